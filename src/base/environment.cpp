@@ -1,0 +1,62 @@
+#include "base/environment.h"
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <thread>
+
+#include "base/fail.h"
+
+namespace luminal::environment {
+namespace {
+
+constexpr Variable kDebug{
+    "LUMINAL_DEBUG", "integer 0..7", "0",
+    "How much to tell: 1 devices and compile summary, 2 kernel runs, 3 search, 4 source, "
+    "5 graph around passes, 6 e-graph growth, 7 everything"};
+constexpr Variable kDump{"LUMINAL_DUMP", "folder", "", "Write every stage of a compile into this folder"};
+constexpr Variable kThreads{"LUMINAL_THREADS", "integer >= 1", "",
+                            "Worker threads; the default is one for each processor"};
+constexpr Variable kDevice{"LUMINAL_DEVICE", "device name", "",
+                           "Where graphs run; the default is the best device there is"};
+constexpr std::array kVariables{kDebug, kDump, kThreads, kDevice};
+
+std::string text_of(const Variable& variable) {
+  const char* value = std::getenv(std::string(variable.name).c_str());
+  return value != nullptr && *value != '\0' ? std::string(value) : std::string(variable.fallback);
+}
+
+int integer_of(const Variable& variable, int low, int high) {
+  const std::string text = text_of(variable);
+  int value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc() || end != text.data() + text.size() || value < low || value > high)
+    fail("[environment] {}='{}' is not what it takes: {}; unset it or give such a value", variable.name, text,
+         variable.type);
+  return value;
+}
+
+constexpr int kMaxThreads = 1024;
+
+}  // namespace
+
+std::span<const Variable> variables() { return kVariables; }
+std::string current(const Variable& variable) {
+  if (variable.name == kThreads.name) return std::to_string(threads());
+  return text_of(variable);
+}
+
+void check_all() {
+  (void)debug_level();
+  (void)threads();
+}
+
+int debug_level() { return integer_of(kDebug, 0, 7); }
+std::string dump_folder() { return text_of(kDump); }
+std::string device() { return text_of(kDevice); }
+int threads() {
+  if (text_of(kThreads).empty()) return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return integer_of(kThreads, 1, kMaxThreads);
+}
+
+}  // namespace luminal::environment

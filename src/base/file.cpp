@@ -1,0 +1,84 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/fail.h"
+
+namespace luminal {
+namespace {
+
+/// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  [[nodiscard]] int get() const { return fd_; }
+  [[nodiscard]] bool valid() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+void write_all(int fd, std::string_view bytes, const std::filesystem::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("[write] cannot write '{}': {}", path.string(), std::strerror(errno));
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+}  // namespace
+
+std::string read_file(const std::filesystem::path& path, size_t limit_bytes) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) fail<FormatError>("[read] cannot open '{}': {}", path.string(), std::strerror(errno));
+  struct stat status{};
+  if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode))
+    fail<FormatError>("[read] '{}' is not a regular file", path.string());
+  const auto size_bytes = static_cast<size_t>(status.st_size);
+  if (size_bytes > limit_bytes)
+    fail<FormatError>("[read] '{}' holds {} bytes, more than the {} allowed here", path.string(), size_bytes,
+                      limit_bytes);
+  std::string content(size_bytes, '\0');
+  size_t done = 0;
+  while (done < size_bytes) {
+    const ssize_t got = ::read(file.get(), content.data() + done, size_bytes - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail<FormatError>("[read] cannot read '{}': {}", path.string(), std::strerror(errno));
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  content.resize(done);
+  return content;
+}
+
+void write_file_atomic(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
+  const std::filesystem::path folder =
+      path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  std::string temporary = (folder / fmt::format(".{}.XXXXXX", path.filename().string())).string();
+  const Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
+  if (!file.valid()) fail("[write] cannot create a file in '{}': {}", folder.string(), std::strerror(errno));
+  try {
+    for (const std::string_view piece : pieces) write_all(file.get(), piece, path);
+    if (::fchmod(file.get(), 0644) != 0 || ::fsync(file.get()) != 0 ||
+        ::rename(temporary.c_str(), path.c_str()) != 0)
+      fail("[write] cannot write '{}': {}", path.string(), std::strerror(errno));
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  const Descriptor parent(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (parent.valid()) ::fsync(parent.get());
+}
+
+}  // namespace luminal
