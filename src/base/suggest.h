@@ -5,7 +5,7 @@
 
 namespace luminal {
 
-/// Number of single-character edits between two words (Levenshtein 1966).
+/// Number of single-character edits and swaps of neighbours between two words (optimal string alignment).
 [[nodiscard]] int edit_distance(std::string_view a, std::string_view b);
 
 /// The candidate nearest to `word`, or "" when none is near enough to be a likely slip.

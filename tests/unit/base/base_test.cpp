@@ -24,6 +24,7 @@ TEST(Suggest, FindsSlipsAndNothingElse) {
   const std::vector<std::string> names{"relu", "gelu", "softmax"};
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
   EXPECT_EQ(edit_distance("", "abc"), 3);
+  EXPECT_EQ(edit_distance("bf61", "bf16"), 1);
   EXPECT_EQ(nearest("sofmax", names), "softmax");
   EXPECT_EQ(nearest("conv2d", names), "");
   EXPECT_EQ(did_you_mean("rulu", names), "; did you mean 'relu'?");
