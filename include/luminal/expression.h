@@ -122,10 +122,7 @@ class Expression {
   [[nodiscard]] Expression simplify() const;
 
   /// constant + sum of coefficient[k] * i<k>, if it has that form with coefficients free of index variables.
-  struct Affine {
-    Expression constant;
-    std::map<int, Expression> coefficients;
-  };
+  struct Affine;
   [[nodiscard]] std::optional<Affine> as_affine() const;
 
   [[nodiscard]] std::string to_string() const;  ///< infix; reads back with parse
@@ -144,6 +141,11 @@ class Expression {
   explicit Expression(Literal literal);
   explicit Expression(const symbolic::Node* node) : node_(node) {}
   const symbolic::Node* node_;
+};
+
+struct Expression::Affine {
+  Expression constant;
+  std::map<int, Expression> coefficients;  ///< by axis number; absent means 0
 };
 
 using Shape = std::vector<Expression>;
