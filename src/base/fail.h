@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/call_site.h"
 #include "luminal/error.h"
 
 namespace luminal {
@@ -12,10 +13,11 @@ namespace luminal {
 /// "file.cpp:41": the file's last path component and the line.
 [[nodiscard]] std::string short_location(const std::source_location& where);
 
-/// Throws `E` with a formatted message: `fail<ShapeError>("[{}] rank {} is too small", op, rank)`.
+/// Throws `E` with a formatted message, and behind it the user's line if there is one (CallSite):
+/// `fail<ShapeError>("[{}] rank {} is too small", op, rank)`.
 template <class E = Error, class... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
-  throw E(fmt::format(format, std::forward<Args>(args)...));
+  throw E(with_call_site(fmt::format(format, std::forward<Args>(args)...)));
 }
 
 }  // namespace luminal

@@ -1,0 +1,253 @@
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "luminal/compiler.h"
+#include "luminal/graph_tensor.h"
+#include "luminal/node.h"
+#include "luminal/session.h"
+#include "luminal/tensor_data.h"
+
+/// A lazy graph of primitive ops.
+///
+///   Graph cx;
+///   auto x = cx.tensor({2, 3}).set({{1, 2, 3}, {4, 5, 6}});
+///   auto y = (x * 2).sum(1).retrieve();          // nothing is computed yet
+///   cx.execute();
+///   y.data<float>();                             // {12, 30}
+///
+/// Nodes hold an op, attributes and edges; each edge reads a dense value through a view. Tensors
+/// (GraphTensor) are small handles that stay valid when the graph is moved and when passes replace their
+/// node. Values live in the graph: set inputs and kept values stay, retrieved ones are there after a run,
+/// everything else is temporary.
+namespace luminal {
+
+struct GraphState;
+
+/// Builds a node step by step: cx.add_op(kAdd).input(a).input(b).finish().
+class OpBuilder {
+ public:
+  OpBuilder(Graph& graph, const OpDef& op) : graph_(&graph), op_(&op) {}
+  OpBuilder& input(const GraphTensor& tensor);
+  OpBuilder& attribute(std::string key, Attribute value);
+  /// Adds the node. Errors: ShapeError or DtypeError by the op's rule.
+  GraphTensor finish(std::source_location where = std::source_location::current());
+  /// All outputs of an op that has several.
+  std::vector<GraphTensor> finish_all(std::source_location where = std::source_location::current());
+
+ private:
+  Graph* graph_;
+  const OpDef* op_;
+  Attributes attributes_;
+  std::vector<Edge> inputs_;
+};
+
+/// A compiled graph, called again and again: `auto step = cx.compile(Fast{}); step(); step();`
+class Compiled {
+ public:
+  Compiled(std::shared_ptr<GraphState> state, std::shared_ptr<Executable> executable)
+      : state_(std::move(state)), executable_(std::move(executable)) {}
+  /// One run, as Graph::execute.
+  void operator()();
+  [[nodiscard]] std::string report() const { return executable_->report(); }
+
+ private:
+  std::shared_ptr<GraphState> state_;
+  std::shared_ptr<Executable> executable_;
+};
+
+class Graph {
+ public:
+  Graph();
+  Graph(Graph&&) noexcept = default;
+  Graph& operator=(Graph&&) noexcept = default;
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  ~Graph();
+
+  // --- Making tensors (src/ops/composite/create.cpp)
+  // --------------------------------------------------------------
+  using Where = std::source_location;
+  /// An input: its data is given with `set` before a run.
+  GraphTensor tensor(Shape dims, Dtype dtype = Dtype::F32, Where where = Where::current());
+  GraphTensor named_tensor(std::string name, Shape dims, Dtype dtype = Dtype::F32,
+                           Where where = Where::current());
+  GraphTensor constant(Number value, Dtype dtype = Dtype::F32, Where where = Where::current());
+  /// An integer formula over dims, evaluated at each run.
+  GraphTensor constant(const Expression& value, Dtype dtype = Dtype::I64, Where where = Where::current());
+  /// Integer `e` over the flat index z of `dims`.
+  GraphTensor iota(const Expression& e, Shape dims, Dtype dtype = Dtype::I64, Where where = Where::current());
+  GraphTensor arange(const Expression& end, Dtype dtype = Dtype::I64, Where where = Where::current());
+  GraphTensor arange_in_range(const Expression& start, const Expression& end, Dtype dtype = Dtype::I64,
+                              Where where = Where::current());
+  GraphTensor arange_step(Number start, Number end, Number step, Dtype dtype = Dtype::F32,
+                          Where where = Where::current());
+  GraphTensor eye(const Expression& n, Dtype dtype = Dtype::F32, Where where = Where::current());
+  /// Ones on and below (above) the given diagonal of [rows, columns].
+  GraphTensor tril(const Expression& rows, const Expression& columns, const Expression& diagonal = 0,
+                   Dtype dtype = Dtype::F32, Where where = Where::current());
+  GraphTensor triu(const Expression& rows, const Expression& columns, const Expression& diagonal = 0,
+                   Dtype dtype = Dtype::F32, Where where = Where::current());
+  GraphTensor zeros(Shape dims, Dtype dtype = Dtype::F32, Where where = Where::current());
+  GraphTensor ones(Shape dims, Dtype dtype = Dtype::F32, Where where = Where::current());
+  GraphTensor full(Shape dims, Number value, Dtype dtype = Dtype::F32, Where where = Where::current());
+  /// Counter-based random numbers (Philox): the same on every backend for one seed, node and run.
+  GraphTensor uniform(Shape dims, double low = 0, double high = 1, Dtype dtype = Dtype::F32,
+                      Where where = Where::current());
+  GraphTensor normal(Shape dims, double mean = 0, double stddev = 1, Dtype dtype = Dtype::F32,
+                     Where where = Where::current());
+  /// Seed of this graph's random nodes; the default is 0.
+  void set_seed(uint64_t seed);
+  [[nodiscard]] uint64_t seed() const;
+
+  /// A node of any op, built by hand.
+  OpBuilder add_op(const OpDef& op) { return {*this, op}; }
+  /// `after` runs later than `before`, though no data flows between them.
+  void order(const GraphTensor& before, const GraphTensor& after);
+
+  // --- Running
+  // ----------------------------------------------------------------------------------------------------
+  /// Size of a named dim for the next runs. Errors: ShapeError if it is negative or breaks the dim's facts.
+  void set_dim(std::string name, int64_t size);
+  [[nodiscard]] const DimMap& dims() const;
+  /// Where runs happen; the default is LUMINAL_DEVICE or the best device. Errors: DeviceError.
+  void set_device(std::string_view device);
+  [[nodiscard]] std::string device() const;
+  /// Computes all retrieved and kept values, next states and side effects. Errors: Error if an input is not
+  /// set or sizes contradict.
+  void execute();
+  /// As execute, and prints each op with shapes and time.
+  std::vector<TraceEntry> execute_debug();
+  /// As execute for every node, and keeps every value: any tensor can be read afterwards.
+  void execute_no_delete();
+  /// Drops every value that is not set, kept or state.
+  void reset();
+  /// How many runs there were; random nodes depend on it.
+  [[nodiscard]] uint64_t step() const;
+  void set_step(uint64_t step);
+
+  /// Runs a pass, or a tuple of passes in order, and returns what it returns. Handles (tensors or vectors of
+  /// tensors) are kept reachable; they and all other live handles follow their values.
+  template <class P, class... H>
+    requires(!std::is_convertible_v<P, CompilationMode>)
+  auto compile(P&& pass, const H&... handles) {
+    std::vector<GraphTensor> list;
+    (collect(list, handles), ...);
+    Remap remap(std::move(list));
+    return detail::run_pass(pass, *this, remap);
+  }
+  /// Makes the graph as it stands ready to run.
+  Compiled compile(const CompilationMode& mode);
+
+  // --- Values
+  // -----------------------------------------------------------------------------------------------------
+  /// What is stored for a value, or nullptr.
+  [[nodiscard]] std::shared_ptr<const TensorData> value(const Value& value) const;
+  void store(const Value& value, std::shared_ptr<const TensorData> data, bool pinned);
+  void erase(const Value& value);
+  /// Set, kept or moved here: a run reads it and does not compute it.
+  [[nodiscard]] bool is_pinned(const Value& value) const;
+  /// Exchanges two stored values. Errors: Error if dtypes or sizes differ.
+  void swap_tensors(const GraphTensor& a, const GraphTensor& b);
+  /// State pairs: after each run the first tensor takes the value of the second, all at once.
+  struct StateUpdate {
+    Value state;
+    Edge next;
+  };
+  [[nodiscard]] const std::vector<StateUpdate>& state_updates() const;
+  /// Values a run has to leave in `value()`: retrieved and kept ones.
+  [[nodiscard]] std::vector<Value> wanted() const;
+  [[nodiscard]] bool is_retrieved(const Value& value) const;
+  [[nodiscard]] bool is_kept(const Value& value) const;
+  /// Cuts the given nodes from what feeds them, which is removed where nobody else uses it; they become
+  /// inputs.
+  void delete_inputs(std::span<const GraphTensor> nodes);
+
+  // --- Structure, for passes and sessions
+  // -------------------------------------------------------------------------
+  /// Live nodes in the order they were made.
+  [[nodiscard]] std::vector<NodeId> nodes() const;
+  [[nodiscard]] size_t node_count() const;
+  /// Errors: Error if the node was removed.
+  [[nodiscard]] const Node& node(NodeId id) const;
+  [[nodiscard]] bool contains(NodeId id) const;
+  [[nodiscard]] const TensorType& type(const Value& value) const;
+  [[nodiscard]] std::vector<Use> uses(NodeId id) const;
+  /// Inputs before consumers, order edges obeyed; ties by creation, so the same graph gives the same order.
+  [[nodiscard]] std::vector<NodeId> topological_order() const;
+  /// Nodes that must run even if nobody reads them: wanted values, next states, side effects, and `extra`.
+  [[nodiscard]] std::vector<NodeId> roots(std::span<const Value> extra = {}) const;
+  NodeId add_node(const OpDef& op, Attributes attributes, std::vector<Edge> inputs);
+  void set_input(NodeId id, int input, Edge edge);
+  /// Every reader of `old` (consumers, marks, states, live handles) reads `replacement` from now on.
+  void replace(const Value& old, const Edge& replacement);
+  /// Errors: InternalError if it still has uses.
+  void remove(NodeId id);
+  void add_order(NodeId before, NodeId after);
+  /// Follows replacements to the present place of a value.
+  [[nodiscard]] Edge resolve(const Edge& edge) const;
+  [[nodiscard]] GraphTensor tensor_of(const Edge& edge) const;
+  /// The whole value of `source`, seen through no view.
+  [[nodiscard]] GraphTensor tensor_of(const Value& source) const;
+  /// Grows with every change of structure, marks or device: a plan for an older version is stale.
+  [[nodiscard]] uint64_t version() const;
+  /// While it lives, nodes made get this origin instead of the caller's line (passes act on behalf of older
+  /// nodes).
+  class OriginScope {
+   public:
+    OriginScope(Graph& graph, std::shared_ptr<const Origin> origin);
+    OriginScope(const OriginScope&) = delete;
+    OriginScope& operator=(const OriginScope&) = delete;
+    ~OriginScope();
+
+   private:
+    std::shared_ptr<GraphState> state_;
+    std::shared_ptr<const Origin> previous_;
+  };
+
+  /// Typed access to a node by its op. `get_op` errors if it is another.
+  [[nodiscard]] const Node& get_op(const GraphTensor& tensor, const OpDef& op) const;
+  [[nodiscard]] const Node* try_get_op(const GraphTensor& tensor, const OpDef& op) const;
+  [[nodiscard]] bool is_op(const GraphTensor& tensor, const OpDef& op) const;
+
+  /// Text: one node a line, for people and golden tests.
+  [[nodiscard]] std::string to_string() const;
+  /// Writes Graphviz text (.dot), SVG (.svg) or a self-contained page (.html), by the file's ending; marked
+  /// nodes stand out.
+  void display(std::span<const GraphTensor> marks, const std::string& file) const;
+  /// As `to_string`, with the shape of every edge.
+  [[nodiscard]] std::string display_shapes() const;
+
+  [[nodiscard]] const std::shared_ptr<GraphState>& state() const { return state_; }
+
+ private:
+  friend class GraphTensor;
+  friend class Compiled;
+  explicit Graph(std::shared_ptr<GraphState> state) : state_(std::move(state)) {}
+  static void collect(std::vector<GraphTensor>& list, const GraphTensor& tensor) { list.push_back(tensor); }
+  template <class Range>
+  static void collect(std::vector<GraphTensor>& list, const Range& tensors) {
+    for (const auto& tensor : tensors) collect(list, tensor);
+  }
+  std::shared_ptr<GraphState> state_;
+};
+
+/// Where values are found after passes have rewritten their consumers: follows single consumers down to the
+/// last.
+[[nodiscard]] std::vector<GraphTensor> downstream(std::span<const GraphTensor> tensors, const Graph& graph);
+/// Moves kept values to other nodes, of another graph or the same. Errors: Error if counts, dtypes or sizes
+/// differ.
+void transfer_data(std::span<const GraphTensor> from, Graph& from_graph, std::span<const GraphTensor> to,
+                   Graph& to_graph);
+void transfer_data_same_graph(std::span<const GraphTensor> from, std::span<const GraphTensor> to,
+                              Graph& graph);
+
+}  // namespace luminal

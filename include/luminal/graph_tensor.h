@@ -1,0 +1,455 @@
+#pragma once
+#include <array>
+#include <concepts>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <ranges>
+#include <source_location>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "luminal/node.h"
+#include "luminal/tensor_data.h"
+
+/// A tensor of a lazy graph: a small handle to one value, seen through a view.
+///
+///   GraphTensor y = (x.matmul(w) + b).relu();      // broadcasting as in NumPy; nothing is computed yet
+///   auto [batch, features] = y.dims2();
+///
+/// Handles may be copied freely; using one whose graph is gone is an Error. Math on handles of two graphs is
+/// an Error. Names and meaning follow NumPy and PyTorch. Every function takes the caller's line for error
+/// messages.
+namespace luminal {
+
+struct GraphState;
+class Graph;
+class GraphTensor;
+
+using Where = std::source_location;
+
+/// Axes of a reduction: one or several, negative ones from the end. Default-constructed: all axes.
+class Axes {
+ public:
+  Axes() = default;
+  Axes(int axis) : axes_{axis}, all_(false) {}
+  Axes(std::initializer_list<int> axes) : axes_(axes), all_(false) {}
+  Axes(std::vector<int> axes) : axes_(std::move(axes)), all_(false) {}
+  /// Sorted, non-negative. Errors: ShapeError if out of range or repeated.
+  [[nodiscard]] std::vector<int> resolve(int rank, std::string_view op) const;
+
+ private:
+  std::vector<int> axes_;
+  bool all_ = true;
+};
+
+/// Numbers in nested braces: {{1, 2}, {3, 4}}.
+class NestedList {
+ public:
+  template <class T>
+    requires std::integral<T> || std::floating_point<T>
+  NestedList(T value) : value_(Number(value)) {}
+  NestedList(std::initializer_list<NestedList> items) : items_(items), is_list_(true) {}
+  /// Dims and numbers in order. Errors: ShapeError if ragged.
+  [[nodiscard]] std::pair<std::vector<int64_t>, std::vector<Number>> flatten() const;
+
+ private:
+  Number value_;
+  std::vector<NestedList> items_;
+  bool is_list_ = false;
+};
+
+/// (start, end) of each axis, or (before, after) for pad.
+using RangePairs = std::vector<std::pair<Expression, Expression>>;
+
+/// Which inputs get the gradient of a maximum when several are equal (PyTorch's choices differ by op).
+enum class Ties { Split, First };
+
+/// The other side of an operator: a tensor, a number or an integer formula, with the caller's line.
+struct Operand;
+
+class GraphTensor {
+ public:
+  GraphTensor() = default;  ///< no tensor; using it is an Error
+  GraphTensor(std::weak_ptr<GraphState> graph, Edge edge);
+
+  // --- What it is
+  // ---------------------------------------------------------------------------------------------------
+  [[nodiscard]] const Shape& dims() const { return view_->dims(); }
+  [[nodiscard]] int rank() const { return view_->rank(); }
+  [[nodiscard]] const Expression& dim(int axis) const;
+  [[nodiscard]] Dtype dtype() const;
+  [[nodiscard]] TensorType type() const { return {dtype(), dims()}; }
+  [[nodiscard]] const Expression& dims1() const { return unpack<1>()[0]; }
+  [[nodiscard]] std::array<Expression, 2> dims2() const { return unpack<2>(); }
+  [[nodiscard]] std::array<Expression, 3> dims3() const { return unpack<3>(); }
+  [[nodiscard]] std::array<Expression, 4> dims4() const { return unpack<4>(); }
+  [[nodiscard]] std::array<Expression, 5> dims5() const { return unpack<5>(); }
+  /// Its graph. Errors: Error if the graph is gone.
+  [[nodiscard]] Graph graph() const;
+  /// Where its value stands now (replacements by passes followed). Errors: Error if the graph or the node is
+  /// gone.
+  [[nodiscard]] Edge edge() const;
+  [[nodiscard]] NodeId node() const { return edge().source.node; }
+  [[nodiscard]] const ShapeTracker& view() const { return *view_; }
+  [[nodiscard]] bool valid() const;
+  /// The same value seen through another view of its buffer / of this tensor.
+  [[nodiscard]] GraphTensor with_view(ShapeTracker view) const;
+
+  // --- Data and life cycle (src/graph)
+  // ------------------------------------------------------------------------------
+  /// Gives an input its data. Numbers convert to the tensor's dtype; floating numbers into an integer tensor
+  /// are a DtypeError. One unknown named dim is taken from the number of elements. Errors: ShapeError if
+  /// counts differ, Error if not an input.
+  GraphTensor& set(const NestedList& values, Where where = Where::current());
+  GraphTensor& set(std::initializer_list<NestedList> values, Where where = Where::current()) {
+    return set(NestedList(values), where);
+  }
+  template <std::ranges::contiguous_range R>
+    requires(!std::same_as<std::remove_cvref_t<R>, TensorData>)
+  GraphTensor& set(const R& values, Where where = Where::current()) {
+    using T = std::ranges::range_value_t<R>;
+    return set_data(
+        TensorData::of<T>({static_cast<int64_t>(std::ranges::size(values))}, std::span<const T>(values)),
+        false, where);
+  }
+  GraphTensor& set(const std::vector<bool>& values, Where where = Where::current());
+  /// Dense data of the tensor's own shape and dtype.
+  GraphTensor& set(TensorData data, Where where = Where::current()) {
+    return set_data(std::move(data), true, where);
+  }
+  /// Data together with its sizes; named dims take them.
+  template <std::ranges::contiguous_range R>
+  GraphTensor& set_dyn(const R& values, std::vector<int64_t> sizes, Where where = Where::current()) {
+    using T = std::ranges::range_value_t<R>;
+    return set_data(TensorData::of<T>(std::move(sizes), std::span<const T>(values)), true, where);
+  }
+  /// `loader` is called for the data at each run that needs it.
+  GraphTensor& set_deferred(std::function<TensorData()> loader, Where where = Where::current());
+  /// The value survives runs: computed once, then read until it is dropped.
+  GraphTensor& keep();
+  /// The value is wanted on the host after each run.
+  GraphTensor& retrieve();
+  /// Forgets the value and the marks keep and retrieve.
+  void drop();
+  GraphTensor& set_name(std::string name);
+  [[nodiscard]] std::string name() const;
+  /// The value in row-major order of this tensor's dims. T must be the dtype's C++ type, or
+  /// double/float/int64_t, to which all convert. Errors: Error if there is no value (execute first; retrieve
+  /// or keep it), DtypeError for another T.
+  template <class T>
+  [[nodiscard]] std::vector<T> data() const;
+  [[nodiscard]] TensorData data() const;
+  /// "f32[2, 3] [[1, 2, 3], [4, 5, 6]]", long axes shortened with "...".
+  [[nodiscard]] std::string to_string(int max_items = 6) const;
+  /// Declares this input as state: after each run it takes the value that `next` had in it.
+  void assign(const GraphTensor& next, Where where = Where::current()) const;
+
+  // --- Unary (src/ops/composite/unary.cpp)
+  // --------------------------------------------------------------------------
+#define LUMINAL_UNARY(name) [[nodiscard]] GraphTensor name(Where where = Where::current()) const;
+  LUMINAL_UNARY(abs)
+  LUMINAL_UNARY(sign) LUMINAL_UNARY(floor) LUMINAL_UNARY(ceil) LUMINAL_UNARY(round) LUMINAL_UNARY(trunc)
+      LUMINAL_UNARY(exp) LUMINAL_UNARY(exp2) LUMINAL_UNARY(log) LUMINAL_UNARY(log2) LUMINAL_UNARY(log1p)
+          LUMINAL_UNARY(expm1) LUMINAL_UNARY(sin) LUMINAL_UNARY(cos) LUMINAL_UNARY(tan) LUMINAL_UNARY(tanh)
+              LUMINAL_UNARY(sigmoid) LUMINAL_UNARY(erf) LUMINAL_UNARY(sqrt) LUMINAL_UNARY(rsqrt)
+                  LUMINAL_UNARY(reciprocal) LUMINAL_UNARY(square) LUMINAL_UNARY(relu)
+                      LUMINAL_UNARY(hard_swish) LUMINAL_UNARY(mish) LUMINAL_UNARY(silu) LUMINAL_UNARY(swish)
+                          LUMINAL_UNARY(logical_not) LUMINAL_UNARY(isnan) LUMINAL_UNARY(isinf)
+                              LUMINAL_UNARY(isfinite) LUMINAL_UNARY(
+                                  stop_gradient)  ///< the value itself; gradients end here (PyTorch's detach)
+#undef LUMINAL_UNARY
+      GraphTensor
+      operator-() const;
+  [[nodiscard]] GraphTensor leaky_relu(double negative_slope = 0.01, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor elu(double alpha = 1, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor prelu(const Operand& weight) const;
+  /// `approximate`: "none" (erf) or "tanh".
+  [[nodiscard]] GraphTensor gelu(std::string_view approximate = "none", Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor softplus(double beta = 1, double threshold = 20,
+                                     Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor softmax(Axes axes = -1, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor log_softmax(Axes axes = -1, Where where = Where::current()) const;
+  /// First half times sigmoid (silu for swiglu) of the second half along `axis`, as PyTorch's glu.
+  [[nodiscard]] GraphTensor glu(int axis = -1, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor swiglu(int axis = -1, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor cast(Dtype dtype, Where where = Where::current()) const;
+  /// The bits read as another dtype of the same width.
+  [[nodiscard]] GraphTensor as_dtype(Dtype dtype, Where where = Where::current()) const;
+
+  // --- Binary (src/ops/composite/binary.cpp); broadcasting and promotion as in PyTorch
+  // ------------------------------
+  friend GraphTensor operator+(const Operand& a, const Operand& b);
+  friend GraphTensor operator-(const Operand& a, const Operand& b);
+  friend GraphTensor operator*(const Operand& a, const Operand& b);
+  /// True division: integers give f32.
+  friend GraphTensor operator/(const Operand& a, const Operand& b);
+  /// Remainder with the divisor's sign.
+  friend GraphTensor operator%(const Operand& a, const Operand& b);
+  GraphTensor& operator+=(const Operand& b);
+  GraphTensor& operator-=(const Operand& b);
+  GraphTensor& operator*=(const Operand& b);
+  GraphTensor& operator/=(const Operand& b);
+  GraphTensor& operator%=(const Operand& b);
+  [[nodiscard]] GraphTensor floor_div(const Operand& b) const;
+  [[nodiscard]] GraphTensor fmod(const Operand& b) const;  ///< remainder with the dividend's sign
+  [[nodiscard]] GraphTensor pow(const Operand& exponent) const;
+  [[nodiscard]] GraphTensor maximum(const Operand& b) const;
+  [[nodiscard]] GraphTensor minimum(const Operand& b) const;
+  /// NaN stays NaN; a bound that is absent is minus or plus infinity. The gradient passes at the bounds.
+  [[nodiscard]] GraphTensor clip(const Operand& low, const Operand& high) const;
+  [[nodiscard]] GraphTensor lt(const Operand& b) const;
+  [[nodiscard]] GraphTensor gt(const Operand& b) const;
+  [[nodiscard]] GraphTensor le(const Operand& b) const;
+  [[nodiscard]] GraphTensor ge(const Operand& b) const;
+  [[nodiscard]] GraphTensor eq(const Operand& b) const;
+  [[nodiscard]] GraphTensor ne(const Operand& b) const;
+  [[nodiscard]] GraphTensor logical_and(const Operand& b) const;
+  [[nodiscard]] GraphTensor logical_or(const Operand& b) const;
+  [[nodiscard]] GraphTensor logical_xor(const Operand& b) const;
+  [[nodiscard]] GraphTensor bitwise_and(const Operand& b) const;
+  [[nodiscard]] GraphTensor bitwise_or(const Operand& b) const;
+  [[nodiscard]] GraphTensor bitwise_xor(const Operand& b) const;
+  /// Bits moved left (amount > 0) or, arithmetically, right (amount < 0).
+  [[nodiscard]] GraphTensor shift(const Operand& amount) const;
+  /// This tensor is the condition (bool, or numbers: not 0).
+  [[nodiscard]] GraphTensor where(const Operand& if_true, const Operand& if_false) const;
+
+  // --- Reductions (src/ops/composite/reduce.cpp)
+  // --------------------------------------------------------------------
+  [[nodiscard]] GraphTensor sum(Axes axes = {}, bool keepdims = false, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor mean(Axes axes = {}, bool keepdims = false, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor max(Axes axes = {}, bool keepdims = false, Ties ties = Ties::Split,
+                                Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor min(Axes axes = {}, bool keepdims = false, Ties ties = Ties::Split,
+                                Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor prod(Axes axes = {}, bool keepdims = false, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor var(Axes axes = {}, bool keepdims = false, int correction = 1,
+                                Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor std(Axes axes = {}, bool keepdims = false, int correction = 1,
+                                Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor logsumexp(Axes axes = {}, bool keepdims = false,
+                                      Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor norm(double p = 2, Axes axes = {}, bool keepdims = false,
+                                 Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor any(Axes axes = {}, bool keepdims = false, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor all(Axes axes = {}, bool keepdims = false, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor argmax(int axis, bool keepdims = false,
+                                   Where where = Where::current()) const;  ///< i64; the first of equals
+  [[nodiscard]] GraphTensor argmin(int axis, bool keepdims = false, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor cumsum(int axis, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor cummax(int axis, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor cumprod(int axis, Where where = Where::current()) const;
+
+  // --- Normalisation (src/ops/composite/norm.cpp)
+  // -------------------------------------------------------------------
+  [[nodiscard]] GraphTensor layer_norm(Axes axes = -1, double epsilon = 1e-5,
+                                       Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor rms_norm(Axes axes = -1, double epsilon = 1e-6,
+                                     Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor mean_norm(Axes axes = -1, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor std_norm(Axes axes = -1, double epsilon = 1e-5,
+                                     Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor normalize(double p = 2, Axes axes = -1, double epsilon = 1e-12,
+                                      Where where = Where::current()) const;
+
+  // --- Movement (src/ops/composite/movement.cpp): views, no copy except concat and the like
+  // -------------------------
+  [[nodiscard]] GraphTensor permute(std::vector<int> order, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor transpose(int a = -2, int b = -1, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor t(Where where = Where::current()) const;  ///< the last two axes exchanged
+  [[nodiscard]] GraphTensor reshape(Shape dims, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor flatten(int first = 0, int last = -1, Where where = Where::current()) const;
+  /// Broadcasts to `dims`, right-aligned; -1 keeps a size.
+  [[nodiscard]] GraphTensor expand(Shape dims, Where where = Where::current()) const;
+  /// Inserts a broadcast axis of that size before `axis`.
+  [[nodiscard]] GraphTensor expand_dim(int axis, const Expression& size,
+                                       Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor unsqueeze(int axis, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor squeeze(int axis, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor merge_dims(int a, int b, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor split_dims(int axis, const Expression& inner,
+                                       Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor slice(RangePairs ranges, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor slice_along(int axis, const Expression& start, const Expression& end,
+                                        const Expression& step = 1, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor pad(RangePairs amounts, Number fill = 0, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor pad_along(int axis, const Expression& before, const Expression& after,
+                                      Number fill = 0, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor concat_along(const Operand& other, int axis) const;
+  [[nodiscard]] std::vector<GraphTensor> split(const Expression& size, int axis = 0,
+                                               Where where = Where::current()) const;
+  [[nodiscard]] std::vector<GraphTensor> chunk(int chunks, int axis = 0,
+                                               Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor repeat(Shape times,
+                                   Where where = Where::current()) const;  ///< tiles, as PyTorch's repeat
+  [[nodiscard]] GraphTensor flip(Axes axes, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor tril(const Expression& diagonal = 0, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor triu(const Expression& diagonal = 0, Where where = Where::current()) const;
+  /// (..., N) -> (..., windows, kernel).
+  [[nodiscard]] GraphTensor pool_last_dim(const Expression& kernel, const Expression& stride = 1,
+                                          const Expression& dilation = 1,
+                                          Where where = Where::current()) const;
+  /// A dense copy, as a node of its own; the tensor itself if its view is already that.
+  [[nodiscard]] GraphTensor contiguous(Where where = Where::current()) const;
+
+  // --- Indexing (src/ops/composite/index.cpp)
+  // -----------------------------------------------------------------------
+  /// Elements at flat positions of this tensor: result has the index's dims.
+  [[nodiscard]] GraphTensor gather(const GraphTensor& index, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor gather(int axis, const GraphTensor& index, Where where = Where::current()) const {
+    return gather_elements(axis, index, where);
+  }
+  /// out[i][j] = this[index[i][j]][j] for axis 0: index has this tensor's rank (PyTorch's gather).
+  [[nodiscard]] GraphTensor gather_elements(int axis, const GraphTensor& index,
+                                            Where where = Where::current()) const;
+  /// Whole slices along `axis` at the positions in `index` (any rank): dims[:axis] + index dims +
+  /// dims[axis+1:].
+  [[nodiscard]] GraphTensor index_select(int axis, const GraphTensor& index,
+                                         Where where = Where::current()) const;
+
+  // --- Products (src/ops/composite/matmul.cpp, conv.cpp, attention.cpp)
+  // ---------------------------------------------
+  /// Matrix product over the last two axes; leading axes broadcast (NumPy rules); rank 1 as in PyTorch.
+  /// Shapes: [..., M, K] x [..., K, N] -> [..., M, N].  Errors: ShapeError if a rank is 0 or K differs. Cost:
+  /// 2*M*N*K flops.
+  [[nodiscard]] GraphTensor matmul(const Operand& other) const;
+  [[nodiscard]] GraphTensor dot(const Operand& other) const;
+
+  // --- Markers (src/ops/composite/marker.cpp)
+  // -----------------------------------------------------------------------
+  /// Prints message and value at each run; returns its input and keeps it alive.
+  GraphTensor print(std::string message, Where where = Where::current()) const;
+  /// Compares the value at each run with a file of raw f32 or safetensors data and reports the worst
+  /// differences.
+  GraphTensor diff(std::string file, double atol = 1e-5, double rtol = 1e-3,
+                   Where where = Where::current()) const;
+  /// Nothing fuses across: the value exists in memory.
+  [[nodiscard]] GraphTensor graph_break(Where where = Where::current()) const;
+  /// Zeroes each element with probability `p` and scales the rest by 1/(1-p).
+  [[nodiscard]] GraphTensor dropout(double p, Where where = Where::current()) const;
+
+ private:
+  template <size_t N>
+  [[nodiscard]] std::array<Expression, N> unpack() const {
+    check_rank(static_cast<int>(N));
+    std::array<Expression, N> result;
+    for (size_t i = 0; i < N; ++i) result[i] = dims()[i];
+    return result;
+  }
+  void check_rank(int wanted) const;
+  GraphTensor& set_data(TensorData data, bool shaped, Where where);
+  std::weak_ptr<GraphState> graph_;
+  Value source_;
+  std::shared_ptr<const ShapeTracker> view_ = std::make_shared<const ShapeTracker>();
+};
+
+struct Operand {
+  std::variant<GraphTensor, Number, Expression> value;
+  Where where;
+  Operand(const GraphTensor& tensor, Where w = Where::current()) : value(tensor), where(w) {}
+  template <class T>
+    requires std::integral<T> || std::floating_point<T>
+  Operand(T number, Where w = Where::current()) : value(Number(number)), where(w) {}
+  Operand(Number number, Where w = Where::current()) : value(number), where(w) {}
+  Operand(const Expression& e, Where w = Where::current()) : value(e), where(w) {}
+};
+
+// Operators are found by argument: `2 * t`, `t + s` with an Expression, `t - u`.
+GraphTensor operator+(const Operand& a, const Operand& b);
+GraphTensor operator-(const Operand& a, const Operand& b);
+GraphTensor operator*(const Operand& a, const Operand& b);
+GraphTensor operator/(const Operand& a, const Operand& b);
+GraphTensor operator%(const Operand& a, const Operand& b);
+
+// --- Free functions
+// -------------------------------------------------------------------------------------------------
+[[nodiscard]] GraphTensor matmul(const Operand& a, const Operand& b);
+[[nodiscard]] GraphTensor where(const GraphTensor& condition, const Operand& if_true,
+                                const Operand& if_false);
+[[nodiscard]] GraphTensor maximum(const Operand& a, const Operand& b);
+[[nodiscard]] GraphTensor minimum(const Operand& a, const Operand& b);
+/// base ** exponent for a number as base.
+[[nodiscard]] GraphTensor pow(const Operand& base, const Operand& exponent);
+/// Tensors one after another along `axis`; other dims are equal. Exact copies: no arithmetic on the values.
+[[nodiscard]] GraphTensor concat(std::span<const GraphTensor> tensors, int axis,
+                                 Where where = Where::current());
+[[nodiscard]] GraphTensor concat(std::initializer_list<GraphTensor> tensors, int axis,
+                                 Where where = Where::current());
+/// Tensors of equal dims along a new axis.
+[[nodiscard]] GraphTensor stack(std::span<const GraphTensor> tensors, int axis = 0,
+                                Where where = Where::current());
+[[nodiscard]] GraphTensor stack(std::initializer_list<GraphTensor> tensors, int axis = 0,
+                                Where where = Where::current());
+/// "bij,bjk->bik", with "..." for leading axes; repeated letters of one operand take the diagonal.
+[[nodiscard]] GraphTensor einsum(std::string_view equation, std::span<const GraphTensor> operands,
+                                 Where where = Where::current());
+[[nodiscard]] GraphTensor einsum(std::string_view equation, std::initializer_list<GraphTensor> operands,
+                                 Where where = Where::current());
+
+struct Conv2dOptions {
+  std::array<int64_t, 2> stride{1, 1}, padding{0, 0}, dilation{1, 1};
+  int64_t groups = 1;
+};
+/// Convolution (cross-correlation, as in PyTorch) as views, a multiply and a sum.
+/// Shapes: x [N, C, H, W], weight [O, C/groups, KH, KW] -> [N, O, OH, OW].  Errors: ShapeError.
+[[nodiscard]] GraphTensor conv2d(const GraphTensor& x, const GraphTensor& weight,
+                                 const Conv2dOptions& options = {}, Where where = Where::current());
+struct Pool2dOptions {
+  std::array<int64_t, 2> kernel{2, 2}, stride{0, 0}, padding{0, 0},
+      dilation{1, 1};  ///< stride 0: the kernel's size
+};
+/// Shapes: [N, C, H, W] -> [N, C, OH, OW]. Padding counts as minus infinity; the gradient goes to the first
+/// maximum.
+[[nodiscard]] GraphTensor max_pool2d(const GraphTensor& x, const Pool2dOptions& options = {},
+                                     Where where = Where::current());
+/// Padding counts as zeros in the mean (PyTorch's count_include_pad).
+[[nodiscard]] GraphTensor avg_pool2d(const GraphTensor& x, const Pool2dOptions& options = {},
+                                     Where where = Where::current());
+
+struct AttentionOptions {
+  bool causal = false;  ///< key j is seen by query i if j <= i + (keys - queries)
+  double scale = 0;     ///< 0: 1/sqrt(head size)
+};
+/// softmax(q k^T * scale + mask) v, as plain math. A row that is masked whole gives zeros... see softmax.
+/// Shapes: q [..., S, E], k [..., T, E], v [..., T, V] -> [..., S, V]; mask broadcasts to [..., S, T]: bool
+/// (true = seen) or added.
+[[nodiscard]] GraphTensor attention(const GraphTensor& q, const GraphTensor& k, const GraphTensor& v,
+                                    const AttentionOptions& options = {}, Where where = Where::current());
+[[nodiscard]] GraphTensor attention(const GraphTensor& q, const GraphTensor& k, const GraphTensor& v,
+                                    const GraphTensor& mask, const AttentionOptions& options = {},
+                                    Where where = Where::current());
+
+/// Declares state: after each run `state` (an input) takes the value of `next`; all states change at once.
+void assign(const GraphTensor& state, const GraphTensor& next, Where where = Where::current());
+
+/// The life-cycle calls for collections of tensors (vectors, arrays, maps' values, nested).
+template <std::ranges::range R>
+void keep(R&& tensors) {
+  for (auto&& tensor : tensors)
+    if constexpr (std::ranges::range<decltype(tensor)>)
+      keep(tensor);
+    else
+      tensor.keep();
+}
+template <std::ranges::range R>
+void retrieve(R&& tensors) {
+  for (auto&& tensor : tensors)
+    if constexpr (std::ranges::range<decltype(tensor)>)
+      retrieve(tensor);
+    else
+      tensor.retrieve();
+}
+template <std::ranges::range R>
+void drop(R&& tensors) {
+  for (auto&& tensor : tensors)
+    if constexpr (std::ranges::range<decltype(tensor)>)
+      drop(tensor);
+    else
+      tensor.drop();
+}
+
+}  // namespace luminal

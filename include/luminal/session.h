@@ -1,0 +1,57 @@
+#pragma once
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace luminal {
+
+class Graph;
+
+/// How hard to look for fast kernels (docs/design.md, section 9).
+struct Fast {};     ///< rules and a model only: no measurement
+struct Optimal {};  ///< full search, measured
+struct TimeBudget {
+  std::chrono::milliseconds duration{1000};
+};
+using CompilationMode = std::variant<Fast, Optimal, TimeBudget>;
+
+/// One node as a run saw it, for traces.
+struct TraceEntry {
+  std::string op, shapes;
+  double time_us = 0;
+};
+
+/// A graph made ready to run on one device. It belongs to the graph it was compiled from and is called again
+/// and again.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  struct Options {
+    bool keep_everything = false;              ///< every intermediate value stays in the graph
+    std::vector<TraceEntry>* trace = nullptr;  ///< filled if set
+  };
+  /// Computes the wanted values from the present ones (Graph::values) and stores them there.
+  virtual void run(Graph& graph, const Options& options) = 0;
+  /// What was compiled and how long it took, one fact a line.
+  [[nodiscard]] virtual std::string report() const = 0;
+};
+
+/// A way to run graphs: the reference interpreter, the compiler with its backends.
+class Session {
+ public:
+  virtual ~Session() = default;
+  [[nodiscard]] virtual std::string_view device() const = 0;
+  [[nodiscard]] virtual std::unique_ptr<Executable> compile(Graph& graph, const CompilationMode& mode) = 0;
+};
+
+/// Sessions by device name. The top-level library installs them; Graph looks them up.
+/// Errors (make_session): DeviceError that lists the devices there are and offers the nearest name.
+void register_session(std::string device, std::function<std::shared_ptr<Session>()> make);
+[[nodiscard]] std::vector<std::string> session_devices();
+[[nodiscard]] std::shared_ptr<Session> make_session(std::string_view device);
+
+}  // namespace luminal

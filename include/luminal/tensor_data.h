@@ -1,0 +1,46 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "luminal/dtype.h"
+
+namespace luminal {
+
+/// A dense row-major tensor in host memory: what goes into a graph, what comes out, what files hold.
+/// `bytes` holds size_bytes(dtype, element_count()) bytes, little-endian.
+struct TensorData {
+  Dtype dtype = Dtype::F32;
+  std::vector<int64_t> dims;
+  std::vector<std::byte> bytes;
+
+  TensorData() = default;
+  TensorData(Dtype type, std::vector<int64_t> sizes)
+      : dtype(type), dims(std::move(sizes)), bytes(static_cast<size_t>(size_bytes(type, element_count()))) {}
+
+  /// Copies `values` as elements of their own type. Shapes: `sizes` must hold values.size() elements.
+  template <class T>
+  [[nodiscard]] static TensorData of(std::vector<int64_t> sizes, std::span<const T> values) {
+    TensorData data(dtype_of<T>(), std::move(sizes));
+    if (!values.empty()) std::memcpy(data.bytes.data(), values.data(), values.size_bytes());
+    return data;
+  }
+
+  [[nodiscard]] int64_t element_count() const {
+    return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+  }
+  /// The elements as C++ values. T must be the type of `dtype` (dtype_of<T>() == dtype).
+  template <class T>
+  [[nodiscard]] std::span<T> as() {
+    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+  template <class T>
+  [[nodiscard]] std::span<const T> as() const {
+    return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+};
+
+}  // namespace luminal
