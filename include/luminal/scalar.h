@@ -16,7 +16,7 @@
 ///   ScalarBuilder b;
 ///   Scalar x = b.input(0, Dtype::F32), y = b.input(1, Dtype::F32);
 ///   Scalar two = b.constant(Dtype::F32, 2);
-///   ScalarFunction f = b.finish({{b.maximum(b.fma(x, two, y), y)}});
+///   ScalarFunction f = b.finish(b.maximum(b.fma(x, two, y), y));
 ///   f.to_string();     // %0 = f32 input 0
 ///                      // %1 = f32 constant 2
 ///                      // ...
@@ -75,7 +75,7 @@ enum class ScalarOp : uint8_t {
   Convert,  ///< by value, see `ScalarBuilder::convert`
   Bitcast,  ///< the same bits as another type of the same size; not Bool
 };
-constexpr int kScalarOpCount = static_cast<int>(ScalarOp::Bitcast) + 1;
+inline constexpr int kScalarOpCount = static_cast<int>(ScalarOp::Bitcast) + 1;
 
 [[nodiscard]] std::string_view name(ScalarOp op);
 [[nodiscard]] int arity(ScalarOp op);
@@ -229,6 +229,7 @@ class ScalarBuilder {
   [[nodiscard]] size_t size() const { return nodes_.size(); }
   /// The nodes the outputs need, in canonical order.
   [[nodiscard]] ScalarFunction finish(std::span<const Scalar> outputs) const;
+  [[nodiscard]] ScalarFunction finish(Scalar output) const { return finish(std::span(&output, 1)); }
 
  private:
   struct Hash {

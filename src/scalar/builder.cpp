@@ -1,0 +1,247 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/fail.h"
+#include "base/hash.h"
+#include "luminal/scalar.h"
+#include "scalar/element.h"
+#include "scalar/fold.h"
+#include "scalar/typing.h"
+
+namespace luminal {
+namespace {
+
+template <class T>
+uint64_t bits_of(T value) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);  // little-endian hosts
+  return bits;
+}
+
+/// By value, as the node Convert; F16 and BF16 by way of F32.
+template <class From>
+uint64_t converted_bits(Dtype to, From value) {
+  return visit_dtype(to, [&]<class T>(T) -> uint64_t {
+    if constexpr (std::is_same_v<T, bool>)
+      return element::Truth::apply(value);
+    else if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
+      return bits_of(T(element::Convert<float>::apply(value)));
+    else
+      return bits_of(element::Convert<T>::apply(value));
+  });
+}
+
+}  // namespace
+
+size_t ScalarBuilder::Hash::operator()(const ScalarNode& n) const {
+  uint64_t h = combine(static_cast<uint64_t>(n.op) << 8 | static_cast<uint64_t>(n.dtype), n.payload);
+  for (const Scalar s : n.operands) h = combine(h, s.index);
+  return h;
+}
+
+Scalar ScalarBuilder::input(int slot, Dtype dtype) {
+  return make(
+      {.op = ScalarOp::Input, .dtype = dtype, .operands = {}, .payload = static_cast<uint64_t>(slot)});
+}
+
+Scalar ScalarBuilder::coordinate(int axis) {
+  return make({.op = ScalarOp::Coordinate,
+               .dtype = Dtype::I64,
+               .operands = {},
+               .payload = static_cast<uint64_t>(axis)});
+}
+
+Scalar ScalarBuilder::constant_bits(Dtype dtype, uint64_t bits) {
+  return make({.op = ScalarOp::Constant, .dtype = dtype, .operands = {}, .payload = bits});
+}
+Scalar ScalarBuilder::real_constant(Dtype dtype, double value) {
+  return constant_bits(dtype, converted_bits(dtype, value));
+}
+Scalar ScalarBuilder::integer_constant(Dtype dtype, int64_t value) {
+  return constant_bits(dtype, converted_bits(dtype, value));
+}
+
+Scalar ScalarBuilder::intern(const ScalarNode& node) {
+  const auto [it, fresh] = known_.try_emplace(node, static_cast<uint32_t>(nodes_.size()));
+  if (fresh) nodes_.push_back(node);
+  return {it->second};
+}
+
+Scalar ScalarBuilder::make(const ScalarNode& asked) {
+  ScalarNode node = asked;
+  const int count = arity(node.op);
+  OperandTypes types{};
+  for (int k = 0; k < count; ++k) {
+    const Scalar operand = node.operands[static_cast<size_t>(k)];
+    LUMINAL_CHECK(operand.index < nodes_.size(), "{}: operand {} is not a node of this builder, which has {}",
+                  name(node.op), operand.index, nodes_.size());
+    types[static_cast<size_t>(k)] = dtype(operand);
+  }
+  if (const std::string problem = type_problem(node, types); !problem.empty()) {
+    std::string operands;
+    for (int k = 0; k < count; ++k) operands += fmt::format(" {}", name(types[static_cast<size_t>(k)]));
+    fail<DtypeError>("[{}] cannot give {}{}{}: {}", name(node.op), name(node.dtype), count > 0 ? " from" : "",
+                     operands, problem);
+  }
+  if (is_commutative(node.op)) {
+    auto& [a, b, c] = node.operands;
+    if (is_constant(a) && !is_constant(b)) std::swap(a, b);
+    ScalarNode swapped = node;
+    std::swap(swapped.operands[0], swapped.operands[1]);
+    if (const auto it = known_.find(swapped); it != known_.end()) return {it->second};
+  }
+  if (const auto it = known_.find(node); it != known_.end()) return {it->second};
+  if (const auto simpler = fold(*this, node)) return *simpler;
+  return intern(node);
+}
+
+Scalar ScalarBuilder::unary(ScalarOp op, Scalar a) {
+  const Dtype type = dtype(a);
+  if (is_half(type)) return convert(unary(op, convert(a, Dtype::F32)), type);
+  return make({.op = op, .dtype = type, .operands = {a, Scalar{}, Scalar{}}});
+}
+
+Scalar ScalarBuilder::arithmetic(ScalarOp op, Scalar a, Scalar b) {
+  const Dtype type = dtype(a);
+  if (is_half(type) && dtype(b) == type)
+    return convert(arithmetic(op, convert(a, Dtype::F32), convert(b, Dtype::F32)), type);
+  return make({.op = op, .dtype = type, .operands = {a, b, Scalar{}}});
+}
+
+Scalar ScalarBuilder::fma(Scalar a, Scalar b, Scalar c) {
+  const Dtype type = dtype(a);
+  if (is_half(type) && dtype(b) == type && dtype(c) == type)
+    return convert(fma(convert(a, Dtype::F32), convert(b, Dtype::F32), convert(c, Dtype::F32)), type);
+  return make({.op = ScalarOp::Fma, .dtype = type, .operands = {a, b, c}});
+}
+
+Scalar ScalarBuilder::compare(ScalarOp op, Scalar a, Scalar b) {
+  if (is_half(dtype(a)) && dtype(b) == dtype(a))
+    return compare(op, convert(a, Dtype::F32), convert(b, Dtype::F32));
+  return make({.op = op, .dtype = Dtype::Bool, .operands = {a, b, Scalar{}}});
+}
+
+Scalar ScalarBuilder::select(Scalar condition, Scalar if_true, Scalar if_false) {
+  return make({.op = ScalarOp::Select, .dtype = dtype(if_true), .operands = {condition, if_true, if_false}});
+}
+
+Scalar ScalarBuilder::convert(Scalar a, Dtype to) {
+  const Dtype from = dtype(a);
+  if (from == to) return a;
+  const bool by_way_of_f32 = (is_half(from) && to != Dtype::F32) || (is_half(to) && from != Dtype::F32);
+  if (by_way_of_f32) return convert(convert(a, Dtype::F32), to);
+  return make({.op = ScalarOp::Convert, .dtype = to, .operands = {a, Scalar{}, Scalar{}}});
+}
+
+Scalar ScalarBuilder::bitcast(Scalar a, Dtype to) {
+  if (dtype(a) == to) return a;
+  return make({.op = ScalarOp::Bitcast, .dtype = to, .operands = {a, Scalar{}, Scalar{}}});
+}
+
+namespace {
+
+/// b's sign on a's magnitude.
+Scalar copy_sign(ScalarBuilder& b, Scalar magnitude, Scalar sign) {
+  const Dtype real = b.dtype(magnitude), word = real == Dtype::F32 ? Dtype::I32 : Dtype::I64;
+  const Scalar mask = b.constant_bits(word, uint64_t{1} << (width_bits(word) - 1));
+  const Scalar sign_bit = b.bit_and(b.bitcast(sign, word), mask);
+  return b.bitcast(b.bit_or(b.bitcast(b.abs(magnitude), word), sign_bit), real);
+}
+
+struct DivMod {
+  Scalar quotient, rest;
+};
+
+/// NumPy's divmod of floats (npy_divmod): the rest is exact but for one addition.
+DivMod float_divmod(ScalarBuilder& b, Scalar x, Scalar y) {
+  const Dtype type = b.dtype(x);
+  const Scalar zero = b.constant(type, 0), one = b.constant(type, 1), half = b.constant(type, 0.5);
+  const Scalar rest = b.remainder(x, y);
+  const Scalar no_rest = b.eq(rest, zero);
+  const Scalar signs_differ = b.bit_xor(b.lt(y, zero), b.lt(rest, zero));
+  const Scalar borrow = b.bit_and(signs_differ, b.bit_not(no_rest));
+  const Scalar near = b.div(b.sub(x, rest), y);
+  const Scalar quotient = b.select(borrow, b.sub(near, one), near);
+  const Scalar down = b.floor(quotient);
+  const Scalar whole = b.select(b.gt(b.sub(quotient, down), half), b.add(down, one), down);
+  const Scalar signed_zero = copy_sign(b, zero, b.div(x, y));
+  return {.quotient = b.select(b.eq(quotient, zero), signed_zero, whole),
+          .rest = b.select(no_rest, copy_sign(b, zero, y), b.select(borrow, b.add(rest, y), rest))};
+}
+
+}  // namespace
+
+Scalar ScalarBuilder::floor_div(Scalar a, Scalar b) {
+  const Dtype type = dtype(a);
+  if (is_half(type) && dtype(b) == type)
+    return convert(floor_div(convert(a, Dtype::F32), convert(b, Dtype::F32)), type);
+  if (!is_real(type) || dtype(b) != type) return arithmetic(ScalarOp::FloorDiv, a, b);
+  return select(eq(b, constant(type, 0)), div(a, b), float_divmod(*this, a, b).quotient);
+}
+
+Scalar ScalarBuilder::floor_mod(Scalar a, Scalar b) {
+  const Dtype type = dtype(a);
+  if (is_half(type) && dtype(b) == type)
+    return convert(floor_mod(convert(a, Dtype::F32), convert(b, Dtype::F32)), type);
+  if (!is_real(type) || dtype(b) != type) return arithmetic(ScalarOp::FloorMod, a, b);
+  return float_divmod(*this, a, b).rest;
+}
+
+std::vector<Scalar> ScalarBuilder::inline_function(const ScalarFunction& f, std::span<const Scalar> inputs,
+                                                   std::span<const Scalar> coordinates) {
+  std::vector<Scalar> here(f.nodes().size());
+  for (size_t i = 0; i < f.nodes().size(); ++i) {
+    ScalarNode n = f.nodes()[i];
+    if (n.op == ScalarOp::Input || n.op == ScalarOp::Coordinate) {
+      const auto with = n.op == ScalarOp::Input ? inputs : coordinates;
+      if (n.payload >= with.size() || dtype(with[n.payload]) != n.dtype)
+        fail<DtypeError>("[inline_function] {} {} is {}; {}", name(n.op), n.payload, name(n.dtype),
+                         n.payload >= with.size() ? fmt::format("only {} are given", with.size())
+                                                  : fmt::format("{} is given", name(dtype(with[n.payload]))));
+      here[i] = with[n.payload];
+      continue;
+    }
+    for (int k = 0; k < arity(n.op); ++k)
+      n.operands[static_cast<size_t>(k)] = here[n.operands[static_cast<size_t>(k)].index];
+    here[i] = make(n);
+  }
+  std::vector<Scalar> outputs;
+  for (const Scalar s : f.outputs()) outputs.push_back(here[s.index]);
+  return outputs;
+}
+
+ScalarFunction ScalarBuilder::finish(std::span<const Scalar> outputs) const {
+  constexpr uint32_t kNone = ~uint32_t{0};
+  std::vector<uint32_t> number(nodes_.size(), kNone);
+  std::vector<ScalarNode> order;
+  std::vector<std::pair<uint32_t, int>> stack;  // node, operands already visited
+  const auto visit = [&](Scalar root) {
+    LUMINAL_CHECK(root.index < nodes_.size(), "output {} of a builder with {} nodes", root.index,
+                  nodes_.size());
+    if (number[root.index] == kNone) stack.emplace_back(root.index, 0);
+    while (!stack.empty()) {
+      auto& [index, visited] = stack.back();
+      const ScalarNode& n = nodes_[index];
+      if (visited < arity(n.op)) {
+        const uint32_t next = n.operands[static_cast<size_t>(visited++)].index;
+        if (number[next] == kNone) stack.emplace_back(next, 0);
+        continue;
+      }
+      ScalarNode copy = n;
+      for (int k = 0; k < arity(n.op); ++k)
+        copy.operands[static_cast<size_t>(k)] = {number[n.operands[static_cast<size_t>(k)].index]};
+      number[index] = static_cast<uint32_t>(order.size());
+      order.push_back(copy);
+      stack.pop_back();
+    }
+  };
+  std::vector<Scalar> renumbered;
+  for (const Scalar s : outputs) {
+    visit(s);
+    renumbered.push_back({number[s.index]});
+  }
+  return {std::move(order), std::move(renumbered)};
+}
+
+}  // namespace luminal

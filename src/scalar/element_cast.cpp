@@ -1,0 +1,77 @@
+#include "scalar/element.h"
+#include "scalar/element_loops.h"
+#include "scalar/typing.h"
+
+namespace luminal::element {
+namespace {
+
+template <class T>
+ElementKernel compare_kernel(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::Lt:
+      return Loop<Lt, uint8_t, T, T>::kernel();
+    case ScalarOp::Le:
+      return Loop<Le, uint8_t, T, T>::kernel();
+    case ScalarOp::Eq:
+      return Loop<Eq, uint8_t, T, T>::kernel();
+    default:
+      return Loop<Ne, uint8_t, T, T>::kernel();
+  }
+}
+
+/// Selecting and reinterpreting look at the width only.
+template <class F>
+ElementKernel by_width(Dtype type, F&& f) {
+  switch (width_bits(type)) {
+    case 8:
+      return f(uint8_t{});
+    case 16:
+      return f(uint16_t{});
+    case 32:
+      return f(uint32_t{});
+    default:
+      return f(uint64_t{});
+  }
+}
+
+template <class From>
+ElementKernel convert_from(Dtype result) {
+  return visit_dtype(result, [&]<class T>(T) -> ElementKernel {
+    using To = typename Stored<T>::type;
+    constexpr bool kHalf = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+    constexpr bool kFromHalf = std::is_same_v<From, float16> || std::is_same_v<From, bfloat16>;
+    if constexpr (std::is_same_v<T, bool> && !kFromHalf)
+      return Loop<Truth, uint8_t, From>::kernel();
+    else if constexpr ((kHalf && !std::is_same_v<From, float>) || (kFromHalf && !std::is_same_v<T, float>))
+      return nullptr;
+    else
+      return Loop<Convert<To>, To, From>::kernel();
+  });
+}
+
+}  // namespace
+
+ElementKernel cast_kernel(ScalarOp op, Dtype result, Dtype operand) {
+  switch (op) {
+    case ScalarOp::Lt:
+    case ScalarOp::Le:
+    case ScalarOp::Eq:
+    case ScalarOp::Ne:
+      return visit_dtype(operand, [&]<class T>(T) -> ElementKernel {
+        if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
+          return nullptr;
+        else
+          return compare_kernel<typename Stored<T>::type>(op);
+      });
+    case ScalarOp::Select:
+      return by_width(result, []<class T>(T) { return Loop<Select, T, uint8_t, T, T>::kernel(); });
+    case ScalarOp::Bitcast:
+      return by_width(result, []<class T>(T) { return Loop<Copy, T, T>::kernel(); });
+    case ScalarOp::Convert:
+      return visit_dtype(operand, [&]<class T>(T) { return convert_from<typename Stored<T>::type>(result); });
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace luminal::element

@@ -1,0 +1,147 @@
+#include <fmt/format.h>
+
+#include "base/fail.h"
+#include "scalar/element.h"
+#include "scalar/element_loops.h"
+#include "scalar/typing.h"
+
+namespace luminal {
+namespace {
+
+using namespace element;
+
+template <class F, class T>
+ElementKernel unary() {
+  return Loop<F, T, T>::kernel();
+}
+template <class F, class T>
+ElementKernel binary() {
+  return Loop<F, T, T, T>::kernel();
+}
+
+template <class T>
+ElementKernel real_kernel(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::Div:
+      return binary<Div, T>();
+    case ScalarOp::Fma:
+      return Loop<Fma, T, T, T, T>::kernel();
+    case ScalarOp::Sqrt:
+      return unary<Sqrt, T>();
+    case ScalarOp::Floor:
+      return unary<Floor, T>();
+    case ScalarOp::RoundEven:
+      return unary<RoundEven, T>();
+    case ScalarOp::Remainder:
+      return binary<Remainder, T>();
+    default:
+      return nullptr;
+  }
+}
+
+template <class T>
+ElementKernel number_kernel(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::Add:
+      return binary<Add, T>();
+    case ScalarOp::Sub:
+      return binary<Sub, T>();
+    case ScalarOp::Mul:
+      return binary<Mul, T>();
+    case ScalarOp::Neg:
+      return unary<Neg, T>();
+    case ScalarOp::Abs:
+      return unary<Abs, T>();
+    case ScalarOp::Minimum:
+      return binary<Minimum, T>();
+    case ScalarOp::Maximum:
+      return binary<Maximum, T>();
+    default:
+      return nullptr;
+  }
+}
+
+template <class T>
+ElementKernel integer_kernel(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::FloorDiv:
+      return binary<FloorDiv, T>();
+    case ScalarOp::FloorMod:
+      return binary<FloorMod, T>();
+    case ScalarOp::ShiftLeft:
+      return binary<ShiftLeft, T>();
+    case ScalarOp::ShiftRightLogical:
+      return binary<ShiftRightLogical, T>();
+    case ScalarOp::ShiftRightArithmetic:
+      return binary<ShiftRightArithmetic, T>();
+    case ScalarOp::And:
+      return binary<And, T>();
+    case ScalarOp::Or:
+      return binary<Or, T>();
+    case ScalarOp::Xor:
+      return binary<Xor, T>();
+    case ScalarOp::Not:
+      return unary<Not, T>();
+    default:
+      return nullptr;
+  }
+}
+
+ElementKernel bool_kernel(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::Minimum:
+    case ScalarOp::And:
+      return binary<And, uint8_t>();
+    case ScalarOp::Maximum:
+    case ScalarOp::Or:
+      return binary<Or, uint8_t>();
+    case ScalarOp::Xor:
+      return binary<Xor, uint8_t>();
+    case ScalarOp::Not:
+      return unary<NotBool, uint8_t>();
+    default:
+      return nullptr;
+  }
+}
+
+ElementKernel compute_kernel(ScalarOp op, Dtype type) {
+  if (type == Dtype::Bool) return bool_kernel(op);
+  return visit_dtype(type, [&]<class T>(T) -> ElementKernel {
+    if constexpr (std::is_floating_point_v<T>) {
+      const ElementKernel real = real_kernel<T>(op);
+      return real != nullptr ? real : number_kernel<T>(op);
+    } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      const ElementKernel integer = integer_kernel<T>(op);
+      return integer != nullptr ? integer : number_kernel<T>(op);
+    } else {
+      return nullptr;
+    }
+  });
+}
+
+}  // namespace
+
+ElementKernel element_kernel(ScalarOp op, Dtype result, Dtype operand) {
+  ElementKernel kernel = cast_kernel(op, result, operand);
+  if (kernel == nullptr) kernel = compute_kernel(op, operand);
+  LUMINAL_CHECK(kernel != nullptr, "{} of {} giving {}", name(op), name(operand), name(result));
+  return kernel;
+}
+
+std::string element_text(Dtype dtype, uint64_t bits) {
+  if (dtype == Dtype::Bool) return bits != 0 ? "true" : "false";
+  return visit_dtype(dtype, [&]<class T>(T) -> std::string {
+    if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
+      T value;
+      value.bits = static_cast<uint16_t>(bits);
+      return element_text(Dtype::F32, std::bit_cast<uint32_t>(static_cast<float>(value)));
+    } else if constexpr (std::is_floating_point_v<T>) {
+      const T value = std::bit_cast<T>(static_cast<BitsOf<T>>(bits));
+      return std::isnan(value) ? fmt::format("nan:{:#x}", bits) : fmt::format("{}", value);
+    } else {
+      return fmt::format("{}", static_cast<int64_t>(static_cast<T>(bits)));
+    }
+  });
+}
+
+}  // namespace luminal

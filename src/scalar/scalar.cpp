@@ -1,0 +1,238 @@
+#include "luminal/scalar.h"
+
+#include <algorithm>
+
+#include "base/fail.h"
+#include "base/hash.h"
+#include "scalar/element.h"
+#include "scalar/typing.h"
+
+namespace luminal {
+namespace {
+
+enum class Cost : uint8_t { None, Simple, Fma, Divide, Expensive };
+/// Types an op computes on; operands and result share one type unless the group says otherwise.
+enum class Group : uint8_t {
+  Leaf,
+  Real,
+  Number,
+  NumberOrBool,
+  Integer,
+  Bits,
+  Compare,
+  Select,
+  Convert,
+  Bitcast
+};
+
+struct OpInfo {
+  std::string_view name;
+  int arity;
+  bool commutative;
+  Group group;
+  Cost cost;
+};
+
+constexpr std::array<OpInfo, kScalarOpCount> kOps{{
+    {"input", 0, false, Group::Leaf, Cost::None},
+    {"constant", 0, false, Group::Leaf, Cost::None},
+    {"coordinate", 0, false, Group::Leaf, Cost::None},
+    {"div", 2, false, Group::Real, Cost::Divide},
+    {"fma", 3, true, Group::Real, Cost::Fma},
+    {"sqrt", 1, false, Group::Real, Cost::Divide},
+    {"floor", 1, false, Group::Real, Cost::Simple},
+    {"round_even", 1, false, Group::Real, Cost::Simple},
+    {"remainder", 2, false, Group::Real, Cost::Expensive},
+    {"add", 2, true, Group::Number, Cost::Simple},
+    {"sub", 2, false, Group::Number, Cost::Simple},
+    {"mul", 2, true, Group::Number, Cost::Simple},
+    {"neg", 1, false, Group::Number, Cost::Simple},
+    {"abs", 1, false, Group::Number, Cost::Simple},
+    {"minimum", 2, true, Group::NumberOrBool, Cost::Simple},
+    {"maximum", 2, true, Group::NumberOrBool, Cost::Simple},
+    {"floor_div", 2, false, Group::Integer, Cost::Expensive},
+    {"floor_mod", 2, false, Group::Integer, Cost::Expensive},
+    {"shift_left", 2, false, Group::Integer, Cost::Simple},
+    {"shift_right_logical", 2, false, Group::Integer, Cost::Simple},
+    {"shift_right_arithmetic", 2, false, Group::Integer, Cost::Simple},
+    {"and", 2, true, Group::Bits, Cost::Simple},
+    {"or", 2, true, Group::Bits, Cost::Simple},
+    {"xor", 2, true, Group::Bits, Cost::Simple},
+    {"not", 1, false, Group::Bits, Cost::Simple},
+    {"lt", 2, false, Group::Compare, Cost::Simple},
+    {"le", 2, false, Group::Compare, Cost::Simple},
+    {"eq", 2, true, Group::Compare, Cost::Simple},
+    {"ne", 2, true, Group::Compare, Cost::Simple},
+    {"select", 3, false, Group::Select, Cost::Simple},
+    {"convert", 1, false, Group::Convert, Cost::Simple},
+    {"bitcast", 1, false, Group::Bitcast, Cost::None},
+}};
+
+const OpInfo& op_info(ScalarOp op) { return kOps[static_cast<size_t>(op)]; }
+
+bool group_takes(Group group, Dtype d) {
+  switch (group) {
+    case Group::Real:
+      return is_real(d);
+    case Group::Number:
+      return is_real(d) || is_integer(d);
+    case Group::Integer:
+      return is_integer(d);
+    case Group::Bits:
+      return is_integer(d) || d == Dtype::Bool;
+    default:
+      return is_real(d) || is_integer(d) || d == Dtype::Bool;
+  }
+}
+
+std::string leaf_problem(const ScalarNode& n) {
+  if (n.op == ScalarOp::Coordinate && n.dtype != Dtype::I64) return "a coordinate is i64";
+  if (n.op != ScalarOp::Constant)
+    return n.payload > 0x7fffffff ? fmt::format("number {} is out of range", n.payload) : std::string();
+  const uint64_t most = n.dtype == Dtype::Bool ? 1 : width_mask(n.dtype);
+  return n.payload > most ? fmt::format("constant bits {:#x} do not fit", n.payload) : std::string();
+}
+
+std::string cast_problem(const ScalarNode& n, Dtype from) {
+  if (n.dtype == from) return "the types are equal";
+  if (n.op == ScalarOp::Bitcast)
+    return width_bits(n.dtype) != width_bits(from) || n.dtype == Dtype::Bool || from == Dtype::Bool
+               ? "needs two types of one size, not bool"
+               : "";
+  const bool by_way_of_f32 =
+      (is_half(from) && n.dtype != Dtype::F32) || (is_half(n.dtype) && from != Dtype::F32);
+  return by_way_of_f32 ? "f16 and bf16 convert to and from f32 only" : "";
+}
+
+void append_little_endian(std::string& out, uint64_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
+}
+
+std::string node_text(std::span<const ScalarNode> nodes, size_t index) {
+  const ScalarNode& n = nodes[index];
+  std::string text = fmt::format("%{} = {} {}", index, name(n.dtype), name(n.op));
+  if (n.op == ScalarOp::Constant) return text + " " + element_text(n.dtype, n.payload);
+  if (arity(n.op) == 0) return text + fmt::format(" {}", n.payload);
+  for (int i = 0; i < arity(n.op); ++i) text += fmt::format(" %{}", n.operands[static_cast<size_t>(i)].index);
+  return text;
+}
+
+}  // namespace
+
+std::string_view name(ScalarOp op) { return op_info(op).name; }
+int arity(ScalarOp op) { return op_info(op).arity; }
+bool is_commutative(ScalarOp op) { return op_info(op).commutative; }
+
+bool converts_exactly(Dtype from, Dtype to) {
+  if (from == to || from == Dtype::Bool) return true;
+  if (is_half(from)) return is_real(to);
+  if (from == Dtype::F32) return to == Dtype::F64;
+  const bool narrow = from == Dtype::I8 || from == Dtype::U8;
+  if (narrow) return to == Dtype::I32 || to == Dtype::I64 || is_real(to);
+  return from == Dtype::I32 && (to == Dtype::I64 || to == Dtype::F64);
+}
+
+std::string type_problem(const ScalarNode& n, const OperandTypes& t) {
+  const OpInfo& op = op_info(n.op);
+  if (is_quantized(n.dtype)) return "block-quantised types have no elements to compute with";
+  if (op.group == Group::Leaf) return leaf_problem(n);
+  if (n.payload != 0) return "only leaves have a payload";
+  if (op.group == Group::Convert || op.group == Group::Bitcast) return cast_problem(n, t[0]);
+  if (op.group == Group::Select)
+    return t[0] == Dtype::Bool && t[1] == n.dtype && t[2] == n.dtype
+               ? ""
+               : "takes a bool and two values of the result's type";
+  for (int i = 1; i < op.arity; ++i)
+    if (t[static_cast<size_t>(i)] != t[0]) return "the operands differ in type";
+  if (!group_takes(op.group, t[0])) return fmt::format("{} is no type it computes on", name(t[0]));
+  const Dtype result = op.group == Group::Compare ? Dtype::Bool : t[0];
+  return n.dtype == result ? "" : fmt::format("the result is {}", name(result));
+}
+
+void verify(std::span<const ScalarNode> nodes, std::span<const Scalar> outputs) {
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const ScalarNode& n = nodes[i];
+    if (static_cast<int>(n.op) >= kScalarOpCount)
+      throw InternalError(
+          fmt::format("[scalar] node %{}: op number {} is unknown", i, static_cast<int>(n.op)));
+    OperandTypes types{};
+    for (size_t k = 0; k < 3; ++k) {
+      const Scalar operand = n.operands[k];
+      const bool used = static_cast<int>(k) < arity(n.op);
+      if (used && operand.index >= i)
+        throw InternalError(fmt::format("[scalar] node %{} ({}): operand {} is not an earlier node", i,
+                                        name(n.op), operand.index));
+      if (!used && operand != Scalar{})
+        throw InternalError(fmt::format("[scalar] node %{} ({}): takes {} operands, more are set", i,
+                                        name(n.op), arity(n.op)));
+      if (used) types[k] = nodes[operand.index].dtype;
+    }
+    if (const std::string problem = type_problem(n, types); !problem.empty())
+      throw InternalError(fmt::format("[scalar] {}: {}", node_text(nodes, i), problem));
+  }
+  for (const Scalar s : outputs)
+    if (s.index >= nodes.size())
+      throw InternalError(
+          fmt::format("[scalar] output %{} is not a node; there are {}", s.index, nodes.size()));
+}
+
+ScalarFunction::ScalarFunction(std::vector<ScalarNode> nodes, std::vector<Scalar> outputs)
+    : nodes_(std::move(nodes)), outputs_(std::move(outputs)) {
+  verify(nodes_, outputs_);
+  hash_ = hash_bytes(to_bytes());
+}
+
+int ScalarFunction::input_count() const {
+  uint64_t count = 0;
+  for (const ScalarNode& n : nodes_)
+    if (n.op == ScalarOp::Input) count = std::max(count, n.payload + 1);
+  return static_cast<int>(count);
+}
+
+int ScalarFunction::coordinate_count() const {
+  uint64_t count = 0;
+  for (const ScalarNode& n : nodes_)
+    if (n.op == ScalarOp::Coordinate) count = std::max(count, n.payload + 1);
+  return static_cast<int>(count);
+}
+
+ScalarCost ScalarFunction::cost() const {
+  ScalarCost cost;
+  cost.nodes = static_cast<int>(nodes_.size());
+  for (const ScalarNode& n : nodes_) {
+    const Cost c = op_info(n.op).cost;
+    cost.simple += c == Cost::Simple;
+    cost.fma += c == Cost::Fma;
+    cost.divide += c == Cost::Divide;
+    cost.expensive += c == Cost::Expensive;
+  }
+  return cost;
+}
+
+// Layout: u32 node count, u32 output count; per node u8 op, u8 dtype, u32 per operand, u64 payload of a leaf;
+// u32 per output. Ops and dtypes are written by number: append new ones at the end of their enums, or stored
+// hashes change meaning.
+std::string ScalarFunction::to_bytes() const {
+  std::string out;
+  append_little_endian(out, nodes_.size(), 4);
+  append_little_endian(out, outputs_.size(), 4);
+  for (const ScalarNode& n : nodes_) {
+    append_little_endian(out, static_cast<uint64_t>(n.op), 1);
+    append_little_endian(out, static_cast<uint64_t>(n.dtype), 1);
+    for (int i = 0; i < arity(n.op); ++i)
+      append_little_endian(out, n.operands[static_cast<size_t>(i)].index, 4);
+    if (arity(n.op) == 0) append_little_endian(out, n.payload, 8);
+  }
+  for (const Scalar s : outputs_) append_little_endian(out, s.index, 4);
+  return out;
+}
+
+std::string ScalarFunction::to_string() const {
+  std::string out;
+  for (size_t i = 0; i < nodes_.size(); ++i) out += node_text(nodes_, i) + "\n";
+  out += "return";
+  for (const Scalar s : outputs_) out += fmt::format(" %{}", s.index);
+  return out + "\n";
+}
+
+}  // namespace luminal
