@@ -17,10 +17,10 @@ namespace luminal {
 [[nodiscard]] std::string element_text(Dtype dtype, uint64_t bits);
 
 /// One node over `count` elements; unused operands are null. The output overlaps no operand.
-using ElementKernel = void (*)(int64_t count, void* out, const void* a, const void* b, const void* c);
+using ScalarKernel = void (*)(int64_t count, void* out, const void* a, const void* b, const void* c);
 
 /// The kernel of a well-typed node; `operand` is the type of its first operand (of the second, for Select).
-[[nodiscard]] ElementKernel element_kernel(ScalarOp op, Dtype result, Dtype operand);
+[[nodiscard]] ScalarKernel element_kernel(ScalarOp op, Dtype result, Dtype operand);
 
 #define LUMINAL_ELEMENT [[gnu::always_inline]] static inline
 

@@ -6,7 +6,7 @@ namespace luminal::element {
 namespace {
 
 template <class T>
-ElementKernel compare_kernel(ScalarOp op) {
+ScalarKernel compare_kernel(ScalarOp op) {
   switch (op) {
     case ScalarOp::Lt:
       return Loop<Lt, uint8_t, T, T>::kernel();
@@ -21,7 +21,7 @@ ElementKernel compare_kernel(ScalarOp op) {
 
 /// Selecting and reinterpreting look at the width only.
 template <class F>
-ElementKernel by_width(Dtype type, F&& f) {
+ScalarKernel by_width(Dtype type, F&& f) {
   switch (width_bits(type)) {
     case 8:
       return f(uint8_t{});
@@ -35,8 +35,8 @@ ElementKernel by_width(Dtype type, F&& f) {
 }
 
 template <class From>
-ElementKernel convert_from(Dtype result) {
-  return visit_dtype(result, [&]<class T>(T) -> ElementKernel {
+ScalarKernel convert_from(Dtype result) {
+  return visit_dtype(result, [&]<class T>(T) -> ScalarKernel {
     using To = typename Stored<T>::type;
     constexpr bool kHalf = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
     constexpr bool kFromHalf = std::is_same_v<From, float16> || std::is_same_v<From, bfloat16>;
@@ -51,13 +51,13 @@ ElementKernel convert_from(Dtype result) {
 
 }  // namespace
 
-ElementKernel cast_kernel(ScalarOp op, Dtype result, Dtype operand) {
+ScalarKernel cast_kernel(ScalarOp op, Dtype result, Dtype operand) {
   switch (op) {
     case ScalarOp::Lt:
     case ScalarOp::Le:
     case ScalarOp::Eq:
     case ScalarOp::Ne:
-      return visit_dtype(operand, [&]<class T>(T) -> ElementKernel {
+      return visit_dtype(operand, [&]<class T>(T) -> ScalarKernel {
         if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
           return nullptr;
         else

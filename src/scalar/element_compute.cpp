@@ -11,16 +11,16 @@ namespace {
 using namespace element;
 
 template <class F, class T>
-ElementKernel unary() {
+ScalarKernel unary() {
   return Loop<F, T, T>::kernel();
 }
 template <class F, class T>
-ElementKernel binary() {
+ScalarKernel binary() {
   return Loop<F, T, T, T>::kernel();
 }
 
 template <class T>
-ElementKernel real_kernel(ScalarOp op) {
+ScalarKernel real_kernel(ScalarOp op) {
   switch (op) {
     case ScalarOp::Div:
       return binary<Div, T>();
@@ -40,7 +40,7 @@ ElementKernel real_kernel(ScalarOp op) {
 }
 
 template <class T>
-ElementKernel number_kernel(ScalarOp op) {
+ScalarKernel number_kernel(ScalarOp op) {
   switch (op) {
     case ScalarOp::Add:
       return binary<Add, T>();
@@ -62,7 +62,7 @@ ElementKernel number_kernel(ScalarOp op) {
 }
 
 template <class T>
-ElementKernel integer_kernel(ScalarOp op) {
+ScalarKernel integer_kernel(ScalarOp op) {
   switch (op) {
     case ScalarOp::FloorDiv:
       return binary<FloorDiv, T>();
@@ -87,7 +87,7 @@ ElementKernel integer_kernel(ScalarOp op) {
   }
 }
 
-ElementKernel bool_kernel(ScalarOp op) {
+ScalarKernel bool_kernel(ScalarOp op) {
   switch (op) {
     case ScalarOp::Minimum:
     case ScalarOp::And:
@@ -104,14 +104,14 @@ ElementKernel bool_kernel(ScalarOp op) {
   }
 }
 
-ElementKernel compute_kernel(ScalarOp op, Dtype type) {
+ScalarKernel compute_kernel(ScalarOp op, Dtype type) {
   if (type == Dtype::Bool) return bool_kernel(op);
-  return visit_dtype(type, [&]<class T>(T) -> ElementKernel {
+  return visit_dtype(type, [&]<class T>(T) -> ScalarKernel {
     if constexpr (std::is_floating_point_v<T>) {
-      const ElementKernel real = real_kernel<T>(op);
+      const ScalarKernel real = real_kernel<T>(op);
       return real != nullptr ? real : number_kernel<T>(op);
     } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-      const ElementKernel integer = integer_kernel<T>(op);
+      const ScalarKernel integer = integer_kernel<T>(op);
       return integer != nullptr ? integer : number_kernel<T>(op);
     } else {
       return nullptr;
@@ -121,8 +121,8 @@ ElementKernel compute_kernel(ScalarOp op, Dtype type) {
 
 }  // namespace
 
-ElementKernel element_kernel(ScalarOp op, Dtype result, Dtype operand) {
-  ElementKernel kernel = cast_kernel(op, result, operand);
+ScalarKernel element_kernel(ScalarOp op, Dtype result, Dtype operand) {
+  ScalarKernel kernel = cast_kernel(op, result, operand);
   if (kernel == nullptr) kernel = compute_kernel(op, operand);
   LUMINAL_CHECK(kernel != nullptr, "{} of {} giving {}", name(op), name(operand), name(result));
   return kernel;

@@ -41,7 +41,7 @@ struct Loop {
     body(count, out, operands, std::index_sequence_for<In...>{});
   }
 #endif
-  [[nodiscard]] static ElementKernel kernel() {
+  [[nodiscard]] static ScalarKernel kernel() {
 #if LUMINAL_HAS_WIDE_LOOPS
     if (machine_has_wide_loops()) return &wide;
 #endif
@@ -60,6 +60,6 @@ struct Stored<bool> {
 };
 
 /// Kernels of Lt, Le, Eq, Ne, Select, Convert and Bitcast.
-[[nodiscard]] ElementKernel cast_kernel(ScalarOp op, Dtype result, Dtype operand);
+[[nodiscard]] ScalarKernel cast_kernel(ScalarOp op, Dtype result, Dtype operand);
 
 }  // namespace luminal::element

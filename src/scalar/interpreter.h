@@ -28,7 +28,7 @@ class ScalarInterpreter {
 
  private:
   struct Step {
-    ElementKernel kernel;
+    ScalarKernel kernel;
     uint32_t out;
     uint32_t operands[3];
   };
