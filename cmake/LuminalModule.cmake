@@ -4,11 +4,16 @@
 #
 # builds libluminal_symbolic.a from src/symbolic/**/*.cpp and, when tests are on, test_symbolic from
 # tests/unit/symbolic/*.cpp with the CTest label "unit". New files are picked up by the glob.
+#
+#   luminal_module(cli DEPS base formats LIBS CLI11::CLI11 PROGRAM luminal)
+#
+# links src/cli/main.cpp with the rest of the module into the program `luminal` as well.
 set_property(GLOBAL PROPERTY LUMINAL_MODULES "")
 
 function(luminal_module name)
-  cmake_parse_arguments(M "" "" "DEPS;LIBS;TEST_LIBS" ${ARGN})
+  cmake_parse_arguments(M "" "PROGRAM" "DEPS;LIBS;TEST_LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${name}/*.cpp")
+  list(REMOVE_ITEM sources "${PROJECT_SOURCE_DIR}/src/${name}/main.cpp")
   if(NOT sources)
     return()
   endif()
@@ -23,18 +28,32 @@ function(luminal_module name)
       target_link_libraries(luminal_${name} PUBLIC luminal_${dep})
     endif()
   endforeach()
-  # Third-party libraries never show in public headers; BUILD_INTERFACE keeps them out of the compile line of a
-  # consumer, and the installed package names what has to be linked.
-  foreach(lib ${M_LIBS})
-    target_link_libraries(luminal_${name} PRIVATE ${lib})
-  endforeach()
-  target_link_libraries(luminal_${name} PRIVATE $<BUILD_INTERFACE:luminal_flags>)
-  set_property(GLOBAL APPEND PROPERTY LUMINAL_MODULES ${name})
+  # Third-party libraries never show in public headers: a consumer of the installed package links them but needs
+  # none of their include paths.
+  target_link_libraries(luminal_${name} PRIVATE ${M_LIBS} $<BUILD_INTERFACE:luminal_flags>)
+  if(M_PROGRAM)
+    add_executable(${M_PROGRAM} "${PROJECT_SOURCE_DIR}/src/${name}/main.cpp")
+    target_include_directories(${M_PROGRAM} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(${M_PROGRAM} PRIVATE luminal_${name} luminal_flags ${M_LIBS})
+    install(TARGETS ${M_PROGRAM} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  else()
+    set_property(GLOBAL APPEND PROPERTY LUMINAL_MODULES ${name})
+  endif()
 
   file(GLOB tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/unit/${name}/*.cpp")
   if(LUMINAL_BUILD_TESTS AND tests)
     luminal_test(test_${name} LABEL unit SOURCES ${tests} DEPS ${name} LIBS ${M_LIBS} ${M_TEST_LIBS})
   endif()
+endfunction()
+
+# The library a user links: luminal::luminal stands for all modules built.
+function(luminal_umbrella)
+  get_property(modules GLOBAL PROPERTY LUMINAL_MODULES)
+  add_library(luminal_all INTERFACE)
+  add_library(luminal::luminal ALIAS luminal_all)
+  set_target_properties(luminal_all PROPERTIES EXPORT_NAME luminal)
+  list(TRANSFORM modules PREPEND luminal_ OUTPUT_VARIABLE targets)
+  target_link_libraries(luminal_all INTERFACE ${targets})
 endfunction()
 
 # luminal_test(NAME LABEL label SOURCES ... DEPS modules... LIBS ...): a GoogleTest program, each test known to CTest.
@@ -47,5 +66,58 @@ function(luminal_test name)
     target_link_libraries(${name} PRIVATE luminal_${dep})
   endforeach()
   target_link_libraries(${name} PRIVATE luminal_flags GTest::gtest GTest::gmock GTest::gtest_main ${T_LIBS})
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS ${T_LABEL} TIMEOUT 600)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES NO_PRETTY_TYPES PROPERTIES LABELS ${T_LABEL} TIMEOUT 600)
+endfunction()
+
+# Tests that belong to no single module: tests/op/*.cpp become suite_op with the CTest label "op", and so on.
+# They see the whole library. tests/unit/house checks the source tree itself.
+function(luminal_test_folders)
+  foreach(folder ${ARGN})
+    file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp")
+    if(sources)
+      get_filename_component(short ${folder} NAME)
+      string(REGEX REPLACE "/.*" "" label ${folder})
+      luminal_test(suite_${short} LABEL ${label} SOURCES ${sources} DEPS all LIBS fmt::fmt)
+    endif()
+  endforeach()
+endfunction()
+
+# Each examples/NAME.cpp is a program example_NAME that sees public headers only, and a test (label "example")
+# that runs it; what a long example needs to be short as a test stands in LUMINAL_EXAMPLE_ARGS_<NAME>.
+function(luminal_examples)
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.cpp")
+  foreach(source ${sources})
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(example_${name} ${source})
+    target_link_libraries(example_${name} PRIVATE luminal_all luminal_flags)
+    if(LUMINAL_BUILD_TESTS)
+      add_test(NAME example.${name} COMMAND example_${name} ${LUMINAL_EXAMPLE_ARGS_${name}}
+               WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+      set_tests_properties(example.${name} PROPERTIES LABELS example TIMEOUT 300)
+    endif()
+  endforeach()
+endfunction()
+
+# Each folder bench/NAME is a Google Benchmark program bench_NAME; `make bench` runs them all.
+function(luminal_benches)
+  find_package(benchmark REQUIRED)
+  file(GLOB folders CONFIGURE_DEPENDS LIST_DIRECTORIES true "${PROJECT_SOURCE_DIR}/bench/*")
+  foreach(folder ${folders})
+    file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.cpp")
+    if(sources)
+      get_filename_component(name ${folder} NAME)
+      add_executable(bench_${name} ${sources})
+      target_include_directories(bench_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+      target_compile_definitions(bench_${name} PRIVATE LUMINAL_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+      target_link_libraries(bench_${name} PRIVATE luminal_all luminal_flags fmt::fmt benchmark::benchmark
+                                                  benchmark::benchmark_main)
+    endif()
+  endforeach()
+endfunction()
+
+# Installs into a throw-away prefix and builds a program against it, as a user's project would.
+function(luminal_package_test)
+  add_test(NAME package.consumer COMMAND "${PROJECT_SOURCE_DIR}/tests/package/run.sh" "${CMAKE_BINARY_DIR}"
+           "${CMAKE_CXX_COMPILER}")
+  set_tests_properties(package.consumer PROPERTIES LABELS package TIMEOUT 300)
 endfunction()

@@ -40,7 +40,7 @@ void write_all(int fd, std::string_view bytes, const std::filesystem::path& path
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path, size_t limit_bytes) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // never wait for a pipe
   if (!file.valid()) fail<FormatError>("[read] cannot open '{}': {}", path.string(), std::strerror(errno));
   struct stat status{};
   if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode))

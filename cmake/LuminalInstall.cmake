@@ -1,0 +1,22 @@
+# What `cmake --install` puts down: the program, the libraries, the public headers, a CMake package and a
+# pkg-config file. Libraries are static; the third-party ones they need are found or named by the package.
+include(CMakePackageConfigHelpers)
+
+get_property(modules GLOBAL PROPERTY LUMINAL_MODULES)
+list(TRANSFORM modules PREPEND luminal_ OUTPUT_VARIABLE targets)
+install(TARGETS ${targets} luminal_all EXPORT luminalTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/luminal" DESTINATION include FILES_MATCHING PATTERN "*.h")
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/luminal)
+install(EXPORT luminalTargets NAMESPACE luminal:: DESTINATION ${package_folder})
+configure_package_config_file(cmake/luminalConfig.cmake.in luminalConfig.cmake INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(luminalConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/luminalConfig.cmake"
+              "${CMAKE_CURRENT_BINARY_DIR}/luminalConfigVersion.cmake" DESTINATION ${package_folder})
+
+# A linker reads archives once from left to right, so users come before what they use.
+list(REVERSE modules)
+list(TRANSFORM modules PREPEND -lluminal_)
+list(JOIN modules " " LUMINAL_ARCHIVES)
+file(RELATIVE_PATH LUMINAL_PREFIX_FROM_PC "/x/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/x")
+configure_file(cmake/luminal.pc.in luminal.pc @ONLY)
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/luminal.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
