@@ -1,8 +1,11 @@
 #pragma once
+#include <chrono>
 #include <concepts>
+#include <cstdint>
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -26,6 +29,8 @@ class Remap {
   explicit Remap(std::vector<GraphTensor> handles) : handles_(std::move(handles)) {}
   /// The values of the handles as they stand now.
   [[nodiscard]] std::vector<Value> roots() const;
+  /// Keeps `tensor` reachable for the passes that follow: what a pass hands to its caller.
+  void keep(GraphTensor tensor) { handles_.push_back(std::move(tensor)); }
 
  private:
   std::vector<GraphTensor> handles_;
@@ -35,6 +40,34 @@ template <class P>
 concept Compiler = requires(P pass, Graph& graph, Remap& remap) { pass.compile(graph, remap); };
 
 namespace detail {
+
+/// Tells about one pass while it lives: LUMINAL_DEBUG=5 shows the graph before and after it, `timed` ones
+/// tell their time from LUMINAL_DEBUG=1 on. A graph that stays as it was is marked "(unchanged)".
+class PassLog {
+ public:
+  PassLog(const Graph& graph, std::string pass, bool timed);
+  PassLog(const PassLog&) = delete;
+  PassLog& operator=(const PassLog&) = delete;
+  ~PassLog();
+
+ private:
+  const Graph* graph_;
+  std::string pass_;
+  bool timed_;
+  uint64_t version_;
+  std::chrono::steady_clock::time_point start_;
+};
+
+[[nodiscard]] std::string readable_name(const std::type_info& type);
+/// What logs call a pass: its kName, or else its type.
+template <class P>
+[[nodiscard]] std::string pass_name() {
+  using Plain = std::remove_cvref_t<P>;
+  if constexpr (requires { std::string(Plain::kName); })
+    return std::string(Plain::kName);
+  else
+    return readable_name(typeid(Plain));
+}
 
 template <class T>
 struct IsTuple : std::false_type {};
@@ -46,11 +79,14 @@ template <class P>
 auto run_pass(P& pass, Graph& graph, Remap& remap) {
   if constexpr (IsTuple<std::remove_cvref_t<P>>::value) {
     return std::apply([&](auto&... each) { return std::tuple{run_pass(each, graph, remap)...}; }, pass);
-  } else if constexpr (std::is_void_v<decltype(pass.compile(graph, remap))>) {
-    pass.compile(graph, remap);
-    return std::monostate{};
   } else {
-    return pass.compile(graph, remap);
+    const PassLog log(graph, pass_name<P>(), false);
+    if constexpr (std::is_void_v<decltype(pass.compile(graph, remap))>) {
+      pass.compile(graph, remap);
+      return std::monostate{};
+    } else {
+      return pass.compile(graph, remap);
+    }
   }
 }
 
