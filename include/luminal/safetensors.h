@@ -1,0 +1,75 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "luminal/dtype.h"
+#include "luminal/tensor_data.h"
+
+/// Named tensors in a file, in Hugging Face's safetensors format.
+///
+///   write_safetensors("model.safetensors", {{"weight", weight}, {"bias", bias}}, {{"epoch", "3"}});
+///   SafetensorsFile file("model.safetensors");
+///   for (const std::string& name : file.names()) TensorData tensor = file.read(name);
+///
+/// A file is 8 bytes of header length, a JSON header (name -> dtype, shape, byte range) and the tensors'
+/// bytes, which the ranges must tile exactly. Everything is checked when the file is opened and before
+/// anything is allocated, so that no file, however made, gives a read out of bounds or a tensor that overlaps
+/// another.
+namespace luminal {
+
+/// A tensor in memory that somebody else owns. `bytes` may start at any address: copy before reading as
+/// numbers.
+struct TensorView {
+  Dtype dtype = Dtype::F32;
+  std::vector<int64_t> dims;
+  std::span<const std::byte> bytes;
+
+  TensorView() = default;
+  TensorView(Dtype type, std::vector<int64_t> sizes, std::span<const std::byte> content)
+      : dtype(type), dims(std::move(sizes)), bytes(content) {}
+  TensorView(const TensorData& data)
+      : dtype(data.dtype), dims(data.dims), bytes(data.bytes) {}  // NOLINT: as a view
+};
+
+/// A safetensors file, open for reading. The file is mapped, not read: views cost nothing and are valid while
+/// this object (or what it was moved into) lives and nobody shortens the file.
+class SafetensorsFile {
+ public:
+  /// Errors: FormatError if the file is missing, is no safetensors file or breaks any rule of the format.
+  explicit SafetensorsFile(const std::filesystem::path& path);
+  SafetensorsFile(SafetensorsFile&&) noexcept;
+  SafetensorsFile& operator=(SafetensorsFile&&) noexcept;
+  ~SafetensorsFile();
+
+  /// The names of all tensors, sorted.
+  [[nodiscard]] const std::vector<std::string>& names() const;
+  [[nodiscard]] bool contains(std::string_view name) const;
+  /// What the writer noted about the file, text to text.
+  [[nodiscard]] const std::map<std::string, std::string>& metadata() const;
+  /// Errors: FormatError if there is no such tensor (offers the nearest name); DtypeError if its type is one
+  /// Luminal does not have (u16, f8 ...), which is no reason not to open the file.
+  [[nodiscard]] TensorView view(std::string_view name) const;
+  /// A copy of one tensor. Errors: as view().
+  [[nodiscard]] TensorData read(std::string_view name) const;
+
+ private:
+  struct Content;
+  std::unique_ptr<Content> content_;
+};
+
+/// Writes all tensors into one file, atomically: a reader sees the old file or the new one, never a part.
+/// The same tensors give the same bytes: wide types first, so that all are aligned, and names in order within
+/// a type. Errors: ShapeError if bytes and dims disagree; DtypeError for quantised types; Error if a name is
+/// not UTF-8 or is
+/// `__metadata__`, or the file cannot be written.
+void write_safetensors(const std::filesystem::path& path, const std::map<std::string, TensorView>& tensors,
+                       const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace luminal
