@@ -107,6 +107,8 @@ class Graph {
   /// Seed of this graph's random nodes; the default is 0.
   void set_seed(uint64_t seed);
   [[nodiscard]] uint64_t seed() const;
+  /// A stream number no random node of this graph has yet.
+  [[nodiscard]] int64_t next_random_stream();
 
   /// A node of any op, built by hand.
   OpBuilder add_op(const OpDef& op) { return {*this, op}; }
@@ -153,8 +155,12 @@ class Graph {
   [[nodiscard]] std::shared_ptr<const TensorData> value(const Value& value) const;
   void store(const Value& value, std::shared_ptr<const TensorData> data, bool pinned);
   void erase(const Value& value);
+  /// What `set_deferred` was given for an input, or an empty function.
+  [[nodiscard]] std::function<TensorData()> loader(const Value& value) const;
   /// Set, kept or moved here: a run reads it and does not compute it.
   [[nodiscard]] bool is_pinned(const Value& value) const;
+  /// All outputs of the node are pinned.
+  [[nodiscard]] bool is_present(NodeId id) const;
   /// Exchanges two stored values. Errors: Error if dtypes or sizes differ.
   void swap_tensors(const GraphTensor& a, const GraphTensor& b);
   /// State pairs: after each run the first tensor takes the value of the second, all at once.
@@ -191,6 +197,8 @@ class Graph {
   void replace(const Value& old, const Edge& replacement);
   /// Errors: InternalError if it still has uses.
   void remove(NodeId id);
+  /// Removes a node that nothing reads, wants or orders as an effect, and then what fed only it. Inputs stay.
+  void remove_unused(NodeId id);
   void add_order(NodeId before, NodeId after);
   /// Follows replacements to the present place of a value.
   [[nodiscard]] Edge resolve(const Edge& edge) const;

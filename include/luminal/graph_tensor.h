@@ -83,7 +83,7 @@ class GraphTensor {
   [[nodiscard]] const Expression& dim(int axis) const;
   [[nodiscard]] Dtype dtype() const;
   [[nodiscard]] TensorType type() const { return {dtype(), dims()}; }
-  [[nodiscard]] const Expression& dims1() const { return unpack<1>()[0]; }
+  [[nodiscard]] Expression dims1() const { return unpack<1>()[0]; }
   [[nodiscard]] std::array<Expression, 2> dims2() const { return unpack<2>(); }
   [[nodiscard]] std::array<Expression, 3> dims3() const { return unpack<3>(); }
   [[nodiscard]] std::array<Expression, 4> dims4() const { return unpack<4>(); }
@@ -152,15 +152,15 @@ class GraphTensor {
   // --------------------------------------------------------------------------
 #define LUMINAL_UNARY(name) [[nodiscard]] GraphTensor name(Where where = Where::current()) const;
   LUMINAL_UNARY(abs)
-  LUMINAL_UNARY(sign) LUMINAL_UNARY(floor) LUMINAL_UNARY(ceil) LUMINAL_UNARY(round) LUMINAL_UNARY(trunc)
-      LUMINAL_UNARY(exp) LUMINAL_UNARY(exp2) LUMINAL_UNARY(log) LUMINAL_UNARY(log2) LUMINAL_UNARY(log1p)
-          LUMINAL_UNARY(expm1) LUMINAL_UNARY(sin) LUMINAL_UNARY(cos) LUMINAL_UNARY(tan) LUMINAL_UNARY(tanh)
-              LUMINAL_UNARY(sigmoid) LUMINAL_UNARY(erf) LUMINAL_UNARY(sqrt) LUMINAL_UNARY(rsqrt)
-                  LUMINAL_UNARY(reciprocal) LUMINAL_UNARY(square) LUMINAL_UNARY(relu)
-                      LUMINAL_UNARY(hard_swish) LUMINAL_UNARY(mish) LUMINAL_UNARY(silu) LUMINAL_UNARY(swish)
-                          LUMINAL_UNARY(logical_not) LUMINAL_UNARY(isnan) LUMINAL_UNARY(isinf)
-                              LUMINAL_UNARY(isfinite) LUMINAL_UNARY(
-                                  stop_gradient)  ///< the value itself; gradients end here (PyTorch's detach)
+  LUMINAL_UNARY(sign)
+  LUMINAL_UNARY(floor) LUMINAL_UNARY(ceil) LUMINAL_UNARY(round) LUMINAL_UNARY(trunc) LUMINAL_UNARY(exp)
+      LUMINAL_UNARY(exp2) LUMINAL_UNARY(log) LUMINAL_UNARY(log2) LUMINAL_UNARY(log1p) LUMINAL_UNARY(expm1)
+          LUMINAL_UNARY(sin) LUMINAL_UNARY(cos) LUMINAL_UNARY(tan) LUMINAL_UNARY(tanh) LUMINAL_UNARY(sigmoid)
+              LUMINAL_UNARY(erf) LUMINAL_UNARY(sqrt) LUMINAL_UNARY(rsqrt) LUMINAL_UNARY(reciprocal)
+                  LUMINAL_UNARY(square) LUMINAL_UNARY(relu) LUMINAL_UNARY(hard_swish) LUMINAL_UNARY(mish)
+                      LUMINAL_UNARY(silu) LUMINAL_UNARY(swish) LUMINAL_UNARY(logical_not) LUMINAL_UNARY(isnan)
+                          LUMINAL_UNARY(isinf) LUMINAL_UNARY(isfinite) LUMINAL_UNARY(
+                              stop_gradient)  ///< the value itself; gradients end here (PyTorch's detach)
 #undef LUMINAL_UNARY
       GraphTensor
       operator-() const;
@@ -414,7 +414,7 @@ struct AttentionOptions {
   bool causal = false;  ///< key j is seen by query i if j <= i + (keys - queries)
   double scale = 0;     ///< 0: 1/sqrt(head size)
 };
-/// softmax(q k^T * scale + mask) v, as plain math. A row that is masked whole gives zeros... see softmax.
+/// softmax(q k^T * scale + mask) v, as plain math.
 /// Shapes: q [..., S, E], k [..., T, E], v [..., T, V] -> [..., S, V]; mask broadcasts to [..., S, T]: bool
 /// (true = seen) or added.
 [[nodiscard]] GraphTensor attention(const GraphTensor& q, const GraphTensor& k, const GraphTensor& v,

@@ -13,11 +13,11 @@
 
 namespace luminal {
 
-/// Names a node of one graph. A removed node's slot gets a new generation, so an old id is recognised as
-/// dead.
+/// Names a node of one graph. Indices count up and are never used again, graphs have serial numbers: an id of
+/// a removed node or of another graph is recognised.
 struct NodeId {
   uint32_t index = UINT32_MAX;
-  uint32_t generation = 0;
+  uint32_t graph = 0;
   friend auto operator<=>(const NodeId&, const NodeId&) = default;
 };
 
@@ -66,7 +66,7 @@ struct Use {
 template <>
 struct std::hash<luminal::NodeId> {
   size_t operator()(const luminal::NodeId& id) const noexcept {
-    return (static_cast<size_t>(id.generation) << 32) ^ id.index;
+    return (static_cast<size_t>(id.graph) << 32) ^ id.index;
   }
 };
 template <>

@@ -96,23 +96,27 @@ using GradientRule = std::function<void(Gradient&)>;
 using Lowering = std::function<Scalar(ScalarBuilder&, std::span<const Scalar> inputs, const Attributes&)>;
 
 struct OpDef {
-  std::string_view name;
+  std::string_view name = {};
   int arity = 1;  ///< -1: any number
   Trait traits = Trait::None;
-  InferRule infer;
+  InferRule infer = {};
   // Exactly one of the next three is set (none for inputs): how the reference evaluates the op.
-  ElementKernels elementwise;
-  Combiners combine;
-  Evaluation evaluate;
-  GradientRule gradient;         ///< empty: see the traits
-  Lowering lower;                ///< empty for ops that are not elementwise
+  ElementKernels elementwise = {};
+  Combiners combine = {};
+  Evaluation evaluate = {};
+  GradientRule gradient = {};         ///< empty: see the traits
+  Lowering lower = {};                ///< empty for ops that are not elementwise
   double flops_per_element = 1;  ///< of the output; of the input for reductions
   double ulp = 0;  ///< error bound of `lower` against the exact result, in units in the last place of f32
-  std::vector<double> samples;  ///< interesting inputs for tests
-  std::string_view doc;
+  std::vector<double> samples = {};            ///< interesting inputs for tests
+  std::vector<Attributes> variants = {};  ///< attributes that tests run it with, beside "axes"; empty: none
+  std::string_view doc = {};
 
   [[nodiscard]] bool is(Trait trait) const { return has(traits, trait); }
 };
+
+/// False for ops whose value is given from outside: inputs.
+[[nodiscard]] inline bool is_computed(const OpDef& op) { return op.elementwise || op.combine || op.evaluate; }
 
 /// All ops: the built-in ones and those registered at run time, sorted by name.
 [[nodiscard]] std::vector<const OpDef*> all_ops();

@@ -51,6 +51,9 @@ class Session {
 /// Sessions by device name. The top-level library installs them; Graph looks them up.
 /// Errors (make_session): DeviceError that lists the devices there are and offers the nearest name.
 void register_session(std::string device, std::function<std::shared_ptr<Session>()> make);
+/// Registers what this build has, best device first; called by Graph. Defined by the top-level library
+/// (src/install).
+void install_sessions();
 [[nodiscard]] std::vector<std::string> session_devices();
 [[nodiscard]] std::shared_ptr<Session> make_session(std::string_view device);
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "luminal/dtype.h"
@@ -42,5 +43,8 @@ struct TensorData {
     return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
   }
 };
+
+/// "f32[2, 3] [[1, 2, 3], [4, 5, 6]]"; axes longer than `max_items` are shortened with "...".
+[[nodiscard]] std::string to_text(const TensorData& data, int max_items = 6);
 
 }  // namespace luminal

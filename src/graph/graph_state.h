@@ -1,0 +1,49 @@
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "luminal/graph.h"
+
+namespace luminal {
+
+/// What a Graph owns and its handles refer to. Graph's members keep the invariants:
+/// uses mirror the inputs of live nodes; every edge's view reads a buffer of its source's dims; `after` has
+/// no dead nodes.
+struct GraphState {
+  struct Slot {
+    Node node;
+    std::vector<Use> uses;
+    bool alive = true;
+  };
+  struct Stored {
+    std::shared_ptr<const TensorData> data;
+    std::function<TensorData()> loader;
+    bool pinned = false;
+  };
+
+  uint32_t serial = 0;
+  std::vector<Slot> slots;  ///< by NodeId::index
+  std::unordered_map<Value, Edge> forwarded;
+  std::map<Value, Stored> values;
+  std::set<Value> retrieved, kept;
+  std::vector<Graph::StateUpdate> updates;
+  std::optional<NodeId> last_side_effect;
+
+  DimMap dims;                                    ///< in force: those set and those taken from data
+  std::set<std::string, std::less<>> fixed_dims;  ///< names given with set_dim: data cannot change them
+  std::shared_ptr<const Origin> origin;           ///< overrides the call site while passes work
+  std::string device;
+  std::shared_ptr<Executable> executable;
+  uint64_t executable_version = 0, version = 1, step = 0, seed = 0;
+  int64_t random_streams = 0;
+};
+
+/// The state behind a handle's weak reference. Errors: Error if the graph is gone.
+[[nodiscard]] std::shared_ptr<GraphState> lock(const std::weak_ptr<GraphState>& graph);
+
+}  // namespace luminal

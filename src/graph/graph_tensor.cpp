@@ -1,0 +1,269 @@
+#include "luminal/graph_tensor.h"
+
+#include <algorithm>
+
+#include "base/fail.h"
+#include "graph/data_input.h"
+#include "graph/graph_state.h"
+#include "graph/materialize.h"
+
+namespace luminal {
+
+// --- Handles
+// --------------------------------------------------------------------------------------------------------
+
+GraphTensor::GraphTensor(std::weak_ptr<GraphState> graph, Edge edge)
+    : graph_(std::move(graph)),
+      source_(edge.source),
+      view_(std::make_shared<const ShapeTracker>(std::move(edge.view))) {}
+
+Graph GraphTensor::graph() const { return Graph(lock(graph_)); }
+
+Edge GraphTensor::edge() const {
+  const Graph owner = graph();
+  Edge edge = owner.resolve({source_, *view_});
+  if (!owner.contains(edge.source.node))
+    fail("[tensor] a pass removed the node of this tensor {}; hand it to compile() so that it is kept",
+         luminal::to_string(dims()));
+  return edge;
+}
+
+bool GraphTensor::valid() const {
+  const auto state = graph_.lock();
+  if (!state) return false;
+  const Graph owner(state);
+  return owner.contains(owner.resolve({source_, *view_}).source.node);
+}
+
+GraphTensor GraphTensor::with_view(ShapeTracker view) const {
+  GraphTensor result(*this);
+  result.view_ = std::make_shared<const ShapeTracker>(std::move(view));
+  return result;
+}
+
+Dtype GraphTensor::dtype() const { return graph().type(edge().source).dtype; }
+
+const Expression& GraphTensor::dim(int axis) const {
+  const int at = axis < 0 ? axis + rank() : axis;
+  if (at < 0 || at >= rank())
+    fail<ShapeError>("[dim] axis {} is out of range for {}", axis, luminal::to_string(dims()));
+  return dims()[static_cast<size_t>(at)];
+}
+
+void GraphTensor::check_rank(int wanted) const {
+  if (rank() != wanted)
+    fail<ShapeError>("[dims{}] the tensor has rank {}: {}; ask for as many dims as it has", wanted, rank(),
+                     type().to_string());
+}
+
+std::vector<int> Axes::resolve(int rank, std::string_view op) const {
+  std::vector<int> result;
+  if (all_) {
+    for (int axis = 0; axis < rank; ++axis) result.push_back(axis);
+    return result;
+  }
+  for (const int axis : axes_) {
+    const int at = axis < 0 ? axis + rank : axis;
+    if (at < 0 || at >= rank)
+      fail<ShapeError>("[{}] axis {} is out of range for rank {}; axes go from {} to {}", op, axis, rank,
+                       -rank, rank - 1);
+    result.push_back(at);
+  }
+  std::ranges::sort(result);
+  if (const auto twice = std::ranges::adjacent_find(result); twice != result.end())
+    fail<ShapeError>("[{}] axis {} is given twice; name each axis once", op, *twice);
+  return result;
+}
+
+std::pair<std::vector<int64_t>, std::vector<Number>> NestedList::flatten() const {
+  if (!is_list_) return {{}, {value_}};
+  std::vector<int64_t> dims{static_cast<int64_t>(items_.size())};
+  std::vector<Number> numbers;
+  std::vector<int64_t> inner;
+  for (size_t i = 0; i < items_.size(); ++i) {
+    auto [sizes, values] = items_[i].flatten();
+    if (i > 0 && sizes != inner)
+      fail<ShapeError>("[set] the nested list is ragged: item 0 is [{}] and item {} is [{}]; make all alike",
+                       fmt::join(inner, ", "), i, fmt::join(sizes, ", "));
+    inner = std::move(sizes);
+    numbers.insert(numbers.end(), values.begin(), values.end());
+  }
+  dims.insert(dims.end(), inner.begin(), inner.end());
+  return {dims, numbers};
+}
+
+// --- Data and life cycle
+// --------------------------------------------------------------------------------------------
+
+namespace {
+
+/// The input behind a handle. Errors: Error if it is computed, or seen through a view.
+Value input_of(const GraphTensor& tensor, std::string_view call) {
+  const Edge edge = tensor.edge();
+  const Graph graph = tensor.graph();
+  const Node& node = graph.node(edge.source.node);
+  if (is_computed(*node.op))
+    fail("[{}] only inputs take data, and this {} is made by '{}'; declare it with tensor()", call,
+         tensor.type().to_string(), node.op->name);
+  if (!edge.view.is_identity())
+    fail("[{}] this tensor is a view of an input ({}); set the input itself", call, edge.view.to_string());
+  return edge.source;
+}
+
+}  // namespace
+
+GraphTensor& GraphTensor::set_data(TensorData data, bool shaped, Where where) {
+  const CallSite site("set", where);
+  Graph owner = graph();
+  const Value input = input_of(*this, "set");
+  owner.store(input, std::make_shared<const TensorData>(fit_input(owner, input, std::move(data), shaped)),
+              true);
+  return *this;
+}
+
+GraphTensor& GraphTensor::set(const NestedList& values, Where where) {
+  const CallSite site("set", where);
+  auto [sizes, numbers] = values.flatten();
+  const bool integers = std::ranges::all_of(numbers, [](const Number& n) { return n.is_integer(); });
+  const bool shaped = sizes.size() != 1 && static_cast<int>(sizes.size()) == rank();
+  if (!shaped && sizes.size() > 1)
+    fail<ShapeError>("[set] a nested list of [{}] does not fit {}; ranks must be equal",
+                     fmt::join(sizes, ", "), type().to_string());
+  if (!shaped) sizes = {static_cast<int64_t>(numbers.size())};
+  const auto fill = [&]<class T>(T) {
+    std::vector<T> plain;
+    plain.reserve(numbers.size());
+    for (const Number& number : numbers) plain.push_back(number.as<T>());
+    return TensorData::of<T>(std::move(sizes), plain);
+  };
+  return set_data(integers ? fill(int64_t{}) : fill(double{}), shaped, where);
+}
+
+GraphTensor& GraphTensor::set(const std::vector<bool>& values, Where where) {
+  TensorData data(Dtype::Bool, {static_cast<int64_t>(values.size())});
+  std::ranges::copy(values, data.as<bool>().begin());
+  return set_data(std::move(data), false, where);
+}
+
+GraphTensor& GraphTensor::set_deferred(std::function<TensorData()> loader, Where where) {
+  const CallSite site("set_deferred", where);
+  const Value input = input_of(*this, "set_deferred");
+  lock(graph_)->values[input].loader = std::move(loader);
+  return *this;
+}
+
+GraphTensor& GraphTensor::keep() {
+  const auto state = lock(graph_);
+  if (state->kept.insert(edge().source).second) ++state->version;
+  return *this;
+}
+
+GraphTensor& GraphTensor::retrieve() {
+  const auto state = lock(graph_);
+  if (state->retrieved.insert(edge().source).second) ++state->version;
+  return *this;
+}
+
+void GraphTensor::drop() {
+  const auto state = lock(graph_);
+  const Value value = edge().source;
+  state->values.erase(value);
+  if (state->kept.erase(value) + state->retrieved.erase(value) > 0) ++state->version;
+}
+
+GraphTensor& GraphTensor::set_name(std::string name) {
+  const auto state = lock(graph_);
+  state->slots[node().index].node.name = std::move(name);
+  return *this;
+}
+
+std::string GraphTensor::name() const { return graph().node(node()).name; }
+
+TensorData GraphTensor::data() const {
+  const Graph owner = graph();
+  const Edge edge = this->edge();
+  const auto stored = owner.value(edge.source);
+  if (!stored)
+    fail("[data] this {} has no value; mark it with retrieve() or keep() and call execute() first",
+         type().to_string());
+  if (edge.view.is_identity()) return *stored;
+  DimMap dims = owner.dims();
+  return materialize(*stored, edge.view, dims);
+}
+
+template <class T>
+std::vector<T> GraphTensor::data() const {
+  const TensorData raw = data();
+  constexpr Dtype kWanted = dtype_of<T>();
+  if (raw.dtype != kWanted && kWanted != Dtype::F64 && kWanted != Dtype::F32 && kWanted != Dtype::I64)
+    fail<DtypeError>(
+        "[data] the tensor is {} and {} was asked for; ask for its own type, or double, float or int64_t",
+        luminal::name(raw.dtype), luminal::name(kWanted));
+  const TensorData converted = convert(raw, kWanted);
+  const auto values = converted.as<T>();
+  return std::vector<T>(values.begin(), values.end());
+}
+
+template std::vector<float> GraphTensor::data<float>() const;
+template std::vector<double> GraphTensor::data<double>() const;
+template std::vector<float16> GraphTensor::data<float16>() const;
+template std::vector<bfloat16> GraphTensor::data<bfloat16>() const;
+template std::vector<int8_t> GraphTensor::data<int8_t>() const;
+template std::vector<uint8_t> GraphTensor::data<uint8_t>() const;
+template std::vector<int32_t> GraphTensor::data<int32_t>() const;
+template std::vector<int64_t> GraphTensor::data<int64_t>() const;
+template std::vector<bool> GraphTensor::data<bool>() const;
+
+// --- Printing
+// -------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::string element_text(const TensorData& data, int64_t i) {
+  return visit_dtype(data.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    const T value = data.as<T>()[static_cast<size_t>(i)];
+    if constexpr (std::is_same_v<T, bool>)
+      return std::string(value ? "true" : "false");
+    else if constexpr (std::is_integral_v<T>)
+      return std::to_string(static_cast<int64_t>(value));
+    else
+      return fmt::format("{:.6g}", static_cast<double>(value));
+  });
+}
+
+void append_axis(std::string& text, const TensorData& data, size_t axis, int64_t offset, int max_items) {
+  if (axis == data.dims.size()) {
+    text += element_text(data, offset);
+    return;
+  }
+  int64_t stride = 1;
+  for (size_t i = axis + 1; i < data.dims.size(); ++i) stride *= data.dims[i];
+  const int64_t size = data.dims[axis];
+  const int64_t head = size > max_items ? (max_items + 1) / 2 : size,
+                tail = size > max_items ? max_items / 2 : 0;
+  text += '[';
+  for (int64_t i = 0; i < size; ++i) {
+    if (i == head) {
+      text += i > 0 ? ", ..." : "...";
+      i = size - tail;
+      if (i >= size) break;
+    }
+    if (i > 0) text += ", ";
+    append_axis(text, data, axis + 1, offset + i * stride, max_items);
+  }
+  text += ']';
+}
+
+}  // namespace
+
+std::string to_text(const TensorData& data, int max_items) {
+  std::string text = fmt::format("{}[{}] ", name(data.dtype), fmt::join(data.dims, ", "));
+  if (is_quantized(data.dtype)) return text + "<blocks>";
+  append_axis(text, data, 0, 0, max_items);
+  return text;
+}
+
+std::string GraphTensor::to_string(int max_items) const { return to_text(data(), max_items); }
+
+}  // namespace luminal

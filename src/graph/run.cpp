@@ -1,0 +1,253 @@
+#include <algorithm>
+#include <iostream>
+#include <mutex>
+#include <unordered_set>
+
+#include "base/environment.h"
+#include "base/fail.h"
+#include "base/log.h"
+#include "base/suggest.h"
+#include "graph/data_input.h"
+#include "graph/graph_state.h"
+#include "graph/materialize.h"
+
+namespace luminal {
+
+// --- Sessions
+// -------------------------------------------------------------------------------------------------------
+
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::vector<std::pair<std::string, std::function<std::shared_ptr<Session>()>>> makers;  // best device first
+};
+Registry& registry() {
+  static Registry made;
+  return made;
+}
+
+}  // namespace
+
+void register_session(std::string device, std::function<std::shared_ptr<Session>()> make) {
+  const std::lock_guard lock(registry().mutex);
+  auto& makers = registry().makers;
+  const auto same = std::ranges::find(makers, device, [](const auto& entry) { return entry.first; });
+  if (same != makers.end())
+    same->second = std::move(make);
+  else
+    makers.emplace_back(std::move(device), std::move(make));
+}
+
+std::vector<std::string> session_devices() {
+  install_sessions();
+  const std::lock_guard lock(registry().mutex);
+  std::vector<std::string> names;
+  for (const auto& [name, make] : registry().makers) names.push_back(name);
+  return names;
+}
+
+std::shared_ptr<Session> make_session(std::string_view device) {
+  const std::vector<std::string> names = session_devices();
+  const auto found = device.empty() ? names.begin() : std::ranges::find(names, device);
+  if (found == names.end())
+    fail<DeviceError>("[device] there is no device '{}' in this build; there are: {}{}", device,
+                      fmt::join(names, ", "), did_you_mean(device, names));
+  std::function<std::shared_ptr<Session>()> make;
+  {
+    const std::lock_guard lock(registry().mutex);
+    make = registry().makers.at(static_cast<size_t>(found - names.begin())).second;
+  }
+  return make();
+}
+
+// --- Settings
+// -------------------------------------------------------------------------------------------------------
+
+void Graph::set_dim(std::string name, int64_t size) {
+  if (size < 0) fail<ShapeError>("[set_dim] dim '{}' cannot have the size {}; give 0 or more", name, size);
+  state_->fixed_dims.insert(name);
+  state_->dims.insert_or_assign(std::move(name), size);
+}
+const DimMap& Graph::dims() const { return state_->dims; }
+
+void Graph::set_device(std::string_view device) {
+  (void)make_session(device);
+  state_->device = device;
+  ++state_->version;
+}
+std::string Graph::device() const {
+  if (!state_->device.empty()) return state_->device;
+  return std::string(make_session(environment::device())->device());
+}
+
+void Graph::set_seed(uint64_t seed) { state_->seed = seed; }
+uint64_t Graph::seed() const { return state_->seed; }
+int64_t Graph::next_random_stream() { return state_->random_streams++; }
+uint64_t Graph::step() const { return state_->step; }
+void Graph::set_step(uint64_t step) { state_->step = step; }
+
+// --- Running
+// --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Nodes whose values a run computes or reads: ancestors of the roots, up to pinned values.
+std::unordered_set<NodeId> needed_nodes(const Graph& graph, bool everything) {
+  std::vector<NodeId> stack = everything ? graph.nodes() : graph.roots();
+  std::unordered_set<NodeId> needed;
+  while (!stack.empty()) {
+    const NodeId id = stack.back();
+    stack.pop_back();
+    if (!needed.insert(id).second) continue;
+    const Node& node = graph.node(id);
+    if (graph.is_present(id)) continue;
+    for (const Edge& edge : node.inputs) stack.push_back(edge.source.node);
+    stack.insert(stack.end(), node.after.begin(), node.after.end());
+  }
+  return needed;
+}
+
+std::string describe(const Node& node, NodeId id) {
+  const std::string label = node.name.empty() ? fmt::format("#{}", id.index) : fmt::format("'{}'", node.name);
+  const std::string made = node.origin && !node.origin->file.empty()
+                               ? fmt::format(" (made at {}:{})", node.origin->file, node.origin->line)
+                               : "";
+  return fmt::format("{} {}{}", label, node.outputs.at(0).to_string(), made);
+}
+
+void load_inputs(Graph& graph, const std::vector<NodeId>& needed) {
+  for (const NodeId id : needed) {
+    const Node& node = graph.node(id);
+    if (is_computed(*node.op)) continue;
+    const Value value{id, 0};
+    if (const auto loader = graph.loader(value)) {
+      TensorData data = loader();
+      graph.store(value, std::make_shared<const TensorData>(fit_input(graph, value, std::move(data), true)),
+                  true);
+    }
+    if (!graph.value(value))
+      fail("[execute] input {} is not set; give its data with set() before execute()", describe(node, id));
+  }
+}
+
+/// Data given from outside has the sizes its dims say, now that all are known.
+void check_sizes(const Graph& graph, const std::vector<NodeId>& needed) {
+  for (const NodeId id : needed) {
+    const Node& node = graph.node(id);
+    for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output) {
+      if (!graph.is_pinned({id, output})) continue;
+      const TensorType& type = node.outputs[static_cast<size_t>(output)];
+      const auto data = graph.value({id, output});
+      const std::vector<int64_t> expected = exec(type.dims, graph.dims());
+      if (data->dims != expected)
+        fail<ShapeError>(
+            "[execute] {} holds data of [{}], and the sizes in force make it [{}]; set it again or call "
+            "set_dim",
+            describe(node, id), fmt::join(data->dims, ", "), fmt::join(expected, ", "));
+    }
+  }
+}
+
+void update_states(Graph& graph) {
+  std::vector<std::pair<Value, std::shared_ptr<const TensorData>>> next;
+  for (const auto& [state, edge] : graph.state_updates()) {
+    auto data = graph.value(edge.source);
+    LUMINAL_CHECK(data != nullptr, "the next value of state #{} was not computed", state.node.index);
+    if (!edge.view.is_identity())
+      data = std::make_shared<const TensorData>(materialize(*data, edge.view, graph.dims()));
+    next.emplace_back(state, std::move(data));
+  }
+  for (auto& [state, data] : next) graph.store(state, std::move(data), true);
+}
+
+/// Values that a run leaves behind: pinned ones, wanted ones; the rest of what it stored is dropped.
+void settle(Graph& graph, GraphState& state, bool everything) {
+  for (const Value& value : graph.wanted())
+    if (graph.is_kept(value) && state.values.contains(value)) state.values.at(value).pinned = true;
+  if (everything) return;
+  std::erase_if(state.values, [&](const auto& entry) {
+    return !entry.second.pinned && !entry.second.loader && !graph.is_retrieved(entry.first);
+  });
+}
+
+void run(Graph& graph, GraphState& state, Executable& executable, const Executable::Options& options) {
+  const auto set = needed_nodes(graph, options.keep_everything);
+  std::vector<NodeId> needed(set.begin(), set.end());
+  std::ranges::sort(needed);
+  load_inputs(graph, needed);
+  check_sizes(graph, needed);
+  executable.run(graph, options);
+  update_states(graph);
+  settle(graph, state, options.keep_everything);
+  ++state.step;
+}
+
+Executable& ready(Graph& graph, GraphState& state) {
+  if (!state.executable || state.executable_version != state.version) {
+    const std::string device = state.device.empty() ? environment::device() : state.device;
+    state.executable = make_session(device)->compile(graph, Fast{});
+    state.executable_version = state.version;
+    debug(1, "compiled for {}: {}", graph.device(), state.executable->report());
+  }
+  return *state.executable;
+}
+
+}  // namespace
+
+void Graph::execute() { run(*this, *state_, ready(*this, *state_), {}); }
+
+void Graph::execute_no_delete() { run(*this, *state_, ready(*this, *state_), {.keep_everything = true}); }
+
+std::vector<TraceEntry> Graph::execute_debug() {
+  std::vector<TraceEntry> trace;
+  run(*this, *state_, ready(*this, *state_), {.trace = &trace});
+  double total = 0;
+  for (const TraceEntry& entry : trace) {
+    std::cout << fmt::format("{:>10.1f} us  {:<14} {}\n", entry.time_us, entry.op, entry.shapes);
+    total += entry.time_us;
+  }
+  std::cout << fmt::format("{:>10.1f} us  in {} ops\n", total, trace.size());
+  return trace;
+}
+
+Compiled Graph::compile(const CompilationMode& mode) {
+  const std::string device = state_->device.empty() ? environment::device() : state_->device;
+  return {state_, make_session(device)->compile(*this, mode)};
+}
+
+void Compiled::operator()() {
+  Graph graph(state_);
+  run(graph, *state_, *executable_, {});
+}
+
+void Graph::delete_inputs(std::span<const GraphTensor> tensors) {
+  for (const GraphTensor& tensor : tensors) {
+    const Value old = tensor.edge().source;
+    if (!is_computed(*node(old.node).op)) continue;
+    const GraphTensor input = this->tensor(type(old).dims, type(old).dtype);
+    const auto data = value(old);
+    const bool pinned = is_pinned(old);
+    replace(old, input.edge());
+    if (data) store(input.edge().source, data, pinned);
+    remove_unused(old.node);
+  }
+}
+
+void Graph::remove_unused(NodeId id) {
+  std::vector<NodeId> stack{id};
+  while (!stack.empty()) {
+    const NodeId at = stack.back();
+    stack.pop_back();
+    if (!contains(at) || !uses(at).empty() || node(at).op->is(Trait::SideEffect)) continue;
+    const std::vector<NodeId> kept_nodes = roots();
+    if (std::ranges::binary_search(kept_nodes, at)) continue;
+    std::vector<NodeId> sources;
+    for (const Edge& edge : node(at).inputs) sources.push_back(edge.source.node);
+    remove(at);
+    for (const NodeId source : sources)
+      if (contains(source) && is_computed(*node(source).op)) stack.push_back(source);
+  }
+}
+
+}  // namespace luminal

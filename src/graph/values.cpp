@@ -1,0 +1,138 @@
+#include <algorithm>
+
+#include "base/fail.h"
+#include "graph/graph_state.h"
+
+// What is stored in a graph: inputs, kept values, results, and what moves between them.
+namespace luminal {
+
+std::shared_ptr<const TensorData> Graph::value(const Value& value) const {
+  const auto found = state_->values.find(value);
+  return found == state_->values.end() ? nullptr : found->second.data;
+}
+
+void Graph::store(const Value& value, std::shared_ptr<const TensorData> data, bool pinned) {
+  auto& stored = state_->values[value];
+  stored.data = std::move(data);
+  stored.pinned = pinned;
+}
+
+void Graph::erase(const Value& value) { state_->values.erase(value); }
+
+std::function<TensorData()> Graph::loader(const Value& value) const {
+  const auto found = state_->values.find(value);
+  return found == state_->values.end() ? std::function<TensorData()>() : found->second.loader;
+}
+
+bool Graph::is_pinned(const Value& value) const {
+  const auto found = state_->values.find(value);
+  return found != state_->values.end() && found->second.pinned && found->second.data != nullptr;
+}
+
+bool Graph::is_present(NodeId id) const {
+  for (int output = 0; output < static_cast<int>(node(id).outputs.size()); ++output)
+    if (!is_pinned({id, output})) return false;
+  return true;
+}
+
+bool Graph::is_retrieved(const Value& value) const { return state_->retrieved.contains(value); }
+bool Graph::is_kept(const Value& value) const { return state_->kept.contains(value); }
+const std::vector<Graph::StateUpdate>& Graph::state_updates() const { return state_->updates; }
+
+void Graph::reset() {
+  std::erase_if(state_->values,
+                [](const auto& entry) { return !entry.second.pinned && !entry.second.loader; });
+}
+
+namespace {
+
+/// A handle's stored value, which must be the whole buffer. Errors: Error that names the call.
+Value whole_value(const GraphTensor& tensor, std::string_view call) {
+  const Edge edge = tensor.edge();
+  if (!edge.view.is_identity())
+    fail<ShapeError>("[{}] the tensor {} is a view ({}); give it a buffer of its own with contiguous()", call,
+                     tensor.type().to_string(), edge.view.to_string());
+  return edge.source;
+}
+
+void check_same(const TensorData& a, const TensorData& b, std::string_view call) {
+  if (a.dtype != b.dtype || a.dims != b.dims)
+    fail<ShapeError>("[{}] {}[{}] does not fit {}[{}]; dtypes and sizes must be equal", call, name(a.dtype),
+                     fmt::join(a.dims, ", "), name(b.dtype), fmt::join(b.dims, ", "));
+}
+
+}  // namespace
+
+void Graph::swap_tensors(const GraphTensor& a, const GraphTensor& b) {
+  const Value first = whole_value(a, "swap_tensors"), second = whole_value(b, "swap_tensors");
+  const auto x = value(first), y = value(second);
+  if (!x || !y)
+    fail("[swap_tensors] the {} tensor has no value; set or keep it and execute first",
+         x ? "second" : "first");
+  check_same(*x, *y, "swap_tensors");
+  std::swap(state_->values.at(first).data, state_->values.at(second).data);
+}
+
+void transfer_data(std::span<const GraphTensor> from, Graph& from_graph, std::span<const GraphTensor> to,
+                   Graph& to_graph) {
+  if (from.size() != to.size())
+    fail("[transfer_data] {} tensors cannot go to {}; give lists of one length", from.size(), to.size());
+  std::vector<std::shared_ptr<const TensorData>> moving;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const Value source = whole_value(from[i], "transfer_data");
+    auto data = from_graph.value(source);
+    if (!data) fail("[transfer_data] tensor {} of the list has no value; keep it and execute first", i);
+    const TensorType& target = to_graph.type(whole_value(to[i], "transfer_data"));
+    if (target.dtype != data->dtype || target.dims.size() != data->dims.size())
+      fail<ShapeError>(
+          "[transfer_data] tensor {} is {}[{}] and does not fit {}; dtypes and ranks must be equal", i,
+          name(data->dtype), fmt::join(data->dims, ", "), target.to_string());
+    moving.push_back(std::move(data));
+  }
+  for (const GraphTensor& tensor : from) from_graph.erase(whole_value(tensor, "transfer_data"));
+  for (size_t i = 0; i < to.size(); ++i) to_graph.store(whole_value(to[i], "transfer_data"), moving[i], true);
+}
+
+void transfer_data_same_graph(std::span<const GraphTensor> from, std::span<const GraphTensor> to,
+                              Graph& graph) {
+  transfer_data(from, graph, to, graph);
+}
+
+std::vector<GraphTensor> downstream(std::span<const GraphTensor> tensors, const Graph& graph) {
+  std::vector<GraphTensor> found;
+  for (const GraphTensor& tensor : tensors) {
+    GraphTensor at = tensor;
+    while (true) {
+      const std::vector<Use> uses = graph.uses(at.node());
+      if (uses.size() != 1 || graph.node(uses.front().node).outputs.size() != 1) break;
+      at = graph.tensor_of(Value{uses.front().node, 0});
+    }
+    found.push_back(at);
+  }
+  return found;
+}
+
+void assign(const GraphTensor& state, const GraphTensor& next, Where where) { state.assign(next, where); }
+
+void GraphTensor::assign(const GraphTensor& next, Where where) const {
+  const CallSite site("assign", where);
+  const auto graph = lock(graph_);
+  const Graph owner = this->graph();
+  if (next.graph().state() != graph) fail("[assign] state and next value belong to different graphs");
+  const Value state = whole_value(*this, "assign");
+  if (is_computed(*owner.node(state.node).op))
+    fail("[assign] only an input can be state, and this tensor is made by '{}'; declare it with tensor()",
+         owner.node(state.node).op->name);
+  const bool fits = next.dtype() == dtype() && next.rank() == rank() &&
+                    std::ranges::equal(next.dims(), dims(), [](const auto& a, const auto& b) {
+                      return Expression::known_equal(a, b);
+                    });
+  if (!fits)
+    fail<ShapeError>("[assign] the state is {} and its next value {}; cast or reshape the next value",
+                     type().to_string(), next.type().to_string());
+  std::erase_if(graph->updates, [&](const Graph::StateUpdate& update) { return update.state == state; });
+  graph->updates.push_back({state, next.edge()});
+  ++graph->version;
+}
+
+}  // namespace luminal

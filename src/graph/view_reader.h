@@ -1,0 +1,72 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "luminal/dtype.h"
+#include "luminal/shape_tracker.h"
+
+namespace luminal {
+
+/// A view with all sizes known, ready to be read in row-major order. Immutable; shared by threads, each with
+/// a ViewCursor.
+///
+/// An index expression that is affine over the coordinates is walked by strides, and masks made of affine
+/// comparisons become an interval of each row; anything else is evaluated a row at a time by a small program.
+/// Trailing axes that lie one behind the other in the buffer are read as one row.
+class ViewReader {
+ public:
+  ViewReader(const ShapeTracker& view, const DimMap& dims);
+
+  [[nodiscard]] int64_t count() const { return count_; }
+  [[nodiscard]] int64_t buffer_elements() const { return buffer_elements_; }
+  /// Reads the whole buffer in order, so that no copy is needed.
+  [[nodiscard]] bool is_direct() const { return direct_; }
+  /// Rough cost of reading one element, in units of a contiguous read.
+  [[nodiscard]] double cost() const;
+
+ private:
+  friend class ViewCursor;
+  struct Affine {
+    int64_t constant = 0;
+    std::vector<int64_t> strides;  ///< one for each axis
+  };
+  /// One mask: outside of all `conditions` >= 0 (or where `general` is 0) the value is `fill`.
+  struct Mask {
+    std::vector<Affine> conditions;
+    std::optional<Expression> general;
+    Number fill;
+  };
+  [[nodiscard]] std::optional<Affine> affine(const Expression& e) const;
+  [[nodiscard]] Mask make_mask(const ShapeTracker::Mask& mask) const;
+  void merge_trailing_axes();
+
+  std::vector<int64_t> dims_;
+  int64_t count_ = 1, buffer_elements_ = 1;
+  std::optional<Affine> index_;  ///< empty: `general_` is evaluated
+  Expression general_;
+  std::vector<Mask> masks_;
+  bool direct_ = false;
+};
+
+/// A place in a view's row-major order, with scratch space of its own.
+class ViewCursor {
+ public:
+  ViewCursor(const ViewReader& reader, int64_t start);
+  /// Copies the next `count` elements of `buffer` to `out` and moves on. Errors: InternalError past the end.
+  void read(const void* buffer, Dtype dtype, int64_t count, void* out);
+
+ private:
+  void seek(int64_t position);
+  void read_row(const void* buffer, Dtype dtype, int64_t count, std::byte* out);
+  void read_affine(const void* buffer, Dtype dtype, int64_t count, std::byte* out);
+  void read_general(const void* buffer, Dtype dtype, int64_t count, std::byte* out);
+  [[nodiscard]] int64_t at_row(const ViewReader::Affine& affine) const;
+  [[nodiscard]] int64_t inner_stride(const ViewReader::Affine& affine) const;
+
+  const ViewReader* reader_;
+  int64_t position_ = 0;
+  std::vector<int64_t> coordinates_;  ///< of position_
+};
+
+}  // namespace luminal

@@ -1,0 +1,16 @@
+#include "luminal/reference.h"
+#include "luminal/session.h"
+
+namespace luminal {
+
+// The one place that knows which devices this build has. Best first.
+void install_sessions() {
+  static const bool once = [] {
+    register_session("reference", [] { return make_reference_session(ReferencePrecision::AsWritten); });
+    register_session("reference-f64", [] { return make_reference_session(ReferencePrecision::Double); });
+    return true;
+  }();
+  (void)once;
+}
+
+}  // namespace luminal

@@ -1,0 +1,264 @@
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "base/fail.h"
+#include "graph/data_input.h"
+#include "graph/materialize.h"
+#include "luminal/graph.h"
+#include "luminal/quantized.h"
+#include "luminal/reference.h"
+#include "reference/plan.h"
+
+namespace luminal {
+namespace reference {
+namespace {
+
+using Buffer = std::shared_ptr<const TensorData>;
+
+/// One run of a schedule: the buffers of its values, freed after their last reader.
+class Run {
+ public:
+  Run(Graph& graph, const Schedule& schedule, ReferencePrecision precision)
+      : graph_(graph), schedule_(schedule), precision_(precision), reads_left_(schedule.reads()) {
+    for (const Value& value : schedule.results()) ++reads_left_[value];
+  }
+
+  void step(const Step& step) {
+    switch (step.kind) {
+      case Step::Kind::Input:
+        return load(step);
+      case Step::Kind::Elements: {
+        TensorData out(storage(step.node->outputs[0].dtype, precision_), step.out_dims[0]);
+        evaluate_elements(source(step.pattern), out);
+        keep({step.id, 0}, std::move(out));
+        return release(step.pattern);
+      }
+      case Step::Kind::Reduction: {
+        TensorData out(storage(step.node->outputs[0].dtype, precision_), step.out_dims[0]);
+        evaluate_reduction(source(step.pattern), step.node->op->combine(step.pattern.dtype), step.outer,
+                           step.reduced, step.inner, out);
+        keep({step.id, 0}, std::move(out));
+        return release(step.pattern);
+      }
+      case Step::Kind::General:
+        return general(step);
+    }
+  }
+
+  /// Hands the wanted values to the graph, in its own dtypes.
+  void finish() {
+    for (const Value& value : schedule_.results()) {
+      if (graph_.is_pinned(value)) continue;
+      const Dtype dtype = graph_.type(value).dtype;
+      Buffer buffer = buffers_.at(value);
+      if (buffer->dtype != dtype) buffer = std::make_shared<const TensorData>(convert(*buffer, dtype));
+      graph_.store(value, std::move(buffer), false);
+    }
+  }
+
+ private:
+  void keep(const Value& value, TensorData data) {
+    buffers_[value] = std::make_shared<const TensorData>(std::move(data));
+  }
+
+  void load(const Step& step) {
+    for (int output = 0; output < static_cast<int>(step.out_dims.size()); ++output) {
+      const Value value{step.id, output};
+      Buffer data = graph_.value(value);
+      LUMINAL_CHECK(data != nullptr, "input #{} has no value", step.id.index);
+      if (is_quantized(data->dtype)) data = std::make_shared<const TensorData>(dequantize(*data));
+      const Dtype wanted = storage(graph_.type(value).dtype, precision_);
+      if (data->dtype != wanted) data = std::make_shared<const TensorData>(convert(*data, wanted));
+      buffers_[value] = std::move(data);
+    }
+  }
+
+  Source source(const Pattern& pattern) {
+    Source result{.dtype = pattern.dtype, .reader = pattern.reader, .kernel = pattern.kernel};
+    if (pattern.reader) {
+      result.buffer = buffers_.at(pattern.value).get();
+      LUMINAL_CHECK(result.buffer->element_count() == pattern.reader->buffer_elements(),
+                    "a view of {} elements on a buffer of {}", pattern.reader->buffer_elements(),
+                    result.buffer->element_count());
+    } else {
+      result.attributes = &pattern.node->attributes;
+    }
+    for (const Pattern& input : pattern.inputs) result.inputs.push_back(source(input));
+    return result;
+  }
+
+  /// Ops with an evaluation of their own, on dense copies. At double precision, ops that depend on the bits
+  /// or on user code see the dtypes of the graph.
+  void general(const Step& step) {
+    std::vector<TensorData> inputs;
+    for (const Edge& edge : step.node->inputs) {
+      TensorData dense = materialize(*buffers_.at(edge.source), edge.view, graph_.dims());
+      const Dtype own = graph_.type(edge.source).dtype;
+      inputs.push_back(step.as_written && !is_quantized(own) ? convert(dense, own) : std::move(dense));
+    }
+    std::vector<TensorData> outputs;
+    for (size_t i = 0; i < step.out_dims.size(); ++i) {
+      const Dtype own = step.node->outputs[i].dtype;
+      outputs.emplace_back(step.as_written ? own : storage(own, precision_), step.out_dims[i]);
+    }
+    evaluate(*step.node->op, step.node->attributes, inputs, outputs, graph_.dims(), graph_.step());
+    for (size_t i = 0; i < outputs.size(); ++i)
+      keep({step.id, static_cast<int>(i)},
+           convert(outputs[i], storage(step.node->outputs[i].dtype, precision_)));
+    for (const Edge& edge : step.node->inputs) release(edge.source);
+  }
+
+  void release(const Pattern& pattern) {
+    if (pattern.reader) release(pattern.value);
+    for (const Pattern& input : pattern.inputs) release(input);
+  }
+  void release(const Value& value) {
+    if (--reads_left_.at(value) == 0) buffers_.erase(value);
+  }
+
+ public:
+  /// Evaluates any computed op on dense inputs.
+  static void evaluate(const OpDef& op, const Attributes& attributes, std::span<const TensorData> inputs,
+                       std::span<TensorData> outputs, const DimMap& dims, uint64_t step) {
+    if (op.evaluate) {
+      std::vector<const TensorData*> pointers;
+      for (const TensorData& input : inputs) pointers.push_back(&input);
+      EvalContext context{pointers, outputs, attributes, dims, step};
+      return op.evaluate(context);
+    }
+    std::vector<Dtype> dtypes;
+    std::vector<const void*> pointers;
+    for (const TensorData& input : inputs) {
+      dtypes.push_back(input.dtype);
+      pointers.push_back(input.bytes.data());
+    }
+    const ElementKernel kernel = op.elementwise(dtypes, outputs[0].dtype);
+    if (kernel == nullptr)
+      fail<DtypeError>("[{}] does not take {}", op.name, name(dtypes.empty() ? outputs[0].dtype : dtypes[0]));
+    kernel(pointers.data(), outputs[0].bytes.data(), outputs[0].element_count(), attributes);
+  }
+
+ private:
+  Graph& graph_;
+  const Schedule& schedule_;
+  ReferencePrecision precision_;
+  std::unordered_map<Value, Buffer> buffers_;
+  std::unordered_map<Value, int> reads_left_;
+};
+
+std::string shapes_of(const Step& step, const Graph& graph) {
+  std::string text;
+  for (const Edge& edge : step.node->inputs)
+    text += fmt::format("{}{} ", name(graph.type(edge.source).dtype), to_string(edge.view.dims()));
+  return fmt::format("{}-> {}[{}]", text, name(step.node->outputs[0].dtype),
+                     fmt::join(step.out_dims[0], ", "));
+}
+
+class ReferenceExecutable : public Executable {
+ public:
+  explicit ReferenceExecutable(ReferencePrecision precision) : precision_(precision) {}
+
+  void run(Graph& graph, const Options& options) override {
+    const Schedule& schedule = ready(graph, options.keep_everything);
+    Run run(graph, schedule, precision_);
+    for (const Step& step : schedule.steps()) {
+      const auto begin = std::chrono::steady_clock::now();
+      run.step(step);
+      if (options.trace == nullptr || step.kind == Step::Kind::Input) continue;
+      const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - begin;
+      options.trace->push_back({std::string(step.node->op->name), shapes_of(step, graph), time.count()});
+    }
+    run.finish();
+  }
+
+  [[nodiscard]] std::string report() const override {
+    return fmt::format("reference interpreter, {} steps", schedule_ ? schedule_->steps().size() : 0);
+  }
+
+ private:
+  /// The schedule depends on structure, sizes and on which values are there already.
+  const Schedule& ready(const Graph& graph, bool everything) {
+    std::vector<Value> pinned;
+    for (const NodeId id : graph.nodes())
+      if (graph.is_present(id) && is_computed(*graph.node(id).op)) pinned.push_back({id, 0});
+    const bool same = schedule_ && version_ == graph.version() && dims_ == graph.dims() &&
+                      everything_ == everything && pinned_ == pinned;
+    if (!same) {
+      schedule_.emplace(graph, precision_, everything);
+      version_ = graph.version();
+      dims_ = graph.dims();
+      everything_ = everything;
+      pinned_ = std::move(pinned);
+    }
+    return *schedule_;
+  }
+
+  ReferencePrecision precision_;
+  std::optional<Schedule> schedule_;
+  uint64_t version_ = 0;
+  DimMap dims_;
+  bool everything_ = false;
+  std::vector<Value> pinned_;
+};
+
+class ReferenceSession : public Session {
+ public:
+  explicit ReferenceSession(ReferencePrecision precision) : precision_(precision) {}
+  [[nodiscard]] std::string_view device() const override {
+    return precision_ == ReferencePrecision::AsWritten ? "reference" : "reference-f64";
+  }
+  [[nodiscard]] std::unique_ptr<Executable> compile(Graph&, const CompilationMode&) override {
+    return std::make_unique<ReferenceExecutable>(precision_);
+  }
+
+ private:
+  ReferencePrecision precision_;
+};
+
+TensorData reduce(const OpDef& op, const Attributes& attributes, const TensorData& input,
+                  const TensorType& type) {
+  const Shape dims(input.dims.begin(), input.dims.end());
+  const auto& axes = attributes.get<std::vector<int64_t>>("axes");
+  std::vector<int> order;
+  int64_t outer = 1, reduced = 1;
+  for (int axis = 0; axis < static_cast<int>(dims.size()); ++axis)
+    if (std::ranges::find(axes, axis) == axes.end()) {
+      order.push_back(axis);
+      outer *= input.dims[static_cast<size_t>(axis)];
+    }
+  for (const int64_t axis : axes) {
+    order.push_back(static_cast<int>(axis));
+    reduced *= input.dims[static_cast<size_t>(axis)];
+  }
+  TensorData out(type.dtype, exec(type.dims, {}));
+  const Source source{
+      .dtype = input.dtype,
+      .buffer = &input,
+      .reader = std::make_shared<const ViewReader>(ShapeTracker::contiguous(dims).permute(order), DimMap{})};
+  evaluate_reduction(source, op.combine(input.dtype), outer, reduced, 1, out);
+  return out;
+}
+
+}  // namespace
+}  // namespace reference
+
+std::shared_ptr<Session> make_reference_session(ReferencePrecision precision) {
+  return std::make_shared<reference::ReferenceSession>(precision);
+}
+
+std::vector<TensorData> evaluate_op(const OpDef& op, const Attributes& attributes,
+                                    std::span<const TensorData> inputs, const DimMap& dims, uint64_t step) {
+  std::vector<TensorType> types;
+  for (const TensorData& input : inputs)
+    types.push_back({input.dtype, Shape(input.dims.begin(), input.dims.end())});
+  std::vector<TensorData> outputs;
+  for (const TensorType& type : op.infer(types, attributes)) {
+    if (op.combine) return {reference::reduce(op, attributes, inputs[0], type)};
+    outputs.emplace_back(type.dtype, exec(type.dims, dims));
+  }
+  reference::Run::evaluate(op, attributes, inputs, outputs, dims, step);
+  return outputs;
+}
+
+}  // namespace luminal
