@@ -1,7 +1,8 @@
+#include "luminal/data.h"
+
 #include <algorithm>
 
 #include "base/fail.h"
-#include "luminal/data.h"
 #include "luminal/idx.h"
 
 namespace luminal::data {

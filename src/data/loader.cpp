@@ -1,3 +1,5 @@
+#include "luminal/data.h"
+
 #include <algorithm>
 #include <array>
 #include <condition_variable>
@@ -7,7 +9,6 @@
 
 #include "base/fail.h"
 #include "base/hash.h"
-#include "luminal/data.h"
 
 namespace luminal::data {
 namespace {
