@@ -74,13 +74,20 @@ struct IsTuple : std::false_type {};
 template <class... T>
 struct IsTuple<std::tuple<T...>> : std::true_type {};
 
+/// Passes that only run others: they are not logged themselves.
+template <class P>
+concept WrapsPass = P::kWrapsPass;
+
 /// Runs a pass or a tuple of passes; a pass that returns nothing gives std::monostate inside a tuple.
 template <class P>
-auto run_pass(P& pass, Graph& graph, Remap& remap) {
+auto run_pass(P& pass, Graph& graph, Remap& remap, bool timed = false) {
   if constexpr (IsTuple<std::remove_cvref_t<P>>::value) {
-    return std::apply([&](auto&... each) { return std::tuple{run_pass(each, graph, remap)...}; }, pass);
+    return std::apply([&](auto&... each) { return std::tuple{run_pass(each, graph, remap, timed)...}; },
+                      pass);
+  } else if constexpr (WrapsPass<std::remove_cvref_t<P>>) {
+    return pass.compile(graph, remap);
   } else {
-    const PassLog log(graph, pass_name<P>(), false);
+    const PassLog log(graph, pass_name<P>(), timed);
     if constexpr (std::is_void_v<decltype(pass.compile(graph, remap))>) {
       pass.compile(graph, remap);
       return std::monostate{};
@@ -89,6 +96,9 @@ auto run_pass(P& pass, Graph& graph, Remap& remap) {
     }
   }
 }
+
+/// Errors: Error if a pass that is repeated until nothing changes is at it for too many rounds.
+void check_rounds(const std::string& pass, int rounds);
 
 }  // namespace detail
 

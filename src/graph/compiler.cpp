@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "base/fail.h"
 #include "base/log.h"
 #include "luminal/graph.h"
 
@@ -51,6 +52,16 @@ std::string readable_name(const std::type_info& type) {
     for (size_t at = name.find(prefix); at != std::string::npos; at = name.find(prefix))
       name.erase(at, prefix.size());
   return name;
+}
+
+void check_rounds(const std::string& pass, int rounds) {
+  constexpr int kEnough = 1000;
+  if (rounds >= kEnough)
+    fail(
+        "[Looped] '{}' still changes the graph after {} rounds; give Looped a number of times, or make the "
+        "pass "
+        "leave a graph alone that it has nothing to do on",
+        pass, rounds);
 }
 
 }  // namespace detail
