@@ -107,6 +107,21 @@ DimMap sizes_from_count(const TensorType& type, int64_t count, const GraphState&
 
 }  // namespace
 
+template <class T>
+T fill_value(Number number) {
+  return number.is_integer() ? convert_element<T>(number.as<int64_t>())
+                             : convert_element<T>(number.as<double>());
+}
+template float fill_value<float>(Number);
+template double fill_value<double>(Number);
+template float16 fill_value<float16>(Number);
+template bfloat16 fill_value<bfloat16>(Number);
+template int8_t fill_value<int8_t>(Number);
+template uint8_t fill_value<uint8_t>(Number);
+template int32_t fill_value<int32_t>(Number);
+template int64_t fill_value<int64_t>(Number);
+template bool fill_value<bool>(Number);
+
 TensorData convert(const TensorData& data, Dtype dtype) {
   if (data.dtype == dtype) return data;
   TensorData result(dtype, data.dims);

@@ -12,4 +12,8 @@ namespace luminal {
 /// gives 0.
 [[nodiscard]] TensorData convert(const TensorData& data, Dtype dtype);
 
+/// A number as an element, as `convert` would make it.
+template <class T>
+[[nodiscard]] T fill_value(Number number);
+
 }  // namespace luminal

@@ -12,8 +12,8 @@ namespace luminal {
 /// a ViewCursor.
 ///
 /// An index expression that is affine over the coordinates is walked by strides, and masks made of affine
-/// comparisons become an interval of each row; anything else is evaluated a row at a time by a small program.
-/// Trailing axes that lie one behind the other in the buffer are read as one row.
+/// comparisons become an interval of each row; anything else is evaluated a row at a time. Neighbouring axes
+/// that lie one behind the other in the buffer are read as one.
 class ViewReader {
  public:
   ViewReader(const ShapeTracker& view, const DimMap& dims);
@@ -27,24 +27,28 @@ class ViewReader {
 
  private:
   friend class ViewCursor;
+  /// constant + sum of strides[axis] * coordinate[axis]
   struct Affine {
     int64_t constant = 0;
-    std::vector<int64_t> strides;  ///< one for each axis
+    std::vector<int64_t> strides;
   };
-  /// One mask: outside of all `conditions` >= 0 (or where `general` is 0) the value is `fill`.
+  /// Where any of `conditions` is negative, or `predicate` is 0 if it is no conjunction of such, the value is
+  /// `fill`.
   struct Mask {
     std::vector<Affine> conditions;
-    std::optional<Expression> general;
+    std::optional<Expression> predicate;
     Number fill;
   };
   [[nodiscard]] std::optional<Affine> affine(const Expression& e) const;
-  [[nodiscard]] Mask make_mask(const ShapeTracker::Mask& mask) const;
-  void merge_trailing_axes();
+  [[nodiscard]] Mask make_mask(const ShapeTracker::Mask& mask, const DimMap& dims) const;
+  [[nodiscard]] bool is_affine() const;
+  [[nodiscard]] std::vector<Affine*> affine_parts();
+  void merge_axes();
 
   std::vector<int64_t> dims_;
   int64_t count_ = 1, buffer_elements_ = 1;
-  std::optional<Affine> index_;  ///< empty: `general_` is evaluated
-  Expression general_;
+  std::optional<Affine> index_;  ///< empty: `general_index_` is evaluated
+  Expression general_index_;
   std::vector<Mask> masks_;
   bool direct_ = false;
 };
@@ -57,16 +61,15 @@ class ViewCursor {
   void read(const void* buffer, Dtype dtype, int64_t count, void* out);
 
  private:
-  void seek(int64_t position);
-  void read_row(const void* buffer, Dtype dtype, int64_t count, std::byte* out);
-  void read_affine(const void* buffer, Dtype dtype, int64_t count, std::byte* out);
-  void read_general(const void* buffer, Dtype dtype, int64_t count, std::byte* out);
-  [[nodiscard]] int64_t at_row(const ViewReader::Affine& affine) const;
-  [[nodiscard]] int64_t inner_stride(const ViewReader::Affine& affine) const;
+  void read_row(const std::byte* buffer, Dtype dtype, int64_t count, std::byte* out);
+  void find_indices(int64_t count);
+  void advance(int64_t count);
 
   const ViewReader* reader_;
   int64_t position_ = 0;
-  std::vector<int64_t> coordinates_;  ///< of position_
+  std::vector<int64_t> coordinates_;
+  std::vector<int64_t> indices_;  ///< of one row, where they are not plain strides
+  std::vector<int64_t> predicate_;
 };
 
 }  // namespace luminal

@@ -1,0 +1,35 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "luminal/graph.h"
+#include "luminal/tensor_data.h"
+
+/// Seeded initial weights: the same numbers on every machine. Each call draws a stream of its own from the
+/// graph's seed, so the order of calls matters and nothing else.
+namespace luminal::nn::init {
+
+/// Values of f32[dims] drawn from a distribution. Formulas and defaults as torch.nn.init.
+[[nodiscard]] TensorData uniform(Graph& graph, std::vector<int64_t> dims, double low, double high);
+[[nodiscard]] TensorData normal(Graph& graph, std::vector<int64_t> dims, double mean, double stddev);
+/// Normal, drawn again while outside [low, high] (absolute bounds, as in PyTorch).
+[[nodiscard]] TensorData truncated_normal(Graph& graph, std::vector<int64_t> dims, double mean = 0,
+                                          double stddev = 1, double low = -2, double high = 2);
+[[nodiscard]] TensorData constant(std::vector<int64_t> dims, double value);
+
+/// fan_in = dims[1] * rest, fan_out = dims[0] * rest, for weights [out, in, kernel...]. Errors: ShapeError
+/// below rank 2.
+struct Fans {
+  int64_t in = 0, out = 0;
+};
+[[nodiscard]] Fans fans(std::span<const int64_t> dims);
+
+/// U(-b, b), b = gain * sqrt(3 / fan_in), gain = sqrt(2 / (1 + a^2)). Source: He et al. 2015.
+[[nodiscard]] TensorData kaiming_uniform(Graph& graph, std::vector<int64_t> dims, double a = 0);
+[[nodiscard]] TensorData kaiming_normal(Graph& graph, std::vector<int64_t> dims, double a = 0);
+/// U(-b, b), b = gain * sqrt(6 / (fan_in + fan_out)). Source: Glorot and Bengio 2010.
+[[nodiscard]] TensorData xavier_uniform(Graph& graph, std::vector<int64_t> dims, double gain = 1);
+[[nodiscard]] TensorData xavier_normal(Graph& graph, std::vector<int64_t> dims, double gain = 1);
+
+}  // namespace luminal::nn::init

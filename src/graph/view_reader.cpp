@@ -1,0 +1,277 @@
+#include "graph/view_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "base/fail.h"
+#include "graph/data_input.h"
+#include "graph/materialize.h"
+#include "graph/row_evaluator.h"
+#include "symbolic/node.h"
+
+namespace luminal {
+
+using symbolic::Kind;
+
+// --- Making a reader
+// ------------------------------------------------------------------------------------------------
+
+ViewReader::ViewReader(const ShapeTracker& view, const DimMap& dims) : dims_(exec(view.dims(), dims)) {
+  for (const int64_t size : dims_) count_ *= size;
+  buffer_elements_ = view.n_physical_elements().exec(dims);
+  general_index_ = view.index_expression().substitute(dims);
+  index_ = affine(general_index_);
+  for (const ShapeTracker::Mask& mask : view.masks()) masks_.push_back(make_mask(mask, dims));
+  if (is_affine()) merge_axes();
+  direct_ = index_ && masks_.empty() && index_->constant == 0 && count_ == buffer_elements_ &&
+            (dims_.empty() || (dims_.size() == 1 && index_->strides[0] == 1));
+}
+
+std::optional<ViewReader::Affine> ViewReader::affine(const Expression& e) const {
+  const auto form = e.as_affine();
+  if (!form || !form->constant.constant()) return std::nullopt;
+  Affine result{*form->constant.constant(), std::vector<int64_t>(dims_.size(), 0)};
+  for (const auto& [axis, coefficient] : form->coefficients) {
+    if (!coefficient.constant()) return std::nullopt;
+    result.strides.at(static_cast<size_t>(axis)) = *coefficient.constant();
+  }
+  return result;
+}
+
+/// A conjunction of e < 0 with affine e becomes conditions -e - 1 >= 0.
+ViewReader::Mask ViewReader::make_mask(const ShapeTracker::Mask& mask, const DimMap& dims) const {
+  Mask result{.conditions = {}, .predicate = std::nullopt, .fill = mask.fill};
+  const Expression predicate = mask.predicate.substitute(dims);
+  std::vector<Expression> parts{predicate};
+  if (predicate.node().kind == Kind::And) parts = predicate.node().args;
+  for (const Expression& part : parts) {
+    std::optional<Affine> condition;
+    if (part.node().kind == Kind::Negative) condition = affine(-part.node().args[0] - 1);
+    if (!condition) {
+      result.conditions.clear();
+      result.predicate = predicate;
+      return result;
+    }
+    result.conditions.push_back(*condition);
+  }
+  return result;
+}
+
+bool ViewReader::is_affine() const {
+  return index_ && std::ranges::none_of(masks_, [](const Mask& mask) { return mask.predicate.has_value(); });
+}
+
+std::vector<ViewReader::Affine*> ViewReader::affine_parts() {
+  std::vector<Affine*> parts{&*index_};
+  for (Mask& mask : masks_)
+    for (Affine& condition : mask.conditions) parts.push_back(&condition);
+  return parts;
+}
+
+void ViewReader::merge_axes() {
+  const std::vector<Affine*> parts = affine_parts();
+  const auto drop = [&](size_t axis) {
+    dims_.erase(dims_.begin() + static_cast<std::ptrdiff_t>(axis));
+    for (Affine* part : parts) part->strides.erase(part->strides.begin() + static_cast<std::ptrdiff_t>(axis));
+  };
+  for (size_t axis = dims_.size(); axis-- > 0;)
+    if (dims_[axis] == 1) drop(axis);
+  for (size_t axis = dims_.size(); axis-- > 1;) {
+    const bool one_behind_the_other = std::ranges::all_of(parts, [&](const Affine* part) {
+      return part->strides[axis - 1] == part->strides[axis] * dims_[axis];
+    });
+    if (!one_behind_the_other) continue;
+    dims_[axis - 1] *= dims_[axis];
+    for (Affine* part : parts) part->strides[axis - 1] = part->strides[axis];
+    drop(axis);
+  }
+}
+
+double ViewReader::cost() const {
+  constexpr double kRowCost = 20, kScatteredCost = 3, kGeneralCost = 30;
+  const auto row = static_cast<double>(dims_.empty() ? 1 : std::max<int64_t>(1, dims_.back()));
+  if (!is_affine()) return kGeneralCost + kRowCost / row;
+  const int64_t stride = dims_.empty() ? 0 : index_->strides.back();
+  return (stride == 0 || stride == 1 ? 1 : kScatteredCost) + kRowCost / row;
+}
+
+// --- Reading
+// --------------------------------------------------------------------------------------------------------
+
+ViewCursor::ViewCursor(const ViewReader& reader, int64_t start)
+    : reader_(&reader), position_(start), coordinates_(reader.dims_.size(), 0) {
+  for (size_t axis = coordinates_.size(); axis-- > 0 && start > 0;) {
+    coordinates_[axis] = start % reader.dims_[axis];
+    start /= reader.dims_[axis];
+  }
+}
+
+void ViewCursor::read(const void* buffer, Dtype dtype, int64_t count, void* out) {
+  LUMINAL_CHECK(position_ + count <= reader_->count_, "reading {} elements at {} of {}", count, position_,
+                reader_->count_);
+  auto* place = static_cast<std::byte*>(out);
+  const int64_t width = element_bytes(dtype);
+  while (count > 0) {
+    const int64_t left = reader_->dims_.empty() ? 1 : reader_->dims_.back() - coordinates_.back();
+    const int64_t now = std::min(left, count);
+    read_row(static_cast<const std::byte*>(buffer), dtype, now, place);
+    advance(now);
+    place += now * width;
+    count -= now;
+  }
+}
+
+void ViewCursor::advance(int64_t count) {
+  position_ += count;
+  if (coordinates_.empty()) return;
+  coordinates_.back() += count;
+  for (size_t axis = coordinates_.size(); axis-- > 1 && coordinates_[axis] == reader_->dims_[axis];) {
+    coordinates_[axis] = 0;
+    ++coordinates_[axis - 1];
+  }
+}
+
+namespace {
+
+struct Interval {
+  int64_t begin, end;
+};
+
+/// The j in [0, count) with base + stride * j >= 0.
+Interval satisfied(int64_t base, int64_t stride, int64_t count) {
+  if (stride == 0) return base >= 0 ? Interval{0, count} : Interval{0, 0};
+  if (stride > 0) return {base >= 0 ? 0 : std::min(count, (-base + stride - 1) / stride), count};
+  return {0, base < 0 ? 0 : std::min(count, base / -stride + 1)};
+}
+
+template <class T>
+void copy_strided(const T* source, int64_t stride, int64_t count, T* out) {
+  if (stride == 1)
+    std::memcpy(out, source, static_cast<size_t>(count) * sizeof(T));
+  else if (stride == 0)
+    std::fill_n(out, count, *source);
+  else
+    for (int64_t i = 0; i < count; ++i) out[i] = source[i * stride];
+}
+
+template <class F>
+void with_word(int64_t width, F&& f) {
+  switch (width) {
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    default:
+      return f(uint64_t{});
+  }
+}
+
+template <class T>
+T fill_word(Number fill, Dtype dtype) {
+  T word{};
+  visit_dtype(dtype, [&](auto tag) {
+    const auto value = fill_value<decltype(tag)>(fill);
+    if constexpr (sizeof(value) == sizeof(T)) std::memcpy(&word, &value, sizeof(T));
+  });
+  return word;
+}
+
+}  // namespace
+
+void ViewCursor::read_row(const std::byte* buffer, Dtype dtype, int64_t count, std::byte* out) {
+  const int64_t width = element_bytes(dtype);
+  const auto at = [&](const ViewReader::Affine& affine) {
+    return std::inner_product(coordinates_.begin(), coordinates_.end(), affine.strides.begin(),
+                              affine.constant);
+  };
+  const auto inner = [](const ViewReader::Affine& affine) {
+    return affine.strides.empty() ? 0 : affine.strides.back();
+  };
+  if (!reader_->is_affine()) {
+    find_indices(count);
+    with_word(width, [&](auto word) {
+      using T = decltype(word);
+      const T* source = reinterpret_cast<const T*>(buffer);
+      T* target = reinterpret_cast<T*>(out);
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t index = indices_[static_cast<size_t>(i)];
+        target[i] = index >= 0 ? source[index]
+                               : fill_word<T>(reader_->masks_[static_cast<size_t>(-index - 1)].fill, dtype);
+      }
+    });
+    return;
+  }
+  with_word(width, [&](auto word) {
+    using T = decltype(word);
+    T* target = reinterpret_cast<T*>(out);
+    // The first mask in the list decides, so inner intervals are cut from what the outer ones leave.
+    Interval valid{0, count};
+    for (const ViewReader::Mask& mask : reader_->masks_) {
+      Interval inside = valid;
+      for (const ViewReader::Affine& condition : mask.conditions) {
+        const Interval part = satisfied(at(condition), inner(condition), count);
+        inside = {std::max(inside.begin, part.begin), std::min(inside.end, part.end)};
+      }
+      inside.end = std::max(inside.begin, inside.end);
+      if (inside.begin > valid.begin || inside.end < valid.end) {
+        const T fill = fill_word<T>(mask.fill, dtype);
+        if (inside.begin >= inside.end) {
+          std::fill(target + valid.begin, target + valid.end, fill);
+          return;
+        }
+        std::fill(target + valid.begin, target + inside.begin, fill);
+        std::fill(target + inside.end, target + valid.end, fill);
+      }
+      valid = inside;
+    }
+    if (valid.begin >= valid.end) return;
+    const int64_t stride = inner(*reader_->index_);
+    const T* source = reinterpret_cast<const T*>(buffer) + at(*reader_->index_) + stride * valid.begin;
+    copy_strided(source, stride, valid.end - valid.begin, target + valid.begin);
+  });
+}
+
+/// indices_[i] = where the row's i-th element lies, or -1 - mask where a mask applies.
+void ViewCursor::find_indices(int64_t count) {
+  const RowEvaluator row(coordinates_, count);
+  constexpr int64_t kNowhere = INT64_MIN;  // a negative place, which only a mask can excuse
+  indices_ = row.evaluate(reader_->general_index_);
+  for (int64_t& index : indices_)
+    if (index < 0 || index >= reader_->buffer_elements_) index = kNowhere;
+  for (size_t m = reader_->masks_.size(); m-- > 0;) {
+    const ViewReader::Mask& mask = reader_->masks_[m];
+    const auto exclude = [&](size_t i) { indices_[i] = -1 - static_cast<int64_t>(m); };
+    if (mask.predicate) {
+      predicate_ = row.evaluate(*mask.predicate);
+      for (size_t i = 0; i < indices_.size(); ++i)
+        if (predicate_[i] == 0) exclude(i);
+    }
+    for (const ViewReader::Affine& condition : mask.conditions) {
+      const int64_t base = std::inner_product(coordinates_.begin(), coordinates_.end(),
+                                              condition.strides.begin(), condition.constant);
+      for (size_t i = 0; i < indices_.size(); ++i)
+        if (base + (condition.strides.empty() ? 0 : condition.strides.back()) * static_cast<int64_t>(i) < 0)
+          exclude(i);
+    }
+  }
+  for (const int64_t index : indices_)
+    LUMINAL_CHECK(index != kNowhere, "an element outside of a buffer of {}", reader_->buffer_elements_);
+}
+
+TensorData materialize(const TensorData& buffer, const ShapeTracker& view, const DimMap& dims) {
+  const ViewReader reader(view, dims);
+  if (reader.buffer_elements() != buffer.element_count())
+    fail<ShapeError>(
+        "[data] the value holds {} elements, and at the sizes in force its view reads {}; read it before "
+        "sizes change",
+        buffer.element_count(), reader.buffer_elements());
+  TensorData result(buffer.dtype, exec(view.dims(), dims));
+  if (reader.count() > 0)
+    ViewCursor(reader, 0).read(buffer.bytes.data(), buffer.dtype, reader.count(), result.bytes.data());
+  return result;
+}
+
+}  // namespace luminal

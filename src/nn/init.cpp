@@ -1,0 +1,128 @@
+#include "luminal/nn/init.h"
+
+#include <cmath>
+#include <functional>
+#include <numbers>
+
+#include "base/fail.h"
+#include "base/philox.h"
+
+namespace luminal::nn::init {
+namespace {
+
+/// Uniform numbers in (0, 1), 53 bits each, from one stream of the graph's generator.
+class Draws {
+ public:
+  explicit Draws(Graph& graph)
+      : seed_(graph.seed()), stream_(static_cast<uint64_t>(graph.next_random_stream())) {}
+  double next() {
+    if (used_ == 2) {
+      words_ = philox4x32({static_cast<uint32_t>(count_), static_cast<uint32_t>(count_ >> 32),
+                           static_cast<uint32_t>(stream_), kPurpose},
+                          {static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32)});
+      ++count_;
+      used_ = 0;
+    }
+    const uint64_t word = (uint64_t{words_[2 * used_]} << 32) | words_[2 * used_ + 1];
+    ++used_;
+    return (static_cast<double>(word >> 11) + 0.5) * 0x1p-53;
+  }
+  /// Box and Muller 1958; the second value of each pair is not used, so that one draw is one pair.
+  double next_normal() {
+    const double radius = std::sqrt(-2 * std::log(next()));
+    return radius * std::cos(2 * std::numbers::pi * next());
+  }
+
+ private:
+  static constexpr uint32_t kPurpose = 0x696e6974;  // apart from the Random nodes of the same graph
+  uint64_t seed_, stream_, count_ = 0;
+  std::array<uint32_t, 4> words_{};
+  size_t used_ = 2;
+};
+
+TensorData filled(std::vector<int64_t> dims, const std::function<double()>& draw) {
+  TensorData data(Dtype::F32, std::move(dims));
+  for (float& value : data.as<float>()) value = static_cast<float>(draw());
+  return data;
+}
+
+}  // namespace
+
+TensorData uniform(Graph& graph, std::vector<int64_t> dims, double low, double high) {
+  Draws draws(graph);
+  return filled(std::move(dims), [&] { return low + (high - low) * draws.next(); });
+}
+
+TensorData normal(Graph& graph, std::vector<int64_t> dims, double mean, double stddev) {
+  Draws draws(graph);
+  return filled(std::move(dims), [&] { return mean + stddev * draws.next_normal(); });
+}
+
+TensorData truncated_normal(Graph& graph, std::vector<int64_t> dims, double mean, double stddev, double low,
+                            double high) {
+  const double chance = 0.5 * (std::erf((high - mean) / (stddev * std::numbers::sqrt2)) -
+                               std::erf((low - mean) / (stddev * std::numbers::sqrt2)));
+  if (!(chance > 1e-4))
+    fail(
+        "[truncated_normal] [{}, {}] holds almost nothing of a normal of mean {} and deviation {}; widen the "
+        "bounds",
+        low, high, mean, stddev);
+  Draws draws(graph);
+  return filled(std::move(dims), [&] {
+    while (true) {
+      const double value = mean + stddev * draws.next_normal();
+      if (value >= low && value <= high) return value;
+    }
+  });
+}
+
+TensorData constant(std::vector<int64_t> dims, double value) {
+  return filled(std::move(dims), [&] { return value; });
+}
+
+Fans fans(std::span<const int64_t> dims) {
+  if (dims.size() < 2)
+    fail<ShapeError>("[init] a weight of [{}] has no fan-in and fan-out; give one of rank 2 or more",
+                     fmt::join(dims, ", "));
+  int64_t kernel = 1;
+  for (const int64_t size : dims.subspan(2)) kernel *= size;
+  return {dims[1] * kernel, dims[0] * kernel};
+}
+
+namespace {
+
+double kaiming_deviation(std::span<const int64_t> dims, double a) {
+  const double gain = std::sqrt(2 / (1 + a * a));
+  return gain / std::sqrt(static_cast<double>(fans(dims).in));
+}
+
+double xavier_deviation(std::span<const int64_t> dims, double gain) {
+  const Fans f = fans(dims);
+  return gain * std::sqrt(2 / static_cast<double>(f.in + f.out));
+}
+
+TensorData uniform_of_deviation(Graph& graph, std::vector<int64_t> dims, double deviation) {
+  const double bound = std::sqrt(3.0) * deviation;
+  return uniform(graph, std::move(dims), -bound, bound);
+}
+
+}  // namespace
+
+TensorData kaiming_uniform(Graph& graph, std::vector<int64_t> dims, double a) {
+  const double deviation = kaiming_deviation(dims, a);
+  return uniform_of_deviation(graph, std::move(dims), deviation);
+}
+TensorData kaiming_normal(Graph& graph, std::vector<int64_t> dims, double a) {
+  const double deviation = kaiming_deviation(dims, a);
+  return normal(graph, std::move(dims), 0, deviation);
+}
+TensorData xavier_uniform(Graph& graph, std::vector<int64_t> dims, double gain) {
+  const double deviation = xavier_deviation(dims, gain);
+  return uniform_of_deviation(graph, std::move(dims), deviation);
+}
+TensorData xavier_normal(Graph& graph, std::vector<int64_t> dims, double gain) {
+  const double deviation = xavier_deviation(dims, gain);
+  return normal(graph, std::move(dims), 0, deviation);
+}
+
+}  // namespace luminal::nn::init
