@@ -1,0 +1,235 @@
+#include "egraph/core/actions.h"
+
+#include <algorithm>
+
+#include "base/fail.h"
+
+namespace luminal::egraph {
+
+ActionRun::ActionRun(EngineState& state, const CompiledQuery& query, const CompiledActions& actions,
+                     std::string_view where)
+    : state_(state),
+      query_(query),
+      actions_(actions),
+      where_(where),
+      mark_(state.scratch),
+      columns_(query.slots.size(), nullptr) {
+  for (const CompiledAction& action : actions) {
+    if (action.kind != Action::Kind::Call && action.kind != Action::Kind::Primitive) continue;
+    columns_[action.value] = state.scratch.take(kBatch);
+    own_.push_back(action.value);
+  }
+}
+
+void ActionRun::apply(Batch& batch) {
+  count_ = batch.count;
+  for (Slot s = 0; s < query_.slots.size(); s++)
+    if (batch.columns[s] != nullptr) columns_[s] = batch.columns[s];
+  for (const CompiledAction& action : actions_) {
+    if (count_ == 0) return;
+    keys_.clear();
+    for (const Slot s : action.args) keys_.push_back(columns_[s]);
+    switch (action.kind) {
+      case Action::Kind::Call:
+        call(action);
+        break;
+      case Action::Kind::Primitive:
+        primitive(action);
+        break;
+      case Action::Kind::Set:
+        set(action, action.value);
+        break;
+      case Action::Kind::Union:
+        for (uint32_t i = 0; i < count_; i++) state_.unite(keys_[0][i], keys_[1][i]);
+        break;
+      case Action::Kind::Delete:
+        remove(action);
+        break;
+      case Action::Kind::Subsume:
+        subsume(action);
+        break;
+      case Action::Kind::Panic:
+        throw Error(action.message);
+    }
+  }
+}
+
+void ActionRun::call(const CompiledAction& action) {
+  if (action.fused_union) {
+    set(action, action.known);
+    std::copy_n(columns_[action.known], count_, columns_[action.value]);
+  } else if (state_.at(action.function).spec.kind == FunctionKind::Function) {
+    look_up(action);
+  } else {
+    insert(action);
+  }
+}
+
+void ActionRun::look_up(const CompiledAction& action) {
+  const Table& table = state_.at(action.function).table;
+  std::vector<uint32_t> kept;
+  for (uint32_t i = 0; i < count_; i++) {
+    read_key(action, i);
+    const Row row = table.find(key_);
+    if (row == kNoRow && action.skip_on_failure) continue;
+    if (row == kNoRow) raise(action, "has no value for these arguments");
+    columns_[action.value][i] = table.output_of(row);
+    kept.push_back(i);
+  }
+  drop_all_but(kept);
+}
+
+void ActionRun::insert(const CompiledAction& action) {
+  FunctionInfo& info = state_.at(action.function);
+  Table& table = info.table;
+  const bool relation = info.spec.kind == FunctionKind::Relation;
+  const uint32_t* const* keys = keys_.data();
+  uint32_t* result = columns_[action.value];
+  table.reserve(count_);
+  state_.ids.reserve_fresh(count_);
+  uint32_t added = 0;
+  with_width(table.key_width(), [&](auto width) {
+    constexpr uint32_t K = decltype(width)::value;
+    uint32_t hashes[kBatch];
+    for (uint32_t i = 0; i < count_; i++) {
+      hashes[i] = table.hash_at<K>(keys, i);
+      table.prefetch_slot(hashes[i]);
+    }
+    for (uint32_t i = 0; i < count_; i++) table.prefetch_row<K>(hashes[i]);
+    for (uint32_t i = 0; i < count_; i++) {
+      const Row row = table.find_at<K>(keys, i, hashes[i]);
+      if (row != kNoRow) {
+        result[i] = table.output_of(row);
+        if (relation && table.is_doomed(row)) table.revive(row, kUnitValue);
+        continue;
+      }
+      result[i] = relation ? kUnitValue : state_.ids.fresh_unchecked();
+      table.append_at<K>(keys, i, hashes[i], result[i]);
+      added++;
+    }
+  });
+  state_.changes += added;
+}
+
+void ActionRun::set(const CompiledAction& action, Slot value) {
+  FunctionInfo& info = state_.at(action.function);
+  Table& table = info.table;
+  const bool unites = info.spec.merge.kind == Merge::Kind::Union;
+  const uint32_t* const* keys = keys_.data();
+  const uint32_t* outputs = columns_[value];
+  table.reserve(count_);
+  conflicts_.clear();
+  uint32_t added = 0;
+  with_width(table.key_width(), [&](auto width) {
+    constexpr uint32_t K = decltype(width)::value;
+    uint32_t hashes[kBatch];
+    for (uint32_t i = 0; i < count_; i++) {
+      hashes[i] = table.hash_at<K>(keys, i);
+      table.prefetch_slot(hashes[i]);
+    }
+    for (uint32_t i = 0; i < count_; i++) table.prefetch_row<K>(hashes[i]);
+    for (uint32_t i = 0; i < count_; i++) {
+      const Row row = table.find_at<K>(keys, i, hashes[i]);
+      if (row == kNoRow) {
+        table.append_at<K>(keys, i, hashes[i], outputs[i]);
+        added++;
+      } else if (table.is_doomed(row)) {
+        table.revive(row, outputs[i]);
+        table.reserve(count_ - i);
+        added++;
+      } else if (table.output_of(row) != outputs[i]) {
+        if (unites)
+          state_.unite(table.output_of(row), outputs[i]);
+        else
+          conflicts_.push_back(i);
+      }
+    }
+  });
+  state_.changes += added;
+  // Merges may run actions of their own, on this table too.
+  for (const uint32_t i : conflicts_) {
+    read_key(action, i);
+    state_.merge_output(action.function, info.table.find(key_), outputs[i]);
+  }
+}
+
+void ActionRun::primitive(const CompiledAction& action) {
+  std::vector<uint32_t> kept;
+  bool dropped = false;
+  uint32_t* result = columns_[action.value];
+  for (uint32_t i = 0; i < count_; i++) {
+    read_key(action, i);
+    const std::optional<Value> value = state_.call_primitive(action.primitive, key_);
+    if (value) {
+      result[i] = *value;
+      if (action.skip_on_failure) kept.push_back(i);
+    } else if (action.skip_on_failure) {
+      dropped = true;
+    } else {
+      raise(action, "fails on these arguments");
+    }
+  }
+  if (dropped) drop_all_but(kept);
+}
+
+void ActionRun::remove(const CompiledAction& action) {
+  for (uint32_t i = 0; i < count_; i++) {
+    read_key(action, i);
+    state_.remove_row(action.function, key_);
+  }
+}
+
+void ActionRun::subsume(const CompiledAction& action) {
+  for (uint32_t i = 0; i < count_; i++) {
+    read_key(action, i);
+    state_.subsume_row(action.function, key_);
+  }
+}
+
+void ActionRun::read_key(const CompiledAction& action, uint32_t i) {
+  key_.resize(action.args.size());
+  for (size_t c = 0; c < key_.size(); c++) key_[c] = columns_[action.args[c]][i];
+}
+
+void ActionRun::drop_all_but(const std::vector<uint32_t>& kept) {
+  if (kept.size() == count_) return;
+  for (Slot s = 0; s < columns_.size(); s++) {
+    if (columns_[s] == nullptr || query_.slots[s].constant) continue;
+    for (size_t k = 0; k < kept.size(); k++) columns_[s][k] = columns_[s][kept[k]];
+  }
+  count_ = static_cast<uint32_t>(kept.size());
+}
+
+void ActionRun::raise(const CompiledAction& action, std::string_view what) const {
+  if (!action.message.empty()) throw Error(action.message);
+  const std::string& name = action.kind == Action::Kind::Primitive ? state_.at(action.primitive).spec.name
+                                                                   : state_.at(action.function).spec.name;
+  fail("[{}] {} {}", where_, name, what);
+}
+
+std::vector<Value> run_once(EngineState& state, const CompiledQuery& slots, const CompiledActions& actions,
+                            std::span<const Value> initial, std::string_view where) {
+  const Scratch::Mark mark(state.scratch);
+  std::vector<uint32_t*> columns(slots.slots.size(), nullptr);
+  std::vector<bool> made(slots.slots.size(), false);
+  for (const CompiledAction& action : actions)
+    if (action.kind == Action::Kind::Call || action.kind == Action::Kind::Primitive)
+      made[action.value] = true;
+  for (Slot s = 0; s < columns.size(); s++) {
+    if (made[s]) continue;
+    columns[s] = state.scratch.take(1);
+    *columns[s] = s < initial.size() ? initial[s] : kNoValue;
+    if (slots.slots[s].constant) *columns[s] = state.canonical(slots.slots[s].sort, slots.slots[s].value);
+  }
+  Batch batch{1, columns.data()};
+  ActionRun run(state, slots, actions, where);
+  run.apply(batch);
+  std::vector<Value> values(columns.size());
+  for (Slot s = 0; s < columns.size(); s++) {
+    const uint32_t* column = run.column(s);
+    values[s] = column == nullptr ? kNoValue : *column;
+  }
+  return values;
+}
+
+}  // namespace luminal::egraph

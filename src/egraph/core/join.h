@@ -1,0 +1,65 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "egraph/core/plan.h"
+#include "egraph/core/state.h"
+
+namespace luminal::egraph {
+
+/// Bindings by slot: `columns[slot][i]`; null for slots that nobody reads.
+struct Batch {
+  uint32_t count = 0;
+  uint32_t** columns = nullptr;
+};
+
+/// Where matches go, a batch at a time. It may overwrite the batch.
+class MatchSink {
+ public:
+  virtual ~MatchSink() = default;
+  virtual void take(Batch& batch) = 0;
+  /// Asked now and then while nothing matches; true ends the search.
+  virtual bool should_stop() { return false; }
+};
+
+/// Runs one plan. The tables may grow meanwhile (the sink's doing): rows past each range are not seen.
+class JoinRun {
+ public:
+  JoinRun(EngineState& state, const CompiledQuery& query, const Plan& plan, std::span<const RowRange> ranges,
+          MatchSink& sink);
+  /// Returns false if the sink stopped it.
+  bool run();
+  [[nodiscard]] uint64_t rows_searched() const { return searched_; }
+
+ private:
+  void advance(size_t step, Batch& batch);
+  void scan(const PlanStep& step, size_t at, Batch& in);
+  void probe(const PlanStep& step, size_t at, Batch& in);
+  template <class Find, class Prefetch>
+  void probe_part(const PlanStep& step, size_t at, Batch& in, const JoinIndex::Part& part, Find&& find,
+                  Prefetch&& prefetch);
+  void get(const PlanStep& step, Batch& batch);
+  void call(const PlanStep& step, Batch& batch);
+  void emit(const PlanStep& step, size_t at, Batch& in, bool check_live);
+  void keep(const PlanStep& step, Batch& batch, const uint32_t* kept, uint32_t count);
+
+  EngineState& state_;
+  const CompiledQuery& query_;
+  const Plan& plan_;
+  std::span<const RowRange> ranges_;
+  MatchSink& sink_;
+  Scratch::Mark mark_;
+  std::vector<uint32_t*> pointers_;  // all levels' column tables
+  std::vector<Batch> levels_;        // [0] is the root, [i + 1] goes out of step i
+  uint32_t* source_;                 // of pending pairs: position in the incoming batch
+  uint32_t* rows_;                   // and row
+  uint32_t pairs_ = 0;
+  uint64_t searched_ = 0, next_check_ = 0;
+  bool stopped_ = false;
+};
+
+/// All matches of a query over the whole database (after a rebuild).
+bool run_query(EngineState& state, const CompiledQuery& query, MatchSink& sink);
+
+}  // namespace luminal::egraph

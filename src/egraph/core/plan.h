@@ -1,0 +1,61 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "egraph/core/query.h"
+#include "egraph/core/table.h"
+
+namespace luminal::egraph {
+
+/// The rows that an atom may match: semi-naive evaluation restricts one atom to the new rows and those before
+/// it to the old ones.
+struct RowRange {
+  Row begin = 0, end = 0;
+  [[nodiscard]] Row size() const { return end - begin; }
+};
+
+struct ColumnSlot {
+  uint32_t column;
+  Slot slot;
+};
+
+/// One step of a join: bindings come in, zero or more go out for each.
+struct PlanStep {
+  enum class Kind : uint8_t {
+    Scan,   ///< every row of the atom's range
+    Probe,  ///< the rows that an index gives for the key slots
+    Get,    ///< the one row that the table's own hash gives: all arguments are bound
+    Call,   ///< a primitive
+  };
+  Kind kind = Kind::Scan;
+  uint32_t at = 0;                                  ///< the atom's or the call's number in the query
+  uint32_t index = 0;                               ///< Probe: which of the function's indexes
+  std::vector<ColumnSlot> key;                      ///< Probe: in the order of the index's columns
+  std::vector<ColumnSlot> bind;                     ///< columns that bind a slot
+  std::vector<ColumnSlot> check;                    ///< columns that must equal a bound slot
+  std::vector<std::pair<uint32_t, uint32_t>> same;  ///< columns of the row that must be equal
+  bool binds_output = false;                        ///< Call: `output` is new (else it is compared)
+  std::vector<Slot> carry;                          ///< variables bound before that are read later
+};
+
+struct Plan {
+  std::vector<PlanStep> steps;
+};
+
+struct PlanCache {
+  std::vector<uint8_t> sizes;  ///< magnitudes of ranges and tables that the plan was made for
+  Plan plan;
+};
+
+struct EngineState;
+
+/// The cheapest order of atoms by estimated sizes, calls as soon as their arguments are known.
+[[nodiscard]] Plan make_plan(EngineState& state, const CompiledQuery& query,
+                             std::span<const RowRange> ranges);
+/// The cached plan, made anew when a size changed its magnitude.
+[[nodiscard]] const Plan& cached_plan(EngineState& state, const CompiledQuery& query,
+                                      std::span<const RowRange> ranges, PlanCache& cache);
+
+}  // namespace luminal::egraph

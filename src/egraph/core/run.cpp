@@ -1,0 +1,274 @@
+#include "egraph/core/run.h"
+
+#include <algorithm>
+
+#include "egraph/core/actions.h"
+#include "egraph/core/join.h"
+
+namespace luminal::egraph {
+
+namespace {
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+/// What is left of a budget, and why a run must end.
+class Limits {
+ public:
+  Limits(const EngineState& state, const Budget& budget)
+      : state_(state), budget_(budget), begin_(Clock::now()) {
+    limits_time_ = budget.seconds < 1e9;
+    limits_size_ = budget.nodes != std::numeric_limits<uint64_t>::max() ||
+                   budget.bytes != std::numeric_limits<uint64_t>::max();
+  }
+  bool exceeded(Clock::time_point now) {
+    if (stop_) return true;
+    if (limits_time_ && seconds_between(begin_, now) >= budget_.seconds) stop_ = StopReason::TimeBudget;
+    if (limits_size_) {
+      if (state_.total_rows() >= budget_.nodes) stop_ = StopReason::NodeBudget;
+      if (state_.size_bytes() >= budget_.bytes) stop_ = StopReason::ByteBudget;
+    }
+    return stop_.has_value();
+  }
+  [[nodiscard]] std::optional<StopReason> reason() const { return stop_; }
+  [[nodiscard]] bool limits_time() const { return limits_time_; }
+
+ private:
+  const EngineState& state_;
+  const Budget& budget_;
+  Clock::time_point begin_;
+  bool limits_time_, limits_size_;
+  std::optional<StopReason> stop_;
+};
+
+class RuleSink : public MatchSink {
+ public:
+  RuleSink(EngineState& state, const RuleInfo& rule, Limits& limits, RuleReport& report)
+      : state_(state),
+        limits_(limits),
+        report_(report),
+        actions_(state, rule.query, rule.actions, rule.spec.name) {}
+
+  void take(Batch& batch) override {
+    const auto begin = Clock::now();
+    const uint64_t before = state_.changes;
+    report_.matched += batch.count;
+    actions_.apply(batch);
+    report_.applied += state_.changes - before;
+    now_ = Clock::now();
+    report_.apply_s += seconds_between(begin, now_);
+  }
+  bool should_stop() override { return limits_.exceeded(limits_.limits_time() ? Clock::now() : now_); }
+
+ private:
+  EngineState& state_;
+  Limits& limits_;
+  RuleReport& report_;
+  ActionRun actions_;
+  Clock::time_point now_;
+};
+
+class Runner {
+ public:
+  Runner(EngineState& state, const Budget& budget) : state_(state), limits_(state, budget) {}
+
+  Report run(const Schedule& schedule) {
+    const auto begin = Clock::now();
+    const uint64_t unions = state_.ids.union_count();
+    const bool updated = execute(schedule);
+    report_.updated = updated;
+    report_.unions = state_.ids.union_count() - unions;
+    report_.stop = StopReason::Finished;
+    if (!last_changed_) report_.stop = StopReason::Saturated;
+    if (until_) report_.stop = StopReason::Until;
+    if (limits_.reason()) report_.stop = *limits_.reason();
+    for (RuleReport& rule : by_rule_)
+      if (rule.runs != 0) report_.rules.push_back(std::move(rule));
+    report_.total_s = seconds_between(begin, Clock::now());
+    return std::move(report_);
+  }
+
+ private:
+  bool execute(const Schedule& schedule) {
+    if (limits_.exceeded(Clock::now())) return false;
+    switch (schedule.kind) {
+      case Schedule::Kind::Run:
+        return step(schedule);
+      case Schedule::Kind::Seq:
+        return sequence(schedule.body);
+      case Schedule::Kind::Repeat: {
+        bool updated = false;
+        for (int64_t i = 0; i < schedule.count && sequence(schedule.body); i++) updated = true;
+        return updated;
+      }
+      case Schedule::Kind::Saturate: {
+        bool updated = false;
+        while (sequence(schedule.body)) updated = true;
+        return updated;
+      }
+    }
+    return false;
+  }
+
+  bool sequence(const std::vector<Schedule>& body) {
+    bool updated = false;
+    for (const Schedule& part : body) updated |= execute(part);
+    return updated && !limits_.reason();
+  }
+
+  bool until_holds(const std::vector<Query>& until) {
+    if (until.empty()) return false;
+    rebuild();
+    return std::all_of(until.begin(), until.end(), [&](const Query& query) {
+      return has_match(state_, compile_query(state_, query, "until"));
+    });
+  }
+
+  void rebuild() {
+    if (!state_.needs_rebuild()) return;
+    const auto begin = Clock::now();
+    state_.rebuild();
+    report_.rebuild_s += seconds_between(begin, Clock::now());
+  }
+
+  bool step(const Schedule& schedule) {
+    if (until_holds(schedule.until)) {
+      until_ = true;
+      return false;
+    }
+    until_ = false;
+    rebuild();
+    const uint64_t before = state_.changes;
+    const std::vector<RuleId> rules = rules_of(state_, schedule.ruleset);
+    refresh_constants(rules);
+    state_.begin_step();
+    try {
+      for (const RuleId rule : rules) {
+        if (limits_.reason()) break;
+        search(rule);
+      }
+    } catch (...) {
+      state_.end_step();
+      throw;
+    }
+    const auto begin = Clock::now();
+    state_.end_step();
+    state_.rebuild();
+    report_.rebuild_s += seconds_between(begin, Clock::now());
+    report_.iterations++;
+    last_changed_ = state_.changes != before;
+    return last_changed_;
+  }
+
+  // Constants of eq-sorts follow their class; the whole step uses the form that rows had when it began.
+  void refresh_constants(const std::vector<RuleId>& rules) {
+    for (const RuleId id : rules) {
+      RuleInfo& rule = state_.rules[index_of(id)];
+      if (!rule.has_id_constants) continue;
+      for (SlotInfo& slot : rule.query.slots)
+        if (slot.constant) slot.value = state_.canonical(slot.sort, slot.value);
+    }
+  }
+
+  RuleReport& report_of(RuleId id) {
+    if (by_rule_.size() <= index_of(id)) by_rule_.resize(index_of(id) + 1);
+    RuleReport& report = by_rule_[index_of(id)];
+    if (report.runs == 0) {
+      report.rule = id;
+      report.name = state_.rules[index_of(id)].spec.name;
+    }
+    return report;
+  }
+
+  void search(RuleId id) {
+    RuleInfo& rule = state_.rules[index_of(id)];
+    RuleReport& report = report_of(id);
+    report.runs++;
+    const CompiledQuery& query = rule.query;
+    if (query.never) return;
+    for (const auto& [a, b] : query.equal)
+      if (query.slots[a].value != query.slots[b].value) return;
+    const size_t atoms = query.atoms.size();
+    std::vector<RowRange>& ranges = ranges_;
+    ranges.resize(atoms);
+    old_.resize(atoms);
+    bool anything_new = atoms == 0 || rule.spec.naive;
+    for (size_t i = 0; i < atoms; i++) {
+      const Table& table = state_.at(query.atoms[i].function).table;
+      if (table.step_begin() == 0) return;
+      old_[i] = rule.spec.naive ? 0 : table.row_at(rule.seen);
+      anything_new |= old_[i] < table.step_begin();
+    }
+    const auto begin = Clock::now();
+    const double apply_before = report.apply_s;
+    bool finished = true;
+    if (anything_new) {
+      RuleSink sink(state_, rule, limits_, report);
+      rule.plans.resize(std::max<size_t>(1, atoms));
+      const size_t variants = rule.spec.naive || atoms == 0 ? 1 : atoms;
+      for (size_t fresh = 0; fresh < variants && finished; fresh++) {
+        bool possible = true;
+        for (size_t i = 0; i < atoms; i++) {
+          const Row end = state_.at(query.atoms[i].function).table.step_begin();
+          ranges[i] = i < fresh    ? RowRange{0, old_[i]}
+                      : i == fresh ? RowRange{old_[i], end}
+                                   : RowRange{0, end};
+          possible &= ranges[i].size() != 0;
+        }
+        if (!possible) continue;
+        const Plan& plan = cached_plan(state_, query, ranges, rule.plans[fresh]);
+        JoinRun join(state_, query, plan, ranges, sink);
+        finished = join.run();
+        report.searched += join.rows_searched();
+      }
+    }
+    if (finished) rule.seen = state_.clock;
+    report.search_s += seconds_between(begin, Clock::now()) - (report.apply_s - apply_before);
+  }
+
+  EngineState& state_;
+  Limits limits_;
+  Report report_;
+  std::vector<RuleReport> by_rule_;
+  std::vector<RowRange> ranges_;
+  std::vector<Row> old_;
+  bool last_changed_ = true, until_ = false;
+};
+
+class FirstMatch : public MatchSink {
+ public:
+  void take(Batch&) override { found = true; }
+  bool should_stop() override { return found; }
+  bool found = false;
+};
+
+void collect_rules(const EngineState& state, RulesetId id, std::vector<bool>& seen,
+                   std::vector<RuleId>& out) {
+  if (seen[index_of(id)]) return;
+  seen[index_of(id)] = true;
+  const RulesetInfo& info = state.rulesets[index_of(id)];
+  out.insert(out.end(), info.rules.begin(), info.rules.end());
+  for (const RulesetId part : info.parts) collect_rules(state, part, seen, out);
+}
+
+}  // namespace
+
+Report run_schedule(EngineState& state, const Schedule& schedule, const Budget& budget) {
+  return Runner(state, budget).run(schedule);
+}
+
+std::vector<RuleId> rules_of(const EngineState& state, RulesetId ruleset) {
+  std::vector<RuleId> out;
+  std::vector<bool> seen(state.rulesets.size(), false);
+  collect_rules(state, ruleset, seen, out);
+  return out;
+}
+
+bool has_match(EngineState& state, const CompiledQuery& query) {
+  FirstMatch sink;
+  run_query(state, query, sink);
+  return sink.found;
+}
+
+}  // namespace luminal::egraph

@@ -1,0 +1,20 @@
+#pragma once
+#include "egraph/core/state.h"
+
+namespace luminal::egraph {
+
+struct Snapshot {
+  std::vector<SortInfo> sorts;
+  std::deque<FunctionInfo> functions;
+  std::deque<RuleInfo> rules;
+  std::vector<RulesetInfo> rulesets;
+  std::unordered_map<std::string, SortId> sort_names;
+  std::unordered_map<std::string, FunctionId> function_names;
+  std::unordered_map<std::string, RulesetId> ruleset_names;
+  std::unordered_map<std::string, RuleId> rule_names;
+  UnionFind ids;
+  uint32_t clock = 0;
+  uint64_t changes = 0;
+};
+
+}  // namespace luminal::egraph

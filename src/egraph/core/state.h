@@ -1,0 +1,178 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "egraph/core/join_index.h"
+#include "egraph/core/plan.h"
+#include "egraph/core/query.h"
+#include "egraph/core/scratch.h"
+#include "egraph/core/table.h"
+#include "egraph/core/union_find.h"
+#include "luminal/egraph.h"
+
+namespace luminal::egraph {
+
+inline constexpr size_t kBatch = 512;  ///< bindings that move through joins and actions together
+
+template <class Id>
+[[nodiscard]] constexpr uint32_t index_of(Id id) {
+  return static_cast<uint32_t>(id);
+}
+
+enum class SortKind : uint8_t { Plain, Eq, Container };
+
+struct SortInfo {
+  SortKind kind = SortKind::Plain;
+  ContainerSort hooks;
+  /// Containers: the canonical form found for a handle, valid if `image_epoch` is the present rebuild pass.
+  Column image, image_epoch;
+};
+
+/// Distinct values of some columns, estimated from a sample of rows.
+struct ColumnStatistics {
+  uint64_t columns = 0;  ///< bit set
+  Row rows = 0;          ///< of the table when the sample was taken
+  uint32_t generation = 0;
+  double distinct = 0;
+};
+
+/// A merge that is a pure computation on values runs in place; one that touches tables runs as actions.
+struct CompiledMerge {
+  CompiledQuery slots;
+  CompiledActions actions;
+  Slot result = 0;
+  bool pure = false;
+};
+
+struct FunctionInfo {
+  FunctionInfo(FunctionSpec declared, uint32_t key_width, bool has_output)
+      : spec(std::move(declared)), table(key_width, has_output) {}
+  FunctionSpec spec;
+  Table table;
+  std::vector<SortId> sorts;  ///< of the stored columns (a nullary function stores one Unit key)
+  std::vector<SortKind> kinds;
+  bool holds_ids = false, holds_containers = false;
+  std::vector<JoinIndex> indexes;
+  std::vector<ColumnStatistics> statistics;
+  std::shared_ptr<const CompiledMerge> merge;
+  uint64_t scan_debt = 0;  ///< rows scanned by rebuilds since they could have used indexes
+};
+
+struct RuleInfo {
+  RuleSpec spec;
+  CompiledQuery query;
+  CompiledActions actions;
+  uint32_t seen = 0;  ///< clock of the last step that this rule finished; 0 = never
+  bool has_id_constants = false;
+  std::vector<PlanCache> plans;  ///< one per atom that may hold the new rows
+};
+
+struct RulesetInfo {
+  std::string name;
+  std::vector<RuleId> rules;
+  std::vector<RulesetId> parts;
+};
+
+struct PrimitiveInfo {
+  PrimitiveSpec spec;
+  struct Memo;
+  std::shared_ptr<Memo> memo;  ///< null unless asked for
+  void remember_results();
+};
+
+/// Interned i64 (those that do not fit in place), f64 and String values. Never shrinks.
+class Literals {
+ public:
+  [[nodiscard]] Value of(int64_t x);
+  [[nodiscard]] int64_t as_i64(Value v) const;
+  [[nodiscard]] Value of(double x);
+  [[nodiscard]] double as_f64(Value v) const;
+  [[nodiscard]] Value of(std::string_view x);
+  [[nodiscard]] std::string_view as_string(Value v) const { return strings_[v]; }
+
+ private:
+  std::vector<int64_t> integers_;
+  std::unordered_map<int64_t, Value> integer_of_;
+  std::vector<double> floats_;
+  std::unordered_map<uint64_t, Value> float_of_;
+  std::deque<std::string> strings_;
+  std::unordered_map<std::string_view, Value> string_of_;
+};
+
+class ExplanationLog;
+
+/// What push() saves: everything but interned values and primitives.
+struct Snapshot;
+
+using Clock = std::chrono::steady_clock;
+
+struct EngineState {
+  EngineState();
+  ~EngineState();
+  EngineState(const EngineState&) = delete;
+  EngineState& operator=(const EngineState&) = delete;
+
+  std::vector<SortInfo> sorts;
+  std::deque<FunctionInfo> functions;
+  std::deque<RuleInfo> rules;
+  std::vector<RulesetInfo> rulesets;
+  std::deque<PrimitiveInfo> primitives;
+  std::unordered_map<std::string, SortId> sort_names;
+  std::unordered_map<std::string, FunctionId> function_names;
+  std::unordered_map<std::string, RulesetId> ruleset_names;
+  std::unordered_map<std::string, RuleId> rule_names;
+  std::unordered_map<std::string, std::vector<PrimitiveId>> primitive_names;
+
+  UnionFind ids;
+  Literals literals;
+  uint32_t clock = 1;  ///< counts steps
+  bool in_step = false;
+  uint64_t changes = 0;  ///< rows added, changed or deleted and effective unions, since birth
+  std::vector<std::pair<FunctionId, Row>> subsumed_in_step;
+  Scratch scratch;
+  ElementMap to_canonical;  ///< what containers are rebuilt with
+  uint32_t rebuild_epoch = 0;
+  std::unique_ptr<ExplanationLog> log;
+  std::vector<std::unique_ptr<Snapshot>> snapshots;
+
+  [[nodiscard]] FunctionInfo& at(FunctionId f) { return functions[index_of(f)]; }
+  [[nodiscard]] const FunctionInfo& at(FunctionId f) const { return functions[index_of(f)]; }
+  [[nodiscard]] const SortInfo& at(SortId s) const { return sorts[index_of(s)]; }
+  [[nodiscard]] PrimitiveInfo& at(PrimitiveId p) { return primitives[index_of(p)]; }
+  [[nodiscard]] const PrimitiveInfo& at(PrimitiveId p) const { return primitives[index_of(p)]; }
+  [[nodiscard]] uint64_t total_rows() const;
+  [[nodiscard]] size_t size_bytes() const;
+
+  // rebuild.cpp
+  [[nodiscard]] Value canonical(SortId sort, Value v);
+  [[nodiscard]] Value canonical(SortId sort, Value v) const;
+  /// Restores congruence: afterwards every live row is canonical and every key has one output.
+  void rebuild();
+  /// Canonical form of a container, computed once per pass.
+  [[nodiscard]] Value container_image(SortId sort, Value v);
+  [[nodiscard]] bool needs_rebuild() const { return ids.has_displaced(); }
+
+  // write.cpp: single rows. Keys are padded as stored and canonical.
+  Value get_or_insert(FunctionId f, std::span<const Value> key);
+  void set_row(FunctionId f, std::span<const Value> key, Value output);
+  void begin_step();
+  /// Deletions, changes and subsumptions of the step take effect.
+  void end_step();
+  void unite(Value a, Value b) {
+    if (ids.unite(a, b)) changes++;
+  }
+  void remove_row(FunctionId f, std::span<const Value> key);
+  void subsume_row(FunctionId f, std::span<const Value> key);
+  /// The row's key got a second output.
+  void merge_output(FunctionId f, Row row, Value output);
+  [[nodiscard]] std::optional<Value> call_primitive(PrimitiveId p, std::span<const Value> args);
+};
+
+}  // namespace luminal::egraph

@@ -1,0 +1,289 @@
+#include "egraph/core/table.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <new>
+
+namespace luminal::egraph {
+
+namespace {
+
+uint64_t* allocate_slots(size_t capacity) {
+  auto* slots = static_cast<uint64_t*>(std::calloc(capacity, sizeof(uint64_t)));
+  if (slots == nullptr) throw std::bad_alloc();
+  advise_huge_pages(slots, capacity * sizeof(uint64_t));
+  return slots;
+}
+
+}  // namespace
+
+Table::Table(uint32_t key_width, bool has_output)
+    : key_width_(key_width),
+      width_(key_width + (has_output ? 1 : 0)),
+      has_output_(has_output),
+      columns_(width_) {}
+
+Table::Table(const Table& other)
+    : terms(other.terms),
+      key_width_(other.key_width_),
+      width_(other.width_),
+      has_output_(other.has_output_),
+      in_step_(other.in_step_),
+      columns_(other.columns_),
+      capacity_(other.capacity_),
+      used_(other.used_),
+      dead_(other.dead_),
+      kills_(other.kills_),
+      generation_(other.generation_),
+      step_begin_(other.step_begin_),
+      previous_(other.previous_),
+      doomed_(other.doomed_),
+      doomed_bits_(other.doomed_bits_),
+      replaced_(other.replaced_),
+      epochs_(other.epochs_),
+      subsumed_(other.subsumed_) {
+  if (capacity_ != 0) {
+    slots_.reset(allocate_slots(capacity_));
+    std::memcpy(slots_.get(), other.slots_.get(), capacity_ * sizeof(uint64_t));
+  }
+}
+
+size_t Table::size_bytes() const {
+  size_t bytes = capacity_ * sizeof(uint64_t) + subsumed_.size_bytes() + terms.size_bytes();
+  for (const Column& column : columns_) bytes += column.size_bytes();
+  return bytes;
+}
+
+uint32_t Table::hash_of_row(Row row) const {
+  return hash_key<0>(key_width_, [&](uint32_t c) { return columns_[c][row]; });
+}
+
+Row Table::find(std::span<const Value> key) const {
+  if (capacity_ == 0) return kNoRow;
+  const uint32_t hash = hash_key<0>(key_width_, [&](uint32_t c) { return key[c]; });
+  for (size_t s = home(hash);; s = s + 1 == capacity_ ? 0 : s + 1) {
+    const uint64_t slot = slots_[s];
+    if (slot == 0) return kNoRow;
+    if (static_cast<uint32_t>(slot >> 32) != hash) continue;
+    const Row row = static_cast<Row>(slot) - 1;
+    bool same = true;
+    for (uint32_t c = 0; c < key_width_; c++) same &= columns_[c][row] == key[c];
+    if (same) return row;
+  }
+}
+
+void Table::reserve(size_t count) {
+  const size_t needed = used_ + count;
+  if (needed * 10 > capacity_ * 7) resize_slots(std::max<size_t>(16, std::bit_ceil(needed * 10 / 7 + 1)));
+  for (Column& column : columns_) {
+    if (column.size() + count > column.capacity())
+      column.reserve(std::max(column.size() + count, column.size() * 2));
+  }
+}
+
+// Homes grow with the hash, so walking the old slots in order writes the new ones nearly in order.
+void Table::resize_slots(size_t capacity) {
+  Slots old = std::move(slots_);
+  const size_t old_capacity = capacity_;
+  slots_.reset(allocate_slots(capacity));
+  capacity_ = capacity;
+  for (size_t s = 0; s < old_capacity; s++) {
+    const uint64_t slot = old[s];
+    if (slot == 0) continue;
+    size_t t = home(static_cast<uint32_t>(slot >> 32));
+    while (slots_[t] != 0) t = t + 1 == capacity_ ? 0 : t + 1;
+    slots_[t] = slot;
+  }
+}
+
+Row Table::append(std::span<const Value> key, Value output) {
+  reserve(1);
+  const Row row = rows();
+  put(hash_key<0>(key_width_, [&](uint32_t c) { return key[c]; }), row);
+  for (uint32_t c = 0; c < key_width_; c++) columns_[c].push_back_unchecked(key[c]);
+  if (has_output_) columns_[key_width_].push_back_unchecked(output);
+  return row;
+}
+
+void Table::retarget(Row row, Row replacement) {
+  const uint32_t hash = hash_of_row(row);
+  size_t s = home(hash);
+  while (static_cast<Row>(slots_[s]) != row + 1) s = s + 1 == capacity_ ? 0 : s + 1;
+  slots_[s] = (uint64_t{hash} << 32) | (replacement + 1);
+}
+
+// The same key with another output, at the end; the hash leads there.
+Row Table::append_copy(Row row, Value output) {
+  for (Column& column : columns_) column.reserve(column.size() + 1);
+  const Row next = rows();
+  retarget(row, next);
+  for (uint32_t c = 0; c < key_width_; c++) columns_[c].push_back(columns_[c][row]);
+  if (has_output_) columns_[key_width_].push_back(output);
+  return next;
+}
+
+Row Table::change_output(Row row, Value output) {
+  if (in_step_ && row >= step_begin_) {  // nobody has seen it yet
+    columns_[key_width_][row] = output;
+    return row;
+  }
+  const Row next = append_copy(row, output);
+  if (is_subsumed(row)) mark_subsumed(next);
+  if (in_step_) {
+    previous_.resize(next - step_begin_ + 1, kNoRow);
+    previous_[next - step_begin_] = row;
+    replaced_.push_back(row);
+  } else {
+    kill(row);
+  }
+  return next;
+}
+
+void Table::change_outputs(std::span<const Row> rows, std::span<const Value> outputs) {
+  constexpr size_t kAhead = 64;
+  uint32_t hashes[kAhead];
+  for (size_t first = 0; first < rows.size(); first += kAhead) {
+    const size_t n = std::min(kAhead, rows.size() - first);
+    for (size_t i = 0; i < n; i++) {
+      hashes[i] = hash_of_row(rows[first + i]);
+      prefetch_slot(hashes[i]);
+    }
+    for (size_t i = 0; i < n; i++) {
+      const Row row = rows[first + i];
+      size_t s = home(hashes[i]);
+      while (static_cast<Row>(slots_[s]) != row + 1) s = s + 1 == capacity_ ? 0 : s + 1;
+      slots_[s] = (uint64_t{hashes[i]} << 32) | (this->rows() + 1);
+      if (is_subsumed(row)) mark_subsumed(this->rows());
+      for (uint32_t c = 0; c < key_width_; c++) columns_[c].push_back(columns_[c][row]);
+      columns_[key_width_].push_back(outputs[first + i]);
+      kill(row);
+    }
+  }
+}
+
+Row Table::revive(Row row, Value output) {
+  const Row next = append_copy(row, output);
+  previous_.resize(next - step_begin_ + 1, kNoRow);
+  previous_[next - step_begin_] = row;
+  return next;
+}
+
+void Table::remove(Row row) {
+  if (!in_step_) {
+    kill(row);
+  } else if (row < step_begin_ && !is_doomed(row)) {
+    doomed_.push_back(row);
+    if (doomed_bits_.empty()) doomed_bits_.resize((step_begin_ >> 6) + 1, 0);
+    doomed_bits_[row >> 6] |= uint64_t{1} << (row & 63);
+  }
+}
+
+void Table::mark_subsumed(Row row) {
+  const size_t word = row >> 6;
+  if (word >= subsumed_.size()) subsumed_.resize(word + 1, 0);
+  subsumed_[word] |= uint64_t{1} << (row & 63);
+}
+
+void Table::begin_step(uint32_t clock) {
+  in_step_ = true;
+  step_begin_ = rows();
+  if (epochs_.empty() || epochs_.back().begin != step_begin_) epochs_.push_back({clock, step_begin_});
+}
+
+void Table::end_step() {
+  for (const Row row : replaced_)
+    if (is_live(row)) kill(row);
+  for (const Row row : doomed_)
+    if (is_live(row)) kill(row);
+  replaced_.clear();
+  doomed_.clear();
+  doomed_bits_.clear();
+  previous_.clear();
+  in_step_ = false;
+}
+
+Row Table::row_at(uint32_t clock) const {
+  // Epochs hold (clock, first row not seen by it). A step that found no growth shares the entry before it.
+  const auto after = std::upper_bound(epochs_.begin(), epochs_.end(), clock,
+                                      [](uint32_t at, const Epoch& epoch) { return at < epoch.clock; });
+  return after == epochs_.begin() ? 0 : std::prev(after)->begin;
+}
+
+void Table::compact_if_sparse() {
+  if (dead_ >= 32 && uint64_t{dead_} * 4 > rows()) compact();
+}
+
+void Table::compact() {
+  const Row count = rows();
+  std::vector<uint64_t> live((count >> 6) + 1, 0);
+  std::vector<Row> before(live.size() + 1, 0);  // live rows before word w
+  const uint32_t* last = columns_[width_ - 1].data();
+  for (Row row = 0; row < count; row++) live[row >> 6] |= uint64_t{last[row] != kDead} << (row & 63);
+  for (size_t w = 0; w < live.size(); w++)
+    before[w + 1] = before[w] + static_cast<Row>(std::popcount(live[w]));
+  const auto moved = [&](Row row) {
+    return before[row >> 6] +
+           static_cast<Row>(std::popcount(live[row >> 6] & ((uint64_t{1} << (row & 63)) - 1)));
+  };
+  // Slots: sequential over the old ones, dead rows dropped.
+  Slots old = std::move(slots_);
+  const size_t old_capacity = capacity_;
+  const size_t live_count = before.back();
+  capacity_ = std::max<size_t>(16, std::bit_ceil(live_count * 10 / 7 + 1));
+  slots_.reset(allocate_slots(capacity_));
+  used_ = 0;
+  for (size_t s = 0; s < old_capacity; s++) {
+    const uint64_t slot = old[s];
+    const Row row = static_cast<Row>(slot) - 1;
+    if (slot == 0 || (live[row >> 6] >> (row & 63) & 1) == 0) continue;
+    put(static_cast<uint32_t>(slot >> 32), moved(row));
+  }
+  for (Epoch& epoch : epochs_)
+    epoch.begin = epoch.begin >= count ? static_cast<Row>(live_count) : moved(epoch.begin);
+  Buffer<uint64_t> subsumed;
+  subsumed.swap(subsumed_);
+  const auto was_subsumed = [&](Row row) {
+    return (row >> 6) < subsumed.size() && (subsumed[row >> 6] >> (row & 63) & 1) != 0;
+  };
+  if (!subsumed.empty())
+    for (Row row = 0; row < count; row++)
+      if (last[row] != kDead && was_subsumed(row)) mark_subsumed(moved(row));
+  const auto close_gaps = [&](Column& column) {
+    Row to = 0;
+    uint32_t* data = column.data();
+    for (Row row = 0; row < count; row++) {
+      data[to] = data[row];
+      to += static_cast<Row>(live[row >> 6] >> (row & 63) & 1);
+    }
+    column.truncate(to);
+  };
+  for (Column& column : columns_) close_gaps(column);
+  if (!terms.empty()) close_gaps(terms);
+  dead_ = 0;
+  generation_++;
+}
+
+void Table::clear() {
+  for (Column& column : columns_) column.clear();
+  terms.clear();
+  if (capacity_ > 1024) {
+    slots_.reset();
+    capacity_ = 0;
+  } else {
+    std::fill_n(slots_.get(), capacity_, 0);
+  }
+  used_ = 0;
+  dead_ = 0;
+  generation_++;
+  step_begin_ = 0;
+  in_step_ = false;
+  previous_.clear();
+  doomed_.clear();
+  doomed_bits_.clear();
+  replaced_.clear();
+  epochs_.clear();
+  subsumed_.clear();
+}
+
+}  // namespace luminal::egraph

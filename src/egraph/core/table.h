@@ -1,0 +1,231 @@
+#pragma once
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "egraph/core/column.h"
+#include "luminal/egraph.h"
+
+namespace luminal::egraph {
+
+using Row = uint32_t;
+inline constexpr Row kNoRow = 0xffffffff;
+/// In the first and the last column of a row that is gone. No value is equal to it.
+inline constexpr uint32_t kDead = 0xffffffff;
+
+/// 32-bit hash of a key, the same on every machine. Two columns at a time (Fibonacci hashing, then a mix).
+class KeyHash {
+ public:
+  void add(uint32_t a, uint32_t b) { state_ = fold((state_ + ((uint64_t{a} << 32) | b)) * kFirst); }
+  void add(uint32_t a) { state_ = fold((state_ + a + 1) * kFirst); }
+  [[nodiscard]] uint32_t value() const { return static_cast<uint32_t>((state_ * kSecond) >> 32); }
+
+ private:
+  static constexpr uint64_t kFirst = 0x9E3779B97F4A7C15ULL, kSecond = 0xD6E8FEB86659FD93ULL;
+  static uint64_t fold(uint64_t x) { return x ^ (x >> 32); }
+  uint64_t state_ = 0;
+};
+
+/// `at(c)` is the value of column c. K: the number of columns if known when compiling, 0 if not.
+template <uint32_t K, class At>
+[[nodiscard]] inline uint32_t hash_key(uint32_t width, At&& at) {
+  const uint32_t n = K != 0 ? K : width;
+  KeyHash hash;
+  uint32_t c = 0;
+  for (; c + 2 <= n; c += 2) hash.add(at(c), at(c + 1));
+  if (c < n) hash.add(at(c));
+  return hash.value();
+}
+
+/// Calls `body` with std::integral_constant of the key width (0 = any), so that inner loops are specialised.
+template <class Body>
+inline decltype(auto) with_width(uint32_t width, Body&& body) {
+  switch (width) {
+    case 1:
+      return body(std::integral_constant<uint32_t, 1>{});
+    case 2:
+      return body(std::integral_constant<uint32_t, 2>{});
+    case 3:
+      return body(std::integral_constant<uint32_t, 3>{});
+    default:
+      return body(std::integral_constant<uint32_t, 0>{});
+  }
+}
+
+/// One function's rows: append-only columns (keys, then the output if there is one) and one open-addressing
+/// hash on the key. Row order is insertion order, so "what is new since then" is a suffix. A changed row is a
+/// dead one and an append.
+///
+/// While a step (one iteration of a ruleset) runs, its matches must see the rows as they were when it began:
+/// rows that are changed or deleted meanwhile stay in place until `end_step`.
+class Table {
+ public:
+  Table(uint32_t key_width, bool has_output);
+
+  [[nodiscard]] uint32_t key_width() const { return key_width_; }
+  [[nodiscard]] bool has_output() const { return has_output_; }
+  [[nodiscard]] uint32_t width() const { return width_; }
+  [[nodiscard]] Row rows() const { return static_cast<Row>(columns_[0].size()); }  ///< dead ones included
+  [[nodiscard]] Row live_rows() const { return rows() - dead_; }
+  [[nodiscard]] const uint32_t* column(uint32_t c) const { return columns_[c].data(); }
+  [[nodiscard]] const uint32_t* output() const { return columns_[key_width_].data(); }
+  [[nodiscard]] uint32_t output_of(Row row) const {
+    return has_output_ ? columns_[key_width_][row] : kUnitValue;
+  }
+  [[nodiscard]] bool is_live(Row row) const { return columns_[width_ - 1][row] != kDead; }
+  [[nodiscard]] size_t size_bytes() const;
+
+  // -- The hash. `keys` are column pointers, `i` the position in them.
+
+  template <uint32_t K>
+  [[nodiscard]] uint32_t hash_at(const uint32_t* const* keys, size_t i) const {
+    return hash_key<K>(key_width_, [&](uint32_t c) { return keys[c][i]; });
+  }
+  void prefetch_slot(uint32_t hash) const { __builtin_prefetch(slots_.get() + home(hash)); }
+  template <uint32_t K>
+  void prefetch_row(uint32_t hash) const {
+    const uint64_t slot = slots_[home(hash)];
+    if (slot == 0) return;
+    const Row row = static_cast<Row>(slot) - 1;
+    for (uint32_t c = 0; c < (K != 0 ? K : width_); c++) __builtin_prefetch(&columns_[c][row]);
+    if (has_output_ && K != 0) __builtin_prefetch(&columns_[key_width_][row]);
+  }
+  /// The newest row with this key, or kNoRow. Needs at least one reserve() before.
+  template <uint32_t K>
+  [[nodiscard]] Row find_at(const uint32_t* const* keys, size_t i, uint32_t hash) const {
+    for (size_t s = home(hash);; s = s + 1 == capacity_ ? 0 : s + 1) {
+      const uint64_t slot = slots_[s];
+      if (slot == 0) return kNoRow;
+      if (static_cast<uint32_t>(slot >> 32) != hash) continue;
+      const Row row = static_cast<Row>(slot) - 1;
+      bool same = true;
+      for (uint32_t c = 0; c < (K != 0 ? K : key_width_); c++) same &= columns_[c][row] == keys[c][i];
+      if (same) return row;
+    }
+  }
+  [[nodiscard]] Row find(std::span<const Value> key) const;
+  /// Of a key's versions (`row` is the newest) the one that a search of rows [0, end) sees.
+  [[nodiscard]] Row visible_in(Row row, Row end) const {
+    while (row != kNoRow && row >= end && row >= step_begin_) {
+      const size_t at = row - step_begin_;
+      row = at < previous_.size() ? previous_[at] : kNoRow;
+    }
+    return row;
+  }
+
+  // -- Changes.
+
+  /// Room for `count` appends: no column and no slot moves until then.
+  void reserve(size_t count);
+  /// Appends; the key must be missing. The caller reserved.
+  template <uint32_t K>
+  Row append_at(const uint32_t* const* keys, size_t i, uint32_t hash, uint32_t output) {
+    const Row row = rows();
+    put(hash, row);
+    for (uint32_t c = 0; c < (K != 0 ? K : key_width_); c++) columns_[c].push_back_unchecked(keys[c][i]);
+    if (has_output_) columns_[key_width_].push_back_unchecked(output);
+    return row;
+  }
+  Row append(std::span<const Value> key, Value output);
+  /// Gives the key of `row` a new output. Returns the row that holds it now.
+  Row change_output(Row row, Value output);
+  /// Outside a step: the rows get the outputs that `output_of` gives them, in this order, at the end.
+  void change_outputs(std::span<const Row> rows, std::span<const Value> outputs);
+  /// Removes a row; in a step rows that existed before it stay visible until its end.
+  void remove(Row row);
+  /// True if the row was removed in this step and is still visible to it.
+  [[nodiscard]] bool is_doomed(Row row) const {
+    return (row >> 6) < doomed_bits_.size() && (doomed_bits_[row >> 6] >> (row & 63) & 1) != 0;
+  }
+  /// Puts a key back whose row is doomed. Returns its new row.
+  Row revive(Row row, Value output);
+  /// Hash entry of `row` (about to die) leads to `replacement` from now on.
+  void retarget(Row row, Row replacement);
+  /// Only for rebuilding: the row dies now, its hash entry dangles until the next compaction.
+  void kill(Row row) {
+    columns_[0][row] = kDead;
+    columns_[width_ - 1][row] = kDead;
+    dead_++;
+    kills_++;
+  }
+
+  [[nodiscard]] bool has_subsumed() const { return !subsumed_.empty(); }
+  [[nodiscard]] bool is_subsumed(Row row) const {
+    return (row >> 6) < subsumed_.size() && (subsumed_[row >> 6] >> (row & 63) & 1) != 0;
+  }
+  void mark_subsumed(Row row);
+
+  // -- Steps and time.
+
+  [[nodiscard]] bool in_step() const { return in_step_; }
+  /// Rows [0, step_begin) are what the step sees; they get the time `clock` as their upper bound.
+  void begin_step(uint32_t clock);
+  [[nodiscard]] Row step_begin() const { return step_begin_; }
+  void end_step();
+  /// First row that was appended at or after the step with this clock began.
+  [[nodiscard]] Row row_at(uint32_t clock) const;
+
+  /// Closes the gaps of dead rows if there are many. Not inside a step.
+  void compact_if_sparse();
+  /// Changes when rows moved: indexes are void.
+  [[nodiscard]] uint32_t generation() const { return generation_; }
+  /// Grows with each death: an index with another count must check that its rows are alive.
+  [[nodiscard]] uint64_t kills() const { return kills_; }
+  void clear();
+
+  /// Ids that rows were made with, where explanations are kept; parallel to the rows.
+  Column terms;
+
+ private:
+  struct Free {
+    void operator()(uint64_t* p) const { std::free(p); }
+  };
+  struct Slots : std::unique_ptr<uint64_t[], Free> {
+    using unique_ptr::unique_ptr;
+  };
+  struct Epoch {
+    uint32_t clock;
+    Row begin;
+  };
+
+ public:
+  Table(const Table& other);
+  Table(Table&&) noexcept = default;
+  Table& operator=(const Table&) = delete;
+  Table& operator=(Table&&) noexcept = default;
+  ~Table() = default;
+
+ private:
+  [[nodiscard]] size_t home(uint32_t hash) const { return (uint64_t{hash} * capacity_) >> 32; }
+  void put(uint32_t hash, Row row) {
+    size_t s = home(hash);
+    while (slots_[s] != 0) s = s + 1 == capacity_ ? 0 : s + 1;
+    slots_[s] = (uint64_t{hash} << 32) | (row + 1);
+    used_++;
+  }
+  [[nodiscard]] uint32_t hash_of_row(Row row) const;
+  void resize_slots(size_t capacity);
+  void compact();
+  Row append_copy(Row row, Value output);
+
+  uint32_t key_width_, width_;
+  bool has_output_, in_step_ = false;
+  std::vector<Column> columns_;
+  Slots slots_;  // hash << 32 | row + 1; 0 is free
+  size_t capacity_ = 0, used_ = 0;
+  Row dead_ = 0;
+  uint64_t kills_ = 0;
+  uint32_t generation_ = 0;
+  Row step_begin_ = 0;
+  Column previous_;          // of row step_begin_ + i: the row it replaced in this step
+  std::vector<Row> doomed_;  // rows deleted in this step
+  Buffer<uint64_t> doomed_bits_;
+  std::vector<Row> replaced_;  // rows that changed in this step
+  std::vector<Epoch> epochs_;
+  Buffer<uint64_t> subsumed_;
+};
+
+}  // namespace luminal::egraph

@@ -1,0 +1,104 @@
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "egraph/core/column.h"
+#include "luminal/egraph.h"
+
+namespace luminal::egraph {
+
+/// Union-find over dense ids. The smaller id stays root, so roots depend on what was united, not in which
+/// order. Ids that lost their root status are listed (and set in a bitmap) until the rebuild has replaced
+/// them.
+class UnionFind {
+ public:
+  [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(parent_.size()); }
+  Value fresh() {
+    const Value id = size();
+    parent_.push_back(id);
+    return id;
+  }
+  void reserve_fresh(size_t count) { parent_.reserve(parent_.size() + count); }
+  Value fresh_unchecked() {
+    const Value id = size();
+    parent_.push_back_unchecked(id);
+    return id;
+  }
+
+  Value find(Value id) {
+    uint32_t* parent = parent_.data();
+    while (parent[id] != id) {
+      parent[id] = parent[parent[id]];
+      id = parent[id];
+    }
+    return id;
+  }
+  [[nodiscard]] Value find(Value id) const {
+    while (parent_[id] != id) id = parent_[id];
+    return id;
+  }
+
+  /// False if they were equal already.
+  bool unite(Value a, Value b) {
+    a = find(a);
+    b = find(b);
+    if (a == b) return false;
+    if (a > b) std::swap(a, b);
+    parent_[b] = a;
+    mark_displaced(b);
+    unions_++;
+    return true;
+  }
+
+  [[nodiscard]] bool has_displaced() const { return !displaced_.empty(); }
+  [[nodiscard]] const Column& displaced() const { return displaced_; }
+  [[nodiscard]] const uint64_t* displaced_bits() const { return bits_.data(); }
+  /// Starts a rebuild pass: the bitmap covers every id; returns the ids displaced so far.
+  Column begin_pass();
+  /// Ends it: `treated` are canonical everywhere now, those displaced meanwhile are left for the next pass.
+  void end_pass(const Column& treated);
+  /// Gives the ids of a pass that failed back.
+  void restore(const Column& untreated) {
+    for (size_t i = 0; i < untreated.size(); i++) displaced_.push_back(untreated[i]);
+  }
+
+  [[nodiscard]] uint64_t union_count() const { return unions_; }
+  [[nodiscard]] size_t size_bytes() const {
+    return parent_.size_bytes() + displaced_.size_bytes() + bits_.size_bytes();
+  }
+  void clear();
+
+ private:
+  void mark_displaced(Value id) {
+    displaced_.push_back(id);
+    const size_t word = id >> 6;
+    if (word >= bits_.size()) bits_.resize(std::max<size_t>((size() >> 6) + 1, word + 1), 0);
+    bits_[word] |= uint64_t{1} << (id & 63);
+  }
+
+  Column parent_;
+  Column displaced_;
+  Buffer<uint64_t> bits_;
+  uint64_t unions_ = 0;
+};
+
+inline Column UnionFind::begin_pass() {
+  const size_t words = (size() >> 6) + 1;
+  if (bits_.size() < words) bits_.resize(words, 0);
+  Column list;
+  list.swap(displaced_);
+  return list;
+}
+
+inline void UnionFind::end_pass(const Column& treated) {
+  for (size_t i = 0; i < treated.size(); i++) bits_[treated[i] >> 6] &= ~(uint64_t{1} << (treated[i] & 63));
+}
+
+inline void UnionFind::clear() {
+  parent_.clear();
+  displaced_.clear();
+  bits_.clear();
+  unions_ = 0;
+}
+
+}  // namespace luminal::egraph
