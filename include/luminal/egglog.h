@@ -1,0 +1,64 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "luminal/egraph.h"
+
+/// The egglog language on top of the engine: programs as text, with their printed output.
+///
+///   EgglogProgram program;
+///   std::string out = program.run(R"(
+///     (datatype Math (Num i64) (Mul Math Math))
+///     (rewrite (Mul a b) (Mul b a))
+///     (rewrite (Mul a (Num 1)) a)
+///     (let $x (Mul (Num 1) (Mul (Num 7) (Num 1))))
+///     (run 3)
+///     (extract $x))");                                     // "(Num 7)\n"
+///
+/// docs/egraph.md is the tutorial and the reference of the language.
+namespace luminal::egraph {
+
+struct EgglogOptions {
+  std::filesystem::path fact_directory;  ///< where `input` and `output` look for relative file names
+  bool seminaive = true;                 ///< false: rules match the whole database in every iteration
+  bool strict_globals = false;           ///< a global without the prefix `$` is an error
+  bool proofs = false;                   ///< log explanations, so that `prove` works
+  bool prove_checks = false;             ///< every `check` also proves what it finds, and checks that proof
+  Budget budget;                         ///< for each ruleset iteration of the program
+  /// Gets each piece of output as soon as there is one; null: it is only returned.
+  std::function<void(std::string_view)> on_output;
+};
+
+/// A program in progress: texts run one after the other against the same database.
+class EgglogProgram {
+ public:
+  explicit EgglogProgram(EgglogOptions options = {});
+  ~EgglogProgram();
+  EgglogProgram(EgglogProgram&&) noexcept;
+  EgglogProgram& operator=(EgglogProgram&&) noexcept;
+
+  /// Runs a text; `file_name` is what messages call it. Returns what it prints, in egglog's format.
+  /// Errors: luminal::Error whose message shows file, line, column and the place with a caret. Commands
+  /// before the failing one have had their effect.
+  std::string run(std::string_view text, std::string file_name = "<input>");
+  std::string run_file(const std::filesystem::path& path);
+
+  /// True when the text ends inside an open list or string, so that a prompt should read on.
+  [[nodiscard]] static bool is_incomplete(std::string_view text);
+
+  [[nodiscard]] EGraph& graph();
+  [[nodiscard]] const Report& report() const;  ///< of all runs so far, those before a `pop` included
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Runs a whole program in a new e-graph and returns what it prints.
+std::string run_program(std::string_view text, std::string file_name = "<input>", EgglogOptions options = {});
+
+}  // namespace luminal::egraph

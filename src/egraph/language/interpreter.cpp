@@ -1,0 +1,295 @@
+#include "egraph/language/interpreter.h"
+
+#include <utility>
+
+#include "base/file.h"
+
+namespace luminal::egraph::language {
+
+Interpreter::Interpreter(EgglogOptions options)
+    : options_(std::move(options)), library_(graph_, symbols_), fresh_(symbols_) {
+  if (options_.proofs || options_.prove_checks) graph_.enable_explanations();
+  library_.install(scope_);
+  scope_.rulesets.emplace(
+      Symbol{}, RulesetInfo{.id = graph_.ruleset("default ruleset"), .parts = {}, .rule_names = {}});
+}
+
+LoweringContext Interpreter::lowering() {
+  return {.scope = scope_,
+          .graph = graph_,
+          .exprs = *exprs_,
+          .symbols = symbols_,
+          .make_target =
+              [this](const FunctionTarget& target, std::vector<const SortInfo*> partial) {
+                return library_.target_number(target, std::move(partial));
+              },
+          .seminaive = options_.seminaive};
+}
+
+void Interpreter::emit(std::string text) {
+  if (options_.on_output) options_.on_output(text);
+  output_ += text;
+}
+
+std::string Interpreter::run(std::string_view text, std::string file_name) {
+  output_.clear();
+  include_depth_ = 0;
+  run_source(sources_.emplace_back(Source{std::move(file_name), std::string(text)}));
+  return std::exchange(output_, {});
+}
+
+void Interpreter::run_source(const Source& source) {
+  const bool has_rationals = scope_.find_sort(symbols_.intern("Rational")) != nullptr;
+  if (!has_rationals && mentions_rationals(source, symbols_)) library_.install_rationals(scope_);
+  Program program = parse_program(source, symbols_, fresh_);
+  ExprPool* const outer = std::exchange(exprs_, &program.exprs);
+  try {
+    for (const Command& each : program.commands) command(each);
+  } catch (...) {
+    exprs_ = outer;
+    throw;
+  }
+  exprs_ = outer;
+}
+
+void Interpreter::command(const Command& c) {
+  using Kind = Command::Kind;
+  switch (c.kind) {
+    case Kind::Sort:
+      return sort(c.sort);
+    case Kind::Datatypes:
+      return datatypes(c);
+    case Kind::Function:
+      return function(c.function);
+    case Kind::Ruleset:
+      return ruleset(c.name, c.span);
+    case Kind::CombinedRuleset:
+      return combined_ruleset(c);
+    case Kind::Rule:
+      return rule(c.rule, c.rule.name);
+    case Kind::Rewrite:
+      return rewrite(c.rewrite);
+    case Kind::Action:
+      return action(c.action);
+    case Kind::RunSchedule:
+      return run_schedule(c.schedule);
+    case Kind::Check:
+      return check(c);
+    case Kind::Prove:
+      return prove(c);
+    case Kind::ProveExists:
+      return prove_exists(c);
+    case Kind::Extract:
+      return extract(c);
+    case Kind::MultiExtract:
+      return multi_extract(c);
+    case Kind::KeepBest:
+      return keep_best(c);
+    case Kind::PrintStats:
+      return print_stats(c);
+    case Kind::PrintFunction:
+      return print_function(c);
+    case Kind::PrintSize:
+      return print_size(c);
+    case Kind::Input:
+      return input(c);
+    case Kind::Output:
+      return output(c);
+    case Kind::Include:
+      return include(c);
+    case Kind::Fail:
+      return fail(c);
+    case Kind::Push:
+      for (int64_t i = 0; i < c.count; ++i) {
+        graph_.push();
+        saved_.push_back({scope_, rule_names_, shown_rules_});
+      }
+      return;
+    case Kind::Pop:
+      for (int64_t i = 0; i < c.count; ++i) {
+        if (saved_.empty()) command_failed(c.span, "there is no (push) left for this (pop)");
+        graph_.pop();
+        scope_ = std::move(saved_.back().scope);
+        rule_names_ = std::move(saved_.back().rule_names);
+        shown_rules_ = std::move(saved_.back().shown_rules);
+        saved_.pop_back();
+      }
+      return;
+    case Kind::Sequence:
+      for (const Command& each : c.body) command(each);
+  }
+}
+
+void Interpreter::fail(const Command& c) {
+  const size_t printed = output_.size();
+  auto on_output = std::exchange(options_.on_output, nullptr);
+  bool failed = false;
+  try {
+    command(c.body[0]);
+  } catch (const ProgramError&) {
+    options_.on_output = std::move(on_output);
+    throw;  // not a well-typed command: the program itself is wrong
+  } catch (const Error&) {
+    failed = true;
+  }
+  options_.on_output = std::move(on_output);
+  output_.resize(printed);
+  if (!failed) command_failed(c.span, "this command should have failed, but it succeeded");
+}
+
+// -- Actions and checks
+
+const std::vector<Value>& Interpreter::execute(const ActionBlock& block, const Span& span) {
+  try {
+    values_ = graph_.execute(block);
+    return values_;
+  } catch (const Error& error) {
+    // Messages of ours carry their place; those of the engine get the command's.
+    const std::string_view text = error.what();
+    if (text.find(": error: ") != std::string_view::npos) throw CommandFailed(error.what());
+    command_failed(span, "{}", text);
+  }
+}
+
+void Interpreter::action(const ActionSyntax& syntax) {
+  if (syntax.kind == ActionSyntax::Kind::Let) return global(syntax);
+  execute(lower_action(lowering(), syntax), syntax.span);
+}
+
+Interpreter::Evaluated Interpreter::evaluate(ExprId expr, const SortInfo* expected) {
+  const LoweredExpr lowered = lower_expr(lowering(), expr, expected);
+  if (!lowered.value.is_variable()) return {lowered.value.at, lowered.sort};
+  return {execute(lowered.block, (*exprs_)[expr].span)[lowered.value.at], lowered.sort};
+}
+
+void Interpreter::check(const Command& c) {
+  const Query query = lower_query(lowering(), c.facts, c.span);
+  if (options_.prove_checks) {
+    proof_of(query, c.span);
+    return;
+  }
+  if (graph_.check(query)) return;
+  std::string facts;
+  for (const Fact& fact : c.facts) facts += "\n    " + to_text(*exprs_, fact);
+  command_failed(c.span, "check failed: nothing in the database matches{}", facts);
+}
+
+// -- Schedules
+
+struct Interpreter::Prepared {
+  ScheduleSyntax::Kind kind = ScheduleSyntax::Kind::Run;
+  Symbol ruleset;
+  Span span;
+  int64_t count = 0;
+  std::optional<Query> until;
+  std::vector<Prepared> body;
+};
+
+const RulesetInfo& Interpreter::find_ruleset(Symbol name, const Span& span) const {
+  const auto found = scope_.rulesets.find(name);
+  if (found == scope_.rulesets.end())
+    command_failed(span, "unknown ruleset '{}'{}", name.text(), scope_.suggest_ruleset(name));
+  return found->second;
+}
+
+Interpreter::Prepared Interpreter::prepare(const ScheduleSyntax& schedule) {
+  Prepared out{.kind = schedule.kind,
+               .ruleset = schedule.ruleset,
+               .span = schedule.span,
+               .count = schedule.count,
+               .until = {},
+               .body = {}};
+  if (schedule.until) out.until = lower_query(lowering(), *schedule.until, schedule.span);
+  for (const ScheduleSyntax& inner : schedule.body) out.body.push_back(prepare(inner));
+  return out;
+}
+
+void Interpreter::run_schedule(const ScheduleSyntax& schedule) {
+  const Prepared prepared = prepare(schedule);
+  try {
+    step(prepared);
+  } catch (const CommandFailed&) {
+    throw;
+  } catch (const Error& error) {
+    const std::string_view text = error.what();
+    if (text.find(": error: ") != std::string_view::npos) throw CommandFailed(error.what());
+    command_failed(schedule.span, "{}", text);
+  }
+}
+
+Interpreter::Progress Interpreter::step(const Prepared& schedule) {
+  using Kind = ScheduleSyntax::Kind;
+  Progress total;
+  const auto once = [&] {
+    Progress round;
+    for (const Prepared& inner : schedule.body) {
+      const Progress part = step(inner);
+      round.updated |= part.updated;
+      round.can_stop &= part.can_stop;
+    }
+    total.updated |= round.updated;
+    total.can_stop &= round.can_stop;
+    return round;
+  };
+  switch (schedule.kind) {
+    case Kind::Run:
+      return run_ruleset(schedule);
+    case Kind::Seq:
+      once();
+      return total;
+    case Kind::Repeat:
+      for (int64_t i = 0; i < schedule.count; ++i)
+        if (once().can_stop) break;
+      return total;
+    case Kind::Saturate:
+      while (once().updated) {
+      }
+      return total;
+  }
+  return total;
+}
+
+Interpreter::Progress Interpreter::run_ruleset(const Prepared& schedule) {
+  const RulesetInfo& ruleset = find_ruleset(schedule.ruleset, schedule.span);
+  if (schedule.until && graph_.check(*schedule.until)) return {};
+  const Report report = graph_.run(Schedule::run(ruleset.id), options_.budget);
+  report_.add(report);
+  RulesetTime& time = ruleset_times_[schedule.ruleset ? schedule.ruleset.text() : std::string()];
+  time.rebuild_s += report.rebuild_s;
+  time.search_s += report.total_s - report.rebuild_s;
+  const bool out_of_budget = report.stop == StopReason::TimeBudget || report.stop == StopReason::NodeBudget ||
+                             report.stop == StopReason::ByteBudget;
+  if (out_of_budget) command_failed(schedule.span, "stopped by the {}", name_of(report.stop));
+  return {.updated = report.updated, .can_stop = !report.updated};
+}
+
+}  // namespace luminal::egraph::language
+
+namespace luminal::egraph {
+
+struct EgglogProgram::Impl : language::Interpreter {
+  using Interpreter::Interpreter;
+};
+
+EgglogProgram::EgglogProgram(EgglogOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+EgglogProgram::~EgglogProgram() = default;
+EgglogProgram::EgglogProgram(EgglogProgram&&) noexcept = default;
+EgglogProgram& EgglogProgram::operator=(EgglogProgram&&) noexcept = default;
+
+std::string EgglogProgram::run(std::string_view text, std::string file_name) {
+  return impl_->run(text, std::move(file_name));
+}
+std::string EgglogProgram::run_file(const std::filesystem::path& path) {
+  return impl_->run(read_file(path), path.string());
+}
+bool EgglogProgram::is_incomplete(std::string_view text) {
+  return language::is_incomplete(std::string(text));
+}
+EGraph& EgglogProgram::graph() { return impl_->graph(); }
+const Report& EgglogProgram::report() const { return impl_->report(); }
+
+std::string run_program(std::string_view text, std::string file_name, EgglogOptions options) {
+  return EgglogProgram(std::move(options)).run(text, std::move(file_name));
+}
+
+}  // namespace luminal::egraph

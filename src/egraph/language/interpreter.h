@@ -1,0 +1,137 @@
+#pragma once
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "egraph/language/ast.h"
+#include "egraph/language/library.h"
+#include "egraph/language/lower.h"
+#include "egraph/language/parse.h"
+#include "egraph/language/types.h"
+#include "luminal/egglog.h"
+
+namespace luminal::egraph::language {
+
+/// A command that is well-formed and typed but fails when it runs: what `(fail ...)` accepts.
+class CommandFailed : public Error {
+  using Error::Error;
+};
+
+template <class... Args>
+[[noreturn]] void command_failed(const Span& span, fmt::format_string<Args...> format, Args&&... args) {
+  throw CommandFailed(render_diagnostic(span, fmt::format(format, std::forward<Args>(args)...)));
+}
+
+/// Runs the commands of programs against one e-graph.
+class Interpreter {
+ public:
+  explicit Interpreter(EgglogOptions options);
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
+
+  std::string run(std::string_view text, std::string file_name);
+  [[nodiscard]] EGraph& graph() { return graph_; }
+  [[nodiscard]] const Report& report() const { return report_; }
+
+ private:
+  struct Progress {
+    bool updated = false;  // the database changed
+    bool can_stop = true;  // nothing changed, or an :until held
+  };
+  struct RulesetTime {
+    double search_s = 0, rebuild_s = 0;
+  };
+  /// What `push` saves beside the engine's own snapshot.
+  struct Saved {
+    Scope scope;
+    std::unordered_set<std::string> rule_names;
+    std::unordered_map<uint32_t, std::string> shown_rules;
+  };
+
+  [[nodiscard]] LoweringContext lowering();
+  void emit(std::string text);
+  void run_source(const Source& source);
+  void command(const Command& command);
+  void fail(const Command& command);
+
+  // declarations.cpp
+  void take_name(Symbol name, const Span& span);
+  void check_name_free(Symbol name, const Span& span) const;
+  void sort(const SortSyntax& syntax);
+  void datatypes(const Command& command);
+  void function(const FunctionSyntax& syntax);
+  void ruleset(Symbol name, const Span& span);
+  void combined_ruleset(const Command& command);
+  void rule(const RuleSyntax& syntax, std::string name);
+  void rewrite(const RewriteSyntax& syntax);
+  void rewrite_rule(const RewriteSyntax& syntax, ExprId left, ExprId right, std::string name);
+  void global(const ActionSyntax& syntax);
+
+  // interpreter.cpp
+  void action(const ActionSyntax& syntax);
+  const std::vector<Value>& execute(const ActionBlock& block, const Span& span);
+  struct Evaluated {
+    Value value = 0;
+    const SortInfo* sort = nullptr;
+  };
+  Evaluated evaluate(ExprId expr, const SortInfo* expected = nullptr);
+  void check(const Command& command);
+  void run_schedule(const ScheduleSyntax& schedule);
+  struct Prepared;
+  Prepared prepare(const ScheduleSyntax& schedule);
+  Progress step(const Prepared& schedule);
+  Progress run_ruleset(const Prepared& schedule);
+  const RulesetInfo& find_ruleset(Symbol name, const Span& span) const;
+
+  // output.cpp
+  void extract(const Command& command);
+  void multi_extract(const Command& command);
+  void keep_best(const Command& command);
+  void print_function(const Command& command);
+  void print_size(const Command& command);
+  void print_stats(const Command& command);
+  [[nodiscard]] std::string stats_json() const;
+  [[nodiscard]] std::vector<std::string> variants(const Evaluated& what, int64_t count, ExprId expr,
+                                                  const Span& span);
+  [[nodiscard]] std::string best_text(const Evaluated& what, ExprId expr, const Span& span);
+  std::optional<std::string> relation_text(ExprId expr);
+  int64_t evaluate_count(ExprId expr);
+  const FunctionInfo* visible_function(Symbol name, const Span& span) const;
+
+  // files.cpp
+  void input(const Command& command);
+  void output(const Command& command);
+  void include(const Command& command);
+  [[nodiscard]] std::filesystem::path fact_file(const std::string& name) const;
+
+  // prove.cpp
+  void prove(const Command& command);
+  void prove_exists(const Command& command);
+  std::string proof_of(const Query& query, const Span& span);
+
+  EgglogOptions options_;
+  SymbolTable symbols_;
+  EGraph graph_;
+  Library library_;
+  FreshNames fresh_;
+  Scope scope_;
+  std::vector<Saved> saved_;
+  std::unordered_set<std::string> rule_names_;             // of the engine: unique over all rulesets
+  std::unordered_map<uint32_t, std::string> shown_rules_;  // what reports call them
+  std::deque<Source> sources_;
+  ExprPool* exprs_ = nullptr;  // of the source that runs
+  std::string output_;
+  std::vector<Value> values_;
+  Report report_;
+  std::map<std::string, RulesetTime> ruleset_times_;
+  int include_depth_ = 0;
+};
+
+}  // namespace luminal::egraph::language

@@ -1,0 +1,719 @@
+#include "egraph/language/lower.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "egraph/language/solve.h"
+
+namespace luminal::egraph::language {
+namespace {
+
+// A place in an expression before numbering: a variable of the rule, or a literal.
+struct Operand {
+  bool is_literal = false;
+  uint32_t index = 0;  // of the variable, or of the literal in the pool
+  TypeSolver::TermId type = 0;
+};
+
+struct VariableState {
+  Symbol name;
+  TypeSolver::TermId type = 0;
+  Span span;
+  bool in_query = false;   // else an action binds it
+  bool is_result = false;  // of a call: has no name of its own
+};
+
+struct CallAtom {
+  TypeSolver::CallId call = 0;
+  std::vector<Operand> args;
+  Operand output;
+  Span span;
+};
+
+struct PendingAction {
+  ActionSyntax::Kind kind = ActionSyntax::Kind::Expr;
+  bool is_call = false;  // a call that an expression needs: `call` decides what runs
+  TypeSolver::CallId call = 0;
+  const FunctionInfo* function = nullptr;
+  std::vector<Operand> args;
+  Operand value, right;
+  std::string message;
+  Span span;
+};
+
+class Lowering {
+ public:
+  Lowering(const LoweringContext& context, Context query_context, Context action_context, bool has_query)
+      : context_(context),
+        exprs_(context.exprs),
+        solver_(context.scope),
+        query_context_(query_context),
+        action_context_(action_context),
+        has_query_(has_query) {}
+
+  void add_facts(std::span<const Fact> facts);
+  void add_action(const ActionSyntax& action);
+  Operand add_expr(ExprId expr);  // in an action
+  Operand bind(Symbol name, const SortInfo* sort);
+  void require(const Operand& operand, const SortInfo* sort) { solver_.require(operand.type, sort); }
+  void solve() { solver_.solve(); }
+  void forbid_lookups() const;
+
+  // After `solve`:
+  [[nodiscard]] Query build_query(const Span& span);
+  [[nodiscard]] ActionBlock build_actions();
+  [[nodiscard]] Term term(const Operand& operand) const;
+  [[nodiscard]] const SortInfo* sort_of(const Operand& operand) const {
+    return solver_.sort_of(operand.type);
+  }
+
+ private:
+  Operand query_expr(ExprId expr);
+  Operand literal(ExprId node);
+  Operand new_result(ExprId node, bool in_query);
+  Operand query_variable(const ExprNode& node);
+  Operand action_variable(const ExprNode& node) const;
+  Operand global(const FunctionInfo* info, const Span& span);
+  std::vector<Operand> arguments(ExprId call, ExprId first, std::span<const Operand> results) const;
+  TypeSolver::CallId type_call(ExprId node, std::span<const Operand> args, const Operand& output,
+                               Context where);
+  void check_shadowing(Symbol name, const Span& span) const;
+  const FunctionInfo* table(Symbol name, const Span& span, std::string_view action) const;
+  void add_row_action(const ActionSyntax& action);
+  void add_union(const ActionSyntax& action);
+  void finish_unions() const;
+
+  uint32_t find(uint32_t variable);
+  void merge_variables(Query& query);
+  bool merge_duplicate_rows(Query& query);
+  void unify(const Term& left, const Term& right, Query& query);
+  void check_grounded(const Span& span);
+  void number_variables();
+  [[nodiscard]] Term raw_term(const Operand& operand);
+  Action build_call(const PendingAction& pending) const;
+  [[nodiscard]] PrimitiveId primitive_of(const CallAtom& call, const Candidate& meaning, Context where,
+                                         std::vector<Term>& args) const;
+
+  const LoweringContext& context_;
+  ExprPool& exprs_;
+  TypeSolver solver_;
+  Context query_context_, action_context_;
+  bool has_query_;
+  std::vector<VariableState> variables_;
+  std::unordered_map<Symbol, uint32_t> names_;
+  std::unordered_map<Symbol, Operand> lets_;
+  std::map<std::string, Operand> globals_;
+  std::vector<CallAtom> atoms_;
+  std::vector<std::pair<const FunctionInfo*, Operand>> global_atoms_;
+  std::vector<std::pair<Operand, Operand>> equalities_;
+  std::vector<PendingAction> actions_;
+  // Of build_query: what each variable stands for.
+  std::vector<uint32_t> parent_;
+  std::vector<std::optional<Term>> constant_;
+  std::vector<uint32_t> number_;
+  uint32_t query_count_ = 0;
+};
+
+// -- Expressions to operands
+
+Operand Lowering::literal(ExprId node) {
+  const SortId id = literal_sort(exprs_.literal_of(node));
+  const SortInfo* sort = context_.scope.sort_order[static_cast<size_t>(id)];
+  return {.is_literal = true,
+          .index = exprs_[node].literal,
+          .type = solver_.add_term(exprs_[node].span, to_text(exprs_.literal_of(node)), sort)};
+}
+
+Operand Lowering::new_result(ExprId node, bool in_query) {
+  const Span span = exprs_[node].span;
+  // The text of a call is its source; long ones are cut in messages.
+  std::string shown(span.text().substr(0, 60));
+  if (span.text().size() > 60) shown += "...";
+  if (shown.empty()) shown = exprs_[node].name.text();
+  const auto index = static_cast<uint32_t>(variables_.size());
+  const TypeSolver::TermId type = solver_.add_term(span, std::move(shown));
+  variables_.push_back(
+      {.name = exprs_[node].name, .type = type, .span = span, .in_query = in_query, .is_result = true});
+  return {.index = index, .type = type};
+}
+
+void Lowering::check_shadowing(Symbol name, const Span& span) const {
+  const std::string& text = name.text();
+  if (text[0] == kReservedPrefix) return;
+  const Scope& scope = context_.scope;
+  const Symbol stem = text[0] == '$' ? context_.symbols.intern(std::string_view(text).substr(1)) : name;
+  if (const auto global = scope.global_stems.find(stem); global != scope.global_stems.end())
+    fail_at(span, "shadowing is not allowed: variable '{}' conflicts with the global '{}' ({})", text,
+            global->second.text(), show_location(scope.names.at(global->second)));
+  if (const auto taken = scope.names.find(name); taken != scope.names.end())
+    fail_at(span, "shadowing is not allowed: variable '{}' has the name of something declared at {}", text,
+            show_location(taken->second));
+}
+
+Operand Lowering::query_variable(const ExprNode& node) {
+  if (const FunctionInfo* info = context_.scope.find_global(node.name)) return global(info, node.span);
+  const auto [found, fresh] = names_.try_emplace(node.name, static_cast<uint32_t>(variables_.size()));
+  if (fresh) {
+    check_shadowing(node.name, node.span);
+    variables_.push_back({.name = node.name,
+                          .type = solver_.add_term(node.span, node.name.text()),
+                          .span = node.span,
+                          .in_query = true});
+  }
+  return {.index = found->second, .type = variables_[found->second].type};
+}
+
+Operand Lowering::action_variable(const ExprNode& node) const {
+  if (const auto found = lets_.find(node.name); found != lets_.end()) return found->second;
+  if (const auto found = names_.find(node.name); found != names_.end())
+    return {.index = found->second, .type = variables_[found->second].type};
+  std::vector<std::string> known;
+  for (const auto& [name, index] : names_) known.push_back(name.text());
+  for (const auto& [name, operand] : lets_) known.push_back(name.text());
+  fail_at(node.span, "unbound variable '{}'{}", node.name.text(),
+          context_.scope.find_function(node.name)
+              ? fmt::format("; to call the function of this name write ({})", node.name.text())
+              : std::string());
+}
+
+// A global is a row of a nullary function: queries join with it, so that what it holds is always canonical.
+Operand Lowering::global(const FunctionInfo* info, const Span& span) {
+  if (const auto found = globals_.find(info->name.text()); found != globals_.end()) return found->second;
+  const auto index = static_cast<uint32_t>(variables_.size());
+  const TypeSolver::TermId type = solver_.add_term(span, info->name.text(), info->output);
+  variables_.push_back(
+      {.name = info->name, .type = type, .span = span, .in_query = has_query_, .is_result = true});
+  const Operand operand{.index = index, .type = type};
+  globals_.emplace(info->name.text(), operand);
+  if (has_query_) {
+    global_atoms_.emplace_back(info, operand);
+  } else {
+    PendingAction read;
+    read.is_call = true;
+    read.function = info;
+    read.value = operand;
+    read.span = span;
+    actions_.push_back(std::move(read));
+  }
+  return operand;
+}
+
+std::vector<Operand> Lowering::arguments(ExprId call, ExprId first, std::span<const Operand> results) const {
+  std::vector<Operand> out;
+  for (const ExprId arg : exprs_.args_of(call)) out.push_back(results[arg - first]);
+  return out;
+}
+
+TypeSolver::CallId Lowering::type_call(ExprId node, std::span<const Operand> args, const Operand& output,
+                                       Context where) {
+  std::vector<TypeSolver::TermId> types;
+  for (const Operand& arg : args) types.push_back(arg.type);
+  Symbol target;
+  if (!args.empty() && args[0].is_literal)
+    if (const auto* text = std::get_if<std::string>(&exprs_.literals[args[0].index]))
+      target = context_.symbols.intern(*text);
+  return solver_.add_call(exprs_[node].name, std::move(types), output.type, exprs_[node].span, where, target);
+}
+
+Operand Lowering::query_expr(ExprId expr) {
+  const ExprId first = exprs_[expr].first;
+  std::vector<Operand> results;
+  for (ExprId id = first; id <= expr; ++id) {
+    const ExprNode node = exprs_[id];
+    if (node.kind == ExprNode::Kind::Constant) {
+      results.push_back(literal(id));
+    } else if (node.kind == ExprNode::Kind::Variable) {
+      results.push_back(query_variable(node));
+    } else {
+      CallAtom atom{.args = arguments(id, first, results), .output = new_result(id, true), .span = node.span};
+      atom.call = type_call(id, atom.args, atom.output, query_context_);
+      results.push_back(atom.output);
+      atoms_.push_back(std::move(atom));
+    }
+  }
+  return results.back();
+}
+
+Operand Lowering::add_expr(ExprId expr) {
+  const ExprId first = exprs_[expr].first;
+  std::vector<Operand> results;
+  for (ExprId id = first; id <= expr; ++id) {
+    const ExprNode node = exprs_[id];
+    if (node.kind == ExprNode::Kind::Constant) {
+      results.push_back(literal(id));
+    } else if (node.kind == ExprNode::Kind::Variable) {
+      const FunctionInfo* info = lets_.contains(node.name) ? nullptr : context_.scope.find_global(node.name);
+      results.push_back(info ? global(info, node.span) : action_variable(node));
+    } else {
+      PendingAction call;
+      call.is_call = true;
+      call.args = arguments(id, first, results);
+      call.value = new_result(id, false);
+      call.span = node.span;
+      call.call = type_call(id, call.args, call.value, action_context_);
+      results.push_back(call.value);
+      actions_.push_back(std::move(call));
+    }
+  }
+  return results.back();
+}
+
+Operand Lowering::bind(Symbol name, const SortInfo* sort) {
+  const auto index = static_cast<uint32_t>(variables_.size());
+  const TypeSolver::TermId type = solver_.add_term({}, name.text(), sort);
+  variables_.push_back({.name = name, .type = type, .span = {}, .in_query = true});
+  names_.emplace(name, index);
+  return {.index = index, .type = type};
+}
+
+void Lowering::add_facts(std::span<const Fact> facts) {
+  for (const Fact& fact : facts) {
+    const Operand left = query_expr(fact.left);
+    if (!fact.is_equality) continue;
+    const Operand right = query_expr(fact.right);
+    solver_.require_equal(left.type, right.type, fact.span);
+    equalities_.emplace_back(left, right);
+  }
+}
+
+// -- Actions
+
+const FunctionInfo* Lowering::table(Symbol name, const Span& span, std::string_view action) const {
+  if (const FunctionInfo* info = context_.scope.find_function(name)) return info;
+  if (context_.scope.find_primitive(name))
+    fail_at(span, "cannot {} '{}': it is a primitive, not a table", action, name.text());
+  fail_at(span, "unknown function '{}'{}", name.text(), context_.scope.suggest_callable(name));
+}
+
+void Lowering::add_row_action(const ActionSyntax& action) {
+  using Kind = ActionSyntax::Kind;
+  PendingAction out;
+  out.kind = action.kind;
+  out.span = action.span;
+  const std::string_view verb = action.kind == Kind::Set      ? "set"
+                                : action.kind == Kind::Delete ? "delete rows of"
+                                                              : "subsume rows of";
+  out.function = table(action.name, action.span, verb);
+  const std::string& name = action.name.text();
+  if (action.kind == Kind::Set && out.function->kind != FunctionKind::Function)
+    fail_at(action.span, "cannot set {} '{}': use (union ({} ...) ...), or declare it as a function",
+            out.function->kind == FunctionKind::Relation ? "relation" : "constructor", name, name);
+  if (action.kind == Kind::Subsume && out.function->kind == FunctionKind::Function)
+    fail_at(action.span, "cannot subsume a row of function '{}': only rows of constructors and relations",
+            name);
+  std::vector<TypeSolver::TermId> types;
+  for (const ExprId arg : action.args) {
+    out.args.push_back(add_expr(arg));
+    types.push_back(out.args.back().type);
+  }
+  solver_.add_row(out.function, types, action.span);
+  if (action.kind == Kind::Set) {
+    out.value = add_expr(action.value);
+    solver_.require_equal(out.value.type,
+                          solver_.add_term(action.span, "(" + name + " ...)", out.function->output),
+                          action.span);
+  }
+  actions_.push_back(std::move(out));
+}
+
+// (union v (f args)) sets the row of f to v: no id is made only to be united at once.
+void Lowering::add_union(const ActionSyntax& action) {
+  PendingAction out;
+  out.span = action.span;
+  const auto constructor_of = [&](ExprId id) -> const FunctionInfo* {
+    const ExprNode& node = exprs_[id];
+    const FunctionInfo* info =
+        node.kind == ExprNode::Kind::Call ? context_.scope.find_function(node.name) : nullptr;
+    return info && info->kind == FunctionKind::Constructor && info->inputs.size() == node.arg_count ? info
+                                                                                                    : nullptr;
+  };
+  const bool left_known = exprs_[action.value].kind == ExprNode::Kind::Variable;
+  const bool right_known = exprs_[action.right].kind == ExprNode::Kind::Variable;
+  const ExprId call = left_known ? action.right : action.value;
+  out.function = left_known != right_known ? constructor_of(call) : nullptr;
+  if (!out.function) {
+    out.kind = ActionSyntax::Kind::Union;
+    out.value = add_expr(action.value);
+    out.right = add_expr(action.right);
+    solver_.require_equal(out.value.type, out.right.type, action.span);
+  } else {
+    out.kind = ActionSyntax::Kind::Set;
+    std::vector<TypeSolver::TermId> types;
+    const std::vector<ExprId> args(exprs_.args_of(call).begin(), exprs_.args_of(call).end());
+    for (const ExprId arg : args) {
+      out.args.push_back(add_expr(arg));
+      types.push_back(out.args.back().type);
+    }
+    solver_.add_row(out.function, types, exprs_[call].span);
+    out.value = add_expr(left_known ? action.value : action.right);
+    const std::string shown(exprs_[call].span.text().substr(0, 60));
+    solver_.require_equal(out.value.type, solver_.add_term(exprs_[call].span, shown, out.function->output),
+                          action.span);
+  }
+  actions_.push_back(std::move(out));
+}
+
+void Lowering::add_action(const ActionSyntax& action) {
+  using Kind = ActionSyntax::Kind;
+  switch (action.kind) {
+    case Kind::Set:
+    case Kind::Delete:
+    case Kind::Subsume:
+      return add_row_action(action);
+    case Kind::Expr:
+      add_expr(action.value);
+      return;
+    case Kind::Let: {
+      if (names_.contains(action.name) || lets_.contains(action.name))
+        fail_at(action.span, "variable '{}' was already defined", action.name.text());
+      check_shadowing(action.name, action.span);
+      lets_.emplace(action.name, add_expr(action.value));
+      return;
+    }
+    case Kind::Union:
+      return add_union(action);
+    case Kind::Panic: {
+      PendingAction out;
+      out.kind = Kind::Panic;
+      out.span = action.span;
+      out.message = action.message;
+      actions_.push_back(std::move(out));
+    }
+  }
+}
+
+void Lowering::forbid_lookups() const {
+  for (const PendingAction& action : actions_) {
+    if (!action.is_call || action.function) continue;
+    const FunctionInfo* function = solver_.meaning(action.call).function;
+    if (function && function->kind == FunctionKind::Function)
+      fail_at(action.span,
+              "the actions of a rule cannot look up function '{}', because semi-naive evaluation would miss "
+              "later "
+              "changes of it: bind its value in the conditions, or mark the rule :naive",
+              function->name.text());
+  }
+}
+
+// -- The query: variables that equalities and functional dependency identify become one
+
+uint32_t Lowering::find(uint32_t variable) {
+  while (parent_[variable] != variable) variable = parent_[variable] = parent_[parent_[variable]];
+  return variable;
+}
+
+Term Lowering::raw_term(const Operand& operand) {
+  if (operand.is_literal) return literal_term(context_.graph, exprs_.literals[operand.index]);
+  const uint32_t root = find(operand.index);
+  return constant_[root] ? *constant_[root] : Term::variable(root);
+}
+
+void Lowering::unify(const Term& left, const Term& right, Query& query) {
+  if (left == right) return;
+  if (left.is_variable() && right.is_variable()) {
+    // The smaller number stays: it was written first.
+    const auto [keep, drop] = std::minmax(left.at, right.at);
+    parent_[drop] = keep;
+  } else if (left.is_variable()) {
+    constant_[left.at] = right;
+  } else if (right.is_variable()) {
+    constant_[right.at] = left;
+  } else {
+    query.equalities.push_back({left, right});
+  }
+}
+
+// f(a, b) = x and f(a, b) = y mean x = y and one row.
+bool Lowering::merge_duplicate_rows(Query& query) {
+  std::map<std::vector<uint64_t>, size_t> seen;
+  std::vector<CallAtom> kept;
+  bool changed = false;
+  for (CallAtom& atom : atoms_) {
+    const Candidate& meaning = solver_.meaning(atom.call);
+    std::vector<uint64_t> key{meaning.function ? 1U : 0U,
+                              meaning.function ? static_cast<uint64_t>(meaning.function->id)
+                                               : reinterpret_cast<uint64_t>(meaning.primitive)};
+    key.push_back(static_cast<uint64_t>(sort_of(atom.output)->id));
+    for (const Operand& arg : atom.args) {
+      const Term term = raw_term(arg);
+      key.push_back(term.is_variable()
+                        ? term.at
+                        : (uint64_t{1} << 63 | static_cast<uint64_t>(term.sort) << 32 | term.at));
+    }
+    const auto [found, fresh] = seen.try_emplace(std::move(key), kept.size());
+    if (fresh) {
+      kept.push_back(std::move(atom));
+      continue;
+    }
+    const Term left = raw_term(kept[found->second].output);
+    const Term right = raw_term(atom.output);
+    changed |= !(left == right);
+    unify(left, right, query);
+  }
+  atoms_ = std::move(kept);
+  return changed;
+}
+
+void Lowering::merge_variables(Query& query) {
+  parent_.resize(variables_.size());
+  std::iota(parent_.begin(), parent_.end(), 0U);
+  constant_.assign(variables_.size(), std::nullopt);
+  // Results of sort Unit have only one value: no variable is needed.
+  for (uint32_t i = 0; i < variables_.size(); ++i)
+    if (variables_[i].in_query && variables_[i].is_result && solver_.sort_of(variables_[i].type)->id == kUnit)
+      constant_[i] = Term::constant(kUnit, kUnitValue);
+  for (const auto& [left, right] : equalities_) unify(raw_term(left), raw_term(right), query);
+  while (merge_duplicate_rows(query)) {
+  }
+}
+
+void Lowering::check_grounded(const Span& span) {
+  std::vector<bool> grounded(variables_.size(), false);
+  const auto is_grounded = [&](const Operand& o) {
+    const Term term = raw_term(o);
+    return !term.is_variable() || grounded[term.at];
+  };
+  const auto ground = [&](const Operand& o) {
+    const Term term = raw_term(o);
+    const bool changed = term.is_variable() && !grounded[term.at];
+    if (changed) grounded[term.at] = true;
+    return changed;
+  };
+  for (const auto& [info, operand] : global_atoms_) ground(operand);
+  for (const CallAtom& atom : atoms_) {
+    if (!solver_.meaning(atom.call).function) continue;
+    for (const Operand& arg : atom.args) ground(arg);
+    ground(atom.output);
+  }
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const CallAtom& atom : atoms_)
+      if (!solver_.meaning(atom.call).function &&
+          std::all_of(atom.args.begin(), atom.args.end(), is_grounded))
+        changed |= ground(atom.output);
+  }
+  for (uint32_t i = 0; i < variables_.size(); ++i) {
+    if (!variables_[i].in_query || is_grounded({.index = i})) continue;
+    fail_at(variables_[i].span.source ? variables_[i].span : span,
+            "variable '{}' is ungrounded: it must appear as an argument or result of a constructor or "
+            "function in the "
+            "conditions, not only under primitives or equalities",
+            variables_[i].is_result ? variables_[i].span.text() : variables_[i].name.text());
+  }
+}
+
+void Lowering::number_variables() {
+  number_.assign(variables_.size(), 0);
+  uint32_t next = 0;
+  for (const bool in_query : {true, false}) {
+    for (uint32_t i = 0; i < variables_.size(); ++i) {
+      const bool stands_alone = !has_query_ || !in_query || (find(i) == i && !constant_[i]);
+      if (variables_[i].in_query == in_query && stands_alone) number_[i] = next++;
+    }
+    if (in_query) query_count_ = next;
+  }
+}
+
+Term Lowering::term(const Operand& operand) const {
+  if (operand.is_literal) return literal_term(context_.graph, exprs_.literals[operand.index]);
+  uint32_t root = operand.index;
+  if (has_query_ && variables_[root].in_query) {
+    while (parent_[root] != root) root = parent_[root];
+    if (constant_[root]) return *constant_[root];
+  }
+  return Term::variable(number_[root]);
+}
+
+// The name that unstable-fn is given becomes the number of what it means.
+PrimitiveId Lowering::primitive_of(const CallAtom& call, const Candidate& meaning, Context where,
+                                   std::vector<Term>& args) const {
+  if (meaning.primitive->shape == Overload::Shape::FunctionMaker) {
+    std::vector<const SortInfo*> partial;
+    for (size_t i = 1; i < call.args.size(); ++i) partial.push_back(sort_of(call.args[i]));
+    args[0] =
+        Term::constant(kI64, context_.graph.i64(context_.make_target(meaning.target, std::move(partial))));
+  }
+  return meaning.primitive->ids[static_cast<size_t>(where)];
+}
+
+Query Lowering::build_query(const Span& span) {
+  Query query;
+  merge_variables(query);
+  check_grounded(span);
+  number_variables();
+  for (uint32_t i = 0; i < variables_.size(); ++i)
+    if (variables_[i].in_query && find(i) == i && !constant_[i])
+      query.variables.push_back({variables_[i].name.text(), solver_.sort_of(variables_[i].type)->id});
+  for (Equality& equality : query.equalities) {
+    if (equality.left.is_variable()) equality.left = Term::variable(number_[equality.left.at]);
+    if (equality.right.is_variable()) equality.right = Term::variable(number_[equality.right.at]);
+  }
+  for (const CallAtom& atom : atoms_) {
+    const Candidate& meaning = solver_.meaning(atom.call);
+    std::vector<Term> args;
+    for (const Operand& arg : atom.args) args.push_back(term(arg));
+    if (meaning.function)
+      query.atoms.push_back({meaning.function->id, std::move(args), term(atom.output)});
+    else {
+      const PrimitiveId id = primitive_of(atom, meaning, query_context_, args);
+      query.primitives.push_back({id, std::move(args), term(atom.output)});
+    }
+  }
+  for (const auto& [info, operand] : global_atoms_) query.atoms.push_back({info->id, {}, term(operand)});
+  return query;
+}
+
+Action Lowering::build_call(const PendingAction& pending) const {
+  std::vector<Term> args;
+  for (const Operand& arg : pending.args) args.push_back(term(arg));
+  if (pending.function) return Action::call(pending.function->id, std::move(args), term(pending.value));
+  const Candidate& meaning = solver_.meaning(pending.call);
+  if (meaning.function) {
+    Action call = Action::call(meaning.function->id, std::move(args), term(pending.value));
+    call.message = render_diagnostic(
+        pending.span, fmt::format("look-up of function '{}' failed: it has no value for these arguments",
+                                  meaning.function->name.text()));
+    return call;
+  }
+  const CallAtom atom{
+      .call = pending.call, .args = pending.args, .output = pending.value, .span = pending.span};
+  const PrimitiveId id = primitive_of(atom, meaning, action_context_, args);
+  Action call = Action::primitive_call(id, std::move(args), term(pending.value));
+  call.message = render_diagnostic(
+      pending.span, fmt::format("call of primitive '{}' failed: it is not defined for these arguments",
+                                meaning.primitive->name.text()));
+  return call;
+}
+
+void Lowering::finish_unions() const {
+  for (const PendingAction& action : actions_) {
+    if (action.is_call || action.kind != ActionSyntax::Kind::Union) continue;
+    const SortInfo* sort = sort_of(action.value);
+    if (!sort->is_eq())
+      fail_at(action.span, "cannot union values of sort {}: only values of sorts and datatypes can be united",
+              sort->name.text());
+    if (!sort->unionable)
+      fail_at(action.span, "cannot union rows of a relation: they are facts, not terms of a sort");
+  }
+}
+
+ActionBlock Lowering::build_actions() {
+  finish_unions();
+  if (!has_query_) number_variables();
+  ActionBlock block;
+  for (uint32_t i = 0; i < variables_.size(); ++i)
+    if (!variables_[i].in_query)
+      block.variables.push_back({variables_[i].name.text(), solver_.sort_of(variables_[i].type)->id});
+  using Kind = ActionSyntax::Kind;
+  for (const PendingAction& pending : actions_) {
+    if (pending.is_call) {
+      block.actions.push_back(build_call(pending));
+      continue;
+    }
+    std::vector<Term> args;
+    for (const Operand& arg : pending.args) args.push_back(term(arg));
+    switch (pending.kind) {
+      case Kind::Set:
+        block.actions.push_back(Action::set(pending.function->id, std::move(args), term(pending.value)));
+        break;
+      case Kind::Delete:
+        block.actions.push_back(Action::remove(pending.function->id, std::move(args)));
+        break;
+      case Kind::Subsume:
+        block.actions.push_back(Action::subsume(pending.function->id, std::move(args)));
+        break;
+      case Kind::Panic:
+        block.actions.push_back(Action::panic(render_diagnostic(pending.span, "panic: " + pending.message)));
+        break;
+      case Kind::Union:
+        block.actions.push_back(Action::unite(term(pending.value), term(pending.right)));
+        break;
+      case Kind::Let:
+      case Kind::Expr:
+        break;
+    }
+  }
+  return block;
+}
+
+}  // namespace
+
+SortId literal_sort(const Literal& literal) {
+  constexpr SortId kSorts[] = {kUnit, kI64, kF64, kString, kBool};
+  return kSorts[literal.index()];
+}
+
+Term literal_term(EGraph& graph, const Literal& literal) {
+  const SortId sort = literal_sort(literal);
+  struct Visitor {
+    EGraph& graph;
+    Value operator()(std::monostate) const { return kUnitValue; }
+    Value operator()(int64_t x) const { return graph.i64(x); }
+    Value operator()(double x) const { return graph.f64(x); }
+    Value operator()(const std::string& x) const { return graph.string(x); }
+    Value operator()(bool x) const { return EGraph::boolean(x); }
+  };
+  return Term::constant(sort, std::visit(Visitor{graph}, literal));
+}
+
+RuleSpec lower_rule(const LoweringContext& context, const RuleSyntax& rule) {
+  const bool may_read = !context.seminaive || rule.mode != EvalMode::Seminaive;
+  Lowering lowering(context, may_read ? Context::Read : Context::Pure,
+                    may_read ? Context::Full : Context::Write, true);
+  lowering.add_facts(rule.body);
+  for (const ActionSyntax& action : rule.head) lowering.add_action(action);
+  lowering.solve();
+  if (!may_read) lowering.forbid_lookups();
+  RuleSpec spec;
+  spec.origin = show_location(rule.span);
+  spec.query = lowering.build_query(rule.span);
+  spec.query.match_subsumed = rule.include_subsumed;
+  spec.actions = lowering.build_actions();
+  spec.naive = !context.seminaive || rule.mode == EvalMode::Naive;
+  return spec;
+}
+
+Query lower_query(const LoweringContext& context, std::span<const Fact> facts, const Span& span) {
+  Lowering lowering(context, Context::Read, Context::Full, true);
+  lowering.add_facts(facts);
+  lowering.solve();
+  Query query = lowering.build_query(span);
+  query.match_subsumed = true;
+  return query;
+}
+
+ActionBlock lower_action(const LoweringContext& context, const ActionSyntax& action) {
+  Lowering lowering(context, Context::Read, Context::Full, false);
+  lowering.add_action(action);
+  lowering.solve();
+  return lowering.build_actions();
+}
+
+LoweredExpr lower_expr(const LoweringContext& context, ExprId expr, const SortInfo* expected) {
+  Lowering lowering(context, Context::Read, Context::Full, false);
+  const Operand value = lowering.add_expr(expr);
+  if (expected) lowering.require(value, expected);
+  lowering.solve();
+  LoweredExpr out;
+  out.block = lowering.build_actions();
+  out.value = lowering.term(value);
+  out.sort = lowering.sort_of(value);
+  return out;
+}
+
+Merge lower_merge(const LoweringContext& context, ExprId expr, const SortInfo* output) {
+  Lowering lowering(context, Context::Write, Context::Write, false);
+  const Operand previous = lowering.bind(context.symbols.intern("old"), output);
+  const Operand next = lowering.bind(context.symbols.intern("new"), output);
+  const Operand value = lowering.add_expr(expr);
+  lowering.require(value, output);
+  lowering.solve();
+  ActionBlock program = lowering.build_actions();
+  const Term result = lowering.term(value);
+  if (program.actions.empty() && result == lowering.term(previous)) return Merge::keep_old();
+  if (program.actions.empty() && result == lowering.term(next)) return Merge::keep_new();
+  return Merge::computed(std::move(program), result);
+}
+
+}  // namespace luminal::egraph::language

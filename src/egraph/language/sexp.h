@@ -1,0 +1,41 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "egraph/language/source.h"
+#include "egraph/language/symbol.h"
+
+namespace luminal::egraph::language {
+
+/// A constant of a program; `std::monostate` is the unit value, written `()`.
+using Literal = std::variant<std::monostate, int64_t, double, std::string, bool>;
+
+/// The literal as the language writes it: strings escaped, floats always with a point where they need one.
+[[nodiscard]] std::string to_text(const Literal& literal);
+
+/// S-expressions of a source, flat and in pre-order: the subtree of node `i` is [i, nodes[i].end), so the
+/// children of a list are i + 1, then the `end` of each. Flat storage keeps hostile nesting off the stack.
+struct SexpNode {
+  enum class Kind : uint8_t { Atom, Constant, List };
+  Kind kind = Kind::Atom;
+  uint32_t end = 0;      ///< index after the subtree
+  uint32_t literal = 0;  ///< of a literal: its index in `literals`
+  Symbol atom;           ///< of an atom: its name
+  Span span;
+};
+
+struct Sexps {
+  std::vector<SexpNode> nodes;
+  std::vector<Literal> literals;
+};
+
+/// Reads all s-expressions of a source. Errors: ProgramError for an unbalanced parenthesis, an open string,
+/// an unknown escape, or text that is not UTF-8.
+[[nodiscard]] Sexps read_sexps(const Source& source, SymbolTable& symbols);
+
+/// True when the text ends inside an open list or string: a prompt should read on.
+[[nodiscard]] bool is_incomplete(const std::string& text);
+
+}  // namespace luminal::egraph::language

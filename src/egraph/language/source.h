@@ -1,0 +1,67 @@
+#pragma once
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "luminal/error.h"
+
+namespace luminal::egraph::language {
+
+/// The text of a program and the name it is known by in messages.
+struct Source {
+  std::string name;
+  std::string text;
+};
+
+/// A piece of a source: bytes [begin, end). Sources outlive the spans into them.
+struct Span {
+  const Source* source = nullptr;
+  uint32_t begin = 0;
+  uint32_t end = 0;
+
+  [[nodiscard]] std::string_view text() const {
+    return source ? std::string_view(source->text).substr(begin, end - begin) : std::string_view();
+  }
+};
+
+/// Where a byte stands: both count from 1, columns in code points.
+struct Location {
+  size_t line = 1;
+  size_t column = 1;
+};
+[[nodiscard]] Location locate(const Source& source, uint32_t offset);
+
+/// "file.egg:3:7".
+[[nodiscard]] std::string show_location(const Span& span);
+
+/// The message as a compiler shows it, with the source line and a caret under the span:
+///
+///   file.egg:3:7: error: unknown function 'Ad'; did you mean 'Add'?
+///     3 | (let x (Ad 1 2))
+///       |        ^~~~~~~~
+[[nodiscard]] std::string render_diagnostic(const Span& span, std::string_view message,
+                                            std::string_view severity = "error");
+
+/// An error in a program: `what()` is the rendered diagnostic, `message()` its text alone.
+class ProgramError : public Error {
+ public:
+  ProgramError(const Span& where, std::string message)
+      : Error(render_diagnostic(where, message)), span_(where), message_(std::move(message)) {}
+  [[nodiscard]] const Span& span() const { return span_; }
+  [[nodiscard]] const std::string& message() const { return message_; }
+
+ private:
+  Span span_;
+  std::string message_;
+};
+
+template <class... Args>
+[[noreturn]] void fail_at(const Span& span, fmt::format_string<Args...> format, Args&&... args) {
+  throw ProgramError(span, fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace luminal::egraph::language

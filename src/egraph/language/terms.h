@@ -1,0 +1,63 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "egraph/language/library.h"
+#include "egraph/language/sexp.h"
+
+namespace luminal::egraph::language {
+
+/// Terms as the language prints them, equal ones stored once. Children come before parents.
+class TermTexts {
+ public:
+  using Id = uint32_t;
+
+  Id literal(Literal value);
+  /// A bare word, such as the mark for a value that has no term.
+  Id word(std::string_view text);
+  Id call(std::string_view head, std::vector<Id> children);
+
+  /// Order by structure: literals by value, then words, then calls by head, number of children, children.
+  [[nodiscard]] int compare(Id left, Id right) const;
+  [[nodiscard]] std::string text(Id id) const;
+  /// Head of a call, "" for others.
+  [[nodiscard]] std::string_view head(Id id) const;
+  [[nodiscard]] std::span<const Id> children(Id id) const { return nodes_[id].children; }
+
+ private:
+  struct Node {
+    enum class Kind : uint8_t { Constant, Word, Call } kind = Kind::Word;
+    Literal value;
+    std::string name;
+    std::vector<Id> children;
+  };
+  Id add(Node node, std::string key);
+  std::vector<Node> nodes_;
+  std::unordered_map<std::string, Id> ids_;
+};
+
+/// Turns extracted terms and plain values into texts.
+class TermWriter {
+ public:
+  TermWriter(const EGraph& graph, const Library& library, const Scope& scope);
+
+  TermTexts::Id term(const TermDag& dag);
+  [[nodiscard]] TermTexts& texts() { return texts_; }
+  [[nodiscard]] std::string text(const TermDag& dag) { return texts_.text(term(dag)); }
+
+ private:
+  TermTexts::Id leaf(const SortInfo* sort, Value value);
+  TermTexts::Id container(const SortInfo* sort, Value value, std::vector<TermTexts::Id> children);
+  TermTexts::Id big(const BigInt& x);
+
+  const EGraph& graph_;
+  const Library& library_;
+  std::vector<const SortInfo*> sorts_;  // by number
+  TermTexts texts_;
+};
+
+}  // namespace luminal::egraph::language
