@@ -68,11 +68,7 @@ struct Access {
 class Planner {
  public:
   Planner(EngineState& state, const CompiledQuery& query, std::span<const RowRange> ranges)
-      : state_(state),
-        query_(query),
-        ranges_(ranges),
-        domain_(query.slots.size(), 0),
-        bound_(query.slots.size()) {
+      : query_(query), ranges_(ranges), domain_(query.slots.size(), 0), bound_(query.slots.size()) {
     for (Slot s = 0; s < query.slots.size(); s++)
       if (query.slots[s].constant) bind(s, 1);
     for (const CompiledAtom& atom : query.atoms) infos_.push_back(&state.at(atom.function));
@@ -199,8 +195,9 @@ class Planner {
       if (std::find(order_.begin(), order_.end(), atom) == order_.end())
         choices.push_back({atom, access(atom, bindings)});
     }
-    std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) {
-      return a.access.cost + a.access.matches < b.access.cost + b.access.matches;
+    std::sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) {
+      const double x = a.access.cost + a.access.matches, y = b.access.cost + b.access.matches;
+      return x != y ? x < y : a.atom < b.atom;
     });
     for (const Choice& choice : choices) {
       const double total = cost + choice.access.cost + choice.access.matches;
@@ -214,7 +211,6 @@ class Planner {
     }
   }
 
-  EngineState& state_;
   const CompiledQuery& query_;
   std::span<const RowRange> ranges_;
   std::vector<double> domain_;
