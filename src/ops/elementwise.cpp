@@ -1,0 +1,42 @@
+#include "ops/elementwise.h"
+
+#include <cstring>
+
+#include "base/fail.h"
+#include "luminal/scalar_math.h"
+
+namespace luminal::ops {
+namespace {
+
+template <size_t width>
+void copy_elements(const void* const* inputs, void* output, int64_t count, const Attributes&) {
+  if (count > 0) std::memcpy(output, inputs[0], static_cast<size_t>(count) * width);
+}
+
+}  // namespace
+
+ElementKernels copy_kernels() {
+  return [](std::span<const Dtype> inputs, Dtype output) -> ElementKernel {
+    if (is_quantized(inputs[0]) || is_quantized(output)) return nullptr;
+    if (element_bytes(inputs[0]) != element_bytes(output)) return nullptr;
+    switch (element_bytes(inputs[0])) {
+      case 1:
+        return &copy_elements<1>;
+      case 2:
+        return &copy_elements<2>;
+      case 4:
+        return &copy_elements<4>;
+      default:
+        return &copy_elements<8>;
+    }
+  };
+}
+
+double function_ulp(std::string_view name) {
+  for (const math::Function& function : math::functions())
+    if (function.name == name) return function.ulp_f32;
+  LUMINAL_CHECK(false, "scalar_math has no function '{}'", name);
+  return 0;
+}
+
+}  // namespace luminal::ops

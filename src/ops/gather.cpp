@@ -1,0 +1,75 @@
+#include "luminal/gradient.h"
+#include "luminal/graph.h"
+#include "luminal/ops.h"
+#include "luminal/quantized.h"
+#include "ops/indexing.h"
+
+namespace luminal {
+namespace {
+
+std::vector<TensorType> infer_gather(std::span<const TensorType> inputs, const Attributes&) {
+  ops::check_arity("gather", inputs, 2);
+  ops::check_index("gather", inputs[1]);
+  return {{is_quantized(inputs[0].dtype) ? Dtype::F32 : inputs[0].dtype, inputs[1].dims}};
+}
+
+template <class Bits>
+void gather_bits(const TensorData& data, std::span<const int64_t> positions, TensorData& out) {
+  const auto from = data.as<Bits>();
+  const auto to = out.as<Bits>();
+  for (size_t i = 0; i < positions.size(); ++i) to[i] = from[static_cast<size_t>(positions[i])];
+}
+
+/// Neighbouring positions, as rows of an embedding have them, are dequantised together.
+void gather_blocks(const TensorData& data, std::span<const int64_t> positions, std::span<float> out) {
+  for (size_t i = 0; i < positions.size();) {
+    size_t n = 1;
+    while (i + n < positions.size() && positions[i + n] == positions[i] + static_cast<int64_t>(n)) ++n;
+    dequantize(data.dtype, data.bytes.data(), positions[i], out.subspan(i, n));
+    i += n;
+  }
+}
+
+void gather(EvalContext& context) {
+  const TensorData& data = *context.inputs[0];
+  const auto positions = ops::flat_positions("gather", *context.inputs[1], data.element_count());
+  TensorData& out = context.outputs[0];
+  if (is_quantized(data.dtype)) return gather_blocks(data, positions, out.as<float>());
+  switch (element_bytes(data.dtype)) {
+    case 1:
+      return gather_bits<uint8_t>(data, positions, out);
+    case 2:
+      return gather_bits<uint16_t>(data, positions, out);
+    case 4:
+      return gather_bits<uint32_t>(data, positions, out);
+    default:
+      return gather_bits<uint64_t>(data, positions, out);
+  }
+}
+
+}  // namespace
+
+const OpDef kGather = {
+    .name = "gather",
+    .arity = 2,
+    .infer = infer_gather,
+    .evaluate = gather,
+    .gradient =
+        [](Gradient& g) {
+          if (!g.wants(0)) return;
+          Graph graph = g.upstream().graph();
+          const GraphTensor& data = g.input(0);
+          g.to(0, graph.add_op(kScatter)
+                      .input(graph.zeros(data.dims(), data.dtype()))
+                      .input(g.input(1))
+                      .input(g.upstream())
+                      .attribute("mode", std::string("add"))
+                      .finish());
+        },
+    .flops_per_element = 0,
+    .doc =
+        "Elements of the first input at the flat positions in the second, whose dims the result has. A "
+        "position outside is an error at run time. Block-quantised data gives f32.",
+};
+
+}  // namespace luminal

@@ -1,0 +1,74 @@
+#include "base/fail.h"
+#include "base/threads.h"
+#include "luminal/ops.h"
+#include "ops/types.h"
+
+namespace luminal {
+namespace {
+
+std::vector<TensorType> infer_iota(std::span<const TensorType> inputs, const Attributes& attributes) {
+  ops::check_arity("iota", inputs, 0);
+  const Dtype dtype = attributes.get<Dtype>("dtype");
+  ops::check_plain("iota", dtype);
+  if (const auto axes = attributes.get<Expression>("expression").to_indices(); !axes.empty())
+    fail<Error>(
+        "[iota] the expression {} uses the index variable i{}; iota's formula is over z and named dims",
+        attributes.get<Expression>("expression").to_string(), *axes.begin());
+  return {{dtype, attributes.get<Shape>("dims")}};
+}
+
+/// first + step * z, if the formula is that and no value on the way leaves 64 bits.
+struct Ramp {
+  int64_t first, step;
+};
+std::optional<Ramp> ramp(const Expression& formula, int64_t count) {
+  const auto affine = formula.as_affine();
+  if (!affine || !affine->constant.constant()) return {};
+  const auto coefficient = affine->coefficients.find(0);
+  const std::optional<int64_t> step =
+      coefficient == affine->coefficients.end() ? int64_t{0} : coefficient->second.constant();
+  if (!step) return {};
+  int64_t last = 0;
+  if (__builtin_mul_overflow(*step, count - 1, &last) ||
+      __builtin_add_overflow(last, *affine->constant.constant(), &last))
+    return {};
+  return Ramp{*affine->constant.constant(), *step};
+}
+
+/// Integers become T as static_cast does: narrower integers wrap, bool is "not 0".
+template <class T>
+T convert(int64_t value) {
+  return static_cast<T>(static_cast<ops::Compute<T>>(value));
+}
+
+void write_iota(EvalContext& context) {
+  TensorData& out = context.outputs[0];
+  const int64_t count = out.element_count();
+  if (count == 0) return;
+  const Expression z = Expression::index(0, count);
+  const Expression formula =
+      context.attributes.get<Expression>("expression").substitute(context.dims).substitute_flat_index(z);
+  visit_dtype(out.dtype, [&]<class T>(T) {
+    T* values = out.as<T>().data();
+    if (const auto line = ramp(formula, count)) {
+      for (int64_t i = 0; i < count; ++i) values[i] = convert<T>(line->first + line->step * i);
+      return;
+    }
+    parallel_for(count, 4096, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) values[i] = convert<T>(formula.exec({}, std::span(&i, 1)));
+    });
+  });
+}
+
+}  // namespace
+
+const OpDef kIota = {
+    .name = "iota",
+    .arity = 0,
+    .traits = Trait::Leaf,
+    .infer = infer_iota,
+    .evaluate = write_iota,
+    .doc = "An integer formula over the flat index z and named dims.",
+};
+
+}  // namespace luminal

@@ -1,0 +1,64 @@
+#include <limits>
+
+#include "luminal/gradient.h"
+#include "luminal/graph.h"
+#include "luminal/ops.h"
+#include "ops/reduction.h"
+#include "ops/ties.h"
+
+namespace luminal {
+namespace {
+
+struct Maximum {
+  template <class A>
+  static constexpr A neutral() {
+    if constexpr (std::floating_point<A>)
+      return -std::numeric_limits<A>::infinity();
+    else
+      return std::numeric_limits<A>::lowest();
+  }
+  template <class A>
+  static constexpr A apply(A a, A b) {
+    return ops::maximum(a, b);
+  }
+};
+
+/// Everything that is not less than the maximum shares equally (with a NaN, that is every element).
+void split_gradient(Gradient& g) {
+  const auto& axes = ops::reduced_axes(g.attributes());
+  const GraphTensor& x = g.input(0);
+  const GraphTensor less = x.lt(ops::spread(g.output(), axes, x.dims()));
+  const GraphTensor winners =
+      less.logical_not().cast(x.dtype()).sum(std::vector<int>(axes.begin(), axes.end()));
+  g.to(0, where(less, 0, ops::spread(g.upstream() / winners, axes, x.dims())));
+}
+
+/// Winners are numbered from the end of the tensor, so that the first in row-major order has the greatest
+/// number; the others have 0.
+void first_gradient(Gradient& g) {
+  const auto& axes = ops::reduced_axes(g.attributes());
+  const GraphTensor& x = g.input(0);
+  const GraphTensor less = x.lt(ops::spread(g.output(), axes, x.dims()));
+  const Expression from_end = element_count(x.dims()) - Expression::flat_index();
+  const GraphTensor rank = where(less, 0, x.graph().iota(from_end, x.dims()));
+  const GraphTensor first = rank.max(std::vector<int>(axes.begin(), axes.end()));
+  g.to(0, where(rank.lt(ops::spread(first, axes, x.dims())), 0, ops::spread(g.upstream(), axes, x.dims())));
+}
+
+}  // namespace
+
+const OpDef kMaxReduce = {
+    .name = "max_reduce",
+    .arity = 1,
+    .traits = Trait::Reduction | Trait::Monotone,
+    .infer = ops::with_ties("max_reduce", ops::reduced_types("max_reduce", ops::Takes::All)),
+    .combine = ops::combiners<ops::Takes::All, Maximum, ops::ExactAccumulator>(),
+    .gradient = [](Gradient& g) { ops::splits_ties(g.attributes()) ? split_gradient(g) : first_gradient(g); },
+    .samples = {-ops::kInfinity, -128, -1, -0.0, 0, 0.5, 1, 127, ops::kInfinity, ops::kNaN},
+    .variants = {{{"ties", std::string("split")}}, {{"ties", std::string("first")}}},
+    .doc =
+        "Greatest element over the axes, NaN if any is NaN; minus infinity (the least integer, false) over "
+        "nothing.",
+};
+
+}  // namespace luminal

@@ -1,0 +1,18 @@
+#include "luminal/ops.h"
+#include "ops/elementwise.h"
+
+namespace luminal {
+
+const OpDef kOr = {
+    .name = "or",
+    .arity = 2,
+    .traits = Trait::Elementwise | Trait::Commutative | Trait::Associative | Trait::ZeroGradient |
+              Trait::Idempotent,
+    .infer = ops::same_types("or", 2, ops::Takes::Bits),
+    .elementwise = ops::kernels<ops::Takes::Bits, 2>([](auto a, auto b) { return a | b; }),
+    .lower = ops::lowering([](ScalarBuilder& b, Scalar x, Scalar y) { return b.bit_or(x, y); }),
+    .samples = {-128, -1, 0, 1, 2, 85, 127},
+    .doc = "Bits set in either a and b; on bool the logical operation.",
+};
+
+}  // namespace luminal
