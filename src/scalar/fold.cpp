@@ -174,6 +174,9 @@ class Folder {
     if (!converts_exactly(from, b_.dtype(x_))) return std::nullopt;
     if (from == n_.dtype) return source;  // there and back
     const bool by_way_of_f32 = is_half(from) || is_half(n_.dtype);
+    // A float saturates where an integer wraps.
+    const bool saturates = is_real(b_.dtype(x_)) && is_integer(from) && is_integer(n_.dtype);
+    if (saturates && !converts_exactly(from, n_.dtype)) return std::nullopt;
     return by_way_of_f32 ? std::nullopt : Result(make(ScalarOp::Convert, source));
   }
   [[nodiscard]] Result bitcast() {
