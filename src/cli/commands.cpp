@@ -1,0 +1,17 @@
+#include <array>
+
+#include "cli/command.h"
+
+namespace luminal::cli {
+
+extern const Command kEnv;
+extern const Command kPredict;
+extern const Command kTrain;
+
+namespace {
+constexpr std::array kCommands{&kEnv, &kPredict, &kTrain};  // sorted by name
+}
+
+std::span<const Command* const> commands() { return kCommands; }
+
+}  // namespace luminal::cli

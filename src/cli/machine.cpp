@@ -1,0 +1,84 @@
+#include "cli/machine.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+namespace luminal::cli {
+namespace {
+
+/// The text after "key :" in the first line that starts with `key`; files under /proc have one such line a
+/// fact.
+std::string value_of(std::string_view text, std::string_view key) {
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    const size_t colon = line.find(':');
+    if (colon != std::string_view::npos &&
+        line.substr(0, line.substr(0, colon).find_last_not_of(" \t") + 1) == key) {
+      const std::string_view value = line.substr(colon + 1);
+      const size_t first = value.find_first_not_of(" \t");
+      return first == std::string_view::npos ? std::string() : std::string(value.substr(first));
+    }
+    begin = end + 1;
+  }
+  return {};
+}
+
+std::string widest_vectors(const std::set<std::string>& flags) {
+  struct Level {
+    const char* name;
+    std::vector<std::string> needed;
+  };
+  // Widest first. x86 flags as Linux names them, then Arm's.
+  const std::array levels{Level{"AVX-512", {"avx512f", "avx512bw", "avx512dq", "avx512vl"}},
+                          Level{"AVX2", {"avx2", "fma"}},
+                          Level{"AVX", {"avx"}},
+                          Level{"SSE2", {"sse2"}},
+                          Level{"SVE", {"sve"}},
+                          Level{"NEON", {"asimd"}}};
+  for (const Level& level : levels)
+    if (std::all_of(level.needed.begin(), level.needed.end(),
+                    [&](const auto& flag) { return flags.contains(flag); }))
+      return level.name;
+  return "none";
+}
+
+int64_t bytes_of(std::string_view meminfo, std::string_view key) {
+  const std::string text = value_of(meminfo, key);
+  int64_t kibibytes = 0;
+  std::from_chars(text.data(), text.data() + text.size(), kibibytes);
+  return kibibytes * 1024;
+}
+
+std::string content_of(const char* path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+Machine machine_from(std::string_view cpuinfo, std::string_view meminfo) {
+  Machine machine;
+  machine.cpu = value_of(cpuinfo, "model name");
+  if (machine.cpu.empty()) machine.cpu = "unknown";
+  std::istringstream flags(value_of(cpuinfo, "flags") + " " + value_of(cpuinfo, "Features"));
+  machine.vector_isa = widest_vectors({std::istream_iterator<std::string>(flags), {}});
+  machine.memory_bytes = bytes_of(meminfo, "MemTotal");
+  machine.available_bytes = bytes_of(meminfo, "MemAvailable");
+  return machine;
+}
+
+Machine this_machine() {
+  Machine machine = machine_from(content_of("/proc/cpuinfo"), content_of("/proc/meminfo"));
+  machine.cores = static_cast<int>(std::thread::hardware_concurrency());
+  return machine;
+}
+
+}  // namespace luminal::cli

@@ -1,0 +1,114 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "base/environment.h"
+#include "base/suggest.h"
+#include "cli/command.h"
+#include "luminal/error.h"
+#include "luminal/version.h"
+
+namespace luminal::cli {
+namespace {
+
+/// The command line as CLI11 sees it, and which action belongs to which subcommand.
+struct Program {
+  CLI::App app{"Luminal, a deep-learning compiler", "luminal"};
+  std::vector<std::pair<const CLI::App*, Action>> actions;
+
+  Program() {
+    app.set_version_flag("--version", "luminal " + std::string(version()), "Print the version and exit");
+    app.set_help_flag("-h,--help", "Print this help and exit");
+    for (const Command* command : commands()) {
+      CLI::App* subcommand = app.add_subcommand(std::string(command->name), std::string(command->summary));
+      actions.emplace_back(subcommand, command->declare(*subcommand));
+    }
+  }
+
+  /// The subcommand that the command line names, the program itself if it names none.
+  [[nodiscard]] const CLI::App& chosen() const {
+    const auto parsed = app.get_subcommands();
+    return parsed.empty() ? app : *parsed.front();
+  }
+};
+
+int usage_error(Console& console, const CLI::App& app, const std::string& what) {
+  const std::string command = app.get_parent() != nullptr ? "luminal " + app.get_name() : "luminal";
+  console.err << command << ": " << what << " (see '" << command << " --help')\n";
+  return kUsage;
+}
+
+std::string unknown_command(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Command* command : commands()) names.emplace_back(command->name);
+  return "unknown command '" + name + "'" + did_you_mean(name, names);
+}
+
+/// CLI11 only says that something was left over; this says what, and what may have been meant.
+std::string left_over(const CLI::App& app) {
+  const std::vector<std::string> rest = app.remaining(true);
+  const auto option =
+      std::find_if(rest.begin(), rest.end(), [](const auto& text) { return text.starts_with("-"); });
+  if (option == rest.end())
+    return "unexpected argument '" + (rest.empty() ? std::string() : rest.front()) + "'";
+  const std::string name = option->substr(0, option->find('='));
+  std::vector<std::string> known;
+  for (const CLI::Option* candidate : app.get_options())
+    for (const std::string& text : candidate->get_lnames()) known.push_back("--" + text);
+  return "unknown option '" + name + "'" + did_you_mean(name, known);
+}
+
+int parse_and_act(std::span<const std::string> arguments, Console& console) {
+  Program program;
+  if (arguments.empty()) {
+    console.err << program.app.help();
+    return kUsage;
+  }
+  if (const std::string& first = arguments.front(); !first.starts_with("-")) {
+    const auto all = commands();
+    if (std::none_of(all.begin(), all.end(), [&](const Command* command) { return command->name == first; }))
+      return usage_error(console, program.app, unknown_command(first));
+  }
+  try {
+    program.app.parse(
+        std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes them reversed
+  } catch (const CLI::CallForHelp&) {
+    console.out << program.app.help();
+    return kDone;
+  } catch (const CLI::CallForVersion& version_text) {
+    console.out << version_text.what() << '\n';
+    return kDone;
+  } catch (const CLI::ExtrasError&) {
+    return usage_error(console, program.chosen(), left_over(program.chosen()));
+  } catch (const CLI::ParseError& error) {
+    return usage_error(console, program.chosen(), error.what());
+  }
+  environment::check_all();
+  for (const auto& [subcommand, action] : program.actions)
+    if (subcommand->parsed()) return action(console);
+  return usage_error(console, program.app, "no command given");
+}
+
+int report(Console& console, const std::string& message) {
+  console.err << "luminal: " << message << '\n';
+  return kFailed;
+}
+
+}  // namespace
+
+int run(std::span<const std::string> arguments, Console& console) {
+  try {
+    const int code = parse_and_act(arguments, console);
+    console.out.flush();
+    if (code == kDone && !console.out) return report(console, "cannot write the output; is the disk full?");
+    return code;
+  } catch (const std::bad_alloc&) {
+    return report(console, "out of memory; try a smaller model, batch or limit");
+  } catch (const std::exception& error) {
+    return report(console, error.what());
+  }
+}
+
+}  // namespace luminal::cli

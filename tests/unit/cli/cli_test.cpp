@@ -1,0 +1,173 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+
+#include "base/environment.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/machine.h"
+#include "luminal/version.h"
+#include "support/files.h"
+
+namespace luminal::cli {
+namespace {
+
+using testing::HasSubstr;
+
+struct Outcome {
+  int code;
+  std::string out, err;
+};
+
+Outcome luminal(const std::vector<std::string>& arguments) {
+  std::ostringstream out, err;
+  Console console{out, err};
+  const int code = run(arguments, console);
+  return {code, out.str(), err.str()};
+}
+
+TEST(Cli, VersionIsTheProjects) {
+  const Outcome outcome = luminal({"--version"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.err, "");
+  std::smatch match;
+  const std::string build = test::content_of(std::string(LUMINAL_SOURCE_DIR) + "/CMakeLists.txt");
+  ASSERT_TRUE(std::regex_search(build, match, std::regex(R"(project\(luminal VERSION ([0-9.]+))")));
+  EXPECT_EQ(outcome.out, "luminal " + match[1].str() + "\n");
+}
+
+TEST(Cli, HelpNamesEveryCommand) {
+  const Outcome outcome = luminal({"--help"});
+  EXPECT_EQ(outcome.code, 0);
+  for (const Command* command : commands())
+    EXPECT_THAT(outcome.out, HasSubstr(std::string(command->summary)));
+  EXPECT_EQ(luminal({}).code, 2);
+  EXPECT_EQ(luminal({}).err, outcome.out);
+}
+
+TEST(Cli, EveryCommandHasHelpAndRefusesUnknownOptions) {
+  for (const Command* command : commands()) {
+    const std::string name(command->name);
+    const Outcome help = luminal({name, "--help"});
+    EXPECT_EQ(help.code, 0) << name;
+    EXPECT_THAT(help.out, HasSubstr("luminal " + name)) << name;
+    const Outcome unknown = luminal({name, "--no-such-thing"});
+    EXPECT_EQ(unknown.code, 2) << name;
+    EXPECT_EQ(unknown.out, "") << name;
+    EXPECT_EQ(std::count(unknown.err.begin(), unknown.err.end(), '\n'), 1) << unknown.err;
+  }
+}
+
+TEST(Cli, CommandsAreSortedAndAllAreListed) {
+  const auto all = commands();
+  EXPECT_TRUE(std::is_sorted(all.begin(), all.end(), [](auto* a, auto* b) { return a->name < b->name; }));
+  size_t defined = 0;
+  const std::filesystem::path folder = std::filesystem::path(LUMINAL_SOURCE_DIR) / "src/cli";
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.path().extension() == ".cpp")
+      defined += std::regex_search(test::content_of(entry.path()), std::regex(R"(const Command k\w+ ?[{=])"));
+  EXPECT_EQ(all.size(), defined) << "a file under src/cli is not listed in commands.cpp";
+}
+
+TEST(Cli, SaysWhatIsWrongWithTheCommandLine) {
+  const auto error = [](const std::vector<std::string>& arguments) {
+    const Outcome outcome = luminal(arguments);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.out, "");
+    return outcome.err;
+  };
+  EXPECT_EQ(error({"evn"}), "luminal: unknown command 'evn'; did you mean 'env'? (see 'luminal --help')\n");
+  EXPECT_EQ(error({"quux"}), "luminal: unknown command 'quux' (see 'luminal --help')\n");
+  EXPECT_EQ(error({"--versoin"}),
+            "luminal: unknown option '--versoin'; did you mean '--version'? (see 'luminal --help')\n");
+  EXPECT_EQ(error({"env", "--jsn"}),
+            "luminal env: unknown option '--jsn'; did you mean '--json'? (see 'luminal env --help')\n");
+  EXPECT_EQ(error({"env", "--jsn=1"}),
+            "luminal env: unknown option '--jsn'; did you mean '--json'? (see 'luminal env --help')\n");
+  EXPECT_EQ(error({"env", "all"}), "luminal env: unexpected argument 'all' (see 'luminal env --help')\n");
+}
+
+TEST(Cli, ABadVariableStopsTheProgram) {
+  ::setenv("LUMINAL_DEBUG", "11", 1);
+  const Outcome outcome = luminal({"env"});
+  ::unsetenv("LUMINAL_DEBUG");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, HasSubstr("luminal: [environment] LUMINAL_DEBUG='11' is not what it takes"));
+}
+
+TEST(Cli, OutputThatCannotBeWrittenIsAnError) {
+  std::ofstream full("/dev/full");
+  std::ostringstream err;
+  Console console{full, err};
+  EXPECT_EQ(run(std::vector<std::string>{"env"}, console), 1);
+  EXPECT_EQ(err.str(), "luminal: cannot write the output; is the disk full?\n");
+}
+
+TEST(Env, ShowsEveryVariable) {
+  ::setenv("LUMINAL_THREADS", "3", 1);
+  const Outcome table = luminal({"env"});
+  const auto json = nlohmann::json::parse(luminal({"env", "--json"}).out);
+  ::unsetenv("LUMINAL_THREADS");
+  EXPECT_EQ(json["version"], std::string(version()));
+  EXPECT_GE(json["cores"].get<int>(), 1);
+  EXPECT_GT(json["memory_bytes"].get<int64_t>(), int64_t{1} << 28);
+  EXPECT_THAT(json["devices"], testing::Contains("reference"));
+  ASSERT_EQ(json["variables"].size(), environment::variables().size());
+  for (const auto& variable : json["variables"]) {
+    EXPECT_THAT(table.out, HasSubstr(variable["name"].get<std::string>()));
+    EXPECT_THAT(table.out, HasSubstr(variable["help"].get<std::string>()));
+    if (variable["name"] == "LUMINAL_THREADS") {
+      EXPECT_EQ(variable["value"], "3");
+    }
+  }
+}
+
+TEST(Env, ReadsWhatLinuxSaysOfTheMachine) {
+  const char* meminfo = "MemTotal:       16384 kB\nMemFree:          100 kB\nMemAvailable:    8192 kB\n";
+  const Machine intel = machine_from(
+      "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Some Xeon @ 2.0GHz\nflags\t\t: fpu sse2 avx fma avx2 "
+      "avx512f avx512dq "
+      "avx512bw avx512vl\n\nprocessor\t: 1\nmodel name\t: another\n",
+      meminfo);
+  EXPECT_EQ(intel.cpu, "Some Xeon @ 2.0GHz");
+  EXPECT_EQ(intel.vector_isa, "AVX-512");
+  EXPECT_EQ(intel.memory_bytes, 16384 * 1024);
+  EXPECT_EQ(intel.available_bytes, 8192 * 1024);
+  EXPECT_EQ(machine_from("flags : sse2 avx avx2 fma avx512f\n", "").vector_isa, "AVX2");
+  EXPECT_EQ(machine_from("flags : sse2 avx avx2\n", "").vector_isa, "AVX");
+  const Machine arm = machine_from("processor : 0\nFeatures : fp asimd crc32\n", "");
+  EXPECT_EQ(arm.vector_isa, "NEON");
+  EXPECT_EQ(arm.cpu, "unknown");
+  EXPECT_EQ(machine_from("", "").vector_isa, "none");
+}
+
+TEST(Interrupt, TheFirstSignalIsNotedTheSecondActs) {
+  {
+    const InterruptGuard guard;
+    EXPECT_FALSE(interrupted());
+    std::raise(SIGINT);
+    EXPECT_TRUE(interrupted());
+  }
+  {
+    const InterruptGuard again;
+    EXPECT_FALSE(interrupted());
+    std::raise(SIGTERM);
+    EXPECT_TRUE(interrupted());
+  }
+  EXPECT_EXIT(
+      {
+        const InterruptGuard guard;
+        std::raise(SIGINT);
+        std::raise(SIGINT);
+      },
+      testing::KilledBySignal(SIGINT), "");
+}
+
+}  // namespace
+}  // namespace luminal::cli
