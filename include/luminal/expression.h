@@ -57,7 +57,8 @@ class Expression {
   /// A named dim. Errors: Error if the name is empty, reads as an index variable (z, i0, i1, ...) or holds
   /// other characters than letters, digits, '_' and '.', or facts contradict each other.
   [[nodiscard]] static Expression dim(std::string_view name, DimFacts facts = {});
-  /// The index variable of axis `axis`, printed "i<axis>": 0 <= it < extent.
+  /// The index variable of axis `axis`, printed "i<axis>": 0 <= it < extent; the constant 0 if the extent is
+  /// known to be at most 1. The extent may hold dims, no index variables.
   [[nodiscard]] static Expression index(int axis, const Expression& extent);
   /// The flat index "z", at least 0.
   [[nodiscard]] static Expression flat_index();
@@ -87,7 +88,8 @@ class Expression {
   /// Same canonical node. False may also mean "equal, but not seen to be"; see `known_equal`.
   friend bool operator==(const Expression& a, const Expression& b) { return a.node_ == b.node_; }
 
-  /// Values. Errors: Error that names the unbound dim, a division by zero or an overflow.
+  /// Values; the flat index takes its value from an entry "z". Errors: Error that names the unbound dim, a value
+  /// that breaks a dim's facts, a division by zero or an overflow.
   [[nodiscard]] int64_t exec(const DimMap& dims = {}, std::span<const int64_t> index_values = {}) const;
   /// Over the reals: dims may be fractions, division is exact. Used for cost models.
   [[nodiscard]] double exec_float(const std::map<std::string, double, std::less<>>& dims) const;
@@ -125,9 +127,16 @@ class Expression {
   struct Affine;
   [[nodiscard]] std::optional<Affine> as_affine() const;
 
-  [[nodiscard]] std::string to_string() const;  ///< infix; reads back with parse
+  /// Infix. Reads back with parse: dims keep their facts, "s{1..1024,/16}" (at least 1, at most 1024, a
+  /// multiple of 16); "i0" reads back as an index variable of any size.
+  [[nodiscard]] std::string to_string() const;
+  /// As to_string, with the extents of index variables, "i0[s]": parse gives this very node back.
+  [[nodiscard]] std::string to_text() const;
   [[nodiscard]] std::string to_rpn() const;     ///< postfix, blank-separated
-  [[nodiscard]] std::string to_kernel() const;  ///< C text over int64_t variables, floor semantics kept
+  /// C text over int64_t variables named as the dims ('.' becomes '_'), i0, i1, ... and z. Floor semantics are
+  /// kept: plain / and % where both sides are known not to be negative, otherwise luminal_floor_div and
+  /// luminal_floor_mod; also luminal_min and luminal_max, each of two int64_t.
+  [[nodiscard]] std::string to_kernel() const;
   [[nodiscard]] std::string to_egglog() const;  ///< a term of the datatype in docs/design.md, section 3
   [[nodiscard]] uint64_t hash() const;          ///< of the content: the same in every process
 

@@ -2,7 +2,9 @@
 #include <bit>
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <string>
+#include <type_traits>
 #include <variant>
 
 namespace luminal {
@@ -36,5 +38,20 @@ class Number {
  private:
   std::variant<int64_t, double> value_{int64_t{0}};
 };
+
+template <class T>
+T Number::as() const {
+  static_assert(std::is_arithmetic_v<T>, "storage types such as float16 convert from as<float>()");
+  if (is_integer()) return static_cast<T>(std::get<0>(value_));
+  const double value = std::get<1>(value_);
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+    using Limits = std::numeric_limits<T>;
+    if (value != value) return 0;
+    // The lower end is a power of two or 0; the upper end may round up to one that T does not hold.
+    if (value <= static_cast<double>(Limits::min())) return Limits::min();
+    if (value >= static_cast<double>(Limits::max())) return Limits::max();
+  }
+  return static_cast<T>(value);
+}
 
 }  // namespace luminal

@@ -39,6 +39,9 @@ struct MovementStep {
   std::vector<Expression> out_of_in;
   Expression in_valid = 1;
   bool invertible = true;  ///< false for steps whose inverse is not known; they have no gradient
+  /// What sizes must satisfy for the step to make sense and could not be decided when it was made (a reshape
+  /// between symbolic counts, a symbolic slice within its dim): (condition over dims, what it says).
+  std::vector<std::pair<Expression, std::string>> conditions;
 
   /// The step that carries a gradient back: from `out_dims` to in_dims ++ free_dims, 0 where no output read
   /// the pair. Sum the last free_dims.size() axes afterwards. Errors: InternalError if not invertible.
@@ -126,7 +129,10 @@ class ShapeTracker {
   [[nodiscard]] Expression n_physical_elements() const;
   /// Every dim, if all are constants. Errors: ShapeError that names the symbolic dim.
   [[nodiscard]] std::vector<size_t> shape_usize() const;
-  /// Sizes put in for named dims, everywhere.
+  /// Checks at these sizes what could not be decided when the steps were made. Errors: ShapeError that names
+  /// the step and the sizes. Cheap when there is nothing to check.
+  void check(const DimMap& dims) const;
+  /// Sizes put in for named dims, everywhere. Errors: as check, for what the sizes decide.
   [[nodiscard]] ShapeTracker resolve_global_dyn_dims(const DimMap& dims) const;
   /// The same dims, dense: what a copy of this view looks like.
   [[nodiscard]] ShapeTracker as_contiguous() const { return contiguous(dims_); }
@@ -139,6 +145,7 @@ class ShapeTracker {
   friend bool operator==(const ShapeTracker& a, const ShapeTracker& b);
 
  private:
+  [[nodiscard]] ShapeTracker with(MovementStep step) const;
   Shape dims_, physical_dims_;
   Expression index_ = 0;
   Expression physical_elements_ = 1;
