@@ -81,6 +81,10 @@ void Interpreter::input(const Command& c) {
   }
   if (sorts.empty()) return;
   if (has_output && info->output == library_.unit) columns.emplace_back(columns[0].size(), kUnitValue);
+  if (info->inputs.empty()) {
+    for (const Value value : columns[0]) graph_.set(info->id, {}, value);
+    return;
+  }
   const std::vector<std::span<const Value>> spans(columns.begin(), columns.end());
   graph_.add_rows(info->id, spans);
 }
@@ -118,7 +122,7 @@ void Interpreter::include(const Command& c) {
     fail_at(c.span, "{}", error.what());
   }
   ++include_depth_;
-  run_source(sources_.emplace_back(Source{path.string(), std::move(text)}));
+  run_source(sources_.emplace_back(Source(path.string(), std::move(text))));
   --include_depth_;
 }
 

@@ -34,7 +34,7 @@ void Interpreter::emit(std::string text) {
 std::string Interpreter::run(std::string_view text, std::string file_name) {
   output_.clear();
   include_depth_ = 0;
-  run_source(sources_.emplace_back(Source{std::move(file_name), std::string(text)}));
+  run_source(sources_.emplace_back(Source(std::move(file_name), std::string(text))));
   return std::exchange(output_, {});
 }
 

@@ -44,6 +44,13 @@ int three_way(const T& a, const T& b) {
   return a < b ? -1 : b < a ? 1 : 0;
 }
 
+// Small numbers come first, the negative and the large ones after them: the order that programs see through
+// set-get and the like, where integers are stored in place if they fit in 31 bits.
+int compare_integers(int64_t a, int64_t b) {
+  const auto is_small = [](int64_t x) { return x >= 0 && x < (int64_t{1} << 31); };
+  return is_small(a) == is_small(b) ? three_way(a, b) : is_small(a) ? -1 : 1;
+}
+
 }  // namespace
 
 Library::Library(EGraph& graph, SymbolTable& symbols) : graph_(graph), symbols_(symbols) {}
@@ -279,7 +286,7 @@ Value Library::intern(const SortInfo* container, std::vector<Value> sequence) {
 int Library::compare(const SortInfo* sort, Value left, Value right) const {
   if (left == right) return 0;
   if (sort->is_eq()) return three_way(left, right);
-  if (sort == i64) return three_way(graph_.as_i64(left), graph_.as_i64(right));
+  if (sort == i64) return compare_integers(graph_.as_i64(left), graph_.as_i64(right));
   if (sort == string) return three_way(graph_.as_string(left), graph_.as_string(right));
   if (sort == f64) {
     const double a = graph_.as_f64(left), b = graph_.as_f64(right);

@@ -87,6 +87,7 @@ class Lowering {
   uint32_t find(uint32_t variable);
   void merge_variables(Query& query);
   bool merge_duplicate_rows(Query& query);
+  bool unify_relation_rows(Query& query);
   void unify(const Term& left, const Term& right, Query& query);
   void check_grounded(const Span& span);
   void number_variables();
@@ -459,13 +460,36 @@ void Lowering::merge_variables(Query& query) {
   parent_.resize(variables_.size());
   std::iota(parent_.begin(), parent_.end(), 0U);
   constant_.assign(variables_.size(), std::nullopt);
+  for (const auto& [left, right] : equalities_) unify(raw_term(left), raw_term(right), query);
+  while (unify_relation_rows(query)) {
+  }
   // Results of sort Unit have only one value: no variable is needed.
   for (uint32_t i = 0; i < variables_.size(); ++i)
     if (variables_[i].in_query && variables_[i].is_result && solver_.sort_of(variables_[i].type)->id == kUnit)
-      constant_[i] = Term::constant(kUnit, kUnitValue);
-  for (const auto& [left, right] : equalities_) unify(raw_term(left), raw_term(right), query);
+      constant_[find(i)] = Term::constant(kUnit, kUnitValue);
   while (merge_duplicate_rows(query)) {
   }
+}
+
+// Rows of a relation are terms that are never united: two are equal if their arguments are.
+bool Lowering::unify_relation_rows(Query& query) {
+  std::map<uint32_t, const CallAtom*> row_of;
+  bool changed = false;
+  for (const CallAtom& atom : atoms_) {
+    const FunctionInfo* function = solver_.meaning(atom.call).function;
+    if (!function || function->kind != FunctionKind::Relation) continue;
+    const auto [found, fresh] = row_of.try_emplace(find(atom.output.index), &atom);
+    for (size_t i = 0; !fresh && i < atom.args.size(); ++i) {
+      const Term left = raw_term(found->second->args[i]), right = raw_term(atom.args[i]);
+      const bool clash = !left.is_variable() && !right.is_variable();
+      const auto is_pair = [&](const Equality& e) { return e.left == left && e.right == right; };
+      if (left == right || (clash && std::any_of(query.equalities.begin(), query.equalities.end(), is_pair)))
+        continue;
+      unify(left, right, query);
+      changed = true;
+    }
+  }
+  return changed;
 }
 
 void Lowering::check_grounded(const Span& span) {
@@ -571,9 +595,10 @@ Action Lowering::build_call(const PendingAction& pending) const {
   const Candidate& meaning = solver_.meaning(pending.call);
   if (meaning.function) {
     Action call = Action::call(meaning.function->id, std::move(args), term(pending.value));
-    call.message = render_diagnostic(
-        pending.span, fmt::format("look-up of function '{}' failed: it has no value for these arguments",
-                                  meaning.function->name.text()));
+    if (meaning.function->kind == FunctionKind::Function)
+      call.message = render_diagnostic(
+          pending.span, fmt::format("look-up of function '{}' failed: it has no value for these arguments",
+                                    meaning.function->name.text()));
     return call;
   }
   const CallAtom atom{

@@ -11,11 +11,17 @@ size_t count_code_points(std::string_view text) {
   return text.size() - static_cast<size_t>(std::count_if(text.begin(), text.end(), continues_code_point));
 }
 
-std::string_view line_around(std::string_view text, size_t offset) {
-  const size_t newline = offset == 0 ? std::string_view::npos : text.rfind('\n', offset - 1);
-  const size_t begin = newline == std::string_view::npos ? 0 : newline + 1;
-  const size_t end = std::min(text.find('\n', begin), text.size());
-  return text.substr(begin, end - begin);
+// Index of the line that holds the byte.
+size_t line_index(const Source& source, uint32_t offset) {
+  const auto after = std::upper_bound(source.line_starts.begin(), source.line_starts.end(), offset);
+  return static_cast<size_t>(after - source.line_starts.begin()) - 1;
+}
+
+std::string_view line_text(const Source& source, size_t line) {
+  const size_t begin = source.line_starts[line];
+  const bool is_last = line + 1 == source.line_starts.size();
+  const size_t end = is_last ? source.text.size() : source.line_starts[line + 1] - 1;
+  return std::string_view(source.text).substr(begin, end - begin);
 }
 
 // The caret line copies tabs so that it stays aligned under the line above.
@@ -33,12 +39,17 @@ constexpr size_t kMaxShownLine = 160;
 
 }  // namespace
 
+Source::Source(std::string source_name, std::string source_text)
+    : name(std::move(source_name)), text(std::move(source_text)), line_starts{0} {
+  for (size_t i = text.find('\n'); i != std::string::npos; i = text.find('\n', i + 1))
+    line_starts.push_back(static_cast<uint32_t>(i + 1));
+}
+
 Location locate(const Source& source, uint32_t offset) {
-  const std::string_view before = std::string_view(source.text).substr(0, offset);
-  const size_t newline = before.rfind('\n');
-  const size_t line_begin = newline == std::string_view::npos ? 0 : newline + 1;
-  return {.line = 1 + static_cast<size_t>(std::count(before.begin(), before.end(), '\n')),
-          .column = 1 + count_code_points(before.substr(line_begin))};
+  const size_t line = line_index(source, offset);
+  const uint32_t begin = source.line_starts[line];
+  return {.line = line + 1,
+          .column = 1 + count_code_points(std::string_view(source.text).substr(begin, offset - begin))};
 }
 
 std::string show_location(const Span& span) {
@@ -49,9 +60,9 @@ std::string show_location(const Span& span) {
 
 std::string render_diagnostic(const Span& span, std::string_view message, std::string_view severity) {
   if (!span.source) return fmt::format("{}: {}", severity, message);
-  const std::string_view text = span.source->text;
-  std::string_view line = line_around(text, span.begin);
-  size_t begin = span.begin - static_cast<size_t>(line.data() - text.data());
+  const size_t index = line_index(*span.source, span.begin);
+  std::string_view line = line_text(*span.source, index);
+  size_t begin = span.begin - span.source->line_starts[index];
   size_t end = begin + std::max<size_t>(span.end - span.begin, 1);
   if (line.size() > kMaxShownLine) {
     // Only a window of a very long line: from a little before the span.
@@ -61,7 +72,7 @@ std::string render_diagnostic(const Span& span, std::string_view message, std::s
     begin -= from;
     end -= from;
   }
-  const std::string number = std::to_string(locate(*span.source, span.begin).line);
+  const std::string number = std::to_string(index + 1);
   return fmt::format("{}: {}: {}\n {} | {}\n {} | {}", show_location(span), severity, message, number, line,
                      std::string(number.size(), ' '), caret_line(line, begin, end));
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "luminal/error.h"
 
@@ -13,8 +14,10 @@ namespace luminal::egraph::language {
 
 /// The text of a program and the name it is known by in messages.
 struct Source {
+  Source(std::string source_name, std::string source_text);
   std::string name;
   std::string text;
+  std::vector<uint32_t> line_starts;
 };
 
 /// A piece of a source: bytes [begin, end). Sources outlive the spans into them.

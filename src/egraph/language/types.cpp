@@ -81,7 +81,8 @@ std::string Scope::suggest_callable(Symbol wrong) const {
 
 std::string Scope::suggest_ruleset(Symbol wrong) const {
   std::vector<std::string> known;
-  for (const auto& [name, ruleset] : rulesets) known.push_back(name.text());
+  for (const auto& [name, ruleset] : rulesets)
+    if (name) known.push_back(name.text());  // the default ruleset has no name
   return suggest(wrong, std::move(known));
 }
 
