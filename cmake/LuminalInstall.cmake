@@ -13,8 +13,6 @@ write_basic_package_version_file(luminalConfigVersion.cmake COMPATIBILITY SameMi
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/luminalConfig.cmake"
               "${CMAKE_CURRENT_BINARY_DIR}/luminalConfigVersion.cmake" DESTINATION ${package_folder})
 
-# A linker reads archives once from left to right, so users come before what they use.
-list(REVERSE modules)
 list(TRANSFORM modules PREPEND -lluminal_)
 list(JOIN modules " " LUMINAL_ARCHIVES)
 file(RELATIVE_PATH LUMINAL_PREFIX_FROM_PC "/x/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/x")
