@@ -60,11 +60,11 @@ using ElementMap = std::function<Value(SortId, Value)>;
 /// A sort of interned handles that the host owns: equal content must mean an equal handle, handles stay valid
 /// for the engine's life. Handles are best numbered 0, 1, 2 ... : indexes on dense columns are faster.
 struct PrimitiveSort {
-  std::string name;
+  std::string name = {};
   /// Text of a value; `children` are the texts of its elements (empty for plain sorts), in `elements` order.
-  std::function<std::string(Value, std::span<const std::string> children)> print;
+  std::function<std::string(Value, std::span<const std::string> children)> print = {};
   /// Total order by content, negative, 0 or positive; null = by print.
-  std::function<int(Value, Value)> compare;
+  std::function<int(Value, Value)> compare = {};
   /// Extraction cost of a literal of this sort, elements not counted.
   double cost = 1;
 };
@@ -74,9 +74,9 @@ struct PrimitiveSort {
 /// follows. Containers may nest.
 struct ContainerSort : PrimitiveSort {
   /// The same container with `map` applied to each element, interned; the same handle if nothing changed.
-  std::function<Value(Value, const ElementMap& map)> rebuild;
+  std::function<Value(Value, const ElementMap& map)> rebuild = {};
   /// Calls `visit` for each element, in an order that `print` knows.
-  std::function<void(Value, const std::function<void(SortId, Value)>& visit)> elements;
+  std::function<void(Value, const std::function<void(SortId, Value)>& visit)> elements = {};
 };
 
 // ---------------------------------------------------------------------------------------------------------
@@ -97,14 +97,14 @@ struct Term {
 };
 
 struct Variable {
-  std::string name;
+  std::string name = {};
   SortId sort{};
 };
 
 /// `output = function(args...)` is a row of the function's table. A relation's output is Unit; leave it out.
 struct Atom {
   FunctionId function{};
-  std::vector<Term> args;
+  std::vector<Term> args = {};
   Term output = Term::constant(kUnit, kUnitValue);
 };
 
@@ -112,20 +112,20 @@ struct Atom {
 /// match.
 struct PrimitiveAtom {
   PrimitiveId primitive{};
-  std::vector<Term> args;
-  Term output;
+  std::vector<Term> args = {};
+  Term output = {};
 };
 
 struct Equality {
-  Term left, right;
+  Term left = {}, right = {};
 };
 
 /// A conjunction. Every variable must be bound by an atom, an equality or the output of a primitive call.
 struct Query {
-  std::vector<Variable> variables;
-  std::vector<Atom> atoms;
-  std::vector<PrimitiveAtom> primitives;
-  std::vector<Equality> equalities;
+  std::vector<Variable> variables = {};
+  std::vector<Atom> atoms = {};
+  std::vector<PrimitiveAtom> primitives = {};
+  std::vector<Equality> equalities = {};
   bool match_subsumed = false;  ///< rules do not see subsumed rows; `check` commands do
 };
 
@@ -135,10 +135,10 @@ struct Action {
   Kind kind = Kind::Call;
   FunctionId function{};
   PrimitiveId primitive{};
-  std::vector<Term> args;
-  Term value;                    ///< Call, Primitive: the variable bound; Set: the new output
+  std::vector<Term> args = {};
+  Term value = {};               ///< Call, Primitive: the variable bound; Set: the new output
   bool skip_on_failure = false;  ///< Call, Primitive: a failure drops this match instead of raising an Error
-  std::string message;           ///< Panic, and the text of the error a failing Call or Primitive raises
+  std::string message = {};      ///< Panic, and the text of the error a failing Call or Primitive raises
 
   /// value = function(args): constructors and relations insert the row if it is missing (a constructor with a
   /// fresh id), functions without the row fail.
@@ -159,16 +159,16 @@ struct Action {
 
 /// Actions over variables; `Query::variables` of a rule come first, `variables` are the further ones.
 struct ActionBlock {
-  std::vector<Variable> variables;
-  std::vector<Action> actions;
+  std::vector<Variable> variables = {};
+  std::vector<Action> actions = {};
 };
 
 struct RuleSpec {
-  std::string name;    ///< unique within the engine
-  std::string origin;  ///< where it was written, for messages: "arith.egg:12:3"
-  Query query;
-  ActionBlock actions;  ///< its variables are numbered after the query's
-  bool naive = false;   ///< match the whole database every time, not only what is new
+  std::string name = {};    ///< unique within the engine
+  std::string origin = {};  ///< where it was written, for messages: "arith.egg:12:3"
+  Query query = {};
+  ActionBlock actions = {};  ///< its variables are numbered after the query's
+  bool naive = false;        ///< match the whole database every time, not only what is new
 };
 
 // ---------------------------------------------------------------------------------------------------------
@@ -181,9 +181,9 @@ enum class FunctionKind : uint8_t { Constructor, Function, Relation };
 struct Merge {
   enum class Kind : uint8_t { Union, AssertEqual, Old, New, Program, Callback };
   Kind kind = Kind::AssertEqual;
-  ActionBlock program;  ///< Program: variable 0 is the old output, 1 the new one, `variables` start at 2
-  Term result;          ///< Program: the merged output
-  std::function<Value(Value previous, Value next)> callback;  ///< Callback: pure
+  ActionBlock program = {};  ///< Program: variable 0 is the old output, 1 the new one, `variables` start at 2
+  Term result = {};          ///< Program: the merged output
+  std::function<Value(Value previous, Value next)> callback = {};  ///< Callback: pure
 
   [[nodiscard]] static Merge unite() { return {Kind::Union, {}, {}, {}}; }
   [[nodiscard]] static Merge assert_equal() { return {Kind::AssertEqual, {}, {}, {}}; }
@@ -194,14 +194,14 @@ struct Merge {
 };
 
 struct FunctionSpec {
-  std::string name;
+  std::string name = {};
   FunctionKind kind = FunctionKind::Constructor;
-  std::vector<SortId> inputs;
+  std::vector<SortId> inputs = {};
   SortId output = kUnit;
   double cost = 1;             ///< of one node in extraction, its children not counted
   bool unextractable = false;  ///< never part of an extracted term
   bool hidden = false;         ///< a helper of the front-end: not listed by `functions_listed`, not in JSON
-  Merge merge;                 ///< Functions only; constructors unite
+  Merge merge = {};            ///< Functions only; constructors unite
 };
 
 /// A pure function on values; nullopt = it does not apply (the rule does not fire). Must depend on content
@@ -210,11 +210,11 @@ struct FunctionSpec {
 using PrimitiveFunction = std::function<std::optional<Value>(std::span<const Value> args)>;
 
 struct PrimitiveSpec {
-  std::string name;
-  PrimitiveFunction call;
-  bool memo = false;           ///< remember results by argument; for functions that cost over a microsecond
-  bool mutates = false;        ///< it may call `add`, `set`, `unite` on the engine: then only in actions
-  std::vector<SortId> inputs;  ///< optional; `rewrite` and `add_term` use them to tell overloads apart
+  std::string name = {};
+  PrimitiveFunction call = {};
+  bool memo = false;     ///< remember results by argument; for functions that cost over a microsecond
+  bool mutates = false;  ///< it may call `add`, `set`, `unite` on the engine: then only in actions
+  std::vector<SortId> inputs = {};  ///< optional; `rewrite` and `add_term` use them to tell overloads apart
   SortId output = kUnit;
 };
 
@@ -226,9 +226,9 @@ struct Schedule {
   enum class Kind : uint8_t { Run, Seq, Repeat, Saturate };
   Kind kind = Kind::Run;
   RulesetId ruleset{};
-  int64_t count = 1;           ///< Repeat: times
-  std::vector<Schedule> body;  ///< Seq: in order; Repeat, Saturate: one or more, in order
-  std::vector<Query> until;    ///< Run: skipped, and the surrounding repeat stops, once all of them match
+  int64_t count = 1;                ///< Repeat: times
+  std::vector<Schedule> body = {};  ///< Seq: in order; Repeat, Saturate: one or more, in order
+  std::vector<Query> until = {};  ///< Run: skipped, and the surrounding repeat stops, once all of them match
 
   /// One iteration of a ruleset.
   [[nodiscard]] static Schedule run(RulesetId ruleset, std::vector<Query> until = {});
@@ -252,7 +252,7 @@ enum class StopReason : uint8_t { Finished, Saturated, Until, TimeBudget, NodeBu
 
 struct RuleReport {
   RuleId rule{};
-  std::string name;
+  std::string name = {};
   uint64_t runs = 0;
   uint64_t searched = 0;  ///< rows looked at
   uint64_t matched = 0;   ///< bindings found
@@ -293,8 +293,8 @@ struct TermDag {
 /// How extraction prices a term. Null members mean the additive default: constructor cost plus children.
 /// Must be monotone: the result is at least each child's cost, and grows with them.
 struct CostModel {
-  std::function<Cost(FunctionId, std::span<const Value> args, std::span<const Cost> children)> node;
-  std::function<Cost(SortId, Value, std::span<const Cost> elements)> literal;
+  std::function<Cost(FunctionId, std::span<const Value> args, std::span<const Cost> children)> node = {};
+  std::function<Cost(SortId, Value, std::span<const Cost> elements)> literal = {};
 };
 
 /// One step of an explanation: `from` = `to`, ids of terms (see `EGraph::term_of`).

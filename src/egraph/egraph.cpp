@@ -336,6 +336,8 @@ RuleId EGraph::rule(RulesetId ruleset, RuleSpec spec) {
   info.actions = compile_actions(*state_, info.query, spec.actions, spec.name);
   for (const SlotInfo& slot : info.query.slots)
     info.has_id_constants |= slot.constant && state_->at(slot.sort).kind != SortKind::Plain;
+  for (const CompiledAction& action : info.actions)
+    if (action.kind == Action::Kind::Delete) state_->at(action.function).table.set_deletable();
   declare(state_->rule_names, spec.name, id, "rule");
   info.spec = std::move(spec);
   state_->rules.push_back(std::move(info));

@@ -100,7 +100,10 @@ void ActionRun::insert(const CompiledAction& action) {
       const Row row = table.find_at<K>(keys, i, hashes[i]);
       if (row != kNoRow) {
         result[i] = table.output_of(row);
-        if (relation && table.is_doomed(row)) table.revive(row, kUnitValue);
+        if (relation && table.is_deletable()) {
+          table.touch(row);
+          table.reserve(count_ - i);
+        }
         continue;
       }
       result[i] = relation ? kUnitValue : state_.ids.fresh_unchecked();
@@ -115,6 +118,8 @@ void ActionRun::set(const CompiledAction& action, Slot value) {
   FunctionInfo& info = state_.at(action.function);
   Table& table = info.table;
   const bool unites = info.spec.merge.kind == Merge::Kind::Union;
+  // A constructor's row that is about to be deleted still tells the class of its term.
+  const bool constructor = info.spec.kind == FunctionKind::Constructor;
   const uint32_t* const* keys = keys_.data();
   const uint32_t* outputs = columns_[value];
   table.reserve(count_);
@@ -133,7 +138,7 @@ void ActionRun::set(const CompiledAction& action, Slot value) {
       if (row == kNoRow) {
         table.append_at<K>(keys, i, hashes[i], outputs[i]);
         added++;
-      } else if (table.is_doomed(row)) {
+      } else if (!constructor && table.is_doomed(row)) {
         table.revive(row, outputs[i]);
         table.reserve(count_ - i);
         added++;
@@ -142,6 +147,8 @@ void ActionRun::set(const CompiledAction& action, Slot value) {
           state_.unite(table.output_of(row), outputs[i]);
         else
           conflicts_.push_back(i);
+      } else if (!constructor && table.is_deletable()) {
+        table.touch(row);
       }
     }
   });

@@ -30,6 +30,7 @@ Table::Table(const Table& other)
       width_(other.width_),
       has_output_(other.has_output_),
       in_step_(other.in_step_),
+      deletable_(other.deletable_),
       columns_(other.columns_),
       capacity_(other.capacity_),
       used_(other.used_),
@@ -40,6 +41,7 @@ Table::Table(const Table& other)
       previous_(other.previous_),
       doomed_(other.doomed_),
       doomed_bits_(other.doomed_bits_),
+      touched_bits_(other.touched_bits_),
       replaced_(other.replaced_),
       epochs_(other.epochs_),
       subsumed_(other.subsumed_) {
@@ -169,14 +171,31 @@ Row Table::revive(Row row, Value output) {
   return next;
 }
 
+namespace {
+bool has_bit(const Buffer<uint64_t>& bits, Row row) {
+  return (row >> 6) < bits.size() && (bits[row >> 6] >> (row & 63) & 1) != 0;
+}
+void set_bit(Buffer<uint64_t>& bits, Row row, Row size) {
+  if (bits.empty()) bits.resize((size >> 6) + 1, 0);
+  bits[row >> 6] |= uint64_t{1} << (row & 63);
+}
+}  // namespace
+
 void Table::remove(Row row) {
   if (!in_step_) {
     kill(row);
-  } else if (row < step_begin_ && !is_doomed(row)) {
+  } else if (row < step_begin_ && !is_doomed(row) && !has_bit(touched_bits_, row)) {
     doomed_.push_back(row);
-    if (doomed_bits_.empty()) doomed_bits_.resize((step_begin_ >> 6) + 1, 0);
-    doomed_bits_[row >> 6] |= uint64_t{1} << (row & 63);
+    set_bit(doomed_bits_, row, step_begin_);
   }
+}
+
+void Table::touch(Row row) {
+  if (!in_step_ || row >= step_begin_) return;
+  if (is_doomed(row))
+    revive(row, has_output_ ? output_of(row) : kUnitValue);
+  else
+    set_bit(touched_bits_, row, step_begin_);
 }
 
 void Table::mark_subsumed(Row row) {
@@ -199,6 +218,7 @@ void Table::end_step() {
   replaced_.clear();
   doomed_.clear();
   doomed_bits_.clear();
+  touched_bits_.clear();
   previous_.clear();
   in_step_ = false;
 }
@@ -281,6 +301,7 @@ void Table::clear() {
   previous_.clear();
   doomed_.clear();
   doomed_bits_.clear();
+  touched_bits_.clear();
   replaced_.clear();
   epochs_.clear();
   subsumed_.clear();

@@ -140,6 +140,10 @@ class Table {
   [[nodiscard]] bool is_doomed(Row row) const {
     return (row >> 6) < doomed_bits_.size() && (doomed_bits_[row >> 6] >> (row & 63) & 1) != 0;
   }
+  /// For tables that rules delete from: the row was put again in this step, so a deletion in it has no effect.
+  void set_deletable() { deletable_ = true; }
+  [[nodiscard]] bool is_deletable() const { return deletable_; }
+  void touch(Row row);
   /// Puts a key back whose row is doomed. Returns its new row.
   Row revive(Row row, Value output);
   /// Hash entry of `row` (about to die) leads to `replacement` from now on.
@@ -212,7 +216,7 @@ class Table {
   Row append_copy(Row row, Value output);
 
   uint32_t key_width_, width_;
-  bool has_output_, in_step_ = false;
+  bool has_output_, in_step_ = false, deletable_ = false;
   std::vector<Column> columns_;
   Slots slots_;  // hash << 32 | row + 1; 0 is free
   size_t capacity_ = 0, used_ = 0;
@@ -222,7 +226,7 @@ class Table {
   Row step_begin_ = 0;
   Column previous_;          // of row step_begin_ + i: the row it replaced in this step
   std::vector<Row> doomed_;  // rows deleted in this step
-  Buffer<uint64_t> doomed_bits_;
+  Buffer<uint64_t> doomed_bits_, touched_bits_;
   std::vector<Row> replaced_;  // rows that changed in this step
   std::vector<Epoch> epochs_;
   Buffer<uint64_t> subsumed_;

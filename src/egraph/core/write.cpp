@@ -11,8 +11,7 @@ Value EngineState::get_or_insert(FunctionId f, std::span<const Value> key) {
   FunctionInfo& info = at(f);
   const Row row = info.table.find(key);
   if (row != kNoRow) {
-    if (info.spec.kind == FunctionKind::Relation && info.table.is_doomed(row))
-      info.table.revive(row, kUnitValue);
+    if (info.spec.kind == FunctionKind::Relation && info.table.is_deletable()) info.table.touch(row);
     return info.table.output_of(row);
   }
   if (info.spec.kind == FunctionKind::Function)
@@ -29,7 +28,7 @@ void EngineState::set_row(FunctionId f, std::span<const Value> key, Value output
   if (row == kNoRow) {
     info.table.append(key, output);
     changes++;
-  } else if (info.table.is_doomed(row)) {
+  } else if (info.spec.kind != FunctionKind::Constructor && info.table.is_doomed(row)) {
     info.table.revive(row, output);
     changes++;
   } else if (info.table.output_of(row) != output) {
