@@ -13,6 +13,7 @@
 #include "luminal/scalar.h"
 #include "luminal/scalar_math.h"
 #include "scalar/interpreter.h"
+#include "scalar/typing.h"
 
 namespace luminal {
 namespace {
@@ -235,13 +236,10 @@ class RandomFunction {
     const auto op = static_cast<ScalarOp>(3 + random_() % static_cast<uint64_t>(kScalarOpCount - 3));
     ScalarNode node{.op = op, .dtype = kTypes[random_() % 6], .operands = {}};
     for (int k = 0; k < arity(op); ++k) node.operands[static_cast<size_t>(k)] = any();
-    std::vector<ScalarNode> tried = nodes_;
-    tried.push_back(node);
-    try {
-      verify(tried, {});
-      nodes_ = std::move(tried);
-    } catch (const InternalError&) {  // ill-typed: draw again
-    }
+    OperandTypes types{};
+    for (size_t k = 0; k < static_cast<size_t>(arity(op)); ++k)
+      types[k] = nodes_[node.operands[k].index].dtype;
+    if (type_problem(node, types).empty()) nodes_.push_back(node);  // else draw again
   }
 
   std::mt19937_64 random_;

@@ -228,6 +228,16 @@ TEST(Pow, F64WithinItsBound) {
   RecordProperty("ulp", std::to_string(worst.ulp));
 }
 
+/// A few million doubles, seconds a function: test_scalar --gtest_also_run_disabled_tests
+/// --gtest_filter='*Doubles*'
+TEST_P(EveryFunction, DISABLED_ManyDoubles) {
+  const math::Function f = GetParam();
+  if (f.arity == 2 || std::numeric_limits<long double>::digits < 64) GTEST_SKIP();
+  const auto worst = worst_error<double, long double>(f, dense_sample<double>(4000000, kSeed + 1), {});
+  std::printf("%s: at most %.3f ulp, at %a\n", std::string(f.name).c_str(), worst.ulp, worst.x);
+  EXPECT_LE(worst.ulp, f.ulp_f64) << f.name << "(" << worst.x << ") = " << worst.got;
+}
+
 /// The nearest float is at most half a unit off: nothing to measure, and most results are that.
 void take_unless_nearest(Worst<float>& worst, float x, float got, double want) {
   if (got == static_cast<float>(want) && want != 0) return worst.take(0.5, x, 0, got);
