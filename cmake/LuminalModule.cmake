@@ -66,6 +66,7 @@ function(luminal_test name)
     target_link_libraries(${name} PRIVATE luminal_${dep})
   endforeach()
   target_link_libraries(${name} PRIVATE luminal_flags GTest::gtest GTest::gmock GTest::gtest_main ${T_LIBS})
+  target_compile_options(${name} PRIVATE -O1)  # tests are compiled more often than they run
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES NO_PRETTY_TYPES PROPERTIES LABELS ${T_LABEL} TIMEOUT 600)
 endfunction()
 
