@@ -81,6 +81,11 @@ class Graph {
   GraphTensor named_tensor(std::string name, Shape dims, Dtype dtype = Dtype::F32,
                            Where where = Where::current());
   GraphTensor constant(Number value, Dtype dtype = Dtype::F32, Where where = Where::current());
+  template <class T>
+    requires std::integral<T> || std::floating_point<T>
+  GraphTensor constant(T value, Dtype dtype = Dtype::F32, Where where = Where::current()) {
+    return constant(Number(value), dtype, where);
+  }
   /// An integer formula over dims, evaluated at each run.
   GraphTensor constant(const Expression& value, Dtype dtype = Dtype::I64, Where where = Where::current());
   /// Integer `e` over the flat index z of `dims`.
