@@ -14,7 +14,16 @@ std::vector<TensorType> infer_bitcast(std::span<const TensorType> inputs, const 
         "[bitcast] the bits of {} cannot be read as {}: elements must be of equal width, and not "
         "bool; cast converts values",
         inputs[0].to_string(), name(to));
+  if (to == inputs[0].dtype)
+    fail<DtypeError>("[bitcast] {} already is {}; use it as it stands", inputs[0].to_string(), name(to));
   return {{to, inputs[0].dims}};
+}
+
+/// Types are never equal as written: when they are, floats are being computed in another type than the graph
+/// says, whose bits would be the wrong ones.
+ElementKernel choose(std::span<const Dtype> inputs, Dtype output) {
+  static const ElementKernels copies = ops::copy_kernels();
+  return inputs[0] == output ? nullptr : copies(inputs, output);
 }
 
 }  // namespace
@@ -24,7 +33,7 @@ const OpDef kBitcast = {
     .arity = 1,
     .traits = Trait::Elementwise | Trait::NotDifferentiable,
     .infer = infer_bitcast,
-    .elementwise = ops::copy_kernels(),
+    .elementwise = choose,
     .lower = [](ScalarBuilder& b, std::span<const Scalar> x,
                 const Attributes& attributes) { return b.bitcast(x[0], attributes.get<Dtype>("dtype")); },
     .flops_per_element = 0,

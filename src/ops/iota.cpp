@@ -1,7 +1,11 @@
+#include <algorithm>
+
 #include "base/fail.h"
 #include "base/threads.h"
+#include "graph/row_evaluator.h"
 #include "luminal/ops.h"
 #include "ops/types.h"
+#include "symbolic/node.h"
 
 namespace luminal {
 namespace {
@@ -35,10 +39,36 @@ std::optional<Ramp> ramp(const Expression& formula, int64_t count) {
   return Ramp{*affine->constant.constant(), *step};
 }
 
+/// Whether ranges prove that no step of the formula overflows or divides by zero: then whole rows can be
+/// evaluated without looking.
+bool is_total(const Expression& formula) {
+  const symbolic::Node& node = formula.node();
+  if (node.range.min == INT64_MIN || node.range.max == INT64_MAX) return false;
+  if (node.kind == symbolic::Kind::FloorDiv || node.kind == symbolic::Kind::Mod) {
+    const Range divisor = node.args[1].range();
+    if (divisor.min <= 0 && divisor.max >= 0) return false;
+  }
+  if (node.kind == symbolic::Kind::Index) return true;
+  return std::ranges::all_of(node.args, is_total) &&
+         std::ranges::all_of(node.terms, [](const auto& term) { return is_total(term.monomial); });
+}
+
 /// Integers become T as static_cast does: narrower integers wrap, bool is "not 0".
 template <class T>
 T convert(int64_t value) {
   return static_cast<T>(static_cast<ops::Compute<T>>(value));
+}
+
+constexpr int64_t kRow = 1024;
+
+/// One element after the other; what has no value is an Error.
+std::vector<int64_t> checked_row(const Expression& formula, int64_t first, int64_t count) {
+  std::vector<int64_t> row(static_cast<size_t>(count));
+  for (int64_t& value : row) {
+    value = formula.exec({}, std::span(&first, 1));
+    ++first;
+  }
+  return row;
 }
 
 void write_iota(EvalContext& context) {
@@ -54,8 +84,14 @@ void write_iota(EvalContext& context) {
       for (int64_t i = 0; i < count; ++i) values[i] = convert<T>(line->first + line->step * i);
       return;
     }
-    parallel_for(count, 4096, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) values[i] = convert<T>(formula.exec({}, std::span(&i, 1)));
+    const bool total = is_total(formula);
+    parallel_for(count, kRow, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i += kRow) {
+        const int64_t n = std::min(kRow, end - i);
+        const auto row =
+            total ? RowEvaluator(std::span(&i, 1), n).evaluate(formula) : checked_row(formula, i, n);
+        for (int64_t k = 0; k < n; ++k) values[i + k] = convert<T>(row[static_cast<size_t>(k)]);
+      }
     });
   });
 }
