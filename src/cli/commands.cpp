@@ -4,12 +4,13 @@
 
 namespace luminal::cli {
 
+extern const Command kEgg;
 extern const Command kEnv;
 extern const Command kPredict;
 extern const Command kTrain;
 
 namespace {
-constexpr std::array kCommands{&kEnv, &kPredict, &kTrain};  // sorted by name
+constexpr std::array kCommands{&kEgg, &kEnv, &kPredict, &kTrain};  // sorted by name
 }
 
 std::span<const Command* const> commands() { return kCommands; }

@@ -4,7 +4,6 @@
 
 #include "base/file.h"
 #include "egraph/language/interpreter.h"
-#include "egraph/language/terms.h"
 
 namespace luminal::egraph::language {
 namespace {

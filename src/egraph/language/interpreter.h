@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "egraph/language/ast.h"
+#include "egraph/language/extraction.h"
 #include "egraph/language/library.h"
 #include "egraph/language/lower.h"
 #include "egraph/language/parse.h"
@@ -91,6 +92,7 @@ class Interpreter {
   const RulesetInfo& find_ruleset(Symbol name, const Span& span) const;
 
   // output.cpp
+  [[nodiscard]] TermExtractor extractor(std::span<const SortInfo* const> roots) const;
   void extract(const Command& command);
   void multi_extract(const Command& command);
   void keep_best(const Command& command);

@@ -366,6 +366,15 @@ int64_t Library::target_number(const FunctionTarget& target, std::vector<const S
   return static_cast<int64_t>(targets_.size() - 1);
 }
 
+std::vector<const SortInfo*> Library::partial_sorts(const SortInfo* function_sort) const {
+  std::vector<const SortInfo*> out;
+  for (Value v = 0; v < function_sort->store->size(); ++v) {
+    const std::vector<const SortInfo*>& partial = target_info(function_sort->store->at(v)[0]).partial;
+    out.insert(out.end(), partial.begin(), partial.end());
+  }
+  return out;
+}
+
 std::optional<Value> Library::apply(const SortInfo* sort, Context context, Value function, Args args) {
   const Args sequence = sort->store->at(function);
   const FunctionKindInfo& kind = target_info(sequence[0]);

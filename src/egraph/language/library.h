@@ -64,6 +64,9 @@ class Library {
     return targets_[static_cast<size_t>(number)];
   }
 
+  /// Sorts of the first arguments that function values of the sort may hold.
+  [[nodiscard]] std::vector<const SortInfo*> partial_sorts(const SortInfo* function_sort) const;
+
   /// Order of values by content, where content has one; ids by number.
   [[nodiscard]] int compare(const SortInfo* sort, Value left, Value right) const;
   /// The sort of each element of a container value, in the order of its sequence.

@@ -1,10 +1,9 @@
 // Commands that print: extraction, tables, sizes, statistics.
 #include <algorithm>
-#include <charconv>
 
 #include "base/file.h"
+#include "egraph/language/extraction.h"
 #include "egraph/language/interpreter.h"
-#include "egraph/language/terms.h"
 
 namespace luminal::egraph::language {
 namespace {
@@ -47,49 +46,47 @@ int64_t Interpreter::evaluate_count(ExprId expr) {
   return count;
 }
 
+TermExtractor Interpreter::extractor(std::span<const SortInfo* const> roots) const {
+  return {graph_, library_, scope_, roots};
+}
+
 // Rows of relations have no e-class to extract from: the row itself is the only term there is.
 std::optional<std::string> Interpreter::relation_text(ExprId expr) {
   const ExprNode node = (*exprs_)[expr];
   const FunctionInfo* info = node.kind == ExprNode::Kind::Call ? scope_.find_function(node.name) : nullptr;
   if (!info || info->kind != FunctionKind::Relation) return {};
   evaluate(expr);
-  const Extractor extractor(graph_);
-  TermWriter writer(graph_, library_, scope_);
-  std::vector<TermTexts::Id> children;
+  std::vector<Evaluated> values;
   const std::vector<ExprId> args(exprs_->args_of(expr).begin(), exprs_->args_of(expr).end());
-  for (const ExprId arg : args) {
-    const Evaluated value = evaluate(arg);
-    const std::optional<TermDag> term =
-        extractor.best(value.sort->id, graph_.canonical(value.sort->id, value.value));
-    children.push_back(term ? writer.term(*term) : writer.texts().word(kNoTerm));
-  }
-  return writer.texts().text(writer.texts().call(node.name.text(), std::move(children)));
+  for (const ExprId arg : args) values.push_back(evaluate(arg));
+  TermExtractor terms = extractor(info->inputs);
+  std::vector<TermTexts::Id> children;
+  for (const Evaluated& value : values)
+    children.push_back(terms.best(value.sort, graph_.canonical(value.sort->id, value.value))
+                           .value_or(terms.texts().word(kNoTerm)));
+  return terms.texts().text(terms.texts().call(node.name.text(), std::move(children)));
 }
 
 std::string Interpreter::best_text(const Evaluated& what, ExprId expr, const Span& span) {
-  const Extractor extractor(graph_);
-  const std::optional<TermDag> term =
-      extractor.best(what.sort->id, graph_.canonical(what.sort->id, what.value));
+  const Value value = graph_.canonical(what.sort->id, what.value);
+  TermExtractor terms = extractor({&what.sort, 1});
+  const std::optional<TermTexts::Id> term = terms.best(what.sort, value);
   if (!term)
     command_failed(span,
                    "cannot extract '{}': its class has no extractable term (rows may be subsumed, deleted or "
                    "unextractable)",
                    to_text(*exprs_, expr));
-  return TermWriter(graph_, library_, scope_).text(*term);
+  return terms.texts().text(*term);
 }
 
 std::vector<std::string> Interpreter::variants(const Evaluated& what, int64_t count, ExprId expr,
                                                const Span& span) {
+  if (!what.sort->is_eq()) return {best_text(what, expr, span)};
+  const Value value = graph_.canonical(what.sort->id, what.value);
+  TermExtractor terms = extractor({&what.sort, 1});
   std::vector<std::string> out;
-  if (!what.sort->is_eq()) {
-    out.push_back(best_text(what, expr, span));
-    return out;
-  }
-  const Extractor extractor(graph_);
-  TermWriter writer(graph_, library_, scope_);
-  for (const TermDag& term : extractor.variants(what.sort->id, graph_.canonical(what.sort->id, what.value),
-                                                static_cast<size_t>(count)))
-    out.push_back(writer.text(term));
+  for (const TermTexts::Id term : terms.variants(what.sort, value, static_cast<size_t>(count)))
+    out.push_back(terms.texts().text(term));
   return out;
 }
 
@@ -130,20 +127,13 @@ void Interpreter::keep_best(const Command& c) {
   }
   std::vector<std::pair<FunctionId, std::vector<Value>>> doomed;
   {
-    const Extractor extractor(graph_);
-    for (const FunctionInfo* info : affected) {
+    const TermExtractor terms = extractor(scope_.sort_order);
+    for (const FunctionInfo* info : affected)
       graph_.for_each_row(info->id, [&](std::span<const Value> args, Value output, bool) {
-        const std::optional<TermDag> best = extractor.best(info->output->id, output);
-        if (!best) return true;
-        const TermDag::Node& root = best->nodes[best->root];
-        bool same = root.function == info->id && root.children.size() == args.size();
-        for (size_t i = 0; same && i < args.size(); ++i)
-          same = graph_.canonical(info->inputs[i]->id, best->nodes[root.children[i]].value) ==
-                 graph_.canonical(info->inputs[i]->id, args[i]);
-        if (!same) doomed.emplace_back(info->id, std::vector<Value>(args.begin(), args.end()));
+        if (terms.cost(info->output, output) && !terms.is_best(info, args, output))
+          doomed.emplace_back(info->id, std::vector<Value>(args.begin(), args.end()));
         return true;
       });
-    }
   }
   for (const auto& [function, args] : doomed) graph_.remove(function, args);
 }
@@ -159,11 +149,11 @@ void Interpreter::print_function(const Command& c) {
   const FunctionInfo* info = scope_.find_function(c.name);
   if (!info)
     command_failed(c.span, "unknown function '{}'{}", c.name.text(), scope_.suggest_callable(c.name));
-  const Extractor extractor(graph_);
-  TermWriter writer(graph_, library_, scope_);
+  std::vector<const SortInfo*> roots = info->inputs;
+  roots.push_back(info->output);
+  TermExtractor terms = extractor(roots);
   const auto term = [&](const SortInfo* sort, Value value) {
-    const std::optional<TermDag> dag = extractor.best(sort->id, value);
-    return dag ? writer.term(*dag) : writer.texts().word(kNoTerm);
+    return terms.best(sort, value).value_or(terms.texts().word(kNoTerm));
   };
   std::string out = c.csv ? "" : "(\n";
   int64_t left = c.count;
@@ -173,18 +163,18 @@ void Interpreter::print_function(const Command& c) {
     std::vector<TermTexts::Id> children;
     for (size_t i = 0; i < args.size(); ++i) children.push_back(term(info->inputs[i], args[i]));
     const bool has_output = info->output != library_.unit;
-    TermTexts::Id row = writer.texts().call(info->name.text(), children);
+    TermTexts::Id row = terms.texts().call(info->name.text(), children);
     // As a term, the row of a relation is the row itself.
     const TermTexts::Id result =
         !has_output || info->kind == FunctionKind::Relation ? row : term(info->output, output);
     if (c.csv) {
       out += csv_field(info->name.text());
-      for (const TermTexts::Id child : children) out += "," + csv_field(writer.texts().text(child));
-      if (has_output) out += "," + csv_field(writer.texts().text(result));
+      for (const TermTexts::Id child : children) out += "," + csv_field(terms.texts().text(child));
+      if (has_output) out += "," + csv_field(terms.texts().text(result));
       out += "\n";
     } else {
-      out += "   " + writer.texts().text(row);
-      if (has_output) out += " -> " + writer.texts().text(result);
+      out += "   " + terms.texts().text(row);
+      if (has_output) out += " -> " + terms.texts().text(result);
       out += "\n";
     }
     return true;

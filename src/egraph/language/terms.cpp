@@ -125,15 +125,6 @@ std::string TermTexts::text(Id id) const {
   return out;
 }
 
-TermWriter::TermWriter(const EGraph& graph, const Library& library, const Scope& scope)
-    : graph_(graph), library_(library) {
-  for (const SortInfo* sort : scope.sort_order) {
-    const auto number = static_cast<size_t>(sort->id);
-    if (sorts_.size() <= number) sorts_.resize(number + 1, nullptr);
-    sorts_[number] = sort;
-  }
-}
-
 TermTexts::Id TermWriter::big(const BigInt& x) {
   return texts_.call("from-string", {texts_.literal(x.str())});
 }
@@ -163,8 +154,10 @@ TermTexts::Id TermWriter::container(const SortInfo* sort, Value value, std::vect
   using Presort = SortInfo::Presort;
   const auto before = [&](TermTexts::Id a, TermTexts::Id b) { return texts_.compare(a, b) < 0; };
   switch (sort->presort) {
-    case Presort::Vec:
-      return texts_.call(children.empty() ? "vec-empty" : "vec-of", std::move(children));
+    case Presort::Vec: {
+      const bool is_empty = children.empty();
+      return texts_.call(is_empty ? "vec-empty" : "vec-of", std::move(children));
+    }
     case Presort::Pair:
       return texts_.call("pair", std::move(children));
     case Presort::Set:
@@ -191,25 +184,6 @@ TermTexts::Id TermWriter::container(const SortInfo* sort, Value value, std::vect
       break;
   }
   return texts_.word("Unextractable");
-}
-
-TermTexts::Id TermWriter::term(const TermDag& dag) {
-  std::vector<TermTexts::Id> ids;
-  for (const TermDag::Node& node : dag.nodes) {
-    std::vector<TermTexts::Id> children;
-    for (const uint32_t child : node.children) children.push_back(ids[child]);
-    const SortInfo* sort =
-        static_cast<size_t>(node.sort) < sorts_.size() ? sorts_[static_cast<size_t>(node.sort)] : nullptr;
-    if (node.is_function)
-      ids.push_back(texts_.call(graph_.spec(node.function).name, std::move(children)));
-    else if (!sort)
-      ids.push_back(texts_.word("Unextractable"));
-    else if (sort->kind == SortInfo::Kind::Container)
-      ids.push_back(container(sort, node.value, std::move(children)));
-    else
-      ids.push_back(leaf(sort, node.value));
-  }
-  return ids[dag.root];
 }
 
 }  // namespace luminal::egraph::language

@@ -40,23 +40,22 @@ class TermTexts {
   std::unordered_map<std::string, Id> ids_;
 };
 
-/// Turns extracted terms and plain values into texts.
+/// Turns values into terms as they are printed.
 class TermWriter {
  public:
-  TermWriter(const EGraph& graph, const Library& library, const Scope& scope);
+  TermWriter(const EGraph& graph, const Library& library) : graph_(graph), library_(library) {}
 
-  TermTexts::Id term(const TermDag& dag);
+  /// A value of a base sort.
+  TermTexts::Id leaf(const SortInfo* sort, Value value);
+  /// A container of elements whose terms are known, in the order of its sequence.
+  TermTexts::Id container(const SortInfo* sort, Value value, std::vector<TermTexts::Id> children);
   [[nodiscard]] TermTexts& texts() { return texts_; }
-  [[nodiscard]] std::string text(const TermDag& dag) { return texts_.text(term(dag)); }
 
  private:
-  TermTexts::Id leaf(const SortInfo* sort, Value value);
-  TermTexts::Id container(const SortInfo* sort, Value value, std::vector<TermTexts::Id> children);
   TermTexts::Id big(const BigInt& x);
 
   const EGraph& graph_;
   const Library& library_;
-  std::vector<const SortInfo*> sorts_;  // by number
   TermTexts texts_;
 };
 

@@ -1,0 +1,131 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "cli/command.h"
+#include "luminal/egglog.h"
+#include "luminal/error.h"
+
+namespace luminal::cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> files;
+  std::string fact_directory, json_file;
+  bool naive = false, strict = false, proofs = false, prove_checks = false;
+  bool profile = false, interactive = false;
+  double seconds = 0;
+  uint64_t nodes = 0;
+};
+
+egraph::EgglogOptions engine_options(const Options& options, Console& console) {
+  egraph::EgglogOptions out;
+  out.fact_directory = options.fact_directory;
+  out.seminaive = !options.naive;
+  out.strict_globals = options.strict;
+  out.proofs = options.proofs;
+  out.prove_checks = options.prove_checks;
+  if (options.seconds > 0) out.budget.seconds = options.seconds;
+  if (options.nodes > 0) out.budget.nodes = options.nodes;
+  out.on_output = [&console](std::string_view text) { console.out << text << std::flush; };
+  return out;
+}
+
+// Names may be whole rules: one line, at most this long.
+std::string short_name(std::string name) {
+  constexpr size_t kWidth = 48;
+  std::replace(name.begin(), name.end(), '\n', ' ');
+  return name.size() > kWidth ? name.substr(0, kWidth - 3) + "..." : name;
+}
+
+void print_profile(const egraph::Report& report, std::ostream& out) {
+  std::vector<egraph::RuleReport> rules = report.rules;
+  std::sort(rules.begin(), rules.end(), [](const auto& a, const auto& b) {
+    const double left = a.search_s + a.apply_s, right = b.search_s + b.apply_s;
+    return left != right ? left > right : a.rule < b.rule;
+  });
+  double rule_s = 0;
+  out << fmt::format("{:48} {:>6} {:>12} {:>12} {:>12} {:>10} {:>10}\n", "RULE", "RUNS", "SEARCHED",
+                     "MATCHED", "APPLIED", "SEARCH ms", "APPLY ms");
+  for (const egraph::RuleReport& rule : rules) {
+    out << fmt::format("{:48} {:6} {:12} {:12} {:12} {:10.3f} {:10.3f}\n", short_name(rule.name), rule.runs,
+                       rule.searched, rule.matched, rule.applied, rule.search_s * 1e3, rule.apply_s * 1e3);
+    rule_s += rule.search_s + rule.apply_s;
+  }
+  const double known_s = rule_s + report.rebuild_s + report.plan_s;
+  out << fmt::format(
+      "{} iterations, {} unions, {:.3f} ms in all: rules {:.3f}, rebuild {:.3f}, plans {:.3f} ms; "
+      "{:.1f} % attributed\n",
+      report.iterations, report.unions, report.total_s * 1e3, rule_s * 1e3, report.rebuild_s * 1e3,
+      report.plan_s * 1e3, report.total_s > 0 ? 100 * known_s / report.total_s : 100.0);
+}
+
+// Reads commands from the standard input as they become complete. At a terminal an error ends the command,
+// not the session.
+int run_prompt(egraph::EgglogProgram& program, Console& console, bool keep_going) {
+  const bool at_terminal = isatty(STDIN_FILENO) != 0;
+  std::string pending, line;
+  const auto prompt = [&] {
+    if (at_terminal) console.out << (pending.empty() ? "> " : "  ") << std::flush;
+  };
+  int code = kDone;
+  const auto run_pending = [&] {
+    try {
+      program.run(pending, "<input>");
+    } catch (const luminal::Error& error) {
+      if (!at_terminal && !keep_going) throw;
+      console.err << error.what() << '\n';
+      code = at_terminal ? kDone : kFailed;
+    }
+    pending.clear();
+  };
+  for (prompt(); std::getline(std::cin, line); prompt()) {
+    pending += line + '\n';
+    if (!egraph::EgglogProgram::is_incomplete(pending)) run_pending();
+  }
+  if (!pending.empty()) run_pending();
+  if (at_terminal) console.out << '\n';
+  return code;
+}
+
+int run_egg(const Options& options, Console& console) {
+  egraph::EgglogProgram program(engine_options(options, console));
+  for (const std::string& file : options.files) program.run_file(file);
+  int code = kDone;
+  if (options.interactive || options.files.empty()) code = run_prompt(program, console, options.interactive);
+  if (options.profile) print_profile(program.report(), console.err);
+  if (!options.json_file.empty()) write_file_atomic(options.json_file, program.graph().to_json());
+  return code;
+}
+
+Action declare(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("files", options->files, "Programs in the egglog language; none: the standard input")
+      ->check(CLI::ExistingFile);
+  app.add_option("-F,--fact-directory", options->fact_directory,
+                 "Folder of the files that input and output name");
+  app.add_option("--to-json", options->json_file, "Write the e-graph to this file at the end");
+  app.add_option("--seconds", options->seconds, "Time budget of each iteration");
+  app.add_option("--nodes", options->nodes, "Most rows the e-graph may have");
+  app.add_flag("--naive", options->naive, "Match the whole database in every iteration");
+  app.add_flag("--strict-mode", options->strict, "Globals must start with $");
+  app.add_flag("--proofs", options->proofs, "Log explanations, so that prove works");
+  app.add_flag("--proof-testing", options->prove_checks, "Prove every check, and verify the proof");
+  app.add_flag("--profile", options->profile, "Print what each rule cost");
+  app.add_flag("-i,--interactive", options->interactive, "Read further commands from a prompt");
+  return [options](Console& console) { return run_egg(*options, console); };
+}
+
+}  // namespace
+
+extern const Command kEgg{"egg", "Run a program in the egglog language (equality saturation)", declare};
+
+}  // namespace luminal::cli
