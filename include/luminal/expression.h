@@ -88,8 +88,8 @@ class Expression {
   /// Same canonical node. False may also mean "equal, but not seen to be"; see `known_equal`.
   friend bool operator==(const Expression& a, const Expression& b) { return a.node_ == b.node_; }
 
-  /// Values; the flat index takes its value from an entry "z". Errors: Error that names the unbound dim, a value
-  /// that breaks a dim's facts, a division by zero or an overflow.
+  /// Values; the flat index takes its value from an entry "z". Errors: Error that names the unbound dim, a
+  /// value that breaks a dim's facts, a division by zero or an overflow.
   [[nodiscard]] int64_t exec(const DimMap& dims = {}, std::span<const int64_t> index_values = {}) const;
   /// Over the reals: dims may be fractions, division is exact. Used for cost models.
   [[nodiscard]] double exec_float(const std::map<std::string, double, std::less<>>& dims) const;
@@ -132,9 +132,9 @@ class Expression {
   [[nodiscard]] std::string to_string() const;
   /// As to_string, with the extents of index variables, "i0[s]": parse gives this very node back.
   [[nodiscard]] std::string to_text() const;
-  [[nodiscard]] std::string to_rpn() const;     ///< postfix, blank-separated
-  /// C text over int64_t variables named as the dims ('.' becomes '_'), i0, i1, ... and z. Floor semantics are
-  /// kept: plain / and % where both sides are known not to be negative, otherwise luminal_floor_div and
+  [[nodiscard]] std::string to_rpn() const;  ///< postfix, blank-separated
+  /// C text over int64_t variables named as the dims ('.' becomes '_'), i0, i1, ... and z. Floor semantics
+  /// are kept: plain / and % where both sides are known not to be negative, otherwise luminal_floor_div and
   /// luminal_floor_mod; also luminal_min and luminal_max, each of two int64_t.
   [[nodiscard]] std::string to_kernel() const;
   [[nodiscard]] std::string to_egglog() const;  ///< a term of the datatype in docs/design.md, section 3

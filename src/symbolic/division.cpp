@@ -6,9 +6,9 @@
 #include "symbolic/polynomial.h"
 #include "symbolic/prove.h"
 
-/// Floor division and remainder. Both cut the dividend into quotient * divisor + rest in the same way, so that
-/// n*(x/n) + x%n finds back to x. Source of the division laws: Granlund and Montgomery 1994 and the floor
-/// identities of Graham, Knuth, Patashnik, "Concrete Mathematics", section 3.
+/// Floor division and remainder. Both cut the dividend into quotient * divisor + rest in the same way, so
+/// that n*(x/n) + x%n finds back to x. Source of the division laws: Granlund and Montgomery 1994 and the
+/// floor identities of Graham, Knuth, Patashnik, "Concrete Mathematics", section 3.
 namespace luminal::symbolic {
 namespace {
 
@@ -42,8 +42,8 @@ Expression exact_quotient(const Expression& monomial, int64_t n) {
   return raw(Kind::FloorDiv, {monomial, constant(n)});
 }
 
-// a = quotient * n + scale * rest + offset with 0 <= offset < scale, so that floor(a/n) = quotient + rest/modulus
-// and a mod n = scale * (rest mod modulus) + offset, modulus = n / scale.
+// a = quotient * n + scale * rest + offset with 0 <= offset < scale, so that floor(a/n) = quotient +
+// rest/modulus and a mod n = scale * (rest mod modulus) + offset, modulus = n / scale.
 struct Split {
   Expression quotient, rest;
   int64_t modulus = 1, scale = 1, offset = 0;
@@ -118,8 +118,8 @@ std::optional<Expression> without_inner_remainders(const Expression& rest, int64
     for (const Expression& f : factors(t.monomial)) {
       if (kind_of(f) != Kind::Mod || !divides(n, t.coefficient, f.node().args[1].node().divisor)) continue;
       p.terms.erase(p.terms.begin() + static_cast<ptrdiff_t>(i));
-      const Expression whole = multiply(constant(t.coefficient),
-                                        multiply(f.node().args[0], *remove_factors(t.monomial, f)));
+      const Expression whole =
+          multiply(constant(t.coefficient), multiply(f.node().args[0], *remove_factors(t.monomial, f)));
       return add(p, Polynomial(whole)).build();
     }
   }
@@ -217,7 +217,8 @@ Expression modulo_symbolic(const Expression& a, const Expression& b) {
   if (proves_remainder(rest, b)) return rest;
   if (const Expression f = common_factors(rest, b); !is_constant(f, 1) && proves_nonzero(f, rest))
     return multiply(f, modulo(without_factors(rest, f), without_factors(b, f)));
-  if (kind_of(rest) == Kind::Mod && divide_exact(rest.node().args[1], b)) return modulo(rest.node().args[0], b);
+  if (kind_of(rest) == Kind::Mod && divide_exact(rest.node().args[1], b))
+    return modulo(rest.node().args[0], b);
   return raw(Kind::Mod, {rest, b});
 }
 

@@ -36,8 +36,10 @@ int64_t narrow(int128 value, const Expression& where) {
 void check_facts(const Node& dim, int64_t value) {
   const DimFacts& f = dim.facts;
   if (value < f.min || value > f.max || symbolic::floor_mod(value, f.multiple_of) != 0)
-    fail<Error>("[Expression] dim '{}' is {}, but {} promises a multiple of {} in [{}, {}]; give a size that keeps the promise or declare the dim with other facts",
-                dim.name, value, Node::wrap(&dim).to_string(), f.multiple_of, f.min, f.max);
+    fail<Error>(
+        "[Expression] dim '{}' is {}, but {} promises a multiple of {} in [{}, {}]; give a size that keeps "
+        "the promise or declare the dim with other facts",
+        dim.name, value, Node::wrap(&dim).to_string(), f.multiple_of, f.min, f.max);
 }
 
 class Evaluation {
@@ -58,12 +60,14 @@ class Evaluation {
   int64_t compute(const Expression& e) {
     const Node& n = e.node();
     switch (n.kind) {
-      case Kind::Constant: return n.value;
-      case Kind::Dim: return dim(n);
+      case Kind::Constant:
+        return n.value;
+      case Kind::Dim:
+        return dim(n);
       case Kind::Index:
         if (static_cast<size_t>(n.value) >= indices_.size())
-          fail<Error>("[Expression] index variable i{} has no value: {} given; pass one for each axis", n.value,
-                      indices_.size());
+          fail<Error>("[Expression] index variable i{} has no value: {} given; pass one for each axis",
+                      n.value, indices_.size());
         return indices_[static_cast<size_t>(n.value)];
       case Kind::Flat: {
         const auto at = dims_.find("z");
@@ -71,12 +75,18 @@ class Evaluation {
           fail<Error>("[Expression] the flat index z has no value; pass {{\"z\", value}} among the dims");
         return at->second;
       }
-      case Kind::FloorDiv: return quotient(e);
-      case Kind::Mod: return remainder(e);
-      case Kind::Negative: return negative((*this), n.args[0]);
-      case Kind::Product: return product(e);
-      case Kind::Sum: return narrow(sum(e), e);
-      default: return fold(n);
+      case Kind::FloorDiv:
+        return quotient(e);
+      case Kind::Mod:
+        return remainder(e);
+      case Kind::Negative:
+        return negative((*this), n.args[0]);
+      case Kind::Product:
+        return product(e);
+      case Kind::Sum:
+        return narrow(sum(e), e);
+      default:
+        return fold(n);
     }
   }
 
@@ -130,10 +140,18 @@ class Evaluation {
     for (size_t i = 1; i < n.args.size(); ++i) {
       const int64_t next = (*this)(n.args[i]);
       switch (n.kind) {
-        case Kind::Min: value = std::min(value, next); break;
-        case Kind::Max: value = std::max(value, next); break;
-        case Kind::And: value &= next; break;
-        default: value |= next; break;
+        case Kind::Min:
+          value = std::min(value, next);
+          break;
+        case Kind::Max:
+          value = std::max(value, next);
+          break;
+        case Kind::And:
+          value &= next;
+          break;
+        default:
+          value |= next;
+          break;
       }
     }
     return value;
@@ -148,7 +166,8 @@ double evaluate_float(const Expression& e, const std::map<std::string, double, s
   const Node& n = e.node();
   const auto at = [&](size_t i) { return evaluate_float(n.args[i], dims); };
   switch (n.kind) {
-    case Kind::Constant: return static_cast<double>(n.value);
+    case Kind::Constant:
+      return static_cast<double>(n.value);
     case Kind::Dim:
     case Kind::Flat: {
       const std::string name = n.kind == Kind::Flat ? "z" : n.name;
@@ -157,33 +176,44 @@ double evaluate_float(const Expression& e, const std::map<std::string, double, s
       return found->second;
     }
     case Kind::Index:
-      fail<Error>("[Expression] index variable i{} has no value among real numbers; substitute it first", n.value);
+      fail<Error>("[Expression] index variable i{} has no value among real numbers; substitute it first",
+                  n.value);
     case Kind::FloorDiv:
     case Kind::Mod: {
       const double a = at(0), b = at(1);
       if (b == 0) fail<Error>("[Expression] division by zero in {}", e.to_string());
       return n.kind == Kind::FloorDiv ? a / b : a - b * std::floor(a / b);
     }
-    case Kind::Negative: return at(0) < 0 ? 1 : 0;
+    case Kind::Negative:
+      return at(0) < 0 ? 1 : 0;
     case Kind::Sum: {
       double value = static_cast<double>(n.value);
       for (const Term& t : n.terms)
         value += static_cast<double>(t.coefficient) * evaluate_float(t.monomial, dims);
       return value;
     }
-    default: break;
+    default:
+      break;
   }
   double value = at(0);
   for (size_t i = 1; i < n.args.size(); ++i) {
     const double next = at(i);
     switch (n.kind) {
-      case Kind::Min: value = std::min(value, next); break;
-      case Kind::Max: value = std::max(value, next); break;
-      case Kind::Product: value *= next; break;
+      case Kind::Min:
+        value = std::min(value, next);
+        break;
+      case Kind::Max:
+        value = std::max(value, next);
+        break;
+      case Kind::Product:
+        value *= next;
+        break;
       case Kind::And:
         value = static_cast<double>(static_cast<int64_t>(value) & static_cast<int64_t>(next));
         break;
-      default: value = static_cast<double>(static_cast<int64_t>(value) | static_cast<int64_t>(next)); break;
+      default:
+        value = static_cast<double>(static_cast<int64_t>(value) | static_cast<int64_t>(next));
+        break;
     }
   }
   return value;
@@ -212,26 +242,42 @@ class Substitution {
     switch (n.kind) {
       case Kind::Constant:
       case Kind::Dim:
-      case Kind::Flat: return e;
-      case Kind::Index: return extents_ ? Expression::index(static_cast<int>(n.value), arg(0)) : e;
-      case Kind::FloorDiv: return arg(0) / arg(1);
-      case Kind::Mod: return arg(0) % arg(1);
-      case Kind::Negative: return symbolic::negative(arg(0));
+      case Kind::Flat:
+        return e;
+      case Kind::Index:
+        return extents_ ? Expression::index(static_cast<int>(n.value), arg(0)) : e;
+      case Kind::FloorDiv:
+        return arg(0) / arg(1);
+      case Kind::Mod:
+        return arg(0) % arg(1);
+      case Kind::Negative:
+        return symbolic::negative(arg(0));
       case Kind::Sum: {
         Expression sum = n.value;
         for (const Term& t : n.terms) sum += Expression(t.coefficient) * (*this)(t.monomial);
         return sum;
       }
-      default: break;
+      default:
+        break;
     }
     Expression value = arg(0);
     for (size_t i = 1; i < n.args.size(); ++i) {
       switch (n.kind) {
-        case Kind::Min: value = value.min(arg(i)); break;
-        case Kind::Max: value = value.max(arg(i)); break;
-        case Kind::And: value = value & arg(i); break;
-        case Kind::Or: value = value | arg(i); break;
-        default: value *= arg(i); break;
+        case Kind::Min:
+          value = value.min(arg(i));
+          break;
+        case Kind::Max:
+          value = value.max(arg(i));
+          break;
+        case Kind::And:
+          value = value & arg(i);
+          break;
+        case Kind::Or:
+          value = value | arg(i);
+          break;
+        default:
+          value *= arg(i);
+          break;
       }
     }
     return value;

@@ -35,7 +35,8 @@ Expression Expression::dim(std::string_view name, DimFacts facts) {
     }
     if (facts.max != INT64_MAX) facts.max -= symbolic::floor_mod(facts.max, m);
     if (facts.min > facts.max)
-      fail<Error>("[Expression] dim '{}' has no value: no multiple of {} lies in its range; widen it", name, m);
+      fail<Error>("[Expression] dim '{}' has no value: no multiple of {} lies in its range; widen it", name,
+                  m);
   }
   Node n;
   n.kind = Kind::Dim;
@@ -190,8 +191,8 @@ std::vector<int64_t> exec(std::span<const Expression> shape, const DimMap& dims)
   for (const Expression& d : shape) {
     sizes.push_back(d.exec(dims));
     if (sizes.back() < 0)
-      fail<Error>("[Expression] dim {} of {} is {}; sizes must be at least 0", d.to_string(), to_string(shape),
-                  sizes.back());
+      fail<Error>("[Expression] dim {} of {} is {}; sizes must be at least 0", d.to_string(),
+                  to_string(shape), sizes.back());
   }
   return sizes;
 }

@@ -74,20 +74,29 @@ Range bitwise_range(const Node& n) {
 
 Range range_of(const Node& n) {
   switch (n.kind) {
-    case Kind::Constant: return {n.value, n.value};
-    case Kind::Dim: return {n.facts.min, n.facts.max};
+    case Kind::Constant:
+      return {n.value, n.value};
+    case Kind::Dim:
+      return {n.facts.min, n.facts.max};
     case Kind::Index: {
       const int64_t top = n.args[0].node().range.max;
       return {0, top == kInfinity ? kInfinity : std::max<int64_t>(top - 1, 0)};
     }
-    case Kind::Flat: return {0, kInfinity};
-    case Kind::FloorDiv: return floor_div(n.args[0].node().range, n.args[1].node().range);
-    case Kind::Mod: return floor_mod(n.args[0].node().range, n.args[1].node().range);
-    case Kind::Min: return range_of_args(n, true);
-    case Kind::Max: return range_of_args(n, false);
-    case Kind::Negative: return {0, 1};
+    case Kind::Flat:
+      return {0, kInfinity};
+    case Kind::FloorDiv:
+      return floor_div(n.args[0].node().range, n.args[1].node().range);
+    case Kind::Mod:
+      return floor_mod(n.args[0].node().range, n.args[1].node().range);
+    case Kind::Min:
+      return range_of_args(n, true);
+    case Kind::Max:
+      return range_of_args(n, false);
+    case Kind::Negative:
+      return {0, 1};
     case Kind::And:
-    case Kind::Or: return bitwise_range(n);
+    case Kind::Or:
+      return bitwise_range(n);
     case Kind::Product: {
       Range r{1, 1};
       for (const Expression& a : n.args) r = mul(r, a.node().range);
@@ -97,8 +106,7 @@ Range range_of(const Node& n) {
     }
     case Kind::Sum: {
       Range r{n.value, n.value};
-      for (const Term& t : n.terms)
-        r = add(r, mul({t.coefficient, t.coefficient}, t.monomial.node().range));
+      for (const Term& t : n.terms) r = add(r, mul({t.coefficient, t.coefficient}, t.monomial.node().range));
       return r;
     }
   }
@@ -107,8 +115,10 @@ Range range_of(const Node& n) {
 
 int64_t divisor_of(const Node& n) {
   switch (n.kind) {
-    case Kind::Constant: return saturating_abs(n.value);
-    case Kind::Dim: return n.facts.multiple_of;
+    case Kind::Constant:
+      return saturating_abs(n.value);
+    case Kind::Dim:
+      return n.facts.multiple_of;
     case Kind::FloorDiv: {
       const Expression& by = n.args[1];
       const int64_t d = n.args[0].node().divisor;
@@ -133,7 +143,8 @@ int64_t divisor_of(const Node& n) {
         d = gcd(d, mul_divisors(saturating_abs(t.coefficient), t.monomial.node().divisor));
       return std::max<int64_t>(d, 1);
     }
-    default: return 1;
+    default:
+      return 1;
   }
 }
 

@@ -32,7 +32,8 @@ Expression negative_boolean(const Expression& m, bool when_one) {
 // x/n < k is x < k*n and x/n >= k is x >= k*n, for a constant n > 0.
 std::optional<Expression> negative_quotient(const Polynomial& p) {
   const Term& t = p.terms[0];
-  if (kind_of(t.monomial) != Kind::FloorDiv || (t.coefficient != 1 && t.coefficient != -1)) return std::nullopt;
+  if (kind_of(t.monomial) != Kind::FloorDiv || (t.coefficient != 1 && t.coefficient != -1))
+    return std::nullopt;
   const Expression &x = t.monomial.node().args[0], &n = t.monomial.node().args[1];
   if (kind_of(n) != Kind::Constant || n.node().value <= 0) return std::nullopt;
   const int64_t by = n.node().value;
@@ -85,7 +86,9 @@ int64_t fold_constants(std::vector<Expression>& args, int64_t neutral, int64_t (
 }
 
 // Only differences of at most one term are looked at: longer ones are seldom decided and cost time.
-bool short_and_nonnegative(const Expression& e) { return Polynomial(e).terms.size() <= 1 && proves_nonnegative(e); }
+bool short_and_nonnegative(const Expression& e) {
+  return Polynomial(e).terms.size() <= 1 && proves_nonnegative(e);
+}
 
 // x < 0 implies y < 0.
 bool implies(const Expression& x, const Expression& y) {

@@ -25,8 +25,8 @@ std::string list(ShapeTracker::Pairs pairs) {
 
 MovementStep named(std::string name, std::string detail, const Shape& in, Shape out) {
   if (out.size() > kMaxRank)
-    fail<ShapeError>("[{}] the result would have {} axes; at most {} are possible: merge some", name, out.size(),
-                     kMaxRank);
+    fail<ShapeError>("[{}] the result would have {} axes; at most {} are possible: merge some", name,
+                     out.size(), kMaxRank);
   MovementStep s;
   s.name = std::move(name);
   s.detail = std::move(detail);
@@ -44,7 +44,8 @@ std::vector<Expression> pair_coordinates(const MovementStep& s) {
 
 // Demands `condition`: known to fail is an error now, unknown is checked when sizes are known.
 template <class... Args>
-void demand(MovementStep& s, const Expression& condition, fmt::format_string<Args...> format, Args&&... args) {
+void demand(MovementStep& s, const Expression& condition, fmt::format_string<Args...> format,
+            Args&&... args) {
   const auto known = condition.constant();
   if (known && *known != 0) return;
   std::string text = fmt::format("[{}] ", s.name) + fmt::format(format, std::forward<Args>(args)...);
@@ -73,8 +74,10 @@ Expression divide_dims(const Expression& a, const Expression& b) {
 
 int normal_axis(std::string_view op, int axis, int rank, const Shape& dims) {
   if (axis >= -rank && axis < rank) return axis < 0 ? axis + rank : axis;
-  if (rank == 0) fail<ShapeError>("[{}] axis {} of {}, which has no axes; unsqueeze first", op, axis, to_string(dims));
-  fail<ShapeError>("[{}] axis {} is out of range for {}; use {} to {}", op, axis, to_string(dims), -rank, rank - 1);
+  if (rank == 0)
+    fail<ShapeError>("[{}] axis {} of {}, which has no axes; unsqueeze first", op, axis, to_string(dims));
+  fail<ShapeError>("[{}] axis {} is out of range for {}; use {} to {}", op, axis, to_string(dims), -rank,
+                   rank - 1);
 }
 
 std::vector<Expression> coordinates(std::span<const Expression> dims) {
@@ -113,8 +116,9 @@ MovementStep permute_step(const Shape& dims, std::span<const int> order) {
   }
   for (int a = 0; a < rank; ++a)
     if (std::ranges::count(axes, a) != 1)
-      fail<ShapeError>("[permute] order ({}) of {} does not name axis {} once; each axis must stand in it once",
-                       detail, to_string(dims), a);
+      fail<ShapeError>(
+          "[permute] order ({}) of {} does not name axis {} once; each axis must stand in it once", detail,
+          to_string(dims), a);
   Shape out;
   for (int a : axes) out.push_back(dims[static_cast<size_t>(a)]);
   MovementStep s = named("permute", detail, dims, std::move(out));
@@ -150,9 +154,11 @@ MovementStep merge_step(const Shape& dims, int first, int last) {
   const auto a = static_cast<size_t>(normal_axis("merge_dims", first, rank, dims));
   const auto b = static_cast<size_t>(normal_axis("merge_dims", last, rank, dims));
   if (a > b)
-    fail<ShapeError>("[merge_dims] first axis {} lies behind last axis {} of {}; permute before, or swap them", a, b,
-                     to_string(dims));
-  const std::span merged(dims.begin() + static_cast<ptrdiff_t>(a), dims.begin() + static_cast<ptrdiff_t>(b) + 1);
+    fail<ShapeError>(
+        "[merge_dims] first axis {} lies behind last axis {} of {}; permute before, or swap them", a, b,
+        to_string(dims));
+  const std::span merged(dims.begin() + static_cast<ptrdiff_t>(a),
+                         dims.begin() + static_cast<ptrdiff_t>(b) + 1);
   Shape out(dims.begin(), dims.begin() + static_cast<ptrdiff_t>(a));
   out.push_back(element_count(merged));
   out.insert(out.end(), dims.begin() + static_cast<ptrdiff_t>(b) + 1, dims.end());
@@ -212,9 +218,9 @@ std::vector<Group> match_groups(const Shape& in, const Shape& out) {
       // Grow the side that is known to be smaller; otherwise the one that does not yet divide the other.
       const bool more_in = i < in.size(), more_out = o < out.size();
       if (!more_in && !more_out) break;
-      const bool grow_out = more_out && (!more_in || divide_exact(in_count, out_count) ||
-                                         (!divide_exact(out_count, in_count) &&
-                                          Expression::known_less(out_count, in_count)));
+      const bool grow_out =
+          more_out && (!more_in || divide_exact(in_count, out_count) ||
+                       (!divide_exact(out_count, in_count) && Expression::known_less(out_count, in_count)));
       if (grow_out)
         take_out();
       else
@@ -238,7 +244,8 @@ void infer_dim(const Shape& dims, Shape& to) {
   for (auto d = to.begin(); d != to.end(); ++d)
     if (d != open) known *= *d;
   if (is_constant(known, 0))
-    fail<ShapeError>("[reshape] -1 in {} is ambiguous: the other dims hold no element; write the size", to_string(to));
+    fail<ShapeError>("[reshape] -1 in {} is ambiguous: the other dims hold no element; write the size",
+                     to_string(to));
   *open = divide_dims(total, known);
 }
 
@@ -248,10 +255,12 @@ MovementStep reshape_step(const Shape& dims, Shape to) {
   infer_dim(dims, to);
   MovementStep s = named("reshape", list(to), dims, to);
   for (const Expression& d : to)
-    demand(s, d.gte(0), "dim {} of {} is negative; only one -1 may stand for the rest", d.to_string(), to_string(to));
+    demand(s, d.gte(0), "dim {} of {} is negative; only one -1 may stand for the rest", d.to_string(),
+           to_string(to));
   const Expression in_count = element_count(dims), out_count = element_count(to);
-  demand(s, equal(in_count, out_count), "{} holds {} elements, {} holds {}; a reshape keeps the number of elements",
-         to_string(dims), in_count.to_string(), to_string(to), out_count.to_string());
+  demand(s, equal(in_count, out_count),
+         "{} holds {} elements, {} holds {}; a reshape keeps the number of elements", to_string(dims),
+         in_count.to_string(), to_string(to), out_count.to_string());
   const auto o = coordinates(s.out_dims), i = coordinates(s.in_dims);
   s.in_of_out.resize(i.size());
   s.out_of_in.resize(o.size());
@@ -270,7 +279,8 @@ MovementStep reshape_step(const Shape& dims, Shape to) {
 
 namespace {
 
-// A bound counted from the end becomes one from the start, as in Python; only constants are seen to be negative.
+// A bound counted from the end becomes one from the start, as in Python; only constants are seen to be
+// negative.
 Expression from_start(const Expression& bound, const Expression& size) {
   return bound.range().max < 0 ? (size + bound).max(0) : bound;
 }
@@ -280,7 +290,8 @@ struct Kept {
   Expression start, size;
 };
 
-Kept kept_range(MovementStep& s, size_t axis, const Expression& from, const Expression& to, const Expression& step) {
+Kept kept_range(MovementStep& s, size_t axis, const Expression& from, const Expression& to,
+                const Expression& step) {
   const Expression& size = s.in_dims[axis];
   const Expression start = from_start(from, size);
   Expression end = from_start(to, size);
@@ -288,8 +299,8 @@ Kept kept_range(MovementStep& s, size_t axis, const Expression& from, const Expr
   if (end.constant() || Expression::known_less_equal(size, end))
     end = end.min(size);
   else if (!Expression::known_less_equal(end, size))
-    demand(s, end.gte(size + 1).lt(1), "end {} of axis {} lies beyond {}; slice within the dim", end.to_string(),
-           axis, size.to_string());
+    demand(s, end.gte(size + 1).lt(1), "end {} of axis {} lies beyond {}; slice within the dim",
+           end.to_string(), axis, size.to_string());
   if (!start.constant()) demand(s, start.gte(0), "start {} of axis {} is negative", start.to_string(), axis);
   const Expression length = end - start;
   return {start, (is_constant(step, 1) ? length : length.ceil_div(step)).max(0)};
@@ -329,8 +340,10 @@ MovementStep slice_along_step(const Shape& dims, int axis, const Expression& sta
                               const Expression& step) {
   const auto at = static_cast<size_t>(normal_axis("slice_along", axis, static_cast<int>(dims.size()), dims));
   MovementStep s = named(
-      "slice_along", fmt::format("{}, {}, {}, {}", at, start.to_string(), end.to_string(), step.to_string()), dims, dims);
-  demand(s, step.gte(1), "step {} of axis {} must be at least 1; flip the axis to go backwards", step.to_string(), at);
+      "slice_along", fmt::format("{}, {}, {}, {}", at, start.to_string(), end.to_string(), step.to_string()),
+      dims, dims);
+  demand(s, step.gte(1), "step {} of axis {} must be at least 1; flip the axis to go backwards",
+         step.to_string(), at);
   std::vector<Kept> kept;
   for (const Expression& d : dims) kept.push_back({0, d});
   kept[at] = kept_range(s, at, start, end, step);
@@ -364,7 +377,8 @@ MovementStep pad_step(const Shape& dims, ShapeTracker::Pairs amounts, Number fil
 }
 
 MovementStep unsqueeze_step(const Shape& dims, int axis) {
-  const auto at = static_cast<size_t>(normal_axis("unsqueeze", axis, static_cast<int>(dims.size()) + 1, dims));
+  const auto at =
+      static_cast<size_t>(normal_axis("unsqueeze", axis, static_cast<int>(dims.size()) + 1, dims));
   Shape out = dims;
   out.insert(out.begin() + static_cast<ptrdiff_t>(at), 1);
   MovementStep s = named("unsqueeze", fmt::format("{}", at), dims, std::move(out));
@@ -381,8 +395,8 @@ MovementStep squeeze_step(const Shape& dims, int axis) {
   Shape out = dims;
   out.erase(out.begin() + static_cast<ptrdiff_t>(at));
   MovementStep s = named("squeeze", fmt::format("{}", at), dims, std::move(out));
-  demand(s, equal(dims[at], 1), "axis {} of {} has size {}, not 1; slice or sum it instead", at, to_string(dims),
-         dims[at].to_string());
+  demand(s, equal(dims[at], 1), "axis {} of {} has size {}, not 1; slice or sum it instead", at,
+         to_string(dims), dims[at].to_string());
   const auto o = coordinates(s.out_dims), i = coordinates(s.in_dims);
   s.in_of_out.assign(o.begin(), o.end());
   s.in_of_out.insert(s.in_of_out.begin() + static_cast<ptrdiff_t>(at), 0);
@@ -411,7 +425,8 @@ MovementStep pool_step(const Shape& dims, int axis, const Expression& window, co
                                      stride.to_string(), dilation.to_string()),
                          dims, std::move(out));
   for (const auto& [value, what] : {std::pair{window, "window"}, {stride, "stride"}, {dilation, "dilation"}})
-    demand(s, value.gte(1), "{} {} on axis {} of {} must be at least 1", what, value.to_string(), at, to_string(dims));
+    demand(s, value.gte(1), "{} {} on axis {} of {} must be at least 1", what, value.to_string(), at,
+           to_string(dims));
   const auto o = coordinates(s.out_dims);
   s.in_of_out.assign(o.begin(), o.end());
   s.in_of_out[at] = o[at] * stride + o[at + 1] * dilation;

@@ -4,8 +4,9 @@
 
 #include "luminal/shape_tracker.h"
 
-/// The movement steps themselves: each builds its map both ways over index variables, nothing else. Checks that
-/// need no knowledge of a view happen here too; sizes that cannot be compared become conditions of the step.
+/// The movement steps themselves: each builds its map both ways over index variables, nothing else. Checks
+/// that need no knowledge of a view happen here too; sizes that cannot be compared become conditions of the
+/// step.
 namespace luminal::symbolic {
 
 /// `axis` counted from 0; negative ones count from the end. ShapeError unless it is one of `rank`.

@@ -25,8 +25,8 @@ void check_dim_name(std::string_view name) {
   const bool well_formed =
       letter(name[0]) && std::ranges::all_of(name, [](char c) { return letter(c) || digit(c) || c == '.'; });
   if (!well_formed)
-    fail<Error>("[Expression] '{}' cannot name a dim: use letters, digits, '_' and '.', a letter or '_' first",
-                name);
+    fail<Error>(
+        "[Expression] '{}' cannot name a dim: use letters, digits, '_' and '.', a letter or '_' first", name);
 }
 
 }  // namespace luminal::symbolic

@@ -9,9 +9,9 @@
 /// The interned nodes behind Expression and the canonical form they keep.
 ///
 /// A node is a constant, an atom, a Product of two or more atoms, or a Sum: an integer plus terms
-/// `coefficient * monomial`, where a monomial is an atom or a Product. Terms and factors are sorted by content,
-/// never by address, so the form is the same in every process. A Sum that would grow beyond a cap may itself
-/// stand as a factor of a Product; that costs canonical form, never correctness.
+/// `coefficient * monomial`, where a monomial is an atom or a Product. Terms and factors are sorted by
+/// content, never by address, so the form is the same in every process. A Sum that would grow beyond a cap
+/// may itself stand as a factor of a Product; that costs canonical form, never correctness.
 namespace luminal::symbolic {
 
 enum class Kind : uint8_t {

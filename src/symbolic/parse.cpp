@@ -36,8 +36,9 @@ class Parser {
 
  private:
   static std::string printable(char c) {
-    return std::isprint(static_cast<unsigned char>(c)) != 0 ? std::string(1, c)
-                                                           : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    return std::isprint(static_cast<unsigned char>(c)) != 0
+               ? std::string(1, c)
+               : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
   }
   [[noreturn]] void error(const std::string& what) const {
     constexpr size_t kShown = 60;

@@ -14,7 +14,8 @@ constexpr size_t kMaxProductTerms = 256;  // beyond, a product of sums stays fac
 
 bool by_content(const Expression& a, const Expression& b) { return compare(a, b) < 0; }
 
-// c * floor(x / n) * rest with n | x is c/g * (x / (n/g)) * rest for g = gcd(c, n). Empty if it does not apply.
+// c * floor(x / n) * rest with n | x is c/g * (x / (n/g)) * rest for g = gcd(c, n). Empty if it does not
+// apply.
 std::optional<Expression> cancel_exact_quotient(const Term& term) {
   for (const Expression& f : factors(term.monomial)) {
     if (kind_of(f) != Kind::FloorDiv) continue;
@@ -24,8 +25,7 @@ std::optional<Expression> cancel_exact_quotient(const Term& term) {
     const int64_t g = gcd(term.coefficient, n.node().value);
     if (g == 1) continue;
     const Expression rest = *remove_factors(term.monomial, f);
-    return multiply(constant(term.coefficient / g),
-                    multiply(divide(x, constant(n.node().value / g)), rest));
+    return multiply(constant(term.coefficient / g), multiply(divide(x, constant(n.node().value / g)), rest));
   }
   return std::nullopt;
 }
@@ -72,7 +72,7 @@ std::optional<Expression> join_remainders(const Polynomial& p, size_t at) {
     const Expression others = *remove_factors(term.monomial, f);
     for (const Term& t : p.terms)
       for (const Expression& h : factors(t.monomial)) {
-        if (kind_of(h) != Kind::Mod || !(h.node().args[0] == quotient)) continue;
+        if (kind_of(h) != Kind::Mod || h == f || !(h.node().args[0] == quotient)) continue;
         const Expression& j = h.node().args[1];
         if (j.node().range.min < 0) continue;
         const Expression scale = multiply(constant(term.coefficient), others);

@@ -43,8 +43,8 @@ struct Polynomial {
 [[nodiscard]] Expression bit_and(const Expression& a, const Expression& b);
 [[nodiscard]] Expression bit_or(const Expression& a, const Expression& b);
 
-/// a = quotient * b + remainder by long division on the leading term of b; b is not a constant. The quotient is
-/// 0 where nothing divides or where it would make the formula longer.
+/// a = quotient * b + remainder by long division on the leading term of b; b is not a constant. The quotient
+/// is 0 where nothing divides or where it would make the formula longer.
 struct Division {
   Expression quotient, remainder;
 };

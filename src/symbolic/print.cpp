@@ -68,21 +68,33 @@ class Infix {
       return wrap((*this)(n.args[0], left) + op + (*this)(n.args[1], right), level, outer);
     };
     switch (n.kind) {
-      case Kind::Constant: return wrap(std::to_string(n.value), n.value < 0 ? kUnary : kAtom, outer);
-      case Kind::Dim: return n.name + facts_text(n.facts);
+      case Kind::Constant:
+        return wrap(std::to_string(n.value), n.value < 0 ? kUnary : kAtom, outer);
+      case Kind::Dim:
+        return n.name + facts_text(n.facts);
       case Kind::Index:
         return fmt::format("i{}", n.value) + (extents_ ? "[" + (*this)(n.args[0]) + "]" : "");
-      case Kind::Flat: return "z";
-      case Kind::FloorDiv: return binary(kMultiply, "/", kMultiply, kUnary);
-      case Kind::Mod: return binary(kMultiply, "%", kMultiply, kUnary);
-      case Kind::Min: return "min(" + list(n.args, ", ", kOr) + ")";
-      case Kind::Max: return "max(" + list(n.args, ", ", kOr) + ")";
-      case Kind::Negative: return wrap(comparison(n.args[0]), kCompare, outer);
+      case Kind::Flat:
+        return "z";
+      case Kind::FloorDiv:
+        return binary(kMultiply, "/", kMultiply, kUnary);
+      case Kind::Mod:
+        return binary(kMultiply, "%", kMultiply, kUnary);
+      case Kind::Min:
+        return "min(" + list(n.args, ", ", kOr) + ")";
+      case Kind::Max:
+        return "max(" + list(n.args, ", ", kOr) + ")";
+      case Kind::Negative:
+        return wrap(comparison(n.args[0]), kCompare, outer);
       // Operands stand in parentheses unless they are atoms: people remember no precedence here.
-      case Kind::And: return wrap(list(n.args, " & ", kMultiply), kAnd, outer);
-      case Kind::Or: return wrap(list(n.args, " | ", kMultiply), kOr, outer);
-      case Kind::Product: return wrap(list(n.args, "*", kUnary), kMultiply, outer);
-      case Kind::Sum: return sum(n, outer);
+      case Kind::And:
+        return wrap(list(n.args, " & ", kMultiply), kAnd, outer);
+      case Kind::Or:
+        return wrap(list(n.args, " | ", kMultiply), kOr, outer);
+      case Kind::Product:
+        return wrap(list(n.args, "*", kUnary), kMultiply, outer);
+      case Kind::Sum:
+        return sum(n, outer);
     }
     return {};
   }
@@ -100,18 +112,20 @@ class Infix {
   std::string comparison(const Expression& a) const {
     Sides s = sides_of(a);
     // x < y + 1 reads better as x <= y, and 1 < x as x >= 2.
-    if (s.left.terms.empty()) return sum(s.right, kAdd) + " >= " + number_after(s.left.value - s.right.value);
+    if (s.left.terms.empty()) {
+      const int64_t above = s.left.value - s.right.value;
+      s.right.value = 0;
+      return sum(s.right, kAdd) + " >= " + std::to_string(above + 1);
+    }
     if (s.right.terms.empty() || s.right.value != 1) return sum(s.left, kAdd) + " < " + sum(s.right, kAdd);
     s.right.value = 0;
     return sum(s.left, kAdd) + " <= " + sum(s.right, kAdd);
   }
-  static std::string number_after(int64_t x) { return std::to_string(x + 1); }
 
   std::string sum(const Node& n, Level outer) const {
     if (n.terms.empty()) return std::to_string(n.value);
     const std::vector<Term> terms = reading_order(n);
-    if (n.value == 0 && terms.size() == 1)
-      return wrap(term(terms[0], true), terms[0].coefficient == 1 ? kMultiply : kMultiply, outer);
+    if (n.value == 0 && terms.size() == 1) return wrap(term(terms[0], true), kMultiply, outer);
     std::string text;
     const bool constant_first = n.value > 0 && terms[0].coefficient < 0;
     if (constant_first) text = std::to_string(n.value);
@@ -152,30 +166,42 @@ std::string as_binary_tree(const Expression& e, const Leaf& leaf, const Binary& 
   const auto along = [&](const std::vector<Expression>& args, const char* op) {
     std::vector<std::string> parts;
     for (const Expression& a : args) parts.push_back(self(a));
-    return joined(std::move(parts), [&](const std::string& a, const std::string& b) { return binary(op, a, b); });
+    return joined(std::move(parts),
+                  [&](const std::string& a, const std::string& b) { return binary(op, a, b); });
   };
   const auto sum = [&](const Node& s) {
     std::vector<std::string> parts;
     for (const Term& t : reading_order(s))
-      parts.push_back(t.coefficient == 1 ? self(t.monomial)
-                                         : binary("*", leaf(symbolic::constant(t.coefficient)), self(t.monomial)));
+      parts.push_back(t.coefficient == 1
+                          ? self(t.monomial)
+                          : binary("*", leaf(symbolic::constant(t.coefficient)), self(t.monomial)));
     if (s.value != 0 || parts.empty()) parts.push_back(leaf(symbolic::constant(s.value)));
-    return joined(std::move(parts), [&](const std::string& a, const std::string& b) { return binary("+", a, b); });
+    return joined(std::move(parts),
+                  [&](const std::string& a, const std::string& b) { return binary("+", a, b); });
   };
   switch (n.kind) {
-    case Kind::FloorDiv: return along(n.args, "/");
-    case Kind::Mod: return along(n.args, "%");
-    case Kind::Min: return along(n.args, "min");
-    case Kind::Max: return along(n.args, "max");
-    case Kind::And: return along(n.args, "&");
-    case Kind::Or: return along(n.args, "|");
-    case Kind::Product: return along(n.args, "*");
-    case Kind::Sum: return sum(n);
+    case Kind::FloorDiv:
+      return along(n.args, "/");
+    case Kind::Mod:
+      return along(n.args, "%");
+    case Kind::Min:
+      return along(n.args, "min");
+    case Kind::Max:
+      return along(n.args, "max");
+    case Kind::And:
+      return along(n.args, "&");
+    case Kind::Or:
+      return along(n.args, "|");
+    case Kind::Product:
+      return along(n.args, "*");
+    case Kind::Sum:
+      return sum(n);
     case Kind::Negative: {
       const Sides s = sides_of(n.args[0]);
       return binary("<", sum(s.left), sum(s.right));
     }
-    default: return leaf(e);
+    default:
+      return leaf(e);
   }
 }
 
@@ -226,34 +252,44 @@ std::string c_text(const Expression& e) {
     return joined(std::move(parts), infix("+"));
   };
   switch (n.kind) {
-    case Kind::Min: return along(n.args, call("luminal_min"));
-    case Kind::Max: return along(n.args, call("luminal_max"));
-    case Kind::And: return along(n.args, infix("&"));
-    case Kind::Or: return along(n.args, infix("|"));
-    case Kind::Product: return along(n.args, infix("*"));
-    case Kind::Sum: return sum(n);
+    case Kind::Min:
+      return along(n.args, call("luminal_min"));
+    case Kind::Max:
+      return along(n.args, call("luminal_max"));
+    case Kind::And:
+      return along(n.args, infix("&"));
+    case Kind::Or:
+      return along(n.args, infix("|"));
+    case Kind::Product:
+      return along(n.args, infix("*"));
+    case Kind::Sum:
+      return sum(n);
     case Kind::Negative: {
       const Sides s = sides_of(n.args[0]);
       return fmt::format("({} < {})", sum(s.left), sum(s.right));
     }
-    default: return c_leaf(e);
+    default:
+      return c_leaf(e);
   }
 }
 
 std::string egglog_leaf(const Expression& e) {
   const Node& n = e.node();
   switch (n.kind) {
-    case Kind::Constant: return fmt::format("(Num {})", n.value);
+    case Kind::Constant:
+      return fmt::format("(Num {})", n.value);
     case Kind::Dim:
       return fmt::format("(Dim \"{}\" {} {} {})", n.name, n.facts.min, n.facts.max, n.facts.multiple_of);
-    case Kind::Index: return fmt::format("(Index {} {})", n.value, n.args[0].to_egglog());
-    default: return "(Flat)";
+    case Kind::Index:
+      return fmt::format("(Index {} {})", n.value, n.args[0].to_egglog());
+    default:
+      return "(Flat)";
   }
 }
 
 const char* egglog_name(std::string_view op) {
   constexpr std::pair<std::string_view, const char*> kNames[] = {
-      {"+", "Add"},   {"*", "Mul"},   {"/", "Div"}, {"%", "Mod"}, {"min", "Min"},
+      {"+", "Add"},   {"*", "Mul"},  {"/", "Div"}, {"%", "Mod"}, {"min", "Min"},
       {"max", "Max"}, {"<", "Less"}, {"&", "And"}, {"|", "Or"}};
   for (const auto& [symbol, name] : kNames)
     if (symbol == op) return name;

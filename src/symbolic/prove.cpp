@@ -12,9 +12,9 @@
 namespace luminal::symbolic {
 namespace {
 
-constexpr size_t kMaxTerms = 32;      // of a formula that a proof looks at
-constexpr int kMaxSteps = 48;         // eliminations in one proof, over all cases
-constexpr size_t kMaxShifted = 512;   // partial products while shifting
+constexpr size_t kMaxTerms = 32;     // of a formula that a proof looks at
+constexpr int kMaxSteps = 48;        // eliminations in one proof, over all cases
+constexpr size_t kMaxShifted = 512;  // partial products while shifting
 
 // Lower bounds that the existence of an index value implies: its extent is at least 1.
 struct Known {
@@ -70,8 +70,8 @@ void know_indices_of(const Expression& e, Known& known) {
   for (const Term& t : n.terms) know_indices_of(t.monomial, known);
 }
 
-// Every atom replaced by its lower bound plus something that is not negative: if all coefficients of the result
-// are then at least 0, so is the polynomial.
+// Every atom replaced by its lower bound plus something that is not negative: if all coefficients of the
+// result are then at least 0, so is the polynomial.
 bool nonnegative_after_shift(const Polynomial& p, const Known& known) {
   struct Partial {
     int128 coefficient;
@@ -162,8 +162,8 @@ class Proof {
     const auto linear = collect(e, atom);
     if (!linear) return std::nullopt;
     const Expression& c = linear->coefficient;
-    const bool up = plainly_nonnegative(c, known_);                // e grows with the atom
-    const bool down = !up && plainly_nonnegative(-c, known_);      // e shrinks as the atom grows
+    const bool up = plainly_nonnegative(c, known_);            // e grows with the atom
+    const bool down = !up && plainly_nonnegative(-c, known_);  // e shrinks as the atom grows
     if (kind == Kind::Min || kind == Kind::Max) return by_cases(*linear, atom, up, down);
     if (!up && !down) return std::nullopt;
     if (kind == Kind::FloorDiv)
@@ -177,7 +177,8 @@ class Proof {
     return try_eliminate(e, atom).value_or(false);
   }
 
-  // An atom equals one of its arguments: all cases prove it; one does if it bounds the atom from the right side.
+  // An atom equals one of its arguments: all cases prove it; one does if it bounds the atom from the right
+  // side.
   std::optional<bool> by_cases(const Linear& linear, const Expression& atom, bool up, bool down) {
     const bool one_suffices = kind_of(atom) == Kind::Min ? down : up;
     const auto holds = [&](const Expression& arg) {
@@ -263,9 +264,9 @@ bool proves_positive(const Expression& e, const Expression& context) {
   if (known.at_least.empty() && kind_of(e) != Kind::Sum) return false;
   try {
     if (kind_of(e) == Kind::Product)
-      return std::ranges::all_of(e.node().args,
-                                 [&](const Expression& f) { return known.lower(f) >= 1; });
-    return plainly_nonnegative(subtract(e, constant(1)), known) || proves_nonnegative(subtract(e, constant(1)));
+      return std::ranges::all_of(e.node().args, [&](const Expression& f) { return known.lower(f) >= 1; });
+    return plainly_nonnegative(subtract(e, constant(1)), known) ||
+           proves_nonnegative(subtract(e, constant(1)));
   } catch (const Error&) {
     return false;
   }

@@ -50,8 +50,9 @@ ShapeTracker ShapeTracker::new_strided(Shape dims, std::span<const Expression> s
   Expression elements = 1, any = 1;
   for (size_t k = 0; k < dims.size(); ++k) {
     if (strides[k].range().max < 0)
-      fail<ShapeError>("[new_strided] stride {} of axis {} is negative; flip the axis of a plain view instead",
-                       strides[k].to_string(), k);
+      fail<ShapeError>(
+          "[new_strided] stride {} of axis {} is negative; flip the axis of a plain view instead",
+          strides[k].to_string(), k);
     elements += (dims[k] - 1).max(0) * strides[k];
     any = any & dims[k].gte(1);
   }
@@ -102,8 +103,8 @@ ShapeTracker ShapeTracker::then(const ShapeTracker& next) const {
   ShapeTracker v = *this;
   for (const MovementStep& s : next.steps_) v = v.apply(s);
   if (next.steps_.empty() && next.dims_.size() != dims_.size())
-    fail<ShapeError>("[then] the second view reads {}, the first has {}", luminal::to_string(next.physical_dims_),
-                     luminal::to_string(dims_));
+    fail<ShapeError>("[then] the second view reads {}, the first has {}",
+                     luminal::to_string(next.physical_dims_), luminal::to_string(dims_));
   return v;
 }
 
@@ -128,14 +129,16 @@ ShapeTracker ShapeTracker::reshape(Shape dims) const {
 }
 ShapeTracker ShapeTracker::slice(Pairs ranges) const {
   MovementStep s = symbolic::slice_step(dims_, ranges);
-  return s.out_dims == dims_ && s.in_of_out == coordinates(dims_) && s.conditions.empty() ? *this
-                                                                                          : with(std::move(s));
+  return s.out_dims == dims_ && s.in_of_out == coordinates(dims_) && s.conditions.empty()
+             ? *this
+             : with(std::move(s));
 }
 ShapeTracker ShapeTracker::slice_along(int axis, const Expression& start, const Expression& end,
                                        const Expression& step) const {
   MovementStep s = symbolic::slice_along_step(dims_, axis, start, end, step);
-  return s.out_dims == dims_ && s.in_of_out == coordinates(dims_) && s.conditions.empty() ? *this
-                                                                                          : with(std::move(s));
+  return s.out_dims == dims_ && s.in_of_out == coordinates(dims_) && s.conditions.empty()
+             ? *this
+             : with(std::move(s));
 }
 ShapeTracker ShapeTracker::pad(Pairs amounts, Number fill) const {
   MovementStep s = symbolic::pad_step(dims_, amounts, fill);
@@ -227,7 +230,8 @@ MovementStep resolved(MovementStep s, const DimMap& dims) {
     condition = condition.substitute(dims);
     if (is_constant(condition, 0)) {
       std::string sizes;
-      for (const auto& [name, size] : dims) sizes += fmt::format("{}{} = {}", sizes.empty() ? "" : ", ", name, size);
+      for (const auto& [name, size] : dims)
+        sizes += fmt::format("{}{} = {}", sizes.empty() ? "" : ", ", name, size);
       fail<ShapeError>("{} (at {})", message, sizes);
     }
   }
@@ -255,10 +259,11 @@ ShapeTracker ShapeTracker::resolve_global_dyn_dims(const DimMap& dims) const {
   return v;
 }
 
-Expression ShapeTracker::flatten_strides(std::span<const Expression> ranges, std::span<const Expression> strides) {
+Expression ShapeTracker::flatten_strides(std::span<const Expression> ranges,
+                                         std::span<const Expression> strides) {
   if (ranges.size() != strides.size())
-    fail<ShapeError>("[flatten_strides] {} ranges and {} strides; give one stride for each range", ranges.size(),
-                     strides.size());
+    fail<ShapeError>("[flatten_strides] {} ranges and {} strides; give one stride for each range",
+                     ranges.size(), strides.size());
   Expression index = 0;
   const auto at = symbolic::unflatten(ranges, Expression::flat_index());
   for (size_t k = 0; k < ranges.size(); ++k) index += at[k] * strides[k];
