@@ -39,7 +39,7 @@ bool has_factor(const Polynomial& p, const Expression& factor) {
 // p - parts, if every term of `parts` stands in p as it is.
 std::optional<Polynomial> cancel(const Polynomial& p, const Polynomial& parts) {
   Polynomial left = add(p, parts, -1);
-  if (left.terms.size() + parts.terms.size() != p.terms.size()) return std::nullopt;
+  if (parts.terms.empty() || left.terms.size() + parts.terms.size() != p.terms.size()) return std::nullopt;
   return left;
 }
 
