@@ -148,39 +148,85 @@ class GraphTensor {
   /// Declares this input as state: after each run it takes the value that `next` had in it.
   void assign(const GraphTensor& next, Where where = Where::current()) const;
 
-  // --- Unary (src/ops/composite/unary.cpp)
+  // --- Unary (src/ops/composite/unary.cpp, activation.cpp): elementwise. f16 and bf16 activations are
+  // computed in f32 and rounded once
   // --------------------------------------------------------------------------
-#define LUMINAL_UNARY(name) [[nodiscard]] GraphTensor name(Where where = Where::current()) const;
-  LUMINAL_UNARY(abs)
-  LUMINAL_UNARY(sign)
-  LUMINAL_UNARY(floor) LUMINAL_UNARY(ceil) LUMINAL_UNARY(round) LUMINAL_UNARY(trunc) LUMINAL_UNARY(exp)
-      LUMINAL_UNARY(exp2) LUMINAL_UNARY(log) LUMINAL_UNARY(log2) LUMINAL_UNARY(log1p) LUMINAL_UNARY(expm1)
-          LUMINAL_UNARY(sin) LUMINAL_UNARY(cos) LUMINAL_UNARY(tan) LUMINAL_UNARY(tanh) LUMINAL_UNARY(sigmoid)
-              LUMINAL_UNARY(erf) LUMINAL_UNARY(sqrt) LUMINAL_UNARY(rsqrt) LUMINAL_UNARY(reciprocal)
-                  LUMINAL_UNARY(square) LUMINAL_UNARY(relu) LUMINAL_UNARY(hard_swish) LUMINAL_UNARY(mish)
-                      LUMINAL_UNARY(silu) LUMINAL_UNARY(swish) LUMINAL_UNARY(logical_not) LUMINAL_UNARY(isnan)
-                          LUMINAL_UNARY(isinf) LUMINAL_UNARY(isfinite) LUMINAL_UNARY(
-                              stop_gradient)  ///< the value itself; gradients end here (PyTorch's detach)
-#undef LUMINAL_UNARY
-      GraphTensor
-      operator-() const;
+  /// Absolute value. The gradient at 0 is 0.
+  [[nodiscard]] GraphTensor abs(Where where = Where::current()) const;
+  /// -1, 0 or 1; NaN stays NaN, as in NumPy.
+  [[nodiscard]] GraphTensor sign(Where where = Where::current()) const;
+  /// Next whole number below, above, nearest (half to even), toward 0. Integers are whole already.
+  [[nodiscard]] GraphTensor floor(Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor ceil(Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor round(Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor trunc(Where where = Where::current()) const;
+  /// Integers and bool give f32, here and in all functions of floats that follow.
+  [[nodiscard]] GraphTensor exp(Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor exp2(Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor log(Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor log2(Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor log1p(Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor expm1(Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor sin(Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor cos(Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor tan(Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor tanh(Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor erf(Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor sqrt(Where where = Where::current()) const;
+  /// 1 / sqrt(x).
+  [[nodiscard]] GraphTensor rsqrt(Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor reciprocal(Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor square(Where where = Where::current()) const;
+  /// True where the element is 0 (false); NaN counts as true.
+  [[nodiscard]] GraphTensor logical_not(Where where = Where::current()) const;
+  /// Tests of floats; integers are finite.
+  [[nodiscard]] GraphTensor isnan(Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor isinf(Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor isfinite(Where where = Where::current()) const;
+  /// The value itself; gradients end here (PyTorch's detach).
+  [[nodiscard]] GraphTensor stop_gradient(Where where = Where::current()) const;
+  /// max(0, x). The gradient at 0 is 0, and NaN stays NaN.
+  [[nodiscard]] GraphTensor relu(Where where = Where::current()) const;
+  /// 1 / (1 + exp(-x)), and its gradient, finite for every finite x.
+  [[nodiscard]] GraphTensor sigmoid(Where where = Where::current()) const;
+  /// x * sigmoid(x). NaN at minus infinity, as in PyTorch; so are gelu and mish.
+  [[nodiscard]] GraphTensor silu(Where where = Where::current()) const;
+  /// silu's other name.
+  [[nodiscard]] GraphTensor swish(Where where = Where::current()) const;
+  /// x * clip(x + 3, 0, 6) / 6, 0 at minus infinity; slopes at -3 and 3 are 0 and 1, as in PyTorch.
+  [[nodiscard]] GraphTensor hard_swish(Where where = Where::current()) const;
+  /// x * tanh(softplus(x)).
+  [[nodiscard]] GraphTensor mish(Where where = Where::current()) const;
+  friend GraphTensor operator-(const Operand& a);
   [[nodiscard]] GraphTensor leaky_relu(double negative_slope = 0.01, Where where = Where::current()) const;
+  /// x above 0, alpha * expm1(x) elsewhere.
   [[nodiscard]] GraphTensor elu(double alpha = 1, Where where = Where::current()) const;
+  /// x above 0, weight * x elsewhere. Shapes: a weight of rank 1 with more than one element holds one slope
+  /// for each channel (axis 1), as in PyTorch; others broadcast.  Errors: ShapeError if the channels differ.
   [[nodiscard]] GraphTensor prelu(const Operand& weight) const;
-  /// `approximate`: "none" (erf) or "tanh".
+  /// `approximate`: "none" (erf) or "tanh".  Errors: Error for another name.
   [[nodiscard]] GraphTensor gelu(std::string_view approximate = "none", Where where = Where::current()) const;
+  /// log(1 + exp(beta * x)) / beta; x itself where beta * x > threshold, as in PyTorch.
   [[nodiscard]] GraphTensor softplus(double beta = 1, double threshold = 20,
                                      Where where = Where::current()) const;
+  /// exp(x - m) / sum(exp(x - m)) over one or several axes, m their maximum, through which no gradient flows.
+  /// A row of minus infinities is NaN, as in PyTorch (`attention` gives zeros there).
   [[nodiscard]] GraphTensor softmax(Axes axes = -1, Where where = Where::current()) const;
+  /// log(softmax(x)), without the logarithm of a small number.
   [[nodiscard]] GraphTensor log_softmax(Axes axes = -1, Where where = Where::current()) const;
   /// First half times sigmoid (silu for swiglu) of the second half along `axis`, as PyTorch's glu.
+  /// Errors: ShapeError if the size is odd.
   [[nodiscard]] GraphTensor glu(int axis = -1, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor swiglu(int axis = -1, Where where = Where::current()) const;
+  /// To another dtype: to integers toward zero (saturating, NaN gives 0), to bool "not 0".
   [[nodiscard]] GraphTensor cast(Dtype dtype, Where where = Where::current()) const;
   /// The bits read as another dtype of the same width.
   [[nodiscard]] GraphTensor as_dtype(Dtype dtype, Where where = Where::current()) const;
 
-  // --- Binary (src/ops/composite/binary.cpp); broadcasting and promotion as in PyTorch
+  // --- Binary (src/ops/composite/binary.cpp, compare.cpp, power.cpp)
+  // Shapes: broadcast right-aligned; a size is repeated only if it is 1.  Dtypes: the table in dtype.h; bool
+  // takes part in arithmetic as 0 and 1 (i64).  Errors: ShapeError with both shapes, DtypeError if a number
+  // does not fit the tensor's integer dtype, Error for tensors of two graphs.
   // ------------------------------
   friend GraphTensor operator+(const Operand& a, const Operand& b);
   friend GraphTensor operator-(const Operand& a, const Operand& b);
@@ -194,73 +240,99 @@ class GraphTensor {
   GraphTensor& operator*=(const Operand& b);
   GraphTensor& operator/=(const Operand& b);
   GraphTensor& operator%=(const Operand& b);
+  /// Quotient rounded down, exact for floats too (1 // 0.1 is 9); integers by 0 give 0. No gradient.
   [[nodiscard]] GraphTensor floor_div(const Operand& b) const;
   [[nodiscard]] GraphTensor fmod(const Operand& b) const;  ///< remainder with the dividend's sign
+  /// Negative bases with whole exponents are exact in sign; integers wrap.  Errors: DtypeError for an integer
+  /// to a negative number.
   [[nodiscard]] GraphTensor pow(const Operand& exponent) const;
+  /// NaN if either is NaN; a tie splits the gradient.
   [[nodiscard]] GraphTensor maximum(const Operand& b) const;
   [[nodiscard]] GraphTensor minimum(const Operand& b) const;
   /// NaN stays NaN; a bound that is absent is minus or plus infinity. The gradient passes at the bounds.
   [[nodiscard]] GraphTensor clip(const Operand& low, const Operand& high) const;
+  /// Comparisons give bool; with NaN all are false but `ne`.
   [[nodiscard]] GraphTensor lt(const Operand& b) const;
   [[nodiscard]] GraphTensor gt(const Operand& b) const;
   [[nodiscard]] GraphTensor le(const Operand& b) const;
   [[nodiscard]] GraphTensor ge(const Operand& b) const;
   [[nodiscard]] GraphTensor eq(const Operand& b) const;
   [[nodiscard]] GraphTensor ne(const Operand& b) const;
+  /// Of "not 0", NaN counting as true.
   [[nodiscard]] GraphTensor logical_and(const Operand& b) const;
   [[nodiscard]] GraphTensor logical_or(const Operand& b) const;
   [[nodiscard]] GraphTensor logical_xor(const Operand& b) const;
+  /// Errors: DtypeError for floats.
   [[nodiscard]] GraphTensor bitwise_and(const Operand& b) const;
   [[nodiscard]] GraphTensor bitwise_or(const Operand& b) const;
   [[nodiscard]] GraphTensor bitwise_xor(const Operand& b) const;
   /// Bits moved left (amount > 0) or, arithmetically, right (amount < 0).
   [[nodiscard]] GraphTensor shift(const Operand& amount) const;
-  /// This tensor is the condition (bool, or numbers: not 0).
+  /// This tensor is the condition (bool, or numbers: not 0). What is not chosen leaves no trace, NaN
+  /// included.
   [[nodiscard]] GraphTensor where(const Operand& if_true, const Operand& if_false) const;
 
-  // --- Reductions (src/ops/composite/reduce.cpp)
+  // --- Reductions (src/ops/composite/reduce.cpp, scan.cpp)
+  // Over one axis, several, or all; `keepdims` leaves size 1. Over nothing: 0, 1, minus (plus) infinity for
+  // max (min), NaN for the mean.
   // --------------------------------------------------------------------
+  /// Dtypes: integers and bool add up in i64, f16 and bf16 in f32.
   [[nodiscard]] GraphTensor sum(Axes axes = {}, bool keepdims = false, Where where = Where::current()) const;
+  /// Dtypes: integers and bool give f32.
   [[nodiscard]] GraphTensor mean(Axes axes = {}, bool keepdims = false, Where where = Where::current()) const;
+  /// NaN if any is NaN. `ties`: who gets the gradient of equal maxima.
   [[nodiscard]] GraphTensor max(Axes axes = {}, bool keepdims = false, Ties ties = Ties::Split,
                                 Where where = Where::current()) const;
   [[nodiscard]] GraphTensor min(Axes axes = {}, bool keepdims = false, Ties ties = Ties::Split,
                                 Where where = Where::current()) const;
   [[nodiscard]] GraphTensor prod(Axes axes = {}, bool keepdims = false, Where where = Where::current()) const;
+  /// Sum of squared distances from the mean by (count - correction); NaN for a single element.
   [[nodiscard]] GraphTensor var(Axes axes = {}, bool keepdims = false, int correction = 1,
                                 Where where = Where::current()) const;
   [[nodiscard]] GraphTensor std(Axes axes = {}, bool keepdims = false, int correction = 1,
                                 Where where = Where::current()) const;
+  /// log(sum(exp(x))), stable. A row of minus infinities gives minus infinity, and a gradient of 0.
   [[nodiscard]] GraphTensor logsumexp(Axes axes = {}, bool keepdims = false,
                                       Where where = Where::current()) const;
+  /// (sum |x|^p)^(1/p); p = 0 counts what is not 0, p = +-infinity is the greatest (least) |x|. The gradient
+  /// at the origin is 0.
   [[nodiscard]] GraphTensor norm(double p = 2, Axes axes = {}, bool keepdims = false,
                                  Where where = Where::current()) const;
   [[nodiscard]] GraphTensor any(Axes axes = {}, bool keepdims = false, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor all(Axes axes = {}, bool keepdims = false, Where where = Where::current()) const;
-  [[nodiscard]] GraphTensor argmax(int axis, bool keepdims = false,
-                                   Where where = Where::current()) const;  ///< i64; the first of equals
+  /// Position (i64) of the greatest (least) element, the first of equals; NaN counts as such, as in PyTorch.
+  /// Errors: ShapeError for an axis of size 0.
+  [[nodiscard]] GraphTensor argmax(int axis, bool keepdims = false, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor argmin(int axis, bool keepdims = false, Where where = Where::current()) const;
+  /// Sum, maximum, product of each element and all before it. Cost: O(n log n) along axes of known size.
+  /// Source: Hillis & Steele 1986.
   [[nodiscard]] GraphTensor cumsum(int axis, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor cummax(int axis, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor cumprod(int axis, Where where = Where::current()) const;
 
   // --- Normalisation (src/ops/composite/norm.cpp)
   // -------------------------------------------------------------------
+  /// (x - mean) / sqrt(variance + epsilon), no weights; the variance divides by the count.
   [[nodiscard]] GraphTensor layer_norm(Axes axes = -1, double epsilon = 1e-5,
                                        Where where = Where::current()) const;
+  /// x / sqrt(mean(x^2) + epsilon), as std_norm.
   [[nodiscard]] GraphTensor rms_norm(Axes axes = -1, double epsilon = 1e-6,
                                      Where where = Where::current()) const;
+  /// x - mean(x).
   [[nodiscard]] GraphTensor mean_norm(Axes axes = -1, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor std_norm(Axes axes = -1, double epsilon = 1e-5,
                                      Where where = Where::current()) const;
+  /// x / max(norm(p), epsilon).
   [[nodiscard]] GraphTensor normalize(double p = 2, Axes axes = -1, double epsilon = 1e-12,
                                       Where where = Where::current()) const;
 
-  // --- Movement (src/ops/composite/movement.cpp): views, no copy except concat and the like
+  // --- Movement (src/ops/composite/movement.cpp): views, no copy. Joining chooses between padded views
+  // (concat.cpp)
   // -------------------------
   [[nodiscard]] GraphTensor permute(std::vector<int> order, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor transpose(int a = -2, int b = -1, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor t(Where where = Where::current()) const;  ///< the last two axes exchanged
+  /// Row-major; one dim may be -1.  Errors: ShapeError if the counts of elements differ.
   [[nodiscard]] GraphTensor reshape(Shape dims, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor flatten(int first = 0, int last = -1, Where where = Where::current()) const;
   /// Broadcasts to `dims`, right-aligned; -1 keeps a size.
@@ -270,23 +342,31 @@ class GraphTensor {
                                        Where where = Where::current()) const;
   [[nodiscard]] GraphTensor unsqueeze(int axis, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor squeeze(int axis, Where where = Where::current()) const;
+  /// Axes a .. b as one; split_dims puts `inner` just after `axis`: [50, 3].split_dims(0, 5) is [10, 5, 3].
   [[nodiscard]] GraphTensor merge_dims(int a, int b, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor split_dims(int axis, const Expression& inner,
                                        Where where = Where::current()) const;
+  /// [start, end) of the first axes, the others whole. Constants count from the end if negative and are
+  /// clamped, as in Python.  Example: x.slice({{0, 2}, {-3, INT64_MAX}})
   [[nodiscard]] GraphTensor slice(RangePairs ranges, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor slice_along(int axis, const Expression& start, const Expression& end,
                                         const Expression& step = 1, Where where = Where::current()) const;
+  /// (before, after) of the first axes; a negative constant cuts off.  Errors: DtypeError if `fill` does not
+  /// fit.
   [[nodiscard]] GraphTensor pad(RangePairs amounts, Number fill = 0, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor pad_along(int axis, const Expression& before, const Expression& after,
                                       Number fill = 0, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor concat_along(const Operand& other, int axis) const;
+  /// Pieces of `size`, the last one shorter.  Errors: ShapeError if their number depends on the run.
   [[nodiscard]] std::vector<GraphTensor> split(const Expression& size, int axis = 0,
                                                Where where = Where::current()) const;
+  /// At most `chunks` pieces of equal size, the last one shorter, as PyTorch's chunk.
   [[nodiscard]] std::vector<GraphTensor> chunk(int chunks, int axis = 0,
                                                Where where = Where::current()) const;
   [[nodiscard]] GraphTensor repeat(Shape times,
                                    Where where = Where::current()) const;  ///< tiles, as PyTorch's repeat
   [[nodiscard]] GraphTensor flip(Axes axes, Where where = Where::current()) const;
+  /// On and below (above) a diagonal of the last two axes; 0 elsewhere, whatever stood there.
   [[nodiscard]] GraphTensor tril(const Expression& diagonal = 0, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor triu(const Expression& diagonal = 0, Where where = Where::current()) const;
   /// (..., N) -> (..., windows, kernel).
@@ -298,6 +378,7 @@ class GraphTensor {
 
   // --- Indexing (src/ops/composite/index.cpp)
   // -----------------------------------------------------------------------
+  // Positions count from 0; one that is negative or out of range is an Error at run time.
   /// Elements at flat positions of this tensor: result has the index's dims.
   [[nodiscard]] GraphTensor gather(const GraphTensor& index, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor gather(int axis, const GraphTensor& index, Where where = Where::current()) const {
@@ -317,6 +398,7 @@ class GraphTensor {
   /// Shapes: [..., M, K] x [..., K, N] -> [..., M, N].  Errors: ShapeError if a rank is 0 or K differs. Cost:
   /// 2*M*N*K flops.
   [[nodiscard]] GraphTensor matmul(const Operand& other) const;
+  /// Sum of products of two vectors of equal length.
   [[nodiscard]] GraphTensor dot(const Operand& other) const;
 
   // --- Markers (src/ops/composite/marker.cpp)
@@ -359,6 +441,7 @@ struct Operand {
 };
 
 // Operators are found by argument: `2 * t`, `t + s` with an Expression, `t - u`.
+GraphTensor operator-(const Operand& a);
 GraphTensor operator+(const Operand& a, const Operand& b);
 GraphTensor operator-(const Operand& a, const Operand& b);
 GraphTensor operator*(const Operand& a, const Operand& b);
@@ -384,7 +467,9 @@ GraphTensor operator%(const Operand& a, const Operand& b);
                                 Where where = Where::current());
 [[nodiscard]] GraphTensor stack(std::initializer_list<GraphTensor> tensors, int axis = 0,
                                 Where where = Where::current());
-/// "bij,bjk->bik", with "..." for leading axes; repeated letters of one operand take the diagonal.
+/// Einstein summation: "bij,bjk->bik", with "..." for axes that broadcast; a letter repeated in one operand
+/// takes the diagonal; without "->" the letters that stand once remain, in alphabetical order. Contracts from
+/// left to right.  Errors: ShapeError with the equation.  Example: einsum("...ij,jk->...ik", {x, w})
 [[nodiscard]] GraphTensor einsum(std::string_view equation, std::span<const GraphTensor> operands,
                                  Where where = Where::current());
 [[nodiscard]] GraphTensor einsum(std::string_view equation, std::initializer_list<GraphTensor> operands,

@@ -70,9 +70,13 @@ GraphTensor GraphTensor::mish(Where at) const {
   return widely(*this, [](const GraphTensor& x) { return x * x.softplus().tanh(); });
 }
 
+// Flat below -3 and straight from 3 on, slopes at these points included, as in PyTorch.
 GraphTensor GraphTensor::hard_swish(Where at) const {
   const CallSite site("hard_swish", at);
-  return widely(*this, [](const GraphTensor& x) { return x * (x + 3).clip(0, 6) / 6; });
+  return widely(*this, [](const GraphTensor& x) {
+    const GraphTensor bend = select(less(-3, x), x * (x + 3) / 6, scalar(x, 0));
+    return select(less(x, 3), bend, x);
+  });
 }
 
 GraphTensor GraphTensor::leaky_relu(double negative_slope, Where at) const {

@@ -113,7 +113,9 @@ Dtype common_dtype(std::span<const Operand> operands, Promotion promotion) {
 GraphTensor as_tensor(Graph& graph, const Operand& operand, Dtype dtype) {
   if (const GraphTensor* tensor = tensor_in(operand)) return tensor->cast(dtype);
   if (const Number* number = number_of(operand)) return scalar(graph, *number, dtype);
-  return formula(graph, std::get<Expression>(operand.value), {}).cast(dtype);
+  const auto& e = std::get<Expression>(operand.value);
+  if (const auto value = e.constant()) return scalar(graph, *value, dtype);
+  return formula(graph, e, {}).cast(dtype);
 }
 
 }  // namespace

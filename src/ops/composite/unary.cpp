@@ -52,9 +52,11 @@ GraphTensor GraphTensor::square(Where at) const {
   return elementwise(kMul, {x, x});
 }
 
-GraphTensor GraphTensor::operator-() const {
-  const CallSite site("neg", std::source_location::current());
-  return negated(numeric(*this));
+GraphTensor operator-(const Operand& a) {
+  const CallSite site("neg", a.where);
+  const GraphTensor* x = tensor_in(a);
+  if (!x) reject<Error>("no operand is a tensor; make it one with Graph::constant");
+  return negated(numeric(*x));
 }
 
 GraphTensor GraphTensor::abs(Where at) const {
