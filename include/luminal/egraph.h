@@ -63,6 +63,8 @@ struct PrimitiveSort {
   std::string name = {};
   /// Text of a value; `children` are the texts of its elements (empty for plain sorts), in `elements` order.
   std::function<std::string(Value, std::span<const std::string> children)> print = {};
+  /// The value of a text that `print` made; only needed to read e-graphs from JSON.
+  std::function<std::optional<Value>(std::string_view)> parse = {};
   /// Total order by content, negative, 0 or positive; null = by print.
   std::function<int(Value, Value)> compare = {};
   /// Extraction cost of a literal of this sort, elements not counted.
@@ -77,6 +79,8 @@ struct ContainerSort : PrimitiveSort {
   std::function<Value(Value, const ElementMap& map)> rebuild = {};
   /// Calls `visit` for each element, in an order that `print` knows.
   std::function<void(Value, const std::function<void(SortId, Value)>& visit)> elements = {};
+  /// The container of such elements, in `elements` order; only needed to read e-graphs from JSON.
+  std::function<std::optional<Value>(std::span<const Value> elements)> make = {};
 };
 
 // ---------------------------------------------------------------------------------------------------------
@@ -297,14 +301,31 @@ struct CostModel {
   std::function<Cost(SortId, Value, std::span<const Cost> elements)> literal = {};
 };
 
-/// One step of an explanation: `from` = `to`, ids of terms (see `EGraph::term_of`).
+/// `from` = `to`: ids of terms (see `EGraph::term_of`), for the reason given.
 struct ExplanationStep {
-  enum class Kind : uint8_t { Rule, Congruence, Given };
-  Kind kind = Kind::Given;  ///< Given: a union or a set made from outside
+  enum class Kind : uint8_t {
+    Given,       ///< united from outside, or by a merge that a set from outside caused
+    Rule,        ///< united by a rule's action
+    Congruence,  ///< two applications of one function to arguments that are equal by earlier steps
+  };
+  Kind kind = Kind::Given;
   Value from = kNoValue, to = kNoValue;
-  RuleId rule{};                                       ///< Rule
-  std::vector<Value> bindings;                         ///< Rule: values of the query's variables
-  std::vector<std::vector<ExplanationStep>> children;  ///< Congruence: one chain per argument (may be empty)
+  RuleId rule{};                     ///< Rule
+  std::vector<Value> bindings = {};  ///< Rule: values of the query's variables
+  std::vector<Value> premises =
+      {};  ///< Rule: for each atom the term whose row matched; relations, functions: none
+  std::vector<Value> made = {};  ///< Rule: for each action the term that a constructor call gave; else none
+};
+
+/// Why two ids are equal. Each step follows from earlier ones; `chain` leads from the left id to the right
+/// one.
+struct Explanation {
+  struct Link {
+    uint32_t step = 0;
+    bool backward = false;  ///< the step is read from `to` to `from`
+  };
+  std::vector<ExplanationStep> steps;
+  std::vector<Link> chain;
 };
 
 /// The function application that first made an id, with the ids it was made from.
@@ -439,18 +460,31 @@ class EGraph {
   /// Error unless the e-graph is still empty.
   void enable_explanations();
   [[nodiscard]] bool explanations_enabled() const;
-  /// Why two ids are equal: a chain from `left` to `right`. Error if they are not, or if explanations are
-  /// off.
-  [[nodiscard]] std::vector<ExplanationStep> explain(Value left, Value right) const;
+  /// Error if the ids are not equal, or if explanations are off.
+  [[nodiscard]] Explanation explain(Value left, Value right) const;
+  /// What an id stands for. Error if explanations are off or the id came from `fresh_id`.
   [[nodiscard]] TermOrigin term_of(Value id) const;
-  /// Checks a chain against rules and term origins alone, without the engine's own log; "" or what is wrong.
-  [[nodiscard]] std::string check_explanation(Value left, Value right,
-                                              std::span<const ExplanationStep> steps) const;
+  /// The term of an id as text, as it was first made.
+  [[nodiscard]] std::string term_text(Value id) const;
+  /// Checks every step against the rules and the terms' origins alone, with a union-find of its own; given
+  /// steps and rows of relations and functions are taken on trust. Returns "" or what is wrong.
+  [[nodiscard]] std::string check_explanation(Value left, Value right, const Explanation& explanation) const;
+  /// One line for each link of the chain: terms and reasons.
+  [[nodiscard]] std::string to_string(const Explanation& explanation, Value left) const;
 
-  // -- JSON: sorts, functions and rows (docs/egraph.md describes the form).
+  // -- JSON: eq-sorts, functions that are not hidden, and their rows.
+  //
+  //   {"luminal-egraph": 1, "sorts": ["Math"],
+  //    "functions": [{"name": "Num", "kind": "constructor", "inputs": ["i64"], "output": "Math", "cost": 1,
+  //                   "rows": [{"args": [7], "output": 0}]}, ...]}
+  //
+  // Ids are numbered from 0 in order of appearance. i64, f64, bool and String are JSON's own values (an f64
+  // that is not finite is its name), Unit is null, other sorts are {"text": ...}, containers {"elements":
+  // [{"sort": ..., "value": ...}, ...]}. Optional: "unextractable" of a function, "subsumed" of a row.
 
   [[nodiscard]] std::string to_json() const;
-  /// Adds the rows of a file written by `to_json`; eq-sorts and functions that are missing are declared.
+  /// Adds the rows of such a text; eq-sorts, constructors and relations that are missing are declared, a
+  /// function must be there (its merge is not in the text). Errors: FormatError with the place.
   void load_json(std::string_view text);
 
   [[nodiscard]] EngineState& state() { return *state_; }

@@ -332,14 +332,11 @@ RulesetId EGraph::combined_ruleset(std::string name, std::vector<RulesetId> part
 RuleId EGraph::rule(RulesetId ruleset, RuleSpec spec) {
   const RuleId id{static_cast<uint32_t>(state_->rules.size())};
   RuleInfo info;
-  info.query = compile_query(*state_, spec.query, spec.name);
-  info.actions = compile_actions(*state_, info.query, spec.actions, spec.name);
-  for (const SlotInfo& slot : info.query.slots)
-    info.has_id_constants |= slot.constant && state_->at(slot.sort).kind != SortKind::Plain;
+  info.spec = std::move(spec);
+  compile_rule(*state_, info);
   for (const CompiledAction& action : info.actions)
     if (action.kind == Action::Kind::Delete) state_->at(action.function).table.set_deletable();
-  declare(state_->rule_names, spec.name, id, "rule");
-  info.spec = std::move(spec);
+  declare(state_->rule_names, info.spec.name, id, "rule");
   state_->rules.push_back(std::move(info));
   state_->rulesets[index_of(ruleset)].rules.push_back(id);
   return id;
@@ -451,6 +448,7 @@ void EGraph::clear_facts() {
   }
   for (RuleInfo& rule : state_->rules) rule.seen = 0;
   state_->ids.clear();
+  if (state_->log != nullptr) *state_->log = {};
   state_->clock = 1;
   state_->changes = 0;
 }
@@ -617,6 +615,7 @@ void EGraph::push() {
   *saved = {state_->sorts,      state_->functions,      state_->rules,         state_->rulesets,
             state_->sort_names, state_->function_names, state_->ruleset_names, state_->rule_names,
             state_->ids,        state_->clock,          state_->changes};
+  if (state_->log != nullptr) saved->log = std::make_unique<ExplanationLog>(*state_->log);
   for (FunctionInfo& info : saved->functions) info.indexes.clear();  // made again on demand
   state_->snapshots.push_back(std::move(saved));
 }
@@ -638,6 +637,7 @@ void EGraph::pop(size_t levels) {
   state_->ids = std::move(saved.ids);
   state_->clock = saved.clock;
   state_->changes = saved.changes;
+  state_->log = std::move(saved.log);
   for (RuleInfo& rule : state_->rules) rule.plans.clear();
   state_->snapshots.pop_back();
 }

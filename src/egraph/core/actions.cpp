@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fail.h"
+#include "egraph/core/explain.h"
 
 namespace luminal::egraph {
 
@@ -25,32 +26,66 @@ void ActionRun::apply(Batch& batch) {
   count_ = batch.count;
   for (Slot s = 0; s < query_.slots.size(); s++)
     if (batch.columns[s] != nullptr) columns_[s] = batch.columns[s];
+  if (state_.log != nullptr) terms_.assign(columns_.size(), kNoValue);
   for (const CompiledAction& action : actions_) {
     if (count_ == 0) return;
     keys_.clear();
     for (const Slot s : action.args) keys_.push_back(columns_[s]);
-    switch (action.kind) {
-      case Action::Kind::Call:
-        call(action);
-        break;
-      case Action::Kind::Primitive:
-        primitive(action);
-        break;
-      case Action::Kind::Set:
-        set(action, action.value);
-        break;
-      case Action::Kind::Union:
-        for (uint32_t i = 0; i < count_; i++) state_.unite(keys_[0][i], keys_[1][i]);
-        break;
-      case Action::Kind::Delete:
-        remove(action);
-        break;
-      case Action::Kind::Subsume:
-        subsume(action);
-        break;
-      case Action::Kind::Panic:
-        throw Error(action.message);
+    if (state_.log != nullptr) [[unlikely]] {
+      apply_logged(action);
+      continue;
     }
+    apply_one(action);
+  }
+}
+
+void ActionRun::apply_one(const CompiledAction& action) {
+  switch (action.kind) {
+    case Action::Kind::Call:
+      call(action);
+      break;
+    case Action::Kind::Primitive:
+      primitive(action);
+      break;
+    case Action::Kind::Set:
+      set(action, action.value);
+      break;
+    case Action::Kind::Union:
+      for (uint32_t i = 0; i < count_; i++) state_.unite(keys_[0][i], keys_[1][i]);
+      break;
+    case Action::Kind::Delete:
+      remove(action);
+      break;
+    case Action::Kind::Subsume:
+      subsume(action);
+      break;
+    case Action::Kind::Panic:
+      throw Error(action.message);
+  }
+}
+
+// Row by row: each id and each union gets its reason.
+void ActionRun::apply_logged(const CompiledAction& action) {
+  const bool constructor = (action.kind == Action::Kind::Call || action.kind == Action::Kind::Set) &&
+                           state_.at(action.function).spec.kind == FunctionKind::Constructor;
+  if (!constructor && action.kind != Action::Kind::Union) return apply_one(action);
+  const auto term = [&](Slot slot, uint32_t i) {
+    return terms_[slot] != kNoValue ? terms_[slot] : columns_[slot][i];
+  };
+  for (uint32_t i = 0; i < count_; i++) {
+    if (action.kind == Action::Kind::Union) {
+      state_.unite_logged(term(action.args[0], i), term(action.args[1], i));
+      continue;
+    }
+    read_key(action, i);
+    if (action.kind == Action::Kind::Set) {
+      state_.set_row(action.function, key_, columns_[action.value][i]);
+      continue;
+    }
+    columns_[action.value][i] = state_.get_or_insert(action.function, key_);
+    const Table& table = state_.at(action.function).table;
+    terms_[action.value] = table.terms[table.find(key_)];
+    state_.log->note_made(static_cast<size_t>(&action - actions_.data()), terms_[action.value]);
   }
 }
 

@@ -18,6 +18,8 @@ class ActionRun {
   [[nodiscard]] const uint32_t* column(Slot slot) const { return columns_[slot]; }
 
  private:
+  void apply_one(const CompiledAction& action);
+  void apply_logged(const CompiledAction& action);
   void call(const CompiledAction& action);
   void look_up(const CompiledAction& action);
   void insert(const CompiledAction& action);
@@ -39,6 +41,8 @@ class ActionRun {
   std::vector<const uint32_t*> keys_;  // of the present action
   std::vector<Value> key_;             // one row of it
   std::vector<uint32_t> conflicts_;
+  // Where unions are logged (one binding at a time): terms of constructor calls, by slot.
+  std::vector<Value> terms_;
   uint32_t count_ = 0;
 };
 

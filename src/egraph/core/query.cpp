@@ -275,4 +275,15 @@ CompiledActions compile_actions(const EngineState& state, CompiledQuery& query, 
   return out;
 }
 
+void compile_rule(const EngineState& state, RuleInfo& rule) {
+  rule.query = compile_query(state, rule.spec.query, rule.spec.name);
+  const std::vector<Slot> all = rule.query.outputs;
+  rule.actions = compile_actions(state, rule.query, rule.spec.actions, rule.spec.name);
+  if (state.log != nullptr) rule.query.outputs = all;
+  rule.has_id_constants = false;
+  for (const SlotInfo& slot : rule.query.slots)
+    rule.has_id_constants |= slot.constant && state.at(slot.sort).kind != SortKind::Plain;
+  rule.plans.clear();
+}
+
 }  // namespace luminal::egraph

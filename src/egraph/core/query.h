@@ -57,6 +57,10 @@ struct CompiledAction {
 using CompiledActions = std::vector<CompiledAction>;
 
 struct EngineState;
+struct RuleInfo;
+
+/// Compiles `rule.spec`; again when explanations are switched on, which need more of each match.
+void compile_rule(const EngineState& state, RuleInfo& rule);
 
 /// Error if a variable stays unbound or a column's sort does not fit; `where` names the rule or command.
 [[nodiscard]] CompiledQuery compile_query(const EngineState& state, const Query& query,

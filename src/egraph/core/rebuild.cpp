@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "egraph/core/explain.h"
 #include "egraph/core/state.h"
 
 namespace luminal::egraph {
@@ -114,6 +115,7 @@ class TableRebuild {
 
   void move(Row row) {
     for (uint32_t c = 0; c < table_.width(); c++) moved_[c].push_back(canonical(c, table_.column(c)[row]));
+    if (!table_.terms.empty()) moved_terms_.push_back(table_.terms[row]);
     if (table_.has_subsumed()) moved_subsumed_.push_back(table_.is_subsumed(row) ? 1 : 0);
     table_.kill(row);
   }
@@ -138,11 +140,14 @@ class TableRebuild {
         for (uint32_t i = 0; i < n; i++) table_.prefetch_row<K>(hashes[i]);
         for (uint32_t i = 0; i < n; i++) {
           Row row = table_.find_at<K>(columns.data(), first + i, hashes[i]);
-          if (row == kNoRow)
+          if (row == kNoRow) {
             row = table_.append_at<K>(columns.data(), first + i, hashes[i],
                                       outputs ? outputs[first + i] : kUnitValue);
-          else if (outputs != nullptr && table_.output_of(row) != outputs[first + i]) {
-            if (unites)
+            if (!moved_terms_.empty()) table_.terms.push_back(moved_terms_[first + i]);
+          } else if (outputs != nullptr && table_.output_of(row) != outputs[first + i]) {
+            if (!moved_terms_.empty())
+              state_.log->add_congruence(state_, table_.terms[row], moved_terms_[first + i]);
+            else if (unites)
               state_.unite(table_.output_of(row), outputs[first + i]);
             else
               conflicts_.push_back(first + i);
@@ -162,7 +167,7 @@ class TableRebuild {
   FunctionInfo& info_;
   Table& table_;
   std::vector<Column> moved_;  // canonical rows whose key changed
-  Column moved_subsumed_;
+  Column moved_subsumed_, moved_terms_;
   Column output_changed_;
   std::vector<size_t> conflicts_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "egraph/core/actions.h"
+#include "egraph/core/explain.h"
 #include "egraph/core/join.h"
 
 namespace luminal::egraph {
@@ -46,6 +47,7 @@ class RuleSink : public MatchSink {
  public:
   RuleSink(EngineState& state, const RuleInfo& rule, Limits& limits, RuleReport& report)
       : state_(state),
+        rule_(rule),
         limits_(limits),
         report_(report),
         actions_(state, rule.query, rule.actions, rule.spec.name) {}
@@ -54,7 +56,10 @@ class RuleSink : public MatchSink {
     const auto begin = Clock::now();
     const uint64_t before = state_.changes;
     report_.matched += batch.count;
-    actions_.apply(batch);
+    if (state_.log != nullptr) [[unlikely]]
+      take_logged(batch);
+    else
+      actions_.apply(batch);
     report_.applied += state_.changes - before;
     now_ = Clock::now();
     report_.apply_s += seconds_between(begin, now_);
@@ -62,7 +67,24 @@ class RuleSink : public MatchSink {
   bool should_stop() override { return limits_.exceeded(limits_.limits_time() ? Clock::now() : now_); }
 
  private:
+  // One binding at a time, so that each new id and each union knows it.
+  void take_logged(const Batch& batch) {
+    const CompiledQuery& query = rule_.query;
+    std::vector<uint32_t*> columns(query.slots.size(), nullptr);
+    std::vector<Value> bindings(rule_.spec.query.variables.size());
+    for (uint32_t i = 0; i < batch.count; i++) {
+      for (Slot s = 0; s < columns.size(); s++)
+        columns[s] = batch.columns[s] == nullptr ? nullptr : batch.columns[s] + i;
+      for (size_t v = 0; v < bindings.size(); v++) bindings[v] = *columns[query.slot_of[v]];
+      state_.log->begin_application(report_.rule, bindings);
+      Batch one{1, columns.data()};
+      actions_.apply(one);
+      state_.log->end_application();
+    }
+  }
+
   EngineState& state_;
+  const RuleInfo& rule_;
   Limits& limits_;
   RuleReport& report_;
   ActionRun actions_;

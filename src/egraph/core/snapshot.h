@@ -1,4 +1,5 @@
 #pragma once
+#include "egraph/core/explain.h"
 #include "egraph/core/state.h"
 
 namespace luminal::egraph {
@@ -15,6 +16,7 @@ struct Snapshot {
   UnionFind ids;
   uint32_t clock = 0;
   uint64_t changes = 0;
+  std::unique_ptr<ExplanationLog> log = {};
 };
 
 }  // namespace luminal::egraph

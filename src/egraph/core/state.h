@@ -166,8 +166,12 @@ struct EngineState {
   /// Deletions, changes and subsumptions of the step take effect.
   void end_step();
   void unite(Value a, Value b) {
+    if (log != nullptr) [[unlikely]]
+      return unite_logged(a, b);
     if (ids.unite(a, b)) changes++;
   }
+  /// As above; `a` and `b` are the terms that are claimed to be equal.
+  void unite_logged(Value a, Value b);
   void remove_row(FunctionId f, std::span<const Value> key);
   void subsume_row(FunctionId f, std::span<const Value> key);
   /// The row's key got a second output.

@@ -122,6 +122,7 @@ Row Table::append_copy(Row row, Value output) {
   retarget(row, next);
   for (uint32_t c = 0; c < key_width_; c++) columns_[c].push_back(columns_[c][row]);
   if (has_output_) columns_[key_width_].push_back(output);
+  if (!terms.empty()) terms.push_back(terms[row]);
   return next;
 }
 
@@ -159,6 +160,7 @@ void Table::change_outputs(std::span<const Row> rows, std::span<const Value> out
       if (is_subsumed(row)) mark_subsumed(this->rows());
       for (uint32_t c = 0; c < key_width_; c++) columns_[c].push_back(columns_[c][row]);
       columns_[key_width_].push_back(outputs[first + i]);
+      if (!terms.empty()) terms.push_back(terms[row]);
       kill(row);
     }
   }

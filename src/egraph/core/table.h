@@ -140,7 +140,8 @@ class Table {
   [[nodiscard]] bool is_doomed(Row row) const {
     return (row >> 6) < doomed_bits_.size() && (doomed_bits_[row >> 6] >> (row & 63) & 1) != 0;
   }
-  /// For tables that rules delete from: the row was put again in this step, so a deletion in it has no effect.
+  /// For tables that rules delete from: the row was put again in this step, so a deletion in it has no
+  /// effect.
   void set_deletable() { deletable_ = true; }
   [[nodiscard]] bool is_deletable() const { return deletable_; }
   void touch(Row row);

@@ -3,6 +3,7 @@
 #include "base/fail.h"
 #include "base/hash.h"
 #include "egraph/core/actions.h"
+#include "egraph/core/explain.h"
 #include "egraph/core/state.h"
 
 namespace luminal::egraph {
@@ -18,12 +19,21 @@ Value EngineState::get_or_insert(FunctionId f, std::span<const Value> key) {
     fail("[{}] has no value for these arguments; give it one with set first", info.spec.name);
   const Value output = info.spec.kind == FunctionKind::Relation ? kUnitValue : ids.fresh();
   info.table.append(key, output);
+  if (log != nullptr && info.spec.kind == FunctionKind::Constructor) {
+    info.table.terms.push_back(output);
+    log->add_term(*this, output, f, key);
+  }
   changes++;
   return output;
 }
 
 void EngineState::set_row(FunctionId f, std::span<const Value> key, Value output) {
   FunctionInfo& info = at(f);
+  if (log != nullptr && info.spec.kind == FunctionKind::Constructor) {
+    // The row's own term is made first, so that there is something to be equal to.
+    get_or_insert(f, key);
+    return unite_logged(info.table.terms[info.table.find(key)], output);
+  }
   const Row row = info.table.find(key);
   if (row == kNoRow) {
     info.table.append(key, output);
@@ -76,6 +86,13 @@ void EngineState::merge_output(FunctionId f, Row row, Value output) {
   const Value merged = run_once(*this, merge.slots, merge.actions, initial, info.spec.name)[merge.result];
   // The merge's own actions may have moved the row.
   change(merge.pure ? row : info.table.find(key), merged);
+}
+
+void EngineState::unite_logged(Value a, Value b) {
+  if (ids.find(a) == ids.find(b)) return;
+  log->add_union(*this, a, b);
+  ids.unite(a, b);
+  changes++;
 }
 
 void EngineState::remove_row(FunctionId f, std::span<const Value> key) {

@@ -1,0 +1,251 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "base/fail.h"
+#include "base/suggest.h"
+#include "egraph/core/state.h"
+
+namespace luminal::egraph {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string_view kind_name(FunctionKind kind) {
+  switch (kind) {
+    case FunctionKind::Constructor:
+      return "constructor";
+    case FunctionKind::Function:
+      return "function";
+    case FunctionKind::Relation:
+      return "relation";
+  }
+  return "";
+}
+
+class JsonWriter {
+ public:
+  explicit JsonWriter(const EGraph& graph) : graph_(graph) {}
+
+  Json write() {
+    Json out = {{"luminal-egraph", 1}, {"sorts", Json::array()}, {"functions", Json::array()}};
+    for (const SortId sort : graph_.sorts())
+      if (graph_.is_eq_sort(sort)) out["sorts"].push_back(graph_.sort_name(sort));
+    for (const FunctionId f : graph_.functions_listed()) out["functions"].push_back(function(f));
+    return out;
+  }
+
+ private:
+  Json function(FunctionId f) {
+    const FunctionSpec& spec = graph_.spec(f);
+    Json out = {{"name", spec.name}, {"kind", kind_name(spec.kind)}, {"inputs", Json::array()}};
+    for (const SortId sort : spec.inputs) out["inputs"].push_back(graph_.sort_name(sort));
+    if (spec.kind != FunctionKind::Relation) out["output"] = graph_.sort_name(spec.output);
+    if (spec.kind == FunctionKind::Constructor) out["cost"] = spec.cost;
+    if (spec.unextractable) out["unextractable"] = true;
+    out["rows"] = Json::array();
+    graph_.for_each_row(f, [&](std::span<const Value> args, Value output, bool subsumed) {
+      Json row = {{"args", Json::array()}};
+      for (size_t i = 0; i < args.size(); i++) row["args"].push_back(value(spec.inputs[i], args[i]));
+      if (spec.kind != FunctionKind::Relation) row["output"] = value(spec.output, output);
+      if (subsumed) row["subsumed"] = true;
+      out["rows"].push_back(std::move(row));
+      return true;
+    });
+    return out;
+  }
+
+  Json value(SortId sort, Value v) {
+    if (graph_.is_eq_sort(sort)) return ids_.try_emplace(graph_.find(v), ids_.size()).first->second;
+    if (sort == kUnit) return nullptr;
+    if (sort == kBool) return EGraph::as_bool(v);
+    if (sort == kI64) return graph_.as_i64(v);
+    if (sort == kString) return std::string(graph_.as_string(v));
+    if (sort == kF64) {
+      const double x = graph_.as_f64(v);
+      if (std::isfinite(x)) return x;
+      return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
+    }
+    const ContainerSort& hooks = graph_.sort_hooks(sort);
+    if (!graph_.is_container_sort(sort)) {
+      if (!hooks.print) fail("[json] sort {} can't be written: it has no print", hooks.name);
+      return {{"text", hooks.print(v, {})}};
+    }
+    Json elements = Json::array();
+    hooks.elements(v, [&](SortId s, Value x) {
+      elements.push_back({{"sort", graph_.sort_name(s)}, {"value", value(s, x)}});
+    });
+    return {{"elements", std::move(elements)}};
+  }
+
+  const EGraph& graph_;
+  std::unordered_map<Value, size_t> ids_;
+};
+
+/// Trusts nothing: every access names where it is.
+class JsonReader {
+ public:
+  explicit JsonReader(EGraph& graph) : graph_(graph) {}
+
+  void read(const Json& file) {
+    if (!file.is_object() || !file.contains("luminal-egraph") || file["luminal-egraph"] != 1)
+      fail<FormatError>("[json] this is no e-graph: the member \"luminal-egraph\": 1 is missing");
+    for (const Json& name : array(file, "sorts", "the file")) {
+      if (!name.is_string()) fail<FormatError>("[json] \"sorts\" holds {}, names are expected", name.dump());
+      const auto known = graph_.find_sort(name.get<std::string>());
+      if (!known) graph_.eq_sort(name.get<std::string>());
+    }
+    size_t number = 0;
+    for (const Json& function : array(file, "functions", "the file")) {
+      where_ = fmt::format("function {}", number++);
+      read_function(function);
+    }
+    graph_.rebuild();
+  }
+
+ private:
+  static const Json& member(const Json& object, const char* name, std::string_view where) {
+    if (!object.is_object() || !object.contains(name))
+      fail<FormatError>("[json] {} has no member \"{}\"", where, name);
+    return object[name];
+  }
+  static const Json& array(const Json& object, const char* name, std::string_view where) {
+    const Json& out = member(object, name, where);
+    if (!out.is_array()) fail<FormatError>("[json] \"{}\" of {} must be an array", name, where);
+    return out;
+  }
+  std::string text(const Json& object, const char* name) const {
+    const Json& out = member(object, name, where_);
+    if (!out.is_string()) fail<FormatError>("[json] \"{}\" of {} must be a string", name, where_);
+    return out.get<std::string>();
+  }
+  [[nodiscard]] SortId sort(const Json& name) const {
+    if (!name.is_string())
+      fail<FormatError>("[json] {}: a sort's name is expected, not {}", where_, name.dump());
+    const auto found = graph_.find_sort(name.get<std::string>());
+    if (found) return *found;
+    std::vector<std::string> names;
+    for (const SortId s : graph_.sorts()) names.push_back(graph_.sort_name(s));
+    fail<FormatError>("[json] {}: no sort is called '{}'{}", where_, name.get<std::string>(),
+                      did_you_mean(name.get<std::string>(), names));
+  }
+
+  void read_function(const Json& json) {
+    const std::string name = text(json, "name"), kind = text(json, "kind");
+    where_ = fmt::format("function {}", name);
+    FunctionSpec spec;
+    spec.name = name;
+    for (const Json& input : array(json, "inputs", where_)) spec.inputs.push_back(sort(input));
+    if (kind == "relation")
+      spec.kind = FunctionKind::Relation;
+    else
+      spec.output = sort(member(json, "output", where_));
+    if (kind == "function") spec.kind = FunctionKind::Function;
+    if (kind != "constructor" && kind != "function" && kind != "relation")
+      fail<FormatError>("[json] {}: \"kind\" is \"{}\"; constructor, function and relation are known", where_,
+                        kind);
+    if (json.contains("cost")) {
+      if (!json["cost"].is_number()) fail<FormatError>("[json] \"cost\" of {} must be a number", where_);
+      spec.cost = json["cost"].get<double>();
+    }
+    if (json.contains("unextractable")) spec.unextractable = json["unextractable"] == true;
+    const FunctionId f = declared(spec);
+    size_t number = 0;
+    for (const Json& row : array(json, "rows", where_)) {
+      where_ = fmt::format("row {} of {}", number++, name);
+      read_row(f, row);
+    }
+  }
+
+  FunctionId declared(const FunctionSpec& spec) {
+    const auto known = graph_.find_function(spec.name);
+    if (!known) {
+      if (spec.kind == FunctionKind::Function)
+        fail<FormatError>(
+            "[json] {} must be declared before its rows are read: how it merges is not in the text", where_);
+      return graph_.function(spec);
+    }
+    const FunctionSpec& present = graph_.spec(*known);
+    const bool relation = spec.kind == FunctionKind::Relation;
+    if (present.kind != spec.kind || present.inputs != spec.inputs ||
+        (!relation && present.output != spec.output))
+      fail<FormatError>("[json] {} is declared already, and differently", where_);
+    return *known;
+  }
+
+  void read_row(FunctionId f, const Json& row) {
+    const FunctionSpec& spec = graph_.spec(f);
+    const Json& json_args = array(row, "args", where_);
+    if (json_args.size() != spec.inputs.size())
+      fail<FormatError>("[json] {}: {} arguments, {} takes {}", where_, json_args.size(), spec.name,
+                        spec.inputs.size());
+    std::vector<Value> args;
+    for (size_t i = 0; i < json_args.size(); i++) args.push_back(value(spec.inputs[i], json_args[i]));
+    if (spec.kind == FunctionKind::Relation)
+      graph_.add(f, args);
+    else
+      graph_.set(f, args, value(spec.output, member(row, "output", where_)));
+    if (row.contains("subsumed") && row["subsumed"] == true) graph_.subsume(f, args);
+  }
+
+  Value value(SortId sort, const Json& json) {
+    const auto wrong = [&]() -> Value {
+      fail<FormatError>("[json] {}: {} is no value of sort {}", where_, json.dump(), graph_.sort_name(sort));
+    };
+    if (graph_.is_eq_sort(sort)) {
+      if (!json.is_number_unsigned()) return wrong();
+      const auto [id, fresh] = ids_.try_emplace(json.get<uint64_t>(), 0);
+      if (fresh) id->second = graph_.fresh_id();
+      return id->second;
+    }
+    if (sort == kUnit) return json.is_null() ? kUnitValue : wrong();
+    if (sort == kBool) return json.is_boolean() ? EGraph::boolean(json.get<bool>()) : wrong();
+    if (sort == kI64) return json.is_number_integer() ? graph_.i64(json.get<int64_t>()) : wrong();
+    if (sort == kString) return json.is_string() ? graph_.string(json.get<std::string>()) : wrong();
+    if (sort == kF64) {
+      if (json == "nan") return graph_.f64(std::nan(""));
+      if (json == "inf" || json == "-inf") return graph_.f64(json == "inf" ? HUGE_VAL : -HUGE_VAL);
+      return json.is_number() ? graph_.f64(json.get<double>()) : wrong();
+    }
+    const ContainerSort& hooks = graph_.sort_hooks(sort);
+    std::optional<Value> made;
+    if (!graph_.is_container_sort(sort)) {
+      const Json& content = member(json, "text", where_);
+      if (hooks.parse && content.is_string()) made = hooks.parse(content.get<std::string>());
+    } else {
+      std::vector<Value> elements;
+      for (const Json& element : array(json, "elements", where_))
+        elements.push_back(
+            value(this->sort(member(element, "sort", where_)), member(element, "value", where_)));
+      if (hooks.make) made = hooks.make(elements);
+    }
+    return made ? *made : wrong();
+  }
+
+  EGraph& graph_;
+  std::string where_;
+  std::unordered_map<uint64_t, Value> ids_;
+};
+
+}  // namespace
+
+std::string EGraph::to_json() const {
+  try {
+    return JsonWriter(*this).write().dump(1);
+  } catch (const Json::exception& e) {  // a String that is not UTF-8
+    fail<FormatError>("[json] {}", e.what());
+  }
+}
+
+void EGraph::load_json(std::string_view text) {
+  Json file;
+  try {
+    file = Json::parse(text);
+  } catch (const Json::exception& e) {
+    fail<FormatError>("[json] {}", e.what());
+  }
+  JsonReader(*this).read(file);
+}
+
+}  // namespace luminal::egraph
