@@ -30,15 +30,18 @@ To convert_element(From value) {
 
 /// Value of the one unknown name that makes linear `formula` equal `wanted`, or -1.
 int64_t solve(const Expression& formula, const std::string& name, const DimMap& known, int64_t wanted) {
-  const auto at = [&](int64_t size) {
-    DimMap dims = known;
-    dims.insert_or_assign(name, size);
-    return formula.exec(dims);
-  };
-  const int64_t base = at(0), slope = at(1) - base;
-  if (slope == 0 || (wanted - base) % slope != 0) return -1;
-  const int64_t size = (wanted - base) / slope;
-  return size >= 0 && at(size) == wanted ? size : -1;
+  std::map<std::string, double, std::less<>> dims(known.begin(), known.end());
+  const auto at =
+      [&](double size) {  // over the reals: the two points need not be sizes that the dim may have
+        dims.insert_or_assign(name, size);
+        return formula.exec_float(dims);
+      };
+  const double base = at(0), slope = at(1) - base;
+  const double size = slope == 0 ? -1 : std::round((static_cast<double>(wanted) - base) / slope);
+  if (!(size >= 0) || size > 0x1p53) return -1;
+  DimMap exact = known;
+  exact.insert_or_assign(name, static_cast<int64_t>(size));
+  return formula.exec(exact) == wanted ? static_cast<int64_t>(size) : -1;
 }
 
 std::vector<std::string> unknown_names(const Expression& formula, const DimMap& known) {

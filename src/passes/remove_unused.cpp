@@ -12,7 +12,7 @@ std::unordered_set<NodeId> needed_nodes(const Graph& graph, const Remap& remap) 
     const Node& node = graph.node(id);
     bool stays = !is_computed(*node.op);
     for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output)
-      stays |= graph.value({id, output}) != nullptr;
+      stays |= graph.is_pinned({id, output});
     if (stays) stack.push_back(id);
   }
   std::unordered_set<NodeId> needed;

@@ -1,5 +1,7 @@
 #include "passes/rewrite.h"
 
+#include <algorithm>
+
 #include "luminal/ops.h"
 #include "luminal/reference.h"
 
@@ -27,7 +29,7 @@ bool Untouchable::may_replace(const Value& old, const Value& source) const {
 }
 
 Edge uniform(Graph& graph, Number value, Dtype dtype, const Shape& dims) {
-  return graph.full(dims, value, dtype).edge();
+  return graph.full(dims, only_element(filled(value, dtype, {})), dtype).edge();
 }
 
 std::optional<Number> uniform_value(const Graph& graph, const Edge& edge) {
@@ -49,7 +51,12 @@ Number only_element(const TensorData& data) {
 TensorData filled(Number value, Dtype dtype, std::vector<int64_t> sizes) {
   TensorData data(dtype, std::move(sizes));
   visit_dtype(dtype, [&]<class T>(T) {
-    for (T& element : data.as<T>()) element = value.as<T>();
+    T rounded{};
+    if constexpr (std::is_arithmetic_v<T>)
+      rounded = value.as<T>();
+    else
+      rounded = T(value.as<float>());
+    std::ranges::fill(data.as<T>(), rounded);
   });
   return data;
 }

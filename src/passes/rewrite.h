@@ -24,7 +24,7 @@ class Untouchable {
   std::unordered_set<NodeId> fixed_, owned_, followed_, held_;
 };
 
-/// `value` broadcast to `dims`, as an edge of a new constant node.
+/// `value`, rounded to the dtype and broadcast to `dims`, as an edge of a new constant node.
 [[nodiscard]] Edge uniform(Graph& graph, Number value, Dtype dtype, const Shape& dims);
 /// The one number that all elements of an edge have: it reads a constant, and no padding. Rounded to the
 /// dtype.

@@ -1,0 +1,108 @@
+#include <gtest/gtest.h>
+
+#include "luminal/autograd.h"
+#include "luminal/error.h"
+#include "luminal/gradient.h"
+#include "luminal/ops.h"
+
+namespace luminal {
+namespace {
+
+template <class E, class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const E& e) {
+    return e.what();
+  }
+  return "<no error>";
+}
+
+std::vector<TensorType> same_as_input(std::span<const TensorType> inputs, const Attributes&) {
+  return {inputs[0]};
+}
+void copy_doubles(const void* const* inputs, void* output, int64_t count, const Attributes&) {
+  std::memcpy(output, inputs[0], static_cast<size_t>(count) * sizeof(double));
+}
+OpDef copying_op(std::string_view name, Trait traits, GradientRule gradient) {
+  OpDef op;
+  op.name = name;
+  op.traits = Trait::Elementwise | traits;
+  op.infer = same_as_input;
+  op.elementwise = [](std::span<const Dtype>, Dtype) -> ElementKernel { return copy_doubles; };
+  op.gradient = std::move(gradient);
+  return op;
+}
+const OpDef kSecret = copying_op("secret", Trait::NotDifferentiable, {});
+const OpDef kWrongDims =
+    copying_op("wrong_dims", Trait::None, [](Gradient& g) { g.to(0, g.upstream().sum()); });
+
+TEST(AutogradErrors, OpWithoutGradientOnThePath) {
+  Graph cx;
+  auto x = cx.tensor({2}, Dtype::F64);
+  auto y = cx.add_op(kSecret).input(x).finish();
+  const int line = __LINE__ - 1;
+  EXPECT_EQ(
+      message_of<Error>([&] { (void)cx.compile(Autograd({x}, y.sum())); }),
+      "[secret] 'secret' has no gradient and the loss depends on a parameter through it; put stop_gradient() "
+      "before it if its input shall count as constant (made at autograd_error_test.cpp:" +
+          std::to_string(line) + ")");
+}
+
+TEST(AutogradErrors, OpWithoutGradientBesideThePathIsNone) {
+  Graph cx;
+  auto x = cx.tensor({2}, Dtype::F64).set({1, 2}), other = cx.tensor({2}, Dtype::F64).set({3, 4});
+  auto beside = cx.add_op(kSecret).input(other).finish();
+  auto cut = cx.add_op(kSecret).input(x.stop_gradient()).finish();
+  auto unseen = cx.add_op(kSecret).input(x).finish().floor();
+  auto gradient = cx.compile(Autograd({x}, (x * beside + cut + unseen).sum()))[0].retrieve();
+  cx.execute();
+  EXPECT_EQ(gradient.data<double>(), (std::vector<double>{3, 4}));
+}
+
+TEST(AutogradErrors, RuleThatGivesOtherDims) {
+  Graph cx;
+  auto x = cx.tensor({2}, Dtype::F64);
+  auto y = cx.add_op(kWrongDims).input(x).finish();
+  EXPECT_EQ(message_of<ShapeError>([&] { (void)cx.compile(Autograd({x}, y)); }),
+            "[wrong_dims] the gradient rule gives f64[] for input 0, which is f64[2]; reduce or expand it to "
+            "those dims");
+}
+
+TEST(AutogradErrors, IntegersHaveNoGradient) {
+  Graph cx;
+  auto x = cx.tensor({2}, Dtype::I64);
+  auto y = cx.tensor({2});
+  EXPECT_EQ(
+      message_of<DtypeError>([&] { (void)cx.compile(Autograd({y, x}, y.sum())); }),
+      "[Autograd] parameter 1 is i64[2]; only floating tensors have gradients, cast() it before it is used");
+  EXPECT_EQ(
+      message_of<DtypeError>([&] { (void)cx.compile(Autograd({y}, x)); }),
+      "[Autograd] the loss is i64[2]; only floating tensors have gradients, cast() it before it is used");
+}
+
+TEST(AutogradErrors, TensorsOfAnotherGraphOrOfNone) {
+  Graph cx, other;
+  auto x = cx.tensor({2}), stranger = other.tensor({3});
+  EXPECT_EQ(
+      message_of<Error>([&] { (void)cx.compile(Autograd({stranger}, x)); }),
+      "[Autograd] parameter 0 f32[3] belongs to another graph; give tensors of the graph that is compiled");
+  EXPECT_EQ(message_of<Error>([&] { (void)cx.compile(Autograd({x}, GraphTensor())); }),
+            "[Autograd] the loss is no tensor of a living graph; give tensors that this graph still holds");
+}
+
+TEST(AutogradErrors, ViewStepWithoutInverse) {
+  Graph cx;
+  auto x = cx.tensor({4}, Dtype::F64);
+  // Strides of 1 over overlapping rows: not a step whose inverse is known.
+  const std::vector<Expression> strides{1, 1};
+  const ShapeTracker overlapping =
+      ShapeTracker::contiguous({4}).then(ShapeTracker::new_strided({2, 3}, strides));
+  if (overlapping.steps().empty() || overlapping.steps().back().invertible)
+    GTEST_SKIP() << "every step has an inverse";
+  auto y = x.with_view(overlapping).square();
+  EXPECT_THROW((void)cx.compile(Autograd({x}, y)), Error);
+}
+
+}  // namespace
+}  // namespace luminal

@@ -1,0 +1,137 @@
+#include "luminal/compiler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "luminal/autograd.h"
+#include "luminal/error.h"
+#include "luminal/ops.h"
+#include "luminal/passes.h"
+
+namespace luminal {
+namespace {
+
+/// Replaces one sine by its input at each call, and tells how many are left.
+struct PeelSine {
+  static constexpr std::string_view kName = "PeelSine";
+  int compile(Graph& graph, Remap&) const {
+    int left = 0;
+    bool done = false;
+    for (const NodeId id : graph.topological_order()) {
+      if (graph.node(id).op != &kSin) continue;
+      if (!done) {
+        graph.replace({id, 0}, Edge(graph.node(id).inputs[0]));
+        graph.remove(id);
+        done = true;
+      } else {
+        ++left;
+      }
+    }
+    return left;
+  }
+};
+struct Nothing {
+  void compile(Graph&, Remap&) const {}
+};
+struct NeverAtRest {
+  void compile(Graph& graph, Remap&) const {
+    const NodeId id = graph.constant(1.0).node();
+    graph.remove(id);
+  }
+};
+static_assert(Compiler<PeelSine> && Compiler<Autograd> && Compiler<Looped<PeelSine>> &&
+              Compiler<Timed<GenericCompiler>>);
+
+GraphTensor sines(Graph& cx, int count) {
+  GraphTensor y = cx.tensor({2});
+  for (int i = 0; i < count; ++i) y = y.sin();
+  return y.retrieve();
+}
+
+/// Sets an environment variable while it lives.
+class Setting {
+ public:
+  Setting(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Setting() { unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+TEST(Compilers, TuplesReturnWhatTheirPassesReturn) {
+  Graph cx;
+  auto y = sines(cx, 5);
+  auto [left, nothing, again] = cx.compile(std::tuple(PeelSine(), Nothing(), PeelSine()), y);
+  EXPECT_EQ(left, 4);
+  EXPECT_EQ(nothing, std::monostate());
+  EXPECT_EQ(again, 3);
+}
+
+TEST(Compilers, LoopedRunsAsOftenAsAskedOrUntilNothingChanges) {
+  Graph cx;
+  auto y = sines(cx, 6);
+  EXPECT_EQ(cx.compile(Looped(PeelSine(), 2), y), 2);
+  EXPECT_EQ(cx.compile(PeelSine(), y), 3);
+  EXPECT_EQ(cx.compile(Looped(std::tuple(PeelSine(), Nothing())), y), 4);  // the last round finds nothing
+  EXPECT_EQ(cx.compile(Looped(PeelSine()), y), 1);
+}
+
+TEST(Compilers, LoopedGivesUpOnAPassThatNeverRests) {
+  Graph cx;
+  try {
+    (void)cx.compile(Looped(NeverAtRest()));
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_STREQ(
+        e.what(),
+        "[Looped] 'NeverAtRest' still changes the graph after 1000 rounds; give Looped a number of times, or "
+        "make the pass leave a graph alone that it has nothing to do on");
+  }
+}
+
+TEST(Compilers, TimedTellsEachPassAndWhetherItChangedTheGraph) {
+  const Setting level("LUMINAL_DEBUG", "1");
+  Graph cx;
+  auto y = sines(cx, 2);
+  testing::internal::CaptureStderr();
+  auto [left, nothing] = cx.compile(Timed(std::tuple(PeelSine(), Nothing())), y);
+  EXPECT_EQ(left, 1);
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(told, testing::ContainsRegex("\\[pass\\] PeelSine: [0-9]+ us\n"));
+  EXPECT_THAT(told, testing::ContainsRegex("\\[pass\\] Nothing: [0-9]+ us \\(unchanged\\)\n"));
+}
+
+TEST(Compilers, DebugLevelFiveShowsTheGraphAroundEachPass) {
+  const Setting level("LUMINAL_DEBUG", "5");
+  Graph cx;
+  auto y = sines(cx, 1);
+  testing::internal::CaptureStderr();
+  (void)cx.compile(std::tuple(PeelSine(), Nothing()), y);
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(told, testing::HasSubstr("[pass] PeelSine before:\n%0: f32[2] = input"));
+  EXPECT_THAT(told, testing::HasSubstr("%1: f32[2] = sin(%0) [retrieved]"));
+  EXPECT_THAT(told, testing::HasSubstr("[pass] PeelSine after:\n%0: f32[2] = input"));
+  EXPECT_THAT(told, testing::HasSubstr("[pass] Nothing after: (unchanged)"));
+}
+
+TEST(Compilers, QuietBelowDebugLevelOne) {
+  Graph cx;
+  auto y = sines(cx, 1);
+  testing::internal::CaptureStderr();
+  (void)cx.compile(Timed(PeelSine()), y);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(Compilers, HandlesOfRemapAreFoundWhereTheyStandNow) {
+  Graph cx;
+  auto x = cx.tensor({2});
+  auto y = x.sin();
+  const Remap remap({y});
+  cx.replace(y.edge().source, x.edge());
+  EXPECT_EQ(remap.roots(), std::vector<Value>{x.edge().source});
+}
+
+}  // namespace
+}  // namespace luminal

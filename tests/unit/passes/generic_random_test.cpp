@@ -1,0 +1,127 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "luminal/passes.h"
+#include "random_graph.h"
+#include "support/effort.h"
+
+/// The generic passes on random graphs: the same results as the plain graph, bit for bit in strict mode,
+/// within the rounding that the generator bounds in the others.
+namespace luminal {
+namespace {
+
+using test::RandomGraph;
+constexpr uint64_t kGraphs = 1000;
+
+enum class Pass { Unused, Cse, Arithmetic, Single, Order, All };
+constexpr Pass kPasses[] = {Pass::Unused, Pass::Cse, Pass::Arithmetic, Pass::Single, Pass::Order, Pass::All};
+
+void run_pass(Pass pass, MathMode mode, Graph& cx) {
+  switch (pass) {
+    case Pass::Unused:
+      (void)cx.compile(RemoveUnusedNodes());
+      return;
+    case Pass::Cse:
+      (void)cx.compile(CSE(mode));
+      return;
+    case Pass::Arithmetic:
+      (void)cx.compile(ArithmeticElimination(mode));
+      return;
+    case Pass::Single:
+      (void)cx.compile(RemoveSingleReductions(mode));
+      return;
+    case Pass::Order:
+      (void)cx.compile(DepthFirst());
+      return;
+    case Pass::All:
+      (void)cx.compile(std::tuple(GenericCompiler(mode), DepthFirst()));
+  }
+}
+
+std::vector<TensorData> results_of(RandomGraph& random) {
+  random.graph().execute();
+  std::vector<TensorData> results;
+  for (const RandomGraph::Item& output : random.outputs()) results.push_back(output.tensor.data());
+  return results;
+}
+
+/// How many nodes all passes together removed.
+int64_t check_strict(uint64_t seed) {
+  RandomGraph plain(seed, RandomGraph::Kind::Wild);
+  const auto before = static_cast<int64_t>(plain.graph().node_count());
+  const std::vector<TensorData> expected = results_of(plain);
+  int64_t removed = 0;
+  for (const Pass pass : kPasses) {
+    RandomGraph compiled(seed, RandomGraph::Kind::Wild);
+    run_pass(pass, MathMode::Strict, compiled.graph());
+    removed = before - static_cast<int64_t>(compiled.graph().node_count());
+    const std::vector<TensorData> actual = results_of(compiled);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(actual[i].dtype, expected[i].dtype);
+      EXPECT_EQ(actual[i].dims, expected[i].dims);
+      EXPECT_TRUE(actual[i].bytes == expected[i].bytes)
+          << "pass " << static_cast<int>(pass) << " output " << i << "\n"
+          << to_text(expected[i]) << "\n"
+          << to_text(actual[i]) << "\n"
+          << plain.graph().to_string() << "\n"
+          << compiled.graph().to_string();
+    }
+    if (testing::Test::HasFailure()) break;
+  }
+  return removed;
+}
+
+TEST(GenericPasses, StrictModeKeepsEveryBit) {
+  const uint64_t first = effort::seed(1);
+  int64_t removed = 0;
+  for (uint64_t seed = first; seed < first + kGraphs; ++seed) {
+    SCOPED_TRACE(testing::Message() << "LUMINAL_TEST_SEED=" << seed);
+    removed += check_strict(seed);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(removed, static_cast<int64_t>(kGraphs));  // they did something
+}
+
+void check_real(uint64_t seed, MathMode mode) {
+  RandomGraph plain(seed, RandomGraph::Kind::Tame);
+  const std::vector<TensorData> expected = results_of(plain);
+  for (const Pass pass : kPasses) {
+    RandomGraph compiled(seed, RandomGraph::Kind::Tame);
+    run_pass(pass, mode, compiled.graph());
+    const std::vector<TensorData> actual = results_of(compiled);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const std::vector<double> want = plain.outputs()[i].tensor.data<double>();
+      const std::vector<double> got = compiled.outputs()[i].tensor.data<double>();
+      ASSERT_EQ(got.size(), want.size());
+      for (size_t k = 0; k < want.size(); ++k) {
+        ASSERT_TRUE(std::isfinite(want[k])) << "the generator's bounds are wrong";
+        ASSERT_NEAR(got[k], want[k], 2 * plain.outputs()[i].error)
+            << "pass " << static_cast<int>(pass) << " output " << i << "\n"
+            << plain.graph().to_string() << "\n"
+            << compiled.graph().to_string();
+      }
+    }
+  }
+}
+
+TEST(GenericPasses, RelaxedModeStaysWithinTheRoundingBound) {
+  const uint64_t first = effort::seed(1);
+  for (uint64_t seed = first; seed < first + kGraphs; ++seed) {
+    SCOPED_TRACE(testing::Message() << "LUMINAL_TEST_SEED=" << seed);
+    check_real(seed, MathMode::Relaxed);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(GenericPasses, FastModeStaysWithinTheRoundingBound) {
+  const uint64_t first = effort::seed(1);
+  for (uint64_t seed = first; seed < first + kGraphs; ++seed) {
+    SCOPED_TRACE(testing::Message() << "LUMINAL_TEST_SEED=" << seed);
+    check_real(seed, MathMode::Fast);
+    if (HasFatalFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace luminal
