@@ -137,4 +137,16 @@ Lowering lowering(F f) {
   };
 }
 
+/// The same for rules of several steps: f16 and bf16 are computed in f32 from end to end and rounded once.
+template <class F>
+Lowering widened_lowering(F f) {
+  return [rule = lowering(f)](ScalarBuilder& b, std::span<const Scalar> x, const Attributes& attributes) {
+    const Dtype dtype = b.dtype(x[0]);
+    if (accumulation_dtype(dtype) == dtype) return rule(b, x, attributes);
+    std::vector<Scalar> wide;
+    for (const Scalar input : x) wide.push_back(b.convert(input, Dtype::F32));
+    return b.convert(rule(b, wide, attributes), dtype);
+  };
+}
+
 }  // namespace luminal::ops

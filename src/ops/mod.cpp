@@ -10,8 +10,10 @@ namespace {
 template <class T>
 T floor_remainder(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
-    return ops::add(a, static_cast<T>(ops::Wide<T>{0} - static_cast<ops::Wide<T>>(
-                                                            ops::multiply(b, ops::floor_quotient(a, b)))));
+    if (b == 0) return 0;
+    if (std::is_signed_v<T> && b == static_cast<T>(-1)) return 0;  // least % -1 would trap
+    const T rest = static_cast<T>(a % b);
+    return rest != 0 && (rest < 0) != (b < 0) ? static_cast<T>(rest + b) : rest;
   } else {
     const T rest = std::fmod(a, b);
     if (rest == 0) return std::copysign(rest, b);

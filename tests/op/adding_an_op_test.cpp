@@ -1,0 +1,59 @@
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "base/file.h"
+#include "luminal/autograd.h"
+#include "luminal/graph.h"
+#include "ops/registry.h"
+
+/// docs/adding_an_op.md, followed to the letter: its record is what softsign.cpp beside this file holds,
+/// compiled with the suite; the driver runs it like every other op, and here it is used from registration to
+/// gradient.
+namespace luminal {
+namespace {
+
+std::vector<std::string> code_blocks(const std::string& text) {
+  std::vector<std::string> blocks;
+  const std::string open = "```cpp\n", close = "```\n";
+  for (size_t at = text.find(open); at != std::string::npos; at = text.find(open, at)) {
+    at += open.size();
+    const size_t end = text.find(close, at);
+    blocks.push_back(text.substr(at, end - at));
+  }
+  return blocks;
+}
+
+TEST(AddingAnOp, TheDocumentsRecordIsTheOneTested) {
+  const auto blocks = code_blocks(read_file(LUMINAL_SOURCE_DIR "/docs/adding_an_op.md"));
+  ASSERT_EQ(blocks.size(), 2U);
+  EXPECT_EQ(blocks[0], read_file(LUMINAL_SOURCE_DIR "/tests/op/softsign.cpp"));
+  // The program below, line by line.
+  const std::string test = read_file(LUMINAL_SOURCE_DIR "/tests/op/adding_an_op_test.cpp");
+  std::string line;
+  for (std::istringstream lines(blocks[1]); std::getline(lines, line);)
+    EXPECT_NE(test.find("  " + line.substr(0, line.find("  //")) + "\n"), std::string::npos) << line;
+}
+
+// clang-format off
+TEST(AddingAnOp, WorksFromRegistrationToGradient) {
+  Graph cx;
+  cx.set_device("reference");
+  GraphTensor x = cx.tensor({"n", 2});
+  GraphTensor y = cx.add_op(find_op("softsign")).input(x).finish().retrieve();
+  x.set_dyn(std::vector<float>{1, -1, 3, 0}, {2, 2});
+  cx.execute();
+  const std::vector<float> values = y.data<float>();
+  EXPECT_EQ(values, (std::vector<float>{0.5, -0.5, 0.75, 0}));
+  EXPECT_NE(cx.to_string().find("softsign"), std::string::npos);
+
+  const GraphTensor loss = y.sum();
+  GraphTensor gradient = cx.compile(Autograd({x}, loss), loss)[0];
+  gradient.retrieve();
+  cx.execute();
+  EXPECT_EQ(gradient.data<float>(), (std::vector<float>{0.25, 0.25, 0.0625, 1}));
+}
+// clang-format on
+
+}  // namespace
+}  // namespace luminal

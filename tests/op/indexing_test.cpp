@@ -1,0 +1,199 @@
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "luminal/autograd.h"
+#include "luminal/error.h"
+#include "luminal/graph.h"
+#include "luminal/ops.h"
+#include "luminal/quantized.h"
+#include "op/op_case.h"
+
+/// Gather and scatter: every dtype of data and of index, repeated and unordered positions, symbolic sizes,
+/// views on the inputs, and gradients against differences.
+namespace luminal::op_test {
+namespace {
+
+constexpr Dtype kPlain[] = {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16, Dtype::I8,
+                            Dtype::U8,  Dtype::I32, Dtype::I64, Dtype::Bool};
+constexpr Dtype kIntegers[] = {Dtype::I8, Dtype::U8, Dtype::I32, Dtype::I64};
+
+TensorData positions(Dtype dtype, std::vector<int64_t> dims, int64_t below, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  TensorData data(dtype, std::move(dims));
+  for (int64_t i = 0; i < data.element_count(); ++i)
+    write(data, i, static_cast<Integer>(random() % static_cast<uint64_t>(below)));
+  return data;
+}
+
+struct Sizes {
+  int64_t a, b;
+};
+constexpr Sizes kSizes[] = {{2, 3}, {5, 4}, {1, 0}};
+
+TEST(Indexing, GatherReadsFlatPositionsOfTheView) {
+  for (const Dtype dtype : kPlain)
+    for (const Dtype index_dtype : kIntegers) {
+      Graph cx;
+      cx.set_device("reference");
+      GraphTensor data = cx.tensor({"a", 3}, dtype), index = cx.tensor({"b", 2}, index_dtype);
+      GraphTensor result = cx.add_op(kGather).input(data.t()).input(index).finish();
+      result.retrieve();
+      for (const auto& [a, b] : kSizes) {
+        cx.set_dim("a", a);
+        cx.set_dim("b", b);
+        const TensorData values = sample_data(kAdd, dtype, {a, 3}, 5);
+        const TensorData where = positions(index_dtype, {b, 2}, 3 * a, 7);
+        data.set(values);
+        index.set(where);
+        cx.execute();
+        const TensorData got = result.data(), transposed = viewed(View::Permuted, values, {3, a});
+        ASSERT_EQ(got.dims, where.dims);
+        for (int64_t i = 0; i < got.element_count(); ++i) {
+          const Exact x = read(got, i),
+                      y = read(transposed, static_cast<int64_t>(std::get<Integer>(read(where, i))));
+          if (is_float(dtype))
+            EXPECT_EQ(ulps_apart(dtype, std::get<long double>(x), std::get<long double>(y)), 0)
+                << name(dtype);
+          else
+            EXPECT_EQ(x, y) << name(dtype);
+        }
+      }
+    }
+}
+
+TEST(Indexing, ScatterAssignsInOrderAndAdds) {
+  for (const Dtype dtype : kPlain)
+    for (const std::string mode : {"assign", "add"}) {
+      if (dtype == Dtype::Bool && mode == "add") continue;
+      Graph cx;
+      cx.set_device("reference");
+      GraphTensor base = cx.tensor({"a", 3}, dtype), index = cx.tensor({"b", 2}, Dtype::I32);
+      GraphTensor updates = cx.tensor({"b", 2}, dtype);
+      GraphTensor result =
+          cx.add_op(kScatter).input(base).input(index).input(updates).attribute("mode", mode).finish();
+      result.retrieve();
+      for (const auto& [a, b] : kSizes) {
+        cx.set_dim("a", a);
+        cx.set_dim("b", b);
+        // Small integers, so that sums are exact in every dtype.
+        const TensorData start = positions(dtype, {a, 3}, 4, 1), values = positions(dtype, {b, 2}, 5, 2);
+        const TensorData where = positions(Dtype::I32, {b, 2}, 3 * a, 3);
+        base.set(start);
+        index.set(where);
+        updates.set(values);
+        cx.execute();
+        TensorData expected = start;
+        for (int64_t i = 0; i < where.element_count(); ++i) {
+          const auto at = static_cast<int64_t>(std::get<Integer>(read(where, i)));
+          const Exact value = read(values, i), old = read(expected, at);
+          if (mode == "assign")
+            write(expected, at, value);
+          else if (is_float(dtype))
+            write(expected, at, std::get<long double>(old) + std::get<long double>(value));
+          else
+            write(expected, at, std::get<Integer>(old) + std::get<Integer>(value));
+        }
+        EXPECT_EQ(result.data().bytes, expected.bytes) << name(dtype) << " " << mode;
+      }
+    }
+}
+
+/// sum((result - 1)^2 * weights) differentiated in `params`, against differences.
+void expect_gradients(Graph& cx, const GraphTensor& result, std::vector<GraphTensor> params,
+                      std::vector<TensorData> data) {
+  GraphTensor weights = cx.iota(Expression::flat_index() + 1, result.dims()).cast(Dtype::F64);
+  GraphTensor loss = ((result - 1.0) * (result - 1.0) * weights).sum();
+  std::vector<GraphTensor> gradients = cx.compile(Autograd(params, loss), loss, params);
+  retrieve(gradients);
+  loss.retrieve();
+  const auto loss_at = [&](size_t k, const TensorData& changed) {
+    params[k].set(changed);
+    cx.execute();
+    return loss.data<double>()[0];
+  };
+  for (size_t k = 0; k < params.size(); ++k) params[k].set(data[k]);
+  cx.execute();
+  std::vector<std::vector<double>> found;
+  for (const GraphTensor& gradient : gradients) found.push_back(gradient.data<double>());
+  for (size_t k = 0; k < params.size(); ++k) {
+    for (size_t i = 0; i < found[k].size(); ++i) {
+      TensorData left = data[k], right = data[k];
+      left.as<double>()[i] -= 1e-4;
+      right.as<double>()[i] += 1e-4;
+      EXPECT_NEAR(found[k][i], (loss_at(k, right) - loss_at(k, left)) / 2e-4, 1e-7)
+          << "input " << k << ", " << i;
+    }
+    (void)loss_at(k, data[k]);
+  }
+}
+
+TEST(Indexing, GradientsOfRepeatedPositions) {
+  const TensorData where = positions(Dtype::I64, {3, 2}, 4, 9);  // six positions among four: some repeat
+  const TensorData data = positions(Dtype::F64, {2, 2}, 7, 1), updates = positions(Dtype::F64, {3, 2}, 5, 2);
+  for (const std::string op : {"gather", "assign", "add"}) {
+    SCOPED_TRACE(op);
+    Graph cx;
+    cx.set_device("reference");
+    GraphTensor base = cx.tensor({2, 2}, Dtype::F64), index = cx.tensor({3, 2}, Dtype::I64);
+    index.set(where);
+    if (op == "gather") {
+      expect_gradients(cx, cx.add_op(kGather).input(base).input(index).finish(), {base}, {data});
+      continue;
+    }
+    GraphTensor values = cx.tensor({3, 2}, Dtype::F64);
+    expect_gradients(
+        cx, cx.add_op(kScatter).input(base).input(index).input(values).attribute("mode", op).finish(),
+        {base, values}, {data, updates});
+  }
+}
+
+TEST(Indexing, QuantisedDataGathersAndCastsAsFloats) {
+  for (const Dtype dtype : {Dtype::Q8_0, Dtype::Q4_0, Dtype::Q4_1}) {
+    const TensorData blocks = quantize(positions(Dtype::F32, {2, 32}, 100, 4), dtype);
+    const TensorData plain = dequantize(blocks);
+    Graph cx;
+    cx.set_device("reference");
+    GraphTensor data = cx.tensor({2, 32}, dtype), index = cx.tensor({3}, Dtype::I64);
+    data.set(blocks);
+    index.set(std::vector<int64_t>{63, 0, 1});
+    GraphTensor gathered = cx.add_op(kGather).input(data).input(index).finish(), cast = data.cast(Dtype::F32);
+    gathered.retrieve();
+    cast.retrieve();
+    cx.execute();
+    const auto values = plain.as<float>();
+    EXPECT_EQ(gathered.data<float>(), (std::vector<float>{values[63], values[0], values[1]}));
+    EXPECT_EQ(cast.data<float>(), std::vector<float>(values.begin(), values.end()));
+    // The record itself, on blocks.
+    std::vector<float> direct(64);
+    const void* source = blocks.bytes.data();
+    const Dtype from[] = {dtype};
+    kCast.elementwise(from, Dtype::F32)(&source, direct.data(), 64, {{"dtype", Dtype::F32}});
+    EXPECT_EQ(direct, std::vector<float>(values.begin(), values.end()));
+  }
+}
+
+TEST(Indexing, PositionsOutsideAreErrorsThatNameThem) {
+  Graph cx;
+  cx.set_device("reference");
+  GraphTensor data = cx.tensor({4}), index = cx.tensor({2}, Dtype::I32);
+  data.set({1, 2, 3, 4});
+  GraphTensor result = cx.add_op(kGather).input(data).input(index).finish();
+  result.retrieve();
+  for (const int bad : {4, -1}) {
+    index.set({0, bad});
+    try {
+      cx.execute();
+      ADD_FAILURE() << bad;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what())
+                    .find("[gather] index " + std::to_string(bad) +
+                          " at flat position 1 is outside of the 4 elements; valid are 0 to 3"),
+                std::string::npos)
+          << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace luminal::op_test
