@@ -20,16 +20,6 @@
 
 namespace luminal::egraph::language {
 
-/// A command that is well-formed and typed but fails when it runs: what `(fail ...)` accepts.
-class CommandFailed : public Error {
-  using Error::Error;
-};
-
-template <class... Args>
-[[noreturn]] void command_failed(const Span& span, fmt::format_string<Args...> format, Args&&... args) {
-  throw CommandFailed(render_diagnostic(span, fmt::format(format, std::forward<Args>(args)...)));
-}
-
 /// Runs the commands of programs against one e-graph.
 class Interpreter {
  public:
@@ -116,7 +106,16 @@ class Interpreter {
   // prove.cpp
   void prove(const Command& command);
   void prove_exists(const Command& command);
-  std::string proof_of(const Query& query, const Span& span);
+  void require_proofs(const Span& span) const;
+  std::string proof_of(const Query& query, std::span<const Fact> facts, const Span& span);
+  [[nodiscard]] std::string origin_text(Value id) const;
+  [[nodiscard]] std::string chain_text(const Fact& fact, Value left, Value right) const;
+  [[nodiscard]] bool is_global(ExprId expr) const;
+  [[nodiscard]] std::string rule_name(RuleId rule) const;
+  std::optional<Value> original_term(ExprId expr);
+  [[nodiscard]] std::optional<TermOrigin> origin_of(Value id) const;
+  [[nodiscard]] bool same_args(const FunctionInfo& function, const TermOrigin& origin,
+                               std::span<const Value> args) const;
 
   EgglogOptions options_;
   SymbolTable symbols_;

@@ -301,8 +301,8 @@ void Lowering::add_row_action(const ActionSyntax& action) {
     fail_at(action.span, "cannot set {} '{}': use (union ({} ...) ...), or declare it as a function",
             out.function->kind == FunctionKind::Relation ? "relation" : "constructor", name, name);
   if (action.kind == Kind::Subsume && out.function->kind == FunctionKind::Function)
-    fail_at(action.span, "cannot subsume a row of function '{}': only rows of constructors and relations",
-            name);
+    command_failed(action.span,
+                   "cannot subsume a row of function '{}': only rows of constructors and relations", name);
   std::vector<TypeSolver::TermId> types;
   for (const ExprId arg : action.args) {
     out.args.push_back(add_expr(arg));
@@ -519,11 +519,11 @@ void Lowering::check_grounded(const Span& span) {
   }
   for (uint32_t i = 0; i < variables_.size(); ++i) {
     if (!variables_[i].in_query || is_grounded({.index = i})) continue;
-    fail_at(variables_[i].span.source ? variables_[i].span : span,
-            "variable '{}' is ungrounded: it must appear as an argument or result of a constructor or "
-            "function in the "
-            "conditions, not only under primitives or equalities",
-            variables_[i].is_result ? variables_[i].span.text() : variables_[i].name.text());
+    command_failed(variables_[i].span.source ? variables_[i].span : span,
+                   "variable '{}' is ungrounded: it must appear as an argument or result of a constructor or "
+                   "function in the "
+                   "conditions, not only under primitives or equalities",
+                   variables_[i].is_result ? variables_[i].span.text() : variables_[i].name.text());
   }
 }
 

@@ -1,39 +1,141 @@
-// Proofs: why a fact holds.
+// Proofs: why a fact holds, from the engine's explanations.
+#include <algorithm>
+
+#include "base/fail.h"
+#include "egraph/core/state.h"
 #include "egraph/language/interpreter.h"
 
 namespace luminal::egraph::language {
 
+void Interpreter::require_proofs(const Span& span) const {
+  if (!graph_.explanations_enabled())
+    command_failed(span, "proofs are off: run the program with proofs enabled (luminal egg --proofs)");
+}
+
 void Interpreter::prove(const Command& c) {
   const Query query = lower_query(lowering(), c.facts, c.span);
-  emit(proof_of(query, c.span));
+  require_proofs(c.span);
+  emit(proof_of(query, c.facts, c.span));
+}
+
+// Each fact of a query that matches: an equality as a chain of terms and reasons, a term with the rule that
+// made it, a row of another table as what it is, a fact.
+std::string Interpreter::proof_of(const Query& query, std::span<const Fact> facts, const Span& span) {
+  if (!graph_.check(query))
+    command_failed(span, "nothing in the database matches, so there is nothing to prove");
+  std::string out;
+  for (const Fact& fact : facts) {
+    const std::string shown = to_text(*exprs_, fact);
+    const std::optional<Value> left = original_term(fact.left);
+    const std::optional<Value> right = fact.is_equality ? original_term(fact.right) : left;
+    if (!left || !right) {
+      out += shown + "\n  holds in the database\n";
+    } else if (!fact.is_equality) {
+      out += shown + "\n" + origin_text(*left);
+    } else {
+      out += shown + "\n" + chain_text(fact, *left, *right);
+    }
+  }
+  return out;
+}
+
+std::string Interpreter::origin_text(Value id) const {
+  const std::optional<RuleId> rule = graph_.term_of(id).rule;
+  return "  " + graph_.term_text(id) + "   " + (rule ? "by " + rule_name(*rule) : "given") + "\n";
+}
+
+// A side that was not made as it is written stands for a congruent term.
+std::string Interpreter::chain_text(const Fact& fact, Value left, Value right) const {
+  const Explanation explanation = graph_.explain(left, right);
+  const std::string wrong = graph_.check_explanation(left, right, explanation);
+  LUMINAL_CHECK(wrong.empty(), "the proof of {} = {} does not check: {}", graph_.term_text(left),
+                graph_.term_text(right), wrong);
+  const std::string first = to_text(*exprs_, fact.left), last = to_text(*exprs_, fact.right);
+  const std::string_view by_congruence = "   by congruence\n";
+  std::string out = "  " + first + "\n";
+  if (!is_global(fact.left) && graph_.term_text(left) != first)
+    out += "  = " + graph_.term_text(left) + std::string(by_congruence);
+  for (const Explanation::Link& link : explanation.chain) {
+    const ExplanationStep& step = explanation.steps[link.step];
+    std::string reason = "given";
+    if (step.kind == ExplanationStep::Kind::Congruence) reason = "by congruence";
+    if (step.kind == ExplanationStep::Kind::Rule) reason = "by " + rule_name(step.rule);
+    out += fmt::format("  = {}   {}{}\n", graph_.term_text(link.backward ? step.from : step.to), reason,
+                       link.backward ? ", read backward" : "");
+  }
+  if (!is_global(fact.right) && graph_.term_text(right) != last)
+    out += "  = " + last + std::string(by_congruence);
+  return out;
+}
+
+bool Interpreter::is_global(ExprId expr) const { return (*exprs_)[expr].kind == ExprNode::Kind::Variable; }
+
+std::string Interpreter::rule_name(RuleId rule) const {
+  const auto found = shown_rules_.find(static_cast<uint32_t>(rule));
+  std::string name = found == shown_rules_.end() ? graph_.spec(rule).name : found->second;
+  std::replace(name.begin(), name.end(), '\n', ' ');
+  return name;
+}
+
+// The id that a ground term had when it was made. Among congruent ones that whose text is the expression's.
+std::optional<Value> Interpreter::original_term(ExprId expr) {
+  const ExprPool& exprs = *exprs_;
+  for (ExprId id = exprs[expr].first; id <= expr; ++id)
+    if (exprs[id].kind == ExprNode::Kind::Variable && !scope_.find_global(exprs[id].name)) return {};
+  const Evaluated root = evaluate(expr);
+  if (!root.sort->is_eq() || !root.sort->unionable) return {};
+  const ExprNode node = exprs[expr];
+  const FunctionInfo* function =
+      node.kind == ExprNode::Kind::Call ? scope_.find_function(node.name) : nullptr;
+  std::vector<Value> args;
+  if (function && function->kind == FunctionKind::Constructor) {
+    const std::vector<ExprId> arg_exprs(exprs.args_of(expr).begin(), exprs.args_of(expr).end());
+    for (const ExprId arg : arg_exprs) {
+      const Evaluated value = evaluate(arg);
+      args.push_back(graph_.canonical(value.sort->id, value.value));
+    }
+  }
+  const Value wanted = graph_.find(root.value);
+  const std::string text = to_text(exprs, expr);
+  std::optional<Value> best;
+  for (Value id = 0; id < graph_.state().ids.size(); ++id) {
+    if (graph_.find(id) != wanted) continue;
+    const std::optional<TermOrigin> origin = origin_of(id);
+    if (!origin) continue;
+    if (graph_.term_text(id) == text) return id;
+    const bool is_same_call =
+        !args.empty() && origin->function == function->id && same_args(*function, *origin, args);
+    if (!best || is_same_call) best = id;
+  }
+  return best;
+}
+
+std::optional<TermOrigin> Interpreter::origin_of(Value id) const {
+  try {
+    return graph_.term_of(id);
+  } catch (const Error&) {
+    return {};  // an id that no term was made for
+  }
+}
+
+bool Interpreter::same_args(const FunctionInfo& function, const TermOrigin& origin,
+                            std::span<const Value> args) const {
+  for (size_t i = 0; i < args.size(); ++i)
+    if (graph_.canonical(function.inputs[i]->id, origin.args[i]) != args[i]) return false;
+  return true;
 }
 
 void Interpreter::prove_exists(const Command& c) {
   const FunctionInfo* info = scope_.find_function(c.name);
-  if (!info) fail_at(c.span, "unknown function '{}'{}", c.name.text(), scope_.suggest_callable(c.name));
-  Query query;
-  Atom atom{.function = info->id, .args = {}, .output = {}};
-  for (const SortInfo* sort : info->inputs) {
-    atom.args.push_back(Term::variable(static_cast<uint32_t>(query.variables.size())));
-    query.variables.push_back({fmt::format("x{}", query.variables.size()), sort->id});
+  if (!info || info->kind != FunctionKind::Constructor)
+    fail_at(c.span, "prove-exists takes the name of a constructor{}",
+            info ? std::string() : scope_.suggest_callable(c.name));
+  require_proofs(c.span);
+  for (Value id = 0; id < graph_.state().ids.size(); ++id) {
+    const std::optional<TermOrigin> origin = origin_of(id);
+    if (origin && origin->function == info->id) return emit(origin_text(id));
   }
-  if (info->kind == FunctionKind::Relation) {
-    atom.output = Term::constant(kUnit, kUnitValue);
-  } else {
-    atom.output = Term::variable(static_cast<uint32_t>(query.variables.size()));
-    query.variables.push_back({"result", info->output->id});
-  }
-  query.atoms.push_back(std::move(atom));
-  query.match_subsumed = true;
-  emit(proof_of(query, c.span));
-}
-
-std::string Interpreter::proof_of(const Query& query, const Span& span) {
-  if (!graph_.explanations_enabled())
-    command_failed(span, "proofs are off: run the program with proofs enabled");
-  if (!graph_.check(query))
-    command_failed(span, "nothing in the database matches, so there is nothing to prove");
-  return "";
+  command_failed(c.span, "no term of constructor '{}' exists", c.name.text());
 }
 
 }  // namespace luminal::egraph::language

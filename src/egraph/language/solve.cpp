@@ -13,15 +13,25 @@ void TypeSolver::require(TermId term, const SortInfo* sort) { assign(term, sort)
 
 void TypeSolver::require_equal(TermId left, TermId right, const Span& span) {
   const auto index = static_cast<uint32_t>(calls_.size());
-  calls_.push_back(
-      {.name = {}, .span = span, .args = {left}, .output = right, .is_equality = true, .candidates = {}});
+  calls_.push_back({.name = {},
+                    .target = {},
+                    .span = span,
+                    .args = {left},
+                    .output = right,
+                    .is_equality = true,
+                    .candidates = {}});
   for (const TermId term : {left, right}) terms_[term].watchers.push_back(index);
   wake(index);
 }
 
 TypeSolver::CallId TypeSolver::add_call(Symbol name, std::vector<TermId> args, TermId output,
                                         const Span& span, Context context, Symbol target) {
-  Call call{.name = name, .span = span, .args = std::move(args), .output = output, .candidates = {}};
+  Call call{.name = name,
+            .target = target,
+            .span = span,
+            .args = std::move(args),
+            .output = output,
+            .candidates = {}};
   const FunctionInfo* function = scope_.find_function(name);
   if (function) call.candidates.push_back({.function = function, .primitive = nullptr, .target = {}});
   const auto* overloads = scope_.find_primitive(name);
@@ -185,14 +195,14 @@ void TypeSolver::solve() {
     calls_[index].queued = false;
     narrow(calls_[index]);
   }
-  for (const TermState& term : terms_)
-    if (!term.sort)
-      fail_at(term.span, "cannot infer the sort of '{}': nothing here determines it", term.shown);
   for (const Call& call : calls_) {
     if (call.is_equality || call.candidates.size() == 1) continue;
     fail_at(call.span, "'{}' is ambiguous here: {} and {} fit alike", call.name.text(),
             signature(call.candidates[0]), signature(call.candidates[1]));
   }
+  for (const TermState& term : terms_)
+    if (!term.sort)
+      fail_at(term.span, "cannot infer the sort of '{}': nothing here determines it", term.shown);
 }
 
 std::string TypeSolver::signature(const Candidate& candidate) const {
@@ -222,6 +232,17 @@ std::string TypeSolver::actual(const Call& call) const {
   return "(" + text + ")";
 }
 
+std::string TypeSolver::target_signatures(const Call& call) const {
+  std::string text;
+  if (const FunctionInfo* function = scope_.find_function(call.target))
+    text = signature({.function = function, .primitive = nullptr, .target = {}});
+  else
+    for (const Overload* overload : *scope_.find_primitive(call.target))
+      text +=
+          (text.empty() ? "" : ", ") + signature({.function = nullptr, .primitive = overload, .target = {}});
+  return fmt::format("{} with {} of its arguments given", text, call.args.size() - 1);
+}
+
 void TypeSolver::fail_unknown(Symbol name, const Span& span) const {
   fail_at(span, "unknown function '{}'{}", name.text(), scope_.suggest_callable(name));
 }
@@ -249,7 +270,7 @@ void TypeSolver::fail_no_candidate(const Call& call, std::span<const Candidate> 
   std::string list;
   for (size_t i = 0; i < std::min(tried.size(), kShown); ++i) list += "\n    " + signature(tried[i]);
   if (tried.size() > kShown) list += fmt::format("\n    and {} more", tried.size() - kShown);
-  if (tried.empty()) fail_at(call.span, "no function sort fits this target and number of arguments");
+  if (tried.empty()) fail_at(call.span, "no function sort fits {}", target_signatures(call));
   const SortInfo* output = terms_[call.output].sort;
   fail_at(call.span, "no overload of '{}' takes {} arguments of sorts {}{}; it has{}", call.name.text(),
           call.args.size(), actual(call), output ? " and returns " + output->name.text() : "", list);

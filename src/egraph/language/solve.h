@@ -54,6 +54,7 @@ class TypeSolver {
   };
   struct Call {
     Symbol name;
+    Symbol target;  ///< of unstable-fn, if it is a literal
     Span span;
     std::vector<TermId> args;
     TermId output = 0;
@@ -75,6 +76,7 @@ class TypeSolver {
     return i == call.args.size() ? call.output : call.args[i];
   }
   [[nodiscard]] std::string signature(const Candidate& candidate) const;
+  [[nodiscard]] std::string target_signatures(const Call& call) const;
   [[nodiscard]] std::string actual(const Call& call) const;
   [[noreturn]] void fail_no_candidate(const Call& call, std::span<const Candidate> tried) const;
   [[noreturn]] void fail_unknown(Symbol name, const Span& span) const;

@@ -67,4 +67,14 @@ template <class... Args>
   throw ProgramError(span, fmt::format(format, std::forward<Args>(args)...));
 }
 
+/// A command that is well-formed and typed but fails when it runs: what `(fail ...)` accepts.
+class CommandFailed : public Error {
+  using Error::Error;
+};
+
+template <class... Args>
+[[noreturn]] void command_failed(const Span& span, fmt::format_string<Args...> format, Args&&... args) {
+  throw CommandFailed(render_diagnostic(span, fmt::format(format, std::forward<Args>(args)...)));
+}
+
 }  // namespace luminal::egraph::language

@@ -14,6 +14,7 @@ auto find_or_null(const Map& map, Symbol name) -> typename Map::mapped_type {
 }
 
 std::string suggest(Symbol wrong, std::vector<std::string> names) {
+  if (wrong.text().size() < 2) return "";  // one letter is near to any other
   // Hash order differs between runs; the suggestion must not.
   std::erase_if(names, [](const std::string& name) { return name.starts_with('@'); });
   std::sort(names.begin(), names.end());

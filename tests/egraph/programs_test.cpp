@@ -1,0 +1,89 @@
+// Runs every program in this folder and compares what it prints, and how it fails, with the .out file beside
+// it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "luminal/egglog.h"
+#include "luminal/error.h"
+
+namespace luminal::egraph {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kFolder = fs::path(LUMINAL_SOURCE_DIR) / "tests" / "egraph";
+
+std::string content(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<std::string> programs(const std::string& subfolder = "") {
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kFolder / subfolder))
+    if (entry.path().extension() == ".egg")
+      names.push_back(fs::relative(entry.path(), kFolder).generic_string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// What the program prints; if it fails, then a line of dashes and the message.
+std::string transcript(const std::string& name, EgglogOptions options = {}) {
+  // Names in messages and in include commands are relative to the folder.
+  fs::current_path(kFolder);
+  std::string out;
+  options.fact_directory = fs::path(name).parent_path();
+  options.proofs = options.proofs || name.starts_with("proofs/");
+  options.on_output = [&](std::string_view text) { out += text; };
+  try {
+    run_program(content(kFolder / name), name, options);
+  } catch (const Error& error) {
+    out += std::string("----\n") + error.what() + "\n";
+  }
+  return out;
+}
+
+class Programs : public testing::TestWithParam<std::string> {};
+
+TEST_P(Programs, PrintWhatIsExpected) {
+  const fs::path expected = (kFolder / GetParam()).replace_extension(".out");
+  ASSERT_TRUE(fs::exists(expected)) << expected << " is missing";
+  EXPECT_EQ(transcript(GetParam()), content(expected));
+}
+
+std::string test_name(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param.substr(0, info.param.size() - 4);
+  for (char& c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Programs, testing::ValuesIn(programs()), test_name);
+
+/// Programs whose result does not depend on how often a rule matches.
+class Modes : public testing::TestWithParam<std::string> {};
+
+TEST_P(Modes, NaiveEvaluationPrintsTheSame) {
+  EgglogOptions options;
+  options.seminaive = false;
+  EXPECT_EQ(transcript(GetParam(), options), content((kFolder / GetParam()).replace_extension(".out")));
+}
+
+TEST_P(Modes, ExplanationsChangeNothing) {
+  EgglogOptions options;
+  options.proofs = true;
+  EXPECT_EQ(transcript(GetParam(), options), content((kFolder / GetParam()).replace_extension(".out")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, Modes, testing::ValuesIn(programs("programs")), test_name);
+
+}  // namespace
+}  // namespace luminal::egraph

@@ -1,0 +1,178 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "luminal/egglog.h"
+#include "luminal/error.h"
+
+namespace luminal::egraph {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(EgglogProgram, RunsTextsAgainstOneDatabase) {
+  EgglogProgram program;
+  EXPECT_EQ(program.run("(datatype M (Num i64) (Add M M)) (let $x (Add (Num 1) (Num 2)))"), "");
+  EXPECT_EQ(program.run("(rewrite (Add (Num a) (Num b)) (Num (+ a b))) (run 1) (extract $x)"), "(Num 3)\n");
+  EXPECT_GE(program.report().iterations, 1U);
+  EXPECT_EQ(program.graph().row_count(*program.graph().find_function("Add")), 1U);
+}
+
+TEST(EgglogProgram, AnErrorLeavesWhatCameBefore) {
+  EgglogProgram program;
+  EXPECT_THROW(program.run("(relation r (i64)) (r 1) (oops)"), Error);
+  EXPECT_EQ(program.run("(print-size r)"), "1\n");
+  EXPECT_THROW(program.run("(r 2) (r \"x\")"), Error);
+  EXPECT_EQ(program.run("(print-size r)"), "2\n");
+  // A declaration that fails declares nothing.
+  EXPECT_THROW(program.run("(function f (i64) i64 :merge (oops old))"), Error);
+  EXPECT_EQ(program.run("(function f (i64) i64 :merge (min old new)) (set (f 1) 3) (extract (f 1))"), "3\n");
+}
+
+TEST(EgglogProgram, SendsOutputAsItComes) {
+  std::string seen;
+  EgglogOptions options;
+  options.on_output = [&](std::string_view text) { seen += text; };
+  EXPECT_THROW(run_program("(extract 1) (extract 2) (extract oops)", "p", options), Error);
+  EXPECT_EQ(seen, "1\n2\n");
+}
+
+TEST(EgglogProgram, EnginesDoNotDisturbEachOther) {
+  EgglogProgram first, second;
+  first.run("(relation r (i64)) (r 1)");
+  second.run("(relation r (String)) (r \"a\") (r \"b\")");
+  EXPECT_EQ(first.run("(print-size r)"), "1\n");
+  EXPECT_EQ(second.run("(print-size r)"), "2\n");
+}
+
+TEST(EgglogProgram, StrictGlobalsNeedThePrefix) {
+  EgglogOptions options;
+  options.strict_globals = true;
+  EXPECT_EQ(run_program("(let $x 1) (extract $x)", "p", options), "1\n");
+  EXPECT_THROW(run_program("(let x 1)", "p", options), Error);
+}
+
+TEST(EgglogProgram, BudgetsStopARunawayProgram) {
+  EgglogOptions options;
+  options.budget.nodes = 1000;
+  EgglogProgram program(options);
+  program.run("(datatype N (Z) (S N)) (relation r (N)) (rule ((r n)) ((r (S n)))) (r (Z))");
+  EXPECT_THROW(program.run("(run 100000)"), Error);
+  EXPECT_LT(program.graph().row_count(), 5000U);
+}
+
+TEST(EgglogProgram, KnowsWhenATextIsIncomplete) {
+  EXPECT_TRUE(EgglogProgram::is_incomplete("(let $x (A"));
+  EXPECT_TRUE(EgglogProgram::is_incomplete("(panic \"abc"));
+  EXPECT_FALSE(EgglogProgram::is_incomplete("(let $x (A))"));
+  EXPECT_FALSE(EgglogProgram::is_incomplete("(a) ; ("));
+  EXPECT_FALSE(EgglogProgram::is_incomplete("(a))"));
+}
+
+TEST(EgglogProgram, DeepTermsCostNoStack) {
+  constexpr int kDepth = 20000;
+  std::string term = "(Z)";
+  for (int i = 0; i < kDepth; ++i) term = "(S " + term + ")";
+  const std::string out = run_program("(datatype N (Z) (S N)) (extract " + term + ")");
+  EXPECT_EQ(out, term + "\n");
+}
+
+// -- Random programs: well-formed pieces put together at random must be typed or refused, never crash or
+// hang.
+
+class RandomPrograms {
+ public:
+  explicit RandomPrograms(uint32_t seed) : random_(seed) {}
+
+  std::string program() {
+    std::string text = kDeclarations;
+    for (size_t i = 1 + pick(6); i-- > 0;) text += command() + "\n";
+    return text;
+  }
+
+ private:
+  static constexpr const char* kDeclarations =
+      "(datatype M (Num i64) (Var String) (Add M M) (Neg M))\n(sort V (Vec i64))\n(sort F (UnstableFn (i64) "
+      "i64))\n"
+      "(relation r (i64 M))\n(function f (M) i64 :merge (min old new))\n(let $g (Num 1))\n";
+
+  size_t pick(size_t n) { return random_() % n; }
+  std::string expr(int depth) {
+    static const std::vector<std::string> kLeaves{"x",     "y",    "z",  "1", "-3", "2.5",
+                                                  "\"s\"", "true", "$g", "_", "()", "(vec-empty)"};
+    static const std::vector<std::string> kHeads{
+        "Num",          "Var", "Add", "Neg",       "f",      "r",        "+",       "*",
+        "min",          "<",   "!=",  "to-string", "vec-of", "vec-push", "vec-get", "unstable-fn",
+        "unstable-app", "nope"};
+    if (depth == 0 || pick(3) == 0) return kLeaves[pick(kLeaves.size())];
+    std::string out = "(" + kHeads[pick(kHeads.size())];
+    for (size_t i = pick(4); i-- > 0;) out += " " + expr(depth - 1);
+    return out + ")";
+  }
+  std::string fact() {
+    return pick(2) == 0 ? "(= " + expr(2) + " " + expr(2) + ")" : "(r " + expr(1) + " " + expr(2) + ")";
+  }
+  std::string action() {
+    switch (pick(6)) {
+      case 0:
+        return "(let v " + expr(2) + ")";
+      case 1:
+        return "(set (f " + expr(1) + ") " + expr(1) + ")";
+      case 2:
+        return "(union " + expr(2) + " " + expr(2) + ")";
+      case 3:
+        return "(delete (f " + expr(1) + "))";
+      case 4:
+        return "(subsume (Neg " + expr(1) + "))";
+      default:
+        return "(r " + expr(1) + " " + expr(2) + ")";
+    }
+  }
+  std::string command() {
+    switch (pick(7)) {
+      case 0:
+        return "(rule (" + fact() + " " + fact() + ") (" + action() + " " + action() + "))";
+      case 1:
+        return "(rewrite " + expr(3) + " " + expr(3) + ")";
+      case 2:
+        return "(check " + fact() + ")";
+      case 3:
+        return "(extract " + expr(3) + ")";
+      case 4:
+        return "(run 2)";
+      case 5:
+        return "(fail (check " + fact() + "))";
+      default:
+        return action();
+    }
+  }
+
+  std::mt19937 random_;
+};
+
+TEST(RandomPrograms, AreTypedOrRefused) {
+  constexpr uint32_t kSeed = 7;
+  int accepted = 0;
+  for (uint32_t round = 0; round < 1500; ++round) {
+    const std::string text = RandomPrograms(kSeed + round).program();
+    EgglogOptions options;
+    options.budget.nodes = 2000;
+    try {
+      run_program(text, "random", options);
+      ++accepted;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("random:"))
+          << "an error without its place, seed " << kSeed + round << "\n"
+          << text;
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << "seed " << kSeed + round << ": " << error.what() << "\n" << text;
+    }
+  }
+  EXPECT_GT(accepted, 10) << "the generator makes hardly any program that is well-typed";
+}
+
+}  // namespace
+}  // namespace luminal::egraph
