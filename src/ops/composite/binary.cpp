@@ -179,6 +179,9 @@ GraphTensor GraphTensor::logical_xor(const Operand& b) const {
 
 GraphTensor GraphTensor::shift(const Operand& amount) const {
   const CallSite site("shift", amount.where);
+  // Unsigned amounts cannot say "right".
+  if (const Number* by = number_of(amount); by && dtype() == Dtype::U8 && by->as<double>() < 0)
+    return cast(Dtype::I32).shift(amount).cast(Dtype::U8);
   const auto [x, y] = promoted(Operand(*this), amount, Promotion::Arithmetic);
   require_bits(x);
   return elementwise(kShift, {x, y});
