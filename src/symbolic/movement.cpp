@@ -49,7 +49,7 @@ void demand(MovementStep& s, const Expression& condition, fmt::format_string<Arg
   const auto known = condition.constant();
   if (known && *known != 0) return;
   std::string text = fmt::format("[{}] ", s.name) + fmt::format(format, std::forward<Args>(args)...);
-  if (known) throw ShapeError(text);
+  if (known) throw ShapeError(with_call_site(std::move(text)));
   s.conditions.emplace_back(condition, std::move(text));
 }
 

@@ -31,12 +31,26 @@ void check_inner(const GraphTensor& lhs, const GraphTensor& rhs) {
            left.to_string(), rhs.type().to_string(), right.to_string(), remedy(lhs, rhs));
 }
 
+/// Leading axes broadcast. The shapes that the product sees would only confuse.
+void check_leading(const GraphTensor& lhs, const GraphTensor& rhs) {
+  for (int axis = 3; axis <= std::min(lhs.rank(), rhs.rank()); ++axis) {
+    const Expression &left = lhs.dim(-axis), &right = rhs.dim(-axis);
+    if (left != Expression(1) && right != Expression(1) && !Expression::known_equal(left, right))
+      reject(
+          "leading axes do not broadcast: lhs {} and rhs {} have {} and {} at axis -{}; sizes must be equal, "
+          "or one of "
+          "them 1",
+          lhs.type().to_string(), rhs.type().to_string(), left.to_string(), right.to_string(), axis);
+  }
+}
+
 }  // namespace
 
 GraphTensor matmul(const Operand& a, const Operand& b) {
   const CallSite site("matmul", a.where);
   auto [lhs, rhs] = promoted(a, b, Promotion::Arithmetic);
   check_inner(lhs, rhs);
+  check_leading(lhs, rhs);
   const bool row = lhs.rank() == 1, column = rhs.rank() == 1;
   if (row) lhs = lhs.unsqueeze(0);
   if (column) rhs = rhs.unsqueeze(1);

@@ -90,6 +90,10 @@ TEST(Errors, Axes) {
 
 TEST(Errors, Movement) {
   Tensors t;
+  EXPECT_EQ(said<ShapeError>([&] { (void)t.f23.reshape({4, 2}); }),
+            "[reshape] [2, 3] holds 6 elements, [4, 2] holds 8; a reshape keeps the number of elements");
+  EXPECT_EQ(said<ShapeError>([&] { (void)t.f23.squeeze(0); }),
+            "[squeeze] axis 0 of [2, 3] has size 2, not 1; slice or sum it instead");
   EXPECT_EQ(
       said<ShapeError>([&] { (void)t.f23.expand({4, 3}); }),
       "[expand] f32[2, 3] does not expand to [4, 3]: axis 0 has size 2, and only 1 expands; repeat tiles");
@@ -128,6 +132,13 @@ TEST(Errors, Indexing) {
 
 TEST(Errors, Products) {
   Tensors t;
+  EXPECT_EQ(said<ShapeError>([&] { (void)t.cx.tensor({2, 3, 4}).matmul(t.cx.tensor({3, 4, 5})); }),
+            "[matmul] leading axes do not broadcast: lhs f32[2, 3, 4] and rhs f32[3, 4, 5] have 2 and 3 at "
+            "axis -3; "
+            "sizes must be equal, or one of them 1");
+  EXPECT_EQ(said<ShapeError>([&] { (void)t.f23.t().matmul(t.f3); }),
+            "[matmul] inner dimensions differ: lhs f32[3, 2] has K=2, rhs f32[3] has K=3; lhs.transpose(0, "
+            "1) would fit");
   EXPECT_EQ(said<ShapeError>([&] { (void)t.f0.matmul(t.f3); }),
             "[matmul] lhs is f32[], a single number; multiply with * instead");
   EXPECT_EQ(said<ShapeError>([&] { (void)t.f23.dot(t.f3); }),
