@@ -499,7 +499,7 @@ struct AttentionOptions {
   bool causal = false;  ///< key j is seen by query i if j <= i + (keys - queries)
   double scale = 0;     ///< 0: 1/sqrt(head size)
 };
-/// softmax(q k^T * scale + mask) v, as plain math.
+/// softmax(q k^T * scale + mask) v, as plain math. A row masked whole gives zeros, also as gradients.
 /// Shapes: q [..., S, E], k [..., T, E], v [..., T, V] -> [..., S, V]; mask broadcasts to [..., S, T]: bool
 /// (true = seen) or added.
 [[nodiscard]] GraphTensor attention(const GraphTensor& q, const GraphTensor& k, const GraphTensor& v,
