@@ -104,11 +104,11 @@ struct OpDef {
   ElementKernels elementwise = {};
   Combiners combine = {};
   Evaluation evaluate = {};
-  GradientRule gradient = {};         ///< empty: see the traits
-  Lowering lower = {};                ///< empty for ops that are not elementwise
+  GradientRule gradient = {};    ///< empty: see the traits
+  Lowering lower = {};           ///< empty for ops that are not elementwise
   double flops_per_element = 1;  ///< of the output; of the input for reductions
   double ulp = 0;  ///< error bound of `lower` against the exact result, in units in the last place of f32
-  std::vector<double> samples = {};            ///< interesting inputs for tests
+  std::vector<double> samples = {};       ///< interesting inputs for tests
   std::vector<Attributes> variants = {};  ///< attributes that tests run it with, beside "axes"; empty: none
   std::string_view doc = {};
 

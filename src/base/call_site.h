@@ -6,12 +6,13 @@
 
 namespace luminal {
 
-/// Where the user called into Luminal, kept per thread as a stack: the outermost call has the user's line, the inner ones are
-/// the ops it is made of. Errors (`fail`) and graph nodes take it from here.
+/// Where the user called into Luminal, kept per thread as a stack: the outermost call has the user's line,
+/// the inner ones are the ops it is made of. Errors (`fail`) and graph nodes take it from here.
 ///
 ///   GraphTensor GraphTensor::softmax(..., std::source_location where) const {
 ///     const CallSite site("softmax", where);
-///     ...                                        // everything made here has the origin "softmax" at the user's line
+///     ...                                        // everything made here has the origin "softmax" at the
+///     user's line
 class CallSite {
  public:
   CallSite(std::string_view name, std::source_location where);

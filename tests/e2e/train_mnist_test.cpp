@@ -1,0 +1,126 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "cli/command.h"
+#include "luminal/safetensors.h"
+
+// The program as a user runs it: train on real digits, look at a digit, stop in the middle, get things wrong.
+namespace luminal::cli {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+const std::string kDigits = std::string(LUMINAL_SOURCE_DIR) + "/data/mnist10k";
+
+struct Result {
+  int code = 0;
+  std::string out, err;
+};
+
+Result luminal(std::vector<std::string> arguments) {
+  std::ostringstream out, err;
+  Console console{out, err};
+  const int code = run(arguments, console);
+  return {code, out.str(), err.str()};
+}
+
+class TrainMnist : public testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
+  [[nodiscard]] std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  Result train(std::vector<std::string> more) {
+    std::vector<std::string> arguments{
+        "train", "mnist", "--data", kDigits, "--weights", path("w.safetensors"), "--device", "reference"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return luminal(arguments);
+  }
+  fs::path folder_ = fs::temp_directory_path() / ("luminal_e2e_" + std::to_string(::getpid()));
+};
+
+TEST_F(TrainMnist, LearnsSavesAndPredicts) {
+  const Result trained = train({"--epochs", "1", "--limit", "1000", "--json", path("r.json")});
+  ASSERT_EQ(trained.code, kDone) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr("test accuracy"));
+  std::ifstream json_file(path("r.json"));
+  const auto json = nlohmann::json::parse(json_file);
+  // A thousand digits seen once. Chance is 10 %; what a broken gradient of any layer leaves is below 70 %.
+  EXPECT_GT(json.at("test_accuracy").get<double>(), 0.75);
+  EXPECT_EQ(json.at("images"), 1000);
+  EXPECT_EQ(json.at("seed"), 1);
+
+  const SafetensorsFile weights(path("w.safetensors"));
+  EXPECT_THAT(weights.names(), testing::ElementsAre("0.bias", "0.weight", "3.bias", "3.weight", "7.bias",
+                                                    "7.weight", "9.bias", "9.weight"));
+  EXPECT_EQ(weights.view("3.weight").dims, (std::vector<int64_t>{32, 16, 3, 3}));
+
+  int right = 0;
+  for (int digit = 0; digit < 10; ++digit) {
+    const Result predicted = luminal({"predict", "--weights", path("w.safetensors"), "--data", kDigits,
+                                      "--index", std::to_string(digit), "--json"});
+    ASSERT_EQ(predicted.code, kDone) << predicted.err;
+    const auto answer = nlohmann::json::parse(predicted.out);
+    right += answer.at("label") == answer.at("prediction") ? 1 : 0;
+  }
+  EXPECT_GE(right, 5);
+  const Result shown = luminal({"predict", "--weights", path("w.safetensors"), "--data", kDigits});
+  EXPECT_THAT(shown.out, HasSubstr("█"));
+  EXPECT_THAT(shown.out, HasSubstr("the label says"));
+}
+
+TEST_F(TrainMnist, TheSameSeedGivesTheSameWeights) {
+  ASSERT_EQ(train({"--epochs", "1", "--limit", "50"}).code, kDone);
+  std::ifstream first_file(path("w.safetensors"), std::ios::binary);
+  const std::string first((std::istreambuf_iterator<char>(first_file)), {});
+  ASSERT_EQ(train({"--epochs", "1", "--limit", "50"}).code, kDone);
+  std::ifstream second_file(path("w.safetensors"), std::ios::binary);
+  const std::string second((std::istreambuf_iterator<char>(second_file)), {});
+  EXPECT_TRUE(first == second);
+}
+
+TEST_F(TrainMnist, CtrlCSavesAndStops) {
+  std::thread finger([] {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    ::kill(::getpid(), SIGINT);
+  });
+  const Result stopped = train({"--epochs", "1000"});
+  finger.join();
+  EXPECT_EQ(stopped.code, kInterrupted);
+  EXPECT_THAT(stopped.out, HasSubstr("stopped after"));
+  EXPECT_EQ(SafetensorsFile(path("w.safetensors")).names().size(), 8U);
+}
+
+TEST_F(TrainMnist, WrongInputIsOneClearLine) {
+  const auto expect = [](const Result& result, int code, const std::string& text) {
+    EXPECT_EQ(result.code, code);
+    EXPECT_THAT(result.err, HasSubstr(text));
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  };
+  expect(train({"--epochs", "0"}), kFailed, "luminal: [train] --epochs 0 is not at least 1");
+  expect(train({"--lr", "-1"}), kFailed, "[train] --lr -1 is not positive");
+  expect(train({"--batch", "many"}), kUsage, "--batch");
+  expect(train({"--epoch", "1"}), kUsage, "did you mean '--epochs'?");
+  expect(luminal({"train", "mnist", "--device", "cdua", "--data", kDigits}), kFailed,
+         "[device] there is no device 'cdua'");
+  expect(luminal({"train", "mnist", "--data", path("nothing")}), kFailed, "nothing");
+  expect(luminal({"predict", "--data", kDigits, "--weights", path("none.safetensors")}), kFailed,
+         "none.safetensors");
+  std::ofstream(path("bad.safetensors")) << "not a model";
+  expect(luminal({"predict", "--data", kDigits, "--weights", path("bad.safetensors")}), kFailed,
+         "bad.safetensors");
+  expect(luminal({"predict", "--data", kDigits, "--index", "1500"}), kFailed,
+         "there is no test digit 1500; they go from 0 to 1499");
+}
+
+}  // namespace
+}  // namespace luminal::cli
