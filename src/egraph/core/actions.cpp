@@ -125,26 +125,19 @@ void ActionRun::insert(const CompiledAction& action) {
   uint32_t added = 0;
   with_width(table.key_width(), [&](auto width) {
     constexpr uint32_t K = decltype(width)::value;
-    uint32_t hashes[kBatch];
-    for (uint32_t i = 0; i < count_; i++) {
-      hashes[i] = table.hash_at<K>(keys, i);
-      table.prefetch_slot(hashes[i]);
-    }
-    for (uint32_t i = 0; i < count_; i++) table.prefetch_row<K>(hashes[i]);
-    for (uint32_t i = 0; i < count_; i++) {
-      const Row row = table.find_at<K>(keys, i, hashes[i]);
+    table.find_each<K>(keys, count_, [&](uint32_t i, uint32_t hash, Row row) {
       if (row != kNoRow) {
         result[i] = table.output_of(row);
         if (relation && table.is_deletable()) {
           table.touch(row);
           table.reserve(count_ - i);
         }
-        continue;
+        return;
       }
       result[i] = relation ? kUnitValue : state_.ids.fresh_unchecked();
-      table.append_at<K>(keys, i, hashes[i], result[i]);
+      table.append_at<K>(keys, i, hash, result[i]);
       added++;
-    }
+    });
   });
   state_.changes += added;
 }
@@ -162,16 +155,9 @@ void ActionRun::set(const CompiledAction& action, Slot value) {
   uint32_t added = 0;
   with_width(table.key_width(), [&](auto width) {
     constexpr uint32_t K = decltype(width)::value;
-    uint32_t hashes[kBatch];
-    for (uint32_t i = 0; i < count_; i++) {
-      hashes[i] = table.hash_at<K>(keys, i);
-      table.prefetch_slot(hashes[i]);
-    }
-    for (uint32_t i = 0; i < count_; i++) table.prefetch_row<K>(hashes[i]);
-    for (uint32_t i = 0; i < count_; i++) {
-      const Row row = table.find_at<K>(keys, i, hashes[i]);
+    table.find_each<K>(keys, count_, [&](uint32_t i, uint32_t hash, Row row) {
       if (row == kNoRow) {
-        table.append_at<K>(keys, i, hashes[i], outputs[i]);
+        table.append_at<K>(keys, i, hash, outputs[i]);
         added++;
       } else if (!constructor && table.is_doomed(row)) {
         table.revive(row, outputs[i]);
@@ -185,7 +171,7 @@ void ActionRun::set(const CompiledAction& action, Slot value) {
       } else if (!constructor && table.is_deletable()) {
         table.touch(row);
       }
-    }
+    });
   });
   state_.changes += added;
   // Merges may run actions of their own, on this table too.

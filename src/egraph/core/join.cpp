@@ -189,17 +189,18 @@ void JoinRun::emit(const PlanStep& step, size_t at, Batch& in, bool check_live) 
     n = kept;
   };
   if (check_live) {
-    const uint32_t* live = table.column(table.width() - 1);
+    const ColumnView live = table.column(table.width() - 1);
     filter([&](uint32_t, Row row) { return live[row] != kDead; });
   }
   if (table.has_subsumed() && !query_.match_subsumed)
     filter([&](uint32_t, Row row) { return !table.is_subsumed(row); });
   for (const auto& [a, b] : step.same) {
-    const uint32_t *left = table.column(a), *right = table.column(b);
+    const ColumnView left = table.column(a), right = table.column(b);
     filter([&](uint32_t, Row row) { return left[row] == right[row]; });
   }
   for (const ColumnSlot& c : step.check) {
-    const uint32_t *column = table.column(c.column), *wanted = in.columns[c.slot];
+    const ColumnView column = table.column(c.column);
+    const uint32_t* wanted = in.columns[c.slot];
     filter([&](uint32_t source, Row row) { return column[row] == wanted[source]; });
   }
   Batch& out = levels_[at + 1];
@@ -209,7 +210,7 @@ void JoinRun::emit(const PlanStep& step, size_t at, Batch& in, bool check_live) 
     for (uint32_t k = 0; k < n; k++) to[k] = from[source_[k]];
   }
   for (const ColumnSlot& b : step.bind) {
-    const uint32_t* from = table.column(b.column);
+    const ColumnView from = table.column(b.column);
     uint32_t* to = out.columns[b.slot] + out.count;
     for (uint32_t k = 0; k < n; k++) to[k] = from[rows_[k]];
   }
@@ -250,28 +251,22 @@ void JoinRun::get(const PlanStep& step, Batch& batch) {
   if (table.rows() != 0) {
     with_width(table.key_width(), [&](auto width) {
       constexpr uint32_t K = decltype(width)::value;
-      uint32_t hashes[kBatch];
-      for (uint32_t i = 0; i < batch.count; i++) {
-        hashes[i] = table.hash_at<K>(key, i);
-        table.prefetch_slot(hashes[i]);
-      }
-      for (uint32_t i = 0; i < batch.count; i++) table.prefetch_row<K>(hashes[i]);
-      for (uint32_t i = 0; i < batch.count; i++) {
-        const Row row = table.visible_in(table.find_at<K>(key, i, hashes[i]), range.end);
-        if (row == kNoRow || row < range.begin || row >= range.end || !table.is_live(row)) continue;
-        if (table.has_subsumed() && !query_.match_subsumed && table.is_subsumed(row)) continue;
+      table.find_each<K>(key, batch.count, [&](uint32_t i, uint32_t, Row newest) {
+        const Row row = table.visible_in(newest, range.end);
+        if (row == kNoRow || row < range.begin || row >= range.end || !table.is_live(row)) return;
+        if (table.has_subsumed() && !query_.match_subsumed && table.is_subsumed(row)) return;
         bool pass = true;
         for (const ColumnSlot& c : step.check)
           pass &= table.column(c.column)[row] == batch.columns[c.slot][i];
         kept[count] = i;
         found[count] = row;
         count += pass ? 1 : 0;
-      }
+      });
     });
   }
   keep(step, batch, kept, count);
   for (const ColumnSlot& b : step.bind) {
-    const uint32_t* from = table.column(b.column);
+    const ColumnView from = table.column(b.column);
     uint32_t* to = batch.columns[b.slot];
     for (uint32_t k = 0; k < count; k++) to[k] = from[found[k]];
   }

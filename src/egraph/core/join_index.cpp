@@ -7,9 +7,9 @@ namespace luminal::egraph {
 
 JoinIndex::Part::Part(const Table& table, const std::vector<uint32_t>& columns, Row begin, Row end)
     : begin_(begin), end_(end), key_width_(static_cast<uint32_t>(columns.size())), kills_(table.kills()) {
-  const uint32_t* live = table.column(table.width() - 1);
+  const ColumnView live = table.column(table.width() - 1);
   if (columns.size() == 1) {
-    const uint32_t* keys = table.column(columns[0]);
+    const ColumnView keys = table.column(columns[0]);
     uint32_t limit = 0;
     for (Row row = begin; row < end; row++)
       if (live[row] != kDead) limit = std::max(limit, keys[row] + 1);
@@ -21,7 +21,7 @@ JoinIndex::Part::Part(const Table& table, const std::vector<uint32_t>& columns, 
   build_hashed(table, columns);
 }
 
-void JoinIndex::Part::build_direct(const uint32_t* keys, const uint32_t* live, uint32_t key_limit) {
+void JoinIndex::Part::build_direct(ColumnView keys, ColumnView live, uint32_t key_limit) {
   direct_ = true;
   // Counted two places ahead: placing the rows then leaves each group's start where it belongs.
   starts_.assign(key_limit + 2, 0);
@@ -36,8 +36,8 @@ void JoinIndex::Part::build_direct(const uint32_t* keys, const uint32_t* live, u
 }
 
 void JoinIndex::Part::build_hashed(const Table& table, const std::vector<uint32_t>& columns) {
-  const uint32_t* live = table.column(table.width() - 1);
-  std::vector<const uint32_t*> keys;
+  const ColumnView live = table.column(table.width() - 1);
+  std::vector<ColumnView> keys;
   for (const uint32_t c : columns) keys.push_back(table.column(c));
   const size_t count = end_ - begin_;
   slots_.assign(std::max<size_t>(8, std::bit_ceil(count * 3 / 2)), 0);
@@ -65,7 +65,7 @@ void JoinIndex::Part::build_hashed(const Table& table, const std::vector<uint32_
           group = static_cast<uint32_t>(sizes.size());
           slots_[s] = (uint64_t{hashes[i]} << 32) | (group + 1);
           sizes.push_back(0);
-          for (const uint32_t* key : keys) group_keys_.push_back(key[row]);
+          for (const ColumnView& key : keys) group_keys_.push_back(key[row]);
           break;
         }
         if (static_cast<uint32_t>(slot >> 32) != hashes[i]) continue;

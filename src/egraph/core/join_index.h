@@ -41,7 +41,7 @@ class JoinIndex {
     [[nodiscard]] Range find_hashed(uint32_t hash, const uint32_t* key) const;
 
    private:
-    void build_direct(const uint32_t* keys, const uint32_t* live, uint32_t key_limit);
+    void build_direct(ColumnView keys, ColumnView live, uint32_t key_limit);
     void build_hashed(const Table& table, const std::vector<uint32_t>& columns);
     [[nodiscard]] size_t slot_of(uint32_t hash) const { return (uint64_t{hash} * slots_.size()) >> 32; }
     static uint32_t hash1(uint32_t key) {

@@ -80,16 +80,16 @@ class TableRebuild {
   void scan_ids() {
     const uint64_t* bits = state_.ids.displaced_bits();
     const auto displaced = [bits](Value v) { return (bits[v >> 6] >> (v & 63) & 1) != 0; };
-    std::vector<const uint32_t*> keys;
+    std::vector<ColumnView> keys;
     for (uint32_t c = 0; c < table_.key_width(); c++)
       if (info_.kinds[c] == SortKind::Eq) keys.push_back(table_.column(c));
     const bool id_output = table_.has_output() && info_.kinds[table_.key_width()] == SortKind::Eq;
-    const uint32_t* last = table_.column(table_.width() - 1);
+    const ColumnView last = table_.column(table_.width() - 1);
     const Row rows = table_.rows();
     for (Row row = 0; row < rows; row++) {
       if (last[row] == kDead) continue;
       bool key_changed = false;
-      for (const uint32_t* key : keys) key_changed |= displaced(key[row]);
+      for (const ColumnView& key : keys) key_changed |= displaced(key[row]);
       if (key_changed)
         move(row);
       else if (id_output && displaced(last[row]))
@@ -126,34 +126,29 @@ class TableRebuild {
     for (const Column& column : moved_) columns.push_back(column.data());
     const uint32_t* outputs = table_.has_output() ? columns.back() : nullptr;
     std::vector<Value> key(table_.key_width());
+    std::vector<const uint32_t*> at(columns.size());
     for (size_t first = 0; first < moved_[0].size(); first += kBatch) {
       const uint32_t n = static_cast<uint32_t>(std::min(kBatch, moved_[0].size() - first));
       table_.reserve(n);
       conflicts_.clear();
+      for (uint32_t c = 0; c < at.size(); c++) at[c] = columns[c] + first;
       with_width(table_.key_width(), [&](auto width) {
         constexpr uint32_t K = decltype(width)::value;
-        uint32_t hashes[kBatch];
-        for (uint32_t i = 0; i < n; i++) {
-          hashes[i] = table_.hash_at<K>(columns.data(), first + i);
-          table_.prefetch_slot(hashes[i]);
-        }
-        for (uint32_t i = 0; i < n; i++) table_.prefetch_row<K>(hashes[i]);
-        for (uint32_t i = 0; i < n; i++) {
-          Row row = table_.find_at<K>(columns.data(), first + i, hashes[i]);
+        table_.find_each<K>(at.data(), n, [&](uint32_t k, uint32_t hash, Row row) {
+          const size_t i = first + k;
           if (row == kNoRow) {
-            row = table_.append_at<K>(columns.data(), first + i, hashes[i],
-                                      outputs ? outputs[first + i] : kUnitValue);
-            if (!moved_terms_.empty()) table_.terms.push_back(moved_terms_[first + i]);
-          } else if (outputs != nullptr && table_.output_of(row) != outputs[first + i]) {
+            row = table_.append_at<K>(at.data(), k, hash, outputs ? outputs[i] : kUnitValue);
+            if (!moved_terms_.empty()) table_.terms.push_back(moved_terms_[i]);
+          } else if (outputs != nullptr && table_.output_of(row) != outputs[i]) {
             if (!moved_terms_.empty())
-              state_.log->add_congruence(state_, table_.terms[row], moved_terms_[first + i]);
+              state_.log->add_congruence(state_, table_.terms[row], moved_terms_[i]);
             else if (unites)
-              state_.unite(table_.output_of(row), outputs[first + i]);
+              state_.unite(table_.output_of(row), outputs[i]);
             else
-              conflicts_.push_back(first + i);
+              conflicts_.push_back(i);
           }
-          if (!moved_subsumed_.empty() && moved_subsumed_[first + i] != 0) table_.mark_subsumed(row);
-        }
+          if (!moved_subsumed_.empty() && moved_subsumed_[i] != 0) table_.mark_subsumed(row);
+        });
       });
       for (const size_t i : conflicts_) {
         for (uint32_t c = 0; c < key.size(); c++) key[c] = columns[c][i];

@@ -19,10 +19,7 @@ uint64_t* allocate_slots(size_t capacity) {
 }  // namespace
 
 Table::Table(uint32_t key_width, bool has_output)
-    : key_width_(key_width),
-      width_(key_width + (has_output ? 1 : 0)),
-      has_output_(has_output),
-      columns_(width_) {}
+    : key_width_(key_width), width_(key_width + (has_output ? 1 : 0)), has_output_(has_output) {}
 
 Table::Table(const Table& other)
     : terms(other.terms),
@@ -31,7 +28,8 @@ Table::Table(const Table& other)
       has_output_(other.has_output_),
       in_step_(other.in_step_),
       deletable_(other.deletable_),
-      columns_(other.columns_),
+      cells_(other.cells_),
+      rows_(other.rows_),
       capacity_(other.capacity_),
       used_(other.used_),
       dead_(other.dead_),
@@ -53,12 +51,12 @@ Table::Table(const Table& other)
 
 size_t Table::size_bytes() const {
   size_t bytes = capacity_ * sizeof(uint64_t) + subsumed_.size_bytes() + terms.size_bytes();
-  for (const Column& column : columns_) bytes += column.size_bytes();
+  bytes += cells_.size_bytes();
   return bytes;
 }
 
 uint32_t Table::hash_of_row(Row row) const {
-  return hash_key<0>(key_width_, [&](uint32_t c) { return columns_[c][row]; });
+  return hash_key<0>(key_width_, [&](uint32_t c) { return cells(row)[c]; });
 }
 
 Row Table::find(std::span<const Value> key) const {
@@ -70,7 +68,7 @@ Row Table::find(std::span<const Value> key) const {
     if (static_cast<uint32_t>(slot >> 32) != hash) continue;
     const Row row = static_cast<Row>(slot) - 1;
     bool same = true;
-    for (uint32_t c = 0; c < key_width_; c++) same &= columns_[c][row] == key[c];
+    for (uint32_t c = 0; c < key_width_; c++) same &= cells(row)[c] == key[c];
     if (same) return row;
   }
 }
@@ -78,10 +76,8 @@ Row Table::find(std::span<const Value> key) const {
 void Table::reserve(size_t count) {
   const size_t needed = used_ + count;
   if (needed * 10 > capacity_ * 7) resize_slots(std::max<size_t>(16, std::bit_ceil(needed * 10 / 7 + 1)));
-  for (Column& column : columns_) {
-    if (column.size() + count > column.capacity())
-      column.reserve(std::max(column.size() + count, column.size() * 2));
-  }
+  const size_t cells = (size_t{rows_} + count) * width_;
+  if (cells > cells_.capacity()) cells_.reserve(std::max(cells, cells_.size() * 2));
 }
 
 // Homes grow with the hash, so walking the old slots in order writes the new ones nearly in order.
@@ -103,8 +99,9 @@ Row Table::append(std::span<const Value> key, Value output) {
   reserve(1);
   const Row row = rows();
   put(hash_key<0>(key_width_, [&](uint32_t c) { return key[c]; }), row);
-  for (uint32_t c = 0; c < key_width_; c++) columns_[c].push_back_unchecked(key[c]);
-  if (has_output_) columns_[key_width_].push_back_unchecked(output);
+  uint32_t* at = add_cells();
+  std::copy_n(key.data(), key_width_, at);
+  if (has_output_) at[key_width_] = output;
   return row;
 }
 
@@ -117,18 +114,19 @@ void Table::retarget(Row row, Row replacement) {
 
 // The same key with another output, at the end; the hash leads there.
 Row Table::append_copy(Row row, Value output) {
-  for (Column& column : columns_) column.reserve(column.size() + 1);
+  cells_.reserve(cells_.size() + width_);
   const Row next = rows();
   retarget(row, next);
-  for (uint32_t c = 0; c < key_width_; c++) columns_[c].push_back(columns_[c][row]);
-  if (has_output_) columns_[key_width_].push_back(output);
+  uint32_t* at = add_cells();
+  std::copy_n(cells(row), width_, at);
+  if (has_output_) at[key_width_] = output;
   if (!terms.empty()) terms.push_back(terms[row]);
   return next;
 }
 
 Row Table::change_output(Row row, Value output) {
   if (in_step_ && row >= step_begin_) {  // nobody has seen it yet
-    columns_[key_width_][row] = output;
+    cells(row)[key_width_] = output;
     return row;
   }
   const Row next = append_copy(row, output);
@@ -158,8 +156,10 @@ void Table::change_outputs(std::span<const Row> rows, std::span<const Value> out
       while (static_cast<Row>(slots_[s]) != row + 1) s = s + 1 == capacity_ ? 0 : s + 1;
       slots_[s] = (uint64_t{hashes[i]} << 32) | (this->rows() + 1);
       if (is_subsumed(row)) mark_subsumed(this->rows());
-      for (uint32_t c = 0; c < key_width_; c++) columns_[c].push_back(columns_[c][row]);
-      columns_[key_width_].push_back(outputs[first + i]);
+      cells_.reserve(cells_.size() + width_);
+      uint32_t* at = add_cells();
+      std::copy_n(cells(row), key_width_, at);
+      at[key_width_] = outputs[first + i];
       if (!terms.empty()) terms.push_back(terms[row]);
       kill(row);
     }
@@ -240,7 +240,7 @@ void Table::compact() {
   const Row count = rows();
   std::vector<uint64_t> live((count >> 6) + 1, 0);
   std::vector<Row> before(live.size() + 1, 0);  // live rows before word w
-  const uint32_t* last = columns_[width_ - 1].data();
+  const ColumnView last = column(width_ - 1);
   for (Row row = 0; row < count; row++) live[row >> 6] |= uint64_t{last[row] != kDead} << (row & 63);
   for (size_t w = 0; w < live.size(); w++)
     before[w + 1] = before[w] + static_cast<Row>(std::popcount(live[w]));
@@ -271,23 +271,23 @@ void Table::compact() {
   if (!subsumed.empty())
     for (Row row = 0; row < count; row++)
       if (last[row] != kDead && was_subsumed(row)) mark_subsumed(moved(row));
-  const auto close_gaps = [&](Column& column) {
-    Row to = 0;
-    uint32_t* data = column.data();
-    for (Row row = 0; row < count; row++) {
-      data[to] = data[row];
-      to += static_cast<Row>(live[row >> 6] >> (row & 63) & 1);
-    }
-    column.truncate(to);
-  };
-  for (Column& column : columns_) close_gaps(column);
-  if (!terms.empty()) close_gaps(terms);
+  Row to = 0;
+  for (Row row = 0; row < count; row++) {
+    if ((live[row >> 6] >> (row & 63) & 1) == 0) continue;
+    if (to != row) std::copy_n(cells(row), width_, cells(to));
+    if (!terms.empty()) terms[to] = terms[row];
+    to++;
+  }
+  rows_ = to;
+  cells_.truncate(size_t{to} * width_);
+  if (!terms.empty()) terms.truncate(to);
   dead_ = 0;
   generation_++;
 }
 
 void Table::clear() {
-  for (Column& column : columns_) column.clear();
+  cells_.clear();
+  rows_ = 0;
   terms.clear();
   if (capacity_ > 1024) {
     slots_.reset();

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -55,9 +56,21 @@ inline decltype(auto) with_width(uint32_t width, Body&& body) {
   }
 }
 
-/// One function's rows: append-only columns (keys, then the output if there is one) and one open-addressing
-/// hash on the key. Row order is insertion order, so "what is new since then" is a suffix. A changed row is a
-/// dead one and an append.
+/// The values of one column.
+class ColumnView {
+ public:
+  ColumnView(const uint32_t* first, uint32_t stride) : first_(first), stride_(stride) {}
+  uint32_t operator[](Row row) const { return first_[size_t{row} * stride_]; }
+
+ private:
+  const uint32_t* first_;
+  uint32_t stride_;
+};
+
+/// One function's rows (keys, then the output if there is one), append-only, and one open-addressing hash on
+/// the key. Rows lie together: nearly all access is to whole rows at random places, and then a row costs one
+/// cache line instead of one for each column. Row order is insertion order, so "what is new since then" is a
+/// suffix. A changed row is a dead one and an append.
 ///
 /// While a step (one iteration of a ruleset) runs, its matches must see the rows as they were when it began:
 /// rows that are changed or deleted meanwhile stay in place until `end_step`.
@@ -68,14 +81,14 @@ class Table {
   [[nodiscard]] uint32_t key_width() const { return key_width_; }
   [[nodiscard]] bool has_output() const { return has_output_; }
   [[nodiscard]] uint32_t width() const { return width_; }
-  [[nodiscard]] Row rows() const { return static_cast<Row>(columns_[0].size()); }  ///< dead ones included
+  [[nodiscard]] Row rows() const { return rows_; }  ///< dead ones included
   [[nodiscard]] Row live_rows() const { return rows() - dead_; }
-  [[nodiscard]] const uint32_t* column(uint32_t c) const { return columns_[c].data(); }
-  [[nodiscard]] const uint32_t* output() const { return columns_[key_width_].data(); }
+  /// Valid until rows are added.
+  [[nodiscard]] ColumnView column(uint32_t c) const { return {cells_.data() + c, width_}; }
   [[nodiscard]] uint32_t output_of(Row row) const {
-    return has_output_ ? columns_[key_width_][row] : kUnitValue;
+    return has_output_ ? cells(row)[key_width_] : kUnitValue;
   }
-  [[nodiscard]] bool is_live(Row row) const { return columns_[width_ - 1][row] != kDead; }
+  [[nodiscard]] bool is_live(Row row) const { return cells(row)[width_ - 1] != kDead; }
   [[nodiscard]] size_t size_bytes() const;
 
   // -- The hash. `keys` are column pointers, `i` the position in them.
@@ -85,13 +98,13 @@ class Table {
     return hash_key<K>(key_width_, [&](uint32_t c) { return keys[c][i]; });
   }
   void prefetch_slot(uint32_t hash) const { __builtin_prefetch(slots_.get() + home(hash)); }
-  template <uint32_t K>
   void prefetch_row(uint32_t hash) const {
     const uint64_t slot = slots_[home(hash)];
     if (slot == 0) return;
     const Row row = static_cast<Row>(slot) - 1;
-    for (uint32_t c = 0; c < (K != 0 ? K : width_); c++) __builtin_prefetch(&columns_[c][row]);
-    if (has_output_ && K != 0) __builtin_prefetch(&columns_[key_width_][row]);
+    const uint32_t* at = cells(row);
+    __builtin_prefetch(at);
+    __builtin_prefetch(at + width_ - 1);  // another cache line now and then
   }
   /// The newest row with this key, or kNoRow. Needs at least one reserve() before.
   template <uint32_t K>
@@ -101,9 +114,32 @@ class Table {
       if (slot == 0) return kNoRow;
       if (static_cast<uint32_t>(slot >> 32) != hash) continue;
       const Row row = static_cast<Row>(slot) - 1;
+      const uint32_t* at = cells(row);
       bool same = true;
-      for (uint32_t c = 0; c < (K != 0 ? K : key_width_); c++) same &= columns_[c][row] == keys[c][i];
+      for (uint32_t c = 0; c < (K != 0 ? K : key_width_); c++) same &= at[c] == keys[c][i];
       if (same) return row;
+    }
+  }
+  /// Calls `body(i, hash, row)` for each of `count` keys, as `find_at` finds them at that moment. Memory is
+  /// asked for ahead in groups that fit the first-level cache: slots one group ahead, then rows.
+  template <uint32_t K, class Body>
+  void find_each(const uint32_t* const* keys, size_t count, Body&& body) const {
+    constexpr size_t kGroup = 64;
+    uint32_t hashes[2][kGroup];
+    const auto ask = [&](size_t first, uint32_t* to) {
+      const size_t n = first < count ? std::min(kGroup, count - first) : 0;
+      for (size_t i = 0; i < n; i++) {
+        to[i] = hash_at<K>(keys, first + i);
+        prefetch_slot(to[i]);
+      }
+    };
+    ask(0, hashes[0]);
+    for (size_t first = 0, turn = 0; first < count; first += kGroup, turn ^= 1) {
+      const size_t n = std::min(kGroup, count - first);
+      for (size_t i = 0; i < n; i++) prefetch_row(hashes[turn][i]);
+      ask(first + kGroup, hashes[turn ^ 1]);
+      for (size_t i = 0; i < n; i++)
+        body(static_cast<uint32_t>(first + i), hashes[turn][i], find_at<K>(keys, first + i, hashes[turn][i]));
     }
   }
   [[nodiscard]] Row find(std::span<const Value> key) const;
@@ -125,8 +161,9 @@ class Table {
   Row append_at(const uint32_t* const* keys, size_t i, uint32_t hash, uint32_t output) {
     const Row row = rows();
     put(hash, row);
-    for (uint32_t c = 0; c < (K != 0 ? K : key_width_); c++) columns_[c].push_back_unchecked(keys[c][i]);
-    if (has_output_) columns_[key_width_].push_back_unchecked(output);
+    uint32_t* at = add_cells();
+    for (uint32_t c = 0; c < (K != 0 ? K : key_width_); c++) at[c] = keys[c][i];
+    if (has_output_) at[key_width_] = output;
     return row;
   }
   Row append(std::span<const Value> key, Value output);
@@ -151,8 +188,8 @@ class Table {
   void retarget(Row row, Row replacement);
   /// Only for rebuilding: the row dies now, its hash entry dangles until the next compaction.
   void kill(Row row) {
-    columns_[0][row] = kDead;
-    columns_[width_ - 1][row] = kDead;
+    cells(row)[0] = kDead;
+    cells(row)[width_ - 1] = kDead;
     dead_++;
     kills_++;
   }
@@ -204,6 +241,13 @@ class Table {
   ~Table() = default;
 
  private:
+  [[nodiscard]] const uint32_t* cells(Row row) const { return cells_.data() + size_t{row} * width_; }
+  [[nodiscard]] uint32_t* cells(Row row) { return cells_.data() + size_t{row} * width_; }
+  /// One more row; the caller reserved.
+  uint32_t* add_cells() {
+    cells_.truncate(cells_.size() + width_);
+    return cells(rows_++);
+  }
   [[nodiscard]] size_t home(uint32_t hash) const { return (uint64_t{hash} * capacity_) >> 32; }
   void put(uint32_t hash, Row row) {
     size_t s = home(hash);
@@ -218,7 +262,8 @@ class Table {
 
   uint32_t key_width_, width_;
   bool has_output_, in_step_ = false, deletable_ = false;
-  std::vector<Column> columns_;
+  Column cells_;  // width_ of them for each row
+  Row rows_ = 0;
   Slots slots_;  // hash << 32 | row + 1; 0 is free
   size_t capacity_ = 0, used_ = 0;
   Row dead_ = 0;
