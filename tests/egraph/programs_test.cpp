@@ -85,5 +85,42 @@ TEST_P(Modes, ExplanationsChangeNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Programs, Modes, testing::ValuesIn(programs("programs")), test_name);
 
+/// A program of docs/egraph.md, with the block that says what it prints.
+struct Lesson {
+  size_t line = 0;
+  bool proofs = false;
+  std::string program, expected;
+};
+
+std::vector<Lesson> lessons() {
+  std::ifstream file(fs::path(LUMINAL_SOURCE_DIR) / "docs" / "egraph.md");
+  std::vector<Lesson> out;
+  std::string line, *into = nullptr;
+  for (size_t number = 1; std::getline(file, line); ++number) {
+    if (line.starts_with("```egglog")) {
+      out.push_back({.line = number, .proofs = line == "```egglog proofs", .program = {}, .expected = {}});
+      into = &out.back().program;
+    } else if (line == "```output") {
+      into = &out.back().expected;
+    } else if (line.starts_with("```")) {
+      into = nullptr;
+    } else if (into) {
+      *into += line + "\n";
+    }
+  }
+  return out;
+}
+
+TEST(Documentation, ItsProgramsPrintWhatItSays) {
+  const std::vector<Lesson> all = lessons();
+  ASSERT_GE(all.size(), 6U);
+  for (const Lesson& lesson : all) {
+    EgglogOptions options;
+    options.proofs = lesson.proofs;
+    EXPECT_EQ(run_program(lesson.program, "egraph.md", options), lesson.expected)
+        << "docs/egraph.md:" << lesson.line;
+  }
+}
+
 }  // namespace
 }  // namespace luminal::egraph

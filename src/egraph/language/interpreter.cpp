@@ -23,6 +23,7 @@ LoweringContext Interpreter::lowering() {
               [this](const FunctionTarget& target, std::vector<const SortInfo*> partial) {
                 return library_.target_number(target, std::move(partial));
               },
+          .own_terms = options_.proofs || options_.prove_checks,
           .seminaive = options_.seminaive};
 }
 

@@ -110,6 +110,8 @@ class Interpreter {
   std::string proof_of(const Query& query, std::span<const Fact> facts, const Span& span);
   [[nodiscard]] std::string origin_text(Value id) const;
   [[nodiscard]] std::string chain_text(const Fact& fact, Value left, Value right) const;
+  void append_chain(std::string& out, const Explanation& explanation, int depth) const;
+  [[nodiscard]] Value matched_term(const ExplanationStep& step, Value id) const;
   [[nodiscard]] bool is_global(ExprId expr) const;
   [[nodiscard]] std::string rule_name(RuleId rule) const;
   std::optional<Value> original_term(ExprId expr);

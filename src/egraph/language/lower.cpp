@@ -332,7 +332,7 @@ void Lowering::add_union(const ActionSyntax& action) {
   const bool left_known = exprs_[action.value].kind == ExprNode::Kind::Variable;
   const bool right_known = exprs_[action.right].kind == ExprNode::Kind::Variable;
   const ExprId call = left_known ? action.right : action.value;
-  out.function = left_known != right_known ? constructor_of(call) : nullptr;
+  out.function = left_known != right_known && !context_.own_terms ? constructor_of(call) : nullptr;
   if (!out.function) {
     out.kind = ActionSyntax::Kind::Union;
     out.value = add_expr(action.value);

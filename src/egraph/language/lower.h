@@ -21,7 +21,8 @@ struct LoweringContext {
   /// The number of an unstable-fn target with its first arguments' sorts: what the primitive gets for the
   /// name.
   std::function<int64_t(const FunctionTarget&, std::vector<const SortInfo*>)> make_target;
-  bool seminaive = true;  ///< false: every rule may read the database in its actions, and matches it all
+  bool own_terms = false;  ///< every term gets an id of its own, so that proofs can name it
+  bool seminaive = true;   ///< false: every rule may read the database in its actions, and matches it all
 };
 
 /// An expression as actions that compute it, and its value among their variables.

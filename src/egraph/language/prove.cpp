@@ -55,20 +55,47 @@ std::string Interpreter::chain_text(const Fact& fact, Value left, Value right) c
   std::string out = "  " + first + "\n";
   if (!is_global(fact.left) && graph_.term_text(left) != first)
     out += "  = " + graph_.term_text(left) + std::string(by_congruence);
-  for (const Explanation::Link& link : explanation.chain) {
-    const ExplanationStep& step = explanation.steps[link.step];
-    std::string reason = "given";
-    if (step.kind == ExplanationStep::Kind::Congruence) reason = "by congruence";
-    if (step.kind == ExplanationStep::Kind::Rule) reason = "by " + rule_name(step.rule);
-    out += fmt::format("  = {}   {}{}\n", graph_.term_text(link.backward ? step.from : step.to), reason,
-                       link.backward ? ", read backward" : "");
-  }
+  append_chain(out, explanation, 0);
   if (!is_global(fact.right) && graph_.term_text(right) != last)
     out += "  = " + last + std::string(by_congruence);
   return out;
 }
 
 bool Interpreter::is_global(ExprId expr) const { return (*exprs_)[expr].kind == ExprNode::Kind::Variable; }
+
+// A rule that unites the class of a term it matched speaks of that term, which need not be the one that the
+// class is known by.
+Value Interpreter::matched_term(const ExplanationStep& step, Value id) const {
+  if (step.kind != ExplanationStep::Kind::Rule) return id;
+  const Query& query = graph_.spec(step.rule).query;
+  for (size_t i = 0; i < query.atoms.size() && i < step.premises.size(); ++i) {
+    const Term& output = query.atoms[i].output;
+    const bool is_it =
+        output.is_variable() && output.at < step.bindings.size() && step.bindings[output.at] == id;
+    if (is_it && step.premises[i] != kNoValue) return step.premises[i];
+  }
+  return id;
+}
+
+void Interpreter::append_chain(std::string& out, const Explanation& explanation, int depth) const {
+  constexpr int kDeepest = 64;
+  const auto connect = [&](Value from, Value to) {
+    if (from != to && depth < kDeepest && graph_.find(from) == graph_.find(to))
+      append_chain(out, graph_.explain(from, to), depth + 1);
+  };
+  for (const Explanation::Link& link : explanation.chain) {
+    const ExplanationStep& step = explanation.steps[link.step];
+    const Value from = link.backward ? step.to : step.from, to = link.backward ? step.from : step.to;
+    const Value matched = matched_term(step, from), reached = matched_term(step, to);
+    connect(from, matched);
+    std::string reason = "given";
+    if (step.kind == ExplanationStep::Kind::Congruence) reason = "by congruence";
+    if (step.kind == ExplanationStep::Kind::Rule) reason = "by " + rule_name(step.rule);
+    out += fmt::format("  = {}   {}{}\n", graph_.term_text(reached), reason,
+                       link.backward ? ", read backward" : "");
+    connect(reached, to);
+  }
+}
 
 std::string Interpreter::rule_name(RuleId rule) const {
   const auto found = shown_rules_.find(static_cast<uint32_t>(rule));
