@@ -53,6 +53,13 @@ void remove_use(GraphState& state, NodeId node, int input) {
 
 }  // namespace
 
+void link_order(GraphState& state, NodeId before, NodeId after) {
+  std::vector<NodeId>& list = slot(state, after).node.after;
+  if (std::find(list.begin(), list.end(), before) != list.end()) return;
+  list.push_back(before);
+  slot(state, before).followers.push_back(after);
+}
+
 std::shared_ptr<GraphState> lock(const std::weak_ptr<GraphState>& graph) {
   auto state = graph.lock();
   if (!state)
@@ -86,6 +93,7 @@ NodeId Graph::add_node(const OpDef& op, Attributes attributes, std::vector<Edge>
   }
   state.slots.push_back({.node = std::move(node), .uses = {}});
   for (size_t i = 0; i < state.slots.back().node.inputs.size(); ++i) add_use(state, id, static_cast<int>(i));
+  for (const NodeId before : state.slots.back().node.after) slot(state, before).followers.push_back(id);
   ++state.version;
   return id;
 }
@@ -157,11 +165,8 @@ void Graph::replace(const Value& old, const Edge& replacement) {
     for (const NodeId before : std::vector<NodeId>(node(old.node).after))
       if (before != replacement.source.node && !reaches(*this, replacement.source.node, before))
         add_order(before, replacement.source.node);
-    for (const NodeId id : nodes()) {
-      const std::vector<NodeId>& after = node(id).after;
-      if (std::find(after.begin(), after.end(), old.node) != after.end() && id != replacement.source.node)
-        add_order(replacement.source.node, id);
-    }
+    for (const NodeId id : std::vector<NodeId>(slot(state, old.node).followers))
+      if (id != replacement.source.node) add_order(replacement.source.node, id);
     Node& target = slot(state, replacement.source.node).node;
     if (target.name.empty()) target.name = node(old.node).name;
   }
@@ -175,13 +180,10 @@ void Graph::remove(NodeId id) {
   LUMINAL_CHECK(dead.uses.empty(), "removing node {} ({}) that has {} uses", id.index, dead.node.op->name,
                 dead.uses.size());
   for (size_t i = 0; i < dead.node.inputs.size(); ++i) remove_use(state, id, static_cast<int>(i));
-  for (GraphState::Slot& other : state.slots) {  // what ran before it still runs before what came after it
-    std::vector<NodeId>& after = other.node.after;
-    const auto place = std::find(after.begin(), after.end(), id);
-    if (!other.alive || place == after.end()) continue;
-    after.erase(place);
-    for (const NodeId before : dead.node.after)
-      if (std::find(after.begin(), after.end(), before) == after.end()) after.push_back(before);
+  for (const NodeId before : dead.node.after) std::erase(slot(state, before).followers, id);
+  for (const NodeId follower : dead.followers) {  // what ran before it still runs before what came after it
+    std::erase(slot(state, follower).node.after, id);
+    for (const NodeId before : dead.node.after) link_order(state, before, follower);
   }
   for (int output = 0; output < static_cast<int>(dead.node.outputs.size()); ++output) {
     const Value value{id, output};
@@ -198,6 +200,7 @@ void Graph::remove(NodeId id) {
   }
   dead.alive = false;
   dead.node = Node{};
+  dead.followers.clear();
   ++state.version;
 }
 
@@ -205,8 +208,7 @@ void Graph::add_order(NodeId before, NodeId after) {
   if (before == after || reaches(*this, after, before))
     fail("[order] '{}' cannot run before '{}': it needs its result already; drop one of the two orders",
          node(before).op->name, node(after).op->name);
-  std::vector<NodeId>& list = slot(*state_, after).node.after;
-  if (std::find(list.begin(), list.end(), before) == list.end()) list.push_back(before);
+  link_order(*state_, before, after);
   ++state_->version;
 }
 

@@ -12,12 +12,13 @@
 namespace luminal {
 
 /// What a Graph owns and its handles refer to. Graph's members keep the invariants:
-/// uses mirror the inputs of live nodes; every edge's view reads a buffer of its source's dims; `after` has
-/// no dead nodes.
+/// uses mirror the inputs of live nodes, followers their `after`; every edge's view reads a buffer of its
+/// source's dims; `after` has no dead nodes.
 struct GraphState {
   struct Slot {
     Node node;
     std::vector<Use> uses;
+    std::vector<NodeId> followers = {};  ///< nodes whose `after` names this one
     bool alive = true;
   };
   struct Stored {
@@ -42,6 +43,9 @@ struct GraphState {
   uint64_t executable_version = 0, version = 1, step = 0, seed = 0;
   int64_t random_streams = 0;
 };
+
+/// An order edge that is known to close no cycle; Graph::add_order checks.
+void link_order(GraphState& state, NodeId before, NodeId after);
 
 /// The state behind a handle's weak reference. Errors: Error if the graph is gone.
 [[nodiscard]] std::shared_ptr<GraphState> lock(const std::weak_ptr<GraphState>& graph);

@@ -151,7 +151,7 @@ DepthFirst::Schedule DepthFirst::compile(Graph& graph, Remap&) const {
   bool changed = false;
   for (size_t i = 1; i < order.size(); ++i) {
     if (std::ranges::binary_search(problem.needs(order[i]), order[i - 1])) continue;
-    graph.state()->slots[schedule.order[i].index].node.after.push_back(schedule.order[i - 1]);
+    link_order(*graph.state(), schedule.order[i - 1], schedule.order[i]);
     changed = true;
   }
   if (changed) ++graph.state()->version;
