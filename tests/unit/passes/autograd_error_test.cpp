@@ -98,8 +98,7 @@ TEST(AutogradErrors, ViewStepWithoutInverse) {
   const std::vector<Expression> strides{1, 1};
   const ShapeTracker overlapping =
       ShapeTracker::contiguous({4}).then(ShapeTracker::new_strided({2, 3}, strides));
-  if (overlapping.steps().empty() || overlapping.steps().back().invertible)
-    GTEST_SKIP() << "every step has an inverse";
+  ASSERT_FALSE(overlapping.steps().back().invertible);
   auto y = x.with_view(overlapping).square();
   EXPECT_THROW((void)cx.compile(Autograd({x}, y)), Error);
 }
