@@ -102,13 +102,16 @@ template <class T>
   if constexpr (std::is_integral_v<T>) {
     return a < b ? b : a;
   } else {
+    // Comparisons first and selection of bits afterwards: a form that compilers vectorise.
     using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
-    // Equal values differ at most in the sign of zero.
-    const T equal = std::bit_cast<T>(std::bit_cast<Bits>(a) & std::bit_cast<Bits>(b));
-    const T ordered = a < b ? b : (b < a ? a : equal);
-    return a != a ? a : (b != b ? b : ordered);
+    const bool greater = a > b, same = a == b, lost = a != a;
+    const auto x = std::bit_cast<Bits>(a), y = std::bit_cast<Bits>(b);
+    Bits result = greater ? x : y;     // y also if it is NaN
+    result = same ? (x & y) : result;  // equal values differ at most in the sign of zero
+    return std::bit_cast<T>(lost ? x : result);
   }
 }
+
 /// Quotient rounded down; 0 if b is 0; least / -1 wraps.
 template <std::integral T>
 [[nodiscard]] constexpr T floor_quotient(T a, T b) {

@@ -14,7 +14,7 @@ namespace {
 /// kernel's own error add up. Halves are rounded from results that may differ in the last place of f32.
 double allowed_ulps(const OpDef& op, Dtype dtype) {
   if (op.ulp <= 0.5) return 0;
-  if (dtype == Dtype::F64) return op.ulp + 1;
+  if (dtype == Dtype::F64) return op.ulp + 2.99;  // as in values_test.cpp
   return dtype == Dtype::F32 ? op.ulp + 0.5 : 1;
 }
 
