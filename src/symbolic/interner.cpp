@@ -179,28 +179,33 @@ class Shard {
     const std::lock_guard lock(mutex_);
     if (count_ * 2 >= slots_.size()) grow();
     size_t at = slot_of(node.hash, slots_.size());
-    for (; slots_[at] != nullptr; at = (at + 1) & (slots_.size() - 1))
-      if (slots_[at]->hash == node.hash && same_content(*slots_[at], node)) return slots_[at];
+    for (; slots_[at].node != nullptr; at = (at + 1) & (slots_.size() - 1))
+      if (slots_[at].hash == node.hash && same_content(*slots_[at].node, node)) return slots_[at].node;
     derive(node);
     ++count_;
-    return slots_[at] = new Node(std::move(node));
+    slots_[at] = {node.hash, new Node(std::move(node))};
+    return slots_[at].node;
   }
 
  private:
+  struct Slot {
+    uint64_t hash = 0;  // beside the pointer: a probe touches no other node
+    const Node* node = nullptr;
+  };
   static size_t slot_of(uint64_t hash, size_t size) { return static_cast<size_t>(hash >> 8) & (size - 1); }
   void grow() {
-    std::vector<const Node*> bigger(std::max<size_t>(64, slots_.size() * 2), nullptr);
-    for (const Node* n : slots_) {
-      if (n == nullptr) continue;
-      size_t at = slot_of(n->hash, bigger.size());
-      while (bigger[at] != nullptr) at = (at + 1) & (bigger.size() - 1);
-      bigger[at] = n;
+    std::vector<Slot> bigger(std::max<size_t>(64, slots_.size() * 2));
+    for (const Slot& s : slots_) {
+      if (s.node == nullptr) continue;
+      size_t at = slot_of(s.hash, bigger.size());
+      while (bigger[at].node != nullptr) at = (at + 1) & (bigger.size() - 1);
+      bigger[at] = s;
     }
     slots_ = std::move(bigger);
   }
 
   std::mutex mutex_;
-  std::vector<const Node*> slots_;
+  std::vector<Slot> slots_;
   size_t count_ = 0;
 };
 

@@ -139,24 +139,6 @@ void collect(std::vector<Term>& terms) {
   terms.resize(kept);
 }
 
-Expression multiply_uncached(const Expression& a, const Expression& b) {
-  const Polynomial p(a), q(b);
-  if ((p.terms.size() + 1) * (q.terms.size() + 1) > kMaxProductTerms) return multiply_monomials(a, b);
-  Polynomial result;
-  result.constant = checked_mul(p.constant, q.constant);
-  result.terms.reserve((p.terms.size() + 1) * (q.terms.size() + 1));
-  for (const Term& t : p.terms)
-    append(result.terms, q.constant == 0 ? 0 : checked_mul(t.coefficient, q.constant), t.monomial);
-  for (const Term& u : q.terms)
-    append(result.terms, p.constant == 0 ? 0 : checked_mul(u.coefficient, p.constant), u.monomial);
-  for (const Term& t : p.terms)
-    for (const Term& u : q.terms)
-      append(result.terms, checked_mul(t.coefficient, u.coefficient),
-             multiply_monomials(t.monomial, u.monomial));
-  collect(result.terms);
-  return std::move(result).build();
-}
-
 }  // namespace
 
 Polynomial::Polynomial(const Expression& e) {
@@ -224,6 +206,26 @@ Polynomial add(const Polynomial& a, const Polynomial& b, int64_t scale_of_b) {
   return sum;
 }
 
+Polynomial multiply(const Polynomial& p, const Polynomial& q) {
+  Polynomial result;
+  result.constant = checked_mul(p.constant, q.constant);
+  result.terms.reserve((p.terms.size() + 1) * (q.terms.size() + 1));
+  for (const Term& t : p.terms) append(result.terms, checked_mul(t.coefficient, q.constant), t.monomial);
+  for (const Term& u : q.terms) append(result.terms, checked_mul(u.coefficient, p.constant), u.monomial);
+  for (const Term& t : p.terms)
+    for (const Term& u : q.terms)
+      append(result.terms, checked_mul(t.coefficient, u.coefficient),
+             multiply_monomials(t.monomial, u.monomial));
+  collect(result.terms);
+  return result;
+}
+
+Range range_of(const Polynomial& p) {
+  Range r{p.constant, p.constant};
+  for (const Term& t : p.terms) r = add(r, mul({t.coefficient, t.coefficient}, t.monomial.node().range));
+  return r;
+}
+
 Expression add(const Expression& a, const Expression& b) {
   if (is_constant(a, 0)) return b;
   if (is_constant(b, 0)) return a;
@@ -240,7 +242,11 @@ Expression multiply(const Expression& a, const Expression& b) {
   if (is_constant(a, 1)) return b;
   if (is_constant(b, 1)) return a;
   if (is_constant(a, 0) || is_constant(b, 0)) return constant(0);
-  return Memo<struct Multiplying>::of(a, b, [&] { return multiply_uncached(a, b); });
+  return Memo<struct Multiplying>::of(a, b, [&] {
+    const Polynomial p(a), q(b);
+    if ((p.terms.size() + 1) * (q.terms.size() + 1) > kMaxProductTerms) return multiply_monomials(a, b);
+    return multiply(p, q).build();
+  });
 }
 
 }  // namespace luminal::symbolic

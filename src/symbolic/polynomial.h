@@ -30,6 +30,9 @@ struct Polynomial {
 [[nodiscard]] std::optional<Expression> remove_factors(const Expression& monomial, const Expression& divisor);
 
 [[nodiscard]] Polynomial add(const Polynomial& a, const Polynomial& b, int64_t scale_of_b = 1);
+/// The full product, terms collected.
+[[nodiscard]] Polynomial multiply(const Polynomial& a, const Polynomial& b);
+[[nodiscard]] Range range_of(const Polynomial& p);
 
 [[nodiscard]] Expression add(const Expression& a, const Expression& b);
 [[nodiscard]] Expression subtract(const Expression& a, const Expression& b);

@@ -30,8 +30,10 @@ std::string facts_text(const DimFacts& f) {
 // A sum in reading order: products before single atoms, something positive in front if there is any.
 std::vector<Term> reading_order(const Node& sum) {
   std::vector<Term> terms = sum.terms;
-  std::ranges::stable_sort(terms, std::ranges::greater{},
-                           [](const Term& t) { return factors(t.monomial).size(); });
+  std::ranges::sort(terms, [](const Term& a, const Term& b) {
+    const size_t da = factors(a.monomial).size(), db = factors(b.monomial).size();
+    return da != db ? da > db : symbolic::compare(a.monomial, b.monomial) < 0;
+  });
   const auto positive = std::ranges::find_if(terms, [](const Term& t) { return t.coefficient > 0; });
   if (positive != terms.end()) std::rotate(terms.begin(), positive, positive + 1);
   return terms;

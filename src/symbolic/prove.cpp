@@ -107,83 +107,77 @@ bool nonnegative_after_shift(const Polynomial& p, const Known& known) {
   return std::ranges::all_of(sum, [](const Partial& part) { return part.coefficient >= 0; });
 }
 
-bool plainly_nonnegative(const Expression& e, const Known& known) {
-  if (e.node().range.min >= 0) return true;
-  if (e.node().range.max < 0) return false;
-  if (kind_of(e) != Kind::Sum) return known.lower(e) >= 0;
-  if (e.node().terms.size() > kMaxTerms) return false;
-  return nonnegative_after_shift(Polynomial(e), known);
+bool plainly_nonnegative(const Polynomial& p, const Known& known) {
+  const Range r = range_of(p);
+  if (r.min >= 0) return true;
+  return r.max >= 0 && p.terms.size() <= kMaxTerms && nonnegative_after_shift(p, known);
 }
 
 // The formula seen as coefficient * atom + rest; empty if the atom stands in a power.
 struct Linear {
-  Expression coefficient, rest;
+  Polynomial coefficient, rest;
 };
-std::optional<Linear> collect(const Expression& e, const Expression& atom) {
-  const Polynomial all(e);
-  Polynomial with, without;
-  without.constant = all.constant;
-  Expression coefficient = 0;
-  for (const Term& t : all.terms) {
-    const auto rest = remove_factors(t.monomial, atom);
-    if (!rest) {
-      without.terms.push_back(t);
+std::optional<Linear> collect(const Polynomial& p, const Expression& atom) {
+  Linear result;
+  result.rest.constant = p.constant;
+  for (const Term& t : p.terms) {
+    const auto others = remove_factors(t.monomial, atom);
+    if (!others) {
+      result.rest.terms.push_back(t);
       continue;
     }
-    if (remove_factors(*rest, atom)) return std::nullopt;
-    coefficient = add(coefficient, multiply(constant(t.coefficient), *rest));
+    if (remove_factors(*others, atom)) return std::nullopt;
+    result.coefficient = add(result.coefficient, Polynomial(*others), t.coefficient);
   }
-  return Linear{coefficient, std::move(without).build()};
+  return result;
 }
 
-// A proof of e >= 0: eliminate one atom after the other by the bound that makes e smallest.
+// A proof of p >= 0: eliminate one atom after the other by the bound that makes p smallest.
 class Proof {
  public:
   explicit Proof(const Expression& e) { know_indices_of(e, known_); }
-  bool nonnegative(const Expression& e) {
-    if (plainly_nonnegative(e, known_)) return true;
-    if (e.node().range.max < 0 || ++steps_ > kMaxSteps) return false;
-    if (kind_of(e) != Kind::Sum) return eliminate(e, e);
-    if (e.node().terms.size() > kMaxTerms) return false;
+
+  bool nonnegative(const Polynomial& p) {
+    if (plainly_nonnegative(p, known_)) return true;
+    if (range_of(p).max < 0 || p.terms.size() > kMaxTerms || ++steps_ > kMaxSteps) return false;
     for (const bool indices : {true, false})
-      for (const Term& t : e.node().terms)
+      for (const Term& t : p.terms)
         for (const Expression& atom : factors(t.monomial)) {
           if ((kind_of(atom) == Kind::Index) != indices) continue;
-          if (const auto decided = try_eliminate(e, atom)) return *decided;
+          if (const auto decided = try_eliminate(p, atom)) return *decided;
         }
     return false;
   }
 
  private:
   // Empty if this atom cannot be eliminated; otherwise whether the rest proves it.
-  std::optional<bool> try_eliminate(const Expression& e, const Expression& atom) {
+  std::optional<bool> try_eliminate(const Polynomial& p, const Expression& atom) {
     const Kind kind = kind_of(atom);
     if (kind == Kind::Dim || kind == Kind::Sum || kind == Kind::Flat) return std::nullopt;
-    const auto linear = collect(e, atom);
+    const auto linear = collect(p, atom);
     if (!linear) return std::nullopt;
-    const Expression& c = linear->coefficient;
-    const bool up = plainly_nonnegative(c, known_);            // e grows with the atom
-    const bool down = !up && plainly_nonnegative(-c, known_);  // e shrinks as the atom grows
+    const Polynomial& c = linear->coefficient;
+    const bool up = plainly_nonnegative(c, known_);                        // p grows with the atom
+    const bool down = !up && plainly_nonnegative(add({}, c, -1), known_);  // p shrinks as the atom grows
     if (kind == Kind::Min || kind == Kind::Max) return by_cases(*linear, atom, up, down);
     if (!up && !down) return std::nullopt;
     if (kind == Kind::FloorDiv)
       if (const auto bound = quotient_bound(*linear, atom, up))
-        if (nonnegative(add(linear->rest, *bound))) return true;
+        if (nonnegative(add(linear->rest, Polynomial(*bound)))) return true;
     const auto value = bound_of(atom, down);
     if (!value) return std::nullopt;
-    return nonnegative(add(linear->rest, multiply(c, *value)));
+    return nonnegative(with(*linear, *value));
   }
-  bool eliminate(const Expression& e, const Expression& atom) {
-    return try_eliminate(e, atom).value_or(false);
+
+  static Polynomial with(const Linear& linear, const Expression& value) {
+    return add(linear.rest, multiply(linear.coefficient, Polynomial(value)));
   }
 
   // An atom equals one of its arguments: all cases prove it; one does if it bounds the atom from the right
   // side.
-  std::optional<bool> by_cases(const Linear& linear, const Expression& atom, bool up, bool down) {
+  bool by_cases(const Linear& linear, const Expression& atom, bool up, bool down) {
     const bool one_suffices = kind_of(atom) == Kind::Min ? down : up;
-    const auto holds = [&](const Expression& arg) {
-      return nonnegative(add(linear.rest, multiply(linear.coefficient, arg)));
-    };
+    const auto holds = [&](const Expression& arg) { return nonnegative(with(linear, arg)); };
     const auto& args = atom.node().args;
     return one_suffices ? std::ranges::any_of(args, holds) : std::ranges::all_of(args, holds);
   }
@@ -191,8 +185,8 @@ class Proof {
   // c*floor(x/n) for c = k*n: between k*(x - n + 1) and k*x. Returns the lower bound of the product.
   std::optional<Expression> quotient_bound(const Linear& linear, const Expression& atom, bool up) {
     const Expression &x = atom.node().args[0], &n = atom.node().args[1];
-    if (!plainly_nonnegative(n - 1, known_)) return std::nullopt;
-    const auto k = divide_exact(linear.coefficient, n);
+    if (!plainly_nonnegative(Polynomial(n - 1), known_)) return std::nullopt;
+    const auto k = divide_exact(Polynomial(linear.coefficient).build(), n);
     if (!k) return std::nullopt;
     return multiply(*k, up ? x - n + 1 : x);
   }
@@ -206,7 +200,8 @@ class Proof {
     }
     const int64_t end = greatest ? n.range.max : n.range.min;
     if (n.kind == Kind::Mod && greatest && !finite(end)) {
-      if (plainly_nonnegative(n.args[1] - 1, known_)) return n.args[1] - 1;
+      const Expression top = n.args[1] - 1;
+      if (plainly_nonnegative(Polynomial(top), known_)) return top;
       return std::nullopt;
     }
     if (!finite(end)) return std::nullopt;
@@ -225,7 +220,7 @@ bool proves_nonnegative(const Expression& e) {
   if (kind_of(e) == Kind::Dim || kind_of(e) == Kind::Constant) return false;
   const auto prove = [&] {
     try {
-      return constant(Proof(e).nonnegative(e) ? 1 : 0);
+      return constant(Proof(e).nonnegative(Polynomial(e)) ? 1 : 0);
     } catch (const Error&) {  // an intermediate overflowed: nothing is known
       return constant(0);
     }
@@ -265,8 +260,8 @@ bool proves_positive(const Expression& e, const Expression& context) {
   try {
     if (kind_of(e) == Kind::Product)
       return std::ranges::all_of(e.node().args, [&](const Expression& f) { return known.lower(f) >= 1; });
-    return plainly_nonnegative(subtract(e, constant(1)), known) ||
-           proves_nonnegative(subtract(e, constant(1)));
+    const Expression less_one = subtract(e, constant(1));
+    return plainly_nonnegative(Polynomial(less_one), known) || proves_nonnegative(less_one);
   } catch (const Error&) {
     return false;
   }

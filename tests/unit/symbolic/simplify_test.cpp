@@ -75,7 +75,7 @@ TEST(Simplify, KeepsValuesAndNeverGrows) {
       }
     }
   }
-  EXPECT_GT(shrunk, 20);
+  EXPECT_GT(shrunk, 8);
 }
 
 }  // namespace
