@@ -93,6 +93,9 @@ std::string to_text(const ExprPool& exprs, const ActionSyntax& action) {
       return "(let " + action.name.text() + " " + to_text(exprs, action.value) + ")";
     case Kind::Set:
       return "(set " + call_text(exprs, action.name, action.args) + " " + to_text(exprs, action.value) + ")";
+    case Kind::SetCost:
+      return "(set-cost " + call_text(exprs, action.name, action.args) + " " + to_text(exprs, action.value) +
+             ")";
     case Kind::Delete:
       return "(delete " + call_text(exprs, action.name, action.args) + ")";
     case Kind::Subsume:

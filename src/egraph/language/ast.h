@@ -55,12 +55,12 @@ struct Fact {
 };
 
 struct ActionSyntax {
-  enum class Kind : uint8_t { Let, Set, Delete, Subsume, Union, Panic, Expr };
+  enum class Kind : uint8_t { Let, Set, SetCost, Delete, Subsume, Union, Panic, Expr };
   Kind kind = Kind::Expr;
   Span span;
-  Symbol name;               ///< Let: the variable; Set, Delete, Subsume: the function
-  std::vector<ExprId> args;  ///< Set, Delete, Subsume
-  ExprId value = 0;          ///< Let, Set, Expr: the value; Union: the left side
+  Symbol name;               ///< Let: the variable; Set, SetCost, Delete, Subsume: the function
+  std::vector<ExprId> args;  ///< Set, SetCost, Delete, Subsume
+  ExprId value = 0;          ///< Let, Set, SetCost, Expr: the value; Union: the left side
   ExprId right = 0;          ///< Union
   std::string message;       ///< Panic
 };
@@ -179,6 +179,11 @@ struct Program {
   ExprPool exprs;
   std::vector<Command> commands;
 };
+
+/// The function that holds the costs which `set-cost` gives to rows of a constructor.
+[[nodiscard]] inline std::string cost_table_name(const std::string& constructor) {
+  return "cost_table_" + constructor;
+}
 
 /// Texts as the language writes them, on one line where the reference implementation uses one.
 [[nodiscard]] std::string to_text(const ExprPool& exprs, ExprId expr);

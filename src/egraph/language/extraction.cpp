@@ -44,7 +44,14 @@ void TermExtractor::find_tables(const Scope& scope, std::span<const SortInfo* co
       const FunctionSpec& spec = graph_.spec(function->id);
       if (spec.unextractable) continue;
       for (const SortInfo* input : function->inputs) reach(input);
-      tables_.push_back({.function = function, .cost = static_cast<uint64_t>(spec.cost), .cells = {}});
+      Table table{
+          .function = function, .cost = static_cast<uint64_t>(spec.cost), .row_costs = {}, .cells = {}};
+      if (const auto costs = graph_.find_function(cost_table_name(function->name.text())))
+        for (const FunctionInfo* candidate : scope.function_order)
+          if (candidate->id == *costs && candidate->inputs == function->inputs &&
+              candidate->output == library_.i64)
+            table.costs = candidate;
+      tables_.push_back(std::move(table));
     }
   }
 }
@@ -57,6 +64,7 @@ void TermExtractor::read_rows() {
       if (subsumed) return true;
       table.cells.insert(table.cells.end(), args.begin(), args.end());
       table.cells.push_back(output);
+      if (table.costs) table.row_costs.push_back(own_cost(table, args));
       most = std::max(most, output);
       return true;
     });
@@ -98,10 +106,16 @@ uint32_t TermExtractor::rank(const SortInfo* sort, Value value) const {
   return value < classes_.size() ? classes_[value].rank : UINT32_MAX;
 }
 
-std::optional<uint64_t> TermExtractor::row_cost(const Table& table, const Value* row) const {
-  uint64_t total = table.cost;
-  for (size_t i = 0; i + 1 < table.width(); ++i) {
-    const std::optional<uint64_t> part = cost(table.function->inputs[i], row[i]);
+uint64_t TermExtractor::own_cost(const Table& table, std::span<const Value> args) const {
+  const std::optional<Value> set = graph_.lookup(table.costs->id, args);
+  return set ? static_cast<uint64_t>(std::max<int64_t>(graph_.as_i64(*set), 0)) : table.cost;
+}
+
+std::optional<uint64_t> TermExtractor::row_cost(const Table& table, size_t i) const {
+  const Value* row = table.row(i);
+  uint64_t total = table.costs ? table.row_costs[i] : table.cost;
+  for (size_t a = 0; a + 1 < table.width(); ++a) {
+    const std::optional<uint64_t> part = cost(table.function->inputs[a], row[a]);
     if (!part) return {};
     total = saturating_add(total, *part);
   }
@@ -115,7 +129,7 @@ void TermExtractor::settle_costs() {
     for (const Table& table : tables_) {
       for (size_t i = 0; i < table.rows(); ++i) {
         const Value* row = table.row(i);
-        const std::optional<uint64_t> found = row_cost(table, row);
+        const std::optional<uint64_t> found = row_cost(table, i);
         Class& target = classes_[row[table.width() - 1]];
         if (!found || *found >= target.cost) continue;
         target.cost = *found;
@@ -132,8 +146,7 @@ void TermExtractor::choose_rows() {
     for (uint32_t i = 0; i < table.rows(); ++i) {
       const Value* row = table.row(i);
       Class& target = classes_[row[table.width() - 1]];
-      if (target.table != UINT32_MAX || target.cost == kNoCost || row_cost(table, row) != target.cost)
-        continue;
+      if (target.table != UINT32_MAX || target.cost == kNoCost || row_cost(table, i) != target.cost) continue;
       uint32_t highest = 0;
       for (size_t a = 0; a + 1 < table.width(); ++a)
         highest = std::max(highest, rank(table.function->inputs[a], row[a]));
@@ -205,7 +218,7 @@ std::vector<TermTexts::Id> TermExtractor::variants(const SortInfo* sort, Value v
     for (size_t i = 0; i < table.rows(); ++i) {
       const Value* row = table.row(i);
       if (row[table.width() - 1] != value) continue;
-      if (const std::optional<uint64_t> price = row_cost(table, row))
+      if (const std::optional<uint64_t> price = row_cost(table, i))
         rows.emplace_back(*price, table.function->name.text(),
                           std::vector<Value>(row, row + table.width() - 1), &table);
     }

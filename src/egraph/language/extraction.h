@@ -34,7 +34,9 @@ class TermExtractor {
   struct Table {
     const FunctionInfo* function = nullptr;
     uint64_t cost = 1;
-    std::vector<Value> cells;  // rows one after the other: arguments, output
+    const FunctionInfo* costs = nullptr;  // table of rows that have a cost of their own
+    std::vector<uint64_t> row_costs;      // with `costs`: of each row
+    std::vector<Value> cells;             // rows one after the other: arguments, output
     [[nodiscard]] size_t width() const { return function->inputs.size() + 1; }
     [[nodiscard]] size_t rows() const { return cells.size() / width(); }
     [[nodiscard]] const Value* row(size_t i) const { return cells.data() + i * width(); }
@@ -49,7 +51,8 @@ class TermExtractor {
   void read_rows();
   void settle_costs();
   void choose_rows();
-  [[nodiscard]] std::optional<uint64_t> row_cost(const Table& table, const Value* row) const;
+  [[nodiscard]] uint64_t own_cost(const Table& table, std::span<const Value> args) const;
+  [[nodiscard]] std::optional<uint64_t> row_cost(const Table& table, size_t i) const;
   [[nodiscard]] uint32_t rank(const SortInfo* sort, Value value) const;
   void build(const SortInfo* sort, Value value);
   [[nodiscard]] TermTexts::Id built(const SortInfo* sort, Value value) const;

@@ -82,6 +82,7 @@ class Lowering {
   const FunctionInfo* table(Symbol name, const Span& span, std::string_view action) const;
   void add_row_action(const ActionSyntax& action);
   void add_union(const ActionSyntax& action);
+  void add_cost(const ActionSyntax& action);
   void finish_unions() const;
 
   uint32_t find(uint32_t variable);
@@ -318,6 +319,35 @@ void Lowering::add_row_action(const ActionSyntax& action) {
   actions_.push_back(std::move(out));
 }
 
+// Adds the row if it is missing, then sets its cost.
+void Lowering::add_cost(const ActionSyntax& action) {
+  const FunctionInfo* constructor = table(action.name, action.span, "set the cost of");
+  const Symbol costs = context_.symbols.intern(cost_table_name(action.name.text()));
+  PendingAction row, cost;
+  cost.function = context_.scope.find_function(costs);
+  if (constructor->kind != FunctionKind::Constructor || !cost.function)
+    fail_at(action.span, "rows of '{}' have no costs of their own: declare it within (with-dynamic-cost ...)",
+            action.name.text());
+  row.is_call = true;
+  row.function = constructor;
+  row.span = cost.span = action.span;
+  cost.kind = ActionSyntax::Kind::Set;
+  std::vector<TypeSolver::TermId> types;
+  for (const ExprId arg : action.args) {
+    row.args.push_back(add_expr(arg));
+    types.push_back(row.args.back().type);
+  }
+  solver_.add_row(constructor, types, action.span);
+  cost.args = row.args;
+  cost.value = add_expr(action.value);
+  solver_.require(cost.value.type, cost.function->output);
+  row.value = {.index = static_cast<uint32_t>(variables_.size()),
+               .type = solver_.add_term(action.span, action.name.text(), constructor->output)};
+  variables_.push_back({.name = action.name, .type = row.value.type, .span = action.span, .is_result = true});
+  actions_.push_back(std::move(row));
+  actions_.push_back(std::move(cost));
+}
+
 // (union v (f args)) sets the row of f to v: no id is made only to be united at once.
 void Lowering::add_union(const ActionSyntax& action) {
   PendingAction out;
@@ -362,6 +392,8 @@ void Lowering::add_action(const ActionSyntax& action) {
     case Kind::Delete:
     case Kind::Subsume:
       return add_row_action(action);
+    case Kind::SetCost:
+      return add_cost(action);
     case Kind::Expr:
       add_expr(action.value);
       return;
@@ -655,6 +687,7 @@ ActionBlock Lowering::build_actions() {
         block.actions.push_back(Action::unite(term(pending.value), term(pending.right)));
         break;
       case Kind::Let:
+      case Kind::SetCost:
       case Kind::Expr:
         break;
     }

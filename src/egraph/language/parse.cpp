@@ -186,9 +186,9 @@ ActionSyntax Parser::action(const Sexp& sexp) {
     out.kind = Kind::Let;
     out.name = new_name(items[1], "a name");
     out.value = expr(items[2]);
-  } else if (head == "set") {
-    expect(2, "(set (<function> <expr>*) <expr>)");
-    out.kind = Kind::Set;
+  } else if (head == "set" || head == "set-cost") {
+    expect(2, fmt::format("({} (<function> <expr>*) <expr>)", head));
+    out.kind = head == "set" ? Kind::Set : Kind::SetCost;
     call_target(items[1], out);
     out.value = expr(items[2]);
   } else if (head == "delete" || head == "subsume") {

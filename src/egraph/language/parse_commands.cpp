@@ -46,6 +46,7 @@ const std::unordered_map<std::string_view, Parser::Entry>& Parser::commands() {
       {"include", {&Parser::include, "(include <file>)"}},
       {"fail", {&Parser::fail, "(fail <command>)"}},
       {"for", {&Parser::for_each, "(for (<fact>*) (<action>*))"}},
+      {"with-dynamic-cost", {&Parser::with_dynamic_cost, "(with-dynamic-cost <datatype or constructor>*)"}},
       {"with-ruleset", {&Parser::with_ruleset, "(with-ruleset <ruleset> <rule or rewrite>*)"}},
   };
   return table;
@@ -319,6 +320,38 @@ Command Parser::with_ruleset(const Sexp& whole, List args) {
     *place = ruleset;
     out.body.push_back(std::move(inner));
   }
+  return out;
+}
+
+// A table for the costs of single rows, beside each constructor.
+Command Parser::cost_table(const FunctionSyntax& constructor) {
+  Command out;
+  out.kind = Command::Kind::Function;
+  out.span = constructor.span;
+  out.function = constructor;
+  out.function.kind = FunctionSyntax::Kind::Function;
+  out.function.name = symbols_.intern(cost_table_name(constructor.name.text()));
+  out.function.output = symbols_.intern("i64");
+  out.function.cost.reset();
+  return out;
+}
+
+Command Parser::with_dynamic_cost(const Sexp& whole, List args) {
+  Command out = start(Command::Kind::Sequence, whole);
+  std::vector<Command> tables;
+  for (const Sexp& item : args) {
+    Command declaration = command(item);
+    const bool is_constructor = declaration.kind == Command::Kind::Function &&
+                                declaration.function.kind == FunctionSyntax::Kind::Constructor;
+    if (!is_constructor && declaration.kind != Command::Kind::Datatypes)
+      fail_at(item.span(), "with-dynamic-cost takes datatypes and constructors");
+    if (is_constructor && !declaration.function.unextractable)
+      tables.push_back(cost_table(declaration.function));
+    for (const DatatypeSyntax& type : declaration.datatypes)
+      for (const FunctionSyntax& variant : type.variants) tables.push_back(cost_table(variant));
+    out.body.push_back(std::move(declaration));
+  }
+  for (Command& table : tables) out.body.push_back(std::move(table));
   return out;
 }
 

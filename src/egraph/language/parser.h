@@ -88,6 +88,8 @@ class Parser {
   Command fail(const Sexp& whole, List args);
   Command for_each(const Sexp& whole, List args);
   Command with_ruleset(const Sexp& whole, List args);
+  Command with_dynamic_cost(const Sexp& whole, List args);
+  Command cost_table(const FunctionSyntax& constructor);
 
   Command rewrite_command(const Sexp& whole, List args, bool both_ways);
   void rule_option(const Sexp& whole, const Option& option, RuleSyntax& rule);

@@ -1,4 +1,5 @@
 // Primitives on i64, f64, String, bool, and those on any sort.
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -111,6 +112,22 @@ void Library::install_generic(Scope& scope) {
   generic("value-eq", unit, [](Args args) -> std::optional<Value> {
     if (args[0] != args[1]) return {};
     return kUnitValue;
+  });
+  // Rows of the named tables, or of all: for schedules that stop at a size.
+  Overload size;
+  size.name = symbol("get-size!");
+  size.shape = Overload::Shape::Variadic;
+  size.inputs = {string};
+  size.output = i64;
+  add_overload(scope, std::move(size), [this](Args args) -> std::optional<Value> {
+    uint64_t rows = 0;
+    for (const FunctionId function : graph_.functions_listed()) {
+      const std::string& name = graph_.spec(function).name;
+      const bool counts = args.empty() || std::any_of(args.begin(), args.end(),
+                                                      [&](Value v) { return graph_.as_string(v) == name; });
+      if (counts) rows += graph_.row_count(function);
+    }
+    return graph_.i64(static_cast<int64_t>(rows));
   });
   generic("bool-!=", boolean,
           [](Args args) -> std::optional<Value> { return EGraph::boolean(args[0] != args[1]); });
