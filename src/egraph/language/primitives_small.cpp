@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "egraph/core/state.h"
 #include "egraph/language/define.h"
 
 namespace luminal::egraph::language {
@@ -113,7 +114,7 @@ void Library::install_generic(Scope& scope) {
     if (args[0] != args[1]) return {};
     return kUnitValue;
   });
-  // Rows of the named tables, or of all: for schedules that stop at a size.
+  // Rows of the named tables, or of all: for schedules that stop at a size. Globals count as rows too.
   Overload size;
   size.name = symbol("get-size!");
   size.shape = Overload::Shape::Variadic;
@@ -121,11 +122,11 @@ void Library::install_generic(Scope& scope) {
   size.output = i64;
   add_overload(scope, std::move(size), [this](Args args) -> std::optional<Value> {
     uint64_t rows = 0;
-    for (const FunctionId function : graph_.functions_listed()) {
-      const std::string& name = graph_.spec(function).name;
-      const bool counts = args.empty() || std::any_of(args.begin(), args.end(),
-                                                      [&](Value v) { return graph_.as_string(v) == name; });
-      if (counts) rows += graph_.row_count(function);
+    for (uint32_t i = 0; i < graph_.state().functions.size(); ++i) {
+      const std::string& name = graph_.spec(FunctionId{i}).name;
+      const auto is_it = [&](Value v) { return graph_.as_string(v) == name; };
+      const bool counts = args.empty() ? name[0] != '@' : std::any_of(args.begin(), args.end(), is_it);
+      if (counts) rows += graph_.row_count(FunctionId{i});
     }
     return graph_.i64(static_cast<int64_t>(rows));
   });

@@ -1,6 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
@@ -62,6 +66,58 @@ TEST(EgglogProgram, BudgetsStopARunawayProgram) {
   program.run("(datatype N (Z) (S N)) (relation r (N)) (rule ((r n)) ((r (S n)))) (r (Z))");
   EXPECT_THROW(program.run("(run 100000)"), Error);
   EXPECT_LT(program.graph().row_count(), 5000U);
+}
+
+class Files : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("luminal_egg_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_);
+    options_.fact_directory = folder_;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string content(const std::string& name) const {
+    std::ifstream file(folder_ / name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  std::filesystem::path folder_;
+  EgglogOptions options_;
+};
+
+TEST_F(Files, OutputAppendsTerms) {
+  EgglogProgram program(options_);
+  program.run("(datatype M (Num i64) (Add M M)) (output \"terms\" (Num 1) (Add (Num 1) (Num 2)))");
+  program.run("(output \"terms\" 7)");
+  EXPECT_EQ(content("terms"), "(Num 1)\n(Add (Num 1) (Num 2))\n7\n");
+  EXPECT_THROW(program.run("(output \"no/such/folder\" 1)"), Error);
+}
+
+TEST_F(Files, TablesAndStatisticsAreWritten) {
+  EgglogProgram program(options_);
+  const std::string rows = (folder_ / "rows.csv").string(), stats = (folder_ / "stats.json").string();
+  EXPECT_EQ(program.run("(relation r (i64 String)) (r 1 \"a,b\") (print-function r :mode csv :file \"" +
+                        rows + "\")"),
+            "");
+  EXPECT_EQ(content("rows.csv"), "r,1,\"\"\"a,b\"\"\",\"(r 1 \"\"a,b\"\")\"\n");
+  program.run("(rule ((r x y)) ((r (+ x 1) y)) :name \"grow \\\"r\\\"\") (run 3) (print-stats :file \"" +
+              stats + "\")");
+  EXPECT_THAT(content("stats.json"), HasSubstr("\"iterations\":3"));
+  EXPECT_THAT(content("stats.json"), HasSubstr("\"matched\":3"));
+  EXPECT_THAT(program.run("(print-stats)"), HasSubstr("num matches 3"));
+}
+
+TEST_F(Files, InputReadsManyRows) {
+  std::ofstream file(folder_ / "edges");
+  for (int i = 0; i < 20000; ++i) file << i << '\t' << (i * 7919) % 20000 - 10000 << '\n';
+  file.close();
+  EgglogProgram program(options_);
+  EXPECT_EQ(program.run("(relation edge (i64 i64)) (input edge \"edges\") (print-size edge)"), "20000\n");
+  EXPECT_EQ(program.run("(check (edge 3 -6243)) (fail (check (edge 3 1)))"), "");
+}
+
+TEST_F(Files, IncludesThatIncludeThemselvesEnd) {
+  std::ofstream(folder_ / "loop.egg") << "(include \"loop.egg\")";
+  EXPECT_THROW(EgglogProgram(options_).run_file(folder_ / "loop.egg"), Error);
 }
 
 TEST(EgglogProgram, KnowsWhenATextIsIncomplete) {
