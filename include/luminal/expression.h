@@ -137,8 +137,11 @@ class Expression {
   /// are kept: plain / and % where both sides are known not to be negative, otherwise luminal_floor_div and
   /// luminal_floor_mod; also luminal_min and luminal_max, each of two int64_t.
   [[nodiscard]] std::string to_kernel() const;
-  [[nodiscard]] std::string to_egglog() const;  ///< a term of the datatype in docs/design.md, section 3
-  [[nodiscard]] uint64_t hash() const;          ///< of the content: the same in every process
+  /// A term of (datatype Int (Num i64) (Dim String i64 i64 i64) (Index i64 Int) (Flat) (Add Int Int) (Mul Int
+  /// Int) (Div Int Int) (Mod Int Int) (Min Int Int) (Max Int Int) (Less Int Int) (And Int Int) (Or Int Int));
+  /// a Dim has its name, least and greatest value and divisor, an Index its axis and extent.
+  [[nodiscard]] std::string to_egglog() const;
+  [[nodiscard]] uint64_t hash() const;  ///< of the content: the same in every process
 
   [[nodiscard]] const symbolic::Node& node() const { return *node_; }
 
