@@ -1,0 +1,127 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "egraph/language/lower.h"
+#include "egraph/language/solve.h"
+
+namespace luminal::egraph::language {
+
+// A place in an expression before numbering: a variable of the rule, or a literal.
+struct Operand {
+  bool is_literal = false;
+  uint32_t index = 0;  // of the variable, or of the literal in the pool
+  TypeSolver::TermId type = 0;
+};
+
+struct VariableState {
+  Symbol name;
+  TypeSolver::TermId type = 0;
+  Span span;
+  bool in_query = false;   // else an action binds it
+  bool is_result = false;  // of a call: has no name of its own
+};
+
+struct CallAtom {
+  TypeSolver::CallId call = 0;
+  std::vector<Operand> args;
+  Operand output;
+  Span span;
+};
+
+struct PendingAction {
+  ActionSyntax::Kind kind = ActionSyntax::Kind::Expr;
+  bool is_call = false;  // a call that an expression needs: `call` decides what runs
+  TypeSolver::CallId call = 0;
+  const FunctionInfo* function = nullptr;
+  std::vector<Operand> args;
+  Operand value, right;
+  std::string message;
+  Span span;
+};
+
+/// The work of lower.h on one rule or command: facts and actions are added, then sorts are solved, then the
+/// engine's query and actions are built.
+class Lowering {
+ public:
+  Lowering(const LoweringContext& context, Context query_context, Context action_context, bool has_query)
+      : context_(context),
+        exprs_(context.exprs),
+        solver_(context.scope),
+        query_context_(query_context),
+        action_context_(action_context),
+        has_query_(has_query) {}
+
+  void add_facts(std::span<const Fact> facts);
+  void add_action(const ActionSyntax& action);
+  Operand add_expr(ExprId expr);  // in an action
+  Operand bind(Symbol name, const SortInfo* sort);
+  void require(const Operand& operand, const SortInfo* sort) { solver_.require(operand.type, sort); }
+  void solve() { solver_.solve(); }
+  void forbid_lookups() const;
+
+  // After `solve`:
+  [[nodiscard]] Query build_query(const Span& span);
+  [[nodiscard]] ActionBlock build_actions();
+  [[nodiscard]] Term term(const Operand& operand) const;
+  [[nodiscard]] const SortInfo* sort_of(const Operand& operand) const {
+    return solver_.sort_of(operand.type);
+  }
+
+ private:
+  Operand query_expr(ExprId expr);
+  Operand literal(ExprId node);
+  Operand new_result(ExprId node, bool in_query);
+  Operand query_variable(const ExprNode& node);
+  Operand action_variable(const ExprNode& node) const;
+  Operand global(const FunctionInfo* info, const Span& span);
+  std::vector<Operand> arguments(ExprId call, ExprId first, std::span<const Operand> results) const;
+  TypeSolver::CallId type_call(ExprId node, std::span<const Operand> args, const Operand& output,
+                               Context where);
+  void check_shadowing(Symbol name, const Span& span) const;
+  const FunctionInfo* table(Symbol name, const Span& span, std::string_view action) const;
+  void add_row_action(const ActionSyntax& action);
+  void add_union(const ActionSyntax& action);
+  void add_cost(const ActionSyntax& action);
+  void finish_unions() const;
+
+  uint32_t find(uint32_t variable);
+  void merge_variables(Query& query);
+  bool merge_duplicate_rows(Query& query);
+  bool unify_relation_rows(Query& query);
+  void unify(const Term& left, const Term& right, Query& query);
+  void check_grounded(const Span& span);
+  void number_variables();
+  [[nodiscard]] Term raw_term(const Operand& operand);
+  Action build_call(const PendingAction& pending) const;
+  [[nodiscard]] PrimitiveId primitive_of(const CallAtom& call, const Candidate& meaning, Context where,
+                                         std::vector<Term>& args) const;
+
+  const LoweringContext& context_;
+  ExprPool& exprs_;
+  TypeSolver solver_;
+  Context query_context_, action_context_;
+  bool has_query_;
+  std::vector<VariableState> variables_;
+  std::unordered_map<Symbol, uint32_t> names_;
+  std::unordered_map<Symbol, Operand> lets_;
+  std::map<std::string, Operand> globals_;
+  std::vector<CallAtom> atoms_;
+  std::vector<std::pair<const FunctionInfo*, Operand>> global_atoms_;
+  std::vector<std::pair<Operand, Operand>> equalities_;
+  std::vector<PendingAction> actions_;
+  // Of build_query: what each variable stands for.
+  std::vector<uint32_t> parent_;
+  std::vector<std::optional<Term>> constant_;
+  std::vector<uint32_t> number_;
+  uint32_t query_count_ = 0;
+};
+
+}  // namespace luminal::egraph::language
