@@ -222,6 +222,8 @@ int sign_of(const T& a, const T& b) {
 }  // namespace
 
 Expression intern(Node&& node) {
+  if (node.args.size() > kMaxParts || node.terms.size() > kMaxParts)
+    fail<Error>("[Expression] a formula of more than {} terms; use fewer named dims", kMaxParts);
   node.hash = content_hash(node);
   return Node::wrap(shard_of(node.hash).find_or_add(std::move(node)));
 }

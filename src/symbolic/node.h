@@ -61,6 +61,10 @@ struct Node {
 /// Total order by content: dims by name, index variables by axis, then composite atoms.
 [[nodiscard]] int compare(const Expression& a, const Expression& b);
 
+/// Most terms, factors or arguments of one node. Nodes live as long as the process: without a limit a long
+/// text would fill the memory.
+inline constexpr size_t kMaxParts = 1024;
+
 /// A node of `kind` with these arguments as they stand, without canonicalisation.
 [[nodiscard]] Expression raw(Kind kind, std::vector<Expression> args);
 

@@ -227,6 +227,15 @@ TEST(Parse, ErrorsNameTheColumn) {
   EXPECT_THROW((void)Expression::parse(std::string(5000, '-') + "s"), FormatError);
 }
 
+TEST(Parse, LongTextsEndSoon) {
+  for (const std::string op : {"+", "*", "|"}) {
+    std::string text = "d0";
+    for (int k = 1; k < 8000; ++k) text += op + "d" + std::to_string(k);
+    EXPECT_THROW((void)Expression::parse(text), FormatError) << op;
+  }
+  EXPECT_THROW((void)Expression::parse(std::string(1 << 17, ' ')), FormatError);
+}
+
 // Any text either reads or is a FormatError: pieces of the grammar in random order, then bytes flipped.
 TEST(Parse, SurvivesAnyText) {
   constexpr uint64_t kSeed = 5;
