@@ -4,6 +4,7 @@ BUILD := build/release
 JOBS ?= $(shell nproc)
 TEST_JOBS ?= 2
 ARGS ?=
+WEIGHTS ?= build/mnist.safetensors
 
 .PHONY: all run test test-full bench format clean setup configure
 
@@ -16,10 +17,11 @@ setup:
 configure: setup
 	@cmake --preset release --log-level=WARNING >/dev/null
 
-# Trains a convolutional network on real handwritten digits.
+# Trains a convolutional network on real handwritten digits, then shows one and what the network takes it for.
 run: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target luminal
-	@$(BUILD)/luminal train mnist $(ARGS)
+	@$(BUILD)/luminal train mnist --weights $(WEIGHTS) $(ARGS)
+	@$(BUILD)/luminal predict --weights $(WEIGHTS)
 
 test: all
 	@ctest --test-dir $(BUILD) -j $(TEST_JOBS) --output-on-failure --progress --no-tests=error

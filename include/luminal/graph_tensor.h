@@ -405,8 +405,8 @@ class GraphTensor {
   // -----------------------------------------------------------------------
   /// Prints message and value at each run; returns its input and keeps it alive.
   GraphTensor print(std::string message, Where where = Where::current()) const;
-  /// Compares the value at each run with a file of raw f32 or safetensors data and reports the worst
-  /// differences.
+  /// Compares the value at each run with a file of raw little-endian numbers, in the value's own dtype or f32
+  /// (told apart by the file's size), and reports statistics, percentiles and the worst differences.
   GraphTensor diff(std::string file, double atol = 1e-5, double rtol = 1e-3,
                    Where where = Where::current()) const;
   /// Nothing fuses across: the value exists in memory.

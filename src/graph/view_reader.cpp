@@ -18,6 +18,7 @@ using symbolic::Kind;
 // ------------------------------------------------------------------------------------------------
 
 ViewReader::ViewReader(const ShapeTracker& view, const DimMap& dims) : dims_(exec(view.dims(), dims)) {
+  view.check(dims);
   for (const int64_t size : dims_) count_ *= size;
   buffer_elements_ = view.n_physical_elements().exec(dims);
   general_index_ = view.index_expression().substitute(dims);

@@ -2,7 +2,9 @@
 #include <chrono>
 #include <optional>
 
+#include "base/environment.h"
 #include "base/fail.h"
+#include "base/log.h"
 #include "graph/data_input.h"
 #include "graph/materialize.h"
 #include "luminal/graph.h"
@@ -155,19 +157,55 @@ std::string shapes_of(const Step& step, const Graph& graph) {
                      fmt::join(step.out_dims[0], ", "));
 }
 
+double flops_of(const Pattern& pattern, double elements) {
+  double flops = pattern.node == nullptr ? 0 : pattern.node->op->flops_per_element * elements;
+  for (const Pattern& input : pattern.inputs) flops += flops_of(input, elements);
+  return flops;
+}
+
+double bytes_of(const Pattern& pattern, double elements) {
+  double bytes = 0;
+  if (pattern.reader) {
+    const auto reads = std::min(elements, static_cast<double>(pattern.reader->buffer_elements()));
+    bytes += reads * static_cast<double>(element_bytes(pattern.dtype));
+  }
+  for (const Pattern& input : pattern.inputs) bytes += bytes_of(input, elements);
+  return bytes;
+}
+
+/// One line for LUMINAL_DEBUG=2. The interpreter has no roofline of its own to compare with.
+std::string summary_of(const Step& step, const Graph& graph, double time_us) {
+  double outputs = 1;
+  for (const int64_t size : step.out_dims[0]) outputs *= static_cast<double>(size);
+  double elements = outputs, flops = 0;
+  if (step.kind == Step::Kind::Reduction) {
+    elements =
+        static_cast<double>(step.outer) * static_cast<double>(step.reduced) * static_cast<double>(step.inner);
+    flops = elements * step.node->op->flops_per_element;
+  }
+  flops += flops_of(step.pattern, elements);
+  const double bytes = bytes_of(step.pattern, elements) +
+                       outputs * static_cast<double>(info(step.node->outputs[0].dtype).block_bytes);
+  return fmt::format("{:<14} {:>10.1f} us {:>8.3f} GFLOP/s {:>8.3f} GB/s  {}", step.node->op->name, time_us,
+                     flops / time_us * 1e-3, bytes / time_us * 1e-3, shapes_of(step, graph));
+}
+
 class ReferenceExecutable : public Executable {
  public:
   explicit ReferenceExecutable(ReferencePrecision precision) : precision_(precision) {}
 
   void run(Graph& graph, const Options& options) override {
     const Schedule& schedule = ready(graph, options.keep_everything);
+    const bool told = environment::debug_level() >= 2;
     Run run(graph, schedule, precision_);
     for (const Step& step : schedule.steps()) {
       const auto begin = std::chrono::steady_clock::now();
       run.step(step);
-      if (options.trace == nullptr || step.kind == Step::Kind::Input) continue;
+      if (step.kind == Step::Kind::Input || (options.trace == nullptr && !told)) continue;
       const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - begin;
-      options.trace->push_back({std::string(step.node->op->name), shapes_of(step, graph), time.count()});
+      if (options.trace != nullptr)
+        options.trace->push_back({std::string(step.node->op->name), shapes_of(step, graph), time.count()});
+      if (told) log_line(summary_of(step, graph, time.count()));
     }
     run.finish();
   }

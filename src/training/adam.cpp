@@ -44,8 +44,8 @@ Adam::Adam(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vec
            const Options& options, Where where) {
   const CallSite site("Adam", where);
   check(parameters, gradients, options);
-  learning_rate_ = scalar_state(cx, "learning_rate", options.learning_rate, Dtype::F32);
-  // The powers of the betas in f64: 1 - 0.999^t loses half its digits in f32 while t is small.
+  learning_rate_ = scalar_state(cx, "learning_rate", options.learning_rate, Dtype::F64);
+  // Scalars in f64: 1 - 0.999^t loses half its digits in f32 while t is small.
   beta1_power_ = scalar_state(cx, "beta1_power", 1, Dtype::F64);
   beta2_power_ = scalar_state(cx, "beta2_power", 1, Dtype::F64);
   steps_ = cx.named_tensor("step", {}, Dtype::I64);
@@ -64,7 +64,7 @@ Adam::Adam(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vec
     const GraphTensor v = second_moments_.emplace_back(zero_state(cx, "exp_avg_sq", parameter.type()));
     const GraphTensor m_next = m * options.beta1 + gradient * (1 - options.beta1);
     const GraphTensor v_next = v * options.beta2 + gradient.square() * (1 - options.beta2);
-    const GraphTensor step_size = (learning_rate_ * correction1.cast(Dtype::F32)).cast(dtype);
+    const GraphTensor step_size = (learning_rate_ * correction1).cast(dtype);
     const GraphTensor denominator = v_next.sqrt() * root2.cast(dtype) + options.epsilon;
     m.assign(m_next);
     v.assign(v_next);
