@@ -1,0 +1,59 @@
+// Programs in the egglog language, run by our engine. bench/egraph/compare.py runs the same ones with egglog.
+// Each program is also written to <temporary folder>/luminal-bench-egraph/<name>/, for that script.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <memory>
+
+#include "luminal/egglog.h"
+#include "programs.h"
+
+namespace luminal::bench {
+namespace {
+
+std::filesystem::path write_case(const EgglogCase& c) {
+  const auto folder = std::filesystem::temp_directory_path() / "luminal-bench-egraph" / c.name;
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "setup.egg") << c.setup;
+  std::ofstream(folder / "run.egg") << c.run;
+  for (const auto& [name, text] : c.fact_files) std::ofstream(folder / name) << text;
+  return folder;
+}
+
+void run_case(benchmark::State& state, const EgglogCase& c) {
+  const std::filesystem::path folder = write_case(c);
+  uint64_t rows = 0, bytes = 0;
+  double cpu_s = std::numeric_limits<double>::infinity();
+  for (auto _ : state) {
+    egraph::EgglogOptions options;
+    options.fact_directory = folder;
+    egraph::EgglogProgram program(options);
+    program.run(c.setup);
+    const auto begin = std::chrono::steady_clock::now();
+    const std::clock_t cpu_begin = std::clock();
+    program.run(c.run);
+    cpu_s = std::min(cpu_s, static_cast<double>(std::clock() - cpu_begin) / CLOCKS_PER_SEC);
+    state.SetIterationTime(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    rows = program.graph().row_count();
+    bytes = program.graph().size_bytes();
+  }
+  state.counters["run_cpu_ms"] = cpu_s * 1e3;  // the best: other processes disturb CPU time little
+  state.counters["rows"] = static_cast<double>(rows);
+  state.counters["bytes_per_row"] = static_cast<double>(bytes) / static_cast<double>(rows);
+}
+
+const bool kRegistered = [] {
+  for (const EgglogCase& c : egglog_cases())
+    benchmark::RegisterBenchmark(c.name.c_str(), [c](benchmark::State& state) { run_case(state, c); })
+        ->UseManualTime()
+        ->Unit(benchmark::kMillisecond);
+  return true;
+}();
+
+}  // namespace
+}  // namespace luminal::bench

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Ratios of egglog's time to ours, program by program.
+
+  pip install egglog        (in a virtual environment)
+  python3 bench/egraph/compare.py build/release/bench_egraph [--only math] [--skip math_12] [--json out.json]
+
+Both engines run the same texts, one after the other, each in a process of its own, on one thread; the time is
+the run command's, CPU seconds (so that other processes disturb it little), best of a few repeats; row counts
+must agree. Memory is the peak resident size above that of the process before loading."""
+import argparse, json, math, os, pathlib, resource, subprocess, sys, tempfile, time
+
+FOLDER = pathlib.Path(tempfile.gettempdir()) / "luminal-bench-egraph"
+
+
+def peer(folder, seconds):
+    """Runs in a process of its own: egglog on one program."""
+    import egglog.bindings as bindings
+    setup, run = (folder / "setup.egg").read_text(), (folder / "run.egg").read_text()
+    base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    best, spent, rows = math.inf, 0.0, 0
+    while spent < seconds:
+        graph = bindings.EGraph(fact_directory=str(folder))
+        graph.run_program(*graph.parse_program(setup))
+        commands = graph.parse_program(run)
+        begin = time.process_time()
+        graph.run_program(*commands)
+        took = time.process_time() - begin
+        best, spent = min(best, took), spent + took
+        output = graph.run_program(*graph.parse_program("(print-size)"))[0]
+        sizes = getattr(output, "sizes", None) or getattr(output, "functions", None)
+        rows = sum(n for _, n in sizes)
+    print(json.dumps({"s": best, "rows": rows, "kib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base}))
+
+
+def ours(program, name, seconds):
+    command = [program, f"--benchmark_filter=^{name}(/|$)", "--benchmark_format=json", f"--benchmark_min_time={seconds}"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                             env={**os.environ, "LUMINAL_THREADS": "1"})
+    text = child.stdout.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    if status != 0: sys.exit(f"{program} failed on {name}")
+    result = json.loads(text)["benchmarks"][0]
+    return {"s": result["run_cpu_ms"] / 1e3, "rows": int(result["rows"]), "kib": usage.ru_maxrss}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--skip", default="")
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--json", default="")
+    parser.add_argument("--peer", help=argparse.SUPPRESS)
+    a = parser.parse_args()
+    if a.peer: return peer(pathlib.Path(a.peer), a.seconds)
+    listed = subprocess.run([a.program, "--benchmark_list_tests"], capture_output=True, text=True, check=True).stdout
+    table, ratios = [], []
+    for name in (line.split("/")[0] for line in listed.split()):
+        if a.only not in name or (a.skip and a.skip in name): continue
+        mine = ours(a.program, name, a.seconds)
+        theirs = json.loads(subprocess.run(
+            [sys.executable, __file__, "-", "--peer", str(FOLDER / name), "--seconds", str(a.seconds)],
+            capture_output=True, text=True, check=True, env={**os.environ, "RAYON_NUM_THREADS": "1"}).stdout)
+        row = {"name": name, "ours_ms": mine["s"] * 1e3, "egglog_ms": theirs["s"] * 1e3, "ratio": theirs["s"] / mine["s"],
+               "rows": mine["rows"], "egglog_rows": theirs["rows"],
+               "bytes_per_row": mine["kib"] * 1024 / mine["rows"], "egglog_bytes_per_row": theirs["kib"] * 1024 / theirs["rows"]}
+        table.append(row)
+        ratios.append(row["ratio"])
+        same = "" if row["rows"] == row["egglog_rows"] else f"  ROWS DIFFER: egglog {row['egglog_rows']}"
+        print(f"{name:22} {row['ours_ms']:10.2f} ms {row['egglog_ms']:10.2f} ms {row['ratio']:6.2f}x {row['rows']:10} rows"
+              f" {row['bytes_per_row']:7.0f} / {row['egglog_bytes_per_row']:.0f} B a row{same}", flush=True)
+    if ratios: print(f"geometric mean {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}x, least {min(ratios):.2f}x")
+    if a.json: pathlib.Path(a.json).write_text(json.dumps(table, indent=1))
+
+
+main()
