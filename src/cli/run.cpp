@@ -27,15 +27,19 @@ struct Program {
     }
   }
 
-  /// The subcommand that the command line names, the program itself if it names none.
+  /// The innermost subcommand that the command line names, the program itself if it names none.
   [[nodiscard]] const CLI::App& chosen() const {
-    const auto parsed = app.get_subcommands();
-    return parsed.empty() ? app : *parsed.front();
+    const CLI::App* at = &app;
+    for (auto parsed = at->get_subcommands(); !parsed.empty(); parsed = at->get_subcommands())
+      at = parsed.front();
+    return *at;
   }
 };
 
 int usage_error(Console& console, const CLI::App& app, const std::string& what) {
-  const std::string command = app.get_parent() != nullptr ? "luminal " + app.get_name() : "luminal";
+  std::string command = app.get_name();
+  for (const CLI::App* parent = app.get_parent(); parent != nullptr; parent = parent->get_parent())
+    command = parent->get_name() + " " + command;
   console.err << command << ": " << what << " (see '" << command << " --help')\n";
   return kUsage;
 }
