@@ -221,16 +221,6 @@ class Planner {
   bool greedy_ = false;
 };
 
-uint32_t index_for(FunctionInfo& info, uint64_t columns) {
-  std::vector<uint32_t> list;
-  for (uint64_t rest = columns; rest != 0; rest &= rest - 1)
-    list.push_back(static_cast<uint32_t>(std::countr_zero(rest)));
-  for (uint32_t i = 0; i < info.indexes.size(); i++)
-    if (info.indexes[i].columns() == list) return i;
-  info.indexes.emplace_back(std::move(list));
-  return static_cast<uint32_t>(info.indexes.size() - 1);
-}
-
 /// Turns the order into steps.
 class PlanWriter {
  public:
@@ -338,6 +328,16 @@ class PlanWriter {
 };
 
 }  // namespace
+
+uint32_t index_for(FunctionInfo& info, uint64_t columns) {
+  std::vector<uint32_t> list;
+  for (uint64_t rest = columns; rest != 0; rest &= rest - 1)
+    list.push_back(static_cast<uint32_t>(std::countr_zero(rest)));
+  for (uint32_t i = 0; i < info.indexes.size(); i++)
+    if (info.indexes[i].columns() == list) return i;
+  info.indexes.emplace_back(std::move(list));
+  return static_cast<uint32_t>(info.indexes.size() - 1);
+}
 
 Plan make_plan(EngineState& state, const CompiledQuery& query, std::span<const RowRange> ranges) {
   Planner planner(state, query, ranges);

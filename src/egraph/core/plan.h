@@ -50,6 +50,10 @@ struct PlanCache {
 };
 
 struct EngineState;
+struct FunctionInfo;
+
+/// Number of the function's index on these columns (a bit set); made, empty, if there is none.
+[[nodiscard]] uint32_t index_for(FunctionInfo& info, uint64_t columns);
 
 /// The cheapest order of atoms by estimated sizes, calls as soon as their arguments are known.
 [[nodiscard]] Plan make_plan(EngineState& state, const CompiledQuery& query,

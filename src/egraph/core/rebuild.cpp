@@ -11,8 +11,13 @@ Value EngineState::canonical(SortId sort, Value v) {
       return v;
     case SortKind::Eq:
       return ids.find(v);
-    case SortKind::Container:
-      return at(sort).hooks.rebuild(v, to_canonical);
+    case SortKind::Container: {
+      // Most containers hold nothing that changed, and looking is cheaper than interning a copy.
+      const ContainerSort& hooks = at(sort).hooks;
+      bool changed = false;
+      hooks.elements(v, [&](SortId s, Value x) { changed = changed || canonical(s, x) != x; });
+      return changed ? hooks.rebuild(v, to_canonical) : v;
+    }
   }
   return v;
 }
@@ -48,8 +53,13 @@ namespace {
 /// Brings one table up to date with the ids displaced so far.
 class TableRebuild {
  public:
-  TableRebuild(EngineState& state, FunctionId f)
-      : state_(state), f_(f), info_(state.at(f)), table_(info_.table), moved_(table_.width()) {}
+  TableRebuild(EngineState& state, FunctionId f, const Column& displaced)
+      : state_(state),
+        f_(f),
+        info_(state.at(f)),
+        table_(info_.table),
+        displaced_(displaced),
+        moved_(table_.width()) {}
 
   void run() {
     if (info_.holds_containers)
@@ -85,16 +95,50 @@ class TableRebuild {
       if (info_.kinds[c] == SortKind::Eq) keys.push_back(table_.column(c));
     const bool id_output = table_.has_output() && info_.kinds[table_.key_width()] == SortKind::Eq;
     const ColumnView last = table_.column(table_.width() - 1);
-    const Row rows = table_.rows();
-    for (Row row = 0; row < rows; row++) {
-      if (last[row] == kDead) continue;
+    const auto look_at = [&](Row row) {
+      if (last[row] == kDead) return;
       bool key_changed = false;
       for (const ColumnView& key : keys) key_changed |= displaced(key[row]);
       if (key_changed)
         move(row);
       else if (id_output && displaced(last[row]))
         output_changed_.push_back(row);
+    };
+    Row row = 0;
+    if (walk_pays()) {
+      for (const Row mention : rows_that_mention()) look_at(mention);
+      row = walked_;
     }
+    for (const Row rows = table_.rows(); row < rows; row++) look_at(row);
+  }
+
+  // A few ids in a large table: their rows are found by index. Building the indexes costs several scans, so
+  // they are built once that many scans were spent on this table.
+  bool walk_pays() {
+    const uint64_t rows = table_.rows();
+    if (rows < 1024 || displaced_.size() * 32 > rows) return false;
+    info_.scan_debt += rows;
+    return info_.scan_debt > 8 * rows;
+  }
+
+  /// Rows below `walked_` that may hold a displaced id, in order.
+  std::vector<Row> rows_that_mention() {
+    std::vector<Row> found;
+    walked_ = table_.rows();
+    for (uint32_t c = 0; c < table_.width(); c++) {
+      if (info_.kinds[c] != SortKind::Eq) continue;
+      JoinIndex& index = info_.indexes[index_for(info_, uint64_t{1} << c)];
+      index.ensure(table_, table_.rows());
+      for (const JoinIndex::Part& part : index.parts()) {
+        for (size_t i = 0; i < displaced_.size(); i++) {
+          const JoinIndex::Range range = part.find(displaced_[i]);
+          found.insert(found.end(), range.begin, range.end);
+        }
+      }
+    }
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
   }
 
   template <class Canonical>
@@ -161,6 +205,8 @@ class TableRebuild {
   FunctionId f_;
   FunctionInfo& info_;
   Table& table_;
+  const Column& displaced_;  // the ids of this pass
+  Row walked_ = 0;
   std::vector<Column> moved_;  // canonical rows whose key changed
   Column moved_subsumed_, moved_terms_;
   Column output_changed_;
@@ -177,7 +223,7 @@ void EngineState::rebuild() {
     try {
       for (uint32_t f = 0; f < functions.size(); f++)
         if ((functions[f].holds_ids || functions[f].holds_containers) && functions[f].table.live_rows() != 0)
-          TableRebuild(*this, FunctionId{f}).run();
+          TableRebuild(*this, FunctionId{f}, treated).run();
     } catch (...) {
       ids.restore(treated);
       throw;

@@ -90,6 +90,41 @@ TEST(Engine, CongruenceFollowsUnions) {
   EXPECT_EQ(a.g.class_count(), 5u);  // {x, y}, 1, 2, sum, product
 }
 
+// Few ids displaced in a large table are found by index; the result must be that of looking at every row.
+TEST(Engine, FewUnionsAtATimeInALargeTable) {
+  EGraph steps, once;
+  std::vector<Value> leaves[2];
+  for (const int which : {0, 1}) {
+    EGraph& g = which == 0 ? steps : once;
+    const SortId e = g.eq_sort("E");
+    const FunctionId leaf = g.constructor("L", {kI64}, e), pair = g.constructor("P", {e, e}, e);
+    const FunctionId tag = g.relation("tag", {e});
+    uint64_t seed = 5;
+    const auto pick = [&](size_t n) {
+      seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+      return static_cast<size_t>(seed >> 33) % n;
+    };
+    std::vector<Value>& ids = leaves[which];
+    for (int i = 0; i < 600; i++) ids.push_back(g.add(leaf, {g.i64(i)}));
+    for (int i = 0; i < 6000; i++) {
+      ids.push_back(g.add(pair, {ids[pick(ids.size())], ids[pick(ids.size())]}));
+      if (i % 3 == 0) g.add(tag, {ids.back()});
+    }
+    g.rebuild();
+    for (int round = 0; round < 150; round++) {
+      g.unite(ids[pick(600)], ids[pick(600)]);
+      if (which == 0) g.rebuild();
+      if (round % 10 == 0) g.add(pair, {ids[pick(ids.size())], ids[pick(ids.size())]});
+    }
+    g.rebuild();
+  }
+  EXPECT_EQ(steps.row_count(), once.row_count());
+  EXPECT_EQ(steps.class_count(), once.class_count());
+  for (size_t i = 1; i < leaves[0].size(); i++)
+    ASSERT_EQ(steps.find(leaves[0][i]) == steps.find(leaves[0][i - 1]),
+              once.find(leaves[1][i]) == once.find(leaves[1][i - 1]));
+}
+
 TEST(Engine, MergesOfEachKind) {
   EGraph g;
   const auto declare = [&](const char* name, Merge merge) {
