@@ -97,8 +97,8 @@ TEST(Dtypes, IntegerPowers) {
   EXPECT_EQ(run<int64_t>(base.pow(3)), (std::vector<int64_t>{8, -1, 1, -27, 343}));
   EXPECT_EQ(run<int64_t>(pow(2, cx.tensor({3}, Dtype::I64).set({0, 10, 62}))),
             (std::vector<int64_t>{1, 1024, int64_t{1} << 62}));
-  EXPECT_TRUE(near(run(cx.tensor({2}, Dtype::U8).set({3, 2}).pow(cx.tensor({2}, Dtype::U8).set({5, 9}))),
-                   {243, 0}));
+  EXPECT_TRUE(
+      near(run(cx.tensor({2}, Dtype::U8).set({3, 2}).pow(cx.tensor({2}, Dtype::U8).set({5, 9}))), {243, 0}));
 }
 
 TEST(Dtypes, BitsAndLogic) {
