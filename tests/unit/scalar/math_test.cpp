@@ -14,6 +14,7 @@
 #include "luminal/error.h"
 #include "luminal/scalar_math.h"
 #include "scalar/interpreter.h"
+#include "support/effort.h"
 
 namespace luminal {
 namespace {
@@ -228,9 +229,10 @@ TEST(Pow, F64WithinItsBound) {
   RecordProperty("ulp", std::to_string(worst.ulp));
 }
 
-/// A few million doubles, seconds a function: test_scalar --gtest_also_run_disabled_tests
+/// A few million doubles, seconds a function; in make test-full.
 /// --gtest_filter='*Doubles*'
-TEST_P(EveryFunction, DISABLED_ManyDoubles) {
+TEST_P(EveryFunction, ManyDoubles) {
+  if (!effort::full_effort()) GTEST_SKIP() << "part of make test-full";
   const math::Function f = GetParam();
   if (f.arity == 2 || std::numeric_limits<long double>::digits < 64) GTEST_SKIP();
   const auto worst = worst_error<double, long double>(f, dense_sample<double>(4000000, kSeed + 1), {});
@@ -246,8 +248,9 @@ void take_unless_nearest(Worst<float>& worst, float x, float got, double want) {
 }
 
 /// Every float there is. Minutes, so not in the default run:
-/// test_scalar --gtest_also_run_disabled_tests --gtest_filter='*AllFloats*'
-TEST_P(EveryFunction, DISABLED_AllFloats) {
+/// LUMINAL_TEST_FULL=1 test_scalar --gtest_filter='*AllFloats*'
+TEST_P(EveryFunction, AllFloats) {
+  if (!effort::full_effort()) GTEST_SKIP() << "part of make test-full";
   const math::Function f = GetParam();
   if (f.arity == 2) GTEST_SKIP() << "too many pairs";
   const ScalarInterpreter run = lowered(f, Dtype::F32);
