@@ -223,6 +223,7 @@ class ReferenceExecutable : public Executable {
     const bool same = schedule_ && version_ == graph.version() && dims_ == graph.dims() &&
                       everything_ == everything && pinned_ == pinned;
     if (!same) {
+      if (schedule_) debug(1, "reference: planned anew because {}", reason(graph, everything));
       schedule_.emplace(graph, precision_, everything);
       version_ = graph.version();
       dims_ = graph.dims();
@@ -230,6 +231,18 @@ class ReferenceExecutable : public Executable {
       pinned_ = std::move(pinned);
     }
     return *schedule_;
+  }
+
+  /// Why the schedule at hand does not serve: the first of its conditions that fails.
+  [[nodiscard]] std::string reason(const Graph& graph, bool everything) const {
+    if (version_ != graph.version()) return "the graph or its marks changed";
+    if (dims_ != graph.dims()) {
+      std::string sizes;
+      for (const auto& [name, size] : graph.dims()) sizes += fmt::format(" {}={}", name, size);
+      return "sizes changed:" + sizes;
+    }
+    return everything_ != everything ? "every value is wanted, or no longer"
+                                     : "other values are there already";
   }
 
   ReferencePrecision precision_;
