@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/fail.h"
+#include "symbolic/interval.h"
 #include "symbolic/node.h"
 
 namespace luminal {
@@ -12,18 +13,12 @@ namespace {
 using symbolic::Kind;
 using Row = std::vector<int64_t>;
 
-int64_t floor_div(int64_t a, int64_t b) {
-  if (b == 0) return 0;
-  const int64_t quotient = a / b;
-  return quotient - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
-}
-
 int64_t combine(Kind kind, int64_t a, int64_t b) {
   switch (kind) {
     case Kind::FloorDiv:
-      return floor_div(a, b);
+      return b == 0 ? 0 : symbolic::floor_div(a, b);
     case Kind::Mod:
-      return b == 0 ? 0 : a - floor_div(a, b) * b;
+      return b == 0 ? 0 : symbolic::floor_mod(a, b);
     case Kind::Min:
       return std::min(a, b);
     case Kind::Max:

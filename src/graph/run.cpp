@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <iostream>
 #include <mutex>
-#include <unordered_set>
 
 #include "base/environment.h"
 #include "base/fail.h"
@@ -10,6 +9,7 @@
 #include "graph/data_input.h"
 #include "graph/graph_state.h"
 #include "graph/materialize.h"
+#include "graph/needed.h"
 
 namespace luminal {
 
@@ -92,22 +92,6 @@ void Graph::set_step(uint64_t step) { state_->step = step; }
 
 namespace {
 
-/// Nodes whose values a run computes or reads: ancestors of the roots, up to pinned values.
-std::unordered_set<NodeId> needed_nodes(const Graph& graph, bool everything) {
-  std::vector<NodeId> stack = everything ? graph.nodes() : graph.roots();
-  std::unordered_set<NodeId> needed;
-  while (!stack.empty()) {
-    const NodeId id = stack.back();
-    stack.pop_back();
-    if (!needed.insert(id).second) continue;
-    const Node& node = graph.node(id);
-    if (graph.is_present(id)) continue;
-    for (const Edge& edge : node.inputs) stack.push_back(edge.source.node);
-    stack.insert(stack.end(), node.after.begin(), node.after.end());
-  }
-  return needed;
-}
-
 std::string describe(const Node& node, NodeId id) {
   const std::string label = node.name.empty() ? fmt::format("#{}", id.index) : fmt::format("'{}'", node.name);
   const std::string made = node.origin && !node.origin->file.empty()
@@ -172,7 +156,7 @@ void settle(Graph& graph, GraphState& state, bool everything) {
 }
 
 void run(Graph& graph, GraphState& state, Executable& executable, const Executable::Options& options) {
-  const auto set = needed_nodes(graph, options.keep_everything);
+  const auto set = needed_nodes(graph, options.keep_everything ? graph.nodes() : graph.roots());
   std::vector<NodeId> needed(set.begin(), set.end());
   std::ranges::sort(needed);
   load_inputs(graph, needed);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fail.h"
+#include "graph/needed.h"
 
 namespace luminal::reference {
 
@@ -43,15 +44,7 @@ void Schedule::find_needed() {
   results_.assign(result_set_.begin(), result_set_.end());
   std::ranges::sort(results_);
 
-  std::vector<NodeId> stack = graph_.roots(results_);
-  while (!stack.empty()) {
-    const NodeId id = stack.back();
-    stack.pop_back();
-    if (!needed_.insert(id).second || graph_.is_present(id)) continue;
-    const Node& node = graph_.node(id);
-    for (const Edge& edge : node.inputs) stack.push_back(edge.source.node);
-    stack.insert(stack.end(), node.after.begin(), node.after.end());
-  }
+  needed_ = needed_nodes(graph_, graph_.roots(results_));
 }
 
 /// An elementwise node is evaluated inside its only reader if that is a reduction (or streams into one

@@ -7,6 +7,7 @@
 #include "luminal/error.h"
 #include "luminal/graph.h"
 #include "luminal/ops.h"
+#include "support/files.h"
 
 // Handles, values and runs: what lives how long, and what happens when it does not.
 namespace luminal {
@@ -14,17 +15,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-template <class E, class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no error of that kind";
-  return {};
-}
 
 TEST(Lifecycle, MovedGraphKeepsItsHandles) {
   Graph first;
@@ -46,7 +36,7 @@ TEST(Lifecycle, HandleOfADeadGraphIsAnError) {
   cx.reset();
   EXPECT_FALSE(x.valid());
   EXPECT_EQ(
-      message_of<Error>([&] { (void)x.dtype(); }),
+      test::error_of<Error>([&] { (void)x.dtype(); }),
       "[tensor] the graph of this tensor is gone; keep the Graph alive as long as its tensors are used");
 }
 
@@ -60,7 +50,7 @@ TEST(Lifecycle, ASecondGraphDisturbsNothing) {
     GraphTensor v = (u * 3).retrieve();
     b.execute();
     EXPECT_THAT(v.data<float>(), ElementsAre(15, 18));
-    EXPECT_THAT(message_of<Error>([&] { (void)(x + u); }), HasSubstr("graph"));
+    EXPECT_THAT(test::error_of<Error>([&] { (void)(x + u); }), HasSubstr("graph"));
   }
   a.execute();
   EXPECT_THAT(y.data<float>(), ElementsAre(2, 4));
@@ -87,7 +77,7 @@ TEST(Lifecycle, ResetDropsWhatIsNotKeptOrSet) {
   cx.execute();
   cx.reset();
   EXPECT_THAT(kept.data<float>(), ElementsAre(2));
-  EXPECT_THAT(message_of<Error>([&] { (void)out.data<float>(); }),
+  EXPECT_THAT(test::error_of<Error>([&] { (void)out.data<float>(); }),
               HasSubstr("has no value; mark it with retrieve() or keep() and call execute() first"));
   cx.execute();
   EXPECT_THAT(out.data<float>(), ElementsAre(3));
@@ -167,11 +157,11 @@ TEST(Lifecycle, DimsComeFromDataOrFromSetDim) {
   x.set_dyn(std::vector<float>{1, 1}, {1, 2});
   cx.execute();
   EXPECT_THAT(y.data<float>(), ElementsAre(2));
-  EXPECT_THAT(message_of<ShapeError>([&] { x.set(std::vector<float>{1, 2, 3}); }),
+  EXPECT_THAT(test::error_of<ShapeError>([&] { x.set(std::vector<float>{1, 2, 3}); }),
               HasSubstr("[set] 3 elements are not a whole number of 'rows' in 'x' f32[rows, 2] (made at "
                         "lifecycle_test.cpp:"));
   cx.set_dim("rows", 2);
-  EXPECT_THAT(message_of<ShapeError>([&] { x.set_dyn(std::vector<float>{1, 1}, {1, 2}); }),
+  EXPECT_THAT(test::error_of<ShapeError>([&] { x.set_dyn(std::vector<float>{1, 1}, {1, 2}); }),
               HasSubstr("[set] data of [1, 2] does not fit 'x' f32[rows, 2]; ranks and sizes must be equal"));
 }
 
@@ -180,7 +170,7 @@ TEST(Lifecycle, InputsThatContradictAreAnError) {
   GraphTensor x = cx.named_tensor("x", {"n"}).set_dyn(std::vector<float>{1, 2}, {2});
   GraphTensor y = cx.named_tensor("y", {"n"}).set_dyn(std::vector<float>{1, 2, 3}, {3});
   GraphTensor z = (x + y).retrieve();
-  EXPECT_THAT(message_of<ShapeError>([&] { cx.execute(); }),
+  EXPECT_THAT(test::error_of<ShapeError>([&] { cx.execute(); }),
               HasSubstr("[execute] 'x' f32[n] (made at lifecycle_test.cpp:"));
 }
 
@@ -188,7 +178,7 @@ TEST(Lifecycle, UnsetInputsAreAnErrorWithTheUsersLine) {
   Graph cx;
   GraphTensor x = cx.named_tensor("weights", {2});
   GraphTensor y = (x + 1).retrieve();
-  const std::string message = message_of<Error>([&] { cx.execute(); });
+  const std::string message = test::error_of<Error>([&] { cx.execute(); });
   EXPECT_THAT(message, HasSubstr("[execute] input 'weights' f32[2] (made at lifecycle_test.cpp:"));
   EXPECT_THAT(message, HasSubstr("is not set; give its data with set() before execute()"));
 }
@@ -196,13 +186,13 @@ TEST(Lifecycle, UnsetInputsAreAnErrorWithTheUsersLine) {
 TEST(Lifecycle, DataMustFit) {
   Graph cx;
   GraphTensor x = cx.tensor({2, 2}), i = cx.tensor({2}, Dtype::I64);
-  EXPECT_THAT(message_of<ShapeError>([&] { x.set({1, 2, 3}); }),
+  EXPECT_THAT(test::error_of<ShapeError>([&] { x.set({1, 2, 3}); }),
               HasSubstr("[set] 3 elements do not fill f32[2, 2], which holds 4"));
-  EXPECT_THAT(message_of<ShapeError>([&] { x.set({{1, 2}, {3}}); }),
+  EXPECT_THAT(test::error_of<ShapeError>([&] { x.set({{1, 2}, {3}}); }),
               HasSubstr("ragged: item 0 is [2] and item 1 is [1]"));
-  EXPECT_THAT(message_of<DtypeError>([&] { i.set({1.5, 2.5}); }),
+  EXPECT_THAT(test::error_of<DtypeError>([&] { i.set({1.5, 2.5}); }),
               HasSubstr("[set] f64 numbers do not fit i64[2]; give integers"));
-  EXPECT_THAT(message_of<Error>([&] { (x + 1).set({1}); }),
+  EXPECT_THAT(test::error_of<Error>([&] { (x + 1).set({1}); }),
               HasSubstr("only inputs take data, and this f32[2, 2] is made by 'add'"));
   i.set({(int64_t{1} << 53) + 1, -1});
   EXPECT_THAT(i.data<int64_t>(), ElementsAre((int64_t{1} << 53) + 1, -1));
@@ -241,7 +231,7 @@ TEST(Lifecycle, CompiledIsCalledAgainAndAgain) {
 
 TEST(Lifecycle, UnknownDevice) {
   Graph cx;
-  EXPECT_EQ(message_of<DeviceError>([&] { cx.set_device("refrence"); }),
+  EXPECT_EQ(test::error_of<DeviceError>([&] { cx.set_device("refrence"); }),
             "[device] there is no device 'refrence' in this build; there are: reference, reference-f64; did "
             "you mean 'reference'?");
 }
@@ -254,7 +244,7 @@ TEST(Lifecycle, OrderIsKeptAndCyclesAreRefused) {
   const auto order = cx.topological_order();
   EXPECT_LT(std::ranges::find(order, early.node()), std::ranges::find(order, late.node()));
   GraphTensor next = late * 2;
-  EXPECT_THAT(message_of<Error>([&] { cx.order(next, early); }),
+  EXPECT_THAT(test::error_of<Error>([&] { cx.order(next, early); }),
               HasSubstr("[order] 'mul' cannot run before 'add'"));
 }
 

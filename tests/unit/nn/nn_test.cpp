@@ -5,6 +5,7 @@
 
 #include "luminal/error.h"
 #include "luminal/nn.h"
+#include "support/files.h"
 
 namespace luminal::nn {
 namespace {
@@ -27,16 +28,6 @@ struct Net {
   }
 };
 
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(Serializer, NamesArePathsAndPyTorchs) {
   Graph cx;
   const Net net(cx);
@@ -48,7 +39,7 @@ TEST(Serializer, NamesArePathsAndPyTorchs) {
   EXPECT_TRUE(state_dict(net).contains("blocks.0.weight"));
   Serializer twice;
   twice.tensor("w", net.first.weight);
-  EXPECT_THAT(message_of([&] { twice.tensor("w", net.first.weight); }),
+  EXPECT_THAT(test::error_of<Error>([&] { twice.tensor("w", net.first.weight); }),
               HasSubstr("two tensors are called 'w'"));
 }
 
@@ -76,11 +67,11 @@ TEST(Serializer, WrongStateChangesNothing) {
   auto missing = state;
   missing.erase("first.bias");
   missing.emplace("extra", TensorData(Dtype::F32, {1}));
-  EXPECT_THAT(message_of([&] { load_state_dict(net, missing); }),
+  EXPECT_THAT(test::error_of<Error>([&] { load_state_dict(net, missing); }),
               HasSubstr("missing [first.bias], unexpected [extra]"));
   auto wrong = state;
   wrong["blocks.1.weight"] = TensorData(Dtype::F32, {7});
-  EXPECT_THAT(message_of([&] { load_state_dict(net, wrong); }),
+  EXPECT_THAT(test::error_of<Error>([&] { load_state_dict(net, wrong); }),
               HasSubstr("'blocks.1.weight' is f32[7] in the file and f32[1, 3] in the model"));
   EXPECT_EQ(net.first.weight.data<float>(), before);
   load_state_dict(net, missing, false);
@@ -123,7 +114,7 @@ TEST(Layers, LinearAndConvFollowPyTorch) {
                                                     2.513655549978655, 1.4328833105680543}));
   EXPECT_NEAR(sum, 14.87652096871382, 1e-11);
   EXPECT_NEAR(squares, 90.13262489494996, 1e-11);
-  EXPECT_THAT(message_of([&] { Conv2d(cx, 3, 4, {3, 3}, {.groups = 2}); }),
+  EXPECT_THAT(test::error_of<Error>([&] { Conv2d(cx, 3, 4, {3, 3}, {.groups = 2}); }),
               HasSubstr("must be positive multiples of groups=2"));
 }
 
@@ -171,7 +162,7 @@ TEST(Init, DistributionsAreWhatTheySay) {
   b.set_seed(3);
   EXPECT_EQ(init::uniform(a, {4}, 0, 1).bytes, init::uniform(b, {4}, 0, 1).bytes);
   EXPECT_NE(init::uniform(a, {4}, 0, 1).bytes, init::uniform(a, {4}, 0, 1).bytes);
-  EXPECT_THAT(message_of([&] { (void)init::kaiming_normal(a, {4}); }),
+  EXPECT_THAT(test::error_of<Error>([&] { (void)init::kaiming_normal(a, {4}); }),
               HasSubstr("[init] a weight of [4] has no fan-in"));
 }
 

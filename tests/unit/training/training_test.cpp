@@ -6,6 +6,7 @@
 #include "luminal/autograd.h"
 #include "luminal/error.h"
 #include "luminal/training.h"
+#include "support/files.h"
 
 // Numbers from PyTorch 2.15 in f64.
 namespace luminal::training {
@@ -51,25 +52,16 @@ TEST(Adam, ALearningRateOfZeroMovesNothingAndCanChange) {
   EXPECT_EQ(s.entries()[0].tensor.data<int64_t>()[0], 2);
 }
 
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(Adam, RefusesWhatDoesNotFit) {
   Graph cx;
   GraphTensor p = cx.tensor({2}).set({1, 2}), other = cx.tensor({3});
-  EXPECT_THAT(message_of([&] { Adam(cx, {p}, {}, {}); }),
+  EXPECT_THAT(test::error_of<Error>([&] { Adam(cx, {p}, {}, {}); }),
               HasSubstr("[Adam] 1 parameters and 0 gradients; give one gradient for each"));
-  EXPECT_THAT(message_of([&] { Adam(cx, {p}, {other}, {}); }),
+  EXPECT_THAT(test::error_of<Error>([&] { Adam(cx, {p}, {other}, {}); }),
               HasSubstr("[Adam] parameter 0 is f32[2] and its gradient f32[3]"));
-  EXPECT_THAT(message_of([&] { Adam(cx, {p}, {p}, {.beta1 = 1}); }), HasSubstr("betas lie in [0, 1)"));
-  EXPECT_THAT(message_of([&] {
+  EXPECT_THAT(test::error_of<Error>([&] { Adam(cx, {p}, {p}, {.beta1 = 1}); }),
+              HasSubstr("betas lie in [0, 1)"));
+  EXPECT_THAT(test::error_of<Error>([&] {
                 GraphTensor i = cx.tensor({1}, Dtype::I64);
                 Adam(cx, {i}, {i}, {});
               }),
@@ -149,10 +141,10 @@ TEST(CrossEntropy, StableAndHonestAtTheExtremes) {
   EXPECT_EQ(good.data<float>()[0], 0);
   EXPECT_TRUE(std::isnan(bad.data<float>()[0]));  // a target out of range is never taken for another class
   GraphTensor strange = cx.tensor({3}, Dtype::I64);
-  EXPECT_THAT(message_of([&] { (void)cross_entropy(logits, strange); }),
+  EXPECT_THAT(test::error_of<Error>([&] { (void)cross_entropy(logits, strange); }),
               HasSubstr("[cross_entropy] target i64[3] fits neither class indices (integers [2]) nor "
                         "probabilities (floats [2, 2])"));
-  EXPECT_THAT(message_of([&] { (void)cross_entropy(right, right); }),
+  EXPECT_THAT(test::error_of<Error>([&] { (void)cross_entropy(right, right); }),
               HasSubstr("they must be floats of [N, C]"));
 }
 
