@@ -1,0 +1,31 @@
+#pragma once
+#include "kernel/spec.h"
+
+namespace luminal::kernel {
+
+/// What a machine reaches, measured in its own process (see runtime/machine.h).
+struct MachineLimits {
+  int threads = 1;
+  double flops_per_us = 50e3;         ///< f32 fma on all threads, two flops each
+  double memory_bytes_per_us = 20e3;  ///< reads beyond the last cache, all threads
+  double cache_bytes_per_us = 100e3;  ///< reads within the last cache
+  double launch_us = 2;               ///< from one kernel to the next
+  int64_t cache_bytes = 32 << 20;     ///< of the last level
+  int vector_bytes = 32;
+};
+
+/// What one run does at given sizes.
+struct Work {
+  double flops = 0;       ///< as benchmarks count: an fma is two
+  double operations = 0;  ///< weighted scalar operations (ScalarCost::weight), index arithmetic and masks included
+  double bytes_read = 0;  ///< distinct bytes of each slot touched
+  double bytes_written = 0;
+  double loads = 0;       ///< elements loaded, repeats included
+};
+[[nodiscard]] Work work_of(const KernelSpec& spec, const DimMap& dims);
+
+/// Roofline time in us: the greater of compute and memory time plus the launch; contractions (sums of products with
+/// reuse) at the fma rate, other operations at vector rate, gathered or strided loads dearer than contiguous ones.
+[[nodiscard]] double predicted_us(const KernelSpec& spec, const DimMap& dims, const MachineLimits& limits);
+
+}  // namespace luminal::kernel
