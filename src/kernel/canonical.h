@@ -10,10 +10,10 @@ struct Canonical {
   std::vector<int> slots;
 };
 
-/// The canonical form of `parts`: dead values dropped, equal values joined; an axis used only through / and % by
-/// one divisor is split, axes that lie one behind the other in all loads and stores are merged, axes of extent 1
-/// vanish; parallel axes are numbered in output order, others by first use; operands of commutative operations,
-/// reduced axes and slots are ordered by content. So composing in any order gives the same spec.
+/// The canonical form of `parts`: dead values dropped, equal values joined; an axis used only through / and %
+/// by one divisor is split, axes that lie one behind the other in all loads and stores are merged, axes of
+/// extent 1 vanish; parallel axes are numbered in output order, others by first use; operands of commutative
+/// operations, reduced axes and slots are ordered by content. So composing in any order gives the same spec.
 /// `arguments`, if given, says which slots hold the same tensor (equal entries): those are joined into one.
 [[nodiscard]] Canonical canonical(SpecParts parts, std::span<const uint32_t> arguments = {});
 

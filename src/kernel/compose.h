@@ -11,8 +11,8 @@ struct ComposeLimits {
   double evaluations = 4;  ///< of the producer per element, at most, if it does more than a few operations
 };
 
-/// A composed spec. `slots[k]` tells where slot k of `spec` came from: consumer slot c as {false, c}, producer slot
-/// p as {true, p}.
+/// A composed spec. `slots[k]` tells where slot k of `spec` came from: consumer slot c as {false, c},
+/// producer slot p as {true, p}.
 struct Composed {
   struct From {
     bool producer = false;
@@ -23,20 +23,22 @@ struct Composed {
   std::vector<From> slots;
 };
 
-/// The kernel that computes `consumer` with `producer`'s first output inlined where the consumer reads `slot`.
-/// Defined when every producer coordinate is a function of axes bound at the place of use: an elementwise producer
-/// (through any index map, a padded read becomes valid ? g(..) : fill), a reduction indexed by outer axes (rows), a
-/// reduction indexed by a reduced or local axis (nested), an elementwise consumer reading one to one (epilogue).
-/// Empty if it is not defined or breaks a limit. `arguments_consumer/producer` name the tensors behind the slots, so
-/// that a tensor both read gets one slot.
-[[nodiscard]] std::optional<Composed> compose(const KernelSpec& consumer, int slot, const KernelSpec& producer,
+/// The kernel that computes `consumer` with `producer`'s first output inlined where the consumer reads
+/// `slot`. Defined when every producer coordinate is a function of axes bound at the place of use: an
+/// elementwise producer (through any index map, a padded read becomes valid ? g(..) : fill), a reduction
+/// indexed by outer axes (rows), a reduction indexed by a reduced or local axis (nested), an elementwise
+/// consumer reading one to one (epilogue). Empty if it is not defined or breaks a limit.
+/// `arguments_consumer/producer` name the tensors behind the slots, so that a tensor both read gets one slot.
+[[nodiscard]] std::optional<Composed> compose(const KernelSpec& consumer, int slot,
+                                              const KernelSpec& producer,
                                               std::span<const uint32_t> consumer_arguments = {},
                                               std::span<const uint32_t> producer_arguments = {},
                                               const ComposeLimits& limits = {});
 
-/// As compose, and the producer's value is stored too (an export, the last output). Defined where the producer's value
-/// is computed exactly once for each of its elements.
-[[nodiscard]] std::optional<Composed> compose_exporting(const KernelSpec& consumer, int slot, const KernelSpec& producer,
+/// As compose, and the producer's value is stored too (an export, the last output). Defined where the
+/// producer's value is computed exactly once for each of its elements.
+[[nodiscard]] std::optional<Composed> compose_exporting(const KernelSpec& consumer, int slot,
+                                                        const KernelSpec& producer,
                                                         std::span<const uint32_t> consumer_arguments = {},
                                                         std::span<const uint32_t> producer_arguments = {},
                                                         const ComposeLimits& limits = {});

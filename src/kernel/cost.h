@@ -16,16 +16,18 @@ struct MachineLimits {
 
 /// What one run does at given sizes.
 struct Work {
-  double flops = 0;       ///< as benchmarks count: an fma is two
-  double operations = 0;  ///< weighted scalar operations (ScalarCost::weight), index arithmetic and masks included
+  double flops = 0;  ///< as benchmarks count: an fma is two
+  double operations =
+      0;  ///< weighted scalar operations (ScalarCost::weight), index arithmetic and masks included
   double bytes_read = 0;  ///< distinct bytes of each slot touched
   double bytes_written = 0;
-  double loads = 0;       ///< elements loaded, repeats included
+  double loads = 0;  ///< elements loaded, repeats included
 };
 [[nodiscard]] Work work_of(const KernelSpec& spec, const DimMap& dims);
 
-/// Roofline time in us: the greater of compute and memory time plus the launch; contractions (sums of products with
-/// reuse) at the fma rate, other operations at vector rate, gathered or strided loads dearer than contiguous ones.
+/// Roofline time in us: the greater of compute and memory time plus the launch; contractions (sums of
+/// products with reuse) at the fma rate, other operations at vector rate, gathered or strided loads dearer
+/// than contiguous ones.
 [[nodiscard]] double predicted_us(const KernelSpec& spec, const DimMap& dims, const MachineLimits& limits);
 
 }  // namespace luminal::kernel

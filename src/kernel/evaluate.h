@@ -7,8 +7,8 @@
 
 namespace luminal::kernel {
 
-/// Computes a spec's outputs element by element, straight from its definition, sums in f64: the oracle for composition,
-/// canonical form and laws in tests. Slow. Errors: InternalError if an index leaves its buffer.
+/// Computes a spec's outputs element by element, straight from its definition, sums in f64: the oracle for
+/// composition, canonical form and laws in tests. Slow. Errors: InternalError if an index leaves its buffer.
 [[nodiscard]] std::vector<TensorData> evaluate(const KernelSpec& spec, std::span<const TensorData> slots,
                                                const DimMap& dims = {});
 

@@ -3,8 +3,9 @@
 
 #include "kernel/compose.h"
 
-/// The algebra of specs behind the rules: partial functions that a rule calls on `(Op spec args)`. Each returns empty
-/// where its law does not apply. `slots` say what becomes of the arguments. None knows an op by name.
+/// The algebra of specs behind the rules: partial functions that a rule calls on `(Op spec args)`. Each
+/// returns empty where its law does not apply. `slots` say what becomes of the arguments. None knows an op by
+/// name.
 namespace luminal::kernel {
 
 /// The slot whose tensor the spec copies unchanged (x + 0, x * 1, a no-op copy), or empty.
@@ -17,7 +18,8 @@ namespace luminal::kernel {
 /// A factor that does not depend on the reduced axes leaves a sum: outer(inner(..), factor).
 struct Split {
   KernelSpec outer;
-  std::vector<int> outer_slots;  ///< arguments of outer: -1 is the inner's result, others slots of the original spec
+  std::vector<int>
+      outer_slots;  ///< arguments of outer: -1 is the inner's result, others slots of the original spec
   KernelSpec inner;
   std::vector<int> inner_slots;  ///< slots of the original spec
 };

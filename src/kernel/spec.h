@@ -18,20 +18,20 @@
 ///       l = sum j in 1000: exp2((X[r,j] - m) * 1.442695)
 ///       j in 1000: Y[r,j] = exp2((X[r,j] - m) * 1.442695) * recip(l)
 ///
-/// A spec is a list of *values*. A value has free axes, on which it depends, and perhaps reduced axes, over which
-/// a combiner folds its body. It sits in the scope that binds exactly its free axes: `m` above is computed once
-/// for each r. A value that depends on an axis another value reduces over (attention's scores) sits inside that
-/// reduction. The tree of scopes that is printed follows from the axes alone. Bodies read *operands*: loads from
-/// the slots through index expressions, earlier values at the same coordinates, and integers made of coordinates.
-/// There are no index maps between values: what is read through a map has been instantiated at the mapped
-/// coordinates.
+/// A spec is a list of *values*. A value has free axes, on which it depends, and perhaps reduced axes, over
+/// which a combiner folds its body. It sits in the scope that binds exactly its free axes: `m` above is
+/// computed once for each r. A value that depends on an axis another value reduces over (attention's scores)
+/// sits inside that reduction. The tree of scopes that is printed follows from the axes alone. Bodies read
+/// *operands*: loads from the slots through index expressions, earlier values at the same coordinates, and
+/// integers made of coordinates. There are no index maps between values: what is read through a map has been
+/// instantiated at the mapped coordinates.
 ///
-/// Axis k is the index variable i<k> of its extent in all expressions. Specs are canonical (see canonical.h), so
-/// equal computations are mostly equal specs; immutable; cheap to copy; they name no op.
+/// Axis k is the index variable i<k> of its extent in all expressions. Specs are canonical (see canonical.h),
+/// so equal computations are mostly equal specs; immutable; cheap to copy; they name no op.
 namespace luminal::kernel {
 
-/// How a value folds its body over the reduced axes. The neutral element is 0, the least value (minus infinity,
-/// false), or 1. The order of folding is free.
+/// How a value folds its body over the reduced axes. The neutral element is 0, the least value (minus
+/// infinity, false), or 1. The order of folding is free.
 enum class Combiner : uint8_t { None, Add, Max, Mul };
 [[nodiscard]] std::string_view name_of(Combiner combiner);  ///< "none", "sum", "max", "prod"
 
@@ -40,8 +40,8 @@ using Mask = ShapeTracker::Mask;
 /// What a body reads as input k.
 struct Operand {
   enum class Kind : uint8_t {
-    Load,   ///< element `index` of the buffer in `slot`; the first mask whose predicate is 0 gives its fill instead
-            ///< (nothing is read then)
+    Load,  ///< element `index` of the buffer in `slot`; the first mask whose predicate is 0 gives its fill
+           ///< instead (nothing is read then)
     Value,  ///< an earlier value of the spec, at the same coordinates
     Index,  ///< the integer `index`, as I64
   };
@@ -58,7 +58,8 @@ struct Value {
   std::vector<int> axes;     ///< free axes, ascending
   std::vector<int> reduced;  ///< ascending; empty exactly if the combiner is None
   Combiner combiner = Combiner::None;
-  ScalarFunction body;  ///< one output; input k is operands[k]; no coordinates. Its dtype is the accumulator's.
+  ScalarFunction
+      body;  ///< one output; input k is operands[k]; no coordinates. Its dtype is the accumulator's.
   std::vector<Operand> operands;
   [[nodiscard]] Dtype dtype() const { return body[body.outputs()[0]].dtype; }
   friend bool operator==(const Value&, const Value&) = default;
@@ -80,8 +81,8 @@ struct Output {
   friend bool operator==(const Output&, const Output&) = default;
 };
 
-/// The parts of a spec while it is built. Errors of `KernelSpec(parts)`: InternalError that says which promise the
-/// parts break.
+/// The parts of a spec while it is built. Errors of `KernelSpec(parts)`: InternalError that says which
+/// promise the parts break.
 struct SpecParts {
   std::vector<Expression> extents;  ///< by axis
   std::vector<Slot> slots;
@@ -101,7 +102,9 @@ class KernelSpec {
   [[nodiscard]] std::span<const Slot> slots() const { return parts_->slots; }
   [[nodiscard]] std::span<const Value> values() const { return parts_->values; }
   [[nodiscard]] std::span<const Output> outputs() const { return parts_->outputs; }
-  [[nodiscard]] const Value& result() const { return parts_->values[static_cast<size_t>(parts_->outputs[0].value)]; }
+  [[nodiscard]] const Value& result() const {
+    return parts_->values[static_cast<size_t>(parts_->outputs[0].value)];
+  }
   /// Free axes of the outputs, ascending: what may run in parallel.
   [[nodiscard]] std::vector<int> parallel_axes() const;
   /// Names of the dims in it, sorted.
@@ -128,5 +131,7 @@ class KernelSpec {
 
 template <>
 struct std::hash<luminal::kernel::KernelSpec> {
-  size_t operator()(const luminal::kernel::KernelSpec& s) const noexcept { return static_cast<size_t>(s.hash()); }
+  size_t operator()(const luminal::kernel::KernelSpec& s) const noexcept {
+    return static_cast<size_t>(s.hash());
+  }
 };

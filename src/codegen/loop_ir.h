@@ -1,0 +1,170 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "luminal/expression.h"
+#include "luminal/scalar.h"
+
+/// Loop IR: explicit loops over typed scalar and vector statements, between schedules and targets.
+///
+///   kernel: buffers A = slot 0 f32[n], Y = output 0 f32[n]
+///   stage 0: task i0 in ceil(n/1024)
+///     for i1 in 64 vector 16:
+///       %0 = load f32x16 A[1024*i0 + 16*i1] mask n - 1024*i0 - 16*i1
+///       %1 = f32x16 mul %0 %0
+///       store Y[1024*i0 + 16*i1] = %1 mask ...
+///
+/// A program has stages. All tasks of a stage may run at once; a stage starts when the one before it is done.
+/// Loops count from 0 in steps of 1: index arithmetic is an `Expression` over the loops' variables (variable
+/// k is the index variable i<k> with the loop's extent) and named dims, so ranges are known to every
+/// simplification. Everything else is in SSA form: an instruction defines at most one typed value; a loop
+/// carries values from one iteration to the next, which is how register tiles and accumulators are written.
+namespace luminal::codegen {
+
+/// Lanes of one dtype; one lane is a scalar. Vectors may be longer than a register: targets split them.
+struct Type {
+  Dtype dtype = Dtype::F32;
+  int lanes = 1;
+  friend bool operator==(const Type&, const Type&) = default;
+};
+
+/// Where a buffer lives.
+enum class Space : uint8_t {
+  Slot,    ///< kernel input `number`; read only
+  Output,  ///< kernel output `number`; each element is written exactly once in the whole program
+  Shared,  ///< workspace of the launch, seen by all stages and tasks
+  Local,   ///< workspace of the thread, lost between tasks
+};
+struct Buffer {
+  std::string name;
+  Space space = Space::Slot;
+  int number = 0;  ///< of the slot or output
+  Dtype dtype = Dtype::F32;
+  Expression elements = 1;
+};
+
+/// An SSA value of a stage.
+using Id = uint32_t;
+inline constexpr Id kNone = ~Id{0};
+
+enum class LoopKind : uint8_t { Serial, Unrolled };
+
+struct Instruction;
+using Block = std::vector<Instruction>;
+
+struct Instruction {
+  enum class Kind : uint8_t {
+    Compute,    ///< result = op(operands), lane by lane; Constant leaves have `bits`
+    Index,      ///< result = the I64 scalar `index`
+    Lanes,      ///< result = 0, 1, 2, ... as I64 lanes
+    LaneMask,   ///< result = lane number < index, as Bool lanes
+    Broadcast,  ///< result = the scalar operand in every lane
+    Shuffle,    ///< result lane i = lane `pattern[i]` of the two operands one after the other
+    Reduce,     ///< result = the operand's lanes folded with `op` (Add, Mul, Maximum, Minimum, And, Or) to a
+                ///< scalar
+    Load,       ///< lane i = buffer[index + i * stride]; lanes without mask read nothing and hold 0
+    Gather,     ///< lane i = buffer[operand lane i] (I64)
+    Store,      ///< buffer[index + i * stride] = operand lane i, where the mask holds
+    Scatter,    ///< buffer[operands[1] lane i] = operands[0] lane i
+    Loop,       ///< for variable in extent: body, with carried values
+    If,         ///< body if the scalar Bool operand is true
+  };
+  Kind kind = Kind::Compute;
+  Id result = kNone;  ///< kNone for Store, Scatter, Loop, If
+  Type type;          ///< of the result, or of what is stored
+  ScalarOp op = ScalarOp::Constant;
+  uint64_t bits = 0;         ///< of a constant, as ScalarNode::payload
+  std::vector<Id> operands;  ///< as the kind says; all lanes equal unless it says otherwise
+  Id mask = kNone;           ///< Load, Gather, Store, Scatter: Bool lanes, or kNone for all
+  int buffer = -1;           ///< into Program::buffers
+  Expression index = 0;
+  int64_t stride = 1;        ///< elements from lane to lane
+  bool streaming = false;    ///< Store: past the caches; the target may ignore it
+  std::vector<int> pattern;  ///< Shuffle
+  // Loop and If.
+  LoopKind loop = LoopKind::Serial;
+  int variable = -1;        ///< Loop: number of the index variable, unique in the stage
+  Expression extent = 1;    ///< Loop
+  std::vector<Id> initial;  ///< Loop: values carried into the first iteration
+  std::vector<Id> carried;  ///< Loop: their names inside the body
+  std::vector<Id> next;     ///< Loop: their values for the next iteration, defined in or before the body
+  std::vector<Id>
+      results;  ///< Loop: their values after the last iteration (the initial ones if the extent is 0)
+  Block body;
+};
+
+struct Stage {
+  int task_variable = 0;  ///< index variable of the task number
+  Expression tasks = 1;   ///< how many; over dims
+  Block body;             ///< of one task
+  uint32_t value_count = 0;
+  int variable_count = 1;
+  std::vector<Type> types;  ///< by Id
+};
+
+/// A kernel ready for a target.
+struct Program {
+  std::string name;               ///< a C identifier: what profilers show
+  std::vector<std::string> dims;  ///< named dims read at run time, sorted; the others are constants by now
+  std::vector<Buffer> buffers;
+  std::vector<Stage> stages;
+  [[nodiscard]] std::string to_string() const;
+};
+
+/// Checks types, definitions before uses, unique variables and ids, buffers and spaces.
+/// Errors: InternalError naming the instruction and what is wrong.
+void verify(const Program& program);
+
+/// Builds one stage. The methods append to the innermost open block and return the new value.
+class StageBuilder {
+ public:
+  StageBuilder(Program& program, Expression tasks);
+  /// The task number.
+  [[nodiscard]] Expression task() const;
+
+  [[nodiscard]] Type type(Id id) const;
+  Id constant(Type type, double value);
+  Id constant_bits(Type type, uint64_t bits);
+  Id compute(ScalarOp op, std::vector<Id> operands);  ///< of the operands' dtype; comparisons give Bool
+  Id convert(Id a, Dtype to);
+  Id bitcast(Id a, Dtype to);
+  Id index(const Expression& e);
+  Id lanes(int count);
+  Id lane_mask(const Expression& count, int lanes);
+  Id broadcast(Id scalar, int lanes);
+  Id shuffle(Id a, Id b, std::vector<int> pattern);
+  Id reduce(ScalarOp op, Id a);
+  Id load(int buffer, const Expression& index, int lanes = 1, int64_t stride = 1, Id mask = kNone);
+  Id gather(int buffer, Id indices, Id mask = kNone);
+  void store(int buffer, const Expression& index, Id value, int64_t stride = 1, Id mask = kNone,
+             bool streaming = false);
+  void scatter(int buffer, Id value, Id indices, Id mask = kNone);
+  /// All nodes of a body, its inputs replaced; scalars among them are broadcast where lanes differ. One
+  /// output.
+  Id inline_function(const ScalarFunction& f, std::span<const Id> inputs);
+  /// for variable in extent: body(variable, carried) -> next. Returns the values after the loop.
+  std::vector<Id> loop(
+      const Expression& extent, LoopKind kind, std::vector<Id> initial,
+      const std::function<std::vector<Id>(const Expression& variable, std::span<const Id> carried)>& body);
+  void loop(const Expression& extent, LoopKind kind,
+            const std::function<void(const Expression& variable)>& body);
+  void if_true(Id condition, const std::function<void()>& body);
+  /// Appends the stage to the program; the builder is done.
+  void finish();
+
+ private:
+  Id define(Instruction instruction);
+  Program* program_;
+  Stage stage_;
+  std::vector<Block*> open_;
+  Expression task_;
+};
+
+/// Index of a new buffer of `program`.
+int add_buffer(Program& program, Buffer buffer);
+
+}  // namespace luminal::codegen

@@ -1,0 +1,29 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "luminal/expression.h"
+
+namespace luminal::codegen {
+
+/// What schedules know of a device; filled in by its backend at run time.
+struct Target {
+  std::string name = "cpu";  ///< the backend's
+  std::string cpu;           ///< as the code generator calls it ("znver4", "sapphirerapids")
+  std::string features;      ///< "+avx2,+fma": what may be used; part of cache keys
+  int vector_bytes = 32;     ///< of one register
+  int vector_registers = 16;
+  int threads = 1;
+  int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 32 << 20;  ///< per core; L3 as a whole
+  [[nodiscard]] int lanes(int element_bytes) const { return vector_bytes / element_bytes; }
+};
+
+/// What code may assume of the named dims, and the sizes it is tuned at.
+struct Bucket {
+  std::map<std::string, DimFacts, std::less<>> facts;  ///< by name; min == max is a constant
+  [[nodiscard]] DimMap top() const;                    ///< each dim at its greatest value
+};
+
+}  // namespace luminal::codegen
