@@ -1,0 +1,75 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "luminal/graph.h"
+#include "luminal/op_def.h"
+
+/// What was compiled: launches in order over numbered tensors. Built once by the search, run many times by
+/// the executor without allocation or locks.
+namespace luminal::runtime {
+
+using TensorIndex = int;
+
+/// A dense buffer of the plan.
+struct PlanTensor {
+  Dtype dtype = Dtype::F32;
+  Shape dims;
+  /// The graph value it holds, if it is one: inputs and results have it, temporaries may (for messages and
+  /// for keep_everything).
+  std::optional<Value> value;
+  enum class Role : uint8_t {
+    Input,      ///< read from the graph's values; never written
+    Temporary,  ///< in the arena
+    Result,     ///< handed to the graph after the run (retrieved, kept)
+    Constant,   ///< made at compile time: `constant`
+  };
+  Role role = Role::Temporary;
+  std::shared_ptr<const TensorData> constant;
+};
+
+/// One kernel. Tensors in the order of Program::buffers: slots, then outputs.
+struct KernelLaunch {
+  std::shared_ptr<const backends::Kernel> kernel;
+  std::vector<TensorIndex> inputs, outputs;
+};
+
+/// An op with an evaluation of its own (gather, scatter, random, user code), run by its record on the host.
+/// Its inputs are dense.
+struct HostLaunch {
+  NodeId node;
+  const OpDef* op = nullptr;
+  Attributes attributes;
+  std::vector<TensorIndex> inputs, outputs;
+};
+
+struct Launch {
+  std::optional<KernelLaunch> kernel;  ///< exactly one of the two is set
+  std::optional<HostLaunch> host;
+  std::string name;             ///< "contract_1f3a", as profilers show it
+  std::string origin;           ///< "conv2d at model.cpp:41", of its result
+  std::vector<NodeId> covers;   ///< the graph's nodes it computes, for explain and ops_outside_plan
+  double flops = 0, bytes = 0;  ///< at the bucket's top, for the roofline
+  double predicted_us = 0, measured_us = 0;
+};
+
+/// After the run the state takes the value of tensor `next`, all at once.
+struct PlanUpdate {
+  Value state;
+  TensorIndex next = -1;
+};
+
+struct Plan {
+  std::vector<PlanTensor> tensors;
+  std::vector<Launch> launches;  ///< a valid order: every tensor is written before it is read
+  std::vector<PlanUpdate> updates;
+  codegen::Bucket bucket;  ///< sizes it may be run at
+  uint64_t key = 0;        ///< of what was chosen: equal plans, equal bits; checkpoints store it
+  [[nodiscard]] std::string to_string() const;
+};
+
+}  // namespace luminal::runtime
