@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "luminal/attributes.h"
@@ -80,6 +81,15 @@ struct Combiner {
   void (*finish)(const void* accumulators, void* values, int64_t count) = nullptr;  ///< to the value's dtype
 };
 using Combiners = std::function<Combiner(Dtype value)>;
+/// Which monoid a reduction folds with, for those that make code of it.
+enum class ReduceKind : uint8_t { None, Sum, Max, Product };
+
+/// Which monoid `Combiners` folds with, for compilers that write loops of their own.
+enum class Reduction : uint8_t { None, Sum, Max, Prod };
+
+/// What a leaf holds that is no data but a formula: one number, or an integer over the flat index z of its
+/// elements and named dims.
+using LeafFormula = std::function<std::variant<Number, Expression>(const Attributes&)>;
 
 /// What an op with an evaluation of its own (gather, random, user code) sees at run time.
 struct EvalContext {
@@ -104,9 +114,12 @@ struct OpDef {
   ElementKernels elementwise = {};
   Combiners combine = {};
   Evaluation evaluate = {};
-  GradientRule gradient = {};    ///< empty: see the traits
-  Lowering lower = {};           ///< empty for ops that are not elementwise
-  double flops_per_element = 1;  ///< of the output; of the input for reductions
+  ReduceKind reduce = ReduceKind::None;   ///< set together with `combine`
+  GradientRule gradient = {};             ///< empty: see the traits
+  Lowering lower = {};                    ///< empty for ops that are not elementwise
+  Reduction reduction = Reduction::None;  ///< of reductions; None: only `combine` knows
+  LeafFormula formula = {};               ///< of leaves that are one; empty for data
+  double flops_per_element = 1;           ///< of the output; of the input for reductions
   double ulp = 0;  ///< error bound of `lower` against the exact result, in units in the last place of f32
   std::vector<double> samples = {};       ///< interesting inputs for tests
   std::vector<Attributes> variants = {};  ///< attributes that tests run it with, beside "axes"; empty: none

@@ -1,6 +1,7 @@
 #include "graph/view_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
 
@@ -87,6 +88,27 @@ void ViewReader::merge_axes() {
     for (Affine* part : parts) part->strides[axis - 1] = part->strides[axis];
     drop(axis);
   }
+}
+
+ViewReader::Place ViewReader::place(int64_t position) const {
+  std::array<int64_t, 32> coordinates{};
+  LUMINAL_CHECK(dims_.size() <= coordinates.size(), "a view of rank {}", dims_.size());
+  for (size_t axis = dims_.size(); axis-- > 0;) {
+    coordinates[axis] = position % dims_[axis];
+    position /= dims_[axis];
+  }
+  const std::span<const int64_t> at(coordinates.data(), dims_.size());
+  const auto value = [&](const Affine& affine) {
+    return std::inner_product(at.begin(), at.end(), affine.strides.begin(), affine.constant);
+  };
+  for (const Mask& mask : masks_) {
+    const bool valid = mask.predicate ? mask.predicate->exec({}, at) != 0
+                                      : std::ranges::all_of(mask.conditions, [&](const Affine& condition) {
+                                          return value(condition) >= 0;
+                                        });
+    if (!valid) return {.index = 0, .fill = &mask.fill};
+  }
+  return {.index = index_ ? value(*index_) : general_index_.exec({}, at)};
 }
 
 double ViewReader::cost() const {

@@ -19,32 +19,16 @@ struct Product {
   }
 };
 
-/// Element i of the last axis becomes the product of those before it (behind it, if `reversed`), by doubling:
-/// log2(size) shifted multiplications, which differentiate to any order.
-GraphTensor products_beside(const GraphTensor& x, int64_t size, bool reversed) {
-  const auto shifted = [&](const GraphTensor& t, int64_t by) {
-    const int last = t.rank() - 1;
-    return reversed ? t.slice_along(last, by, size).pad_along(last, 0, by, 1)
-                    : t.slice_along(last, 0, size - by).pad_along(last, by, 0, 1);
-  };
-  GraphTensor products = shifted(x, 1);
-  for (int64_t width = 1; width < size; width *= 2) products = products * shifted(products, width);
-  return products;
+/// Products of what stands before each element of the last axis; differentiable to any order.
+GraphTensor products_before(const GraphTensor& x) {
+  const int last = x.rank() - 1;
+  return x.pad_along(last, 1, 0, 1).slice_along(last, 0, x.dim(last)).cumprod(last);
 }
 
 /// Product of all other elements along the last axis; dividing by the element would fail at zeros.
 GraphTensor products_of_others(const GraphTensor& x) {
   const int last = x.rank() - 1;
-  const Expression size = x.dim(last);
-  if (const auto known = size.constant()) {
-    if (*known <= 1) return x.graph().ones(x.dims(), x.dtype());
-    return products_beside(x, *known, false) * products_beside(x, *known, true);
-  }
-  // A size that is known at run time only: all pairs, the element itself replaced by 1.
-  Shape pairs = x.dims();
-  pairs.push_back(size);
-  const GraphTensor itself = x.graph().eye(size, Dtype::Bool).expand(pairs);
-  return where(itself, 1, x.expand_dim(last, size)).prod(last + 1);
+  return products_before(x) * products_before(x.flip(last)).flip(last);
 }
 
 /// Kept axes first, reduced ones last and merged: then the rule works on one axis.
@@ -62,11 +46,11 @@ void product_gradient(Gradient& g) {
   for (const int64_t axis : axes) size *= x.dim(static_cast<int>(axis));
   rows.push_back(size);
 
-  const GraphTensor permuted = x.permute(order);
+  const GraphTensor permuted = x.cast(accumulation_dtype(x.dtype())).permute(order);
   const GraphTensor others = products_of_others(permuted.reshape(rows)).reshape(permuted.dims());
   std::vector<int> back(order.size());
   for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<int>(i);
-  g.to(0, others.permute(back) * ops::spread(g.upstream(), axes, x.dims()));
+  g.to(0, (others.permute(back) * ops::spread(g.upstream(), axes, x.dims())).cast(x.dtype()));
 }
 
 }  // namespace
@@ -77,7 +61,9 @@ const OpDef kProdReduce = {
     .traits = Trait::Reduction,
     .infer = ops::reduced_types("prod_reduce", ops::Takes::Numbers),
     .combine = ops::combiners<ops::Takes::Numbers, Product, ops::PreciseAccumulator>(),
+    .reduce = ReduceKind::Product,
     .gradient = product_gradient,
+    .reduction = Reduction::Prod,
     .samples = {-ops::kInfinity, -2, -1, -0.0, 0, 0.5, 1, 3, 127, ops::kInfinity, ops::kNaN},
     .doc = "Product over the axes; f16 and bf16 accumulate in f32 or wider, integers wrap; 1 over nothing.",
 };

@@ -62,7 +62,11 @@ std::string contradiction(const OpDef& op) {
   if (!op.is(Trait::Elementwise) && op.lower) return "it has a lowering and is not elementwise";
   if (op.is(Trait::Reduction) != static_cast<bool>(op.combine))
     return "the trait Reduction and combiners come together or not at all";
+  if (static_cast<bool>(op.combine) != (op.reduce != ReduceKind::None))
+    return "combiners and the kind of reduction come together or not at all";
   if (op.is(Trait::Reduction) && op.arity != 1) return "it is a reduction and does not take one input";
+  if (op.reduction != Reduction::None && !op.combine) return "it names a monoid and is no reduction";
+  if (op.formula && !op.is(Trait::Leaf)) return "it has a formula and is no leaf";
   if (op.is(Trait::Leaf) != (op.arity == 0)) return "the trait Leaf and arity 0 come together or not at all";
   if (op.is(Trait::Commutative) && op.arity != 2) return "it is commutative and does not take two inputs";
   if (op.gradient && (op.is(Trait::NotDifferentiable) || op.is(Trait::ZeroGradient)))

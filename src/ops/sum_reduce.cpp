@@ -24,10 +24,12 @@ const OpDef kSumReduce = {
     .traits = Trait::Reduction,
     .infer = ops::reduced_types("sum_reduce", ops::Takes::Numbers),
     .combine = ops::combiners<ops::Takes::Numbers, Sum, ops::PreciseAccumulator>(),
+    .reduce = ReduceKind::Sum,
     .gradient =
         [](Gradient& g) {
           g.to(0, ops::spread(g.upstream(), ops::reduced_axes(g.attributes()), g.input(0).dims()));
         },
+    .reduction = Reduction::Sum,
     .samples = {-ops::kInfinity, -128, -1, -0.0, 0, 0.5, 1, 127, ops::kInfinity, ops::kNaN},
     .doc = "Sum over the axes; f16 and bf16 accumulate in f32 or wider, integers wrap; 0 over nothing.",
 };
