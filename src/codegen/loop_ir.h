@@ -23,6 +23,8 @@
 /// k is the index variable i<k> with the loop's extent) and named dims, so ranges are known to every
 /// simplification. Everything else is in SSA form: an instruction defines at most one typed value; a loop
 /// carries values from one iteration to the next, which is how register tiles and accumulators are written.
+/// An extent may depend on outer variables (min(64, n - 64*i0)); its variable's range is then that of the
+/// extent's greatest value. An extent below 1 runs nothing.
 namespace luminal::codegen {
 
 /// Lanes of one dtype; one lane is a scalar. Vectors may be longer than a register: targets split them.
@@ -64,8 +66,8 @@ struct Instruction {
     LaneMask,   ///< result = lane number < index, as Bool lanes
     Broadcast,  ///< result = the scalar operand in every lane
     Shuffle,    ///< result lane i = lane `pattern[i]` of the two operands one after the other
-    Reduce,     ///< result = the operand's lanes folded with `op` (Add, Mul, Maximum, Minimum, And, Or) to a
-                ///< scalar
+    Reduce,     ///< result = the operand's lanes folded with `op` (Add, Mul, Maximum, Minimum, And, Or, Xor)
+                ///< to a scalar: lane i with lane i + lanes/2 until one is left; lanes is a power of two
     Load,       ///< lane i = buffer[index + i * stride]; lanes without mask read nothing and hold 0
     Gather,     ///< lane i = buffer[operand lane i] (I64)
     Store,      ///< buffer[index + i * stride] = operand lane i, where the mask holds
@@ -123,6 +125,8 @@ void verify(const Program& program);
 class StageBuilder {
  public:
   StageBuilder(Program& program, Expression tasks);
+  StageBuilder(const StageBuilder&) = delete;
+  StageBuilder& operator=(const StageBuilder&) = delete;
   /// The task number.
   [[nodiscard]] Expression task() const;
 
@@ -132,7 +136,7 @@ class StageBuilder {
   Id compute(ScalarOp op, std::vector<Id> operands);  ///< of the operands' dtype; comparisons give Bool
   Id convert(Id a, Dtype to);
   Id bitcast(Id a, Dtype to);
-  Id index(const Expression& e);
+  Id index(const Expression& e);  ///< an I64 scalar
   Id lanes(int count);
   Id lane_mask(const Expression& count, int lanes);
   Id broadcast(Id scalar, int lanes);
@@ -158,6 +162,8 @@ class StageBuilder {
 
  private:
   Id define(Instruction instruction);
+  void append(Instruction instruction);
+  Id splat(Id id, int lanes);
   Program* program_;
   Stage stage_;
   std::vector<Block*> open_;
@@ -166,5 +172,15 @@ class StageBuilder {
 
 /// Index of a new buffer of `program`.
 int add_buffer(Program& program, Buffer buffer);
+
+/// Calls `visit` on every instruction of a block, loops and branches before what is in them.
+void for_each_instruction(const Block& block, const std::function<void(const Instruction&)>& visit);
+
+/// Where the buffers of one workspace (Shared or Local) lie: byte offsets, each a multiple of 64.
+struct Workspace {
+  std::vector<Expression> offsets;  ///< by buffer; 0 for those of other spaces
+  Expression bytes = 0;
+};
+[[nodiscard]] Workspace workspace_of(const Program& program, Space space);
 
 }  // namespace luminal::codegen

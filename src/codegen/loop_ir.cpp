@@ -1,0 +1,250 @@
+#include "codegen/loop_ir.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/fail.h"
+
+namespace luminal::codegen {
+namespace {
+
+using Kind = Instruction::Kind;
+
+bool is_comparison(ScalarOp op) {
+  return op == ScalarOp::Lt || op == ScalarOp::Le || op == ScalarOp::Eq || op == ScalarOp::Ne;
+}
+
+/// The value 1.5, 3 or true as the bits of a constant of `dtype`.
+uint64_t bits_of(Dtype dtype, double value) {
+  ScalarBuilder b;
+  return b[b.constant(dtype, value)].payload;
+}
+
+/// The index variable of a loop; ranges cannot depend on other variables.
+Expression variable_of(int number, const Expression& extent) {
+  if (extent.to_indices().empty()) return Expression::index(number, extent);
+  return Expression::index(number, extent.range().max);
+}
+
+}  // namespace
+
+StageBuilder::StageBuilder(Program& program, Expression tasks)
+    : program_(&program), task_(Expression::index(0, tasks)) {
+  stage_.tasks = std::move(tasks);
+  open_.push_back(&stage_.body);
+}
+
+Expression StageBuilder::task() const { return task_; }
+Type StageBuilder::type(Id id) const {
+  LUMINAL_CHECK(id < stage_.types.size(), "value %{} of {}", id, stage_.types.size());
+  return stage_.types[id];
+}
+
+void StageBuilder::append(Instruction instruction) { open_.back()->push_back(std::move(instruction)); }
+
+Id StageBuilder::define(Instruction instruction) {
+  instruction.result = stage_.value_count++;
+  stage_.types.push_back(instruction.type);
+  append(std::move(instruction));
+  return stage_.value_count - 1;
+}
+
+Id StageBuilder::constant(Type t, double value) { return constant_bits(t, bits_of(t.dtype, value)); }
+Id StageBuilder::constant_bits(Type t, uint64_t bits) {
+  return define({.kind = Kind::Compute, .type = t, .op = ScalarOp::Constant, .bits = bits});
+}
+
+Id StageBuilder::compute(ScalarOp op, std::vector<Id> operands) {
+  LUMINAL_CHECK(!operands.empty() && static_cast<int>(operands.size()) == arity(op), "{} of {} operands",
+                luminal::name(op), operands.size());
+  LUMINAL_CHECK(op != ScalarOp::Convert && op != ScalarOp::Bitcast, "{} has a call of its own",
+                luminal::name(op));
+  Type t = type(op == ScalarOp::Select ? operands[1] : operands[0]);
+  if (is_comparison(op)) t.dtype = Dtype::Bool;
+  return define({.kind = Kind::Compute, .type = t, .op = op, .operands = std::move(operands)});
+}
+
+Id StageBuilder::convert(Id a, Dtype to) {
+  const Type from = type(a);
+  if (from.dtype == to) return a;
+  return define({.kind = Kind::Compute, .type = {to, from.lanes}, .op = ScalarOp::Convert, .operands = {a}});
+}
+Id StageBuilder::bitcast(Id a, Dtype to) {
+  const Type from = type(a);
+  if (from.dtype == to) return a;
+  return define({.kind = Kind::Compute, .type = {to, from.lanes}, .op = ScalarOp::Bitcast, .operands = {a}});
+}
+
+Id StageBuilder::index(const Expression& e) {
+  return define({.kind = Kind::Index, .type = {Dtype::I64, 1}, .index = e});
+}
+Id StageBuilder::lanes(int count) { return define({.kind = Kind::Lanes, .type = {Dtype::I64, count}}); }
+Id StageBuilder::lane_mask(const Expression& count, int lanes) {
+  return define({.kind = Kind::LaneMask, .type = {Dtype::Bool, lanes}, .index = count});
+}
+Id StageBuilder::broadcast(Id scalar, int lanes) {
+  if (lanes == 1) return scalar;
+  return define({.kind = Kind::Broadcast, .type = {type(scalar).dtype, lanes}, .operands = {scalar}});
+}
+Id StageBuilder::shuffle(Id a, Id b, std::vector<int> pattern) {
+  return define({.kind = Kind::Shuffle,
+                 .type = {type(a).dtype, static_cast<int>(pattern.size())},
+                 .operands = {a, b},
+                 .pattern = std::move(pattern)});
+}
+Id StageBuilder::reduce(ScalarOp op, Id a) {
+  if (type(a).lanes == 1) return a;
+  return define({.kind = Kind::Reduce, .type = {type(a).dtype, 1}, .op = op, .operands = {a}});
+}
+
+Id StageBuilder::load(int buffer, const Expression& index, int lanes, int64_t stride, Id mask) {
+  const Dtype dtype = program_->buffers.at(static_cast<size_t>(buffer)).dtype;
+  return define({.kind = Kind::Load,
+                 .type = {dtype, lanes},
+                 .mask = mask,
+                 .buffer = buffer,
+                 .index = index,
+                 .stride = stride});
+}
+Id StageBuilder::gather(int buffer, Id indices, Id mask) {
+  const Dtype dtype = program_->buffers.at(static_cast<size_t>(buffer)).dtype;
+  return define({.kind = Kind::Gather,
+                 .type = {dtype, type(indices).lanes},
+                 .operands = {indices},
+                 .mask = mask,
+                 .buffer = buffer});
+}
+void StageBuilder::store(int buffer, const Expression& index, Id value, int64_t stride, Id mask,
+                         bool streaming) {
+  append({.kind = Kind::Store,
+          .type = type(value),
+          .operands = {value},
+          .mask = mask,
+          .buffer = buffer,
+          .index = index,
+          .stride = stride,
+          .streaming = streaming});
+}
+void StageBuilder::scatter(int buffer, Id value, Id indices, Id mask) {
+  append({.kind = Kind::Scatter,
+          .type = type(value),
+          .operands = {value, indices},
+          .mask = mask,
+          .buffer = buffer});
+}
+
+Id StageBuilder::splat(Id id, int lanes) { return type(id).lanes == lanes ? id : broadcast(id, lanes); }
+
+Id StageBuilder::inline_function(const ScalarFunction& f, std::span<const Id> inputs) {
+  const auto nodes = f.nodes();
+  std::vector<Id> ids(nodes.size(), kNone);
+  std::unordered_map<uint64_t, Id> wide;  // (node, lanes) of what was scalar
+  const auto widened = [&](Scalar s, int count) {
+    const Id id = ids[s.index];
+    if (count == 1 || type(id).lanes == count) return id;
+    const auto [at, fresh] = wide.try_emplace((uint64_t{s.index} << 16) | static_cast<uint64_t>(count), id);
+    if (fresh)
+      at->second = nodes[s.index].op == ScalarOp::Constant
+                       ? constant_bits({nodes[s.index].dtype, count}, nodes[s.index].payload)
+                       : broadcast(id, count);
+    return at->second;
+  };
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const ScalarNode& n = nodes[i];
+    if (n.op == ScalarOp::Input) {
+      LUMINAL_CHECK(n.payload < inputs.size() && type(inputs[n.payload]).dtype == n.dtype,
+                    "input {} of {} given is {}", n.payload, inputs.size(), luminal::name(n.dtype));
+      ids[i] = inputs[n.payload];
+    } else if (n.op == ScalarOp::Constant) {
+      ids[i] = constant_bits({n.dtype, 1}, n.payload);
+    } else {
+      const auto count = static_cast<size_t>(arity(n.op));
+      LUMINAL_CHECK(count > 0, "{} in a kernel's body", luminal::name(n.op));
+      int lanes = 1;
+      for (size_t k = 0; k < count; ++k) lanes = std::max(lanes, type(ids[n.operands[k].index]).lanes);
+      std::vector<Id> operands;
+      for (size_t k = 0; k < count; ++k) operands.push_back(widened(n.operands[k], lanes));
+      ids[i] = define(
+          {.kind = Kind::Compute, .type = {n.dtype, lanes}, .op = n.op, .operands = std::move(operands)});
+    }
+  }
+  LUMINAL_CHECK(f.outputs().size() == 1, "{} outputs", f.outputs().size());
+  return ids[f.outputs()[0].index];
+}
+
+std::vector<Id> StageBuilder::loop(
+    const Expression& extent, LoopKind kind, std::vector<Id> initial,
+    const std::function<std::vector<Id>(const Expression&, std::span<const Id>)>& body) {
+  Instruction i{.kind = Kind::Loop, .loop = kind, .variable = stage_.variable_count++, .extent = extent};
+  const auto same_types = [&](std::span<const Id> like) {
+    std::vector<Id> ids;
+    for (const Id id : like) {
+      ids.push_back(stage_.value_count++);
+      stage_.types.push_back(Type(stage_.types[id]));
+    }
+    return ids;
+  };
+  i.carried = same_types(initial);
+  Block inside;
+  open_.push_back(&inside);
+  i.next = body(variable_of(i.variable, extent), i.carried);
+  open_.pop_back();
+  LUMINAL_CHECK(i.next.size() == initial.size(), "{} values leave an iteration, {} enter it", i.next.size(),
+                initial.size());
+  i.results = same_types(initial);
+  i.initial = std::move(initial);
+  i.body = std::move(inside);
+  std::vector<Id> results = i.results;
+  append(std::move(i));
+  return results;
+}
+
+void StageBuilder::loop(const Expression& extent, LoopKind kind,
+                        const std::function<void(const Expression&)>& body) {
+  loop(extent, kind, {}, [&](const Expression& variable, std::span<const Id>) {
+    body(variable);
+    return std::vector<Id>{};
+  });
+}
+
+void StageBuilder::if_true(Id condition, const std::function<void()>& body) {
+  Instruction i{.kind = Kind::If, .operands = {condition}};
+  Block inside;
+  open_.push_back(&inside);
+  body();
+  open_.pop_back();
+  i.body = std::move(inside);
+  append(std::move(i));
+}
+
+void StageBuilder::finish() {
+  LUMINAL_CHECK(open_.size() == 1, "{} blocks are open", open_.size());
+  program_->stages.push_back(std::move(stage_));
+  open_.clear();
+}
+
+int add_buffer(Program& program, Buffer buffer) {
+  program.buffers.push_back(std::move(buffer));
+  return static_cast<int>(program.buffers.size()) - 1;
+}
+
+void for_each_instruction(const Block& block, const std::function<void(const Instruction&)>& visit) {
+  for (const Instruction& i : block) {
+    visit(i);
+    for_each_instruction(i.body, visit);
+  }
+}
+
+Workspace workspace_of(const Program& program, Space space) {
+  constexpr int64_t kAlignment = 64;
+  Workspace w;
+  for (const Buffer& b : program.buffers) {
+    w.offsets.emplace_back(0);
+    if (b.space != space) continue;
+    w.offsets.back() = w.bytes;
+    w.bytes += (b.elements * element_bytes(b.dtype)).ceil_div(kAlignment) * kAlignment;
+  }
+  return w;
+}
+
+}  // namespace luminal::codegen
