@@ -19,23 +19,32 @@ using TensorIndex = int;
 struct PlanTensor {
   Dtype dtype = Dtype::F32;
   Shape dims;
-  /// The graph value it holds, if it is one: inputs and results have it, temporaries may (for messages and
-  /// for keep_everything).
+  /// The graph value it holds, if it is one: inputs have it, others may (for messages).
   std::optional<Value> value;
   enum class Role : uint8_t {
-    Input,      ///< read from the graph's values; never written
-    Temporary,  ///< in the arena
-    Result,     ///< handed to the graph after the run (retrieved, kept)
-    Constant,   ///< made at compile time: `constant`
+    Input,     ///< read from the graph's values; written only by an allowed in-place launch (see `donated`)
+    Computed,  ///< written by a launch; in the arena unless the graph takes it after the run
+    Constant,  ///< made at compile time: `constant`
   };
-  Role role = Role::Temporary;
+  Role role = Role::Computed;
   std::shared_ptr<const TensorData> constant;
+  /// Input: the run may use its memory for something else; the graph has no value for it afterwards.
+  bool donated = false;
 };
 
-/// One kernel. Tensors in the order of Program::buffers: slots, then outputs.
+/// Output `output` of a launch may lie where its input `input` lies: every element is read before the same
+/// place is written, by the same task, and widths are equal. The executor does it where the input is not
+/// needed any more; a state's update in place is one case of it.
+struct InPlace {
+  int output = 0, input = 0;  ///< into KernelLaunch::outputs and inputs
+};
+
+/// One kernel. Tensors in the order of Program::buffers: slots, then outputs. No kernel fails: what could is
+/// checked before it is launched.
 struct KernelLaunch {
   std::shared_ptr<const backends::Kernel> kernel;
   std::vector<TensorIndex> inputs, outputs;
+  std::vector<InPlace> in_place;  ///< what is allowed
 };
 
 /// An op with an evaluation of its own (gather, scatter, random, user code), run by its record on the host.
@@ -57,6 +66,13 @@ struct Launch {
   double predicted_us = 0, measured_us = 0;
 };
 
+/// After the run the graph has tensor `tensor` as `value` (retrieved and kept values). Several values may
+/// have one tensor, and it may be of any role.
+struct PlanResult {
+  Value value;
+  TensorIndex tensor = -1;
+};
+
 /// After the run the state takes the value of tensor `next`, all at once.
 struct PlanUpdate {
   Value state;
@@ -66,6 +82,7 @@ struct PlanUpdate {
 struct Plan {
   std::vector<PlanTensor> tensors;
   std::vector<Launch> launches;  ///< a valid order: every tensor is written before it is read
+  std::vector<PlanResult> results;
   std::vector<PlanUpdate> updates;
   codegen::Bucket bucket;  ///< sizes it may be run at
   uint64_t key = 0;        ///< of what was chosen: equal plans, equal bits; checkpoints store it
