@@ -19,7 +19,10 @@ constexpr Variable kThreads{"LUMINAL_THREADS", "integer >= 1", "",
                             "Worker threads; the default is one for each processor"};
 constexpr Variable kDevice{"LUMINAL_DEVICE", "device name", "",
                            "Where graphs run; the default is the best device there is"};
-constexpr std::array kVariables{kDebug, kDump, kThreads, kDevice};
+constexpr Variable kCache{
+    "LUMINAL_CACHE", "folder or off", "",
+    "Where tuned kernels are kept; the default is luminal in $XDG_CACHE_HOME or ~/.cache"};
+constexpr std::array kVariables{kDebug, kDump, kThreads, kDevice, kCache};
 
 std::string text_of(const Variable& variable) {
   const char* value = std::getenv(std::string(variable.name).c_str());
@@ -43,6 +46,7 @@ constexpr int kMaxThreads = 1024;
 std::span<const Variable> variables() { return kVariables; }
 std::string current(const Variable& variable) {
   if (variable.name == kThreads.name) return std::to_string(threads());
+  if (variable.name == kCache.name) return cache_folder().empty() ? "off" : cache_folder();
   return text_of(variable);
 }
 
@@ -54,6 +58,18 @@ void check_all() {
 int debug_level() { return integer_of(kDebug, 0, 7); }
 std::string dump_folder() { return text_of(kDump); }
 std::string device() { return text_of(kDevice); }
+std::string cache_folder() {
+  const std::string text = text_of(kCache);
+  if (text == "off") return "";
+  if (!text.empty()) return text;
+  const auto from = [](const char* name) -> std::string {
+    const char* value = std::getenv(name);
+    return value != nullptr ? value : "";
+  };
+  if (const std::string base = from("XDG_CACHE_HOME"); !base.empty()) return base + "/luminal";
+  if (const std::string home = from("HOME"); !home.empty()) return home + "/.cache/luminal";
+  return "";
+}
 int threads() {
   if (text_of(kThreads).empty()) return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   return integer_of(kThreads, 1, kMaxThreads);

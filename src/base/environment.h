@@ -24,4 +24,6 @@ void check_all();
 [[nodiscard]] int threads();              ///< LUMINAL_THREADS, at least 1
 [[nodiscard]] std::string device();       ///< LUMINAL_DEVICE, "" for automatic choice
 
+[[nodiscard]] std::string cache_folder();  ///< LUMINAL_CACHE or its default; "" when off
+
 }  // namespace luminal::environment

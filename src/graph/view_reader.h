@@ -22,8 +22,8 @@ class ViewReader {
   [[nodiscard]] int64_t buffer_elements() const { return buffer_elements_; }
   /// Reads the whole buffer in order, so that no copy is needed.
   [[nodiscard]] bool is_direct() const { return direct_; }
-  /// Where the element at a flat (row-major) position is read: an index into the buffer, or, if `fill` is set, that
-  /// number instead. For single elements; rows are read with a ViewCursor.
+  /// Where the element at a flat (row-major) position is read: an index into the buffer, or, if `fill` is
+  /// set, that number instead. For single elements; rows are read with a ViewCursor.
   struct Place {
     int64_t index = 0;
     const Number* fill = nullptr;

@@ -35,12 +35,14 @@ FloatFormat format_of(Dtype dtype) {
 Dtype held(Dtype dtype) { return is_float(dtype) || is_quantized(dtype) ? Dtype::F64 : dtype; }
 
 Oracle::Samples empty_samples(Dtype dtype, size_t count) {
-  Oracle::Samples samples{TensorData(held(dtype), {static_cast<int64_t>(count)}), {}, std::vector<bool>(count, true)};
+  Oracle::Samples samples{
+      TensorData(held(dtype), {static_cast<int64_t>(count)}), {}, std::vector<bool>(count, true)};
   if (is_float(dtype)) samples.errors.assign(count, 0);
   return samples;
 }
 
-/// The result of one operation as the graph stores it: rounding adds to the bound, what overflows is an infinity.
+/// The result of one operation as the graph stores it: rounding adds to the bound, what overflows is an
+/// infinity.
 void store_rounded(Dtype dtype, double ulp, Oracle::Samples& samples, size_t at) {
   const FloatFormat format = format_of(dtype);
   double& value = samples.values.as<double>()[at];
@@ -66,7 +68,8 @@ void store_rounded(Dtype dtype, double ulp, Oracle::Samples& samples, size_t at)
 
 /// Reads elements as T, or the fill, into an array.
 template <class T>
-void read_elements(const TensorData& data, const ViewReader* view, std::span<const int64_t> positions, TensorData& out) {
+void read_elements(const TensorData& data, const ViewReader* view, std::span<const int64_t> positions,
+                   TensorData& out) {
   visit_dtype(data.dtype, [&]<class S>(S) {
     const auto from = data.as<S>();
     const auto to = out.as<T>();
@@ -76,7 +79,8 @@ void read_elements(const TensorData& data, const ViewReader* view, std::span<con
         to[i] = place.fill ? static_cast<T>(place.fill->as<double>())
                            : static_cast<T>(static_cast<float>(from[static_cast<size_t>(place.index)]));
       else
-        to[i] = place.fill ? fill_value<T>(*place.fill) : static_cast<T>(from[static_cast<size_t>(place.index)]);
+        to[i] =
+            place.fill ? fill_value<T>(*place.fill) : static_cast<T>(from[static_cast<size_t>(place.index)]);
     }
   });
 }
@@ -165,8 +169,8 @@ Oracle::Samples Oracle::through(const Edge& edge, std::span<const int64_t> posit
 
 namespace {
 
-/// Runs an elementwise op on arrays in the dtypes in which they are held; where the op takes the graph's own dtypes
-/// only (it looks at bits), on values rounded to these.
+/// Runs an elementwise op on arrays in the dtypes in which they are held; where the op takes the graph's own
+/// dtypes only (it looks at bits), on values rounded to these.
 TensorData run_kernel(const Node& node, std::span<const Dtype> own, std::span<const TensorData* const> inputs,
                       int64_t count) {
   std::vector<Dtype> dtypes;
@@ -239,7 +243,8 @@ Oracle::Samples Oracle::elementwise(const Node& node, std::span<const int64_t> p
     } else {
       const auto width = static_cast<size_t>(element_bytes(dtype));
       for (size_t i = 0; i < positions.size(); ++i)
-        if (std::memcmp(&there.bytes[i * width], &result.values.bytes[i * width], width) != 0) result.known[i] = false;
+        if (std::memcmp(&there.bytes[i * width], &result.values.bytes[i * width], width) != 0)
+          result.known[i] = false;
     }
   }
   if (is_float(dtype))
@@ -323,7 +328,8 @@ Oracle::Samples Oracle::reduction(const Node& node, const Value& value, std::spa
         double relative = steps;
         for (size_t i = first; i < first + static_cast<size_t>(length); ++i) {
           const double x = std::abs(terms.values.as<double>()[i]);
-          if (terms.errors[i] != 0) relative += x > 0 ? terms.errors[i] / x : std::numeric_limits<double>::infinity();
+          if (terms.errors[i] != 0)
+            relative += x > 0 ? terms.errors[i] / x : std::numeric_limits<double>::infinity();
         }
         error = relative == 0 ? 0 : relative * std::abs(result);
       }

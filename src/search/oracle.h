@@ -9,17 +9,18 @@
 
 namespace luminal::search {
 
-/// What single elements of the user's graph must be, computed on demand in f64 with a running error bound: the judge of
-/// every kernel. It reads the op records of the graph and nothing of what the search made of it.
+/// What single elements of the user's graph must be, computed on demand in f64 with a running error bound:
+/// the judge of every kernel. It reads the op records of the graph and nothing of what the search made of it.
 ///
 ///   Oracle oracle(graph, dims);
 ///   oracle.set_leaf(x, data);                       // values that are taken as they are
 ///   Samples s = oracle.at(y, positions);            // recursion stops at leaves
 ///
-/// The bound of a result covers what any order of summation and any evaluation within the ops' stated ULP may do:
-/// rounding in the graph's dtypes, ULP of each op, 4*sqrt(n)*u*sum|x| of sums in their accumulation dtype (Higham,
-/// "Accuracy and Stability of Numerical Algorithms", 4.2), and how errors of operands move results, found by evaluating
-/// at the ends of the operands' intervals. Where a comparison lies within the bound the element is not `known`.
+/// The bound of a result covers what any order of summation and any evaluation within the ops' stated ULP may
+/// do: rounding in the graph's dtypes, ULP of each op, 4*sqrt(n)*u*sum|x| of sums in their accumulation dtype
+/// (Higham, "Accuracy and Stability of Numerical Algorithms", 4.2), and how errors of operands move results,
+/// found by evaluating at the ends of the operands' intervals. Where a comparison lies within the bound the
+/// element is not `known`.
 class Oracle {
  public:
   /// Elements [k] of what was asked for: float dtypes in f64 with a bound, others exactly.
@@ -33,8 +34,8 @@ class Oracle {
   /// Dense data of a value, of its dtype (quantised ones dequantised). Later questions stop there.
   void set_leaf(const Value& value, std::shared_ptr<const TensorData> data);
   /// Elements of a value at flat positions (row-major).
-  /// Errors: Error if the recursion needs more than `operation_limit` elementary operations in all, or meets an op
-  /// with an evaluation of its own that is no leaf.
+  /// Errors: Error if the recursion needs more than `operation_limit` elementary operations in all, or meets
+  /// an op with an evaluation of its own that is no leaf.
   [[nodiscard]] Samples at(const Value& value, std::span<const int64_t> positions);
   int64_t operation_limit = 10'000'000;
   [[nodiscard]] int64_t operations() const { return operations_; }

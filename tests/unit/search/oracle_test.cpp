@@ -1,0 +1,115 @@
+#include "search/oracle.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "luminal/luminal.h"
+
+namespace luminal::search {
+namespace {
+
+std::vector<float> random_values(size_t count, unsigned seed, float low = -2, float high = 2) {
+  std::mt19937 generator(seed);
+  std::uniform_real_distribution<float> uniform(low, high);
+  std::vector<float> values(count);
+  for (float& v : values) v = uniform(generator);
+  return values;
+}
+
+/// Compares every element of `result` with the reference interpreter run in f64 and as written.
+void expect_agreement(Graph& cx, const GraphTensor& result, const std::vector<GraphTensor>& inputs,
+                      double largest_bound) {
+  GraphTensor wanted = result;
+  wanted.retrieve();
+  Oracle oracle(cx, cx.dims());
+  for (const GraphTensor& input : inputs) oracle.set_leaf(input.edge().source, cx.value(input.edge().source));
+  std::vector<int64_t> positions(
+      static_cast<size_t>(result.dims()[0].exec(cx.dims())) *
+      static_cast<size_t>(element_count(result.dims()).exec(cx.dims()) / result.dims()[0].exec(cx.dims())));
+  std::iota(positions.begin(), positions.end(), 0);
+  const Oracle::Samples samples = oracle.at(wanted.edge().source, positions);
+  for (const char* device : {"reference", "reference-f64"}) {
+    cx.set_device(device);
+    cx.execute();
+    const std::vector<double> expected = wanted.data<double>();
+    for (size_t i = 0; i < positions.size(); ++i) {
+      ASSERT_TRUE(samples.known[i]) << i;
+      const double value = samples.values.as<double>()[i];
+      ASSERT_LE(std::abs(value - expected[i]), samples.errors[i] + 1e-7 * std::abs(value))
+          << device << " " << i;
+      ASSERT_LE(samples.errors[i], largest_bound * (1 + std::abs(value))) << i;
+    }
+  }
+}
+
+TEST(Oracle, AgreesWithTheReferenceOnRowsAndProducts) {
+  Graph cx;
+  auto x = cx.tensor({6, 40}).set(random_values(240, 1));
+  auto w = cx.tensor({40, 7}).set(random_values(280, 2));
+  expect_agreement(cx, x.softmax(-1), {x, w}, 1e-4);
+  expect_agreement(cx, matmul(x, w).relu(), {x, w}, 1e-4);
+  expect_agreement(cx, matmul((x * 0.3).exp(), w).tanh() + matmul(x, w).sum({1}, true), {x, w}, 1e-3);
+}
+
+TEST(Oracle, AgreesWithTheReferenceThroughConvolutionAndPooling) {
+  Graph cx;
+  auto x = cx.tensor({2, 3, 8, 8}).set(random_values(384, 3));
+  auto w = cx.tensor({4, 3, 3, 3}).set(random_values(108, 4));
+  auto y = conv2d(x, w, {.padding = {1, 1}});
+  expect_agreement(cx, y.relu(), {x, w}, 1e-4);
+}
+
+TEST(Oracle, TheBoundCoversRoundingInNarrowTypes) {
+  Graph cx;
+  auto x = cx.tensor({5, 64}, Dtype::BF16).set(random_values(320, 5));
+  expect_agreement(cx, (x * x + 1).sum(1), {x}, 5e-2);
+}
+
+TEST(Oracle, ComparisonsWithinTheBoundAreNotKnown) {
+  Graph cx;
+  auto x = cx.tensor({3}).set(std::vector<float>{0.5F, 2, -1});
+  // 0.1 * 3 and 0.3 differ by less than their rounding.
+  auto close = (x * 0 + 0.1 * 1.0).sum({0}) - 0.3;
+  auto less = close.lt(0);
+  auto far = x.sum({0}).lt(100);
+  Oracle oracle(cx, cx.dims());
+  oracle.set_leaf(x.edge().source, cx.value(x.edge().source));
+  const std::vector<int64_t> first{0};
+  EXPECT_FALSE(oracle.at(less.edge().source, first).known[0]);
+  EXPECT_TRUE(oracle.at(far.edge().source, first).known[0]);
+}
+
+TEST(Oracle, IntegersAreExactAndOverflowIsAnInfinity) {
+  Graph cx;
+  auto k = cx.tensor({4}, Dtype::I64).set(std::vector<int64_t>{1, -2, (int64_t{1} << 53) + 1, 4});
+  auto x = cx.tensor({2}).set(std::vector<float>{3e38F, 1});
+  auto doubled = k + 1;
+  auto large = x * 4;
+  Oracle oracle(cx, cx.dims());
+  oracle.set_leaf(k.edge().source, cx.value(k.edge().source));
+  oracle.set_leaf(x.edge().source, cx.value(x.edge().source));
+  const auto integers = oracle.at(doubled.edge().source, std::vector<int64_t>{2, 1});
+  EXPECT_EQ(integers.values.as<int64_t>()[0], (int64_t{1} << 53) + 2);
+  EXPECT_EQ(integers.values.as<int64_t>()[1], -1);
+  EXPECT_TRUE(integers.errors.empty());
+  const auto floats = oracle.at(large.edge().source, std::vector<int64_t>{0, 1});
+  EXPECT_TRUE(std::isinf(floats.values.as<double>()[0]));
+  EXPECT_TRUE(floats.known[0]);
+  EXPECT_EQ(floats.values.as<double>()[1], 4);
+}
+
+TEST(Oracle, SaysWhenSamplesCostTooMuch) {
+  Graph cx;
+  auto x = cx.tensor({1000}).set(random_values(1000, 6));
+  auto total = x.sum({0});
+  Oracle oracle(cx, cx.dims());
+  oracle.operation_limit = 500;
+  oracle.set_leaf(x.edge().source, cx.value(x.edge().source));
+  EXPECT_THROW((void)oracle.at(total.edge().source, std::vector<int64_t>{0}), Error);
+}
+
+}  // namespace
+}  // namespace luminal::search
