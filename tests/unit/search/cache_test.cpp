@@ -1,0 +1,222 @@
+#include "search/cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "luminal/error.h"
+#include "support/files.h"
+
+namespace luminal::search {
+namespace {
+
+namespace fs = std::filesystem;
+using test::TemporaryFolder;
+
+CacheKey key_of(int number) {
+  const std::vector<std::string> parts{"spec", std::to_string(number)};
+  return make_key(parts);
+}
+
+Cache::Choice choice_of(int number, int candidates = 3) {
+  return {.schedule = "contract",
+          .parameters = {{"tile", number}},
+          .measured_us = 1.0 + number,
+          .measured_candidates = candidates,
+          .verified_here = true};
+}
+
+std::vector<std::byte> object_of(int number, size_t size) {
+  return std::vector<std::byte>(size, static_cast<std::byte>(number));
+}
+
+TEST(Cache, RemembersAcrossProcesses) {
+  TemporaryFolder folder;
+  {
+    Cache cache(folder.path());
+    cache.store(key_of(1), choice_of(1));
+    cache.store_object(key_of(1), object_of(7, 5000));
+    EXPECT_FALSE(cache.find(key_of(2)));
+  }
+  Cache cache(folder.path());
+  const auto found = cache.find(key_of(1));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->schedule, "contract");
+  EXPECT_EQ(found->parameters, (codegen::Parameters{{"tile", 1}}));
+  EXPECT_EQ(found->measured_us, 2);
+  EXPECT_TRUE(found->verified_here);
+  EXPECT_EQ(*cache.find_object(key_of(1)), object_of(7, 5000));
+  EXPECT_EQ(cache.statistics().choices, 1);
+  EXPECT_EQ(cache.statistics().hits, 1);
+}
+
+TEST(Cache, KeysDependOnEveryPartAndTheirOrder) {
+  const std::vector<std::string> a{"x", "y"}, b{"y", "x"}, c{"xy", ""};
+  EXPECT_NE(make_key(a), make_key(b));
+  EXPECT_NE(make_key(a), make_key(c));
+}
+
+TEST(Cache, TheBetterSearchedChoiceStays) {
+  TemporaryFolder folder;
+  Cache cache(folder.path());
+  cache.store(key_of(1), choice_of(5, 10));
+  cache.store(key_of(1), choice_of(2, 3));  // faster, but of fewer candidates
+  EXPECT_EQ(cache.find(key_of(1))->measured_us, 6);
+  cache.store(key_of(1), choice_of(3, 10));
+  EXPECT_EQ(cache.find(key_of(1))->measured_us, 4);
+}
+
+TEST(Cache, TwoWritersAtOnceLoseNothing) {
+  TemporaryFolder folder;
+  constexpr int kEach = 100;
+  std::vector<pid_t> children;
+  for (int child = 0; child < 2; ++child) {
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      Cache cache(folder.path());
+      for (int i = 0; i < kEach; ++i) cache.store(key_of(child * kEach + i), choice_of(i));
+      ::_exit(cache.trouble().empty() ? 0 : 1);
+    }
+    children.push_back(pid);
+  }
+  for (const pid_t pid : children) {
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  Cache cache(folder.path());
+  for (int i = 0; i < 2 * kEach; ++i) EXPECT_TRUE(cache.find(key_of(i))) << i;
+}
+
+TEST(Cache, SurvivesBeingKilledWhileWriting) {
+  TemporaryFolder folder;
+  for (int round = 0; round < 5; ++round) {
+    int pipe[2];
+    ASSERT_EQ(::pipe(pipe), 0);
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      Cache cache(folder.path());
+      for (int i = 0;; ++i) {
+        cache.store(key_of(i), choice_of(i));
+        cache.store_object(key_of(i), object_of(i, 20000));
+        if (i == 10 && ::write(pipe[1], "x", 1) != 1) ::_exit(1);
+      }
+    }
+    char byte = 0;
+    ASSERT_EQ(::read(pipe[0], &byte, 1), 1);
+    ::usleep(static_cast<useconds_t>(1000 * round));
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    ::close(pipe[0]);
+    ::close(pipe[1]);
+    Cache cache(folder.path());
+    EXPECT_EQ(cache.trouble(), "");
+    for (int i = 0; i < 10; ++i) {
+      ASSERT_TRUE(cache.find(key_of(i)));
+      ASSERT_EQ(*cache.find_object(key_of(i)), object_of(i, 20000));
+    }
+  }
+}
+
+TEST(Cache, AFileThatIsNoDatabaseIsSetAside) {
+  TemporaryFolder folder;
+  std::ofstream(folder.path() / "kernels.db") << std::string(5000, 'x');
+  Cache cache(folder.path());
+  EXPECT_EQ(cache.trouble(), "");
+  cache.store(key_of(1), choice_of(1));
+  EXPECT_TRUE(cache.find(key_of(1)));
+  EXPECT_TRUE(fs::exists(folder.path() / "kernels.db.damaged"));
+}
+
+TEST(Cache, DamagedEntriesAreDroppedAndNeverTrusted) {
+  TemporaryFolder folder;
+  {
+    Cache cache(folder.path());
+    for (int i = 0; i < 50; ++i) {
+      cache.store(key_of(i), choice_of(i));
+      cache.store_object(key_of(i), object_of(i, 3000));
+    }
+  }
+  // Some bytes in the middle of the file, a page's content each time.
+  const fs::path file = folder.path() / "kernels.db";
+  const auto size = static_cast<int64_t>(fs::file_size(file));
+  for (int64_t at = 4096 + 1000; at + 64 < size; at += 8192) {
+    std::fstream out(file, std::ios::in | std::ios::out | std::ios::binary);
+    out.seekp(at);
+    out << std::string(64, '\x5a');
+  }
+  Cache cache(folder.path());
+  for (int i = 0; i < 50; ++i) {
+    if (const auto choice = cache.find(key_of(i))) {
+      EXPECT_EQ(choice->parameters, choice_of(i).parameters);
+    }
+    if (const auto object = cache.find_object(key_of(i))) {
+      EXPECT_EQ(*object, object_of(i, 3000));
+    }
+  }
+  cache.store(key_of(99), choice_of(99));
+  EXPECT_TRUE(cache.find(key_of(99)));
+}
+
+TEST(Cache, AnUnusableFolderIsToldOnceAndStopsNothing) {
+  TemporaryFolder folder;
+  std::ofstream(folder.path() / "file") << "x";
+  Cache cache(folder.path() / "file" / "below");
+  EXPECT_THAT(cache.trouble(), testing::HasSubstr("cannot be made"));
+  cache.store(key_of(1), choice_of(1));
+  EXPECT_FALSE(cache.find(key_of(1)));
+  Cache off("");
+  off.store(key_of(1), choice_of(1));
+  EXPECT_FALSE(off.find(key_of(1)));
+}
+
+TEST(Cache, AFullDiskStopsNothing) {
+  TemporaryFolder folder;
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::signal(SIGXFSZ, SIG_IGN);  // writes past the limit fail, as on a full disk
+    const rlimit limit{200'000, 200'000};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    Cache cache(folder.path());
+    cache.store(key_of(1), choice_of(1));
+    for (int i = 2; i < 100; ++i) cache.store_object(key_of(i), object_of(i, 20000));
+    ::_exit(cache.trouble().empty() ? 1 : 0);
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  EXPECT_EQ(status, 0);
+  Cache cache(folder.path());
+  EXPECT_EQ(cache.trouble(), "");
+  EXPECT_TRUE(cache.find(key_of(1)));
+}
+
+TEST(Cache, ExportsAndMerges) {
+  TemporaryFolder first, second, files;
+  const fs::path file = files.path() / "tuned.db";
+  {
+    Cache cache(first.path());
+    cache.store(key_of(1), choice_of(1));
+    cache.store(key_of(2), choice_of(2));
+    cache.store_object(key_of(2), object_of(2, 100));
+    cache.export_to(file);
+    EXPECT_THROW(cache.export_to(file), Error);
+  }
+  Cache cache(second.path());
+  cache.store(key_of(2), choice_of(9));
+  EXPECT_EQ(cache.merge(file), 1);
+  EXPECT_FALSE(cache.find(key_of(1))->verified_here) << "others' entries are verified at first use";
+  EXPECT_EQ(cache.find(key_of(2))->measured_us, 3);
+  EXPECT_FALSE(cache.find_object(key_of(2))) << "no machine code comes in from outside";
+  cache.mark_verified(key_of(1));
+  EXPECT_TRUE(cache.find(key_of(1))->verified_here);
+  std::ofstream(files.path() / "text") << "no database";
+  EXPECT_THROW((void)cache.merge(files.path() / "text"), FormatError);
+}
+
+}  // namespace
+}  // namespace luminal::search
