@@ -156,9 +156,24 @@ class Graph {
 
   // --- Values
   // -----------------------------------------------------------------------------------------------------
-  /// What is stored for a value, or nullptr.
+  /// What is stored for a value, or nullptr. What lies on a device is copied to the host when first asked
+  /// for.
   [[nodiscard]] std::shared_ptr<const TensorData> value(const Value& value) const;
+  /// The data is shared, not copied. Runs of this graph may write into data that nobody else holds any more
+  /// (states in place, results again): the object itself must not be a const one.
   void store(const Value& value, std::shared_ptr<const TensorData> data, bool pinned);
+  void store(const Value& value, std::shared_ptr<const DeviceValue> data, bool pinned);
+  /// What is stored for a value on a device, or nullptr.
+  [[nodiscard]] std::shared_ptr<const DeviceValue> device_value(const Value& value) const;
+  /// Takes the data out of the graph if nobody else holds it: the caller may then write into it. Returns
+  /// nullptr otherwise, and the graph keeps what it has.
+  [[nodiscard]] std::shared_ptr<TensorData> take(const Value& value);
+  /// Moves a tensor's stored value to the memory of the graph's device now; the next run would do it
+  /// otherwise. Nothing happens where the device works in host memory. Errors: Error if there is no value.
+  void to_device(const GraphTensor& tensor, Where where = Where::current());
+  /// Moves a tensor's stored value to host memory and gives the device's memory back; reading it with data()
+  /// copies it and keeps both. Errors: Error if there is no value.
+  void from_device(const GraphTensor& tensor, Where where = Where::current());
   void erase(const Value& value);
   /// What `set_deferred` was given for an input, or an empty function.
   [[nodiscard]] std::function<TensorData()> loader(const Value& value) const;
@@ -166,6 +181,9 @@ class Graph {
   [[nodiscard]] bool is_pinned(const Value& value) const;
   /// All outputs of the node are pinned.
   [[nodiscard]] bool is_present(NodeId id) const;
+  /// Grows whenever a computed value becomes present or stops being so: a plan for an older count may compute
+  /// too much or too little.
+  [[nodiscard]] uint64_t presence() const;
   /// Exchanges two stored values. Errors: Error if dtypes or sizes differ.
   void swap_tensors(const GraphTensor& a, const GraphTensor& b);
   /// State pairs: after each run the first tensor takes the value of the second, all at once.

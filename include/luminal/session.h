@@ -1,5 +1,6 @@
 #pragma once
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 namespace luminal {
 
 class Graph;
+struct TensorData;
 
 /// How hard to look for fast kernels (docs/design.md, section 9).
 struct Fast {};     ///< rules and a model only: no measurement
@@ -34,10 +36,20 @@ class Executable {
     bool keep_everything = false;              ///< every intermediate value stays in the graph
     std::vector<TraceEntry>* trace = nullptr;  ///< filled if set
   };
-  /// Computes the wanted values from the present ones (Graph::values) and stores them there.
+  /// Computes the wanted values from the present ones (Graph::value) and stores them there, then gives every
+  /// state its next value (Graph::state_updates), all at once. If it fails, states and inputs are as before.
   virtual void run(Graph& graph, const Options& options) = 0;
   /// What was compiled and how long it took, one fact a line.
   [[nodiscard]] virtual std::string report() const = 0;
+};
+
+/// A value in memory that only its device reads.
+class DeviceValue {
+ public:
+  virtual ~DeviceValue() = default;
+  [[nodiscard]] virtual std::string_view device() const = 0;
+  [[nodiscard]] virtual const std::vector<int64_t>& dims() const = 0;
+  [[nodiscard]] virtual TensorData to_host() const = 0;
 };
 
 /// A way to run graphs: the reference interpreter, the compiler with its backends.
@@ -46,6 +58,8 @@ class Session {
   virtual ~Session() = default;
   [[nodiscard]] virtual std::string_view device() const = 0;
   [[nodiscard]] virtual std::unique_ptr<Executable> compile(Graph& graph, const CompilationMode& mode) = 0;
+  /// A copy in this device's memory, or nullptr from devices that work in host memory.
+  [[nodiscard]] virtual std::shared_ptr<const DeviceValue> to_device(const TensorData& data);
 };
 
 /// Sessions by device name. The top-level library installs them; Graph looks them up.

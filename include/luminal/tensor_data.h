@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <numeric>
 #include <span>
 #include <string>
@@ -11,12 +12,32 @@
 
 namespace luminal {
 
+namespace detail {
+
+/// Memory on cache-line boundaries: vector loads of compiled code then never straddle two lines.
+template <class T>
+struct LineAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t kAlignment{64};
+  LineAllocator() = default;
+  template <class U>
+  explicit LineAllocator(const LineAllocator<U>&) {}
+  [[nodiscard]] T* allocate(size_t count) {
+    return static_cast<T*>(::operator new(count * sizeof(T), kAlignment));
+  }
+  void deallocate(T* memory, size_t) noexcept { ::operator delete(memory, kAlignment); }
+  friend bool operator==(const LineAllocator&, const LineAllocator&) { return true; }
+};
+
+}  // namespace detail
+
 /// A dense row-major tensor in host memory: what goes into a graph, what comes out, what files hold.
-/// `bytes` holds size_bytes(dtype, element_count()) bytes, little-endian.
+/// `bytes` holds size_bytes(dtype, element_count()) bytes, little-endian, 64-byte aligned.
 struct TensorData {
+  using Bytes = std::vector<std::byte, detail::LineAllocator<std::byte>>;
   Dtype dtype = Dtype::F32;
   std::vector<int64_t> dims;
-  std::vector<std::byte> bytes;
+  Bytes bytes;
 
   TensorData() = default;
   TensorData(Dtype type, std::vector<int64_t> sizes)

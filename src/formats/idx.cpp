@@ -138,7 +138,7 @@ void write_idx(const std::filesystem::path& path, const TensorData& tensor, bool
       fail<ShapeError>("[idx] '{}': dim {} does not fit into 32 bits", path.string(), dim);
     for (int shift = 24; shift >= 0; shift -= 8) content.push_back(static_cast<char>(dim >> shift & 0xff));
   }
-  std::vector<std::byte> bytes = tensor.bytes;
+  TensorData::Bytes bytes = tensor.bytes;
   swap_elements(bytes, static_cast<size_t>(type->bytes));
   content.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   write_file_atomic(path, gzipped ? gzip(content) : content);

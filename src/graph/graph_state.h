@@ -22,9 +22,23 @@ struct GraphState {
     bool alive = true;
   };
   struct Stored {
-    std::shared_ptr<const TensorData> data;
+    std::shared_ptr<TensorData> data;           ///< shared with readers, who see it as const
+    std::shared_ptr<const DeviceValue> device;  ///< the same value elsewhere; either may be absent
     std::function<TensorData()> loader;
     bool pinned = false;
+    [[nodiscard]] bool present() const { return pinned && (data || device); }
+  };
+  /// What a run needs, worked out once for a version, a presence and sizes.
+  struct Needs {
+    struct Sized {
+      Value value;
+      std::vector<int64_t> dims;
+    };
+    uint64_t version = 0, presence = 0;
+    bool everything = false;
+    std::optional<DimMap> sizes;  ///< for which `dims` below hold
+    std::vector<Sized> inputs;    ///< not computed
+    std::vector<Sized> present;   ///< computed, and there already
   };
 
   uint32_t serial = 0;
@@ -40,8 +54,9 @@ struct GraphState {
   std::shared_ptr<const Origin> origin;           ///< overrides the call site while passes work
   std::string device;
   std::shared_ptr<Executable> executable;
-  uint64_t executable_version = 0, version = 1, step = 0, seed = 0;
+  uint64_t executable_version = 0, version = 1, presence = 0, step = 0, seed = 0;
   int64_t random_streams = 0;
+  Needs needs;
 };
 
 /// An order edge that is known to close no cycle; Graph::add_order checks.

@@ -116,8 +116,7 @@ GraphTensor& GraphTensor::set_data(TensorData data, bool shaped, Where where) {
   const CallSite site("set", where);
   Graph owner = graph();
   const Value input = input_of(*this, "set");
-  owner.store(input, std::make_shared<const TensorData>(fit_input(owner, input, std::move(data), shaped)),
-              true);
+  owner.store(input, std::make_shared<TensorData>(fit_input(owner, input, std::move(data), shaped)), true);
   return *this;
 }
 
@@ -167,7 +166,7 @@ GraphTensor& GraphTensor::retrieve() {
 void GraphTensor::drop() {
   const auto state = lock(graph_);
   const Value value = edge().source;
-  state->values.erase(value);
+  graph().erase(value);
   if (state->kept.erase(value) + state->retrieved.erase(value) > 0) ++state->version;
 }
 

@@ -10,6 +10,7 @@
 #include "graph/graph_state.h"
 #include "graph/materialize.h"
 #include "graph/needed.h"
+#include "graph/update_states.h"
 
 namespace luminal {
 
@@ -61,6 +62,8 @@ std::shared_ptr<Session> make_session(std::string_view device) {
   return make();
 }
 
+std::shared_ptr<const DeviceValue> Session::to_device(const TensorData&) { return nullptr; }
+
 // --- Settings
 // -------------------------------------------------------------------------------------------------------
 
@@ -100,69 +103,87 @@ std::string describe(const Node& node, NodeId id) {
   return fmt::format("{} {}{}", label, node.outputs.at(0).to_string(), made);
 }
 
-void load_inputs(Graph& graph, const std::vector<NodeId>& needed) {
-  for (const NodeId id : needed) {
+/// What a run needs. Its sizes are filled in by `measure`, once the inputs have told them.
+GraphState::Needs& needs_of(const Graph& graph, GraphState& state, bool everything) {
+  GraphState::Needs& needs = state.needs;
+  if (needs.version == state.version && needs.presence == state.presence && needs.everything == everything)
+    return needs;
+  needs = {.version = state.version, .presence = state.presence, .everything = everything};
+  const auto set = needed_nodes(graph, everything ? graph.nodes() : graph.roots());
+  std::vector<NodeId> ids(set.begin(), set.end());
+  std::ranges::sort(ids);
+  for (const NodeId id : ids) {
     const Node& node = graph.node(id);
-    if (is_computed(*node.op)) continue;
-    const Value value{id, 0};
-    if (const auto loader = graph.loader(value)) {
+    if (!is_computed(*node.op)) needs.inputs.push_back({{id, 0}, {}});
+    for (int output = 0; is_computed(*node.op) && output < static_cast<int>(node.outputs.size()); ++output)
+      if (graph.is_pinned({id, output})) needs.present.push_back({{id, output}, {}});
+  }
+  return needs;
+}
+
+void measure(const Graph& graph, GraphState& state, GraphState::Needs& needs) {
+  if (needs.sizes == state.dims) return;
+  for (auto* list : {&needs.inputs, &needs.present})
+    for (auto& [value, dims] : *list) dims = exec(graph.type(value).dims, state.dims);
+  needs.sizes = state.dims;
+}
+
+const GraphState::Stored& stored_value(const Graph& graph, const GraphState& state, const Value& value) {
+  const auto stored = state.values.find(value);
+  if (stored == state.values.end() || !(stored->second.data || stored->second.device))
+    fail("[execute] input {} is not set; give its data with set() before execute()",
+         describe(graph.node(value.node), value.node));
+  return stored->second;
+}
+
+void load_inputs(Graph& graph, GraphState& state, const GraphState::Needs& needs) {
+  for (const auto& [value, dims] : needs.inputs) {
+    const auto stored = state.values.find(value);
+    if (stored != state.values.end() && stored->second.loader) {
+      const std::function<TensorData()> loader = stored->second.loader;  // it may set inputs itself
       TensorData data = loader();
-      graph.store(value, std::make_shared<const TensorData>(fit_input(graph, value, std::move(data), true)),
-                  true);
+      graph.store(value, std::make_shared<TensorData>(fit_input(graph, value, std::move(data), true)), true);
+    } else {
+      (void)stored_value(graph, state, value);
     }
-    if (!graph.value(value))
-      fail("[execute] input {} is not set; give its data with set() before execute()", describe(node, id));
   }
 }
 
 /// Data given from outside has the sizes its dims say, now that all are known.
-void check_sizes(const Graph& graph, const std::vector<NodeId>& needed) {
-  for (const NodeId id : needed) {
-    const Node& node = graph.node(id);
-    for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output) {
-      if (!graph.is_pinned({id, output})) continue;
-      const TensorType& type = node.outputs[static_cast<size_t>(output)];
-      const auto data = graph.value({id, output});
-      const std::vector<int64_t> expected = exec(type.dims, graph.dims());
-      if (data->dims != expected)
+void check_sizes(const Graph& graph, const GraphState& state, const GraphState::Needs& needs) {
+  for (const auto* list : {&needs.inputs, &needs.present})
+    for (const auto& [value, expected] : *list) {
+      const GraphState::Stored& stored = stored_value(graph, state, value);
+      const std::vector<int64_t>& given = stored.data ? stored.data->dims : stored.device->dims();
+      if (given != expected)
         fail<ShapeError>(
             "[execute] {} holds data of [{}], and the sizes in force make it [{}]; set it again or call "
             "set_dim",
-            describe(node, id), fmt::join(data->dims, ", "), fmt::join(expected, ", "));
+            describe(graph.node(value.node), value.node), fmt::join(given, ", "), fmt::join(expected, ", "));
     }
-  }
-}
-
-void update_states(Graph& graph) {
-  std::vector<std::pair<Value, std::shared_ptr<const TensorData>>> next;
-  for (const auto& [state, edge] : graph.state_updates()) {
-    auto data = graph.value(edge.source);
-    LUMINAL_CHECK(data != nullptr, "the next value of state #{} was not computed", state.node.index);
-    if (!edge.view.is_identity())
-      data = std::make_shared<const TensorData>(materialize(*data, edge.view, graph.dims()));
-    next.emplace_back(state, std::move(data));
-  }
-  for (auto& [state, data] : next) graph.store(state, std::move(data), true);
 }
 
 /// Values that a run leaves behind: pinned ones, wanted ones; the rest of what it stored is dropped.
 void settle(Graph& graph, GraphState& state, bool everything) {
-  for (const Value& value : graph.wanted())
-    if (graph.is_kept(value) && state.values.contains(value)) state.values.at(value).pinned = true;
+  for (const Value& value : state.kept)
+    if (const auto stored = state.values.find(value);
+        stored != state.values.end() && !stored->second.present()) {
+      stored->second.pinned = true;
+      if (is_computed(*graph.node(value.node).op)) ++state.presence;
+    }
   if (everything) return;
   std::erase_if(state.values, [&](const auto& entry) {
     return !entry.second.pinned && !entry.second.loader && !graph.is_retrieved(entry.first);
   });
 }
 
+/// Allocates nothing when structure, presence and sizes are those of the run before.
 void run(Graph& graph, GraphState& state, Executable& executable, const Executable::Options& options) {
-  const auto set = needed_nodes(graph, options.keep_everything ? graph.nodes() : graph.roots());
-  std::vector<NodeId> needed(set.begin(), set.end());
-  std::ranges::sort(needed);
-  load_inputs(graph, needed);
-  check_sizes(graph, needed);
+  load_inputs(graph, state, needs_of(graph, state, options.keep_everything));
+  GraphState::Needs& needs = needs_of(graph, state, options.keep_everything);  // loaders may do anything
+  measure(graph, state, needs);
+  check_sizes(graph, state, needs);
   executable.run(graph, options);
-  update_states(graph);
   settle(graph, state, options.keep_everything);
   ++state.step;
 }
@@ -178,6 +199,18 @@ Executable& ready(Graph& graph, GraphState& state) {
 }
 
 }  // namespace
+
+void update_states(Graph& graph) {
+  std::vector<std::pair<Value, std::shared_ptr<const TensorData>>> next;
+  for (const auto& [state, edge] : graph.state_updates()) {
+    auto data = graph.value(edge.source);
+    LUMINAL_CHECK(data != nullptr, "the next value of state #{} was not computed", state.node.index);
+    if (!edge.view.is_identity())
+      data = std::make_shared<TensorData>(materialize(*data, edge.view, graph.dims()));
+    next.emplace_back(state, std::move(data));
+  }
+  for (auto& [state, data] : next) graph.store(state, std::move(data), true);
+}
 
 void Graph::execute() { run(*this, *state_, ready(*this, *state_), {}); }
 

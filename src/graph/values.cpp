@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 
 #include "base/fail.h"
 #include "graph/graph_state.h"
@@ -8,16 +9,67 @@ namespace luminal {
 
 std::shared_ptr<const TensorData> Graph::value(const Value& value) const {
   const auto found = state_->values.find(value);
-  return found == state_->values.end() ? nullptr : found->second.data;
+  if (found == state_->values.end()) return nullptr;
+  GraphState::Stored& stored = found->second;
+  if (!stored.data && stored.device) stored.data = std::make_shared<TensorData>(stored.device->to_host());
+  return stored.data;
 }
+
+std::shared_ptr<const DeviceValue> Graph::device_value(const Value& value) const {
+  const auto found = state_->values.find(value);
+  return found == state_->values.end() ? nullptr : found->second.device;
+}
+
+namespace {
+
+/// Presence of computed values decides what a run computes; that of inputs does not.
+void note_presence(GraphState& state, const Value& value, bool before, bool after) {
+  if (before != after && value.node.index < state.slots.size() && state.slots[value.node.index].alive &&
+      is_computed(*state.slots[value.node.index].node.op))
+    ++state.presence;
+}
+
+void store_in(GraphState& state, const Value& value, std::shared_ptr<TensorData> data,
+              std::shared_ptr<const DeviceValue> device, bool pinned) {
+  GraphState::Stored& stored = state.values[value];
+  const bool before = stored.present();
+  stored.data = std::move(data);
+  stored.device = std::move(device);
+  stored.pinned = pinned;
+  note_presence(state, value, before, stored.present());
+}
+
+}  // namespace
 
 void Graph::store(const Value& value, std::shared_ptr<const TensorData> data, bool pinned) {
-  auto& stored = state_->values[value];
-  stored.data = std::move(data);
-  stored.pinned = pinned;
+  store_in(*state_, value, std::const_pointer_cast<TensorData>(std::move(data)), nullptr, pinned);
+}
+void Graph::store(const Value& value, std::shared_ptr<const DeviceValue> data, bool pinned) {
+  store_in(*state_, value, nullptr, std::move(data), pinned);
 }
 
-void Graph::erase(const Value& value) { state_->values.erase(value); }
+std::shared_ptr<TensorData> Graph::take(const Value& value) {
+  const auto found = state_->values.find(value);
+  if (found == state_->values.end() || found->second.data.use_count() != 1) return nullptr;
+  GraphState::Stored& stored = found->second;
+  const bool before = stored.present();
+  std::shared_ptr<TensorData> data = std::move(stored.data);
+  stored.data = nullptr;
+  stored.device = nullptr;
+  note_presence(*state_, value, before, false);
+  // The last other holder may have read it in another thread; what it read comes before what is written now.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return data;
+}
+
+void Graph::erase(const Value& value) {
+  const auto found = state_->values.find(value);
+  if (found == state_->values.end()) return;
+  note_presence(*state_, value, found->second.present(), false);
+  state_->values.erase(found);
+}
+
+uint64_t Graph::presence() const { return state_->presence; }
 
 std::function<TensorData()> Graph::loader(const Value& value) const {
   const auto found = state_->values.find(value);
@@ -26,7 +78,7 @@ std::function<TensorData()> Graph::loader(const Value& value) const {
 
 bool Graph::is_pinned(const Value& value) const {
   const auto found = state_->values.find(value);
-  return found != state_->values.end() && found->second.pinned && found->second.data != nullptr;
+  return found != state_->values.end() && found->second.present();
 }
 
 bool Graph::is_present(NodeId id) const {
@@ -70,7 +122,28 @@ void Graph::swap_tensors(const GraphTensor& a, const GraphTensor& b) {
     fail("[swap_tensors] the {} tensor has no value; set or keep it and execute first",
          x ? "second" : "first");
   check_same(*x, *y, "swap_tensors");
-  std::swap(state_->values.at(first).data, state_->values.at(second).data);
+  auto &one = state_->values.at(first), &other = state_->values.at(second);
+  std::swap(one.data, other.data);
+  std::swap(one.device, other.device);
+}
+
+void Graph::to_device(const GraphTensor& tensor, Where where) {
+  const CallSite site("to_device", where);
+  const Value at = whole_value(tensor, "to_device");
+  const auto data = value(at);
+  if (!data)
+    fail("[to_device] this {} has no value; set it, or keep it and execute first", tensor.type().to_string());
+  if (auto moved = make_session(device())->to_device(*data)) store(at, std::move(moved), is_pinned(at));
+}
+
+void Graph::from_device(const GraphTensor& tensor, Where where) {
+  const CallSite site("from_device", where);
+  const Value at = whole_value(tensor, "from_device");
+  auto data = value(at);
+  if (!data)
+    fail("[from_device] this {} has no value; set it, or keep it and execute first",
+         tensor.type().to_string());
+  store(at, std::move(data), is_pinned(at));
 }
 
 void transfer_data(std::span<const GraphTensor> from, Graph& from_graph, std::span<const GraphTensor> to,

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "graph/data_input.h"
 #include "graph/materialize.h"
+#include "graph/update_states.h"
 #include "luminal/graph.h"
 #include "luminal/quantized.h"
 #include "luminal/reference.h"
@@ -54,14 +55,14 @@ class Run {
       if (graph_.is_pinned(value)) continue;
       const Dtype dtype = graph_.type(value).dtype;
       Buffer buffer = buffers_.at(value);
-      if (buffer->dtype != dtype) buffer = std::make_shared<const TensorData>(convert(*buffer, dtype));
+      if (buffer->dtype != dtype) buffer = std::make_shared<TensorData>(convert(*buffer, dtype));
       graph_.store(value, std::move(buffer), false);
     }
   }
 
  private:
   void keep(const Value& value, TensorData data) {
-    buffers_[value] = std::make_shared<const TensorData>(std::move(data));
+    buffers_[value] = std::make_shared<TensorData>(std::move(data));
   }
 
   void load(const Step& step) {
@@ -69,9 +70,9 @@ class Run {
       const Value value{step.id, output};
       Buffer data = graph_.value(value);
       LUMINAL_CHECK(data != nullptr, "input #{} has no value", step.id.index);
-      if (is_quantized(data->dtype)) data = std::make_shared<const TensorData>(dequantize(*data));
+      if (is_quantized(data->dtype)) data = std::make_shared<TensorData>(dequantize(*data));
       const Dtype wanted = storage(graph_.type(value).dtype, precision_);
-      if (data->dtype != wanted) data = std::make_shared<const TensorData>(convert(*data, wanted));
+      if (data->dtype != wanted) data = std::make_shared<TensorData>(convert(*data, wanted));
       buffers_[value] = std::move(data);
     }
   }
@@ -208,6 +209,7 @@ class ReferenceExecutable : public Executable {
       if (told) log_line(summary_of(step, graph, time.count()));
     }
     run.finish();
+    update_states(graph);
   }
 
   [[nodiscard]] std::string report() const override {
