@@ -304,11 +304,22 @@ class GraphTensor {
   /// Errors: ShapeError for an axis of size 0.
   [[nodiscard]] GraphTensor argmax(int axis, bool keepdims = false, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor argmin(int axis, bool keepdims = false, Where where = Where::current()) const;
-  /// Sum, maximum, product of each element and all before it. Cost: O(n log n) along axes of known size.
-  /// Source: Hillis & Steele 1986.
+  /// Sum, maximum, product of each element and all before it. Cost: O(n).
+  /// Source: Hillis & Steele 1986 inside blocks, Blelloch 1990 across them.
   [[nodiscard]] GraphTensor cumsum(int axis, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor cummax(int axis, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor cumprod(int axis, Where where = Where::current()) const;
+  /// Elements in order along `axis`; equal ones keep theirs (stable), NaN is the greatest, as in PyTorch. The
+  /// gradient goes to where a value came from. Cost: O(n log^2 n). Source: Batcher 1968.
+  [[nodiscard]] GraphTensor sort(int axis = -1, bool descending = false,
+                                 Where where = Where::current()) const;
+  /// The positions (i64) that `sort` takes the elements from.
+  [[nodiscard]] GraphTensor argsort(int axis = -1, bool descending = false,
+                                    Where where = Where::current()) const;
+  /// The k greatest (least) elements along `axis`, the first one first, and their positions (i64); of equal
+  /// ones the first. Errors: ShapeError if k is below 0 or above a known size. Cost: O(n log^2 k).
+  [[nodiscard]] std::pair<GraphTensor, GraphTensor> topk(int64_t k, int axis = -1, bool largest = true,
+                                                         Where where = Where::current()) const;
 
   // --- Normalisation (src/ops/composite/norm.cpp)
   // -------------------------------------------------------------------
@@ -325,6 +336,15 @@ class GraphTensor {
   /// x / max(norm(p), epsilon).
   [[nodiscard]] GraphTensor normalize(double p = 2, Axes axes = -1, double epsilon = 1e-12,
                                       Where where = Where::current()) const;
+  /// The channels (axis 1 of [N, C, ...]) in `groups` equal groups, each normalised as by layer_norm.
+  /// Errors: ShapeError below rank 2, or if the groups do not divide the channels.
+  [[nodiscard]] GraphTensor group_norm(int64_t groups, double epsilon = 1e-5,
+                                       Where where = Where::current()) const;
+  /// Each channel (axis 1 of [N, C, ...]) by its own mean and variance over all other axes.
+  [[nodiscard]] GraphTensor batch_norm(double epsilon = 1e-5, Where where = Where::current()) const;
+  /// The same with mean and variance given, [C] each, as running statistics are.
+  [[nodiscard]] GraphTensor batch_norm(const GraphTensor& mean, const GraphTensor& variance,
+                                       double epsilon = 1e-5, Where where = Where::current()) const;
 
   // --- Movement (src/ops/composite/movement.cpp): views, no copy. Joining chooses between padded views
   // (concat.cpp)
@@ -369,6 +389,14 @@ class GraphTensor {
   /// On and below (above) a diagonal of the last two axes; 0 elsewhere, whatever stood there.
   [[nodiscard]] GraphTensor tril(const Expression& diagonal = 0, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor triu(const Expression& diagonal = 0, Where where = Where::current()) const;
+  /// Moved by `shift` along `axis`; what leaves at one end comes in at the other.
+  [[nodiscard]] GraphTensor roll(const Expression& shift, int axis, Where where = Where::current()) const;
+  /// Windows of `size` every `step` elements along `axis`, as a new last axis (PyTorch's Tensor.unfold).
+  [[nodiscard]] GraphTensor unfold(int axis, const Expression& size, const Expression& step,
+                                   Where where = Where::current()) const;
+  /// Drops `size` elements of the last axis after every `spacing`: [0..9].excise(2, 3) is [0, 1, 5, 6].
+  [[nodiscard]] GraphTensor excise(const Expression& spacing, const Expression& size,
+                                   Where where = Where::current()) const;
   /// (..., N) -> (..., windows, kernel).
   [[nodiscard]] GraphTensor pool_last_dim(const Expression& kernel, const Expression& stride = 1,
                                           const Expression& dilation = 1,
@@ -381,6 +409,9 @@ class GraphTensor {
   // Positions count from 0; one that is negative or out of range is an Error at run time.
   /// Elements at flat positions of this tensor: result has the index's dims.
   [[nodiscard]] GraphTensor gather(const GraphTensor& index, Where where = Where::current()) const;
+  [[nodiscard]] GraphTensor take(const GraphTensor& index, Where where = Where::current()) const {
+    return gather(index, where);
+  }
   [[nodiscard]] GraphTensor gather(int axis, const GraphTensor& index, Where where = Where::current()) const {
     return gather_elements(axis, index, where);
   }
@@ -391,6 +422,19 @@ class GraphTensor {
   /// dims[axis+1:].
   [[nodiscard]] GraphTensor index_select(int axis, const GraphTensor& index,
                                          Where where = Where::current()) const;
+
+  /// A copy of this tensor in which, for axis 0, out[index[i][j]][j] = updates[i][j] (PyTorch's scatter); of
+  /// several updates of one place the last one in row-major order stays. Shapes: index and updates alike, and
+  /// no larger than this tensor outside `axis`.  Errors: ShapeError, DtypeError.
+  [[nodiscard]] GraphTensor scatter(int axis, const GraphTensor& index, const GraphTensor& updates,
+                                    Where where = Where::current()) const;
+  /// The same with += : all updates of a place add up.
+  [[nodiscard]] GraphTensor scatter_add(int axis, const GraphTensor& index, const GraphTensor& updates,
+                                        Where where = Where::current()) const;
+  /// Integers [...] -> [..., classes]: 1 at the class, 0 elsewhere; a row of zeros for a number that is no
+  /// class.
+  [[nodiscard]] GraphTensor one_hot(const Expression& classes, Dtype dtype = Dtype::I64,
+                                    Where where = Where::current()) const;
 
   // --- Products (src/ops/composite/matmul.cpp, conv.cpp, attention.cpp)
   // ---------------------------------------------
@@ -475,29 +519,10 @@ GraphTensor operator%(const Operand& a, const Operand& b);
 [[nodiscard]] GraphTensor einsum(std::string_view equation, std::initializer_list<GraphTensor> operands,
                                  Where where = Where::current());
 
-struct Conv2dOptions {
-  std::array<int64_t, 2> stride{1, 1}, padding{0, 0}, dilation{1, 1};
-  int64_t groups = 1;
-};
-/// Convolution (cross-correlation, as in PyTorch) as views, a multiply and a sum.
-/// Shapes: x [N, C, H, W], weight [O, C/groups, KH, KW] -> [N, O, OH, OW].  Errors: ShapeError.
-[[nodiscard]] GraphTensor conv2d(const GraphTensor& x, const GraphTensor& weight,
-                                 const Conv2dOptions& options = {}, Where where = Where::current());
-struct Pool2dOptions {
-  std::array<int64_t, 2> kernel{2, 2}, stride{0, 0}, padding{0, 0},
-      dilation{1, 1};  ///< stride 0: the kernel's size
-};
-/// Shapes: [N, C, H, W] -> [N, C, OH, OW]. Padding counts as minus infinity; the gradient goes to the first
-/// maximum.
-[[nodiscard]] GraphTensor max_pool2d(const GraphTensor& x, const Pool2dOptions& options = {},
-                                     Where where = Where::current());
-/// Padding counts as zeros in the mean (PyTorch's count_include_pad).
-[[nodiscard]] GraphTensor avg_pool2d(const GraphTensor& x, const Pool2dOptions& options = {},
-                                     Where where = Where::current());
-
 struct AttentionOptions {
   bool causal = false;  ///< key j is seen by query i if j <= i + (keys - queries)
   double scale = 0;     ///< 0: 1/sqrt(head size)
+  double dropout = 0;   ///< probability with which a weight is zeroed, the others scaled up (for training)
 };
 /// softmax(q k^T * scale + mask) v, as plain math. A row masked whole gives zeros, also as gradients.
 /// Shapes: q [..., S, E], k [..., T, E], v [..., T, V] -> [..., S, V]; mask broadcasts to [..., S, T]: bool
@@ -507,6 +532,14 @@ struct AttentionOptions {
 [[nodiscard]] GraphTensor attention(const GraphTensor& q, const GraphTensor& k, const GraphTensor& v,
                                     const GraphTensor& mask, const AttentionOptions& options = {},
                                     Where where = Where::current());
+/// The weights that `attention` gives the values: softmax(q k^T * scale + mask), before any dropout.
+/// Shapes: q [..., S, E], k [..., T, E] -> [..., S, T].
+[[nodiscard]] GraphTensor attention_weights(const GraphTensor& q, const GraphTensor& k,
+                                            const AttentionOptions& options = {},
+                                            Where where = Where::current());
+[[nodiscard]] GraphTensor attention_weights(const GraphTensor& q, const GraphTensor& k,
+                                            const GraphTensor& mask, const AttentionOptions& options = {},
+                                            Where where = Where::current());
 
 /// Declares state: after each run `state` (an input) takes the value of `next`; all states change at once.
 void assign(const GraphTensor& state, const GraphTensor& next, Where where = Where::current());
@@ -538,3 +571,5 @@ void drop(R&& tensors) {
 }
 
 }  // namespace luminal
+
+#include "luminal/convolution.h"  // convolutions and pools are tensor functions like the others

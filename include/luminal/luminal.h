@@ -4,6 +4,7 @@
 #include "luminal/attributes.h"
 #include "luminal/autograd.h"
 #include "luminal/compiler.h"
+#include "luminal/convolution.h"
 #include "luminal/data.h"
 #include "luminal/dtype.h"
 #include "luminal/egglog.h"

@@ -1,6 +1,7 @@
 #include "symbolic/movement.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/fail.h"
 #include "symbolic/polynomial.h"
@@ -413,6 +414,55 @@ MovementStep flip_step(const Shape& dims, int axis) {
   return s;
 }
 
+namespace {
+
+struct PoolSizes {
+  Expression window, stride, dilation;
+};
+
+// The taps k that can read element i: i = o * stride + k * dilation for some o. With g the greatest common
+// divisor of stride and dilation they are first + turn * q, turn = stride / g, if g divides i at all.
+struct Taps {
+  Expression turn, divisor, inverse;  // first = i / divisor * inverse % turn
+};
+
+Taps taps_of(const Expression& stride, const Expression& dilation) {
+  if (is_constant(dilation, 1)) return {stride, 1, 1};
+  const auto s = stride.constant(), d = dilation.constant();
+  if (!s || !d || *s < 1 || *d < 1) return {1, 1, 0};  // not known: all taps are tried
+  const int64_t g = std::gcd(*s, *d), turn = *s / g;
+  int64_t inverse = 0;
+  while (*d / g * inverse % turn != 1 % turn) ++inverse;
+  return {turn, g, inverse};
+}
+
+// How a pool's gradient finds its way: element i is read by tap k of window (i - k * dilation) / stride, for
+// the window / turn taps that fit. Windows that do not overlap leave one: no free axis, no sum.
+void add_pool_inverse(MovementStep& s, size_t at, const PoolSizes& sizes) {
+  const auto& [window, stride, dilation] = sizes;
+  const Taps taps = taps_of(stride, dilation);
+  const bool single = Expression::known_less_equal(window, taps.turn);
+  const auto o = coordinates(s.out_dims);
+  if (!single) {
+    s.free_dims = {window.ceil_div(taps.turn)};
+    s.free_of_out = {o[at + 1] / taps.turn};
+  }
+  const auto p = pair_coordinates(s);
+  s.out_of_in.assign(p.begin(), p.begin() + static_cast<ptrdiff_t>(s.in_dims.size()));
+  const Expression& i = p[at];
+  const Expression first = i / taps.divisor * taps.inverse % taps.turn;
+  const Expression k = single ? first : first + p.back() * taps.turn;
+  const Expression from = i - k * dilation;
+  const Expression windows = s.out_dims[at];
+  // Without a dilation the quotient is plain to see, and stays so in every formula that is built on it.
+  s.out_of_in[at] = !is_constant(dilation, 1) ? from / stride : single ? i / stride : i / stride - p.back();
+  s.out_of_in.insert(s.out_of_in.begin() + static_cast<ptrdiff_t>(at) + 1, k);
+  s.in_valid = k.lt(window) & from.gte(0) & from.lt(windows * stride);
+  if (!is_constant(dilation, 1)) s.in_valid = s.in_valid & (from % stride).lt(1);
+}
+
+}  // namespace
+
 MovementStep pool_step(const Shape& dims, int axis, const Expression& window, const Expression& stride,
                        const Expression& dilation) {
   const auto at = static_cast<size_t>(normal_axis("pool", axis, static_cast<int>(dims.size()), dims));
@@ -431,21 +481,7 @@ MovementStep pool_step(const Shape& dims, int axis, const Expression& window, co
   s.in_of_out.assign(o.begin(), o.end());
   s.in_of_out[at] = o[at] * stride + o[at + 1] * dilation;
   s.in_of_out.erase(s.in_of_out.begin() + static_cast<ptrdiff_t>(at) + 1);
-  const Expression& windows = s.out_dims[at];
-  // Windows that do not overlap read each element at most once: no free axis, and no sum in the gradient.
-  const bool disjoint = is_constant(dilation, 1) && Expression::known_less_equal(window, stride);
-  if (!disjoint) {
-    s.free_dims = {window};
-    s.free_of_out = {o[at + 1]};
-  }
-  const auto p = pair_coordinates(s);
-  s.out_of_in.assign(p.begin(), p.begin() + static_cast<ptrdiff_t>(dims.size()));
-  const Expression k = disjoint ? p[at] % stride : p.back();
-  const Expression from = disjoint ? p[at] : p[at] - k * dilation;
-  s.out_of_in[at] = from / stride;
-  s.out_of_in.insert(s.out_of_in.begin() + static_cast<ptrdiff_t>(at) + 1, k);
-  s.in_valid = from.gte(0) & from.lt(windows * stride);
-  s.in_valid = s.in_valid & (disjoint ? k.lt(window) : (from % stride).lt(1));
+  add_pool_inverse(s, at, {window, stride, dilation});
   return s;
 }
 

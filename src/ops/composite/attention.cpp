@@ -24,29 +24,26 @@ std::string head_remedy(const GraphTensor& q, const GraphTensor& k) {
       *query_heads, *key_heads, q.rank() - 3, *query_heads / *key_heads, q.rank() - 2, q.rank() - 2);
 }
 
-void check_attention(const GraphTensor& q, const GraphTensor& k, const GraphTensor& v) {
-  for (const GraphTensor* x : {&q, &k, &v}) {
-    if (x->rank() < 2)
-      reject("{} is {}; give [..., length, size]",
-             x == &q   ? "q"
-             : x == &k ? "k"
-                       : "v",
-             x->type().to_string());
-    if (!is_float(x->dtype()))
-      reject<DtypeError>("{} is {}; cast it to a float",
-                         x == &q   ? "q"
-                         : x == &k ? "k"
-                                   : "v",
-                         x->type().to_string());
-  }
+void check_operand(const GraphTensor& x, std::string_view what) {
+  if (x.rank() < 2) reject("{} is {}; give [..., length, size]", what, x.type().to_string());
+  if (!is_float(x.dtype())) reject<DtypeError>("{} is {}; cast it to a float", what, x.type().to_string());
+}
+
+void check_keys(const GraphTensor& q, const GraphTensor& k) {
+  check_operand(q, "q");
+  check_operand(k, "k");
   if (!Expression::known_equal(q.dim(-1), k.dim(-1)))
     reject("q {} and k {} differ in their last axis; queries and keys have one head size",
            q.type().to_string(), k.type().to_string());
+  if (const std::string heads = head_remedy(q, k); !heads.empty())
+    reject("q {} and k {} differ in their heads{}", q.type().to_string(), k.type().to_string(), heads);
+}
+
+void check_values(const GraphTensor& k, const GraphTensor& v) {
+  check_operand(v, "v");
   if (!Expression::known_equal(k.dim(-2), v.dim(-2)))
     reject("k {} and v {} differ in their length; give one value for each key", k.type().to_string(),
            v.type().to_string());
-  if (const std::string heads = head_remedy(q, k); !heads.empty())
-    reject("q {} and k {} differ in their heads{}", q.type().to_string(), k.type().to_string(), heads);
 }
 
 /// True where query i sees key j: j <= i + (keys - queries).
@@ -75,11 +72,9 @@ GraphTensor weights(const GraphTensor& scores) {
   return e * greater_of(total, scalar(total, 0.5), Ties::First).reciprocal();
 }
 
-GraphTensor attend(const GraphTensor& q, const GraphTensor& k, const GraphTensor& v, const GraphTensor* mask,
-                   const AttentionOptions& options) {
-  check_attention(q, k, v);
-  const Dtype dtype = promote(promote(q.dtype(), k.dtype()), v.dtype());
-  const Dtype wide = accumulation_dtype(dtype);
+/// The weights, in the dtype that products of q and k accumulate in.
+GraphTensor weigh(const GraphTensor& q, const GraphTensor& k, const GraphTensor* mask, Dtype wide,
+                  const AttentionOptions& options) {
   GraphTensor scores = q.cast(wide).matmul(k.cast(wide).transpose(-2, -1));
   if (options.scale != 0)
     scores = scores * options.scale;
@@ -89,7 +84,25 @@ GraphTensor attend(const GraphTensor& q, const GraphTensor& k, const GraphTensor
     scores = scores * (scalar(scores, 1) * q.dim(-1)).rsqrt();
   if (mask) scores = masked(scores, *mask);
   if (options.causal) scores = masked(scores, causal_mask(scores));
-  return weights(scores).matmul(v.cast(wide)).cast(dtype);
+  return weights(scores);
+}
+
+GraphTensor attend(const GraphTensor& q, const GraphTensor& k, const GraphTensor& v, const GraphTensor* mask,
+                   const AttentionOptions& options) {
+  check_keys(q, k);
+  check_values(k, v);
+  const Dtype dtype = promote(promote(q.dtype(), k.dtype()), v.dtype());
+  const Dtype wide = accumulation_dtype(dtype);
+  GraphTensor shares = weigh(q, k, mask, wide, options);
+  if (options.dropout != 0) shares = shares.dropout(options.dropout);
+  return shares.matmul(v.cast(wide)).cast(dtype);
+}
+
+GraphTensor weights_of(const GraphTensor& q, const GraphTensor& k, const GraphTensor* mask,
+                       const AttentionOptions& options) {
+  check_keys(q, k);
+  const Dtype dtype = promote(q.dtype(), k.dtype());
+  return weigh(q, k, mask, accumulation_dtype(dtype), options).cast(dtype);
 }
 
 }  // namespace
@@ -104,6 +117,18 @@ GraphTensor attention(const GraphTensor& q, const GraphTensor& k, const GraphTen
                       const GraphTensor& mask, const AttentionOptions& options, Where at) {
   const CallSite site("attention", at);
   return attend(q, k, v, &mask, options);
+}
+
+GraphTensor attention_weights(const GraphTensor& q, const GraphTensor& k, const AttentionOptions& options,
+                              Where at) {
+  const CallSite site("attention_weights", at);
+  return weights_of(q, k, nullptr, options);
+}
+
+GraphTensor attention_weights(const GraphTensor& q, const GraphTensor& k, const GraphTensor& mask,
+                              const AttentionOptions& options, Where at) {
+  const CallSite site("attention_weights", at);
+  return weights_of(q, k, &mask, options);
 }
 
 }  // namespace luminal

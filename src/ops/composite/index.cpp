@@ -39,6 +39,12 @@ GraphTensor flat_positions(const GraphTensor& index, const Shape& rest) {
   return wide * element_count(rest) + formula(graph, Expression::flat_index(), rest);
 }
 
+/// The flat position of each element within its slice along axis 0, of the dims behind that axis.
+GraphTensor positions_in_row(const GraphTensor& x) {
+  Graph graph = x.graph();
+  return formula(graph, Expression::flat_index(), Shape(x.dims().begin() + 1, x.dims().end()));
+}
+
 }  // namespace
 
 GraphTensor GraphTensor::gather(const GraphTensor& index, Where at) const {
@@ -84,6 +90,65 @@ GraphTensor GraphTensor::index_select(int axis, const GraphTensor& index, Where 
   std::iota(order.begin(), order.end(), 0);
   std::rotate(order.begin(), order.begin() + index.rank(), order.begin() + index.rank() + on);
   return found.permute(order);
+}
+
+namespace {
+
+/// Updates at places along `axis`, all else as in `base`: the axis in front, as for gather.
+GraphTensor scattered(const GraphTensor& base, int axis, const GraphTensor& index, const GraphTensor& updates,
+                      std::string mode) {
+  const int on = axis_of(base, axis);
+  check_index(index);
+  if (index.rank() != base.rank() || updates.rank() != base.rank())
+    reject("data {}, index {} and updates {} differ in rank; unsqueeze and expand the smaller ones",
+           base.type().to_string(), index.type().to_string(), updates.type().to_string());
+  for (int d = 0; d < base.rank(); ++d) {
+    if (!Expression::known_equal(index.dim(d), updates.dim(d)))
+      reject("index {} and updates {} differ at axis {}; slice the larger one", index.type().to_string(),
+             updates.type().to_string(), d);
+    if (d != on && !Expression::known_less_equal(index.dim(d), base.dim(d)))
+      reject("the index {} reaches beyond the data {} at axis {}; slice it", index.type().to_string(),
+             base.type().to_string(), d);
+  }
+  const std::vector<int> order = axis_first(base.rank(), on);
+  const GraphTensor data = base.permute(order);
+  // Places as the data counts them, seen only as far as the index reaches.
+  GraphTensor offsets = positions_in_row(data);
+  for (int d = 1; d < data.rank(); ++d) {
+    const Expression& wanted = index.dim(order[static_cast<size_t>(d)]);
+    if (!Expression::known_equal(wanted, data.dim(d))) offsets = offsets.slice_along(d - 1, 0, wanted);
+  }
+  Expression row = 1;
+  for (int d = 1; d < data.rank(); ++d) row *= data.dim(d);
+  const GraphTensor places = index.permute(order).cast(Dtype::I64) * row + offsets;
+  const GraphTensor result =
+      apply(kScatter, {data, places, updates.permute(order)}, {{"mode", std::move(mode)}});
+  return result.permute(inverse_of(order));
+}
+
+}  // namespace
+
+GraphTensor GraphTensor::scatter(int axis, const GraphTensor& index, const GraphTensor& updates,
+                                 Where at) const {
+  const CallSite site("scatter", at);
+  const auto [data, values] = promoted(Operand(*this), Operand(updates), Promotion::Plain);
+  return scattered(data, axis, index, values, "assign");
+}
+
+GraphTensor GraphTensor::scatter_add(int axis, const GraphTensor& index, const GraphTensor& updates,
+                                     Where at) const {
+  const CallSite site("scatter_add", at);
+  const auto [data, values] = promoted(Operand(*this), Operand(updates), Promotion::Arithmetic);
+  return scattered(data, axis, index, values, "add");
+}
+
+GraphTensor GraphTensor::one_hot(const Expression& classes, Dtype wanted, Where at) const {
+  const CallSite site("one_hot", at);
+  check_index(*this);
+  if (classes.range().max < 1) reject("{} classes; give a number above 0", classes.to_string());
+  Graph owner = graph();
+  const GraphTensor numbers = formula(owner, Expression::flat_index(), {classes});
+  return cast(Dtype::I64).unsqueeze(rank()).eq(numbers).cast(wanted);
 }
 
 }  // namespace luminal

@@ -244,6 +244,46 @@ GraphTensor GraphTensor::pool_last_dim(const Expression& kernel, const Expressio
   return with_view(view().pool(axis_of(*this, -1), kernel, stride, dilation));
 }
 
+GraphTensor GraphTensor::unfold(int axis, const Expression& size, const Expression& step, Where at) const {
+  const CallSite site("unfold", at);
+  const int on = axis_of(*this, axis);
+  if (Expression::known_less(dim(on), size))
+    reject("a window of {} does not fit in axis {} of {}; give a smaller size", size.to_string(), on,
+           type().to_string());
+  ShapeTracker seen = view().pool(on, size, step);
+  std::vector<int> order;
+  for (int d = 0; d < seen.rank(); ++d)
+    if (d != on + 1) order.push_back(d);
+  order.push_back(on + 1);
+  return with_view(seen.permute(order));
+}
+
+GraphTensor GraphTensor::roll(const Expression& shift, int axis, Where at) const {
+  const CallSite site("roll", at);
+  const int on = axis_of(*this, axis);
+  const Expression size = dim(on);
+  if (size.range().max == 0) return *this;
+  // The axis twice, of which one turn is seen. An axis of size 0 has no remainder, and needs none.
+  const ShapeTracker twice = view().expand(on, 2).merge_dims(on, on + 1);
+  const Expression start = (-shift) % size.max(1);
+  return with_view(twice.slice_along(on, start, start + size, 1));
+}
+
+GraphTensor GraphTensor::excise(const Expression& spacing, const Expression& size, Where at) const {
+  const CallSite site("excise", at);
+  const int last = axis_of(*this, -1);
+  if (spacing.range().max < 1 || size.range().max < 0)
+    reject("a spacing of {} and a size of {}; give a spacing above 0 and a size of at least 0",
+           spacing.to_string(), size.to_string());
+  const Expression period = spacing + size, length = dim(last), periods = length.ceil_div(period);
+  const Expression kept = length / period * spacing + (length % period).min(spacing);
+  return pad_along(last, 0, periods * period - length)
+      .split_dims(last, period)
+      .slice_along(last + 1, 0, spacing)
+      .merge_dims(last, last + 1)
+      .slice_along(last, 0, kept);
+}
+
 GraphTensor GraphTensor::contiguous(Where at) const {
   if (edge().view.is_identity()) return *this;
   const CallSite site("contiguous", at);

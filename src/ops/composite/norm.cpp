@@ -48,4 +48,53 @@ GraphTensor GraphTensor::normalize(double p, Axes axes, double epsilon, Where at
   return (x / greater_of(length, scalar(length, epsilon), Ties::First)).cast(floating_dtype(dtype()));
 }
 
+namespace {
+
+/// Axis 1 and what is behind it.
+void require_channels(const GraphTensor& x) {
+  if (x.rank() < 2) reject("{} has no channels; give [batch, channels, ...]", x.type().to_string());
+}
+
+/// [C] as [C, 1, ...], to stand beside [N, C, ...].
+GraphTensor by_channel(const GraphTensor& each, const GraphTensor& x, std::string_view what) {
+  if (each.rank() != 1 || !Expression::known_equal(each.dim(0), x.dim(1)))
+    reject("the {} is {} for the {} channels (axis 1) of {}; give one number for each", what,
+           each.type().to_string(), x.dim(1).to_string(), x.type().to_string());
+  GraphTensor result = each;
+  for (int axis = 2; axis < x.rank(); ++axis) result = result.unsqueeze(result.rank());
+  return result;
+}
+
+}  // namespace
+
+GraphTensor GraphTensor::group_norm(int64_t groups, double epsilon, Where at) const {
+  const CallSite site("group_norm", at);
+  require_channels(*this);
+  const Expression channels = dim(1);
+  if (groups < 1 || (channels.constant() && *channels.constant() % groups != 0))
+    reject("{} groups do not divide the {} channels of {}; choose groups that do", groups,
+           channels.to_string(), type().to_string());
+  GraphTensor grouped = split_dims(1, channels / groups);
+  std::vector<int> over;
+  for (int axis = 2; axis < grouped.rank(); ++axis) over.push_back(axis);
+  return grouped.layer_norm(over, epsilon).merge_dims(1, 2);
+}
+
+GraphTensor GraphTensor::batch_norm(double epsilon, Where at) const {
+  const CallSite site("batch_norm", at);
+  require_channels(*this);
+  std::vector<int> over{0};
+  for (int axis = 2; axis < rank(); ++axis) over.push_back(axis);
+  return layer_norm(over, epsilon);
+}
+
+GraphTensor GraphTensor::batch_norm(const GraphTensor& mean, const GraphTensor& variance, double epsilon,
+                                    Where at) const {
+  const CallSite site("batch_norm", at);
+  require_channels(*this);
+  const GraphTensor x = widened(*this);
+  const GraphTensor scale = (by_channel(variance, x, "variance").cast(x.dtype()) + epsilon).rsqrt();
+  return ((x - by_channel(mean, x, "mean").cast(x.dtype())) * scale).cast(floating_dtype(dtype()));
+}
+
 }  // namespace luminal

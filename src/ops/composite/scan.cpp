@@ -1,21 +1,23 @@
+#include <algorithm>
+
 #include "ops/composite/build.h"
 
-// Cumulative sums, products and maxima along an axis of any size, known or not.
+// Cumulative sums, products and maxima along an axis of any size, known or not, in O(n).
 //
 // Short axes: after the step of width d = 1, 2, 4 ... each element holds what the last 2d elements combine to
-// (Hillis and Steele 1986). Axes whose size has no small bound are cut into blocks: each block is scanned so,
-// what the blocks before it combine to comes from one reduction over a window of block totals.
+// (Hillis and Steele 1986). Longer ones are cut into blocks: each block is scanned so, the totals of the
+// blocks are scanned in the same way (Blelloch 1990), and each block takes what stands before it. An axis
+// whose size has no bound takes as many levels as the longest axis would.
 namespace luminal {
 
 using namespace composite;
 
 namespace {
 
-constexpr int64_t kBlock = 128;      // of an axis without a small bound
-constexpr int64_t kMaxSteps = 4096;  // longest axis scanned without blocks if its size is symbolic
+constexpr int64_t kBlock = 128;
+constexpr int64_t kLongestAxis = int64_t{1} << 35;  // elements; more do not fit in any memory
 
 struct Monoid {
-  const OpDef* reduction;
   Number neutral;
   GraphTensor (*combine)(const GraphTensor& later, const GraphTensor& earlier);
 };
@@ -30,31 +32,19 @@ GraphTensor scan_short(GraphTensor x, int axis, int64_t bound, const Monoid& mon
   return x;
 }
 
-/// What the elements before each one along `axis` combine to.
-GraphTensor exclusive_by_windows(const GraphTensor& x, int axis, const Monoid& monoid) {
-  const Expression size = x.dim(axis), window = size.max(1);
-  const GraphTensor padded = x.pad_along(axis, window, 0, monoid.neutral);
-  GraphTensor windows = padded.with_view(padded.view().pool(axis, window)).slice_along(axis, 0, size);
-  // The latest of equal maxima stands first, as in `combine`.
-  windows = windows.with_view(windows.view().flip(axis + 1));
-  if (monoid.reduction == &kMaxReduce) return maximum_over(windows, {axis + 1}, false, Ties::First);
-  return reduced(*monoid.reduction, windows, {axis + 1}, false);
-}
-
-GraphTensor scan_blocks(const GraphTensor& x, int axis, const Monoid& monoid) {
-  const Expression size = x.dim(axis), padded_size = size.ceil_div(kBlock) * kBlock;
-  const GraphTensor padded = x.pad_along(axis, 0, padded_size - size, monoid.neutral);
+GraphTensor scan(const GraphTensor& x, int axis, int64_t bound, const Monoid& monoid) {
+  if (bound <= 2 * kBlock) return scan_short(x, axis, bound, monoid);
+  const Expression size = x.dim(axis), blocks = size.ceil_div(kBlock);
+  const GraphTensor padded = x.pad_along(axis, 0, blocks * kBlock - size, monoid.neutral);
   const GraphTensor inside = scan_short(padded.split_dims(axis, kBlock), axis + 1, kBlock, monoid);
   const GraphTensor totals = inside.slice_along(axis + 1, kBlock - 1, kBlock).squeeze(axis + 1);
-  const GraphTensor before = exclusive_by_windows(totals, axis, monoid).unsqueeze(axis + 1);
+  const GraphTensor up_to = scan(totals, axis, (bound + kBlock - 1) / kBlock, monoid);
+  const GraphTensor before = moved(up_to, axis, 1, monoid.neutral).unsqueeze(axis + 1);
   return monoid.combine(inside, before).merge_dims(axis, axis + 1).slice_along(axis, 0, size);
 }
 
 GraphTensor scan(const GraphTensor& x, int axis, const Monoid& monoid) {
-  const Expression& size = x.dim(axis);
-  if (size.constant()) return scan_short(x, axis, *size.constant(), monoid);
-  const int64_t bound = size.range().max;
-  return bound <= kMaxSteps ? scan_short(x, axis, bound, monoid) : scan_blocks(x, axis, monoid);
+  return scan(x, axis, std::min(x.dim(axis).range().max, kLongestAxis), monoid);
 }
 
 GraphTensor plus(const GraphTensor& later, const GraphTensor& earlier) {
@@ -78,18 +68,18 @@ GraphTensor accumulated(const GraphTensor& x, int axis, const Monoid& monoid) {
 
 GraphTensor GraphTensor::cumsum(int axis, Where at) const {
   const CallSite site("cumsum", at);
-  return accumulated(*this, axis, {&kSumReduce, 0, plus});
+  return accumulated(*this, axis, {0, plus});
 }
 
 GraphTensor GraphTensor::cumprod(int axis, Where at) const {
   const CallSite site("cumprod", at);
-  return accumulated(*this, axis, {&kProdReduce, 1, times});
+  return accumulated(*this, axis, {1, times});
 }
 
 GraphTensor GraphTensor::cummax(int axis, Where at) const {
   const CallSite site("cummax", at);
   if (dtype() == Dtype::Bool) return truth(cast(Dtype::U8).cummax(axis));
-  return scan(*this, axis_of(*this, axis), {&kMaxReduce, least_value(dtype()), greater});
+  return scan(*this, axis_of(*this, axis), {least_value(dtype()), greater});
 }
 
 }  // namespace luminal

@@ -193,5 +193,50 @@ TEST(Index, OutOfRangeIsAnError) {
     }
 }
 
+TEST(Index, ScatterForms) {
+  Graph cx;
+  const GraphTensor base = input(cx, {3, 2}, {1, 2, 3, 4, 5, 6}),
+                    updates = input(cx, {2, 2}, {10, 20, 30, 40});
+  const GraphTensor index = cx.tensor({2, 2}, Dtype::I64).set({{2, 0}, {2, 1}});
+  EXPECT_TRUE(near(run(base.scatter(0, index, updates)), {1, 20, 3, 40, 30, 6}));
+  EXPECT_TRUE(near(run(base.scatter_add(0, index, updates)), {1, 22, 3, 44, 45, 6}));
+  EXPECT_TRUE(near(run(base.t().scatter_add(1, index.t(), updates.t())), {1, 3, 45, 22, 44, 6}));
+  // An index smaller than the data outside the axis.
+  const GraphTensor one = cx.tensor({2, 1}, Dtype::I64).set({{0}, {0}});
+  EXPECT_TRUE(near(run(base.scatter_add(0, one, updates.slice({{0, 2}, {0, 1}}))), {41, 2, 3, 4, 5, 6}));
+  EXPECT_TRUE(near(slope(cx, updates, base.scatter_add(0, index, updates) * base), {5, 2, 5, 4}));
+  EXPECT_TRUE(near(slope(cx, base, base.scatter(0, index, updates)), {1, 0, 1, 0, 0, 1}));
+  EXPECT_TRUE(near(run(cx.tensor({3}, Dtype::I64).set({1, -1, 0}).one_hot(2)), {0, 1, 0, 0, 1, 0}));
+}
+
+TEST(Movement, RollUnfoldExcise) {
+  Graph cx;
+  const GraphTensor x = count(cx, {2, 5});
+  EXPECT_TRUE(near(run(x.roll(2, 1)), {3, 4, 0, 1, 2, 8, 9, 5, 6, 7}));
+  EXPECT_TRUE(near(run(x.roll(-1, 0)), {5, 6, 7, 8, 9, 0, 1, 2, 3, 4}));
+  EXPECT_TRUE(near(run(x.roll(-7, 1)), run(x.roll(-2, 1))));
+  EXPECT_EQ(x.unfold(1, 2, 3).dims(), (Shape{2, 2, 2}));
+  EXPECT_TRUE(near(run(x.unfold(1, 2, 3)), {0, 1, 3, 4, 5, 6, 8, 9}));
+  EXPECT_TRUE(near(run(x.unfold(0, 2, 1)), {0, 5, 1, 6, 2, 7, 3, 8, 4, 9}));
+  EXPECT_TRUE(near(run(count(cx, {10}).excise(2, 3)), {0, 1, 5, 6}));
+  EXPECT_TRUE(near(run(count(cx, {9}).excise(1, 1)), {0, 2, 4, 6, 8}));
+  EXPECT_TRUE(near(run(count(cx, {7}).excise(3, 2)), {0, 1, 2, 5, 6}));
+  const GraphTensor s = cx.tensor({"ex_n"});
+  const GraphTensor rest = s.excise(3, 2).retrieve(), turned = s.roll(1, 0).retrieve();
+  for (const int64_t n : {0, 4, 5, 12}) {
+    std::vector<float> values(static_cast<size_t>(n));
+    std::iota(values.begin(), values.end(), 0.0F);
+    GraphTensor(s).set_dyn(values, {n});
+    cx.execute();
+    std::vector<double> kept, rolled;
+    for (int64_t i = 0; i < n; ++i) {
+      if (i % 5 < 3) kept.push_back(static_cast<double>(i));
+      rolled.push_back(static_cast<double>((i + n - 1) % n));
+    }
+    EXPECT_TRUE(near(rest.data<double>(), kept)) << n;
+    EXPECT_TRUE(near(turned.data<double>(), rolled)) << n;
+  }
+}
+
 }  // namespace
 }  // namespace luminal::composite_test
