@@ -41,6 +41,19 @@ Oracle::Samples empty_samples(Dtype dtype, size_t count) {
   return samples;
 }
 
+bool is_representable(Dtype dtype, double value) {
+  switch (dtype) {
+    case Dtype::F16:
+      return static_cast<double>(static_cast<float>(float16(static_cast<float>(value)))) == value;
+    case Dtype::BF16:
+      return static_cast<double>(static_cast<float>(bfloat16(static_cast<float>(value)))) == value;
+    case Dtype::F32:
+      return static_cast<double>(static_cast<float>(value)) == value;
+    default:
+      return true;  // what F64 itself rounds is below every bound here
+  }
+}
+
 /// The result of one operation as the graph stores it: rounding adds to the bound, what overflows is an
 /// infinity.
 void store_rounded(Dtype dtype, double ulp, Oracle::Samples& samples, size_t at) {
@@ -57,6 +70,9 @@ void store_rounded(Dtype dtype, double ulp, Oracle::Samples& samples, size_t at)
     error = 0;
     return;
   }
+  // Correctly rounded and representable: not even rounding happens. So integers stay exact, and must match
+  // exactly.
+  if (error == 0 && ulp <= 0.5 && is_representable(dtype, value)) return;
   error += std::max(ulp, 0.5) * 2 * format.roundoff * (std::abs(value) + error) + format.tiniest;
   if (std::abs(value) - error > format.largest) {
     value = std::copysign(std::numeric_limits<double>::infinity(), value);
@@ -107,7 +123,8 @@ void Oracle::set_leaf(const Value& value, std::shared_ptr<const TensorData> data
 void Oracle::spend(int64_t operations) {
   operations_ += operations;
   if (operations_ > operation_limit)
-    fail("[verify] judging these samples takes more than {} operations; ask for fewer", operation_limit);
+    fail<OracleLimit>("[verify] judging these samples takes more than {} operations; ask for fewer",
+                      operation_limit);
 }
 
 Oracle::Samples Oracle::leaf(const TensorData& data, std::span<const int64_t> positions) const {
@@ -302,12 +319,13 @@ Oracle::Samples Oracle::reduction(const Node& node, const Value& value, std::spa
     combiner.fold_all(accumulator.data(), terms.values.bytes.data() + first * width, length);
     combiner.finish(accumulator.data(), by_row.values.bytes.data() + r * out_width, 1);
     double magnitude = 0, total_error = 0, largest_error = 0;
-    bool finite = true;
+    bool finite = true, whole = true;
     for (size_t i = first; i < first + static_cast<size_t>(length); ++i) {
       if (!terms.known[i]) by_row.known[r] = false;
       if (terms.errors.empty()) continue;
       const double x = terms.values.as<double>()[i];
       finite = finite && std::isfinite(x);
+      whole = whole && x == std::floor(x);
       magnitude += std::abs(x);
       total_error += terms.errors[i];
       largest_error = std::max(largest_error, terms.errors[i]);
@@ -322,7 +340,8 @@ Oracle::Samples Oracle::reduction(const Node& node, const Value& value, std::spa
         error = largest_error;
         break;
       case ReduceKind::Sum:
-        error = total_error + steps * magnitude;
+        // Sums of integers that the accumulator holds are exact in any order.
+        error = whole && total_error == 0 && magnitude * u <= 1 ? 0 : total_error + steps * magnitude;
         break;
       default: {  // A product: relative errors add.
         double relative = steps;

@@ -5,9 +5,16 @@
 #include <unordered_map>
 #include <vector>
 
+#include "luminal/error.h"
 #include "luminal/graph.h"
 
 namespace luminal::search {
+
+/// Judging the elements asked for takes more operations than allowed.
+class OracleLimit : public Error {
+ public:
+  using Error::Error;
+};
 
 /// What single elements of the user's graph must be, computed on demand in f64 with a running error bound:
 /// the judge of every kernel. It reads the op records of the graph and nothing of what the search made of it.
@@ -34,8 +41,8 @@ class Oracle {
   /// Dense data of a value, of its dtype (quantised ones dequantised). Later questions stop there.
   void set_leaf(const Value& value, std::shared_ptr<const TensorData> data);
   /// Elements of a value at flat positions (row-major).
-  /// Errors: Error if the recursion needs more than `operation_limit` elementary operations in all, or meets
-  /// an op with an evaluation of its own that is no leaf.
+  /// Errors: OracleLimit if the recursion needs more than `operation_limit` elementary operations in all, or
+  /// meets an op with an evaluation of its own that is no leaf.
   [[nodiscard]] Samples at(const Value& value, std::span<const int64_t> positions);
   int64_t operation_limit = 10'000'000;
   [[nodiscard]] int64_t operations() const { return operations_; }

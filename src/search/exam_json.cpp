@@ -1,0 +1,143 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/fail.h"
+#include "base/hash.h"
+#include "search/verify.h"
+
+/// Exams as text: what a replay file holds.
+namespace luminal::search {
+namespace {
+
+using nlohmann::json;
+
+/// JSON has no infinities and no NaN.
+json number(double x) {
+  if (std::isfinite(x)) return x;
+  return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
+}
+double number_of(const json& value) {
+  if (value.is_number()) return value.get<double>();
+  const auto text = value.get<std::string>();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return text == "inf" ? kInfinity : text == "-inf" ? -kInfinity : std::numeric_limits<double>::quiet_NaN();
+}
+
+json numbers(std::span<const double> values) {
+  json list = json::array();
+  for (const double x : values) list.push_back(number(x));
+  return list;
+}
+std::vector<double> numbers_of(const json& list) {
+  std::vector<double> values;
+  for (const json& x : list) values.push_back(number_of(x));
+  return values;
+}
+
+uint64_t hash_of(const TensorData& data) { return hash_bytes(data.bytes.data(), data.bytes.size()); }
+
+json question_json(const ExamQuestion& question) {
+  json answers = json::array(), inputs = json::array();
+  for (const ExamQuestion::Answer& answer : question.answers)
+    answers.push_back({{"tensor", answer.tensor},
+                       {"positions", answer.positions},
+                       {"values", numbers(answer.values)},
+                       {"errors", numbers(answer.errors)},
+                       {"integers", answer.integers},
+                       {"known", answer.known}});
+  for (const auto& tensor : question.tensors) inputs.push_back(tensor ? json(hash_of(*tensor)) : json());
+  return {{"name", question.name}, {"inputs", inputs}, {"answers", answers}};
+}
+
+ExamQuestion question_of(const json& text, const Exam& exam) {
+  ExamQuestion question{.name = text.at("name").get<std::string>()};
+  const json& inputs = text.at("inputs");
+  if (inputs.size() != exam.unit.tensors.size())
+    fail<FormatError>("[replay] a question has {} inputs for {} tensors", inputs.size(),
+                      exam.unit.tensors.size());
+  for (size_t t = 0; t < inputs.size(); ++t) {
+    question.tensors.emplace_back();
+    if (inputs[t].is_null()) continue;
+    question.tensors[t] =
+        exam_input(question.name, exam.questions.size(), exam.unit.tensors[t].type, exam.dims, exam.seed, t);
+    if (hash_of(*question.tensors[t]) != inputs[t].get<uint64_t>())
+      fail<FormatError>(
+          "[replay] the random inputs come out otherwise than when the file was written; replay it with "
+          "the build that wrote it");
+  }
+  for (const json& entry : text.at("answers")) {
+    ExamQuestion::Answer answer{.tensor = entry.at("tensor").get<int>(),
+                                .positions = entry.at("positions").get<std::vector<int64_t>>(),
+                                .values = numbers_of(entry.at("values")),
+                                .errors = numbers_of(entry.at("errors")),
+                                .integers = entry.at("integers").get<std::vector<int64_t>>(),
+                                .known = entry.at("known").get<std::vector<bool>>()};
+    const auto count = answer.positions.size();
+    const bool sizes_fit =
+        answer.known.size() == count &&
+        (answer.integers.size() == count || (answer.values.size() == count && answer.errors.size() == count));
+    if (!sizes_fit || answer.tensor < 0 || static_cast<size_t>(answer.tensor) >= exam.unit.tensors.size())
+      fail<FormatError>("[replay] an answer's lists do not fit each other");
+    const int64_t elements =
+        element_count(exam.unit.tensors[static_cast<size_t>(answer.tensor)].type.dims).exec(exam.dims);
+    for (const int64_t position : answer.positions)
+      if (position < 0 || position >= elements)
+        fail<FormatError>("[replay] position {} of a tensor of {} elements", position, elements);
+    question.answers.push_back(std::move(answer));
+  }
+  return question;
+}
+
+Unit unit_of(const json& text) {
+  Unit unit;
+  for (const json& tensor : text.at("tensors")) {
+    Unit::Tensor entry{.type = {parse_dtype(tensor.at("dtype").get<std::string>()), {}}, .value = {}};
+    for (const json& size : tensor.at("dims")) {
+      const auto extent = size.get<int64_t>();
+      if (extent < 0 || extent > (int64_t{1} << 40)) fail<FormatError>("[replay] a dim of {}", extent);
+      entry.type.dims.emplace_back(extent);
+    }
+    unit.tensors.push_back(std::move(entry));
+  }
+  for (const json& kernel : text.at("kernels"))
+    unit.kernels.push_back(
+        {kernel.at("inputs").get<std::vector<int>>(), kernel.at("outputs").get<std::vector<int>>()});
+  for (const Unit::Kernel& kernel : unit.kernels)
+    for (const auto* list : {&kernel.inputs, &kernel.outputs})
+      for (const int tensor : *list)
+        if (tensor < 0 || static_cast<size_t>(tensor) >= unit.tensors.size())
+          fail<FormatError>("[replay] a kernel names tensor {} of {}", tensor, unit.tensors.size());
+  return unit;
+}
+
+}  // namespace
+
+std::string to_json(const Exam& exam) {
+  json tensors = json::array(), kernels = json::array(), questions = json::array();
+  for (const Unit::Tensor& tensor : exam.unit.tensors)
+    tensors.push_back({{"dtype", name(tensor.type.dtype)}, {"dims", exec(tensor.type.dims, exam.dims)}});
+  for (const Unit::Kernel& kernel : exam.unit.kernels)
+    kernels.push_back({{"inputs", kernel.inputs}, {"outputs", kernel.outputs}});
+  for (const ExamQuestion& question : exam.questions) questions.push_back(question_json(question));
+  json dims = json::object();
+  for (const auto& [name, size] : exam.dims) dims[name] = size;
+  return json{{"exam", 1},          {"seed", exam.seed},  {"dims", dims},
+              {"tensors", tensors}, {"kernels", kernels}, {"questions", questions}}
+      .dump(1);
+}
+
+Exam parse_exam(std::string_view text) {
+  try {
+    const json parsed = json::parse(text);
+    if (parsed.at("exam") != 1)
+      fail<FormatError>("[replay] the file's version is {}, not 1", parsed.at("exam").dump());
+    Exam exam{.unit = unit_of(parsed), .dims = {}, .seed = parsed.at("seed").get<uint64_t>()};
+    for (const auto& [name, size] : parsed.at("dims").items()) exam.dims[name] = size.get<int64_t>();
+    for (const json& question : parsed.at("questions")) exam.questions.push_back(question_of(question, exam));
+    return exam;
+  } catch (const json::exception& error) {
+    fail<FormatError>("[replay] this is no replay file: {}", error.what());
+  }
+}
+
+}  // namespace luminal::search

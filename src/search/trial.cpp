@@ -1,0 +1,182 @@
+#include "search/trial.h"
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <thread>
+
+#include "base/fail.h"
+
+namespace luminal::search {
+namespace {
+
+int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+
+}  // namespace
+
+GuardedMemory::GuardedMemory(int64_t size_bytes, int64_t alignment, Place place)
+    : size_bytes_(size_bytes), page_(::sysconf(_SC_PAGESIZE)) {
+  const int64_t inner = round_up(std::max<int64_t>(size_bytes, 1), page_);
+  mapped_bytes_ = inner + 2 * page_;
+  // Shared, so that the process that runs the kernel and the one that judges it see the same bytes.
+  void* mapped = ::mmap(nullptr, static_cast<size_t>(mapped_bytes_), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED)
+    fail("[verify] no {} bytes of memory for a trial: {}", mapped_bytes_, std::strerror(errno));
+  base_ = static_cast<std::byte*>(mapped);
+  ::mprotect(base_, static_cast<size_t>(page_), PROT_NONE);
+  ::mprotect(base_ + page_ + inner, static_cast<size_t>(page_), PROT_NONE);
+  data_ = base_ + page_ + (place == Place::AtStart ? 0 : (inner - size_bytes) / alignment * alignment);
+}
+
+GuardedMemory::~GuardedMemory() {
+  if (base_) ::munmap(base_, static_cast<size_t>(mapped_bytes_));
+}
+
+GuardedMemory::GuardedMemory(GuardedMemory&& other) noexcept
+    : base_(std::exchange(other.base_, nullptr)),
+      data_(other.data_),
+      size_bytes_(other.size_bytes_),
+      mapped_bytes_(other.mapped_bytes_),
+      page_(other.page_),
+      pattern_(other.pattern_) {}
+
+void GuardedMemory::fill(std::byte pattern) {
+  pattern_ = pattern;
+  std::memset(base_ + page_, static_cast<int>(pattern), static_cast<size_t>(mapped_bytes_ - 2 * page_));
+}
+
+int64_t GuardedMemory::stray_writes() const {
+  const auto changed = [&](std::byte b) { return b != pattern_; };
+  return std::count_if(base_ + page_, data_, changed) +
+         std::count_if(data_ + size_bytes_, base_ + mapped_bytes_ - page_, changed);
+}
+
+namespace {
+
+struct Workspace {
+  std::vector<GuardedMemory> buffers;
+  std::vector<void*> pointers;
+  std::unique_ptr<GuardedMemory> shared;
+  std::vector<GuardedMemory> locals;
+};
+
+constexpr int64_t kWorkspaceAlignment = 64;
+
+/// All tasks of all stages; stages one after the other.
+void run_stages(const backends::Kernel& kernel, const Workspace& work, std::span<const int64_t> dims) {
+  for (int stage = 0; stage < kernel.stage_count(); ++stage) {
+    const int64_t tasks = kernel.tasks(stage, dims);
+    const auto threads = static_cast<int64_t>(work.locals.size());
+    const auto part = [&](int64_t thread) {
+      const backends::LaunchArguments arguments{
+          .buffers = work.pointers.data(),
+          .dims = dims.data(),
+          .shared = work.shared->bytes().data(),
+          .local = work.locals[static_cast<size_t>(thread)].bytes().data()};
+      kernel.run(stage, arguments, tasks * thread / threads, tasks * (thread + 1) / threads);
+    };
+    std::vector<std::thread> helpers;
+    for (int64_t thread = 1; thread < threads; ++thread) helpers.emplace_back(part, thread);
+    part(0);
+    for (std::thread& helper : helpers) helper.join();
+  }
+}
+
+/// Waits for the process that runs the kernel. "" if it ended well.
+std::string wait_for(pid_t child, std::chrono::milliseconds timeout) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  auto pause = std::chrono::microseconds(50);
+  for (;;) {
+    int status = 0;
+    const pid_t done = ::waitpid(child, &status, WNOHANG);
+    if (done == child) {
+      if (WIFSIGNALED(status))
+        return fmt::format("crashed with signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+      return WEXITSTATUS(status) == 0 ? "" : fmt::format("ended with status {}", WEXITSTATUS(status));
+    }
+    if (std::chrono::steady_clock::now() > end) {
+      ::kill(child, SIGKILL);
+      ::waitpid(child, &status, 0);
+      return fmt::format("took more than {} ms", timeout.count());
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds(2000));
+  }
+}
+
+Workspace prepare(const backends::Kernel& kernel, std::span<const TensorData> inputs,
+                  std::span<const TrialOutput> outputs, std::span<const int64_t> dims,
+                  const TrialOptions& options) {
+  Workspace work;
+  const auto alignment = [&](Dtype dtype) { return std::max(options.alignment, element_bytes(dtype)); };
+  for (const TensorData& input : inputs) {
+    GuardedMemory memory(static_cast<int64_t>(input.bytes.size()), alignment(input.dtype), options.place);
+    memory.fill(options.pattern);
+    if (!input.bytes.empty()) std::memcpy(memory.bytes().data(), input.bytes.data(), input.bytes.size());
+    work.buffers.push_back(std::move(memory));
+  }
+  for (const TrialOutput& output : outputs) {
+    work.buffers.emplace_back(size_bytes(output.dtype, output.elements), alignment(output.dtype),
+                              options.place);
+    work.buffers.back().fill(options.pattern);
+  }
+  for (const GuardedMemory& buffer : work.buffers) work.pointers.push_back(buffer.bytes().data());
+  const auto workspace = [&](int64_t bytes) {
+    GuardedMemory memory(round_up(bytes, kWorkspaceAlignment), kWorkspaceAlignment,
+                         GuardedMemory::Place::AtEnd);
+    memory.fill(options.pattern);
+    return memory;
+  };
+  work.shared = std::make_unique<GuardedMemory>(workspace(kernel.shared_bytes(dims)));
+  for (int thread = 0; thread < options.threads; ++thread)
+    work.locals.push_back(workspace(kernel.local_bytes(dims)));
+  return work;
+}
+
+}  // namespace
+
+TrialResult run_trial(const backends::Kernel& kernel, std::span<const TensorData> inputs,
+                      std::span<const TrialOutput> outputs, const DimMap& dims, const TrialOptions& options) {
+  std::vector<int64_t> sizes;
+  for (const std::string& name : kernel.dims()) sizes.push_back(dims.at(name));
+  const Workspace work = prepare(kernel, inputs, outputs, sizes, options);
+
+  const pid_t child = ::fork();
+  if (child < 0) fail("[verify] no process for a trial: {}", std::strerror(errno));
+  if (child == 0) {
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) ::signal(signal, SIG_DFL);
+    try {
+      run_stages(kernel, work, sizes);
+    } catch (...) {
+      ::_exit(2);
+    }
+    ::_exit(0);
+  }
+  TrialResult result{.outputs = {}, .trouble = wait_for(child, options.timeout)};
+  if (!result.trouble.empty()) return result;
+  for (size_t k = 0; k < work.buffers.size(); ++k) {
+    const GuardedMemory& memory = work.buffers[k];
+    if (const int64_t stray = memory.stray_writes(); stray != 0)
+      result.trouble =
+          fmt::format("wrote {} bytes outside {} {}", stray, k < inputs.size() ? "input" : "output",
+                      k < inputs.size() ? k : k - inputs.size());
+    if (k < inputs.size()) {
+      if (!inputs[k].bytes.empty() &&
+          std::memcmp(memory.bytes().data(), inputs[k].bytes.data(), inputs[k].bytes.size()) != 0)
+        result.trouble = fmt::format("wrote to its input {}", k);
+      continue;
+    }
+    const TrialOutput& output = outputs[k - inputs.size()];
+    TensorData data(output.dtype, {output.elements});
+    if (!data.bytes.empty()) std::memcpy(data.bytes.data(), memory.bytes().data(), data.bytes.size());
+    result.outputs.push_back(std::move(data));
+  }
+  return result;
+}
+
+}  // namespace luminal::search

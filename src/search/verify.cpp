@@ -1,0 +1,358 @@
+#include "search/verify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "base/fail.h"
+#include "base/hash.h"
+#include "graph/data_input.h"
+#include "search/oracle.h"
+
+namespace luminal::search {
+namespace {
+
+using Data = std::shared_ptr<const TensorData>;
+
+// --- Questions
+
+/// One number for a tensor of `dtype`, by the kind of question.
+double draw(const std::string& kind, Dtype dtype, std::mt19937_64& random) {
+  const auto uniform = [&](double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random);
+  };
+  const auto integer = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  if (dtype == Dtype::Bool) return integer(0, 1);
+  if (!is_float(dtype)) return kind == "integers" ? integer(-3, 3) : integer(-100, 100);
+  if (kind == "integers") return integer(-3, 3);
+  if (kind == "wide") {
+    const double range = dtype == Dtype::F16 ? 4 : 12;
+    return std::copysign(std::exp2(uniform(-range, range)), uniform(-1, 1));
+  }
+  if (kind == "special" && integer(0, 19) == 0) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const std::array<double, 6> special{kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN(),
+                                        -0.0,      1e-40,      0};
+    return special[static_cast<size_t>(integer(0, 5))];
+  }
+  return uniform(-2, 2);
+}
+
+/// Corners of the tensor, borders of likely tiles along its last axes, and random places.
+std::vector<int64_t> sample_positions(const std::vector<int64_t>& sizes, int samples, uint64_t seed) {
+  int64_t total = 1;
+  for (const int64_t size : sizes) total *= size;
+  std::vector<int64_t> positions;
+  if (total == 0) return positions;
+  const size_t rank = sizes.size();
+  const auto flat = [&](const std::vector<int64_t>& at) {
+    int64_t position = 0;
+    for (size_t a = 0; a < rank; ++a) position = position * sizes[a] + at[a];
+    return position;
+  };
+  for (size_t corner = 0; corner < (size_t{1} << std::min<size_t>(rank, 4)); ++corner) {
+    std::vector<int64_t> at(rank, 0);
+    for (size_t a = 0; a < rank; ++a)
+      if (corner >> (a % 4) & 1) at[a] = sizes[a] - 1;
+    positions.push_back(flat(at));
+  }
+  std::mt19937_64 random(seed);
+  const auto any = [&](int64_t size) { return std::uniform_int_distribution<int64_t>(0, size - 1)(random); };
+  for (size_t back = 1; back <= std::min<size_t>(rank, 2); ++back) {
+    const int64_t size = sizes[rank - back];
+    for (int64_t tile = 4; tile <= 128 && tile <= size; tile *= 2) {
+      for (const int64_t border : {tile - 1, tile, size / tile * tile - 1, size / tile * tile}) {
+        if (border < 0 || border >= size) continue;
+        std::vector<int64_t> at(rank);
+        for (size_t a = 0; a < rank; ++a) at[a] = any(sizes[a]);
+        at[rank - back] = border;
+        positions.push_back(flat(at));
+      }
+    }
+  }
+  for (int i = 0; i < samples; ++i) positions.push_back(any(total));
+  std::ranges::sort(positions);
+  positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
+  return positions;
+}
+
+ExamQuestion::Answer answer_of(const Oracle::Samples& samples, int tensor, std::vector<int64_t> positions) {
+  ExamQuestion::Answer answer{.tensor = tensor, .positions = std::move(positions), .known = samples.known};
+  if (samples.values.dtype == Dtype::F64) {
+    const auto values = samples.values.as<double>();
+    answer.values.assign(values.begin(), values.end());
+    answer.errors = samples.errors;
+    answer.errors.resize(values.size());
+  } else {
+    const TensorData wide = convert(samples.values, Dtype::I64);
+    const auto values = wide.as<int64_t>();
+    answer.integers.assign(values.begin(), values.end());
+  }
+  return answer;
+}
+
+/// Fewer samples if judging these costs more than allowed.
+ExamQuestion::Answer ask_oracle(const Graph& graph, const DimMap& dims, const Unit& unit,
+                                const ExamQuestion& question, int tensor, std::vector<int64_t> positions,
+                                int64_t operations) {
+  for (;;) {
+    Oracle oracle(graph, dims);
+    oracle.operation_limit = operations;
+    for (size_t t = 0; t < unit.tensors.size(); ++t)
+      if (question.tensors[t]) oracle.set_leaf(*unit.tensors[t].value, question.tensors[t]);
+    try {
+      return answer_of(oracle.at(*unit.tensors[static_cast<size_t>(tensor)].value, positions), tensor,
+                       positions);
+    } catch (const OracleLimit&) {
+      if (positions.size() == 1) throw;
+      std::vector<int64_t> fewer;
+      for (size_t i = 0; i < positions.size(); i += 4) fewer.push_back(positions[i]);
+      positions = std::move(fewer);
+    }
+  }
+}
+
+std::vector<bool> computed_tensors(const Unit& unit) {
+  std::vector<bool> computed(unit.tensors.size(), false);
+  for (const Unit::Kernel& kernel : unit.kernels)
+    for (const int output : kernel.outputs) computed[static_cast<size_t>(output)] = true;
+  return computed;
+}
+
+}  // namespace
+
+Data exam_input(const std::string& name, size_t question, const TensorType& type, const DimMap& dims,
+                uint64_t seed, size_t tensor) {
+  std::mt19937_64 random(combine(combine(seed, tensor), question));
+  TensorData numbers(Dtype::F64, exec(type.dims, dims));
+  for (double& x : numbers.as<double>()) x = draw(name, type.dtype, random);
+  return std::make_shared<const TensorData>(
+      convert(numbers, is_quantized(type.dtype) ? Dtype::F32 : type.dtype));
+}
+
+Exam prepare_exam(const Graph& graph, const DimMap& dims, const Unit& unit, const ExamOptions& options) {
+  const std::vector<bool> computed = computed_tensors(unit);
+  Exam exam{.unit = unit, .dims = dims, .seed = options.seed};
+  std::vector<std::string> kinds{"integers", "plain", "wide"};
+  if (options.special_values) kinds.emplace_back("special");
+  for (const std::string& kind : kinds) {
+    ExamQuestion question{.name = kind, .tensors = std::vector<Data>(unit.tensors.size())};
+    for (size_t t = 0; t < unit.tensors.size(); ++t) {
+      if (computed[t]) continue;
+      if (!unit.tensors[t].value)
+        fail("[verify] tensor {} comes from outside and is no value of the graph", t);
+      question.tensors[t] =
+          exam_input(kind, exam.questions.size(), unit.tensors[t].type, dims, options.seed, t);
+    }
+    for (size_t t = 0; t < unit.tensors.size(); ++t) {
+      if (!computed[t] || !unit.tensors[t].value) continue;
+      question.answers.push_back(ask_oracle(
+          graph, dims, unit, question, static_cast<int>(t),
+          sample_positions(exec(unit.tensors[t].type.dims, dims), options.samples, combine(options.seed, t)),
+          options.operations));
+    }
+    exam.questions.push_back(std::move(question));
+  }
+  return exam;
+}
+
+double Exam::skipped_share() const {
+  double all = 0, skipped = 0;
+  for (const ExamQuestion& question : questions)
+    for (const ExamQuestion::Answer& answer : question.answers) {
+      all += static_cast<double>(answer.known.size());
+      skipped += static_cast<double>(std::ranges::count(answer.known, false));
+    }
+  return all == 0 ? 0 : skipped / all;
+}
+
+// --- Judging
+
+namespace {
+
+double element(const TensorData& data, int64_t position) {
+  return visit_dtype(data.dtype, [&]<class T>(T) -> double {
+    if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
+      return static_cast<double>(static_cast<float>(data.as<T>()[static_cast<size_t>(position)]));
+    else
+      return static_cast<double>(data.as<T>()[static_cast<size_t>(position)]);
+  });
+}
+
+bool agrees(double got, double expected, double bound) {
+  if (std::isnan(expected)) return std::isnan(got);
+  if (std::isinf(expected)) return got == expected;
+  return got == expected || std::abs(got - expected) <= bound;
+}
+
+Fault fault_at(const Exam& exam, const ExamQuestion& question, int tensor, int64_t position, double got,
+               double expected, double bound, std::string_view how) {
+  std::vector<int64_t> sizes = exec(exam.unit.tensors[static_cast<size_t>(tensor)].type.dims, exam.dims);
+  std::vector<int64_t> at(sizes.size());
+  int64_t rest = position;
+  for (size_t a = sizes.size(); a-- > 0; rest /= sizes[a]) at[a] = rest % sizes[a];
+  return {.message = fmt::format("tensor {} at [{}] is {}, must be {} +- {:.3g} ({} inputs, {})", tensor,
+                                 fmt::join(at, ", "), got, expected, bound, question.name, how),
+          .data = question.name,
+          .position = position,
+          .got = got,
+          .expected = expected,
+          .bound = bound};
+}
+
+std::optional<Fault> check_answers(const Exam& exam, const ExamQuestion& question,
+                                   std::span<const TensorData> tensors, std::string_view how) {
+  for (const ExamQuestion::Answer& answer : question.answers) {
+    const TensorData& data = tensors[static_cast<size_t>(answer.tensor)];
+    const TensorData wide = answer.integers.empty() ? TensorData() : convert(data, Dtype::I64);
+    for (size_t i = 0; i < answer.positions.size(); ++i) {
+      if (!answer.known[i]) continue;
+      const int64_t position = answer.positions[i];
+      if (!answer.integers.empty()) {
+        const int64_t got = wide.as<int64_t>()[static_cast<size_t>(position)];
+        if (got != answer.integers[i])
+          return fault_at(exam, question, answer.tensor, position, static_cast<double>(got),
+                          static_cast<double>(answer.integers[i]), 0, how);
+      } else if (const double got = element(data, position);
+                 !agrees(got, answer.values[i], answer.errors[i])) {
+        return fault_at(exam, question, answer.tensor, position, got, answer.values[i], answer.errors[i],
+                        how);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+struct Way {
+  std::string name;
+  TrialOptions options;
+};
+
+/// Different memory, different number of threads: a kernel that is right gives the same bits each time.
+std::vector<Way> ways_to_run(int threads) {
+  std::vector<Way> ways{
+      {"1 thread",
+       {.place = GuardedMemory::Place::AtEnd, .alignment = 1, .pattern = std::byte{0xff}, .threads = 1}},
+      {"data at the start of a page",
+       {.place = GuardedMemory::Place::AtStart, .alignment = 64, .pattern = std::byte{0x5a}, .threads = 1}}};
+  if (threads > 1)
+    ways.push_back({fmt::format("{} threads", threads),
+                    {.place = GuardedMemory::Place::AtEnd, .pattern = std::byte{0xff}, .threads = threads}});
+  return ways;
+}
+
+/// All tensors after running the unit's kernels; trouble otherwise.
+struct UnitRun {
+  std::vector<TensorData> tensors;
+  std::string trouble;
+};
+
+UnitRun run_unit(const Exam& exam, const ExamQuestion& question,
+                 std::span<const backends::Kernel* const> kernels, const TrialOptions& options) {
+  UnitRun run{.tensors = std::vector<TensorData>(exam.unit.tensors.size()), .trouble = {}};
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    const Unit::Kernel& part = exam.unit.kernels[k];
+    std::vector<TensorData> inputs;
+    std::vector<TrialOutput> outputs;
+    for (const int input : part.inputs) {
+      const auto& given = question.tensors[static_cast<size_t>(input)];
+      inputs.push_back(given ? *given : run.tensors[static_cast<size_t>(input)]);
+    }
+    for (const int output : part.outputs) {
+      const TensorType& type = exam.unit.tensors[static_cast<size_t>(output)].type;
+      outputs.push_back({type.dtype, element_count(type.dims).exec(exam.dims)});
+    }
+    TrialResult result = run_trial(*kernels[k], inputs, outputs, exam.dims, options);
+    if (!result.trouble.empty()) {
+      run.trouble = result.trouble;
+      return run;
+    }
+    for (size_t o = 0; o < part.outputs.size(); ++o)
+      run.tensors[static_cast<size_t>(part.outputs[o])] = std::move(result.outputs[o]);
+  }
+  return run;
+}
+
+/// The first element whose bits differ, or -1. Two NaN are equal.
+int64_t first_difference(const TensorData& a, const TensorData& b) {
+  if (a.bytes == b.bytes) return -1;
+  const auto width = static_cast<size_t>(element_bytes(a.dtype));
+  for (int64_t i = 0; i < a.element_count(); ++i) {
+    const size_t at = static_cast<size_t>(i) * width;
+    if (std::memcmp(&a.bytes[at], &b.bytes[at], width) == 0) continue;
+    if (is_float(a.dtype) && std::isnan(element(a, i)) && std::isnan(element(b, i))) continue;
+    return i;
+  }
+  return -1;
+}
+
+}  // namespace
+
+Verdict judge(const Exam& exam, std::span<const backends::Kernel* const> kernels, int threads) {
+  LUMINAL_CHECK(kernels.size() == exam.unit.kernels.size(), "{} kernels for a unit of {}", kernels.size(),
+                exam.unit.kernels.size());
+  Verdict verdict;
+  for (const ExamQuestion& question : exam.questions) {
+    std::vector<TensorData> first;
+    for (const Way& way : ways_to_run(threads)) {
+      UnitRun run = run_unit(exam, question, kernels, way.options);
+      if (!run.trouble.empty()) {
+        verdict.fault =
+            Fault{.message = fmt::format("{} ({} inputs, {})", run.trouble, question.name, way.name),
+                  .data = question.name};
+        return verdict;
+      }
+      verdict.fault = check_answers(exam, question, run.tensors, way.name);
+      for (size_t t = 0; !verdict.fault && !first.empty() && t < first.size(); ++t) {
+        if (const int64_t at = first_difference(first[t], run.tensors[t]); at >= 0)
+          verdict.fault = fault_at(exam, question, static_cast<int>(t), at, element(run.tensors[t], at),
+                                   element(first[t], at), 0, way.name + ", not as with 1 thread");
+      }
+      if (verdict.fault) return verdict;
+      if (first.empty()) first = std::move(run.tensors);
+    }
+    verdict.outputs.push_back(std::move(first));
+  }
+  return verdict;
+}
+
+std::optional<Fault> compare_in_full(const Exam& exam, const Verdict& a, const Verdict& b) {
+  for (size_t q = 0; q < exam.questions.size(); ++q) {
+    const ExamQuestion& question = exam.questions[q];
+    for (const ExamQuestion::Answer& answer : question.answers) {
+      const auto t = static_cast<size_t>(answer.tensor);
+      const TensorData &left = a.outputs[q][t], &right = b.outputs[q][t];
+      const bool exact = answer.integers.size() == answer.positions.size() ||
+                         std::ranges::all_of(answer.errors, [](double e) { return e == 0; });
+      // Values that hang on a comparison may differ anywhere.
+      if (std::ranges::count(answer.known, false) != 0) continue;
+      if (exact) {
+        if (const int64_t at = first_difference(left, right); at >= 0)
+          return fault_at(exam, question, answer.tensor, at, element(right, at), element(left, at), 0,
+                          "against another candidate");
+        continue;
+      }
+      double largest_error = 0, largest_value = 0;
+      for (size_t i = 0; i < answer.values.size(); ++i) {
+        largest_error = std::max(largest_error, answer.errors[i]);
+        if (std::isfinite(answer.values[i]))
+          largest_value = std::max(largest_value, std::abs(answer.values[i]));
+      }
+      // Both may be off by their bound; elements beyond the sampled ones may be larger, and their bounds with
+      // them.
+      for (int64_t i = 0; i < left.element_count(); ++i) {
+        const double x = element(left, i), y = element(right, i);
+        const double growth = largest_value > 0 ? std::max(1.0, std::abs(x) / largest_value) : 1;
+        const double bound = 4 * largest_error * growth;
+        if (!agrees(y, x, bound))
+          return fault_at(exam, question, answer.tensor, i, y, x, bound, "against another candidate");
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace luminal::search

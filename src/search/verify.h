@@ -1,0 +1,96 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "kernel/spec.h"
+#include "luminal/graph.h"
+#include "search/trial.h"
+
+/// Checks kernels against the user's graph before they may win. The judge is the Oracle, which knows nothing
+/// of specs, laws or schedules: a wrong law is caught as a wrong kernel is.
+///
+///   const Exam exam = prepare_exam(graph, dims, unit, {});    // inputs and what must come out, once
+///   if (Verdict v = judge(exam, kernels, 2); v.fault) ...      // for each candidate
+namespace luminal::search {
+
+/// One or more kernels between values of the user's graph. Mostly one kernel; kernels whose results no user
+/// named (a law made them) are judged together with those that read them.
+struct Unit {
+  struct Tensor {
+    TensorType type;
+    std::optional<Value> value;  ///< of the graph; set for everything that comes from outside
+  };
+  struct Kernel {
+    std::vector<int> inputs, outputs;  ///< into tensors
+  };
+  std::vector<Tensor> tensors;
+  std::vector<Kernel> kernels;  ///< producers first
+};
+
+/// What is wrong with a kernel, for people and for a replay.
+struct Fault {
+  std::string message;  ///< "output 0 at [3, 17]: 1.25, must be 2.5 +- 1e-6 (integer inputs, 2 threads)"
+  std::string data;     ///< name of the data set: "integers"
+  int64_t position = -1;
+  double got = 0, expected = 0, bound = 0;
+};
+
+/// Inputs of one kind and what must come of them at sampled positions.
+struct ExamQuestion {
+  std::string name;  ///< "integers", "wide", "plain", "special"
+  std::vector<std::shared_ptr<const TensorData>>
+      tensors;  ///< by Unit tensor; null for what the unit computes
+  struct Answer {
+    int tensor = 0;
+    std::vector<int64_t> positions;
+    std::vector<double> values, errors;
+    std::vector<int64_t> integers;  ///< instead of `values` where the dtype is no float
+    std::vector<bool> known;
+  };
+  std::vector<Answer> answers;
+};
+
+struct Exam {
+  Unit unit;
+  DimMap dims;
+  uint64_t seed = 0;  ///< inputs are a function of it, of the question's name and number and the tensor
+  std::vector<ExamQuestion> questions;
+  [[nodiscard]] double skipped_share()
+      const;  ///< of the samples: those that hang on a comparison too close to call
+};
+
+struct ExamOptions {
+  uint64_t seed = 0;
+  int64_t operations = 10'000'000;  ///< of the oracle, per question
+  int samples = 48;                 ///< per output, beside corners and borders of tiles
+  bool special_values = false;      ///< NaN and infinities too: strict math
+};
+/// Draws inputs and asks the oracle. Errors: Error if a tensor from outside has no graph value.
+[[nodiscard]] Exam prepare_exam(const Graph& graph, const DimMap& dims, const Unit& unit,
+                                const ExamOptions& options);
+
+/// What came of a run: the first fault, and all that was computed, for comparing candidates in full.
+struct Verdict {
+  std::optional<Fault> fault;
+  std::vector<std::vector<TensorData>> outputs;  ///< by question, then by Unit tensor (empty if from outside)
+};
+/// Runs the unit's kernels in order on every question, each in guarded memory, misaligned, with outputs and
+/// workspace filled with NaN and again with another pattern, on one thread and on `threads`.
+[[nodiscard]] Verdict judge(const Exam& exam, std::span<const backends::Kernel* const> kernels, int threads);
+/// Every element of two accepted candidates, within the bounds that the exam's samples have. Empty if they
+/// agree.
+[[nodiscard]] std::optional<Fault> compare_in_full(const Exam& exam, const Verdict& a, const Verdict& b);
+
+/// The inputs of question number `question` for a tensor from outside.
+[[nodiscard]] std::shared_ptr<const TensorData> exam_input(const std::string& name, size_t question,
+                                                           const TensorType& type, const DimMap& dims,
+                                                           uint64_t seed, size_t tensor);
+
+/// An exam as JSON, with which a kernel can be judged again without the graph, and back. Inputs are drawn
+/// anew and checked by their hashes. Errors (parse): FormatError that says what is wrong or missing.
+[[nodiscard]] std::string to_json(const Exam& exam);
+[[nodiscard]] Exam parse_exam(std::string_view text);
+
+}  // namespace luminal::search

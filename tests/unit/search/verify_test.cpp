@@ -1,0 +1,288 @@
+#include "search/verify.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <functional>
+
+#include "luminal/luminal.h"
+
+// Seeded faults: kernels that are wrong in the ways in which generated ones go wrong, each caught.
+namespace luminal::search {
+namespace {
+
+/// A kernel written by hand: `body(buffers, begin, end)` over `tasks` tasks.
+class HandKernel : public backends::Kernel {
+ public:
+  using Body = std::function<void(const backends::LaunchArguments&, int64_t, int64_t)>;
+  HandKernel(int64_t tasks, Body body) : tasks_(tasks), body_(std::move(body)) {}
+  const std::vector<std::string>& dims() const override { return dims_; }
+  int stage_count() const override { return 1; }
+  int64_t tasks(int, std::span<const int64_t>) const override { return tasks_; }
+  int64_t shared_bytes(std::span<const int64_t>) const override { return 256; }
+  int64_t local_bytes(std::span<const int64_t>) const override { return 256; }
+  void run(int, const backends::LaunchArguments& arguments, int64_t begin, int64_t end) const override {
+    body_(arguments, begin, end);
+  }
+  std::vector<std::byte> binary() const override { return {}; }
+
+ private:
+  std::vector<std::string> dims_;
+  int64_t tasks_;
+  Body body_;
+};
+
+template <class T>
+T load(const void* buffer, int64_t i) {
+  T value;
+  std::memcpy(&value, static_cast<const char*>(buffer) + i * static_cast<int64_t>(sizeof(T)), sizeof(T));
+  return value;
+}
+template <class T>
+void store(void* buffer, int64_t i, T value) {
+  std::memcpy(static_cast<char*>(buffer) + i * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
+}
+
+/// One kernel from the inputs to the result.
+Unit single(const std::vector<GraphTensor>& inputs, const GraphTensor& result) {
+  Unit unit;
+  for (const GraphTensor& input : inputs)
+    unit.tensors.push_back({{input.dtype(), input.dims()}, input.edge().source});
+  unit.tensors.push_back({{result.dtype(), result.dims()}, result.edge().source});
+  Unit::Kernel kernel;
+  for (size_t i = 0; i < inputs.size(); ++i) kernel.inputs.push_back(static_cast<int>(i));
+  kernel.outputs = {static_cast<int>(inputs.size())};
+  unit.kernels = {kernel};
+  return unit;
+}
+
+Verdict verdict_of(const Exam& exam, const backends::Kernel& kernel) {
+  const backends::Kernel* list[] = {&kernel};
+  return judge(exam, list, 2);
+}
+
+constexpr int64_t kRows = 5, kColumns = 37;
+
+/// y = sum over the columns of x * w.
+struct RowSums {
+  Graph cx;
+  GraphTensor x = cx.tensor({kRows, kColumns}), w = cx.tensor({kColumns});
+  GraphTensor y = (x * w).sum(1);
+  Exam exam = prepare_exam(cx, cx.dims(), single({x, w}, y), {});
+
+  template <class Each>
+  HandKernel kernel(Each each) {
+    return {kRows, [each](const backends::LaunchArguments& a, int64_t begin, int64_t end) {
+              for (int64_t r = begin; r < end; ++r) each(a.buffers, r);
+            }};
+  }
+};
+
+float row_sum(void* const* buffers, int64_t row, int64_t columns) {
+  float total = 0;
+  for (int64_t c = 0; c < columns; ++c)
+    total += load<float>(buffers[0], row * kColumns + c) * load<float>(buffers[1], c);
+  return total;
+}
+
+TEST(Verify, TakesAKernelThatIsRight) {
+  RowSums sums;
+  const auto verdict = verdict_of(
+      sums.exam, sums.kernel([](void* const* b, int64_t r) { store(b[2], r, row_sum(b, r, kColumns)); }));
+  EXPECT_FALSE(verdict.fault) << verdict.fault->message;
+  EXPECT_EQ(sums.exam.skipped_share(), 0);
+}
+
+TEST(Verify, CatchesATailThatIsOneShort) {
+  RowSums sums;
+  const auto verdict = verdict_of(
+      sums.exam, sums.kernel([](void* const* b, int64_t r) { store(b[2], r, row_sum(b, r, kColumns - 1)); }));
+  ASSERT_TRUE(verdict.fault);
+  EXPECT_THAT(verdict.fault->message, testing::HasSubstr("integers inputs, 1 thread"));
+}
+
+TEST(Verify, CatchesAnAccumulatorInBf16) {
+  RowSums sums;
+  const auto verdict = verdict_of(sums.exam, sums.kernel([](void* const* b, int64_t r) {
+    bfloat16 total(0);
+    for (int64_t c = 0; c < kColumns; ++c)
+      total =
+          bfloat16(static_cast<float>(total) + load<float>(b[0], r * kColumns + c) * load<float>(b[1], c));
+    store(b[2], r, static_cast<float>(total));
+  }));
+  ASSERT_TRUE(verdict.fault);
+}
+
+TEST(Verify, CatchesAWriteBeyondTheOutput) {
+  RowSums sums;
+  const auto verdict = verdict_of(sums.exam, sums.kernel([](void* const* b, int64_t r) {
+    store(b[2], r, row_sum(b, r, kColumns));
+    if (r == kRows - 1) store(b[2], r + 1, 0.0F);
+  }));
+  ASSERT_TRUE(verdict.fault);
+  EXPECT_THAT(verdict.fault->message, testing::HasSubstr("signal 11"));
+}
+
+TEST(Verify, CatchesAReadBeforeTheInput) {
+  RowSums sums;
+  const auto verdict = verdict_of(sums.exam, sums.kernel([](void* const* b, int64_t r) {
+    const float before = load<float>(b[0], r - 1);
+    store(b[2], r, row_sum(b, r, kColumns) + 0 * before);
+  }));
+  ASSERT_TRUE(verdict.fault);
+}
+
+TEST(Verify, CatchesAnElementThatIsNotWritten) {
+  RowSums sums;
+  const auto verdict = verdict_of(sums.exam, sums.kernel([](void* const* b, int64_t r) {
+    if (r != 2) store(b[2], r, row_sum(b, r, kColumns));
+  }));
+  ASSERT_TRUE(verdict.fault);
+}
+
+TEST(Verify, CatchesAWriteToAnInput) {
+  RowSums sums;
+  const auto verdict = verdict_of(sums.exam, sums.kernel([](void* const* b, int64_t r) {
+    store(b[2], r, row_sum(b, r, kColumns));
+    store(b[1], r, 1.0F);
+  }));
+  ASSERT_TRUE(verdict.fault);
+}
+
+TEST(Verify, CatchesTasksThatDependOnEachOther) {
+  RowSums sums;
+  // Adds up in the thread's workspace and forgets to clear it.
+  const auto verdict = verdict_of(
+      sums.exam, HandKernel(kRows, [](const backends::LaunchArguments& a, int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+          if (r == 0) store(a.local, 0, 0.0F);
+          store(a.local, 0, load<float>(a.local, 0) + row_sum(a.buffers, r, kColumns));
+          store(a.buffers[2], r, load<float>(a.local, 0));
+        }
+      }));
+  ASSERT_TRUE(verdict.fault);
+}
+
+TEST(Verify, SurvivesAHang) {
+  RowSums sums;
+  Exam exam = sums.exam;
+  TrialOptions options{.timeout = std::chrono::milliseconds(50)};
+  const HandKernel forever(1, [](const backends::LaunchArguments& a, int64_t, int64_t) {
+    static std::atomic<bool> stop{false};
+    while (!stop && a.buffers != nullptr) {
+    }
+  });
+  const TensorData x(Dtype::F32, {1});
+  const std::vector<TensorData> inputs{x};
+  const std::vector<TrialOutput> outputs{{Dtype::F32, 1}};
+  EXPECT_EQ(run_trial(forever, inputs, outputs, {}, options).trouble, "took more than 50 ms");
+}
+
+TEST(Verify, CatchesAMissingTermAmongAMillion) {
+  constexpr int64_t kTerms = 1'000'000;
+  Graph cx;
+  auto x = cx.tensor({1, kTerms});
+  auto y = x.sum(1);
+  const Exam exam = prepare_exam(cx, cx.dims(), single({x}, y), {});
+  const auto sum_from = [&](int64_t first) {
+    return HandKernel(1, [first](const backends::LaunchArguments& a, int64_t, int64_t) {
+      double total = 0;
+      for (int64_t i = first; i < kTerms; ++i) total += static_cast<double>(load<float>(a.buffers[0], i));
+      store(a.buffers[1], 0, static_cast<float>(total));
+    });
+  };
+  EXPECT_FALSE(verdict_of(exam, sum_from(0)).fault);
+  // The first term may be 0 for integers; then the one after it.
+  const float lost = exam.questions[0].tensors[0]->as<float>()[0];
+  EXPECT_TRUE(verdict_of(exam, sum_from(lost == 0 ? 2 : 1)).fault);
+}
+
+TEST(Verify, CatchesAMissingRescale) {
+  constexpr int64_t kLength = 64;
+  Graph cx;
+  auto x = cx.tensor({3, kLength});
+  auto y = x.softmax(-1);
+  const Exam exam = prepare_exam(cx, cx.dims(), single({x}, y), {});
+  // Online softmax, with and without rescaling what was summed before a new maximum.
+  const auto softmax = [](bool rescale) {
+    return HandKernel(3, [rescale](const backends::LaunchArguments& a, int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        float m = -std::numeric_limits<float>::infinity(), l = 0;
+        for (int64_t j = 0; j < kLength; ++j) {
+          const float v = load<float>(a.buffers[0], r * kLength + j);
+          if (v > m) {
+            if (rescale) l *= std::exp(m - v);
+            m = v;
+          }
+          l += std::exp(v - m);
+        }
+        for (int64_t j = 0; j < kLength; ++j)
+          store(a.buffers[1], r * kLength + j, std::exp(load<float>(a.buffers[0], r * kLength + j) - m) / l);
+      }
+    });
+  };
+  const auto right = verdict_of(exam, softmax(true));
+  EXPECT_FALSE(right.fault) << right.fault->message;
+  EXPECT_TRUE(verdict_of(exam, softmax(false)).fault);
+}
+
+TEST(Verify, ALawThatIsWrongOnTheUsersNodesIsCaughtThroughValuesNobodyNamed) {
+  Graph cx;
+  auto x = cx.tensor({4, 8});
+  auto y = (x * 3 + 1).sum(1);
+  // As if a law had moved the factor and the offset out of the sum, and forgotten that the offset counts 8
+  // times.
+  Unit unit;
+  unit.tensors = {
+      {{Dtype::F32, {4, 8}}, x.edge().source}, {{Dtype::F32, {4}}, {}}, {{Dtype::F32, {4}}, y.edge().source}};
+  unit.kernels = {{{0}, {1}}, {{1}, {2}}};
+  const Exam exam = prepare_exam(cx, cx.dims(), unit, {});
+  const HandKernel inner(4, [](const backends::LaunchArguments& a, int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      float total = 0;
+      for (int64_t c = 0; c < 8; ++c) total += load<float>(a.buffers[0], r * 8 + c);
+      store(a.buffers[1], r, total);
+    }
+  });
+  const auto outer = [](float offset) {
+    return HandKernel(4, [offset](const backends::LaunchArguments& a, int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) store(a.buffers[1], r, load<float>(a.buffers[0], r) * 3 + offset);
+    });
+  };
+  const HandKernel right = outer(8), wrong = outer(1);
+  const backends::Kernel* good[] = {&inner, &right};
+  const backends::Kernel* bad[] = {&inner, &wrong};
+  EXPECT_FALSE(judge(exam, good, 2).fault);
+  EXPECT_TRUE(judge(exam, bad, 2).fault);
+}
+
+TEST(Verify, CandidatesAreComparedInFull) {
+  RowSums sums;
+  const auto plain = [](void* const* b, int64_t r) { store(b[2], r, row_sum(b, r, kColumns)); };
+  const Verdict good = verdict_of(sums.exam, sums.kernel(plain));
+  ASSERT_FALSE(good.fault);
+  Verdict off = good;
+  float* element = &off.outputs[1][2].as<float>()[3];
+  *element += 0.01F;
+  EXPECT_FALSE(compare_in_full(sums.exam, good, good));
+  const auto fault = compare_in_full(sums.exam, good, off);
+  ASSERT_TRUE(fault);
+  EXPECT_THAT(fault->message, testing::HasSubstr("tensor 2 at [3]"));
+}
+
+TEST(Verify, ExamsAreWrittenAndReadForReplays) {
+  RowSums sums;
+  const Exam again = parse_exam(to_json(sums.exam));
+  const auto right = sums.kernel([](void* const* b, int64_t r) { store(b[2], r, row_sum(b, r, kColumns)); });
+  const auto wrong =
+      sums.kernel([](void* const* b, int64_t r) { store(b[2], r, row_sum(b, r, kColumns) + 1); });
+  EXPECT_FALSE(verdict_of(again, right).fault);
+  ASSERT_TRUE(verdict_of(again, wrong).fault);
+  EXPECT_EQ(verdict_of(again, wrong).fault->message, verdict_of(sums.exam, wrong).fault->message);
+  EXPECT_THROW((void)parse_exam("{\"exam\": 1}"), FormatError);
+}
+
+}  // namespace
+}  // namespace luminal::search
