@@ -7,7 +7,9 @@ namespace luminal::kernel {
 
 /// Caps that keep composed kernels within what registers and caches can hold.
 struct ComposeLimits {
-  int slots = 12, operations = 64, exports = 4;
+  int slots = 12;
+  int operations = 400;  ///< scalar operations in all bodies; an exponential is about twenty
+  int exports = 4;
   double evaluations = 4;  ///< of the producer per element, at most, if it does more than a few operations
 };
 

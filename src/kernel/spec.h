@@ -40,8 +40,8 @@ using Mask = ShapeTracker::Mask;
 /// What a body reads as input k.
 struct Operand {
   enum class Kind : uint8_t {
-    Load,  ///< element `index` of the buffer in `slot`; the first mask whose predicate is 0 gives its fill
-           ///< instead (nothing is read then)
+    Load,   ///< element `index` of the buffer in `slot`; the first mask whose predicate is 0 gives its fill
+            ///< instead (nothing is read then)
     Value,  ///< an earlier value of the spec, at the same coordinates
     Index,  ///< the integer `index`, as I64
   };

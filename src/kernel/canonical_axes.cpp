@@ -1,0 +1,210 @@
+#include <algorithm>
+#include <optional>
+
+#include "kernel/canonical_steps.h"
+#include "symbolic/node.h"
+#include "symbolic/polynomial.h"
+
+namespace luminal::kernel {
+namespace {
+
+using symbolic::Kind;
+using symbolic::kind_of;
+using Divisions = std::vector<Expression>;  ///< different quotients and remainders
+
+void collect_divisions(const Expression& e, Divisions& found) {
+  const symbolic::Node& n = e.node();
+  if (!n.uses_index || n.kind == Kind::Index) return;
+  if ((n.kind == Kind::FloorDiv || n.kind == Kind::Mod) && std::ranges::find(found, e) == found.end())
+    found.push_back(e);
+  for (const Expression& a : n.args) collect_divisions(a, found);
+  for (const symbolic::Term& t : n.terms) collect_divisions(t.monomial, found);
+}
+
+/// Calls visit(Expression&) for each index, mask and output index.
+template <class Parts, class Visit>
+void for_each_expression(Parts& parts, Visit visit) {
+  for (auto& v : parts.values)
+    for (auto& o : v.operands) {
+      visit(o.index);
+      for (auto& m : o.masks) visit(m.predicate);
+    }
+  for (auto& o : parts.outputs) visit(o.index);
+}
+
+struct AxisSplit {
+  int axis = 0;
+  Expression outer, inner;  ///< extents
+};
+
+/// Divisors by which a quotient or remainder cuts an axis into whole pieces.
+std::vector<AxisSplit> possible_splits(const SpecParts& parts, const Divisions& divisions) {
+  std::vector<AxisSplit> splits;
+  for (const Expression& d : divisions) {
+    const Expression& by = d.node().args[1];
+    if (by.node().uses_index) continue;
+    const symbolic::Polynomial p(d.node().args[0]);
+    for (const symbolic::Term& t : p.terms) {
+      if (kind_of(t.monomial) != Kind::Index || t.coefficient != 1) continue;
+      const int axis = static_cast<int>(t.monomial.node().value);
+      const Expression& extent = parts.extents[static_cast<size_t>(axis)];
+      const auto outer = symbolic::divide_exact(extent, by);
+      if (!outer || *outer == Expression(1) || by == Expression(1)) continue;
+      splits.push_back({axis, *outer, by});
+    }
+  }
+  std::ranges::stable_sort(splits, [](const AxisSplit& a, const AxisSplit& b) {
+    return typical_size(a.inner) < typical_size(b.inner);
+  });
+  return splits;
+}
+
+/// Replaces the axis by outer * inner's extent + inner, in everything.
+void apply(SpecParts& parts, const AxisSplit& split) {
+  const int inner = static_cast<int>(parts.extents.size());
+  std::vector<Expression> replacement = axis_variables(parts.extents);
+  replacement[static_cast<size_t>(split.axis)] =
+      Expression::index(split.axis, split.outer) * split.inner + Expression::index(inner, split.inner);
+  parts.extents[static_cast<size_t>(split.axis)] = split.outer;
+  parts.extents.push_back(split.inner);
+  substitute_axes(parts, replacement);
+  for (Value& v : parts.values) {
+    if (std::ranges::count(v.axes, split.axis) > 0) v.axes.push_back(inner);
+    if (std::ranges::count(v.reduced, split.axis) > 0) v.reduced.push_back(inner);
+  }
+}
+
+Divisions divisions_of(const SpecParts& parts) {
+  Divisions divisions;
+  for_each_expression(parts, [&](const Expression& e) { collect_divisions(e, divisions); });
+  return divisions;
+}
+
+}  // namespace
+
+void split_axes(SpecParts& parts) {
+  Divisions divisions = divisions_of(parts);
+  while (!divisions.empty() && parts.extents.size() < kMaxAxes) {
+    bool progress = false;
+    for (const AxisSplit& split : possible_splits(parts, divisions)) {
+      SpecParts tried = parts;
+      apply(tried, split);
+      Divisions left = divisions_of(tried);
+      if (left.size() >= divisions.size()) continue;
+      parts = std::move(tried);
+      divisions = std::move(left);
+      progress = true;
+      break;
+    }
+    if (!progress) return;
+  }
+}
+
+namespace {
+
+/// outer * width + inner, as a pair of axes that may be one.
+struct Pair {
+  int outer = 0, inner = 0;
+  Expression width;
+  [[nodiscard]] AxisSet axes() const { return axis_bit(outer) | axis_bit(inner); }
+};
+
+/// Whether `e` depends on the two axes only through outer * width + inner.
+bool is_joint(const Expression& e, const Pair& pair) {
+  const symbolic::Node& n = e.node();
+  if (!n.uses_index || (axes_of(e) & pair.axes()) == 0) return true;
+  if (n.kind != Kind::Sum && n.kind != Kind::Product && n.kind != Kind::Index)
+    return std::ranges::all_of(n.args, [&](const Expression& a) { return is_joint(a, pair); });
+  const symbolic::Polynomial p(e);
+  Expression outer = 0, inner = 0;  // coefficients
+  for (const symbolic::Term& t : p.terms) {
+    if ((axes_of(t.monomial) & pair.axes()) == 0) continue;
+    Expression rest = t.coefficient;
+    int axis = -1;
+    for (const Expression& f : symbolic::factors(t.monomial)) {
+      const AxisSet used = axes_of(f) & pair.axes();
+      if (kind_of(f) == Kind::Index && used != 0) {
+        if (axis >= 0) return false;  // a square, or one times the other
+        axis = first_axis(used);
+      } else if (used != 0 && !is_joint(f, pair)) {
+        return false;
+      } else {
+        rest *= f;
+      }
+    }
+    if (axis < 0) continue;
+    if ((axes_of(rest) & pair.axes()) != 0) return false;
+    (axis == pair.outer ? outer : inner) += rest;
+  }
+  return outer == inner * pair.width;
+}
+
+bool bound_together(const SpecParts& parts, AxisSet both) {
+  const auto split = [both](AxisSet set) { return (set & both) != 0 && (set & both) != both; };
+  return std::ranges::none_of(
+      parts.values, [&](const Value& v) { return split(axes_of(v.axes)) || split(axes_of(v.reduced)); });
+}
+
+bool may_merge(const SpecParts& parts, const Pair& pair) {
+  if (!bound_together(parts, pair.axes())) return false;
+  for (const Output& o : parts.outputs)
+    if (!is_joint(o.index, pair)) return false;
+  for (const Value& v : parts.values)
+    for (const Operand& o : v.operands) {
+      if (!is_joint(o.index, pair)) return false;
+      for (const Mask& m : o.masks)
+        if (!is_joint(m.predicate, pair)) return false;
+    }
+  return true;
+}
+
+void apply(SpecParts& parts, const Pair& pair) {
+  const Expression extent = parts.extents[static_cast<size_t>(pair.outer)] * pair.width;
+  std::vector<Expression> replacement = axis_variables(parts.extents);
+  // All is a function of outer * width + inner: put the whole in place of the inner one.
+  replacement[static_cast<size_t>(pair.outer)] = 0;
+  replacement[static_cast<size_t>(pair.inner)] = Expression::index(pair.inner, extent);
+  substitute_axes(parts, replacement);
+  parts.extents[static_cast<size_t>(pair.inner)] = extent;
+  for (Value& v : parts.values) {
+    std::erase(v.axes, pair.outer);
+    std::erase(v.reduced, pair.outer);
+  }
+}
+
+/// Pairs that could be one: neighbours in an output, or reduced by the same value.
+std::vector<Pair> possible_pairs(const SpecParts& parts) {
+  std::vector<Pair> pairs;
+  const auto width = [&](int axis) { return parts.extents[static_cast<size_t>(axis)]; };
+  const std::vector<DenseAxis> order = dense_order(parts.outputs[0].index, parts.extents);
+  for (size_t k = 0; k + 1 < order.size(); ++k)
+    pairs.push_back({order[k + 1].axis, order[k].axis, width(order[k].axis)});
+  AxisSet parallel = 0;
+  for (const Output& o : parts.outputs) parallel |= axes_of(o.index);
+  std::vector<std::pair<int, int>> seen;
+  for (const Value& v : parts.values)
+    for (const int a : v.reduced)
+      for (const int b : v.reduced)
+        if (a != b && (parallel & (axis_bit(a) | axis_bit(b))) == 0 &&
+            std::ranges::find(seen, std::pair(a, b)) == seen.end()) {
+          seen.emplace_back(a, b);
+          pairs.push_back({a, b, width(b)});
+        }
+  return pairs;
+}
+
+}  // namespace
+
+void merge_axes(SpecParts& parts) {
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (const Pair& pair : possible_pairs(parts)) {
+      if (!may_merge(parts, pair)) continue;
+      apply(parts, pair);
+      progress = true;
+      break;
+    }
+  }
+}
+
+}  // namespace luminal::kernel

@@ -1,0 +1,34 @@
+#pragma once
+#include "kernel/axes.h"
+#include "kernel/canonical.h"
+
+/// The steps of `canonical`, in the order in which it takes them. Each leaves the meaning of the parts as it
+/// is.
+namespace luminal::kernel {
+
+/// Index variables replaced in every index, mask and output.
+void substitute_axes(SpecParts& parts, std::span<const Expression> replacement);
+/// The position of an equal operand, which is added if there is none.
+int add_operand(std::vector<Operand>& operands, Operand operand);
+/// Masks that always or never apply dropped, neighbours of one fill joined.
+void append_mask(std::vector<Mask>& masks, const Expression& predicate, const Number& fill);
+
+/// Slots of equal arguments become one: loads read the first of them.
+void join_slots(SpecParts& parts, std::span<const uint32_t> arguments);
+/// Axes of extent 1 dropped; values that neither reduce nor are stored inlined into their readers; free axes
+/// set to what a value depends on; copies of values dropped; a sum over a sum that nobody else reads becomes
+/// one sum.
+void simplify_values(SpecParts& parts);
+/// An axis used through / and % by a divisor of its extent becomes two.
+void split_axes(SpecParts& parts);
+/// Reduced axes get the number of another axis where that makes loads equal and both never meet in one value
+/// (softmax: one axis for the maximum, the sum and the result); then equal values become one. Whether any
+/// did.
+bool share_axes(SpecParts& parts);
+/// Two axes that only ever appear as outer * extent + inner become one.
+void merge_axes(SpecParts& parts);
+/// Order and numbers of everything by content; what no output needs is dropped. `arguments` break ties
+/// between slots that play the same part.
+[[nodiscard]] Canonical number_parts(SpecParts parts, std::span<const uint32_t> arguments);
+
+}  // namespace luminal::kernel

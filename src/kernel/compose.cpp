@@ -1,0 +1,273 @@
+#include "kernel/compose.h"
+
+#include <algorithm>
+
+#include "base/fail.h"
+#include "kernel/canonical_steps.h"
+#include "kernel/inliner.h"
+#include "symbolic/polynomial.h"
+
+namespace luminal::kernel {
+namespace {
+
+using Kind = Operand::Kind;
+
+/// Two specs' slots side by side and the tensors behind them.
+struct Joint {
+  SpecParts parts;
+  std::vector<uint32_t> arguments;  ///< empty if not known
+};
+
+Joint joint_slots(const KernelSpec& a, const KernelSpec& b, std::span<const uint32_t> a_arguments,
+                  std::span<const uint32_t> b_arguments) {
+  Joint joint;
+  joint.parts.slots.assign(a.slots().begin(), a.slots().end());
+  joint.parts.slots.insert(joint.parts.slots.end(), b.slots().begin(), b.slots().end());
+  joint.parts.extents.assign(a.extents().begin(), a.extents().end());
+  const bool named = a_arguments.size() == a.slots().size() && b_arguments.size() == b.slots().size();
+  if (named) {
+    joint.arguments.assign(a_arguments.begin(), a_arguments.end());
+    joint.arguments.insert(joint.arguments.end(), b_arguments.begin(), b_arguments.end());
+  }
+  return joint;
+}
+
+std::optional<Composed> finish(Joint joint, size_t first_slots, const ComposeLimits& limits) {
+  if (joint.parts.outputs.size() > static_cast<size_t>(limits.exports) + 1) return std::nullopt;
+  Canonical c = canonical(std::move(joint.parts), joint.arguments);
+  int operations = 0;
+  for (const Value& v : c.spec.values())
+    for (const ScalarNode& n : v.body.nodes()) operations += arity(n.op) > 0;
+  if (c.slots.size() > static_cast<size_t>(limits.slots) || operations > limits.operations)
+    return std::nullopt;
+  Composed result{.spec = std::move(c.spec), .slots = {}};
+  for (const int s : c.slots) {
+    const bool second = s >= static_cast<int>(first_slots);
+    result.slots.push_back({second, second ? s - static_cast<int>(first_slots) : s});
+  }
+  return result;
+}
+
+/// The consumer's values over a target in which loads of `slot` are replaced.
+class Composition {
+ public:
+  Composition(const KernelSpec& consumer, int slot, const KernelSpec& producer, SpecParts& target)
+      : consumer_(consumer),
+        slot_(slot),
+        target_(target),
+        inliner_(target, producer, static_cast<int>(consumer.slots().size())) {}
+
+  /// Loads of the slot at `index` read the exported value.
+  bool export_at(const Expression& index, const Expression& elements) {
+    const auto value = inliner_.instantiate_result(index);
+    if (!value) return false;
+    exported_ = *value;
+    export_ = {.value = exported_, .index = index, .elements = elements};
+    return true;
+  }
+
+  bool run(double most_evaluations) {
+    std::vector<int> place;
+    for (const Value& v : consumer_.values()) {
+      auto copy = rebuilt(v, place);
+      if (!copy) return false;
+      place.push_back(static_cast<int>(target_.values.size()));
+      target_.values.push_back(std::move(*copy));
+    }
+    for (Output o : consumer_.outputs()) {
+      o.value = place[static_cast<size_t>(o.value)];
+      target_.outputs.push_back(std::move(o));
+    }
+    if (exported_ >= 0) target_.outputs.push_back(export_);
+    return inliner_.evaluations() <= most_evaluations;
+  }
+
+ private:
+  [[nodiscard]] bool is_replaced(const Operand& o) const { return o.kind == Kind::Load && o.slot == slot_; }
+
+  [[nodiscard]] std::optional<Value> rebuilt(const Value& v, std::span<const int> place) {
+    Value copy{.axes = v.axes, .reduced = v.reduced, .combiner = v.combiner, .body = {}, .operands = {}};
+    const auto kept = [&](Operand o) {
+      if (o.kind == Kind::Value) o.value = place[static_cast<size_t>(o.value)];
+      return o;
+    };
+    if (std::ranges::none_of(v.operands, [&](const Operand& o) { return is_replaced(o); })) {
+      copy.body = v.body;
+      for (const Operand& o : v.operands) copy.operands.push_back(kept(o));
+      return copy;
+    }
+    ScalarBuilder b;
+    std::vector<Scalar> inputs;
+    for (const Operand& o : v.operands) {
+      if (!is_replaced(o)) {
+        inputs.push_back(b.input(add_operand(copy.operands, kept(o)), o.dtype));
+      } else if (exported_ >= 0) {
+        Operand stored{.kind = Kind::Value, .dtype = o.dtype, .value = exported_, .masks = {}};
+        inputs.push_back(b.input(add_operand(copy.operands, std::move(stored)), o.dtype));
+      } else if (const auto value = inliner_.inline_load(b, copy.operands, o)) {
+        inputs.push_back(*value);
+      } else {
+        return std::nullopt;
+      }
+    }
+    copy.body = b.finish(b.inline_function(v.body, inputs)[0]);
+    return copy;
+  }
+
+  const KernelSpec& consumer_;
+  int slot_;
+  SpecParts& target_;
+  Inliner inliner_;
+  int exported_ = -1;
+  Output export_;
+};
+
+void check_slot(const KernelSpec& consumer, int slot, const KernelSpec& producer) {
+  LUMINAL_CHECK(slot >= 0 && slot < static_cast<int>(consumer.slots().size()), "slot {} of {}", slot,
+                consumer.slots().size());
+  const Dtype reads = consumer.slots()[static_cast<size_t>(slot)].dtype, gives = producer.result().dtype();
+  LUMINAL_CHECK(reads == gives, "slot {} reads {}, the producer gives {}", slot, name(reads), name(gives));
+}
+
+}  // namespace
+
+std::optional<Composed> compose(const KernelSpec& consumer, int slot, const KernelSpec& producer,
+                                std::span<const uint32_t> consumer_arguments,
+                                std::span<const uint32_t> producer_arguments, const ComposeLimits& limits) {
+  check_slot(consumer, slot, producer);
+  if (producer.outputs().size() != 1) return std::nullopt;
+  Joint joint = joint_slots(consumer, producer, consumer_arguments, producer_arguments);
+  if (!Composition(consumer, slot, producer, joint.parts).run(limits.evaluations)) return std::nullopt;
+  return finish(std::move(joint), consumer.slots().size(), limits);
+}
+
+std::optional<Composed> compose_exporting(const KernelSpec& consumer, int slot, const KernelSpec& producer,
+                                          std::span<const uint32_t> consumer_arguments,
+                                          std::span<const uint32_t> producer_arguments,
+                                          const ComposeLimits& limits) {
+  check_slot(consumer, slot, producer);
+  if (producer.outputs().size() != 1) return std::nullopt;
+  std::optional<Expression> index;
+  for (const Value& v : consumer.values())
+    for (const Operand& o : v.operands) {
+      if (o.kind != Kind::Load || o.slot != slot) continue;
+      if (!o.masks.empty() || (index && !(*index == o.index))) return std::nullopt;
+      index = o.index;
+    }
+  if (!index) return std::nullopt;
+  // The load visits each element of the producer exactly once if its index is row-major over some axes.
+  const Expression& elements = producer.outputs()[0].elements;
+  const auto order = dense_order(*index, consumer.extents());
+  if (axis_count(axes_of(*index)) != static_cast<int>(order.size())) return std::nullopt;
+  Expression visited = 1;
+  AxisSet parallel = axes_of(consumer.parallel_axes());
+  for (const DenseAxis& a : order) {
+    visited *= consumer.extents()[static_cast<size_t>(a.axis)];
+    if ((parallel & axis_bit(a.axis)) == 0) return std::nullopt;
+  }
+  if (!(visited == elements)) return std::nullopt;
+  Joint joint = joint_slots(consumer, producer, consumer_arguments, producer_arguments);
+  Composition composition(consumer, slot, producer, joint.parts);
+  if (!composition.export_at(*index, elements) || !composition.run(limits.evaluations)) return std::nullopt;
+  return finish(std::move(joint), consumer.slots().size(), limits);
+}
+
+namespace {
+
+/// Extents so fine that both lists are made of runs of them; empty if there are none.
+std::optional<std::vector<Expression>> common_extents(std::vector<Expression> a, std::vector<Expression> b) {
+  std::vector<Expression> common;  // innermost first
+  while (!a.empty() && !b.empty()) {
+    Expression &x = a.back(), &y = b.back();
+    if (x == y) {
+      common.push_back(x);
+      a.pop_back();
+      b.pop_back();
+    } else if (const auto q = symbolic::divide_exact(x, y)) {
+      common.push_back(y);
+      x = *q;
+      b.pop_back();
+    } else if (const auto r = symbolic::divide_exact(y, x)) {
+      common.push_back(x);
+      y = *r;
+      a.pop_back();
+    } else {
+      return std::nullopt;
+    }
+  }
+  if (!a.empty() || !b.empty()) return std::nullopt;
+  return std::vector(common.rbegin(), common.rend());
+}
+
+/// `spec` appended to `target` with its parallel axes made of the target's first axes, whose extents are
+/// `common`.
+bool append_spec(SpecParts& target, const KernelSpec& spec, std::span<const Expression> common,
+                 int first_slot) {
+  std::vector<Expression> coordinates(spec.extents().size());
+  std::vector<AxisSet> made_of(spec.extents().size(), 0);
+  size_t next = common.size();
+  std::vector<int> parallel = spec.parallel_axes();
+  for (size_t k = parallel.size(); k-- > 0;) {
+    const auto axis = static_cast<size_t>(parallel[k]);
+    Expression inner = 1;
+    while (!(inner == spec.extents()[axis])) {
+      if (next == 0) return false;
+      --next;
+      coordinates[axis] += Expression::index(static_cast<int>(next), common[next]) * inner;
+      made_of[axis] |= axis_bit(static_cast<int>(next));
+      inner *= common[next];
+    }
+  }
+  for (size_t a = 0; a < spec.extents().size(); ++a) {
+    if (std::ranges::count(parallel, static_cast<int>(a)) > 0) continue;
+    const int fresh = static_cast<int>(target.extents.size());
+    if (fresh >= kMaxAxes) return false;
+    target.extents.push_back(spec.extents()[a]);
+    coordinates[a] = Expression::index(fresh, spec.extents()[a]);
+    made_of[a] = axis_bit(fresh);
+  }
+  SpecParts moved = spec.parts();
+  substitute_axes(moved, coordinates);
+  const auto rename = [&](std::vector<int>& axes) {
+    AxisSet set = 0;
+    for (const int a : axes) set |= made_of[static_cast<size_t>(a)];
+    axes = list_of(set);
+  };
+  const int first_value = static_cast<int>(target.values.size());
+  for (Value& v : moved.values) {
+    rename(v.axes);
+    rename(v.reduced);
+    for (Operand& o : v.operands) {
+      if (o.kind == Kind::Value) o.value += first_value;
+      if (o.kind == Kind::Load) o.slot += first_slot;
+    }
+    target.values.push_back(std::move(v));
+  }
+  for (Output& o : moved.outputs) {
+    o.value += first_value;
+    target.outputs.push_back(std::move(o));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<Composed> merge_siblings(const KernelSpec& a, const KernelSpec& b,
+                                       std::span<const uint32_t> a_arguments,
+                                       std::span<const uint32_t> b_arguments, const ComposeLimits& limits) {
+  const auto parallel = [](const KernelSpec& s) {
+    std::vector<Expression> extents;
+    for (const int axis : s.parallel_axes()) extents.push_back(s.extents()[static_cast<size_t>(axis)]);
+    return extents;
+  };
+  const auto common = common_extents(parallel(a), parallel(b));
+  if (!common) return std::nullopt;
+  Joint joint = joint_slots(a, b, a_arguments, b_arguments);
+  joint.parts.extents = *common;
+  if (!append_spec(joint.parts, a, *common, 0) ||
+      !append_spec(joint.parts, b, *common, static_cast<int>(a.slots().size())))
+    return std::nullopt;
+  return finish(std::move(joint), a.slots().size(), limits);
+}
+
+}  // namespace luminal::kernel
