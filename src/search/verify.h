@@ -67,7 +67,9 @@ struct ExamOptions {
   int samples = 48;                 ///< per output, beside corners and borders of tiles
   bool special_values = false;      ///< NaN and infinities too: strict math
 };
-/// Draws inputs and asks the oracle. Errors: Error if a tensor from outside has no graph value.
+/// Draws inputs and asks the oracle about every computed tensor that is a value of the graph. If a tensor
+/// from outside is none, nobody can be asked: the exam then has inputs only, which show crashes, strays and
+/// candidates that differ.
 [[nodiscard]] Exam prepare_exam(const Graph& graph, const DimMap& dims, const Unit& unit,
                                 const ExamOptions& options);
 
@@ -76,9 +78,12 @@ struct Verdict {
   std::optional<Fault> fault;
   std::vector<std::vector<TensorData>> outputs;  ///< by question, then by Unit tensor (empty if from outside)
 };
+/// Quick: the first question on one thread, to keep what is plainly wrong out of a race. Full: as below.
+enum class Thoroughness : uint8_t { Quick, Full };
 /// Runs the unit's kernels in order on every question, each in guarded memory, misaligned, with outputs and
 /// workspace filled with NaN and again with another pattern, on one thread and on `threads`.
-[[nodiscard]] Verdict judge(const Exam& exam, std::span<const backends::Kernel* const> kernels, int threads);
+[[nodiscard]] Verdict judge(const Exam& exam, std::span<const backends::Kernel* const> kernels, int threads,
+                            Thoroughness thoroughness = Thoroughness::Full);
 /// Every element of two accepted candidates, within the bounds that the exam's samples have. Empty if they
 /// agree.
 [[nodiscard]] std::optional<Fault> compare_in_full(const Exam& exam, const Verdict& a, const Verdict& b);

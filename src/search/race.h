@@ -1,0 +1,65 @@
+#pragma once
+#include <chrono>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backends/backend.h"
+#include "base/team.h"
+#include "luminal/tensor_data.h"
+#include "runtime/memory.h"
+#include "runtime/walk.h"
+
+/// Which of several kernels for one spec is the fastest here and now.
+namespace luminal::search {
+
+using Clock = std::chrono::steady_clock;
+
+/// The buffers of one spec at given sizes, shared by all its candidates. With several copies each run takes
+/// the next one, so that operands a plan would find in memory are not found in the caches.
+class Bench {
+ public:
+  /// `inputs` are dense data by slot; `output_bytes` by output.
+  Bench(std::span<const TensorData* const> inputs, std::span<const int64_t> output_bytes, DimMap dims,
+        int copies);
+  [[nodiscard]] const DimMap& dims() const { return dims_; }
+  [[nodiscard]] int copies() const { return static_cast<int>(pointers_.size()); }
+  [[nodiscard]] void* const* buffers(int copy) const { return pointers_[static_cast<size_t>(copy)].data(); }
+
+ private:
+  DimMap dims_;
+  runtime::Arena arena_;
+  std::vector<std::vector<void*>> pointers_;
+};
+
+/// A kernel laid out on a bench, ready for runs.
+class Contender {
+ public:
+  Contender(std::shared_ptr<const backends::Kernel> kernel, const Bench& bench, Team& team);
+  /// Time of one run, averaged over as many as take about `at_least_us` together.
+  double sample_us(double at_least_us);
+
+ private:
+  void run_once();
+  std::shared_ptr<const backends::Kernel> kernel_;
+  Team* team_;
+  std::vector<int64_t> sizes_;
+  runtime::Arena workspace_;
+  std::vector<std::unique_ptr<runtime::Walk>> walks_;  ///< by copy
+  size_t next_ = 0;
+  double last_us_ = 0;
+};
+
+struct RaceOptions {
+  int rounds = 5;           ///< samples of each finalist
+  double sample_us = 500;   ///< of one sample, at least
+  double drop_above = 1.3;  ///< a candidate stops when a run takes this much longer than the best
+  Clock::time_point deadline = Clock::time_point::max();
+};
+
+/// Median time of each contender in us (of those dropped early: of what was measured; 0: never run, the
+/// deadline had passed). Samples are interleaved, so that a machine that slows down slows all of them; half
+/// of the field is dropped after each round (successive halving), the last two meet to the end.
+[[nodiscard]] std::vector<double> race(std::span<Contender* const> contenders, const RaceOptions& options);
+
+}  // namespace luminal::search

@@ -1,0 +1,359 @@
+#include "search/tuner.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <numeric>
+
+#include "base/environment.h"
+#include "base/fail.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "search/replay.h"
+
+namespace luminal::search {
+namespace {
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string text_of(const codegen::Bucket& bucket) {
+  std::string text;
+  for (const auto& [name, facts] : bucket.facts)
+    text += fmt::format("{}:{}..{}/{} ", name, facts.min, facts.max, facts.multiple_of);
+  return text;
+}
+
+std::string text_of(const codegen::Target& target) {
+  return fmt::format("{} {} {} {} threads", target.name, target.cpu, target.features, target.threads);
+}
+
+}  // namespace
+
+CacheKey choice_key(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
+                    const codegen::Target& target) {
+  const std::vector<std::string> parts{spec.to_json(), text_of(bucket), text_of(target),
+                                       std::to_string(kCodeVersion)};
+  return make_key(parts);
+}
+
+/// One request on its way.
+struct Tuner::Job {
+  const TuneRequest* request = nullptr;
+  CacheKey key;
+  std::optional<Cache::Choice> known;
+  std::vector<Tried> tried;
+  std::vector<std::shared_ptr<const backends::Kernel>> kernels;  ///< by candidate; null if compiling failed
+  std::optional<Exam> exam;
+  std::optional<Verdict> accepted;  ///< of the first candidate that passed
+  Tuned result;
+};
+
+Tuner::Tuner(backends::Backend& backend, Cache& cache, const Graph& graph, TunerOptions options)
+    : backend_(backend), cache_(cache), graph_(graph), options_(std::move(options)) {
+  options_.race.deadline = options_.deadline;
+}
+
+/// The candidates of all families, the best predictions first; of each family at least its first, so that a
+/// model that is wrong about a family does not shut it out. Fast mode takes the very best alone.
+void Tuner::find_candidates(Job& job) {
+  if (job.known) {
+    job.tried.push_back({.schedule = job.known->schedule, .parameters = job.known->parameters});
+    return;
+  }
+  std::vector<Tried> leaders, others;
+  for (const codegen::Schedule* schedule : codegen::schedules()) {
+    bool first = true;
+    for (codegen::Candidate& candidate :
+         schedule->candidates(job.request->spec, bucket_, backend_.target())) {
+      (first ? leaders : others)
+          .push_back({.schedule = std::string(schedule->name),
+                      .parameters = std::move(candidate.parameters),
+                      .predicted_us = candidate.predicted_us});
+      first = false;
+    }
+  }
+  const auto by_prediction = [](std::vector<Tried>& list) {
+    std::ranges::stable_sort(list, {}, &Tried::predicted_us);
+  };
+  by_prediction(leaders);
+  LUMINAL_CHECK(!leaders.empty(), "no schedule takes\n{}", job.request->spec.to_string());
+  if (!options_.measure) {
+    leaders.resize(1);
+    job.tried = std::move(leaders);
+    return;
+  }
+  by_prediction(others);
+  const auto room =
+      static_cast<size_t>(std::max<int>(0, options_.candidates - static_cast<int>(leaders.size())));
+  if (others.size() > room) others.resize(room);
+  job.tried = std::move(leaders);
+  job.tried.insert(job.tried.end(), std::make_move_iterator(others.begin()),
+                   std::make_move_iterator(others.end()));
+  by_prediction(job.tried);
+  // What is predicted far behind is not worth compiling, unless nothing else is there.
+  const double best = job.tried.front().predicted_us;
+  constexpr double kHopeless = 6;
+  std::erase_if(job.tried, [&](const Tried& t) { return t.predicted_us > kHopeless * best; });
+}
+
+/// From the cache if the very same program was compiled before.
+std::shared_ptr<const backends::Kernel> Tuner::make(const kernel::KernelSpec& spec, Tried& tried,
+                                                    bool& loaded) {
+  const codegen::Schedule& schedule = codegen::find_schedule(tried.schedule);
+  const codegen::Program program = schedule.lower(spec, tried.parameters, bucket_, backend_.target());
+  codegen::verify(program);
+  const std::vector<std::string> parts{program.to_string(), text_of(backend_.target())};
+  const CacheKey key = make_key(parts);
+  if (const auto object = cache_.find_object(key)) {
+    try {
+      loaded = true;
+      return backend_.load(*object);
+    } catch (const FormatError& damage) {
+      loaded = false;
+      debug(1, "[cache] a compiled kernel is not used: {}", damage.what());
+    }
+  }
+  const auto start = Clock::now();
+  auto kernel = backend_.compile(program);
+  tried.compile_ms = seconds_since(start) * 1e3;
+  cache_.store_object(key, kernel->binary());
+  return kernel;
+}
+
+void Tuner::compile(std::vector<Job>& jobs) {
+  const auto start = Clock::now();
+  std::vector<std::pair<Job*, size_t>> work;
+  // Round by round: the most promising candidate of every spec first, should time run out.
+  for (size_t rank = 0, more = 1; more != 0; ++rank) {
+    more = 0;
+    for (Job& job : jobs) {
+      job.kernels.resize(job.tried.size());
+      if (rank < job.tried.size()) work.emplace_back(&job, rank);
+      more += rank + 1 < job.tried.size() ? 1 : 0;
+    }
+  }
+  std::atomic<size_t> next{0};
+  std::atomic<int> compiled{0}, loaded_count{0};
+  Team& team = Team::shared();
+  team.run(team.size(), [&](int) {
+    for (size_t i = next++; i < work.size(); i = next++) {
+      auto& [job, rank] = work[i];
+      Tried& tried = job->tried[rank];
+      if (rank > 0 && Clock::now() > options_.deadline) {
+        tried.rejected = "no time left to compile it";
+        continue;
+      }
+      bool loaded = false;
+      try {
+        job->kernels[rank] = make(job->request->spec, tried, loaded);
+      } catch (const std::exception& error) {
+        tried.rejected = error.what();
+      }
+      ++(loaded ? loaded_count : compiled);
+    }
+  });
+  phases_.compile_s += seconds_since(start);
+  phases_.compiled += compiled;
+  phases_.loaded += loaded_count;
+}
+
+void Tuner::run_race(Job& job) {
+  if (options_.verify)
+    for (size_t c = 0; c < job.tried.size(); ++c)
+      if (job.kernels[c]) (void)stands(job, c, Thoroughness::Quick);
+  const auto start = Clock::now();
+  std::vector<std::shared_ptr<const TensorData>> inputs;
+  std::vector<const TensorData*> pointers;
+  std::vector<int64_t> output_bytes;
+  const kernel::KernelSpec& spec = job.request->spec;
+  int64_t total = 0;
+  for (size_t s = 0; s < spec.slots().size(); ++s) {
+    const kernel::Slot& slot = spec.slots()[s];
+    inputs.push_back(
+        exam_input("plain", 0, {slot.dtype, {slot.elements.exec(sizes_)}}, {}, options_.seed, s));
+    pointers.push_back(inputs.back().get());
+    total += static_cast<int64_t>(inputs.back()->bytes.size());
+  }
+  for (const kernel::Output& output : spec.outputs()) {
+    output_bytes.push_back(
+        size_bytes(spec.values()[static_cast<size_t>(output.value)].dtype(), output.elements.exec(sizes_)));
+    total += output_bytes.back();
+  }
+  // Operands larger than the last cache come from memory in a plan as well; two copies keep them from staying
+  // warm.
+  const int copies = total > backend_.target().l3_bytes / 2 ? 2 : 1;
+  const Bench bench(pointers, output_bytes, sizes_, copies);
+  std::vector<std::unique_ptr<Contender>> contenders;
+  std::vector<Contender*> field;
+  std::vector<size_t> candidates;
+  for (size_t c = 0; c < job.tried.size(); ++c) {
+    if (!job.kernels[c]) continue;
+    contenders.push_back(std::make_unique<Contender>(job.kernels[c], bench, Team::shared()));
+    field.push_back(contenders.back().get());
+    candidates.push_back(c);
+  }
+  const std::vector<double> times = race(field, options_.race);
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    job.tried[candidates[i]].measured_us = times[i];
+    phases_.timed += times[i] > 0 ? 1 : 0;
+  }
+  phases_.measure_s += seconds_since(start);
+}
+
+namespace {
+
+/// A spec on its own: tensors that nobody named.
+Unit unit_of(const kernel::KernelSpec& spec) {
+  Unit unit{.tensors = {}, .kernels = {{}}};
+  for (const kernel::Slot& slot : spec.slots()) {
+    unit.kernels[0].inputs.push_back(static_cast<int>(unit.tensors.size()));
+    unit.tensors.push_back({.type = {slot.dtype, {slot.elements}}, .value = {}});
+  }
+  for (const kernel::Output& output : spec.outputs()) {
+    unit.kernels[0].outputs.push_back(static_cast<int>(unit.tensors.size()));
+    const Dtype dtype = spec.values()[static_cast<size_t>(output.value)].dtype();
+    unit.tensors.push_back({.type = {dtype, {output.elements}}, .value = {}});
+  }
+  return unit;
+}
+
+}  // namespace
+
+/// What is wrong with candidate `c`, if anything; then it is told, and the candidate is out.
+bool Tuner::stands(Job& job, size_t c, Thoroughness thoroughness) {
+  const auto start = Clock::now();
+  if (!job.exam)
+    job.exam =
+        prepare_exam(graph_, sizes_, job.request->unit ? *job.request->unit : unit_of(job.request->spec),
+                     {.seed = options_.seed});
+  const backends::Kernel* list[] = {job.kernels[c].get()};
+  Verdict verdict = judge(*job.exam, list, backend_.target().threads, thoroughness);
+  if (thoroughness == Thoroughness::Full) {
+    ++phases_.verified;
+    if (!verdict.fault && job.accepted) verdict.fault = compare_in_full(*job.exam, *job.accepted, verdict);
+    if (!verdict.fault && !job.accepted) job.accepted = verdict;
+  }
+  phases_.verify_s += seconds_since(start);
+  if (!verdict.fault) return true;
+  job.tried[c].rejected = verdict.fault->message;
+  job.kernels[c] = nullptr;
+  tell_fault(job, job.tried[c], *verdict.fault);
+  return false;
+}
+
+/// A wrong kernel is a fault of ours: it is told aloud, with a file to look into, and never used.
+void Tuner::tell_fault(const Job& job, const Tried& tried, const Fault& fault) {
+  ++phases_.faults;
+  const std::string name = fmt::format(
+      "luminal-replay-{:016x}.json", combine(job.key.high, hash_bytes(codegen::to_string(tried.parameters))));
+  const std::string folder = environment::dump_folder().empty() ? "." : environment::dump_folder();
+  std::string where;
+  try {
+    const std::string content = replay_json({.spec = job.request->spec,
+                                             .schedule = tried.schedule,
+                                             .parameters = tried.parameters,
+                                             .bucket = bucket_,
+                                             .exam = *job.exam,
+                                             .fault = fault.message});
+    write_file_atomic(std::filesystem::path(folder) / name, content);
+    where = fmt::format("; look into it with: luminal explain --replay {}/{}", folder, name);
+  } catch (const Error& error) {
+    where = fmt::format("; no replay file could be written: {}", error.what());
+  }
+  log_line(fmt::format("[verify] a kernel is wrong and not used ({} {}): {}. Please report this{}",
+                       tried.schedule, codegen::to_string(tried.parameters), fault.message, where));
+}
+
+/// The fastest that stands up to verification. Candidates behind the winner are compared with it no further.
+void Tuner::choose(Job& job) {
+  std::vector<size_t> order(job.tried.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto time_of = [&](size_t c) {
+    const Tried& t = job.tried[c];
+    return t.measured_us > 0 ? t.measured_us : std::numeric_limits<double>::infinity();
+  };
+  if (options_.measure && !job.known) std::ranges::stable_sort(order, {}, time_of);
+  const bool trusted = job.known && job.known->verified_here;
+  const bool judged = options_.verify && options_.measure && !trusted;
+  size_t winner = job.tried.size();
+  for (size_t i = 0; i < order.size() && winner == job.tried.size(); ++i)
+    if (job.kernels[order[i]] && (!judged || stands(job, order[i], Thoroughness::Full))) winner = order[i];
+  if (winner == job.tried.size()) {
+    std::string reasons;
+    for (const Tried& t : job.tried)
+      reasons += fmt::format("\n  {} {}: {}", t.schedule, codegen::to_string(t.parameters), t.rejected);
+    throw InternalError(fmt::format("no kernel stands for\n{}{}", job.request->spec.to_string(), reasons));
+  }
+  for (const size_t c : order)
+    if (c != winner && job.tried[c].rejected.empty())
+      job.tried[c].rejected = job.tried[c].measured_us > 0 ? "slower" : "not timed";
+  Tuned& result = job.result;
+  const Tried best = job.tried[winner];
+  result.schedule = best.schedule;
+  result.parameters = best.parameters;
+  result.kernel = job.kernels[winner];
+  result.predicted_us = best.predicted_us;
+  result.measured_us = job.known ? job.known->measured_us : best.measured_us;
+  result.from_cache = job.known.has_value();
+  result.verified = judged || trusted;
+  result.tried.push_back(best);
+  for (const size_t c : order)
+    if (c != winner) result.tried.push_back(job.tried[c]);
+  if (job.known && judged) cache_.mark_verified(job.key);
+  if (options_.measure && !job.known && best.measured_us > 0)
+    cache_.store(job.key, {.schedule = best.schedule,
+                           .parameters = best.parameters,
+                           .measured_us = best.measured_us,
+                           .measured_candidates = static_cast<int>(std::ranges::count_if(
+                               job.tried, [](const Tried& t) { return t.measured_us > 0; })),
+                           .verified_here = judged});
+}
+
+std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const codegen::Bucket& bucket) {
+  bucket_ = bucket;
+  sizes_ = bucket.top();
+  std::vector<Job> jobs(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    jobs[i].request = &requests[i];
+    jobs[i].key = choice_key(requests[i].spec, bucket, backend_.target());
+    // Fast mode asks the model alone, so that it gives the same plan with a full cache and an empty one.
+    if (options_.measure) jobs[i].known = cache_.find(jobs[i].key);
+    find_candidates(jobs[i]);
+  }
+  compile(jobs);
+  // A remembered choice that can't be made any more is no choice.
+  std::vector<Job> again;
+  for (Job& job : jobs) {
+    if (!job.known || job.kernels[0]) continue;
+    cache_.forget(job.key);
+    job.known.reset();
+    job.tried.clear();
+    job.kernels.clear();
+    find_candidates(job);
+    again.push_back(std::move(job));
+  }
+  compile(again);
+  for (Job& job : again) {
+    const auto index = static_cast<size_t>(job.request - requests.data());
+    jobs[index] = std::move(job);
+  }
+  std::vector<size_t> heaviest(jobs.size());
+  std::iota(heaviest.begin(), heaviest.end(), size_t{0});
+  std::ranges::stable_sort(heaviest, std::greater<>(), [&](size_t i) {
+    return jobs[i].request->weight * jobs[i].tried.front().predicted_us;
+  });
+  if (options_.measure)
+    for (const size_t i : heaviest)
+      if (!jobs[i].known && Clock::now() < options_.deadline) run_race(jobs[i]);
+  std::vector<Tuned> results;
+  for (Job& job : jobs) {
+    choose(job);
+    results.push_back(std::move(job.result));
+  }
+  return results;
+}
+
+}  // namespace luminal::search

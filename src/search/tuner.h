@@ -1,0 +1,98 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/schedule.h"
+#include "search/cache.h"
+#include "search/race.h"
+#include "search/verify.h"
+
+/// From a spec to the kernel that runs: candidates from all schedules, compiled, raced, verified, remembered.
+namespace luminal::search {
+
+/// What became of one candidate, for the report and for `luminal explain`.
+struct Tried {
+  std::string schedule;
+  codegen::Parameters parameters;
+  double predicted_us = 0;
+  double measured_us = 0;  ///< 0: not timed
+  double compile_ms = 0;   ///< 0: taken from the cache
+  std::string rejected;    ///< why it is out: "slower", the fault that verification found; "" for the winner
+};
+
+struct Tuned {
+  std::string schedule;
+  codegen::Parameters parameters;
+  std::shared_ptr<const backends::Kernel> kernel;
+  double predicted_us = 0;
+  double measured_us = 0;  ///< 0: never timed (Fast mode)
+  bool from_cache = false;
+  bool verified = false;     ///< here or, in this cache, before
+  std::vector<Tried> tried;  ///< best first; the winner is the first
+};
+
+/// A spec to be tuned, and how to judge it.
+struct TuneRequest {
+  kernel::KernelSpec spec;
+  /// The spec between values of the user's graph, as one kernel; none if its tensors have no names there.
+  /// Then the candidates are compared with the plainest schedule, and the plan as a whole is judged later.
+  std::optional<Unit> unit;
+  double weight = 1;  ///< how often it runs in the plan: the heaviest are tuned first
+};
+
+struct TunerOptions {
+  bool measure = true;  ///< false: Fast mode, the model alone decides
+  int candidates = 8;   ///< compiled per spec, at most
+  RaceOptions race;
+  Clock::time_point deadline = Clock::time_point::max();
+  bool verify = true;
+  uint64_t seed = 0;
+};
+
+class Tuner {
+ public:
+  /// All of them outlive the tuner. The graph is the user's, for verification.
+  Tuner(backends::Backend& backend, Cache& cache, const Graph& graph, TunerOptions options);
+
+  /// One winner for each request, in their order. Compiles on all cores, times one at a time. What is known
+  /// from the cache is not measured again. After the deadline nothing more is timed: the model decides for
+  /// the rest. Errors: InternalError if no candidate of a spec stands (the plainest one included).
+  [[nodiscard]] std::vector<Tuned> tune(std::span<const TuneRequest> requests, const codegen::Bucket& bucket);
+
+  struct Phases {
+    double compile_s = 0, measure_s = 0, verify_s = 0;
+    int compiled = 0, loaded = 0, timed = 0, verified = 0, faults = 0;
+  };
+  [[nodiscard]] const Phases& phases() const { return phases_; }
+
+ private:
+  struct Job;
+  void find_candidates(Job& job);
+  void compile(std::vector<Job>& jobs);
+  void run_race(Job& job);
+  void choose(Job& job);
+  [[nodiscard]] bool stands(Job& job, size_t candidate, Thoroughness thoroughness);
+  void tell_fault(const Job& job, const Tried& tried, const Fault& fault);
+  [[nodiscard]] std::shared_ptr<const backends::Kernel> make(const kernel::KernelSpec& spec, Tried& tried,
+                                                             bool& loaded);
+
+  backends::Backend& backend_;
+  Cache& cache_;
+  const Graph& graph_;
+  TunerOptions options_;
+  codegen::Bucket bucket_;
+  DimMap sizes_;
+  Phases phases_;
+};
+
+/// The cache's key of a spec's choice: changes with everything the choice depends on.
+[[nodiscard]] CacheKey choice_key(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
+                                  const codegen::Target& target);
+
+/// Changes whenever schedules or emitters make other code of the same candidate: remembered choices are then
+/// looked for anew. (Objects are keyed by the program's text and need no number.)
+inline constexpr int kCodeVersion = 1;
+
+}  // namespace luminal::search
