@@ -46,6 +46,17 @@ function(luminal_module name)
   endif()
 endfunction()
 
+# Embeds the .egg files of a folder into a module, as rule_files() of its rule_files.h.
+function(luminal_embed_rules module folder)
+  file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.egg")
+  list(JOIN files "|" joined)
+  set(out "${CMAKE_BINARY_DIR}/${module}_rules.cpp")
+  add_custom_command(OUTPUT "${out}"
+    COMMAND ${CMAKE_COMMAND} "-DOUT=${out}" "-DFILES=${joined}" -P "${PROJECT_SOURCE_DIR}/cmake/EmbedRules.cmake"
+    DEPENDS ${files} "${PROJECT_SOURCE_DIR}/cmake/EmbedRules.cmake" VERBATIM)
+  target_sources(luminal_${module} PRIVATE "${out}")
+endfunction()
+
 # The library a user links: luminal::luminal stands for all modules built.
 function(luminal_umbrella)
   get_property(modules GLOBAL PROPERTY LUMINAL_MODULES)

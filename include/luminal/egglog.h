@@ -28,6 +28,7 @@ struct EgglogOptions {
   bool strict_globals = false;           ///< a global without the prefix `$` is an error
   bool proofs = false;                   ///< log explanations, so that `prove` works
   bool prove_checks = false;             ///< every `check` also proves what it finds, and checks that proof
+  uint32_t threads = 1;                  ///< results do not depend on it
   Budget budget;                         ///< for each ruleset iteration of the program
   /// Gets each piece of output as soon as there is one; null: it is only returned.
   std::function<void(std::string_view)> on_output;
@@ -46,6 +47,13 @@ class EgglogProgram {
   /// before the failing one have had their effect.
   std::string run(std::string_view text, std::string file_name = "<input>");
   std::string run_file(const std::filesystem::path& path);
+
+  /// A sort whose values the host owns: texts that run later may name it. Errors: Error if the name is taken.
+  SortId host_sort(PrimitiveSort sort);
+  SortId host_sort(ContainerSort sort);
+  /// A function of the host's for later texts. `inputs` and `output` are read: the sorts of its signature, in
+  /// this program's graph. Errors: Error for a sort that no text can name.
+  void host_primitive(PrimitiveSpec spec);
 
   /// True when the text ends inside an open list or string, so that a prompt should read on.
   [[nodiscard]] static bool is_incomplete(std::string_view text);

@@ -25,6 +25,7 @@ const OpDef kConstant = {
     .traits = Trait::Leaf,
     .infer = infer_constant,
     .evaluate = write_constant,
+    .formula = [](const Attributes& attributes) { return attributes.get<Number>("value"); },
     .flops_per_element = 0,
     .doc = "One number, of rank 0.",
 };

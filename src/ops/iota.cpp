@@ -104,6 +104,7 @@ const OpDef kIota = {
     .traits = Trait::Leaf,
     .infer = infer_iota,
     .evaluate = write_iota,
+    .formula = [](const Attributes& attributes) { return attributes.get<Expression>("expression"); },
     .doc = "An integer formula over the flat index z and named dims.",
 };
 

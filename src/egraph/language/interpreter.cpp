@@ -9,6 +9,7 @@ namespace luminal::egraph::language {
 Interpreter::Interpreter(EgglogOptions options)
     : options_(std::move(options)), library_(graph_, symbols_), fresh_(symbols_) {
   if (options_.proofs || options_.prove_checks) graph_.enable_explanations();
+  graph_.set_threads(options_.threads);
   library_.install(scope_);
   scope_.rulesets.emplace(
       Symbol{}, RulesetInfo{.id = graph_.ruleset("default ruleset"), .parts = {}, .rule_names = {}});
@@ -37,6 +38,18 @@ std::string Interpreter::run(std::string_view text, std::string file_name) {
   include_depth_ = 0;
   run_source(sources_.emplace_back(Source(std::move(file_name), std::string(text))));
   return std::exchange(output_, {});
+}
+
+SortId Interpreter::host_sort(ContainerSort sort, bool is_container) {
+  const std::string name = sort.name;
+  const Symbol symbol = symbols_.intern(name);
+  if (scope_.names.contains(symbol) || scope_.find_sort(symbol) != nullptr)
+    throw Error(fmt::format("[egg] the name '{}' of a host sort is taken; names are unique", name));
+  PrimitiveSort& plain = sort;
+  const SortId id =
+      is_container ? graph_.container_sort(std::move(sort)) : graph_.primitive_sort(std::move(plain));
+  library_.add_host_sort(scope_, name, id);
+  return id;
 }
 
 void Interpreter::run_source(const Source& source) {
@@ -283,6 +296,13 @@ std::string EgglogProgram::run(std::string_view text, std::string file_name) {
 std::string EgglogProgram::run_file(const std::filesystem::path& path) {
   return impl_->run(read_file(path), path.string());
 }
+SortId EgglogProgram::host_sort(PrimitiveSort sort) {
+  ContainerSort plain;
+  static_cast<PrimitiveSort&>(plain) = std::move(sort);
+  return impl_->host_sort(std::move(plain), false);
+}
+SortId EgglogProgram::host_sort(ContainerSort sort) { return impl_->host_sort(std::move(sort), true); }
+void EgglogProgram::host_primitive(PrimitiveSpec spec) { impl_->host_primitive(std::move(spec)); }
 bool EgglogProgram::is_incomplete(std::string_view text) {
   return language::is_incomplete(std::string(text));
 }

@@ -28,6 +28,8 @@ class Interpreter {
   Interpreter& operator=(const Interpreter&) = delete;
 
   std::string run(std::string_view text, std::string file_name);
+  SortId host_sort(ContainerSort sort, bool is_container);
+  void host_primitive(PrimitiveSpec spec) { library_.add_host_primitive(scope_, std::move(spec)); }
   [[nodiscard]] EGraph& graph() { return graph_; }
   [[nodiscard]] const Report& report() const { return report_; }
 

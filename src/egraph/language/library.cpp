@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/fail.h"
+
 namespace luminal::egraph::language {
 namespace {
 
@@ -82,6 +84,10 @@ const SortInfo* Library::add_interned_sort(Scope& scope, std::string_view name,
   const SortInfo* sort = add_base_sort(scope, name, graph_.primitive_sort(std::move(spec)));
   add_ordering(scope, sort);
   return sort;
+}
+
+const SortInfo* Library::add_host_sort(Scope& scope, std::string_view name, SortId id) {
+  return add_base_sort(scope, name, id);
 }
 
 const SortInfo* Library::declare_sort(Scope& scope, Symbol name) {
@@ -331,6 +337,22 @@ void Library::add(Scope& scope, std::string_view name, std::vector<const SortInf
   overload.inputs = std::move(inputs);
   overload.output = output;
   add_overload(scope, std::move(overload), std::move(call));
+}
+
+void Library::add_host_primitive(Scope& scope, PrimitiveSpec spec) {
+  const auto sort_of = [&](SortId id) {
+    for (const SortInfo* sort : scope.sort_order)
+      if (sort->id == id) return sort;
+    fail("[egg] the sort '{}' in the signature of '{}' is not one that a text can name; declare it first",
+         graph_.sort_name(id), spec.name);
+  };
+  Overload& kept = overloads_.emplace_back();
+  kept.name = symbol(spec.name);
+  for (const SortId id : spec.inputs) kept.inputs.push_back(sort_of(id));
+  kept.output = sort_of(spec.output);
+  if (spec.mutates) kept.contexts = kWhereWriting;
+  kept.ids.fill(graph_.primitive(std::move(spec)));
+  scope.primitives[kept.name].push_back(&kept);
 }
 
 void Library::add_contextual(Scope& scope, std::string_view name, std::vector<const SortInfo*> inputs,

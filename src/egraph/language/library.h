@@ -58,6 +58,10 @@ class Library {
   const SortInfo* relation_sort(Symbol name);
   /// `(sort Name (Vec i64))`. Errors: ProgramError for an unknown container, unknown or too few sorts.
   const SortInfo* declare_container(Scope& scope, const SortSyntax& syntax, const ExprPool& exprs);
+  /// A sort that the host has given to the graph.
+  const SortInfo* add_host_sort(Scope& scope, std::string_view name, SortId id);
+  /// A function of the host's, with the signature in its spec.
+  void add_host_primitive(Scope& scope, PrimitiveSpec spec);
   FunctionInfo* new_function() { return &functions_.emplace_back(); }
   int64_t target_number(const FunctionTarget& target, std::vector<const SortInfo*> partial);
   [[nodiscard]] const FunctionKindInfo& target_info(int64_t number) const {

@@ -1,0 +1,25 @@
+#pragma once
+#include <functional>
+
+#include "codegen/schedule.h"
+#include "kernel/spec.h"
+
+namespace luminal::search {
+
+/// How one spec is run.
+struct Chosen {
+  const codegen::Schedule* schedule = nullptr;
+  codegen::Parameters parameters;
+  double predicted_us = 0;
+  double measured_us = 0;  ///< 0: nobody measured
+};
+
+/// The seam between finding kernels and tuning them: asked once for each kernel of a plan.
+using Choose = std::function<Chosen(const kernel::KernelSpec& spec, const codegen::Bucket& bucket)>;
+
+/// By the model alone: of each family its first candidate, of these the one of least predicted time; of equal
+/// ones the family that is listed first. Errors: InternalError if no family takes the spec.
+[[nodiscard]] Chosen choose_by_model(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
+                                     const codegen::Target& target);
+
+}  // namespace luminal::search

@@ -1,0 +1,235 @@
+#include "search/plan_builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+
+#include "base/fail.h"
+#include "base/hash.h"
+#include "kernel/cost.h"
+#include "search/kernel_cache.h"
+
+namespace luminal::search {
+namespace {
+
+using runtime::Launch;
+using runtime::PlanTensor;
+using runtime::TensorIndex;
+
+double ms_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+}
+
+class Builder {
+ public:
+  Builder(const Graph& graph, const Program& program, const SaturatedProgram& saturated, const Cover& cover,
+          SpecStore& store)
+      : graph_(graph), program_(program), saturated_(saturated), cover_(cover), store_(store) {
+    first_.assign(saturated.cover.classes.size(), -1);
+  }
+
+  runtime::Plan run(const Choose& choose, backends::Backend& backend, const codegen::Bucket& bucket,
+                    PlanFacts& facts) {
+    plan_.bucket = bucket;
+    for (const CoverStep& step : cover_.steps) step.kernel >= 0 ? kernel(step.kernel) : host(step.host);
+    for (const auto& [value, id] : program_.results) plan_.results.push_back({value, tensor_of(id)});
+    for (const auto& [state, id] : program_.updates) plan_.updates.push_back({state, tensor_of(id)});
+    compile(choose, backend, facts);
+    facts.host_ops = static_cast<int>(
+        std::ranges::count_if(plan_.launches, [](const Launch& launch) { return launch.host.has_value(); }));
+    plan_.key = key_;
+    return std::move(plan_);
+  }
+
+ private:
+  /// A kernel that has still to be chosen and compiled.
+  struct Open {
+    size_t launch;
+    SpecId spec;
+  };
+
+  void kernel(int number) {
+    const CoverKernel& kernel = cover_.kernels[static_cast<size_t>(number)];
+    Launch launch{.kernel = runtime::KernelLaunch{}};
+    for (const int c : kernel.inputs) launch.kernel->inputs.push_back(tensor_of_class(c));
+    const kernel::KernelSpec& spec = store_.at(kernel.spec);
+    for (size_t i = 0; i < kernel.outputs.size(); ++i) {
+      const int c = kernel.outputs[i];
+      launch.kernel->outputs.push_back(made(c, spec.outputs()[i], spec));
+    }
+    launch.kernel->in_place = in_place(spec);
+    describe(launch, kernel);
+    open_.push_back({plan_.launches.size(), kernel.spec});
+    plan_.launches.push_back(std::move(launch));
+  }
+
+  /// Where the only output is read and written at one place by one evaluation, it may replace its operand.
+  static std::vector<runtime::InPlace> in_place(const kernel::KernelSpec& spec) {
+    std::vector<runtime::InPlace> list;
+    if (spec.values().size() != 1 || spec.outputs().size() != 1) return list;
+    const kernel::Value& value = spec.values()[0];
+    if (value.combiner != kernel::Combiner::None) return list;
+    const kernel::Output& output = spec.outputs()[0];
+    for (int slot = 0; slot < static_cast<int>(spec.slots().size()); ++slot) {
+      const kernel::Slot& own = spec.slots()[static_cast<size_t>(slot)];
+      const bool same_place = std::ranges::all_of(value.operands, [&](const kernel::Operand& operand) {
+        return operand.kind != kernel::Operand::Kind::Load || operand.slot != slot ||
+               (operand.index == output.index && operand.masks.empty());
+      });
+      if (same_place && own.elements == output.elements &&
+          element_bytes(own.dtype) == element_bytes(value.dtype()))
+        list.push_back({.output = 0, .input = slot});
+    }
+    return list;
+  }
+
+  void host(int number) {
+    const Program::Host& host = program_.hosts[static_cast<size_t>(number)];
+    const Node& node = graph_.node(host.node);
+    Launch launch{.host =
+                      runtime::HostLaunch{.node = host.node, .op = node.op, .attributes = node.attributes}};
+    for (const TensorId id : host.inputs) launch.host->inputs.push_back(tensor_of(id));
+    for (const TensorId id : host.outputs) {
+      const int c = saturated_.class_of[static_cast<size_t>(id)];
+      const TensorType& type = program_.tensors[static_cast<size_t>(id)].type;
+      const TensorIndex tensor = add(
+          {.dtype = type.dtype, .dims = type.dims, .value = program_.tensors[static_cast<size_t>(id)].value});
+      first_[static_cast<size_t>(c)] = tensor;
+      launch.host->outputs.push_back(tensor);
+    }
+    launch.name = node.op->name;
+    if (node.origin) launch.origin = node.origin->to_string();
+    launch.covers = {host.node};
+    key_ = combine(key_, hash_bytes(node.op->name));
+    plan_.launches.push_back(std::move(launch));
+  }
+
+  TensorIndex add(PlanTensor tensor) {
+    plan_.tensors.push_back(std::move(tensor));
+    return static_cast<TensorIndex>(plan_.tensors.size()) - 1;
+  }
+
+  /// The tensor of an output; a class that only laws made has no dims of its own and is flat.
+  TensorIndex made(int c, const kernel::Output& output, const kernel::KernelSpec& spec) {
+    PlanTensor tensor{.dtype = spec.values()[static_cast<size_t>(output.value)].dtype(),
+                      .dims = {output.elements}};
+    if (const auto& known = saturated_.tensors_of[static_cast<size_t>(c)]; !known.empty()) {
+      const Program::Tensor& first = program_.tensors[static_cast<size_t>(known[0])];
+      tensor.dims = first.type.dims;
+      tensor.value = first.value;
+    }
+    return first_[static_cast<size_t>(c)] = add(std::move(tensor));
+  }
+
+  TensorIndex tensor_of_class(int c) {
+    TensorIndex& first = first_[static_cast<size_t>(c)];
+    if (first >= 0) return first;
+    for (const TensorId id : saturated_.tensors_of[static_cast<size_t>(c)]) {
+      const Program::Tensor& tensor = program_.tensors[static_cast<size_t>(id)];
+      if (tensor.kind != Program::Tensor::Kind::Input) continue;
+      return first = add({.dtype = tensor.type.dtype,
+                          .dims = tensor.type.dims,
+                          .value = tensor.value,
+                          .role = PlanTensor::Role::Input});
+    }
+    LUMINAL_CHECK(false, "class {} is read before it is made", c);
+    return -1;
+  }
+
+  /// The program's tensor with its own dims: equal content in other dims takes a copy, as a buffer of a plan
+  /// has one shape.
+  TensorIndex tensor_of(TensorId id) {
+    const int c = saturated_.class_of[static_cast<size_t>(id)];
+    const Program::Tensor& wanted = program_.tensors[static_cast<size_t>(id)];
+    const TensorIndex first = tensor_of_class(c);
+    if (plan_.tensors[static_cast<size_t>(first)].dims == wanted.type.dims) return first;
+    const auto [known, fresh] = reshaped_.try_emplace({c, luminal::to_string(wanted.type.dims)}, 0);
+    if (!fresh) return known->second;
+    known->second = add({.dtype = wanted.type.dtype, .dims = wanted.type.dims, .value = wanted.value});
+    Launch launch{.kernel =
+                      runtime::KernelLaunch{.kernel = {}, .inputs = {first}, .outputs = {known->second}}};
+    launch.kernel->in_place = {{.output = 0, .input = 0}};
+    const SpecId copy = store_.intern(
+        copy_spec(ShapeTracker::contiguous({element_count(wanted.type.dims)}), wanted.type.dtype));
+    open_.push_back({plan_.launches.size(), copy});
+    plan_.launches.push_back(std::move(launch));
+    return known->second;
+  }
+
+  void describe(Launch& launch, const CoverKernel& kernel) const {
+    std::set<NodeId> covers;
+    const auto cover = [&](int c) {
+      for (const TensorId id : saturated_.tensors_of[static_cast<size_t>(c)]) {
+        const auto& own = program_.tensors[static_cast<size_t>(id)].covers;
+        covers.insert(own.begin(), own.end());
+      }
+    };
+    std::ranges::for_each(kernel.interior, cover);
+    std::ranges::for_each(kernel.outputs, cover);
+    launch.covers.assign(covers.begin(), covers.end());
+    for (const int c : kernel.outputs)
+      for (const TensorId id : saturated_.tensors_of[static_cast<size_t>(c)])
+        if (const auto& value = program_.tensors[static_cast<size_t>(id)].value;
+            value && launch.origin.empty())
+          if (const Node& node = graph_.node(value->node); node.origin)
+            launch.origin = node.origin->to_string();
+    launch.predicted_us = kernel.cost_us;
+  }
+
+  void compile(const Choose& choose, backends::Backend& backend, PlanFacts& facts) {
+    auto begin = std::chrono::steady_clock::now();
+    std::map<SpecId, Chosen> chosen;
+    std::vector<KernelRequest> requests;
+    const DimMap top = plan_.bucket.top();
+    for (const Open& open : open_) {
+      const kernel::KernelSpec& spec = store_.at(open.spec);
+      const codegen::Bucket own = restricted(plan_.bucket, spec);
+      const auto [known, fresh] = chosen.try_emplace(open.spec);
+      if (fresh) known->second = choose(spec, own);
+      requests.push_back({spec, known->second, own});
+      Launch& launch = plan_.launches[open.launch];
+      launch.name = fmt::format("{}_{:04x}", known->second.schedule->name, spec.hash() & 0xffff);
+      const kernel::Work work = kernel::work_of(spec, top);
+      launch.flops = work.flops;
+      launch.bytes = work.bytes_read + work.bytes_written;
+      launch.predicted_us = known->second.predicted_us;
+      launch.measured_us = known->second.measured_us;
+      key_ = combine(combine(key_, spec.hash()), hash_bytes(codegen::to_string(known->second.parameters)));
+      for (const auto* list : {&launch.kernel->inputs, &launch.kernel->outputs})
+        for (const TensorIndex tensor : *list) key_ = combine(key_, static_cast<uint64_t>(tensor));
+    }
+    facts.choose_ms = ms_since(begin);
+    begin = std::chrono::steady_clock::now();
+    const auto kernels = KernelCache::of_process().get(backend, requests, &facts.compiled_kernels);
+    for (size_t i = 0; i < open_.size(); ++i) plan_.launches[open_[i].launch].kernel->kernel = kernels[i];
+    facts.compile_ms = ms_since(begin);
+    facts.kernels = static_cast<int>(open_.size());
+    facts.distinct_kernels = static_cast<int>(chosen.size());
+  }
+
+  const Graph& graph_;
+  const Program& program_;
+  const SaturatedProgram& saturated_;
+  const Cover& cover_;
+  SpecStore& store_;
+  runtime::Plan plan_;
+  std::vector<TensorIndex> first_;  ///< by class
+  std::map<std::pair<int, std::string>, TensorIndex> reshaped_;
+  std::vector<Open> open_;
+  uint64_t key_ = 0;
+};
+
+}  // namespace
+
+runtime::Plan build_plan(const Graph& graph, const Program& program, const SaturatedProgram& saturated,
+                         const Cover& cover, SpecStore& store, const Choose& choose,
+                         backends::Backend& backend, const codegen::Bucket& bucket, PlanFacts* facts) {
+  PlanFacts ignored;
+  return Builder(graph, program, saturated, cover, store)
+      .run(choose, backend, bucket, facts != nullptr ? *facts : ignored);
+}
+
+}  // namespace luminal::search

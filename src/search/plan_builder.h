@@ -1,0 +1,24 @@
+#pragma once
+#include <memory>
+
+#include "backends/backend.h"
+#include "runtime/plan.h"
+#include "search/choose.h"
+#include "search/problem.h"
+
+namespace luminal::search {
+
+/// How a plan came to be: counts and times.
+struct PlanFacts {
+  int kernels = 0, distinct_kernels = 0, compiled_kernels = 0;
+  int host_ops = 0;  ///< launches that no kernel covers
+  double choose_ms = 0, compile_ms = 0;
+};
+
+/// The plan of a cover: kernels chosen, compiled (equal ones once) and wired up.
+[[nodiscard]] runtime::Plan build_plan(const Graph& graph, const Program& program,
+                                       const SaturatedProgram& saturated, const Cover& cover,
+                                       SpecStore& store, const Choose& choose, backends::Backend& backend,
+                                       const codegen::Bucket& bucket, PlanFacts* facts = nullptr);
+
+}  // namespace luminal::search

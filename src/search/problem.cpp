@@ -1,0 +1,95 @@
+#include "search/problem.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/hash.h"
+
+namespace luminal::search {
+namespace {
+
+uint64_t label_of(const TensorType& type, uint64_t what) {
+  return combine(hash_bytes(type.to_string()), what);
+}
+
+class Reader {
+ public:
+  Reader(Language& language, const Program& program) : language_(language), program_(program) {}
+
+  SaturatedProgram run(std::span<const egraph::Value> classes) {
+    for (const egraph::Value value : classes) {
+      const int c = class_of(value);
+      result_.class_of.push_back(c);
+    }
+    read_kernels();
+    for (size_t t = 0; t < program_.tensors.size(); ++t) tensor(static_cast<TensorId>(t));
+    for (const Program::Host& host : program_.hosts) {
+      CoverProblem::Host own{.inputs = {}, .after = host.after, .must_run = host.must_run};
+      for (const TensorId input : host.inputs) own.inputs.push_back(of(input));
+      own.label = host.outputs.empty() ? 0 : combine(at(of(host.outputs[0])).label, own.inputs.size());
+      result_.cover.hosts.push_back(std::move(own));
+    }
+    for (const auto& [value, id] : program_.results) at(of(id)).wanted = true;
+    for (const auto& [state, id] : program_.updates) at(of(id)).wanted = true;
+    return std::move(result_);
+  }
+
+ private:
+  int class_of(egraph::Value value) {
+    const auto [known, fresh] =
+        numbers_.try_emplace(language_.graph().find(value), static_cast<int>(result_.cover.classes.size()));
+    if (fresh) {
+      result_.cover.classes.emplace_back();
+      result_.tensors_of.emplace_back();
+    }
+    return known->second;
+  }
+  CoverProblem::Class& at(int c) { return result_.cover.classes[static_cast<size_t>(c)]; }
+  [[nodiscard]] int of(TensorId id) const { return result_.class_of[static_cast<size_t>(id)]; }
+
+  void read_kernels() {
+    language_.graph().for_each_row(language_.functions().op, [&](std::span<const egraph::Value> args,
+                                                                 egraph::Value output, bool subsumed) {
+      if (subsumed) return true;
+      CoverProblem::Alternative alternative{.spec = args[0]};
+      const std::vector<egraph::Value> list(language_.args_of(args[1]).begin(),
+                                            language_.args_of(args[1]).end());
+      for (const egraph::Value argument : list) alternative.arguments.push_back(class_of(argument));
+      at(class_of(output)).alternatives.push_back(std::move(alternative));
+      return true;
+    });
+  }
+
+  /// What is there already needs no kernel.
+  void tensor(TensorId id) {
+    const Program::Tensor& tensor = program_.tensors[static_cast<size_t>(id)];
+    const int c = of(id);
+    CoverProblem::Class& own = at(c);
+    result_.tensors_of[static_cast<size_t>(c)].push_back(id);
+    own.once = own.once || tensor.once;
+    if (tensor.kind == Program::Tensor::Kind::Kernel) return;
+    own.alternatives.clear();
+    const bool is_host = tensor.kind == Program::Tensor::Kind::Host;
+    own.label = label_of(tensor.type, is_host ? static_cast<uint64_t>(tensor.output) + 1 : 0);
+    if (is_host && !inputs_.contains(c)) own.host = tensor.host;
+    if (!is_host) {
+      inputs_.insert(c);
+      own.host = -1;
+    }
+  }
+
+  Language& language_;
+  const Program& program_;
+  SaturatedProgram result_;
+  std::unordered_map<egraph::Value, int> numbers_;
+  std::set<int> inputs_;
+};
+
+}  // namespace
+
+SaturatedProgram read_classes(Language& language, const Program& program,
+                              std::span<const egraph::Value> classes) {
+  return Reader(language, program).run(classes);
+}
+
+}  // namespace luminal::search

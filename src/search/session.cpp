@@ -1,0 +1,219 @@
+#include "search/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <list>
+#include <map>
+#include <mutex>
+
+#include "base/environment.h"
+#include "base/log.h"
+#include "graph/graph_state.h"
+#include "kernel/cost.h"
+#include "runtime/executor.h"
+#include "runtime/machine.h"
+#include "search/bucket.h"
+#include "search/kernel_cache.h"
+#include "search/plan_builder.h"
+
+namespace luminal::search {
+namespace {
+
+constexpr size_t kMostVariants = 8;
+constexpr size_t kMostSpecs = 200'000;  // then the store of specs begins anew
+
+double ms_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Languages of the process, one for each set of options: their rules are read once, their specs are shared.
+class Languages {
+ public:
+  static Languages& of_process() {
+    static Languages languages;
+    return languages;
+  }
+  /// Calls `use(language, store)`; one at a time.
+  template <class F>
+  void with(const SearchOptions& options, F use) {
+    const std::scoped_lock lock(mutex_);
+    if (!store_ || store_->size() > kMostSpecs) {
+      languages_.clear();
+      store_ = std::make_shared<SpecStore>();
+    }
+    auto& language = languages_[options];
+    if (!language) language = std::make_unique<Language>(options, store_);
+    use(*language, store_);
+  }
+  /// The store is shared: whoever composes specs holds this.
+  std::mutex& mutex() { return mutex_; }
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<SpecStore> store_;
+  std::map<SearchOptions, std::unique_ptr<Language>> languages_;
+};
+
+/// What does not depend on sizes: the saturated program.
+struct Front {
+  uint64_t version = 0, presence = 0;
+  bool everything = false;
+  Program program;
+  SaturatedProgram saturated;
+  std::shared_ptr<SpecStore> store;
+  std::set<std::string> dims;
+  double encode_ms = 0, saturate_ms = 0;
+  size_t rows_before = 0, rows_after = 0;
+  uint64_t rounds = 0;
+};
+
+/// A plan for one bucket.
+struct Variant {
+  std::shared_ptr<const Front> front;
+  std::unique_ptr<runtime::Executor> executor;
+  PlanFacts facts;
+  double cover_ms = 0, cost_us = 0;
+};
+
+class SearchExecutable : public Executable {
+ public:
+  SearchExecutable(std::shared_ptr<const SessionParts> parts, CompilationMode mode)
+      : parts_(std::move(parts)), mode_(mode) {}
+
+  /// Makes the plan for the sizes in force, if all are known.
+  void prepare(Graph& graph) {
+    const auto front = front_of(graph, false);
+    const bool known =
+        std::ranges::all_of(front->dims, [&](const std::string& dim) { return graph.dims().contains(dim); });
+    if (known) (void)variant_for(graph, front);
+  }
+
+  void run(Graph& graph, const Options& options) override {
+    variant_for(graph, front_of(graph, options.keep_everything)).executor->run(graph, options.trace);
+  }
+
+  [[nodiscard]] std::string report() const override {
+    if (variants_.empty()) return fmt::format("{}: compiled when sizes are known", parts_->device);
+    const Variant& v = variants_.front();
+    const Front& f = *v.front;
+    std::string text = fmt::format(
+        "{}: {} kernels ({} distinct, {} compiled now), predicted {:.1f} us\nops_outside_plan: {}\n"
+        "encode: {:.3f} ms, {} tensors\nsaturate: {:.3f} ms, {} rounds, {} -> {} rows\ncover: {:.3f} ms\n"
+        "choose: {:.3f} ms\ncompile: {:.3f} ms",
+        parts_->device, v.facts.kernels, v.facts.distinct_kernels, v.facts.compiled_kernels, v.cost_us,
+        v.facts.host_ops, f.encode_ms, f.program.tensors.size(), f.saturate_ms, f.rounds, f.rows_before,
+        f.rows_after, v.cover_ms, v.facts.choose_ms, v.facts.compile_ms);
+    if (const std::string bucket = to_string(v.executor->plan().bucket); !bucket.empty())
+      text += fmt::format("\nbucket: {}", bucket);
+    return text + fmt::format("\nplan: {:016x}", v.executor->plan().key);
+  }
+
+ private:
+  std::shared_ptr<const Front> front_of(const Graph& graph, bool everything) {
+    const uint64_t version = graph.version(), presence = graph.state()->presence;
+    for (const auto& front : fronts_)
+      if (front->version == version && front->presence == presence && front->everything == everything)
+        return front;
+    auto front = std::make_shared<Front>();
+    front->version = version;
+    front->presence = presence;
+    front->everything = everything;
+    auto begin = std::chrono::steady_clock::now();
+    front->program = encode(graph, everything);
+    front->encode_ms = ms_since(begin);
+    front->dims = dims_of(front->program);
+    Languages::of_process().with(parts_->options,
+                                 [&](Language& language, const std::shared_ptr<SpecStore>& store) {
+                                   begin = std::chrono::steady_clock::now();
+                                   front->store = store;
+                                   const auto classes = language.load(front->program);
+                                   front->rows_before = language.kernel_count();
+                                   front->rounds = language.saturate().iterations;
+                                   front->rows_after = language.kernel_count();
+                                   front->saturated = read_classes(language, front->program, classes);
+                                   front->saturate_ms = ms_since(begin);
+                                 });
+    // An older front of another version never comes back.
+    std::erase_if(
+        fronts_, [&](const auto& old) { return old->version != version || fronts_.size() >= kMostVariants; });
+    std::erase_if(variants_, [&](const Variant& old) { return old.front->version != version; });
+    fronts_.push_back(front);
+    return front;
+  }
+
+  Variant& variant_for(Graph& graph, const std::shared_ptr<const Front>& front) {
+    const auto fits = [&](const Variant& v) {
+      return v.front == front && holds(v.executor->plan().bucket, graph.dims());
+    };
+    const auto found = std::ranges::find_if(variants_, fits);
+    if (found != variants_.begin() && found != variants_.end())
+      variants_.splice(variants_.begin(), variants_, found);  // most recently used first
+    else if (found == variants_.end())
+      build(graph, front);
+    return variants_.front();
+  }
+
+  void build(Graph& graph, const std::shared_ptr<const Front>& front) {
+    const codegen::Bucket bucket = bucket_of(front->dims, graph.dims());
+    if (!variants_.empty())
+      debug(1, "{}: compiled anew because {}", parts_->device,
+            variants_.front().front == front
+                ? fmt::format("sizes left the bucket: {} instead of {}", to_string(bucket),
+                              to_string(variants_.front().executor->plan().bucket))
+                : std::string("other values are wanted or there already"));
+    Variant variant{.front = front};
+    const kernel::MachineLimits& limits = runtime::machine_limits(*parts_->backend);
+    const DimMap top = bucket.top();
+    const SpecCost cost = [&](const kernel::KernelSpec& spec) {
+      return kernel::predicted_us(spec, top, limits);
+    };
+    const std::scoped_lock lock(Languages::of_process().mutex());
+    const auto begin = std::chrono::steady_clock::now();
+    const Cover cover = find_cover(front->saturated.cover, *front->store, cost, parts_->options);
+    variant.cover_ms = ms_since(begin);
+    variant.cost_us = cover.cost_us;
+    runtime::Plan plan = build_plan(graph, front->program, front->saturated, cover, *front->store, chooser(),
+                                    *parts_->backend, bucket, &variant.facts);
+    if (environment::debug_level() >= 3) debug(3, "{}", plan.to_string());
+    variant.executor = std::make_unique<runtime::Executor>(parts_->backend, std::move(plan));
+    if (variants_.size() == kMostVariants) variants_.pop_back();
+    variants_.push_front(std::move(variant));
+  }
+
+  [[nodiscard]] Choose chooser() const {
+    if (parts_->chooser) return parts_->chooser(mode_);
+    return [this](const kernel::KernelSpec& spec, const codegen::Bucket& bucket) {
+      return choose_by_model(spec, bucket, parts_->backend->target());
+    };
+  }
+
+  std::shared_ptr<const SessionParts> parts_;
+  CompilationMode mode_;
+  std::vector<std::shared_ptr<const Front>> fronts_;
+  std::list<Variant> variants_;
+};
+
+class SearchSession : public Session {
+ public:
+  explicit SearchSession(SessionParts parts)
+      : parts_(std::make_shared<const SessionParts>(std::move(parts))) {}
+  [[nodiscard]] std::string_view device() const override { return parts_->device; }
+  [[nodiscard]] std::unique_ptr<Executable> compile(Graph& graph, const CompilationMode& mode) override {
+    auto executable = std::make_unique<SearchExecutable>(parts_, mode);
+    executable->prepare(graph);
+    return executable;
+  }
+
+ private:
+  std::shared_ptr<const SessionParts> parts_;
+};
+
+}  // namespace
+
+std::shared_ptr<Session> make_session(SessionParts parts) {
+  return std::make_shared<SearchSession>(std::move(parts));
+}
+
+}  // namespace luminal::search

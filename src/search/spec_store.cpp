@@ -1,0 +1,121 @@
+#include "search/spec_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/hash.h"
+
+namespace luminal::search {
+namespace {
+
+enum Operation : uint32_t { kCompose, kExport, kSiblings, kJoin, kSwap, kFold };
+
+}  // namespace
+
+size_t SpecStore::KeyHash::operator()(const Key& key) const noexcept {
+  return static_cast<size_t>(hash_bytes(key.data(), key.size() * sizeof(uint32_t)));
+}
+
+SpecId SpecStore::intern(const kernel::KernelSpec& spec) {
+  const auto [known, fresh] = ids_.try_emplace(spec, static_cast<SpecId>(specs_.size()));
+  if (fresh) specs_.push_back(spec);
+  return known->second;
+}
+
+template <class Make>
+const SpecStore::Made* SpecStore::remember(uint32_t operation, SpecId a, int slot, SpecId b, Names a_names,
+                                           Names b_names, Make make) {
+  // Names become the position of their first occurrence: the same key for the same pattern.
+  Key pattern(a_names.begin(), a_names.end());
+  pattern.insert(pattern.end(), b_names.begin(), b_names.end());
+  Key key{operation, a, static_cast<uint32_t>(slot), b};
+  for (size_t i = 0; i < pattern.size(); ++i)
+    key.push_back(
+        static_cast<uint32_t>(std::find(pattern.begin(), pattern.end(), pattern[i]) - pattern.begin()));
+  if (const auto known = made_.find(key); known != made_.end())
+    return known->second ? &*known->second : nullptr;
+  std::optional<Made> made;
+  if (auto result =
+          make(std::span(key).subspan(4, a_names.size()), std::span(key).subspan(4 + a_names.size())))
+    made = Made{intern(result->spec), std::move(result->slots)};
+  const auto& kept = made_.emplace(std::move(key), std::move(made)).first->second;
+  return kept ? &*kept : nullptr;
+}
+
+const SpecStore::Made* SpecStore::compose(SpecId consumer, int slot, SpecId producer, Names consumer_names,
+                                          Names producer_names) {
+  return remember(kCompose, consumer, slot, producer, consumer_names, producer_names,
+                  [&](Names a, Names b) { return kernel::compose(at(consumer), slot, at(producer), a, b); });
+}
+
+const SpecStore::Made* SpecStore::compose_exporting(SpecId consumer, int slot, SpecId producer,
+                                                    Names consumer_names, Names producer_names) {
+  return remember(kExport, consumer, slot, producer, consumer_names, producer_names, [&](Names a, Names b) {
+    return kernel::compose_exporting(at(consumer), slot, at(producer), a, b);
+  });
+}
+
+const SpecStore::Made* SpecStore::merge_siblings(SpecId a, SpecId b, Names a_names, Names b_names) {
+  return remember(kSiblings, a, 0, b, a_names, b_names, [&](Names first, Names second) {
+    return kernel::merge_siblings(at(a), at(b), first, second);
+  });
+}
+
+namespace {
+
+std::optional<kernel::Composed> own_slots(kernel::Canonical canonical) {
+  kernel::Composed result{std::move(canonical.spec), {}};
+  for (const int slot : canonical.slots) result.slots.push_back({false, slot});
+  return result;
+}
+
+}  // namespace
+
+const SpecStore::Made* SpecStore::join(SpecId spec, Names names) {
+  std::vector<uint32_t> sorted(names.begin(), names.end());
+  std::ranges::sort(sorted);
+  if (std::ranges::adjacent_find(sorted) == sorted.end()) return nullptr;
+  return remember(kJoin, spec, 0, spec, names, {}, [&](Names pattern, Names) {
+    return own_slots(kernel::canonical(at(spec).parts(), pattern));
+  });
+}
+
+bool SpecStore::symmetric(SpecId spec, int i, int j) {
+  const auto slots = at(spec).slots();
+  const auto first = static_cast<size_t>(i), second = static_cast<size_t>(j);
+  if (i == j || !(slots[first] == slots[second])) return false;
+  const Made* swapped = remember(kSwap, spec, i * 64 + j, spec, {}, {}, [&](Names, Names) {
+    kernel::SpecParts parts = at(spec).parts();
+    for (kernel::Value& value : parts.values)
+      for (kernel::Operand& operand : value.operands)
+        if (operand.kind == kernel::Operand::Kind::Load && (operand.slot == i || operand.slot == j))
+          operand.slot = operand.slot == i ? j : i;
+    return own_slots(kernel::canonical(std::move(parts)));
+  });
+  if (swapped->spec != spec) return false;
+  for (size_t k = 0; k < swapped->slots.size(); ++k)
+    if (swapped->slots[k].slot != static_cast<int>(k)) return false;
+  return true;
+}
+
+std::optional<int> SpecStore::identity_of(SpecId spec) { return kernel::identity_of(at(spec)); }
+bool SpecStore::is_copy(SpecId spec) { return kernel::is_copy(at(spec)); }
+
+const SpecStore::Made* SpecStore::fold_constant(SpecId spec, int slot, SpecId producer) {
+  const auto value = kernel::constant_of(at(producer));
+  if (!value) return nullptr;
+  return remember(kFold, spec, slot, producer, {}, {},
+                  [&](Names, Names) { return kernel::fold_constant(at(spec), slot, *value); });
+}
+
+const SpecStore::Split* SpecStore::leave_sum(SpecId spec) {
+  const auto [known, fresh] = splits_.try_emplace(spec);
+  if (fresh)
+    if (const auto split = kernel::leave_sum(at(spec))) {
+      const SpecId outer = intern(split->outer), inner = intern(split->inner);
+      known->second = Split{outer, inner, split->outer_slots, split->inner_slots};
+    }
+  return known->second ? &*known->second : nullptr;
+}
+
+}  // namespace luminal::search

@@ -1,0 +1,71 @@
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "kernel/compose.h"
+#include "kernel/laws.h"
+#include "kernel/spec.h"
+
+namespace luminal::search {
+
+/// Handle of an interned spec: equal specs, equal handles, counted from 0.
+using SpecId = uint32_t;
+
+/// Interned specs, and what is made of them, computed once: composition takes far longer than looking it up,
+/// and graphs repeat themselves. Arguments are named by numbers of which only the equality counts.
+class SpecStore {
+ public:
+  SpecId intern(const kernel::KernelSpec& spec);
+  [[nodiscard]] const kernel::KernelSpec& at(SpecId id) const { return specs_[id]; }
+  [[nodiscard]] size_t size() const { return specs_.size(); }
+
+  using From = kernel::Composed::From;
+  struct Made {
+    SpecId spec = 0;
+    std::vector<From> slots;
+  };
+  using Names = std::span<const uint32_t>;
+  /// As kernel::compose and its sisters; null where they are not defined. Valid as long as the store.
+  const Made* compose(SpecId consumer, int slot, SpecId producer, Names consumer_names, Names producer_names);
+  const Made* compose_exporting(SpecId consumer, int slot, SpecId producer, Names consumer_names,
+                                Names producer_names);
+  const Made* merge_siblings(SpecId a, SpecId b, Names a_names, Names b_names);
+
+  /// The spec with slots of equal names joined; null if all names differ.
+  const Made* join(SpecId spec, Names names);
+  /// Whether exchanging two slots leaves the spec what it is.
+  bool symmetric(SpecId spec, int i, int j);
+
+  /// Laws of one spec (kernel/laws.h).
+  std::optional<int> identity_of(SpecId spec);
+  bool is_copy(SpecId spec);
+  /// The spec with `slot` always reading the constant that `producer` is; null if it is none.
+  const Made* fold_constant(SpecId spec, int slot, SpecId producer);
+  struct Split {
+    SpecId outer = 0, inner = 0;
+    std::vector<int> outer_slots, inner_slots;
+  };
+  const Split* leave_sum(SpecId spec);
+
+ private:
+  /// An operation, its specs and slot, and the pattern of equal names.
+  using Key = std::vector<uint32_t>;
+  struct KeyHash {
+    size_t operator()(const Key& key) const noexcept;
+  };
+  template <class Make>
+  const Made* remember(uint32_t operation, SpecId a, int slot, SpecId b, Names a_names, Names b_names,
+                       Make make);
+
+  std::deque<kernel::KernelSpec> specs_;
+  std::unordered_map<kernel::KernelSpec, SpecId> ids_;
+  std::unordered_map<Key, std::optional<Made>, KeyHash> made_;
+  std::unordered_map<SpecId, std::optional<Split>> splits_;
+};
+
+}  // namespace luminal::search
