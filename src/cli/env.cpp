@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/environment.h"
+#include "base/machine.h"
 #include "cli/command.h"
-#include "cli/machine.h"
 #include "luminal/session.h"
 #include "luminal/version.h"
 

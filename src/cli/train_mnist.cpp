@@ -7,8 +7,8 @@
 
 #include "base/fail.h"
 #include "base/file.h"
+#include "base/machine.h"
 #include "cli/interrupt.h"
-#include "cli/machine.h"
 #include "luminal/autograd.h"
 #include "luminal/data.h"
 #include "luminal/models/mnist_cnn.h"

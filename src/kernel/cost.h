@@ -12,6 +12,9 @@ struct MachineLimits {
   double launch_us = 2;               ///< from one kernel to the next
   int64_t cache_bytes = 32 << 20;     ///< of the last level
   int vector_bytes = 32;
+  double one_thread_flops_per_us = 50e3;  ///< f32 fma on one thread
+  double l2_bytes_per_us = 200e3;         ///< reads within the threads' own caches, all threads
+  int64_t l2_bytes = 1 << 20;             ///< of one thread
 };
 
 /// What one run does at given sizes.

@@ -5,18 +5,35 @@
 
 namespace luminal::runtime {
 
-/// Runs a plan: places tensors in one arena (offsets from live ranges, in place where allowed), keeps states
-/// on the device and swaps them, walks the launches with a persistent thread team, and hands results to the
-/// graph. A steady-state run (same sizes as the last) allocates nothing.
+class Profiler;
+
+/// What a plan takes at given sizes, known before it runs.
+struct MemoryUse {
+  int64_t arena_bytes = 0;        ///< what is computed and used up, workspaces included
+  int64_t lower_bound_bytes = 0;  ///< no arena could be smaller
+  int64_t owned_bytes = 0;        ///< results, next states, what host ops touch
+  int64_t input_bytes = 0;        ///< read from the graph, states included
+  int64_t constant_bytes = 0;
+};
+
+/// Runs a plan: places tensors in one arena (offsets from live ranges, in place where allowed), walks the
+/// launches with the process's thread team, and exchanges data with the graph without copying: inputs are
+/// read where they lie, results and next states are handed over, and their memory comes back for the next
+/// run when nobody else holds it. States live in the graph, so several executables of one graph see each
+/// other's. A run at the sizes of an earlier one allocates nothing, host ops aside.
 class Executor {
  public:
-  Executor(std::shared_ptr<backends::Backend> backend, Plan plan);
+  /// `threads`: workers that take part, 0 for the whole team. Errors: InternalError if the plan contradicts
+  /// itself.
+  Executor(std::shared_ptr<backends::Backend> backend, Plan plan, int threads = 0);
   ~Executor();
-  /// Errors: Error if sizes lie outside the plan's bucket; the graph keeps its values then.
-  void run(Graph& graph, std::vector<TraceEntry>* trace = nullptr);
+  /// Errors: Error if sizes lie outside the plan's bucket, or from a host op. States and inputs of the graph
+  /// are as before then; results of earlier runs may be gone.
+  void run(Graph& graph, std::vector<TraceEntry>* trace = nullptr, Profiler* profiler = nullptr);
   [[nodiscard]] const Plan& plan() const;
   /// Bytes of the arena at these sizes: the planned peak, known before running.
-  [[nodiscard]] int64_t arena_bytes(const DimMap& dims) const;
+  [[nodiscard]] int64_t arena_bytes(const DimMap& dims) const { return memory(dims).arena_bytes; }
+  [[nodiscard]] MemoryUse memory(const DimMap& dims) const;
 
  private:
   struct State;

@@ -8,9 +8,9 @@
 #include <sstream>
 
 #include "base/environment.h"
+#include "base/machine.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
-#include "cli/machine.h"
 #include "luminal/version.h"
 #include "support/files.h"
 

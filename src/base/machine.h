@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace luminal::cli {
+namespace luminal {
 
 /// What this program runs on.
 struct Machine {
@@ -17,4 +17,4 @@ struct Machine {
 /// As this_machine(), from the text of Linux's /proc/cpuinfo and /proc/meminfo.
 [[nodiscard]] Machine machine_from(std::string_view cpuinfo, std::string_view meminfo);
 
-}  // namespace luminal::cli
+}  // namespace luminal

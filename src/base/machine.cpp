@@ -1,4 +1,4 @@
-#include "cli/machine.h"
+#include "base/machine.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-namespace luminal::cli {
+namespace luminal {
 namespace {
 
 /// The text after "key :" in the first line that starts with `key`; files under /proc have one such line a
@@ -81,4 +81,4 @@ Machine this_machine() {
   return machine;
 }
 
-}  // namespace luminal::cli
+}  // namespace luminal

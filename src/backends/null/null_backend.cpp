@@ -1,0 +1,99 @@
+#include <sstream>
+
+#include "backends/backend.h"
+#include "base/fail.h"
+
+namespace luminal::backends {
+namespace {
+
+constexpr std::string_view kHeader = "luminal null kernel 1";
+
+/// Sizes like the real one's, and a run that does nothing.
+class NullKernel : public Kernel {
+ public:
+  NullKernel(std::vector<std::string> dims, std::vector<Expression> tasks, Expression shared,
+             Expression local)
+      : dims_(std::move(dims)), tasks_(std::move(tasks)), shared_(shared), local_(local) {}
+
+  [[nodiscard]] const std::vector<std::string>& dims() const override { return dims_; }
+  [[nodiscard]] int stage_count() const override { return static_cast<int>(tasks_.size()); }
+  [[nodiscard]] int64_t tasks(int stage, std::span<const int64_t> dims) const override {
+    return value(tasks_.at(static_cast<size_t>(stage)), dims);
+  }
+  [[nodiscard]] int64_t shared_bytes(std::span<const int64_t> dims) const override {
+    return value(shared_, dims);
+  }
+  [[nodiscard]] int64_t local_bytes(std::span<const int64_t> dims) const override {
+    return value(local_, dims);
+  }
+  void run(int, const LaunchArguments&, int64_t, int64_t) const override {}
+
+  /// A line for each fact: header, dims, workspaces, tasks of every stage.
+  [[nodiscard]] std::vector<std::byte> binary() const override {
+    std::string text =
+        fmt::format("{}\n{}\n{}\n{}\n", kHeader, fmt::join(dims_, " "), shared_.to_text(), local_.to_text());
+    for (const Expression& tasks : tasks_) text += tasks.to_text() + "\n";
+    const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
+    return {bytes, bytes + text.size()};
+  }
+
+ private:
+  [[nodiscard]] int64_t value(const Expression& e, std::span<const int64_t> sizes) const {
+    DimMap dims;
+    for (size_t i = 0; i < dims_.size(); ++i) dims.emplace(dims_[i], sizes[i]);
+    return e.exec(dims);
+  }
+
+  std::vector<std::string> dims_;
+  std::vector<Expression> tasks_;
+  Expression shared_, local_;
+};
+
+class NullBackend : public Backend {
+ public:
+  NullBackend() { target_.name = "null"; }
+  [[nodiscard]] const codegen::Target& target() const override { return target_; }
+
+  [[nodiscard]] std::shared_ptr<const Kernel> compile(const codegen::Program& program) override {
+    codegen::verify(program);
+    std::vector<Expression> tasks;
+    for (const codegen::Stage& stage : program.stages) tasks.push_back(stage.tasks);
+    return std::make_shared<NullKernel>(program.dims, std::move(tasks),
+                                        workspace_of(program, codegen::Space::Shared).bytes,
+                                        workspace_of(program, codegen::Space::Local).bytes);
+  }
+
+  [[nodiscard]] std::shared_ptr<const Kernel> load(std::span<const std::byte> binary) override {
+    std::istringstream text(std::string(reinterpret_cast<const char*>(binary.data()), binary.size()));
+    std::string line;
+    const auto next = [&] {
+      if (!std::getline(text, line))
+        fail<FormatError>("[null] a kernel's bytes end too soon; compile it anew");
+      return line;
+    };
+    if (next() != kHeader)
+      fail<FormatError>("[null] these are not the bytes of a null kernel; compile it anew");
+    std::istringstream names(next());
+    std::vector<std::string> dims;
+    for (std::string name; names >> name;) dims.push_back(name);
+    const Expression shared = Expression::parse(next()), local = Expression::parse(next());
+    std::vector<Expression> tasks;
+    while (std::getline(text, line)) tasks.push_back(Expression::parse(line));
+    if (tasks.empty()) fail<FormatError>("[null] a kernel's bytes end too soon; compile it anew");
+    return std::make_shared<NullKernel>(std::move(dims), std::move(tasks), shared, local);
+  }
+
+  [[nodiscard]] std::string source(const codegen::Program& program) override { return program.to_string(); }
+  [[nodiscard]] std::string assembly(const codegen::Program& program) override {
+    return fmt::format("; {}: the null device has no instructions\n", program.name);
+  }
+
+ private:
+  codegen::Target target_;
+};
+
+}  // namespace
+
+std::shared_ptr<Backend> make_null_backend() { return std::make_shared<NullBackend>(); }
+
+}  // namespace luminal::backends

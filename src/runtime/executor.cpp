@@ -1,0 +1,254 @@
+#include "runtime/executor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/environment.h"
+#include "base/fail.h"
+#include "base/log.h"
+#include "base/team.h"
+#include "runtime/exchange.h"
+#include "runtime/layout.h"
+#include "runtime/machine.h"
+#include "runtime/profiler.h"
+
+namespace luminal::runtime {
+namespace {
+
+size_t at(int index) { return static_cast<size_t>(index); }
+
+constexpr size_t kMostLayouts = 16;  // sizes that stay worked out
+
+/// Names of dims that the plan depends on, sorted.
+std::vector<std::string> names_in(const Plan& plan) {
+  std::set<std::string> names;
+  for (const PlanTensor& tensor : plan.tensors)
+    for (const Expression& size : tensor.dims) names.merge(size.to_symbols());
+  for (const Launch& launch : plan.launches)
+    if (launch.kernel)
+      names.insert(launch.kernel->kernel->dims().begin(), launch.kernel->kernel->dims().end());
+  for (const auto& [name, facts] : plan.bucket.facts) names.insert(name);
+  return {names.begin(), names.end()};
+}
+
+/// A host launch's view of its tensors. Outputs have to lie side by side (EvalContext), so they take the
+/// bytes of the blocks for the time of the call.
+struct HostCall {
+  std::vector<const TensorData*> inputs;
+  std::vector<TensorData> outputs;
+};
+
+std::string shapes_of(const Plan& plan, const Launch& launch, const Layout& layout) {
+  std::string text;
+  const auto append = [&](const std::vector<TensorIndex>& list, std::string_view before) {
+    for (const TensorIndex tensor : list)
+      text += fmt::format("{}{}[{}]", text.empty() ? "" : before, name(plan.tensors[at(tensor)].dtype),
+                          fmt::join(layout.dims(tensor), ", "));
+  };
+  append(launch.kernel ? launch.kernel->inputs : launch.host->inputs, " ");
+  text += text.empty() ? "->" : " ->";
+  append(launch.kernel ? launch.kernel->outputs : launch.host->outputs, " ");
+  return text;
+}
+
+}  // namespace
+
+struct Executor::State {
+  State(std::shared_ptr<backends::Backend> the_backend, Plan the_plan, int threads)
+      : backend(std::move(the_backend)),
+        plan(std::move(the_plan)),
+        blocks(assign_blocks(plan)),
+        exchange(plan, blocks),
+        team(Team::shared()),
+        workers(threads > 0 ? std::min(threads, team.size()) : team.size()),
+        names(names_in(plan)),
+        host_calls(plan.launches.size()) {
+    for (size_t i = 0; i < plan.launches.size(); ++i)
+      if (const auto& host = plan.launches[i].host) {
+        host_calls[i].inputs.resize(host->inputs.size());
+        host_calls[i].outputs.resize(host->outputs.size());
+      }
+  }
+
+  std::shared_ptr<backends::Backend> backend;
+  Plan plan;
+  Blocks blocks;
+  Exchange exchange;
+  Team& team;
+  int workers;
+  std::vector<std::string> names;
+  std::vector<HostCall> host_calls;  ///< by launch
+  Arena arena;
+
+  struct Sized {
+    std::vector<int64_t> sizes;  ///< of `names`
+    std::unique_ptr<Layout> layout;
+  };
+  std::vector<Sized> layouts;  ///< last used first
+
+  void check_bucket(const DimMap& dims) const;
+  [[nodiscard]] bool holds_for(const Sized& sized, const DimMap& dims) const;
+  Layout& layout_for(const DimMap& dims);
+  [[nodiscard]] std::optional<DimMap> finite_top() const;
+  void run_segments(Graph& graph, Layout& layout);
+  void run_timed(Graph& graph, Layout& layout, std::vector<TraceEntry>* trace, Profiler* profiler);
+  void run_host(Graph& graph, Layout& layout, int launch);
+};
+
+void Executor::State::check_bucket(const DimMap& dims) const {
+  for (const auto& [name, facts] : plan.bucket.facts) {
+    const auto found = dims.find(name);
+    if (found == dims.end())
+      fail("[execute] dim '{}' has no value; set it with set_dim(\"{}\", size)", name, name);
+    const int64_t size = found->second;
+    if (size < facts.min || size > facts.max || size % facts.multiple_of != 0)
+      fail(
+          "[execute] dim '{}' is {}, and this plan was compiled for multiples of {} in [{}, {}]; compile the "
+          "graph again",
+          name, size, facts.multiple_of, facts.min, facts.max);
+  }
+}
+
+bool Executor::State::holds_for(const Sized& sized, const DimMap& dims) const {
+  for (size_t i = 0; i < names.size(); ++i)
+    if (const auto found = dims.find(names[i]); found == dims.end() || found->second != sized.sizes[i])
+      return false;
+  return true;
+}
+
+/// The greatest sizes the plan may run at, if all are bounded.
+std::optional<DimMap> Executor::State::finite_top() const {
+  constexpr int64_t kLargest = int64_t{1} << 40;
+  DimMap top;
+  for (const std::string& name : names) {
+    const auto facts = plan.bucket.facts.find(name);
+    if (facts == plan.bucket.facts.end() || facts->second.max > kLargest) return std::nullopt;
+    top.emplace(name, facts->second.max);
+  }
+  return top;
+}
+
+Layout& Executor::State::layout_for(const DimMap& dims) {
+  const auto known = std::ranges::find_if(layouts, [&](const Sized& s) { return holds_for(s, dims); });
+  if (known != layouts.end()) {
+    std::rotate(layouts.begin(), known, known + 1);
+  } else {
+    check_bucket(dims);
+    Sized made{.sizes = {}, .layout = std::make_unique<Layout>(plan, blocks, dims, workers)};
+    for (const std::string& name : names) made.sizes.push_back(dims.at(name));
+    layouts.insert(layouts.begin(), std::move(made));
+    if (layouts.size() > kMostLayouts) layouts.pop_back();
+  }
+  Layout& layout = *layouts.front().layout;
+  if (layout.arena_bytes() > arena.bytes()) {
+    // Room for the bucket's top at once: later sizes then find it there.
+    int64_t bytes = layout.arena_bytes();
+    if (const auto top = finite_top(); top && !names.empty())
+      bytes = std::max(bytes, Layout(plan, blocks, *top, workers).arena_bytes());
+    arena.reserve(bytes);
+    debug(1,
+          "runtime: the arena has {:.1f} MB, the plan needs {:.1f} MB of it now, at least {:.1f} MB are "
+          "alive at once",
+          static_cast<double>(arena.bytes()) / 1e6, static_cast<double>(layout.arena_bytes()) / 1e6,
+          static_cast<double>(layout.lower_bound()) / 1e6);
+  }
+  layout.set_arena(arena.data());
+  return layout;
+}
+
+void Executor::State::run_host(Graph& graph, Layout& layout, int launch) {
+  const HostLaunch& host = *plan.launches[at(launch)].host;
+  HostCall& call = host_calls[at(launch)];
+  const auto block_of = [&](TensorIndex tensor) { return blocks.of_tensor[at(tensor)]; };
+  for (size_t i = 0; i < host.inputs.size(); ++i) call.inputs[i] = &exchange.data(block_of(host.inputs[i]));
+  for (size_t i = 0; i < host.outputs.size(); ++i) {
+    std::swap(call.outputs[i], exchange.owned(block_of(host.outputs[i])));
+    std::ranges::fill(call.outputs[i].bytes, std::byte{0});
+  }
+  const auto put_back = [&] {
+    for (size_t i = 0; i < host.outputs.size(); ++i)
+      std::swap(call.outputs[i], exchange.owned(block_of(host.outputs[i])));
+  };
+  try {
+    EvalContext context{call.inputs, call.outputs, host.attributes, graph.dims(), graph.step()};
+    host.op->evaluate(context);
+  } catch (...) {
+    put_back();
+    throw;
+  }
+  put_back();
+  for (const TensorIndex tensor : host.outputs) {
+    const TensorData& data = exchange.data(block_of(tensor));
+    LUMINAL_CHECK(static_cast<int64_t>(data.bytes.size()) == layout.bytes(tensor),
+                  "'{}' left {} bytes in a tensor of {}", host.op->name, data.bytes.size(),
+                  layout.bytes(tensor));
+    layout.bind(block_of(tensor), data.bytes.data());  // the op may have put other memory there
+  }
+}
+
+void Executor::State::run_segments(Graph& graph, Layout& layout) {
+  for (const Segment& segment : layout.segments())
+    if (segment.host >= 0)
+      run_host(graph, layout, segment.host);
+    else
+      layout.walk().run(team, segment.first_stage, segment.last_stage);
+}
+
+/// Launch by launch, each finished before the next one starts.
+void Executor::State::run_timed(Graph& graph, Layout& layout, std::vector<TraceEntry>* trace,
+                                Profiler* profiler) {
+  const bool told = environment::debug_level() >= 2;
+  for (int number = 0; number < static_cast<int>(plan.launches.size()); ++number) {
+    const Launch& launch = plan.launches[at(number)];
+    const auto begin = Profiler::Clock::now();
+    if (launch.host) {
+      run_host(graph, layout, number);
+    } else {
+      const auto [first, last] = layout.stages_of(number);
+      layout.walk().run(team, first, last);
+    }
+    const auto end = Profiler::Clock::now();
+    const double time_us = std::chrono::duration<double, std::micro>(end - begin).count();
+    if (trace != nullptr) trace->push_back({launch.name, shapes_of(plan, launch, layout), time_us});
+    if (profiler != nullptr) profiler->record(plan, number, begin, end);
+    if (told) log_line(launch_line(launch, time_us, machine_limits(*backend)));
+  }
+}
+
+Executor::Executor(std::shared_ptr<backends::Backend> backend, Plan plan, int threads)
+    : state_(std::make_unique<State>(std::move(backend), std::move(plan), threads)) {}
+Executor::~Executor() = default;
+
+void Executor::run(Graph& graph, std::vector<TraceEntry>* trace, Profiler* profiler) {
+  State& state = *state_;
+  Layout& layout = state.layout_for(graph.dims());
+  try {
+    state.exchange.bring(graph, layout);
+    if (trace != nullptr || profiler != nullptr || environment::debug_level() >= 2)
+      state.run_timed(graph, layout, trace, profiler);
+    else
+      state.run_segments(graph, layout);
+  } catch (...) {
+    state.exchange.give_back(graph);
+    throw;
+  }
+  state.exchange.deliver(graph, layout);
+}
+
+const Plan& Executor::plan() const { return state_->plan; }
+
+MemoryUse Executor::memory(const DimMap& dims) const {
+  state_->check_bucket(dims);
+  const Layout layout(state_->plan, state_->blocks, dims, state_->workers);
+  MemoryUse use{.arena_bytes = layout.arena_bytes(), .lower_bound_bytes = layout.lower_bound()};
+  for (const Block& block : state_->blocks.all) {
+    const int64_t bytes = layout.bytes(block.tensors.back());
+    if (block.home == Block::Home::Owned) use.owned_bytes += bytes;
+    if (block.home == Block::Home::Input) use.input_bytes += bytes;
+    if (block.home == Block::Home::Constant) use.constant_bytes += bytes;
+  }
+  return use;
+}
+
+}  // namespace luminal::runtime

@@ -1,0 +1,249 @@
+#include "runtime/machine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "base/environment.h"
+#include "base/fail.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/machine.h"
+#include "base/team.h"
+#include "runtime/memory.h"
+#include "runtime/walk.h"
+
+namespace luminal::runtime {
+namespace {
+
+using codegen::Id;
+using codegen::LoopKind;
+using codegen::Program;
+using codegen::Space;
+using codegen::StageBuilder;
+using codegen::Target;
+
+constexpr int kVersion = 1;  // of what is measured and how
+
+/// Dims of the probes: tasks of a stage, steps of each task.
+const char* const kTasks = "tasks";
+const char* const kSteps = "steps";
+
+Expression dim(const char* name) { return Expression::dim(name, {.min = 1, .max = int64_t{1} << 40}); }
+
+/// As many independent accumulators as hide the latency of an operation and leave registers for operands.
+int accumulators(const Target& target) { return target.vector_registers >= 32 ? 24 : 12; }
+
+/// Each task runs `steps` rounds of one fma on every accumulator: acc = acc * x + y.
+Program fma_probe(const Target& target) {
+  const int lanes = target.lanes(4), count = accumulators(target);
+  Program program{.name = "probe_fma", .dims = {kSteps, kTasks}};
+  const int x = add_buffer(program, {"X", Space::Slot, 0, Dtype::F32, 2 * lanes});
+  const int y = add_buffer(program, {"Y", Space::Output, 0, Dtype::F32, dim(kTasks) * lanes});
+  StageBuilder build(program, dim(kTasks));
+  const Id factor = build.load(x, 0, lanes), term = build.load(x, lanes, lanes);
+  const auto sums =
+      build.loop(dim(kSteps), LoopKind::Serial, std::vector<Id>(static_cast<size_t>(count), term),
+                 [&](const Expression&, std::span<const Id> carried) {
+                   std::vector<Id> next;
+                   for (const Id id : carried)
+                     next.push_back(build.compute(ScalarOp::Fma, {id, factor, term}));
+                   return next;
+                 });
+  Id total = sums[0];
+  for (size_t i = 1; i < sums.size(); ++i) total = build.compute(ScalarOp::Add, {total, sums[i]});
+  build.store(y, build.task() * lanes, total);
+  build.finish();
+  return program;
+}
+
+constexpr int kLoads = 8;  // vectors read in one round
+
+/// Each task adds up `steps` rounds of vectors, its own part of X.
+Program read_probe(const Target& target) {
+  const int lanes = target.lanes(4), round = kLoads * lanes;
+  Program program{.name = "probe_read", .dims = {kSteps, kTasks}};
+  const int x = add_buffer(program, {"X", Space::Slot, 0, Dtype::F32, dim(kTasks) * dim(kSteps) * round});
+  const int y = add_buffer(program, {"Y", Space::Output, 0, Dtype::F32, dim(kTasks) * lanes});
+  StageBuilder build(program, dim(kTasks));
+  const Id zero = build.constant({Dtype::F32, lanes}, 0);
+  const auto sums =
+      build.loop(dim(kSteps), LoopKind::Serial, std::vector<Id>(kLoads, zero),
+                 [&](const Expression& step, std::span<const Id> carried) {
+                   std::vector<Id> next;
+                   for (int i = 0; i < kLoads; ++i) {
+                     const Expression place = (build.task() * dim(kSteps) + step) * round + i * lanes;
+                     next.push_back(build.compute(
+                         ScalarOp::Add, {carried[static_cast<size_t>(i)], build.load(x, place, lanes)}));
+                   }
+                   return next;
+                 });
+  Id total = sums[0];
+  for (size_t i = 1; i < sums.size(); ++i) total = build.compute(ScalarOp::Add, {total, sums[i]});
+  build.store(y, build.task() * lanes, total);
+  build.finish();
+  return program;
+}
+
+/// A compiled probe with its buffers.
+class Probe {
+ public:
+  Probe(backends::Backend& backend, const Program& program, std::byte* input, std::byte* output)
+      : kernel_(backend.compile(program)), buffers_{input, output} {}
+
+  /// The least time of one run in us, of several within `budget_us`. Each of `threads` runs `steps` rounds in
+  /// every one of `stages` stages.
+  double time_us(int threads, int64_t steps, int stages, double budget_us) const {
+    const int64_t dims[] = {steps, threads};
+    const backends::LaunchArguments arguments{.buffers = buffers_, .dims = dims};
+    std::vector<StageWork> list;
+    for (int i = 0; i < stages; ++i)
+      list.push_back(
+          {kernel_.get(), 0, threads, arguments, i > 0 ? std::vector<int>{i - 1} : std::vector<int>()});
+    Walk walk(std::move(list), threads);
+    using Clock = std::chrono::steady_clock;
+    using Microseconds = std::chrono::duration<double, std::micro>;
+    const auto start = Clock::now();
+    double least = 1e18;
+    for (int run = 0; run < 3 || Microseconds(Clock::now() - start).count() < budget_us; ++run) {
+      const auto begin = Clock::now();
+      walk.run(Team::shared(), 0, stages);
+      least = std::min(least, Microseconds(Clock::now() - begin).count());
+    }
+    return std::max(least, 1e-3);  // what pretends to run takes no time
+  }
+
+ private:
+  std::shared_ptr<const backends::Kernel> kernel_;
+  void* buffers_[2];
+};
+
+/// Twice the last cache, so that nothing of the last pass is left; no more than is touched in a blink.
+int64_t memory_probe_bytes(const Target& target) {
+  return std::clamp<int64_t>(2 * target.l3_bytes, int64_t{64} << 20, int64_t{256} << 20);
+}
+
+}  // namespace
+
+kernel::MachineLimits measure_limits(backends::Backend& backend) {
+  const Target& target = backend.target();
+  const int threads = std::min(target.threads, Team::shared().size());
+  const int64_t bytes = memory_probe_bytes(target);
+  Arena input, output;
+  input.reserve(bytes);
+  output.reserve(int64_t{threads} * target.vector_bytes);
+  Team::shared().run(threads, [&, next = std::atomic<int64_t>(0)](int) mutable {
+    constexpr int64_t kPart = int64_t{4} << 20;
+    for (int64_t at = kPart * next++; at < bytes; at = kPart * next++)
+      std::fill_n(input.data() + at, std::min(kPart, bytes - at), std::byte{0});
+  });
+
+  kernel::MachineLimits limits{.threads = threads,
+                               .cache_bytes = target.l3_bytes,
+                               .vector_bytes = target.vector_bytes,
+                               .l2_bytes = target.l2_bytes};
+  const Probe fma(backend, fma_probe(target), input.data(), output.data());
+  constexpr int64_t kFmaSteps = 20'000;  // about 100 us
+  const double flops = 2.0 * kFmaSteps * accumulators(target) * target.lanes(4);
+  limits.one_thread_flops_per_us = flops / fma.time_us(1, kFmaSteps, 1, 10e3);
+  limits.flops_per_us = flops * threads / fma.time_us(threads, kFmaSteps, 1, 15e3);
+  constexpr int kStages = 200;
+  limits.launch_us = fma.time_us(threads, 1, kStages, 10e3) / kStages;
+
+  const Probe read(backend, read_probe(target), input.data(), output.data());
+  const auto rate = [&](int64_t size, double budget_us) {
+    const int64_t steps = std::max<int64_t>(1, size / threads / (kLoads * target.vector_bytes));
+    return static_cast<double>(steps * threads * kLoads * target.vector_bytes) /
+           read.time_us(threads, steps, 1, budget_us);
+  };
+  limits.l2_bytes_per_us = rate(target.l2_bytes / 2 * threads, 5e3);
+  limits.cache_bytes_per_us = rate(std::min(target.l3_bytes / 4, bytes / 4), 10e3);
+  limits.memory_bytes_per_us = rate(bytes, 30e3);
+  return limits;
+}
+
+namespace {
+
+nlohmann::json to_json(const kernel::MachineLimits& limits, const std::string& machine) {
+  return {{"version", kVersion},
+          {"machine", machine},
+          {"threads", limits.threads},
+          {"flops_per_us", limits.flops_per_us},
+          {"one_thread_flops_per_us", limits.one_thread_flops_per_us},
+          {"memory_bytes_per_us", limits.memory_bytes_per_us},
+          {"cache_bytes_per_us", limits.cache_bytes_per_us},
+          {"l2_bytes_per_us", limits.l2_bytes_per_us},
+          {"launch_us", limits.launch_us},
+          {"cache_bytes", limits.cache_bytes},
+          {"l2_bytes", limits.l2_bytes},
+          {"vector_bytes", limits.vector_bytes}};
+}
+
+/// Empty if the text is not a file of ours for this machine.
+std::optional<kernel::MachineLimits> from_json(const std::string& text, const std::string& machine) {
+  try {
+    const auto json = nlohmann::json::parse(text);
+    if (json.at("version") != kVersion || json.at("machine") != machine) return std::nullopt;
+    const auto rate = [&](const char* name) {
+      const double value = json.at(name).get<double>();
+      if (!(value > 0)) throw FormatError(name);
+      return value;
+    };
+    return kernel::MachineLimits{.threads = json.at("threads").get<int>(),
+                                 .flops_per_us = rate("flops_per_us"),
+                                 .memory_bytes_per_us = rate("memory_bytes_per_us"),
+                                 .cache_bytes_per_us = rate("cache_bytes_per_us"),
+                                 .launch_us = rate("launch_us"),
+                                 .cache_bytes = json.at("cache_bytes").get<int64_t>(),
+                                 .vector_bytes = json.at("vector_bytes").get<int>(),
+                                 .one_thread_flops_per_us = rate("one_thread_flops_per_us"),
+                                 .l2_bytes_per_us = rate("l2_bytes_per_us"),
+                                 .l2_bytes = json.at("l2_bytes").get<int64_t>()};
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  } catch (const FormatError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+kernel::MachineLimits limits_of(backends::Backend& backend, const std::filesystem::path& folder) {
+  const Target& target = backend.target();
+  const std::string machine =
+      fmt::format("{}; {}; {} {}; {} threads of {} processors", this_machine().cpu, target.name, target.cpu,
+                  target.features, std::min(target.threads, Team::shared().size()), this_machine().cores);
+  const std::filesystem::path file =
+      folder / fmt::format("limits-{}-{:016x}.json", target.name, hash_bytes(machine));
+  if (!folder.empty() && std::filesystem::exists(file)) {
+    try {
+      if (const auto known = from_json(read_file(file, 1 << 16), machine)) return *known;
+    } catch (const Error&) {  // unreadable: measured anew
+    }
+  }
+  const kernel::MachineLimits limits = measure_limits(backend);
+  if (folder.empty()) return limits;
+  try {
+    std::filesystem::create_directories(folder);
+    write_file_atomic(file, to_json(limits, machine).dump(1));
+  } catch (const std::exception& error) {
+    debug(1, "runtime: the machine's limits are not kept: {}", error.what());
+  }
+  return limits;
+}
+
+const kernel::MachineLimits& machine_limits(backends::Backend& backend) {
+  static std::mutex mutex;
+  static std::map<std::string, kernel::MachineLimits> known;
+  const std::lock_guard lock(mutex);
+  const Target& target = backend.target();
+  const std::string key = fmt::format("{} {} {}", target.name, target.cpu, target.features);
+  const auto found = known.find(key);
+  if (found != known.end()) return found->second;
+  return known.emplace(key, limits_of(backend, environment::cache_folder())).first->second;
+}
+
+}  // namespace luminal::runtime

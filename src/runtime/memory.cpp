@@ -1,0 +1,165 @@
+#include "runtime/memory.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <tuple>
+
+#include "base/fail.h"
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#else
+#include <new>
+#endif
+
+namespace luminal::runtime {
+namespace {
+
+int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+bool overlap(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
+
+/// Most bytes alive at one step, and for each buffer the bytes alive at its fullest step.
+struct Breadth {
+  int64_t peak = 0;
+  std::vector<int64_t> of_buffer;
+};
+
+Breadth breadth_of(std::span<const Lifetime> buffers) {
+  int steps = 0;
+  for (const Lifetime& b : buffers) steps = std::max(steps, b.last + 1);
+  std::vector<int64_t> alive(static_cast<size_t>(steps) + 1, 0);
+  for (const Lifetime& b : buffers) {
+    alive[static_cast<size_t>(b.first)] += aligned(b.bytes);
+    alive[static_cast<size_t>(b.last) + 1] -= aligned(b.bytes);
+  }
+  std::partial_sum(alive.begin(), alive.end(), alive.begin());
+  Breadth breadth{.peak = *std::ranges::max_element(alive), .of_buffer = {}};
+  for (const Lifetime& b : buffers)
+    breadth.of_buffer.push_back(*std::max_element(alive.begin() + b.first, alive.begin() + b.last + 1));
+  return breadth;
+}
+
+/// Each buffer in turn goes into the smallest gap between those placed already that are alive with it.
+class Packing {
+ public:
+  explicit Packing(std::span<const Lifetime> buffers) : buffers_(buffers), offsets_(buffers.size(), 0) {}
+
+  void add(size_t index) {
+    const int64_t size = aligned(buffers_[index].bytes);
+    int64_t gap_begin = 0, best = -1, best_gap = INT64_MAX;
+    for (const size_t other : placed_) {  // ascending offsets
+      if (!overlap(buffers_[index], buffers_[other])) continue;
+      const int64_t gap = offsets_[other] - gap_begin;
+      if (gap >= size && gap < best_gap) std::tie(best, best_gap) = std::pair(gap_begin, gap);
+      gap_begin = std::max(gap_begin, offsets_[other] + aligned(buffers_[other].bytes));
+    }
+    offsets_[index] = best >= 0 ? best : gap_begin;
+    peak_ = std::max(peak_, offsets_[index] + size);
+    const auto by_offset = [&](size_t a, size_t b) { return offsets_[a] < offsets_[b]; };
+    placed_.insert(std::ranges::upper_bound(placed_, index, by_offset), index);
+  }
+
+  [[nodiscard]] int64_t peak() const { return peak_; }
+  [[nodiscard]] std::vector<int64_t> take_offsets() { return std::move(offsets_); }
+
+ private:
+  std::span<const Lifetime> buffers_;
+  std::vector<int64_t> offsets_;
+  std::vector<size_t> placed_;
+  int64_t peak_ = 0;
+};
+
+}  // namespace
+
+Placement place(std::span<const Lifetime> buffers) {
+  Placement result{.offsets = std::vector<int64_t>(buffers.size(), 0)};
+  if (buffers.empty()) return result;
+  const Breadth breadth = breadth_of(buffers);
+  result.lower_bound = breadth.peak;
+  result.bytes = INT64_MAX;
+
+  using Rank = std::function<std::tuple<double, double>(size_t)>;  // greatest first
+  const auto size = [&](size_t i) { return static_cast<double>(buffers[i].bytes); };
+  const auto length = [&](size_t i) { return static_cast<double>(buffers[i].last - buffers[i].first + 1); };
+  const Rank orders[] = {
+      [&](size_t i) { return std::tuple(size(i), length(i)); },
+      [&](size_t i) { return std::tuple(static_cast<double>(breadth.of_buffer[i]), size(i)); },
+      [&](size_t i) { return std::tuple(size(i) * length(i), size(i)); },
+      [&](size_t i) { return std::tuple(length(i), size(i)); },
+      [&](size_t i) { return std::tuple(-static_cast<double>(buffers[i].first), size(i)); },
+      [&](size_t i) { return std::tuple(static_cast<double>(buffers[i].last), size(i)); },
+  };
+  std::vector<size_t> order(buffers.size());
+  for (const Rank& rank : orders) {
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, std::greater<>(), rank);
+    Packing packing(buffers);
+    for (const size_t index : order) packing.add(index);
+    if (packing.peak() >= result.bytes) continue;
+    result.bytes = packing.peak();
+    result.offsets = packing.take_offsets();
+    if (result.bytes == result.lower_bound) break;
+  }
+  return result;
+}
+
+// --- Arena
+
+namespace {
+
+constexpr int64_t kHugePage = int64_t{2} << 20;
+
+}  // namespace
+
+#if defined(__linux__)
+void Arena::reserve(int64_t bytes) {
+  if (bytes <= bytes_) return;
+  release();
+  const bool huge = bytes >= kHugePage;
+  const int64_t page = huge ? kHugePage : 4096;
+  const int64_t size = (bytes + page - 1) / page * page;
+  // Anonymous memory is aligned to small pages; the part before the first huge page goes back.
+  const int64_t mapped = huge ? size + kHugePage : size;
+  void* memory = ::mmap(nullptr, static_cast<size_t>(mapped), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    fail(
+        "[memory] the plan needs {} MB for what it computes, and the system does not give them; use smaller "
+        "sizes or free memory",
+        bytes >> 20);
+  auto* begin = static_cast<std::byte*>(memory);
+  if (huge) {
+    const int64_t skip = (kHugePage - reinterpret_cast<intptr_t>(begin) % kHugePage) % kHugePage;
+    if (skip > 0) ::munmap(begin, static_cast<size_t>(skip));
+    if (skip < kHugePage) ::munmap(begin + skip + size, static_cast<size_t>(kHugePage - skip));
+    begin += skip;
+    ::madvise(begin, static_cast<size_t>(size), MADV_HUGEPAGE);  // a wish: without them it is only slower
+  }
+  data_ = begin;
+  bytes_ = size;
+}
+void Arena::release() {
+  if (data_ != nullptr) ::munmap(data_, static_cast<size_t>(bytes_));
+  data_ = nullptr;
+  bytes_ = 0;
+}
+#else
+void Arena::reserve(int64_t bytes) {
+  if (bytes <= bytes_) return;
+  release();
+  data_ = static_cast<std::byte*>(
+      ::operator new(static_cast<size_t>(bytes), std::align_val_t{static_cast<size_t>(kHugePage)}));
+  bytes_ = bytes;
+}
+void Arena::release() {
+  if (data_ != nullptr) ::operator delete(data_, std::align_val_t{static_cast<size_t>(kHugePage)});
+  data_ = nullptr;
+  bytes_ = 0;
+}
+#endif
+
+Arena::~Arena() { release(); }
+
+}  // namespace luminal::runtime
