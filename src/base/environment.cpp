@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <regex>
 #include <thread>
 
 #include "base/fail.h"
@@ -22,7 +23,10 @@ constexpr Variable kDevice{"LUMINAL_DEVICE", "device name", "",
 constexpr Variable kCache{
     "LUMINAL_CACHE", "folder or off", "",
     "Where tuned kernels are kept; the default is luminal in $XDG_CACHE_HOME or ~/.cache"};
-constexpr std::array kVariables{kDebug, kDump, kThreads, kDevice, kCache};
+constexpr Variable kCpuFeatures{"LUMINAL_CPU_FEATURES", "features as +name,-name", "",
+                                "Processor features that compiled code may (+) or may not (-) use, as LLVM "
+                                "names them: -avx512f gives AVX2 code; the default is all there are"};
+constexpr std::array kVariables{kDebug, kDump, kThreads, kDevice, kCache, kCpuFeatures};
 
 std::string text_of(const Variable& variable) {
   const char* value = std::getenv(std::string(variable.name).c_str());
@@ -53,11 +57,20 @@ std::string current(const Variable& variable) {
 void check_all() {
   (void)debug_level();
   (void)threads();
+  (void)cpu_features();
 }
 
 int debug_level() { return integer_of(kDebug, 0, 7); }
 std::string dump_folder() { return text_of(kDump); }
 std::string device() { return text_of(kDevice); }
+std::string cpu_features() {
+  static const std::regex pattern("([+-][a-z0-9._-]+(,[+-][a-z0-9._-]+)*)?");
+  const std::string text = text_of(kCpuFeatures);
+  if (!std::regex_match(text, pattern))
+    fail("[environment] {}='{}' is not what it takes: {}; unset it or give such a value", kCpuFeatures.name,
+         text, kCpuFeatures.type);
+  return text;
+}
 std::string cache_folder() {
   const std::string text = text_of(kCache);
   if (text == "off") return "";

@@ -19,11 +19,12 @@ struct Variable {
 /// Parses every variable once, so that a bad value stops the program at its start and not in the middle.
 void check_all();
 
-[[nodiscard]] int debug_level();          ///< LUMINAL_DEBUG, 0..7
-[[nodiscard]] std::string dump_folder();  ///< LUMINAL_DUMP, "" when off
-[[nodiscard]] int threads();              ///< LUMINAL_THREADS, at least 1
-[[nodiscard]] std::string device();       ///< LUMINAL_DEVICE, "" for automatic choice
-
+[[nodiscard]] int debug_level();           ///< LUMINAL_DEBUG, 0..7
+[[nodiscard]] std::string dump_folder();   ///< LUMINAL_DUMP, "" when off
+[[nodiscard]] int threads();               ///< LUMINAL_THREADS, at least 1
+[[nodiscard]] std::string device();        ///< LUMINAL_DEVICE, "" for automatic choice
 [[nodiscard]] std::string cache_folder();  ///< LUMINAL_CACHE or its default; "" when off
+
+[[nodiscard]] std::string cpu_features();  ///< LUMINAL_CPU_FEATURES, "" for all that the processor has
 
 }  // namespace luminal::environment

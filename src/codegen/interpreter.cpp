@@ -20,7 +20,7 @@ constexpr int64_t kNobody = -1;
 struct Memory {
   const Buffer* buffer = nullptr;
   int64_t elements = 0, element_size = 0;
-  std::vector<std::byte> bytes;
+  TensorData::Bytes bytes;
   std::vector<int64_t> writer, reader;
 };
 

@@ -1,0 +1,116 @@
+#include "backends/backend.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "backends/cpu/jit.h"
+#include "backends/cpu/kernel_file.h"
+#include "base/environment.h"
+#include "base/fail.h"
+#include "codegen/emit/llvm.h"
+#include "codegen/index_code.h"
+
+namespace luminal::backends {
+namespace {
+
+using codegen::IndexCode;
+using codegen::Program;
+using codegen::Space;
+using codegen::Target;
+
+class CpuKernel : public Kernel {
+ public:
+  explicit CpuKernel(KernelFile file)
+      : file_(std::move(file)),
+        code_(file_.object),
+        shared_(file_.shared_bytes, file_.dims),
+        local_(file_.local_bytes, file_.dims) {
+    for (size_t s = 0; s < file_.tasks.size(); ++s) {
+      tasks_.emplace_back(file_.tasks[s], file_.dims);
+      stages_.push_back(reinterpret_cast<StageFunction>(code_.symbol(file_.symbols[s])));
+    }
+  }
+
+  [[nodiscard]] const std::vector<std::string>& dims() const override { return file_.dims; }
+  [[nodiscard]] int stage_count() const override { return static_cast<int>(stages_.size()); }
+  [[nodiscard]] int64_t tasks(int stage, std::span<const int64_t> dims) const override {
+    return std::max<int64_t>(0, tasks_.at(static_cast<size_t>(stage))(dims));
+  }
+  [[nodiscard]] int64_t shared_bytes(std::span<const int64_t> dims) const override { return shared_(dims); }
+  [[nodiscard]] int64_t local_bytes(std::span<const int64_t> dims) const override { return local_(dims); }
+  void run(int stage, const LaunchArguments& arguments, int64_t begin, int64_t end) const override {
+    stages_[static_cast<size_t>(stage)](&arguments, begin, end);
+  }
+  [[nodiscard]] std::vector<std::byte> binary() const override { return to_bytes(file_); }
+
+ private:
+  using StageFunction = void (*)(const LaunchArguments*, int64_t, int64_t);
+  KernelFile file_;
+  LoadedObject code_;
+  std::vector<StageFunction> stages_;
+  std::vector<IndexCode> tasks_;
+  IndexCode shared_, local_;
+};
+
+int64_t cache_size(int name, int64_t fallback) {
+  const long bytes = ::sysconf(name);  // 0 or -1 where the system does not say
+  return bytes > 0 ? bytes : fallback;
+}
+
+class CpuBackend : public Backend {
+ public:
+  CpuBackend() : cpu_(host_cpu(environment::cpu_features())) {
+    target_.cpu = cpu_.cpu;
+    target_.features = cpu_.features;
+    target_.vector_bytes = cpu_.vector_bytes;
+    target_.vector_registers = cpu_.vector_registers;
+    target_.threads = environment::threads();
+    target_.l1_bytes = cache_size(_SC_LEVEL1_DCACHE_SIZE, target_.l1_bytes);
+    target_.l2_bytes = cache_size(_SC_LEVEL2_CACHE_SIZE, target_.l2_bytes);
+    target_.l3_bytes = cache_size(_SC_LEVEL3_CACHE_SIZE, target_.l3_bytes);
+  }
+
+  [[nodiscard]] const Target& target() const override { return target_; }
+
+  [[nodiscard]] std::shared_ptr<const Kernel> compile(const Program& program) override {
+    KernelFile file{.host = host(), .dims = program.dims};
+    for (size_t s = 0; s < program.stages.size(); ++s) {
+      file.symbols.push_back(codegen::stage_symbol(program, s));
+      file.tasks.push_back(program.stages[s].tasks);
+    }
+    file.shared_bytes = workspace_of(program, Space::Shared).bytes;
+    file.local_bytes = workspace_of(program, Space::Local).bytes;
+    file.object = compile_object(source(program), cpu_);
+    return std::make_shared<CpuKernel>(std::move(file));
+  }
+
+  [[nodiscard]] std::shared_ptr<const Kernel> load(std::span<const std::byte> binary) override {
+    KernelFile file = parse_kernel_file(binary);
+    if (file.host != host())
+      fail<FormatError>("[kernel] compiled for another processor ({}); delete it, it is made anew",
+                        file.host.substr(0, file.host.find(' ')));
+    return std::make_shared<CpuKernel>(std::move(file));
+  }
+
+  [[nodiscard]] std::string source(const Program& program) override {
+    // Without this LLVM splits vectors of 64 bytes on processors whose early models were slow with them.
+    const std::string attributes = fmt::format("\"prefer-vector-width\"=\"{}\"", cpu_.vector_bytes * 8);
+    return codegen::emit_llvm(
+        program,
+        {.attributes = attributes, .vector_bytes = cpu_.vector_bytes, .converts_f16 = cpu_.converts_f16});
+  }
+  [[nodiscard]] std::string assembly(const Program& program) override {
+    return compile_assembly(source(program), cpu_);
+  }
+
+ private:
+  [[nodiscard]] std::string host() const { return cpu_.cpu + " " + cpu_.features; }
+  HostCpu cpu_;
+  Target target_;
+};
+
+}  // namespace
+
+std::shared_ptr<Backend> make_cpu_backend() { return std::make_shared<CpuBackend>(); }
+
+}  // namespace luminal::backends

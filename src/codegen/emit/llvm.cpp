@@ -1,0 +1,599 @@
+#include "codegen/emit/llvm.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "base/fail.h"
+#include "codegen/emit/llvm_writer.h"
+
+namespace luminal::codegen {
+namespace {
+
+using namespace llvm_text;
+using Kind = Instruction::Kind;
+constexpr int kWorkspaceAlignment = 64, kLargestAssumed = 4;  // bytes; tensors promise no more than four
+
+/// Which memory cannot be which. Slots may be outputs (in place): no promise stands between them.
+class AliasScopes {
+ public:
+  explicit AliasScopes(const Program& program) {
+    const size_t count = program.buffers.size();
+    const auto group = [&](size_t k) { return program.buffers[k].space == Space::Slot ? count : k; };
+    const auto may_meet = [&](size_t a, size_t b) {
+      const auto tensor = [&](size_t k) { return program.buffers[k].space <= Space::Output; };
+      return group(a) == group(b) || (tensor(a) && tensor(b) && (group(a) == count || group(b) == count));
+    };
+    text_ = "!0 = distinct !{!0, !\"kernel\"}\n";
+    for (size_t k = 0; k <= count; ++k) text_ += fmt::format("!{0} = distinct !{{!{0}, !0}}\n", k + 1);
+    size_t next = count + 2;
+    for (size_t k = 0; k < count; ++k) {
+      std::vector<size_t> others;
+      for (size_t j = 0; j < count; ++j)
+        if (!may_meet(k, j)) others.push_back(group(j) + 1);
+      std::ranges::sort(others);
+      const auto repeated = std::ranges::unique(others);
+      others.erase(repeated.begin(), repeated.end());
+      std::string list;
+      for (const size_t o : others) list += fmt::format("{}!{}", list.empty() ? "" : ", ", o);
+      text_ += fmt::format("!{} = !{{!{}}}\n!{} = !{{{}}}\n", next, group(k) + 1, next + 1, list);
+      suffixes_.push_back(fmt::format(", !alias.scope !{}, !noalias !{}", next, next + 1));
+      next += 2;
+    }
+    streaming_ = next;
+    text_ += fmt::format("!{} = !{{i32 1}}\n", streaming_);
+  }
+  [[nodiscard]] const std::string& of(int buffer) const { return suffixes_[static_cast<size_t>(buffer)]; }
+  [[nodiscard]] std::string streaming() const { return fmt::format(", !nontemporal !{}", streaming_); }
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+  std::vector<std::string> suffixes_;
+  size_t streaming_ = 0;
+};
+
+class StageText {
+ public:
+  StageText(const Program& program, size_t stage, const LlvmOptions& options, Declarations& declarations,
+            const AliasScopes& aliases)
+      : program_(program),
+        stage_(program.stages[stage]),
+        options_(options),
+        declare_(declarations),
+        aliases_(aliases),
+        arithmetic_(w_, declarations, options.converts_f16),
+        indices_(w_, declarations),
+        values_(stage_.value_count),
+        constants_(stage_.value_count) {}
+
+  std::string run(const std::string& symbol) {
+    w_.statement("%unread = alloca [64 x i8], align 64");
+    arguments();
+    tasks();
+    return fmt::format(
+        "define void @{}(ptr noalias readonly %arguments, i64 %begin, i64 %end) #0 {{\nentry:\n{}}}\n\n",
+        symbol, w_.text());
+  }
+  [[nodiscard]] bool uses_zeros() const { return uses_zeros_; }
+
+ private:
+  // --- the function around the tasks ---
+
+  Operand entry_load(const std::string& type, const Operand& base, int64_t index) {
+    const Operand at = w_.pure(0, fmt::format("getelementptr {}, ptr {}, i64 {}", type, base.text, index));
+    return w_.pure(0, fmt::format("load {}, ptr {}, align 8, !noundef !{{}}", type, at.text));
+  }
+
+  void arguments() {
+    const Operand given{"%arguments", 0};
+    const Operand buffers = entry_load("ptr", given, 0), dims = entry_load("ptr", given, 1);
+    const Operand shared = entry_load("ptr", given, 2), local = entry_load("ptr", given, 3);
+    for (size_t k = 0; k < program_.dims.size(); ++k)
+      indices_.dims[program_.dims[k]] = entry_load("i64", dims, static_cast<int64_t>(k));
+    const Workspace in_shared = workspace_of(program_, Space::Shared),
+                    in_local = workspace_of(program_, Space::Local);
+    for (size_t k = 0; k < program_.buffers.size(); ++k) {
+      const Space space = program_.buffers[k].space;
+      if (space <= Space::Output)
+        bases_.push_back(entry_load("ptr", buffers, static_cast<int64_t>(k)));
+      else
+        bases_.push_back(space == Space::Shared ? indices_.address(shared, "i8", in_shared.offsets[k])
+                                                : indices_.address(local, "i8", in_local.offsets[k]));
+    }
+  }
+
+  void tasks() {
+    const size_t head = w_.reserve();
+    const std::string body = w_.fresh_label(), exit = w_.fresh_label();
+    const std::string before = w_.block(), task = w_.fresh_name(), next = w_.fresh_name();
+    w_.open(body);
+    indices_.variables[stage_.task_variable] = {task, w_.level()};
+    originals_[stage_.task_variable] = Expression::index(stage_.task_variable, stage_.tasks);
+    block(stage_.body);
+    w_.statement(fmt::format("{} = add nuw nsw i64 {}, 1", next, task));
+    const Operand again = w_.here(fmt::format("icmp slt i64 {}, %end", next));
+    w_.statement(fmt::format("br i1 {}, label %{}, label %{}", again.text, body, exit));
+    w_.fill(head, fmt::format("  %some = icmp slt i64 %begin, %end\n"
+                              "  br i1 %some, label %{0}, label %{1}\n{0}:\n"
+                              "  {2} = phi i64 [ %begin, %{3} ], [ {4}, %{5} ]\n",
+                              body, exit, task, before, next, w_.block()));
+    w_.close(exit);
+    if (streams_) w_.statement("fence seq_cst");  // streaming stores are ordered by nothing else
+    w_.statement("ret void");
+  }
+
+  // --- formulas ---
+
+  /// With the values of unrolled variables put in.
+  [[nodiscard]] Expression formula(const Expression& e) const {
+    if (unrolled_.empty() || e.to_indices().empty()) return e;
+    return e.substitute_indices(substitution_);
+  }
+
+  // --- statements ---
+
+  void block(const Block& b) {
+    for (const Instruction& i : b) instruction(i);
+  }
+
+  void set(const Instruction& i, Operand value) { values_[i.result] = std::move(value); }
+  [[nodiscard]] std::vector<Operand> operands(const Instruction& i) const {
+    std::vector<Operand> v;
+    for (const Id id : i.operands) v.push_back(values_[id]);
+    return v;
+  }
+  [[nodiscard]] Type type(Id id) const { return stage_.types[id]; }
+
+  void instruction(const Instruction& i) {
+    switch (i.kind) {
+      case Kind::Compute:
+        return compute(i);
+      case Kind::Index:
+        return set(i, indices_.value(formula(i.index)));
+      case Kind::Lanes:
+        return set(i, lane_numbers(i.type, 1));
+      case Kind::LaneMask:
+        return set(i, lane_mask(formula(i.index), i.type.lanes));
+      case Kind::Broadcast:
+        return set(i, arithmetic_.broadcast(i.type, values_[i.operands[0]]));
+      case Kind::Shuffle:
+        return set(i, arithmetic_.shuffle(type(i.operands[0]), values_[i.operands[0]], values_[i.operands[1]],
+                                          i.pattern));
+      case Kind::Reduce:
+        return set(i, arithmetic_.reduce(i.op, type(i.operands[0]), values_[i.operands[0]]));
+      case Kind::Load:
+        return set(i, load(i));
+      case Kind::Gather:
+        return set(i, gather(i));
+      case Kind::Store:
+        return store(i);
+      case Kind::Scatter:
+        return scatter(i);
+      case Kind::Loop:
+        return loop(i);
+      case Kind::If:
+        return branch(i);
+    }
+  }
+
+  void compute(const Instruction& i) {
+    if (i.op == ScalarOp::Constant) {
+      constants_[i.result] = i.bits;
+      return set(i, {literal(i.type, i.bits), 0});
+    }
+    const Type operand = type(i.operands[i.op == ScalarOp::Select ? 1 : 0]);
+    const std::optional<uint64_t> divisor = i.operands.size() == 2 ? constants_[i.operands[1]] : std::nullopt;
+    set(i, arithmetic_(i.op, i.type, operand, operands(i), divisor ? &*divisor : nullptr));
+  }
+
+  /// 0, stride, 2 * stride, ...
+  static Operand lane_numbers(Type t, int64_t stride) {
+    if (t.lanes == 1) return {"0", 0};
+    const std::string scalar = type_text({t.dtype, 1});
+    std::string lanes;
+    for (int k = 0; k < t.lanes; ++k) lanes += fmt::format("{}{} {}", k == 0 ? "" : ", ", scalar, k * stride);
+    return {"<" + lanes + ">", 0};
+  }
+
+  Operand lane_mask(const Expression& count, int lanes) {
+    const Operand wide = indices_.value(count);
+    if (lanes == 1) return w_.pure(wide.level, fmt::format("icmp sgt i64 {}, 0", wide.text));
+    // Narrow lanes compare faster; the count is brought into their range first.
+    const Type in{lanes > 32 && lanes <= 64 ? Dtype::I8 : Dtype::I32, lanes};
+    const auto clamp = [&](const std::string& name, const Operand& a, int64_t bound) {
+      return w_.pure(a.level, fmt::format("call i64 {}(i64 {}, i64 {})", declare_(name, "i64", "i64, i64"),
+                                          a.text, bound));
+    };
+    Operand clamped = wide;
+    const Range r = count.range();
+    if (r.min < 0) clamped = clamp("llvm.smax.i64", clamped, 0);
+    if (r.max > lanes) clamped = clamp("llvm.smin.i64", clamped, lanes);
+    const Operand narrow =
+        w_.pure(clamped.level, fmt::format("trunc i64 {} to {}", clamped.text, type_text({in.dtype, 1})));
+    const Operand all = arithmetic_.broadcast(in, narrow);
+    return w_.pure(all.level,
+                   fmt::format("icmp slt {} {}, {}", type_text(in), lane_numbers(in, 1).text, all.text));
+  }
+
+  // --- memory ---
+
+  [[nodiscard]] const Buffer& buffer(const Instruction& i) const {
+    return program_.buffers[static_cast<size_t>(i.buffer)];
+  }
+  [[nodiscard]] std::string element(const Instruction& i) const {
+    return type_text(memory_type({i.type.dtype, 1}));
+  }
+
+  /// Bytes known to divide the address of element `index`.
+  [[nodiscard]] int64_t alignment(const Instruction& i, const Expression& index) const {
+    const int64_t size = element_bytes(i.type.dtype);
+    if (buffer(i).space <= Space::Output) return std::min<int64_t>(size, kLargestAssumed);
+    return std::gcd(index.divisor() * size, int64_t{kWorkspaceAlignment});
+  }
+  Operand address(const Instruction& i, const Expression& index) {
+    return indices_.address(bases_[static_cast<size_t>(i.buffer)], element(i), index);
+  }
+  [[nodiscard]] Operand mask(const Instruction& i) const {
+    if (i.mask != kNone) return values_[i.mask];
+    return {i.type.lanes == 1 ? "true" : "splat (i1 true)", 0};
+  }
+  Operand reversed(Type t, const Operand& a) {
+    std::vector<int> pattern;
+    for (int k = t.lanes - 1; k >= 0; --k) pattern.push_back(k);
+    return arithmetic_.shuffle(t, a, a, pattern);
+  }
+  /// Bool lanes are bytes in memory.
+  Operand from_memory(const Instruction& i, const Operand& bytes) {
+    if (i.type.dtype != Dtype::Bool) return bytes;
+    const std::string t = type_text(memory_type(i.type));
+    return w_.pure(bytes.level, fmt::format("icmp ne {} {}, {}", t, bytes.text, zero(memory_type(i.type))));
+  }
+  Operand to_memory(const Instruction& i, const Operand& value) {
+    if (i.type.dtype != Dtype::Bool) return value;
+    return w_.pure(value.level, fmt::format("zext {} {} to {}", type_text(i.type), value.text,
+                                            type_text(memory_type(i.type))));
+  }
+  static std::string zero(Type t) { return t.lanes == 1 ? literal(t, 0) : "zeroinitializer"; }
+
+  Operand plain_load(const Instruction& i, int lanes, const Expression& index) {
+    const Operand at = address(i, index);
+    return w_.here(fmt::format("load {}, ptr {}, align {}{}", type_text(memory_type({i.type.dtype, lanes})),
+                               at.text, alignment(i, index), aliases_.of(i.buffer)));
+  }
+
+  /// One element, or 0 if `on` is false: then it reads zeros of our own, so that nothing branches.
+  Operand guarded_load(const Instruction& i, const Operand& on, const Expression& index) {
+    uses_zeros_ = true;
+    const Operand at = address(i, index);
+    const Operand from = w_.pure(std::max(on.level, at.level),
+                                 fmt::format("select i1 {}, ptr {}, ptr @luminal_zeros", on.text, at.text));
+    return w_.here(fmt::format("load {}, ptr {}, align {}{}", element(i), from.text, alignment(i, index),
+                               aliases_.of(i.buffer)));
+  }
+
+  Operand load(const Instruction& i) {
+    const Expression index = formula(i.index);
+    const int lanes = i.type.lanes;
+    const Type in_memory = memory_type(i.type);
+    if (lanes == 1)
+      return from_memory(i, i.mask == kNone ? plain_load(i, 1, index) : guarded_load(i, mask(i), index));
+    if (i.stride == 1) {
+      if (i.mask == kNone) return from_memory(i, plain_load(i, lanes, index));
+      return from_memory(i, masked_load(i, index, mask(i)));
+    }
+    if (i.stride == 0) {
+      if (i.mask == kNone) return from_memory(i, arithmetic_.broadcast(in_memory, plain_load(i, 1, index)));
+      const Operand any = arithmetic_.reduce(ScalarOp::Or, {Dtype::Bool, lanes}, mask(i));
+      const Operand all = arithmetic_.broadcast(in_memory, guarded_load(i, any, index));
+      return from_memory(i, w_.pure(w_.level(), fmt::format("select <{} x i1> {}, {} {}, {} zeroinitializer",
+                                                            lanes, mask(i).text, type_text(in_memory),
+                                                            all.text, type_text(in_memory))));
+    }
+    if (i.stride == -1) {
+      const Expression first = index - (lanes - 1);
+      const Operand whole = i.mask == kNone ? plain_load(i, lanes, first)
+                                            : masked_load(i, first, reversed({Dtype::Bool, lanes}, mask(i)));
+      return from_memory(i, reversed(in_memory, whole));
+    }
+    if (i.stride == 2 && i.mask == kNone) return from_memory(i, every_second(i, index));
+    const Operand places = strided_places(i, index);
+    return from_memory(i, gather_from(i, places));
+  }
+
+  Operand masked_load(const Instruction& i, const Expression& index, const Operand& on) {
+    const Type t = memory_type(i.type);
+    const std::string type = type_text(t);
+    const std::string name = declare_(fmt::format("llvm.masked.load.{}.p0", mangled(t)), type,
+                                      fmt::format("ptr, i32, <{} x i1>, {}", t.lanes, type));
+    return w_.here(fmt::format("call {0} {1}(ptr {2}, i32 {3}, <{4} x i1> {5}, {0} zeroinitializer){6}", type,
+                               name, address(i, index).text, alignment(i, index), t.lanes, on.text,
+                               aliases_.of(i.buffer)));
+  }
+
+  /// Two loads that overlap by one element, so that nothing beyond the last lane is read.
+  Operand every_second(const Instruction& i, const Expression& index) {
+    const int lanes = i.type.lanes;
+    const Operand low = plain_load(i, lanes, index), high = plain_load(i, lanes, index + (lanes - 1));
+    std::vector<int> pattern;
+    for (int k = 0; k < lanes; ++k) pattern.push_back(2 * k < lanes ? 2 * k : lanes + 2 * k - (lanes - 1));
+    return arithmetic_.shuffle(memory_type(i.type), low, high, pattern);
+  }
+
+  /// Addresses of all lanes: 32-bit offsets, as gathers like them best, where all fit.
+  Operand strided_places(const Instruction& i, const Expression& index) {
+    const Operand first = address(i, index);
+    const bool narrow = std::abs(i.stride) < (int64_t{1} << 30) / i.type.lanes;
+    const Type t{narrow ? Dtype::I32 : Dtype::I64, i.type.lanes};
+    return w_.pure(first.level, fmt::format("getelementptr {}, ptr {}, {} {}", element(i), first.text,
+                                            type_text(t), lane_numbers(t, i.stride).text));
+  }
+  Operand places_of(const Instruction& i, const Operand& lanes) {
+    const Operand& base = bases_[static_cast<size_t>(i.buffer)];
+    Type t{Dtype::I64, i.type.lanes};
+    Operand offsets = lanes;
+    if (buffer(i).elements.range().max <= INT32_MAX) {
+      const Type narrow{Dtype::I32, i.type.lanes};
+      offsets =
+          w_.pure(lanes.level, fmt::format("trunc {} {} to {}", type_text(t), lanes.text, type_text(narrow)));
+      t = narrow;
+    }
+    return w_.pure(
+        std::max(base.level, offsets.level),
+        fmt::format("getelementptr {}, ptr {}, {} {}", element(i), base.text, type_text(t), offsets.text));
+  }
+  Operand gather_from(const Instruction& i, const Operand& places) {
+    const Type t = memory_type(i.type);
+    const std::string type = type_text(t);
+    const std::string name = declare_(fmt::format("llvm.masked.gather.{}.v{}p0", mangled(t), t.lanes), type,
+                                      fmt::format("<{0} x ptr>, i32, <{0} x i1>, {1}", t.lanes, type));
+    return w_.here(
+        fmt::format("call {0} {1}(<{2} x ptr> {3}, i32 {4}, <{2} x i1> {5}, {0} zeroinitializer){6}", type,
+                    name, t.lanes, places.text, alignment(i, 1), mask(i).text, aliases_.of(i.buffer)));
+  }
+
+  Operand gather(const Instruction& i) {
+    const Operand& lanes = values_[i.operands[0]];
+    if (i.type.lanes > 1) return from_memory(i, gather_from(i, places_of(i, lanes)));
+    uses_zeros_ = true;
+    const Operand place = places_of(i, lanes), on = mask(i);
+    const Operand from =
+        w_.pure(std::max(place.level, on.level),
+                fmt::format("select i1 {}, ptr {}, ptr @luminal_zeros", on.text, place.text));
+    return from_memory(i, w_.here(fmt::format("load {}, ptr {}, align {}{}", element(i), from.text,
+                                              alignment(i, 1), aliases_.of(i.buffer))));
+  }
+
+  void plain_store(const Instruction& i, const Operand& value, const Operand& at, int64_t align,
+                   const std::string& suffix) {
+    w_.statement(fmt::format("store {} {}, ptr {}, align {}{}{}", type_text(memory_type(i.type)), value.text,
+                             at.text, align, aliases_.of(i.buffer), suffix));
+  }
+
+  void store(const Instruction& i) {
+    const Expression index = formula(i.index);
+    Operand value = to_memory(i, values_[i.operands[0]]);
+    if (i.type.lanes == 1) return store_scalar(i, value, address(i, index), alignment(i, index));
+    if (i.stride == 1 || i.stride == -1) {
+      const bool backwards = i.stride == -1;
+      const Expression first = backwards ? index - (i.type.lanes - 1) : index;
+      if (backwards) value = reversed(memory_type(i.type), value);
+      const Operand on =
+          backwards && i.mask != kNone ? reversed({Dtype::Bool, i.type.lanes}, mask(i)) : mask(i);
+      if (i.mask != kNone) return masked_store(i, value, first, on);
+      if (i.streaming && can_stream(i, first)) return streaming_store(i, value, first);
+      return plain_store(i, value, address(i, first), alignment(i, first), "");
+    }
+    scatter_to(i, value, strided_places(i, index));
+  }
+
+  /// Where the mask is off a scalar goes to a place of our own that nobody reads.
+  void store_scalar(const Instruction& i, const Operand& value, const Operand& at, int64_t align) {
+    if (i.mask == kNone) return plain_store(i, value, at, align, "");
+    const Operand on = mask(i);
+    const Operand to = w_.pure(std::max(on.level, at.level),
+                               fmt::format("select i1 {}, ptr {}, ptr %unread", on.text, at.text));
+    plain_store(i, value, to, align, "");
+  }
+
+  void masked_store(const Instruction& i, const Operand& value, const Expression& index, const Operand& on) {
+    const Type t = memory_type(i.type);
+    const std::string type = type_text(t);
+    const std::string name = declare_(fmt::format("llvm.masked.store.{}.p0", mangled(t)), "void",
+                                      fmt::format("{}, ptr, i32, <{} x i1>", type, t.lanes));
+    w_.statement(fmt::format("call void {}({} {}, ptr {}, i32 {}, <{} x i1> {}){}", name, type, value.text,
+                             address(i, index).text, alignment(i, index), t.lanes, on.text,
+                             aliases_.of(i.buffer)));
+  }
+
+  // Streaming stores must be aligned to a register: the index is, and whether the buffer is shows at run
+  // time.
+  [[nodiscard]] int64_t streaming_bytes(const Instruction& i) const {
+    return std::min<int64_t>(options_.vector_bytes, i.type.lanes * element_bytes(i.type.dtype));
+  }
+  [[nodiscard]] bool can_stream(const Instruction& i, const Expression& index) const {
+    const int64_t bytes = streaming_bytes(i);
+    return bytes >= 16 && (bytes & (bytes - 1)) == 0 &&
+           (index.divisor() * element_bytes(i.type.dtype)) % bytes == 0;
+  }
+  void streaming_store(const Instruction& i, const Operand& value, const Expression& index) {
+    streams_ = true;
+    const int64_t bytes = streaming_bytes(i);
+    const Operand& base = bases_[static_cast<size_t>(i.buffer)];
+    const Operand number = w_.pure(base.level, fmt::format("ptrtoint ptr {} to i64", base.text));
+    const Operand rest = w_.pure(base.level, fmt::format("and i64 {}, {}", number.text, bytes - 1));
+    const Operand aligned = w_.pure(base.level, fmt::format("icmp eq i64 {}, 0", rest.text));
+    const Operand at = address(i, index);
+    const std::string past = w_.fresh_label(), plain = w_.fresh_label(), join = w_.fresh_label();
+    w_.statement(fmt::format("br i1 {}, label %{}, label %{}", aligned.text, past, plain));
+    w_.label(past);
+    plain_store(i, value, at, bytes, aliases_.streaming());
+    w_.statement("br label %" + join);
+    w_.label(plain);
+    plain_store(i, value, at, alignment(i, index), "");
+    w_.statement("br label %" + join);
+    w_.label(join);
+  }
+
+  void scatter_to(const Instruction& i, const Operand& value, const Operand& places) {
+    const Type t = memory_type(i.type);
+    const std::string type = type_text(t);
+    const std::string name =
+        declare_(fmt::format("llvm.masked.scatter.{}.v{}p0", mangled(t), t.lanes), "void",
+                 fmt::format("{0}, <{1} x ptr>, i32, <{1} x i1>", type, t.lanes));
+    w_.statement(fmt::format("call void {0}({1} {2}, <{3} x ptr> {4}, i32 {5}, <{3} x i1> {6}){7}", name,
+                             type, value.text, t.lanes, places.text, alignment(i, 1), mask(i).text,
+                             aliases_.of(i.buffer)));
+  }
+
+  void scatter(const Instruction& i) {
+    const Operand value = to_memory(i, values_[i.operands[0]]);
+    const Operand places = places_of(i, values_[i.operands[1]]);
+    if (i.type.lanes == 1) return store_scalar(i, value, places, alignment(i, 1));
+    scatter_to(i, value, places);
+  }
+
+  // --- loops and branches ---
+
+  void loop(const Instruction& i) {
+    const Expression extent = formula(i.extent);
+    const std::optional<int64_t> count = extent.constant();
+    if (count && (i.loop == LoopKind::Unrolled || *count <= 1)) return unrolled(i, *count);
+    const bool some = extent.range().min >= 1;  // at least one iteration
+    const Operand limit = indices_.value(extent);
+    const size_t head = w_.reserve();
+    const std::string before = w_.block(), body = w_.fresh_label(), exit = w_.fresh_label();
+    const std::string variable = w_.fresh_name(), next = w_.fresh_name();
+    std::string phis;
+    w_.open(body);
+    std::vector<std::string> carried;
+    for (const Id id : i.carried) {
+      carried.push_back(w_.fresh_name());
+      values_[id] = {carried.back(), w_.level()};
+    }
+    indices_.variables[i.variable] = {variable, w_.level()};
+    remember_variable(i, extent);
+    block(i.body);
+    w_.statement(fmt::format("{} = add nuw nsw i64 {}, 1", next, variable));
+    const Operand again = w_.here(fmt::format("icmp slt i64 {}, {}", next, limit.text));
+    w_.statement(fmt::format("br i1 {}, label %{}, label %{}", again.text, body, exit));
+    const std::string latch = w_.block();
+    for (size_t k = 0; k < i.carried.size(); ++k)
+      phis +=
+          fmt::format("  {} = phi {} [ {}, %{} ], [ {}, %{} ]\n", carried[k], type_text(type(i.carried[k])),
+                      values_[i.initial[k]].text, before, values_[i.next[k]].text, latch);
+    w_.fill(head, fmt::format("{0}{1}:\n  {2} = phi i64 [ 0, %{3} ], [ {4}, %{5} ]\n{6}",
+                              enter(some, limit, body, exit), body, variable, before, next, latch, phis));
+    w_.close(exit);
+    leave(i, some, before, latch);
+  }
+
+  std::string enter(bool some, const Operand& limit, const std::string& body, const std::string& exit) {
+    if (some) return fmt::format("  br label %{}\n", body);
+    const std::string any = w_.fresh_name();
+    return fmt::format("  {} = icmp sgt i64 {}, 0\n  br i1 {}, label %{}, label %{}\n", any, limit.text, any,
+                       body, exit);
+  }
+
+  void leave(const Instruction& i, bool some, const std::string& before, const std::string& latch) {
+    for (size_t k = 0; k < i.results.size(); ++k) {
+      const Operand last = values_[i.next[k]];
+      if (some)
+        values_[i.results[k]] = {last.text, w_.level()};
+      else
+        values_[i.results[k]] =
+            w_.here(fmt::format("phi {} [ {}, %{} ], [ {}, %{} ]", type_text(type(i.results[k])),
+                                values_[i.initial[k]].text, before, last.text, latch));
+    }
+    indices_.variables.erase(i.variable);
+  }
+
+  void remember_variable(const Instruction& i, const Expression& extent) {
+    originals_[i.variable] =
+        Expression::index(i.variable, extent.to_indices().empty() ? extent : Expression(extent.range().max));
+    refresh_substitution();
+  }
+  void refresh_substitution() {
+    substitution_.clear();
+    for (int v = 0; v < stage_.variable_count; ++v) {
+      const auto constant = unrolled_.find(v);
+      const auto original = originals_.find(v);
+      substitution_.push_back(constant != unrolled_.end()    ? Expression(constant->second)
+                              : original != originals_.end() ? original->second
+                                                             : Expression(0));
+    }
+  }
+
+  void unrolled(const Instruction& i, int64_t count) {
+    const auto copy = [&](const std::vector<Id>& to, const std::vector<Id>& from) {
+      std::vector<Operand> moved;
+      for (const Id id : from) moved.push_back(values_[id]);
+      for (size_t k = 0; k < to.size(); ++k) values_[to[k]] = moved[k];
+    };
+    copy(i.results, i.initial);
+    for (int64_t n = 0; n < count; ++n) {
+      copy(i.carried, i.results);
+      unrolled_[i.variable] = n;
+      refresh_substitution();
+      block(i.body);
+      copy(i.results, i.next);
+    }
+    unrolled_.erase(i.variable);
+    refresh_substitution();
+  }
+
+  void branch(const Instruction& i) {
+    // The branch itself is reserved: what is hoisted from the body still comes before it.
+    const size_t head = w_.reserve();
+    const std::string body = w_.fresh_label(), exit = w_.fresh_label();
+    w_.fill(head, fmt::format("  br i1 {0}, label %{1}, label %{2}\n{1}:\n", values_[i.operands[0]].text,
+                              body, exit));
+    w_.open(body);
+    block(i.body);
+    w_.statement("br label %" + exit);
+    w_.close(exit);
+  }
+
+  const Program& program_;
+  const Stage& stage_;
+  const LlvmOptions& options_;
+  Declarations& declare_;
+  const AliasScopes& aliases_;
+  Writer w_;
+  Arithmetic arithmetic_;
+  Indices indices_;
+  std::vector<Operand> values_;
+  std::vector<std::optional<uint64_t>> constants_;
+  std::vector<Operand> bases_;
+  std::map<int, int64_t> unrolled_;       ///< variables of unrolled loops and their values now
+  std::map<int, Expression> originals_;   ///< variables of the other open loops
+  std::vector<Expression> substitution_;  ///< by variable
+  bool streams_ = false, uses_zeros_ = false;
+};
+
+}  // namespace
+
+std::string stage_symbol(const Program& program, size_t stage) {
+  return fmt::format("{}_stage{}", program.name, stage);
+}
+
+std::string emit_llvm(const Program& program, const LlvmOptions& options) {
+  verify(program);
+  Declarations declarations;
+  const AliasScopes aliases(program);
+  std::string functions;
+  bool zeros = false;
+  for (size_t s = 0; s < program.stages.size(); ++s) {
+    StageText text(program, s, options, declarations, aliases);
+    functions += text.run(stage_symbol(program, s));
+    zeros = zeros || text.uses_zeros();
+  }
+  return fmt::format(
+      "{}{}{}\nattributes #0 = {{ nounwind {} }}\n\n{}",
+      zeros ? "@luminal_zeros = internal constant [64 x i8] zeroinitializer, align 64\n\n" : "", functions,
+      declarations.text(), options.attributes, aliases.text());
+}
+
+}  // namespace luminal::codegen
