@@ -1,8 +1,10 @@
 #include "luminal/nn/init.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <numbers>
+#include <numeric>
 
 #include "base/fail.h"
 #include "base/philox.h"
@@ -89,11 +91,24 @@ Fans fans(std::span<const int64_t> dims) {
   return {dims[1] * kernel, dims[0] * kernel};
 }
 
+double gain(std::string_view nonlinearity, double a) {
+  if (nonlinearity == "tanh") return 5.0 / 3;
+  if (nonlinearity == "relu") return std::numbers::sqrt2;
+  if (nonlinearity == "leaky_relu") return std::sqrt(2 / (1 + a * a));
+  if (nonlinearity == "selu") return 0.75;
+  for (const std::string_view linear : {"linear", "sigmoid", "conv1d", "conv2d", "conv3d"})
+    if (nonlinearity == linear) return 1;
+  fail(
+      "[init] '{}' is no nonlinearity with a known gain; give linear, sigmoid, tanh, relu, leaky_relu or "
+      "selu",
+      nonlinearity);
+}
+
 namespace {
 
-double kaiming_deviation(std::span<const int64_t> dims, double a) {
-  const double gain = std::sqrt(2 / (1 + a * a));
-  return gain / std::sqrt(static_cast<double>(fans(dims).in));
+double kaiming_deviation(std::span<const int64_t> dims, double a, Fan fan) {
+  const Fans f = fans(dims);
+  return gain("leaky_relu", a) / std::sqrt(static_cast<double>(fan == Fan::In ? f.in : f.out));
 }
 
 double xavier_deviation(std::span<const int64_t> dims, double gain) {
@@ -108,12 +123,12 @@ TensorData uniform_of_deviation(Graph& graph, std::vector<int64_t> dims, double 
 
 }  // namespace
 
-TensorData kaiming_uniform(Graph& graph, std::vector<int64_t> dims, double a) {
-  const double deviation = kaiming_deviation(dims, a);
+TensorData kaiming_uniform(Graph& graph, std::vector<int64_t> dims, double a, Fan fan) {
+  const double deviation = kaiming_deviation(dims, a, fan);
   return uniform_of_deviation(graph, std::move(dims), deviation);
 }
-TensorData kaiming_normal(Graph& graph, std::vector<int64_t> dims, double a) {
-  const double deviation = kaiming_deviation(dims, a);
+TensorData kaiming_normal(Graph& graph, std::vector<int64_t> dims, double a, Fan fan) {
+  const double deviation = kaiming_deviation(dims, a, fan);
   return normal(graph, std::move(dims), 0, deviation);
 }
 TensorData xavier_uniform(Graph& graph, std::vector<int64_t> dims, double gain) {
@@ -123,6 +138,55 @@ TensorData xavier_uniform(Graph& graph, std::vector<int64_t> dims, double gain) 
 TensorData xavier_normal(Graph& graph, std::vector<int64_t> dims, double gain) {
   const double deviation = xavier_deviation(dims, gain);
   return normal(graph, std::move(dims), 0, deviation);
+}
+
+namespace {
+
+/// Makes each of `count` vectors of `length` a unit vector at right angles to those before it. Twice, since
+/// one pass of Gram and Schmidt leaves what rounding made of nearly parallel ones (Giraud et al. 2005).
+void orthonormalise(std::vector<double>& rows, size_t count, size_t length) {
+  for (size_t i = 0; i < count; ++i) {
+    double* row = rows.data() + i * length;
+    for (int pass = 0; pass < 2; ++pass)
+      for (size_t j = 0; j < i; ++j) {
+        const double* other = rows.data() + j * length;
+        const double overlap = std::inner_product(row, row + length, other, 0.0);
+        for (size_t k = 0; k < length; ++k) row[k] -= overlap * other[k];
+      }
+    const double norm = std::sqrt(std::inner_product(row, row + length, row, 0.0));
+    for (size_t k = 0; k < length; ++k) row[k] /= norm;
+  }
+}
+
+}  // namespace
+
+TensorData orthogonal(Graph& graph, std::vector<int64_t> dims, double scale) {
+  (void)fans(dims);  // for its error
+  const auto rows = static_cast<size_t>(dims[0]);
+  size_t columns = 1;
+  for (size_t axis = 1; axis < dims.size(); ++axis) columns *= static_cast<size_t>(dims[axis]);
+  const bool wide = rows <= columns;
+  const size_t count = std::min(rows, columns), length = std::max(rows, columns);
+  Draws draws(graph);
+  std::vector<double> vectors(count * length);
+  for (double& value : vectors) value = draws.next_normal();
+  orthonormalise(vectors, count, length);
+  TensorData data(Dtype::F32, std::move(dims));
+  const auto values = data.as<float>();
+  for (size_t i = 0; i < rows; ++i)
+    for (size_t j = 0; j < columns; ++j)
+      values[i * columns + j] =
+          static_cast<float>(scale * (wide ? vectors[i * length + j] : vectors[j * length + i]));
+  return data;
+}
+
+TensorData eye(std::vector<int64_t> dims) {
+  if (dims.size() != 2)
+    fail<ShapeError>("[init] a weight of [{}] has no diagonal; give one of rank 2", fmt::join(dims, ", "));
+  TensorData data(Dtype::F32, std::move(dims));
+  for (int64_t i = 0; i < std::min(data.dims[0], data.dims[1]); ++i)
+    data.as<float>()[static_cast<size_t>(i * data.dims[1] + i)] = 1;
+  return data;
 }
 
 }  // namespace luminal::nn::init

@@ -1,7 +1,8 @@
 #include "luminal/nn/module.h"
 
 #include <algorithm>
-#include <memory>
+#include <set>
+#include <string_view>
 
 #include "base/fail.h"
 
@@ -28,7 +29,25 @@ std::string shape_text(const TensorData& data) {
   return fmt::format("{}[{}]", name(data.dtype), fmt::join(data.dims, ", "));
 }
 
+void check_fits(const std::string& name, const TensorData& data, const TensorType& type) {
+  constexpr std::string_view kRemedy = "load weights of the same model";
+  if (data.dims != exec(type.dims, {}))
+    fail<ShapeError>("[load_state_dict] '{}' is {} in the file and {} in the model; {}", name,
+                     shape_text(data), type.to_string(), kRemedy);
+  if (data.dtype != type.dtype && !(is_float(data.dtype) && is_float(type.dtype)))
+    fail<DtypeError>("[load_state_dict] '{}' is {} in the file and {} in the model; {}", name,
+                     shape_text(data), type.to_string(), kRemedy);
+}
+
 }  // namespace
+
+std::vector<GraphTensor> trained(const std::vector<Serializer::Entry>& entries) {
+  std::vector<GraphTensor> list;
+  std::set<Value> seen;
+  for (const auto& entry : entries)
+    if (entry.trainable && seen.insert(entry.tensor.edge().source).second) list.push_back(entry.tensor);
+  return list;
+}
 
 std::map<std::string, TensorData> read_state(const std::vector<Serializer::Entry>& entries) {
   std::map<std::string, TensorData> state;
@@ -39,22 +58,17 @@ std::map<std::string, TensorData> read_state(const std::vector<Serializer::Entry
 void write_state(const std::vector<Serializer::Entry>& entries,
                  const std::map<std::string, TensorData>& state, bool strict) {
   std::vector<std::string> missing, unexpected;
-  for (const auto& [name, data] : state)
-    if (std::ranges::none_of(entries, [&](const auto& entry) { return dotted(entry.name) == name; }))
-      unexpected.push_back(name);
+  std::set<std::string> known;
   for (const auto& entry : entries) {
-    const auto found = state.find(dotted(entry.name));
-    if (found == state.end()) {
-      missing.push_back(dotted(entry.name));
-      continue;
-    }
-    const TensorType type = entry.tensor.type();
-    const std::vector<int64_t> dims = exec(type.dims, {});
-    if (found->second.dtype != type.dtype || found->second.dims != dims)
-      fail<ShapeError>(
-          "[load_state_dict] '{}' is {} in the file and {} in the model; load weights of the same model",
-          found->first, shape_text(found->second), type.to_string());
+    const std::string name = dotted(entry.name);
+    known.insert(name);
+    if (const auto found = state.find(name); found != state.end())
+      check_fits(name, found->second, entry.tensor.type());
+    else
+      missing.push_back(name);
   }
+  for (const auto& [name, data] : state)
+    if (!known.contains(name)) unexpected.push_back(name);
   if (strict && !(missing.empty() && unexpected.empty()))
     fail(
         "[load_state_dict] names differ: missing [{}], unexpected [{}]; pass strict = false to load what "

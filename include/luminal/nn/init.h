@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "luminal/graph.h"
@@ -25,11 +26,24 @@ struct Fans {
 };
 [[nodiscard]] Fans fans(std::span<const int64_t> dims);
 
-/// U(-b, b), b = gain * sqrt(3 / fan_in), gain = sqrt(2 / (1 + a^2)). Source: He et al. 2015.
-[[nodiscard]] TensorData kaiming_uniform(Graph& graph, std::vector<int64_t> dims, double a = 0);
-[[nodiscard]] TensorData kaiming_normal(Graph& graph, std::vector<int64_t> dims, double a = 0);
+/// What keeps a signal's deviation through a nonlinearity, by torch.nn.init.calculate_gain's names: "linear",
+/// "conv2d" (and 1d, 3d), "sigmoid": 1; "tanh": 5/3; "relu": sqrt(2); "leaky_relu": sqrt(2 / (1 + a^2));
+/// "selu": 3/4. Errors: Error for another name.
+[[nodiscard]] double gain(std::string_view nonlinearity, double a = 0.01);
+
+enum class Fan { In, Out };
+/// U(-b, b), b = gain * sqrt(3 / fan), gain = sqrt(2 / (1 + a^2)). Source: He et al. 2015.
+[[nodiscard]] TensorData kaiming_uniform(Graph& graph, std::vector<int64_t> dims, double a = 0,
+                                         Fan fan = Fan::In);
+[[nodiscard]] TensorData kaiming_normal(Graph& graph, std::vector<int64_t> dims, double a = 0,
+                                        Fan fan = Fan::In);
 /// U(-b, b), b = gain * sqrt(6 / (fan_in + fan_out)). Source: Glorot and Bengio 2010.
 [[nodiscard]] TensorData xavier_uniform(Graph& graph, std::vector<int64_t> dims, double gain = 1);
 [[nodiscard]] TensorData xavier_normal(Graph& graph, std::vector<int64_t> dims, double gain = 1);
+/// Rows (or columns, if there are fewer) of length `gain`, at right angles to each other; axes behind the
+/// first count as one. Source: Saxe et al. 2014. Errors: ShapeError below rank 2.
+[[nodiscard]] TensorData orthogonal(Graph& graph, std::vector<int64_t> dims, double gain = 1);
+/// Ones on the diagonal of a matrix. Errors: ShapeError unless of rank 2.
+[[nodiscard]] TensorData eye(std::vector<int64_t> dims);
 
 }  // namespace luminal::nn::init

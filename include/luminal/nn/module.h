@@ -2,6 +2,8 @@
 #include <array>
 #include <concepts>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -22,7 +24,21 @@
 ///   };
 ///   auto weights = nn::params(model);            // to train
 ///   auto saved = nn::state_dict(model);          // "hidden.weight", ...: PyTorch's names and layouts
+///
+/// Copies of a module share its weights and its mode, as copies of a tensor share its value.
 namespace luminal::nn {
+
+/// Whether a module trains: a handle, shared by the module's copies. What `forward` adds to the graph depends
+/// on the mode at that moment; a graph that was built does not change with it. To train and evaluate, call
+/// `forward` once in each mode (in one graph or in two).
+class Mode {
+ public:
+  [[nodiscard]] bool training() const { return *training_; }
+  void set(bool training) const { *training_ = training; }
+
+ private:
+  std::shared_ptr<bool> training_ = std::make_shared<bool>(true);
+};
 
 /// Walks a model and collects its tensors under names like "layer1/conv/weight".
 class Serializer {
@@ -37,6 +53,8 @@ class Serializer {
   void tensor(std::string_view name, const GraphTensor& tensor) { add(name, tensor, true); }
   /// Saved but not trained (running statistics).
   void buffer(std::string_view name, const GraphTensor& tensor) { add(name, tensor, false); }
+  /// What `nn::train` and `nn::eval` switch.
+  void mode(const Mode& mode) { modes_.push_back(mode); }
   template <class M>
   void module(std::string_view name, const M& module) {
     path_.emplace_back(name);
@@ -53,7 +71,20 @@ class Serializer {
     members(name, modules);
   }
 
+  template <class M>
+  void module(std::string_view name, const std::map<std::string, M>& modules) {
+    path_.emplace_back(name);
+    for (const auto& [key, each] : modules) module(key, each);
+    path_.pop_back();
+  }
+  /// Nothing if there is no module.
+  template <class M>
+  void module(std::string_view name, const std::optional<M>& maybe) {
+    if (maybe) module(name, *maybe);
+  }
+
   [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
+  [[nodiscard]] const std::vector<Mode>& modes() const { return modes_; }
 
  private:
   /// Errors: Error if the name is taken.
@@ -67,6 +98,7 @@ class Serializer {
   }
   std::vector<std::string> path_;
   std::vector<Entry> entries_;
+  std::vector<Mode> modes_;
 };
 
 template <class M>
@@ -91,13 +123,28 @@ template <SerializableModule M>
   return dict;
 }
 
-/// The trained weights, in the order of serialize.
+namespace detail {
+/// The trained ones; a weight that stands at two places (a tied head) comes once.
+[[nodiscard]] std::vector<GraphTensor> trained(const std::vector<Serializer::Entry>& entries);
+}  // namespace detail
+
+/// The trained weights, in the order of serialize; one that is shared comes once.
 template <SerializableModule M>
 [[nodiscard]] std::vector<GraphTensor> params(const M& module) {
-  std::vector<GraphTensor> list;
-  for (const auto& entry : entries(module))
-    if (entry.trainable) list.push_back(entry.tensor);
-  return list;
+  return detail::trained(entries(module));
+}
+
+/// Puts a model and all its members in training mode (dropout acts, BatchNorm uses the batch's statistics) or
+/// out of it, for the calls of `forward` that follow. New modules train.
+template <SerializableModule M>
+void train(const M& module, bool training = true) {
+  Serializer serializer;
+  module.serialize(serializer);
+  for (const Mode& mode : serializer.modes()) mode.set(training);
+}
+template <SerializableModule M>
+void eval(const M& module) {
+  train(module, false);
 }
 
 namespace detail {
@@ -112,8 +159,9 @@ template <SerializableModule M>
   return detail::read_state(entries(module));
 }
 
-/// Sets the weights from a state_dict. Nothing is changed if anything does not fit. Errors: ShapeError,
-/// DtypeError; if `strict`, Error that lists missing and unexpected names.
+/// Sets the weights from a state_dict; floats convert to the model's own dtype. Nothing is changed if
+/// anything does not fit. Errors: ShapeError, DtypeError; if `strict`, Error that lists missing and
+/// unexpected names.
 template <SerializableModule M>
 void load_state_dict(const M& module, const std::map<std::string, TensorData>& state, bool strict = true) {
   detail::write_state(entries(module), state, strict);
@@ -141,7 +189,32 @@ struct Sequential {
   }
 };
 
-/// Equal modules one after the other: a vector or an array of them.
+/// Any module, behind one type, for lists of different ones.
+class AnyModule {
+ public:
+  template <Module M>
+    requires(!std::same_as<M, AnyModule>)
+  AnyModule(M module) : held_(std::make_shared<Held<M>>(std::move(module))) {}
+  [[nodiscard]] GraphTensor forward(const GraphTensor& x) const { return held_->forward(x); }
+  void serialize(Serializer& s) const { held_->serialize(s); }
+
+ private:
+  struct Interface {
+    virtual ~Interface() = default;
+    [[nodiscard]] virtual GraphTensor forward(const GraphTensor& x) const = 0;
+    virtual void serialize(Serializer& s) const = 0;
+  };
+  template <class M>
+  struct Held final : Interface {
+    M module;
+    explicit Held(M m) : module(std::move(m)) {}
+    [[nodiscard]] GraphTensor forward(const GraphTensor& x) const override { return module.forward(x); }
+    void serialize(Serializer& s) const override { module.serialize(s); }
+  };
+  std::shared_ptr<const Interface> held_;
+};
+
+/// Modules one after the other: a vector or an array of one type, AnyModule for different ones.
 template <class R>
 struct SequentialOf {
   R modules;

@@ -144,6 +144,7 @@ TEST(Init, DistributionsAreWhatTheySay) {
       {init::kaiming_normal(cx, dims), 0, std::sqrt(2.0 / 100)},
       {init::xavier_uniform(cx, dims), 0, std::sqrt(2.0 / 300)},
       {init::xavier_normal(cx, dims, 2), 0, 2 * std::sqrt(2.0 / 300)},
+      {init::kaiming_uniform(cx, dims, 0.5, init::Fan::Out), 0, std::sqrt(2.0 / 1.25 / 200)},
   };
   for (size_t i = 0; i < cases.size(); ++i) {
     double sum = 0, squares = 0;
@@ -164,6 +165,58 @@ TEST(Init, DistributionsAreWhatTheySay) {
   EXPECT_NE(init::uniform(a, {4}, 0, 1).bytes, init::uniform(a, {4}, 0, 1).bytes);
   EXPECT_THAT(test::error_of<Error>([&] { (void)init::kaiming_normal(a, {4}); }),
               HasSubstr("[init] a weight of [4] has no fan-in"));
+}
+
+TEST(Init, OrthogonalRowsStandAtRightAngles) {
+  Graph cx;
+  for (const std::vector<int64_t>& dims : {std::vector<int64_t>{3, 5}, {5, 3}, {4, 2, 2}}) {
+    const TensorData data = init::orthogonal(cx, dims, 2);
+    const auto rows = static_cast<size_t>(dims[0]), columns = data.as<float>().size() / rows;
+    const auto at = [&](size_t i, size_t j) {
+      return static_cast<double>(data.as<float>()[i * columns + j]);
+    };
+    const bool wide = rows <= columns;
+    const size_t count = wide ? rows : columns, length = wide ? columns : rows;
+    for (size_t a = 0; a < count; ++a)
+      for (size_t b = 0; b < count; ++b) {
+        double dot = 0;
+        for (size_t k = 0; k < length; ++k) dot += wide ? at(a, k) * at(b, k) : at(k, a) * at(k, b);
+        EXPECT_NEAR(dot, a == b ? 4 : 0, 1e-6);
+      }
+  }
+  EXPECT_EQ(init::eye({2, 3}).as<float>()[4], 1);
+  EXPECT_DOUBLE_EQ(init::gain("tanh"), 5.0 / 3);
+  EXPECT_THAT(test::error_of<Error>([] { (void)init::gain("sine"); }),
+              HasSubstr("[init] 'sine' is no nonlinearity"));
+}
+
+// PyTorch's defaults: uniform within 1/sqrt(fan_in), embeddings N(0, 1), attention Xavier.
+TEST(Init, ModulesStartAsPyTorchs) {
+  Graph cx;
+  const auto moments = [](const GraphTensor& w) {
+    double sum = 0, squares = 0;
+    const auto values = w.data<double>();
+    for (const double v : values) {
+      sum += v;
+      squares += v * v;
+    }
+    return std::pair(sum / static_cast<double>(values.size()), squares / static_cast<double>(values.size()));
+  };
+  const auto expect_variance = [&](const GraphTensor& w, double variance) {
+    const auto [mean, square] = moments(w);
+    const auto count = static_cast<double>(w.data<double>().size());
+    EXPECT_NEAR(mean, 0, 5 * std::sqrt(variance / count));
+    EXPECT_NEAR(square, variance, 5 * variance * std::sqrt(2 / count));  // a normal's, the widest of these
+  };
+  expect_variance(Linear(cx, 50, 80).weight, 1.0 / 50 / 3);
+  expect_variance(Conv2d(cx, 8, 20, {3, 3}).weight, 1.0 / 72 / 3);
+  expect_variance(ConvTranspose2d(cx, 20, 8, {3, 3}).weight, 1.0 / 72 / 3);
+  expect_variance(Embedding(cx, 100, 40).weight, 1);
+  expect_variance(*MultiheadAttention(cx, 40, 4).in_proj_weight, 2.0 / (40 + 120));
+  const MultiheadAttention attention(cx, 4, 2);
+  EXPECT_THAT(attention.out_proj.bias->data<float>(), testing::Each(0));
+  expect_variance(Transformer(cx, 32, 2, {1, 1}).encoder.layers[0].feed_forward.linear1.weight,
+                  2.0 / (32 + 2048));
 }
 
 }  // namespace

@@ -1,0 +1,45 @@
+#include "nn/weights.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace luminal::nn {
+
+GraphTensor make_weight(Graph& cx, std::string name, Dtype dtype, TensorData values) {
+  GraphTensor weight = cx.named_tensor(std::move(name), Shape(values.dims.begin(), values.dims.end()), dtype);
+  return weight.set(std::move(values));
+}
+
+GraphTensor fan_in_weight(Graph& cx, std::string name, std::vector<int64_t> dims, int64_t fan_in,
+                          Dtype dtype) {
+  const double bound = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, fan_in)));
+  return make_weight(cx, std::move(name), dtype, init::uniform(cx, std::move(dims), -bound, bound));
+}
+
+GraphTensor constant_weight(Graph& cx, std::string name, std::vector<int64_t> dims, double value,
+                            Dtype dtype) {
+  return make_weight(cx, std::move(name), dtype, init::constant(std::move(dims), value));
+}
+
+GraphTensor latest(const GraphTensor& state) {
+  const Graph graph = state.graph();
+  const Value value = state.edge().source;
+  for (const Graph::StateUpdate& update : graph.state_updates())
+    if (update.state == value) return graph.tensor_of(update.next);
+  return state;
+}
+
+void check_size(std::string_view module, std::string_view what, int64_t size) {
+  if (size < 1) fail<ShapeError>("[{}] {}={} makes no sense; give at least 1", module, what, size);
+}
+
+void check_float(std::string_view module, Dtype dtype) {
+  if (!is_float(dtype))
+    fail<DtypeError>("[{}] weights of {} cannot be trained; use a float dtype", module, name(dtype));
+}
+
+void check_probability(std::string_view module, double p) {
+  if (!(p >= 0 && p <= 1)) fail("[{}] p={} is no probability; give a number from 0 to 1", module, p);
+}
+
+}  // namespace luminal::nn
