@@ -113,9 +113,8 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, components, modules);
   llvm::ModulePassManager passes;
-  const char* pipeline = "function(instcombine<no-verify-fixpoint>,early-cse)";
-                                                      : "function(instcombine<no-verify-fixpoint>,early-cse)";
-  if (llvm::Error error = builder.parsePassPipeline(passes, pipeline))
+  constexpr const char* kPasses = "function(instcombine<no-verify-fixpoint>,early-cse)";
+  if (llvm::Error error = builder.parsePassPipeline(passes, kPasses))
     llvm_failed("making the passes", llvm::toString(std::move(error)));
   passes.run(module, modules);
 }
