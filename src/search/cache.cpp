@@ -5,6 +5,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "base/environment.h"
 #include "base/fail.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -99,15 +100,18 @@ int64_t check_sum(const CacheKey& key, const void* bytes, size_t size) {
 std::string to_text(const Cache::Choice& choice) {
   json parameters = json::object();
   for (const auto& [name, value] : choice.parameters) parameters[name] = value;
-  return json{{"schedule", choice.schedule}, {"parameters", parameters}}.dump();
+  return json{{"schedule", choice.schedule}, {"parameters", parameters}, {"code", choice.code}}.dump();
 }
 
 std::optional<Cache::Choice> parse_choice(const std::string& text) {
   const json parsed = json::parse(text, nullptr, false);
   if (!parsed.is_object() || !parsed.contains("schedule") || !parsed["schedule"].is_string() ||
-      !parsed.contains("parameters") || !parsed["parameters"].is_object())
+      !parsed.contains("parameters") || !parsed["parameters"].is_object() || !parsed.contains("code") ||
+      !parsed["code"].is_number_unsigned())
     return std::nullopt;
-  Cache::Choice choice{.schedule = parsed["schedule"].get<std::string>(), .parameters = {}};
+  Cache::Choice choice{.schedule = parsed["schedule"].get<std::string>(),
+                       .parameters = {},
+                       .code = parsed["code"].get<uint64_t>()};
   for (const auto& [name, value] : parsed["parameters"].items()) {
     if (!value.is_number_integer()) return std::nullopt;
     choice.parameters[name] = value.get<int64_t>();
@@ -240,6 +244,11 @@ struct Cache::State {
     }
   }
 };
+
+Cache& Cache::of_process() {
+  static Cache cache(environment::cache_folder());
+  return cache;
+}
 
 Cache::Cache(fs::path folder) : state_(std::make_unique<State>()) {
   state_->folder = std::move(folder);

@@ -28,6 +28,8 @@ struct CacheKey {
 
 class Cache {
  public:
+  /// The process's: in LUMINAL_CACHE.
+  [[nodiscard]] static Cache& of_process();
   /// An empty folder means: remember nothing.
   explicit Cache(std::filesystem::path folder);
   ~Cache();
@@ -38,6 +40,8 @@ class Cache {
   struct Choice {
     std::string schedule;
     codegen::Parameters parameters;
+    uint64_t code =
+        0;  ///< hash of the program that was measured: other code of equal parameters is another kernel
     double measured_us = 0;
     int measured_candidates = 0;  ///< how many were timed to find it
     bool verified_here = false;   ///< false for imported entries: to be verified at first use

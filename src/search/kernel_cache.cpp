@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "base/threads.h"
+#include <atomic>
+#include <unordered_set>
+
+#include "base/fail.h"
+#include "base/log.h"
+#include "base/team.h"
 
 namespace luminal::search {
 
@@ -36,32 +41,90 @@ std::string KernelCache::key(const backends::Backend& backend, const KernelReque
                      to_string(restricted(request.bucket, request.spec)), request.spec.to_json());
 }
 
+KernelResult KernelCache::make_one(backends::Backend& backend, Cache& disk, const KernelRequest& request) {
+  KernelResult result;
+  const codegen::Program program = request.chosen.schedule->lower(
+      request.spec, request.chosen.parameters, restricted(request.bucket, request.spec), backend.target());
+  codegen::verify(program);
+  const codegen::Target& target = backend.target();
+  const std::vector<std::string> parts{program.to_string(), target.name, target.cpu, target.features};
+  const CacheKey key = make_key(parts);
+  result.code = key.low;
+  if (const auto object = disk.find_object(key)) {
+    try {
+      result.kernel = backend.load(*object);
+      result.loaded = true;
+      return result;
+    } catch (const FormatError& damage) {
+      debug(1, "[cache] a compiled kernel is made anew: {}", damage.what());
+    }
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  result.kernel = backend.compile(program);
+  result.compile_ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  disk.store_object(key, result.kernel->binary());
+  return result;
+}
+
+std::vector<KernelResult> KernelCache::make(backends::Backend& backend, Cache& disk,
+                                            std::span<const KernelRequest> requests,
+                                            std::chrono::steady_clock::time_point deadline) {
+  std::vector<std::string> keys;
+  for (const KernelRequest& request : requests) keys.push_back(key(backend, request));
+  std::vector<size_t> work;
+  {
+    const std::scoped_lock lock(mutex_);
+    std::unordered_set<std::string_view> seen;
+    for (size_t i = 0; i < keys.size(); ++i)
+      if (!kernels_.contains(keys[i]) && seen.insert(keys[i]).second) work.push_back(i);
+  }
+  std::vector<KernelResult> made(work.size());
+  std::atomic<size_t> next{0};
+  Team& team = Team::shared();
+  team.run(team.size(), [&](int) {
+    for (size_t i = next++; i < work.size(); i = next++) {
+      if (std::chrono::steady_clock::now() > deadline) {
+        made[i].error = "no time left to compile it";
+        continue;
+      }
+      try {
+        made[i] = make_one(backend, disk, requests[work[i]]);
+      } catch (const std::exception& error) {
+        made[i].error = error.what();
+      }
+    }
+  });
+  std::unordered_map<std::string_view, const KernelResult*> fresh;
+  for (size_t i = 0; i < work.size(); ++i) fresh[keys[work[i]]] = &made[i];
+  std::vector<KernelResult> results;
+  const std::scoped_lock lock(mutex_);
+  for (const std::string& each : keys) {
+    if (const auto known = kernels_.find(each); known != kernels_.end()) {
+      results.push_back(known->second);
+      results.back().compile_ms = 0;
+      results.back().loaded = false;
+    } else {
+      results.push_back(*fresh.at(each));
+    }
+  }
+  for (size_t i = 0; i < work.size(); ++i)
+    if (made[i].kernel) kernels_.try_emplace(keys[work[i]], std::move(made[i]));
+  return results;
+}
+
 std::vector<std::shared_ptr<const backends::Kernel>> KernelCache::get(backends::Backend& backend,
                                                                       std::span<const KernelRequest> requests,
                                                                       int* compiled) {
-  std::vector<std::string> keys;
-  for (const KernelRequest& request : requests) keys.push_back(key(backend, request));
-  std::unordered_map<std::string, size_t> missing;
-  {
-    const std::scoped_lock lock(mutex_);
-    for (size_t i = 0; i < keys.size(); ++i)
-      if (!kernels_.contains(keys[i])) missing.try_emplace(keys[i], i);
-  }
-  std::vector<std::pair<std::string, size_t>> work(missing.begin(), missing.end());
-  std::vector<std::shared_ptr<const backends::Kernel>> made(work.size());
-  parallel_for(static_cast<int64_t>(work.size()), 1, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      const KernelRequest& request = requests[work[i].second];
-      made[i] = backend.compile(request.chosen.schedule->lower(request.spec, request.chosen.parameters,
-                                                               restricted(request.bucket, request.spec),
-                                                               backend.target()));
-    }
-  });
-  if (compiled != nullptr) *compiled = static_cast<int>(work.size());
-  const std::scoped_lock lock(mutex_);
-  for (size_t i = 0; i < work.size(); ++i) kernels_.try_emplace(std::move(work[i].first), std::move(made[i]));
   std::vector<std::shared_ptr<const backends::Kernel>> kernels;
-  for (const std::string& each : keys) kernels.push_back(kernels_.at(each));
+  if (compiled != nullptr) *compiled = 0;
+  for (KernelResult& result : make(backend, Cache::of_process(), requests)) {
+    const KernelRequest& request = requests[kernels.size()];
+    LUMINAL_CHECK(result.kernel != nullptr, "{} {} does not make\n{}: {}", request.chosen.schedule->name,
+                  codegen::to_string(request.chosen.parameters), request.spec.to_string(), result.error);
+    if (compiled != nullptr && result.compile_ms > 0) ++*compiled;
+    kernels.push_back(std::move(result.kernel));
+  }
   return kernels;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "backends/backend.h"
+#include "search/cache.h"
 #include "search/choose.h"
 
 namespace luminal::search {
@@ -18,13 +20,28 @@ struct KernelRequest {
   codegen::Bucket bucket;
 };
 
-/// Compiled kernels of the process, by content: equal requests are compiled once, whoever asks.
+/// What became of a request.
+struct KernelResult {
+  std::shared_ptr<const backends::Kernel> kernel;  ///< null if it could not be made
+  std::string error;
+  uint64_t code = 0;      ///< hash of the program
+  double compile_ms = 0;  ///< 0: it was there already
+  bool loaded = false;    ///< from the disk, without compiling
+};
+
+/// Compiled kernels of the process, by content: equal requests are compiled once, whoever asks. Objects on
+/// disk are found by the text of their program, so that they are never older than the code generator.
 class KernelCache {
  public:
   static KernelCache& of_process();
 
-  /// The kernels in order; those that are not there yet are compiled on all cores. `compiled`, if given, says
-  /// how many those were.
+  /// One result for each request, in order; what is not there yet is loaded or compiled on all cores, the
+  /// first requests first. Requests that are not begun at the deadline come back with an error.
+  std::vector<KernelResult> make(
+      backends::Backend& backend, Cache& disk, std::span<const KernelRequest> requests,
+      std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max());
+  /// The kernels in order. Errors: InternalError if one could not be made. `compiled`, if given, says how
+  /// many were neither here nor on disk.
   std::vector<std::shared_ptr<const backends::Kernel>> get(backends::Backend& backend,
                                                            std::span<const KernelRequest> requests,
                                                            int* compiled = nullptr);
@@ -34,8 +51,10 @@ class KernelCache {
   void clear();
 
  private:
+  [[nodiscard]] static KernelResult make_one(backends::Backend& backend, Cache& disk,
+                                             const KernelRequest& request);
   mutable std::mutex mutex_;
-  std::unordered_map<std::string, std::shared_ptr<const backends::Kernel>> kernels_;
+  std::unordered_map<std::string, KernelResult> kernels_;
 };
 
 /// The part of a bucket that a spec's dims are in.

@@ -1,8 +1,6 @@
 #include "search/tuner.h"
 
 #include <algorithm>
-#include <atomic>
-#include <mutex>
 #include <numeric>
 
 #include "base/environment.h"
@@ -10,6 +8,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "search/kernel_cache.h"
 #include "search/replay.h"
 
 namespace luminal::search {
@@ -35,7 +34,7 @@ std::string text_of(const codegen::Target& target) {
 CacheKey choice_key(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
                     const codegen::Target& target) {
   const std::vector<std::string> parts{spec.to_json(), text_of(bucket), text_of(target),
-                                       std::to_string(kCodeVersion)};
+                                       std::to_string(target.threads)};
   return make_key(parts);
 }
 
@@ -45,7 +44,8 @@ struct Tuner::Job {
   CacheKey key;
   std::optional<Cache::Choice> known;
   std::vector<Tried> tried;
-  std::vector<std::shared_ptr<const backends::Kernel>> kernels;  ///< by candidate; null if compiling failed
+  std::vector<std::shared_ptr<const backends::Kernel>> kernels;  ///< by candidate; null if it is out
+  std::vector<uint64_t> codes;                                   ///< by candidate
   std::optional<Exam> exam;
   std::optional<Verdict> accepted;  ///< of the first candidate that passed
   Tuned result;
@@ -99,65 +99,44 @@ void Tuner::find_candidates(Job& job) {
   std::erase_if(job.tried, [&](const Tried& t) { return t.predicted_us > kHopeless * best; });
 }
 
-/// From the cache if the very same program was compiled before.
-std::shared_ptr<const backends::Kernel> Tuner::make(const kernel::KernelSpec& spec, Tried& tried,
-                                                    bool& loaded) {
-  const codegen::Schedule& schedule = codegen::find_schedule(tried.schedule);
-  const codegen::Program program = schedule.lower(spec, tried.parameters, bucket_, backend_.target());
-  codegen::verify(program);
-  const std::vector<std::string> parts{program.to_string(), text_of(backend_.target())};
-  const CacheKey key = make_key(parts);
-  if (const auto object = cache_.find_object(key)) {
-    try {
-      loaded = true;
-      return backend_.load(*object);
-    } catch (const FormatError& damage) {
-      loaded = false;
-      debug(1, "[cache] a compiled kernel is not used: {}", damage.what());
-    }
-  }
+/// Round by round: the most promising candidate of every spec first, should time run out.
+void Tuner::compile(std::vector<Job*> jobs) {
   const auto start = Clock::now();
-  auto kernel = backend_.compile(program);
-  tried.compile_ms = seconds_since(start) * 1e3;
-  cache_.store_object(key, kernel->binary());
-  return kernel;
-}
-
-void Tuner::compile(std::vector<Job>& jobs) {
-  const auto start = Clock::now();
-  std::vector<std::pair<Job*, size_t>> work;
-  // Round by round: the most promising candidate of every spec first, should time run out.
-  for (size_t rank = 0, more = 1; more != 0; ++rank) {
-    more = 0;
-    for (Job& job : jobs) {
-      job.kernels.resize(job.tried.size());
-      if (rank < job.tried.size()) work.emplace_back(&job, rank);
-      more += rank + 1 < job.tried.size() ? 1 : 0;
-    }
+  std::vector<KernelRequest> requests;
+  std::vector<std::pair<Job*, size_t>> places;
+  size_t most = 0;
+  for (Job* job : jobs) {
+    job->kernels.assign(job->tried.size(), nullptr);
+    job->codes.assign(job->tried.size(), 0);
+    most = std::max(most, job->tried.size());
   }
-  std::atomic<size_t> next{0};
-  std::atomic<int> compiled{0}, loaded_count{0};
-  Team& team = Team::shared();
-  team.run(team.size(), [&](int) {
-    for (size_t i = next++; i < work.size(); i = next++) {
-      auto& [job, rank] = work[i];
-      Tried& tried = job->tried[rank];
-      if (rank > 0 && Clock::now() > options_.deadline) {
-        tried.rejected = "no time left to compile it";
-        continue;
-      }
-      bool loaded = false;
-      try {
-        job->kernels[rank] = make(job->request->spec, tried, loaded);
-      } catch (const std::exception& error) {
-        tried.rejected = error.what();
-      }
-      ++(loaded ? loaded_count : compiled);
+  for (size_t rank = 0; rank < most; ++rank)
+    for (Job* job : jobs) {
+      if (rank >= job->tried.size()) continue;
+      const Tried& tried = job->tried[rank];
+      requests.push_back(
+          {job->request->spec,
+           {.schedule = &codegen::find_schedule(tried.schedule), .parameters = tried.parameters},
+           bucket_});
+      places.emplace_back(job, rank);
     }
-  });
+  // Every spec gets one kernel, deadline or not.
+  const size_t needed = std::min(requests.size(), jobs.size());
+  auto results = KernelCache::of_process().make(backend_, cache_, std::span(requests).first(needed));
+  auto rest = KernelCache::of_process().make(backend_, cache_, std::span(requests).subspan(needed),
+                                             options_.deadline);
+  results.insert(results.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));
+  for (size_t i = 0; i < results.size(); ++i) {
+    auto& [job, rank] = places[i];
+    Tried& tried = job->tried[rank];
+    job->kernels[rank] = results[i].kernel;
+    job->codes[rank] = results[i].code;
+    tried.compile_ms = results[i].compile_ms;
+    tried.rejected = results[i].error;
+    phases_.compiled += results[i].compile_ms > 0 ? 1 : 0;
+    phases_.loaded += results[i].loaded ? 1 : 0;
+  }
   phases_.compile_s += seconds_since(start);
-  phases_.compiled += compiled;
-  phases_.loaded += loaded_count;
 }
 
 void Tuner::run_race(Job& job) {
@@ -306,6 +285,7 @@ void Tuner::choose(Job& job) {
   if (options_.measure && !job.known && best.measured_us > 0)
     cache_.store(job.key, {.schedule = best.schedule,
                            .parameters = best.parameters,
+                           .code = job.codes[winner],
                            .measured_us = best.measured_us,
                            .measured_candidates = static_cast<int>(std::ranges::count_if(
                                job.tried, [](const Tried& t) { return t.measured_us > 0; })),
@@ -323,23 +303,20 @@ std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const code
     if (options_.measure) jobs[i].known = cache_.find(jobs[i].key);
     find_candidates(jobs[i]);
   }
-  compile(jobs);
-  // A remembered choice that can't be made any more is no choice.
-  std::vector<Job> again;
+  std::vector<Job*> all;
+  for (Job& job : jobs) all.push_back(&job);
+  compile(all);
+  // A remembered choice whose code is another by now is no choice.
+  std::vector<Job*> again;
   for (Job& job : jobs) {
-    if (!job.known || job.kernels[0]) continue;
+    if (!job.known || (job.kernels[0] && job.codes[0] == job.known->code)) continue;
     cache_.forget(job.key);
     job.known.reset();
     job.tried.clear();
-    job.kernels.clear();
     find_candidates(job);
-    again.push_back(std::move(job));
+    again.push_back(&job);
   }
-  compile(again);
-  for (Job& job : again) {
-    const auto index = static_cast<size_t>(job.request - requests.data());
-    jobs[index] = std::move(job);
-  }
+  if (!again.empty()) compile(again);
   std::vector<size_t> heaviest(jobs.size());
   std::iota(heaviest.begin(), heaviest.end(), size_t{0});
   std::ranges::stable_sort(heaviest, std::greater<>(), [&](size_t i) {

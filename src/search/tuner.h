@@ -70,13 +70,11 @@ class Tuner {
  private:
   struct Job;
   void find_candidates(Job& job);
-  void compile(std::vector<Job>& jobs);
+  void compile(std::vector<Job*> jobs);
   void run_race(Job& job);
   void choose(Job& job);
   [[nodiscard]] bool stands(Job& job, size_t candidate, Thoroughness thoroughness);
   void tell_fault(const Job& job, const Tried& tried, const Fault& fault);
-  [[nodiscard]] std::shared_ptr<const backends::Kernel> make(const kernel::KernelSpec& spec, Tried& tried,
-                                                             bool& loaded);
 
   backends::Backend& backend_;
   Cache& cache_;
@@ -90,9 +88,5 @@ class Tuner {
 /// The cache's key of a spec's choice: changes with everything the choice depends on.
 [[nodiscard]] CacheKey choice_key(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
                                   const codegen::Target& target);
-
-/// Changes whenever schedules or emitters make other code of the same candidate: remembered choices are then
-/// looked for anew. (Objects are keyed by the program's text and need no number.)
-inline constexpr int kCodeVersion = 1;
 
 }  // namespace luminal::search

@@ -26,6 +26,7 @@ CacheKey key_of(int number) {
 Cache::Choice choice_of(int number, int candidates = 3) {
   return {.schedule = "contract",
           .parameters = {{"tile", number}},
+          .code = 0xfedcba9876543210ULL + static_cast<uint64_t>(number),
           .measured_us = 1.0 + number,
           .measured_candidates = candidates,
           .verified_here = true};
@@ -49,6 +50,7 @@ TEST(Cache, RemembersAcrossProcesses) {
   EXPECT_EQ(found->schedule, "contract");
   EXPECT_EQ(found->parameters, (codegen::Parameters{{"tile", 1}}));
   EXPECT_EQ(found->measured_us, 2);
+  EXPECT_EQ(found->code, 0xfedcba9876543211ULL);
   EXPECT_TRUE(found->verified_here);
   EXPECT_EQ(*cache.find_object(key_of(1)), object_of(7, 5000));
   EXPECT_EQ(cache.statistics().choices, 1);
