@@ -94,7 +94,28 @@ class Simplifier {
       for (size_t j = 0; j < k; ++j)
         if (v.operands[j] == o) return true;
     }
-    return false;
+    return !reads_all(v);
+  }
+
+  [[nodiscard]] static bool reads_all(const Value& v) {
+    size_t inputs = 0;  // a node of each
+    for (const ScalarNode& n : v.body.nodes()) inputs += n.op == ScalarOp::Input;
+    return inputs == v.operands.size();
+  }
+
+  /// Operands that the body does not read dropped: nothing depends on their axes.
+  static void drop_unread(Value& v) {
+    if (reads_all(v)) return;
+    std::vector<Operand> kept;
+    ScalarBuilder b;
+    std::vector<Scalar> inputs(v.operands.size());
+    for (const ScalarNode& n : v.body.nodes()) {
+      if (n.op != ScalarOp::Input) continue;
+      inputs[n.payload] = b.input(static_cast<int>(kept.size()), n.dtype);
+      kept.push_back(std::move(v.operands[n.payload]));
+    }
+    v.body = b.finish(b.inline_function(v.body, inputs)[0]);
+    v.operands = std::move(kept);
   }
 
   void simplify(size_t at) {
@@ -139,6 +160,7 @@ class Simplifier {
     }
     v.body = b.finish(b.inline_function(v.body, inputs)[0]);
     v.operands = std::move(operands);
+    drop_unread(v);
   }
 
   /// Free axes are what the operands depend on.

@@ -94,10 +94,17 @@ class Dealer {
 
 }  // namespace
 
+std::optional<std::vector<Expression>> deal_out(const Expression& e, std::span<const DenseAxis> axes,
+                                                std::span<const Expression> extents,
+                                                const Expression& valid) {
+  if (axes.empty()) return std::nullopt;
+  return Dealer(e, axes, extents, valid).run();
+}
+
 std::vector<Expression> coordinates_of(const Expression& e, std::span<const DenseAxis> axes,
                                        std::span<const Expression> extents, const Expression& valid) {
   if (axes.empty()) return {};
-  if (auto dealt = Dealer(e, axes, extents, valid).run()) return std::move(*dealt);
+  if (auto dealt = deal_out(e, axes, extents, valid)) return std::move(*dealt);
   std::vector<Expression> result;
   for (size_t k = 0; k < axes.size(); ++k) {
     const Expression quotient = e / axes[k].stride;

@@ -18,4 +18,10 @@ namespace luminal::kernel {
                                                      std::span<const Expression> extents,
                                                      const Expression& valid);
 
+/// The first way alone: empty where the terms cannot be dealt out.
+[[nodiscard]] std::optional<std::vector<Expression>> deal_out(const Expression& e,
+                                                              std::span<const DenseAxis> axes,
+                                                              std::span<const Expression> extents,
+                                                              const Expression& valid);
+
 }  // namespace luminal::kernel

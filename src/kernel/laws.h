@@ -2,20 +2,23 @@
 #include <optional>
 
 #include "kernel/compose.h"
+#include "luminal/math_mode.h"
 
 /// The algebra of specs behind the rules: partial functions that a rule calls on `(Op spec args)`. Each
 /// returns empty where its law does not apply. `slots` say what becomes of the arguments. None knows an op by
-/// name.
+/// name. Each says which math mode it belongs to: strict keeps every bit (but for the order within a sum),
+/// relaxed is right over the reals.
 namespace luminal::kernel {
 
-/// The slot whose tensor the spec copies unchanged (x + 0, x * 1, a no-op copy), or empty.
-[[nodiscard]] std::optional<int> identity_of(const KernelSpec& spec);
+/// The slot whose tensor the spec copies unchanged, or empty. Strict: x * 1, x - 0, max(x, least), a no-op
+/// copy. Relaxed: also x + 0, which turns -0 into 0.
+[[nodiscard]] std::optional<int> identity_of(const KernelSpec& spec, MathMode mode = MathMode::Strict);
 /// A pure copy through a view: one value, the body its single load.
 [[nodiscard]] bool is_copy(const KernelSpec& spec);
 /// The constant every element is, if it is one.
 [[nodiscard]] std::optional<Number> constant_of(const KernelSpec& spec);
 
-/// A factor that does not depend on the reduced axes leaves a sum: outer(inner(..), factor).
+/// A spec taken apart in two: outer(inner(..), ..).
 struct Split {
   KernelSpec outer;
   std::vector<int>
@@ -23,9 +26,20 @@ struct Split {
   KernelSpec inner;
   std::vector<int> inner_slots;  ///< slots of the original spec
 };
+/// Factors that do not depend on the reduced axes leave a sum: sum x * f = (sum x) * f, f a constant too;
+/// divisors and signs likewise. The terms of the product that stay keep their order. Strict for integers
+/// (they wrap), relaxed for floats.
 [[nodiscard]] std::optional<Split> leave_sum(const KernelSpec& spec);
+/// A constant factor above 0 leaves a maximum: max x * c = (max x) * c. Strict for floats, because rounding
+/// is monotone; integers might wrap and stay.
+[[nodiscard]] std::optional<Split> leave_max(const KernelSpec& spec);
 
-/// A constant folded in: slot `slot` always reads `value`.
+/// A constant folded in: slot `slot` always reads `value`. Strict.
 [[nodiscard]] std::optional<Composed> fold_constant(const KernelSpec& spec, int slot, Number value);
+
+/// Axes that a reduction's body does not depend on: the sum of n equal terms is n times one (strict for
+/// integers, relaxed for floats), their maximum is the term itself (strict, for extents known to be at least
+/// 1).
+[[nodiscard]] std::optional<Composed> reduce_repeated(const KernelSpec& spec);
 
 }  // namespace luminal::kernel

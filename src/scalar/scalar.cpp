@@ -196,15 +196,24 @@ int ScalarFunction::coordinate_count() const {
   return static_cast<int>(count);
 }
 
+ScalarCost cost_of(ScalarOp op) {
+  const Cost c = op_info(op).cost;
+  return {.simple = c == Cost::Simple,
+          .fma = c == Cost::Fma,
+          .divide = c == Cost::Divide,
+          .expensive = c == Cost::Expensive,
+          .nodes = 0};
+}
+
 ScalarCost ScalarFunction::cost() const {
   ScalarCost cost;
   cost.nodes = static_cast<int>(nodes_.size());
   for (const ScalarNode& n : nodes_) {
-    const Cost c = op_info(n.op).cost;
-    cost.simple += c == Cost::Simple;
-    cost.fma += c == Cost::Fma;
-    cost.divide += c == Cost::Divide;
-    cost.expensive += c == Cost::Expensive;
+    const ScalarCost one = cost_of(n.op);
+    cost.simple += one.simple;
+    cost.fma += one.fma;
+    cost.divide += one.divide;
+    cost.expensive += one.expensive;
   }
   return cost;
 }

@@ -11,6 +11,9 @@ using OperandTypes = std::array<Dtype, 3>;
 /// What is wrong with the node's types or payload given the types of its operands; "" if nothing is.
 [[nodiscard]] std::string type_problem(const ScalarNode& node, const OperandTypes& types);
 
+/// What one such node costs; its `nodes` is 0.
+[[nodiscard]] ScalarCost cost_of(ScalarOp op);
+
 /// F32 or F64: the floats that nodes compute with.
 [[nodiscard]] inline bool is_real(Dtype d) { return d == Dtype::F32 || d == Dtype::F64; }
 /// F16 or BF16: floats that are only stored.

@@ -35,7 +35,7 @@ Imported check(Graph& graph, GraphTensor out, double tolerance = 1e-5) {
     EXPECT_TRUE(fused.has_value());
     if (!fused) return {};
     if (!first) first = fused;
-    EXPECT_EQ(fused->spec, first->spec);
+    EXPECT_EQ(fused->spec, first->spec) << first->spec.to_string() << "and\n" << fused->spec.to_string();
   }
   graph.set_device("reference");
   graph.execute();

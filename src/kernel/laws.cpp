@@ -1,0 +1,337 @@
+#include "kernel/laws.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/fail.h"
+#include "kernel/canonical_steps.h"
+#include "scalar/typing.h"
+
+namespace luminal::kernel {
+namespace {
+
+using Kind = Operand::Kind;
+
+const Value* sole_elementwise(const KernelSpec& spec) {
+  if (spec.values().size() != 1 || spec.outputs().size() != 1) return nullptr;
+  return spec.values()[0].combiner == Combiner::None ? &spec.values()[0] : nullptr;
+}
+
+/// The input that `root` hands on, through operations with a constant that change nothing in this mode.
+std::optional<size_t> handed_on(const ScalarFunction& body, Scalar root, MathMode mode) {
+  const ScalarNode& n = body[root];
+  if (n.op == ScalarOp::Input) return n.payload;
+  if (arity(n.op) != 2) return std::nullopt;
+  const ScalarNode& by = body[n.operands[1]];
+  if (by.op != ScalarOp::Constant) return std::nullopt;
+  ScalarBuilder b;
+  const bool adds_zero = n.op == ScalarOp::Add && by.payload == 0 && mode != MathMode::Strict;
+  bool least = false;
+  if (n.op == ScalarOp::Maximum)
+    visit_dtype(by.dtype, [&]<class T>(T) {
+      if constexpr (std::is_floating_point_v<T>)
+        least = b[b.constant(by.dtype, -std::numeric_limits<T>::infinity())].payload == by.payload;
+      else if constexpr (std::is_integral_v<T>)
+        least = b[b.constant(by.dtype, std::numeric_limits<T>::lowest())].payload == by.payload;
+    });
+  return adds_zero || least ? handed_on(body, n.operands[0], mode) : std::nullopt;
+}
+
+Composed own_slots(Canonical c) {
+  Composed result{.spec = std::move(c.spec), .slots = {}};
+  for (const int s : c.slots) result.slots.push_back({false, s});
+  return result;
+}
+
+Expression row_major(std::span<const int> axes, std::span<const Expression> extents) {
+  Expression index = 0;
+  for (const int a : axes)
+    index = index * extents[static_cast<size_t>(a)] + Expression::index(a, extents[static_cast<size_t>(a)]);
+  return index;
+}
+
+}  // namespace
+
+std::optional<int> identity_of(const KernelSpec& spec, MathMode mode) {
+  const Value* v = sole_elementwise(spec);
+  if (v == nullptr) return std::nullopt;
+  const auto input = handed_on(v->body, v->body.outputs()[0], mode);
+  if (!input) return std::nullopt;
+  const Operand& o = v->operands[*input];
+  const Output& out = spec.outputs()[0];
+  const bool same = o.kind == Kind::Load && o.masks.empty() && o.index == out.index &&
+                    spec.slots()[static_cast<size_t>(o.slot)].elements == out.elements &&
+                    spec.slots()[static_cast<size_t>(o.slot)].dtype == v->dtype();
+  return same ? std::optional(o.slot) : std::nullopt;
+}
+
+bool is_copy(const KernelSpec& spec) {
+  const Value* v = sole_elementwise(spec);
+  return v != nullptr && v->body.nodes().size() == 1 && v->operands.size() == 1 &&
+         v->operands[0].kind == Kind::Load;
+}
+
+std::optional<Number> constant_of(const KernelSpec& spec) {
+  const Value* v = sole_elementwise(spec);
+  if (v == nullptr || v->body.nodes().size() != 1) return std::nullopt;
+  const ScalarNode& root = v->body[v->body.outputs()[0]];
+  if (root.op != ScalarOp::Constant) return std::nullopt;
+  return visit_dtype(root.dtype, [&]<class T>(T) -> Number {
+    T value;
+    std::memcpy(static_cast<void*>(&value), &root.payload, sizeof value);  // little-endian hosts
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<int64_t>(value);
+    else
+      return static_cast<double>(value);
+  });
+}
+
+namespace {
+
+/// The terms of a product: those that stay under a reduction and those that may leave it.
+struct Product {
+  struct Factor {
+    Scalar node;
+    bool divides = false;
+  };
+  std::vector<Factor> inside, outside;
+  bool negated = false;
+};
+
+class ProductReader {
+ public:
+  ProductReader(const KernelSpec& spec, const Value& v) : v_(v), reduced_(axes_of(v.reduced)) {
+    const auto nodes = v.body.nodes();
+    axes_.assign(nodes.size(), 0);
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (nodes[i].op == ScalarOp::Input) axes_[i] = axes_of(v.operands[nodes[i].payload], spec.values());
+      for (int k = 0; k < arity(nodes[i].op); ++k)
+        axes_[i] |= axes_[nodes[i].operands[static_cast<size_t>(k)].index];
+    }
+  }
+
+  Product read() {
+    visit(v_.body.outputs()[0], false);
+    return std::move(product_);
+  }
+
+ private:
+  void visit(Scalar s, bool divides) {
+    const ScalarNode& n = v_.body[s];
+    const bool stays = (axes_[s.index] & reduced_) != 0;
+    if (!divides && stays && n.op == ScalarOp::Mul) {
+      visit(n.operands[0], false);
+      visit(n.operands[1], false);
+    } else if (!divides && stays && n.op == ScalarOp::Neg) {
+      product_.negated = !product_.negated;
+      visit(n.operands[0], false);
+    } else if (!divides && stays && n.op == ScalarOp::Div && (axes_[n.operands[1].index] & reduced_) == 0) {
+      visit(n.operands[0], false);
+      product_.outside.push_back({n.operands[1], true});
+    } else {
+      (stays ? product_.inside : product_.outside).push_back({s, divides});
+    }
+  }
+
+  const Value& v_;
+  AxisSet reduced_;
+  std::vector<AxisSet> axes_;
+  Product product_;
+};
+
+/// All nodes of a body in a builder, over the same inputs; place[i] is node i.
+std::vector<Scalar> copy_nodes(ScalarBuilder& b, const ScalarFunction& body) {
+  std::vector<Scalar> place;
+  for (ScalarNode n : body.nodes()) {
+    for (int k = 0; k < arity(n.op); ++k) {
+      Scalar& o = n.operands[static_cast<size_t>(k)];
+      o = place[o.index];
+    }
+    place.push_back(b.make(n));
+  }
+  return place;
+}
+
+/// A value no other reduction is nested around: its free axes are parallel.
+bool stands_free(const KernelSpec& spec, const Value& v) {
+  return (axes_of(v.axes) & ~axes_of(spec.parallel_axes())) == 0;
+}
+
+/// inner: value `at` with `body`; outer: everything else, with the value as `outer_body` over inner's result
+/// (input v.operands.size()) and the value's old operands.
+Split split_at(const KernelSpec& spec, size_t at, const ScalarFunction& inner_body,
+               const ScalarFunction& outer_body) {
+  const Value& v = spec.values()[at];
+  const Expression index = row_major(v.axes, spec.extents());
+  Expression elements = 1;
+  for (const int a : v.axes) elements *= spec.extents()[static_cast<size_t>(a)];
+
+  SpecParts inner = spec.parts();
+  inner.values.resize(at + 1);
+  inner.values[at].body = inner_body;
+  inner.outputs = {{static_cast<int>(at), index, elements}};
+  Canonical ci = canonical(std::move(inner));
+
+  SpecParts outer = spec.parts();
+  const int slot = static_cast<int>(outer.slots.size());
+  outer.slots.push_back({inner_body[inner_body.outputs()[0]].dtype, elements});
+  Value& rest = outer.values[at];
+  rest.operands.push_back(
+      {.kind = Kind::Load, .dtype = outer.slots.back().dtype, .slot = slot, .index = index, .masks = {}});
+  rest.combiner = Combiner::None;
+  rest.reduced.clear();
+  rest.body = outer_body;
+  // Operands that stayed inside may depend on axes that the outer value does not bind.
+  std::vector<bool> read(rest.operands.size(), false);
+  for (const ScalarNode& n : outer_body.nodes())
+    if (n.op == ScalarOp::Input) read[n.payload] = true;
+  for (size_t k = 0; k < read.size(); ++k)
+    if (!read[k]) rest.operands[k] = {.kind = Kind::Index, .dtype = rest.operands[k].dtype, .masks = {}};
+  Canonical co = canonical(std::move(outer));
+
+  Split split{
+      .outer = std::move(co.spec), .outer_slots = {}, .inner = std::move(ci.spec), .inner_slots = ci.slots};
+  for (const int s : co.slots) split.outer_slots.push_back(s == slot ? -1 : s);
+  return split;
+}
+
+/// The body of `product`'s inside alone, and of the outside applied to input `reduced_input`.
+std::optional<Split> split_product(const KernelSpec& spec, size_t at, const Product& product) {
+  const Value& v = spec.values()[at];
+  ScalarBuilder in;
+  const std::vector<Scalar> inside = copy_nodes(in, v.body);
+  Scalar kept = inside[product.inside[0].node.index];
+  for (size_t k = 1; k < product.inside.size(); ++k)
+    kept = in.mul(kept, inside[product.inside[k].node.index]);
+  ScalarBuilder out;
+  const std::vector<Scalar> outside = copy_nodes(out, v.body);
+  Scalar whole = out.input(static_cast<int>(v.operands.size()), v.dtype());
+  for (const Product::Factor& f : product.outside) {
+    const Scalar factor = outside[f.node.index];
+    whole = f.divides ? out.div(whole, factor) : out.mul(whole, factor);
+  }
+  if (product.negated) whole = out.neg(whole);
+  return split_at(spec, at, in.finish(kept), out.finish(whole));
+}
+
+}  // namespace
+
+std::optional<Split> leave_sum(const KernelSpec& spec) {
+  for (size_t at = 0; at < spec.values().size(); ++at) {
+    const Value& v = spec.values()[at];
+    const Dtype dtype = v.dtype();
+    if (v.combiner != Combiner::Add || !stands_free(spec, v) || !(is_real(dtype) || is_integer(dtype)))
+      continue;
+    const Product product = ProductReader(spec, v).read();
+    if (product.inside.empty() || (product.outside.empty() && !product.negated)) continue;
+    return split_product(spec, at, product);
+  }
+  return std::nullopt;
+}
+
+std::optional<Split> leave_max(const KernelSpec& spec) {
+  for (size_t at = 0; at < spec.values().size(); ++at) {
+    const Value& v = spec.values()[at];
+    if (v.combiner != Combiner::Max || !stands_free(spec, v) || !is_real(v.dtype())) continue;
+    const Product product = ProductReader(spec, v).read();
+    if (product.inside.empty() || product.outside.empty() || product.negated) continue;
+    const auto positive = [&](const Product::Factor& f) {
+      const ScalarNode& n = v.body[f.node];
+      if (n.op != ScalarOp::Constant) return false;
+      const double value = n.dtype == Dtype::F32
+                               ? static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(n.payload)))
+                               : std::bit_cast<double>(n.payload);
+      return value > 0 && std::isfinite(value);
+    };
+    // One constant at the root: with several factors rounding would not be that of one monotone function.
+    if (product.outside.size() != 1 || product.inside.size() != 1 || !positive(product.outside[0])) continue;
+    return split_product(spec, at, product);
+  }
+  return std::nullopt;
+}
+
+std::optional<Composed> fold_constant(const KernelSpec& spec, int slot, Number value) {
+  SpecParts parts = spec.parts();
+  bool any = false;
+  for (Value& v : parts.values) {
+    const auto reads = [slot](const Operand& o) { return o.kind == Kind::Load && o.slot == slot; };
+    if (std::ranges::none_of(v.operands, reads)) continue;
+    any = true;
+    ScalarBuilder b;
+    std::vector<Operand> operands;
+    std::vector<Scalar> inputs;
+    for (const Operand& o : v.operands) {
+      if (!reads(o)) {
+        inputs.push_back(b.input(add_operand(operands, o), o.dtype));
+        continue;
+      }
+      Scalar constant = number_constant(b, o.dtype, value);
+      for (size_t k = o.masks.size(); k-- > 0;) {
+        const int at = add_operand(
+            operands, {.kind = Kind::Index, .dtype = Dtype::I64, .index = o.masks[k].predicate, .masks = {}});
+        const Scalar valid = b.convert(b.input(at, Dtype::I64), Dtype::Bool);
+        constant = b.select(valid, constant, number_constant(b, o.dtype, o.masks[k].fill));
+      }
+      inputs.push_back(constant);
+    }
+    v.body = b.finish(b.inline_function(v.body, inputs)[0]);
+    v.operands = std::move(operands);
+  }
+  if (!any) return std::nullopt;
+  return own_slots(canonical(std::move(parts)));
+}
+
+namespace {
+
+/// `count` as a value of `dtype`.
+Scalar count_scalar(ScalarBuilder& b, std::vector<Operand>& operands, const Expression& count, Dtype dtype) {
+  if (const auto n = count.constant()) return b.constant(dtype, *n);
+  const int at =
+      add_operand(operands, {.kind = Kind::Index, .dtype = Dtype::I64, .index = count, .masks = {}});
+  return b.convert(b.input(at, Dtype::I64), dtype);
+}
+
+}  // namespace
+
+std::optional<Composed> reduce_repeated(const KernelSpec& spec) {
+  for (size_t at = 0; at < spec.values().size(); ++at) {
+    const Value& v = spec.values()[at];
+    if (v.combiner != Combiner::Add && v.combiner != Combiner::Max) continue;
+    AxisSet used = 0;
+    for (const Operand& o : v.operands) used |= axes_of(o, spec.values());
+    AxisSet unused = axes_of(v.reduced) & ~used;
+    if (v.combiner == Combiner::Max)
+      for_each_axis(unused, [&](int a) {
+        if (spec.extents()[static_cast<size_t>(a)].range().min < 1) unused &= ~axis_bit(a);
+      });
+    if (unused == 0) continue;
+    Expression count = 1;
+    for_each_axis(unused, [&](int a) { count *= spec.extents()[static_cast<size_t>(a)]; });
+    SpecParts parts = spec.parts();
+    Value& once = parts.values[at];
+    once.reduced = list_of(axes_of(v.reduced) & ~unused);
+    if (once.reduced.empty()) once.combiner = Combiner::None;
+    if (v.combiner == Combiner::Add) {
+      // The multiple follows its sum; later readers and outputs take the multiple.
+      Value multiple{.axes = v.axes};
+      multiple.operands.push_back(
+          {.kind = Kind::Value, .dtype = v.dtype(), .value = static_cast<int>(at), .masks = {}});
+      ScalarBuilder b;
+      const Scalar one = b.input(0, v.dtype());
+      multiple.body = b.finish(b.mul(one, count_scalar(b, multiple.operands, count, v.dtype())));
+      const auto shift = [at](int& value) { value += value >= static_cast<int>(at); };
+      for (size_t k = at + 1; k < parts.values.size(); ++k)
+        for (Operand& o : parts.values[k].operands)
+          if (o.kind == Kind::Value) shift(o.value);
+      for (Output& o : parts.outputs) shift(o.value);
+      parts.values.insert(parts.values.begin() + static_cast<ptrdiff_t>(at) + 1, std::move(multiple));
+    }
+    return own_slots(canonical(std::move(parts)));
+  }
+  return std::nullopt;
+}
+
+}  // namespace luminal::kernel

@@ -1,0 +1,249 @@
+#include "kernel/print_body.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "luminal/scalar_math.h"
+
+namespace luminal::kernel {
+namespace {
+
+/// A function's body to look for; input k is argument k.
+struct Template {
+  std::string_view name;
+  int arity;
+  ScalarFunction body;
+};
+
+/// Larger ones first: a function may hold another.
+const std::vector<Template>& templates(Dtype dtype) {
+  const auto make = [](Dtype type) {
+    std::vector<Template> list;
+    for (const math::Function& f : math::functions()) {
+      ScalarBuilder b;
+      std::vector<Scalar> arguments;
+      for (int k = 0; k < f.arity; ++k) arguments.push_back(b.input(k, type));
+      ScalarFunction body = b.finish(f.lower(b, arguments));
+      if (body.nodes().size() > static_cast<size_t>(f.arity) + 2)
+        list.push_back({f.name, f.arity, std::move(body)});
+    }
+    std::ranges::stable_sort(list, std::greater{}, [](const Template& t) { return t.body.nodes().size(); });
+    return list;
+  };
+  static const std::vector<Template> single = make(Dtype::F32), wide = make(Dtype::F64), none;
+  return dtype == Dtype::F32 ? single : dtype == Dtype::F64 ? wide : none;
+}
+
+/// Finds what a template's inputs stand for at a node; commutative operands may be swapped.
+class Match {
+ public:
+  Match(const ScalarFunction& body, const Template& t) : body_(body), t_(t), bound_(t.body.nodes().size()) {}
+
+  std::optional<std::vector<Scalar>> at(Scalar node) {
+    if (!match(t_.body.outputs()[0], node)) return std::nullopt;
+    std::vector<Scalar> arguments(static_cast<size_t>(t_.arity));
+    for (size_t i = 0; i < bound_.size(); ++i)
+      if (t_.body.nodes()[i].op == ScalarOp::Input) arguments[t_.body.nodes()[i].payload] = bound_[i];
+    return arguments;
+  }
+
+ private:
+  bool match(Scalar pattern, Scalar node) {
+    if (--budget_ < 0) return false;
+    Scalar& bound = bound_[pattern.index];
+    if (bound != Scalar{}) return bound == node;
+    const ScalarNode &p = t_.body[pattern], &n = body_[node];
+    if (p.op != ScalarOp::Input && (p.op != n.op || p.payload != n.payload)) return false;
+    if (p.dtype != n.dtype) return false;
+    const std::vector<Scalar> before = bound_;
+    bound = node;
+    if (p.op == ScalarOp::Input || arity(p.op) == 0 || match_operands(p, n, false)) return true;
+    bound_ = before;
+    bound_[pattern.index] = node;
+    if (is_commutative(p.op) && match_operands(p, n, true)) return true;
+    bound_ = before;
+    return false;
+  }
+  bool match_operands(const ScalarNode& p, const ScalarNode& n, bool swapped) {
+    for (size_t k = 0; k < static_cast<size_t>(arity(p.op)); ++k)
+      if (!match(p.operands[k], n.operands[swapped && k < 2 ? 1 - k : k])) return false;
+    return true;
+  }
+
+  const ScalarFunction& body_;
+  const Template& t_;
+  std::vector<Scalar> bound_;
+  int budget_ = 20000;
+};
+
+enum Level { kCompare, kAdd, kMultiply, kUnary, kAtom };
+
+struct Text {
+  std::string text;
+  Level level = kAtom;
+  [[nodiscard]] std::string at(Level least) const { return level < least ? "(" + text + ")" : text; }
+};
+
+std::string constant_text(Dtype dtype, uint64_t bits) {
+  if (dtype == Dtype::Bool) return bits != 0 ? "true" : "false";
+  const auto integer = [&]<class T>(T) { return fmt::format("{}", static_cast<T>(bits)); };
+  switch (dtype) {
+    case Dtype::F32:
+      return fmt::format("{:.7g}", std::bit_cast<float>(static_cast<uint32_t>(bits)));
+    case Dtype::F64:
+      return fmt::format("{:.16g}", std::bit_cast<double>(bits));
+    case Dtype::F16:
+    case Dtype::BF16: {
+      ScalarBuilder b;
+      const Scalar wide = b.convert(b.constant_bits(dtype, bits), Dtype::F32);
+      return constant_text(Dtype::F32, b[wide].payload);
+    }
+    case Dtype::I8:
+      return integer(int8_t{});
+    case Dtype::I32:
+      return integer(int32_t{});
+    case Dtype::I64:
+      return integer(int64_t{});
+    default:
+      return fmt::format("{}", bits);
+  }
+}
+
+class BodyPrinter {
+ public:
+  BodyPrinter(const ScalarFunction& body, const std::function<std::string(int)>& operand,
+              const std::function<std::string()>& fresh)
+      : body_(body),
+        operand_(operand),
+        fresh_(fresh),
+        calls_(body.nodes().size()),
+        uses_(body.nodes().size(), 0) {}
+
+  BodyText run() {
+    const Scalar root = body_.outputs()[0];
+    find(root);
+    BodyText result;
+    shared_ = &result.shared;
+    result.result = print(root).text;
+    return result;
+  }
+
+ private:
+  struct Call {
+    bool seen = false;
+    std::string_view name;  ///< of a function, or empty
+    std::vector<Scalar> arguments;
+    size_t size = 1;  ///< as a tree
+  };
+
+  /// What each node that shows prints as, and how often it does.
+  void find(Scalar s) {
+    ++uses_[s.index];
+    Call& call = calls_[s.index];
+    if (call.seen) return;
+    call.seen = true;
+    const ScalarNode& n = body_[s];
+    if (arity(n.op) > 0)
+      for (const Template& t : templates(n.dtype))
+        if (auto arguments = Match(body_, t).at(s)) {
+          call.name = t.name;
+          call.arguments = std::move(*arguments);
+          break;
+        }
+    if (call.name.empty()) call.arguments.assign(n.operands.begin(), n.operands.begin() + arity(n.op));
+    for (const Scalar a : std::vector(call.arguments)) {
+      find(a);
+      calls_[s.index].size += calls_[a.index].size;
+    }
+  }
+
+  Text print(Scalar s) {
+    constexpr size_t kLong = 10;
+    const bool shared = uses_[s.index] > 1 && calls_[s.index].size > kLong;
+    if (!shared) return spell(s);
+    if (const auto known = names_.find(s.index); known != names_.end()) return {known->second};
+    const std::string text = spell(s).text, name = fresh_();
+    shared_->emplace_back(name, text);
+    names_.emplace(s.index, name);
+    return {name};
+  }
+
+  Text spell(Scalar s) {
+    const Call& call = calls_[s.index];
+    const ScalarNode& n = body_[s];
+    if (!call.name.empty()) return function(std::string(call.name), call.arguments);
+    const auto argument = [&](size_t k, Level least) { return print(call.arguments[k]).at(least); };
+    const auto binary = [&](std::string_view sign, Level level) -> Text {
+      std::string left = argument(0, level);
+      return {fmt::format("{} {} {}", left, sign, argument(1, static_cast<Level>(level + 1))), level};
+    };
+    switch (n.op) {
+      case ScalarOp::Input:
+        return {operand_(static_cast<int>(n.payload))};
+      case ScalarOp::Constant:
+        return {constant_text(n.dtype, n.payload)};
+      case ScalarOp::Add:
+        return binary("+", kAdd);
+      case ScalarOp::Sub:
+        return binary("-", kAdd);
+      case ScalarOp::Mul:
+        return binary("*", kMultiply);
+      case ScalarOp::Div: {
+        const ScalarNode& above = body_[call.arguments[0]];
+        if (above.op == ScalarOp::Constant && constant_text(above.dtype, above.payload) == "1")
+          return function("recip", std::span(call.arguments).subspan(1));
+        return binary("/", kMultiply);
+      }
+      case ScalarOp::Neg:
+        return {"-" + argument(0, kUnary), kUnary};
+      case ScalarOp::Lt:
+        return binary("<", kCompare);
+      case ScalarOp::Le:
+        return binary("<=", kCompare);
+      case ScalarOp::Eq:
+        return binary("==", kCompare);
+      case ScalarOp::Ne:
+        return binary("!=", kCompare);
+      case ScalarOp::Maximum:
+        return function("max", call.arguments);
+      case ScalarOp::Minimum:
+        return function("min", call.arguments);
+      case ScalarOp::Select:
+        return function("where", call.arguments);
+      case ScalarOp::Convert:
+        return function(std::string(name(n.dtype)), call.arguments);
+      case ScalarOp::Bitcast:
+        return function(fmt::format("bits_as_{}", name(n.dtype)), call.arguments);
+      default:
+        return function(std::string(name(n.op)), call.arguments);
+    }
+  }
+
+  Text function(const std::string& name, std::span<const Scalar> arguments) {
+    std::string text = name + "(";
+    for (size_t k = 0; k < arguments.size(); ++k) text += (k > 0 ? ", " : "") + print(arguments[k]).text;
+    return {text + ")"};
+  }
+
+  const ScalarFunction& body_;
+  const std::function<std::string(int)>& operand_;
+  const std::function<std::string()>& fresh_;
+  std::vector<Call> calls_;
+  std::vector<int> uses_;
+  std::map<uint32_t, std::string> names_;
+  std::vector<std::pair<std::string, std::string>>* shared_ = nullptr;
+};
+
+}  // namespace
+
+BodyText body_text(const ScalarFunction& body, const std::function<std::string(int)>& operand,
+                   const std::function<std::string()>& fresh) {
+  return BodyPrinter(body, operand, fresh).run();
+}
+
+}  // namespace luminal::kernel
