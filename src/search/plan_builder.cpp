@@ -188,7 +188,11 @@ class Builder {
       const kernel::KernelSpec& spec = store_.at(open.spec);
       const codegen::Bucket own = restricted(plan_.bucket, spec);
       const auto [known, fresh] = chosen.try_emplace(open.spec);
-      if (fresh) known->second = choose(spec, own);
+      if (fresh) {
+        known->second = choose(spec, own);
+        facts.list.push_back({open.spec, known->second, own, open.launch, 0});
+      }
+      ++std::ranges::find(facts.list, open.spec, &PlanFacts::Kernel::spec)->launches;
       requests.push_back({spec, known->second, own});
       Launch& launch = plan_.launches[open.launch];
       launch.name = fmt::format("{}_{:04x}", known->second.schedule->name, spec.hash() & 0xffff);

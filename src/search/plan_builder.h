@@ -13,6 +13,15 @@ struct PlanFacts {
   int kernels = 0, distinct_kernels = 0, compiled_kernels = 0;
   int host_ops = 0;  ///< launches that no kernel covers
   double choose_ms = 0, compile_ms = 0;
+  /// Each distinct kernel and how it is run.
+  struct Kernel {
+    SpecId spec = 0;
+    Chosen chosen;
+    codegen::Bucket bucket;   ///< the part that its dims are in
+    size_t first_launch = 0;  ///< into Plan::launches
+    int launches = 0;
+  };
+  std::vector<Kernel> list;
 };
 
 /// The plan of a cover: kernels chosen, compiled (equal ones once) and wired up.

@@ -9,13 +9,16 @@
 #include <mutex>
 
 #include "base/environment.h"
+#include "base/fail.h"
 #include "base/log.h"
 #include "graph/graph_state.h"
 #include "kernel/cost.h"
+#include "luminal/compile_report.h"
 #include "runtime/executor.h"
 #include "runtime/machine.h"
 #include "search/bucket.h"
 #include "search/kernel_cache.h"
+#include "search/measured.h"
 #include "search/plan_builder.h"
 
 namespace luminal::search {
@@ -67,6 +70,7 @@ struct Front {
   double encode_ms = 0, saturate_ms = 0;
   size_t rows_before = 0, rows_after = 0;
   uint64_t rounds = 0;
+  std::vector<CompileReport::Rule> rules;  ///< those that fired
 };
 
 /// A plan for one bucket.
@@ -74,10 +78,58 @@ struct Variant {
   std::shared_ptr<const Front> front;
   std::unique_ptr<runtime::Executor> executor;
   PlanFacts facts;
-  double cover_ms = 0, cost_us = 0;
+  Cover cover;
+  std::map<SpecId, Tuned> tuned;  ///< measured modes: what became of each spec
+  Tuner::Phases tuning;
+  double cover_ms = 0, cost_us = 0, total_ms = 0;
 };
 
-class SearchExecutable : public Executable {
+std::string name_of(const CompilationMode& mode) {
+  if (std::holds_alternative<Fast>(mode)) return "fast";
+  if (const auto* budget = std::get_if<TimeBudget>(&mode))
+    return fmt::format("budget {} ms", budget->duration.count());
+  return "optimal";
+}
+
+/// The least time a launch can take on this machine.
+double roofline_us(const runtime::Launch& launch, const kernel::MachineLimits& limits) {
+  const bool in_cache = launch.bytes <= static_cast<double>(limits.cache_bytes);
+  return std::max(launch.flops / limits.flops_per_us,
+                  launch.bytes / (in_cache ? limits.cache_bytes_per_us : limits.memory_bytes_per_us));
+}
+
+KernelReport report_of(const Variant& variant, const PlanFacts::Kernel& kernel,
+                       const std::shared_ptr<backends::Backend>& backend) {
+  const runtime::Launch& launch = variant.executor->plan().launches[kernel.first_launch];
+  const kernel::KernelSpec spec = variant.front->store->at(kernel.spec);
+  KernelReport report{.name = launch.name, .origin = launch.origin, .spec = spec.to_string()};
+  report.schedule = kernel.chosen.schedule->name;
+  report.parameters = codegen::to_string(kernel.chosen.parameters);
+  report.launches = kernel.launches;
+  report.predicted_us = launch.predicted_us;
+  report.measured_us = launch.measured_us;
+  report.flops = launch.flops;
+  report.bytes = launch.bytes;
+  report.roofline_us = roofline_us(launch, runtime::machine_limits(*backend));
+  if (const auto tuned = variant.tuned.find(kernel.spec); tuned != variant.tuned.end()) {
+    report.verified = tuned->second.verified;
+    report.from_cache = tuned->second.from_cache;
+    for (size_t i = 1; i < tuned->second.tried.size(); ++i) {
+      const Tried& t = tuned->second.tried[i];
+      report.rejected.push_back(
+          {t.schedule, codegen::to_string(t.parameters), t.rejected, t.predicted_us, t.measured_us});
+    }
+  }
+  const auto program = [spec, chosen = kernel.chosen, bucket = kernel.bucket, backend] {
+    return chosen.schedule->lower(spec, chosen.parameters, bucket, backend->target());
+  };
+  report.loops = [program] { return program().to_string(); };
+  report.source = [program, backend] { return backend->source(program()); };
+  report.assembly = [program, backend] { return backend->assembly(program()); };
+  return report;
+}
+
+class SearchExecutable : public Executable, public Explained {
  public:
   SearchExecutable(std::shared_ptr<const SessionParts> parts, CompilationMode mode)
       : parts_(std::move(parts)), mode_(mode) {}
@@ -92,6 +144,41 @@ class SearchExecutable : public Executable {
 
   void run(Graph& graph, const Options& options) override {
     variant_for(graph, front_of(graph, options.keep_everything)).executor->run(graph, options.trace);
+  }
+
+  [[nodiscard]] CompileReport details() const override {
+    if (variants_.empty()) fail("[compile] nothing is compiled yet: give the sizes of all dims with set_dim");
+    const Variant& v = variants_.front();
+    const Front& f = *v.front;
+    const runtime::Plan& plan = v.executor->plan();
+    CompileReport report{.mode = name_of(mode_), .device = parts_->device, .total_s = v.total_ms * 1e-3};
+    report.phases = {
+        {"encode", f.encode_ms * 1e-3},  {"saturate", f.saturate_ms * 1e-3},
+        {"cover", v.cover_ms * 1e-3},    {"compile", v.facts.compile_ms * 1e-3 + v.tuning.compile_s},
+        {"measure", v.tuning.measure_s}, {"verify", v.tuning.verify_s}};
+    report.rules = f.rules;
+    report.rounds = static_cast<int>(f.rounds);
+    report.tensors = f.program.tensors.size();
+    report.classes = f.saturated.cover.classes.size();
+    report.rows = f.rows_after;
+    for (const int count : v.cover.cone_counts)
+      report.most_cones = std::max<uint64_t>(report.most_cones, static_cast<uint64_t>(count));
+    report.predicted_us = v.cost_us;
+    report.plan_key = plan.key;
+    report.arena_bytes = v.executor->memory(plan.bucket.top()).arena_bytes;
+    for (const runtime::Launch& launch : plan.launches)
+      if (launch.host) report.host_launches.push_back(launch.name);
+    report.ops_outside_plan = v.facts.host_ops;
+    std::set<NodeId> nodes;
+    for (const Program::Tensor& tensor : f.program.tensors)
+      nodes.insert(tensor.covers.begin(), tensor.covers.end());
+    report.graph_nodes = nodes.size() + f.program.hosts.size();
+    for (const PlanFacts::Kernel& kernel : v.facts.list)
+      report.kernels.push_back(report_of(v, kernel, parts_->backend));
+    std::ranges::stable_sort(report.kernels, std::greater<>(), [](const KernelReport& k) {
+      return k.launches * (k.measured_us > 0 ? k.measured_us : k.predicted_us);
+    });
+    return report;
   }
 
   [[nodiscard]] std::string report() const override {
@@ -124,17 +211,22 @@ class SearchExecutable : public Executable {
     front->program = encode(graph, everything);
     front->encode_ms = ms_since(begin);
     front->dims = dims_of(front->program);
-    Languages::of_process().with(parts_->options,
-                                 [&](Language& language, const std::shared_ptr<SpecStore>& store) {
-                                   begin = std::chrono::steady_clock::now();
-                                   front->store = store;
-                                   const auto classes = language.load(front->program);
-                                   front->rows_before = language.kernel_count();
-                                   front->rounds = language.saturate().iterations;
-                                   front->rows_after = language.kernel_count();
-                                   front->saturated = read_classes(language, front->program, classes);
-                                   front->saturate_ms = ms_since(begin);
-                                 });
+    Languages::of_process().with(
+        parts_->options, [&](Language& language, const std::shared_ptr<SpecStore>& store) {
+          begin = std::chrono::steady_clock::now();
+          front->store = store;
+          const auto classes = language.load(front->program);
+          front->rows_before = language.kernel_count();
+          const egraph::Report report = language.saturate();
+          front->rounds = report.iterations;
+          for (const egraph::RuleReport& rule : report.rules)
+            if (rule.applied > 0)
+              front->rules.push_back(
+                  {rule.name, rule.matched, rule.applied, (rule.search_s + rule.apply_s) * 1e6});
+          front->rows_after = language.kernel_count();
+          front->saturated = read_classes(language, front->program, classes);
+          front->saturate_ms = ms_since(begin);
+        });
     // An older front of another version never comes back.
     std::erase_if(
         fronts_, [&](const auto& old) { return old->version != version || fronts_.size() >= kMostVariants; });
@@ -163,23 +255,56 @@ class SearchExecutable : public Executable {
                 ? fmt::format("sizes left the bucket: {} instead of {}", to_string(bucket),
                               to_string(variants_.front().executor->plan().bucket))
                 : std::string("other values are wanted or there already"));
+    const auto begin = std::chrono::steady_clock::now();
     Variant variant{.front = front};
     const kernel::MachineLimits& limits = runtime::machine_limits(*parts_->backend);
-    const DimMap top = bucket.top();
-    const SpecCost cost = [&](const kernel::KernelSpec& spec) {
-      return kernel::predicted_us(spec, top, limits);
-    };
     const std::scoped_lock lock(Languages::of_process().mutex());
-    const auto begin = std::chrono::steady_clock::now();
-    const Cover cover = find_cover(front->saturated.cover, *front->store, cost, parts_->options);
-    variant.cover_ms = ms_since(begin);
-    variant.cost_us = cover.cost_us;
-    runtime::Plan plan = build_plan(graph, front->program, front->saturated, cover, *front->store, chooser(),
-                                    *parts_->backend, bucket, &variant.facts);
+    Choose choose = chooser();
+    if (std::holds_alternative<Fast>(mode_) || parts_->chooser) {
+      const DimMap top = bucket.top();
+      const SpecCost cost = [&](const kernel::KernelSpec& spec) {
+        return kernel::predicted_us(spec, top, limits);
+      };
+      variant.cover = find_cover(front->saturated.cover, *front->store, cost, parts_->options);
+      variant.cover_ms = ms_since(begin);
+      variant.cost_us = variant.cover.cost_us;
+    } else {
+      measure(graph, bucket, limits, begin, variant);
+      choose = [&, by_model = choose](const kernel::KernelSpec& spec, const codegen::Bucket& own) -> Chosen {
+        const auto tuned = variant.tuned.find(front->store->intern(spec));
+        if (tuned == variant.tuned.end()) return by_model(spec, own);
+        const Tuned& t = tuned->second;
+        return {&codegen::find_schedule(t.schedule), t.parameters, t.predicted_us, t.measured_us};
+      };
+    }
+    runtime::Plan plan = build_plan(graph, front->program, front->saturated, variant.cover, *front->store,
+                                    choose, *parts_->backend, bucket, &variant.facts);
     if (environment::debug_level() >= 3) debug(3, "{}", plan.to_string());
     variant.executor = std::make_unique<runtime::Executor>(parts_->backend, std::move(plan));
+    variant.total_ms = ms_since(begin) + front->encode_ms + front->saturate_ms;
     if (variants_.size() == kMostVariants) variants_.pop_back();
     variants_.push_front(std::move(variant));
+  }
+
+  /// Cover and kernels by measurement.
+  void measure(const Graph& graph, const codegen::Bucket& bucket, const kernel::MachineLimits& limits,
+               Clock::time_point begin, Variant& variant) const {
+    const Front& front = *variant.front;
+    MeasuredCover found = find_measured_cover({.graph = graph,
+                                               .program = front.program,
+                                               .saturated = front.saturated,
+                                               .store = *front.store,
+                                               .backend = *parts_->backend,
+                                               .cache = Cache::of_process(),
+                                               .limits = limits,
+                                               .bucket = bucket,
+                                               .options = parts_->options},
+                                              {.deadline = deadline_of(mode_, begin)});
+    variant.cover_ms = found.cover_s * 1e3;
+    variant.cost_us = found.best_us;
+    variant.cover = std::move(found.cover);
+    variant.tuned = std::move(found.kernels);
+    variant.tuning = found.phases;
   }
 
   [[nodiscard]] Choose chooser() const {

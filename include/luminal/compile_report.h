@@ -1,0 +1,74 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace luminal {
+
+/// One kernel of a compiled graph: what it computes, why it was chosen, how it runs. The texts at the end are
+/// made when they are asked for.
+struct KernelReport {
+  std::string name;        ///< "contract_1f3a", as profiles show it
+  std::string origin;      ///< "conv2d at model.cpp:41": the user's line of its first result
+  std::string spec;        ///< what it computes, as docs/design.md section 13 prints it
+  std::string schedule;    ///< the family that made its loops
+  std::string parameters;  ///< "tile_m=14 tile_n=2"
+  int launches = 1;        ///< how often the plan runs it
+  double predicted_us = 0, measured_us = 0;  ///< of one launch; measured 0: never timed (Fast mode)
+  double flops = 0, bytes = 0;               ///< of one launch
+  double roofline_us = 0;                    ///< the least time this machine needs for these
+  bool verified = false, from_cache = false;
+  struct Rejected {
+    std::string schedule, parameters, reason;
+    double predicted_us = 0, measured_us = 0;
+  };
+  std::vector<Rejected> rejected;  ///< the best alternatives first
+  std::function<std::string()> loops, source, assembly;
+};
+
+/// What a compile did and what came of it.
+struct CompileReport {
+  std::string mode;    ///< "fast", "optimal", "budget 2000 ms"
+  std::string device;  ///< "cpu"
+  /// Phases in order, in seconds: encode, saturate, cover, compile, measure, verify, plan.
+  std::vector<std::pair<std::string, double>> phases;
+  double total_s = 0;
+
+  std::string graph;  ///< the user's nodes
+  struct Rule {
+    std::string name;
+    uint64_t matched = 0, applied = 0;
+    double time_us = 0;
+  };
+  std::vector<Rule> rules;  ///< those that fired
+  int rounds = 0;           ///< of saturation
+  uint64_t graph_nodes = 0, tensors = 0, classes = 0, rows = 0, most_cones = 0;
+  double tree_cost_us = 0;  ///< predicted time of the plan without any choice: every value in memory
+  double predicted_us = 0;  ///< of the plan that was chosen
+  double measured_us = 0;   ///< of one run of the whole plan; 0: not timed
+
+  std::vector<KernelReport> kernels;       ///< by share of the time, greatest first
+  std::vector<std::string> host_launches;  ///< ops that run by their own evaluation
+  int ops_outside_plan = 0;                ///< nodes of the graph that no launch of the plan computes
+  int64_t arena_bytes = 0;                 ///< planned peak of temporaries
+  int64_t code_bytes = 0;
+  uint64_t plan_key = 0;
+  std::string note;  ///< "Optimal measured slower than Fast: Fast's plan is kept", or ""
+};
+
+/// Executables that can say how they came to be (see Executable::report for one text).
+class Explained {
+ public:
+  virtual ~Explained() = default;
+  /// Of the variant that ran last, or of the only one. Errors: Error if there is none yet: sizes are missing.
+  [[nodiscard]] virtual CompileReport details() const = 0;
+};
+
+/// For people: phases, then a table of kernels.
+[[nodiscard]] std::string to_text(const CompileReport& report);
+/// All numbers and names as JSON text.
+[[nodiscard]] std::string to_json(const CompileReport& report);
+
+}  // namespace luminal

@@ -1,0 +1,147 @@
+#include "search/measured.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/fail.h"
+#include "base/log.h"
+#include "search/kernel_cache.h"
+
+namespace luminal::search {
+namespace {
+
+constexpr int kMostRounds = 8;
+
+/// The value of the user's graph that a class is, if it is one.
+std::optional<luminal::Value> value_of(const MeasureContext& context, int c) {
+  for (const TensorId id : context.saturated.tensors_of[static_cast<size_t>(c)])
+    if (const auto& value = context.program.tensors[static_cast<size_t>(id)].value) return value;
+  return std::nullopt;
+}
+
+/// One kernel of a cover between values of the user's graph; none if a tensor of it has no name there.
+std::optional<Unit> unit_of(const MeasureContext& context, const CoverKernel& kernel) {
+  Unit unit{.tensors = {}, .kernels = {{}}};
+  const auto add = [&](int c, std::vector<int>& list) {
+    const auto value = value_of(context, c);
+    if (!value) return false;
+    list.push_back(static_cast<int>(unit.tensors.size()));
+    unit.tensors.push_back({context.graph.type(*value), value});
+    return true;
+  };
+  for (const int c : kernel.inputs)
+    if (!add(c, unit.kernels[0].inputs)) return std::nullopt;
+  for (const int c : kernel.outputs)
+    if (!add(c, unit.kernels[0].outputs)) return std::nullopt;
+  return unit;
+}
+
+/// What is known of times so far. Where nothing was measured the model's prediction is scaled by how far it
+/// was off elsewhere, so that a plan is not preferred for being unknown.
+class Costs {
+ public:
+  Costs(const MeasureContext& context) : context_(context), top_(context.bucket.top()) {}
+
+  double of(SpecId spec) {
+    if (const auto known = measured_.find(spec); known != measured_.end()) return known->second;
+    return predicted(context_.store.at(spec)) * scale_;
+  }
+  double predicted(const kernel::KernelSpec& spec) const {
+    return kernel::predicted_us(spec, top_, context_.limits);
+  }
+  void set(SpecId spec, double us) { measured_[spec] = us; }
+  [[nodiscard]] bool knows(SpecId spec) const { return measured_.contains(spec); }
+  void calibrate() {
+    std::vector<double> ratios;
+    for (const auto& [spec, us] : measured_) ratios.push_back(us / predicted(context_.store.at(spec)));
+    if (ratios.empty()) return;
+    const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
+    std::nth_element(ratios.begin(), middle, ratios.end());
+    scale_ = std::clamp(*middle, 0.2, 5.0);
+  }
+  /// Sum over the kernels of a cover; nothing if one is not measured.
+  [[nodiscard]] std::optional<double> sum(const Cover& cover) const {
+    double total = 0;
+    for (const CoverKernel& kernel : cover.kernels) {
+      const auto known = measured_.find(kernel.spec);
+      if (known == measured_.end()) return std::nullopt;
+      total += known->second;
+    }
+    return total;
+  }
+
+ private:
+  const MeasureContext& context_;
+  DimMap top_;
+  std::map<SpecId, double> measured_;
+  double scale_ = 1;
+};
+
+Cover next_cover(const MeasureContext& context, Costs& costs) {
+  const SpecCost cost = [&](const kernel::KernelSpec& spec) { return costs.of(context.store.intern(spec)); };
+  return find_cover(context.saturated.cover, context.store, cost, context.options);
+}
+
+/// The specs of a cover that nobody has timed, with their weight.
+std::vector<std::pair<SpecId, TuneRequest>> open_requests(const MeasureContext& context, const Cover& cover,
+                                                          const std::map<SpecId, Tuned>& kernels) {
+  std::vector<std::pair<SpecId, TuneRequest>> open;
+  for (const CoverKernel& kernel : cover.kernels) {
+    if (kernels.contains(kernel.spec)) continue;
+    const auto known = std::ranges::find(open, kernel.spec, [](const auto& entry) { return entry.first; });
+    if (known == open.end()) {
+      open.push_back(
+          {kernel.spec, {.spec = context.store.at(kernel.spec), .unit = unit_of(context, kernel)}});
+    } else {
+      known->second.weight += 1;
+      if (!known->second.unit) known->second.unit = unit_of(context, kernel);
+    }
+  }
+  return open;
+}
+
+}  // namespace
+
+Clock::time_point deadline_of(const CompilationMode& mode, Clock::time_point start) {
+  if (const auto* budget = std::get_if<TimeBudget>(&mode)) return start + budget->duration;
+  return Clock::time_point::max();
+}
+
+MeasuredCover find_measured_cover(const MeasureContext& context, TunerOptions tuning) {
+  MeasuredCover result;
+  Costs costs(context);
+  Tuner tuner(context.backend, context.cache, context.graph, tuning);
+  std::optional<double> best;
+  for (int round = 0; round < kMostRounds; ++round) {
+    const auto start = Clock::now();
+    Cover cover = next_cover(context, costs);
+    result.cover_s += std::chrono::duration<double>(Clock::now() - start).count();
+    const auto open = open_requests(context, cover, result.kernels);
+    std::vector<TuneRequest> requests;
+    for (const auto& [spec, request] : open) requests.push_back(request);
+    std::vector<Tuned> tuned = tuner.tune(requests, context.bucket);
+    for (size_t i = 0; i < open.size(); ++i) {
+      // What time did not allow to measure costs what the model says.
+      costs.set(open[i].first, tuned[i].measured_us > 0 ? tuned[i].measured_us : costs.of(open[i].first));
+      result.kernels.emplace(open[i].first, std::move(tuned[i]));
+    }
+    costs.calibrate();
+    ++result.rounds;
+    const double total = *costs.sum(cover);
+    debug(3, "search: round {}: {} kernels, {} new, {:.1f} us", round, cover.kernels.size(), open.size(),
+          total);
+    if (round == 0) result.fast_us = total;
+    const bool settled = open.empty();
+    if (!best || total < *best) {
+      best = total;
+      result.cover = std::move(cover);
+    }
+    result.out_of_time = Clock::now() >= tuning.deadline;
+    if (settled || result.out_of_time) break;
+  }
+  result.best_us = *best;
+  result.phases = tuner.phases();
+  return result;
+}
+
+}  // namespace luminal::search

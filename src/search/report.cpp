@@ -1,0 +1,102 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "luminal/compile_report.h"
+
+namespace luminal {
+namespace {
+
+double time_of(const KernelReport& kernel) {
+  return kernel.measured_us > 0 ? kernel.measured_us : kernel.predicted_us;
+}
+
+std::string share(const KernelReport& kernel) {
+  const double us = time_of(kernel);
+  return us > 0 && kernel.roofline_us > 0 ? fmt::format("{:.0f} %", 100 * kernel.roofline_us / us) : "";
+}
+
+}  // namespace
+
+std::string to_text(const CompileReport& report) {
+  std::string text =
+      fmt::format("compiled for {} ({}) in {:.3f} s\n", report.device, report.mode, report.total_s);
+  for (const auto& [phase, seconds] : report.phases)
+    text += fmt::format("  {:<10} {:>9.3f} ms\n", phase, seconds * 1e3);
+  text += fmt::format(
+      "  {} nodes, {} kernels ({} launches), {} host launches, ops outside the plan: {}\n"
+      "  e-graph: {} tensors became {} classes, {} rows after {} rounds; at most {} kernels open for a "
+      "class\n"
+      "  memory: {:.2f} MB of temporaries at the fullest moment\n",
+      report.graph_nodes, report.kernels.size(),
+      std::accumulate(report.kernels.begin(), report.kernels.end(), 0,
+                      [](int sum, const KernelReport& k) { return sum + k.launches; }),
+      report.host_launches.size(), report.ops_outside_plan, report.tensors, report.classes, report.rows,
+      report.rounds, report.most_cones, static_cast<double>(report.arena_bytes) / 1e6);
+  if (!report.note.empty()) text += "  " + report.note + "\n";
+  text += fmt::format("\n{:<22} {:>3} {:>11} {:>11} {:>9} {:>8} {:>9}  {}\n", "kernel", "x", "us",
+                      "predicted", "GFLOP/s", "GB/s", "roofline", "made for");
+  for (const KernelReport& kernel : report.kernels) {
+    const double us = time_of(kernel);
+    text += fmt::format("{:<22} {:>3} {:>11.1f} {:>11.1f} {:>9.1f} {:>8.1f} {:>9}  {}\n", kernel.name,
+                        kernel.launches, kernel.measured_us, kernel.predicted_us, kernel.flops / us * 1e-3,
+                        kernel.bytes / us * 1e-3, share(kernel), kernel.origin);
+  }
+  return text;
+}
+
+std::string to_json(const CompileReport& report) {
+  using nlohmann::json;
+  json phases = json::object(), kernels = json::array(), rules = json::array();
+  for (const auto& [phase, seconds] : report.phases) phases[phase] = seconds;
+  for (const CompileReport::Rule& rule : report.rules)
+    rules.push_back(
+        {{"name", rule.name}, {"matched", rule.matched}, {"applied", rule.applied}, {"us", rule.time_us}});
+  for (const KernelReport& kernel : report.kernels) {
+    json rejected = json::array();
+    for (const KernelReport::Rejected& other : kernel.rejected)
+      rejected.push_back({{"schedule", other.schedule},
+                          {"parameters", other.parameters},
+                          {"predicted_us", other.predicted_us},
+                          {"measured_us", other.measured_us},
+                          {"reason", other.reason}});
+    kernels.push_back({{"name", kernel.name},
+                       {"origin", kernel.origin},
+                       {"spec", kernel.spec},
+                       {"schedule", kernel.schedule},
+                       {"parameters", kernel.parameters},
+                       {"launches", kernel.launches},
+                       {"predicted_us", kernel.predicted_us},
+                       {"measured_us", kernel.measured_us},
+                       {"flops", kernel.flops},
+                       {"bytes", kernel.bytes},
+                       {"roofline_us", kernel.roofline_us},
+                       {"verified", kernel.verified},
+                       {"from_cache", kernel.from_cache},
+                       {"rejected", rejected}});
+  }
+  return json{{"mode", report.mode},
+              {"device", report.device},
+              {"total_s", report.total_s},
+              {"phases_s", phases},
+              {"graph_nodes", report.graph_nodes},
+              {"tensors", report.tensors},
+              {"classes", report.classes},
+              {"rows", report.rows},
+              {"rounds", report.rounds},
+              {"most_cones", report.most_cones},
+              {"rules", rules},
+              {"predicted_us", report.predicted_us},
+              {"measured_us", report.measured_us},
+              {"kernels", kernels},
+              {"host_launches", report.host_launches},
+              {"ops_outside_plan", report.ops_outside_plan},
+              {"arena_bytes", report.arena_bytes},
+              {"plan_key", fmt::format("{:016x}", report.plan_key)},
+              {"note", report.note}}
+      .dump(1);
+}
+
+}  // namespace luminal
