@@ -10,6 +10,7 @@
 #include <limits>
 #include <memory>
 
+#include "base/environment.h"
 #include "luminal/egglog.h"
 #include "programs.h"
 
@@ -32,6 +33,7 @@ void run_case(benchmark::State& state, const EgglogCase& c) {
   for (auto _ : state) {
     egraph::EgglogOptions options;
     options.fact_directory = folder;
+    options.threads = static_cast<uint32_t>(environment::threads());
     egraph::EgglogProgram program(options);
     program.run(c.setup);
     const auto begin = std::chrono::steady_clock::now();

@@ -450,6 +450,11 @@ class EGraph {
   Report run(const Schedule& schedule, const Budget& budget = {});
   Report run(RulesetId ruleset, int64_t iterations = 1, const Budget& budget = {});
 
+  /// Threads that `run` and `rebuild` may use, the caller's included; 1 at first. What they do does not
+  /// depend on it. The further ones sleep between calls.
+  void set_threads(uint32_t count);
+  [[nodiscard]] uint32_t threads() const;
+
   // -- Snapshots: declarations, rules and facts. Interned values stay.
 
   void push();

@@ -1,6 +1,7 @@
 #include "luminal/egraph.h"
 
 #include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/fail.h"
@@ -13,131 +14,6 @@
 #include "egraph/core/state.h"
 
 namespace luminal::egraph {
-
-// ---------------------------------------------------------------------------------------------------------
-// Small constructors of the IR
-
-Action Action::call(FunctionId function, std::vector<Term> args, Term value) {
-  Action a;
-  a.kind = Kind::Call;
-  a.function = function;
-  a.args = std::move(args);
-  a.value = value;
-  return a;
-}
-Action Action::primitive_call(PrimitiveId primitive, std::vector<Term> args, Term value,
-                              bool skip_on_failure) {
-  Action a;
-  a.kind = Kind::Primitive;
-  a.primitive = primitive;
-  a.args = std::move(args);
-  a.value = value;
-  a.skip_on_failure = skip_on_failure;
-  return a;
-}
-Action Action::set(FunctionId function, std::vector<Term> args, Term value) {
-  Action a = call(function, std::move(args), value);
-  a.kind = Kind::Set;
-  return a;
-}
-Action Action::unite(Term left, Term right) {
-  Action a;
-  a.kind = Kind::Union;
-  a.args = {left, right};
-  return a;
-}
-Action Action::remove(FunctionId function, std::vector<Term> args) {
-  Action a = call(function, std::move(args), {});
-  a.kind = Kind::Delete;
-  return a;
-}
-Action Action::subsume(FunctionId function, std::vector<Term> args) {
-  Action a = call(function, std::move(args), {});
-  a.kind = Kind::Subsume;
-  return a;
-}
-Action Action::panic(std::string message) {
-  Action a;
-  a.kind = Kind::Panic;
-  a.message = std::move(message);
-  return a;
-}
-
-Merge Merge::computed(ActionBlock program, Term result) {
-  return {Kind::Program, std::move(program), result, {}};
-}
-Merge Merge::computed(std::function<Value(Value, Value)> callback) {
-  return {Kind::Callback, {}, {}, std::move(callback)};
-}
-
-Schedule Schedule::run(RulesetId ruleset, std::vector<Query> until) {
-  Schedule s;
-  s.ruleset = ruleset;
-  s.until = std::move(until);
-  return s;
-}
-Schedule Schedule::seq(std::vector<Schedule> body) {
-  Schedule s;
-  s.kind = Kind::Seq;
-  s.body = std::move(body);
-  return s;
-}
-Schedule Schedule::repeat(int64_t count, Schedule body) {
-  Schedule s;
-  s.kind = Kind::Repeat;
-  s.count = count;
-  s.body.push_back(std::move(body));
-  return s;
-}
-Schedule Schedule::saturate(Schedule body) {
-  Schedule s;
-  s.kind = Kind::Saturate;
-  s.body.push_back(std::move(body));
-  return s;
-}
-
-std::string_view name_of(StopReason reason) {
-  switch (reason) {
-    case StopReason::Finished:
-      return "finished";
-    case StopReason::Saturated:
-      return "saturated";
-    case StopReason::Until:
-      return "until";
-    case StopReason::TimeBudget:
-      return "time budget";
-    case StopReason::NodeBudget:
-      return "node budget";
-    case StopReason::ByteBudget:
-      return "byte budget";
-  }
-  return "";
-}
-
-void Report::add(const Report& later) {
-  stop = later.stop;
-  updated |= later.updated;
-  iterations += later.iterations;
-  unions += later.unions;
-  total_s += later.total_s;
-  rebuild_s += later.rebuild_s;
-  plan_s += later.plan_s;
-  for (const RuleReport& rule : later.rules) {
-    const auto at =
-        std::lower_bound(rules.begin(), rules.end(), rule,
-                         [](const RuleReport& a, const RuleReport& b) { return a.rule < b.rule; });
-    if (at == rules.end() || at->rule != rule.rule) {
-      rules.insert(at, rule);
-      continue;
-    }
-    at->runs += rule.runs;
-    at->searched += rule.searched;
-    at->matched += rule.matched;
-    at->applied += rule.applied;
-    at->search_s += rule.search_s;
-    at->apply_s += rule.apply_s;
-  }
-}
 
 // ---------------------------------------------------------------------------------------------------------
 // Declarations
@@ -395,10 +271,10 @@ void EGraph::add_rows(FunctionId function, std::span<const std::span<const Value
   const CompiledActions actions = compile_actions(*state_, slots, block, info.spec.name);
   const Scratch::Mark mark(state_->scratch);
   std::vector<uint32_t*> buffers(slots.slots.size(), nullptr);
-  for (size_t c = 0; c < columns.size(); c++) buffers[c] = state_->scratch.take(kBatch);
-  ActionRun run(*state_, slots, actions, info.spec.name);
-  for (size_t first = 0; first < rows; first += kBatch) {
-    const uint32_t n = static_cast<uint32_t>(std::min(kBatch, rows - first));
+  for (size_t c = 0; c < columns.size(); c++) buffers[c] = state_->scratch.take(kBlock);
+  ActionRun run(*state_, slots, actions, info.spec.name, kBlock);
+  for (size_t first = 0; first < rows; first += kBlock) {
+    const uint32_t n = static_cast<uint32_t>(std::min(kBlock, rows - first));
     for (size_t c = 0; c < columns.size(); c++)
       for (uint32_t i = 0; i < n; i++)
         buffers[c][i] = state_->canonical(variables[c].sort, columns[c][first + i]);
@@ -608,6 +484,13 @@ Report EGraph::run(const Schedule& schedule, const Budget& budget) {
 Report EGraph::run(RulesetId ruleset, int64_t iterations, const Budget& budget) {
   return run(Schedule::repeat(iterations, Schedule::run(ruleset)), budget);
 }
+
+void EGraph::set_threads(uint32_t count) {
+  if (count == 0) fail("[egraph] 0 threads can't run anything; give 1 or more");
+  if (count == threads()) return;
+  state_->parallel = count == 1 ? nullptr : std::make_unique<Parallel>(count);
+}
+uint32_t EGraph::threads() const { return state_->parallel == nullptr ? 1 : state_->parallel->team.size(); }
 
 void EGraph::push() {
   state_->rebuild();

@@ -8,7 +8,7 @@
 namespace luminal::egraph {
 
 ActionRun::ActionRun(EngineState& state, const CompiledQuery& query, const CompiledActions& actions,
-                     std::string_view where)
+                     std::string_view where, size_t room)
     : state_(state),
       query_(query),
       actions_(actions),
@@ -17,7 +17,7 @@ ActionRun::ActionRun(EngineState& state, const CompiledQuery& query, const Compi
       columns_(query.slots.size(), nullptr) {
   for (const CompiledAction& action : actions) {
     if (action.kind != Action::Kind::Call && action.kind != Action::Kind::Primitive) continue;
-    columns_[action.value] = state.scratch.take(kBatch);
+    columns_[action.value] = state.scratch.take(room);
     own_.push_back(action.value);
   }
 }
@@ -120,7 +120,14 @@ void ActionRun::insert(const CompiledAction& action) {
   const bool relation = info.spec.kind == FunctionKind::Relation;
   const uint32_t* const* keys = keys_.data();
   uint32_t* result = columns_[action.value];
-  table.reserve(count_);
+  table.reserve(count_, state_.team_for(table.rows()));
+  Parallel* parallel = table.is_deletable() ? nullptr : state_.parallel_for(count_);
+  if (parallel != nullptr) {
+    const uint32_t fresh = parallel->insert.run(table, {keys, count_, nullptr, state_.ids.size()}, result);
+    if (!relation) state_.ids.add_fresh(fresh);
+    state_.changes += fresh;
+    return;
+  }
   state_.ids.reserve_fresh(count_);
   uint32_t added = 0;
   with_width(table.key_width(), [&](auto width) {
@@ -150,29 +157,37 @@ void ActionRun::set(const CompiledAction& action, Slot value) {
   const bool constructor = info.spec.kind == FunctionKind::Constructor;
   const uint32_t* const* keys = keys_.data();
   const uint32_t* outputs = columns_[value];
-  table.reserve(count_);
+  table.reserve(count_, state_.team_for(table.rows()));
   conflicts_.clear();
+  const auto differ = [&](uint32_t i, Value present) {
+    if (unites)
+      state_.unite(present, outputs[i]);
+    else
+      conflicts_.push_back(i);
+  };
   uint32_t added = 0;
-  with_width(table.key_width(), [&](auto width) {
-    constexpr uint32_t K = decltype(width)::value;
-    table.find_each<K>(keys, count_, [&](uint32_t i, uint32_t hash, Row row) {
-      if (row == kNoRow) {
-        table.append_at<K>(keys, i, hash, outputs[i]);
-        added++;
-      } else if (!constructor && table.is_doomed(row)) {
-        table.revive(row, outputs[i]);
-        table.reserve(count_ - i);
-        added++;
-      } else if (table.output_of(row) != outputs[i]) {
-        if (unites)
-          state_.unite(table.output_of(row), outputs[i]);
-        else
-          conflicts_.push_back(i);
-      } else if (!constructor && table.is_deletable()) {
-        table.touch(row);
-      }
+  if (Parallel* parallel = table.is_deletable() ? nullptr : state_.parallel_for(count_)) {
+    added = parallel->insert.run(table, {keys, count_, outputs, 0}, nullptr);
+    for (const auto& [i, present] : parallel->insert.differences()) differ(i, present);
+  } else {
+    with_width(table.key_width(), [&](auto width) {
+      constexpr uint32_t K = decltype(width)::value;
+      table.find_each<K>(keys, count_, [&](uint32_t i, uint32_t hash, Row row) {
+        if (row == kNoRow) {
+          table.append_at<K>(keys, i, hash, outputs[i]);
+          added++;
+        } else if (!constructor && table.is_doomed(row)) {
+          table.revive(row, outputs[i]);
+          table.reserve(count_ - i);
+          added++;
+        } else if (table.output_of(row) != outputs[i]) {
+          differ(i, table.output_of(row));
+        } else if (!constructor && table.is_deletable()) {
+          table.touch(row);
+        }
+      });
     });
-  });
+  }
   state_.changes += added;
   // Merges may run actions of their own, on this table too.
   for (const uint32_t i : conflicts_) {
@@ -250,7 +265,7 @@ std::vector<Value> run_once(EngineState& state, const CompiledQuery& slots, cons
     if (slots.slots[s].constant) *columns[s] = state.canonical(slots.slots[s].sort, slots.slots[s].value);
   }
   Batch batch{1, columns.data()};
-  ActionRun run(state, slots, actions, where);
+  ActionRun run(state, slots, actions, where, 1);
   run.apply(batch);
   std::vector<Value> values(columns.size());
   for (Slot s = 0; s < columns.size(); s++) {

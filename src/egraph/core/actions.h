@@ -11,8 +11,9 @@ namespace luminal::egraph {
 /// order.
 class ActionRun {
  public:
+  /// No batch may be larger than `room`.
   ActionRun(EngineState& state, const CompiledQuery& query, const CompiledActions& actions,
-            std::string_view where);
+            std::string_view where, size_t room);
   void apply(Batch& batch);
   /// Column of a slot after `apply`.
   [[nodiscard]] const uint32_t* column(Slot slot) const { return columns_[slot]; }

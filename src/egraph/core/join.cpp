@@ -8,9 +8,18 @@ namespace {
 constexpr uint64_t kRowsBetweenChecks = 1 << 14;
 }
 
+void prepare_indexes(EngineState& state, const CompiledQuery& query, const Plan& plan,
+                     std::span<const RowRange> ranges) {
+  for (const PlanStep& step : plan.steps) {
+    if (step.kind != PlanStep::Kind::Probe) continue;
+    FunctionInfo& info = state.at(query.atoms[step.at].function);
+    info.indexes[step.index].ensure(info.table, ranges[step.at].end);
+  }
+}
+
 JoinRun::JoinRun(EngineState& state, const CompiledQuery& query, const Plan& plan,
-                 std::span<const RowRange> ranges, MatchSink& sink)
-    : state_(state), query_(query), plan_(plan), ranges_(ranges), sink_(sink), mark_(state.scratch) {
+                 std::span<const RowRange> ranges, MatchSink& sink, Scratch& scratch)
+    : state_(state), query_(query), plan_(plan), ranges_(ranges), sink_(sink), mark_(scratch) {
   const size_t slots = query.slots.size();
   pointers_.assign(slots * (plan.steps.size() + 1), nullptr);
   levels_.resize(plan.steps.size() + 1);
@@ -22,7 +31,7 @@ JoinRun::JoinRun(EngineState& state, const CompiledQuery& query, const Plan& pla
   const size_t room = expands ? kBatch : 1;
   for (Slot s = 0; s < slots; s++) {
     if (!query.slots[s].constant) continue;
-    uint32_t* column = state.scratch.take(room);
+    uint32_t* column = scratch.take(room);
     std::fill_n(column, room, query.slots[s].value);
     for (Batch& level : levels_) level.columns[s] = column;
   }
@@ -31,22 +40,17 @@ JoinRun::JoinRun(EngineState& state, const CompiledQuery& query, const Plan& pla
     const PlanStep& step = plan.steps[i];
     if (step.kind == PlanStep::Kind::Scan || step.kind == PlanStep::Kind::Probe) {
       current = levels_[i + 1].columns;
-      for (const Slot s : step.carry) current[s] = state.scratch.take(room);
+      for (const Slot s : step.carry) current[s] = scratch.take(room);
     }
-    for (const ColumnSlot& b : step.bind) current[b.slot] = state.scratch.take(room);
+    for (const ColumnSlot& b : step.bind) current[b.slot] = scratch.take(room);
     if (step.kind == PlanStep::Kind::Call && step.binds_output)
-      current[query.calls[step.at].output] = state.scratch.take(room);
+      current[query.calls[step.at].output] = scratch.take(room);
   }
-  source_ = state.scratch.take(kBatch);
-  rows_ = state.scratch.take(kBatch);
+  source_ = scratch.take(kBatch);
+  rows_ = scratch.take(kBatch);
 }
 
 bool JoinRun::run() {
-  for (const PlanStep& step : plan_.steps) {
-    if (step.kind != PlanStep::Kind::Probe) continue;
-    FunctionInfo& info = state_.at(query_.atoms[step.at].function);
-    info.indexes[step.index].ensure(info.table, ranges_[step.at].end);
-  }
   next_check_ = kRowsBetweenChecks;
   levels_[0].count = 1;
   advance(0, levels_[0]);
@@ -103,7 +107,7 @@ void JoinRun::scan(const PlanStep& step, size_t at, Batch& in) {
 void JoinRun::probe(const PlanStep& step, size_t at, Batch& in) {
   const RowRange range = ranges_[step.at];
   const FunctionInfo& info = state_.at(query_.atoms[step.at].function);
-  // Parts can't change while this runs: only `ensure` makes them, and it ran before.
+  // Parts can't change while this runs: only `prepare_indexes` makes them, and it ran before.
   const std::vector<JoinIndex::Part>& parts = info.indexes[step.index].parts();
   const size_t width = step.key.size();
   for (size_t p = 0; p < parts.size() && !stopped_; p++) {
@@ -303,7 +307,8 @@ bool run_query(EngineState& state, const CompiledQuery& query, MatchSink& sink) 
     if (ranges.back().size() == 0) return true;
   }
   const Plan plan = make_plan(state, query, ranges);
-  return JoinRun(state, query, plan, ranges, sink).run();
+  prepare_indexes(state, query, plan, ranges);
+  return JoinRun(state, query, plan, ranges, sink, state.scratch).run();
 }
 
 }  // namespace luminal::egraph

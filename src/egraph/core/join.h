@@ -23,11 +23,17 @@ class MatchSink {
   virtual bool should_stop() { return false; }
 };
 
+/// Makes the indexes that a plan needs cover the ranges. To be called before it runs.
+void prepare_indexes(EngineState& state, const CompiledQuery& query, const Plan& plan,
+                     std::span<const RowRange> ranges);
+
 /// Runs one plan. The tables may grow meanwhile (the sink's doing): rows past each range are not seen.
+/// Several threads may run joins at once, each with a scratch of its own, while nothing changes the tables
+/// and no primitive is called.
 class JoinRun {
  public:
   JoinRun(EngineState& state, const CompiledQuery& query, const Plan& plan, std::span<const RowRange> ranges,
-          MatchSink& sink);
+          MatchSink& sink, Scratch& scratch);
   /// Returns false if the sink stopped it.
   bool run();
   [[nodiscard]] uint64_t rows_searched() const { return searched_; }

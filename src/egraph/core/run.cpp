@@ -2,94 +2,13 @@
 
 #include <algorithm>
 
-#include "egraph/core/actions.h"
-#include "egraph/core/explain.h"
-#include "egraph/core/join.h"
+#include "egraph/core/limits.h"
+#include "egraph/core/rule_sink.h"
+#include "egraph/core/search.h"
 
 namespace luminal::egraph {
 
 namespace {
-
-double seconds_between(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
-
-/// What is left of a budget, and why a run must end.
-class Limits {
- public:
-  Limits(const EngineState& state, const Budget& budget)
-      : state_(state), budget_(budget), begin_(Clock::now()) {
-    limits_time_ = budget.seconds < 1e9;
-    limits_size_ = budget.nodes != std::numeric_limits<uint64_t>::max() ||
-                   budget.bytes != std::numeric_limits<uint64_t>::max();
-  }
-  bool exceeded(Clock::time_point now) {
-    if (stop_) return true;
-    if (limits_time_ && seconds_between(begin_, now) >= budget_.seconds) stop_ = StopReason::TimeBudget;
-    if (limits_size_) {
-      if (state_.total_rows() >= budget_.nodes) stop_ = StopReason::NodeBudget;
-      if (state_.size_bytes() >= budget_.bytes) stop_ = StopReason::ByteBudget;
-    }
-    return stop_.has_value();
-  }
-  [[nodiscard]] std::optional<StopReason> reason() const { return stop_; }
-  [[nodiscard]] bool limits_time() const { return limits_time_; }
-
- private:
-  const EngineState& state_;
-  const Budget& budget_;
-  Clock::time_point begin_;
-  bool limits_time_, limits_size_;
-  std::optional<StopReason> stop_;
-};
-
-class RuleSink : public MatchSink {
- public:
-  RuleSink(EngineState& state, const RuleInfo& rule, Limits& limits, RuleReport& report)
-      : state_(state),
-        rule_(rule),
-        limits_(limits),
-        report_(report),
-        actions_(state, rule.query, rule.actions, rule.spec.name) {}
-
-  void take(Batch& batch) override {
-    const auto begin = Clock::now();
-    const uint64_t before = state_.changes;
-    report_.matched += batch.count;
-    if (state_.log != nullptr) [[unlikely]]
-      take_logged(batch);
-    else
-      actions_.apply(batch);
-    report_.applied += state_.changes - before;
-    now_ = Clock::now();
-    report_.apply_s += seconds_between(begin, now_);
-  }
-  bool should_stop() override { return limits_.exceeded(limits_.limits_time() ? Clock::now() : now_); }
-
- private:
-  // One binding at a time, so that each new id and each union knows it.
-  void take_logged(const Batch& batch) {
-    const CompiledQuery& query = rule_.query;
-    std::vector<uint32_t*> columns(query.slots.size(), nullptr);
-    std::vector<Value> bindings(rule_.spec.query.variables.size());
-    for (uint32_t i = 0; i < batch.count; i++) {
-      for (Slot s = 0; s < columns.size(); s++)
-        columns[s] = batch.columns[s] == nullptr ? nullptr : batch.columns[s] + i;
-      for (size_t v = 0; v < bindings.size(); v++) bindings[v] = *columns[query.slot_of[v]];
-      state_.log->begin_application(report_.rule, bindings);
-      Batch one{1, columns.data()};
-      actions_.apply(one);
-      state_.log->end_application();
-    }
-  }
-
-  EngineState& state_;
-  const RuleInfo& rule_;
-  Limits& limits_;
-  RuleReport& report_;
-  ActionRun actions_;
-  Clock::time_point now_;
-};
 
 class Runner {
  public:
@@ -113,7 +32,7 @@ class Runner {
 
  private:
   bool execute(const Schedule& schedule) {
-    if (limits_.exceeded(Clock::now())) return false;
+    if (limits_.exceeded()) return false;
     switch (schedule.kind) {
       case Schedule::Kind::Run:
         return step(schedule);
@@ -168,7 +87,7 @@ class Runner {
     try {
       for (const RuleId rule : rules) {
         if (limits_.reason()) break;
-        search(rule);
+        run_rule(rule);
       }
     } catch (...) {
       state_.end_step();
@@ -203,7 +122,7 @@ class Runner {
     return report;
   }
 
-  void search(RuleId id) {
+  void run_rule(RuleId id) {
     RuleInfo& rule = state_.rules[index_of(id)];
     RuleReport& report = report_of(id);
     report.runs++;
@@ -240,9 +159,8 @@ class Runner {
         }
         if (!possible) continue;
         const Plan& plan = cached_plan(state_, query, ranges, rule.plans[fresh]);
-        JoinRun join(state_, query, plan, ranges, sink);
-        finished = join.run();
-        report.searched += join.rows_searched();
+        finished = search(state_, query, plan, ranges, sink, report.searched);
+        if (finished) sink.finish();
       }
     }
     if (finished) rule.seen = state_.clock;

@@ -42,7 +42,7 @@ class Scratch {
   };
 
  private:
-  static constexpr size_t kChunk = size_t{1} << 15;
+  static constexpr size_t kChunk = size_t{1} << 18;  // pages that nobody touches cost nothing
   struct Chunk {
     std::unique_ptr<uint32_t[]> data;
     size_t size;

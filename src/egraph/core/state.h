@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "egraph/core/join_index.h"
+#include "egraph/core/parallel_insert.h"
 #include "egraph/core/plan.h"
 #include "egraph/core/query.h"
 #include "egraph/core/scratch.h"
@@ -19,7 +20,9 @@
 
 namespace luminal::egraph {
 
-inline constexpr size_t kBatch = 512;  ///< bindings that move through joins and actions together
+inline constexpr size_t kBatch = 512;  ///< bindings that move through a join together
+/// Matches whose actions run together, and rows that are put back together after a rebuild.
+inline constexpr size_t kBlock = 16384;
 
 template <class Id>
 [[nodiscard]] constexpr uint32_t index_of(Id id) {
@@ -111,6 +114,15 @@ class ExplanationLog;
 /// What push() saves: everything but interned values and primitives.
 struct Snapshot;
 
+/// What an engine with more than one thread has.
+struct Parallel {
+  explicit Parallel(uint32_t threads) : team(threads), insert(team), scratch(threads) {}
+  Team team;
+  ParallelInsert insert;
+  std::vector<Scratch> scratch;  ///< by piece of a job
+  size_t least_items = 4096;     ///< fewer go faster on one thread
+};
+
 using Clock = std::chrono::steady_clock;
 
 struct EngineState {
@@ -140,6 +152,7 @@ struct EngineState {
   ElementMap to_canonical;  ///< what containers are rebuilt with
   uint32_t rebuild_epoch = 0;
   std::unique_ptr<ExplanationLog> log;
+  std::unique_ptr<Parallel> parallel;  ///< null: one thread
   std::vector<std::unique_ptr<Snapshot>> snapshots;
 
   [[nodiscard]] FunctionInfo& at(FunctionId f) { return functions[index_of(f)]; }
@@ -149,6 +162,16 @@ struct EngineState {
   [[nodiscard]] const PrimitiveInfo& at(PrimitiveId p) const { return primitives[index_of(p)]; }
   [[nodiscard]] uint64_t total_rows() const;
   [[nodiscard]] size_t size_bytes() const;
+
+  /// Null if so many items are better treated on one thread.
+  [[nodiscard]] Parallel* parallel_for(size_t items) const {
+    return parallel != nullptr && items >= parallel->least_items ? parallel.get() : nullptr;
+  }
+
+  [[nodiscard]] Team* team_for(size_t items) const {
+    Parallel* p = parallel_for(items);
+    return p == nullptr ? nullptr : &p->team;
+  }
 
   // rebuild.cpp
   [[nodiscard]] Value canonical(SortId sort, Value v);

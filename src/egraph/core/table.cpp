@@ -1,9 +1,12 @@
 #include "egraph/core/table.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <new>
+
+#include "egraph/core/team.h"
 
 namespace luminal::egraph {
 
@@ -15,6 +18,11 @@ uint64_t* allocate_slots(size_t capacity) {
   advise_huge_pages(slots, capacity * sizeof(uint64_t));
   return slots;
 }
+
+// At most this part of the slots is used.
+constexpr size_t kFull = 7, kFullOf = 10;
+
+size_t slots_for(size_t count) { return std::max<size_t>(16, std::bit_ceil(count * kFullOf / kFull + 1)); }
 
 }  // namespace
 
@@ -73,26 +81,62 @@ Row Table::find(std::span<const Value> key) const {
   }
 }
 
-void Table::reserve(size_t count) {
+void Table::reserve(size_t count, Team* team) {
   const size_t needed = used_ + count;
-  if (needed * 10 > capacity_ * 7) resize_slots(std::max<size_t>(16, std::bit_ceil(needed * 10 / 7 + 1)));
+  if (needed * kFullOf > capacity_ * kFull) resize_slots(slots_for(needed), team);
   const size_t cells = (size_t{rows_} + count) * width_;
   if (cells > cells_.capacity()) cells_.reserve(std::max(cells, cells_.size() * 2));
 }
 
-// Homes grow with the hash, so walking the old slots in order writes the new ones nearly in order.
-void Table::resize_slots(size_t capacity) {
-  Slots old = std::move(slots_);
+void Table::resize_slots(size_t capacity, Team* team) {
+  refill_slots(capacity, team, [](Row row) { return row; });
+}
+
+// Homes grow with the hash, so walking the old slots in order writes the new ones nearly in order, and a
+// range of hashes is a range of both: each thread moves one. Slots that stand, or come to stand, outside are
+// moved alone.
+template <class NewRow>
+void Table::refill_slots(size_t capacity, Team* team, NewRow&& new_row) {
+  const Slots old = std::move(slots_);
   const size_t old_capacity = capacity_;
   slots_.reset(allocate_slots(capacity));
   capacity_ = capacity;
-  for (size_t s = 0; s < old_capacity; s++) {
-    const uint64_t slot = old[s];
-    if (slot == 0) continue;
-    size_t t = home(static_cast<uint32_t>(slot >> 32));
-    while (slots_[t] != 0) t = t + 1 == capacity_ ? 0 : t + 1;
-    slots_[t] = slot;
-  }
+  const uint32_t parts = team == nullptr ? 1 : team->size();
+  struct Part {
+    size_t used = 0;
+    std::vector<uint64_t> outside;
+  };
+  std::vector<Part> done(parts);
+  const auto move_part = [&](uint32_t t) {
+    const size_t begin = first_slot(old_capacity, t, parts), end = first_slot(old_capacity, t + 1, parts);
+    const size_t first = first_slot(capacity, t, parts), last = first_slot(capacity, t + 1, parts);
+    Part part;
+    for (size_t o = begin; o < end; o++) {
+      if (old[o] == 0) continue;
+      const Row row = new_row(static_cast<Row>(old[o]) - 1);
+      if (row == kNoRow) continue;
+      const uint64_t slot = (old[o] >> 32 << 32) | (row + 1);
+      size_t s = home(static_cast<uint32_t>(slot >> 32));
+      if (s >= first)
+        while (s < last && slots_[s] != 0) s++;
+      if (s < first || s >= last) {
+        part.outside.push_back(slot);
+        continue;
+      }
+      slots_[s] = slot;
+      part.used++;
+    }
+    done[t] = std::move(part);
+  };
+  if (team == nullptr)
+    move_part(0);
+  else
+    team->run(move_part);
+  used_ = 0;
+  for (const Part& part : done) used_ += part.used;
+  for (const Part& part : done)
+    for (const uint64_t slot : part.outside)
+      put(static_cast<uint32_t>(slot >> 32), static_cast<Row>(slot) - 1);
 }
 
 Row Table::append(std::span<const Value> key, Value output) {
@@ -141,27 +185,47 @@ Row Table::change_output(Row row, Value output) {
   return next;
 }
 
-void Table::change_outputs(std::span<const Row> rows, std::span<const Value> outputs) {
+void Table::change_outputs(std::span<const Row> rows, std::span<const Value> outputs, Team* team) {
+  const Row first = rows_;
+  for (size_t i = 0; i < rows.size(); i++) {
+    if (is_subsumed(rows[i])) mark_subsumed(first + static_cast<Row>(i));
+    if (!terms.empty()) terms.push_back(terms[rows[i]]);
+  }
+  rows_ += static_cast<Row>(rows.size());
+  cells_.resize_uninitialized(size_t{rows_} * width_);
+  const auto move = [&](uint32_t, size_t begin, size_t end) {
+    move_outputs(rows.subspan(begin, end - begin), outputs.subspan(begin, end - begin),
+                 first + static_cast<Row>(begin));
+  };
+  if (team != nullptr)
+    team->split(rows.size(), move);
+  else
+    move(0, 0, rows.size());
+  count_wiped(rows.size());
+}
+
+// Copies the rows to `first` and what follows, and leads their slots there. Other threads change other slots
+// meanwhile: whichever value of those is seen, it isn't one of these rows.
+void Table::move_outputs(std::span<const Row> rows, std::span<const Value> outputs, Row first) {
   constexpr size_t kAhead = 64;
   uint32_t hashes[kAhead];
-  for (size_t first = 0; first < rows.size(); first += kAhead) {
-    const size_t n = std::min(kAhead, rows.size() - first);
+  for (size_t begin = 0; begin < rows.size(); begin += kAhead) {
+    const size_t n = std::min(kAhead, rows.size() - begin);
     for (size_t i = 0; i < n; i++) {
-      hashes[i] = hash_of_row(rows[first + i]);
+      hashes[i] = hash_of_row(rows[begin + i]);
       prefetch_slot(hashes[i]);
     }
     for (size_t i = 0; i < n; i++) {
-      const Row row = rows[first + i];
+      const Row row = rows[begin + i], next = first + static_cast<Row>(begin + i);
+      const auto slot = [&](size_t s) { return std::atomic_ref(slots_[s]); };
       size_t s = home(hashes[i]);
-      while (static_cast<Row>(slots_[s]) != row + 1) s = s + 1 == capacity_ ? 0 : s + 1;
-      slots_[s] = (uint64_t{hashes[i]} << 32) | (this->rows() + 1);
-      if (is_subsumed(row)) mark_subsumed(this->rows());
-      cells_.reserve(cells_.size() + width_);
-      uint32_t* at = add_cells();
+      while (static_cast<Row>(slot(s).load(std::memory_order_relaxed)) != row + 1)
+        s = s + 1 == capacity_ ? 0 : s + 1;
+      slot(s).store((uint64_t{hashes[i]} << 32) | (next + 1), std::memory_order_relaxed);
+      uint32_t* at = cells(next);
       std::copy_n(cells(row), key_width_, at);
-      at[key_width_] = outputs[first + i];
-      if (!terms.empty()) terms.push_back(terms[row]);
-      kill(row);
+      at[key_width_] = outputs[begin + i];
+      wipe(row);
     }
   }
 }
@@ -232,35 +296,37 @@ Row Table::row_at(uint32_t clock) const {
   return after == epochs_.begin() ? 0 : std::prev(after)->begin;
 }
 
-void Table::compact_if_sparse() {
-  if (dead_ >= 32 && uint64_t{dead_} * 4 > rows()) compact();
+void Table::compact_if_sparse(Team* team) {
+  if (dead_ >= 32 && uint64_t{dead_} * 4 > rows()) compact(team);
 }
 
-void Table::compact() {
+void Table::compact(Team* team) {
   const Row count = rows();
-  std::vector<uint64_t> live((count >> 6) + 1, 0);
-  std::vector<Row> before(live.size() + 1, 0);  // live rows before word w
+  const size_t words = (size_t{count} >> 6) + 1;
+  std::vector<uint64_t> live(words, 0);
+  std::vector<Row> before(words + 1, 0);  // live rows before word w
   const ColumnView last = column(width_ - 1);
-  for (Row row = 0; row < count; row++) live[row >> 6] |= uint64_t{last[row] != kDead} << (row & 63);
-  for (size_t w = 0; w < live.size(); w++)
-    before[w + 1] = before[w] + static_cast<Row>(std::popcount(live[w]));
+  const auto find_live = [&](uint32_t, size_t begin, size_t end) {
+    for (size_t w = begin; w < end; w++) {
+      const Row first = static_cast<Row>(w << 6), n = std::min<Row>(64, count - first);
+      uint64_t bits = 0;
+      for (Row i = 0; i < n; i++) bits |= uint64_t{last[first + i] != kDead} << i;
+      live[w] = bits;
+      before[w + 1] = static_cast<Row>(std::popcount(bits));
+    }
+  };
+  if (team == nullptr)
+    find_live(0, 0, words);
+  else
+    team->split(words, find_live);
+  for (size_t w = 0; w < words; w++) before[w + 1] += before[w];
+  const auto is_alive = [&](Row row) { return (live[row >> 6] >> (row & 63) & 1) != 0; };
   const auto moved = [&](Row row) {
     return before[row >> 6] +
            static_cast<Row>(std::popcount(live[row >> 6] & ((uint64_t{1} << (row & 63)) - 1)));
   };
-  // Slots: sequential over the old ones, dead rows dropped.
-  Slots old = std::move(slots_);
-  const size_t old_capacity = capacity_;
   const size_t live_count = before.back();
-  capacity_ = std::max<size_t>(16, std::bit_ceil(live_count * 10 / 7 + 1));
-  slots_.reset(allocate_slots(capacity_));
-  used_ = 0;
-  for (size_t s = 0; s < old_capacity; s++) {
-    const uint64_t slot = old[s];
-    const Row row = static_cast<Row>(slot) - 1;
-    if (slot == 0 || (live[row >> 6] >> (row & 63) & 1) == 0) continue;
-    put(static_cast<uint32_t>(slot >> 32), moved(row));
-  }
+  refill_slots(slots_for(live_count), team, [&](Row row) { return is_alive(row) ? moved(row) : kNoRow; });
   for (Epoch& epoch : epochs_)
     epoch.begin = epoch.begin >= count ? static_cast<Row>(live_count) : moved(epoch.begin);
   Buffer<uint64_t> subsumed;

@@ -12,6 +12,8 @@
 
 namespace luminal::egraph {
 
+class Team;
+
 using Row = uint32_t;
 inline constexpr Row kNoRow = 0xffffffff;
 /// In the first and the last column of a row that is gone. No value is equal to it.
@@ -100,8 +102,9 @@ class Table {
   void prefetch_slot(uint32_t hash) const { __builtin_prefetch(slots_.get() + home(hash)); }
   void prefetch_row(uint32_t hash) const {
     const uint64_t slot = slots_[home(hash)];
-    if (slot == 0) return;
-    const Row row = static_cast<Row>(slot) - 1;
+    if (slot != 0) prefetch_cells(static_cast<Row>(slot) - 1);
+  }
+  void prefetch_cells(Row row) const {
     const uint32_t* at = cells(row);
     __builtin_prefetch(at);
     __builtin_prefetch(at + width_ - 1);  // another cache line now and then
@@ -155,7 +158,7 @@ class Table {
   // -- Changes.
 
   /// Room for `count` appends: no column and no slot moves until then.
-  void reserve(size_t count);
+  void reserve(size_t count, Team* team = nullptr);
   /// Appends; the key must be missing. The caller reserved.
   template <uint32_t K>
   Row append_at(const uint32_t* const* keys, size_t i, uint32_t hash, uint32_t output) {
@@ -169,8 +172,8 @@ class Table {
   Row append(std::span<const Value> key, Value output);
   /// Gives the key of `row` a new output. Returns the row that holds it now.
   Row change_output(Row row, Value output);
-  /// Outside a step: the rows get the outputs that `output_of` gives them, in this order, at the end.
-  void change_outputs(std::span<const Row> rows, std::span<const Value> outputs);
+  /// Outside a step: the rows get these outputs, in this order, at the end.
+  void change_outputs(std::span<const Row> rows, std::span<const Value> outputs, Team* team = nullptr);
   /// Removes a row; in a step rows that existed before it stay visible until its end.
   void remove(Row row);
   /// True if the row was removed in this step and is still visible to it.
@@ -188,10 +191,17 @@ class Table {
   void retarget(Row row, Row replacement);
   /// Only for rebuilding: the row dies now, its hash entry dangles until the next compaction.
   void kill(Row row) {
+    wipe(row);
+    count_wiped(1);
+  }
+  /// The two halves of `kill`, for several threads.
+  void wipe(Row row) {
     cells(row)[0] = kDead;
     cells(row)[width_ - 1] = kDead;
-    dead_++;
-    kills_++;
+  }
+  void count_wiped(size_t count) {
+    dead_ += static_cast<Row>(count);
+    kills_ += count;
   }
 
   [[nodiscard]] bool has_subsumed() const { return !subsumed_.empty(); }
@@ -211,7 +221,7 @@ class Table {
   [[nodiscard]] Row row_at(uint32_t clock) const;
 
   /// Closes the gaps of dead rows if there are many. Not inside a step.
-  void compact_if_sparse();
+  void compact_if_sparse(Team* team);
   /// Changes when rows moved: indexes are void.
   [[nodiscard]] uint32_t generation() const { return generation_; }
   /// Grows with each death: an index with another count must check that its rows are alive.
@@ -241,6 +251,7 @@ class Table {
   ~Table() = default;
 
  private:
+  friend class ParallelInsert;
   [[nodiscard]] const uint32_t* cells(Row row) const { return cells_.data() + size_t{row} * width_; }
   [[nodiscard]] uint32_t* cells(Row row) { return cells_.data() + size_t{row} * width_; }
   /// One more row; the caller reserved.
@@ -255,9 +266,18 @@ class Table {
     slots_[s] = (uint64_t{hash} << 32) | (row + 1);
     used_++;
   }
+  /// The first slot for hashes of the t-th of n equal ranges.
+  [[nodiscard]] static size_t first_slot(size_t capacity, uint32_t t, uint32_t n) {
+    if (t == n) return capacity;
+    const uint64_t hash = ((uint64_t{t} << 32) + n - 1) / n;
+    return (hash * capacity) >> 32;
+  }
   [[nodiscard]] uint32_t hash_of_row(Row row) const;
-  void resize_slots(size_t capacity);
-  void compact();
+  void resize_slots(size_t capacity, Team* team);
+  template <class NewRow>
+  void refill_slots(size_t capacity, Team* team, NewRow&& new_row);
+  void compact(Team* team);
+  void move_outputs(std::span<const Row> rows, std::span<const Value> outputs, Row first);
   Row append_copy(Row row, Value output);
 
   uint32_t key_width_, width_;

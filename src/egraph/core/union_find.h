@@ -25,6 +25,13 @@ class UnionFind {
     return id;
   }
 
+  /// As many fresh ids at once; the first of them is `size()` before.
+  void add_fresh(size_t count) {
+    const Value first = size();
+    parent_.resize_uninitialized(first + count);
+    for (size_t i = 0; i < count; i++) parent_[first + i] = first + static_cast<Value>(i);
+  }
+
   Value find(Value id) {
     uint32_t* parent = parent_.data();
     while (parent[id] != id) {
@@ -53,7 +60,8 @@ class UnionFind {
   [[nodiscard]] bool has_displaced() const { return !displaced_.empty(); }
   [[nodiscard]] const Column& displaced() const { return displaced_; }
   [[nodiscard]] const uint64_t* displaced_bits() const { return bits_.data(); }
-  /// Starts a rebuild pass: the bitmap covers every id; returns the ids displaced so far.
+  /// Starts a rebuild pass: the bitmap covers every id, displaced ones lie next to their root; returns the
+  /// ids displaced so far.
   Column begin_pass();
   /// Ends it: `treated` are canonical everywhere now, those displaced meanwhile are left for the next pass.
   void end_pass(const Column& treated);
@@ -87,6 +95,7 @@ inline Column UnionFind::begin_pass() {
   if (bits_.size() < words) bits_.resize(words, 0);
   Column list;
   list.swap(displaced_);
+  for (size_t i = 0; i < list.size(); i++) parent_[list[i]] = find(list[i]);
   return list;
 }
 

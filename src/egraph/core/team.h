@@ -1,0 +1,56 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace luminal::egraph {
+
+/// Threads that do jobs of a few pieces together. A step of the engine makes many jobs of some ten
+/// microseconds one after the other, which `luminal::parallel_for` is not made for: here a worker looks out
+/// for the next job for a moment before it sleeps. Whoever is free takes the next piece, so on a busy
+/// machine, where workers come late, the caller does them all and loses little.
+class Team {
+ public:
+  explicit Team(uint32_t threads);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  [[nodiscard]] uint32_t size() const { return size_; }
+
+  /// Calls body(p) for p in [0, size), each once, and returns when all are done. If some throw, the exception
+  /// of the lowest p goes on.
+  template <class Body>
+  void run(Body&& body) {
+    using Callable = std::remove_reference_t<Body>;
+    run_job([](const void* job, uint32_t p) { (*static_cast<Callable*>(const_cast<void*>(job)))(p); }, &body);
+  }
+
+  /// Calls body(p, begin, end) on `size` consecutive pieces of [0, count).
+  template <class Body>
+  void split(size_t count, Body&& body) {
+    run([&](uint32_t p) { body(p, piece(count, p), piece(count, p + 1)); });
+  }
+  [[nodiscard]] size_t piece(size_t count, uint32_t p) const { return count * p / size_; }
+
+ private:
+  using Job = void (*)(const void*, uint32_t);
+  void run_job(Job job, const void* data);
+  void work();
+  void take_pieces();
+
+  uint32_t size_;
+  Job job_ = nullptr;
+  const void* data_ = nullptr;
+  alignas(64) std::atomic<uint32_t> round_ = 0;       ///< counts jobs; a change wakes the workers
+  alignas(64) std::atomic<uint64_t> next_ = 0;        ///< round << 32 | the next piece that nobody has taken
+  alignas(64) std::atomic<uint32_t> unfinished_ = 0;  ///< pieces of the present job
+  std::atomic<bool> ends_ = false;
+  std::vector<std::exception_ptr> thrown_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace luminal::egraph
