@@ -122,10 +122,14 @@ struct Language::State {
   }
 
   void declare_law_primitives() {
-    define("identity-of", {spec}, egraph::kI64, [this](Values v) -> std::optional<Value> {
-      const auto slot = store->identity_of(v[0]);
-      return slot ? std::optional(graph().i64(*slot)) : std::nullopt;
-    });
+    for (const MathMode mode : {MathMode::Strict, MathMode::Relaxed})
+      define(mode == MathMode::Strict ? "identity-of" : "identity-over-reals", {spec}, egraph::kI64,
+             [this, mode](Values v) -> std::optional<Value> {
+               const auto slot = store->identity_of(v[0], mode);
+               return slot ? std::optional(graph().i64(*slot)) : std::nullopt;
+             });
+    define("exact", {spec}, egraph::kUnit, [this](Values v) { return unit_if(store->is_exact(v[0])); });
+    define("rounds", {spec}, egraph::kUnit, [this](Values v) { return unit_if(!store->is_exact(v[0])); });
     define("copy-only", {spec}, egraph::kUnit, [this](Values v) { return unit_if(store->is_copy(v[0])); });
     define("fold-constant", {spec, egraph::kI64, spec}, spec,
            [this](Values v) { return spec_of(store->fold_constant(v[0], slot(v[1]), v[2])); });
@@ -133,21 +137,34 @@ struct Language::State {
            [this](Values v) -> std::optional<Value> {
              return args_of(store->fold_constant(v[0], slot(v[2]), v[3]), args.at(v[1]), {});
            });
-    define("leave-sum", {spec}, spec, [this](Values v) -> std::optional<Value> {
-      const SpecStore::Split* split = store->leave_sum(v[0]);
-      return split != nullptr ? std::optional<Value>(split->outer) : std::nullopt;
+    define("reduce-repeated", {spec}, spec,
+           [this](Values v) { return spec_of(store->reduce_repeated(v[0])); });
+    define("reduce-repeated-args", {spec, list}, list, [this](Values v) -> std::optional<Value> {
+      return args_of(store->reduce_repeated(v[0]), args.at(v[1]), {});
     });
-    define("inner-sum", {spec}, spec, [this](Values v) -> std::optional<Value> {
-      const SpecStore::Split* split = store->leave_sum(v[0]);
-      return split != nullptr ? std::optional<Value>(split->inner) : std::nullopt;
+    declare_split("sum", [this](SpecId s) { return store->leave_sum(s); });
+    declare_split("max", [this](SpecId s) { return store->leave_max(s); });
+  }
+
+  /// (leave-sum s) is the kernel outside, (leave-sum-inner s) the one inside; their arguments likewise.
+  void declare_split(const std::string& subject,
+                     const std::function<const SpecStore::Split*(SpecId)>& split) {
+    const std::string law = "leave-" + subject;
+    define(law, {spec}, spec, [split](Values v) -> std::optional<Value> {
+      const SpecStore::Split* parts = split(v[0]);
+      return parts != nullptr ? std::optional<Value>(parts->outer) : std::nullopt;
     });
-    define("inner-sum-args", {spec, list}, list, [this](Values v) -> std::optional<Value> {
-      const SpecStore::Split* split = store->leave_sum(v[0]);
-      return split != nullptr ? pick(split->inner_slots, args.at(v[1]), egraph::kNoValue) : std::nullopt;
+    define(law + "-inner", {spec}, spec, [split](Values v) -> std::optional<Value> {
+      const SpecStore::Split* parts = split(v[0]);
+      return parts != nullptr ? std::optional<Value>(parts->inner) : std::nullopt;
     });
-    define("leave-sum-args", {spec, list, tensor}, list, [this](Values v) -> std::optional<Value> {
-      const SpecStore::Split* split = store->leave_sum(v[0]);
-      return split != nullptr ? pick(split->outer_slots, args.at(v[1]), v[2]) : std::nullopt;
+    define(law + "-inner-args", {spec, list}, list, [this, split](Values v) -> std::optional<Value> {
+      const SpecStore::Split* parts = split(v[0]);
+      return parts != nullptr ? pick(parts->inner_slots, args.at(v[1]), egraph::kNoValue) : std::nullopt;
+    });
+    define(law + "-args", {spec, list, tensor}, list, [this, split](Values v) -> std::optional<Value> {
+      const SpecStore::Split* parts = split(v[0]);
+      return parts != nullptr ? pick(parts->outer_slots, args.at(v[1]), v[2]) : std::nullopt;
     });
   }
 

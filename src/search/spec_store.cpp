@@ -8,7 +8,7 @@
 namespace luminal::search {
 namespace {
 
-enum Operation : uint32_t { kCompose, kExport, kSiblings, kJoin, kSwap, kFold };
+enum Operation : uint32_t { kCompose, kExport, kSiblings, kJoin, kMark, kFold, kRepeated };
 
 }  // namespace
 
@@ -80,26 +80,38 @@ const SpecStore::Made* SpecStore::join(SpecId spec, Names names) {
   });
 }
 
-bool SpecStore::symmetric(SpecId spec, int i, int j) {
-  const auto slots = at(spec).slots();
-  const auto first = static_cast<size_t>(i), second = static_cast<size_t>(j);
-  if (i == j || !(slots[first] == slots[second])) return false;
-  const Made* swapped = remember(kSwap, spec, i * 64 + j, spec, {}, {}, [&](Names, Names) {
+/// The spec with one slot made unlike all others: canonical forms of two such specs are equal exactly if the
+/// slots play the same part.
+const SpecStore::Made* SpecStore::marked(SpecId spec, int slot) {
+  return remember(kMark, spec, slot, spec, {}, {}, [&](Names, Names) {
     kernel::SpecParts parts = at(spec).parts();
-    for (kernel::Value& value : parts.values)
-      for (kernel::Operand& operand : value.operands)
-        if (operand.kind == kernel::Operand::Kind::Load && (operand.slot == i || operand.slot == j))
-          operand.slot = operand.slot == i ? j : i;
+    parts.slots[static_cast<size_t>(slot)].elements += 1;
     return own_slots(kernel::canonical(std::move(parts)));
   });
-  if (swapped->spec != spec) return false;
-  for (size_t k = 0; k < swapped->slots.size(); ++k)
-    if (swapped->slots[k].slot != static_cast<int>(k)) return false;
+}
+
+bool SpecStore::symmetric(SpecId spec, int i, int j) {
+  const auto slots = at(spec).slots();
+  if (i == j || !(slots[static_cast<size_t>(i)] == slots[static_cast<size_t>(j)])) return false;
+  const Made *first = marked(spec, i), *second = marked(spec, j);
+  if (first->spec != second->spec) return false;
+  for (size_t k = 0; k < first->slots.size(); ++k) {
+    const int from = first->slots[k].slot, to = second->slots[k].slot;
+    if (to != (from == i ? j : from == j ? i : from)) return false;
+  }
   return true;
 }
 
-std::optional<int> SpecStore::identity_of(SpecId spec) { return kernel::identity_of(at(spec)); }
+std::optional<int> SpecStore::identity_of(SpecId spec, MathMode mode) {
+  return kernel::identity_of(at(spec), mode);
+}
 bool SpecStore::is_copy(SpecId spec) { return kernel::is_copy(at(spec)); }
+bool SpecStore::is_exact(SpecId spec) { return !is_float(at(spec).result().dtype()); }
+
+const SpecStore::Made* SpecStore::reduce_repeated(SpecId spec) {
+  return remember(kRepeated, spec, 0, spec, {}, {},
+                  [&](Names, Names) { return kernel::reduce_repeated(at(spec)); });
+}
 
 const SpecStore::Made* SpecStore::fold_constant(SpecId spec, int slot, SpecId producer) {
   const auto value = kernel::constant_of(at(producer));
@@ -108,10 +120,10 @@ const SpecStore::Made* SpecStore::fold_constant(SpecId spec, int slot, SpecId pr
                   [&](Names, Names) { return kernel::fold_constant(at(spec), slot, *value); });
 }
 
-const SpecStore::Split* SpecStore::leave_sum(SpecId spec) {
-  const auto [known, fresh] = splits_.try_emplace(spec);
+const SpecStore::Split* SpecStore::split(SpecId spec, SplitLaw law) {
+  const auto [known, fresh] = splits_.try_emplace({spec, law});
   if (fresh)
-    if (const auto split = kernel::leave_sum(at(spec))) {
+    if (const auto split = law(at(spec))) {
       const SpecId outer = intern(split->outer), inner = intern(split->inner);
       known->second = Split{outer, inner, split->outer_slots, split->inner_slots};
     }

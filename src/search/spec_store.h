@@ -42,15 +42,19 @@ class SpecStore {
   bool symmetric(SpecId spec, int i, int j);
 
   /// Laws of one spec (kernel/laws.h).
-  std::optional<int> identity_of(SpecId spec);
+  std::optional<int> identity_of(SpecId spec, MathMode mode);
   bool is_copy(SpecId spec);
+  /// Whether arithmetic on the result's dtype is exact: integers wrap, floats round.
+  bool is_exact(SpecId spec);
   /// The spec with `slot` always reading the constant that `producer` is; null if it is none.
   const Made* fold_constant(SpecId spec, int slot, SpecId producer);
   struct Split {
     SpecId outer = 0, inner = 0;
     std::vector<int> outer_slots, inner_slots;
   };
-  const Split* leave_sum(SpecId spec);
+  const Split* leave_sum(SpecId spec) { return split(spec, &kernel::leave_sum); }
+  const Split* leave_max(SpecId spec) { return split(spec, &kernel::leave_max); }
+  const Made* reduce_repeated(SpecId spec);
 
  private:
   /// An operation, its specs and slot, and the pattern of equal names.
@@ -65,7 +69,12 @@ class SpecStore {
   std::deque<kernel::KernelSpec> specs_;
   std::unordered_map<kernel::KernelSpec, SpecId> ids_;
   std::unordered_map<Key, std::optional<Made>, KeyHash> made_;
-  std::unordered_map<SpecId, std::optional<Split>> splits_;
+  const Made* marked(SpecId spec, int slot);
+
+  using SplitLaw = std::optional<kernel::Split> (*)(const kernel::KernelSpec&);
+  const Split* split(SpecId spec, SplitLaw law);
+
+  std::map<std::pair<SpecId, SplitLaw>, std::optional<Split>> splits_;
 };
 
 }  // namespace luminal::search

@@ -1,0 +1,257 @@
+#include "search/cover.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "search/choice.h"
+#include "support/effort.h"
+#include "unit/passes/random_graph.h"
+#include "unit/search/pipeline.h"
+
+namespace luminal::search {
+namespace {
+
+using luminal::test::RandomGraph;
+using test::Evaluation;
+using test::roofline;
+
+/// What a cover is, whatever its classes are numbered.
+std::vector<uint64_t> launches(const Cover& cover, const SpecStore& store) {
+  std::vector<uint64_t> list;
+  for (const CoverStep& step : cover.steps)
+    list.push_back(step.host >= 0 ? static_cast<uint64_t>(step.host)
+                                  : store.at(cover.kernels[static_cast<size_t>(step.kernel)].spec).hash());
+  return list;
+}
+
+/// Every class is made before it is read, and what is wanted is made.
+void check_order(const CoverProblem& problem, const Cover& cover) {
+  std::vector<char> made(problem.classes.size(), 0);
+  for (size_t c = 0; c < made.size(); ++c)
+    made[c] = problem.classes[c].alternatives.empty() && problem.classes[c].host < 0 ? 1 : 0;
+  for (const CoverStep& step : cover.steps) {
+    if (step.host >= 0) {
+      for (const int c : problem.hosts[static_cast<size_t>(step.host)].inputs)
+        ASSERT_TRUE(made[static_cast<size_t>(c)]);
+      for (size_t c = 0; c < made.size(); ++c)
+        if (problem.classes[c].host == step.host) made[c] = 1;
+      continue;
+    }
+    const CoverKernel& kernel = cover.kernels[static_cast<size_t>(step.kernel)];
+    for (const int c : kernel.inputs) ASSERT_TRUE(made[static_cast<size_t>(c)]) << "class " << c;
+    for (const int c : kernel.outputs) made[static_cast<size_t>(c)] = 1;
+  }
+  for (size_t c = 0; c < made.size(); ++c)
+    ASSERT_TRUE(made[c] || !problem.classes[c].wanted) << "class " << c;
+}
+
+TEST(Cover, OfRandomGraphsEqualsTheReference) {
+  for (int64_t i = 0; i < effort::cases(60, 1000); ++i) {
+    const uint64_t seed = effort::seed(1) + static_cast<uint64_t>(i);
+    SCOPED_TRACE(testing::Message() << "LUMINAL_TEST_SEED=" << seed);
+    RandomGraph random(seed, RandomGraph::Kind::Tame);
+    Graph& cx = random.graph();
+    const auto searched = test::search(cx);
+    const Cover cover = find_cover(searched.saturated.cover, *searched.store, roofline(), {});
+    check_order(searched.saturated.cover, cover);
+    Evaluation values(cx, searched);
+    values.cover(cover);
+    if (HasFatalFailure()) return;
+    cx.set_device("reference");
+    cx.execute();
+    for (const auto& item : random.outputs()) {
+      const Value value = item.tensor.edge().source;
+      const auto result =
+          std::ranges::find(searched.program.results, value, [](const auto& r) { return r.first; });
+      if (result == searched.program.results.end()) continue;  // an input
+      test::expect_near(values.of_tensor(result->second), *cx.value(value), 4 * item.error + 1e-12, "output");
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+/// Any program that can be extracted computes the same.
+TEST(Cover, RandomTermsOfTheEGraphEqualTheReference) {
+  for (int64_t i = 0; i < effort::cases(40, 400); ++i) {
+    const uint64_t seed = effort::seed(9000) + static_cast<uint64_t>(i);
+    SCOPED_TRACE(testing::Message() << "LUMINAL_TEST_SEED=" << seed);
+    RandomGraph random(seed, RandomGraph::Kind::Tame);
+    Graph& cx = random.graph();
+    const auto searched = test::search(cx);
+    const CoverProblem& problem = searched.saturated.cover;
+    Evaluation values(cx, searched);
+    std::mt19937_64 chance(seed);
+    // Classes in any order in which they can be made, each by any alternative that is ready.
+    for (bool progress = true; progress;) {
+      progress = false;
+      for (size_t h = 0; h < problem.hosts.size(); ++h) {
+        const auto& host = problem.hosts[h];
+        const auto& out = searched.program.hosts[h].outputs;
+        const bool ready = std::ranges::all_of(host.inputs, [&](int c) { return values.has(c); });
+        if (!ready || out.empty() || values.has(searched.saturated.class_of[static_cast<size_t>(out[0])]))
+          continue;
+        values.host(static_cast<int>(h));
+        progress = true;
+      }
+      for (size_t c = 0; c < problem.classes.size(); ++c) {
+        if (values.has(static_cast<int>(c))) continue;
+        std::vector<const CoverProblem::Alternative*> ready;
+        for (const auto& alternative : problem.classes[c].alternatives)
+          if (std::ranges::all_of(alternative.arguments, [&](int a) { return values.has(a); }))
+            ready.push_back(&alternative);
+        if (ready.empty()) continue;
+        const auto& pick = *ready[chance() % ready.size()];
+        values.kernel(pick.spec, pick.arguments, {static_cast<int>(c)});
+        progress = true;
+      }
+    }
+    cx.set_device("reference");
+    cx.execute();
+    for (const auto& item : random.outputs()) {
+      const Value value = item.tensor.edge().source;
+      const auto result =
+          std::ranges::find(searched.program.results, value, [](const auto& r) { return r.first; });
+      if (result == searched.program.results.end()) continue;
+      test::expect_near(values.of_tensor(result->second), *cx.value(value), 4 * item.error + 1e-12, "output");
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+/// The problem with classes numbered by `order`.
+CoverProblem renumbered(const CoverProblem& problem, const std::vector<int>& order) {
+  std::vector<int> place(order.size());
+  for (size_t i = 0; i < order.size(); ++i) place[static_cast<size_t>(order[i])] = static_cast<int>(i);
+  CoverProblem result = problem;
+  const auto rename = [&](std::vector<int>& list) {
+    for (int& c : list) c = place[static_cast<size_t>(c)];
+  };
+  for (auto& host : result.hosts) rename(host.inputs);
+  for (size_t c = 0; c < order.size(); ++c) {
+    auto& own = result.classes[static_cast<size_t>(place[c])] = problem.classes[c];
+    for (auto& alternative : own.alternatives) rename(alternative.arguments);
+    std::ranges::reverse(own.alternatives);
+  }
+  return result;
+}
+
+TEST(Cover, IsTheSameForAnyNumbering) {
+  for (uint64_t seed = 100; seed < 130; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomGraph random(seed, RandomGraph::Kind::Tame, 30);
+    const auto searched = test::search(random.graph());
+    const CoverProblem& problem = searched.saturated.cover;
+    const Cover cover = find_cover(problem, *searched.store, roofline(), {});
+    std::mt19937_64 chance(seed);
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      std::vector<int> order(problem.classes.size());
+      std::iota(order.begin(), order.end(), 0);
+      std::ranges::shuffle(order, chance);
+      const Cover other = find_cover(renumbered(problem, order), *searched.store, roofline(), {});
+      ASSERT_EQ(launches(other, *searched.store), launches(cover, *searched.store));
+      ASSERT_EQ(other.cost_us, cover.cost_us);
+    }
+  }
+}
+
+/// E-graphs whose classes can be computed from each other.
+TEST(Cover, IsAcyclicOnEGraphsWithCycles) {
+  for (int64_t i = 0; i < effort::cases(150, 3000); ++i) {
+    const uint64_t seed = effort::seed(500) + static_cast<uint64_t>(i);
+    SCOPED_TRACE(testing::Message() << "LUMINAL_TEST_SEED=" << seed);
+    RandomGraph random(seed, RandomGraph::Kind::Tame, 20);
+    const auto searched = test::search(random.graph());
+    CoverProblem problem = searched.saturated.cover;
+    std::mt19937_64 chance(seed);
+    // Alternatives move to other classes of the same size: nonsense as values, fair as a shape of e-graph.
+    const auto elements = [&](size_t c) {
+      const auto& list = problem.classes[c].alternatives;
+      return list.empty() ? std::string()
+                          : searched.store->at(list[0].spec).outputs()[0].elements.to_string() +
+                                std::string(name(searched.store->at(list[0].spec).result().dtype()));
+    };
+    for (int repeat = 0; repeat < 12; ++repeat) {
+      const size_t a = chance() % problem.classes.size(), b = chance() % problem.classes.size();
+      if (a == b || elements(a).empty() || elements(a) != elements(b)) continue;
+      const auto copied = problem.classes[b].alternatives;
+      problem.classes[a].alternatives.insert(problem.classes[a].alternatives.end(), copied.begin(),
+                                             copied.end());
+    }
+    const Cover cover = find_cover(problem, *searched.store, roofline(), {});
+    check_order(problem, cover);
+    if (HasFatalFailure()) return;
+  }
+}
+
+/// Every subset of the classes that may leave memory, over the same cones.
+double exhaustive(Chooser& chooser, const std::vector<char>& forced) {
+  std::vector<size_t> open;
+  for (size_t c = 0; c < forced.size(); ++c)
+    if (forced[c] == 0) open.push_back(c);
+  double best = std::numeric_limits<double>::infinity();
+  for (uint64_t subset = 0; subset < (uint64_t{1} << open.size()); ++subset) {
+    std::vector<char> in_memory = forced;
+    for (size_t i = 0; i < open.size(); ++i)
+      if ((subset >> i & 1) != 0) in_memory[open[i]] = 1;
+    best = std::min(best, chooser.cost_of(in_memory));
+  }
+  return best;
+}
+
+TEST(Cover, FlipsComeCloseToTheBestChoice) {
+  int compared = 0;
+  double worst = 0, found_sum = 0, best_sum = 0;
+  for (uint64_t seed = 2000; seed < 2120; ++seed) {
+    RandomGraph random(seed, RandomGraph::Kind::Tame, 14);
+    const auto searched = test::search(random.graph());
+    const CoverProblem& problem = searched.saturated.cover;
+    const Colours colours = colours_of(problem, *searched.store);
+    const SpecCost cost = roofline();
+    CostTable costs(*searched.store, cost);
+    const auto cones = find_cones(problem, colours, *searched.store, costs, 8);
+    Chooser chooser(problem, colours, cones);
+    if (std::ranges::count(chooser.forced(), 0) > 12) continue;
+    const double found = chooser.run().cost_us, best = exhaustive(chooser, chooser.forced());
+    ASSERT_GE(found, best * (1 - 1e-9));
+    worst = std::max(worst, found / best - 1);
+    found_sum += found;
+    best_sum += best;
+    ++compared;
+  }
+  EXPECT_GE(compared, 40);
+  EXPECT_LE(found_sum / best_sum, 1.02);
+  RecordProperty("worst_loss_percent", std::to_string(100 * worst));
+}
+
+TEST(Cover, EightConesLoseLittleAgainstSixtyFour) {
+  double eight = 0, many = 0;
+  for (uint64_t seed = 3000; seed < 3060; ++seed) {
+    RandomGraph random(seed, RandomGraph::Kind::Tame, 24);
+    const auto searched = test::search(random.graph());
+    eight += find_cover(searched.saturated.cover, *searched.store, roofline(), {.cones = 8}).cost_us;
+    many += find_cover(searched.saturated.cover, *searched.store, roofline(), {.cones = 64}).cost_us;
+  }
+  EXPECT_LE(eight, 1.02 * many);
+}
+
+/// Extraction by tree cost takes each class's cheapest tree and materialises every class on it; sharing is
+/// paid once in a plan and many times in a tree.
+TEST(Cover, BeatsTreeCostWhereAValueIsShared) {
+  Graph cx;
+  const GraphTensor x = cx.tensor({512, 512}), w = cx.tensor({512, 512});
+  const GraphTensor shared = x.matmul(w);
+  shared.exp2().retrieve();
+  shared.sin().retrieve();
+  const auto searched = test::search(cx);
+  const Cover cover = find_cover(searched.saturated.cover, *searched.store, roofline(), {});
+  int products = 0;
+  for (const CoverKernel& kernel : cover.kernels)
+    for (const kernel::Value& value : searched.store->at(kernel.spec).values())
+      products += value.combiner == kernel::Combiner::Add ? 1 : 0;
+  EXPECT_EQ(products, 1) << "the product is computed once";
+}
+
+}  // namespace
+}  // namespace luminal::search
