@@ -1,0 +1,42 @@
+#pragma once
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "codegen/schedule.h"
+#include "codegen/schedules/walk.h"
+
+/// Inside of the `map` family (map.cpp says what it does).
+namespace luminal::codegen::map {
+
+/// A spec whose padded loads are known to read inside wherever `predicates` hold.
+struct Interior {
+  kernel::KernelSpec spec;
+  std::vector<Expression> predicates;
+};
+/// Masks leave `spec` if their predicates, being 1 for the first and the last position of a block of `inner`,
+/// are 1 for all of it.
+[[nodiscard]] Interior interior_of(const kernel::KernelSpec& spec, const AxisGroup& inner);
+
+/// body(true) where the condition is 1, otherwise body(false).
+void guarded(StageBuilder& b, const Expression& condition, const std::function<void(bool inside)>& body);
+
+/// Computes and stores all outputs at these elements.
+void store_outputs(const kernel::KernelSpec& spec, const Run& run, const Coordinates& at,
+                   std::map<int, Id>& known, bool streaming);
+void prepare(const kernel::KernelSpec& spec, Run& run);
+/// Cycles for one vector, loads not counted.
+[[nodiscard]] double body_cycles(const kernel::KernelSpec& spec);
+
+/// Loads that lie along `axis` in memory while the result lies along another.
+struct Turned {
+  int axis = -1;
+  std::vector<std::pair<int, int>> loads;  ///< (value, operand)
+};
+[[nodiscard]] Turned turned_loads(const kernel::KernelSpec& spec);
+/// Squares of lanes by lanes elements: turned loads run along their own axis and are transposed in registers.
+[[nodiscard]] Program lower_tiles(const kernel::KernelSpec& spec, const Parameters& parameters,
+                                  const DimMap& top, const Target& target);
+
+}  // namespace luminal::codegen::map

@@ -1,0 +1,157 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "codegen/schedules/map.h"
+#include "codegen/schedules/specialise.h"
+
+/// Transposes: see lower_tiles in map.h.
+namespace luminal::codegen::map {
+namespace {
+
+using kernel::KernelSpec;
+using kernel::Operand;
+
+/// The spec with each turned load as a value of its own, so that a tile can say what it is.
+struct Split {
+  KernelSpec spec;
+  std::vector<int> values;  ///< of the turned loads, in their order
+};
+
+Split split_loads(const KernelSpec& spec, const Turned& turned) {
+  kernel::SpecParts parts = spec.parts();
+  Split s;
+  // The new values come first: operands before their readers.
+  const auto count = static_cast<int>(turned.loads.size());
+  for (kernel::Value& v : parts.values)
+    for (Operand& o : v.operands)
+      if (o.kind == Operand::Kind::Value) o.value += count;
+  for (kernel::Output& o : parts.outputs) o.value += count;
+  std::vector<kernel::Value> first;
+  for (const auto& [value, operand] : turned.loads) {
+    kernel::Value& reader = parts.values[static_cast<size_t>(value)];
+    Operand& load = reader.operands[static_cast<size_t>(operand)];
+    ScalarBuilder b;
+    const ScalarFunction same = b.finish(b.input(0, load.dtype));
+    const std::set<int> used = load.index.to_indices();
+    first.push_back({.axes = {used.begin(), used.end()}, .body = same, .operands = {load}});
+    load = {.kind = Operand::Kind::Value, .dtype = load.dtype, .value = static_cast<int>(first.size()) - 1};
+    s.values.push_back(load.value);
+  }
+  parts.values.insert(parts.values.begin(), first.begin(), first.end());
+  s.spec = KernelSpec(std::move(parts));
+  return s;
+}
+
+/// Rows and columns exchanged: in step d rows d apart swap the lanes whose number has bit d.
+std::vector<Id> transposed(StageBuilder& b, std::vector<Id> rows) {
+  const int n = static_cast<int>(rows.size());
+  for (int d = 1; d < n; d *= 2) {
+    std::vector<int> low, high;
+    for (int l = 0; l < n; ++l) {
+      low.push_back((l & d) == 0 ? l : n + l - d);
+      high.push_back((l & d) == 0 ? l + d : n + l);
+    }
+    for (int r = 0; r < n; ++r) {
+      if ((r & d) != 0) continue;
+      const auto a = static_cast<size_t>(r), c = static_cast<size_t>(r + d);
+      const Id first = b.shuffle(rows[a], rows[c], low), second = b.shuffle(rows[a], rows[c], high);
+      rows[a] = first, rows[c] = second;
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+Turned turned_loads(const KernelSpec& spec) {
+  const std::vector<int> order = memory_order(spec, spec.outputs()[0]);
+  std::map<int, Turned> by_axis;
+  for (size_t v = 0; v < spec.values().size(); ++v) {
+    const std::vector<Operand>& operands = spec.values()[v].operands;
+    for (size_t k = 0; k < operands.size(); ++k) {
+      const Operand& o = operands[k];
+      if (o.kind != Operand::Kind::Load || !o.masks.empty()) continue;
+      const auto stride = [&](int axis) {
+        const int axes[] = {axis};
+        if (!depends_on(o.index, axes)) return int64_t{0};
+        const auto even = evenly(o.index, group_of(spec.extents(), {axis}));
+        return even ? even->stride : int64_t{2};
+      };
+      if (std::abs(stride(order.back())) <= 1) continue;
+      for (const int axis : order)
+        if (axis != order.back() && stride(axis) == 1) {
+          by_axis[axis].axis = axis;
+          by_axis[axis].loads.emplace_back(static_cast<int>(v), static_cast<int>(k));
+        }
+    }
+  }
+  Turned best;
+  for (const auto& [axis, turned] : by_axis)
+    if (turned.loads.size() > best.loads.size()) best = turned;
+  return best;
+}
+
+Program lower_tiles(const KernelSpec& given, const Parameters& parameters, const DimMap& top,
+                    const Target& target) {
+  const auto lanes = static_cast<int>(parameters.at("lanes"));
+  const Turned turned = turned_loads(given);
+  const Split split = split_loads(given, turned);
+  const KernelSpec& spec = split.spec;
+  const std::vector<int> order = memory_order(spec, spec.outputs()[0]);
+  const int across = turned.axis, along = order.back();
+  const Expression rows = spec.extents()[static_cast<size_t>(across)],
+                   columns = spec.extents()[static_cast<size_t>(along)];
+
+  // Tiles are the positions of `across` in steps of `lanes`.
+  Walk walk{.outer = group_of(spec.extents(), {order.begin(), order.end() - 1}),
+            .inner = group_of(spec.extents(), {along}),
+            .width = lanes};
+  for (size_t k = 0; k < walk.outer.axes.size(); ++k)
+    if (walk.outer.axes[k] == across) walk.outer.extents[k] = rows.ceil_div(lanes);
+  cut_into_tasks(walk, lanes * (8 + body_cycles(spec)), top, target);
+  const AxisGroup down = group_of(spec.extents(), {across});
+
+  const auto tile = [&](StageBuilder& b, const Coordinates& corner, const Expression& row,
+                        const Expression& start, bool whole) {
+    // Lanes of a row or column that is not there are off.
+    const auto count = [&](const Expression& all, const Expression& from, const Expression& line,
+                           const Expression& lines) { return whole ? from + lanes : all * line.lt(lines); };
+    std::vector<std::map<int, Id>> known(static_cast<size_t>(lanes));
+    for (size_t t = 0; t < turned.loads.size(); ++t) {
+      const int v = split.values[t];
+      const Operand& load = spec.values()[static_cast<size_t>(v)].operands[0];
+      std::vector<Id> loaded;
+      for (int s = 0; s < lanes; ++s) {
+        Coordinates at = corner;
+        at[static_cast<size_t>(along)] = start + s;
+        Run run(b, down, row, lanes, count(rows, row, start + s, columns));
+        run.prepare(load);
+        loaded.push_back(run.widen(run.load(load, at)));
+      }
+      loaded = transposed(b, std::move(loaded));
+      for (size_t r = 0; r < loaded.size(); ++r) known[r][v] = loaded[r];
+    }
+    for (int r = 0; r < lanes; ++r) {
+      Coordinates at = corner;
+      at[static_cast<size_t>(across)] = row + r;
+      Run run(b, walk.inner, start, lanes, count(columns, start, row + r, rows));
+      prepare(spec, run);
+      store_outputs(spec, run, at, known[static_cast<size_t>(r)], false);
+    }
+  };
+
+  Program program = program_for(spec, "map");
+  StageBuilder b(program, walk.tasks());
+  walk.visit(
+      b, spec.extents().size(), [](const Coordinates&) {},
+      [&](const Coordinates& at, const Expression& start) {
+        const Expression row = at[static_cast<size_t>(across)] * lanes;
+        const Expression inside = (row + (lanes - 1)).lt(rows) & (start + (lanes - 1)).lt(columns);
+        guarded(b, inside, [&](bool whole) { tile(b, at, row, start, whole); });
+      });
+  b.finish();
+  return program;
+}
+
+}  // namespace luminal::codegen::map

@@ -1,0 +1,331 @@
+#include <algorithm>
+#include <set>
+
+#include "base/fail.h"
+#include "codegen/schedules/families.h"
+#include "codegen/schedules/own_axes.h"
+#include "codegen/schedules/roofline.h"
+#include "codegen/schedules/specialise.h"
+#include "codegen/schedules/walk.h"
+#include "kernel/axes.h"
+
+/// The floor under everything: loops as the spec's tree says them, vectors along the innermost output axis.
+///
+/// A reduced value that depends on output axes only is either stored by a stage of its own (`stored` 1) or
+/// computed at the outermost loop that has its axes (0). Reductions run one element after the other in each
+/// lane, so lanes never meet.
+namespace luminal::codegen {
+namespace {
+
+using kernel::AxisSet;
+using kernel::Combiner;
+using kernel::KernelSpec;
+using kernel::Operand;
+using kernel::Value;
+
+/// Values that outputs need, and those of them that are sums, maxima or products.
+struct Needs {
+  std::set<int> all;
+  void add(const KernelSpec& spec, int v) {
+    if (!all.insert(v).second) return;
+    for (const Operand& o : spec.values()[static_cast<size_t>(v)].operands)
+      if (o.kind == Operand::Kind::Value) add(spec, o.value);
+  }
+};
+
+AxisSet output_axes(const KernelSpec& spec) { return kernel::axes_of(spec.parallel_axes()); }
+
+/// Reduced values that could be stored between stages: over output axes only, and not simply outputs.
+std::vector<int> storable(const KernelSpec& spec) {
+  Needs needs;
+  for (const kernel::Output& o : spec.outputs()) needs.add(spec, o.value);
+  std::vector<int> found;
+  for (const int v : needs.all) {
+    const Value& value = spec.values()[static_cast<size_t>(v)];
+    const AxisSet axes = kernel::axes_of(value.axes);
+    if (value.combiner == Combiner::None || (axes & ~output_axes(spec)) != 0) continue;
+    const bool everywhere = std::ranges::all_of(spec.outputs(), [&](const kernel::Output& o) {
+      return kernel::axes_of(spec.values()[static_cast<size_t>(o.value)].axes) == axes;
+    });
+    if (!everywhere) found.push_back(v);
+  }
+  return found;
+}
+
+ScalarOp fold_of(Combiner c) {
+  return c == Combiner::Add ? ScalarOp::Add : c == Combiner::Max ? ScalarOp::Maximum : ScalarOp::Mul;
+}
+
+uint64_t neutral_bits(Combiner c, Dtype d) {
+  ScalarBuilder b;
+  if (c != Combiner::Max) return b[b.constant(d, c == Combiner::Add ? 0 : 1)].payload;
+  if (d == Dtype::Bool || d == Dtype::U8) return 0;
+  if (is_float(d)) return b[b.constant(d, -std::numeric_limits<double>::infinity())].payload;
+  return uint64_t{1} << (8 * element_bytes(d) - 1);
+}
+
+class Nest {
+ public:
+  Nest(const KernelSpec& spec, const Parameters& parameters, const Bucket& bucket, const Target& target)
+      : spec_(spec), program_(program_for(spec, "nest")), top_(bucket.top()), target_(target) {
+    inner_axes_ = static_cast<size_t>(parameters.at("inner"));
+    lanes_ = static_cast<int>(parameters.at("lanes"));
+    if (parameters.at("stored") != 0) {
+      stored_ = storable(spec_);
+      for (const int v : stored_) add_store(v);
+    }
+  }
+
+  Program run() {
+    for (const int v : stored_) {
+      const Store& s = stores_.at(v);
+      stage(value(v).axes, {{.value = v, .buffer = s.buffer, .index = s.index}});
+    }
+    // Outputs over the same axes share their loops.
+    std::map<std::vector<int>, std::vector<Goal>> groups;
+    std::vector<std::vector<int>> order;
+    for (size_t k = 0; k < spec_.outputs().size(); ++k) {
+      const kernel::Output& o = spec_.outputs()[k];
+      std::vector<Goal>& group = groups[value(o.value).axes];
+      if (group.empty()) order.push_back(memory_order(spec_, o));
+      group.push_back({o.value, static_cast<int>(spec_.slots().size() + k), o.index});
+    }
+    for (const std::vector<int>& axes : order) {
+      std::vector<int> sorted = axes;
+      std::ranges::sort(sorted);
+      stage(axes, groups.at(sorted));
+    }
+    return std::move(program_);
+  }
+
+ private:
+  struct Goal {
+    int value, buffer;
+    Expression index;
+  };
+  struct Store {
+    int buffer;
+    Expression index;
+  };
+  using Known = std::map<int, Id>;
+
+  [[nodiscard]] const Value& value(int v) const { return spec_.values()[static_cast<size_t>(v)]; }
+
+  void add_store(int v) {
+    Expression index = 0, elements = 1;
+    for (const int a : value(v).axes) {
+      const Expression& extent = spec_.extents()[static_cast<size_t>(a)];
+      index = index * extent + Expression::index(a, extent);
+      elements *= extent;
+    }
+    const int buffer = add_buffer(program_, {.name = "V" + std::to_string(v),
+                                             .space = Space::Shared,
+                                             .dtype = value(v).dtype(),
+                                             .elements = elements});
+    stores_.emplace(v, Store{buffer, index});
+  }
+
+  void stage(const std::vector<int>& axes, const std::vector<Goal>& goals) {
+    Walk walk;
+    const size_t inner = std::min(std::max<size_t>(inner_axes_, 1), axes.size());
+    const auto middle = axes.end() - static_cast<std::ptrdiff_t>(inner);
+    walk.outer = group_of(spec_.extents(), {axes.begin(), middle});
+    walk.inner = group_of(spec_.extents(), {middle, axes.end()});
+    walk.width = axes.empty() ? 1 : lanes_;
+    cut_into_tasks(walk, cycles_per_block(goals), top_, target_);
+    StageBuilder b(program_, walk.tasks());
+    b_ = &b;
+    current_.clear();
+    for (const Goal& g : goals) current_.insert(g.value);
+    Known row;
+    const AxisSet outer = kernel::axes_of(walk.outer.axes);
+    walk.visit(
+        b, spec_.extents().size(),
+        [&](const Coordinates& at) {
+          row.clear();
+          const Run one(b);
+          for (const Goal& g : goals) hoist(g.value, outer, at, one, row);
+        },
+        [&](const Coordinates& row_start, const Expression& start) {
+          Coordinates at = row_start;
+          const bool scalar = walk.width == 1;
+          if (scalar) walk.inner.place(start, at);
+          Run run =
+              scalar ? Run(b) : Run(b, walk.inner, start, static_cast<int>(walk.width), walk.inner.size());
+          Known known = row;
+          const AxisSet bound = outer | kernel::axes_of(walk.inner.axes);
+          prepare(run, goals);
+          for (const Goal& g : goals) {
+            const Id id = compute(g.value, bound, at, run, known);
+            run.store(g.buffer, g.index, id, at);
+          }
+        });
+    b.finish();
+  }
+
+  void prepare(Run& run, const std::vector<Goal>& goals) const {
+    Needs needs;
+    for (const Goal& g : goals) {
+      needs.add(spec_, g.value);
+      run.prepare(g.index);
+    }
+    for (const int v : needs.all) {
+      for (const Operand& o : value(v).operands) run.prepare(o);
+      if (const auto store = stores_.find(v); store != stores_.end()) run.prepare(store->second.index);
+    }
+  }
+
+  /// Computes here every reduced value that `v` needs and whose axes are bound already.
+  void hoist(int v, AxisSet bound, const Coordinates& at, const Run& run, Known& known) {
+    if (known.contains(v) || is_stored(v)) return;
+    const bool reduced = value(v).combiner != Combiner::None;
+    if (reduced && (kernel::axes_of(value(v).axes) & ~bound) == 0) {
+      known[v] = reduce(v, bound, at, run, known);
+      return;
+    }
+    for (const Operand& o : value(v).operands)
+      if (o.kind == Operand::Kind::Value) hoist(o.value, bound, at, run, known);
+  }
+  [[nodiscard]] bool is_stored(int v) const { return stores_.contains(v) && !current_.contains(v); }
+
+  /// The value at these coordinates; everything it needs goes to `known`.
+  Id compute(int v, AxisSet bound, const Coordinates& at, const Run& run, Known& known) {
+    if (const auto here = known.find(v); here != known.end()) return here->second;
+    Id id = kNone;
+    if (is_stored(v)) {
+      const Store& s = stores_.at(v);
+      id = run.load({.dtype = value(v).dtype(), .slot = s.buffer, .index = s.index}, at);
+    } else if (value(v).combiner != Combiner::None) {
+      id = reduce(v, bound, at, run, known);
+    } else {
+      id = body(v, bound, at, run, known);
+    }
+    known[v] = id;
+    return id;
+  }
+
+  Id body(int v, AxisSet bound, const Coordinates& at, const Run& run, Known& known) {
+    for (const Operand& o : value(v).operands)
+      if (o.kind == Operand::Kind::Value) compute(o.value, bound, at, run, known);
+    return run.evaluate(spec_, value(v).body, value(v).operands, at, known);
+  }
+
+  Id reduce(int v, AxisSet bound, const Coordinates& at, const Run& run, Known& known) {
+    for (const Operand& o : value(v).operands)
+      if (o.kind == Operand::Kind::Value) hoist(o.value, bound, at, run, known);
+    const Value& r = value(v);
+    const Id neutral = b_->constant_bits({r.dtype(), run.lanes()}, neutral_bits(r.combiner, r.dtype()));
+    return fold(r, v, 0, bound, at, run, known, neutral);
+  }
+
+  /// Loops over the reduced axes from number `k` on.
+  Id fold(const Value& r, int v, size_t k, AxisSet bound, const Coordinates& at, const Run& run,
+          const Known& known, Id before) {
+    if (k == r.reduced.size()) {
+      Known inside = known;
+      return b_->compute(fold_of(r.combiner), {before, run.widen(body(v, bound, at, run, inside))});
+    }
+    const int axis = r.reduced[k];
+    const auto loop = [&](const Expression& variable, std::span<const Id> carried) {
+      Coordinates here = at;
+      here[static_cast<size_t>(axis)] = variable;
+      Known inside = known;
+      const AxisSet now = bound | kernel::axis_bit(axis);
+      for (const Operand& o : r.operands)
+        if (o.kind == Operand::Kind::Value) hoist(o.value, now, here, run, inside);
+      return std::vector<Id>{fold(r, v, k + 1, now, here, run, inside, carried[0])};
+    };
+    return b_->loop(spec_.extents()[static_cast<size_t>(axis)], LoopKind::Serial, {before}, loop)[0];
+  }
+
+  [[nodiscard]] double cycles_per_block(const std::vector<Goal>& goals) const {
+    Needs needs;
+    for (const Goal& g : goals) needs.add(spec_, g.value);
+    double cycles = 4;
+    for (const int v : needs.all) {
+      double times = 1;
+      for (const int a : value(v).reduced) times *= spec_.extents()[static_cast<size_t>(a)].exec(top_);
+      cycles += times * (4 + value(v).body.cost().weight());
+    }
+    return cycles;
+  }
+
+  const KernelSpec& spec_;
+  Program program_;
+  DimMap top_;
+  const Target& target_;
+  size_t inner_axes_ = 1;
+  int lanes_ = 1;
+  std::vector<int> stored_;
+  std::map<int, Store> stores_;
+  std::set<int> current_;  ///< what this stage computes itself
+  StageBuilder* b_ = nullptr;
+};
+
+// --- candidates ---
+
+/// How often the body of each value runs in all, and what that takes.
+double predicted_us(const KernelSpec& spec, const Parameters& p, const DimMap& top, const Target& target) {
+  const bool stored = p.at("stored") != 0;
+  const auto lanes = static_cast<double>(p.at("lanes"));
+  const std::vector<int> axes = memory_order(spec, spec.outputs()[0]);
+  const size_t inner = std::min(static_cast<size_t>(p.at("inner")), axes.size());
+  const AxisGroup group =
+      group_of(spec.extents(), {axes.end() - static_cast<std::ptrdiff_t>(inner), axes.end()});
+  const AxisSet all = output_axes(spec), vector_axes = kernel::axes_of(group.axes);
+  double cycles = 0;
+  for (const Value& v : spec.values()) {
+    AxisSet runs_over = kernel::all_axes(v);
+    // What is not stored is computed anew wherever a loop inside its axes begins; rows hoist it.
+    if (!stored && v.combiner != Combiner::None) runs_over |= all & ~vector_axes;
+    double times = 1, per_element = 1 + v.body.cost().weight() * 0.6;
+    kernel::for_each_axis(runs_over, [&](int a) {
+      times *= std::max<double>(1, static_cast<double>(spec.extents()[static_cast<size_t>(a)].exec(top)));
+    });
+    const bool vectors = (kernel::all_axes(v) & vector_axes) != 0;
+    for (const Operand& o : v.operands)
+      per_element += vectors ? load_cycles(o, group, static_cast<int>(lanes)) : 1;
+    if (v.combiner != Combiner::None)
+      per_element = std::max(per_element, 4.0);  // one addition after the other
+    cycles += times * per_element / (vectors ? lanes : 1);
+  }
+  const int stages = stored ? 1 + static_cast<int>(storable(spec).size()) : 1;
+  return roofline_of(spec, top, target).us(cycles, stages);
+}
+
+std::vector<Candidate> candidates(const KernelSpec& given, const Bucket& bucket, const Target& target) {
+  const KernelSpec spec = with_own_axes(specialised(given, bucket));
+  const DimMap top = bucket.top();
+  std::vector<int64_t> inner{1};
+  if (spec.result().axes.size() > 1) inner.push_back(static_cast<int64_t>(spec.result().axes.size()));
+  std::vector<int64_t> stored{0};
+  if (!storable(spec).empty()) stored.push_back(1);
+  std::vector<Candidate> found;
+  for (const int64_t i : inner)
+    for (const int64_t s : stored)
+      for (const int64_t lanes : {natural_lanes(spec, target), 1}) {
+        const Parameters p{{"inner", i}, {"stored", s}, {"lanes", lanes}};
+        if (lanes == 1 && i > 1) continue;
+        found.push_back({p, predicted_us(spec, p, top, target)});
+      }
+  std::ranges::stable_sort(found, {}, &Candidate::predicted_us);
+  return found;
+}
+
+Program lower(const KernelSpec& given, const Parameters& parameters, const Bucket& bucket,
+              const Target& target) {
+  const KernelSpec spec = with_own_axes(specialised(given, bucket));
+  return Nest(spec, parameters, bucket, target).run();
+}
+
+}  // namespace
+
+const Schedule& nest_schedule() {
+  static const Schedule schedule{.name = "nest",
+                                 .doc = "loops as the spec says them; takes every spec",
+                                 .candidates = candidates,
+                                 .lower = lower};
+  return schedule;
+}
+
+}  // namespace luminal::codegen

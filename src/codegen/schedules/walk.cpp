@@ -1,0 +1,79 @@
+#include "codegen/schedules/walk.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernel/axes.h"
+#include "symbolic/movement.h"
+
+namespace luminal::codegen {
+
+void Walk::visit(StageBuilder& b, size_t axis_count, const std::function<void(const Coordinates&)>& on_row,
+                 const std::function<void(const Coordinates&, const Expression&)>& on_block) const {
+  const Expression columns = blocks().ceil_div(blocks_per_task);
+  const Expression first_row = b.task() / columns * rows_per_task;
+  const Expression first_block = b.task() % columns * blocks_per_task;
+  b.loop(Expression(rows_per_task).min(rows() - first_row), LoopKind::Serial, [&](const Expression& r) {
+    Coordinates at(axis_count, 0);
+    outer.place(first_row + r, at);
+    on_row(at);
+    b.loop(Expression(blocks_per_task).min(blocks() - first_block), LoopKind::Serial,
+           [&](const Expression& c) { on_block(at, (first_block + c) * width); });
+  });
+}
+
+void cut_into_tasks(Walk& w, double cycles_per_block, const DimMap& top, const Target& target) {
+  constexpr double kCyclesPerTask = 20000;  // about 8 us: a task costs well under one to hand out
+  const auto rows = static_cast<double>(std::max<int64_t>(1, w.rows().exec(top)));
+  const auto blocks = static_cast<double>(std::max<int64_t>(1, w.blocks().exec(top)));
+  const double per_thread = std::ceil(rows * blocks / target.threads);
+  // Several tasks for each thread even out what other programs take, but none smaller than a few
+  // microseconds.
+  const double wanted = std::max({1.0, kCyclesPerTask / cycles_per_block, std::ceil(per_thread / 4)});
+  const double size = std::min(per_thread, wanted);
+  if (size >= blocks) {
+    w.blocks_per_task = static_cast<int64_t>(blocks);
+    w.rows_per_task = static_cast<int64_t>(std::ceil(size / blocks));
+  } else {
+    w.rows_per_task = 1;
+    w.blocks_per_task = static_cast<int64_t>(std::ceil(size));
+  }
+}
+
+int natural_lanes(const kernel::KernelSpec& spec, const Target& target) {
+  int64_t widest = 1;
+  const auto see = [&](Dtype d) { widest = std::max(widest, element_bytes(d)); };
+  for (const kernel::Value& v : spec.values()) {
+    for (const ScalarNode& n : v.body.nodes()) see(n.dtype);
+  }
+  return target.lanes(static_cast<int>(widest));
+}
+
+std::vector<int> memory_order(const kernel::KernelSpec& spec, const kernel::Output& output) {
+  std::vector<int> order;
+  for (const kernel::DenseAxis& a : kernel::dense_order(output.index, spec.extents()))
+    order.push_back(a.axis);
+  std::ranges::reverse(order);
+  const std::vector<int>& axes = spec.values()[static_cast<size_t>(output.value)].axes;
+  for (const int a : axes)  // axes of extent 1, and all where the index is no plain box
+    if (std::ranges::find(order, a) == order.end()) order.insert(order.begin(), a);
+  return order;
+}
+
+double load_cycles(const kernel::Operand& o, const AxisGroup& group, int lanes) {
+  if (o.kind == kernel::Operand::Kind::Value) return 0;
+  double cycles = 0;
+  for (const kernel::Mask& m : o.masks) cycles += depends_on(m.predicate, group.axes) ? 3 : 0.2;
+  if (!depends_on(o.index, group.axes)) return cycles + 0.2;
+  const double gathered = lanes + 4.0 * static_cast<double>(group.axes.size());
+  if (o.kind == kernel::Operand::Kind::Index) return cycles + 4;
+  const auto even = evenly(o.index, group);
+  if (!even) return cycles + gathered;
+  const int64_t stride = std::abs(even->stride);
+  const double straight = stride <= 1 ? 1 : stride == 2 ? 3 : lanes;
+  if (even->inner == group.axes.size()) return cycles + straight;
+  if (even->size % lanes == Expression(0)) return cycles + straight + 2;
+  return cycles + (even->size.range().min >= lanes ? 2 * straight + 4 : gathered);
+}
+
+}  // namespace luminal::codegen

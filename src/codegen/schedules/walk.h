@@ -1,0 +1,41 @@
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "codegen/schedules/element_run.h"
+#include "codegen/target.h"
+
+/// A box of coordinates cut into tasks, rows and blocks of lanes: how element by element families visit it.
+namespace luminal::codegen {
+
+using Coordinates = std::vector<Expression>;
+
+/// Rows are positions of the outer axes; a block is `width` consecutive positions of the inner ones.
+struct Walk {
+  AxisGroup outer, inner;
+  int64_t width = 16;
+  int64_t rows_per_task = 1, blocks_per_task = 1;
+
+  [[nodiscard]] Expression rows() const { return outer.size(); }
+  [[nodiscard]] Expression blocks() const { return inner.size().ceil_div(width); }
+  [[nodiscard]] Expression tasks() const {
+    return rows().ceil_div(rows_per_task) * blocks().ceil_div(blocks_per_task);
+  }
+  /// The loops of one task of a stage of tasks(). `on_row` is called with the outer coordinates set,
+  /// `on_block` inside it with the position of the block's first lane.
+  void visit(StageBuilder& b, size_t axis_count, const std::function<void(const Coordinates& at)>& on_row,
+             const std::function<void(const Coordinates& at, const Expression& start)>& on_block) const;
+};
+
+/// Tasks large enough to be worth handing out (about `cycles_per_task` each) and enough of them for the
+/// threads, rows whole where there are enough rows.
+void cut_into_tasks(Walk& walk, double cycles_per_block, const DimMap& top, const Target& target);
+
+/// Lanes of the widest type that the bodies compute with, in one register.
+[[nodiscard]] int natural_lanes(const kernel::KernelSpec& spec, const Target& target);
+/// Axes of an output from the outermost in memory to the innermost.
+[[nodiscard]] std::vector<int> memory_order(const kernel::KernelSpec& spec, const kernel::Output& output);
+/// Cycles that loading one vector costs about: 1 for a vector load, more for masks, crossings, gathers.
+[[nodiscard]] double load_cycles(const kernel::Operand& operand, const AxisGroup& group, int lanes);
+
+}  // namespace luminal::codegen

@@ -1,0 +1,65 @@
+#include <stdlib.h>
+
+#include "backends/backend.h"
+#include "support/effort.h"
+#include "unit/backends/launch.h"
+#include "unit/codegen/nest_cases.h"
+
+/// Every family as machine code, in memory fenced by pages that may not be touched, against the specs' own
+/// definition.
+namespace luminal::backends {
+namespace {
+
+using namespace codegen::test_cases;
+using codegen::Candidate;
+using codegen::Schedule;
+
+void check_machine_code(Backend& backend, const Schedule& schedule, const Case& c,
+                        const codegen::Parameters& p) {
+  const auto kernel = backend.compile(schedule.lower(c.spec, p, c.bucket, backend.target()));
+  const auto again = backend.load(kernel->binary());
+  for (const DimMap& dims : c.sizes) {
+    const auto slots = inputs_of(c.spec, dims);
+    const auto want = kernel::evaluate(c.spec, slots, dims);
+    for (const auto& k : {kernel, again}) {
+      const auto got = test::launch(*k, slots, want, dims);
+      for (size_t o = 0; o < want.size(); ++o)
+        expect_equal(got[o], want[o], std::max(c.tolerance, 1e-6), c.name);
+    }
+  }
+}
+
+void check_families(Backend& backend) {
+  for (const Schedule* schedule : codegen::schedules())
+    for (const Case& c : nest_cases()) {
+      auto candidates = schedule->candidates(c.spec, c.bucket, backend.target());
+      const auto most = static_cast<size_t>(effort::cases(3, 1000));
+      if (candidates.size() > most) candidates.erase(candidates.begin() + 2, candidates.end() - 1);
+      for (const Candidate& candidate : candidates) {
+        SCOPED_TRACE(
+            fmt::format("{} {} {}", schedule->name, c.name, codegen::to_string(candidate.parameters)));
+        check_machine_code(backend, *schedule, c, candidate.parameters);
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+}
+
+/// Sets LUMINAL_CPU_FEATURES for backends made while it lives.
+class Features {
+ public:
+  explicit Features(const char* text) { ::setenv("LUMINAL_CPU_FEATURES", text, 1); }
+  Features(const Features&) = delete;
+  ~Features() { ::unsetenv("LUMINAL_CPU_FEATURES"); }
+};
+
+TEST(MachineCode, EveryFamilyEqualsTheDefinition) { check_families(*make_cpu_backend()); }
+
+TEST(MachineCode, EveryFamilyEqualsTheDefinitionWithoutAvx512) {
+  const Features features("-avx512f");
+  const auto backend = make_cpu_backend();
+  EXPECT_LE(backend->target().vector_bytes, 32);
+  check_families(*backend);
+}
+
+}  // namespace
+}  // namespace luminal::backends
