@@ -1,0 +1,231 @@
+#include "codegen/schedules/contract_candidates.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+// Which tilings are worth trying: shapes of register tiles that fit the registers and waste few rows, blocks
+// that fit the caches (Low et al. 2016), and a prediction of each in cycles.
+namespace luminal::codegen::contract {
+namespace {
+
+constexpr double kCyclesPerUs = 3000, kStageUs = 2;
+
+/// A contraction at one size, seen from one assignment of the sides.
+struct Problem {
+  double m = 1, n = 1, k = 1, batch = 1, steps = 1;
+  int lanes = 1, element = 4;
+  bool plain_m = false, plain_n = false;  ///< one unmasked load: may be read where it lies
+  bool masked_m = false, masked_n = false;
+  bool even_n = false;     ///< columns are neighbours in memory
+  bool aliased_m = false;  ///< rows of a tile meet in one cache set
+  bool turned = false, lines = false;
+  bool columns_out = true;
+};
+
+double size_of(const kernel::KernelSpec& spec, const std::vector<int>& axes, const DimMap& top) {
+  double size = 1;
+  for (const int a : axes) size *= static_cast<double>(spec.extents()[static_cast<size_t>(a)].exec(top));
+  return size;
+}
+
+bool is_masked(const Factor& f) {
+  return std::ranges::any_of(f.body.nodes(), [&](const ScalarNode& n) {
+    return n.op == ScalarOp::Input && !f.operands[n.payload].masks.empty();
+  });
+}
+
+/// One load, perhaps converted: cheap enough to be read in the inner loop.
+bool is_plain(const Factor& f) {
+  return !is_masked(f) && std::ranges::all_of(f.body.nodes(), [](const ScalarNode& n) {
+    return n.op == ScalarOp::Input || n.op == ScalarOp::Convert;
+  }) && f.operands[f.body.nodes()[0].payload].kind == kernel::Operand::Kind::Load;
+}
+
+/// Bytes from one row of the left side to the next.
+int64_t row_bytes(const Layout& l, const DimMap& top, int element) {
+  for (const ScalarNode& n : l.c.left.body.nodes()) {
+    if (n.op != ScalarOp::Input) continue;
+    const kernel::Operand& o = l.c.left.operands[n.payload];
+    if (o.kind != kernel::Operand::Kind::Load) continue;
+    std::vector<int64_t> at(l.spec->extents().size(), 0);
+    const int64_t from = o.index.exec(top, at);
+    at[static_cast<size_t>(l.rows.axes.back())] = 1;
+    return std::abs(o.index.exec(top, at) - from) * element;
+  }
+  return 0;
+}
+
+Problem problem_of(const kernel::KernelSpec& spec, const Contraction& c, bool exchange, const DimMap& top,
+                   const Target& target) {
+  Problem p;
+  p.element = static_cast<int>(element_bytes(c.dtype));
+  p.lanes = target.lanes(p.element);
+  const Tiling t{.exchange = exchange, .tile_m = 1, .tile_n = 1};
+  const Layout l = lay_out(spec, c, t, top, p.lanes);
+  p.m = size_of(spec, l.c.rows, top), p.n = size_of(spec, l.c.columns, top);
+  p.k = size_of(spec, l.c.summed, top), p.batch = size_of(spec, l.c.batch, top);
+  p.steps = static_cast<double>(l.summed.extents[0].exec(top));
+  p.plain_m = is_plain(l.c.left), p.plain_n = is_plain(l.c.right);
+  p.masked_m = is_masked(l.c.left), p.masked_n = is_masked(l.c.right);
+  p.turned = l.turned, p.lines = l.lines, p.columns_out = l.columns_out;
+  for (const ScalarNode& n : l.c.right.body.nodes())
+    if (n.op == ScalarOp::Input)
+      if (const auto even = evenly(l.c.right.operands[n.payload].index, l.columns))
+        p.even_n = even->stride == 1 && even->inner == l.columns.axes.size();
+  const int64_t stride = row_bytes(l, top, p.element);
+  p.aliased_m = l.lines && stride % 1024 == 0 && stride >= 1024;
+  return p;
+}
+
+double ceil_div(double a, double b) { return std::ceil(a / b); }
+
+/// Cycles of one step of one register tile: fma ports, load ports and the latency of a chain of sums.
+double step_cycles(const Problem& p, const Tiling& t) {
+  const auto m = static_cast<double>(t.tile_m), n = static_cast<double>(t.tile_n);
+  double loads = m + n;
+  if (t.pack_n == Packing::Direct)
+    loads += p.even_n ? (p.masked_n ? n : 0.1 * n) : (p.masked_n ? 4 * n : 2 * n);
+  if (t.pack_m == Packing::Direct && p.aliased_m) loads *= 1.5;
+  return std::max({m * n / 2, loads / 2, 4.0});
+}
+
+double predicted_us(const Problem& p, const Tiling& t, const Target& target) {
+  const double width = static_cast<double>(t.tile_n) * p.lanes;
+  const double tiles = ceil_div(p.m, static_cast<double>(t.tile_m)), panels = ceil_div(p.n, width);
+  const double row_blocks = ceil_div(tiles, static_cast<double>(t.task_m));
+  const double column_blocks = ceil_div(panels, static_cast<double>(t.task_n));
+  const auto splits = static_cast<double>(t.splits);
+  const double inner = p.k / p.steps;
+  const double depth = t.depth > 0 ? static_cast<double>(t.depth) : ceil_div(p.steps, splits);
+  const double blocks = t.depth > 0 ? ceil_div(p.steps, depth) : 1;
+  double cycles = p.batch * tiles * panels * p.k * step_cycles(p, t);
+  // Tiles start, end and are written.
+  const auto vectors = static_cast<double>(t.tile_m * t.tile_n);
+  cycles += p.batch * tiles * panels *
+            (splits * (12 + vectors * (blocks > 1 || splits > 1 ? 2 * blocks : 0)) +
+             vectors * (p.columns_out ? 2 : 6));
+  // A block of columns that leaves the cache in which it is read again and again.
+  const double panel_bytes = depth * inner * width * p.element;
+  if (panel_bytes > static_cast<double>(target.l1_bytes) * 0.75) cycles *= 1.02;
+  if (panel_bytes > static_cast<double>(target.l2_bytes) / 2) cycles *= 1.15;
+  const double row_bytes = static_cast<double>(t.task_m * t.tile_m) * depth * inner * p.element;
+  if (row_bytes > static_cast<double>(target.l2_bytes) / 2) cycles *= 1.04;
+  // Packing: vectors moved, their masks, and the trip through memory of what all tasks share.
+  const double rows = p.batch * p.m * p.k / p.lanes, columns = p.batch * p.n * p.k / p.lanes;
+  const double row_cost = p.lines ? (p.masked_m ? 4 : 2) : 2.5, column_cost = p.turned     ? 6
+                                                                              : p.masked_n ? 4
+                                                                                           : 2;
+  if (t.pack_m == Packing::Task) cycles += rows * row_cost * column_blocks;
+  if (t.pack_m == Packing::Shared) cycles += rows * (row_cost + 4);
+  if (t.pack_n == Packing::Task) cycles += columns * column_cost * row_blocks;
+  if (t.pack_n == Packing::Shared) cycles += columns * (column_cost + 4);
+  const double tasks = p.batch * row_blocks * column_blocks * splits;
+  const double threads = target.threads;
+  const double imbalance = ceil_div(tasks, threads) * threads / tasks;
+  const double stages = 1 + (t.pack_m == Packing::Shared ? 1 : 0) + (t.pack_n == Packing::Shared ? 1 : 0) +
+                        (splits > 1 ? 1 : 0);
+  return cycles * imbalance / threads / kCyclesPerUs + stages * kStageUs;
+}
+
+/// Rows for a register tile of `vectors` columns that waste least of `m` rows.
+std::vector<int64_t> tile_heights(const Problem& p, int64_t vectors, const Target& target) {
+  const int64_t most = std::min<int64_t>((target.vector_registers - 1 - vectors) / vectors, 28);
+  std::set<int64_t> heights;
+  for (const int64_t limit : {most, most - most / 4}) {
+    if (limit < 1) continue;
+    const auto rows = static_cast<int64_t>(p.m);
+    const int64_t count = (rows + limit - 1) / limit;
+    heights.insert(std::max<int64_t>(1, std::min(limit, (rows + count - 1) / count)));
+    heights.insert(std::min(limit, rows));
+  }
+  return {heights.begin(), heights.end()};
+}
+
+struct Search {
+  const Problem& p;
+  const Target& target;
+  std::vector<std::pair<double, Tiling>> found;
+
+  void consider(const Tiling& t) { found.emplace_back(predicted_us(p, t, target), t); }
+
+  /// Blocks of tasks, and splits of the sum where there are too few tiles for the threads.
+  void tasks(Tiling t) {
+    const double width = static_cast<double>(t.tile_n) * p.lanes;
+    const auto tiles = static_cast<int64_t>(ceil_div(p.m, static_cast<double>(t.tile_m)));
+    const auto panels = static_cast<int64_t>(ceil_div(p.n, width));
+    const int64_t threads = target.threads;
+    std::set<std::pair<int64_t, int64_t>> blocks{
+        {tiles, 1},
+        {tiles, (panels + threads - 1) / threads},
+        {tiles, (panels + 4 * threads - 1) / (4 * threads)},
+        {(tiles + threads - 1) / threads, panels},
+        {std::min<int64_t>(tiles, 10), std::min<int64_t>(panels, 16)}};
+    for (const auto& [m, n] : blocks) {
+      t.task_m = std::max<int64_t>(m, 1), t.task_n = std::max<int64_t>(n, 1);
+      t.splits = 1;
+      consider(t);
+      const double all =
+          p.batch * ceil_div(double(tiles), double(t.task_m)) * ceil_div(double(panels), double(t.task_n));
+      for (const int64_t splits : {threads, 4 * threads})
+        if (threads > 1 && all < 2 * double(threads) && p.steps >= double(2 * splits) && p.k >= 512) {
+          t.splits = splits;
+          consider(t);
+        }
+    }
+  }
+
+  void depths(Tiling t) {
+    t.depth = 0;
+    tasks(t);
+    const double inner = p.k / p.steps;
+    for (const double positions : {256.0, 512.0}) {
+      const double steps = std::max(1.0, std::round(positions / inner));
+      if (p.k < 1.5 * positions || steps >= p.steps) continue;
+      t.depth = static_cast<int64_t>(ceil_div(p.steps, ceil_div(p.steps, steps)));  // blocks of one size
+      tasks(t);
+    }
+  }
+
+  void all(bool exchange) {
+    for (int64_t vectors = 1; vectors <= 4; ++vectors) {
+      if (vectors > 1 && double(p.lanes) * double(vectors - 1) >= p.n) break;
+      for (const int64_t height : tile_heights(p, vectors, target))
+        for (const Packing m : {Packing::Direct, Packing::Task, Packing::Shared})
+          for (const Packing n : {Packing::Direct, Packing::Task, Packing::Shared}) {
+            if (m == Packing::Direct && !p.plain_m) continue;
+            if (n == Packing::Direct && (p.turned || !p.even_n)) continue;
+            depths({.exchange = exchange, .tile_m = height, .tile_n = vectors, .pack_m = m, .pack_n = n});
+          }
+    }
+  }
+};
+
+}  // namespace
+
+std::vector<Candidate> candidates(const kernel::KernelSpec& spec, const Contraction& c, const DimMap& top,
+                                  const Target& target) {
+  constexpr size_t kMost = 12;
+  if (target.lanes(static_cast<int>(element_bytes(c.dtype))) < 2) return {};
+  std::vector<std::pair<double, Tiling>> found;
+  for (const bool exchange : {false, true}) {
+    const Problem p = problem_of(spec, c, exchange, top, target);
+    Search search{p, target, {}};
+    search.all(exchange);
+    found.insert(found.end(), search.found.begin(), search.found.end());
+  }
+  std::ranges::stable_sort(found, {}, [](const auto& f) { return f.first; });
+  // Close relatives differ less than the prediction errs: take the best of each kind first.
+  std::vector<Candidate> chosen;
+  std::map<std::tuple<bool, int64_t, int64_t, int64_t>, int> kinds;
+  for (const auto& [us, t] : found) {
+    if (chosen.size() == kMost || (!chosen.empty() && us > 3 * chosen[0].predicted_us)) break;
+    if (kinds[{t.exchange, t.tile_n, static_cast<int64_t>(t.pack_m), static_cast<int64_t>(t.pack_n)}]++ >= 2)
+      continue;
+    chosen.push_back({parameters_of(t), us});
+  }
+  return chosen;
+}
+
+}  // namespace luminal::codegen::contract

@@ -1,0 +1,181 @@
+#include "codegen/schedules/contract.h"
+
+// The register tile: products added in the inner loop, and the way out of it.
+namespace luminal::codegen::contract {
+namespace {
+
+Id multiply_add(StageBuilder& b, Id x, Id y, Id sum) {
+  // The product is not rounded before it is added, as in every BLAS: the order and the rounding inside a sum
+  // are the code generator's.
+  if (is_float(b.type(sum).dtype)) return b.compute(ScalarOp::Fma, {x, y, sum});
+  return b.compute(ScalarOp::Add, {b.compute(ScalarOp::Mul, {x, y}), sum});
+}
+
+/// Reads both sides at one summed position and adds their products to the tile.
+class Products {
+ public:
+  Products(StageBuilder& b, const Layout& l, const Coordinates& at, const Expression& tile,
+           std::span<const Run> columns, Source row_source, Source column_source)
+      : b_(b),
+        l_(l),
+        columns_(columns),
+        row_source_(std::move(row_source)),
+        column_source_(std::move(column_source)) {
+    const Expression last = l.m - 1 - tile * l.t.tile_m;
+    const bool whole = l.m % l.t.tile_m == Expression(0);
+    for (int64_t r = 0; r < l.t.tile_m; ++r) {
+      // Rows beyond the last repeat it; nobody looks at their sums.
+      rows_.push_back(whole ? Expression(r) : Expression(r).min(last));
+      row_at_.push_back(at);
+      l.rows.place(tile * l.t.tile_m + rows_.back(), row_at_.back());
+    }
+  }
+
+  std::vector<Id> add(const Coordinates& at, const Expression& position, std::span<const Id> sums) const {
+    std::vector<Id> next(sums.begin(), sums.end());
+    std::vector<Id> columns;
+    const auto width = static_cast<size_t>(l_.t.tile_n);
+    for (size_t v = 0; v < width; ++v) columns.push_back(column(at, position, v));
+    for (size_t r = 0; r < rows_.size(); ++r) {
+      const Id x = b_.broadcast(row(at, position, r), l_.lanes);
+      for (size_t v = 0; v < width; ++v)
+        next[r * width + v] = multiply_add(b_, x, columns[v], next[r * width + v]);
+    }
+    return next;
+  }
+
+ private:
+  Id row(const Coordinates& at, const Expression& position, size_t r) const {
+    const auto height = static_cast<int64_t>(rows_.size());
+    if (row_source_.buffer >= 0) {
+      const Expression offset =
+          l_.lines ? rows_[r] * row_source_.line + position : position * height + static_cast<int64_t>(r);
+      return b_.load(row_source_.buffer, row_source_.base + offset);
+    }
+    Coordinates here = row_at_[r];
+    for (const int a : l_.summed.axes) here[static_cast<size_t>(a)] = at[static_cast<size_t>(a)];
+    std::map<int, Id> known;
+    return Run(b_).evaluate(*l_.spec, l_.c.left.body, l_.c.left.operands, here, known);
+  }
+
+  Id column(const Coordinates& at, const Expression& position, size_t v) const {
+    if (column_source_.buffer >= 0)
+      return b_.load(column_source_.buffer,
+                     column_source_.base + position * l_.tile_columns() + static_cast<int64_t>(v) * l_.lanes,
+                     l_.lanes);
+    std::map<int, Id> known;
+    return columns_[v].widen(columns_[v].evaluate(*l_.spec, l_.c.right.body, l_.c.right.operands, at, known));
+  }
+
+  StageBuilder& b_;
+  const Layout& l_;
+  std::span<const Run> columns_;
+  Source row_source_, column_source_;
+  std::vector<Expression> rows_;  ///< of the tile
+  std::vector<Coordinates> row_at_;
+};
+
+void write_outputs(StageBuilder&, const Layout& l, const Run& run, std::span<const Expression> at, Id sum) {
+  const kernel::KernelSpec& spec = *l.spec;
+  std::map<int, Id> known{{l.c.sum, sum}};
+  for (size_t o = 0; o < spec.outputs().size(); ++o) {
+    const kernel::Output& output = spec.outputs()[o];
+    const Id value = run.value(spec, output.value, at, known);
+    run.store(static_cast<int>(spec.slots().size() + o), output.index, value, at);
+  }
+}
+
+/// Makes a run ready for everything after the sum.
+void prepare_outputs(Run& run, const Layout& l) {
+  const kernel::KernelSpec& spec = *l.spec;
+  for (size_t v = 0; v < spec.values().size(); ++v)
+    if (static_cast<int>(v) != l.c.sum)
+      for (const kernel::Operand& o : spec.values()[v].operands) run.prepare(o);
+  for (const kernel::Output& o : spec.outputs()) run.prepare(o.index);
+}
+
+}  // namespace
+
+std::vector<Id> add_products(StageBuilder& b, const Layout& l, const Coordinates& at, const Expression& tile,
+                             std::span<const Run> columns, const AxisGroup& range, const Source& row_source,
+                             const Source& column_source, std::vector<Id> accumulators) {
+  const Products products(b, l, at, tile, columns, row_source, column_source);
+  if (row_source.buffer >= 0 && column_source.buffer >= 0)
+    return b.loop(range.size(), LoopKind::Serial, std::move(accumulators),
+                  [&](const Expression& position, std::span<const Id> sums) {
+                    return products.add(at, position, sums);
+                  });
+  Coordinates here = at;
+  Expression position = 0;
+  const auto nest = [&](const auto& self, size_t k, std::vector<Id> sums) -> std::vector<Id> {
+    if (k == range.axes.size()) return products.add(here, position, sums);
+    const Expression outer = position;
+    return b.loop(range.extents[k], LoopKind::Serial, std::move(sums),
+                  [&](const Expression& i, std::span<const Id> carried) {
+                    here[static_cast<size_t>(range.axes[k])] = range.first[k] + i;
+                    position = outer * range.extents[k] + i;
+                    return self(self, k + 1, {carried.begin(), carried.end()});
+                  });
+  };
+  return nest(nest, 0, std::move(accumulators));
+}
+
+std::vector<Run> column_runs(StageBuilder& b, const Layout& l, const Expression& panel) {
+  std::vector<Run> runs;
+  for (int64_t v = 0; v < l.t.tile_n; ++v) {
+    Run& run = runs.emplace_back(b, l.columns, panel * l.tile_columns() + v * l.lanes, l.lanes, l.n);
+    prepare_outputs(run, l);
+    if (l.t.pack_n == Packing::Direct)
+      for (const ScalarNode& n : l.c.right.body.nodes())
+        if (n.op == ScalarOp::Input) run.prepare(l.c.right.operands[n.payload]);
+  }
+  return runs;
+}
+
+void write_registers(StageBuilder& b, const Layout& l, Coordinates at, const Expression& tile,
+                     std::span<const Run> columns, std::span<const Id> sums) {
+  const Expression first = tile * l.t.tile_m;
+  const bool whole = l.m % l.t.tile_m == Expression(0);
+  for (int64_t r = 0; r < l.t.tile_m; ++r) {
+    const auto row = [&] {
+      l.rows.place(first + r, at);
+      for (size_t v = 0; v < columns.size(); ++v)
+        write_outputs(b, l, columns[v], at, sums[static_cast<size_t>(r) * columns.size() + v]);
+    };
+    if (whole || r == 0) {
+      row();
+    } else {
+      const Id left = b.index(l.m - first - r);
+      b.if_true(b.compute(ScalarOp::Lt, {b.constant({Dtype::I64, 1}, 0), left}), row);
+    }
+  }
+}
+
+void write_tile(StageBuilder& b, const Layout& l, Coordinates at, const Expression& tile,
+                const Expression& panel, const TileSums& sums) {
+  const int64_t height = l.t.tile_m, width = l.tile_columns();
+  const Expression first = tile * height;
+  if (l.columns_out) {
+    const std::vector<Run> runs = column_runs(b, l, panel);
+    b.loop((l.m - first).min(height), LoopKind::Serial, [&](const Expression& r) {
+      l.rows.place(first + r, at);
+      for (size_t v = 0; v < runs.size(); ++v)
+        write_outputs(b, l, runs[v], at,
+                      sums(r * width + static_cast<int64_t>(v) * l.lanes, l.lanes, 1, kNone));
+    });
+    return;
+  }
+  std::vector<Run> runs;
+  for (int64_t r = 0; r < height; r += l.lanes) {
+    runs.emplace_back(b, l.rows, first + r, l.lanes, l.m.min(first + height));
+    prepare_outputs(runs.back(), l);
+  }
+  b.loop((l.n - panel * width).min(width), LoopKind::Serial, [&](const Expression& j) {
+    l.columns.place(panel * width + j, at);
+    for (size_t v = 0; v < runs.size(); ++v)
+      write_outputs(b, l, runs[v], at,
+                    sums(static_cast<int64_t>(v) * l.lanes * width + j, l.lanes, width, runs[v].inside()));
+  });
+}
+
+}  // namespace luminal::codegen::contract

@@ -1,0 +1,213 @@
+#include <algorithm>
+#include <numeric>
+
+#include "codegen/schedules/contract.h"
+
+// Packing: both sides of a contraction copied, through their index maps and masks, into the order in which
+// the inner loop reads them.
+namespace luminal::codegen::contract {
+namespace {
+
+using kernel::Operand;
+
+void prepare_all(Run& run, const Factor& f) {
+  for (const ScalarNode& n : f.body.nodes())
+    if (n.op == ScalarOp::Input) run.prepare(f.operands[n.payload]);
+}
+
+Id element_of(const Run& run, const Layout& l, const Factor& f, std::span<const Expression> at) {
+  std::map<int, Id> known;
+  return run.widen(run.evaluate(*l.spec, f.body, f.operands, at, known));
+}
+
+/// Square of values turned: element j of value i becomes element i of value j, by exchanging ever larger
+/// blocks (Eklundh 1972).
+void transpose(StageBuilder& b, std::vector<Id>& rows) {
+  const int count = static_cast<int>(rows.size());
+  for (int block = 1; block < count; block *= 2) {
+    std::vector<int> low, high;
+    for (int lane = 0; lane < count; ++lane) {
+      const bool odd = (lane & block) != 0;
+      low.push_back(odd ? count + lane - block : lane);
+      high.push_back(odd ? count + lane : lane + block);
+    }
+    for (int i = 0; i < count; ++i) {
+      if ((i & block) != 0) continue;
+      const Id top = rows[static_cast<size_t>(i)], bottom = rows[static_cast<size_t>(i + block)];
+      rows[static_cast<size_t>(i)] = b.shuffle(top, bottom, low);
+      rows[static_cast<size_t>(i + block)] = b.shuffle(top, bottom, high);
+    }
+  }
+}
+
+bool masked_along(const Factor& f, int axis) {
+  for (const ScalarNode& n : f.body.nodes()) {
+    if (n.op != ScalarOp::Input) continue;
+    for (const kernel::Mask& m : f.operands[n.payload].masks)
+      if (depends_on(m.predicate, std::array{axis})) return true;
+  }
+  return false;
+}
+
+bool has_masks(const Factor& f) {
+  return std::ranges::any_of(f.body.nodes(), [&](const ScalarNode& n) {
+    return n.op == ScalarOp::Input && !f.operands[n.payload].masks.empty();
+  });
+}
+
+void pack_turned(StageBuilder& b, const Layout& l, Coordinates at, const Expression& panel,
+                 const AxisGroup& range, int buffer, const Expression& base) {
+  const Expression size = range.size();
+  const int64_t width = l.tile_columns();
+  const bool whole = size % l.lanes == Expression(0);
+  b.loop(size.ceil_div(l.lanes), LoopKind::Serial, [&](const Expression& step) {
+    const Expression from = step * l.lanes;
+    Run run(b, range, from, l.lanes, size);
+    prepare_all(run, l.c.right);
+    for (int64_t v = 0; v < l.t.tile_n; ++v) {
+      std::vector<Id> square;
+      for (int i = 0; i < l.lanes; ++i) {
+        l.columns.place((panel * width + v * l.lanes + i).min(l.n - 1), at);
+        square.push_back(element_of(run, l, l.c.right, at));
+      }
+      transpose(b, square);
+      for (int i = 0; i < l.lanes; ++i) {
+        // Positions beyond the range belong to somebody else.
+        const Id mask = whole ? kNone : b.lane_mask((from + i).lt(size) * l.lanes, l.lanes);
+        b.store(buffer, base + (from + i) * width + v * l.lanes, square[static_cast<size_t>(i)], 1, mask);
+      }
+    }
+  });
+}
+
+/// Rows as lines along K, masks first: lanes run over the innermost axes that lie evenly in memory, and loops
+/// over axes that no mask looks at are inside those over axes that one does.
+void pack_masked_lines(StageBuilder& b, const Layout& l, const Coordinates& at, const AxisGroup& range,
+                       int buffer, const Expression& base, const Expression& line) {
+  size_t inner = range.axes.size();
+  for (const Operand& o : l.c.left.operands)
+    if (o.kind == Operand::Kind::Load && depends_on(o.index, range.axes))
+      if (const auto even = evenly(o.index, range)) inner = std::min(inner, even->inner);
+  inner = std::max<size_t>(inner, 1);
+  const auto part = [](const AxisGroup& g, size_t from, size_t to) {
+    const auto cut = [&](const auto& v) {
+      return std::remove_cvref_t<decltype(v)>(v.begin() + static_cast<ptrdiff_t>(from),
+                                              v.begin() + static_cast<ptrdiff_t>(to));
+    };
+    return AxisGroup{cut(g.axes), cut(g.extents), cut(g.first)};
+  };
+  const size_t outer_count = range.axes.size() - inner;
+  const AxisGroup outer = part(range, 0, outer_count), vector = part(range, outer_count, range.axes.size());
+  AxisGroup others = l.rows;  // then the outer summed axes
+  for (size_t k = 0; k < outer_count; ++k) {
+    others.axes.push_back(outer.axes[k]);
+    others.extents.push_back(outer.extents[k]);
+    others.first.push_back(outer.first[k]);
+  }
+  std::vector<size_t> order(others.axes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_partition(order, [&](size_t k) { return masked_along(l.c.left, others.axes[k]); });
+  const Expression size = vector.size();
+  b.loop(size.ceil_div(l.lanes), LoopKind::Serial, [&](const Expression& step) {
+    Run run(b, vector, step * l.lanes, l.lanes, size);
+    prepare_all(run, l.c.left);
+    for_each_position(b, others, at, order, [&](const Coordinates& here, const Expression&) {
+      // Rows and outer positions apart: their extents may be formulas, so no division gets them back.
+      Expression row = 0, position = 0;
+      for (size_t k = 0; k < l.rows.axes.size(); ++k)
+        row = row * l.rows.extents[k] + here[static_cast<size_t>(l.rows.axes[k])];
+      for (size_t k = 0; k < outer_count; ++k)
+        position = position * outer.extents[k] + here[static_cast<size_t>(outer.axes[k])] - outer.first[k];
+      b.store(buffer, base + row * line + position * size + step * l.lanes,
+              element_of(run, l, l.c.left, here), 1, run.inside());
+    });
+  });
+}
+
+void pack_lines(StageBuilder& b, const Layout& l, const Coordinates& at, const Expression& first,
+                const Expression& count, const AxisGroup& range, int buffer, const Expression& base,
+                const Expression& line) {
+  const Expression size = range.size(), from = first * l.t.tile_m;
+  b.loop((count * l.t.tile_m).min(l.m - from), LoopKind::Serial, [&](const Expression& row) {
+    Coordinates here = at;
+    l.rows.place(from + row, here);
+    b.loop(size.ceil_div(l.lanes), LoopKind::Serial, [&](const Expression& step) {
+      Run run(b, range, step * l.lanes, l.lanes, size);
+      prepare_all(run, l.c.left);
+      b.store(buffer, base + row * line + step * l.lanes, element_of(run, l, l.c.left, here), 1,
+              run.inside());
+    });
+  });
+}
+
+/// Rows as tiles: their elements are neighbours in memory already.
+void pack_steps(StageBuilder& b, const Layout& l, const Coordinates& at, const Expression& first,
+                const Expression& count, const AxisGroup& range, int buffer, const Expression& base,
+                const Expression& tile_elements) {
+  const int64_t height = l.t.tile_m;
+  b.loop(count, LoopKind::Serial, [&](const Expression& tile) {
+    std::vector<Run> runs;
+    std::vector<Id> masks;
+    for (int64_t r = 0; r < height; r += l.lanes) {
+      runs.emplace_back(b, l.rows, (first + tile) * height + r, l.lanes, l.m);
+      prepare_all(runs.back(), l.c.left);
+      masks.push_back(r + l.lanes <= height ? kNone : b.lane_mask(height - r, l.lanes));
+    }
+    for_each_position(b, range, at, {}, [&](const Coordinates& here, const Expression& position) {
+      for (size_t v = 0; v < runs.size(); ++v)
+        b.store(buffer, base + tile * tile_elements + position * height + static_cast<int64_t>(v) * l.lanes,
+                element_of(runs[v], l, l.c.left, here), 1, masks[v]);
+    });
+  });
+}
+
+}  // namespace
+
+void for_each_position(StageBuilder& b, const AxisGroup& group, Coordinates at, std::vector<size_t> order,
+                       const std::function<void(const Coordinates&, const Expression&)>& body) {
+  if (order.empty()) {
+    order.resize(group.axes.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+  }
+  std::vector<Expression> relative(group.axes.size(), 0);
+  const auto nest = [&](const auto& self, size_t depth) -> void {
+    if (depth == order.size()) {
+      Expression position = 0;
+      for (size_t k = 0; k < relative.size(); ++k) position = position * group.extents[k] + relative[k];
+      return body(at, position);
+    }
+    const size_t k = order[depth];
+    b.loop(group.extents[k], LoopKind::Serial, [&](const Expression& i) {
+      relative[k] = i;
+      at[static_cast<size_t>(group.axes[k])] = group.first[k] + i;
+      self(self, depth + 1);
+    });
+  };
+  nest(nest, 0);
+}
+
+void pack_panel(StageBuilder& b, const Layout& l, const Coordinates& at, const Expression& panel,
+                const AxisGroup& range, int buffer, const Expression& base) {
+  if (l.turned) return pack_turned(b, l, at, panel, range, buffer, base);
+  std::vector<Run> runs;
+  for (int64_t v = 0; v < l.t.tile_n; ++v) {
+    runs.emplace_back(b, l.columns, panel * l.tile_columns() + v * l.lanes, l.lanes, l.n);
+    prepare_all(runs.back(), l.c.right);
+  }
+  for_each_position(b, range, at, {}, [&](const Coordinates& here, const Expression& position) {
+    for (int64_t v = 0; v < l.t.tile_n; ++v)
+      b.store(buffer, base + position * l.tile_columns() + v * l.lanes,
+              element_of(runs[static_cast<size_t>(v)], l, l.c.right, here));
+  });
+}
+
+void pack_row_tiles(StageBuilder& b, const Layout& l, const Coordinates& at, const Expression& first,
+                    const Expression& count, const AxisGroup& range, int buffer, const Expression& base,
+                    const Expression& line, const Expression& tile_elements) {
+  if (!l.lines) return pack_steps(b, l, at, first, count, range, buffer, base, tile_elements);
+  const bool all = first == Expression(0) && count == l.tiles;
+  if (all && has_masks(l.c.left)) return pack_masked_lines(b, l, at, range, buffer, base, line);
+  pack_lines(b, l, at, first, count, range, buffer, base, line);
+}
+
+}  // namespace luminal::codegen::contract

@@ -1,0 +1,385 @@
+#include "codegen/schedules/element_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/fail.h"
+#include "symbolic/movement.h"
+#include "symbolic/node.h"
+
+namespace luminal::codegen {
+namespace {
+
+using kernel::Operand;
+
+/// `e` with all index variables but the group's turned into names, so that they count as constants.
+Expression others_fixed(const Expression& e, std::span<const int> axes) {
+  const std::set<int> used = e.to_indices();
+  if (used.empty()) return e;
+  std::vector<Expression> fixed;
+  for (int a = 0; a <= *used.rbegin(); ++a)
+    fixed.push_back(std::ranges::find(axes, a) == axes.end() ? Expression::dim(fmt::format("fixed{}", a))
+                                                             : Expression::index(a, INT64_MAX));
+  return e.substitute_indices(fixed);
+}
+
+/// Whether every part of the formula stays within 32 bits.
+bool is_small(const Expression& e) {
+  const symbolic::Node& n = e.node();
+  const auto fits = [](const Range& r, int64_t factor) {
+    const double most = std::max(std::abs(static_cast<double>(r.min)), std::abs(static_cast<double>(r.max)));
+    return most * std::abs(static_cast<double>(factor)) < INT32_MAX;
+  };
+  return fits(n.range, 1) && std::ranges::all_of(n.args, is_small) &&
+         std::ranges::all_of(n.terms, [&](const symbolic::Term& t) {
+           return is_small(t.monomial) && fits(t.monomial.range(), t.coefficient);
+         });
+}
+
+uint64_t bits_of(Dtype dtype, const Number& number) {
+  ScalarBuilder b;
+  const Scalar s =
+      number.is_integer() ? b.constant(dtype, number.as<int64_t>()) : b.constant(dtype, number.as<double>());
+  return b[s].payload;
+}
+
+}  // namespace
+
+void AxisGroup::place(const Expression& position, std::vector<Expression>& at) const {
+  const std::vector<Expression> c = symbolic::unflatten(extents, position);
+  for (size_t k = 0; k < axes.size(); ++k) at[static_cast<size_t>(axes[k])] = first[k] + c[k];
+}
+
+AxisGroup group_of(std::span<const Expression> extents, std::vector<int> axes) {
+  AxisGroup g;
+  for (const int a : axes) g.extents.push_back(extents[static_cast<size_t>(a)]);
+  g.first.assign(axes.size(), 0);
+  g.axes = std::move(axes);
+  return g;
+}
+
+bool depends_on(const Expression& e, std::span<const int> axes) {
+  const std::set<int> used = e.to_indices();
+  return std::ranges::any_of(axes, [&](int a) { return used.contains(a); });
+}
+
+std::optional<Evenly> evenly(const Expression& index, const AxisGroup& group) {
+  const auto affine = others_fixed(index, group.axes).as_affine();
+  if (!affine) return std::nullopt;
+  const auto coefficient = [&](size_t k) {
+    const auto at = affine->coefficients.find(group.axes[k]);
+    return at == affine->coefficients.end() ? Expression(0) : at->second;
+  };
+  if (group.axes.empty()) return Evenly{.stride = 0, .inner = 0, .size = 1};
+  const size_t last = group.axes.size() - 1;
+  const auto stride = coefficient(last).constant();
+  if (!stride) return std::nullopt;
+  Evenly e{.stride = *stride, .inner = 1, .size = group.extents[last]};
+  while (e.inner <= last && Expression::known_equal(coefficient(last - e.inner), e.size * e.stride)) {
+    e.size *= group.extents[last - e.inner];
+    ++e.inner;
+  }
+  return e;
+}
+
+struct Run::Access {
+  enum class Kind : uint8_t { Uniform, Even, TwoParts, Scattered } kind;
+  int64_t stride = 0;
+  Expression row = 1;  ///< positions that lie evenly
+  size_t inner = 0;
+};
+
+Run::Run(StageBuilder& b, const AxisGroup& group, Expression start, int lanes, const Expression& count)
+    : b_(&b), group_(group), start_(std::move(start)), lanes_(lanes) {
+  if (!Expression::known_less_equal(start_ + lanes, count)) inside_ = b.lane_mask(count - start_, lanes);
+  const auto small = [](const Expression& e) { return e.range().max < (1 << 21); };
+  if (!std::ranges::all_of(group.extents, small) || !std::ranges::all_of(group.first, small))
+    coordinate_type_ = Dtype::I64;
+}
+
+bool Run::varies(const Expression& e) const { return lanes_ > 1 && depends_on(e, group_.axes); }
+
+Run::Access Run::access(const Expression& index) const {
+  if (!varies(index)) return {Access::Kind::Uniform};
+  const auto even = evenly(index, group_);
+  if (!even) return {Access::Kind::Scattered};
+  Access a{Access::Kind::Even, even->stride, even->size, even->inner};
+  if (even->inner == group_.axes.size()) return a;
+  const bool aligned = start_ % lanes_ == Expression(0) && even->size % lanes_ == Expression(0);
+  if (!aligned) a.kind = even->size.range().min >= lanes_ ? Access::Kind::TwoParts : Access::Kind::Scattered;
+  return a;
+}
+
+void Run::prepare(const Operand& operand) {
+  if (operand.kind == Operand::Kind::Value) return;
+  bool needed = operand.kind == Operand::Kind::Index && varies(operand.index);
+  for (const kernel::Mask& m : operand.masks) needed = needed || varies(m.predicate);
+  if (needed) prepare_coordinates();
+  if (operand.kind == Operand::Kind::Load) prepare(operand.index);
+}
+
+void Run::prepare(const Expression& index) {
+  if (access(index).kind == Access::Kind::Scattered) prepare_coordinates();
+}
+
+/// Coordinates of each lane. Lanes run on from the first one's; what passes an axis's end carries into the
+/// next: a comparison where an axis is at least as long as the vector, otherwise a quotient, found in
+/// floating point (exact: (v + 1/2) / extent is at least 1/(2 extent) away from an integer).
+void Run::prepare_coordinates() {
+  if (!coordinates_.empty()) return;
+  const Type type{coordinate_type_, lanes_};
+  const std::vector<Expression> start = symbolic::unflatten(group_.extents, start_);
+  Id carry = b_->convert(b_->lanes(lanes_), type.dtype);
+  for (size_t k = group_.axes.size(); k-- > 0;) {
+    Id v = widen(b_->convert(b_->index(start[k]), type.dtype));
+    if (carry != kNone) v = b_->compute(ScalarOp::Add, {v, carry});
+    carry = k > 0 ? coordinate(k, v) : kNone;
+    if (carry != kNone) {
+      const Id extent = widen(b_->convert(b_->index(group_.extents[k]), type.dtype));
+      v = b_->compute(ScalarOp::Sub, {v, b_->compute(ScalarOp::Mul, {carry, extent})});
+    }
+    if (!(group_.first[k] == Expression(0)))
+      v = b_->compute(ScalarOp::Add, {v, widen(b_->convert(b_->index(group_.first[k]), type.dtype))});
+    coordinates_[group_.axes[k]] = v;
+  }
+}
+
+/// How often `position` has passed the end of the group's axis k.
+Id Run::coordinate(size_t k, Id position) const {
+  const Type type = b_->type(position);
+  const Expression& extent = group_.extents[k];
+  if (extent.range().min >= lanes_) {
+    const Id end = widen(b_->convert(b_->index(extent), type.dtype));
+    return b_->convert(b_->compute(ScalarOp::Le, {end, position}), type.dtype);
+  }
+  const Dtype real = type.dtype == Dtype::I32 ? Dtype::F32 : Dtype::F64;
+  const Id middle =
+      b_->compute(ScalarOp::Add, {b_->convert(position, real), b_->constant({real, lanes_}, 0.5)});
+  const Id size = b_->convert(b_->index(extent), real);
+  const Id reciprocal = b_->compute(ScalarOp::Div, {b_->constant({real, 1}, 1), size});
+  return b_->convert(b_->compute(ScalarOp::Floor, {b_->compute(ScalarOp::Mul, {middle, widen(reciprocal)})}),
+                     type.dtype);
+}
+
+Id Run::widen(Id id) const { return b_->type(id).lanes == lanes_ ? id : b_->broadcast(id, lanes_); }
+
+Id Run::apply(ScalarOp op, Id a, Id b) const {
+  if (b_->type(a).lanes != b_->type(b).lanes) a = widen(a), b = widen(b);
+  return b_->compute(op, {a, b});
+}
+
+Id Run::both(Id a, Id b) const {
+  if (a == kNone || b == kNone) return a == kNone ? b : a;
+  return apply(ScalarOp::And, a, b);
+}
+
+/// A predicate lane by lane: Bool, a scalar if no lane differs.
+Id Run::mask_of(const Expression& predicate, std::span<const Expression> at) const {
+  using symbolic::Kind;
+  const symbolic::Node& n = predicate.node();
+  if (!varies(predicate)) {
+    const Id value = b_->index(predicate.substitute_indices(at));
+    return b_->compute(ScalarOp::Ne, {value, b_->constant({Dtype::I64, 1}, 0)});
+  }
+  const bool logical = std::ranges::all_of(n.args, symbolic::is_boolean);
+  if (n.kind == Kind::Negative) {
+    const Dtype type = is_small(n.args[0]) ? Dtype::I32 : Dtype::I64;
+    return apply(ScalarOp::Lt, integers(n.args[0], at, type), b_->constant({type, 1}, 0));
+  }
+  if ((n.kind == Kind::And || n.kind == Kind::Product || n.kind == Kind::Or) && logical) {
+    Id all = mask_of(n.args[0], at);
+    for (size_t k = 1; k < n.args.size(); ++k)
+      all = apply(n.kind == Kind::Or ? ScalarOp::Or : ScalarOp::And, all, mask_of(n.args[k], at));
+    return all;
+  }
+  if (n.kind == Kind::Sum && n.value == 1 && n.terms.size() == 1 && n.terms[0].coefficient == -1 &&
+      symbolic::is_boolean(n.terms[0].monomial))
+    return b_->compute(ScalarOp::Not, {mask_of(n.terms[0].monomial, at)});
+  const Dtype type = is_small(predicate) ? Dtype::I32 : Dtype::I64;
+  return apply(ScalarOp::Ne, integers(predicate, at, type), b_->constant({type, 1}, 0));
+}
+
+/// An integer formula lane by lane; a scalar if no lane differs.
+Id Run::integers(const Expression& e, std::span<const Expression> at, Dtype type) const {
+  using symbolic::Kind;
+  const symbolic::Node& n = e.node();
+  if (!varies(e)) return b_->convert(b_->index(e.substitute_indices(at)), type);
+  const auto fold = [&](ScalarOp op) {
+    Id all = integers(n.args[0], at, type);
+    for (size_t k = 1; k < n.args.size(); ++k) all = apply(op, all, integers(n.args[k], at, type));
+    return all;
+  };
+  switch (n.kind) {
+    case Kind::Index: {
+      const auto known = coordinates_.find(static_cast<int>(n.value));
+      LUMINAL_CHECK(known != coordinates_.end(), "lane coordinates of {} were not prepared", e.to_string());
+      return b_->convert(known->second, type);
+    }
+    case Kind::FloorDiv:
+      return fold(ScalarOp::FloorDiv);
+    case Kind::Mod:
+      return fold(ScalarOp::FloorMod);
+    case Kind::Min:
+      return fold(ScalarOp::Minimum);
+    case Kind::Max:
+      return fold(ScalarOp::Maximum);
+    case Kind::Product:
+      return fold(ScalarOp::Mul);
+    case Kind::Negative:
+      return b_->convert(mask_of(e, at), type);
+    case Kind::And:
+    case Kind::Or:
+      if (symbolic::is_boolean(e)) return b_->convert(mask_of(e, at), type);
+      return fold(n.kind == Kind::And ? ScalarOp::And : ScalarOp::Or);
+    default:
+      LUMINAL_CHECK(n.kind == Kind::Sum, "{} lane by lane", e.to_string());
+      return sum_of(e, at, type);
+  }
+}
+
+/// The part that is the same in all lanes is one scalar.
+Id Run::sum_of(const Expression& e, std::span<const Expression> at, Dtype type) const {
+  const symbolic::Node& n = e.node();
+  Expression same = n.value;
+  Id total = kNone;
+  for (const symbolic::Term& t : n.terms) {
+    if (!varies(t.monomial)) {
+      same += t.monomial * t.coefficient;
+      continue;
+    }
+    Id term = integers(t.monomial, at, type);
+    if (t.coefficient != 1)
+      term =
+          apply(ScalarOp::Mul, term,
+                b_->constant_bits({type, 1}, type == Dtype::I32
+                                                 ? static_cast<uint32_t>(static_cast<int32_t>(t.coefficient))
+                                                 : static_cast<uint64_t>(t.coefficient)));
+    total = total == kNone ? term : apply(ScalarOp::Add, total, term);
+  }
+  if (same == Expression(0)) return total;
+  return apply(ScalarOp::Add, total, b_->convert(b_->index(same.substitute_indices(at)), type));
+}
+
+Expression Run::at_position(const Expression& index, const Expression& position,
+                            std::span<const Expression> at) const {
+  std::vector<Expression> c(at.begin(), at.end());
+  group_.place(position, c);
+  return index.substitute_indices(c);
+}
+
+/// The lanes of a load without fills; a scalar where none differs.
+Id Run::read(const Operand& o, Id mask, std::span<const Expression> at) const {
+  StageBuilder& b = *b_;
+  const Access a = access(o.index);
+  const auto even_index = [&](const Expression& position) {
+    // Evenly spaced from where the row of `position` begins.
+    return at_position(o.index, position / a.row * a.row, at) + (position % a.row) * a.stride;
+  };
+  switch (a.kind) {
+    case Access::Kind::Uniform: {
+      const Expression index = o.index.substitute_indices(at);
+      if (mask != kNone && b.type(mask).lanes > 1) return b.load(o.slot, index, lanes_, 0, mask);
+      return b.load(o.slot, index, 1, 1, mask);
+    }
+    case Access::Kind::Even: {
+      const Expression index = a.inner == group_.axes.size() ? at_position(o.index, 0, at) + start_ * a.stride
+                                                             : even_index(start_);
+      mask = both(mask, inside_);
+      if (a.stride == 0 && mask == kNone) return b.load(o.slot, index);
+      return b.load(o.slot, index, lanes_, a.stride, mask == kNone ? kNone : widen(mask));
+    }
+    case Access::Kind::TwoParts: {
+      const Expression before = a.row - start_ % a.row;
+      const Expression second = at_position(o.index, (start_ / a.row + 1) * a.row, at) - before * a.stride;
+      const Id first = b.lane_mask(before, lanes_);
+      const Id rest = b.compute(ScalarOp::Not, {first});
+      mask = both(mask, inside_);
+      const Id low = b.load(o.slot, even_index(start_), lanes_, a.stride, both(first, mask));
+      const Id high = b.load(o.slot, second, lanes_, a.stride, both(rest, mask));
+      return b.compute(ScalarOp::Select, {first, low, high});
+    }
+    default: {
+      mask = both(mask, inside_);
+      return b.gather(o.slot, widen(integers(o.index, at, Dtype::I64)), mask == kNone ? kNone : widen(mask));
+    }
+  }
+}
+
+/// Fills where masks do not hold: the first of them that does not decides.
+Id Run::filled(const Operand& o, Id loaded, std::span<const Id> holds) const {
+  Id value = loaded;
+  for (size_t k = holds.size(); k-- > 0;) {
+    const uint64_t bits = bits_of(o.dtype, o.masks[k].fill);
+    const bool rest_zero =
+        bits == 0 && std::all_of(o.masks.begin(), o.masks.end(),
+                                 [&](const kernel::Mask& m) { return bits_of(o.dtype, m.fill) == 0; });
+    if (rest_zero) return loaded;  // lanes without a mask hold 0 as they are
+    const int lanes = std::max(b_->type(value).lanes, b_->type(holds[k]).lanes);
+    const auto wide = [&](Id id) { return lanes == 1 ? id : widen(id); };
+    value = b_->compute(ScalarOp::Select,
+                        {wide(holds[k]), wide(value), b_->constant_bits({o.dtype, lanes}, bits)});
+  }
+  return value;
+}
+
+Id Run::load(const Operand& o, std::span<const Expression> at) const {
+  if (o.kind == Operand::Kind::Index) return integers(o.index, at, Dtype::I64);
+  LUMINAL_CHECK(o.kind == Operand::Kind::Load, "a value is not loaded");
+  std::vector<Id> holds;
+  Id mask = kNone;
+  for (const kernel::Mask& m : o.masks) {
+    holds.push_back(mask_of(m.predicate, at));
+    mask = both(mask, holds.back());
+  }
+  return filled(o, read(o, mask, at), holds);
+}
+
+void Run::store(int buffer, const Expression& index, Id value, std::span<const Expression> at,
+                bool streaming) const {
+  StageBuilder& b = *b_;
+  if (lanes_ == 1) return b.store(buffer, index.substitute_indices(at), value, 1, inside_, streaming);
+  value = widen(value);
+  const Access a = access(index);
+  LUMINAL_CHECK(a.kind != Access::Kind::Uniform, "lanes stored to one place");
+  if (a.kind == Access::Kind::Scattered)
+    return b.scatter(buffer, value, widen(integers(index, at, Dtype::I64)), inside_);
+  const bool whole = a.inner == group_.axes.size();
+  const Expression from = whole
+                              ? at_position(index, 0, at) + start_ * a.stride
+                              : at_position(index, start_ / a.row * a.row, at) + (start_ % a.row) * a.stride;
+  if (a.kind == Access::Kind::Even) return b.store(buffer, from, value, a.stride, inside_, streaming);
+  const Expression before = a.row - start_ % a.row;
+  const Id first = b.lane_mask(before, lanes_);
+  const Id rest = b.compute(ScalarOp::Not, {first});
+  b.store(buffer, from, value, a.stride, both(first, inside_));
+  b.store(buffer, at_position(index, (start_ / a.row + 1) * a.row, at) - before * a.stride, value, a.stride,
+          both(rest, inside_));
+}
+
+Id Run::evaluate(const kernel::KernelSpec& spec, const ScalarFunction& body,
+                 std::span<const Operand> operands, std::span<const Expression> at,
+                 std::map<int, Id>& known) const {
+  std::vector<Id> inputs(operands.size(), kNone);
+  for (const ScalarNode& n : body.nodes()) {
+    if (n.op != ScalarOp::Input) continue;
+    const Operand& o = operands[n.payload];
+    inputs[n.payload] = o.kind == Operand::Kind::Value ? value(spec, o.value, at, known) : load(o, at);
+  }
+  // Inputs that the body does not read still need a place in the list.
+  const auto any = std::ranges::find_if(inputs, [](Id id) { return id != kNone; });
+  if (any != inputs.end()) std::ranges::replace(inputs, kNone, *any);
+  return b_->inline_function(body, inputs);
+}
+
+Id Run::value(const kernel::KernelSpec& spec, int v, std::span<const Expression> at,
+              std::map<int, Id>& known) const {
+  if (const auto at_hand = known.find(v); at_hand != known.end()) return at_hand->second;
+  const kernel::Value& value = spec.values()[static_cast<size_t>(v)];
+  LUMINAL_CHECK(value.combiner == kernel::Combiner::None, "value {} is reduced elsewhere", v);
+  const Id id = evaluate(spec, value.body, value.operands, at, known);
+  known[v] = id;
+  return id;
+}
+
+}  // namespace luminal::codegen

@@ -1,0 +1,102 @@
+#pragma once
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "codegen/loop_ir.h"
+#include "kernel/spec.h"
+
+/// Consecutive elements of a spec as vector lanes.
+///
+///   AxisGroup pixels{{2, 3}, {14, 14}, {0, 0}};          // (y, x), walked row by row: 196 positions
+///   Run run(b, pixels, 16 * i, 16, 196);                 // lanes: positions 16*i .. 16*i + 15, those below
+///   196 run.prepare(operand); Id v = run.load(operand, at);                        // at: coordinates of all
+///   other axes
+///
+/// One load may be a plain vector load, two masked ones (where the lanes pass the end of an image row that is
+/// not followed by the next one in memory), or a gather: what the index expression allows.
+namespace luminal::codegen {
+
+/// Axes walked together in row-major order, outermost first, as one axis of positions.
+struct AxisGroup {
+  std::vector<int> axes;
+  std::vector<Expression> extents;
+  std::vector<Expression> first;  ///< where each starts
+  [[nodiscard]] Expression size() const { return element_count(extents); }
+  /// Sets the coordinates of the axes at `position`.
+  void place(const Expression& position, std::vector<Expression>& at) const;
+};
+/// The whole of these axes.
+[[nodiscard]] AxisGroup group_of(std::span<const Expression> extents, std::vector<int> axes);
+
+/// Elements from one position of a group to the next in an index expression: over the innermost axes that lie
+/// evenly in memory, `inner` of the group's axes with `size` positions. Empty where even the last axis has no
+/// constant stride.
+struct Evenly {
+  int64_t stride = 0;
+  size_t inner = 0;
+  Expression size = 1;
+};
+[[nodiscard]] std::optional<Evenly> evenly(const Expression& index, const AxisGroup& group);
+/// Whether the formula depends on an axis of the group.
+[[nodiscard]] bool depends_on(const Expression& e, std::span<const int> axes);
+
+class Run {
+ public:
+  /// Lanes at `start`, start + 1, ... of `group`; those not below `count` are off: they load 0 and store
+  /// nothing.
+  Run(StageBuilder& b, const AxisGroup& group, Expression start, int lanes, const Expression& count);
+  /// A single element: `at` gives every coordinate.
+  explicit Run(StageBuilder& b) : b_(&b) {}
+
+  /// Computes here, once, what loads and stores inside later loops need of lane coordinates.
+  void prepare(const kernel::Operand& operand);
+  void prepare(const Expression& index);
+
+  /// The operand's elements; a scalar if they do not differ. `at`: coordinates by axis, those of the group
+  /// are ignored.
+  Id load(const kernel::Operand& operand, std::span<const Expression> at) const;
+  void store(int buffer, const Expression& index, Id value, std::span<const Expression> at,
+             bool streaming = false) const;
+  /// `value` of the spec at these elements; `known` holds values computed already and takes what is computed.
+  Id value(const kernel::KernelSpec& spec, int value, std::span<const Expression> at,
+           std::map<int, Id>& known) const;
+  /// A body over operands. Inputs that the body does not read are not loaded.
+  Id evaluate(const kernel::KernelSpec& spec, const ScalarFunction& body,
+              std::span<const kernel::Operand> operands, std::span<const Expression> at,
+              std::map<int, Id>& known) const;
+  /// As many lanes as the run has.
+  Id widen(Id id) const;
+  [[nodiscard]] int lanes() const { return lanes_; }
+  /// Position of lane 0.
+  [[nodiscard]] const Expression& start() const { return start_; }
+  /// Lanes that are on; kNone for all.
+  [[nodiscard]] Id inside() const { return inside_; }
+
+ private:
+  struct Access;
+  [[nodiscard]] Access access(const Expression& index) const;
+  [[nodiscard]] bool varies(const Expression& e) const;
+  void prepare_coordinates();
+  Id coordinate(size_t k, Id position) const;
+  Id both(Id a, Id b) const;
+  Id mask_of(const Expression& predicate, std::span<const Expression> at) const;
+  Id integers(const Expression& e, std::span<const Expression> at, Dtype type) const;
+  Id sum_of(const Expression& e, std::span<const Expression> at, Dtype type) const;
+  Id apply(ScalarOp op, Id a, Id b) const;
+  Id read(const kernel::Operand& operand, Id mask, std::span<const Expression> at) const;
+  Id filled(const kernel::Operand& operand, Id loaded, std::span<const Id> holds) const;
+  [[nodiscard]] Expression at_position(const Expression& index, const Expression& position,
+                                       std::span<const Expression> at) const;
+
+  StageBuilder* b_;
+  AxisGroup group_;
+  Expression start_ = 0;
+  int lanes_ = 1;
+  Id inside_ = kNone;
+  Dtype coordinate_type_ = Dtype::I32;
+  std::map<int, Id> coordinates_;  ///< by axis, once prepared
+};
+
+}  // namespace luminal::codegen

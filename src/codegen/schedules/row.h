@@ -1,0 +1,33 @@
+#pragma once
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "kernel/spec.h"
+
+namespace luminal::codegen {
+
+/// What the `row` family takes: values folded over whole rows, perhaps from one another, and values along the
+/// rows; e.g. softmax: maximum, then sum of exponentials, then quotients.
+struct Rows {
+  std::vector<int> parallel;             ///< axes that number the rows
+  std::vector<int> along;                ///< axes of a row
+  std::vector<std::vector<int>> passes;  ///< folded values by the pass over the row that can fold them
+  std::vector<int> level;                ///< by value: passes that must be done before it can be computed
+};
+[[nodiscard]] std::optional<Rows> rows_of(const kernel::KernelSpec& spec);
+
+/// What is worth keeping from one pass for a later one: a whole body, by the value whose body it is, and the
+/// bodies of later values with that part replaced by an input.
+struct KeptParts {
+  struct Body {
+    ScalarFunction function;  ///< input k is operand k of the value; behind those come kept parts
+    std::vector<int> kept;    ///< which part each further input is
+  };
+  std::vector<int> parts;      ///< values whose body (before folding) is kept
+  std::map<int, Body> bodies;  ///< by value, for those that read parts
+};
+/// Parts with at least `least_weight` operations that a later pass computes again.
+[[nodiscard]] KeptParts kept_parts(const kernel::KernelSpec& spec, const Rows& rows, int least_weight);
+
+}  // namespace luminal::codegen

@@ -1,0 +1,47 @@
+#include "codegen/schedules/specialise.h"
+
+#include <fmt/format.h>
+
+namespace luminal::codegen {
+
+kernel::KernelSpec specialised(const kernel::KernelSpec& spec, const Bucket& bucket) {
+  if (bucket.facts.empty()) return spec;
+  const auto known = [&](Expression& e) {
+    for (const auto& [name, facts] : bucket.facts)
+      e = e.substitute(name, facts.min == facts.max ? Expression(facts.min) : Expression::dim(name, facts));
+  };
+  kernel::SpecParts parts = spec.parts();
+  for (Expression& e : parts.extents) known(e);
+  for (kernel::Slot& s : parts.slots) known(s.elements);
+  for (kernel::Value& v : parts.values)
+    for (kernel::Operand& o : v.operands) {
+      known(o.index);
+      for (kernel::Mask& m : o.masks) known(m.predicate);
+    }
+  for (kernel::Output& o : parts.outputs) {
+    known(o.index);
+    known(o.elements);
+  }
+  return kernel::KernelSpec(std::move(parts));
+}
+
+Program program_for(const kernel::KernelSpec& spec, std::string_view name) {
+  Program program{.name = std::string(name), .dims = spec.symbols()};
+  for (size_t k = 0; k < spec.slots().size(); ++k)
+    add_buffer(program, {.name = fmt::format("A{}", k),
+                         .space = Space::Slot,
+                         .number = static_cast<int>(k),
+                         .dtype = spec.slots()[k].dtype,
+                         .elements = spec.slots()[k].elements});
+  for (size_t k = 0; k < spec.outputs().size(); ++k) {
+    const kernel::Output& o = spec.outputs()[k];
+    add_buffer(program, {.name = fmt::format("Y{}", k),
+                         .space = Space::Output,
+                         .number = static_cast<int>(k),
+                         .dtype = spec.values()[static_cast<size_t>(o.value)].dtype(),
+                         .elements = o.elements});
+  }
+  return program;
+}
+
+}  // namespace luminal::codegen

@@ -1,0 +1,15 @@
+#pragma once
+#include <string_view>
+
+#include "codegen/loop_ir.h"
+#include "codegen/target.h"
+#include "kernel/spec.h"
+
+namespace luminal::codegen {
+
+/// The spec with what the bucket knows of its dims: fixed ones become constants, others carry its facts.
+[[nodiscard]] kernel::KernelSpec specialised(const kernel::KernelSpec& spec, const Bucket& bucket);
+/// A program with the spec's dims, slots and outputs (buffer k is slot k, outputs follow) and no stages yet.
+[[nodiscard]] Program program_for(const kernel::KernelSpec& spec, std::string_view name);
+
+}  // namespace luminal::codegen

@@ -1,0 +1,124 @@
+#include "codegen/schedules/sweep.h"
+
+#include <limits>
+
+#include "base/fail.h"
+
+namespace luminal::codegen {
+namespace {
+
+uint64_t least_bits(Dtype dtype) {
+  ScalarBuilder b;
+  if (dtype == Dtype::Bool || dtype == Dtype::U8) return 0;
+  if (is_float(dtype)) return b[b.constant(dtype, -std::numeric_limits<double>::infinity())].payload;
+  const int64_t least = dtype == Dtype::I8    ? std::numeric_limits<int8_t>::min()
+                        : dtype == Dtype::I32 ? std::numeric_limits<int32_t>::min()
+                                              : std::numeric_limits<int64_t>::min();
+  return b[b.constant(dtype, least)].payload;
+}
+
+AxisGroup part(const AxisGroup& g, size_t from, size_t to) {
+  AxisGroup p;
+  for (size_t k = from; k < to; ++k) {
+    p.axes.push_back(g.axes[k]);
+    p.extents.push_back(g.extents[k]);
+    p.first.push_back(g.first[k]);
+  }
+  return p;
+}
+
+}  // namespace
+
+FoldOp fold_op(kernel::Combiner combiner, Dtype dtype) {
+  const Dtype in = dtype == Dtype::F16 || dtype == Dtype::BF16 ? Dtype::F32 : dtype;
+  ScalarBuilder b;
+  switch (combiner) {
+    case kernel::Combiner::Add:
+      return {ScalarOp::Add, in, 0};
+    case kernel::Combiner::Mul:
+      return {ScalarOp::Mul, in, b[b.constant(in, 1)].payload};
+    default:
+      return {ScalarOp::Maximum, in, least_bits(in)};
+  }
+}
+
+size_t vector_axes_of(const AxisGroup& group, std::span<const Expression> formulas, int64_t least) {
+  size_t inner = group.axes.size();
+  for (const Expression& f : formulas)
+    if (depends_on(f, group.axes))
+      if (const auto even = evenly(f, group)) inner = std::min(inner, even->inner);
+  Expression size = 1;
+  for (size_t k = 0; k < inner; ++k) size *= group.extents[group.axes.size() - 1 - k];
+  return size.range().max < least ? group.axes.size() : inner;
+}
+
+std::vector<Id> sweep(StageBuilder& b, const AxisGroup& group, size_t vector_axes, int lanes, int unroll,
+                      Coordinates at, std::vector<Id> carried, const std::function<void(Run&)>& prepare,
+                      const SweepBody& body) {
+  const size_t outer = group.axes.size() - vector_axes;
+  const AxisGroup vector = part(group, outer, group.axes.size());
+  const Expression size = vector.size(), full = size / (int64_t{lanes} * unroll);
+  const Expression done = full * (int64_t{lanes} * unroll);
+  const auto vectors = [&](std::vector<Id> values) {
+    values =
+        b.loop(full, LoopKind::Serial, std::move(values), [&](const Expression& i, std::span<const Id> c) {
+          std::vector<Run> runs;
+          for (int u = 0; u < unroll; ++u) {
+            const Expression start = (i * unroll + u) * lanes;
+            prepare(runs.emplace_back(b, vector, start, lanes, start + lanes));
+          }
+          return body(runs, at, c);
+        });
+    if (size - done == Expression(0)) return values;
+    return b.loop((size - done).ceil_div(lanes), LoopKind::Serial, std::move(values),
+                  [&](const Expression& i, std::span<const Id> c) {
+                    Run run(b, vector, done + i * lanes, lanes, size);
+                    prepare(run);
+                    return body(std::span(&run, 1), at, c);
+                  });
+  };
+  const auto nest = [&](const auto& self, size_t k, std::vector<Id> values) -> std::vector<Id> {
+    if (k == outer) return vectors(std::move(values));
+    return b.loop(group.extents[k], LoopKind::Serial, std::move(values),
+                  [&](const Expression& i, std::span<const Id> c) {
+                    at[static_cast<size_t>(group.axes[k])] = group.first[k] + i;
+                    return self(self, k + 1, {c.begin(), c.end()});
+                  });
+  };
+  return nest(nest, 0, std::move(carried));
+}
+
+Id guarded(StageBuilder& b, const Run& run, const FoldOp& op, Id x) {
+  x = run.widen(x);
+  if (run.inside() == kNone) return x;
+  return b.compute(ScalarOp::Select, {run.inside(), x, b.constant_bits({op.dtype, run.lanes()}, op.neutral)});
+}
+
+std::vector<Id> fold_lanes(StageBuilder& b, const AxisGroup& group, size_t vector_axes, int lanes, int unroll,
+                           const Coordinates& at, std::span<const Fold> folds,
+                           const std::function<void(Run&)>& prepare) {
+  std::vector<Id> totals;
+  for (int u = 0; u < unroll; ++u)
+    for (const Fold& f : folds) totals.push_back(b.constant_bits({f.op.dtype, lanes}, f.op.neutral));
+  totals = sweep(b, group, vector_axes, lanes, unroll, at, std::move(totals), prepare,
+                 [&](std::span<const Run> runs, const Coordinates& here, std::span<const Id> carried) {
+                   std::vector<Id> next(carried.begin(), carried.end());
+                   for (size_t u = 0; u < runs.size(); ++u)
+                     for (size_t f = 0; f < folds.size(); ++f) {
+                       Id& total = next[u * folds.size() + f];
+                       const Id x = guarded(b, runs[u], folds[f].op, folds[f].element(runs[u], here));
+                       total = b.compute(folds[f].op.op, {total, x});
+                     }
+                   return next;
+                 });
+  std::vector<Id> results;
+  for (size_t f = 0; f < folds.size(); ++f) {
+    Id all = totals[f];
+    for (int u = 1; u < unroll; ++u)
+      all = b.compute(folds[f].op.op, {all, totals[static_cast<size_t>(u) * folds.size() + f]});
+    results.push_back(b.reduce(folds[f].op.op, all));
+  }
+  return results;
+}
+
+}  // namespace luminal::codegen

@@ -1,0 +1,50 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "codegen/schedules/element_run.h"
+
+/// Walks over a group of axes in vectors, and folds on the way: what `reduce` and `row` share.
+namespace luminal::codegen {
+
+/// How a combiner folds: the operation, the type in which it does, and the neutral element's bits there.
+struct FoldOp {
+  ScalarOp op = ScalarOp::Add;
+  Dtype dtype = Dtype::F32;
+  uint64_t neutral = 0;
+};
+/// Half floats are folded in f32 (exactly, where the value is a maximum).
+[[nodiscard]] FoldOp fold_op(kernel::Combiner combiner, Dtype dtype);
+
+using Coordinates = std::vector<Expression>;
+
+/// Vectors side by side; the last of a group comes alone and may have lanes that are off (Run::inside).
+using SweepBody = std::function<std::vector<Id>(std::span<const Run> runs, const Coordinates& at,
+                                                std::span<const Id> carried)>;
+/// All positions of `group` in vectors of `lanes`, `unroll` at a time, through loops that carry values. The
+/// outer axes of the group are loops, its innermost `vector_axes` the vectors' positions. `prepare` readies
+/// each run for the operands that the body reads.
+std::vector<Id> sweep(StageBuilder& b, const AxisGroup& group, size_t vector_axes, int lanes, int unroll,
+                      Coordinates at, std::vector<Id> carried, const std::function<void(Run&)>& prepare,
+                      const SweepBody& body);
+
+/// How many of the group's innermost axes one vector position may run over without leaving a row of memory,
+/// in all loads and stores of these formulas; all of them if rows are short.
+[[nodiscard]] size_t vector_axes_of(const AxisGroup& group, std::span<const Expression> formulas,
+                                    int64_t least);
+
+/// One value folded over a group.
+struct Fold {
+  FoldOp op;
+  std::function<Id(const Run& run, const Coordinates& at)> element;  ///< of the fold's own dtype
+};
+/// Lanes of `x` that are off replaced by the neutral element.
+Id guarded(StageBuilder& b, const Run& run, const FoldOp& op, Id x);
+/// The folds' results as scalars, lanes along the group.
+std::vector<Id> fold_lanes(StageBuilder& b, const AxisGroup& group, size_t vector_axes, int lanes, int unroll,
+                           const Coordinates& at, std::span<const Fold> folds,
+                           const std::function<void(Run&)>& prepare);
+
+}  // namespace luminal::codegen

@@ -1,0 +1,99 @@
+#include <gtest/gtest.h>
+
+#include "cases.h"
+#include "codegen/schedules/families.h"
+
+namespace luminal::codegen {
+namespace {
+
+using namespace test_cases;
+
+const Schedule& reduce() { return reduce_schedule(); }
+
+Scalar plain(ScalarBuilder&, std::span<const Scalar> x) { return x[0]; }
+
+/// Y[a,c] = f(fold b: A[a,b,c] * 2), of [a, b, c] by `combiner`.
+KernelSpec middle(const Expression& a, const Expression& b, const Expression& c, Combiner combiner,
+                  Dtype dtype = Dtype::F32) {
+  SpecBuilder s;
+  const Expression i = s.axis(a), k = s.axis(c), j = s.axis(b);
+  const int x = s.slot(a * b * c, dtype);
+  const int fold = s.value({0, 1}, {2}, combiner, {s.load(x, (i * b + j) * c + k)}, plain);
+  s.output(fold, i * c + k, a * c);
+  return s.finish().spec;
+}
+
+TEST(Reduce, EveryAxisAndCombiner) {
+  for (const Combiner combiner : {Combiner::Add, Combiner::Max, Combiner::Mul})
+    for (const auto& [a, b, c] :
+         {std::array<int64_t, 3>{5, 7, 1}, {1, 83, 5}, {3, 9, 37}, {2, 300, 1}, {40, 2, 3}})
+      for (const Target& target : {avx512(), avx2()})
+        check_candidates(reduce(), middle(a, b, c, combiner, Dtype::I32), {}, target, {{}});
+}
+
+TEST(Reduce, Types) {
+  for (const Dtype dtype :
+       {Dtype::F32, Dtype::F64, Dtype::I64, Dtype::I8, Dtype::U8, Dtype::F16, Dtype::BF16, Dtype::Bool})
+    check_candidates(reduce(), middle(6, 40, 3, Combiner::Max, dtype), {}, avx512(), {{}});
+}
+
+TEST(Reduce, AllElementsSplitOverTasks) {
+  for (const int64_t n : {1, 31, 5000})
+    check_candidates(reduce(), middle(1, n, 1, Combiner::Add), {}, avx2(), {{}});
+}
+
+/// A bias gradient: sum n, y, x: dY[n,o,y,x] where X > 0; and matrix times vector with a relu behind it.
+TEST(Reduce, SeveralAxesBodiesAndEpilogues) {
+  SpecBuilder s;
+  const Expression o = s.axis(6), n = s.axis(5), y = s.axis(7), x = s.axis(6);
+  const int dy = s.slot(5 * 6 * 42), image = s.slot(5 * 6 * 42);
+  const Expression at = ((n * 6 + o) * 7 + y) * 6 + x;
+  const int sum =
+      s.value({0}, {1, 2, 3}, Combiner::Add, {s.load(dy, at), s.load(image, at)},
+              [](ScalarBuilder& b, std::span<const Scalar> v) {
+                return b.select(b.lt(b.constant(Dtype::F32, 0), v[1]), v[0], b.constant(Dtype::F32, 0));
+              });
+  s.output(sum, o, 6);
+  check_candidates(reduce(), s.finish().spec, {}, avx512(), {{}});
+
+  SpecBuilder v;
+  const Expression i = v.axis(19), k = v.axis(45);
+  const int a = v.slot(19 * 45), b = v.slot(45), c = v.slot(19);
+  const int product_sum = v.value({0}, {1}, Combiner::Add, {v.load(a, i * 45 + k), v.load(b, k)}, product);
+  const int relu = v.value({0}, {}, Combiner::None, {v.read(product_sum), v.load(c, i)},
+                           [](ScalarBuilder& f, std::span<const Scalar> z) {
+                             return f.maximum(f.add(z[0], z[1]), f.constant(Dtype::F32, 0));
+                           });
+  v.output(relu, i, 19);
+  check_candidates(reduce(), v.finish().spec, {}, avx2(), {{}});
+}
+
+/// A max pool with padding: windows of 3 x 3 by stride 2, -inf outside.
+TEST(Reduce, MasksWithFills) {
+  SpecBuilder s;
+  const Expression n = s.axis(3), y = s.axis(4), x = s.axis(5), u = s.axis(3), v = s.axis(3);
+  const int image = s.slot(3 * 7 * 9);
+  const Expression fy = y * 2 + u - 1, fx = x * 2 + v - 1;
+  const int most = s.value({0, 1, 2}, {3, 4}, Combiner::Max,
+                           {s.load(image, (n * 7 + fy) * 9 + fx,
+                                   {{fy.gte(0) & fy.lt(7) & fx.gte(0) & fx.lt(9),
+                                     Number(-std::numeric_limits<double>::infinity())}})},
+                           plain);
+  s.output(most, (n * 4 + y) * 5 + x, 60);
+  for (const Target& target : {avx512(), avx2()})
+    check_candidates(reduce(), s.finish().spec, {}, target, {{}});
+}
+
+TEST(Reduce, SymbolicDims) {
+  const DimFacts facts{.min = 0, .max = 70};
+  const Bucket bucket{{{"s", facts}}};
+  const Expression s = Expression::dim("s", facts);
+  const std::vector<DimMap> sizes{{{"s", 70}}, {{"s", 33}}, {{"s", 1}}, {{"s", 0}}};
+  check_candidates(reduce(), middle(s, 20, 3, Combiner::Add), bucket, avx512(), sizes);
+  check_candidates(reduce(), middle(3, s, 1, Combiner::Add), bucket, avx512(), sizes);
+  check_candidates(reduce(), middle(3, s, 5, Combiner::Max, Dtype::I32), bucket, avx512(), sizes);
+  check_candidates(reduce(), middle(2, 9, s, Combiner::Mul, Dtype::I64), bucket, avx2(), sizes);
+}
+
+}  // namespace
+}  // namespace luminal::codegen

@@ -1,0 +1,120 @@
+#include "codegen/schedules/row.h"
+
+#include <gtest/gtest.h>
+
+#include "cases.h"
+#include "codegen/schedules/families.h"
+
+namespace luminal::codegen {
+namespace {
+
+using namespace test_cases;
+
+const Schedule& row() { return row_schedule(); }
+
+/// Shaped as softmax is, but exact on whole numbers: m = max x; l = sum e(x, m); y = e(x, m) * l, with
+/// e(x, m) = max((x - m)^2 + 1, |x|) + x + 2. `weights`: x times a vector along the row first.
+KernelSpec softmax_like(const Expression& rows, const Expression& length, Dtype dtype, bool weights = false,
+                        bool last = true) {
+  SpecBuilder s;
+  const Expression r = s.axis(rows), j = s.axis(length);
+  const int x = s.slot(rows * length, dtype), w = s.slot(length, dtype);
+  const Expression at = last ? r * length + j : j * rows + r;
+  std::vector<Operand> loads{s.load(x, at)};
+  if (weights) loads.push_back(s.load(w, j));
+  const auto scaled = [&](ScalarBuilder& b, std::span<const Scalar> v) {
+    return weights ? b.mul(v[0], v[1]) : v[0];
+  };
+  const int m = s.value({0}, {1}, Combiner::Max, loads, scaled);
+  const auto with = [&](int value) {
+    std::vector<Operand> operands = loads;
+    operands.push_back(s.read(value));
+    return operands;
+  };
+  const auto e = [&](ScalarBuilder& b, std::span<const Scalar> v, Scalar most) {
+    const Scalar z = scaled(b, v), d = b.sub(z, most);
+    return b.add(b.add(b.maximum(b.add(b.mul(d, d), b.constant(dtype, 1)), b.abs(z)), z),
+                 b.constant(dtype, 2));
+  };
+  const int l = s.value({0}, {1}, Combiner::Add, with(m),
+                        [&](ScalarBuilder& b, std::span<const Scalar> v) { return e(b, v, v.back()); });
+  std::vector<Operand> all = with(m);
+  all.push_back(s.read(l));
+  const int y = s.value({0, 1}, {}, Combiner::None, all, [&](ScalarBuilder& b, std::span<const Scalar> v) {
+    return b.mul(e(b, v, v[v.size() - 2]), v.back());
+  });
+  s.output(y, at, rows * length);
+  return s.finish().spec;
+}
+
+TEST(Row, FindsPassesAndWhatToKeep) {
+  const KernelSpec spec = softmax_like(5, 40, Dtype::F32);
+  const auto rows = rows_of(spec);
+  ASSERT_TRUE(rows.has_value());
+  EXPECT_EQ(rows->passes.size(), 2U);
+  const KeptParts kept = kept_parts(spec, *rows, 6);
+  EXPECT_EQ(kept.parts.size(), 1U);
+  EXPECT_EQ(kept.bodies.size(), 1U);
+  EXPECT_LE(kept.bodies.begin()->second.function.cost().weight(), 1);
+  EXPECT_TRUE(kept_parts(spec, *rows, 100).parts.empty());
+}
+
+TEST(Row, SoftmaxAtOddSizes) {
+  for (const auto& [rows, length] : {std::array<int64_t, 2>{5, 40}, {17, 10}, {3, 129}, {33, 3}, {2, 64}})
+    for (const Target& target : {avx512(), avx2()})
+      for (const bool last : {true, false}) {
+        check_candidates(row(), softmax_like(rows, length, Dtype::I32, false, last), {}, target, {{}});
+        check_candidates(row(), softmax_like(rows, length, Dtype::F64, true, last), {}, target, {{}});
+      }
+}
+
+/// Mean and variance, then (x - mean) * (variance + g[j]) + x, and both statistics stored as well.
+TEST(Row, StatisticsAsExports) {
+  SpecBuilder s;
+  const Expression r = s.axis(7), j = s.axis(32);
+  const int x = s.slot(7 * 32, Dtype::F64), g = s.slot(32, Dtype::F64);
+  const Operand load = s.load(x, r * 32 + j);
+  const auto half = [](ScalarBuilder& b, std::span<const Scalar> v) {
+    return b.mul(v[0], b.constant(Dtype::F64, 1.0 / 32));
+  };
+  const int sum = s.value({0}, {1}, Combiner::Add, {load},
+                          [](ScalarBuilder&, std::span<const Scalar> v) { return v[0]; });
+  const int mean = s.value({0}, {}, Combiner::None, {s.read(sum)}, half);
+  const int squares =
+      s.value({0}, {1}, Combiner::Add, {load, s.read(mean)}, [](ScalarBuilder& b, std::span<const Scalar> v) {
+        const Scalar d = b.sub(v[0], v[1]);
+        return b.mul(d, d);
+      });
+  const int variance = s.value({0}, {}, Combiner::None, {s.read(squares)}, half);
+  const int y = s.value({0, 1}, {}, Combiner::None, {load, s.read(mean), s.read(variance), s.load(g, j)},
+                        [](ScalarBuilder& b, std::span<const Scalar> v) {
+                          return b.add(b.mul(b.sub(v[0], v[1]), b.add(v[2], v[3])), v[0]);
+                        });
+  s.output(y, r * 32 + j, 7 * 32);
+  s.output(mean, r, 7);
+  s.output(variance, r, 7);
+  const KernelSpec spec = s.finish().spec;
+  for (const Target& target : {avx512(), avx2()}) check_candidates(row(), spec, {}, target, {{}}, 1e-12);
+}
+
+TEST(Row, SymbolicDims) {
+  const DimFacts facts{.min = 0, .max = 50};
+  const Bucket bucket{{{"s", facts}}};
+  const Expression s = Expression::dim("s", facts);
+  const std::vector<DimMap> sizes{{{"s", 50}}, {{"s", 17}}, {{"s", 1}}, {{"s", 0}}};
+  check_candidates(row(), softmax_like(s, 20, Dtype::I32), bucket, avx512(), sizes);
+  check_candidates(row(), softmax_like(4, s, Dtype::I64, true), bucket, avx512(), sizes);
+}
+
+TEST(Row, LeavesPlainReductionsAlone) {
+  SpecBuilder s;
+  const Expression i = s.axis(4), k = s.axis(8);
+  const int a = s.slot(32);
+  s.output(s.value({0}, {1}, Combiner::Add, {s.load(a, i * 8 + k)},
+                   [](ScalarBuilder&, std::span<const Scalar> x) { return x[0]; }),
+           i, 4);
+  EXPECT_TRUE(row().candidates(s.finish().spec, {}, avx512()).empty());
+}
+
+}  // namespace
+}  // namespace luminal::codegen
