@@ -1,5 +1,7 @@
+#include "backends/backend.h"
 #include "luminal/reference.h"
 #include "luminal/session.h"
+#include "search/session.h"
 
 namespace luminal {
 
@@ -7,6 +9,11 @@ namespace luminal {
 void install_sessions() {
   static const bool once = [] {
     register_session("reference", [] { return make_reference_session(ReferencePrecision::AsWritten); });
+    register_session("cpu", [] {
+      static const auto session =
+          search::make_session({.device = "cpu", .backend = backends::make_cpu_backend()});
+      return session;
+    });
     register_session("reference-f64", [] { return make_reference_session(ReferencePrecision::Double); });
     return true;
   }();
