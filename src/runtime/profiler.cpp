@@ -9,9 +9,11 @@
 namespace luminal::runtime {
 namespace {
 
+/// Of the nearest level that holds them all.
 double bytes_per_us(double bytes, const kernel::MachineLimits& limits) {
-  return bytes <= static_cast<double>(limits.cache_bytes) ? limits.cache_bytes_per_us
-                                                          : limits.memory_bytes_per_us;
+  if (bytes <= static_cast<double>(limits.l2_bytes) * limits.threads) return limits.l2_bytes_per_us;
+  if (bytes <= static_cast<double>(limits.cache_bytes)) return limits.cache_bytes_per_us;
+  return limits.memory_bytes_per_us;
 }
 
 double share(double flops, double bytes, double time_us, const kernel::MachineLimits& limits) {
