@@ -134,10 +134,24 @@ std::vector<size_t> depth_first(const Problem& problem) {
 
 }  // namespace
 
+namespace {
+
+std::vector<size_t> own_order(const Problem& problem) {
+  std::vector<size_t> order(problem.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  return order;
+}
+
+}  // namespace
+
+int64_t planned_peak_bytes(const Graph& graph, int64_t assumed_dim) {
+  const Problem problem(graph, assumed_dim);
+  return problem.peak(own_order(problem));
+}
+
 DepthFirst::Schedule DepthFirst::compile(Graph& graph, Remap&) const {
   const Problem problem(graph, assumed_dim_);
-  std::vector<size_t> given(problem.size());
-  for (size_t i = 0; i < given.size(); ++i) given[i] = i;
+  const std::vector<size_t> given = own_order(problem);
   std::vector<size_t> order = depth_first(problem);
   LUMINAL_CHECK(order.size() == problem.size(), "scheduled {} of {} nodes", order.size(), problem.size());
 

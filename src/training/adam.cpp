@@ -1,41 +1,66 @@
-#include <algorithm>
-
-#include "base/fail.h"
 #include "luminal/training/optimizer.h"
+#include "training/step_builder.h"
 
 namespace luminal::training {
 namespace {
 
-void check(const std::vector<GraphTensor>& parameters, const std::vector<GraphTensor>& gradients,
-           const Adam::Options& options) {
-  if (parameters.size() != gradients.size())
-    fail("[Adam] {} parameters and {} gradients; give one gradient for each", parameters.size(),
-         gradients.size());
-  const auto in_unit = [](double beta) { return beta >= 0 && beta < 1; };
-  if (!in_unit(options.beta1) || !in_unit(options.beta2) || !(options.epsilon >= 0) ||
-      !(options.weight_decay >= 0))
-    fail(
-        "[Adam] beta1={}, beta2={}, epsilon={}, weight_decay={} are out of range; betas lie in [0, 1), the "
-        "others are not negative",
-        options.beta1, options.beta2, options.epsilon, options.weight_decay);
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const TensorType parameter = parameters[i].type(), gradient = gradients[i].type();
-    if (!is_float(parameter.dtype))
-      fail<DtypeError>("[Adam] parameter {} is {}; only floats can be trained", i, parameter.to_string());
-    if (parameter.dtype != gradient.dtype || parameter.dims != gradient.dims)
-      fail<ShapeError>("[Adam] parameter {} is {} and its gradient {}; they must be alike", i,
-                       parameter.to_string(), gradient.to_string());
+enum class Decay { IntoGradient, Decoupled };
+
+/// The powers of both betas after this step, kept as state: cheaper than a power each time.
+struct Corrections {
+  GraphTensor first, second;  ///< 1 - beta^t, f64
+
+  Corrections(StepBuilder& step, double beta1, double beta2) {
+    const GraphTensor power1 = step.scalar("beta1_power", 1), power2 = step.scalar("beta2_power", 1);
+    const GraphTensor next1 = power1 * beta1, next2 = power2 * beta2;
+    step.assign(power1, next1);
+    step.assign(power2, next2);
+    first = 1 - next1;
+    second = 1 - next2;
   }
+};
+
+struct Moments {
+  GraphTensor first, second;
+};
+
+/// Both moments of parameter i with this step's gradient.
+Moments moments(StepBuilder& step, size_t i, const GraphTensor& gradient, double beta1, double beta2) {
+  const GraphTensor m = step.state(i, "exp_avg"), v = step.state(i, "exp_avg_sq");
+  const Moments next{m * beta1 + gradient * (1 - beta1), v * beta2 + gradient.square() * (1 - beta2)};
+  step.assign(m, next.first);
+  step.assign(v, next.second);
+  return next;
 }
 
-GraphTensor zero_state(Graph& cx, std::string name, const TensorType& type) {
-  GraphTensor state = cx.named_tensor(std::move(name), type.dims, type.dtype);
-  return state.set(TensorData(type.dtype, exec(type.dims, cx.dims())));
+template <class Options>
+void check_betas(std::string_view name, const Options& options) {
+  check_decay(name, "beta1", options.beta1);
+  check_decay(name, "beta2", options.beta2);
+  check_not_negative(name, "weight_decay", options.weight_decay);
 }
 
-GraphTensor scalar_state(Graph& cx, std::string name, double value, Dtype dtype) {
-  GraphTensor state = cx.named_tensor(std::move(name), {}, dtype);
-  return state.set({value});
+template <class Options>
+void build(StepBuilder& step, const Options& options, Decay decay) {
+  const Corrections corrections(step, options.beta1, options.beta2);
+  const GraphTensor size = step.rate() / corrections.first, root = corrections.second.rsqrt();
+  for (size_t i = 0; i < step.size(); ++i) {
+    GraphTensor parameter = step.parameter(i), gradient = step.gradient(i);
+    const Dtype dtype = parameter.dtype();
+    if (options.weight_decay != 0 && decay == Decay::IntoGradient)
+      gradient = gradient + parameter * options.weight_decay;
+    if (options.weight_decay != 0 && decay == Decay::Decoupled)
+      parameter = parameter * (1 - step.rate() * options.weight_decay).cast(dtype);
+    const auto [first, second] = moments(step, i, gradient, options.beta1, options.beta2);
+    GraphTensor square = second;
+    if (options.amsgrad) {
+      const GraphTensor greatest = step.state(i, "max_exp_avg_sq");
+      square = maximum(greatest, second);
+      step.assign(greatest, square);
+    }
+    const GraphTensor denominator = square.sqrt() * root.cast(dtype) + options.epsilon;
+    step.set_parameter(i, parameter - first / denominator * size.cast(dtype));
+  }
 }
 
 }  // namespace
@@ -43,45 +68,43 @@ GraphTensor scalar_state(Graph& cx, std::string name, double value, Dtype dtype)
 Adam::Adam(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vector<GraphTensor>& gradients,
            const Options& options, Where where) {
   const CallSite site("Adam", where);
-  check(parameters, gradients, options);
-  learning_rate_ = scalar_state(cx, "learning_rate", options.learning_rate, Dtype::F64);
-  // Scalars in f64: 1 - 0.999^t loses half its digits in f32 while t is small.
-  beta1_power_ = scalar_state(cx, "beta1_power", 1, Dtype::F64);
-  beta2_power_ = scalar_state(cx, "beta2_power", 1, Dtype::F64);
-  steps_ = cx.named_tensor("step", {}, Dtype::I64);
-  steps_.set(TensorData(Dtype::I64, {}));
-  const GraphTensor power1 = beta1_power_ * options.beta1, power2 = beta2_power_ * options.beta2;
-  beta1_power_.assign(power1);
-  beta2_power_.assign(power2);
-  steps_.assign(steps_ + 1);
-  const GraphTensor correction1 = (1 - power1).reciprocal(), root2 = (1 - power2).rsqrt();
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const GraphTensor& parameter = parameters[i];
-    const Dtype dtype = parameter.dtype();
-    GraphTensor gradient = gradients[i];
-    if (options.weight_decay != 0) gradient = gradient + parameter * options.weight_decay;
-    const GraphTensor m = first_moments_.emplace_back(zero_state(cx, "exp_avg", parameter.type()));
-    const GraphTensor v = second_moments_.emplace_back(zero_state(cx, "exp_avg_sq", parameter.type()));
-    const GraphTensor m_next = m * options.beta1 + gradient * (1 - options.beta1);
-    const GraphTensor v_next = v * options.beta2 + gradient.square() * (1 - options.beta2);
-    const GraphTensor step_size = (learning_rate_ * correction1).cast(dtype);
-    const GraphTensor denominator = v_next.sqrt() * root2.cast(dtype) + options.epsilon;
-    m.assign(m_next);
-    v.assign(v_next);
-    parameter.assign(parameter - m_next / denominator * step_size);
-  }
+  check_betas("Adam", options);
+  check_not_negative("Adam", "epsilon", options.epsilon);
+  StepBuilder step("Adam", cx, parameters, gradients, options.learning_rate, options.apply_if);
+  build(step, options, Decay::IntoGradient);
+  finish(step);
 }
 
-void Adam::set_learning_rate(double rate) { learning_rate_.set({rate}); }
+AdamW::AdamW(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vector<GraphTensor>& gradients,
+             const Options& options, Where where) {
+  const CallSite site("AdamW", where);
+  check_betas("AdamW", options);
+  check_not_negative("AdamW", "epsilon", options.epsilon);
+  StepBuilder step("AdamW", cx, parameters, gradients, options.learning_rate, options.apply_if);
+  build(step, options, Decay::Decoupled);
+  finish(step);
+}
 
-void Adam::serialize(nn::Serializer& s) const {
-  s.buffer("step", steps_);
-  s.buffer("beta1_power", beta1_power_);
-  s.buffer("beta2_power", beta2_power_);
-  for (size_t i = 0; i < first_moments_.size(); ++i) {
-    s.buffer(std::to_string(i) + "/exp_avg", first_moments_[i]);
-    s.buffer(std::to_string(i) + "/exp_avg_sq", second_moments_[i]);
+LAMB::LAMB(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vector<GraphTensor>& gradients,
+           const Options& options, Where where) {
+  const CallSite site("LAMB", where);
+  check_betas("LAMB", options);
+  check_not_negative("LAMB", "epsilon", options.epsilon);
+  StepBuilder step("LAMB", cx, parameters, gradients, options.learning_rate, options.apply_if);
+  const Corrections corrections(step, options.beta1, options.beta2);
+  const GraphTensor scale = corrections.first.reciprocal(), root = corrections.second.rsqrt();
+  for (size_t i = 0; i < step.size(); ++i) {
+    const GraphTensor& parameter = step.parameter(i);
+    const Dtype dtype = parameter.dtype();
+    const auto [first, second] = moments(step, i, step.gradient(i), options.beta1, options.beta2);
+    const GraphTensor adam = first * scale.cast(dtype) / (second.sqrt() * root.cast(dtype) + options.epsilon);
+    const GraphTensor direction = adam + parameter * options.weight_decay;
+    const GraphTensor weight_norm = parameter.norm(), direction_norm = direction.norm();
+    const GraphTensor usable = weight_norm.gt(0).logical_and(direction_norm.gt(0));
+    const GraphTensor trust = usable.where(weight_norm / usable.where(direction_norm, 1), 1);
+    step.set_parameter(i, parameter - direction * (trust * step.rate(i)));
   }
+  finish(step);
 }
 
 }  // namespace luminal::training

@@ -7,6 +7,7 @@
 #include "base/fail.h"
 #include "luminal/gradient.h"
 #include "luminal/ops.h"
+#include "passes/autograd/redraw.h"
 #include "passes/autograd/view_gradient.h"
 
 namespace luminal {
@@ -36,7 +37,7 @@ std::shared_ptr<const Origin> gradient_origin(const std::shared_ptr<const Origin
 class Backward {
  public:
   Backward(Graph& graph, const std::vector<GraphTensor>& params, const GraphTensor& loss)
-      : graph_(graph), params_(params), loss_(loss) {}
+      : graph_(graph), params_(params), loss_(loss), redraw_(graph) {}
 
   std::vector<GraphTensor> run() {
     const std::vector<NodeId> order = ancestors_of_loss();
@@ -120,7 +121,7 @@ class Backward {
   void apply_rule(const Node& node, std::vector<GraphTensor> outputs, std::vector<GraphTensor> upstreams,
                   const std::vector<bool>& wanted) {
     std::vector<GraphTensor> inputs;
-    for (const Edge& edge : node.inputs) inputs.push_back(graph_.tensor_of(edge));
+    for (const Edge& edge : node.inputs) inputs.push_back(graph_.tensor_of(redraw_(edge)));
     Gradient rule(node, std::move(inputs), std::move(outputs), std::move(upstreams), wanted);
     node.op->gradient(rule);
     for (size_t i = 0; i < node.inputs.size(); ++i)
@@ -142,6 +143,7 @@ class Backward {
   const GraphTensor& loss_;
   std::unordered_set<NodeId> dependents_;
   std::unordered_map<Value, GraphTensor> gradients_;
+  autograd::Redraw redraw_;
 };
 
 void check_tensor(const Graph& graph, const GraphTensor& tensor, const std::string& what) {

@@ -1,0 +1,53 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "luminal/compiler.h"
+#include "luminal/graph.h"
+
+/// Activation checkpointing: values inside marked parts of a model are not kept for the backward pass but
+/// computed again when it gets there.
+///
+///   for (const Block& block : blocks)
+///     x = training::checkpoint([&](const GraphTensor& in) { return block.forward(in); }, x);
+///   auto gradients = cx.compile(Autograd(weights, loss), loss, weights);
+///   std::cout << cx.compile(training::RecomputeCheckpoints(), loss, gradients).to_string();
+///
+/// The results are the same bits. Source: Chen et al. 2016, "Training deep nets with sublinear memory cost".
+namespace luminal::training {
+
+/// Calls `part` and marks what it adds to the graph. What it reads from outside, and its result, are kept;
+/// the rest RecomputeCheckpoints may compute again. Parts within parts belong to the outermost.
+[[nodiscard]] GraphTensor checkpoint(const std::function<GraphTensor(const GraphTensor&)>& part,
+                                     const GraphTensor& x, Where where = Where::current());
+/// The same for parts with several inputs and outputs.
+[[nodiscard]] std::vector<GraphTensor> checkpoint(
+    const std::function<std::vector<GraphTensor>(std::span<const GraphTensor>)>& part,
+    const std::vector<GraphTensor>& inputs, Where where = Where::current());
+
+/// A pass for after Autograd: gradient nodes that read a value inside a marked part read a copy, made of
+/// copies of what led to it in its part. Copies run when the gradients of the part's result are there (order
+/// edges, which later passes respect), so their memory is needed once per part instead of for all parts at
+/// once. Random values are drawn again, the same; nodes with side effects are not repeated.
+class RecomputeCheckpoints {
+ public:
+  static constexpr std::string_view kName = "RecomputeCheckpoints";
+  struct Report {
+    int64_t parts = 0, copied_nodes = 0;
+    int64_t peak_bytes_before = 0, peak_bytes_after = 0;  ///< planned, as planned_peak_bytes
+    [[nodiscard]] std::string to_string() const;
+  };
+  /// `assumed_dim`: the size of named dims that are not set yet, for the planned peaks.
+  explicit RecomputeCheckpoints(int64_t assumed_dim = 64) : assumed_dim_(assumed_dim) {}
+  /// Tells the report at LUMINAL_DEBUG=1.
+  Report compile(Graph& graph, Remap& remap) const;
+
+ private:
+  int64_t assumed_dim_;
+};
+
+}  // namespace luminal::training

@@ -1,0 +1,242 @@
+#include "luminal/training/checkpoint_manager.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include "base/fail.h"
+#include "base/log.h"
+#include "luminal/safetensors.h"
+
+namespace luminal::training {
+namespace {
+
+namespace fs = std::filesystem;
+using Checkpoint = CheckpointManager::Checkpoint;
+
+constexpr std::string_view kPrefix = "step-", kSuffix = ".safetensors", kNote = "note.";
+
+std::string file_name(int64_t step) { return fmt::format("{}{:012}{}", kPrefix, step, kSuffix); }
+
+template <class T>
+std::optional<T> number_in(std::string_view text) {
+  T value{};
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// The shortest text that reads back as the same number.
+std::string text_of(double value) { return fmt::format("{}", value); }
+
+const std::string& required(const SafetensorsFile& file, const std::string& key, const fs::path& path) {
+  const auto found = file.metadata().find(key);
+  if (found == file.metadata().end())
+    fail<FormatError>(
+        "[checkpoint] '{}' has no '{}' in its header, so it is no checkpoint; take it out of the folder",
+        path.string(), key);
+  return found->second;
+}
+
+template <class T>
+T required_number(const SafetensorsFile& file, const std::string& key, const fs::path& path) {
+  const std::string& text = required(file, key, path);
+  if (const auto value = number_in<T>(text)) return *value;
+  fail<FormatError>(
+      "[checkpoint] '{}' says {}='{}' in its header, which is no number; take it out of the folder",
+      path.string(), key, text);
+}
+
+Checkpoint describe(const SafetensorsFile& file, const fs::path& path) {
+  Checkpoint result{.step = required_number<int64_t>(file, "step", path), .path = path};
+  result.device = required(file, "device", path);
+  if (file.metadata().contains("metric")) result.metric = required_number<double>(file, "metric", path);
+  for (const auto& [key, value] : file.metadata())
+    if (key.starts_with(kNote)) result.notes.emplace(key.substr(kNote.size()), value);
+  return result;
+}
+
+std::string text_of(const TensorView& view) {
+  return fmt::format("{}[{}]", name(view.dtype), fmt::join(view.dims, ", "));
+}
+
+void check_names(const SafetensorsFile& file, const std::map<std::string, GraphTensor>& tensors,
+                 const fs::path& path) {
+  std::vector<std::string> missing, unexpected;
+  for (const auto& [name, tensor] : tensors)
+    if (!file.contains(name)) missing.push_back(name);
+  for (const std::string& name : file.names())
+    if (!tensors.contains(name)) unexpected.push_back(name);
+  if (missing.empty() && unexpected.empty()) return;
+  const auto first = [](std::vector<std::string>& names) {
+    constexpr size_t kShown = 5;
+    const size_t count = names.size();
+    if (count > kShown) {
+      names.resize(kShown);
+      names.push_back(fmt::format("... {} in all", count));
+    }
+    return fmt::format("{}", fmt::join(names, ", "));
+  };
+  fail(
+      "[checkpoint] '{}' is of another model: it lacks [{}] and has [{}] besides; build the model as it was, "
+      "or use "
+      "another folder",
+      path.string(), first(missing), first(unexpected));
+}
+
+}  // namespace
+
+CheckpointManager::CheckpointManager(fs::path folder, const Options& options)
+    : folder_(std::move(folder)), options_(options) {
+  if (options.keep_best < 0 || options.keep_last < 1)
+    fail("[checkpoint] keep_best={} and keep_last={} make no sense; give at least 0 and 1", options.keep_best,
+         options.keep_last);
+  std::error_code status;
+  fs::create_directories(folder_, status);
+  if (status)
+    fail("[checkpoint] cannot make the folder '{}': {}; choose another", folder_.string(), status.message());
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    const std::string file = entry.path().filename().string();
+    if (file.starts_with("." + std::string(kPrefix))) {  // write_file_atomic's, never renamed
+      fs::remove(entry.path(), status);
+    } else if (file.starts_with(kPrefix) && file.ends_with(kSuffix)) {
+      try {
+        list_.push_back(describe(SafetensorsFile(entry.path()), entry.path()));
+      } catch (const FormatError& error) {
+        log_line(fmt::format("[checkpoint] passed over: {}", error.what()));
+        damaged_.push_back(entry.path());
+      }
+    }
+  }
+  std::ranges::sort(list_, {}, &Checkpoint::step);
+}
+
+void CheckpointManager::add(const std::string& name, const std::vector<nn::Serializer::Entry>& entries) {
+  if (std::ranges::find(names_, name) != names_.end())
+    fail("[checkpoint] '{}' is tracked already; give each part a name of its own", name);
+  names_.push_back(name);
+  for (const auto& entry : entries) {
+    std::string full = name + "." + entry.name;
+    std::ranges::replace(full, '/', '.');
+    tensors_.insert_or_assign(std::move(full), entry.tensor);
+  }
+}
+
+Checkpoint CheckpointManager::save(int64_t step, std::optional<double> metric,
+                                   std::map<std::string, std::string> notes) {
+  if (tensors_.empty())
+    fail("[checkpoint] nothing is tracked; call track with the model and the optimizer first");
+  const Graph graph = tensors_.begin()->second.graph();
+  if (metric && std::isnan(*metric)) metric.reset();
+  Checkpoint made{.step = step, .metric = metric, .notes = std::move(notes), .device = graph.device()};
+  made.path = folder_ / file_name(step);
+  std::map<std::string, std::string> header{{"step", std::to_string(step)},
+                                            {"graph_step", std::to_string(graph.step())},
+                                            {"seed", std::to_string(graph.seed())},
+                                            {"device", made.device}};
+  if (metric) header.emplace("metric", text_of(*metric));
+  for (const auto& [key, value] : made.notes) header.emplace(std::string(kNote) + key, value);
+  std::map<std::string, TensorData> values;
+  for (const auto& [name, tensor] : tensors_) values.emplace(name, tensor.data());
+  try {
+    write_safetensors(made.path, {values.begin(), values.end()}, header);
+  } catch (const Error& error) {
+    fail(
+        "[checkpoint] step {} was not saved: {}; make room or choose another folder. Older checkpoints are "
+        "whole",
+        step, error.what());
+  }
+  std::erase_if(list_, [&](const Checkpoint& other) { return other.step == step; });
+  list_.insert(std::ranges::upper_bound(list_, step, {}, &Checkpoint::step), made);
+  std::erase(damaged_, made.path);
+  prune();
+  return made;
+}
+
+/// Places in the list, the best first.
+std::vector<size_t> CheckpointManager::by_metric() const {
+  std::vector<size_t> places;
+  for (size_t i = 0; i < list_.size(); ++i)
+    if (list_[i].metric) places.push_back(i);
+  std::ranges::stable_sort(places, [&](size_t a, size_t b) {
+    return options_.lower_is_better ? *list_[a].metric < *list_[b].metric
+                                    : *list_[a].metric > *list_[b].metric;
+  });
+  return places;
+}
+
+std::optional<Checkpoint> CheckpointManager::best() const {
+  const std::vector<size_t> places = by_metric();
+  if (places.empty()) return std::nullopt;
+  return list_[places.front()];
+}
+
+void CheckpointManager::prune() {
+  std::vector<size_t> best = by_metric();
+  if (best.size() > static_cast<size_t>(options_.keep_best))
+    best.resize(static_cast<size_t>(options_.keep_best));
+  std::vector<Checkpoint> kept;
+  for (size_t i = 0; i < list_.size(); ++i) {
+    const bool last = i + static_cast<size_t>(options_.keep_last) >= list_.size();
+    if (last || std::ranges::find(best, i) != best.end()) {
+      kept.push_back(list_[i]);
+      continue;
+    }
+    std::error_code ignored;  // a file too many does no harm
+    fs::remove(list_[i].path, ignored);
+  }
+  list_ = std::move(kept);
+}
+
+std::optional<Checkpoint> CheckpointManager::resume() {
+  for (auto at = list_.rbegin(); at != list_.rend(); ++at) {
+    try {
+      return load(at->path);
+    } catch (const FormatError& error) {
+      log_line(fmt::format("[checkpoint] passed over: {}", error.what()));
+      damaged_.push_back(at->path);
+    }
+  }
+  if (!damaged_.empty())
+    fail(
+        "[checkpoint] none of the {} checkpoints in '{}' is whole; restore one, or empty the folder to start "
+        "anew",
+        damaged_.size(), folder_.string());
+  return std::nullopt;
+}
+
+Checkpoint CheckpointManager::load(const fs::path& path) {
+  if (tensors_.empty())
+    fail("[checkpoint] nothing is tracked; call track with the model and the optimizer first");
+  const SafetensorsFile file(path);
+  Checkpoint found = describe(file, path);
+  const auto graph_step = required_number<uint64_t>(file, "graph_step", path);
+  const auto seed = required_number<uint64_t>(file, "seed", path);
+  Graph graph = tensors_.begin()->second.graph();
+  check_names(file, tensors_, path);
+  for (const auto& [name, tensor] : tensors_) {
+    const TensorView view = file.view(name);
+    const TensorType type = tensor.type();
+    if (view.dtype != type.dtype || view.dims != exec(type.dims, graph.dims()))
+      fail(
+          "[checkpoint] '{}' is of another model: '{}' is {} there and {} here; build the model as it was, "
+          "or use "
+          "another folder",
+          path.string(), name, text_of(view), type.to_string());
+  }
+  if (seed != graph.seed())
+    fail(
+        "[checkpoint] '{}' was made with the seed {} and this graph has {}; call set_seed({}) before the "
+        "model is made",
+        path.string(), seed, graph.seed(), seed);
+  if (found.device != graph.device())
+    log_line(
+        fmt::format("[checkpoint] '{}' ran on '{}' and goes on on '{}': results may differ in the last bits",
+                    path.string(), found.device, graph.device()));
+  for (auto& [name, tensor] : tensors_) tensor.set(file.read(name));
+  graph.set_step(graph_step);
+  return found;
+}
+
+}  // namespace luminal::training

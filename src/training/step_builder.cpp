@@ -1,0 +1,116 @@
+#include "training/step_builder.h"
+
+#include <algorithm>
+
+#include "luminal/training/optimizer.h"
+
+namespace luminal::training {
+namespace {
+
+void check(std::string_view optimizer, const std::vector<GraphTensor>& parameters,
+           const std::vector<GraphTensor>& gradients) {
+  if (parameters.size() != gradients.size())
+    fail("[{}] {} parameters and {} gradients; give one gradient for each", optimizer, parameters.size(),
+         gradients.size());
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const TensorType parameter = parameters[i].type(), gradient = gradients[i].type();
+    if (!is_float(parameter.dtype))
+      fail<DtypeError>("[{}] parameter {} is {}; only floats can be trained", optimizer, i,
+                       parameter.to_string());
+    if (!is_float(gradient.dtype) || parameter.dims != gradient.dims)
+      fail<ShapeError>("[{}] parameter {} is {} and its gradient {}; they must be alike", optimizer, i,
+                       parameter.to_string(), gradient.to_string());
+  }
+}
+
+}  // namespace
+
+GraphTensor zero_state(Graph& cx, std::string name, const TensorType& type) {
+  GraphTensor state = cx.named_tensor(std::move(name), type.dims, type.dtype);
+  return state.set(TensorData(type.dtype, exec(type.dims, cx.dims())));
+}
+
+GraphTensor scalar_state(Graph& cx, std::string name, double value, Dtype dtype) {
+  GraphTensor state = cx.named_tensor(std::move(name), {}, dtype);
+  return state.set({value});
+}
+
+void check_condition(std::string_view op, const GraphTensor& condition) {
+  if (condition.dtype() != Dtype::Bool || condition.rank() != 0)
+    fail<DtypeError>("[{}] the condition is {}; give one bool, as GradientAccumulator::ready does", op,
+                     condition.type().to_string());
+}
+
+void check_decay(std::string_view optimizer, std::string_view what, double value) {
+  if (!(value >= 0 && value < 1))
+    fail("[{}] {}={} is out of range; betas lie in [0, 1), as do other shares of the past", optimizer, what,
+         value);
+}
+
+void check_not_negative(std::string_view optimizer, std::string_view what, double value) {
+  if (!(value >= 0)) fail("[{}] {}={} is out of range; give 0 or more", optimizer, what, value);
+}
+
+StepBuilder::StepBuilder(std::string_view name, Graph& cx, const std::vector<GraphTensor>& parameters,
+                         const std::vector<GraphTensor>& gradients, double learning_rate,
+                         GraphTensor apply_if)
+    : cx_(cx), apply_if_(std::move(apply_if)), parameters_(parameters), gradients_(gradients) {
+  check(name, parameters, gradients);
+  check_not_negative(name, "learning_rate", learning_rate);
+  if (apply_if_.valid()) check_condition(name, apply_if_);
+  // Scalars in f64: 1 - 0.999^t loses half its digits in f32 while t is small.
+  learning_rate_ = scalar_state(cx, "learning_rate", learning_rate, Dtype::F64);
+  steps_ = zero_state(cx, "step", {Dtype::I64, {}});
+  states_.emplace_back("step", steps_);
+  assign(steps_, count());
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const GraphTensor& parameter = parameters[i];
+    const Dtype wide = accumulation_dtype(parameter.dtype());
+    if (wide == parameter.dtype()) {
+      working_.push_back(parameter);
+      continue;
+    }
+    GraphTensor master = cx.named_tensor("master", parameter.dims(), wide);
+    master.set(parameter.data());  // rounded once already; what it holds is what training starts from
+    working_.push_back(master);
+    states_.emplace_back(std::to_string(i) + "/master", master);
+  }
+}
+
+GraphTensor StepBuilder::state(size_t i, std::string_view name) {
+  GraphTensor made = zero_state(cx_, std::string(name), working_[i].type());
+  states_.emplace_back(std::to_string(i) + "/" + std::string(name), made);
+  return made;
+}
+
+GraphTensor StepBuilder::scalar(std::string_view name, double value) {
+  GraphTensor made = scalar_state(cx_, std::string(name), value, Dtype::F64);
+  states_.emplace_back(std::string(name), made);
+  return made;
+}
+
+void StepBuilder::assign(const GraphTensor& state, const GraphTensor& next) {
+  state.assign(apply_if_.valid() ? apply_if_.where(next, state) : next);
+}
+
+void StepBuilder::set_parameter(size_t i, const GraphTensor& next) {
+  assign(working_[i], next);
+  if (parameters_[i].dtype() != working_[i].dtype())
+    assign(parameters_[i], next.cast(parameters_[i].dtype()));
+}
+
+void Optimizer::finish(StepBuilder& builder) {
+  learning_rate_ = builder.learning_rate_;
+  steps_ = builder.steps_;
+  states_ = std::move(builder.states_);
+}
+
+void Optimizer::set_learning_rate(double rate) { learning_rate_.set({rate}); }
+double Optimizer::learning_rate() const { return learning_rate_.data<double>().at(0); }
+int64_t Optimizer::steps() const { return steps_.data<int64_t>().at(0); }
+
+void Optimizer::serialize(nn::Serializer& s) const {
+  for (const auto& [name, state] : states_) s.buffer(name, state);
+}
+
+}  // namespace luminal::training

@@ -1,0 +1,103 @@
+#include "luminal/training/trainer.h"
+
+#include <cmath>
+#include <limits>
+
+#include "base/fail.h"
+#include "luminal/autograd.h"
+#include "luminal/training/activation_checkpoint.h"
+
+namespace luminal::training {
+namespace {
+
+GraphTensor both(const GraphTensor& a, const GraphTensor& b) { return a.valid() ? a.logical_and(b) : b; }
+
+/// What a Trainer tracks in a checkpoint beside its own state.
+struct Entries {
+  const std::vector<nn::Serializer::Entry>& list;
+  void serialize(nn::Serializer& s) const {
+    for (const auto& entry : list) s.tensor(entry.name, entry.tensor);
+  }
+};
+
+}  // namespace
+
+Trainer::Trainer(Graph& cx, const std::vector<GraphTensor>& weights, const GraphTensor& loss,
+                 const MakeOptimizer& make_optimizer, const Options& options)
+    : loss_(loss), options_(options) {
+  if (loss.rank() != 0)
+    fail<ShapeError>("[Trainer] the loss is {}; give one number, as mean() or sum() makes",
+                     loss.type().to_string());
+  if (weights.empty())
+    fail("[Trainer] there are no weights to train; does serialize() list them with tensor()?");
+  if (options.precision) cx.compile(AMPContext(*options.precision), loss);
+  GraphTensor target = loss;
+  if (options.precision == Dtype::F16) target = scaler_.emplace(cx).scale(loss);
+  std::vector<GraphTensor> gradients = cx.compile(Autograd(weights, target), loss, target, weights);
+  cx.compile(RecomputeCheckpoints(), loss, gradients);
+
+  GraphTensor counts = loss.isfinite();
+  if (options.accumulate != 1) {
+    accumulator_.emplace(cx, gradients, options.accumulate);
+    gradients = accumulator_->gradients();
+    counts = both(accumulator_->ready(), counts);
+  }
+  if (scaler_) {
+    gradients = scaler_->unscale(gradients, accumulator_ ? accumulator_->ready() : GraphTensor());
+    counts = both(scaler_->finite(), counts);
+  }
+  // Without a bound the norm alone is of use.
+  auto [clipped, norm] = clip_grad_norm(
+      gradients, options.clip_norm > 0 ? options.clip_norm : std::numeric_limits<double>::infinity());
+  if (options.clip_norm > 0) gradients = clipped;
+  norm_ = norm;
+  optimizer_ = make_optimizer(cx, weights, gradients, counts);
+  loss_.retrieve();
+  norm_.retrieve();
+}
+
+double Trainer::step() {
+  if (options_.schedule) optimizer_->set_learning_rate(options_.schedule(steps_ / options_.accumulate));
+  graph().execute();
+  const double loss = loss_.data<double>().at(0);
+  if (!std::isfinite(loss))
+    fail(
+        "[Trainer] the loss is {} in run {} (learning rate {}, norm of the gradients {}); the weights are as "
+        "before. "
+        "Lower the learning rate, set clip_norm, or look at the data: targets that are no class and inputs "
+        "that are "
+        "not finite do this (check_targets)",
+        loss, steps_ + 1, optimizer_->learning_rate(), gradient_norm());
+  ++steps_;
+  return loss;
+}
+
+double Trainer::gradient_norm() const { return norm_.data<double>().at(0); }
+
+void Trainer::fit(const Fit& fit) {
+  if (!fit.feed) fail("[Trainer] fit has nothing to feed; give a function that sets the inputs of each run");
+  if (fit.checkpoints && fit.checkpoints != tracked_by_) {
+    fit.checkpoints->track("model", Entries{entries_});
+    fit.checkpoints->track("trainer", *this);
+    tracked_by_ = fit.checkpoints;
+    if (const auto found = fit.checkpoints->resume()) steps_ = found->step;
+  }
+  bool saved = true;
+  double loss = 0;
+  while (steps_ < fit.steps) {
+    fit.feed(steps_);
+    loss = step();
+    if (fit.seen) fit.seen({steps_, loss, optimizer_->learning_rate()});
+    saved = fit.checkpoints && fit.save_every > 0 && steps_ % fit.save_every == 0;
+    if (saved) fit.checkpoints->save(steps_, loss);
+  }
+  if (fit.checkpoints && !saved) fit.checkpoints->save(steps_, loss);
+}
+
+void Trainer::serialize(nn::Serializer& s) const {
+  s.module("optimizer", *optimizer_);
+  if (accumulator_) s.module("accumulator", *accumulator_);
+  if (scaler_) s.module("scaler", *scaler_);
+}
+
+}  // namespace luminal::training

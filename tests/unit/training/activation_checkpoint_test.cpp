@@ -1,0 +1,134 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "luminal/autograd.h"
+#include "luminal/nn.h"
+#include "luminal/passes.h"
+#include "luminal/training.h"
+#include "unit/training/expectations.h"
+
+namespace luminal::training {
+namespace {
+
+/// A deep net with dropout and norms; every two layers are one marked part.
+struct DeepNet {
+  Graph cx;
+  std::vector<nn::Linear> layers;
+  GraphTensor loss;
+  std::vector<GraphTensor> gradients;
+  RecomputeCheckpoints::Report report;
+
+  explicit DeepNet(bool marked, bool generic = false) {
+    constexpr int64_t kWidth = 16, kDepth = 32, kBatch = 64;
+    for (int64_t i = 0; i < kDepth; ++i) layers.emplace_back(cx, kWidth, kWidth);
+    GraphTensor x = cx.tensor({kBatch, kWidth}).set(test::wave(kBatch * kWidth));
+    for (size_t i = 0; i < layers.size(); i += 2) {
+      const auto part = [&](const GraphTensor& in) {
+        const GraphTensor hidden = layers[i].forward(in).gelu().dropout(0.2);
+        return layers[i + 1].forward(hidden).layer_norm().tanh();
+      };
+      x = marked ? checkpoint(part, x) : part(x);
+    }
+    loss = x.square().mean();
+    std::vector<GraphTensor> weights;
+    for (const auto& layer : layers)
+      for (const GraphTensor& w : nn::params(layer)) weights.push_back(w);
+    gradients = cx.compile(Autograd(weights, loss), loss, weights);
+    cx.compile(RemoveUnusedNodes(), loss, gradients);
+    report = cx.compile(RecomputeCheckpoints(), loss, gradients);
+    if (generic) cx.compile(GenericCompiler(), loss, gradients);
+    loss.retrieve();
+    retrieve(gradients);
+  }
+
+  std::vector<std::vector<float>> results() {
+    cx.execute();
+    std::vector<std::vector<float>> all{loss.data<float>()};
+    for (const GraphTensor& gradient : gradients) all.push_back(gradient.data<float>());
+    return all;
+  }
+};
+
+TEST(ActivationCheckpoints, GiveTheSameBitsInLessMemory) {
+  DeepNet plain(false), marked(true);
+  EXPECT_EQ(plain.report.parts, 0);
+  EXPECT_EQ(plain.report.peak_bytes_before, plain.report.peak_bytes_after);
+  EXPECT_EQ(marked.report.parts, 16);
+  EXPECT_GT(marked.report.copied_nodes, 16);
+  EXPECT_EQ(marked.report.peak_bytes_before, plain.report.peak_bytes_before);
+  EXPECT_LT(marked.report.peak_bytes_after * 10, marked.report.peak_bytes_before * 6);
+  EXPECT_THAT(
+      marked.report.to_string(),
+      testing::MatchesRegex("16 checkpointed parts, [0-9]+ nodes computed again; planned peak 0.[0-9]+ MB "
+                            "before, 0.[0-9]+ MB after"));
+  for (int run = 0; run < 2; ++run) EXPECT_EQ(plain.results(), marked.results());  // another mask in each run
+}
+
+/// Later passes must not find the copies equal to what they copy.
+TEST(ActivationCheckpoints, SurviveTheGenericPasses) {
+  DeepNet plain(false), marked(true, true);
+  EXPECT_LT(planned_peak_bytes(marked.cx) * 10, plain.report.peak_bytes_before * 6);
+  const auto a = plain.results(), b = marked.results();
+  for (size_t i = 0; i < a.size(); ++i)
+    for (size_t k = 0; k < a[i].size(); ++k) ASSERT_NEAR(a[i][k], b[i][k], 1e-6 * (1 + std::abs(a[i][k])));
+}
+
+TEST(ActivationCheckpoints, PartsMayHaveSeveralResultsAndLieWithinOthers) {
+  const auto run = [](bool recompute) {
+    Graph cx;
+    GraphTensor x = cx.tensor({8}, Dtype::F64).set(test::wave(8));
+    const auto outer = checkpoint(
+        [](std::span<const GraphTensor> in) {
+          const GraphTensor a = (in[0] * in[1]).sin();
+          const GraphTensor b = checkpoint([](const GraphTensor& y) { return y.exp().tanh(); }, a);
+          return std::vector{a * b, b.square()};
+        },
+        {x, x * 2});
+    GraphTensor loss = (outer[0] * outer[1]).sum();
+    GraphTensor gradient = cx.compile(Autograd({x}, loss), loss)[0];
+    if (recompute) {
+      EXPECT_EQ(cx.compile(RecomputeCheckpoints(), loss, gradient).parts, 1);
+    }
+    gradient.retrieve();
+    cx.execute();
+    return gradient.data<double>();
+  };
+  EXPECT_EQ(run(false), run(true));
+}
+
+/// BatchNorm's statistics move once, not once more for the copy.
+TEST(ActivationCheckpoints, StateIsUpdatedOnce) {
+  const auto run = [](bool recompute) {
+    Graph cx;
+    const nn::BatchNorm1d norm(cx, 2);
+    GraphTensor x = cx.tensor({4, 2}).set(test::wave(8));
+    GraphTensor y = checkpoint([&](const GraphTensor& in) { return norm.forward(in.tanh()).tanh(); }, x);
+    const GraphTensor loss = y.square().sum();
+    SGD sgd(cx, nn::params(norm), cx.compile(Autograd(nn::params(norm), loss), loss), {.learning_rate = 0.1});
+    if (recompute) cx.compile(RecomputeCheckpoints(), loss);
+    cx.execute();
+    cx.execute();
+    return nn::state_dict(norm);
+  };
+  const auto a = run(false), b = run(true);
+  for (const auto& [name, data] : a) EXPECT_EQ(data.bytes, b.at(name).bytes) << name;
+}
+
+/// The mask of a dropout is not among the values that a backward pass reads from the forward one.
+TEST(Dropout, MasksAreDrawnAgainInTheBackwardPass) {
+  constexpr int64_t kCount = 1 << 16;
+  const auto peak = [](bool dropout) {
+    Graph cx;
+    GraphTensor x = cx.tensor({kCount}), y = x;
+    for (int i = 0; i < 8; ++i) y = dropout ? (y * 1.5).dropout(0.1) : y * 1.5;
+    GraphTensor gradient = cx.compile(Autograd({x}, y.sum()), y)[0];
+    gradient.retrieve();
+    cx.compile(RemoveUnusedNodes(), gradient);
+    return planned_peak_bytes(cx);
+  };
+  // Eight stored masks would add eight bytes an element. Drawing one takes its numbers and its mask.
+  EXPECT_LT(peak(true), peak(false) + 8 * kCount);
+}
+
+}  // namespace
+}  // namespace luminal::training

@@ -1,0 +1,130 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "luminal/autograd.h"
+#include "luminal/error.h"
+#include "luminal/nn.h"
+#include "luminal/training.h"
+#include "support/files.h"
+#include "unit/training/expectations.h"
+
+namespace luminal::training {
+namespace {
+
+using test::error_of;
+using testing::HasSubstr;
+
+/// A regression with known weights.
+struct Regression {
+  Graph cx;
+  nn::Linear model;
+  GraphTensor x, y, loss;
+  explicit Regression(Dtype dtype = Dtype::F32) : model(cx, 3, 1, {.dtype = dtype}) {
+    x = cx.tensor({"rows", 3}, dtype);
+    y = cx.tensor({"rows", 1}, dtype);
+    loss = mse(model.forward(x), y);
+  }
+  void feed(int64_t step, int64_t rows = 8) {
+    std::vector<double> values;  // no column a combination of the others
+    for (int64_t i = 0; i < 3 * rows; ++i)
+      values.push_back(std::sin(0.37 * static_cast<double>(i * i) + 0.01 * static_cast<double>(step % 50)));
+    std::vector<double> targets;
+    for (size_t i = 0; i < values.size(); i += 3)
+      targets.push_back(0.5 * values[i] - 2 * values[i + 1] + values[i + 2] + 0.3);
+    x.set_dyn(values, {rows, 3});
+    y.set_dyn(targets, {rows, 1});
+  }
+};
+
+/// Everything a Trainer does, written out.
+TEST(Trainer, IsWhatCouldBeWrittenOut) {
+  Regression a, b;
+  Trainer trainer(a.cx, a.model, a.loss, use<AdamW>({.learning_rate = 0.1}),
+                  {.schedule = CosineSchedule{.start = 0.1, .steps = 20}, .clip_norm = 0.5, .accumulate = 2});
+  const auto weights = nn::params(b.model);
+  GradientAccumulator accumulator(b.cx, b.cx.compile(Autograd(weights, b.loss), b.loss, weights), 2);
+  const auto [clipped, norm] = clip_grad_norm(accumulator.gradients(), 0.5);
+  AdamW adam(b.cx, weights, clipped, {.learning_rate = 0.1, .apply_if = accumulator.ready()});
+  const CosineSchedule schedule{.start = 0.1, .steps = 20};
+  b.loss.retrieve();
+  for (int64_t step = 0; step < 20; ++step) {
+    a.feed(step);
+    b.feed(step);
+    const double loss = trainer.step();
+    adam.set_learning_rate(schedule(step / 2));
+    b.cx.execute();
+    EXPECT_EQ(loss, b.loss.data<double>()[0]);
+  }
+  EXPECT_EQ(a.model.weight.data<float>(), b.model.weight.data<float>());
+  EXPECT_EQ(trainer.optimizer().steps(), 10);
+}
+
+TEST(Trainer, FitsInEveryPrecision) {
+  for (const auto precision :
+       {std::optional<Dtype>(), std::optional(Dtype::BF16), std::optional(Dtype::F16)}) {
+    Regression r;
+    Trainer trainer(r.cx, r.model, r.loss, use<Adam>({.learning_rate = 0.05}), {.precision = precision});
+    double loss = 0;
+    trainer.fit({.steps = 200,
+                 .feed = [&](int64_t step) { r.feed(step); },
+                 .seen = [&](const Trainer::Progress& p) { loss = p.loss; }});
+    EXPECT_LT(loss, 5e-3);
+    EXPECT_NEAR(r.model.weight.data<double>()[1], -2, 0.1);
+  }
+}
+
+TEST(Trainer, ResumesToTheSameBits) {
+  const test::TemporaryFolder folder;
+  const auto weights_after = [](Trainer& trainer, Regression& r, int64_t steps,
+                                CheckpointManager* checkpoints) {
+    trainer.fit({.steps = steps,
+                 .feed = [&](int64_t step) { r.feed(step); },
+                 .checkpoints = checkpoints,
+                 .save_every = 3});
+    return r.model.weight.data<float>();
+  };
+  const Trainer::Options options{.clip_norm = 1, .accumulate = 2, .precision = Dtype::F16};
+  Regression whole, first, second;
+  Trainer a(whole.cx, whole.model, whole.loss, use<Adam>({.learning_rate = 0.05}), options);
+  const auto expected = weights_after(a, whole, 12, nullptr);
+  {
+    Trainer b(first.cx, first.model, first.loss, use<Adam>({.learning_rate = 0.05}), options);
+    CheckpointManager checkpoints(folder.path());
+    (void)weights_after(b, first, 7, &checkpoints);  // saved at 3, 6 and, the last one, 7
+  }
+  Trainer c(second.cx, second.model, second.loss, use<Adam>({.learning_rate = 0.05}), options);
+  CheckpointManager checkpoints(folder.path());
+  EXPECT_EQ(checkpoints.list().back().step, 7);
+  EXPECT_EQ(weights_after(c, second, 12, &checkpoints), expected);
+  EXPECT_EQ(c.steps(), 12);
+}
+
+TEST(Trainer, TellsOfALossThatIsNotFiniteAndKeepsTheWeights) {
+  Regression r;
+  Trainer trainer(r.cx, r.model, r.loss, use<SGD>({.learning_rate = 0.1}));
+  r.feed(0);
+  (void)trainer.step();
+  const auto before = r.model.weight.data<float>();
+  r.x.set_dyn(std::vector<float>{1, std::numeric_limits<float>::infinity(), 0}, {1, 3});
+  r.y.set_dyn(std::vector<float>{0}, {1, 1});
+  EXPECT_THAT(error_of<Error>([&] { (void)trainer.step(); }),
+              HasSubstr("in run 2 (learning rate 0.1, norm of the gradients "));
+  EXPECT_EQ(r.model.weight.data<float>(), before);
+  r.feed(1);
+  EXPECT_TRUE(std::isfinite(trainer.step()));  // and goes on
+}
+
+TEST(Trainer, RefusesWhatDoesNotFit) {
+  Graph cx;
+  const nn::Linear model(cx, 2, 1);
+  const GraphTensor y = model.forward(cx.tensor({4, 2}));
+  EXPECT_THAT(error_of<Error>([&] { Trainer(cx, model, y, use<SGD>({})); }),
+              HasSubstr("[Trainer] the loss is f32[4, 1]; give one number"));
+  EXPECT_THAT(error_of<Error>([&] { Trainer(cx, nn::ReLU(), y.mean(), use<SGD>({})); }),
+              HasSubstr("there are no weights to train"));
+  Trainer trainer(cx, model, y.mean(), use<SGD>({}));
+  EXPECT_THAT(error_of<Error>([&] { trainer.fit({.steps = 1}); }), HasSubstr("fit has nothing to feed"));
+}
+
+}  // namespace
+}  // namespace luminal::training
