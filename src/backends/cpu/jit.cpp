@@ -317,6 +317,8 @@ LoadedObject::LoadedObject(std::span<const std::byte> object) : state_(std::make
   llvm::Expected<std::unique_ptr<llvm::object::ObjectFile>> file =
       llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(bytes, "kernel"));
   if (!file) llvm_failed("reading an object", llvm::toString(file.takeError()));
+  if (!(*file)->isELF() || (*file)->getArch() != llvm::Triple(llvm::sys::getProcessTriple()).getArch())
+    llvm_failed("reading an object", "it is no ELF file for this kind of processor");
   state_->info = state_->linker.loadObject(**file);
   if (!state_->linker.hasError()) state_->linker.resolveRelocations();
   if (state_->linker.hasError()) llvm_failed("linking an object", state_->linker.getErrorString().str());

@@ -1,12 +1,16 @@
+#include <algorithm>
 #include <sstream>
 
 #include "backends/backend.h"
 #include "base/fail.h"
+#include "base/hash.h"
 
 namespace luminal::backends {
 namespace {
 
-constexpr std::string_view kHeader = "luminal null kernel 1";
+std::string header_of(std::string_view body) {
+  return fmt::format("luminal null kernel 1 {:016x}\n", hash_bytes(body));
+}
 
 /// Sizes like the real one's, and a run that does nothing.
 class NullKernel : public Kernel {
@@ -28,11 +32,12 @@ class NullKernel : public Kernel {
   }
   void run(int, const LaunchArguments&, int64_t, int64_t) const override {}
 
-  /// A line for each fact: header, dims, workspaces, tasks of every stage.
+  /// A line for each fact: header with the hash of what follows, dims, workspaces, tasks of every stage.
   [[nodiscard]] std::vector<std::byte> binary() const override {
-    std::string text =
-        fmt::format("{}\n{}\n{}\n{}\n", kHeader, fmt::join(dims_, " "), shared_.to_text(), local_.to_text());
-    for (const Expression& tasks : tasks_) text += tasks.to_text() + "\n";
+    std::string body =
+        fmt::format("{}\n{}\n{}\n", fmt::join(dims_, " "), shared_.to_text(), local_.to_text());
+    for (const Expression& tasks : tasks_) body += tasks.to_text() + "\n";
+    const std::string text = header_of(body) + body;
     const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
     return {bytes, bytes + text.size()};
   }
@@ -64,22 +69,23 @@ class NullBackend : public Backend {
   }
 
   [[nodiscard]] std::shared_ptr<const Kernel> load(std::span<const std::byte> binary) override {
-    std::istringstream text(std::string(reinterpret_cast<const char*>(binary.data()), binary.size()));
-    std::string line;
+    const std::string_view all(reinterpret_cast<const char*>(binary.data()), binary.size());
+    const size_t header = std::min(all.find('\n'), all.size() - 1) + 1;
+    if (all.empty() || all.substr(0, header) != header_of(all.substr(header)))
+      fail<FormatError>(
+          "[null] these are not the bytes of a null kernel, or they are damaged; compile it anew");
+    std::istringstream text{std::string(all.substr(header))};
     const auto next = [&] {
-      if (!std::getline(text, line))
-        fail<FormatError>("[null] a kernel's bytes end too soon; compile it anew");
+      std::string line;
+      std::getline(text, line);
       return line;
     };
-    if (next() != kHeader)
-      fail<FormatError>("[null] these are not the bytes of a null kernel; compile it anew");
     std::istringstream names(next());
     std::vector<std::string> dims;
     for (std::string name; names >> name;) dims.push_back(name);
     const Expression shared = Expression::parse(next()), local = Expression::parse(next());
     std::vector<Expression> tasks;
-    while (std::getline(text, line)) tasks.push_back(Expression::parse(line));
-    if (tasks.empty()) fail<FormatError>("[null] a kernel's bytes end too soon; compile it anew");
+    for (std::string line; std::getline(text, line);) tasks.push_back(Expression::parse(line));
     return std::make_shared<NullKernel>(std::move(dims), std::move(tasks), shared, local);
   }
 

@@ -273,24 +273,26 @@ double predicted_us(const KernelSpec& spec, const Parameters& p, const DimMap& t
   const AxisGroup group =
       group_of(spec.extents(), {axes.end() - static_cast<std::ptrdiff_t>(inner), axes.end()});
   const AxisSet all = output_axes(spec), vector_axes = kernel::axes_of(group.axes);
+  const std::vector<int> stages = stored ? storable(spec) : std::vector<int>{};
   double cycles = 0;
-  for (const Value& v : spec.values()) {
+  for (size_t k = 0; k < spec.values().size(); ++k) {
+    const Value& v = spec.values()[k];
+    const bool vectors = (kernel::all_axes(v) & vector_axes) != 0;
+    const bool once = std::ranges::find(stages, static_cast<int>(k)) != stages.end();
     AxisSet runs_over = kernel::all_axes(v);
-    // What is not stored is computed anew wherever a loop inside its axes begins; rows hoist it.
-    if (!stored && v.combiner != Combiner::None) runs_over |= all & ~vector_axes;
+    // What has no stage of its own is computed anew in every block, or in every row where lanes agree.
+    if (!once && v.combiner != Combiner::None) runs_over |= vectors ? all : all & ~vector_axes;
     double times = 1, per_element = 1 + v.body.cost().weight() * 0.6;
     kernel::for_each_axis(runs_over, [&](int a) {
       times *= std::max<double>(1, static_cast<double>(spec.extents()[static_cast<size_t>(a)].exec(top)));
     });
-    const bool vectors = (kernel::all_axes(v) & vector_axes) != 0;
     for (const Operand& o : v.operands)
       per_element += vectors ? load_cycles(o, group, static_cast<int>(lanes)) : 1;
     if (v.combiner != Combiner::None)
       per_element = std::max(per_element, 4.0);  // one addition after the other
     cycles += times * per_element / (vectors ? lanes : 1);
   }
-  const int stages = stored ? 1 + static_cast<int>(storable(spec).size()) : 1;
-  return roofline_of(spec, top, target).us(cycles, stages);
+  return roofline_of(spec, top, target).us(cycles, 1 + static_cast<int>(stages.size()));
 }
 
 std::vector<Candidate> candidates(const KernelSpec& given, const Bucket& bucket, const Target& target) {

@@ -70,7 +70,8 @@ double load_cycles(const kernel::Operand& o, const AxisGroup& group, int lanes) 
   const auto even = evenly(o.index, group);
   if (!even) return cycles + gathered;
   const int64_t stride = std::abs(even->stride);
-  const double straight = stride <= 1 ? 1 : stride == 2 ? 3 : lanes;
+  // Beyond a cache line every lane is a miss of its own sooner or later.
+  const double straight = stride <= 1 ? 1 : stride == 2 ? 3 : stride < 16 ? lanes : 4.0 * lanes;
   if (even->inner == group.axes.size()) return cycles + straight;
   if (even->size % lanes == Expression(0)) return cycles + straight + 2;
   return cycles + (even->size.range().min >= lanes ? 2 * straight + 4 : gathered);

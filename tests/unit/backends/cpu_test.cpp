@@ -205,5 +205,150 @@ TEST(CpuBackend, EveryOperationEqualsTheScalarInterpreter) {
   every_operation(*backend, kLanes);
 }
 
+/// AVX2, and a processor with neither fma nor f16 conversions.
+TEST(CpuBackend, EveryOperationIsTheSameOnOlderProcessors) {
+  constexpr int kLanes[] = {1, 8};
+  for (const char* without : {"-avx512f", "-avx"}) {
+    const test::Features features(without);
+    every_operation(*make_cpu_backend(), kLanes);
+  }
+}
+
+// --- kernels as files ---
+
+Program doubled() {
+  Program p{.name = "doubled", .dims = {"n"}};
+  const Expression n = "n";
+  const int a = add_buffer(p, {.name = "A", .space = Space::Slot, .elements = n});
+  const int y = add_buffer(p, {.name = "Y", .space = Space::Output, .elements = n});
+  add_buffer(p, {.name = "S", .space = Space::Shared, .elements = n});
+  add_buffer(p, {.name = "L", .space = Space::Local, .elements = 5});
+  StageBuilder b(p, n.ceil_div(4));
+  const Id mask = b.lane_mask(n - b.task() * 4, 4);
+  const Id x = b.load(a, b.task() * 4, 4, 1, mask);
+  b.store(y, b.task() * 4, b.compute(ScalarOp::Add, {x, x}), 1, mask);
+  b.finish();
+  return p;
+}
+
+void expect_doubles(const Kernel& kernel) {
+  const std::vector<float> values{1, -2, 3, 4, 5.5F};
+  const auto x = TensorData::of<float>({5}, values);
+  const auto y = launch(kernel, std::vector{x}, {x}, {{"n", 5}});
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(y[0].as<float>()[i], 2 * values[i]);
+}
+
+TEST(CpuBackend, KernelsTellWhatTheyNeed) {
+  const auto kernel = make_cpu_backend()->compile(doubled());
+  const int64_t n[] = {21};
+  EXPECT_EQ(kernel->dims(), std::vector<std::string>{"n"});
+  EXPECT_EQ(kernel->stage_count(), 1);
+  EXPECT_EQ(kernel->tasks(0, n), 6);
+  EXPECT_EQ(kernel->shared_bytes(n), 128);  // whole lines of 64 bytes
+  EXPECT_EQ(kernel->local_bytes(n), 64);
+}
+
+TEST(CpuBackend, LoadedKernelsDoTheSame) {
+  const auto bytes = make_cpu_backend()->compile(doubled())->binary();
+  const auto loaded = make_cpu_backend()->load(bytes);
+  expect_doubles(*loaded);
+  EXPECT_EQ(loaded->binary(), bytes);
+}
+
+TEST(CpuBackend, DamagedKernelsAreRefused) {
+  const auto backend = make_cpu_backend();
+  const auto bytes = backend->compile(doubled())->binary();
+  for (size_t i = 0; i < bytes.size(); i += 1 + i / 64) {
+    auto damaged = bytes;
+    damaged[i] ^= std::byte{0x10};
+    EXPECT_THROW((void)backend->load(damaged), FormatError) << "byte " << i;
+    EXPECT_THROW((void)backend->load(std::span(bytes).first(i)), FormatError) << i << " bytes";
+  }
+  EXPECT_NE(error_of<FormatError>([&] { (void)backend->load({}); }).find("ends early"), std::string::npos);
+}
+
+TEST(CpuBackend, KernelsOfAnotherProcessorAreRefused) {
+  const auto backend = make_cpu_backend();
+  std::vector<std::byte> bytes;
+  {
+    const test::Features features("-sse4.2");
+    bytes = make_cpu_backend()->compile(doubled())->binary();
+  }
+  EXPECT_NE(error_of<FormatError>([&] { (void)backend->load(bytes); }).find("compiled for another processor"),
+            std::string::npos);
+}
+
+TEST(CpuBackend, ThreadsCompileLoadAndRunAtOnce) {
+  const auto backend = make_cpu_backend();
+  const auto shared = backend->compile(doubled());
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 5; ++i) {
+        const auto kernel = backend->compile(doubled());
+        expect_doubles(*kernel);
+        expect_doubles(*backend->load(kernel->binary()));
+        expect_doubles(*shared);
+      }
+    });
+  for (std::thread& t : threads) t.join();
+}
+
+// --- errors and texts ---
+
+TEST(CpuBackend, ErrorsCarryTheCompilersMessage) {
+  const HostCpu cpu = host_cpu("");
+  const auto message = [&](const std::string& ir) {
+    return error_of<InternalError>([&] { (void)compile_object(ir, cpu); });
+  };
+  EXPECT_NE(message("define void @f() { ret i32 }").find("[llvm] reading the IR text: line 1"),
+            std::string::npos);
+  EXPECT_NE(
+      message(
+          "declare token @llvm.coro.id()\ndefine void @f() {\n %x = call token @llvm.coro.id()\n ret void }")
+          .find("[llvm]"),
+      std::string::npos);
+  const std::string calls =
+      "declare void @system(ptr)\ndefine void @f() {\n call void @system(ptr null)\n ret void\n}";
+  EXPECT_NE(
+      error_of<InternalError>([&] { const LoadedObject object(compile_object(calls, cpu)); }).find("system"),
+      std::string::npos);
+  const LoadedObject object(compile_object("define i32 @seven() {\n ret i32 7\n}", cpu));
+  EXPECT_EQ(reinterpret_cast<int (*)()>(object.symbol("seven"))(), 7);
+  EXPECT_NE(error_of<InternalError>([&] { (void)object.symbol("eight"); }).find("no symbol eight"),
+            std::string::npos);
+  const std::vector<std::byte> junk(100);
+  EXPECT_THROW(const LoadedObject no(junk), InternalError);
+}
+
+TEST(CpuBackend, FeaturesThatDoNotExistAreRefused) {
+  EXPECT_NE(error_of<DeviceError>([] { (void)host_cpu("-avx512g"); }).find("did you mean 'avx512f'?"),
+            std::string::npos);
+  const test::Features features("avx2");
+  EXPECT_NE(error_of<Error>([] {
+              (void)make_cpu_backend();
+            }).find("LUMINAL_CPU_FEATURES='avx2' is not what it takes"),
+            std::string::npos);
+}
+
+TEST(CpuBackend, TargetDescribesTheHost) {
+  const codegen::Target target = make_cpu_backend()->target();
+  EXPECT_EQ(target.name, "cpu");
+  EXPECT_FALSE(target.cpu.empty());
+  EXPECT_GE(target.threads, 1);
+  EXPECT_GE(target.l2_bytes, target.l1_bytes);
+  const test::Features features("-avx512f");
+  EXPECT_LE(make_cpu_backend()->target().vector_bytes, 32);
+}
+
+TEST(CpuBackend, SourceAndAssemblyAreReadable) {
+  const auto backend = make_cpu_backend();
+  const std::string source = backend->source(doubled()), assembly = backend->assembly(doubled());
+  EXPECT_NE(source.find("define void @doubled_stage0(ptr noalias readonly %arguments, i64 %begin, i64 %end)"),
+            std::string::npos);
+  EXPECT_NE(source.find("fadd <4 x float>"), std::string::npos);
+  EXPECT_NE(assembly.find("doubled_stage0:"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace luminal::backends

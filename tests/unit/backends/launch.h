@@ -1,4 +1,5 @@
 #pragma once
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,6 +12,14 @@
 #include "luminal/tensor_data.h"
 
 namespace luminal::test {
+
+/// Sets LUMINAL_CPU_FEATURES for backends made while it lives.
+class Features {
+ public:
+  explicit Features(const char* text) { ::setenv("LUMINAL_CPU_FEATURES", text, 1); }
+  Features(const Features&) = delete;
+  ~Features() { ::unsetenv("LUMINAL_CPU_FEATURES"); }
+};
 
 /// Memory that ends where the next page may not be touched; a page before it may not be touched either. With
 /// `alignment` above 1 its start is a multiple of that and its end only as near as possible.

@@ -1,5 +1,3 @@
-#include <stdlib.h>
-
 #include "backends/backend.h"
 #include "support/effort.h"
 #include "unit/backends/launch.h"
@@ -44,18 +42,10 @@ void check_families(Backend& backend) {
     }
 }
 
-/// Sets LUMINAL_CPU_FEATURES for backends made while it lives.
-class Features {
- public:
-  explicit Features(const char* text) { ::setenv("LUMINAL_CPU_FEATURES", text, 1); }
-  Features(const Features&) = delete;
-  ~Features() { ::unsetenv("LUMINAL_CPU_FEATURES"); }
-};
-
 TEST(MachineCode, EveryFamilyEqualsTheDefinition) { check_families(*make_cpu_backend()); }
 
 TEST(MachineCode, EveryFamilyEqualsTheDefinitionWithoutAvx512) {
-  const Features features("-avx512f");
+  const test::Features features("-avx512f");
   const auto backend = make_cpu_backend();
   EXPECT_LE(backend->target().vector_bytes, 32);
   check_families(*backend);
