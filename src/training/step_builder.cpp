@@ -71,8 +71,11 @@ StepBuilder::StepBuilder(std::string_view name, Graph& cx, const std::vector<Gra
       continue;
     }
     GraphTensor master = cx.named_tensor("master", parameter.dims(), wide);
-    master.set(parameter.data());  // rounded once already; what it holds is what training starts from
-    working_.push_back(master);
+    master.set(parameter.data());
+    masters_.emplace(i, master);
+    // A weight that is not its master rounded was set since, by load_state_dict perhaps: then it is what
+    // counts.
+    working_.push_back(master.cast(parameter.dtype()).eq(parameter).where(master, parameter.cast(wide)));
     states_.emplace_back(std::to_string(i) + "/master", master);
   }
 }
@@ -94,9 +97,8 @@ void StepBuilder::assign(const GraphTensor& state, const GraphTensor& next) {
 }
 
 void StepBuilder::set_parameter(size_t i, const GraphTensor& next) {
-  assign(working_[i], next);
-  if (parameters_[i].dtype() != working_[i].dtype())
-    assign(parameters_[i], next.cast(parameters_[i].dtype()));
+  if (const auto master = masters_.find(i); master != masters_.end()) assign(master->second, next);
+  assign(parameters_[i], next.cast(parameters_[i].dtype()));
 }
 
 void Optimizer::finish(StepBuilder& builder) {
@@ -105,7 +107,10 @@ void Optimizer::finish(StepBuilder& builder) {
   states_ = std::move(builder.states_);
 }
 
-void Optimizer::set_learning_rate(double rate) { learning_rate_.set({rate}); }
+void Optimizer::set_learning_rate(double rate) {
+  if (!(rate >= 0)) fail("[set_learning_rate] a rate of {} makes no sense; give 0 or more", rate);
+  learning_rate_.set({rate});
+}
 double Optimizer::learning_rate() const { return learning_rate_.data<double>().at(0); }
 int64_t Optimizer::steps() const { return steps_.data<int64_t>().at(0); }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,6 +50,7 @@ class StepBuilder {
   Graph& cx_;
   GraphTensor learning_rate_, steps_, apply_if_;
   std::vector<GraphTensor> parameters_, gradients_, working_;
+  std::map<size_t, GraphTensor> masters_;
   std::vector<std::pair<std::string, GraphTensor>> states_;
 };
 

@@ -274,5 +274,92 @@ TEST(Transformers, MlpFollowsPyTorch) {
   c.expect(m, {m.forward(c.in(0))});
 }
 
+/// A model whose batch (and where it can be, length) is a named dim gives at each size what a static one
+/// gives.
+template <class Make>
+void expect_dynamic(const std::string& name, const Make& make, Shape dims, std::vector<int64_t> last) {
+  SCOPED_TRACE(name);
+  Graph cx;
+  const auto forward = make(cx);
+  GraphTensor x = cx.tensor(dims);
+  GraphTensor y = forward(x).retrieve();
+  GraphTensor gradient = cx.compile(Autograd({x}, y.square().sum()), y)[0].retrieve();
+  y.retrieve();
+  for (const int64_t batch : {2, 3}) {
+    std::vector<int64_t> sizes{batch};
+    sizes.insert(sizes.end(), last.begin(), last.end());
+    int64_t count = 1;
+    for (const int64_t size : sizes) count *= size;
+    std::vector<float> values;
+    for (int64_t i = 0; i < count; ++i) values.push_back(std::sin(0.37F * static_cast<float>(i * i)));
+    x.set_dyn(values, sizes);
+    cx.execute();
+    Graph other;
+    other.set_seed(cx.seed());
+    const auto same = make(other);  // draws the same weights
+    GraphTensor u = other.tensor(Shape(sizes.begin(), sizes.end())).set(values);
+    GraphTensor v = same(u).retrieve();
+    GraphTensor slope = other.compile(Autograd({u}, v.square().sum()), v)[0].retrieve();
+    v.retrieve();
+    other.execute();
+    EXPECT_EQ(y.data<float>(), v.data<float>()) << batch;
+    const auto a = gradient.data<float>(), b = slope.data<float>();
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-5 * (1 + std::abs(b[i]))) << batch;
+  }
+}
+
+TEST(Dynamic, BatchesOfAnySize) {
+  expect_dynamic("LSTM",
+                 [](Graph& cx) {
+                   return [m = LSTM(cx, 3, 4, {.batch_first = true, .bidirectional = true})](
+                              const GraphTensor& x) { return m.forward(x).output; };
+                 },
+                 {"batch", 5, 3}, {5, 3});
+  expect_dynamic("encoder",
+                 [](Graph& cx) {
+                   return [m = TransformerEncoder(cx, 1, 4, 2,
+                                                  {.dim_feedforward = 6, .dropout = 0, .batch_first = true})](
+                              const GraphTensor& x) { return m.forward(x, {.causal = true}); };
+                 },
+                 {"batch", "length", 4}, {5, 4});
+  expect_dynamic("causal attention",
+                 [](Graph& cx) {
+                   return [m = CausalSelfAttention(cx, 8, 4, {.kv_heads = 2})](const GraphTensor& x) {
+                     return m.forward(x);
+                   };
+                 },
+                 {"batch", "length", 8}, {3, 8});
+  expect_dynamic("image",
+                 [](Graph& cx) {
+                   return [m = Sequential{Conv2d(cx, 2, 4, {3, 3}, {.padding = {1, 1}}), BatchNorm2d(cx, 4),
+                                          GroupNorm(cx, 2, 4), ReLU(), MaxPool2d(2), AdaptiveAvgPool2d(1),
+                                          Flatten(), Linear(cx, 4, 3)}](const GraphTensor& x) {
+                     return m.forward(x);
+                   };
+                 },
+                 {"batch", 2, 6, 4}, {2, 6, 4});
+}
+
+/// Half precision: weights, inputs and outputs round, what lies between is computed in f32.
+TEST(HalfPrecision, ModulesStayNearSinglePrecision) {
+  const auto output = [](Dtype dtype) {
+    Graph cx;
+    const TransformerEncoder m(cx, 1, 8, 2,
+                               {.dim_feedforward = 16, .dropout = 0, .batch_first = true, .dtype = dtype});
+    std::vector<float> values;
+    for (int i = 0; i < 48; ++i) values.push_back(std::sin(0.37F * static_cast<float>(i * i)));
+    GraphTensor y = m.forward(cx.tensor({2, 3, 8}, dtype).set(values)).retrieve();
+    EXPECT_EQ(y.dtype(), dtype);
+    cx.execute();
+    return y.data<double>();
+  };
+  const auto exact = output(Dtype::F32), half = output(Dtype::F16), brain = output(Dtype::BF16);
+  for (size_t i = 0; i < exact.size(); ++i) {
+    EXPECT_NEAR(half[i], exact[i], 8 * 0x1p-11 * 3) << i;  // a few roundings of values up to 3
+    EXPECT_NEAR(brain[i], exact[i], 8 * 0x1p-8 * 3) << i;
+  }
+}
+
 }  // namespace
 }  // namespace luminal::nn

@@ -103,6 +103,18 @@ TEST(Optimizers, HalfPrecisionWeightsHaveMasters) {
   }
 }
 
+/// Weights that are loaded after the optimizer was made are what training goes on from.
+TEST(Optimizers, MastersGiveWayToWeightsThatAreSet) {
+  Graph cx;
+  GraphTensor w = cx.tensor({2}, Dtype::BF16).set({1, 1});
+  const GraphTensor loss = w.sum();
+  SGD sgd(cx, {w}, cx.compile(Autograd({w}, loss), loss), {.learning_rate = 0.25});
+  cx.execute();
+  w.set({8, w.data<float>()[1]});
+  cx.execute();
+  EXPECT_THAT(w.data<float>(), ElementsAre(7.75F, 0.5F));
+}
+
 TEST(Optimizers, ARunThatDoesNotCountChangesNothing) {
   Graph cx;
   GraphTensor w = cx.tensor({1}).set({1}), go = cx.tensor({}, Dtype::Bool).set(std::vector<bool>{false});
@@ -125,6 +137,8 @@ TEST(Optimizers, RefuseWhatDoesNotFit) {
               HasSubstr("[Lion] learning_rate=-1 is out of range; give 0 or more"));
   EXPECT_THAT(error_of<Error>([&] { AdamW(cx, {p}, {p}, {.apply_if = p}); }),
               HasSubstr("[AdamW] the condition is f32[2]; give one bool"));
+  EXPECT_THAT(error_of<Error>([&] { SGD(cx, {p}, {p}, {}).set_learning_rate(-0.1); }),
+              HasSubstr("[set_learning_rate] a rate of -0.1 makes no sense"));
 }
 
 TEST(Clipping, FollowsPyTorch) {
