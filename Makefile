@@ -6,7 +6,7 @@ TEST_JOBS ?= 2
 ARGS ?=
 WEIGHTS ?= build/mnist.safetensors
 
-.PHONY: all run test test-full bench format clean setup configure
+.PHONY: all run test test-full validate bench format clean setup configure
 
 all: configure
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -29,6 +29,12 @@ test: all
 # The exhaustive sets: what `make test` samples is run in full.
 test-full: all
 	@LUMINAL_TEST_FULL=1 ctest --test-dir $(BUILD) -j $(TEST_JOBS) --output-on-failure --progress --no-tests=error --timeout 7200
+
+# Compares with PyTorch, which is set up on first use; writes docs/validation.md.
+DEVICES ?= reference
+validate: configure
+	@cmake --build $(BUILD) -j $(JOBS) --target luminal_validate
+	@tools/validate/run.sh $(BUILD) "$(DEVICES)"
 
 bench: configure
 	@cmake -B $(BUILD) -DLUMINAL_BUILD_BENCH=ON >/dev/null
