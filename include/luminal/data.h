@@ -1,10 +1,15 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
+#include <functional>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
+
+#include "luminal/loader.h"
 
 /// Labelled images and how they come to a training loop.
 ///
@@ -44,11 +49,6 @@ enum class Split { Train, Test };
 /// ".gz". Errors: FormatError that names the files looked for; those of load_images().
 [[nodiscard]] ImageSet load_mnist(const std::filesystem::path& folder, Split split);
 
-/// The numbers 0 to count-1 in an order that depends on the arguments only: the same on every machine.
-/// Source: Fisher and Yates 1938, with splitmix64 (Steele et al. 2014) and rejection, so that no order is
-/// favoured.
-[[nodiscard]] std::vector<int64_t> permutation(int64_t count, uint64_t seed, uint64_t epoch);
-
 /// A batch, ready to be a graph's input.
 struct Batch {
   int64_t size = 0;
@@ -56,45 +56,81 @@ struct Batch {
   std::span<const int32_t> labels;  ///< [size]
 };
 
-/// Cuts a set into batches, in a new order each epoch, and converts them on a thread of its own while the
-/// caller trains. The set must outlive the loader, the loader its epochs.
+/// Changes one image of 0..1, row-major, in place.
+using AugmentImage =
+    std::function<void(std::span<float> image, int64_t height, int64_t width, Random& random)>;
+/// Moves the image by up to `pixels` along both axes; what comes in is 0.
+[[nodiscard]] AugmentImage random_shift(int64_t pixels);
+/// Mirrors the image left to right, every other time.
+[[nodiscard]] AugmentImage random_flip();
+
+/// Images and labels as a Source: f32 [batch, 1, height, width] of 0..1 and i32 [batch]. The set must outlive
+/// it.
+class ImageSource final : public Source {
+ public:
+  explicit ImageSource(const ImageSet& set, std::vector<AugmentImage> augment = {});
+  [[nodiscard]] int64_t size() const override { return set_->size(); }
+  void fill(std::span<const int64_t> which, const std::function<Random(int64_t)>& random,
+            std::vector<TensorData>& batch) const override;
+
+ private:
+  const ImageSet* set_;
+  std::vector<AugmentImage> augment_;
+  std::array<float, 256> scale_{};
+};
+
+/// A Loader of images. The set must outlive it, and it its epochs.
 class BatchLoader {
  public:
-  struct Options {
-    int64_t batch = 64;
-    uint64_t seed = 0;
-    bool shuffle = true;
-    bool drop_last = false;  ///< leave out a last batch that is not full
-    int prefetch = 2;        ///< batches made ahead of time
-  };
-
-  /// One pass over the set. May be left at any point; its thread ends with it.
+  using Options = Loader::Options;
   class Epoch {
    public:
-    Epoch(Epoch&&) noexcept;
-    Epoch& operator=(Epoch&&) noexcept;
-    ~Epoch();
     /// The next batch, valid until the next call; nullptr after the last.
     [[nodiscard]] const Batch* next();
 
    private:
     friend class BatchLoader;
-    class Worker;
-    explicit Epoch(std::unique_ptr<Worker> worker);
-    std::unique_ptr<Worker> worker_;
+    explicit Epoch(Loader::Epoch batches) : batches_(std::move(batches)) {}
+    Loader::Epoch batches_;
+    Batch batch_;
   };
 
   /// Errors: Error if batch or prefetch is below 1.
-  BatchLoader(const ImageSet& set, const Options& options);
+  BatchLoader(const ImageSet& set, const Options& options, std::vector<AugmentImage> augment = {});
+  BatchLoader(const BatchLoader&) = delete;
+  BatchLoader& operator=(const BatchLoader&) = delete;
 
-  [[nodiscard]] int64_t batches_per_epoch() const;
-  [[nodiscard]] int64_t images_per_epoch() const;
-  /// Starts epoch `number`, whose order depends on the seed and the number only.
-  [[nodiscard]] Epoch epoch(int64_t number) const;
+  [[nodiscard]] int64_t batches_per_epoch() const { return loader_.batches_per_epoch(); }
+  [[nodiscard]] int64_t images_per_epoch() const { return loader_.examples_per_epoch(); }
+  /// Starts epoch `number` at its batch `first`; order and augmentation depend on the seed and the number
+  /// only.
+  [[nodiscard]] Epoch epoch(int64_t number, int64_t first = 0) const {
+    return Epoch(loader_.epoch(number, first));
+  }
 
  private:
-  const ImageSet* set_;
-  Options options_;
+  ImageSource source_;
+  Loader loader_;
 };
+
+/// Text as bytes, cut into examples for a language model: window w holds bytes w * stride to w * stride +
+/// length, and what follows each. As a Source: i32 [batch, length] and the same one byte on.
+class TextSource final : public Source {
+ public:
+  /// Errors: Error if length or stride is below 1, or the text is not longer than `length`.
+  TextSource(std::string text, int64_t length, int64_t stride);
+  [[nodiscard]] int64_t size() const override { return count_; }
+  [[nodiscard]] const std::string& text() const { return text_; }
+  void fill(std::span<const int64_t> which, const std::function<Random(int64_t)>& random,
+            std::vector<TensorData>& batch) const override;
+
+ private:
+  std::string text_;
+  int64_t length_, stride_, count_;
+};
+
+/// The text of a file, or of all files in a folder that end in .txt or .md, sorted by path, a blank line
+/// between them. Errors: FormatError if there is none or it cannot be read.
+[[nodiscard]] std::string load_text(const std::filesystem::path& path);
 
 }  // namespace luminal::data

@@ -74,4 +74,70 @@ ImageSet load_mnist(const std::filesystem::path& folder, Split split) {
   return load_images(images, find(folder, split, "labels-idx1"), kDigits);
 }
 
+// --- Batches
+
+AugmentImage random_shift(int64_t pixels) {
+  return [pixels](std::span<float> image, int64_t height, int64_t width, Random& random) {
+    const auto span = static_cast<uint64_t>(2 * pixels + 1);
+    const int64_t down = static_cast<int64_t>(random.below(span)) - pixels,
+                  right = static_cast<int64_t>(random.below(span)) - pixels;
+    const std::vector<float> old(image.begin(), image.end());
+    for (int64_t y = 0; y < height; ++y)
+      for (int64_t x = 0; x < width; ++x) {
+        const int64_t from_y = y - down, from_x = x - right;
+        const bool inside = from_y >= 0 && from_y < height && from_x >= 0 && from_x < width;
+        image[static_cast<size_t>(y * width + x)] =
+            inside ? old[static_cast<size_t>(from_y * width + from_x)] : 0.0F;
+      }
+  };
+}
+
+AugmentImage random_flip() {
+  return [](std::span<float> image, int64_t height, int64_t width, Random& random) {
+    if (random.below(2) == 0) return;
+    for (int64_t y = 0; y < height; ++y)
+      std::reverse(image.begin() + y * width, image.begin() + (y + 1) * width);
+  };
+}
+
+ImageSource::ImageSource(const ImageSet& set, std::vector<AugmentImage> augment)
+    : set_(&set), augment_(std::move(augment)) {
+  // A byte has 256 values; dividing each pixel anew would give the same.
+  for (size_t value = 0; value < scale_.size(); ++value) scale_[value] = static_cast<float>(value) / 255.0F;
+}
+
+void ImageSource::fill(std::span<const int64_t> which, const std::function<Random(int64_t)>& random,
+                       std::vector<TensorData>& batch) const {
+  batch.resize(2);
+  const auto count = static_cast<int64_t>(which.size());
+  const auto pixels = static_cast<size_t>(set_->image_pixels());
+  batch[0].dtype = Dtype::F32;
+  batch[0].dims = {count, 1, set_->height, set_->width};
+  batch[0].bytes.resize(which.size() * pixels * sizeof(float));
+  batch[1].dtype = Dtype::I32;
+  batch[1].dims = {count};
+  batch[1].bytes.resize(which.size() * sizeof(int32_t));
+  for (size_t i = 0; i < which.size(); ++i) {
+    const auto at = static_cast<size_t>(which[i]);
+    batch[1].as<int32_t>()[i] = set_->labels[at];
+    const auto source = std::span(set_->pixels).subspan(at * pixels, pixels);
+    const auto image = batch[0].as<float>().subspan(i * pixels, pixels);
+    std::ranges::transform(source, image.begin(), [this](uint8_t value) { return scale_[value]; });
+    if (augment_.empty()) continue;
+    Random own = random(which[i]);
+    for (const AugmentImage& change : augment_) change(image, set_->height, set_->width, own);
+  }
+}
+
+BatchLoader::BatchLoader(const ImageSet& set, const Options& options, std::vector<AugmentImage> augment)
+    : source_(set, std::move(augment)), loader_(source_, options) {}
+
+const Batch* BatchLoader::Epoch::next() {
+  const std::vector<TensorData>* tensors = batches_.next();
+  if (tensors == nullptr) return nullptr;
+  const TensorData &images = (*tensors)[0], &labels = (*tensors)[1];
+  batch_ = {labels.dims[0], images.as<float>(), labels.as<int32_t>()};
+  return &batch_;
+}
+
 }  // namespace luminal::data

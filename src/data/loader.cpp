@@ -1,7 +1,6 @@
-#include "luminal/data.h"
+#include "luminal/loader.h"
 
 #include <algorithm>
-#include <array>
 #include <condition_variable>
 #include <mutex>
 #include <numeric>
@@ -11,56 +10,52 @@
 #include "base/hash.h"
 
 namespace luminal::data {
-namespace {
 
-/// splitmix64: a counter, mixed. Its whole state is what it was made from, so streams cost nothing.
-class Stream {
- public:
-  Stream(uint64_t seed, uint64_t number) : state_(combine(mix(seed), number)) {}
+Random::Random(uint64_t seed, uint64_t stream) : state_(combine(mix(seed), stream)) {}
 
-  /// A number below `bound`, each as likely as the others: values of the last, incomplete round are drawn
-  /// again.
-  uint64_t below(uint64_t bound) {
-    const uint64_t usable = UINT64_MAX - UINT64_MAX % bound;
-    uint64_t value = next();
-    while (value >= usable) value = next();
-    return value % bound;
-  }
+// A counter, mixed.
+uint64_t Random::next() { return mix(state_ += 0x9e3779b97f4a7c15ULL); }
 
- private:
-  uint64_t next() { return mix(state_ += 0x9e3779b97f4a7c15ULL); }
-  uint64_t state_;
-};
+// Values of the last, incomplete round are drawn again.
+uint64_t Random::below(uint64_t bound) {
+  const uint64_t usable = UINT64_MAX - UINT64_MAX % bound;
+  uint64_t value = next();
+  while (value >= usable) value = next();
+  return value % bound;
+}
 
-}  // namespace
+double Random::uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
 std::vector<int64_t> permutation(int64_t count, uint64_t seed, uint64_t epoch) {
   if (count < 0) fail("[data] a permutation of {} numbers makes no sense; give 0 or more", count);
   std::vector<int64_t> order(static_cast<size_t>(count));
   std::iota(order.begin(), order.end(), 0);
-  Stream stream(seed, epoch);
-  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[stream.below(i)]);
+  Random random(seed, epoch);
+  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
   return order;
 }
 
 /// The thread that makes batches, and the ring of buffers between it and the caller. Buffer i % size holds
-/// batch i; `taken_` batches were given back, `made_` are finished, so at most size() - 1 wait while the
+/// batch i; `returned_` batches were given back, `made_` are finished, so at most size() - 1 wait while the
 /// caller holds one.
-class BatchLoader::Epoch::Worker {
+class Loader::Epoch::Worker {
  public:
-  Worker(const ImageSet& set, const Options& options, int64_t number, int64_t batches)
-      : set_(set),
-        batch_(options.batch),
+  Worker(const Source& source, const Options& options, int64_t number, int64_t first, int64_t batches)
+      : source_(source),
+        options_(options),
+        number_(number),
         batches_(batches),
-        order_(options.shuffle ? permutation(set.size(), options.seed, static_cast<uint64_t>(number))
+        order_(options.shuffle ? permutation(source.size(), options.seed, static_cast<uint64_t>(number))
                                : std::vector<int64_t>()),
-        ring_(static_cast<size_t>(options.prefetch) + 1) {
-    // A byte has 256 values; dividing each pixel anew would give the same.
-    for (size_t value = 0; value < scale_.size(); ++value) scale_[value] = static_cast<float>(value) / 255.0F;
+        ring_(static_cast<size_t>(options.prefetch) + 1),
+        first_(first),
+        made_(first),
+        given_(first),
+        returned_(first) {
     thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
   }
 
-  const Batch* next() {
+  const std::vector<TensorData>* next() {
     std::unique_lock lock(mutex_);
     if (given_ > returned_) {
       ++returned_;
@@ -69,21 +64,15 @@ class BatchLoader::Epoch::Worker {
     if (given_ == batches_) return nullptr;
     filled_.wait(lock, [this] { return made_ > given_ || error_; });
     if (made_ == given_) std::rethrow_exception(error_);
-    return &slot(given_++).batch;
+    return &slot(given_++);
   }
 
  private:
-  struct Buffer {
-    std::vector<float> images;
-    std::vector<int32_t> labels;
-    Batch batch;
-  };
-
-  Buffer& slot(int64_t index) { return ring_[static_cast<size_t>(index) % ring_.size()]; }
+  std::vector<TensorData>& slot(int64_t index) { return ring_[static_cast<size_t>(index) % ring_.size()]; }
 
   void work(const std::stop_token& stop) {
     try {
-      for (int64_t i = 0; i < batches_; ++i) {
+      for (int64_t i = first_; i < batches_; ++i) {
         {
           std::unique_lock lock(mutex_);
           if (!room_.wait(lock, stop, [&] { return i - returned_ < static_cast<int64_t>(ring_.size()); }))
@@ -94,63 +83,104 @@ class BatchLoader::Epoch::Worker {
         made_ = i + 1;
         filled_.notify_one();
       }
-    } catch (...) {  // no memory for a buffer: the caller learns of it in next()
+    } catch (...) {  // no memory, or the source's own error: the caller learns of it in next()
       const std::lock_guard lock(mutex_);
       error_ = std::current_exception();
       filled_.notify_one();
     }
   }
 
-  void fill(Buffer& buffer, int64_t index) const {
-    const int64_t begin = index * batch_, size = std::min(batch_, set_.size() - begin);
-    const auto pixels = static_cast<size_t>(set_.image_pixels());
-    buffer.images.resize(static_cast<size_t>(size) * pixels);
-    buffer.labels.resize(static_cast<size_t>(size));
-    for (int64_t i = 0; i < size; ++i) {
-      const int64_t which = order_.empty() ? begin + i : order_[static_cast<size_t>(begin + i)];
-      buffer.labels[static_cast<size_t>(i)] = set_.labels[static_cast<size_t>(which)];
-      const uint8_t* source = set_.pixels.data() + static_cast<size_t>(which) * pixels;
-      std::transform(source, source + pixels, buffer.images.data() + static_cast<size_t>(i) * pixels,
-                     [this](uint8_t value) { return scale_[value]; });
-    }
-    buffer.batch = {size, buffer.images, buffer.labels};
+  void fill(std::vector<TensorData>& buffer, int64_t index) const {
+    const int64_t begin = index * options_.batch, size = std::min(options_.batch, source_.size() - begin);
+    std::vector<int64_t> which(static_cast<size_t>(size));
+    std::iota(which.begin(), which.end(), begin);
+    if (!order_.empty())
+      for (int64_t& each : which) each = order_[static_cast<size_t>(each)];
+    const uint64_t epoch_seed = combine(options_.seed, static_cast<uint64_t>(number_));
+    source_.fill(
+        which, [&](int64_t example) { return Random(epoch_seed, static_cast<uint64_t>(example)); }, buffer);
   }
 
-  const ImageSet& set_;
-  const int64_t batch_, batches_;
+  const Source& source_;
+  const Options options_;
+  const int64_t number_, batches_;
   const std::vector<int64_t> order_;
-  std::array<float, 256> scale_{};
-  std::vector<Buffer> ring_;
+  std::vector<std::vector<TensorData>> ring_;
   std::mutex mutex_;
   std::condition_variable_any room_;
   std::condition_variable filled_;
-  int64_t made_ = 0, given_ = 0, returned_ = 0;
+  const int64_t first_;
+  int64_t made_, given_, returned_;
   std::exception_ptr error_;
   std::jthread thread_;  // last: it ends before what it uses goes away
 };
 
-BatchLoader::Epoch::Epoch(std::unique_ptr<Worker> worker) : worker_(std::move(worker)) {}
-BatchLoader::Epoch::Epoch(Epoch&&) noexcept = default;
-BatchLoader::Epoch& BatchLoader::Epoch::operator=(Epoch&&) noexcept = default;
-BatchLoader::Epoch::~Epoch() = default;
-const Batch* BatchLoader::Epoch::next() { return worker_->next(); }
+Loader::Epoch::Epoch(std::unique_ptr<Worker> worker) : worker_(std::move(worker)) {}
+Loader::Epoch::Epoch(Epoch&&) noexcept = default;
+Loader::Epoch& Loader::Epoch::operator=(Epoch&&) noexcept = default;
+Loader::Epoch::~Epoch() = default;
+const std::vector<TensorData>* Loader::Epoch::next() { return worker_->next(); }
 
-BatchLoader::BatchLoader(const ImageSet& set, const Options& options) : set_(&set), options_(options) {
-  if (options.batch < 1) fail("[data] a batch of {} images makes no sense; give 1 or more", options.batch);
+Loader::Loader(const Source& source, const Options& options) : source_(&source), options_(options) {
+  if (options.batch < 1) fail("[data] a batch of {} examples makes no sense; give 1 or more", options.batch);
   if (options.prefetch < 1) fail("[data] {} batches ahead make no sense; give 1 or more", options.prefetch);
 }
 
-int64_t BatchLoader::batches_per_epoch() const {
-  return options_.drop_last ? set_->size() / options_.batch
-                            : (set_->size() + options_.batch - 1) / options_.batch;
+int64_t Loader::batches_per_epoch() const {
+  return options_.drop_last ? source_->size() / options_.batch
+                            : (source_->size() + options_.batch - 1) / options_.batch;
 }
 
-int64_t BatchLoader::images_per_epoch() const {
-  return std::min(set_->size(), batches_per_epoch() * options_.batch);
+int64_t Loader::examples_per_epoch() const {
+  return std::min(source_->size(), batches_per_epoch() * options_.batch);
 }
 
-BatchLoader::Epoch BatchLoader::epoch(int64_t number) const {
-  return Epoch(std::make_unique<Epoch::Worker>(*set_, options_, number, batches_per_epoch()));
+Loader::Epoch Loader::epoch(int64_t number, int64_t first) const {
+  const int64_t batches = batches_per_epoch();
+  if (first < 0 || first > batches)
+    fail("[data] an epoch has {} batches, none is the first from {} on; give 0 to {}", batches, first,
+         batches);
+  return Epoch(std::make_unique<Epoch::Worker>(*source_, options_, number, first, batches));
+}
+
+// --- Tensors
+
+TensorSource::TensorSource(std::vector<TensorData> tensors, Augment augment)
+    : tensors_(std::move(tensors)), augment_(std::move(augment)) {
+  if (tensors_.empty())
+    fail<ShapeError>("[data] there is no tensor to take examples from; give at least one");
+  for (size_t i = 0; i < tensors_.size(); ++i)
+    if (tensors_[i].dims.empty() || tensors_[i].dims.front() != tensors_.front().dims.front())
+      fail<ShapeError>(
+          "[data] tensor {} has dims [{}] and tensor 0 [{}]; the first dim counts the examples of all", i,
+          fmt::join(tensors_[i].dims, ", "), fmt::join(tensors_.front().dims, ", "));
+}
+
+void TensorSource::fill(std::span<const int64_t> which, const std::function<Random(int64_t)>& random,
+                        std::vector<TensorData>& batch) const {
+  batch.resize(tensors_.size());
+  std::vector<size_t> row_bytes;
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    const TensorData& from = tensors_[i];
+    batch[i].dtype = from.dtype;
+    batch[i].dims = from.dims;
+    batch[i].dims.front() = static_cast<int64_t>(which.size());
+    row_bytes.push_back(size() > 0 ? from.bytes.size() / static_cast<size_t>(size()) : 0);
+    batch[i].bytes.resize(row_bytes[i] * which.size());
+  }
+  for (size_t k = 0; k < which.size(); ++k) {
+    std::vector<std::span<std::byte>> rows;
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      const auto from =
+          std::span(tensors_[i].bytes).subspan(static_cast<size_t>(which[k]) * row_bytes[i], row_bytes[i]);
+      const auto to = std::span(batch[i].bytes).subspan(k * row_bytes[i], row_bytes[i]);
+      std::ranges::copy(from, to.begin());
+      rows.push_back(to);
+    }
+    if (!augment_) continue;
+    Random own = random(which[k]);
+    augment_(rows, own);
+  }
 }
 
 }  // namespace luminal::data

@@ -11,7 +11,6 @@ template <size_t N>
 struct Pooled {
   WindowGeometry geometry;
   GraphTensor images;  ///< with a batch axis
-  Shape out;           ///< windows along each axis
   Shape behind;        ///< padding at the ends that the last window needs beside the usual one
   bool added = false;
 
@@ -49,12 +48,10 @@ struct Pooled {
     const int64_t stride = geometry.stride[i], padding = geometry.padding[i];
     const Expression room = size + 2 * padding - geometry.reach(i);
     if (!ceil_mode) {
-      out.push_back(room / stride + 1);
-      behind.push_back(0);
+      behind.emplace_back(0);
       return;
     }
     const Expression count = (room.ceil_div(stride) + 1).min((size + padding).ceil_div(stride));
-    out.push_back(count);
     behind.push_back(((count - 1) * stride - room).max(0));
   }
 };
@@ -67,9 +64,9 @@ GraphTensor pooled_maximum(const GraphTensor& x, const PoolOptions<N>& options) 
       maximum_over(pool.seen(least_value(values.dtype())), pool.window_axes(), false, Ties::First));
 }
 
-/// How many elements each window has, of dims [out...].
+/// How many elements each window of `seen` has, of dims [out...].
 template <size_t N>
-GraphTensor window_counts(const Pooled<N>& pool, Dtype dtype, bool include_padding) {
+GraphTensor window_counts(const Pooled<N>& pool, const GraphTensor& seen, bool include_padding) {
   Graph graph = pool.images.graph();
   std::optional<GraphTensor> counts;
   for (size_t i = 0; i < N; ++i) {
@@ -77,11 +74,12 @@ GraphTensor window_counts(const Pooled<N>& pool, Dtype dtype, bool include_paddi
     const int64_t padding = pool.geometry.padding[i];
     const Expression start = Expression::flat_index() * pool.geometry.stride[i] - padding;
     const Expression end = (start + pool.geometry.kernel[i]).min(include_padding ? size + padding : size);
-    GraphTensor along = formula(graph, end - (include_padding ? start : start.max(0)), {pool.out[i]});
+    GraphTensor along =
+        formula(graph, end - (include_padding ? start : start.max(0)), {seen.dim(2 + static_cast<int>(i))});
     for (size_t behind = i + 1; behind < N; ++behind) along = along.unsqueeze(along.rank());
     counts = counts ? *counts * along : along;
   }
-  return counts->cast(dtype);
+  return counts->cast(seen.dtype());
 }
 
 template <size_t N>
@@ -92,11 +90,11 @@ GraphTensor pooled_mean(const GraphTensor& x, const PoolOptions<N>& options) {
       reject("the dilation is {}; with ceil_mode, or without counting padding, it must be 1", dilation);
   const GraphTensor values = widened(x);
   const Pooled<N> pool(values, options);
-  const GraphTensor sums = reduced(kSumReduce, pool.seen(0), pool.window_axes(), false);
+  const GraphTensor seen = pool.seen(0), sums = reduced(kSumReduce, seen, pool.window_axes(), false);
   Expression count = 1;
   for (const int64_t size : options.kernel) count *= size;
   const GraphTensor mean =
-      counted ? sums / window_counts(pool, values.dtype(), options.count_include_pad) : sums / count;
+      counted ? sums / window_counts(pool, seen, options.count_include_pad) : sums / count;
   return pool.unbatched(mean.cast(floating_dtype(x.dtype())));
 }
 

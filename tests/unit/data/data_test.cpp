@@ -140,7 +140,7 @@ TEST(BatchLoader, ABatchStaysAsItIsUntilTheNextIsAsked) {
 TEST(BatchLoader, RefusesImpossibleSizes) {
   const ImageSet set = numbered(3);
   EXPECT_EQ(error_of<Error>([&] { BatchLoader(set, {.batch = 0}); }),
-            "[data] a batch of 0 images makes no sense; give 1 or more");
+            "[data] a batch of 0 examples makes no sense; give 1 or more");
   EXPECT_EQ(error_of<Error>([&] { BatchLoader(set, {.prefetch = 0}); }),
             "[data] 0 batches ahead make no sense; give 1 or more");
 }
