@@ -41,9 +41,14 @@ struct Targets {
       weight = weight * class_weight.cast(log_probabilities.dtype()).index_select(0, index);
   }
 
-  /// -log_probabilities at the target; NaN where there is no such class.
+  /// -log_probabilities at the target; NaN where there is no such class. The target is found by comparing
+  /// along the row: that fuses with the row's other sums, and so does its gradient, where a gather would
+  /// scatter.
   [[nodiscard]] GraphTensor losses(const GraphTensor& log_probabilities) const {
-    const GraphTensor picked = log_probabilities.gather_elements(1, index.unsqueeze(1)).squeeze(1);
+    Graph cx = log_probabilities.graph();
+    GraphTensor classes = cx.arange(log_probabilities.dim(1), index.dtype());
+    for (int axis = 2; axis < log_probabilities.rank(); ++axis) classes = classes.unsqueeze(axis - 1);
+    const GraphTensor picked = index.unsqueeze(1).eq(classes).where(log_probabilities, 0).sum(1);
     return in_range.where(-picked, std::numeric_limits<double>::quiet_NaN());
   }
 

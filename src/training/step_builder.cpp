@@ -1,6 +1,6 @@
 #include "training/step_builder.h"
 
-#include <algorithm>
+#include <set>
 
 #include "luminal/training/optimizer.h"
 
@@ -12,8 +12,11 @@ void check(std::string_view optimizer, const std::vector<GraphTensor>& parameter
   if (parameters.size() != gradients.size())
     fail("[{}] {} parameters and {} gradients; give one gradient for each", optimizer, parameters.size(),
          gradients.size());
+  std::set<Value> seen;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const TensorType parameter = parameters[i].type(), gradient = gradients[i].type();
+    if (!seen.insert(parameters[i].edge().source).second)
+      fail("[{}] parameter {} comes twice; give each weight once, as nn::params does", optimizer, i);
     if (!is_float(parameter.dtype))
       fail<DtypeError>("[{}] parameter {} is {}; only floats can be trained", optimizer, i,
                        parameter.to_string());

@@ -51,6 +51,7 @@ Trainer::Trainer(Graph& cx, const std::vector<GraphTensor>& weights, const Graph
       gradients, options.clip_norm > 0 ? options.clip_norm : std::numeric_limits<double>::infinity());
   if (options.clip_norm > 0) gradients = clipped;
   norm_ = norm;
+  counts = both(norm.isfinite(), counts);  // a sum under way may hold what an earlier run left in it
   optimizer_ = make_optimizer(cx, weights, gradients, counts);
   loss_.retrieve();
   norm_.retrieve();
@@ -60,7 +61,8 @@ double Trainer::step() {
   if (options_.schedule) optimizer_->set_learning_rate(options_.schedule(steps_ / options_.accumulate));
   graph().execute();
   const double loss = loss_.data<double>().at(0);
-  if (!std::isfinite(loss))
+  // A scaler meets gradients that are not finite by itself.
+  if (!std::isfinite(loss) || (!scaler_ && !std::isfinite(gradient_norm())))
     fail(
         "[Trainer] the loss is {} in run {} (learning rate {}, norm of the gradients {}); the weights are as "
         "before. "

@@ -26,7 +26,8 @@ class StepBuilder;
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  /// The learning rate is an input: changing it compiles nothing anew. Errors: Error if it is negative or NaN.
+  /// The learning rate is an input: changing it compiles nothing anew. Errors: Error if it is negative or
+  /// NaN.
   void set_learning_rate(double rate);
   [[nodiscard]] double learning_rate() const;
   /// Steps applied so far, as the graph's state says.

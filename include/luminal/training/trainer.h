@@ -35,7 +35,8 @@ template <class O>
 ///   training::Trainer trainer(cx, model, loss, training::use<training::AdamW>({}), {.clip_norm = 1});
 ///   trainer.fit({.steps = 1000, .feed = [&](int64_t step) { x.set(...); y.set(...); }});
 ///
-/// Where the loss is not finite, no weight changes and step() throws.
+/// Where the loss or a gradient is not finite, no weight changes and step() throws; with a scaler (f16)
+/// gradients may be so now and then, which it meets by a smaller scale.
 class Trainer {
  public:
   struct Options {
@@ -58,7 +59,7 @@ class Trainer {
           const MakeOptimizer& make_optimizer, const Options& options);
 
   /// One run of the graph on the inputs as they are set. Returns the loss.
-  /// Errors: Error if it is not finite, with what may be the cause.
+  /// Errors: Error if it or the gradients are not finite, with what may be the cause.
   double step();
   /// The norm of all gradients in the last run, before clipping.
   [[nodiscard]] double gradient_norm() const;

@@ -137,6 +137,8 @@ TEST(Optimizers, RefuseWhatDoesNotFit) {
               HasSubstr("[Lion] learning_rate=-1 is out of range; give 0 or more"));
   EXPECT_THAT(error_of<Error>([&] { AdamW(cx, {p}, {p}, {.apply_if = p}); }),
               HasSubstr("[AdamW] the condition is f32[2]; give one bool"));
+  EXPECT_THAT(error_of<Error>([&] { SGD(cx, {p, p}, {p, p}, {}); }),
+              HasSubstr("[SGD] parameter 1 comes twice"));
   EXPECT_THAT(error_of<Error>([&] { SGD(cx, {p}, {p}, {}).set_learning_rate(-0.1); }),
               HasSubstr("[set_learning_rate] a rate of -0.1 makes no sense"));
 }

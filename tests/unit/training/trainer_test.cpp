@@ -114,6 +114,26 @@ TEST(Trainer, TellsOfALossThatIsNotFiniteAndKeepsTheWeights) {
   EXPECT_TRUE(std::isfinite(trainer.step()));  // and goes on
 }
 
+/// What one bad batch leaves in a sum of gradients never reaches the weights.
+TEST(Trainer, ABadBatchSpoilsItsUpdateOnly) {
+  Regression r;
+  Trainer trainer(r.cx, r.model, r.loss, use<SGD>({.learning_rate = 0.1}), {.accumulate = 3});
+  r.x.set_dyn(std::vector<float>{1, std::numeric_limits<float>::quiet_NaN(), 0}, {1, 3});
+  r.y.set_dyn(std::vector<float>{0}, {1, 1});
+  const auto before = r.model.weight.data<float>();
+  (void)error_of<Error>([&] { (void)trainer.step(); });
+  for (int i = 0; i < 2; ++i) {
+    r.feed(i);
+    EXPECT_THAT(error_of<Error>([&] { (void)trainer.step(); }), HasSubstr("norm of the gradients nan"));
+  }
+  EXPECT_EQ(r.model.weight.data<float>(), before);
+  for (int i = 0; i < 3; ++i) {
+    r.feed(i);
+    EXPECT_TRUE(std::isfinite(trainer.step()));
+  }
+  EXPECT_NE(r.model.weight.data<float>(), before);
+}
+
 TEST(Trainer, RefusesWhatDoesNotFit) {
   Graph cx;
   const nn::Linear model(cx, 2, 1);
