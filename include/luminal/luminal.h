@@ -3,6 +3,7 @@
 /// Everything Luminal offers. A file that uses one part may include that part's header alone.
 #include "luminal/attributes.h"
 #include "luminal/autograd.h"
+#include "luminal/c_struct.h"
 #include "luminal/compile_report.h"
 #include "luminal/compiler.h"
 #include "luminal/convolution.h"
@@ -21,6 +22,7 @@
 #include "luminal/loader.h"
 #include "luminal/math_mode.h"
 #include "luminal/models/mnist_cnn.h"
+#include "luminal/models/small_llama.h"
 #include "luminal/nn.h"
 #include "luminal/node.h"
 #include "luminal/npy.h"

@@ -3,9 +3,9 @@
 
 namespace luminal::cli {
 
-/// Where the digits that ship with Luminal lie: data/mnist10k in this folder, in one above the program (a
-/// source tree), or share/luminal/mnist10k beside it (an installation). If there is none, the first of these,
-/// for the error message.
-[[nodiscard]] std::filesystem::path default_digits();
+/// Where a file or folder that ships with Luminal lies: data/NAME in this folder, in one above the program (a
+/// source tree), or share/luminal/NAME beside it (an installation). If there is none, the first of these, for
+/// the error message.
+[[nodiscard]] std::filesystem::path shipped(const std::filesystem::path& name);
 
 }  // namespace luminal::cli

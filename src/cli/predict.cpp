@@ -101,7 +101,7 @@ extern const Command kPredict{
       app.add_option("--device", options->device, "Where to run (see 'luminal env')");
       app.add_flag("--json", options->json, "Print JSON");
       return [options](Console& console) {
-        if (options->data.empty()) options->data = default_digits();
+        if (options->data.empty()) options->data = shipped("mnist10k");
         return predict(*options, console);
       };
     }};

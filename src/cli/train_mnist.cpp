@@ -1,19 +1,15 @@
-#include "cli/train_mnist.h"
-
 #include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/fail.h"
-#include "base/file.h"
-#include "base/machine.h"
 #include "cli/interrupt.h"
+#include "cli/train_runs.h"
 #include "luminal/autograd.h"
 #include "luminal/data.h"
 #include "luminal/models/mnist_cnn.h"
 #include "luminal/progress.h"
-#include "luminal/safetensors.h"
 #include "luminal/training.h"
 
 namespace luminal::cli {
@@ -23,13 +19,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-void check(const TrainMnistOptions& options) {
-  if (options.epochs < 1) fail("[train] --epochs {} is not at least 1", options.epochs);
-  if (options.limit < 0) fail("[train] --limit {} is negative; 0 means all digits", options.limit);
-  if (options.batch < 1) fail("[train] --batch {} is not at least 1", options.batch);
-  if (!(options.learning_rate > 0)) fail("[train] --lr {} is not positive", options.learning_rate);
 }
 
 /// One graph that holds forward, backward and update: each run is a step.
@@ -56,6 +45,7 @@ class Trainer {
 
   [[nodiscard]] std::map<std::string, TensorData> weights() const { return nn::state_dict(model_); }
   [[nodiscard]] std::string device() const { return cx_.device(); }
+  [[nodiscard]] int64_t steps() const { return steps_; }
 
  private:
   static Graph seeded(const TrainMnistOptions& options) {
@@ -96,16 +86,13 @@ double accuracy(const std::map<std::string, TensorData>& weights, const data::Im
   return static_cast<double>(right) / static_cast<double>(set.size());
 }
 
-void save(const std::map<std::string, TensorData>& weights, const std::filesystem::path& path) {
-  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
-  write_safetensors(path, {weights.begin(), weights.end()}, {{"model", "mnist_cnn"}});
-}
-
 }  // namespace
 
 int train_mnist(const TrainMnistOptions& options, Console& console) {
-  check(options);
+  check_run(options);
+  if (options.limit < 0) fail("[train] --limit {} is negative; 0 means all digits", options.limit);
   const InterruptGuard guard;
+  RunLog log(options);
   const data::ImageSet digits = data::load_mnist(options.data, data::Split::Train).first(options.limit);
   const data::ImageSet test = data::load_mnist(options.data, data::Split::Test);
   const data::BatchLoader loader(digits, {.batch = options.batch, .seed = options.seed});
@@ -125,13 +112,15 @@ int train_mnist(const TrainMnistOptions& options, Console& console) {
       loss = trainer.step(*batch);
       images_seen += batch->size;
       bar.advance(batch->size, loss);
+      log.write({{"step", trainer.steps()}, {"train_loss", loss}});
     }
     bar.finish();
     loss = bar.mean_loss();
   }
   const double train_s = seconds_since(begin);
   const auto weights = trainer.weights();
-  save(weights, options.weights);
+  save_weights(weights, options.weights, "mnist_cnn");
+  log.finish();
   if (interrupted()) {
     console.out << fmt::format("stopped after {} images; weights so far saved to {}\n", images_seen,
                                options.weights.string());
@@ -140,20 +129,13 @@ int train_mnist(const TrainMnistOptions& options, Console& console) {
   const double test_accuracy = accuracy(weights, test, trainer.device());
   console.out << fmt::format("test accuracy {:.1f} %, weights saved to {}\n", 100 * test_accuracy,
                              options.weights.string());
-  if (!options.json.empty()) {
-    const nlohmann::ordered_json result{{"test_accuracy", test_accuracy},
-                                        {"train_loss", loss},
-                                        {"train_s", train_s},
-                                        {"images_per_s", static_cast<double>(images_seen) / train_s},
-                                        {"epochs", options.epochs},
-                                        {"images", digits.size()},
-                                        {"batch", options.batch},
-                                        {"seed", options.seed},
-                                        {"device", trainer.device()},
-                                        {"cpu", this_machine().cpu}};
-    if (options.json.has_parent_path()) std::filesystem::create_directories(options.json.parent_path());
-    write_file_atomic(options.json, result.dump(2) + "\n");
-  }
+  write_result(options, trainer.device(),
+               {{"test_accuracy", test_accuracy},
+                {"train_loss", loss},
+                {"train_s", train_s},
+                {"images_per_s", static_cast<double>(images_seen) / train_s},
+                {"images", digits.size()},
+                {"epochs", options.epochs}});
   return kDone;
 }
 
