@@ -94,8 +94,14 @@ void Exchange::bring_updated(Graph& graph, Layout& layout, size_t block) {
 /// The result of the run before, if nobody else holds it, is overwritten.
 void Exchange::bring_owned(Graph& graph, Layout& layout, size_t block) {
   std::shared_ptr<TensorData>& object = objects_[block];
-  for (const Value& value : results_of_[block])
-    if (!object && !graph.is_pinned(value)) object = graph.take(value);
+  const std::vector<Value>& values = results_of_[block];
+  if (!object && !values.empty() && !graph.is_pinned(values[0])) {
+    // Several values may have one tensor: the first alone holds it then.
+    for (size_t i = 1; i < values.size(); ++i)
+      if (!graph.is_pinned(values[i]) && graph.value(values[i]) == graph.value(values[0]))
+        graph.store(values[i], std::shared_ptr<const TensorData>(), false);
+    object = graph.take(values[0]);
+  }
   if (!object) object = std::make_shared<TensorData>();
   const TensorIndex tensor = blocks_.all[block].tensors.back();
   resize(*object, plan_.tensors[at(tensor)].dtype, layout.dims(tensor), layout.bytes(tensor));

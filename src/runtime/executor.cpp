@@ -90,7 +90,7 @@ struct Executor::State {
   void check_bucket(const DimMap& dims) const;
   [[nodiscard]] bool holds_for(const Sized& sized, const DimMap& dims) const;
   Layout& layout_for(const DimMap& dims);
-  [[nodiscard]] std::optional<DimMap> finite_top() const;
+  [[nodiscard]] int64_t room_for(int64_t bytes) const;
   void run_segments(Graph& graph, Layout& layout);
   void run_timed(Graph& graph, Layout& layout, std::vector<TraceEntry>* trace, Profiler* profiler);
   void run_host(Graph& graph, Layout& layout, int launch);
@@ -117,16 +117,21 @@ bool Executor::State::holds_for(const Sized& sized, const DimMap& dims) const {
   return true;
 }
 
-/// The greatest sizes the plan may run at, if all are bounded.
-std::optional<DimMap> Executor::State::finite_top() const {
-  constexpr int64_t kLargest = int64_t{1} << 40;
+/// What the bucket's top needs, so that later sizes find it there, unless that is much more than `bytes`.
+int64_t Executor::State::room_for(int64_t bytes) const {
+  constexpr int64_t kMostTimes = 4;  // buckets of up to two dims reach twice the size of each
   DimMap top;
   for (const std::string& name : names) {
     const auto facts = plan.bucket.facts.find(name);
-    if (facts == plan.bucket.facts.end() || facts->second.max > kLargest) return std::nullopt;
+    if (facts == plan.bucket.facts.end() || facts->second.max == INT64_MAX) return bytes;
     top.emplace(name, facts->second.max);
   }
-  return top;
+  if (names.empty()) return bytes;
+  try {
+    return std::clamp(Layout(plan, blocks, top, workers).arena_bytes(), bytes, kMostTimes * bytes);
+  } catch (const Error&) {  // its sizes cannot be counted
+    return bytes;
+  }
 }
 
 Layout& Executor::State::layout_for(const DimMap& dims) {
@@ -142,11 +147,7 @@ Layout& Executor::State::layout_for(const DimMap& dims) {
   }
   Layout& layout = *layouts.front().layout;
   if (layout.arena_bytes() > arena.bytes()) {
-    // Room for the bucket's top at once: later sizes then find it there.
-    int64_t bytes = layout.arena_bytes();
-    if (const auto top = finite_top(); top && !names.empty())
-      bytes = std::max(bytes, Layout(plan, blocks, *top, workers).arena_bytes());
-    arena.reserve(bytes);
+    arena.reserve(room_for(layout.arena_bytes()));
     debug(1,
           "runtime: the arena has {:.1f} MB, the plan needs {:.1f} MB of it now, at least {:.1f} MB are "
           "alive at once",

@@ -88,32 +88,71 @@ Program read_probe(const Target& target) {
   return program;
 }
 
+using Clock = std::chrono::steady_clock;
+using Microseconds = std::chrono::duration<double, std::micro>;
+
 /// A compiled probe with its buffers.
 class Probe {
  public:
   Probe(backends::Backend& backend, const Program& program, std::byte* input, std::byte* output)
       : kernel_(backend.compile(program)), buffers_{input, output} {}
 
-  /// The least time of one run in us, of several within `budget_us`. Each of `threads` runs `steps` rounds in
-  /// every one of `stages` stages.
-  double time_us(int threads, int64_t steps, int stages, double budget_us) const {
-    const int64_t dims[] = {steps, threads};
+  /// The least time in us of `stages` stages that follow each other, with a task for every thread.
+  [[nodiscard]] double chain_us(int threads, int stages) const {
+    const int64_t dims[] = {1, threads};
     const backends::LaunchArguments arguments{.buffers = buffers_, .dims = dims};
     std::vector<StageWork> list;
     for (int i = 0; i < stages; ++i)
       list.push_back(
           {kernel_.get(), 0, threads, arguments, i > 0 ? std::vector<int>{i - 1} : std::vector<int>()});
     Walk walk(std::move(list), threads);
-    using Clock = std::chrono::steady_clock;
-    using Microseconds = std::chrono::duration<double, std::micro>;
-    const auto start = Clock::now();
     double least = 1e18;
-    for (int run = 0; run < 3 || Microseconds(Clock::now() - start).count() < budget_us; ++run) {
+    const auto end = Clock::now() + std::chrono::milliseconds(10);
+    for (int run = 0; run < 3 || Clock::now() < end; ++run) {
       const auto begin = Clock::now();
       walk.run(Team::shared(), 0, stages);
       least = std::min(least, Microseconds(Clock::now() - begin).count());
     }
-    return std::max(least, 1e-3);  // what pretends to run takes no time
+    return std::max(least, 1e-3);
+  }
+
+  /// What tasks of `steps` rounds read from one run to the next: the same again, or pieces of a long buffer.
+  struct Reading {
+    int64_t stride_bytes = 0, wrap_bytes = 1;
+  };
+  enum class Take { Best, Median };
+
+  /// Tasks that `threads` threads finish in a us, all running at the same time: the sum of what each of them
+  /// reaches, at its best or usually. A thread that the system does not let run is waited for, not counted as
+  /// slow: what others do on the machine meanwhile is not its limit.
+  [[nodiscard]] double tasks_per_us(int threads, int64_t steps, Take take, Reading reading) const {
+    const int64_t dims[] = {steps, threads};
+    std::vector<double> times(static_cast<size_t>(threads), 0);
+    for (int attempt = 0; attempt < 5 && std::ranges::count(times, 0) > 0; ++attempt) {
+      std::atomic<int> there{0};
+      Team::shared().run(threads, [&](int worker) {
+        ++there;
+        const auto patience = Clock::now() + std::chrono::milliseconds(30);
+        while (there < threads && Clock::now() < patience) std::this_thread::yield();
+        std::vector<double> list;
+        for (const auto end = Clock::now() + std::chrono::milliseconds(8);
+             list.size() < 5 || (list.size() < 100 && Clock::now() < end);) {
+          const auto piece = static_cast<int64_t>(list.size()) * reading.stride_bytes % reading.wrap_bytes;
+          void* const buffers[] = {static_cast<std::byte*>(buffers_[0]) + piece, buffers_[1]};
+          const auto begin = Clock::now();
+          kernel_->run(0, {.buffers = buffers, .dims = dims}, worker, worker + 1);
+          list.push_back(Microseconds(Clock::now() - begin).count());
+        }
+        std::ranges::sort(list);
+        const double us = take == Take::Best ? list.front() : list[list.size() / 2];
+        times[static_cast<size_t>(worker)] = std::max(us, 1e-3);  // what pretends to run takes no time
+      });
+    }
+    // Threads that never came would have been as fast as the others.
+    double rate = 0;
+    for (const double us : times) rate += us > 0 ? 1 / us : 0;
+    const auto came = static_cast<double>(threads - std::ranges::count(times, 0));
+    return rate * threads / came;
   }
 
  private:
@@ -145,23 +184,30 @@ kernel::MachineLimits measure_limits(backends::Backend& backend) {
                                .cache_bytes = target.l3_bytes,
                                .vector_bytes = target.vector_bytes,
                                .l2_bytes = target.l2_bytes};
+  using Take = Probe::Take;
   const Probe fma(backend, fma_probe(target), input.data(), output.data());
   constexpr int64_t kFmaSteps = 20'000;  // about 100 us
   const double flops = 2.0 * kFmaSteps * accumulators(target) * target.lanes(4);
-  limits.one_thread_flops_per_us = flops / fma.time_us(1, kFmaSteps, 1, 10e3);
-  limits.flops_per_us = flops * threads / fma.time_us(threads, kFmaSteps, 1, 15e3);
+  limits.one_thread_flops_per_us = flops * fma.tasks_per_us(1, kFmaSteps, Take::Best, {});
+  limits.flops_per_us = flops * fma.tasks_per_us(threads, kFmaSteps, Take::Best, {});
   constexpr int kStages = 200;
-  limits.launch_us = fma.time_us(threads, 1, kStages, 10e3) / kStages;
+  limits.launch_us = fma.chain_us(threads, kStages) / kStages;
 
   const Probe read(backend, read_probe(target), input.data(), output.data());
-  const auto rate = [&](int64_t size, double budget_us) {
-    const int64_t steps = std::max<int64_t>(1, size / threads / (kLoads * target.vector_bytes));
-    return static_cast<double>(steps * threads * kLoads * target.vector_bytes) /
-           read.time_us(threads, steps, 1, budget_us);
+  const auto rate = [&](int64_t bytes_each, Take take, int64_t wrap_bytes) {
+    const int64_t steps = std::max<int64_t>(1, bytes_each / (kLoads * target.vector_bytes));
+    const int64_t task = steps * kLoads * target.vector_bytes;
+    return static_cast<double>(task) *
+           read.tasks_per_us(threads, steps, take, {task * threads, std::max<int64_t>(1, wrap_bytes)});
   };
-  limits.l2_bytes_per_us = rate(target.l2_bytes / 2 * threads, 5e3);
-  limits.cache_bytes_per_us = rate(std::min(target.l3_bytes / 4, bytes / 4), 10e3);
-  limits.memory_bytes_per_us = rate(bytes, 30e3);
+  // A thread's own caches; four times as much, which only the last one holds; and pieces of a buffer of twice
+  // the last cache, so that nothing of a piece is left when it comes again. Those that share a cache or the
+  // memory slow each other down: what is usual counts there, not the best moment of each.
+  limits.l2_bytes_per_us = rate(target.l2_bytes / 2, Take::Best, 0);
+  limits.cache_bytes_per_us =
+      rate(std::min(4 * target.l2_bytes, target.l3_bytes / (2 * threads)), Take::Median, 0);
+  const int64_t piece = std::min(int64_t{4} << 20, bytes / (2 * threads));
+  limits.memory_bytes_per_us = rate(piece, Take::Median, bytes - piece * threads);
   return limits;
 }
 

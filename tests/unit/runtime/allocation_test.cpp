@@ -25,7 +25,7 @@ struct Step {
   Graph cx;
   GraphTensor x = cx.tensor({"n", 3}, Dtype::I64), weight = cx.tensor({"n", 3}, Dtype::I64),
               moment = cx.tensor({300}, Dtype::I64);
-  GraphTensor loss = (x + weight).retrieve();
+  GraphTensor loss = (x + weight).retrieve(), same = (x + weight).retrieve(), next = (moment + 1).retrieve();
 
   Step() {
     weight.assign(weight + 1);
@@ -51,6 +51,8 @@ struct Step {
     b.launch(elementwise(2, kSum, 300), {m, m}, {next_m});
     b.launch(flat(1, kIncrement), {w}, {next_w}, {{0, 0}});
     b.result(loss, out);
+    b.result(same, out);     // two values, one tensor
+    b.result(next, next_m);  // a result that is a next state as well
     b.update(weight, next_w);
     b.update(moment, next_m);
     return b.plan;
@@ -79,6 +81,8 @@ TEST(SteadyState, ExecuteAllocatesNothing) {
   EXPECT_EQ(allocations() - before, 0);
   EXPECT_EQ(step.loss.data<int64_t>()[0], 100 + 102 + 1);
   EXPECT_EQ(step.weight.data<int64_t>()[0], 103);
+  EXPECT_EQ(step.same.data<int64_t>(), step.loss.data<int64_t>());
+  EXPECT_EQ(step.next.data<int64_t>(), step.moment.data<int64_t>());
 }
 
 TEST(SteadyState, CompiledCallsOfTwoExecutablesAllocateNothing) {
@@ -108,6 +112,25 @@ TEST(SteadyState, SizesMetBeforeAllocateNothingInTheRuntime) {
   const int64_t before = allocations();
   step.cx.execute();
   EXPECT_EQ(allocations() - before, 0);
+}
+
+// The whole way, with kernels that the search made.
+TEST(SteadyState, ACompiledGraphAllocatesNothing) {
+  Graph cx;
+  cx.set_device("cpu");
+  const GraphTensor x = cx.tensor({"batch", 64});
+  GraphTensor weight = cx.tensor({64, 16});
+  const GraphTensor hidden = x.matmul(weight).relu();
+  GraphTensor loss = (hidden * hidden).sum(1).sum(0).retrieve();
+  weight.assign(weight * 0.5F);
+  GraphTensor(x).set(std::vector<float>(size_t{32} * 64, 1));
+  weight.set(std::vector<float>(size_t{64} * 16, 1));
+  for (int i = 0; i < 3; ++i) cx.execute();
+  const int64_t before = allocations();
+  for (int i = 0; i < 5; ++i) cx.execute();
+  EXPECT_EQ(allocations() - before, 0);
+  // Each run sees the weights halved once more: 32 * 16 outputs of (64 / 2^7)^2.
+  EXPECT_FLOAT_EQ(loss.data<float>()[0], 32 * 16 * 0.25F);
 }
 
 // The hook itself: a run at new sizes is seen to allocate.

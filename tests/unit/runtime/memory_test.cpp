@@ -44,7 +44,7 @@ std::vector<Lifetime> training_like(std::mt19937_64& random, int layers) {
   std::vector<Lifetime> buffers;
   const int last = 4 * layers;
   for (int i = 0; i < layers; ++i) {
-    const auto bytes = [&] { return static_cast<int64_t>(1) << (random() % 10 + 8); };
+    const auto bytes = [&] { return static_cast<int64_t>(random() % 20'000 + 1); };
     buffers.push_back({bytes(), i, last - i});
     buffers.push_back({bytes(), 2 * i, 2 * i + static_cast<int>(random() % 3)});
     buffers.push_back({bytes(), last - i - 1, last - i});
