@@ -1,6 +1,8 @@
 #include "kernel/axes.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "base/fail.h"
 #include "symbolic/node.h"
@@ -105,6 +107,14 @@ double typical_size(const Expression& e) {
   };
   collect(collect, e.node());
   return e.exec_float(dims);
+}
+
+Number plain_number(const Number& number) {
+  if (number.is_integer()) return number;
+  constexpr double kModerate = 1e6;
+  const auto value = number.as<double>();
+  const bool whole = std::abs(value) <= kModerate && value == std::floor(value);
+  return whole && !(value == 0 && std::signbit(value)) ? Number(static_cast<int64_t>(value)) : number;
 }
 
 Scalar number_constant(ScalarBuilder& b, Dtype dtype, const Number& number) {

@@ -45,6 +45,9 @@ struct DenseAxis {
 /// A size to compare by where named dims have none yet: each counts as about a thousand within its facts.
 [[nodiscard]] double typical_size(const Expression& e);
 
+/// Whole numbers of moderate size as integers (but for -0), so that 0 and 0.0 make one spec.
+[[nodiscard]] Number plain_number(const Number& number);
+
 /// The number as a constant of `dtype`, by the scalar IR's conversion.
 [[nodiscard]] Scalar number_constant(ScalarBuilder& b, Dtype dtype, const Number& number);
 

@@ -50,9 +50,11 @@ void join_slots(SpecParts& parts, std::span<const uint32_t> arguments) {
       if (o.kind == Operand::Kind::Load) o.slot = first[static_cast<size_t>(o.slot)];
 }
 
-Canonical canonical(SpecParts parts, std::span<const uint32_t> arguments) {
+Canonical canonical(SpecParts parts, std::span<const uint32_t> arguments, MathMode mode) {
   join_slots(parts, arguments);
   simplify_values(parts);
+  if (mode != MathMode::Strict)
+    for (Value& v : parts.values) drop_repeated_masks(v, parts);
   split_axes(parts);
   if (share_axes(parts)) simplify_values(parts);  // bodies may now read one value twice
   merge_axes(parts);

@@ -1,5 +1,6 @@
 #pragma once
 #include "kernel/spec.h"
+#include "luminal/math_mode.h"
 
 namespace luminal::kernel {
 
@@ -15,6 +16,9 @@ struct Canonical {
 /// extent 1 vanish; parallel axes are numbered in output order, others by first use; operands of commutative
 /// operations, reduced axes and slots are ordered by content. So composing in any order gives the same spec.
 /// `arguments`, if given, says which slots hold the same tensor (equal entries): those are joined into one.
-[[nodiscard]] Canonical canonical(SpecParts parts, std::span<const uint32_t> arguments = {});
+/// Relaxed mode: a load that multiplies one that padding makes 0 is not masked as well (0 * x is 0: the
+/// padding of a gradient says nothing of the weights it meets).
+[[nodiscard]] Canonical canonical(SpecParts parts, std::span<const uint32_t> arguments = {},
+                                  MathMode mode = MathMode::Relaxed);
 
 }  // namespace luminal::kernel

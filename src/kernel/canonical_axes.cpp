@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "kernel/canonical_steps.h"
 #include "symbolic/node.h"
@@ -74,6 +75,44 @@ void apply(SpecParts& parts, const AxisSplit& split) {
   }
 }
 
+/// With i in {0, 1} every f(i) is f(0) + (f(1) - f(0)) * i: taken where the difference is a number.
+Expression linear_in(const Expression& e, int axis, std::vector<Expression>& variables) {
+  if ((axes_of(e) & axis_bit(axis)) == 0) return e;
+  const symbolic::Node& n = e.node();
+  if (n.kind == Kind::And) {
+    Expression all = 1;
+    for (const Expression& a : n.args) all = all & linear_in(a, axis, variables);
+    return all;
+  }
+  if (n.kind == Kind::Negative) return linear_in(n.args[0], axis, variables).lt(0);
+  const auto at = [&](const Expression& term, int64_t value) {
+    const Expression variable = std::exchange(variables[static_cast<size_t>(axis)], Expression(value));
+    Expression result = term.substitute_indices(variables);
+    variables[static_cast<size_t>(axis)] = variable;
+    return result;
+  };
+  const symbolic::Polynomial p(e);
+  Expression sum = p.constant;
+  for (const symbolic::Term& t : p.terms) {
+    Expression term = Expression(t.coefficient) * t.monomial;
+    const bool plain = kind_of(t.monomial) == Kind::Index || (axes_of(t.monomial) & axis_bit(axis)) == 0;
+    if (!plain) {
+      const Expression zero = at(term, 0), step = at(term, 1) - zero;
+      if (step.constant()) term = zero + step * variables[static_cast<size_t>(axis)];
+    }
+    sum += term;
+  }
+  return sum;
+}
+
+void make_linear(SpecParts& parts) {
+  std::vector<Expression> variables = axis_variables(parts.extents);
+  for (size_t a = 0; a < parts.extents.size(); ++a) {
+    if (!(parts.extents[a] == Expression(2))) continue;
+    for_each_expression(parts, [&](Expression& e) { e = linear_in(e, static_cast<int>(a), variables); });
+  }
+}
+
 Divisions divisions_of(const SpecParts& parts) {
   Divisions divisions;
   for_each_expression(parts, [&](const Expression& e) { collect_divisions(e, divisions); });
@@ -84,11 +123,15 @@ Divisions divisions_of(const SpecParts& parts) {
 
 void split_axes(SpecParts& parts) {
   Divisions divisions = divisions_of(parts);
+  if (divisions.empty()) return;
+  make_linear(parts);
+  divisions = divisions_of(parts);
   while (!divisions.empty() && parts.extents.size() < kMaxAxes) {
     bool progress = false;
     for (const AxisSplit& split : possible_splits(parts, divisions)) {
       SpecParts tried = parts;
       apply(tried, split);
+      make_linear(tried);
       Divisions left = divisions_of(tried);
       if (left.size() >= divisions.size()) continue;
       parts = std::move(tried);

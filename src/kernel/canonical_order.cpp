@@ -36,6 +36,7 @@ class Numbering {
       : p_(std::move(parts)), arguments_(arguments) {}
 
   Canonical run() {
+    mark_used();
     number_parallel_axes();
     colour();
     place_.assign(p_.values.size(), -1);
@@ -45,6 +46,21 @@ class Numbering {
   }
 
  private:
+  /// What no output needs must not weigh in.
+  void mark_used() {
+    used_values_.assign(p_.values.size(), false);
+    used_slots_.assign(p_.slots.size(), false);
+    for (const Output& o : p_.outputs) used_values_[static_cast<size_t>(o.value)] = true;
+    for (size_t k = p_.values.size(); k-- > 0;) {
+      if (!used_values_[k]) continue;
+      used_axes_ |= all_axes(p_.values[k]);
+      for (const Operand& o : p_.values[k].operands) {
+        if (o.kind == Operand::Kind::Value) used_values_[static_cast<size_t>(o.value)] = true;
+        if (o.kind == Operand::Kind::Load) used_slots_[static_cast<size_t>(o.slot)] = true;
+      }
+    }
+  }
+
   // --- Axes that outputs fix
 
   void number_parallel_axes() {
@@ -85,15 +101,17 @@ class Numbering {
   }
 
   [[nodiscard]] bool has_ties() const {
-    const auto repeated = [](std::vector<uint64_t> colours) {
+    const auto repeated = [](std::vector<uint64_t>& colours) {
       std::ranges::sort(colours);
       return std::ranges::adjacent_find(colours) != colours.end();
     };
-    if (p_.slots.size() > 1 && repeated(slot_colour_)) return true;
-    std::vector<uint64_t> reduced;
-    for (size_t a = 0; a < axis_colour_.size(); ++a)
-      if (!is_parallel(static_cast<int>(a))) reduced.push_back(axis_colour_[a]);
-    return reduced.size() > 1 && repeated(std::move(reduced));
+    std::vector<uint64_t> slots, reduced;
+    for (size_t s = 0; s < slot_colour_.size(); ++s)
+      if (used_slots_[s]) slots.push_back(slot_colour_[s]);
+    for_each_axis(used_axes_, [&](int a) {
+      if (!is_parallel(a)) reduced.push_back(axis_colour_[static_cast<size_t>(a)]);
+    });
+    return repeated(slots) || repeated(reduced);
   }
 
   /// Of a formula with axes known by colour; free of their numbers.
@@ -130,8 +148,8 @@ class Numbering {
   [[nodiscard]] Key key_of(const Operand& o) const {
     const AxisSet axes = axes_of(o, p_.values);
     const auto count = static_cast<uint32_t>(axis_count(axes));
-    const uint32_t base = o.kind == Operand::Kind::Value ? 200 : o.kind == Operand::Kind::Load ? 100 : 1;
-    Key key{.rank = base + count, .outer = outer_axes(axes), .hash = hash_of(o)};
+    const uint32_t kind = o.kind == Operand::Kind::Value ? 3 : o.kind == Operand::Kind::Load ? 2 : 1;
+    Key key{.rank = 4 * count + kind, .outer = outer_axes(axes), .hash = hash_of(o)};
     if (o.kind == Operand::Kind::Load && !arguments_.empty())
       key.tie = arguments_[static_cast<size_t>(o.slot)];
     return key;
@@ -141,6 +159,7 @@ class Numbering {
     value_hash_.assign(p_.values.size(), 0);
     keys_.resize(p_.values.size());
     for (size_t k = 0; k < p_.values.size(); ++k) {
+      if (!used_values_[k]) continue;
       const Value& v = p_.values[k];
       keys_[k] = body_keys(v);
       uint64_t h = combine(static_cast<uint64_t>(v.combiner), keys_[k][v.body.outputs()[0].index].hash);
@@ -189,6 +208,7 @@ class Numbering {
     for (size_t k = 0; k < p_.outputs.size(); ++k)
       value_context[static_cast<size_t>(p_.outputs[k].value)] += combine(3, k);
     for (size_t k = p_.values.size(); k-- > 0;) {
+      if (!used_values_[k]) continue;
       const Value& v = p_.values[k];
       const std::vector<uint64_t> context = operand_contexts(k, combine(value_context[k], value_hash_[k]));
       for (size_t j = 0; j < v.operands.size(); ++j) {
@@ -388,6 +408,8 @@ class Numbering {
 
   SpecParts p_;
   std::span<const uint32_t> arguments_;
+  std::vector<bool> used_values_, used_slots_;
+  AxisSet used_axes_ = 0;
   std::vector<int> number_;  ///< of an axis in the result
   int count_ = 0, parallel_count_ = 0;
   std::vector<uint64_t> axis_colour_, slot_colour_, value_hash_;

@@ -19,6 +19,12 @@ void join_slots(SpecParts& parts, std::span<const uint32_t> arguments);
 /// set to what a value depends on; copies of values dropped; a sum over a sum that nobody else reads becomes
 /// one sum.
 void simplify_values(SpecParts& parts);
+/// Choices between a value and padding in normal form: a part of the body that is constant wherever a
+/// predicate is 0 reads its loads under that predicate and is right by their fill alone, or else stands whole
+/// in one select.
+void normalise_masks(Value& value);
+/// Of several factors under one predicate only one keeps it, where the others may be read anyway. Relaxed.
+void drop_repeated_masks(Value& value, const SpecParts& parts);
 /// An axis used through / and % by a divisor of its extent becomes two.
 void split_axes(SpecParts& parts);
 /// Reduced axes get the number of another axis where that makes loads equal and both never meet in one value

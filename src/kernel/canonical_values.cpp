@@ -77,6 +77,7 @@ class Simplifier {
 
   static void clean_masks(Operand& o) {
     const auto trivial = [](const Mask& m) { return m.predicate.constant().has_value(); };
+    for (Mask& m : o.masks) m.fill = plain_number(m.fill);
     bool clean = std::ranges::none_of(o.masks, trivial);
     for (size_t k = 1; k < o.masks.size(); ++k) clean &= !(o.masks[k].fill == o.masks[k - 1].fill);
     if (clean) return;
@@ -131,6 +132,8 @@ class Simplifier {
       parts_.values[at] = std::move(v);  // with operands that point into done_
       return;
     }
+    normalise_masks(v);
+    drop_unread(v);
     set_axes(v);
     place_[at] = static_cast<int>(done_.size());
     done_.push_back(std::move(v));
@@ -167,6 +170,9 @@ class Simplifier {
   void set_axes(Value& v) const {
     AxisSet set = 0;
     for (const Operand& o : v.operands) set |= axes_of(o, done_);
+    // An axis that may be empty has no index variable to depend on, yet it says that nothing is computed.
+    for (const int a : v.axes)
+      if (parts_.extents[static_cast<size_t>(a)].range().max <= 1) set |= axis_bit(a);
     v.axes = list_of(set & ~axes_of(v.reduced));
   }
 

@@ -34,7 +34,7 @@ Joint joint_slots(const KernelSpec& a, const KernelSpec& b, std::span<const uint
 
 std::optional<Composed> finish(Joint joint, size_t first_slots, const ComposeLimits& limits) {
   if (joint.parts.outputs.size() > static_cast<size_t>(limits.exports) + 1) return std::nullopt;
-  Canonical c = canonical(std::move(joint.parts), joint.arguments);
+  Canonical c = canonical(std::move(joint.parts), joint.arguments, limits.mode);
   int operations = 0;
   for (const Value& v : c.spec.values())
     for (const ScalarNode& n : v.body.nodes()) operations += arity(n.op) > 0;

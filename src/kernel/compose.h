@@ -11,6 +11,7 @@ struct ComposeLimits {
   int operations = 400;  ///< scalar operations in all bodies; an exponential is about twenty
   int exports = 4;
   double evaluations = 4;  ///< of the producer per element, at most, if it does more than a few operations
+  MathMode mode = MathMode::Relaxed;  ///< see canonical()
 };
 
 /// A composed spec. `slots[k]` tells where slot k of `spec` came from: consumer slot c as {false, c},

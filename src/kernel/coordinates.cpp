@@ -1,5 +1,7 @@
 #include "kernel/coordinates.h"
 
+#include <algorithm>
+
 #include "symbolic/interval.h"
 #include "symbolic/node.h"
 #include "symbolic/polynomial.h"
@@ -13,83 +15,140 @@ bool implied(const Expression& valid, const Expression& claim) {
 
 namespace {
 
+/// Deals a formula out to axes. Levels with constant strides work like the digits of a number: at each level
+/// a term keeps its coefficient modulo the extent and carries the rest outwards. A digit may be the remainder
+/// or, for reads against an axis, the remainder less the extent: -213*u under strides 216 and 3 is -1*u at
+/// 216 and 1*u at 3.
 class Dealer {
  public:
-  Dealer(const Expression& e, std::span<const DenseAxis> axes, std::span<const Expression> extents,
-         const Expression& valid)
+  Dealer(std::span<const DenseAxis> axes, std::span<const Expression> extents, const Expression& valid)
       : axes_(axes), valid_(valid), parts_(axes.size(), Expression(0)) {
     for (const DenseAxis& a : axes) extents_.push_back(extents[static_cast<size_t>(a.axis)]);
-    deal(e);
+    const symbolic::Node& v = valid.node();
+    const auto add = [this](const symbolic::Node& n) {
+      if (n.kind == symbolic::Kind::Negative) known_.push_back(-n.args[0] - 1);
+    };
+    if (v.kind == symbolic::Kind::And)
+      for (const Expression& e : v.args) add(e.node());
+    else
+      add(v);
   }
 
-  std::optional<std::vector<Expression>> run() {
-    for (size_t k = 0; k + 1 < axes_.size(); ++k)
-      if (!place_offset(k)) return std::nullopt;
-    parts_.back() += offset_;
+  /// Strict: only by strides, without quotients.
+  std::optional<std::vector<Expression>> run(const Expression& e, bool strict) {
+    rest_ = symbolic::Polynomial(e);
+    size_t levels = axes_.size();
+    for (; levels > 0 && !axes_[levels - 1].stride.constant(); --levels) {
+      auto [quotient, remainder] =
+          symbolic::long_division(std::move(rest_).build(), axes_[levels - 1].stride);
+      parts_[levels - 1] = quotient;
+      rest_ = symbolic::Polynomial(remainder);
+    }
+    if (levels == 0) return std::nullopt;
+    for (size_t k = 0; k + 1 < levels; ++k) {
+      if (place(k)) continue;
+      if (strict || !extents_[k].constant()) return std::nullopt;
+      // What lies within is dealt out: the rest is a whole number of this level's strides.
+      const Expression rest = std::move(rest_).build();
+      parts_[k] = rest % extents_[k];
+      rest_ = symbolic::Polynomial(rest / extents_[k]);
+    }
+    parts_[levels - 1] += std::move(rest_).build();
+    for (size_t k = levels - 1; k + 1 < axes_.size(); ++k)
+      if (!within(parts_[k], extents_[k])) return std::nullopt;
     return std::move(parts_);
   }
 
  private:
-  /// Each term to the outermost axis whose stride divides it; what is left of the constant goes with
-  /// place_offset.
-  void deal(const Expression& e) {
-    const symbolic::Polynomial p(e);
-    offset_ = p.constant;
-    for (const symbolic::Term& t : p.terms) {
-      for (size_t k = axes_.size(); k-- > 0;) {
-        const auto stride = axes_[k].stride.constant();
-        if (stride && t.coefficient % *stride == 0) {
-          parts_[k] += Expression(t.coefficient / *stride) * t.monomial;
-          break;
-        }
-        if (stride && t.monomial.divisor() == 1) continue;
-        if (const auto q = symbolic::divide_exact(Expression(t.coefficient) * t.monomial, axes_[k].stride)) {
-          parts_[k] += *q;
-          break;
-        }
-      }
-    }
-  }
-
   [[nodiscard]] bool within(const Expression& c, const Expression& extent) const {
     const Range r = c.range();
     const auto size = extent.constant();
     if (size && r.min >= 0 && r.max < *size) return true;
-    return implied(valid_, c.gte(0)) && implied(valid_, c.lt(extent));
+    constexpr int kSteps = 4;
+    return (proves_nonnegative(c, kSteps) || implied(valid_, c.gte(0))) &&
+           (proves_nonnegative(extent - 1 - c, kSteps) || implied(valid_, c.lt(extent)));
   }
 
-  /// Finds the share of the offset with which axis k's part stays in its extent; the rest is carried
-  /// outwards.
-  bool place_offset(size_t k) {
-    const auto size = extents_[k].constant();
-    if (!size) {
-      parts_[k] += offset_;
-      offset_ = 0;
-      return within(parts_[k], extents_[k]);
-    }
-    if (*size <= 0) return false;
-    const Range r = parts_[k].range();
-    const int64_t first = symbolic::floor_mod(offset_, *size);
-    // Shares are `first` plus a multiple of the size; those with which no value is within need no look.
-    constexpr int64_t kReach = 8;
-    for (const int64_t times : {0, -1, 1, -2, 2, -3, 3, -4, 4}) {
-      const int64_t share = first + times * *size;
-      if (symbolic::finite(r.min) && r.min > -kReach * *size && r.min + share >= *size) continue;
-      if (symbolic::finite(r.max) && r.max < kReach * *size && r.max + share < 0) continue;
-      const Expression c = parts_[k] + share;
-      if (!within(c, extents_[k])) continue;
-      parts_[k] = c;
-      offset_ = symbolic::floor_div(offset_ - share, *size);
-      return true;
+  /// Whether e >= 0 wherever the predicate holds: e is a sum of multiples of what the predicate says to be at
+  /// least 0 and of something whose range is (Farkas' lemma, by elimination of one term after the other).
+  [[nodiscard]] bool proves_nonnegative(const Expression& e, int steps) const {
+    if (e.range().min >= 0) return true;
+    if (steps == 0) return false;
+    const symbolic::Polynomial p(e);
+    for (const Expression& k : known_) {
+      const symbolic::Polynomial q(k);
+      for (const symbolic::Term& t : q.terms) {
+        const auto same = std::ranges::find(p.terms, t.monomial, &symbolic::Term::monomial);
+        if (same == p.terms.end() || same->coefficient % t.coefficient != 0) continue;
+        const int64_t times = same->coefficient / t.coefficient;
+        if (times > 0 && proves_nonnegative(e - Expression(times) * k, steps - 1)) return true;
+        break;  // one way to use it is enough
+      }
     }
     return false;
+  }
+
+  /// Chooses level k's digits so that it stays within its extent.
+  bool place(size_t k) {
+    const auto size = extents_[k].constant();
+    if (!size || *size <= 0) return false;
+    const int64_t n = *size;
+    std::vector<int64_t> digits;
+    std::vector<size_t> open;  // terms with a choice
+    for (size_t t = 0; t < rest_.terms.size(); ++t) {
+      const int64_t r = symbolic::floor_mod(rest_.terms[t].coefficient, n);
+      digits.push_back(2 * r > n ? r - n : r);
+      if (r != 0) open.push_back(t);
+    }
+    constexpr size_t kMostChoices = 4;
+    const size_t choices = size_t{1} << std::min(open.size(), kMostChoices);
+    for (size_t flips = 0; flips < choices; ++flips) {
+      std::vector<int64_t> tried = digits;
+      for (size_t j = 0; j < open.size() && j < kMostChoices; ++j)
+        if ((flips >> j & 1) != 0) tried[open[j]] += tried[open[j]] > 0 ? -n : n;
+      if (place(k, n, tried)) return true;
+    }
+    return false;
+  }
+
+  bool place(size_t k, int64_t n, const std::vector<int64_t>& digits) {
+    symbolic::Polynomial part;
+    for (size_t t = 0; t < digits.size(); ++t)
+      if (digits[t] != 0) part.terms.push_back({digits[t], rest_.terms[t].monomial});
+    const Expression terms = std::move(part).build();
+    const auto share = offset_within(terms, n);
+    if (!share) return false;
+    parts_[k] = terms + *share;
+    symbolic::Polynomial carried;
+    carried.constant = symbolic::floor_div(rest_.constant - *share, n);
+    for (size_t t = 0; t < digits.size(); ++t)
+      if (rest_.terms[t].coefficient != digits[t])
+        carried.terms.push_back({(rest_.terms[t].coefficient - digits[t]) / n, rest_.terms[t].monomial});
+    rest_ = std::move(carried);
+    return true;
+  }
+
+  /// The share of the constant with which `terms` stays in 0 .. n - 1; the rest of it is a multiple of n.
+  [[nodiscard]] std::optional<int64_t> offset_within(const Expression& terms, int64_t n) const {
+    const Range r = terms.range();
+    const int64_t first = symbolic::floor_mod(rest_.constant, n);
+    constexpr int64_t kReach = 8;  // multiples of n looked at
+    for (const int64_t times : {0, -1, 1, -2, 2, -3, 3, -4, 4}) {
+      const int64_t share = first + times * n;
+      // Shares with which no value is within need no look.
+      if (r.min > -kReach * n && r.min < INT64_MAX - kReach * n && r.min + share >= n) continue;
+      if (r.max < kReach * n && r.max > INT64_MIN + kReach * n && r.max + share < 0) continue;
+      if (within(terms + share, n)) return share;
+    }
+    return std::nullopt;
   }
 
   std::span<const DenseAxis> axes_;
   std::vector<Expression> extents_;
   const Expression& valid_;
+  std::vector<Expression> known_;  ///< at least 0 where the predicate holds
   std::vector<Expression> parts_;
-  int64_t offset_ = 0;
+  symbolic::Polynomial rest_;
 };
 
 }  // namespace
@@ -98,13 +157,13 @@ std::optional<std::vector<Expression>> deal_out(const Expression& e, std::span<c
                                                 std::span<const Expression> extents,
                                                 const Expression& valid) {
   if (axes.empty()) return std::nullopt;
-  return Dealer(e, axes, extents, valid).run();
+  return Dealer(axes, extents, valid).run(e, true);
 }
 
 std::vector<Expression> coordinates_of(const Expression& e, std::span<const DenseAxis> axes,
                                        std::span<const Expression> extents, const Expression& valid) {
   if (axes.empty()) return {};
-  if (auto dealt = deal_out(e, axes, extents, valid)) return std::move(*dealt);
+  if (auto dealt = Dealer(axes, extents, valid).run(e, false)) return std::move(*dealt);
   std::vector<Expression> result;
   for (size_t k = 0; k < axes.size(); ++k) {
     const Expression quotient = e / axes[k].stride;

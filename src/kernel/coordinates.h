@@ -13,12 +13,12 @@ namespace luminal::kernel {
 ///
 /// A sum of terms is dealt out to the axes by their strides, which undoes the flattening of a view; each part
 /// must be seen to stay in its extent, by ranges or because `valid` says so (a padded read is out of range
-/// elsewhere, where nothing is read). What cannot be dealt out falls back to quotients and remainders.
+/// elsewhere, where nothing is read). What cannot be dealt out becomes quotients and remainders.
 [[nodiscard]] std::vector<Expression> coordinates_of(const Expression& e, std::span<const DenseAxis> axes,
                                                      std::span<const Expression> extents,
                                                      const Expression& valid);
 
-/// The first way alone: empty where the terms cannot be dealt out.
+/// Without quotients and remainders: empty where the terms cannot be dealt out.
 [[nodiscard]] std::optional<std::vector<Expression>> deal_out(const Expression& e,
                                                               std::span<const DenseAxis> axes,
                                                               std::span<const Expression> extents,

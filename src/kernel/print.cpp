@@ -71,12 +71,22 @@ struct Subscripts {
 };
 
 Subscripts subscripts_of(const Expression& index, const Expression& elements, const Expression& valid) {
-  std::vector<Expression> strides{1};
+  // A stride may be a sum of several terms' factors: (h + 2) * i is h*i + 2*i.
+  std::vector<Expression> strides{1}, atoms, totals;
   for (const symbolic::Term& t : symbolic::Polynomial(index).terms) {
     if (axes_of(t.monomial) == 0) continue;
-    Expression stride = t.coefficient < 0 ? -t.coefficient : t.coefficient;
-    for (const Expression& f : symbolic::factors(t.monomial))
-      if (!f.node().uses_index) stride *= f;
+    Expression stride = t.coefficient, atom = 1;
+    for (const Expression& f : symbolic::factors(t.monomial)) (f.node().uses_index ? atom : stride) *= f;
+    const auto known = std::ranges::find(atoms, atom);
+    if (known == atoms.end()) {
+      atoms.push_back(atom);
+      totals.push_back(stride);
+    } else {
+      totals[static_cast<size_t>(known - atoms.begin())] += stride;
+    }
+  }
+  for (const Expression& total : totals) {
+    const Expression stride = total.range().max < 0 ? -total : total;
     if (std::ranges::find(strides, stride) == strides.end()) strides.push_back(stride);
   }
   std::ranges::sort(strides, {}, typical_size);

@@ -30,11 +30,13 @@ inline std::optional<Imported> fuse(const Imported& consumer, int slot, const Im
 /// random order, so the same graph is composed in many ways.
 class WholeFusion {
  public:
-  WholeFusion(const Graph& graph, uint64_t seed) : graph_(graph), random_(seed) {}
+  WholeFusion(const Graph& graph, uint64_t seed, const ComposeLimits& limits = kNoLimits)
+      : graph_(graph), random_(seed), limits_(limits) {}
 
   std::optional<Imported> run(const luminal::Value& root) {
     std::map<luminal::Value, Imported> specs;
     collect(root, specs);
+    if (specs.empty()) return std::nullopt;
     while (true) {
       // Any pair (consumer, slot) whose producer is a spec of its own may go next.
       std::vector<std::pair<luminal::Value, int>> edges;
@@ -45,7 +47,7 @@ class WholeFusion {
       const auto [consumer, slot] = edges[random_() % edges.size()];
       Imported& c = specs.at(consumer);
       const luminal::Value producer = c.slots[static_cast<size_t>(slot)];
-      auto fused = fuse(c, slot, specs.at(producer));
+      auto fused = fuse(c, slot, specs.at(producer), limits_);
       if (!fused) return std::nullopt;
       ++steps_;
       c = std::move(*fused);
@@ -67,6 +69,7 @@ class WholeFusion {
 
   const Graph& graph_;
   std::mt19937_64 random_;
+  ComposeLimits limits_;
   int steps_ = 0;
 };
 

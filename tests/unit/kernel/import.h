@@ -34,13 +34,20 @@ inline Imported import_node(const Graph& graph, NodeId id) {
   std::vector<Scalar> inputs;
   for (const Edge& e : node.inputs) {
     const Dtype dtype = graph.type(e.source).dtype;
+    const luminal::Node& from = graph.node(e.source.node);
+    if (from.op == &kConstant && e.view.masks().empty()) {  // stands in the body
+      const Number n = from.attributes.get<Number>("value");
+      inputs.push_back(n.is_integer() ? b.constant(dtype, n.as<int64_t>())
+                                      : b.constant(dtype, n.as<double>()));
+      continue;
+    }
     parts.slots.push_back({dtype, e.view.n_physical_elements()});
     v.operands.push_back({.kind = Operand::Kind::Load,
                           .dtype = dtype,
                           .slot = static_cast<int>(slots.size()),
                           .index = e.view.index_expression(),
                           .masks = e.view.masks()});
-    inputs.push_back(b.input(static_cast<int>(slots.size()), dtype));
+    inputs.push_back(b.input(static_cast<int>(v.operands.size()) - 1, dtype));
     slots.push_back(e.source);
   }
   std::vector<int> kept;

@@ -1,0 +1,199 @@
+#include "kernel/laws.h"
+#include "kernel/cost.h"
+#include "luminal/convolution.h"
+#include "luminal/error.h"
+#include "unit/kernel/check.h"
+
+namespace luminal::kernel::test {
+namespace {
+
+KernelSpec spec_behind(Graph& cx, GraphTensor out) {
+  return WholeFusion(cx, 1).run(cx.resolve(out.edge()).source)->spec;
+}
+
+TensorData random_data(const Slot& slot, uint64_t seed, const DimMap& dims = {}) {
+  std::mt19937_64 random(seed);
+  TensorData data(slot.dtype, {slot.elements.exec(dims)});
+  visit_dtype(slot.dtype, [&]<class T>(T) {
+    for (T& x : data.as<T>()) x = static_cast<T>(static_cast<float>(random() % 17) / 4.0F - 2.0F);
+  });
+  return data;
+}
+
+std::vector<TensorData> random_slots(const KernelSpec& spec) {
+  std::vector<TensorData> data;
+  for (size_t k = 0; k < spec.slots().size(); ++k) data.push_back(random_data(spec.slots()[k], k + 1));
+  return data;
+}
+
+/// outer(inner(..)) has the values of the whole.
+void expect_same_values(const KernelSpec& whole, const Split& split) {
+  const auto data = random_slots(whole);
+  const auto pick = [&](const std::vector<int>& slots, const TensorData* inner) {
+    std::vector<TensorData> picked;
+    for (const int s : slots) picked.push_back(s < 0 ? *inner : data[static_cast<size_t>(s)]);
+    return picked;
+  };
+  const TensorData inner = evaluate(split.inner, pick(split.inner_slots, nullptr))[0];
+  const TensorData got = evaluate(split.outer, pick(split.outer_slots, &inner))[0];
+  expect_equal(got, evaluate(whole, data)[0], 1e-5, split.inner.to_string() + split.outer.to_string());
+}
+
+/// The factor outside, then the pieces composed again: the normal form.
+KernelSpec factored(const KernelSpec& spec) {
+  const auto split = leave_sum(spec);
+  if (!split) return spec;
+  expect_same_values(spec, *split);
+  for (size_t k = 0; k < split->outer_slots.size(); ++k)
+    if (split->outer_slots[k] < 0) return compose(split->outer, static_cast<int>(k), split->inner)->spec;
+  ADD_FAILURE() << "the inner result is not read";
+  return spec;
+}
+
+TEST(Laws, FiveSpellingsOfOneContractionAreOneSpec) {
+  Graph cx;
+  auto a = cx.tensor({6, 8}), b = cx.tensor({8, 5}), scale = cx.tensor({1});
+  auto bt = cx.tensor({8, 5});
+  const auto spread_a = [&](GraphTensor t) { return t.expand_dim(2, 5); };
+  const auto spread_b = [&](GraphTensor t) { return t.expand_dim(0, 6); };
+  const auto s2 = [&](GraphTensor t) {
+    Shape dims = t.dims();
+    return t * scale.reshape({1, 1}).expand(dims);
+  };
+  const std::vector<KernelSpec> specs = {
+      spec_behind(cx, s2(a.matmul(b))), spec_behind(cx, s2((spread_a(a) * spread_b(b)).sum(1))),
+      spec_behind(cx, s2(b.permute({1, 0}).matmul(a.permute({1, 0})).permute({1, 0}))),
+      factored(spec_behind(cx, s2(a).matmul(b))),
+      spec_behind(cx, s2((spread_a(a) * spread_b(b)).reshape({6, 2, 4, 5}).sum(2).sum(1)))};
+  for (size_t k = 1; k < specs.size(); ++k)
+    EXPECT_EQ(specs[k], specs[0]) << k << "\n" << specs[0].to_string() << specs[k].to_string();
+}
+
+TEST(Laws, DivisorsAndSignsLeaveASum) {
+  Graph cx;
+  auto a = cx.tensor({6, 8}), b = cx.tensor({6});
+  const KernelSpec spec = spec_behind(cx, (-(a / b.expand_dim(1, 8)) * 3.0F).sum(1));
+  const auto split = leave_sum(spec);
+  ASSERT_TRUE(split);
+  expect_same_values(spec, *split);
+  EXPECT_EQ(split->inner.values()[0].body.nodes().size(), 1) << split->inner.to_string();
+  EXPECT_FALSE(leave_sum(split->inner));
+}
+
+TEST(Laws, APositiveConstantLeavesAMaximum) {
+  Graph cx;
+  auto a = cx.tensor({6, 8});
+  const KernelSpec spec = spec_behind(cx, (a * 3.0F).max(1));
+  const auto split = leave_max(spec);
+  ASSERT_TRUE(split);
+  expect_same_values(spec, *split);
+  EXPECT_FALSE(leave_max(spec_behind(cx, (a * -3.0F).max(1))));
+}
+
+TEST(Laws, SumsOfEqualTermsAreProducts) {
+  Graph cx;
+  auto a = cx.tensor({6});
+  const KernelSpec spec = spec_behind(cx, a.expand_dim(1, 8).sum(1));
+  const auto once = reduce_repeated(spec);
+  ASSERT_TRUE(once);
+  EXPECT_EQ(once->spec.to_string(), "kernel f32[6]\n  i in 6: Y[i] = A[i] * 8\n");
+  const auto data = random_slots(spec);
+  expect_equal(evaluate(once->spec, data)[0], evaluate(spec, data)[0], 1e-6, "");
+}
+
+TEST(Laws, IdentitiesCopiesAndConstants) {
+  Graph cx;
+  auto a = cx.tensor({6, 4});
+  EXPECT_EQ(identity_of(spec_behind(cx, a * 1.0F)), 0);
+  EXPECT_EQ(identity_of(spec_behind(cx, a + 0.0F)), std::nullopt) << "-0 + 0 is 0";
+  EXPECT_EQ(identity_of(spec_behind(cx, a + 0.0F), MathMode::Relaxed), 0);
+  EXPECT_EQ(identity_of(spec_behind(cx, a.permute({1, 0}) * 1.0F)), std::nullopt);
+  EXPECT_TRUE(is_copy(spec_behind(cx, a.permute({1, 0}) * 1.0F)));
+  EXPECT_FALSE(is_copy(spec_behind(cx, a * 2.0F)));
+  const KernelSpec product = spec_behind(cx, a.pad_along(0, 1, 0, 2.0F) * cx.tensor({7, 4}));
+  const auto folded = fold_constant(product, 0, 2.0);
+  ASSERT_TRUE(folded);
+  EXPECT_EQ(folded->spec.slots().size(), 1) << folded->spec.to_string();
+}
+
+TEST(Merge, ExportsAndSiblings) {
+  Graph cx;
+  auto x = cx.tensor({6, 4}), w = cx.tensor({4, 3});
+  fill(x, 1), fill(w, 2);
+  auto h = x.matmul(w);
+  auto y = h.relu();
+  const Imported producer = *WholeFusion(cx, 1).run(cx.resolve(h.edge()).source);
+  const Imported consumer = import_node(cx, cx.resolve(y.edge()).source.node);
+  const auto both = compose_exporting(consumer.spec, 0, producer.spec);
+  ASSERT_TRUE(both);
+  EXPECT_EQ(both->spec.to_string(),
+            "kernel f32[6,3]\n"
+            "  i in 6, j in 3:\n"
+            "    Y1[i,j] = sum k in 4: A[i,k] * B[k,j]\n"
+            "    Y[i,j] = max(Y1[i,j], 0)\n");
+  const auto data = random_slots(both->spec);
+  const auto got = evaluate(both->spec, data);
+  expect_equal(got[1], evaluate(producer.spec, data)[0], 0, "export");
+
+  const KernelSpec flat = spec_behind(cx, x * 2.0F), rows = spec_behind(cx, x.softmax(-1));
+  const auto merged = merge_siblings(flat, rows, std::vector<uint32_t>{7}, std::vector<uint32_t>{7});
+  ASSERT_TRUE(merged);
+  EXPECT_EQ(merged->spec.slots().size(), 1);
+  const auto values = evaluate(merged->spec, random_slots(flat));
+  expect_equal(values[0], evaluate(flat, random_slots(flat))[0], 0, "first");
+  expect_equal(values[1], evaluate(rows, random_slots(flat))[0], 1e-6, "second");
+  EXPECT_FALSE(merge_siblings(flat, producer.spec));
+}
+
+TEST(Json, RoundTrips) {
+  Graph cx;
+  auto x = cx.tensor({"b", 6});
+  const KernelSpec spec =
+      spec_behind(cx, x.pad_along(1, 1, 1, -std::numeric_limits<double>::infinity()).softmax(-1));
+  EXPECT_EQ(KernelSpec::parse_json(spec.to_json()), spec) << spec.to_json();
+  EXPECT_EQ(KernelSpec::parse_json(spec.to_json()).hash(), spec.hash());
+}
+
+TEST(Json, DamageIsAFormatError) {
+  Graph cx;
+  auto x = cx.tensor({4, 6}), w = cx.tensor({6, 3});
+  const std::string text = spec_behind(cx, x.matmul(w).relu()).to_json();
+  std::mt19937_64 random(1);
+  for (int k = 0; k < 2000; ++k) {
+    std::string damaged = text;
+    damaged[random() % damaged.size()] = "0159,[]{}\":x"[random() % 12];
+    try {
+      (void)KernelSpec::parse_json(damaged);
+    } catch (const Error&) {  // never anything else
+    }
+  }
+  EXPECT_THROW((void)KernelSpec::parse_json("{"), FormatError);
+  EXPECT_THROW((void)KernelSpec::parse_json("{}"), FormatError);
+}
+
+TEST(Cost, CountsWhatAnExpertWould) {
+  Graph cx;
+  auto x = cx.tensor({64, 16, 14, 14}), w = cx.tensor({32, 16, 3, 3});
+  const KernelSpec conv = spec_behind(cx, conv2d(x, w, {.padding = {1, 1}}));
+  const Work work = work_of(conv, {});
+  const double macs = 64.0 * 32 * 14 * 14 * 16 * 9;
+  EXPECT_EQ(work.flops, 2 * macs);
+  EXPECT_EQ(work.bytes_written, 64.0 * 32 * 14 * 14 * 4);
+  EXPECT_EQ(work.bytes_read, (64.0 * 16 * 14 * 14 + 32 * 16 * 9) * 4) << conv.to_string();
+
+  auto big = cx.tensor({100, 100});
+  EXPECT_EQ(work_of(spec_behind(cx, big.slice_along(0, 0, 10) * 2.0F), {}).bytes_read, 10 * 100 * 4);
+  EXPECT_EQ(work_of(spec_behind(cx, big.slice_along(1, 0, 10) * 2.0F), {}).bytes_read, 10 * 100 * 4);
+  auto row = cx.tensor({100});
+  EXPECT_EQ(work_of(spec_behind(cx, big + row.expand_dim(0, 100)), {}).bytes_read, 100 * 101 * 4);
+
+  const MachineLimits limits;
+  const double us = predicted_us(conv, {}, limits);
+  EXPECT_GT(us, 2 * macs / limits.flops_per_us);
+  EXPECT_LT(us, 2 * 2 * macs / limits.flops_per_us);
+  const double plain = predicted_us(spec_behind(cx, big + 1.0F), {}, limits);
+  EXPECT_GE(predicted_us(spec_behind(cx, big.permute({1, 0}) + 1.0F), {}, limits), plain);
+}
+
+}  // namespace
+}  // namespace luminal::kernel::test
