@@ -66,7 +66,7 @@ class ConeFinder {
         state.fixed.push_back(leaf);
         next.push_back(std::move(state));
       }
-      front = best(std::move(next), 2 * keep_);
+      front = best(std::move(next), keep_);
     }
     return kept(std::move(found), root);
   }

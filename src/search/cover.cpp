@@ -1,15 +1,33 @@
 #include "search/cover.h"
 
+#include <algorithm>
+#include <tuple>
+
 #include "search/choice.h"
 #include "search/merge.h"
 
 namespace luminal::search {
 
-Cover find_cover(const CoverProblem& problem, SpecStore& store, const SpecCost& cost,
+namespace {
+
+/// The kept cones, cheapest first by what running them costs.
+void rate_finely(std::vector<std::vector<Cone>>& cones, const SpecStore& store, CostTable& fine) {
+  for (auto& list : cones) {
+    for (Cone& cone : list) cone.cost_us = fine.of(cone.spec);
+    std::ranges::stable_sort(list, {}, [&](const Cone& cone) {
+      return std::tuple(cone.cost_us, cone.leaves.size(), store.at(cone.spec).hash());
+    });
+  }
+}
+
+}  // namespace
+
+Cover find_cover(const CoverProblem& problem, SpecStore& store, const CoverCosts& given,
                  const SearchOptions& options) {
   const Colours colours = colours_of(problem, store);
-  CostTable costs(store, cost);
-  const auto cones = find_cones(problem, colours, store, costs, options.cones);
+  CostTable rough(store, given.rough), fine(store, given.fine ? given.fine : given.rough);
+  auto cones = find_cones(problem, colours, store, rough, options.cones);
+  if (given.fine) rate_finely(cones, store, fine);
   const Choice choice = Chooser(problem, colours, cones).run();
   Cover cover;
   cover.flips = choice.flips;
@@ -19,7 +37,7 @@ Cover find_cover(const CoverProblem& problem, SpecStore& store, const SpecCost& 
     const Cone& cone = cones[c][static_cast<size_t>(choice.cone[c])];
     cover.kernels.push_back({cone.spec, cone.leaves, {static_cast<int>(c)}, cone.interior, cone.cost_us});
   }
-  if (options.merge) merge_kernels(problem, colours, store, costs, cover);
+  if (options.merge) merge_kernels(problem, colours, store, rough, fine, cover);
   order_steps(problem, colours, store, cover);
   for (const CoverKernel& kernel : cover.kernels) cover.cost_us += kernel.cost_us;
   return cover;

@@ -58,10 +58,20 @@ struct Cover {
 /// Predicted time of a kernel, in us.
 using SpecCost = std::function<double(const kernel::KernelSpec&)>;
 
+/// What kernels cost. `rough` is asked for every cone that is tried; `fine`, if given, for those that are
+/// kept and for merged kernels: it may know how a kernel would be run.
+struct CoverCosts {
+  SpecCost rough, fine;
+};
+
 /// A cheap cover: every wanted class and every input of a host that runs is made, each class before it is
 /// read. The same cover, up to the numbering of classes, for any numbering. Errors: InternalError if a wanted
 /// class can't be made at all.
-[[nodiscard]] Cover find_cover(const CoverProblem& problem, SpecStore& store, const SpecCost& cost,
+[[nodiscard]] Cover find_cover(const CoverProblem& problem, SpecStore& store, const CoverCosts& costs,
                                const SearchOptions& options);
+[[nodiscard]] inline Cover find_cover(const CoverProblem& problem, SpecStore& store, const SpecCost& cost,
+                                      const SearchOptions& options) {
+  return find_cover(problem, store, CoverCosts{cost, nullptr}, options);
+}
 
 }  // namespace luminal::search

@@ -72,9 +72,9 @@ class Order {
 
 class Merger {
  public:
-  Merger(const CoverProblem& problem, const Colours& colours, SpecStore& store, CostTable& costs,
-         Cover& cover)
-      : problem_(problem), colours_(colours), store_(store), costs_(costs), cover_(cover) {}
+  Merger(const CoverProblem& problem, const Colours& colours, SpecStore& store, CostTable& rough,
+         CostTable& fine, Cover& cover)
+      : problem_(problem), colours_(colours), store_(store), rough_(rough), fine_(fine), cover_(cover) {}
 
   void run() {
     while (const auto pair = best_pair()) {
@@ -156,7 +156,9 @@ class Merger {
     const CoverKernel &a = at(first), &b = at(second);
     Pair pair{.first = first, .second = second};
     pair.merged.spec = made.spec;
-    pair.merged.cost_us = costs_.of(made.spec);
+    const double apart = rough_.of(a.spec) + rough_.of(b.spec);
+    if (apart - rough_.of(made.spec) <= kLeastGain * apart) return {};
+    pair.merged.cost_us = fine_.of(made.spec);
     pair.gain = a.cost_us + b.cost_us - pair.merged.cost_us;
     if (pair.gain <= kLeastGain * (a.cost_us + b.cost_us)) return {};
     for (const auto& from : made.slots)
@@ -178,15 +180,15 @@ class Merger {
   const CoverProblem& problem_;
   const Colours& colours_;
   SpecStore& store_;
-  CostTable& costs_;
+  CostTable &rough_, &fine_;
   Cover& cover_;
 };
 
 }  // namespace
 
-void merge_kernels(const CoverProblem& problem, const Colours& colours, SpecStore& store, CostTable& costs,
-                   Cover& cover) {
-  Merger(problem, colours, store, costs, cover).run();
+void merge_kernels(const CoverProblem& problem, const Colours& colours, SpecStore& store, CostTable& rough,
+                   CostTable& fine, Cover& cover) {
+  Merger(problem, colours, store, rough, fine, cover).run();
 }
 
 void order_steps(const CoverProblem& problem, const Colours& colours, const SpecStore& store, Cover& cover) {

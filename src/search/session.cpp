@@ -265,7 +265,10 @@ class SearchExecutable : public Executable, public Explained {
       const SpecCost cost = [&](const kernel::KernelSpec& spec) {
         return kernel::predicted_us(spec, top, limits);
       };
-      variant.cover = find_cover(front->saturated.cover, *front->store, cost, parts_->options);
+      const SpecCost as_run = [&](const kernel::KernelSpec& spec) {
+        return choose(spec, restricted(bucket, spec)).predicted_us;
+      };
+      variant.cover = find_cover(front->saturated.cover, *front->store, {cost, as_run}, parts_->options);
       variant.cover_ms = ms_since(begin);
       variant.cost_us = variant.cover.cost_us;
     } else {

@@ -81,7 +81,7 @@ TEST(Encode, EverythingIsAResultOnRequest) {
   const GraphTensor x = cx.tensor({4, 6});
   ((x * 2.0) + 1.0).sum(1).retrieve();
   const Program program = encode(cx, true);
-  EXPECT_EQ(program.results.size(), cx.node_count() - 1);  // all but the input
+  EXPECT_EQ(program.results.size(), 6U);  // two products and sums with their constants: all but the input
 }
 
 TEST(Encode, PresentValuesAreInputs) {
