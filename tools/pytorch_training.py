@@ -245,6 +245,54 @@ l32.backward()
 for key, value in {"x": x32, "y": y32, "w1": w1, "w2": w2, "out": out.float(), "loss": l32, "g1": w1.grad, "g2": w2.grad}.items():
     tensors[f"amp/{key}"] = value.detach().clone()
 
+# --- Loss curves in f32: 100 steps from the same weights on the same batches
+def curve(name, model, forward, optimizer):
+    torch.manual_seed(sum(map(ord, name)))
+    model = model.float()
+    for key, value in model.state_dict().items():
+        tensors[f"curve/{name}/state/{key}"] = value.clone()
+    opt, losses = optimizer(model.parameters()), []
+    scheduler = lr_scheduler.CosineAnnealingLR(opt, 100)
+    for step in range(100):
+        opt.zero_grad()
+        l = forward(model, step)
+        l.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        opt.step()
+        scheduler.step()
+        losses.append(l.item())
+    tensors[f"curve/{name}/losses"] = torch.tensor(losses)
+
+
+def images(model, step):
+    x = torch.stack([wave(64, rate=0.2 + 0.1 * c, shift=0.01 * step) for c in range(8)]).reshape(8, 1, 8, 8).float()
+    return F.cross_entropy(model(x), torch.arange(8) % 4, label_smoothing=0.1)
+
+
+class Text(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(20, 16)
+        layer = torch.nn.TransformerEncoderLayer(16, 2, 32, 0.0, "gelu", batch_first=True, norm_first=True)
+        self.encoder = torch.nn.TransformerEncoder(layer, 2, torch.nn.LayerNorm(16), enable_nested_tensor=False)
+        self.head = torch.nn.Linear(16, 20)
+
+    def forward(self, x):
+        mask = torch.nn.Transformer.generate_square_subsequent_mask(x.shape[1], dtype=torch.float32)
+        return self.head(self.encoder(self.table(x), mask, is_causal=True))
+
+
+def text(model, step):
+    x = (torch.arange(4 * 9).reshape(4, 9) * 3 + step * 5) ** 2 % 20
+    return F.cross_entropy(model(x[:, :-1]).transpose(1, 2), x[:, 1:])
+
+
+torch.manual_seed(3)
+cnn = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3, padding=1), torch.nn.BatchNorm2d(4), torch.nn.ReLU(),
+                          torch.nn.MaxPool2d(2), torch.nn.Flatten(), torch.nn.Linear(64, 4))
+curve("cnn", cnn, images, lambda p: torch.optim.SGD(p, 0.05, momentum=0.9, weight_decay=1e-4))
+curve("text", Text(), text, lambda p: torch.optim.AdamW(p, 3e-3))
+
 path = pathlib.Path(__file__).parent.parent / "tests/unit/training/data/pytorch.safetensors"
 path.parent.mkdir(exist_ok=True)
 save_file({k: v.contiguous() for k, v in tensors.items()}, path, {"made_by": f"tools/pytorch_training.py with PyTorch {torch.__version__}"})
