@@ -31,6 +31,7 @@ class Simplifier {
     for (Output& o : parts_.outputs) o.value = place_[static_cast<size_t>(o.value)];
     merge_reductions();
     widen_outputs();
+    drop_dead();
     // A copy that is no output any more goes into its readers.
     if (redirected_) Simplifier(parts_).run();
   }
@@ -59,6 +60,23 @@ class Simplifier {
       for (const Operand& o : parts_.values[k].operands)
         if (o.kind == Kind::Value) live_[static_cast<size_t>(o.value)] = true;
     }
+  }
+
+  /// What nothing reads any more would bind axes that others could share or merge.
+  void drop_dead() {
+    mark_live();
+    if (std::ranges::count(live_, false) == 0) return;
+    std::vector<Value> kept;
+    std::vector<int> place(parts_.values.size(), -1);
+    for (size_t k = 0; k < parts_.values.size(); ++k) {
+      if (!live_[k]) continue;
+      for (Operand& o : parts_.values[k].operands)
+        if (o.kind == Kind::Value) o.value = place[static_cast<size_t>(o.value)];
+      place[k] = static_cast<int>(kept.size());
+      kept.push_back(std::move(parts_.values[k]));
+    }
+    parts_.values = std::move(kept);
+    for (Output& o : parts_.outputs) o.value = place[static_cast<size_t>(o.value)];
   }
 
   [[nodiscard]] bool is_inlined(int value) const {
