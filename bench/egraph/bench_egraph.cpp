@@ -9,6 +9,7 @@
 #include <fstream>
 #include <limits>
 #include <memory>
+#include <string>
 
 #include "base/environment.h"
 #include "luminal/egglog.h"
@@ -26,9 +27,20 @@ std::filesystem::path write_case(const EgglogCase& c) {
   return folder;
 }
 
+/// Most memory the process ever held, in KiB (not getrusage's figure, which starts with the parent's).
+uint64_t peak_kib() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return std::stoull(line.substr(6));
+  return 0;
+}
+
 void run_case(benchmark::State& state, const EgglogCase& c) {
   const std::filesystem::path folder = write_case(c);
   uint64_t rows = 0, bytes = 0;
+  // Of the first run in this process: the peak tells of one case only if no other ran before.
+  static const uint64_t peak_before = peak_kib();
+  static uint64_t peak = 0;
   double cpu_s = std::numeric_limits<double>::infinity();
   for (auto _ : state) {
     egraph::EgglogOptions options;
@@ -41,11 +53,15 @@ void run_case(benchmark::State& state, const EgglogCase& c) {
     program.run(c.run);
     cpu_s = std::min(cpu_s, static_cast<double>(std::clock() - cpu_begin) / CLOCKS_PER_SEC);
     state.SetIterationTime(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    rows = program.graph().row_count();
+    rows = 0;  // as print-size counts: without those that hold globals
+    for (const egraph::FunctionId f : program.graph().functions_listed())
+      rows += program.graph().row_count(f);
     bytes = program.graph().size_bytes();
+    if (peak == 0) peak = peak_kib() - peak_before;
   }
   state.counters["run_cpu_ms"] = cpu_s * 1e3;  // the best: other processes disturb CPU time little
   state.counters["rows"] = static_cast<double>(rows);
+  state.counters["peak_kib"] = static_cast<double>(peak);
   state.counters["bytes_per_row"] = static_cast<double>(bytes) / static_cast<double>(rows);
 }
 

@@ -5,42 +5,55 @@
   python3 bench/egraph/compare.py build/release/bench_egraph [--only math] [--skip math_12] [--json out.json]
 
 Both engines run the same texts, one after the other, each in a process of its own, on one thread; the time is
-the run command's, CPU seconds (so that other processes disturb it little), best of a few repeats; row counts
-must agree. Memory is the peak resident size above that of the process before loading."""
-import argparse, json, math, os, pathlib, resource, subprocess, sys, tempfile, time
+the run command's, CPU seconds (so that other processes disturb it little), best of the repeats, median over the
+rounds, which alternate between the two; row counts must agree. Memory is the peak of the process in its first run,
+less what it held before loading."""
+import argparse, json, math, os, pathlib, statistics, subprocess, sys, tempfile, time
 
 FOLDER = pathlib.Path(tempfile.gettempdir()) / "luminal-bench-egraph"
+
+
+def peak_kib():
+    """Most memory the process ever held (not getrusage's figure, which starts with the parent's)."""
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM:"))
+
+
+def commands(text):
+    """The top-level commands of a text, some at a time: egglog keeps the text it parsed with each of its spans."""
+    depth, begin = 0, 0
+    for i, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth == 0 and c == "\n" and i - begin > 2000:
+            yield text[begin:i]
+            begin = i
+    yield text[begin:]
 
 
 def peer(folder, seconds):
     """Runs in a process of its own: egglog on one program."""
     import egglog.bindings as bindings
     setup, run = (folder / "setup.egg").read_text(), (folder / "run.egg").read_text()
-    base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    best, spent, rows = math.inf, 0.0, 0
-    while spent < seconds:
+    base, peak = peak_kib(), 0
+    times, rows = [], 0
+    while sum(times) < seconds:
         graph = bindings.EGraph(fact_directory=str(folder))
-        graph.run_program(*graph.parse_program(setup))
-        commands = graph.parse_program(run)
+        for part in commands(setup): graph.run_program(*graph.parse_program(part))
+        parsed = graph.parse_program(run)
         begin = time.process_time()
-        graph.run_program(*commands)
-        took = time.process_time() - begin
-        best, spent = min(best, took), spent + took
+        graph.run_program(*parsed)
+        times.append(time.process_time() - begin)
+        if not peak: peak = peak_kib() - base
         output = graph.run_program(*graph.parse_program("(print-size)"))[0]
         sizes = getattr(output, "sizes", None) or getattr(output, "functions", None)
         rows = sum(n for _, n in sizes)
-    print(json.dumps({"s": best, "rows": rows, "kib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base}))
+    print(json.dumps({"s": min(times), "rows": rows, "kib": peak}))
 
 
-def ours(program, name, seconds):
+def ours(program, name, seconds, threads="1"):
     command = [program, f"--benchmark_filter=^{name}(/|$)", "--benchmark_format=json", f"--benchmark_min_time={seconds}"]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                             env={**os.environ, "LUMINAL_THREADS": "1"})
-    text = child.stdout.read()
-    _, status, usage = os.wait4(child.pid, 0)
-    if status != 0: sys.exit(f"{program} failed on {name}")
+    text = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "LUMINAL_THREADS": threads}).stdout
     result = json.loads(text)["benchmarks"][0]
-    return {"s": result["run_cpu_ms"] / 1e3, "rows": int(result["rows"]), "kib": usage.ru_maxrss}
+    return {"s": result["run_cpu_ms"] / 1e3, "rows": int(result["rows"]), "kib": result["peak_kib"]}
 
 
 def main():
@@ -49,6 +62,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--skip", default="")
     parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", default="")
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     a = parser.parse_args()
@@ -57,10 +71,13 @@ def main():
     table, ratios = [], []
     for name in (line.split("/")[0] for line in listed.split()):
         if a.only not in name or (a.skip and a.skip in name): continue
-        mine = ours(a.program, name, a.seconds)
-        theirs = json.loads(subprocess.run(
-            [sys.executable, __file__, "-", "--peer", str(FOLDER / name), "--seconds", str(a.seconds)],
-            capture_output=True, text=True, check=True, env={**os.environ, "RAYON_NUM_THREADS": "1"}).stdout)
+        mine, theirs = [], []
+        for _ in range(a.rounds):
+            mine.append(ours(a.program, name, a.seconds))
+            theirs.append(json.loads(subprocess.run(
+                [sys.executable, __file__, "-", "--peer", str(FOLDER / name), "--seconds", str(a.seconds)],
+                capture_output=True, text=True, check=True, env={**os.environ, "RAYON_NUM_THREADS": "1"}).stdout))
+        mine, theirs = ({key: statistics.median(one[key] for one in rounds) for key in rounds[0]} for rounds in (mine, theirs))
         row = {"name": name, "ours_ms": mine["s"] * 1e3, "egglog_ms": theirs["s"] * 1e3, "ratio": theirs["s"] / mine["s"],
                "rows": mine["rows"], "egglog_rows": theirs["rows"],
                "bytes_per_row": mine["kib"] * 1024 / mine["rows"], "egglog_bytes_per_row": theirs["kib"] * 1024 / theirs["rows"]}

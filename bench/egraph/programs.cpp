@@ -93,7 +93,7 @@ EgglogCase points_to(int variables) {
           "(rule ((store x y) (points x p) (points y o)) ((heap p o)))\n"
           "(input address \"address.csv\")\n(input assign \"assign.csv\")\n(input load \"load.csv\")\n"
           "(input store \"store.csv\")",
-          "(run 10)",
+          "(run 8)",
           {{"address.csv", pairs(variables / 2)},
            {"assign.csv", pairs(variables)},
            {"load.csv", pairs(variables / 4)},

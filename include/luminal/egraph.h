@@ -242,8 +242,10 @@ struct Schedule {
   [[nodiscard]] static Schedule saturate(Schedule body);
 };
 
-/// Limits on one `EGraph::run`. They hold inside an iteration (checked every few hundred matches); the
-/// e-graph is rebuilt and consistent afterwards, and running again continues where it stopped.
+/// Limits on one `EGraph::run`. They hold inside an iteration (time is checked every few hundred matches, and
+/// between the tables of a rebuild; sizes so often that a few hundred matches go past them at most). The
+/// e-graph is consistent afterwards: a rebuild that ran out of time is completed by the next call that reads.
+/// Running again continues where it stopped.
 struct Budget {
   double seconds = std::numeric_limits<double>::infinity();
   uint64_t nodes = std::numeric_limits<uint64_t>::max();  ///< rows of all tables together
@@ -270,6 +272,7 @@ struct Report {
   uint64_t iterations = 0;
   uint64_t unions = 0;
   double total_s = 0, rebuild_s = 0, plan_s = 0;  ///< plan: choosing joins and building indexes
+  std::vector<uint64_t> rows_after;               ///< rows of all tables after each iteration
   std::vector<RuleReport> rules;                  ///< every rule that ran, in order of declaration
   void add(const Report& later);                  ///< sums; `stop` becomes the later one's
 };

@@ -110,6 +110,7 @@ void Report::add(const Report& later) {
   total_s += later.total_s;
   rebuild_s += later.rebuild_s;
   plan_s += later.plan_s;
+  rows_after.insert(rows_after.end(), later.rows_after.begin(), later.rows_after.end());
   for (const RuleReport& rule : later.rules) {
     const auto at =
         std::lower_bound(rules.begin(), rules.end(), rule,

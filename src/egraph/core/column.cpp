@@ -5,6 +5,7 @@
 #include <new>
 #ifdef __linux__
 #include <sys/mman.h>
+#include <unistd.h>
 #endif
 
 namespace luminal::egraph {
@@ -22,6 +23,15 @@ void advise_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] size_t byte
   const uintptr_t first = (address + kHugePage - 1) / kHugePage * kHugePage;
   if (first + kHugePage <= address + bytes)
     madvise(reinterpret_cast<void*>(first), address + bytes - first, MADV_HUGEPAGE);
+#endif
+}
+
+void release_pages([[maybe_unused]] void* begin, [[maybe_unused]] void* end) {
+#ifdef __linux__
+  const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t first = (reinterpret_cast<uintptr_t>(begin) + page - 1) / page * page;
+  const uintptr_t last = reinterpret_cast<uintptr_t>(end) / page * page;
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 #endif
 }
 

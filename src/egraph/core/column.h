@@ -8,6 +8,9 @@ namespace luminal::egraph {
 /// Asks for huge pages under a large allocation; random access to millions of rows is bound by TLB misses.
 void advise_huge_pages(void* data, size_t bytes);
 
+/// Gives the whole pages in [begin, end) back to the system; what they held is lost.
+void release_pages(void* begin, void* end);
+
 /// A growable array of trivially copyable items. Unlike std::vector it grows by realloc (large arrays are
 /// remapped, not copied), leaves new items uninitialised, and asks for huge pages once it is large.
 template <class T>

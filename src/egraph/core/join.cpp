@@ -50,7 +50,9 @@ JoinRun::JoinRun(EngineState& state, const CompiledQuery& query, const Plan& pla
   rows_ = scratch.take(kBatch);
 }
 
-bool JoinRun::run() {
+bool JoinRun::run(double most_rows) {
+  most_rows_ = most_rows;
+  counts_.assign(plan_.steps.size(), {});
   next_check_ = kRowsBetweenChecks;
   levels_[0].count = 1;
   advance(0, levels_[0]);
@@ -67,6 +69,7 @@ void JoinRun::advance(size_t at, Batch& batch) {
   if (batch.count == 0 || stopped_) return;
   for (; at < plan_.steps.size(); at++) {
     const PlanStep& step = plan_.steps[at];
+    counts_[at].bindings += batch.count;
     switch (step.kind) {
       case PlanStep::Kind::Scan:
         return scan(step, at, batch);
@@ -181,6 +184,7 @@ void JoinRun::emit(const PlanStep& step, size_t at, Batch& in, bool check_live) 
   uint32_t n = pairs_;
   pairs_ = 0;
   searched_ += n;
+  counts_[at].looked_at += n;
   const auto filter = [&](auto&& pass) {
     uint32_t kept = 0;
     for (uint32_t k = 0; k < n; k++) {
@@ -218,6 +222,7 @@ void JoinRun::emit(const PlanStep& step, size_t at, Batch& in, bool check_live) 
     uint32_t* to = out.columns[b.slot] + out.count;
     for (uint32_t k = 0; k < n; k++) to[k] = from[rows_[k]];
   }
+  counts_[at].passed += n;
   out.count += n;
   if (out.count == kBatch) {
     advance(at + 1, out);
@@ -226,6 +231,7 @@ void JoinRun::emit(const PlanStep& step, size_t at, Batch& in, bool check_live) 
   if (searched_ >= next_check_) {
     next_check_ = searched_ + kRowsBetweenChecks;
     stopped_ = stopped_ || sink_.should_stop();
+    if (!stopped_ && static_cast<double>(searched_) > most_rows_) stopped_ = wants_restart_ = sink_.restart();
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -21,6 +22,8 @@ class MatchSink {
   virtual void take(Batch& batch) = 0;
   /// Asked now and then while nothing matches; true ends the search.
   virtual bool should_stop() { return false; }
+  /// True if the search may begin anew: the sink forgets what it took.
+  virtual bool restart() { return false; }
 };
 
 /// Makes the indexes that a plan needs cover the ranges. To be called before it runs.
@@ -34,8 +37,12 @@ class JoinRun {
  public:
   JoinRun(EngineState& state, const CompiledQuery& query, const Plan& plan, std::span<const RowRange> ranges,
           MatchSink& sink, Scratch& scratch);
-  /// Returns false if the sink stopped it.
-  bool run();
+  /// Returns false if the sink stopped it, or if it looked at more than `most_rows` and the sink lets it
+  /// restart.
+  bool run(double most_rows = std::numeric_limits<double>::infinity());
+  /// It did not come to its end because it was longer than expected.
+  [[nodiscard]] bool wants_restart() const { return wants_restart_; }
+  [[nodiscard]] std::span<const StepCount> counts() const { return counts_; }
   [[nodiscard]] uint64_t rows_searched() const { return searched_; }
 
  private:
@@ -61,8 +68,10 @@ class JoinRun {
   uint32_t* source_;                 // of pending pairs: position in the incoming batch
   uint32_t* rows_;                   // and row
   uint32_t pairs_ = 0;
+  std::vector<StepCount> counts_;
   uint64_t searched_ = 0, next_check_ = 0;
-  bool stopped_ = false;
+  double most_rows_ = 0;
+  bool stopped_ = false, wants_restart_ = false;
 };
 
 /// All matches of a query over the whole database (after a rebuild).

@@ -34,6 +34,15 @@ class Limits {
   }
   [[nodiscard]] std::optional<StopReason> reason() const { return stop_; }
 
+  /// For rebuilds, which make an e-graph smaller, unless merges add rows: only then the size counts.
+  [[nodiscard]] bool rebuild_must_stop(uint64_t rows_before) {
+    if (limits_time_ && seconds_between(begin_, Clock::now()) >= budget_.seconds) {
+      if (!stop_) stop_ = StopReason::TimeBudget;
+      return true;
+    }
+    return limits_size_ && state_.total_rows() > rows_before && exceeded();
+  }
+
   /// How many matches may be applied before the next look at the budget, if each adds at most
   /// `rows_per_match` rows: whole blocks while there is room, single batches when it gets tight.
   [[nodiscard]] size_t matches_before_check(size_t rows_per_match) const {

@@ -67,8 +67,13 @@ struct Access {
 
 class Planner {
  public:
-  Planner(EngineState& state, const CompiledQuery& query, std::span<const RowRange> ranges)
-      : query_(query), ranges_(ranges), domain_(query.slots.size(), 0), bound_(query.slots.size()) {
+  Planner(EngineState& state, const CompiledQuery& query, std::span<const RowRange> ranges,
+          std::span<const Observation> observations)
+      : query_(query),
+        ranges_(ranges),
+        observations_(observations),
+        domain_(query.slots.size(), 0),
+        bound_(query.slots.size()) {
     for (Slot s = 0; s < query.slots.size(); s++)
       if (query.slots[s].constant) bind(s, 1);
     for (const CompiledAtom& atom : query.atoms) infos_.push_back(&state.at(atom.function));
@@ -80,6 +85,7 @@ class Planner {
     search(0, 1, 0);
     return best_order_;
   }
+  [[nodiscard]] double cost() const { return best_cost_; }
 
   Access access(uint32_t atom, double bindings) const {
     const FunctionInfo& info = *infos_[atom];
@@ -94,6 +100,8 @@ class Planner {
       domain = std::max(domain, domain_[a.columns[c]]);
     }
     const auto matches_by = [&](uint64_t columns, double key_domain) {
+      for (const Observation& o : observations_)
+        if (o.atom == atom && o.columns == columns) return o.rows;
       return rows / std::max({1.0, distinct_values(*infos_[atom], columns), key_domain});
     };
     Access best;
@@ -213,6 +221,7 @@ class Planner {
 
   const CompiledQuery& query_;
   std::span<const RowRange> ranges_;
+  std::span<const Observation> observations_;
   std::vector<double> domain_;
   std::vector<bool> bound_;
   std::vector<FunctionInfo*> infos_;
@@ -339,13 +348,16 @@ uint32_t index_for(FunctionInfo& info, uint64_t columns) {
   return static_cast<uint32_t>(info.indexes.size() - 1);
 }
 
-Plan make_plan(EngineState& state, const CompiledQuery& query, std::span<const RowRange> ranges) {
-  Planner planner(state, query, ranges);
+Plan make_plan(EngineState& state, const CompiledQuery& query, std::span<const RowRange> ranges,
+               std::span<const Observation> observations) {
+  Planner planner(state, query, ranges, observations);
   std::vector<Slot> fresh;
   planner.place_calls(fresh);
   const std::vector<uint32_t> order = planner.order();
-  Planner replay(state, query, ranges);
-  return PlanWriter(state, query, replay).write(order);
+  Planner replay(state, query, ranges, observations);
+  Plan plan = PlanWriter(state, query, replay).write(order);
+  plan.cost = planner.cost();
+  return plan;
 }
 
 const Plan& cached_plan(EngineState& state, const CompiledQuery& query, std::span<const RowRange> ranges,
@@ -358,10 +370,37 @@ const Plan& cached_plan(EngineState& state, const CompiledQuery& query, std::spa
     sizes.push_back(static_cast<uint8_t>(std::bit_width(state.at(query.atoms[i].function).table.rows())));
   }
   if (sizes != cache.sizes) {
-    cache.plan = make_plan(state, query, ranges);
+    cache.plan = make_plan(state, query, ranges, cache.observations);
     cache.sizes = std::move(sizes);
   }
   return cache.plan;
+}
+
+void learn_and_plan(EngineState& state, const CompiledQuery& query, std::span<const RowRange> ranges,
+                    std::span<const StepCount> counts, PlanCache& cache) {
+  const auto note = [&](uint32_t atom, uint64_t columns, double rows) {
+    for (Observation& known : cache.observations) {
+      if (known.atom != atom || known.columns != columns) continue;
+      known.rows = std::max(known.rows, rows);
+      return;
+    }
+    cache.observations.push_back({atom, columns, rows});
+  };
+  for (size_t i = 0; i < counts.size(); i++) {
+    const PlanStep& step = cache.plan.steps[i];
+    if (step.kind != PlanStep::Kind::Probe || counts[i].bindings == 0) continue;
+    const auto bits = [](const std::vector<ColumnSlot>& list) {
+      uint64_t columns = 0;
+      for (const ColumnSlot& c : list)
+        if (c.column < kIndexableColumns) columns |= uint64_t{1} << c.column;
+      return columns;
+    };
+    const double bindings = static_cast<double>(counts[i].bindings);
+    note(step.at, bits(step.key), static_cast<double>(counts[i].looked_at) / bindings);
+    if (!step.check.empty())
+      note(step.at, bits(step.key) | bits(step.check), static_cast<double>(counts[i].passed) / bindings);
+  }
+  cache.plan = make_plan(state, query, ranges, cache.observations);
 }
 
 }  // namespace luminal::egraph

@@ -42,11 +42,21 @@ struct PlanStep {
 
 struct Plan {
   std::vector<PlanStep> steps;
+  double cost = 0;  ///< rows that it is expected to look at, about
+};
+
+/// What a search found at an atom whose `columns` were bound, instead of what the statistics promise: rows
+/// per binding that the index gave, or, for all bound columns together, that remained.
+struct Observation {
+  uint32_t atom = 0;
+  uint64_t columns = 0;
+  double rows = 0;
 };
 
 struct PlanCache {
   std::vector<uint8_t> sizes;  ///< magnitudes of ranges and tables that the plan was made for
   Plan plan;
+  std::vector<Observation> observations;
 };
 
 struct EngineState;
@@ -56,10 +66,18 @@ struct FunctionInfo;
 [[nodiscard]] uint32_t index_for(FunctionInfo& info, uint64_t columns);
 
 /// The cheapest order of atoms by estimated sizes, calls as soon as their arguments are known.
-[[nodiscard]] Plan make_plan(EngineState& state, const CompiledQuery& query,
-                             std::span<const RowRange> ranges);
+[[nodiscard]] Plan make_plan(EngineState& state, const CompiledQuery& query, std::span<const RowRange> ranges,
+                             std::span<const Observation> observations = {});
 /// The cached plan, made anew when a size changed its magnitude.
 [[nodiscard]] const Plan& cached_plan(EngineState& state, const CompiledQuery& query,
                                       std::span<const RowRange> ranges, PlanCache& cache);
+
+/// What one step of a plan met.
+struct StepCount {
+  uint64_t bindings = 0, looked_at = 0, passed = 0;
+};
+/// Notes what a search met that took much longer than expected, and plans anew.
+void learn_and_plan(EngineState& state, const CompiledQuery& query, std::span<const RowRange> ranges,
+                    std::span<const StepCount> counts, PlanCache& cache);
 
 }  // namespace luminal::egraph

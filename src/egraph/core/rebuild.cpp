@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "egraph/core/explain.h"
+#include "egraph/core/limits.h"
 #include "egraph/core/state.h"
 
 namespace luminal::egraph {
@@ -291,15 +292,19 @@ class TableRebuild {
 
 }  // namespace
 
-void EngineState::rebuild() {
+void EngineState::rebuild(Limits* limits) {
   if (!needs_rebuild()) return;
+  const uint64_t rows_before = limits == nullptr ? 0 : total_rows();
   while (ids.has_displaced()) {
     const Column treated = ids.begin_pass();
     rebuild_epoch++;
     try {
-      for (uint32_t f = 0; f < functions.size(); f++)
-        if ((functions[f].holds_ids || functions[f].holds_containers) && functions[f].table.live_rows() != 0)
-          TableRebuild(*this, FunctionId{f}, treated).run();
+      for (uint32_t f = 0; f < functions.size(); f++) {
+        const FunctionInfo& info = functions[f];
+        if ((!info.holds_ids && !info.holds_containers) || info.table.live_rows() == 0) continue;
+        if (limits != nullptr && limits->rebuild_must_stop(rows_before)) return ids.restore(treated);
+        TableRebuild(*this, FunctionId{f}, treated).run();
+      }
     } catch (...) {
       ids.restore(treated);
       throw;

@@ -36,6 +36,7 @@ void RuleSink::take(Batch& batch) {
 
 void RuleSink::apply_block() {
   if (count_ == 0) return;
+  restartable_ = false;
   const auto begin = Clock::now();
   const uint64_t before = state_.changes;
   report_.matched += count_;

@@ -14,6 +14,12 @@ class RuleSink : public MatchSink {
   RuleSink(EngineState& state, const RuleInfo& rule, Limits& limits, RuleReport& report);
   void take(Batch& batch) override;
   bool should_stop() override { return limits_.exceeded(); }
+  /// Of each search: nothing of it is applied yet.
+  void begin() { restartable_ = true; }
+  bool restart() override {
+    if (restartable_) count_ = 0;
+    return restartable_;
+  }
   /// Applies what is left of a search that came to its end.
   void finish() { apply_block(); }
 
@@ -30,6 +36,7 @@ class RuleSink : public MatchSink {
   std::vector<Slot> read_;           ///< variables among them
   uint32_t count_ = 0, filled_ = 0;  ///< matches; length of the constants' columns
   size_t room_;
+  bool restartable_ = false;
   ActionRun actions_;
 };
 

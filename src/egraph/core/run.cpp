@@ -59,27 +59,24 @@ class Runner {
   }
 
   bool until_holds(const std::vector<Query>& until) {
-    if (until.empty()) return false;
-    rebuild();
-    return std::all_of(until.begin(), until.end(), [&](const Query& query) {
+    return !until.empty() && std::all_of(until.begin(), until.end(), [&](const Query& query) {
       return has_match(state_, compile_query(state_, query, "until"));
     });
   }
 
-  void rebuild() {
-    if (!state_.needs_rebuild()) return;
+  /// False if there is no time for it.
+  bool rebuild() {
+    if (!state_.needs_rebuild()) return true;
     const auto begin = Clock::now();
-    state_.rebuild();
+    state_.rebuild(&limits_);
     report_.rebuild_s += seconds_between(begin, Clock::now());
+    return !state_.needs_rebuild();
   }
 
   bool step(const Schedule& schedule) {
-    if (until_holds(schedule.until)) {
-      until_ = true;
-      return false;
-    }
-    until_ = false;
-    rebuild();
+    if (!rebuild()) return false;
+    until_ = until_holds(schedule.until);
+    if (until_) return false;
     const uint64_t before = state_.changes;
     const std::vector<RuleId> rules = rules_of(state_, schedule.ruleset);
     refresh_constants(rules);
@@ -95,9 +92,10 @@ class Runner {
     }
     const auto begin = Clock::now();
     state_.end_step();
-    state_.rebuild();
+    state_.rebuild(&limits_);
     report_.rebuild_s += seconds_between(begin, Clock::now());
     report_.iterations++;
+    report_.rows_after.push_back(state_.total_rows());
     last_changed_ = state_.changes != before;
     return last_changed_;
   }
@@ -141,30 +139,38 @@ class Runner {
       old_[i] = rule.spec.naive ? 0 : table.row_at(rule.seen);
       anything_new |= old_[i] < table.step_begin();
     }
+    if (!anything_new) {
+      rule.seen = state_.clock;
+      return;
+    }
     const auto begin = Clock::now();
-    const double apply_before = report.apply_s;
+    const double known_before = report.apply_s + report_.plan_s;
     bool finished = true;
-    if (anything_new) {
-      RuleSink sink(state_, rule, limits_, report);
-      rule.plans.resize(std::max<size_t>(1, atoms));
-      const size_t variants = rule.spec.naive || atoms == 0 ? 1 : atoms;
-      for (size_t fresh = 0; fresh < variants && finished; fresh++) {
-        bool possible = true;
-        for (size_t i = 0; i < atoms; i++) {
-          const Row end = state_.at(query.atoms[i].function).table.step_begin();
-          ranges[i] = i < fresh    ? RowRange{0, old_[i]}
-                      : i == fresh ? RowRange{old_[i], end}
-                                   : RowRange{0, end};
-          possible &= ranges[i].size() != 0;
-        }
-        if (!possible) continue;
-        const Plan& plan = cached_plan(state_, query, ranges, rule.plans[fresh]);
-        finished = search(state_, query, plan, ranges, sink, report.searched);
-        if (finished) sink.finish();
+    RuleSink sink(state_, rule, limits_, report);
+    rule.plans.resize(std::max<size_t>(1, atoms));
+    const size_t variants = rule.spec.naive || atoms == 0 ? 1 : atoms;
+    for (size_t fresh = 0; fresh < variants && finished; fresh++) {
+      bool possible = true;
+      for (size_t i = 0; i < atoms; i++) {
+        const Row end = state_.at(query.atoms[i].function).table.step_begin();
+        ranges[i] = i < fresh ? RowRange{0, old_[i]} : i == fresh ? RowRange{old_[i], end} : RowRange{0, end};
+        possible &= ranges[i].size() != 0;
       }
+      if (!possible) continue;
+      prepare(query, rule.plans[fresh]);
+      finished = search(state_, query, rule.plans[fresh], ranges, sink, report.searched);
+      if (finished) sink.finish();
     }
     if (finished) rule.seen = state_.clock;
-    report.search_s += seconds_between(begin, Clock::now()) - (report.apply_s - apply_before);
+    report.search_s +=
+        seconds_between(begin, Clock::now()) - (report.apply_s + report_.plan_s - known_before);
+  }
+
+  // Chooses the join and makes its indexes.
+  void prepare(const CompiledQuery& query, PlanCache& cache) {
+    const auto begin = Clock::now();
+    prepare_indexes(state_, query, cached_plan(state_, query, ranges_, cache), ranges_);
+    report_.plan_s += seconds_between(begin, Clock::now());
   }
 
   EngineState& state_;

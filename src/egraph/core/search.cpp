@@ -54,20 +54,18 @@ class PieceSink : public MatchSink {
   bool complete_ = false;
 };
 
-class PiecewiseSearch {
+class Search {
  public:
-  PiecewiseSearch(EngineState& state, const CompiledQuery& query, const Plan& plan,
-                  std::span<const RowRange> ranges, RuleSink& sink)
-      : state_(state), query_(query), plan_(plan), sink_(sink), ranges_(ranges.begin(), ranges.end()) {
-    whole_ = ranges_[plan.steps[0].at];
-    pieces_ = (whole_.size() + kPieceRows - 1) / kPieceRows;
-  }
+  Search(EngineState& state, const CompiledQuery& query, PlanCache& cache, std::span<const RowRange> ranges,
+         RuleSink& sink)
+      : state_(state), query_(query), cache_(cache), plan_(cache.plan), sink_(sink), ranges_(ranges) {}
 
   bool run() {
+    if (!run_first()) return false;
+    Row piece = 1;
     const bool calls = std::any_of(plan_.steps.begin(), plan_.steps.end(),
                                    [](const PlanStep& s) { return s.kind == PlanStep::Kind::Call; });
-    Parallel* parallel = calls ? nullptr : state_.parallel_for(whole_.size());
-    Row piece = 0;
+    Parallel* parallel = calls || pieces_ == 1 ? nullptr : state_.parallel_for(whole_.size());
     if (parallel != nullptr) {
       std::vector<PieceSink> kept(parallel->team.size(), PieceSink(query_));
       for (; piece < pieces_; piece += static_cast<Row>(kept.size())) {
@@ -85,8 +83,34 @@ class PiecewiseSearch {
   [[nodiscard]] uint64_t rows_searched() const { return searched_; }
 
  private:
+  // Statistics can be wrong by orders of magnitude where columns depend on each other, and a query of dozens
+  // of atoms multiplies that. What was met once is known to the next plan.
+  bool run_first() {
+    constexpr int kMostPlans = 40;
+    constexpr double kFewRows = 1 << 16, kMuchLonger = 8;
+    for (int plans = 1;; plans++) {
+      cut();
+      const std::vector<RowRange> ranges = ranges_of(0);
+      const bool last = plans == kMostPlans || query_.atoms.size() < 3;
+      JoinRun join(state_, query_, plan_, ranges, sink_, state_.scratch);
+      sink_.begin();
+      const bool finished = last ? join.run() : join.run(kFewRows + kMuchLonger * plan_.cost);
+      searched_ += join.rows_searched();
+      if (!join.wants_restart()) return finished;
+      learn_and_plan(state_, query_, ranges_, join.counts(), cache_);
+      prepare_indexes(state_, query_, plan_, ranges_);
+    }
+  }
+
+  void cut() {
+    const bool scans = !plan_.steps.empty() && plan_.steps[0].kind == PlanStep::Kind::Scan;
+    whole_ = scans ? ranges_[plan_.steps[0].at] : RowRange{};
+    pieces_ = std::max<Row>(1, (whole_.size() + kPieceRows - 1) / kPieceRows);
+  }
+
   [[nodiscard]] std::vector<RowRange> ranges_of(Row piece) const {
-    std::vector<RowRange> ranges = ranges_;
+    std::vector<RowRange> ranges(ranges_.begin(), ranges_.end());
+    if (pieces_ == 1) return ranges;
     const Row begin = whole_.begin + piece * kPieceRows;
     ranges[plan_.steps[0].at] = {begin, std::min(whole_.end, begin + kPieceRows)};
     return ranges;
@@ -94,8 +118,7 @@ class PiecewiseSearch {
 
   void search_wave(Parallel& parallel, std::span<PieceSink> kept, Row first) {
     parallel.team.run([&](uint32_t t) {
-      if (t >= kept.size()) return;
-      kept[t].search(state_, query_, plan_, ranges_of(first + t), parallel.scratch[t]);
+      if (t < kept.size()) kept[t].search(state_, query_, plan_, ranges_of(first + t), parallel.scratch[t]);
     });
   }
 
@@ -112,30 +135,22 @@ class PiecewiseSearch {
 
   EngineState& state_;
   const CompiledQuery& query_;
+  PlanCache& cache_;
   const Plan& plan_;
   RuleSink& sink_;
-  std::vector<RowRange> ranges_;
+  std::span<const RowRange> ranges_;
   RowRange whole_;
-  Row pieces_ = 0;
+  Row pieces_ = 1;
   uint64_t searched_ = 0;
 };
 
 }  // namespace
 
-bool search(EngineState& state, const CompiledQuery& query, const Plan& plan,
+bool search(EngineState& state, const CompiledQuery& query, PlanCache& cache,
             std::span<const RowRange> ranges, RuleSink& sink, uint64_t& searched) {
-  prepare_indexes(state, query, plan, ranges);
-  const bool long_scan = !plan.steps.empty() && plan.steps[0].kind == PlanStep::Kind::Scan &&
-                         ranges[plan.steps[0].at].size() > kPieceRows;
-  if (long_scan) {
-    PiecewiseSearch pieces(state, query, plan, ranges, sink);
-    const bool finished = pieces.run();
-    searched += pieces.rows_searched();
-    return finished;
-  }
-  JoinRun join(state, query, plan, ranges, sink, state.scratch);
-  const bool finished = join.run();
-  searched += join.rows_searched();
+  Search run(state, query, cache, ranges, sink);
+  const bool finished = run.run();
+  searched += run.rows_searched();
   return finished;
 }
 

@@ -110,6 +110,7 @@ class Literals {
 };
 
 class ExplanationLog;
+class Limits;
 
 /// What push() saves: everything but interned values and primitives.
 struct Snapshot;
@@ -176,8 +177,9 @@ struct EngineState {
   // rebuild.cpp
   [[nodiscard]] Value canonical(SortId sort, Value v);
   [[nodiscard]] Value canonical(SortId sort, Value v) const;
-  /// Restores congruence: afterwards every live row is canonical and every key has one output.
-  void rebuild();
+  /// Restores congruence: afterwards every live row is canonical and every key has one output. With limits it
+  /// may stop between two tables; `needs_rebuild` holds then, and the next one goes on.
+  void rebuild(Limits* limits = nullptr);
   /// Canonical form of a container, computed once per pass.
   [[nodiscard]] Value container_image(SortId sort, Value v);
   [[nodiscard]] bool needs_rebuild() const { return ids.has_displaced(); }

@@ -19,8 +19,10 @@ uint64_t* allocate_slots(size_t capacity) {
   return slots;
 }
 
+constexpr size_t kReleased = size_t{1} << 18;  // slots: 2 MiB
+
 // At most this part of the slots is used.
-constexpr size_t kFull = 7, kFullOf = 10;
+constexpr size_t kFull = 3, kFullOf = 4;
 
 size_t slots_for(size_t count) { return std::max<size_t>(16, std::bit_ceil(count * kFullOf / kFull + 1)); }
 
@@ -111,7 +113,11 @@ void Table::refill_slots(size_t capacity, Team* team, NewRow&& new_row) {
     const size_t begin = first_slot(old_capacity, t, parts), end = first_slot(old_capacity, t + 1, parts);
     const size_t first = first_slot(capacity, t, parts), last = first_slot(capacity, t + 1, parts);
     Part part;
-    for (size_t o = begin; o < end; o++) {
+    for (size_t o = begin, kept = begin; o < end; o++) {
+      if (o - kept == kReleased) {  // the old slots go as the new ones come: the peak is the new ones alone
+        release_pages(old.get() + kept, old.get() + o);
+        kept = o;
+      }
       if (old[o] == 0) continue;
       const Row row = new_row(static_cast<Row>(old[o]) - 1);
       if (row == kNoRow) continue;
