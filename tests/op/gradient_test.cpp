@@ -99,7 +99,7 @@ GraphTensor weighted(Graph& cx, const GraphTensor& tensor, uint64_t seed) {
 Built build(const Case& one, int level) {
   Built built;
   Graph& cx = built.cx;
-  cx.set_device("reference");
+  cx.set_device(one.device);
   for (const auto& [dim, size] : kSizes) cx.set_dim(dim, size);
   OpBuilder builder = cx.add_op(*one.op);
   for (const Dtype dtype : one.dtypes) {
@@ -166,13 +166,13 @@ bool is_differentiable(const Case& one) {
          one.op->infer(types, attributes)[0].dtype == Dtype::F64;
 }
 
-class OpGradient : public testing::TestWithParam<std::string> {};
+class OpGradient : public testing::TestWithParam<Driven> {};
 
 TEST_P(OpGradient, MatchesDifferences) {
-  const OpDef& op = find_op(GetParam());
+  const OpDef& op = find_op(GetParam().op);
   if (!op.gradient) GTEST_SKIP() << "no gradient";
   std::vector<Case> cases;
-  for (const Case& one : all_cases(op, kShapes))
+  for (const Case& one : all_cases(op, GetParam().device, kShapes))
     if (is_differentiable(one)) cases.push_back(one);
   ASSERT_FALSE(cases.empty());
   std::vector<Case> chosen;
@@ -196,10 +196,10 @@ TEST_P(OpGradient, MatchesDifferences) {
 
 // What a trait promises in place of a gradient.
 TEST_P(OpGradient, ZeroGradientStopsSilently) {
-  const OpDef& op = find_op(GetParam());
+  const OpDef& op = find_op(GetParam().op);
   if (!op.is(Trait::ZeroGradient)) GTEST_SKIP() << "has a gradient";
   EXPECT_FALSE(op.gradient);
-  for (const Case& typed : typed_cases(op)) {
+  for (const Case& typed : typed_cases(op, GetParam().device)) {
     if (!is_differentiable(typed)) continue;
     Case one = typed;
     one.dims = {3};
@@ -214,8 +214,8 @@ TEST_P(OpGradient, ZeroGradientStopsSilently) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, OpGradient, testing::ValuesIn(driven_ops()),
-                         [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(All, OpGradient, testing::ValuesIn(driven()),
+                         [](const auto& test) { return name_of(test.param); });
 
 }  // namespace
 }  // namespace luminal::op_test

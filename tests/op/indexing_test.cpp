@@ -31,11 +31,13 @@ struct Sizes {
 };
 constexpr Sizes kSizes[] = {{2, 3}, {5, 4}, {1, 0}};
 
-TEST(Indexing, GatherReadsFlatPositionsOfTheView) {
+class Indexing : public testing::TestWithParam<const char*> {};
+
+TEST_P(Indexing, GatherReadsFlatPositionsOfTheView) {
   for (const Dtype dtype : kPlain)
     for (const Dtype index_dtype : kIntegers) {
       Graph cx;
-      cx.set_device("reference");
+      cx.set_device(GetParam());
       GraphTensor data = cx.tensor({"a", 3}, dtype), index = cx.tensor({"b", 2}, index_dtype);
       GraphTensor result = cx.add_op(kGather).input(data.t()).input(index).finish();
       result.retrieve();
@@ -62,12 +64,12 @@ TEST(Indexing, GatherReadsFlatPositionsOfTheView) {
     }
 }
 
-TEST(Indexing, ScatterAssignsInOrderAndAdds) {
+TEST_P(Indexing, ScatterAssignsInOrderAndAdds) {
   for (const Dtype dtype : kPlain)
     for (const std::string mode : {"assign", "add"}) {
       if (dtype == Dtype::Bool && mode == "add") continue;
       Graph cx;
-      cx.set_device("reference");
+      cx.set_device(GetParam());
       GraphTensor base = cx.tensor({"a", 3}, dtype), index = cx.tensor({"b", 2}, Dtype::I32);
       GraphTensor updates = cx.tensor({"b", 2}, dtype);
       GraphTensor result =
@@ -128,13 +130,13 @@ void expect_gradients(Graph& cx, const GraphTensor& result, std::vector<GraphTen
   }
 }
 
-TEST(Indexing, GradientsOfRepeatedPositions) {
+TEST_P(Indexing, GradientsOfRepeatedPositions) {
   const TensorData where = positions(Dtype::I64, {3, 2}, 4, 9);  // six positions among four: some repeat
   const TensorData data = positions(Dtype::F64, {2, 2}, 7, 1), updates = positions(Dtype::F64, {3, 2}, 5, 2);
   for (const std::string op : {"gather", "assign", "add"}) {
     SCOPED_TRACE(op);
     Graph cx;
-    cx.set_device("reference");
+    cx.set_device(GetParam());
     GraphTensor base = cx.tensor({2, 2}, Dtype::F64), index = cx.tensor({3, 2}, Dtype::I64);
     index.set(where);
     if (op == "gather") {
@@ -148,12 +150,12 @@ TEST(Indexing, GradientsOfRepeatedPositions) {
   }
 }
 
-TEST(Indexing, QuantisedDataGathersAndCastsAsFloats) {
+TEST_P(Indexing, QuantisedDataGathersAndCastsAsFloats) {
   for (const Dtype dtype : {Dtype::Q8_0, Dtype::Q4_0, Dtype::Q4_1}) {
     const TensorData blocks = quantize(positions(Dtype::F32, {2, 32}, 100, 4), dtype);
     const TensorData plain = dequantize(blocks);
     Graph cx;
-    cx.set_device("reference");
+    cx.set_device(GetParam());
     GraphTensor data = cx.tensor({2, 32}, dtype), index = cx.tensor({3}, Dtype::I64);
     data.set(blocks);
     index.set(std::vector<int64_t>{63, 0, 1});
@@ -173,9 +175,9 @@ TEST(Indexing, QuantisedDataGathersAndCastsAsFloats) {
   }
 }
 
-TEST(Indexing, PositionsOutsideAreErrorsThatNameThem) {
+TEST_P(Indexing, PositionsOutsideAreErrorsThatNameThem) {
   Graph cx;
-  cx.set_device("reference");
+  cx.set_device(GetParam());
   GraphTensor data = cx.tensor({4}), index = cx.tensor({2}, Dtype::I32);
   data.set({1, 2, 3, 4});
   GraphTensor result = cx.add_op(kGather).input(data).input(index).finish();
@@ -194,6 +196,9 @@ TEST(Indexing, PositionsOutsideAreErrorsThatNameThem) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Devices, Indexing, testing::ValuesIn(kDevices),
+                         [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace luminal::op_test

@@ -85,7 +85,7 @@ class OpLowering : public testing::TestWithParam<std::string> {};
 TEST_P(OpLowering, AgreesWithTheKernel) {
   const OpDef& op = find_op(GetParam());
   if (!op.is(Trait::Elementwise)) GTEST_SKIP() << "a reduction";
-  std::vector<Case> cases = typed_cases(op);
+  std::vector<Case> cases = typed_cases(op, kDevices[0]);
   for (Case& typed : cases) typed.seed = effort::seed(1);
   for_each_case(cases, check_lowering);
 }

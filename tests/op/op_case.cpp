@@ -56,7 +56,7 @@ std::string Case::to_string() const {
   std::string axes;
   if (attributes.has("axes"))
     axes = fmt::format("/{}", fmt::join(attributes.get<std::vector<int64_t>>("axes"), ","));
-  return fmt::format("{}:{}:{}{}:{}:{}:{}", op->name, fmt::join(names, ","), variant, axes,
+  return fmt::format("{}:{}:{}:{}{}:{}:{}:{}", device, op->name, fmt::join(names, ","), variant, axes,
                      luminal::to_string(dims), kViewNames[static_cast<size_t>(view)], seed);
 }
 
@@ -70,7 +70,14 @@ std::vector<std::string> driven_ops() {
   return names;
 }
 
-std::vector<Case> typed_cases(const OpDef& op) {
+std::vector<Driven> driven() {
+  std::vector<Driven> list;
+  for (const char* device : kDevices)
+    for (const std::string& op : driven_ops()) list.push_back({device, op});
+  return list;
+}
+
+std::vector<Case> typed_cases(const OpDef& op, const char* device) {
   std::vector<Case> cases;
   std::set<std::pair<int, std::vector<Dtype>>> seen;
   const size_t variants = std::max<size_t>(1, op.variants.size());
@@ -79,6 +86,7 @@ std::vector<Case> typed_cases(const OpDef& op) {
       for (size_t conditions = 0; conditions < (size_t{1} << op.arity); ++conditions) {
         // Inputs are of one dtype, or some are bool beside it.
         Case candidate;
+        candidate.device = device;
         candidate.op = &op;
         candidate.variant = static_cast<int>(variant);
         if (!op.variants.empty()) candidate.attributes = op.variants[variant];
@@ -90,9 +98,9 @@ std::vector<Case> typed_cases(const OpDef& op) {
   return cases;
 }
 
-std::vector<Case> all_cases(const OpDef& op, std::span<const Shape> shapes) {
+std::vector<Case> all_cases(const OpDef& op, const char* device, std::span<const Shape> shapes) {
   std::vector<Case> cases;
-  for (const Case& typed : typed_cases(op))
+  for (const Case& typed : typed_cases(op, device))
     for (const Shape& dims : shapes)
       for (const View view : kViews) {
         if (dims.empty() && view != View::Direct) continue;

@@ -16,7 +16,13 @@ enum class View { Direct, Permuted, Sliced, Padded, Broadcast, Flipped };
 inline constexpr View kViews[] = {View::Direct, View::Permuted,  View::Sliced,
                                   View::Padded, View::Broadcast, View::Flipped};
 
+/// Where the cases run: one line joins a device.
+inline constexpr const char* kDevices[] = {
+    "reference",
+};
+
 struct Case {
+  const char* device = kDevices[0];
   const OpDef* op = nullptr;
   std::vector<Dtype> dtypes;
   int variant = 0;  ///< number in the record's list
@@ -25,7 +31,7 @@ struct Case {
   View view = View::Direct;
   uint64_t seed = 1;
 
-  /// "pow:f64,f64:0:[a, 3]:permuted:7": with LUMINAL_OP_CASE set to it, only this case runs.
+  /// "reference:pow:f64,f64:0:[a, 3]:permuted:7": with LUMINAL_OP_CASE set to it, only this case runs.
   [[nodiscard]] std::string to_string() const;
   /// For the head of a failure.
   [[nodiscard]] std::string replay() const { return "LUMINAL_OP_CASE=\"" + to_string() + "\""; }
@@ -33,10 +39,17 @@ struct Case {
 
 /// Names of the ops that a trait makes fit for the driver: elementwise ones and reductions.
 [[nodiscard]] std::vector<std::string> driven_ops();
+/// All of them on all devices, for a test suite's parameters.
+struct Driven {
+  const char* device;
+  std::string op;
+};
+[[nodiscard]] std::vector<Driven> driven();
+[[nodiscard]] inline std::string name_of(const Driven& one) { return std::string(one.device) + "_" + one.op; }
 /// All dtypes (one for each input) with variants that the op's rule takes, without shape and view.
-[[nodiscard]] std::vector<Case> typed_cases(const OpDef& op);
+[[nodiscard]] std::vector<Case> typed_cases(const OpDef& op, const char* device);
 /// Typed cases times shapes times views (times sets of axes, for reductions).
-[[nodiscard]] std::vector<Case> all_cases(const OpDef& op, std::span<const Shape> shapes);
+[[nodiscard]] std::vector<Case> all_cases(const OpDef& op, const char* device, std::span<const Shape> shapes);
 /// Calls `check` for each case, or only for the one in LUMINAL_OP_CASE.
 void for_each_case(std::span<const Case> cases, const std::function<void(const Case&)>& check);
 

@@ -17,9 +17,11 @@ namespace luminal::op_test {
 
 struct Bound {
   Exact value;
-  long double slack = 0;  ///< what rounding inside an f64 accumulation may add
+  long double slack = 0;  ///< what rounding inside the accumulation may add
 };
-/// A reduction's result over `values`.
-[[nodiscard]] Bound expected_reduction(const OpDef& op, Dtype dtype, std::span<const Exact> values);
+/// A reduction's result over `values`. The reference accumulates in f64, other devices in the accumulation
+/// dtype.
+[[nodiscard]] Bound expected_reduction(const OpDef& op, Dtype dtype, std::string_view device,
+                                       std::span<const Exact> values);
 
 }  // namespace luminal::op_test
