@@ -9,8 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "base/environment.h"
 #include "base/file.h"
 #include "cli/command.h"
+#include "cli/egg_page.h"
 #include "luminal/egglog.h"
 #include "luminal/error.h"
 
@@ -19,9 +21,10 @@ namespace {
 
 struct Options {
   std::vector<std::string> files;
-  std::string fact_directory, json_file;
+  std::string fact_directory, json_file, html_file;
   bool naive = false, strict = false, proofs = false, prove_checks = false;
   bool profile = false, interactive = false;
+  int threads = environment::threads();
   double seconds = 0;
   uint64_t nodes = 0;
 };
@@ -33,6 +36,7 @@ egraph::EgglogOptions engine_options(const Options& options, Console& console) {
   out.strict_globals = options.strict;
   out.proofs = options.proofs;
   out.prove_checks = options.prove_checks;
+  out.threads = static_cast<uint32_t>(options.threads);
   if (options.seconds > 0) out.budget.seconds = options.seconds;
   if (options.nodes > 0) out.budget.nodes = options.nodes;
   out.on_output = [&console](std::string_view text) { console.out << text << std::flush; };
@@ -103,6 +107,8 @@ int run_egg(const Options& options, Console& console) {
   if (options.interactive || options.files.empty()) code = run_prompt(program, console, options.interactive);
   if (options.profile) print_profile(program.report(), console.err);
   if (!options.json_file.empty()) write_file_atomic(options.json_file, program.graph().to_json());
+  if (!options.html_file.empty())
+    write_file_atomic(options.html_file, egraph_page(program.graph(), program.report()));
   return code;
 }
 
@@ -113,8 +119,13 @@ Action declare(CLI::App& app) {
   app.add_option("-F,--fact-directory", options->fact_directory,
                  "Folder of the files that input and output name");
   app.add_option("--to-json", options->json_file, "Write the e-graph to this file at the end");
+  app.add_option("--html", options->html_file,
+                 "Write a page that shows the e-graph and its growth at the end");
   app.add_option("--seconds", options->seconds, "Time budget of each iteration");
   app.add_option("--nodes", options->nodes, "Most rows the e-graph may have");
+  app.add_option("--threads", options->threads,
+                 "Threads (default: LUMINAL_THREADS); what is printed is the same")
+      ->check(CLI::Range(1, 256));
   app.add_flag("--naive", options->naive, "Match the whole database in every iteration");
   app.add_flag("--strict-mode", options->strict, "Globals must start with $");
   app.add_flag("--proofs", options->proofs, "Log explanations, so that prove works");

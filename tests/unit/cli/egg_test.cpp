@@ -1,0 +1,83 @@
+// luminal egg: options that show something besides what the program prints.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/command.h"
+#include "support/files.h"
+
+namespace luminal::cli {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kProgram = R"(
+(datatype Math (Num i64) (Var String) (Add Math Math))
+(function value (Math) i64 :merge (min old new))
+(rewrite (Add a b) (Add b a) :name "add-comm")
+(let $e (Add (Num 1) (Add (Var "</script><!--") (Num 2))))
+(set (value $e) 7)
+(run 3)
+(extract $e)
+)";
+
+std::string run_egg(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "egg");
+  std::ostringstream out, err;
+  Console console{out, err};
+  EXPECT_EQ(run(arguments, console), 0) << err.str();
+  return out.str();
+}
+
+nlohmann::json data_of(const std::string& page) {
+  const std::string mark = "type=\"application/json\">";
+  const size_t begin = page.find(mark) + mark.size();
+  return nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+}
+
+TEST(Egg, PageHoldsTheEGraphAndItsGrowth) {
+  const test::TemporaryFolder folder;
+  const auto program = folder.file("program.egg", kProgram);
+  const auto page_file = folder.path() / "page.html";
+  run_egg({program.string(), "--html", page_file.string()});
+  const std::string page = test::content_of(page_file);
+  EXPECT_TRUE(page.starts_with("<!doctype html>"));
+  EXPECT_TRUE(page.ends_with("</html>\n"));
+  EXPECT_EQ(page.find("http-equiv"), std::string::npos);
+  EXPECT_EQ(page.find("src="), std::string::npos) << "nothing is loaded from elsewhere";
+  const nlohmann::json data = data_of(page);
+  EXPECT_EQ(data["rules"][0][0], "add-comm");
+  EXPECT_EQ(data["rules"][0][3], 4);  // each of the two sums, then each of those made from them
+  EXPECT_EQ(data["growth"][0], 9);    // 2 Num, Var, 4 Add, value, and the global's row
+  EXPECT_EQ(data["classes"], 5);
+  bool found = false;
+  for (const auto& f : data["graph"]["functions"])
+    if (f["name"] == "Var") found = f["rows"][0]["args"][0] == "</script><!--";
+  EXPECT_TRUE(found) << "texts come through";
+}
+
+TEST(Egg, LargeEGraphsAreCountedNotDrawn) {
+  const test::TemporaryFolder folder;
+  const auto program = folder.file("program.egg", R"(
+    (relation n (i64)) (rule ((n x) (< x 5000)) ((n (+ x 1)) (n (+ x 5000)))) (n 0) (run 5001))");
+  const auto page_file = folder.path() / "page.html";
+  run_egg({program.string(), "--html", page_file.string()});
+  const nlohmann::json data = data_of(test::content_of(page_file));
+  EXPECT_TRUE(data["graph"].is_null());
+  EXPECT_EQ(data["rows"], 10000);
+}
+
+TEST(Egg, ThreadsPrintTheSame) {
+  const test::TemporaryFolder folder;
+  const auto program = folder.file("program.egg", kProgram);
+  EXPECT_EQ(run_egg({program.string(), "--threads", "1"}), run_egg({program.string(), "--threads", "2"}));
+  std::ostringstream out, err;
+  Console console{out, err};
+  EXPECT_EQ(run(std::vector<std::string>{"egg", program.string(), "--threads", "0"}, console), 2);
+  EXPECT_THAT(err.str(), HasSubstr("--threads"));
+}
+
+}  // namespace
+}  // namespace luminal::cli
