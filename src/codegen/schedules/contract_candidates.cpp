@@ -18,8 +18,10 @@ struct Problem {
   int lanes = 1, element = 4;
   bool plain_m = false, plain_n = false;  ///< one unmasked load: may be read where it lies
   bool masked_m = false, masked_n = false;
-  bool even_n = false;     ///< columns are neighbours in memory
-  bool aliased_m = false;  ///< rows of a tile meet in one cache set
+  bool even_n = false;     ///< columns are neighbours in memory, all of them
+  bool near_n = false;     ///< they are neighbours within rows
+  int64_t row_bytes = 0;   ///< of the left side from one row to the next, if packed rows would be lines
+  int64_t step_bytes = 0;  ///< of the right side from one summed position to the next
   bool turned = false, lines = false;
   bool columns_out = true;
 };
@@ -43,18 +45,25 @@ bool is_plain(const Factor& f) {
   }) && f.operands[f.body.nodes()[0].payload].kind == kernel::Operand::Kind::Load;
 }
 
-/// Bytes from one row of the left side to the next.
-int64_t row_bytes(const Layout& l, const DimMap& top, int element) {
-  for (const ScalarNode& n : l.c.left.body.nodes()) {
+/// Bytes from one step of `axis` to the next in the side's first load.
+int64_t bytes_along(const kernel::KernelSpec& spec, const Factor& f, int axis, const DimMap& top) {
+  for (const ScalarNode& n : f.body.nodes()) {
     if (n.op != ScalarOp::Input) continue;
-    const kernel::Operand& o = l.c.left.operands[n.payload];
+    const kernel::Operand& o = f.operands[n.payload];
     if (o.kind != kernel::Operand::Kind::Load) continue;
-    std::vector<int64_t> at(l.spec->extents().size(), 0);
+    std::vector<int64_t> at(spec.extents().size(), 0);
     const int64_t from = o.index.exec(top, at);
-    at[static_cast<size_t>(l.rows.axes.back())] = 1;
-    return std::abs(o.index.exec(top, at) - from) * element;
+    at[static_cast<size_t>(axis)] = 1;
+    return std::abs(o.index.exec(top, at) - from) * element_bytes(o.dtype);
   }
   return 0;
+}
+
+/// Rows that lie a multiple of a page apart meet in one set of the first cache, and each needs a translation
+/// of its own.
+double conflict(int64_t bytes, double together) {
+  if (together <= 4 || bytes == 0) return 1;
+  return bytes % 4096 == 0 ? 4 : bytes % 2048 == 0 ? 2 : bytes >= 4096 ? 1.2 : 1;
 }
 
 Problem problem_of(const kernel::KernelSpec& spec, const Contraction& c, bool exchange, const DimMap& top,
@@ -72,23 +81,26 @@ Problem problem_of(const kernel::KernelSpec& spec, const Contraction& c, bool ex
   p.turned = l.turned, p.lines = l.lines, p.columns_out = l.columns_out;
   for (const ScalarNode& n : l.c.right.body.nodes())
     if (n.op == ScalarOp::Input)
-      if (const auto even = evenly(l.c.right.operands[n.payload].index, l.columns))
-        p.even_n = even->stride == 1 && even->inner == l.columns.axes.size();
-  const int64_t stride = row_bytes(l, top, p.element);
-  p.aliased_m = l.lines && stride % 1024 == 0 && stride >= 1024;
+      if (const auto even = evenly(l.c.right.operands[n.payload].index, l.columns)) {
+        p.near_n = even->stride == 1;
+        p.even_n = p.near_n && even->inner == l.columns.axes.size();
+      }
+  if (l.lines) p.row_bytes = bytes_along(spec, l.c.left, l.rows.axes.back(), top);
+  p.step_bytes = bytes_along(spec, l.c.right, l.summed.axes.back(), top);
   return p;
 }
 
 double ceil_div(double a, double b) { return std::ceil(a / b); }
 
-/// Cycles of one step of one register tile: fma ports, load ports and the latency of a chain of sums.
+/// Cycles of one step of one register tile: fma ports, load ports and the latency of a chain of sums overlap;
+/// what misses the first cache or is put together from masked parts does not.
 double step_cycles(const Problem& p, const Tiling& t) {
   const auto m = static_cast<double>(t.tile_m), n = static_cast<double>(t.tile_n);
-  double loads = m + n;
+  double apart = 0;
+  if (t.pack_m == Packing::Direct) apart += m * (conflict(p.row_bytes, m) - 1);
   if (t.pack_n == Packing::Direct)
-    loads += p.even_n ? (p.masked_n ? n : 0.1 * n) : (p.masked_n ? 4 * n : 2 * n);
-  if (t.pack_m == Packing::Direct && p.aliased_m) loads *= 1.5;
-  return std::max({m * n / 2, loads / 2, 4.0});
+    apart += n * (2 * (conflict(p.step_bytes, p.k) - 1) + (p.even_n ? 0.2 : p.masked_n ? 3.5 : 2));
+  return std::max({m * n / 2, (m + n) / 2, 4.0}) + apart;
 }
 
 double predicted_us(const Problem& p, const Tiling& t, const Target& target) {
@@ -105,7 +117,7 @@ double predicted_us(const Problem& p, const Tiling& t, const Target& target) {
   const auto vectors = static_cast<double>(t.tile_m * t.tile_n);
   cycles += p.batch * tiles * panels *
             (splits * (12 + vectors * (blocks > 1 || splits > 1 ? 2 * blocks : 0)) +
-             vectors * (p.columns_out ? 2 : 6));
+             vectors * (p.columns_out ? 2 : 10));
   // A block of columns that leaves the cache in which it is read again and again.
   const double panel_bytes = depth * inner * width * p.element;
   if (panel_bytes > static_cast<double>(target.l1_bytes) * 0.75) cycles *= 1.02;
@@ -114,9 +126,10 @@ double predicted_us(const Problem& p, const Tiling& t, const Target& target) {
   if (row_bytes > static_cast<double>(target.l2_bytes) / 2) cycles *= 1.04;
   // Packing: vectors moved, their masks, and the trip through memory of what all tasks share.
   const double rows = p.batch * p.m * p.k / p.lanes, columns = p.batch * p.n * p.k / p.lanes;
-  const double row_cost = p.lines ? (p.masked_m ? 4 : 2) : 2.5, column_cost = p.turned     ? 6
-                                                                              : p.masked_n ? 4
-                                                                                           : 2;
+  const auto height = static_cast<double>(t.tile_m);
+  const double row_cost =
+      p.lines ? (p.masked_m ? 4 : 2) : (p.masked_m ? 6 : 2.5) * ceil_div(height, p.lanes) * p.lanes / height;
+  const double column_cost = p.turned ? 6 : p.near_n ? (p.masked_n ? 3 : 1.5) : 1.2 * p.lanes;
   if (t.pack_m == Packing::Task) cycles += rows * row_cost * column_blocks;
   if (t.pack_m == Packing::Shared) cycles += rows * (row_cost + 4);
   if (t.pack_n == Packing::Task) cycles += columns * column_cost * row_blocks;
@@ -161,6 +174,8 @@ struct Search {
         {tiles, (panels + threads - 1) / threads},
         {tiles, (panels + 4 * threads - 1) / (4 * threads)},
         {(tiles + threads - 1) / threads, panels},
+        {(tiles + 4 * threads - 1) / (4 * threads), panels},
+        {std::min<int64_t>(tiles, 5), panels},
         {std::min<int64_t>(tiles, 10), std::min<int64_t>(panels, 16)}};
     for (const auto& [m, n] : blocks) {
       t.task_m = std::max<int64_t>(m, 1), t.task_n = std::max<int64_t>(n, 1);
@@ -195,7 +210,7 @@ struct Search {
         for (const Packing m : {Packing::Direct, Packing::Task, Packing::Shared})
           for (const Packing n : {Packing::Direct, Packing::Task, Packing::Shared}) {
             if (m == Packing::Direct && !p.plain_m) continue;
-            if (n == Packing::Direct && (p.turned || !p.even_n)) continue;
+            if (n == Packing::Direct && !p.near_n) continue;
             depths({.exchange = exchange, .tile_m = height, .tile_n = vectors, .pack_m = m, .pack_n = n});
           }
     }
@@ -216,13 +231,15 @@ std::vector<Candidate> candidates(const kernel::KernelSpec& spec, const Contract
     found.insert(found.end(), search.found.begin(), search.found.end());
   }
   std::ranges::stable_sort(found, {}, [](const auto& f) { return f.first; });
-  // Close relatives differ less than the prediction errs: take the best of each kind first.
+  // Close relatives differ less than the prediction errs: a few of each kind.
   std::vector<Candidate> chosen;
-  std::map<std::tuple<bool, int64_t, int64_t, int64_t>, int> kinds;
+  std::map<std::tuple<bool, Packing>, int> kinds;
+  std::map<std::tuple<bool, Packing, Packing, int64_t>, int> relatives;
   for (const auto& [us, t] : found) {
     if (chosen.size() == kMost || (!chosen.empty() && us > 3 * chosen[0].predicted_us)) break;
-    if (kinds[{t.exchange, t.tile_n, static_cast<int64_t>(t.pack_m), static_cast<int64_t>(t.pack_n)}]++ >= 2)
+    if (kinds[{t.exchange, t.pack_n}] == 4 || relatives[{t.exchange, t.pack_n, t.pack_m, t.tile_n}] == 2)
       continue;
+    ++kinds[{t.exchange, t.pack_n}], ++relatives[{t.exchange, t.pack_n, t.pack_m, t.tile_n}];
     chosen.push_back({parameters_of(t), us});
   }
   return chosen;

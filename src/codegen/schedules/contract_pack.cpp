@@ -49,34 +49,49 @@ bool masked_along(const Factor& f, int axis) {
   return false;
 }
 
+std::vector<Expression> loads_of(const Factor& f) {
+  std::vector<Expression> loads;
+  for (const ScalarNode& n : f.body.nodes())
+    if (n.op == ScalarOp::Input && f.operands[n.payload].kind == Operand::Kind::Load)
+      loads.push_back(f.operands[n.payload].index);
+  return loads;
+}
+
 bool has_masks(const Factor& f) {
   return std::ranges::any_of(f.body.nodes(), [&](const ScalarNode& n) {
     return n.op == ScalarOp::Input && !f.operands[n.payload].masks.empty();
   });
 }
 
-void pack_turned(StageBuilder& b, const Layout& l, Coordinates at, const Expression& panel,
+void pack_turned(StageBuilder& b, const Layout& l, const Coordinates& at, const Expression& panel,
                  const AxisGroup& range, int buffer, const Expression& base) {
-  const Expression size = range.size();
   const int64_t width = l.tile_columns();
+  const size_t inner = even_axes(loads_of(l.c.right), range), outer_count = range.axes.size() - inner;
+  const AxisGroup outer = part_of(range, 0, outer_count),
+                  vector = part_of(range, outer_count, range.axes.size());
+  const Expression size = vector.size();
   const bool whole = size % l.lanes == Expression(0);
-  b.loop(size.ceil_div(l.lanes), LoopKind::Serial, [&](const Expression& step) {
-    const Expression from = step * l.lanes;
-    Run run(b, range, from, l.lanes, size);
-    prepare_all(run, l.c.right);
-    for (int64_t v = 0; v < l.t.tile_n; ++v) {
-      std::vector<Id> square;
-      for (int i = 0; i < l.lanes; ++i) {
-        l.columns.place((panel * width + v * l.lanes + i).min(l.n - 1), at);
-        square.push_back(element_of(run, l, l.c.right, at));
+  for_each_position(b, outer, at, {}, [&](const Coordinates& outside, const Expression& outer_position) {
+    b.loop(size.ceil_div(l.lanes), LoopKind::Serial, [&](const Expression& step) {
+      const Expression from = step * l.lanes;
+      Run run(b, vector, from, l.lanes, size);
+      prepare_all(run, l.c.right);
+      Coordinates here = outside;
+      for (int64_t v = 0; v < l.t.tile_n; ++v) {
+        std::vector<Id> square;
+        for (int i = 0; i < l.lanes; ++i) {
+          l.columns.place((panel * width + v * l.lanes + i).min(l.n - 1), here);
+          square.push_back(element_of(run, l, l.c.right, here));
+        }
+        transpose(b, square);
+        for (int i = 0; i < l.lanes; ++i) {
+          // Positions beyond the range belong to somebody else.
+          const Id mask = whole ? kNone : b.lane_mask((from + i).lt(size) * l.lanes, l.lanes);
+          b.store(buffer, base + (outer_position * size + from + i) * width + v * l.lanes,
+                  square[static_cast<size_t>(i)], 1, mask);
+        }
       }
-      transpose(b, square);
-      for (int i = 0; i < l.lanes; ++i) {
-        // Positions beyond the range belong to somebody else.
-        const Id mask = whole ? kNone : b.lane_mask((from + i).lt(size) * l.lanes, l.lanes);
-        b.store(buffer, base + (from + i) * width + v * l.lanes, square[static_cast<size_t>(i)], 1, mask);
-      }
-    }
+    });
   });
 }
 
@@ -84,20 +99,10 @@ void pack_turned(StageBuilder& b, const Layout& l, Coordinates at, const Express
 /// over axes that no mask looks at are inside those over axes that one does.
 void pack_masked_lines(StageBuilder& b, const Layout& l, const Coordinates& at, const AxisGroup& range,
                        int buffer, const Expression& base, const Expression& line) {
-  size_t inner = range.axes.size();
-  for (const Operand& o : l.c.left.operands)
-    if (o.kind == Operand::Kind::Load && depends_on(o.index, range.axes))
-      if (const auto even = evenly(o.index, range)) inner = std::min(inner, even->inner);
-  inner = std::max<size_t>(inner, 1);
-  const auto part = [](const AxisGroup& g, size_t from, size_t to) {
-    const auto cut = [&](const auto& v) {
-      return std::remove_cvref_t<decltype(v)>(v.begin() + static_cast<ptrdiff_t>(from),
-                                              v.begin() + static_cast<ptrdiff_t>(to));
-    };
-    return AxisGroup{cut(g.axes), cut(g.extents), cut(g.first)};
-  };
+  const size_t inner = even_axes(loads_of(l.c.left), range);
   const size_t outer_count = range.axes.size() - inner;
-  const AxisGroup outer = part(range, 0, outer_count), vector = part(range, outer_count, range.axes.size());
+  const AxisGroup outer = part_of(range, 0, outer_count),
+                  vector = part_of(range, outer_count, range.axes.size());
   AxisGroup others = l.rows;  // then the outer summed axes
   for (size_t k = 0; k < outer_count; ++k) {
     others.axes.push_back(outer.axes[k]);
@@ -189,16 +194,27 @@ void for_each_position(StageBuilder& b, const AxisGroup& group, Coordinates at, 
 void pack_panel(StageBuilder& b, const Layout& l, const Coordinates& at, const Expression& panel,
                 const AxisGroup& range, int buffer, const Expression& base) {
   if (l.turned) return pack_turned(b, l, at, panel, range, buffer, base);
-  std::vector<Run> runs;
-  for (int64_t v = 0; v < l.t.tile_n; ++v) {
-    runs.emplace_back(b, l.columns, panel * l.tile_columns() + v * l.lanes, l.lanes, l.n);
-    prepare_all(runs.back(), l.c.right);
-  }
-  for_each_position(b, range, at, {}, [&](const Coordinates& here, const Expression& position) {
-    for (int64_t v = 0; v < l.t.tile_n; ++v)
-      b.store(buffer, base + position * l.tile_columns() + v * l.lanes,
-              element_of(runs[static_cast<size_t>(v)], l, l.c.right, here));
-  });
+  const auto pack = [&](bool unbroken) {
+    std::vector<Run> runs;
+    for (int64_t v = 0; v < l.t.tile_n; ++v) {
+      Run& run = runs.emplace_back(b, l.columns, panel * l.tile_columns() + v * l.lanes, l.lanes, l.n);
+      if (unbroken) run.promise_unbroken();
+      prepare_all(run, l.c.right);
+    }
+    for_each_position(b, range, at, {}, [&](const Coordinates& here, const Expression& position) {
+      for (int64_t v = 0; v < l.t.tile_n; ++v)
+        b.store(buffer, base + position * l.tile_columns() + v * l.lanes,
+                element_of(runs[static_cast<size_t>(v)], l, l.c.right, here));
+    });
+  };
+  // Most panels lie within one row of an image; those get by with half the loads.
+  const size_t inner = even_axes(loads_of(l.c.right), l.columns);
+  const Expression row = part_of(l.columns, l.columns.axes.size() - inner, l.columns.axes.size()).size();
+  if (inner == l.columns.axes.size() || row.range().min < l.tile_columns()) return pack(false);
+  const Id place = b.index(panel * l.tile_columns() % row), last = b.index(row - l.tile_columns());
+  const Id within = b.compute(ScalarOp::Le, {place, last});
+  b.if_true(within, [&] { pack(true); });
+  b.if_true(b.compute(ScalarOp::Not, {within}), [&] { pack(false); });
 }
 
 void pack_row_tiles(StageBuilder& b, const Layout& l, const Coordinates& at, const Expression& first,

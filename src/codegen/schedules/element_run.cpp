@@ -59,6 +59,24 @@ AxisGroup group_of(std::span<const Expression> extents, std::vector<int> axes) {
   return g;
 }
 
+AxisGroup part_of(const AxisGroup& g, size_t from, size_t to) {
+  AxisGroup p;
+  for (size_t k = from; k < to; ++k) {
+    p.axes.push_back(g.axes[k]);
+    p.extents.push_back(g.extents[k]);
+    p.first.push_back(g.first[k]);
+  }
+  return p;
+}
+
+size_t even_axes(std::span<const Expression> formulas, const AxisGroup& group) {
+  size_t inner = group.axes.size();
+  for (const Expression& f : formulas)
+    if (depends_on(f, group.axes))
+      if (const auto even = evenly(f, group)) inner = std::min(inner, even->inner);
+  return std::max<size_t>(inner, 1);
+}
+
 bool depends_on(const Expression& e, std::span<const int> axes) {
   const std::set<int> used = e.to_indices();
   return std::ranges::any_of(axes, [&](int a) { return used.contains(a); });
@@ -106,7 +124,8 @@ Run::Access Run::access(const Expression& index) const {
   if (!even) return {Access::Kind::Scattered};
   Access a{Access::Kind::Even, even->stride, even->size, even->inner};
   if (even->inner == group_.axes.size()) return a;
-  const bool aligned = start_ % lanes_ == Expression(0) && even->size % lanes_ == Expression(0);
+  const bool aligned =
+      unbroken_ || (start_ % lanes_ == Expression(0) && even->size % lanes_ == Expression(0));
   if (!aligned) a.kind = even->size.range().min >= lanes_ ? Access::Kind::TwoParts : Access::Kind::Scattered;
   return a;
 }
@@ -279,7 +298,9 @@ Id Run::read(const Operand& o, Id mask, std::span<const Expression> at) const {
   switch (a.kind) {
     case Access::Kind::Uniform: {
       const Expression index = o.index.substitute_indices(at);
-      if (mask != kNone && b.type(mask).lanes > 1) return b.load(o.slot, index, lanes_, 0, mask);
+      // Lanes that are off may fulfil the mask where the element is not there.
+      if (mask != kNone && b.type(mask).lanes > 1)
+        return b.load(o.slot, index, lanes_, 0, both(mask, inside_));
       return b.load(o.slot, index, 1, 1, mask);
     }
     case Access::Kind::Even: {

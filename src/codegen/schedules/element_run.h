@@ -39,6 +39,10 @@ struct Evenly {
   Expression size = 1;
 };
 [[nodiscard]] std::optional<Evenly> evenly(const Expression& index, const AxisGroup& group);
+/// Axes `from` .. `to` - 1 of a group.
+[[nodiscard]] AxisGroup part_of(const AxisGroup& group, size_t from, size_t to);
+/// Axes, counted from the innermost, over which all these formulas lie evenly in memory; at least 1.
+[[nodiscard]] size_t even_axes(std::span<const Expression> formulas, const AxisGroup& group);
 /// Whether the formula depends on an axis of the group.
 [[nodiscard]] bool depends_on(const Expression& e, std::span<const int> axes);
 
@@ -50,6 +54,9 @@ class Run {
   /// A single element: `at` gives every coordinate.
   explicit Run(StageBuilder& b) : b_(&b) {}
 
+  /// The caller has made sure that no lane passes the end of a row that lies evenly in memory: plain loads do
+  /// where two masked ones would have to.
+  void promise_unbroken() { unbroken_ = true; }
   /// Computes here, once, what loads and stores inside later loops need of lane coordinates.
   void prepare(const kernel::Operand& operand);
   void prepare(const Expression& index);
@@ -95,6 +102,7 @@ class Run {
   Expression start_ = 0;
   int lanes_ = 1;
   Id inside_ = kNone;
+  bool unbroken_ = false;
   Dtype coordinate_type_ = Dtype::I32;
   std::map<int, Id> coordinates_;  ///< by axis, once prepared
 };

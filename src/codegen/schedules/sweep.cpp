@@ -17,16 +17,6 @@ uint64_t least_bits(Dtype dtype) {
   return b[b.constant(dtype, least)].payload;
 }
 
-AxisGroup part(const AxisGroup& g, size_t from, size_t to) {
-  AxisGroup p;
-  for (size_t k = from; k < to; ++k) {
-    p.axes.push_back(g.axes[k]);
-    p.extents.push_back(g.extents[k]);
-    p.first.push_back(g.first[k]);
-  }
-  return p;
-}
-
 }  // namespace
 
 FoldOp fold_op(kernel::Combiner combiner, Dtype dtype) {
@@ -43,10 +33,7 @@ FoldOp fold_op(kernel::Combiner combiner, Dtype dtype) {
 }
 
 size_t vector_axes_of(const AxisGroup& group, std::span<const Expression> formulas, int64_t least) {
-  size_t inner = group.axes.size();
-  for (const Expression& f : formulas)
-    if (depends_on(f, group.axes))
-      if (const auto even = evenly(f, group)) inner = std::min(inner, even->inner);
+  const size_t inner = even_axes(formulas, group);
   Expression size = 1;
   for (size_t k = 0; k < inner; ++k) size *= group.extents[group.axes.size() - 1 - k];
   return size.range().max < least ? group.axes.size() : inner;
@@ -56,7 +43,7 @@ std::vector<Id> sweep(StageBuilder& b, const AxisGroup& group, size_t vector_axe
                       Coordinates at, std::vector<Id> carried, const std::function<void(Run&)>& prepare,
                       const SweepBody& body) {
   const size_t outer = group.axes.size() - vector_axes;
-  const AxisGroup vector = part(group, outer, group.axes.size());
+  const AxisGroup vector = part_of(group, outer, group.axes.size());
   const Expression size = vector.size(), full = size / (int64_t{lanes} * unroll);
   const Expression done = full * (int64_t{lanes} * unroll);
   const auto vectors = [&](std::vector<Id> values) {

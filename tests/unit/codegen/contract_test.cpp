@@ -15,7 +15,7 @@ TEST(Contract, AllCandidatesOfMatrixProductsInAllTranspositions) {
     for (const bool b : {false, true})
       for (const Target& target : {avx512(), avx2()})
         check_candidates(contract(),
-                         Matmul{.m = 33, .n = 37, .k = 29, .turned_a = a, .turned_b = b}.spec().spec, {},
+                         Matmul{.m = 17, .n = 37, .k = 19, .turned_a = a, .turned_b = b}.spec().spec, {},
                          target, {{}});
 }
 
@@ -37,7 +37,8 @@ TEST(Contract, ConvolutionsAndTheirGradients) {
     for (const Target& target : {avx512(), avx2()}) {
       check_candidates(contract(), c.forward().spec, {}, target, {{}});
       check_candidates(contract(), c.weight_gradient().spec, {}, target, {{}});
-      check_candidates(contract(), c.input_gradient().spec, {}, target, {{}});
+      // The gradient of one channel sums over all there is on one side: no axis is left to that side alone.
+      if (c.channels > 1) check_candidates(contract(), c.input_gradient().spec, {}, target, {{}});
     }
 }
 
@@ -48,14 +49,13 @@ TEST(Contract, CornersOfTheParameterSpace) {
   for (const KernelSpec& spec : specs)
     for (const int64_t exchange : {0, 1})
       for (const int64_t pack : {0, 1, 2, 12, 20, 10, 21})
-        for (const auto& [tile_m, tile_n, task_m, task_n] :
-             {std::array<int64_t, 4>{3, 1, 1, 1}, {4, 2, 100, 100}, {17, 1, 2, 1}})
-          for (const auto& [depth, splits] : {std::array<int64_t, 2>{0, 1}, {1, 1}, {2, 2}, {0, 3}}) {
-            const Parameters p{{"exchange", exchange}, {"tile_m", tile_m},    {"tile_n", tile_n},
-                               {"task_m", task_m},     {"task_n", task_n},    {"depth", depth},
-                               {"splits", splits},     {"pack_m", pack / 10}, {"pack_n", pack % 10}};
-            check_loops(contract(), spec, p, {}, avx2(), {{}});
-          }
+        for (const auto& [tile_m, tile_n, task_m, task_n, depth, splits] :
+             {std::array<int64_t, 6>{3, 1, 1, 1, 1, 1}, {4, 2, 100, 100, 2, 2}, {17, 1, 2, 1, 0, 3}}) {
+          const Parameters p{{"exchange", exchange}, {"tile_m", tile_m},    {"tile_n", tile_n},
+                             {"task_m", task_m},     {"task_n", task_n},    {"depth", depth},
+                             {"splits", splits},     {"pack_m", pack / 10}, {"pack_n", pack % 10}};
+          check_loops(contract(), spec, p, {}, avx2(), {{}});
+        }
 }
 
 TEST(Contract, SymbolicDimsAtSeveralSizes) {
