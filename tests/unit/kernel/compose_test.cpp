@@ -157,6 +157,28 @@ TEST(Compose, SymbolicDims) {
   EXPECT_TRUE(check(cx, (x.softmax(0) * 2.0F).matmul(w).permute({1, 0})));
 }
 
+/// What a window reads nine times is computed once and stored, unless that costs next to nothing.
+TEST(Compose, CapsRepeatedEvaluation) {
+  Graph cx;
+  auto x = cx.tensor({1, 4, 8, 8}), w = cx.tensor({4, 4, 3, 3});
+  const auto whole = [&](GraphTensor t) { return *WholeFusion(cx, 1).run(cx.resolve(t.edge()).source); };
+  // Composes the convolution of `input` with its producer under the default limits.
+  const auto over = [&](GraphTensor input) {
+    auto y = conv2d(input, w, {.padding = {1, 1}});
+    const Imported sum = import_node(cx, cx.resolve(y.edge()).source.node);
+    const Imported conv = *fuse(sum, 0, import_node(cx, sum.slots[0].node));
+    const luminal::Value producer = cx.resolve(input.edge()).source;
+    const auto slot = std::ranges::find(conv.slots, producer) - conv.slots.begin();
+    return fuse(conv, static_cast<int>(slot), whole(input), ComposeLimits{}).has_value();
+  };
+  EXPECT_TRUE(over(x.relu()));
+  EXPECT_FALSE(over(x.exp()));
+  EXPECT_FALSE(over(conv2d(x, w, {.padding = {1, 1}})));
+  auto conv = conv2d(x, w, {.padding = {1, 1}});
+  const Imported pool = import_node(cx, cx.resolve(max_pool2d(conv, {.kernel = {2, 2}}).edge()).source.node);
+  EXPECT_TRUE(fuse(pool, 0, whole(conv), ComposeLimits{})) << "each element is read once";
+}
+
 /// Random graphs with views, reductions and all dtypes, composed in four orders.
 void random_graphs(luminal::test::RandomGraph::Kind kind, uint64_t first, uint64_t count, int steps) {
   constexpr ComposeLimits kSome{.slots = 64, .operations = 600, .exports = 64, .evaluations = 1e18};
