@@ -173,13 +173,12 @@ double predicted_us(const KernelSpec& spec, const Parameters& p, const DimMap& t
 }
 
 std::vector<Candidate> candidates(const KernelSpec& given, const Bucket& bucket, const Target& target) {
-  if (!takes(given)) return {};
   const KernelSpec spec = specialised(given, bucket);
   if (!takes(spec)) return {};
   const DimMap top = bucket.top();
   const int64_t natural = natural_lanes(spec, target);
   const bool large = is_large(roofline_of(spec, top, target), target);
-  const auto axes = static_cast<int64_t>(spec.result().axes.size());
+  const auto axes = static_cast<int64_t>(memory_order(spec, spec.outputs()[0]).size());
   std::vector<Candidate> found;
   const auto add = [&](const Parameters& p) { found.push_back({p, predicted_us(spec, p, top, target)}); };
   for (int64_t inner = 1; inner <= axes; ++inner)

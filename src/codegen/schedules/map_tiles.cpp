@@ -114,9 +114,6 @@ Program lower_tiles(const KernelSpec& given, const Parameters& parameters, const
 
   const auto tile = [&](StageBuilder& b, const Coordinates& corner, const Expression& row,
                         const Expression& start, bool whole) {
-    // Lanes of a row or column that is not there are off.
-    const auto count = [&](const Expression& all, const Expression& from, const Expression& line,
-                           const Expression& lines) { return whole ? from + lanes : all * line.lt(lines); };
     std::vector<std::map<int, Id>> known(static_cast<size_t>(lanes));
     for (size_t t = 0; t < turned.loads.size(); ++t) {
       const int v = split.values[t];
@@ -125,7 +122,8 @@ Program lower_tiles(const KernelSpec& given, const Parameters& parameters, const
       for (int s = 0; s < lanes; ++s) {
         Coordinates at = corner;
         at[static_cast<size_t>(along)] = start + s;
-        Run run(b, down, row, lanes, count(rows, row, start + s, columns));
+        // All lanes of a column that is not there are off.
+        Run run(b, down, row, lanes, whole ? row + lanes : rows * (start + s).lt(columns));
         run.prepare(load);
         loaded.push_back(run.widen(run.load(load, at)));
       }
@@ -135,9 +133,15 @@ Program lower_tiles(const KernelSpec& given, const Parameters& parameters, const
     for (int r = 0; r < lanes; ++r) {
       Coordinates at = corner;
       at[static_cast<size_t>(across)] = row + r;
-      Run run(b, walk.inner, start, lanes, count(columns, start, row + r, rows));
-      prepare(spec, run);
-      store_outputs(spec, run, at, known[static_cast<size_t>(r)], false);
+      const auto write = [&] {
+        Run run(b, walk.inner, start, lanes, whole ? start + lanes : columns);
+        prepare(spec, run);
+        store_outputs(spec, run, at, known[static_cast<size_t>(r)], false);
+      };
+      if (whole)
+        write();
+      else  // nothing of a row that is not there may be read
+        b.if_true(b.compute(ScalarOp::Lt, {b.index(row + r), b.index(rows)}), write);
     }
   };
 

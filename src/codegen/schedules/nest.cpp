@@ -79,22 +79,22 @@ class Nest {
   Program run() {
     for (const int v : stored_) {
       const Store& s = stores_.at(v);
-      stage(value(v).axes, {{.value = v, .buffer = s.buffer, .index = s.index}});
+      stage(memory_order(spec_, value(v).axes, s.index),
+            {{.value = v, .buffer = s.buffer, .index = s.index}});
     }
     // Outputs over the same axes share their loops.
-    std::map<std::vector<int>, std::vector<Goal>> groups;
-    std::vector<std::vector<int>> order;
+    std::vector<std::pair<std::vector<int>, std::vector<Goal>>> groups;
     for (size_t k = 0; k < spec_.outputs().size(); ++k) {
       const kernel::Output& o = spec_.outputs()[k];
-      std::vector<Goal>& group = groups[value(o.value).axes];
-      if (group.empty()) order.push_back(memory_order(spec_, o));
-      group.push_back({o.value, static_cast<int>(spec_.slots().size() + k), o.index});
+      const auto same = std::ranges::find_if(
+          groups, [&](const auto& g) { return value(g.second[0].value).axes == value(o.value).axes; });
+      const Goal goal{o.value, static_cast<int>(spec_.slots().size() + k), o.index};
+      if (same != groups.end())
+        same->second.push_back(goal);
+      else
+        groups.push_back({memory_order(spec_, o), {goal}});
     }
-    for (const std::vector<int>& axes : order) {
-      std::vector<int> sorted = axes;
-      std::ranges::sort(sorted);
-      stage(axes, groups.at(sorted));
-    }
+    for (const auto& [axes, goals] : groups) stage(axes, goals);
     return std::move(program_);
   }
 
@@ -211,29 +211,48 @@ class Nest {
   }
 
   Id reduce(int v, AxisSet bound, const Coordinates& at, const Run& run, Known& known) {
-    for (const Operand& o : value(v).operands)
-      if (o.kind == Operand::Kind::Value) hoist(o.value, bound, at, run, known);
     const Value& r = value(v);
+    for (const Operand& o : r.operands)
+      if (o.kind == Operand::Kind::Value) hoist(o.value, bound & ~kernel::axes_of(r.reduced), at, run, known);
     const Id neutral = b_->constant_bits({r.dtype(), run.lanes()}, neutral_bits(r.combiner, r.dtype()));
-    return fold(r, v, 0, bound, at, run, known, neutral);
+    return fold(r, v, loop_order(r), bound, at, run, known, neutral);
   }
 
-  /// Loops over the reduced axes from number `k` on.
-  Id fold(const Value& r, int v, size_t k, AxisSet bound, const Coordinates& at, const Run& run,
-          const Known& known, Id before) {
-    if (k == r.reduced.size()) {
+  /// The reduced axes, outermost first those on which reductions inside depend: these then run once for each
+  /// of their positions and not within the other loops.
+  [[nodiscard]] std::vector<int> loop_order(const Value& r) const {
+    Needs needs;
+    for (const Operand& o : r.operands)
+      if (o.kind == Operand::Kind::Value) needs.add(spec_, o.value);
+    AxisSet inside = 0;
+    for (const int v : needs.all)
+      if (value(v).combiner != Combiner::None && !is_stored(v)) inside |= kernel::axes_of(value(v).axes);
+    std::vector<int> order = r.reduced;
+    std::ranges::stable_partition(order, [&](int a) { return (inside & kernel::axis_bit(a)) != 0; });
+    return order;
+  }
+
+  /// Loops over `axes`, outermost first.
+  Id fold(const Value& r, int v, std::span<const int> axes, AxisSet bound, const Coordinates& at,
+          const Run& run, const Known& known, Id before) {
+    if (axes.empty()) {
       Known inside = known;
       return b_->compute(fold_of(r.combiner), {before, run.widen(body(v, bound, at, run, inside))});
     }
-    const int axis = r.reduced[k];
+    const int axis = axes[0];
     const auto loop = [&](const Expression& variable, std::span<const Id> carried) {
       Coordinates here = at;
       here[static_cast<size_t>(axis)] = variable;
+      // An outer loop may run over the same axis: what was computed at its coordinate does not hold here.
       Known inside = known;
-      const AxisSet now = bound | kernel::axis_bit(axis);
+      std::erase_if(inside, [&](const auto& k) {
+        return (kernel::axes_of(value(k.first).axes) & kernel::axis_bit(axis)) != 0;
+      });
+      const AxisSet later = kernel::axes_of(axes.subspan(1));
+      const AxisSet now = (bound & ~later) | kernel::axis_bit(axis);
       for (const Operand& o : r.operands)
         if (o.kind == Operand::Kind::Value) hoist(o.value, now, here, run, inside);
-      return std::vector<Id>{fold(r, v, k + 1, now, here, run, inside, carried[0])};
+      return std::vector<Id>{fold(r, v, axes.subspan(1), now, here, run, inside, carried[0])};
     };
     return b_->loop(spec_.extents()[static_cast<size_t>(axis)], LoopKind::Serial, {before}, loop)[0];
   }
@@ -311,6 +330,9 @@ std::vector<Candidate> candidates(const KernelSpec& given, const Bucket& bucket,
         found.push_back({p, predicted_us(spec, p, top, target)});
       }
   std::ranges::stable_sort(found, {}, &Candidate::predicted_us);
+  constexpr double kHopeless = 10;
+  const double best = found[0].predicted_us;
+  std::erase_if(found, [&](const Candidate& c) { return c.predicted_us > kHopeless * best; });
   return found;
 }
 

@@ -3,9 +3,23 @@
 #include <fmt/format.h>
 
 namespace luminal::codegen {
+namespace {
+
+/// Axes of extent 1 leave all values: no formula mentions them. A fold over nothing else is its body.
+void drop_single_axes(kernel::SpecParts& parts) {
+  const auto drop = [&](std::vector<int>& axes) {
+    std::erase_if(axes, [&](int a) { return parts.extents[static_cast<size_t>(a)] == Expression(1); });
+  };
+  for (kernel::Value& v : parts.values) {
+    drop(v.axes);
+    drop(v.reduced);
+    if (v.reduced.empty()) v.combiner = kernel::Combiner::None;
+  }
+}
+
+}  // namespace
 
 kernel::KernelSpec specialised(const kernel::KernelSpec& spec, const Bucket& bucket) {
-  if (bucket.facts.empty()) return spec;
   const auto known = [&](Expression& e) {
     for (const auto& [name, facts] : bucket.facts)
       e = e.substitute(name, facts.min == facts.max ? Expression(facts.min) : Expression::dim(name, facts));
@@ -22,6 +36,7 @@ kernel::KernelSpec specialised(const kernel::KernelSpec& spec, const Bucket& buc
     known(o.index);
     known(o.elements);
   }
+  drop_single_axes(parts);
   return kernel::KernelSpec(std::move(parts));
 }
 

@@ -7,7 +7,8 @@
 
 namespace luminal::codegen {
 
-/// The spec with what the bucket knows of its dims: fixed ones become constants, others carry its facts.
+/// The spec with what the bucket knows of its dims: fixed ones become constants, others carry its facts. No
+/// value has an axis of extent 1.
 [[nodiscard]] kernel::KernelSpec specialised(const kernel::KernelSpec& spec, const Bucket& bucket);
 /// A program with the spec's dims, slots and outputs (buffer k is slot k, outputs follow) and no stages yet.
 [[nodiscard]] Program program_for(const kernel::KernelSpec& spec, std::string_view name);

@@ -49,15 +49,18 @@ int natural_lanes(const kernel::KernelSpec& spec, const Target& target) {
   return target.lanes(static_cast<int>(widest));
 }
 
-std::vector<int> memory_order(const kernel::KernelSpec& spec, const kernel::Output& output) {
+std::vector<int> memory_order(const kernel::KernelSpec& spec, std::span<const int> axes,
+                              const Expression& index) {
   std::vector<int> order;
-  for (const kernel::DenseAxis& a : kernel::dense_order(output.index, spec.extents()))
-    order.push_back(a.axis);
+  for (const kernel::DenseAxis& a : kernel::dense_order(index, spec.extents())) order.push_back(a.axis);
   std::ranges::reverse(order);
-  const std::vector<int>& axes = spec.values()[static_cast<size_t>(output.value)].axes;
-  for (const int a : axes)  // axes of extent 1, and all where the index is no plain box
+  for (const int a : axes)  // all of them where the index is no plain box
     if (std::ranges::find(order, a) == order.end()) order.insert(order.begin(), a);
   return order;
+}
+
+std::vector<int> memory_order(const kernel::KernelSpec& spec, const kernel::Output& output) {
+  return memory_order(spec, spec.values()[static_cast<size_t>(output.value)].axes, output.index);
 }
 
 double load_cycles(const kernel::Operand& o, const AxisGroup& group, int lanes) {

@@ -33,7 +33,9 @@ void cut_into_tasks(Walk& walk, double cycles_per_block, const DimMap& top, cons
 
 /// Lanes of the widest type that the bodies compute with, in one register.
 [[nodiscard]] int natural_lanes(const kernel::KernelSpec& spec, const Target& target);
-/// Axes of an output from the outermost in memory to the innermost.
+/// `axes` from the outermost to the innermost in the memory of a dense tensor at `index`.
+[[nodiscard]] std::vector<int> memory_order(const kernel::KernelSpec& spec, std::span<const int> axes,
+                                            const Expression& index);
 [[nodiscard]] std::vector<int> memory_order(const kernel::KernelSpec& spec, const kernel::Output& output);
 /// Cycles that loading one vector costs about: 1 for a vector load, more for masks, crossings, gathers.
 [[nodiscard]] double load_cycles(const kernel::Operand& operand, const AxisGroup& group, int lanes);
