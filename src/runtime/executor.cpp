@@ -6,6 +6,7 @@
 
 #include "base/environment.h"
 #include "base/fail.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/team.h"
 #include "runtime/exchange.h"
@@ -94,6 +95,10 @@ struct Executor::State {
   void run_segments(Graph& graph, Layout& layout);
   void run_timed(Graph& graph, Layout& layout, std::vector<TraceEntry>* trace, Profiler* profiler);
   void run_host(Graph& graph, Layout& layout, int launch);
+
+  std::unique_ptr<Profiler> told;  ///< of runs at LUMINAL_DEBUG=2, for LUMINAL_DUMP
+  void tell(int launch, Profiler::Clock::time_point begin, Profiler::Clock::time_point end);
+  void write_trace() const noexcept;
 };
 
 void Executor::State::check_bucket(const DimMap& dims) const {
@@ -199,7 +204,6 @@ void Executor::State::run_segments(Graph& graph, Layout& layout) {
 /// Launch by launch, each finished before the next one starts.
 void Executor::State::run_timed(Graph& graph, Layout& layout, std::vector<TraceEntry>* trace,
                                 Profiler* profiler) {
-  const bool told = environment::debug_level() >= 2;
   for (int number = 0; number < static_cast<int>(plan.launches.size()); ++number) {
     const Launch& launch = plan.launches[at(number)];
     const auto begin = Profiler::Clock::now();
@@ -213,13 +217,32 @@ void Executor::State::run_timed(Graph& graph, Layout& layout, std::vector<TraceE
     const double time_us = std::chrono::duration<double, std::micro>(end - begin).count();
     if (trace != nullptr) trace->push_back({launch.name, shapes_of(plan, launch, layout), time_us});
     if (profiler != nullptr) profiler->record(plan, number, begin, end);
-    if (told) log_line(launch_line(launch, time_us, machine_limits(*backend)));
+    if (environment::debug_level() >= 2) tell(number, begin, end);
+  }
+}
+
+void Executor::State::tell(int launch, Profiler::Clock::time_point begin, Profiler::Clock::time_point end) {
+  if (!told) told = std::make_unique<Profiler>(machine_limits(*backend));
+  const double time_us = std::chrono::duration<double, std::micro>(end - begin).count();
+  log_line(launch_line(plan.launches[at(launch)], time_us, told->limits()));
+  if (!environment::dump_folder().empty()) told->record(plan, launch, begin, end);
+}
+
+/// What was told, for Perfetto: "profile_<plan's key>.json".
+void Executor::State::write_trace() const noexcept {
+  if (!told || told->rows().empty()) return;
+  try {
+    const std::filesystem::path folder = environment::dump_folder();
+    std::filesystem::create_directories(folder);
+    write_file_atomic(folder / fmt::format("profile_{:016x}.json", plan.key), told->trace_json());
+  } catch (const std::exception& error) {
+    log_line(fmt::format("runtime: the trace of kernels is not written: {}", error.what()));
   }
 }
 
 Executor::Executor(std::shared_ptr<backends::Backend> backend, Plan plan, int threads)
     : state_(std::make_unique<State>(std::move(backend), std::move(plan), threads)) {}
-Executor::~Executor() = default;
+Executor::~Executor() { state_->write_trace(); }
 
 void Executor::run(Graph& graph, std::vector<TraceEntry>* trace, Profiler* profiler) {
   State& state = *state_;

@@ -56,7 +56,7 @@ void Profiler::record(const Plan& plan, int launch, Clock::time_point begin, Clo
   row.least_us = row.runs == 0 ? event.time_us : std::min(row.least_us, event.time_us);
   row.total_us += event.time_us;
   ++row.runs;
-  events_.push_back(event);
+  if (events_.size() < kMostEvents) events_.push_back(event);
 }
 
 double Profiler::share_of_roofline(const Row& row) const {

@@ -39,7 +39,7 @@ class Profiler {
   [[nodiscard]] double share_of_roofline(const Row& row) const;
   /// A table for people, dearest launch first.
   [[nodiscard]] std::string table() const;
-  /// Events in Chrome's trace format, which Perfetto and chrome://tracing open.
+  /// Events in Chrome's trace format, which Perfetto and chrome://tracing open; the first half million.
   [[nodiscard]] std::string trace_json() const;
   [[nodiscard]] const kernel::MachineLimits& limits() const { return limits_; }
 
@@ -49,6 +49,7 @@ class Profiler {
     double begin_us = 0, time_us = 0;
   };
   [[nodiscard]] size_t first_row(const Plan& plan);
+  static constexpr size_t kMostEvents = 500'000;  ///< a trace that viewers still open
 
   kernel::MachineLimits limits_;
   Clock::time_point start_ = Clock::now();

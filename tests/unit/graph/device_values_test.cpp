@@ -57,6 +57,7 @@ class FarSession : public Session {
 class DeviceValues : public testing::Test {
  protected:
   void SetUp() override {
+    (void)session_devices();  // those of the build come first: the first one is the default
     register_session("far", [] { return std::make_shared<FarSession>(); });
     fetches = 0;
   }

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "luminal/ops.h"
+#include "support/files.h"
 #include "unit/runtime/fakes.h"
 
 namespace luminal::runtime::test {
@@ -76,6 +78,31 @@ TEST(Profiler, SeesEveryLaunchOfAnExecutor) {
   EXPECT_EQ(profiler.rows()[1].name, "kernel1");
   EXPECT_GT(profiler.rows()[1].total_us, 0);
   EXPECT_EQ(y.data<int64_t>(), (std::vector<int64_t>{4, 8, 12}));
+}
+
+// LUMINAL_DEBUG=2 tells a line for each launch; with LUMINAL_DUMP the trace is in a file afterwards.
+TEST(Profiler, LeavesATraceInTheDumpFolder) {
+  const luminal::test::TemporaryFolder folder;
+  ::setenv("LUMINAL_DEBUG", "2", 1);
+  ::setenv("LUMINAL_DUMP", (folder.path() / "dump").c_str(), 1);
+  ::setenv("LUMINAL_CACHE", "off", 1);
+  {
+    Graph cx;
+    const GraphTensor x = cx.tensor({3}, Dtype::I64);
+    GraphTensor(x).set(std::vector<int64_t>{1, 2, 3});
+    const GraphTensor y = (x + 1).retrieve();
+    PlanBuilder b;
+    const TensorIndex in = b.input(x), out = b.computed({3});
+    b.launch(elementwise(1, [](const int64_t* v) { return v[0] + 1; }, 3), {in}, {out});
+    b.result(y, out);
+    b.plan.key = 0xabc;
+    Executor executor(backends::make_null_backend(), b.plan);
+    for (int run = 0; run < 2; ++run) executor.run(cx);
+  }
+  for (const char* name : {"LUMINAL_DEBUG", "LUMINAL_DUMP", "LUMINAL_CACHE"}) ::unsetenv(name);
+  const auto trace = nlohmann::json::parse(
+      luminal::test::content_of(folder.path() / "dump" / "profile_0000000000000abc.json"));
+  EXPECT_EQ(trace.at("traceEvents").size(), 3U);
 }
 
 }  // namespace
