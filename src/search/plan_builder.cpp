@@ -34,6 +34,8 @@ class Builder {
   runtime::Plan run(const Choose& choose, backends::Backend& backend, const codegen::Bucket& bucket,
                     PlanFacts& facts) {
     plan_.bucket = bucket;
+    for (const auto& [dim, known] : bucket.facts)
+      if (known.min == known.max) fixed_[dim] = known.min;
     for (const CoverStep& step : cover_.steps) step.kernel >= 0 ? kernel(step.kernel) : host(step.host);
     for (const auto& [value, id] : program_.results) plan_.results.push_back({value, tensor_of(id)});
     for (const auto& [state, id] : program_.updates) plan_.updates.push_back({state, tensor_of(id)});
@@ -53,6 +55,7 @@ class Builder {
 
   void kernel(int number) {
     const CoverKernel& kernel = cover_.kernels[static_cast<size_t>(number)];
+    if (computes_nothing(kernel)) return;
     Launch launch{.kernel = runtime::KernelLaunch{}};
     for (const int c : kernel.inputs) launch.kernel->inputs.push_back(tensor_of_class(c));
     const kernel::KernelSpec& spec = store_.at(kernel.spec);
@@ -64,6 +67,27 @@ class Builder {
     describe(launch, kernel);
     open_.push_back({plan_.launches.size(), kernel.spec});
     plan_.launches.push_back(std::move(launch));
+  }
+
+  /// Outputs without elements are there without a launch. True if that is all the kernel has.
+  bool computes_nothing(const CoverKernel& kernel) {
+    const kernel::KernelSpec& spec = store_.at(kernel.spec);
+    const auto is_empty = [&](const kernel::Output& o) {
+      return o.elements.substitute(fixed_) == Expression(0);
+    };
+    const auto is_fixed = [&](const std::string& dim) { return fixed_.contains(dim); };
+    if (!std::ranges::all_of(spec.outputs(), is_empty) || !std::ranges::all_of(spec.symbols(), is_fixed))
+      return false;
+    for (size_t i = 0; i < kernel.outputs.size(); ++i) {
+      PlanTensor& tensor =
+          plan_.tensors[static_cast<size_t>(made(kernel.outputs[i], spec.outputs()[i], spec))];
+      tensor.role = PlanTensor::Role::Constant;
+      std::vector<int64_t> sizes;
+      for (const Expression& dim : tensor.dims)
+        sizes.push_back(dim.substitute(fixed_).constant().value_or(0));
+      tensor.constant = std::make_shared<const TensorData>(tensor.dtype, sizes);
+    }
+    return true;
   }
 
   /// Where the only output is read and written at one place by one evaluation, it may replace its operand.
@@ -220,6 +244,7 @@ class Builder {
   const Cover& cover_;
   SpecStore& store_;
   runtime::Plan plan_;
+  DimMap fixed_;                    ///< dims of which the bucket holds one size
   std::vector<TensorIndex> first_;  ///< by class
   std::map<std::pair<int, std::string>, TensorIndex> reshaped_;
   std::vector<Open> open_;

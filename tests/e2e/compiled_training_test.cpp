@@ -1,0 +1,111 @@
+// The digit network's whole training step, forward, backward and optimizer in one graph, on the CPU.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "luminal/luminal.h"
+#include "unit/search/pipeline.h"
+
+namespace luminal {
+namespace {
+
+struct Training {
+  Graph cx;
+  models::MnistCnn model;
+  GraphTensor images, labels, loss;
+  std::vector<GraphTensor> weights;
+  std::unique_ptr<training::Adam> adam;
+
+  explicit Training(const char* device) : model((cx.set_seed(1), cx)) {
+    images = cx.named_tensor("images", {"batch", 1, 28, 28});
+    labels = cx.named_tensor("labels", {"batch"}, Dtype::I32);
+    loss = training::cross_entropy(model.forward(images), labels);
+    weights = nn::params(model);
+    const auto gradients = cx.compile(Autograd(weights, loss), loss, weights);
+    adam = std::make_unique<training::Adam>(cx, weights, gradients,
+                                            training::Adam::Options{.learning_rate = 2e-3});
+    loss.retrieve();
+    cx.set_device(device);
+  }
+  void feed(int64_t batch, uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::vector<float> pixels(static_cast<size_t>(batch * 784));
+    for (float& x : pixels) x = static_cast<float>(random() % 256) / 255;
+    std::vector<int32_t> classes(static_cast<size_t>(batch));
+    for (int32_t& c : classes) c = static_cast<int32_t>(random() % 10);
+    images.set_dyn(pixels, {batch, 1, 28, 28});
+    labels.set_dyn(classes, {batch});
+  }
+};
+
+TEST(CompiledTraining, FollowsTheReference) {
+  Training compiled("cpu"), reference("reference");
+  for (uint64_t step = 0; step < 4; ++step) {
+    const int64_t batch = step == 3 ? 5 : 8;  // another bucket
+    compiled.feed(batch, step);
+    reference.feed(batch, step);
+    compiled.cx.execute();
+    reference.cx.execute();
+    EXPECT_NEAR(compiled.loss.data<float>()[0], reference.loss.data<float>()[0], 2e-3) << "step " << step;
+  }
+  // Adam divides by the size of a gradient: where that is all rounding, so is the step. Nearly all agree.
+  int64_t count = 0, apart = 0;
+  for (size_t w = 0; w < compiled.weights.size(); ++w) {
+    const auto a = compiled.weights[w].data<float>(), b = reference.weights[w].data<float>();
+    for (size_t i = 0; i < a.size(); ++i, ++count) apart += std::abs(a[i] - b[i]) > 1e-4 ? 1 : 0;
+  }
+  EXPECT_LE(static_cast<double>(apart), 0.01 * static_cast<double>(count));
+}
+
+TEST(CompiledTraining, IsOnePlanOfKernels) {
+  Training t("cpu");
+  t.feed(8, 0);
+  auto step = t.cx.compile(Fast{});
+  EXPECT_NE(step.report().find("ops_outside_plan: 0"), std::string::npos) << step.report();
+}
+
+TEST(CompiledTraining, SaturatesSoonAndStaysSmall) {
+  Training t("cpu");
+  const auto searched = search::test::search(t.cx);
+  EXPECT_EQ(searched.report.stop, egraph::StopReason::Saturated);
+  EXPECT_LT(searched.report.iterations, 10U);
+  EXPECT_LT(searched.rows_after, 3 * searched.rows_before);
+}
+
+TEST(CompiledTraining, HasRealChoicesWhenThePlanIsChosen) {
+  Training t("cpu");
+  const auto searched = search::test::search(t.cx);
+  const auto cover = search::find_cover(searched.saturated.cover, *searched.store,
+                                        search::test::roofline({{"batch", 64}}), {});
+  EXPECT_GE(std::ranges::count_if(cover.cone_counts, [](int cones) { return cones >= 3; }), 20);
+  EXPECT_GT(cover.flips, 5);
+  EXPECT_GT(cover.merges, 5);
+}
+
+TEST(CompiledTraining, LawsChangeItsEGraph) {
+  Training t("cpu");
+  const auto all = search::test::search(t.cx);
+  std::vector<std::string> matter;
+  for (const search::RuleText& rule : search::rule_texts()) {
+    const auto without = search::test::search(t.cx, {.rules_off = {rule.name}});
+    if (without.rows_after != all.rows_after ||
+        without.language->graph().class_count() != all.language->graph().class_count())
+      matter.push_back(rule.name);
+  }
+  EXPECT_THAT(matter, testing::Contains("slots-symmetric-swap"));
+}
+
+TEST(CompiledTraining, EightConesLoseLittle) {
+  Training t("cpu");
+  const auto searched = search::test::search(t.cx);
+  const auto cost = search::test::roofline({{"batch", 64}});
+  const auto& problem = searched.saturated.cover;
+  const double eight = search::find_cover(problem, *searched.store, cost, {.cones = 8}).cost_us;
+  const double many = search::find_cover(problem, *searched.store, cost, {.cones = 64}).cost_us;
+  EXPECT_LE(eight, 1.02 * many);
+}
+
+}  // namespace
+}  // namespace luminal

@@ -1,0 +1,131 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "luminal/graph.h"
+#include "search/bucket.h"
+#include "search/kernel_cache.h"
+
+namespace luminal::search {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class CpuSession : public testing::Test {
+ protected:
+  void SetUp() override { cx.set_device("cpu"); }
+  Graph cx;
+};
+
+TEST_F(CpuSession, RunsAGraph) {
+  const GraphTensor x = cx.tensor({2, 3}).set({1, 2, 3, 4, 5, 6});
+  GraphTensor rows = (x * 2).sum(1).retrieve(), product = x.matmul(x.transpose(0, 1)).retrieve();
+  cx.execute();
+  EXPECT_THAT(rows.data<float>(), ElementsAre(12, 30));
+  EXPECT_THAT(product.data<float>(), ElementsAre(14, 32, 32, 77));
+}
+
+TEST_F(CpuSession, HandsOutWhatIsAskedTwiceAndWhatIsAnInput) {
+  GraphTensor x = cx.tensor({2, 2}).set({1, 2, 3, 4});
+  x.retrieve();
+  GraphTensor same = (x * 1.0).retrieve(), flat = (x.reshape({4}) * 1.0).retrieve();
+  cx.execute();
+  EXPECT_THAT(x.data<float>(), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(same.data<float>(), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(flat.data<float>(), ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(cx.value(flat.edge().source)->dims, std::vector<int64_t>{4});
+}
+
+TEST_F(CpuSession, StatesTakeTheirNextValuesAtOnce) {
+  const GraphTensor a = cx.tensor({2}).set({1, 2}), b = cx.tensor({2}).set({10, 20});
+  a.assign(b);
+  b.assign(a + b);
+  cx.execute();
+  EXPECT_THAT(a.data<float>(), ElementsAre(10, 20));
+  EXPECT_THAT(b.data<float>(), ElementsAre(11, 22));
+  cx.execute();
+  EXPECT_THAT(a.data<float>(), ElementsAre(11, 22));
+  EXPECT_THAT(b.data<float>(), ElementsAre(21, 42));
+}
+
+TEST_F(CpuSession, KeptValuesAreNotComputedAgain) {
+  GraphTensor x = cx.tensor({2}).set({1, 2});
+  GraphTensor kept = (x * 2).keep();
+  GraphTensor sum = (kept + 1).retrieve();
+  cx.execute();
+  EXPECT_THAT(sum.data<float>(), ElementsAre(3, 5));
+  x.set({100, 200});
+  cx.execute();
+  EXPECT_THAT(sum.data<float>(), ElementsAre(3, 5));
+}
+
+TEST_F(CpuSession, OpsWithCodeOfTheirOwnRunBetweenKernels) {
+  const GraphTensor table = cx.tensor({3, 2}).set({1, 2, 3, 4, 5, 6});
+  const GraphTensor index = cx.tensor({2}, Dtype::I64).set({2, 0});
+  GraphTensor y = ((table * 10).index_select(0, index) + 1).retrieve();
+  auto step = cx.compile(Fast{});
+  step();
+  EXPECT_THAT(y.data<float>(), ElementsAre(51, 61, 11, 21));
+  EXPECT_THAT(step.report(), HasSubstr("ops_outside_plan: 1"));
+}
+
+TEST_F(CpuSession, ABreakInTheGraphKeepsItsValueInMemory) {
+  GraphTensor x = cx.tensor({3}).set({1, 2, 3});
+  GraphTensor y = ((x * 2).graph_break() + 1).retrieve();
+  auto step = cx.compile(Fast{});
+  step();
+  EXPECT_THAT(y.data<float>(), ElementsAre(3, 5, 7));
+  EXPECT_THAT(step.report(), HasSubstr("2 kernels"));
+}
+
+TEST_F(CpuSession, SizesChooseTheVariant) {
+  GraphTensor x = cx.tensor({"n", 2});
+  GraphTensor y = (x.sum(1) + 1).retrieve();
+  for (const int64_t n : {3, 1, 4, 17, 0, 32, 3}) {
+    std::vector<float> data(static_cast<size_t>(2 * n));
+    for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(i);
+    x.set_dyn(data, {n, 2});
+    cx.execute();
+    const auto result = y.data<float>();
+    ASSERT_EQ(result.size(), static_cast<size_t>(n));
+    for (int64_t i = 0; i < n; ++i) ASSERT_EQ(result[static_cast<size_t>(i)], static_cast<float>(4 * i + 2));
+  }
+}
+
+TEST_F(CpuSession, EqualKernelsAreCompiledOnce) {
+  const size_t before = KernelCache::of_process().size();
+  GraphTensor y = (cx.tensor({7, 11}).set(std::vector<float>(77, 1)) * 1.25 + 0.75).sum(0).retrieve();
+  cx.execute();
+  const size_t after = KernelCache::of_process().size();
+  EXPECT_GT(after, before);
+  Graph other;
+  other.set_device("cpu");
+  GraphTensor z = (other.tensor({7, 11}).set(std::vector<float>(77, 2)) * 1.25 + 0.75).sum(0).retrieve();
+  other.execute();
+  EXPECT_EQ(KernelCache::of_process().size(), after);
+  EXPECT_FLOAT_EQ(z.data<float>()[0], 7 * 3.25F);
+}
+
+TEST_F(CpuSession, TracesLaunches) {
+  GraphTensor y = (cx.tensor({4}).set({1, 2, 3, 4}) + 1).retrieve();
+  const auto trace = cx.execute_debug();
+  ASSERT_EQ(trace.size(), 1U);
+  EXPECT_GT(trace[0].time_us, 0);
+}
+
+TEST(Bucket, IsThePowerOfTwoAroundASize) {
+  const auto of = [](int64_t n) { return bucket_of({"n"}, {{"n", n}}).facts.at("n"); };
+  EXPECT_EQ(of(0), (DimFacts{0, 0, 1}));
+  EXPECT_EQ(of(1), (DimFacts{1, 1, 1}));
+  EXPECT_EQ(of(2), (DimFacts{2, 2, 1}));
+  EXPECT_EQ(of(3), (DimFacts{3, 4, 1}));
+  EXPECT_EQ(of(50), (DimFacts{33, 64, 1}));
+  EXPECT_EQ(of(48), (DimFacts{48, 64, 16}));
+  EXPECT_EQ(of(16), (DimFacts{16, 16, 16}));
+  for (int64_t n = 0; n < 300; ++n) EXPECT_TRUE(holds(bucket_of({"n"}, {{"n", n}}), {{"n", n}})) << n;
+  EXPECT_FALSE(holds(bucket_of({"n"}, {{"n", 48}}), {{"n", 50}}));
+  EXPECT_FALSE(holds(bucket_of({"n"}, {{"n", 50}}), {{"n", 65}}));
+}
+
+}  // namespace
+}  // namespace luminal::search
