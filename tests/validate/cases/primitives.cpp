@@ -64,6 +64,11 @@ std::string attribute_text(const Attributes& attributes) {
   return text;
 }
 
+/// Tells variants of one meaning apart.
+std::string ties_text(const Attributes& attributes) {
+  return attributes.has("ties") ? ", ties " + attributes.get<std::string>("ties") : "";
+}
+
 void add_elementwise_op(Suite& suite, const OpDef& op, const Attributes& attributes) {
   const std::string variables[] = {"x", "x, y", "x, y, z"};
   for (const Dtype dtype : kPlain) {
@@ -80,7 +85,7 @@ void add_elementwise_op(Suite& suite, const OpDef& op, const Attributes& attribu
     spec.ulps = std::max(1.0, op.ulp) + 0.5;
     spec.scale = Scale::Element;
     spec.gradient = false;
-    spec.label = spec.torch + "/samples";
+    spec.label = spec.torch + ties_text(attributes) + "/samples";
     const std::vector<Dtype> types = dtypes_of(op, dtype);
     for (int input = 0; input < op.arity; ++input) {  // every sample with every other
       InputSpec given{.dims = {op.arity == 1 ? k : k * k}, .dtype = types[static_cast<size_t>(input)]};
@@ -95,7 +100,7 @@ void add_elementwise_op(Suite& suite, const OpDef& op, const Attributes& attribu
     for (InputSpec& input : spec.inputs)
       input = {.dims = {3, 5}, .low = 0.1, .high = 2, .dtype = input.dtype};
     if (&op == &kWhere) spec.inputs[0].given = {1, 0, 1, 1, 0};
-    spec.label = spec.torch + "/domain";
+    spec.label = spec.torch + ties_text(attributes) + "/domain";
     spec.scale = Scale::Tensor;
     spec.ulps = std::max(4.0, 4 * op.ulp);
     spec.gradient = true;
@@ -122,7 +127,7 @@ void add_reduction_op(Suite& suite, const OpDef& op, const Attributes& variant) 
       spec.dtypes = {dtype};
       spec.ulps = 16;
       spec.gradient = static_cast<bool>(op.gradient);
-      spec.label = spec.torch + (variant.has("ties") ? variant.get<std::string>("ties") : "");
+      spec.label = spec.torch + ties_text(variant);
       suite.specs.push_back(spec);
     }
   }
