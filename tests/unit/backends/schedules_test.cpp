@@ -1,7 +1,7 @@
 #include "backends/backend.h"
 #include "support/effort.h"
 #include "unit/backends/launch.h"
-#include "unit/codegen/nest_cases.h"
+#include "unit/codegen/random_spec.h"
 
 /// Every family as machine code, in memory fenced by pages that may not be touched, against the specs' own
 /// definition.
@@ -27,19 +27,34 @@ void check_machine_code(Backend& backend, const Schedule& schedule, const Case& 
   }
 }
 
-void check_families(Backend& backend) {
-  for (const Schedule* schedule : codegen::schedules())
-    for (const Case& c : nest_cases()) {
-      auto candidates = schedule->candidates(c.spec, c.bucket, backend.target());
-      const auto most = static_cast<size_t>(effort::cases(3, 1000));
-      if (candidates.size() > most) candidates.erase(candidates.begin() + 2, candidates.end() - 1);
-      for (const Candidate& candidate : candidates) {
-        SCOPED_TRACE(
-            fmt::format("{} {} {}", schedule->name, c.name, codegen::to_string(candidate.parameters)));
-        check_machine_code(backend, *schedule, c, candidate.parameters);
-        if (testing::Test::HasFatalFailure()) return;
-      }
+/// The best `most` candidates of every family, and the worst of them.
+void check_case(Backend& backend, const Case& c, size_t most) {
+  for (const Schedule* schedule : codegen::schedules()) {
+    auto candidates = schedule->candidates(c.spec, c.bucket, backend.target());
+    if (candidates.size() > most)
+      candidates.erase(candidates.begin() + 1, candidates.end() - static_cast<std::ptrdiff_t>(most - 1));
+    for (const Candidate& candidate : candidates) {
+      SCOPED_TRACE(fmt::format("{} {} {}", schedule->name, c.name, codegen::to_string(candidate.parameters)));
+      check_machine_code(backend, *schedule, c, candidate.parameters);
+      if (testing::Test::HasFatalFailure()) return;
     }
+  }
+}
+
+void check_families(Backend& backend) {
+  for (const Case& c : nest_cases()) {
+    check_case(backend, c, static_cast<size_t>(effort::cases(3, 1000)));
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(MachineCode, RandomSpecsEqualTheirDefinition) {
+  const auto backend = make_cpu_backend();
+  const uint64_t first = effort::seed(1);
+  for (uint64_t seed = first; seed < first + static_cast<uint64_t>(effort::cases(25, 1000)); ++seed) {
+    check_case(*backend, random_case(seed), 2);
+    if (testing::Test::HasFatalFailure()) return;
+  }
 }
 
 TEST(MachineCode, EveryFamilyEqualsTheDefinition) { check_families(*make_cpu_backend()); }
