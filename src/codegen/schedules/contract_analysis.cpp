@@ -57,16 +57,18 @@ int only_sum(const KernelSpec& spec) {
   return sum;
 }
 
-/// Whether every load that moves along the group has neighbours in memory there.
-bool contiguous(const Factor& f, const AxisGroup& group) {
-  bool any = false;
+/// How many positions of the group lie one behind the other in memory, in every load that moves along it; 0
+/// if not even the innermost axis does.
+int64_t neighbours(const Factor& f, const AxisGroup& group, const DimMap& top) {
+  int64_t least = 0;
   for (const Operand* o : read_by(f)) {
     if (o->kind != Operand::Kind::Load || !depends_on(o->index, group.axes)) continue;
     const auto even = evenly(o->index, group);
-    if (!even || even->stride != 1) return false;
-    any = true;
+    if (!even || even->stride != 1) return 0;
+    const int64_t size = even->size.exec(top);
+    least = least == 0 ? size : std::min(least, size);
   }
-  return any;
+  return least;
 }
 
 /// Elements from one step of `axis` to the next in the side's widest load, at these sizes; 0 if unknown.
@@ -187,16 +189,20 @@ Layout lay_out(const KernelSpec& spec, const Contraction& contraction, const Til
     std::swap(l.c.rows, l.c.columns);
   }
   const auto group = [&](const std::vector<int>& axes) { return group_of(spec.extents(), axes); };
-  const auto innermost_contiguous = [&](const Factor& f) {
-    return std::ranges::any_of(l.c.summed, [&](int a) { return contiguous(f, group({a})); });
+  const auto along_k = [&](const Factor& f) {
+    std::vector<int> order = l.c.summed;
+    std::ranges::stable_sort(
+        order, [&](int a, int b) { return stride_of(f, a, spec, top) > stride_of(f, b, spec, top); });
+    return neighbours(f, group(order), top);
   };
   l.batch = group(l.c.batch), l.rows = group(l.c.rows), l.columns = group(l.c.columns);
-  l.turned = tiling.pack_n != Packing::Direct && !contiguous(l.c.right, l.columns) &&
-             innermost_contiguous(l.c.right);
-  l.lines = innermost_contiguous(l.c.left) || !contiguous(l.c.left, l.rows);
-  const bool left_along_k = tiling.pack_m != Packing::Direct && l.lines && innermost_contiguous(l.c.left);
+  // Lanes run where memory is contiguous for longest.
+  l.turned = tiling.pack_n != Packing::Direct && along_k(l.c.right) > neighbours(l.c.right, l.columns, top);
+  const int64_t left_along_k = along_k(l.c.left), left_along_rows = neighbours(l.c.left, l.rows, top);
+  l.lines = left_along_k >= left_along_rows;
+  const bool lines_packed = tiling.pack_m != Packing::Direct && l.lines && left_along_k > 0;
   l.c.summed =
-      summed_order(spec, l.c, tiling, l.turned || left_along_k, l.turned ? l.c.right : l.c.left, top);
+      summed_order(spec, l.c, tiling, l.turned || lines_packed, l.turned ? l.c.right : l.c.left, top);
   l.summed = group(l.c.summed);
   l.m = l.rows.size(), l.n = l.columns.size(), l.k = l.summed.size();
   l.tiles = l.m.ceil_div(tiling.tile_m);

@@ -127,9 +127,13 @@ double predicted_us(const Problem& p, const Tiling& t, const Target& target) {
   // Packing: vectors moved, their masks, and the trip through memory of what all tasks share.
   const double rows = p.batch * p.m * p.k / p.lanes, columns = p.batch * p.n * p.k / p.lanes;
   const auto height = static_cast<double>(t.tile_m);
+  // Masks of lines are cheap only where one task packs all rows.
+  const double line_cost = !p.masked_m ? 2 : t.pack_m == Packing::Shared || row_blocks == 1 ? 4 : 30;
   const double row_cost =
-      p.lines ? (p.masked_m ? 4 : 2) : (p.masked_m ? 6 : 2.5) * ceil_div(height, p.lanes) * p.lanes / height;
-  const double column_cost = p.turned ? 6 : p.near_n ? (p.masked_n ? 3 : 1.5) : 1.2 * p.lanes;
+      p.lines ? line_cost : (p.masked_m ? 6 : 2.5) * ceil_div(height, p.lanes) * p.lanes / height;
+  const double column_cost = p.turned   ? (p.masked_n ? 9 : 6)
+                             : p.near_n ? (p.masked_n ? 3 : 1.5)
+                                        : 1.2 * p.lanes;
   if (t.pack_m == Packing::Task) cycles += rows * row_cost * column_blocks;
   if (t.pack_m == Packing::Shared) cycles += rows * (row_cost + 4);
   if (t.pack_n == Packing::Task) cycles += columns * column_cost * row_blocks;
@@ -234,12 +238,12 @@ std::vector<Candidate> candidates(const kernel::KernelSpec& spec, const Contract
   // Close relatives differ less than the prediction errs: a few of each kind.
   std::vector<Candidate> chosen;
   std::map<std::tuple<bool, Packing>, int> kinds;
-  std::map<std::tuple<bool, Packing, Packing, int64_t>, int> relatives;
+  std::map<std::tuple<bool, Packing, int64_t>, int> relatives;
   for (const auto& [us, t] : found) {
     if (chosen.size() == kMost || (!chosen.empty() && us > 3 * chosen[0].predicted_us)) break;
-    if (kinds[{t.exchange, t.pack_n}] == 4 || relatives[{t.exchange, t.pack_n, t.pack_m, t.tile_n}] == 2)
-      continue;
-    ++kinds[{t.exchange, t.pack_n}], ++relatives[{t.exchange, t.pack_n, t.pack_m, t.tile_n}];
+    int &kind = kinds[{t.exchange, t.pack_n}], &relative = relatives[{t.exchange, t.pack_n, t.tile_n}];
+    if (kind == 5 || relative == 2) continue;
+    ++kind, ++relative;
     chosen.push_back({parameters_of(t), us});
   }
   return chosen;

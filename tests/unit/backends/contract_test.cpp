@@ -1,0 +1,105 @@
+#include "backends/backend.h"
+#include "support/effort.h"
+#include "unit/backends/launch.h"
+#include "unit/codegen/cases.h"
+
+/// Contractions, reductions and rows as machine code in fenced memory, at sizes that leave tails everywhere.
+namespace luminal::backends {
+namespace {
+
+using namespace codegen::test_cases;
+using codegen::Candidate;
+
+void check(Backend& backend, std::string_view family, const KernelSpec& spec, const codegen::Bucket& bucket,
+           const std::vector<DimMap>& sizes) {
+  const codegen::Schedule& schedule = codegen::find_schedule(family);
+  auto candidates = schedule.candidates(spec, bucket, backend.target());
+  ASSERT_FALSE(candidates.empty()) << spec.to_string();
+  const auto most = static_cast<size_t>(effort::cases(3, 100));
+  if (candidates.size() > most) candidates.erase(candidates.begin() + 2, candidates.end() - 1);
+  for (const Candidate& candidate : candidates) {
+    const auto kernel = backend.compile(schedule.lower(spec, candidate.parameters, bucket, backend.target()));
+    for (const DimMap& dims : sizes) {
+      const auto slots = inputs_of(spec, dims);
+      const auto want = kernel::evaluate(spec, slots, dims);
+      const auto got = test::launch(*kernel, slots, want, dims);
+      for (size_t o = 0; o < want.size(); ++o)
+        expect_equal(got[o], want[o], 0, spec.to_string() + codegen::to_string(candidate.parameters));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+void check_all(Backend& backend) {
+  for (const bool a : {false, true})
+    for (const bool b : {false, true})
+      check(backend, "contract",
+            Matmul{.m = 65, .n = 71, .k = 83, .turned_a = a, .turned_b = b, .epilogue = a}.spec().spec, {},
+            {{}});
+  for (const Dtype dtype : {Dtype::F64, Dtype::I32, Dtype::I64})
+    check(backend, "contract", Matmul{.m = 9, .n = 19, .k = 12, .batch = 3, .dtype = dtype}.spec().spec, {},
+          {{}});
+  const Conv convolutions[] = {
+      {.images = 3, .channels = 4, .height = 6, .width = 7, .filters = 5},
+      {.images = 2, .channels = 16, .height = 14, .width = 14, .filters = 32},
+      {.images = 2, .channels = 3, .height = 8, .width = 9, .filters = 4, .stride = 2}};
+  for (const Conv& c : convolutions) {
+    check(backend, "contract", c.forward().spec, {}, {{}});
+    check(backend, "contract", c.weight_gradient().spec, {}, {{}});
+    check(backend, "contract", c.input_gradient().spec, {}, {{}});
+  }
+  const DimFacts facts{.min = 0, .max = 40};
+  const Expression s = Expression::dim("s", facts);
+  check(backend, "contract", Matmul{.m = s, .n = 21, .k = s}.spec().spec, {{{"s", facts}}},
+        {{{"s", 40}}, {{"s", 17}}, {{"s", 0}}});
+  check(backend, "contract",
+        Conv{.images = s, .channels = 2, .height = 4, .width = 5, .filters = 3}.weight_gradient().spec,
+        {{{"s", facts}}}, {{{"s", 9}}, {{"s", 1}}});
+}
+
+TEST(ContractCode, EqualsTheDefinition) { check_all(*make_cpu_backend()); }
+
+TEST(ContractCode, EqualsTheDefinitionWithoutAvx512) {
+  const test::Features features("-avx512f");
+  check_all(*make_cpu_backend());
+}
+
+/// Column sums and row maxima over odd sizes, contiguous and not, few results and many.
+TEST(ReduceCode, EqualsTheDefinition) {
+  const auto backend = make_cpu_backend();
+  for (const auto& [a, b, c] : {std::array<int64_t, 3>{1, 5000, 1}, {3, 700, 37}, {65, 133, 1}, {40, 3, 5}})
+    for (const Combiner combiner : {Combiner::Add, Combiner::Max}) {
+      SpecBuilder s;
+      const Expression i = s.axis(a), k = s.axis(c), j = s.axis(b);
+      const int x = s.slot(a * b * c);
+      const int fold = s.value({0, 1}, {2}, combiner, {s.load(x, (i * b + j) * c + k)},
+                               [](ScalarBuilder&, std::span<const Scalar> v) { return v[0]; });
+      s.output(fold, i * c + k, a * c);
+      check(*backend, "reduce", s.finish().spec, {}, {{}});
+    }
+}
+
+/// m = max x; l = sum (x - m)^2; y = (x - m)^2 + l, over rows.
+TEST(RowCode, EqualsTheDefinition) {
+  const auto backend = make_cpu_backend();
+  for (const auto& [rows, length] : {std::array<int64_t, 2>{5, 300}, {33, 10}, {2, 64}}) {
+    SpecBuilder s;
+    const Expression r = s.axis(rows), j = s.axis(length);
+    const Operand x = s.load(s.slot(rows * length), r * length + j);
+    const int m =
+        s.value({0}, {1}, Combiner::Max, {x}, [](ScalarBuilder&, std::span<const Scalar> v) { return v[0]; });
+    const auto square = [](ScalarBuilder& b, std::span<const Scalar> v) {
+      const Scalar d = b.sub(v[0], v[1]);
+      return b.mul(d, d);
+    };
+    const int l = s.value({0}, {1}, Combiner::Add, {x, s.read(m)}, square);
+    const int y =
+        s.value({0, 1}, {}, Combiner::None, {x, s.read(m), s.read(l)},
+                [&](ScalarBuilder& b, std::span<const Scalar> v) { return b.add(square(b, v), v[2]); });
+    s.output(y, r * length + j, rows * length);
+    check(*backend, "row", s.finish().spec, {}, {{}});
+  }
+}
+
+}  // namespace
+}  // namespace luminal::backends
