@@ -18,10 +18,11 @@ struct Problem {
   int lanes = 1, element = 4;
   bool plain_m = false, plain_n = false;  ///< one unmasked load: may be read where it lies
   bool masked_m = false, masked_n = false;
-  bool even_n = false;     ///< columns are neighbours in memory, all of them
-  bool near_n = false;     ///< they are neighbours within rows
-  int64_t row_bytes = 0;   ///< of the left side from one row to the next, if packed rows would be lines
-  int64_t step_bytes = 0;  ///< of the right side from one summed position to the next
+  bool even_n = false;          ///< columns are neighbours in memory, all of them
+  bool near_n = false;          ///< they are neighbours within rows
+  int64_t row_bytes = 0;        ///< of the left side from one row to the next, if packed rows would be lines
+  int64_t left_step_bytes = 0;  ///< of the left side from one summed position to the next, if not lines
+  int64_t step_bytes = 0;       ///< of the right side from one summed position to the next
   bool turned = false, lines = false;
   bool columns_out = true;
 };
@@ -86,6 +87,7 @@ Problem problem_of(const kernel::KernelSpec& spec, const Contraction& c, bool ex
         p.even_n = p.near_n && even->inner == l.columns.axes.size();
       }
   if (l.lines) p.row_bytes = bytes_along(spec, l.c.left, l.rows.axes.back(), top);
+  if (!l.lines) p.left_step_bytes = bytes_along(spec, l.c.left, l.summed.axes.back(), top);
   p.step_bytes = bytes_along(spec, l.c.right, l.summed.axes.back(), top);
   return p;
 }
@@ -96,8 +98,9 @@ double ceil_div(double a, double b) { return std::ceil(a / b); }
 /// what misses the first cache or is put together from masked parts does not.
 double step_cycles(const Problem& p, const Tiling& t) {
   const auto m = static_cast<double>(t.tile_m), n = static_cast<double>(t.tile_n);
-  double apart = 0;
-  if (t.pack_m == Packing::Direct) apart += m * (conflict(p.row_bytes, m) - 1);
+  double apart = 0.5;  // the loop itself
+  if (t.pack_m == Packing::Direct)
+    apart += m * (conflict(p.row_bytes, m) - 1) + 4 * (conflict(p.left_step_bytes, p.k) - 1);
   if (t.pack_n == Packing::Direct)
     apart += n * (2 * (conflict(p.step_bytes, p.k) - 1) + (p.even_n ? 0.2 : p.masked_n ? 3.5 : 2));
   return std::max({m * n / 2, (m + n) / 2, 4.0}) + apart;
@@ -113,11 +116,16 @@ double predicted_us(const Problem& p, const Tiling& t, const Target& target) {
   const double depth = t.depth > 0 ? static_cast<double>(t.depth) : ceil_div(p.steps, splits);
   const double blocks = t.depth > 0 ? ceil_div(p.steps, depth) : 1;
   double cycles = p.batch * tiles * panels * p.k * step_cycles(p, t);
-  // Tiles start, end and are written.
+  // Tiles start, end and are written; sums that wait in memory for the next block go there and back.
   const auto vectors = static_cast<double>(t.tile_m * t.tile_n);
-  cycles += p.batch * tiles * panels *
-            (splits * (12 + vectors * (blocks > 1 || splits > 1 ? 2 * blocks : 0)) +
-             vectors * (p.columns_out ? 2 : 10));
+  const auto l2 = static_cast<double>(target.l2_bytes);
+  const double tile_bytes = vectors * p.lanes * p.element;
+  double trips = 0;
+  if (splits > 1)
+    trips = std::max(blocks, splits) * (p.batch * tiles * panels * splits * tile_bytes > l2 ? 12 : 5);
+  else if (blocks > 1)
+    trips = blocks * (static_cast<double>(t.task_m * t.task_n) * tile_bytes > l2 / 4 ? 6 : 2);
+  cycles += p.batch * tiles * panels * (splits * 12 + vectors * trips + vectors * (p.columns_out ? 2 : 10));
   // A block of columns that leaves the cache in which it is read again and again.
   const double panel_bytes = depth * inner * width * p.element;
   if (panel_bytes > static_cast<double>(target.l1_bytes) * 0.75) cycles *= 1.02;
