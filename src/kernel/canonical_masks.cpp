@@ -144,7 +144,8 @@ class Normaliser {
       if (reads_under(o, predicate_)) {
         const std::vector<Mask> masks = std::move(o.masks);
         o.masks.clear();
-        append_mask(o.masks, predicate_, number_of(o.dtype, bits));
+        // The part came out constant whatever loads of other dtypes hold there.
+        append_mask(o.masks, predicate_, number_of(o.dtype, o.dtype == nodes_[s.index].dtype ? bits : 0));
         for (size_t k = 1; k < masks.size(); ++k) append_mask(o.masks, masks[k].predicate, masks[k].fill);
       }
       return input(std::move(o));

@@ -17,12 +17,17 @@ std::set<std::string> dims_of(const Program& program) {
 
 codegen::Bucket bucket_of(const std::set<std::string>& dims, const DimMap& sizes) {
   constexpr int64_t kVector = 16;
+  // A run over nothing: every size is known, and most kernels are not needed at all.
+  const bool nothing = std::ranges::any_of(dims, [&](const std::string& dim) {
+    const auto size = sizes.find(dim);
+    return size != sizes.end() && size->second == 0;
+  });
   codegen::Bucket bucket;
   for (const std::string& dim : dims) {
     const auto size = sizes.find(dim);
     if (size == sizes.end()) continue;
     DimFacts facts{.min = size->second, .max = size->second};
-    if (size->second > 1) {
+    if (size->second > 1 && !nothing) {
       facts.max = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(size->second)));
       facts.min = facts.max / 2 + 1;
       if (size->second % kVector == 0) {

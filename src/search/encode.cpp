@@ -14,7 +14,8 @@ namespace {
 
 class Encoder {
  public:
-  Encoder(const Graph& graph, bool everything) : graph_(graph), everything_(everything) {}
+  Encoder(const Graph& graph, bool everything, MathMode mode)
+      : graph_(graph), everything_(everything), mode_(mode) {}
 
   Program run() {
     find_results();
@@ -115,7 +116,7 @@ class Encoder {
   TensorId formula(NodeId id) {
     if (const auto known = tensors_.find(Value{id, 0}); known != tensors_.end()) return known->second;
     Program::Tensor tensor{.kind = Program::Tensor::Kind::Kernel};
-    tensor.spec = kernel::canonical(spec_of(graph_, id).parts).spec;
+    tensor.spec = kernel::canonical(spec_of(graph_, id).parts, {}, mode_).spec;
     tensor.covers = {id};
     return add({id, 0}, std::move(tensor));
   }
@@ -178,7 +179,7 @@ class Encoder {
     NodeSpec plain = spec_of(graph_, id);
     std::vector<uint32_t> names;  // the slots of a node spec are different values
     for (size_t i = 0; i < plain.slots.size(); ++i) names.push_back(static_cast<uint32_t>(i));
-    kernel::Canonical canonical = kernel::canonical(std::move(plain.parts), names);
+    kernel::Canonical canonical = kernel::canonical(std::move(plain.parts), names, mode_);
     Program::Tensor tensor{.kind = Program::Tensor::Kind::Kernel, .spec = std::move(canonical.spec)};
     std::vector<Value> sources;
     for (const int slot : canonical.slots) sources.push_back(plain.slots[static_cast<size_t>(slot)]);
@@ -225,7 +226,8 @@ class Encoder {
       return list;
     };
     const auto own = named(sources), theirs = named(producer_sources);
-    const auto composed = kernel::compose(tensor.spec, static_cast<int>(slot), producer.spec, own, theirs);
+    const auto composed =
+        kernel::compose(tensor.spec, static_cast<int>(slot), producer.spec, own, theirs, {.mode = mode_});
     if (!composed) return false;
     std::vector<Value> slots;
     for (const auto& from : composed->slots)
@@ -300,6 +302,7 @@ class Encoder {
 
   const Graph& graph_;
   bool everything_;
+  MathMode mode_;
   Program program_;
   std::vector<Value> results_;
   std::unordered_set<Value> wanted_;
@@ -314,6 +317,8 @@ class Encoder {
 
 }  // namespace
 
-Program encode(const Graph& graph, bool everything) { return Encoder(graph, everything).run(); }
+Program encode(const Graph& graph, bool everything, MathMode mode) {
+  return Encoder(graph, everything, mode).run();
+}
 
 }  // namespace luminal::search

@@ -128,6 +128,8 @@ struct Language::State {
                const auto slot = store->identity_of(v[0], mode);
                return slot ? std::optional(graph().i64(*slot)) : std::nullopt;
              });
+    define("elementwise", {spec}, egraph::kUnit,
+           [this](Values v) { return unit_if(store->is_elementwise(v[0])); });
     define("exact", {spec}, egraph::kUnit, [this](Values v) { return unit_if(store->is_exact(v[0])); });
     define("rounds", {spec}, egraph::kUnit, [this](Values v) { return unit_if(!store->is_exact(v[0])); });
     define("copy-only", {spec}, egraph::kUnit, [this](Values v) { return unit_if(store->is_copy(v[0])); });

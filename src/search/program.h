@@ -6,6 +6,7 @@
 
 #include "kernel/spec.h"
 #include "luminal/graph.h"
+#include "luminal/math_mode.h"
 
 namespace luminal::search {
 
@@ -53,7 +54,7 @@ struct Program {
 
 /// The needed part of the graph (graph/needed.h). `everything`: all values are results, and nothing is
 /// folded.
-[[nodiscard]] Program encode(const Graph& graph, bool everything = false);
+[[nodiscard]] Program encode(const Graph& graph, bool everything = false, MathMode mode = MathMode::Relaxed);
 
 /// The spec of a dense copy of `view`, one slot.
 [[nodiscard]] kernel::KernelSpec copy_spec(const ShapeTracker& view, Dtype dtype);

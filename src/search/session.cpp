@@ -31,7 +31,8 @@ double ms_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Languages of the process, one for each set of options: their rules are read once, their specs are shared.
+/// Languages of the process, one for each set of options: their rules are read once, and those of one math
+/// mode share their specs.
 class Languages {
  public:
   static Languages& of_process() {
@@ -42,20 +43,21 @@ class Languages {
   template <class F>
   void with(const SearchOptions& options, F use) {
     const std::scoped_lock lock(mutex_);
-    if (!store_ || store_->size() > kMostSpecs) {
-      languages_.clear();
-      store_ = std::make_shared<SpecStore>();
+    auto& store = stores_[options.math];
+    if (!store || store->size() > kMostSpecs) {
+      std::erase_if(languages_, [&](const auto& entry) { return entry.first.math == options.math; });
+      store = std::make_shared<SpecStore>(options.math);
     }
     auto& language = languages_[options];
-    if (!language) language = std::make_unique<Language>(options, store_);
-    use(*language, store_);
+    if (!language) language = std::make_unique<Language>(options, store);
+    use(*language, store);
   }
   /// The store is shared: whoever composes specs holds this.
   std::mutex& mutex() { return mutex_; }
 
  private:
   std::mutex mutex_;
-  std::shared_ptr<SpecStore> store_;
+  std::map<MathMode, std::shared_ptr<SpecStore>> stores_;
   std::map<SearchOptions, std::unique_ptr<Language>> languages_;
 };
 
@@ -208,7 +210,7 @@ class SearchExecutable : public Executable, public Explained {
     front->presence = presence;
     front->everything = everything;
     auto begin = std::chrono::steady_clock::now();
-    front->program = encode(graph, everything);
+    front->program = encode(graph, everything, parts_->options.math);
     front->encode_ms = ms_since(begin);
     front->dims = dims_of(front->program);
     Languages::of_process().with(

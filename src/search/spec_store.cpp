@@ -44,20 +44,21 @@ const SpecStore::Made* SpecStore::remember(uint32_t operation, SpecId a, int slo
 
 const SpecStore::Made* SpecStore::compose(SpecId consumer, int slot, SpecId producer, Names consumer_names,
                                           Names producer_names) {
-  return remember(kCompose, consumer, slot, producer, consumer_names, producer_names,
-                  [&](Names a, Names b) { return kernel::compose(at(consumer), slot, at(producer), a, b); });
+  return remember(kCompose, consumer, slot, producer, consumer_names, producer_names, [&](Names a, Names b) {
+    return kernel::compose(at(consumer), slot, at(producer), a, b, limits());
+  });
 }
 
 const SpecStore::Made* SpecStore::compose_exporting(SpecId consumer, int slot, SpecId producer,
                                                     Names consumer_names, Names producer_names) {
   return remember(kExport, consumer, slot, producer, consumer_names, producer_names, [&](Names a, Names b) {
-    return kernel::compose_exporting(at(consumer), slot, at(producer), a, b);
+    return kernel::compose_exporting(at(consumer), slot, at(producer), a, b, limits());
   });
 }
 
 const SpecStore::Made* SpecStore::merge_siblings(SpecId a, SpecId b, Names a_names, Names b_names) {
   return remember(kSiblings, a, 0, b, a_names, b_names, [&](Names first, Names second) {
-    return kernel::merge_siblings(at(a), at(b), first, second);
+    return kernel::merge_siblings(at(a), at(b), first, second, limits());
   });
 }
 
@@ -76,7 +77,7 @@ const SpecStore::Made* SpecStore::join(SpecId spec, Names names) {
   std::ranges::sort(sorted);
   if (std::ranges::adjacent_find(sorted) == sorted.end()) return nullptr;
   return remember(kJoin, spec, 0, spec, names, {}, [&](Names pattern, Names) {
-    return own_slots(kernel::canonical(at(spec).parts(), pattern));
+    return own_slots(kernel::canonical(at(spec).parts(), pattern, mode_));
   });
 }
 
@@ -86,7 +87,7 @@ const SpecStore::Made* SpecStore::marked(SpecId spec, int slot) {
   return remember(kMark, spec, slot, spec, {}, {}, [&](Names, Names) {
     kernel::SpecParts parts = at(spec).parts();
     parts.slots[static_cast<size_t>(slot)].elements += 1;
-    return own_slots(kernel::canonical(std::move(parts)));
+    return own_slots(kernel::canonical(std::move(parts), {}, mode_));
   });
 }
 
@@ -106,6 +107,10 @@ std::optional<int> SpecStore::identity_of(SpecId spec, MathMode mode) {
   return kernel::identity_of(at(spec), mode);
 }
 bool SpecStore::is_copy(SpecId spec) { return kernel::is_copy(at(spec)); }
+bool SpecStore::is_elementwise(SpecId spec) {
+  return std::ranges::all_of(at(spec).values(),
+                             [](const kernel::Value& v) { return v.combiner == kernel::Combiner::None; });
+}
 bool SpecStore::is_exact(SpecId spec) { return !is_float(at(spec).result().dtype()); }
 
 const SpecStore::Made* SpecStore::reduce_repeated(SpecId spec) {

@@ -20,6 +20,7 @@ using SpecId = uint32_t;
 /// and graphs repeat themselves. Arguments are named by numbers of which only the equality counts.
 class SpecStore {
  public:
+  explicit SpecStore(MathMode mode = MathMode::Relaxed) : mode_(mode) {}
   SpecId intern(const kernel::KernelSpec& spec);
   [[nodiscard]] const kernel::KernelSpec& at(SpecId id) const { return specs_[id]; }
   [[nodiscard]] size_t size() const { return specs_.size(); }
@@ -44,6 +45,8 @@ class SpecStore {
   /// Laws of one spec (kernel/laws.h).
   std::optional<int> identity_of(SpecId spec, MathMode mode);
   bool is_copy(SpecId spec);
+  /// Nothing is reduced.
+  bool is_elementwise(SpecId spec);
   /// Whether arithmetic on the result's dtype is exact: integers wrap, floats round.
   bool is_exact(SpecId spec);
   /// The spec with `slot` always reading the constant that `producer` is; null if it is none.
@@ -66,6 +69,9 @@ class SpecStore {
   const Made* remember(uint32_t operation, SpecId a, int slot, SpecId b, Names a_names, Names b_names,
                        Make make);
 
+  [[nodiscard]] kernel::ComposeLimits limits() const { return {.mode = mode_}; }
+
+  MathMode mode_;
   std::deque<kernel::KernelSpec> specs_;
   std::unordered_map<kernel::KernelSpec, SpecId> ids_;
   std::unordered_map<Key, std::optional<Made>, KeyHash> made_;

@@ -50,6 +50,12 @@ const std::map<std::string, Example>& examples() {
       {"sum-of-repeated-rows", [](Graph& cx) { cx.tensor({3}).expand_dim(1, 4).sum(1).retrieve(); }},
       {"sum-of-repeated-integers",
        [](Graph& cx) { cx.tensor({3}, Dtype::I64).expand_dim(1, 4).sum(1).retrieve(); }},
+      {"sum-of-shared-scaled-rows",
+       [](Graph& cx) {
+         GraphTensor scaled = matrix(cx) * cx.tensor({3}).expand_dim(1, 4);
+         scaled.retrieve();
+         scaled.sum(1).retrieve();
+       }},
       {"sum-of-scaled-columns",
        [](Graph& cx) { (matrix(cx) * cx.tensor({4}).expand_dim(0, 3)).sum(1).retrieve(); }},
       {"sum-of-copied-view",
@@ -108,15 +114,20 @@ TEST(Rules, BelongToTheirMathMode) {
   EXPECT_GT(relaxed.rows_after, relaxed.rows_before);
 }
 
+/// Whether the rule makes a difference to the e-graph of its first example.
+bool matters(const RuleText& rule, MathMode mode) {
+  Graph cx;
+  examples().at(rule.fires.at(0))(cx);
+  const auto on = test::search(cx, {.math = mode});
+  const auto off = test::search(cx, {.math = mode, .rules_off = {rule.name}});
+  EXPECT_EQ(off.rule(rule.name), nullptr);
+  return on.language->graph().to_json() != off.language->graph().to_json();
+}
+
 TEST(Rules, SwitchedOffOnesChangeTheEGraph) {
-  for (const RuleText& rule : rule_texts()) {
-    Graph cx;
-    examples().at(rule.fires.at(0))(cx);
-    const auto on = test::search(cx, {.math = mode_of(rule)});
-    const auto off = test::search(cx, {.math = mode_of(rule), .rules_off = {rule.name}});
-    EXPECT_EQ(off.rule(rule.name), nullptr);
-    EXPECT_TRUE(on.language->graph().to_json() != off.language->graph().to_json()) << rule.name;
-  }
+  // In a looser mode another rule may do the same.
+  for (const RuleText& rule : rule_texts())
+    EXPECT_TRUE(matters(rule, rule.mode) || matters(rule, mode_of(rule))) << rule.name;
 }
 
 }  // namespace

@@ -36,7 +36,8 @@ struct Searched {
 };
 
 inline Searched search(const Graph& graph, const SearchOptions& options = {}, bool everything = false) {
-  Searched s{.program = encode(graph, everything), .store = std::make_shared<SpecStore>()};
+  Searched s{.program = encode(graph, everything, options.math),
+             .store = std::make_shared<SpecStore>(options.math)};
   s.language = std::make_unique<Language>(options, s.store);
   s.classes = s.language->load(s.program);
   s.rows_before = s.language->kernel_count();
