@@ -72,22 +72,22 @@ class Builder {
   /// Outputs without elements are there without a launch. True if that is all the kernel has.
   bool computes_nothing(const CoverKernel& kernel) {
     const kernel::KernelSpec& spec = store_.at(kernel.spec);
-    const auto is_empty = [&](const kernel::Output& o) {
-      return o.elements.substitute(fixed_) == Expression(0);
-    };
     const auto is_fixed = [&](const std::string& dim) { return fixed_.contains(dim); };
-    if (!std::ranges::all_of(spec.outputs(), is_empty) || !std::ranges::all_of(spec.symbols(), is_fixed))
+    if (!std::ranges::all_of(spec.outputs(),
+                             [&](const kernel::Output& o) { return is_nothing(o.elements); }) ||
+        !std::ranges::all_of(spec.symbols(), is_fixed))
       return false;
-    for (size_t i = 0; i < kernel.outputs.size(); ++i) {
-      PlanTensor& tensor =
-          plan_.tensors[static_cast<size_t>(made(kernel.outputs[i], spec.outputs()[i], spec))];
-      tensor.role = PlanTensor::Role::Constant;
-      std::vector<int64_t> sizes;
-      for (const Expression& dim : tensor.dims)
-        sizes.push_back(dim.substitute(fixed_).constant().value_or(0));
-      tensor.constant = std::make_shared<const TensorData>(tensor.dtype, sizes);
-    }
+    for (size_t i = 0; i < kernel.outputs.size(); ++i)
+      make_empty(made(kernel.outputs[i], spec.outputs()[i], spec));
     return true;
+  }
+  [[nodiscard]] bool is_nothing(const Expression& elements) const {
+    return elements.substitute(fixed_) == Expression(0);
+  }
+  void make_empty(TensorIndex number) {
+    PlanTensor& tensor = plan_.tensors[static_cast<size_t>(number)];
+    tensor.role = PlanTensor::Role::Constant;
+    tensor.constant = std::make_shared<const TensorData>(tensor.dtype, exec(tensor.dims, fixed_));
   }
 
   /// Where the only output is read and written at one place by one evaluation, it may replace its operand.
@@ -173,6 +173,10 @@ class Builder {
     const auto [known, fresh] = reshaped_.try_emplace({c, luminal::to_string(wanted.type.dims)}, 0);
     if (!fresh) return known->second;
     known->second = add({.dtype = wanted.type.dtype, .dims = wanted.type.dims, .value = wanted.value});
+    if (is_nothing(element_count(wanted.type.dims))) {
+      make_empty(known->second);
+      return known->second;
+    }
     Launch launch{.kernel =
                       runtime::KernelLaunch{.kernel = {}, .inputs = {first}, .outputs = {known->second}}};
     launch.kernel->in_place = {{.output = 0, .input = 0}};
