@@ -91,8 +91,12 @@ class Normaliser {
   [[nodiscard]] bool is_part(Scalar s) const {
     return touched_[s.index] && outside_[s.index] && arity(nodes_[s.index].op) > 0;
   }
-  [[nodiscard]] bool has_work(Scalar s) const {
+  /// Each node is looked at once: bodies share their parts.
+  [[nodiscard]] bool has_work(Scalar s) {
     if (is_part(s)) return true;
+    if (looked_at_.empty()) looked_at_.assign(nodes_.size(), false);
+    if (looked_at_[s.index]) return false;
+    looked_at_[s.index] = true;
     const ScalarNode& n = nodes_[s.index];
     for (int k = 0; k < arity(n.op); ++k)
       if (touched_[n.operands[static_cast<size_t>(k)].index] && has_work(n.operands[static_cast<size_t>(k)]))
@@ -182,7 +186,7 @@ class Normaliser {
   Value& v_;
   std::span<const ScalarNode> nodes_;
   Expression predicate_;
-  std::vector<bool> touched_;
+  std::vector<bool> touched_, looked_at_;
   std::vector<std::optional<uint64_t>> outside_;
   std::vector<Scalar> place_;
   std::vector<Operand> operands_;

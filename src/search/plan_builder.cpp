@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <mutex>
 #include <set>
 
 #include "base/fail.h"
@@ -21,6 +22,31 @@ using runtime::TensorIndex;
 
 double ms_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// The record as the executor runs it: an elementwise op on dtypes that no kernel takes runs its own element
+/// loop.
+const OpDef& runnable(const OpDef& op) {
+  if (op.evaluate) return op;
+  LUMINAL_CHECK(op.elementwise != nullptr, "'{}' has no evaluation of its own", op.name);
+  static std::mutex mutex;
+  static std::map<const OpDef*, OpDef> records;
+  const std::scoped_lock lock(mutex);
+  const auto [known, fresh] = records.try_emplace(&op, op);
+  if (fresh)
+    known->second.evaluate = [kernels = op.elementwise, name = op.name](EvalContext& context) {
+      std::vector<Dtype> dtypes;
+      std::vector<const void*> inputs;
+      for (const TensorData* input : context.inputs) {
+        dtypes.push_back(input->dtype);
+        inputs.push_back(input->bytes.data());
+      }
+      TensorData& out = context.outputs[0];
+      const ElementKernel kernel = kernels(dtypes, out.dtype);
+      if (kernel == nullptr) fail<DtypeError>("[{}] does not take {}", name, luminal::name(dtypes[0]));
+      kernel(inputs.data(), out.bytes.data(), out.element_count(), context.attributes);
+    };
+  return known->second;
 }
 
 class Builder {
@@ -113,8 +139,8 @@ class Builder {
   void host(int number) {
     const Program::Host& host = program_.hosts[static_cast<size_t>(number)];
     const Node& node = graph_.node(host.node);
-    Launch launch{.host =
-                      runtime::HostLaunch{.node = host.node, .op = node.op, .attributes = node.attributes}};
+    Launch launch{.host = runtime::HostLaunch{
+                      .node = host.node, .op = &runnable(*node.op), .attributes = node.attributes}};
     for (const TensorId id : host.inputs) launch.host->inputs.push_back(tensor_of(id));
     for (const TensorId id : host.outputs) {
       const int c = saturated_.class_of[static_cast<size_t>(id)];
