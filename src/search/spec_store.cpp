@@ -108,8 +108,11 @@ std::optional<int> SpecStore::identity_of(SpecId spec, MathMode mode) {
 }
 bool SpecStore::is_copy(SpecId spec) { return kernel::is_copy(at(spec)); }
 bool SpecStore::is_elementwise(SpecId spec) {
-  return std::ranges::all_of(at(spec).values(),
-                             [](const kernel::Value& v) { return v.combiner == kernel::Combiner::None; });
+  constexpr size_t kMostNodes = 16, kMostOperands = 4;
+  return std::ranges::all_of(at(spec).values(), [](const kernel::Value& v) {
+    return v.combiner == kernel::Combiner::None && v.body.nodes().size() <= kMostNodes &&
+           v.operands.size() <= kMostOperands;
+  });
 }
 bool SpecStore::is_exact(SpecId spec) { return !is_float(at(spec).result().dtype()); }
 

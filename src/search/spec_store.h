@@ -45,7 +45,7 @@ class SpecStore {
   /// Laws of one spec (kernel/laws.h).
   std::optional<int> identity_of(SpecId spec, MathMode mode);
   bool is_copy(SpecId spec);
-  /// Nothing is reduced.
+  /// Nothing is reduced, and little is computed: laws look through such a producer.
   bool is_elementwise(SpecId spec);
   /// Whether arithmetic on the result's dtype is exact: integers wrap, floats round.
   bool is_exact(SpecId spec);

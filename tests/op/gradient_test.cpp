@@ -176,7 +176,8 @@ TEST_P(OpGradient, MatchesDifferences) {
     if (is_differentiable(one)) cases.push_back(one);
   ASSERT_FALSE(cases.empty());
   std::vector<Case> chosen;
-  const auto wanted = static_cast<size_t>(effort::cases(60, static_cast<int64_t>(cases.size())));
+  const auto wanted = static_cast<size_t>(
+      effort::cases(sample_of(GetParam().device, 60), static_cast<int64_t>(cases.size())));
   const size_t stride = std::max<size_t>(1, cases.size() / wanted) | 1U;
   for (size_t i = 0; i < cases.size(); ++i) {
     cases[i].seed = effort::seed(1) + i;

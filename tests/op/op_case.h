@@ -21,6 +21,11 @@ inline constexpr const char* kDevices[] = {
     "reference",
 };
 
+/// How many of an op's cases a plain run takes: a device that compiles takes longer for each.
+[[nodiscard]] inline int64_t sample_of(std::string_view device, int64_t cases) {
+  return device == kDevices[0] ? cases : cases / 25 + 10;
+}
+
 struct Case {
   const char* device = kDevices[0];
   const OpDef* op = nullptr;

@@ -110,7 +110,8 @@ TEST_P(OpValues, MatchTheFormula) {
       << "tests/op/oracle.cpp has no formula for " << op.name;
   std::vector<Case> cases = all_cases(op, GetParam().device, kShapes);
   // A seeded sample of the cases unless everything is asked for; each dtype and variant keeps some.
-  const int64_t wanted = effort::cases(2000, static_cast<int64_t>(cases.size()));
+  const int64_t wanted =
+      effort::cases(sample_of(GetParam().device, 2000), static_cast<int64_t>(cases.size()));
   const uint64_t seed = effort::seed(1);
   for (Case& one : cases) one.seed = seed;
   std::vector<Case> chosen;
