@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -70,5 +71,27 @@ class Explained {
 [[nodiscard]] std::string to_text(const CompileReport& report);
 /// All numbers and names as JSON text.
 [[nodiscard]] std::string to_json(const CompileReport& report);
+
+/// What a device reaches, as measured on it (once for a kind of machine, then remembered).
+struct DeviceLimits {
+  std::string cpu;
+  int threads = 1;
+  double flops_per_us = 0;         ///< f32 fma on all threads, two flops each
+  double memory_bytes_per_us = 0;  ///< reads beyond the last cache
+  double cache_bytes_per_us = 0;   ///< reads within it
+  int64_t cache_bytes = 0;
+};
+/// Errors: DeviceError if the device does not compile. `anew` measures again.
+[[nodiscard]] DeviceLimits device_limits(std::string_view device = "cpu", bool anew = false);
+
+/// A kernel that verification found wrong, judged again: what is in the file that was written then.
+struct ReplayResult {
+  bool reproduced = false;  ///< it is still wrong
+  std::string verdict;      ///< what is wrong now, or that nothing is
+  std::string fault;        ///< as it was found
+  KernelReport kernel;
+};
+/// Errors: FormatError if `content` is no replay file or one of another machine's making.
+[[nodiscard]] ReplayResult replay_kernel(std::string_view content);
 
 }  // namespace luminal

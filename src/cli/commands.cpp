@@ -4,13 +4,15 @@
 
 namespace luminal::cli {
 
+extern const Command kBench;
 extern const Command kEgg;
 extern const Command kEnv;
+extern const Command kExplain;
 extern const Command kPredict;
 extern const Command kTrain;
 
 namespace {
-constexpr std::array kCommands{&kEgg, &kEnv, &kPredict, &kTrain};  // sorted by name
+constexpr std::array kCommands{&kBench, &kEgg, &kEnv, &kExplain, &kPredict, &kTrain};  // sorted by name
 }
 
 std::span<const Command* const> commands() { return kCommands; }

@@ -1,12 +1,17 @@
+#include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/fail.h"
+#include "cli/compile_mode.h"
 #include "cli/interrupt.h"
+#include "cli/mnist_step.h"
 #include "cli/train_runs.h"
-#include "luminal/autograd.h"
+#include "luminal/compile_report.h"
 #include "luminal/data.h"
 #include "luminal/models/mnist_cnn.h"
 #include "luminal/progress.h"
@@ -21,31 +26,48 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// One graph that holds forward, backward and update: each run is a step.
-class Trainer {
+/// The training step as one compiled graph: forward, backward and update.
+class Learner {
  public:
-  Trainer(const TrainMnistOptions& options, int64_t total_steps)
-      : cx_(seeded(options)), model_(cx_), schedule_{.start = options.learning_rate, .steps = total_steps} {
-    images_ = cx_.named_tensor("images", {"batch", 1, models::MnistCnn::kSide, models::MnistCnn::kSide});
-    labels_ = cx_.named_tensor("labels", {"batch"}, Dtype::I32);
-    loss_ = training::cross_entropy(model_.forward(images_), labels_);
-    const std::vector<GraphTensor> weights = nn::params(model_);
-    const auto gradients = cx_.compile(Autograd(weights, loss_), loss_, weights);
-    adam_.emplace(cx_, weights, gradients, training::Adam::Options{.learning_rate = options.learning_rate});
-    loss_.retrieve();
+  Learner(const TrainMnistOptions& options, const std::string& mode, int64_t total_steps)
+      : cx_(seeded(options)),
+        step_(cx_, options.batch, options.learning_rate),
+        schedule_{.start = options.learning_rate, .steps = total_steps} {
+    const auto begin = Clock::now();
+    executable_ = make_session(options.device)->compile(cx_, parse_mode(mode));
+    compile_s_ = seconds_since(begin);
+    run_.emplace(cx_.state(), executable_);
   }
 
   double step(const data::Batch& batch) {
-    images_.set_dyn(batch.images, {batch.size, 1, models::MnistCnn::kSide, models::MnistCnn::kSide});
-    labels_.set_dyn(batch.labels, {batch.size});
-    adam_->set_learning_rate(schedule_(steps_++));
-    cx_.execute();
-    return loss_.data<double>()[0];
+    constexpr int64_t kSide = models::MnistCnn::kSide;
+    step_.images.set_dyn(batch.images, {batch.size, 1, kSide, kSide});
+    step_.labels.set_dyn(batch.labels, {batch.size});
+    step_.adam.set_learning_rate(schedule_(steps_++));
+    (*run_)();
+    return step_.loss.data<double>()[0];
+  }
+  /// Time of one more run on the inputs as they are.
+  double time_us() {
+    const auto begin = Clock::now();
+    (*run_)();
+    return 1e6 * seconds_since(begin);
   }
 
-  [[nodiscard]] std::map<std::string, TensorData> weights() const { return nn::state_dict(model_); }
+  /// What the compile did; nothing on devices that interpret.
+  [[nodiscard]] std::optional<CompileReport> report() const {
+    const auto* explained = dynamic_cast<const Explained*>(executable_.get());
+    return explained ? std::optional(explained->details()) : std::nullopt;
+  }
+  [[nodiscard]] std::map<std::string, TensorData> weights() const { return nn::state_dict(step_.model); }
+  void track(training::CheckpointManager& checkpoints) const {
+    checkpoints.track("model", step_.model);
+    checkpoints.track("optimizer", step_.adam);
+  }
+  void resume_at(int64_t step) { steps_ = step; }
   [[nodiscard]] std::string device() const { return cx_.device(); }
   [[nodiscard]] int64_t steps() const { return steps_; }
+  [[nodiscard]] double compile_s() const { return compile_s_; }
 
  private:
   static Graph seeded(const TrainMnistOptions& options) {
@@ -56,12 +78,75 @@ class Trainer {
   }
 
   Graph cx_;
-  models::MnistCnn model_;
+  MnistStep step_;
   training::CosineSchedule schedule_;
-  GraphTensor images_, labels_, loss_;
-  std::optional<training::Adam> adam_;
+  std::shared_ptr<Executable> executable_;
+  std::optional<Compiled> run_;
+  double compile_s_ = 0;
   int64_t steps_ = 0;
 };
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+/// Step times of a plan made without measuring and of the one in use, in turn, on one batch.
+struct StepTimes {
+  double fast_us = 0, chosen_us = 0, fast_compile_s = 0;
+};
+
+StepTimes compare_modes(const TrainMnistOptions& options, const data::ImageSet& digits) {
+  constexpr int kRounds = 7, kRuns = 20;
+  Learner fast(options, "fast", 1), chosen(options, options.mode, 1);
+  const data::BatchLoader loader(digits, {.batch = options.batch, .seed = options.seed, .drop_last = true});
+  auto batches = loader.epoch(0);
+  const data::Batch* batch = batches.next();
+  LUMINAL_CHECK(batch != nullptr, "no batch of {} in {} digits", options.batch, digits.size());
+  for (Learner* learner : {&fast, &chosen})
+    for (int i = 0; i < 3; ++i) (void)learner->step(*batch);
+  std::vector<double> fast_us, chosen_us;
+  for (int round = 0; round < kRounds; ++round) {
+    for (int i = 0; i < kRuns; ++i) fast_us.push_back(fast.time_us());
+    for (int i = 0; i < kRuns; ++i) chosen_us.push_back(chosen.time_us());
+  }
+  return {.fast_us = median(fast_us), .chosen_us = median(chosen_us), .fast_compile_s = fast.compile_s()};
+}
+
+/// Seconds from the compile call to a ready plan in a new process that finds the cache filled; 0 if it can't
+/// be told.
+double warm_start_s(const TrainMnistOptions& options) {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return 0;
+  const std::string command =
+      fmt::format("'{}' explain mnist-step --json --mode {} --dim batch={} 2>/dev/null", self.string(),
+                  options.mode, options.batch);
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
+  if (!pipe) return 0;
+  std::string text;
+  std::array<char, 4096> buffer{};
+  for (size_t n = 0; (n = std::fread(buffer.data(), 1, buffer.size(), pipe.get())) > 0;)
+    text.append(buffer.data(), n);
+  const auto report = nlohmann::json::parse(text, nullptr, false);
+  return report.is_object() ? report.value("total_s", 0.0) : 0;
+}
+
+nlohmann::ordered_json kernels_json(const CompileReport& report) {
+  auto list = nlohmann::ordered_json::array();
+  for (const KernelReport& kernel : report.kernels) {
+    const double us = kernel.measured_us > 0 ? kernel.measured_us : kernel.predicted_us;
+    list.push_back({{"name", kernel.name},
+                    {"launches", kernel.launches},
+                    {"us", us},
+                    {"measured", kernel.measured_us > 0},
+                    {"gflops", kernel.flops / us * 1e-3},
+                    {"gb_per_s", kernel.bytes / us * 1e-3},
+                    {"roofline_share", kernel.roofline_us / us},
+                    {"made_for", kernel.origin}});
+  }
+  return list;
+}
 
 /// Share of the set that the weights classify rightly.
 double accuracy(const std::map<std::string, TensorData>& weights, const data::ImageSet& set,
@@ -86,39 +171,81 @@ double accuracy(const std::map<std::string, TensorData>& weights, const data::Im
   return static_cast<double>(right) / static_cast<double>(set.size());
 }
 
+std::map<std::string, std::string> notes_of(const std::optional<CompileReport>& report) {
+  if (!report) return {};
+  return {{"plan", fmt::format("{:016x}", report->plan_key)}};
+}
+
+/// Goes on where the newest checkpoint stopped; says so if the plan is another, for then bits may differ.
+int64_t resume(training::CheckpointManager& checkpoints, Learner& learner,
+               const std::optional<CompileReport>& report, Console& console) {
+  const auto found = checkpoints.resume();
+  if (!found) {
+    console.out << "there is no checkpoint yet: starting anew\n";
+    return 0;
+  }
+  learner.resume_at(found->step);
+  const auto notes = notes_of(report);
+  const auto plan = found->notes.find("plan");
+  const bool same = plan != found->notes.end() && notes.contains("plan") && plan->second == notes.at("plan");
+  console.out << fmt::format(
+      "resuming at step {} from {}{}\n", found->step, found->path.string(),
+      same ? "" : "; the plan is another than then, so results may differ in the last bits");
+  return found->step;
+}
+
 }  // namespace
 
 int train_mnist(const TrainMnistOptions& options, Console& console) {
   check_run(options);
   if (options.limit < 0) fail("[train] --limit {} is negative; 0 means all digits", options.limit);
+  (void)parse_mode(options.mode);
   const InterruptGuard guard;
   RunLog log(options);
   const data::ImageSet digits = data::load_mnist(options.data, data::Split::Train).first(options.limit);
   const data::ImageSet test = data::load_mnist(options.data, data::Split::Test);
-  const data::BatchLoader loader(digits, {.batch = options.batch, .seed = options.seed});
-  Trainer trainer(options, options.epochs * loader.batches_per_epoch());
+  if (digits.size() < options.batch)
+    fail("[train] --batch {} is more than the {} digits to train on; give a smaller one", options.batch,
+         digits.size());
+  const data::BatchLoader loader(digits, {.batch = options.batch, .seed = options.seed, .drop_last = true});
+  const int64_t per_epoch = loader.batches_per_epoch();
+  Learner learner(options, options.mode, options.epochs * per_epoch);
   console.out << fmt::format("training on {} digits, testing on {}, device {}\n", digits.size(), test.size(),
-                             trainer.device());
+                             learner.device());
+  const std::optional<CompileReport> report = learner.report();
+  if (report) console.out << to_text(*report) << "\n";
+
+  std::optional<training::CheckpointManager> checkpoints;
+  int64_t done = 0;
+  if (!options.checkpoints.empty()) {
+    checkpoints.emplace(options.checkpoints);
+    learner.track(*checkpoints);
+    if (options.resume) done = resume(*checkpoints, learner, report, console);
+  }
 
   const auto begin = Clock::now();
   int64_t images_seen = 0;
   double loss = 0;
-  for (int64_t epoch = 0; epoch < options.epochs && !interrupted(); ++epoch) {
-    data::ProgressBar bar(fmt::format("epoch {}/{}", epoch + 1, options.epochs), digits.size(),
+  const auto save = [&] {
+    if (checkpoints) checkpoints->save(learner.steps(), loss, notes_of(report));
+  };
+  for (int64_t epoch = done / per_epoch; epoch < options.epochs && !interrupted(); ++epoch) {
+    data::ProgressBar bar(fmt::format("epoch {}/{}", epoch + 1, options.epochs), loader.images_per_epoch(),
                           {.out = &console.err});
-    auto batches = loader.epoch(epoch);
+    auto batches = loader.epoch(epoch, learner.steps() - epoch * per_epoch);
     while (const data::Batch* batch = batches.next()) {
       if (interrupted()) break;
-      loss = trainer.step(*batch);
+      loss = learner.step(*batch);
       images_seen += batch->size;
       bar.advance(batch->size, loss);
-      log.write({{"step", trainer.steps()}, {"train_loss", loss}});
+      log.write({{"step", learner.steps()}, {"train_loss", loss}});
     }
     bar.finish();
     loss = bar.mean_loss();
+    save();
   }
   const double train_s = seconds_since(begin);
-  const auto weights = trainer.weights();
+  const auto weights = learner.weights();
   save_weights(weights, options.weights, "mnist_cnn");
   log.finish();
   if (interrupted()) {
@@ -126,16 +253,35 @@ int train_mnist(const TrainMnistOptions& options, Console& console) {
                                options.weights.string());
     return kInterrupted;
   }
-  const double test_accuracy = accuracy(weights, test, trainer.device());
+  const double test_accuracy = accuracy(weights, test, learner.device());
   console.out << fmt::format("test accuracy {:.1f} %, weights saved to {}\n", 100 * test_accuracy,
                              options.weights.string());
-  write_result(options, trainer.device(),
-               {{"test_accuracy", test_accuracy},
-                {"train_loss", loss},
-                {"train_s", train_s},
-                {"images_per_s", static_cast<double>(images_seen) / train_s},
-                {"images", digits.size()},
-                {"epochs", options.epochs}});
+  nlohmann::ordered_json result{
+      {"test_accuracy", test_accuracy},
+      {"train_loss", loss},
+      {"train_s", train_s},
+      {"images_per_s", train_s > 0 ? static_cast<double>(images_seen) / train_s : 0},
+      {"images", digits.size()},
+      {"epochs", options.epochs},
+      {"mode", options.mode}};
+  if (report) {
+    const StepTimes times = compare_modes(options, digits);
+    const double warm_s = warm_start_s(options);
+    console.out << fmt::format(
+        "a step takes {:.0f} us in {} mode, {:.0f} us in fast mode ({:.2f}x); fast compiles in {:.3f} s, {} "
+        "took {:.1f} s "
+        "and {:.3f} s in a new process with the cache filled\n",
+        times.chosen_us, options.mode, times.fast_us, times.fast_us / times.chosen_us, times.fast_compile_s,
+        options.mode, learner.compile_s(), warm_s);
+    result["step_us"] = {{"fast", times.fast_us}, {options.mode, times.chosen_us}};
+    result["search_s"] = learner.compile_s();
+    result["fast_compile_s"] = times.fast_compile_s;
+    result["warm_start_s"] = warm_s;
+    for (const auto& [phase, seconds] : report->phases) result["phases_s"][phase] = seconds;
+    result["kernels"] = kernels_json(*report);
+    result["ops_outside_plan"] = report->ops_outside_plan;
+  }
+  write_result(options, learner.device(), std::move(result));
   return kDone;
 }
 

@@ -6,8 +6,11 @@
 namespace luminal::cli {
 
 struct TrainMnistOptions : RunOptions {
-  TrainMnistOptions() { epochs = 2, batch = 20, learning_rate = 2e-3, weights = "build/mnist.safetensors"; }
-  int64_t limit = 2000;  ///< digits to train on; 0 for all
+  TrainMnistOptions() { epochs = 15, batch = 64, learning_rate = 2e-3, weights = "build/mnist.safetensors"; }
+  int64_t limit = 0;                  ///< digits to train on; 0 for all
+  std::string mode = "optimal";       ///< how hard to look for kernels
+  std::filesystem::path checkpoints;  ///< folder of checkpoints, one after each epoch; "" for none
+  bool resume = false;                ///< from the newest of them
 };
 int train_mnist(const TrainMnistOptions& options, Console& console);
 

@@ -90,13 +90,22 @@ void ViewReader::merge_axes() {
   }
 }
 
-ViewReader::Place ViewReader::place(int64_t position) const {
-  std::array<int64_t, 32> coordinates{};
+ViewReader::Place ViewReader::place(int64_t position, Places& last) const {
+  auto& coordinates = last.coordinates;
   LUMINAL_CHECK(dims_.size() <= coordinates.size(), "a view of rank {}", dims_.size());
-  for (size_t axis = dims_.size(); axis-- > 0;) {
-    coordinates[axis] = position % dims_[axis];
-    position /= dims_[axis];
+  if (position == last.position + 1) {
+    for (size_t axis = dims_.size(); axis-- > 0;) {
+      if (++coordinates[axis] < dims_[axis]) break;
+      coordinates[axis] = 0;
+    }
+  } else {
+    int64_t rest = position;
+    for (size_t axis = dims_.size(); axis-- > 0;) {
+      coordinates[axis] = rest % dims_[axis];
+      rest /= dims_[axis];
+    }
   }
+  last.position = position;
   const std::span<const int64_t> at(coordinates.data(), dims_.size());
   const auto value = [&](const Affine& affine) {
     return std::inner_product(at.begin(), at.end(), affine.strides.begin(), affine.constant);

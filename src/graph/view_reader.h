@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -28,7 +29,12 @@ class ViewReader {
     int64_t index = 0;
     const Number* fill = nullptr;
   };
-  [[nodiscard]] Place place(int64_t position) const;
+  /// Coordinates of the last position asked for: neighbours are then found by counting instead of dividing.
+  struct Places {
+    int64_t position = -2;
+    std::array<int64_t, 32> coordinates{};
+  };
+  [[nodiscard]] Place place(int64_t position, Places& last) const;
   /// Rough cost of reading one element, in units of a contiguous read.
   [[nodiscard]] double cost() const;
 

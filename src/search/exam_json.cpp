@@ -36,6 +36,31 @@ std::vector<double> numbers_of(const json& list) {
 
 uint64_t hash_of(const TensorData& data) { return hash_bytes(data.bytes.data(), data.bytes.size()); }
 
+std::string hex_of(std::span<const std::byte> bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  text.reserve(2 * bytes.size());
+  for (const std::byte b : bytes) {
+    text += kDigits[static_cast<size_t>(b) >> 4];
+    text += kDigits[static_cast<size_t>(b) & 15];
+  }
+  return text;
+}
+
+TensorData data_of(const std::string& hex, const TensorType& type, const DimMap& dims) {
+  TensorData data(type.dtype, exec(type.dims, dims));
+  if (hex.size() != 2 * data.bytes.size())
+    fail<FormatError>("[replay] {} digits for {} bytes", hex.size(), data.bytes.size());
+  const auto digit = [](char c) -> int {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    fail<FormatError>("[replay] '{}' is no hexadecimal digit", c);
+  };
+  for (size_t i = 0; i < data.bytes.size(); ++i)
+    data.bytes[i] = static_cast<std::byte>(digit(hex[2 * i]) * 16 + digit(hex[2 * i + 1]));
+  return data;
+}
+
 json question_json(const ExamQuestion& question) {
   json answers = json::array(), inputs = json::array();
   for (const ExamQuestion::Answer& answer : question.answers)
@@ -45,7 +70,14 @@ json question_json(const ExamQuestion& question) {
                        {"errors", numbers(answer.errors)},
                        {"integers", answer.integers},
                        {"known", answer.known}});
-  for (const auto& tensor : question.tensors) inputs.push_back(tensor ? json(hash_of(*tensor)) : json());
+  for (size_t t = 0; t < question.tensors.size(); ++t) {
+    const auto& tensor = question.tensors[t];
+    // What was drawn can be drawn again; what the graph made of it is written down.
+    if (tensor && question.derived[t])
+      inputs.push_back(hex_of(tensor->bytes));
+    else
+      inputs.push_back(tensor ? json(hash_of(*tensor)) : json());
+  }
   return {{"name", question.name}, {"inputs", inputs}, {"answers", answers}};
 }
 
@@ -57,7 +89,13 @@ ExamQuestion question_of(const json& text, const Exam& exam) {
                       exam.unit.tensors.size());
   for (size_t t = 0; t < inputs.size(); ++t) {
     question.tensors.emplace_back();
+    question.derived.push_back(inputs[t].is_string());
     if (inputs[t].is_null()) continue;
+    if (inputs[t].is_string()) {
+      question.tensors[t] = std::make_shared<const TensorData>(
+          data_of(inputs[t].get<std::string>(), exam.unit.tensors[t].type, exam.dims));
+      continue;
+    }
     question.tensors[t] =
         exam_input(question.name, exam.questions.size(), exam.unit.tensors[t].type, exam.dims, exam.seed, t);
     if (hash_of(*question.tensors[t]) != inputs[t].get<uint64_t>())

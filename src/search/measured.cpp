@@ -12,21 +12,23 @@ namespace {
 
 constexpr int kMostRounds = 8;
 
-/// The value of the user's graph that a class is, if it is one.
-std::optional<luminal::Value> value_of(const MeasureContext& context, int c) {
+/// The values of the user's graph that a class is. Dims must be the same: an alias in other dims is the same
+/// buffer.
+std::vector<luminal::Value> values_of(const MeasureContext& context, int c) {
+  std::vector<luminal::Value> values;
   for (const TensorId id : context.saturated.tensors_of[static_cast<size_t>(c)])
-    if (const auto& value = context.program.tensors[static_cast<size_t>(id)].value) return value;
-  return std::nullopt;
+    if (const auto& value = context.program.tensors[static_cast<size_t>(id)].value) values.push_back(*value);
+  return values;
 }
 
 /// One kernel of a cover between values of the user's graph; none if a tensor of it has no name there.
 std::optional<Unit> unit_of(const MeasureContext& context, const CoverKernel& kernel) {
   Unit unit{.tensors = {}, .kernels = {{}}};
   const auto add = [&](int c, std::vector<int>& list) {
-    const auto value = value_of(context, c);
-    if (!value) return false;
+    const std::vector<luminal::Value> values = values_of(context, c);
+    if (values.empty()) return false;
     list.push_back(static_cast<int>(unit.tensors.size()));
-    unit.tensors.push_back({context.graph.type(*value), value});
+    unit.tensors.push_back({context.graph.type(values[0]), values[0], {values.begin() + 1, values.end()}});
     return true;
   };
   for (const int c : kernel.inputs)
@@ -36,24 +38,24 @@ std::optional<Unit> unit_of(const MeasureContext& context, const CoverKernel& ke
   return unit;
 }
 
-/// What is known of times so far. Where nothing was measured the model's prediction is scaled by how far it
-/// was off elsewhere, so that a plan is not preferred for being unknown.
+/// What is known of times so far. Where nothing was measured the schedules' own prediction counts, scaled by
+/// how far these were off elsewhere, so that a plan is not preferred for being unknown.
 class Costs {
  public:
-  Costs(const MeasureContext& context) : context_(context), top_(context.bucket.top()) {}
+  explicit Costs(const MeasureContext& context) : context_(context), top_(context.bucket.top()) {}
 
+  /// By the roofline alone: asked for every cone that is tried.
+  double rough(const kernel::KernelSpec& spec) const {
+    return kernel::predicted_us(spec, top_, context_.limits) * scale_;
+  }
   double of(SpecId spec) {
     if (const auto known = measured_.find(spec); known != measured_.end()) return known->second;
-    return predicted(context_.store.at(spec)) * scale_;
-  }
-  double predicted(const kernel::KernelSpec& spec) const {
-    return kernel::predicted_us(spec, top_, context_.limits);
+    return predicted(spec) * scale_;
   }
   void set(SpecId spec, double us) { measured_[spec] = us; }
-  [[nodiscard]] bool knows(SpecId spec) const { return measured_.contains(spec); }
   void calibrate() {
     std::vector<double> ratios;
-    for (const auto& [spec, us] : measured_) ratios.push_back(us / predicted(context_.store.at(spec)));
+    for (const auto& [spec, us] : measured_) ratios.push_back(us / std::max(predicted(spec), 1e-3));
     if (ratios.empty()) return;
     const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
     std::nth_element(ratios.begin(), middle, ratios.end());
@@ -71,15 +73,27 @@ class Costs {
   }
 
  private:
+  double predicted(SpecId spec) {
+    const auto [at, fresh] = predicted_.try_emplace(spec);
+    if (fresh) {
+      const kernel::KernelSpec& content = context_.store.at(spec);
+      at->second = choose_by_model(content, restricted(context_.bucket, content), context_.backend.target())
+                       .predicted_us;
+    }
+    return at->second;
+  }
+
   const MeasureContext& context_;
   DimMap top_;
-  std::map<SpecId, double> measured_;
+  std::map<SpecId, double> measured_, predicted_;
   double scale_ = 1;
 };
 
 Cover next_cover(const MeasureContext& context, Costs& costs) {
-  const SpecCost cost = [&](const kernel::KernelSpec& spec) { return costs.of(context.store.intern(spec)); };
-  return find_cover(context.saturated.cover, context.store, cost, context.options);
+  const CoverCosts both{
+      .rough = [&](const kernel::KernelSpec& spec) { return costs.rough(spec); },
+      .fine = [&](const kernel::KernelSpec& spec) { return costs.of(context.store.intern(spec)); }};
+  return find_cover(context.saturated.cover, context.store, both, context.options);
 }
 
 /// The specs of a cover that nobody has timed, with their weight.
@@ -139,6 +153,12 @@ MeasuredCover find_measured_cover(const MeasureContext& context, TunerOptions tu
     result.out_of_time = Clock::now() >= tuning.deadline;
     if (settled || result.out_of_time) break;
   }
+  std::vector<Tuned*> winners;
+  for (const CoverKernel& kernel : result.cover.kernels) {
+    Tuned* tuned = &result.kernels.at(kernel.spec);
+    if (std::ranges::find(winners, tuned) == winners.end()) winners.push_back(tuned);
+  }
+  tuner.confirm(winners);
   result.best_us = *best;
   result.phases = tuner.phases();
   return result;

@@ -82,21 +82,18 @@ void store_rounded(Dtype dtype, double ulp, Oracle::Samples& samples, size_t at)
   }
 }
 
-/// Reads elements as T, or the fill, into an array.
+/// Reads elements as T into an array.
 template <class T>
-void read_elements(const TensorData& data, const ViewReader* view, std::span<const int64_t> positions,
-                   TensorData& out) {
+void read_elements(const TensorData& data, std::span<const int64_t> positions, TensorData& out) {
   visit_dtype(data.dtype, [&]<class S>(S) {
     const auto from = data.as<S>();
     const auto to = out.as<T>();
     for (size_t i = 0; i < positions.size(); ++i) {
-      const ViewReader::Place place = view ? view->place(positions[i]) : ViewReader::Place{positions[i]};
+      const S element = from[static_cast<size_t>(positions[i])];
       if constexpr (std::is_same_v<S, float16> || std::is_same_v<S, bfloat16>)
-        to[i] = place.fill ? static_cast<T>(place.fill->as<double>())
-                           : static_cast<T>(static_cast<float>(from[static_cast<size_t>(place.index)]));
+        to[i] = static_cast<T>(static_cast<float>(element));
       else
-        to[i] =
-            place.fill ? fill_value<T>(*place.fill) : static_cast<T>(from[static_cast<size_t>(place.index)]);
+        to[i] = static_cast<T>(element);
     }
   });
 }
@@ -131,7 +128,7 @@ Oracle::Samples Oracle::leaf(const TensorData& data, std::span<const int64_t> po
   Samples samples = empty_samples(data.dtype, positions.size());
   visit_dtype(samples.values.dtype, [&]<class T>(T) {
     if constexpr (!std::is_same_v<T, float16> && !std::is_same_v<T, bfloat16>)
-      read_elements<T>(data, nullptr, positions, samples.values);
+      read_elements<T>(data, positions, samples.values);
   });
   return samples;
 }
@@ -143,7 +140,8 @@ Oracle::Samples Oracle::at(const Value& value, std::span<const int64_t> position
   if (node.op->elementwise) return elementwise(node, positions);
   if (node.op->combine) return reduction(node, value, positions);
   if (!is_computed(*node.op) || !node.op->is(Trait::Leaf))
-    fail("[verify] {} #{} is no leaf and is not made of elements", node.op->name, value.node.index);
+    fail<OracleGap>("[verify] {} #{} is no leaf and is not made of elements", node.op->name,
+                    value.node.index);
   auto& made = made_[value];
   if (!made) {
     std::vector<TensorData> outputs = evaluate_op(*node.op, node.attributes, {}, dims_, graph_.step());
@@ -160,8 +158,9 @@ Oracle::Samples Oracle::through(const Edge& edge, std::span<const int64_t> posit
   std::vector<int64_t> inner;
   std::vector<size_t> where;
   std::vector<const Number*> fills(positions.size(), nullptr);
+  ViewReader::Places last;
   for (size_t i = 0; i < positions.size(); ++i) {
-    const ViewReader::Place place = view.place(positions[i]);
+    const ViewReader::Place place = view.place(positions[i], last);
     fills[i] = place.fill;
     if (place.fill) continue;
     inner.push_back(place.index);

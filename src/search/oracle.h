@@ -16,6 +16,12 @@ class OracleLimit : public Error {
   using Error::Error;
 };
 
+/// The elements asked for depend on a value that is no leaf and that nobody can compute here.
+class OracleGap : public Error {
+ public:
+  using Error::Error;
+};
+
 /// What single elements of the user's graph must be, computed on demand in f64 with a running error bound:
 /// the judge of every kernel. It reads the op records of the graph and nothing of what the search made of it.
 ///

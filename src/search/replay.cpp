@@ -2,7 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "backends/backend.h"
 #include "base/fail.h"
+#include "luminal/compile_report.h"
 
 namespace luminal::search {
 
@@ -46,3 +48,27 @@ Replay parse_replay(std::string_view text) {
 }
 
 }  // namespace luminal::search
+
+namespace luminal {
+
+ReplayResult replay_kernel(std::string_view content) {
+  const search::Replay replay = search::parse_replay(content);
+  const std::shared_ptr<backends::Backend> backend = backends::make_cpu_backend();
+  const codegen::Program program =
+      codegen::find_schedule(replay.schedule)
+          .lower(replay.spec, replay.parameters, replay.bucket, backend->target());
+  ReplayResult result{.fault = replay.fault};
+  result.kernel = {.name = program.name, .spec = replay.spec.to_string(), .schedule = replay.schedule};
+  result.kernel.parameters = codegen::to_string(replay.parameters);
+  result.kernel.loops = [program] { return program.to_string(); };
+  result.kernel.source = [program, backend] { return backend->source(program); };
+  result.kernel.assembly = [program, backend] { return backend->assembly(program); };
+  const auto kernel = backend->compile(program);
+  const backends::Kernel* list[] = {kernel.get()};
+  const search::Verdict verdict = search::judge(replay.exam, list, backend->target().threads);
+  result.reproduced = verdict.fault.has_value();
+  result.verdict = verdict.fault ? verdict.fault->message : "all samples are right";
+  return result;
+}
+
+}  // namespace luminal

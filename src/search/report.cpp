@@ -4,7 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "backends/backend.h"
+#include "base/fail.h"
 #include "luminal/compile_report.h"
+#include "runtime/machine.h"
 
 namespace luminal {
 namespace {
@@ -97,6 +100,19 @@ std::string to_json(const CompileReport& report) {
               {"plan_key", fmt::format("{:016x}", report.plan_key)},
               {"note", report.note}}
       .dump(1);
+}
+
+DeviceLimits device_limits(std::string_view device, bool anew) {
+  if (device != "cpu") fail<DeviceError>("[limits] '{}' has no measured limits; 'cpu' has", device);
+  const auto backend = backends::make_cpu_backend();
+  const kernel::MachineLimits limits =
+      anew ? runtime::measure_limits(*backend) : runtime::machine_limits(*backend);
+  return {.cpu = backend->target().cpu,
+          .threads = limits.threads,
+          .flops_per_us = limits.flops_per_us,
+          .memory_bytes_per_us = limits.memory_bytes_per_us,
+          .cache_bytes_per_us = limits.cache_bytes_per_us,
+          .cache_bytes = limits.cache_bytes};
 }
 
 }  // namespace luminal

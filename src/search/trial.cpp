@@ -18,13 +18,12 @@ int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step
 
 }  // namespace
 
-GuardedMemory::GuardedMemory(int64_t size_bytes, int64_t alignment, Place place)
+GuardedMemory::GuardedMemory(int64_t size_bytes, int64_t alignment, Place place, bool shared)
     : size_bytes_(size_bytes), page_(::sysconf(_SC_PAGESIZE)) {
   const int64_t inner = round_up(std::max<int64_t>(size_bytes, 1), page_);
   mapped_bytes_ = inner + 2 * page_;
-  // Shared, so that the process that runs the kernel and the one that judges it see the same bytes.
   void* mapped = ::mmap(nullptr, static_cast<size_t>(mapped_bytes_), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                        (shared ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED)
     fail("[verify] no {} bytes of memory for a trial: {}", mapped_bytes_, std::strerror(errno));
   base_ = static_cast<std::byte*>(mapped);
@@ -115,20 +114,21 @@ Workspace prepare(const backends::Kernel& kernel, std::span<const TensorData> in
   Workspace work;
   const auto alignment = [&](Dtype dtype) { return std::max(options.alignment, element_bytes(dtype)); };
   for (const TensorData& input : inputs) {
-    GuardedMemory memory(static_cast<int64_t>(input.bytes.size()), alignment(input.dtype), options.place);
+    GuardedMemory memory(static_cast<int64_t>(input.bytes.size()), alignment(input.dtype), options.place,
+                         options.contained);
     memory.fill(options.pattern);
     if (!input.bytes.empty()) std::memcpy(memory.bytes().data(), input.bytes.data(), input.bytes.size());
     work.buffers.push_back(std::move(memory));
   }
   for (const TrialOutput& output : outputs) {
     work.buffers.emplace_back(size_bytes(output.dtype, output.elements), alignment(output.dtype),
-                              options.place);
+                              options.place, options.contained);
     work.buffers.back().fill(options.pattern);
   }
   for (const GuardedMemory& buffer : work.buffers) work.pointers.push_back(buffer.bytes().data());
   const auto workspace = [&](int64_t bytes) {
     GuardedMemory memory(round_up(bytes, kWorkspaceAlignment), kWorkspaceAlignment,
-                         GuardedMemory::Place::AtEnd);
+                         GuardedMemory::Place::AtEnd, options.contained);
     memory.fill(options.pattern);
     return memory;
   };
@@ -138,27 +138,10 @@ Workspace prepare(const backends::Kernel& kernel, std::span<const TensorData> in
   return work;
 }
 
-}  // namespace
-
-TrialResult run_trial(const backends::Kernel& kernel, std::span<const TensorData> inputs,
-                      std::span<const TrialOutput> outputs, const DimMap& dims, const TrialOptions& options) {
-  std::vector<int64_t> sizes;
-  for (const std::string& name : kernel.dims()) sizes.push_back(dims.at(name));
-  const Workspace work = prepare(kernel, inputs, outputs, sizes, options);
-
-  const pid_t child = ::fork();
-  if (child < 0) fail("[verify] no process for a trial: {}", std::strerror(errno));
-  if (child == 0) {
-    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) ::signal(signal, SIG_DFL);
-    try {
-      run_stages(kernel, work, sizes);
-    } catch (...) {
-      ::_exit(2);
-    }
-    ::_exit(0);
-  }
-  TrialResult result{.outputs = {}, .trouble = wait_for(child, options.timeout)};
-  if (!result.trouble.empty()) return result;
+/// The outputs, or what was written where it must not be.
+TrialResult judge_memory(const Workspace& work, std::span<const TensorData> inputs,
+                         std::span<const TrialOutput> outputs) {
+  TrialResult result;
   for (size_t k = 0; k < work.buffers.size(); ++k) {
     const GuardedMemory& memory = work.buffers[k];
     if (const int64_t stray = memory.stray_writes(); stray != 0)
@@ -177,6 +160,34 @@ TrialResult run_trial(const backends::Kernel& kernel, std::span<const TensorData
     result.outputs.push_back(std::move(data));
   }
   return result;
+}
+
+}  // namespace
+
+TrialResult run_trial(const backends::Kernel& kernel, std::span<const TensorData> inputs,
+                      std::span<const TrialOutput> outputs, const DimMap& dims, const TrialOptions& options) {
+  std::vector<int64_t> sizes;
+  for (const std::string& name : kernel.dims()) sizes.push_back(dims.at(name));
+  const Workspace work = prepare(kernel, inputs, outputs, sizes, options);
+
+  TrialResult result;
+  if (!options.contained) {
+    run_stages(kernel, work, sizes);
+    return judge_memory(work, inputs, outputs);
+  }
+  const pid_t child = ::fork();
+  if (child < 0) fail("[verify] no process for a trial: {}", std::strerror(errno));
+  if (child == 0) {
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) ::signal(signal, SIG_DFL);
+    try {
+      run_stages(kernel, work, sizes);
+    } catch (...) {
+      ::_exit(2);
+    }
+    ::_exit(0);
+  }
+  result.trouble = wait_for(child, options.timeout);
+  return result.trouble.empty() ? judge_memory(work, inputs, outputs) : result;
 }
 
 }  // namespace luminal::search

@@ -17,7 +17,8 @@ namespace luminal::search {
 class GuardedMemory {
  public:
   enum class Place : uint8_t { AtEnd, AtStart };
-  GuardedMemory(int64_t size_bytes, int64_t alignment, Place place);
+  /// `shared` with processes that are forked from this one later.
+  GuardedMemory(int64_t size_bytes, int64_t alignment, Place place, bool shared);
   ~GuardedMemory();
   GuardedMemory(GuardedMemory&& other) noexcept;
   GuardedMemory& operator=(GuardedMemory&&) = delete;
@@ -42,7 +43,10 @@ struct TrialOptions {
   GuardedMemory::Place place = GuardedMemory::Place::AtEnd;
   int64_t alignment = 4;    ///< of the data; elements of a dtype are aligned to their size at least
   std::byte pattern{0xff};  ///< outputs and workspace before the run: NaN in every float dtype
-  int threads = 1;          ///< tasks are dealt out in turn
+  /// In a process of its own, so that a crash or a hang is told and survived. Without, for kernels that ran
+  /// so before at these sizes: where they read and write does not depend on the data.
+  bool contained = true;
+  int threads = 1;  ///< tasks are dealt out in turn
   std::chrono::milliseconds timeout{20'000};
 };
 
@@ -52,8 +56,7 @@ struct TrialResult {
   std::string trouble;  ///< "crashed with signal 11 (Segmentation fault)", "took more than 20000 ms", ""
 };
 
-/// Runs the kernel in a process of its own, so that a crash or a hang is told and survived. Inputs and
-/// outputs lie in guarded memory; inputs are read-only.
+/// Runs the kernel in guarded memory and tells what it wrote where it must not.
 [[nodiscard]] TrialResult run_trial(const backends::Kernel& kernel, std::span<const TensorData> inputs,
                                     std::span<const TrialOutput> outputs, const DimMap& dims,
                                     const TrialOptions& options = {});

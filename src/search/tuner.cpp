@@ -1,6 +1,7 @@
 #include "search/tuner.h"
 
 #include <algorithm>
+#include <atomic>
 #include <numeric>
 
 #include "base/environment.h"
@@ -40,16 +41,18 @@ CacheKey choice_key(const kernel::KernelSpec& spec, const codegen::Bucket& bucke
 
 /// One request on its way.
 struct Tuner::Job {
-  const TuneRequest* request = nullptr;
+  TuneRequest request;
   CacheKey key;
+  size_t number = 0;
   std::optional<Cache::Choice> known;
   std::vector<Tried> tried;
   std::vector<std::shared_ptr<const backends::Kernel>> kernels;  ///< by candidate; null if it is out
   std::vector<uint64_t> codes;                                   ///< by candidate
   std::optional<Exam> exam;
   std::optional<Verdict> accepted;  ///< of the first candidate that passed
-  Tuned result;
 };
+
+Tuner::~Tuner() = default;
 
 Tuner::Tuner(backends::Backend& backend, Cache& cache, const Graph& graph, TunerOptions options)
     : backend_(backend), cache_(cache), graph_(graph), options_(std::move(options)) {
@@ -66,8 +69,7 @@ void Tuner::find_candidates(Job& job) {
   std::vector<Tried> leaders, others;
   for (const codegen::Schedule* schedule : codegen::schedules()) {
     bool first = true;
-    for (codegen::Candidate& candidate :
-         schedule->candidates(job.request->spec, bucket_, backend_.target())) {
+    for (codegen::Candidate& candidate : schedule->candidates(job.request.spec, bucket_, backend_.target())) {
       (first ? leaders : others)
           .push_back({.schedule = std::string(schedule->name),
                       .parameters = std::move(candidate.parameters),
@@ -79,7 +81,7 @@ void Tuner::find_candidates(Job& job) {
     std::ranges::stable_sort(list, {}, &Tried::predicted_us);
   };
   by_prediction(leaders);
-  LUMINAL_CHECK(!leaders.empty(), "no schedule takes\n{}", job.request->spec.to_string());
+  LUMINAL_CHECK(!leaders.empty(), "no schedule takes\n{}", job.request.spec.to_string());
   if (!options_.measure) {
     leaders.resize(1);
     job.tried = std::move(leaders);
@@ -114,10 +116,11 @@ void Tuner::compile(std::vector<Job*> jobs) {
     for (Job* job : jobs) {
       if (rank >= job->tried.size()) continue;
       const Tried& tried = job->tried[rank];
-      requests.push_back(
-          {job->request->spec,
-           {.schedule = &codegen::find_schedule(tried.schedule), .parameters = tried.parameters},
-           bucket_});
+      KernelRequest& request = requests.emplace_back();
+      request.spec = job->request.spec;
+      request.chosen.schedule = &codegen::find_schedule(tried.schedule);
+      request.chosen.parameters = tried.parameters;
+      request.bucket = bucket_;
       places.emplace_back(job, rank);
     }
   // Every spec gets one kernel, deadline or not.
@@ -147,7 +150,7 @@ void Tuner::run_race(Job& job) {
   std::vector<std::shared_ptr<const TensorData>> inputs;
   std::vector<const TensorData*> pointers;
   std::vector<int64_t> output_bytes;
-  const kernel::KernelSpec& spec = job.request->spec;
+  const kernel::KernelSpec& spec = job.request.spec;
   int64_t total = 0;
   for (size_t s = 0; s < spec.slots().size(); ++s) {
     const kernel::Slot& slot = spec.slots()[s];
@@ -201,13 +204,28 @@ Unit unit_of(const kernel::KernelSpec& spec) {
 
 }  // namespace
 
+/// Inputs and answers for those that have none yet, on all cores.
+void Tuner::prepare_exams(std::span<Job* const> jobs, bool first_only) {
+  const auto start = Clock::now();
+  std::atomic<size_t> next{0};
+  Team& team = Team::shared();
+  team.run(team.size(), [&](int) {
+    for (size_t i = next++; i < jobs.size(); i = next++) {
+      Job& job = *jobs[i];
+      const size_t questions = job.exam ? job.exam->questions.size() : 0;
+      if (questions > 1 || (first_only && questions == 1)) continue;
+      job.exam =
+          prepare_exam(graph_, sizes_, job.request.unit ? *job.request.unit : unit_of(job.request.spec),
+                       {.seed = options_.seed, .first_only = first_only});
+      job.accepted.reset();
+    }
+  });
+  phases_.verify_s += seconds_since(start);
+}
+
 /// What is wrong with candidate `c`, if anything; then it is told, and the candidate is out.
 bool Tuner::stands(Job& job, size_t c, Thoroughness thoroughness) {
   const auto start = Clock::now();
-  if (!job.exam)
-    job.exam =
-        prepare_exam(graph_, sizes_, job.request->unit ? *job.request->unit : unit_of(job.request->spec),
-                     {.seed = options_.seed});
   const backends::Kernel* list[] = {job.kernels[c].get()};
   Verdict verdict = judge(*job.exam, list, backend_.target().threads, thoroughness);
   if (thoroughness == Thoroughness::Full) {
@@ -231,7 +249,7 @@ void Tuner::tell_fault(const Job& job, const Tried& tried, const Fault& fault) {
   const std::string folder = environment::dump_folder().empty() ? "." : environment::dump_folder();
   std::string where;
   try {
-    const std::string content = replay_json({.spec = job.request->spec,
+    const std::string content = replay_json({.spec = job.request.spec,
                                              .schedule = tried.schedule,
                                              .parameters = tried.parameters,
                                              .bucket = bucket_,
@@ -247,7 +265,7 @@ void Tuner::tell_fault(const Job& job, const Tried& tried, const Fault& fault) {
 }
 
 /// The fastest that stands up to verification. Candidates behind the winner are compared with it no further.
-void Tuner::choose(Job& job) {
+void Tuner::choose(Job& job, Tuned& result, Thoroughness thoroughness) {
   std::vector<size_t> order(job.tried.size());
   std::iota(order.begin(), order.end(), size_t{0});
   const auto time_of = [&](size_t c) {
@@ -256,7 +274,7 @@ void Tuner::choose(Job& job) {
   };
   if (options_.measure && !job.known) std::ranges::stable_sort(order, {}, time_of);
   const bool trusted = job.known && job.known->verified_here;
-  const bool judged = options_.verify && options_.measure && !trusted;
+  const bool judged = thoroughness == Thoroughness::Full && options_.verify && options_.measure && !trusted;
   size_t winner = job.tried.size();
   for (size_t i = 0; i < order.size() && winner == job.tried.size(); ++i)
     if (job.kernels[order[i]] && (!judged || stands(job, order[i], Thoroughness::Full))) winner = order[i];
@@ -264,24 +282,24 @@ void Tuner::choose(Job& job) {
     std::string reasons;
     for (const Tried& t : job.tried)
       reasons += fmt::format("\n  {} {}: {}", t.schedule, codegen::to_string(t.parameters), t.rejected);
-    throw InternalError(fmt::format("no kernel stands for\n{}{}", job.request->spec.to_string(), reasons));
+    throw InternalError(fmt::format("no kernel stands for\n{}{}", job.request.spec.to_string(), reasons));
   }
-  for (const size_t c : order)
-    if (c != winner && job.tried[c].rejected.empty())
-      job.tried[c].rejected = job.tried[c].measured_us > 0 ? "slower" : "not timed";
-  Tuned& result = job.result;
-  const Tried best = job.tried[winner];
-  result.schedule = best.schedule;
-  result.parameters = best.parameters;
-  result.kernel = job.kernels[winner];
+  const Tried& best = job.tried[winner];
+  result = {.schedule = best.schedule, .parameters = best.parameters, .kernel = job.kernels[winner]};
   result.predicted_us = best.predicted_us;
   result.measured_us = job.known ? job.known->measured_us : best.measured_us;
   result.from_cache = job.known.has_value();
   result.verified = judged || trusted;
+  result.job = job.number;
   result.tried.push_back(best);
-  for (const size_t c : order)
-    if (c != winner) result.tried.push_back(job.tried[c]);
+  for (const size_t c : order) {
+    if (c == winner) continue;
+    result.tried.push_back(job.tried[c]);
+    std::string& reason = result.tried.back().rejected;
+    if (reason.empty()) reason = job.tried[c].measured_us > 0 ? "slower" : "not timed";
+  }
   if (job.known && judged) cache_.mark_verified(job.key);
+  if (judged && !job.known) cache_.forget(job.key);  // what was remembered before was not verified
   if (options_.measure && !job.known && best.measured_us > 0)
     cache_.store(job.key, {.schedule = best.schedule,
                            .parameters = best.parameters,
@@ -292,44 +310,54 @@ void Tuner::choose(Job& job) {
                            .verified_here = judged});
 }
 
+void Tuner::confirm(std::span<Tuned* const> winners) {
+  if (!options_.measure || !options_.verify) return;
+  std::vector<Job*> open;
+  for (const Tuned* winner : winners)
+    if (!winner->verified) open.push_back(jobs_[winner->job].get());
+  prepare_exams(open, false);
+  for (Tuned* winner : winners)
+    if (!winner->verified) choose(*jobs_[winner->job], *winner, Thoroughness::Full);
+}
+
 std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const codegen::Bucket& bucket) {
   bucket_ = bucket;
   sizes_ = bucket.top();
-  std::vector<Job> jobs(requests.size());
-  for (size_t i = 0; i < requests.size(); ++i) {
-    jobs[i].request = &requests[i];
-    jobs[i].key = choice_key(requests[i].spec, bucket, backend_.target());
+  std::vector<Job*> jobs;
+  for (const TuneRequest& request : requests) {
+    jobs.push_back(jobs_.emplace_back(std::make_unique<Job>()).get());
+    Job& job = *jobs.back();
+    job.request = request;
+    job.number = jobs_.size() - 1;
+    job.key = choice_key(request.spec, bucket, backend_.target());
     // Fast mode asks the model alone, so that it gives the same plan with a full cache and an empty one.
-    if (options_.measure) jobs[i].known = cache_.find(jobs[i].key);
-    find_candidates(jobs[i]);
+    if (options_.measure) job.known = cache_.find(job.key);
+    find_candidates(job);
   }
-  std::vector<Job*> all;
-  for (Job& job : jobs) all.push_back(&job);
-  compile(all);
+  compile(jobs);
   // A remembered choice whose code is another by now is no choice.
   std::vector<Job*> again;
-  for (Job& job : jobs) {
-    if (!job.known || (job.kernels[0] && job.codes[0] == job.known->code)) continue;
-    cache_.forget(job.key);
-    job.known.reset();
-    job.tried.clear();
-    find_candidates(job);
-    again.push_back(&job);
+  for (Job* job : jobs) {
+    if (!job->known || (job->kernels[0] && job->codes[0] == job->known->code)) continue;
+    cache_.forget(job->key);
+    job->known.reset();
+    job->tried.clear();
+    find_candidates(*job);
+    again.push_back(job);
   }
   if (!again.empty()) compile(again);
-  std::vector<size_t> heaviest(jobs.size());
-  std::iota(heaviest.begin(), heaviest.end(), size_t{0});
-  std::ranges::stable_sort(heaviest, std::greater<>(), [&](size_t i) {
-    return jobs[i].request->weight * jobs[i].tried.front().predicted_us;
+  std::vector<Job*> open;
+  for (Job* job : jobs)
+    if (!job->known) open.push_back(job);
+  std::ranges::stable_sort(open, std::greater<>(), [](const Job* job) {
+    return job->request.weight * job->tried.front().predicted_us;
   });
+  if (options_.measure && options_.verify) prepare_exams(open, true);
   if (options_.measure)
-    for (const size_t i : heaviest)
-      if (!jobs[i].known && Clock::now() < options_.deadline) run_race(jobs[i]);
-  std::vector<Tuned> results;
-  for (Job& job : jobs) {
-    choose(job);
-    results.push_back(std::move(job.result));
-  }
+    for (Job* job : open)
+      if (Clock::now() < options_.deadline) run_race(*job);
+  std::vector<Tuned> results(jobs.size());
+  for (size_t i = 0; i < jobs.size(); ++i) choose(*jobs[i], results[i], Thoroughness::Quick);
   return results;
 }
 

@@ -31,6 +31,7 @@ struct Tuned {
   bool from_cache = false;
   bool verified = false;     ///< here or, in this cache, before
   std::vector<Tried> tried;  ///< best first; the winner is the first
+  size_t job = 0;            ///< the tuner's own number
 };
 
 /// A spec to be tuned, and how to judge it.
@@ -55,11 +56,15 @@ class Tuner {
  public:
   /// All of them outlive the tuner. The graph is the user's, for verification.
   Tuner(backends::Backend& backend, Cache& cache, const Graph& graph, TunerOptions options);
+  ~Tuner();
 
   /// One winner for each request, in their order. Compiles on all cores, times one at a time. What is known
   /// from the cache is not measured again. After the deadline nothing more is timed: the model decides for
   /// the rest. Errors: InternalError if no candidate of a spec stands (the plainest one included).
   [[nodiscard]] std::vector<Tuned> tune(std::span<const TuneRequest> requests, const codegen::Bucket& bucket);
+  /// Judges winners in full, those of the plan that is going to run; a winner that falls is replaced by the
+  /// next best. What passes is remembered as verified. Errors as tune.
+  void confirm(std::span<Tuned* const> winners);
 
   struct Phases {
     double compile_s = 0, measure_s = 0, verify_s = 0;
@@ -72,7 +77,8 @@ class Tuner {
   void find_candidates(Job& job);
   void compile(std::vector<Job*> jobs);
   void run_race(Job& job);
-  void choose(Job& job);
+  void choose(Job& job, Tuned& result, Thoroughness thoroughness);
+  void prepare_exams(std::span<Job* const> jobs, bool first_only);
   [[nodiscard]] bool stands(Job& job, size_t candidate, Thoroughness thoroughness);
   void tell_fault(const Job& job, const Tried& tried, const Fault& fault);
 
@@ -83,6 +89,7 @@ class Tuner {
   codegen::Bucket bucket_;
   DimMap sizes_;
   Phases phases_;
+  std::vector<std::unique_ptr<Job>> jobs_;
 };
 
 /// The cache's key of a spec's choice: changes with everything the choice depends on.

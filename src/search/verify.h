@@ -20,7 +20,8 @@ namespace luminal::search {
 struct Unit {
   struct Tensor {
     TensorType type;
-    std::optional<Value> value;  ///< of the graph; set for everything that comes from outside
+    std::optional<Value> value;  ///< of the graph, if it is one
+    std::vector<Value> aliases;  ///< further values that are equal to it by law
   };
   struct Kernel {
     std::vector<int> inputs, outputs;  ///< into tensors
@@ -42,6 +43,9 @@ struct ExamQuestion {
   std::string name;  ///< "integers", "wide", "plain", "special"
   std::vector<std::shared_ptr<const TensorData>>
       tensors;  ///< by Unit tensor; null for what the unit computes
+  /// By Unit tensor: comes from outside, and is what the graph makes of others that do. (A kernel may read a
+  /// value and compute it once more from what it is made of: both have to agree.)
+  std::vector<bool> derived;
   struct Answer {
     int tensor = 0;
     std::vector<int64_t> positions;
@@ -63,9 +67,10 @@ struct Exam {
 
 struct ExamOptions {
   uint64_t seed = 0;
-  int64_t operations = 10'000'000;  ///< of the oracle, per question
-  int samples = 48;                 ///< per output, beside corners and borders of tiles
-  bool special_values = false;      ///< NaN and infinities too: strict math
+  int64_t operations = 500'000;  ///< of the oracle, per question
+  int samples = 48;              ///< per output, beside corners and borders of tiles
+  bool special_values = false;   ///< NaN and infinities too: strict math
+  bool first_only = false;       ///< the first question alone, for quick judgement
 };
 /// Draws inputs and asks the oracle about every computed tensor that is a value of the graph. If a tensor
 /// from outside is none, nobody can be asked: the exam then has inputs only, which show crashes, strays and

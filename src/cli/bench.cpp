@@ -1,0 +1,177 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "base/fail.h"
+#include "cli/command.h"
+#include "cli/compile_mode.h"
+#include "cli/workload.h"
+#include "luminal/compile_report.h"
+
+namespace luminal::cli {
+namespace {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::string what, mode = "optimal", device;
+  std::vector<std::string> dims;
+  int samples = 15;
+  double sample_ms = 20;
+  bool json = false, serve = false;
+};
+
+double us_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+}
+
+/// Numbers that keep every op away from its hard cases; integers name one of ten classes.
+void fill(const GraphTensor& input, const DimMap& dims) {
+  std::mt19937 random(7);
+  int64_t count = 1;
+  for (const Expression& size : input.dims()) count *= size.exec(dims);
+  std::vector<double> values(static_cast<size_t>(count));
+  const bool whole = !is_float(input.dtype());
+  for (double& x : values)
+    x = whole ? static_cast<double>(random() % (input.dtype() == Dtype::Bool ? 2 : 10))
+              : std::uniform_real_distribution<double>(-1, 1)(random);
+  std::vector<int64_t> sizes = exec(input.dims(), dims);
+  GraphTensor handle = input;
+  if (whole) {
+    handle.set_dyn(std::vector<int64_t>(values.begin(), values.end()), sizes);
+  } else {
+    handle.set_dyn(values, sizes);
+  }
+}
+
+/// A workload that is compiled and runs.
+class Work {
+ public:
+  Work(const std::string& what, const std::string& mode, const std::string& device,
+       const std::vector<std::string>& dims) {
+    if (!device.empty()) graph_.set_device(device);
+    set_dims(graph_, dims);
+    const std::vector<GraphTensor> inputs = build_workload(graph_, what);
+    for (const GraphTensor& input : inputs) fill(input, graph_.dims());
+    const auto begin = Clock::now();
+    compiled_ = std::make_unique<Compiled>(graph_.compile(parse_mode(mode)));
+    (*compiled_)();
+    compile_us_ = us_since(begin);
+    (*compiled_)();
+  }
+  /// Time of one run, averaged over about `at_least_us`.
+  double sample(double at_least_us) {
+    auto begin = Clock::now();
+    (*compiled_)();
+    const int runs = static_cast<int>(std::clamp(at_least_us / std::max(us_since(begin), 0.1), 1.0, 1e6));
+    begin = Clock::now();
+    for (int i = 0; i < runs; ++i) (*compiled_)();
+    return us_since(begin) / runs;
+  }
+  [[nodiscard]] double compile_us() const { return compile_us_; }
+  [[nodiscard]] std::string report() const { return compiled_->report(); }
+
+ private:
+  Graph graph_;
+  std::unique_ptr<Compiled> compiled_;
+  double compile_us_ = 0;
+};
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+/// For programs that compare systems: one JSON object a line in, one out, one sample at a time, so that
+/// systems can be timed in turn. {"what": FORMULA, "mode": "optimal", "ms": 50} -> {"us": 12.5, "compile_us":
+/// ...}
+int serve(const Options& options, Console& console) {
+  std::map<std::string, std::unique_ptr<Work>> known;
+  for (std::string line; std::getline(std::cin, line);) {
+    json answer;
+    try {
+      const json request = json::parse(line);
+      if (request.contains("limits")) {
+        const DeviceLimits limits = device_limits("cpu", true);
+        console.out << json{{"cpu", limits.cpu},
+                            {"threads", limits.threads},
+                            {"flops_per_us", limits.flops_per_us},
+                            {"memory_bytes_per_us", limits.memory_bytes_per_us},
+                            {"cache_bytes_per_us", limits.cache_bytes_per_us},
+                            {"cache_bytes", limits.cache_bytes}}
+                           .dump()
+                    << std::endl;
+        continue;
+      }
+      const std::string what = request.at("what"), mode = request.value("mode", options.mode);
+      auto& work = known[what + "\n" + mode];
+      if (!work) work = std::make_unique<Work>(what, mode, options.device, options.dims);
+      answer = {{"us", work->sample(request.value("ms", options.sample_ms) * 1e3)},
+                {"compile_us", work->compile_us()}};
+      if (request.value("last", false)) known.clear();
+    } catch (const json::exception& error) {
+      answer = {{"error", error.what()}};
+    } catch (const Error& error) {
+      answer = {{"error", error.what()}};
+    }
+    console.out << answer.dump() << std::endl;
+  }
+  return kDone;
+}
+
+int bench(const Options& options, Console& console) {
+  if (options.serve) return serve(options, console);
+  Work work(options.what, options.mode, options.device, options.dims);
+  std::vector<double> samples;
+  for (int i = 0; i < options.samples; ++i) samples.push_back(work.sample(options.sample_ms * 1e3));
+  const double middle = median(samples), least = *std::ranges::min_element(samples);
+  if (options.json) {
+    console.out << json{{"what", options.what}, {"mode", options.mode}, {"median_us", middle},
+                        {"min_us", least},      {"samples", samples},   {"compile_us", work.compile_us()}}
+                       .dump(1)
+                << "\n";
+    return kDone;
+  }
+  console.out << fmt::format(
+      "{:.1f} us a run (median of {} samples, least {:.1f}); compiled and first run in {:.1f} ms\n{}\n",
+      middle, samples.size(), least, work.compile_us() * 1e-3, work.report());
+  return kDone;
+}
+
+Action declare(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("what", options->what,
+                 "A formula, e.g. 'x:f32[32,1000].softmax(-1)', or the name of an example");
+  app.add_option("--mode", options->mode, "fast, optimal, or budget=SECONDS")->capture_default_str();
+  app.add_option("--dim", options->dims, "Size of a named dim, e.g. --dim s=128");
+  app.add_option("--device", options->device, "Where to run");
+  app.add_option("--samples", options->samples, "How many samples")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100000));
+  app.add_option("--sample-ms", options->sample_ms, "Length of a sample in ms")->capture_default_str();
+  app.add_flag("--json", options->json, "Print the result as JSON");
+  app.add_flag("--serve", options->serve, "Answer requests from standard input, one JSON object a line");
+  app.footer(workload_help);
+  return [options, &app](Console& console) {
+    if (options->what.empty() && !options->serve) {
+      console.err << app.help();
+      return kUsage;
+    }
+    return bench(*options, console);
+  };
+}
+
+}  // namespace
+
+extern const Command kBench;
+const Command kBench{"bench", "time a formula", declare};
+
+}  // namespace luminal::cli

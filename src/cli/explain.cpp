@@ -1,0 +1,127 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "base/fail.h"
+#include "base/file.h"
+#include "cli/command.h"
+#include "cli/compile_mode.h"
+#include "cli/explain_page.h"
+#include "cli/workload.h"
+#include "luminal/compile_report.h"
+
+namespace luminal::cli {
+namespace {
+
+struct Options {
+  std::string what, mode = "fast", device, kernel, html, replay;
+  std::vector<std::string> dims;
+  bool loops = false, source = false, assembly = false, all = false, json = false;
+};
+
+std::string indented(const std::string& text) {
+  std::string result = "  ";
+  for (const char c : text) {
+    result += c;
+    if (c == '\n') result += "  ";
+  }
+  return result.substr(0, result.find_last_not_of(" \n") + 1) + "\n";
+}
+
+std::string kernel_text(const KernelReport& kernel, const Options& options) {
+  std::string text =
+      fmt::format("\n== {} (x{}), {} {}\n", kernel.name, kernel.launches, kernel.schedule, kernel.parameters);
+  if (!kernel.origin.empty()) text += fmt::format("made for {}\n", kernel.origin);
+  text += indented(kernel.spec);
+  const double us = kernel.measured_us > 0 ? kernel.measured_us : kernel.predicted_us;
+  text += fmt::format(
+      "predicted {:.1f} us, {}; {:.1f} GFLOP/s, {:.1f} GB/s, {:.0f} % of the roofline\n", kernel.predicted_us,
+      kernel.measured_us > 0 ? fmt::format("measured {:.1f} us", kernel.measured_us) : "not measured",
+      kernel.flops / us * 1e-3, kernel.bytes / us * 1e-3, 100 * kernel.roofline_us / us);
+  if (kernel.verified) text += "verified against the graph's own nodes\n";
+  for (const KernelReport::Rejected& other : kernel.rejected)
+    text += fmt::format("  not taken: {} {}: {}, predicted {:.1f} us, measured {:.1f} us\n", other.schedule,
+                        other.parameters, other.reason, other.predicted_us, other.measured_us);
+  const auto section = [&](std::string_view title, bool wanted, const std::function<std::string()>& make) {
+    if ((wanted || options.all) && make) text += fmt::format("-- {}\n{}", title, indented(make()));
+  };
+  section("loops", options.loops, kernel.loops);
+  section("target source", options.source, kernel.source);
+  section("assembly", options.assembly, kernel.assembly);
+  return text;
+}
+
+int replay(const Options& options, Console& console) {
+  const ReplayResult result = replay_kernel(read_file(options.replay, size_t{1} << 30));
+  console.out << fmt::format("found then: {}\nfound now:  {}\n", result.fault, result.verdict)
+              << kernel_text(result.kernel, options);
+  return result.reproduced ? kFailed : kDone;
+}
+
+int explain(const Options& options, Console& console) {
+  if (!options.replay.empty()) return replay(options, console);
+  Graph graph;
+  set_dims(graph, options.dims);
+  (void)build_workload(graph, options.what);
+  const auto executable = make_session(options.device.empty() ? graph.device() : options.device)
+                              ->compile(graph, parse_mode(options.mode));
+  const auto* explained = dynamic_cast<const Explained*>(executable.get());
+  if (!explained)
+    fail("[explain] device '{}' interprets graphs and has nothing to explain; choose one that compiles",
+         options.device.empty() ? graph.device() : options.device);
+  CompileReport report = explained->details();
+  report.graph = graph.to_string();
+  std::erase_if(report.kernels, [&](const KernelReport& kernel) {
+    return !options.kernel.empty() && kernel.name.find(options.kernel) == std::string::npos;
+  });
+  if (!options.html.empty()) {
+    write_file_atomic(options.html, explain_page(options.what, report));
+    console.err << fmt::format("wrote {}\n", options.html);
+  }
+  if (options.json) {
+    console.out << to_json(report) << "\n";
+    return kDone;
+  }
+  if (!options.html.empty()) return kDone;
+  console.out << "== graph\n" << indented(report.graph);
+  if (!report.rules.empty()) console.out << "\n== laws that fired\n";
+  for (const CompileReport::Rule& rule : report.rules)
+    console.out << fmt::format("  {:<32} {} times\n", rule.name, rule.applied);
+  console.out << "\n== " << to_text(report);
+  for (const KernelReport& kernel : report.kernels) console.out << kernel_text(kernel, options);
+  return kDone;
+}
+
+Action declare(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("what", options->what,
+                 "A formula, e.g. 'x:f32[32,1000].softmax(-1)', or the name of an example");
+  app.add_option("--mode", options->mode, "fast, optimal, or budget=SECONDS")->capture_default_str();
+  app.add_option("--dim", options->dims, "Size of a named dim, e.g. --dim s=128");
+  app.add_option("--kernel", options->kernel, "Only kernels whose name contains this");
+  app.add_option("--device", options->device, "Where to compile for");
+  app.add_flag("--loops", options->loops, "Show the loops of each kernel");
+  app.add_flag("--source", options->source, "Show the target's source (LLVM IR)");
+  app.add_flag("--assembly", options->assembly, "Show the machine code");
+  app.add_flag("--all", options->all, "Show all of these");
+  app.add_option("--html", options->html, "Write everything as one self-contained page");
+  app.add_flag("--json", options->json, "Print the report as JSON");
+  app.add_option("--replay", options->replay, "Judge the kernel of a replay file again");
+  app.footer(workload_help);
+  return [options, &app](Console& console) {
+    if (options->what.empty() && options->replay.empty()) {
+      console.err << app.help();
+      return kUsage;
+    }
+    return explain(*options, console);
+  };
+}
+
+}  // namespace
+
+extern const Command kExplain;
+extern const Command kExplain;
+const Command kExplain{"explain", "show how a formula becomes machine code", declare};
+
+}  // namespace luminal::cli

@@ -1,0 +1,126 @@
+#include "cli/explain_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace luminal::cli {
+namespace {
+
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '"':
+        result += "&quot;";
+        break;
+      default:
+        result += c;
+    }
+  }
+  return result;
+}
+
+constexpr std::string_view kStyle = R"(
+:root{color-scheme:light dark;--bar:#4a86c5;--soft:#8884}
+body{font:15px/1.45 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}
+pre{background:#8881;padding:.7rem;overflow:auto;font-size:13px;max-height:32rem}
+table{border-collapse:collapse;width:100%}
+td,th{text-align:right;padding:.2rem .6rem;border-bottom:1px solid var(--soft)}
+td:first-child,th:first-child,td:last-child,th:last-child{text-align:left}
+.bar{display:inline-block;height:.7em;background:var(--bar);vertical-align:baseline;margin-right:.4em}
+summary{cursor:pointer;margin:.3rem 0}
+h2{margin-top:2rem}
+)";
+
+double time_of(const KernelReport& kernel) {
+  return kernel.measured_us > 0 ? kernel.measured_us : kernel.predicted_us;
+}
+
+std::string bar(double share) {
+  return fmt::format("<span class=bar style=\"width:{:.1f}em\"></span>", 8 * std::clamp(share, 0.0, 1.0));
+}
+
+std::string folded(std::string_view title, const std::string& text, bool open = false) {
+  return fmt::format("<details{}><summary>{}</summary><pre>{}</pre></details>\n", open ? " open" : "", title,
+                     escaped(text));
+}
+
+std::string phases_table(const CompileReport& report) {
+  std::string text = "<table><tr><th>phase<th>ms<th></tr>";
+  double total = 1e-12;
+  for (const auto& [phase, seconds] : report.phases) total += seconds;
+  for (const auto& [phase, seconds] : report.phases)
+    text += fmt::format("<tr><td>{}<td>{:.3f}<td>{}</tr>", phase, seconds * 1e3, bar(seconds / total));
+  return text + "</table>\n";
+}
+
+std::string kernels_table(const CompileReport& report) {
+  double total = 1e-12;
+  for (const KernelReport& kernel : report.kernels) total += time_of(kernel) * kernel.launches;
+  std::string text =
+      "<table><tr><th>kernel<th>runs<th>us<th>predicted<th>GFLOP/s<th>GB/s<th>roofline<th>share of the "
+      "time</tr>";
+  for (const KernelReport& kernel : report.kernels) {
+    const double us = time_of(kernel), share = us * kernel.launches / total;
+    text += fmt::format(
+        "<tr><td><a href=\"#{0}\">{0}</a><td>{1}<td>{2:.1f}<td>{3:.1f}<td>{4:.1f}<td>{5:.1f}<td>{6:.0f} "
+        "%<td>{7}{8:.0f} %</tr>",
+        kernel.name, kernel.launches, us, kernel.predicted_us, kernel.flops / us * 1e-3,
+        kernel.bytes / us * 1e-3, 100 * kernel.roofline_us / us, bar(share), 100 * share);
+  }
+  return text + "</table>\n";
+}
+
+std::string kernel_section(const KernelReport& kernel) {
+  std::string text = fmt::format("<h2 id=\"{0}\">{0}</h2>\n<p>{1} {2}{3}</p>\n", kernel.name, kernel.schedule,
+                                 escaped(kernel.parameters),
+                                 kernel.origin.empty() ? "" : ", made for " + escaped(kernel.origin));
+  text += fmt::format("<pre>{}</pre>\n", escaped(kernel.spec));
+  if (!kernel.rejected.empty()) {
+    text += "<table><tr><th>not taken<th>predicted us<th>measured us<th>why</tr>";
+    for (const KernelReport::Rejected& other : kernel.rejected)
+      text += fmt::format("<tr><td>{} {}<td>{:.1f}<td>{:.1f}<td>{}</tr>", other.schedule,
+                          escaped(other.parameters), other.predicted_us, other.measured_us,
+                          escaped(other.reason));
+    text += "</table>\n";
+  }
+  if (kernel.loops) text += folded("loops", kernel.loops());
+  if (kernel.source) text += folded("target source", kernel.source());
+  if (kernel.assembly) text += folded("machine code", kernel.assembly());
+  return text;
+}
+
+}  // namespace
+
+std::string explain_page(const std::string& title, const CompileReport& report) {
+  std::string text = fmt::format(
+      "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">"
+      "<title>luminal: {0}</title><style>{1}</style>\n<h1>{0}</h1>\n"
+      "<p>Compiled for {2} ({3}) in {4:.3f} s; {5} nodes became {6} kernels; the e-graph grew from {7} "
+      "tensors to {8} "
+      "rows in {9} rounds; at most {10} kernels were open for a value.</p>\n",
+      escaped(title), kStyle, report.device, report.mode, report.total_s, report.graph_nodes,
+      report.kernels.size(), report.tensors, report.rows, report.rounds, report.most_cones);
+  text += phases_table(report) + folded("graph", report.graph, report.graph.size() < 3000);
+  if (!report.rules.empty()) {
+    text += "<h2>Laws that fired</h2>\n<table><tr><th>law<th>matched<th>applied<th></tr>";
+    for (const CompileReport::Rule& rule : report.rules)
+      text += fmt::format("<tr><td>{}<td>{}<td>{}<td></tr>", escaped(rule.name), rule.matched, rule.applied);
+    text += "</table>\n";
+  }
+  text += "<h2>Kernels</h2>\n" + kernels_table(report);
+  for (const KernelReport& kernel : report.kernels) text += kernel_section(kernel);
+  return text + "</html>\n";
+}
+
+}  // namespace luminal::cli

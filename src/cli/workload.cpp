@@ -1,0 +1,80 @@
+#include "cli/workload.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "base/fail.h"
+#include "base/suggest.h"
+#include "cli/formula.h"
+#include "cli/mnist_step.h"
+
+namespace luminal::cli {
+namespace {
+
+constexpr int64_t kBatch = 64;
+
+std::vector<GraphTensor> build_mnist_step(Graph& cx) {
+  const auto given = cx.dims().find("batch");
+  const MnistStep step(cx, given == cx.dims().end() ? kBatch : given->second, 1e-3);
+  return {step.images, step.labels};
+}
+
+struct Example {
+  std::string_view name, summary, formula;
+  std::vector<GraphTensor> (*build)(Graph& graph) = nullptr;  ///< instead of a formula
+};
+
+constexpr std::array kExamples{
+    Example{"attention", "softmax(q k^T) v over 8 heads",
+            "attention(q:f32[8,256,64], k:f32[8,256,64], v:f32[8,256,64])"},
+    Example{"conv", "a convolution with bias and relu",
+            "(conv2d(x:f32[64,16,14,14], w:f32[32,16,3,3], padding=1) + b:f32[32,1,1]).relu()"},
+    Example{"layer-norm", "rows brought to mean 0 and deviation 1", "layer_norm(x:f32[512,1024])"},
+    Example{"matmul", "a matrix product", "a:f32[512,512] @ b:f32[512,512]"},
+    Example{"mnist-step", "a training step of the digit network (--dim batch=64): forward, backward, Adam",
+            "", build_mnist_step},
+    Example{"softmax", "a softmax over rows", "x:f32[32,1000].softmax(-1)"},
+};
+
+}  // namespace
+
+std::vector<GraphTensor> build_workload(Graph& graph, const std::string& what) {
+  std::string_view text = what;
+  if (const auto example = std::ranges::find(kExamples, text, &Example::name); example != kExamples.end()) {
+    if (example->build) return example->build(graph);
+    text = example->formula;
+  } else if (text.find_first_not_of("abcdefghijklmnopqrstuvwxyz-") == std::string_view::npos) {
+    std::vector<std::string> names;
+    for (const Example& each : kExamples) names.emplace_back(each.name);
+    fail("[formula] '{}' is neither an example ({}) nor a formula such as 'x:f32[32,1000].softmax(-1)'{}",
+         text, fmt::join(names, ", "), did_you_mean(text, names));
+  }
+  Formula formula = parse_formula(graph, text);
+  formula.result.retrieve();
+  return formula.inputs;
+}
+
+void set_dims(Graph& graph, const std::vector<std::string>& dims) {
+  for (const std::string& entry : dims) {
+    const size_t equals = entry.find('=');
+    int64_t size = 0;
+    const char* end = entry.data() + entry.size();
+    if (equals == 0 || equals == std::string::npos ||
+        std::from_chars(entry.data() + equals + 1, end, size).ptr != end || equals + 1 == entry.size())
+      fail("[dim] --dim takes NAME=SIZE, not '{}'", entry);
+    graph.set_dim(entry.substr(0, equals), size);
+  }
+}
+
+std::string workload_help() {
+  std::string text = "Examples:\n";
+  for (const Example& example : kExamples)
+    text += fmt::format("  {:<12} {}{}{}\n", example.name, example.summary,
+                        example.formula.empty() ? "" : ": ", example.formula);
+  text += "Functions of formulas:\n";
+  for (const std::string& line : formula_functions()) text += "  " + line + "\n";
+  return text;
+}
+
+}  // namespace luminal::cli

@@ -1,0 +1,21 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "luminal/graph.h"
+
+/// What `explain` and `bench` work on: a formula (formula.h), or an example by its name.
+namespace luminal::cli {
+
+/// Builds it in `graph`, results retrieved. Returns its inputs.
+/// Errors: Error that names the examples if the text is neither.
+std::vector<GraphTensor> build_workload(Graph& graph, const std::string& what);
+
+/// Sizes given as NAME=SIZE. Errors: Error that says so.
+void set_dims(Graph& graph, const std::vector<std::string>& dims);
+
+/// The examples and the functions that formulas know, for help.
+[[nodiscard]] std::string workload_help();
+
+}  // namespace luminal::cli

@@ -1,0 +1,88 @@
+#include "cli/formula.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "luminal/luminal.h"
+
+namespace luminal::cli {
+namespace {
+
+std::string message_of(std::string_view text) {
+  Graph cx;
+  try {
+    (void)parse_formula(cx, text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+/// A graph's text without the places where nodes were made.
+std::string nodes_of(const Graph& graph) {
+  std::istringstream lines(graph.to_string());
+  std::string text;
+  for (std::string line; std::getline(lines, line);) text += line.substr(0, line.find("  ; ")) + "\n";
+  return text;
+}
+
+/// The same graph, node for node, as one built in C++.
+void expect_same_graph(std::string_view text, const std::function<void(Graph&)>& build) {
+  Graph parsed, built;
+  parsed.set_device("reference");
+  (void)parse_formula(parsed, text);
+  build(built);
+  EXPECT_EQ(nodes_of(parsed), nodes_of(built)) << text;
+}
+
+TEST(Formula, BuildsWhatTheCallsWouldBuild) {
+  expect_same_graph("x:f32[32,1000].softmax(-1)",
+                    [](Graph& cx) { (void)cx.named_tensor("x", {32, 1000}).softmax(-1); });
+  expect_same_graph("conv2d(x:f32[2,3,8,8], w:[4,3,3,3], padding=1).relu()", [](Graph& cx) {
+    auto x = cx.named_tensor("x", {2, 3, 8, 8}), w = cx.named_tensor("w", {4, 3, 3, 3});
+    (void)conv2d(x, w, {.padding = {1, 1}}).relu();
+  });
+  expect_same_graph("a:f16[s,4] @ b:f16[4,5] * 0.5 - 1", [](Graph& cx) {
+    auto a = cx.named_tensor("a", {"s", 4}, Dtype::F16), b = cx.named_tensor("b", {4, 5}, Dtype::F16);
+    (void)(matmul(a, b) * 0.5 - 1);
+  });
+}
+
+TEST(Formula, ComputesWhatItSays) {
+  Graph cx;
+  cx.set_device("reference");
+  Formula f = parse_formula(cx, "y = x[2,3] * 2 + 1; (y - x).sum(axes=[1]) / -2");
+  f.inputs.at(0).set({{1, 2, 3}, {4, 5, 6}});
+  f.result.retrieve();
+  cx.execute();
+  EXPECT_EQ(f.result.data<float>(), (std::vector<float>{-4.5, -9}));
+  EXPECT_EQ(f.names, std::vector<std::string>{"x"});
+}
+
+TEST(Formula, ErrorsPointToThePlace) {
+  EXPECT_EQ(message_of("x:f32[2] + y"),
+            "[formula] 'y' is not declared; declare an input where it first stands: y:f32[2,3]; did you mean "
+            "'x'? (column 12)\n"
+            "  x:f32[2] + y\n"
+            "             ^");
+  EXPECT_THAT(message_of("x:f32[2].sofmax(-1)"), testing::HasSubstr("did you mean 'softmax'?"));
+  EXPECT_THAT(message_of("x:f23[2]"), testing::HasSubstr("(column 3)"));
+  EXPECT_THAT(message_of("conv2d(x[1,1,4,4], w[1,1,3,3], pading=1)"),
+              testing::HasSubstr("has no option 'pading'"));
+  EXPECT_THAT(message_of("a[2,3] @ b[4,5]"), testing::HasSubstr("inner dimensions differ"));
+  EXPECT_THAT(message_of("x[2"), testing::HasSubstr("(column"));
+  EXPECT_THAT(message_of(""), testing::HasSubstr("must be a tensor"));
+  EXPECT_THAT(message_of(std::string(5000, '(')), testing::HasSubstr("levels of nesting"));
+  EXPECT_THAT(message_of("x[2].sum(\"a\")"), testing::HasSubstr("must be a list of sizes"));
+}
+
+TEST(Formula, EveryFunctionIsListedOnceAndInOrder) {
+  const auto lines = formula_functions();
+  EXPECT_TRUE(std::ranges::is_sorted(lines));
+  EXPECT_THAT(lines, testing::Contains("softmax(x, axes=-1)"));
+}
+
+}  // namespace
+}  // namespace luminal::cli
