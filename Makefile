@@ -4,9 +4,10 @@ BUILD := build/release
 JOBS ?= $(shell nproc)
 TEST_JOBS ?= 2
 ARGS ?=
+BENCH ?=
 WEIGHTS ?= build/mnist.safetensors
 
-.PHONY: all run test test-full validate bench format clean setup configure
+.PHONY: all run test test-full validate bench bench-peers bench-micro format clean setup configure
 
 all: configure
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -17,10 +18,11 @@ setup:
 configure: setup
 	@cmake --preset release --log-level=WARNING >/dev/null
 
-# Trains a convolutional network on real handwritten digits, then shows one and what the network takes it for.
+# Finds the fastest kernels for a training step of a convolutional network, trains it on real handwritten digits,
+# then shows one and what the network takes it for. What was found and how fast it is goes to build/mnist.json.
 run: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target luminal
-	@$(BUILD)/luminal train mnist --weights $(WEIGHTS) $(ARGS)
+	@$(BUILD)/luminal train mnist --weights $(WEIGHTS) --json build/mnist.json $(ARGS)
 	@$(BUILD)/luminal predict --weights $(WEIGHTS)
 
 test: all
@@ -36,7 +38,18 @@ validate: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target luminal_validate
 	@tools/validate/run.sh $(BUILD) "$(DEVICES)"
 
+# Ours beside PyTorch, timed in turn in one run: a table, and build/bench.json. BENCH passes options on.
 bench: configure
+	@cmake --build $(BUILD) -j $(JOBS) --target luminal
+	@python3 bench/compare/compare.py --luminal $(BUILD)/luminal --python build/peers/bin/python --out build/bench.json $(BENCH)
+
+# The peers of `make bench`, in a virtual environment of their own.
+bench-peers:
+	@test -x build/peers/bin/python || python3 -m venv build/peers
+	@build/peers/bin/pip install --quiet --upgrade torch numpy
+
+# The Google Benchmark programs of bench/.
+bench-micro: configure
 	@cmake -B $(BUILD) -DLUMINAL_BUILD_BENCH=ON >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
 	@for program in $(BUILD)/bench_*; do [ -x $$program ] && { echo "== $$program"; $$program || exit 1; }; done

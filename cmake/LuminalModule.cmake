@@ -42,7 +42,9 @@ function(luminal_module name)
 
   file(GLOB tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/unit/${name}/*.cpp")
   if(LUMINAL_BUILD_TESTS AND tests)
-    luminal_test(test_${name} LABEL unit SOURCES ${tests} DEPS ${name} LIBS ${M_LIBS} ${M_TEST_LIBS})
+    # A module's own tests judge the module, so graphs run on the oracle unless a test names a device.
+    luminal_test(test_${name} LABEL unit SOURCES ${tests} DEPS ${name} LIBS ${M_LIBS} ${M_TEST_LIBS}
+                 PROPERTIES ENVIRONMENT "LUMINAL_DEVICE=reference")
   endif()
 endfunction()
 
@@ -69,7 +71,7 @@ endfunction()
 
 # luminal_test(NAME LABEL label SOURCES ... DEPS modules... LIBS ...): a GoogleTest program, each test known to CTest.
 function(luminal_test name)
-  cmake_parse_arguments(T "" "LABEL" "SOURCES;DEPS;LIBS;DEFS" ${ARGN})
+  cmake_parse_arguments(T "" "LABEL" "SOURCES;DEPS;LIBS;DEFS;PROPERTIES" ${ARGN})
   add_executable(${name} ${T_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(${name} PRIVATE LUMINAL_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ${T_DEFS})
@@ -78,7 +80,7 @@ function(luminal_test name)
   endforeach()
   target_link_libraries(${name} PRIVATE luminal_flags GTest::gtest GTest::gmock GTest::gtest_main ${T_LIBS})
   target_compile_options(${name} PRIVATE -O1)  # tests are compiled more often than they run
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES NO_PRETTY_TYPES PROPERTIES LABELS ${T_LABEL} TIMEOUT 600)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES NO_PRETTY_TYPES PROPERTIES LABELS ${T_LABEL} TIMEOUT 600 ${T_PROPERTIES})
 endfunction()
 
 # Tests that belong to no single module: tests/op/*.cpp become suite_op with the CTest label "op", and so on.

@@ -22,7 +22,7 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::string what, mode = "optimal", device;
+  std::string what, mode = "optimal", device = "cpu";
   std::vector<std::string> dims;
   int samples = 15;
   double sample_ms = 20;
@@ -152,7 +152,7 @@ Action declare(CLI::App& app) {
                  "A formula, e.g. 'x:f32[32,1000].softmax(-1)', or the name of an example");
   app.add_option("--mode", options->mode, "fast, optimal, or budget=SECONDS")->capture_default_str();
   app.add_option("--dim", options->dims, "Size of a named dim, e.g. --dim s=128");
-  app.add_option("--device", options->device, "Where to run");
+  app.add_option("--device", options->device, "Where to run")->capture_default_str();
   app.add_option("--samples", options->samples, "How many samples")
       ->capture_default_str()
       ->check(CLI::Range(1, 100000));

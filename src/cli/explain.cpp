@@ -15,7 +15,7 @@ namespace luminal::cli {
 namespace {
 
 struct Options {
-  std::string what, mode = "fast", device, kernel, html, replay;
+  std::string what, mode = "fast", device = "cpu", kernel, html, replay;
   std::vector<std::string> dims;
   bool loops = false, source = false, assembly = false, all = false, json = false;
 };
@@ -100,7 +100,7 @@ Action declare(CLI::App& app) {
   app.add_option("--mode", options->mode, "fast, optimal, or budget=SECONDS")->capture_default_str();
   app.add_option("--dim", options->dims, "Size of a named dim, e.g. --dim s=128");
   app.add_option("--kernel", options->kernel, "Only kernels whose name contains this");
-  app.add_option("--device", options->device, "Where to compile for");
+  app.add_option("--device", options->device, "Where to compile for")->capture_default_str();
   app.add_flag("--loops", options->loops, "Show the loops of each kernel");
   app.add_flag("--source", options->source, "Show the target's source (LLVM IR)");
   app.add_flag("--assembly", options->assembly, "Show the machine code");

@@ -6,7 +6,9 @@
 namespace luminal::cli {
 
 struct TrainMnistOptions : RunOptions {
-  TrainMnistOptions() { epochs = 15, batch = 64, learning_rate = 2e-3, weights = "build/mnist.safetensors"; }
+  TrainMnistOptions() {
+    epochs = 15, batch = 64, learning_rate = 2e-3, weights = "build/mnist.safetensors", device = "cpu";
+  }
   int64_t limit = 0;                  ///< digits to train on; 0 for all
   std::string mode = "optimal";       ///< how hard to look for kernels
   std::filesystem::path checkpoints;  ///< folder of checkpoints, one after each epoch; "" for none

@@ -303,10 +303,10 @@ std::optional<Composed> reduce_repeated(const KernelSpec& spec) {
     AxisSet used = 0;
     for (const Operand& o : v.operands) used |= axes_of(o, spec.values());
     AxisSet unused = axes_of(v.reduced) & ~used;
-    if (v.combiner == Combiner::Max)
-      for_each_axis(unused, [&](int a) {
-        if (spec.extents()[static_cast<size_t>(a)].range().min < 1) unused &= ~axis_bit(a);
-      });
+    // Over nothing there is no term that could be repeated.
+    for_each_axis(unused, [&](int a) {
+      if (spec.extents()[static_cast<size_t>(a)].range().min < 1) unused &= ~axis_bit(a);
+    });
     if (unused == 0) continue;
     Expression count = 1;
     for_each_axis(unused, [&](int a) { count *= spec.extents()[static_cast<size_t>(a)]; });

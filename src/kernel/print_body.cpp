@@ -81,7 +81,7 @@ class Match {
   int budget_ = 20000;
 };
 
-enum Level { kCompare, kAdd, kMultiply, kUnary, kAtom };
+enum Level { kCompare, kAddition, kMultiply, kUnary, kAtom };
 
 struct Text {
   std::string text;
@@ -188,9 +188,9 @@ class BodyPrinter {
       case ScalarOp::Constant:
         return {constant_text(n.dtype, n.payload)};
       case ScalarOp::Add:
-        return binary("+", kAdd);
+        return binary("+", kAddition);
       case ScalarOp::Sub:
-        return binary("-", kAdd);
+        return binary("-", kAddition);
       case ScalarOp::Mul:
         return binary("*", kMultiply);
       case ScalarOp::Div: {

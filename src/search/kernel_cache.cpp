@@ -5,7 +5,10 @@
 #include <atomic>
 #include <unordered_set>
 
+#include "base/environment.h"
 #include "base/fail.h"
+#include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/team.h"
 
@@ -41,11 +44,39 @@ std::string KernelCache::key(const backends::Backend& backend, const KernelReque
                      to_string(restricted(request.bucket, request.spec)), request.spec.to_json());
 }
 
+namespace {
+
+/// LUMINAL_DEBUG=4 tells every kernel's spec and loops, 7 its machine code too; LUMINAL_DUMP writes all of
+/// them.
+void tell(backends::Backend& backend, const KernelRequest& request, const codegen::Program& program) {
+  const auto whole = [&] {
+    return fmt::format("{} {}\n{}\n{}", request.chosen.schedule->name,
+                       codegen::to_string(request.chosen.parameters), request.spec.to_string(),
+                       program.to_string());
+  };
+  const int level = environment::debug_level();
+  if (level >= 4) log_line(whole());
+  if (level >= 7) log_line(backend.assembly(program));
+  const std::string folder = environment::dump_folder();
+  if (folder.empty()) return;
+  const std::filesystem::path base =
+      std::filesystem::path(folder) /
+      fmt::format("{}_{:04x}_{:08x}", request.chosen.schedule->name, request.spec.hash() & 0xffff,
+                  hash_bytes(codegen::to_string(request.chosen.parameters)) >> 32);
+  std::filesystem::create_directories(folder);
+  write_file_atomic(base.string() + ".txt", whole());
+  write_file_atomic(base.string() + ".ll", backend.source(program));
+  write_file_atomic(base.string() + ".s", backend.assembly(program));
+}
+
+}  // namespace
+
 KernelResult KernelCache::make_one(backends::Backend& backend, Cache& disk, const KernelRequest& request) {
   KernelResult result;
   const codegen::Program program = request.chosen.schedule->lower(
       request.spec, request.chosen.parameters, restricted(request.bucket, request.spec), backend.target());
   codegen::verify(program);
+  tell(backend, request, program);
   const codegen::Target& target = backend.target();
   const std::vector<std::string> parts{program.to_string(), target.name, target.cpu, target.features};
   const CacheKey key = make_key(parts);

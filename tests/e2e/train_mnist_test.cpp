@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include <chrono>
 #include <csignal>
@@ -41,7 +42,9 @@ class TrainMnist : public testing::Test {
   [[nodiscard]] std::string path(const std::string& name) const { return (folder_ / name).string(); }
   Result train(std::vector<std::string> more) {
     std::vector<std::string> arguments{
-        "train", "mnist", "--data", kDigits, "--weights", path("w.safetensors"), "--device", "reference"};
+        "train", "mnist", "--data", kDigits, "--weights", path("w.safetensors"), "--batch", "20"};
+    if (std::ranges::find(more, "--mode") == more.end())
+      arguments.insert(arguments.end(), {"--mode", "fast"});
     arguments.insert(arguments.end(), more.begin(), more.end());
     return luminal(arguments);
   }
@@ -58,6 +61,12 @@ TEST_F(TrainMnist, LearnsSavesAndPredicts) {
   EXPECT_GT(json.at("test_accuracy").get<double>(), 0.75);
   EXPECT_EQ(json.at("images"), 1000);
   EXPECT_EQ(json.at("seed"), 1);
+  EXPECT_EQ(json.at("device"), "cpu");
+  EXPECT_EQ(json.at("ops_outside_plan"), 0);
+  EXPECT_GT(json.at("step_us").at("fast").get<double>(), 0);
+  EXPECT_GT(json.at("search_s").get<double>(), 0);
+  EXPECT_FALSE(json.at("kernels").empty());
+  EXPECT_THAT(trained.out, HasSubstr("ops outside the plan: 0"));
 
   const SafetensorsFile weights(path("w.safetensors"));
   EXPECT_THAT(weights.names(), testing::ElementsAre("0.bias", "0.weight", "3.bias", "3.weight", "7.bias",
@@ -88,6 +97,37 @@ TEST_F(TrainMnist, TheSameSeedGivesTheSameWeights) {
   EXPECT_TRUE(first == second);
 }
 
+TEST_F(TrainMnist, ResumesFromACheckpointToTheSameBits) {
+  const auto weights = [&] {
+    std::ifstream file(path("w.safetensors"), std::ios::binary);
+    return std::string((std::istreambuf_iterator<char>(file)), {});
+  };
+  ASSERT_EQ(train({"--epochs", "2", "--limit", "100", "--checkpoints", path("runs")}).code, kDone);
+  const std::string straight = weights();
+  // As if the run had been killed in its second epoch.
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(path("runs"))) files.push_back(entry.path());
+  ASSERT_EQ(files.size(), 2U);
+  fs::remove(std::max(files[0], files[1]));
+  fs::remove(path("w.safetensors"));
+  const Result resumed =
+      train({"--epochs", "2", "--limit", "100", "--checkpoints", path("runs"), "--resume"});
+  ASSERT_EQ(resumed.code, kDone) << resumed.err;
+  EXPECT_THAT(resumed.out, HasSubstr("resuming at step 5"));
+  EXPECT_THAT(resumed.out, testing::Not(HasSubstr("the plan is another")));
+  EXPECT_TRUE(straight == weights());
+}
+
+TEST_F(TrainMnist, OptimalModeMeasuresWithinItsBudgetAndLearnsAlike) {
+  const Result trained =
+      train({"--epochs", "1", "--limit", "500", "--json", path("r.json"), "--mode", "budget=1"});
+  ASSERT_EQ(trained.code, kDone) << trained.err;
+  std::ifstream json_file(path("r.json"));
+  const auto json = nlohmann::json::parse(json_file);
+  EXPECT_GT(json.at("test_accuracy").get<double>(), 0.5);
+  EXPECT_TRUE(json.at("step_us").contains("budget=1"));
+}
+
 TEST_F(TrainMnist, CtrlCSavesAndStops) {
   std::thread finger([] {
     std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -109,6 +149,9 @@ TEST_F(TrainMnist, WrongInputIsOneClearLine) {
   expect(train({"--epochs", "0"}), kFailed, "luminal: [train] --epochs 0 is not at least 1");
   expect(train({"--lr", "-1"}), kFailed, "[train] --lr -1 is not positive");
   expect(train({"--batch", "many"}), kUsage, "--batch");
+  expect(train({"--mode", "quick"}), kFailed,
+         "[mode] 'quick' is no mode; give fast, optimal or budget=SECONDS");
+  expect(train({"--limit", "10"}), kFailed, "--batch 20 is more than the 10 digits");
   expect(train({"--epoch", "1"}), kUsage, "did you mean '--epochs'?");
   expect(luminal({"train", "mnist", "--device", "cdua", "--data", kDigits}), kFailed,
          "[device] there is no device 'cdua'");

@@ -19,6 +19,7 @@ inline constexpr View kViews[] = {View::Direct, View::Permuted,  View::Sliced,
 /// Where the cases run: one line joins a device.
 inline constexpr const char* kDevices[] = {
     "reference",
+    "cpu",
 };
 
 /// How many of an op's cases a plain run takes: a device that compiles takes longer for each.

@@ -249,7 +249,8 @@ Id Run::integers(const Expression& e, std::span<const Expression> at, Dtype type
       return b_->convert(mask_of(e, at), type);
     case Kind::And:
     case Kind::Or:
-      if (symbolic::is_boolean(e)) return b_->convert(mask_of(e, at), type);
+      // A conjunction may be 0 or 1 though a part of it is not: then it is bitwise.
+      if (std::ranges::all_of(n.args, symbolic::is_boolean)) return b_->convert(mask_of(e, at), type);
       return fold(n.kind == Kind::And ? ScalarOp::And : ScalarOp::Or);
     default:
       LUMINAL_CHECK(n.kind == Kind::Sum, "{} lane by lane", e.to_string());

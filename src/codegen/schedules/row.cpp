@@ -337,7 +337,7 @@ Program row_lower(const KernelSpec& original, const Parameters& p, const Bucket&
 const Schedule& row_schedule() {
   static const Schedule schedule{.name = "row",
                                  .doc =
-                                     "Several values over one row (softmax, normalisations, losses and their "
+                                     "Several values over one row (statistics that later values use, and their "
                                      "gradients): as many passes over the "
                                      "row as its folds need of one another, the row in cache between them. "
                                      "What a later pass would compute again "

@@ -19,8 +19,8 @@ std::string text_of(const std::filesystem::path& file) {
 
 /// The records of ops, as code calls them: kAdd, kGather ...
 std::set<std::string> record_names() {
-  static const std::regex record(R"(extern const OpDef (k\w+))");
-  const std::string text = text_of(std::filesystem::path(LUMINAL_SOURCE_DIR) / "include/luminal/ops.h");
+  static const std::regex record(R"(&(k\w+))");
+  const std::string text = text_of(std::filesystem::path(LUMINAL_SOURCE_DIR) / "src/ops/registry.cpp");
   std::set<std::string> names;
   for (std::sregex_iterator it(text.begin(), text.end(), record), end; it != end; ++it)
     names.insert((*it)[1]);
@@ -36,7 +36,7 @@ const std::set<std::string> kHighLevel = {
 
 /// Names of ops in a text, comments aside.
 std::vector<std::string> op_names_in(const std::string& text) {
-  static const std::regex comment(R"(//[^\n]*|;[^\n"]*$)"), word(R"([A-Za-z_]\w*)");
+  static const std::regex comment(R"(//[^\n]*|(^|\n);[^\n]*)"), word(R"([A-Za-z_]\w*)");
   static const std::set<std::string> records = record_names();
   const std::string code = std::regex_replace(text, comment, "");
   std::vector<std::string> found;
