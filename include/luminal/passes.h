@@ -94,8 +94,8 @@ class DepthFirst {
   int64_t assumed_dim_;
 };
 
-/// Most bytes of computed values alive at once when the nodes run in the graph's own order, each value until its
-/// last reader. `assumed_dim` as for DepthFirst.
+/// Most bytes of computed values alive at once when the nodes run in the graph's own order, each value until
+/// its last reader. `assumed_dim` as for DepthFirst.
 [[nodiscard]] int64_t planned_peak_bytes(const Graph& graph, int64_t assumed_dim = 64);
 
 /// Runs a pass (or tuple of passes) again and again: `times` times, or until the graph stays as it is.

@@ -52,8 +52,8 @@ class Backend {
 /// The CPU this runs on, through LLVM.
 [[nodiscard]] std::shared_ptr<Backend> make_cpu_backend();
 
-/// A device that compiles and pretends to run: launches return at once and write nothing. Shows what everything
-/// but the kernels costs.
+/// A device that compiles and pretends to run: launches return at once and write nothing. Shows what
+/// everything but the kernels costs.
 [[nodiscard]] std::shared_ptr<Backend> make_null_backend();
 
 }  // namespace luminal::backends

@@ -335,15 +335,16 @@ Program row_lower(const KernelSpec& original, const Parameters& p, const Bucket&
 }  // namespace
 
 const Schedule& row_schedule() {
-  static const Schedule schedule{.name = "row",
-                                 .doc =
-                                     "Several values over one row (statistics that later values use, and their "
-                                     "gradients): as many passes over the "
-                                     "row as its folds need of one another, the row in cache between them. "
-                                     "What a later pass would compute again "
-                                     "may be kept instead; short rows lie across the lanes.",
-                                 .candidates = row_candidates,
-                                 .lower = row_lower};
+  static const Schedule schedule{
+      .name = "row",
+      .doc =
+          "Several values over one row (statistics that later values use, and their "
+          "gradients): as many passes over the "
+          "row as its folds need of one another, the row in cache between them. "
+          "What a later pass would compute again "
+          "may be kept instead; short rows lie across the lanes.",
+      .candidates = row_candidates,
+      .lower = row_lower};
   return schedule;
 }
 

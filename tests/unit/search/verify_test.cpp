@@ -235,8 +235,9 @@ TEST(Verify, ALawThatIsWrongOnTheUsersNodesIsCaughtThroughValuesNobodyNamed) {
   // As if a law had moved the factor and the offset out of the sum, and forgotten that the offset counts 8
   // times.
   Unit unit;
-  unit.tensors = {
-      {{Dtype::F32, {4, 8}}, x.edge().source, {}}, {{Dtype::F32, {4}}, {}, {}}, {{Dtype::F32, {4}}, y.edge().source, {}}};
+  unit.tensors = {{{Dtype::F32, {4, 8}}, x.edge().source, {}},
+                  {{Dtype::F32, {4}}, {}, {}},
+                  {{Dtype::F32, {4}}, y.edge().source, {}}};
   unit.kernels = {{{0}, {1}}, {{1}, {2}}};
   const Exam exam = prepare_exam(cx, cx.dims(), unit, {});
   const HandKernel inner(4, [](const backends::LaunchArguments& a, int64_t begin, int64_t end) {
