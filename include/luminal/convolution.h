@@ -1,4 +1,6 @@
-#pragma once
+// A guard and no #pragma once: graph_tensor.h, which is needed here, includes this header at its end.
+#ifndef LUMINAL_CONVOLUTION_H
+#define LUMINAL_CONVOLUTION_H
 #include <array>
 #include <cstdint>
 
@@ -105,3 +107,5 @@ struct InterpolateOptions {
                                    const InterpolateOptions& options = {}, Where where = Where::current());
 
 }  // namespace luminal
+
+#endif  // LUMINAL_CONVOLUTION_H

@@ -1,4 +1,6 @@
-#pragma once
+// A guard and no #pragma once: convolution.h, included at the end, needs this header.
+#ifndef LUMINAL_GRAPH_TENSOR_H
+#define LUMINAL_GRAPH_TENSOR_H
 #include <array>
 #include <concepts>
 #include <functional>
@@ -573,3 +575,5 @@ void drop(R&& tensors) {
 }  // namespace luminal
 
 #include "luminal/convolution.h"  // convolutions and pools are tensor functions like the others
+
+#endif  // LUMINAL_GRAPH_TENSOR_H

@@ -178,7 +178,7 @@ std::string read_member(std::string_view archive, const Entry& entry, const std:
 // --- Writing
 
 void put(std::string& out, uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i) & 0xff));
+  for (int i = 0; i < bytes; ++i) out.push_back(i < 8 ? static_cast<char>(value >> (8 * i) & 0xff) : '\0');
 }
 
 std::string deflated_text(const std::string& content) {
