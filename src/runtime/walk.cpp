@@ -10,6 +10,10 @@ constexpr int kLookAhead = 16;
 /// In how many pieces a worker claims its part: the grain of helping each other.
 constexpr int64_t kPieces = 4;
 
+/// What there is to claim of a stage. One without tasks is claimed once like any other: orders are reduced,
+/// so whoever follows it relies on it not being complete before those that it follows.
+int64_t claims(const StageWork& work) { return std::max<int64_t>(1, work.tasks); }
+
 }  // namespace
 
 Walk::Walk(std::vector<StageWork> stages, int workers)
@@ -21,10 +25,10 @@ Walk::Walk(std::vector<StageWork> stages, int workers)
 void Walk::run(Team& team, int begin, int end) {
   int64_t most_tasks = 0;
   for (int stage = begin; stage < end; ++stage) {
-    const int64_t tasks = stages_[static_cast<size_t>(stage)].tasks;
+    const int64_t tasks = claims(stages_[static_cast<size_t>(stage)]);
     Progress& progress = progress_[static_cast<size_t>(stage)];
     progress.done.store(0, std::memory_order_relaxed);
-    progress.exhausted.store(tasks == 0, std::memory_order_relaxed);
+    progress.exhausted.store(false, std::memory_order_relaxed);
     for (int worker = 0; worker < workers_; ++worker)
       part(stage, worker).next.store(tasks * worker / workers_, std::memory_order_relaxed);
     most_tasks = std::max(most_tasks, tasks);
@@ -41,7 +45,7 @@ void Walk::run(Team& team, int begin, int end) {
 bool Walk::is_ready(int stage) const {
   return std::ranges::all_of(stages_[static_cast<size_t>(stage)].before, [this](int earlier) {
     return progress_[static_cast<size_t>(earlier)].done.load(std::memory_order_acquire) ==
-           stages_[static_cast<size_t>(earlier)].tasks;
+           claims(stages_[static_cast<size_t>(earlier)]);
   });
 }
 
@@ -50,23 +54,24 @@ bool Walk::take(int stage, int worker) {
   const StageWork& work = stages_[static_cast<size_t>(stage)];
   backends::LaunchArguments arguments = work.arguments;
   arguments.local = local_ + worker * local_bytes_;
+  const int64_t all = claims(work);
   int64_t ran = 0;
   for (int i = 0; i < workers_; ++i) {
     const int owner = (worker + i) % workers_;
-    const int64_t begin = work.tasks * owner / workers_, end = work.tasks * (owner + 1) / workers_;
+    const int64_t begin = all * owner / workers_, end = all * (owner + 1) / workers_;
     const int64_t piece = std::max<int64_t>(1, (end - begin) / kPieces);
     std::atomic<int64_t>& next = part(stage, owner).next;
     while (next.load(std::memory_order_relaxed) < end) {
       const int64_t first = next.fetch_add(piece, std::memory_order_relaxed);
       if (first >= end) break;
       const int64_t last = std::min(end, first + piece);
-      work.kernel->run(work.stage, arguments, first, last);
+      if (work.tasks > 0) work.kernel->run(work.stage, arguments, first, last);
       ran += last - first;
     }
   }
   Progress& progress = progress_[static_cast<size_t>(stage)];
   progress.exhausted.store(true, std::memory_order_relaxed);
-  if (ran > 0 && progress.done.fetch_add(ran, std::memory_order_acq_rel) + ran == work.tasks) {
+  if (ran > 0 && progress.done.fetch_add(ran, std::memory_order_acq_rel) + ran == all) {
     completed_.fetch_add(1);
     completed_.notify_all();
   }

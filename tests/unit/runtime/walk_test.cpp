@@ -89,6 +89,30 @@ TEST(Walk, IndependentStagesRunSideBySide) {
   EXPECT_TRUE(met);
 }
 
+// Orders are reduced: the last stage names only the empty one between it and the first.
+TEST(Walk, AStageWithoutTasksIsCompleteOnlyAfterThoseBeforeIt) {
+  Team team(2);
+  std::atomic<bool> written{false};
+  std::atomic<int> early{0};
+  const FakeKernel slow({{[](int64_t) { return int64_t{1}; },
+                          [&](const TaskView&, int64_t) {
+                            std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                            written = true;
+                          }}},
+                        0);
+  const FakeKernel nothing({{[](int64_t) { return int64_t{0}; }, [](const TaskView&, int64_t) {}}}, 0);
+  const FakeKernel reader(
+      {{[](int64_t) { return int64_t{1}; }, [&](const TaskView&, int64_t) { early += !written; }}}, 0);
+  Walk walk(
+      {{&slow, 0, 1, {}, {}}, {&nothing, 0, 0, {}, {0}}, {&nothing, 0, 0, {}, {1}}, {&reader, 0, 1, {}, {2}}},
+      2);
+  for (int run = 0; run < 20; ++run) {
+    written = false;
+    walk.run(team, 0, 4);
+  }
+  EXPECT_EQ(early, 0);
+}
+
 TEST(Walk, AnErrorEndsTheRunOnEveryThread) {
   Team team(3);
   const FakeKernel fine({{[](int64_t) { return int64_t{10}; }, [](const TaskView&, int64_t) {}}}, 0);
