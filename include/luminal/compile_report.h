@@ -18,8 +18,10 @@ struct KernelReport {
   std::string parameters;  ///< "tile_m=14 tile_n=2"
   int launches = 1;        ///< how often the plan runs it
   double predicted_us = 0, measured_us = 0;  ///< of one launch; measured 0: never timed (Fast mode)
-  double flops = 0, bytes = 0;               ///< of one launch
-  double roofline_us = 0;                    ///< the least time this machine needs for these
+  /// What a launch takes, as well as it is known.
+  [[nodiscard]] double time_us() const { return measured_us > 0 ? measured_us : predicted_us; }
+  double flops = 0, bytes = 0;  ///< of one launch
+  double roofline_us = 0;       ///< the least time this machine needs for these
   bool verified = false, from_cache = false;
   struct Rejected {
     std::string schedule, parameters, reason;
@@ -54,7 +56,6 @@ struct CompileReport {
   std::vector<std::string> host_launches;  ///< ops that run by their own evaluation
   int ops_outside_plan = 0;                ///< nodes of the graph that no launch of the plan computes
   int64_t arena_bytes = 0;                 ///< planned peak of temporaries
-  int64_t code_bytes = 0;
   uint64_t plan_key = 0;
   std::string note;  ///< "Optimal measured slower than Fast: Fast's plan is kept", or ""
 };

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "base/fail.h"
+#include "base/stopwatch.h"
 #include "cli/command.h"
 #include "cli/compile_mode.h"
 #include "cli/workload.h"
@@ -21,17 +22,11 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-struct Options {
-  std::string what, mode = "optimal", device = "cpu";
-  std::vector<std::string> dims;
+struct Options : WorkloadOptions {
   int samples = 15;
   double sample_ms = 20;
   bool json = false, serve = false;
 };
-
-double us_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
-}
 
 /// Numbers that keep every op away from its hard cases; integers name one of ten classes.
 void fill(const GraphTensor& input, const DimMap& dims) {
@@ -64,17 +59,18 @@ class Work {
     const auto begin = Clock::now();
     compiled_ = std::make_unique<Compiled>(graph_.compile(parse_mode(mode)));
     (*compiled_)();
-    compile_us_ = us_since(begin);
+    compile_us_ = 1e6 * seconds_since(begin);
     (*compiled_)();
   }
   /// Time of one run, averaged over about `at_least_us`.
   double sample(double at_least_us) {
     auto begin = Clock::now();
     (*compiled_)();
-    const int runs = static_cast<int>(std::clamp(at_least_us / std::max(us_since(begin), 0.1), 1.0, 1e6));
+    const int runs =
+        static_cast<int>(std::clamp(at_least_us / std::max(1e6 * seconds_since(begin), 0.1), 1.0, 1e6));
     begin = Clock::now();
     for (int i = 0; i < runs; ++i) (*compiled_)();
-    return us_since(begin) / runs;
+    return 1e6 * seconds_since(begin) / runs;
   }
   [[nodiscard]] double compile_us() const { return compile_us_; }
   [[nodiscard]] std::string report() const { return compiled_->report(); }
@@ -84,11 +80,6 @@ class Work {
   std::unique_ptr<Compiled> compiled_;
   double compile_us_ = 0;
 };
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
 
 /// For programs that compare systems: one JSON object a line in, one out, one sample at a time, so that
 /// systems can be timed in turn. {"what": FORMULA, "mode": "optimal", "ms": 50} -> {"us": 12.5, "compile_us":
@@ -148,18 +139,13 @@ int bench(const Options& options, Console& console) {
 
 Action declare(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("what", options->what,
-                 "A formula, e.g. 'x:f32[32,1000].softmax(-1)', or the name of an example");
-  app.add_option("--mode", options->mode, "fast, optimal, or budget=SECONDS")->capture_default_str();
-  app.add_option("--dim", options->dims, "Size of a named dim, e.g. --dim s=128");
-  app.add_option("--device", options->device, "Where to run")->capture_default_str();
+  declare_workload(app, *options);
   app.add_option("--samples", options->samples, "How many samples")
       ->capture_default_str()
       ->check(CLI::Range(1, 100000));
   app.add_option("--sample-ms", options->sample_ms, "Length of a sample in ms")->capture_default_str();
   app.add_flag("--json", options->json, "Print the result as JSON");
   app.add_flag("--serve", options->serve, "Answer requests from standard input, one JSON object a line");
-  app.footer(workload_help);
   return [options, &app](Console& console) {
     if (options->what.empty() && !options->serve) {
       console.err << app.help();

@@ -14,9 +14,8 @@
 namespace luminal::cli {
 namespace {
 
-struct Options {
-  std::string what, mode = "fast", device = "cpu", kernel, html, replay;
-  std::vector<std::string> dims;
+struct Options : WorkloadOptions {
+  std::string kernel, html, replay;
   bool loops = false, source = false, assembly = false, all = false, json = false;
 };
 
@@ -34,7 +33,7 @@ std::string kernel_text(const KernelReport& kernel, const Options& options) {
       fmt::format("\n== {} (x{}), {} {}\n", kernel.name, kernel.launches, kernel.schedule, kernel.parameters);
   if (!kernel.origin.empty()) text += fmt::format("made for {}\n", kernel.origin);
   text += indented(kernel.spec);
-  const double us = kernel.measured_us > 0 ? kernel.measured_us : kernel.predicted_us;
+  const double us = kernel.time_us();
   text += fmt::format(
       "predicted {:.1f} us, {}; {:.1f} GFLOP/s, {:.1f} GB/s, {:.0f} % of the roofline\n", kernel.predicted_us,
       kernel.measured_us > 0 ? fmt::format("measured {:.1f} us", kernel.measured_us) : "not measured",
@@ -95,12 +94,9 @@ int explain(const Options& options, Console& console) {
 
 Action declare(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("what", options->what,
-                 "A formula, e.g. 'x:f32[32,1000].softmax(-1)', or the name of an example");
-  app.add_option("--mode", options->mode, "fast, optimal, or budget=SECONDS")->capture_default_str();
-  app.add_option("--dim", options->dims, "Size of a named dim, e.g. --dim s=128");
+  options->mode = "fast";
+  declare_workload(app, *options);
   app.add_option("--kernel", options->kernel, "Only kernels whose name contains this");
-  app.add_option("--device", options->device, "Where to compile for")->capture_default_str();
   app.add_flag("--loops", options->loops, "Show the loops of each kernel");
   app.add_flag("--source", options->source, "Show the target's source (LLVM IR)");
   app.add_flag("--assembly", options->assembly, "Show the machine code");
@@ -108,7 +104,6 @@ Action declare(CLI::App& app) {
   app.add_option("--html", options->html, "Write everything as one self-contained page");
   app.add_flag("--json", options->json, "Print the report as JSON");
   app.add_option("--replay", options->replay, "Judge the kernel of a replay file again");
-  app.footer(workload_help);
   return [options, &app](Console& console) {
     if (options->what.empty() && options->replay.empty()) {
       console.err << app.help();
@@ -120,7 +115,6 @@ Action declare(CLI::App& app) {
 
 }  // namespace
 
-extern const Command kExplain;
 extern const Command kExplain;
 const Command kExplain{"explain", "show how a formula becomes machine code", declare};
 

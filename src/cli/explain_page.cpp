@@ -4,31 +4,10 @@
 
 #include <algorithm>
 
+#include "base/xml.h"
+
 namespace luminal::cli {
 namespace {
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      default:
-        result += c;
-    }
-  }
-  return result;
-}
 
 constexpr std::string_view kStyle = R"(
 :root{color-scheme:light dark;--bar:#4a86c5;--soft:#8884}
@@ -42,17 +21,13 @@ summary{cursor:pointer;margin:.3rem 0}
 h2{margin-top:2rem}
 )";
 
-double time_of(const KernelReport& kernel) {
-  return kernel.measured_us > 0 ? kernel.measured_us : kernel.predicted_us;
-}
-
 std::string bar(double share) {
   return fmt::format("<span class=bar style=\"width:{:.1f}em\"></span>", 8 * std::clamp(share, 0.0, 1.0));
 }
 
 std::string folded(std::string_view title, const std::string& text, bool open = false) {
   return fmt::format("<details{}><summary>{}</summary><pre>{}</pre></details>\n", open ? " open" : "", title,
-                     escaped(text));
+                     xml(text));
 }
 
 std::string phases_table(const CompileReport& report) {
@@ -66,12 +41,12 @@ std::string phases_table(const CompileReport& report) {
 
 std::string kernels_table(const CompileReport& report) {
   double total = 1e-12;
-  for (const KernelReport& kernel : report.kernels) total += time_of(kernel) * kernel.launches;
+  for (const KernelReport& kernel : report.kernels) total += kernel.time_us() * kernel.launches;
   std::string text =
       "<table><tr><th>kernel<th>runs<th>us<th>predicted<th>GFLOP/s<th>GB/s<th>roofline<th>share of the "
       "time</tr>";
   for (const KernelReport& kernel : report.kernels) {
-    const double us = time_of(kernel), share = us * kernel.launches / total;
+    const double us = kernel.time_us(), share = us * kernel.launches / total;
     text += fmt::format(
         "<tr><td><a href=\"#{0}\">{0}</a><td>{1}<td>{2:.1f}<td>{3:.1f}<td>{4:.1f}<td>{5:.1f}<td>{6:.0f} "
         "%<td>{7}{8:.0f} %</tr>",
@@ -82,16 +57,15 @@ std::string kernels_table(const CompileReport& report) {
 }
 
 std::string kernel_section(const KernelReport& kernel) {
-  std::string text = fmt::format("<h2 id=\"{0}\">{0}</h2>\n<p>{1} {2}{3}</p>\n", kernel.name, kernel.schedule,
-                                 escaped(kernel.parameters),
-                                 kernel.origin.empty() ? "" : ", made for " + escaped(kernel.origin));
-  text += fmt::format("<pre>{}</pre>\n", escaped(kernel.spec));
+  std::string text =
+      fmt::format("<h2 id=\"{0}\">{0}</h2>\n<p>{1} {2}{3}</p>\n", kernel.name, kernel.schedule,
+                  xml(kernel.parameters), kernel.origin.empty() ? "" : ", made for " + xml(kernel.origin));
+  text += fmt::format("<pre>{}</pre>\n", xml(kernel.spec));
   if (!kernel.rejected.empty()) {
     text += "<table><tr><th>not taken<th>predicted us<th>measured us<th>why</tr>";
     for (const KernelReport::Rejected& other : kernel.rejected)
       text += fmt::format("<tr><td>{} {}<td>{:.1f}<td>{:.1f}<td>{}</tr>", other.schedule,
-                          escaped(other.parameters), other.predicted_us, other.measured_us,
-                          escaped(other.reason));
+                          xml(other.parameters), other.predicted_us, other.measured_us, xml(other.reason));
     text += "</table>\n";
   }
   if (kernel.loops) text += folded("loops", kernel.loops());
@@ -109,13 +83,13 @@ std::string explain_page(const std::string& title, const CompileReport& report) 
       "<p>Compiled for {2} ({3}) in {4:.3f} s; {5} nodes became {6} kernels; the e-graph grew from {7} "
       "tensors to {8} "
       "rows in {9} rounds; at most {10} kernels were open for a value.</p>\n",
-      escaped(title), kStyle, report.device, report.mode, report.total_s, report.graph_nodes,
+      xml(title), kStyle, report.device, report.mode, report.total_s, report.graph_nodes,
       report.kernels.size(), report.tensors, report.rows, report.rounds, report.most_cones);
   text += phases_table(report) + folded("graph", report.graph, report.graph.size() < 3000);
   if (!report.rules.empty()) {
     text += "<h2>Laws that fired</h2>\n<table><tr><th>law<th>matched<th>applied<th></tr>";
     for (const CompileReport::Rule& rule : report.rules)
-      text += fmt::format("<tr><td>{}<td>{}<td>{}<td></tr>", escaped(rule.name), rule.matched, rule.applied);
+      text += fmt::format("<tr><td>{}<td>{}<td>{}<td></tr>", xml(rule.name), rule.matched, rule.applied);
     text += "</table>\n";
   }
   text += "<h2>Kernels</h2>\n" + kernels_table(report);

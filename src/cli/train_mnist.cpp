@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/fail.h"
+#include "base/stopwatch.h"
 #include "cli/compile_mode.h"
 #include "cli/interrupt.h"
 #include "cli/mnist_step.h"
@@ -21,10 +22,6 @@ namespace luminal::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 /// The training step as one compiled graph: forward, backward and update.
 class Learner {
@@ -86,11 +83,6 @@ class Learner {
   int64_t steps_ = 0;
 };
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
 /// Step times of a plan made without measuring and of the one in use, in turn, on one batch.
 struct StepTimes {
   double fast_us = 0, chosen_us = 0, fast_compile_s = 0;
@@ -135,7 +127,7 @@ double warm_start_s(const TrainMnistOptions& options) {
 nlohmann::ordered_json kernels_json(const CompileReport& report) {
   auto list = nlohmann::ordered_json::array();
   for (const KernelReport& kernel : report.kernels) {
-    const double us = kernel.measured_us > 0 ? kernel.measured_us : kernel.predicted_us;
+    const double us = kernel.time_us();
     list.push_back({{"name", kernel.name},
                     {"launches", kernel.launches},
                     {"us", us},

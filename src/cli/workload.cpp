@@ -1,5 +1,6 @@
 #include "cli/workload.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -37,6 +38,16 @@ constexpr std::array kExamples{
     Example{"softmax", "a softmax over rows", "x:f32[32,1000].softmax(-1)"},
 };
 
+std::string workload_help() {
+  std::string text = "Examples:\n";
+  for (const Example& example : kExamples)
+    text += fmt::format("  {:<12} {}{}{}\n", example.name, example.summary,
+                        example.formula.empty() ? "" : ": ", example.formula);
+  text += "Functions of formulas:\n";
+  for (const std::string& line : formula_functions()) text += "  " + line + "\n";
+  return text;
+}
+
 }  // namespace
 
 std::vector<GraphTensor> build_workload(Graph& graph, const std::string& what) {
@@ -67,14 +78,13 @@ void set_dims(Graph& graph, const std::vector<std::string>& dims) {
   }
 }
 
-std::string workload_help() {
-  std::string text = "Examples:\n";
-  for (const Example& example : kExamples)
-    text += fmt::format("  {:<12} {}{}{}\n", example.name, example.summary,
-                        example.formula.empty() ? "" : ": ", example.formula);
-  text += "Functions of formulas:\n";
-  for (const std::string& line : formula_functions()) text += "  " + line + "\n";
-  return text;
+void declare_workload(CLI::App& app, WorkloadOptions& options) {
+  app.add_option("what", options.what,
+                 "A formula, e.g. 'x:f32[32,1000].softmax(-1)', or the name of an example");
+  app.add_option("--mode", options.mode, "fast, optimal, or budget=SECONDS")->capture_default_str();
+  app.add_option("--dim", options.dims, "Size of a named dim, e.g. --dim s=128");
+  app.add_option("--device", options.device, "Where to compile and run")->capture_default_str();
+  app.footer(workload_help);
 }
 
 }  // namespace luminal::cli

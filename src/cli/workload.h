@@ -5,6 +5,10 @@
 
 #include "luminal/graph.h"
 
+namespace CLI {
+class App;
+}
+
 /// What `explain` and `bench` work on: a formula (formula.h), or an example by its name.
 namespace luminal::cli {
 
@@ -15,7 +19,12 @@ std::vector<GraphTensor> build_workload(Graph& graph, const std::string& what);
 /// Sizes given as NAME=SIZE. Errors: Error that says so.
 void set_dims(Graph& graph, const std::vector<std::string>& dims);
 
-/// The examples and the functions that formulas know, for help.
-[[nodiscard]] std::string workload_help();
+/// What commands that compile a workload are told.
+struct WorkloadOptions {
+  std::string what, mode = "optimal", device = "cpu";
+  std::vector<std::string> dims;
+};
+/// Declares them, and the examples and functions as the help's footer.
+void declare_workload(CLI::App& app, WorkloadOptions& options);
 
 }  // namespace luminal::cli

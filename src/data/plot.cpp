@@ -10,6 +10,7 @@
 
 #include "base/fail.h"
 #include "base/file.h"
+#include "base/xml.h"
 
 namespace luminal::data {
 namespace {
@@ -19,23 +20,6 @@ constexpr size_t kMostPoints = 2000;  // more are not seen
 // Okabe and Ito's colours, which colour-blind people can tell apart.
 constexpr std::array<const char*, 7> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                               "#e69f00", "#56b4e9", "#000000"};
-
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '<')
-      result += "&lt;";
-    else if (c == '>')
-      result += "&gt;";
-    else if (c == '&')
-      result += "&amp;";
-    else if (c == '"')
-      result += "&quot;";
-    else
-      result += c;
-  }
-  return result;
-}
 
 /// The range of an axis, and from numbers to the picture.
 struct Axis {
@@ -113,7 +97,7 @@ std::string grid(const Axis& x, const Axis& y, const std::string& x_label) {
         "<text y='{}' x='{:.1f}' text-anchor='middle'>{:.6g}</text>\n",
         kTop, kHeight - kBottom, x.place(tick), x.place(tick), kHeight - kBottom + 18, x.place(tick), tick);
   return svg + fmt::format("<text x='{}' y='{}' text-anchor='middle'>{}</text>\n",
-                           (kLeft + kWidth - kRight) / 2, kHeight - 8, escaped(x_label));
+                           (kLeft + kWidth - kRight) / 2, kHeight - 8, xml(x_label));
 }
 
 std::string picture(const Plot& plot) {
@@ -129,7 +113,7 @@ std::string picture(const Plot& plot) {
   y.finish();
   std::string svg =
       fmt::format("<svg viewBox='0 0 {} {}' role='img'>\n<text class='title' x='{}' y='22'>{}</text>\n",
-                  kWidth, kHeight, kLeft, escaped(plot.title));
+                  kWidth, kHeight, kLeft, xml(plot.title));
   svg += grid(x, y, plot.x_label);
   double legend = kWidth - kRight;
   for (size_t i = curves.size(); i-- > 0;) {
@@ -139,7 +123,7 @@ std::string picture(const Plot& plot) {
       path += fmt::format("{:.1f},{:.1f} ", x.place(px), y.place(py));
       data += fmt::format("{:.1f},{:.7g},{:.7g} ", x.place(px), px, py);
     }
-    const std::string name = escaped(plot.curves[i].name);
+    const std::string name = xml(plot.curves[i].name);
     svg += fmt::format("<polyline stroke='{}' points='{}' data-name=\"{}\" data-points='{}'/>\n", colour,
                        path, name, data);
     if (curves[i].size() == 1)

@@ -5,6 +5,7 @@
 
 #include "base/fail.h"
 #include "base/file.h"
+#include "base/xml.h"
 #include "graph/display_layout.h"
 #include "graph/display_text.h"
 
@@ -51,11 +52,11 @@ std::string svg_box(const Graph& graph, const display::Box& box, const Marked& m
   std::string text = fmt::format(
       "<g class=\"node\" data-node=\"{}\"><title>{}</title>"
       "<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"4\"/>",
-      box.id.index, display::xml(display::line(graph, box.id, true)), kind, box.x - box.width / 2,
+      box.id.index, xml(display::line(graph, box.id, true)), kind, box.x - box.width / 2,
       box.y - box.height / 2, box.width, box.height);
   double y = box.y - box.height / 2 + 19;
   for (const std::string& line : box.lines) {
-    text += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", box.x, y, display::xml(line));
+    text += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", box.x, y, xml(line));
     y += 15;
   }
   return text + "</g>\n";
@@ -68,7 +69,7 @@ std::string svg_edge(const display::Box& from, const display::Box& to, std::stri
   return fmt::format(
       "<path class=\"edge{}\" data-from=\"{}\" data-to=\"{}\" marker-end=\"url(#arrow)\" "
       "d=\"M{:.1f} {:.1f}C{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}\"><title>{}</title></path>\n",
-      kind, from.id.index, to.id.index, x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1, display::xml(title));
+      kind, from.id.index, to.id.index, x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1, xml(title));
 }
 
 std::string to_svg(const Graph& graph, const Marked& marked) {
@@ -115,8 +116,7 @@ for (const line of all('#text div')) line.addEventListener('click', () => {
 std::string to_html(const Graph& graph, const Marked& marked) {
   std::string lines;
   for (const NodeId id : graph.topological_order())
-    lines +=
-        fmt::format("<div id=\"line-{}\">{}</div>\n", id.index, display::xml(display::line(graph, id, true)));
+    lines += fmt::format("<div id=\"line-{}\">{}</div>\n", id.index, xml(display::line(graph, id, true)));
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Luminal graph</title>\n<style>"
       "body{{margin:0;height:100vh;display:grid;grid-template-rows:2fr 1fr}}main,#text{{overflow:auto}}"

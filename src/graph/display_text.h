@@ -9,8 +9,6 @@ namespace luminal::display {
 /// Control characters, quotes and backslashes as \n, \x01, \" and \\: user strings inside quotes, on one
 /// line.
 [[nodiscard]] std::string quoted(std::string_view text);
-/// What XML text and attributes may hold; characters that XML forbids become U+FFFD.
-[[nodiscard]] std::string xml(std::string_view text);
 
 /// ".pad(1, 1).permute(1, 0)", "" for no view.
 [[nodiscard]] std::string view_steps(const ShapeTracker& view);

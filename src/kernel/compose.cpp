@@ -5,6 +5,7 @@
 #include "base/fail.h"
 #include "kernel/canonical_steps.h"
 #include "kernel/inliner.h"
+#include "symbolic/node.h"
 #include "symbolic/polynomial.h"
 
 namespace luminal::kernel {
@@ -30,6 +31,31 @@ Joint joint_slots(const KernelSpec& a, const KernelSpec& b, std::span<const uint
     joint.arguments.insert(joint.arguments.end(), b_arguments.begin(), b_arguments.end());
   }
   return joint;
+}
+
+/// Whether the kernel has an output or an axis without elements. Such a kernel stays by itself: an axis that
+/// nobody walks says nothing of where it could be computed.
+bool holds_nothing(const KernelSpec& spec) {
+  const auto nothing = [](const Expression& e) { return e.constant() == 0; };
+  return std::ranges::any_of(spec.extents(), nothing) ||
+         std::ranges::any_of(spec.slots(), nothing, &Slot::elements) ||
+         std::ranges::any_of(spec.outputs(), nothing, &Output::elements);
+}
+
+/// How long the spec's formulas are. Chains of padded reads grow masks faster than they save memory traffic,
+/// and composing them takes time that grows with a power of their length.
+int64_t formula_length(const KernelSpec& spec) {
+  int64_t length = 0;
+  for (const Value& value : spec.values())
+    for (const Operand& operand : value.operands) {
+      length += operand.index.node().size;
+      for (const Mask& mask : operand.masks) length += mask.predicate.node().size;
+    }
+  return length;
+}
+
+bool may_grow(const KernelSpec& a, const KernelSpec& b, const ComposeLimits& limits) {
+  return !holds_nothing(a) && !holds_nothing(b) && formula_length(a) + formula_length(b) <= limits.formulas;
 }
 
 std::optional<Composed> finish(Joint joint, size_t first_slots, const ComposeLimits& limits) {
@@ -135,7 +161,7 @@ std::optional<Composed> compose(const KernelSpec& consumer, int slot, const Kern
                                 std::span<const uint32_t> consumer_arguments,
                                 std::span<const uint32_t> producer_arguments, const ComposeLimits& limits) {
   check_slot(consumer, slot, producer);
-  if (producer.outputs().size() != 1) return std::nullopt;
+  if (producer.outputs().size() != 1 || !may_grow(consumer, producer, limits)) return std::nullopt;
   Joint joint = joint_slots(consumer, producer, consumer_arguments, producer_arguments);
   if (!Composition(consumer, slot, producer, joint.parts).run(limits.evaluations)) return std::nullopt;
   return finish(std::move(joint), consumer.slots().size(), limits);
@@ -146,7 +172,7 @@ std::optional<Composed> compose_exporting(const KernelSpec& consumer, int slot, 
                                           std::span<const uint32_t> producer_arguments,
                                           const ComposeLimits& limits) {
   check_slot(consumer, slot, producer);
-  if (producer.outputs().size() != 1) return std::nullopt;
+  if (producer.outputs().size() != 1 || !may_grow(consumer, producer, limits)) return std::nullopt;
   std::optional<Expression> index;
   for (const Value& v : consumer.values())
     for (const Operand& o : v.operands) {
@@ -255,6 +281,7 @@ bool append_spec(SpecParts& target, const KernelSpec& spec, std::span<const Expr
 std::optional<Composed> merge_siblings(const KernelSpec& a, const KernelSpec& b,
                                        std::span<const uint32_t> a_arguments,
                                        std::span<const uint32_t> b_arguments, const ComposeLimits& limits) {
+  if (!may_grow(a, b, limits)) return std::nullopt;
   const auto parallel = [](const KernelSpec& s) {
     std::vector<Expression> extents;
     for (const int axis : s.parallel_axes()) extents.push_back(s.extents()[static_cast<size_t>(axis)]);

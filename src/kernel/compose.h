@@ -11,6 +11,8 @@ struct ComposeLimits {
   int operations = 400;  ///< scalar operations in all bodies; an exponential is about twenty
   int exports = 4;
   double evaluations = 4;  ///< of the producer per element, at most, if it does more than a few operations
+  /// Nodes of all index formulas and predicates of both specs together; a masked convolution has about 60.
+  int64_t formulas = 400;
   MathMode mode = MathMode::Relaxed;  ///< see canonical()
 };
 
@@ -30,8 +32,9 @@ struct Composed {
 /// `slot`. Defined when every producer coordinate is a function of axes bound at the place of use: an
 /// elementwise producer (through any index map, a padded read becomes valid ? g(..) : fill), a reduction
 /// indexed by outer axes (rows), a reduction indexed by a reduced or local axis (nested), an elementwise
-/// consumer reading one to one (epilogue). Empty if it is not defined or breaks a limit.
-/// `arguments_consumer/producer` name the tensors behind the slots, so that a tensor both read gets one slot.
+/// consumer reading one to one (epilogue). Empty if it is not defined, breaks a limit, or a spec has nothing
+/// to compute (an axis or tensor without elements). `arguments_consumer/producer` name the tensors behind the
+/// slots, so that a tensor both read gets one slot.
 [[nodiscard]] std::optional<Composed> compose(const KernelSpec& consumer, int slot,
                                               const KernelSpec& producer,
                                               std::span<const uint32_t> consumer_arguments = {},

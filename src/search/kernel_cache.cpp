@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/stopwatch.h"
 #include "base/team.h"
 
 namespace luminal::search {
@@ -92,8 +93,7 @@ KernelResult KernelCache::make_one(backends::Backend& backend, Cache& disk, cons
   }
   const auto begin = std::chrono::steady_clock::now();
   result.kernel = backend.compile(program);
-  result.compile_ms =
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  result.compile_ms = 1e3 * seconds_since(begin);
   disk.store_object(key, result.kernel->binary());
   return result;
 }

@@ -5,6 +5,7 @@
 
 #include "base/fail.h"
 #include "base/log.h"
+#include "base/stopwatch.h"
 #include "search/kernel_cache.h"
 
 namespace luminal::search {
@@ -57,9 +58,7 @@ class Costs {
     std::vector<double> ratios;
     for (const auto& [spec, us] : measured_) ratios.push_back(us / std::max(predicted(spec), 1e-3));
     if (ratios.empty()) return;
-    const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
-    std::nth_element(ratios.begin(), middle, ratios.end());
-    scale_ = std::clamp(*middle, 0.2, 5.0);
+    scale_ = std::clamp(median(std::move(ratios)), 0.2, 5.0);
   }
   /// Sum over the kernels of a cover; nothing if one is not measured.
   [[nodiscard]] std::optional<double> sum(const Cover& cover) const {
@@ -129,7 +128,7 @@ MeasuredCover find_measured_cover(const MeasureContext& context, TunerOptions tu
   for (int round = 0; round < kMostRounds; ++round) {
     const auto start = Clock::now();
     Cover cover = next_cover(context, costs);
-    result.cover_s += std::chrono::duration<double>(Clock::now() - start).count();
+    result.cover_s += seconds_since(start);
     const auto open = open_requests(context, cover, result.kernels);
     std::vector<TuneRequest> requests;
     for (const auto& [spec, request] : open) requests.push_back(request);

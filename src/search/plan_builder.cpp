@@ -10,6 +10,7 @@
 
 #include "base/fail.h"
 #include "base/hash.h"
+#include "base/stopwatch.h"
 #include "kernel/cost.h"
 #include "search/kernel_cache.h"
 
@@ -19,10 +20,6 @@ namespace {
 using runtime::Launch;
 using runtime::PlanTensor;
 using runtime::TensorIndex;
-
-double ms_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-}
 
 /// The record as the executor runs it: an elementwise op on dtypes that no kernel takes runs its own element
 /// loop.
@@ -259,11 +256,11 @@ class Builder {
       for (const auto* list : {&launch.kernel->inputs, &launch.kernel->outputs})
         for (const TensorIndex tensor : *list) key_ = combine(key_, static_cast<uint64_t>(tensor));
     }
-    facts.choose_ms = ms_since(begin);
+    facts.choose_ms = 1e3 * seconds_since(begin);
     begin = std::chrono::steady_clock::now();
     const auto kernels = KernelCache::of_process().get(backend, requests, &facts.compiled_kernels);
     for (size_t i = 0; i < open_.size(); ++i) plan_.launches[open_[i].launch].kernel->kernel = kernels[i];
-    facts.compile_ms = ms_since(begin);
+    facts.compile_ms = 1e3 * seconds_since(begin);
     facts.kernels = static_cast<int>(open_.size());
     facts.distinct_kernels = static_cast<int>(chosen.size());
   }

@@ -6,19 +6,13 @@
 #include <numeric>
 
 #include "base/fail.h"
+#include "base/stopwatch.h"
 
 namespace luminal::search {
 namespace {
 
 int64_t padded(int64_t bytes) {
   return (bytes + runtime::kAlignment - 1) / runtime::kAlignment * runtime::kAlignment;
-}
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 }  // namespace
@@ -72,9 +66,7 @@ void Contender::run_once() {
 
 double Contender::sample_us(double at_least_us) {
   const auto now = [] { return Clock::now(); };
-  const auto since = [](Clock::time_point start) {
-    return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-  };
+  const auto since = [](Clock::time_point start) { return 1e6 * seconds_since(start); };
   if (last_us_ == 0) {  // the first run finds cold instructions and pages
     run_once();
     const auto start = now();

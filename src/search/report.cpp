@@ -12,12 +12,8 @@
 namespace luminal {
 namespace {
 
-double time_of(const KernelReport& kernel) {
-  return kernel.measured_us > 0 ? kernel.measured_us : kernel.predicted_us;
-}
-
 std::string share(const KernelReport& kernel) {
-  const double us = time_of(kernel);
+  const double us = kernel.time_us();
   return us > 0 && kernel.roofline_us > 0 ? fmt::format("{:.0f} %", 100 * kernel.roofline_us / us) : "";
 }
 
@@ -42,7 +38,7 @@ std::string to_text(const CompileReport& report) {
   text += fmt::format("\n{:<22} {:>3} {:>11} {:>11} {:>9} {:>8} {:>9}  {}\n", "kernel", "x", "us",
                       "predicted", "GFLOP/s", "GB/s", "roofline", "made for");
   for (const KernelReport& kernel : report.kernels) {
-    const double us = time_of(kernel);
+    const double us = kernel.time_us();
     text += fmt::format("{:<22} {:>3} {:>11.1f} {:>11.1f} {:>9.1f} {:>8.1f} {:>9}  {}\n", kernel.name,
                         kernel.launches, kernel.measured_us, kernel.predicted_us, kernel.flops / us * 1e-3,
                         kernel.bytes / us * 1e-3, share(kernel), kernel.origin);

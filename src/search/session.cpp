@@ -11,11 +11,13 @@
 #include "base/environment.h"
 #include "base/fail.h"
 #include "base/log.h"
+#include "base/stopwatch.h"
 #include "graph/graph_state.h"
 #include "kernel/cost.h"
 #include "luminal/compile_report.h"
 #include "runtime/executor.h"
 #include "runtime/machine.h"
+#include "runtime/profiler.h"
 #include "search/bucket.h"
 #include "search/kernel_cache.h"
 #include "search/measured.h"
@@ -26,10 +28,6 @@ namespace {
 
 constexpr size_t kMostVariants = 8;
 constexpr size_t kMostSpecs = 200'000;  // then the store of specs begins anew
-
-double ms_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-}
 
 /// Languages of the process, one for each set of options: their rules are read once, and those of one math
 /// mode share their specs.
@@ -93,13 +91,6 @@ std::string name_of(const CompilationMode& mode) {
   return "optimal";
 }
 
-/// The least time a launch can take on this machine.
-double roofline_us(const runtime::Launch& launch, const kernel::MachineLimits& limits) {
-  const bool in_cache = launch.bytes <= static_cast<double>(limits.cache_bytes);
-  return std::max(launch.flops / limits.flops_per_us,
-                  launch.bytes / (in_cache ? limits.cache_bytes_per_us : limits.memory_bytes_per_us));
-}
-
 KernelReport report_of(const Variant& variant, const PlanFacts::Kernel& kernel,
                        const std::shared_ptr<backends::Backend>& backend) {
   const runtime::Launch& launch = variant.executor->plan().launches[kernel.first_launch];
@@ -112,7 +103,7 @@ KernelReport report_of(const Variant& variant, const PlanFacts::Kernel& kernel,
   report.measured_us = launch.measured_us;
   report.flops = launch.flops;
   report.bytes = launch.bytes;
-  report.roofline_us = roofline_us(launch, runtime::machine_limits(*backend));
+  report.roofline_us = runtime::roofline_us(launch.flops, launch.bytes, runtime::machine_limits(*backend));
   if (const auto tuned = variant.tuned.find(kernel.spec); tuned != variant.tuned.end()) {
     report.verified = tuned->second.verified;
     report.from_cache = tuned->second.from_cache;
@@ -177,9 +168,8 @@ class SearchExecutable : public Executable, public Explained {
     report.graph_nodes = nodes.size() + f.program.hosts.size();
     for (const PlanFacts::Kernel& kernel : v.facts.list)
       report.kernels.push_back(report_of(v, kernel, parts_->backend));
-    std::ranges::stable_sort(report.kernels, std::greater<>(), [](const KernelReport& k) {
-      return k.launches * (k.measured_us > 0 ? k.measured_us : k.predicted_us);
-    });
+    std::ranges::stable_sort(report.kernels, std::greater<>(),
+                             [](const KernelReport& k) { return k.launches * k.time_us(); });
     return report;
   }
 
@@ -211,7 +201,7 @@ class SearchExecutable : public Executable, public Explained {
     front->everything = everything;
     auto begin = std::chrono::steady_clock::now();
     front->program = encode(graph, everything, parts_->options.math);
-    front->encode_ms = ms_since(begin);
+    front->encode_ms = 1e3 * seconds_since(begin);
     front->dims = dims_of(front->program);
     Languages::of_process().with(
         parts_->options, [&](Language& language, const std::shared_ptr<SpecStore>& store) {
@@ -227,7 +217,7 @@ class SearchExecutable : public Executable, public Explained {
                   {rule.name, rule.matched, rule.applied, (rule.search_s + rule.apply_s) * 1e6});
           front->rows_after = language.kernel_count();
           front->saturated = read_classes(language, front->program, classes);
-          front->saturate_ms = ms_since(begin);
+          front->saturate_ms = 1e3 * seconds_since(begin);
         });
     // An older front of another version never comes back.
     std::erase_if(
@@ -271,7 +261,7 @@ class SearchExecutable : public Executable, public Explained {
         return choose(spec, restricted(bucket, spec)).predicted_us;
       };
       variant.cover = find_cover(front->saturated.cover, *front->store, {cost, as_run}, parts_->options);
-      variant.cover_ms = ms_since(begin);
+      variant.cover_ms = 1e3 * seconds_since(begin);
       variant.cost_us = variant.cover.cost_us;
     } else {
       measure(graph, bucket, limits, begin, variant);
@@ -286,7 +276,7 @@ class SearchExecutable : public Executable, public Explained {
                                     choose, *parts_->backend, bucket, &variant.facts);
     if (environment::debug_level() >= 3) debug(3, "{}", plan.to_string());
     variant.executor = std::make_unique<runtime::Executor>(parts_->backend, std::move(plan));
-    variant.total_ms = ms_since(begin) + front->encode_ms + front->saturate_ms;
+    variant.total_ms = 1e3 * seconds_since(begin) + front->encode_ms + front->saturate_ms;
     if (variants_.size() == kMostVariants) variants_.pop_back();
     variants_.push_front(std::move(variant));
   }

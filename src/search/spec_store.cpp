@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/hash.h"
-#include "symbolic/node.h"
 
 namespace luminal::search {
 namespace {
@@ -43,41 +42,9 @@ const SpecStore::Made* SpecStore::remember(uint32_t operation, SpecId a, int slo
   return kept ? &*kept : nullptr;
 }
 
-namespace {
-
-/// Whether the kernel has an output or an axis without elements. Such a kernel stays by itself: an axis that
-/// nobody walks says nothing of where it could be computed.
-bool holds_nothing(const kernel::KernelSpec& spec) {
-  const auto nothing = [](const Expression& e) { return e.constant() == 0; };
-  return std::ranges::any_of(spec.extents(), nothing) ||
-         std::ranges::any_of(spec.slots(), nothing, &kernel::Slot::elements) ||
-         std::ranges::any_of(spec.outputs(), nothing, &kernel::Output::elements);
-}
-
-/// How long the spec's formulas are. Chains of padded reads grow masks faster than they save memory traffic,
-/// and composing them takes time that grows with a power of their length.
-int64_t formula_length(const kernel::KernelSpec& spec) {
-  int64_t length = 0;
-  for (const kernel::Value& value : spec.values())
-    for (const kernel::Operand& operand : value.operands) {
-      length += operand.index.node().size;
-      for (const kernel::Mask& mask : operand.masks) length += mask.predicate.node().size;
-    }
-  return length;
-}
-constexpr int64_t kLongest = 400;  // a masked convolution has about 60
-
-bool can_grow(const kernel::KernelSpec& a, const kernel::KernelSpec& b) {
-  return !holds_nothing(a) && !holds_nothing(b) && formula_length(a) + formula_length(b) <= kLongest;
-}
-
-}  // namespace
-
 const SpecStore::Made* SpecStore::compose(SpecId consumer, int slot, SpecId producer, Names consumer_names,
                                           Names producer_names) {
   return remember(kCompose, consumer, slot, producer, consumer_names, producer_names, [&](Names a, Names b) {
-    using Result = std::optional<kernel::Composed>;
-    if (!can_grow(at(consumer), at(producer))) return Result();
     return kernel::compose(at(consumer), slot, at(producer), a, b, limits());
   });
 }
@@ -85,16 +52,12 @@ const SpecStore::Made* SpecStore::compose(SpecId consumer, int slot, SpecId prod
 const SpecStore::Made* SpecStore::compose_exporting(SpecId consumer, int slot, SpecId producer,
                                                     Names consumer_names, Names producer_names) {
   return remember(kExport, consumer, slot, producer, consumer_names, producer_names, [&](Names a, Names b) {
-    using Result = std::optional<kernel::Composed>;
-    if (!can_grow(at(consumer), at(producer))) return Result();
     return kernel::compose_exporting(at(consumer), slot, at(producer), a, b, limits());
   });
 }
 
 const SpecStore::Made* SpecStore::merge_siblings(SpecId a, SpecId b, Names a_names, Names b_names) {
   return remember(kSiblings, a, 0, b, a_names, b_names, [&](Names first, Names second) {
-    using Result = std::optional<kernel::Composed>;
-    if (!can_grow(at(a), at(b))) return Result();
     return kernel::merge_siblings(at(a), at(b), first, second, limits());
   });
 }

@@ -9,15 +9,12 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/stopwatch.h"
 #include "search/kernel_cache.h"
 #include "search/replay.h"
 
 namespace luminal::search {
 namespace {
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 std::string text_of(const codegen::Bucket& bucket) {
   std::string text;
@@ -60,7 +57,7 @@ Tuner::Tuner(backends::Backend& backend, Cache& cache, const Graph& graph, Tuner
 }
 
 /// The candidates of all families, the best predictions first; of each family at least its first, so that a
-/// model that is wrong about a family does not shut it out. Fast mode takes the very best alone.
+/// model that is wrong about a family does not shut it out.
 void Tuner::find_candidates(Job& job) {
   if (job.known) {
     job.tried.push_back({.schedule = job.known->schedule, .parameters = job.known->parameters});
@@ -82,11 +79,6 @@ void Tuner::find_candidates(Job& job) {
   };
   by_prediction(leaders);
   LUMINAL_CHECK(!leaders.empty(), "no schedule takes\n{}", job.request.spec.to_string());
-  if (!options_.measure) {
-    leaders.resize(1);
-    job.tried = std::move(leaders);
-    return;
-  }
   by_prediction(others);
   const auto room =
       static_cast<size_t>(std::max<int>(0, options_.candidates - static_cast<int>(leaders.size())));
@@ -143,9 +135,8 @@ void Tuner::compile(std::vector<Job*> jobs) {
 }
 
 void Tuner::run_race(Job& job) {
-  if (options_.verify)
-    for (size_t c = 0; c < job.tried.size(); ++c)
-      if (job.kernels[c]) (void)stands(job, c, Thoroughness::Quick);
+  for (size_t c = 0; c < job.tried.size(); ++c)
+    if (job.kernels[c]) (void)stands(job, c, Thoroughness::Quick);
   const auto start = Clock::now();
   std::vector<std::shared_ptr<const TensorData>> inputs;
   std::vector<const TensorData*> pointers;
@@ -272,9 +263,9 @@ void Tuner::choose(Job& job, Tuned& result, Thoroughness thoroughness) {
     const Tried& t = job.tried[c];
     return t.measured_us > 0 ? t.measured_us : std::numeric_limits<double>::infinity();
   };
-  if (options_.measure && !job.known) std::ranges::stable_sort(order, {}, time_of);
+  if (!job.known) std::ranges::stable_sort(order, {}, time_of);
   const bool trusted = job.known && job.known->verified_here;
-  const bool judged = thoroughness == Thoroughness::Full && options_.verify && options_.measure && !trusted;
+  const bool judged = thoroughness == Thoroughness::Full && !trusted;
   size_t winner = job.tried.size();
   for (size_t i = 0; i < order.size() && winner == job.tried.size(); ++i)
     if (job.kernels[order[i]] && (!judged || stands(job, order[i], Thoroughness::Full))) winner = order[i];
@@ -300,7 +291,7 @@ void Tuner::choose(Job& job, Tuned& result, Thoroughness thoroughness) {
   }
   if (job.known && judged) cache_.mark_verified(job.key);
   if (judged && !job.known) cache_.forget(job.key);  // what was remembered before was not verified
-  if (options_.measure && !job.known && best.measured_us > 0)
+  if (!job.known && best.measured_us > 0)
     cache_.store(job.key, {.schedule = best.schedule,
                            .parameters = best.parameters,
                            .code = job.codes[winner],
@@ -311,7 +302,6 @@ void Tuner::choose(Job& job, Tuned& result, Thoroughness thoroughness) {
 }
 
 void Tuner::confirm(std::span<Tuned* const> winners) {
-  if (!options_.measure || !options_.verify) return;
   std::vector<Job*> open;
   for (const Tuned* winner : winners)
     if (!winner->verified) open.push_back(jobs_[winner->job].get());
@@ -330,8 +320,7 @@ std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const code
     job.request = request;
     job.number = jobs_.size() - 1;
     job.key = choice_key(request.spec, bucket, backend_.target());
-    // Fast mode asks the model alone, so that it gives the same plan with a full cache and an empty one.
-    if (options_.measure) job.known = cache_.find(job.key);
+    job.known = cache_.find(job.key);
     find_candidates(job);
   }
   compile(jobs);
@@ -352,10 +341,9 @@ std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const code
   std::ranges::stable_sort(open, std::greater<>(), [](const Job* job) {
     return job->request.weight * job->tried.front().predicted_us;
   });
-  if (options_.measure && options_.verify) prepare_exams(open, true);
-  if (options_.measure)
-    for (Job* job : open)
-      if (Clock::now() < options_.deadline) run_race(*job);
+  prepare_exams(open, true);
+  for (Job* job : open)
+    if (Clock::now() < options_.deadline) run_race(*job);
   std::vector<Tuned> results(jobs.size());
   for (size_t i = 0; i < jobs.size(); ++i) choose(*jobs[i], results[i], Thoroughness::Quick);
   return results;

@@ -27,7 +27,7 @@ struct Tuned {
   codegen::Parameters parameters;
   std::shared_ptr<const backends::Kernel> kernel;
   double predicted_us = 0;
-  double measured_us = 0;  ///< 0: never timed (Fast mode)
+  double measured_us = 0;  ///< 0: never timed (no time was left)
   bool from_cache = false;
   bool verified = false;     ///< here or, in this cache, before
   std::vector<Tried> tried;  ///< best first; the winner is the first
@@ -44,11 +44,9 @@ struct TuneRequest {
 };
 
 struct TunerOptions {
-  bool measure = true;  ///< false: Fast mode, the model alone decides
-  int candidates = 8;   ///< compiled per spec, at most
+  int candidates = 8;  ///< compiled per spec, at most
   RaceOptions race;
   Clock::time_point deadline = Clock::time_point::max();
-  bool verify = true;
   uint64_t seed = 0;
 };
 

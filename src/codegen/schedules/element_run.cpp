@@ -101,6 +101,11 @@ std::optional<Evenly> evenly(const Expression& index, const AxisGroup& group) {
   return e;
 }
 
+double load_cycles(const Expression& index, const AxisGroup& group, int lanes) {
+  const auto even = evenly(index, group);
+  return even && (even->stride == 0 || even->stride == 1) ? 0.5 : 1.0 * lanes;
+}
+
 struct Run::Access {
   enum class Kind : uint8_t { Uniform, Even, TwoParts, Scattered } kind;
   int64_t stride = 0;

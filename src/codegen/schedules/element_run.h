@@ -39,6 +39,9 @@ struct Evenly {
   Expression size = 1;
 };
 [[nodiscard]] std::optional<Evenly> evenly(const Expression& index, const AxisGroup& group);
+/// Cycles of reading a vector along the group: half a cycle where lanes are neighbours or one element,
+/// otherwise one a lane.
+[[nodiscard]] double load_cycles(const Expression& index, const AxisGroup& group, int lanes);
 /// Axes `from` .. `to` - 1 of a group.
 [[nodiscard]] AxisGroup part_of(const AxisGroup& group, size_t from, size_t to);
 /// Axes, counted from the innermost, over which all these formulas lie evenly in memory; at least 1.

@@ -291,10 +291,9 @@ double vector_cycles(const KernelSpec& spec, const Reduction& r, const AxisGroup
     cycles += 0.5 * value.body.cost().weight() + 0.5;
     for (const Operand& o : value.operands) {
       if (o.kind != Operand::Kind::Load) continue;
-      const auto even = evenly(o.index, lanes_along);
-      const bool near = even && (even->stride == 0 || even->stride == 1);
-      cycles += (near ? 0.5 : 1.0 * lanes) / (depends_on(o.index, r.axes) ? 1 : double(shared)) +
-                double(o.masks.size());
+      cycles +=
+          load_cycles(o.index, lanes_along, lanes) / (depends_on(o.index, r.axes) ? 1 : double(shared)) +
+          double(o.masks.size());
     }
   }
   return cycles;

@@ -267,9 +267,7 @@ double vector_cycles(const KernelSpec& spec, const AxisGroup& lanes_along, int l
     cycles += 0.5 * (read_back ? cut->second.function : value.body).cost().weight() + (read_back ? 1 : 0);
     for (const Operand& o : value.operands) {
       if (o.kind != Operand::Kind::Load) continue;
-      const auto even = evenly(o.index, lanes_along);
-      cycles += (even && (even->stride == 0 || even->stride == 1) ? 0.5 : 1.0 * lanes) +
-                static_cast<double>(o.masks.size());
+      cycles += load_cycles(o.index, lanes_along, lanes) + static_cast<double>(o.masks.size());
     }
   }
   for (const kernel::Output& o : spec.outputs()) {

@@ -1,0 +1,20 @@
+#pragma once
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+namespace luminal {
+
+[[nodiscard]] inline double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// The middle sample (of an even number the upper one); 0 of none.
+[[nodiscard]] inline double median(std::vector<double> samples) {
+  if (samples.empty()) return 0;
+  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
+  std::nth_element(samples.begin(), middle, samples.end());
+  return *middle;
+}
+
+}  // namespace luminal
