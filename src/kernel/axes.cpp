@@ -12,15 +12,12 @@ namespace luminal::kernel {
 
 AxisSet axes_of(const Expression& e) {
   const symbolic::Node& n = e.node();
-  if (!n.uses_index) return 0;
-  if (n.kind == symbolic::Kind::Index) {
-    LUMINAL_CHECK(n.value < kMaxAxes, "axis {} of at most {}", n.value, kMaxAxes);
-    return axis_bit(static_cast<int>(n.value));
+  static_assert(symbolic::kLastIndexBit == kMaxAxes - 1);
+  if ((n.indices >> symbolic::kLastIndexBit) != 0) {
+    const int last = *e.to_indices().rbegin();
+    LUMINAL_CHECK(last < kMaxAxes, "axis {} of at most {}", last, kMaxAxes);
   }
-  AxisSet set = 0;
-  for (const Expression& a : n.args) set |= axes_of(a);
-  for (const symbolic::Term& t : n.terms) set |= axes_of(t.monomial);
-  return set;
+  return n.indices;
 }
 
 AxisSet axes_of(std::span<const int> axes) {

@@ -210,13 +210,33 @@ void normalise_masks(Value& v) {
 
 namespace {
 
-/// The operands that a product has as direct factors.
-void collect_factors(const ScalarFunction& body, Scalar s, std::vector<size_t>& inputs) {
-  const ScalarNode& n = body[s];
-  if (n.op == ScalarOp::Input) inputs.push_back(n.payload);
-  if (n.op != ScalarOp::Mul) return;
-  collect_factors(body, n.operands[0], inputs);
-  collect_factors(body, n.operands[1], inputs);
+/// Products that are not factors of others only: each node's own factors are among theirs.
+std::vector<Scalar> outermost_products(const ScalarFunction& body) {
+  const auto nodes = body.nodes();
+  std::vector<bool> outermost(nodes.size(), false);
+  outermost[body.outputs()[0].index] = true;
+  for (const ScalarNode& n : nodes)
+    for (int k = 0; k < arity(n.op) && n.op != ScalarOp::Mul; ++k)
+      outermost[n.operands[static_cast<size_t>(k)].index] = true;
+  std::vector<Scalar> products;
+  for (size_t i = 0; i < nodes.size(); ++i)
+    if (outermost[i] && nodes[i].op == ScalarOp::Mul) products.push_back(Scalar{static_cast<uint32_t>(i)});
+  return products;
+}
+
+/// The operands that a product has as direct factors, each once: x^1024 is a product of ten nodes.
+std::vector<size_t> factors_of(const ScalarFunction& body, Scalar product) {
+  std::vector<size_t> inputs;
+  std::vector<bool> seen(product.index + 1, false);
+  seen[product.index] = true;
+  for (size_t i = product.index + 1; i-- > 0;) {
+    if (!seen[i]) continue;
+    const ScalarNode& n = body.nodes()[i];
+    if (n.op == ScalarOp::Input) inputs.push_back(n.payload);
+    if (n.op != ScalarOp::Mul) continue;
+    seen[n.operands[0].index] = seen[n.operands[1].index] = true;
+  }
+  return inputs;
 }
 
 bool always_in_buffer(const Operand& o, const SpecParts& parts) {
@@ -234,11 +254,10 @@ bool is_zero_outside(const Operand& o) {
 }  // namespace
 
 void drop_repeated_masks(Value& v, const SpecParts& parts) {
+  if (std::ranges::count_if(v.operands, is_zero_outside) < 2) return;
   std::vector<std::vector<size_t>> products;
-  for (size_t i = 0; i < v.body.nodes().size(); ++i) {
-    if (v.body.nodes()[i].op != ScalarOp::Mul) continue;
-    std::vector<size_t> factors;
-    collect_factors(v.body, Scalar{static_cast<uint32_t>(i)}, factors);
+  for (const Scalar product : outermost_products(v.body)) {
+    std::vector<size_t> factors = factors_of(v.body, product);
     if (factors.size() > 1) products.push_back(std::move(factors));
   }
   if (products.empty()) return;

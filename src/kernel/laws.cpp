@@ -111,34 +111,53 @@ class ProductReader {
       for (int k = 0; k < arity(nodes[i].op); ++k)
         axes_[i] |= axes_[nodes[i].operands[static_cast<size_t>(k)].index];
     }
+    find_divisible();
   }
 
-  Product read() {
-    visit(v_.body.outputs()[0], false);
+  /// Empty if the product is long: a square of a square of a product has more factors than nodes.
+  std::optional<Product> read() {
+    visit(v_.body.outputs()[0]);
+    if (product_.inside.size() + product_.outside.size() > kMostFactors) return std::nullopt;
     return std::move(product_);
   }
 
  private:
-  void visit(Scalar s, bool divides) {
-    const ScalarNode& n = v_.body[s];
-    const bool stays = (axes_[s.index] & reduced_) != 0;
-    if (!divides && stays && n.op == ScalarOp::Mul) {
-      visit(n.operands[0], false);
-      visit(n.operands[1], false);
-    } else if (!divides && stays && n.op == ScalarOp::Neg) {
-      product_.negated = !product_.negated;
-      visit(n.operands[0], false);
-    } else if (!divides && stays && n.op == ScalarOp::Div && (axes_[n.operands[1].index] & reduced_) == 0) {
-      visit(n.operands[0], false);
-      product_.outside.push_back({n.operands[1], true});
-    } else {
-      (stays ? product_.inside : product_.outside).push_back({s, divides});
+  static constexpr size_t kMostFactors = 24;
+
+  [[nodiscard]] bool stays(Scalar s) const { return (axes_[s.index] & reduced_) != 0; }
+
+  /// Nodes out of which something may leave. A product of which all stays is one factor, as the user wrote
+  /// it.
+  void find_divisible() {
+    const auto nodes = v_.body.nodes();
+    divisible_.assign(nodes.size(), false);
+    const auto leaves = [this](Scalar s) { return !stays(s) || divisible_[s.index]; };
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const ScalarNode& n = nodes[i];
+      if (!stays(Scalar{static_cast<uint32_t>(i)})) continue;
+      divisible_[i] = n.op == ScalarOp::Neg ||
+                      (n.op == ScalarOp::Mul && (leaves(n.operands[0]) || leaves(n.operands[1]))) ||
+                      (n.op == ScalarOp::Div && !stays(n.operands[1]));
     }
+  }
+
+  void visit(Scalar s) {
+    if (product_.inside.size() + product_.outside.size() > kMostFactors) return;
+    const ScalarNode& n = v_.body[s];
+    if (!divisible_[s.index]) {
+      (stays(s) ? product_.inside : product_.outside).push_back({s, false});
+      return;
+    }
+    visit(n.operands[0]);
+    if (n.op == ScalarOp::Mul) visit(n.operands[1]);
+    if (n.op == ScalarOp::Neg) product_.negated = !product_.negated;
+    if (n.op == ScalarOp::Div) product_.outside.push_back({n.operands[1], true});
   }
 
   const Value& v_;
   AxisSet reduced_;
   std::vector<AxisSet> axes_;
+  std::vector<bool> divisible_;
   Product product_;
 };
 
@@ -225,9 +244,9 @@ std::optional<Split> leave_sum(const KernelSpec& spec) {
     const Dtype dtype = v.dtype();
     if (v.combiner != Combiner::Add || !stands_free(spec, v) || !(is_real(dtype) || is_integer(dtype)))
       continue;
-    const Product product = ProductReader(spec, v).read();
-    if (product.inside.empty() || (product.outside.empty() && !product.negated)) continue;
-    return split_product(spec, at, product);
+    const auto product = ProductReader(spec, v).read();
+    if (!product || product->inside.empty() || (product->outside.empty() && !product->negated)) continue;
+    return split_product(spec, at, *product);
   }
   return std::nullopt;
 }
@@ -236,8 +255,8 @@ std::optional<Split> leave_max(const KernelSpec& spec) {
   for (size_t at = 0; at < spec.values().size(); ++at) {
     const Value& v = spec.values()[at];
     if (v.combiner != Combiner::Max || !stands_free(spec, v) || !is_real(v.dtype())) continue;
-    const Product product = ProductReader(spec, v).read();
-    if (product.inside.empty() || product.outside.empty() || product.negated) continue;
+    const auto product = ProductReader(spec, v).read();
+    if (!product || product->inside.empty() || product->outside.empty() || product->negated) continue;
     const auto positive = [&](const Product::Factor& f) {
       const ScalarNode& n = v.body[f.node];
       if (n.op != ScalarOp::Constant) return false;
@@ -247,8 +266,9 @@ std::optional<Split> leave_max(const KernelSpec& spec) {
       return value > 0 && std::isfinite(value);
     };
     // One constant at the root: with several factors rounding would not be that of one monotone function.
-    if (product.outside.size() != 1 || product.inside.size() != 1 || !positive(product.outside[0])) continue;
-    return split_product(spec, at, product);
+    if (product->outside.size() != 1 || product->inside.size() != 1 || !positive(product->outside[0]))
+      continue;
+    return split_product(spec, at, *product);
   }
   return std::nullopt;
 }

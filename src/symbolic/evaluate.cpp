@@ -228,6 +228,7 @@ class Substitution {
   Expression operator()(const Expression& e) {
     const Node& n = e.node();
     if (!n.uses_dim && !n.uses_index && !n.uses_flat) return e;
+    if (n.size < kRememberFrom) return rebuild(e);
     if (const auto at = known_.find(&n); at != known_.end()) return at->second;
     const Expression result = rebuild(e);
     known_.emplace(&n, result);
@@ -252,31 +253,49 @@ class Substitution {
         return arg(0) % arg(1);
       case Kind::Negative:
         return symbolic::negative(arg(0));
-      case Kind::Sum: {
-        Expression sum = n.value;
-        for (const Term& t : n.terms) sum += Expression(t.coefficient) * (*this)(t.monomial);
-        return sum;
-      }
+      case Kind::Sum:
+        return sum(e);
       default:
-        break;
+        return fold(e);
     }
-    Expression value = arg(0);
-    for (size_t i = 1; i < n.args.size(); ++i) {
+  }
+
+  /// One sum of all replaced terms: adding them one by one would leave every partial sum behind as a node.
+  Expression sum(const Expression& e) {
+    symbolic::Polynomial result;
+    result.constant = e.node().value;
+    bool same = true;
+    for (const Term& t : e.node().terms) {
+      const Expression monomial = (*this)(t.monomial);
+      same = same && monomial == t.monomial;
+      result = symbolic::add(result, symbolic::Polynomial(monomial), t.coefficient);
+    }
+    return same ? e : std::move(result).build();
+  }
+
+  Expression fold(const Expression& e) {
+    const Node& n = e.node();
+    std::vector<Expression> args;
+    args.reserve(n.args.size());
+    for (const Expression& a : n.args) args.push_back((*this)(a));
+    if (args == n.args) return e;
+    Expression value = args[0];
+    for (size_t i = 1; i < args.size(); ++i) {
       switch (n.kind) {
         case Kind::Min:
-          value = value.min(arg(i));
+          value = value.min(args[i]);
           break;
         case Kind::Max:
-          value = value.max(arg(i));
+          value = value.max(args[i]);
           break;
         case Kind::And:
-          value = value & arg(i);
+          value = value & args[i];
           break;
         case Kind::Or:
-          value = value | arg(i);
+          value = value | args[i];
           break;
         default:
-          value *= arg(i);
+          value *= args[i];
           break;
       }
     }

@@ -1,11 +1,13 @@
 #include "luminal/expression.h"
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
 #include <unordered_map>
 
 #include "base/fail.h"
 #include "symbolic/interval.h"
+#include "symbolic/memo.h"
 #include "symbolic/names.h"
 #include "symbolic/node.h"
 #include "symbolic/polynomial.h"
@@ -51,11 +53,13 @@ Expression Expression::index(int axis, const Expression& extent) {
     fail<Error>("[Expression] the extent {} of i{} depends on an index variable; use dims and constants only",
                 extent.to_string(), axis);
   if (extent.node().range.max <= 1) return symbolic::constant(0);  // its only value
-  Node n;
-  n.kind = Kind::Index;
-  n.value = axis;
-  n.args = {extent};
-  return symbolic::intern(std::move(n));
+  return symbolic::Memo<struct Indexing>::of(symbolic::constant(axis), extent, [&] {
+    Node n;
+    n.kind = Kind::Index;
+    n.value = axis;
+    n.args = {extent};
+    return symbolic::intern(std::move(n));
+  });
 }
 
 Expression Expression::flat_index() { return symbolic::raw(Kind::Flat, {}); }
@@ -133,7 +137,10 @@ std::set<std::string> Expression::to_symbols() const {
 
 std::set<int> Expression::to_indices() const {
   std::set<int> axes;
-  if (!node_->uses_index) return axes;
+  if ((node_->indices >> symbolic::kLastIndexBit) == 0) {
+    for (uint64_t rest = node_->indices; rest != 0; rest &= rest - 1) axes.insert(std::countr_zero(rest));
+    return axes;
+  }
   for_each_node(*this, [&](const Node& n) {
     if (n.kind == Kind::Index) axes.insert(static_cast<int>(n.value));
   });

@@ -156,10 +156,12 @@ void derive(Node& n) {
     n.uses_dim |= c.uses_dim;
     // The extent of an index variable is a fact about it, free of index variables itself.
     n.uses_index |= c.uses_index;
+    n.indices |= c.indices;
     n.uses_flat |= c.uses_flat;
   };
   n.uses_dim = n.kind == Kind::Dim;
   n.uses_index = n.kind == Kind::Index;
+  if (n.uses_index) n.indices = uint64_t{1} << std::min<int64_t>(n.value, kLastIndexBit);
   n.uses_flat = n.kind == Kind::Flat;
   for (const Expression& a : n.args) child(a);
   for (const Term& t : n.terms) child(t.monomial);

@@ -36,6 +36,8 @@ struct Term {
   friend bool operator==(const Term&, const Term&) = default;
 };
 
+inline constexpr int kLastIndexBit = 63;
+
 struct Node {
   Kind kind = Kind::Constant;
   int64_t value = 0;
@@ -51,6 +53,7 @@ struct Node {
   uint32_t size = 1;   // nodes when written as a tree, saturating
   uint32_t depth = 1;  // longest path to a leaf
   bool uses_index = false, uses_flat = false, uses_dim = false;
+  uint64_t indices = 0;  // bit k: i<k> occurs; the last bit stands for all axes from kLastIndexBit on
 
   static Expression wrap(const Node* node) { return Expression(node); }
 };

@@ -2,26 +2,39 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "base/fail.h"
+#include "kernel/axes.h"
 #include "symbolic/movement.h"
 #include "symbolic/node.h"
+#include "symbolic/polynomial.h"
 
 namespace luminal::codegen {
 namespace {
 
 using kernel::Operand;
 
-/// `e` with all index variables but the group's turned into names, so that they count as constants.
-Expression others_fixed(const Expression& e, std::span<const int> axes) {
-  const std::set<int> used = e.to_indices();
-  if (used.empty()) return e;
-  std::vector<Expression> fixed;
-  for (int a = 0; a <= *used.rbegin(); ++a)
-    fixed.push_back(std::ranges::find(axes, a) == axes.end() ? Expression::dim(fmt::format("fixed{}", a))
-                                                             : Expression::index(a, INT64_MAX));
-  return e.substitute_indices(fixed);
+/// The factors of the group's axes in `index`, in their order; other axes count as constants. Empty if the
+/// index is not a sum of such products.
+std::optional<std::vector<Expression>> strides_along(const Expression& index, std::span<const int> axes) {
+  const kernel::AxisSet group = kernel::axes_of(axes);
+  std::vector<Expression> strides(axes.size(), 0);
+  for (const symbolic::Term& t : symbolic::Polynomial(index).terms) {
+    if ((kernel::axes_of(t.monomial) & group) == 0) continue;
+    Expression stride = t.coefficient;
+    size_t place = axes.size();
+    for (const Expression& f : symbolic::factors(t.monomial)) {
+      if ((kernel::axes_of(f) & group) == 0) {
+        stride *= f;
+      } else if (place < axes.size() || symbolic::kind_of(f) != symbolic::Kind::Index) {
+        return std::nullopt;
+      } else {
+        place = static_cast<size_t>(std::ranges::find(axes, static_cast<int>(f.node().value)) - axes.begin());
+      }
+    }
+    strides[place] += stride;
+  }
+  return strides;
 }
 
 /// Whether every part of the formula stays within 32 bits.
@@ -78,23 +91,18 @@ size_t even_axes(std::span<const Expression> formulas, const AxisGroup& group) {
 }
 
 bool depends_on(const Expression& e, std::span<const int> axes) {
-  const std::set<int> used = e.to_indices();
-  return std::ranges::any_of(axes, [&](int a) { return used.contains(a); });
+  return (kernel::axes_of(e) & kernel::axes_of(axes)) != 0;
 }
 
 std::optional<Evenly> evenly(const Expression& index, const AxisGroup& group) {
-  const auto affine = others_fixed(index, group.axes).as_affine();
-  if (!affine) return std::nullopt;
-  const auto coefficient = [&](size_t k) {
-    const auto at = affine->coefficients.find(group.axes[k]);
-    return at == affine->coefficients.end() ? Expression(0) : at->second;
-  };
+  const auto strides = strides_along(index, group.axes);
+  if (!strides) return std::nullopt;
   if (group.axes.empty()) return Evenly{.stride = 0, .inner = 0, .size = 1};
   const size_t last = group.axes.size() - 1;
-  const auto stride = coefficient(last).constant();
+  const auto stride = (*strides)[last].constant();
   if (!stride) return std::nullopt;
   Evenly e{.stride = *stride, .inner = 1, .size = group.extents[last]};
-  while (e.inner <= last && Expression::known_equal(coefficient(last - e.inner), e.size * e.stride)) {
+  while (e.inner <= last && Expression::known_equal((*strides)[last - e.inner], e.size * e.stride)) {
     e.size *= group.extents[last - e.inner];
     ++e.inner;
   }
