@@ -111,7 +111,9 @@ std::optional<Evenly> evenly(const Expression& index, const AxisGroup& group) {
 
 double load_cycles(const Expression& index, const AxisGroup& group, int lanes) {
   const auto even = evenly(index, group);
-  return even && (even->stride == 0 || even->stride == 1) ? 0.5 : 1.0 * lanes;
+  if (even && (even->stride == 0 || even->stride == 1)) return 0.5;
+  // Beyond a cache line every lane is a miss of its own sooner or later.
+  return (even && std::abs(even->stride) < 16 ? 1.0 : 3.0) * lanes;
 }
 
 struct Run::Access {

@@ -40,7 +40,7 @@ struct Evenly {
 };
 [[nodiscard]] std::optional<Evenly> evenly(const Expression& index, const AxisGroup& group);
 /// Cycles of reading a vector along the group: half a cycle where lanes are neighbours or one element,
-/// otherwise one a lane.
+/// otherwise one a lane, and three where each lane is in a cache line of its own.
 [[nodiscard]] double load_cycles(const Expression& index, const AxisGroup& group, int lanes);
 /// Axes `from` .. `to` - 1 of a group.
 [[nodiscard]] AxisGroup part_of(const AxisGroup& group, size_t from, size_t to);

@@ -65,9 +65,11 @@ int64_t stride_of(const KernelSpec& spec, const Reduction& r, int axis, const Di
 
 /// The parameters: `along` 1 puts lanes along the reduced axes, 0 along the others; `unroll` accumulators (or
 /// vectors of results) side by side; `rows` results together (along 1); `task` such groups in a task;
-/// `splits` tasks that share a result.
+/// `splits` tasks that share a result. `held` (along 0) reduced positions, 0 for all of them, are folded
+/// into one group before the next group's turn: totals wait in memory, and a task walks through its part of
+/// the tensor row by row as it lies there.
 struct Form {
-  int64_t along = 1, unroll = 4, rows = 1, task = 1, splits = 1;
+  int64_t along = 1, unroll = 4, rows = 1, task = 1, splits = 1, held = 0;
 };
 
 class Lowering {
@@ -99,7 +101,7 @@ class Lowering {
                                                .space = Space::Shared,
                                                .dtype = op.dtype,
                                                .elements = count_ * form_.splits}));
-    form_.along != 0 ? along_reduced() : along_results();
+    form_.along != 0 ? along_reduced() : form_.held != 0 ? along_rows() : along_results();
     if (form_.splits > 1) join();
     return std::move(program_);
   }
@@ -216,17 +218,92 @@ class Lowering {
       }
       totals = fold_nest(b, range, runs, std::move(totals));
       for (size_t v = 0; v < runs.size(); ++v) {
-        const std::span mine = std::span(totals).subspan(v * ops_.size(), ops_.size());
-        if (form_.splits == 1) {
-          write(b, runs[v], Coordinates(spec_.extents().size(), 0), mine);
-          continue;
-        }
-        for (size_t f = 0; f < mine.size(); ++f)
-          b.store(parts_[f], split * count_ + first + static_cast<int64_t>(v) * lanes_, mine[f], 1,
-                  runs[v].inside());
+        finish_group(b, runs[v], split, std::span(totals).subspan(v * ops_.size(), ops_.size()));
       }
     });
     b.finish();
+  }
+
+  /// Vectors of results whose totals are in memory; `held` reduced positions at a time pass over all of them.
+  void along_rows() {
+    const int64_t width = lanes_ * form_.unroll;
+    const Expression groups = count_.ceil_div(width), tasks = groups.ceil_div(form_.task);
+    std::vector<int> totals;
+    for (const FoldOp& op : ops_)
+      totals.push_back(add_buffer(program_, {.name = fmt::format("total{}", totals.size()),
+                                             .space = Space::Local,
+                                             .dtype = op.dtype,
+                                             .elements = form_.task * width}));
+    StageBuilder b(program_, tasks * form_.splits);
+    const Expression split = b.task() % form_.splits, task = b.task() / form_.splits;
+    const Expression mine = (groups - task * form_.task).min(form_.task);
+    for (size_t f = 0; f < ops_.size(); ++f) {
+      const Id neutral = b.constant_bits({ops_[f].dtype, lanes_}, ops_[f].neutral);
+      b.loop(mine * form_.unroll, LoopKind::Serial,
+             [&](const Expression& v) { b.store(totals[f], v * lanes_, neutral); });
+    }
+    const AxisGroup range = share(split);
+    const auto pass = [&](Coordinates at, const Expression& from, int64_t steps) {
+      const auto last = static_cast<size_t>(range.axes.back());
+      const Expression first = range.first.back() + from;
+      b.loop(mine, LoopKind::Serial, [&](const Expression& g) {
+        for (int64_t v = 0; v < form_.unroll; ++v) {
+          const Expression place = g * width + v * lanes_;
+          Run run(b, results_, task * form_.task * width + place, lanes_, count_);
+          prepare_fold(run);
+          for (size_t f = 0; f < ops_.size(); ++f) {
+            Id total = b.load(totals[f], place, lanes_);
+            for (int64_t k = 0; k < steps; ++k) {
+              at[last] = first + k;
+              total = b.compute(ops_[f].op, {total, run.widen(element(b, f, run, at))});
+            }
+            b.store(totals[f], place, total);
+          }
+        }
+      });
+    };
+    walk_rows(b, range, pass);
+    b.loop(mine, LoopKind::Serial, [&](const Expression& g) {
+      for (int64_t v = 0; v < form_.unroll; ++v) {
+        const Expression place = g * width + v * lanes_;
+        Run run(b, results_, task * form_.task * width + place, lanes_, count_);
+        prepare_write(run);
+        std::vector<Id> sums;
+        for (const int buffer : totals) sums.push_back(b.load(buffer, place, lanes_));
+        finish_group(b, run, split, sums);
+      }
+    });
+    b.finish();
+  }
+
+  /// Calls pass(at, from, steps) for `held` positions of the innermost reduced axis at a time, then for those
+  /// left over one by one.
+  void walk_rows(StageBuilder& b, const AxisGroup& range,
+                 const std::function<void(Coordinates, const Expression&, int64_t)>& pass) const {
+    Coordinates at(spec_.extents().size(), 0);
+    const auto nest = [&](const auto& self, size_t k) -> void {
+      if (k + 1 < range.axes.size()) {
+        b.loop(range.extents[k], LoopKind::Serial, [&](const Expression& i) {
+          at[static_cast<size_t>(range.axes[k])] = range.first[k] + i;
+          self(self, k + 1);
+        });
+        return;
+      }
+      const Expression extent = range.extents[k], full = extent / form_.held;
+      b.loop(full, LoopKind::Serial, [&](const Expression& i) { pass(at, i * form_.held, form_.held); });
+      if (extent % form_.held == Expression(0)) return;
+      b.loop(extent - full * form_.held, LoopKind::Serial,
+             [&](const Expression& i) { pass(at, full * form_.held + i, 1); });
+    };
+    nest(nest, 0);
+  }
+
+  /// What becomes of a vector of totals at the end of a task.
+  void finish_group(StageBuilder& b, const Run& run, const Expression& split,
+                    std::span<const Id> totals) const {
+    if (form_.splits == 1) return write(b, run, Coordinates(spec_.extents().size(), 0), totals);
+    for (size_t f = 0; f < totals.size(); ++f)
+      b.store(parts_[f], split * count_ + run.start(), totals[f], 1, run.inside());
   }
 
   std::vector<Id> fold_nest(StageBuilder& b, const AxisGroup& range, std::span<const Run> runs,
@@ -299,63 +376,141 @@ double vector_cycles(const KernelSpec& spec, const Reduction& r, const AxisGroup
   return cycles;
 }
 
+/// How much longer memory takes to deliver pieces of `bytes` that lie a long way apart: the hardware fetches
+/// ahead only within a page, and each piece is a miss and perhaps a translation of its own.
+double scattered(double bytes) { return 1 + std::min(3.0, 300 / bytes); }
+
+/// Candidates with their predictions.
+class Candidates {
+ public:
+  Candidates(const KernelSpec& spec, const Reduction& r, const DimMap& top, const Target& target)
+      : spec_(spec),
+        r_(r),
+        target_(target),
+        lanes_(target.lanes(4)),
+        results_(size(r.axes, top)),
+        reduced_(size(r.reduced, top)),
+        roofline_(roofline_of(spec, top, target)),
+        inner_(group_of(spec.extents(), r.reduced)),
+        outer_(group_of(spec.extents(), r.axes)) {
+    for (const int v : r.values)
+      for (const Operand& o : spec.values()[static_cast<size_t>(v)].operands)
+        if (o.kind == Operand::Kind::Load && depends_on(o.index, r.axes) && depends_on(o.index, r.reduced))
+          if (const auto even = evenly(o.index, outer_); even && even->stride == 1) {
+            row_ = std::max(row_, even->size.exec(top));
+            element_ = element_bytes(o.dtype);
+          }
+  }
+
+  std::vector<Candidate> all() {
+    for (const int64_t splits : {int64_t{1}, int64_t{target_.threads}, int64_t{8} * target_.threads}) {
+      if (splits > 1 && reduced_ < 64 * splits) continue;
+      if (splits == 1 || results_ <= int64_t{1024} * target_.threads) {
+        along_reduced(splits);
+        if (!r_.axes.empty()) along_results(splits);
+      }
+      if (results_ >= 2 * lanes_ && reduced_ >= 2 * kHeld * splits) along_rows(splits);
+    }
+    std::ranges::stable_sort(found_, {}, &Candidate::predicted_us);
+    if (found_.size() > 10) found_.resize(10);
+    return std::move(found_);
+  }
+
+ private:
+  static constexpr int64_t kHeld = 8;  ///< rows that share one trip of a total through memory
+
+  [[nodiscard]] int64_t size(const std::vector<int>& axes, const DimMap& top) const {
+    int64_t n = 1;
+    for (const int a : axes) n *= spec_.extents()[static_cast<size_t>(a)].exec(top);
+    return n;
+  }
+  [[nodiscard]] double groups_of(int64_t group) const {
+    return std::ceil(static_cast<double>(results_) / static_cast<double>(group));
+  }
+
+  void along_reduced(int64_t splits) {
+    for (const int64_t rows : {1, 4}) {
+      if (rows > results_) continue;
+      const double per = vector_cycles(spec_, r_, inner_, lanes_, rows);
+      const double vectors =
+          static_cast<double>(results_) * std::ceil(static_cast<double>(reduced_) / lanes_);
+      for (const int64_t unroll : {1, 4})
+        if (unroll == 1 || reduced_ >= int64_t{4} * lanes_)
+          consider({.along = 1, .unroll = unroll, .rows = rows, .splits = splits},
+                   vectors * std::max(per, 4.0 / double(unroll * rows)) + double(results_ * splits) * 8, 1);
+    }
+  }
+
+  void along_results(int64_t splits) {
+    const double per = vector_cycles(spec_, r_, outer_, lanes_, 1);
+    for (const int64_t vectors : {1, 4, 8}) {
+      if (vectors > 1 && (vectors - 1) * lanes_ >= results_) continue;
+      consider({.along = 0, .unroll = vectors, .splits = splits},
+               groups_of(lanes_) * static_cast<double>(reduced_) * std::max(per, 4.0 / double(vectors)),
+               slow(vectors * lanes_));
+    }
+  }
+
+  /// Totals that wait in memory take no more than half the first cache.
+  void along_rows(int64_t splits) {
+    constexpr int64_t kUnroll = 2;
+    const int64_t width = kUnroll * lanes_, groups = static_cast<int64_t>(groups_of(width));
+    const int64_t most = std::max<int64_t>(
+        1, target_.l1_bytes / 2 / (width * static_cast<int64_t>(r_.values.size() * sizeof(float))));
+    const double per = vector_cycles(spec_, r_, outer_, lanes_, 1) + 1.5 / kHeld;
+    for (const int64_t parts : {int64_t{1}, int64_t{target_.threads}, int64_t{4} * target_.threads}) {
+      const int64_t task = std::min(most, (groups + parts - 1) / parts);
+      consider({.along = 0, .unroll = kUnroll, .task = task, .splits = splits, .held = kHeld},
+               groups_of(lanes_) * static_cast<double>(reduced_) * per, slow(task * width));
+    }
+  }
+
+  /// For tasks that read `results` neighbours from each row.
+  [[nodiscard]] double slow(int64_t results) const {
+    if (reduced_ == 1 || results >= row_) return 1;
+    const bool near = roofline_.bytes < static_cast<double>(target_.l2_bytes);
+    return near ? 1.1 : scattered(static_cast<double>(results * element_));
+  }
+
+  void consider(Form f, double cycles, double slow) {
+    const int64_t group = f.along != 0 ? f.rows : f.unroll * lanes_;
+    const int64_t groups = (results_ + group - 1) / group;
+    if (f.held == 0)
+      f.task = std::clamp<int64_t>(
+          groups / (8 * target_.threads), 1,
+          std::max<int64_t>(1, 32768 / std::max<int64_t>(1, reduced_ * group / f.splits)));
+    if (!seen_.insert({f.along, f.unroll, f.rows, f.task, f.splits, f.held}).second) return;
+    const auto tasks = static_cast<double>((groups + f.task - 1) / f.task * f.splits);
+    const double threads = target_.threads, busy = tasks / (std::ceil(tasks / threads) * threads);
+    const double us = roofline_.us(cycles / busy, f.splits > 1 ? 2 : 1, slow / busy);
+    found_.push_back({{{"along", f.along},
+                       {"unroll", f.unroll},
+                       {"rows", f.rows},
+                       {"task", f.task},
+                       {"splits", f.splits},
+                       {"held", f.held}},
+                      us});
+  }
+
+  const KernelSpec& spec_;
+  const Reduction& r_;
+  const Target& target_;
+  int lanes_;
+  int64_t results_, reduced_;
+  Roofline roofline_;
+  AxisGroup inner_, outer_;
+  int64_t row_ = 1;      ///< results that lie side by side in the tensor
+  int64_t element_ = 4;  ///< bytes there
+  std::vector<Candidate> found_;
+  std::set<std::array<int64_t, 6>> seen_;
+};
+
 std::vector<Candidate> reduce_candidates(const KernelSpec& original, const Bucket& bucket,
                                          const Target& target) {
   const KernelSpec spec = specialised(original, bucket);
   const auto r = analyse(spec);
   if (!r || target.lanes(8) < 2) return {};
-  const DimMap top = bucket.top();
-  const auto size = [&](const std::vector<int>& axes) {
-    int64_t n = 1;
-    for (const int a : axes) n *= spec.extents()[static_cast<size_t>(a)].exec(top);
-    return n;
-  };
-  const int64_t results = size(r->axes), reduced = size(r->reduced), threads = target.threads;
-  const auto elements = static_cast<double>(results) * static_cast<double>(reduced);
-  const int lanes = target.lanes(4);
-  const Roofline roofline = roofline_of(spec, top, target);
-  std::vector<Candidate> found;
-  std::set<std::array<int64_t, 5>> seen;
-  const auto consider = [&](Form f, double cycles) {
-    const int64_t group = f.along != 0 ? f.rows : f.unroll * lanes;
-    const int64_t groups = (results + group - 1) / group;
-    f.task =
-        std::clamp<int64_t>(groups / (8 * threads), 1,
-                            std::max<int64_t>(1, 32768 / std::max<int64_t>(1, reduced * group / f.splits)));
-    if (!seen.insert({f.along, f.unroll, f.rows, f.task, f.splits}).second) return;
-    const auto tasks = static_cast<double>((groups + f.task - 1) / f.task * f.splits);
-    const double busy = std::min(1.0, tasks / static_cast<double>(threads));
-    const double us =
-        roofline.us(cycles / busy, f.splits > 1 ? 2 : 1, f.along == 0 && reduced > 1 ? 1.1 : 1.0);
-    found.push_back(
-        {{{"along", f.along}, {"unroll", f.unroll}, {"rows", f.rows}, {"task", f.task}, {"splits", f.splits}},
-         us});
-  };
-  const AxisGroup inner = group_of(spec.extents(), r->reduced), outer = group_of(spec.extents(), r->axes);
-  for (const int64_t splits : {int64_t{1}, threads, 8 * threads}) {
-    if (splits > 1 && (reduced < 64 * splits || results > 1024 * threads)) continue;
-    for (const int64_t rows : {1, 4}) {
-      if (rows > results) continue;
-      const double per = vector_cycles(spec, *r, inner, lanes, rows);
-      const double vectors =
-          elements / static_cast<double>(reduced) * std::ceil(static_cast<double>(reduced) / lanes);
-      for (const int64_t unroll : {1, 4})
-        if (unroll == 1 || reduced >= 4 * lanes)
-          consider({.along = 1, .unroll = unroll, .rows = rows, .splits = splits},
-                   vectors * std::max(per, 4.0 / double(unroll * rows)) + double(results * splits) * 8);
-    }
-    if (r->axes.empty()) continue;
-    const double per = vector_cycles(spec, *r, outer, lanes, 1);
-    for (const int64_t vectors : {1, 4, 8}) {
-      if (vectors > 1 && (vectors - 1) * lanes >= results) continue;
-      const double count = std::ceil(static_cast<double>(results) / lanes) * static_cast<double>(reduced);
-      consider({.along = 0, .unroll = vectors, .splits = splits},
-               count * std::max(per, 4.0 / double(vectors)));
-    }
-  }
-  std::ranges::stable_sort(found, {}, &Candidate::predicted_us);
-  if (found.size() > 10) found.resize(10);
-  return found;
+  return Candidates(spec, *r, bucket.top(), target).all();
 }
 
 Program reduce_lower(const KernelSpec& original, const Parameters& p, const Bucket& bucket,
@@ -363,7 +518,7 @@ Program reduce_lower(const KernelSpec& original, const Parameters& p, const Buck
   const KernelSpec spec = specialised(original, bucket);
   const auto r = analyse(spec);
   LUMINAL_CHECK(r, "no reduction: {}", spec.to_string());
-  const Form form{p.at("along"), p.at("unroll"), p.at("rows"), p.at("task"), p.at("splits")};
+  const Form form{p.at("along"), p.at("unroll"), p.at("rows"), p.at("task"), p.at("splits"), p.at("held")};
   return Lowering(spec, *r, form, bucket.top(), target).lower();
 }
 
@@ -376,7 +531,8 @@ const Schedule& reduce_schedule() {
                                      "whatever is computed from the results. "
                                      "Lanes run along the reduced axes or along the results, several "
                                      "accumulators hide latency, results that "
-                                     "read the same data are folded together (matrix times vector), and few "
+                                     "read the same data are folded together (matrix times vector), totals "
+                                     "wait in memory while rows stream by, and few "
                                      "results are shared by several tasks.",
                                  .candidates = reduce_candidates,
                                  .lower = reduce_lower};

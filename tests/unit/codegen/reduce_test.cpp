@@ -37,6 +37,33 @@ TEST(Reduce, Types) {
     check_candidates(reduce(), middle(6, 40, 3, Combiner::Max, dtype), {}, avx512(), {{}});
 }
 
+/// Totals that wait in memory: blocks that do not divide the results, rows left over, splits without rows,
+/// and several reduced axes.
+TEST(Reduce, TotalsHeldInMemory) {
+  for (const int64_t held : {1, 3, 8})
+    for (const int64_t splits : {1, 3})
+      for (const int64_t task : {1, 2}) {
+        const Parameters p{{"along", 0},   {"unroll", 2},      {"rows", 1},
+                           {"task", task}, {"splits", splits}, {"held", held}};
+        for (const Combiner combiner : {Combiner::Add, Combiner::Max})
+          for (const auto& [a, b, c] :
+               {std::array<int64_t, 3>{1, 29, 37}, {3, 8, 16}, {2, 2, 100}, {5, 7, 3}})
+            for (const Target& target : {avx512(), avx2()})
+              check_loops(reduce(), middle(a, b, c, combiner, Dtype::I32), p, {}, target, {{}});
+        const Matmul vector{.m = 1, .n = 75, .k = 41};
+        check_loops(reduce(), vector.spec().spec, p, {}, avx2(), {{}});
+      }
+}
+
+TEST(Reduce, LongRowsAreReadAsTheyLie) {
+  const auto first = [](const KernelSpec& spec) {
+    return reduce().candidates(spec, {}, avx512()).at(0).parameters;
+  };
+  EXPECT_EQ(first(Matmul{.m = 1, .n = 4096, .k = 4096}.spec().spec).at("held"), 8);
+  EXPECT_EQ(first(Matmul{.m = 1, .n = 4096, .k = 4096, .turned_b = true}.spec().spec).at("along"), 1);
+  EXPECT_EQ(first(middle(1, 2048, 2048, Combiner::Add)).at("held"), 8);
+}
+
 TEST(Reduce, AllElementsSplitOverTasks) {
   for (const int64_t n : {2, 31, 5000})
     check_candidates(reduce(), middle(1, n, 1, Combiner::Add), {}, avx2(), {{}});
