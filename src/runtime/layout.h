@@ -28,6 +28,7 @@ class Layout {
   void set_arena(std::byte* arena);
   /// Memory of a block that is not in the arena.
   void bind(int block, const std::byte* memory);
+  [[nodiscard]] const std::byte* bound(int block) const { return bound_[static_cast<size_t>(block)]; }
 
   [[nodiscard]] const std::vector<int64_t>& dims(TensorIndex tensor) const {
     return tensor_dims_[static_cast<size_t>(tensor)];

@@ -36,13 +36,14 @@ class Cache {
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
 
-  /// The winner for a spec.
+  /// The winner for a spec; or, with "plan" as its schedule, the costs by which the plan of a program was
+  /// found.
   struct Choice {
     std::string schedule;
     codegen::Parameters parameters;
     uint64_t code =
         0;  ///< hash of the program that was measured: other code of equal parameters is another kernel
-    double measured_us = 0;
+    double measured_us = 0;       ///< an entry without a time is damaged
     int measured_candidates = 0;  ///< how many were timed to find it
     bool verified_here = false;   ///< false for imported entries: to be verified at first use
   };

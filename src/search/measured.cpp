@@ -1,12 +1,17 @@
 #include "search/measured.h"
 
 #include <algorithm>
-#include <set>
+#include <bit>
+#include <numeric>
 
 #include "base/fail.h"
+#include "base/hash.h"
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/stopwatch.h"
 #include "search/kernel_cache.h"
+#include "search/plan_builder.h"
+#include "search/plan_check.h"
 
 namespace luminal::search {
 namespace {
@@ -51,7 +56,22 @@ class Costs {
   }
   double of(SpecId spec) {
     if (const auto known = measured_.find(spec); known != measured_.end()) return known->second;
+    if (!recalled_.empty())
+      if (const auto known = recalled_.find(name_of(context_.store.at(spec))); known != recalled_.end())
+        return std::bit_cast<double>(known->second);
     return predicted(spec) * scale_;
+  }
+
+  /// All of it as a table of whole numbers, by which the same covers are found again, and back.
+  [[nodiscard]] codegen::Parameters to_table() const {
+    codegen::Parameters table{{"scale", std::bit_cast<int64_t>(scale_)}};
+    for (const auto& [spec, us] : measured_)
+      table[name_of(context_.store.at(spec))] = std::bit_cast<int64_t>(us);
+    return table;
+  }
+  void recall(codegen::Parameters table) {
+    scale_ = std::bit_cast<double>(table.at("scale"));
+    recalled_ = std::move(table);
   }
   void set(SpecId spec, double us) { measured_[spec] = us; }
   void calibrate() {
@@ -82,9 +102,12 @@ class Costs {
     return at->second;
   }
 
+  static std::string name_of(const kernel::KernelSpec& spec) { return fmt::format("{:016x}", spec.hash()); }
+
   const MeasureContext& context_;
   DimMap top_;
   std::map<SpecId, double> measured_, predicted_;
+  codegen::Parameters recalled_;  ///< of an earlier search, by hash of the spec
   double scale_ = 1;
 };
 
@@ -113,54 +136,234 @@ std::vector<std::pair<SpecId, TuneRequest>> open_requests(const MeasureContext& 
   return open;
 }
 
-}  // namespace
+/// A cover that was looked at, with the sum of its kernels' times.
+struct Seen {
+  Cover cover;
+  codegen::Parameters costs;  ///< by which it was found
+  double sum_us = 0;
+};
 
-Clock::time_point deadline_of(const CompilationMode& mode, Clock::time_point start) {
-  if (const auto* budget = std::get_if<TimeBudget>(&mode)) return start + budget->duration;
-  return Clock::time_point::max();
+/// What the plan of a program depends on, times aside.
+CacheKey key_of(const MeasureContext& context) {
+  uint64_t content = 0;
+  for (const Program::Tensor& tensor : context.program.tensors) {
+    content =
+        combine(combine(content, static_cast<uint64_t>(tensor.kind)), hash_bytes(tensor.type.to_string()));
+    if (tensor.kind == Program::Tensor::Kind::Kernel) content = combine(content, tensor.spec.hash());
+    for (const TensorId argument : tensor.arguments)
+      content = combine(content, static_cast<uint64_t>(argument));
+  }
+  for (const auto& list : {context.program.results, context.program.updates})
+    for (const auto& [value, tensor] : list) content = combine(content, static_cast<uint64_t>(tensor));
+  const codegen::Target target = context.backend.target();
+  const std::vector<std::string> parts{
+      "plan", fmt::format("{:016x}", content), to_string(context.bucket),
+      fmt::format("{} {} {} {} threads", target.name, target.cpu, target.features, target.threads),
+      fmt::format("{} {} {} {}", static_cast<int>(context.options.math),
+                  fmt::join(context.options.rules_off, ","), context.options.cones, context.options.merge)};
+  return make_key(parts);
 }
 
-MeasuredCover find_measured_cover(const MeasureContext& context, TunerOptions tuning) {
-  MeasuredCover result;
-  Costs costs(context);
-  Tuner tuner(context.backend, context.cache, context.graph, tuning);
-  std::optional<double> best;
-  for (int round = 0; round < kMostRounds; ++round) {
+std::vector<SpecId> specs_of(const Cover& cover) {
+  std::vector<SpecId> specs;
+  for (const CoverKernel& kernel : cover.kernels) specs.push_back(kernel.spec);
+  return specs;
+}
+
+class MeasuredSearch {
+ public:
+  MeasuredSearch(const MeasureContext& context, const Deadlines& deadlines)
+      : context_(context),
+        deadlines_(deadlines),
+        key_(key_of(context)),
+        costs_(context),
+        tuner_(context.backend, context.cache, context.graph,
+               {.deadline = deadlines.kernels, .verify_by = deadlines.verify}) {}
+
+  MeasuredCover run() {
+    Seen found;
+    if (!recall(found)) {
+      tune_in_rounds();
+      found = std::move(seen_[choose_plan()]);
+    }
+    result_.cover = std::move(found.cover);
+    result_.best_us = found.sum_us;
+    std::vector<Tuned*> winners;
+    for (const CoverKernel& kernel : result_.cover.kernels) {
+      Tuned* tuned = &result_.kernels.at(kernel.spec);
+      if (std::ranges::find(winners, tuned) == winners.end()) winners.push_back(tuned);
+    }
+    // Should time run out, what takes longest has been judged.
+    std::ranges::stable_sort(winners, std::greater<>(), &Tuned::measured_us);
+    tuner_.confirm(winners);
+    result_.phases = tuner_.phases();
+    result_.phases.measure_s += plans_s_;
+    return std::move(result_);
+  }
+
+ private:
+  /// The plan that an earlier search of this program came to, if all its kernels are remembered too.
+  bool recall(Seen& found) {
+    const auto known = context_.cache.find(key_);
+    if (!known || known->schedule != "plan" || !known->parameters.contains("scale")) return false;
     const auto start = Clock::now();
-    Cover cover = next_cover(context, costs);
-    result.cover_s += seconds_since(start);
-    const auto open = open_requests(context, cover, result.kernels);
+    Costs costs(context_);
+    costs.recall(known->parameters);
+    found.cover = next_cover(context_, costs);
+    result_.cover_s += seconds_since(start);
+    const auto open = open_requests(context_, found.cover, {});
     std::vector<TuneRequest> requests;
     for (const auto& [spec, request] : open) requests.push_back(request);
-    std::vector<Tuned> tuned = tuner.tune(requests, context.bucket);
+    if (!tuner_.remembers(requests, context_.bucket)) return false;
+    std::vector<Tuned> tuned = tuner_.tune(requests, context_.bucket);
     for (size_t i = 0; i < open.size(); ++i) {
-      // What time did not allow to measure costs what the model says.
-      costs.set(open[i].first, tuned[i].measured_us > 0 ? tuned[i].measured_us : costs.of(open[i].first));
-      result.kernels.emplace(open[i].first, std::move(tuned[i]));
+      costs.set(open[i].first, tuned[i].measured_us);
+      result_.kernels.emplace(open[i].first, std::move(tuned[i]));
     }
-    costs.calibrate();
-    ++result.rounds;
-    const double total = *costs.sum(cover);
-    debug(3, "search: round {}: {} kernels, {} new, {:.1f} us", round, cover.kernels.size(), open.size(),
-          total);
-    if (round == 0) result.fast_us = total;
-    const bool settled = open.empty();
-    if (!best || total < *best) {
-      best = total;
-      result.cover = std::move(cover);
+    found.sum_us = *costs.sum(found.cover);
+    return true;
+  }
+
+  void tune_in_rounds() {
+    for (int round = 0; round < kMostRounds; ++round) {
+      const auto start = Clock::now();
+      codegen::Parameters table = costs_.to_table();
+      Cover cover = next_cover(context_, costs_);
+      result_.cover_s += seconds_since(start);
+      const auto open = open_requests(context_, cover, result_.kernels);
+      std::vector<TuneRequest> requests;
+      for (const auto& [spec, request] : open) requests.push_back(request);
+      std::vector<Tuned> tuned = tuner_.tune(requests, context_.bucket);
+      for (size_t i = 0; i < open.size(); ++i) {
+        // What time did not allow to measure costs what the model says.
+        costs_.set(open[i].first, tuned[i].measured_us > 0 ? tuned[i].measured_us : costs_.of(open[i].first));
+        result_.kernels.emplace(open[i].first, std::move(tuned[i]));
+      }
+      costs_.calibrate();
+      ++result_.rounds;
+      const double sum = *costs_.sum(cover);
+      debug(3, "search: round {}: {} kernels, {} new, {:.1f} us", round, cover.kernels.size(), open.size(),
+            sum);
+      const auto is_same = [&](const Seen& other) { return specs_of(other.cover) == specs_of(cover); };
+      if (std::ranges::none_of(seen_, is_same)) seen_.push_back({std::move(cover), std::move(table), sum});
+      result_.out_of_time = Clock::now() >= deadlines_.kernels;
+      if (open.empty() || result_.out_of_time) break;
     }
-    result.out_of_time = Clock::now() >= tuning.deadline;
-    if (settled || result.out_of_time) break;
   }
-  std::vector<Tuned*> winners;
-  for (const CoverKernel& kernel : result.cover.kernels) {
-    Tuned* tuned = &result.kernels.at(kernel.spec);
-    if (std::ranges::find(winners, tuned) == winners.end()) winners.push_back(tuned);
+
+  /// What runs: a cover with its tuned kernels, or with those that the model takes.
+  struct Entry {
+    size_t cover = 0;
+    bool by_model = false;
+    runtime::Plan plan;
+  };
+
+  runtime::Plan plan_of(const Cover& cover, bool by_model) {
+    const Choose choose = [&](const kernel::KernelSpec& spec, const codegen::Bucket& own) -> Chosen {
+      const auto tuned = result_.kernels.find(context_.store.intern(spec));
+      if (by_model || tuned == result_.kernels.end())
+        return choose_by_model(spec, own, context_.backend.target());
+      const Tuned& t = tuned->second;
+      return {&codegen::find_schedule(t.schedule), t.parameters, t.predicted_us, t.measured_us};
+    };
+    return build_plan(context_.graph, context_.program, context_.saturated, cover, context_.store, choose,
+                      context_.backend, context_.bucket);
   }
-  tuner.confirm(winners);
-  result.best_us = *best;
-  result.phases = tuner.phases();
-  return result;
+
+  /// The least sums first, then the model's plan (the first cover that was looked at).
+  std::vector<Entry> field(const std::vector<size_t>& by_sum) {
+    constexpr size_t kMostPlans = 3;
+    std::vector<Entry> entries;
+    for (const size_t cover : std::span(by_sum).first(std::min(by_sum.size(), kMostPlans)))
+      entries.push_back({cover, false, plan_of(seen_[cover].cover, false)});
+    entries.push_back({0, true, plan_of(seen_[0].cover, true)});
+    const auto is_same = [&](const Entry& other) { return other.plan.key == entries.back().plan.key; };
+    if (std::ranges::count_if(entries, is_same) > 1) entries.pop_back();
+    return entries;
+  }
+
+  /// The index of the cover to take.
+  size_t choose_plan() {
+    std::vector<size_t> by_sum(seen_.size());
+    std::iota(by_sum.begin(), by_sum.end(), size_t{0});
+    std::ranges::stable_sort(by_sum, {}, [&](size_t i) { return seen_[i].sum_us; });
+    size_t best = by_sum[0];
+    if (!seen_[0].cover.kernels.empty() && Clock::now() < deadlines_.plans) {
+      const auto start = Clock::now();
+      const std::vector<Entry> entries = field(by_sum);
+      const Entry& winner = entries[entries.size() > 1 ? fastest(entries) : 0];
+      best = winner.cover;
+      if (winner.by_model)
+        for (const CoverKernel& kernel : seen_[0].cover.kernels)
+          tuner_.take_models_choice(result_.kernels.at(kernel.spec));
+      plans_s_ = seconds_since(start);
+    }
+    context_.cache.forget(key_);
+    if (!result_.out_of_time)
+      context_.cache.store(key_, {.schedule = "plan",
+                                  .parameters = seen_[best].costs,
+                                  .measured_us = std::max(seen_[best].sum_us, 1e-3),
+                                  .verified_here = true});
+    return best;
+  }
+
+  /// Whole plans in turn. The first entry, best by its kernels, has to be beaten clearly.
+  size_t fastest(const std::vector<Entry>& entries) {
+    const DimMap top = context_.bucket.top();
+    int64_t bytes = 0;
+    for (const Entry& entry : entries) bytes += separate_bytes(entry.plan, top);
+    if (bytes > this_machine().available_bytes / 2) {
+      debug(1, "search: plans of {:.0f} MB are not timed whole", static_cast<double>(bytes) / 1e6);
+      return 0;
+    }
+    std::vector<std::unique_ptr<runtime::Rehearsal>> runs;
+    for (const Entry& entry : entries)
+      runs.push_back(std::make_unique<runtime::Rehearsal>(entry.plan, top,
+                                                          plan_inputs(context_.graph, entry.plan, top, 0),
+                                                          runtime::Rehearsal::Memory::AsPlanned));
+    constexpr int kRounds = 9;
+    constexpr double kSampleUs = 2000, kClearly = 0.985;
+    std::vector<std::vector<double>> samples(entries.size());
+    for (int round = 0; round < kRounds && Clock::now() < deadlines_.plans; ++round)
+      for (size_t i = 0; i < entries.size(); ++i) samples[i].push_back(runs[i]->sample_us(kSampleUs));
+    if (samples[0].empty()) return 0;
+    size_t best = 0;
+    for (size_t i = 0; i < entries.size(); ++i) {
+      const double time = median(samples[i]);
+      debug(3, "search: plan of cover {}{}: {:.1f} us, its kernels {:.1f} us", entries[i].cover,
+            entries[i].by_model ? ", kernels as the model takes them" : "", time,
+            seen_[entries[i].cover].sum_us);
+      if (entries[i].by_model) result_.models_plan_us = time;
+      if (time < median(samples[best]) * (best == 0 ? kClearly : 1)) best = i;
+    }
+    result_.plan_us = median(samples[best]);
+    return best;
+  }
+
+  const MeasureContext& context_;
+  const Deadlines deadlines_;
+  const CacheKey key_;
+  Costs costs_;
+  Tuner tuner_;
+  MeasuredCover result_;
+  std::vector<Seen> seen_;
+  double plans_s_ = 0;
+};
+
+}  // namespace
+
+Deadlines deadlines_of(const CompilationMode& mode, Clock::time_point start) {
+  const auto* budget = std::get_if<TimeBudget>(&mode);
+  if (budget == nullptr) return {};
+  const auto after = [&](double share) {
+    return start + std::chrono::duration_cast<Clock::duration>(
+                       share * std::chrono::duration<double>(budget->duration));
+  };
+  return {.kernels = after(0.6), .plans = after(0.7), .verify = after(0.95)};
+}
+
+MeasuredCover find_measured_cover(const MeasureContext& context, const Deadlines& deadlines) {
+  return MeasuredSearch(context, deadlines).run();
 }
 
 }  // namespace luminal::search

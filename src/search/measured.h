@@ -16,8 +16,9 @@ struct MeasuredCover {
   double cover_s = 0;
   int rounds = 0;
   bool out_of_time = false;
-  double fast_us = 0;  ///< sum of measured times of the plan that the model alone would choose
-  double best_us = 0;  ///< and of the one that was chosen
+  double best_us = 0;  ///< sum of the kernels' times
+  /// Whole plans timed against each other; 0: nothing was timed (all was remembered, or no time was left).
+  double plan_us = 0, models_plan_us = 0;
 };
 
 struct MeasureContext {
@@ -32,13 +33,20 @@ struct MeasureContext {
   const SearchOptions& options;
 };
 
-/// Cover and measurement in turn: the specs of the best plan are tuned, measured times replace predictions,
-/// the plan is chosen again, until it asks for nothing new or the deadline has passed. Of all plans seen
-/// whose kernels are all timed the one with the least sum is taken; the model's own plan is among them, so
-/// the result is never slower than it by these times.
-[[nodiscard]] MeasuredCover find_measured_cover(const MeasureContext& context, TunerOptions tuning);
+/// When the parts of a measured search end; the end of time for Optimal. A budget is shared out: what follows
+/// measuring needs its time as well.
+struct Deadlines {
+  Clock::time_point kernels = Clock::time_point::max();  ///< timing of kernels
+  Clock::time_point plans = Clock::time_point::max();    ///< timing of whole plans
+  Clock::time_point verify = Clock::time_point::max();
+};
+[[nodiscard]] Deadlines deadlines_of(const CompilationMode& mode, Clock::time_point start);
 
-/// When a mode's measuring has to end; the end of time for Optimal.
-[[nodiscard]] Clock::time_point deadline_of(const CompilationMode& mode, Clock::time_point start);
+/// Cover and measurement in turn: the specs of the best plan are tuned, measured times replace predictions,
+/// the plan is chosen again, until it asks for nothing new or the deadline has passed. The best plans by the
+/// sums of their kernels' times and the plan that the model alone would make are then timed whole, in turn,
+/// and the fastest is taken: no mode is slower than the model alone, as far as can be told here. Its kernels
+/// are judged.
+[[nodiscard]] MeasuredCover find_measured_cover(const MeasureContext& context, const Deadlines& deadlines);
 
 }  // namespace luminal::search

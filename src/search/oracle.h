@@ -10,16 +10,17 @@
 
 namespace luminal::search {
 
-/// Judging the elements asked for takes more operations than allowed.
-class OracleLimit : public Error {
+/// The elements asked for cannot be judged: they depend on a value that is no leaf and that nobody can
+/// compute here.
+class OracleGap : public Error {
  public:
   using Error::Error;
 };
 
-/// The elements asked for depend on a value that is no leaf and that nobody can compute here.
-class OracleGap : public Error {
+/// Judging them takes more operations than allowed.
+class OracleLimit : public OracleGap {
  public:
-  using Error::Error;
+  using OracleGap::OracleGap;
 };
 
 /// What single elements of the user's graph must be, computed on demand in f64 with a running error bound:
@@ -47,8 +48,8 @@ class Oracle {
   /// Dense data of a value, of its dtype (quantised ones dequantised). Later questions stop there.
   void set_leaf(const Value& value, std::shared_ptr<const TensorData> data);
   /// Elements of a value at flat positions (row-major).
-  /// Errors: OracleLimit if the recursion needs more than `operation_limit` elementary operations in all, or
-  /// meets an op with an evaluation of its own that is no leaf.
+  /// Errors: OracleLimit if the recursion needs more than `operation_limit` elementary operations in all,
+  /// OracleGap if it meets an op with an evaluation of its own that is no leaf.
   [[nodiscard]] Samples at(const Value& value, std::span<const int64_t> positions);
   int64_t operation_limit = 10'000'000;
   [[nodiscard]] int64_t operations() const { return operations_; }

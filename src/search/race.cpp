@@ -84,7 +84,7 @@ std::vector<double> race(std::span<Contender* const> contenders, const RaceOptio
   std::vector<std::vector<double>> samples(contenders.size());
   std::vector<size_t> field(contenders.size());
   std::iota(field.begin(), field.end(), size_t{0});
-  const auto time_of = [&](size_t i) { return median(samples[i]); };
+  const auto time_of = [&](size_t i) { return samples[i].empty() ? 0 : std::ranges::min(samples[i]); };
   for (int round = 0; round < options.rounds && !field.empty(); ++round) {
     double best = std::numeric_limits<double>::infinity();
     for (const size_t i : field)

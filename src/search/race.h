@@ -57,9 +57,11 @@ struct RaceOptions {
   Clock::time_point deadline = Clock::time_point::max();
 };
 
-/// Median time of each contender in us (of those dropped early: of what was measured; 0: never run, the
-/// deadline had passed). Samples are interleaved, so that a machine that slows down slows all of them; half
-/// of the field is dropped after each round (successive halving), the last two meet to the end.
+/// Time of each contender in us, its fastest sample (of those dropped early: of what was measured; 0: never
+/// run, the deadline had passed). Other programs only ever add time, and times of different specs, measured
+/// apart, are added up: a median would carry the disturbance of the moment into the choice of plans. Samples
+/// are interleaved, so that a machine that slows down slows all of them; half of the field is dropped after
+/// each round (successive halving), the last two meet to the end.
 [[nodiscard]] std::vector<double> race(std::span<Contender* const> contenders, const RaceOptions& options);
 
 }  // namespace luminal::search

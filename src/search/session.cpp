@@ -7,10 +7,12 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <tuple>
 
 #include "base/environment.h"
 #include "base/fail.h"
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/stopwatch.h"
 #include "graph/graph_state.h"
 #include "kernel/cost.h"
@@ -22,6 +24,7 @@
 #include "search/kernel_cache.h"
 #include "search/measured.h"
 #include "search/plan_builder.h"
+#include "search/plan_check.h"
 
 namespace luminal::search {
 namespace {
@@ -50,6 +53,15 @@ class Languages {
     if (!language) language = std::make_unique<Language>(options, store);
     use(*language, store);
   }
+  /// What the model said that kernels of a store cost on a device for a bucket of sizes.
+  CostMemory& costs(const std::shared_ptr<SpecStore>& store, const std::string& device,
+                    const std::string& bucket) {
+    constexpr size_t kMostCosts = 64;
+    if (costs_.size() > kMostCosts) costs_.clear();
+    Costs& costs = costs_[{device, bucket, store.get()}];
+    costs.store = store;
+    return costs.memory;
+  }
   /// The store is shared: whoever composes specs holds this.
   std::mutex& mutex() { return mutex_; }
 
@@ -57,6 +69,11 @@ class Languages {
   std::mutex mutex_;
   std::map<MathMode, std::shared_ptr<SpecStore>> stores_;
   std::map<SearchOptions, std::unique_ptr<Language>> languages_;
+  struct Costs {
+    std::shared_ptr<SpecStore> store;  ///< kept, so that no other store gets its address
+    CostMemory memory;
+  };
+  std::map<std::tuple<std::string, std::string, const SpecStore*>, Costs> costs_;
 };
 
 /// What does not depend on sizes: the saturated program.
@@ -125,7 +142,7 @@ KernelReport report_of(const Variant& variant, const PlanFacts::Kernel& kernel,
 class SearchExecutable : public Executable, public Explained {
  public:
   SearchExecutable(std::shared_ptr<const SessionParts> parts, CompilationMode mode)
-      : parts_(std::move(parts)), mode_(mode) {}
+      : parts_(std::move(parts)), mode_(mode), options_(parts_->options) {}
 
   /// Makes the plan for the sizes in force, if all are known.
   void prepare(Graph& graph) {
@@ -200,25 +217,24 @@ class SearchExecutable : public Executable, public Explained {
     front->presence = presence;
     front->everything = everything;
     auto begin = std::chrono::steady_clock::now();
-    front->program = encode(graph, everything, parts_->options.math);
+    front->program = encode(graph, everything, options_.math);
     front->encode_ms = 1e3 * seconds_since(begin);
     front->dims = dims_of(front->program);
-    Languages::of_process().with(
-        parts_->options, [&](Language& language, const std::shared_ptr<SpecStore>& store) {
-          begin = std::chrono::steady_clock::now();
-          front->store = store;
-          const auto classes = language.load(front->program);
-          front->rows_before = language.kernel_count();
-          const egraph::Report report = language.saturate();
-          front->rounds = report.iterations;
-          for (const egraph::RuleReport& rule : report.rules)
-            if (rule.applied > 0)
-              front->rules.push_back(
-                  {rule.name, rule.matched, rule.applied, (rule.search_s + rule.apply_s) * 1e6});
-          front->rows_after = language.kernel_count();
-          front->saturated = read_classes(language, front->program, classes);
-          front->saturate_ms = 1e3 * seconds_since(begin);
-        });
+    Languages::of_process().with(options_, [&](Language& language, const std::shared_ptr<SpecStore>& store) {
+      begin = std::chrono::steady_clock::now();
+      front->store = store;
+      const auto classes = language.load(front->program);
+      front->rows_before = language.kernel_count();
+      const egraph::Report report = language.saturate();
+      front->rounds = report.iterations;
+      for (const egraph::RuleReport& rule : report.rules)
+        if (rule.applied > 0)
+          front->rules.push_back(
+              {rule.name, rule.matched, rule.applied, (rule.search_s + rule.apply_s) * 1e6});
+      front->rows_after = language.kernel_count();
+      front->saturated = read_classes(language, front->program, classes);
+      front->saturate_ms = 1e3 * seconds_since(begin);
+    });
     // An older front of another version never comes back.
     std::erase_if(
         fronts_, [&](const auto& old) { return old->version != version || fronts_.size() >= kMostVariants; });
@@ -234,12 +250,25 @@ class SearchExecutable : public Executable, public Explained {
     const auto found = std::ranges::find_if(variants_, fits);
     if (found != variants_.begin() && found != variants_.end())
       variants_.splice(variants_.begin(), variants_, found);  // most recently used first
-    else if (found == variants_.end())
-      build(graph, front);
+    else if (found == variants_.end() && !build(graph, front)) {
+      const bool everything = front->everything;
+      switch_laws_off();
+      if (!build(graph, front_of(graph, everything)))
+        throw InternalError("[verify] the plan is wrong without laws too");
+    }
     return variants_.front();
   }
 
-  void build(Graph& graph, const std::shared_ptr<const Front>& front) {
+  /// A law that holds for specs and not for the user's nodes: which one, nobody can tell, so none is used
+  /// here.
+  void switch_laws_off() {
+    for (const RuleText& rule : rule_texts()) options_.rules_off.insert(rule.name);
+    fronts_.clear();
+    variants_.clear();
+  }
+
+  /// False if what it computes is not what the user's nodes say.
+  bool build(Graph& graph, const std::shared_ptr<const Front>& front) {
     const codegen::Bucket bucket = bucket_of(front->dims, graph.dims());
     if (!variants_.empty())
       debug(1, "{}: compiled anew because {}", parts_->device,
@@ -252,7 +281,8 @@ class SearchExecutable : public Executable, public Explained {
     const kernel::MachineLimits& limits = runtime::machine_limits(*parts_->backend);
     const std::scoped_lock lock(Languages::of_process().mutex());
     Choose choose = chooser();
-    if (std::holds_alternative<Fast>(mode_) || parts_->chooser) {
+    const bool by_model = std::holds_alternative<Fast>(mode_) || parts_->chooser;
+    if (by_model) {
       const DimMap top = bucket.top();
       const SpecCost cost = [&](const kernel::KernelSpec& spec) {
         return kernel::predicted_us(spec, top, limits);
@@ -260,7 +290,11 @@ class SearchExecutable : public Executable, public Explained {
       const SpecCost as_run = [&](const kernel::KernelSpec& spec) {
         return choose(spec, restricted(bucket, spec)).predicted_us;
       };
-      variant.cover = find_cover(front->saturated.cover, *front->store, {cost, as_run}, parts_->options);
+      // A session with a chooser of its own has costs of its own.
+      CostMemory* known =
+          parts_->chooser ? nullptr
+                          : &Languages::of_process().costs(front->store, parts_->device, to_string(bucket));
+      variant.cover = find_cover(front->saturated.cover, *front->store, {cost, as_run, known}, options_);
       variant.cover_ms = 1e3 * seconds_since(begin);
       variant.cost_us = variant.cover.cost_us;
     } else {
@@ -275,10 +309,39 @@ class SearchExecutable : public Executable, public Explained {
     runtime::Plan plan = build_plan(graph, front->program, front->saturated, variant.cover, *front->store,
                                     choose, *parts_->backend, bucket, &variant.facts);
     if (environment::debug_level() >= 3) debug(3, "{}", plan.to_string());
+    if (!by_model && !is_sound(graph, plan, begin, variant.tuning)) return false;
     variant.executor = std::make_unique<runtime::Executor>(parts_->backend, std::move(plan));
     variant.total_ms = 1e3 * seconds_since(begin) + front->encode_ms + front->saturate_ms;
     if (variants_.size() == kMostVariants) variants_.pop_back();
     variants_.push_front(std::move(variant));
+    return true;
+  }
+
+  /// Runs the plan once as a whole, beside a plan in which nothing shares memory. A launch that is wrong in
+  /// place loses the permission. False if kernels that stand each by itself compute something else together.
+  bool is_sound(const Graph& graph, runtime::Plan& plan, Clock::time_point begin,
+                Tuner::Phases& phases) const {
+    const auto start = Clock::now();
+    const DimMap top = plan.bucket.top();
+    const int64_t bytes = 2 * separate_bytes(plan, top);
+    if (bytes > this_machine().available_bytes / 2 || start >= deadlines_of(mode_, begin).verify) {
+      debug(1, "{}: the plan was not run as a whole before use ({:.0f} MB, and the time of the mode)",
+            parts_->device, static_cast<double>(bytes) / 1e6);
+      return true;
+    }
+    const runtime::Given given = plan_inputs(graph, plan, top, 0);
+    std::optional<PlanFault> fault;
+    while ((fault = check_plan(graph, plan, top, given))) {
+      log_line(fmt::format("[verify] a plan is wrong and not used: {}. Please report this", fault->message));
+      if (fault->kind != PlanFault::Kind::InPlace) break;
+      auto& allowed = plan.launches[static_cast<size_t>(fault->launch)].kernel->in_place;
+      if (allowed.empty()) break;
+      allowed.clear();
+    }
+    phases.verify_s += seconds_since(start);
+    if (fault && fault->kind != PlanFault::Kind::Value)
+      throw InternalError(fmt::format("[verify] {}", fault->message));
+    return !fault;
   }
 
   /// Cover and kernels by measurement.
@@ -293,8 +356,8 @@ class SearchExecutable : public Executable, public Explained {
                                                .cache = Cache::of_process(),
                                                .limits = limits,
                                                .bucket = bucket,
-                                               .options = parts_->options},
-                                              {.deadline = deadline_of(mode_, begin)});
+                                               .options = options_},
+                                              deadlines_of(mode_, begin));
     variant.cover_ms = found.cover_s * 1e3;
     variant.cost_us = found.best_us;
     variant.cover = std::move(found.cover);
@@ -311,6 +374,7 @@ class SearchExecutable : public Executable, public Explained {
 
   std::shared_ptr<const SessionParts> parts_;
   CompilationMode mode_;
+  SearchOptions options_;  ///< the session's, laws off that were found wrong
   std::vector<std::shared_ptr<const Front>> fronts_;
   std::list<Variant> variants_;
 };

@@ -45,7 +45,9 @@ struct Tuner::Job {
   std::vector<Tried> tried;
   std::vector<std::shared_ptr<const backends::Kernel>> kernels;  ///< by candidate; null if it is out
   std::vector<uint64_t> codes;                                   ///< by candidate
+  std::optional<size_t> preferred;                               ///< chosen whatever the race said
   std::optional<Exam> exam;
+  bool consistent = false;          ///< the exam's inputs are what the graph makes of each other
   std::optional<Verdict> accepted;  ///< of the first candidate that passed
 };
 
@@ -195,6 +197,12 @@ Unit unit_of(const kernel::KernelSpec& spec) {
 
 }  // namespace
 
+void Tuner::prepare_exam_of(Job& job, bool first_only) const {
+  job.exam = prepare_exam(graph_, sizes_, job.request.unit ? *job.request.unit : unit_of(job.request.spec),
+                          {.seed = options_.seed, .first_only = first_only, .consistent = job.consistent});
+  job.accepted.reset();
+}
+
 /// Inputs and answers for those that have none yet, on all cores.
 void Tuner::prepare_exams(std::span<Job* const> jobs, bool first_only) {
   const auto start = Clock::now();
@@ -202,33 +210,65 @@ void Tuner::prepare_exams(std::span<Job* const> jobs, bool first_only) {
   Team& team = Team::shared();
   team.run(team.size(), [&](int) {
     for (size_t i = next++; i < jobs.size(); i = next++) {
-      Job& job = *jobs[i];
-      const size_t questions = job.exam ? job.exam->questions.size() : 0;
-      if (questions > 1 || (first_only && questions == 1)) continue;
-      job.exam =
-          prepare_exam(graph_, sizes_, job.request.unit ? *job.request.unit : unit_of(job.request.spec),
-                       {.seed = options_.seed, .first_only = first_only});
-      job.accepted.reset();
+      const size_t questions = jobs[i]->exam ? jobs[i]->exam->questions.size() : 0;
+      if (questions == 0 || (questions == 1 && !first_only)) prepare_exam_of(*jobs[i], first_only);
     }
   });
   phases_.verify_s += seconds_since(start);
+}
+
+/// Another exam for a candidate that fell on inputs which the graph never has together, if that may be why.
+bool Tuner::make_consistent(Job& job) const {
+  if (job.consistent || !job.request.unit) return false;
+  job.consistent = true;
+  prepare_exam_of(job, job.exam->questions.size() == 1);
+  return std::ranges::any_of(job.exam->questions, [](const ExamQuestion& question) {
+    return std::ranges::find(question.derived, true) != question.derived.end();
+  });
+}
+
+/// Where the graph has no name for what comes out, the plainest kernel for the spec is the measure.
+void Tuner::accept_plainest(Job& job) {
+  const auto is_answered = [](const ExamQuestion& question) { return !question.answers.empty(); };
+  if (job.accepted || std::ranges::any_of(job.exam->questions, is_answered)) return;
+  const codegen::Schedule& plainest = codegen::find_schedule("nest");
+  const auto candidates = plainest.candidates(job.request.spec, bucket_, backend_.target());
+  if (candidates.empty()) return;
+  std::vector<KernelRequest> requests(1);
+  requests[0].spec = job.request.spec;
+  requests[0].chosen.schedule = &plainest;
+  requests[0].chosen.parameters = candidates.front().parameters;
+  requests[0].bucket = bucket_;
+  const auto made = KernelCache::of_process().make(backend_, cache_, requests);
+  if (!made.front().kernel) return;
+  const backends::Kernel* list[] = {made.front().kernel.get()};
+  Verdict verdict = judge(*job.exam, list, backend_.target().threads);
+  if (!verdict.fault) job.accepted = std::move(verdict);
 }
 
 /// What is wrong with candidate `c`, if anything; then it is told, and the candidate is out.
 bool Tuner::stands(Job& job, size_t c, Thoroughness thoroughness) {
   const auto start = Clock::now();
   const backends::Kernel* list[] = {job.kernels[c].get()};
-  Verdict verdict = judge(*job.exam, list, backend_.target().threads, thoroughness);
-  if (thoroughness == Thoroughness::Full) {
-    ++phases_.verified;
-    if (!verdict.fault && job.accepted) verdict.fault = compare_in_full(*job.exam, *job.accepted, verdict);
-    if (!verdict.fault && !job.accepted) job.accepted = verdict;
-  }
+  const auto judge_once = [&] {
+    if (thoroughness == Thoroughness::Full) accept_plainest(job);
+    Verdict verdict = judge(*job.exam, list, backend_.target().threads, thoroughness);
+    if (thoroughness == Thoroughness::Full && !verdict.fault) {
+      if (job.accepted)
+        verdict.fault = compare_in_full(*job.exam, *job.accepted, verdict);
+      else
+        job.accepted = verdict;
+    }
+    return verdict.fault;
+  };
+  std::optional<Fault> fault = judge_once();
+  if (fault && make_consistent(job)) fault = judge_once();
+  if (thoroughness == Thoroughness::Full) ++phases_.verified;
   phases_.verify_s += seconds_since(start);
-  if (!verdict.fault) return true;
-  job.tried[c].rejected = verdict.fault->message;
+  if (!fault) return true;
+  job.tried[c].rejected = fault->message;
   job.kernels[c] = nullptr;
-  tell_fault(job, job.tried[c], *verdict.fault);
+  tell_fault(job, job.tried[c], *fault);
   return false;
 }
 
@@ -255,32 +295,62 @@ void Tuner::tell_fault(const Job& job, const Tried& tried, const Fault& fault) {
                        tried.schedule, codegen::to_string(tried.parameters), fault.message, where));
 }
 
-/// The fastest that stands up to verification. Candidates behind the winner are compared with it no further.
-void Tuner::choose(Job& job, Tuned& result, Thoroughness thoroughness) {
+/// Candidates, the one to take first.
+std::vector<size_t> Tuner::by_merit(const Job& job) {
   std::vector<size_t> order(job.tried.size());
   std::iota(order.begin(), order.end(), size_t{0});
   const auto time_of = [&](size_t c) {
     const Tried& t = job.tried[c];
+    if (job.preferred == c) return -1.0;
     return t.measured_us > 0 ? t.measured_us : std::numeric_limits<double>::infinity();
   };
   if (!job.known) std::ranges::stable_sort(order, {}, time_of);
+  return order;
+}
+
+/// What was remembered is no choice: candidates are found as if nothing was known.
+void Tuner::forget(Job& job) {
+  cache_.forget(job.key);
+  job.known.reset();
+  job.tried.clear();
+  find_candidates(job);
+}
+
+void Tuner::start_anew(Job& job) {
+  forget(job);
+  compile({&job});
+  if (!job.exam) prepare_exam_of(job, true);
+  if (Clock::now() < options_.deadline) run_race(job);
+}
+
+/// The fastest that stands up to verification. Candidates behind the winner are compared with it no further.
+void Tuner::choose(Job& job, Tuned& result, Thoroughness thoroughness) {
   const bool trusted = job.known && job.known->verified_here;
   const bool judged = thoroughness == Thoroughness::Full && !trusted;
-  size_t winner = job.tried.size();
-  for (size_t i = 0; i < order.size() && winner == job.tried.size(); ++i)
-    if (job.kernels[order[i]] && (!judged || stands(job, order[i], Thoroughness::Full))) winner = order[i];
-  if (winner == job.tried.size()) {
+  const std::vector<size_t> order = by_merit(job);
+  const auto winner = std::ranges::find_if(
+      order, [&](size_t c) { return job.kernels[c] && (!judged || stands(job, c, Thoroughness::Full)); });
+  if (winner == order.end()) {
+    if (job.known) {
+      start_anew(job);
+      return choose(job, result, thoroughness);
+    }
     std::string reasons;
     for (const Tried& t : job.tried)
       reasons += fmt::format("\n  {} {}: {}", t.schedule, codegen::to_string(t.parameters), t.rejected);
     throw InternalError(fmt::format("no kernel stands for\n{}{}", job.request.spec.to_string(), reasons));
   }
+  describe(job, order, *winner, result);
+  result.verified = judged || trusted;
+  remember(job, *winner, judged);
+}
+
+void Tuner::describe(const Job& job, std::span<const size_t> order, size_t winner, Tuned& result) {
   const Tried& best = job.tried[winner];
   result = {.schedule = best.schedule, .parameters = best.parameters, .kernel = job.kernels[winner]};
   result.predicted_us = best.predicted_us;
   result.measured_us = job.known ? job.known->measured_us : best.measured_us;
   result.from_cache = job.known.has_value();
-  result.verified = judged || trusted;
   result.job = job.number;
   result.tried.push_back(best);
   for (const size_t c : order) {
@@ -289,6 +359,10 @@ void Tuner::choose(Job& job, Tuned& result, Thoroughness thoroughness) {
     std::string& reason = result.tried.back().rejected;
     if (reason.empty()) reason = job.tried[c].measured_us > 0 ? "slower" : "not timed";
   }
+}
+
+void Tuner::remember(const Job& job, size_t winner, bool judged) {
+  const Tried& best = job.tried[winner];
   if (job.known && judged) cache_.mark_verified(job.key);
   if (judged && !job.known) cache_.forget(job.key);  // what was remembered before was not verified
   if (!job.known && best.measured_us > 0)
@@ -301,13 +375,31 @@ void Tuner::choose(Job& job, Tuned& result, Thoroughness thoroughness) {
                            .verified_here = judged});
 }
 
+bool Tuner::remembers(std::span<const TuneRequest> requests, const codegen::Bucket& bucket) {
+  return std::ranges::all_of(requests, [&](const TuneRequest& request) {
+    return cache_.find(choice_key(request.spec, bucket, backend_.target())).has_value();
+  });
+}
+
 void Tuner::confirm(std::span<Tuned* const> winners) {
-  std::vector<Job*> open;
-  for (const Tuned* winner : winners)
-    if (!winner->verified) open.push_back(jobs_[winner->job].get());
-  prepare_exams(open, false);
+  std::vector<Tuned*> open;
   for (Tuned* winner : winners)
-    if (!winner->verified) choose(*jobs_[winner->job], *winner, Thoroughness::Full);
+    if (!winner->verified) open.push_back(winner);
+  const auto batch = static_cast<size_t>(Team::shared().size());
+  for (size_t first = 0; first < open.size() && Clock::now() < options_.verify_by; first += batch) {
+    const auto now = std::span(open).subspan(first, std::min(batch, open.size() - first));
+    std::vector<Job*> jobs;
+    for (const Tuned* winner : now) jobs.push_back(jobs_[winner->job].get());
+    prepare_exams(jobs, false);
+    for (Tuned* winner : now) choose(*jobs_[winner->job], *winner, Thoroughness::Full);
+  }
+}
+
+void Tuner::take_models_choice(Tuned& winner) {
+  Job& job = *jobs_[winner.job];
+  if (job.known || !job.kernels[0]) return;
+  job.preferred = 0;
+  choose(job, winner, Thoroughness::Quick);
 }
 
 std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const codegen::Bucket& bucket) {
@@ -328,10 +420,7 @@ std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const code
   std::vector<Job*> again;
   for (Job* job : jobs) {
     if (!job->known || (job->kernels[0] && job->codes[0] == job->known->code)) continue;
-    cache_.forget(job->key);
-    job->known.reset();
-    job->tried.clear();
-    find_candidates(*job);
+    forget(*job);
     again.push_back(job);
   }
   if (!again.empty()) compile(again);

@@ -46,7 +46,8 @@ struct TuneRequest {
 struct TunerOptions {
   int candidates = 8;  ///< compiled per spec, at most
   RaceOptions race;
-  Clock::time_point deadline = Clock::time_point::max();
+  Clock::time_point deadline = Clock::time_point::max();   ///< nothing is timed after it
+  Clock::time_point verify_by = Clock::time_point::max();  ///< no kernel's full judgement begins after it
   uint64_t seed = 0;
 };
 
@@ -60,9 +61,14 @@ class Tuner {
   /// from the cache is not measured again. After the deadline nothing more is timed: the model decides for
   /// the rest. Errors: InternalError if no candidate of a spec stands (the plainest one included).
   [[nodiscard]] std::vector<Tuned> tune(std::span<const TuneRequest> requests, const codegen::Bucket& bucket);
+  /// Whether the cache has a choice for each of them.
+  [[nodiscard]] bool remembers(std::span<const TuneRequest> requests, const codegen::Bucket& bucket);
   /// Judges winners in full, those of the plan that is going to run; a winner that falls is replaced by the
-  /// next best. What passes is remembered as verified. Errors as tune.
+  /// next best; a remembered one that falls is forgotten and its spec tuned anew. What passes is remembered
+  /// as verified; what there is no time for stays unverified. Errors as tune.
   void confirm(std::span<Tuned* const> winners);
+  /// The model's own choice instead of the fastest, if it stood so far; nothing for remembered choices.
+  void take_models_choice(Tuned& winner);
 
   struct Phases {
     double compile_s = 0, measure_s = 0, verify_s = 0;
@@ -75,8 +81,16 @@ class Tuner {
   void find_candidates(Job& job);
   void compile(std::vector<Job*> jobs);
   void run_race(Job& job);
+  [[nodiscard]] static std::vector<size_t> by_merit(const Job& job);
   void choose(Job& job, Tuned& result, Thoroughness thoroughness);
+  static void describe(const Job& job, std::span<const size_t> order, size_t winner, Tuned& result);
+  void remember(const Job& job, size_t winner, bool judged);
+  void forget(Job& job);
+  void start_anew(Job& job);
   void prepare_exams(std::span<Job* const> jobs, bool first_only);
+  void prepare_exam_of(Job& job, bool first_only) const;
+  bool make_consistent(Job& job) const;
+  void accept_plainest(Job& job);
   [[nodiscard]] bool stands(Job& job, size_t candidate, Thoroughness thoroughness);
   void tell_fault(const Job& job, const Tried& tried, const Fault& fault);
 

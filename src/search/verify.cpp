@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "graph/data_input.h"
+#include "search/derive.h"
 #include "search/oracle.h"
 
 namespace luminal::search {
@@ -97,6 +98,17 @@ ExamQuestion::Answer answer_of(const Oracle::Samples& samples, int tensor, std::
   return answer;
 }
 
+/// What the question gives so far, by the values of the graph.
+Leaves given(const Unit& unit, const ExamQuestion& question) {
+  Leaves leaves;
+  for (size_t t = 0; t < unit.tensors.size(); ++t) {
+    if (!question.tensors[t] || question.derived[t]) continue;
+    leaves.emplace(*unit.tensors[t].value, question.tensors[t]);
+    for (const Value& alias : unit.tensors[t].aliases) leaves.emplace(alias, question.tensors[t]);
+  }
+  return leaves;
+}
+
 /// Fewer samples if judging these costs more than allowed.
 ExamQuestion::Answer ask_oracle(const Graph& graph, const DimMap& dims, const Unit& unit,
                                 const ExamQuestion& question, int tensor, std::vector<int64_t> positions,
@@ -104,11 +116,7 @@ ExamQuestion::Answer ask_oracle(const Graph& graph, const DimMap& dims, const Un
   for (;;) {
     Oracle oracle(graph, dims);
     oracle.operation_limit = operations;
-    for (size_t t = 0; t < unit.tensors.size(); ++t)
-      if (question.tensors[t] && !question.derived[t]) {
-        oracle.set_leaf(*unit.tensors[t].value, question.tensors[t]);
-        for (const Value& alias : unit.tensors[t].aliases) oracle.set_leaf(alias, question.tensors[t]);
-      }
+    for (const auto& [value, data] : given(unit, question)) oracle.set_leaf(value, data);
     try {
       return answer_of(oracle.at(*unit.tensors[static_cast<size_t>(tensor)].value, positions), tensor,
                        positions);
@@ -150,30 +158,11 @@ std::vector<size_t> inputs_in_order(const Graph& graph, const Unit& unit, const 
 /// What the graph makes of the inputs that are there already, if these determine it; null if not.
 Data derive(const Graph& graph, const DimMap& dims, const Unit& unit, const ExamQuestion& question,
             size_t tensor) {
-  constexpr int64_t kMostOperations = 50'000'000;
   const Unit::Tensor& wanted = unit.tensors[tensor];
   if (!is_computed(*graph.node(wanted.value->node).op)) return nullptr;
-  Oracle oracle(graph, dims);
-  oracle.operation_limit = kMostOperations;
-  for (size_t t = 0; t < unit.tensors.size(); ++t) {
-    if (!question.tensors[t] || question.derived[t]) continue;
-    oracle.set_leaf(*unit.tensors[t].value, question.tensors[t]);
-    for (const Value& alias : unit.tensors[t].aliases) oracle.set_leaf(alias, question.tensors[t]);
-  }
-  const std::vector<int64_t> sizes = exec(wanted.type.dims, dims);
-  std::vector<int64_t> positions(
-      static_cast<size_t>(std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>())));
-  std::iota(positions.begin(), positions.end(), int64_t{0});
-  if (positions.empty()) return nullptr;
-  try {
-    (void)oracle.at(*wanted.value,
-                    std::span(positions).first(1));  // one element shows whether it can be done
-    TensorData data = convert(oracle.at(*wanted.value, positions).values, wanted.type.dtype);
-    data.dims = sizes;
-    return std::make_shared<const TensorData>(std::move(data));
-  } catch (const OracleGap&) {
-    return nullptr;
-  }
+  const Data made = evaluate_from(graph, dims, given(unit, question), *wanted.value);
+  if (!made || made->element_count() == 0) return nullptr;
+  return made;
 }
 
 }  // namespace
@@ -192,6 +181,7 @@ Exam prepare_exam(const Graph& graph, const DimMap& dims, const Unit& unit, cons
   Exam exam{.unit = unit, .dims = dims, .seed = options.seed};
   bool judged = true;
   for (size_t t = 0; t < unit.tensors.size(); ++t) judged = judged && (computed[t] || unit.tensors[t].value);
+  std::vector<bool> beyond(unit.tensors.size(), false);  // the oracle cannot tell
   const std::vector<size_t> outside = inputs_in_order(graph, unit, computed);
   std::vector<std::string> kinds{"integers", "plain", "wide"};
   if (options.special_values) kinds.emplace_back("special");
@@ -202,7 +192,7 @@ Exam prepare_exam(const Graph& graph, const DimMap& dims, const Unit& unit, cons
                           .derived = std::vector<bool>(unit.tensors.size(), false)};
     for (const size_t t : outside) {
       const TensorType& type = unit.tensors[t].type;
-      if (judged)
+      if (judged && options.consistent)
         if (Data made = derive(graph, dims, unit, question, t)) {
           question.tensors[t] = std::move(made);
           question.derived[t] = true;
@@ -211,7 +201,7 @@ Exam prepare_exam(const Graph& graph, const DimMap& dims, const Unit& unit, cons
       question.tensors[t] = exam_input(kind, exam.questions.size(), type, dims, options.seed, t);
     }
     for (size_t t = 0; t < unit.tensors.size(); ++t) {
-      if (!judged || !computed[t] || !unit.tensors[t].value) continue;
+      if (!judged || !computed[t] || !unit.tensors[t].value || beyond[t]) continue;
       try {
         question.answers.push_back(ask_oracle(graph, dims, unit, question, static_cast<int>(t),
                                               sample_positions(exec(unit.tensors[t].type.dims, dims),
@@ -219,7 +209,7 @@ Exam prepare_exam(const Graph& graph, const DimMap& dims, const Unit& unit, cons
                                               options.operations));
       } catch (const OracleGap& gap) {
         debug(3, "{}; judged by comparison", gap.what());
-        judged = false;
+        beyond[t] = true;
       }
     }
     exam.questions.push_back(std::move(question));

@@ -71,6 +71,10 @@ struct ExamOptions {
   int samples = 48;              ///< per output, beside corners and borders of tiles
   bool special_values = false;   ///< NaN and infinities too: strict math
   bool first_only = false;       ///< the first question alone, for quick judgement
+  /// Inputs that the graph makes of other inputs are what it makes of them. Without, every input is drawn: a
+  /// kernel that stands then is right, but one that computes an input anew from another one, which it may,
+  /// falls.
+  bool consistent = false;
 };
 /// Draws inputs and asks the oracle about every computed tensor that is a value of the graph. If a tensor
 /// from outside is none, nobody can be asked: the exam then has inputs only, which show crashes, strays and

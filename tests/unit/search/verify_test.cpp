@@ -259,6 +259,37 @@ TEST(Verify, ALawThatIsWrongOnTheUsersNodesIsCaughtThroughValuesNobodyNamed) {
   EXPECT_TRUE(judge(exam, bad, 2).fault);
 }
 
+TEST(Verify, AnInputThatTheGraphMakesOfAnotherCanBeMadeSo) {
+  Graph cx;
+  const auto x = cx.tensor({4, 8});
+  const auto peak = x.max(1);
+  const auto y = x.exp().sum(1) * peak;
+  const Unit unit = single({x, peak}, y);
+  // Reads the row only, and finds the largest element of it once more.
+  const HandKernel anew(4, [](const backends::LaunchArguments& a, int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      float total = 0, largest = -std::numeric_limits<float>::infinity();
+      for (int64_t c = 0; c < 8; ++c) {
+        total += std::exp(load<float>(a.buffers[0], r * 8 + c));
+        largest = std::max(largest, load<float>(a.buffers[0], r * 8 + c));
+      }
+      store(a.buffers[2], r, total * largest);
+    }
+  });
+  EXPECT_TRUE(verdict_of(prepare_exam(cx, {}, unit, {}), anew).fault);
+  const Exam consistent = prepare_exam(cx, {}, unit, {.consistent = true});
+  EXPECT_EQ(consistent.questions[0].derived, (std::vector<bool>{false, true, false}));
+  const auto verdict = verdict_of(consistent, anew);
+  EXPECT_FALSE(verdict.fault) << verdict.fault->message;
+}
+
+TEST(Verify, WhatTakesTooLongToJudgeIsLeftToComparison) {
+  Graph cx;
+  const auto x = cx.tensor({3400, 3400});
+  const Exam exam = prepare_exam(cx, {}, single({x}, x.sum()), {.first_only = true});
+  EXPECT_TRUE(exam.questions[0].answers.empty());
+}
+
 TEST(Verify, CandidatesAreComparedInFull) {
   RowSums sums;
   const auto plain = [](void* const* b, int64_t r) { store(b[2], r, row_sum(b, r, kColumns)); };

@@ -1,0 +1,36 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "luminal/graph.h"
+#include "runtime/rehearsal.h"
+
+namespace luminal::search {
+
+/// What is wrong with a plan whose kernels stand each by itself.
+struct PlanFault {
+  enum class Kind : uint8_t {
+    InPlace,  ///< the launch computes something else where its output lies over an input
+    Order,    ///< launches that run side by side disturb each other
+    Value,    ///< what the launch made is not what the user's nodes say
+  };
+  Kind kind = Kind::InPlace;
+  int launch = -1;  ///< none: Order
+  std::string message;
+};
+
+/// Data for all that a plan has to be given: the graph's own where it has them at these sizes, small positive
+/// numbers elsewhere, so that deep networks neither overflow nor take roots of what is below zero.
+[[nodiscard]] runtime::Given plan_inputs(const Graph& graph, const runtime::Plan& plan, const DimMap& dims,
+                                         uint64_t seed);
+
+/// Runs a plan as it is going to run and with each tensor in memory of its own: both have to give the same
+/// bits. What kernels between values that no user named make of it (laws made them) is judged by the user's
+/// nodes.
+[[nodiscard]] std::optional<PlanFault> check_plan(const Graph& graph, const runtime::Plan& plan,
+                                                  const DimMap& dims, const runtime::Given& given);
+
+/// Bytes that a plan takes when nothing shares memory.
+[[nodiscard]] int64_t separate_bytes(const runtime::Plan& plan, const DimMap& dims);
+
+}  // namespace luminal::search

@@ -1,0 +1,244 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "backends/backend.h"
+#include "luminal/luminal.h"
+#include "search/kernel_cache.h"
+#include "search/plan_check.h"
+#include "search/program.h"
+#include "search/session.h"
+#include "search/tuner.h"
+#include "support/files.h"
+
+// Faults seeded into whole searches: a device some of whose kernels are wrong gives right results all the
+// same.
+namespace luminal::search {
+namespace {
+
+using backends::Kernel;
+using backends::LaunchArguments;
+
+/// Called after a kernel's last stage ran, with everything it was given.
+using Corrupt = std::function<void(const LaunchArguments&)>;
+
+class CorruptedKernel : public Kernel {
+ public:
+  CorruptedKernel(std::shared_ptr<const Kernel> kernel, Corrupt corrupt)
+      : kernel_(std::move(kernel)), corrupt_(std::move(corrupt)) {}
+  const std::vector<std::string>& dims() const override { return kernel_->dims(); }
+  int stage_count() const override { return kernel_->stage_count(); }
+  int64_t tasks(int stage, std::span<const int64_t> dims) const override {
+    return kernel_->tasks(stage, dims);
+  }
+  int64_t shared_bytes(std::span<const int64_t> dims) const override { return kernel_->shared_bytes(dims); }
+  int64_t local_bytes(std::span<const int64_t> dims) const override { return kernel_->local_bytes(dims); }
+  void run(int stage, const LaunchArguments& arguments, int64_t begin, int64_t end) const override {
+    kernel_->run(stage, arguments, begin, end);
+    if (stage + 1 == stage_count() && begin == 0) corrupt_(arguments);
+  }
+  std::vector<std::byte> binary() const override { return kernel_->binary(); }
+
+ private:
+  std::shared_ptr<const Kernel> kernel_;
+  Corrupt corrupt_;
+};
+
+/// The CPU, some of whose kernels are wrong. A name of its own keeps its kernels out of the other's cache.
+class FaultyBackend : public backends::Backend {
+ public:
+  using Choose = std::function<Corrupt(const codegen::Program&)>;  ///< null for what stays right
+  FaultyBackend(const std::string& name, Choose choose)
+      : cpu_(backends::make_cpu_backend()), target_(cpu_->target()), choose_(std::move(choose)) {
+    target_.name = name;
+  }
+  const codegen::Target& target() const override { return target_; }
+  std::shared_ptr<const Kernel> compile(const codegen::Program& program) override {
+    auto kernel = cpu_->compile(program);
+    const Corrupt corrupt = choose_(program);
+    if (!corrupt) return kernel;
+    ++corrupted;
+    return std::make_shared<CorruptedKernel>(std::move(kernel), corrupt);
+  }
+  std::shared_ptr<const Kernel> load(std::span<const std::byte>) override {
+    throw FormatError("this device loads nothing");
+  }
+  std::string source(const codegen::Program& program) override { return cpu_->source(program); }
+  std::string assembly(const codegen::Program& program) override { return cpu_->assembly(program); }
+  std::atomic<int> corrupted{0};
+
+ private:
+  std::shared_ptr<backends::Backend> cpu_;
+  codegen::Target target_;
+  Choose choose_;
+};
+
+float& element(void* buffer, int64_t i) { return static_cast<float*>(buffer)[i]; }
+
+/// Runs in a folder of its own, where replay files go.
+class Faults : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::current_path(folder_.path()); }
+  void TearDown() override { std::filesystem::current_path(before_); }
+
+  [[nodiscard]] std::vector<std::string> replays() const {
+    std::vector<std::string> files;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
+      if (entry.path().filename().string().starts_with("luminal-replay-")) files.push_back(entry.path());
+    return files;
+  }
+  /// Compiles by measurement on `backend` and runs once.
+  static void run(Graph& cx, std::shared_ptr<backends::Backend> backend) {
+    const std::string name = backend->target().name;
+    const auto session = make_session({.device = name, .backend = std::move(backend)});
+    register_session(name, [session] { return session; });
+    cx.set_device(name);
+    cx.compile(Optimal{})();
+  }
+
+  test::TemporaryFolder folder_;
+  std::filesystem::path before_ = std::filesystem::current_path();
+};
+
+TEST_F(Faults, AFamilyThatIsWrongIsToldAndNotUsed) {
+  // The last element of a tile's border is not written: seen by sampling.
+  auto backend =
+      std::make_shared<FaultyBackend>("cpu-wrong-contract", [](const codegen::Program& program) -> Corrupt {
+        if (!program.name.starts_with("contract")) return nullptr;
+        return [](const LaunchArguments& a) { element(a.buffers[2], 33 * 48 - 1) += 1; };
+      });
+  Graph cx;
+  const auto a = cx.tensor({33, 40}).set(std::vector<float>(33 * 40, 0.5F));
+  const auto b = cx.tensor({40, 48}).set(std::vector<float>(40 * 48, 2.0F));
+  auto product = a.matmul(b).retrieve();
+  run(cx, backend);
+  EXPECT_GT(backend->corrupted, 0);
+  EXPECT_THAT(product.data<float>(), testing::Each(40.0F));
+  EXPECT_FALSE(replays().empty());
+}
+
+TEST_F(Faults, AKernelThatIsRightAloneAndWrongInPlaceRunsBesideItsInput) {
+  auto backend =
+      std::make_shared<FaultyBackend>("cpu-wrong-in-place", [](const codegen::Program&) -> Corrupt {
+        return [](const LaunchArguments& a) {
+          if (a.buffers[0] == a.buffers[1]) element(a.buffers[1], 5) += 1;
+        };
+      });
+  Graph cx;
+  const auto state = cx.tensor({64}).set(std::vector<float>(64, 1.0F));
+  state.assign((state * 3).exp());
+  run(cx, backend);
+  EXPECT_GT(backend->corrupted, 0);
+  EXPECT_THAT(state.data<float>(), testing::Each(testing::FloatEq(std::exp(3.0F))));
+}
+
+TEST_F(Faults, ARememberedChoiceThatFallsIsForgottenAndFoundAnew) {
+  FaultyBackend backend("cpu-wrong-memory", [](const codegen::Program& program) -> Corrupt {
+    if (!program.name.starts_with("nest")) return nullptr;
+    return [](const LaunchArguments& a) { element(a.buffers[1], 0) += 1; };
+  });
+  Graph cx;
+  const auto x = cx.tensor({300, 300});
+  auto y = x.exp().retrieve();
+  const Program program = encode(cx);
+  const Program::Tensor& made = program.tensors.back();
+  const TensorType type{Dtype::F32, {300, 300}};
+  Unit unit{.tensors = {{type, x.edge().source, {}}, {type, y.edge().source, {}}}, .kernels = {{{0}, {1}}}};
+  Cache cache(folder_.path());
+  const codegen::Bucket bucket;
+  const auto nest = codegen::find_schedule("nest").candidates(made.spec, bucket, backend.target());
+  ASSERT_FALSE(nest.empty());
+  // As if imported from a machine where it was right: measured, not verified here.
+  std::vector<KernelRequest> requests(1);
+  requests[0].spec = made.spec;
+  requests[0].chosen = {&codegen::find_schedule("nest"), nest[0].parameters};
+  const auto kernel = KernelCache::of_process().make(backend, cache, requests);
+  const CacheKey key = choice_key(made.spec, bucket, backend.target());
+  cache.store(
+      key, {.schedule = "nest", .parameters = nest[0].parameters, .code = kernel[0].code, .measured_us = 1});
+  Tuner tuner(backend, cache, cx, {});
+  std::vector<TuneRequest> open(1);
+  open[0].spec = made.spec;
+  open[0].unit = unit;
+  std::vector<Tuned> tuned = tuner.tune(open, bucket);
+  EXPECT_TRUE(tuned[0].from_cache);
+  Tuned* winners[] = {&tuned[0]};
+  tuner.confirm(winners);
+  EXPECT_NE(tuned[0].schedule, "nest");
+  EXPECT_TRUE(tuned[0].verified);
+  EXPECT_FALSE(tuned[0].from_cache);
+  ASSERT_TRUE(cache.find(key));
+  EXPECT_EQ(cache.find(key)->schedule, tuned[0].schedule);
+}
+
+TEST_F(Faults, WhatIsNotVerifiedInTimeSaysSo) {
+  FaultyBackend backend("cpu-no-time", [](const codegen::Program&) -> Corrupt { return nullptr; });
+  Graph cx;
+  auto y = cx.tensor({30, 30}).exp().retrieve();
+  const Program program = encode(cx);
+  Cache cache(folder_.path());
+  Tuner tuner(backend, cache, cx, {.verify_by = Clock::now()});
+  std::vector<TuneRequest> open(1);
+  open[0].spec = program.tensors.back().spec;
+  std::vector<Tuned> tuned = tuner.tune(open, {});
+  Tuned* winners[] = {&tuned[0]};
+  tuner.confirm(winners);
+  EXPECT_FALSE(tuned[0].verified);
+}
+
+// --- Plans
+
+/// y = (x * 2) + 1 over two launches; the tensor between them has no name.
+runtime::Plan chain(const GraphTensor& x, const GraphTensor& y, float offset) {
+  class Fake : public Kernel {
+   public:
+    explicit Fake(std::function<float(float)> f) : f_(std::move(f)) {}
+    const std::vector<std::string>& dims() const override { return dims_; }
+    int stage_count() const override { return 1; }
+    int64_t tasks(int, std::span<const int64_t>) const override { return 8; }
+    int64_t shared_bytes(std::span<const int64_t>) const override { return 0; }
+    int64_t local_bytes(std::span<const int64_t>) const override { return 0; }
+    void run(int, const LaunchArguments& a, int64_t begin, int64_t end) const override {
+      for (int64_t i = begin; i < end; ++i) element(a.buffers[1], i) = f_(element(a.buffers[0], i));
+    }
+    std::vector<std::byte> binary() const override { return {}; }
+
+   private:
+    std::vector<std::string> dims_;
+    std::function<float(float)> f_;
+  };
+  runtime::Plan plan;
+  plan.tensors = {{.dims = {8}, .value = x.edge().source, .role = runtime::PlanTensor::Role::Input},
+                  {.dims = {8}},
+                  {.dims = {8}, .value = y.edge().source}};
+  plan.launches.resize(2);
+  plan.launches[0].kernel = {std::make_shared<Fake>([](float v) { return v * 2; }), {0}, {1}, {}};
+  plan.launches[1].kernel = {std::make_shared<Fake>([offset](float v) { return v + offset; }), {1}, {2}, {}};
+  plan.results = {{y.edge().source, 2}};
+  return plan;
+}
+
+TEST(PlanCheck, ALawThatIsWrongBetweenUnnamedValuesIsSeenInThePlan) {
+  Graph cx;
+  const auto x = cx.tensor({8});
+  auto y = (x * 2 + 1).retrieve();
+  const runtime::Plan right = chain(x, y, 1), wrong = chain(x, y, 1.001F);
+  EXPECT_FALSE(check_plan(cx, right, {}, plan_inputs(cx, right, {}, 1)));
+  const auto fault = check_plan(cx, wrong, {}, plan_inputs(cx, wrong, {}, 1));
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->kind, PlanFault::Kind::Value);
+  EXPECT_EQ(fault->launch, 1);
+}
+
+TEST(PlanCheck, TakesTheGraphsOwnDataWhereItFits) {
+  Graph cx;
+  const auto x = cx.tensor({8}).set(std::vector<float>(8, 7.0F));
+  auto y = (x * 2 + 1).retrieve();
+  const runtime::Plan plan = chain(x, y, 1);
+  EXPECT_THAT(plan_inputs(cx, plan, {}, 1).at(0)->as<float>(), testing::Each(7.0F));
+}
+
+}  // namespace
+}  // namespace luminal::search
