@@ -5,7 +5,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "luminal/dtype.h"
@@ -116,6 +115,9 @@ class ScalarFunction {
   ScalarFunction() = default;
   /// Checked by `verify`.
   ScalarFunction(std::vector<ScalarNode> nodes, std::vector<Scalar> outputs);
+  /// The same, of parts that are known to be right: a builder checks each node when it makes it.
+  struct Checked {};
+  ScalarFunction(Checked, std::vector<ScalarNode> nodes, std::vector<Scalar> outputs);
 
   [[nodiscard]] std::span<const ScalarNode> nodes() const { return nodes_; }
   [[nodiscard]] std::span<const Scalar> outputs() const { return outputs_; }
@@ -232,18 +234,16 @@ class ScalarBuilder {
   [[nodiscard]] ScalarFunction finish(Scalar output) const { return finish(std::span(&output, 1)); }
 
  private:
-  struct Hash {
-    size_t operator()(const ScalarNode& node) const;
-  };
   Scalar real_constant(Dtype dtype, double value);
   Scalar integer_constant(Dtype dtype, int64_t value);
   Scalar unary(ScalarOp op, Scalar a);
   Scalar arithmetic(ScalarOp op, Scalar a, Scalar b);
   Scalar compare(ScalarOp op, Scalar a, Scalar b);
-  Scalar intern(const ScalarNode& node);
+  [[nodiscard]] Scalar find(const ScalarNode& node, uint64_t hash) const;
+  void remember(uint32_t index, uint64_t hash);
 
   std::vector<ScalarNode> nodes_;
-  std::unordered_map<ScalarNode, uint32_t, Hash> known_;
+  std::vector<uint32_t> table_;  ///< open addressing: node + 1, or 0; empty while there are few nodes
 };
 
 }  // namespace luminal

@@ -80,11 +80,17 @@ Expression linear_in(const Expression& e, int axis, std::vector<Expression>& var
   if ((axes_of(e) & axis_bit(axis)) == 0) return e;
   const symbolic::Node& n = e.node();
   if (n.kind == Kind::And) {
+    std::vector<Expression> parts;
+    for (const Expression& a : n.args) parts.push_back(linear_in(a, axis, variables));
+    if (parts == n.args) return e;
     Expression all = 1;
-    for (const Expression& a : n.args) all = all & linear_in(a, axis, variables);
+    for (const Expression& part : parts) all = all & part;
     return all;
   }
-  if (n.kind == Kind::Negative) return linear_in(n.args[0], axis, variables).lt(0);
+  if (n.kind == Kind::Negative) {
+    const Expression less = linear_in(n.args[0], axis, variables);
+    return less == n.args[0] ? e : less.lt(0);
+  }
   const auto at = [&](const Expression& term, int64_t value) {
     const Expression variable = std::exchange(variables[static_cast<size_t>(axis)], Expression(value));
     Expression result = term.substitute_indices(variables);
@@ -92,11 +98,14 @@ Expression linear_in(const Expression& e, int axis, std::vector<Expression>& var
     return result;
   };
   const symbolic::Polynomial p(e);
+  const auto plain = [axis](const symbolic::Term& t) {
+    return kind_of(t.monomial) == Kind::Index || (axes_of(t.monomial) & axis_bit(axis)) == 0;
+  };
+  if (std::ranges::all_of(p.terms, plain)) return e;
   Expression sum = p.constant;
   for (const symbolic::Term& t : p.terms) {
     Expression term = Expression(t.coefficient) * t.monomial;
-    const bool plain = kind_of(t.monomial) == Kind::Index || (axes_of(t.monomial) & axis_bit(axis)) == 0;
-    if (!plain) {
+    if (!plain(t)) {
       const Expression zero = at(term, 0), step = at(term, 1) - zero;
       if (step.constant()) term = zero + step * variables[static_cast<size_t>(axis)];
     }

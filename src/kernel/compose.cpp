@@ -54,6 +54,29 @@ int64_t formula_length(const KernelSpec& spec) {
   return length;
 }
 
+int operation_count(const KernelSpec& spec) {
+  int operations = 0;
+  for (const Value& v : spec.values())
+    for (const ScalarNode& n : v.body.nodes()) operations += arity(n.op) > 0;
+  return operations;
+}
+
+/// Places at which the slot is read, counted for each value: the producer stands in each of them at first.
+int places_read(const KernelSpec& consumer, int slot) {
+  int places = 0;
+  for (const Value& v : consumer.values())
+    for (const Operand& o : v.operands) places += o.kind == Kind::Load && o.slot == slot;
+  return places;
+}
+
+bool may_repeat(const KernelSpec& consumer, int slot, const KernelSpec& producer,
+                const ComposeLimits& limits) {
+  const int64_t places = places_read(consumer, slot);
+  return operation_count(consumer) + places * operation_count(producer) <=
+             int64_t{limits.repeats} * limits.operations &&
+         formula_length(consumer) + places * formula_length(producer) <= limits.repeats * limits.formulas;
+}
+
 bool may_grow(const KernelSpec& a, const KernelSpec& b, const ComposeLimits& limits) {
   return !holds_nothing(a) && !holds_nothing(b) && formula_length(a) + formula_length(b) <= limits.formulas;
 }
@@ -61,10 +84,7 @@ bool may_grow(const KernelSpec& a, const KernelSpec& b, const ComposeLimits& lim
 std::optional<Composed> finish(Joint joint, size_t first_slots, const ComposeLimits& limits) {
   if (joint.parts.outputs.size() > static_cast<size_t>(limits.exports) + 1) return std::nullopt;
   Canonical c = canonical(std::move(joint.parts), joint.arguments, limits.mode);
-  int operations = 0;
-  for (const Value& v : c.spec.values())
-    for (const ScalarNode& n : v.body.nodes()) operations += arity(n.op) > 0;
-  if (c.slots.size() > static_cast<size_t>(limits.slots) || operations > limits.operations)
+  if (c.slots.size() > static_cast<size_t>(limits.slots) || operation_count(c.spec) > limits.operations)
     return std::nullopt;
   Composed result{.spec = std::move(c.spec), .slots = {}};
   for (const int s : c.slots) {
@@ -161,7 +181,9 @@ std::optional<Composed> compose(const KernelSpec& consumer, int slot, const Kern
                                 std::span<const uint32_t> consumer_arguments,
                                 std::span<const uint32_t> producer_arguments, const ComposeLimits& limits) {
   check_slot(consumer, slot, producer);
-  if (producer.outputs().size() != 1 || !may_grow(consumer, producer, limits)) return std::nullopt;
+  if (producer.outputs().size() != 1 || !may_grow(consumer, producer, limits) ||
+      !may_repeat(consumer, slot, producer, limits))
+    return std::nullopt;
   Joint joint = joint_slots(consumer, producer, consumer_arguments, producer_arguments);
   if (!Composition(consumer, slot, producer, joint.parts).run(limits.evaluations)) return std::nullopt;
   return finish(std::move(joint), consumer.slots().size(), limits);

@@ -5,7 +5,10 @@
 
 namespace luminal::kernel {
 
-/// Caps that keep composed kernels within what registers and caches can hold.
+/// Caps that keep composed kernels within what registers and caches can hold, and with that the time that
+/// composing one takes: it grows with the operations and formulas of a spec. They are checked on both specs
+/// and on how often the producer would be instantiated before anything is composed, and on the result.
+/// How much a whole cone of compositions may compute anew is limited where cones grow (search/cones.h).
 struct ComposeLimits {
   int slots = 12;
   int operations = 400;  ///< scalar operations in all bodies; an exponential is about twenty
@@ -13,6 +16,9 @@ struct ComposeLimits {
   double evaluations = 4;  ///< of the producer per element, at most, if it does more than a few operations
   /// Nodes of all index formulas and predicates of both specs together; a masked convolution has about 60.
   int64_t formulas = 400;
+  /// What a producer that stands in several places comes to, in operations and formulas beyond their limits:
+  /// equal parts become one only when all is composed.
+  int repeats = 4;
   MathMode mode = MathMode::Relaxed;  ///< see canonical()
 };
 

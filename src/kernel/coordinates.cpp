@@ -1,7 +1,9 @@
 #include "kernel/coordinates.h"
 
 #include <algorithm>
+#include <unordered_map>
 
+#include "base/hash.h"
 #include "symbolic/interval.h"
 #include "symbolic/node.h"
 #include "symbolic/polynomial.h"
@@ -128,13 +130,31 @@ class Dealer {
     return true;
   }
 
+  /// Whether both ends of the range are values: a sum of multiples of different axes of moderate size.
+  [[nodiscard]] static bool has_exact_range(const Expression& e) {
+    constexpr int64_t kModerate = int64_t{1} << 40;
+    const Range r = e.range();
+    return r.min > -kModerate && r.max < kModerate &&
+           std::ranges::all_of(
+               symbolic::Polynomial(e).terms,
+               [](const symbolic::Term& t) {
+                 return symbolic::kind_of(t.monomial) == symbolic::Kind::Index &&
+                        t.monomial.node().args[0].constant().has_value();
+               });
+  }
+
   /// The share of the constant with which `terms` stays in 0 .. n - 1; the rest of it is a multiple of n.
   [[nodiscard]] std::optional<int64_t> offset_within(const Expression& terms, int64_t n) const {
     const Range r = terms.range();
     const int64_t first = symbolic::floor_mod(rest_.constant, n);
     constexpr int64_t kReach = 8;  // multiples of n looked at
+    const bool decided = known_.empty() && has_exact_range(terms);
     for (const int64_t times : {0, -1, 1, -2, 2, -3, 3, -4, 4}) {
       const int64_t share = first + times * n;
+      if (decided) {
+        if (r.min + share >= 0 && r.max + share < n) return share;
+        continue;
+      }
       // Shares with which no value is within need no look.
       if (r.min > -kReach * n && r.min < INT64_MAX - kReach * n && r.min + share >= n) continue;
       if (r.max < kReach * n && r.max > INT64_MIN + kReach * n && r.max + share < 0) continue;
@@ -160,9 +180,24 @@ std::optional<std::vector<Expression>> deal_out(const Expression& e, std::span<c
   return Dealer(axes, extents, valid).run(e, true);
 }
 
-std::vector<Expression> coordinates_of(const Expression& e, std::span<const DenseAxis> axes,
-                                       std::span<const Expression> extents, const Expression& valid) {
-  if (axes.empty()) return {};
+namespace {
+
+/// What coordinates depend on: a formula, a predicate, and the strides and extents of a dense order. Nodes of
+/// formulas live as long as the process.
+struct Question {
+  std::vector<const symbolic::Node*> parts;
+  friend bool operator==(const Question&, const Question&) = default;
+  struct Hash {
+    size_t operator()(const Question& q) const noexcept {
+      uint64_t h = q.parts.size();
+      for (const symbolic::Node* n : q.parts) h = combine(h, n->hash);
+      return h;
+    }
+  };
+};
+
+std::vector<Expression> find_coordinates(const Expression& e, std::span<const DenseAxis> axes,
+                                         std::span<const Expression> extents, const Expression& valid) {
   if (auto dealt = Dealer(axes, extents, valid).run(e, false)) return std::move(*dealt);
   std::vector<Expression> result;
   for (size_t k = 0; k < axes.size(); ++k) {
@@ -171,6 +206,26 @@ std::vector<Expression> coordinates_of(const Expression& e, std::span<const Dens
     result.push_back(outermost ? quotient : quotient % extents[static_cast<size_t>(axes[k].axis)]);
   }
   return result;
+}
+
+}  // namespace
+
+std::vector<Expression> coordinates_of(const Expression& e, std::span<const DenseAxis> axes,
+                                       std::span<const Expression> extents, const Expression& valid) {
+  if (axes.empty()) return {};
+  // The same few maps are inverted for every kernel that holds a producer.
+  constexpr size_t kMostRemembered = 1 << 16;
+  static thread_local std::unordered_map<Question, std::vector<Expression>, Question::Hash> known;
+  Question question;
+  question.parts.reserve(2 + 2 * axes.size());
+  question.parts = {&e.node(), &valid.node()};
+  for (const DenseAxis& a : axes) {
+    question.parts.push_back(&a.stride.node());
+    question.parts.push_back(&extents[static_cast<size_t>(a.axis)].node());
+  }
+  if (const auto at = known.find(question); at != known.end()) return at->second;
+  if (known.size() >= kMostRemembered) known.clear();
+  return known.emplace(std::move(question), find_coordinates(e, axes, extents, valid)).first->second;
 }
 
 }  // namespace luminal::kernel

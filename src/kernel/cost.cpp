@@ -7,7 +7,6 @@
 #include "kernel/axes.h"
 #include "scalar/typing.h"
 #include "symbolic/node.h"
-#include "symbolic/polynomial.h"
 
 namespace luminal::kernel {
 namespace {
@@ -21,6 +20,12 @@ Sizes sizes_of(const KernelSpec& spec, const DimMap& dims) {
   return sizes;
 }
 
+Sizes typical_sizes(const KernelSpec& spec) {
+  Sizes sizes{};
+  for (size_t a = 0; a < spec.extents().size(); ++a) sizes[a] = typical_size(spec.extents()[a]);
+  return sizes;
+}
+
 double volume(AxisSet axes, const Sizes& sizes) {
   double product = 1;
   for_each_axis(axes, [&](int a) { product *= sizes[static_cast<size_t>(a)]; });
@@ -29,6 +34,15 @@ double volume(AxisSet axes, const Sizes& sizes) {
 
 double element_size(Dtype dtype) {
   return static_cast<double>(info(dtype).block_bytes) / static_cast<double>(info(dtype).block_elements);
+}
+
+/// Calls f(coefficient, monomial) for each term of a formula but its constant.
+template <class F>
+void for_each_term(const Expression& e, F f) {
+  const symbolic::Node& n = e.node();
+  if (n.kind == symbolic::Kind::Constant) return;
+  if (n.kind != symbolic::Kind::Sum) return f(int64_t{1}, e);
+  for (const symbolic::Term& t : n.terms) f(t.coefficient, t.monomial);
 }
 
 /// A part of a flat index: `count` places `stride` apart.
@@ -41,13 +55,13 @@ struct Step {
 std::vector<Step> steps_of(const Expression& index, const DimMap& dims, const Sizes& sizes) {
   const Expression at_sizes = dims.empty() ? index : index.substitute(dims);
   std::vector<Step> steps;
-  for (const symbolic::Term& t : symbolic::Polynomial(at_sizes).terms) {
-    const Range r = t.monomial.range();
-    double count = volume(axes_of(t.monomial), sizes);
+  for_each_term(at_sizes, [&](int64_t coefficient, const Expression& monomial) {
+    const Range r = monomial.range();
+    double count = volume(axes_of(monomial), sizes);
     if (r.min != INT64_MIN && r.max != INT64_MAX)
       count = std::min(count, static_cast<double>(r.max) - static_cast<double>(r.min) + 1);
-    steps.push_back({std::abs(static_cast<double>(t.coefficient)), count});
-  }
+    steps.push_back({std::abs(static_cast<double>(coefficient)), count});
+  });
   return steps;
 }
 
@@ -67,22 +81,31 @@ double distinct_places(std::vector<Step> steps) {
 /// How far from one place to the next when `axis` counts up, at given sizes; not a number if that varies.
 double stride_along(const Expression& index, int axis, const DimMap& dims) {
   double stride = 0;
-  const Expression at_sizes = dims.empty() ? index : index.substitute(dims);
-  for (const symbolic::Term& t : symbolic::Polynomial(at_sizes).terms) {
-    if ((axes_of(t.monomial) & axis_bit(axis)) == 0) continue;
-    if (symbolic::kind_of(t.monomial) != symbolic::Kind::Index) return std::nan("");
-    stride += static_cast<double>(t.coefficient);
-  }
+  if ((axes_of(index) & axis_bit(axis)) == 0) return stride;
+  for_each_term(
+      dims.empty() ? index : index.substitute(dims), [&](int64_t coefficient, const Expression& monomial) {
+        if ((axes_of(monomial) & axis_bit(axis)) == 0) return;
+        stride += symbolic::kind_of(monomial) == symbolic::Kind::Index ? static_cast<double>(coefficient)
+                                                                       : std::nan("");
+      });
   return stride;
 }
 
 class Costing {
  public:
-  Costing(const KernelSpec& spec, const DimMap& dims)
-      : spec_(spec), dims_(dims), sizes_(sizes_of(spec, dims)) {}
+  Costing(const KernelSpec& spec, const DimMap& dims) : Costing(spec, dims, sizes_of(spec, dims)) {}
+  Costing(const KernelSpec& spec, const DimMap& dims, const Sizes& sizes)
+      : spec_(spec), dims_(dims), sizes_(sizes) {
+    for (const Value& v : spec.values()) node_axes_.push_back(find_node_axes(v));
+  }
+
+  double operations() {
+    for (const Value& v : spec_.values()) add(v);
+    return work_.operations;
+  }
 
   Work work() {
-    for (const Value& v : spec_.values()) add(v);
+    (void)operations();
     for (size_t s = 0; s < spec_.slots().size(); ++s) work_.bytes_read += slot_bytes(static_cast<int>(s));
     for (const Output& o : spec_.outputs())
       work_.bytes_written += static_cast<double>(o.elements.exec(dims_)) *
@@ -109,7 +132,7 @@ class Costing {
   /// Operations count as often as the axes they depend on have coordinates: what is the same along an axis is
   /// computed outside of it.
   void add(const Value& v) {
-    const std::vector<AxisSet> axes = node_axes(v);
+    const std::vector<AxisSet>& axes = node_axes(v);
     const auto nodes = v.body.nodes();
     for (size_t i = 0; i < nodes.size(); ++i) {
       const ScalarCost cost = cost_of(nodes[i].op);
@@ -130,7 +153,10 @@ class Costing {
     }
   }
 
-  [[nodiscard]] std::vector<AxisSet> node_axes(const Value& v) const {
+  [[nodiscard]] const std::vector<AxisSet>& node_axes(const Value& v) const {
+    return node_axes_[static_cast<size_t>(&v - spec_.values().data())];
+  }
+  [[nodiscard]] std::vector<AxisSet> find_node_axes(const Value& v) const {
     const auto nodes = v.body.nodes();
     std::vector<AxisSet> axes(nodes.size(), 0);
     for (size_t i = 0; i < nodes.size(); ++i) {
@@ -148,7 +174,7 @@ class Costing {
   /// A sum of products whose factors are each reused along an axis of the other.
   [[nodiscard]] bool is_contraction(const Value& v) const {
     if (!is_product(v)) return false;
-    const std::vector<AxisSet> axes = node_axes(v);
+    const std::vector<AxisSet>& axes = node_axes(v);
     const ScalarNode& root = v.body[v.body.outputs()[0]];
     const AxisSet a = axes[root.operands[0].index], b = axes[root.operands[1].index], all = all_axes(v);
     return (all & ~a) != 0 && (all & ~b) != 0;
@@ -178,7 +204,7 @@ class Costing {
     const double rate = limits.flops_per_us / 2 / width;  // elements of one operation
     const bool contraction = is_contraction(v);
     double operations = 0;
-    const std::vector<AxisSet> axes = node_axes(v);
+    const std::vector<AxisSet>& axes = node_axes(v);
     const auto nodes = v.body.nodes();
     for (size_t i = 0; i < nodes.size(); ++i)
       operations += volume(axes[i], sizes_) * cost_of(nodes[i].op).weight();
@@ -218,12 +244,18 @@ class Costing {
   const KernelSpec& spec_;
   const DimMap& dims_;
   Sizes sizes_;
+  std::vector<std::vector<AxisSet>> node_axes_;  ///< by value: what each node of its body depends on
   Work work_;
 };
 
 }  // namespace
 
 Work work_of(const KernelSpec& spec, const DimMap& dims) { return Costing(spec, dims).work(); }
+
+double typical_operations(const KernelSpec& spec) {
+  const DimMap none;
+  return Costing(spec, none, typical_sizes(spec)).operations();
+}
 
 double predicted_us(const KernelSpec& spec, const DimMap& dims, const MachineLimits& limits) {
   return Costing(spec, dims).predicted_us(limits);

@@ -27,6 +27,8 @@ struct Work {
   double loads = 0;  ///< elements loaded, repeats included
 };
 [[nodiscard]] Work work_of(const KernelSpec& spec, const DimMap& dims);
+/// Work::operations with named dims of typical_size.
+[[nodiscard]] double typical_operations(const KernelSpec& spec);
 
 /// Roofline time in us: the greater of compute and memory time plus the launch; contractions (sums of
 /// products with reuse) at the fma rate, other operations at vector rate, gathered or strided loads dearer

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -34,10 +35,51 @@ uint64_t converted_bits(Dtype to, From value) {
 
 }  // namespace
 
-size_t ScalarBuilder::Hash::operator()(const ScalarNode& n) const {
-  uint64_t h = combine(static_cast<uint64_t>(n.op) << 8 | static_cast<uint64_t>(n.dtype), n.payload);
-  for (const Scalar s : n.operands) h = combine(h, s.index);
-  return h;
+namespace {
+
+/// The first two operands of a commutative operation may stand in any order.
+uint64_t hash_of(const ScalarNode& n) {
+  const uint64_t head =
+      static_cast<uint64_t>(n.op) << 8 | static_cast<uint64_t>(n.dtype) | uint64_t{n.operands[2].index} << 32;
+  const uint64_t a = n.operands[0].index, b = n.operands[1].index;
+  const uint64_t pair = is_commutative(n.op) ? std::min(a, b) | std::max(a, b) << 32 : a | b << 32;
+  return mix(mix(head ^ n.payload * 0x9e3779b97f4a7c15ULL) + pair);
+}
+
+bool is_same(const ScalarNode& a, const ScalarNode& b) {
+  if (a == b) return true;
+  return a.op == b.op && is_commutative(a.op) && a.dtype == b.dtype && a.payload == b.payload &&
+         a.operands[0] == b.operands[1] && a.operands[1] == b.operands[0] && a.operands[2] == b.operands[2];
+}
+
+constexpr size_t kFewNodes = 8;  // looked through one by one
+
+}  // namespace
+
+/// A node with the same result; no node's index if there is none.
+Scalar ScalarBuilder::find(const ScalarNode& node, uint64_t hash) const {
+  if (table_.empty()) {
+    for (size_t i = 0; i < nodes_.size(); ++i)
+      if (is_same(nodes_[i], node)) return {static_cast<uint32_t>(i)};
+    return {};
+  }
+  const size_t mask = table_.size() - 1;
+  for (size_t at = hash & mask; table_[at] != 0; at = (at + 1) & mask)
+    if (is_same(nodes_[table_[at] - 1], node)) return {table_[at] - 1};
+  return {};
+}
+
+void ScalarBuilder::remember(uint32_t index, uint64_t hash) {
+  const auto place = [this](uint32_t i, uint64_t h) {
+    const size_t mask = table_.size() - 1;
+    size_t at = h & mask;
+    while (table_[at] != 0) at = (at + 1) & mask;
+    table_[at] = i + 1;
+  };
+  if (nodes_.size() <= kFewNodes) return;
+  if (2 * nodes_.size() <= table_.size()) return place(index, hash);
+  table_.assign(std::bit_ceil(4 * nodes_.size()), 0);
+  for (size_t i = 0; i < nodes_.size(); ++i) place(static_cast<uint32_t>(i), hash_of(nodes_[i]));
 }
 
 Scalar ScalarBuilder::input(int slot, Dtype dtype) {
@@ -62,12 +104,6 @@ Scalar ScalarBuilder::integer_constant(Dtype dtype, int64_t value) {
   return constant_bits(dtype, converted_bits(dtype, value));
 }
 
-Scalar ScalarBuilder::intern(const ScalarNode& node) {
-  const auto [it, fresh] = known_.try_emplace(node, static_cast<uint32_t>(nodes_.size()));
-  if (fresh) nodes_.push_back(node);
-  return {it->second};
-}
-
 Scalar ScalarBuilder::make(const ScalarNode& asked) {
   ScalarNode node = asked;
   const int count = arity(node.op);
@@ -87,13 +123,14 @@ Scalar ScalarBuilder::make(const ScalarNode& asked) {
   if (is_commutative(node.op)) {
     auto& [a, b, c] = node.operands;
     if (is_constant(a) && !is_constant(b)) std::swap(a, b);
-    ScalarNode swapped = node;
-    std::swap(swapped.operands[0], swapped.operands[1]);
-    if (const auto it = known_.find(swapped); it != known_.end()) return {it->second};
   }
-  if (const auto it = known_.find(node); it != known_.end()) return {it->second};
+  const uint64_t hash = hash_of(node);
+  if (const Scalar known = find(node, hash); known != Scalar{}) return known;
   if (const auto simpler = fold(*this, node)) return *simpler;
-  return intern(node);
+  nodes_.push_back(node);
+  const Scalar made{static_cast<uint32_t>(nodes_.size() - 1)};
+  remember(made.index, hash);
+  return made;
 }
 
 Scalar ScalarBuilder::unary(ScalarOp op, Scalar a) {
@@ -241,7 +278,7 @@ ScalarFunction ScalarBuilder::finish(std::span<const Scalar> outputs) const {
     visit(s);
     renumbered.push_back({number[s.index]});
   }
-  return {std::move(order), std::move(renumbered)};
+  return {ScalarFunction::Checked{}, std::move(order), std::move(renumbered)};
 }
 
 }  // namespace luminal

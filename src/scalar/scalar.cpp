@@ -177,8 +177,12 @@ void verify(std::span<const ScalarNode> nodes, std::span<const Scalar> outputs) 
 }
 
 ScalarFunction::ScalarFunction(std::vector<ScalarNode> nodes, std::vector<Scalar> outputs)
-    : nodes_(std::move(nodes)), outputs_(std::move(outputs)) {
+    : ScalarFunction(Checked{}, std::move(nodes), std::move(outputs)) {
   verify(nodes_, outputs_);
+}
+
+ScalarFunction::ScalarFunction(Checked /*unused*/, std::vector<ScalarNode> nodes, std::vector<Scalar> outputs)
+    : nodes_(std::move(nodes)), outputs_(std::move(outputs)) {
   hash_ = hash_bytes(to_bytes());
 }
 
@@ -223,6 +227,8 @@ ScalarCost ScalarFunction::cost() const {
 // hashes change meaning.
 std::string ScalarFunction::to_bytes() const {
   std::string out;
+  constexpr size_t kMostBytes = 14;  // of one node: op, dtype and three operands
+  out.reserve(8 + kMostBytes * nodes_.size() + 4 * outputs_.size());
   append_little_endian(out, nodes_.size(), 4);
   append_little_endian(out, outputs_.size(), 4);
   for (const ScalarNode& n : nodes_) {

@@ -14,6 +14,7 @@ struct Growing {
   std::vector<std::pair<int, size_t>> chosen;  ///< interior classes and their alternatives
   std::vector<int> fixed;                      ///< leaves that stay
   double merit = 0;
+  double operations = 0;  ///< of root and interior, each computed once
 };
 
 class ConeFinder {
@@ -82,6 +83,7 @@ class ConeFinder {
       std::vector<int> sorted = start.cone.leaves;
       std::ranges::sort(sorted);
       if (std::ranges::adjacent_find(sorted) != sorted.end() && !joined(start.cone)) continue;
+      start.operations = store_.operations(start.cone.spec);
       rate(start);
       list.push_back(std::move(start));
     }
@@ -126,9 +128,11 @@ class ConeFinder {
       Growing grown = state;
       if (!inline_leaf(grown.cone, leaf, producer)) continue;
       if (before == state.chosen.end()) {
+        grown.operations += store_.operations(producer.spec);
         grown.chosen.emplace_back(leaf, a);
         grown.cone.interior.insert(std::ranges::lower_bound(grown.cone.interior, leaf), leaf);
       }
+      if (store_.operations(grown.cone.spec) > limits_.repeats * grown.operations) continue;
       rate(grown);
       list.push_back(std::move(grown));
     }
@@ -227,6 +231,7 @@ class ConeFinder {
   SpecStore& store_;
   CostTable& costs_;
   size_t keep_;
+  ConeLimits limits_;
   std::vector<double> flow_;  ///< what a reader pays for a class, in us
   std::vector<int> readers_;
   std::vector<bool> sunk_;  ///< in memory whatever readers do

@@ -7,6 +7,13 @@
 
 namespace luminal::search {
 
+/// How far a cone may grow. A cone that computes a value of its interior anew for each place that reads it
+/// does more work with every step of a chain (a sorting network doubles it), so that its size and the time to
+/// compose it would grow exponentially with its depth.
+struct ConeLimits {
+  double repeats = 4;  ///< operations of a cone's kernel, at most, over those of its classes computed once
+};
+
 /// A kernel that computes a class: what it reads, and what it computes on the way.
 struct Cone {
   SpecId spec = 0;
@@ -19,17 +26,23 @@ struct Cone {
 /// Costs of interned specs, each computed once.
 class CostTable {
  public:
-  CostTable(const SpecStore& store, const SpecCost& cost) : store_(&store), cost_(&cost) {}
+  /// `known`: where costs are kept, if they are to outlive the table.
+  CostTable(const SpecStore& store, const SpecCost& cost, std::vector<double>* known = nullptr)
+      : store_(&store), cost_(&cost), known_(known != nullptr ? known : &own_) {}
+  CostTable(const CostTable&) = delete;
+  CostTable& operator=(const CostTable&) = delete;
   double of(SpecId spec) {
-    if (spec >= known_.size()) known_.resize(spec + 64, -1);
-    if (known_[spec] < 0) known_[spec] = (*cost_)(store_->at(spec));
-    return known_[spec];
+    if (spec >= known_->size()) known_->resize(store_->size(), -1);
+    double& cost = (*known_)[spec];
+    if (cost < 0) cost = (*cost_)(store_->at(spec));
+    return cost;
   }
 
  private:
   const SpecStore* store_;
   const SpecCost* cost_;
-  std::vector<double> known_;
+  std::vector<double> own_;
+  std::vector<double>* known_;
 };
 
 /// The best `keep` cones of each class, cheapest first. Cones grow from the root: the deepest leaf that is

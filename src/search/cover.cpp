@@ -25,7 +25,12 @@ void rate_finely(std::vector<std::vector<Cone>>& cones, const SpecStore& store, 
 Cover find_cover(const CoverProblem& problem, SpecStore& store, const CoverCosts& given,
                  const SearchOptions& options) {
   const Colours colours = colours_of(problem, store);
-  CostTable rough(store, given.rough), fine(store, given.fine ? given.fine : given.rough);
+  CostMemory* known = given.known;
+  CostTable rough(store, given.rough, known != nullptr ? &known->rough : nullptr),
+      fine(store, given.fine ? given.fine : given.rough,
+           known == nullptr ? nullptr
+           : given.fine     ? &known->fine
+                            : &known->rough);
   auto cones = find_cones(problem, colours, store, rough, options.cones);
   if (given.fine) rate_finely(cones, store, fine);
   const Choice choice = Chooser(problem, colours, cones).run();

@@ -58,10 +58,16 @@ struct Cover {
 /// Predicted time of a kernel, in us.
 using SpecCost = std::function<double(const kernel::KernelSpec&)>;
 
+/// Costs by spec; below 0: not asked for yet.
+struct CostMemory {
+  std::vector<double> rough, fine;
+};
+
 /// What kernels cost. `rough` is asked for every cone that is tried; `fine`, if given, for those that are
 /// kept and for merged kernels: it may know how a kernel would be run.
 struct CoverCosts {
   SpecCost rough, fine;
+  CostMemory* known = nullptr;  ///< of covers before with the same store and the same costs
 };
 
 /// A cheap cover: every wanted class and every input of a host that runs is made, each class before it is
@@ -71,7 +77,7 @@ struct CoverCosts {
                                const SearchOptions& options);
 [[nodiscard]] inline Cover find_cover(const CoverProblem& problem, SpecStore& store, const SpecCost& cost,
                                       const SearchOptions& options) {
-  return find_cover(problem, store, CoverCosts{cost, nullptr}, options);
+  return find_cover(problem, store, CoverCosts{cost, nullptr, nullptr}, options);
 }
 
 }  // namespace luminal::search

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "kernel/cost.h"
 
 namespace luminal::search {
 namespace {
@@ -105,6 +106,11 @@ bool SpecStore::symmetric(SpecId spec, int i, int j) {
 
 std::optional<int> SpecStore::identity_of(SpecId spec, MathMode mode) {
   return kernel::identity_of(at(spec), mode);
+}
+double SpecStore::operations(SpecId spec) {
+  if (spec >= operations_.size()) operations_.resize(specs_.size(), -1);
+  if (operations_[spec] < 0) operations_[spec] = kernel::typical_operations(at(spec));
+  return operations_[spec];
 }
 bool SpecStore::is_copy(SpecId spec) { return kernel::is_copy(at(spec)); }
 bool SpecStore::is_elementwise(SpecId spec) {

@@ -45,6 +45,8 @@ class SpecStore {
   /// Laws of one spec (kernel/laws.h).
   std::optional<int> identity_of(SpecId spec, MathMode mode);
   bool is_copy(SpecId spec);
+  /// kernel::typical_operations.
+  double operations(SpecId spec);
   /// Nothing is reduced, and little is computed: laws look through such a producer.
   bool is_elementwise(SpecId spec);
   /// Whether arithmetic on the result's dtype is exact: integers wrap, floats round.
@@ -74,6 +76,7 @@ class SpecStore {
   MathMode mode_;
   std::deque<kernel::KernelSpec> specs_;
   std::unordered_map<kernel::KernelSpec, SpecId> ids_;
+  std::vector<double> operations_;  ///< by spec; below 0: not counted yet
   std::unordered_map<Key, std::optional<Made>, KeyHash> made_;
   const Made* marked(SpecId spec, int slot);
 
