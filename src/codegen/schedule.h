@@ -14,6 +14,8 @@ namespace luminal::codegen {
 /// A point in a family's space: {{"tile_m", 14}, {"tile_n", 2}}; what it means is the family's business.
 using Parameters = std::map<std::string, int64_t, std::less<>>;
 [[nodiscard]] std::string to_string(const Parameters& parameters);  ///< "tile_m=14 tile_n=2"
+/// For a parameter that choices stored by earlier versions do not have.
+[[nodiscard]] int64_t parameter_or(const Parameters& parameters, std::string_view name, int64_t otherwise);
 
 struct Candidate {
   Parameters parameters;

@@ -16,6 +16,11 @@ std::string to_string(const Parameters& parameters) {
   return text;
 }
 
+int64_t parameter_or(const Parameters& parameters, std::string_view name, int64_t otherwise) {
+  const auto at = parameters.find(name);
+  return at == parameters.end() ? otherwise : at->second;
+}
+
 std::span<const Schedule* const> schedules() {
   static const std::array kAll{&contract_schedule(), &reduce_schedule(), &row_schedule(), &map_schedule(),
                                &nest_schedule()};

@@ -421,6 +421,8 @@ class StageText {
   void streaming_store(const Instruction& i, const Operand& value, const Expression& index) {
     streams_ = true;
     const int64_t bytes = streaming_bytes(i);
+    if (alignment(i, index) >= bytes)  // workspace
+      return plain_store(i, value, address(i, index), bytes, aliases_.streaming());
     const Operand& base = bases_[static_cast<size_t>(i.buffer)];
     const Operand number = w_.pure(base.level, fmt::format("ptrtoint ptr {} to i64", base.text));
     const Operand rest = w_.pure(base.level, fmt::format("and i64 {}, {}", number.text, bytes - 1));

@@ -15,7 +15,10 @@ namespace {
 class Lowering {
  public:
   Lowering(const kernel::KernelSpec& spec, Layout layout, const Target& target)
-      : l_(std::move(layout)), threads_(target.threads), program_(program_for(spec, "contract")) {}
+      : l_(std::move(layout)),
+        threads_(target.threads),
+        l2_bytes_(target.l2_bytes),
+        program_(program_for(spec, "contract")) {}
 
   Program lower() {
     if (l_.t.pack_m == Packing::Shared) pack_rows_stage();
@@ -72,15 +75,31 @@ class Lowering {
   }
 
   void pack_columns_stage() {
-    columns_ = workspace("columns", Space::Shared, l_.batch.size() * l_.panels * l_.panel_elements(steps()));
-    const Expression chunk = pack_chunk(l_.batch.size() * l_.panels), chunks = steps().ceil_div(chunk);
-    StageBuilder b(program_, l_.batch.size() * l_.panels * chunks);
-    const Expression panel = b.task() / chunks % l_.panels, batch = b.task() / chunks / l_.panels;
-    const Expression from = b.task() % chunks * chunk;
-    pack_panel(
-        b, l_, at_batch(batch), panel, l_.block(from, chunk.min(steps() - from)), columns_,
-        (batch * l_.panels + panel) * l_.panel_elements(steps()) + from * l_.inner * l_.tile_columns());
+    const Expression panel_size = l_.panel_elements(steps());
+    columns_ = workspace("columns", Space::Shared, l_.batch.size() * l_.panels * panel_size);
+    const bool wide = packs_rows_of_panels(l_);
+    const Expression together = wide ? l_.panels.min(panels_together()) : Expression(1);
+    const Expression groups = l_.panels.ceil_div(together);
+    const Expression chunk = pack_chunk(l_.batch.size() * groups), chunks = steps().ceil_div(chunk);
+    StageBuilder b(program_, l_.batch.size() * groups * chunks);
+    const Expression group = b.task() / chunks % groups, batch = b.task() / chunks / groups;
+    const Expression from = b.task() % chunks * chunk, first = group * together;
+    const AxisGroup range = l_.block(from, chunk.min(steps() - from));
+    const Expression base = (batch * l_.panels + first) * panel_size + from * l_.inner * l_.tile_columns();
+    if (wide)
+      pack_panels(b, l_, at_batch(batch), first, (l_.panels - first).min(together), range, columns_, base,
+                  panel_size, leaves_cache(l_.batch.size() * l_.panels * panel_size));
+    else
+      pack_panel(b, l_, at_batch(batch), first, range, columns_, base);
     b.finish();
+  }
+  /// About two pages of each row at a time.
+  [[nodiscard]] int64_t panels_together() const {
+    return std::max<int64_t>(1, 8192 / (l_.tile_columns() * element_bytes(l_.c.dtype)));
+  }
+  /// What is written now and is larger than the second cache is read from further away in any case.
+  [[nodiscard]] bool leaves_cache(const Expression& elements) const {
+    return elements.range().min > l2_bytes_ / element_bytes(l_.c.dtype);
   }
 
   void workspaces() {
@@ -228,6 +247,7 @@ class Lowering {
 
   Layout l_;
   int threads_;
+  int64_t l2_bytes_;
   Program program_;
   int rows_ = -1, columns_ = -1, sums_ = -1;
 };

@@ -93,6 +93,14 @@ void for_each_position(StageBuilder& b, const AxisGroup& group, Coordinates at, 
 /// buffer[base + p * tile_columns + j].
 void pack_panel(StageBuilder& b, const Layout& l, const Coordinates& at, const Expression& panel,
                 const AxisGroup& range, int buffer, const Expression& base);
+/// Whether the columns of one summed position are one piece of memory, so that packing many panels at a time
+/// reads memory as it lies.
+[[nodiscard]] bool packs_rows_of_panels(const Layout& l);
+/// Packs panels first .. first + count, the loop over panels inside: panel j of them to base + j *
+/// panel_size. Only where packs_rows_of_panels.
+void pack_panels(StageBuilder& b, const Layout& l, const Coordinates& at, const Expression& first,
+                 const Expression& count, const AxisGroup& range, int buffer, const Expression& base,
+                 const Expression& panel_size, bool streaming);
 /// Packs `count` tiles of rows from tile `first`: row r of them, position p to buffer[base + r * line + p]
 /// (lines), otherwise buffer[base + (r / tile_m) * tile_elements + p * tile_m + r % tile_m].
 void pack_row_tiles(StageBuilder& b, const Layout& l, const Coordinates& at, const Expression& first,

@@ -217,6 +217,37 @@ void pack_panel(StageBuilder& b, const Layout& l, const Coordinates& at, const E
   b.if_true(b.compute(ScalarOp::Not, {within}), [&] { pack(false); });
 }
 
+bool packs_rows_of_panels(const Layout& l) {
+  if (l.turned || has_masks(l.c.right)) return false;
+  return std::ranges::all_of(loads_of(l.c.right), [&](const Expression& load) {
+    if (!depends_on(load, l.columns.axes)) return true;
+    const auto even = evenly(load, l.columns);
+    return even && even->stride == 1 && even->inner == l.columns.axes.size();
+  });
+}
+
+void pack_panels(StageBuilder& b, const Layout& l, const Coordinates& at, const Expression& first,
+                 const Expression& count, const AxisGroup& range, int buffer, const Expression& base,
+                 const Expression& panel_size, bool streaming) {
+  const int64_t width = l.tile_columns();
+  const Expression full = l.n / width;  // panels without columns that are not there
+  const Expression whole = (first + count).min(full) - first;
+  for_each_position(b, range, at, {}, [&](const Coordinates& here, const Expression& position) {
+    const auto panel = [&](const Expression& j, bool inside) {
+      for (int64_t v = 0; v < l.t.tile_n; ++v) {
+        const Expression start = (first + j) * width + v * l.lanes;
+        Run run(b, l.columns, start, l.lanes, inside ? start + l.lanes : l.n);
+        b.store(buffer, base + j * panel_size + position * width + v * l.lanes,
+                element_of(run, l, l.c.right, here), 1, kNone, streaming);
+      }
+    };
+    b.loop(whole.max(0), LoopKind::Serial, [&](const Expression& j) { panel(j, true); });
+    if (l.n % width == Expression(0)) return;
+    b.loop((count - whole.max(0)).max(0), LoopKind::Serial,
+           [&](const Expression& j) { panel(whole.max(0) + j, false); });
+  });
+}
+
 void pack_row_tiles(StageBuilder& b, const Layout& l, const Coordinates& at, const Expression& first,
                     const Expression& count, const AxisGroup& range, int buffer, const Expression& base,
                     const Expression& line, const Expression& tile_elements) {

@@ -518,7 +518,7 @@ Program reduce_lower(const KernelSpec& original, const Parameters& p, const Buck
   const KernelSpec spec = specialised(original, bucket);
   const auto r = analyse(spec);
   LUMINAL_CHECK(r, "no reduction: {}", spec.to_string());
-  const Form form{p.at("along"), p.at("unroll"), p.at("rows"), p.at("task"), p.at("splits"), p.at("held")};
+  const Form form{p.at("along"), p.at("unroll"), p.at("rows"), p.at("task"), p.at("splits"), parameter_or(p, "held", 0)};
   return Lowering(spec, *r, form, bucket.top(), target).lower();
 }
 

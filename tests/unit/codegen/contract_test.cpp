@@ -58,6 +58,34 @@ TEST(Contract, CornersOfTheParameterSpace) {
         }
 }
 
+/// More columns than are packed in one go, the last panel in part; past the caches where they are small.
+TEST(Contract, ManyPanelsPackedTogether) {
+  for (const int64_t l2 : {int64_t{1} << 20, int64_t{1} << 10})
+    for (const bool turned : {false, true})
+      for (const int64_t n : {2100, 2048}) {
+        Target target = avx2();
+        target.l2_bytes = l2;
+        const Parameters p{{"exchange", 0}, {"tile_m", 3}, {"tile_n", 2}, {"task_m", 1}, {"task_n", 7},
+                           {"depth", 0},    {"splits", 1}, {"pack_m", 0}, {"pack_n", 2}};
+        check_loops(contract(), Matmul{.m = 3, .n = n, .k = 5, .batch = 2, .turned_b = turned}.spec().spec, p,
+                    {}, target, {{}});
+      }
+}
+
+/// A few rows against a large matrix: it streams by once, unpacked.
+TEST(Contract, SkinnyProductsStream) {
+  for (const Target& target : {avx512(), avx2()}) {
+    const KernelSpec spec = Matmul{.m = 8, .n = 4096, .k = 4096}.spec().spec;
+    const Parameters first = contract().candidates(spec, {}, target).at(0).parameters;
+    EXPECT_EQ(first.at("pack_n"), 0) << to_string(first);
+    EXPECT_LE(first.at("depth"), 16) << to_string(first);
+    EXPECT_GT(first.at("depth"), 0) << to_string(first);
+  }
+  const Parameters p{{"exchange", 0}, {"tile_m", 5}, {"tile_n", 2}, {"task_m", 1}, {"task_n", 3},
+                     {"depth", 8},    {"splits", 1}, {"pack_m", 0}, {"pack_n", 0}};
+  check_loops(contract(), Matmul{.m = 5, .n = 75, .k = 29}.spec().spec, p, {}, avx2(), {{}});
+}
+
 TEST(Contract, SymbolicDimsAtSeveralSizes) {
   const DimFacts facts{.min = 0, .max = 40};
   const Bucket bucket{{{"s", facts}}};
