@@ -155,6 +155,8 @@ class Machine {
         return reduce(i);
       case Kind::Loop:
         return loop(i);
+      case Kind::Prefetch:
+        return;
       case Kind::If:
         if (lane<uint8_t>(i.operands[0], 0) != 0) block(i.body);
         return;

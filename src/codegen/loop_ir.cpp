@@ -133,6 +133,13 @@ void StageBuilder::scatter(int buffer, Id value, Id indices, Id mask) {
           .buffer = buffer});
 }
 
+void StageBuilder::prefetch(int buffer, const Expression& index) {
+  append({.kind = Kind::Prefetch,
+          .type = {program_->buffers[static_cast<size_t>(buffer)].dtype, 1},
+          .buffer = buffer,
+          .index = index});
+}
+
 Id StageBuilder::splat(Id id, int lanes) { return type(id).lanes == lanes ? id : broadcast(id, lanes); }
 
 Id StageBuilder::inline_function(const ScalarFunction& f, std::span<const Id> inputs) {

@@ -72,11 +72,12 @@ struct Instruction {
     Gather,     ///< lane i = buffer[operand lane i] (I64)
     Store,      ///< buffer[index + i * stride] = operand lane i, where the mask holds
     Scatter,    ///< buffer[operands[1] lane i] = operands[0] lane i
+    Prefetch,   ///< buffer[index] will be read soon, if it exists: a wish without an effect
     Loop,       ///< for variable in extent: body, with carried values
     If,         ///< body if the scalar Bool operand is true
   };
   Kind kind = Kind::Compute;
-  Id result = kNone;  ///< kNone for Store, Scatter, Loop, If
+  Id result = kNone;  ///< kNone for Store, Scatter, Prefetch, Loop, If
   Type type;          ///< of the result, or of what is stored
   ScalarOp op = ScalarOp::Constant;
   uint64_t bits = 0;         ///< of a constant, as ScalarNode::payload
@@ -147,6 +148,7 @@ class StageBuilder {
   void store(int buffer, const Expression& index, Id value, int64_t stride = 1, Id mask = kNone,
              bool streaming = false);
   void scatter(int buffer, Id value, Id indices, Id mask = kNone);
+  void prefetch(int buffer, const Expression& index);  ///< the index may lie outside
   /// All nodes of a body, its inputs replaced; scalars among them are broadcast where lanes differ. One
   /// output.
   Id inline_function(const ScalarFunction& f, std::span<const Id> inputs);

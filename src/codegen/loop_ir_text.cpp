@@ -91,6 +91,9 @@ class Printer {
         out += fmt::format("if {}:\n", list(i.operands));
         block(i.body, indent + 2);
         break;
+      case Kind::Prefetch:
+        out += fmt::format("prefetch {}\n", place(i));
+        break;
       case Kind::Store:
       case Kind::Scatter:
         out += fmt::format("{} {} = %{}{}{}\n", i.kind == Kind::Store ? "store" : "scatter", place(i),

@@ -14,9 +14,9 @@ using Kind = Instruction::Kind;
 constexpr int kMaxLanes = 1024;
 
 std::string_view name_of(Kind kind) {
-  constexpr std::string_view kNames[] = {"compute", "index",  "lanes", "lane_mask", "broadcast",
-                                         "shuffle", "reduce", "load",  "gather",    "store",
-                                         "scatter", "loop",   "if"};
+  constexpr std::string_view kNames[] = {"compute", "index",    "lanes", "lane_mask", "broadcast",
+                                         "shuffle", "reduce",   "load",  "gather",    "store",
+                                         "scatter", "prefetch", "loop",  "if"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -99,12 +99,13 @@ class Verifier {
         i.result == kNone ? std::string(name_of(i.kind)) : fmt::format("%{} ({})", i.result, name_of(i.kind));
     check(i.type.lanes >= 1 && i.type.lanes <= kMaxLanes, "{} lanes", i.type.lanes);
     check(!is_quantized(i.type.dtype), "block-quantised values have no lanes");
-    const bool defines =
-        i.kind != Kind::Store && i.kind != Kind::Scatter && i.kind != Kind::Loop && i.kind != Kind::If;
+    const bool defines = i.kind != Kind::Store && i.kind != Kind::Scatter && i.kind != Kind::Prefetch &&
+                         i.kind != Kind::Loop && i.kind != Kind::If;
     check((i.result != kNone) == defines, "result %{}", i.result);
     if (i.kind == Kind::Loop) return loop(i);
     if (i.kind == Kind::If) return branch(i);
-    if (i.kind == Kind::Load || i.kind == Kind::Gather || i.kind == Kind::Store || i.kind == Kind::Scatter)
+    if (i.kind == Kind::Load || i.kind == Kind::Gather || i.kind == Kind::Store || i.kind == Kind::Scatter ||
+        i.kind == Kind::Prefetch)
       access(i);
     else
       value(i);

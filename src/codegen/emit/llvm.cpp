@@ -172,6 +172,8 @@ class StageText {
         return store(i);
       case Kind::Scatter:
         return scatter(i);
+      case Kind::Prefetch:
+        return prefetch(i);
       case Kind::Loop:
         return loop(i);
       case Kind::If:
@@ -455,6 +457,13 @@ class StageText {
     const Operand places = places_of(i, values_[i.operands[1]]);
     if (i.type.lanes == 1) return store_scalar(i, value, places, alignment(i, 1));
     scatter_to(i, value, places);
+  }
+
+  void prefetch(const Instruction& i) {
+    // For reading, into the first cache.
+    const std::string name = declare_("llvm.prefetch.p0", "void", "ptr, i32 immarg, i32 immarg, i32 immarg");
+    w_.statement(
+        fmt::format("call void {}(ptr {}, i32 0, i32 3, i32 1)", name, address(i, formula(i.index)).text));
   }
 
   // --- loops and branches ---

@@ -20,9 +20,11 @@ using kernel::Operand;
 using kernel::Value;
 
 /// The parameters: `along` 1 puts lanes along the row, 0 across rows; `unroll` vectors side by side; `keep` 1
-/// stores what later passes would compute again; `task` rows (vectors of rows) in a task.
+/// stores what later passes would compute again; `task` rows (vectors of rows) in a task; `far` 1 for
+/// tensors that come from beyond the caches: while a row is computed the next one is fetched, and results go
+/// past the caches.
 struct Form {
-  int64_t along = 1, unroll = 2, keep = 0, task = 1;
+  int64_t along = 1, unroll = 2, keep = 0, task = 1, far = 0;
 };
 constexpr int kWorthKeeping = 6;
 
@@ -39,14 +41,12 @@ class Lowering {
     lanes_ = target.lanes(std::max(widest, 4));
     parallel_ = group_of(spec.extents(), r_.parallel);
     along_ = group_of(spec.extents(), r_.along);
-    if (form.keep != 0) kept_ = kept_parts(spec, r_, kWorthKeeping);
-    const Expression length = along_.size();
-    for (size_t k = 0; k < kept_.parts.size(); ++k)
-      kept_buffers_.push_back(add_buffer(
-          program_, {.name = fmt::format("kept{}", k),
-                     .space = Space::Local,
-                     .dtype = spec.values()[static_cast<size_t>(kept_.parts[k])].dtype(),
-                     .elements = form.along != 0 ? length.ceil_div(lanes_) * lanes_ : length * lanes_}));
+    if (form.keep == 0) return;
+    kept_ = kept_parts(spec, r_, kWorthKeeping);
+    for (const int v : kept_.parts) kept_buffers_.push_back(add_kept(v));
+    const KeptValues values = kept_values(spec, r_, kWorthKeeping);
+    for (const int v : values.values)
+      kept_values_[v] = {add_kept(v), *values.readers[static_cast<size_t>(v)].begin()};
   }
 
   Program lower() {
@@ -58,6 +58,8 @@ class Lowering {
       Coordinates at(spec_.extents().size(), 0);
       if (form_.along != 0) {
         parallel_.place(group, at);
+        next_row_ = at;
+        parallel_.place(group + 1, next_row_);
         one_row(b, at);
       } else {
         many_rows(b, group * lanes_, at);
@@ -69,6 +71,20 @@ class Lowering {
 
  private:
   using Known = std::map<int, Id>;
+  struct Kept {
+    int buffer;
+    size_t from;  ///< the pass that computes it
+  };
+
+  /// A place for one value of each position of a row, of each row that lies across the lanes.
+  int add_kept(int v) {
+    const Expression length = along_.size();
+    return add_buffer(program_,
+                      {.name = fmt::format("kept{}", v),
+                       .space = Space::Local,
+                       .dtype = value(v).dtype(),
+                       .elements = form_.along != 0 ? length.ceil_div(lanes_) * lanes_ : length * lanes_});
+  }
 
   [[nodiscard]] const Value& value(int v) const { return spec_.values()[static_cast<size_t>(v)]; }
   [[nodiscard]] bool varies_along(int v) const {
@@ -115,7 +131,12 @@ class Lowering {
           const Expression& kept_at) const {
     if (const auto have = known.find(v); have != known.end()) return have->second;
     LUMINAL_CHECK(value(v).combiner == Combiner::None, "value {} is needed before its pass", v);
-    return known[v] = body(b, v, run, at, known, kept_at);
+    const auto kept = kept_values_.find(v);
+    if (kept != kept_values_.end() && kept->second.from < pass_)
+      return known[v] = b.load(kept->second.buffer, kept_at, lanes_);
+    const Id x = known[v] = body(b, v, run, at, known, kept_at);
+    if (kept != kept_values_.end()) b.store(kept->second.buffer, kept_at, run.widen(x));
+    return x;
   }
 
   /// Elementwise values of whole rows that can be computed after `done` passes.
@@ -137,7 +158,7 @@ class Lowering {
       const kernel::Output& output = spec_.outputs()[o];
       if (varies_along(output.value) != along) continue;
       const Id x = read(b, output.value, run, at, known, kept_at);
-      run.store(static_cast<int>(spec_.slots().size() + o), output.index, x, at);
+      run.store(static_cast<int>(spec_.slots().size() + o), output.index, x, at, along && form_.far != 0);
     }
   }
 
@@ -148,6 +169,21 @@ class Lowering {
 
   // --- lanes along one row
 
+  /// Asks for what this run's loads will read one row further on. The first pass waits for memory in any
+  /// case; the second has time.
+  void fetch_next_row(StageBuilder& b, const Run& run) const {
+    if (form_.far == 0) return;
+    std::set<std::pair<int, std::string>> asked;
+    for (const Value& v : spec_.values())
+      for (const Operand& o : v.operands) {
+        if (o.kind != Operand::Kind::Load || !depends_on(o.index, r_.parallel)) continue;
+        const auto even = evenly(o.index, along_);
+        if (!even || even->stride != 1 || even->inner != along_.axes.size()) continue;
+        const Expression place = o.index.substitute_indices(next_row_) + run.start();
+        if (asked.emplace(o.slot, place.to_string()).second) b.prefetch(o.slot, place);
+      }
+  }
+
   void one_row(StageBuilder& b, const Coordinates& at) {
     const Run single(b);
     const auto unroll = static_cast<int>(form_.unroll);
@@ -155,10 +191,12 @@ class Lowering {
     const auto ready = [&](Run& run) { prepare(run); };
     Known known;
     for (size_t pass = 0; pass < r_.passes.size(); ++pass) {
+      pass_ = pass;
       statistics(b, pass, single, at, known);
       std::vector<Fold> folds;
       for (const int v : r_.passes[pass])
         folds.push_back({ops_[static_cast<size_t>(v)], [&, v](const Run& run, const Coordinates& here) {
+                           if (pass_ == kFetching && v == r_.passes[pass_][0]) fetch_next_row(b, run);
                            Known mine = known;
                            const Id x = run.widen(body(b, v, run, here, mine, run.start()));
                            keep(b, v, x, run.start());
@@ -170,12 +208,14 @@ class Lowering {
         known[v] = b.convert(totals[f], value(v).dtype());
       }
     }
-    statistics(b, r_.passes.size(), single, at, known);
+    pass_ = r_.passes.size();
+    statistics(b, pass_, single, at, known);
     write(b, single, at, known, false, 0);
     if (!writes_along()) return;
     sweep(b, along_, axes, lanes_, unroll, at, {}, ready,
           [&](std::span<const Run> runs, const Coordinates& here, std::span<const Id>) {
             for (const Run& run : runs) {
+              if (pass_ == kFetching) fetch_next_row(b, run);
               Known mine = known;
               write(b, run, here, mine, true, run.start());
             }
@@ -190,6 +230,7 @@ class Lowering {
     prepare(run);
     Known known;
     for (size_t pass = 0; pass < r_.passes.size(); ++pass) {
+      pass_ = pass;
       statistics(b, pass, run, at, known);
       std::vector<Id> totals;
       for (const int v : r_.passes[pass]) {
@@ -202,7 +243,8 @@ class Lowering {
         known[v] = b.convert(totals[f], value(v).dtype());
       }
     }
-    statistics(b, r_.passes.size(), run, at, known);
+    pass_ = r_.passes.size();
+    statistics(b, pass_, run, at, known);
     write(b, run, at, known, false, 0);
     if (!writes_along()) return;
     (void)nest(b, at, {}, [&](const Coordinates& here, const Expression& position, std::vector<Id> none) {
@@ -251,6 +293,10 @@ class Lowering {
   Program program_;
   KeptParts kept_;
   std::vector<int> kept_buffers_;
+  std::map<int, Kept> kept_values_;
+  Coordinates next_row_;  ///< of its first position
+  static constexpr size_t kFetching = 1;
+  size_t pass_ = 0;          ///< that is being written; the last one writes outputs
   std::vector<FoldOp> ops_;  ///< by value
   int lanes_ = 8;
   AxisGroup parallel_, along_;
@@ -258,17 +304,20 @@ class Lowering {
 
 /// Cycles for one vector of each position of a row, over all passes.
 double vector_cycles(const KernelSpec& spec, const AxisGroup& lanes_along, int lanes, bool keep,
-                     const KeptParts& kept) {
+                     const KeptParts& kept, const KeptValues& values) {
   double cycles = 0;
   for (size_t v = 0; v < spec.values().size(); ++v) {
     const Value& value = spec.values()[v];
     const auto cut = kept.bodies.find(static_cast<int>(v));
     const bool read_back = keep && cut != kept.bodies.end();
-    cycles += 0.5 * (read_back ? cut->second.function : value.body).cost().weight() + (read_back ? 1 : 0);
+    double once = 0.5 * (read_back ? cut->second.function : value.body).cost().weight() + (read_back ? 1 : 0);
     for (const Operand& o : value.operands) {
       if (o.kind != Operand::Kind::Load) continue;
-      cycles += load_cycles(o.index, lanes_along, lanes) + static_cast<double>(o.masks.size());
+      once += load_cycles(o.index, lanes_along, lanes) + static_cast<double>(o.masks.size());
     }
+    const auto times = static_cast<double>(std::max<size_t>(1, values.readers[v].size()));
+    const bool stays = keep && std::ranges::find(values.values, static_cast<int>(v)) != values.values.end();
+    cycles += stays ? once + times : once * times;
   }
   for (const kernel::Output& o : spec.outputs()) {
     const auto even = evenly(o.index, lanes_along);
@@ -291,13 +340,14 @@ std::vector<Candidate> row_candidates(const KernelSpec& original, const Bucket& 
   const double count = size(rows->parallel), length = size(rows->along);
   const int lanes = target.lanes(4);
   const KeptParts kept = kept_parts(spec, *rows, kWorthKeeping);
+  const KeptValues values = kept_values(spec, *rows, kWorthKeeping);
   const Roofline roofline = roofline_of(spec, top, target);
   std::vector<Candidate> found;
   for (const int64_t along : {1, 0}) {
     if (along == 0 && rows->parallel.empty()) continue;
     const AxisGroup group = group_of(spec.extents(), along != 0 ? rows->along : rows->parallel);
     for (const int64_t keep : {0, 1}) {
-      if (keep == 1 && kept.parts.empty()) continue;
+      if (keep == 1 && kept.parts.empty() && values.values.empty()) continue;
       const double groups = along != 0 ? count : std::ceil(count / lanes);
       const double steps = along != 0 ? std::ceil(length / lanes) : length;
       const double overhead = along != 0 ? 20 * static_cast<double>(rows->passes.size()) : 4;
@@ -308,13 +358,24 @@ std::vector<Candidate> row_candidates(const KernelSpec& original, const Bucket& 
         const double slow = row_bytes > static_cast<double>(target.l2_bytes)
                                 ? static_cast<double>(rows->passes.size() + 1)
                                 : 1;
-        const double cycles = groups * (steps * vector_cycles(spec, group, lanes, keep != 0, kept) *
+        const double cycles = groups * (steps * vector_cycles(spec, group, lanes, keep != 0, kept, values) *
                                             (unroll == 1 && along != 0 ? 1.2 : 1) +
                                         overhead);
         const auto task = static_cast<int64_t>(std::clamp(std::floor(groups / (8.0 * target.threads)), 1.0,
                                                           std::max(1.0, 16384 / std::max(1.0, length))));
-        found.push_back({{{"along", along}, {"unroll", unroll}, {"keep", keep}, {"task", task}},
-                         roofline.us(cycles / std::min(1.0, groups / target.threads), 1, slow)});
+        const double busy = std::min(1.0, groups / target.threads);
+        const bool large =
+            along != 0 && roofline.bytes > static_cast<double>(target.l2_bytes) * target.threads;
+        for (const int64_t far : {0, 1}) {
+          if (far != 0 && !large) continue;
+          // Waiting for a row and computing it take turns unless the next one is fetched meanwhile; results
+          // that stay in the cache are read into it before they are written.
+          double us = roofline.us(cycles / busy, 1, slow);
+          if (large && far == 0)
+            us += 0.5 * std::min(roofline.us(cycles / busy, 0, 0), roofline.us(0, 0, slow));
+          found.push_back(
+              {{{"along", along}, {"unroll", unroll}, {"keep", keep}, {"task", task}, {"far", far}}, us});
+        }
       }
     }
   }
@@ -327,7 +388,10 @@ Program row_lower(const KernelSpec& original, const Parameters& p, const Bucket&
   const KernelSpec spec = specialised(original, bucket);
   const auto rows = rows_of(spec);
   LUMINAL_CHECK(rows, "no rows: {}", spec.to_string());
-  return Lowering(spec, *rows, {p.at("along"), p.at("unroll"), p.at("keep"), p.at("task")}, target).lower();
+  return Lowering(spec, *rows,
+                  {p.at("along"), p.at("unroll"), p.at("keep"), p.at("task"), parameter_or(p, "far", 0)},
+                  target)
+      .lower();
 }
 
 }  // namespace

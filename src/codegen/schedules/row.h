@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "kernel/spec.h"
@@ -29,5 +30,13 @@ struct KeptParts {
 };
 /// Parts with at least `least_weight` operations that a later pass computes again.
 [[nodiscard]] KeptParts kept_parts(const kernel::KernelSpec& spec, const Rows& rows, int least_weight);
+
+/// Values along the row that several passes read (exponentials that are summed and then divided), with at
+/// least `least_weight` operations each: the first of these passes may keep them for the others.
+struct KeptValues {
+  std::vector<int> values;
+  std::vector<std::set<size_t>> readers;  ///< by value of the spec: passes that read it; writing is the last
+};
+[[nodiscard]] KeptValues kept_values(const kernel::KernelSpec& spec, const Rows& rows, int least_weight);
 
 }  // namespace luminal::codegen

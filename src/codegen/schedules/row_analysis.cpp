@@ -149,4 +149,26 @@ KeptParts kept_parts(const KernelSpec& spec, const Rows& rows, int least_weight)
   return k;
 }
 
+KeptValues kept_values(const KernelSpec& spec, const Rows& rows, int least_weight) {
+  KeptValues k{.readers = std::vector<std::set<size_t>>(spec.values().size())};
+  const auto varies = [&](int v) {
+    return contains(spec.values()[static_cast<size_t>(v)].axes, rows.along[0]);
+  };
+  const auto read = [&](const auto& self, int v, size_t pass) -> void {
+    const Value& value = spec.values()[static_cast<size_t>(v)];
+    if (value.combiner == Combiner::None && !k.readers[static_cast<size_t>(v)].insert(pass).second) return;
+    for (const Operand& o : value.operands)
+      if (o.kind == Operand::Kind::Value && varies(o.value)) self(self, o.value, pass);
+  };
+  for (size_t pass = 0; pass < rows.passes.size(); ++pass)
+    for (const int v : rows.passes[pass]) read(read, v, pass);
+  for (const kernel::Output& o : spec.outputs())
+    if (varies(o.value)) read(read, o.value, rows.passes.size());
+  for (int v = 0; v < static_cast<int>(spec.values().size()); ++v)
+    if (varies(v) && k.readers[static_cast<size_t>(v)].size() > 1 &&
+        spec.values()[static_cast<size_t>(v)].body.cost().weight() >= least_weight)
+      k.values.push_back(v);
+  return k;
+}
+
 }  // namespace luminal::codegen

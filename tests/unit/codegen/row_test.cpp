@@ -59,6 +59,59 @@ TEST(Row, FindsPassesAndWhatToKeep) {
   EXPECT_TRUE(kept_parts(spec, *rows, 100).parts.empty());
 }
 
+/// The same with e(x, m) a value of its own, which both the sum and the results read; perhaps an output too.
+KernelSpec shared_softmax(int64_t rows, int64_t length, bool exported) {
+  SpecBuilder s;
+  const Expression r = s.axis(rows), j = s.axis(length);
+  const int x = s.slot(rows * length, Dtype::I32);
+  const Expression at = r * length + j;
+  const auto same = [](ScalarBuilder&, std::span<const Scalar> v) { return v[0]; };
+  const int m = s.value({0}, {1}, Combiner::Max, {s.load(x, at)}, same);
+  const int e = s.value({0, 1}, {}, Combiner::None, {s.load(x, at), s.read(m)},
+                        [](ScalarBuilder& b, std::span<const Scalar> v) {
+                          const Scalar d = b.sub(v[0], v[1]), two = b.constant(Dtype::I32, 2);
+                          return b.add(b.mul(b.add(b.mul(d, d), two), d), b.maximum(d, b.mul(v[0], two)));
+                        });
+  const int l = s.value({0}, {1}, Combiner::Add, {s.read(e)}, same);
+  const int least = s.value({0}, {1}, Combiner::Max, {s.read(e)}, same);
+  const int y =
+      s.value({0, 1}, {}, Combiner::None, {s.read(e), s.read(l), s.read(least)},
+              [](ScalarBuilder& b, std::span<const Scalar> v) { return b.add(b.mul(v[0], v[1]), v[2]); });
+  s.output(y, at, rows * length);
+  if (exported) s.output(e, at, rows * length);
+  return s.finish().spec;
+}
+
+TEST(Row, ValuesThatSeveralPassesReadAreKept) {
+  for (const bool exported : {false, true}) {
+    const KernelSpec spec = shared_softmax(5, 43, exported);
+    const auto rows = rows_of(spec);
+    ASSERT_TRUE(rows.has_value());
+    const KeptValues kept = kept_values(spec, *rows, 6);
+    EXPECT_EQ(kept.values.size(), exported ? 1U : 0U) << spec.to_string();  // otherwise it is part of bodies
+    EXPECT_EQ(kept_parts(spec, *rows, 6).parts.empty(), exported);
+    EXPECT_TRUE(kept_values(spec, *rows, 100).values.empty());
+    for (const Target& target : {avx512(), avx2()}) {
+      check_candidates(row(), spec, {}, target, {{}});
+      for (const int64_t along : {0, 1})
+        for (const int64_t far : {0, 1})
+          check_loops(row(), spec, {{"along", along}, {"unroll", 1}, {"keep", 1}, {"task", 2}, {"far", far}},
+                      {}, target, {{}});
+    }
+  }
+}
+
+/// Tensors larger than the caches: the next row is fetched while one is computed, past the last one too.
+TEST(Row, LargeTensorsFetchAhead) {
+  Target small = avx512();
+  small.l2_bytes = 256, small.l1_bytes = 128;
+  const KernelSpec spec = softmax_like(7, 83, Dtype::F64);
+  EXPECT_EQ(row().candidates(spec, {}, small).at(0).parameters.at("far"), 1);
+  EXPECT_EQ(row().candidates(spec, {}, avx512()).at(0).parameters.at("far"), 0);
+  check_candidates(row(), spec, {}, small, {{}});
+  check_candidates(row(), softmax_like(3, 64, Dtype::I32, true), {}, small, {{}});
+}
+
 TEST(Row, SoftmaxAtOddSizes) {
   for (const auto& [rows, length] : {std::array<int64_t, 2>{5, 40}, {17, 10}, {3, 129}, {33, 3}, {2, 64}})
     for (const Target& target : {avx512(), avx2()})
