@@ -24,7 +24,8 @@ struct KernelReport {
   double roofline_us = 0;       ///< the least time this machine needs for these
   bool verified = false, from_cache = false;
   struct Rejected {
-    std::string schedule, parameters, reason;
+    static constexpr std::string_view kNotTimed = "not timed";  ///< no time was left
+    std::string schedule, parameters, reason;  ///< "slower", kNotTimed, or what is wrong with it
     double predicted_us = 0, measured_us = 0;
   };
   std::vector<Rejected> rejected;  ///< the best alternatives first
@@ -50,7 +51,8 @@ struct CompileReport {
   uint64_t graph_nodes = 0, tensors = 0, classes = 0, rows = 0, most_cones = 0;
   double tree_cost_us = 0;  ///< predicted time of the plan without any choice: every value in memory
   double predicted_us = 0;  ///< of the plan that was chosen
-  double measured_us = 0;   ///< of one run of the whole plan; 0: not timed
+  double measured_us = 0;   ///< of one run of the whole plan; 0: not timed, or remembered
+  double fast_us = 0;       ///< of Fast mode's plan, timed in turn with it; 0: it is the same, or not timed
 
   std::vector<KernelReport> kernels;       ///< by share of the time, greatest first
   std::vector<std::string> host_launches;  ///< ops that run by their own evaluation

@@ -28,20 +28,45 @@ std::string indented(const std::string& text) {
   return result.substr(0, result.find_last_not_of(" \n") + 1) + "\n";
 }
 
+/// Rates are said of what was measured: of a prediction they would say nothing.
+std::string time_text(const KernelReport& kernel) {
+  const double us = kernel.measured_us;
+  if (us > 0)
+    return fmt::format(
+        "measured {:.1f} us, predicted {:.1f} us; {:.1f} GFLOP/s, {:.1f} GB/s, {:.0f} % of the roofline\n",
+        us, kernel.predicted_us, kernel.flops / us * 1e-3, kernel.bytes / us * 1e-3,
+        100 * kernel.roofline_us / us);
+  if (kernel.predicted_us <= 0) return "";
+  return fmt::format(
+      "predicted {:.1f} us, not measured; {:.3g} flops, {:.3g} bytes, at the roofline {:.1f} us\n",
+      kernel.predicted_us, kernel.flops, kernel.bytes, kernel.roofline_us);
+}
+
+/// What was timed or found wrong; how many others there were.
+std::string rejected_text(const KernelReport& kernel) {
+  std::string text;
+  size_t others = 0;
+  for (const KernelReport::Rejected& other : kernel.rejected) {
+    if (other.reason == KernelReport::Rejected::kNotTimed) {
+      ++others;
+      continue;
+    }
+    text += fmt::format("  not taken: {} {}: {}, predicted {:.1f} us{}\n", other.schedule, other.parameters,
+                        other.reason, other.predicted_us,
+                        other.measured_us > 0 ? fmt::format(", measured {:.1f} us", other.measured_us) : "");
+  }
+  if (others > 0) text += fmt::format("  {} more candidates: no time was left for them\n", others);
+  return text;
+}
+
 std::string kernel_text(const KernelReport& kernel, const Options& options) {
   std::string text =
       fmt::format("\n== {} (x{}), {} {}\n", kernel.name, kernel.launches, kernel.schedule, kernel.parameters);
   if (!kernel.origin.empty()) text += fmt::format("made for {}\n", kernel.origin);
   text += indented(kernel.spec);
-  const double us = kernel.time_us();
-  text += fmt::format(
-      "predicted {:.1f} us, {}; {:.1f} GFLOP/s, {:.1f} GB/s, {:.0f} % of the roofline\n", kernel.predicted_us,
-      kernel.measured_us > 0 ? fmt::format("measured {:.1f} us", kernel.measured_us) : "not measured",
-      kernel.flops / us * 1e-3, kernel.bytes / us * 1e-3, 100 * kernel.roofline_us / us);
+  text += time_text(kernel);
   if (kernel.verified) text += "verified against the graph's own nodes\n";
-  for (const KernelReport::Rejected& other : kernel.rejected)
-    text += fmt::format("  not taken: {} {}: {}, predicted {:.1f} us, measured {:.1f} us\n", other.schedule,
-                        other.parameters, other.reason, other.predicted_us, other.measured_us);
+  text += rejected_text(kernel);
   const auto section = [&](std::string_view title, bool wanted, const std::function<std::string()>& make) {
     if ((wanted || options.all) && make) text += fmt::format("-- {}\n{}", title, indented(make()));
   };

@@ -43,15 +43,18 @@ std::string kernels_table(const CompileReport& report) {
   double total = 1e-12;
   for (const KernelReport& kernel : report.kernels) total += kernel.time_us() * kernel.launches;
   std::string text =
-      "<table><tr><th>kernel<th>runs<th>us<th>predicted<th>GFLOP/s<th>GB/s<th>roofline<th>share of the "
+      "<table><tr><th>kernel<th>runs<th>us<th>predicted<th>GFLOP/s<th>GB/s<th>% of the roofline<th>share of "
+      "the "
       "time</tr>";
   for (const KernelReport& kernel : report.kernels) {
     const double us = kernel.time_us(), share = us * kernel.launches / total;
+    const auto measured = [&](double value) {
+      return kernel.measured_us > 0 ? fmt::format("{:.1f}", value) : std::string();
+    };
     text += fmt::format(
-        "<tr><td><a href=\"#{0}\">{0}</a><td>{1}<td>{2:.1f}<td>{3:.1f}<td>{4:.1f}<td>{5:.1f}<td>{6:.0f} "
-        "%<td>{7}{8:.0f} %</tr>",
-        kernel.name, kernel.launches, us, kernel.predicted_us, kernel.flops / us * 1e-3,
-        kernel.bytes / us * 1e-3, 100 * kernel.roofline_us / us, bar(share), 100 * share);
+        "<tr><td><a href=\"#{0}\">{0}</a><td>{1}<td>{2}<td>{3:.1f}<td>{4}<td>{5}<td>{6}<td>{7}{8:.0f} %</tr>",
+        kernel.name, kernel.launches, measured(us), kernel.predicted_us, measured(kernel.flops / us * 1e-3),
+        measured(kernel.bytes / us * 1e-3), measured(100 * kernel.roofline_us / us), bar(share), 100 * share);
   }
   return text + "</table>\n";
 }
@@ -64,8 +67,10 @@ std::string kernel_section(const KernelReport& kernel) {
   if (!kernel.rejected.empty()) {
     text += "<table><tr><th>not taken<th>predicted us<th>measured us<th>why</tr>";
     for (const KernelReport::Rejected& other : kernel.rejected)
-      text += fmt::format("<tr><td>{} {}<td>{:.1f}<td>{:.1f}<td>{}</tr>", other.schedule,
-                          xml(other.parameters), other.predicted_us, other.measured_us, xml(other.reason));
+      text += fmt::format("<tr><td>{} {}<td>{:.1f}<td>{}<td>{}</tr>", other.schedule, xml(other.parameters),
+                          other.predicted_us,
+                          other.measured_us > 0 ? fmt::format("{:.1f}", other.measured_us) : std::string(),
+                          xml(other.reason));
     text += "</table>\n";
   }
   if (kernel.loops) text += folded("loops", kernel.loops());

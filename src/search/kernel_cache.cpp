@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/stopwatch.h"
 #include "base/team.h"
+#include "luminal/compile_report.h"
 
 namespace luminal::search {
 
@@ -116,7 +117,7 @@ std::vector<KernelResult> KernelCache::make(backends::Backend& backend, Cache& d
   team.run(team.size(), [&](int) {
     for (size_t i = next++; i < work.size(); i = next++) {
       if (std::chrono::steady_clock::now() > deadline) {
-        made[i].error = "no time left to compile it";
+        made[i].error = KernelReport::Rejected::kNotTimed;
         continue;
       }
       try {

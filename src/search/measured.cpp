@@ -293,6 +293,7 @@ class MeasuredSearch {
       const std::vector<Entry> entries = field(by_sum);
       const Entry& winner = entries[entries.size() > 1 ? fastest(entries) : 0];
       best = winner.cover;
+      result_.models_plan = winner.by_model;
       if (winner.by_model)
         for (const CoverKernel& kernel : seen_[0].cover.kernels)
           tuner_.take_models_choice(result_.kernels.at(kernel.spec));

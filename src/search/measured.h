@@ -19,6 +19,7 @@ struct MeasuredCover {
   double best_us = 0;  ///< sum of the kernels' times
   /// Whole plans timed against each other; 0: nothing was timed (all was remembered, or no time was left).
   double plan_us = 0, models_plan_us = 0;
+  bool models_plan = false;  ///< the model's own plan was the fastest
 };
 
 struct MeasureContext {

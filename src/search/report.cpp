@@ -12,9 +12,10 @@
 namespace luminal {
 namespace {
 
+/// Of what was measured: a prediction says nothing of how close to the machine's limit code comes.
 std::string share(const KernelReport& kernel) {
-  const double us = kernel.time_us();
-  return us > 0 && kernel.roofline_us > 0 ? fmt::format("{:.0f} %", 100 * kernel.roofline_us / us) : "";
+  if (kernel.measured_us <= 0 || kernel.roofline_us <= 0) return "";
+  return fmt::format("{:.0f} %", 100 * kernel.roofline_us / kernel.measured_us);
 }
 
 }  // namespace
@@ -34,14 +35,20 @@ std::string to_text(const CompileReport& report) {
                       [](int sum, const KernelReport& k) { return sum + k.launches; }),
       report.host_launches.size(), report.ops_outside_plan, report.tensors, report.classes, report.rows,
       report.rounds, report.most_cones, static_cast<double>(report.arena_bytes) / 1e6);
+  if (report.measured_us > 0) {
+    text += fmt::format("  the whole plan took {:.1f} us", report.measured_us);
+    if (report.fast_us > 0) text += fmt::format(", the one of Fast mode {:.1f} us", report.fast_us);
+    text += '\n';
+  }
   if (!report.note.empty()) text += "  " + report.note + "\n";
   text += fmt::format("\n{:<22} {:>3} {:>11} {:>11} {:>9} {:>8} {:>9}  {}\n", "kernel", "x", "us",
                       "predicted", "GFLOP/s", "GB/s", "roofline", "made for");
   for (const KernelReport& kernel : report.kernels) {
-    const double us = kernel.time_us();
-    text += fmt::format("{:<22} {:>3} {:>11.1f} {:>11.1f} {:>9.1f} {:>8.1f} {:>9}  {}\n", kernel.name,
-                        kernel.launches, kernel.measured_us, kernel.predicted_us, kernel.flops / us * 1e-3,
-                        kernel.bytes / us * 1e-3, share(kernel), kernel.origin);
+    const double us = kernel.measured_us;
+    const auto measured = [&](double value) { return us > 0 ? fmt::format("{:.1f}", value) : std::string(); };
+    text += fmt::format("{:<22} {:>3} {:>11} {:>11.1f} {:>9} {:>8} {:>9}  {}\n", kernel.name, kernel.launches,
+                        measured(us), kernel.predicted_us, measured(kernel.flops / us * 1e-3),
+                        measured(kernel.bytes / us * 1e-3), share(kernel), kernel.origin);
   }
   return text;
 }
@@ -89,6 +96,7 @@ std::string to_json(const CompileReport& report) {
               {"rules", rules},
               {"predicted_us", report.predicted_us},
               {"measured_us", report.measured_us},
+              {"fast_us", report.fast_us},
               {"kernels", kernels},
               {"host_launches", report.host_launches},
               {"ops_outside_plan", report.ops_outside_plan},

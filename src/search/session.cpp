@@ -99,6 +99,8 @@ struct Variant {
   std::map<SpecId, Tuned> tuned;  ///< measured modes: what became of each spec
   Tuner::Phases tuning;
   double cover_ms = 0, cost_us = 0, total_ms = 0;
+  double plan_us = 0, fast_us = 0;  ///< whole plans, where they were timed
+  std::string note;
 };
 
 std::string name_of(const CompilationMode& mode) {
@@ -174,6 +176,9 @@ class SearchExecutable : public Executable, public Explained {
     for (const int count : v.cover.cone_counts)
       report.most_cones = std::max<uint64_t>(report.most_cones, static_cast<uint64_t>(count));
     report.predicted_us = v.cost_us;
+    report.measured_us = v.plan_us;
+    report.fast_us = v.fast_us;
+    report.note = v.note;
     report.plan_key = plan.key;
     report.arena_bytes = v.executor->memory(plan.bucket.top()).arena_bytes;
     for (const runtime::Launch& launch : plan.launches)
@@ -363,6 +368,11 @@ class SearchExecutable : public Executable, public Explained {
     variant.cover = std::move(found.cover);
     variant.tuned = std::move(found.kernels);
     variant.tuning = found.phases;
+    variant.plan_us = found.plan_us;
+    variant.fast_us = found.models_plan_us;
+    if (found.models_plan)
+      variant.note =
+          "what was measured kernel by kernel ran slower as a whole: the plan of Fast mode is kept";
   }
 
   [[nodiscard]] Choose chooser() const {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <thread>
@@ -86,9 +87,13 @@ void run_stages(const backends::Kernel& kernel, const Workspace& work, std::span
   }
 }
 
-/// Waits for the process that runs the kernel. "" if it ended well.
-std::string wait_for(pid_t child, std::chrono::milliseconds timeout) {
-  const auto end = std::chrono::steady_clock::now() + timeout;
+/// Waits for the process that runs a kernel. "" if it ended well. It has `timeout` from each time that
+/// `progress` changes.
+std::string wait_for(pid_t child, std::chrono::milliseconds timeout,
+                     const std::atomic<size_t>* progress = nullptr) {
+  using Clock = std::chrono::steady_clock;
+  size_t seen = 0;
+  auto end = Clock::now() + timeout;
   auto pause = std::chrono::microseconds(50);
   for (;;) {
     int status = 0;
@@ -98,7 +103,11 @@ std::string wait_for(pid_t child, std::chrono::milliseconds timeout) {
         return fmt::format("crashed with signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
       return WEXITSTATUS(status) == 0 ? "" : fmt::format("ended with status {}", WEXITSTATUS(status));
     }
-    if (std::chrono::steady_clock::now() > end) {
+    if (const size_t now = progress != nullptr ? progress->load() : 0; now != seen) {
+      seen = now;
+      end = Clock::now() + timeout;
+    }
+    if (Clock::now() > end) {
       ::kill(child, SIGKILL);
       ::waitpid(child, &status, 0);
       return fmt::format("took more than {} ms", timeout.count());
@@ -106,6 +115,21 @@ std::string wait_for(pid_t child, std::chrono::milliseconds timeout) {
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(2000));
   }
+}
+
+/// A process of its own that calls `body`; "" or what became of it.
+std::string in_process(const std::function<void()>& body, std::chrono::milliseconds timeout,
+                       const std::atomic<size_t>* progress = nullptr) {
+  const pid_t child = ::fork();
+  if (child < 0) fail("[verify] no process for a trial: {}", std::strerror(errno));
+  if (child != 0) return wait_for(child, timeout, progress);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) ::signal(signal, SIG_DFL);
+  try {
+    body();
+  } catch (...) {
+    ::_exit(2);
+  }
+  ::_exit(0);
 }
 
 Workspace prepare(const backends::Kernel& kernel, std::span<const TensorData> inputs,
@@ -175,19 +199,42 @@ TrialResult run_trial(const backends::Kernel& kernel, std::span<const TensorData
     run_stages(kernel, work, sizes);
     return judge_memory(work, inputs, outputs);
   }
-  const pid_t child = ::fork();
-  if (child < 0) fail("[verify] no process for a trial: {}", std::strerror(errno));
-  if (child == 0) {
-    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) ::signal(signal, SIG_DFL);
-    try {
-      run_stages(kernel, work, sizes);
-    } catch (...) {
-      ::_exit(2);
-    }
-    ::_exit(0);
-  }
-  result.trouble = wait_for(child, options.timeout);
+  result.trouble = in_process([&] { run_stages(kernel, work, sizes); }, options.timeout);
   return result.trouble.empty() ? judge_memory(work, inputs, outputs) : result;
+}
+
+std::vector<std::string> run_contained(size_t count, const std::function<std::string(size_t)>& action,
+                                       std::chrono::milliseconds timeout) {
+  constexpr size_t kText = 1000;
+  struct Said {
+    size_t length;
+    char text[kText];
+  };
+  struct Board {
+    std::atomic<size_t> finished;
+    Said said[1];
+  };
+  const auto bytes = static_cast<int64_t>(sizeof(Board) + count * sizeof(Said));
+  const GuardedMemory memory(bytes, alignof(Board), GuardedMemory::Place::AtStart, true);
+  auto* board = new (memory.bytes().data()) Board{};
+  std::vector<std::string> results(count);
+  for (size_t first = 0; first < count;) {
+    board->finished = first;
+    const auto body = [&] {
+      for (size_t i = first; i < count; ++i) {
+        const std::string text = action(i);
+        Said& said = board->said[i];
+        said.length = text.copy(said.text, kText);
+        ++board->finished;
+      }
+    };
+    const std::string trouble = in_process(body, timeout, &board->finished);
+    const size_t finished = board->finished;
+    for (size_t i = first; i < finished; ++i) results[i].assign(board->said[i].text, board->said[i].length);
+    if (finished < count) results[finished] = trouble;
+    first = finished + 1;
+  }
+  return results;
 }
 
 }  // namespace luminal::search

@@ -1,6 +1,7 @@
 #pragma once
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -60,5 +61,12 @@ struct TrialResult {
 [[nodiscard]] TrialResult run_trial(const backends::Kernel& kernel, std::span<const TensorData> inputs,
                                     std::span<const TrialOutput> outputs, const DimMap& dims,
                                     const TrialOptions& options = {});
+
+/// What `action(0)` ... `action(count - 1)` say, called one after the other in a process of its own. One that
+/// crashes or takes longer than `timeout` says so and takes none of the others with it. Texts are cut at
+/// 1,000 bytes.
+[[nodiscard]] std::vector<std::string> run_contained(size_t count,
+                                                     const std::function<std::string(size_t)>& action,
+                                                     std::chrono::milliseconds timeout);
 
 }  // namespace luminal::search

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/stopwatch.h"
+#include "luminal/compile_report.h"
 #include "search/kernel_cache.h"
 #include "search/replay.h"
 
@@ -120,8 +121,11 @@ void Tuner::compile(std::vector<Job*> jobs) {
   // Every spec gets one kernel, deadline or not.
   const size_t needed = std::min(requests.size(), jobs.size());
   auto results = KernelCache::of_process().make(backend_, cache_, std::span(requests).first(needed));
-  auto rest = KernelCache::of_process().make(backend_, cache_, std::span(requests).subspan(needed),
-                                             options_.deadline);
+  // What is compiled has to be timed in what is left.
+  auto until = options_.deadline;
+  if (const auto now = Clock::now(); until != Clock::time_point::max() && until > now)
+    until = now + (until - now) / 2;
+  auto rest = KernelCache::of_process().make(backend_, cache_, std::span(requests).subspan(needed), until);
   results.insert(results.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));
   for (size_t i = 0; i < results.size(); ++i) {
     auto& [job, rank] = places[i];
@@ -137,8 +141,7 @@ void Tuner::compile(std::vector<Job*> jobs) {
 }
 
 void Tuner::run_race(Job& job) {
-  for (size_t c = 0; c < job.tried.size(); ++c)
-    if (job.kernels[c]) (void)stands(job, c, Thoroughness::Quick);
+  keep_plausible(job);
   const auto start = Clock::now();
   std::vector<std::shared_ptr<const TensorData>> inputs;
   std::vector<const TensorData*> pointers;
@@ -246,30 +249,55 @@ void Tuner::accept_plainest(Job& job) {
   if (!verdict.fault) job.accepted = std::move(verdict);
 }
 
-/// What is wrong with candidate `c`, if anything; then it is told, and the candidate is out.
-bool Tuner::stands(Job& job, size_t c, Thoroughness thoroughness) {
+/// Keeps what is plainly wrong out of the race.
+void Tuner::keep_plausible(Job& job) {
+  const auto start = Clock::now();
+  std::vector<size_t> open;
+  for (size_t c = 0; c < job.tried.size(); ++c)
+    if (job.kernels[c]) open.push_back(c);
+  for (;;) {
+    std::vector<const backends::Kernel*> kernels;
+    for (const size_t c : open) kernels.push_back(job.kernels[c].get());
+    const std::vector<std::optional<Fault>> faults = judge_quickly(*job.exam, kernels);
+    std::vector<size_t> wrong;
+    for (size_t i = 0; i < open.size(); ++i)
+      if (faults[i]) wrong.push_back(open[i]);
+    if (!wrong.empty() && make_consistent(job)) {
+      open = std::move(wrong);
+      continue;
+    }
+    for (size_t i = 0; i < open.size(); ++i)
+      if (faults[i]) reject(job, open[i], *faults[i]);
+    break;
+  }
+  phases_.verify_s += seconds_since(start);
+}
+
+void Tuner::reject(Job& job, size_t c, const Fault& fault) {
+  job.tried[c].rejected = fault.message;
+  job.kernels[c] = nullptr;
+  tell_fault(job, job.tried[c], fault);
+}
+
+/// Whether candidate `c` passes in full. If not it is told, and out.
+bool Tuner::stands(Job& job, size_t c) {
   const auto start = Clock::now();
   const backends::Kernel* list[] = {job.kernels[c].get()};
   const auto judge_once = [&] {
-    if (thoroughness == Thoroughness::Full) accept_plainest(job);
-    Verdict verdict = judge(*job.exam, list, backend_.target().threads, thoroughness);
-    if (thoroughness == Thoroughness::Full && !verdict.fault) {
-      if (job.accepted)
-        verdict.fault = compare_in_full(*job.exam, *job.accepted, verdict);
-      else
-        job.accepted = verdict;
-    }
+    accept_plainest(job);
+    Verdict verdict = judge(*job.exam, list, backend_.target().threads);
+    if (!verdict.fault && job.accepted)
+      verdict.fault = compare_in_full(*job.exam, *job.accepted, verdict);
+    else if (!verdict.fault)
+      job.accepted = verdict;
     return verdict.fault;
   };
   std::optional<Fault> fault = judge_once();
   if (fault && make_consistent(job)) fault = judge_once();
-  if (thoroughness == Thoroughness::Full) ++phases_.verified;
+  ++phases_.verified;
   phases_.verify_s += seconds_since(start);
-  if (!fault) return true;
-  job.tried[c].rejected = fault->message;
-  job.kernels[c] = nullptr;
-  tell_fault(job, job.tried[c], *fault);
-  return false;
+  if (fault) reject(job, c, *fault);
+  return !fault;
 }
 
 /// A wrong kernel is a fault of ours: it is told aloud, with a file to look into, and never used.
@@ -324,16 +352,16 @@ void Tuner::start_anew(Job& job) {
 }
 
 /// The fastest that stands up to verification. Candidates behind the winner are compared with it no further.
-void Tuner::choose(Job& job, Tuned& result, Thoroughness thoroughness) {
+void Tuner::choose(Job& job, Tuned& result, bool in_full) {
   const bool trusted = job.known && job.known->verified_here;
-  const bool judged = thoroughness == Thoroughness::Full && !trusted;
+  const bool judged = in_full && !trusted;
   const std::vector<size_t> order = by_merit(job);
-  const auto winner = std::ranges::find_if(
-      order, [&](size_t c) { return job.kernels[c] && (!judged || stands(job, c, Thoroughness::Full)); });
+  const auto winner =
+      std::ranges::find_if(order, [&](size_t c) { return job.kernels[c] && (!judged || stands(job, c)); });
   if (winner == order.end()) {
     if (job.known) {
       start_anew(job);
-      return choose(job, result, thoroughness);
+      return choose(job, result, in_full);
     }
     std::string reasons;
     for (const Tried& t : job.tried)
@@ -357,7 +385,7 @@ void Tuner::describe(const Job& job, std::span<const size_t> order, size_t winne
     if (c == winner) continue;
     result.tried.push_back(job.tried[c]);
     std::string& reason = result.tried.back().rejected;
-    if (reason.empty()) reason = job.tried[c].measured_us > 0 ? "slower" : "not timed";
+    if (reason.empty()) reason = job.tried[c].measured_us > 0 ? "slower" : KernelReport::Rejected::kNotTimed;
   }
 }
 
@@ -391,7 +419,7 @@ void Tuner::confirm(std::span<Tuned* const> winners) {
     std::vector<Job*> jobs;
     for (const Tuned* winner : now) jobs.push_back(jobs_[winner->job].get());
     prepare_exams(jobs, false);
-    for (Tuned* winner : now) choose(*jobs_[winner->job], *winner, Thoroughness::Full);
+    for (Tuned* winner : now) choose(*jobs_[winner->job], *winner, true);
   }
 }
 
@@ -399,7 +427,7 @@ void Tuner::take_models_choice(Tuned& winner) {
   Job& job = *jobs_[winner.job];
   if (job.known || !job.kernels[0]) return;
   job.preferred = 0;
-  choose(job, winner, Thoroughness::Quick);
+  choose(job, winner, false);
 }
 
 std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const codegen::Bucket& bucket) {
@@ -430,11 +458,15 @@ std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const code
   std::ranges::stable_sort(open, std::greater<>(), [](const Job* job) {
     return job->request.weight * job->tried.front().predicted_us;
   });
-  prepare_exams(open, true);
-  for (Job* job : open)
-    if (Clock::now() < options_.deadline) run_race(*job);
+  const auto batch = static_cast<size_t>(Team::shared().size());
+  for (size_t first = 0; first < open.size() && Clock::now() < options_.deadline; first += batch) {
+    const auto now = std::span(open).subspan(first, std::min(batch, open.size() - first));
+    prepare_exams(now, true);
+    for (Job* job : now)
+      if (Clock::now() < options_.deadline) run_race(*job);
+  }
   std::vector<Tuned> results(jobs.size());
-  for (size_t i = 0; i < jobs.size(); ++i) choose(*jobs[i], results[i], Thoroughness::Quick);
+  for (size_t i = 0; i < jobs.size(); ++i) choose(*jobs[i], results[i], false);
   return results;
 }
 

@@ -82,7 +82,7 @@ class Tuner {
   void compile(std::vector<Job*> jobs);
   void run_race(Job& job);
   [[nodiscard]] static std::vector<size_t> by_merit(const Job& job);
-  void choose(Job& job, Tuned& result, Thoroughness thoroughness);
+  void choose(Job& job, Tuned& result, bool in_full);
   static void describe(const Job& job, std::span<const size_t> order, size_t winner, Tuned& result);
   void remember(const Job& job, size_t winner, bool judged);
   void forget(Job& job);
@@ -91,7 +91,9 @@ class Tuner {
   void prepare_exam_of(Job& job, bool first_only) const;
   bool make_consistent(Job& job) const;
   void accept_plainest(Job& job);
-  [[nodiscard]] bool stands(Job& job, size_t candidate, Thoroughness thoroughness);
+  void keep_plausible(Job& job);
+  [[nodiscard]] bool stands(Job& job, size_t candidate);
+  void reject(Job& job, size_t candidate, const Fault& fault);
   void tell_fault(const Job& job, const Tried& tried, const Fault& fault);
 
   backends::Backend& backend_;

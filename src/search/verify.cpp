@@ -21,28 +21,49 @@ using Data = std::shared_ptr<const TensorData>;
 
 // --- Questions
 
-/// One number for a tensor of `dtype`, by the kind of question.
-double draw(const std::string& kind, Dtype dtype, std::mt19937_64& random) {
-  const auto uniform = [&](double low, double high) {
-    return std::uniform_real_distribution<double>(low, high)(random);
+/// A stream of random bits, a few instructions each: inputs have millions of elements.
+/// Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014 (SplitMix64).
+class Bits {
+ public:
+  explicit Bits(uint64_t seed) : state_(seed) {}
+  uint64_t operator()() {
+    uint64_t z = state_ += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+  }
+  double uniform(double low, double high) {
+    return low + (high - low) * static_cast<double>((*this)() >> 11) * 0x1p-53;
+  }
+  int64_t integer(int64_t low, int64_t high) {  // short ranges: what the remainder prefers is nothing
+    return low + static_cast<int64_t>((*this)() % static_cast<uint64_t>(high - low + 1));
+  }
+
+ private:
+  uint64_t state_;
+};
+
+/// Numbers for a tensor of `dtype`, by the kind of question.
+void draw(const std::string& kind, Dtype dtype, Bits random, std::span<double> out) {
+  const auto fill = [&](auto&& next) {
+    for (double& x : out) x = next();
   };
-  const auto integer = [&](int low, int high) {
-    return std::uniform_int_distribution<int>(low, high)(random);
-  };
-  if (dtype == Dtype::Bool) return integer(0, 1);
-  if (!is_float(dtype)) return kind == "integers" ? integer(-3, 3) : integer(-100, 100);
-  if (kind == "integers") return integer(-3, 3);
+  const auto plain = [&] { return random.uniform(-2, 2); };
+  if (dtype == Dtype::Bool) return fill([&] { return static_cast<double>(random.integer(0, 1)); });
+  if (kind == "integers") return fill([&] { return static_cast<double>(random.integer(-3, 3)); });
+  if (!is_float(dtype)) return fill([&] { return static_cast<double>(random.integer(-100, 100)); });
   if (kind == "wide") {
     const double range = dtype == Dtype::F16 ? 4 : 12;
-    return std::copysign(std::exp2(uniform(-range, range)), uniform(-1, 1));
+    return fill(
+        [&] { return std::copysign(std::exp2(random.uniform(-range, range)), random.uniform(-1, 1)); });
   }
-  if (kind == "special" && integer(0, 19) == 0) {
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    const std::array<double, 6> special{kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN(),
-                                        -0.0,      1e-40,      0};
-    return special[static_cast<size_t>(integer(0, 5))];
-  }
-  return uniform(-2, 2);
+  if (kind != "special") return fill(plain);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr std::array<double, 6> kSpecial{kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN(),
+                                           -0.0,      1e-40,      0};
+  fill([&] {
+    return random.integer(0, 19) == 0 ? kSpecial[static_cast<size_t>(random.integer(0, 5))] : plain();
+  });
 }
 
 /// Corners of the tensor, borders of likely tiles along its last axes, and random places.
@@ -169,9 +190,8 @@ Data derive(const Graph& graph, const DimMap& dims, const Unit& unit, const Exam
 
 Data exam_input(const std::string& name, size_t question, const TensorType& type, const DimMap& dims,
                 uint64_t seed, size_t tensor) {
-  std::mt19937_64 random(combine(combine(seed, tensor), question));
   TensorData numbers(Dtype::F64, exec(type.dims, dims));
-  for (double& x : numbers.as<double>()) x = draw(name, type.dtype, random);
+  draw(name, type.dtype, Bits(combine(combine(seed, tensor), question)), numbers.as<double>());
   return std::make_shared<const TensorData>(
       convert(numbers, is_quantized(type.dtype) ? Dtype::F32 : type.dtype));
 }
@@ -349,18 +369,33 @@ int64_t first_difference(const TensorData& a, const TensorData& b) {
 
 }  // namespace
 
-Verdict judge(const Exam& exam, std::span<const backends::Kernel* const> kernels, int threads,
-              Thoroughness thoroughness) {
+std::vector<std::optional<Fault>> judge_quickly(const Exam& exam,
+                                                std::span<const backends::Kernel* const> candidates) {
+  const ExamQuestion& question = exam.questions.at(0);
+  Way way = ways_to_run(1)[0];
+  way.options.contained = false;  // all of them share one process
+  const std::vector<std::string> said = run_contained(
+      candidates.size(),
+      [&](size_t i) -> std::string {
+        const UnitRun run = run_unit(exam, question, candidates.subspan(i, 1), way.options);
+        if (!run.trouble.empty())
+          return fmt::format("{} ({} inputs, {})", run.trouble, question.name, way.name);
+        const std::optional<Fault> fault = check_answers(exam, question, run.tensors, way.name);
+        return fault ? fault->message : std::string();
+      },
+      way.options.timeout);
+  std::vector<std::optional<Fault>> faults(candidates.size());
+  for (size_t i = 0; i < candidates.size(); ++i)
+    if (!said[i].empty()) faults[i] = Fault{.message = said[i], .data = question.name};
+  return faults;
+}
+
+Verdict judge(const Exam& exam, std::span<const backends::Kernel* const> kernels, int threads) {
   LUMINAL_CHECK(kernels.size() == exam.unit.kernels.size(), "{} kernels for a unit of {}", kernels.size(),
                 exam.unit.kernels.size());
   std::vector<Way> ways = ways_to_run(threads);
-  size_t questions = exam.questions.size();
-  if (thoroughness == Thoroughness::Quick) {
-    ways.resize(1);
-    questions = std::min<size_t>(questions, 1);
-  }
   Verdict verdict;
-  for (size_t q = 0; q < questions; ++q) {
+  for (size_t q = 0; q < exam.questions.size(); ++q) {
     const ExamQuestion& question = exam.questions[q];
     std::vector<TensorData> first;
     for (size_t w = 0; w < ways.size(); ++w) {

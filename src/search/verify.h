@@ -87,12 +87,13 @@ struct Verdict {
   std::optional<Fault> fault;
   std::vector<std::vector<TensorData>> outputs;  ///< by question, then by Unit tensor (empty if from outside)
 };
-/// Quick: the first question on one thread, to keep what is plainly wrong out of a race. Full: as below.
-enum class Thoroughness : uint8_t { Quick, Full };
 /// Runs the unit's kernels in order on every question, each in guarded memory, misaligned, with outputs and
 /// workspace filled with NaN and again with another pattern, on one thread and on `threads`.
-[[nodiscard]] Verdict judge(const Exam& exam, std::span<const backends::Kernel* const> kernels, int threads,
-                            Thoroughness thoroughness = Thoroughness::Full);
+[[nodiscard]] Verdict judge(const Exam& exam, std::span<const backends::Kernel* const> kernels, int threads);
+/// The first question on one thread, for each of several candidates for a unit of one kernel: what is wrong
+/// with it.
+[[nodiscard]] std::vector<std::optional<Fault>> judge_quickly(
+    const Exam& exam, std::span<const backends::Kernel* const> candidates);
 /// Every element of two accepted candidates, within the bounds that the exam's samples have. Empty if they
 /// agree.
 [[nodiscard]] std::optional<Fault> compare_in_full(const Exam& exam, const Verdict& a, const Verdict& b);

@@ -480,7 +480,8 @@ class Candidates {
           groups / (8 * target_.threads), 1,
           std::max<int64_t>(1, 32768 / std::max<int64_t>(1, reduced_ * group / f.splits)));
     if (!seen_.insert({f.along, f.unroll, f.rows, f.task, f.splits, f.held}).second) return;
-    const auto tasks = static_cast<double>((groups + f.task - 1) / f.task * f.splits);
+    // A tensor without elements takes no task, and as long as one.
+    const auto tasks = static_cast<double>(std::max<int64_t>(1, (groups + f.task - 1) / f.task) * f.splits);
     const double threads = target_.threads, busy = tasks / (std::ceil(tasks / threads) * threads);
     const double us = roofline_.us(cycles / busy, f.splits > 1 ? 2 : 1, slow / busy);
     found_.push_back({{{"along", f.along},

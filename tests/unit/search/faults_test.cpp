@@ -1,5 +1,7 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -46,13 +48,14 @@ class CorruptedKernel : public Kernel {
   Corrupt corrupt_;
 };
 
-/// The CPU, some of whose kernels are wrong. A name of its own keeps its kernels out of the other's cache.
+/// The CPU, some of whose kernels are wrong. A name of its own, in every process, keeps it out of what is
+/// remembered of others.
 class FaultyBackend : public backends::Backend {
  public:
   using Choose = std::function<Corrupt(const codegen::Program&)>;  ///< null for what stays right
   FaultyBackend(const std::string& name, Choose choose)
       : cpu_(backends::make_cpu_backend()), target_(cpu_->target()), choose_(std::move(choose)) {
-    target_.name = name;
+    target_.name = fmt::format("{}-{}", name, ::getpid());
   }
   const codegen::Target& target() const override { return target_; }
   std::shared_ptr<const Kernel> compile(const codegen::Program& program) override {

@@ -92,6 +92,34 @@ TEST_F(CpuSession, SizesChooseTheVariant) {
   }
 }
 
+// Every family has a prediction for a tensor without elements: not a number would shut it out of all plans.
+TEST_F(CpuSession, AnyDimMayBeEmptyOrOne) {
+  const Expression n = Expression::dim("n");
+  const auto wide = [&](Shape dims) { return cx.tensor(std::move(dims)); };
+  std::vector<GraphTensor> inputs{wide({n, 8}), wide({8, n}), wide({n, 40}), wide({40, n})};
+  std::vector<GraphTensor> results{inputs[0].sum(1),
+                                   inputs[0].sum(0),
+                                   inputs[1].sum(1),
+                                   inputs[0].softmax(1),
+                                   inputs[1].softmax(0),
+                                   inputs[0].layer_norm(1),
+                                   inputs[0].transpose(0, 1).exp(),
+                                   inputs[2].matmul(inputs[3]),
+                                   inputs[3].matmul(inputs[2])};
+  for (GraphTensor& result : results) result.retrieve();
+  for (const int64_t size : {0, 1, 2}) {
+    for (GraphTensor& input : inputs) {
+      const auto dims = input.dims();
+      const int64_t rows = dims[0] == n ? size : dims[0].exec({}),
+                    columns = dims[1] == n ? size : dims[1].exec({});
+      input.set_dyn(std::vector<float>(static_cast<size_t>(rows * columns), 1.0F), {rows, columns});
+    }
+    ASSERT_NO_THROW(cx.execute()) << "n = " << size;
+    EXPECT_THAT(results[1].data<float>(), testing::Each(static_cast<float>(size)));
+    EXPECT_THAT(results[8].data<float>(), testing::Each(static_cast<float>(size)));
+  }
+}
+
 TEST_F(CpuSession, EqualKernelsAreCompiledOnce) {
   const size_t before = KernelCache::of_process().size();
   GraphTensor y = (cx.tensor({7, 11}).set(std::vector<float>(77, 1)) * 1.25 + 0.75).sum(0).retrieve();

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <functional>
+#include <thread>
 
 #include "luminal/luminal.h"
 
@@ -178,6 +179,20 @@ TEST(Verify, SurvivesAHang) {
   const std::vector<TensorData> inputs{x};
   const std::vector<TrialOutput> outputs{{Dtype::F32, 1}};
   EXPECT_EQ(run_trial(forever, inputs, outputs, {}, options).trouble, "took more than 50 ms");
+}
+
+TEST(Verify, OneThatCrashesOrHangsTakesNoOtherWithIt) {
+  const auto action = [](size_t i) -> std::string {
+    if (i == 1) *reinterpret_cast<volatile int*>(8) = 1;
+    while (i == 3) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return "ran " + std::to_string(i);
+  };
+  const auto said = run_contained(5, action, std::chrono::milliseconds(200));
+  EXPECT_EQ(said[0], "ran 0");
+  EXPECT_THAT(said[1], testing::HasSubstr("crashed with signal 11"));
+  EXPECT_EQ(said[2], "ran 2");
+  EXPECT_EQ(said[3], "took more than 200 ms");
+  EXPECT_EQ(said[4], "ran 4");
 }
 
 TEST(Verify, CatchesAMissingTermAmongAMillion) {
