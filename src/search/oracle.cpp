@@ -332,7 +332,9 @@ Oracle::Samples Oracle::reduction(const Node& node, const Value& value, std::spa
     if (by_row.errors.empty()) continue;
     const double result = by_row.values.as<double>()[r];
     const double u = format_of(accumulation_dtype(dtype)).roundoff;
-    const double steps = 4 * std::sqrt(static_cast<double>(length)) * u;
+    const auto terms_count = static_cast<double>(length);
+    const double steps =
+        (independent_roundings ? 4 * std::sqrt(terms_count) : std::max(4.0, terms_count)) * u;
     double& error = by_row.errors[r];
     switch (node.op->reduce) {
       case ReduceKind::Max:

@@ -52,6 +52,9 @@ class Oracle {
   /// OracleGap if it meets an op with an evaluation of its own that is no leaf.
   [[nodiscard]] Samples at(const Value& value, std::span<const int64_t> positions);
   int64_t operation_limit = 10'000'000;
+  /// Roundings of a sum do not depend on each other. Where data has few different values they repeat, always
+  /// in the same direction, and the bound of a sum is n*u*sum|x|.
+  bool independent_roundings = true;
   [[nodiscard]] int64_t operations() const { return operations_; }
 
  private:

@@ -137,6 +137,7 @@ ExamQuestion::Answer ask_oracle(const Graph& graph, const DimMap& dims, const Un
   for (;;) {
     Oracle oracle(graph, dims);
     oracle.operation_limit = operations;
+    oracle.independent_roundings = question.name != "integers";
     for (const auto& [value, data] : given(unit, question)) oracle.set_leaf(value, data);
     try {
       return answer_of(oracle.at(*unit.tensors[static_cast<size_t>(tensor)].value, positions), tensor,

@@ -195,6 +195,30 @@ TEST(Verify, OneThatCrashesOrHangsTakesNoOtherWithIt) {
   EXPECT_EQ(said[4], "ran 4");
 }
 
+// Seven different squares, thousands of each: their roundings all go one way.
+TEST(Verify, TakesALongSumInOneAccumulator) {
+  constexpr int64_t kLong = 2048;
+  Graph cx;
+  const auto x = cx.tensor({40, kLong});
+  const auto y = (x - 0.3F).square().sum(1);
+  const Exam exam = prepare_exam(cx, {}, single({x}, y), {});
+  const auto sums = [](int64_t skipped) {
+    return HandKernel(40, [skipped](const backends::LaunchArguments& a, int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        float total = 0;
+        for (int64_t c = skipped; c < kLong; ++c) {
+          const float d = load<float>(a.buffers[0], r * kLong + c) - 0.3F;
+          total += d * d;
+        }
+        store(a.buffers[1], r, total);
+      }
+    });
+  };
+  const auto verdict = verdict_of(exam, sums(0));
+  EXPECT_FALSE(verdict.fault) << verdict.fault->message;
+  EXPECT_TRUE(verdict_of(exam, sums(1)).fault);
+}
+
 TEST(Verify, CatchesAMissingTermAmongAMillion) {
   constexpr int64_t kTerms = 1'000'000;
   Graph cx;
