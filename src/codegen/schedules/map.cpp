@@ -168,7 +168,9 @@ double predicted_us(const KernelSpec& spec, const Parameters& p, const DimMap& t
   // A line is read before it is written unless the store goes past the caches, which is slow where it would
   // have stayed in them.
   const Roofline roofline = roofline_of(spec, top, target);
-  const double slow = is_large(roofline, target) ? (streaming ? 1 : 1.3) : (streaming ? 3 : 1);
+  double slow = is_large(roofline, target) ? (streaming ? 1 : 1.3) : (streaming ? 3 : 1);
+  // Single tiles read one line of each of many rows.
+  if (tiled && is_large(roofline, target)) slow *= parameter_or(p, "block", 1) > 1 ? 1.5 : 4;
   return roofline.us(cycles, 1, slow);
 }
 
@@ -185,10 +187,28 @@ std::vector<Candidate> candidates(const KernelSpec& given, const Bucket& bucket,
     for (const int64_t unroll : {1, 2, 4})
       for (const int64_t stream : {0, 1})
         if (stream == 0 || large)
-          add({{"inner", inner}, {"unroll", unroll}, {"lanes", natural}, {"stream", stream}, {"tile", 0}});
+          add({{"inner", inner},
+               {"unroll", unroll},
+               {"lanes", natural},
+               {"stream", stream},
+               {"tile", 0},
+               {"block", 1}});
+  // Past the caches only whole lines: the halves of one would be written far apart in time.
+  const auto fills_line = [&](int64_t lanes) {
+    const kernel::Value& v = spec.values()[static_cast<size_t>(spec.outputs()[0].value)];
+    return lanes * element_bytes(v.dtype()) >= 64;
+  };
   if (!turned_loads(spec).loads.empty())
     for (const int64_t lanes : {16, 8})
-      if (lanes <= natural) add({{"inner", 1}, {"unroll", 1}, {"lanes", lanes}, {"stream", 0}, {"tile", 1}});
+      for (const int64_t block : {1, 4})
+        for (const int64_t stream : {0, 1})
+          if (lanes <= natural && (stream == 0 || (large && block > 1 && fills_line(lanes))))
+            add({{"inner", 1},
+                 {"unroll", 1},
+                 {"lanes", lanes},
+                 {"stream", stream},
+                 {"tile", 1},
+                 {"block", block}});
   std::ranges::stable_sort(found, {}, &Candidate::predicted_us);
   constexpr size_t kMost = 8;
   if (found.size() > kMost) found.resize(kMost);

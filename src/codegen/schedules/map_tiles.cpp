@@ -103,13 +103,16 @@ Program lower_tiles(const KernelSpec& given, const Parameters& parameters, const
   const Expression rows = spec.extents()[static_cast<size_t>(across)],
                    columns = spec.extents()[static_cast<size_t>(along)];
 
-  // Tiles are the positions of `across` in steps of `lanes`.
+  // A block is `block` by `block` tiles, so that a row gives and takes whole stretches of memory while the
+  // block stays in the first cache. Large tensors pass the caches by, the next block fetched meanwhile.
+  const int64_t block = parameter_or(parameters, "block", 1), side = block * lanes;
+  const bool large = parameters.at("stream") != 0;
   Walk walk{.outer = group_of(spec.extents(), {order.begin(), order.end() - 1}),
             .inner = group_of(spec.extents(), {along}),
-            .width = lanes};
+            .width = side};
   for (size_t k = 0; k < walk.outer.axes.size(); ++k)
-    if (walk.outer.axes[k] == across) walk.outer.extents[k] = rows.ceil_div(lanes);
-  cut_into_tasks(walk, lanes * (8 + body_cycles(spec)), top, target);
+    if (walk.outer.axes[k] == across) walk.outer.extents[k] = rows.ceil_div(side);
+  cut_into_tasks(walk, static_cast<double>(side * block) * (8 + body_cycles(spec)), top, target);
   const AxisGroup down = group_of(spec.extents(), {across});
 
   const auto tile = [&](StageBuilder& b, const Coordinates& corner, const Expression& row,
@@ -126,6 +129,10 @@ Program lower_tiles(const KernelSpec& given, const Parameters& parameters, const
         Run run(b, down, row, lanes, whole ? row + lanes : rows * (start + s).lt(columns));
         run.prepare(load);
         loaded.push_back(run.widen(run.load(load, at)));
+        if (!large) continue;
+        at[static_cast<size_t>(along)] = start + side + s;
+        at[static_cast<size_t>(across)] = row;
+        b.prefetch(load.slot, load.index.substitute_indices(at));
       }
       loaded = transposed(b, std::move(loaded));
       for (size_t r = 0; r < loaded.size(); ++r) known[r][v] = loaded[r];
@@ -136,7 +143,7 @@ Program lower_tiles(const KernelSpec& given, const Parameters& parameters, const
       const auto write = [&] {
         Run run(b, walk.inner, start, lanes, whole ? start + lanes : columns);
         prepare(spec, run);
-        store_outputs(spec, run, at, known[static_cast<size_t>(r)], false);
+        store_outputs(spec, run, at, known[static_cast<size_t>(r)], large && whole);
       };
       if (whole)
         write();
@@ -150,9 +157,15 @@ Program lower_tiles(const KernelSpec& given, const Parameters& parameters, const
   walk.visit(
       b, spec.extents().size(), [](const Coordinates&) {},
       [&](const Coordinates& at, const Expression& start) {
-        const Expression row = at[static_cast<size_t>(across)] * lanes;
-        const Expression inside = (row + (lanes - 1)).lt(rows) & (start + (lanes - 1)).lt(columns);
-        guarded(b, inside, [&](bool whole) { tile(b, at, row, start, whole); });
+        const Expression corner = at[static_cast<size_t>(across)] * side;
+        const auto one = [&](const Expression& row, const Expression& column) {
+          const Expression inside = (row + (lanes - 1)).lt(rows) & (column + (lanes - 1)).lt(columns);
+          guarded(b, inside, [&](bool whole) { tile(b, at, row, column, whole); });
+        };
+        b.loop((columns - start).ceil_div(lanes).min(block), LoopKind::Serial, [&](const Expression& j) {
+          b.loop((rows - corner).ceil_div(lanes).min(block), LoopKind::Serial,
+                 [&](const Expression& i) { one(corner + i * lanes, start + j * lanes); });
+        });
       });
   b.finish();
   return program;

@@ -428,6 +428,7 @@ class Candidates {
     return std::ceil(static_cast<double>(results_) / static_cast<double>(group));
   }
 
+  /// Several rows are as many streams, of which memory delivers more together.
   void along_reduced(int64_t splits) {
     for (const int64_t rows : {1, 4}) {
       if (rows > results_) continue;
@@ -437,7 +438,8 @@ class Candidates {
       for (const int64_t unroll : {1, 4})
         if (unroll == 1 || reduced_ >= int64_t{4} * lanes_)
           consider({.along = 1, .unroll = unroll, .rows = rows, .splits = splits},
-                   vectors * std::max(per, 4.0 / double(unroll * rows)) + double(results_ * splits) * 8, 1);
+                   vectors * std::max(per, 4.0 / double(unroll * rows)) + double(results_ * splits) * 8,
+                   rows == 1 && roofline_.bytes > static_cast<double>(target_.l2_bytes) ? 1.3 : 1);
     }
   }
 
@@ -519,7 +521,8 @@ Program reduce_lower(const KernelSpec& original, const Parameters& p, const Buck
   const KernelSpec spec = specialised(original, bucket);
   const auto r = analyse(spec);
   LUMINAL_CHECK(r, "no reduction: {}", spec.to_string());
-  const Form form{p.at("along"), p.at("unroll"), p.at("rows"), p.at("task"), p.at("splits"), parameter_or(p, "held", 0)};
+  const Form form{p.at("along"), p.at("unroll"), p.at("rows"),
+                  p.at("task"),  p.at("splits"), parameter_or(p, "held", 0)};
   return Lowering(spec, *r, form, bucket.top(), target).lower();
 }
 
