@@ -6,28 +6,37 @@ namespace luminal {
 namespace {
 
 struct Frame {
-  std::string_view name;
-  std::source_location where;
+  std::string_view name;  ///< empty: only a place
+  CallSite::Place place;
 };
 thread_local std::vector<Frame> frames;
 
 }  // namespace
 
-CallSite::CallSite(std::string_view name, std::source_location where) { frames.push_back({name, where}); }
+CallSite::CallSite(std::string_view name, std::source_location where) {
+  const std::string_view path = where.file_name();
+  const std::string_view file = path.substr(path.rfind('/') + 1);  // npos + 1 is 0: a bare name stays whole
+  frames.push_back({name, {file, where.line()}});
+}
+CallSite::CallSite(std::string_view file, uint32_t line) { frames.push_back({{}, {file, line}}); }
 CallSite::~CallSite() { frames.pop_back(); }
 
 std::vector<std::string_view> CallSite::chain() {
   std::vector<std::string_view> names;
   names.reserve(frames.size());
-  for (const Frame& frame : frames) names.push_back(frame.name);
+  for (const Frame& frame : frames)
+    if (!frame.name.empty()) names.push_back(frame.name);
   return names;
 }
 
-const std::source_location* CallSite::user() { return frames.empty() ? nullptr : &frames.front().where; }
+std::optional<CallSite::Place> CallSite::user() {
+  if (frames.empty()) return std::nullopt;
+  return frames.front().place;
+}
 
 std::string with_call_site(std::string message) {
-  if (frames.empty()) return message;
-  return message + fmt::format(" (made at {})", short_location(frames.front().where));
+  const auto user = CallSite::user();
+  return user ? message + fmt::format(" (made at {}:{})", user->file, user->line) : message;
 }
 
 }  // namespace luminal

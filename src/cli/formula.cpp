@@ -5,6 +5,7 @@
 #include <charconv>
 #include <map>
 
+#include "base/call_site.h"
 #include "base/fail.h"
 #include "base/suggest.h"
 #include "cli/formula_functions.h"
@@ -37,6 +38,16 @@ class Parser {
     fail("[formula] {} (column {})\n  {}\n  {}^", what, at + 1, text_, std::string(at, ' '));
   }
   [[noreturn]] void error(const std::string& what) const { error(what, at_); }
+
+  /// What an op says, shown at its column: the message names that itself.
+  [[noreturn]] void error_of_op(std::string what, size_t place) const {
+    if (const size_t made = what.rfind(" (made at column:"); made != std::string::npos)
+      what.erase(made, what.find(')', made) - made + 1);
+    error(what, place);
+  }
+
+  /// What is made now comes from this column of the formula.
+  static CallSite site_at(size_t place) { return {"column", static_cast<uint32_t>(place) + 1}; }
 
   void skip_blanks() {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
@@ -205,6 +216,7 @@ class Parser {
     }
     if (values_.contains(name)) error(fmt::format("'{}' is declared already", name), place);
     const Shape dims = peek() == '[' ? Shape(list()) : Shape{};
+    const CallSite site = site_at(place);
     const GraphTensor tensor = graph_.named_tensor(name, dims, dtype);
     formula_.inputs.push_back(tensor);
     formula_.names.push_back(name);
@@ -229,9 +241,10 @@ class Parser {
       expect(')');
     }
     try {
+      const CallSite site = site_at(place);
       return function->call(call, graph_);
     } catch (const Error& reason) {
-      error(reason.what(), place);
+      error_of_op(reason.what(), place);
     }
   }
 
@@ -260,6 +273,7 @@ class Parser {
     if (std::holds_alternative<Number>(a) && std::holds_alternative<Number>(b))
       return arithmetic(op, std::get<Number>(a), std::get<Number>(b), place);
     try {
+      const CallSite site = site_at(place);
       switch (op) {
         case '+':
           return operand(a) + operand(b);
@@ -275,7 +289,7 @@ class Parser {
           return matmul(operand(a), operand(b));
       }
     } catch (const Error& reason) {
-      error(reason.what(), place);
+      error_of_op(reason.what(), place);
     }
   }
 

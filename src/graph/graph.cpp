@@ -15,10 +15,9 @@ std::shared_ptr<const Origin> origin_of_caller(std::string_view op) {
   auto origin = std::make_shared<Origin>();
   for (const std::string_view name : CallSite::chain()) origin->ops.emplace_back(name);
   if (origin->ops.empty() || origin->ops.back() != op) origin->ops.emplace_back(op);
-  if (const std::source_location* user = CallSite::user()) {
-    const std::string_view path = user->file_name();
-    origin->file = path.substr(path.rfind('/') + 1);  // npos + 1 is 0: a bare name stays whole
-    origin->line = user->line();
+  if (const auto user = CallSite::user()) {
+    origin->file = user->file;
+    origin->line = user->line;
   }
   return origin;
 }

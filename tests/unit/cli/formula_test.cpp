@@ -84,5 +84,20 @@ TEST(Formula, EveryFunctionIsListedOnceAndInOrder) {
   EXPECT_THAT(lines, testing::Contains("softmax(x, axes=-1)"));
 }
 
+TEST(Formula, NodesSayTheColumnTheyComeFrom) {
+  Graph cx;
+  const Formula formula = parse_formula(cx, "x:f32[2,3].softmax(-1) @ w:f32[3,4]");
+  EXPECT_EQ(cx.node(formula.inputs[0].edge().source.node).origin->to_string(),
+            "named_tensor > tensor > input at column:1");
+  EXPECT_THAT(cx.node(formula.result.edge().source.node).origin->to_string(),
+              testing::AllOf(testing::StartsWith("matmul"), testing::EndsWith(" at column:24")));
+}
+
+TEST(Formula, OpsErrorsNameTheColumnOnce) {
+  const std::string message = message_of("x:f32[2,3] @ w:f32[4,5]");
+  EXPECT_THAT(message, testing::HasSubstr("(column 12)"));
+  EXPECT_THAT(message, testing::Not(testing::HasSubstr("made at")));
+}
+
 }  // namespace
 }  // namespace luminal::cli

@@ -200,14 +200,14 @@ TEST(Verify, TakesALongSumInOneAccumulator) {
   constexpr int64_t kLong = 2048;
   Graph cx;
   const auto x = cx.tensor({40, kLong});
-  const auto y = (x - 0.3F).square().sum(1);
+  const auto y = (x - 0.51F).square().sum(1);
   const Exam exam = prepare_exam(cx, {}, single({x}, y), {});
   const auto sums = [](int64_t skipped) {
     return HandKernel(40, [skipped](const backends::LaunchArguments& a, int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         float total = 0;
         for (int64_t c = skipped; c < kLong; ++c) {
-          const float d = load<float>(a.buffers[0], r * kLong + c) - 0.3F;
+          const float d = load<float>(a.buffers[0], r * kLong + c) - 0.51F;
           total += d * d;
         }
         store(a.buffers[1], r, total);
