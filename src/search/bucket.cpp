@@ -2,38 +2,75 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
+#include <unordered_set>
+
+#include "symbolic/node.h"
 
 namespace luminal::search {
 
-std::set<std::string> dims_of(const Program& program) {
-  std::set<std::string> dims;
+namespace {
+
+/// All that is promised of dims anywhere in the formula; one name may carry different facts in different
+/// formulas.
+void collect_facts(const Expression& e, Dims& dims) {
+  const symbolic::Node& n = e.node();
+  if (n.kind == symbolic::Kind::Dim) {
+    DimFacts& facts = dims.try_emplace(n.name, n.facts).first->second;
+    facts.min = std::max(facts.min, n.facts.min);
+    facts.max = std::min(facts.max, n.facts.max);
+    facts.multiple_of = std::lcm(facts.multiple_of, n.facts.multiple_of);
+    return;
+  }
+  for (const Expression& a : n.args) collect_facts(a, dims);  // extents of index variables among them
+  for (const symbolic::Term& t : n.terms) collect_facts(t.monomial, dims);
+}
+
+}  // namespace
+
+Dims dims_of(const Program& program) {
+  std::unordered_set<const symbolic::Node*> seen;
+  Dims dims;
+  const auto add = [&](const Expression& e) {
+    if ((e.node().uses_dim || e.node().uses_index) && seen.insert(&e.node()).second) collect_facts(e, dims);
+  };
   for (const Program::Tensor& tensor : program.tensors) {
-    for (const Expression& dim : tensor.type.dims) dims.merge(dim.to_symbols());
+    for (const Expression& dim : tensor.type.dims) add(dim);
     if (tensor.kind != Program::Tensor::Kind::Kernel) continue;
-    for (std::string& symbol : tensor.spec.symbols()) dims.insert(std::move(symbol));
+    for (const Expression& extent : tensor.spec.extents()) add(extent);
+    for (const kernel::Slot& slot : tensor.spec.slots()) add(slot.elements);
+    for (const kernel::Output& output : tensor.spec.outputs()) {
+      add(output.index);
+      add(output.elements);
+    }
+    for (const kernel::Value& value : tensor.spec.values())
+      for (const kernel::Operand& operand : value.operands) {
+        add(operand.index);
+        for (const kernel::Mask& mask : operand.masks) add(mask.predicate);
+      }
   }
   return dims;
 }
 
-codegen::Bucket bucket_of(const std::set<std::string>& dims, const DimMap& sizes) {
+codegen::Bucket bucket_of(const Dims& dims, const DimMap& sizes) {
   constexpr int64_t kVector = 16;
   // A run over nothing: every size is known, and most kernels are not needed at all.
-  const bool nothing = std::ranges::any_of(dims, [&](const std::string& dim) {
-    const auto size = sizes.find(dim);
+  const bool nothing = std::ranges::any_of(dims, [&](const auto& entry) {
+    const auto size = sizes.find(entry.first);
     return size != sizes.end() && size->second == 0;
   });
   codegen::Bucket bucket;
-  for (const std::string& dim : dims) {
+  for (const auto& [dim, promised] : dims) {
     const auto size = sizes.find(dim);
     if (size == sizes.end()) continue;
     DimFacts facts{.min = size->second, .max = size->second};
     if (size->second > 1 && !nothing) {
-      facts.max = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(size->second)));
-      facts.min = facts.max / 2 + 1;
-      if (size->second % kVector == 0) {
-        facts.multiple_of = kVector;
-        facts.min = (facts.min + kVector - 1) / kVector * kVector;
-      }
+      const auto above = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(size->second)));
+      facts.multiple_of = promised.multiple_of;
+      if (size->second % kVector == 0) facts.multiple_of = std::lcm(facts.multiple_of, kVector);
+      const int64_t m = facts.multiple_of;
+      facts.min = (std::max(above / 2 + 1, promised.min) + m - 1) / m * m;
+      facts.max = std::min(above, promised.max) / m * m;
     }
     bucket.facts.emplace(dim, facts);
   }

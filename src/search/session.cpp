@@ -83,7 +83,7 @@ struct Front {
   Program program;
   SaturatedProgram saturated;
   std::shared_ptr<SpecStore> store;
-  std::set<std::string> dims;
+  Dims dims;
   double encode_ms = 0, saturate_ms = 0;
   size_t rows_before = 0, rows_after = 0;
   uint64_t rounds = 0;
@@ -150,7 +150,7 @@ class SearchExecutable : public Executable, public Explained {
   void prepare(Graph& graph) {
     const auto front = front_of(graph, false);
     const bool known =
-        std::ranges::all_of(front->dims, [&](const std::string& dim) { return graph.dims().contains(dim); });
+        std::ranges::all_of(front->dims, [&](const auto& dim) { return graph.dims().contains(dim.first); });
     if (known) (void)variant_for(graph, front);
   }
 

@@ -142,7 +142,7 @@ TEST_F(CpuSession, TracesLaunches) {
 }
 
 TEST(Bucket, IsThePowerOfTwoAroundASize) {
-  const auto of = [](int64_t n) { return bucket_of({"n"}, {{"n", n}}).facts.at("n"); };
+  const auto of = [](int64_t n) { return bucket_of({{"n", {}}}, {{"n", n}}).facts.at("n"); };
   EXPECT_EQ(of(0), (DimFacts{0, 0, 1}));
   EXPECT_EQ(of(1), (DimFacts{1, 1, 1}));
   EXPECT_EQ(of(2), (DimFacts{2, 2, 1}));
@@ -150,9 +150,17 @@ TEST(Bucket, IsThePowerOfTwoAroundASize) {
   EXPECT_EQ(of(50), (DimFacts{33, 64, 1}));
   EXPECT_EQ(of(48), (DimFacts{48, 64, 16}));
   EXPECT_EQ(of(16), (DimFacts{16, 16, 16}));
-  for (int64_t n = 0; n < 300; ++n) EXPECT_TRUE(holds(bucket_of({"n"}, {{"n", n}}), {{"n", n}})) << n;
-  EXPECT_FALSE(holds(bucket_of({"n"}, {{"n", 48}}), {{"n", 50}}));
-  EXPECT_FALSE(holds(bucket_of({"n"}, {{"n", 50}}), {{"n", 65}}));
+  for (int64_t n = 0; n < 300; ++n) EXPECT_TRUE(holds(bucket_of({{"n", {}}}, {{"n", n}}), {{"n", n}})) << n;
+  EXPECT_FALSE(holds(bucket_of({{"n", {}}}, {{"n", 48}}), {{"n", 50}}));
+  EXPECT_FALSE(holds(bucket_of({{"n", {}}}, {{"n", 50}}), {{"n", 65}}));
+  // No size beyond what is promised, and none that breaks a promise.
+  const Dims promised{{"n", {.min = 20, .max = 300}}, {"m", {.min = 24, .max = 96, .multiple_of = 24}}};
+  const codegen::Bucket bucket = bucket_of(promised, {{"n", 290}, {"m", 72}});
+  EXPECT_EQ(bucket.facts.at("n"), (DimFacts{.min = 257, .max = 300}));
+  EXPECT_EQ(bucket.facts.at("m"), (DimFacts{.min = 72, .max = 96, .multiple_of = 24}));
+  EXPECT_EQ(bucket_of(promised, {{"n", 21}, {"m", 48}}).facts.at("n"), (DimFacts{.min = 20, .max = 32}));
+  EXPECT_EQ(bucket_of(promised, {{"n", 21}, {"m", 48}}).facts.at("m"),
+            (DimFacts{.min = 48, .max = 48, .multiple_of = 48}));
 }
 
 }  // namespace
