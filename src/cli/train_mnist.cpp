@@ -31,7 +31,7 @@ class Learner {
         step_(cx_, options.batch, options.learning_rate),
         schedule_{.start = options.learning_rate, .steps = total_steps} {
     const auto begin = Clock::now();
-    executable_ = make_session(options.device)->compile(cx_, parse_mode(mode));
+    executable_ = make_session(cx_.device())->compile(cx_, parse_mode(mode));
     compile_s_ = seconds_since(begin);
     run_.emplace(cx_.state(), executable_);
   }

@@ -83,7 +83,7 @@ void declare_workload(CLI::App& app, WorkloadOptions& options) {
                  "A formula, e.g. 'x:f32[32,1000].softmax(-1)', or the name of an example");
   app.add_option("--mode", options.mode, "fast, optimal, or budget=SECONDS")->capture_default_str();
   app.add_option("--dim", options.dims, "Size of a named dim, e.g. --dim s=128");
-  app.add_option("--device", options.device, "Where to compile and run")->capture_default_str();
+  app.add_option("--device", options.device, "Where to compile and run (see 'luminal env')");
   app.footer(workload_help);
 }
 

@@ -21,7 +21,7 @@ void set_dims(Graph& graph, const std::vector<std::string>& dims);
 
 /// What commands that compile a workload are told.
 struct WorkloadOptions {
-  std::string what, mode = "optimal", device = "cpu";
+  std::string what, mode = "optimal", device;
   std::vector<std::string> dims;
 };
 /// Declares them, and the examples and functions as the help's footer.

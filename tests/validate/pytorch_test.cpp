@@ -12,6 +12,7 @@ namespace {
 /// Where the cases run: one line joins a device.
 constexpr const char* kDevices[] = {
     "reference",
+    "cpu",
 };
 
 const std::string kExpected = std::string(LUMINAL_SOURCE_DIR) + "/tests/validate/expected.safetensors";
