@@ -227,7 +227,12 @@ Operand Arithmetic::f32_of_half(Type from, const Operand& a) {
     const std::string half = from.lanes == 1 ? "half" : fmt::format("<{} x half>", from.lanes);
     const Operand as_half =
         w_.pure(a.level, fmt::format("bitcast {} {} to {}", type_text(from), a.text, half));
-    return w_.pure(a.level, fmt::format("fpext {} {} to {}", half, as_half.text, type_text(f32)));
+    const std::string type = type_text(f32);
+    const Operand wide = w_.pure(a.level, fmt::format("fpext {} {} to {}", half, as_half.text, type));
+    // Behind a fence LLVM computes in f32 as it is told. Otherwise it narrows what is rounded to a half again
+    // to arithmetic on halves, and what it makes of their maximum and of masked compares is wrong (LLVM 19).
+    const std::string fence = declare_(fmt::format("llvm.arithmetic.fence.{}", mangled(f32)), type, type);
+    return w_.pure(a.level, fmt::format("call {} {}({} {})", type, fence, type, wide.text));
   }
   const Operand word = cast("zext", from, a, i32);
   if (from.dtype == Dtype::BF16) return cast("bitcast", i32, binary("shl", i32, word, n(16)), f32);
