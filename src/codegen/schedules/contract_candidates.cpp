@@ -158,13 +158,15 @@ class Prediction {
     if (t_.pack_m == Packing::Direct)
       apart += height_ * (conflict(p_.row_bytes, height_) - 1) + 4 * (conflict(p_.left_step_bytes, p_.k) - 1);
     if (t_.pack_n == Packing::Direct)
-      apart += n * ((depth_ > 64 ? 2 * (conflict(p_.step_bytes, p_.k) - 1) : 0) + (p_.even_n     ? 0.2
-                                                                                   : p_.masked_n ? 3.5
-                                                                                                 : 2));
+      apart += n * ((depth_ > 64 ? 2 * (conflict(p_.step_bytes, p_.k) - 1) : 0) + (p_.masked_n ? 4.5 * masks()
+                                                                                   : p_.even_n ? 0.2
+                                                                                               : 2));
     // A panel that does not stay in the first cache comes from the second, which all but keeps up.
     if (panel_bytes_ > 0.75 * l1_) apart += n * 0.006 * target_.vector_bytes;
     return std::max({height_ * n / 2, 0.62 * (height_ + n), 4.0}) + apart;
   }
+  /// Masks are found anew for each block of summed positions.
+  [[nodiscard]] double masks() const { return blocks_ > 1 ? 2 : 1; }
   [[nodiscard]] double tile_steps() const {
     double cycles = p_.batch * tiles_ * panels_ * p_.k * step();
     // Blocks that leave the cache in which they are read again and again.
@@ -215,11 +217,13 @@ class Prediction {
     const double rows = p_.packed_m() / target_.vector_bytes, columns = p_.packed_n() / target_.vector_bytes;
     const double lanes = p_.lanes;
     // Masks of lines are cheap only where one task packs all rows.
-    const double line_cost = !p_.masked_m ? 2 : t_.pack_m == Packing::Shared || row_blocks_ == 1 ? 4 : 30;
+    const double line_cost = !p_.masked_m                                       ? 2
+                             : t_.pack_m == Packing::Shared || row_blocks_ == 1 ? 4 * masks()
+                                                                                : 30 * masks();
     const double row_cost =
         p_.lines ? line_cost : (p_.masked_m ? 6 : 2.5) * ceil_div(height_, lanes) * lanes / height_;
-    const double column_cost = p_.turned   ? (p_.masked_n ? 9 : 6)
-                               : p_.near_n ? (p_.masked_n ? 3 : 1.5)
+    const double column_cost = p_.turned   ? (p_.masked_n ? 9 * masks() : 6)
+                               : p_.near_n ? (p_.masked_n ? 5 * masks() : 1.5)
                                            : 1.2 * lanes;
     const double read_m = far_ ? p_.left_bytes / kFarBytes : 0;
     // Rows of many panels are read as they lie; single panels in pieces.
