@@ -13,6 +13,7 @@
 #include "luminal/compiler.h"
 #include "luminal/graph_tensor.h"
 #include "luminal/node.h"
+#include "luminal/search_options.h"
 #include "luminal/session.h"
 #include "luminal/tensor_data.h"
 
@@ -128,6 +129,10 @@ class Graph {
   /// Where runs happen; the default is LUMINAL_DEVICE or the best device. Errors: DeviceError.
   void set_device(std::string_view device);
   [[nodiscard]] std::string device() const;
+  /// What the search may do to this graph from its next compile on. Errors are those of compiling: laws that
+  /// are not known or do not read.
+  void set_search(SearchOptions options);
+  [[nodiscard]] const SearchOptions& search() const;
   /// Computes all retrieved and kept values, next states and side effects. Errors: Error if an input is not
   /// set or sizes contradict.
   void execute();

@@ -38,6 +38,7 @@
 #include "luminal/scalar.h"
 #include "luminal/scalar_math.h"
 #include "luminal/search_graph.h"
+#include "luminal/search_options.h"
 #include "luminal/session.h"
 #include "luminal/shape_tracker.h"
 #include "luminal/tensor_data.h"

@@ -50,14 +50,12 @@ void fill(const GraphTensor& input, const DimMap& dims) {
 /// A workload that is compiled and runs.
 class Work {
  public:
-  Work(const std::string& what, const std::string& mode, const std::string& device,
-       const std::vector<std::string>& dims) {
-    if (!device.empty()) graph_.set_device(device);
-    set_dims(graph_, dims);
-    const std::vector<GraphTensor> inputs = build_workload(graph_, what);
+  explicit Work(const WorkloadOptions& options) {
+    set_up(graph_, options);
+    const std::vector<GraphTensor> inputs = build_workload(graph_, options.what);
     for (const GraphTensor& input : inputs) fill(input, graph_.dims());
     const auto begin = Clock::now();
-    compiled_ = std::make_unique<Compiled>(graph_.compile(parse_mode(mode)));
+    compiled_ = std::make_unique<Compiled>(graph_.compile(parse_mode(options.mode)));
     (*compiled_)();
     compile_us_ = 1e6 * seconds_since(begin);
     (*compiled_)();
@@ -104,7 +102,12 @@ int serve(const Options& options, Console& console) {
       }
       const std::string what = request.at("what"), mode = request.value("mode", options.mode);
       auto& work = known[what + "\n" + mode];
-      if (!work) work = std::make_unique<Work>(what, mode, options.device, options.dims);
+      if (!work) {
+        WorkloadOptions asked = options;
+        asked.what = what;
+        asked.mode = mode;
+        work = std::make_unique<Work>(asked);
+      }
       answer = {{"us", work->sample(request.value("ms", options.sample_ms) * 1e3)},
                 {"compile_us", work->compile_us()}};
       if (request.value("last", false)) known.clear();
@@ -120,7 +123,7 @@ int serve(const Options& options, Console& console) {
 
 int bench(const Options& options, Console& console) {
   if (options.serve) return serve(options, console);
-  Work work(options.what, options.mode, options.device, options.dims);
+  Work work(options);
   std::vector<double> samples;
   for (int i = 0; i < options.samples; ++i) samples.push_back(work.sample(options.sample_ms * 1e3));
   const double middle = median(samples), least = *std::ranges::min_element(samples);

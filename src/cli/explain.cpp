@@ -86,14 +86,13 @@ int replay(const Options& options, Console& console) {
 int explain(const Options& options, Console& console) {
   if (!options.replay.empty()) return replay(options, console);
   Graph graph;
-  set_dims(graph, options.dims);
+  set_up(graph, options);
   (void)build_workload(graph, options.what);
-  const auto executable = make_session(options.device.empty() ? graph.device() : options.device)
-                              ->compile(graph, parse_mode(options.mode));
+  const auto executable = make_session(graph.device())->compile(graph, parse_mode(options.mode));
   const auto* explained = dynamic_cast<const Explained*>(executable.get());
   if (!explained)
     fail("[explain] device '{}' interprets graphs and has nothing to explain; choose one that compiles",
-         options.device.empty() ? graph.device() : options.device);
+         graph.device());
   CompileReport report = explained->details();
   report.graph = graph.to_string();
   std::erase_if(report.kernels, [&](const KernelReport& kernel) {

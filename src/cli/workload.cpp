@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "base/fail.h"
+#include "base/file.h"
 #include "base/suggest.h"
 #include "cli/formula.h"
 #include "cli/mnist_step.h"
@@ -66,8 +67,26 @@ std::vector<GraphTensor> build_workload(Graph& graph, const std::string& what) {
   return formula.inputs;
 }
 
-void set_dims(Graph& graph, const std::vector<std::string>& dims) {
-  for (const std::string& entry : dims) {
+namespace {
+
+MathMode parse_math(std::string_view text) {
+  std::vector<std::string> names;
+  for (const MathMode mode : {MathMode::Strict, MathMode::Relaxed, MathMode::Fast}) {
+    if (name(mode) == text) return mode;
+    names.emplace_back(name(mode));
+  }
+  fail("[math] '{}' is none of {}{}", text, fmt::join(names, ", "), did_you_mean(text, names));
+}
+
+}  // namespace
+
+void set_up(Graph& graph, const WorkloadOptions& options) {
+  if (!options.device.empty()) graph.set_device(options.device);
+  SearchOptions search{.math = parse_math(options.math),
+                       .rules_off = {options.rules_off.begin(), options.rules_off.end()}};
+  if (!options.rules.empty()) search.rules = read_file(options.rules, size_t{1} << 24);
+  graph.set_search(std::move(search));
+  for (const std::string& entry : options.dims) {
     const size_t equals = entry.find('=');
     int64_t size = 0;
     const char* end = entry.data() + entry.size();
@@ -84,6 +103,10 @@ void declare_workload(CLI::App& app, WorkloadOptions& options) {
   app.add_option("--mode", options.mode, "fast, optimal, or budget=SECONDS")->capture_default_str();
   app.add_option("--dim", options.dims, "Size of a named dim, e.g. --dim s=128");
   app.add_option("--device", options.device, "Where to compile and run (see 'luminal env')");
+  app.add_option("--math", options.math, "How far numbers may change: strict, relaxed or fast")
+      ->capture_default_str();
+  app.add_option("--without-rule", options.rules_off, "A law that is not used (may be repeated)");
+  app.add_option("--rules", options.rules, "A file of laws of one's own (see docs/adding_a_rule.md)");
   app.footer(workload_help);
 }
 

@@ -16,14 +16,14 @@ namespace luminal::cli {
 /// Errors: Error that names the examples if the text is neither.
 std::vector<GraphTensor> build_workload(Graph& graph, const std::string& what);
 
-/// Sizes given as NAME=SIZE. Errors: Error that says so.
-void set_dims(Graph& graph, const std::vector<std::string>& dims);
-
 /// What commands that compile a workload are told.
 struct WorkloadOptions {
-  std::string what, mode = "optimal", device;
-  std::vector<std::string> dims;
+  std::string what, mode = "optimal", device, math = "relaxed", rules;
+  std::vector<std::string> dims, rules_off;
 };
+/// Gives a new graph its device, sizes and search. Errors: Error for sizes that are not NAME=SIZE, for a file
+/// of rules that cannot be read.
+void set_up(Graph& graph, const WorkloadOptions& options);
 /// Declares them, and the examples and functions as the help's footer.
 void declare_workload(CLI::App& app, WorkloadOptions& options);
 

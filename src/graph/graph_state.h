@@ -53,6 +53,7 @@ struct GraphState {
   std::set<std::string, std::less<>> fixed_dims;  ///< names given with set_dim: data cannot change them
   std::shared_ptr<const Origin> origin;           ///< overrides the call site while passes work
   std::string device;
+  SearchOptions search;
   std::shared_ptr<Executable> executable;
   uint64_t executable_version = 0, version = 1, presence = 0, step = 0, seed = 0;
   int64_t random_streams = 0;

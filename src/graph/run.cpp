@@ -84,6 +84,12 @@ std::string Graph::device() const {
   return std::string(make_session(environment::device())->device());
 }
 
+void Graph::set_search(SearchOptions options) {
+  state_->search = std::move(options);
+  ++state_->version;
+}
+const SearchOptions& Graph::search() const { return state_->search; }
+
 void Graph::set_seed(uint64_t seed) { state_->seed = seed; }
 uint64_t Graph::seed() const { return state_->seed; }
 int64_t Graph::next_random_stream() { return state_->random_streams++; }

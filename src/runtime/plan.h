@@ -21,6 +21,7 @@ struct PlanTensor {
   Shape dims;
   /// The graph value it holds, if it is one: inputs have it, others may (for messages).
   std::optional<Value> value;
+  std::vector<Value> aliases;  ///< further values that are the same by law, element by element
   enum class Role : uint8_t {
     Input,     ///< read from the graph's values; written only by an allowed in-place launch (see `donated`)
     Computed,  ///< written by a launch; in the arena unless the graph takes it after the run

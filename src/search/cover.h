@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "search/options.h"
+#include "luminal/search_options.h"
 #include "search/spec_store.h"
 
 /// Cutting an e-graph into kernels (docs/design.md, section 9): technology mapping with priority cuts over

@@ -52,8 +52,7 @@ struct Language::State {
     declare_slot_primitives();
     declare_law_primitives();
     declare_composition();
-    for (const RuleText& rule : rule_texts())
-      if (!options.rules_off.contains(rule.name)) program.run(rule.text, rule.file);
+    for (const RuleText& rule : rules_for(options)) program.run(rule.text, rule.file);
     std::vector<egraph::RulesetId> parts;
     for (const MathMode mode : {MathMode::Strict, MathMode::Relaxed, MathMode::Fast})
       if (mode <= options.math) parts.push_back(*graph().find_ruleset(luminal::name(mode)));
@@ -109,7 +108,9 @@ struct Language::State {
     });
     define("swap", {list, egraph::kI64, egraph::kI64}, list, [this](Values v) -> std::optional<Value> {
       std::vector<Value> all(args.at(v[0]).begin(), args.at(v[0]).end());
-      std::swap(all[static_cast<size_t>(slot(v[1]))], all[static_cast<size_t>(slot(v[2]))]);
+      const auto i = static_cast<size_t>(slot(v[1])), j = static_cast<size_t>(slot(v[2]));
+      if (std::max(i, j) >= all.size()) return std::nullopt;
+      std::swap(all[i], all[j]);
       return args.intern(all);
     });
     define("symmetric", {spec, egraph::kI64, egraph::kI64}, egraph::kUnit,

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "luminal/egglog.h"
-#include "search/options.h"
+#include "luminal/search_options.h"
 #include "search/program.h"
 #include "search/spec_store.h"
 
@@ -30,6 +30,9 @@ struct RuleText {
 /// The rules of all files under rules/, in order. Errors: Error that names file and line of what does not
 /// read as above; a build step runs this.
 [[nodiscard]] const std::vector<RuleText>& rule_texts();
+/// Those that a search with these options uses: ours and its own, less those that are off. Errors: Error for
+/// a name that is unknown or there twice, and as above.
+[[nodiscard]] std::vector<RuleText> rules_for(const SearchOptions& options);
 
 /// The e-graph in which programs are saturated: sorts Tensor, Spec and Args, constructors
 ///

@@ -166,7 +166,13 @@ class Builder {
     if (const auto& known = saturated_.tensors_of[static_cast<size_t>(c)]; !known.empty()) {
       const Program::Tensor& first = program_.tensors[static_cast<size_t>(known[0])];
       tensor.dims = first.type.dims;
-      tensor.value = first.value;
+      for (const TensorId id : known)
+        if (const auto& value = program_.tensors[static_cast<size_t>(id)].value) {
+          if (!tensor.value)
+            tensor.value = value;
+          else
+            tensor.aliases.push_back(*value);
+        }
     }
     return first_[static_cast<size_t>(c)] = add(std::move(tensor));
   }
@@ -174,13 +180,21 @@ class Builder {
   TensorIndex tensor_of_class(int c) {
     TensorIndex& first = first_[static_cast<size_t>(c)];
     if (first >= 0) return first;
-    for (const TensorId id : saturated_.tensors_of[static_cast<size_t>(c)]) {
-      const Program::Tensor& tensor = program_.tensors[static_cast<size_t>(id)];
-      if (tensor.kind != Program::Tensor::Kind::Input) continue;
-      return first = add({.dtype = tensor.type.dtype,
-                          .dims = tensor.type.dims,
-                          .value = tensor.value,
-                          .role = PlanTensor::Role::Input});
+    const auto& known = saturated_.tensors_of[static_cast<size_t>(c)];
+    const auto is_input = [&](TensorId id) {
+      return program_.tensors[static_cast<size_t>(id)].kind == Program::Tensor::Kind::Input;
+    };
+    if (const auto id = std::ranges::find_if(known, is_input); id != known.end()) {
+      const Program::Tensor& tensor = program_.tensors[static_cast<size_t>(*id)];
+      PlanTensor input{.dtype = tensor.type.dtype,
+                       .dims = tensor.type.dims,
+                       .value = tensor.value,
+                       .role = PlanTensor::Role::Input};
+      for (const TensorId other : known)
+        if (const auto& value = program_.tensors[static_cast<size_t>(other)].value;
+            value && value != tensor.value)
+          input.aliases.push_back(*value);
+      return first = add(std::move(input));
     }
     LUMINAL_CHECK(false, "class {} is read before it is made", c);
     return -1;

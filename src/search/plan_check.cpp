@@ -81,14 +81,24 @@ class Judge {
     }
   }
 
-  std::optional<PlanFault> check(int number) {
+  /// What laws say is equal to an input, so that nothing computes it.
+  std::optional<PlanFault> check_inputs() const {
+    for (TensorIndex tensor = 0; tensor < static_cast<int>(plan_.tensors.size()); ++tensor)
+      if (tensor_at(plan_, tensor).role == PlanTensor::Role::Input && !run_.bytes(tensor).empty())
+        for (const luminal::Value& alias : tensor_at(plan_, tensor).aliases)
+          if (auto wrong = judge(tensor, alias))
+            return PlanFault{.kind = PlanFault::Kind::Value, .launch = -1, .message = *wrong};
+    return std::nullopt;
+  }
+
+  std::optional<PlanFault> check(int number, Judged judged) {
     const Launch& launch = plan_.launches[static_cast<size_t>(number)];
-    if (!launch.kernel ||
-        std::ranges::all_of(launch.kernel->inputs, [&](TensorIndex input) { return is_named(input); }))
-      return std::nullopt;
+    if (!launch.kernel) return std::nullopt;
+    const auto named = [&](TensorIndex input) { return is_named(input); };
+    if (judged == Judged::Unnamed && std::ranges::all_of(launch.kernel->inputs, named)) return std::nullopt;
     for (const TensorIndex output : launch.kernel->outputs)
-      if (is_named(output))
-        if (auto wrong = judge(output))
+      for (const luminal::Value& value : names_of(output))
+        if (auto wrong = judge(output, value))
           return PlanFault{.kind = PlanFault::Kind::Value,
                            .launch = number,
                            .message = fmt::format("{} ({}): {}", launch.name, launch.origin, *wrong)};
@@ -97,6 +107,13 @@ class Judge {
 
  private:
   [[nodiscard]] bool is_named(TensorIndex tensor) const { return tensor_at(plan_, tensor).value.has_value(); }
+
+  [[nodiscard]] std::vector<luminal::Value> names_of(TensorIndex tensor) const {
+    const PlanTensor& t = tensor_at(plan_, tensor);
+    std::vector<luminal::Value> names = t.aliases;
+    if (t.value) names.insert(names.begin(), *t.value);
+    return names;
+  }
 
   [[nodiscard]] std::shared_ptr<const TensorData> data_of(TensorIndex tensor) const {
     const PlanTensor& t = tensor_at(plan_, tensor);
@@ -107,7 +124,7 @@ class Judge {
     return std::make_shared<const TensorData>(std::move(data));
   }
 
-  std::optional<std::string> judge(TensorIndex tensor) const {
+  std::optional<std::string> judge(TensorIndex tensor, const luminal::Value& name) const {
     const auto data = leaves_.at(*tensor_at(plan_, tensor).value);
     const int64_t count = data->element_count();
     if (count == 0) return std::nullopt;
@@ -118,10 +135,10 @@ class Judge {
       positions.push_back(std::uniform_int_distribution<int64_t>(0, count - 1)(random));
     Oracle oracle(graph_, dims_);
     for (const auto& [value, known] : leaves_)
-      if (value != *tensor_at(plan_, tensor).value) oracle.set_leaf(value, known);
+      if (value != name) oracle.set_leaf(value, known);
     Oracle::Samples right;
     try {
-      right = oracle.at(*tensor_at(plan_, tensor).value, positions);
+      right = oracle.at(name, positions);
     } catch (const OracleGap& gap) {
       debug(3, "{}; what stands there was compared with the plainest kernel only", gap.what());
       return std::nullopt;
@@ -182,13 +199,14 @@ int64_t separate_bytes(const runtime::Plan& plan, const DimMap& dims) {
 }
 
 std::optional<PlanFault> check_plan(const Graph& graph, const runtime::Plan& plan, const DimMap& dims,
-                                    const runtime::Given& given) {
+                                    const runtime::Given& given, Judged judged) {
   using runtime::Rehearsal;
   Rehearsal separate(plan, dims, given, Rehearsal::Memory::Separate);
   separate.run();
   Judge judge(graph, plan, dims, separate);
+  if (auto fault = judge.check_inputs()) return fault;
   for (int launch = 0; launch < static_cast<int>(plan.launches.size()); ++launch)
-    if (auto fault = judge.check(launch)) return fault;
+    if (auto fault = judge.check(launch, judged)) return fault;
   Rehearsal planned(plan, dims, given, Rehearsal::Memory::AsPlanned);
   if (auto fault = check_in_place(plan, planned, separate)) return fault;
   return check_order(plan, planned, separate);

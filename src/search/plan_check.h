@@ -15,7 +15,7 @@ struct PlanFault {
     Value,    ///< what the launch made is not what the user's nodes say
   };
   Kind kind = Kind::InPlace;
-  int launch = -1;  ///< none: Order
+  int launch = -1;  ///< none: Order, or a value that no launch makes
   std::string message;
 };
 
@@ -24,11 +24,15 @@ struct PlanFault {
 [[nodiscard]] runtime::Given plan_inputs(const Graph& graph, const runtime::Plan& plan, const DimMap& dims,
                                          uint64_t seed);
 
+/// Which launches' results are judged by the user's nodes: those of launches that read what no user named
+/// (laws made it; the others are judged one by one), or all of them.
+enum class Judged : uint8_t { Unnamed, All };
+
 /// Runs a plan as it is going to run and with each tensor in memory of its own: both have to give the same
-/// bits. What kernels between values that no user named make of it (laws made them) is judged by the user's
-/// nodes.
+/// bits.
 [[nodiscard]] std::optional<PlanFault> check_plan(const Graph& graph, const runtime::Plan& plan,
-                                                  const DimMap& dims, const runtime::Given& given);
+                                                  const DimMap& dims, const runtime::Given& given,
+                                                  Judged judged = Judged::Unnamed);
 
 /// Bytes that a plan takes when nothing shares memory.
 [[nodiscard]] int64_t separate_bytes(const runtime::Plan& plan, const DimMap& dims);

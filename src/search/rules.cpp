@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <sstream>
 
 #include "base/fail.h"
+#include "base/suggest.h"
 #include "search/language.h"
 #include "search/rule_files.h"
 
@@ -10,8 +12,9 @@ namespace {
 /// Reads one file: comments, then the command they tell of.
 class RuleReader {
  public:
-  RuleReader(const RuleFile& file, std::vector<RuleText>& rules)
-      : name_(file.name), lines_(std::string(file.text)), rules_(rules) {}
+  /// `own`: laws of the program's, which need no examples.
+  RuleReader(const RuleFile& file, bool own, std::vector<RuleText>& rules)
+      : name_(file.name), lines_(std::string(file.text)), own_(own), rules_(rules) {}
 
   void run() {
     std::string line;
@@ -77,7 +80,7 @@ class RuleReader {
         rule.reason += (rule.reason.empty() ? "" : " ") + text;
     }
     if (rule.reason.empty()) wrong("the rule has no reason");
-    if (rule.fires.empty()) wrong("the rule has no example where it fires");
+    if (rule.fires.empty() && !own_) wrong("the rule has no example where it fires");
     if (rule.text.find(":name \"" + rule.name + '"') == std::string::npos)
       wrong("the comment and :name differ");
     if (rule.text.find(":ruleset " + mode) == std::string::npos)
@@ -92,6 +95,7 @@ class RuleReader {
 
   std::string_view name_;
   std::istringstream lines_;
+  bool own_;
   std::vector<RuleText>& rules_;
   std::vector<std::string> comments_;
   int at_ = 0;
@@ -102,9 +106,26 @@ class RuleReader {
 const std::vector<RuleText>& rule_texts() {
   static const std::vector<RuleText> rules = [] {
     std::vector<RuleText> list;
-    for (const RuleFile& file : rule_files()) RuleReader(file, list).run();
+    for (const RuleFile& file : rule_files()) RuleReader(file, false, list).run();
     return list;
   }();
+  return rules;
+}
+
+std::vector<RuleText> rules_for(const SearchOptions& options) {
+  std::vector<RuleText> rules = rule_texts();
+  const size_t ours = rules.size();
+  RuleReader({"SearchOptions::rules", options.rules}, true, rules).run();
+  std::vector<std::string> names;
+  for (size_t i = 0; i < rules.size(); ++i) {
+    if (i >= ours && std::ranges::find(names, rules[i].name) != names.end())
+      luminal::fail("[rules] there are two rules '{}'; give yours a name of its own", rules[i].name);
+    names.push_back(rules[i].name);
+  }
+  for (const std::string& name : options.rules_off)
+    if (std::ranges::find(names, name) == names.end())
+      luminal::fail("[rules] there is no rule '{}' to switch off{}", name, did_you_mean(name, names));
+  std::erase_if(rules, [&](const RuleText& rule) { return options.rules_off.contains(rule.name); });
   return rules;
 }
 

@@ -143,8 +143,8 @@ KernelReport report_of(const Variant& variant, const PlanFacts::Kernel& kernel,
 
 class SearchExecutable : public Executable, public Explained {
  public:
-  SearchExecutable(std::shared_ptr<const SessionParts> parts, CompilationMode mode)
-      : parts_(std::move(parts)), mode_(mode), options_(parts_->options) {}
+  SearchExecutable(std::shared_ptr<const SessionParts> parts, CompilationMode mode, SearchOptions options)
+      : parts_(std::move(parts)), mode_(mode), options_(std::move(options)) {}
 
   /// Makes the plan for the sizes in force, if all are known.
   void prepare(Graph& graph) {
@@ -267,6 +267,9 @@ class SearchExecutable : public Executable, public Explained {
   /// A law that holds for specs and not for the user's nodes: which one, nobody can tell, so none is used
   /// here.
   void switch_laws_off() {
+    log_line("[verify] a law does not hold for this graph; it is compiled without laws");
+    laws_off_ = true;
+    options_.rules.clear();
     for (const RuleText& rule : rule_texts()) options_.rules_off.insert(rule.name);
     fronts_.clear();
     variants_.clear();
@@ -303,7 +306,13 @@ class SearchExecutable : public Executable, public Explained {
       variant.cover_ms = 1e3 * seconds_since(begin);
       variant.cost_us = variant.cover.cost_us;
     } else {
-      measure(graph, bucket, limits, begin, variant);
+      try {
+        measure(graph, bucket, limits, begin, variant);
+      } catch (const NoKernelStands& error) {
+        if (laws_off_) throw;
+        log_line(fmt::format("[verify] {}", error.what()));
+        return false;
+      }
       choose = [&, by_model = choose](const kernel::KernelSpec& spec, const codegen::Bucket& own) -> Chosen {
         const auto tuned = variant.tuned.find(front->store->intern(spec));
         if (tuned == variant.tuned.end()) return by_model(spec, own);
@@ -314,7 +323,7 @@ class SearchExecutable : public Executable, public Explained {
     runtime::Plan plan = build_plan(graph, front->program, front->saturated, variant.cover, *front->store,
                                     choose, *parts_->backend, bucket, &variant.facts);
     if (environment::debug_level() >= 3) debug(3, "{}", plan.to_string());
-    if (!by_model && !is_sound(graph, plan, begin, variant.tuning)) return false;
+    if ((!by_model || !options_.rules.empty()) && !is_sound(graph, plan, begin, variant.tuning)) return false;
     variant.executor = std::make_unique<runtime::Executor>(parts_->backend, std::move(plan));
     variant.total_ms = 1e3 * seconds_since(begin) + front->encode_ms + front->saturate_ms;
     if (variants_.size() == kMostVariants) variants_.pop_back();
@@ -336,7 +345,8 @@ class SearchExecutable : public Executable, public Explained {
     }
     const runtime::Given given = plan_inputs(graph, plan, top, 0);
     std::optional<PlanFault> fault;
-    while ((fault = check_plan(graph, plan, top, given))) {
+    while ((fault = check_plan(graph, plan, top, given,
+                               options_.rules.empty() ? Judged::Unnamed : Judged::All))) {
       log_line(fmt::format("[verify] a plan is wrong and not used: {}. Please report this", fault->message));
       if (fault->kind != PlanFault::Kind::InPlace) break;
       auto& allowed = plan.launches[static_cast<size_t>(fault->launch)].kernel->in_place;
@@ -384,7 +394,8 @@ class SearchExecutable : public Executable, public Explained {
 
   std::shared_ptr<const SessionParts> parts_;
   CompilationMode mode_;
-  SearchOptions options_;  ///< the session's, laws off that were found wrong
+  SearchOptions options_;  ///< the graph's, laws off that were found wrong
+  bool laws_off_ = false;
   std::vector<std::shared_ptr<const Front>> fronts_;
   std::list<Variant> variants_;
 };
@@ -395,7 +406,7 @@ class SearchSession : public Session {
       : parts_(std::make_shared<const SessionParts>(std::move(parts))) {}
   [[nodiscard]] std::string_view device() const override { return parts_->device; }
   [[nodiscard]] std::unique_ptr<Executable> compile(Graph& graph, const CompilationMode& mode) override {
-    auto executable = std::make_unique<SearchExecutable>(parts_, mode);
+    auto executable = std::make_unique<SearchExecutable>(parts_, mode, graph.search());
     executable->prepare(graph);
     return executable;
   }

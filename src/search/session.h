@@ -2,9 +2,9 @@
 #include <memory>
 
 #include "backends/backend.h"
+#include "luminal/search_options.h"
 #include "luminal/session.h"
 #include "search/choose.h"
-#include "search/options.h"
 
 namespace luminal::search {
 
@@ -12,7 +12,6 @@ namespace luminal::search {
 struct SessionParts {
   std::string device;
   std::shared_ptr<backends::Backend> backend;
-  SearchOptions options;
   /// Chooses kernels in a mode; null: by the model (choose_by_model) in every mode.
   std::function<Choose(const CompilationMode& mode)> chooser;
 };

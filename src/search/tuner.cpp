@@ -366,7 +366,7 @@ void Tuner::choose(Job& job, Tuned& result, bool in_full) {
     std::string reasons;
     for (const Tried& t : job.tried)
       reasons += fmt::format("\n  {} {}: {}", t.schedule, codegen::to_string(t.parameters), t.rejected);
-    throw InternalError(fmt::format("no kernel stands for\n{}{}", job.request.spec.to_string(), reasons));
+    throw NoKernelStands(fmt::format("no kernel stands for\n{}{}", job.request.spec.to_string(), reasons));
   }
   describe(job, order, *winner, result);
   result.verified = judged || trusted;

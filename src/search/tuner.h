@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "codegen/schedule.h"
+#include "luminal/error.h"
 #include "search/cache.h"
 #include "search/race.h"
 #include "search/verify.h"
@@ -51,6 +52,13 @@ struct TunerOptions {
   uint64_t seed = 0;
 };
 
+/// Not one candidate of a spec passed: what it computes is not what the user's nodes say, or all of them are
+/// wrong.
+class NoKernelStands : public InternalError {
+ public:
+  using InternalError::InternalError;
+};
+
 class Tuner {
  public:
   /// All of them outlive the tuner. The graph is the user's, for verification.
@@ -59,7 +67,7 @@ class Tuner {
 
   /// One winner for each request, in their order. Compiles on all cores, times one at a time. What is known
   /// from the cache is not measured again. After the deadline nothing more is timed: the model decides for
-  /// the rest. Errors: InternalError if no candidate of a spec stands (the plainest one included).
+  /// the rest. Errors: NoKernelStands if no candidate of a spec does (the plainest one included).
   [[nodiscard]] std::vector<Tuned> tune(std::span<const TuneRequest> requests, const codegen::Bucket& bucket);
   /// Whether the cache has a choice for each of them.
   [[nodiscard]] bool remembers(std::span<const TuneRequest> requests, const codegen::Bucket& bucket);

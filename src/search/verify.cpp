@@ -132,16 +132,15 @@ Leaves given(const Unit& unit, const ExamQuestion& question) {
 
 /// Fewer samples if judging these costs more than allowed.
 ExamQuestion::Answer ask_oracle(const Graph& graph, const DimMap& dims, const Unit& unit,
-                                const ExamQuestion& question, int tensor, std::vector<int64_t> positions,
-                                int64_t operations) {
+                                const ExamQuestion& question, int tensor, const Value& value,
+                                std::vector<int64_t> positions, int64_t operations) {
   for (;;) {
     Oracle oracle(graph, dims);
     oracle.operation_limit = operations;
     oracle.independent_roundings = question.name != "integers";
-    for (const auto& [value, data] : given(unit, question)) oracle.set_leaf(value, data);
+    for (const auto& [leaf, data] : given(unit, question)) oracle.set_leaf(leaf, data);
     try {
-      return answer_of(oracle.at(*unit.tensors[static_cast<size_t>(tensor)].value, positions), tensor,
-                       positions);
+      return answer_of(oracle.at(value, positions), tensor, positions);
     } catch (const OracleLimit&) {
       constexpr int64_t kForOneElement = 10'000'000;
       if (positions.size() == 1 && operations >= kForOneElement) throw;
@@ -223,11 +222,15 @@ Exam prepare_exam(const Graph& graph, const DimMap& dims, const Unit& unit, cons
     }
     for (size_t t = 0; t < unit.tensors.size(); ++t) {
       if (!judged || !computed[t] || !unit.tensors[t].value || beyond[t]) continue;
+      const std::vector<int64_t> positions =
+          sample_positions(exec(unit.tensors[t].type.dims, dims), options.samples, combine(options.seed, t));
+      // What a law says is equal to it has to be equal by the user's nodes as well.
+      std::vector<Value> values = unit.tensors[t].aliases;
+      values.insert(values.begin(), *unit.tensors[t].value);
       try {
-        question.answers.push_back(ask_oracle(graph, dims, unit, question, static_cast<int>(t),
-                                              sample_positions(exec(unit.tensors[t].type.dims, dims),
-                                                               options.samples, combine(options.seed, t)),
-                                              options.operations));
+        for (const Value& value : values)
+          question.answers.push_back(ask_oracle(graph, dims, unit, question, static_cast<int>(t), value,
+                                                positions, options.operations));
       } catch (const OracleGap& gap) {
         debug(3, "{}; judged by comparison", gap.what());
         beyond[t] = true;

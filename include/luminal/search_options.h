@@ -1,0 +1,26 @@
+#pragma once
+#include <set>
+#include <string>
+
+#include "luminal/math_mode.h"
+
+namespace luminal {
+
+/// What the search may do to a graph, and how much of it (docs/design.md, sections 8 and 9):
+///
+///   cx.set_search({.math = MathMode::Strict});                       // the same bits as the plain graph
+///   cx.set_search({.rules_off = {"sum-factor-leaves-producer"}});    // without this law
+///   cx.set_search({.rules = read_file("my_laws.egg")});              // with laws of one's own
+struct SearchOptions {
+  MathMode math = MathMode::Relaxed;
+  std::set<std::string, std::less<>>
+      rules_off;  ///< names of laws that are not used, as `luminal explain` says them
+  /// Laws of one's own, as the files of src/search/rules have them (docs/adding_a_rule.md). Plans made with
+  /// them are run once and judged by the graph's own nodes before they are used, in every mode.
+  std::string rules;
+  int cones = 8;      ///< kernels kept open for each value until the plan is chosen
+  bool merge = true;  ///< kernels that compute values of several nodes at once
+  friend auto operator<=>(const SearchOptions&, const SearchOptions&) = default;
+};
+
+}  // namespace luminal
