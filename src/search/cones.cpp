@@ -55,6 +55,7 @@ class ConeFinder {
   std::vector<Cone> grow(int root) {
     std::vector<Growing> found, front = starts(root);
     if (front.empty()) return {};
+    compositions_left_ = limits_.compositions * static_cast<int>(keep_);
     while (!front.empty()) {
       std::vector<Growing> next;
       for (Growing& state : front) {
@@ -125,6 +126,7 @@ class ConeFinder {
         return std::ranges::find(producer.arguments, c) != producer.arguments.end();
       };
       if (has(root) || has(leaf)) continue;
+      if (compositions_left_-- <= 0) break;
       Growing grown = state;
       if (!inline_leaf(grown.cone, leaf, producer)) continue;
       if (before == state.chosen.end()) {
@@ -232,7 +234,8 @@ class ConeFinder {
   CostTable& costs_;
   size_t keep_;
   ConeLimits limits_;
-  std::vector<double> flow_;  ///< what a reader pays for a class, in us
+  int compositions_left_ = 0;  ///< of the root that grows
+  std::vector<double> flow_;   ///< what a reader pays for a class, in us
   std::vector<int> readers_;
   std::vector<bool> sunk_;  ///< in memory whatever readers do
 };

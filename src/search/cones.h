@@ -11,6 +11,9 @@ namespace luminal::search {
 /// does more work with every step of a chain (a sorting network doubles it), so that its size and the time to
 /// compose it would grow exponentially with its depth.
 struct ConeLimits {
+  /// Compositions tried for one root and kept cone, cheapest cones first: a bound on the time that a class
+  /// takes. Leaves that are still undecided then stay leaves.
+  int compositions = 5;
   double repeats = 4;  ///< operations of a cone's kernel, at most, over those of its classes computed once
 };
 

@@ -74,12 +74,16 @@ class Merger {
  public:
   Merger(const CoverProblem& problem, const Colours& colours, SpecStore& store, CostTable& rough,
          CostTable& fine, Cover& cover)
-      : problem_(problem), colours_(colours), store_(store), rough_(rough), fine_(fine), cover_(cover) {}
+      : problem_(problem), colours_(colours), store_(store), rough_(rough), fine_(fine), cover_(cover) {
+    for (; next_serial_ < count(); ++next_serial_) serials_.push_back(next_serial_);
+  }
 
   void run() {
     while (const auto pair = best_pair()) {
       cover_.kernels[static_cast<size_t>(pair->first)] = pair->merged;
+      serials_[static_cast<size_t>(pair->first)] = next_serial_++;
       cover_.kernels.erase(cover_.kernels.begin() + pair->second);
+      serials_.erase(serials_.begin() + pair->second);
       ++cover_.merges;
     }
   }
@@ -94,15 +98,38 @@ class Merger {
 
   std::optional<Pair> best_pair() {
     const Order order(problem_, cover_);
-    std::optional<Pair> best;
-    const auto offer = [&](std::optional<Pair> pair) {
+    const Pair* best = nullptr;
+    int first = 0, second = 0;
+    const auto offer = [&](int a, int b, bool exporting) {
+      const std::optional<Pair>& pair = offered(a, b, exporting);
       if (!pair) return;
-      if (!best || std::tuple(-pair->gain, pair->key) < std::tuple(-best->gain, best->key))
-        best = std::move(pair);
+      if (best != nullptr && std::tuple(-pair->gain, pair->key) >= std::tuple(-best->gain, best->key)) return;
+      const bool cyclic =
+          exporting ? order.waits_indirectly(a, b) : order.waits_at_all(a, b) || order.waits_at_all(b, a);
+      if (cyclic) return;
+      best = &*pair;
+      first = a;
+      second = b;
     };
-    for (const auto& [reader, producer] : readings(order)) offer(with_export(order, reader, producer));
-    for (const auto& [a, b] : siblings()) offer(merged_siblings(order, a, b));
-    return best;
+    for (const auto& [reader, producer] : readings(order)) offer(reader, producer, true);
+    for (auto [a, b] : siblings()) {
+      // The order of the two decides the order of outputs: by colour, not by number.
+      if (colour(at(b).outputs[0]) < colour(at(a).outputs[0])) std::swap(a, b);
+      offer(a, b, false);
+    }
+    if (best == nullptr) return std::nullopt;
+    Pair chosen = *best;
+    chosen.first = first;
+    chosen.second = second;
+    return chosen;
+  }
+
+  /// What merging two kernels gives, worked out once for as long as both are there.
+  const std::optional<Pair>& offered(int a, int b, bool exporting) {
+    const auto [known, fresh] =
+        offers_.try_emplace({serials_[static_cast<size_t>(a)], serials_[static_cast<size_t>(b)], exporting});
+    if (fresh) known->second = exporting ? with_export(a, b) : merged_siblings(a, b);
+    return known->second;
   }
 
   [[nodiscard]] std::set<std::pair<int, int>> readings(const Order& order) const {
@@ -126,7 +153,7 @@ class Merger {
     return pairs;
   }
 
-  std::optional<Pair> with_export(const Order& order, int reader, int producer) {
+  std::optional<Pair> with_export(int reader, int producer) {
     const CoverKernel &a = at(reader), &b = at(producer);
     if (b.outputs.size() != 1) return {};
     const auto slot = static_cast<int>(std::ranges::find(a.inputs, b.outputs[0]) - a.inputs.begin());
@@ -134,22 +161,16 @@ class Merger {
         theirs(b.inputs.begin(), b.inputs.end());
     const SpecStore::Made* made = store_.compose_exporting(a.spec, slot, b.spec, own, theirs);
     if (made == nullptr) return {};
-    auto pair = pair_of(reader, producer, *made);
-    if (pair && order.waits_indirectly(reader, producer)) return {};
-    return pair;
+    return pair_of(reader, producer, *made);
   }
 
-  std::optional<Pair> merged_siblings(const Order& order, int first, int second) {
-    // The order of the two decides the order of outputs: by colour, not by number.
-    if (colour(at(second).outputs[0]) < colour(at(first).outputs[0])) std::swap(first, second);
+  std::optional<Pair> merged_siblings(int first, int second) {
     const CoverKernel &a = at(first), &b = at(second);
     const std::vector<uint32_t> own(a.inputs.begin(), a.inputs.end()),
         theirs(b.inputs.begin(), b.inputs.end());
     const SpecStore::Made* made = store_.merge_siblings(a.spec, b.spec, own, theirs);
     if (made == nullptr) return {};
-    auto pair = pair_of(first, second, *made);
-    if (pair && (order.waits_at_all(first, second) || order.waits_at_all(second, first))) return {};
-    return pair;
+    return pair_of(first, second, *made);
   }
 
   std::optional<Pair> pair_of(int first, int second, const SpecStore::Made& made) {
@@ -182,6 +203,9 @@ class Merger {
   SpecStore& store_;
   CostTable &rough_, &fine_;
   Cover& cover_;
+  std::vector<int> serials_;  ///< by kernel: a number that no other kernel has or had
+  int next_serial_ = 0;
+  std::map<std::tuple<int, int, bool>, std::optional<Pair>> offers_;
 };
 
 }  // namespace
