@@ -65,6 +65,12 @@ class Compiled {
   std::shared_ptr<Executable> executable_;
 };
 
+/// See Graph::to_egglog.
+struct EgglogText {
+  std::string program;             ///< declarations, then a `let` for each node
+  std::vector<std::string> roots;  ///< terms
+};
+
 class Graph {
  public:
   Graph();
@@ -256,6 +262,9 @@ class Graph {
 
   /// Text: one node a line, for people and golden tests.
   [[nodiscard]] std::string to_string() const;
+  /// The graph as a program of `luminal egg` (docs/egraph.md): terms over one sort, Tensor, with an op's type
+  /// and attributes as a string, views as terms of their own, and the wanted values as roots.
+  [[nodiscard]] EgglogText to_egglog() const;
   /// Writes Graphviz text (.dot), SVG (.svg) or a self-contained page (.html), by the file's ending; marked
   /// nodes stand out.
   void display(std::span<const GraphTensor> marks, const std::string& file) const;
