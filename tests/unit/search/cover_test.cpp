@@ -236,6 +236,28 @@ TEST(Cover, EightConesLoseLittleAgainstSixtyFour) {
   EXPECT_LE(eight, 1.02 * many);
 }
 
+// Each step reads the last at two places: inlined freely, a cone of n steps would compute the first 2^n
+// times.
+TEST(Cover, ChainsThatReadTwiceTakeEffortInProportion) {
+  const auto specs = [](int steps) {
+    Graph cx;
+    GraphTensor x = cx.tensor({4, 1024});
+    for (int i = 0; i < steps; ++i)
+      x = x.exp() + x.slice({{0, 4}, {0, 1024 - (1 << i % 5)}}).pad({{0, 0}, {1 << i % 5, 0}});
+    x.retrieve();
+    const auto searched = test::search(cx);
+    const Cover cover = find_cover(searched.saturated.cover, *searched.store, roofline(), {});
+    double once = 0, done = 0;
+    for (const CoverProblem::Class& each : searched.saturated.cover.classes)
+      if (!each.alternatives.empty()) once += searched.store->operations(each.alternatives[0].spec);
+    for (const CoverKernel& kernel : cover.kernels) done += searched.store->operations(kernel.spec);
+    EXPECT_LE(done, ConeLimits().repeats * once) << steps << " steps";
+    return searched.store->size();
+  };
+  const size_t few = specs(10), many = specs(40);
+  EXPECT_LE(many, 5 * few) << few << " specs for a quarter of the steps";
+}
+
 /// What extraction by tree cost would run: each class takes the cone of the cheapest tree, in which a value
 /// that two kernels read is paid twice.
 double cost_by_trees(const CoverProblem& problem, const Colours& colours,
