@@ -172,13 +172,31 @@ Choice Chooser::run() {
     }
     return better;
   };
+  // Classes that are there and that no kernel reads keep others from growing over them: one that could do
+  // without them takes a cone that reads them as soon as it may. Without them the next step may be a better
+  // one.
+  const auto leave_unread = [&] {
+    std::vector<char> read(in_memory.size(), 0);
+    for (size_t c = 0; c < best.cone.size(); ++c)
+      if (best.cone[c] >= 0)
+        for (const int leaf : cones_[c][static_cast<size_t>(best.cone[c])].leaves)
+          read[static_cast<size_t>(leaf)] = 1;
+    const auto is_read = [&](int c) { return read[static_cast<size_t>(c)] != 0; };
+    for (const auto& group : order)
+      if (std::ranges::none_of(group, is_read))
+        for (const int c : group) in_memory[static_cast<size_t>(c)] = 0;
+  };
+  bool tight = false;
   for (int round = 0; round < kMostRounds; ++round) {
     bool changed = false;
     for (const auto& group : order) {
       const std::vector<int>* one[] = {&group};
       changed = attempt(one) || changed;
     }
-    if (changed) continue;
+    if (changed) {
+      tight = false;
+      continue;
+    }
     // No single step helps: two neighbours at once.
     std::map<int, const std::vector<int>*> group_of;
     for (const auto& group : order)
@@ -196,7 +214,13 @@ Choice Chooser::run() {
         changed = attempt(two) || changed;
       }
     }
-    if (!changed) break;
+    if (changed) {
+      tight = false;
+    } else {
+      if (tight) break;
+      leave_unread();
+      tight = true;
+    }
   }
   return best;
 }

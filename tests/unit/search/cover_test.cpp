@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "search/choice.h"
+#include "search/choose.h"
 #include "support/effort.h"
 #include "unit/passes/random_graph.h"
 #include "unit/search/pipeline.h"
@@ -223,6 +224,32 @@ TEST(Cover, FlipsComeCloseToTheBestChoice) {
   EXPECT_GE(compared, 40);
   EXPECT_LE(found_sum / best_sum, 1.02);
   RecordProperty("worst_loss_percent", std::to_string(100 * worst));
+}
+
+// Where memory is what counts, a softmax reads its rows once and writes them once. The way there leads over
+// values that are in memory and that no kernel reads.
+TEST(Cover, ASoftmaxOfRowsIsOneKernelThatKeepsNothing) {
+  Graph cx;
+  cx.tensor({2048, 2048}).softmax(1).retrieve();
+  const auto searched = test::search(cx);
+  kernel::MachineLimits limits;
+  limits.flops_per_us = 300e3;
+  limits.cache_bytes_per_us = limits.memory_bytes_per_us = 40e3;
+  const SpecCost rough = [&](const kernel::KernelSpec& spec) {
+    return kernel::predicted_us(spec, {}, limits);
+  };
+  const codegen::Target target{.vector_bytes = 64,
+                               .vector_registers = 32,
+                               .threads = 2,
+                               .l1_bytes = 48 << 10,
+                               .l2_bytes = 2 << 20,
+                               .l3_bytes = 105 << 20};
+  const SpecCost as_run = [&](const kernel::KernelSpec& spec) {
+    return choose_by_model(spec, {}, target).predicted_us;
+  };
+  const Cover cover = find_cover(searched.saturated.cover, *searched.store, CoverCosts{rough, as_run}, {});
+  ASSERT_EQ(cover.kernels.size(), 1U);
+  EXPECT_EQ(cover.kernels[0].outputs.size(), 1U);
 }
 
 TEST(Cover, EightConesLoseLittleAgainstSixtyFour) {
