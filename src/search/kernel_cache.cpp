@@ -80,8 +80,10 @@ KernelResult KernelCache::make_one(backends::Backend& backend, Cache& disk, cons
   codegen::verify(program);
   tell(backend, request, program);
   const codegen::Target& target = backend.target();
-  // What the backend compiles, not what it makes that from: a mended printer finds nothing made before it.
-  const std::vector<std::string> parts{backend.source(program), target.name, target.cpu, target.features};
+  // The text that is compiled too: a mended printer finds nothing made before it. The program says what the
+  // text does not: sizes, tasks and workspace.
+  const std::vector<std::string> parts{program.to_string(), backend.source(program), target.name, target.cpu,
+                                       target.features};
   const CacheKey key = make_key(parts);
   result.code = key.low;
   if (const auto object = disk.find_object(key)) {

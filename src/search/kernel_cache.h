@@ -30,7 +30,8 @@ struct KernelResult {
 };
 
 /// Compiled kernels of the process, by content: equal requests are compiled once, whoever asks. Objects on
-/// disk are found by the text that was compiled, so that they are never older than the code generator.
+/// disk are found by their program and the text that was compiled, so that they are never older than the code
+/// generator.
 class KernelCache {
  public:
   static KernelCache& of_process();
