@@ -259,8 +259,8 @@ HostCpu host_cpu(std::string_view overrides) {
   std::vector<std::string> names;
   for (const auto& feature : has) names.push_back(feature.getKey().str());
   std::ranges::sort(names);
-  // Halves are storage, so conversions are all that is asked of the processor. With arithmetic on halves, LLVM
-  // 19 swaps the operands of a masked compare to fold a load and leaves the predicate as it is.
+  // Halves are storage, so conversions are all that is asked of the processor. With arithmetic on halves,
+  // LLVM 19 swaps the operands of a masked compare to fold a load and leaves the predicate as it is.
   if (has.contains("avx512fp16")) has["avx512fp16"] = false;
   for (const std::string& name : names)
     host.features += fmt::format("{}{}{}", host.features.empty() ? "" : ",", has[name] ? '+' : '-', name);
