@@ -13,11 +13,12 @@ namespace {
 using test::RandomGraph;
 using test::SymbolicGraph;
 
-TEST(RandomGraphs, OfEveryShapeEqualTheReference) {
-  for (int64_t i = 0; i < effort::cases(60, 500); ++i) {
-    const uint64_t seed = effort::seed(70'000) + static_cast<uint64_t>(i);
+/// Runs `count` random graphs on the reference, then compiled in `mode`.
+void compare(uint64_t first_seed, int64_t count, const CompilationMode& mode, int nodes) {
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t seed = effort::seed(first_seed) + static_cast<uint64_t>(i);
     SCOPED_TRACE(testing::Message() << "LUMINAL_TEST_SEED=" << seed);
-    RandomGraph random(seed, RandomGraph::Kind::Tame);
+    RandomGraph random(seed, RandomGraph::Kind::Tame, nodes);
     Graph& cx = random.graph();
     std::vector<TensorData> wanted;
     cx.set_device("reference");
@@ -25,18 +26,24 @@ TEST(RandomGraphs, OfEveryShapeEqualTheReference) {
     for (const auto& item : random.outputs()) wanted.push_back(*cx.value(item.tensor.edge().source));
     cx.set_step(0);
     cx.set_device("cpu");
-    cx.execute();
+    cx.compile(mode)();
     for (size_t k = 0; k < wanted.size(); ++k) {
       const auto& item = random.outputs()[k];
       search::test::expect_near(*cx.value(item.tensor.edge().source), wanted[k], 4 * item.error + 1e-12,
                                 "output");
-      if (HasFatalFailure()) return;
+      if (testing::Test::HasFatalFailure()) return;
     }
   }
 }
 
+TEST(RandomGraphs, OfEveryShapeEqualTheReference) { compare(70'000, effort::cases(600, 3000), Fast{}, 24); }
+
+TEST(RandomGraphs, SearchedInFullEqualTheReference) {
+  compare(75'000, effort::cases(50, 300), Optimal{}, 14);
+}
+
 TEST(RandomGraphs, OfSymbolicSizeEqualTheReferenceAtThreeSizes) {
-  for (int64_t i = 0; i < effort::cases(40, 500); ++i) {
+  for (int64_t i = 0; i < effort::cases(400, 2000); ++i) {
     const uint64_t seed = effort::seed(80'000) + static_cast<uint64_t>(i);
     SCOPED_TRACE(testing::Message() << "LUMINAL_TEST_SEED=" << seed);
     SymbolicGraph random(seed);
