@@ -1,7 +1,6 @@
 #include "runtime/exchange.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/fail.h"
 
@@ -86,7 +85,7 @@ void Exchange::bring_updated(Graph& graph, Layout& layout, size_t block) {
     const auto present = graph.value(value);
     if (!objects_[block]) objects_[block] = std::make_shared<TensorData>();
     resize(*objects_[block], present->dtype, present->dims, static_cast<int64_t>(present->bytes.size()));
-    std::memcpy(objects_[block]->bytes.data(), present->bytes.data(), present->bytes.size());
+    std::ranges::copy(present->bytes, objects_[block]->bytes.begin());
   }
   layout.bind(static_cast<int>(block), objects_[block]->bytes.data());
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "base/fail.h"
 #include "base/stopwatch.h"
@@ -65,14 +64,14 @@ void Rehearsal::restore() {
     if (block < 0 || plan_.tensors[at(tensor)].role != PlanTensor::Role::Input) continue;
     LUMINAL_CHECK(static_cast<int64_t>(data->bytes.size()) == layout_->bytes(tensor),
                   "{} bytes for tensor {} of {}", data->bytes.size(), tensor, layout_->bytes(tensor));
-    std::memcpy(own_[at(block)]->data(), data->bytes.data(), data->bytes.size());
+    std::ranges::copy(data->bytes, own_[at(block)]->data());
   }
 }
 
 void Rehearsal::bring_host_outputs(int launch) {
   for (const TensorIndex tensor : plan_.launches[at(launch)].host->outputs) {
     const auto& bytes = given_.at(tensor)->bytes;
-    std::memcpy(own_[at(blocks_.of_tensor[at(tensor)])]->data(), bytes.data(), bytes.size());
+    std::ranges::copy(bytes, own_[at(blocks_.of_tensor[at(tensor)])]->data());
   }
 }
 

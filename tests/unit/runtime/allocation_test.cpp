@@ -7,7 +7,10 @@
 namespace luminal::runtime::test {
 namespace {
 
-const auto kSum = [](const int64_t* x) { return x[0] + x[1]; };
+// Around the end of 64 bits: a state that doubles gets there.
+const auto kSum = [](const int64_t* x) {
+  return static_cast<int64_t>(static_cast<uint64_t>(x[0]) + static_cast<uint64_t>(x[1]));
+};
 const auto kIncrement = [](const int64_t* x) { return x[0] + 1; };
 
 /// Writes what it reads: a host op that allocates nothing itself.

@@ -20,6 +20,11 @@ int64_t mixed(int64_t a, int64_t b, int64_t salt) {
       combine(combine(static_cast<uint64_t>(a), static_cast<uint64_t>(b)), static_cast<uint64_t>(salt)));
 }
 
+/// a + b around the end of 64 bits.
+int64_t wrapped(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+
 /// out[i] = mixed(a[i], b[i]).
 std::shared_ptr<FakeKernel> plain(int64_t salt) {
   return elementwise(2, [salt](const int64_t* x) { return mixed(x[0], x[1], salt); }, "n");
@@ -36,14 +41,15 @@ std::shared_ptr<FakeKernel> reversed(int64_t salt) {
 std::shared_ptr<FakeKernel> summed(int64_t salt) {
   const auto sums = [](const TaskView& v, int64_t task) {
     int64_t sum = 0;
-    for (int64_t i = task * kGrain; i < std::min(v.n, (task + 1) * kGrain); ++i) sum += v.buffer(1)[i];
+    for (int64_t i = task * kGrain; i < std::min(v.n, (task + 1) * kGrain); ++i)
+      sum = wrapped(sum, v.buffer(1)[i]);
     v.local()[0] = sum;
     for (int i = 1; i < 8; ++i) v.local()[i] = -1;
     v.shared()[task] = v.local()[0];
   };
   const auto write = [salt](const TaskView& v, int64_t task) {
     int64_t sum = 0;
-    for (int64_t i = 0; i < grains(v.n); ++i) sum += v.shared()[i];
+    for (int64_t i = 0; i < grains(v.n); ++i) sum = wrapped(sum, v.shared()[i]);
     for (int64_t i = task * kGrain; i < std::min(v.n, (task + 1) * kGrain); ++i)
       v.buffer(2)[i] = mixed(v.buffer(0)[i], sum, salt);
   };
