@@ -13,10 +13,7 @@ std::string constructor_name(std::string_view op) {
   std::string name;
   bool first = true;
   for (const char c : op) {
-    if (c == '_')
-      first = true;
-    else
-      name += first ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+    if (c != '_') name += first ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
     first = c == '_';
   }
   return name;

@@ -1,10 +1,8 @@
 #include "runtime/rehearsal.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/fail.h"
-#include "base/stopwatch.h"
 
 namespace luminal::runtime {
 namespace {
@@ -90,19 +88,8 @@ void Rehearsal::run_launch(int launch) {
 }
 
 double Rehearsal::sample_us(double at_least_us) {
-  const auto now = [] { return std::chrono::steady_clock::now(); };
-  if (last_us_ == 0) {  // the first run finds cold instructions and pages
-    run();
-    const auto start = now();
-    run();
-    last_us_ = std::max(1e6 * seconds_since(start), 0.05);
-  }
-  const auto runs = static_cast<int>(std::clamp(std::ceil(at_least_us / last_us_), 1.0, 20000.0));
   restore();
-  const auto start = now();
-  for (int i = 0; i < runs; ++i) run();
-  last_us_ = std::max(1e6 * seconds_since(start) / runs, 0.01);
-  return last_us_;
+  return sampler_.sample_us(at_least_us, [this] { run(); });
 }
 
 std::span<const std::byte> Rehearsal::bytes(TensorIndex tensor) const {

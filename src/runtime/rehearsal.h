@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "base/stopwatch.h"
 #include "base/team.h"
 #include "runtime/blocks.h"
 #include "runtime/layout.h"
@@ -48,7 +49,7 @@ class Rehearsal {
   std::unique_ptr<Layout> layout_;
   Arena arena_;
   std::vector<std::unique_ptr<Arena>> own_;  ///< by block; null in the arena
-  double last_us_ = 0;
+  Sampler sampler_;
 };
 
 /// Tensors that a rehearsal has to be given.

@@ -52,10 +52,9 @@ std::shared_ptr<const TensorData> evaluate_from(const Graph& graph, const DimMap
     for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output)
       if (!leaves.contains({id, output})) place[{id, output}] = {made, output};
   }
-  const GraphTensor result = part.tensor_of(place.at(wanted));
   part.tensor_of(place.at(wanted)).retrieve();
   part.execute();
-  return part.value(result.edge().source);
+  return part.value(place.at(wanted));
 }
 
 }  // namespace luminal::search

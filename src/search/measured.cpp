@@ -155,10 +155,8 @@ CacheKey key_of(const MeasureContext& context) {
   }
   for (const auto& list : {context.program.results, context.program.updates})
     for (const auto& [value, tensor] : list) content = combine(content, static_cast<uint64_t>(tensor));
-  const codegen::Target target = context.backend.target();
   const std::vector<std::string> parts{
-      "plan", fmt::format("{:016x}", content), to_string(context.bucket),
-      fmt::format("{} {} {} {} threads", target.name, target.cpu, target.features, target.threads),
+      "plan", fmt::format("{:016x}", content), to_string(context.bucket), text_of(context.backend.target()),
       fmt::format("{} {} {} {}", static_cast<int>(context.options.math),
                   fmt::join(context.options.rules_off, ","), context.options.cones, context.options.merge)};
   return make_key(parts);

@@ -12,6 +12,7 @@
 #include "luminal/quantized.h"
 #include "search/derive.h"
 #include "search/oracle.h"
+#include "search/verify.h"
 
 namespace luminal::search {
 namespace {
@@ -149,9 +150,7 @@ class Judge {
         const auto is = static_cast<double>(got.as<T>()[static_cast<size_t>(positions[i])]);
         const auto must = static_cast<double>(right.values.as<T>()[i]);
         const double bound = right.errors.empty() ? 0 : right.errors[i];
-        if (!right.known[i] || is == must || std::abs(is - must) <= bound ||
-            (std::isnan(is) && std::isnan(must)))
-          continue;
+        if (!right.known[i] || agrees(is, must, bound)) continue;
         return fmt::format("{} is {} at {}, must be {} +- {:.3g}", described(plan_, tensor), is, positions[i],
                            must, bound);
       }

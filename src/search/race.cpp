@@ -1,12 +1,10 @@
 #include "search/race.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 
 #include "base/fail.h"
-#include "base/stopwatch.h"
 
 namespace luminal::search {
 namespace {
@@ -65,19 +63,7 @@ void Contender::run_once() {
 }
 
 double Contender::sample_us(double at_least_us) {
-  const auto now = [] { return Clock::now(); };
-  const auto since = [](Clock::time_point start) { return 1e6 * seconds_since(start); };
-  if (last_us_ == 0) {  // the first run finds cold instructions and pages
-    run_once();
-    const auto start = now();
-    run_once();
-    last_us_ = std::max(since(start), 0.05);
-  }
-  const auto runs = static_cast<int>(std::clamp(std::ceil(at_least_us / last_us_), 1.0, 20000.0));
-  const auto start = now();
-  for (int i = 0; i < runs; ++i) run_once();
-  last_us_ = std::max(since(start) / runs, 0.01);
-  return last_us_;
+  return sampler_.sample_us(at_least_us, [this] { run_once(); });
 }
 
 std::vector<double> race(std::span<Contender* const> contenders, const RaceOptions& options) {

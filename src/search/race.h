@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backends/backend.h"
+#include "base/stopwatch.h"
 #include "base/team.h"
 #include "luminal/tensor_data.h"
 #include "runtime/memory.h"
@@ -47,7 +48,7 @@ class Contender {
   runtime::Arena workspace_;
   std::vector<std::unique_ptr<runtime::Walk>> walks_;  ///< by copy
   size_t next_ = 0;
-  double last_us_ = 0;
+  Sampler sampler_;
 };
 
 struct RaceOptions {

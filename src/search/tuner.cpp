@@ -24,11 +24,11 @@ std::string text_of(const codegen::Bucket& bucket) {
   return text;
 }
 
+}  // namespace
+
 std::string text_of(const codegen::Target& target) {
   return fmt::format("{} {} {} {} threads", target.name, target.cpu, target.features, target.threads);
 }
-
-}  // namespace
 
 CacheKey choice_key(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
                     const codegen::Target& target) {

@@ -114,6 +114,8 @@ class Tuner {
   std::vector<std::unique_ptr<Job>> jobs_;
 };
 
+/// A target in keys of the cache: all that decides how fast its code is.
+[[nodiscard]] std::string text_of(const codegen::Target& target);
 /// The cache's key of a spec's choice: changes with everything the choice depends on.
 [[nodiscard]] CacheKey choice_key(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
                                   const codegen::Target& target);

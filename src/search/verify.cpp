@@ -264,11 +264,15 @@ double element(const TensorData& data, int64_t position) {
   });
 }
 
+}  // namespace
+
 bool agrees(double got, double expected, double bound) {
   if (std::isnan(expected)) return std::isnan(got);
   if (std::isinf(expected)) return got == expected;
   return got == expected || std::abs(got - expected) <= bound;
 }
+
+namespace {
 
 Fault fault_at(const Exam& exam, const ExamQuestion& question, int tensor, int64_t position, double got,
                double expected, double bound, std::string_view how) {

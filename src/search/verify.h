@@ -82,6 +82,9 @@ struct ExamOptions {
 [[nodiscard]] Exam prepare_exam(const Graph& graph, const DimMap& dims, const Unit& unit,
                                 const ExamOptions& options);
 
+/// Within the bound; NaN where NaN is due, infinities exactly.
+[[nodiscard]] bool agrees(double got, double expected, double bound);
+
 /// What came of a run: the first fault, and all that was computed, for comparing candidates in full.
 struct Verdict {
   std::optional<Fault> fault;

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <set>
 
+#include "codegen/schedules/roofline.h"
+
 // Which tilings are worth trying: shapes of register tiles that fit the registers and waste few rows, blocks
 // that fit the caches (Low et al. 2016), and a prediction of each in cycles.
 namespace luminal::codegen::contract {
@@ -209,7 +211,7 @@ class Prediction {
   /// many pieces that nothing fetches ahead.
   [[nodiscard]] double scatter() const {
     const double piece = depth_ <= 32 ? task_n_ * width_ : width_;
-    return piece >= p_.n ? 1 : 1 + std::min(3.0, 300 / (piece * p_.element));
+    return piece >= p_.n ? 1 : scattered(piece * p_.element);
   }
 
   /// Vectors moved, their masks, and the way through memory.
@@ -228,9 +230,8 @@ class Prediction {
     const double read_m = far_ ? p_.left_bytes / kFarBytes : 0;
     // Rows of many panels are read as they lie; single panels in pieces.
     const bool wide = p_.even_n && !p_.masked_n && !p_.turned && t_.pack_n == Packing::Shared;
-    const double read_n = far_ ? p_.right_bytes / kFarBytes *
-                                     (wide || p_.turned ? 1 : 1 + std::min(3.0, 300 / (width_ * p_.element)))
-                               : 0;
+    const double read_n =
+        far_ ? p_.right_bytes / kFarBytes * (wide || p_.turned ? 1 : scattered(width_ * p_.element)) : 0;
     double cycles = 0;
     if (t_.pack_m == Packing::Task) cycles += (rows * row_cost + read_m) * column_blocks_;
     if (t_.pack_m == Packing::Shared)

@@ -376,10 +376,6 @@ double vector_cycles(const KernelSpec& spec, const Reduction& r, const AxisGroup
   return cycles;
 }
 
-/// How much longer memory takes to deliver pieces of `bytes` that lie a long way apart: the hardware fetches
-/// ahead only within a page, and each piece is a miss and perhaps a translation of its own.
-double scattered(double bytes) { return 1 + std::min(3.0, 300 / bytes); }
-
 /// Candidates with their predictions.
 class Candidates {
  public:

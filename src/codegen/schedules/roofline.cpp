@@ -24,4 +24,6 @@ Roofline roofline_of(const kernel::KernelSpec& spec, const DimMap& top, const Ta
   return r;
 }
 
+double scattered(double bytes) { return 1 + std::min(3.0, 300 / bytes); }
+
 }  // namespace luminal::codegen

@@ -16,4 +16,8 @@ struct Roofline {
 };
 [[nodiscard]] Roofline roofline_of(const kernel::KernelSpec& spec, const DimMap& top, const Target& target);
 
+/// How much longer memory takes to deliver pieces of `bytes` that lie a long way apart: the hardware fetches
+/// ahead only within a page, and each piece is a miss and perhaps a translation of its own.
+[[nodiscard]] double scattered(double bytes);
+
 }  // namespace luminal::codegen
