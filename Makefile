@@ -33,7 +33,7 @@ test-full: all
 	@LUMINAL_TEST_FULL=1 ctest --test-dir $(BUILD) -j $(TEST_JOBS) --output-on-failure --progress --no-tests=error --timeout 7200
 
 # Compares with PyTorch, which is set up on first use; writes docs/validation.md.
-DEVICES ?= reference cpu
+DEVICES ?= reference cpu cpu:optimal
 validate: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target luminal_validate
 	@tools/validate/run.sh $(BUILD) "$(DEVICES)"

@@ -8,6 +8,7 @@ install(TARGETS ${targets} luminal_all EXPORT luminalTargets ARCHIVE DESTINATION
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/luminal" DESTINATION include FILES_MATCHING PATTERN "*.h")
 # The data of the ready-made training runs; the folder of src/cli/data_folder.cpp.
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/data/" DESTINATION share/luminal)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION share/luminal FILES_MATCHING PATTERN "*.md")
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/luminal)
 install(EXPORT luminalTargets NAMESPACE luminal:: DESTINATION ${package_folder})
 configure_package_config_file(cmake/luminalConfig.cmake.in luminalConfig.cmake INSTALL_DESTINATION ${package_folder})

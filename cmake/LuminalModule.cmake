@@ -69,6 +69,9 @@ function(luminal_umbrella)
   target_link_libraries(luminal_all INTERFACE ${targets})
 endfunction()
 
+# Tests remember what they tuned in the build folder, never in the user's own cache.
+set(LUMINAL_TEST_CACHE "LUMINAL_CACHE=set:${CMAKE_BINARY_DIR}/cache")
+
 # luminal_test(NAME LABEL label SOURCES ... DEPS modules... LIBS ...): a GoogleTest program, each test known to CTest.
 function(luminal_test name)
   cmake_parse_arguments(T "" "LABEL" "SOURCES;DEPS;LIBS;DEFS;PROPERTIES" ${ARGN})
@@ -80,7 +83,9 @@ function(luminal_test name)
   endforeach()
   target_link_libraries(${name} PRIVATE luminal_flags GTest::gtest GTest::gmock GTest::gtest_main ${T_LIBS})
   target_compile_options(${name} PRIVATE -O1)  # tests are compiled more often than they run
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES NO_PRETTY_TYPES PROPERTIES LABELS ${T_LABEL} TIMEOUT 600 ${T_PROPERTIES})
+  # What tests start as a process of its own stands in disabled tests of suites called ...Child.
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_FILTER "-*Child.DISABLED_*" NO_PRETTY_VALUES NO_PRETTY_TYPES PROPERTIES LABELS ${T_LABEL} TIMEOUT 600
+    ENVIRONMENT_MODIFICATION "${LUMINAL_TEST_CACHE}" ${T_PROPERTIES})
 endfunction()
 
 # Tests that belong to no single module: tests/op/*.cpp become suite_op with the CTest label "op", and so on.
@@ -107,7 +112,8 @@ function(luminal_examples)
     if(LUMINAL_BUILD_TESTS)
       add_test(NAME example.${name} COMMAND example_${name} ${LUMINAL_EXAMPLE_ARGS_${name}}
                WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
-      set_tests_properties(example.${name} PROPERTIES LABELS example TIMEOUT 300)
+      set_tests_properties(example.${name} PROPERTIES LABELS example TIMEOUT 300
+                           ENVIRONMENT_MODIFICATION "${LUMINAL_TEST_CACHE}")
     endif()
   endforeach()
 endfunction()
@@ -133,5 +139,6 @@ endfunction()
 function(luminal_package_test)
   add_test(NAME package.consumer COMMAND "${PROJECT_SOURCE_DIR}/tests/package/run.sh" "${CMAKE_BINARY_DIR}"
            "${CMAKE_CXX_COMPILER}")
-  set_tests_properties(package.consumer PROPERTIES LABELS package TIMEOUT 300)
+  set_tests_properties(package.consumer PROPERTIES LABELS package TIMEOUT 300
+                       ENVIRONMENT_MODIFICATION "${LUMINAL_TEST_CACHE}")
 endfunction()

@@ -3,12 +3,15 @@
 
   pip install egglog        (in a virtual environment)
   python3 bench/egraph/compare.py build/release/bench_egraph [--only math] [--skip math_12] [--json out.json]
+  python3 bench/egraph/compare.py build/release/bench_egraph --rows build/release/luminal [--only ac]
 
 Both engines run the same texts, one after the other, each in a process of its own, on one thread; the time is
 the run command's, CPU seconds (so that other processes disturb it little), best of the repeats, median over the
 rounds, which alternate between the two; row counts must agree. Memory is the peak of the process in its first run,
-less what it held before loading."""
-import argparse, json, math, os, pathlib, statistics, subprocess, sys, tempfile, time
+less what it held before loading.
+
+With --rows, both print the rows of each function after each iteration (at most 40), and any difference is shown."""
+import argparse, json, math, os, pathlib, re, statistics, subprocess, sys, tempfile, time
 
 FOLDER = pathlib.Path(tempfile.gettempdir()) / "luminal-bench-egraph"
 
@@ -56,6 +59,43 @@ def ours(program, name, seconds, threads="1"):
     return {"s": result["run_cpu_ms"] / 1e3, "rows": int(result["rows"]), "kib": result["peak_kib"]}
 
 
+def step_by_step(run):
+    """The program's run command in single iterations, the sizes printed after each."""
+    count = re.fullmatch(r"\(run (\d+)\)", run)
+    if count: return "(run 1) (print-size)\n" * int(count[1])
+    before, repeated = re.fullmatch(r"(.*)\(run-schedule \((?:saturate|repeat \d+) (.*)\)\)", run, re.S).groups()
+    return before + f"(run-schedule {repeated}) (print-size)\n" * 40
+
+
+def rows_of(command, folder):
+    text = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder,
+                          env={**os.environ, "RAYON_NUM_THREADS": "1"}).stdout
+    return [dict(re.findall(r"\(([^\s()]+) (\d+)\)", block)) for block in re.split(r"(?=\(\()", text)[1:]]
+
+
+def compare_rows(name, luminal):
+    folder = FOLDER / name
+    program = folder / "rows.egg"
+    program.write_text((folder / "setup.egg").read_text() + "\n" + step_by_step((folder / "run.egg").read_text()))
+    mine = rows_of([luminal, "egg", "-F", str(folder), str(program)], folder)
+    theirs = rows_of([sys.executable, os.path.abspath(__file__), "-", "--rows-peer", str(program)], folder)
+    wrong = [i for i, (a, b) in enumerate(zip(mine, theirs)) if a != b]
+    if len(mine) != len(theirs) or wrong:
+        print(f"{name}: {len(mine)} and {len(theirs)} iterations; first that differs: {wrong[:1]}")
+        for i in wrong[:1]: print({f: (n, theirs[i].get(f)) for f, n in mine[i].items() if theirs[i].get(f) != n})
+    else:
+        print(f"{name}: {len(mine)} iterations, rows of {len(mine[-1])} functions agree in each, "
+              f"{sum(map(int, mine[-1].values()))} in the end", flush=True)
+
+
+def rows_peer(program):
+    """Runs in a process of its own: egglog on one program, all its output."""
+    import egglog.bindings as bindings
+    graph = bindings.EGraph(fact_directory=str(pathlib.Path(program).parent))
+    for part in commands(pathlib.Path(program).read_text()):
+        for output in graph.run_program(*graph.parse_program(part)): print(output)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
@@ -64,13 +104,19 @@ def main():
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", default="")
+    parser.add_argument("--rows", default="", metavar="LUMINAL", help="compare rows after each iteration instead")
     parser.add_argument("--peer", help=argparse.SUPPRESS)
+    parser.add_argument("--rows-peer", help=argparse.SUPPRESS)
     a = parser.parse_args()
     if a.peer: return peer(pathlib.Path(a.peer), a.seconds)
+    if a.rows_peer: return rows_peer(a.rows_peer)
     listed = subprocess.run([a.program, "--benchmark_list_tests"], capture_output=True, text=True, check=True).stdout
     table, ratios = [], []
     for name in (line.split("/")[0] for line in listed.split()):
         if a.only not in name or (a.skip and a.skip in name): continue
+        if a.rows:
+            compare_rows(name, os.path.abspath(a.rows))
+            continue
         mine, theirs = [], []
         for _ in range(a.rounds):
             mine.append(ours(a.program, name, a.seconds))

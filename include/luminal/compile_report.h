@@ -36,7 +36,7 @@ struct KernelReport {
 struct CompileReport {
   std::string mode;    ///< "fast", "optimal", "budget 2000 ms"
   std::string device;  ///< "cpu"
-  /// Phases in order, in seconds: encode, saturate, cover, compile, measure, verify, plan.
+  /// Phases in order, in seconds: limits (the machine's), encode, saturate, cover, compile, measure, verify.
   std::vector<std::pair<std::string, double>> phases;
   double total_s = 0;
 
@@ -46,13 +46,29 @@ struct CompileReport {
     uint64_t matched = 0, applied = 0;
     double time_us = 0;
   };
-  std::vector<Rule> rules;  ///< those that fired
-  int rounds = 0;           ///< of saturation
-  uint64_t graph_nodes = 0, tensors = 0, classes = 0, rows = 0, most_cones = 0;
-  double tree_cost_us = 0;  ///< predicted time of the plan without any choice: every value in memory
-  double predicted_us = 0;  ///< of the plan that was chosen
-  double measured_us = 0;   ///< of one run of the whole plan; 0: not timed, or remembered
-  double fast_us = 0;       ///< of Fast mode's plan, timed in turn with it; 0: it is the same, or not timed
+  std::vector<Rule> rules;       ///< those that fired
+  int rounds = 0;                ///< of saturation
+  std::vector<uint64_t> growth;  ///< rows of all tables of the e-graph after each round
+  uint64_t graph_nodes = 0, tensors = 0, classes = 0, rows = 0;
+  uint64_t cones = 0, most_cones = 0;  ///< kernels that were open when the plan was chosen; for one value
+  double unfused_us = 0;               ///< predicted time with every value in memory, or less
+  double predicted_us = 0;             ///< of the plan that was chosen
+  /// One choice of a plan, timing of its kernels, and back; none in Fast mode or where all was remembered.
+  struct Round {
+    int kernels = 0, timed = 0;  ///< of the plan; specs that nobody had timed before
+    double sum_us = 0;           ///< of its kernels' times, as known after the round
+  };
+  std::vector<Round> search;
+  /// What became of kernels of the program's own (luminal/own_kernel.h) that were tried now.
+  struct Own {
+    std::string name, parameters, spec;
+    std::string outcome;      ///< "taken", "faster, but not part of the best plan", "slower", what is wrong
+    double measured_us = 0;   ///< 0: not timed
+    double generated_us = 0;  ///< of the fastest kernel beside it
+  };
+  std::vector<Own> own_kernels;
+  double measured_us = 0;  ///< of one run of the whole plan; 0: not timed, or remembered
+  double fast_us = 0;      ///< of Fast mode's plan, timed in turn with it; 0: it is the same, or not timed
 
   std::vector<KernelReport> kernels;       ///< by share of the time, greatest first
   std::vector<std::string> host_launches;  ///< ops that run by their own evaluation
@@ -87,12 +103,16 @@ struct DeviceLimits {
 /// Errors: DeviceError if the device does not compile. `anew` measures again.
 [[nodiscard]] DeviceLimits device_limits(std::string_view device = "cpu", bool anew = false);
 
-/// A kernel that verification found wrong, judged again: what is in the file that was written then.
+/// The f32 fma rate of all threads at this moment, in flops per us: to be taken between samples of what it is
+/// compared with. Errors: as device_limits.
+[[nodiscard]] double fma_rate_now(std::string_view device = "cpu");
+
+/// Kernels that verification found wrong, judged again: what is in the file that was written then.
 struct ReplayResult {
-  bool reproduced = false;  ///< it is still wrong
-  std::string verdict;      ///< what is wrong now, or that nothing is
-  std::string fault;        ///< as it was found
-  KernelReport kernel;
+  bool reproduced = false;            ///< it is still wrong
+  std::string verdict;                ///< what is wrong now, or that nothing is
+  std::string fault;                  ///< as it was found
+  std::vector<KernelReport> kernels;  ///< several where a law made what is wrong
 };
 /// Errors: FormatError if `content` is no replay file or one of another machine's making.
 [[nodiscard]] ReplayResult replay_kernel(std::string_view content);

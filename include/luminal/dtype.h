@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <string_view>
@@ -28,7 +29,25 @@ struct DtypeInfo {
   int block_bytes;     ///< bytes of one block
 };
 
-[[nodiscard]] const DtypeInfo& info(Dtype dtype);
+/// In the order of Dtype. Blocks as in GGML: 32 values share a scale.
+inline constexpr std::array<DtypeInfo, 12> kDtypeInfos{{
+    {"f32", DtypeKind::Float, 1, 4},
+    {"f64", DtypeKind::Float, 1, 8},
+    {"f16", DtypeKind::Float, 1, 2},
+    {"bf16", DtypeKind::Float, 1, 2},
+    {"i8", DtypeKind::Integer, 1, 1},
+    {"u8", DtypeKind::Integer, 1, 1},
+    {"i32", DtypeKind::Integer, 1, 4},
+    {"i64", DtypeKind::Integer, 1, 8},
+    {"bool", DtypeKind::Bool, 1, 1},
+    {"q8_0", DtypeKind::Quantized, 32, 34},
+    {"q4_0", DtypeKind::Quantized, 32, 18},
+    {"q4_1", DtypeKind::Quantized, 32, 20},
+}};
+
+[[nodiscard]] constexpr const DtypeInfo& info(Dtype dtype) {
+  return kDtypeInfos.at(static_cast<size_t>(dtype));
+}
 [[nodiscard]] inline std::string_view name(Dtype dtype) { return info(dtype).name; }
 [[nodiscard]] inline bool is_float(Dtype dtype) { return info(dtype).kind == DtypeKind::Float; }
 [[nodiscard]] inline bool is_integer(Dtype dtype) { return info(dtype).kind == DtypeKind::Integer; }

@@ -157,7 +157,7 @@ struct Action {
   /// The row stays, for congruence and look-ups, but neither rules nor extraction see it any more. A missing
   /// row of a constructor or relation is created, subsumed.
   [[nodiscard]] static Action subsume(FunctionId function, std::vector<Term> args);
-  /// Raises an Error with this message as soon as a match gets here.
+  /// Raises an Error with this message when a match gets here; a step's other rules run first.
   [[nodiscard]] static Action panic(std::string message);
 };
 
@@ -226,6 +226,24 @@ struct PrimitiveSpec {
 // Schedules, budgets, reports
 // ---------------------------------------------------------------------------------------------------------
 
+/// Applies a rule's matches only in steps where they are few, so that rules which explode do not take all the
+/// time and room: one with more than `match_limit` matches is banned for `ban_length` steps. Its matches are
+/// kept meanwhile and looked at again afterwards; limit and length double with each ban. A step that changes
+/// nothing while rules are banned ends the shortest ban. Source: the scheduler of egg (Willsey et al., POPL
+/// 2021).
+///
+/// A handle: copies share what is known of the rules. Serves one engine; what it keeps is lost with the last
+/// copy, and must not outlive a `pop` of the rules.
+class BackOff {
+ public:
+  explicit BackOff(uint64_t match_limit = 1000, uint64_t ban_length = 5);
+  struct State;
+  [[nodiscard]] State& state() const { return *state_; }
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
 struct Schedule {
   enum class Kind : uint8_t { Run, Seq, Repeat, Saturate };
   Kind kind = Kind::Run;
@@ -233,26 +251,31 @@ struct Schedule {
   int64_t count = 1;                ///< Repeat: times
   std::vector<Schedule> body = {};  ///< Seq: in order; Repeat, Saturate: one or more, in order
   std::vector<Query> until = {};  ///< Run: skipped, and the surrounding repeat stops, once all of them match
+  std::optional<BackOff> scheduler = {};  ///< Run: decides which rules apply their matches; none: all do
 
   /// One iteration of a ruleset.
   [[nodiscard]] static Schedule run(RulesetId ruleset, std::vector<Query> until = {});
+  /// One iteration in which the scheduler decides which rules apply their matches.
+  [[nodiscard]] static Schedule run_with(BackOff scheduler, RulesetId ruleset, std::vector<Query> until = {});
   [[nodiscard]] static Schedule seq(std::vector<Schedule> body);
   [[nodiscard]] static Schedule repeat(int64_t count, Schedule body);
   /// Repeats until an iteration of the body changes nothing.
   [[nodiscard]] static Schedule saturate(Schedule body);
 };
 
-/// Limits on one `EGraph::run`. They hold inside an iteration (time is checked every few hundred matches, and
-/// between the tables of a rebuild; sizes so often that a few hundred matches go past them at most). The
-/// e-graph is consistent afterwards: a rebuild that ran out of time is completed by the next call that reads.
-/// Running again continues where it stopped.
+/// Limits on one `EGraph::run`. They hold inside an iteration and inside a rebuild (time is checked every few
+/// hundred matches and few thousand rows, and no index or larger hash is begun that would take too long;
+/// sizes so often that a few hundred matches go past them at most). The e-graph is consistent afterwards: a
+/// rebuild that ran out of time is completed by the next call that reads. Running again continues where it
+/// stopped.
 struct Budget {
   double seconds = std::numeric_limits<double>::infinity();
   uint64_t nodes = std::numeric_limits<uint64_t>::max();  ///< rows of all tables together
   uint64_t bytes = std::numeric_limits<uint64_t>::max();  ///< of tables, indexes and the union-find
 };
 
-/// Finished: the schedule ran to its end. Saturated: so, and its last iteration changed nothing.
+/// Finished: the schedule ran to its end. Saturated: so, and its last iteration changed nothing and held
+/// nothing back.
 enum class StopReason : uint8_t { Finished, Saturated, Until, TimeBudget, NodeBudget, ByteBudget };
 [[nodiscard]] std::string_view name_of(StopReason reason);
 
@@ -268,7 +291,8 @@ struct RuleReport {
 
 struct Report {
   StopReason stop = StopReason::Finished;
-  bool updated = false;  ///< the database changed
+  bool updated = false;    ///< the database changed
+  bool held_back = false;  ///< the last iteration changed nothing, but its scheduler keeps matches back
   uint64_t iterations = 0;
   uint64_t unions = 0;
   double total_s = 0, rebuild_s = 0, plan_s = 0;  ///< plan: choosing joins and building indexes
@@ -282,6 +306,9 @@ struct Report {
 // ---------------------------------------------------------------------------------------------------------
 
 using Cost = double;
+
+/// Is this row wanted?
+using RowFilter = std::function<bool(FunctionId, std::span<const Value> args, Value output)>;
 
 /// An extracted term, shared subterms stored once. Children come before parents.
 struct TermDag {
@@ -490,7 +517,8 @@ class EGraph {
   // that is not finite is its name), Unit is null, other sorts are {"text": ...}, containers {"elements":
   // [{"sort": ..., "value": ...}, ...]}. Optional: "unextractable" of a function, "subsumed" of a row.
 
-  [[nodiscard]] std::string to_json() const;
+  /// With `keep`, only the rows that it wants; it is asked in the order of `functions_listed`, then of rows.
+  [[nodiscard]] std::string to_json(const RowFilter& keep = {}) const;
   /// Adds the rows of such a text; eq-sorts, constructors and relations that are missing are declared, a
   /// function must be there (its merge is not in the text). Errors: FormatError with the place.
   void load_json(std::string_view text);

@@ -32,6 +32,7 @@
 namespace luminal {
 
 struct GraphState;
+struct CompileReport;
 
 /// Builds a node step by step: cx.add_op(kAdd).input(a).input(b).finish().
 class OpBuilder {
@@ -58,7 +59,11 @@ class Compiled {
       : state_(std::move(state)), executable_(std::move(executable)) {}
   /// One run, as Graph::execute.
   void operator()();
+  /// What was compiled and how long it took, one fact a line.
   [[nodiscard]] std::string report() const { return executable_->report(); }
+  /// How the plan came to be, its kernels and what was not taken (luminal/compile_report.h). Errors: Error if
+  /// the device interprets graphs, or sizes are missing.
+  [[nodiscard]] CompileReport details() const;
 
  private:
   std::shared_ptr<GraphState> state_;
@@ -151,6 +156,12 @@ class Graph {
   /// How many runs there were; random nodes depend on it.
   [[nodiscard]] uint64_t step() const;
   void set_step(uint64_t step);
+  /// Keys of the plans that runs have used so far, by the bucket of sizes that each is for (PlanIdentity).
+  /// Empty on devices that interpret.
+  [[nodiscard]] const std::map<std::string, uint64_t>& plans() const;
+  /// The values of this graph come from runs under `plans`: when a bucket among them first runs here, under
+  /// another plan, `differs` is told of it. Checkpoints use this.
+  void resume_plans(std::map<std::string, uint64_t> plans, std::function<void(const PlanIdentity&)> differs);
 
   /// Runs a pass, or a tuple of passes in order, and returns what it returns. Handles (tensors or vectors of
   /// tensors) are kept reachable; they and all other live handles follow their values.

@@ -131,6 +131,9 @@ class GraphTensor {
   }
   /// `loader` is called for the data at each run that needs it.
   GraphTensor& set_deferred(std::function<TensorData()> loader, Where where = Where::current());
+  /// `check` sees the data that this input holds now and whatever it is given later, before it is stored, and
+  /// refuses them by throwing. Errors: Error if not an input; those of the check.
+  GraphTensor& check_data(std::function<void(const TensorData&)> check, Where where = Where::current());
   /// The value survives runs: computed once, then read until it is dropped.
   GraphTensor& keep();
   /// The value is wanted on the host after each run.

@@ -68,6 +68,21 @@ class TensorSource final : public Source {
   Augment augment_;
 };
 
+/// Some examples of another source, by number: a part to train on and one to test on. The source must outlive
+/// it.
+class Subset final : public Source {
+ public:
+  /// Errors: Error if there is no such example.
+  Subset(const Source& source, std::vector<int64_t> which);
+  [[nodiscard]] int64_t size() const override { return static_cast<int64_t>(which_.size()); }
+  void fill(std::span<const int64_t> which, const std::function<Random(int64_t)>& random,
+            std::vector<TensorData>& batch) const override;
+
+ private:
+  const Source* source_;
+  std::vector<int64_t> which_;
+};
+
 /// Cuts a source into batches, in a new order each epoch. The source must outlive the loader, the loader its
 /// epochs.
 class Loader {

@@ -29,6 +29,7 @@
 #include "luminal/number.h"
 #include "luminal/op_def.h"
 #include "luminal/ops.h"
+#include "luminal/own_kernel.h"
 #include "luminal/passes.h"
 #include "luminal/plot.h"
 #include "luminal/progress.h"
@@ -43,4 +44,5 @@
 #include "luminal/shape_tracker.h"
 #include "luminal/tensor_data.h"
 #include "luminal/training.h"
+#include "luminal/tuning.h"
 #include "luminal/version.h"

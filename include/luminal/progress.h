@@ -77,8 +77,8 @@ class MetricsLog {
     Metric(std::string key, const char* text) : name(std::move(key)), value(std::string(text)) {}
   };
 
-  /// Starts a new file. Errors: Error if it cannot be written.
-  explicit MetricsLog(const std::filesystem::path& path);
+  /// Starts a new file, or goes on behind what is there. Errors: Error if it cannot be written.
+  explicit MetricsLog(const std::filesystem::path& path, bool append = false);
   /// Appends one object, its members in the order given; NaN and infinities, which JSON lacks, become null.
   /// Errors: Error if the line cannot be written or a text is not UTF-8.
   void write(std::initializer_list<Metric> metrics);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "luminal/dtype.h"
+#include "luminal/scalar_op.h"
 
 /// Scalar IR: what happens to one element, as a typed expression DAG. Every op lowers to it, kernels carry
 /// it, an interpreter runs it, and the code generators print it as LLVM IR or C-family text.
@@ -31,56 +32,6 @@
 /// are signed; Bool is false or true, stored as the byte 0 or 1, false < true. Nothing is undefined.
 namespace luminal {
 
-/// The kinds of node, in groups by the operands they take. `a b c` are the operands.
-enum class ScalarOp : uint8_t {
-  // Leaves.
-  Input,       ///< the loaded value in slot `payload`
-  Constant,    ///< the value whose bits, zero-extended, are `payload`
-  Coordinate,  ///< I64: the index along axis number `payload`
-  // F32 and F64 only: correctly rounded.
-  Div,        ///< a / b; x/0 is an infinity, 0/0 NaN
-  Fma,        ///< a * b + c, rounded once
-  Sqrt,       ///< square root; NaN below -0, -0 of -0
-  Floor,      ///< largest integer <= a; keeps infinities, NaN and -0
-  RoundEven,  ///< nearest integer, ties to even; keeps the sign of zero
-  Remainder,  ///< C's fmod: a - b * trunc(a / b) exactly, sign of a; NaN if a is infinite or b is 0
-  // F32, F64 and integers.
-  Add,
-  Sub,
-  Mul,
-  Neg,      ///< floats: flips the sign bit; integers wrap
-  Abs,      ///< floats: clears the sign bit; the least integer stays itself
-  Minimum,  ///< IEEE 754-2019 minimum: NaN if either is NaN, -0 < +0. Also Bool.
-  Maximum,  ///< IEEE 754-2019 maximum: NaN if either is NaN, -0 < +0. Also Bool.
-  // Integers only.
-  FloorDiv,              ///< quotient rounded down; 0 if b is 0; least / -1 wraps to least (as NumPy)
-  FloorMod,              ///< a - b * FloorDiv(a, b), sign of b; 0 if b is 0
-  ShiftLeft,             ///< a << b; 0 if b is negative or at least the width
-  ShiftRightLogical,     ///< fills with zeros; 0 if b is negative or at least the width
-  ShiftRightArithmetic,  ///< fills with the sign bit, of U8 too; all sign bits if b is negative or at least
-                         ///< the width
-  // Integers and Bool: bitwise, logical on Bool.
-  And,
-  Or,
-  Xor,
-  Not,
-  // F32, F64, integers, Bool -> Bool. IEEE: with a NaN, Lt, Le and Eq are false and Ne is true; -0 equals +0.
-  Lt,
-  Le,
-  Eq,
-  Ne,
-  // Any type.
-  Select,   ///< a (Bool) ? b : c
-  Convert,  ///< by value, see `ScalarBuilder::convert`
-  Bitcast,  ///< the same bits as another type of the same size; not Bool
-};
-inline constexpr int kScalarOpCount = static_cast<int>(ScalarOp::Bitcast) + 1;
-
-[[nodiscard]] std::string_view name(ScalarOp op);
-[[nodiscard]] int arity(ScalarOp op);
-/// Whether swapping a and b keeps every bit (which NaN aside).
-[[nodiscard]] bool is_commutative(ScalarOp op);
-
 /// Handle of a node: its index in its builder or function.
 struct Scalar {
   uint32_t index = ~uint32_t{0};
@@ -93,19 +44,6 @@ struct ScalarNode {
   std::array<Scalar, 3> operands{};  ///< the first `arity(op)` are set
   uint64_t payload = 0;              ///< slot, axis or bits of a leaf, else 0
   friend bool operator==(const ScalarNode&, const ScalarNode&) = default;
-};
-
-/// Operations per element, each node counted once: what a roofline needs.
-struct ScalarCost {
-  int simple = 0;     ///< add, multiply, compare, select, bitwise, conversions: about one vector instruction
-  int fma = 0;        ///< two flops in one instruction
-  int divide = 0;     ///< Div and Sqrt: about eight times a simple one
-  int expensive = 0;  ///< FloorDiv, FloorMod, Remainder: about thirty times
-  int nodes = 0;      ///< all nodes, leaves included
-  /// Flops as benchmarks count them: an fma is two, everything else one.
-  [[nodiscard]] int flops() const { return simple + 2 * fma + divide + expensive; }
-  /// Vector instructions at full rate that take about as long.
-  [[nodiscard]] int weight() const { return simple + fma + 8 * divide + 30 * expensive; }
 };
 
 /// A finished body: nodes in topological order, operands first, and one or more outputs. Immutable. Numbering
@@ -125,7 +63,7 @@ class ScalarFunction {
   /// One more than the highest slot (axis) read; 0 when none is.
   [[nodiscard]] int input_count() const;
   [[nodiscard]] int coordinate_count() const;
-  [[nodiscard]] ScalarCost cost() const;
+  [[nodiscard]] const ScalarCost& cost() const { return cost_; }
   /// Little-endian bytes of all nodes and outputs: equal for equal functions only, the same on every machine.
   [[nodiscard]] std::string to_bytes() const;
   /// 64-bit content hash of `to_bytes`; may be written to files.
@@ -140,6 +78,7 @@ class ScalarFunction {
   std::vector<ScalarNode> nodes_;
   std::vector<Scalar> outputs_;
   uint64_t hash_ = 0;
+  ScalarCost cost_;
 };
 
 /// Checks types, operand order and payloads. Errors: InternalError naming the node and what is wrong with it.
@@ -239,8 +178,13 @@ class ScalarBuilder {
   Scalar unary(ScalarOp op, Scalar a);
   Scalar arithmetic(ScalarOp op, Scalar a, Scalar b);
   Scalar compare(ScalarOp op, Scalar a, Scalar b);
+  /// Of a node whose operands and types are known to be right.
+  Scalar add_checked(ScalarNode node);
   [[nodiscard]] Scalar find(const ScalarNode& node, uint64_t hash) const;
   void remember(uint32_t index, uint64_t hash);
+  /// Room for so many nodes.
+  void reserve(size_t nodes);
+  void make_table(size_t nodes);
 
   std::vector<ScalarNode> nodes_;
   std::vector<uint32_t> table_;  ///< open addressing: node + 1, or 0; empty while there are few nodes

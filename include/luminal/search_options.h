@@ -8,7 +8,7 @@ namespace luminal {
 
 /// What the search may do to a graph, and how much of it (docs/design.md, sections 8 and 9):
 ///
-///   cx.set_search({.math = MathMode::Strict});                       // the same bits as the plain graph
+///   cx.set_search({.math = MathMode::Strict});                       // only laws that change no bit
 ///   cx.set_search({.rules_off = {"sum-factor-leaves-producer"}});    // without this law
 ///   cx.set_search({.rules = read_file("my_laws.egg")});              // with laws of one's own
 struct SearchOptions {

@@ -27,6 +27,12 @@ struct TraceEntry {
   double time_us = 0;
 };
 
+/// The plan that a run used, for those who promise equal bits only under the same one.
+struct PlanIdentity {
+  std::string bucket;  ///< the sizes it was made for, "batch 33..64"; "" without named dims
+  uint64_t key = 0;    ///< of kernels, order, instruction set and threads: equal keys, equal bits
+};
+
 /// A graph made ready to run on one device. It belongs to the graph it was compiled from and is called again
 /// and again.
 class Executable {
@@ -41,6 +47,8 @@ class Executable {
   virtual void run(Graph& graph, const Options& options) = 0;
   /// What was compiled and how long it took, one fact a line.
   [[nodiscard]] virtual std::string report() const = 0;
+  /// What the last run used; null before the first, and on devices that interpret.
+  [[nodiscard]] virtual const PlanIdentity* plan() const { return nullptr; }
 };
 
 /// A value in memory that only its device reads.

@@ -2,7 +2,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <new>
 #include <numeric>
 #include <span>
 #include <string>
@@ -14,18 +13,20 @@ namespace luminal {
 
 namespace detail {
 
-/// Memory on cache-line boundaries: vector loads of compiled code then never straddle two lines.
+/// Memory on cache-line boundaries: vector loads of compiled code then never straddle two lines. What is
+/// large lies on huge pages where the system has them.
+inline constexpr size_t kLineBytes = 64;
+[[nodiscard]] void* allocate_lines(size_t bytes);
+void free_lines(void* memory, size_t bytes) noexcept;
+
 template <class T>
 struct LineAllocator {
   using value_type = T;
-  static constexpr std::align_val_t kAlignment{64};
   LineAllocator() = default;
   template <class U>
   explicit LineAllocator(const LineAllocator<U>&) {}
-  [[nodiscard]] T* allocate(size_t count) {
-    return static_cast<T*>(::operator new(count * sizeof(T), kAlignment));
-  }
-  void deallocate(T* memory, size_t) noexcept { ::operator delete(memory, kAlignment); }
+  [[nodiscard]] T* allocate(size_t count) { return static_cast<T*>(allocate_lines(count * sizeof(T))); }
+  void deallocate(T* memory, size_t count) noexcept { free_lines(memory, count * sizeof(T)); }
   friend bool operator==(const LineAllocator&, const LineAllocator&) { return true; }
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 
 #include "codegen/loop_ir.h"
 #include "codegen/target.h"
+#include "kernel/cost.h"
 
 /// A device: memory, compiling, launching, description. Backends that this machine cannot serve are absent.
 namespace luminal::backends {
@@ -32,7 +34,7 @@ class Kernel {
   [[nodiscard]] virtual int64_t local_bytes(std::span<const int64_t> dims) const = 0;
   /// Runs tasks [begin, end) of a stage on the calling thread.
   virtual void run(int stage, const LaunchArguments& arguments, int64_t begin, int64_t end) const = 0;
-  /// What a cache keeps: `load` of it gives the same kernel without compiling.
+  /// What a cache keeps: `load` of it gives the same kernel without compiling. Empty: nothing is kept.
   [[nodiscard]] virtual std::vector<std::byte> binary() const = 0;
 };
 
@@ -40,6 +42,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   [[nodiscard]] virtual const codegen::Target& target() const = 0;
+  /// What the device reaches, where that is known or not worth measuring; empty: it is measured, once.
+  [[nodiscard]] virtual std::optional<kernel::MachineLimits> limits() const { return std::nullopt; }
   /// Errors: InternalError with the target compiler's message.
   [[nodiscard]] virtual std::shared_ptr<const Kernel> compile(const codegen::Program& program) = 0;
   /// Errors: FormatError if the bytes are damaged or of another version.
@@ -53,7 +57,8 @@ class Backend {
 [[nodiscard]] std::shared_ptr<Backend> make_cpu_backend();
 
 /// A device that compiles and pretends to run: launches return at once and write nothing. Shows what
-/// everything but the kernels costs.
+/// everything but the kernels costs. Its limits are those of a common server, so that plans are like real
+/// ones.
 [[nodiscard]] std::shared_ptr<Backend> make_null_backend();
 
 }  // namespace luminal::backends

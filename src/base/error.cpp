@@ -5,11 +5,13 @@
 #include <cstdlib>
 
 #include "base/fail.h"
+#include "base/reason.h"
 
 namespace luminal {
 namespace {
 
 constexpr int kMaxFrames = 32;
+constexpr std::string_view kBegin = "internal error: ", kEnd = "; this is a bug in Luminal, please report it";
 
 std::string stack_trace() {
   void* frames[kMaxFrames];
@@ -25,9 +27,15 @@ std::string stack_trace() {
 }  // namespace
 
 InternalError::InternalError(std::string_view what, std::source_location where)
-    : std::logic_error(
-          fmt::format("internal error: {} ({}); this is a bug in Luminal, please report it with this text{}",
-                      what, short_location(where), stack_trace())) {}
+    : std::logic_error(fmt::format("{}{} ({}){} with this text{}", kBegin, what, short_location(where), kEnd,
+                                   stack_trace())) {}
+
+std::string reason_of(const std::exception& error) {
+  std::string text = error.what();
+  if (dynamic_cast<const InternalError*>(&error) == nullptr) return text;
+  text.resize(std::min(text.size(), text.find(kEnd)));
+  return text.starts_with(kBegin) ? text.substr(kBegin.size()) : text;
+}
 
 std::string short_location(const std::source_location& where) {
   std::string_view file = where.file_name();

@@ -28,11 +28,17 @@ class Descriptor {
   int fd_;
 };
 
+/// "No space left on device; make room or choose another place".
+std::string reason(int code) {
+  const bool full = code == ENOSPC || code == EDQUOT || code == EFBIG;
+  return fmt::format("{}; {}choose another place", std::strerror(code), full ? "make room or " : "");
+}
+
 void write_all(int fd, std::string_view bytes, const std::filesystem::path& path) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail("[write] cannot write '{}': {}", path.string(), std::strerror(errno));
+    if (written < 0) fail("[write] cannot write '{}': {}", path.string(), reason(errno));
     bytes.remove_prefix(static_cast<size_t>(written));
   }
 }
@@ -67,12 +73,12 @@ void write_file_atomic(const std::filesystem::path& path, std::span<const std::s
       path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
   std::string temporary = (folder / fmt::format(".{}.XXXXXX", path.filename().string())).string();
   const Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (!file.valid()) fail("[write] cannot create a file in '{}': {}", folder.string(), std::strerror(errno));
+  if (!file.valid()) fail("[write] cannot create a file in '{}': {}", folder.string(), reason(errno));
   try {
     for (const std::string_view piece : pieces) write_all(file.get(), piece, path);
     if (::fchmod(file.get(), 0644) != 0 || ::fsync(file.get()) != 0 ||
         ::rename(temporary.c_str(), path.c_str()) != 0)
-      fail("[write] cannot write '{}': {}", path.string(), std::strerror(errno));
+      fail("[write] cannot write '{}': {}", path.string(), reason(errno));
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;

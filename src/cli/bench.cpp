@@ -70,6 +70,23 @@ class Work {
     for (int i = 0; i < runs; ++i) (*compiled_)();
     return 1e6 * seconds_since(begin) / runs;
   }
+  struct Beside {
+    double us = 0, flops_per_us = 0;
+  };
+  /// A sample in slices with the machine's fma rate between them, both averaged over the same time: the clock
+  /// changes within milliseconds with what runs here and beside us.
+  Beside sample_beside_peak(double at_least_us) {
+    constexpr int kSlices = 5;
+    Beside all;
+    double rate = fma_rate_now();
+    for (int i = 0; i < kSlices; ++i) {
+      all.us += sample(at_least_us / kSlices) / kSlices;
+      const double after = fma_rate_now();
+      all.flops_per_us += (rate + after) / 2 / kSlices;
+      rate = after;
+    }
+    return all;
+  }
   [[nodiscard]] double compile_us() const { return compile_us_; }
   [[nodiscard]] std::string report() const { return compiled_->report(); }
 
@@ -81,7 +98,7 @@ class Work {
 
 /// For programs that compare systems: one JSON object a line in, one out, one sample at a time, so that
 /// systems can be timed in turn. {"what": FORMULA, "mode": "optimal", "ms": 50} -> {"us": 12.5, "compile_us":
-/// ...}
+/// ...}; with "peak": true also "flops_per_us", the machine's fma rate at the same time.
 int serve(const Options& options, Console& console) {
   std::map<std::string, std::unique_ptr<Work>> known;
   for (std::string line; std::getline(std::cin, line);) {
@@ -108,8 +125,14 @@ int serve(const Options& options, Console& console) {
         asked.mode = mode;
         work = std::make_unique<Work>(asked);
       }
-      answer = {{"us", work->sample(request.value("ms", options.sample_ms) * 1e3)},
-                {"compile_us", work->compile_us()}};
+      const double at_least_us = request.value("ms", options.sample_ms) * 1e3;
+      answer["compile_us"] = work->compile_us();
+      if (request.value("peak", false)) {
+        const Work::Beside beside = work->sample_beside_peak(at_least_us);
+        answer["us"] = beside.us, answer["flops_per_us"] = beside.flops_per_us;
+      } else {
+        answer["us"] = work->sample(at_least_us);
+      }
       if (request.value("last", false)) known.clear();
     } catch (const json::exception& error) {
       answer = {{"error", error.what()}};
@@ -151,7 +174,7 @@ Action declare(CLI::App& app) {
   app.add_flag("--serve", options->serve, "Answer requests from standard input, one JSON object a line");
   return [options, &app](Console& console) {
     if (options->what.empty() && !options->serve) {
-      console.err << app.help();
+      console.err << app.help("luminal");
       return kUsage;
     }
     return bench(*options, console);

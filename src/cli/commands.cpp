@@ -5,6 +5,7 @@
 namespace luminal::cli {
 
 extern const Command kBench;
+extern const Command kCache;
 extern const Command kEgg;
 extern const Command kEnv;
 extern const Command kExplain;
@@ -12,7 +13,8 @@ extern const Command kPredict;
 extern const Command kTrain;
 
 namespace {
-constexpr std::array kCommands{&kBench, &kEgg, &kEnv, &kExplain, &kPredict, &kTrain};  // sorted by name
+constexpr std::array kCommands{&kBench,   &kCache,   &kEgg,  &kEnv,
+                               &kExplain, &kPredict, &kTrain};  // sorted by name
 }
 
 std::span<const Command* const> commands() { return kCommands; }

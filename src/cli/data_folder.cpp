@@ -12,7 +12,7 @@ std::filesystem::path shipped(const std::filesystem::path& name) {
   const fs::path program = fs::read_symlink("/proc/self/exe", none);
   for (fs::path folder = program.parent_path(); !folder.empty() && folder != folder.root_path();
        folder = folder.parent_path())
-    for (const fs::path& candidate : {folder / here, folder / "share" / "luminal" / name})
+    for (const fs::path& candidate : {folder / here, folder / "share" / "luminal" / name, folder / name})
       if (fs::exists(candidate)) return candidate;
   return here;
 }

@@ -1,13 +1,21 @@
 #include "cli/egg_page.h"
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
 
 namespace luminal::cli {
 
 namespace {
 
 constexpr uint64_t kMostRowsDrawn = 3000;
+// Of a larger one only a part is shown.
+constexpr size_t kClassesOfPart = 120, kRootsOfPart = 12, kNodesOfPart = 6, kFactsOfPart = 20;
 
 constexpr const char* kHead = R"html(<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>E-graph</title><style>
@@ -21,6 +29,7 @@ svg { background: #fafafa; border: 1px solid #ddd; } svg text { font: 12px ui-mo
 .box { overflow: auto; max-height: 85vh; }
 </style></head><body><h1>E-graph</h1><p id="summary"></p>
 <h2>Growth</h2><svg id="growth" width="820" height="220"></svg>
+<h2>Tables</h2><table id="tables"></table>
 <h2>Rules</h2><table id="rules"></table>
 <h2>Classes</h2><p id="note"></p><div class="box"><svg id="graph" width="10" height="10"></svg></div>
 <h2>Relations and functions</h2><div id="facts"></div>
@@ -58,15 +67,17 @@ at("summary").textContent = `${data.rows} rows, ${data.classes} classes, ${data.
   svg("text", {x: w - 15, y: h - 6, "text-anchor": "end"}, g, "iterations");
 })();
 
-// Rules, the dearest first.
-(() => {
-  const head = at("rules").insertRow();
-  for (const name of ["rule", "runs", "searched", "matched", "applied", "search ms", "apply ms"]) cell(head, name, "th");
-  for (const rule of data.rules) {
-    const row = at("rules").insertRow();
-    for (const value of rule) cell(row, typeof value === "number" && !Number.isInteger(value) ? value.toFixed(3) : value);
+// Tables, the largest first; rules, the dearest first.
+const list = (id, names, rows) => {
+  const head = at(id).insertRow();
+  for (const name of names) cell(head, name, "th");
+  for (const values of rows) {
+    const row = at(id).insertRow();
+    for (const value of values) cell(row, typeof value === "number" && !Number.isInteger(value) ? value.toFixed(3) : value);
   }
-})();
+};
+list("tables", ["name", "kind", "rows"], data.tables);
+list("rules", ["rule", "runs", "searched", "matched", "applied", "search ms", "apply ms"], data.rules);
 
 const eq = new Set(data.graph ? data.graph.sorts : []);
 const literal = v => v === null ? "()" : typeof v === "object" ? (v.text ?? "[" + v.elements.map(e => show(e.sort, e.value)).join(" ") + "]")
@@ -76,7 +87,9 @@ const idsIn = (sort, v) => eq.has(sort) ? [v] : v && v.elements ? v.elements.fla
 
 // Classes in layers: a class stands below all classes of its shallowest node.
 (() => {
-  if (!data.graph) { at("note").textContent = "Too large to be drawn."; return; }
+  if (data.part) at("note").textContent = `${data.part.classes} of ${data.classes} classes are drawn: from the ` +
+    `oldest that no other class uses downwards. Left out are all but the first ${data.part.nodes} nodes of each, ` +
+    `and the content of the boxes that are empty; below, all but the first ${data.part.facts} rows of each table.`;
   const classes = new Map();
   const get = id => classes.get(id) ?? classes.set(id, {id, nodes: [], depth: Infinity}).get(id);
   for (const f of data.graph.functions) for (const row of f.rows) {
@@ -149,6 +162,107 @@ const idsIn = (sort, v) => eq.has(sort) ? [v] : v && v.elements ? v.elements.fla
 </script></body></html>
 )html";
 
+using egraph::EGraph;
+using egraph::FunctionId;
+using egraph::FunctionKind;
+using egraph::SortId;
+using egraph::Value;
+
+/// The part of a large e-graph that is drawn: from the oldest classes that no other uses downwards, level by
+/// level, a few nodes of each class.
+class Part {
+ public:
+  explicit Part(const EGraph& graph) : graph_(graph) {
+    std::vector<Value> level = roots();
+    chosen_.insert(level.begin(), level.end());
+    while (!level.empty() && chosen_.size() < kClassesOfPart) {
+      std::vector<Value> next;
+      std::unordered_map<Value, size_t> nodes;
+      const std::unordered_set<Value> here(level.begin(), level.end());
+      each_node([&](FunctionId f, std::span<const Value> args, Value output) {
+        if (!here.contains(output) || nodes[output]++ >= kNodesOfPart) return;
+        each_class(f, args, [&](Value arg) {
+          if (chosen_.size() < kClassesOfPart && chosen_.insert(arg).second) next.push_back(arg);
+        });
+      });
+      level = std::move(next);
+    }
+  }
+
+  [[nodiscard]] size_t classes() const { return chosen_.size(); }
+
+  [[nodiscard]] egraph::RowFilter filter() {
+    return [this](FunctionId f, std::span<const Value>, Value output) {
+      if (graph_.spec(f).kind != FunctionKind::Constructor)
+        return facts_[static_cast<uint32_t>(f)]++ < kFactsOfPart;
+      const Value root = graph_.find(output);
+      return chosen_.contains(root) && nodes_[root]++ < kNodesOfPart;
+    };
+  }
+
+ private:
+  template <class Visit>
+  void each_node(Visit&& visit) const {
+    for (const FunctionId f : graph_.functions_listed())
+      if (graph_.spec(f).kind == FunctionKind::Constructor)
+        graph_.for_each_row(f, [&](std::span<const Value> args, Value output, bool) {
+          visit(f, args, graph_.find(output));
+          return true;
+        });
+  }
+
+  void each_class_in(SortId sort, Value value, const std::function<void(Value)>& visit) const {
+    if (graph_.is_eq_sort(sort)) return visit(graph_.find(value));
+    if (graph_.is_container_sort(sort))
+      graph_.sort_hooks(sort).elements(value, [&](SortId s, Value v) { each_class_in(s, v, visit); });
+  }
+  void each_class(FunctionId f, std::span<const Value> args, const std::function<void(Value)>& visit) const {
+    for (size_t i = 0; i < args.size(); i++) each_class_in(graph_.spec(f).inputs[i], args[i], visit);
+  }
+
+  [[nodiscard]] std::vector<Value> roots() const {
+    std::vector<bool> known, used;
+    const auto mark = [](std::vector<bool>& in, Value id) {
+      if (in.size() <= id) in.resize(std::max<size_t>(id + 1, 2 * in.size()), false);
+      in[id] = true;
+    };
+    each_node([&](FunctionId f, std::span<const Value> args, Value output) {
+      mark(known, output);
+      each_class(f, args, [&](Value arg) {
+        if (arg != output) mark(used, arg);
+      });
+    });
+    used.resize(known.size(), false);
+    std::vector<Value> out;
+    for (const bool wanted : {false, true})  // where all classes are used by others, the oldest one will do
+      for (Value id = 0; id < known.size() && out.size() < (wanted ? 1 : kRootsOfPart); id++)
+        if (known[id] && used[id] == wanted) out.push_back(id);
+    return out;
+  }
+
+  const EGraph& graph_;
+  std::unordered_set<Value> chosen_;
+  std::unordered_map<Value, size_t> nodes_;
+  std::unordered_map<uint32_t, size_t> facts_;
+};
+
+const char* kind_of(FunctionKind kind) {
+  return kind == FunctionKind::Constructor ? "constructor"
+         : kind == FunctionKind::Function  ? "function"
+                                           : "relation";
+}
+
+/// [name, kind, rows] of each table, the largest first.
+nlohmann::json tables_of(const EGraph& graph) {
+  nlohmann::json tables = nlohmann::json::array();
+  for (const FunctionId f : graph.functions_listed())
+    tables.push_back({graph.spec(f).name, kind_of(graph.spec(f).kind), graph.row_count(f)});
+  std::stable_sort(tables.begin(), tables.end(), [](const nlohmann::json& a, const nlohmann::json& b) {
+    return a[2].get<uint64_t>() > b[2].get<uint64_t>();
+  });
+  return tables;
+}
+
 }  // namespace
 
 std::string egraph_page(const egraph::EGraph& graph, const egraph::Report& report) {
@@ -159,14 +273,17 @@ std::string egraph_page(const egraph::EGraph& graph, const egraph::Report& repor
   std::sort(rules.begin(), rules.end(), [](const nlohmann::json& a, const nlohmann::json& b) {
     return a[5].get<double>() + a[6].get<double>() > b[5].get<double>() + b[6].get<double>();
   });
-  nlohmann::json page = {{"rows", graph.row_count()},
-                         {"classes", graph.class_count()},
-                         {"unions", report.unions},
-                         {"ms", report.total_s * 1e3},
-                         {"growth", report.rows_after},
-                         {"rules", std::move(rules)},
-                         {"graph", nullptr}};
-  if (graph.row_count() <= kMostRowsDrawn) page["graph"] = nlohmann::json::parse(graph.to_json());
+  nlohmann::json page = {{"rows", graph.row_count()},   {"classes", graph.class_count()},
+                         {"unions", report.unions},     {"ms", report.total_s * 1e3},
+                         {"growth", report.rows_after}, {"rules", std::move(rules)},
+                         {"tables", tables_of(graph)},  {"part", nullptr}};
+  if (graph.row_count() <= kMostRowsDrawn) {
+    page["graph"] = nlohmann::json::parse(graph.to_json());
+  } else {
+    Part part(graph);
+    page["graph"] = nlohmann::json::parse(graph.to_json(part.filter()));
+    page["part"] = {{"classes", part.classes()}, {"nodes", kNodesOfPart}, {"facts", kFactsOfPart}};
+  }
   // A text must not end the script element it stands in.
   std::string text = page.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   for (size_t at = text.find("</"); at != std::string::npos; at = text.find("</", at + 3))

@@ -33,9 +33,9 @@ std::string time_text(const KernelReport& kernel) {
   const double us = kernel.measured_us;
   if (us > 0)
     return fmt::format(
-        "measured {:.1f} us, predicted {:.1f} us; {:.1f} GFLOP/s, {:.1f} GB/s, {:.0f} % of the roofline\n",
-        us, kernel.predicted_us, kernel.flops / us * 1e-3, kernel.bytes / us * 1e-3,
-        100 * kernel.roofline_us / us);
+        "measured {:.1f} us{}; {:.1f} GFLOP/s, {:.1f} GB/s, {:.0f} % of the roofline\n", us,
+        kernel.predicted_us > 0 ? fmt::format(", predicted {:.1f} us", kernel.predicted_us) : "",
+        kernel.flops / us * 1e-3, kernel.bytes / us * 1e-3, 100 * kernel.roofline_us / us);
   if (kernel.predicted_us <= 0) return "";
   return fmt::format(
       "predicted {:.1f} us, not measured; {:.3g} flops, {:.3g} bytes, at the roofline {:.1f} us\n",
@@ -66,6 +66,8 @@ std::string kernel_text(const KernelReport& kernel, const Options& options) {
   text += indented(kernel.spec);
   text += time_text(kernel);
   if (kernel.verified) text += "verified against the graph's own nodes\n";
+  if (kernel.from_cache)
+    text += "  remembered from an earlier search, which timed the others (LUMINAL_CACHE=off searches anew)\n";
   text += rejected_text(kernel);
   const auto section = [&](std::string_view title, bool wanted, const std::function<std::string()>& make) {
     if ((wanted || options.all) && make) text += fmt::format("-- {}\n{}", title, indented(make()));
@@ -78,8 +80,8 @@ std::string kernel_text(const KernelReport& kernel, const Options& options) {
 
 int replay(const Options& options, Console& console) {
   const ReplayResult result = replay_kernel(read_file(options.replay, size_t{1} << 30));
-  console.out << fmt::format("found then: {}\nfound now:  {}\n", result.fault, result.verdict)
-              << kernel_text(result.kernel, options);
+  console.out << fmt::format("found then: {}\nfound now:  {}\n", result.fault, result.verdict);
+  for (const KernelReport& kernel : result.kernels) console.out << kernel_text(kernel, options);
   return result.reproduced ? kFailed : kDone;
 }
 
@@ -88,12 +90,7 @@ int explain(const Options& options, Console& console) {
   Graph graph;
   set_up(graph, options);
   (void)build_workload(graph, options.what);
-  const auto executable = make_session(graph.device())->compile(graph, parse_mode(options.mode));
-  const auto* explained = dynamic_cast<const Explained*>(executable.get());
-  if (!explained)
-    fail("[explain] device '{}' interprets graphs and has nothing to explain; choose one that compiles",
-         graph.device());
-  CompileReport report = explained->details();
+  CompileReport report = graph.compile(parse_mode(options.mode)).details();
   report.graph = graph.to_string();
   std::erase_if(report.kernels, [&](const KernelReport& kernel) {
     return !options.kernel.empty() && kernel.name.find(options.kernel) == std::string::npos;
@@ -130,7 +127,7 @@ Action declare(CLI::App& app) {
   app.add_option("--replay", options->replay, "Judge the kernel of a replay file again");
   return [options, &app](Console& console) {
     if (options->what.empty() && options->replay.empty()) {
-      console.err << app.help();
+      console.err << app.help("luminal");
       return kUsage;
     }
     return explain(*options, console);

@@ -30,6 +30,25 @@ std::string folded(std::string_view title, const std::string& text, bool open = 
                      xml(text));
 }
 
+/// How the plan was found, in a sentence or two.
+std::string story(const CompileReport& report) {
+  std::string text = fmt::format(
+      "<p>Compiled for {} ({}) in {:.3f} s. {} nodes became an e-graph of {} values, whose tables grew to {} "
+      "rows in {} rounds; {} kernels were open when the plan was chosen, at most {} for one value. Predicted "
+      "with every value in memory at least {:.1f} us, as chosen {:.1f} us. ",
+      report.device, report.mode, report.total_s, report.graph_nodes, report.classes,
+      report.growth.empty() ? report.rows : report.growth.back(), report.rounds, report.cones,
+      report.most_cones, report.unfused_us, report.predicted_us);
+  for (size_t i = 0; i < report.search.size(); ++i)
+    text += fmt::format("Round {}: a plan of {} kernels, {} timed now, {:.1f} us in all. ", i + 1,
+                        report.search[i].kernels, report.search[i].timed, report.search[i].sum_us);
+  if (report.measured_us > 0) text += fmt::format("The whole plan took {:.1f} us", report.measured_us);
+  if (report.measured_us > 0 && report.fast_us > 0)
+    text += fmt::format(", the one of Fast mode {:.1f} us", report.fast_us);
+  if (report.measured_us > 0) text += ". ";
+  return text + xml(report.note) + "</p>\n";
+}
+
 std::string phases_table(const CompileReport& report) {
   std::string text = "<table><tr><th>phase<th>ms<th></tr>";
   double total = 1e-12;
@@ -51,9 +70,12 @@ std::string kernels_table(const CompileReport& report) {
     const auto measured = [&](double value) {
       return kernel.measured_us > 0 ? fmt::format("{:.1f}", value) : std::string();
     };
+    // What was remembered without its prediction has none.
+    const std::string predicted =
+        kernel.predicted_us > 0 ? fmt::format("{:.1f}", kernel.predicted_us) : std::string();
     text += fmt::format(
-        "<tr><td><a href=\"#{0}\">{0}</a><td>{1}<td>{2}<td>{3:.1f}<td>{4}<td>{5}<td>{6}<td>{7}{8:.0f} %</tr>",
-        kernel.name, kernel.launches, measured(us), kernel.predicted_us, measured(kernel.flops / us * 1e-3),
+        "<tr><td><a href=\"#{0}\">{0}</a><td>{1}<td>{2}<td>{3}<td>{4}<td>{5}<td>{6}<td>{7}{8:.0f} %</tr>",
+        kernel.name, kernel.launches, measured(us), predicted, measured(kernel.flops / us * 1e-3),
         measured(kernel.bytes / us * 1e-3), measured(100 * kernel.roofline_us / us), bar(share), 100 * share);
   }
   return text + "</table>\n";
@@ -61,8 +83,9 @@ std::string kernels_table(const CompileReport& report) {
 
 std::string kernel_section(const KernelReport& kernel) {
   std::string text =
-      fmt::format("<h2 id=\"{0}\">{0}</h2>\n<p>{1} {2}{3}</p>\n", kernel.name, kernel.schedule,
-                  xml(kernel.parameters), kernel.origin.empty() ? "" : ", made for " + xml(kernel.origin));
+      fmt::format("<h2 id=\"{0}\">{0}</h2>\n<p>{1} {2}{3}{4}</p>\n", kernel.name, kernel.schedule,
+                  xml(kernel.parameters), kernel.origin.empty() ? "" : ", made for " + xml(kernel.origin),
+                  kernel.verified ? "; verified against the graph's own nodes" : "");
   text += fmt::format("<pre>{}</pre>\n", xml(kernel.spec));
   if (!kernel.rejected.empty()) {
     text += "<table><tr><th>not taken<th>predicted us<th>measured us<th>why</tr>";
@@ -84,13 +107,9 @@ std::string kernel_section(const KernelReport& kernel) {
 std::string explain_page(const std::string& title, const CompileReport& report) {
   std::string text = fmt::format(
       "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">"
-      "<title>luminal: {0}</title><style>{1}</style>\n<h1>{0}</h1>\n"
-      "<p>Compiled for {2} ({3}) in {4:.3f} s; {5} nodes became {6} kernels; the e-graph grew from {7} "
-      "tensors to {8} "
-      "rows in {9} rounds; at most {10} kernels were open for a value.</p>\n",
-      xml(title), kStyle, report.device, report.mode, report.total_s, report.graph_nodes,
-      report.kernels.size(), report.tensors, report.rows, report.rounds, report.most_cones);
-  text += phases_table(report) + folded("graph", report.graph, report.graph.size() < 3000);
+      "<title>luminal: {0}</title><style>{1}</style>\n<h1>{0}</h1>\n",
+      xml(title), kStyle);
+  text += story(report) + phases_table(report) + folded("graph", report.graph, report.graph.size() < 3000);
   if (!report.rules.empty()) {
     text += "<h2>Laws that fired</h2>\n<table><tr><th>law<th>matched<th>applied<th></tr>";
     for (const CompileReport::Rule& rule : report.rules)

@@ -26,23 +26,19 @@ void add_run(CLI::App& app, const std::string& name, const std::string& summary,
 }
 
 void add_digits(CLI::App& app, Action* chosen) {
-  add_run<TrainMnistOptions>(
-      app, "mnist", "A convolutional network that learns handwritten digits",
-      "Folder with the digits in MNIST's files", "mnist10k", train_mnist, chosen,
-      [](CLI::App& command, TrainMnistOptions& options) {
-        declare_epochs(command, options);
-        command.add_option("--limit", options.limit, "Digits to train on, 0 for all 8500")
-            ->capture_default_str();
-        command
-            .add_option("--mode", options.mode,
-                        "How hard to look for fast kernels: fast, "
-                        "optimal or budget=SECONDS")
-            ->capture_default_str();
-        command.add_option("--checkpoints", options.checkpoints,
-                           "Folder for checkpoints, one after each epoch");
-        command.add_flag("--resume", options.resume, "Go on from the newest checkpoint")
-            ->needs("--checkpoints");
-      });
+  add_run<TrainMnistOptions>(app, "mnist", "A convolutional network that learns handwritten digits",
+                             "Folder with the digits in MNIST's files", "mnist10k", train_mnist, chosen,
+                             [](CLI::App& command, TrainMnistOptions& options) {
+                               declare_epochs(command, options);
+                               command
+                                   .add_option("--limit", options.limit, "Digits to train on, 0 for all 8500")
+                                   ->capture_default_str();
+                               command
+                                   .add_option("--mode", options.mode,
+                                               "How hard to look for fast kernels: fast, "
+                                               "optimal or budget=SECONDS")
+                                   ->capture_default_str();
+                             });
   add_run<TrainDigitsOptions>(
       app, "digits", "A perceptron that learns small handwritten digits", "The digits (.npz: images, labels)",
       std::filesystem::path("digits") / "digits.npz", train_digits, chosen,
@@ -71,7 +67,7 @@ void add_regression(CLI::App& app, Action* chosen) {
 
 void add_text(CLI::App& app, Action* chosen) {
   add_run<TrainTextOptions>(
-      app, "text", "A small Llama that learns to write like a text", "The text (see FILE)", "../docs",
+      app, "text", "A small Llama that learns to write like a text", "The text (see FILE)", "docs",
       train_text, chosen, [](CLI::App& command, TrainTextOptions& options) {
         command.add_option("FILE", options.data,
                            "A text, or a folder with .txt and .md files; without it, our docs");

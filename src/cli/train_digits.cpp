@@ -2,6 +2,7 @@
 
 #include "base/fail.h"
 #include "cli/interrupt.h"
+#include "cli/train_loop.h"
 #include "cli/train_runs.h"
 #include "luminal/loader.h"
 #include "luminal/nn.h"
@@ -67,39 +68,39 @@ class DigitRun {
       : options_(options),
         digits_(digits),
         source_(digits.train),
-        loader_(source_, {.batch = options.batch, .seed = options.seed}) {
-    cx_.set_seed(options.seed);
-    if (!options.device.empty()) cx_.set_device(options.device);
+        loader_(source_, {.batch = options.batch, .seed = options.seed}),
+        steps_(options.epochs * loader_.batches_per_epoch()),
+        cx_(new_graph(options)) {
     const Perceptron model(nn::Linear(cx_, kSide * kSide, options.hidden), nn::ReLU(),
                            nn::Linear(cx_, options.hidden, kClasses));
     model_.emplace(model);
     images_ = cx_.named_tensor("images", {"batch", kSide * kSide});
     labels_ = cx_.named_tensor("labels", {"batch"}, Dtype::I32);
     const GraphTensor loss = training::cross_entropy(model.forward(images_), labels_);
-    const training::CosineSchedule schedule{.start = options.learning_rate,
-                                            .steps = options.epochs * loader_.batches_per_epoch()};
+    const training::CosineSchedule schedule{.start = options.learning_rate, .steps = steps_};
     trainer_.emplace(cx_, model, loss,
                      training::use<training::Adam>({.learning_rate = options.learning_rate}),
                      training::Trainer::Options{.schedule = schedule});
   }
 
-  void train(RunLog& log, Console& console) {
-    for (int64_t epoch = 0; epoch < options_.epochs && !interrupted(); ++epoch) {
-      data::ProgressBar bar(fmt::format("epoch {}/{}", epoch + 1, options_.epochs), source_.size(),
-                            {.out = &console.err, .unit = "digits"});
-      auto batches = loader_.epoch(epoch);
-      while (const std::vector<TensorData>* batch = batches.next()) {
-        if (interrupted()) break;
-        images_.set_dyn((*batch)[0].as<float>(), (*batch)[0].dims);
-        labels_.set_dyn((*batch)[1].as<int32_t>(), (*batch)[1].dims);
-        const double loss = trainer_->step();
-        bar.advance((*batch)[0].dims[0], loss);
-        log.write({{"step", trainer_->steps()}, {"train_loss", loss}});
-      }
-      bar.finish();
-      loss_ = bar.mean_loss();
-      log.write({{"step", trainer_->steps()}, {"test_accuracy", test_accuracy()}});
-    }
+  LoopResult train(Console& console) {
+    RunCheckpoints checkpoints(options_, "digits", source_.size());
+    const int64_t done = checkpoints.start(*trainer_, console);
+    RunLog log(options_, done);
+    const auto learn = [&](const std::vector<TensorData>& batch) {
+      images_.set(batch[0]);
+      labels_.set(batch[1]);
+      return trainer_->step();
+    };
+    const auto seen = [&](int64_t step) {
+      if (log.wanted() && step % loader_.batches_per_epoch() == 0)
+        log.write({{"step", step}, {"test_accuracy", test_accuracy()}});
+    };
+    const LoopResult learnt = run_loop(
+        {.loader = loader_, .done = done, .steps = steps_, .learn = learn, .seen = seen, .unit = "digits"},
+        options_, log, checkpoints, console);
+    log.finish();
+    return learnt;
   }
 
   [[nodiscard]] double test_accuracy() const {
@@ -115,18 +116,17 @@ class DigitRun {
   }
   [[nodiscard]] std::map<std::string, TensorData> weights() const { return nn::state_dict(*model_); }
   [[nodiscard]] std::string device() const { return cx_.device(); }
-  [[nodiscard]] double loss() const { return loss_; }
 
  private:
   const TrainDigitsOptions& options_;
   const Digits& digits_;
-  Graph cx_;
   data::TensorSource source_;
   data::Loader loader_;
+  int64_t steps_;
+  Graph cx_;
   std::optional<Perceptron> model_;
   GraphTensor images_, labels_;
   std::optional<training::Trainer> trainer_;
-  double loss_ = 0;
 };
 
 }  // namespace
@@ -136,19 +136,17 @@ int train_digits(const TrainDigitsOptions& options, Console& console) {
   if (options.hidden < 1) fail("[train] --hidden {} is not at least 1", options.hidden);
   const InterruptGuard guard;
   const Digits digits = load_digits(options.data);
-  RunLog log(options);
   DigitRun run(options, digits);
   console.out << fmt::format("training on {} digits, testing on {}, device {}\n", digits.train[1].dims[0],
                              digits.test[1].dims[0], run.device());
-  run.train(log, console);
+  const LoopResult learnt = run.train(console);
   save_weights(run.weights(), options.weights, "digits_mlp");
-  log.finish();
   const double accuracy = run.test_accuracy();
   console.out << fmt::format("test accuracy {:.1f} %, weights saved to {}\n", 100 * accuracy,
                              options.weights.string());
   if (interrupted()) return kInterrupted;
   write_result(options, run.device(),
-               {{"test_accuracy", accuracy}, {"train_loss", run.loss()}, {"epochs", options.epochs}});
+               {{"test_accuracy", accuracy}, {"train_loss", learnt.loss}, {"epochs", options.epochs}});
   return kDone;
 }
 

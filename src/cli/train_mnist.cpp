@@ -11,11 +11,11 @@
 #include "cli/compile_mode.h"
 #include "cli/interrupt.h"
 #include "cli/mnist_step.h"
+#include "cli/train_loop.h"
 #include "cli/train_runs.h"
 #include "luminal/compile_report.h"
 #include "luminal/data.h"
 #include "luminal/models/mnist_cnn.h"
-#include "luminal/progress.h"
 #include "luminal/training.h"
 
 namespace luminal::cli {
@@ -27,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 class Learner {
  public:
   Learner(const TrainMnistOptions& options, const std::string& mode, int64_t total_steps)
-      : cx_(seeded(options)),
+      : cx_(new_graph(options)),
         step_(cx_, options.batch, options.learning_rate),
         schedule_{.start = options.learning_rate, .steps = total_steps} {
     const auto begin = Clock::now();
@@ -36,13 +36,12 @@ class Learner {
     run_.emplace(cx_.state(), executable_);
   }
 
-  double step(const data::Batch& batch) {
-    constexpr int64_t kSide = models::MnistCnn::kSide;
-    step_.images.set_dyn(batch.images, {batch.size, 1, kSide, kSide});
-    step_.labels.set_dyn(batch.labels, {batch.size});
+  double step(const std::vector<TensorData>& batch) {
+    step_.images.set(batch[0]);
+    step_.labels.set(batch[1]);
     step_.adam.set_learning_rate(schedule_(steps_++));
     (*run_)();
-    return step_.loss.data<double>()[0];
+    return training::finite_loss(step_.loss);
   }
   /// Time of one more run on the inputs as they are.
   double time_us() {
@@ -61,19 +60,15 @@ class Learner {
     checkpoints.track("model", step_.model);
     checkpoints.track("optimizer", step_.adam);
   }
-  void resume_at(int64_t step) { steps_ = step; }
+  std::optional<training::CheckpointManager::Checkpoint> resume(training::CheckpointManager& checkpoints) {
+    auto found = checkpoints.resume();
+    if (found) steps_ = found->step;
+    return found;
+  }
   [[nodiscard]] std::string device() const { return cx_.device(); }
-  [[nodiscard]] int64_t steps() const { return steps_; }
   [[nodiscard]] double compile_s() const { return compile_s_; }
 
  private:
-  static Graph seeded(const TrainMnistOptions& options) {
-    Graph cx;
-    cx.set_seed(options.seed);
-    if (!options.device.empty()) cx.set_device(options.device);
-    return cx;
-  }
-
   Graph cx_;
   MnistStep step_;
   training::CosineSchedule schedule_;
@@ -88,13 +83,12 @@ struct StepTimes {
   double fast_us = 0, chosen_us = 0, fast_compile_s = 0;
 };
 
-StepTimes compare_modes(const TrainMnistOptions& options, const data::ImageSet& digits) {
+StepTimes compare_modes(const TrainMnistOptions& options, const data::Loader& loader) {
   constexpr int kRounds = 7, kRuns = 20;
   Learner fast(options, "fast", 1), chosen(options, options.mode, 1);
-  const data::BatchLoader loader(digits, {.batch = options.batch, .seed = options.seed, .drop_last = true});
   auto batches = loader.epoch(0);
-  const data::Batch* batch = batches.next();
-  LUMINAL_CHECK(batch != nullptr, "no batch of {} in {} digits", options.batch, digits.size());
+  const std::vector<TensorData>* batch = batches.next();
+  LUMINAL_CHECK(batch != nullptr, "no batch of {}", options.batch);
   for (Learner* learner : {&fast, &chosen})
     for (int i = 0; i < 3; ++i) (void)learner->step(*batch);
   std::vector<double> fast_us, chosen_us;
@@ -105,23 +99,24 @@ StepTimes compare_modes(const TrainMnistOptions& options, const data::ImageSet& 
   return {.fast_us = median(fast_us), .chosen_us = median(chosen_us), .fast_compile_s = fast.compile_s()};
 }
 
-/// Seconds from the compile call to a ready plan in a new process that finds the cache filled; 0 if it can't
-/// be told.
-double warm_start_s(const TrainMnistOptions& options) {
+/// Seconds from the compile call to a ready plan in a new process that finds the cache filled, if it can be
+/// told.
+std::optional<double> warm_start_s(const TrainMnistOptions& options) {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error || self.filename() != "luminal") return 0;  // another program embeds this command
+  if (error || self.filename() != "luminal") return std::nullopt;  // another program embeds this command
   const std::string command =
       fmt::format("'{}' explain mnist-step --json --device cpu --mode {} --dim batch={} 2>/dev/null",
                   self.string(), options.mode, options.batch);
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
-  if (!pipe) return 0;
+  if (!pipe) return std::nullopt;
   std::string text;
   std::array<char, 4096> buffer{};
   for (size_t n = 0; (n = std::fread(buffer.data(), 1, buffer.size(), pipe.get())) > 0;)
     text.append(buffer.data(), n);
   const auto report = nlohmann::json::parse(text, nullptr, false);
-  return report.is_object() ? report.value("total_s", 0.0) : 0;
+  if (!report.is_object() || !report.contains("total_s")) return std::nullopt;
+  return report["total_s"].get<double>();
 }
 
 nlohmann::ordered_json kernels_json(const CompileReport& report) {
@@ -163,29 +158,6 @@ double accuracy(const std::map<std::string, TensorData>& weights, const data::Im
   return static_cast<double>(right) / static_cast<double>(set.size());
 }
 
-std::map<std::string, std::string> notes_of(const std::optional<CompileReport>& report) {
-  if (!report) return {};
-  return {{"plan", fmt::format("{:016x}", report->plan_key)}};
-}
-
-/// Goes on where the newest checkpoint stopped; says so if the plan is another, for then bits may differ.
-int64_t resume(training::CheckpointManager& checkpoints, Learner& learner,
-               const std::optional<CompileReport>& report, Console& console) {
-  const auto found = checkpoints.resume();
-  if (!found) {
-    console.out << "there is no checkpoint yet: starting anew\n";
-    return 0;
-  }
-  learner.resume_at(found->step);
-  const auto notes = notes_of(report);
-  const auto plan = found->notes.find("plan");
-  const bool same = plan != found->notes.end() && notes.contains("plan") && plan->second == notes.at("plan");
-  console.out << fmt::format(
-      "resuming at step {} from {}{}\n", found->step, found->path.string(),
-      same ? "" : "; the plan is another than then, so results may differ in the last bits");
-  return found->step;
-}
-
 }  // namespace
 
 int train_mnist(const TrainMnistOptions& options, Console& console) {
@@ -193,55 +165,33 @@ int train_mnist(const TrainMnistOptions& options, Console& console) {
   if (options.limit < 0) fail("[train] --limit {} is negative; 0 means all digits", options.limit);
   (void)parse_mode(options.mode);
   const InterruptGuard guard;
-  RunLog log(options);
   const data::ImageSet digits = data::load_mnist(options.data, data::Split::Train).first(options.limit);
   const data::ImageSet test = data::load_mnist(options.data, data::Split::Test);
   if (digits.size() < options.batch)
     fail("[train] --batch {} is more than the {} digits to train on; give a smaller one", options.batch,
          digits.size());
-  const data::BatchLoader loader(digits, {.batch = options.batch, .seed = options.seed, .drop_last = true});
-  const int64_t per_epoch = loader.batches_per_epoch();
-  Learner learner(options, options.mode, options.epochs * per_epoch);
+  RunCheckpoints checkpoints(options, "mnist", digits.size());
+  const data::ImageSource source(digits);
+  const data::Loader loader(source, {.batch = options.batch, .seed = options.seed, .drop_last = true});
+  const int64_t steps = options.epochs * loader.batches_per_epoch();
+  Learner learner(options, options.mode, steps);
   console.out << fmt::format("training on {} digits, testing on {}, device {}\n", digits.size(), test.size(),
                              learner.device());
   const std::optional<CompileReport> report = learner.report();
   if (report) console.out << to_text(*report) << "\n";
 
-  std::optional<training::CheckpointManager> checkpoints;
-  int64_t done = 0;
-  if (!options.checkpoints.empty()) {
-    checkpoints.emplace(options.checkpoints);
-    learner.track(*checkpoints);
-    if (options.resume) done = resume(*checkpoints, learner, report, console);
-  }
-
+  const int64_t done = checkpoints.start(learner, console);
+  RunLog log(options, done);
   const auto begin = Clock::now();
-  int64_t images_seen = 0;
-  double loss = 0;
-  const auto save = [&] {
-    if (checkpoints) checkpoints->save(learner.steps(), loss, notes_of(report));
-  };
-  for (int64_t epoch = done / per_epoch; epoch < options.epochs && !interrupted(); ++epoch) {
-    data::ProgressBar bar(fmt::format("epoch {}/{}", epoch + 1, options.epochs), loader.images_per_epoch(),
-                          {.out = &console.err});
-    auto batches = loader.epoch(epoch, learner.steps() - epoch * per_epoch);
-    while (const data::Batch* batch = batches.next()) {
-      if (interrupted()) break;
-      loss = learner.step(*batch);
-      images_seen += batch->size;
-      bar.advance(batch->size, loss);
-      log.write({{"step", learner.steps()}, {"train_loss", loss}});
-    }
-    bar.finish();
-    loss = bar.mean_loss();
-    save();
-  }
+  const auto learn = [&](const std::vector<TensorData>& batch) { return learner.step(batch); };
+  const LoopResult learnt = run_loop({.loader = loader, .done = done, .steps = steps, .learn = learn},
+                                     options, log, checkpoints, console);
   const double train_s = seconds_since(begin);
   const auto weights = learner.weights();
   save_weights(weights, options.weights, "mnist_cnn");
   log.finish();
   if (interrupted()) {
-    console.out << fmt::format("stopped after {} images; weights so far saved to {}\n", images_seen,
+    console.out << fmt::format("stopped after {} images; weights so far saved to {}\n", learnt.examples,
                                options.weights.string());
     return kInterrupted;
   }
@@ -250,25 +200,25 @@ int train_mnist(const TrainMnistOptions& options, Console& console) {
                              options.weights.string());
   nlohmann::ordered_json result{
       {"test_accuracy", test_accuracy},
-      {"train_loss", loss},
+      {"train_loss", learnt.loss},
       {"train_s", train_s},
-      {"images_per_s", train_s > 0 ? static_cast<double>(images_seen) / train_s : 0},
+      {"images_per_s", train_s > 0 ? static_cast<double>(learnt.examples) / train_s : 0},
       {"images", digits.size()},
       {"epochs", options.epochs},
       {"mode", options.mode}};
   if (report) {
-    const StepTimes times = compare_modes(options, digits);
-    const double warm_s = warm_start_s(options);
+    const StepTimes times = compare_modes(options, loader);
+    const std::optional<double> warm_s = warm_start_s(options);
     console.out << fmt::format(
         "a step takes {:.0f} us in {} mode, {:.0f} us in fast mode ({:.2f}x); fast compiles in {:.3f} s, {} "
-        "took {:.1f} s "
-        "and {:.3f} s in a new process with the cache filled\n",
+        "took {:.1f} s{}\n",
         times.chosen_us, options.mode, times.fast_us, times.fast_us / times.chosen_us, times.fast_compile_s,
-        options.mode, learner.compile_s(), warm_s);
+        options.mode, learner.compile_s(),
+        warm_s ? fmt::format(" and {:.3f} s in a new process with the cache filled", *warm_s) : "");
     result["step_us"] = {{"fast", times.fast_us}, {options.mode, times.chosen_us}};
     result["search_s"] = learner.compile_s();
     result["fast_compile_s"] = times.fast_compile_s;
-    result["warm_start_s"] = warm_s;
+    if (warm_s) result["warm_start_s"] = *warm_s;
     for (const auto& [phase, seconds] : report->phases) result["phases_s"][phase] = seconds;
     result["kernels"] = kernels_json(*report);
     result["ops_outside_plan"] = report->ops_outside_plan;

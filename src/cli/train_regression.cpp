@@ -4,6 +4,7 @@
 
 #include "base/fail.h"
 #include "cli/interrupt.h"
+#include "cli/train_loop.h"
 #include "cli/train_runs.h"
 #include "luminal/csv.h"
 #include "luminal/loader.h"
@@ -49,6 +50,17 @@ TensorData scaled(const TensorData& data, std::span<const Scale> scales, std::sp
   return result;
 }
 
+void check_finite(const std::filesystem::path& path, const TensorData& numbers,
+                  const std::vector<std::string>& columns) {
+  const auto values = numbers.as<double>();
+  for (size_t i = 0; i < values.size(); ++i)
+    if (!std::isfinite(values[i]))
+      fail<FormatError>(
+          "[train] '{}', row {} of the data, column '{}': {} cannot be learnt from; mend it or leave "
+          "the row out",
+          path.string(), i / columns.size() + 1, columns[i % columns.size()], values[i]);
+}
+
 Table load_table(const TrainRegressionOptions& options) {
   const CsvTable csv = read_csv(options.data);
   Table table;
@@ -59,6 +71,8 @@ Table load_table(const TrainRegressionOptions& options) {
     fail<FormatError>("[train] '{}' has one column; give a table with some to tell it from",
                       options.data.string());
   const TensorData x = csv.numbers(table.features, Dtype::F64), y = csv.numbers({table.target}, Dtype::F64);
+  check_finite(options.data, x, table.features);
+  check_finite(options.data, y, {table.target});
   const auto order = data::permutation(csv.rows(), options.seed, 0);
   const auto test_count = static_cast<size_t>(options.test_share * static_cast<double>(csv.rows()));
   if (test_count < 2 || order.size() < test_count + 2)
@@ -109,10 +123,7 @@ int train_regression(const TrainRegressionOptions& options, Console& console) {
     fail("[train] --test-share {} is not between 0 and 1", options.test_share);
   const InterruptGuard guard;
   const Table table = load_table(options);
-  RunLog log(options);
-  Graph cx;
-  cx.set_seed(options.seed);
-  if (!options.device.empty()) cx.set_device(options.device);
+  Graph cx = new_graph(options);
   const auto features = static_cast<int64_t>(table.features.size());
   const auto model = make_model(cx, features, options.hidden);
   GraphTensor x = cx.named_tensor("x", {"batch", features}), y = cx.named_tensor("y", {"batch", 1});
@@ -120,26 +131,29 @@ int train_regression(const TrainRegressionOptions& options, Console& console) {
   const GraphTensor loss = training::mse(told, y);
   const data::TensorSource source(table.train);
   const data::Loader loader(source, {.batch = options.batch, .seed = options.seed});
-  const training::CosineSchedule schedule{.start = options.learning_rate,
-                                          .steps = options.epochs * loader.batches_per_epoch()};
+  const int64_t steps = options.epochs * loader.batches_per_epoch();
+  const training::CosineSchedule schedule{.start = options.learning_rate, .steps = steps};
   training::Trainer trainer(cx, model, loss,
                             training::use<training::AdamW>({.learning_rate = options.learning_rate,
                                                             .weight_decay = options.weight_decay}),
                             {.schedule = schedule});
   console.out << fmt::format("'{}' from {} columns, training on {} rows, testing on {}, device {}\n",
                              table.target, features, source.size(), table.test[0].dims[0], cx.device());
-  data::ProgressBar bar("training", options.epochs * source.size(), {.out = &console.err, .unit = "rows"});
-  for (int64_t epoch = 0; epoch < options.epochs && !interrupted(); ++epoch) {
-    auto batches = loader.epoch(epoch);
-    while (const std::vector<TensorData>* batch = batches.next()) {
-      x.set_dyn((*batch)[0].as<float>(), (*batch)[0].dims);
-      y.set_dyn((*batch)[1].as<float>(), (*batch)[1].dims);
-      const double value = trainer.step();
-      bar.advance((*batch)[0].dims[0], value);
-      log.write({{"step", trainer.steps()}, {"train_loss", value}});
-    }
-  }
-  bar.finish();
+  RunCheckpoints checkpoints(options, "regression", source.size());
+  const int64_t done = checkpoints.start(trainer, console);
+  RunLog log(options, done);
+  const auto learn = [&](const std::vector<TensorData>& batch) {
+    x.set(batch[0]);
+    y.set(batch[1]);
+    return trainer.step();
+  };
+  const LoopResult learnt = run_loop({.loader = loader,
+                                      .done = done,
+                                      .steps = steps,
+                                      .learn = learn,
+                                      .unit = "rows",
+                                      .bar_each_pass = false},
+                                     options, log, checkpoints, console);
   const auto weights = nn::state_dict(model);
   save_weights(weights, options.weights, "regression");
   log.finish();
@@ -158,7 +172,7 @@ int train_regression(const TrainRegressionOptions& options, Console& console) {
   write_result(options, cx.device(),
                {{"test_rmse", score.rmse},
                 {"test_r2", score.r2},
-                {"train_loss", bar.mean_loss()},
+                {"train_loss", learnt.loss},
                 {"target", table.target},
                 {"epochs", options.epochs}});
   return kDone;

@@ -9,10 +9,8 @@ struct TrainMnistOptions : RunOptions {
   TrainMnistOptions() {
     epochs = 15, batch = 64, learning_rate = 2e-3, weights = "build/mnist.safetensors", device = "cpu";
   }
-  int64_t limit = 0;                  ///< digits to train on; 0 for all
-  std::string mode = "optimal";       ///< how hard to look for kernels
-  std::filesystem::path checkpoints;  ///< folder of checkpoints, one after each epoch; "" for none
-  bool resume = false;                ///< from the newest of them
+  int64_t limit = 0;             ///< digits to train on; 0 for all
+  std::string mode = "optimal";  ///< how hard to look for kernels
 };
 int train_mnist(const TrainMnistOptions& options, Console& console);
 
@@ -39,7 +37,7 @@ int train_regression(const TrainRegressionOptions& options, Console& console);
 
 struct TrainTextOptions : RunOptions {
   TrainTextOptions() { batch = 8, learning_rate = 3e-3, weights = "build/text.safetensors"; }
-  int64_t steps = 300;
+  int64_t steps = 2000;
   int64_t length = 64;  ///< bytes in a window
   int64_t layers = 4, size = 64, heads = 4, kv_heads = 2;
   std::string prompt = "The ";

@@ -1,9 +1,12 @@
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/fail.h"
+#include "base/stopwatch.h"
 #include "cli/interrupt.h"
+#include "cli/train_loop.h"
 #include "cli/train_runs.h"
 #include "luminal/data.h"
 #include "luminal/models/small_llama.h"
@@ -26,32 +29,14 @@ models::SmallLlama::Options sizes_of(const TrainTextOptions& options) {
       .layers = options.layers, .size = options.size, .heads = options.heads, .kv_heads = options.kv_heads};
 }
 
-/// Batches without an end: epoch after epoch.
-class Windows {
- public:
-  Windows(const data::TextSource& source, const TrainTextOptions& options)
-      : loader_(source, {.batch = options.batch, .seed = options.seed, .drop_last = true}),
-        batches_(loader_.epoch(0)) {
-    if (loader_.batches_per_epoch() == 0)
-      fail(
-          "[train] the text gives {} windows of {} bytes, fewer than a batch of {}; give more text or "
-          "smaller ones",
-          source.size(), options.length, options.batch);
-  }
-  const std::vector<TensorData>& next() {
-    const std::vector<TensorData>* batch = batches_.next();
-    if (batch == nullptr) {
-      batches_ = loader_.epoch(++epoch_);
-      batch = batches_.next();
-    }
-    return *batch;
-  }
-
- private:
-  data::Loader loader_;
-  data::Loader::Epoch batches_;
-  int64_t epoch_ = 0;
-};
+/// Every tenth window is for testing: nothing is learnt from it.
+std::vector<int64_t> windows(const data::TextSource& source, bool test) {
+  constexpr int64_t kTestEvery = 10;
+  std::vector<int64_t> which;
+  for (int64_t i = 0; i < source.size(); ++i)
+    if ((i % kTestEvery == kTestEvery - 1) == test) which.push_back(i);
+  return which;
+}
 
 /// A byte drawn from softmax(logits / temperature), or the likeliest one.
 unsigned char drawn(std::span<const float> logits, double temperature, data::Random& random) {
@@ -102,57 +87,124 @@ std::string shown(std::string text) {
   return text;
 }
 
-}  // namespace
-
-int train_text(const TrainTextOptions& options, Console& console) {
-  check(options);
-  const InterruptGuard guard;
-  const data::TextSource source(data::load_text(options.data), options.length, options.length);
-  RunLog log(options);
+/// Model and loss on windows of bytes, in a graph of its own.
+struct TextGraph {
   Graph cx;
-  cx.set_seed(options.seed);
-  if (!options.device.empty()) cx.set_device(options.device);
-  const models::SmallLlama model(cx, sizes_of(options));
-  const Shape window{options.batch, options.length};
-  GraphTensor bytes = cx.named_tensor("bytes", window, Dtype::I32),
-              next = cx.named_tensor("next", window, Dtype::I32);
-  const GraphTensor loss = training::cross_entropy(model.forward(bytes).flatten(0, 1), next.flatten());
+  models::SmallLlama model;
+  GraphTensor bytes, next, loss;
+
+  TextGraph(const TrainTextOptions& options, const Expression& batch)
+      : cx(new_graph(options)), model(cx, sizes_of(options)) {
+    bytes = cx.named_tensor("bytes", {batch, options.length}, Dtype::I32);
+    next = cx.named_tensor("next", {batch, options.length}, Dtype::I32);
+    loss = training::cross_entropy(model.forward(bytes).flatten(0, 1), next.flatten());
+  }
+  void feed(const std::vector<TensorData>& batch) {
+    bytes.set(batch[0]);
+    next.set(batch[1]);
+  }
+};
+
+/// The mean loss on windows that nothing was learnt from, in nats a byte; nothing if there are none.
+class Examiner {
+ public:
+  Examiner(const data::Source& source, const TrainTextOptions& options)
+      : graph_(options, "batch"), loader_(source, {.batch = options.batch, .shuffle = false}) {
+    graph_.loss.retrieve();
+  }
+  [[nodiscard]] std::optional<double> loss(const std::map<std::string, TensorData>& weights) {
+    nn::load_state_dict(graph_.model, weights);
+    double sum = 0;
+    int64_t count = 0;
+    auto batches = loader_.epoch(0);
+    while (const std::vector<TensorData>* batch = batches.next()) {
+      graph_.feed(*batch);
+      graph_.cx.execute();
+      const int64_t rows = (*batch)[0].dims[0];
+      sum += graph_.loss.data<double>()[0] * static_cast<double>(rows);
+      count += rows;
+    }
+    return count > 0 ? std::optional(sum / static_cast<double>(count)) : std::nullopt;
+  }
+
+ private:
+  TextGraph graph_;
+  data::Loader loader_;
+};
+
+/// Trains, and returns how it went.
+LoopResult learn(TextGraph& graph, const data::Source& source, Examiner& examiner,
+                 const TrainTextOptions& options, Console& console) {
+  constexpr int64_t kExams = 10;  // on the way
+  const data::Loader loader(source, {.batch = options.batch, .seed = options.seed, .drop_last = true});
+  if (loader.batches_per_epoch() == 0)
+    fail(
+        "[train] the text gives {} windows of {} bytes to learn from, fewer than a batch of {}; give more "
+        "text or smaller ones",
+        source.size(), options.length, options.batch);
   const training::WarmupCosineSchedule schedule{.peak = options.learning_rate,
                                                 .warmup = std::min<int64_t>(20, options.steps / 10),
                                                 .steps = options.steps,
                                                 .floor = options.learning_rate / 10};
   training::Trainer trainer(
-      cx, model, loss,
+      graph.cx, graph.model, graph.loss,
       training::use<training::AdamW>({.learning_rate = options.learning_rate, .beta2 = 0.99}),
       {.schedule = schedule, .clip_norm = 1});
-  console.out << fmt::format("{} bytes of text, {} layers of {}, device {}\n", source.text().size(),
-                             options.layers, options.size, cx.device());
-  Windows windows(source, options);
-  data::ProgressBar bar("training", options.steps * options.batch * options.length,
-                        {.out = &console.err, .unit = "bytes"});
-  double recent = std::log(256.0);  // of the last steps, as one step's loss jumps about
-  for (int64_t step = 0; step < options.steps && !interrupted(); ++step) {
-    const std::vector<TensorData>& batch = windows.next();
-    bytes.set(batch[0]);
-    next.set(batch[1]);
-    const double value = trainer.step();
-    recent += (value - recent) * 0.1;
-    bar.advance(options.batch * options.length, value);
-    log.write({{"step", step + 1}, {"train_loss", value}});
-  }
-  bar.finish();
-  const auto weights = nn::state_dict(model);
-  save_weights(weights, options.weights, "small_llama");
+  RunCheckpoints checkpoints(options, "text", source.size());
+  const int64_t done = checkpoints.start(trainer, console);
+  RunLog log(options, done);
+  const auto step = [&](const std::vector<TensorData>& batch) {
+    graph.feed(batch);
+    return trainer.step();
+  };
+  const auto seen = [&](int64_t number) {
+    if (!log.wanted() || number % std::max<int64_t>(1, options.steps / kExams) != 0) return;
+    if (const auto test = examiner.loss(nn::state_dict(graph.model)))
+      log.write({{"step", number}, {"test_loss", *test}});
+  };
+  const LoopResult learnt = run_loop({.loader = loader,
+                                      .done = done,
+                                      .steps = options.steps,
+                                      .learn = step,
+                                      .seen = seen,
+                                      .unit = "bytes",
+                                      .units = options.length,
+                                      .bar_each_pass = false},
+                                     options, log, checkpoints, console);
   log.finish();
-  console.out << fmt::format("loss {:.3f} nats a byte, weights saved to {}\n", recent,
+  return learnt;
+}
+
+}  // namespace
+
+int train_text(const TrainTextOptions& options, Console& console) {
+  check(options);
+  const InterruptGuard guard;
+  const data::TextSource text(data::load_text(options.data), options.length, options.length);
+  const data::Subset known(text, windows(text, false)), unseen(text, windows(text, true));
+  TextGraph graph(options, options.batch);
+  Examiner examiner(unseen, options);
+  console.out << fmt::format("{} bytes of text, a tenth of them for testing; {} layers of {}, device {}\n",
+                             text.text().size(), options.layers, options.size, graph.cx.device());
+  const auto begin = std::chrono::steady_clock::now();
+  const double recent = learn(graph, known, examiner, options, console).loss;
+  const double train_s = seconds_since(begin);
+  const auto weights = nn::state_dict(graph.model);
+  save_weights(weights, options.weights, "small_llama");
+  const std::optional<double> test = examiner.loss(weights);
+  console.out << fmt::format("loss {:.3f} nats a byte{}, weights saved to {}\n", recent,
+                             test ? fmt::format(", {:.3f} on text not seen", *test) : "",
                              options.weights.string());
   if (interrupted()) return kInterrupted;
   std::string sample;
   if (options.sample > 0) {
-    sample = shown(written(options, weights, cx.device()));
+    sample = shown(written(options, weights, graph.cx.device()));
     console.out << "\n" << sample << "\n";
   }
-  write_result(options, cx.device(), {{"train_loss", recent}, {"steps", options.steps}, {"sample", sample}});
+  nlohmann::ordered_json result{{"train_loss", recent}, {"steps", options.steps}, {"train_s", train_s}};
+  if (test) result["test_loss"] = *test;
+  result["sample"] = sample;
+  write_result(options, graph.cx.device(), std::move(result));
   return kDone;
 }
 

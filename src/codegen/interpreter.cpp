@@ -282,6 +282,7 @@ class Machine {
 
 std::vector<TensorData> interpret(const Program& program, std::span<const TensorData> slots,
                                   const DimMap& dims, uint64_t seed) {
+  LUMINAL_CHECK(!program.native, "{} is native code, which has no loops to interpret", program.name);
   verify(program);
   return Machine(program, dims, seed).run(slots);
 }

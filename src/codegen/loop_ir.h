@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -109,15 +110,32 @@ struct Stage {
   std::vector<Type> types;  ///< by Id
 };
 
+/// What one call of a kernel that nobody generated sees.
+struct NativeCall {
+  const void* const* slots = nullptr;
+  void* const* outputs = nullptr;
+  std::span<const int64_t> dims;  ///< by Program::dims
+  int64_t begin = 0, end = 0;     ///< tasks
+  std::byte *shared = nullptr, *local = nullptr;
+};
+/// Code of a program's author (luminal/own_kernel.h), in place of the body of a program's only stage.
+struct Native {
+  std::string text;  ///< says which code it is: other code, another text
+  std::function<void(const NativeCall& call)> run;
+};
+
 /// A kernel ready for a target.
 struct Program {
   std::string name;               ///< a C identifier: what profilers show
   std::vector<std::string> dims;  ///< named dims read at run time, sorted; the others are constants by now
   std::vector<Buffer> buffers;
   std::vector<Stage> stages;
+  std::shared_ptr<const Native> native;  ///< what the only stage's tasks do, if they have no body
   [[nodiscard]] std::string to_string() const;
 };
 
+/// Whether a program may have this name.
+[[nodiscard]] bool is_identifier(std::string_view text);
 /// Checks types, definitions before uses, unique variables and ids, buffers and spaces.
 /// Errors: InternalError naming the instruction and what is wrong.
 void verify(const Program& program);

@@ -128,6 +128,7 @@ std::string Program::to_string() const {
         fmt::format("stage {}: task i{} in {}\n", s, stages[s].task_variable, stages[s].tasks.to_string());
     p.block(stages[s].body, 2);
   }
+  if (native) p.out += fmt::format("  {}\n", native->text);
   return p.out;
 }
 

@@ -20,12 +20,6 @@ std::string_view name_of(Kind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-bool is_name(std::string_view text) {
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  return !text.empty() && letter(text[0]) &&
-         std::ranges::all_of(text, [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
-}
-
 class Verifier {
  public:
   Verifier(const Program& program, size_t stage)
@@ -242,7 +236,7 @@ void verify_buffers(const Program& program) {
   const auto check = [&](bool holds, const std::string& what) {
     if (!holds) throw InternalError(fmt::format("[loop_ir] {}: {}", program.name, what));
   };
-  check(is_name(program.name), "the name is no C identifier");
+  check(is_identifier(program.name), "the name is no C identifier");
   check(
       std::ranges::is_sorted(program.dims) && std::ranges::adjacent_find(program.dims) == program.dims.end(),
       "the dims are not sorted");
@@ -263,6 +257,12 @@ void verify_buffers(const Program& program) {
 }
 
 }  // namespace
+
+bool is_identifier(std::string_view text) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  return !text.empty() && letter(text[0]) &&
+         std::ranges::all_of(text, [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+}
 
 void verify(const Program& program) {
   verify_buffers(program);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
+#include <mutex>
 
 #include "base/fail.h"
 #include "base/suggest.h"
@@ -21,19 +22,54 @@ int64_t parameter_or(const Parameters& parameters, std::string_view name, int64_
   return at == parameters.end() ? otherwise : at->second;
 }
 
-std::span<const Schedule* const> schedules() {
-  static const std::array kAll{&contract_schedule(), &reduce_schedule(), &row_schedule(), &map_schedule(),
-                               &nest_schedule()};
-  return kAll;
+namespace {
+
+struct Families {
+  std::mutex mutex;
+#define LUMINAL_SCHEDULE(family) &family##_schedule(),
+  std::vector<const Schedule*> all{LUMINAL_SCHEDULES(LUMINAL_SCHEDULE)};
+#undef LUMINAL_SCHEDULE
+  static Families& of_process() {
+    static Families families;
+    return families;
+  }
+};
+
+}  // namespace
+
+std::optional<Candidate> best_of(const Schedule& schedule, const kernel::KernelSpec& spec,
+                                 const Bucket& bucket, const Target& target) {
+  if (schedule.best) return schedule.best(spec, bucket, target);
+  std::vector<Candidate> candidates = schedule.candidates(spec, bucket, target);
+  if (candidates.empty()) return std::nullopt;
+  return std::move(candidates.front());
+}
+
+std::vector<const Schedule*> schedules() {
+  Families& families = Families::of_process();
+  const std::scoped_lock lock(families.mutex);
+  return families.all;
+}
+
+void register_schedule(const Schedule& schedule) {
+  Families& families = Families::of_process();
+  const std::scoped_lock lock(families.mutex);
+  if (std::ranges::find(families.all, schedule.name, &Schedule::name) != families.all.end())
+    fail("[schedules] there is a family '{}' already; give yours another name", schedule.name);
+  families.all.insert(families.all.end() - 1, &schedule);
+}
+
+std::vector<std::string> schedule_names() {
+  std::vector<std::string> names;
+  for (const Schedule* s : schedules()) names.emplace_back(s->name);
+  return names;
 }
 
 const Schedule& find_schedule(std::string_view name) {
-  std::vector<std::string> names;
-  for (const Schedule* s : schedules()) {
+  for (const Schedule* s : schedules())
     if (s->name == name) return *s;
-    names.emplace_back(s->name);
-  }
-  throw InternalError(fmt::format("[schedules] there is no family '{}'{}", name, did_you_mean(name, names)));
+  throw InternalError(
+      fmt::format("[schedules] there is no family '{}'{}", name, did_you_mean(name, schedule_names())));
 }
 
 }  // namespace luminal::codegen

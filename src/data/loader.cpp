@@ -183,4 +183,20 @@ void TensorSource::fill(std::span<const int64_t> which, const std::function<Rand
   }
 }
 
+// --- Parts of a source
+
+Subset::Subset(const Source& source, std::vector<int64_t> which)
+    : source_(&source), which_(std::move(which)) {
+  for (const int64_t index : which_)
+    if (index < 0 || index >= source.size())
+      fail("[data] there is no example {}; they go from 0 to {}", index, source.size() - 1);
+}
+
+void Subset::fill(std::span<const int64_t> which, const std::function<Random(int64_t)>& random,
+                  std::vector<TensorData>& batch) const {
+  std::vector<int64_t> theirs(which.size());
+  std::ranges::transform(which, theirs.begin(), [&](int64_t i) { return which_[static_cast<size_t>(i)]; });
+  source_->fill(theirs, random, batch);
+}
+
 }  // namespace luminal::data

@@ -93,8 +93,10 @@ void ProgressBar::finish(std::string_view remark) {
   open_ = false;
 }
 
-MetricsLog::MetricsLog(const std::filesystem::path& path) : path_(path), file_(path, std::ios::trunc) {
-  if (!file_) fail("[metrics] cannot write '{}': {}", path.string(), std::strerror(errno));
+MetricsLog::MetricsLog(const std::filesystem::path& path, bool append)
+    : path_(path), file_(path, append ? std::ios::app : std::ios::trunc) {
+  if (!file_)
+    fail("[metrics] cannot write '{}': {}; choose another place", path.string(), std::strerror(errno));
 }
 
 void MetricsLog::write(std::initializer_list<Metric> metrics) {
@@ -106,7 +108,9 @@ void MetricsLog::write(std::initializer_list<Metric> metrics) {
   } catch (const nlohmann::json::type_error&) {
     fail("[metrics] '{}': a name or text is not valid UTF-8, which JSON asks for", path_.string());
   }
-  if (!file_) fail("[metrics] cannot write '{}': {}", path_.string(), std::strerror(errno));
+  if (!file_)
+    fail("[metrics] cannot write '{}': {}; make room or choose another place", path_.string(),
+         std::strerror(errno));
 }
 
 }  // namespace luminal::data

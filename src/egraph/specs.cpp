@@ -64,6 +64,11 @@ Schedule Schedule::run(RulesetId ruleset, std::vector<Query> until) {
   s.until = std::move(until);
   return s;
 }
+Schedule Schedule::run_with(BackOff scheduler, RulesetId ruleset, std::vector<Query> until) {
+  Schedule s = run(ruleset, std::move(until));
+  s.scheduler = std::move(scheduler);
+  return s;
+}
 Schedule Schedule::seq(std::vector<Schedule> body) {
   Schedule s;
   s.kind = Kind::Seq;
@@ -105,6 +110,7 @@ std::string_view name_of(StopReason reason) {
 void Report::add(const Report& later) {
   stop = later.stop;
   updated |= later.updated;
+  held_back = later.held_back;
   iterations += later.iterations;
   unions += later.unions;
   total_s += later.total_s;

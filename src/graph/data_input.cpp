@@ -158,9 +158,12 @@ TensorData fit_input(Graph& graph, const Value& input, TensorData data, bool sha
   known = shaped ? sizes_from_shape(type, data.dims, known, label)
                  : sizes_from_count(type, data.element_count(), state, known, label);
   data.dims = exec(type.dims, known);
+  TensorData fitting = data.dtype == dtype ? std::move(data) : convert(data, dtype);
+  if (const auto checks = state.checks.find(input); checks != state.checks.end())
+    for (const auto& check : checks->second) check(fitting);
   for (const std::string& dim : element_count(type.dims).to_symbols())
     if (known.contains(dim)) state.dims.insert_or_assign(dim, known.at(dim));
-  return convert(data, dtype);
+  return fitting;
 }
 
 }  // namespace luminal

@@ -58,6 +58,14 @@ struct GraphState {
   uint64_t executable_version = 0, version = 1, presence = 0, step = 0, seed = 0;
   int64_t random_streams = 0;
   Needs needs;
+  /// Nodes whose values may have to be in memory, however plain they are: kernels of the program's own read
+  /// or write them. Plans may still compute them on the way.
+  std::set<NodeId> apart;
+
+  std::map<std::string, uint64_t> plans;                  ///< by bucket, as runs used them
+  std::set<std::string> unconfirmed_plans;                ///< buckets of `plans` that have not run here yet
+  std::function<void(const PlanIdentity&)> plan_differs;  ///< told of those that then run under another key
+  std::map<Value, std::vector<std::function<void(const TensorData&)>>> checks;  ///< of inputs, when data come
 };
 
 /// An order edge that is known to close no cycle; Graph::add_order checks.

@@ -151,6 +151,14 @@ GraphTensor& GraphTensor::set_deferred(std::function<TensorData()> loader, Where
   return *this;
 }
 
+GraphTensor& GraphTensor::check_data(std::function<void(const TensorData&)> check, Where where) {
+  const CallSite site("check_data", where);
+  const Value input = input_of(*this, "check_data");
+  if (const auto held = graph().value(input)) check(*held);
+  lock(graph_)->checks[input].push_back(std::move(check));
+  return *this;
+}
+
 GraphTensor& GraphTensor::keep() {
   const auto state = lock(graph_);
   if (state->kept.insert(edge().source).second) ++state->version;

@@ -11,6 +11,7 @@
 #include "graph/materialize.h"
 #include "graph/needed.h"
 #include "graph/update_states.h"
+#include "luminal/compile_report.h"
 
 namespace luminal {
 
@@ -95,6 +96,15 @@ uint64_t Graph::seed() const { return state_->seed; }
 int64_t Graph::next_random_stream() { return state_->random_streams++; }
 uint64_t Graph::step() const { return state_->step; }
 void Graph::set_step(uint64_t step) { state_->step = step; }
+
+const std::map<std::string, uint64_t>& Graph::plans() const { return state_->plans; }
+void Graph::resume_plans(std::map<std::string, uint64_t> plans,
+                         std::function<void(const PlanIdentity&)> differs) {
+  state_->unconfirmed_plans.clear();
+  for (const auto& [bucket, key] : plans) state_->unconfirmed_plans.insert(bucket);
+  state_->plans = std::move(plans);
+  state_->plan_differs = std::move(differs);
+}
 
 // --- Running
 // --------------------------------------------------------------------------------------------------------
@@ -183,6 +193,14 @@ void settle(Graph& graph, GraphState& state, bool everything) {
   });
 }
 
+void note_plan(GraphState& state, const PlanIdentity& plan) {
+  uint64_t& key = state.plans.try_emplace(plan.bucket, plan.key).first->second;
+  const bool differs = key != plan.key;
+  key = plan.key;
+  if (state.unconfirmed_plans.erase(plan.bucket) > 0 && differs && state.plan_differs)
+    state.plan_differs(plan);
+}
+
 /// Allocates nothing when structure, presence and sizes are those of the run before.
 void run(Graph& graph, GraphState& state, Executable& executable, const Executable::Options& options) {
   load_inputs(graph, state, needs_of(graph, state, options.keep_everything));
@@ -190,6 +208,7 @@ void run(Graph& graph, GraphState& state, Executable& executable, const Executab
   measure(graph, state, needs);
   check_sizes(graph, state, needs);
   executable.run(graph, options);
+  if (const PlanIdentity* plan = executable.plan()) note_plan(state, *plan);
   settle(graph, state, options.keep_everything);
   ++state.step;
 }
@@ -242,6 +261,14 @@ Compiled Graph::compile(const CompilationMode& mode) {
 void Compiled::operator()() {
   Graph graph(state_);
   run(graph, *state_, *executable_, {});
+}
+
+CompileReport Compiled::details() const {
+  const auto* explained = dynamic_cast<const Explained*>(executable_.get());
+  if (explained == nullptr)
+    fail("[compile] device '{}' interprets graphs and has nothing to explain; choose one that compiles",
+         Graph(state_).device());
+  return explained->details();
 }
 
 void Graph::delete_inputs(std::span<const GraphTensor> tensors) {

@@ -15,6 +15,11 @@ void install_sessions() {
     });
     register_session("reference", [] { return make_reference_session(ReferencePrecision::AsWritten); });
     register_session("reference-f64", [] { return make_reference_session(ReferencePrecision::Double); });
+    register_session("null", [] {
+      static const auto session = search::make_session(
+          {.device = "null", .backend = backends::make_null_backend(), .computes = false});
+      return session;
+    });
     return true;
   }();
   (void)once;

@@ -40,6 +40,17 @@ AxisSet axes_of(const Operand& operand, std::span<const Value> values) {
   return set;
 }
 
+std::vector<AxisSet> node_axes(const Value& v, std::span<const Value> values) {
+  const auto nodes = v.body.nodes();
+  std::vector<AxisSet> axes(nodes.size(), 0);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const int count = arity(nodes[i].op);
+    if (nodes[i].op == ScalarOp::Input) axes[i] = axes_of(v.operands[nodes[i].payload], values);
+    for (int k = 0; k < count; ++k) axes[i] |= axes[nodes[i].operands[static_cast<size_t>(k)].index];
+  }
+  return axes;
+}
+
 std::vector<Expression> axis_variables(std::span<const Expression> extents) {
   std::vector<Expression> variables;
   variables.reserve(extents.size());
@@ -69,11 +80,10 @@ std::optional<DenseAxis> strided_axis(const symbolic::Term& term) {
 }  // namespace
 
 std::vector<DenseAxis> dense_order(const Expression& index, std::span<const Expression> extents) {
-  const symbolic::Polynomial p(index);
-  if (p.constant != 0) return {};
+  if (symbolic::constant_part(index) != 0) return {};
   // A stride that is a sum of several dims' products spreads over several terms: add them up by axis.
   std::vector<DenseAxis> axes;
-  for (const symbolic::Term& t : p.terms) {
+  for (const symbolic::Term& t : symbolic::Terms(index)) {
     const auto one = strided_axis(t);
     if (!one) return {};
     const auto same = std::ranges::find(axes, one->axis, &DenseAxis::axis);

@@ -26,6 +26,8 @@ void for_each_axis(AxisSet set, F&& f) {
 [[nodiscard]] std::vector<int> list_of(AxisSet set);
 /// What an operand depends on: its index and masks, or the axes of the value it reads.
 [[nodiscard]] AxisSet axes_of(const Operand& operand, std::span<const Value> values);
+/// The axes that each node of a value's body depends on.
+[[nodiscard]] std::vector<AxisSet> node_axes(const Value& v, std::span<const Value> values);
 /// Free and reduced.
 [[nodiscard]] inline AxisSet all_axes(const Value& v) { return axes_of(v.axes) | axes_of(v.reduced); }
 

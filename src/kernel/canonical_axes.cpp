@@ -167,9 +167,8 @@ bool is_joint(const Expression& e, const Pair& pair) {
   if (!n.uses_index || (axes_of(e) & pair.axes()) == 0) return true;
   if (n.kind != Kind::Sum && n.kind != Kind::Product && n.kind != Kind::Index)
     return std::ranges::all_of(n.args, [&](const Expression& a) { return is_joint(a, pair); });
-  const symbolic::Polynomial p(e);
   Expression outer = 0, inner = 0;  // coefficients
-  for (const symbolic::Term& t : p.terms) {
+  for (const symbolic::Term& t : symbolic::Terms(e)) {
     if ((axes_of(t.monomial) & pair.axes()) == 0) continue;
     Expression rest = t.coefficient;
     int axis = -1;

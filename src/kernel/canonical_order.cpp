@@ -317,7 +317,7 @@ class Numbering {
       stack.pop_back();
     }
     const Scalar root{static_cast<uint32_t>(order.size()) - 1};
-    v.body = ScalarFunction(std::move(order), {root});
+    v.body = ScalarFunction(ScalarFunction::Checked{}, std::move(order), {root});
     v.operands = std::move(operands);
   }
 
@@ -353,7 +353,7 @@ class Numbering {
   /// How far one step along the axis goes, if the index is linear in it.
   [[nodiscard]] static double stride_of(const Expression& index, int axis) {
     double stride = 0;
-    for (const symbolic::Term& t : symbolic::Polynomial(index).terms) {
+    for (const symbolic::Term& t : symbolic::Terms(index)) {
       if ((axes_of(t.monomial) & axis_bit(axis)) == 0) continue;
       double size = static_cast<double>(t.coefficient);
       for (const Expression& f : symbolic::factors(t.monomial))

@@ -6,7 +6,7 @@
 
 #include "kernel/axes.h"
 #include "scalar/typing.h"
-#include "symbolic/node.h"
+#include "symbolic/polynomial.h"
 
 namespace luminal::kernel {
 namespace {
@@ -36,15 +36,6 @@ double element_size(Dtype dtype) {
   return static_cast<double>(info(dtype).block_bytes) / static_cast<double>(info(dtype).block_elements);
 }
 
-/// Calls f(coefficient, monomial) for each term of a formula but its constant.
-template <class F>
-void for_each_term(const Expression& e, F f) {
-  const symbolic::Node& n = e.node();
-  if (n.kind == symbolic::Kind::Constant) return;
-  if (n.kind != symbolic::Kind::Sum) return f(int64_t{1}, e);
-  for (const symbolic::Term& t : n.terms) f(t.coefficient, t.monomial);
-}
-
 /// A part of a flat index: `count` places `stride` apart.
 struct Step {
   double stride = 0, count = 1;
@@ -55,13 +46,13 @@ struct Step {
 std::vector<Step> steps_of(const Expression& index, const DimMap& dims, const Sizes& sizes) {
   const Expression at_sizes = dims.empty() ? index : index.substitute(dims);
   std::vector<Step> steps;
-  for_each_term(at_sizes, [&](int64_t coefficient, const Expression& monomial) {
+  for (const auto& [coefficient, monomial] : symbolic::Terms(at_sizes)) {
     const Range r = monomial.range();
     double count = volume(axes_of(monomial), sizes);
     if (r.min != INT64_MIN && r.max != INT64_MAX)
       count = std::min(count, static_cast<double>(r.max) - static_cast<double>(r.min) + 1);
     steps.push_back({std::abs(static_cast<double>(coefficient)), count});
-  });
+  }
   return steps;
 }
 
@@ -82,12 +73,12 @@ double distinct_places(std::vector<Step> steps) {
 double stride_along(const Expression& index, int axis, const DimMap& dims) {
   double stride = 0;
   if ((axes_of(index) & axis_bit(axis)) == 0) return stride;
-  for_each_term(
-      dims.empty() ? index : index.substitute(dims), [&](int64_t coefficient, const Expression& monomial) {
-        if ((axes_of(monomial) & axis_bit(axis)) == 0) return;
-        stride += symbolic::kind_of(monomial) == symbolic::Kind::Index ? static_cast<double>(coefficient)
-                                                                       : std::nan("");
-      });
+  const Expression at_sizes = dims.empty() ? index : index.substitute(dims);
+  for (const auto& [coefficient, monomial] : symbolic::Terms(at_sizes)) {
+    if ((axes_of(monomial) & axis_bit(axis)) == 0) continue;
+    stride += symbolic::kind_of(monomial) == symbolic::Kind::Index ? static_cast<double>(coefficient)
+                                                                   : std::nan("");
+  }
   return stride;
 }
 
@@ -96,7 +87,10 @@ class Costing {
   Costing(const KernelSpec& spec, const DimMap& dims) : Costing(spec, dims, sizes_of(spec, dims)) {}
   Costing(const KernelSpec& spec, const DimMap& dims, const Sizes& sizes)
       : spec_(spec), dims_(dims), sizes_(sizes) {
-    for (const Value& v : spec.values()) node_axes_.push_back(find_node_axes(v));
+    for (const Value& v : spec.values()) {
+      node_axes_.push_back(kernel::node_axes(v, spec_.values()));
+      reductions_ += v.combiner != Combiner::None;
+    }
   }
 
   double operations() {
@@ -132,15 +126,9 @@ class Costing {
   /// Operations count as often as the axes they depend on have coordinates: what is the same along an axis is
   /// computed outside of it.
   void add(const Value& v) {
-    const std::vector<AxisSet>& axes = node_axes(v);
-    const auto nodes = v.body.nodes();
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      const ScalarCost cost = cost_of(nodes[i].op);
-      if (cost.weight() == 0) continue;
-      const double times = volume(axes[i], sizes_);
-      work_.flops += times * cost.flops();
-      work_.operations += times * cost.weight();
-    }
+    const Operations body = operations_of(v);
+    work_.flops += body.flops;
+    work_.operations += body.weight;
     if (v.combiner != Combiner::None) {
       const double times = volume(all_axes(v), sizes_);
       work_.flops += times;
@@ -153,20 +141,29 @@ class Costing {
     }
   }
 
+  struct Operations {
+    double flops = 0, weight = 0;
+  };
+  /// Of the body, wherever it is computed.
+  [[nodiscard]] Operations operations_of(const Value& v) const {
+    const std::vector<AxisSet>& axes = node_axes(v);
+    const auto nodes = v.body.nodes();
+    Operations sum;
+    AxisSet last = 0;
+    double times = 1;  // volume of `last`: neighbours mostly depend on the same axes
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const ScalarCost cost = cost_of(nodes[i].op);
+      if (cost.weight() == 0) continue;
+      if (axes[i] != last) times = volume(last = axes[i], sizes_);
+      sum.flops += times * cost.flops();
+      sum.weight += times * cost.weight();
+    }
+    return sum;
+  }
+
   [[nodiscard]] const std::vector<AxisSet>& node_axes(const Value& v) const {
     return node_axes_[static_cast<size_t>(&v - spec_.values().data())];
   }
-  [[nodiscard]] std::vector<AxisSet> find_node_axes(const Value& v) const {
-    const auto nodes = v.body.nodes();
-    std::vector<AxisSet> axes(nodes.size(), 0);
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      if (nodes[i].op == ScalarOp::Input) axes[i] = axes_of(v.operands[nodes[i].payload], spec_.values());
-      for (int k = 0; k < arity(nodes[i].op); ++k)
-        axes[i] |= axes[nodes[i].operands[static_cast<size_t>(k)].index];
-    }
-    return axes;
-  }
-
   static bool is_product(const Value& v) {
     return v.combiner == Combiner::Add && v.body[v.body.outputs()[0]].op == ScalarOp::Mul;
   }
@@ -203,13 +200,13 @@ class Costing {
     const double width = element_size(v.dtype()) / 4;
     const double rate = limits.flops_per_us / 2 / width;  // elements of one operation
     const bool contraction = is_contraction(v);
-    double operations = 0;
-    const std::vector<AxisSet>& axes = node_axes(v);
-    const auto nodes = v.body.nodes();
-    for (size_t i = 0; i < nodes.size(); ++i)
-      operations += volume(axes[i], sizes_) * cost_of(nodes[i].op).weight();
+    double operations = operations_of(v).weight;
     const double all = volume(all_axes(v), sizes_);
-    if (contraction) return operations / (kContractionShare * rate);
+    if (contraction) {
+      // Beside another reduction no family tiles it: it is computed one element after the other.
+      const double lanes = std::max(1.0, limits.vector_bytes / element_size(v.dtype()));
+      return operations / (reductions_ == 1 ? kContractionShare * rate : rate / lanes);
+    }
     if (v.combiner != Combiner::None && !is_product(v)) operations += all;
     return (operations + load_operations(v, limits)) / rate;
   }
@@ -245,6 +242,7 @@ class Costing {
   const DimMap& dims_;
   Sizes sizes_;
   std::vector<std::vector<AxisSet>> node_axes_;  ///< by value: what each node of its body depends on
+  int reductions_ = 0;
   Work work_;
 };
 

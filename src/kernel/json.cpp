@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/fail.h"
+#include "base/reason.h"
 #include "kernel/spec.h"
 
 /// Specs as JSON. Formulas and dtypes are written as their texts, floating numbers as hexadecimal bits, which
@@ -196,7 +197,7 @@ KernelSpec KernelSpec::parse_json(std::string_view text) {
   try {
     return KernelSpec(Reader::read(j));
   } catch (const InternalError& e) {  // well-formed, but it breaks a promise of specs
-    fail<FormatError>("[KernelSpec] {}", e.what());
+    fail<FormatError>("[KernelSpec] {}", reason_of(e));
   } catch (const DtypeError& e) {
     fail<FormatError>("[KernelSpec] {}", e.what());
   }

@@ -96,6 +96,8 @@ struct Product {
   struct Factor {
     Scalar node;
     bool divides = false;
+    int branch = 0;              ///< of the choice `node`, whose other branch is zero; 0: the node as it is
+    std::vector<Factor> chosen;  ///< what stays of that branch; 1 if nothing does
   };
   std::vector<Factor> inside, outside;
   bool negated = false;
@@ -103,28 +105,34 @@ struct Product {
 
 class ProductReader {
  public:
-  ProductReader(const KernelSpec& spec, const Value& v) : v_(v), reduced_(axes_of(v.reduced)) {
-    const auto nodes = v.body.nodes();
-    axes_.assign(nodes.size(), 0);
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      if (nodes[i].op == ScalarOp::Input) axes_[i] = axes_of(v.operands[nodes[i].payload], spec.values());
-      for (int k = 0; k < arity(nodes[i].op); ++k)
-        axes_[i] |= axes_[nodes[i].operands[static_cast<size_t>(k)].index];
-    }
+  ProductReader(const KernelSpec& spec, const Value& v)
+      : v_(v), reduced_(axes_of(v.reduced)), axes_(node_axes(v, spec.values())) {
     find_divisible();
   }
 
   /// Empty if the product is long: a square of a square of a product has more factors than nodes.
   std::optional<Product> read() {
-    visit(v_.body.outputs()[0]);
-    if (product_.inside.size() + product_.outside.size() > kMostFactors) return std::nullopt;
+    visit(v_.body.outputs()[0], product_.inside);
+    if (visited_ > kMostFactors) return std::nullopt;
     return std::move(product_);
   }
 
  private:
-  static constexpr size_t kMostFactors = 24;
+  static constexpr int kMostFactors = 24;
 
   [[nodiscard]] bool stays(Scalar s) const { return (axes_[s.index] & reduced_) != 0; }
+
+  [[nodiscard]] bool is_constant(Scalar s, int value) const {
+    const ScalarNode& n = v_.body[s];
+    ScalarBuilder b;
+    return n.op == ScalarOp::Constant && n.payload == b[b.constant(n.dtype, value)].payload;
+  }
+  /// The branch (1 or 2) of a choice beside a zero, or 0: where(c, a * f, 0) = where(c, a, 0) * f.
+  [[nodiscard]] int beside_zero(const ScalarNode& n) const {
+    if (n.op != ScalarOp::Select || n.dtype == Dtype::Bool) return 0;
+    if (is_constant(n.operands[2], 0)) return 1;
+    return is_constant(n.operands[1], 0) ? 2 : 0;
+  }
 
   /// Nodes out of which something may leave. A product of which all stays is one factor, as the user wrote
   /// it.
@@ -138,20 +146,29 @@ class ProductReader {
       divisible_[i] = n.op == ScalarOp::Neg ||
                       (n.op == ScalarOp::Mul && (leaves(n.operands[0]) || leaves(n.operands[1]))) ||
                       (n.op == ScalarOp::Div && !stays(n.operands[1]));
+      if (const int branch = beside_zero(n))
+        divisible_[i] = leaves(n.operands[branch]) && !is_constant(n.operands[branch], 1);
     }
   }
 
-  void visit(Scalar s) {
-    if (product_.inside.size() + product_.outside.size() > kMostFactors) return;
+  /// Adds the factors of `s` to those that leave and to `inside`.
+  void visit(Scalar s, std::vector<Product::Factor>& inside) {
+    if (++visited_ > kMostFactors) return;
     const ScalarNode& n = v_.body[s];
     if (!divisible_[s.index]) {
-      (stays(s) ? product_.inside : product_.outside).push_back({s, false});
+      (stays(s) ? inside : product_.outside).push_back({.node = s});
       return;
     }
-    visit(n.operands[0]);
-    if (n.op == ScalarOp::Mul) visit(n.operands[1]);
+    if (const int branch = beside_zero(n)) {
+      Product::Factor choice{.node = s, .branch = branch};
+      visit(n.operands[branch], choice.chosen);
+      inside.push_back(std::move(choice));
+      return;
+    }
+    visit(n.operands[0], inside);
+    if (n.op == ScalarOp::Mul) visit(n.operands[1], inside);
     if (n.op == ScalarOp::Neg) product_.negated = !product_.negated;
-    if (n.op == ScalarOp::Div) product_.outside.push_back({n.operands[1], true});
+    if (n.op == ScalarOp::Div) product_.outside.push_back({.node = n.operands[1], .divides = true});
   }
 
   const Value& v_;
@@ -159,6 +176,7 @@ class ProductReader {
   std::vector<AxisSet> axes_;
   std::vector<bool> divisible_;
   Product product_;
+  int visited_ = 0;
 };
 
 /// All nodes of a body in a builder, over the same inputs; place[i] is node i.
@@ -217,14 +235,27 @@ Split split_at(const KernelSpec& spec, size_t at, const ScalarFunction& inner_bo
   return split;
 }
 
+/// The product of what stays, of the nodes `place`d in `b` from `body`; there is some.
+Scalar product_of(ScalarBuilder& b, const ScalarFunction& body, std::span<const Scalar> place,
+                  std::span<const Product::Factor> factors) {
+  const auto one = [&](const Product::Factor& f) {
+    if (f.branch == 0) return place[f.node.index];
+    const ScalarNode& n = body[f.node];
+    const Scalar kept = f.chosen.empty() ? b.constant(n.dtype, 1) : product_of(b, body, place, f.chosen);
+    const Scalar zero = b.constant(n.dtype, 0), condition = place[n.operands[0].index];
+    return f.branch == 1 ? b.select(condition, kept, zero) : b.select(condition, zero, kept);
+  };
+  Scalar whole = one(factors[0]);
+  for (const Product::Factor& f : factors.subspan(1)) whole = b.mul(whole, one(f));
+  return whole;
+}
+
 /// The body of `product`'s inside alone, and of the outside applied to input `reduced_input`.
 std::optional<Split> split_product(const KernelSpec& spec, size_t at, const Product& product) {
   const Value& v = spec.values()[at];
   ScalarBuilder in;
   const std::vector<Scalar> inside = copy_nodes(in, v.body);
-  Scalar kept = inside[product.inside[0].node.index];
-  for (size_t k = 1; k < product.inside.size(); ++k)
-    kept = in.mul(kept, inside[product.inside[k].node.index]);
+  const Scalar kept = product_of(in, v.body, inside, product.inside);
   ScalarBuilder out;
   const std::vector<Scalar> outside = copy_nodes(out, v.body);
   Scalar whole = out.input(static_cast<int>(v.operands.size()), v.dtype());
@@ -251,6 +282,15 @@ std::optional<Split> leave_sum(const KernelSpec& spec) {
   return std::nullopt;
 }
 
+namespace {
+
+/// No product: at most one term, also within a choice.
+bool is_one_term(std::span<const Product::Factor> factors) {
+  return factors.empty() || (factors.size() == 1 && is_one_term(factors[0].chosen));
+}
+
+}  // namespace
+
 std::optional<Split> leave_max(const KernelSpec& spec) {
   for (size_t at = 0; at < spec.values().size(); ++at) {
     const Value& v = spec.values()[at];
@@ -266,7 +306,7 @@ std::optional<Split> leave_max(const KernelSpec& spec) {
       return value > 0 && std::isfinite(value);
     };
     // One constant at the root: with several factors rounding would not be that of one monotone function.
-    if (product->outside.size() != 1 || product->inside.size() != 1 || !positive(product->outside[0]))
+    if (product->outside.size() != 1 || !is_one_term(product->inside) || !positive(product->outside[0]))
       continue;
     return split_product(spec, at, *product);
   }

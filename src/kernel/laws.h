@@ -27,8 +27,9 @@ struct Split {
   std::vector<int> inner_slots;  ///< slots of the original spec
 };
 /// Factors that do not depend on the reduced axes leave a sum: sum x * f = (sum x) * f, f a constant too;
-/// divisors and signs likewise. The terms of the product that stay keep their order. Strict for integers
-/// (they wrap), relaxed for floats.
+/// divisors and signs likewise, and out of a choice between a product and zero: where(c, x * f, 0) =
+/// where(c, x, 0) * f. The terms of the product that stay keep their order. Strict for integers (they wrap),
+/// relaxed for floats.
 [[nodiscard]] std::optional<Split> leave_sum(const KernelSpec& spec);
 /// A constant factor above 0 leaves a maximum: max x * c = (max x) * c. Strict for floats, because rounding
 /// is monotone; integers might wrap and stay.

@@ -73,7 +73,7 @@ struct Subscripts {
 Subscripts subscripts_of(const Expression& index, const Expression& elements, const Expression& valid) {
   // A stride may be a sum of several terms' factors: (h + 2) * i is h*i + 2*i.
   std::vector<Expression> strides{1}, atoms, totals;
-  for (const symbolic::Term& t : symbolic::Polynomial(index).terms) {
+  for (const symbolic::Term& t : symbolic::Terms(index)) {
     if (axes_of(t.monomial) == 0) continue;
     Expression stride = t.coefficient, atom = 1;
     for (const Expression& f : symbolic::factors(t.monomial)) (f.node().uses_index ? atom : stride) *= f;
@@ -140,11 +140,7 @@ class SpecPrinter {
   }
 
   void name_buffers() {
-    for (size_t k = 0; k < spec_.slots().size(); ++k) {
-      constexpr size_t kLetters = 24;  // A to X
-      const std::string letter(1, static_cast<char>('A' + k % kLetters));
-      slots_.push_back(k < kLetters ? letter : letter + std::to_string(k / kLetters));
-    }
+    for (size_t k = 0; k < spec_.slots().size(); ++k) slots_.push_back(slot_name(k));
     values_.resize(spec_.values().size());
     reads_.assign(spec_.values().size(), 0);
     for (const Value& v : spec_.values())
@@ -271,6 +267,12 @@ class SpecPrinter {
 };
 
 }  // namespace
+
+std::string slot_name(size_t slot) {
+  constexpr size_t kLetters = 24;  // A to X
+  const std::string letter(1, static_cast<char>('A' + slot % kLetters));
+  return slot < kLetters ? letter : letter + std::to_string(slot / kLetters);
+}
 
 std::string KernelSpec::to_string() const { return SpecPrinter(*this).run(); }
 

@@ -7,6 +7,9 @@
 
 namespace luminal::kernel {
 
+/// What a spec's text calls slot 0, 1, ...: "A", "B", ...
+[[nodiscard]] std::string slot_name(size_t slot);
+
 /// A body as infix text. The accurate functions, which stand as their polynomials in scalar IR, print by
 /// name.
 struct BodyText {

@@ -1,7 +1,9 @@
 #include "luminal/nn/linear.h"
 
 #include <algorithm>
+#include <type_traits>
 
+#include "base/place.h"
 #include "nn/weights.h"
 
 namespace luminal::nn {
@@ -43,8 +45,35 @@ Embedding::Embedding(Graph& cx, int64_t count, int64_t size, const Options& opti
   weight = make_weight(cx, "weight", options.dtype, std::move(values));
 }
 
+namespace {
+
+void check_rows(const TensorData& index, int64_t rows) {
+  visit_dtype(index.dtype, [&](auto element) {
+    if constexpr (std::is_integral_v<decltype(element)>) {
+      const auto values = index.as<decltype(element)>();
+      for (size_t i = 0; i < values.size(); ++i)
+        if (const auto row = static_cast<int64_t>(values[i]); row < 0 || row >= rows)
+          fail(
+              "[Embedding] the index at {} is {}, and the table has the rows 0..{}; mend the data, or make "
+              "the "
+              "table larger",
+              place_of(i, index.dims), row, rows - 1);
+    }
+  });
+}
+
+/// An input's indices are looked at when it is set, where what they are is still known.
+void watch(GraphTensor index, int64_t rows) {
+  const Graph graph = index.graph();
+  if (is_computed(*graph.node(index.node()).op) || !index.edge().view.is_identity()) return;
+  index.check_data([rows](const TensorData& data) { check_rows(data, rows); });
+}
+
+}  // namespace
+
 GraphTensor Embedding::forward(const GraphTensor& index, Where where) const {
   const CallSite site("Embedding", where);
+  if (const auto rows = weight.dim(permuted ? 1 : 0).constant()) watch(index, *rows);
   const GraphTensor rows = (permuted ? weight.t() : weight).index_select(0, index);
   if (!padding_idx) return rows;
   return index.eq(*padding_idx).unsqueeze(-1).where(rows.stop_gradient(), rows);

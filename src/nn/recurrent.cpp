@@ -12,6 +12,7 @@ namespace {
 std::string_view name_of(Cell cell) {
   return cell == Cell::Rnn ? "RNN" : cell == Cell::Lstm ? "LSTM" : "GRU";
 }
+constexpr int64_t kMostSteps = 4096;  // in the graph, of a length that runs decide
 int64_t gates_of(Cell cell) { return cell == Cell::Rnn ? 1 : cell == Cell::Lstm ? 4 : 3; }
 
 void check_options(Cell cell, int64_t in, int64_t hidden, const RecurrentOptions& options) {
@@ -89,19 +90,29 @@ Recurrent::Step Recurrent::step(const Weights& w, const GraphTensor& projected, 
   throw InternalError("a recurrent cell that is none of the three");
 }
 
-/// All steps of one direction of one layer; x is [T, N, in]. `state` holds the first and then the last.
-std::vector<GraphTensor> Recurrent::direction(const Weights& w, const GraphTensor& x, Step& state,
-                                              bool backwards) const {
-  const int64_t length = *x.dim(0).constant();
+/// All steps of one direction of one layer; x is [T, N, in] and the result [T, N, hidden]. `state` holds the
+/// first and then the last. Of a length that runs decide, the graph holds as many steps as there may be;
+/// those beyond the end leave the state as it is, so a walk backwards begins at the end with the first state.
+GraphTensor Recurrent::direction(const Weights& w, const GraphTensor& x, Step& state, bool backwards) const {
+  const Expression length = x.dim(0);
+  const int64_t steps = length.range().max, certain = length.range().min;
   GraphTensor projected = x.matmul(w.input.t());  // of all steps at once
   if (w.input_bias) projected = projected + *w.input_bias;
-  std::vector<GraphTensor> outputs(static_cast<size_t>(length));
-  for (int64_t i = 0; i < length; ++i) {
-    const int64_t at = backwards ? length - 1 - i : i;
-    state = step(w, projected.slice_along(0, at, at + 1).squeeze(0), state);
+  if (certain < steps) projected = projected.pad_along(0, 0, Expression(steps) - length);
+  std::vector<GraphTensor> outputs(static_cast<size_t>(steps));
+  for (int64_t i = 0; i < steps; ++i) {
+    const int64_t at = backwards ? steps - 1 - i : i;
+    Step next = step(w, projected.slice_along(0, at, at + 1).squeeze(0), state);
+    if (at >= certain) {
+      const GraphTensor exists = x.graph().constant(Expression(at).lt(length), Dtype::Bool);
+      next.hidden = exists.where(next.hidden, state.hidden);
+      if (next.cell.valid()) next.cell = exists.where(next.cell, state.cell);
+    }
+    state = next;
     outputs[static_cast<size_t>(at)] = state.hidden;
   }
-  return outputs;
+  const GraphTensor all = stack(outputs);
+  return certain < steps ? all.slice_along(0, 0, length) : all;
 }
 
 /// x as [T, N, in].
@@ -111,12 +122,15 @@ GraphTensor Recurrent::arranged(const GraphTensor& x) const {
                      x.type().to_string(), options_.batch_first ? "batch, length" : "length, batch", in_,
                      in_);
   const GraphTensor steps = x.rank() == 2 ? x.unsqueeze(1) : options_.batch_first ? x.transpose(0, 1) : x;
-  const auto length = steps.dim(0).constant();
-  if (!length || *length < 1)
+  const Expression& length = steps.dim(0);
+  if (length.range().max < 1)
+    fail<ShapeError>("[{}] x {} has no step; give a length from 1 on", name_of(cell_), x.type().to_string());
+  if (!length.constant() && length.range().max > kMostSteps)
     fail<ShapeError>(
-        "[{}] x {} has the length {}; its steps are laid out in the graph, so give a number from 1 on "
-        "(pad shorter sequences)",
-        name_of(cell_), x.type().to_string(), steps.dim(0).to_string());
+        "[{}] x {} has the length {} without a bound of at most {}; its steps are laid out in the graph, so "
+        "declare how long it may get: Expression::dim(\"{}\", {{.min = 1, .max = 32}})",
+        name_of(cell_), x.type().to_string(), length.to_string(), kMostSteps,
+        length.to_symbols().empty() ? "length" : *length.to_symbols().begin());
   return steps;
 }
 
@@ -148,7 +162,7 @@ Recurrent::Result Recurrent::run(const GraphTensor& x, const State& first) const
       const auto at = static_cast<int64_t>(layer * directions + d);
       const auto of = [&](const GraphTensor& all) { return all.slice_along(0, at, at + 1).squeeze(0); };
       Step state{of(hidden), cell_ == Cell::Lstm ? of(cell) : GraphTensor()};
-      sides.push_back(stack(direction(weights_[layer * directions + d], steps, state, d == 1)));
+      sides.push_back(direction(weights_[layer * directions + d], steps, state, d == 1));
       last_hidden.push_back(state.hidden);
       if (cell_ == Cell::Lstm) last_cell.push_back(state.cell);
     }

@@ -4,9 +4,9 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/dump.h"
 #include "base/environment.h"
 #include "base/fail.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "base/team.h"
 #include "runtime/exchange.h"
@@ -225,16 +225,14 @@ void Executor::State::tell(int launch, Profiler::Clock::time_point begin, Profil
   if (!told) told = std::make_unique<Profiler>(machine_limits(*backend));
   const double time_us = std::chrono::duration<double, std::micro>(end - begin).count();
   log_line(launch_line(plan.launches[at(launch)], time_us, told->limits()));
-  if (!environment::dump_folder().empty()) told->record(plan, launch, begin, end);
+  if (is_dumping()) told->record(plan, launch, begin, end);
 }
 
 /// What was told, for Perfetto: "profile_<plan's key>.json".
 void Executor::State::write_trace() const noexcept {
   if (!told || told->rows().empty()) return;
   try {
-    const std::filesystem::path folder = environment::dump_folder();
-    std::filesystem::create_directories(folder);
-    write_file_atomic(folder / fmt::format("profile_{:016x}.json", plan.key), told->trace_json());
+    dump_file(fmt::format("profile_{:016x}.json", plan.key), told->trace_json());
   } catch (const std::exception& error) {
     log_line(fmt::format("runtime: the trace of kernels is not written: {}", error.what()));
   }

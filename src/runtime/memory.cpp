@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/fail.h"
+#include "base/memory.h"
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -109,7 +110,7 @@ Placement place(std::span<const Lifetime> buffers) {
 
 namespace {
 
-constexpr int64_t kHugePage = int64_t{2} << 20;
+constexpr auto kHugePage = static_cast<int64_t>(kHugePageBytes);
 
 }  // namespace
 
@@ -135,7 +136,7 @@ void Arena::reserve(int64_t bytes) {
     if (skip > 0) ::munmap(begin, static_cast<size_t>(skip));
     if (skip < kHugePage) ::munmap(begin + skip + size, static_cast<size_t>(kHugePage - skip));
     begin += skip;
-    ::madvise(begin, static_cast<size_t>(size), MADV_HUGEPAGE);  // a wish: without them it is only slower
+    advise_huge_pages(begin, static_cast<size_t>(size));
   }
   data_ = begin;
   bytes_ = size;

@@ -14,7 +14,7 @@ namespace luminal {
 namespace {
 
 template <class T>
-uint64_t bits_of(T value) {
+uint64_t raw_bits(T value) {
   uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof value);  // little-endian hosts
   return bits;
@@ -27,15 +27,11 @@ uint64_t converted_bits(Dtype to, From value) {
     if constexpr (std::is_same_v<T, bool>)
       return element::Truth::apply(value);
     else if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
-      return bits_of(T(element::Convert<float>::apply(value)));
+      return raw_bits(T(element::Convert<float>::apply(value)));
     else
-      return bits_of(element::Convert<T>::apply(value));
+      return raw_bits(element::Convert<T>::apply(value));
   });
 }
-
-}  // namespace
-
-namespace {
 
 /// The first two operands of a commutative operation may stand in any order.
 uint64_t hash_of(const ScalarNode& n) {
@@ -54,7 +50,17 @@ bool is_same(const ScalarNode& a, const ScalarNode& b) {
 
 constexpr size_t kFewNodes = 8;  // looked through one by one
 
+/// Into a table with room for it.
+void enter(std::vector<uint32_t>& table, uint32_t index, uint64_t hash) {
+  const size_t mask = table.size() - 1;
+  size_t at = hash & mask;
+  while (table[at] != 0) at = (at + 1) & mask;
+  table[at] = index + 1;
+}
+
 }  // namespace
+
+uint64_t bits_of(Dtype dtype, double value) { return converted_bits(dtype, value); }
 
 /// A node with the same result; no node's index if there is none.
 Scalar ScalarBuilder::find(const ScalarNode& node, uint64_t hash) const {
@@ -70,16 +76,21 @@ Scalar ScalarBuilder::find(const ScalarNode& node, uint64_t hash) const {
 }
 
 void ScalarBuilder::remember(uint32_t index, uint64_t hash) {
-  const auto place = [this](uint32_t i, uint64_t h) {
-    const size_t mask = table_.size() - 1;
-    size_t at = h & mask;
-    while (table_[at] != 0) at = (at + 1) & mask;
-    table_[at] = i + 1;
-  };
-  if (nodes_.size() <= kFewNodes) return;
-  if (2 * nodes_.size() <= table_.size()) return place(index, hash);
-  table_.assign(std::bit_ceil(4 * nodes_.size()), 0);
-  for (size_t i = 0; i < nodes_.size(); ++i) place(static_cast<uint32_t>(i), hash_of(nodes_[i]));
+  if (table_.empty() && nodes_.size() <= kFewNodes) return;
+  if (2 * nodes_.size() <= table_.size())
+    enter(table_, index, hash);
+  else
+    make_table(2 * nodes_.size());
+}
+
+void ScalarBuilder::make_table(size_t nodes) {
+  table_.assign(std::bit_ceil(2 * nodes), 0);
+  for (size_t i = 0; i < nodes_.size(); ++i) enter(table_, static_cast<uint32_t>(i), hash_of(nodes_[i]));
+}
+
+void ScalarBuilder::reserve(size_t nodes) {
+  nodes_.reserve(nodes);
+  if (nodes > kFewNodes && 2 * nodes > table_.size()) make_table(nodes);
 }
 
 Scalar ScalarBuilder::input(int slot, Dtype dtype) {
@@ -98,14 +109,13 @@ Scalar ScalarBuilder::constant_bits(Dtype dtype, uint64_t bits) {
   return make({.op = ScalarOp::Constant, .dtype = dtype, .operands = {}, .payload = bits});
 }
 Scalar ScalarBuilder::real_constant(Dtype dtype, double value) {
-  return constant_bits(dtype, converted_bits(dtype, value));
+  return constant_bits(dtype, bits_of(dtype, value));
 }
 Scalar ScalarBuilder::integer_constant(Dtype dtype, int64_t value) {
   return constant_bits(dtype, converted_bits(dtype, value));
 }
 
-Scalar ScalarBuilder::make(const ScalarNode& asked) {
-  ScalarNode node = asked;
+Scalar ScalarBuilder::make(const ScalarNode& node) {
   const int count = arity(node.op);
   OperandTypes types{};
   for (int k = 0; k < count; ++k) {
@@ -120,6 +130,10 @@ Scalar ScalarBuilder::make(const ScalarNode& asked) {
     fail<DtypeError>("[{}] cannot give {}{}{}: {}", name(node.op), name(node.dtype), count > 0 ? " from" : "",
                      operands, problem);
   }
+  return add_checked(node);
+}
+
+Scalar ScalarBuilder::add_checked(ScalarNode node) {
   if (is_commutative(node.op)) {
     auto& [a, b, c] = node.operands;
     if (is_constant(a) && !is_constant(b)) std::swap(a, b);
@@ -227,6 +241,7 @@ Scalar ScalarBuilder::floor_mod(Scalar a, Scalar b) {
 
 std::vector<Scalar> ScalarBuilder::inline_function(const ScalarFunction& f, std::span<const Scalar> inputs,
                                                    std::span<const Scalar> coordinates) {
+  reserve(nodes_.size() + f.nodes().size());
   std::vector<Scalar> here(f.nodes().size());
   for (size_t i = 0; i < f.nodes().size(); ++i) {
     ScalarNode n = f.nodes()[i];
@@ -241,7 +256,7 @@ std::vector<Scalar> ScalarBuilder::inline_function(const ScalarFunction& f, std:
     }
     for (int k = 0; k < arity(n.op); ++k)
       n.operands[static_cast<size_t>(k)] = here[n.operands[static_cast<size_t>(k)].index];
-    here[i] = make(n);
+    here[i] = add_checked(n);  // as it was in the function
   }
   std::vector<Scalar> outputs;
   for (const Scalar s : f.outputs()) outputs.push_back(here[s.index]);
@@ -252,7 +267,9 @@ ScalarFunction ScalarBuilder::finish(std::span<const Scalar> outputs) const {
   constexpr uint32_t kNone = ~uint32_t{0};
   std::vector<uint32_t> number(nodes_.size(), kNone);
   std::vector<ScalarNode> order;
+  order.reserve(nodes_.size());
   std::vector<std::pair<uint32_t, int>> stack;  // node, operands already visited
+  stack.reserve(nodes_.size());
   const auto visit = [&](Scalar root) {
     LUMINAL_CHECK(root.index < nodes_.size(), "output {} of a builder with {} nodes", root.index,
                   nodes_.size());
@@ -266,7 +283,7 @@ ScalarFunction ScalarBuilder::finish(std::span<const Scalar> outputs) const {
         continue;
       }
       ScalarNode copy = n;
-      for (int k = 0; k < arity(n.op); ++k)
+      for (int k = 0; k < visited; ++k)
         copy.operands[static_cast<size_t>(k)] = {number[n.operands[static_cast<size_t>(k)].index]};
       number[index] = static_cast<uint32_t>(order.size());
       order.push_back(copy);

@@ -9,27 +9,6 @@
 #include "base/suggest.h"
 
 namespace luminal {
-namespace {
-
-constexpr int kBlock = 32;  // GGML: every common quantised type shares a scale among 32 values
-constexpr std::array<DtypeInfo, 12> kInfos{{
-    {"f32", DtypeKind::Float, 1, 4},
-    {"f64", DtypeKind::Float, 1, 8},
-    {"f16", DtypeKind::Float, 1, 2},
-    {"bf16", DtypeKind::Float, 1, 2},
-    {"i8", DtypeKind::Integer, 1, 1},
-    {"u8", DtypeKind::Integer, 1, 1},
-    {"i32", DtypeKind::Integer, 1, 4},
-    {"i64", DtypeKind::Integer, 1, 8},
-    {"bool", DtypeKind::Bool, 1, 1},
-    {"q8_0", DtypeKind::Quantized, kBlock, 34},
-    {"q4_0", DtypeKind::Quantized, kBlock, 18},
-    {"q4_1", DtypeKind::Quantized, kBlock, 20},
-}};
-
-}  // namespace
-
-const DtypeInfo& info(Dtype dtype) { return kInfos.at(static_cast<size_t>(dtype)); }
 
 int64_t size_bytes(Dtype dtype, int64_t elements) {
   const DtypeInfo& i = info(dtype);
@@ -61,9 +40,9 @@ Dtype accumulation_dtype(Dtype dtype) {
 
 Dtype parse_dtype(std::string_view text) {
   std::vector<std::string> names;
-  for (size_t i = 0; i < kInfos.size(); ++i) {
-    if (kInfos[i].name == text) return static_cast<Dtype>(i);
-    names.emplace_back(kInfos[i].name);
+  for (size_t i = 0; i < kDtypeInfos.size(); ++i) {
+    if (kDtypeInfos[i].name == text) return static_cast<Dtype>(i);
+    names.emplace_back(kDtypeInfos[i].name);
   }
   fail<DtypeError>("[dtype] unknown dtype '{}'; known are {}{}", text, fmt::join(names, " "),
                    did_you_mean(text, names));

@@ -77,8 +77,8 @@ class Folder {
     return b_.is_constant(s) && b_[s].payload == bits;
   }
   /// Whether `s` is the constant `value` (+0 for 0).
-  [[nodiscard]] bool is(Scalar s, double value) {
-    return b_.is_constant(s) && s == b_.constant(b_.dtype(s), value);
+  [[nodiscard]] bool is(Scalar s, double value) const {
+    return b_.is_constant(s) && b_[s].payload == bits_of(b_.dtype(s), value);
   }
   [[nodiscard]] bool is_op(Scalar s, ScalarOp op) const { return b_[s].op == op; }
   [[nodiscard]] Scalar inside(Scalar s) const { return b_[s].operands[0]; }

@@ -1,6 +1,7 @@
 #include "luminal/scalar.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/fail.h"
 #include "base/hash.h"
@@ -10,65 +11,7 @@
 namespace luminal {
 namespace {
 
-enum class Cost : uint8_t { None, Simple, Fma, Divide, Expensive };
-/// Types an op computes on; operands and result share one type unless the group says otherwise.
-enum class Group : uint8_t {
-  Leaf,
-  Real,
-  Number,
-  NumberOrBool,
-  Integer,
-  Bits,
-  Compare,
-  Select,
-  Convert,
-  Bitcast
-};
-
-struct OpInfo {
-  std::string_view name;
-  int arity;
-  bool commutative;
-  Group group;
-  Cost cost;
-};
-
-constexpr std::array<OpInfo, kScalarOpCount> kOps{{
-    {"input", 0, false, Group::Leaf, Cost::None},
-    {"constant", 0, false, Group::Leaf, Cost::None},
-    {"coordinate", 0, false, Group::Leaf, Cost::None},
-    {"div", 2, false, Group::Real, Cost::Divide},
-    {"fma", 3, true, Group::Real, Cost::Fma},
-    {"sqrt", 1, false, Group::Real, Cost::Divide},
-    {"floor", 1, false, Group::Real, Cost::Simple},
-    {"round_even", 1, false, Group::Real, Cost::Simple},
-    {"remainder", 2, false, Group::Real, Cost::Expensive},
-    {"add", 2, true, Group::Number, Cost::Simple},
-    {"sub", 2, false, Group::Number, Cost::Simple},
-    {"mul", 2, true, Group::Number, Cost::Simple},
-    {"neg", 1, false, Group::Number, Cost::Simple},
-    {"abs", 1, false, Group::Number, Cost::Simple},
-    {"minimum", 2, true, Group::NumberOrBool, Cost::Simple},
-    {"maximum", 2, true, Group::NumberOrBool, Cost::Simple},
-    {"floor_div", 2, false, Group::Integer, Cost::Expensive},
-    {"floor_mod", 2, false, Group::Integer, Cost::Expensive},
-    {"shift_left", 2, false, Group::Integer, Cost::Simple},
-    {"shift_right_logical", 2, false, Group::Integer, Cost::Simple},
-    {"shift_right_arithmetic", 2, false, Group::Integer, Cost::Simple},
-    {"and", 2, true, Group::Bits, Cost::Simple},
-    {"or", 2, true, Group::Bits, Cost::Simple},
-    {"xor", 2, true, Group::Bits, Cost::Simple},
-    {"not", 1, false, Group::Bits, Cost::Simple},
-    {"lt", 2, false, Group::Compare, Cost::Simple},
-    {"le", 2, false, Group::Compare, Cost::Simple},
-    {"eq", 2, true, Group::Compare, Cost::Simple},
-    {"ne", 2, true, Group::Compare, Cost::Simple},
-    {"select", 3, false, Group::Select, Cost::Simple},
-    {"convert", 1, false, Group::Convert, Cost::Simple},
-    {"bitcast", 1, false, Group::Bitcast, Cost::None},
-}};
-
-const OpInfo& op_info(ScalarOp op) { return kOps[static_cast<size_t>(op)]; }
+using scalar_ops::Group;
 
 bool group_takes(Group group, Dtype d) {
   switch (group) {
@@ -104,8 +47,10 @@ std::string cast_problem(const ScalarNode& n, Dtype from) {
   return by_way_of_f32 ? "f16 and bf16 convert to and from f32 only" : "";
 }
 
-void append_little_endian(std::string& out, uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
+/// Writes the lower bytes of `value` at `at`, which moves on.
+void put_little_endian(char*& at, uint64_t value, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i) at[i] = static_cast<char>(value >> (8 * i));
+  at += bytes;
 }
 
 std::string node_text(std::span<const ScalarNode> nodes, size_t index) {
@@ -119,10 +64,6 @@ std::string node_text(std::span<const ScalarNode> nodes, size_t index) {
 
 }  // namespace
 
-std::string_view name(ScalarOp op) { return op_info(op).name; }
-int arity(ScalarOp op) { return op_info(op).arity; }
-bool is_commutative(ScalarOp op) { return op_info(op).commutative; }
-
 bool converts_exactly(Dtype from, Dtype to) {
   if (from == to || from == Dtype::Bool) return true;
   if (is_half(from)) return is_real(to);
@@ -133,7 +74,7 @@ bool converts_exactly(Dtype from, Dtype to) {
 }
 
 std::string type_problem(const ScalarNode& n, const OperandTypes& t) {
-  const OpInfo& op = op_info(n.op);
+  const scalar_ops::Facts& op = scalar_ops::facts(n.op);
   if (is_quantized(n.dtype)) return "block-quantised types have no elements to compute with";
   if (op.group == Group::Leaf) return leaf_problem(n);
   if (n.payload != 0) return "only leaves have a payload";
@@ -184,6 +125,8 @@ ScalarFunction::ScalarFunction(std::vector<ScalarNode> nodes, std::vector<Scalar
 ScalarFunction::ScalarFunction(Checked /*unused*/, std::vector<ScalarNode> nodes, std::vector<Scalar> outputs)
     : nodes_(std::move(nodes)), outputs_(std::move(outputs)) {
   hash_ = hash_bytes(to_bytes());
+  cost_.nodes = static_cast<int>(nodes_.size());
+  for (const ScalarNode& n : nodes_) cost_.add(n.op);
 }
 
 int ScalarFunction::input_count() const {
@@ -200,45 +143,24 @@ int ScalarFunction::coordinate_count() const {
   return static_cast<int>(count);
 }
 
-ScalarCost cost_of(ScalarOp op) {
-  const Cost c = op_info(op).cost;
-  return {.simple = c == Cost::Simple,
-          .fma = c == Cost::Fma,
-          .divide = c == Cost::Divide,
-          .expensive = c == Cost::Expensive,
-          .nodes = 0};
-}
-
-ScalarCost ScalarFunction::cost() const {
-  ScalarCost cost;
-  cost.nodes = static_cast<int>(nodes_.size());
-  for (const ScalarNode& n : nodes_) {
-    const ScalarCost one = cost_of(n.op);
-    cost.simple += one.simple;
-    cost.fma += one.fma;
-    cost.divide += one.divide;
-    cost.expensive += one.expensive;
-  }
-  return cost;
-}
-
 // Layout: u32 node count, u32 output count; per node u8 op, u8 dtype, u32 per operand, u64 payload of a leaf;
 // u32 per output. Ops and dtypes are written by number: append new ones at the end of their enums, or stored
 // hashes change meaning.
 std::string ScalarFunction::to_bytes() const {
-  std::string out;
   constexpr size_t kMostBytes = 14;  // of one node: op, dtype and three operands
-  out.reserve(8 + kMostBytes * nodes_.size() + 4 * outputs_.size());
-  append_little_endian(out, nodes_.size(), 4);
-  append_little_endian(out, outputs_.size(), 4);
+  std::string out(8 + kMostBytes * nodes_.size() + 4 * outputs_.size(), '\0');
+  char* at = out.data();
+  put_little_endian(at, nodes_.size(), 4);
+  put_little_endian(at, outputs_.size(), 4);
   for (const ScalarNode& n : nodes_) {
-    append_little_endian(out, static_cast<uint64_t>(n.op), 1);
-    append_little_endian(out, static_cast<uint64_t>(n.dtype), 1);
-    for (int i = 0; i < arity(n.op); ++i)
-      append_little_endian(out, n.operands[static_cast<size_t>(i)].index, 4);
-    if (arity(n.op) == 0) append_little_endian(out, n.payload, 8);
+    put_little_endian(at, static_cast<uint64_t>(n.op), 1);
+    put_little_endian(at, static_cast<uint64_t>(n.dtype), 1);
+    const int count = arity(n.op);
+    for (int i = 0; i < count; ++i) put_little_endian(at, n.operands[static_cast<size_t>(i)].index, 4);
+    if (count == 0) put_little_endian(at, n.payload, 8);
   }
-  for (const Scalar s : outputs_) append_little_endian(out, s.index, 4);
+  for (const Scalar s : outputs_) put_little_endian(at, s.index, 4);
+  out.resize(static_cast<size_t>(at - out.data()));
   return out;
 }
 

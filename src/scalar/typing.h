@@ -11,8 +11,15 @@ using OperandTypes = std::array<Dtype, 3>;
 /// What is wrong with the node's types or payload given the types of its operands; "" if nothing is.
 [[nodiscard]] std::string type_problem(const ScalarNode& node, const OperandTypes& types);
 
+/// The number as a constant's bits, converted as `ScalarBuilder::constant` does.
+[[nodiscard]] uint64_t bits_of(Dtype dtype, double value);
+
 /// What one such node costs; its `nodes` is 0.
-[[nodiscard]] ScalarCost cost_of(ScalarOp op);
+[[nodiscard]] inline ScalarCost cost_of(ScalarOp op) {
+  ScalarCost cost;
+  cost.add(op);
+  return cost;
+}
 
 /// F32 or F64: the floats that nodes compute with.
 [[nodiscard]] inline bool is_real(Dtype d) { return d == Dtype::F32 || d == Dtype::F64; }

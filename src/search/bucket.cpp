@@ -4,7 +4,9 @@
 #include <bit>
 #include <numeric>
 #include <unordered_set>
+#include <vector>
 
+#include "luminal/error.h"
 #include "symbolic/node.h"
 
 namespace luminal::search {
@@ -73,6 +75,60 @@ codegen::Bucket bucket_of(const Dims& dims, const DimMap& sizes) {
       facts.max = std::min(above, promised.max) / m * m;
     }
     bucket.facts.emplace(dim, facts);
+  }
+  return bucket;
+}
+
+namespace {
+
+bool takes(const ShapeTracker& view, const DimMap& dims) {
+  try {
+    view.check(dims);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// The graph's views that take these sizes.
+std::vector<const ShapeTracker*> views_for(const Graph& graph, const DimMap& sizes) {
+  std::vector<const ShapeTracker*> views;
+  for (const NodeId id : graph.nodes())
+    for (const Edge& edge : graph.node(id).inputs)
+      if (takes(edge.view, sizes)) views.push_back(&edge.view);
+  return views;
+}
+
+}  // namespace
+
+std::optional<DimMap> bottom_of(const Graph& graph, const codegen::Bucket& bucket) {
+  const DimMap top = bucket.top();
+  DimMap bottom = top;
+  for (const auto& [name, facts] : bucket.facts) bottom.insert_or_assign(name, facts.min);
+  const std::vector<const ShapeTracker*> views = views_for(graph, top);
+  if (bottom == top || !std::ranges::all_of(views, [&](const auto* view) { return takes(*view, bottom); }))
+    return std::nullopt;
+  return bottom;
+}
+
+codegen::Bucket admitted(const Graph& graph, codegen::Bucket bucket, const DimMap& sizes) {
+  if (bucket.facts.empty()) return bucket;
+  const std::vector<const ShapeTracker*> views = views_for(graph, sizes);
+  const auto fits = [&] {
+    DimMap dims = sizes;
+    for (const auto& [name, size] : bucket.top()) dims.insert_or_assign(name, size);
+    return std::ranges::all_of(views, [&](const ShapeTracker* view) { return takes(*view, dims); });
+  };
+  for (auto& [name, facts] : bucket.facts) {
+    if (fits()) break;
+    const int64_t m = facts.multiple_of;
+    int64_t refused = facts.max;
+    facts.max = sizes.at(name);
+    if (!fits()) continue;  // a later dim has to give way as well
+    for (int64_t taken = facts.max; refused - taken > m; facts.max = taken) {
+      facts.max = taken + (refused - taken) / m / 2 * m;
+      (fits() ? taken : refused) = facts.max;
+    }
   }
   return bucket;
 }

@@ -1,8 +1,10 @@
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 
 #include "codegen/target.h"
+#include "luminal/graph.h"
 #include "search/program.h"
 
 namespace luminal::search {
@@ -16,6 +18,15 @@ using Dims = std::map<std::string, DimFacts>;
 /// 16 divides it, as far as the promised sizes reach. Sizes of 0 and 1 are buckets of their own. Dims that
 /// `sizes` lacks are left out.
 [[nodiscard]] codegen::Bucket bucket_of(const Dims& dims, const DimMap& sizes);
+
+/// The bucket, lowered until the graph's views take its greatest sizes, where kernels are measured, as they
+/// take `sizes`: what two dims may be together (rows of a cache that are filled and that come) no single dim
+/// says.
+[[nodiscard]] codegen::Bucket admitted(const Graph& graph, codegen::Bucket bucket, const DimMap& sizes);
+
+/// The bucket's other end: its least sizes, where tails are. None if there is one size only, or if the
+/// graph's views do not take these together.
+[[nodiscard]] std::optional<DimMap> bottom_of(const Graph& graph, const codegen::Bucket& bucket);
 
 /// Whether the sizes lie in the bucket.
 [[nodiscard]] bool holds(const codegen::Bucket& bucket, const DimMap& sizes);

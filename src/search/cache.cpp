@@ -2,8 +2,11 @@
 
 #include <sqlite3.h>
 
+#include <chrono>
+#include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/environment.h"
 #include "base/fail.h"
@@ -16,7 +19,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int kLayout = 1;  ///< of the tables; a file of another layout is set aside
+constexpr int kLayout = 1;  ///< of the tables; who changes it changes the file's name too
+constexpr const char* kName = "kernels";
+constexpr int kMostDamaged = 16;  ///< files that are set aside before nothing more is remembered
 constexpr int kBusyMilliseconds = 5000;
 constexpr const char* kTables = R"(
   CREATE TABLE IF NOT EXISTS choices(high INTEGER, low INTEGER, content TEXT NOT NULL, measured_us REAL NOT NULL,
@@ -60,6 +65,10 @@ class Statement {
     return *this;
   }
   Statement& bind(std::span<const std::byte> value) {
+    if (value.empty()) {  // whose address may be null, which would be no blob at all
+      check(sqlite3_bind_zeroblob(statement_, ++bound_, 0));
+      return *this;
+    }
     check(sqlite3_bind_blob64(statement_, ++bound_, value.data(), value.size(), SQLITE_STATIC));
     return *this;
   }
@@ -142,10 +151,15 @@ struct Cache::State {
   std::string trouble;
   bool writable = true;
   int hits = 0, misses = 0;
+  int number = 0;  ///< of the file: how many before it are damaged
 
   ~State() { close(); }
 
-  [[nodiscard]] fs::path file() const { return folder / "kernels.db"; }
+  [[nodiscard]] fs::path file() const {
+    return folder / (number == 0 ? fmt::format("{}.db", kName) : fmt::format("{}-{}.db", kName, number));
+  }
+  /// An empty file that says to everyone that the one beside it is damaged.
+  [[nodiscard]] fs::path mark() const { return file().concat(".damaged"); }
 
   void close() {
     sqlite3_close_v2(database);
@@ -172,6 +186,8 @@ struct Cache::State {
   }
 
   void open_file() {
+    std::error_code error;
+    while (number < kMostDamaged && fs::exists(mark(), error)) ++number;
     const int code = sqlite3_open_v2(
         file().c_str(), &database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
     if (code != SQLITE_OK)
@@ -204,27 +220,49 @@ struct Cache::State {
     fs::create_directories(folder, error);
     if (error) return give_up(fmt::format("the folder cannot be made ({})", error.message()));
     try {
-      open_file();
+      open_among_others();
     } catch (const DatabaseError& reason) {
       if (is_damage(reason.code)) return start_anew(reason.message);
       give_up(reason.message);
     }
   }
 
-  /// The damaged file stays beside the new one, for whoever wants to look.
-  void start_anew(const std::string& reason) {
-    close();
-    std::error_code error;
-    fs::path aside = file();
-    aside += ".damaged";
-    fs::rename(file(), aside, error);
-    for (const char* ending : {"-wal", "-shm"}) fs::remove(file().string() + ending, error);
-    tell("[cache] {} is damaged ({}); it is kept as {} and a new one is begun", file().string(), reason,
-         aside.string());
-    try {
-      open_file();
-    } catch (const DatabaseError& again) {
-      give_up(again.message);
+  /// Several processes that make the file at the same moment: SQLite does not wait where two of them read it
+  /// and both ask to write (they would wait for each other), so each begins again.
+  void open_among_others() {
+    using Clock = std::chrono::steady_clock;
+    for (const auto limit = Clock::now() + std::chrono::milliseconds(kBusyMilliseconds);;) {
+      try {
+        return open_file();
+      } catch (const DatabaseError& reason) {
+        if ((reason.code & 0xff) != SQLITE_BUSY || Clock::now() > limit) throw;
+      }
+      close();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+
+  /// The damaged file stays where it is, marked, for whoever wants to look, and the next one is begun. It is
+  /// neither moved nor removed: other processes may have it open, and by the time they find it damaged too,
+  /// another one may stand under its name.
+  void start_anew(std::string reason) {
+    for (;;) {
+      close();
+      if (number + 1 >= kMostDamaged)
+        return give_up(fmt::format("{} files before it are damaged; remove them", number));
+      std::error_code error;
+      if (!fs::exists(mark(), error)) {
+        tell("[cache] {} is damaged ({}); it stays for whoever wants to look, and a new one is begun",
+             file().string(), reason);
+        std::ofstream(mark()).flush();
+        if (!fs::exists(mark(), error)) return give_up("it is damaged, and the folder cannot be written");
+      }
+      try {
+        return open_among_others();
+      } catch (const DatabaseError& again) {
+        if (!is_damage(again.code)) return give_up(again.message);
+        reason = again.message;
+      }
     }
   }
 

@@ -16,7 +16,7 @@
 ///
 /// Any number of processes may read and write at once. Nothing here ever stops a compile: a folder that
 /// cannot be written, a full disk or a damaged file means that less is remembered, told once. Damaged entries
-/// are dropped, never trusted; a file that is no database is set aside and a new one begun.
+/// are dropped, never trusted; a file that is no database is marked, left as it is, and a new one begun.
 namespace luminal::search {
 
 /// 128 bits over what an entry depends on: canonical spec, bucket, target, version of the code generator.

@@ -14,21 +14,24 @@ constexpr int kMostRounds = 32;
 
 }  // namespace
 
-/// The state of a depth-first walk over classes (0 ..) and hosts (behind them).
-struct Chooser::Walk {
-  explicit Walk(size_t nodes) : colour(nodes, 0) {}
-  std::vector<char> colour;  // 0 new, 1 open, 2 done
-  struct Frame {
-    int node;
-    size_t next;
-    std::vector<int> children;
-  };
-  std::vector<Frame> stack;
-};
-
 Chooser::Chooser(const CoverProblem& problem, const Colours& colours,
-                 const std::vector<std::vector<Cone>>& cones)
-    : problem_(problem), colours_(colours), cones_(cones), forced_(problem.classes.size(), 0) {
+                 const std::vector<std::vector<Cone>>& cones, Price price)
+    : problem_(problem),
+      colours_(colours),
+      cones_(cones),
+      price_(std::move(price)),
+      by_cost_(cones.size()),
+      forced_(problem.classes.size(), 0) {
+  for (size_t c = 0; c < cones.size(); ++c) {
+    for (size_t i = 0; i < cones[c].size(); ++i) {
+      const Cone& cone = cones[c][i];
+      by_cost_[c].push_back({static_cast<int>(i), cone.cost_us});
+      if (!cone.guessed) continue;
+      std::vector<int>& classes = guesses_[cone.spec];
+      if (classes.empty() || classes.back() != static_cast<int>(c)) classes.push_back(static_cast<int>(c));
+    }
+    sort(c);
+  }
   for (size_t c = 0; c < forced_.size(); ++c)
     forced_[c] = problem.classes[c].wanted || problem.classes[c].alternatives.empty() ? 1 : 0;
   for (const auto& host : problem.hosts)
@@ -39,8 +42,17 @@ Chooser::Chooser(const CoverProblem& problem, const Colours& colours,
   std::ranges::sort(roots_, {}, [&](int c) {
     return std::tuple(colours.depth[static_cast<size_t>(c)], colours.exact[static_cast<size_t>(c)], c);
   });
-  for (size_t h = 0; h < problem.hosts.size(); ++h)
+  for (const auto& each : problem.classes) host_of_.push_back(classes + each.host);
+  for (size_t h = 0; h < problem.hosts.size(); ++h) {
     if (problem.hosts[h].must_run) roots_.push_back(classes + static_cast<int>(h));
+    host_children_.push_back(problem.hosts[h].inputs);
+    for (const int other : problem.hosts[h].after) host_children_.back().push_back(classes + other);
+  }
+}
+
+/// Of equal costs the one that stands first stays first.
+void Chooser::sort(size_t c) {
+  std::ranges::sort(by_cost_[c], {}, [](const Entry& e) { return std::pair(e.cost_us, e.cone); });
 }
 
 bool Chooser::leaf_ready(int c, const std::vector<char>& in_memory) const {
@@ -48,9 +60,9 @@ bool Chooser::leaf_ready(int c, const std::vector<char>& in_memory) const {
 }
 
 int Chooser::cheapest(int c, const std::vector<char>& in_memory, const std::vector<char>& restricted) const {
-  const auto& cones = cones_[static_cast<size_t>(c)];
-  for (size_t i = 0; i < cones.size(); ++i) {
-    const Cone& cone = cones[i];
+  const auto& entries = by_cost_[static_cast<size_t>(c)];
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const Cone& cone = cones_[static_cast<size_t>(c)][static_cast<size_t>(entries[i].cone)];
     if (restricted[static_cast<size_t>(c)] != 0 && !cone.downhill) continue;
     const auto ready = [&](int leaf) { return leaf_ready(leaf, in_memory); };
     const auto computed_elsewhere = [&](int inner) {
@@ -62,54 +74,60 @@ int Chooser::cheapest(int c, const std::vector<char>& in_memory, const std::vect
   return -1;
 }
 
-bool Chooser::walk(const std::vector<char>& in_memory, std::vector<char>& restricted, Choice& choice,
-                   bool& possible) {
+/// What a node reads; a class gets its cone. Nothing if the class can't be computed.
+std::optional<std::span<const int>> Chooser::open(int node, const std::vector<char>& in_memory,
+                                                  Choice& choice) {
   const auto classes = static_cast<int>(problem_.classes.size());
-  choice.cone.assign(static_cast<size_t>(classes), -1);
+  const auto at = static_cast<size_t>(node);
+  if (node >= classes) return host_children_[at - problem_.classes.size()];
+  if (problem_.classes[at].host >= 0) return std::span(&host_of_[at], 1);
+  if (problem_.classes[at].alternatives.empty()) return std::span<const int>();
+  const int pick = cheapest(node, in_memory, state_.restricted);
+  if (pick < 0) return std::nullopt;
+  const Entry& entry = by_cost_[at][static_cast<size_t>(pick)];
+  const Cone& cone = cones_[at][static_cast<size_t>(entry.cone)];
+  choice.cone[at] = entry.cone;
+  choice.cost_us += entry.cost_us;
+  for (const int inner : cone.interior)
+    if (problem_.classes[static_cast<size_t>(inner)].once &&
+        state_.computed[static_cast<size_t>(inner)]++ != 0)
+      return std::nullopt;
+  return cone.leaves;
+}
+
+bool Chooser::walk(const std::vector<char>& in_memory, Choice& choice, double most, bool& possible) {
+  const auto classes = static_cast<int>(problem_.classes.size());
+  choice.cone.assign(problem_.classes.size(), -1);
   choice.cost_us = 0;
-  std::vector<char> computed(static_cast<size_t>(classes), 0);
-  Walk walk(static_cast<size_t>(classes) + problem_.hosts.size());
-  const auto open = [&](int node) {
-    walk.colour[static_cast<size_t>(node)] = 1;
-    Walk::Frame frame{node, 0, {}};
-    if (node >= classes) {
-      const auto& host = problem_.hosts[static_cast<size_t>(node - classes)];
-      frame.children = host.inputs;
-      for (const int other : host.after) frame.children.push_back(classes + other);
-    } else if (problem_.classes[static_cast<size_t>(node)].host >= 0) {
-      frame.children.push_back(classes + problem_.classes[static_cast<size_t>(node)].host);
-    } else if (!problem_.classes[static_cast<size_t>(node)].alternatives.empty()) {
-      const int pick = cheapest(node, in_memory, restricted);
-      if (pick < 0) return false;
-      const Cone& cone = cones_[static_cast<size_t>(node)][static_cast<size_t>(pick)];
-      choice.cone[static_cast<size_t>(node)] = pick;
-      choice.cost_us += cone.cost_us;
-      for (const int inner : cone.interior)
-        if (problem_.classes[static_cast<size_t>(inner)].once && computed[static_cast<size_t>(inner)]++ != 0)
-          return false;
-      frame.children = cone.leaves;
-    }
-    walk.stack.push_back(std::move(frame));
+  auto& [colour, computed, restricted, stack] = state_;
+  computed.assign(problem_.classes.size(), 0);
+  colour.assign(problem_.classes.size() + problem_.hosts.size(), Colour::New);
+  stack.clear();
+  const auto enter = [&](int node) {
+    colour[static_cast<size_t>(node)] = Colour::Open;
+    const auto children = open(node, in_memory, choice);
+    if (!children || choice.cost_us >= most) return false;
+    stack.push_back({node, 0, *children});
     return true;
   };
   const auto visit = [&](int root) -> bool {
-    if (walk.colour[static_cast<size_t>(root)] != 0) return true;
-    if (!open(root)) return possible = false;
-    while (!walk.stack.empty()) {
-      auto& frame = walk.stack.back();
+    if (colour[static_cast<size_t>(root)] != Colour::New) return true;
+    if (!enter(root)) return possible = false;
+    while (!stack.empty()) {
+      Frame& frame = stack.back();
       if (frame.next == frame.children.size()) {
-        walk.colour[static_cast<size_t>(frame.node)] = 2;
-        walk.stack.pop_back();
+        colour[static_cast<size_t>(frame.node)] = Colour::Done;
+        stack.pop_back();
         continue;
       }
       const int child = frame.children[frame.next++];
-      if (walk.colour[static_cast<size_t>(child)] == 2) continue;
-      if (walk.colour[static_cast<size_t>(child)] == 0) {
-        if (!open(child)) return possible = false;
+      if (colour[static_cast<size_t>(child)] == Colour::Done) continue;
+      if (colour[static_cast<size_t>(child)] == Colour::New) {
+        if (!enter(child)) return possible = false;
         continue;
       }
-      bool news = false;
-      for (auto at = walk.stack.rbegin();; ++at) {
+      bool news = false;  // a cycle
+      for (auto at = stack.rbegin();; ++at) {
         if (at->node < classes && restricted[static_cast<size_t>(at->node)] == 0)
           restricted[static_cast<size_t>(at->node)] = news = true;
         if (at->node == child) break;
@@ -122,17 +140,49 @@ bool Chooser::walk(const std::vector<char>& in_memory, std::vector<char>& restri
   return std::ranges::all_of(roots_, visit);
 }
 
-double Chooser::plan(const std::vector<char>& in_memory, Choice& choice) {
-  std::vector<char> restricted(problem_.classes.size(), 0);
+double Chooser::plan(const std::vector<char>& in_memory, Choice& choice, double most) {
+  state_.restricted.assign(problem_.classes.size(), 0);
   bool possible = true;
-  while (!walk(in_memory, restricted, choice, possible))
+  while (!walk(in_memory, choice, most, possible))
     if (!possible) return kImpossible;
   return choice.cost_us;
 }
 
+double Chooser::settled_plan(const std::vector<char>& in_memory, Choice& choice, double most) {
+  double cost = plan(in_memory, choice, most);
+  while (cost < most && ask_price(choice)) cost = plan(in_memory, choice, most);
+  return cost;
+}
+
+bool Chooser::ask_price(const Choice& choice) {
+  if (guesses_.empty()) return false;
+  auto dearest = guesses_.end();
+  double most = -1;
+  for (size_t c = 0; c < choice.cone.size(); ++c) {
+    if (choice.cone[c] < 0) continue;
+    const Cone& cone = cones_[c][static_cast<size_t>(choice.cone[c])];
+    if (!cone.guessed || cone.cost_us <= most) continue;
+    const auto guess = guesses_.find(cone.spec);
+    if (guess == guesses_.end()) continue;
+    dearest = guess;
+    most = cone.cost_us;
+  }
+  if (dearest == guesses_.end()) return false;
+  const auto& [spec, classes] = *dearest;
+  const double cost = price_(spec);
+  for (const int other : classes) {
+    const auto at = static_cast<size_t>(other);
+    for (Entry& entry : by_cost_[at])
+      if (cones_[at][static_cast<size_t>(entry.cone)].spec == spec) entry.cost_us = cost;
+    sort(at);
+  }
+  guesses_.erase(dearest);
+  return true;
+}
+
 double Chooser::cost_of(const std::vector<char>& in_memory) {
   Choice choice;
-  return plan(in_memory, choice);
+  return settled_plan(in_memory, choice, kImpossible);
 }
 
 /// Classes that may leave memory, by colour, in an order free of numbering.
@@ -151,77 +201,123 @@ std::vector<std::vector<int>> Chooser::groups() const {
   return list;
 }
 
-Choice Chooser::run() {
-  std::vector<char> in_memory(problem_.classes.size(), 1);
-  Choice best;
-  LUMINAL_CHECK(plan(in_memory, best) < kImpossible,
-                "{} classes and {} hosts have no plan with all in memory", problem_.classes.size(),
-                problem_.hosts.size());
-  const auto order = groups();
-  const auto attempt = [&](std::span<const std::vector<int>* const> flipped) {
-    for (const auto* group : flipped)
+/// Steps that make a plan cheaper, until there is none.
+struct Chooser::Descent {
+  using Group = std::vector<int>;
+  Chooser& chooser;
+  std::vector<Group> order;
+  std::vector<char> in_memory, memory_of_best;
+  Choice best, next;
+  bool settled = true;  ///< prices are asked before a step is taken
+
+  void start(const std::vector<char>& from) {
+    memory_of_best = in_memory = from;
+    best.cost_us = settled ? chooser.settled_plan(in_memory, best, kImpossible)
+                           : chooser.plan(in_memory, best, kImpossible);
+  }
+
+  void flip(std::span<const Group* const> groups) {
+    for (const Group* group : groups)
       for (const int c : *group) in_memory[static_cast<size_t>(c)] ^= 1;
-    Choice next;
-    const bool better = plan(in_memory, next) < best.cost_us * (1 - 1e-9);
-    if (better) {
-      next.flips = best.flips + 1;
-      best = std::move(next);
-    } else {
-      for (const auto* group : flipped)
-        for (const int c : *group) in_memory[static_cast<size_t>(c)] ^= 1;
+  }
+
+  bool attempt(std::span<const Group* const> groups) {
+    flip(groups);
+    const double most = best.cost_us * (1 - 1e-9);
+    const double cost =
+        settled ? chooser.settled_plan(in_memory, next, most) : chooser.plan(in_memory, next, most);
+    if (cost >= most) {
+      flip(groups);
+      return false;
     }
-    return better;
-  };
-  // Classes that are there and that no kernel reads keep others from growing over them: one that could do
-  // without them takes a cone that reads them as soon as it may. Without them the next step may be a better
-  // one.
-  const auto leave_unread = [&] {
-    std::vector<char> read(in_memory.size(), 0);
-    for (size_t c = 0; c < best.cone.size(); ++c)
-      if (best.cone[c] >= 0)
-        for (const int leaf : cones_[c][static_cast<size_t>(best.cone[c])].leaves)
-          read[static_cast<size_t>(leaf)] = 1;
-    const auto is_read = [&](int c) { return read[static_cast<size_t>(c)] != 0; };
-    for (const auto& group : order)
-      if (std::ranges::none_of(group, is_read))
-        for (const int c : group) in_memory[static_cast<size_t>(c)] = 0;
-  };
-  bool tight = false;
-  for (int round = 0; round < kMostRounds; ++round) {
+    next.flips = best.flips + 1;
+    std::swap(best, next);
+    memory_of_best = in_memory;
+    return true;
+  }
+
+  bool single_steps() {
     bool changed = false;
-    for (const auto& group : order) {
-      const std::vector<int>* one[] = {&group};
+    for (const Group& group : order) {
+      const Group* one[] = {&group};
       changed = attempt(one) || changed;
     }
-    if (changed) {
-      tight = false;
-      continue;
-    }
-    // No single step helps: two neighbours at once.
-    std::map<int, const std::vector<int>*> group_of;
-    for (const auto& group : order)
+    return changed;
+  }
+
+  /// A group and one that it reads at once.
+  bool double_steps() {
+    std::map<int, const Group*> group_of;
+    for (const Group& group : order)
       for (const int c : group) group_of[c] = &group;
-    for (const auto& group : order) {
-      std::vector<const std::vector<int>*> partners;
-      for (const auto& alternative : problem_.classes[static_cast<size_t>(group[0])].alternatives)
+    bool changed = false;
+    for (const Group& group : order) {
+      std::vector<const Group*> partners;
+      for (const auto& alternative : chooser.problem_.classes[static_cast<size_t>(group[0])].alternatives)
         for (const int argument : alternative.arguments)
           if (const auto other = group_of.find(argument);
               other != group_of.end() && other->second != &group &&
               std::ranges::find(partners, other->second) == partners.end())
             partners.push_back(other->second);
-      for (const auto* partner : partners) {
-        const std::vector<int>* two[] = {&group, partner};
+      for (const Group* partner : partners) {
+        const Group* two[] = {&group, partner};
         changed = attempt(two) || changed;
       }
     }
-    if (changed) {
-      tight = false;
-    } else {
+    return changed;
+  }
+
+  /// Classes that are there and that no kernel reads keep others from growing over them: one that could do
+  /// without them takes a cone that reads them as soon as it may. Without them the next step may be a better
+  /// one.
+  void leave_unread() {
+    std::vector<char> read(in_memory.size(), 0);
+    for (size_t c = 0; c < best.cone.size(); ++c)
+      if (best.cone[c] >= 0)
+        for (const int leaf : chooser.cones_[c][static_cast<size_t>(best.cone[c])].leaves)
+          read[static_cast<size_t>(leaf)] = 1;
+    const auto is_read = [&](int c) { return read[static_cast<size_t>(c)] != 0; };
+    for (const Group& group : order)
+      if (std::ranges::none_of(group, is_read))
+        for (const int c : group) in_memory[static_cast<size_t>(c)] = 0;
+  }
+
+  void run() {
+    bool tight = false;
+    for (int round = 0; round < kMostRounds; ++round) {
+      if (single_steps() || double_steps()) {
+        tight = false;
+        continue;
+      }
       if (tight) break;
       leave_unread();
       tight = true;
     }
   }
+};
+
+Choice Chooser::run() {
+  const std::vector<char> all(problem_.classes.size(), 1);
+  Descent descent{
+      .chooser = *this, .order = groups(), .in_memory = all, .memory_of_best = all, .best = {}, .next = {}};
+  if (!guesses_.empty()) {
+    descent.settled = false;
+    descent.start(all);
+    descent.run();
+    descent.settled = true;
+  }
+  // With prices instead of guesses classes take other cones, which may be in each other's way where little is
+  // in memory.
+  for (const std::vector<char>& from : {descent.in_memory, descent.memory_of_best, all}) {
+    descent.start(from);
+    if (descent.best.cost_us < kImpossible) break;
+  }
+  LUMINAL_CHECK(descent.best.cost_us < kImpossible, "{} classes and {} hosts have no plan with all in memory",
+                problem_.classes.size(), problem_.hosts.size());
+  descent.run();
+  Choice best = std::move(descent.best), unfused;
+  if (settled_plan(all, unfused, best.cost_us) < best.cost_us) best = std::move(unfused);
+  best.unfused_us = plan(all, unfused, kImpossible);
   return best;
 }
 

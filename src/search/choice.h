@@ -1,4 +1,8 @@
 #pragma once
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "search/cones.h"
@@ -9,15 +13,22 @@ namespace luminal::search {
 struct Choice {
   std::vector<int> cone;  ///< by class; -1: nobody needs the class in memory
   double cost_us = 0;
+  double unfused_us = 0;  ///< with every class in memory; at least this where prices were not asked for
   int flips = 0;
 };
 
 /// Chooses what is in memory: everything at first, then one colour at a time is taken out or put back while
 /// the plan gets cheaper. Each class in memory takes its cheapest cone over the others; a cycle makes the
-/// classes on it take downhill cones.
+/// classes on it take downhill cones. Where costs are guessed this is done with the guesses first, and from
+/// there again with the prices of all cones that would make a plan cheaper.
 class Chooser {
  public:
-  Chooser(const CoverProblem& problem, const Colours& colours, const std::vector<std::vector<Cone>>& cones);
+  /// What a spec costs, in us.
+  using Price = std::function<double(SpecId)>;
+  /// `price` is asked where a cone whose cost is guessed would be in a better plan, and is not needed if none
+  /// is guessed.
+  Chooser(const CoverProblem& problem, const Colours& colours, const std::vector<std::vector<Cone>>& cones,
+          Price price = {});
   /// Errors: InternalError if there is no plan at all.
   Choice run();
   /// Cost of the plan over the given classes in memory, infinite if there is none. For tests: an exhaustive
@@ -27,20 +38,48 @@ class Chooser {
   [[nodiscard]] const std::vector<char>& forced() const { return forced_; }
 
  private:
-  struct Walk;
+  struct Descent;
   [[nodiscard]] int cheapest(int c, const std::vector<char>& in_memory,
                              const std::vector<char>& restricted) const;
   [[nodiscard]] bool leaf_ready(int c, const std::vector<char>& in_memory) const;
+  [[nodiscard]] std::optional<std::span<const int>> open(int node, const std::vector<char>& in_memory,
+                                                         Choice& choice);
   /// One depth-first walk from what is wanted. False if it meets a cycle, whose classes become restricted.
-  bool walk(const std::vector<char>& in_memory, std::vector<char>& restricted, Choice& choice,
-            bool& possible);
-  double plan(const std::vector<char>& in_memory, Choice& choice);
+  bool walk(const std::vector<char>& in_memory, Choice& choice, double most, bool& possible);
+  /// The cost; infinite if there is no plan, or none below `most`.
+  double plan(const std::vector<char>& in_memory, Choice& choice, double most);
+  /// The plan and its cost without guesses, unless it costs `most` or more even with them.
+  double settled_plan(const std::vector<char>& in_memory, Choice& choice, double most);
+  /// Of the dearest guess in the plan. False if it holds none.
+  bool ask_price(const Choice& choice);
+  void sort(size_t c);
   [[nodiscard]] std::vector<std::vector<int>> groups() const;
 
   const CoverProblem& problem_;
   const Colours& colours_;
   const std::vector<std::vector<Cone>>& cones_;
+  Price price_;
+  struct Entry {
+    int cone;
+    double cost_us;
+  };
+  std::vector<std::vector<Entry>> by_cost_;     ///< by class, cheapest first
+  std::map<SpecId, std::vector<int>> guesses_;  ///< classes with cones of specs whose price is not known
   std::vector<char> forced_;
+  /// Nodes of the walk are classes, and hosts behind them.
+  std::vector<std::vector<int>> host_children_;
+  std::vector<int> host_of_;  ///< by class
+  enum class Colour : uint8_t { New, Open, Done };
+  struct Frame {
+    int node;
+    size_t next;
+    std::span<const int> children;
+  };
+  struct {
+    std::vector<Colour> colour;
+    std::vector<char> computed, restricted;  ///< by class; restricted ones take downhill cones
+    std::vector<Frame> stack;
+  } state_;                 ///< of a walk, kept for the next one
   std::vector<int> roots_;  ///< wanted classes, then hosts that must run (numbered behind the classes)
 };
 

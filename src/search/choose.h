@@ -17,8 +17,9 @@ struct Chosen {
 /// The seam between finding kernels and tuning them: asked once for each kernel of a plan.
 using Choose = std::function<Chosen(const kernel::KernelSpec& spec, const codegen::Bucket& bucket)>;
 
-/// By the model alone: of each family its first candidate, of these the one of least predicted time; of equal
-/// ones the family that is listed first. Errors: InternalError if no family takes the spec.
+/// By the model alone: of each family that is not foreign its first candidate, of these the one of least
+/// predicted time; of equal ones the family that is listed first. Errors: InternalError if no family takes
+/// the spec.
 [[nodiscard]] Chosen choose_by_model(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
                                      const codegen::Target& target);
 

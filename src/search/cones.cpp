@@ -24,6 +24,7 @@ class ConeFinder {
       : problem_(problem), colours_(colours), store_(store), costs_(costs), keep_(static_cast<size_t>(keep)) {
     const size_t count = problem.classes.size();
     flow_.assign(count, 0);
+    alone_.assign(count, 0);
     readers_.assign(count, 0);
     sunk_.assign(count, false);
     for (size_t c = 0; c < count; ++c) {
@@ -55,6 +56,7 @@ class ConeFinder {
   std::vector<Cone> grow(int root) {
     std::vector<Growing> found, front = starts(root);
     if (front.empty()) return {};
+    const std::vector<Growing> plain = front;
     compositions_left_ = limits_.compositions * static_cast<int>(keep_);
     while (!front.empty()) {
       std::vector<Growing> next;
@@ -69,8 +71,20 @@ class ConeFinder {
         next.push_back(std::move(state));
       }
       front = best(std::move(next), keep_);
+      drop_hopeless(front);
     }
-    return kept(std::move(found), root);
+    return kept(std::move(found), plain, root);
+  }
+
+  /// What costs far more than the best one takes most of the time, and hardly ever leads to a cone that is
+  /// kept. The best one's leaves may have to be paid for in full. Who keeps more looks further.
+  void drop_hopeless(std::vector<Growing>& front) const {
+    if (front.empty()) return;
+    const Cone& first = front.front().cone;
+    const double further = std::max(1.0, static_cast<double>(keep_) / ConeLimits::kUsual);
+    double most = (1 + limits_.worse * further) * first.cost_us;
+    for (const int leaf : first.leaves) most += alone_[static_cast<size_t>(leaf)];
+    std::erase_if(front, [&](const Growing& state) { return state.merit > most; });
   }
 
   std::vector<Growing> starts(int root) {
@@ -183,30 +197,32 @@ class ConeFinder {
     return chosen;
   }
 
-  std::vector<Cone> kept(std::vector<Growing> found, int root) {
+  std::vector<Cone> kept(std::vector<Growing> found, const std::vector<Growing>& plain, int root) {
     std::ranges::stable_sort(found, {}, [&](const Growing& state) { return rank(state); });
     const int depth = colours_.depth[static_cast<size_t>(root)];
+    const auto lies_below = [&](int leaf) { return colours_.depth[static_cast<size_t>(leaf)] < depth; };
     std::vector<Cone> cones;
     const auto add = [&](Cone cone) {
-      cone.downhill = std::ranges::all_of(
-          cone.leaves, [&](int leaf) { return colours_.depth[static_cast<size_t>(leaf)] < depth; });
+      cone.downhill = std::ranges::all_of(cone.leaves, lies_below);
       std::ranges::any_of(cones, [&](const Cone& other) { return dominates(other, cone); })
           ? void()
           : cones.push_back(std::move(cone));
     };
     for (Growing& state : found)
       if (cones.size() < keep_) add(std::move(state.cone));
-    flow_[static_cast<size_t>(root)] = share(found.empty() ? 0 : found.front().merit, root);
+    const auto at = static_cast<size_t>(root);
+    if (!found.empty() && !sunk_[at]) {
+      alone_[at] = found.front().merit;
+      flow_[at] = alone_[at] / std::max(1, readers_[at]);
+    }
     // The plain ways to compute the class stay open: with everything in memory there always is a plan.
-    for (Growing& start : starts(root)) {
+    for (const Growing& start : plain) {
       const bool known = std::ranges::any_of(cones, [&](const Cone& cone) {
         return cone.spec == start.cone.spec && cone.leaves == start.cone.leaves;
       });
-      if (!known) {
-        start.cone.downhill = std::ranges::all_of(
-            start.cone.leaves, [&](int leaf) { return colours_.depth[static_cast<size_t>(leaf)] < depth; });
-        cones.push_back(std::move(start.cone));
-      }
+      if (known) continue;
+      cones.push_back(start.cone);
+      cones.back().downhill = std::ranges::all_of(start.cone.leaves, lies_below);
     }
     std::ranges::stable_sort(cones, {}, [&](const Cone& cone) {
       return std::tuple(cone.cost_us, cone.leaves.size(), store_.at(cone.spec).hash());
@@ -223,11 +239,6 @@ class ConeFinder {
            });
   }
 
-  [[nodiscard]] double share(double merit, int c) const {
-    const auto at = static_cast<size_t>(c);
-    return sunk_[at] ? 0 : merit / std::max(1, readers_[at]);
-  }
-
   const CoverProblem& problem_;
   const Colours& colours_;
   SpecStore& store_;
@@ -235,7 +246,8 @@ class ConeFinder {
   size_t keep_;
   ConeLimits limits_;
   int compositions_left_ = 0;  ///< of the root that grows
-  std::vector<double> flow_;   ///< what a reader pays for a class, in us
+  std::vector<double> flow_;   ///< what a reader pays for a class, in us, if all pay the same
+  std::vector<double> alone_;  ///< and if it is the only one that needs it
   std::vector<int> readers_;
   std::vector<bool> sunk_;  ///< in memory whatever readers do
 };

@@ -14,6 +14,10 @@ struct ConeLimits {
   /// Compositions tried for one root and kept cone, cheapest cones first: a bound on the time that a class
   /// takes. Leaves that are still undecided then stay leaves.
   int compositions = 5;
+  /// A growing cone is given up if it costs this many times the best one more than the best one does, at
+  /// least where `kUsual` are kept.
+  double worse = 3;
+  static constexpr double kUsual = 8;
   double repeats = 4;  ///< operations of a cone's kernel, at most, over those of its classes computed once
 };
 
@@ -23,6 +27,7 @@ struct Cone {
   std::vector<int> leaves;    ///< classes by slot, each once
   std::vector<int> interior;  ///< ascending, the root not counted
   double cost_us = 0;
+  bool guessed = false;  ///< the cost is the least that it may turn out to be
   bool downhill = true;  ///< every leaf lies below the root (Colours::depth): such cones never close a cycle
 };
 
@@ -40,6 +45,8 @@ class CostTable {
     if (cost < 0) cost = (*cost_)(store_->at(spec));
     return cost;
   }
+  /// Whether it was asked for before.
+  [[nodiscard]] bool has(SpecId spec) const { return spec < known_->size() && (*known_)[spec] >= 0; }
 
  private:
   const SpecStore* store_;

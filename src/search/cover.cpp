@@ -10,14 +10,17 @@ namespace luminal::search {
 
 namespace {
 
-/// The kept cones, cheapest first by what running them costs.
-void rate_finely(std::vector<std::vector<Cone>>& cones, const SpecStore& store, CostTable& fine) {
-  for (auto& list : cones) {
-    for (Cone& cone : list) cone.cost_us = fine.of(cone.spec);
-    std::ranges::stable_sort(list, {}, [&](const Cone& cone) {
-      return std::tuple(cone.cost_us, cone.leaves.size(), store.at(cone.spec).hash());
-    });
-  }
+/// What is not known yet counts as little as it may turn out to be, so that it is looked at wherever it could
+/// be the best.
+constexpr double kOptimism = 0.7;
+
+/// Costs by `fine` where they are known.
+void guess_costs(std::vector<std::vector<Cone>>& cones, CostTable& rough, CostTable& fine) {
+  for (auto& list : cones)
+    for (Cone& cone : list) {
+      cone.guessed = !fine.has(cone.spec);
+      cone.cost_us = cone.guessed ? kOptimism * rough.of(cone.spec) : fine.of(cone.spec);
+    }
 }
 
 }  // namespace
@@ -32,15 +35,18 @@ Cover find_cover(const CoverProblem& problem, SpecStore& store, const CoverCosts
            : given.fine     ? &known->fine
                             : &known->rough);
   auto cones = find_cones(problem, colours, store, rough, options.cones);
-  if (given.fine) rate_finely(cones, store, fine);
-  const Choice choice = Chooser(problem, colours, cones).run();
+  if (given.fine) guess_costs(cones, rough, fine);
+  const auto price = [&](SpecId spec) { return fine.of(spec); };
+  const Choice choice = Chooser(problem, colours, cones, price).run();
   Cover cover;
   cover.flips = choice.flips;
+  cover.unfused_us = choice.unfused_us;
   for (const auto& list : cones) cover.cone_counts.push_back(static_cast<int>(list.size()));
   for (size_t c = 0; c < choice.cone.size(); ++c) {
     if (choice.cone[c] < 0) continue;
     const Cone& cone = cones[c][static_cast<size_t>(choice.cone[c])];
-    cover.kernels.push_back({cone.spec, cone.leaves, {static_cast<int>(c)}, cone.interior, cone.cost_us});
+    cover.kernels.push_back(
+        {cone.spec, cone.leaves, {static_cast<int>(c)}, cone.interior, fine.of(cone.spec)});
   }
   if (options.merge) merge_kernels(problem, colours, store, rough, fine, cover);
   order_steps(problem, colours, store, cover);

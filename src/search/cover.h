@@ -51,6 +51,7 @@ struct Cover {
   std::vector<CoverKernel> kernels;
   std::vector<CoverStep> steps;
   double cost_us = 0;            ///< sum over the kernels
+  double unfused_us = 0;         ///< with every value in memory, or less
   int flips = 0, merges = 0;     ///< steps of the search that made the plan cheaper
   std::vector<int> cone_counts;  ///< kernels that were open for each class when the choice was made
 };
@@ -63,8 +64,8 @@ struct CostMemory {
   std::vector<double> rough, fine;
 };
 
-/// What kernels cost. `rough` is asked for every cone that is tried; `fine`, if given, for those that are
-/// kept and for merged kernels: it may know how a kernel would be run.
+/// What kernels cost. `rough` is asked for every cone that is tried; `fine`, if given, for those that a plan
+/// takes and for merged kernels: it may know how a kernel would be run, and may take its time.
 struct CoverCosts {
   SpecCost rough, fine;
   CostMemory* known = nullptr;  ///< of covers before with the same store and the same costs

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "base/fail.h"
+#include "graph/graph_state.h"
 #include "graph/needed.h"
 #include "kernel/compose.h"
 #include "search/node_spec.h"
@@ -83,8 +84,8 @@ class Encoder {
   /// Read by one node only, and of an op that works element by element: its reader may hold it.
   [[nodiscard]] bool may_fold(NodeId id, const Node& node) const {
     const auto readers = readers_.find(id);
-    return node.op->is(Trait::Elementwise) && !wanted_.contains({id, 0}) && readers != readers_.end() &&
-           readers->second == 1;
+    return node.op->is(Trait::Elementwise) && !wanted_.contains({id, 0}) &&
+           !graph_.state()->apart.contains(id) && readers != readers_.end() && readers->second == 1;
   }
 
   void inputs(NodeId id, const Node& node) {

@@ -11,6 +11,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr int64_t kMostElements = int64_t{1} << 31;  ///< of a tensor in a file that is trusted
+
 /// JSON has no infinities and no NaN.
 json number(double x) {
   if (std::isfinite(x)) return x;
@@ -135,16 +137,26 @@ Unit unit_of(const json& text) {
       if (extent < 0 || extent > (int64_t{1} << 40)) fail<FormatError>("[replay] a dim of {}", extent);
       entry.type.dims.emplace_back(extent);
     }
+    int64_t elements = 1;
+    for (const Expression& size : entry.type.dims)
+      if (__builtin_mul_overflow(elements, *size.constant(), &elements)) elements = kMostElements + 1;
+    if (elements > kMostElements)
+      fail<FormatError>("[replay] a tensor of more than {} elements", kMostElements);
     unit.tensors.push_back(std::move(entry));
   }
   for (const json& kernel : text.at("kernels"))
-    unit.kernels.push_back(
-        {kernel.at("inputs").get<std::vector<int>>(), kernel.at("outputs").get<std::vector<int>>()});
-  for (const Unit::Kernel& kernel : unit.kernels)
+    unit.kernels.push_back({kernel.at("inputs").get<std::vector<int>>(),
+                            kernel.at("outputs").get<std::vector<int>>(), kernel.at("in_place").get<int>()});
+  for (const Unit::Kernel& kernel : unit.kernels) {
+    if (kernel.in_place >= static_cast<int>(kernel.inputs.size()) ||
+        (kernel.in_place >= 0 && kernel.outputs.empty()))
+      fail<FormatError>("[replay] a kernel of {} inputs runs over number {}", kernel.inputs.size(),
+                        kernel.in_place);
     for (const auto* list : {&kernel.inputs, &kernel.outputs})
       for (const int tensor : *list)
         if (tensor < 0 || static_cast<size_t>(tensor) >= unit.tensors.size())
           fail<FormatError>("[replay] a kernel names tensor {} of {}", tensor, unit.tensors.size());
+  }
   return unit;
 }
 
@@ -155,7 +167,8 @@ std::string to_json(const Exam& exam) {
   for (const Unit::Tensor& tensor : exam.unit.tensors)
     tensors.push_back({{"dtype", name(tensor.type.dtype)}, {"dims", exec(tensor.type.dims, exam.dims)}});
   for (const Unit::Kernel& kernel : exam.unit.kernels)
-    kernels.push_back({{"inputs", kernel.inputs}, {"outputs", kernel.outputs}});
+    kernels.push_back(
+        {{"inputs", kernel.inputs}, {"outputs", kernel.outputs}, {"in_place", kernel.in_place}});
   for (const ExamQuestion& question : exam.questions) questions.push_back(question_json(question));
   json dims = json::object();
   for (const auto& [name, size] : exam.dims) dims[name] = size;

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <unordered_set>
 
+#include "base/dump.h"
 #include "base/environment.h"
 #include "base/fail.h"
-#include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/reason.h"
 #include "base/stopwatch.h"
 #include "base/team.h"
 #include "luminal/compile_report.h"
@@ -48,8 +48,8 @@ std::string KernelCache::key(const backends::Backend& backend, const KernelReque
 
 namespace {
 
-/// LUMINAL_DEBUG=4 tells every kernel's spec and loops, 7 its machine code too; LUMINAL_DUMP writes all of
-/// them.
+/// LUMINAL_DEBUG=4 tells every kernel's spec, loops and source, 7 its machine code too; LUMINAL_DUMP writes
+/// all of them.
 void tell(backends::Backend& backend, const KernelRequest& request, const codegen::Program& program) {
   const auto whole = [&] {
     return fmt::format("{} {}\n{}\n{}", request.chosen.schedule->name,
@@ -57,18 +57,15 @@ void tell(backends::Backend& backend, const KernelRequest& request, const codege
                        program.to_string());
   };
   const int level = environment::debug_level();
-  if (level >= 4) log_line(whole());
+  if (level >= 4) log_line(fmt::format("{}\n{}", whole(), backend.source(program)));
   if (level >= 7) log_line(backend.assembly(program));
-  const std::string folder = environment::dump_folder();
-  if (folder.empty()) return;
-  const std::filesystem::path base =
-      std::filesystem::path(folder) /
+  if (!is_dumping()) return;
+  const std::string name =
       fmt::format("{}_{:04x}_{:08x}", request.chosen.schedule->name, request.spec.hash() & 0xffff,
                   hash_bytes(codegen::to_string(request.chosen.parameters)) >> 32);
-  std::filesystem::create_directories(folder);
-  write_file_atomic(base.string() + ".txt", whole());
-  write_file_atomic(base.string() + ".ll", backend.source(program));
-  write_file_atomic(base.string() + ".s", backend.assembly(program));
+  dump_file(name + ".txt", whole());
+  dump_file(name + ".ll", backend.source(program));
+  dump_file(name + ".s", backend.assembly(program));
 }
 
 }  // namespace
@@ -91,14 +88,15 @@ KernelResult KernelCache::make_one(backends::Backend& backend, Cache& disk, cons
       result.kernel = backend.load(*object);
       result.loaded = true;
       return result;
-    } catch (const FormatError& damage) {
+    } catch (const std::exception& damage) {
       debug(1, "[cache] a compiled kernel is made anew: {}", damage.what());
     }
   }
   const auto begin = std::chrono::steady_clock::now();
   result.kernel = backend.compile(program);
   result.compile_ms = 1e3 * seconds_since(begin);
-  disk.store_object(key, result.kernel->binary());
+  if (const std::vector<std::byte> binary = result.kernel->binary(); !binary.empty())
+    disk.store_object(key, binary);
   return result;
 }
 
@@ -107,44 +105,50 @@ std::vector<KernelResult> KernelCache::make(backends::Backend& backend, Cache& d
                                             std::chrono::steady_clock::time_point deadline) {
   std::vector<std::string> keys;
   for (const KernelRequest& request : requests) keys.push_back(key(backend, request));
+  std::vector<KernelResult> results(keys.size());
   std::vector<size_t> work;
+  std::unordered_map<std::string_view, size_t> same;  // the request that is worked on for all equal ones
   {
     const std::scoped_lock lock(mutex_);
-    std::unordered_set<std::string_view> seen;
-    for (size_t i = 0; i < keys.size(); ++i)
-      if (!kernels_.contains(keys[i]) && seen.insert(keys[i]).second) work.push_back(i);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (const auto known = kernels_.find(keys[i]); known != kernels_.end()) {
+        results[i] = known->second;
+        results[i].compile_ms = 0;
+        results[i].loaded = false;
+      } else if (same.emplace(keys[i], i).second) {
+        work.push_back(i);
+      }
+    }
   }
-  std::vector<KernelResult> made(work.size());
   std::atomic<size_t> next{0};
   Team& team = Team::shared();
   team.run(team.size(), [&](int) {
-    for (size_t i = next++; i < work.size(); i = next++) {
+    for (size_t w = next++; w < work.size(); w = next++) {
+      KernelResult& made = results[work[w]];
       if (std::chrono::steady_clock::now() > deadline) {
-        made[i].error = KernelReport::Rejected::kNotTimed;
+        made.error = KernelReport::Rejected::kNotTimed;
         continue;
       }
       try {
-        made[i] = make_one(backend, disk, requests[work[i]]);
+        made = make_one(backend, disk, requests[work[w]]);
       } catch (const std::exception& error) {
-        made[i].error = error.what();
+        made.error = reason_of(error);
       }
     }
   });
-  std::unordered_map<std::string_view, const KernelResult*> fresh;
-  for (size_t i = 0; i < work.size(); ++i) fresh[keys[work[i]]] = &made[i];
-  std::vector<KernelResult> results;
   const std::scoped_lock lock(mutex_);
-  for (const std::string& each : keys) {
-    if (const auto known = kernels_.find(each); known != kernels_.end()) {
-      results.push_back(known->second);
-      results.back().compile_ms = 0;
-      results.back().loaded = false;
-    } else {
-      results.push_back(*fresh.at(each));
-    }
+  for (const size_t i : work) {
+    if (!results[i].kernel) continue;
+    // Another thread may have made it meanwhile: one of them is the one.
+    const auto [known, fresh] = kernels_.try_emplace(keys[i], results[i]);
+    if (!fresh) results[i].kernel = known->second.kernel;
   }
-  for (size_t i = 0; i < work.size(); ++i)
-    if (made[i].kernel) kernels_.try_emplace(keys[work[i]], std::move(made[i]));
+  for (size_t i = 0; i < keys.size(); ++i)
+    if (const auto first = same.find(keys[i]); first != same.end() && first->second != i)
+      results[i] = results[first->second];
+  // Those that a plan holds stay, and those that are handed out now.
+  if (kernels_.size() > most_)
+    std::erase_if(kernels_, [](const auto& each) { return each.second.kernel.use_count() == 1; });
   return results;
 }
 

@@ -34,6 +34,9 @@ struct KernelResult {
 /// generator.
 class KernelCache {
  public:
+  /// Beyond `most` kernels those that nobody holds are dropped: each takes mappings of memory, of which a
+  /// process may have 65,530 on Linux (vm.max_map_count).
+  explicit KernelCache(size_t most = 2000) : most_(most) {}
   static KernelCache& of_process();
 
   /// One result for each request, in order; what is not there yet is loaded or compiled on all cores, the
@@ -55,6 +58,7 @@ class KernelCache {
   [[nodiscard]] static KernelResult make_one(backends::Backend& backend, Cache& disk,
                                              const KernelRequest& request);
   mutable std::mutex mutex_;
+  size_t most_;
   std::unordered_map<std::string, KernelResult> kernels_;
 };
 

@@ -1,6 +1,9 @@
 #include "search/language.h"
 
+#include <cctype>
 #include <deque>
+#include <iterator>
+#include <sstream>
 #include <unordered_map>
 
 #include "base/fail.h"
@@ -94,6 +97,14 @@ struct Language::State {
         {.name = std::move(name), .call = std::move(call), .inputs = std::move(inputs), .output = output});
   }
   [[nodiscard]] int slot(Value v) { return static_cast<int>(graph().as_i64(v)); }
+  // A program's own laws may ask anything: what does not fit is undefined, so the law does not fire.
+  [[nodiscard]] bool has_slot(Value s, Value number) {
+    const int64_t at = graph().as_i64(number);
+    return at >= 0 && at < static_cast<int64_t>(store->at(s).slots().size());
+  }
+  [[nodiscard]] bool fits(Value s, Value arguments) const {
+    return store->at(s).slots().size() == args.at(arguments).size();
+  }
   static std::optional<Value> unit_if(bool holds) {
     return holds ? std::optional<Value>(egraph::kUnitValue) : std::nullopt;
   }
@@ -113,13 +124,16 @@ struct Language::State {
       std::swap(all[i], all[j]);
       return args.intern(all);
     });
-    define("symmetric", {spec, egraph::kI64, egraph::kI64}, egraph::kUnit,
-           [this](Values v) { return unit_if(store->symmetric(v[0], slot(v[1]), slot(v[2]))); });
-    define("join-slots", {spec, list}, spec,
-           [this](Values v) { return spec_of(store->join(v[0], args.at(v[1]))); });
-    define("join-slots-args", {spec, list}, list, [this](Values v) -> std::optional<Value> {
-      return args_of(store->join(v[0], args.at(v[1])), args.at(v[1]), {});
+    define("symmetric", {spec, egraph::kI64, egraph::kI64}, egraph::kUnit, [this](Values v) {
+      return unit_if(has_slot(v[0], v[1]) && has_slot(v[0], v[2]) &&
+                     store->symmetric(v[0], slot(v[1]), slot(v[2])));
     });
+    const auto joined = [this](Values v) -> const SpecStore::Made* {
+      return fits(v[0], v[1]) ? store->join(v[0], args.at(v[1])) : nullptr;
+    };
+    define("join-slots", {spec, list}, spec, [joined](Values v) { return spec_of(joined(v)); });
+    define("join-slots-args", {spec, list}, list,
+           [this, joined](Values v) { return args_of(joined(v), args.at(v[1]), {}); });
   }
 
   void declare_law_primitives() {
@@ -135,11 +149,9 @@ struct Language::State {
     define("rounds", {spec}, egraph::kUnit, [this](Values v) { return unit_if(!store->is_exact(v[0])); });
     define("copy-only", {spec}, egraph::kUnit, [this](Values v) { return unit_if(store->is_copy(v[0])); });
     define("fold-constant", {spec, egraph::kI64, spec}, spec,
-           [this](Values v) { return spec_of(store->fold_constant(v[0], slot(v[1]), v[2])); });
+           [this](Values v) { return spec_of(folded(v[0], v[1], v[2])); });
     define("fold-constant-args", {spec, list, egraph::kI64, spec}, list,
-           [this](Values v) -> std::optional<Value> {
-             return args_of(store->fold_constant(v[0], slot(v[2]), v[3]), args.at(v[1]), {});
-           });
+           [this](Values v) { return args_of(folded(v[0], v[2], v[3]), args.at(v[1]), {}); });
     define("reduce-repeated", {spec}, spec,
            [this](Values v) { return spec_of(store->reduce_repeated(v[0])); });
     define("reduce-repeated-args", {spec, list}, list, [this](Values v) -> std::optional<Value> {
@@ -147,6 +159,10 @@ struct Language::State {
     });
     declare_split("sum", [this](SpecId s) { return store->leave_sum(s); });
     declare_split("max", [this](SpecId s) { return store->leave_max(s); });
+  }
+
+  const SpecStore::Made* folded(Value s, Value number, Value producer) {
+    return has_slot(s, number) ? store->fold_constant(s, slot(number), producer) : nullptr;
   }
 
   /// (leave-sum s) is the kernel outside, (leave-sum-inner s) the one inside; their arguments likewise.
@@ -173,7 +189,10 @@ struct Language::State {
 
   void declare_composition() {
     const std::vector<SortId> inputs{spec, list, egraph::kI64, spec, list};
-    const auto made = [this](Values v) {
+    const auto made = [this](Values v) -> const SpecStore::Made* {
+      if (!has_slot(v[0], v[2]) || !fits(v[0], v[1]) || !fits(v[3], v[4])) return nullptr;
+      const kernel::Slot& read = store->at(v[0]).slots()[static_cast<size_t>(slot(v[2]))];
+      if (read.dtype != store->at(v[3]).result().dtype()) return nullptr;
       return store->compose(v[0], slot(v[2]), v[3], args.at(v[1]), args.at(v[4]));
     };
     define("compose", inputs, spec, [made](Values v) { return spec_of(made(v)); });
@@ -187,14 +206,35 @@ struct Language::State {
   std::optional<Value> args_of(const SpecStore::Made* made, Values consumer, Values producer) {
     if (made == nullptr) return std::nullopt;
     std::vector<Value> result;
-    for (const auto& from : made->slots)
-      result.push_back((from.producer ? producer : consumer)[static_cast<size_t>(from.slot)]);
+    for (const auto& from : made->slots) {
+      const Values given = from.producer ? producer : consumer;
+      if (static_cast<size_t>(from.slot) >= given.size()) return std::nullopt;
+      result.push_back(given[static_cast<size_t>(from.slot)]);
+    }
     return args.intern(result);
   }
   std::optional<Value> pick(const std::vector<int>& picked, Values from, Value inner) {
     std::vector<Value> result;
-    for (const int at : picked) result.push_back(at < 0 ? inner : from[static_cast<size_t>(at)]);
+    for (const int at : picked) {
+      if (at >= static_cast<int>(from.size())) return std::nullopt;
+      result.push_back(at < 0 ? inner : from[static_cast<size_t>(at)]);
+    }
     return args.intern(result);
+  }
+
+  [[nodiscard]] std::string text_of(SortId sort, Value v) {
+    if (sort == tensor) return fmt::format("#{}", graph().find(v));
+    if (sort == egraph::kI64) return fmt::format("{}", graph().as_i64(v));
+    if (sort == spec) {
+      const std::string text = store->at(v).to_string();
+      std::istringstream words(text);
+      return fmt::format("{{{}}}", fmt::join(std::istream_iterator<std::string>(words),
+                                             std::istream_iterator<std::string>(), " "));
+    }
+    std::vector<std::string> all;
+    if (sort == list)
+      for (const Value x : args.at(v)) all.push_back(text_of(tensor, x));
+    return fmt::format("[{}]", fmt::join(all, " "));
   }
 
   std::shared_ptr<SpecStore> store;
@@ -245,6 +285,21 @@ std::vector<Value> Language::load(const Program& program) {
     }
   }
   return classes;
+}
+
+std::vector<std::string> Language::matches_of(egraph::RuleId rule) {
+  State& s = *state_;
+  const egraph::Query& query = s.graph().spec(rule).query;
+  std::vector<std::string> lines;
+  s.graph().match(query, [&](Values bound) {
+    std::string line;
+    for (size_t i = 0; i < query.variables.size(); ++i)
+      if (const egraph::Variable& v = query.variables[i]; !v.name.empty() && std::isalpha(v.name[0]) != 0)
+        line += fmt::format("{}{} = {}", line.empty() ? "" : ", ", v.name, s.text_of(v.sort, bound[i]));
+    lines.push_back(std::move(line));
+    return true;
+  });
+  return lines;
 }
 
 egraph::Report Language::saturate(double growth) {

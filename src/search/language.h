@@ -53,6 +53,9 @@ class Language {
   /// To the fixpoint, or until there are `growth` times as many rows as at the start.
   egraph::Report saturate(double growth = 8);
 
+  /// What a rule matches in the e-graph as it stands, a line each: its variables, with kernels written out.
+  [[nodiscard]] std::vector<std::string> matches_of(egraph::RuleId rule);
+
   /// Rows of Op.
   [[nodiscard]] size_t kernel_count();
 

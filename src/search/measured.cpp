@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <numeric>
 
 #include "base/fail.h"
@@ -9,7 +10,9 @@
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/stopwatch.h"
+#include "runtime/profiler.h"
 #include "search/kernel_cache.h"
+#include "search/own_kernels.h"
 #include "search/plan_builder.h"
 #include "search/plan_check.h"
 
@@ -45,13 +48,17 @@ std::optional<Unit> unit_of(const MeasureContext& context, const CoverKernel& ke
 }
 
 /// What is known of times so far. Where nothing was measured the schedules' own prediction counts, scaled by
-/// how far these were off elsewhere, so that a plan is not preferred for being unknown.
+/// how far these were off elsewhere, so that a plan is not preferred for being unknown; but a spec for which
+/// a program brings a kernel of its own costs no more than reading and writing, once costs are `curious`: it
+/// is tried wherever it could pay.
 class Costs {
  public:
   explicit Costs(const MeasureContext& context) : context_(context), top_(context.bucket.top()) {}
 
+  void be_curious() { curious_ = true; }
   /// By the roofline alone: asked for every cone that is tried.
-  double rough(const kernel::KernelSpec& spec) const {
+  double rough(const kernel::KernelSpec& spec) {
+    if (has_own_kernel(spec)) return of(context_.store.intern(spec));
     return kernel::predicted_us(spec, top_, context_.limits) * scale_;
   }
   double of(SpecId spec) {
@@ -59,7 +66,9 @@ class Costs {
     if (!recalled_.empty())
       if (const auto known = recalled_.find(name_of(context_.store.at(spec))); known != recalled_.end())
         return std::bit_cast<double>(known->second);
-    return predicted(spec) * scale_;
+    const double as_generated = predicted(spec) * scale_;
+    if (!curious_ || !has_own_kernel(context_.store.at(spec))) return as_generated;
+    return std::min(as_generated, least_us(context_.store.at(spec)));
   }
 
   /// All of it as a table of whole numbers, by which the same covers are found again, and back.
@@ -69,9 +78,16 @@ class Costs {
       table[name_of(context_.store.at(spec))] = std::bit_cast<int64_t>(us);
     return table;
   }
-  void recall(codegen::Parameters table) {
+  /// False if these are no costs: others' files may hold anything.
+  [[nodiscard]] bool recall(codegen::Parameters table) {
+    const auto is_cost = [](const auto& entry) {
+      const double us = std::bit_cast<double>(entry.second);
+      return std::isfinite(us) && us > 0;
+    };
+    if (!table.contains("scale") || !std::ranges::all_of(table, is_cost)) return false;
     scale_ = std::bit_cast<double>(table.at("scale"));
     recalled_ = std::move(table);
+    return true;
   }
   void set(SpecId spec, double us) { measured_[spec] = us; }
   void calibrate() {
@@ -102,6 +118,16 @@ class Costs {
     return at->second;
   }
 
+  [[nodiscard]] bool has_own_kernel(const kernel::KernelSpec& spec) const {
+    return !own_kernels_for(spec, context_.backend.target()).empty();
+  }
+  /// What any kernel takes: a launch, and all data once.
+  [[nodiscard]] double least_us(const kernel::KernelSpec& spec) const {
+    const kernel::Work work = kernel::work_of(spec, top_);
+    return context_.limits.launch_us +
+           runtime::roofline_us(0, work.bytes_read + work.bytes_written, context_.limits);
+  }
+
   static std::string name_of(const kernel::KernelSpec& spec) { return fmt::format("{:016x}", spec.hash()); }
 
   const MeasureContext& context_;
@@ -109,6 +135,7 @@ class Costs {
   std::map<SpecId, double> measured_, predicted_;
   codegen::Parameters recalled_;  ///< of an earlier search, by hash of the spec
   double scale_ = 1;
+  bool curious_ = false;
 };
 
 Cover next_cover(const MeasureContext& context, Costs& costs) {
@@ -156,9 +183,14 @@ CacheKey key_of(const MeasureContext& context) {
   for (const auto& list : {context.program.results, context.program.updates})
     for (const auto& [value, tensor] : list) content = combine(content, static_cast<uint64_t>(tensor));
   const std::vector<std::string> parts{
-      "plan", fmt::format("{:016x}", content), to_string(context.bucket), text_of(context.backend.target()),
+      "plan",
+      fmt::format("{:016x}", content),
+      to_string(context.bucket),
+      text_of(context.backend.target()),
       fmt::format("{} {} {} {}", static_cast<int>(context.options.math),
-                  fmt::join(context.options.rules_off, ","), context.options.cones, context.options.merge)};
+                  fmt::join(context.options.rules_off, ","), context.options.cones, context.options.merge),
+      context.options.rules,
+      fmt::format("{:x}", own_kernels_hash())};
   return make_key(parts);
 }
 
@@ -176,7 +208,9 @@ class MeasuredSearch {
         key_(key_of(context)),
         costs_(context),
         tuner_(context.backend, context.cache, context.graph,
-               {.deadline = deadlines.kernels, .verify_by = deadlines.verify}) {}
+               {.deadline = deadlines.kernels,
+                .verify_by = deadlines.verify,
+                .special_values = context.options.math == MathMode::Strict}) {}
 
   MeasuredCover run() {
     Seen found;
@@ -203,10 +237,9 @@ class MeasuredSearch {
   /// The plan that an earlier search of this program came to, if all its kernels are remembered too.
   bool recall(Seen& found) {
     const auto known = context_.cache.find(key_);
-    if (!known || known->schedule != "plan" || !known->parameters.contains("scale")) return false;
-    const auto start = Clock::now();
     Costs costs(context_);
-    costs.recall(known->parameters);
+    if (!known || known->schedule != "plan" || !costs.recall(known->parameters)) return false;
+    const auto start = Clock::now();
     found.cover = next_cover(context_, costs);
     result_.cover_s += seconds_since(start);
     const auto open = open_requests(context_, found.cover, {});
@@ -238,8 +271,9 @@ class MeasuredSearch {
         result_.kernels.emplace(open[i].first, std::move(tuned[i]));
       }
       costs_.calibrate();
-      ++result_.rounds;
+      costs_.be_curious();  // the first cover is the model's
       const double sum = *costs_.sum(cover);
+      result_.rounds.push_back({static_cast<int>(cover.kernels.size()), static_cast<int>(open.size()), sum});
       debug(3, "search: round {}: {} kernels, {} new, {:.1f} us", round, cover.kernels.size(), open.size(),
             sum);
       const auto is_same = [&](const Seen& other) { return specs_of(other.cover) == specs_of(cover); };

@@ -2,6 +2,7 @@
 #include <map>
 
 #include "kernel/cost.h"
+#include "luminal/compile_report.h"
 #include "luminal/session.h"
 #include "search/problem.h"
 #include "search/tuner.h"
@@ -14,7 +15,7 @@ struct MeasuredCover {
   std::map<SpecId, Tuned> kernels;
   Tuner::Phases phases;
   double cover_s = 0;
-  int rounds = 0;
+  std::vector<CompileReport::Round> rounds;
   bool out_of_time = false;
   double best_us = 0;  ///< sum of the kernels' times
   /// Whole plans timed against each other; 0: nothing was timed (all was remembered, or no time was left).

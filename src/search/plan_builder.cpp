@@ -13,6 +13,7 @@
 #include "base/stopwatch.h"
 #include "kernel/cost.h"
 #include "search/kernel_cache.h"
+#include "search/tuner.h"
 
 namespace luminal::search {
 namespace {
@@ -57,6 +58,7 @@ class Builder {
   runtime::Plan run(const Choose& choose, backends::Backend& backend, const codegen::Bucket& bucket,
                     PlanFacts& facts) {
     plan_.bucket = bucket;
+    key_ = hash_bytes(text_of(backend.target()));
     for (const auto& [dim, known] : bucket.facts)
       if (known.min == known.max) fixed_[dim] = known.min;
     for (const CoverStep& step : cover_.steps) step.kernel >= 0 ? kernel(step.kernel) : host(step.host);
@@ -249,6 +251,7 @@ class Builder {
     std::map<SpecId, Chosen> chosen;
     std::vector<KernelRequest> requests;
     const DimMap top = plan_.bucket.top();
+    facts.kernel_of.assign(plan_.launches.size(), 0);
     for (const Open& open : open_) {
       const kernel::KernelSpec& spec = store_.at(open.spec);
       const codegen::Bucket own = restricted(plan_.bucket, spec);
@@ -257,16 +260,20 @@ class Builder {
         known->second = choose(spec, own);
         facts.list.push_back({open.spec, known->second, own, open.launch, 0});
       }
-      ++std::ranges::find(facts.list, open.spec, &PlanFacts::Kernel::spec)->launches;
+      const auto listed = std::ranges::find(facts.list, open.spec, &PlanFacts::Kernel::spec);
+      ++listed->launches;
+      facts.kernel_of[open.launch] = static_cast<size_t>(listed - facts.list.begin());
       requests.push_back({spec, known->second, own});
       Launch& launch = plan_.launches[open.launch];
+      if (known->second.schedule->foreign) launch.kernel->in_place.clear();
       launch.name = fmt::format("{}_{:04x}", known->second.schedule->name, spec.hash() & 0xffff);
       const kernel::Work work = kernel::work_of(spec, top);
       launch.flops = work.flops;
       launch.bytes = work.bytes_read + work.bytes_written;
       launch.predicted_us = known->second.predicted_us;
       launch.measured_us = known->second.measured_us;
-      key_ = combine(combine(key_, spec.hash()), hash_bytes(codegen::to_string(known->second.parameters)));
+      key_ = combine(combine(key_, spec.hash()), hash_bytes(known->second.schedule->name));
+      key_ = combine(key_, hash_bytes(codegen::to_string(known->second.parameters)));
       for (const auto* list : {&launch.kernel->inputs, &launch.kernel->outputs})
         for (const TensorIndex tensor : *list) key_ = combine(key_, static_cast<uint64_t>(tensor));
     }

@@ -22,6 +22,7 @@ struct PlanFacts {
     int launches = 0;
   };
   std::vector<Kernel> list;
+  std::vector<size_t> kernel_of;  ///< into `list`, by launch; of a launch without kernel it says nothing
 };
 
 /// The plan of a cover: kernels chosen, compiled (equal ones once) and wired up.

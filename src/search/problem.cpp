@@ -1,8 +1,10 @@
 #include "search/problem.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
+#include "base/fail.h"
 #include "base/hash.h"
 
 namespace luminal::search {
@@ -22,6 +24,7 @@ class Reader {
       result_.class_of.push_back(c);
     }
     read_kernels();
+    check_types();
     for (size_t t = 0; t < program_.tensors.size(); ++t) tensor(static_cast<TensorId>(t));
     for (const Program::Host& host : program_.hosts) {
       CoverProblem::Host own{.inputs = {}, .after = host.after, .must_run = host.must_run};
@@ -54,10 +57,40 @@ class Reader {
       CoverProblem::Alternative alternative{.spec = args[0]};
       const std::vector<egraph::Value> list(language_.args_of(args[1]).begin(),
                                             language_.args_of(args[1]).end());
+      const kernel::KernelSpec& spec = language_.store().at(args[0]);
+      if (list.size() != spec.slots().size())
+        fail<LawFault>(
+            "[search] a law gave {} arguments to a kernel of {} slots; look at the `args` it makes:\n{}",
+            list.size(), spec.slots().size(), spec.to_string());
       for (const egraph::Value argument : list) alternative.arguments.push_back(class_of(argument));
       at(class_of(output)).alternatives.push_back(std::move(alternative));
       return true;
     });
+  }
+
+  /// Element type and count of each class, as all say who write or read it.
+  void check_types() {
+    std::vector<std::optional<kernel::Slot>> types(result_.cover.classes.size());
+    const auto agree = [&](int c, const kernel::Slot& type, const kernel::KernelSpec* spec) {
+      std::optional<kernel::Slot>& known = types[static_cast<size_t>(c)];
+      if (!known) known = type;
+      const auto here = type.elements.constant(), there = known->elements.constant();
+      if (known->dtype != type.dtype || (here && there && *here != *there))
+        fail<LawFault>("[search] a law calls {}[{}] and {}[{}] the same tensor{}{}", name(known->dtype),
+                       known->elements.to_string(), name(type.dtype), type.elements.to_string(),
+                       spec != nullptr ? "; one is an operand or the result of\n" : "",
+                       spec != nullptr ? spec->to_string() : "");
+    };
+    for (size_t t = 0; t < program_.tensors.size(); ++t) {
+      const TensorType& type = program_.tensors[t].type;
+      agree(of(static_cast<TensorId>(t)), {type.dtype, element_count(type.dims)}, nullptr);
+    }
+    for (size_t c = 0; c < types.size(); ++c)
+      for (const CoverProblem::Alternative& a : result_.cover.classes[c].alternatives) {
+        const kernel::KernelSpec& spec = language_.store().at(a.spec);
+        agree(static_cast<int>(c), {spec.result().dtype(), spec.outputs()[0].elements}, &spec);
+        for (size_t k = 0; k < a.arguments.size(); ++k) agree(a.arguments[k], spec.slots()[k], &spec);
+      }
   }
 
   /// What is there already needs no kernel.

@@ -1,6 +1,7 @@
 #pragma once
 #include <vector>
 
+#include "luminal/error.h"
 #include "search/cover.h"
 #include "search/language.h"
 
@@ -13,7 +14,13 @@ struct SaturatedProgram {
   std::vector<std::vector<TensorId>> tensors_of;  ///< by class; none for classes that laws made
 };
 
-/// Reads the e-graph that `language` holds after `load(program)`, which returned `classes`.
+/// A law made a kernel that cannot be: other arguments than it has slots, or of another type.
+class LawFault : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Reads the e-graph that `language` holds after `load(program)`, which returned `classes`. Errors: LawFault.
 [[nodiscard]] SaturatedProgram read_classes(Language& language, const Program& program,
                                             std::span<const egraph::Value> classes);
 

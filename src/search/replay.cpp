@@ -1,25 +1,55 @@
 #include "search/replay.h"
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "backends/backend.h"
+#include "base/environment.h"
 #include "base/fail.h"
+#include "base/file.h"
+#include "base/reason.h"
 #include "luminal/compile_report.h"
 
 namespace luminal::search {
 
 using nlohmann::json;
 
-std::string replay_json(const Replay& replay) {
+namespace {
+
+constexpr int kVersion = 2;
+
+json json_of(const Replay::Kernel& kernel) {
   json parameters = json::object(), bucket = json::object();
-  for (const auto& [name, value] : replay.parameters) parameters[name] = value;
-  for (const auto& [name, facts] : replay.bucket.facts)
+  for (const auto& [name, value] : kernel.parameters) parameters[name] = value;
+  for (const auto& [name, facts] : kernel.bucket.facts)
     bucket[name] = {facts.min, facts.max, facts.multiple_of};
-  return json{{"luminal-replay", 1},
-              {"spec", json::parse(replay.spec.to_json())},
-              {"schedule", replay.schedule},
-              {"parameters", parameters},
-              {"bucket", bucket},
+  return {{"spec", json::parse(kernel.spec.to_json())},
+          {"schedule", kernel.schedule},
+          {"parameters", parameters},
+          {"bucket", bucket}};
+}
+
+Replay::Kernel kernel_of(const json& text) {
+  Replay::Kernel kernel{.spec = kernel::KernelSpec::parse_json(text.at("spec").dump()),
+                        .schedule = text.at("schedule").get<std::string>(),
+                        .parameters = {},
+                        .bucket = {}};
+  for (const auto& [name, value] : text.at("parameters").items())
+    kernel.parameters[name] = value.get<int64_t>();
+  for (const auto& [name, facts] : text.at("bucket").items())
+    kernel.bucket.facts[name] = {facts.at(0).get<int64_t>(), facts.at(1).get<int64_t>(),
+                                 facts.at(2).get<int64_t>()};
+  return kernel;
+}
+
+}  // namespace
+
+std::string replay_json(const Replay& replay) {
+  json kernels = json::array();
+  for (const Replay::Kernel& kernel : replay.kernels) kernels.push_back(json_of(kernel));
+  return json{{"luminal-replay", kVersion},
+              {"kernels", kernels},
               {"fault", replay.fault},
               {"exam", json::parse(to_json(replay.exam))}}
       .dump(1);
@@ -30,42 +60,147 @@ Replay parse_replay(std::string_view text) {
     const json parsed = json::parse(text);
     if (!parsed.is_object() || !parsed.contains("luminal-replay"))
       fail<FormatError>("[replay] this is no replay file");
-    Replay replay{.spec = kernel::KernelSpec::parse_json(parsed.at("spec").dump()),
-                  .schedule = parsed.at("schedule").get<std::string>(),
-                  .parameters = {},
-                  .bucket = {},
+    if (parsed.at("luminal-replay") != kVersion)
+      fail<FormatError>("[replay] the file's version is {}, not {}; replay it with the build that wrote it",
+                        parsed.at("luminal-replay").dump(), kVersion);
+    Replay replay{.kernels = {},
                   .exam = parse_exam(parsed.at("exam").dump()),
                   .fault = parsed.at("fault").get<std::string>()};
-    for (const auto& [name, value] : parsed.at("parameters").items())
-      replay.parameters[name] = value.get<int64_t>();
-    for (const auto& [name, facts] : parsed.at("bucket").items())
-      replay.bucket.facts[name] = {facts.at(0).get<int64_t>(), facts.at(1).get<int64_t>(),
-                                   facts.at(2).get<int64_t>()};
+    for (const json& kernel : parsed.at("kernels")) replay.kernels.push_back(kernel_of(kernel));
+    if (replay.kernels.empty() || replay.kernels.size() != replay.exam.unit.kernels.size())
+      fail<FormatError>("[replay] the file has {} kernels for an exam of {}", replay.kernels.size(),
+                        replay.exam.unit.kernels.size());
     return replay;
   } catch (const json::exception& error) {
     fail<FormatError>("[replay] this is no replay file: {}", error.what());
   }
 }
 
+namespace {
+
+/// The launches from values with names, or from outside, to launch `last`, which is the last of them.
+std::vector<int> launches_up_to(const runtime::Plan& plan, int last) {
+  std::vector<int> open{last}, found;
+  while (!open.empty()) {
+    const int number = open.back();
+    open.pop_back();
+    if (std::ranges::find(found, number) != found.end()) continue;
+    found.push_back(number);
+    for (const runtime::TensorIndex input : plan.launches[static_cast<size_t>(number)].kernel->inputs) {
+      if (plan.tensors[static_cast<size_t>(input)].value) continue;
+      for (int maker = 0; maker < last; ++maker) {
+        const runtime::Launch& launch = plan.launches[static_cast<size_t>(maker)];
+        if (launch.kernel && std::ranges::find(launch.kernel->outputs, input) != launch.kernel->outputs.end())
+          open.push_back(maker);
+      }
+    }
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+/// Launches as a unit between values of the graph.
+Unit unit_of(const runtime::Plan& plan, std::span<const int> launches) {
+  Unit unit;
+  std::map<runtime::TensorIndex, int> known;
+  const auto tensor = [&](runtime::TensorIndex index) {
+    const auto [at, fresh] = known.try_emplace(index, static_cast<int>(unit.tensors.size()));
+    const runtime::PlanTensor& t = plan.tensors[static_cast<size_t>(index)];
+    if (fresh) unit.tensors.push_back({{t.dtype, t.dims}, t.value, t.aliases});
+    return at->second;
+  };
+  for (const int number : launches) {
+    const runtime::KernelLaunch& launch = *plan.launches[static_cast<size_t>(number)].kernel;
+    Unit::Kernel& kernel = unit.kernels.emplace_back();
+    for (const runtime::TensorIndex input : launch.inputs) kernel.inputs.push_back(tensor(input));
+    for (const runtime::TensorIndex output : launch.outputs) kernel.outputs.push_back(tensor(output));
+  }
+  return unit;
+}
+
+}  // namespace
+
+std::optional<Replay> replay_of(const Graph& graph, const runtime::Plan& plan, const PlanFacts& facts,
+                                const SpecStore& store, const PlanFault& fault) {
+  if (fault.launch < 0) return std::nullopt;
+  const bool in_place = fault.kind == PlanFault::Kind::InPlace;
+  const std::vector<int> launches =
+      in_place ? std::vector<int>{fault.launch} : launches_up_to(plan, fault.launch);
+  Unit unit = unit_of(plan, launches);
+  if (in_place) {
+    const auto& allowed = plan.launches[static_cast<size_t>(fault.launch)].kernel->in_place;
+    if (allowed.empty()) return std::nullopt;
+    unit.kernels[0].in_place = allowed[0].input;
+  }
+  Replay replay{
+      .kernels = {}, .exam = prepare_exam(graph, plan.bucket.top(), unit, {}), .fault = fault.message};
+  for (const int number : launches) {
+    const PlanFacts::Kernel& kernel = facts.list[facts.kernel_of.at(static_cast<size_t>(number))];
+    replay.kernels.push_back({store.at(kernel.spec), std::string(kernel.chosen.schedule->name),
+                              kernel.chosen.parameters, kernel.bucket});
+  }
+  return replay;
+}
+
+std::string write_replay(const Replay& replay, uint64_t key) {
+  const std::string folder = environment::dump_folder().empty() ? "." : environment::dump_folder();
+  const std::string name = fmt::format("luminal-replay-{:016x}.json", key);
+  try {
+    std::filesystem::create_directories(folder);
+    write_file_atomic(std::filesystem::path(folder) / name, replay_json(replay));
+    return fmt::format("look into it with: luminal explain --replay {}/{}", folder, name);
+  } catch (const std::exception& error) {
+    return fmt::format("no replay file could be written: {}", error.what());
+  }
+}
+
 }  // namespace luminal::search
 
 namespace luminal {
+namespace {
+
+using search::Replay;
+
+/// The program of a kernel; what a file says of it need not fit.
+codegen::Program program_of(const Replay::Kernel& kernel, const codegen::Target& target) {
+  const std::vector<std::string> families = codegen::schedule_names();
+  if (std::ranges::find(families, kernel.schedule) == families.end())
+    fail<FormatError>(
+        "[replay] '{}' makes no kernels in this program; if it is a kernel or family of a program's own, "
+        "call replay_kernel (luminal/compile_report.h) there",
+        kernel.schedule);
+  try {
+    codegen::Program program =
+        codegen::find_schedule(kernel.schedule).lower(kernel.spec, kernel.parameters, kernel.bucket, target);
+    codegen::verify(program);
+    return program;
+  } catch (const std::exception& error) {
+    fail<FormatError>("[replay] '{}' makes no kernel of the file's spec and parameters ({}): {}",
+                      kernel.schedule, codegen::to_string(kernel.parameters), reason_of(error));
+  }
+}
+
+}  // namespace
 
 ReplayResult replay_kernel(std::string_view content) {
-  const search::Replay replay = search::parse_replay(content);
+  const Replay replay = search::parse_replay(content);
   const std::shared_ptr<backends::Backend> backend = backends::make_cpu_backend();
-  const codegen::Program program =
-      codegen::find_schedule(replay.schedule)
-          .lower(replay.spec, replay.parameters, replay.bucket, backend->target());
   ReplayResult result{.fault = replay.fault};
-  result.kernel = {.name = program.name, .spec = replay.spec.to_string(), .schedule = replay.schedule};
-  result.kernel.parameters = codegen::to_string(replay.parameters);
-  result.kernel.loops = [program] { return program.to_string(); };
-  result.kernel.source = [program, backend] { return backend->source(program); };
-  result.kernel.assembly = [program, backend] { return backend->assembly(program); };
-  const auto kernel = backend->compile(program);
-  const backends::Kernel* list[] = {kernel.get()};
-  const search::Verdict verdict = search::judge(replay.exam, list, backend->target().threads);
+  std::vector<std::shared_ptr<const backends::Kernel>> kernels;
+  std::vector<const backends::Kernel*> pointers;
+  for (const Replay::Kernel& each : replay.kernels) {
+    const codegen::Program program = program_of(each, backend->target());
+    KernelReport& report = result.kernels.emplace_back();
+    report.name = program.name;
+    report.spec = each.spec.to_string();
+    report.schedule = each.schedule;
+    report.parameters = codegen::to_string(each.parameters);
+    report.loops = [program] { return program.to_string(); };
+    report.source = [program, backend] { return backend->source(program); };
+    report.assembly = [program, backend] { return backend->assembly(program); };
+    pointers.push_back(kernels.emplace_back(backend->compile(program)).get());
+  }
+  const search::Verdict verdict = search::judge(replay.exam, pointers, backend->target().threads);
   result.reproduced = verdict.fault.has_value();
   result.verdict = verdict.fault ? verdict.fault->message : "all samples are right";
   return result;

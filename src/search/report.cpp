@@ -27,14 +27,25 @@ std::string to_text(const CompileReport& report) {
     text += fmt::format("  {:<10} {:>9.3f} ms\n", phase, seconds * 1e3);
   text += fmt::format(
       "  {} nodes, {} kernels ({} launches), {} host launches, ops outside the plan: {}\n"
-      "  e-graph: {} tensors became {} classes, {} rows after {} rounds; at most {} kernels open for a "
-      "class\n"
+      "  e-graph: {} tensors became {} classes, {} rows after {} rounds (rows of all tables: {})\n"
+      "  cover: {} kernels were open, at most {} for a class; predicted {:.1f} us, with every value in "
+      "memory at least {:.1f} us\n"
       "  memory: {:.2f} MB of temporaries at the fullest moment\n",
       report.graph_nodes, report.kernels.size(),
       std::accumulate(report.kernels.begin(), report.kernels.end(), 0,
                       [](int sum, const KernelReport& k) { return sum + k.launches; }),
       report.host_launches.size(), report.ops_outside_plan, report.tensors, report.classes, report.rows,
-      report.rounds, report.most_cones, static_cast<double>(report.arena_bytes) / 1e6);
+      report.rounds, fmt::join(report.growth, " "), report.cones, report.most_cones, report.predicted_us,
+      report.unfused_us, static_cast<double>(report.arena_bytes) / 1e6);
+  for (size_t i = 0; i < report.search.size(); ++i)
+    text += fmt::format("  search, round {}: {} kernels, {} timed now, {:.1f} us in all\n", i + 1,
+                        report.search[i].kernels, report.search[i].timed, report.search[i].sum_us);
+  for (const CompileReport::Own& own : report.own_kernels) {
+    text += fmt::format("  own kernel {} {}: {}", own.name, own.parameters, own.outcome);
+    if (own.measured_us > 0) text += fmt::format(", {:.1f} us", own.measured_us);
+    if (own.generated_us > 0) text += fmt::format(" (generated: {:.1f} us)", own.generated_us);
+    text += '\n';
+  }
   if (report.measured_us > 0) {
     text += fmt::format("  the whole plan took {:.1f} us", report.measured_us);
     if (report.fast_us > 0) text += fmt::format(", the one of Fast mode {:.1f} us", report.fast_us);
@@ -57,6 +68,17 @@ std::string to_json(const CompileReport& report) {
   using nlohmann::json;
   json phases = json::object(), kernels = json::array(), rules = json::array();
   for (const auto& [phase, seconds] : report.phases) phases[phase] = seconds;
+  json rounds = json::array();
+  for (const CompileReport::Round& round : report.search)
+    rounds.push_back({{"kernels", round.kernels}, {"timed", round.timed}, {"sum_us", round.sum_us}});
+  json own_kernels = json::array();
+  for (const CompileReport::Own& own : report.own_kernels)
+    own_kernels.push_back({{"name", own.name},
+                           {"parameters", own.parameters},
+                           {"spec", own.spec},
+                           {"outcome", own.outcome},
+                           {"measured_us", own.measured_us},
+                           {"generated_us", own.generated_us}});
   for (const CompileReport::Rule& rule : report.rules)
     rules.push_back(
         {{"name", rule.name}, {"matched", rule.matched}, {"applied", rule.applied}, {"us", rule.time_us}});
@@ -92,7 +114,12 @@ std::string to_json(const CompileReport& report) {
               {"classes", report.classes},
               {"rows", report.rows},
               {"rounds", report.rounds},
+              {"growth", report.growth},
+              {"cones", report.cones},
               {"most_cones", report.most_cones},
+              {"search", rounds},
+              {"own_kernels", own_kernels},
+              {"unfused_us", report.unfused_us},
               {"rules", rules},
               {"predicted_us", report.predicted_us},
               {"measured_us", report.measured_us},
@@ -106,9 +133,22 @@ std::string to_json(const CompileReport& report) {
       .dump(1);
 }
 
-DeviceLimits device_limits(std::string_view device, bool anew) {
+namespace {
+
+std::shared_ptr<backends::Backend> measured_device(std::string_view device) {
   if (device != "cpu") fail<DeviceError>("[limits] '{}' has no measured limits; 'cpu' has", device);
-  const auto backend = backends::make_cpu_backend();
+  return backends::make_cpu_backend();
+}
+
+}  // namespace
+
+double fma_rate_now(std::string_view device) {
+  static const runtime::FmaRate rate(*measured_device(device));
+  return rate.measure();
+}
+
+DeviceLimits device_limits(std::string_view device, bool anew) {
+  const auto backend = measured_device(device);
   const kernel::MachineLimits limits =
       anew ? runtime::measure_limits(*backend) : runtime::machine_limits(*backend);
   return {.cpu = backend->target().cpu,

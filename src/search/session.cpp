@@ -11,8 +11,10 @@
 
 #include "base/environment.h"
 #include "base/fail.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/machine.h"
+#include "base/reason.h"
 #include "base/stopwatch.h"
 #include "graph/graph_state.h"
 #include "kernel/cost.h"
@@ -25,6 +27,9 @@
 #include "search/measured.h"
 #include "search/plan_builder.h"
 #include "search/plan_check.h"
+#include "search/replay.h"
+#include "search/tell.h"
+#include "search/variant.h"
 
 namespace luminal::search {
 namespace {
@@ -76,69 +81,22 @@ class Languages {
   std::map<std::tuple<std::string, std::string, const SpecStore*>, Costs> costs_;
 };
 
-/// What does not depend on sizes: the saturated program.
-struct Front {
-  uint64_t version = 0, presence = 0;
-  bool everything = false;
-  Program program;
-  SaturatedProgram saturated;
-  std::shared_ptr<SpecStore> store;
-  Dims dims;
-  double encode_ms = 0, saturate_ms = 0;
-  size_t rows_before = 0, rows_after = 0;
-  uint64_t rounds = 0;
-  std::vector<CompileReport::Rule> rules;  ///< those that fired
-};
-
-/// A plan for one bucket.
-struct Variant {
-  std::shared_ptr<const Front> front;
-  std::unique_ptr<runtime::Executor> executor;
-  PlanFacts facts;
-  Cover cover;
-  std::map<SpecId, Tuned> tuned;  ///< measured modes: what became of each spec
-  Tuner::Phases tuning;
-  double cover_ms = 0, cost_us = 0, total_ms = 0;
-  double plan_us = 0, fast_us = 0;  ///< whole plans, where they were timed
-  std::string note;
-};
-
-std::string name_of(const CompilationMode& mode) {
-  if (std::holds_alternative<Fast>(mode)) return "fast";
-  if (const auto* budget = std::get_if<TimeBudget>(&mode))
-    return fmt::format("budget {} ms", budget->duration.count());
-  return "optimal";
-}
-
-KernelReport report_of(const Variant& variant, const PlanFacts::Kernel& kernel,
-                       const std::shared_ptr<backends::Backend>& backend) {
-  const runtime::Launch& launch = variant.executor->plan().launches[kernel.first_launch];
-  const kernel::KernelSpec spec = variant.front->store->at(kernel.spec);
-  KernelReport report{.name = launch.name, .origin = launch.origin, .spec = spec.to_string()};
-  report.schedule = kernel.chosen.schedule->name;
-  report.parameters = codegen::to_string(kernel.chosen.parameters);
-  report.launches = kernel.launches;
-  report.predicted_us = launch.predicted_us;
-  report.measured_us = launch.measured_us;
-  report.flops = launch.flops;
-  report.bytes = launch.bytes;
-  report.roofline_us = runtime::roofline_us(launch.flops, launch.bytes, runtime::machine_limits(*backend));
-  if (const auto tuned = variant.tuned.find(kernel.spec); tuned != variant.tuned.end()) {
-    report.verified = tuned->second.verified;
-    report.from_cache = tuned->second.from_cache;
-    for (size_t i = 1; i < tuned->second.tried.size(); ++i) {
-      const Tried& t = tuned->second.tried[i];
-      report.rejected.push_back(
-          {t.schedule, codegen::to_string(t.parameters), t.rejected, t.predicted_us, t.measured_us});
-    }
-  }
-  const auto program = [spec, chosen = kernel.chosen, bucket = kernel.bucket, backend] {
-    return chosen.schedule->lower(spec, chosen.parameters, bucket, backend->target());
-  };
-  report.loops = [program] { return program().to_string(); };
-  report.source = [program, backend] { return backend->source(program()); };
-  report.assembly = [program, backend] { return backend->assembly(program()); };
-  return report;
+/// LUMINAL_DEBUG=6: how the e-graph grew, and the laws that did most.
+/// LUMINAL_DEBUG=7: every application of a law.
+void tell_saturation(Language& language, const egraph::Report& report, const Front& front) {
+  if (environment::debug_level() < 6) return;
+  debug(6, "[saturate] {} -> {} kernels; rows of all tables after each round: {}", front.rows_before,
+        front.rows_after, fmt::join(report.rows_after, " "));
+  std::vector<CompileReport::Rule> rules = front.rules;
+  std::ranges::stable_sort(rules, std::greater<>(), &CompileReport::Rule::applied);
+  for (const CompileReport::Rule& rule : rules)
+    debug(6, "[saturate]   {}: {} matches, {} applied, {:.0f} us", rule.name, rule.matched, rule.applied,
+          rule.time_us);
+  if (environment::debug_level() < 7) return;
+  for (const egraph::RuleReport& rule : report.rules)
+    if (rule.applied > 0)
+      for (const std::string& match : language.matches_of(rule.rule))
+        debug(7, "[rule] {}: {}", rule.name, match);
 }
 
 class SearchExecutable : public Executable, public Explained {
@@ -149,50 +107,27 @@ class SearchExecutable : public Executable, public Explained {
   /// Makes the plan for the sizes in force, if all are known.
   void prepare(Graph& graph) {
     const auto front = front_of(graph, false);
-    const bool known =
-        std::ranges::all_of(front->dims, [&](const auto& dim) { return graph.dims().contains(dim.first); });
-    if (known) (void)variant_for(graph, front);
+    missing_.clear();
+    for (const auto& [dim, facts] : front->dims)
+      if (!graph.dims().contains(dim)) missing_.push_back(dim);
+    if (missing_.empty()) (void)variant_for(graph, front);
   }
 
   void run(Graph& graph, const Options& options) override {
-    variant_for(graph, front_of(graph, options.keep_everything)).executor->run(graph, options.trace);
+    ran_ = nullptr;
+    const Variant& variant = variant_for(graph, front_of(graph, options.keep_everything));
+    variant.executor->run(graph, options.trace);
+    ran_ = &variant.identity;
   }
+  [[nodiscard]] const PlanIdentity* plan() const override { return ran_; }
 
   [[nodiscard]] CompileReport details() const override {
-    if (variants_.empty()) fail("[compile] nothing is compiled yet: give the sizes of all dims with set_dim");
-    const Variant& v = variants_.front();
-    const Front& f = *v.front;
-    const runtime::Plan& plan = v.executor->plan();
-    CompileReport report{.mode = name_of(mode_), .device = parts_->device, .total_s = v.total_ms * 1e-3};
-    report.phases = {
-        {"encode", f.encode_ms * 1e-3},  {"saturate", f.saturate_ms * 1e-3},
-        {"cover", v.cover_ms * 1e-3},    {"compile", v.facts.compile_ms * 1e-3 + v.tuning.compile_s},
-        {"measure", v.tuning.measure_s}, {"verify", v.tuning.verify_s}};
-    report.rules = f.rules;
-    report.rounds = static_cast<int>(f.rounds);
-    report.tensors = f.program.tensors.size();
-    report.classes = f.saturated.cover.classes.size();
-    report.rows = f.rows_after;
-    for (const int count : v.cover.cone_counts)
-      report.most_cones = std::max<uint64_t>(report.most_cones, static_cast<uint64_t>(count));
-    report.predicted_us = v.cost_us;
-    report.measured_us = v.plan_us;
-    report.fast_us = v.fast_us;
-    report.note = v.note;
-    report.plan_key = plan.key;
-    report.arena_bytes = v.executor->memory(plan.bucket.top()).arena_bytes;
-    for (const runtime::Launch& launch : plan.launches)
-      if (launch.host) report.host_launches.push_back(launch.name);
-    report.ops_outside_plan = v.facts.host_ops;
-    std::set<NodeId> nodes;
-    for (const Program::Tensor& tensor : f.program.tensors)
-      nodes.insert(tensor.covers.begin(), tensor.covers.end());
-    report.graph_nodes = nodes.size() + f.program.hosts.size();
-    for (const PlanFacts::Kernel& kernel : v.facts.list)
-      report.kernels.push_back(report_of(v, kernel, parts_->backend));
-    std::ranges::stable_sort(report.kernels, std::greater<>(),
-                             [](const KernelReport& k) { return k.launches * k.time_us(); });
-    return report;
+    if (variants_.empty())
+      fail(
+          "[compile] nothing is compiled yet: the size of '{}' is not known; give it with set_dim (on the "
+          "command line: --dim {}=SIZE)",
+          fmt::join(missing_, "', '"), fmt::join(missing_, "=SIZE --dim "));
+    return report_of(variants_.front(), *parts_, mode_);
   }
 
   [[nodiscard]] std::string report() const override {
@@ -225,6 +160,10 @@ class SearchExecutable : public Executable, public Explained {
     front->program = encode(graph, everything, options_.math);
     front->encode_ms = 1e3 * seconds_since(begin);
     front->dims = dims_of(front->program);
+    for (const Program::Tensor& tensor : front->program.tensors)
+      if (tensor.kind == Program::Tensor::Kind::Input && tensor.value)
+        front->names[*tensor.value] = graph.node(tensor.value->node).name;
+    std::string fault;
     Languages::of_process().with(options_, [&](Language& language, const std::shared_ptr<SpecStore>& store) {
       begin = std::chrono::steady_clock::now();
       front->store = store;
@@ -232,14 +171,25 @@ class SearchExecutable : public Executable, public Explained {
       front->rows_before = language.kernel_count();
       const egraph::Report report = language.saturate();
       front->rounds = report.iterations;
+      front->growth = report.rows_after;
       for (const egraph::RuleReport& rule : report.rules)
         if (rule.applied > 0)
           front->rules.push_back(
               {rule.name, rule.matched, rule.applied, (rule.search_s + rule.apply_s) * 1e6});
       front->rows_after = language.kernel_count();
-      front->saturated = read_classes(language, front->program, classes);
+      tell_saturation(language, report, *front);
+      try {
+        front->saturated = read_classes(language, front->program, classes);
+      } catch (const LawFault& wrong) {
+        fault = wrong.what();
+      }
       front->saturate_ms = 1e3 * seconds_since(begin);
     });
+    if (!fault.empty()) {
+      LUMINAL_CHECK(!laws_off_, "{}", fault);
+      switch_laws_off(fault);
+      return front_of(graph, everything);
+    }
     // An older front of another version never comes back.
     std::erase_if(
         fronts_, [&](const auto& old) { return old->version != version || fronts_.size() >= kMostVariants; });
@@ -257,7 +207,7 @@ class SearchExecutable : public Executable, public Explained {
       variants_.splice(variants_.begin(), variants_, found);  // most recently used first
     else if (found == variants_.end() && !build(graph, front)) {
       const bool everything = front->everything;
-      switch_laws_off();
+      switch_laws_off("[verify] a law does not hold for this graph");
       if (!build(graph, front_of(graph, everything)))
         throw InternalError("[verify] the plan is wrong without laws too");
     }
@@ -266,8 +216,8 @@ class SearchExecutable : public Executable, public Explained {
 
   /// A law that holds for specs and not for the user's nodes: which one, nobody can tell, so none is used
   /// here.
-  void switch_laws_off() {
-    log_line("[verify] a law does not hold for this graph; it is compiled without laws");
+  void switch_laws_off(std::string_view why) {
+    log_line(fmt::format("{}; it is compiled without laws", why));
     laws_off_ = true;
     options_.rules.clear();
     for (const RuleText& rule : rule_texts()) options_.rules_off.insert(rule.name);
@@ -277,7 +227,7 @@ class SearchExecutable : public Executable, public Explained {
 
   /// False if what it computes is not what the user's nodes say.
   bool build(Graph& graph, const std::shared_ptr<const Front>& front) {
-    const codegen::Bucket bucket = bucket_of(front->dims, graph.dims());
+    const codegen::Bucket bucket = admitted(graph, bucket_of(front->dims, graph.dims()), graph.dims());
     if (!variants_.empty())
       debug(1, "{}: compiled anew because {}", parts_->device,
             variants_.front().front == front
@@ -288,9 +238,11 @@ class SearchExecutable : public Executable, public Explained {
     Variant variant{.front = front};
     const kernel::MachineLimits& limits = runtime::machine_limits(*parts_->backend);
     const std::scoped_lock lock(Languages::of_process().mutex());
+    variant.limits_ms = 1e3 * seconds_since(begin);
     Choose choose = chooser();
-    const bool by_model = std::holds_alternative<Fast>(mode_) || parts_->chooser;
+    const bool by_model = std::holds_alternative<Fast>(mode_) || parts_->chooser || !parts_->computes;
     if (by_model) {
+      const auto cover_begin = std::chrono::steady_clock::now();
       const DimMap top = bucket.top();
       const SpecCost cost = [&](const kernel::KernelSpec& spec) {
         return kernel::predicted_us(spec, top, limits);
@@ -303,14 +255,14 @@ class SearchExecutable : public Executable, public Explained {
           parts_->chooser ? nullptr
                           : &Languages::of_process().costs(front->store, parts_->device, to_string(bucket));
       variant.cover = find_cover(front->saturated.cover, *front->store, {cost, as_run, known}, options_);
-      variant.cover_ms = 1e3 * seconds_since(begin);
+      variant.cover_ms = 1e3 * seconds_since(cover_begin);
       variant.cost_us = variant.cover.cost_us;
     } else {
       try {
         measure(graph, bucket, limits, begin, variant);
       } catch (const NoKernelStands& error) {
         if (laws_off_) throw;
-        log_line(fmt::format("[verify] {}", error.what()));
+        log_line(fmt::format("[verify] {}", reason_of(error)));
         return false;
       }
       choose = [&, by_model = choose](const kernel::KernelSpec& spec, const codegen::Bucket& own) -> Chosen {
@@ -323,18 +275,35 @@ class SearchExecutable : public Executable, public Explained {
     runtime::Plan plan = build_plan(graph, front->program, front->saturated, variant.cover, *front->store,
                                     choose, *parts_->backend, bucket, &variant.facts);
     if (environment::debug_level() >= 3) debug(3, "{}", plan.to_string());
-    if ((!by_model || !options_.rules.empty()) && !is_sound(graph, plan, begin, variant.tuning)) return false;
+    if ((!by_model || (parts_->computes && !options_.rules.empty())) &&
+        !is_sound(graph, plan, begin, variant))
+      return false;
+    variant.identity = {to_string(plan.bucket), plan.key};
     variant.executor = std::make_unique<runtime::Executor>(parts_->backend, std::move(plan));
     variant.total_ms = 1e3 * seconds_since(begin) + front->encode_ms + front->saturate_ms;
+    note_budget(variant);
     if (variants_.size() == kMostVariants) variants_.pop_back();
     variants_.push_front(std::move(variant));
+    if (is_told())
+      tell({details(), graph, front->saturated, *front->store, variants_.front().executor->plan()});
     return true;
+  }
+
+  /// A budget is held unless what has to be done at least takes longer.
+  void note_budget(Variant& variant) const {
+    const auto* budget = std::get_if<TimeBudget>(&mode_);
+    if (budget == nullptr) return;
+    const auto most = static_cast<double>(budget->duration.count());
+    if (variant.total_ms <= std::max(1.05 * most, most + 100)) return;
+    variant.note += fmt::format(
+        "{}this took longer than its budget: at least one kernel for each spec is compiled, which took "
+        "{:.0f} ms",
+        variant.note.empty() ? "" : "; ", variant.tuning.compile_s * 1e3);
   }
 
   /// Runs the plan once as a whole, beside a plan in which nothing shares memory. A launch that is wrong in
   /// place loses the permission. False if kernels that stand each by itself compute something else together.
-  bool is_sound(const Graph& graph, runtime::Plan& plan, Clock::time_point begin,
-                Tuner::Phases& phases) const {
+  bool is_sound(const Graph& graph, runtime::Plan& plan, Clock::time_point begin, Variant& variant) const {
     const auto start = Clock::now();
     const DimMap top = plan.bucket.top();
     const int64_t bytes = 2 * separate_bytes(plan, top);
@@ -347,13 +316,16 @@ class SearchExecutable : public Executable, public Explained {
     std::optional<PlanFault> fault;
     while ((fault = check_plan(graph, plan, top, given,
                                options_.rules.empty() ? Judged::Unnamed : Judged::All))) {
-      log_line(fmt::format("[verify] a plan is wrong and not used: {}. Please report this", fault->message));
+      const auto replay = replay_of(graph, plan, variant.facts, *variant.front->store, *fault);
+      log_line(fmt::format(
+          "[verify] a plan is wrong and not used: {}. Please report this{}", fault->message,
+          replay ? "; " + write_replay(*replay, combine(plan.key, hash_bytes(fault->message))) : ""));
       if (fault->kind != PlanFault::Kind::InPlace) break;
       auto& allowed = plan.launches[static_cast<size_t>(fault->launch)].kernel->in_place;
       if (allowed.empty()) break;
       allowed.clear();
     }
-    phases.verify_s += seconds_since(start);
+    variant.tuning.verify_s += seconds_since(start);
     if (fault && fault->kind != PlanFault::Kind::Value)
       throw InternalError(fmt::format("[verify] {}", fault->message));
     return !fault;
@@ -378,6 +350,7 @@ class SearchExecutable : public Executable, public Explained {
     variant.cover = std::move(found.cover);
     variant.tuned = std::move(found.kernels);
     variant.tuning = found.phases;
+    variant.rounds = std::move(found.rounds);
     variant.plan_us = found.plan_us;
     variant.fast_us = found.models_plan_us;
     if (found.models_plan)
@@ -396,6 +369,8 @@ class SearchExecutable : public Executable, public Explained {
   CompilationMode mode_;
   SearchOptions options_;  ///< the graph's, laws off that were found wrong
   bool laws_off_ = false;
+  std::vector<std::string> missing_;   ///< dims whose sizes were not known when it was compiled
+  const PlanIdentity* ran_ = nullptr;  ///< of the variant that ran last: it lives as long as that is the case
   std::vector<std::shared_ptr<const Front>> fronts_;
   std::list<Variant> variants_;
 };

@@ -14,6 +14,7 @@ struct SessionParts {
   std::shared_ptr<backends::Backend> backend;
   /// Chooses kernels in a mode; null: by the model (choose_by_model) in every mode.
   std::function<Choose(const CompilationMode& mode)> chooser;
+  bool computes = true;  ///< false: nothing that runs can be timed or judged, the model decides in every mode
 };
 
 /// Compiles graphs for a device: encode, saturate, cover, choose, compile, plan. A graph with named dims gets

@@ -47,7 +47,8 @@ struct TrialOptions {
   /// In a process of its own, so that a crash or a hang is told and survived. Without, for kernels that ran
   /// so before at these sizes: where they read and write does not depend on the data.
   bool contained = true;
-  int threads = 1;  ///< tasks are dealt out in turn
+  int threads = 1;    ///< tasks are dealt out in turn
+  int in_place = -1;  ///< the input whose memory the first output takes; none: each has its own
   std::chrono::milliseconds timeout{20'000};
 };
 

@@ -4,14 +4,14 @@
 #include <atomic>
 #include <numeric>
 
-#include "base/environment.h"
 #include "base/fail.h"
-#include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/stopwatch.h"
 #include "luminal/compile_report.h"
+#include "search/bucket.h"
 #include "search/kernel_cache.h"
+#include "search/own_kernels.h"
 #include "search/replay.h"
 
 namespace luminal::search {
@@ -32,10 +32,22 @@ std::string text_of(const codegen::Target& target) {
 
 CacheKey choice_key(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
                     const codegen::Target& target) {
+  // A family that was not there when a choice was made may have a better kernel. Kernels of a program's own
+  // are written for a few specs: those of others stay as they are.
+  std::vector<std::string> families = own_kernels_for(spec, target);
+  for (const codegen::Schedule* schedule : codegen::schedules())
+    if (!schedule->foreign) families.emplace_back(schedule->name);
   const std::vector<std::string> parts{spec.to_json(), text_of(bucket), text_of(target),
-                                       std::to_string(target.threads)};
+                                       std::to_string(target.threads),
+                                       fmt::format("{}", fmt::join(families, " "))};
   return make_key(parts);
 }
+
+/// An exam at some sizes, and what the first candidate made of it that passed.
+struct Tuner::Paper {
+  std::optional<Exam> exam;
+  std::optional<Verdict> accepted;
+};
 
 /// One request on its way.
 struct Tuner::Job {
@@ -47,9 +59,8 @@ struct Tuner::Job {
   std::vector<std::shared_ptr<const backends::Kernel>> kernels;  ///< by candidate; null if it is out
   std::vector<uint64_t> codes;                                   ///< by candidate
   std::optional<size_t> preferred;                               ///< chosen whatever the race said
-  std::optional<Exam> exam;
-  bool consistent = false;          ///< the exam's inputs are what the graph makes of each other
-  std::optional<Verdict> accepted;  ///< of the first candidate that passed
+  Paper top, bottom;        ///< at both ends of the bucket; at the bottom in full judgements only
+  bool consistent = false;  ///< the exams' inputs are what the graph makes of each other
 };
 
 Tuner::~Tuner() = default;
@@ -96,6 +107,29 @@ void Tuner::find_candidates(Job& job) {
   std::erase_if(job.tried, [&](const Tried& t) { return t.predicted_us > kHopeless * best; });
 }
 
+KernelRequest Tuner::request_of(const Job& job, const codegen::Schedule& schedule,
+                                const codegen::Parameters& parameters) const {
+  KernelRequest request;
+  request.spec = job.request.spec;
+  request.chosen.schedule = &schedule;
+  request.chosen.parameters = parameters;
+  request.bucket = bucket_;
+  return request;
+}
+
+KernelRequest Tuner::request_of(const Job& job, size_t c) const {
+  return request_of(job, codegen::find_schedule(job.tried[c].schedule), job.tried[c].parameters);
+}
+
+void Tuner::take(Job& job, size_t c, const KernelResult& made) {
+  job.kernels[c] = made.kernel;
+  job.codes[c] = made.code;
+  job.tried[c].compile_ms = made.compile_ms;
+  job.tried[c].rejected = made.error;
+  phases_.compiled += made.compile_ms > 0 ? 1 : 0;
+  phases_.loaded += made.loaded ? 1 : 0;
+}
+
 /// Round by round: the most promising candidate of every spec first, should time run out.
 void Tuner::compile(std::vector<Job*> jobs) {
   const auto start = Clock::now();
@@ -110,12 +144,7 @@ void Tuner::compile(std::vector<Job*> jobs) {
   for (size_t rank = 0; rank < most; ++rank)
     for (Job* job : jobs) {
       if (rank >= job->tried.size()) continue;
-      const Tried& tried = job->tried[rank];
-      KernelRequest& request = requests.emplace_back();
-      request.spec = job->request.spec;
-      request.chosen.schedule = &codegen::find_schedule(tried.schedule);
-      request.chosen.parameters = tried.parameters;
-      request.bucket = bucket_;
+      requests.push_back(request_of(*job, rank));
       places.emplace_back(job, rank);
     }
   // Every spec gets one kernel, deadline or not.
@@ -127,17 +156,24 @@ void Tuner::compile(std::vector<Job*> jobs) {
     until = now + (until - now) / 2;
   auto rest = KernelCache::of_process().make(backend_, cache_, std::span(requests).subspan(needed), until);
   results.insert(results.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));
-  for (size_t i = 0; i < results.size(); ++i) {
-    auto& [job, rank] = places[i];
-    Tried& tried = job->tried[rank];
-    job->kernels[rank] = results[i].kernel;
-    job->codes[rank] = results[i].code;
-    tried.compile_ms = results[i].compile_ms;
-    tried.rejected = results[i].error;
-    phases_.compiled += results[i].compile_ms > 0 ? 1 : 0;
-    phases_.loaded += results[i].loaded ? 1 : 0;
-  }
+  for (size_t i = 0; i < results.size(); ++i) take(*places[i].first, places[i].second, results[i]);
   phases_.compile_s += seconds_since(start);
+}
+
+/// What there was no time for, once all others have fallen. False if nothing was left out.
+bool Tuner::compile_left_out(Job& job) {
+  const auto start = Clock::now();
+  std::vector<KernelRequest> requests;
+  std::vector<size_t> places;
+  for (size_t c = 0; c < job.tried.size(); ++c) {
+    if (job.kernels[c] || job.tried[c].rejected != KernelReport::Rejected::kNotTimed) continue;
+    requests.push_back(request_of(job, c));
+    places.push_back(c);
+  }
+  const auto results = KernelCache::of_process().make(backend_, cache_, requests);
+  for (size_t i = 0; i < results.size(); ++i) take(job, places[i], results[i]);
+  phases_.compile_s += seconds_since(start);
+  return !requests.empty();
 }
 
 void Tuner::run_race(Job& job) {
@@ -200,10 +236,24 @@ Unit unit_of(const kernel::KernelSpec& spec) {
 
 }  // namespace
 
+Exam Tuner::exam_of(const Job& job, const DimMap& sizes, bool first_only) const {
+  Exam exam = prepare_exam(graph_, sizes, job.request.unit ? *job.request.unit : unit_of(job.request.spec),
+                           {.seed = options_.seed,
+                            .special_values = options_.special_values,
+                            .first_only = first_only,
+                            .consistent = job.consistent});
+  constexpr double kMany = 0.01;
+  if (const double skipped = exam.skipped_share(); skipped > kMany)
+    debug(1, "verify: {:.0f} % of the samples hang on comparisons that are too close to call:\n{}",
+          100 * skipped, job.request.spec.to_string());
+  return exam;
+}
+
 void Tuner::prepare_exam_of(Job& job, bool first_only) const {
-  job.exam = prepare_exam(graph_, sizes_, job.request.unit ? *job.request.unit : unit_of(job.request.spec),
-                          {.seed = options_.seed, .first_only = first_only, .consistent = job.consistent});
-  job.accepted.reset();
+  job.top = {.exam = exam_of(job, sizes_, first_only)};
+  job.bottom = {};
+  if (!first_only && bottom_ && !job.request.spec.symbols().empty())
+    job.bottom.exam = exam_of(job, *bottom_, false);
 }
 
 /// Inputs and answers for those that have none yet, on all cores.
@@ -213,7 +263,8 @@ void Tuner::prepare_exams(std::span<Job* const> jobs, bool first_only) {
   Team& team = Team::shared();
   team.run(team.size(), [&](int) {
     for (size_t i = next++; i < jobs.size(); i = next++) {
-      const size_t questions = jobs[i]->exam ? jobs[i]->exam->questions.size() : 0;
+      const auto& exam = jobs[i]->top.exam;
+      const size_t questions = exam ? exam->questions.size() : 0;
       if (questions == 0 || (questions == 1 && !first_only)) prepare_exam_of(*jobs[i], first_only);
     }
   });
@@ -224,29 +275,25 @@ void Tuner::prepare_exams(std::span<Job* const> jobs, bool first_only) {
 bool Tuner::make_consistent(Job& job) const {
   if (job.consistent || !job.request.unit) return false;
   job.consistent = true;
-  prepare_exam_of(job, job.exam->questions.size() == 1);
-  return std::ranges::any_of(job.exam->questions, [](const ExamQuestion& question) {
+  prepare_exam_of(job, job.top.exam->questions.size() == 1);
+  return std::ranges::any_of(job.top.exam->questions, [](const ExamQuestion& question) {
     return std::ranges::find(question.derived, true) != question.derived.end();
   });
 }
 
 /// Where the graph has no name for what comes out, the plainest kernel for the spec is the measure.
-void Tuner::accept_plainest(Job& job) {
+void Tuner::accept_plainest(Job& job, Paper& paper) {
   const auto is_answered = [](const ExamQuestion& question) { return !question.answers.empty(); };
-  if (job.accepted || std::ranges::any_of(job.exam->questions, is_answered)) return;
+  if (paper.accepted || std::ranges::any_of(paper.exam->questions, is_answered)) return;
   const codegen::Schedule& plainest = codegen::find_schedule("nest");
   const auto candidates = plainest.candidates(job.request.spec, bucket_, backend_.target());
   if (candidates.empty()) return;
-  std::vector<KernelRequest> requests(1);
-  requests[0].spec = job.request.spec;
-  requests[0].chosen.schedule = &plainest;
-  requests[0].chosen.parameters = candidates.front().parameters;
-  requests[0].bucket = bucket_;
-  const auto made = KernelCache::of_process().make(backend_, cache_, requests);
+  const KernelRequest request = request_of(job, plainest, candidates.front().parameters);
+  const auto made = KernelCache::of_process().make(backend_, cache_, {&request, 1});
   if (!made.front().kernel) return;
   const backends::Kernel* list[] = {made.front().kernel.get()};
-  Verdict verdict = judge(*job.exam, list, backend_.target().threads);
-  if (!verdict.fault) job.accepted = std::move(verdict);
+  Verdict verdict = judge(*paper.exam, list, backend_.target().threads);
+  if (!verdict.fault) paper.accepted = std::move(verdict);
 }
 
 /// Keeps what is plainly wrong out of the race.
@@ -258,7 +305,7 @@ void Tuner::keep_plausible(Job& job) {
   for (;;) {
     std::vector<const backends::Kernel*> kernels;
     for (const size_t c : open) kernels.push_back(job.kernels[c].get());
-    const std::vector<std::optional<Fault>> faults = judge_quickly(*job.exam, kernels);
+    const std::vector<std::optional<Fault>> faults = judge_quickly(*job.top.exam, kernels);
     std::vector<size_t> wrong;
     for (size_t i = 0; i < open.size(); ++i)
       if (faults[i]) wrong.push_back(open[i]);
@@ -267,59 +314,62 @@ void Tuner::keep_plausible(Job& job) {
       continue;
     }
     for (size_t i = 0; i < open.size(); ++i)
-      if (faults[i]) reject(job, open[i], *faults[i]);
+      if (faults[i]) reject(job, open[i], *faults[i], *job.top.exam);
     break;
   }
   phases_.verify_s += seconds_since(start);
 }
 
-void Tuner::reject(Job& job, size_t c, const Fault& fault) {
+void Tuner::reject(Job& job, size_t c, const Fault& fault, const Exam& exam) {
   job.tried[c].rejected = fault.message;
   job.kernels[c] = nullptr;
-  tell_fault(job, job.tried[c], fault);
+  tell_fault(job, job.tried[c], fault, exam);
+}
+
+/// What is wrong with candidate `c` at the sizes of an exam.
+std::optional<Fault> Tuner::fault_of(Job& job, Paper& paper, size_t c) {
+  const backends::Kernel* list[] = {job.kernels[c].get()};
+  accept_plainest(job, paper);
+  Verdict verdict = judge(*paper.exam, list, backend_.target().threads);
+  if (!verdict.fault && paper.accepted)
+    verdict.fault = compare_in_full(*paper.exam, *paper.accepted, verdict);
+  else if (!verdict.fault)
+    paper.accepted = verdict;
+  if (verdict.fault)
+    for (const auto& [name, size] : paper.exam->dims)
+      verdict.fault->message += fmt::format(", {} = {}", name, size);
+  return verdict.fault;
 }
 
 /// Whether candidate `c` passes in full. If not it is told, and out.
 bool Tuner::stands(Job& job, size_t c) {
   const auto start = Clock::now();
-  const backends::Kernel* list[] = {job.kernels[c].get()};
-  const auto judge_once = [&] {
-    accept_plainest(job);
-    Verdict verdict = judge(*job.exam, list, backend_.target().threads);
-    if (!verdict.fault && job.accepted)
-      verdict.fault = compare_in_full(*job.exam, *job.accepted, verdict);
-    else if (!verdict.fault)
-      job.accepted = verdict;
-    return verdict.fault;
+  const Paper* failed = nullptr;
+  const auto judge_once = [&]() -> std::optional<Fault> {
+    for (Paper* paper : {&job.top, &job.bottom}) {
+      if (!paper->exam) continue;
+      failed = paper;
+      if (std::optional<Fault> fault = fault_of(job, *paper, c)) return fault;
+    }
+    return std::nullopt;
   };
   std::optional<Fault> fault = judge_once();
   if (fault && make_consistent(job)) fault = judge_once();
   ++phases_.verified;
   phases_.verify_s += seconds_since(start);
-  if (fault) reject(job, c, *fault);
+  if (fault) reject(job, c, *fault, *failed->exam);
   return !fault;
 }
 
 /// A wrong kernel is a fault of ours: it is told aloud, with a file to look into, and never used.
-void Tuner::tell_fault(const Job& job, const Tried& tried, const Fault& fault) {
+void Tuner::tell_fault(const Job& job, const Tried& tried, const Fault& fault, const Exam& exam) {
   ++phases_.faults;
-  const std::string name = fmt::format(
-      "luminal-replay-{:016x}.json", combine(job.key.high, hash_bytes(codegen::to_string(tried.parameters))));
-  const std::string folder = environment::dump_folder().empty() ? "." : environment::dump_folder();
-  std::string where;
-  try {
-    const std::string content = replay_json({.spec = job.request.spec,
-                                             .schedule = tried.schedule,
-                                             .parameters = tried.parameters,
-                                             .bucket = bucket_,
-                                             .exam = *job.exam,
-                                             .fault = fault.message});
-    write_file_atomic(std::filesystem::path(folder) / name, content);
-    where = fmt::format("; look into it with: luminal explain --replay {}/{}", folder, name);
-  } catch (const Error& error) {
-    where = fmt::format("; no replay file could be written: {}", error.what());
-  }
-  log_line(fmt::format("[verify] a kernel is wrong and not used ({} {}): {}. Please report this{}",
+  const std::string where =
+      write_replay({.kernels = {{job.request.spec, tried.schedule, tried.parameters, bucket_}},
+                    .exam = exam,
+                    .fault = fault.message},
+                   combine(job.key.high, hash_bytes(tried.schedule + codegen::to_string(tried.parameters))));
+  log_line(fmt::format("[verify] a kernel is wrong and not used ({} {}): {}. Please report this; {}",
                        tried.schedule, codegen::to_string(tried.parameters), fault.message, where));
 }
 
@@ -347,7 +397,7 @@ void Tuner::forget(Job& job) {
 void Tuner::start_anew(Job& job) {
   forget(job);
   compile({&job});
-  if (!job.exam) prepare_exam_of(job, true);
+  if (!job.top.exam) prepare_exam_of(job, true);
   if (Clock::now() < options_.deadline) run_race(job);
 }
 
@@ -363,6 +413,7 @@ void Tuner::choose(Job& job, Tuned& result, bool in_full) {
       start_anew(job);
       return choose(job, result, in_full);
     }
+    if (compile_left_out(job)) return choose(job, result, in_full);
     std::string reasons;
     for (const Tried& t : job.tried)
       reasons += fmt::format("\n  {} {}: {}", t.schedule, codegen::to_string(t.parameters), t.rejected);
@@ -385,7 +436,11 @@ void Tuner::describe(const Job& job, std::span<const size_t> order, size_t winne
     if (c == winner) continue;
     result.tried.push_back(job.tried[c]);
     std::string& reason = result.tried.back().rejected;
-    if (reason.empty()) reason = job.tried[c].measured_us > 0 ? "slower" : KernelReport::Rejected::kNotTimed;
+    const double us = job.tried[c].measured_us;
+    if (reason.empty())
+      reason = us <= 0                 ? KernelReport::Rejected::kNotTimed
+               : us < best.measured_us ? "faster alone, slower in the whole plan"
+                                       : "slower";
   }
 }
 
@@ -433,6 +488,8 @@ void Tuner::take_models_choice(Tuned& winner) {
 std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const codegen::Bucket& bucket) {
   bucket_ = bucket;
   sizes_ = bucket.top();
+  bottom_ = bottom_of(graph_, bucket);
+  const std::vector<std::string> families = codegen::schedule_names();
   std::vector<Job*> jobs;
   for (const TuneRequest& request : requests) {
     jobs.push_back(jobs_.emplace_back(std::make_unique<Job>()).get());
@@ -441,6 +498,10 @@ std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const code
     job.number = jobs_.size() - 1;
     job.key = choice_key(request.spec, bucket, backend_.target());
     job.known = cache_.find(job.key);
+    if (job.known && std::ranges::find(families, job.known->schedule) == families.end()) {
+      cache_.forget(job.key);  // others' files may say anything
+      job.known.reset();
+    }
     find_candidates(job);
   }
   compile(jobs);

@@ -7,6 +7,7 @@
 #include "codegen/schedule.h"
 #include "luminal/error.h"
 #include "search/cache.h"
+#include "search/kernel_cache.h"
 #include "search/race.h"
 #include "search/verify.h"
 
@@ -49,6 +50,7 @@ struct TunerOptions {
   RaceOptions race;
   Clock::time_point deadline = Clock::time_point::max();   ///< nothing is timed after it
   Clock::time_point verify_by = Clock::time_point::max();  ///< no kernel's full judgement begins after it
+  bool special_values = false;                             ///< kernels are judged on NaN and infinities too
   uint64_t seed = 0;
 };
 
@@ -86,8 +88,14 @@ class Tuner {
 
  private:
   struct Job;
+  struct Paper;
   void find_candidates(Job& job);
+  [[nodiscard]] KernelRequest request_of(const Job& job, const codegen::Schedule& schedule,
+                                         const codegen::Parameters& parameters) const;
+  [[nodiscard]] KernelRequest request_of(const Job& job, size_t candidate) const;
+  void take(Job& job, size_t candidate, const KernelResult& made);
   void compile(std::vector<Job*> jobs);
+  bool compile_left_out(Job& job);
   void run_race(Job& job);
   [[nodiscard]] static std::vector<size_t> by_merit(const Job& job);
   void choose(Job& job, Tuned& result, bool in_full);
@@ -97,19 +105,22 @@ class Tuner {
   void start_anew(Job& job);
   void prepare_exams(std::span<Job* const> jobs, bool first_only);
   void prepare_exam_of(Job& job, bool first_only) const;
+  [[nodiscard]] Exam exam_of(const Job& job, const DimMap& sizes, bool first_only) const;
   bool make_consistent(Job& job) const;
-  void accept_plainest(Job& job);
+  void accept_plainest(Job& job, Paper& paper);
+  [[nodiscard]] std::optional<Fault> fault_of(Job& job, Paper& paper, size_t candidate);
   void keep_plausible(Job& job);
   [[nodiscard]] bool stands(Job& job, size_t candidate);
-  void reject(Job& job, size_t candidate, const Fault& fault);
-  void tell_fault(const Job& job, const Tried& tried, const Fault& fault);
+  void reject(Job& job, size_t candidate, const Fault& fault, const Exam& exam);
+  void tell_fault(const Job& job, const Tried& tried, const Fault& fault, const Exam& exam);
 
   backends::Backend& backend_;
   Cache& cache_;
   const Graph& graph_;
   TunerOptions options_;
   codegen::Bucket bucket_;
-  DimMap sizes_;
+  DimMap sizes_;                  ///< the bucket's upper end, where kernels are timed and judged
+  std::optional<DimMap> bottom_;  ///< where winners are judged as well
   Phases phases_;
   std::vector<std::unique_ptr<Job>> jobs_;
 };

@@ -330,6 +330,32 @@ std::vector<Way> ways_to_run(int threads) {
   return ways;
 }
 
+/// The first element whose bits differ, or -1. Two NaN are equal.
+int64_t first_difference(const TensorData& a, const TensorData& b) {
+  if (a.bytes == b.bytes) return -1;
+  const auto width = static_cast<size_t>(element_bytes(a.dtype));
+  for (int64_t i = 0; i < a.element_count(); ++i) {
+    const size_t at = static_cast<size_t>(i) * width;
+    if (std::memcmp(&a.bytes[at], &b.bytes[at], width) == 0) continue;
+    if (is_float(a.dtype) && std::isnan(element(a, i)) && std::isnan(element(b, i))) continue;
+    return i;
+  }
+  return -1;
+}
+
+/// What goes wrong where the first output lies over an input, though the kernel is right beside it.
+std::string in_place_trouble(const backends::Kernel& kernel, std::span<const TensorData> inputs,
+                             std::span<const TrialOutput> outputs, const DimMap& dims, TrialOptions options,
+                             int input, const TensorData& beside) {
+  options.in_place = input;
+  const TrialResult over = run_trial(kernel, inputs, outputs, dims, options);
+  if (!over.trouble.empty()) return over.trouble;
+  const int64_t at = first_difference(beside, over.outputs[0]);
+  if (at < 0) return "";
+  return fmt::format("element {} is {} where the output lies over input {}, and {} beside it", at,
+                     element(over.outputs[0], at), input, element(beside, at));
+}
+
 /// All tensors after running the unit's kernels; trouble otherwise.
 struct UnitRun {
   std::vector<TensorData> tensors;
@@ -352,6 +378,9 @@ UnitRun run_unit(const Exam& exam, const ExamQuestion& question,
       outputs.push_back({type.dtype, element_count(type.dims).exec(exam.dims)});
     }
     TrialResult result = run_trial(*kernels[k], inputs, outputs, exam.dims, options);
+    if (result.trouble.empty() && part.in_place >= 0)
+      result.trouble = in_place_trouble(*kernels[k], inputs, outputs, exam.dims, options, part.in_place,
+                                        result.outputs[0]);
     if (!result.trouble.empty()) {
       run.trouble = result.trouble;
       return run;
@@ -360,19 +389,6 @@ UnitRun run_unit(const Exam& exam, const ExamQuestion& question,
       run.tensors[static_cast<size_t>(part.outputs[o])] = std::move(result.outputs[o]);
   }
   return run;
-}
-
-/// The first element whose bits differ, or -1. Two NaN are equal.
-int64_t first_difference(const TensorData& a, const TensorData& b) {
-  if (a.bytes == b.bytes) return -1;
-  const auto width = static_cast<size_t>(element_bytes(a.dtype));
-  for (int64_t i = 0; i < a.element_count(); ++i) {
-    const size_t at = static_cast<size_t>(i) * width;
-    if (std::memcmp(&a.bytes[at], &b.bytes[at], width) == 0) continue;
-    if (is_float(a.dtype) && std::isnan(element(a, i)) && std::isnan(element(b, i))) continue;
-    return i;
-  }
-  return -1;
 }
 
 }  // namespace

@@ -25,6 +25,8 @@ struct Unit {
   };
   struct Kernel {
     std::vector<int> inputs, outputs;  ///< into tensors
+    /// The input whose memory the first output takes: the kernel then runs both ways, which have to agree.
+    int in_place = -1;
   };
   std::vector<Tensor> tensors;
   std::vector<Kernel> kernels;  ///< producers first

@@ -264,11 +264,12 @@ class Substitution {
   Expression sum(const Expression& e) {
     symbolic::Polynomial result;
     result.constant = e.node().value;
+    result.terms.reserve(e.node().terms.size());
     bool same = true;
     for (const Term& t : e.node().terms) {
       const Expression monomial = (*this)(t.monomial);
       same = same && monomial == t.monomial;
-      result = symbolic::add(result, symbolic::Polynomial(monomial), t.coefficient);
+      result.add(monomial, t.coefficient);
     }
     return same ? e : std::move(result).build();
   }

@@ -141,15 +141,23 @@ void collect(std::vector<Term>& terms) {
 
 }  // namespace
 
-Polynomial::Polynomial(const Expression& e) {
-  const Node& n = e.node();
-  if (n.kind == Kind::Constant) {
-    constant = n.value;
-  } else if (n.kind == Kind::Sum) {
-    constant = n.value;
-    terms = n.terms;
-  } else {
-    terms.push_back({1, e});
+Polynomial::Polynomial(const Expression& e) : constant(constant_part(e)) {
+  const Terms own(e);
+  terms.assign(own.begin(), own.end());
+}
+
+void Polynomial::add(const Expression& e, int64_t scale) {
+  constant = checked_add(constant, checked_mul(constant_part(e), scale));
+  for (const Term& t : Terms(e)) {
+    const int64_t coefficient = checked_mul(t.coefficient, scale);
+    const auto at = std::ranges::partition_point(
+        terms, [&](const Term& other) { return compare(other.monomial, t.monomial) < 0; });
+    if (at == terms.end() || !(at->monomial == t.monomial)) {
+      if (coefficient != 0) terms.insert(at, {coefficient, t.monomial});
+      continue;
+    }
+    at->coefficient = checked_add(at->coefficient, coefficient);
+    if (at->coefficient == 0) terms.erase(at);
   }
 }
 

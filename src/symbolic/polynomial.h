@@ -11,6 +11,29 @@
 /// its arguments: results are memoised per thread and equal on every thread.
 namespace luminal::symbolic {
 
+/// The terms of a formula but its constant, where they lie: valid as long as this object is.
+class Terms {
+ public:
+  explicit Terms(const Expression& e) : own_{1, e} {
+    const Node& n = e.node();
+    if (n.kind == Kind::Sum)
+      sum_ = &n.terms;
+    else
+      count_ = n.kind == Kind::Constant ? 0 : 1;
+  }
+  [[nodiscard]] const Term* begin() const { return sum_ != nullptr ? sum_->data() : &own_; }
+  [[nodiscard]] const Term* end() const { return begin() + (sum_ != nullptr ? sum_->size() : count_); }
+
+ private:
+  const std::vector<Term>* sum_ = nullptr;
+  size_t count_ = 0;
+  Term own_;
+};
+/// The summand that is a number.
+[[nodiscard]] inline int64_t constant_part(const Expression& e) {
+  return kind_of(e) == Kind::Constant || kind_of(e) == Kind::Sum ? e.node().value : 0;
+}
+
 /// `constant + sum of terms`, terms sorted by monomial, no zero coefficients, no monomial twice.
 struct Polynomial {
   int64_t constant = 0;
@@ -18,6 +41,8 @@ struct Polynomial {
 
   Polynomial() = default;
   explicit Polynomial(const Expression& e);
+  /// Adds `scale` times the formula.
+  void add(const Expression& e, int64_t scale);
   /// The canonical expression, after recombining quotients with remainders.
   [[nodiscard]] Expression build() &&;
 };

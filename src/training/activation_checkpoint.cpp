@@ -55,7 +55,7 @@ class Recompute {
     for (auto& [name, part] : parts()) {
       if (part.readers.empty()) continue;
       const size_t before = copies_.size();
-      rewire(part);
+      rewire(name, part);
       report.copied_nodes += static_cast<int64_t>(copies_.size() - before);
       ++report.parts;
     }
@@ -102,8 +102,9 @@ class Recompute {
     return false;
   }
 
-  void rewire(const Part& part) {
-    const std::optional<NodeId> start = anchor(part);
+  void rewire(std::string_view name, const Part& part) {
+    std::optional<NodeId> start = anchor(name, part);
+    if (start) start = gate(*start);
     for (const Use& use : part.readers) {
       const Edge edge = graph_.node(use.node).inputs[static_cast<size_t>(use.input)];
       graph_.set_input(use.node, use.input,
@@ -111,27 +112,58 @@ class Recompute {
     }
   }
 
-  /// The last gradient that comes to the part from behind it: copies wait for it.
-  std::optional<NodeId> anchor(const Part& part) {
-    std::unordered_set<NodeId> after;  // the readers and what needs them
-    std::vector<NodeId> stack;
-    for (const Use& use : part.readers) stack.push_back(use.node);
-    while (!stack.empty()) {
-      const NodeId id = stack.back();
-      stack.pop_back();
-      if (!after.insert(id).second) continue;
-      for (const Use& use : graph_.uses(id)) stack.push_back(use.node);
-    }
+  /// The last gradient that comes to the part from behind it: copies wait for it. Not one that waits for the
+  /// copies itself, be it by an order that another part has set.
+  std::optional<NodeId> anchor(std::string_view name, const Part& part) {
+    const std::unordered_set<NodeId> waiting = waiting_for(part.readers);
     std::optional<NodeId> last;
-    for (const Use& use : part.readers)
-      for (const Edge& edge : graph_.node(use.node).inputs) {
-        const NodeId id = edge.source.node;
-        if (!rank_.contains(id) || after.contains(id) || part.nodes.contains(id)) continue;
-        if (!place_of(graph_.node(id)).gradient || !is_computed(*graph_.node(id).op)) continue;
-        if (graph_.node(id).inputs.empty()) continue;  // a constant is there from the start
-        if (!last || rank_.at(id) > rank_.at(*last)) last = id;
+    for (const NodeId id : order_) {
+      if (!is_gradient_of(name, id)) continue;
+      for (const Edge& edge : graph_.node(id).inputs) {
+        const NodeId from = edge.source.node;
+        const Node& node = graph_.node(from);
+        if (!rank_.contains(from) || waiting.contains(from) || is_gradient_of(name, from)) continue;
+        if (!place_of(node).gradient || !is_computed(*node.op)) continue;
+        if (node.inputs.empty()) continue;  // a constant is there from the start
+        if (!last || rank_.at(from) > rank_.at(*last)) last = from;
       }
+    }
     return last;
+  }
+
+  [[nodiscard]] bool is_gradient_of(std::string_view name, NodeId id) const {
+    const Place place = place_of(graph_.node(id));
+    return place.gradient && place.part == name;
+  }
+
+  /// The readers and all that runs after them.
+  [[nodiscard]] std::unordered_set<NodeId> waiting_for(std::span<const Use> readers) const {
+    std::unordered_set<NodeId> waiting;
+    for (const Use& use : readers) waiting.insert(use.node);
+    for (const NodeId id : graph_.topological_order()) {
+      const Node& node = graph_.node(id);
+      const auto waits = [&](NodeId before) { return waiting.contains(before); };
+      if (std::ranges::any_of(node.after, waits) ||
+          std::ranges::any_of(node.inputs, waits, [](const Edge& edge) { return edge.source.node; }))
+        waiting.insert(id);
+    }
+    return waiting;
+  }
+
+  /// A node that runs when `id` has: one element of it, through a break. Compilers order breaks as they are
+  /// told to, and everything else by its data alone.
+  NodeId gate(NodeId id) {
+    GraphTensor element = graph_.tensor_of(Value{id, 0});
+    for (int axis = 0; axis < element.rank(); ++axis) element = element.slice_along(axis, 0, 1);
+    return element.graph_break().node();
+  }
+
+  /// The place in `inputs` of the tensor with the fewest elements.
+  [[nodiscard]] size_t smallest(const std::vector<Edge>& inputs) const {
+    const auto elements = [&](const Edge& edge) {
+      return element_count(graph_.type(edge.source).dims).constant().value_or(INT64_MAX);
+    };
+    return static_cast<size_t>(std::ranges::min_element(inputs, {}, elements) - inputs.begin());
   }
 
   NodeId copy(const Part& part, NodeId id, const std::optional<NodeId>& start) {
@@ -147,8 +179,16 @@ class Recompute {
       inputs.push_back({{source, edge.source.output}, edge.view});
     }
     const Graph::OriginScope scope(graph_, node.origin);
+    if (!of_copies && !inputs.empty()) {
+      // Equal nodes are one to a compiler, so the copy reads another value: its smallest input, through a
+      // break that waits for the start.
+      Value& source = inputs[smallest(inputs)].source;
+      const NodeId apart = graph_.tensor_of(source).graph_break().node();
+      if (start) graph_.add_order(*start, apart);
+      source = {apart, 0};
+    }
     const NodeId made = graph_.add_node(*node.op, node.attributes, std::move(inputs));
-    if (start && !of_copies) graph_.add_order(*start, made);
+    if (start && !of_copies) graph_.add_order(*start, made);  // for those that have no input, too
     copies_.emplace(id, made);
     return made;
   }

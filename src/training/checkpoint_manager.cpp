@@ -15,14 +15,15 @@ namespace {
 namespace fs = std::filesystem;
 using Checkpoint = CheckpointManager::Checkpoint;
 
-constexpr std::string_view kPrefix = "step-", kSuffix = ".safetensors", kNote = "note.";
+constexpr std::string_view kPrefix = "step-", kSuffix = ".safetensors", kNote = "note.",
+                           kPlan = "plan";  // "plan", or "plan batch 33..64" with named dims
 
 std::string file_name(int64_t step) { return fmt::format("{}{:012}{}", kPrefix, step, kSuffix); }
 
-template <class T>
-std::optional<T> number_in(std::string_view text) {
+template <class T, class... Base>
+std::optional<T> number_in(std::string_view text, Base... base) {
   T value{};
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value, base...);
   if (status != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
 }
@@ -48,12 +49,47 @@ T required_number(const SafetensorsFile& file, const std::string& key, const fs:
       path.string(), key, text);
 }
 
+std::map<std::string, uint64_t> plans_of(const SafetensorsFile& file, const fs::path& path) {
+  std::map<std::string, uint64_t> plans;
+  for (const auto& [name, text] : file.metadata()) {
+    if (name != kPlan && !name.starts_with(std::string(kPlan) + " ")) continue;
+    const auto key = number_in<uint64_t>(text, 16);
+    if (!key)
+      fail<FormatError>(
+          "[checkpoint] '{}' says {}='{}' in its header, which is no key of a plan; take it out of the "
+          "folder",
+          path.string(), name, text);
+    plans.emplace(name.substr(std::min(name.size(), kPlan.size() + 1)), *key);
+  }
+  return plans;
+}
+
+/// Tells, once the run has gone on, that it did so under another plan.
+void tell_when_plans_differ(Graph& graph, const Checkpoint& found) {
+  if (found.device != graph.device()) {
+    log_line(
+        fmt::format("[checkpoint] '{}' ran on '{}' and goes on on '{}': results may differ in the last bits",
+                    found.path.string(), found.device, graph.device()));
+    graph.resume_plans({}, nullptr);
+    return;
+  }
+  graph.resume_plans(found.plans, [found](const PlanIdentity& plan) {
+    log_line(fmt::format(
+        "[checkpoint] '{}' was trained under plan {:016x}{} and goes on under {:016x}: results may differ in "
+        "the last bits. The same plan comes of the same mode, threads, processor and Luminal, and, in "
+        "measured modes, of the cache of that run",
+        found.path.string(), found.plans.at(plan.bucket),
+        plan.bucket.empty() ? "" : fmt::format(" ({})", plan.bucket), plan.key));
+  });
+}
+
 Checkpoint describe(const SafetensorsFile& file, const fs::path& path) {
   Checkpoint result{.step = required_number<int64_t>(file, "step", path), .path = path};
   result.device = required(file, "device", path);
   if (file.metadata().contains("metric")) result.metric = required_number<double>(file, "metric", path);
   for (const auto& [key, value] : file.metadata())
     if (key.starts_with(kNote)) result.notes.emplace(key.substr(kNote.size()), value);
+  result.plans = plans_of(file, path);
   return result;
 }
 
@@ -78,11 +114,11 @@ void check_names(const SafetensorsFile& file, const std::map<std::string, GraphT
     }
     return fmt::format("{}", fmt::join(names, ", "));
   };
-  fail(
-      "[checkpoint] '{}' is of another model: it lacks [{}] and has [{}] besides; build the model as it was, "
-      "or use "
-      "another folder",
-      path.string(), first(missing), first(unexpected));
+  std::string differs = missing.empty() ? "" : fmt::format("it lacks [{}]", first(missing));
+  if (!unexpected.empty())
+    differs += fmt::format("{} [{}] besides", missing.empty() ? "it has" : " and has", first(unexpected));
+  fail("[checkpoint] '{}' is of another model: {}; build the model as it was, or use another folder",
+       path.string(), differs);
 }
 
 }  // namespace
@@ -129,7 +165,11 @@ Checkpoint CheckpointManager::save(int64_t step, std::optional<double> metric,
     fail("[checkpoint] nothing is tracked; call track with the model and the optimizer first");
   const Graph graph = tensors_.begin()->second.graph();
   if (metric && std::isnan(*metric)) metric.reset();
-  Checkpoint made{.step = step, .metric = metric, .notes = std::move(notes), .device = graph.device()};
+  Checkpoint made{.step = step,
+                  .metric = metric,
+                  .notes = std::move(notes),
+                  .device = graph.device(),
+                  .plans = graph.plans()};
   made.path = folder_ / file_name(step);
   std::map<std::string, std::string> header{{"step", std::to_string(step)},
                                             {"graph_step", std::to_string(graph.step())},
@@ -137,15 +177,15 @@ Checkpoint CheckpointManager::save(int64_t step, std::optional<double> metric,
                                             {"device", made.device}};
   if (metric) header.emplace("metric", text_of(*metric));
   for (const auto& [key, value] : made.notes) header.emplace(std::string(kNote) + key, value);
+  for (const auto& [bucket, key] : made.plans)
+    header.emplace(bucket.empty() ? std::string(kPlan) : fmt::format("{} {}", kPlan, bucket),
+                   fmt::format("{:016x}", key));
   std::map<std::string, TensorData> values;
   for (const auto& [name, tensor] : tensors_) values.emplace(name, tensor.data());
   try {
     write_safetensors(made.path, {values.begin(), values.end()}, header);
   } catch (const Error& error) {
-    fail(
-        "[checkpoint] step {} was not saved: {}; make room or choose another folder. Older checkpoints are "
-        "whole",
-        step, error.what());
+    fail("[checkpoint] step {} was not saved: {}. Older checkpoints are whole", step, error.what());
   }
   std::erase_if(list_, [&](const Checkpoint& other) { return other.step == step; });
   list_.insert(std::ranges::upper_bound(list_, step, {}, &Checkpoint::step), made);
@@ -230,12 +270,9 @@ Checkpoint CheckpointManager::load(const fs::path& path) {
         "[checkpoint] '{}' was made with the seed {} and this graph has {}; call set_seed({}) before the "
         "model is made",
         path.string(), seed, graph.seed(), seed);
-  if (found.device != graph.device())
-    log_line(
-        fmt::format("[checkpoint] '{}' ran on '{}' and goes on on '{}': results may differ in the last bits",
-                    path.string(), found.device, graph.device()));
   for (auto& [name, tensor] : tensors_) tensor.set(file.read(name));
   graph.set_step(graph_step);
+  tell_when_plans_differ(graph, found);
   return found;
 }
 

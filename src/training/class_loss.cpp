@@ -27,6 +27,16 @@ Shape without_classes(const GraphTensor& logits) {
   return dims;
 }
 
+/// An input's classes are looked at when it is set: on a device a wrong one could only become NaN.
+void watch(std::string_view loss, GraphTensor target, const GraphTensor& logits, int64_t ignore_index) {
+  const auto classes = logits.dim(1).constant();
+  const Graph graph = target.graph();
+  if (!classes || is_computed(*graph.node(target.node()).op) || !target.edge().view.is_identity()) return;
+  target.check_data([=, loss = std::string(loss)](const TensorData& data) {
+    check_classes(loss, data, *classes, ignore_index);
+  });
+}
+
 /// What is known of each target: whether it counts, its class, and what the class weighs.
 struct Targets {
   GraphTensor counted, in_range, index, weight;
@@ -101,8 +111,10 @@ GraphTensor cross_entropy(const GraphTensor& logits, const GraphTensor& target,
   if (options.label_smoothing < 0 || options.label_smoothing > 1)
     fail("[cross_entropy] label_smoothing={} is out of range; it lies in [0, 1]", options.label_smoothing);
   const GraphTensor log_probabilities = predicted("cross_entropy", logits).log_softmax(1);
-  if (is_integer(target.dtype()) && target.dims() == without_classes(logits))
+  if (is_integer(target.dtype()) && target.dims() == without_classes(logits)) {
+    watch("cross_entropy", target, logits, options.ignore_index);
     return against_indices(log_probabilities, target, options);
+  }
   if (is_float(target.dtype()) && target.dims() == logits.dims())
     return against_probabilities(log_probabilities, target, options);
   fail<ShapeError>(
@@ -122,6 +134,7 @@ GraphTensor nll(const GraphTensor& log_probabilities, const GraphTensor& target,
     fail<ShapeError>("[nll] target {} does not fit log-probabilities {}; give class indices, integers of {}",
                      target.type().to_string(), log_probabilities.type().to_string(),
                      to_string(without_classes(log_probabilities)));
+  watch("nll", target, log_probabilities, options.ignore_index);
   const GraphTensor x = predicted("nll", log_probabilities);
   const Targets targets(x, target, options.ignore_index, options.weight);
   return targets.reduce("nll", targets.losses(x) * targets.weight, options.reduce);

@@ -1,5 +1,8 @@
 #include "luminal/training/loss.h"
 
+#include <type_traits>
+
+#include "base/place.h"
 #include "training/loss_terms.h"
 
 namespace luminal::training {
@@ -128,26 +131,28 @@ GraphTensor focal(const GraphTensor& logits, const GraphTensor& target, const Fo
   return reduced("focal", losses, options.reduce);
 }
 
-namespace {
-
-template <class T>
-void check_all(std::span<const T> targets, int64_t classes, int64_t ignore_index) {
-  for (size_t i = 0; i < targets.size(); ++i)
-    if ((targets[i] < 0 || targets[i] >= classes) && targets[i] != ignore_index)
-      fail(
-          "[targets] target {} at place {} is not one of the {} classes 0..{}; mend the data, or mark it "
-          "with the "
-          "ignored index {}",
-          targets[i], i, classes, classes - 1, ignore_index);
+void check_classes(std::string_view what, const TensorData& targets, int64_t classes, int64_t ignore_index) {
+  visit_dtype(targets.dtype, [&](auto element) {
+    if constexpr (std::is_integral_v<decltype(element)>) {
+      const auto values = targets.as<decltype(element)>();
+      for (size_t i = 0; i < values.size(); ++i) {
+        const auto value = static_cast<int64_t>(values[i]);
+        if ((value >= 0 && value < classes) || value == ignore_index) continue;
+        fail(
+            "[{}] the target at {} is {}, which is none of the {} classes 0..{}; mend the data{}, or give it "
+            "the ignored index {}",
+            what, place_of(i, targets.dims), value, classes, classes - 1,
+            value == classes ? " (classes count from 0)" : "", ignore_index);
+      }
+    }
+  });
 }
-
-}  // namespace
 
 void check_targets(std::span<const int32_t> targets, int64_t classes, int64_t ignore_index) {
-  check_all(targets, classes, ignore_index);
+  check_classes("targets", TensorData::of<int32_t>({std::ssize(targets)}, targets), classes, ignore_index);
 }
 void check_targets(std::span<const int64_t> targets, int64_t classes, int64_t ignore_index) {
-  check_all(targets, classes, ignore_index);
+  check_classes("targets", TensorData::of<int64_t>({std::ssize(targets)}, targets), classes, ignore_index);
 }
 
 }  // namespace luminal::training

@@ -14,5 +14,7 @@ namespace luminal::training {
 [[nodiscard]] GraphTensor matching(std::string_view loss, const GraphTensor& input,
                                    const GraphTensor& target);
 [[nodiscard]] GraphTensor reduced(std::string_view loss, const GraphTensor& losses, Reduce reduce);
+/// Errors: Error, headed "[what]", that names the first class which is neither in [0, classes) nor ignored.
+void check_classes(std::string_view what, const TensorData& targets, int64_t classes, int64_t ignore_index);
 
 }  // namespace luminal::training

@@ -1,5 +1,6 @@
 #include "training/step_builder.h"
 
+#include <algorithm>
 #include <set>
 
 #include "luminal/training/optimizer.h"
@@ -17,6 +18,12 @@ void check(std::string_view optimizer, const std::vector<GraphTensor>& parameter
     const TensorType parameter = parameters[i].type(), gradient = gradients[i].type();
     if (!seen.insert(parameters[i].edge().source).second)
       fail("[{}] parameter {} comes twice; give each weight once, as nn::params does", optimizer, i);
+    const auto updated = [&](const Graph::StateUpdate& update) {
+      return update.state == parameters[i].edge().source;
+    };
+    if (std::ranges::any_of(parameters[i].graph().state_updates(), updated))
+      fail("[{}] parameter {} has an update already; give each weight to one optimizer of a graph", optimizer,
+           i);
     if (!is_float(parameter.dtype))
       fail<DtypeError>("[{}] parameter {} is {}; only floats can be trained", optimizer, i,
                        parameter.to_string());

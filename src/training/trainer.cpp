@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "luminal/autograd.h"
 #include "luminal/training/activation_checkpoint.h"
+#include "training/finite.h"
 
 namespace luminal::training {
 namespace {
@@ -59,31 +60,39 @@ Trainer::Trainer(Graph& cx, const std::vector<GraphTensor>& weights, const Graph
 
 double Trainer::step() {
   if (options_.schedule) optimizer_->set_learning_rate(options_.schedule(steps_ / options_.accumulate));
-  graph().execute();
+  if (!run_) run_ = graph().compile(options_.mode);
+  (*run_)();
   const double loss = loss_.data<double>().at(0);
   // A scaler meets gradients that are not finite by itself.
   if (!std::isfinite(loss) || (!scaler_ && !std::isfinite(gradient_norm())))
     fail(
         "[Trainer] the loss is {} in run {} (learning rate {}, norm of the gradients {}); the weights are as "
-        "before. "
-        "Lower the learning rate, set clip_norm, or look at the data: targets that are no class and inputs "
-        "that are "
-        "not finite do this (check_targets)",
-        loss, steps_ + 1, optimizer_->learning_rate(), gradient_norm());
+        "before. {}",
+        std::isnan(loss) ? "nan" : fmt::format("{}", loss), steps_ + 1, optimizer_->learning_rate(),
+        std::abs(gradient_norm()), remedy(loss_));
   ++steps_;
   return loss;
 }
 
 double Trainer::gradient_norm() const { return norm_.data<double>().at(0); }
 
+void Trainer::track(CheckpointManager& checkpoints) {
+  if (&checkpoints == tracked_by_) return;
+  checkpoints.track("model", Entries{entries_});
+  checkpoints.track("trainer", *this);
+  tracked_by_ = &checkpoints;
+}
+
+std::optional<CheckpointManager::Checkpoint> Trainer::resume(CheckpointManager& checkpoints) {
+  track(checkpoints);
+  auto found = checkpoints.resume();
+  if (found) steps_ = found->step;
+  return found;
+}
+
 void Trainer::fit(const Fit& fit) {
   if (!fit.feed) fail("[Trainer] fit has nothing to feed; give a function that sets the inputs of each run");
-  if (fit.checkpoints && fit.checkpoints != tracked_by_) {
-    fit.checkpoints->track("model", Entries{entries_});
-    fit.checkpoints->track("trainer", *this);
-    tracked_by_ = fit.checkpoints;
-    if (const auto found = fit.checkpoints->resume()) steps_ = found->step;
-  }
+  if (fit.checkpoints && fit.checkpoints != tracked_by_) (void)resume(*fit.checkpoints);
   bool saved = true;
   double loss = 0;
   while (steps_ < fit.steps) {

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "luminal/luminal.h"
+#include "unit/search/numbering.h"
 #include "unit/search/pipeline.h"
 
 namespace luminal {
@@ -17,11 +19,12 @@ struct Training {
   std::vector<GraphTensor> weights;
   std::unique_ptr<training::Adam> adam;
 
-  explicit Training(const char* device) : model((cx.set_seed(1), cx)) {
+  explicit Training(const char* device, bool reversed = false) : model((cx.set_seed(1), cx)) {
     images = cx.named_tensor("images", {"batch", 1, 28, 28});
     labels = cx.named_tensor("labels", {"batch"}, Dtype::I32);
     loss = training::cross_entropy(model.forward(images), labels);
     weights = nn::params(model);
+    if (reversed) std::ranges::reverse(weights);
     const auto gradients = cx.compile(Autograd(weights, loss), loss, weights);
     adam = std::make_unique<training::Adam>(cx, weights, gradients,
                                             training::Adam::Options{.learning_rate = 2e-3});
@@ -95,6 +98,45 @@ TEST(CompiledTraining, LawsChangeTheEGraphOfAWeightedMean) {
   const auto without = search::test::search(cx, {.rules_off = {"sum-factor-leaves-producer"}});
   EXPECT_GT(all.rows_after, without.rows_after);
   EXPECT_EQ(without.rule("sum-factor-leaves-producer"), nullptr);
+}
+
+/// The gradient of the cross entropy stands in choices beside zero, since labels may say that they do not
+/// count: its scale leaves the sum over the classes all the same.
+TEST(CompiledTraining, LawsChangeTheEGraphOfTheNetwork) {
+  Training t("cpu");
+  const auto all = search::test::search(t.cx);
+  const auto without = search::test::search(t.cx, {.rules_off = {"sum-factor-leaves-producer"}});
+  ASSERT_NE(all.rule("sum-factor-leaves-producer"), nullptr);
+  EXPECT_GT(all.rule("sum-factor-leaves-producer")->applied, 0U);
+  EXPECT_GT(all.rows_after, without.rows_after);
+}
+
+search::Cover cover_of(const search::test::Searched& searched) {
+  return search::find_cover(searched.saturated.cover, *searched.store,
+                            search::test::roofline({{"batch", 64}}), {});
+}
+
+TEST(CompiledTraining, HasTheSamePlanForAnyOrderOfCreation) {
+  // Gradients and updates are made in the order of the weights.
+  Training first("cpu"), second("cpu", true);
+  const auto one = search::test::search(first.cx), other = search::test::search(second.cx);
+  const search::Cover a = cover_of(one), b = cover_of(other);
+  EXPECT_EQ(search::test::launches(a, *one.store), search::test::launches(b, *other.store));
+  EXPECT_DOUBLE_EQ(a.cost_us, b.cost_us);
+}
+
+TEST(CompiledTraining, HasTheSamePlanForAnyNumbering) {
+  Training t("cpu");
+  const auto searched = search::test::search(t.cx);
+  const search::Cover cover = cover_of(searched);
+  std::vector<int> order(searched.saturated.cover.classes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::shuffle(order, std::mt19937_64(3));
+  const search::Cover other =
+      search::find_cover(search::test::renumbered(searched.saturated.cover, order), *searched.store,
+                         search::test::roofline({{"batch", 64}}), {});
+  EXPECT_EQ(search::test::launches(other, *searched.store), search::test::launches(cover, *searched.store));
+  EXPECT_DOUBLE_EQ(other.cost_us, cover.cost_us);
 }
 
 TEST(CompiledTraining, EightConesLoseLittle) {

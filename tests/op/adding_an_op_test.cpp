@@ -6,6 +6,7 @@
 #include "luminal/autograd.h"
 #include "luminal/graph.h"
 #include "ops/registry.h"
+#include "support/markdown.h"
 
 /// docs/adding_an_op.md, followed to the letter: its record is what softsign.cpp beside this file holds,
 /// compiled with the suite; the driver runs it like every other op, and here it is used from registration to
@@ -13,19 +14,8 @@
 namespace luminal {
 namespace {
 
-std::vector<std::string> code_blocks(const std::string& text) {
-  std::vector<std::string> blocks;
-  const std::string open = "```cpp\n", close = "```\n";
-  for (size_t at = text.find(open); at != std::string::npos; at = text.find(open, at)) {
-    at += open.size();
-    const size_t end = text.find(close, at);
-    blocks.push_back(text.substr(at, end - at));
-  }
-  return blocks;
-}
-
 TEST(AddingAnOp, TheDocumentsRecordIsTheOneTested) {
-  const auto blocks = code_blocks(read_file(LUMINAL_SOURCE_DIR "/docs/adding_an_op.md"));
+  const auto blocks = test::cpp_blocks(read_file(LUMINAL_SOURCE_DIR "/docs/adding_an_op.md"));
   ASSERT_EQ(blocks.size(), 2U);
   EXPECT_EQ(blocks[0], read_file(LUMINAL_SOURCE_DIR "/tests/op/softsign.cpp"));
   // The program below, line by line.

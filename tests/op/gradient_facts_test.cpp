@@ -115,8 +115,10 @@ TEST_F(GradientFacts, CastCarriesGradientsBetweenFloats) {
   const GraphTensor x = input({2}, {1.5, -2});
   const GraphTensor half = x.cast(Dtype::F16);
   EXPECT_EQ(gradients({x}, (half * half).sum().cast(Dtype::F64))[0], (Values{3, -4}));
+  // Integers carry none: what comes another way arrives alone, and nothing at all is an error.
   const GraphTensor through_integers = x.cast(Dtype::I32).cast(Dtype::F64);
-  EXPECT_EQ(gradients({x}, through_integers.sum())[0], (Values{0, 0}));
+  EXPECT_EQ(gradients({x}, (through_integers * x).sum())[0], (Values{1, -2}));
+  EXPECT_THROW((void)gradients({x}, through_integers.sum()), Error);
 }
 
 TEST_F(GradientFacts, OpsWithoutGradientSayWhichAndWhatToDo) {

@@ -14,6 +14,7 @@ namespace {
 // it may compute with halves.
 TEST(Halves, FlooredQuotientsOfTruthAndHalves) {
   for (const std::string& device : session_devices()) {
+    if (device == "null") continue;  // computes nothing
     SCOPED_TRACE(device);
     Graph cx;
     cx.set_device(device);
@@ -37,6 +38,7 @@ TEST(Halves, MaximaOfAllPairsOfSpecialValues) {
       right.push_back(b);
     }
   for (const std::string& device : session_devices()) {
+    if (device == "null") continue;  // computes nothing
     SCOPED_TRACE(device);
     Graph cx;
     cx.set_device(device);

@@ -32,3 +32,11 @@ fi
 
 echo "== program"
 "$work/prefix/bin/luminal" --version
+# Only the program itself can tell how long it takes to start with a filled cache.
+LUMINAL_CACHE="$work/cache" "$work/prefix/bin/luminal" train mnist --data "$here/../../data/mnist10k" --limit 128 --epochs 1 \
+  --mode budget=1 --weights "$work/w.safetensors" --json "$work/mnist.json" >/dev/null
+for field in test_accuracy step_us search_s warm_start_s kernels ops_outside_plan seed cpu; do
+  grep -q "\"$field\":" "$work/mnist.json" || { echo "package: mnist.json has no $field" >&2; exit 1; }
+done
+grep -q '"ops_outside_plan": 0' "$work/mnist.json"
+grep -qE '"warm_start_s": [0-9.e-]*[1-9]' "$work/mnist.json"

@@ -39,6 +39,11 @@ const std::map<std::string, Example>& examples() {
        }},
       {"sum-of-scaled-rows",
        [](Graph& cx) { (matrix(cx) * cx.tensor({3}).expand_dim(1, 4)).sum(1).retrieve(); }},
+      {"sum-of-chosen-rows",
+       [](Graph& cx) {
+         const GraphTensor x = matrix(cx), scaled = x * cx.tensor({3}).expand_dim(1, 4);
+         where(x.lt(0.0), scaled, cx.full({3, 4}, 0.0)).sum(1).retrieve();
+       }},
       {"add-zero", [](Graph& cx) { (matrix(cx) + 0.0).retrieve(); }},
       {"sum-of-scaled-integer-rows",
        [](Graph& cx) {

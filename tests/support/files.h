@@ -36,6 +36,16 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
+/// A new folder that programs run in (replay files go there) until the end of the scope.
+class WorkingFolder : public TemporaryFolder {
+ public:
+  WorkingFolder() : before_(std::filesystem::current_path()) { std::filesystem::current_path(path()); }
+  ~WorkingFolder() { std::filesystem::current_path(before_); }
+
+ private:
+  std::filesystem::path before_;
+};
+
 [[nodiscard]] inline std::string content_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};

@@ -32,7 +32,7 @@ TEST_P(Stored, ResultsArePyTorchs) {
     if (at == wanted.end()) continue;
     ++found;
     SCOPED_TRACE(one.name);
-    const Results results = run(one, GetParam());
+    const Results results = run(one, Place::parse(GetParam()));
     for (const std::string& name : at->second) {
       ASSERT_TRUE(results.contains(name)) << name;
       const TensorData& got = results.at(name);

@@ -169,6 +169,39 @@ def normal(t, mean, deviation):
                moment(sample**4, 3, 96), independent(t))
 
 
+def two_samples(a, b):
+    """Kolmogorov and Smirnov's distance of two samples, as a share of what is allowed."""
+    a, b = a.double().flatten().sort().values, b.double().flatten().sort().values
+    both = torch.cat([a, b])
+    shares = [torch.searchsorted(sample, both, right=True) / sample.numel() for sample in (a, b)]
+    effective = a.numel() * b.numel() / both.numel()
+    return float((shares[0] - shares[1]).abs().max()) * math.sqrt(effective) / KOLMOGOROV
+
+
+def filled(t, fill):
+    """Two drawings of a weight against two of PyTorch's."""
+    first, second = t["first"], t["second"]
+    wanted = [fill(torch.empty(first.shape, dtype=torch.float64)) for _ in range(2)]
+    return max(two_samples(torch.stack([first, second]), torch.stack(wanted)),
+               correlation(first.flatten(), second.flatten()))
+
+
+def initial_weights(t, make):
+    """A new module's weights against those of PyTorch's: the same constants, or one distribution."""
+    state = make().state_dict()
+    if state.keys() != t.keys():
+        return math.inf
+    worst = 0.0
+    for name, wanted in state.items():
+        if wanted.shape != t[name].shape:
+            return math.inf
+        constant = wanted.numel() == 1 or bool((wanted == wanted.flatten()[0]).all())
+        error = (0.0 if torch.equal(t[name].to(wanted.dtype), wanted) else math.inf) if constant else two_samples(
+            t[name], wanted)
+        worst = max(worst, error)
+    return worst
+
+
 def dropout(t, p):
     sample = torch.cat([t["first"], t["second"], t["next run"]]).double()
     kept = sample != 0

@@ -1,10 +1,10 @@
 #!/bin/sh
 # run.sh BUILD DEVICES: compares every op, module, loss, optimizer, schedule and distribution with PyTorch on the
-# given devices. PyTorch comes from PyPI into a virtual environment in the build folder, once. Writes
-# docs/validation.md, and, if all is well, the expectations that `make test` uses.
+# given devices, on "cpu:optimal" a sample of it. PyTorch comes from PyPI into a virtual environment in the build
+# folder, once. Writes docs/validation.md, and, if all is well, the expectations that `make test` uses.
 set -eu
 build=$1
-devices=$2
+places=$2
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 work=$build/validate
@@ -17,9 +17,10 @@ if ! cmp -s "$here/requirements.txt" "$venv/installed.txt"; then
   cp "$here/requirements.txt" "$venv/installed.txt"
 fi
 folders=
-for device in $devices; do
-  "$build/luminal_validate" "$device" "$work/$device"
-  folders="$folders $work/$device"
+for place in $places; do
+  folder="$work/$(echo "$place" | tr : _)"
+  "$build/luminal_validate" "$place" "$folder"
+  folders="$folders $folder"
 done
 # shellcheck disable=SC2086  # a list of folders
 "$venv/bin/python" "$here/compare.py" $folders --table "$root/docs/validation.md" \

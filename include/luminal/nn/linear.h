@@ -27,8 +27,8 @@ struct Linear {
 };
 
 /// Rows of a table.  Shapes: integers [...] -> [..., size]; weight [count, size] (or [size, count] if
-/// permuted). Initial values: N(0, 1).  Errors: DtypeError for an index of floats; Error at run time for one
-/// out of range.
+/// permuted). Initial values: N(0, 1).  Errors: DtypeError for an index of floats; Error for one that is no
+/// row: when it is set, if the index is an input, and else at run time.
 struct Embedding {
   struct Options {
     std::optional<int64_t> padding_idx = {};  ///< this row starts at 0 and gets no gradient; -1 is the last

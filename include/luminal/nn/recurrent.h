@@ -7,7 +7,9 @@
 #include "luminal/nn/module.h"
 
 /// Recurrent layers with PyTorch's names, defaults, gates and weight layouts. Steps are laid out one after
-/// the other in the graph, so the length of a sequence must be a known number; the batch need not be.
+/// the other in the graph. The batch may be of any size; the length of a sequence is a number, or a named dim
+/// with a bound, Expression::dim("length", {.min = 1, .max = 32}): then the graph holds that many steps, each
+/// run computes all of them, and those beyond its length change nothing.
 namespace luminal::nn {
 
 struct RecurrentOptions {
@@ -37,7 +39,8 @@ class Recurrent {
     State last;
   };
   Recurrent(Graph& cx, Cell cell, int64_t in, int64_t hidden, RecurrentOptions options);
-  /// Shapes: x [T, N, in], [N, T, in] if batch_first, or [T, in].  Errors: ShapeError.
+  /// Shapes: x [T, N, in], [N, T, in] if batch_first, or [T, in].  Errors: ShapeError, also if T has no
+  /// bound.
   [[nodiscard]] Result run(const GraphTensor& x, const State& first) const;
   void serialize(Serializer& s) const;
 
@@ -49,8 +52,8 @@ class Recurrent {
   };
   struct Step;
   [[nodiscard]] Step step(const Weights& w, const GraphTensor& projected, const Step& before) const;
-  [[nodiscard]] std::vector<GraphTensor> direction(const Weights& w, const GraphTensor& x, Step& state,
-                                                   bool backwards) const;
+  [[nodiscard]] GraphTensor direction(const Weights& w, const GraphTensor& x, Step& state,
+                                      bool backwards) const;
   [[nodiscard]] GraphTensor arranged(const GraphTensor& x) const;
   [[nodiscard]] GraphTensor first_state(const GraphTensor& given, const GraphTensor& x, std::string_view what,
                                         bool batched) const;

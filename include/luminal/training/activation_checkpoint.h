@@ -17,7 +17,9 @@
 ///   auto gradients = cx.compile(Autograd(weights, loss), loss, weights);
 ///   std::cout << cx.compile(training::RecomputeCheckpoints(), loss, gradients).to_string();
 ///
-/// The results are the same bits. Source: Chen et al. 2016, "Training deep nets with sublinear memory cost".
+/// The results are the same bits on the reference device; where graphs are compiled, copies may be fused in
+/// another way than what they copy, and last bits differ. Source: Chen et al. 2016, "Training deep nets with
+/// sublinear memory cost".
 namespace luminal::training {
 
 /// Calls `part` and marks what it adds to the graph. What it reads from outside, and its result, are kept;
@@ -30,9 +32,11 @@ namespace luminal::training {
     const std::vector<GraphTensor>& inputs, Where where = Where::current());
 
 /// A pass for after Autograd: gradient nodes that read a value inside a marked part read a copy, made of
-/// copies of what led to it in its part. Copies run when the gradients of the part's result are there (order
-/// edges, which later passes respect), so their memory is needed once per part instead of for all parts at
-/// once. Random values are drawn again, the same; nodes with side effects are not repeated.
+/// copies of what led to it in its part. Copies run when the gradients of the part's result are there, so
+/// their memory is needed once per part instead of for all parts at once: their first reads go through a
+/// graph break that waits for one element of those gradients, so that no later pass or compiler finds them
+/// equal to what they copy, or runs them early. Random values are drawn again, the same; nodes with side
+/// effects are not repeated.
 class RecomputeCheckpoints {
  public:
   static constexpr std::string_view kName = "RecomputeCheckpoints";

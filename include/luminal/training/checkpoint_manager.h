@@ -23,9 +23,12 @@ namespace luminal::training {
 ///   for (; step < 1000; ++step) { ...; if (step % 100 == 99) checkpoints.save(step + 1, loss); }
 ///
 /// A file is complete or absent: it is written beside its place, flushed and renamed, and older ones go only
-/// afterwards. So a kill at any moment loses what came after the last save and nothing else. A resumed run
-/// gives the same bits as one that went on, if model and graph are built alike and the device runs the same
-/// plan.
+/// afterwards. So a kill at any moment loses what came after the last save and nothing else.
+///
+/// A resumed run gives the same bits as one that went on, if model and graph are built alike and the device
+/// runs the same plan: the same kernels in the same order on the same kind of processor and as many threads.
+/// Fast mode makes the same plan each time; a search does while its cache remembers. The file holds the key
+/// of the plan, and a run that goes on under another one says so on standard error.
 class CheckpointManager {
  public:
   struct Options {
@@ -38,6 +41,7 @@ class CheckpointManager {
     std::optional<double> metric;
     std::map<std::string, std::string> notes;  ///< the caller's own
     std::string device;                        ///< where it ran
+    std::map<std::string, uint64_t> plans;     ///< the plans it ran under (Graph::plans)
     std::filesystem::path path;
   };
 

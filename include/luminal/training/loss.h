@@ -44,8 +44,9 @@ struct CrossEntropyOptions {
 
 /// -log softmax(logits)[target], as torch.nn.functional.cross_entropy.
 /// Shapes: logits [N, C] or [N, C, d...]; target class indices (integers) [N, d...], or probabilities of the
-/// logits' own shape. Dtypes: logits float. Errors: ShapeError, DtypeError. An index outside [0, C) gives NaN
-/// in its row and thereby in the mean (check_targets says which one).
+/// logits' own shape. Dtypes: logits float. Errors: ShapeError, DtypeError. Where `target` is an input and C
+/// a known number, an index outside [0, C) is an Error when it is set, as check_targets makes it; a computed
+/// one gives NaN in its row and thereby in the mean.
 [[nodiscard]] GraphTensor cross_entropy(const GraphTensor& logits, const GraphTensor& target,
                                         const CrossEntropyOptions& options = {},
                                         Where where = Where::current());
@@ -92,8 +93,12 @@ struct FocalOptions {
 [[nodiscard]] GraphTensor focal(const GraphTensor& logits, const GraphTensor& target,
                                 const FocalOptions& options = {}, Where where = Where::current());
 
+/// The loss that the last run left, for loops without a Trainer. Errors: Error if it is not finite, naming
+/// the data or the weight that it comes from, or what else to do.
+[[nodiscard]] double finite_loss(const GraphTensor& loss);
+
 /// Class indices as they come from a file or a loader. Errors: Error that names the first one which is
-/// neither in [0, classes) nor `ignore_index`, and its place.
+/// neither in [0, classes) nor `ignore_index`, and its row.
 void check_targets(std::span<const int32_t> targets, int64_t classes, int64_t ignore_index = -100);
 void check_targets(std::span<const int64_t> targets, int64_t classes, int64_t ignore_index = -100);
 

@@ -19,12 +19,12 @@ using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(
     Graph&, const std::vector<GraphTensor>&, const std::vector<GraphTensor>&, const GraphTensor& apply_if)>;
 /// use<AdamW>({.learning_rate = 3e-4})
 template <class O>
-[[nodiscard]] MakeOptimizer use(typename O::Options options) {
-  return [options](Graph& cx, const std::vector<GraphTensor>& weights,
-                   const std::vector<GraphTensor>& gradients, const GraphTensor& apply_if) {
+[[nodiscard]] MakeOptimizer use(typename O::Options options, Where where = Where::current()) {
+  return [options, where](Graph& cx, const std::vector<GraphTensor>& weights,
+                          const std::vector<GraphTensor>& gradients, const GraphTensor& apply_if) {
     auto with_condition = options;
     with_condition.apply_if = apply_if;
-    return std::make_unique<O>(cx, weights, gradients, with_condition);
+    return std::make_unique<O>(cx, weights, gradients, with_condition, where);
   };
 }
 
@@ -44,6 +44,7 @@ class Trainer {
     double clip_norm = 0;                          ///< 0: no clipping
     int64_t accumulate = 1;                        ///< runs for one update
     std::optional<Dtype> precision = {};           ///< of products: f16 (with a GradScaler) or bf16
+    CompilationMode mode = Fast{};                 ///< how hard to look for kernels, at the first run
   };
 
   template <nn::SerializableModule M>
@@ -59,7 +60,8 @@ class Trainer {
           const MakeOptimizer& make_optimizer, const Options& options);
 
   /// One run of the graph on the inputs as they are set. Returns the loss.
-  /// Errors: Error if it or the gradients are not finite, with what may be the cause.
+  /// Errors: Error if it or the gradients are not finite, with the input that is not, or what else may be the
+  /// cause.
   double step();
   /// The norm of all gradients in the last run, before clipping.
   [[nodiscard]] double gradient_norm() const;
@@ -78,6 +80,10 @@ class Trainer {
     CheckpointManager* checkpoints = nullptr;        ///< resumed from at the start, saved to at the end
     int64_t save_every = 0;                          ///< and every so many runs
   };
+  /// Has `checkpoints` hold the model's state and the trainer's own.
+  void track(CheckpointManager& checkpoints);
+  /// Goes on from the newest checkpoint, if there is one.  Errors: as CheckpointManager::resume().
+  std::optional<CheckpointManager::Checkpoint> resume(CheckpointManager& checkpoints);
   /// Trains until `steps` runs are done, counting those of the checkpoint that it resumes from.
   void fit(const Fit& fit);
   /// Optimizer, accumulator and scaler; the model's weights are the model's.
@@ -89,6 +95,7 @@ class Trainer {
   std::optional<GradScaler> scaler_;
   std::optional<GradientAccumulator> accumulator_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::optional<Compiled> run_;
   Options options_;
   std::vector<nn::Serializer::Entry> entries_;
   CheckpointManager* tracked_by_ = nullptr;

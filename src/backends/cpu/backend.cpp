@@ -5,6 +5,7 @@
 
 #include "backends/cpu/jit.h"
 #include "backends/cpu/kernel_file.h"
+#include "backends/native_kernel.h"
 #include "base/environment.h"
 #include "base/fail.h"
 #include "codegen/emit/llvm.h"
@@ -73,6 +74,7 @@ class CpuBackend : public Backend {
   [[nodiscard]] const Target& target() const override { return target_; }
 
   [[nodiscard]] std::shared_ptr<const Kernel> compile(const Program& program) override {
+    if (program.native) return make_native_kernel(program);
     KernelFile file{.host = host(), .dims = program.dims};
     for (size_t s = 0; s < program.stages.size(); ++s) {
       file.symbols.push_back(codegen::stage_symbol(program, s));
@@ -93,6 +95,7 @@ class CpuBackend : public Backend {
   }
 
   [[nodiscard]] std::string source(const Program& program) override {
+    if (program.native) return program.native->text + "\n";
     // Without this LLVM splits vectors of 64 bytes on processors whose early models were slow with them.
     const std::string attributes = fmt::format("\"prefer-vector-width\"=\"{}\"", cpu_.vector_bytes * 8);
     return codegen::emit_llvm(
@@ -100,6 +103,7 @@ class CpuBackend : public Backend {
         {.attributes = attributes, .vector_bytes = cpu_.vector_bytes, .converts_f16 = cpu_.converts_f16});
   }
   [[nodiscard]] std::string assembly(const Program& program) override {
+    if (program.native) return source(program);
     return compile_assembly(source(program), cpu_);
   }
 

@@ -58,6 +58,9 @@ class NullBackend : public Backend {
  public:
   NullBackend() { target_.name = "null"; }
   [[nodiscard]] const codegen::Target& target() const override { return target_; }
+  [[nodiscard]] std::optional<kernel::MachineLimits> limits() const override {
+    return kernel::MachineLimits();
+  }
 
   [[nodiscard]] std::shared_ptr<const Kernel> compile(const codegen::Program& program) override {
     codegen::verify(program);

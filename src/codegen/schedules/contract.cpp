@@ -260,6 +260,14 @@ std::vector<Candidate> contract_candidates(const kernel::KernelSpec& original, c
   return candidates(spec, *contraction, bucket.top(), target);
 }
 
+std::optional<Candidate> contract_best(const kernel::KernelSpec& original, const Bucket& bucket,
+                                       const Target& target) {
+  const kernel::KernelSpec spec = specialised(original, bucket);
+  const auto contraction = analyse(spec);
+  if (!contraction) return std::nullopt;
+  return best_candidate(spec, *contraction, bucket.top(), target);
+}
+
 Program contract_lower(const kernel::KernelSpec& original, const Parameters& parameters, const Bucket& bucket,
                        const Target& target) {
   const kernel::KernelSpec spec = specialised(original, bucket);
@@ -284,7 +292,8 @@ const Schedule& contract_schedule() {
                                      "to the tile before it is stored. "
                                      "Goto and van de Geijn 2008; Low et al. 2016.",
                                  .candidates = contract::contract_candidates,
-                                 .lower = contract::contract_lower};
+                                 .lower = contract::contract_lower,
+                                 .best = contract::contract_best};
   return schedule;
 }
 

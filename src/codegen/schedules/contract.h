@@ -1,4 +1,5 @@
 #pragma once
+#include <compare>
 #include <map>
 #include <optional>
 #include <vector>
@@ -14,7 +15,6 @@ namespace luminal::codegen::contract {
 struct Factor {
   ScalarFunction body;
   std::vector<kernel::Operand> operands;
-  [[nodiscard]] bool depends_on_axis(const kernel::KernelSpec& spec, int axis) const;
 };
 
 /// sum over `summed` of left * right; axes of the sum sorted by who uses them.
@@ -28,7 +28,7 @@ struct Contraction {
   Factor left, right;
 };
 /// Empty if the spec is no contraction: one sum of a product whose sides can be told apart, all outputs at
-/// the sum's coordinates.
+/// the sum's coordinates. One side may have no axes of its own (a matrix times a vector).
 [[nodiscard]] std::optional<Contraction> analyse(const kernel::KernelSpec& spec);
 
 /// Where a side's elements come from in the inner loop.
@@ -45,7 +45,9 @@ struct Tiling {
   int64_t task_m = 8, task_n = 8;
   int64_t depth = 0;   ///< steps of the first summed axis that one block adds; 0: all
   int64_t splits = 1;  ///< tasks that share one tile's sum
+  int64_t ahead = 0;   ///< steps of packed panels that are fetched ahead; 0: as the processor does by itself
   Packing pack_m = Packing::Shared, pack_n = Packing::Shared;
+  friend auto operator<=>(const Tiling&, const Tiling&) = default;
 };
 [[nodiscard]] Tiling tiling_of(const Parameters& parameters);
 [[nodiscard]] Parameters parameters_of(const Tiling& tiling);
@@ -89,6 +91,9 @@ using Coordinates = std::vector<Expression>;
 void for_each_position(StageBuilder& b, const AxisGroup& group, Coordinates at, std::vector<size_t> order,
                        const std::function<void(const Coordinates& at, const Expression& position)>& body);
 
+/// Makes a run ready for all that a side of the product reads.
+void prepare_side(Run& run, const Layout& l, const Factor& f);
+
 /// Packs panel `panel` of columns over the summed positions of `range`: position p, column j of the panel to
 /// buffer[base + p * tile_columns + j].
 void pack_panel(StageBuilder& b, const Layout& l, const Coordinates& at, const Expression& panel,
@@ -102,7 +107,8 @@ void pack_panels(StageBuilder& b, const Layout& l, const Coordinates& at, const 
                  const Expression& count, const AxisGroup& range, int buffer, const Expression& base,
                  const Expression& panel_size, bool streaming);
 /// Packs `count` tiles of rows from tile `first`: row r of them, position p to buffer[base + r * line + p]
-/// (lines), otherwise buffer[base + (r / tile_m) * tile_elements + p * tile_m + r % tile_m].
+/// (lines), otherwise buffer[base + (r / tile_m) * tile_elements + p * tile_m + r % tile_m]. Rows of the last
+/// tile that are not there become zeros.
 void pack_row_tiles(StageBuilder& b, const Layout& l, const Coordinates& at, const Expression& first,
                     const Expression& count, const AxisGroup& range, int buffer, const Expression& base,
                     const Expression& line, const Expression& tile_elements);

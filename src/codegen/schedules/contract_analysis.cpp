@@ -3,6 +3,7 @@
 
 #include "base/fail.h"
 #include "codegen/schedules/contract.h"
+#include "kernel/axes.h"
 
 // What makes a spec a contraction, and how one is laid out for a tiling.
 namespace luminal::codegen::contract {
@@ -119,18 +120,6 @@ std::vector<int> summed_order(const KernelSpec& spec, const Contraction& c, cons
 
 }  // namespace
 
-bool Factor::depends_on_axis(const KernelSpec& spec, int axis) const {
-  const std::array one{axis};
-  return std::ranges::any_of(read_by(*this), [&](const Operand* o) {
-    if (o->kind == Operand::Kind::Value) {
-      const std::vector<int>& axes = spec.values()[static_cast<size_t>(o->value)].axes;
-      return std::ranges::find(axes, axis) != axes.end();
-    }
-    return depends_on(o->index, one) ||
-           std::ranges::any_of(o->masks, [&](const kernel::Mask& m) { return depends_on(m.predicate, one); });
-  });
-}
-
 std::optional<Contraction> analyse(const KernelSpec& spec) {
   Contraction c{.sum = only_sum(spec)};
   if (c.sum < 0) return std::nullopt;
@@ -140,15 +129,17 @@ std::optional<Contraction> analyse(const KernelSpec& spec) {
     if (spec.values()[static_cast<size_t>(o.value)].axes != sum.axes) return std::nullopt;
   const ScalarNode& root = sum.body[sum.body.outputs()[0]];
   if (!sums(c.dtype) || root.op != ScalarOp::Mul) return std::nullopt;
-  c.left = {part_of(sum.body, root.operands[0]), sum.operands};
-  c.right = {part_of(sum.body, root.operands[1]), sum.operands};
+  const std::vector<kernel::AxisSet> axes = kernel::node_axes(sum, spec.values());
   for (const int a : sum.axes) {
-    const bool left = c.left.depends_on_axis(spec, a), right = c.right.depends_on_axis(spec, a);
+    const bool left = (axes[root.operands[0].index] & kernel::axis_bit(a)) != 0;
+    const bool right = (axes[root.operands[1].index] & kernel::axis_bit(a)) != 0;
     if (!left && !right) return std::nullopt;
     (left && right ? c.batch : left ? c.rows : c.columns).push_back(a);
   }
   c.summed = sum.reduced;
-  if (c.rows.empty() || c.columns.empty()) return std::nullopt;
+  if (c.rows.empty() && c.columns.empty()) return std::nullopt;
+  c.left = {part_of(sum.body, root.operands[0]), sum.operands};
+  c.right = {part_of(sum.body, root.operands[1]), sum.operands};
   return c;
 }
 
@@ -165,6 +156,7 @@ Tiling tiling_of(const Parameters& p) {
           .task_n = get("task_n"),
           .depth = get("depth"),
           .splits = get("splits"),
+          .ahead = parameter_or(p, "ahead", 0),
           .pack_m = Packing{get("pack_m")},
           .pack_n = Packing{get("pack_n")}};
 }
@@ -177,6 +169,7 @@ Parameters parameters_of(const Tiling& t) {
           {"task_n", t.task_n},
           {"depth", t.depth},
           {"splits", t.splits},
+          {"ahead", t.ahead},
           {"pack_m", static_cast<int64_t>(t.pack_m)},
           {"pack_n", static_cast<int64_t>(t.pack_n)}};
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "codegen/schedules/contract.h"
@@ -9,5 +10,9 @@ namespace luminal::codegen::contract {
 [[nodiscard]] std::vector<Candidate> candidates(const kernel::KernelSpec& spec,
                                                 const Contraction& contraction, const DimMap& top,
                                                 const Target& target);
+/// The first of them, in less time.
+[[nodiscard]] std::optional<Candidate> best_candidate(const kernel::KernelSpec& spec,
+                                                      const Contraction& contraction, const DimMap& top,
+                                                      const Target& target);
 
 }  // namespace luminal::codegen::contract

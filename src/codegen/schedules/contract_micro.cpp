@@ -22,10 +22,10 @@ class Products {
         row_source_(std::move(row_source)),
         column_source_(std::move(column_source)) {
     const Expression last = l.m - 1 - tile * l.t.tile_m;
-    const bool whole = l.m % l.t.tile_m == Expression(0);
+    const bool there = row_source_.buffer >= 0 || l.m % l.t.tile_m == Expression(0);
     for (int64_t r = 0; r < l.t.tile_m; ++r) {
-      // Rows beyond the last repeat it; nobody looks at their sums.
-      rows_.push_back(whole ? Expression(r) : Expression(r).min(last));
+      // Packed rows beyond the last are zeros, others repeat it; nobody looks at their sums.
+      rows_.push_back(there ? Expression(r) : Expression(r).min(last));
       row_at_.push_back(at);
       l.rows.place(tile * l.t.tile_m + rows_.back(), row_at_.back());
     }
@@ -36,6 +36,7 @@ class Products {
     std::vector<Id> columns;
     const auto width = static_cast<size_t>(l_.t.tile_n);
     for (size_t v = 0; v < width; ++v) columns.push_back(column(at, position, v));
+    if (l_.t.ahead > 0) fetch_ahead(position + l_.t.ahead);
     for (size_t r = 0; r < rows_.size(); ++r) {
       const Id x = b_.broadcast(row(at, position, r), l_.lanes);
       for (size_t v = 0; v < width; ++v)
@@ -45,13 +46,23 @@ class Products {
   }
 
  private:
+  /// Panels are longer than the first cache: they come from the second, which takes a while at times.
+  void fetch_ahead(const Expression& position) const {
+    if (column_source_.buffer >= 0)
+      for (int64_t v = 0; v < l_.t.tile_n; ++v)
+        b_.prefetch(column_source_.buffer, column_source_.base + position * l_.tile_columns() + v * l_.lanes);
+    if (row_source_.buffer >= 0 && !l_.lines) b_.prefetch(row_source_.buffer, packed(position, 0));
+  }
+
+  /// Where packed row `r` of the tile lies.
+  [[nodiscard]] Expression packed(const Expression& position, size_t r) const {
+    return row_source_.base + (l_.lines
+                                   ? rows_[r] * row_source_.line + position
+                                   : position * static_cast<int64_t>(rows_.size()) + static_cast<int64_t>(r));
+  }
+
   Id row(const Coordinates& at, const Expression& position, size_t r) const {
-    const auto height = static_cast<int64_t>(rows_.size());
-    if (row_source_.buffer >= 0) {
-      const Expression offset =
-          l_.lines ? rows_[r] * row_source_.line + position : position * height + static_cast<int64_t>(r);
-      return b_.load(row_source_.buffer, row_source_.base + offset);
-    }
+    if (row_source_.buffer >= 0) return b_.load(row_source_.buffer, packed(position, r));
     Coordinates here = row_at_[r];
     for (const int a : l_.summed.axes) here[static_cast<size_t>(a)] = at[static_cast<size_t>(a)];
     std::map<int, Id> known;
@@ -94,6 +105,27 @@ void prepare_outputs(Run& run, const Layout& l) {
   for (const kernel::Output& o : spec.outputs()) run.prepare(o.index);
 }
 
+using Step = std::function<std::vector<Id>(const Expression& i, std::span<const Id> carried)>;
+
+/// for i in extent, two steps at a time: what a loop costs beside its arithmetic is paid once for both. It
+/// counts where another thread of the core takes half of what the processor can decode.
+std::vector<Id> in_pairs(StageBuilder& b, const Expression& extent, std::vector<Id> carried,
+                         const Step& step) {
+  constexpr int64_t kFew = 8;  // such loops are unrolled anyway, or not worth it
+  const auto constant = extent.constant();
+  if (constant && *constant < kFew) return b.loop(extent, LoopKind::Serial, std::move(carried), step);
+  const Expression pairs = extent / 2;
+  carried = b.loop(
+      pairs, LoopKind::Serial, std::move(carried), [&](const Expression& pair, std::span<const Id> sums) {
+        return b.loop(2, LoopKind::Unrolled, {sums.begin(), sums.end()},
+                      [&](const Expression& i, std::span<const Id> now) { return step(pair * 2 + i, now); });
+      });
+  const Expression rest = extent % 2;
+  if (rest == Expression(0)) return carried;
+  return b.loop(rest, LoopKind::Serial, std::move(carried),
+                [&](const Expression& i, std::span<const Id> sums) { return step(pairs * 2 + i, sums); });
+}
+
 }  // namespace
 
 std::vector<Id> add_products(StageBuilder& b, const Layout& l, const Coordinates& at, const Expression& tile,
@@ -101,21 +133,22 @@ std::vector<Id> add_products(StageBuilder& b, const Layout& l, const Coordinates
                              const Source& column_source, std::vector<Id> accumulators) {
   const Products products(b, l, at, tile, columns, row_source, column_source);
   if (row_source.buffer >= 0 && column_source.buffer >= 0)
-    return b.loop(range.size(), LoopKind::Serial, std::move(accumulators),
-                  [&](const Expression& position, std::span<const Id> sums) {
-                    return products.add(at, position, sums);
-                  });
+    return in_pairs(b, range.size(), std::move(accumulators),
+                    [&](const Expression& position, std::span<const Id> sums) {
+                      return products.add(at, position, sums);
+                    });
   Coordinates here = at;
   Expression position = 0;
   const auto nest = [&](const auto& self, size_t k, std::vector<Id> sums) -> std::vector<Id> {
     if (k == range.axes.size()) return products.add(here, position, sums);
     const Expression outer = position;
-    return b.loop(range.extents[k], LoopKind::Serial, std::move(sums),
-                  [&](const Expression& i, std::span<const Id> carried) {
-                    here[static_cast<size_t>(range.axes[k])] = range.first[k] + i;
-                    position = outer * range.extents[k] + i;
-                    return self(self, k + 1, {carried.begin(), carried.end()});
-                  });
+    const Step step = [&](const Expression& i, std::span<const Id> carried) {
+      here[static_cast<size_t>(range.axes[k])] = range.first[k] + i;
+      position = outer * range.extents[k] + i;
+      return self(self, k + 1, {carried.begin(), carried.end()});
+    };
+    return k + 1 == range.axes.size() ? in_pairs(b, range.extents[k], std::move(sums), step)
+                                      : b.loop(range.extents[k], LoopKind::Serial, std::move(sums), step);
   };
   return nest(nest, 0, std::move(accumulators));
 }
@@ -125,9 +158,7 @@ std::vector<Run> column_runs(StageBuilder& b, const Layout& l, const Expression&
   for (int64_t v = 0; v < l.t.tile_n; ++v) {
     Run& run = runs.emplace_back(b, l.columns, panel * l.tile_columns() + v * l.lanes, l.lanes, l.n);
     prepare_outputs(run, l);
-    if (l.t.pack_n == Packing::Direct)
-      for (const ScalarNode& n : l.c.right.body.nodes())
-        if (n.op == ScalarOp::Input) run.prepare(l.c.right.operands[n.payload]);
+    if (l.t.pack_n == Packing::Direct) prepare_side(run, l, l.c.right);
   }
   return runs;
 }

@@ -10,10 +10,22 @@ namespace {
 
 using kernel::Operand;
 
-void prepare_all(Run& run, const Factor& f) {
-  for (const ScalarNode& n : f.body.nodes())
-    if (n.op == ScalarOp::Input) run.prepare(f.operands[n.payload]);
+/// With what the values that it reads are computed from.
+void prepare_operand(Run& run, const kernel::KernelSpec& spec, const Operand& o) {
+  run.prepare(o);
+  if (o.kind != Operand::Kind::Value) return;
+  for (const Operand& inner : spec.values()[static_cast<size_t>(o.value)].operands)
+    prepare_operand(run, spec, inner);
 }
+
+}  // namespace
+
+void prepare_side(Run& run, const Layout& l, const Factor& f) {
+  for (const ScalarNode& n : f.body.nodes())
+    if (n.op == ScalarOp::Input) prepare_operand(run, *l.spec, f.operands[n.payload]);
+}
+
+namespace {
 
 Id element_of(const Run& run, const Layout& l, const Factor& f, std::span<const Expression> at) {
   std::map<int, Id> known;
@@ -75,7 +87,7 @@ void pack_turned(StageBuilder& b, const Layout& l, const Coordinates& at, const 
     b.loop(size.ceil_div(l.lanes), LoopKind::Serial, [&](const Expression& step) {
       const Expression from = step * l.lanes;
       Run run(b, vector, from, l.lanes, size);
-      prepare_all(run, l.c.right);
+      prepare_side(run, l, l.c.right);
       Coordinates here = outside;
       for (int64_t v = 0; v < l.t.tile_n; ++v) {
         std::vector<Id> square;
@@ -115,7 +127,7 @@ void pack_masked_lines(StageBuilder& b, const Layout& l, const Coordinates& at, 
   const Expression size = vector.size();
   b.loop(size.ceil_div(l.lanes), LoopKind::Serial, [&](const Expression& step) {
     Run run(b, vector, step * l.lanes, l.lanes, size);
-    prepare_all(run, l.c.left);
+    prepare_side(run, l, l.c.left);
     for_each_position(b, others, at, order, [&](const Coordinates& here, const Expression&) {
       // Rows and outer positions apart: their extents may be formulas, so no division gets them back.
       Expression row = 0, position = 0;
@@ -138,9 +150,23 @@ void pack_lines(StageBuilder& b, const Layout& l, const Coordinates& at, const E
     l.rows.place(from + row, here);
     b.loop(size.ceil_div(l.lanes), LoopKind::Serial, [&](const Expression& step) {
       Run run(b, range, step * l.lanes, l.lanes, size);
-      prepare_all(run, l.c.left);
+      prepare_side(run, l, l.c.left);
       b.store(buffer, base + row * line + step * l.lanes, element_of(run, l, l.c.left, here), 1,
               run.inside());
+    });
+  });
+}
+
+/// Rows of the last tile that are not there: zeros.
+void fill_lines(StageBuilder& b, const Layout& l, const Expression& first, const Expression& count,
+                const Expression& size, int buffer, const Expression& base, const Expression& line) {
+  if (l.m % l.t.tile_m == Expression(0)) return;
+  const Expression there = (l.m - first * l.t.tile_m).min(count * l.t.tile_m);
+  const Id zero = b.constant({l.c.dtype, l.lanes}, 0);
+  b.loop(count * l.t.tile_m - there, LoopKind::Serial, [&](const Expression& row) {
+    b.loop(size.ceil_div(l.lanes), LoopKind::Serial, [&](const Expression& step) {
+      const Id mask = size % l.lanes == Expression(0) ? kNone : b.lane_mask(size - step * l.lanes, l.lanes);
+      b.store(buffer, base + (there + row) * line + step * l.lanes, zero, 1, mask);
     });
   });
 }
@@ -155,7 +181,7 @@ void pack_steps(StageBuilder& b, const Layout& l, const Coordinates& at, const E
     std::vector<Id> masks;
     for (int64_t r = 0; r < height; r += l.lanes) {
       runs.emplace_back(b, l.rows, (first + tile) * height + r, l.lanes, l.m);
-      prepare_all(runs.back(), l.c.left);
+      prepare_side(runs.back(), l, l.c.left);
       masks.push_back(r + l.lanes <= height ? kNone : b.lane_mask(height - r, l.lanes));
     }
     for_each_position(b, range, at, {}, [&](const Coordinates& here, const Expression& position) {
@@ -199,7 +225,7 @@ void pack_panel(StageBuilder& b, const Layout& l, const Coordinates& at, const E
     for (int64_t v = 0; v < l.t.tile_n; ++v) {
       Run& run = runs.emplace_back(b, l.columns, panel * l.tile_columns() + v * l.lanes, l.lanes, l.n);
       if (unbroken) run.promise_unbroken();
-      prepare_all(run, l.c.right);
+      prepare_side(run, l, l.c.right);
     }
     for_each_position(b, range, at, {}, [&](const Coordinates& here, const Expression& position) {
       for (int64_t v = 0; v < l.t.tile_n; ++v)
@@ -253,8 +279,11 @@ void pack_row_tiles(StageBuilder& b, const Layout& l, const Coordinates& at, con
                     const Expression& line, const Expression& tile_elements) {
   if (!l.lines) return pack_steps(b, l, at, first, count, range, buffer, base, tile_elements);
   const bool all = first == Expression(0) && count == l.tiles;
-  if (all && has_masks(l.c.left)) return pack_masked_lines(b, l, at, range, buffer, base, line);
-  pack_lines(b, l, at, first, count, range, buffer, base, line);
+  if (all && has_masks(l.c.left))
+    pack_masked_lines(b, l, at, range, buffer, base, line);
+  else
+    pack_lines(b, l, at, first, count, range, buffer, base, line);
+  fill_lines(b, l, first, count, range.size(), buffer, base, line);
 }
 
 }  // namespace luminal::codegen::contract

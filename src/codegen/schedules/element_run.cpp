@@ -19,7 +19,7 @@ using kernel::Operand;
 std::optional<std::vector<Expression>> strides_along(const Expression& index, std::span<const int> axes) {
   const kernel::AxisSet group = kernel::axes_of(axes);
   std::vector<Expression> strides(axes.size(), 0);
-  for (const symbolic::Term& t : symbolic::Polynomial(index).terms) {
+  for (const symbolic::Term& t : symbolic::Terms(index)) {
     if ((kernel::axes_of(t.monomial) & group) == 0) continue;
     Expression stride = t.coefficient;
     size_t place = axes.size();

@@ -1,13 +1,14 @@
 #pragma once
 #include "codegen/schedule.h"
 
-/// The families, one file each. schedules.cpp lists them.
 namespace luminal::codegen {
 
-[[nodiscard]] const Schedule& contract_schedule();
-[[nodiscard]] const Schedule& map_schedule();
-[[nodiscard]] const Schedule& nest_schedule();
-[[nodiscard]] const Schedule& reduce_schedule();
-[[nodiscard]] const Schedule& row_schedule();
+/// The families: a file and a line each. The order decides between equal predictions; `nest`, which takes
+/// every spec, is the last.
+#define LUMINAL_SCHEDULES(family) family(contract) family(reduce) family(row) family(map) family(nest)
+
+#define LUMINAL_DECLARE_SCHEDULE(family) [[nodiscard]] const Schedule& family##_schedule();
+LUMINAL_SCHEDULES(LUMINAL_DECLARE_SCHEDULE)
+#undef LUMINAL_DECLARE_SCHEDULE
 
 }  // namespace luminal::codegen

@@ -154,65 +154,97 @@ bool is_large(const Roofline& r, const Target& target) {
   return r.bytes > static_cast<double>(target.l2_bytes) * target.threads;
 }
 
-double predicted_us(const KernelSpec& spec, const Parameters& p, const DimMap& top, const Target& target) {
-  const auto lanes = static_cast<int>(p.at("lanes"));
-  const bool streaming = p.at("stream") != 0, tiled = p.at("tile") != 0;
-  const Walk walk = walk_of(spec, p.at("inner"), lanes * p.at("unroll"));
-  const auto rows = static_cast<double>(std::max<int64_t>(1, walk.rows().exec(top)));
-  const auto blocks = static_cast<double>(std::max<int64_t>(1, walk.blocks().exec(top)));
-  double vector = cycles_of_vector(spec, walk.inner, lanes);
-  if (tiled)
-    vector =
-        4 + body_cycles(spec) + 4 * std::log2(lanes) * static_cast<double>(turned_loads(spec).loads.size());
-  const double cycles = rows * (6 + blocks * (2 + vector * static_cast<double>(p.at("unroll"))));
-  // A line is read before it is written unless the store goes past the caches, which is slow where it would
-  // have stayed in them.
-  const Roofline roofline = roofline_of(spec, top, target);
-  double slow = is_large(roofline, target) ? (streaming ? 1 : 1.3) : (streaming ? 3 : 1);
-  // Single tiles read one line of each of many rows.
-  if (tiled && is_large(roofline, target)) slow *= parameter_or(p, "block", 1) > 1 ? 1.5 : 4;
-  return roofline.us(cycles, 1, slow);
-}
+/// Candidates with their predictions.
+class Candidates {
+ public:
+  Candidates(const KernelSpec& spec, const DimMap& top, const Target& target)
+      : spec_(spec),
+        top_(top),
+        target_(target),
+        roofline_(roofline_of(spec, top, target)),
+        large_(is_large(roofline_, target)) {}
+
+  std::vector<Candidate> all() {
+    rows();
+    const size_t turned = turned_loads(spec_).loads.size();
+    if (turned > 0) tiles(static_cast<double>(turned));
+    std::ranges::stable_sort(found_, {}, &Point::us);
+    constexpr size_t kMost = 8;
+    if (found_.size() > kMost) found_.resize(kMost);
+    std::vector<Candidate> candidates;
+    for (const Point& p : found_)
+      candidates.push_back({{{"inner", p.inner},
+                             {"unroll", p.unroll},
+                             {"lanes", p.lanes},
+                             {"stream", p.stream ? 1 : 0},
+                             {"tile", p.tile ? 1 : 0},
+                             {"block", p.block}},
+                            p.us});
+    return candidates;
+  }
+
+ private:
+  struct Point {
+    int64_t inner = 1, unroll = 1, lanes = 1, block = 1;
+    bool stream = false, tile = false;
+    double us = 0;
+  };
+
+  void rows() {
+    const auto axes = static_cast<int64_t>(memory_order(spec_, spec_.outputs()[0]).size());
+    const int64_t lanes = natural_lanes(spec_, target_);
+    for (int64_t inner = 1; inner <= axes; ++inner) {
+      const Walk walk = walk_of(spec_, inner, lanes);
+      const double vector = cycles_of_vector(spec_, walk.inner, static_cast<int>(lanes));
+      for (const int64_t unroll : {1, 2, 4})
+        add({.inner = inner, .unroll = unroll, .lanes = lanes}, walk, vector);
+    }
+  }
+
+  void tiles(double turned) {
+    // Past the caches only whole lines: the halves of one would be written far apart in time.
+    const kernel::Value& v = spec_.values()[static_cast<size_t>(spec_.outputs()[0].value)];
+    const Walk walk = walk_of(spec_, 1, 1);
+    for (const int64_t lanes : {16, 8}) {
+      if (lanes > natural_lanes(spec_, target_)) continue;
+      const double vector = 4 + body_cycles(spec_) + 4 * std::log2(static_cast<double>(lanes)) * turned;
+      for (const int64_t block : {1, 4})
+        add({.lanes = lanes, .block = block, .tile = true}, walk, vector,
+            block > 1 && lanes * element_bytes(v.dtype()) >= 64);
+    }
+  }
+
+  /// `p` and, where memory is what counts, `p` with stores past the caches.
+  void add(Point p, const Walk& walk, double vector, bool may_stream = true) {
+    const auto rows = static_cast<double>(std::max<int64_t>(1, walk.rows().exec(top_)));
+    const int64_t width = p.lanes * p.unroll, columns = std::max<int64_t>(1, walk.inner.size().exec(top_));
+    const auto blocks = static_cast<double>((columns + width - 1) / width);
+    const double cycles = rows * (6 + blocks * (2 + vector * static_cast<double>(p.unroll)));
+    for (const bool stream : {false, true}) {
+      if (stream && !(large_ && may_stream)) continue;
+      // A line is read before it is written unless the store goes past the caches, which is slow where it
+      // would have stayed in them.
+      double slow = large_ ? (stream ? 1 : 1.3) : 1;
+      // Single tiles read one line of each of many rows.
+      if (p.tile && large_) slow *= p.block > 1 ? 1.5 : 4;
+      p.stream = stream;
+      p.us = roofline_.us(cycles, 1, slow);
+      found_.push_back(p);
+    }
+  }
+
+  const KernelSpec& spec_;
+  const DimMap& top_;
+  const Target& target_;
+  Roofline roofline_;
+  bool large_;
+  std::vector<Point> found_;
+};
 
 std::vector<Candidate> candidates(const KernelSpec& given, const Bucket& bucket, const Target& target) {
   const KernelSpec spec = specialised(given, bucket);
-  if (!takes(spec)) return {};
   const DimMap top = bucket.top();
-  const int64_t natural = natural_lanes(spec, target);
-  const bool large = is_large(roofline_of(spec, top, target), target);
-  const auto axes = static_cast<int64_t>(memory_order(spec, spec.outputs()[0]).size());
-  std::vector<Candidate> found;
-  const auto add = [&](const Parameters& p) { found.push_back({p, predicted_us(spec, p, top, target)}); };
-  for (int64_t inner = 1; inner <= axes; ++inner)
-    for (const int64_t unroll : {1, 2, 4})
-      for (const int64_t stream : {0, 1})
-        if (stream == 0 || large)
-          add({{"inner", inner},
-               {"unroll", unroll},
-               {"lanes", natural},
-               {"stream", stream},
-               {"tile", 0},
-               {"block", 1}});
-  // Past the caches only whole lines: the halves of one would be written far apart in time.
-  const auto fills_line = [&](int64_t lanes) {
-    const kernel::Value& v = spec.values()[static_cast<size_t>(spec.outputs()[0].value)];
-    return lanes * element_bytes(v.dtype()) >= 64;
-  };
-  if (!turned_loads(spec).loads.empty())
-    for (const int64_t lanes : {16, 8})
-      for (const int64_t block : {1, 4})
-        for (const int64_t stream : {0, 1})
-          if (lanes <= natural && (stream == 0 || (large && block > 1 && fills_line(lanes))))
-            add({{"inner", 1},
-                 {"unroll", 1},
-                 {"lanes", lanes},
-                 {"stream", stream},
-                 {"tile", 1},
-                 {"block", block}});
-  std::ranges::stable_sort(found, {}, &Candidate::predicted_us);
-  constexpr size_t kMost = 8;
-  if (found.size() > kMost) found.resize(kMost);
-  return found;
+  return takes(spec) ? Candidates(spec, top, target).all() : std::vector<Candidate>{};
 }
 
 Program lower(const KernelSpec& given, const Parameters& parameters, const Bucket& bucket,

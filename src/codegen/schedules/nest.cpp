@@ -283,16 +283,11 @@ class Nest {
 
 // --- candidates ---
 
-/// How often the body of each value runs in all, and what that takes.
-double predicted_us(const KernelSpec& spec, const Parameters& p, const DimMap& top, const Target& target) {
-  const bool stored = p.at("stored") != 0;
-  const auto lanes = static_cast<double>(p.at("lanes"));
-  const std::vector<int> axes = memory_order(spec, spec.outputs()[0]);
-  const size_t inner = std::min(static_cast<size_t>(p.at("inner")), axes.size());
-  const AxisGroup group =
-      group_of(spec.extents(), {axes.end() - static_cast<std::ptrdiff_t>(inner), axes.end()});
+/// How often the body of each value runs in all, and what that takes: `inner` axes in vectors of `lanes`,
+/// the values `stages` before the others.
+double cycles_of(const KernelSpec& spec, const AxisGroup& group, std::span<const int> stages, int64_t lanes,
+                 const DimMap& top) {
   const AxisSet all = output_axes(spec), vector_axes = kernel::axes_of(group.axes);
-  const std::vector<int> stages = stored ? storable(spec) : std::vector<int>{};
   double cycles = 0;
   for (size_t k = 0; k < spec.values().size(); ++k) {
     const Value& v = spec.values()[k];
@@ -309,26 +304,33 @@ double predicted_us(const KernelSpec& spec, const Parameters& p, const DimMap& t
       per_element += vectors ? load_cycles(o, group, static_cast<int>(lanes)) : 1;
     if (v.combiner != Combiner::None)
       per_element = std::max(per_element, 4.0);  // one addition after the other
-    cycles += times * per_element / (vectors ? lanes : 1);
+    cycles += times * per_element / (vectors ? static_cast<double>(lanes) : 1);
   }
-  return roofline_of(spec, top, target).us(cycles, 1 + static_cast<int>(stages.size()));
+  return cycles;
 }
 
 std::vector<Candidate> candidates(const KernelSpec& given, const Bucket& bucket, const Target& target) {
   const KernelSpec spec = with_own_axes(specialised(given, bucket));
   const DimMap top = bucket.top();
-  std::vector<int64_t> inner{1};
-  if (spec.result().axes.size() > 1) inner.push_back(static_cast<int64_t>(spec.result().axes.size()));
-  std::vector<int64_t> stored{0};
-  if (!storable(spec).empty()) stored.push_back(1);
+  const Roofline roofline = roofline_of(spec, top, target);
+  const std::vector<int> axes = memory_order(spec, spec.outputs()[0]);
+  std::vector<size_t> inner{1};
+  if (spec.result().axes.size() > 1) inner.push_back(spec.result().axes.size());
+  std::vector<std::vector<int>> stages{{}};
+  if (std::vector<int> early = storable(spec); !early.empty()) stages.push_back(std::move(early));
   std::vector<Candidate> found;
-  for (const int64_t i : inner)
-    for (const int64_t s : stored)
+  for (const size_t i : inner) {
+    const auto vectors = static_cast<std::ptrdiff_t>(std::min(i, axes.size()));
+    const AxisGroup group = group_of(spec.extents(), {axes.end() - vectors, axes.end()});
+    for (const std::vector<int>& stored : stages)
       for (const int64_t lanes : {natural_lanes(spec, target), 1}) {
-        const Parameters p{{"inner", i}, {"stored", s}, {"lanes", lanes}};
         if (lanes == 1 && i > 1) continue;
-        found.push_back({p, predicted_us(spec, p, top, target)});
+        const double us =
+            roofline.us(cycles_of(spec, group, stored, lanes, top), 1 + static_cast<int>(stored.size()));
+        found.push_back(
+            {{{"inner", static_cast<int64_t>(i)}, {"stored", stored.empty() ? 0 : 1}, {"lanes", lanes}}, us});
       }
+  }
   std::ranges::stable_sort(found, {}, &Candidate::predicted_us);
   constexpr double kHopeless = 10;
   const double best = found[0].predicted_us;

@@ -74,6 +74,10 @@ class Renamer {
 
 }  // namespace
 
-KernelSpec with_own_axes(const KernelSpec& spec) { return Renamer(spec).run(); }
+KernelSpec with_own_axes(const KernelSpec& spec) {
+  const AxisSet outputs = kernel::axes_of(spec.parallel_axes());
+  const auto owns = [&](const Value& v) { return (kernel::axes_of(v.reduced) & outputs) == 0; };
+  return std::ranges::all_of(spec.values(), owns) ? spec : Renamer(spec).run();
+}
 
 }  // namespace luminal::codegen

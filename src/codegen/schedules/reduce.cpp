@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <set>
 
 #include "base/fail.h"
 #include "codegen/schedules/families.h"
@@ -70,6 +69,16 @@ int64_t stride_of(const KernelSpec& spec, const Reduction& r, int axis, const Di
 /// the tensor row by row as it lies there.
 struct Form {
   int64_t along = 1, unroll = 4, rows = 1, task = 1, splits = 1, held = 0;
+
+  static Form of(const Parameters& p) {
+    return {p.at("along"), p.at("unroll"), p.at("rows"),
+            p.at("task"),  p.at("splits"), parameter_or(p, "held", 0)};
+  }
+  [[nodiscard]] Parameters parameters() const {
+    return {{"along", along}, {"unroll", unroll}, {"rows", rows},
+            {"task", task},   {"splits", splits}, {"held", held}};
+  }
+  friend bool operator==(const Form&, const Form&) = default;
 };
 
 class Lowering {
@@ -407,9 +416,12 @@ class Candidates {
       }
       if (results_ >= 2 * lanes_ && reduced_ >= 2 * kHeld * splits) along_rows(splits);
     }
-    std::ranges::stable_sort(found_, {}, &Candidate::predicted_us);
-    if (found_.size() > 10) found_.resize(10);
-    return std::move(found_);
+    constexpr size_t kMost = 10;
+    std::ranges::stable_sort(found_, {}, &Predicted::us);
+    if (found_.size() > kMost) found_.resize(kMost);
+    std::vector<Candidate> candidates;
+    for (const auto& [form, us] : found_) candidates.push_back({form.parameters(), us});
+    return candidates;
   }
 
  private:
@@ -477,18 +489,12 @@ class Candidates {
       f.task = std::clamp<int64_t>(
           groups / (8 * target_.threads), 1,
           std::max<int64_t>(1, 32768 / std::max<int64_t>(1, reduced_ * group / f.splits)));
-    if (!seen_.insert({f.along, f.unroll, f.rows, f.task, f.splits, f.held}).second) return;
+    if (std::ranges::find(found_, f, &Predicted::form) != found_.end()) return;
     // A tensor without elements takes no task, and as long as one.
     const auto tasks = static_cast<double>(std::max<int64_t>(1, (groups + f.task - 1) / f.task) * f.splits);
     const double threads = target_.threads, busy = tasks / (std::ceil(tasks / threads) * threads);
     const double us = roofline_.us(cycles / busy, f.splits > 1 ? 2 : 1, slow / busy);
-    found_.push_back({{{"along", f.along},
-                       {"unroll", f.unroll},
-                       {"rows", f.rows},
-                       {"task", f.task},
-                       {"splits", f.splits},
-                       {"held", f.held}},
-                      us});
+    found_.push_back({f, us});
   }
 
   const KernelSpec& spec_;
@@ -500,8 +506,11 @@ class Candidates {
   AxisGroup inner_, outer_;
   int64_t row_ = 1;      ///< results that lie side by side in the tensor
   int64_t element_ = 4;  ///< bytes there
-  std::vector<Candidate> found_;
-  std::set<std::array<int64_t, 6>> seen_;
+  struct Predicted {
+    Form form;
+    double us = 0;
+  };
+  std::vector<Predicted> found_;
 };
 
 std::vector<Candidate> reduce_candidates(const KernelSpec& original, const Bucket& bucket,
@@ -517,9 +526,7 @@ Program reduce_lower(const KernelSpec& original, const Parameters& p, const Buck
   const KernelSpec spec = specialised(original, bucket);
   const auto r = analyse(spec);
   LUMINAL_CHECK(r, "no reduction: {}", spec.to_string());
-  const Form form{p.at("along"), p.at("unroll"), p.at("rows"),
-                  p.at("task"),  p.at("splits"), parameter_or(p, "held", 0)};
-  return Lowering(spec, *r, form, bucket.top(), target).lower();
+  return Lowering(spec, *r, Form::of(p), bucket.top(), target).lower();
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace luminal::codegen {
 namespace {
 
@@ -20,6 +22,8 @@ void drop_single_axes(kernel::SpecParts& parts) {
 }  // namespace
 
 kernel::KernelSpec specialised(const kernel::KernelSpec& spec, const Bucket& bucket) {
+  const auto is_single = [](const Expression& e) { return e == Expression(1); };
+  if (spec.symbols().empty() && std::ranges::none_of(spec.extents(), is_single)) return spec;
   const auto known = [&](Expression& e) {
     for (const auto& [name, facts] : bucket.facts)
       e = e.substitute(name, facts.min == facts.max ? Expression(facts.min) : Expression::dim(name, facts));

@@ -39,6 +39,27 @@ void ActionRun::apply(Batch& batch) {
   }
 }
 
+Table::Growth ActionRun::growth(size_t bindings) const {
+  const auto adds = [](const CompiledAction& action) {
+    return action.kind == Action::Kind::Call || action.kind == Action::Kind::Set;
+  };
+  Table::Growth all;
+  for (size_t i = 0; i < actions_.size(); i++) {
+    if (!adds(actions_[i])) continue;
+    const auto same = [&](const CompiledAction& other) {
+      return adds(other) && other.function == actions_[i].function;
+    };
+    if (std::any_of(actions_.begin(), actions_.begin() + static_cast<std::ptrdiff_t>(i), same))
+      continue;  // counted there
+    const size_t rows =
+        bindings * std::count_if(actions_.begin() + static_cast<std::ptrdiff_t>(i), actions_.end(), same);
+    const Table::Growth one = state_.at(actions_[i].function).table.growth(rows);
+    all.slots += one.slots;
+    all.bytes += one.bytes;
+  }
+  return all;
+}
+
 void ActionRun::apply_one(const CompiledAction& action) {
   switch (action.kind) {
     case Action::Kind::Call:
@@ -51,7 +72,7 @@ void ActionRun::apply_one(const CompiledAction& action) {
       set(action, action.value);
       break;
     case Action::Kind::Union:
-      for (uint32_t i = 0; i < count_; i++) state_.unite(keys_[0][i], keys_[1][i]);
+      unite();
       break;
     case Action::Kind::Delete:
       remove(action);
@@ -135,10 +156,6 @@ void ActionRun::insert(const CompiledAction& action) {
     table.find_each<K>(keys, count_, [&](uint32_t i, uint32_t hash, Row row) {
       if (row != kNoRow) {
         result[i] = table.output_of(row);
-        if (relation && table.is_deletable()) {
-          table.touch(row);
-          table.reserve(count_ - i);
-        }
         return;
       }
       result[i] = relation ? kUnitValue : state_.ids.fresh_unchecked();
@@ -167,8 +184,8 @@ void ActionRun::set(const CompiledAction& action, Slot value) {
   };
   uint32_t added = 0;
   if (Parallel* parallel = table.is_deletable() ? nullptr : state_.parallel_for(count_)) {
-    added = parallel->insert.run(table, {keys, count_, outputs, 0}, nullptr);
-    for (const auto& [i, present] : parallel->insert.differences()) differ(i, present);
+    added = parallel->insert.run(table, {keys, count_, outputs, 0, unites ? &state_.ids : nullptr}, nullptr);
+    parallel->insert.each_difference([&](const auto& found) { differ(found.at, found.present); });
   } else {
     with_width(table.key_width(), [&](auto width) {
       constexpr uint32_t K = decltype(width)::value;
@@ -194,6 +211,30 @@ void ActionRun::set(const CompiledAction& action, Slot value) {
     read_key(action, i);
     state_.merge_output(action.function, info.table.find(key_), outputs[i]);
   }
+}
+
+// Most pairs are often equal already: threads look, one unites. Equal ones stay so, and change nothing.
+void ActionRun::unite() {
+  const Value *a = keys_[0], *b = keys_[1];
+  Team* team = state_.team_for(count_);
+  if (team == nullptr) {
+    for (uint32_t i = 0; i < count_; i++) state_.unite(a[i], b[i]);
+    return;
+  }
+  const UnionFind& ids = state_.ids;
+  std::vector<std::vector<uint32_t>> differ(team->pieces());
+  team->split(count_, [&](uint32_t p, size_t begin, size_t end) {
+    constexpr size_t kAhead = 16;
+    for (size_t i = begin; i < end; i++) {
+      if (i + kAhead < end) {
+        ids.prefetch(a[i + kAhead]);
+        ids.prefetch(b[i + kAhead]);
+      }
+      if (ids.find(a[i]) != ids.find(b[i])) differ[p].push_back(static_cast<uint32_t>(i));
+    }
+  });
+  for (const std::vector<uint32_t>& pairs : differ)
+    for (const uint32_t i : pairs) state_.unite(a[i], b[i]);
 }
 
 void ActionRun::primitive(const CompiledAction& action) {

@@ -15,6 +15,8 @@ class ActionRun {
   ActionRun(EngineState& state, const CompiledQuery& query, const CompiledActions& actions,
             std::string_view where, size_t room);
   void apply(Batch& batch);
+  /// How the hashes of tables grow if each binding adds all rows that it may.
+  [[nodiscard]] Table::Growth growth(size_t bindings) const;
   /// Column of a slot after `apply`.
   [[nodiscard]] const uint32_t* column(Slot slot) const { return columns_[slot]; }
 
@@ -25,6 +27,7 @@ class ActionRun {
   void look_up(const CompiledAction& action);
   void insert(const CompiledAction& action);
   void set(const CompiledAction& action, Slot value);
+  void unite();
   void primitive(const CompiledAction& action);
   void remove(const CompiledAction& action);
   void subsume(const CompiledAction& action);

@@ -5,14 +5,8 @@
 
 namespace luminal::egraph {
 
-/// Asks for huge pages under a large allocation; random access to millions of rows is bound by TLB misses.
-void advise_huge_pages(void* data, size_t bytes);
-
-/// Gives the whole pages in [begin, end) back to the system; what they held is lost.
-void release_pages(void* begin, void* end);
-
-/// A growable array of trivially copyable items. Unlike std::vector it grows by realloc (large arrays are
-/// remapped, not copied), leaves new items uninitialised, and asks for huge pages once it is large.
+/// A growable array of trivially copyable items. Unlike std::vector it leaves new items uninitialised, and
+/// once it is large it lies in huge pages and grows by remapping them, not by copying.
 template <class T>
 class Buffer {
  public:
@@ -61,6 +55,8 @@ class Buffer {
     size_ = 0;
     resize(size, fill);
   }
+  /// That many zeros; memory that comes zeroed from the system is not written again.
+  void assign_zeros(size_t size);
   void clear() { size_ = 0; }
   void truncate(size_t size) { size_ = size; }
   void release();

@@ -13,8 +13,19 @@ void prepare_indexes(EngineState& state, const CompiledQuery& query, const Plan&
   for (const PlanStep& step : plan.steps) {
     if (step.kind != PlanStep::Kind::Probe) continue;
     FunctionInfo& info = state.at(query.atoms[step.at].function);
-    info.indexes[step.index].ensure(info.table, ranges[step.at].end);
+    state.ensure_index(info, step.index, ranges[step.at].end);
   }
+}
+
+uint64_t rows_to_index(const EngineState& state, const CompiledQuery& query, const Plan& plan,
+                       std::span<const RowRange> ranges) {
+  uint64_t rows = 0;
+  for (const PlanStep& step : plan.steps) {
+    if (step.kind != PlanStep::Kind::Probe) continue;
+    const FunctionInfo& info = state.at(query.atoms[step.at].function);
+    rows += info.indexes[step.index].outdated(info.table, ranges[step.at].end);
+  }
+  return rows;
 }
 
 JoinRun::JoinRun(EngineState& state, const CompiledQuery& query, const Plan& plan,

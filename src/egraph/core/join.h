@@ -26,6 +26,9 @@ class MatchSink {
   virtual bool restart() { return false; }
 };
 
+/// Rows that `prepare_indexes` has to sort.
+[[nodiscard]] uint64_t rows_to_index(const EngineState& state, const CompiledQuery& query, const Plan& plan,
+                                     std::span<const RowRange> ranges);
 /// Makes the indexes that a plan needs cover the ranges. To be called before it runs.
 void prepare_indexes(EngineState& state, const CompiledQuery& query, const Plan& plan,
                      std::span<const RowRange> ranges);

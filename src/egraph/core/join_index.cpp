@@ -2,19 +2,50 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
+#include <utility>
+
+#include "egraph/core/team.h"
 
 namespace luminal::egraph {
 
-JoinIndex::Part::Part(const Table& table, const std::vector<uint32_t>& columns, Row begin, Row end)
+namespace {
+
+/// One more than the largest key of the rows that are alive.
+uint32_t limit_of(ColumnView keys, ColumnView live, Row begin, Row end) {
+  uint32_t limit = 0;
+  for (Row row = begin; row < end; row++)
+    if (live[row] != kDead) limit = std::max(limit, keys[row] + 1);
+  return limit;
+}
+
+uint32_t limit_of(ColumnView keys, ColumnView live, Row begin, Row end, Team& team) {
+  std::vector<uint32_t> limits(team.pieces());
+  team.split(end - begin, [&](uint32_t p, size_t from, size_t to) {
+    limits[p] = limit_of(keys, live, begin + static_cast<Row>(from), begin + static_cast<Row>(to));
+  });
+  return *std::max_element(limits.begin(), limits.end());
+}
+
+}  // namespace
+
+JoinIndex::Part::Part(const Table& table, const std::vector<uint32_t>& columns, Row begin, Row end,
+                      Team* team)
     : begin_(begin), end_(end), key_width_(static_cast<uint32_t>(columns.size())), kills_(table.kills()) {
   const ColumnView live = table.column(table.width() - 1);
   if (columns.size() == 1) {
     const ColumnView keys = table.column(columns[0]);
-    uint32_t limit = 0;
-    for (Row row = begin; row < end; row++)
-      if (live[row] != kDead) limit = std::max(limit, keys[row] + 1);
-    if (limit <= 4 * uint64_t{end - begin} + 256) {
-      build_direct(keys, live, limit);
+    const uint32_t limit =
+        team == nullptr ? limit_of(keys, live, begin, end) : limit_of(keys, live, begin, end, *team);
+    const uint64_t dense = 4 * uint64_t{end - begin} + 256;
+    if (limit <= dense) {
+      // Each thread counts on its own: fewer of them where that is more than a few counters a row.
+      const auto threads = static_cast<uint32_t>(
+          team == nullptr ? 1 : std::min<uint64_t>(team->size(), dense / std::max<uint32_t>(1, limit)));
+      if (threads > 1)
+        build_direct(keys, live, limit, *team, threads);
+      else
+        build_direct(keys, live, limit);
       return;
     }
   }
@@ -33,6 +64,45 @@ void JoinIndex::Part::build_direct(ColumnView keys, ColumnView live, uint32_t ke
   uint32_t* rows = rows_.data();
   for (Row row = begin_; row < end_; row++)
     if (live[row] != kDead) rows[starts[keys[row] + 1]++] = row;
+}
+
+// Each thread counts the keys of its rows; from all counts follows where the rows of each thread and key
+// begin.
+void JoinIndex::Part::build_direct(ColumnView keys, ColumnView live, uint32_t key_limit, Team& team,
+                                   uint32_t threads) {
+  direct_ = true;
+  std::vector<Column> places(threads);
+  const auto first_row = [&](uint32_t t) {
+    return begin_ + static_cast<Row>(uint64_t{end_ - begin_} * t / threads);
+  };
+  team.run(threads, [&](uint32_t t) {
+    places[t].assign(key_limit, 0);
+    uint32_t* counts = places[t].data();
+    for (Row row = first_row(t); row < first_row(t + 1); row++)
+      if (live[row] != kDead) counts[keys[row]]++;
+  });
+  std::vector<uint32_t> before(team.pieces() + 1, 0);
+  team.split(key_limit, [&](uint32_t p, size_t from, size_t to) {
+    for (const Column& counts : places)
+      before[p + 1] = std::accumulate(counts.data() + from, counts.data() + to, before[p + 1]);
+  });
+  for (size_t p = 1; p < before.size(); p++) before[p] += before[p - 1];
+  starts_.resize_uninitialized(key_limit + 2);
+  starts_[key_limit] = starts_[key_limit + 1] = before.back();
+  rows_.resize_uninitialized(before.back());
+  team.split(key_limit, [&](uint32_t p, size_t from, size_t to) {
+    uint32_t place = before[p];
+    for (size_t key = from; key < to; key++) {
+      starts_[key] = place;
+      for (Column& counts : places) place += std::exchange(counts[key], place);
+    }
+  });
+  team.run(threads, [&](uint32_t t) {
+    uint32_t* const next = places[t].data();
+    uint32_t* const rows = rows_.data();
+    for (Row row = first_row(t); row < first_row(t + 1); row++)
+      if (live[row] != kDead) rows[next[keys[row]]++] = row;
+  });
 }
 
 void JoinIndex::Part::build_hashed(const Table& table, const std::vector<uint32_t>& columns) {
@@ -103,20 +173,26 @@ size_t JoinIndex::Part::size_bytes() const {
   return starts_.size_bytes() + rows_.size_bytes() + slots_.size_bytes() + group_keys_.size_bytes();
 }
 
-void JoinIndex::ensure(const Table& table, Row end) {
-  // Dead rows in old parts cost a look each time; past an eighth, sorting again is cheaper.
-  if (generation_ != table.generation() || table.kills() - kills_ > covered() / 8 + 64) {
-    parts_.clear();
+JoinIndex::Step JoinIndex::next_step(const Table& table, Row end) const {
+  if (is_void(table)) return {0, 0, end};
+  if (covered() >= end) return {parts_.size(), end, end};
+  Step step{parts_.size(), covered(), end};
+  for (; step.kept != 0; step.kept--) {
+    const Part& last = parts_[step.kept - 1];
+    if (last.end() - last.begin() >= 2 * (end - step.begin)) break;
+    step.begin = last.begin();
+  }
+  return step;
+}
+
+void JoinIndex::ensure(const Table& table, Row end, Team* team) {
+  const Step step = next_step(table, end);
+  if (is_void(table)) {
     generation_ = table.generation();
     kills_ = table.kills();
   }
-  if (covered() >= end) return;
-  Row begin = covered();
-  while (!parts_.empty() && parts_.back().end() - parts_.back().begin() < 2 * (end - begin)) {
-    begin = parts_.back().begin();
-    parts_.pop_back();
-  }
-  parts_.emplace_back(table, columns_, begin, end);
+  parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(step.kept), parts_.end());
+  if (step.begin != step.end) parts_.emplace_back(table, columns_, step.begin, step.end, team);
 }
 
 Row JoinIndex::missing(const Table& table, Row end) const {

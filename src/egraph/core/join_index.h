@@ -21,7 +21,7 @@ class JoinIndex {
 
   class Part {
    public:
-    Part(const Table& table, const std::vector<uint32_t>& columns, Row begin, Row end);
+    Part(const Table& table, const std::vector<uint32_t>& columns, Row begin, Row end, Team* team);
     [[nodiscard]] Row begin() const { return begin_; }
     [[nodiscard]] Row end() const { return end_; }
     /// Some indexed row may have died since.
@@ -42,6 +42,7 @@ class JoinIndex {
 
    private:
     void build_direct(ColumnView keys, ColumnView live, uint32_t key_limit);
+    void build_direct(ColumnView keys, ColumnView live, uint32_t key_limit, Team& team, uint32_t threads);
     void build_hashed(const Table& table, const std::vector<uint32_t>& columns);
     [[nodiscard]] size_t slot_of(uint32_t hash) const { return (uint64_t{hash} * slots_.size()) >> 32; }
     static uint32_t hash1(uint32_t key) {
@@ -62,14 +63,34 @@ class JoinIndex {
   [[nodiscard]] const std::vector<uint32_t>& columns() const { return columns_; }
   [[nodiscard]] const std::vector<Part>& parts() const { return parts_; }
   /// Covers rows [0, end) afterwards, possibly more.
-  void ensure(const Table& table, Row end);
-  /// Rows that `ensure` would have to look at.
+  void ensure(const Table& table, Row end, Team* team);
+  /// Rows that `ensure` would sort.
+  [[nodiscard]] Row to_sort(const Table& table, Row end) const {
+    const Step step = next_step(table, end);
+    return step.end - step.begin;
+  }
+  /// Rows that `ensure` would have to look at for the first time.
   [[nodiscard]] Row missing(const Table& table, Row end) const;
+  /// The same with those that it would sort again because too many died.
+  [[nodiscard]] Row outdated(const Table& table, Row end) const {
+    return is_void(table) ? end : missing(table, end);
+  }
   [[nodiscard]] Row covered() const { return parts_.empty() ? 0 : parts_.back().end(); }
   [[nodiscard]] bool is_current(const Table& table) const { return generation_ == table.generation(); }
   [[nodiscard]] size_t size_bytes() const;
 
  private:
+  /// What `ensure` does: the first parts are kept, and one of these rows is added (none if there are none).
+  struct Step {
+    size_t kept;
+    Row begin, end;
+  };
+  [[nodiscard]] Step next_step(const Table& table, Row end) const;
+  /// Dead rows in old parts cost a look each time; past an eighth, sorting again is cheaper.
+  [[nodiscard]] bool is_void(const Table& table) const {
+    return generation_ != table.generation() || table.kills() - kills_ > covered() / 8 + 64;
+  }
+
   std::vector<uint32_t> columns_;
   std::vector<Part> parts_;
   uint32_t generation_ = 0;

@@ -26,7 +26,7 @@ std::string_view kind_name(FunctionKind kind) {
 
 class JsonWriter {
  public:
-  explicit JsonWriter(const EGraph& graph) : graph_(graph) {}
+  JsonWriter(const EGraph& graph, const RowFilter& keep) : graph_(graph), keep_(keep) {}
 
   Json write() {
     Json out = {{"luminal-egraph", 1}, {"sorts", Json::array()}, {"functions", Json::array()}};
@@ -46,6 +46,7 @@ class JsonWriter {
     if (spec.unextractable) out["unextractable"] = true;
     out["rows"] = Json::array();
     graph_.for_each_row(f, [&](std::span<const Value> args, Value output, bool subsumed) {
+      if (keep_ && !keep_(f, args, output)) return true;
       Json row = {{"args", Json::array()}};
       for (size_t i = 0; i < args.size(); i++) row["args"].push_back(value(spec.inputs[i], args[i]));
       if (spec.kind != FunctionKind::Relation) row["output"] = value(spec.output, output);
@@ -80,6 +81,7 @@ class JsonWriter {
   }
 
   const EGraph& graph_;
+  const RowFilter& keep_;
   std::unordered_map<Value, size_t> ids_;
 };
 
@@ -201,7 +203,10 @@ class JsonReader {
     }
     if (sort == kUnit) return json.is_null() ? kUnitValue : wrong();
     if (sort == kBool) return json.is_boolean() ? EGraph::boolean(json.get<bool>()) : wrong();
-    if (sort == kI64) return json.is_number_integer() ? graph_.i64(json.get<int64_t>()) : wrong();
+    if (sort == kI64) {
+      const bool fits = !json.is_number_unsigned() || json.get<uint64_t>() <= uint64_t{INT64_MAX};
+      return json.is_number_integer() && fits ? graph_.i64(json.get<int64_t>()) : wrong();
+    }
     if (sort == kString) return json.is_string() ? graph_.string(json.get<std::string>()) : wrong();
     if (sort == kF64) {
       if (json == "nan") return graph_.f64(std::nan(""));
@@ -230,9 +235,9 @@ class JsonReader {
 
 }  // namespace
 
-std::string EGraph::to_json() const {
+std::string EGraph::to_json(const RowFilter& keep) const {
   try {
-    return JsonWriter(*this).write().dump(1);
+    return JsonWriter(*this, keep).write().dump(1);
   } catch (const Json::exception& e) {  // a String that is not UTF-8
     fail<FormatError>("[json] {}", e.what());
   }

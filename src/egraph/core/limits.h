@@ -11,6 +11,11 @@ namespace luminal::egraph {
   return std::chrono::duration<double>(to - from).count();
 }
 
+/// What steps that can't stop half-way take at worst, about: they do not begin if that is more than is left.
+inline constexpr double kIndexSecondsPerRow = 30e-9;  ///< for each of its columns
+inline constexpr double kCompactionSecondsPerRow = 30e-9, kResizeSecondsPerSlot = 10e-9;
+inline constexpr size_t kIndexBytesPerRow = 16;
+
 /// What is left of a budget, and why a run must end.
 class Limits {
  public:
@@ -24,8 +29,7 @@ class Limits {
 
   bool exceeded() {
     if (stop_) return true;
-    if (limits_time_ && seconds_between(begin_, Clock::now()) >= budget_.seconds)
-      stop_ = StopReason::TimeBudget;
+    if (out_of_time()) stop_ = StopReason::TimeBudget;
     if (limits_size_) {
       if (state_.total_rows() >= budget_.nodes) stop_ = StopReason::NodeBudget;
       if (state_.size_bytes() >= budget_.bytes) stop_ = StopReason::ByteBudget;
@@ -33,10 +37,23 @@ class Limits {
     return stop_.has_value();
   }
   [[nodiscard]] std::optional<StopReason> reason() const { return stop_; }
+  [[nodiscard]] bool out_of_time() const { return !has_time_for(0); }
+  [[nodiscard]] bool has_time_for(double seconds) const {
+    return !limits_time_ || seconds_between(begin_, Clock::now()) + seconds < budget_.seconds;
+  }
+  /// False, and the run must stop, if a step that can't stop half-way would take more than is left.
+  bool allows(double seconds, size_t bytes) {
+    if (!has_time_for(seconds)) stop_ = StopReason::TimeBudget;
+    if (bytes != 0 && !has_room_for(bytes)) stop_ = StopReason::ByteBudget;
+    return !stop_;
+  }
 
+  [[nodiscard]] bool has_room_for(size_t bytes) const {
+    return !limits_size_ || state_.size_bytes() + bytes <= budget_.bytes;
+  }
   /// For rebuilds, which make an e-graph smaller, unless merges add rows: only then the size counts.
   [[nodiscard]] bool rebuild_must_stop(uint64_t rows_before) {
-    if (limits_time_ && seconds_between(begin_, Clock::now()) >= budget_.seconds) {
+    if (out_of_time()) {
       if (!stop_) stop_ = StopReason::TimeBudget;
       return true;
     }

@@ -1,180 +1,252 @@
 #include "egraph/core/parallel_insert.h"
 
 #include <algorithm>
+#include <atomic>
+#include <bit>
 
 namespace luminal::egraph {
+
+namespace {
+constexpr size_t kGroup = 64;
+}
 
 uint32_t ParallelInsert::run(Table& table, const Keys& keys, uint32_t* results) {
   table_ = &table;
   keys_ = keys;
   base_ = table.rows();
-  if (rank_.size() < keys.count) rank_.resize(keys.count);
-  for (uint32_t t = 0; t < team_.size(); t++) {
-    pieces_[t].begin = static_cast<uint32_t>(team_.piece(keys.count, t));
-    pieces_[t].end = static_cast<uint32_t>(team_.piece(keys.count, t + 1));
-    owned_[t].end = Table::first_slot(table.capacity_, t + 1, team_.size());
-    owned_[t].deferred.clear();
+  const auto count = static_cast<uint32_t>(pieces_.size());
+  for (uint32_t p = 0; p < count; p++) {
+    pieces_[p].begin = static_cast<uint32_t>(team_.piece(keys.count, p));
+    pieces_[p].end = static_cast<uint32_t>(team_.piece(keys.count, p + 1));
   }
+  number_.reserve(keys.count);
   with_width(table.key_width(), [&](auto width) {
     constexpr uint32_t K = decltype(width)::value;
-    team_.run([&](uint32_t t) { sort_by_owner<K>(pieces_[t]); });
-    team_.run([&](uint32_t t) { find_owned<K>(t); });
-    find_deferred<K>();
-    team_.run([&](uint32_t t) { rank(pieces_[t]); });
-    uint32_t fresh = 0;
-    for (Piece& piece : pieces_) {
-      piece.fresh_before = fresh;
-      fresh += piece.fresh;
-    }
+    team_.run(count, [&](uint32_t p) { sort_by_part<K>(p); });
+    team_.run(parts_, [&](uint32_t part) { look_up<K>(part); });
+    look_up_outside<K>();
+    const uint32_t fresh = count_missing();
     table.used_ += fresh;
     table.rows_ += fresh;
     table.cells_.truncate(size_t{table.rows_} * table.width_);
-    team_.run([&](uint32_t t) {
-      write_rows<K>(pieces_[t], results);
-      if (fresh != 0) write_slots(t);
-    });
+    team_.run(count, [&](uint32_t p) { write_rows<K>(p, results); });
+    if (fresh != 0 && fresh != keys.count) team_.run(parts_, [&](uint32_t part) { mend(part, results); });
   });
-  differences_.clear();
-  for (const Piece& piece : pieces_)
-    differences_.insert(differences_.end(), piece.differences.begin(), piece.differences.end());
   return table.rows() - base_;
 }
 
+// Homes grow with the hash: a part of the slots is a range of hashes.
 template <uint32_t K>
-void ParallelInsert::sort_by_owner(Piece& piece) {
-  piece.by_owner.resize(team_.size());
-  for (std::vector<Entry>& list : piece.by_owner) {
-    list.clear();
-    list.reserve(piece.end - piece.begin);
+void ParallelInsert::sort_by_part(uint32_t piece) {
+  const KeyProbe<K> probe = table_->probe<K>();
+  const Keys keys = keys_;
+  const uint32_t begin = pieces_[piece].begin, end = pieces_[piece].end;
+  const uint64_t parts = parts_;
+  Share* const shares = &share(piece, 0);
+  std::vector<uint64_t*> ends(parts);
+  for (uint64_t t = 0; t < parts; t++) {
+    shares[t].keys.resize_uninitialized(end - begin);
+    ends[t] = shares[t].keys.data();
   }
-  piece.differences.clear();
-  for (uint32_t i = piece.begin; i < piece.end; i++) {
-    const uint32_t hash = table_->hash_at<K>(keys_.columns, i);
-    piece.by_owner[owner_of(hash)].push_back({i, hash, kNoRow, 0});
+  for (uint32_t at = begin; at < end; at++) {
+    const uint64_t hash = probe.hash(keys.at(at));
+    *ends[hash * parts >> 32]++ = hash << 32 | at;
   }
+  for (uint64_t t = 0; t < parts; t++)
+    shares[t].keys.truncate(static_cast<size_t>(ends[t] - shares[t].keys.data()));
 }
 
-template <uint32_t K>
-void ParallelInsert::find_owned(uint32_t owner) {
-  constexpr size_t kSlotsAhead = 48, kRowsAhead = 16;
-  const size_t end = owned_[owner].end;
-  for (Piece& piece : pieces_) {
-    std::vector<Entry>& list = piece.by_owner[owner];
-    const size_t count = list.size();
-    for (size_t i = 0; i < std::min(kSlotsAhead, count); i++) table_->prefetch_slot(list[i].hash);
-    for (size_t i = 0; i < count; i++) {
-      if (i + kSlotsAhead < count) table_->prefetch_slot(list[i + kSlotsAhead].hash);
-      if (i + kRowsAhead < count) {
-        const size_t home = table_->home(list[i + kRowsAhead].hash);
-        const Row row = home < end ? static_cast<Row>(table_->slots_[home]) - 1 : kNoRow;
-        if (row < base_) table_->prefetch_cells(row);
+/// Goes through the keys of a part, some at a time.
+class ParallelInsert::Groups {
+ public:
+  Groups(ParallelInsert& insert, uint32_t part) : insert_(insert), part_(part) { begin_piece(); }
+  struct Group {
+    Share* share = nullptr;
+    std::span<uint64_t> keys;
+  };
+  /// Empty at the end.
+  Group next() {
+    while (begin_ == share_->keys.size()) {
+      if (++piece_ == insert_.pieces_.size()) {
+        piece_--;
+        return {share_, {}};
       }
-      if (!find<K>(list[i], table_->home(list[i].hash), end)) owned_[owner].deferred.push_back(&list[i]);
+      begin_piece();
     }
+    const size_t first = begin_;
+    begin_ = std::min(first + kGroup, share_->keys.size());
+    return {share_, {share_->keys.data() + first, begin_ - first}};
   }
-}
 
-/// Looks at slots from `from` on; false if the answer lies at `end` or later.
+ private:
+  void begin_piece() {
+    share_ = &insert_.share(piece_, part_);
+    share_->outside.clear();
+    share_->missing.clear();
+    share_->repeats.clear();
+    share_->differences.clear();
+    begin_ = 0;
+  }
+  ParallelInsert& insert_;
+  const uint32_t part_;
+  Share* share_ = nullptr;
+  size_t piece_ = 0, begin_ = 0;
+};
+
+/// What a look-up reads, so that loops keep it in registers.
 template <uint32_t K>
-bool ParallelInsert::find(Entry& key, size_t from, size_t end) {
-  Table& table = *table_;
-  const uint32_t width = K != 0 ? K : table.key_width_;
-  for (size_t s = from; s < end; s++) {
-    const uint64_t slot = table.slots_[s];
-    if (slot == 0) {
-      table.slots_[s] = (uint64_t{key.hash} << 32) | (base_ + key.at + 1);
-      const size_t home = table.home(key.hash);
-      key.present = static_cast<uint32_t>(s >= home ? s - home : s + table.capacity_ - home);
-      return true;
-    }
-    if (static_cast<uint32_t>(slot >> 32) != key.hash) continue;
-    const Row row = static_cast<Row>(slot) - 1;
-    bool same = true;
-    if (row < base_) {
-      const uint32_t* at = table.cells(row);
-      for (uint32_t c = 0; c < width; c++) same &= at[c] == keys_.columns[c][key.at];
-      if (same) key.present = table.output_of(row);
-    } else {
-      for (uint32_t c = 0; c < width; c++) same &= keys_.columns[c][row - base_] == keys_.columns[c][key.at];
-    }
-    if (!same) continue;
-    key.row = row;
-    return true;
+struct ParallelInsert::View {
+  explicit View(const ParallelInsert& insert)
+      : probe(insert.table_->probe<K>()),
+        keys(insert.keys_),
+        slots(insert.table_->slots_.data()),
+        base(insert.base_),
+        key_width(insert.table_->key_width_),
+        has_output(insert.table_->has_output_) {}
+  [[nodiscard]] bool is_it(Row row, uint32_t at) const {
+    return row < base ? probe.holds(row, keys.at(at)) : probe.same_key(keys.at(at), keys.at(row - base));
   }
-  return false;
-}
+  /// The search of a key ended at a slot that is free, or leads to the same key.
+  void settle(Share& share, uint64_t& key, size_t slot, HashSlot seen) const {
+    const auto at = static_cast<uint32_t>(key);
+    if (seen.is_free()) {
+      // Atomic since the thread of the part before may look here, to ask for memory.
+      std::atomic_ref(slots[slot])
+          .store(HashSlot(HashSlot(key).hash(), base + at).bits, std::memory_order_relaxed);
+      share.missing.push_back({at, slot});
+      return;
+    }
+    const Row row = seen.row();
+    Value present = kUnitValue;
+    if (has_output && row < base) {
+      present = probe.cells(row)[key_width];
+    } else if (has_output && keys.outputs != nullptr) {
+      present = keys.outputs[row - base];
+    } else if (has_output) {
+      share.repeats.push_back({at, row - base});
+      return;
+    }
+    if (keys.outputs == nullptr)
+      key = uint64_t{present} << 32 | at;
+    else if (keys.differ(present, at))
+      share.differences.push_back({at, present});
+  }
 
-// Equal keys were deferred by one thread, in order; different ones do not meet.
+  const KeyProbe<K> probe;
+  const Keys keys;
+  uint64_t* const slots;
+  const Row base;
+  const uint32_t key_width;
+  const bool has_output;
+};
+
+// Memory is asked for ahead: slots one group ahead, then rows (as `Table::find_each` does).
 template <uint32_t K>
-void ParallelInsert::find_deferred() {
-  for (const Owned& owned : owned_) {
-    for (Entry* key : owned.deferred) {
-      const size_t home = table_->home(key->hash);
-      if (!find<K>(*key, home, table_->capacity_)) (void)find<K>(*key, 0, home);
+void ParallelInsert::look_up(uint32_t part) {
+  const View<K> view(*this);
+  const KeyProbe<K>& probe = view.probe;
+  const Value* outputs = view.keys.classes == nullptr ? nullptr : view.keys.outputs;
+  const size_t end = Table::first_slot(table_->slots_.size(), part + 1, parts_);
+  Groups groups(*this, part);
+  Groups::Group group, following;
+  do {
+    following = groups.next();
+    for (const uint64_t key : group.keys) probe.prefetch_row(HashSlot(key).hash());
+    for (const uint64_t key : following.keys) {
+      probe.prefetch_slot(HashSlot(key).hash());
+      if (outputs != nullptr) view.keys.classes->prefetch(outputs[static_cast<uint32_t>(key)]);
+    }
+    for (uint64_t& key : group.keys) {
+      const uint32_t hash = HashSlot(key).hash(), at = static_cast<uint32_t>(key);
+      size_t slot = probe.home(hash);
+      HashSlot seen;
+      for (; slot < end; slot++) {
+        seen = HashSlot(view.slots[slot]);
+        if (seen.is_free() || (seen.hash() == hash && view.is_it(seen.row(), at))) break;
+      }
+      if (slot < end)
+        view.settle(*group.share, key, slot, seen);
+      else
+        group.share->outside.push_back(static_cast<uint32_t>(&key - group.share->keys.data()));
+    }
+    group = following;
+  } while (!group.keys.empty());
+}
+
+// Equal keys belong to the same part, so that they come in order.
+template <uint32_t K>
+void ParallelInsert::look_up_outside() {
+  const View<K> view(*this);
+  for (uint32_t part = 0; part < parts_; part++) {
+    for (uint32_t p = 0; p < pieces_.size(); p++) {
+      Share& owner = share(p, part);
+      for (const uint32_t i : owner.outside) {
+        uint64_t& key = owner.keys[i];
+        const uint32_t hash = HashSlot(key).hash(), at = static_cast<uint32_t>(key);
+        const auto place = view.probe.walk(view.probe.home(hash), hash, view.probe.plain,
+                                           [&](Row row) { return view.is_it(row, at); });
+        view.settle(owner, key, place.at, place.slot);
+      }
     }
   }
 }
 
-// Numbers the new keys of a piece in order: marks them, then sums.
-void ParallelInsert::rank(Piece& piece) {
-  uint32_t* rank = rank_.data();
-  for (const std::vector<Entry>& list : piece.by_owner)
-    for (const Entry& key : list) rank[key.at] = key.row == kNoRow ? 1 : 0;
+uint32_t ParallelInsert::count_missing() {
   uint32_t fresh = 0;
-  for (uint32_t i = piece.begin; i < piece.end; i++) {
-    const uint32_t is_new = rank[i];
-    rank[i] = fresh;
-    fresh += is_new;
+  for (size_t p = 0; p < pieces_.size(); p++) {
+    pieces_[p].fresh_before = fresh;
+    for (size_t part = 0; part < parts_; part++)
+      fresh += static_cast<uint32_t>(share(p, part).missing.size());
   }
-  piece.fresh = fresh;
-}
-
-/// Output of the row that key `at`, a new one, gets.
-Value ParallelInsert::output_of_new(uint32_t at) const {
-  if (!table_->has_output_) return kUnitValue;
-  if (keys_.outputs != nullptr) return keys_.outputs[at];
-  uint32_t t = static_cast<uint32_t>(uint64_t{at} * team_.size() / keys_.count);
-  while (at >= pieces_[t].end) t++;
-  return keys_.first_id + pieces_[t].fresh_before + rank_[at];
+  return fresh;
 }
 
 template <uint32_t K>
-void ParallelInsert::write_rows(Piece& piece, uint32_t* results) {
-  Table& table = *table_;
-  const uint32_t width = K != 0 ? K : table.key_width_;
-  for (const std::vector<Entry>& list : piece.by_owner) {
-    for (const Entry& key : list) {
-      Value output = key.present;
-      if (key.row == kNoRow) {
-        const uint32_t rank = piece.fresh_before + rank_[key.at];
-        uint32_t* cells = table.cells(base_ + rank);
-        for (uint32_t c = 0; c < width; c++) cells[c] = keys_.columns[c][key.at];
-        output = keys_.outputs != nullptr ? keys_.outputs[key.at] : keys_.first_id + rank;
-        if (table.has_output_)
-          cells[width] = output;
-        else
-          output = kUnitValue;
-      } else {
-        if (key.row >= base_) output = output_of_new(key.row - base_);
-        if (keys_.outputs != nullptr && output != keys_.outputs[key.at])
-          piece.differences.push_back({key.at, output});
-      }
-      if (results != nullptr) results[key.at] = output;
-    }
+void ParallelInsert::write_rows(uint32_t p, uint32_t* results) {
+  Piece& piece = pieces_[p];
+  const std::span<const Share> shares{&share(p, 0), parts_};
+  const uint32_t begin = piece.begin;
+  piece.is_missing.assign((piece.end - begin) / 64 + 1, 0);
+  piece.differences.clear();
+  for (const Share& share : shares) {
+    for (const Missing& key : share.missing)
+      piece.is_missing[(key.at - begin) / 64] |= uint64_t{1} << ((key.at - begin) % 64);
+    piece.differences.insert(piece.differences.end(), share.differences.begin(), share.differences.end());
+    if (results == nullptr) continue;
+    for (size_t i = 0; i < share.keys.size(); i++)  // those of missing keys are written again
+      results[static_cast<uint32_t>(share.keys[i])] = static_cast<uint32_t>(share.keys[i] >> 32);
   }
   std::sort(piece.differences.begin(), piece.differences.end(),
             [](const Difference& a, const Difference& b) { return a.at < b.at; });
+  const Table& table = *table_;
+  const Keys keys = keys_;
+  const uint32_t width = K != 0 ? K : table.key_width_;
+  const bool has_output = table.has_output_;
+  uint32_t* const number = number_.data();
+  uint32_t fresh = piece.fresh_before;
+  uint32_t* cells = table_->cells(base_ + fresh);
+  for (size_t word = 0; word < piece.is_missing.size(); word++) {
+    for (uint64_t bits = piece.is_missing[word]; bits != 0; bits &= bits - 1) {
+      const uint32_t at = begin + static_cast<uint32_t>(word * 64 + std::countr_zero(bits));
+      for (uint32_t c = 0; c < width; c++) *cells++ = keys.columns[c][at];
+      Value output = kUnitValue;
+      if (has_output) *cells++ = output = keys.outputs != nullptr ? keys.outputs[at] : keys.first_id + fresh;
+      if (results != nullptr) results[at] = output;
+      number[at] = fresh++;
+    }
+  }
 }
 
-// Provisional rows become the real ones.
-void ParallelInsert::write_slots(uint32_t owner) {
-  for (const Piece& piece : pieces_) {
-    for (const Entry& key : piece.by_owner[owner]) {
-      if (key.row != kNoRow) continue;
-      size_t s = table_->home(key.hash) + key.present;
-      if (s >= table_->capacity_) s -= table_->capacity_;
-      table_->slots_[s] = (uint64_t{key.hash} << 32) | (base_ + piece.fresh_before + rank_[key.at] + 1);
-    }
+void ParallelInsert::mend(uint32_t part, uint32_t* results) {
+  uint64_t* slots = table_->slots_.data();
+  const uint32_t* number = number_.data();
+  for (size_t p = 0; p < pieces_.size(); p++) {
+    const Share& mine = share(p, part);
+    for (const Missing& key : mine.missing)
+      if (number[key.at] != key.at)
+        slots[key.slot] = HashSlot(HashSlot(slots[key.slot]).hash(), base_ + number[key.at]).bits;
+    if (results == nullptr) continue;
+    for (const Repeat& key : mine.repeats) results[key.at] = keys_.first_id + number[key.first];
   }
 }
 

@@ -5,16 +5,19 @@
 
 #include "egraph/core/table.h"
 #include "egraph/core/team.h"
+#include "egraph/core/union_find.h"
 
 namespace luminal::egraph {
 
 /// Looks many keys up in a table and appends those that are missing, on several threads; rows, outputs and
 /// differences are exactly those of doing it one key after the other.
 ///
-/// A thread owns a range of hashes, and with it a range of slots that only it reads and writes. Threads sort
-/// the keys of their piece by owner. Owners look the keys up in order, and a new one claims its slot. New
-/// keys are counted, which gives each its row; then rows are written by piece, and slots by owner. The few
-/// keys whose slots reach past a range are treated in between, alone.
+/// The hash is cut into parts. Threads sort the keys, piece by piece, by the part that their hash belongs to;
+/// then each part is looked up by one thread, which writes its slots as if it were alone: what lies in a
+/// part stays in that thread's caches. A missing key takes the free slot where its search ended, with its
+/// number among the keys as a provisional row. Then rows are numbered in the order of the keys, and written,
+/// and the slots that hold other numbers mended. Where a key's slot comes to stand among those of other keys
+/// may differ from one thread's; what is found does not.
 class ParallelInsert {
  public:
   struct Keys {
@@ -23,6 +26,15 @@ class ParallelInsert {
     const uint32_t*
         outputs;  ///< null: `first_id` and what follows for the new keys, if the table has outputs
     Value first_id;
+    const UnionFind* classes = nullptr;  ///< if given: outputs of one class do not differ
+
+    [[nodiscard]] auto at(uint32_t i) const {
+      return [all = columns, i](uint32_t c) { return all[c][i]; };
+    }
+    [[nodiscard]] bool differ(Value present, uint32_t i) const {
+      const Value other = outputs[i];
+      return present != other && (classes == nullptr || classes->find(present) != classes->find(other));
+    }
   };
   /// Key `at` stands in the table already, or came before, with `present`, which is not its own output.
   struct Difference {
@@ -30,55 +42,71 @@ class ParallelInsert {
     Value present;
   };
 
-  explicit ParallelInsert(Team& team) : team_(team), pieces_(team.size()), owned_(team.size()) {}
+  explicit ParallelInsert(Team& team)
+      : team_(team),
+        parts_(kPartsPerPiece * team.pieces()),
+        pieces_(team.pieces()),
+        shares_(pieces_.size() * parts_) {}
 
-  /// Returns how many rows were appended. `results`: null, or gets each key's output in the table. No rows
-  /// may be waiting for deletion, and the caller reserved room.
+  /// Returns how many rows were appended. `results`: null, as it must be where outputs are given, or gets
+  /// each key's output in the table. No rows may be waiting for deletion, and the caller reserved room.
   uint32_t run(Table& table, const Keys& keys, uint32_t* results);
-  /// Of the last run, in order; only where outputs were given.
-  [[nodiscard]] std::span<const Difference> differences() const { return differences_; }
+  /// Calls body(difference) for those of the last run, in order; only where outputs were given.
+  template <class Body>
+  void each_difference(Body&& body) const {
+    for (const Piece& piece : pieces_)
+      for (const Difference& difference : piece.differences) body(difference);
+  }
 
  private:
-  struct Entry {
-    uint32_t at, hash;
-    Row row;           ///< where the key stands, perhaps provisionally; kNoRow if it is new
-    uint32_t present;  ///< output of that row; of a new key the distance of its slot from home
+  struct Missing {
+    uint32_t at;  ///< which key
+    size_t slot;
   };
-  struct alignas(64) Piece {
-    uint32_t begin = 0, end = 0, fresh = 0, fresh_before = 0;
-    std::vector<std::vector<Entry>> by_owner;
+  struct Repeat {
+    uint32_t at, first;  ///< a missing key, and the one it repeats
+  };
+  /// The keys of one piece that belong to one part, in order.
+  struct alignas(64) Share {
+    Buffer<uint64_t> keys;          ///< hash << 32 | at; once looked up, output << 32 | at
+    std::vector<uint32_t> outside;  ///< which of them have their slot past the end of the part
+    std::vector<Missing> missing;   ///< without repeats
+    std::vector<Repeat> repeats;    ///< where ids are made
     std::vector<Difference> differences;
   };
-  struct alignas(64) Owned {
-    size_t end = 0;  ///< of its range of slots
-    std::vector<Entry*> deferred;
+  struct alignas(64) Piece {
+    uint32_t begin = 0, end = 0;
+    uint32_t fresh_before = 0;
+    std::vector<uint64_t> is_missing;  ///< bit set of its keys
+    std::vector<Difference> differences;
   };
+  /// Looking up takes longest: finer parts, so that a thread that is done waits less for the other one's
+  /// last.
+  static constexpr uint32_t kPartsPerPiece = 2;
+  class Groups;
+  template <uint32_t K>
+  struct View;
 
+  [[nodiscard]] Share& share(size_t piece, size_t part) { return shares_[piece * parts_ + part]; }
   template <uint32_t K>
-  void sort_by_owner(Piece& piece);
+  void sort_by_part(uint32_t piece);
   template <uint32_t K>
-  void find_owned(uint32_t owner);
+  void look_up(uint32_t part);
   template <uint32_t K>
-  bool find(Entry& key, size_t from, size_t end);
+  void look_up_outside();
+  [[nodiscard]] uint32_t count_missing();
   template <uint32_t K>
-  void find_deferred();
-  void rank(Piece& piece);
-  template <uint32_t K>
-  void write_rows(Piece& piece, uint32_t* results);
-  void write_slots(uint32_t owner);
-  [[nodiscard]] uint32_t owner_of(uint32_t hash) const {
-    return static_cast<uint32_t>((uint64_t{hash} * team_.size()) >> 32);
-  }
-  [[nodiscard]] Value output_of_new(uint32_t at) const;
+  void write_rows(uint32_t piece, uint32_t* results);
+  void mend(uint32_t part, uint32_t* results);
 
   Team& team_;
   Table* table_ = nullptr;
   Keys keys_{};
-  Row base_ = 0;  ///< rows before; base_ + i is the provisional row of key i
+  Row base_ = 0;          ///< rows before; a missing key's provisional row is base_ + its number
+  const uint32_t parts_;  ///< of the hash
   std::vector<Piece> pieces_;
-  std::vector<Owned> owned_;
-  std::vector<uint32_t> rank_;  ///< of new keys, within their piece
-  std::vector<Difference> differences_;
+  std::vector<Share> shares_;
+  Column number_;  ///< by missing key: missing ones before it
 };
 
 }  // namespace luminal::egraph

@@ -1,6 +1,7 @@
 #include "egraph/core/query.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/fail.h"
 #include "egraph/core/state.h"
@@ -59,46 +60,60 @@ class Substitution {
   std::vector<std::optional<Term>> constant_;
 };
 
-Slot constant_slot(CompiledQuery& query, const Term& term) {
-  for (Slot s = 0; s < query.slots.size(); s++) {
-    const SlotInfo& slot = query.slots[s];
-    if (slot.constant && slot.sort == term.sort && slot.value == term.at) return s;
+/// Slots of terms. A generated term may hold tens of thousands of constants: equal ones are found by hash.
+class Slots {
+ public:
+  Slots(CompiledQuery& query, std::string_view where) : query_(query), where_(where) {
+    for (Slot s = 0; s < query.slots.size(); s++)
+      if (query.slots[s].constant) constants_.try_emplace(key(query.slots[s].sort, query.slots[s].value), s);
   }
-  query.slots.push_back({true, term.sort, term.at});
-  return static_cast<Slot>(query.slots.size() - 1);
-}
+  Slot constant(const Term& term) {
+    const auto next = static_cast<Slot>(query_.slots.size());
+    const auto [found, fresh] = constants_.try_emplace(key(term.sort, term.at), next);
+    if (fresh) query_.slots.push_back({true, term.sort, term.at});
+    return found->second;
+  }
+  Slot of(const Term& term) {
+    if (!term.is_variable()) return constant(term);
+    if (term.at >= query_.slot_of.size())
+      fail("[{}] variable number {} is not declared: there are {}", where_, term.at, query_.slot_of.size());
+    return query_.slot_of[term.at];
+  }
+  [[nodiscard]] SortId sort_of(Slot slot) const { return query_.slots[slot].sort; }
+  [[nodiscard]] std::string_view where() const { return where_; }
 
-Slot slot_of_term(CompiledQuery& query, const Term& term, std::string_view where) {
-  if (!term.is_variable()) return constant_slot(query, term);
-  if (term.at >= query.slot_of.size())
-    fail("[{}] variable number {} is not declared: there are {}", where, term.at, query.slot_of.size());
-  return query.slot_of[term.at];
-}
+ private:
+  static uint64_t key(SortId sort, Value value) { return uint64_t{index_of(sort)} << 32 | value; }
+
+  CompiledQuery& query_;
+  std::string_view where_;
+  std::unordered_map<uint64_t, Slot> constants_;
+};
 
 void check_arity(const FunctionSpec& spec, size_t given, std::string_view where) {
   if (given != spec.inputs.size())
     fail("[{}] {} takes {} arguments, {} given", where, spec.name, spec.inputs.size(), given);
 }
 
-void check_sort(const EngineState& state, const CompiledQuery& query, Slot slot, SortId wanted,
-                std::string_view what, std::string_view where) {
-  if (query.slots[slot].sort != wanted)
-    fail("[{}] an argument of {} has sort {}, it takes {}", where, what,
-         sort_text(state, query.slots[slot].sort), sort_text(state, wanted));
+void check_sort(const EngineState& state, const Slots& slots, Slot slot, SortId wanted,
+                std::string_view what) {
+  if (slots.sort_of(slot) != wanted)
+    fail("[{}] an argument of {} has sort {}, it takes {}", slots.where(), what,
+         sort_text(state, slots.sort_of(slot)), sort_text(state, wanted));
 }
 
 /// Slots of a table's key columns; a nullary function has one Unit column.
-std::vector<Slot> key_slots(const EngineState& state, CompiledQuery& query, FunctionId function,
-                            const std::vector<Term>& args, std::string_view where) {
+std::vector<Slot> key_slots(const EngineState& state, Slots& slots, FunctionId function,
+                            const std::vector<Term>& args) {
   const FunctionSpec& spec = state.at(function).spec;
-  check_arity(spec, args.size(), where);
-  std::vector<Slot> slots;
+  check_arity(spec, args.size(), slots.where());
+  std::vector<Slot> key;
   for (size_t i = 0; i < args.size(); i++) {
-    slots.push_back(slot_of_term(query, args[i], where));
-    check_sort(state, query, slots.back(), spec.inputs[i], spec.name, where);
+    key.push_back(slots.of(args[i]));
+    check_sort(state, slots, key.back(), spec.inputs[i], spec.name);
   }
-  if (args.empty()) slots.push_back(constant_slot(query, Term::constant(kUnit, kUnitValue)));
-  return slots;
+  if (args.empty()) key.push_back(slots.constant(Term::constant(kUnit, kUnitValue)));
+  return key;
 }
 
 void check_bound(const CompiledQuery& query, const Query& source, std::string_view where) {
@@ -144,12 +159,13 @@ CompiledQuery compile_query(const EngineState& state, const Query& query, std::s
       check_variable(atom.output);
       same.equate(atom.output, Term::constant(kUnit, kUnitValue));
     }
+  Slots slots(out, where);
   std::vector<Slot> root_slot(query.variables.size(), kNoValue);
   for (uint32_t v = 0; v < query.variables.size(); v++) {
     const uint32_t root = same.find(v);
     if (root_slot[root] == kNoValue) {
       if (const auto& constant = same.constant_of(v)) {
-        root_slot[root] = constant_slot(out, *constant);
+        root_slot[root] = slots.constant(*constant);
       } else {
         out.slots.push_back({false, query.variables[root].sort, kNoValue});
         root_slot[root] = static_cast<Slot>(out.slots.size() - 1);
@@ -158,18 +174,18 @@ CompiledQuery compile_query(const EngineState& state, const Query& query, std::s
     out.slot_of.push_back(root_slot[root]);
   }
   for (const Atom& atom : query.atoms) {
-    CompiledAtom compiled{atom.function, key_slots(state, out, atom.function, atom.args, where)};
+    CompiledAtom compiled{atom.function, key_slots(state, slots, atom.function, atom.args)};
     const FunctionSpec& spec = state.at(atom.function).spec;
     if (spec.kind != FunctionKind::Relation) {
-      compiled.columns.push_back(slot_of_term(out, atom.output, where));
-      check_sort(state, out, compiled.columns.back(), spec.output, spec.name, where);
+      compiled.columns.push_back(slots.of(atom.output));
+      check_sort(state, slots, compiled.columns.back(), spec.output, spec.name);
     }
     out.atoms.push_back(std::move(compiled));
   }
   for (const PrimitiveAtom& call : query.primitives) {
     CompiledCall compiled{call.primitive, {}, 0};
-    for (const Term& t : call.args) compiled.args.push_back(slot_of_term(out, t, where));
-    compiled.output = slot_of_term(out, call.output, where);
+    for (const Term& t : call.args) compiled.args.push_back(slots.of(t));
+    compiled.output = slots.of(call.output);
     out.calls.push_back(std::move(compiled));
   }
   check_bound(out, query, where);
@@ -225,6 +241,7 @@ CompiledActions compile_actions(const EngineState& state, CompiledQuery& query, 
     bound.push_back(false);
   }
   CompiledActions out;
+  Slots slots(query, where);
   std::vector<bool> read(query.slots.size(), false);
   const auto use = [&](Slot slot) {
     if (slot >= bound.size()) return slot;  // a constant made just now
@@ -245,23 +262,23 @@ CompiledActions compile_actions(const EngineState& state, CompiledQuery& query, 
       case Action::Kind::Set:
       case Action::Kind::Delete:
       case Action::Kind::Subsume:
-        c.args = key_slots(state, query, action.function, action.args, where);
+        c.args = key_slots(state, slots, action.function, action.args);
         break;
       case Action::Kind::Primitive:
       case Action::Kind::Union:
-        for (const Term& t : action.args) c.args.push_back(slot_of_term(query, t, where));
+        for (const Term& t : action.args) c.args.push_back(slots.of(t));
         break;
       case Action::Kind::Panic:
         break;
     }
     for (const Slot s : c.args) use(s);
     if (action.kind == Action::Kind::Set) {
-      c.value = use(slot_of_term(query, action.value, where));
-      check_sort(state, query, c.value, state.at(action.function).spec.output,
-                 state.at(action.function).spec.name, where);
+      c.value = use(slots.of(action.value));
+      check_sort(state, slots, c.value, state.at(action.function).spec.output,
+                 state.at(action.function).spec.name);
     } else if (action.kind == Action::Kind::Call || action.kind == Action::Kind::Primitive) {
       if (!action.value.is_variable()) fail("[{}] the result of a call goes to a variable", where);
-      c.value = slot_of_term(query, action.value, where);
+      c.value = slots.of(action.value);
       if (c.value >= bound.size() || bound[c.value])
         fail("[{}] variable number {} is bound twice", where, action.value.at);
       bound[c.value] = true;

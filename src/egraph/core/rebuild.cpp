@@ -52,25 +52,43 @@ Value EngineState::container_image(SortId sort, Value v) {
 
 namespace {
 
-/// Brings one table up to date with the ids displaced so far.
+// Rows that are looked at between two looks at the clock: about a millisecond.
+constexpr Row kScanned = 1 << 20;
+
+/// When a rebuild must stop.
+struct RebuildLimits {
+  Limits* limits = nullptr;
+  uint64_t rows_before = 0;
+  [[nodiscard]] bool reached() const { return limits != nullptr && limits->rebuild_must_stop(rows_before); }
+  /// For what can't stop half-way: is there time and room for it?
+  [[nodiscard]] bool allow(double seconds, size_t bytes) const {
+    return limits == nullptr ||
+           (limits->has_time_for(seconds) && (bytes == 0 || limits->has_room_for(bytes)));
+  }
+};
+
+/// Brings one table up to date with the ids displaced so far. It may stop between any two blocks of rows:
+/// those that are done are canonical, the others as they were.
 class TableRebuild {
  public:
-  TableRebuild(EngineState& state, FunctionId f, const Column& displaced)
+  TableRebuild(EngineState& state, FunctionId f, const Column& displaced, const RebuildLimits& limits)
       : state_(state),
         f_(f),
         info_(state.at(f)),
         table_(info_.table),
         displaced_(displaced),
+        limits_(limits),
         moved_(table_.width()) {}
 
-  void run() {
-    if (info_.holds_containers)
-      scan_containers();
-    else
-      scan_ids();
-    change_outputs();
-    take_moved();
-    insert_moved();
+  enum class Outcome : uint8_t {
+    Done,
+    Stopped,  ///< by a limit
+    Full,     ///< it goes past the memory budget, but dead rows can make room
+  };
+  Outcome run() {
+    if (!(info_.holds_containers ? scan_containers() : scan_ids()) || !change_outputs())
+      return Outcome::Stopped;
+    return move_rows();
   }
 
  private:
@@ -102,7 +120,7 @@ class TableRebuild {
       body(0, size_t{0}, count);
   }
 
-  void scan_ids() {
+  bool scan_ids() {
     Row row = 0;
     if (walk_pays()) {
       const std::vector<Row> mentions = rows_that_mention();
@@ -110,12 +128,16 @@ class TableRebuild {
       look_at_rows(found_.back(), mentions.size(), [&](size_t i) { return mentions[i]; });
       row = walked_;
     }
-    const size_t first = found_.size(), count = table_.rows() - row;
-    found_.resize(first + (state_.parallel == nullptr ? 1 : state_.parallel->team.size()));
-    split(count, [&](uint32_t piece, size_t begin, size_t end) {
-      look_at_rows(found_[first + piece], end - begin,
-                   [&](size_t i) { return row + static_cast<Row>(begin + i); });
-    });
+    for (; row < table_.rows(); row += std::min(kScanned, table_.rows() - row)) {
+      if (limits_.reached()) return false;
+      const size_t first = found_.size();
+      found_.resize(first + (state_.parallel == nullptr ? 1 : state_.parallel->team.pieces()));
+      split(std::min(kScanned, table_.rows() - row), [&](uint32_t piece, size_t begin, size_t end) {
+        look_at_rows(found_[first + piece], end - begin,
+                     [&](size_t i) { return row + static_cast<Row>(begin + i); });
+      });
+    }
+    return true;
   }
 
   template <class RowAt>
@@ -142,10 +164,11 @@ class TableRebuild {
   // A few ids in a large table: their rows are found by index. Building the indexes costs several scans, so
   // they are built once that many scans were spent on this table.
   bool walk_pays() {
-    const uint64_t rows = table_.rows();
+    const uint64_t rows = table_.rows(), entries = rows * table_.width();
     if (rows < 1024 || displaced_.size() * 32 > rows) return false;
     info_.scan_debt += rows;
-    return info_.scan_debt > 8 * rows;
+    return info_.scan_debt > 8 * rows &&
+           limits_.allow(static_cast<double>(entries) * kIndexSecondsPerRow, entries * kIndexBytesPerRow);
   }
 
   /// Rows below `walked_` that may hold a displaced id, in order.
@@ -154,9 +177,9 @@ class TableRebuild {
     walked_ = table_.rows();
     for (uint32_t c = 0; c < table_.width(); c++) {
       if (info_.kinds[c] != SortKind::Eq) continue;
-      JoinIndex& index = info_.indexes[index_for(info_, uint64_t{1} << c)];
-      index.ensure(table_, table_.rows());
-      for (const JoinIndex::Part& part : index.parts()) {
+      const uint32_t index = index_for(info_, uint64_t{1} << c);
+      state_.ensure_index(info_, index, table_.rows());
+      for (const JoinIndex::Part& part : info_.indexes[index].parts()) {
         for (size_t i = 0; i < displaced_.size(); i++) {
           const JoinIndex::Range range = part.find(displaced_[i]);
           found.insert(found.end(), range.begin, range.end);
@@ -168,13 +191,15 @@ class TableRebuild {
     return found;
   }
 
-  void scan_containers() {
+  bool scan_containers() {
+    constexpr Row kLooks = 1024;  // containers are rebuilt meanwhile
     Found& found = found_.emplace_back();
     const Row rows = table_.rows();
     const auto is_stale = [&](uint32_t c, Row row) {
       return canonical(c, table_.column(c)[row]) != table_.column(c)[row];
     };
     for (Row row = 0; row < rows; row++) {
+      if (row % kLooks == 0 && limits_.reached()) return false;
       if (!table_.is_live(row)) continue;
       bool key_changed = false;
       for (uint32_t c = 0; c < table_.key_width() && !key_changed; c++) key_changed = is_stale(c, row);
@@ -183,6 +208,7 @@ class TableRebuild {
       else if (table_.has_output() && is_stale(table_.key_width(), row))
         found.output_changed.push_back(row);
     }
+    return true;
   }
 
   /// The rows of one kind from all pieces, and where each piece's begin.
@@ -196,26 +222,60 @@ class TableRebuild {
     return all;
   }
 
-  void change_outputs() {
-    const Column rows = join(&Found::output_changed);
+  bool change_outputs() {
+    constexpr size_t kChanged = size_t{1} << 17;
+    const Column all = join(&Found::output_changed);
     Column outputs;
-    outputs.resize_uninitialized(rows.size());
-    split(rows.size(), [&](uint32_t, size_t begin, size_t end) {
-      for (size_t i = begin; i < end; i++)
-        outputs[i] = canonical(table_.key_width(), table_.output_of(rows[i]));
-    });
-    table_.change_outputs({rows.data(), rows.size()}, {outputs.data(), outputs.size()},
-                          state_.team_for(rows.size()));
+    for (size_t first = 0; first < all.size(); first += kChanged) {
+      if (limits_.reached()) return false;
+      const std::span<const Row> rows{all.data() + first, std::min(kChanged, all.size() - first)};
+      outputs.resize_uninitialized(rows.size());
+      split(rows.size(), [&](uint32_t, size_t begin, size_t end) {
+        for (size_t i = begin; i < end; i++)
+          outputs[i] = canonical(table_.key_width(), table_.output_of(rows[i]));
+      });
+      table_.change_outputs(rows, {outputs.data(), outputs.size()}, state_.team_for(rows.size()));
+    }
+    return true;
+  }
+
+  // Block after block, so that a stop leaves no row outside of the table. Rows whose turn is yet to come do
+  // not stand in the way meanwhile: their keys hold ids that are no roots, which canonical keys do not.
+  Outcome move_rows() {
+    const Column all = join(&Found::moved);
+    found_.clear();
+    Column alive;
+    for (size_t first = 0; first < all.size(); first += kBlock) {
+      if (limits_.reached()) return Outcome::Stopped;
+      std::span<const Row> rows{all.data() + first, std::min(kBlock, all.size() - first)};
+      if (is_full(rows.size())) return Outcome::Full;
+      if (table_.has_output() && !unites_) {  // merges may have changed rows that were found
+        alive.clear();
+        for (const Row row : rows)
+          if (table_.is_live(row)) alive.push_back(row);
+        rows = {alive.data(), alive.size()};
+      }
+      take(rows);
+      insert_taken();
+    }
+    return Outcome::Done;
+  }
+
+  /// Only if many rows are dead, so that rows moved since the last time.
+  [[nodiscard]] bool is_full(size_t count) const {
+    const uint64_t dead = table_.rows() - table_.live_rows();
+    return limits_.limits != nullptr && dead * 8 >= table_.rows() &&
+           !limits_.limits->has_room_for(count * table_.width() * sizeof(Value));
   }
 
   // The canonical forms of rows whose key changed; the rows die.
-  void take_moved() {
-    const Column rows = join(&Found::moved);
-    found_.clear();
+  void take(std::span<const Row> rows) {
     for (Column& column : moved_) column.resize_uninitialized(rows.size());
-    for (size_t i = 0; i < rows.size(); i++) {
-      if (!table_.terms.empty()) moved_terms_.push_back(table_.terms[rows[i]]);
-      if (table_.has_subsumed()) moved_subsumed_.push_back(table_.is_subsumed(rows[i]) ? 1 : 0);
+    moved_terms_.clear();
+    moved_subsumed_.clear();
+    for (const Row row : rows) {
+      if (!table_.terms.empty()) moved_terms_.push_back(table_.terms[row]);
+      if (table_.has_subsumed()) moved_subsumed_.push_back(table_.is_subsumed(row) ? 1 : 0);
     }
     split(rows.size(), [&](uint32_t, size_t begin, size_t end) {
       for (size_t i = begin; i < end; i++) {
@@ -226,46 +286,43 @@ class TableRebuild {
     table_.count_wiped(rows.size());
   }
 
-  void insert_moved() {
-    const bool unites = info_.spec.merge.kind == Merge::Kind::Union;
+  void insert_taken() {
+    const auto count = static_cast<uint32_t>(moved_[0].size());
     std::vector<const uint32_t*> columns;
     for (const Column& column : moved_) columns.push_back(column.data());
     const uint32_t* outputs = table_.has_output() ? columns.back() : nullptr;
+    Team* team = state_.team_for(table_.rows());
+    if (limits_.limits == nullptr || limits_.limits->has_room_for(table_.growth(count).bytes))
+      table_.reserve(count, team);
+    else
+      table_.reserve_tightly(count, team);
+    conflicts_.clear();
+    insert_block(count, columns.data(), outputs);
     std::vector<Value> key(table_.key_width());
-    std::vector<const uint32_t*> at(columns.size());
-    for (size_t first = 0; first < moved_[0].size(); first += kBlock) {
-      const uint32_t n = static_cast<uint32_t>(std::min(kBlock, moved_[0].size() - first));
-      table_.reserve(n, state_.team_for(table_.rows()));
-      conflicts_.clear();
-      for (uint32_t c = 0; c < at.size(); c++) at[c] = columns[c] + first;
-      insert_block(first, n, at.data(), outputs, unites);
-      for (const size_t i : conflicts_) {
-        for (uint32_t c = 0; c < key.size(); c++) key[c] = columns[c][i];
-        state_.merge_output(f_, table_.find(key), outputs[i]);
-      }
+    for (const uint32_t i : conflicts_) {
+      for (uint32_t c = 0; c < key.size(); c++) key[c] = columns[c][i];
+      state_.merge_output(f_, table_.find(key), outputs[i]);
     }
   }
 
-  void insert_block(size_t first, uint32_t n, const uint32_t* const* at, const uint32_t* outputs,
-                    bool unites) {
-    const auto differ = [&](size_t i, Value present) {
-      if (unites)
+  void insert_block(uint32_t count, const uint32_t* const* columns, const uint32_t* outputs) {
+    const auto differ = [&](uint32_t i, Value present) {
+      if (unites_)
         state_.unite(present, outputs[i]);
       else
         conflicts_.push_back(i);
     };
-    Parallel* parallel = state_.parallel_for(n);
+    Parallel* parallel = state_.parallel_for(count);
     if (parallel != nullptr && moved_terms_.empty() && moved_subsumed_.empty()) {
-      parallel->insert.run(table_, {at, n, outputs == nullptr ? nullptr : outputs + first, 0}, nullptr);
-      for (const auto& [i, present] : parallel->insert.differences()) differ(first + i, present);
+      parallel->insert.run(table_, {columns, count, outputs, 0, unites_ ? &state_.ids : nullptr}, nullptr);
+      parallel->insert.each_difference([&](const auto& found) { differ(found.at, found.present); });
       return;
     }
     with_width(table_.key_width(), [&](auto width) {
       constexpr uint32_t K = decltype(width)::value;
-      table_.find_each<K>(at, n, [&](uint32_t k, uint32_t hash, Row row) {
-        const size_t i = first + k;
+      table_.find_each<K>(columns, count, [&](uint32_t i, uint32_t hash, Row row) {
         if (row == kNoRow) {
-          row = table_.append_at<K>(at, k, hash, outputs ? outputs[i] : kUnitValue);
+          row = table_.append_at<K>(columns, i, hash, outputs ? outputs[i] : kUnitValue);
           if (!moved_terms_.empty()) table_.terms.push_back(moved_terms_[i]);
         } else if (outputs != nullptr && table_.output_of(row) != outputs[i]) {
           if (!moved_terms_.empty())
@@ -283,27 +340,34 @@ class TableRebuild {
   FunctionInfo& info_;
   Table& table_;
   const Column& displaced_;  // the ids of this pass
+  const RebuildLimits& limits_;
+  const bool unites_ = info_.spec.merge.kind == Merge::Kind::Union;
   Row walked_ = 0;
-  std::vector<Column> moved_;  // canonical rows whose key changed
+  std::vector<Column> moved_;  // canonical rows of the block whose keys changed
   Column moved_subsumed_, moved_terms_;
   std::vector<Found> found_;  // by piece of the rows
-  std::vector<size_t> conflicts_;
+  std::vector<uint32_t> conflicts_;
 };
 
 }  // namespace
 
 void EngineState::rebuild(Limits* limits) {
   if (!needs_rebuild()) return;
-  const uint64_t rows_before = limits == nullptr ? 0 : total_rows();
+  const RebuildLimits until{limits, limits == nullptr ? 0 : total_rows()};
   while (ids.has_displaced()) {
+    if (until.reached()) return;
     const Column treated = ids.begin_pass();
     rebuild_epoch++;
     try {
       for (uint32_t f = 0; f < functions.size(); f++) {
-        const FunctionInfo& info = functions[f];
+        FunctionInfo& info = functions[f];
         if ((!info.holds_ids && !info.holds_containers) || info.table.live_rows() == 0) continue;
-        if (limits != nullptr && limits->rebuild_must_stop(rows_before)) return ids.restore(treated);
-        TableRebuild(*this, FunctionId{f}, treated).run();
+        auto outcome = TableRebuild::Outcome::Full;
+        while (outcome == TableRebuild::Outcome::Full && !until.reached()) {
+          outcome = TableRebuild(*this, FunctionId{f}, treated, until).run();
+          if (outcome == TableRebuild::Outcome::Full) info.table.compact(team_for(info.table.rows()));
+        }
+        if (outcome != TableRebuild::Outcome::Done) return ids.restore(treated);
       }
     } catch (...) {
       ids.restore(treated);
@@ -311,7 +375,9 @@ void EngineState::rebuild(Limits* limits) {
     }
     ids.end_pass(treated);
   }
-  for (FunctionInfo& info : functions) info.table.compact_if_sparse(team_for(info.table.rows()));
+  for (FunctionInfo& info : functions)
+    if (until.allow(static_cast<double>(info.table.rows()) * kCompactionSecondsPerRow, 0))
+      info.table.compact_if_sparse(team_for(info.table.rows()));
 }
 
 }  // namespace luminal::egraph

@@ -1,6 +1,7 @@
 #include "egraph/core/run.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "egraph/core/limits.h"
 #include "egraph/core/rule_sink.h"
@@ -15,22 +16,24 @@ class Runner {
   Runner(EngineState& state, const Budget& budget) : state_(state), limits_(state, budget) {}
 
   Report run(const Schedule& schedule) {
-    const auto begin = Clock::now();
+    const auto begin = last_ = Clock::now();
     const uint64_t unions = state_.ids.union_count();
-    const bool updated = execute(schedule);
-    report_.updated = updated;
+    execute(schedule);
     report_.unions = state_.ids.union_count() - unions;
     report_.stop = StopReason::Finished;
     if (!last_changed_) report_.stop = StopReason::Saturated;
     if (until_) report_.stop = StopReason::Until;
     if (limits_.reason()) report_.stop = *limits_.reason();
+    report_.rules.reserve(by_rule_.size());
     for (RuleReport& rule : by_rule_)
       if (rule.runs != 0) report_.rules.push_back(std::move(rule));
-    report_.total_s = seconds_between(begin, Clock::now());
+    report_.plan_s += lap();
+    report_.total_s = seconds_between(begin, last_);
     return std::move(report_);
   }
 
  private:
+  /// False if doing it again would do nothing.
   bool execute(const Schedule& schedule) {
     if (limits_.exceeded()) return false;
     switch (schedule.kind) {
@@ -39,23 +42,23 @@ class Runner {
       case Schedule::Kind::Seq:
         return sequence(schedule.body);
       case Schedule::Kind::Repeat: {
-        bool updated = false;
-        for (int64_t i = 0; i < schedule.count && sequence(schedule.body); i++) updated = true;
-        return updated;
+        bool goes_on = false;
+        for (int64_t i = 0; i < schedule.count && sequence(schedule.body); i++) goes_on = true;
+        return goes_on;
       }
       case Schedule::Kind::Saturate: {
-        bool updated = false;
-        while (sequence(schedule.body)) updated = true;
-        return updated;
+        bool goes_on = false;
+        while (sequence(schedule.body)) goes_on = true;
+        return goes_on;
       }
     }
     return false;
   }
 
   bool sequence(const std::vector<Schedule>& body) {
-    bool updated = false;
-    for (const Schedule& part : body) updated |= execute(part);
-    return updated && !limits_.reason();
+    bool goes_on = false;
+    for (const Schedule& part : body) goes_on |= execute(part);
+    return goes_on && !limits_.reason();
   }
 
   bool until_holds(const std::vector<Query>& until) {
@@ -64,39 +67,57 @@ class Runner {
     });
   }
 
+  /// Seconds since the last call: all of a run is in one of them, so that none is missing in the report.
+  double lap() {
+    const auto now = Clock::now();
+    const double seconds = seconds_between(last_, now);
+    last_ = now;
+    return seconds;
+  }
+
   /// False if there is no time for it.
   bool rebuild() {
     if (!state_.needs_rebuild()) return true;
-    const auto begin = Clock::now();
+    report_.plan_s += lap();
     state_.rebuild(&limits_);
-    report_.rebuild_s += seconds_between(begin, Clock::now());
+    report_.rebuild_s += lap();
     return !state_.needs_rebuild();
   }
 
   bool step(const Schedule& schedule) {
     if (!rebuild()) return false;
     until_ = until_holds(schedule.until);
-    if (until_) return false;
+    if (until_) {
+      report_.plan_s += lap();
+      return false;
+    }
     const uint64_t before = state_.changes;
     const std::vector<RuleId> rules = rules_of(state_, schedule.ruleset);
     refresh_constants(rules);
     state_.begin_step();
-    try {
-      for (const RuleId rule : rules) {
-        if (limits_.reason()) break;
-        run_rule(rule);
+    report_.plan_s += lap();
+    // A rule that raises an error has had its turn, and the others have theirs: as in egglog, a program that
+    // goes on after the error is not met by it again, and does not depend on the order of rules.
+    std::exception_ptr error;
+    for (const RuleId rule : rules) {
+      if (limits_.reason()) break;
+      try {
+        run_rule(rule, schedule.scheduler);
+      } catch (...) {
+        if (!error) error = std::current_exception();
+        state_.rules[index_of(rule)].seen = state_.clock;
       }
-    } catch (...) {
-      state_.end_step();
-      throw;
     }
-    const auto begin = Clock::now();
     state_.end_step();
+    if (error) std::rethrow_exception(error);
     state_.rebuild(&limits_);
-    report_.rebuild_s += seconds_between(begin, Clock::now());
     report_.iterations++;
     report_.rows_after.push_back(state_.total_rows());
-    last_changed_ = state_.changes != before;
+    report_.rebuild_s += lap();
+    const bool changed = state_.changes != before;
+    report_.updated |= changed;
+    report_.held_back = !changed && schedule.scheduler && schedule.scheduler->state().shorten_bans(rules);
+    last_changed_ = changed || report_.held_back;
     return last_changed_;
   }
 
@@ -111,7 +132,7 @@ class Runner {
   }
 
   RuleReport& report_of(RuleId id) {
-    if (by_rule_.size() <= index_of(id)) by_rule_.resize(index_of(id) + 1);
+    if (by_rule_.size() <= index_of(id)) by_rule_.resize(state_.rules.size());
     RuleReport& report = by_rule_[index_of(id)];
     if (report.runs == 0) {
       report.rule = id;
@@ -120,14 +141,36 @@ class Runner {
     return report;
   }
 
-  void run_rule(RuleId id) {
-    RuleInfo& rule = state_.rules[index_of(id)];
+  void run_rule(RuleId id, const std::optional<BackOff>& scheduler) {
     RuleReport& report = report_of(id);
+    const double known_before = report.apply_s + report_.plan_s;
     report.runs++;
+    RuleInfo& rule = state_.rules[index_of(id)];
+    if (scheduler)
+      match_and_hold(rule, report, scheduler->state());
+    else
+      match_and_apply(rule, rule.seen, nullptr, report);
+    const double known = report.apply_s + report_.plan_s - known_before;
+    report.search_s += lap() - known;
+  }
+
+  void match_and_hold(RuleInfo& rule, RuleReport& report, BackOff::State& scheduler) {
+    BackOff::State::Rule& waiting = scheduler.rules[index_of(report.rule)];
+    if (waiting.searches) {
+      const size_t before = waiting.held.count;
+      if (!match_and_apply(rule, waiting.seen, &waiting.held, report)) return waiting.held.truncate(before);
+    }
+    if (scheduler.allows(waiting) && waiting.held.count != 0)
+      RuleSink(state_, rule, limits_, report, &waiting.held).release();
+  }
+
+  /// Searches what is new since `seen`. Matches are applied, or added to `held` if there is one. False if a
+  /// limit stopped it: then the next call does it again.
+  bool match_and_apply(RuleInfo& rule, uint32_t& seen, HeldMatches* held, RuleReport& report) {
     const CompiledQuery& query = rule.query;
-    if (query.never) return;
+    if (query.never) return true;
     for (const auto& [a, b] : query.equal)
-      if (query.slots[a].value != query.slots[b].value) return;
+      if (query.slots[a].value != query.slots[b].value) return true;
     const size_t atoms = query.atoms.size();
     std::vector<RowRange>& ranges = ranges_;
     ranges.resize(atoms);
@@ -135,18 +178,16 @@ class Runner {
     bool anything_new = atoms == 0 || rule.spec.naive;
     for (size_t i = 0; i < atoms; i++) {
       const Table& table = state_.at(query.atoms[i].function).table;
-      if (table.step_begin() == 0) return;
-      old_[i] = rule.spec.naive ? 0 : table.row_at(rule.seen);
+      if (table.step_begin() == 0) return true;
+      old_[i] = rule.spec.naive ? 0 : table.row_at(seen);
       anything_new |= old_[i] < table.step_begin();
     }
     if (!anything_new) {
-      rule.seen = state_.clock;
-      return;
+      seen = state_.clock;
+      return true;
     }
-    const auto begin = Clock::now();
-    const double known_before = report.apply_s + report_.plan_s;
     bool finished = true;
-    RuleSink sink(state_, rule, limits_, report);
+    RuleSink sink(state_, rule, limits_, report, held);
     rule.plans.resize(std::max<size_t>(1, atoms));
     const size_t variants = rule.spec.naive || atoms == 0 ? 1 : atoms;
     for (size_t fresh = 0; fresh < variants && finished; fresh++) {
@@ -157,24 +198,28 @@ class Runner {
         possible &= ranges[i].size() != 0;
       }
       if (!possible) continue;
-      prepare(query, rule.plans[fresh]);
-      finished = search(state_, query, rule.plans[fresh], ranges, sink, report.searched);
-      if (finished) sink.finish();
+      finished = prepare(query, rule.plans[fresh]) &&
+                 search(state_, query, rule.plans[fresh], ranges, sink, report.searched) && sink.finish();
     }
-    if (finished) rule.seen = state_.clock;
-    report.search_s +=
-        seconds_between(begin, Clock::now()) - (report.apply_s + report_.plan_s - known_before);
+    if (finished) seen = state_.clock;
+    return finished;
   }
 
-  // Chooses the join and makes its indexes.
-  void prepare(const CompiledQuery& query, PlanCache& cache) {
+  /// Chooses the join and makes its indexes. False if there is no time or memory for them.
+  bool prepare(const CompiledQuery& query, PlanCache& cache) {
     const auto begin = Clock::now();
-    prepare_indexes(state_, query, cached_plan(state_, query, ranges_, cache), ranges_);
+    const Plan& plan = cached_plan(state_, query, ranges_, cache);
+    const uint64_t rows = rows_to_index(state_, query, plan, ranges_);
+    const bool allowed = rows == 0 || limits_.allows(static_cast<double>(rows) * kIndexSecondsPerRow,
+                                                     rows * kIndexBytesPerRow);
+    if (allowed) prepare_indexes(state_, query, plan, ranges_);
     report_.plan_s += seconds_between(begin, Clock::now());
+    return allowed;
   }
 
   EngineState& state_;
   Limits limits_;
+  Clock::time_point last_;
   Report report_;
   std::vector<RuleReport> by_rule_;
   std::vector<RowRange> ranges_;

@@ -120,7 +120,8 @@ struct Parallel {
   explicit Parallel(uint32_t threads) : team(threads), insert(team), scratch(threads) {}
   Team team;
   ParallelInsert insert;
-  std::vector<Scratch> scratch;  ///< by piece of a job
+  std::vector<Scratch> scratch;  ///< by thread of a search
+  Column matches;                ///< memory for those of the pieces that are searched together
   size_t least_items = 4096;     ///< fewer go faster on one thread
 };
 
@@ -174,11 +175,18 @@ struct EngineState {
     return p == nullptr ? nullptr : &p->team;
   }
 
+  /// The index covers rows [0, end) of the function's table afterwards.
+  void ensure_index(FunctionInfo& info, uint32_t index, Row end) const {
+    constexpr Row kRowsPerItem = 4;  // sorting one is that little work
+    JoinIndex& sorted = info.indexes[index];
+    sorted.ensure(info.table, end, team_for(sorted.to_sort(info.table, end) / kRowsPerItem));
+  }
+
   // rebuild.cpp
   [[nodiscard]] Value canonical(SortId sort, Value v);
   [[nodiscard]] Value canonical(SortId sort, Value v) const;
   /// Restores congruence: afterwards every live row is canonical and every key has one output. With limits it
-  /// may stop between two tables; `needs_rebuild` holds then, and the next one goes on.
+  /// may stop between two blocks of rows; `needs_rebuild` holds then, and the next one goes on.
   void rebuild(Limits* limits = nullptr);
   /// Canonical form of a container, computed once per pass.
   [[nodiscard]] Value container_image(SortId sort, Value v);

@@ -3,23 +3,16 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cstring>
-#include <new>
 
+#include "egraph/core/pages.h"
 #include "egraph/core/team.h"
 
 namespace luminal::egraph {
 
 namespace {
 
-uint64_t* allocate_slots(size_t capacity) {
-  auto* slots = static_cast<uint64_t*>(std::calloc(capacity, sizeof(uint64_t)));
-  if (slots == nullptr) throw std::bad_alloc();
-  advise_huge_pages(slots, capacity * sizeof(uint64_t));
-  return slots;
-}
-
-constexpr size_t kReleased = size_t{1} << 18;  // slots: 2 MiB
+// From so many slots on, a hash that moves gives its memory back bit by bit: that takes time.
+constexpr size_t kReleased = size_t{1} << 21, kReleasedAtOnce = kHugePageBytes / sizeof(uint64_t);
 
 // At most this part of the slots is used.
 constexpr size_t kFull = 3, kFullOf = 4;
@@ -31,36 +24,8 @@ size_t slots_for(size_t count) { return std::max<size_t>(16, std::bit_ceil(count
 Table::Table(uint32_t key_width, bool has_output)
     : key_width_(key_width), width_(key_width + (has_output ? 1 : 0)), has_output_(has_output) {}
 
-Table::Table(const Table& other)
-    : terms(other.terms),
-      key_width_(other.key_width_),
-      width_(other.width_),
-      has_output_(other.has_output_),
-      in_step_(other.in_step_),
-      deletable_(other.deletable_),
-      cells_(other.cells_),
-      rows_(other.rows_),
-      capacity_(other.capacity_),
-      used_(other.used_),
-      dead_(other.dead_),
-      kills_(other.kills_),
-      generation_(other.generation_),
-      step_begin_(other.step_begin_),
-      previous_(other.previous_),
-      doomed_(other.doomed_),
-      doomed_bits_(other.doomed_bits_),
-      touched_bits_(other.touched_bits_),
-      replaced_(other.replaced_),
-      epochs_(other.epochs_),
-      subsumed_(other.subsumed_) {
-  if (capacity_ != 0) {
-    slots_.reset(allocate_slots(capacity_));
-    std::memcpy(slots_.get(), other.slots_.get(), capacity_ * sizeof(uint64_t));
-  }
-}
-
 size_t Table::size_bytes() const {
-  size_t bytes = capacity_ * sizeof(uint64_t) + subsumed_.size_bytes() + terms.size_bytes();
+  size_t bytes = slots_.size_bytes() + subsumed_.size_bytes() + terms.size_bytes();
   bytes += cells_.size_bytes();
   return bytes;
 }
@@ -70,22 +35,35 @@ uint32_t Table::hash_of_row(Row row) const {
 }
 
 Row Table::find(std::span<const Value> key) const {
-  if (capacity_ == 0) return kNoRow;
-  const uint32_t hash = hash_key<0>(key_width_, [&](uint32_t c) { return key[c]; });
-  for (size_t s = home(hash);; s = s + 1 == capacity_ ? 0 : s + 1) {
-    const uint64_t slot = slots_[s];
-    if (slot == 0) return kNoRow;
-    if (static_cast<uint32_t>(slot >> 32) != hash) continue;
-    const Row row = static_cast<Row>(slot) - 1;
-    bool same = true;
-    for (uint32_t c = 0; c < key_width_; c++) same &= cells(row)[c] == key[c];
-    if (same) return row;
-  }
+  if (slots_.empty()) return kNoRow;
+  const auto at = [key](uint32_t c) { return key[c]; };
+  return probe<0>().find(probe<0>().hash(at), at);
+}
+
+size_t Table::slot_of(uint32_t hash, Row row) const {
+  const KeyProbe<0> slots = probe<0>();
+  return slots.walk(slots.home(hash), hash, slots.relaxed, [row](Row found) { return found == row; }).at;
+}
+
+Table::Growth Table::growth(size_t count) const {
+  const size_t needed = used_ + count;
+  if (needed * kFullOf <= slots_.size() * kFull) return {};
+  return {slots_.size(), (slots_for(needed) - slots_.size()) * sizeof(uint64_t)};
 }
 
 void Table::reserve(size_t count, Team* team) {
   const size_t needed = used_ + count;
-  if (needed * kFullOf > capacity_ * kFull) resize_slots(slots_for(needed), team);
+  if (needed * kFullOf > slots_.size() * kFull) resize_slots(slots_for(needed), team);
+  const size_t cells = (size_t{rows_} + count) * width_;
+  if (cells > cells_.capacity()) cells_.reserve(std::max(cells, cells_.size() * 2));
+}
+
+// Slots of dead rows are freed when an eighth is left: at least that many are, since live rows had room
+// before.
+void Table::reserve_tightly(size_t count, Team* team) {
+  const auto fits = [&] { return (used_ + count) * 8 <= slots_.size() * 7; };
+  if (!fits()) refill_slots(slots_.size(), team, [this](Row row) { return is_live(row) ? row : kNoRow; });
+  if (!fits()) return reserve(count, team);
   const size_t cells = (size_t{rows_} + count) * width_;
   if (cells > cells_.capacity()) cells_.reserve(std::max(cells, cells_.size() * 2));
 }
@@ -99,37 +77,39 @@ void Table::resize_slots(size_t capacity, Team* team) {
 // moved alone.
 template <class NewRow>
 void Table::refill_slots(size_t capacity, Team* team, NewRow&& new_row) {
-  const Slots old = std::move(slots_);
-  const size_t old_capacity = capacity_;
-  slots_.reset(allocate_slots(capacity));
-  capacity_ = capacity;
-  const uint32_t parts = team == nullptr ? 1 : team->size();
+  Buffer<uint64_t> old;
+  old.swap(slots_);
+  const size_t old_capacity = old.size();
+  slots_.assign_zeros(capacity);
+  const KeyProbe<0> slots = probe<0>();
+  const uint32_t parts = team == nullptr ? 1 : team->pieces();
   struct Part {
     size_t used = 0;
-    std::vector<uint64_t> outside;
+    std::vector<HashSlot> outside;
   };
   std::vector<Part> done(parts);
+  const bool gives_back = old_capacity >= kReleased;  // then the peak is the new slots alone
   const auto move_part = [&](uint32_t t) {
     const size_t begin = first_slot(old_capacity, t, parts), end = first_slot(old_capacity, t + 1, parts);
     const size_t first = first_slot(capacity, t, parts), last = first_slot(capacity, t + 1, parts);
     Part part;
     for (size_t o = begin, kept = begin; o < end; o++) {
-      if (o - kept == kReleased) {  // the old slots go as the new ones come: the peak is the new ones alone
-        release_pages(old.get() + kept, old.get() + o);
+      if (gives_back && o % kReleasedAtOnce == 0) {
+        release_pages(old.data() + kept, old.data() + o);
         kept = o;
       }
       if (old[o] == 0) continue;
-      const Row row = new_row(static_cast<Row>(old[o]) - 1);
+      const Row row = new_row(HashSlot(old[o]).row());
       if (row == kNoRow) continue;
-      const uint64_t slot = (old[o] >> 32 << 32) | (row + 1);
-      size_t s = home(static_cast<uint32_t>(slot >> 32));
+      const HashSlot slot{HashSlot{old[o]}.hash(), row};
+      size_t s = slots.home(slot.hash());
       if (s >= first)
         while (s < last && slots_[s] != 0) s++;
       if (s < first || s >= last) {
         part.outside.push_back(slot);
         continue;
       }
-      slots_[s] = slot;
+      slots_[s] = slot.bits;
       part.used++;
     }
     done[t] = std::move(part);
@@ -137,12 +117,11 @@ void Table::refill_slots(size_t capacity, Team* team, NewRow&& new_row) {
   if (team == nullptr)
     move_part(0);
   else
-    team->run(move_part);
+    team->run(parts, move_part);
   used_ = 0;
   for (const Part& part : done) used_ += part.used;
   for (const Part& part : done)
-    for (const uint64_t slot : part.outside)
-      put(static_cast<uint32_t>(slot >> 32), static_cast<Row>(slot) - 1);
+    for (const HashSlot slot : part.outside) put(slot.hash(), slot.row());
 }
 
 Row Table::append(std::span<const Value> key, Value output) {
@@ -157,9 +136,7 @@ Row Table::append(std::span<const Value> key, Value output) {
 
 void Table::retarget(Row row, Row replacement) {
   const uint32_t hash = hash_of_row(row);
-  size_t s = home(hash);
-  while (static_cast<Row>(slots_[s]) != row + 1) s = s + 1 == capacity_ ? 0 : s + 1;
-  slots_[s] = (uint64_t{hash} << 32) | (replacement + 1);
+  slots_[slot_of(hash, row)] = HashSlot(hash, replacement).bits;
 }
 
 // The same key with another output, at the end; the hash leads there.
@@ -219,15 +196,12 @@ void Table::move_outputs(std::span<const Row> rows, std::span<const Value> outpu
     const size_t n = std::min(kAhead, rows.size() - begin);
     for (size_t i = 0; i < n; i++) {
       hashes[i] = hash_of_row(rows[begin + i]);
-      prefetch_slot(hashes[i]);
+      probe<0>().prefetch_slot(hashes[i]);
     }
     for (size_t i = 0; i < n; i++) {
       const Row row = rows[begin + i], next = first + static_cast<Row>(begin + i);
-      const auto slot = [&](size_t s) { return std::atomic_ref(slots_[s]); };
-      size_t s = home(hashes[i]);
-      while (static_cast<Row>(slot(s).load(std::memory_order_relaxed)) != row + 1)
-        s = s + 1 == capacity_ ? 0 : s + 1;
-      slot(s).store((uint64_t{hashes[i]} << 32) | (next + 1), std::memory_order_relaxed);
+      std::atomic_ref(slots_[slot_of(hashes[i], row)])
+          .store(HashSlot(hashes[i], next).bits, std::memory_order_relaxed);
       uint32_t* at = cells(next);
       std::copy_n(cells(row), key_width_, at);
       at[key_width_] = outputs[begin + i];
@@ -306,6 +280,41 @@ void Table::compact_if_sparse(Team* team) {
   if (dead_ >= 32 && uint64_t{dead_} * 4 > rows()) compact(team);
 }
 
+// Each piece of the rows moves together, then the pieces do.
+template <class IsAlive>
+void Table::close_gaps(Row count, Team* team, IsAlive&& is_alive) {
+  struct Piece {
+    size_t begin = 0, kept = 0;
+  };
+  std::vector<Piece> pieces(team == nullptr ? 1 : team->pieces());
+  const auto close = [&](uint32_t p, size_t begin, size_t end) {
+    Row to = static_cast<Row>(begin);
+    for (Row row = to; row < end; row++) {
+      if (!is_alive(row)) continue;
+      if (to != row) std::copy_n(cells(row), width_, cells(to));
+      if (!terms.empty()) terms[to] = terms[row];
+      to++;
+    }
+    pieces[p] = {begin, to - begin};
+  };
+  if (team == nullptr)
+    close(0, 0, count);
+  else
+    team->split(count, close);
+  Row to = 0;
+  for (const Piece& piece : pieces) {
+    const Row from = static_cast<Row>(piece.begin);
+    if (to != from) {
+      std::copy_n(cells(from), piece.kept * width_, cells(to));
+      if (!terms.empty()) std::copy_n(&terms[from], piece.kept, &terms[to]);
+    }
+    to += static_cast<Row>(piece.kept);
+  }
+  rows_ = to;
+  cells_.truncate(size_t{to} * width_);
+  if (!terms.empty()) terms.truncate(to);
+}
+
 void Table::compact(Team* team) {
   const Row count = rows();
   const size_t words = (size_t{count} >> 6) + 1;
@@ -343,16 +352,7 @@ void Table::compact(Team* team) {
   if (!subsumed.empty())
     for (Row row = 0; row < count; row++)
       if (last[row] != kDead && was_subsumed(row)) mark_subsumed(moved(row));
-  Row to = 0;
-  for (Row row = 0; row < count; row++) {
-    if ((live[row >> 6] >> (row & 63) & 1) == 0) continue;
-    if (to != row) std::copy_n(cells(row), width_, cells(to));
-    if (!terms.empty()) terms[to] = terms[row];
-    to++;
-  }
-  rows_ = to;
-  cells_.truncate(size_t{to} * width_);
-  if (!terms.empty()) terms.truncate(to);
+  close_gaps(count, team, is_alive);
   dead_ = 0;
   generation_++;
 }
@@ -361,12 +361,10 @@ void Table::clear() {
   cells_.clear();
   rows_ = 0;
   terms.clear();
-  if (capacity_ > 1024) {
-    slots_.reset();
-    capacity_ = 0;
-  } else {
-    std::fill_n(slots_.get(), capacity_, 0);
-  }
+  if (slots_.size() > 1024)
+    slots_.release();
+  else
+    std::fill_n(slots_.data(), slots_.size(), 0);
   used_ = 0;
   dead_ = 0;
   generation_++;

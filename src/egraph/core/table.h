@@ -1,62 +1,20 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "egraph/core/column.h"
+#include "egraph/core/keys.h"
 #include "luminal/egraph.h"
 
 namespace luminal::egraph {
 
 class Team;
 
-using Row = uint32_t;
-inline constexpr Row kNoRow = 0xffffffff;
 /// In the first and the last column of a row that is gone. No value is equal to it.
 inline constexpr uint32_t kDead = 0xffffffff;
-
-/// 32-bit hash of a key, the same on every machine. Two columns at a time (Fibonacci hashing, then a mix).
-class KeyHash {
- public:
-  void add(uint32_t a, uint32_t b) { state_ = fold((state_ + ((uint64_t{a} << 32) | b)) * kFirst); }
-  void add(uint32_t a) { state_ = fold((state_ + a + 1) * kFirst); }
-  [[nodiscard]] uint32_t value() const { return static_cast<uint32_t>((state_ * kSecond) >> 32); }
-
- private:
-  static constexpr uint64_t kFirst = 0x9E3779B97F4A7C15ULL, kSecond = 0xD6E8FEB86659FD93ULL;
-  static uint64_t fold(uint64_t x) { return x ^ (x >> 32); }
-  uint64_t state_ = 0;
-};
-
-/// `at(c)` is the value of column c. K: the number of columns if known when compiling, 0 if not.
-template <uint32_t K, class At>
-[[nodiscard]] inline uint32_t hash_key(uint32_t width, At&& at) {
-  const uint32_t n = K != 0 ? K : width;
-  KeyHash hash;
-  uint32_t c = 0;
-  for (; c + 2 <= n; c += 2) hash.add(at(c), at(c + 1));
-  if (c < n) hash.add(at(c));
-  return hash.value();
-}
-
-/// Calls `body` with std::integral_constant of the key width (0 = any), so that inner loops are specialised.
-template <class Body>
-inline decltype(auto) with_width(uint32_t width, Body&& body) {
-  switch (width) {
-    case 1:
-      return body(std::integral_constant<uint32_t, 1>{});
-    case 2:
-      return body(std::integral_constant<uint32_t, 2>{});
-    case 3:
-      return body(std::integral_constant<uint32_t, 3>{});
-    default:
-      return body(std::integral_constant<uint32_t, 0>{});
-  }
-}
 
 /// The values of one column.
 class ColumnView {
@@ -93,56 +51,37 @@ class Table {
   [[nodiscard]] bool is_live(Row row) const { return cells(row)[width_ - 1] != kDead; }
   [[nodiscard]] size_t size_bytes() const;
 
-  // -- The hash. `keys` are column pointers, `i` the position in them.
+  // -- The hash.
 
+  /// Needs at least one reserve() before.
   template <uint32_t K>
-  [[nodiscard]] uint32_t hash_at(const uint32_t* const* keys, size_t i) const {
-    return hash_key<K>(key_width_, [&](uint32_t c) { return keys[c][i]; });
+  [[nodiscard]] KeyProbe<K> probe() const {
+    return {slots_.data(), slots_.size(), cells_.data(), key_width_, width_};
   }
-  void prefetch_slot(uint32_t hash) const { __builtin_prefetch(slots_.get() + home(hash)); }
-  void prefetch_row(uint32_t hash) const {
-    const uint64_t slot = slots_[home(hash)];
-    if (slot != 0) prefetch_cells(static_cast<Row>(slot) - 1);
-  }
-  void prefetch_cells(Row row) const {
-    const uint32_t* at = cells(row);
-    __builtin_prefetch(at);
-    __builtin_prefetch(at + width_ - 1);  // another cache line now and then
-  }
-  /// The newest row with this key, or kNoRow. Needs at least one reserve() before.
-  template <uint32_t K>
-  [[nodiscard]] Row find_at(const uint32_t* const* keys, size_t i, uint32_t hash) const {
-    for (size_t s = home(hash);; s = s + 1 == capacity_ ? 0 : s + 1) {
-      const uint64_t slot = slots_[s];
-      if (slot == 0) return kNoRow;
-      if (static_cast<uint32_t>(slot >> 32) != hash) continue;
-      const Row row = static_cast<Row>(slot) - 1;
-      const uint32_t* at = cells(row);
-      bool same = true;
-      for (uint32_t c = 0; c < (K != 0 ? K : key_width_); c++) same &= at[c] == keys[c][i];
-      if (same) return row;
-    }
-  }
-  /// Calls `body(i, hash, row)` for each of `count` keys, as `find_at` finds them at that moment. Memory is
-  /// asked for ahead in groups that fit the first-level cache: slots one group ahead, then rows.
+  /// Calls `body(i, hash, row)` for each of `count` keys, `keys` being their columns; row is the newest with
+  /// the key at that moment, or kNoRow. Memory is asked for ahead in groups that fit the first-level cache:
+  /// slots one group ahead, then rows.
   template <uint32_t K, class Body>
   void find_each(const uint32_t* const* keys, size_t count, Body&& body) const {
     constexpr size_t kGroup = 64;
     uint32_t hashes[2][kGroup];
+    const auto key = [keys](size_t i) { return [keys, i](uint32_t c) { return keys[c][i]; }; };
     const auto ask = [&](size_t first, uint32_t* to) {
       const size_t n = first < count ? std::min(kGroup, count - first) : 0;
       for (size_t i = 0; i < n; i++) {
-        to[i] = hash_at<K>(keys, first + i);
-        prefetch_slot(to[i]);
+        to[i] = probe<K>().hash(key(first + i));
+        probe<K>().prefetch_slot(to[i]);
       }
     };
     ask(0, hashes[0]);
     for (size_t first = 0, turn = 0; first < count; first += kGroup, turn ^= 1) {
       const size_t n = std::min(kGroup, count - first);
-      for (size_t i = 0; i < n; i++) prefetch_row(hashes[turn][i]);
+      for (size_t i = 0; i < n; i++) probe<K>().prefetch_row(hashes[turn][i]);
       ask(first + kGroup, hashes[turn ^ 1]);
-      for (size_t i = 0; i < n; i++)
-        body(static_cast<uint32_t>(first + i), hashes[turn][i], find_at<K>(keys, first + i, hashes[turn][i]));
+      for (size_t i = 0; i < n; i++) {
+        const uint32_t hash = hashes[turn][i];
+        body(static_cast<uint32_t>(first + i), hash, probe<K>().find(hash, key(first + i)));
+      }
     }
   }
   [[nodiscard]] Row find(std::span<const Value> key) const;
@@ -157,8 +96,16 @@ class Table {
 
   // -- Changes.
 
+  struct Growth {
+    size_t slots = 0, bytes = 0;
+  };
+  /// Slots that `reserve` would refill, and by how much they would grow.
+  [[nodiscard]] Growth growth(size_t count) const;
   /// Room for `count` appends: no column and no slot moves until then.
   void reserve(size_t count, Team* team = nullptr);
+  /// The same for rows that take the place of others that died, where memory is short: the hash grows only if
+  /// it is nearly full with the slots of dead rows freed.
+  void reserve_tightly(size_t count, Team* team);
   /// Appends; the key must be missing. The caller reserved.
   template <uint32_t K>
   Row append_at(const uint32_t* const* keys, size_t i, uint32_t hash, uint32_t output) {
@@ -222,6 +169,7 @@ class Table {
 
   /// Closes the gaps of dead rows if there are many. Not inside a step.
   void compact_if_sparse(Team* team);
+  void compact(Team* team);
   /// Changes when rows moved: indexes are void.
   [[nodiscard]] uint32_t generation() const { return generation_; }
   /// Grows with each death: an index with another count must check that its rows are alive.
@@ -232,25 +180,11 @@ class Table {
   Column terms;
 
  private:
-  struct Free {
-    void operator()(uint64_t* p) const { std::free(p); }
-  };
-  struct Slots : std::unique_ptr<uint64_t[], Free> {
-    using unique_ptr::unique_ptr;
-  };
   struct Epoch {
     uint32_t clock;
     Row begin;
   };
 
- public:
-  Table(const Table& other);
-  Table(Table&&) noexcept = default;
-  Table& operator=(const Table&) = delete;
-  Table& operator=(Table&&) noexcept = default;
-  ~Table() = default;
-
- private:
   friend class ParallelInsert;
   [[nodiscard]] const uint32_t* cells(Row row) const { return cells_.data() + size_t{row} * width_; }
   [[nodiscard]] uint32_t* cells(Row row) { return cells_.data() + size_t{row} * width_; }
@@ -259,13 +193,15 @@ class Table {
     cells_.truncate(cells_.size() + width_);
     return cells(rows_++);
   }
-  [[nodiscard]] size_t home(uint32_t hash) const { return (uint64_t{hash} * capacity_) >> 32; }
+  /// Leads the hash to a row whose key it does not hold.
   void put(uint32_t hash, Row row) {
-    size_t s = home(hash);
-    while (slots_[s] != 0) s = s + 1 == capacity_ ? 0 : s + 1;
-    slots_[s] = (uint64_t{hash} << 32) | (row + 1);
+    const KeyProbe<0> slots = probe<0>();
+    const size_t at = slots.walk(slots.home(hash), hash, slots.plain, [](Row) { return false; }).at;
+    slots_[at] = HashSlot(hash, row).bits;
     used_++;
   }
+  /// Where the slot is that leads to this row, which is there.
+  [[nodiscard]] size_t slot_of(uint32_t hash, Row row) const;
   /// The first slot for hashes of the t-th of n equal ranges.
   [[nodiscard]] static size_t first_slot(size_t capacity, uint32_t t, uint32_t n) {
     if (t == n) return capacity;
@@ -276,7 +212,8 @@ class Table {
   void resize_slots(size_t capacity, Team* team);
   template <class NewRow>
   void refill_slots(size_t capacity, Team* team, NewRow&& new_row);
-  void compact(Team* team);
+  template <class IsAlive>
+  void close_gaps(Row count, Team* team, IsAlive&& is_alive);
   void move_outputs(std::span<const Row> rows, std::span<const Value> outputs, Row first);
   Row append_copy(Row row, Value output);
 
@@ -284,8 +221,8 @@ class Table {
   bool has_output_, in_step_ = false, deletable_ = false;
   Column cells_;  // width_ of them for each row
   Row rows_ = 0;
-  Slots slots_;  // hash << 32 | row + 1; 0 is free
-  size_t capacity_ = 0, used_ = 0;
+  Buffer<uint64_t> slots_;  // contents of HashSlot
+  size_t used_ = 0;
   Row dead_ = 0;
   uint64_t kills_ = 0;
   uint32_t generation_ = 0;

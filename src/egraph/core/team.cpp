@@ -1,13 +1,17 @@
 #include "egraph/core/team.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace luminal::egraph {
 
 namespace {
 
-constexpr int kSpins = 1000;  ///< up to a hundred microseconds
+// Between two jobs the caller works alone for up to some hundred microseconds, and waking a thread takes as
+// long. Who waits lets others have the processor after a few microseconds.
+constexpr int kSpins = 300;
+constexpr std::chrono::microseconds kAwake{500};
 
 void pause() {
 #if defined(__x86_64__)
@@ -22,13 +26,19 @@ uint32_t wait_for_change(const std::atomic<uint32_t>& value, uint32_t old) {
     if (now != old) return now;
     pause();
   }
+  const auto end = std::chrono::steady_clock::now() + kAwake;
+  while (std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
+    const uint32_t now = value.load(std::memory_order_acquire);
+    if (now != old) return now;
+  }
   value.wait(old, std::memory_order_acquire);
   return value.load(std::memory_order_acquire);
 }
 
 }  // namespace
 
-Team::Team(uint32_t threads) : size_(std::max<uint32_t>(1, threads)), next_(size_), thrown_(size_) {
+Team::Team(uint32_t threads) : size_(std::max<uint32_t>(1, threads)) {
   for (uint32_t t = 1; t < size_; t++) threads_.emplace_back([this] { work(); });
 }
 
@@ -39,15 +49,17 @@ Team::~Team() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Team::run_job(Job job, const void* data) {
+void Team::run_job(Job job, const void* data, uint32_t count) {
   job_ = job;
   data_ = data;
-  unfinished_.store(size_, std::memory_order_relaxed);
+  count_ = count;
+  if (thrown_.size() < count) thrown_.resize(count);
+  unfinished_.store(count, std::memory_order_relaxed);
   const uint32_t round = round_.load(std::memory_order_relaxed) + 1;
-  next_.store(uint64_t{round} << 32, std::memory_order_release);
+  open_.store((uint64_t{round} << 32) | count, std::memory_order_release);
   round_.store(round, std::memory_order_release);
   round_.notify_all();
-  take_pieces();
+  take_pieces(true);
   for (uint32_t left = unfinished_.load(std::memory_order_acquire); left != 0;)
     left = wait_for_change(unfinished_, left);
   std::exception_ptr first;
@@ -58,17 +70,24 @@ void Team::run_job(Job job, const void* data) {
   if (first != nullptr) std::rethrow_exception(first);
 }
 
-// Whoever gets a number below the size has a piece of the job that is then going on: it can't end without it.
-void Team::take_pieces() {
-  while (static_cast<uint32_t>(next_.load(std::memory_order_relaxed)) < size_) {
-    const uint32_t piece = static_cast<uint32_t>(next_.fetch_add(1, std::memory_order_acq_rel));
-    if (piece >= size_) return;
+// Whoever takes a piece does so of the job that is then going on: it can't end without it. The caller takes
+// the first, workers the last: what one of two threads had in its caches in one job comes to it in the next.
+void Team::take_pieces(bool from_front) {
+  uint64_t open = open_.load(std::memory_order_acquire);
+  for (;;) {
+    const uint32_t first = static_cast<uint16_t>(open >> 16), end = static_cast<uint16_t>(open);
+    if (first == end) return;
+    const uint64_t rest = from_front ? open + (1 << 16) : open - 1;
+    if (!open_.compare_exchange_weak(open, rest, std::memory_order_acq_rel, std::memory_order_acquire))
+      continue;
+    const uint32_t piece = from_front ? first : end - 1;
     try {
       job_(data_, piece);
     } catch (...) {
       thrown_[piece] = std::current_exception();
     }
     if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
+    open = open_.load(std::memory_order_acquire);
   }
 }
 
@@ -76,7 +95,7 @@ void Team::work() {
   for (uint32_t seen = 0;;) {
     seen = wait_for_change(round_, seen);
     if (ends_.load(std::memory_order_relaxed)) return;
-    take_pieces();
+    take_pieces(false);
   }
 }
 

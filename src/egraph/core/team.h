@@ -21,32 +21,38 @@ class Team {
 
   [[nodiscard]] uint32_t size() const { return size_; }
 
-  /// Calls body(p) for p in [0, size), each once, and returns when all are done. If some throw, the exception
-  /// of the lowest p goes on.
+  /// As many pieces as long jobs should have.
+  [[nodiscard]] uint32_t pieces() const { return kPiecesPerThread * size_; }
+
+  /// Calls body(p) for p in [0, count), each once, and returns when all are done. Fewer than 65,536 pieces.
+  /// If some throw, the exception of the lowest p goes on.
   template <class Body>
-  void run(Body&& body) {
+  void run(uint32_t count, Body&& body) {
     using Callable = std::remove_reference_t<Body>;
-    run_job([](const void* job, uint32_t p) { (*static_cast<Callable*>(const_cast<void*>(job)))(p); }, &body);
+    run_job([](const void* job, uint32_t p) { (*static_cast<Callable*>(const_cast<void*>(job)))(p); }, &body,
+            count);
   }
 
-  /// Calls body(p, begin, end) on `size` consecutive pieces of [0, count).
+  /// Calls body(p, begin, end) on `pieces()` consecutive pieces of [0, count).
   template <class Body>
   void split(size_t count, Body&& body) {
-    run([&](uint32_t p) { body(p, piece(count, p), piece(count, p + 1)); });
+    run(pieces(), [&](uint32_t p) { body(p, piece(count, p), piece(count, p + 1)); });
   }
-  [[nodiscard]] size_t piece(size_t count, uint32_t p) const { return count * p / size_; }
+  [[nodiscard]] size_t piece(size_t count, uint32_t p) const { return count * p / pieces(); }
 
  private:
   using Job = void (*)(const void*, uint32_t);
-  void run_job(Job job, const void* data);
+  static constexpr uint32_t kPiecesPerThread = 3;
+  void run_job(Job job, const void* data, uint32_t count);
   void work();
-  void take_pieces();
+  void take_pieces(bool from_front);
 
   uint32_t size_;
   Job job_ = nullptr;
   const void* data_ = nullptr;
+  uint32_t count_ = 0;                                ///< pieces of the job
   alignas(64) std::atomic<uint32_t> round_ = 0;       ///< counts jobs; a change wakes the workers
-  alignas(64) std::atomic<uint64_t> next_ = 0;        ///< round << 32 | the next piece that nobody has taken
+  alignas(64) std::atomic<uint64_t> open_ = 0;        ///< round << 32 | first << 16 | end of those to take
   alignas(64) std::atomic<uint32_t> unfinished_ = 0;  ///< pieces of the present job
   std::atomic<bool> ends_ = false;
   std::vector<std::exception_ptr> thrown_;

@@ -40,9 +40,14 @@ class UnionFind {
     }
     return id;
   }
+  void prefetch(Value id) const { __builtin_prefetch(parent_.data() + id); }
+  /// May run on several threads, while none of them unites.
   [[nodiscard]] Value find(Value id) const {
-    while (parent_[id] != id) id = parent_[id];
-    return id;
+    for (;;) {
+      const Value parent = parent_[id];
+      if (parent == id) return id;
+      id = parent;
+    }
   }
 
   /// False if they were equal already.

@@ -11,10 +11,7 @@ namespace luminal::egraph {
 Value EngineState::get_or_insert(FunctionId f, std::span<const Value> key) {
   FunctionInfo& info = at(f);
   const Row row = info.table.find(key);
-  if (row != kNoRow) {
-    if (info.spec.kind == FunctionKind::Relation && info.table.is_deletable()) info.table.touch(row);
-    return info.table.output_of(row);
-  }
+  if (row != kNoRow) return info.table.output_of(row);
   if (info.spec.kind == FunctionKind::Function)
     fail("[{}] has no value for these arguments; give it one with set first", info.spec.name);
   const Value output = info.spec.kind == FunctionKind::Relation ? kUnitValue : ids.fresh();

@@ -21,6 +21,17 @@ ExprId ExprPool::add_literal(Literal literal, const Span& span) {
   return id;
 }
 
+ExprId ExprPool::add_fresh(FreshSyntax syntax, const Span& span) {
+  const auto id = static_cast<ExprId>(nodes.size());
+  nodes.push_back({.kind = ExprNode::Kind::Fresh,
+                   .first = id,
+                   .literal = static_cast<uint32_t>(fresh.size()),
+                   .name = {},
+                   .span = span});
+  fresh.push_back(std::move(syntax));
+  return id;
+}
+
 ExprId ExprPool::add_call(Symbol name, std::span<const ExprId> arguments, ExprId first, const Span& span) {
   const auto id = static_cast<ExprId>(nodes.size());
   nodes.push_back({.kind = ExprNode::Kind::Call,
@@ -71,6 +82,8 @@ std::string to_text(const ExprPool& exprs, ExprId expr) {
       text += to_text(exprs.literal_of(id));
     } else if (node.kind == ExprNode::Kind::Variable) {
       text += node.name.text();
+    } else if (node.kind == ExprNode::Kind::Fresh) {
+      text += node.span.text();
     } else {
       text += '(' + node.name.text();
       todo.push_back(kClose);

@@ -19,23 +19,33 @@ namespace luminal::egraph::language {
 using ExprId = uint32_t;
 
 struct ExprNode {
-  enum class Kind : uint8_t { Constant, Variable, Call };
+  enum class Kind : uint8_t { Constant, Variable, Call, Fresh };
   Kind kind = Kind::Constant;
   ExprId first = 0;      ///< first node of the subtree
-  uint32_t literal = 0;  ///< of a literal: its index
+  uint32_t literal = 0;  ///< of a literal: its index; Fresh: index in `ExprPool::fresh`
   uint32_t args = 0;     ///< of a call: where its arguments start in `ExprPool::args`
   uint32_t arg_count = 0;
   Symbol name;  ///< of a variable or call
   Span span;
 };
 
+/// `(unstable-fresh! Sort [:cost n] [:unextractable])`, an action's new id for each match.
+struct FreshSyntax {
+  Symbol sort;
+  Span sort_span;
+  std::optional<int64_t> cost;
+  bool unextractable = false;
+};
+
 struct ExprPool {
   std::vector<ExprNode> nodes;
   std::vector<ExprId> args;
   std::vector<Literal> literals;
+  std::vector<FreshSyntax> fresh;
 
   ExprId add_variable(Symbol name, const Span& span);
   ExprId add_literal(Literal literal, const Span& span);
+  ExprId add_fresh(FreshSyntax syntax, const Span& span);
   /// The arguments must be the last expressions added, in order.
   ExprId add_call(Symbol name, std::span<const ExprId> arguments, ExprId first, const Span& span);
 
@@ -66,11 +76,13 @@ struct ActionSyntax {
 };
 
 struct ScheduleSyntax {
-  enum class Kind : uint8_t { Run, Seq, Repeat, Saturate };
+  enum class Kind : uint8_t { Run, Seq, Repeat, Saturate, LetScheduler };
   Kind kind = Kind::Run;
   Span span;
   Symbol ruleset;
+  Symbol scheduler;  ///< LetScheduler: its name; Run: which decides, or none
   int64_t count = 0;
+  int64_t match_limit = 1000, ban_length = 5;  ///< LetScheduler
   std::optional<std::vector<Fact>> until;
   std::vector<ScheduleSyntax> body;
 };
@@ -119,6 +131,7 @@ struct SortSyntax {
   Symbol name;
   Symbol presort;
   std::vector<ExprId> args;
+  Symbol union_table;  ///< of a sort without elements, or none
 };
 
 /// A member of `datatype` or `datatype*`: a sort with constructors, or a container sort.

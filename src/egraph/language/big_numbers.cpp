@@ -118,6 +118,7 @@ std::optional<BigRat> power(const BigRat& base, const BigRat& exponent) {
     return exponent.numerator == 0 ? BigRat{1, 1} : BigRat{0, 1};
   }
   const BigInt magnitude = mp::abs(exponent.numerator);
+  if (magnitude > std::numeric_limits<int64_t>::max()) return {};  // of 1 and -1 too, as in egglog
   const uint64_t bits = std::max(bit_count(base.numerator), bit_count(base.denominator));
   const bool is_unit = mp::abs(base.numerator) == 1 && base.denominator == 1;
   if (is_unit) return BigRat{base.numerator < 0 && magnitude % 2 == 1 ? -1 : 1, 1};

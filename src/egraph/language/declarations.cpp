@@ -25,7 +25,7 @@ void Interpreter::sort(const SortSyntax& syntax) {
   if (syntax.presort)
     library_.declare_container(scope_, syntax, *exprs_);
   else
-    library_.declare_sort(scope_, syntax.name);
+    library_.declare_sort(scope_, syntax.name, syntax.union_table);
   scope_.names.emplace(syntax.name, syntax.span);
 }
 
@@ -101,12 +101,42 @@ void Interpreter::combined_ruleset(const Command& c) {
   scope_.rulesets.emplace(c.name, std::move(info));
 }
 
+// Null if no action has an (unstable-fresh! ...). The first of them speaks for all.
+const FunctionInfo* Interpreter::fresh_constructor(const RuleSyntax& syntax) {
+  const FreshSyntax* first = nullptr;
+  const auto look = [&](ExprId expr) {
+    for (ExprId id = (*exprs_)[expr].first; id <= expr && !first; ++id)
+      if ((*exprs_)[id].kind == ExprNode::Kind::Fresh) first = &exprs_->fresh[(*exprs_)[id].literal];
+  };
+  for (const ActionSyntax& action : syntax.head) {
+    for (const ExprId arg : action.args) look(arg);
+    if (action.kind == ActionSyntax::Kind::Panic || action.kind == ActionSyntax::Kind::Delete ||
+        action.kind == ActionSyntax::Kind::Subsume)
+      continue;
+    look(action.value);
+    if (action.kind == ActionSyntax::Kind::Union) look(action.right);
+  }
+  if (!first) return nullptr;
+  FunctionSyntax made;
+  made.span = syntax.span;
+  made.name = fresh_.make("GeneratedFreshTable");
+  for (const SortInfo* sort : variable_sorts(lowering(), syntax.body)) made.inputs.push_back(sort->name);
+  made.inputs.push_back(symbols_.intern("i64"));
+  made.input_spans.assign(made.inputs.size(), syntax.span);
+  made.output = first->sort;
+  made.output_span = first->sort_span;
+  made.cost = first->cost;
+  made.unextractable = first->unextractable;
+  function(made);
+  return scope_.find_function(made.name);
+}
+
 void Interpreter::rule(const RuleSyntax& syntax, std::string name) {
   if (name.empty()) {
     name = to_text(*exprs_, syntax);
     std::replace(name.begin(), name.end(), '"', '\'');
   }
-  RuleSpec spec = lower_rule(lowering(), syntax);
+  RuleSpec spec = lower_rule(lowering(), syntax, fresh_constructor(syntax));
   static_cast<void>(find_ruleset(syntax.ruleset, syntax.span));
   RulesetInfo& ruleset = scope_.rulesets.at(syntax.ruleset);
   if (ruleset.combined)
@@ -187,6 +217,7 @@ void Interpreter::global(const ActionSyntax& syntax) {
   ActionBlock block = lowered.block;
   block.actions.push_back(Action::set(info->id, {}, lowered.value));
   execute(block, syntax.span);
+  if (graph_.explanations_enabled()) info->term = made_term(syntax.value);
 }
 
 }  // namespace luminal::egraph::language

@@ -90,7 +90,11 @@ void Interpreter::input(const Command& c) {
 
 void Interpreter::output(const Command& c) {
   std::string text;
-  for (const ExprId expr : c.exprs) text += best_text(evaluate(expr), expr, c.span) + "\n";
+  for (const ExprId expr : c.exprs) {
+    const Evaluated what = evaluate(expr);
+    TermExtractor terms = extractor({&what.sort, 1});
+    text += best_text(terms, what, expr, c.span) + "\n";
+  }
   const std::filesystem::path path = fact_file(c.file);
   std::ofstream file(path, std::ios::binary | std::ios::app);
   file << text;

@@ -1,5 +1,6 @@
 #include "egraph/language/interpreter.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/file.h"
@@ -197,6 +198,8 @@ struct Interpreter::Prepared {
   int64_t count = 0;
   std::optional<Query> until;
   std::vector<Prepared> body;
+  std::optional<size_t> scheduler;  ///< its place: of a LetScheduler, or of a Run that has one
+  int64_t match_limit = 0, ban_length = 0;
 };
 
 const RulesetInfo& Interpreter::find_ruleset(Symbol name, const Span& span) const {
@@ -212,13 +215,37 @@ Interpreter::Prepared Interpreter::prepare(const ScheduleSyntax& schedule) {
                .span = schedule.span,
                .count = schedule.count,
                .until = {},
-               .body = {}};
+               .body = {},
+               .scheduler = {},
+               .match_limit = schedule.match_limit,
+               .ban_length = schedule.ban_length};
   if (schedule.until) out.until = lower_query(lowering(), *schedule.until, schedule.span);
+  if (schedule.scheduler) {
+    const auto known = std::find_if(visible_schedulers_.begin(), visible_schedulers_.end(),
+                                    [&](const auto& one) { return one.first == schedule.scheduler; });
+    const bool declares = schedule.kind == ScheduleSyntax::Kind::LetScheduler;
+    if (declares && known != visible_schedulers_.end())
+      fail_at(schedule.span, "there is a scheduler '{}' already", schedule.scheduler.text());
+    if (!declares && known == visible_schedulers_.end())
+      fail_at(schedule.span,
+              "unknown scheduler '{}': (let-scheduler {} (back-off)) makes one, for what follows",
+              schedule.scheduler.text(), schedule.scheduler.text());
+    out.scheduler = declares ? schedulers_.size() : known->second;
+    if (declares) {
+      visible_schedulers_.emplace_back(schedule.scheduler, schedulers_.size());
+      schedulers_.emplace_back();
+    }
+  }
+  // A scheduler serves what follows it within the same parentheses.
+  const size_t visible = visible_schedulers_.size();
   for (const ScheduleSyntax& inner : schedule.body) out.body.push_back(prepare(inner));
+  if (!schedule.body.empty()) visible_schedulers_.resize(visible);
   return out;
 }
 
 void Interpreter::run_schedule(const ScheduleSyntax& schedule) {
+  visible_schedulers_.clear();
+  schedulers_.clear();
   const Prepared prepared = prepare(schedule);
   try {
     step(prepared);
@@ -256,8 +283,12 @@ Interpreter::Progress Interpreter::step(const Prepared& schedule) {
         if (once().can_stop) break;
       return total;
     case Kind::Saturate:
-      while (once().updated) {
+      while (!once().can_stop) {
       }
+      return total;
+    case Kind::LetScheduler:
+      schedulers_[*schedule.scheduler].emplace(static_cast<uint64_t>(schedule.match_limit),
+                                               static_cast<uint64_t>(schedule.ban_length));
       return total;
   }
   return total;
@@ -266,7 +297,9 @@ Interpreter::Progress Interpreter::step(const Prepared& schedule) {
 Interpreter::Progress Interpreter::run_ruleset(const Prepared& schedule) {
   const RulesetInfo& ruleset = find_ruleset(schedule.ruleset, schedule.span);
   if (schedule.until && graph_.check(*schedule.until)) return {};
-  const Report report = graph_.run(Schedule::run(ruleset.id), options_.budget);
+  Schedule one = Schedule::run(ruleset.id);
+  if (schedule.scheduler) one.scheduler = schedulers_[*schedule.scheduler];
+  const Report report = graph_.run(one, options_.budget);
   report_.add(report);
   RulesetTime& time = ruleset_times_[schedule.ruleset ? schedule.ruleset.text() : std::string()];
   time.rebuild_s += report.rebuild_s;
@@ -274,7 +307,7 @@ Interpreter::Progress Interpreter::run_ruleset(const Prepared& schedule) {
   const bool out_of_budget = report.stop == StopReason::TimeBudget || report.stop == StopReason::NodeBudget ||
                              report.stop == StopReason::ByteBudget;
   if (out_of_budget) command_failed(schedule.span, "stopped by the {}", name_of(report.stop));
-  return {.updated = report.updated, .can_stop = !report.updated};
+  return {.updated = report.updated, .can_stop = !report.updated && !report.held_back};
 }
 
 }  // namespace luminal::egraph::language

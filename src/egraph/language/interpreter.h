@@ -32,6 +32,7 @@ class Interpreter {
   void host_primitive(PrimitiveSpec spec) { library_.add_host_primitive(scope_, std::move(spec)); }
   [[nodiscard]] EGraph& graph() { return graph_; }
   [[nodiscard]] const Report& report() const { return report_; }
+  [[nodiscard]] const Scope& scope() const { return scope_; }
 
  private:
   struct Progress {
@@ -63,6 +64,7 @@ class Interpreter {
   void ruleset(Symbol name, const Span& span);
   void combined_ruleset(const Command& command);
   void rule(const RuleSyntax& syntax, std::string name);
+  const FunctionInfo* fresh_constructor(const RuleSyntax& syntax);
   void rewrite(const RewriteSyntax& syntax);
   void rewrite_rule(const RewriteSyntax& syntax, ExprId left, ExprId right, std::string name);
   void global(const ActionSyntax& syntax);
@@ -92,9 +94,11 @@ class Interpreter {
   void print_size(const Command& command);
   void print_stats(const Command& command);
   [[nodiscard]] std::string stats_json() const;
-  [[nodiscard]] std::vector<std::string> variants(const Evaluated& what, int64_t count, ExprId expr,
-                                                  const Span& span);
-  [[nodiscard]] std::string best_text(const Evaluated& what, ExprId expr, const Span& span);
+  [[nodiscard]] std::vector<std::string> variants(TermExtractor& terms, const Evaluated& what, int64_t count,
+                                                  ExprId expr, const Span& span);
+  [[nodiscard]] Value representative(const Evaluated& what) const;
+  [[nodiscard]] std::string best_text(TermExtractor& terms, const Evaluated& what, ExprId expr,
+                                      const Span& span);
   std::optional<std::string> relation_text(ExprId expr);
   int64_t evaluate_count(ExprId expr);
   const FunctionInfo* visible_function(Symbol name, const Span& span) const;
@@ -114,6 +118,7 @@ class Interpreter {
   [[nodiscard]] std::string chain_text(const Fact& fact, Value left, Value right) const;
   void append_chain(std::string& out, const Explanation& explanation, int depth) const;
   [[nodiscard]] Value matched_term(const ExplanationStep& step, Value id) const;
+  [[nodiscard]] std::optional<Value> made_term(ExprId expr);
   [[nodiscard]] bool is_global(ExprId expr) const;
   [[nodiscard]] std::string rule_name(RuleId rule) const;
   std::optional<Value> original_term(ExprId expr);
@@ -135,6 +140,8 @@ class Interpreter {
   std::string output_;
   std::vector<Value> values_;
   Report report_;
+  std::vector<std::pair<Symbol, size_t>> visible_schedulers_;  // while a schedule is prepared: their places
+  std::vector<std::optional<BackOff>> schedulers_;             // of the schedule that runs
   std::map<std::string, RulesetTime> ruleset_times_;
   int include_depth_ = 0;
 };

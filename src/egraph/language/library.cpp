@@ -90,9 +90,10 @@ const SortInfo* Library::add_host_sort(Scope& scope, std::string_view name, Sort
   return add_base_sort(scope, name, id);
 }
 
-const SortInfo* Library::declare_sort(Scope& scope, Symbol name) {
+const SortInfo* Library::declare_sort(Scope& scope, Symbol name, Symbol union_table) {
   SortInfo info;
   info.name = name;
+  info.union_table = union_table;
   info.id = graph_.eq_sort(name.text());
   const SortInfo* sort = new_sort(scope, std::move(info));
   add_ordering(scope, sort);

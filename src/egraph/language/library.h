@@ -53,7 +53,7 @@ class Library {
   /// The sort Rational, which is not in the core language.
   void install_rationals(Scope& scope);
 
-  const SortInfo* declare_sort(Scope& scope, Symbol name);
+  const SortInfo* declare_sort(Scope& scope, Symbol name, Symbol union_table = {});
   /// The sort that rows of a relation have as terms; it has no values of its own.
   const SortInfo* relation_sort(Symbol name);
   /// `(sort Name (Vec i64))`. Errors: ProgramError for an unknown container, unknown or too few sorts.

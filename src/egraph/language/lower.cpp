@@ -2,6 +2,7 @@
 #include "egraph/language/lower.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/suggest.h"
 #include "egraph/language/lowering.h"
@@ -119,6 +120,8 @@ Operand Lowering::query_expr(ExprId expr) {
       results.push_back(literal(id));
     } else if (node.kind == ExprNode::Kind::Variable) {
       results.push_back(query_variable(node));
+    } else if (node.kind == ExprNode::Kind::Fresh) {
+      results.push_back(fresh_id(node));
     } else {
       CallAtom atom{.args = arguments(id, first, results), .output = new_result(id, true), .span = node.span};
       atom.call = type_call(id, atom.args, atom.output, query_context_);
@@ -139,6 +142,8 @@ Operand Lowering::add_expr(ExprId expr) {
     } else if (node.kind == ExprNode::Kind::Variable) {
       const FunctionInfo* info = lets_.contains(node.name) ? nullptr : context_.scope.find_global(node.name);
       results.push_back(info ? global(info, node.span) : action_variable(node));
+    } else if (node.kind == ExprNode::Kind::Fresh) {
+      results.push_back(fresh_id(node));
     } else {
       PendingAction call;
       call.is_call = true;
@@ -151,6 +156,46 @@ Operand Lowering::add_expr(ExprId expr) {
     }
   }
   return results.back();
+}
+
+std::vector<Operand> Lowering::variables_of(std::span<const Fact> facts) const {
+  std::vector<Operand> out;
+  std::unordered_set<Symbol> seen;
+  const auto add = [&](ExprId expr) {
+    for (ExprId id = exprs_[expr].first; id <= expr; ++id) {
+      const ExprNode& node = exprs_[id];
+      if (node.kind != ExprNode::Kind::Variable || !seen.insert(node.name).second) continue;
+      if (const auto found = names_.find(node.name); found != names_.end())
+        out.push_back({.index = found->second, .type = variables_[found->second].type});
+      else if (const FunctionInfo* info = context_.scope.find_global(node.name))
+        out.push_back(globals_.at(info->name.text()));
+    }
+  };
+  for (const Fact& fact : facts) {
+    add(fact.left);
+    if (fact.is_equality) add(fact.right);
+  }
+  return out;
+}
+
+// A row of a constructor of the rule's own, whose arguments are what matched and the number of the call.
+Operand Lowering::fresh_id(const ExprNode& node) {
+  if (!fresh_)
+    fail_at(node.span, "unstable-fresh! makes an id for each match of a rule: it stands in its actions");
+  PendingAction call;
+  call.is_call = true;
+  call.function = fresh_;
+  call.span = node.span;
+  call.args = fresh_args_;
+  call.args.push_back({.is_literal = true,
+                       .index = static_cast<uint32_t>(exprs_.literals.size()),
+                       .type = solver_.add_term(node.span, "", fresh_->inputs.back())});
+  exprs_.literals.emplace_back(fresh_count_++);
+  call.value = {.index = static_cast<uint32_t>(variables_.size()),
+                .type = solver_.add_term(node.span, std::string(node.span.text()), fresh_->output)};
+  variables_.push_back({.name = fresh_->name, .type = call.value.type, .span = node.span, .is_result = true});
+  actions_.push_back(call);
+  return call.value;
 }
 
 Operand Lowering::bind(Symbol name, const SortInfo* sort) {
@@ -339,11 +384,21 @@ Term literal_term(EGraph& graph, const Literal& literal) {
   return Term::constant(sort, std::visit(Visitor{graph}, literal));
 }
 
-RuleSpec lower_rule(const LoweringContext& context, const RuleSyntax& rule) {
+std::vector<const SortInfo*> variable_sorts(const LoweringContext& context, std::span<const Fact> facts) {
+  Lowering lowering(context, Context::Pure, Context::Write, true);
+  lowering.add_facts(facts);
+  lowering.solve();
+  std::vector<const SortInfo*> out;
+  for (const Operand& variable : lowering.variables_of(facts)) out.push_back(lowering.sort_of(variable));
+  return out;
+}
+
+RuleSpec lower_rule(const LoweringContext& context, const RuleSyntax& rule, const FunctionInfo* fresh) {
   const bool may_read = !context.seminaive || rule.mode != EvalMode::Seminaive;
   Lowering lowering(context, may_read ? Context::Read : Context::Pure,
                     may_read ? Context::Full : Context::Write, true);
   lowering.add_facts(rule.body);
+  if (fresh) lowering.set_fresh(fresh, lowering.variables_of(rule.body));
   for (const ActionSyntax& action : rule.head) lowering.add_action(action);
   lowering.solve();
   if (!may_read) lowering.forbid_lookups();

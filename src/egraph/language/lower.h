@@ -35,7 +35,13 @@ struct LoweredExpr {
 /// The rule for the engine; `body` and `head` types agree, every variable is bound and grounded.
 /// Errors: ProgramError for an unknown name, sorts that clash or cannot be inferred, a variable that is
 /// unbound, ungrounded or shadows another name, an action that is not allowed where it stands.
-[[nodiscard]] RuleSpec lower_rule(const LoweringContext& context, const RuleSyntax& rule);
+/// `fresh` is the constructor whose rows are what `unstable-fresh!` makes in this rule.
+[[nodiscard]] RuleSpec lower_rule(const LoweringContext& context, const RuleSyntax& rule,
+                                  const FunctionInfo* fresh = nullptr);
+
+/// Sorts of the variables and globals of a rule's conditions, in order of appearance.
+[[nodiscard]] std::vector<const SortInfo*> variable_sorts(const LoweringContext& context,
+                                                          std::span<const Fact> facts);
 
 /// A query as `check` and `:until` ask it: subsumed rows match too.
 [[nodiscard]] Query lower_query(const LoweringContext& context, std::span<const Fact> facts,

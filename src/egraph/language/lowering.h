@@ -62,6 +62,12 @@ class Lowering {
   void add_facts(std::span<const Fact> facts);
   void add_action(const ActionSyntax& action);
   Operand add_expr(ExprId expr);  // in an action
+  /// Variables and globals of the facts, which were added, in order of appearance.
+  [[nodiscard]] std::vector<Operand> variables_of(std::span<const Fact> facts) const;
+  void set_fresh(const FunctionInfo* constructor, std::vector<Operand> arguments) {
+    fresh_ = constructor;
+    fresh_args_ = std::move(arguments);
+  }
   Operand bind(Symbol name, const SortInfo* sort);
   void require(const Operand& operand, const SortInfo* sort) { solver_.require(operand.type, sort); }
   void solve() { solver_.solve(); }
@@ -78,6 +84,7 @@ class Lowering {
  private:
   Operand query_expr(ExprId expr);
   Operand literal(ExprId node);
+  Operand fresh_id(const ExprNode& node);
   Operand new_result(ExprId node, bool in_query);
   Operand query_variable(const ExprNode& node);
   Operand action_variable(const ExprNode& node) const;
@@ -109,6 +116,9 @@ class Lowering {
   TypeSolver solver_;
   Context query_context_, action_context_;
   bool has_query_;
+  const FunctionInfo* fresh_ = nullptr;  // of unstable-fresh!, or null where that cannot stand
+  std::vector<Operand> fresh_args_;
+  int64_t fresh_count_ = 0;
   std::vector<VariableState> variables_;
   std::unordered_map<Symbol, uint32_t> names_;
   std::unordered_map<Symbol, Operand> lets_;

@@ -1,5 +1,7 @@
 // Commands that print: extraction, tables, sizes, statistics.
 #include <algorithm>
+#include <map>
+#include <memory>
 
 #include "base/file.h"
 #include "egraph/language/extraction.h"
@@ -67,9 +69,22 @@ std::optional<std::string> Interpreter::relation_text(ExprId expr) {
   return terms.texts().text(terms.texts().call(node.name.text(), std::move(children)));
 }
 
-std::string Interpreter::best_text(const Evaluated& what, ExprId expr, const Span& span) {
+// The class to extract from: the value's own, or the one that the table of its sort leads to.
+Value Interpreter::representative(const Evaluated& what) const {
   const Value value = graph_.canonical(what.sort->id, what.value);
-  TermExtractor terms = extractor({&what.sort, 1});
+  const FunctionInfo* table = what.sort->union_table ? scope_.find_function(what.sort->union_table) : nullptr;
+  if (!table || table->inputs != std::vector{what.sort, what.sort}) return value;
+  Value found = value;
+  graph_.for_each_row(table->id, [&](std::span<const Value> args, Value, bool) {
+    if (args[0] == value) found = args[1];
+    return args[0] != value;
+  });
+  return found;
+}
+
+std::string Interpreter::best_text(TermExtractor& terms, const Evaluated& what, ExprId expr,
+                                   const Span& span) {
+  const Value value = representative(what);
   const std::optional<TermTexts::Id> term = terms.best(what.sort, value);
   if (!term)
     command_failed(span,
@@ -79,11 +94,10 @@ std::string Interpreter::best_text(const Evaluated& what, ExprId expr, const Spa
   return terms.texts().text(*term);
 }
 
-std::vector<std::string> Interpreter::variants(const Evaluated& what, int64_t count, ExprId expr,
-                                               const Span& span) {
-  if (!what.sort->is_eq()) return {best_text(what, expr, span)};
-  const Value value = graph_.canonical(what.sort->id, what.value);
-  TermExtractor terms = extractor({&what.sort, 1});
+std::vector<std::string> Interpreter::variants(TermExtractor& terms, const Evaluated& what, int64_t count,
+                                               ExprId expr, const Span& span) {
+  if (!what.sort->is_eq()) return {best_text(terms, what, expr, span)};
+  const Value value = representative(what);
   std::vector<std::string> out;
   for (const TermTexts::Id term : terms.variants(what.sort, value, static_cast<size_t>(count)))
     out.push_back(terms.texts().text(term));
@@ -95,17 +109,22 @@ void Interpreter::extract(const Command& c) {
   if (const std::optional<std::string> row = relation_text(expr)) return emit(*row + "\n");
   const Evaluated what = evaluate(expr);
   const int64_t count = c.exprs.size() > 1 ? evaluate_count(c.exprs[1]) : 0;
-  if (count == 0) return emit(best_text(what, expr, c.span) + "\n");
-  emit(indented(variants(what, count, expr, c.span), ""));
+  TermExtractor terms = extractor({&what.sort, 1});
+  if (count == 0) return emit(best_text(terms, what, expr, c.span) + "\n");
+  emit(indented(variants(terms, what, count, expr, c.span), ""));
 }
 
 void Interpreter::multi_extract(const Command& c) {
   const int64_t count = evaluate_count(c.exprs[0]);
   std::vector<Evaluated> values;
   for (size_t i = 1; i < c.exprs.size(); ++i) values.push_back(evaluate(c.exprs[i]));
+  std::map<const SortInfo*, std::unique_ptr<TermExtractor>> terms;  // costs are settled once for each sort
   std::string out = "(\n";
-  for (size_t i = 0; i < values.size(); ++i)
-    out += indented(variants(values[i], count, c.exprs[i + 1], c.span), "   ");
+  for (size_t i = 0; i < values.size(); ++i) {
+    std::unique_ptr<TermExtractor>& of_sort = terms[values[i].sort];
+    if (!of_sort) of_sort.reset(new TermExtractor(extractor({&values[i].sort, 1})));
+    out += indented(variants(*of_sort, values[i], count, c.exprs[i + 1], c.span), "   ");
+  }
   emit(out + ")\n");
 }
 
@@ -122,8 +141,11 @@ void Interpreter::keep_best(const Command& c) {
       add_if([&](const FunctionInfo* info) { return info->output == sort; });
     else if (const FunctionInfo* function = scope_.find_function(name))
       add_if([&](const FunctionInfo* info) { return info == function; });
-    else
-      fail_at(c.span, "unknown sort or constructor '{}'{}", name.text(), scope_.suggest_callable(name));
+    else {
+      const std::string near = scope_.suggest_sort(name);
+      fail_at(c.span, "unknown sort or constructor '{}'{}", name.text(),
+              near.empty() ? scope_.suggest_callable(name) : near);
+    }
   }
   std::vector<std::pair<FunctionId, std::vector<Value>>> doomed;
   {

@@ -81,6 +81,17 @@ void Parser::wrong_use(const Sexp& whole) const {
   fail_at(whole.span(), "usage: {}", found->second.usage);
 }
 
+bool Parser::constructor_option(const Option& option, std::optional<int64_t>& cost,
+                                bool& unextractable) const {
+  if (option.name() == ":cost" && option.values.size() == 1)
+    cost = count(option.values[0], "the cost");
+  else if (option.name() == ":unextractable" && option.values.empty())
+    unextractable = true;
+  else
+    return false;
+  return true;
+}
+
 void Parser::unknown_option(const Option& option, std::initializer_list<std::string> known) const {
   const std::vector<std::string> names(known);
   const bool is_known = std::find(names.begin(), names.end(), option.name()) != names.end();
@@ -108,6 +119,18 @@ ExprId Parser::leaf_expr(const Sexp& sexp) {
   return out_.exprs.add_variable(new_name(sexp, "a name"), sexp.span());
 }
 
+ExprId Parser::fresh_id(const Sexp& sexp) {
+  const std::vector<Sexp> items = sexp.items();
+  if (items.size() < 2) fail_at(sexp.span(), "usage: (unstable-fresh! <sort> [:cost <n>] [:unextractable])");
+  FreshSyntax out;
+  out.sort = name(items[1], "a sort");
+  out.sort_span = items[1].span();
+  for (const Option& option : options(List(items).subspan(2)))
+    if (!constructor_option(option, out.cost, out.unextractable))
+      unknown_option(option, {":cost", ":unextractable"});
+  return out_.exprs.add_fresh(std::move(out), sexp.span());
+}
+
 // The tree is in pre-order, the pool in post-order: lists wait on a stack until their arguments are done.
 ExprId Parser::expr(const Sexp& sexp) {
   struct Open {
@@ -121,12 +144,14 @@ ExprId Parser::expr(const Sexp& sexp) {
     const Sexp here(tree_, at);
     const SexpNode& node = here.node();
     ExprId done;
-    if (here.is_list() && node.end > at + 1) {
+    const bool is_fresh =
+        here.is_list() && node.end > at + 1 && Sexp(tree_, at + 1).is_atom("unstable-fresh!");
+    if (here.is_list() && node.end > at + 1 && !is_fresh) {
       const Sexp head(tree_, at + 1);
       if (!head.is_atom()) fail_at(head.span(), "a call starts with the name of a function");
       open.push_back({at, head.node().end, static_cast<ExprId>(out_.exprs.nodes.size()), {}});
     } else {
-      done = leaf_expr(here);
+      done = is_fresh ? fresh_id(here) : leaf_expr(here);
       if (open.empty()) return done;
       open.back().args.push_back(done);
     }
@@ -251,11 +276,38 @@ ScheduleSyntax Parser::schedule(const Sexp& sexp, int depth) {
     out.body = schedules(args.subspan(1), depth + 1);
   } else if (head == "run") {
     out = run_step(sexp, args);
+  } else if (head == "run-with") {
+    if (args.empty()) fail_at(sexp.span(), "usage: (run-with <scheduler> [<ruleset>] [:until <fact>*])");
+    out = run_step(sexp, args.subspan(1));
+    (out.body.empty() ? out : out.body[0]).scheduler = name(args[0], "the name of a scheduler");
+  } else if (head == "let-scheduler") {
+    out = let_scheduler(sexp, args);
   } else {
-    const std::vector<std::string> known{"saturate", "seq", "repeat", "run"};
-    fail_at(items[0].span(),
-            "unknown schedule '{}'{} (known: saturate, seq, repeat, run, or the name of a ruleset)", head,
-            did_you_mean(head, known));
+    const std::vector<std::string> known{"saturate", "seq", "repeat", "run", "run-with", "let-scheduler"};
+    fail_at(
+        items[0].span(),
+        "unknown schedule '{}'{} (known: saturate, seq, repeat, run, run-with, let-scheduler, or the name "
+        "of a ruleset)",
+        head, did_you_mean(head, known));
+  }
+  return out;
+}
+
+ScheduleSyntax Parser::let_scheduler(const Sexp& whole, List args) {
+  constexpr std::string_view kUsage =
+      "usage: (let-scheduler <name> (back-off [:match-limit <n>] [:ban-length <n>]))";
+  const std::vector<Sexp> kind = args.size() == 2 ? list(args[1], "a scheduler") : std::vector<Sexp>();
+  if (kind.empty() || !kind[0].is_atom("back-off")) fail_at(whole.span(), "{}", kUsage);
+  ScheduleSyntax out;
+  out.kind = ScheduleSyntax::Kind::LetScheduler;
+  out.span = whole.span();
+  out.scheduler = new_name(args[0], "the name of the scheduler");
+  for (const Option& option : options(List(kind).subspan(1))) {
+    int64_t* place = option.name() == ":match-limit"  ? &out.match_limit
+                     : option.name() == ":ban-length" ? &out.ban_length
+                                                      : nullptr;
+    if (!place || option.values.size() != 1) unknown_option(option, {":match-limit", ":ban-length"});
+    *place = count(option.values[0], "a number of matches or steps");
   }
   return out;
 }

@@ -52,6 +52,12 @@ const std::unordered_map<std::string_view, Parser::Entry>& Parser::commands() {
   return table;
 }
 
+std::vector<std::string_view> Parser::command_names() {
+  std::vector<std::string_view> names;
+  for (const auto& [name, entry] : commands()) names.push_back(name);
+  return names;
+}
+
 Command Parser::command(const Sexp& sexp) {
   const std::vector<Sexp> items = list(sexp, "a command");
   if (items.empty() || !items[0].is_atom()) fail_at(sexp.span(), "a command starts with its name");
@@ -83,8 +89,14 @@ SortSyntax Parser::container_sort(const Sexp& whole, List args) {
 
 Command Parser::sort(const Sexp& whole, List args) {
   Command out = start(Command::Kind::Sort, whole);
+  // Programs that egglog's proof encoding wrote say so where terms and their classes are kept apart.
+  const bool has_table = (args.size() == 3 || args.size() == 4) && args[1].is_atom(":internal-uf");
   if (args.size() == 2) {
     out.sort = container_sort(whole, args);
+  } else if (has_table) {
+    out.sort.span = whole.span();
+    out.sort.name = new_name(args[0], "the name of the sort");
+    out.sort.union_table = name(args[2], "the constructor that holds representatives");
   } else if (args.size() == 1) {
     out.sort.span = whole.span();
     out.sort.name = new_name(args[0], "the name of the sort");
@@ -106,14 +118,9 @@ FunctionSyntax Parser::variant(const Sexp& sexp, Symbol sort) {
   while (end < items.size() && !items[end].is_option()) ++end;
   out.inputs = names(List(items).subspan(1, end - 1), "a sort");
   for (size_t i = 1; i < end; ++i) out.input_spans.push_back(items[i].span());
-  for (const Option& option : options(List(items).subspan(end))) {
-    if (option.name() == ":cost" && option.values.size() == 1)
-      out.cost = count(option.values[0], "the cost");
-    else if (option.name() == ":unextractable" && option.values.empty())
-      out.unextractable = true;
-    else
+  for (const Option& option : options(List(items).subspan(end)))
+    if (!constructor_option(option, out.cost, out.unextractable))
       unknown_option(option, {":cost", ":unextractable"});
-  }
   return out;
 }
 
@@ -196,11 +203,8 @@ Command Parser::constructor(const Sexp& whole, List args) {
   Command out = start(Command::Kind::Function, whole);
   out.function = signature(whole, args, FunctionSyntax::Kind::Constructor);
   for (const Option& option : options(args.subspan(3))) {
-    if (option.name() == ":cost" && option.values.size() == 1)
-      out.function.cost = count(option.values[0], "the cost");
-    else if (option.name() == ":unextractable" && option.values.empty())
-      out.function.unextractable = true;
-    else if (option.name() == ":internal-hidden" && option.values.empty())
+    if (constructor_option(option, out.function.cost, out.function.unextractable)) continue;
+    if (option.name() == ":internal-hidden" && option.values.empty())
       out.function.hidden = true;
     else
       unknown_option(option, {":cost", ":unextractable"});

@@ -47,6 +47,8 @@ class Parser {
   Parser(const Sexps& tree, Program& out, SymbolTable& symbols, FreshNames& fresh)
       : tree_(tree), out_(out), symbols_(symbols), fresh_(fresh) {}
   void parse_all();
+  /// Names of all commands that are not actions.
+  [[nodiscard]] static std::vector<std::string_view> command_names();
 
  private:
   using List = std::span<const Sexp>;
@@ -99,6 +101,7 @@ class Parser {
   FunctionSyntax signature(const Sexp& whole, List args, FunctionSyntax::Kind kind);
   ScheduleSyntax schedule(const Sexp& sexp, int depth);
   std::vector<ScheduleSyntax> schedules(List items, int depth);
+  ScheduleSyntax let_scheduler(const Sexp& whole, List args);
   ScheduleSyntax run_step(const Sexp& whole, List args);
   std::optional<std::vector<Fact>> until(const Sexp& whole, List options);
   Fact fact(const Sexp& sexp);
@@ -108,6 +111,7 @@ class Parser {
   void call_target(const Sexp& sexp, ActionSyntax& out);
   ExprId expr(const Sexp& sexp);
   std::vector<ExprId> exprs(List items);
+  ExprId fresh_id(const Sexp& sexp);
   ExprId leaf_expr(const Sexp& sexp);
 
   std::vector<Option> options(List items) const;
@@ -118,6 +122,8 @@ class Parser {
   int64_t count(const Sexp& sexp, std::string_view what) const;
   std::vector<Sexp> list(const Sexp& sexp, std::string_view what) const;
   [[noreturn]] void wrong_use(const Sexp& whole) const;
+  /// Takes `:cost <n>` or `:unextractable`, as constructors have them; false for any other option.
+  bool constructor_option(const Option& option, std::optional<int64_t>& cost, bool& unextractable) const;
   [[noreturn]] void unknown_option(const Option& option, std::initializer_list<std::string> known) const;
   [[nodiscard]] Command start(Command::Kind kind, const Sexp& whole) const;
 

@@ -104,6 +104,26 @@ std::string Interpreter::rule_name(RuleId rule) const {
   return name;
 }
 
+// The id that a global's term was made with, just now or before.
+std::optional<Value> Interpreter::made_term(ExprId expr) {
+  const ExprNode node = (*exprs_)[expr];
+  const FunctionInfo* function = scope_.find_function(node.name);
+  if (node.kind == ExprNode::Kind::Variable) function = scope_.find_global(node.name);
+  if (node.kind == ExprNode::Kind::Constant || !function) return {};
+  if (function->is_global) return function->term;
+  if (function->kind != FunctionKind::Constructor) return {};
+  std::vector<Value> key;
+  const std::vector<ExprId> args(exprs_->args_of(expr).begin(), exprs_->args_of(expr).end());
+  for (const ExprId arg : args) {
+    const Evaluated value = evaluate(arg);
+    key.push_back(graph_.canonical(value.sort->id, value.value));
+  }
+  if (key.empty()) key.push_back(kUnitValue);
+  const Table& table = graph_.state().at(function->id).table;
+  const Row row = table.find(key);
+  return row == kNoRow ? std::nullopt : std::optional(table.terms[row]);
+}
+
 // The id that a ground term had when it was made. Among congruent ones that whose text is the expression's.
 std::optional<Value> Interpreter::original_term(ExprId expr) {
   const ExprPool& exprs = *exprs_;
@@ -112,6 +132,8 @@ std::optional<Value> Interpreter::original_term(ExprId expr) {
   const Evaluated root = evaluate(expr);
   if (!root.sort->is_eq() || !root.sort->unionable) return {};
   const ExprNode node = exprs[expr];
+  if (node.kind == ExprNode::Kind::Variable)
+    if (const std::optional<Value> term = scope_.find_global(node.name)->term) return term;
   const FunctionInfo* function =
       node.kind == ExprNode::Kind::Call ? scope_.find_function(node.name) : nullptr;
   std::vector<Value> args;

@@ -228,6 +228,16 @@ std::string float_text(double value) {
   char buffer[512];
   const auto [stop, error] = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed);
   std::string text(buffer, stop);
+  if (std::abs(value) >= 0x1p53) {  // fixed digits are exact there: those after the shortest become zeros
+    const auto [last, failed] =
+        std::to_chars(buffer, buffer + sizeof buffer, std::abs(value), std::chars_format::scientific);
+    const std::string_view shortest(buffer, last);
+    const size_t digits = shortest.find('e') - (shortest.find('.') == std::string_view::npos ? 0 : 1);
+    const size_t sign = value < 0 ? 1 : 0;
+    std::string kept(1, shortest[0]);
+    if (digits > 1) kept += shortest.substr(2, digits - 1);
+    text.replace(sign, text.size() - sign, kept + std::string(text.size() - sign - digits, '0'));
+  }
   int64_t integer = 0;
   const auto [end, parse] = std::from_chars(text.data(), text.data() + text.size(), integer);
   // Only what would read back as an i64 needs the point.

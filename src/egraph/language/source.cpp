@@ -11,6 +11,15 @@ size_t count_code_points(std::string_view text) {
   return text.size() - static_cast<size_t>(std::count_if(text.begin(), text.end(), continues_code_point));
 }
 
+// Generated programs come on lines of megabytes, and every call in them gets a message with its place.
+constexpr size_t kCounted = 256;
+
+size_t code_points_before(const Source& source, size_t offset) {
+  const size_t block = offset / kCounted;
+  return source.points_before[block] +
+         count_code_points(std::string_view(source.text).substr(block * kCounted, offset - block * kCounted));
+}
+
 // Index of the line that holds the byte.
 size_t line_index(const Source& source, uint32_t offset) {
   const auto after = std::upper_bound(source.line_starts.begin(), source.line_starts.end(), offset);
@@ -43,13 +52,18 @@ Source::Source(std::string source_name, std::string source_text)
     : name(std::move(source_name)), text(std::move(source_text)), line_starts{0} {
   for (size_t i = text.find('\n'); i != std::string::npos; i = text.find('\n', i + 1))
     line_starts.push_back(static_cast<uint32_t>(i + 1));
+  points_before.push_back(0);
+  for (size_t i = kCounted; i <= text.size(); i += kCounted)
+    points_before.push_back(
+        points_before.back() +
+        static_cast<uint32_t>(count_code_points(std::string_view(text).substr(i - kCounted, kCounted))));
 }
 
 Location locate(const Source& source, uint32_t offset) {
   const size_t line = line_index(source, offset);
   const uint32_t begin = source.line_starts[line];
   return {.line = line + 1,
-          .column = 1 + count_code_points(std::string_view(source.text).substr(begin, offset - begin))};
+          .column = 1 + code_points_before(source, offset) - code_points_before(source, begin)};
 }
 
 std::string show_location(const Span& span) {

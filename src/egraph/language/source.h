@@ -18,6 +18,7 @@ struct Source {
   std::string name;
   std::string text;
   std::vector<uint32_t> line_starts;
+  std::vector<uint32_t> points_before;  ///< code points before each 256th byte
 };
 
 /// A piece of a source: bytes [begin, end). Sources outlive the spans into them.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -30,6 +31,8 @@ struct SortInfo {
   std::vector<const SortInfo*>
       inner;  ///< of a container: element sorts; of a function sort: inputs, then output
   std::shared_ptr<ContainerStore> store;  ///< of a container
+  /// A constructor of (value, representative) that a program keeps, which extraction follows by one step.
+  Symbol union_table;
 
   [[nodiscard]] bool is_eq() const { return kind == Kind::Eq; }
   /// Inputs and output of a function sort.
@@ -47,6 +50,7 @@ struct FunctionInfo {
   FunctionId id{};
   bool is_global = false;  ///< a nullary function that holds the value of a top-level `let`
   bool hidden = false;
+  std::optional<Value> term;  ///< a global: the id its term was made with, where proofs are kept
   Span span;
 };
 

@@ -15,22 +15,32 @@ namespace {
 
 bool blocks_gradient(const OpDef& op) { return op.is(Trait::ZeroGradient) || &op == &kDetach; }
 
+constexpr std::string_view kGradient = "gradient";  // behind the ops that a gradient node is of
+
 std::shared_ptr<const Origin> gradient_origin(const std::shared_ptr<const Origin>& forward) {
   auto origin = forward ? std::make_shared<Origin>(*forward) : std::make_shared<Origin>();
-  origin->ops.emplace_back("gradient");
+  origin->ops.emplace_back(kGradient);
   return origin;
 }
 
-[[noreturn]] void no_gradient(const Node& node) {
+Origin origin_of(const Node& node) {
   Origin origin;
   if (node.origin) origin = *node.origin;
   if (origin.ops.empty()) origin.ops.emplace_back(node.op->name);
+  return origin;
+}
+
+std::string made_at(const Origin& origin) {
+  return origin.file.empty() ? "" : fmt::format(" (made at {}:{})", origin.file, origin.line);
+}
+
+[[noreturn]] void no_gradient(const Node& node) {
+  const Origin origin = origin_of(node);
   fail(
       "[{}] '{}' has no gradient and the loss depends on a parameter through it; put stop_gradient() before "
       "it if "
       "its input shall count as constant{}",
-      fmt::join(origin.ops, " > "), node.op->name,
-      origin.file.empty() ? "" : fmt::format(" (made at {}:{})", origin.file, origin.line));
+      fmt::join(origin.ops, " > "), node.op->name, made_at(origin));
 }
 
 /// One backward walk.
@@ -44,6 +54,8 @@ class Backward {
     find_dependents(order);
     seed();
     for (auto id = order.rbegin(); id != order.rend(); ++id) visit(*id);
+    if (std::ranges::none_of(params_, [&](const auto& p) { return gradients_.contains(p.edge().source); }))
+      refuse_if_cut(order);
     std::vector<GraphTensor> results;
     for (const GraphTensor& param : params_) results.push_back(result_for(param));
     return results;
@@ -86,6 +98,30 @@ class Backward {
     const Graph::OriginScope scope(graph_, gradient_origin(graph_.node(edge.source.node).origin));
     const GraphTensor ones = graph_.full(edge.view.dims(), 1.0, loss_.dtype());
     accumulate(edge.source, autograd::through_view(graph_, ones, edge.view));
+  }
+
+  /// No parameter has a gradient: a mistake if every way to the loss leads through integers or bools that the
+  /// model makes of floats. Where one is constant almost everywhere or ends at stop_gradient, zeros are
+  /// right.
+  void refuse_if_cut(const std::vector<NodeId>& order) const {
+    const Node* cut = nullptr;
+    for (const NodeId id : order) {
+      const Node& node = graph_.node(id);
+      if (std::ranges::none_of(node.inputs, [&](const Edge& edge) { return wants(edge); })) continue;
+      const bool to_floats =
+          std::ranges::any_of(node.outputs, [](const auto& t) { return is_float(t.dtype); });
+      const bool of_backward =
+          node.origin && std::ranges::find(node.origin->ops, kGradient) != node.origin->ops.end();
+      if (of_backward || (to_floats && blocks_gradient(*node.op))) return;
+      if (!to_floats && !cut) cut = &node;
+    }
+    if (!cut) return;
+    const Origin origin = origin_of(*cut);
+    fail(
+        "[{}] no gradient reaches a parameter: the loss depends on them only through {}, which is made of "
+        "floats without a gradient. Use a differentiable op (softmax instead of argmax, sigmoid instead of a "
+        "comparison), or x + (y - x).stop_gradient() to let gradients pass as if y were x{}",
+        fmt::join(origin.ops, " > "), cut->outputs.at(0).to_string(), made_at(origin));
   }
 
   void accumulate(const Value& value, const GraphTensor& gradient) {

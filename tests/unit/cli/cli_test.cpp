@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
@@ -29,6 +30,37 @@ Outcome luminal(const std::vector<std::string>& arguments) {
   Console console{out, err};
   const int code = run(arguments, console);
   return {code, out.str(), err.str()};
+}
+
+/// What `luminal bench --serve` answers to the lines.
+std::vector<nlohmann::json> served(const std::string& lines) {
+  std::istringstream in(lines);
+  std::streambuf* const before = std::cin.rdbuf(in.rdbuf());
+  const Outcome outcome = luminal({"bench", "--serve", "--mode", "fast"});
+  std::cin.rdbuf(before);
+  EXPECT_EQ(outcome.code, kDone) << outcome.err;
+  std::vector<nlohmann::json> answers;
+  std::istringstream out(outcome.out);
+  for (std::string line; std::getline(out, line);) answers.push_back(nlohmann::json::parse(line));
+  return answers;
+}
+
+TEST(Cli, BenchAnswersALineWithALine) {
+  const auto answers = served(R"lines({"what": "x:f32[64,64].relu()", "ms": 1, "peak": true}
+{"what": "x:f32[64,64].relu()", "ms": 1}
+{"what": "x:f32[64,64].rleu()", "ms": 1}
+{"ms": 1}
+not json
+)lines");
+  ASSERT_EQ(answers.size(), 5U);
+  EXPECT_GT(answers[0].at("us").get<double>(), 0);
+  EXPECT_GT(answers[0].at("flops_per_us").get<double>(), 0);
+  EXPECT_GT(answers[1].at("us").get<double>(), 0);
+  EXPECT_EQ(answers[1].at("compile_us"), answers[0].at("compile_us"));  // compiled once
+  EXPECT_FALSE(answers[1].contains("flops_per_us"));
+  EXPECT_THAT(answers[2].at("error").get<std::string>(), HasSubstr("rleu"));
+  EXPECT_THAT(answers[3].at("error").get<std::string>(), HasSubstr("what"));
+  EXPECT_TRUE(answers[4].contains("error"));
 }
 
 TEST(Cli, VersionIsTheProjects) {

@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "cli/command.h"
@@ -58,15 +61,48 @@ TEST(Egg, PageHoldsTheEGraphAndItsGrowth) {
   EXPECT_TRUE(found) << "texts come through";
 }
 
-TEST(Egg, LargeEGraphsAreCountedNotDrawn) {
+TEST(Egg, OfLargeEGraphsAPartIsDrawn) {
   const test::TemporaryFolder folder;
   const auto program = folder.file("program.egg", R"(
     (relation n (i64)) (rule ((n x) (< x 5000)) ((n (+ x 1)) (n (+ x 5000)))) (n 0) (run 5001))");
   const auto page_file = folder.path() / "page.html";
   run_egg({program.string(), "--html", page_file.string()});
   const nlohmann::json data = data_of(test::content_of(page_file));
-  EXPECT_TRUE(data["graph"].is_null());
   EXPECT_EQ(data["rows"], 10000);
+  EXPECT_EQ(data["tables"][0], nlohmann::json({"n", "relation", 10000}));
+  EXPECT_EQ(data["graph"]["functions"][0]["rows"].size(), data["part"]["facts"]);
+}
+
+// The classes of a sum of nine: the whole stands above all others, and has more nodes than are shown.
+TEST(Egg, ThePartBeginsWithWhatNothingUses) {
+  const test::TemporaryFolder folder;
+  const auto program = folder.file("program.egg", R"(
+    (datatype E (V i64) (Add E E)) (relation top (E)) (rewrite (Add a b) (Add b a))
+    (rewrite (Add a (Add b c)) (Add (Add a b) c))
+    (Add (V 1) (Add (V 2) (Add (V 3) (Add (V 4) (Add (V 5) (Add (V 6) (Add (V 7) (Add (V 8) (V 9)))))))))
+    (run-schedule (saturate (run))))");
+  const auto page_file = folder.path() / "page.html";
+  run_egg({program.string(), "--html", page_file.string()});
+  const nlohmann::json data = data_of(test::content_of(page_file));
+  EXPECT_EQ(data["classes"], 511);
+  EXPECT_EQ(data["part"]["classes"], 120);
+  std::map<size_t, size_t> nodes;
+  std::set<size_t> used;
+  for (const auto& f : data["graph"]["functions"])
+    for (const auto& row : f["rows"]) {
+      if (f["kind"] != "constructor") continue;
+      nodes[row["output"].get<size_t>()]++;
+      if (f["name"] == "Add") used.insert(row["args"].begin(), row["args"].end());
+    }
+  EXPECT_GT(nodes.size(), 50U);
+  EXPECT_LE(nodes.size(), 120U);
+  size_t roots = 0, most = 0;
+  for (const auto& [id, count] : nodes) {
+    most = std::max(most, count);
+    roots += used.contains(id) ? 0 : 1;
+  }
+  EXPECT_EQ(most, data["part"]["nodes"].get<size_t>());
+  EXPECT_EQ(roots, 1U);  // the whole sum
 }
 
 TEST(Egg, ThreadsPrintTheSame) {

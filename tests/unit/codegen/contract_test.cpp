@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
 #include "cases.h"
+#include "codegen/schedules/contract_prediction.h"
 #include "codegen/schedules/families.h"
+#include "luminal/scalar_math.h"
+#include "unit/kernel/check.h"
 
 namespace luminal::codegen {
 namespace {
@@ -86,6 +89,29 @@ TEST(Contract, SkinnyProductsStream) {
   check_loops(contract(), Matmul{.m = 5, .n = 75, .k = 29}.spec().spec, p, {}, avx2(), {{}});
 }
 
+/// A vector times a matrix is a product without rows: the matrix streams by in whole rows.
+TEST(Contract, VectorTimesMatrixStreams) {
+  for (const Target& target : {avx512(), avx2()}) {
+    const KernelSpec spec = Matmul{.m = 1, .n = 4096, .k = 4096}.spec().spec;
+    const auto candidates = contract().candidates(spec, {}, target);
+    ASSERT_FALSE(candidates.empty());
+    for (const Candidate& c : candidates) EXPECT_EQ(c.parameters.at("pack_n"), 0) << to_string(c.parameters);
+    EXPECT_GT(candidates[0].parameters.at("depth"), 0) << to_string(candidates[0].parameters);
+  }
+  for (const bool epilogue : {false, true}) {
+    check_candidates(contract(), Matmul{.m = 1, .n = 75, .k = 29, .epilogue = epilogue}.spec().spec, {},
+                     avx2(), {{}});
+    check_candidates(contract(),
+                     Matmul{.m = 43, .n = 1, .k = 29, .turned_a = true, .epilogue = epilogue}.spec().spec, {},
+                     avx512(), {{}});
+  }
+  // A matrix that lies along the sum is a reduction of each of its rows.
+  EXPECT_TRUE(contract().candidates(Matmul{.m = 43, .n = 1, .k = 29}.spec().spec, {}, avx2()).empty());
+  const Parameters p{{"exchange", 0}, {"tile_m", 1}, {"tile_n", 3}, {"task_m", 1}, {"task_n", 2},
+                     {"depth", 8},    {"splits", 2}, {"pack_m", 0}, {"pack_n", 0}};
+  check_loops(contract(), Matmul{.m = 1, .n = 75, .k = 29, .batch = 2}.spec().spec, p, {}, avx2(), {{}});
+}
+
 TEST(Contract, SymbolicDimsAtSeveralSizes) {
   const DimFacts facts{.min = 0, .max = 40};
   const Bucket bucket{{{"s", facts}}};
@@ -101,6 +127,110 @@ TEST(Contract, SymbolicDimsAtSeveralSizes) {
   const std::vector<DimMap> few{{{"s", 5}}, {{"s", 1}}};
   check_candidates(contract(), conv.forward().spec, bucket, avx512(), few);
   check_candidates(contract(), conv.weight_gradient().spec, bucket, avx512(), few);
+}
+
+/// A sum over one element is no sum: its body is computed as the side is packed, here from places that lie
+/// unevenly.
+TEST(Contract, ASideThatIsComputedFromScatteredPlaces) {
+  Graph cx;
+  const GraphTensor x = cx.tensor({6, 8, "s"}), w = cx.tensor({8, 21});
+  const GraphTensor y = x.roll(3, 1).square().sum(2).matmul(w);
+  const auto fused = kernel::test::WholeFusion(cx, 1).run(cx.resolve(y.edge()).source);
+  ASSERT_TRUE(fused);
+  const Bucket bucket{{{"s", {.min = 1, .max = 1}}}};
+  for (const Target& target : {avx2(), avx512()}) {
+    EXPECT_FALSE(contract().candidates(fused->spec, bucket, target).empty()) << fused->spec.to_string();
+    check_candidates(contract(), fused->spec, bucket, target, {{{"s", 1}}});
+  }
+}
+
+/// A side that is computed as it is packed takes its time, the more often the more often it is packed.
+TEST(Contract, PredictsWhatSidesCompute) {
+  const auto product = [](bool sine) {
+    SpecBuilder s;
+    const Expression i = s.axis(256), j = s.axis(512), k = s.axis(256);
+    const int a = s.slot(256 * 256), b = s.slot(256 * 512);
+    const int sum = s.value({0, 1}, {2}, Combiner::Add, {s.load(a, i * 256 + k), s.load(b, k * 512 + j)},
+                            [&](ScalarBuilder& f, std::span<const Scalar> x) {
+                              return f.mul(x[0], sine ? math::sin(f, x[1]) : x[1]);
+                            });
+    s.output(sum, i * 512 + j, 256 * 512);
+    return contract().candidates(s.finish().spec, {}, avx512()).at(0).predicted_us;
+  };
+  EXPECT_GT(product(true), product(false) + 5);
+}
+
+/// Calls f(spec, target) for products of many shapes on machines with few and many threads.
+template <class F>
+void for_products(F f) {
+  for (const int m : {1, 3, 17, 64, 300})
+    for (const int n : {1, 10, 96, 700})
+      for (const int k : {7, 128, 1000})
+        for (const bool turned : {false, true})
+          for (Target target : {avx512(), avx2()})
+            for (const int threads : {1, 2, 8}) {
+              target.threads = threads;
+              f(Matmul{.m = m, .n = n, .k = k, .turned_b = turned, .epilogue = m == 17}.spec().spec, target);
+              if (testing::Test::HasFailure()) return;
+            }
+}
+
+/// What Fast mode takes is what heads the list of the others.
+TEST(Contract, TheBestAloneIsTheFirstOfAll) {
+  int taken = 0;
+  for_products([&](const KernelSpec& spec, const Target& target) {
+    const auto all = contract().candidates(spec, {}, target);
+    const auto best = best_of(contract(), spec, {}, target);
+    ASSERT_EQ(all.empty(), !best) << spec.to_string();
+    if (!best) return;
+    ++taken;
+    EXPECT_EQ(best->predicted_us, all[0].predicted_us) << spec.to_string();
+    EXPECT_EQ(to_string(best->parameters), to_string(all[0].parameters)) << spec.to_string();
+  });
+  EXPECT_GT(taken, 400);
+}
+
+/// The search leaves out what these bounds say is too slow.
+TEST(Contract, NothingIsFasterThanItsBound) {
+  for_products([&](const KernelSpec& spec, const Target& target) {
+    const auto contraction = contract::analyse(spec);
+    if (!contraction) return;  // a row by a column
+    for (const bool exchange : {false, true}) {
+      if ((exchange ? contraction->rows : contraction->columns).empty()) continue;
+      const contract::Problem p = contract::problem_of(spec, *contraction, exchange, {}, target);
+      for (const int64_t height : {1, 5, 14})
+        for (const int64_t vectors : {1, 2})
+          for (const int64_t depth : {0, 3})
+            for (const int64_t splits : {1, 4})
+              for (const auto pack :
+                   {contract::Packing::Direct, contract::Packing::Task, contract::Packing::Shared}) {
+                const contract::Tiles tiles(p, height, vectors, target);
+                const contract::Tiling t{.exchange = exchange,
+                                         .tile_m = height,
+                                         .tile_n = vectors,
+                                         .depth = depth,
+                                         .splits = splits,
+                                         .pack_m = pack,
+                                         .pack_n = pack};
+                const contract::Prediction prediction(p, tiles, t, target);
+                EXPECT_GE(prediction.least_us(), tiles.least_us * (1 - 1e-12));
+                for (const contract::Dealt& d : tiles.dealt) {
+                  const double us = prediction.us(d, contract::kNever);
+                  EXPECT_GE(us, prediction.least_us() * (1 - 1e-12));
+                  EXPECT_EQ(prediction.us(d, us), us) << "equal times are not given up";
+                }
+              }
+    }
+  });
+}
+
+/// A bucket may hold the size 0 alone: there is nothing to tile.
+TEST(Contract, LeavesProductsWithoutElements) {
+  const Expression s = Expression::dim("s", {.min = 0, .max = 40});
+  const Bucket none{{{"s", {.min = 0, .max = 0}}}};
+  for (const Matmul& product :
+       {Matmul{.m = s, .n = 20, .k = 12}, Matmul{.m = 9, .n = s, .k = 12}, Matmul{.m = 9, .n = 20, .k = s}})
+    EXPECT_TRUE(contract().candidates(product.spec().spec, none, avx512()).empty());
 }
 
 TEST(Contract, TakesNothingElse) {

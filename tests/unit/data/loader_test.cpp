@@ -47,6 +47,27 @@ TEST(Loader, RowsOfAllTensorsStayTogether) {
   EXPECT_EQ(seen.size(), 10U);
 }
 
+TEST(Loader, ASubsetIsThePartOfASource) {
+  const TensorSource source({counted(10, 2)}, [](std::span<const std::span<std::byte>> rows, Random& random) {
+    reinterpret_cast<float*>(rows[0].data())[1] = static_cast<float>(random.uniform());
+  });
+  const Subset part(source, {7, 1, 4});
+  EXPECT_EQ(part.size(), 3);
+  EXPECT_THAT(first_column(Loader(part, {.batch = 2, .shuffle = false}).epoch(0)), ElementsAre(14, 2, 8));
+  // An example's random numbers are its own, wherever it stands.
+  const Subset one(source, {4});
+  const auto drawn = [](const Source& from) {
+    const Loader loader(from, {.batch = 1, .seed = 3, .shuffle = false});
+    auto epoch = loader.epoch(1);
+    float last = 0;
+    while (const auto* batch = epoch.next()) last = (*batch)[0].as<float>()[1];
+    return last;
+  };
+  EXPECT_EQ(drawn(part), drawn(one));
+  EXPECT_THAT(test::error_of<Error>([&] { (void)Subset(source, {3, 10}); }),
+              testing::HasSubstr("[data] there is no example 10; they go from 0 to 9"));
+}
+
 TEST(Loader, GoesOnWhereItWasInterrupted) {
   const TensorSource source({counted(50, 1)}, [](std::span<const std::span<std::byte>> rows, Random& random) {
     *reinterpret_cast<float*>(rows[0].data()) += static_cast<float>(random.uniform());

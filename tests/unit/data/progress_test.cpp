@@ -99,13 +99,13 @@ TEST(MetricsLog, WritesOneObjectALine) {
 TEST(MetricsLog, SaysWhatItCannotWrite) {
   const TemporaryFolder folder;
   EXPECT_EQ(error_of<Error>([&] { MetricsLog{folder.path() / "no" / "run.jsonl"}; }, folder.path()),
-            "[metrics] cannot write 'no/run.jsonl': No such file or directory");
+            "[metrics] cannot write 'no/run.jsonl': No such file or directory; choose another place");
   MetricsLog log(folder.path() / "run.jsonl");
   EXPECT_EQ(error_of<Error>([&] { log.write({{"name", "\xff"}}); }, folder.path()),
             "[metrics] 'run.jsonl': a name or text is not valid UTF-8, which JSON asks for");
   MetricsLog full("/dev/full");
   EXPECT_EQ(error_of<Error>([&] { full.write({{"epoch", 1}}); }),
-            "[metrics] cannot write '/dev/full': No space left on device");
+            "[metrics] cannot write '/dev/full': No space left on device; make room or choose another place");
 }
 
 }  // namespace

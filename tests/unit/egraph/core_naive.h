@@ -55,7 +55,7 @@ class NaiveEngine {
     for (const RuleId rule : rules)
       for (std::vector<Value>& values : match(graph_.spec(rule).query))
         matches.push_back({rule, std::move(values)});
-    std::set<std::pair<uint32_t, std::vector<Value>>> deleted, subsumed, inserted;
+    std::set<std::pair<uint32_t, std::vector<Value>>> deleted, subsumed;
     for (Match& m : matches) {
       const ActionBlock& block = graph_.spec(m.rule).actions;
       m.values.resize(m.values.size() + block.variables.size());
@@ -66,7 +66,6 @@ class NaiveEngine {
         const auto row = std::make_pair(static_cast<uint32_t>(action.function), args);
         switch (action.kind) {
           case Action::Kind::Call:
-            if (graph_.spec(action.function).kind == FunctionKind::Relation) inserted.insert(row);
             m.values[action.value.at] = add(action.function, args);
             break;
           case Action::Kind::Primitive:
@@ -91,7 +90,7 @@ class NaiveEngine {
       }
     }
     for (const auto& row : deleted)
-      if (!inserted.contains(row) && before_.contains(row)) tables_[row.first].erase(row.second);
+      if (before_.contains(row)) tables_[row.first].erase(row.second);
     for (const auto& [f, key] : subsumed)
       if (const auto at = tables_[f].find(key); at != tables_[f].end()) at->second.subsumed = true;
     rebuild();

@@ -29,12 +29,22 @@ TEST(Team, RunsEachPieceOnceAndPassesExceptionsOn) {
   Team team(3);
   std::vector<std::atomic<int>> seen(3);
   for (int round = 1; round <= 2000; round++) {
-    team.run([&](uint32_t p) { seen[p]++; });
+    team.run(3, [&](uint32_t p) { seen[p]++; });
     for (const auto& count : seen) ASSERT_EQ(count.load(), round);
   }
-  EXPECT_THROW(team.run([](uint32_t p) {
-    if (p > 0) throw std::runtime_error("piece");
-  }),
+  // More pieces than threads and fewer, in turn: a thread that comes late must not take one of the wrong job.
+  std::vector<std::atomic<int>> each(16);
+  int expected[16] = {};
+  for (uint32_t round = 0; round < 4000; round++) {
+    const uint32_t count = round * 7 % 17;
+    team.run(count, [&](uint32_t p) { each[p]++; });
+    for (uint32_t p = 0; p < count; p++) expected[p]++;
+    for (uint32_t p = 0; p < 16; p++) ASSERT_EQ(each[p].load(), expected[p]);
+  }
+  EXPECT_THROW(team.run(3,
+                        [](uint32_t p) {
+                          if (p > 0) throw std::runtime_error("piece");
+                        }),
                std::runtime_error);
   std::vector<int> items(1000, 0);
   team.split(items.size(), [&](uint32_t, size_t begin, size_t end) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/files.h"
+#include "support/markdown.h"
 
 namespace luminal::house {
 namespace {
@@ -15,23 +16,11 @@ namespace {
 namespace fs = std::filesystem;
 const fs::path kRoot = LUMINAL_SOURCE_DIR;
 
-/// What stands between "```cpp" and "```" in a Markdown text.
-std::vector<std::string> cpp_blocks(const std::string& markdown) {
-  const std::string open = "```cpp\n", close = "```";
-  std::vector<std::string> blocks;
-  for (size_t at = 0; (at = markdown.find(open, at)) != std::string::npos;) {
-    const size_t begin = at + open.size(), end = markdown.find(close, begin);
-    blocks.push_back(markdown.substr(begin, end - begin));
-    at = end == std::string::npos ? end : end + close.size();
-  }
-  return blocks;
-}
-
 TEST(Readme, ItsExamplesAreProgramsThatTheTestsRun) {
   std::string programs;
   for (const auto& entry : fs::directory_iterator(kRoot / "examples"))
     if (entry.path().extension() == ".cpp") programs += test::content_of(entry.path());
-  const auto blocks = cpp_blocks(test::content_of(kRoot / "README.md"));
+  const auto blocks = test::cpp_blocks(test::content_of(kRoot / "README.md"));
   ASSERT_FALSE(blocks.empty());
   for (const std::string& block : blocks)
     EXPECT_NE(programs.find(block), std::string::npos) << "no file of examples/ contains\n" << block;
@@ -48,6 +37,17 @@ TEST(Readme, ItsLinksLeadSomewhere) {
           << file << " points to " << target;
     }
   }
+}
+
+/// A training loop that fits on a page; that it runs and learns is its own test (example_training_loop).
+TEST(Readme, TheTrainingLoopHasAtMost25Lines) {
+  bool found = false;
+  for (const std::string& block : test::cpp_blocks(test::content_of(kRoot / "README.md"))) {
+    if (block.find("training::") == std::string::npos) continue;
+    found = true;
+    EXPECT_LE(std::count(block.begin(), block.end(), '\n'), 25) << block;
+  }
+  EXPECT_TRUE(found);
 }
 
 TEST(Readme, ExamplesAreShort) {

@@ -1,4 +1,7 @@
 #include "kernel/laws.h"
+
+#include <gmock/gmock.h>
+
 #include "kernel/cost.h"
 #include "luminal/convolution.h"
 #include "luminal/error.h"
@@ -78,6 +81,37 @@ TEST(Laws, DivisorsAndSignsLeaveASum) {
   expect_same_values(spec, *split);
   EXPECT_EQ(split->inner.values()[0].body.nodes().size(), 1) << split->inner.to_string();
   EXPECT_FALSE(leave_sum(split->inner));
+}
+
+TEST(Laws, FactorsLeaveAChoiceBesideZero) {
+  Graph cx;
+  auto a = cx.tensor({6, 8}), b = cx.tensor({6}), c = cx.tensor({6, 8});
+  const GraphTensor factor = b.expand_dim(1, 8);
+  struct Case {
+    GraphTensor sum;
+    std::string inner;  ///< what is summed
+  };
+  const auto chosen = [&](const GraphTensor& yes, const GraphTensor& no) {
+    return where(c.lt(0.5F), yes, no);
+  };
+  const GraphTensor none = cx.constant(0.0F).expand_dim(0, 8).expand_dim(0, 6);
+  for (const auto& [sum, inner] : std::vector<Case>{
+           {chosen(a * factor, none).sum(1), "sum j in 8: where(A[i,j] < 0.5, B[i,j], 0)"},
+           {chosen(none, -(a / factor)).sum(1), "sum j in 8: where(A[i,j] < 0.5, 0, B[i,j])"},
+           {chosen(factor, none).sum(1), "sum j in 8: where(A[i,j] < 0.5, 1, 0)"},
+           {(chosen(chosen(factor * 2.0F, none) * a, none) * c).sum(1),
+            "sum j in 8: A[i,j] * where(A[i,j] < 0.5, B[i,j] * where(A[i,j] < 0.5, 1, 0), 0)"},
+       }) {
+    const KernelSpec spec = spec_behind(cx, sum);
+    const auto split = leave_sum(spec);
+    ASSERT_TRUE(split) << spec.to_string();
+    expect_same_values(spec, *split);
+    EXPECT_THAT(split->inner.to_string(), testing::HasSubstr(inner));
+    EXPECT_FALSE(leave_sum(split->inner)) << split->inner.to_string();
+  }
+  EXPECT_FALSE(leave_sum(spec_behind(cx, chosen(a * factor, factor).sum(1))))
+      << "the other branch is not zero";
+  EXPECT_FALSE(leave_sum(spec_behind(cx, chosen(a, none).sum(1))));
 }
 
 TEST(Laws, APositiveConstantLeavesAMaximum) {
@@ -164,7 +198,8 @@ TEST(Json, DamageIsAFormatError) {
     damaged[random() % damaged.size()] = "0159,[]{}\":x"[random() % 12];
     try {
       (void)KernelSpec::parse_json(damaged);
-    } catch (const Error&) {  // never anything else
+    } catch (const Error& error) {  // never anything else
+      ASSERT_THAT(error.what(), testing::Not(testing::HasSubstr("internal error"))) << damaged;
     }
   }
   EXPECT_THROW((void)KernelSpec::parse_json("{"), FormatError);
@@ -193,6 +228,17 @@ TEST(Cost, CountsWhatAnExpertWould) {
   EXPECT_LT(us, 2 * 2 * macs / limits.flops_per_us);
   const double plain = predicted_us(spec_behind(cx, big + 1.0F), {}, limits);
   EXPECT_GE(predicted_us(spec_behind(cx, big.permute({1, 0}) + 1.0F), {}, limits), plain);
+}
+
+/// Nothing tiles a contraction that is computed inside of another reduction.
+TEST(Cost, AContractionBesideAnotherReductionIsDear) {
+  Graph cx;
+  const MachineLimits limits;
+  auto x = cx.tensor({64, 128}), w = cx.tensor({128, 96});
+  const KernelSpec product = spec_behind(cx, x.matmul(w));
+  const auto maximum = compose(spec_behind(cx, cx.tensor({64, 96}).max(1)), 0, product);
+  ASSERT_TRUE(maximum);
+  EXPECT_GT(predicted_us(maximum->spec, {}, limits), 2 * predicted_us(product, {}, limits));
 }
 
 }  // namespace

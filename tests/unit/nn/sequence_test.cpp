@@ -78,8 +78,12 @@ TEST(Recurrent, RefusesWhatDoesNotFit) {
   const RNN rnn(cx, 3, 4);
   EXPECT_THAT(error_of<Error>([&] { (void)rnn.forward(cx.tensor({2, 5})); }),
               HasSubstr("[RNN] x is f32[2, 5] and must be [length, batch, 3] or [length, 3]"));
-  EXPECT_THAT(error_of<Error>([&] { (void)rnn.forward(cx.tensor({"time", 2, 3})); }),
-              HasSubstr("has the length time; its steps are laid out in the graph"));
+  EXPECT_THAT(
+      error_of<Error>([&] { (void)rnn.forward(cx.tensor({"time", 2, 3})); }),
+      HasSubstr("has the length time without a bound of at most 4096; its steps are laid out in the "
+                "graph, so declare how long it may get: Expression::dim(\"time\", {.min = 1, .max = 32})"));
+  EXPECT_THAT(error_of<Error>([&] { (void)rnn.forward(cx.tensor({0, 2, 3})); }),
+              HasSubstr("has no step; give a length from 1 on"));
   EXPECT_THAT(error_of<Error>([&] { (void)rnn.forward(cx.tensor({5, 2, 3}), cx.tensor({2, 2, 4})); }),
               HasSubstr("[RNN] h_0 is f32[2, 2, 4] and must be [1, 2, 4]"));
 }
@@ -307,6 +311,66 @@ void expect_dynamic(const std::string& name, const Make& make, Shape dims, std::
     ASSERT_EQ(a.size(), b.size());
     for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-5 * (1 + std::abs(b[i]))) << batch;
   }
+}
+
+/// Recurrent layers over any length up to a bound: outputs, last states and gradients are those of a graph
+/// made for that length.
+template <class Layer>
+void expect_any_length(const std::string& name) {
+  SCOPED_TRACE(name);
+  const RecurrentOptions options{.num_layers = 2, .bidirectional = true};
+  const auto loss_of = [](const auto& result) {
+    return result.output.square().sum() + result.h_n.sin().sum();
+  };
+  Graph cx;
+  const Layer layer(cx, 3, 4, options);
+  GraphTensor x = cx.tensor({Expression::dim("length", {.min = 2, .max = 6}), "batch", 3});
+  auto result = layer.forward(x);
+  GraphTensor loss = loss_of(result);
+  const auto weights = params(layer);
+  std::vector<GraphTensor> wanted = weights;
+  wanted.push_back(x);
+  auto slopes = cx.compile(Autograd(wanted, loss), loss, weights, result.output, result.h_n);
+  slopes.push_back(result.output);
+  slopes.push_back(result.h_n);
+  retrieve(slopes);
+  for (const int64_t length : {2, 5, 6, 3}) {
+    std::vector<float> values;
+    for (int64_t i = 0; i < length * 6; ++i) values.push_back(std::sin(0.37F * static_cast<float>(i * i)));
+    x.set_dyn(values, {length, 2, 3});
+    cx.execute();
+    Graph other;
+    const Layer same(other, 3, 4, options);
+    load_state_dict(same, state_dict(layer));
+    GraphTensor u = other.tensor({length, 2, 3}).set(values);
+    const auto expected = same.forward(u);
+    GraphTensor value = loss_of(expected);
+    std::vector<GraphTensor> to = params(same);
+    to.push_back(u);
+    auto checks = other.compile(Autograd(to, value), value, to, expected.output, expected.h_n);
+    checks.push_back(expected.output);
+    checks.push_back(expected.h_n);
+    retrieve(checks);
+    other.execute();
+    ASSERT_EQ(slopes.size(), checks.size());
+    for (size_t i = 0; i < slopes.size(); ++i) {
+      const auto a = slopes[i].template data<float>(), b = checks[i].template data<float>();
+      ASSERT_EQ(a.size(), b.size());
+      for (size_t k = 0; k < a.size(); ++k)
+        ASSERT_NEAR(a[k], b[k], 2e-6 * (1 + std::abs(b[k]))) << "length " << length << " value " << i;
+    }
+  }
+  EXPECT_THAT(error_of<Error>([&] {
+                x.set_dyn(std::vector<float>(42, 0), {7, 2, 3});
+                cx.execute();
+              }),
+              HasSubstr("length"));
+}
+
+TEST(Dynamic, RecurrentLayersOverAnyLengthUpToABound) {
+  expect_any_length<RNN>("RNN");
+  expect_any_length<LSTM>("LSTM");
+  expect_any_length<GRU>("GRU");
 }
 
 TEST(Dynamic, BatchesOfAnySize) {

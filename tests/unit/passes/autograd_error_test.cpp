@@ -91,6 +91,39 @@ TEST(AutogradErrors, TensorsOfAnotherGraphOrOfNone) {
             "[Autograd] the loss is no tensor of a living graph; give tensors that this graph still holds");
 }
 
+/// A loss that no gradient leaves is a mistake; gradients that are 0 are none.
+TEST(AutogradErrors, EveryWayLeadsThroughIntegers) {
+  const auto message = [](auto loss_of) {
+    Graph cx;
+    auto w = cx.named_tensor("w", {2, 3}).set({{1, 2, 3}, {4, 5, 6}});
+    auto loss = loss_of(w);
+    return message_of<Error>([&] { (void)cx.compile(Autograd({w}, loss), loss); });
+  };
+  const std::string argmax = message([](auto w) { return w.argmax(1).cast(Dtype::F32).sum(); });
+  EXPECT_TRUE(argmax.starts_with("[argmax")) << argmax;
+  EXPECT_NE(argmax.find("no gradient reaches a parameter: the loss depends on them only through "),
+            std::string::npos);
+  EXPECT_NE(
+      argmax.find("Use a differentiable op (softmax instead of argmax, sigmoid instead of a comparison), "
+                  "or x + (y - x).stop_gradient() to let gradients pass as if y were x (made at "
+                  "autograd_error_test.cpp:"),
+      std::string::npos)
+      << argmax;
+  EXPECT_TRUE(message([](auto w) { return w.gt(2).cast(Dtype::F32).mean(); }).starts_with("[gt"));
+  EXPECT_TRUE(message([](auto w) { return w.cast(Dtype::I32).cast(Dtype::F32).sum(); }).starts_with("[cast"));
+  for (const auto& fine : {message([](auto w) { return w.floor().sum(); }),
+                           message([](auto w) { return w.stop_gradient().argmax(1).cast(Dtype::F32).sum(); }),
+                           message([](auto w) { return w.gt(2).where(w, 0).sum(); }),
+                           message([](auto w) { return w.graph().constant(1.0F); })})
+    EXPECT_EQ(fine, "<no error>");
+  Graph cx;  // the second derivative of relu is 0, not a mistake
+  auto x = cx.tensor({3}).set({-1, 0, 2});
+  auto slope = cx.compile(Autograd({x}, x.relu().sum()), x)[0];
+  auto second = cx.compile(Autograd({x}, slope.sum()), slope)[0].retrieve();
+  cx.execute();
+  EXPECT_EQ(second.data<float>(), (std::vector<float>{0, 0, 0}));
+}
+
 TEST(AutogradErrors, ViewStepWithoutInverse) {
   Graph cx;
   auto x = cx.tensor({4}, Dtype::F64);

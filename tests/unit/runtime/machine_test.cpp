@@ -41,6 +41,15 @@ TEST(Machine, MeasuresWhatTheProcessorReaches) {
   EXPECT_LT(limits.launch_us, 1000);
 }
 
+TEST(Machine, TheFmaRateOutlivesItsBackend) {
+  const kernel::MachineLimits limits = measure_limits(*backends::make_cpu_backend());
+  const FmaRate rate(*backends::make_cpu_backend());
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_GT(rate.measure(), limits.flops_per_us / 10);  // others may take most of the machine
+    EXPECT_LT(rate.measure(), limits.flops_per_us * 10);
+  }
+}
+
 TEST(Machine, KeepsWhatItMeasured) {
   const TemporaryFolder folder;
   const auto backend = backends::make_null_backend();  // pretends: no time is lost with it

@@ -95,6 +95,71 @@ TEST(Cache, TwoWritersAtOnceLoseNothing) {
   for (int i = 0; i < 2 * kEach; ++i) EXPECT_TRUE(cache.find(key_of(i))) << i;
 }
 
+/// Several processes open the cache at the same moment and store something each; then all of it is there.
+void expect_shared(const fs::path& folder) {
+  int start[2];
+  ASSERT_EQ(::pipe(start), 0);
+  std::vector<pid_t> children;
+  for (int child = 0; child < 6; ++child) {
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      ::close(start[1]);
+      char byte = 0;
+      if (::read(start[0], &byte, 1) != 0) ::_exit(2);  // until the parent lets go of the other end
+      Cache cache(folder);
+      (void)cache.find(key_of(child));  // damage that opening does not see is found here
+      cache.store(key_of(child), choice_of(child));
+      ::_exit(cache.trouble().empty() ? 0 : 1);
+    }
+    children.push_back(pid);
+  }
+  ::close(start[0]);
+  ::close(start[1]);
+  for (const pid_t pid : children) {
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  Cache cache(folder);
+  for (size_t child = 0; child < children.size(); ++child)
+    EXPECT_TRUE(cache.find(key_of(static_cast<int>(child)))) << child;
+}
+
+TEST(Cache, ManyProcessesMakeItAtTheSameMoment) {
+  for (int round = 0; round < 10; ++round) {
+    const TemporaryFolder folder;
+    expect_shared(folder.path());
+  }
+}
+
+// What one of them begins anew, another one that finds the old file damaged must not put aside.
+TEST(Cache, ManyProcessesFindItDamagedAtTheSameMoment) {
+  for (int round = 0; round < 10; ++round) {
+    const TemporaryFolder folder;
+    const fs::path file = folder.path() / "kernels.db";
+    if (round % 2 == 0) {
+      std::ofstream(file) << std::string(5000, 'x');
+    } else {  // it opens, and its tables do not read
+      Cache(folder.path()).store(key_of(7), choice_of(7));
+      std::fstream out(file, std::ios::in | std::ios::out | std::ios::binary);
+      out.seekp(4096);
+      out << std::string(8192, 'y');
+    }
+    expect_shared(folder.path());
+  }
+}
+
+TEST(Cache, AFolderInWhichAllIsDamagedIsGivenUp) {
+  const TemporaryFolder folder;
+  for (int number = 0; number < 40; ++number)
+    (void)folder.file(number == 0 ? "kernels.db" : "kernels-" + std::to_string(number) + ".db",
+                      std::string(5000, 'x'));
+  Cache cache(folder.path());
+  EXPECT_THAT(cache.trouble(), testing::HasSubstr("remove them"));
+  cache.store(key_of(1), choice_of(1));
+  EXPECT_FALSE(cache.find(key_of(1)));
+}
+
 TEST(Cache, SurvivesBeingKilledWhileWriting) {
   TemporaryFolder folder;
   for (int round = 0; round < 5; ++round) {
@@ -132,7 +197,8 @@ TEST(Cache, AFileThatIsNoDatabaseIsSetAside) {
   EXPECT_EQ(cache.trouble(), "");
   cache.store(key_of(1), choice_of(1));
   EXPECT_TRUE(cache.find(key_of(1)));
-  EXPECT_TRUE(fs::exists(folder.path() / "kernels.db.damaged"));
+  EXPECT_NE(cache.file(), folder.path() / "kernels.db");
+  EXPECT_EQ(fs::file_size(folder.path() / "kernels.db"), 5000U) << "it stays for whoever wants to look";
 }
 
 TEST(Cache, DamagedEntriesAreDroppedAndNeverTrusted) {

@@ -3,12 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <set>
 
 #include "search/choice.h"
 #include "search/choose.h"
 #include "support/effort.h"
+#include "support/guessed.h"
 #include "unit/passes/random_graph.h"
+#include "unit/search/numbering.h"
 #include "unit/search/pipeline.h"
 
 namespace luminal::search {
@@ -16,16 +20,9 @@ namespace {
 
 using luminal::test::RandomGraph;
 using test::Evaluation;
+using test::launches;
+using test::renumbered;
 using test::roofline;
-
-/// What a cover is, whatever its classes are numbered.
-std::vector<uint64_t> launches(const Cover& cover, const SpecStore& store) {
-  std::vector<uint64_t> list;
-  for (const CoverStep& step : cover.steps)
-    list.push_back(step.host >= 0 ? static_cast<uint64_t>(step.host)
-                                  : store.at(cover.kernels[static_cast<size_t>(step.kernel)].spec).hash());
-  return list;
-}
 
 /// Every class is made before it is read, and what is wanted is made.
 void check_order(const CoverProblem& problem, const Cover& cover) {
@@ -121,23 +118,6 @@ TEST(Cover, RandomTermsOfTheEGraphEqualTheReference) {
   }
 }
 
-/// The problem with classes numbered by `order`.
-CoverProblem renumbered(const CoverProblem& problem, const std::vector<int>& order) {
-  std::vector<int> place(order.size());
-  for (size_t i = 0; i < order.size(); ++i) place[static_cast<size_t>(order[i])] = static_cast<int>(i);
-  CoverProblem result = problem;
-  const auto rename = [&](std::vector<int>& list) {
-    for (int& c : list) c = place[static_cast<size_t>(c)];
-  };
-  for (auto& host : result.hosts) rename(host.inputs);
-  for (size_t c = 0; c < order.size(); ++c) {
-    auto& own = result.classes[static_cast<size_t>(place[c])] = problem.classes[c];
-    for (auto& alternative : own.alternatives) rename(alternative.arguments);
-    std::ranges::reverse(own.alternatives);
-  }
-  return result;
-}
-
 TEST(Cover, IsTheSameForAnyNumbering) {
   for (uint64_t seed = 100; seed < 130; ++seed) {
     SCOPED_TRACE(seed);
@@ -183,6 +163,15 @@ TEST(Cover, IsAcyclicOnEGraphsWithCycles) {
     const Cover cover = find_cover(problem, *searched.store, roofline(), {});
     check_order(problem, cover);
     if (HasFatalFailure()) return;
+    const SpecCost cost = roofline();
+    CostTable costs(*searched.store, cost);
+    const Colours colours = colours_of(problem, *searched.store);
+    const auto cones = find_cones(problem, colours, *searched.store, costs, 8);
+    for (const double most : {1.05, 2.0, 4.0}) {
+      for (auto& each : problem.classes) each.once = chance() % 3 == 0;
+      const test::GuessedChoice guessed(problem, colours, cones, 0.02, most);
+      EXPECT_NEAR(guessed.choice.cost_us, guessed.true_cost_us, 1e-9 * guessed.true_cost_us);
+    }
   }
 }
 
@@ -201,18 +190,26 @@ double exhaustive(Chooser& chooser, const std::vector<char>& forced) {
   return best;
 }
 
+struct ConesOfARandomGraph {
+  explicit ConesOfARandomGraph(uint64_t seed)
+      : searched(test::search(RandomGraph(seed, RandomGraph::Kind::Tame, 14).graph())),
+        colours(colours_of(problem(), *searched.store)) {
+    const SpecCost cost = roofline();
+    CostTable costs(*searched.store, cost);
+    cones = find_cones(problem(), colours, *searched.store, costs, 8);
+  }
+  [[nodiscard]] const CoverProblem& problem() const { return searched.saturated.cover; }
+  test::Searched searched;
+  Colours colours;
+  std::vector<std::vector<Cone>> cones;
+};
+
 TEST(Cover, FlipsComeCloseToTheBestChoice) {
   int compared = 0;
   double worst = 0, found_sum = 0, best_sum = 0;
   for (uint64_t seed = 2000; seed < 2120; ++seed) {
-    RandomGraph random(seed, RandomGraph::Kind::Tame, 14);
-    const auto searched = test::search(random.graph());
-    const CoverProblem& problem = searched.saturated.cover;
-    const Colours colours = colours_of(problem, *searched.store);
-    const SpecCost cost = roofline();
-    CostTable costs(*searched.store, cost);
-    const auto cones = find_cones(problem, colours, *searched.store, costs, 8);
-    Chooser chooser(problem, colours, cones);
+    const ConesOfARandomGraph random(seed);
+    Chooser chooser(random.problem(), random.colours, random.cones);
     if (std::ranges::count(chooser.forced(), 0) > 12) continue;
     const double found = chooser.run().cost_us, best = exhaustive(chooser, chooser.forced());
     ASSERT_GE(found, best * (1 - 1e-9));
@@ -224,6 +221,28 @@ TEST(Cover, FlipsComeCloseToTheBestChoice) {
   EXPECT_GE(compared, 40);
   EXPECT_LE(found_sum / best_sum, 1.02);
   RecordProperty("worst_loss_percent", std::to_string(100 * worst));
+}
+
+// Prices are asked for where a plan takes a kernel, each once, and lead to plans as good as if all were
+// known.
+TEST(Cover, PricesAreAskedForWhereTheyMatter) {
+  double guessed_sum = 0, known_sum = 0;
+  size_t asked = 0, specs = 0;
+  for (uint64_t seed = 2500; seed < 2600; ++seed) {
+    const ConesOfARandomGraph random(seed);
+    const test::GuessedChoice guessed(random.problem(), random.colours, random.cones);
+    EXPECT_NEAR(guessed.choice.cost_us, guessed.true_cost_us, 1e-9 * guessed.true_cost_us)
+        << "a guess is left";
+    EXPECT_LE(guessed.asked, guessed.specs);
+    EXPECT_GE(guessed.choice.unfused_us, guessed.choice.cost_us);
+    EXPECT_TRUE(std::isfinite(guessed.choice.unfused_us));
+    guessed_sum += guessed.true_cost_us;
+    known_sum += Chooser(random.problem(), random.colours, random.cones).run().cost_us;
+    asked += guessed.asked;
+    specs += guessed.specs;
+  }
+  EXPECT_LE(guessed_sum / known_sum, 1.01);
+  EXPECT_LT(asked, specs * 3 / 4);
 }
 
 // Where memory is what counts, a softmax reads its rows once and writes them once. The way there leads over
@@ -283,6 +302,25 @@ TEST(Cover, ChainsThatReadTwiceTakeEffortInProportion) {
   };
   const size_t few = specs(10), many = specs(40);
   EXPECT_LE(many, 5 * few) << few << " specs for a quarter of the steps";
+}
+
+/// Layers that are alike get the same kernels, however many there are.
+TEST(Cover, RepeatedLayersShareTheirKernels) {
+  const auto distinct = [](int layers) {
+    Graph cx;
+    GraphTensor x = cx.tensor({32, 64});
+    for (int i = 0; i < layers; ++i)
+      x = (x.matmul(cx.tensor({64, 64})) + cx.tensor({64}).expand_dim(0, 32)).relu().softmax(1) + x;
+    x.retrieve();
+    const auto searched = test::search(cx);
+    const Cover cover = find_cover(searched.saturated.cover, *searched.store, roofline(), {});
+    EXPECT_GE(cover.kernels.size(), static_cast<size_t>(layers));
+    std::set<SpecId> specs;
+    for (const CoverKernel& kernel : cover.kernels) specs.insert(kernel.spec);
+    return specs.size();
+  };
+  // The first layers and the last ones have other neighbours.
+  EXPECT_LE(distinct(24), 4U);
 }
 
 /// What extraction by tree cost would run: each class takes the cone of the cheapest tree, in which a value

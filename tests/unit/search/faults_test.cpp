@@ -14,6 +14,7 @@
 #include "search/session.h"
 #include "search/tuner.h"
 #include "support/files.h"
+#include "support/kernel_like.h"
 
 // Faults seeded into whole searches: a device some of whose kernels are wrong gives right results all the
 // same.
@@ -26,25 +27,16 @@ using backends::LaunchArguments;
 /// Called after a kernel's last stage ran, with everything it was given.
 using Corrupt = std::function<void(const LaunchArguments&)>;
 
-class CorruptedKernel : public Kernel {
+class CorruptedKernel : public test::KernelLike {
  public:
   CorruptedKernel(std::shared_ptr<const Kernel> kernel, Corrupt corrupt)
-      : kernel_(std::move(kernel)), corrupt_(std::move(corrupt)) {}
-  const std::vector<std::string>& dims() const override { return kernel_->dims(); }
-  int stage_count() const override { return kernel_->stage_count(); }
-  int64_t tasks(int stage, std::span<const int64_t> dims) const override {
-    return kernel_->tasks(stage, dims);
-  }
-  int64_t shared_bytes(std::span<const int64_t> dims) const override { return kernel_->shared_bytes(dims); }
-  int64_t local_bytes(std::span<const int64_t> dims) const override { return kernel_->local_bytes(dims); }
+      : KernelLike(std::move(kernel)), corrupt_(std::move(corrupt)) {}
   void run(int stage, const LaunchArguments& arguments, int64_t begin, int64_t end) const override {
-    kernel_->run(stage, arguments, begin, end);
+    KernelLike::run(stage, arguments, begin, end);
     if (stage + 1 == stage_count() && begin == 0) corrupt_(arguments);
   }
-  std::vector<std::byte> binary() const override { return kernel_->binary(); }
 
  private:
-  std::shared_ptr<const Kernel> kernel_;
   Corrupt corrupt_;
 };
 
@@ -58,6 +50,7 @@ class FaultyBackend : public backends::Backend {
     target_.name = fmt::format("{}-{}", name, ::getpid());
   }
   const codegen::Target& target() const override { return target_; }
+  std::optional<kernel::MachineLimits> limits() const override { return kernel::MachineLimits(); }
   std::shared_ptr<const Kernel> compile(const codegen::Program& program) override {
     auto kernel = cpu_->compile(program);
     const Corrupt corrupt = choose_(program);
@@ -135,6 +128,55 @@ TEST_F(Faults, AKernelThatIsRightAloneAndWrongInPlaceRunsBesideItsInput) {
   run(cx, backend);
   EXPECT_GT(backend->corrupted, 0);
   EXPECT_THAT(state.data<float>(), testing::Each(testing::FloatEq(std::exp(3.0F))));
+  EXPECT_FALSE(replays().empty());
+}
+
+/// Right at the upper end of the bucket, where it is timed; wrong in the tail of every other size.
+TEST_F(Faults, AKernelThatIsWrongAtTheOtherEndOfItsBucketIsNotUsed) {
+  auto backend =
+      std::make_shared<FaultyBackend>("cpu-wrong-tail", [](const codegen::Program& program) -> Corrupt {
+        if (!program.name.starts_with("map")) return nullptr;
+        return [](const LaunchArguments& a) {
+          if (a.dims[0] % 16 != 0) element(a.buffers[1], a.dims[0] - 1) += 1;
+        };
+      });
+  Graph cx;
+  GraphTensor x = cx.tensor({"n"}), y = (x * 3 + 1).retrieve();
+  x.set_dyn(std::vector<float>(50, 2.0F), {50});
+  run(cx, backend);
+  EXPECT_GT(backend->corrupted, 0);
+  EXPECT_THAT(y.data<float>(), testing::Each(7.0F));
+  ASSERT_FALSE(replays().empty());
+  bool at_the_bottom = false;
+  for (const std::string& file : replays())
+    at_the_bottom = at_the_bottom || luminal::test::content_of(file).find("n = 33") != std::string::npos;
+  EXPECT_TRUE(at_the_bottom);
+}
+
+/// Zero where NaN or infinities are due: told where every bit counts.
+TEST_F(Faults, InStrictModeNaNsAndInfinitiesAreJudged) {
+  constexpr int64_t kCount = 64 * 64;
+  for (const MathMode mode : {MathMode::Strict, MathMode::Relaxed}) {
+    const bool strict = mode == MathMode::Strict;
+    auto backend = std::make_shared<FaultyBackend>(strict ? "cpu-finite-strict" : "cpu-finite",
+                                                   [](const codegen::Program&) -> Corrupt {
+                                                     return [](const LaunchArguments& a) {
+                                                       for (int64_t i = 0; i < kCount; ++i)
+                                                         if (!std::isfinite(element(a.buffers[1], i)))
+                                                           element(a.buffers[1], i) = 0;
+                                                     };
+                                                   });
+    Graph cx;
+    cx.set_search({.math = mode});
+    auto y = (cx.tensor({64, 64}).set(std::vector<float>(kCount, 1.0F)) * 2 + 1).retrieve();
+    if (strict) {
+      EXPECT_THROW(run(cx, backend), InternalError) << "all kernels are wrong";
+      EXPECT_FALSE(replays().empty());
+    } else {
+      run(cx, backend);  // this mode promises nothing of them
+      EXPECT_THAT(y.data<float>(), testing::Each(3.0F));
+    }
+  }
 }
 
 TEST_F(Faults, ARememberedChoiceThatFallsIsForgottenAndFoundAnew) {
@@ -189,6 +231,29 @@ TEST_F(Faults, WhatIsNotVerifiedInTimeSaysSo) {
   Tuned* winners[] = {&tuned[0]};
   tuner.confirm(winners);
   EXPECT_FALSE(tuned[0].verified);
+}
+
+TEST_F(Faults, WhatTimeDidNotReachIsTriedWhereAllElseIsWrong) {
+  // Without time each spec gets one kernel, and here that one is wrong.
+  std::atomic<bool> first = true;
+  FaultyBackend backend("cpu-first-wrong", [&](const codegen::Program&) -> Corrupt {
+    if (!first.exchange(false)) return nullptr;
+    return [](const LaunchArguments& a) { element(a.buffers[1], 7) += 1; };
+  });
+  Graph cx;
+  auto y = (cx.tensor({30, 30}) * 3).sum(1).retrieve();
+  const Program program = encode(cx);
+  Cache cache(folder_.path());
+  Tuner tuner(backend, cache, cx, {.deadline = Clock::now()});
+  std::vector<TuneRequest> open(1);
+  open[0].spec = program.tensors.back().spec;
+  std::vector<Tuned> tuned = tuner.tune(open, {});
+  Tuned* winners[] = {&tuned[0]};
+  tuner.confirm(winners);
+  EXPECT_EQ(backend.corrupted, 1);
+  EXPECT_TRUE(tuned[0].verified);
+  EXPECT_TRUE(tuned[0].kernel);
+  EXPECT_FALSE(replays().empty());
 }
 
 // --- Plans

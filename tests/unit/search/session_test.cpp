@@ -1,6 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cmath>
+#include <thread>
+
 #include "luminal/graph.h"
 #include "search/bucket.h"
 #include "search/kernel_cache.h"
@@ -134,11 +138,85 @@ TEST_F(CpuSession, EqualKernelsAreCompiledOnce) {
   EXPECT_FLOAT_EQ(z.data<float>()[0], 7 * 3.25F);
 }
 
+/// Two graphs, each compiled and run in a thread of its own: they share the team, the kernels in memory and
+/// on disk, the language and its specs.
+TEST(CpuSessions, OfSeveralThreadsDoNotDisturbEachOther) {
+  const auto work = [](int number, std::string& wrong) {
+    for (int round = 0; round < 2; ++round) {
+      Graph cx;
+      cx.set_device("cpu");
+      GraphTensor x = cx.tensor({"n", 16});
+      GraphTensor y = ((x * (number + 1)).exp().sum(1) + x.matmul(x.transpose(0, 1)).sum(1)).retrieve();
+      std::vector<Compiled> compiled{cx.compile(Fast{}),
+                                     cx.compile(TimeBudget{std::chrono::milliseconds(30)})};
+      for (const int64_t n : {3, 5}) {
+        const std::vector<float> data(static_cast<size_t>(n * 16), 0.125F);
+        x.set_dyn(data, {n, 16});
+        const float right =
+            16 * std::exp(0.125F * static_cast<float>(number + 1)) + static_cast<float>(n) * 0.25F;
+        for (Compiled& each : compiled) {
+          each();
+          for (const float got : y.data<float>())
+            if (std::abs(got - right) > 1e-4F * right) wrong = "got " + std::to_string(got);
+        }
+      }
+    }
+  };
+  std::vector<std::string> wrong(2);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) threads.emplace_back(work, i, std::ref(wrong[static_cast<size_t>(i)]));
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(wrong, testing::Each(""));
+}
+
+TEST_F(CpuSession, MovingValuesToItAndBackChangesNothing) {
+  GraphTensor x = cx.tensor({3}).set({1, 2, 3}), y = (x + 1).retrieve();
+  cx.to_device(x);
+  cx.execute();
+  EXPECT_THAT(y.data<float>(), ElementsAre(2, 3, 4));
+  EXPECT_THAT(x.data<float>(), ElementsAre(1, 2, 3));
+  cx.from_device(x);
+  x.set({4, 5, 6});
+  cx.execute();
+  EXPECT_THAT(y.data<float>(), ElementsAre(5, 6, 7));
+}
+
 TEST_F(CpuSession, TracesLaunches) {
   GraphTensor y = (cx.tensor({4}).set({1, 2, 3, 4}) + 1).retrieve();
   const auto trace = cx.execute_debug();
   ASSERT_EQ(trace.size(), 1U);
   EXPECT_GT(trace[0].time_us, 0);
+}
+
+TEST(Bucket, ItsOtherEndIsWhatTheGraphTakes) {
+  Graph cx;
+  const Expression past = "past";
+  const GraphTensor rows = cx.tensor({80}).slice_along(0, past - 40, past) + 1;
+  const auto bottom = [&](const Dims& dims, const DimMap& sizes) {
+    return bottom_of(cx, bucket_of(dims, sizes));
+  };
+  EXPECT_EQ(bottom({{"n", {}}}, {{"n", 50}}), (DimMap{{"n", 33}}));
+  EXPECT_EQ(bottom({{"n", {}}}, {{"n", 48}}), (DimMap{{"n", 48}}));
+  EXPECT_EQ(bottom({{"n", {}}}, {{"n", 1}}), std::nullopt);
+  EXPECT_EQ(bottom({{"past", {}}}, {{"past", 50}}), std::nullopt) << "no slice begins before its tensor";
+}
+
+// Eight rows in all: measuring at more would read beyond the tensor.
+TEST(Bucket, EndsWhereTwoDimsTogetherExceedATensor) {
+  Graph cx;
+  const Expression past = "past", fresh = "new";
+  const GraphTensor rows = cx.tensor({8}).slice_along(0, 0, past + fresh) + 1;
+  const Dims dims{{"new", {}}, {"past", {}}};
+  const auto of = [&](int64_t filled, int64_t count) {
+    const DimMap sizes{{"new", count}, {"past", filled}};
+    return admitted(cx, bucket_of(dims, sizes), sizes);
+  };
+  EXPECT_EQ(of(2, 1).facts, bucket_of(dims, {{"new", 1}, {"past", 2}}).facts);
+  EXPECT_EQ(of(5, 1).facts.at("past"), (DimFacts{.min = 5, .max = 7}));
+  EXPECT_EQ(of(5, 3).facts.at("new"), (DimFacts{.min = 3, .max = 3}));
+  EXPECT_EQ(of(5, 3).facts.at("past"), (DimFacts{.min = 5, .max = 5}));
+  EXPECT_EQ(of(3, 3).facts.at("new"), (DimFacts{.min = 3, .max = 4}));
+  EXPECT_EQ(of(3, 3).facts.at("past"), (DimFacts{.min = 3, .max = 4}));
 }
 
 TEST(Bucket, IsThePowerOfTwoAroundASize) {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <csignal>
 #include <functional>
 #include <thread>
 
@@ -179,6 +180,31 @@ TEST(Verify, SurvivesAHang) {
   const std::vector<TensorData> inputs{x};
   const std::vector<TrialOutput> outputs{{Dtype::F32, 1}};
   EXPECT_EQ(run_trial(forever, inputs, outputs, {}, options).trouble, "took more than 50 ms");
+}
+
+TEST(Trial, WhatAnotherThreadDoesWrongIsTold) {
+  const auto run_on_two = [](const HandKernel::Body& body, int seconds = 20) {
+    const HandKernel kernel(2, body);
+    const std::vector<TensorData> inputs;
+    const std::vector<TrialOutput> outputs{{Dtype::F32, 2}};
+    return run_trial(kernel, inputs, outputs, {}, {.threads = 2, .timeout = std::chrono::seconds(seconds)});
+  };
+  const TrialResult right = run_on_two([](const backends::LaunchArguments& a, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) store(a.buffers[0], i, static_cast<float>(i + 1));
+  });
+  ASSERT_EQ(right.trouble, "");
+  EXPECT_THAT(right.outputs[0].as<float>(), testing::ElementsAre(1, 2));
+  EXPECT_THAT(run_on_two([](const backends::LaunchArguments&, int64_t begin, int64_t) {
+                if (begin > 0) ::raise(SIGSEGV);
+              }).trouble,
+              testing::HasSubstr("crashed with signal 11"));
+  EXPECT_EQ(run_on_two(
+                [](const backends::LaunchArguments&, int64_t begin, int64_t) {
+                  for (std::atomic<bool> on = begin > 0; on;) std::this_thread::yield();
+                },
+                1)
+                .trouble,
+            "took more than 1000 ms");
 }
 
 TEST(Verify, OneThatCrashesOrHangsTakesNoOtherWithIt) {

@@ -149,6 +149,33 @@ TEST(CheckpointManager, PassesOverDamagedFiles) {
   EXPECT_THAT(error_of<Error>([&] { (void)manager.resume(); }), HasSubstr("none of the 3 checkpoints in"));
 }
 
+TEST(CheckpointManager, PassesOverAPlanThatIsNoKey) {
+  const TemporaryFolder folder;
+  TinyRun run;
+  run.cx.set_device("cpu");
+  (void)run.step(0);
+  fs::path saved;
+  {
+    CheckpointManager manager(folder.path());
+    run.track(manager);
+    const auto made = manager.save(1);
+    EXPECT_EQ(made.plans, run.cx.plans());
+    EXPECT_EQ(made.plans.size(), 1U);
+    saved = made.path;
+  }
+  EXPECT_EQ(CheckpointManager(folder.path()).list().at(0).plans, run.cx.plans());
+  const SafetensorsFile file(saved);
+  std::map<std::string, TensorData> tensors;
+  for (const std::string& name : file.names()) tensors.emplace(name, file.read(name));
+  auto header = file.metadata();
+  header["plan"] = "no key";
+  write_safetensors(saved, {tensors.begin(), tensors.end()}, header);
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(CheckpointManager(folder.path()).list().empty());
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("says plan='no key' in its header, which is no key of a plan; take it out"));
+}
+
 TEST(CheckpointManager, RefusesAnotherModel) {
   const TemporaryFolder folder;
   TinyRun run;
@@ -196,7 +223,7 @@ TEST(CheckpointManager, AFullDiskLeavesTheOlderOnesWhole) {
   ::setrlimit(RLIMIT_FSIZE, &limit);
   ::signal(SIGXFSZ, old_handler);
   EXPECT_THAT(message, HasSubstr("[checkpoint] step 2 was not saved: [write] cannot write"));
-  EXPECT_THAT(message, HasSubstr("make room or choose another folder. Older checkpoints are whole"));
+  EXPECT_THAT(message, HasSubstr("make room or choose another place. Older checkpoints are whole"));
   EXPECT_THAT(files_in(folder.path()), ElementsAre("step-000000000001.safetensors"));
   EXPECT_EQ(manager.resume()->step, 1);
   manager.save(2, 0.5);

@@ -40,8 +40,12 @@ void expect_curve(const std::string& name, Graph& cx, const M& model, GraphTenso
   EXPECT_LT(wanted.back(), wanted.front() * 0.7) << "nothing was learned, so nothing was compared";
 }
 
-TEST(Curves, AConvolutionalNetFollowsPyTorch) {
+/// On each device.
+class Curves : public testing::TestWithParam<std::string> {};
+
+TEST_P(Curves, AConvolutionalNetFollowsPyTorch) {
   Graph cx;
+  cx.set_device(GetParam());
   const nn::Sequential model{nn::Conv2d(cx, 1, 4, {3, 3}, {.padding = {1, 1}}),
                              nn::BatchNorm2d(cx, 4),
                              nn::ReLU(),
@@ -86,8 +90,9 @@ struct Text {
   }
 };
 
-TEST(Curves, ATransformerFollowsPyTorch) {
+TEST_P(Curves, ATransformerFollowsPyTorch) {
   Graph cx;
+  cx.set_device(GetParam());
   const Text model(cx);
   GraphTensor x = cx.tensor({4, 8}, Dtype::I64), y = cx.tensor({4, 8}, Dtype::I64);
   const GraphTensor loss = cross_entropy(model.forward(x).transpose(1, 2), y);
@@ -103,6 +108,9 @@ TEST(Curves, ATransformerFollowsPyTorch) {
     y.set(out);
   });
 }
+
+INSTANTIATE_TEST_SUITE_P(Devices, Curves, testing::Values("reference", "cpu"),
+                         [](const testing::TestParamInfo<std::string>& device) { return device.param; });
 
 }  // namespace
 }  // namespace luminal::training

@@ -139,7 +139,11 @@ TEST(Optimizers, RefuseWhatDoesNotFit) {
               HasSubstr("[AdamW] the condition is f32[2]; give one bool"));
   EXPECT_THAT(error_of<Error>([&] { SGD(cx, {p, p}, {p, p}, {}); }),
               HasSubstr("[SGD] parameter 1 comes twice"));
-  EXPECT_THAT(error_of<Error>([&] { SGD(cx, {p}, {p}, {}).set_learning_rate(-0.1); }),
+  const SGD first(cx, {p}, {p}, {});
+  EXPECT_THAT(error_of<Error>([&] { Adam(cx, {p}, {p}, {}); }),
+              HasSubstr("[Adam] parameter 0 has an update already; give each weight to one optimizer"));
+  GraphTensor q = cx.tensor({2}).set({1, 2});
+  EXPECT_THAT(error_of<Error>([&] { SGD(cx, {q}, {q}, {}).set_learning_rate(-0.1); }),
               HasSubstr("[set_learning_rate] a rate of -0.1 makes no sense"));
 }
 

@@ -1,10 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "luminal/autograd.h"
 #include "luminal/error.h"
 #include "luminal/nn.h"
 #include "luminal/training.h"
+#include "support/environment.h"
 #include "support/files.h"
 #include "unit/training/expectations.h"
 
@@ -99,6 +102,64 @@ TEST(Trainer, ResumesToTheSameBits) {
   EXPECT_EQ(c.steps(), 12);
 }
 
+/// A run on the cpu device in two buckets of sizes: 8 rows, and 3 in every fourth run.
+std::vector<float> trained(const std::filesystem::path& folder, int64_t steps, const CompilationMode& mode,
+                           std::string_view device = "cpu", const SearchOptions& search = {}) {
+  Regression r;
+  r.cx.set_device(device);
+  r.cx.set_search(search);
+  Trainer trainer(r.cx, r.model, r.loss, use<Adam>({.learning_rate = 0.05}), {.clip_norm = 1, .mode = mode});
+  CheckpointManager checkpoints(folder);
+  trainer.fit({.steps = steps,
+               .feed = [&](int64_t step) { r.feed(step, step % 4 == 3 ? 3 : 8); },
+               .checkpoints = &checkpoints});
+  return r.model.weight.data<float>();
+}
+
+class ResumedOnTheCpu : public testing::TestWithParam<CompilationMode> {};
+
+TEST_P(ResumedOnTheCpu, GivesTheSameBitsUnderTheSamePlan) {
+  const test::TemporaryFolder whole, parts;
+  // A cache of this process: what another one tunes meanwhile may change the plan of the next run. It lives
+  // as long as the process does, which opens it once.
+  static const test::TemporaryFolder cache;
+  const test::EnvironmentVariable own("LUMINAL_CACHE", cache.path());
+  const auto expected = trained(whole.path(), 12, GetParam());
+  (void)trained(parts.path(), 7, GetParam());
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(trained(parts.path(), 12, GetParam()), expected);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  const auto plans = [](const test::TemporaryFolder& folder) {
+    return CheckpointManager(folder.path()).list().back().plans;
+  };
+  EXPECT_EQ(plans(whole).size(), 2U);
+  EXPECT_EQ(plans(parts), plans(whole));
+}
+
+std::string mode_name(const testing::TestParamInfo<CompilationMode>& mode) {
+  return std::vector<std::string>{"Fast", "Optimal", "TimeBudget"}.at(mode.param.index());
+}
+INSTANTIATE_TEST_SUITE_P(Modes, ResumedOnTheCpu,
+                         testing::Values(Fast{}, Optimal{}, TimeBudget{std::chrono::minutes(1)}), mode_name);
+
+TEST(Trainer, SaysWhenItGoesOnUnderAnotherPlan) {
+  const test::TemporaryFolder folder;
+  const SearchOptions plain{.cones = 1, .merge = false};
+  const auto said = [&](int64_t steps, const SearchOptions& search, std::string_view device = "cpu") {
+    testing::internal::CaptureStderr();
+    (void)trained(folder.path(), steps, Fast{}, device, search);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(said(5, {}), "");
+  const std::string other = said(8, plain);  // another bucket's plan is told of when it runs
+  EXPECT_THAT(other,
+              AllOf(HasSubstr("step-000000000005.safetensors' was trained under plan "),
+                    HasSubstr("(rows 5..8) and goes on under "), HasSubstr("(rows 3..4) and goes on")));
+  EXPECT_EQ(std::ranges::count(other, '\n'), 2) << other;
+  EXPECT_EQ(said(9, plain), "");  // the new plan is what it was trained under by now
+  EXPECT_THAT(said(10, plain, "reference"), HasSubstr("ran on 'cpu' and goes on on 'reference'"));
+}
+
 TEST(Trainer, TellsOfALossThatIsNotFiniteAndKeepsTheWeights) {
   Regression r;
   Trainer trainer(r.cx, r.model, r.loss, use<SGD>({.learning_rate = 0.1}));
@@ -108,10 +169,40 @@ TEST(Trainer, TellsOfALossThatIsNotFiniteAndKeepsTheWeights) {
   r.x.set_dyn(std::vector<float>{1, std::numeric_limits<float>::infinity(), 0}, {1, 3});
   r.y.set_dyn(std::vector<float>{0}, {1, 1});
   EXPECT_THAT(error_of<Error>([&] { (void)trainer.step(); }),
-              HasSubstr("in run 2 (learning rate 0.1, norm of the gradients "));
+              AllOf(HasSubstr("in run 2 (learning rate 0.1, norm of the gradients "),
+                    HasSubstr("the weights are as before. the input f32[rows, 3] (made at trainer_test.cpp:"),
+                    HasSubstr("holds inf at [0, 1]; give it finite numbers")));
   EXPECT_EQ(r.model.weight.data<float>(), before);
   r.feed(1);
   EXPECT_TRUE(std::isfinite(trainer.step()));  // and goes on
+  r.x.set_dyn(std::vector<float>{-std::numeric_limits<float>::infinity(), 0, 0}, {1, 3});
+  r.y.set_dyn(std::vector<float>{0}, {1, 1});
+  EXPECT_THAT(error_of<Error>([&] { (void)trainer.step(); }),  // as a mask may hold
+              HasSubstr("All data and weights are finite"));
+  r.x.set_dyn(std::vector<float>{3e30F, 0, 0}, {1, 3});  // finite, and its square is not
+  r.y.set_dyn(std::vector<float>{0}, {1, 1});
+  EXPECT_THAT(error_of<Error>([&] { (void)trainer.step(); }),
+              HasSubstr("All data and weights are finite, so it comes of the computation: lower the"));
+}
+
+/// A loop of one's own, without apply_if.
+TEST(FiniteLoss, NamesTheDataOrTheWeight) {
+  Regression r;
+  const auto weights = nn::params(r.model);
+  SGD sgd(r.cx, weights, r.cx.compile(Autograd(weights, r.loss), r.loss, weights), {.learning_rate = 1e38});
+  r.loss.retrieve();
+  r.feed(0);
+  r.cx.execute();
+  EXPECT_EQ(finite_loss(r.loss), r.loss.data<double>()[0]);
+  for (int i = 0; i < 3; ++i) r.cx.execute();
+  EXPECT_THAT(error_of<Error>([&] { (void)finite_loss(r.loss); }),
+              AllOf(HasSubstr("[finite_loss] the loss is nan after run 4. 'weight' f32[1, 3] (made at "),
+                    HasSubstr("an earlier step was too large. Lower the learning rate")));
+  r.x.set_dyn(std::vector<float>{0, 0, std::nanf("")}, {1, 3});
+  r.y.set_dyn(std::vector<float>{0}, {1, 1});
+  r.cx.execute();
+  EXPECT_THAT(error_of<Error>([&] { (void)finite_loss(r.loss); }),
+              HasSubstr("holds nan at [0, 2]; give it finite numbers"));
 }
 
 /// What one bad batch leaves in a sum of gradients never reaches the weights.
@@ -142,6 +233,8 @@ TEST(Trainer, RefusesWhatDoesNotFit) {
               HasSubstr("[Trainer] the loss is f32[4, 1]; give one number"));
   EXPECT_THAT(error_of<Error>([&] { Trainer(cx, nn::ReLU(), y.mean(), use<SGD>({})); }),
               HasSubstr("there are no weights to train"));
+  EXPECT_THAT(error_of<Error>([&] { Trainer(cx, model, y.mean(), use<SGD>({.momentum = -1})); }),
+              HasSubstr("[SGD] momentum=-1 is out of range; give 0 or more (made at trainer_test.cpp:"));
   Trainer trainer(cx, model, y.mean(), use<SGD>({}));
   EXPECT_THAT(error_of<Error>([&] { trainer.fit({.steps = 1}); }), HasSubstr("fit has nothing to feed"));
 }

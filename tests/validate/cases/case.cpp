@@ -8,7 +8,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 
+#include "base/fail.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "luminal/autograd.h"
@@ -91,7 +93,16 @@ TensorData reversed_axes(const TensorData& data) {
   return result;
 }
 
-GraphTensor input_tensor(Graph& cx, const TensorData& data, Case::Form form) {
+/// Equal sizes are one dim, as a user would name them.
+std::optional<std::string> named_dim(const InputSpec& spec, const std::vector<int64_t>& dims, size_t axis) {
+  const auto rank = static_cast<int>(dims.size());
+  const bool fixed = std::ranges::any_of(
+      spec.fixed, [&](int each) { return (each + rank) % rank == static_cast<int>(axis); });
+  if (fixed || dims[axis] < 2) return std::nullopt;
+  return fmt::format("n{}", dims[axis]);
+}
+
+GraphTensor input_tensor(Graph& cx, const InputSpec& spec, const TensorData& data, Case::Form form) {
   if (form == Case::Form::Permuted && data.dims.size() > 1) {
     Shape dims(data.dims.rbegin(), data.dims.rend());
     GraphTensor buffer = cx.tensor(dims, data.dtype);
@@ -101,13 +112,15 @@ GraphTensor input_tensor(Graph& cx, const TensorData& data, Case::Form form) {
     return buffer.permute(order);
   }
   Shape dims(data.dims.begin(), data.dims.end());
-  if (form == Case::Form::Dynamic)
-    for (size_t axis = 0; axis < dims.size(); ++axis)  // equal sizes are one dim, as a user would name them
-      if (data.dims[axis] > 1) dims[axis] = Expression(fmt::format("n{}", data.dims[axis]));
-  GraphTensor tensor = cx.tensor(dims, data.dtype);
-  for (size_t axis = 0; axis < dims.size(); ++axis)
-    if (!dims[axis].constant()) cx.set_dim(fmt::format("n{}", data.dims[axis]), data.dims[axis]);
-  return tensor.set(data);
+  for (size_t axis = 0; axis < dims.size() && form == Case::Form::Dynamic; ++axis)
+    if (const auto name = named_dim(spec, data.dims, axis)) {
+      // Recurrent layers lay out as many steps as there may be: two more than there are.
+      dims[axis] = static_cast<int>(axis) == spec.bounded
+                       ? Expression::dim(*name, {.min = 1, .max = data.dims[axis] + 2})
+                       : Expression(*name);
+      cx.set_dim(*name, data.dims[axis]);
+    }
+  return cx.tensor(dims, data.dtype).set(data);
 }
 
 struct Prepared {
@@ -126,7 +139,7 @@ Prepared prepared(const Case& one, const std::vector<InputSpec>& specs, const st
     int64_t count = 1;
     for (const int64_t dim : spec.dims) count *= dim;
     TensorData data = rounded_to(spec.dtype.value_or(one.dtype), spec.dims, numbers(spec, count, engine));
-    made.inputs.push_back(input_tensor(made.cx, data, one.form));
+    made.inputs.push_back(input_tensor(made.cx, spec, data, one.form));
     results.emplace(fmt::format("in/{}", i), std::move(data));
   }
   return made;
@@ -151,12 +164,12 @@ GraphTensor weighted_loss(Graph& cx, const Case& one, const Tensors& outputs, Re
   return *loss;
 }
 
-Results run_spec(const Case& one, const std::string& device) {
+Results run_spec(const Case& one, const Place& place) {
   Results results;
-  Prepared made = prepared(one, one.spec->inputs, device, results);
+  Prepared made = prepared(one, one.spec->inputs, place.device, results);
   Tensors outputs = one.spec->build(made.cx, made.inputs);
   for (GraphTensor& output : outputs) output.retrieve();
-  made.cx.execute();
+  runner(made.cx, place)();
   if (one.kind == Case::Kind::Value) {
     for (size_t i = 0; i < outputs.size(); ++i) results.emplace(fmt::format("out/{}", i), outputs[i].data());
     return results;
@@ -171,7 +184,7 @@ Results run_spec(const Case& one, const std::string& device) {
     }
   Tensors gradients = made.cx.compile(Autograd(wanted, loss), loss, wanted);
   for (GraphTensor& gradient : gradients) gradient.retrieve();
-  made.cx.execute();
+  runner(made.cx, place)();
   for (size_t i = 0; i < which.size(); ++i)
     results.emplace(fmt::format("grad/{}", which[i]), gradients[i].data());
   return results;
@@ -193,10 +206,10 @@ void draw_state(std::vector<std::pair<std::string, GraphTensor>>& state, bool po
   }
 }
 
-Results run_module(const Case& one, const std::string& device) {
+Results run_module(const Case& one, const Place& place) {
   Results results;
-  Prepared made = prepared(one, one.module->inputs, device, results);
-  ModuleSpec::Made module = one.module->make(made.cx, made.inputs, one.train);
+  Prepared made = prepared(one, one.module->inputs, place.device, results);
+  ModuleSpec::Made module = one.module->make(made.cx, made.inputs, one.dtype, one.train);
   std::mt19937_64 engine(hash_bytes(one.name));
   draw_state(module.weights, false, engine, results);
   draw_state(module.buffers, true, engine, results);
@@ -206,15 +219,14 @@ Results run_module(const Case& one, const std::string& device) {
   for (size_t i = 0; i < module.outputs.size(); ++i) {
     GraphTensor& output = module.outputs[i];
     output.retrieve();
-    std::vector<int64_t> dims;
-    for (const Expression& dim : output.dims()) dims.push_back(dim.constant().value());
+    const std::vector<int64_t> dims = exec(output.dims(), cx.dims());
     int64_t count = 1;
     for (const int64_t dim : dims) count *= dim;
     TensorData up = rounded_to(output.dtype(), dims, numbers({dims, 0.25, 1}, count, engine));
     GraphTensor weights = cx.tensor(output.dims(), output.dtype());
     weights.set(up);
     results.emplace(fmt::format("up/{}", i), std::move(up));
-    const GraphTensor part = (output * weights).sum();
+    const GraphTensor part = (output * weights).cast(accumulation_dtype(output.dtype())).sum();
     loss = loss ? *loss + part : part;
   }
   Tensors wanted;
@@ -230,7 +242,7 @@ Results run_module(const Case& one, const std::string& device) {
   }
   Tensors gradients = cx.compile(Autograd(wanted, *loss), *loss, wanted, module.outputs);
   for (GraphTensor& gradient : gradients) gradient.retrieve();
-  cx.execute();
+  runner(cx, place)();
   for (size_t i = 0; i < module.outputs.size(); ++i)
     results.emplace(fmt::format("out/{}", i), module.outputs[i].data());
   for (size_t i = 0; i < names.size(); ++i) results.emplace("grad/" + names[i], gradients[i].data());
@@ -238,13 +250,11 @@ Results run_module(const Case& one, const std::string& device) {
   return results;
 }
 
-bool is_minor_form(Case::Form form) { return form != Case::Form::Plain; }
-
 void add_spec_cases(const Spec& spec, std::vector<Case>& cases) {
   const std::string label = spec.label.empty() ? spec.torch : spec.label;
   for (const Dtype dtype : spec.dtypes)
     for (const Case::Form form : {Case::Form::Plain, Case::Form::Permuted, Case::Form::Dynamic}) {
-      if (is_minor_form(form) && dtype != spec.dtypes.front()) continue;
+      if (form == Case::Form::Permuted && dtype != spec.dtypes.front()) continue;
       if (form == Case::Form::Dynamic && !spec.dynamic) continue;
       const auto has_axes = [](size_t least) {
         return [least](const InputSpec& input) { return input.dims.size() >= least; };
@@ -268,6 +278,25 @@ void add_spec_cases(const Spec& spec, std::vector<Case>& cases) {
     }
 }
 
+void add_module_cases(const ModuleSpec& module, std::vector<Case>& cases) {
+  for (const Dtype dtype : {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16})
+    for (const Case::Form form : {Case::Form::Plain, Case::Form::Dynamic})
+      for (const bool train : {true, false}) {
+        if (!train && !module.modes_differ) continue;
+        if (form == Case::Form::Dynamic && !module.dynamic) continue;
+        Case one;
+        one.kind = Case::Kind::Module;
+        one.group = module.group;
+        one.dtype = dtype;
+        one.form = form;
+        one.train = train;
+        one.module = &module;
+        one.name = fmt::format("{}/{}/{}/{}/{}/module", module.group, module.torch, luminal::name(dtype),
+                               kForms[static_cast<size_t>(form)], train ? "train" : "eval");
+        cases.push_back(one);
+      }
+}
+
 }  // namespace
 
 Suite all_specs() {
@@ -278,6 +307,8 @@ Suite all_specs() {
   add_movement(suite);
   add_products(suite);
   add_modules(suite);
+  add_generation(suite);
+  add_initial(suite);
   add_training(suite);
   return suite;
 }
@@ -285,17 +316,7 @@ Suite all_specs() {
 std::vector<Case> cases_of(const Suite& suite) {
   std::vector<Case> cases;
   for (const Spec& spec : suite.specs) add_spec_cases(spec, cases);
-  for (const ModuleSpec& module : suite.modules)
-    for (const bool train : {true, false}) {
-      if (!train && !module.modes_differ) continue;
-      Case one;
-      one.kind = Case::Kind::Module;
-      one.group = module.group;
-      one.train = train;
-      one.module = &module;
-      one.name = fmt::format("{}/{}/{}/module", module.group, module.torch, train ? "train" : "eval");
-      cases.push_back(one);
-    }
+  for (const ModuleSpec& module : suite.modules) add_module_cases(module, cases);
   for (const ProcedureSpec& procedure : suite.procedures) {
     Case one;
     one.kind = Case::Kind::Procedure;
@@ -307,17 +328,43 @@ std::vector<Case> cases_of(const Suite& suite) {
   return cases;
 }
 
-Results run(const Case& one, const std::string& device) {
+Place Place::parse(const std::string& text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos) return {text};
+  if (text.substr(colon + 1) != "optimal")
+    fail("[validate] '{}' is no place to run; give a device, or 'cpu:optimal'", text);
+  return {text.substr(0, colon), true};
+}
+
+std::function<void()> runner(Graph& cx, const Place& place) {
+  if (place.optimal) return cx.compile(Optimal{});
+  return [&cx] { cx.execute(); };
+}
+
+std::vector<Case> sample_of(const std::vector<Case>& cases) {
+  constexpr size_t kEvery = 4;
+  std::vector<Case> sample;
+  std::set<std::string> seen, searched;
+  for (const Case& one : cases) {
+    if (one.kind == Case::Kind::Procedure) {
+      if (one.procedure->searched && searched.insert(one.group).second) sample.push_back(one);
+      continue;
+    }
+    const bool plain = one.dtype == Dtype::F32 && one.form == Case::Form::Plain;
+    if (!plain || !seen.insert(one.group).second) continue;
+    if (seen.size() % kEvery == 1) sample.push_back(one);
+  }
+  return sample;
+}
+
+Results run(const Case& one, const Place& place) {
   switch (one.kind) {
     case Case::Kind::Module:
-      return run_module(one, device);
-    case Case::Kind::Procedure: {
-      Results results;
-      for (auto& [name, data] : one.procedure->run(device)) results.emplace("out/" + name, std::move(data));
-      return results;
-    }
+      return run_module(one, place);
+    case Case::Kind::Procedure:
+      return one.procedure->run(place);
     default:
-      return run_spec(one, device);
+      return run_spec(one, place);
   }
 }
 
@@ -335,7 +382,7 @@ double tolerance_of(const Case& one, Dtype result) {
   });
   // Sums of f16 and bf16 are formed in f32 and rounded once: their length does not count, only the few
   // roundings of a chain do.
-  const double narrow = std::min(ulps, 4.0);
+  const double narrow = one.kind == Case::Kind::Module ? one.module->half_ulps : std::min(ulps, 4.0);
   if (result == Dtype::F16) return narrow * 0x1p-10;
   if (result == Dtype::BF16) return narrow * 0x1p-7;
   return ulps * unit_in_last_place;
@@ -360,8 +407,7 @@ double error_of(const TensorData& got, const TensorData& wanted, Scale scale) {
   return worst;
 }
 
-void write_cases(const std::vector<Case>& cases, const std::string& device,
-                 const std::filesystem::path& folder) {
+void write_cases(const std::vector<Case>& cases, const Place& place, const std::filesystem::path& folder) {
   constexpr std::string_view kKinds[] = {"value", "gradient", "module", "procedure"};
   auto list = nlohmann::ordered_json::array();
   std::map<std::string, TensorData> tensors;
@@ -371,8 +417,12 @@ void write_cases(const std::vector<Case>& cases, const std::string& device,
                                  {"group", one.group},
                                  {"kind", kKinds[static_cast<size_t>(one.kind)]},
                                  {"scale", scale_of(one) == Scale::Tensor ? "tensor" : "element"},
+                                 {"dtype", luminal::name(one.dtype)},
                                  {"train", one.train}};
-    if (one.spec) entry["torch"] = one.spec->torch;
+    if (one.spec) {
+      entry["torch"] = one.spec->torch;
+      entry["single"] = one.spec->single;
+    }
     if (one.module) {
       entry["torch"] = one.module->torch;
       entry["call"] = one.module->call;
@@ -384,7 +434,7 @@ void write_cases(const std::vector<Case>& cases, const std::string& device,
     auto names = nlohmann::ordered_json::array();
     auto tolerances = nlohmann::ordered_json::object();
     try {
-      for (auto& [name, data] : run(one, device)) {
+      for (auto& [name, data] : run(one, place)) {
         names.push_back(name);
         tolerances[name] = tolerance_of(one, data.dtype);
         tensors.emplace(fmt::format("{}/{}", number, name), std::move(data));
@@ -398,8 +448,9 @@ void write_cases(const std::vector<Case>& cases, const std::string& device,
   }
   std::filesystem::create_directories(folder);
   write_safetensors(folder / "tensors.safetensors", {tensors.begin(), tensors.end()});
-  write_file_atomic(folder / "cases.json",
-                    nlohmann::ordered_json{{"device", device}, {"cases", list}}.dump());
+  write_file_atomic(
+      folder / "cases.json",
+      nlohmann::ordered_json{{"device", place.device}, {"optimal", place.optimal}, {"cases", list}}.dump());
 }
 
 }  // namespace luminal::validate

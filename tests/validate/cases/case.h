@@ -36,6 +36,8 @@ struct InputSpec {
   std::optional<Dtype> dtype = {};  ///< that of the case if empty
   bool differentiable = true;       ///< of those that are floats
   std::vector<double> given = {};   ///< these values, in turn, instead of drawn ones
+  std::vector<int> fixed = {};      ///< axes that are numbers where others are named; -1 is the last
+  int bounded = -1;                 ///< an axis whose named dim has a bound, as steps of a recurrent layer
 };
 
 /// What an error is measured against: the value itself, or the greatest value of its tensor, where sums
@@ -51,7 +53,8 @@ struct Spec {
   std::vector<Dtype> dtypes = {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16};
   double ulps = 8;  ///< allowed error, in units of the last place of the result's dtype
   Scale scale = Scale::Tensor;
-  bool dynamic = true;     ///< also with named dims for all sizes
+  bool dynamic = true;     ///< also with named dims for all sizes that are not fixed
+  bool single = false;     ///< f16 and bf16 are computed in f32, and give it, as under torch.autocast
   std::string label = {};  ///< tells specs of one group apart; the expression if empty
 };
 
@@ -65,18 +68,36 @@ struct ModuleSpec {
     Tensors outputs;
     std::vector<std::pair<std::string, GraphTensor>> weights, buffers;
   };
-  std::function<Made(Graph&, const Tensors&, bool train)> make;
-  double ulps = 256;
+  std::function<Made(Graph&, const Tensors&, Dtype, bool train)> make;
+  double ulps = 256;          ///< of f32 and f64
+  double half_ulps = 4;       ///< of f16 and bf16, in which each op of a module rounds its result
   bool modes_differ = false;  ///< train and eval are two cases
+  bool dynamic = true;
 };
 
+/// Where and how cases run: "reference", "cpu", or "cpu:optimal" for kernels that are searched for.
+struct Place {
+  std::string device;
+  bool optimal = false;
+  /// Errors: Error for another word behind the colon.
+  [[nodiscard]] static Place parse(const std::string& text);
+};
+/// Runs the graph there, as it stands now, each time it is called; what is searched for is found once.
+[[nodiscard]] std::function<void()> runner(Graph& cx, const Place& place);
+
+/// What a case took in and gave out: "in/0", "up/0" (the loss is the sum of outputs times these), "out/0",
+/// "grad/0", "state/NAME", "grad/NAME", "after/NAME".
+using Results = std::map<std::string, TensorData>;
+
 /// Numbers that Luminal computed by a procedure of its own (an optimizer's run, a schedule, random samples),
-/// and a Python expression that yields what they are compared with, or their error.
+/// and a Python expression over inputs x, y ..., `state` and the outputs `t` by name: what each output is
+/// compared with, or their error.
 struct ProcedureSpec {
   std::string group, label, torch;
-  std::function<std::map<std::string, TensorData>(const std::string& device)> run;
+  std::function<Results(const Place&)> run;
   double tolerance = 1e-4;
-  bool torch_gives_error = false;  ///< the expression is an error measure over the tensors by name
+  bool torch_gives_error = false;
+  bool searched = false;  ///< compiles a graph in which a search has something to find
 };
 
 struct Suite {
@@ -101,14 +122,14 @@ struct Case {
 };
 [[nodiscard]] std::vector<Case> cases_of(const Suite& suite);
 
-/// What a case took in and gave out: "in/0", "up/0" (the loss is the sum of outputs times these), "out/0",
-/// "grad/0", "state/NAME", "grad/NAME", "after/NAME".
-using Results = std::map<std::string, TensorData>;
-[[nodiscard]] Results run(const Case& one, const std::string& device);
+/// A case for every fourth row of the table, its first with plain inputs of f32, and the first of every row
+/// of procedures that have something to search for: a search takes a second or two.
+[[nodiscard]] std::vector<Case> sample_of(const std::vector<Case>& cases);
+
+[[nodiscard]] Results run(const Case& one, const Place& place);
 
 /// Runs every case and writes cases.json and tensors.safetensors.
-void write_cases(const std::vector<Case>& cases, const std::string& device,
-                 const std::filesystem::path& folder);
+void write_cases(const std::vector<Case>& cases, const Place& place, const std::filesystem::path& folder);
 
 /// The greatest error of `got` against `wanted` in the measure of the table, infinite where dims, NaN or
 /// infinities differ.
@@ -124,6 +145,8 @@ void add_reductions(Suite& suite);
 void add_movement(Suite& suite);
 void add_products(Suite& suite);
 void add_modules(Suite& suite);
+void add_generation(Suite& suite);
+void add_initial(Suite& suite);
 void add_training(Suite& suite);
 
 }  // namespace luminal::validate

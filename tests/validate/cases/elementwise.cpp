@@ -48,6 +48,7 @@ void add_functions(Suite& suite) {
       {"relu", &GraphTensor::relu, -2, 2, "F.relu(x)"},
       {"sigmoid", &GraphTensor::sigmoid, -6, 6},
       {"silu", &GraphTensor::silu, -6, 6, "F.silu(x)"},
+      {"swish", &GraphTensor::swish, -6, 6, "F.silu(x)"},
       {"hard_swish", &GraphTensor::hard_swish, -5, 5, "F.hardswish(x)"},
       {"mish", &GraphTensor::mish, -6, 6, "F.mish(x)"},
   };
@@ -116,16 +117,14 @@ void add_activations(Suite& suite) {
   for (const int axis : {-1, 0}) {
     suite.specs.push_back({.group = "glu",
                            .torch = fmt::format("F.glu(x, {})", axis),
-                           .inputs = {{{4, 6}, -4, 4}},
+                           .inputs = {{.dims = {4, 6}, .low = -4, .high = 4, .fixed = {axis}}},
                            .build = [=](Graph&, const Tensors& in) { return Tensors{in[0].glu(axis)}; },
-                           .ulps = 16,
-                           .dynamic = false});
+                           .ulps = 16});
     suite.specs.push_back({.group = "swiglu",
                            .torch = fmt::format("(lambda a, b: a * F.silu(b))(*x.chunk(2, {}))", axis),
-                           .inputs = {{{4, 6}, -4, 4}},
+                           .inputs = {{.dims = {4, 6}, .low = -4, .high = 4, .fixed = {axis}}},
                            .build = [=](Graph&, const Tensors& in) { return Tensors{in[0].swiglu(axis)}; },
-                           .ulps = 16,
-                           .dynamic = false});
+                           .ulps = 16});
   }
 }
 

@@ -14,6 +14,7 @@ struct Movement {
   std::vector<int64_t> dims;
   std::function<GraphTensor(const GraphTensor&)> function;
   bool dynamic = true;
+  std::vector<int> fixed = {};  ///< axes that are numbers in dynamic cases
 };
 
 void add_views(Suite& suite) {
@@ -25,6 +26,8 @@ void add_views(Suite& suite) {
       {"t", "x.mT", d, [](G x) { return x.t(); }},
       {"reshape", "x.reshape(6, 10)", d, [](G x) { return x.reshape({6, 10}); }, false},
       {"reshape", "x.reshape(2, -1)", d, [](G x) { return x.reshape({2, -1}); }, false},
+      {"reshape", "x.reshape(-1, 10)", d, [](G x) { return x.reshape({-1, 10}); }, true, {1, 2}},
+      {"reshape", "x.reshape(3, -1)", d, [](G x) { return x.reshape({x.dim(0), -1}); }},
       {"flatten", "x.flatten(1)", d, [](G x) { return x.flatten(1); }},
       {"flatten", "x.flatten()", d, [](G x) { return x.flatten(); }},
       {"expand", "x.expand(2, 3, 4, 5)", d, [](G x) { return x.expand({2, -1, -1, -1}); }},
@@ -32,9 +35,9 @@ void add_views(Suite& suite) {
       {"unsqueeze", "x.unsqueeze(-1)", d, [](G x) { return x.unsqueeze(-1); }},
       {"squeeze", "x.squeeze(1)", {3, 1, 5}, [](G x) { return x.squeeze(1); }},
       {"merge_dims", "x.flatten(0, 1)", d, [](G x) { return x.merge_dims(0, 1); }},
-      {"split_dims", "x.reshape(3, 2, 2, 5)", d, [](G x) { return x.split_dims(1, 2); }, false},
+      {"split_dims", "x.reshape(3, 2, 2, 5)", d, [](G x) { return x.split_dims(1, 2); }, true, {1}},
       {"slice", "x[1:3, :, -2:]", d, [](G x) { return x.slice({{1, 3}, {0, INT64_MAX}, {-2, INT64_MAX}}); }},
-      {"slice_along", "x[:, :, 1:5:2]", d, [](G x) { return x.slice_along(2, 1, 5, 2); }, false},
+      {"slice_along", "x[:, :, 1:5:2]", d, [](G x) { return x.slice_along(2, 1, 5, 2); }, true, {2}},
       {"pad", "F.pad(x, (1, 2, 0, 1), value=3)", d, [](G x) { return x.pad({{0, 0}, {0, 1}, {1, 2}}, 3); }},
       {"pad", "F.pad(x, (-1, 2))", d, [](G x) { return x.pad({{0, 0}, {0, 0}, {-1, 2}}); }},
       {"pad_along", "F.pad(x, (0, 0, 2, 1))", d, [](G x) { return x.pad_along(1, 2, 1); }},
@@ -58,20 +61,16 @@ void add_views(Suite& suite) {
     suite.specs.push_back(
         {.group = each.group,
          .torch = each.torch,
-         .inputs = {{each.dims}},
+         .inputs = {{.dims = each.dims, .fixed = each.fixed}},
          .build = [f = each.function](Graph&, const T& in) { return T{f(in[0])}; },
          .dtypes = {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16, Dtype::I32, Dtype::I64},
          .dynamic = each.dynamic});
 }
 
 void add_joins(Suite& suite) {
-  const auto add = [&](const char* group, const char* torch, std::vector<InputSpec> inputs, Build build,
-                       bool dynamic = true) {
-    suite.specs.push_back({.group = group,
-                           .torch = torch,
-                           .inputs = std::move(inputs),
-                           .build = std::move(build),
-                           .dynamic = dynamic});
+  const auto add = [&](const char* group, const char* torch, std::vector<InputSpec> inputs, Build build) {
+    suite.specs.push_back(
+        {.group = group, .torch = torch, .inputs = std::move(inputs), .build = std::move(build)});
   };
   add("concat", "torch.cat((x, y, z), 1)", {{{3, 4}}, {{3, 1}}, {{3, 2}}},
       [](Graph&, const T& in) { return T{concat(in, 1)}; });
@@ -79,8 +78,10 @@ void add_joins(Suite& suite) {
       [](Graph&, const T& in) { return T{in[0].concat_along(in[1], 0)}; });
   add("stack", "torch.stack((x, y), 1)", {{{3, 4}}, {{3, 4}}},
       [](Graph&, const T& in) { return T{stack(in, 1)}; });
-  add("split", "x.split(2, 1)", {{{3, 5}}}, [](Graph&, const T& in) { return in[0].split(2, 1); }, false);
-  add("chunk", "x.chunk(3, 1)", {{{3, 8}}}, [](Graph&, const T& in) { return in[0].chunk(3, 1); }, false);
+  add("split", "x.split(2, 1)", {{.dims = {3, 5}, .fixed = {1}}},
+      [](Graph&, const T& in) { return in[0].split(2, 1); });
+  add("chunk", "x.chunk(3, 1)", {{.dims = {3, 8}, .fixed = {1}}},
+      [](Graph&, const T& in) { return in[0].chunk(3, 1); });
 }
 
 InputSpec places(std::vector<int64_t> dims, double end, Dtype dtype = Dtype::I64) {
@@ -99,6 +100,9 @@ void add_indexing(Suite& suite) {
       add("gather", fmt::format("x.gather({}, y.long()) # {}", axis, name(index)),
           {{{3, 4}}, places(axis == 0 ? std::vector<int64_t>{2, 4} : std::vector<int64_t>{3, 2}, 3, index)},
           [=](Graph&, const T& in) { return T{in[0].gather(axis, in[1])}; });
+      add("gather_elements", fmt::format("x.gather({}, y.long()) # elements, {}", axis, name(index)),
+          {{{3, 4}}, places(axis == 0 ? std::vector<int64_t>{2, 4} : std::vector<int64_t>{3, 2}, 3, index)},
+          [=](Graph&, const T& in) { return T{in[0].gather_elements(axis, in[1])}; });
       add("index_select", fmt::format("x.index_select({}, y.long()) # {}", axis, name(index)),
           {{{3, 4}}, places({6}, 3, index)},
           [=](Graph&, const T& in) { return T{in[0].index_select(axis, in[1])}; });
@@ -146,6 +150,10 @@ void add_created(Suite& suite) {
                            .ulps = 1});
   };
   add("arange", "torch.arange(7)", [](Graph& cx) { return cx.arange(7); });
+  add("iota", "torch.arange(12).reshape(3, 4)",
+      [](Graph& cx) { return cx.iota(Expression::flat_index(), {3, 4}); });
+  add("iota", "(torch.arange(12) * 2 + 5).reshape(3, 4).int()",
+      [](Graph& cx) { return cx.iota(Expression::flat_index() * 2 + 5, {3, 4}, Dtype::I32); });
   add("arange_in_range", "torch.arange(3, 9)", [](Graph& cx) { return cx.arange_in_range(3, 9); });
   add("arange_step", "torch.arange(0, 1, 0.1)", [](Graph& cx) { return cx.arange_step(0.0, 1.0, 0.1); });
   add("arange_step", "torch.arange(9, -2, -3).float()", [](Graph& cx) { return cx.arange_step(9, -2, -3); });

@@ -11,13 +11,12 @@ using T = Tensors;
 using Dims = std::vector<int64_t>;
 
 void add(Suite& suite, const char* group, std::string torch, std::vector<InputSpec> inputs, Build build,
-         std::string label = {}, bool dynamic = true) {
+         std::string label = {}) {
   suite.specs.push_back({.group = group,
                          .torch = std::move(torch),
                          .inputs = std::move(inputs),
                          .build = std::move(build),
                          .ulps = 64,
-                         .dynamic = dynamic,
                          .label = std::move(label)});
 }
 
@@ -93,29 +92,32 @@ void add_convolutions(Suite& suite) {
   options[3].dilation = filled<N>(2);
   options[4].groups = 2;
   options[5] = {.stride = filled<N>(3), .padding = filled<N>(2), .dilation = filled<N>(2), .groups = 2};
+  // Weights are of fixed sizes, and with them the channels; batch and images may be of any.
+  const InputSpec picture{.dims = images<N>(4), .fixed = {1}};
+  const auto kernel = [](int64_t first, int64_t second) {
+    InputSpec spec{.dims = kernels<N>(first, second, N == 3 ? 2 : 3)};
+    for (int axis = 0; axis < static_cast<int>(N) + 2; ++axis) spec.fixed.push_back(axis);
+    return spec;
+  };
   for (const ConvOptions<N>& o : options) {
     const std::string arguments = fmt::format("stride={}, padding={}, dilation={}, groups={}",
                                               tuple(o.stride), tuple(o.padding), tuple(o.dilation), o.groups);
-    add(
-        suite,
+    add(suite,
         N == 1   ? "conv1d"
         : N == 2 ? "conv2d"
                  : "conv3d",
-        fmt::format("F.conv{}d(x, y, {})", N, arguments),
-        {{images<N>(4)}, {kernels<N>(6, 4 / o.groups, N == 3 ? 2 : 3)}},
-        [o](Graph&, const T& in) { return T{convolution<N>(in[0], in[1], o)}; }, {}, N < 3 && o.groups == 1);
+        fmt::format("F.conv{}d(x, y, {})", N, arguments), {picture, kernel(6, 4 / o.groups)},
+        [o](Graph&, const T& in) { return T{convolution<N>(in[0], in[1], o)}; });
     ConvTransposeOptions<N> t{
         .stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups};
     for (size_t i = 0; i < N; ++i) t.output_padding[i] = o.stride[i] - 1;
-    add(
-        suite,
+    add(suite,
         N == 1   ? "conv_transpose1d"
         : N == 2 ? "conv_transpose2d"
                  : "conv_transpose3d",
         fmt::format("F.conv_transpose{}d(x, y, output_padding={}, {})", N, tuple(t.output_padding),
                     arguments),
-        {{images<N>(4)}, {kernels<N>(4, 3, N == 3 ? 2 : 3)}},
-        [t](Graph&, const T& in) { return T{transposed<N>(in[0], in[1], t)}; }, {}, false);
+        {picture, kernel(4, 3)}, [t](Graph&, const T& in) { return T{transposed<N>(in[0], in[1], t)}; });
   }
 }
 

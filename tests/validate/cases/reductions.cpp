@@ -60,6 +60,40 @@ void add_plain(Suite& suite) {
       }
 }
 
+/// Whole numbers and bools, as PyTorch takes them.
+void add_integers(Suite& suite) {
+  struct Function {
+    const char* name;
+    const char* torch;
+    std::function<Tensors(const GraphTensor&)> function;
+  };
+  using X = const GraphTensor&;
+  const Function functions[] = {
+      {"sum", "x.sum(1)", [](X x) { return Tensors{x.sum(1)}; }},
+      {"prod", "x.prod(1)", [](X x) { return Tensors{x.prod(1)}; }},
+      {"max", "x.amax(1)", [](X x) { return Tensors{x.max(1)}; }},
+      {"min", "x.amin(0)", [](X x) { return Tensors{x.min(0)}; }},
+      {"any", "x.bool().any(1)", [](X x) { return Tensors{x.any(1)}; }},
+      {"all", "x.bool().all(1)", [](X x) { return Tensors{x.all(1)}; }},
+      {"argmax", "x.argmax(1)", [](X x) { return Tensors{x.argmax(1)}; }},
+      {"argmin", "x.argmin(0)", [](X x) { return Tensors{x.argmin(0)}; }},
+      {"cumsum", "x.cumsum(1)", [](X x) { return Tensors{x.cumsum(1)}; }},
+      {"cumprod", "x.cumprod(0)", [](X x) { return Tensors{x.cumprod(0)}; }},
+      {"cummax", "x.cummax(1).values", [](X x) { return Tensors{x.cummax(1)}; }},
+      {"sort", "x.sort(1).values", [](X x) { return Tensors{x.sort(1)}; }},
+      {"sort", "x.sort(0, descending=True).values", [](X x) { return Tensors{x.sort(0, true)}; }},
+      {"argsort", "x.argsort(dim=1, stable=True)", [](X x) { return Tensors{x.argsort(1)}; }},
+      {"topk", "x.topk(2, 1).values", [](X x) { return Tensors{x.topk(2, 1, true).first}; }}};
+  for (const Function& each : functions)
+    suite.specs.push_back({.group = each.name,
+                           .torch = each.torch,
+                           .inputs = {{{3, 4}, 0, 11, Values::Distinct}},
+                           .build = [f = each.function](Graph&, const Tensors& in) { return f(in[0]); },
+                           .gradient = false,
+                           .dtypes = {Dtype::I64, Dtype::I32, Dtype::I8, Dtype::U8},
+                           .label = std::string(each.torch) + " of integers"});
+}
+
 void add_places(Suite& suite) {
   const std::vector<InputSpec> distinct{{{3, 4, 5}, -1.5, 2, Values::Distinct}};
   const auto add = [&](const char* group, std::string torch, Build build, bool gradient,
@@ -166,6 +200,7 @@ void add_norms(Suite& suite) {
 
 void add_reductions(Suite& suite) {
   add_plain(suite);
+  add_integers(suite);
   add_places(suite);
   add_norms(suite);
 }

@@ -1,0 +1,48 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/command.h"
+#include "luminal/tuning.h"
+
+namespace luminal::cli {
+namespace {
+
+struct Options {
+  std::string export_to, import_from;
+};
+
+int cache(const Options& options, Console& console) {
+  if (!options.import_from.empty())
+    console.out << fmt::format("{} new choices from {}\n", import_tuning(options.import_from),
+                               options.import_from);
+  if (!options.export_to.empty()) {
+    export_tuning(options.export_to);
+    console.out << fmt::format("wrote {}\n", options.export_to);
+  }
+  const TuningState state = tuning_state();
+  if (!state.trouble.empty()) {
+    console.out << fmt::format("nothing is remembered: {}\n", state.trouble);
+    return kDone;
+  }
+  console.out << fmt::format("{}: {} choices, {} compiled kernels ({:.1f} MB)\n", state.file.string(),
+                             state.choices, state.objects, static_cast<double>(state.object_bytes) / 1e6);
+  return kDone;
+}
+
+Action declare(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("--import", options->import_from,
+                 "Take over the choices of a file that was exported; each is verified at its first use");
+  app.add_option("--export", options->export_to,
+                 "Write all choices to a new file, for other machines of this kind");
+  return [options](Console& console) { return cache(*options, console); };
+}
+
+}  // namespace
+
+extern const Command kCache;
+const Command kCache{"cache", "show, export and import what tuning found", declare};
+
+}  // namespace luminal::cli

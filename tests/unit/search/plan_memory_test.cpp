@@ -1,0 +1,208 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include <bit>
+#include <limits>
+
+#include "base/hash.h"
+#include "luminal/luminal.h"
+#include "runtime/machine.h"
+#include "search/kernel_cache.h"
+#include "search/measured.h"
+#include "support/files.h"
+#include "unit/search/pipeline.h"
+
+// What a search remembers of its plan: the costs by which the same cover is found again, and each kernel's
+// choice. Nothing that stands there instead may break a compile, or make it wrong.
+namespace luminal::search {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Two kernels at least: a product that two others read.
+struct Searching {
+  Graph cx;
+  test::Searched searched;
+  explicit Searching(const SearchOptions& given = {}) : options(given) {
+    const GraphTensor x = cx.tensor({24, 40}), w = cx.tensor({40, 16});
+    const GraphTensor product = x.matmul(w);
+    product.softmax(1).retrieve();
+    (product.sum(0) * 2).retrieve();
+    searched = test::search(cx, options);
+  }
+  MeasuredCover find(Cache& cache) {
+    static const auto backend = backends::make_cpu_backend();
+    return find_measured_cover({.graph = cx,
+                                .program = searched.program,
+                                .saturated = searched.saturated,
+                                .store = *searched.store,
+                                .backend = *backend,
+                                .cache = cache,
+                                .limits = runtime::machine_limits(*backend),
+                                .bucket = bucket,
+                                .options = options},
+                               {});
+  }
+  SearchOptions options;
+  codegen::Bucket bucket;
+};
+
+/// A cover whose kernels all have something that runs.
+void expect_whole(const MeasuredCover& found) {
+  ASSERT_FALSE(found.cover.kernels.empty());
+  for (const CoverKernel& kernel : found.cover.kernels) {
+    ASSERT_TRUE(found.kernels.contains(kernel.spec));
+    EXPECT_TRUE(found.kernels.at(kernel.spec).kernel);
+    EXPECT_TRUE(found.kernels.at(kernel.spec).verified);
+  }
+}
+
+TEST(PlanMemory, AFilledCacheIsNotMeasuredAgain) {
+  const luminal::test::TemporaryFolder folder;
+  Cache cache(folder.path());
+  const MeasuredCover cold = Searching().find(cache);
+  expect_whole(cold);
+  EXPECT_GT(cold.phases.timed, 0);
+  EXPECT_FALSE(cold.rounds.empty());
+  KernelCache::of_process().clear();  // as in another process
+  const MeasuredCover warm = Searching().find(cache);
+  expect_whole(warm);
+  EXPECT_EQ(warm.phases.timed, 0);
+  EXPECT_EQ(warm.phases.verified, 0);
+  EXPECT_EQ(warm.phases.compiled, 0) << "code is generated anew";
+  EXPECT_GT(warm.phases.loaded, 0);
+  EXPECT_TRUE(warm.rounds.empty());
+  EXPECT_EQ(warm.cover.kernels.size(), cold.cover.kernels.size());
+}
+
+/// With laws of a program's own another plan may be the best.
+TEST(PlanMemory, IsOneForEachTextOfAProgramsLaws) {
+  const luminal::test::TemporaryFolder folder;
+  Cache cache(folder.path());
+  const std::string law = R"(; slots-own-exchange (strict)
+; Of a symmetric kernel.
+(rule ((= t (Op s a)) (symmetric s 0 1) (= o (swap a 0 1)))
+      ((union t (Op s o)))
+      :ruleset strict :name "slots-own-exchange")
+)";
+  (void)Searching().find(cache);
+  const int64_t before = cache.statistics().choices;
+  (void)Searching({.rules = law}).find(cache);
+  EXPECT_EQ(cache.statistics().choices, before + 1)
+      << "the kernels are the same, the plan is remembered apart";
+  (void)Searching({.rules = law + "; and nothing else\n"}).find(cache);
+  EXPECT_EQ(cache.statistics().choices, before + 2);
+  (void)Searching({.rules = law}).find(cache);
+  EXPECT_EQ(cache.statistics().choices, before + 2);
+}
+
+/// Gives every row of choices that `change` says another content, with the check sum that belongs to it.
+class Rewriter {
+ public:
+  explicit Rewriter(const fs::path& folder) {
+    EXPECT_EQ(sqlite3_open((folder / "kernels.db").c_str(), &database_), SQLITE_OK);
+  }
+  ~Rewriter() { sqlite3_close(database_); }
+  Rewriter(const Rewriter&) = delete;
+
+  int rewrite(const std::function<std::string(const std::string&)>& change) {
+    sqlite3_stmt* rows = nullptr;
+    EXPECT_EQ(sqlite3_prepare_v2(database_, "SELECT high, low, content FROM choices", -1, &rows, nullptr),
+              SQLITE_OK);
+    struct Row {
+      int64_t high, low;
+      std::string content;
+    };
+    std::vector<Row> changed;
+    while (sqlite3_step(rows) == SQLITE_ROW) {
+      Row row{sqlite3_column_int64(rows, 0), sqlite3_column_int64(rows, 1),
+              reinterpret_cast<const char*>(sqlite3_column_text(rows, 2))};
+      std::string next = change(row.content);
+      if (next == row.content) continue;
+      row.content = std::move(next);
+      changed.push_back(std::move(row));
+    }
+    sqlite3_finalize(rows);
+    for (const Row& row : changed) {
+      const auto sum = static_cast<int64_t>(
+          hash_bytes(row.content.data(), row.content.size(),
+                     combine(static_cast<uint64_t>(row.high), static_cast<uint64_t>(row.low))));
+      sqlite3_stmt* update = nullptr;
+      sqlite3_prepare_v2(database_, "UPDATE choices SET content=?, check_sum=? WHERE high=? AND low=?", -1,
+                         &update, nullptr);
+      sqlite3_bind_text(update, 1, row.content.c_str(), -1, SQLITE_TRANSIENT);
+      sqlite3_bind_int64(update, 2, sum);
+      sqlite3_bind_int64(update, 3, row.high);
+      sqlite3_bind_int64(update, 4, row.low);
+      EXPECT_EQ(sqlite3_step(update), SQLITE_DONE);
+      sqlite3_finalize(update);
+    }
+    return static_cast<int>(changed.size());
+  }
+
+ private:
+  sqlite3* database_ = nullptr;
+};
+
+bool is_plan(const std::string& content) {
+  return content.find("\"schedule\":\"plan\"") != std::string::npos;
+}
+
+std::string table(double scale, const std::string& more = "") {
+  return fmt::format(R"({{"code":0,"parameters":{{"scale":{}{}}},"schedule":"plan"}})",
+                     std::bit_cast<int64_t>(scale), more);
+}
+
+/// Rewrites a filled cache and searches again.
+void expect_survives(const std::string& what, const std::function<std::string(const std::string&)>& change) {
+  SCOPED_TRACE(what);
+  const luminal::test::TemporaryFolder folder;
+  {
+    Cache cache(folder.path());
+    expect_whole(Searching().find(cache));
+  }
+  EXPECT_GT(Rewriter(folder.path()).rewrite(change), 0);
+  KernelCache::of_process().clear();
+  Cache cache(folder.path());
+  expect_whole(Searching().find(cache));
+  KernelCache::of_process().clear();
+  Cache again(folder.path());
+  expect_whole(Searching().find(again));
+}
+
+TEST(PlanMemory, TablesThatHoldNoCostsAreFoundAnew) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  const auto plan_is = [](const std::string& content) {
+    return [content](const std::string& row) { return is_plan(row) ? content : row; };
+  };
+  expect_survives("no scale", plan_is(R"({"code":0,"parameters":{},"schedule":"plan"})"));
+  expect_survives("no number", plan_is(table(kNaN)));
+  expect_survives("zero", plan_is(table(0)));
+  expect_survives("below zero", plan_is(table(-3)));
+  expect_survives("infinite", plan_is(table(std::numeric_limits<double>::infinity())));
+  expect_survives("a cost that is none", plan_is(table(1, R"(,"0123456789abcdef":-1)")));
+  expect_survives("costs of nothing", plan_is(table(1, R"(,"what is this":4607182418800017408)")));
+  expect_survives("a huge scale", plan_is(table(1e300)));
+  expect_survives("a kernel's choice", plan_is(R"({"code":1,"parameters":{"inner":1},"schedule":"nest"})"));
+}
+
+TEST(PlanMemory, ChoicesThatMakeNoKernelAreFoundAnew) {
+  const auto kernel_is = [](const std::string& content) {
+    return [content](const std::string& row) { return is_plan(row) ? row : content; };
+  };
+  expect_survives("a family that is gone", kernel_is(R"({"code":1,"parameters":{},"schedule":"gone"})"));
+  expect_survives("no parameters", kernel_is(R"({"code":1,"parameters":{},"schedule":"nest"})"));
+  expect_survives(
+      "odd parameters",
+      kernel_is(R"({"code":1,"parameters":{"inner":-7,"lanes":3,"stored":9},"schedule":"nest"})"));
+  expect_survives("a plan", kernel_is(table(1)));
+  expect_survives("other code", [](const std::string& row) {
+    const size_t at = row.find("\"code\":") + 7;
+    return is_plan(row) ? row : row.substr(0, at) + "7" + row.substr(row.find(',', at));
+  });
+}
+
+}  // namespace
+}  // namespace luminal::search
