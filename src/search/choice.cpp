@@ -26,7 +26,7 @@ Chooser::Chooser(const CoverProblem& problem, const Colours& colours,
     for (size_t i = 0; i < cones[c].size(); ++i) {
       const Cone& cone = cones[c][i];
       by_cost_[c].push_back({static_cast<int>(i), cone.cost_us});
-      if (!cone.guessed) continue;
+      if (!price_) continue;
       std::vector<int>& classes = guesses_[cone.spec];
       if (classes.empty() || classes.back() != static_cast<int>(c)) classes.push_back(static_cast<int>(c));
     }
@@ -161,7 +161,7 @@ bool Chooser::ask_price(const Choice& choice) {
   for (size_t c = 0; c < choice.cone.size(); ++c) {
     if (choice.cone[c] < 0) continue;
     const Cone& cone = cones_[c][static_cast<size_t>(choice.cone[c])];
-    if (!cone.guessed || cone.cost_us <= most) continue;
+    if (cone.cost_us <= most) continue;
     const auto guess = guesses_.find(cone.spec);
     if (guess == guesses_.end()) continue;
     dearest = guess;

@@ -27,7 +27,6 @@ struct Cone {
   std::vector<int> leaves;    ///< classes by slot, each once
   std::vector<int> interior;  ///< ascending, the root not counted
   double cost_us = 0;
-  bool guessed = false;  ///< the cost is the least that it may turn out to be
   bool downhill = true;  ///< every leaf lies below the root (Colours::depth): such cones never close a cycle
 };
 
@@ -45,8 +44,6 @@ class CostTable {
     if (cost < 0) cost = (*cost_)(store_->at(spec));
     return cost;
   }
-  /// Whether it was asked for before.
-  [[nodiscard]] bool has(SpecId spec) const { return spec < known_->size() && (*known_)[spec] >= 0; }
 
  private:
   const SpecStore* store_;

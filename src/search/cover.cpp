@@ -14,13 +14,11 @@ namespace {
 /// be the best.
 constexpr double kOptimism = 0.7;
 
-/// Costs by `fine` where they are known.
-void guess_costs(std::vector<std::vector<Cone>>& cones, CostTable& rough, CostTable& fine) {
+/// Prices that are known from covers before are guessed too, and only asked for again: what a process has
+/// compiled before has no say in a plan.
+void guess_costs(std::vector<std::vector<Cone>>& cones) {
   for (auto& list : cones)
-    for (Cone& cone : list) {
-      cone.guessed = !fine.has(cone.spec);
-      cone.cost_us = cone.guessed ? kOptimism * rough.of(cone.spec) : fine.of(cone.spec);
-    }
+    for (Cone& cone : list) cone.cost_us *= kOptimism;
 }
 
 }  // namespace
@@ -35,8 +33,9 @@ Cover find_cover(const CoverProblem& problem, SpecStore& store, const CoverCosts
            : given.fine     ? &known->fine
                             : &known->rough);
   auto cones = find_cones(problem, colours, store, rough, options.cones);
-  if (given.fine) guess_costs(cones, rough, fine);
-  const auto price = [&](SpecId spec) { return fine.of(spec); };
+  if (given.fine) guess_costs(cones);
+  Chooser::Price price;
+  if (given.fine) price = [&](SpecId spec) { return fine.of(spec); };
   const Choice choice = Chooser(problem, colours, cones, price).run();
   Cover cover;
   cover.flips = choice.flips;

@@ -76,8 +76,8 @@ void tell_when_plans_differ(Graph& graph, const Checkpoint& found) {
   graph.resume_plans(found.plans, [found](const PlanIdentity& plan) {
     log_line(fmt::format(
         "[checkpoint] '{}' was trained under plan {:016x}{} and goes on under {:016x}: results may differ in "
-        "the last bits. The same plan comes of the same mode, threads, processor and Luminal, and, in "
-        "measured modes, of the cache of that run",
+        "the last bits. The same plan comes of the same mode, threads, processor, cache (which knows the "
+        "machine's figures and what was measured) and Luminal",
         found.path.string(), found.plans.at(plan.bucket),
         plan.bucket.empty() ? "" : fmt::format(" ({})", plan.bucket), plan.key));
   });

@@ -18,7 +18,6 @@ struct GuessedChoice {
     for (auto& list : cones)
       for (Cone& cone : list) {
         prices[cone.spec] = cone.cost_us;
-        cone.guessed = true;
         cone.cost_us *= least + (most - least) * static_cast<double>(cone.spec * 7919 % 14) / 13;
       }
     Chooser chooser(problem, colours, cones, [&](SpecId spec) {

@@ -245,6 +245,34 @@ TEST(Cover, PricesAreAskedForWhereTheyMatter) {
   EXPECT_LT(asked, specs * 3 / 4);
 }
 
+// What a process has compiled before costs no time again, and has no say.
+TEST(Cover, IsTheSameWhateverPricesAreKnown) {
+  for (uint64_t seed = 2600; seed < 2640; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomGraph random(seed, RandomGraph::Kind::Tame, 30);
+    const auto searched = test::search(random.graph());
+    const SpecCost rough = roofline();
+    int asked = 0;
+    const SpecCost fine = [&](const kernel::KernelSpec& spec) {
+      ++asked;
+      return rough(spec) * (0.7 + 0.1 * static_cast<double>(spec.hash() % 11));
+    };
+    CostMemory memory;
+    const auto cover = [&] {
+      return find_cover(searched.saturated.cover, *searched.store, {rough, fine, &memory}, {});
+    };
+    const Cover first = cover();
+    EXPECT_GT(asked, 0);
+    asked = 0;
+    EXPECT_EQ(launches(cover(), *searched.store), launches(first, *searched.store));
+    EXPECT_EQ(asked, 0);
+    memory.fine.resize(searched.store->size(), -1);
+    for (SpecId spec = 0; spec < searched.store->size(); ++spec)
+      if (memory.fine[spec] < 0) memory.fine[spec] = fine(searched.store->at(spec));
+    EXPECT_EQ(launches(cover(), *searched.store), launches(first, *searched.store));
+  }
+}
+
 // Where memory is what counts, a softmax reads its rows once and writes them once. The way there leads over
 // values that are in memory and that no kernel reads.
 TEST(Cover, ASoftmaxOfRowsIsOneKernelThatKeepsNothing) {
