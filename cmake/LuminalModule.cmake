@@ -83,6 +83,9 @@ function(luminal_test name)
   endforeach()
   target_link_libraries(${name} PRIVATE luminal_flags GTest::gtest GTest::gmock GTest::gtest_main ${T_LIBS})
   target_compile_options(${name} PRIVATE -O1)  # tests are compiled more often than they run
+  if(LUMINAL_SANITIZE)
+    target_compile_options(${name} PRIVATE -O0 -fno-sanitize=undefined)  # the library's arithmetic is judged
+  endif()
   # What tests start as a process of its own stands in disabled tests of suites called ...Child.
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_FILTER "-*Child.DISABLED_*" NO_PRETTY_VALUES NO_PRETTY_TYPES PROPERTIES LABELS ${T_LABEL} TIMEOUT 600
     ENVIRONMENT_MODIFICATION "${LUMINAL_TEST_CACHE}" ${T_PROPERTIES})
