@@ -284,7 +284,7 @@ class StageText {
       return from_memory(i, i.mask == kNone ? plain_load(i, 1, index) : guarded_load(i, mask(i), index));
     if (i.stride == 1) {
       if (i.mask == kNone) return from_memory(i, plain_load(i, lanes, index));
-      return from_memory(i, masked_load(i, index, mask(i)));
+      return from_memory(i, masked_load(i, in_memory, index, mask(i)));
     }
     if (i.stride == 0) {
       if (i.mask == kNone) return from_memory(i, arithmetic_.broadcast(in_memory, plain_load(i, 1, index)));
@@ -296,17 +296,19 @@ class StageText {
     }
     if (i.stride == -1) {
       const Expression first = index - (lanes - 1);
-      const Operand whole = i.mask == kNone ? plain_load(i, lanes, first)
-                                            : masked_load(i, first, reversed({Dtype::Bool, lanes}, mask(i)));
+      const Operand whole = i.mask == kNone
+                                ? plain_load(i, lanes, first)
+                                : masked_load(i, in_memory, first, reversed({Dtype::Bool, lanes}, mask(i)));
       return from_memory(i, reversed(in_memory, whole));
     }
-    if (i.stride == 2 && i.mask == kNone) return from_memory(i, every_second(i, index));
+    if (i.stride == 2)
+      return from_memory(i, i.mask == kNone ? every_second(i, index) : masked_every_second(i, index));
     const Operand places = strided_places(i, index);
     return from_memory(i, gather_from(i, places));
   }
 
-  Operand masked_load(const Instruction& i, const Expression& index, const Operand& on) {
-    const Type t = memory_type(i.type);
+  /// `t`: as it lies in memory.
+  Operand masked_load(const Instruction& i, Type t, const Expression& index, const Operand& on) {
     const std::string type = type_text(t);
     const std::string name = declare_(fmt::format("llvm.masked.load.{}.p0", mangled(t)), type,
                                       fmt::format("ptr, i32, <{} x i1>, {}", t.lanes, type));
@@ -322,6 +324,21 @@ class StageText {
     std::vector<int> pattern;
     for (int k = 0; k < lanes; ++k) pattern.push_back(2 * k < lanes ? 2 * k : lanes + 2 * k - (lanes - 1));
     return arithmetic_.shuffle(memory_type(i.type), low, high, pattern);
+  }
+
+  /// One masked load of twice as many elements, every second of them off: gathers take a cycle or more a
+  /// lane.
+  Operand masked_every_second(const Instruction& i, const Expression& index) {
+    const int lanes = i.type.lanes;
+    const Type wide = memory_type({i.type.dtype, 2 * lanes});
+    std::vector<int> spread, even;
+    for (int k = 0; k < lanes; ++k) {
+      spread.insert(spread.end(), {k, lanes});
+      even.push_back(2 * k);
+    }
+    const Operand on = arithmetic_.shuffle({Dtype::Bool, lanes}, mask(i), {"zeroinitializer", 0}, spread);
+    const Operand both = masked_load(i, wide, index, on);
+    return arithmetic_.shuffle(wide, both, both, even);
   }
 
   /// Addresses of all lanes: 32-bit offsets, as gathers like them best, where all fit.

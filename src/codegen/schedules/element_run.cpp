@@ -109,6 +109,18 @@ std::optional<Evenly> evenly(const Expression& index, const AxisGroup& group) {
   return e;
 }
 
+std::optional<Repeated> repeated(const Expression& index, const AxisGroup& group, int lanes) {
+  const auto same = evenly(index, group);
+  if (!same || same->stride != 0 || same->inner == group.axes.size()) return std::nullopt;
+  const auto times = same->size.constant();
+  if (!times || *times < 2 || lanes % *times != 0) return std::nullopt;
+  const AxisGroup outside = part_of(group, 0, group.axes.size() - same->inner);
+  const auto over = evenly(index, outside);
+  if (!over || (over->inner != outside.axes.size() && !(over->size % (lanes / *times) == Expression(0))))
+    return std::nullopt;
+  return Repeated{*times, *over, same->inner + over->inner};
+}
+
 double load_cycles(const Expression& index, const AxisGroup& group, int lanes) {
   const auto even = evenly(index, group);
   if (even && (even->stride == 0 || even->stride == 1)) return 0.5;
@@ -117,14 +129,15 @@ double load_cycles(const Expression& index, const AxisGroup& group, int lanes) {
 }
 
 struct Run::Access {
-  enum class Kind : uint8_t { Uniform, Even, TwoParts, Scattered } kind;
+  enum class Kind : uint8_t { Uniform, Even, TwoParts, Repeated, Scattered } kind;
   int64_t stride = 0;
   Expression row = 1;  ///< positions that lie evenly
   size_t inner = 0;
+  int64_t times = 1;  ///< positions that lie on one element
 };
 
 Run::Run(StageBuilder& b, const AxisGroup& group, Expression start, int lanes, const Expression& count)
-    : b_(&b), group_(group), start_(std::move(start)), lanes_(lanes) {
+    : b_(&b), group_(group), start_(std::move(start)), count_(count), lanes_(lanes) {
   if (!Expression::known_less_equal(start_ + lanes, count)) inside_ = b.lane_mask(count - start_, lanes);
   const auto small = [](const Expression& e) { return e.range().max < (1 << 21); };
   if (!std::ranges::all_of(group.extents, small) || !std::ranges::all_of(group.first, small))
@@ -139,8 +152,10 @@ Run::Access Run::access(const Expression& index) const {
   if (!even) return {Access::Kind::Scattered};
   Access a{Access::Kind::Even, even->stride, even->size, even->inner};
   if (even->inner == group_.axes.size()) return a;
-  const bool aligned =
-      unbroken_ || (start_ % lanes_ == Expression(0) && even->size % lanes_ == Expression(0));
+  const bool at_block = start_ % lanes_ == Expression(0);
+  if (const auto r = repeated(index, group_, lanes_); r && at_block)
+    return {Access::Kind::Repeated, r->over.stride, r->over.size, r->inner, r->times};
+  const bool aligned = unbroken_ || (at_block && even->size % lanes_ == Expression(0));
   if (!aligned) a.kind = even->size.range().min >= lanes_ ? Access::Kind::TwoParts : Access::Kind::Scattered;
   return a;
 }
@@ -336,11 +351,34 @@ Id Run::read(const Operand& o, Id mask, std::span<const Expression> at) const {
       const Id high = b.load(o.slot, second, lanes_, a.stride, both(rest, mask));
       return b.compute(ScalarOp::Select, {first, low, high});
     }
+    case Access::Kind::Repeated:
+      if (mask == kNone || b.type(mask).lanes == 1) return read_repeated(o, a, mask, at);
+      [[fallthrough]];
     default: {
       mask = both(mask, inside_);
       return b.gather(o.slot, widen(integers(o.index, at, Dtype::I64)), mask == kNone ? kNone : widen(mask));
     }
   }
+}
+
+/// As many elements as there are, then each of them `times` times.
+Id Run::read_repeated(const Operand& o, const Access& a, Id mask, std::span<const Expression> at) const {
+  const int lanes = lanes_ / static_cast<int>(a.times);
+  const Expression first = start_ / a.times;
+  const Expression index = a.inner == group_.axes.size()
+                               ? at_position(o.index, 0, at) + first * a.stride
+                               : at_position(o.index, start_ / (a.row * a.times) * (a.row * a.times), at) +
+                                     (first % a.row) * a.stride;
+  if (lanes == 1) return b_->load(o.slot, index, 1, 1, mask);
+  if (mask != kNone) mask = b_->broadcast(mask, lanes);
+  if (inside_ != kNone) {
+    const Id inside = b_->lane_mask((count_ - start_).ceil_div(a.times), lanes);
+    mask = mask == kNone ? inside : b_->compute(ScalarOp::And, {mask, inside});
+  }
+  const Id elements = b_->load(o.slot, index, lanes, a.stride, mask);
+  std::vector<int> pattern;
+  for (int k = 0; k < lanes_; ++k) pattern.push_back(k / static_cast<int>(a.times));
+  return b_->shuffle(elements, elements, pattern);
 }
 
 /// Fills where masks do not hold: the first of them that does not decides.
@@ -378,7 +416,8 @@ void Run::store(int buffer, const Expression& index, Id value, std::span<const E
   if (lanes_ == 1) return b.store(buffer, index.substitute_indices(at), value, 1, inside_, streaming);
   value = widen(value);
   const Access a = access(index);
-  LUMINAL_CHECK(a.kind != Access::Kind::Uniform, "lanes stored to one place");
+  LUMINAL_CHECK(a.kind != Access::Kind::Uniform && a.kind != Access::Kind::Repeated,
+                "lanes stored to one place");
   if (a.kind == Access::Kind::Scattered)
     return b.scatter(buffer, value, widen(integers(index, at, Dtype::I64)), inside_);
   const bool whole = a.inner == group_.axes.size();

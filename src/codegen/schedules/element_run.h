@@ -15,7 +15,8 @@
 ///   other axes
 ///
 /// One load may be a plain vector load, two masked ones (where the lanes pass the end of an image row that is
-/// not followed by the next one in memory), or a gather: what the index expression allows.
+/// not followed by the next one in memory), a shorter one whose elements are repeated, or a gather: what the
+/// index expression allows.
 namespace luminal::codegen {
 
 /// Axes walked together in row-major order, outermost first, as one axis of positions.
@@ -39,6 +40,16 @@ struct Evenly {
   Expression size = 1;
 };
 [[nodiscard]] std::optional<Evenly> evenly(const Expression& index, const AxisGroup& group);
+/// An index whose innermost axes of the group lie on one element: `times` positions each, then on to the next
+/// as `over` says of the axes outside.
+struct Repeated {
+  int64_t times = 1;
+  Evenly over;
+  size_t inner = 0;  ///< axes of the group that `over` takes in, those that repeat counted
+};
+/// Where vectors of `lanes`, each starting at a multiple of them, hold every element `times` times or not at
+/// all.
+[[nodiscard]] std::optional<Repeated> repeated(const Expression& index, const AxisGroup& group, int lanes);
 /// Cycles of reading a vector along the group: half a cycle where lanes are neighbours or one element,
 /// otherwise one a lane, and three where each lane is in a cache line of its own.
 [[nodiscard]] double load_cycles(const Expression& index, const AxisGroup& group, int lanes);
@@ -96,13 +107,15 @@ class Run {
   Id sum_of(const Expression& e, std::span<const Expression> at, Dtype type) const;
   Id apply(ScalarOp op, Id a, Id b) const;
   Id read(const kernel::Operand& operand, Id mask, std::span<const Expression> at) const;
+  Id read_repeated(const kernel::Operand& operand, const Access& access, Id mask,
+                   std::span<const Expression> at) const;
   Id filled(const kernel::Operand& operand, Id loaded, std::span<const Id> holds) const;
   [[nodiscard]] Expression at_position(const Expression& index, const Expression& position,
                                        std::span<const Expression> at) const;
 
   StageBuilder* b_;
   AxisGroup group_;
-  Expression start_ = 0;
+  Expression start_ = 0, count_ = 0;
   int lanes_ = 1;
   Id inside_ = kNone;
   bool unbroken_ = false;

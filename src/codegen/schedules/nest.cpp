@@ -68,7 +68,9 @@ class Nest {
  public:
   Nest(const KernelSpec& spec, const Parameters& parameters, const Bucket& bucket, const Target& target)
       : spec_(spec), program_(program_for(spec, "nest")), top_(bucket.top()), target_(target) {
-    inner_axes_ = static_cast<size_t>(parameters.at("inner"));
+    const auto inner = static_cast<size_t>(parameters.at("inner"));
+    const std::vector<int> order = memory_order(spec_, spec_.outputs()[0]);
+    inner_axes_ = kernel::axes_of(std::span(order).last(std::min(inner, order.size())));
     lanes_ = static_cast<int>(parameters.at("lanes"));
     if (parameters.at("stored") != 0) {
       stored_ = storable(spec_);
@@ -127,8 +129,9 @@ class Nest {
 
   void stage(const std::vector<int>& axes, const std::vector<Goal>& goals) {
     Walk walk;
-    const size_t inner = std::min(std::max<size_t>(inner_axes_, 1), axes.size());
-    const auto middle = axes.end() - static_cast<std::ptrdiff_t>(inner);
+    const auto is_inner = [&](int a) { return (inner_axes_ & kernel::axis_bit(a)) != 0; };
+    const auto inner = std::ranges::find_if_not(axes.rbegin(), axes.rend(), is_inner) - axes.rbegin();
+    const auto middle = axes.end() - std::min(std::max<std::ptrdiff_t>(inner, 1), std::ssize(axes));
     walk.outer = group_of(spec_.extents(), {axes.begin(), middle});
     walk.inner = group_of(spec_.extents(), {middle, axes.end()});
     walk.width = axes.empty() ? 1 : lanes_;
@@ -232,6 +235,21 @@ class Nest {
     return order;
   }
 
+  /// Windows of a few elements, and nothing else to reduce in them.
+  [[nodiscard]] bool is_short(const Value& r, std::span<const int> axes) const {
+    constexpr int64_t kMost = 16;
+    int64_t steps = 1;
+    for (const int a : axes) {
+      const auto extent = spec_.extents()[static_cast<size_t>(a)].constant();
+      if (!extent || *extent < 1 || (steps *= std::min(*extent, kMost + 1)) > kMost) return false;
+    }
+    Needs needs;
+    for (const Operand& o : r.operands)
+      if (o.kind == Operand::Kind::Value) needs.add(spec_, o.value);
+    return std::ranges::none_of(needs.all,
+                                [&](int v) { return value(v).combiner != Combiner::None && !is_stored(v); });
+  }
+
   /// Loops over `axes`, outermost first.
   Id fold(const Value& r, int v, std::span<const int> axes, AxisSet bound, const Coordinates& at,
           const Run& run, const Known& known, Id before) {
@@ -240,6 +258,7 @@ class Nest {
       return b_->compute(fold_of(r.combiner), {before, run.widen(body(v, bound, at, run, inside))});
     }
     const int axis = axes[0];
+    const Expression& extent = spec_.extents()[static_cast<size_t>(axis)];
     const auto loop = [&](const Expression& variable, std::span<const Id> carried) {
       Coordinates here = at;
       here[static_cast<size_t>(axis)] = variable;
@@ -254,7 +273,7 @@ class Nest {
         if (o.kind == Operand::Kind::Value) hoist(o.value, now, here, run, inside);
       return std::vector<Id>{fold(r, v, axes.subspan(1), now, here, run, inside, carried[0])};
     };
-    return b_->loop(spec_.extents()[static_cast<size_t>(axis)], LoopKind::Serial, {before}, loop)[0];
+    return b_->loop(extent, is_short(r, axes) ? LoopKind::Unrolled : LoopKind::Serial, {before}, loop)[0];
   }
 
   [[nodiscard]] double cycles_per_block(const std::vector<Goal>& goals) const {
@@ -273,7 +292,7 @@ class Nest {
   Program program_;
   DimMap top_;
   const Target& target_;
-  size_t inner_axes_ = 1;
+  AxisSet inner_axes_ = 0;  ///< along which vectors lie
   int lanes_ = 1;
   std::vector<int> stored_;
   std::map<int, Store> stores_;
@@ -314,8 +333,15 @@ std::vector<Candidate> candidates(const KernelSpec& given, const Bucket& bucket,
   const DimMap top = bucket.top();
   const Roofline roofline = roofline_of(spec, top, target);
   const std::vector<int> axes = memory_order(spec, spec.outputs()[0]);
+  const int64_t natural = natural_lanes(spec, target);
+  // Along the innermost axis, along as many as fill a vector, along all.
   std::vector<size_t> inner{1};
-  if (spec.result().axes.size() > 1) inner.push_back(spec.result().axes.size());
+  int64_t positions = 1;
+  for (size_t k = 1; k <= axes.size() && positions < natural; ++k) {
+    positions *= spec.extents()[static_cast<size_t>(axes[axes.size() - k])].exec(top);
+    if (positions >= natural && k > 1) inner.push_back(k);
+  }
+  if (axes.size() > inner.back()) inner.push_back(axes.size());
   std::vector<std::vector<int>> stages{{}};
   if (std::vector<int> early = storable(spec); !early.empty()) stages.push_back(std::move(early));
   std::vector<Candidate> found;
@@ -323,7 +349,7 @@ std::vector<Candidate> candidates(const KernelSpec& given, const Bucket& bucket,
     const auto vectors = static_cast<std::ptrdiff_t>(std::min(i, axes.size()));
     const AxisGroup group = group_of(spec.extents(), {axes.end() - vectors, axes.end()});
     for (const std::vector<int>& stored : stages)
-      for (const int64_t lanes : {natural_lanes(spec, target), 1}) {
+      for (const int64_t lanes : {natural, int64_t{1}}) {
         if (lanes == 1 && i > 1) continue;
         const double us =
             roofline.us(cycles_of(spec, group, stored, lanes, top), 1 + static_cast<int>(stored.size()));

@@ -96,7 +96,48 @@ inline Case dtypes(Dtype from, Dtype to) {
   return {fmt::format("{}_to_{}", name(from), name(to)), s.finish().spec, {}, {{}}};
 }
 
+/// Elements that hold for `times` neighbours: of rows that follow each other, of every second place, of one
+/// row for all, of rows that are masked as a whole, and of places that are masked one by one.
+inline Case repeats(const Expression& rows, int64_t columns, int64_t times, std::vector<DimMap> sizes,
+                    Bucket bucket) {
+  SpecBuilder s;
+  const Expression i = s.axis(rows), k = s.axis(columns), l = s.axis(times);
+  const Expression at = i * columns + k;
+  const int a = s.slot(rows * columns), c = s.slot(rows * columns * 2), e = s.slot(columns),
+            f = s.slot(rows * columns, Dtype::I64), g = s.slot(rows * columns);
+  const int y = s.value({0, 1, 2}, {}, Combiner::None,
+                        {s.load(a, at), s.load(c, 2 * at), s.load(e, k), s.load(f, at, {{i.gte(1), 3}}),
+                         s.load(g, at, {{(k + l).lt(columns), 0}}), SpecBuilder::number(at * 3 - l)},
+                        [](ScalarBuilder& b, std::span<const Scalar> v) {
+                          const Scalar sum = b.add(b.add(v[0], v[1]), b.mul(v[2], v[4]));
+                          return b.add(sum, b.convert(b.add(v[3], v[5]), Dtype::F32));
+                        });
+  s.output(y, at * times + l, rows * columns * times);
+  return {fmt::format("repeats_{}x{}", columns, times), s.finish().spec, std::move(bucket), std::move(sizes)};
+}
+
 // --- with reductions ---
+
+/// The gradient of a maximum over windows of 2 by `width`: what came for the window goes to where it was
+/// reached.
+inline Case windows(int64_t rows, int64_t columns, int64_t width) {
+  SpecBuilder s;
+  const Expression i = s.axis(rows), j = s.axis(2), k = s.axis(columns), l = s.axis(width), j2 = s.axis(2),
+                   l2 = s.axis(width);
+  const auto at = [&](const Expression& row, const Expression& column) {
+    return ((i * 2 + row) * columns + k) * width + column;
+  };
+  const int a = s.slot(rows * 2 * columns * width), c = s.slot(rows * columns);
+  const int most = s.value({0, 2}, {4, 5}, Combiner::Max, {s.load(a, at(j2, l2))},
+                           [](ScalarBuilder&, std::span<const Scalar> v) { return v[0]; });
+  const int y = s.value({0, 1, 2, 3}, {}, Combiner::None,
+                        {s.load(a, at(j, l)), s.read(most), s.load(c, i * columns + k)},
+                        [](ScalarBuilder& b, std::span<const Scalar> v) {
+                          return b.select(b.lt(v[0], v[1]), b.constant(Dtype::F32, 0), v[2]);
+                        });
+  s.output(y, at(j, l), rows * 2 * columns * width);
+  return {fmt::format("windows_{}x{}", columns, width), s.finish().spec, {}, {{}}, false};
+}
 
 inline Case softmax(bool exports) {
   SpecBuilder s;
@@ -176,6 +217,16 @@ inline std::vector<Case> nest_cases() {
                         transposed(64, 32, Dtype::I32, {{}}, {}),
                         transposed(Expression::dim("n", {.max = 70}), 21, Dtype::F32,
                                    {{{"n", 0}}, {{"n", 1}}, {{"n", 16}}, {{"n", 67}}}, bucket_of("n", 0, 70)),
+                        repeats(5, 7, 2, {{}}, {}),
+                        repeats(3, 8, 4, {{}}, {}),
+                        repeats(2, 3, 16, {{}}, {}),
+                        repeats(4, 5, 3, {{}}, {}),
+                        repeats(Expression::dim("n", {.max = 9}), 20, 2, {{{"n", 0}}, {{"n", 1}}, {{"n", 8}}},
+                                bucket_of("n", 0, 9)),
+                        windows(6, 14, 2),
+                        windows(5, 9, 2),
+                        windows(4, 5, 4),
+                        windows(3, 20, 3),
                         softmax(false),
                         softmax(true),
                         columns(),

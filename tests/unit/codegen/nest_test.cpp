@@ -45,6 +45,22 @@ TEST(MapSchedule, InteriorsOfPaddedLoadsHaveNoMasks) {
   EXPECT_GE(masked, 1);
 }
 
+// Rows of 14 windows of 2 fill vectors together; what a window has once is read once and repeated.
+TEST(NestSchedule, NarrowWindowsAreReadWithoutGathers) {
+  const Case c = windows(6, 14, 2);
+  const auto candidates = find_schedule("nest").candidates(c.spec, c.bucket, avx512());
+  const Program p = find_schedule("nest").lower(c.spec, candidates[0].parameters, c.bucket, avx512());
+  EXPECT_EQ(candidates[0].parameters.at("inner"), 2) << to_string(candidates[0].parameters);
+  int shuffles = 0, gathers = 0;
+  for (const Stage& stage : p.stages)
+    for_each_instruction(stage.body, [&](const Instruction& i) {
+      shuffles += i.kind == Instruction::Kind::Shuffle ? 1 : 0;
+      gathers += i.kind == Instruction::Kind::Gather || i.kind == Instruction::Kind::Scatter ? 1 : 0;
+    });
+  EXPECT_EQ(shuffles, 2);
+  EXPECT_EQ(gathers, 0);
+}
+
 TEST(Schedules, AreFoundByName) {
   EXPECT_EQ(find_schedule("nest").name, "nest");
   EXPECT_EQ(schedules().back()->name, "nest");
