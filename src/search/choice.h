@@ -19,14 +19,14 @@ struct Choice {
 
 /// Chooses what is in memory: everything at first, then one colour at a time is taken out or put back while
 /// the plan gets cheaper. Each class in memory takes its cheapest cone over the others; a cycle makes the
-/// classes on it take downhill cones. Where the costs of cones are guesses this is done with the guesses first,
-/// and from there again with the prices of all cones that would make a plan cheaper.
+/// classes on it take downhill cones. Where the costs of cones are guesses this is done with the guesses
+/// first, and from there again with the prices of all cones that would make a plan cheaper.
 class Chooser {
  public:
   /// What a spec costs, in us.
   using Price = std::function<double(SpecId)>;
-  /// With `price` the costs of cones are guesses, each the least that it may turn out to be: it is asked where
-  /// a cone would be in a better plan.
+  /// With `price` the costs of cones are guesses, each the least that it may turn out to be: it is asked
+  /// where a cone would be in a better plan.
   Chooser(const CoverProblem& problem, const Colours& colours, const std::vector<std::vector<Cone>>& cones,
           Price price = {});
   /// Errors: InternalError if there is no plan at all.

@@ -237,8 +237,8 @@ class SearchExecutable : public Executable, public Explained {
     const auto begin = std::chrono::steady_clock::now();
     Variant variant{.front = front};
     const kernel::MachineLimits& limits = runtime::machine_limits(*parts_->backend);
-    const std::scoped_lock lock(Languages::of_process().mutex());
     variant.limits_ms = 1e3 * seconds_since(begin);
+    const std::scoped_lock lock(Languages::of_process().mutex());
     Choose choose = chooser();
     const bool by_model = std::holds_alternative<Fast>(mode_) || parts_->chooser || !parts_->computes;
     if (by_model) {
