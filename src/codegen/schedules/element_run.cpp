@@ -109,16 +109,16 @@ std::optional<Evenly> evenly(const Expression& index, const AxisGroup& group) {
   return e;
 }
 
-std::optional<Repeated> repeated(const Expression& index, const AxisGroup& group, int lanes) {
-  const auto same = evenly(index, group);
-  if (!same || same->stride != 0 || same->inner == group.axes.size()) return std::nullopt;
-  const auto times = same->size.constant();
+std::optional<Repeated> repeated(const Expression& index, const AxisGroup& group, const Evenly& even,
+                                 int lanes) {
+  if (even.stride != 0 || even.inner == group.axes.size()) return std::nullopt;
+  const auto times = even.size.constant();
   if (!times || *times < 2 || lanes % *times != 0) return std::nullopt;
-  const AxisGroup outside = part_of(group, 0, group.axes.size() - same->inner);
+  const AxisGroup outside = part_of(group, 0, group.axes.size() - even.inner);
   const auto over = evenly(index, outside);
   if (!over || (over->inner != outside.axes.size() && !(over->size % (lanes / *times) == Expression(0))))
     return std::nullopt;
-  return Repeated{*times, *over, same->inner + over->inner};
+  return Repeated{*times, *over, even.inner + over->inner};
 }
 
 double load_cycles(const Expression& index, const AxisGroup& group, int lanes) {
@@ -153,7 +153,7 @@ Run::Access Run::access(const Expression& index) const {
   Access a{Access::Kind::Even, even->stride, even->size, even->inner};
   if (even->inner == group_.axes.size()) return a;
   const bool at_block = start_ % lanes_ == Expression(0);
-  if (const auto r = repeated(index, group_, lanes_); r && at_block)
+  if (const auto r = repeated(index, group_, *even, lanes_); r && at_block)
     return {Access::Kind::Repeated, r->over.stride, r->over.size, r->inner, r->times};
   const bool aligned = unbroken_ || (at_block && even->size % lanes_ == Expression(0));
   if (!aligned) a.kind = even->size.range().min >= lanes_ ? Access::Kind::TwoParts : Access::Kind::Scattered;
@@ -318,14 +318,18 @@ Expression Run::at_position(const Expression& index, const Expression& position,
   return index.substitute_indices(c);
 }
 
+/// Where lane 0 lies: elements are evenly spaced from where its row begins.
+Expression Run::first_element(const Expression& index, const Access& a,
+                              std::span<const Expression> at) const {
+  const Expression element = start_ / a.times, positions = a.row * a.times;
+  if (a.inner == group_.axes.size()) return at_position(index, 0, at) + element * a.stride;
+  return at_position(index, start_ / positions * positions, at) + (element % a.row) * a.stride;
+}
+
 /// The lanes of a load without fills; a scalar where none differs.
 Id Run::read(const Operand& o, Id mask, std::span<const Expression> at) const {
   StageBuilder& b = *b_;
   const Access a = access(o.index);
-  const auto even_index = [&](const Expression& position) {
-    // Evenly spaced from where the row of `position` begins.
-    return at_position(o.index, position / a.row * a.row, at) + (position % a.row) * a.stride;
-  };
   switch (a.kind) {
     case Access::Kind::Uniform: {
       const Expression index = o.index.substitute_indices(at);
@@ -335,8 +339,7 @@ Id Run::read(const Operand& o, Id mask, std::span<const Expression> at) const {
       return b.load(o.slot, index, 1, 1, mask);
     }
     case Access::Kind::Even: {
-      const Expression index = a.inner == group_.axes.size() ? at_position(o.index, 0, at) + start_ * a.stride
-                                                             : even_index(start_);
+      const Expression index = first_element(o.index, a, at);
       mask = both(mask, inside_);
       if (a.stride == 0 && mask == kNone) return b.load(o.slot, index);
       return b.load(o.slot, index, lanes_, a.stride, mask == kNone ? kNone : widen(mask));
@@ -347,7 +350,7 @@ Id Run::read(const Operand& o, Id mask, std::span<const Expression> at) const {
       const Id first = b.lane_mask(before, lanes_);
       const Id rest = b.compute(ScalarOp::Not, {first});
       mask = both(mask, inside_);
-      const Id low = b.load(o.slot, even_index(start_), lanes_, a.stride, both(first, mask));
+      const Id low = b.load(o.slot, first_element(o.index, a, at), lanes_, a.stride, both(first, mask));
       const Id high = b.load(o.slot, second, lanes_, a.stride, both(rest, mask));
       return b.compute(ScalarOp::Select, {first, low, high});
     }
@@ -364,17 +367,10 @@ Id Run::read(const Operand& o, Id mask, std::span<const Expression> at) const {
 /// As many elements as there are, then each of them `times` times.
 Id Run::read_repeated(const Operand& o, const Access& a, Id mask, std::span<const Expression> at) const {
   const int lanes = lanes_ / static_cast<int>(a.times);
-  const Expression first = start_ / a.times;
-  const Expression index = a.inner == group_.axes.size()
-                               ? at_position(o.index, 0, at) + first * a.stride
-                               : at_position(o.index, start_ / (a.row * a.times) * (a.row * a.times), at) +
-                                     (first % a.row) * a.stride;
+  const Expression index = first_element(o.index, a, at);
   if (lanes == 1) return b_->load(o.slot, index, 1, 1, mask);
   if (mask != kNone) mask = b_->broadcast(mask, lanes);
-  if (inside_ != kNone) {
-    const Id inside = b_->lane_mask((count_ - start_).ceil_div(a.times), lanes);
-    mask = mask == kNone ? inside : b_->compute(ScalarOp::And, {mask, inside});
-  }
+  if (inside_ != kNone) mask = both(mask, b_->lane_mask((count_ - start_).ceil_div(a.times), lanes));
   const Id elements = b_->load(o.slot, index, lanes, a.stride, mask);
   std::vector<int> pattern;
   for (int k = 0; k < lanes_; ++k) pattern.push_back(k / static_cast<int>(a.times));
@@ -420,10 +416,7 @@ void Run::store(int buffer, const Expression& index, Id value, std::span<const E
                 "lanes stored to one place");
   if (a.kind == Access::Kind::Scattered)
     return b.scatter(buffer, value, widen(integers(index, at, Dtype::I64)), inside_);
-  const bool whole = a.inner == group_.axes.size();
-  const Expression from = whole
-                              ? at_position(index, 0, at) + start_ * a.stride
-                              : at_position(index, start_ / a.row * a.row, at) + (start_ % a.row) * a.stride;
+  const Expression from = first_element(index, a, at);
   if (a.kind == Access::Kind::Even) return b.store(buffer, from, value, a.stride, inside_, streaming);
   const Expression before = a.row - start_ % a.row;
   const Id first = b.lane_mask(before, lanes_);

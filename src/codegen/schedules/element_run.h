@@ -48,8 +48,9 @@ struct Repeated {
   size_t inner = 0;  ///< axes of the group that `over` takes in, those that repeat counted
 };
 /// Where vectors of `lanes`, each starting at a multiple of them, hold every element `times` times or not at
-/// all.
-[[nodiscard]] std::optional<Repeated> repeated(const Expression& index, const AxisGroup& group, int lanes);
+/// all. `even`: what evenly() says of the index.
+[[nodiscard]] std::optional<Repeated> repeated(const Expression& index, const AxisGroup& group,
+                                               const Evenly& even, int lanes);
 /// Cycles of reading a vector along the group: half a cycle where lanes are neighbours or one element,
 /// otherwise one a lane, and three where each lane is in a cache line of its own.
 [[nodiscard]] double load_cycles(const Expression& index, const AxisGroup& group, int lanes);
@@ -110,6 +111,8 @@ class Run {
   Id read_repeated(const kernel::Operand& operand, const Access& access, Id mask,
                    std::span<const Expression> at) const;
   Id filled(const kernel::Operand& operand, Id loaded, std::span<const Id> holds) const;
+  [[nodiscard]] Expression first_element(const Expression& index, const Access& access,
+                                         std::span<const Expression> at) const;
   [[nodiscard]] Expression at_position(const Expression& index, const Expression& position,
                                        std::span<const Expression> at) const;
 

@@ -221,15 +221,20 @@ class Nest {
     return fold(r, v, loop_order(r), bound, at, run, known, neutral);
   }
 
-  /// The reduced axes, outermost first those on which reductions inside depend: these then run once for each
-  /// of their positions and not within the other loops.
-  [[nodiscard]] std::vector<int> loop_order(const Value& r) const {
+  /// What is reduced on the way to the elements of `r`.
+  [[nodiscard]] std::set<int> reduced_within(const Value& r) const {
     Needs needs;
     for (const Operand& o : r.operands)
       if (o.kind == Operand::Kind::Value) needs.add(spec_, o.value);
+    std::erase_if(needs.all, [&](int v) { return value(v).combiner == Combiner::None || is_stored(v); });
+    return std::move(needs.all);
+  }
+
+  /// The reduced axes, outermost first those on which reductions inside depend: these then run once for each
+  /// of their positions and not within the other loops.
+  [[nodiscard]] std::vector<int> loop_order(const Value& r) const {
     AxisSet inside = 0;
-    for (const int v : needs.all)
-      if (value(v).combiner != Combiner::None && !is_stored(v)) inside |= kernel::axes_of(value(v).axes);
+    for (const int v : reduced_within(r)) inside |= kernel::axes_of(value(v).axes);
     std::vector<int> order = r.reduced;
     std::ranges::stable_partition(order, [&](int a) { return (inside & kernel::axis_bit(a)) != 0; });
     return order;
@@ -243,11 +248,7 @@ class Nest {
       const auto extent = spec_.extents()[static_cast<size_t>(a)].constant();
       if (!extent || *extent < 1 || (steps *= std::min(*extent, kMost + 1)) > kMost) return false;
     }
-    Needs needs;
-    for (const Operand& o : r.operands)
-      if (o.kind == Operand::Kind::Value) needs.add(spec_, o.value);
-    return std::ranges::none_of(needs.all,
-                                [&](int v) { return value(v).combiner != Combiner::None && !is_stored(v); });
+    return reduced_within(r).empty();
   }
 
   /// Loops over `axes`, outermost first.

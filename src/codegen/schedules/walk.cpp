@@ -77,7 +77,7 @@ double load_cycles(const kernel::Operand& o, const AxisGroup& group, int lanes) 
   const double straight = stride <= 1 ? 1 : stride == 2 ? 3 : stride < 16 ? lanes : 4.0 * lanes;
   if (even->inner == group.axes.size()) return cycles + straight;
   if (even->size % lanes == Expression(0)) return cycles + straight + 2;
-  if (o.masks.empty() && repeated(o.index, group, lanes)) return cycles + 2;
+  if (o.masks.empty() && repeated(o.index, group, *even, lanes)) return cycles + 2;
   return cycles + (even->size.range().min >= lanes ? 2 * straight + 4 : gathered);
 }
 

@@ -10,26 +10,27 @@ ExprId ExprPool::add_variable(Symbol name, const Span& span) {
   return id;
 }
 
-ExprId ExprPool::add_literal(Literal literal, const Span& span) {
+namespace {
+
+/// A node without arguments whose content is the next of `items`.
+template <class Item>
+ExprId add_leaf(std::vector<ExprNode>& nodes, ExprNode::Kind kind, std::vector<Item>& items, Item item,
+                const Span& span) {
   const auto id = static_cast<ExprId>(nodes.size());
-  nodes.push_back({.kind = ExprNode::Kind::Constant,
-                   .first = id,
-                   .literal = static_cast<uint32_t>(literals.size()),
-                   .name = {},
-                   .span = span});
-  literals.push_back(std::move(literal));
+  nodes.push_back(
+      {.kind = kind, .first = id, .literal = static_cast<uint32_t>(items.size()), .name = {}, .span = span});
+  items.push_back(std::move(item));
   return id;
 }
 
+}  // namespace
+
+ExprId ExprPool::add_literal(Literal literal, const Span& span) {
+  return add_leaf(nodes, ExprNode::Kind::Constant, literals, std::move(literal), span);
+}
+
 ExprId ExprPool::add_fresh(FreshSyntax syntax, const Span& span) {
-  const auto id = static_cast<ExprId>(nodes.size());
-  nodes.push_back({.kind = ExprNode::Kind::Fresh,
-                   .first = id,
-                   .literal = static_cast<uint32_t>(fresh.size()),
-                   .name = {},
-                   .span = span});
-  fresh.push_back(std::move(syntax));
-  return id;
+  return add_leaf(nodes, ExprNode::Kind::Fresh, fresh, std::move(syntax), span);
 }
 
 ExprId ExprPool::add_call(Symbol name, std::span<const ExprId> arguments, ExprId first, const Span& span) {
