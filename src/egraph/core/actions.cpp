@@ -144,7 +144,9 @@ void ActionRun::insert(const CompiledAction& action) {
   table.reserve(count_, state_.team_for(table.rows()));
   Parallel* parallel = table.is_deletable() ? nullptr : state_.parallel_for(count_);
   if (parallel != nullptr) {
-    const uint32_t fresh = parallel->insert.run(table, {keys, count_, nullptr, state_.ids.size()}, result);
+    if (relation) std::fill_n(result, count_, kUnitValue);
+    const uint32_t fresh =
+        parallel->insert.run(table, {keys, count_, nullptr, state_.ids.size()}, relation ? nullptr : result);
     if (!relation) state_.ids.add_fresh(fresh);
     state_.changes += fresh;
     return;

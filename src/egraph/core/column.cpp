@@ -46,6 +46,11 @@ void Buffer<T>::assign_zeros(size_t size) {
 }
 
 template <class T>
+void Buffer<T>::touch(size_t begin, size_t end) {
+  touch_pages(data_ + begin, data_ + end);
+}
+
+template <class T>
 void Buffer<T>::release() {
   if (is_large(capacity_ * sizeof(T)))
     unmap_pages(data_, capacity_ * sizeof(T));

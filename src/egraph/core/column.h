@@ -57,6 +57,8 @@ class Buffer {
   }
   /// That many zeros; memory that comes zeroed from the system is not written again.
   void assign_zeros(size_t size);
+  /// For one thread, before several write items [begin, end) for the first time.
+  void touch(size_t begin, size_t end);
   void clear() { size_ = 0; }
   void truncate(size_t size) { size_ = size; }
   void release();

@@ -75,6 +75,10 @@ void JoinIndex::Part::build_direct(ColumnView keys, ColumnView live, uint32_t ke
   const auto first_row = [&](uint32_t t) {
     return begin_ + static_cast<Row>(uint64_t{end_ - begin_} * t / threads);
   };
+  for (Column& counts : places) {
+    counts.reserve(key_limit);
+    counts.touch(0, key_limit);
+  }
   team.run(threads, [&](uint32_t t) {
     places[t].assign(key_limit, 0);
     uint32_t* counts = places[t].data();
@@ -90,6 +94,8 @@ void JoinIndex::Part::build_direct(ColumnView keys, ColumnView live, uint32_t ke
   starts_.resize_uninitialized(key_limit + 2);
   starts_[key_limit] = starts_[key_limit + 1] = before.back();
   rows_.resize_uninitialized(before.back());
+  starts_.touch(0, starts_.size());
+  rows_.touch(0, rows_.size());
   team.split(key_limit, [&](uint32_t p, size_t from, size_t to) {
     uint32_t place = before[p];
     for (size_t key = from; key < to; key++) {

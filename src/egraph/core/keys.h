@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -124,5 +125,30 @@ class KeyProbe {
   size_t capacity_;
   uint32_t key_width_, width_;
 };
+
+/// Calls `body(i, hash)` for keys `begin` to `end`, `keys` being their columns, when the memory was asked for
+/// that a search of each reads in the table that `probe()` leads to: in groups that fit the first-level
+/// cache, slots one group ahead, where `ahead(i)` is called too, then rows.
+template <class Probe, class Ahead, class Body>
+void each_ahead(Probe&& probe, const uint32_t* const* keys, size_t begin, size_t end, Ahead&& ahead,
+                Body&& body) {
+  constexpr size_t kGroup = 64;
+  uint32_t hashes[2][kGroup];
+  const auto ask = [&](size_t first, uint32_t* to) {
+    const size_t n = first < end ? std::min(kGroup, end - first) : 0;
+    for (size_t i = 0; i < n; i++) {
+      to[i] = probe().hash([keys, at = first + i](uint32_t c) { return keys[c][at]; });
+      probe().prefetch_slot(to[i]);
+      ahead(first + i);
+    }
+  };
+  ask(begin, hashes[0]);
+  for (size_t first = begin, turn = 0; first < end; first += kGroup, turn ^= 1) {
+    const size_t n = std::min(kGroup, end - first);
+    for (size_t i = 0; i < n; i++) probe().prefetch_row(hashes[turn][i]);
+    ask(first + kGroup, hashes[turn ^ 1]);
+    for (size_t i = 0; i < n; i++) body(static_cast<uint32_t>(first + i), hashes[turn][i]);
+  }
+}
 
 }  // namespace luminal::egraph

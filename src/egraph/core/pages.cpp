@@ -7,6 +7,7 @@
 
 #ifdef __linux__
 #include <sys/mman.h>
+#include <unistd.h>
 #endif
 
 namespace luminal::egraph {
@@ -45,6 +46,15 @@ void* grow_pages(void* data, size_t bytes, size_t new_bytes) {
 
 void unmap_pages(void* data, size_t bytes) { munmap(data, whole_pages(bytes)); }
 
+void touch_pages([[maybe_unused]] void* begin, [[maybe_unused]] void* end) {
+#ifdef MADV_POPULATE_WRITE  // Linux 5.14; older kernels say EINVAL
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t first = reinterpret_cast<uintptr_t>(begin) / page * page;
+  const uintptr_t last = (reinterpret_cast<uintptr_t>(end) + page - 1) / page * page;
+  if (last - first > page) madvise(reinterpret_cast<void*>(first), last - first, MADV_POPULATE_WRITE);
+#endif
+}
+
 void release_pages(void* begin, void* end) {
   const uintptr_t first = whole_pages(reinterpret_cast<uintptr_t>(begin));
   const uintptr_t last = reinterpret_cast<uintptr_t>(end) / kHugePageBytes * kHugePageBytes;
@@ -67,6 +77,8 @@ void* grow_pages(void* data, size_t bytes, size_t new_bytes) {
 }
 
 void unmap_pages(void* data, size_t) { std::free(data); }
+
+void touch_pages(void*, void*) {}
 
 void release_pages(void*, void*) {}
 

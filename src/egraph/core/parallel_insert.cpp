@@ -13,8 +13,12 @@ constexpr size_t kGroup = 64;
 uint32_t ParallelInsert::run(Table& table, const Keys& keys, uint32_t* results) {
   table_ = &table;
   keys_ = keys;
+  if (!table.has_output_) keys_.outputs = nullptr;
+  results_ = results;
   base_ = table.rows();
   const auto count = static_cast<uint32_t>(pieces_.size());
+  for (Piece& piece : pieces_) piece.differences.clear();
+  if (keys.count == 0) return 0;
   for (uint32_t p = 0; p < count; p++) {
     pieces_[p].begin = static_cast<uint32_t>(team_.piece(keys.count, p));
     pieces_[p].end = static_cast<uint32_t>(team_.piece(keys.count, p + 1));
@@ -22,17 +26,39 @@ uint32_t ParallelInsert::run(Table& table, const Keys& keys, uint32_t* results) 
   number_.reserve(keys.count);
   with_width(table.key_width(), [&](auto width) {
     constexpr uint32_t K = decltype(width)::value;
-    team_.run(count, [&](uint32_t p) { sort_by_part<K>(p); });
+    if (most_are_missing<K>()) {
+      team_.run(count, [&](uint32_t p) { sort_by_part<K>(p); });
+    } else {
+      team_.run(count, [&](uint32_t p) { find_missing<K>(p); });
+      if (std::all_of(shares_.begin(), shares_.end(), [](const Share& s) { return s.keys.empty(); })) return;
+    }
     team_.run(parts_, [&](uint32_t part) { look_up<K>(part); });
     look_up_outside<K>();
     const uint32_t fresh = count_missing();
     table.used_ += fresh;
     table.rows_ += fresh;
     table.cells_.truncate(size_t{table.rows_} * table.width_);
-    team_.run(count, [&](uint32_t p) { write_rows<K>(p, results); });
-    if (fresh != 0 && fresh != keys.count) team_.run(parts_, [&](uint32_t part) { mend(part, results); });
+    table.cells_.touch(size_t{base_} * table.width_, table.cells_.size());
+    team_.run(count, [&](uint32_t p) { write_rows<K>(p); });
+    if (fresh != 0 && fresh != keys.count) team_.run(parts_, [&](uint32_t part) { mend(part); });
   });
   return table.rows() - base_;
+}
+
+template <uint32_t K>
+bool ParallelInsert::most_are_missing() const {
+  constexpr uint32_t kLooks = 64;
+  const KeyProbe<K> probe = table_->probe<K>();
+  const auto sample = [&](uint32_t i) { return static_cast<uint32_t>(uint64_t{keys_.count} * i / kLooks); };
+  uint32_t hashes[kLooks], missing = 0;
+  for (uint32_t i = 0; i < kLooks; i++) {
+    hashes[i] = probe.hash(keys_.at(sample(i)));
+    probe.prefetch_slot(hashes[i]);
+  }
+  for (const uint32_t hash : hashes) probe.prefetch_row(hash);
+  for (uint32_t i = 0; i < kLooks; i++)
+    if (probe.find(hashes[i], keys_.at(sample(i))) == kNoRow) missing++;
+  return missing > kLooks / 2;
 }
 
 // Homes grow with the hash: a part of the slots is a range of hashes.
@@ -54,6 +80,35 @@ void ParallelInsert::sort_by_part(uint32_t piece) {
   }
   for (uint64_t t = 0; t < parts; t++)
     shares[t].keys.truncate(static_cast<size_t>(ends[t] - shares[t].keys.data()));
+}
+
+template <uint32_t K>
+void ParallelInsert::find_missing(uint32_t piece) {
+  const KeyProbe<K> probe = table_->probe<K>();
+  const Keys keys = keys_;
+  const UnionFind* const classes = keys.outputs == nullptr ? nullptr : keys.classes;
+  uint32_t* const results = results_;
+  const uint32_t key_width = table_->key_width_;
+  const uint64_t parts = parts_;
+  Share* const shares = &share(piece, 0);
+  for (uint64_t t = 0; t < parts; t++) shares[t].keys.clear();
+  std::vector<Difference>& differences = pieces_[piece].differences;
+  const auto ahead = [&](size_t at) {
+    if (classes != nullptr) classes->prefetch(keys.outputs[at]);
+  };
+  const auto find = [&](uint32_t at, uint32_t hash) {
+    const Row row = probe.find(hash, keys.at(at));
+    if (row == kNoRow) {
+      shares[hash * parts >> 32].keys.push_back(uint64_t{hash} << 32 | at);
+      return;
+    }
+    const uint32_t* const present = probe.cells(row) + key_width;
+    if (results != nullptr)
+      results[at] = *present;
+    else if (keys.outputs != nullptr && keys.differ(*present, at))
+      differences.push_back({at, *present});
+  };
+  each_ahead([&] { return probe; }, keys.columns, pieces_[piece].begin, pieces_[piece].end, ahead, find);
 }
 
 /// Goes through the keys of a part, some at a time.
@@ -102,7 +157,7 @@ struct ParallelInsert::View {
         slots(insert.table_->slots_.data()),
         base(insert.base_),
         key_width(insert.table_->key_width_),
-        has_output(insert.table_->has_output_) {}
+        makes_ids(insert.results_ != nullptr) {}
   [[nodiscard]] bool is_it(Row row, uint32_t at) const {
     return row < base ? probe.holds(row, keys.at(at)) : probe.same_key(keys.at(at), keys.at(row - base));
   }
@@ -117,19 +172,14 @@ struct ParallelInsert::View {
       return;
     }
     const Row row = seen.row();
-    Value present = kUnitValue;
-    if (has_output && row < base) {
-      present = probe.cells(row)[key_width];
-    } else if (has_output && keys.outputs != nullptr) {
-      present = keys.outputs[row - base];
-    } else if (has_output) {
+    if (keys.outputs != nullptr) {
+      const Value present = row < base ? probe.cells(row)[key_width] : keys.outputs[row - base];
+      if (keys.differ(present, at)) share.differences.push_back({at, present});
+    } else if (makes_ids && row < base) {
+      key = uint64_t{probe.cells(row)[key_width]} << 32 | at;
+    } else if (makes_ids) {
       share.repeats.push_back({at, row - base});
-      return;
     }
-    if (keys.outputs == nullptr)
-      key = uint64_t{present} << 32 | at;
-    else if (keys.differ(present, at))
-      share.differences.push_back({at, present});
   }
 
   const KeyProbe<K> probe;
@@ -137,7 +187,7 @@ struct ParallelInsert::View {
   uint64_t* const slots;
   const Row base;
   const uint32_t key_width;
-  const bool has_output;
+  const bool makes_ids;
 };
 
 // Memory is asked for ahead: slots one group ahead, then rows (as `Table::find_each` does).
@@ -202,19 +252,18 @@ uint32_t ParallelInsert::count_missing() {
 }
 
 template <uint32_t K>
-void ParallelInsert::write_rows(uint32_t p, uint32_t* results) {
+void ParallelInsert::write_rows(uint32_t p) {
   Piece& piece = pieces_[p];
   const std::span<const Share> shares{&share(p, 0), parts_};
   const uint32_t begin = piece.begin;
   piece.is_missing.assign((piece.end - begin) / 64 + 1, 0);
-  piece.differences.clear();
   for (const Share& share : shares) {
     for (const Missing& key : share.missing)
       piece.is_missing[(key.at - begin) / 64] |= uint64_t{1} << ((key.at - begin) % 64);
     piece.differences.insert(piece.differences.end(), share.differences.begin(), share.differences.end());
-    if (results == nullptr) continue;
+    if (results_ == nullptr) continue;
     for (size_t i = 0; i < share.keys.size(); i++)  // those of missing keys are written again
-      results[static_cast<uint32_t>(share.keys[i])] = static_cast<uint32_t>(share.keys[i] >> 32);
+      results_[static_cast<uint32_t>(share.keys[i])] = static_cast<uint32_t>(share.keys[i] >> 32);
   }
   std::sort(piece.differences.begin(), piece.differences.end(),
             [](const Difference& a, const Difference& b) { return a.at < b.at; });
@@ -222,22 +271,21 @@ void ParallelInsert::write_rows(uint32_t p, uint32_t* results) {
   const Keys keys = keys_;
   const uint32_t width = K != 0 ? K : table.key_width_;
   const bool has_output = table.has_output_;
-  uint32_t* const number = number_.data();
+  uint32_t *const number = number_.data(), *const results = results_;
   uint32_t fresh = piece.fresh_before;
   uint32_t* cells = table_->cells(base_ + fresh);
   for (size_t word = 0; word < piece.is_missing.size(); word++) {
     for (uint64_t bits = piece.is_missing[word]; bits != 0; bits &= bits - 1) {
       const uint32_t at = begin + static_cast<uint32_t>(word * 64 + std::countr_zero(bits));
       for (uint32_t c = 0; c < width; c++) *cells++ = keys.columns[c][at];
-      Value output = kUnitValue;
-      if (has_output) *cells++ = output = keys.outputs != nullptr ? keys.outputs[at] : keys.first_id + fresh;
-      if (results != nullptr) results[at] = output;
+      if (results != nullptr) results[at] = keys.first_id + fresh;
+      if (has_output) *cells++ = results != nullptr ? results[at] : keys.outputs[at];
       number[at] = fresh++;
     }
   }
 }
 
-void ParallelInsert::mend(uint32_t part, uint32_t* results) {
+void ParallelInsert::mend(uint32_t part) {
   uint64_t* slots = table_->slots_.data();
   const uint32_t* number = number_.data();
   for (size_t p = 0; p < pieces_.size(); p++) {
@@ -245,8 +293,7 @@ void ParallelInsert::mend(uint32_t part, uint32_t* results) {
     for (const Missing& key : mine.missing)
       if (number[key.at] != key.at)
         slots[key.slot] = HashSlot(HashSlot(slots[key.slot]).hash(), base_ + number[key.at]).bits;
-    if (results == nullptr) continue;
-    for (const Repeat& key : mine.repeats) results[key.at] = keys_.first_id + number[key.first];
+    for (const Repeat& key : mine.repeats) results_[key.at] = keys_.first_id + number[key.first];
   }
 }
 

@@ -18,6 +18,10 @@ namespace luminal::egraph {
 /// number among the keys as a provisional row. Then rows are numbered in the order of the keys, and written,
 /// and the slots that hold other numbers mended. Where a key's slot comes to stand among those of other keys
 /// may differ from one thread's; what is found does not.
+///
+/// Where most keys stand in the table already, as is usual near saturation, all of them are looked up first,
+/// piece by piece, while nobody writes, and only the missing ones are sorted: then sorting costs next to
+/// nothing.
 class ParallelInsert {
  public:
   struct Keys {
@@ -48,8 +52,8 @@ class ParallelInsert {
         pieces_(team.pieces()),
         shares_(pieces_.size() * parts_) {}
 
-  /// Returns how many rows were appended. `results`: null, as it must be where outputs are given, or gets
-  /// each key's output in the table. No rows may be waiting for deletion, and the caller reserved room.
+  /// Returns how many rows were appended. `results` gets each key's output where ids are made, and is null
+  /// otherwise. No rows may be waiting for deletion, and the caller reserved room.
   uint32_t run(Table& table, const Keys& keys, uint32_t* results);
   /// Calls body(difference) for those of the last run, in order; only where outputs were given.
   template <class Body>
@@ -88,20 +92,26 @@ class ParallelInsert {
   struct View;
 
   [[nodiscard]] Share& share(size_t piece, size_t part) { return shares_[piece * parts_ + part]; }
+  /// Of a few of the keys.
+  template <uint32_t K>
+  [[nodiscard]] bool most_are_missing() const;
   template <uint32_t K>
   void sort_by_part(uint32_t piece);
+  template <uint32_t K>
+  void find_missing(uint32_t piece);
   template <uint32_t K>
   void look_up(uint32_t part);
   template <uint32_t K>
   void look_up_outside();
   [[nodiscard]] uint32_t count_missing();
   template <uint32_t K>
-  void write_rows(uint32_t piece, uint32_t* results);
-  void mend(uint32_t part, uint32_t* results);
+  void write_rows(uint32_t piece);
+  void mend(uint32_t part);
 
   Team& team_;
   Table* table_ = nullptr;
   Keys keys_{};
+  uint32_t* results_ = nullptr;
   Row base_ = 0;          ///< rows before; a missing key's provisional row is base_ + its number
   const uint32_t parts_;  ///< of the hash
   std::vector<Piece> pieces_;

@@ -20,15 +20,15 @@ constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 /// Keeps the matches of one piece until it is its turn.
 class PieceSink : public MatchSink {
  public:
-  static constexpr size_t kLength = kMostKept + kBatch;  ///< of a column
-
   /// `sink`: the rule's. `columns`: a column for each slot of `read`.
-  PieceSink(size_t slots, const std::vector<Slot>& read, const RuleSink& sink, uint32_t* columns)
-      : read_(read), by_slot_(slots, nullptr), sink_(&sink), room_(sink.room()) {
-    for (size_t i = 0; i < read.size(); i++) by_slot_[read[i]] = columns + i * kLength;
-  }
+  PieceSink(size_t slots, const std::vector<Slot>& read, const RuleSink& sink, Column* columns)
+      : read_(read), columns_(columns), by_slot_(slots, nullptr), sink_(&sink), room_(sink.room()) {}
   void take(Batch& batch) override {
-    for (const Slot s : read_) std::copy_n(batch.columns[s], batch.count, by_slot_[s] + count_);
+    for (size_t i = 0; i < read_.size(); i++) {
+      columns_[i].reserve(count_ + batch.count);
+      columns_[i].truncate(count_ + batch.count);
+      std::copy_n(batch.columns[read_[i]], batch.count, columns_[i].data() + count_);
+    }
     count_ += batch.count;
   }
   bool should_stop() override {
@@ -53,10 +53,14 @@ class PieceSink : public MatchSink {
   [[nodiscard]] uint64_t rows_searched() const { return searched_; }
 
   /// All matches. Valid until the next search.
-  [[nodiscard]] Batch matches() { return {static_cast<uint32_t>(count_), by_slot_.data()}; }
+  [[nodiscard]] Batch matches() {
+    for (size_t i = 0; i < read_.size(); i++) by_slot_[read_[i]] = columns_[i].data();
+    return {static_cast<uint32_t>(count_), by_slot_.data()};
+  }
 
  private:
   const std::vector<Slot>& read_;
+  Column* columns_;
   std::vector<uint32_t*> by_slot_;
   std::vector<StepCount> counts_;  // if it wants a restart
   const std::atomic<bool>* abandoned_ = nullptr;
@@ -137,11 +141,10 @@ class Search {
     std::vector<Slot> read;
     for (const Slot s : query_.outputs)
       if (!query_.slots[s].constant) read.push_back(s);
-    const size_t cells = read.size() * PieceSink::kLength;
-    parallel.matches.reserve(most * cells);
+    if (parallel.matches.size() < most * read.size()) parallel.matches.resize(most * read.size());
     std::vector<PieceSink> kept;
     for (Row i = 0; i < most; i++)
-      kept.emplace_back(query_.slots.size(), read, sink_, parallel.matches.data() + i * cells);
+      kept.emplace_back(query_.slots.size(), read, sink_, parallel.matches.data() + i * read.size());
     for (Row piece = 0; piece < pieces_; piece += most) {
       const std::span<PieceSink> wave{kept.data(), std::min(most, pieces_ - piece)};
       search_wave(parallel, wave, piece, most_rows);

@@ -121,7 +121,7 @@ struct Parallel {
   Team team;
   ParallelInsert insert;
   std::vector<Scratch> scratch;  ///< by thread of a search
-  Column matches;                ///< memory for those of the pieces that are searched together
+  std::vector<Column> matches;   ///< memory for those of the pieces that are searched together
   size_t least_items = 4096;     ///< fewer go faster on one thread
 };
 

@@ -74,7 +74,7 @@ void Table::resize_slots(size_t capacity, Team* team) {
 
 // Homes grow with the hash, so walking the old slots in order writes the new ones nearly in order, and a
 // range of hashes is a range of both: each thread moves one. Slots that stand, or come to stand, outside are
-// moved alone.
+// moved alone. Many old slots are given back a few at a time, so that the peak is the new ones alone.
 template <class NewRow>
 void Table::refill_slots(size_t capacity, Team* team, NewRow&& new_row) {
   Buffer<uint64_t> old;
@@ -82,22 +82,20 @@ void Table::refill_slots(size_t capacity, Team* team, NewRow&& new_row) {
   const size_t old_capacity = old.size();
   slots_.assign_zeros(capacity);
   const KeyProbe<0> slots = probe<0>();
-  const uint32_t parts = team == nullptr ? 1 : team->pieces();
+  const uint32_t ranges = team == nullptr ? 1 : team->pieces();
+  const bool gives_back = old_capacity >= kReleased;
+  const uint32_t rounds = gives_back ? static_cast<uint32_t>(old_capacity / kReleasedAtOnce) : 1;
   struct Part {
     size_t used = 0;
     std::vector<HashSlot> outside;
   };
+  const uint32_t parts = ranges * rounds;
   std::vector<Part> done(parts);
-  const bool gives_back = old_capacity >= kReleased;  // then the peak is the new slots alone
   const auto move_part = [&](uint32_t t) {
     const size_t begin = first_slot(old_capacity, t, parts), end = first_slot(old_capacity, t + 1, parts);
     const size_t first = first_slot(capacity, t, parts), last = first_slot(capacity, t + 1, parts);
     Part part;
-    for (size_t o = begin, kept = begin; o < end; o++) {
-      if (gives_back && o % kReleasedAtOnce == 0) {
-        release_pages(old.data() + kept, old.data() + o);
-        kept = o;
-      }
+    for (size_t o = begin; o < end; o++) {
       if (old[o] == 0) continue;
       const Row row = new_row(HashSlot(old[o]).row());
       if (row == kNoRow) continue;
@@ -114,10 +112,18 @@ void Table::refill_slots(size_t capacity, Team* team, NewRow&& new_row) {
     }
     done[t] = std::move(part);
   };
-  if (team == nullptr)
-    move_part(0);
-  else
-    team->run(parts, move_part);
+  for (uint32_t round = 0; round < rounds; round++) {
+    const uint32_t begin = round * ranges, end = begin + ranges;
+    if (team == nullptr) {
+      for (uint32_t t = begin; t < end; t++) move_part(t);
+    } else {
+      slots_.touch(first_slot(capacity, begin, parts), first_slot(capacity, end, parts));
+      team->run(ranges, [&](uint32_t t) { move_part(begin + t); });
+    }
+    if (gives_back)
+      release_pages(old.data() + first_slot(old_capacity, begin, parts),
+                    old.data() + first_slot(old_capacity, end, parts));
+  }
   used_ = 0;
   for (const Part& part : done) used_ += part.used;
   for (const Part& part : done)
@@ -180,10 +186,12 @@ void Table::change_outputs(std::span<const Row> rows, std::span<const Value> out
     move_outputs(rows.subspan(begin, end - begin), outputs.subspan(begin, end - begin),
                  first + static_cast<Row>(begin));
   };
-  if (team != nullptr)
+  if (team != nullptr) {
+    cells_.touch(size_t{first} * width_, cells_.size());
     team->split(rows.size(), move);
-  else
+  } else {
     move(0, 0, rows.size());
+  }
   count_wiped(rows.size());
 }
 

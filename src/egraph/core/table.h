@@ -59,30 +59,14 @@ class Table {
     return {slots_.data(), slots_.size(), cells_.data(), key_width_, width_};
   }
   /// Calls `body(i, hash, row)` for each of `count` keys, `keys` being their columns; row is the newest with
-  /// the key at that moment, or kNoRow. Memory is asked for ahead in groups that fit the first-level cache:
-  /// slots one group ahead, then rows.
+  /// the key at that moment, or kNoRow.
   template <uint32_t K, class Body>
   void find_each(const uint32_t* const* keys, size_t count, Body&& body) const {
-    constexpr size_t kGroup = 64;
-    uint32_t hashes[2][kGroup];
-    const auto key = [keys](size_t i) { return [keys, i](uint32_t c) { return keys[c][i]; }; };
-    const auto ask = [&](size_t first, uint32_t* to) {
-      const size_t n = first < count ? std::min(kGroup, count - first) : 0;
-      for (size_t i = 0; i < n; i++) {
-        to[i] = probe<K>().hash(key(first + i));
-        probe<K>().prefetch_slot(to[i]);
-      }
+    const auto now = [this] { return probe<K>(); };  // the body may make the table grow
+    const auto find = [&](uint32_t i, uint32_t hash) {
+      body(i, hash, now().find(hash, [keys, i](uint32_t c) { return keys[c][i]; }));
     };
-    ask(0, hashes[0]);
-    for (size_t first = 0, turn = 0; first < count; first += kGroup, turn ^= 1) {
-      const size_t n = std::min(kGroup, count - first);
-      for (size_t i = 0; i < n; i++) probe<K>().prefetch_row(hashes[turn][i]);
-      ask(first + kGroup, hashes[turn ^ 1]);
-      for (size_t i = 0; i < n; i++) {
-        const uint32_t hash = hashes[turn][i];
-        body(static_cast<uint32_t>(first + i), hash, probe<K>().find(hash, key(first + i)));
-      }
-    }
+    each_ahead(now, keys, 0, count, [](size_t) {}, find);
   }
   [[nodiscard]] Row find(std::span<const Value> key) const;
   /// Of a key's versions (`row` is the newest) the one that a search of rows [0, end) sees.

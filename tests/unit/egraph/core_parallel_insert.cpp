@@ -49,19 +49,19 @@ void insert_one_by_one(Table& table, const Keys& keys, uint32_t count, bool with
       row = table.append(key, with_outputs ? keys.outputs[i] : id++);
     else if (with_outputs && table.output_of(row) != keys.outputs[i])
       outcome.differences.emplace_back(i, table.output_of(row));
-    if (!with_outputs) outcome.results.push_back(table.output_of(row));
+    if (table.has_output() && !with_outputs) outcome.results.push_back(table.output_of(row));
   }
 }
 
 void insert_together(ParallelInsert& insert, Table& table, const Keys& keys, uint32_t count,
                      bool with_outputs, Outcome& outcome) {
   table.reserve(count);
-  outcome.results.resize(with_outputs ? 0 : count);
+  outcome.results.resize(table.has_output() && !with_outputs ? count : 0);
   const auto columns = keys.pointers();
   const Row before = table.rows();
   const uint32_t fresh =
       insert.run(table, {columns.data(), count, with_outputs ? keys.outputs.data() : nullptr, kFirstId},
-                 with_outputs ? nullptr : outcome.results.data());
+                 outcome.results.empty() ? nullptr : outcome.results.data());
   EXPECT_EQ(fresh, table.rows() - before);
   insert.each_difference([&](const auto& d) { outcome.differences.emplace_back(d.at, d.present); });
 }
