@@ -26,7 +26,7 @@ uint32_t ParallelInsert::run(Table& table, const Keys& keys, uint32_t* results) 
   number_.reserve(keys.count);
   with_width(table.key_width(), [&](auto width) {
     constexpr uint32_t K = decltype(width)::value;
-    if (most_are_missing<K>()) {
+    if (many_are_missing<K>()) {
       team_.run(count, [&](uint32_t p) { sort_by_part<K>(p); });
     } else {
       team_.run(count, [&](uint32_t p) { find_missing<K>(p); });
@@ -46,7 +46,7 @@ uint32_t ParallelInsert::run(Table& table, const Keys& keys, uint32_t* results) 
 }
 
 template <uint32_t K>
-bool ParallelInsert::most_are_missing() const {
+bool ParallelInsert::many_are_missing() const {
   constexpr uint32_t kLooks = 64;
   const KeyProbe<K> probe = table_->probe<K>();
   const auto sample = [&](uint32_t i) { return static_cast<uint32_t>(uint64_t{keys_.count} * i / kLooks); };
@@ -58,7 +58,7 @@ bool ParallelInsert::most_are_missing() const {
   for (const uint32_t hash : hashes) probe.prefetch_row(hash);
   for (uint32_t i = 0; i < kLooks; i++)
     if (probe.find(hashes[i], keys_.at(sample(i))) == kNoRow) missing++;
-  return missing > kLooks / 2;
+  return missing > kLooks / 4;
 }
 
 // Homes grow with the hash: a part of the slots is a range of hashes.

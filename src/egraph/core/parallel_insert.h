@@ -19,7 +19,7 @@ namespace luminal::egraph {
 /// and the slots that hold other numbers mended. Where a key's slot comes to stand among those of other keys
 /// may differ from one thread's; what is found does not.
 ///
-/// Where most keys stand in the table already, as is usual near saturation, all of them are looked up first,
+/// Where three of four keys stand in the table already, as is usual near saturation, all are looked up first,
 /// piece by piece, while nobody writes, and only the missing ones are sorted: then sorting costs next to
 /// nothing.
 class ParallelInsert {
@@ -94,7 +94,7 @@ class ParallelInsert {
   [[nodiscard]] Share& share(size_t piece, size_t part) { return shares_[piece * parts_ + part]; }
   /// Of a few of the keys.
   template <uint32_t K>
-  [[nodiscard]] bool most_are_missing() const;
+  [[nodiscard]] bool many_are_missing() const;
   template <uint32_t K>
   void sort_by_part(uint32_t piece);
   template <uint32_t K>

@@ -95,20 +95,30 @@ void Table::refill_slots(size_t capacity, Team* team, NewRow&& new_row) {
     const size_t begin = first_slot(old_capacity, t, parts), end = first_slot(old_capacity, t + 1, parts);
     const size_t first = first_slot(capacity, t, parts), last = first_slot(capacity, t + 1, parts);
     Part part;
-    for (size_t o = begin; o < end; o++) {
-      if (old[o] == 0) continue;
-      const Row row = new_row(HashSlot(old[o]).row());
-      if (row == kNoRow) continue;
-      const HashSlot slot{HashSlot{old[o]}.hash(), row};
-      size_t s = slots.home(slot.hash());
-      if (s >= first)
-        while (s < last && slots_[s] != 0) s++;
-      if (s < first || s >= last) {
-        part.outside.push_back(slot);
-        continue;
+    // Which slots are used can't be predicted: first they are put together without branches.
+    constexpr size_t kTogether = 256;
+    uint64_t together[kTogether];
+    uint64_t* const to = slots_.data();
+    for (size_t o = begin; o < end; o += kTogether) {
+      size_t count = 0;
+      for (size_t i = o; i < std::min(o + kTogether, end); i++) {
+        together[count] = old[i];
+        count += old[i] != 0 ? 1 : 0;
       }
-      slots_[s] = slot.bits;
-      part.used++;
+      for (size_t i = 0; i < count; i++) {
+        const uint32_t hash = HashSlot(together[i]).hash();
+        const Row row = new_row(HashSlot(together[i]).row());
+        if (row == kNoRow) continue;
+        size_t s = slots.home(hash);
+        if (s >= first)
+          while (s < last && to[s] != 0) s++;
+        if (s < first || s >= last) {
+          part.outside.emplace_back(hash, row);
+          continue;
+        }
+        to[s] = HashSlot(hash, row).bits;
+        part.used++;
+      }
     }
     done[t] = std::move(part);
   };
