@@ -218,25 +218,26 @@ void ActionRun::set(const CompiledAction& action, Slot value) {
 // Most pairs are often equal already: threads look, one unites. Equal ones stay so, and change nothing.
 void ActionRun::unite() {
   const Value *a = keys_[0], *b = keys_[1];
-  Team* team = state_.team_for(count_);
-  if (team == nullptr) {
+  Parallel* parallel = state_.parallel_for(count_);
+  if (parallel == nullptr) {
     for (uint32_t i = 0; i < count_; i++) state_.unite(a[i], b[i]);
     return;
   }
   const UnionFind& ids = state_.ids;
-  std::vector<std::vector<uint32_t>> differ(team->pieces());
-  team->split(count_, [&](uint32_t p, size_t begin, size_t end) {
+  parallel->team.split(count_, [&](uint32_t p, size_t begin, size_t end) {
     constexpr size_t kAhead = 16;
+    Column& differ = parallel->differ[p];
+    differ.clear();
     for (size_t i = begin; i < end; i++) {
       if (i + kAhead < end) {
         ids.prefetch(a[i + kAhead]);
         ids.prefetch(b[i + kAhead]);
       }
-      if (ids.find(a[i]) != ids.find(b[i])) differ[p].push_back(static_cast<uint32_t>(i));
+      if (ids.find(a[i]) != ids.find(b[i])) differ.push_back(static_cast<uint32_t>(i));
     }
   });
-  for (const std::vector<uint32_t>& pairs : differ)
-    for (const uint32_t i : pairs) state_.unite(a[i], b[i]);
+  for (const Column& pairs : parallel->differ)
+    for (size_t k = 0; k < pairs.size(); k++) state_.unite(a[pairs[k]], b[pairs[k]]);
 }
 
 void ActionRun::primitive(const CompiledAction& action) {

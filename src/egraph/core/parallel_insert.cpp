@@ -17,7 +17,11 @@ uint32_t ParallelInsert::run(Table& table, const Keys& keys, uint32_t* results) 
   results_ = results;
   base_ = table.rows();
   const auto count = static_cast<uint32_t>(pieces_.size());
-  for (Piece& piece : pieces_) piece.differences.clear();
+  for (Piece& piece : pieces_) {
+    piece.differences.clear();
+    piece.fresh.store(0, std::memory_order_relaxed);
+  }
+  any_outside_.store(false, std::memory_order_relaxed);
   if (keys.count == 0) return 0;
   for (uint32_t p = 0; p < count; p++) {
     pieces_[p].begin = static_cast<uint32_t>(team_.piece(keys.count, p));
@@ -33,8 +37,8 @@ uint32_t ParallelInsert::run(Table& table, const Keys& keys, uint32_t* results) 
       if (std::all_of(shares_.begin(), shares_.end(), [](const Share& s) { return s.keys.empty(); })) return;
     }
     team_.run(parts_, [&](uint32_t part) { look_up<K>(part); });
-    look_up_outside<K>();
-    const uint32_t fresh = count_missing();
+    if (any_outside_.load(std::memory_order_relaxed)) look_up_outside<K>();
+    const uint32_t fresh = number_rows();
     table.used_ += fresh;
     table.rows_ += fresh;
     table.cells_.truncate(size_t{table.rows_} * table.width_);
@@ -221,6 +225,12 @@ void ParallelInsert::look_up(uint32_t part) {
     }
     group = following;
   } while (!group.keys.empty());
+  for (size_t p = 0; p < pieces_.size(); p++) {
+    const Share& mine = share(p, part);
+    if (!mine.missing.empty())
+      pieces_[p].fresh.fetch_add(static_cast<uint32_t>(mine.missing.size()), std::memory_order_relaxed);
+    if (!mine.outside.empty()) any_outside_.store(true, std::memory_order_relaxed);
+  }
 }
 
 // Equal keys belong to the same part, so that they come in order.
@@ -230,6 +240,7 @@ void ParallelInsert::look_up_outside() {
   for (uint32_t part = 0; part < parts_; part++) {
     for (uint32_t p = 0; p < pieces_.size(); p++) {
       Share& owner = share(p, part);
+      const size_t before = owner.missing.size();
       for (const uint32_t i : owner.outside) {
         uint64_t& key = owner.keys[i];
         const uint32_t hash = HashSlot(key).hash(), at = static_cast<uint32_t>(key);
@@ -237,16 +248,16 @@ void ParallelInsert::look_up_outside() {
                                            [&](Row row) { return view.is_it(row, at); });
         view.settle(owner, key, place.at, place.slot);
       }
+      pieces_[p].fresh += static_cast<uint32_t>(owner.missing.size() - before);
     }
   }
 }
 
-uint32_t ParallelInsert::count_missing() {
+uint32_t ParallelInsert::number_rows() {
   uint32_t fresh = 0;
-  for (size_t p = 0; p < pieces_.size(); p++) {
-    pieces_[p].fresh_before = fresh;
-    for (size_t part = 0; part < parts_; part++)
-      fresh += static_cast<uint32_t>(share(p, part).missing.size());
+  for (Piece& piece : pieces_) {
+    piece.fresh_before = fresh;
+    fresh += piece.fresh.load(std::memory_order_relaxed);
   }
   return fresh;
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -80,6 +81,7 @@ class ParallelInsert {
   };
   struct alignas(64) Piece {
     uint32_t begin = 0, end = 0;
+    std::atomic<uint32_t> fresh = 0;  ///< missing keys, from all parts
     uint32_t fresh_before = 0;
     std::vector<uint64_t> is_missing;  ///< bit set of its keys
     std::vector<Difference> differences;
@@ -103,7 +105,7 @@ class ParallelInsert {
   void look_up(uint32_t part);
   template <uint32_t K>
   void look_up_outside();
-  [[nodiscard]] uint32_t count_missing();
+  [[nodiscard]] uint32_t number_rows();
   template <uint32_t K>
   void write_rows(uint32_t piece);
   void mend(uint32_t part);
@@ -116,6 +118,7 @@ class ParallelInsert {
   const uint32_t parts_;  ///< of the hash
   std::vector<Piece> pieces_;
   std::vector<Share> shares_;
+  std::atomic<bool> any_outside_ = false;
   Column number_;  ///< by missing key: missing ones before it
 };
 

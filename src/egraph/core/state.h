@@ -117,11 +117,13 @@ struct Snapshot;
 
 /// What an engine with more than one thread has.
 struct Parallel {
-  explicit Parallel(uint32_t threads) : team(threads), insert(team), scratch(threads) {}
+  explicit Parallel(uint32_t threads)
+      : team(threads), insert(team), scratch(threads), differ(team.pieces()) {}
   Team team;
   ParallelInsert insert;
   std::vector<Scratch> scratch;  ///< by thread of a search
   std::vector<Column> matches;   ///< memory for those of the pieces that are searched together
+  std::vector<Column> differ;    ///< by piece of the pairs to unite: those of different classes
   size_t least_items = 4096;     ///< fewer go faster on one thread
 };
 
