@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
@@ -10,6 +11,8 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "base/environment.h"
 #include "luminal/egglog.h"
@@ -35,6 +38,31 @@ uint64_t peak_kib() {
   return 0;
 }
 
+/// Nanoseconds until a thread sees what another one wrote. It tells where the system keeps the two: some 20
+/// on one core, 50 on cores that share a cache, 250 on those that do not; what two threads gain hangs on
+/// that.
+double handover_ns() {
+  constexpr int kTurns = 5000;
+  alignas(128) std::atomic<int> ping = 0;
+  alignas(128) std::atomic<int> pong = 0;
+  std::thread other([&] {
+    for (int i = 1; i <= kTurns; i++) {
+      while (ping.load() != i) {
+      }
+      pong.store(i);
+    }
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 1; i <= kTurns; i++) {
+    ping.store(i);
+    while (pong.load() != i) {
+    }
+  }
+  const std::chrono::duration<double, std::nano> passed = std::chrono::steady_clock::now() - begin;
+  other.join();
+  return passed.count() / (2 * kTurns);
+}
+
 void run_case(benchmark::State& state, const EgglogCase& c) {
   const std::filesystem::path folder = write_case(c);
   uint64_t rows = 0, bytes = 0;
@@ -42,12 +70,14 @@ void run_case(benchmark::State& state, const EgglogCase& c) {
   static const uint64_t peak_before = peak_kib();
   static uint64_t peak = 0;
   double cpu_s = std::numeric_limits<double>::infinity();
+  std::vector<double> handovers;
   for (auto _ : state) {
     egraph::EgglogOptions options;
     options.fact_directory = folder;
     options.threads = static_cast<uint32_t>(environment::threads());
     egraph::EgglogProgram program(options);
     program.run(c.setup);
+    if (options.threads > 1) handovers.push_back(handover_ns());
     const auto begin = std::chrono::steady_clock::now();
     const std::clock_t cpu_begin = std::clock();
     program.run(c.run);
@@ -60,6 +90,11 @@ void run_case(benchmark::State& state, const EgglogCase& c) {
     if (peak == 0) peak = peak_kib() - peak_before;
   }
   state.counters["run_cpu_ms"] = cpu_s * 1e3;  // the best: other processes disturb CPU time little
+  if (!handovers.empty()) {
+    const auto middle = handovers.begin() + static_cast<std::ptrdiff_t>(handovers.size() / 2);
+    std::nth_element(handovers.begin(), middle, handovers.end());
+    state.counters["handover_ns"] = *middle;
+  }
   state.counters["rows"] = static_cast<double>(rows);
   state.counters["peak_kib"] = static_cast<double>(peak);
   state.counters["bytes_per_row"] = static_cast<double>(bytes) / static_cast<double>(rows);

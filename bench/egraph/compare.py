@@ -4,11 +4,15 @@
   pip install egglog        (in a virtual environment)
   python3 bench/egraph/compare.py build/release/bench_egraph [--only math] [--skip math_12] [--json out.json]
   python3 bench/egraph/compare.py build/release/bench_egraph --rows build/release/luminal [--only ac]
+  python3 bench/egraph/compare.py build/release/bench_egraph --threads 2 [--only math]
 
 Both engines run the same texts, one after the other, each in a process of its own, on one thread; the time is
 the run command's, CPU seconds (so that other processes disturb it little), best of the repeats, median over the
 rounds, which alternate between the two; row counts must agree. Memory is the peak of the process in its first run,
 less what it held before loading.
+
+With --threads, ours runs with one thread and with that many in turn, wall time, and egglog not at all. Beside the
+gain stands how long a value takes from one thread to another, which tells whether the processors share a cache.
 
 With --rows, both print the rows of each function after each iteration (at most 40), and any difference is shown."""
 import argparse, json, math, os, pathlib, re, statistics, subprocess, sys, tempfile, time
@@ -56,7 +60,19 @@ def ours(program, name, seconds, threads="1"):
     command = [program, f"--benchmark_filter=^{name}(/|$)", "--benchmark_format=json", f"--benchmark_min_time={seconds}"]
     text = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "LUMINAL_THREADS": threads}).stdout
     result = json.loads(text)["benchmarks"][0]
-    return {"s": result["run_cpu_ms"] / 1e3, "rows": int(result["rows"]), "kib": result["peak_kib"]}
+    return {"s": result["run_cpu_ms"] / 1e3, "wall_s": result["real_time"] / 1e3, "rows": int(result["rows"]),
+            "kib": result["peak_kib"], "handover_ns": result.get("handover_ns", 0)}
+
+
+def compare_threads(program, name, a):
+    pairs = []
+    for _ in range(a.rounds):
+        one, many = (ours(program, name, a.seconds, str(threads)) for threads in (1, a.threads))
+        if one["rows"] != many["rows"]: sys.exit(f"{name}: {one['rows']} rows with one thread, {many['rows']} with {a.threads}")
+        pairs.append((one["wall_s"] * 1e3, many["wall_s"] * 1e3, many["handover_ns"]))
+    one, many = (statistics.median(pair[i] for pair in pairs) for i in (0, 1))
+    print(f"{name:22} {one:10.1f} ms {many:10.1f} ms {one / many:6.2f}x   each round, at nanoseconds: " +
+          ", ".join(f"{x / y:.2f} at {ns:.0f}" for x, y, ns in pairs), flush=True)
 
 
 def step_by_step(run):
@@ -104,6 +120,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", default="")
+    parser.add_argument("--threads", type=int, default=0, help="compare that many threads with one instead")
     parser.add_argument("--rows", default="", metavar="LUMINAL", help="compare rows after each iteration instead")
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     parser.add_argument("--rows-peer", help=argparse.SUPPRESS)
@@ -116,6 +133,9 @@ def main():
         if a.only not in name or (a.skip and a.skip in name): continue
         if a.rows:
             compare_rows(name, os.path.abspath(a.rows))
+            continue
+        if a.threads:
+            compare_threads(a.program, name, a)
             continue
         mine, theirs = [], []
         for _ in range(a.rounds):

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -42,6 +43,12 @@ class Buffer {
   }
   /// For loops that reserved before.
   void push_back_unchecked(T value) { data_[size_++] = value; }
+  void append(const T* items, size_t count) {
+    if (count == 0) return;
+    if (size_ + count > capacity_) grow(size_ + count);
+    std::copy_n(items, count, data_ + size_);
+    size_ += count;
+  }
   void resize_uninitialized(size_t size) {
     reserve(size);
     size_ = size;

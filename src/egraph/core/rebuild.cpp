@@ -149,15 +149,23 @@ class TableRebuild {
       if (info_.kinds[c] == SortKind::Eq) keys.push_back(table_.column(c));
     const bool id_output = table_.has_output() && info_.kinds[table_.key_width()] == SortKind::Eq;
     const ColumnView last = table_.column(table_.width() - 1);
-    for (size_t i = 0; i < count; i++) {
-      const Row row = row_at(i);
-      if (last[row] == kDead) continue;
-      bool key_changed = false;
-      for (const ColumnView& key : keys) key_changed |= displaced(key[row]);
-      if (key_changed)
-        found.moved.push_back(row);
-      else if (id_output && displaced(last[row]))
-        found.output_changed.push_back(row);
+    // Which rows are found can't be predicted: each is written, and kept by counting on.
+    constexpr size_t kTogether = 256;
+    Row moved[kTogether], output_changed[kTogether];
+    for (size_t first = 0; first < count; first += kTogether) {
+      size_t moves = 0, changes = 0;
+      for (size_t i = first; i < std::min(first + kTogether, count); i++) {
+        const Row row = row_at(i);
+        const bool alive = last[row] != kDead;
+        bool key_changed = false;
+        for (const ColumnView& key : keys) key_changed |= displaced(alive ? key[row] : 0);
+        const bool changed = id_output && displaced(alive ? last[row] : 0);
+        moved[moves] = output_changed[changes] = row;
+        moves += alive && key_changed ? 1 : 0;
+        changes += alive && changed && !key_changed ? 1 : 0;
+      }
+      found.moved.append(moved, moves);
+      found.output_changed.append(output_changed, changes);
     }
   }
 
@@ -356,7 +364,7 @@ void EngineState::rebuild(Limits* limits) {
   const RebuildLimits until{limits, limits == nullptr ? 0 : total_rows()};
   while (ids.has_displaced()) {
     if (until.reached()) return;
-    const Column treated = ids.begin_pass();
+    const Column treated = ids.begin_pass(team_for(ids.displaced().size()));
     rebuild_epoch++;
     try {
       for (uint32_t f = 0; f < functions.size(); f++) {

@@ -1,8 +1,10 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "egraph/core/column.h"
+#include "egraph/core/team.h"
 #include "luminal/egraph.h"
 
 namespace luminal::egraph {
@@ -67,7 +69,7 @@ class UnionFind {
   [[nodiscard]] const uint64_t* displaced_bits() const { return bits_.data(); }
   /// Starts a rebuild pass: the bitmap covers every id, displaced ones lie next to their root; returns the
   /// ids displaced so far.
-  Column begin_pass();
+  Column begin_pass(Team* team = nullptr);
   /// Ends it: `treated` are canonical everywhere now, those displaced meanwhile are left for the next pass.
   void end_pass(const Column& treated);
   /// Gives the ids of a pass that failed back.
@@ -95,12 +97,30 @@ class UnionFind {
   uint64_t unions_ = 0;
 };
 
-inline Column UnionFind::begin_pass() {
+inline Column UnionFind::begin_pass(Team* team) {
+  constexpr size_t kAhead = 16;
   const size_t words = (size() >> 6) + 1;
   if (bits_.size() < words) bits_.resize(words, 0);
   Column list;
   list.swap(displaced_);
-  for (size_t i = 0; i < list.size(); i++) parent_[list[i]] = find(list[i]);
+  if (team == nullptr) {
+    for (size_t i = 0; i < list.size(); i++) {
+      if (i + kAhead < list.size()) prefetch(list[i + kAhead]);
+      parent_[list[i]] = find(list[i]);
+    }
+    return list;
+  }
+  Column roots;
+  roots.resize_uninitialized(list.size());
+  team->split(list.size(), [&](uint32_t, size_t begin, size_t end) {
+    for (size_t i = begin; i < end; i++) {
+      if (i + kAhead < end) prefetch(list[i + kAhead]);
+      roots[i] = std::as_const(*this).find(list[i]);
+    }
+  });
+  team->split(list.size(), [&](uint32_t, size_t begin, size_t end) {
+    for (size_t i = begin; i < end; i++) parent_[list[i]] = roots[i];
+  });
   return list;
 }
 
