@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/environment.h"
+#include "base/stopwatch.h"
 #include "luminal/egglog.h"
 #include "programs.h"
 
@@ -90,11 +91,7 @@ void run_case(benchmark::State& state, const EgglogCase& c) {
     if (peak == 0) peak = peak_kib() - peak_before;
   }
   state.counters["run_cpu_ms"] = cpu_s * 1e3;  // the best: other processes disturb CPU time little
-  if (!handovers.empty()) {
-    const auto middle = handovers.begin() + static_cast<std::ptrdiff_t>(handovers.size() / 2);
-    std::nth_element(handovers.begin(), middle, handovers.end());
-    state.counters["handover_ns"] = *middle;
-  }
+  if (!handovers.empty()) state.counters["handover_ns"] = median(handovers);
   state.counters["rows"] = static_cast<double>(rows);
   state.counters["peak_kib"] = static_cast<double>(peak);
   state.counters["bytes_per_row"] = static_cast<double>(bytes) / static_cast<double>(rows);

@@ -219,14 +219,13 @@ class TableRebuild {
     return true;
   }
 
-  /// The rows of one kind from all pieces, and where each piece's begin.
+  /// The rows of one kind from all pieces.
   [[nodiscard]] Column join(Column Found::* kind) const {
     Column all;
     size_t size = 0;
     for (const Found& found : found_) size += (found.*kind).size();
     all.reserve(size);
-    for (const Found& found : found_)
-      for (size_t i = 0; i < (found.*kind).size(); i++) all.push_back_unchecked((found.*kind)[i]);
+    for (const Found& found : found_) all.append((found.*kind).data(), (found.*kind).size());
     return all;
   }
 

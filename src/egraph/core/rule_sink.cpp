@@ -30,13 +30,7 @@ RuleSink::RuleSink(EngineState& state, const RuleInfo& rule, Limits& limits, Rul
 }
 
 void RuleSink::hold(const Batch& batch) {
-  for (size_t i = 0; i < read_.size(); i++) {
-    Column& column = held_->columns[i];
-    const size_t before = column.size(), after = before + batch.count;
-    if (after > column.capacity()) column.reserve(std::max(after, 2 * before));
-    column.resize_uninitialized(after);
-    std::copy_n(batch.columns[read_[i]], batch.count, column.data() + before);
-  }
+  for (size_t i = 0; i < read_.size(); i++) held_->columns[i].append(batch.columns[read_[i]], batch.count);
   held_->count += batch.count;
   restartable_ &= held_->count - held_before_ < room_;  // as if blocks were applied: the same plans follow
 }

@@ -24,11 +24,7 @@ class PieceSink : public MatchSink {
   PieceSink(size_t slots, const std::vector<Slot>& read, const RuleSink& sink, Column* columns)
       : read_(read), columns_(columns), by_slot_(slots, nullptr), sink_(&sink), room_(sink.room()) {}
   void take(Batch& batch) override {
-    for (size_t i = 0; i < read_.size(); i++) {
-      columns_[i].reserve(count_ + batch.count);
-      columns_[i].truncate(count_ + batch.count);
-      std::copy_n(batch.columns[read_[i]], batch.count, columns_[i].data() + count_);
-    }
+    for (size_t i = 0; i < read_.size(); i++) columns_[i].append(batch.columns[read_[i]], batch.count);
     count_ += batch.count;
   }
   bool should_stop() override {
@@ -39,6 +35,7 @@ class PieceSink : public MatchSink {
   /// `abandoned` tells that the matches are not wanted after all.
   void search(JoinRun& join, double most_rows, std::atomic<bool>& abandoned) {
     count_ = 0;
+    for (size_t i = 0; i < read_.size(); i++) columns_[i].clear();
     abandoned_ = &abandoned;
     complete_ = join.run(most_rows);
     searched_ = join.rows_searched();

@@ -125,7 +125,7 @@ void Table::refill_slots(size_t capacity, Team* team, NewRow&& new_row) {
   for (uint32_t round = 0; round < rounds; round++) {
     const uint32_t begin = round * ranges, end = begin + ranges;
     if (team == nullptr) {
-      for (uint32_t t = begin; t < end; t++) move_part(t);
+      move_part(begin);
     } else {
       slots_.touch(first_slot(capacity, begin, parts), first_slot(capacity, end, parts));
       team->run(ranges, [&](uint32_t t) { move_part(begin + t); });

@@ -69,13 +69,11 @@ class UnionFind {
   [[nodiscard]] const uint64_t* displaced_bits() const { return bits_.data(); }
   /// Starts a rebuild pass: the bitmap covers every id, displaced ones lie next to their root; returns the
   /// ids displaced so far.
-  Column begin_pass(Team* team = nullptr);
+  Column begin_pass(Team* team);
   /// Ends it: `treated` are canonical everywhere now, those displaced meanwhile are left for the next pass.
   void end_pass(const Column& treated);
   /// Gives the ids of a pass that failed back.
-  void restore(const Column& untreated) {
-    for (size_t i = 0; i < untreated.size(); i++) displaced_.push_back(untreated[i]);
-  }
+  void restore(const Column& untreated) { displaced_.append(untreated.data(), untreated.size()); }
 
   [[nodiscard]] uint64_t union_count() const { return unions_; }
   [[nodiscard]] size_t size_bytes() const {
