@@ -1,5 +1,5 @@
 # What `cmake --install` puts down: the program, the libraries, the public headers, a CMake package and a
-# pkg-config file. Libraries are static; the third-party ones they need are found or named by the package.
+# pkg-config file. Libraries are static; both files name the third-party ones that these are linked with.
 include(CMakePackageConfigHelpers)
 
 get_property(modules GLOBAL PROPERTY LUMINAL_MODULES)
@@ -18,6 +18,9 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/luminalConfig.cmake"
 
 list(TRANSFORM modules PREPEND -lluminal_)
 list(JOIN modules " " LUMINAL_ARCHIVES)
+get_property(link_flags GLOBAL PROPERTY LUMINAL_LINK_FLAGS)
+list(REMOVE_DUPLICATES link_flags)
+list(JOIN link_flags " " LUMINAL_LINK_FLAGS)
 file(RELATIVE_PATH LUMINAL_PREFIX_FROM_PC "/x/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/x")
 configure_file(cmake/luminal.pc.in luminal.pc @ONLY)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/luminal.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -9,6 +9,34 @@
 #
 # links src/cli/main.cpp with the rest of the module into the program `luminal` as well.
 set_property(GLOBAL PROPERTY LUMINAL_MODULES "")
+# What the installed archives are linked with, as linker flags: the CMake package and the pkg-config file say the same.
+set_property(GLOBAL PROPERTY LUMINAL_LINK_FLAGS "")
+
+# Links a module with third-party libraries. Public headers show none of them, so that a program that uses the
+# installed package needs neither their headers nor their CMake files: it links the library files by name. What is
+# headers alone leaves no trace.
+function(luminal_link_libraries target)
+  set(flag_of_fmt::fmt -lfmt)
+  set(flag_of_spdlog::spdlog -lspdlog)
+  set(flag_of_xxhash -lxxhash)
+  set(flag_of_gmp -lgmp)
+  set(flag_of_ZLIB::ZLIB -lz)
+  set(flag_of_SQLite::SQLite3 -lsqlite3)
+  set(flag_of_Threads::Threads -pthread)
+  set(flag_of_${LLVM_LIBRARY} ${LLVM_LIBRARY})
+  set(flag_of_nlohmann_json::nlohmann_json "")
+  set(flag_of_CLI11::CLI11 "")
+  foreach(lib ${ARGN})
+    if(NOT DEFINED flag_of_${lib})
+      message(FATAL_ERROR "luminal_link_libraries: name the linker flag of ${lib}, or an empty one if it is headers alone")
+    endif()
+    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:${lib}>)
+    if(flag_of_${lib})
+      target_link_libraries(${target} PRIVATE $<INSTALL_INTERFACE:${flag_of_${lib}}>)
+      set_property(GLOBAL APPEND PROPERTY LUMINAL_LINK_FLAGS ${flag_of_${lib}})
+    endif()
+  endforeach()
+endfunction()
 
 function(luminal_module name)
   cmake_parse_arguments(M "" "PROGRAM" "DEPS;LIBS;TEST_LIBS" ${ARGN})
@@ -28,9 +56,9 @@ function(luminal_module name)
       target_link_libraries(luminal_${name} PUBLIC luminal_${dep})
     endif()
   endforeach()
-  # Third-party libraries never show in public headers: a consumer of the installed package links them but needs
-  # none of their include paths.
-  target_link_libraries(luminal_${name} PRIVATE ${M_LIBS} $<BUILD_INTERFACE:luminal_flags>)
+  target_compile_features(luminal_${name} PUBLIC cxx_std_20)  # of the public headers
+  target_link_libraries(luminal_${name} PRIVATE $<BUILD_INTERFACE:luminal_flags>)
+  luminal_link_libraries(luminal_${name} ${M_LIBS})
   if(M_PROGRAM)
     add_executable(${M_PROGRAM} "${PROJECT_SOURCE_DIR}/src/${name}/main.cpp")
     target_include_directories(${M_PROGRAM} PRIVATE ${PROJECT_SOURCE_DIR}/src)

@@ -22,7 +22,7 @@ using Attribute = std::variant<int64_t, bool, Number, std::string, Dtype, Expres
                                std::vector<int64_t>, std::shared_ptr<const Payload>>;
 
 /// The parameters of a node, by name: {axes: [1], ties: "first"}. Kept sorted; equality and hash are of the
-/// content.
+/// content. Thread safety: as any value (luminal.h).
 class Attributes {
  public:
   Attributes() = default;

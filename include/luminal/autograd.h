@@ -22,7 +22,7 @@ namespace luminal {
 /// every way to the loss leads through integers or bools (argmax, a comparison); Error for tensors of another
 /// graph;
 /// DtypeError if loss or a parameter is not a float. Source: Griewank & Walther 2008, "Evaluating
-/// Derivatives", chapter 3.
+/// Derivatives", chapter 3. Thread safety: as the graph.
 class Autograd {
  public:
   static constexpr std::string_view kName = "Autograd";

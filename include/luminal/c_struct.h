@@ -8,7 +8,7 @@ namespace luminal {
 
 /// Packs values the way a C compiler lays out a struct with these members: each on a multiple of its
 /// alignment, the whole a multiple of the greatest. For argument blocks of kernels; members are added in the
-/// struct's order.
+/// struct's order. Thread safety: one thread at a time.
 ///
 ///   // struct { int rows; float scale; const float* x; float* y; };
 ///   CStructBuilder block;

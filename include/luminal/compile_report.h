@@ -78,7 +78,8 @@ struct CompileReport {
   std::string note;  ///< "Optimal measured slower than Fast: Fast's plan is kept", or ""
 };
 
-/// Executables that can say how they came to be (see Executable::report for one text).
+/// Executables that can say how they came to be (see Executable::report for one text). Thread safety: as
+/// Executable.
 class Explained {
  public:
   virtual ~Explained() = default;

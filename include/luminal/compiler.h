@@ -22,7 +22,7 @@ class Graph;
 
 /// What a pass has to keep reachable, and where values went. Handles find replaced values by themselves
 /// (Graph::replace forwards them); the list here says which of them are wanted after the pass though nothing
-/// in the graph reads them.
+/// in the graph reads them. Thread safety: as the graph it is for.
 class Remap {
  public:
   Remap() = default;
@@ -43,6 +43,7 @@ namespace detail {
 
 /// Tells about one pass while it lives: LUMINAL_DEBUG=5 shows the graph before and after it, `timed` ones
 /// tell their time from LUMINAL_DEBUG=1 on. A graph that stays as it was is marked "(unchanged)".
+/// Thread safety: one thread at a time.
 class PassLog {
  public:
   PassLog(const Graph& graph, std::string pass, bool timed);

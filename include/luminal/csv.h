@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -15,11 +16,16 @@
 ///   columns]
 namespace luminal {
 
+/// The longest text that is read unless the caller allows more.
+inline constexpr size_t kCsvLimitBytes = size_t{4} << 30;
+
 struct CsvOptions {
   char separator = ',';
   bool header = true;  ///< the first line names the columns; otherwise they are called "0", "1" ...
+  size_t limit_bytes = kCsvLimitBytes;  ///< of the text, unpacked
 };
 
+/// Thread safety: any number of threads may read one.
 class CsvTable {
  public:
   [[nodiscard]] const std::vector<std::string>& columns() const { return columns_; }
@@ -38,13 +44,15 @@ class CsvTable {
   friend CsvTable parse_csv(std::string_view text, const CsvOptions& options, const std::string& where);
   std::string where_;
   std::vector<std::string> columns_;
-  std::vector<std::string> fields_;  ///< row by row
-  std::vector<int64_t> lines_;       ///< of the text, by row
+  std::string fields_;        ///< row by row, without separators: a field of its own text would take 32 bytes
+  std::vector<size_t> ends_;  ///< by field, where it ends in `fields_`
+  std::vector<int64_t> lines_;  ///< of the text, by row
   int64_t rows_ = 0;
 };
 
 /// Reads a file, plain or gzipped; lines may end as on Unix or Windows, empty ones are skipped. Errors:
-/// FormatError if it is missing, if a row has more or fewer fields than the first line, or a quote is open.
+/// FormatError if it is missing or longer than allowed, if a row has more or fewer fields than the first
+/// line, or a quote is open.
 [[nodiscard]] CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options = {});
 /// The same from text; `where` leads the messages.
 [[nodiscard]] CsvTable parse_csv(std::string_view text, const CsvOptions& options, const std::string& where);

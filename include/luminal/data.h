@@ -65,7 +65,7 @@ using AugmentImage =
 [[nodiscard]] AugmentImage random_flip();
 
 /// Images and labels as a Source: f32 [batch, 1, height, width] of 0..1 and i32 [batch]. The set must outlive
-/// it.
+/// it. Thread safety: as any Source.
 class ImageSource final : public Source {
  public:
   explicit ImageSource(const ImageSet& set, std::vector<AugmentImage> augment = {});
@@ -79,7 +79,7 @@ class ImageSource final : public Source {
   std::array<float, 256> scale_{};
 };
 
-/// A Loader of images. The set must outlive it, and it its epochs.
+/// A Loader of images. The set must outlive it, and it its epochs. Thread safety: as Loader.
 class BatchLoader {
  public:
   using Options = Loader::Options;
@@ -115,6 +115,7 @@ class BatchLoader {
 
 /// Text as bytes, cut into examples for a language model: window w holds bytes w * stride to w * stride +
 /// length, and what follows each. As a Source: i32 [batch, length] and the same one byte on.
+/// Thread safety: as any Source.
 class TextSource final : public Source {
  public:
   /// Errors: Error if length or stride is below 1, or the text is not longer than `length`.

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -7,6 +8,7 @@
 #include <string_view>
 
 #include "luminal/egraph.h"
+#include "luminal/error.h"
 
 /// The egglog language on top of the engine: programs as text, with their printed output.
 ///
@@ -19,7 +21,7 @@
 ///     (run 3)
 ///     (extract $x))");                                     // "(Num 7)\n"
 ///
-/// docs/egraph.md is the tutorial and the reference of the language.
+/// docs/egraph.md is the tutorial and the reference of the language. Thread safety: as egraph.h.
 namespace luminal::egraph {
 
 struct EgglogOptions {
@@ -29,9 +31,19 @@ struct EgglogOptions {
   bool proofs = false;                   ///< log explanations, so that `prove` works
   bool prove_checks = false;             ///< every `check` also proves what it finds, and checks that proof
   uint32_t threads = 1;                  ///< results do not depend on it
-  Budget budget;                         ///< for each ruleset iteration of the program
+  Budget budget;                         ///< for each run of a text, all that it does
+  /// A run ends soon after this becomes true, which a signal handler may do; null: nothing interrupts it.
+  const std::atomic<bool>* interrupt = nullptr;
   /// Gets each piece of output as soon as there is one; null: it is only returned.
   std::function<void(std::string_view)> on_output;
+};
+
+/// A run that ended where its budget was spent, memory ran out, or it was interrupted. The database holds
+/// what was done before, is consistent, and takes further texts.
+class BudgetError : public Error {
+ public:
+  BudgetError(const std::string& message, StopReason why) : Error(message), reason(why) {}
+  const StopReason reason;
 };
 
 /// A program in progress: texts run one after the other against the same database.
@@ -43,10 +55,12 @@ class EgglogProgram {
   EgglogProgram& operator=(EgglogProgram&&) noexcept;
 
   /// Runs a text; `file_name` is what messages call it. Returns what it prints, in egglog's format.
-  /// Errors: luminal::Error whose message shows file, line, column and the place with a caret. Commands
-  /// before the failing one have had their effect.
+  /// Errors: BudgetError; luminal::Error whose message shows file, line, column and the place with a caret.
+  /// Commands before the failing one have had their effect.
   std::string run(std::string_view text, std::string file_name = "<input>");
   std::string run_file(const std::filesystem::path& path);
+  /// From the next run on.
+  void set_budget(const Budget& budget);
 
   /// A sort whose values the host owns: texts that run later may name it. Errors: Error if the name is taken.
   SortId host_sort(PrimitiveSort sort);

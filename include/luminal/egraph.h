@@ -30,7 +30,7 @@
 ///
 /// Values are 32-bit: an e-class id, or the handle of interned content whose meaning its sort knows. The same
 /// calls give the same database, ids included, on every machine and at every thread count. Engines share no
-/// state; one engine is used by one thread at a time. Source: Willsey et al., POPL 2021 (deferred
+/// state. Thread safety: one thread at a time uses an engine. Source: Willsey et al., POPL 2021 (deferred
 /// rebuilding); Zhang et al., PLDI 2023 (egglog: rules, merges, semi-naive evaluation).
 namespace luminal::egraph {
 
@@ -181,13 +181,15 @@ struct RuleSpec {
 
 enum class FunctionKind : uint8_t { Constructor, Function, Relation };
 
-/// What happens when a row gets a second output.
+/// What happens when a row gets a second output. Different outputs are merged in all kinds. Of two equal ones
+/// a Program computes what its result needs, too: (+ old new) doubles. There a call of a table of the
+/// result's sort stands for the value that both are, as in egglog; so (C old new) leaves it as it is.
 struct Merge {
   enum class Kind : uint8_t { Union, AssertEqual, Old, New, Program, Callback };
   Kind kind = Kind::AssertEqual;
   ActionBlock program = {};  ///< Program: variable 0 is the old output, 1 the new one, `variables` start at 2
   Term result = {};          ///< Program: the merged output
-  std::function<Value(Value previous, Value next)> callback = {};  ///< Callback: pure
+  std::function<Value(Value previous, Value next)> callback = {};  ///< Callback: pure, idempotent
 
   [[nodiscard]] static Merge unite() { return {Kind::Union, {}, {}, {}}; }
   [[nodiscard]] static Merge assert_equal() { return {Kind::AssertEqual, {}, {}, {}}; }
@@ -216,8 +218,9 @@ using PrimitiveFunction = std::function<std::optional<Value>(std::span<const Val
 struct PrimitiveSpec {
   std::string name = {};
   PrimitiveFunction call = {};
-  bool memo = false;     ///< remember results by argument; for functions that cost over a microsecond
-  bool mutates = false;  ///< it may call `add`, `set`, `unite` on the engine: then only in actions
+  bool memo = false;        ///< remember results by argument; for functions that cost over a microsecond
+  bool mutates = false;     ///< it may call `add`, `set`, `unite` on the engine: then only in actions
+  bool idempotent = false;  ///< of equal arguments it gives that argument: merges skip it for equal outputs
   std::vector<SortId> inputs = {};  ///< optional; `rewrite` and `add_term` use them to tell overloads apart
   SortId output = kUnit;
 };
@@ -265,18 +268,27 @@ struct Schedule {
 
 /// Limits on one `EGraph::run`. They hold inside an iteration and inside a rebuild (time is checked every few
 /// hundred matches and few thousand rows, and no index or larger hash is begun that would take too long;
-/// sizes so often that a few hundred matches go past them at most). The e-graph is consistent afterwards: a
-/// rebuild that ran out of time is completed by the next call that reads. Running again continues where it
-/// stopped.
+/// sizes so often that a few hundred matches go past them at most), and inside primitives. The e-graph is
+/// consistent afterwards: a rebuild that ran out of time is completed by the next call that reads. Running
+/// again continues where it stopped.
 struct Budget {
   double seconds = std::numeric_limits<double>::infinity();
   uint64_t nodes = std::numeric_limits<uint64_t>::max();  ///< rows of all tables together
-  uint64_t bytes = std::numeric_limits<uint64_t>::max();  ///< of tables, indexes and the union-find
+  uint64_t bytes = std::numeric_limits<uint64_t>::max();  ///< of tables, indexes, the union-find, interned
+                                                          ///< values, and what `push` saved
 };
 
 /// Finished: the schedule ran to its end. Saturated: so, and its last iteration changed nothing and held
-/// nothing back.
-enum class StopReason : uint8_t { Finished, Saturated, Until, TimeBudget, NodeBudget, ByteBudget };
+/// nothing back. Interrupted: by the flag of EgglogOptions.
+enum class StopReason : uint8_t {
+  Finished,
+  Saturated,
+  Until,
+  TimeBudget,
+  NodeBudget,
+  ByteBudget,
+  Interrupted
+};
 [[nodiscard]] std::string_view name_of(StopReason reason);
 
 struct RuleReport {
@@ -412,7 +424,7 @@ class EGraph {
 
   [[nodiscard]] Value i64(int64_t x);
   [[nodiscard]] int64_t as_i64(Value v) const;
-  [[nodiscard]] Value f64(double x);  ///< by bit pattern; all NaNs are one value
+  [[nodiscard]] Value f64(double x);  ///< -0.0 is the value 0.0, and all NaNs are one value
   [[nodiscard]] double as_f64(Value v) const;
   [[nodiscard]] Value string(std::string_view x);
   [[nodiscard]] std::string_view as_string(Value v) const;  ///< valid as long as the engine

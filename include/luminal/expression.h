@@ -19,7 +19,7 @@
 ///   (s * 4).exec({{"s", 17}})              // 68
 ///
 /// An Expression is a handle to an immutable, interned node: copying costs a pointer, equality is one
-/// comparison, and it may be used from any thread. Division and remainder floor. Arithmetic is 64-bit;
+/// comparison. Thread safety: any thread may use one. Division and remainder floor. Arithmetic is 64-bit;
 /// overflow is an Error. Every node carries a range and a divisor (facts); folding uses these and nothing
 /// else, so it is sound for every value a dim may take. A division by zero is an Error when evaluated;
 /// simplification may remove one, never add one.

@@ -8,7 +8,8 @@ namespace luminal {
 
 /// What an op's gradient rule works with: the node seen as tensors, and where to put the results.
 /// Autograd calls the rule once per node, with the sum of what the output's readers send back, and then
-/// carries the results through the edges' views by itself.
+/// carries the results through the edges' views by itself. Thread safety: it belongs to the thread that
+/// runs Autograd.
 class Gradient {
  public:
   /// For ops of one output.

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -29,12 +30,43 @@
 /// (GraphTensor) are small handles that stay valid when the graph is moved and when passes replace their
 /// node. Values live in the graph: set inputs and kept values stay, retrieved ones are there after a run,
 /// everything else is temporary.
+///
+/// Thread safety: different graphs are independent; any number of threads may build, compile and run theirs
+/// at once. Of one graph:
+/// - Runs (execute, a Compiled) and what gives, moves or reads values (set, data, set_dim, transfer_data ...)
+///   may come from any thread and take turns. Set, run and read are three turns: who needs them as one locks.
+/// - One thread at a time builds, marks and runs passes; a change while another thread has its turn is an
+///   Error.
+/// - What a run calls of the program's own (a function's code, a deferred input's loader) may read and set
+///   values of the graph that runs. Running that graph is an Error there, and so is changing it from a
+///   function's code. Waiting there for another thread that needs a turn waits for ever.
 namespace luminal {
 
 struct GraphState;
 struct CompileReport;
 
-/// Builds a node step by step: cx.add_op(kAdd).input(a).input(b).finish().
+namespace detail {
+
+/// The state of a graph. A handle that was moved from has none, and its use is an Error.
+class StateOf {
+ public:
+  StateOf(std::shared_ptr<GraphState> state) : state_(std::move(state)) {}
+  [[nodiscard]] const std::shared_ptr<GraphState>& get() const {
+    if (!state_) moved_from();
+    return state_;
+  }
+  [[nodiscard]] GraphState* operator->() const { return get().get(); }
+  [[nodiscard]] GraphState& operator*() const { return *get(); }
+
+ private:
+  [[noreturn]] static void moved_from();
+  std::shared_ptr<GraphState> state_;
+};
+
+}  // namespace detail
+
+/// Builds a node step by step: cx.add_op(kAdd).input(a).input(b).finish(). Thread safety: as building the
+/// graph.
 class OpBuilder {
  public:
   OpBuilder(Graph& graph, const OpDef& op) : graph_(&graph), op_(&op) {}
@@ -53,6 +85,7 @@ class OpBuilder {
 };
 
 /// A compiled graph, called again and again: `auto step = cx.compile(Fast{}); step(); step();`
+/// Thread safety: any thread may call it; calls take turns with all other runs of its graph.
 class Compiled {
  public:
   Compiled(std::shared_ptr<GraphState> state, std::shared_ptr<Executable> executable)
@@ -60,13 +93,13 @@ class Compiled {
   /// One run, as Graph::execute.
   void operator()();
   /// What was compiled and how long it took, one fact a line.
-  [[nodiscard]] std::string report() const { return executable_->report(); }
+  [[nodiscard]] std::string report() const;
   /// How the plan came to be, its kernels and what was not taken (luminal/compile_report.h). Errors: Error if
   /// the device interprets graphs, or sizes are missing.
   [[nodiscard]] CompileReport details() const;
 
  private:
-  std::shared_ptr<GraphState> state_;
+  detail::StateOf state_;
   std::shared_ptr<Executable> executable_;
 };
 
@@ -134,8 +167,16 @@ class Graph {
 
   // --- Running
   // ----------------------------------------------------------------------------------------------------
-  /// Size of a named dim for the next runs. Errors: ShapeError if it is negative or breaks the dim's facts.
-  void set_dim(std::string name, int64_t size);
+  /// Fixes the size of a named dim for the next runs: data given from now on must have it, until another
+  /// set_dim or clear_dim. Dims that are not fixed take their sizes from data, anew at each `set`. Errors:
+  /// Error that offers the nearest name if no tensor made so far has the dim; ShapeError if the size is
+  /// negative or breaks the dim's facts.
+  void set_dim(std::string_view name, int64_t size, Where where = Where::current());
+  /// Takes back what set_dim fixed: the size stays in force until data or set_dim give another. Nothing
+  /// happens if the dim is not fixed.  Errors: Error if no tensor made so far has the dim.
+  void clear_dim(std::string_view name, Where where = Where::current());
+  /// Named dims of the tensors made so far, sorted.
+  [[nodiscard]] std::vector<std::string> dim_names() const;
   [[nodiscard]] const DimMap& dims() const;
   /// Where runs happen; the default is LUMINAL_DEVICE or the best device. Errors: DeviceError.
   void set_device(std::string_view device);
@@ -144,6 +185,10 @@ class Graph {
   /// are not known or do not read.
   void set_search(SearchOptions options);
   [[nodiscard]] const SearchOptions& search() const;
+  /// Ends the search for kernels, or the run, that is under way as soon as a stop is requested of the token's
+  /// source, from any thread: `compile` and `execute` then throw Cancelled (luminal/cancel.h), at the latest
+  /// when the kernel that is being compiled or run is done. The graph stays usable, with another token.
+  void set_stop_token(std::stop_token token);
   /// Computes all retrieved and kept values, next states and side effects. Errors: Error if an input is not
   /// set or sizes contradict.
   void execute();
@@ -282,7 +327,7 @@ class Graph {
   /// As `to_string`, with the shape of every edge.
   [[nodiscard]] std::string display_shapes() const;
 
-  [[nodiscard]] const std::shared_ptr<GraphState>& state() const { return state_; }
+  [[nodiscard]] const std::shared_ptr<GraphState>& state() const { return state_.get(); }
 
  private:
   friend class GraphTensor;
@@ -293,7 +338,7 @@ class Graph {
   static void collect(std::vector<GraphTensor>& list, const Range& tensors) {
     for (const auto& tensor : tensors) collect(list, tensor);
   }
-  std::shared_ptr<GraphState> state_;
+  detail::StateOf state_;
 };
 
 /// Where values are found after passes have rewritten their consumers: follows single consumers down to the

@@ -24,7 +24,8 @@
 ///
 /// Handles may be copied freely; using one whose graph is gone is an Error. Math on handles of two graphs is
 /// an Error. Names and meaning follow NumPy and PyTorch. Every function takes the caller's line for error
-/// messages.
+/// messages. Thread safety: as its graph's (graph.h): any thread may give and read data, one at a time
+/// builds.
 namespace luminal {
 
 struct GraphState;

@@ -21,7 +21,7 @@
 namespace luminal::data {
 
 /// Random numbers that depend on what it is made from only: the same on every machine and in any order.
-/// Source: splitmix64 (Steele et al. 2014).
+/// Source: splitmix64 (Steele et al. 2014). Thread safety: one thread at a time.
 class Random {
  public:
   Random(uint64_t seed, uint64_t stream);
@@ -39,8 +39,8 @@ class Random {
 /// Source: Fisher and Yates 1938, with rejection, so that no order is favoured.
 [[nodiscard]] std::vector<int64_t> permutation(int64_t count, uint64_t seed, uint64_t epoch);
 
-/// A set of examples, read by number. `fill` is called from the loader's thread, one call at a time for each
-/// epoch, and must not change the source.
+/// A set of examples, read by number. Thread safety: `fill` is called from a loader's thread, one call at a
+/// time for each epoch, several epochs at once, and must not change the source.
 class Source {
  public:
   virtual ~Source() = default;
@@ -52,7 +52,8 @@ class Source {
 };
 
 /// Tensors of equal first dim; example i is row i of each. `augment` may change an example that was just
-/// copied: it sees the rows of one example, as bytes of the tensors' dtypes.
+/// copied: it sees the rows of one example, as bytes of the tensors' dtypes. Thread safety: as any Source,
+/// if `augment` changes nothing else.
 class TensorSource final : public Source {
  public:
   using Augment = std::function<void(std::span<const std::span<std::byte>> rows, Random& random)>;
@@ -69,7 +70,7 @@ class TensorSource final : public Source {
 };
 
 /// Some examples of another source, by number: a part to train on and one to test on. The source must outlive
-/// it.
+/// it. Thread safety: as its source.
 class Subset final : public Source {
  public:
   /// Errors: Error if there is no such example.
@@ -84,7 +85,8 @@ class Subset final : public Source {
 };
 
 /// Cuts a source into batches, in a new order each epoch. The source must outlive the loader, the loader its
-/// epochs.
+/// epochs. Thread safety: several threads may ask one loader for epochs; an epoch belongs to one thread at a
+/// time. Where the system gives no thread, batches are made when they are asked for.
 class Loader {
  public:
   struct Options {
@@ -101,7 +103,8 @@ class Loader {
     Epoch(Epoch&&) noexcept;
     Epoch& operator=(Epoch&&) noexcept;
     ~Epoch();
-    /// The next batch, valid until the next call; nullptr after the last. Errors: what the source throws.
+    /// The next batch, valid until the next call; nullptr after the last. Errors: what the source throws;
+    /// Error if the epoch was moved from.
     [[nodiscard]] const std::vector<TensorData>* next();
 
    private:

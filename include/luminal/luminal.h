@@ -1,9 +1,14 @@
 #pragma once
 
 /// Everything Luminal offers. A file that uses one part may include that part's header alone.
+///
+/// Thread safety. Each class says what it allows. Plain values (structs of numbers and texts, and whatever
+/// says "as any value") follow the rule of the standard library's containers: several threads may read one at
+/// once; while one changes it, no other may look. Functions may be called from any thread.
 #include "luminal/attributes.h"
 #include "luminal/autograd.h"
 #include "luminal/c_struct.h"
+#include "luminal/cancel.h"
 #include "luminal/compile_report.h"
 #include "luminal/compiler.h"
 #include "luminal/convolution.h"

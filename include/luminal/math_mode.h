@@ -7,7 +7,7 @@ namespace luminal {
 /// belongs to.
 enum class MathMode {
   Strict,   ///< the same bits as the plain graph, NaN, infinities and signed zeros included
-  Relaxed,  ///< also reassociation and identities over the reals that bring no new overflow or NaN
+  Relaxed,  ///< also reassociation and identities over the reals; no result grows above 2^24 times
   Fast,     ///< also the rest: x * 0 = 0, exp2(log2 x) = x
 };
 

@@ -10,7 +10,8 @@
 namespace luminal {
 
 /// One plain number as the user wrote it: a constant of a graph, a pad's fill. Integers stay exact beyond
-/// 2^53. Equality is of bits: NaN equals itself, 0.0 and -0.0 differ, 1 and 1.0 differ.
+/// 2^53. Equality is of bits: NaN equals itself, 0.0 and -0.0 differ, 1 and 1.0 differ. Thread safety: as
+/// any value (luminal.h).
 class Number {
  public:
   constexpr Number() = default;

@@ -16,6 +16,7 @@
 /// All of them are linear in the graph, obey their math mode, and respect views, marks, state, side effects
 /// and order edges. A value that is marked (retrieve, keep), set or ordered keeps its node, so that the
 /// handle's life cycle stays its own.
+/// Thread safety: as the graph they belong to.
 namespace luminal {
 
 /// Drops what no root needs: roots are wanted values, next states, side effects, and the handles given to

@@ -19,7 +19,8 @@ namespace luminal::data {
 ///
 ///   epoch 1/2  [#########...............]  768/2000  loss 0.4123  412 images/s  0:03 left
 ///
-/// Where the output is no terminal there is no moving line; finish() prints one line then.
+/// Where the output is no terminal there is no moving line; finish() prints one line then. Thread safety: one
+/// thread at a time.
 class ProgressBar {
  public:
   struct Options {
@@ -59,7 +60,8 @@ class ProgressBar {
   std::chrono::steady_clock::time_point start_, drawn_;
 };
 
-/// A file of measurements, one JSON object a line, each line complete on disk when write() returns.
+/// A file of measurements, one JSON object a line, each line complete on disk when write() returns. Thread
+/// safety: one thread at a time.
 ///
 ///   MetricsLog log("run.jsonl");
 ///   log.write({{"epoch", 1}, {"loss", 0.25}});      // {"epoch":1,"loss":0.25}

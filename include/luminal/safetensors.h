@@ -38,8 +38,15 @@ struct TensorView {
       : dtype(data.dtype), dims(data.dims), bytes(data.bytes) {}  // NOLINT: as a view
 };
 
-/// A safetensors file, open for reading. The file is mapped, not read: views cost nothing and are valid while
-/// this object (or what it was moved into) lives and nobody shortens the file.
+/// What a file says of a tensor before its bytes are read.
+struct TensorInfo {
+  Dtype dtype = Dtype::F32;
+  std::vector<int64_t> dims;
+};
+
+/// A safetensors file, open for reading: its header is in memory, tensors are read when they are asked for. A
+/// file that somebody shortens meanwhile gives a FormatError.
+/// Thread safety: any number of threads may read one.
 class SafetensorsFile {
  public:
   /// Errors: FormatError if the file is missing, is no safetensors file or breaks any rule of the format.
@@ -55,8 +62,8 @@ class SafetensorsFile {
   [[nodiscard]] const std::map<std::string, std::string>& metadata() const;
   /// Errors: FormatError if there is no such tensor (offers the nearest name); DtypeError if its type is one
   /// Luminal does not have (u16, f8 ...), which is no reason not to open the file.
-  [[nodiscard]] TensorView view(std::string_view name) const;
-  /// A copy of one tensor. Errors: as view().
+  [[nodiscard]] TensorInfo info(std::string_view name) const;
+  /// Reads one tensor. Errors: as info(); FormatError if the file was shortened or cannot be read.
   [[nodiscard]] TensorData read(std::string_view name) const;
 
  private:

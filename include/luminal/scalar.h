@@ -48,6 +48,7 @@ struct ScalarNode {
 
 /// A finished body: nodes in topological order, operands first, and one or more outputs. Immutable. Numbering
 /// is canonical (depth first from the outputs, dead nodes dropped), so equal bodies are equal node for node.
+/// Thread safety: any thread may read one.
 class ScalarFunction {
  public:
   ScalarFunction() = default;
@@ -86,6 +87,7 @@ void verify(std::span<const ScalarNode> nodes, std::span<const Scalar> outputs);
 
 /// Builds scalar IR. Operands of a call must come from the same builder. Binary operands must have one dtype:
 /// ops promote before they lower. Errors: DtypeError naming the operation and its operand types.
+/// Thread safety: one thread at a time.
 class ScalarBuilder {
  public:
   [[nodiscard]] Scalar input(int slot, Dtype dtype);

@@ -29,6 +29,7 @@ enum class EdgeView { Identity, Unpadded, Any };
 
 /// A pattern of one node and what it reads: a handle, so that the same part used twice in a pattern has to
 /// match the same value read through the same view. Modifiers change the part and return it.
+/// Thread safety: one thread at a time makes a pattern; then any may read it.
 class SelectGraph {
  public:
   /// The node has to pass `predicate` as well.
@@ -68,6 +69,7 @@ namespace select {
 /// Finds the places of a graph where a pattern matches, each root node once, inputs before consumers. The
 /// graph may be rewritten between matches; nodes added meanwhile are not searched (Looped does another
 /// round). Cost: linear in the graph to set up, then proportional to the nodes of the root's op.
+/// Thread safety: as the graph it looks at.
 class GraphSearch {
  public:
   /// `remap`: handles whose nodes count as marked.

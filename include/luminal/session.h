@@ -34,7 +34,8 @@ struct PlanIdentity {
 };
 
 /// A graph made ready to run on one device. It belongs to the graph it was compiled from and is called again
-/// and again.
+/// and again. Thread safety: Graph and Compiled call it from one thread at a time; whoever else does so must
+/// see to that.
 class Executable {
  public:
   virtual ~Executable() = default;
@@ -51,7 +52,7 @@ class Executable {
   [[nodiscard]] virtual const PlanIdentity* plan() const { return nullptr; }
 };
 
-/// A value in memory that only its device reads.
+/// A value in memory that only its device reads. Thread safety: any thread may read one.
 class DeviceValue {
  public:
   virtual ~DeviceValue() = default;
@@ -60,7 +61,8 @@ class DeviceValue {
   [[nodiscard]] virtual TensorData to_host() const = 0;
 };
 
-/// A way to run graphs: the reference interpreter, the compiler with its backends.
+/// A way to run graphs: the reference interpreter, the compiler with its backends. Thread safety: several
+/// threads may compile different graphs by one session at once.
 class Session {
  public:
   virtual ~Session() = default;

@@ -17,7 +17,7 @@
 /// coordinates i0, i1, ..., and an ordered list of (predicate, fill) for coordinates that padding made.
 /// Composition is substitution, so every step works on every view, over symbolic dims too; "not contiguous"
 /// is never an obstacle. Equality and hashing use the composed form and the buffer's dims. Views are values:
-/// movement returns a new one.
+/// movement returns a new one. Thread safety: as any value (luminal.h).
 namespace luminal {
 
 /// One movement: a one-to-one map between the valid output coordinates and (input coordinate, free

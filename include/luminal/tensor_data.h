@@ -2,7 +2,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +15,7 @@ namespace detail {
 /// Memory on cache-line boundaries: vector loads of compiled code then never straddle two lines. What is
 /// large lies on huge pages where the system has them.
 inline constexpr size_t kLineBytes = 64;
+/// Errors: Error if the system has not so much.
 [[nodiscard]] void* allocate_lines(size_t bytes);
 void free_lines(void* memory, size_t bytes) noexcept;
 
@@ -30,10 +30,17 @@ struct LineAllocator {
   friend bool operator==(const LineAllocator&, const LineAllocator&) { return true; }
 };
 
+/// The elements of a tensor of these sizes where plain multiplication will not do: 0 if one of them is.
+/// Errors: ShapeError if one is negative, or there are more elements than 64 bits count.
+[[nodiscard]] int64_t count_elements(const std::vector<int64_t>& sizes);
+[[noreturn]] void refuse_values(size_t given, Dtype dtype, const std::vector<int64_t>& sizes);
+[[noreturn]] void refuse_type(Dtype dtype, Dtype asked_for);
+
 }  // namespace detail
 
 /// A dense row-major tensor in host memory: what goes into a graph, what comes out, what files hold.
-/// `bytes` holds size_bytes(dtype, element_count()) bytes, little-endian, 64-byte aligned.
+/// `bytes` holds size_bytes(dtype, element_count()) bytes, little-endian, 64-byte aligned. What a graph takes
+/// is checked for it. Thread safety: as any value (luminal.h).
 struct TensorData {
   using Bytes = std::vector<std::byte, detail::LineAllocator<std::byte>>;
   Dtype dtype = Dtype::F32;
@@ -41,27 +48,40 @@ struct TensorData {
   Bytes bytes;
 
   TensorData() = default;
-  TensorData(Dtype type, std::vector<int64_t> sizes)
-      : dtype(type), dims(std::move(sizes)), bytes(static_cast<size_t>(size_bytes(type, element_count()))) {}
+  /// All zeros. Errors: ShapeError if a size is negative or the elements are too many to count; Error if the
+  /// system has not so much memory.
+  TensorData(Dtype type, std::vector<int64_t> sizes);
 
-  /// Copies `values` as elements of their own type. Shapes: `sizes` must hold values.size() elements.
+  /// Copies `values` as elements of their own type. Errors: ShapeError unless `sizes` make values.size()
+  /// elements.
   template <class T>
   [[nodiscard]] static TensorData of(std::vector<int64_t> sizes, std::span<const T> values) {
-    TensorData data(dtype_of<T>(), std::move(sizes));
+    TensorData data;
+    data.dtype = dtype_of<T>();
+    data.dims = std::move(sizes);
+    if (data.element_count() != static_cast<int64_t>(values.size()))
+      detail::refuse_values(values.size(), data.dtype, data.dims);
+    data = TensorData(data.dtype, std::move(data.dims));
     if (!values.empty()) std::memcpy(data.bytes.data(), values.data(), values.size_bytes());
     return data;
   }
 
+  /// Errors: ShapeError if a size is negative, or there are more elements than 64 bits count.
   [[nodiscard]] int64_t element_count() const {
-    return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+    int64_t count = 1;
+    for (const int64_t size : dims)
+      if (size < 0 || __builtin_mul_overflow(count, size, &count)) return detail::count_elements(dims);
+    return count;
   }
-  /// The elements as C++ values. T must be the type of `dtype` (dtype_of<T>() == dtype).
+  /// The elements as C++ values. Errors: DtypeError unless T is the type of `dtype` (dtype_of<T>() == dtype).
   template <class T>
   [[nodiscard]] std::span<T> as() {
+    if (dtype_of<T>() != dtype) detail::refuse_type(dtype, dtype_of<T>());
     return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
   }
   template <class T>
   [[nodiscard]] std::span<const T> as() const {
+    if (dtype_of<T>() != dtype) detail::refuse_type(dtype, dtype_of<T>());
     return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
   }
 };

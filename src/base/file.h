@@ -18,4 +18,28 @@ inline void write_file_atomic(const std::filesystem::path& path, std::string_vie
   write_file_atomic(path, std::span<const std::string_view>(&content, 1));
 }
 
+/// A lock on a file, made if need be, that one holder has at a time: in this process or another, until it
+/// goes away or its process ends, however that happens. The file holds the process's number; the holder
+/// removes it, one that was killed leaves it, and the next takes it over.
+class FileLock {
+ public:
+  /// Errors: Error if the file cannot be opened; nothing is locked, and a note says so, where files cannot
+  /// be.
+  explicit FileLock(std::filesystem::path path);
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+  ~FileLock();
+  /// Whether this object has the lock; otherwise `holder` tells who has.
+  [[nodiscard]] bool held() const { return held_; }
+  /// The process that has it, "4711", or "another".
+  [[nodiscard]] const std::string& holder() const { return holder_; }
+
+ private:
+  void tell_holder() const;
+  std::filesystem::path path_;
+  int owner_ = 0, descriptor_ = -1;
+  bool held_ = true;
+  std::string holder_;
+};
+
 }  // namespace luminal

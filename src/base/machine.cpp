@@ -1,5 +1,7 @@
 #include "base/machine.h"
 
+#include "base/memory.h"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -73,6 +75,38 @@ Machine machine_from(std::string_view cpuinfo, std::string_view meminfo) {
   machine.memory_bytes = bytes_of(meminfo, "MemTotal");
   machine.available_bytes = bytes_of(meminfo, "MemAvailable");
   return machine;
+}
+
+namespace {
+
+/// Of the process's control group: its limit less what cannot be taken back; INT64_MAX where there is none.
+int64_t group_headroom() {
+  const std::string groups = content_of("/proc/self/cgroup");
+  const size_t at = groups.find("0::");
+  if (at == std::string::npos) return INT64_MAX;
+  const std::string folder = "/sys/fs/cgroup" + groups.substr(at + 3, groups.find('\n', at) - at - 3) + "/";
+  const auto number = [&](const char* file) {
+    const std::string text = content_of((folder + file).c_str());
+    int64_t value = -1;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return value;
+  };
+  const int64_t most = number("memory.max"), used = number("memory.current");
+  if (most < 0 || used < 0) return INT64_MAX;
+  const std::string facts = content_of((folder + "memory.stat").c_str());
+  constexpr std::string_view kReclaimable = "inactive_file ";
+  int64_t reclaimable = 0;
+  if (const size_t line = facts.find(kReclaimable); line != std::string::npos)
+    std::from_chars(facts.data() + line + kReclaimable.size(), facts.data() + facts.size(), reclaimable);
+  return most - used + reclaimable;
+}
+
+}  // namespace
+
+int64_t available_memory_bytes() {
+  const std::string meminfo = content_of("/proc/meminfo");
+  if (meminfo.empty()) return INT64_MAX;
+  return std::min(bytes_of(meminfo, "MemAvailable") + bytes_of(meminfo, "SwapFree"), group_headroom());
 }
 
 Machine this_machine() {

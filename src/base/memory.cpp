@@ -1,6 +1,10 @@
 #include "base/memory.h"
 
-#include <cstdint>
+#include <algorithm>
+#include <array>
+
+#include "base/fail.h"
+#include "base/machine.h"
 
 #ifdef __linux__
 #include <sys/mman.h>
@@ -16,6 +20,23 @@ void advise_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] size_t byte
   if (first + kHugePageBytes <= address + bytes)
     madvise(reinterpret_cast<void*>(first), address + bytes - first, MADV_HUGEPAGE);
 #endif
+}
+
+void check_memory(size_t bytes) {
+  constexpr size_t kWorthAsking = size_t{256} << 20;  // looking it up takes some ten microseconds
+  if (bytes < kWorthAsking) return;
+  const auto available = static_cast<size_t>(std::max<int64_t>(0, available_memory_bytes()));
+  if (bytes > available)
+    fail("[memory] {} at once are asked for, and the system has {} to give; use smaller sizes or free memory",
+         readable_bytes(bytes), readable_bytes(available));
+}
+
+std::string readable_bytes(size_t bytes) {
+  constexpr std::array kUnits{"bytes", "KB", "MB", "GB", "TB", "PB", "EB"};
+  auto amount = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; amount >= 1000 && unit + 1 < kUnits.size(); ++unit) amount /= 1000;
+  return unit == 0 ? fmt::format("{} bytes", bytes) : fmt::format("{:.1f} {}", amount, kUnits[unit]);
 }
 
 }  // namespace luminal

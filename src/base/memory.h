@@ -1,5 +1,7 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
+#include <string>
 
 namespace luminal {
 
@@ -9,5 +11,14 @@ inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 /// Asks the system for huge pages where `data` .. `data + bytes` is one or longer. A wish: without them
 /// everything is only slower.
 void advise_huge_pages(void* data, size_t bytes);
+
+/// What the system could still give this process without ending another or itself: free and reclaimable
+/// memory, swap, and what is left in its control group (Linux; elsewhere there is no telling).
+[[nodiscard]] int64_t available_memory_bytes();
+/// Errors: Error if `bytes` are surely more than that. A system that promises more memory than it has would
+/// end the process when it is written to.
+void check_memory(size_t bytes);
+/// "1.5 GB".
+[[nodiscard]] std::string readable_bytes(size_t bytes);
 
 }  // namespace luminal

@@ -1,8 +1,12 @@
 #include "base/team.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
+#include "base/cancel.h"
 #include "base/environment.h"
+#include "base/thread.h"
 
 namespace luminal {
 namespace {
@@ -38,7 +42,12 @@ void relax_processor() {
 Team::Team(int workers) {
   const auto processors = static_cast<int>(std::thread::hardware_concurrency());
   spin_ns_ = processors >= workers ? kSpinNs : 0;
-  for (int worker = 1; worker < workers; ++worker) threads_.emplace_back([this, worker] { work(worker); });
+  threads_.reserve(static_cast<size_t>(std::max(0, workers - 1)));  // a thread that runs is never dropped
+  for (int worker = 1; worker < workers; ++worker) {
+    auto thread = start_thread([this, worker] { work(worker); });
+    if (!thread) break;
+    threads_.push_back(std::move(*thread));
+  }
 }
 
 Team::~Team() {
@@ -50,7 +59,17 @@ Team::~Team() {
 
 Team& Team::shared() {
   static Team team(environment::threads());
-  return team;
+  static const pid_t maker = ::getpid();
+  if (::getpid() == maker) return team;
+  // Threads do not follow into a forked process: it gets a team of its own, which lives as long as it does.
+  static Team* forked = nullptr;
+  static pid_t owner = 0;
+  if (owner != ::getpid()) {
+    inside = false;
+    forked = new Team(environment::threads());
+    owner = ::getpid();
+  }
+  return *forked;
 }
 
 bool Team::inside_job() { return inside; }
@@ -64,6 +83,7 @@ void Team::run_job(int limit, const void* context, Function function) {
   const std::lock_guard one_job(job_mutex_);
   function_ = function;
   context_ = context;
+  scope_ = CancelScope::current();
   limit_ = limit;
   error_ = nullptr;
   const uint32_t number = number_.load(std::memory_order_relaxed) + 1;
@@ -108,6 +128,7 @@ uint32_t Team::take_part(int worker) {
 
 void Team::call(int worker) {
   const Inside mark;
+  const CancelScope::Lent lent(scope_);
   try {
     function_(context_, worker);
   } catch (...) {

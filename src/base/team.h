@@ -10,6 +10,8 @@
 
 namespace luminal {
 
+class CancelScope;
+
 /// Tells the processor that this thread waits in a loop.
 void relax_processor();
 
@@ -29,7 +31,7 @@ class Team {
   Team& operator=(const Team&) = delete;
   ~Team();
 
-  /// The process's team: LUMINAL_THREADS workers, the caller included.
+  /// The process's team: LUMINAL_THREADS workers, the caller included, or as many as the system gives.
   [[nodiscard]] static Team& shared();
 
   [[nodiscard]] int size() const { return static_cast<int>(threads_.size()) + 1; }
@@ -38,8 +40,8 @@ class Team {
 
   /// Calls `body(worker)` on the caller and on at most limit - 1 others, 0 <= worker < limit; returns when
   /// all that joined have returned. One job at a time: other callers wait. A call from inside a job runs on
-  /// its own thread alone. The first exception is rethrown on the caller; the team stays usable. Allocates
-  /// nothing.
+  /// its own thread alone. The job is under the caller's CancelScopes on every thread. The first exception is
+  /// rethrown on the caller; the team stays usable. Allocates nothing.
   template <class Body>
   void run(int limit, Body&& body) {
     run_job(limit, &body, [](const void* context, int worker) {
@@ -68,6 +70,7 @@ class Team {
   // Of the open job; written while nobody is inside.
   Function function_ = nullptr;
   const void* context_ = nullptr;
+  const CancelScope* scope_ = nullptr;  ///< the caller's
   int limit_ = 0;
   std::mutex error_mutex_;
   std::exception_ptr error_;

@@ -9,7 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "base/bounded_json.h"
 #include "base/fail.h"
+#include "base/machine.h"
 #include "base/stopwatch.h"
 #include "cli/command.h"
 #include "cli/compile_mode.h"
@@ -31,8 +33,12 @@ struct Options : WorkloadOptions {
 /// Numbers that keep every op away from its hard cases; integers name one of ten classes.
 void fill(const GraphTensor& input, const DimMap& dims) {
   std::mt19937 random(7);
-  int64_t count = 1;
-  for (const Expression& size : input.dims()) count *= size.exec(dims);
+  const int64_t count = element_count(input.dims()).exec(dims);  // an error if it does not fit in 64 bits
+  const int64_t available = this_machine().available_bytes;
+  constexpr int64_t kBytesEach = 2 * sizeof(double);  // as drawn, and as the graph takes it
+  if (count > available / 2 / kBytesEach)
+    fail<ShapeError>("[bench] an input of {} elements does not fit in {} bytes of memory; take a smaller one",
+                     count, available / 2);
   std::vector<double> values(static_cast<size_t>(count));
   const bool whole = !is_float(input.dtype());
   for (double& x : values)
@@ -51,8 +57,7 @@ void fill(const GraphTensor& input, const DimMap& dims) {
 class Work {
  public:
   explicit Work(const WorkloadOptions& options) {
-    set_up(graph_, options);
-    const std::vector<GraphTensor> inputs = build_workload(graph_, options.what);
+    const std::vector<GraphTensor> inputs = build_workload(graph_, options);
     for (const GraphTensor& input : inputs) fill(input, graph_.dims());
     const auto begin = Clock::now();
     compiled_ = std::make_unique<Compiled>(graph_.compile(parse_mode(options.mode)));
@@ -104,7 +109,9 @@ int serve(const Options& options, Console& console) {
   for (std::string line; std::getline(std::cin, line);) {
     json answer;
     try {
-      const json request = json::parse(line);
+      const auto request = parse_bounded_json(line, "bench");
+      if (!request.is_object())
+        fail<FormatError>("[bench] a request is a JSON object, such as {{\"what\": FORMULA}}");
       if (request.contains("limits")) {
         const DeviceLimits limits = device_limits("cpu", true);
         console.out << json{{"cpu", limits.cpu},
@@ -125,7 +132,8 @@ int serve(const Options& options, Console& console) {
         asked.mode = mode;
         work = std::make_unique<Work>(asked);
       }
-      const double at_least_us = request.value("ms", options.sample_ms) * 1e3;
+      constexpr double kMostMs = 60'000;
+      const double at_least_us = std::clamp(request.value("ms", options.sample_ms), 0.0, kMostMs) * 1e3;
       answer["compile_us"] = work->compile_us();
       if (request.value("peak", false)) {
         const Work::Beside beside = work->sample_beside_peak(at_least_us);
@@ -134,12 +142,11 @@ int serve(const Options& options, Console& console) {
         answer["us"] = work->sample(at_least_us);
       }
       if (request.value("last", false)) known.clear();
-    } catch (const json::exception& error) {
-      answer = {{"error", error.what()}};
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {  // also what is a fault of ours: the next request is answered
       answer = {{"error", error.what()}};
     }
-    console.out << answer.dump() << std::endl;
+    // A message may quote bytes of the request that are no UTF-8.
+    console.out << answer.dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;
   }
   return kDone;
 }

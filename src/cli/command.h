@@ -19,8 +19,8 @@ struct Console {
 };
 
 /// Exit codes: 0 done; kFailed for what an error message explains; kUsage for a command line that makes no
-/// sense; kInterrupted after Ctrl-C, as shells expect it.
-inline constexpr int kDone = 0, kFailed = 1, kUsage = 2, kInterrupted = 130;
+/// sense; 130 and 143 after Ctrl-C and SIGTERM, as shells expect it (interrupted_code).
+inline constexpr int kDone = 0, kFailed = 1, kUsage = 2;
 
 /// What a command does once its options are known; returns the exit code. Errors are thrown.
 using Action = std::function<int(Console&)>;

@@ -88,8 +88,7 @@ int replay(const Options& options, Console& console) {
 int explain(const Options& options, Console& console) {
   if (!options.replay.empty()) return replay(options, console);
   Graph graph;
-  set_up(graph, options);
-  (void)build_workload(graph, options.what);
+  (void)build_workload(graph, options);
   CompileReport report = graph.compile(parse_mode(options.mode)).details();
   report.graph = graph.to_string();
   std::erase_if(report.kernels, [&](const KernelReport& kernel) {

@@ -6,17 +6,26 @@ namespace luminal::cli {
 namespace {
 
 std::atomic<bool> flag{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may touch nothing else");
+std::atomic<int> number{SIGINT};
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
+              "a signal handler may touch nothing else");
 
-void on_signal(int) { flag = true; }
+void on_signal(int signal) {
+  if (flag.exchange(true)) {  // asked twice: the signal acts as if nobody had caught it
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+    return;
+  }
+  number = signal;
+}
 
 }  // namespace
 
-InterruptGuard::InterruptGuard() {
+InterruptGuard::InterruptGuard() : scope_(flag) {
   flag = false;
   struct sigaction action{};
   action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);  // the next signal acts as before
+  action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, &interrupt_);
   sigaction(SIGTERM, &action, &terminate_);
 }
@@ -27,5 +36,7 @@ InterruptGuard::~InterruptGuard() {
 }
 
 bool interrupted() { return flag; }
+
+int interrupted_code() { return 128 + number; }
 
 }  // namespace luminal::cli

@@ -1,10 +1,13 @@
 #pragma once
 #include <csignal>
 
+#include "base/cancel.h"
+
 namespace luminal::cli {
 
-/// While it lives, the first Ctrl-C (SIGINT, or SIGTERM) only makes interrupted() true, so that long work can
-/// stop at a good point, save and report; the second ends the program at once. One at a time.
+/// While it lives, the first Ctrl-C (SIGINT, or SIGTERM) makes interrupted() true and asks the work of this
+/// thread to stop (CancelScope): searches and runs throw Cancelled, loops that look at interrupted() save
+/// what they have and report. The second ends the program at once. One at a time.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -14,8 +17,11 @@ class InterruptGuard {
 
  private:
   struct sigaction interrupt_{}, terminate_{};  // what was in force before
+  CancelScope scope_;
 };
 
 [[nodiscard]] bool interrupted();
+/// The exit code that shells give a program that the signal ended: 130 after SIGINT, 143 after SIGTERM.
+[[nodiscard]] int interrupted_code();
 
 }  // namespace luminal::cli

@@ -7,6 +7,7 @@
 #include "base/environment.h"
 #include "base/suggest.h"
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "luminal/error.h"
 #include "luminal/version.h"
 
@@ -108,6 +109,9 @@ int run(std::span<const std::string> arguments, Console& console) {
     console.out.flush();
     if (code == kDone && !console.out) return report(console, "cannot write the output; is the disk full?");
     return code;
+  } catch (const Cancelled&) {
+    console.err << "luminal: stopped\n";
+    return interrupted_code();
   } catch (const std::bad_alloc&) {
     return report(console, "out of memory; try a smaller model, batch or limit");
   } catch (const std::exception& error) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <filesystem>
 #include <numeric>
 
 #include "base/fail.h"
@@ -74,20 +75,50 @@ LoopResult run_loop(const TrainLoop& loop, const RunOptions& options, RunLog& lo
     while (step < loop.steps && !interrupted()) {
       const std::vector<TensorData>* batch = batches.next();
       if (batch == nullptr) break;
-      const double loss = loop.learn(*batch);
+      double loss = 0;
+      try {
+        loss = loop.learn(*batch);
+      } catch (const Cancelled&) {  // a compile for new sizes, or the run: the step changed nothing
+        break;
+      }
       ++step;
       recent.add(loss);
       result.loss = recent.mean();
       result.examples += (*batch)[0].dims[0];
       bar.advance((*batch)[0].dims[0], loss);
       log.write({{"step", step}, {"train_loss", loss}});
-      if (loop.seen) loop.seen(step);
+      try {
+        if (loop.seen) loop.seen(step);
+      } catch (const Cancelled&) {  // an exam on the way; the step stands
+        break;
+      }
       if (checkpoints.wanted() && step % save_every == 0) checkpoints.save(saved = step, result.loss);
     }
     bar.end_of_pass(step == loop.steps || interrupted());
   }
   if (checkpoints.wanted() && step > saved) checkpoints.save(step, result.loss);
+  result.passes = pass > 0 ? step / pass : 0;
+  result.complete = step >= loop.steps;
   return result;
+}
+
+bool finish_loop(const LoopResult& learnt, const RunOptions& options,
+                 const std::function<std::map<std::string, TensorData>()>& weights, const std::string& model,
+                 const std::string& unit, Console& console) {
+  const bool stopped = interrupted() && !learnt.complete;
+  const bool there = std::filesystem::exists(options.weights);
+  const bool earned = !stopped || learnt.passes > 0 || (!there && learnt.examples > 0);
+  if (earned) save_weights(weights(), options.weights, model);
+  if (!interrupted()) return true;
+  console.out << fmt::format("stopped after {} {}; ", learnt.examples, unit);
+  if (earned)
+    console.out << fmt::format("weights so far saved to {}\n", options.weights.string());
+  else if (there)
+    console.out << fmt::format("no pass over the data is complete, so {} is left as it was\n",
+                               options.weights.string());
+  else
+    console.out << "no weights saved\n";
+  return false;
 }
 
 }  // namespace luminal::cli

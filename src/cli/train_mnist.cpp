@@ -187,15 +187,10 @@ int train_mnist(const TrainMnistOptions& options, Console& console) {
   const LoopResult learnt = run_loop({.loader = loader, .done = done, .steps = steps, .learn = learn},
                                      options, log, checkpoints, console);
   const double train_s = seconds_since(begin);
-  const auto weights = learner.weights();
-  save_weights(weights, options.weights, "mnist_cnn");
   log.finish();
-  if (interrupted()) {
-    console.out << fmt::format("stopped after {} images; weights so far saved to {}\n", learnt.examples,
-                               options.weights.string());
-    return kInterrupted;
-  }
-  const double test_accuracy = accuracy(weights, test, learner.device());
+  if (!finish_loop(learnt, options, [&] { return learner.weights(); }, "mnist_cnn", "images", console))
+    return interrupted_code();
+  const double test_accuracy = accuracy(learner.weights(), test, learner.device());
   console.out << fmt::format("test accuracy {:.1f} %, weights saved to {}\n", 100 * test_accuracy,
                              options.weights.string());
   nlohmann::ordered_json result{

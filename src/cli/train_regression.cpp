@@ -154,9 +154,10 @@ int train_regression(const TrainRegressionOptions& options, Console& console) {
                                       .unit = "rows",
                                       .bar_each_pass = false},
                                      options, log, checkpoints, console);
-  const auto weights = nn::state_dict(model);
-  save_weights(weights, options.weights, "regression");
   log.finish();
+  if (!finish_loop(learnt, options, [&] { return nn::state_dict(model); }, "regression", "rows", console))
+    return interrupted_code();
+  const auto weights = nn::state_dict(model);
   // A graph of its own for the test: the one above also updates the weights.
   Graph test;
   test.set_device(cx.device());
@@ -168,7 +169,6 @@ int train_regression(const TrainRegressionOptions& options, Console& console) {
   const Score score = score_of(answer.data<float>(), table.test[1].as<float>(), table.deviation);
   console.out << fmt::format("test RMSE {:.4g}, R2 {:.3f}, weights saved to {}\n", score.rmse, score.r2,
                              options.weights.string());
-  if (interrupted()) return kInterrupted;
   write_result(options, cx.device(),
                {{"test_rmse", score.rmse},
                 {"test_r2", score.r2},

@@ -2,7 +2,7 @@
 #include "cli/train_run.h"
 
 /// The ready-made runs of `luminal train`. Each returns the exit code; after Ctrl-C what was learnt so far is
-/// saved. Errors: those of the options, the data, the device and the files.
+/// saved (finish_loop). Errors: those of the options, the data, the device and the files.
 namespace luminal::cli {
 
 struct TrainMnistOptions : RunOptions {

@@ -67,7 +67,7 @@ std::string written(const TrainTextOptions& options, const std::map<std::string,
   std::vector<int32_t> fresh(text.size());
   std::ranges::transform(text, fresh.begin(), [](char c) { return static_cast<unsigned char>(c); });
   int64_t past = 0;
-  for (int64_t i = 0; i < options.sample && !interrupted(); ++i) {
+  for (int64_t i = 0; i < options.sample; ++i) {
     cx.set_dim("past", past);
     tokens.set_dyn(fresh, {1, static_cast<int64_t>(fresh.size())});
     cx.execute();
@@ -187,15 +187,16 @@ int train_text(const TrainTextOptions& options, Console& console) {
   console.out << fmt::format("{} bytes of text, a tenth of them for testing; {} layers of {}, device {}\n",
                              text.text().size(), options.layers, options.size, graph.cx.device());
   const auto begin = std::chrono::steady_clock::now();
-  const double recent = learn(graph, known, examiner, options, console).loss;
-  const double train_s = seconds_since(begin);
+  const LoopResult learnt = learn(graph, known, examiner, options, console);
+  const double recent = learnt.loss, train_s = seconds_since(begin);
+  if (!finish_loop(
+          learnt, options, [&] { return nn::state_dict(graph.model); }, "small_llama", "windows", console))
+    return interrupted_code();
   const auto weights = nn::state_dict(graph.model);
-  save_weights(weights, options.weights, "small_llama");
   const std::optional<double> test = examiner.loss(weights);
   console.out << fmt::format("loss {:.3f} nats a byte{}, weights saved to {}\n", recent,
                              test ? fmt::format(", {:.3f} on text not seen", *test) : "",
                              options.weights.string());
-  if (interrupted()) return kInterrupted;
   std::string sample;
   if (options.sample > 0) {
     sample = shown(written(options, weights, graph.cx.device()));

@@ -16,15 +16,16 @@ namespace {
 
 constexpr int64_t kBatch = 64;
 
-std::vector<GraphTensor> build_mnist_step(Graph& cx) {
-  const auto given = cx.dims().find("batch");
-  const MnistStep step(cx, given == cx.dims().end() ? kBatch : given->second, 1e-3);
+std::vector<GraphTensor> build_mnist_step(Graph& cx, DimMap& sizes) {
+  const auto given = sizes.extract("batch");  // a number in this graph, no dim of it
+  const MnistStep step(cx, given.empty() ? kBatch : given.mapped(), 1e-3);
   return {step.images, step.labels};
 }
 
 struct Example {
   std::string_view name, summary, formula;
-  std::vector<GraphTensor> (*build)(Graph& graph) = nullptr;  ///< instead of a formula
+  std::vector<GraphTensor> (*build)(Graph& graph, DimMap& sizes) =
+      nullptr;  ///< instead of a formula; takes the sizes it uses
 };
 
 constexpr std::array kExamples{
@@ -51,10 +52,13 @@ std::string workload_help() {
 
 }  // namespace
 
-std::vector<GraphTensor> build_workload(Graph& graph, const std::string& what) {
+namespace {
+
+/// Errors: Error that names the examples if the text is neither.
+std::vector<GraphTensor> build(Graph& graph, const std::string& what, DimMap& sizes) {
   std::string_view text = what;
   if (const auto example = std::ranges::find(kExamples, text, &Example::name); example != kExamples.end()) {
-    if (example->build) return example->build(graph);
+    if (example->build) return example->build(graph, sizes);
     text = example->formula;
   } else if (text.find_first_not_of("abcdefghijklmnopqrstuvwxyz-") == std::string_view::npos) {
     std::vector<std::string> names;
@@ -67,8 +71,6 @@ std::vector<GraphTensor> build_workload(Graph& graph, const std::string& what) {
   return formula.inputs;
 }
 
-namespace {
-
 MathMode parse_math(std::string_view text) {
   std::vector<std::string> names;
   for (const MathMode mode : {MathMode::Strict, MathMode::Relaxed, MathMode::Fast}) {
@@ -80,12 +82,13 @@ MathMode parse_math(std::string_view text) {
 
 }  // namespace
 
-void set_up(Graph& graph, const WorkloadOptions& options) {
+std::vector<GraphTensor> build_workload(Graph& graph, const WorkloadOptions& options) {
   if (!options.device.empty()) graph.set_device(options.device);
   SearchOptions search{.math = parse_math(options.math),
                        .rules_off = {options.rules_off.begin(), options.rules_off.end()}};
   if (!options.rules.empty()) search.rules = read_file(options.rules, size_t{1} << 24);
   graph.set_search(std::move(search));
+  DimMap sizes;
   for (const std::string& entry : options.dims) {
     const size_t equals = entry.find('=');
     int64_t size = 0;
@@ -93,8 +96,11 @@ void set_up(Graph& graph, const WorkloadOptions& options) {
     if (equals == 0 || equals == std::string::npos ||
         std::from_chars(entry.data() + equals + 1, end, size).ptr != end || equals + 1 == entry.size())
       fail("[dim] --dim takes NAME=SIZE, not '{}'", entry);
-    graph.set_dim(entry.substr(0, equals), size);
+    sizes.insert_or_assign(entry.substr(0, equals), size);
   }
+  std::vector<GraphTensor> inputs = build(graph, options.what, sizes);
+  for (const auto& [dim, size] : sizes) graph.set_dim(dim, size);
+  return inputs;
 }
 
 void declare_workload(CLI::App& app, WorkloadOptions& options) {
@@ -103,7 +109,11 @@ void declare_workload(CLI::App& app, WorkloadOptions& options) {
   app.add_option("--mode", options.mode, "fast, optimal, or budget=SECONDS")->capture_default_str();
   app.add_option("--dim", options.dims, "Size of a named dim, e.g. --dim s=128");
   app.add_option("--device", options.device, "Where to compile and run (see 'luminal env')");
-  app.add_option("--math", options.math, "How far numbers may change: strict, relaxed or fast")
+  app.add_option("--math", options.math,
+                 "How far numbers may change: strict (the same bits), relaxed (rounding; overflow only where "
+                 "the terms "
+                 "of a sum add up to 2^-24 of the greatest number, 2.0e31 for f32), or fast (any identity "
+                 "over the reals)")
       ->capture_default_str();
   app.add_option("--without-rule", options.rules_off, "A law that is not used (may be repeated)");
   app.add_option("--rules", options.rules, "A file of laws of one's own (see docs/adding_a_rule.md)");

@@ -8,6 +8,7 @@
 
 #include "base/fail.h"
 #include "base/hash.h"
+#include "base/thread.h"
 
 namespace luminal::data {
 
@@ -52,7 +53,7 @@ class Loader::Epoch::Worker {
         made_(first),
         given_(first),
         returned_(first) {
-    thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
+    thread_ = start_thread<std::jthread>([this](const std::stop_token& stop) { work(stop); });
   }
 
   const std::vector<TensorData>* next() {
@@ -62,6 +63,10 @@ class Loader::Epoch::Worker {
       room_.notify_one();
     }
     if (given_ == batches_) return nullptr;
+    if (!thread_) {  // the system gave none: made when it is asked for
+      fill(slot(given_), given_);
+      return &slot(given_++);
+    }
     filled_.wait(lock, [this] { return made_ > given_ || error_; });
     if (made_ == given_) std::rethrow_exception(error_);
     return &slot(given_++);
@@ -112,14 +117,17 @@ class Loader::Epoch::Worker {
   const int64_t first_;
   int64_t made_, given_, returned_;
   std::exception_ptr error_;
-  std::jthread thread_;  // last: it ends before what it uses goes away
+  std::optional<std::jthread> thread_;  // last: it ends before what it uses goes away
 };
 
 Loader::Epoch::Epoch(std::unique_ptr<Worker> worker) : worker_(std::move(worker)) {}
 Loader::Epoch::Epoch(Epoch&&) noexcept = default;
 Loader::Epoch& Loader::Epoch::operator=(Epoch&&) noexcept = default;
 Loader::Epoch::~Epoch() = default;
-const std::vector<TensorData>* Loader::Epoch::next() { return worker_->next(); }
+const std::vector<TensorData>* Loader::Epoch::next() {
+  if (!worker_) fail("[data] this epoch was moved from; use the one that it was moved to");
+  return worker_->next();
+}
 
 Loader::Loader(const Source& source, const Options& options) : source_(&source), options_(options) {
   if (options.batch < 1) fail("[data] a batch of {} examples makes no sense; give 1 or more", options.batch);

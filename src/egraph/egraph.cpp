@@ -9,6 +9,7 @@
 #include "egraph/core/actions.h"
 #include "egraph/core/explain.h"
 #include "egraph/core/join.h"
+#include "egraph/core/limits.h"
 #include "egraph/core/run.h"
 #include "egraph/core/snapshot.h"
 #include "egraph/core/state.h"
@@ -91,6 +92,37 @@ void add_builtin_sorts(EngineState& state) {
   };
 }
 
+/// Of two equal outputs, calls of tables of their sort and idempotent primitives give that value again; of
+/// what is left, the merge keeps what its result needs.
+void simplify_for_equal(const EngineState& state, const FunctionInfo& info, CompiledMerge& merge) {
+  const auto& slots = merge.slots.slots;
+  const Slot value = merge.slots.slot_of[0];
+  std::vector<bool> is_value(slots.size(), false), needed(slots.size(), false);
+  is_value[value] = is_value[merge.slots.slot_of[1]] = true;
+  const auto gives_value = [&](const CompiledAction& a) {
+    if (a.kind == Action::Kind::Call) return slots[a.value].sort == info.spec.output;
+    return a.kind == Action::Kind::Primitive && state.at(a.primitive).spec.idempotent && !a.args.empty() &&
+           std::all_of(a.args.begin(), a.args.end(), [&](Slot s) { return is_value[s]; });
+  };
+  for (const CompiledAction& action : merge.actions)
+    if (gives_value(action)) is_value[action.value] = true;
+  merge.runs_if_equal = !is_value[merge.result];
+  if (!merge.runs_if_equal) return;
+  merge.result_if_equal = merge.result;
+  needed[merge.result] = true;
+  for (size_t i = merge.actions.size(); i-- > 0;) {
+    CompiledAction action = merge.actions[i];
+    const bool computes = action.kind == Action::Kind::Call || action.kind == Action::Kind::Primitive;
+    if (!computes || is_value[action.value] || !needed[action.value]) continue;
+    for (Slot& s : action.args) {
+      if (is_value[s]) s = value;
+      needed[s] = true;
+    }
+    merge.actions_if_equal.push_back(std::move(action));
+  }
+  std::reverse(merge.actions_if_equal.begin(), merge.actions_if_equal.end());
+}
+
 void compile_merge(EngineState& state, FunctionInfo& info) {
   const Merge& merge = info.spec.merge;
   auto compiled = std::make_shared<CompiledMerge>();
@@ -105,6 +137,7 @@ void compile_merge(EngineState& state, FunctionInfo& info) {
     compiled->result = static_cast<Slot>(compiled->slots.slots.size());
     compiled->slots.slots.push_back({true, merge.result.sort, merge.result.at});
   }
+  simplify_for_equal(state, info, *compiled);
   compiled->pure =
       std::all_of(compiled->actions.begin(), compiled->actions.end(), [&](const CompiledAction& a) {
         return a.kind == Action::Kind::Primitive && !state.at(a.primitive).spec.mutates;
@@ -394,8 +427,9 @@ namespace {
 
 class Visitor : public MatchSink {
  public:
-  Visitor(const CompiledQuery& query, const std::function<bool(std::span<const Value>)>& visit)
-      : query_(query), visit_(visit), values_(query.slot_of.size()) {}
+  Visitor(const EngineState& state, const CompiledQuery& query,
+          const std::function<bool(std::span<const Value>)>& visit)
+      : state_(state), query_(query), visit_(visit), values_(query.slot_of.size()) {}
   void take(Batch& batch) override {
     for (uint32_t i = 0; i < batch.count && !stop_; i++) {
       for (size_t v = 0; v < values_.size(); v++) values_[v] = batch.columns[query_.slot_of[v]][i];
@@ -403,10 +437,14 @@ class Visitor : public MatchSink {
       stop_ = !visit_(values_);
     }
   }
-  bool should_stop() override { return stop_; }
+  bool should_stop() override {
+    state_.poll();
+    return stop_;
+  }
   uint64_t visited = 0;
 
  private:
+  const EngineState& state_;
   const CompiledQuery& query_;
   const std::function<bool(std::span<const Value>)>& visit_;
   std::vector<Value> values_;
@@ -425,7 +463,7 @@ CompiledQuery compile_now(EngineState& state, const Query& query) {
 uint64_t EGraph::match(const Query& query, const std::function<bool(std::span<const Value>)>& visit) const {
   EngineState& state = rebuilt(state_);
   const CompiledQuery compiled = compile_now(state, query);
-  Visitor visitor(compiled, visit);
+  Visitor visitor(state, compiled, visit);
   run_query(state, compiled, visitor);
   return visitor.visited;
 }
@@ -494,13 +532,18 @@ uint32_t EGraph::threads() const { return state_->parallel == nullptr ? 1 : stat
 
 void EGraph::push() {
   state_->rebuild();
+  size_t bytes = state_->ids.size_bytes();
+  for (const FunctionInfo& info : state_->functions) bytes += info.table.size_bytes();
+  if (state_->limits != nullptr)
+    state_->limits->require(static_cast<double>(bytes) * kCopySecondsPerByte, bytes);
   auto saved = std::make_unique<Snapshot>();
   *saved = {state_->sorts,      state_->functions,      state_->rules,         state_->rulesets,
             state_->sort_names, state_->function_names, state_->ruleset_names, state_->rule_names,
-            state_->ids,        state_->clock,          state_->changes};
+            state_->ids,        state_->clock,          state_->changes,       bytes};
   if (state_->log != nullptr) saved->log = std::make_unique<ExplanationLog>(*state_->log);
   for (FunctionInfo& info : saved->functions) info.indexes.clear();  // made again on demand
   state_->snapshots.push_back(std::move(saved));
+  state_->snapshot_bytes += bytes;
 }
 
 void EGraph::pop(size_t levels) {
@@ -509,6 +552,9 @@ void EGraph::pop(size_t levels) {
   if (levels == 0) return;
   state_->snapshots.resize(state_->snapshots.size() - (levels - 1));
   Snapshot& saved = *state_->snapshots.back();
+  state_->snapshot_bytes = 0;
+  for (size_t i = 0; i + 1 < state_->snapshots.size(); i++)
+    state_->snapshot_bytes += state_->snapshots[i]->bytes;
   state_->sorts = std::move(saved.sorts);
   state_->functions = std::move(saved.functions);
   state_->rules = std::move(saved.rules);

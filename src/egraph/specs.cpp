@@ -103,6 +103,8 @@ std::string_view name_of(StopReason reason) {
       return "node budget";
     case StopReason::ByteBudget:
       return "byte budget";
+    case StopReason::Interrupted:
+      return "interrupt";
   }
   return "";
 }

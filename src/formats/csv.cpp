@@ -94,7 +94,10 @@ CsvTable parse_csv(std::string_view text, const CsvOptions& options, const std::
     if (fields.size() != table.columns_.size())
       fail<FormatError>("{}, line {}: {} fields, and the first line has {}; give every row the same", where,
                         line, fields.size(), table.columns_.size());
-    for (std::string& field : fields) table.fields_.push_back(std::move(field));
+    for (const std::string& field : fields) {
+      table.fields_ += field;
+      table.ends_.push_back(table.fields_.size());
+    }
     table.lines_.push_back(line);
     ++table.rows_;
   }
@@ -104,12 +107,19 @@ CsvTable parse_csv(std::string_view text, const CsvOptions& options, const std::
 
 CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options) {
   const std::string where = fmt::format("[csv] '{}'", path.string());
-  const std::string file = read_file(path);
+  const std::string file = read_file(path, options.limit_bytes);
   GzipSource source(file, where);
   std::string text;
   std::string chunk(size_t{1} << 16, '\0');
-  while (const size_t count = source.read(std::as_writable_bytes(std::span(chunk))))
+  while (const size_t count = source.read(std::as_writable_bytes(std::span(chunk)))) {
+    if (count > options.limit_bytes - text.size())
+      fail<FormatError>(
+          "{}: its {} bytes unpack to more than the {} allowed here; raise CsvOptions::limit_bytes if that "
+          "is "
+          "meant",
+          where, file.size(), options.limit_bytes);
     text.append(chunk, 0, count);
+  }
   return parse_csv(text, options, where);
 }
 
@@ -117,7 +127,9 @@ std::string_view CsvTable::field(int64_t row, size_t column) const {
   if (row < 0 || row >= rows_ || column >= columns_.size())
     fail("[csv] there is no field at row {}, column {}; the table has {} rows of {}", row, column, rows_,
          columns_.size());
-  return fields_[static_cast<size_t>(row) * columns_.size() + column];
+  const size_t number = static_cast<size_t>(row) * columns_.size() + column;
+  const size_t begin = number == 0 ? 0 : ends_[number - 1];
+  return std::string_view(fields_).substr(begin, ends_[number] - begin);
 }
 
 size_t CsvTable::column(std::string_view name) const {

@@ -1,13 +1,13 @@
 #include "luminal/safetensors.h"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <utility>
 
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/suggest.h"
-#include "formats/mapped_file.h"
+#include "formats/opened_file.h"
 #include "formats/safetensors_header.h"
 
 namespace luminal {
@@ -55,9 +55,18 @@ Planned plan(const std::string& name, const TensorView& tensor) {
 }  // namespace
 
 struct SafetensorsFile::Content {
-  explicit Content(const std::filesystem::path& file)
-      : where(place(file)), mapped(file, "safetensors"), header(safetensors::parse(mapped.bytes(), where)) {
+  explicit Content(const std::filesystem::path& path)
+      : where(place(path)), file(path, "safetensors"), header(read_header()) {
     for (const auto& [name, entry] : header.tensors) names.push_back(name);
+  }
+
+  [[nodiscard]] safetensors::Header read_header() const {
+    std::array<std::byte, safetensors::kLengthBytes> first{};
+    const auto begin = std::span(first).first(std::min(first.size(), file.size_bytes()));
+    file.read(0, begin);
+    std::string text(safetensors::header_bytes(begin, file.size_bytes(), where), '\0');
+    file.read(first.size(), std::as_writable_bytes(std::span(text)));
+    return safetensors::parse(text, file.size_bytes(), where);
   }
 
   [[nodiscard]] const safetensors::Entry& find(std::string_view name) const {
@@ -72,7 +81,7 @@ struct SafetensorsFile::Content {
   }
 
   std::string where;
-  MappedFile mapped;
+  OpenedFile file;
   safetensors::Header header;
   std::vector<std::string> names;
 };
@@ -91,16 +100,17 @@ const std::map<std::string, std::string>& SafetensorsFile::metadata() const {
   return content_->header.metadata;
 }
 
-TensorView SafetensorsFile::view(std::string_view name) const {
+TensorInfo SafetensorsFile::info(std::string_view name) const {
   const safetensors::Entry& entry = content_->find(name);
-  const auto data = content_->mapped.bytes().subspan(content_->header.data_begin);
-  return {*entry.type->dtype, entry.dims, data.subspan(entry.begin, entry.end - entry.begin)};
+  return {*entry.type->dtype, entry.dims};
 }
 
 TensorData SafetensorsFile::read(std::string_view name) const {
-  const TensorView source = view(name);
-  TensorData tensor(source.dtype, source.dims);
-  if (!source.bytes.empty()) std::memcpy(tensor.bytes.data(), source.bytes.data(), source.bytes.size());
+  const safetensors::Entry& entry = content_->find(name);
+  TensorData tensor(*entry.type->dtype, entry.dims);
+  content_->file.read(content_->header.data_begin + entry.begin, tensor.bytes);
+  if (tensor.dtype == Dtype::Bool)  // any other byte in a bool is undefined behaviour
+    for (std::byte& byte : tensor.bytes) byte = byte == std::byte{0} ? std::byte{0} : std::byte{1};
   return tensor;
 }
 

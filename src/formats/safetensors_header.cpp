@@ -14,7 +14,6 @@
 namespace luminal::safetensors {
 namespace {
 
-constexpr size_t kLengthBytes = 8;
 constexpr size_t kMaxRank = 64;
 constexpr std::string_view kMetadata = "__metadata__";
 
@@ -271,23 +270,6 @@ void check_tiling(const Header& header, size_t data_bytes, const std::string& wh
         data_bytes);
 }
 
-size_t header_bytes(std::span<const std::byte> file, const std::string& where) {
-  if (file.size() < kLengthBytes)
-    fail<FormatError>(
-        "{} holds {} bytes, a safetensors file at least {}; the file is truncated or something else", where,
-        file.size(), kLengthBytes + 2);
-  uint64_t length = 0;
-  for (size_t i = kLengthBytes; i-- > 0;) length = length << 8 | std::to_integer<uint64_t>(file[i]);
-  if (length > kHeaderLimitBytes)
-    fail<FormatError>(
-        "{} starts with a header length of {} bytes, more than the {} allowed; this is no safetensors file",
-        where, length, kHeaderLimitBytes);
-  if (length > file.size() - kLengthBytes)
-    fail<FormatError>("{} starts with a header length of {} bytes, but only {} follow; the file is truncated",
-                      where, length, file.size() - kLengthBytes);
-  return length;
-}
-
 }  // namespace
 
 std::span<const StoredDtype> stored_dtypes() { return kDtypes; }
@@ -302,9 +284,24 @@ std::string printable(std::string_view name) {
   return text + (name.size() > kShown ? "...'" : "'");
 }
 
-Header parse(std::span<const std::byte> file, const std::string& where) {
-  const size_t length = header_bytes(file, where);
-  const std::string_view text(reinterpret_cast<const char*>(file.data()) + kLengthBytes, length);
+size_t header_bytes(std::span<const std::byte> first, size_t file_bytes, const std::string& where) {
+  if (first.size() < kLengthBytes)
+    fail<FormatError>(
+        "{} holds {} bytes, a safetensors file at least {}; the file is truncated or something else", where,
+        file_bytes, kLengthBytes + 2);
+  uint64_t length = 0;
+  for (size_t i = kLengthBytes; i-- > 0;) length = length << 8 | std::to_integer<uint64_t>(first[i]);
+  if (length > kHeaderLimitBytes)
+    fail<FormatError>(
+        "{} starts with a header length of {} bytes, more than the {} allowed; this is no safetensors file",
+        where, length, kHeaderLimitBytes);
+  if (length > file_bytes - kLengthBytes)
+    fail<FormatError>("{} starts with a header length of {} bytes, but only {} follow; the file is truncated",
+                      where, length, file_bytes - kLengthBytes);
+  return length;
+}
+
+Header parse(std::string_view text, size_t file_bytes, const std::string& where) {
   if (text.empty() || text.front() != '{')
     fail<FormatError>("{}: the header does not begin with '{{'; this is no safetensors file", where);
   // The JSON reader takes a zero byte for the end of the text; what comes after it would go unseen.
@@ -314,8 +311,8 @@ Header parse(std::span<const std::byte> file, const std::string& where) {
   Header header;
   HeaderReader reader(header, where);
   nlohmann::json::sax_parse(text, &reader);
-  header.data_begin = kLengthBytes + length;
-  const size_t data_bytes = file.size() - header.data_begin;
+  header.data_begin = kLengthBytes + text.size();
+  const size_t data_bytes = file_bytes - header.data_begin;
   for (const auto& [name, entry] : header.tensors) check_entry(name, entry, data_bytes, where);
   check_tiling(header, data_bytes, where);
   return header;

@@ -38,8 +38,14 @@ struct Header {
 /// The reference implementation's limit; the largest real headers are a few megabytes.
 inline constexpr size_t kHeaderLimitBytes = 100'000'000;
 
-/// Errors: FormatError, a message for each rule of the format.
-[[nodiscard]] Header parse(std::span<const std::byte> file, const std::string& where);
+/// A file begins with the length of its header in so many bytes.
+inline constexpr size_t kLengthBytes = 8;
+/// That length, from the first bytes of the file. Errors: FormatError if the file is too short for it.
+[[nodiscard]] size_t header_bytes(std::span<const std::byte> first, size_t file_bytes,
+                                  const std::string& where);
+/// `text` is the header of a file of `file_bytes`. Errors: FormatError, a message for each rule of the
+/// format.
+[[nodiscard]] Header parse(std::string_view text, size_t file_bytes, const std::string& where);
 /// The file's first bytes, up to the data section: length and padded JSON. `order` is the order of the data.
 [[nodiscard]] std::string serialize(const std::vector<std::pair<std::string, Entry>>& order,
                                     const std::map<std::string, std::string>& metadata);

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <optional>
+#include <vector>
 
 #include "base/fail.h"
 
@@ -17,7 +17,9 @@ constexpr uint32_t kEnd64 = 0x06064b50, kLocator64 = 0x07064b50;
 constexpr size_t kEndBytes = 22, kEntryBytes = 46, kMemberBytes = 30, kLocatorBytes = 20, kEnd64Bytes = 56;
 constexpr uint16_t kStored = 0, kDeflated = 8;
 constexpr size_t kMostPerByte = 1032;  // of deflate, by zlib's documentation
+constexpr uint64_t kMax16 = std::numeric_limits<uint16_t>::max();
 constexpr uint64_t kMax32 = std::numeric_limits<uint32_t>::max();
+constexpr uint16_t kVersion = 20, kVersion64 = 45;  // of the format, for readers
 
 /// Little-endian numbers, each read within bounds.
 class Reader {
@@ -122,6 +124,10 @@ Entry read_entry(Reader& reader, const std::string& where) {
   return entry;
 }
 
+uint32_t sum_of(std::string_view content) {
+  return static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(content.data()), content.size()));
+}
+
 std::string inflated(std::string_view packed, size_t size, const std::string& where,
                      const std::string& name) {
   std::string content(size, '\0');
@@ -147,7 +153,14 @@ std::string inflated(std::string_view packed, size_t size, const std::string& wh
   return content;
 }
 
-std::string read_member(std::string_view archive, const Entry& entry, const std::string& where) {
+/// A member in its place: the header before it and its packed bytes.
+struct Member {
+  Entry entry;
+  std::string_view packed;
+  size_t begin = 0, end = 0;  ///< in the archive, header included
+};
+
+Member locate(std::string_view archive, Entry entry, const std::string& where) {
   if ((entry.flags & 1) != 0)
     fail<FormatError>("{}: member '{}' is encrypted; unpack the archive first", where, entry.name);
   if (entry.method != kStored && entry.method != kDeflated)
@@ -164,12 +177,29 @@ std::string read_member(std::string_view archive, const Entry& entry, const std:
   if (entry.method == kStored ? entry.size != entry.packed : entry.size / kMostPerByte > entry.packed)
     fail<FormatError>("{}: member '{}' cannot hold {} bytes in {}; the file is damaged", where, entry.name,
                       entry.size, entry.packed);
+  const auto begin = static_cast<size_t>(entry.offset);
+  return {std::move(entry), packed, begin, reader.at()};
+}
+
+/// Members that share packed bytes are no writer's doing: a small file would unpack to any size.
+void check_apart(const std::vector<Member>& members, const std::string& where) {
+  std::vector<const Member*> order;
+  for (const Member& member : members) order.push_back(&member);
+  std::ranges::sort(order, {}, &Member::begin);
+  for (size_t i = 1; i < order.size(); ++i)
+    if (order[i]->begin < order[i - 1]->end)
+      fail<FormatError>(
+          "{}: members '{}' and '{}' overlap: one ends at byte {}, the other begins at {}; do not use the "
+          "file",
+          where, order[i - 1]->entry.name, order[i]->entry.name, order[i - 1]->end, order[i]->begin);
+}
+
+std::string unpacked(const Member& member, const std::string& where) {
+  const Entry& entry = member.entry;
   std::string content = entry.method == kStored
-                            ? std::string(packed)
-                            : inflated(packed, static_cast<size_t>(entry.size), where, entry.name);
-  const auto sum =
-      static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(content.data()), content.size()));
-  if (sum != entry.check_sum)
+                            ? std::string(member.packed)
+                            : inflated(member.packed, static_cast<size_t>(entry.size), where, entry.name);
+  if (sum_of(content) != entry.check_sum)
     fail<FormatError>("{}: member '{}' has another check sum than noted; fetch or make the file again", where,
                       entry.name);
   return content;
@@ -181,35 +211,137 @@ void put(std::string& out, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out.push_back(i < 8 ? static_cast<char>(value >> (8 * i) & 0xff) : '\0');
 }
 
-std::string deflated_text(const std::string& content) {
+std::string deflated_text(std::string_view content) {
   z_stream stream{};
   if (deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
     throw std::bad_alloc();
   std::string packed(deflateBound(&stream, static_cast<uLong>(content.size())), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(content.data()));
-  stream.avail_in = static_cast<uInt>(content.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  deflate(&stream, Z_FINISH);
-  packed.resize(stream.total_out);
+  constexpr size_t kStep = size_t{1} << 30;  // zlib counts what it is given in 32 bits
+  size_t in = 0, out = 0;
+  for (int status = Z_OK; status != Z_STREAM_END;) {
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(content.data() + in));
+    stream.avail_in = static_cast<uInt>(std::min(kStep, content.size() - in));
+    stream.next_out = reinterpret_cast<Bytef*>(packed.data() + out);
+    stream.avail_out = static_cast<uInt>(std::min(kStep, packed.size() - out));
+    const uInt had_in = stream.avail_in, had_out = stream.avail_out;
+    status = deflate(&stream, in + had_in == content.size() ? Z_FINISH : Z_NO_FLUSH);
+    in += had_in - stream.avail_in;
+    out += had_out - stream.avail_out;
+  }
   deflateEnd(&stream);
+  packed.resize(out);
   return packed;
 }
 
-/// What a member's own header and its entry in the directory have in common.
-void put_common(std::string& out, const Entry& entry, size_t extra) {
-  constexpr uint16_t kVersion = 20, kFirstDay = 0x21;  // 1980-01-01
-  put(out, kVersion, 2);
-  put(out, 0, 2);
-  put(out, entry.method, 2);
-  put(out, 0, 2);
-  put(out, kFirstDay, 2);
-  put(out, entry.check_sum, 4);
-  put(out, entry.packed, 4);
-  put(out, entry.size, 4);
-  put(out, entry.name.size(), 2);
-  put(out, extra, 2);
-}
+/// Writes members one behind the other, and the directory behind them. A number above `most` stands in a
+/// record of zip64 (APPNOTE 6.3, sections 4.3.14 and 4.5.3), and its own field holds the largest value
+/// instead.
+class Writer {
+ public:
+  explicit Writer(uint64_t most) : most_(most) {}
+
+  void add(const std::string& name, std::string_view content, bool deflated) {
+    const std::string packed = deflated ? deflated_text(content) : std::string();
+    const std::string_view bytes = deflated ? std::string_view(packed) : content;
+    const Entry entry{.name = name,
+                      .method = deflated ? kDeflated : kStored,
+                      .check_sum = sum_of(content),
+                      .packed = bytes.size(),
+                      .size = content.size(),
+                      .offset = out_.size()};
+    put(out_, kMember, 4);
+    put_common(out_, entry, wide_numbers(entry, false).size());
+    out_ += name;
+    out_ += wide_numbers(entry, false);
+    out_ += bytes;
+    put_listed(entry);
+    ++members_;
+  }
+
+  std::string finish() && {
+    const uint64_t start = out_.size(), bytes = directory_.size();
+    out_ += directory_;
+    const uint64_t most_members = std::min(most_, kMax16 - 1);
+    if (members_ > most_members || start > most_ || bytes > most_) put_end64(start, bytes);
+    const uint64_t members = members_ > most_members ? kMax16 : members_;
+    put(out_, kEnd, 4);
+    put(out_, 0, 4);
+    put(out_, members, 2);
+    put(out_, members, 2);
+    put(out_, narrow(bytes), 4);
+    put(out_, narrow(start), 4);
+    put(out_, 0, 2);
+    return std::move(out_);
+  }
+
+ private:
+  [[nodiscard]] uint64_t narrow(uint64_t value) const { return value > most_ ? kMax32 : value; }
+  [[nodiscard]] bool has_wide_sizes(const Entry& entry) const {
+    return entry.size > most_ || entry.packed > most_;  // if one is wide, both are
+  }
+
+  /// The extra field: those numbers that did not fit, in this order.
+  [[nodiscard]] std::string wide_numbers(const Entry& entry, bool listed) const {
+    std::string numbers, field;
+    if (has_wide_sizes(entry)) {
+      put(numbers, entry.size, 8);
+      put(numbers, entry.packed, 8);
+    }
+    if (listed && entry.offset > most_) put(numbers, entry.offset, 8);
+    if (numbers.empty()) return field;
+    put(field, 1, 2);
+    put(field, numbers.size(), 2);
+    return field + numbers;
+  }
+
+  /// What a member's own header and its entry in the directory have in common.
+  void put_common(std::string& out, const Entry& entry, size_t extra) const {
+    constexpr uint16_t kFirstDay = 0x21;  // 1980-01-01
+    const bool wide = has_wide_sizes(entry);
+    put(out, wide ? kVersion64 : kVersion, 2);
+    put(out, 0, 2);
+    put(out, entry.method, 2);
+    put(out, 0, 2);
+    put(out, kFirstDay, 2);
+    put(out, entry.check_sum, 4);
+    put(out, wide ? kMax32 : entry.packed, 4);
+    put(out, wide ? kMax32 : entry.size, 4);
+    put(out, entry.name.size(), 2);
+    put(out, extra, 2);
+  }
+
+  void put_listed(const Entry& entry) {
+    const std::string extra = wide_numbers(entry, true);
+    put(directory_, kEntry, 4);
+    put(directory_, kVersion, 2);
+    put_common(directory_, entry, extra.size());
+    put(directory_, 0, 2 + 2 + 2 + 4);
+    put(directory_, narrow(entry.offset), 4);
+    directory_ += entry.name;
+    directory_ += extra;
+  }
+
+  /// The end record of zip64 and where it is.
+  void put_end64(uint64_t start, uint64_t bytes) {
+    const uint64_t end = out_.size();
+    put(out_, kEnd64, 4);
+    put(out_, kEnd64Bytes - 12, 8);
+    put(out_, kVersion64, 2);
+    put(out_, kVersion64, 2);
+    put(out_, 0, 4 + 4);
+    put(out_, members_, 8);
+    put(out_, members_, 8);
+    put(out_, bytes, 8);
+    put(out_, start, 8);
+    put(out_, kLocator64, 4);
+    put(out_, 0, 4);
+    put(out_, end, 8);
+    put(out_, 1, 4);
+  }
+
+  uint64_t most_, members_ = 0;
+  std::string out_, directory_;
+};
 
 }  // namespace
 
@@ -220,50 +352,34 @@ std::map<std::string, std::string> unzip(std::string_view archive, const std::st
     fail<FormatError>("{}: {} members do not fit in {} bytes; the file is damaged", where, directory.entries,
                       archive.size());
   Reader reader(archive, static_cast<size_t>(directory.offset), where);
-  std::map<std::string, std::string> members;
+  std::vector<Member> listed;
   size_t total = 0;
   for (uint64_t i = 0; i < directory.entries; ++i) {
-    const Entry entry = read_entry(reader, where);
-    if (entry.size > limit_bytes - total)
+    listed.push_back(locate(archive, read_entry(reader, where), where));
+    const uint64_t size = listed.back().entry.size;
+    if (size > limit_bytes - total)
       fail<FormatError>(
           "{}: its members take more than the {} bytes allowed here; raise the limit if that is meant", where,
           limit_bytes);
-    total += static_cast<size_t>(entry.size);
-    if (!members.emplace(entry.name, read_member(archive, entry, where)).second)
-      fail<FormatError>("{}: two members are called '{}'; the file is damaged", where, entry.name);
+    total += static_cast<size_t>(size);
   }
+  check_apart(listed, where);
+  std::map<std::string, std::string> members;
+  for (const Member& member : listed)
+    if (!members.emplace(member.entry.name, unpacked(member, where)).second)
+      fail<FormatError>("{}: two members are called '{}'; the file is damaged", where, member.entry.name);
   return members;
 }
 
-std::string zip(const std::map<std::string, std::string>& members, bool deflated) {
-  std::string out, directory;
+std::string zip(const std::map<std::string, std::string>& members, bool deflated, uint64_t most) {
+  Writer writer(most);
   for (const auto& [name, content] : members) {
-    if (content.size() >= kMax32 || out.size() >= kMax32)
-      fail("[zip] '{}' makes the archive larger than 4 GB; write it as safetensors", name);
-    const std::string packed = deflated ? deflated_text(content) : content;
-    Entry entry{name, 0, deflated ? kDeflated : kStored, 0, packed.size(), content.size(), out.size()};
-    entry.check_sum =
-        static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(content.data()), content.size()));
-    put(out, kMember, 4);
-    put_common(out, entry, 0);
-    out += name + packed;
-    put(directory, kEntry, 4);
-    put(directory, 20, 2);
-    put_common(directory, entry, 0);
-    put(directory, 0, 2 + 2 + 2 + 4);
-    put(directory, entry.offset, 4);
-    directory += name;
+    if (name.size() > kMax16)
+      fail("[zip] a name of {} bytes does not fit, the format takes {}; choose a shorter one", name.size(),
+           kMax16);
+    writer.add(name, content, deflated);
   }
-  const size_t start = out.size();
-  out += directory;
-  put(out, kEnd, 4);
-  put(out, 0, 4);
-  put(out, members.size(), 2);
-  put(out, members.size(), 2);
-  put(out, directory.size(), 4);
-  put(out, start, 4);
-  put(out, 0, 2);
-  return out;
+  return std::move(writer).finish();
 }
 
 }  // namespace luminal

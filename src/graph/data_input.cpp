@@ -1,9 +1,13 @@
 #include "graph/data_input.h"
 
+#include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <limits>
+#include <utility>
 
 #include "base/fail.h"
+#include "base/place.h"
 #include "graph/graph_state.h"
 
 namespace luminal {
@@ -56,11 +60,11 @@ std::string describe(const TensorType& type, const std::string& label) {
 }
 
 /// Sizes for data whose own shape is given: axis by axis, in as many rounds as new names turn up.
-DimMap sizes_from_shape(const TensorType& type, const std::vector<int64_t>& given, DimMap known,
-                        const std::string& label) {
+DimMap sizes_from_shape(const TensorType& type, const std::vector<int64_t>& given, const GraphState& state,
+                        DimMap known, const std::string& label) {
   const auto refuse = [&]() {
-    fail<ShapeError>("[set] data of [{}] does not fit {}; ranks and sizes must be equal",
-                     fmt::join(given, ", "), describe(type, label));
+    fail<ShapeError>("[set] data of [{}] does not fit {}; ranks and sizes must be equal{}",
+                     fmt::join(given, ", "), describe(type, label), fixed_dims_text(state, type.dims));
   };
   if (given.size() != type.dims.size()) refuse();
   for (bool progress = true; progress;) {
@@ -99,13 +103,42 @@ DimMap sizes_from_count(const TensorType& type, int64_t count, const GraphState&
     if (size >= 0)
       known.insert_or_assign(names[0], size);
     else
-      fail<ShapeError>("[set] {} elements are not a whole number of '{}' in {}", count, names[0],
-                       describe(type, label));
+      fail<ShapeError>("[set] {} elements are not a whole number of '{}' in {}; give data for whole ones{}",
+                       count, names[0], describe(type, label), fixed_dims_text(state, type.dims));
   }
   if (const int64_t expected = total.exec(known); expected != count)
-    fail<ShapeError>("[set] {} elements do not fill {}, which holds {}; give as many", count,
-                     describe(type, label), expected);
+    fail<ShapeError>("[set] {} elements do not fill {}, which holds {}; give as many{}", count,
+                     describe(type, label), expected, fixed_dims_text(state, type.dims));
   return known;
+}
+
+/// The narrowest integer dtype that holds the value.
+Dtype dtype_for(int64_t value) {
+  if (std::in_range<int8_t>(value)) return Dtype::I8;
+  if (std::in_range<uint8_t>(value)) return Dtype::U8;
+  return std::in_range<int32_t>(value) ? Dtype::I32 : Dtype::I64;
+}
+
+/// Integers that an integer dtype does not hold. Errors: DtypeError that names the first one.
+void check_range(const TensorData& data, const TensorType& type, const std::string& label) {
+  if (!is_integer(data.dtype) || !is_integer(type.dtype)) return;
+  visit_dtype(data.dtype, [&]<class From>(From) {
+    visit_dtype(type.dtype, [&]<class To>(To) {
+      if constexpr (std::integral<From> && std::integral<To> && !std::same_as<From, bool> &&
+                    !std::same_as<To, bool>) {
+        using Limits = std::numeric_limits<To>;
+        const auto values = data.as<From>();
+        const auto bad =
+            std::ranges::find_if_not(values, [](From value) { return std::in_range<To>(value); });
+        if (bad == values.end()) return;
+        fail<DtypeError>(
+            "[set] the number at {} is {}, and {} holds {} to {}; give numbers in that range, or declare it "
+            "as {}",
+            place_of(static_cast<size_t>(bad - values.begin()), data.dims), *bad, describe(type, label),
+            Limits::min(), Limits::max(), luminal::name(dtype_for(static_cast<int64_t>(*bad))));
+      }
+    });
+  });
 }
 
 }  // namespace
@@ -143,6 +176,12 @@ TensorData fit_input(Graph& graph, const Value& input, TensorData data, bool sha
   const TensorType& type = graph.type(input);
   const std::string& label = graph.node(input.node).name;
   const Dtype dtype = type.dtype;
+  if (const int64_t due = size_bytes(data.dtype, data.element_count());
+      static_cast<int64_t>(data.bytes.size()) != due)
+    fail<ShapeError>(
+        "[set] data of {}[{}] hold {} bytes where their sizes make {}, and do not fit {}; make them with "
+        "TensorData(dtype, sizes) or TensorData::of",
+        name(data.dtype), fmt::join(data.dims, ", "), data.bytes.size(), due, describe(type, label));
   if (data.dtype != dtype) {
     if (is_quantized(dtype) || is_quantized(data.dtype))
       fail<DtypeError>("[set] data of {} does not fit {}; give blocks of that dtype", name(data.dtype),
@@ -155,9 +194,10 @@ TensorData fit_input(Graph& graph, const Value& input, TensorData data, bool sha
   DimMap known;  // what set_dim gave; the rest may change with the data
   for (const auto& [dim, size] : state.dims)
     if (state.fixed_dims.contains(dim)) known.emplace(dim, size);
-  known = shaped ? sizes_from_shape(type, data.dims, known, label)
+  known = shaped ? sizes_from_shape(type, data.dims, state, known, label)
                  : sizes_from_count(type, data.element_count(), state, known, label);
   data.dims = exec(type.dims, known);
+  check_range(data, type, label);
   TensorData fitting = data.dtype == dtype ? std::move(data) : convert(data, dtype);
   if (const auto checks = state.checks.find(input); checks != state.checks.end())
     for (const auto& check : checks->second) check(fitting);

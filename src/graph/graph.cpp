@@ -59,6 +59,29 @@ void link_order(GraphState& state, NodeId before, NodeId after) {
   slot(state, before).followers.push_back(after);
 }
 
+void note_dims(GraphState& state, const ShapeTracker& view) {
+  for (const Expression& dim : view.dims()) symbolic::collect_dims(dim, state.known_dims);
+  symbolic::collect_dims(view.index_expression(), state.known_dims);
+  for (const ShapeTracker::Mask& mask : view.masks())
+    symbolic::collect_dims(mask.predicate, state.known_dims);
+}
+
+namespace {
+
+void note_dims(GraphState& state, const Node& node) {
+  for (const Edge& edge : node.inputs) note_dims(state, edge.view);
+  for (const TensorType& type : node.outputs)
+    for (const Expression& dim : type.dims) symbolic::collect_dims(dim, state.known_dims);
+  for (const auto& [key, value] : node.attributes.entries()) {
+    if (const auto* formula = std::get_if<Expression>(&value))
+      symbolic::collect_dims(*formula, state.known_dims);
+    if (const auto* dims = std::get_if<Shape>(&value))
+      for (const Expression& dim : *dims) symbolic::collect_dims(dim, state.known_dims);
+  }
+}
+
+}  // namespace
+
 std::shared_ptr<GraphState> lock(const std::weak_ptr<GraphState>& graph) {
   auto state = graph.lock();
   if (!state)
@@ -74,6 +97,7 @@ Graph::~Graph() = default;
 
 NodeId Graph::add_node(const OpDef& op, Attributes attributes, std::vector<Edge> inputs) {
   GraphState& state = *state_;
+  const Turn turn(state, op.name, Turn::For::Structure);
   LUMINAL_CHECK(op.arity < 0 || op.arity == static_cast<int>(inputs.size()),
                 "[{}] takes {} inputs and got {}", op.name, op.arity, inputs.size());
   std::vector<TensorType> types;
@@ -84,6 +108,7 @@ NodeId Graph::add_node(const OpDef& op, Attributes attributes, std::vector<Edge>
   Node node{.op = &op, .attributes = std::move(attributes), .inputs = std::move(inputs)};
   node.outputs = op.infer(types, node.attributes);
   node.origin = state.origin ? state.origin : origin_of_caller(op.name);
+  note_dims(state, node);
   const NodeId id{static_cast<uint32_t>(state.slots.size()), state.serial};
   if (op.is(Trait::SideEffect)) {
     if (state.last_side_effect && contains(*state.last_side_effect))
@@ -98,6 +123,7 @@ NodeId Graph::add_node(const OpDef& op, Attributes attributes, std::vector<Edge>
 }
 
 void Graph::set_input(NodeId id, int input, Edge edge) {
+  const Turn turn(*state_, "set_input", Turn::For::Structure);
   check_edge(*state_, edge, slot(*state_, id).node.op->name);
   remove_use(*state_, id, input);
   slot(*state_, id).node.inputs.at(static_cast<size_t>(input)) = std::move(edge);
@@ -147,6 +173,7 @@ void move_marks(GraphState& state, const Value& old, const Edge& replacement) {
 
 void Graph::replace(const Value& old, const Edge& replacement) {
   GraphState& state = *state_;
+  const Turn turn(state, "replace", Turn::For::Structure);
   if (replacement.source == old && replacement.view.is_identity()) return;
   check_edge(state, replacement, "replace");
   LUMINAL_CHECK(
@@ -175,6 +202,7 @@ void Graph::replace(const Value& old, const Edge& replacement) {
 
 void Graph::remove(NodeId id) {
   GraphState& state = *state_;
+  const Turn turn(state, "remove", Turn::For::Structure);
   GraphState::Slot& dead = slot(state, id);
   LUMINAL_CHECK(dead.uses.empty(), "removing node {} ({}) that has {} uses", id.index, dead.node.op->name,
                 dead.uses.size());
@@ -204,6 +232,7 @@ void Graph::remove(NodeId id) {
 }
 
 void Graph::add_order(NodeId before, NodeId after) {
+  const Turn turn(*state_, "order", Turn::For::Structure);
   if (before == after || reaches(*this, after, before))
     fail("[order] '{}' cannot run before '{}': it needs its result already; drop one of the two orders",
          node(before).op->name, node(after).op->name);
@@ -294,13 +323,13 @@ Edge Graph::resolve(const Edge& edge) const {
   return at;
 }
 
-GraphTensor Graph::tensor_of(const Edge& edge) const { return {state_, edge}; }
+GraphTensor Graph::tensor_of(const Edge& edge) const { return {state_.get(), edge}; }
 GraphTensor Graph::tensor_of(const Value& source) const {
   return tensor_of(Edge{source, ShapeTracker::contiguous(type(source).dims)});
 }
 
 Graph::OriginScope::OriginScope(Graph& graph, std::shared_ptr<const Origin> origin)
-    : state_(graph.state_), previous_(std::exchange(graph.state_->origin, std::move(origin))) {}
+    : state_(graph.state()), previous_(std::exchange(graph.state_->origin, std::move(origin))) {}
 Graph::OriginScope::~OriginScope() { state_->origin = std::move(previous_); }
 
 const Node* Graph::try_get_op(const GraphTensor& tensor, const OpDef& op) const {

@@ -3,11 +3,14 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "graph/turn.h"
 #include "luminal/graph.h"
+#include "symbolic/dims.h"
 
 namespace luminal {
 
@@ -36,11 +39,14 @@ struct GraphState {
     };
     uint64_t version = 0, presence = 0;
     bool everything = false;
-    std::optional<DimMap> sizes;  ///< for which `dims` below hold
-    std::vector<Sized> inputs;    ///< not computed
-    std::vector<Sized> present;   ///< computed, and there already
+    std::optional<DimMap> sizes;   ///< for which `dims` below hold
+    std::vector<Sized> inputs;     ///< not computed
+    std::vector<Sized> present;    ///< computed, and there already
+    std::vector<Use> conditional;  ///< inputs whose views do not take every size
   };
 
+  Turns turns;
+  std::stop_token stop;  ///< for compiles and runs
   uint32_t serial = 0;
   std::vector<Slot> slots;  ///< by NodeId::index
   std::unordered_map<Value, Edge> forwarded;
@@ -49,9 +55,11 @@ struct GraphState {
   std::vector<Graph::StateUpdate> updates;
   std::optional<NodeId> last_side_effect;
 
-  DimMap dims;                                    ///< in force: those set and those taken from data
-  std::set<std::string, std::less<>> fixed_dims;  ///< names given with set_dim: data cannot change them
-  std::shared_ptr<const Origin> origin;           ///< overrides the call site while passes work
+  DimMap dims;  ///< in force: those set and those taken from data
+  std::map<std::string, std::string, std::less<>>
+      fixed_dims;                        ///< by set_dim, data cannot change them: name, line
+  symbolic::KnownDims known_dims;        ///< of all tensors made so far
+  std::shared_ptr<const Origin> origin;  ///< overrides the call site while passes work
   std::string device;
   SearchOptions search;
   std::shared_ptr<Executable> executable;
@@ -70,6 +78,19 @@ struct GraphState {
 
 /// An order edge that is known to close no cycle; Graph::add_order checks.
 void link_order(GraphState& state, NodeId before, NodeId after);
+
+/// Makes the dims of a view known to the graph.
+void note_dims(GraphState& state, const ShapeTracker& view);
+
+/// What to know of the dims among `names` that set_dim fixed, behind a message: "; set_dim fixed 'n' at 4
+/// (made at model.cpp:12): clear_dim(\"n\") lets data decide again". Empty if none is.
+[[nodiscard]] std::string fixed_dims_text(const GraphState& state, const Shape& dims);
+
+/// "'w' f32[2] (made at model.cpp:41)", "#3 f32[2]": a node's value for messages.
+[[nodiscard]] std::string describe_value(const Graph& graph, const Value& value);
+/// The same for a value that is not there: "... has no value; mark it with retrieve() or keep() before
+/// execute()", with the advice that fits.
+[[nodiscard]] std::string no_value_text(const Graph& graph, const Value& value);
 
 /// The state behind a handle's weak reference. Errors: Error if the graph is gone.
 [[nodiscard]] std::shared_ptr<GraphState> lock(const std::weak_ptr<GraphState>& graph);

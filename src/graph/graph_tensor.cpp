@@ -36,6 +36,7 @@ bool GraphTensor::valid() const {
 }
 
 GraphTensor GraphTensor::with_view(ShapeTracker view) const {
+  note_dims(*lock(graph_), view);
   GraphTensor result(*this);
   result.view_ = std::make_shared<const ShapeTracker>(std::move(view));
   return result;
@@ -115,6 +116,7 @@ Value input_of(const GraphTensor& tensor, std::string_view call) {
 GraphTensor& GraphTensor::set_data(TensorData data, bool shaped, Where where) {
   const CallSite site("set", where);
   Graph owner = graph();
+  const Turn turn(*owner.state(), "set", Turn::For::Values);
   const Value input = input_of(*this, "set");
   owner.store(input, std::make_shared<TensorData>(fit_input(owner, input, std::move(data), shaped)), true);
   return *this;
@@ -146,33 +148,40 @@ GraphTensor& GraphTensor::set(const std::vector<bool>& values, Where where) {
 
 GraphTensor& GraphTensor::set_deferred(std::function<TensorData()> loader, Where where) {
   const CallSite site("set_deferred", where);
+  const auto state = lock(graph_);
+  const Turn turn(*state, "set_deferred", Turn::For::Values);
   const Value input = input_of(*this, "set_deferred");
-  lock(graph_)->values[input].loader = std::move(loader);
+  state->values[input].loader = std::move(loader);
   return *this;
 }
 
 GraphTensor& GraphTensor::check_data(std::function<void(const TensorData&)> check, Where where) {
   const CallSite site("check_data", where);
+  const auto state = lock(graph_);
+  const Turn turn(*state, "check_data", Turn::For::Values);
   const Value input = input_of(*this, "check_data");
   if (const auto held = graph().value(input)) check(*held);
-  lock(graph_)->checks[input].push_back(std::move(check));
+  state->checks[input].push_back(std::move(check));
   return *this;
 }
 
 GraphTensor& GraphTensor::keep() {
   const auto state = lock(graph_);
+  const Turn turn(*state, "keep", Turn::For::Structure);
   if (state->kept.insert(edge().source).second) ++state->version;
   return *this;
 }
 
 GraphTensor& GraphTensor::retrieve() {
   const auto state = lock(graph_);
+  const Turn turn(*state, "retrieve", Turn::For::Structure);
   if (state->retrieved.insert(edge().source).second) ++state->version;
   return *this;
 }
 
 void GraphTensor::drop() {
   const auto state = lock(graph_);
+  const Turn turn(*state, "drop", Turn::For::Structure);
   const Value value = edge().source;
   graph().erase(value);
   if (state->kept.erase(value) + state->retrieved.erase(value) > 0) ++state->version;
@@ -180,6 +189,7 @@ void GraphTensor::drop() {
 
 GraphTensor& GraphTensor::set_name(std::string name) {
   const auto state = lock(graph_);
+  const Turn turn(*state, "set_name", Turn::For::Structure);
   state->slots[node().index].node.name = std::move(name);
   return *this;
 }
@@ -188,11 +198,10 @@ std::string GraphTensor::name() const { return graph().node(node()).name; }
 
 TensorData GraphTensor::data() const {
   const Graph owner = graph();
+  const Turn turn(*owner.state(), "data", Turn::For::Values);
   const Edge edge = this->edge();
   const auto stored = owner.value(edge.source);
-  if (!stored)
-    fail("[data] this {} has no value; mark it with retrieve() or keep() and call execute() first",
-         type().to_string());
+  if (!stored) fail("[data] {}", no_value_text(owner, edge.source));
   if (edge.view.is_identity()) return *stored;
   DimMap dims = owner.dims();
   return materialize(*stored, edge.view, dims);

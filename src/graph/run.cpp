@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <atomic>
 #include <iostream>
 #include <mutex>
 
+#include "base/cancel.h"
 #include "base/environment.h"
 #include "base/fail.h"
 #include "base/log.h"
@@ -10,6 +12,7 @@
 #include "graph/graph_state.h"
 #include "graph/materialize.h"
 #include "graph/needed.h"
+#include "graph/node_run.h"
 #include "graph/update_states.h"
 #include "luminal/compile_report.h"
 
@@ -68,15 +71,65 @@ std::shared_ptr<const DeviceValue> Session::to_device(const TensorData&) { retur
 // --- Settings
 // -------------------------------------------------------------------------------------------------------
 
-void Graph::set_dim(std::string name, int64_t size) {
-  if (size < 0) fail<ShapeError>("[set_dim] dim '{}' cannot have the size {}; give 0 or more", name, size);
-  state_->fixed_dims.insert(name);
-  state_->dims.insert_or_assign(std::move(name), size);
+std::vector<std::string> Graph::dim_names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, facts] : state_->known_dims) names.push_back(name);
+  return names;
 }
+
+namespace {
+
+const DimFacts& facts_of(const Graph& graph, std::string_view name, std::string_view call) {
+  const symbolic::KnownDims& known = graph.state()->known_dims;
+  if (const auto found = known.find(name); found != known.end()) return found->second;
+  const std::vector<std::string> names = graph.dim_names();
+  if (names.empty())
+    fail("[{}] no tensor of this graph has a dim '{}', or any other with a name; make the tensors first",
+         call, name);
+  fail("[{}] no tensor of this graph has a dim '{}'; its dims are {}{}", call, name, fmt::join(names, ", "),
+       did_you_mean(name, names));
+}
+
+}  // namespace
+
+void Graph::set_dim(std::string_view name, int64_t size, Where where) {
+  const CallSite site("set_dim", where);
+  const Turn turn(*state_, "set_dim", Turn::For::Values);
+  if (size < 0) fail<ShapeError>("[set_dim] dim '{}' cannot have the size {}; give 0 or more", name, size);
+  const DimFacts& facts = facts_of(*this, name, "set_dim");
+  if (size < facts.min || size > facts.max || size % facts.multiple_of != 0)
+    fail<ShapeError>(
+        "[set_dim] dim '{}' cannot have the size {}: tensors promise a multiple of {} in [{}, {}]; keep "
+        "to that, or declare the dim with other facts",
+        name, size, facts.multiple_of, facts.min, facts.max);
+  state_->fixed_dims.insert_or_assign(std::string(name), short_location(where));
+  state_->dims.insert_or_assign(std::string(name), size);
+}
+
+void Graph::clear_dim(std::string_view name, Where where) {
+  const CallSite site("clear_dim", where);
+  const Turn turn(*state_, "clear_dim", Turn::For::Values);
+  (void)facts_of(*this, name, "clear_dim");
+  if (const auto fixed = state_->fixed_dims.find(name); fixed != state_->fixed_dims.end())
+    state_->fixed_dims.erase(fixed);
+}
+
+std::string fixed_dims_text(const GraphState& state, const Shape& dims) {
+  std::string text;
+  std::set<std::string> names;
+  for (const Expression& dim : dims) names.merge(dim.to_symbols());
+  for (const std::string& name : names)
+    if (const auto fixed = state.fixed_dims.find(name); fixed != state.fixed_dims.end())
+      text += fmt::format("; set_dim fixed '{0}' at {1} ({2}): clear_dim(\"{0}\") lets data decide again",
+                          name, state.dims.at(name), fixed->second);
+  return text;
+}
+
 const DimMap& Graph::dims() const { return state_->dims; }
 
 void Graph::set_device(std::string_view device) {
   (void)make_session(device);
+  const Turn turn(*state_, "set_device", Turn::For::Structure);
   state_->device = device;
   ++state_->version;
 }
@@ -86,16 +139,23 @@ std::string Graph::device() const {
 }
 
 void Graph::set_search(SearchOptions options) {
+  const Turn turn(*state_, "set_search", Turn::For::Structure);
   state_->search = std::move(options);
   ++state_->version;
 }
 const SearchOptions& Graph::search() const { return state_->search; }
 
+void Graph::set_stop_token(std::stop_token token) {
+  const Turn turn(*state_, "set_stop_token", Turn::For::Values);
+  state_->stop = std::move(token);
+}
+
 void Graph::set_seed(uint64_t seed) { state_->seed = seed; }
 uint64_t Graph::seed() const { return state_->seed; }
 int64_t Graph::next_random_stream() { return state_->random_streams++; }
-uint64_t Graph::step() const { return state_->step; }
-void Graph::set_step(uint64_t step) { state_->step = step; }
+// Read by threads of a run, and by others while one goes on.
+uint64_t Graph::step() const { return std::atomic_ref(state_->step).load(std::memory_order_relaxed); }
+void Graph::set_step(uint64_t step) { std::atomic_ref(state_->step).store(step, std::memory_order_relaxed); }
 
 const std::map<std::string, uint64_t>& Graph::plans() const { return state_->plans; }
 void Graph::resume_plans(std::map<std::string, uint64_t> plans,
@@ -111,14 +171,6 @@ void Graph::resume_plans(std::map<std::string, uint64_t> plans,
 
 namespace {
 
-std::string describe(const Node& node, NodeId id) {
-  const std::string label = node.name.empty() ? fmt::format("#{}", id.index) : fmt::format("'{}'", node.name);
-  const std::string made = node.origin && !node.origin->file.empty()
-                               ? fmt::format(" (made at {}:{})", node.origin->file, node.origin->line)
-                               : "";
-  return fmt::format("{} {}{}", label, node.outputs.at(0).to_string(), made);
-}
-
 /// What a run needs. Its sizes are filled in by `measure`, once the inputs have told them.
 GraphState::Needs& needs_of(const Graph& graph, GraphState& state, bool everything) {
   GraphState::Needs& needs = state.needs;
@@ -133,6 +185,10 @@ GraphState::Needs& needs_of(const Graph& graph, GraphState& state, bool everythi
     if (!is_computed(*node.op)) needs.inputs.push_back({{id, 0}, {}});
     for (int output = 0; is_computed(*node.op) && output < static_cast<int>(node.outputs.size()); ++output)
       if (graph.is_pinned({id, output})) needs.present.push_back({{id, output}, {}});
+    for (int input = 0; !graph.is_present(id) && input < static_cast<int>(node.inputs.size()); ++input)
+      if (std::ranges::any_of(node.inputs[static_cast<size_t>(input)].view.steps(),
+                              [](const MovementStep& step) { return !step.conditions.empty(); }))
+        needs.conditional.push_back({id, input});
   }
   return needs;
 }
@@ -141,6 +197,10 @@ void measure(const Graph& graph, GraphState& state, GraphState::Needs& needs) {
   if (needs.sizes == state.dims) return;
   for (auto* list : {&needs.inputs, &needs.present})
     for (auto& [value, dims] : *list) dims = exec(graph.type(value).dims, state.dims);
+  for (const Use& use : needs.conditional) {
+    const NodeRun run(graph, use.node);
+    graph.node(use.node).inputs[static_cast<size_t>(use.input)].view.check(state.dims);
+  }
   needs.sizes = state.dims;
 }
 
@@ -148,7 +208,7 @@ const GraphState::Stored& stored_value(const Graph& graph, const GraphState& sta
   const auto stored = state.values.find(value);
   if (stored == state.values.end() || !(stored->second.data || stored->second.device))
     fail("[execute] input {} is not set; give its data with set() before execute()",
-         describe(graph.node(value.node), value.node));
+         describe_value(graph, value));
   return stored->second;
 }
 
@@ -157,6 +217,9 @@ void load_inputs(Graph& graph, GraphState& state, const GraphState::Needs& needs
     const auto stored = state.values.find(value);
     if (stored != state.values.end() && stored->second.loader) {
       const std::function<TensorData()> loader = stored->second.loader;  // it may set inputs itself
+      const std::string name = graph.node(value.node).name;
+      const UserCode code("the loader of input",
+                          name.empty() ? "#" + std::to_string(value.node.index) : name);
       TensorData data = loader();
       graph.store(value, std::make_shared<TensorData>(fit_input(graph, value, std::move(data), true)), true);
     } else {
@@ -174,8 +237,9 @@ void check_sizes(const Graph& graph, const GraphState& state, const GraphState::
       if (given != expected)
         fail<ShapeError>(
             "[execute] {} holds data of [{}], and the sizes in force make it [{}]; set it again or call "
-            "set_dim",
-            describe(graph.node(value.node), value.node), fmt::join(given, ", "), fmt::join(expected, ", "));
+            "set_dim{}",
+            describe_value(graph, value), fmt::join(given, ", "), fmt::join(expected, ", "),
+            fixed_dims_text(state, graph.type(value).dims));
     }
 }
 
@@ -202,15 +266,20 @@ void note_plan(GraphState& state, const PlanIdentity& plan) {
 }
 
 /// Allocates nothing when structure, presence and sizes are those of the run before.
-void run(Graph& graph, GraphState& state, Executable& executable, const Executable::Options& options) {
+void run(Graph& graph, GraphState& state, Turn& turn, Executable& executable,
+         const Executable::Options& options) {
+  turn.set(Turns::Run::Around);
   load_inputs(graph, state, needs_of(graph, state, options.keep_everything));
-  GraphState::Needs& needs = needs_of(graph, state, options.keep_everything);  // loaders may do anything
+  // A loader may set inputs, and change the graph.
+  GraphState::Needs& needs = needs_of(graph, state, options.keep_everything);
   measure(graph, state, needs);
   check_sizes(graph, state, needs);
+  turn.set(Turns::Run::Computing);
   executable.run(graph, options);
+  turn.set(Turns::Run::Around);
   if (const PlanIdentity* plan = executable.plan()) note_plan(state, *plan);
   settle(graph, state, options.keep_everything);
-  ++state.step;
+  std::atomic_ref(state.step).fetch_add(1, std::memory_order_relaxed);
 }
 
 Executable& ready(Graph& graph, GraphState& state) {
@@ -237,13 +306,31 @@ void update_states(Graph& graph) {
   for (auto& [state, data] : next) graph.store(state, std::move(data), true);
 }
 
-void Graph::execute() { run(*this, *state_, ready(*this, *state_), {}); }
+namespace {
 
-void Graph::execute_no_delete() { run(*this, *state_, ready(*this, *state_), {.keep_everything = true}); }
+/// One run by the executable that `choose` gives, with the graph's turn and under its stop token.
+template <class Choose>
+void run_once(Graph& graph, std::string_view call, const Executable::Options& options, Choose&& choose) {
+  const std::shared_ptr<GraphState> state = graph.state();
+  Turn turn(*state, call, Turn::For::Run);
+  const CancelScope scope(state->stop);
+  throw_if_cancelled();
+  run(graph, *state, turn, choose(*state), options);
+}
+
+void execute_with(Graph& graph, std::string_view call, const Executable::Options& options) {
+  run_once(graph, call, options, [&](GraphState& state) -> Executable& { return ready(graph, state); });
+}
+
+}  // namespace
+
+void Graph::execute() { execute_with(*this, "execute", {}); }
+
+void Graph::execute_no_delete() { execute_with(*this, "execute_no_delete", {.keep_everything = true}); }
 
 std::vector<TraceEntry> Graph::execute_debug() {
   std::vector<TraceEntry> trace;
-  run(*this, *state_, ready(*this, *state_), {.trace = &trace});
+  execute_with(*this, "execute_debug", {.trace = &trace});
   double total = 0;
   for (const TraceEntry& entry : trace) {
     std::cout << fmt::format("{:>10.1f} us  {:<14} {}\n", entry.time_us, entry.op, entry.shapes);
@@ -254,20 +341,33 @@ std::vector<TraceEntry> Graph::execute_debug() {
 }
 
 Compiled Graph::compile(const CompilationMode& mode) {
+  const Turn turn(*state_, "compile", Turn::For::Run);
+  const CancelScope scope(state_->stop);
+  throw_if_cancelled();
   const std::string device = state_->device.empty() ? environment::device() : state_->device;
-  return {state_, make_session(device)->compile(*this, mode)};
+  return {state_.get(), make_session(device)->compile(*this, mode)};
+}
+
+void detail::StateOf::moved_from() {
+  fail("[graph] this Graph or Compiled was moved from; use the one that it was moved to");
 }
 
 void Compiled::operator()() {
-  Graph graph(state_);
-  run(graph, *state_, *executable_, {});
+  Graph graph(state_.get());
+  run_once(graph, "execute", {}, [&](GraphState&) -> Executable& { return *executable_; });
+}
+
+std::string Compiled::report() const {
+  const Turn turn(*state_, "report", Turn::For::Values);
+  return executable_->report();
 }
 
 CompileReport Compiled::details() const {
+  const Turn turn(*state_, "details", Turn::For::Values);
   const auto* explained = dynamic_cast<const Explained*>(executable_.get());
   if (explained == nullptr)
     fail("[compile] device '{}' interprets graphs and has nothing to explain; choose one that compiles",
-         Graph(state_).device());
+         Graph(state_.get()).device());
   return explained->details();
 }
 

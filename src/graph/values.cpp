@@ -39,9 +39,23 @@ void store_in(GraphState& state, const Value& value, std::shared_ptr<TensorData>
   note_presence(state, value, before, stored.present());
 }
 
+/// Whatever stands in a graph holds as many bytes as its sizes say: readers do not look again.
+void check_storable(const TensorType& type, const TensorData& data) {
+  if (data.dtype != type.dtype || data.dims.size() != type.dims.size())
+    fail<ShapeError>("[store] {}[{}] is no value of {}; dtypes and ranks must be equal", name(data.dtype),
+                     fmt::join(data.dims, ", "), type.to_string());
+  if (const int64_t due = size_bytes(data.dtype, data.element_count());
+      static_cast<int64_t>(data.bytes.size()) != due)
+    fail<ShapeError>(
+        "[store] {}[{}] holds {} bytes where its sizes make {}; leave `dims` and `bytes` as the "
+        "constructor made them",
+        name(data.dtype), fmt::join(data.dims, ", "), data.bytes.size(), due);
+}
+
 }  // namespace
 
 void Graph::store(const Value& value, std::shared_ptr<const TensorData> data, bool pinned) {
+  if (data) check_storable(type(value), *data);
   store_in(*state_, value, std::const_pointer_cast<TensorData>(std::move(data)), nullptr, pinned);
 }
 void Graph::store(const Value& value, std::shared_ptr<const DeviceValue> data, bool pinned) {
@@ -92,8 +106,32 @@ bool Graph::is_kept(const Value& value) const { return state_->kept.contains(val
 const std::vector<Graph::StateUpdate>& Graph::state_updates() const { return state_->updates; }
 
 void Graph::reset() {
+  const Turn turn(*state_, "reset", Turn::For::Values);
   std::erase_if(state_->values,
                 [](const auto& entry) { return !entry.second.pinned && !entry.second.loader; });
+}
+
+std::string describe_value(const Graph& graph, const Value& value) {
+  const Node& node = graph.node(value.node);
+  const std::string label =
+      node.name.empty() ? fmt::format("#{}", value.node.index) : fmt::format("'{}'", node.name);
+  const std::string made = node.origin && !node.origin->file.empty()
+                               ? fmt::format(" (made at {}:{})", node.origin->file, node.origin->line)
+                               : "";
+  return fmt::format("{} {}{}", label, graph.type(value).to_string(), made);
+}
+
+std::string no_value_text(const Graph& graph, const Value& value) {
+  const std::string_view advice = [&]() -> std::string_view {
+    if (!is_computed(*graph.node(value.node).op))
+      return graph.loader(value) ? "its loader gives one at each execute(); call that first"
+                                 : "it is an input; give its data with set()";
+    if (!graph.is_retrieved(value) && !graph.is_kept(value))
+      return "mark it with retrieve() or keep() before execute()";
+    if (graph.step() == 0) return "nothing has run yet; call execute()";
+    return "it was marked or reset after the last run; call execute() again";
+  }();
+  return fmt::format("{} has no value; {}", describe_value(graph, value), advice);
 }
 
 namespace {
@@ -116,11 +154,10 @@ void check_same(const TensorData& a, const TensorData& b, std::string_view call)
 }  // namespace
 
 void Graph::swap_tensors(const GraphTensor& a, const GraphTensor& b) {
+  const Turn turn(*state_, "swap_tensors", Turn::For::Values);
   const Value first = whole_value(a, "swap_tensors"), second = whole_value(b, "swap_tensors");
   const auto x = value(first), y = value(second);
-  if (!x || !y)
-    fail("[swap_tensors] the {} tensor has no value; set or keep it and execute first",
-         x ? "second" : "first");
+  if (!x || !y) fail("[swap_tensors] {}", no_value_text(*this, x ? second : first));
   check_same(*x, *y, "swap_tensors");
   auto &one = state_->values.at(first), &other = state_->values.at(second);
   std::swap(one.data, other.data);
@@ -129,20 +166,19 @@ void Graph::swap_tensors(const GraphTensor& a, const GraphTensor& b) {
 
 void Graph::to_device(const GraphTensor& tensor, Where where) {
   const CallSite site("to_device", where);
+  const Turn turn(*state_, "to_device", Turn::For::Values);
   const Value at = whole_value(tensor, "to_device");
   const auto data = value(at);
-  if (!data)
-    fail("[to_device] this {} has no value; set it, or keep it and execute first", tensor.type().to_string());
+  if (!data) fail("[to_device] {}", no_value_text(*this, at));
   if (auto moved = make_session(device())->to_device(*data)) store(at, std::move(moved), is_pinned(at));
 }
 
 void Graph::from_device(const GraphTensor& tensor, Where where) {
   const CallSite site("from_device", where);
+  const Turn turn(*state_, "from_device", Turn::For::Values);
   const Value at = whole_value(tensor, "from_device");
   auto data = value(at);
-  if (!data)
-    fail("[from_device] this {} has no value; set it, or keep it and execute first",
-         tensor.type().to_string());
+  if (!data) fail("[from_device] {}", no_value_text(*this, at));
   store(at, std::move(data), is_pinned(at));
 }
 
@@ -150,16 +186,24 @@ void transfer_data(std::span<const GraphTensor> from, Graph& from_graph, std::sp
                    Graph& to_graph) {
   if (from.size() != to.size())
     fail("[transfer_data] {} tensors cannot go to {}; give lists of one length", from.size(), to.size());
+  // Two transfers in opposite directions take the turns in one order.
+  const bool in_order = from_graph.state()->serial <= to_graph.state()->serial;
+  const Turn first(*(in_order ? from_graph : to_graph).state(), "transfer_data", Turn::For::Values);
+  const Turn second(*(in_order ? to_graph : from_graph).state(), "transfer_data", Turn::For::Values);
   std::vector<std::shared_ptr<const TensorData>> moving;
   for (size_t i = 0; i < from.size(); ++i) {
     const Value source = whole_value(from[i], "transfer_data");
     auto data = from_graph.value(source);
-    if (!data) fail("[transfer_data] tensor {} of the list has no value; keep it and execute first", i);
+    if (!data) fail("[transfer_data] {}", no_value_text(from_graph, source));
     const TensorType& target = to_graph.type(whole_value(to[i], "transfer_data"));
-    if (target.dtype != data->dtype || target.dims.size() != data->dims.size())
+    bool fits = target.dtype == data->dtype && target.dims.size() == data->dims.size();
+    for (size_t axis = 0; fits && axis < target.dims.size(); ++axis)  // named dims are told by the next run
+      fits = target.dims[axis].to_symbols().empty() ? target.dims[axis].exec({}) == data->dims[axis] : true;
+    if (!fits)
       fail<ShapeError>(
-          "[transfer_data] tensor {} is {}[{}] and does not fit {}; dtypes and ranks must be equal", i,
-          name(data->dtype), fmt::join(data->dims, ", "), target.to_string());
+          "[transfer_data] tensor {} is {}[{}] and does not fit {}; dtypes, ranks and known sizes must be "
+          "equal",
+          i, name(data->dtype), fmt::join(data->dims, ", "), target.to_string());
     moving.push_back(std::move(data));
   }
   for (const GraphTensor& tensor : from) from_graph.erase(whole_value(tensor, "transfer_data"));
@@ -190,6 +234,7 @@ void assign(const GraphTensor& state, const GraphTensor& next, Where where) { st
 void GraphTensor::assign(const GraphTensor& next, Where where) const {
   const CallSite site("assign", where);
   const auto graph = lock(graph_);
+  const Turn turn(*graph, "assign", Turn::For::Structure);
   const Graph owner = this->graph();
   if (next.graph().state() != graph) fail("[assign] state and next value belong to different graphs");
   const Value state = whole_value(*this, "assign");

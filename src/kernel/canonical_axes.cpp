@@ -38,20 +38,45 @@ struct AxisSplit {
   Expression outer, inner;  ///< extents
 };
 
+/// What stands beside each index variable in a formula, added up; other terms are left out.
+std::vector<std::pair<int, Expression>> coefficients_of(const Expression& e) {
+  std::vector<std::pair<int, Expression>> coefficients;
+  for (const symbolic::Term& t : symbolic::Terms(e))
+    for (const Expression& f : symbolic::factors(t.monomial)) {
+      if (kind_of(f) != Kind::Index) continue;
+      const Expression beside = Expression(t.coefficient) * *symbolic::remove_factors(t.monomial, f);
+      const int axis = static_cast<int>(f.node().value);
+      const auto same = std::ranges::find(coefficients, axis, &std::pair<int, Expression>::first);
+      if (same == coefficients.end())
+        coefficients.emplace_back(axis, beside);
+      else
+        same->second += beside;
+    }
+  return coefficients;
+}
+
+/// How many steps of this size, forwards or backwards, make the divisor. Empty if it is no whole number of
+/// them.
+std::optional<Expression> steps_within(const Expression& divisor, const Expression& step) {
+  auto count = symbolic::divide_exact(divisor, step);
+  if (count && count->range().max <= 0) count = -*count;
+  if (count && count->range().min < 0) return std::nullopt;
+  return count;
+}
+
 /// Divisors by which a quotient or remainder cuts an axis into whole pieces.
 std::vector<AxisSplit> possible_splits(const SpecParts& parts, const Divisions& divisions) {
   std::vector<AxisSplit> splits;
   for (const Expression& d : divisions) {
     const Expression& by = d.node().args[1];
     if (by.node().uses_index) continue;
-    const symbolic::Polynomial p(d.node().args[0]);
-    for (const symbolic::Term& t : p.terms) {
-      if (kind_of(t.monomial) != Kind::Index || t.coefficient != 1) continue;
-      const int axis = static_cast<int>(t.monomial.node().value);
-      const Expression& extent = parts.extents[static_cast<size_t>(axis)];
-      const auto outer = symbolic::divide_exact(extent, by);
-      if (!outer || *outer == Expression(1) || by == Expression(1)) continue;
-      splits.push_back({axis, *outer, by});
+    for (const auto& [axis, step] : coefficients_of(d.node().args[0])) {
+      if (step.node().uses_index) continue;
+      const auto inner = steps_within(by, step);
+      if (!inner || *inner == Expression(1)) continue;
+      const auto outer = symbolic::divide_exact(parts.extents[static_cast<size_t>(axis)], *inner);
+      if (!outer || *outer == Expression(1)) continue;
+      splits.push_back({axis, *outer, *inner});
     }
   }
   std::ranges::stable_sort(splits, [](const AxisSplit& a, const AxisSplit& b) {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/bounded_json.h"
 #include "base/fail.h"
 #include "base/reason.h"
 #include "kernel/spec.h"
@@ -192,10 +193,10 @@ std::string KernelSpec::to_json() const {
 }
 
 KernelSpec KernelSpec::parse_json(std::string_view text) {
-  const ordered_json j = ordered_json::parse(text, nullptr, false);
-  if (j.is_discarded()) fail<FormatError>("[KernelSpec] the text is not JSON; check that it is whole");
   try {
-    return KernelSpec(Reader::read(j));
+    return KernelSpec(Reader::read(parse_bounded_json<ordered_json>(text, "KernelSpec")));
+  } catch (const nlohmann::json::exception&) {
+    fail<FormatError>("[KernelSpec] the text is not JSON; check that it is whole");
   } catch (const InternalError& e) {  // well-formed, but it breaks a promise of specs
     fail<FormatError>("[KernelSpec] {}", reason_of(e));
   } catch (const DtypeError& e) {

@@ -103,10 +103,13 @@ struct Product {
   bool negated = false;
 };
 
+/// What may leave a reduction: whatever does not depend on its axes, or constants alone.
+enum class Leaving { Any, Constants };
+
 class ProductReader {
  public:
-  ProductReader(const KernelSpec& spec, const Value& v)
-      : v_(v), reduced_(axes_of(v.reduced)), axes_(node_axes(v, spec.values())) {
+  ProductReader(const KernelSpec& spec, const Value& v, Leaving leaving)
+      : v_(v), leaving_(leaving), reduced_(axes_of(v.reduced)), axes_(node_axes(v, spec.values())) {
     find_divisible();
   }
 
@@ -120,7 +123,10 @@ class ProductReader {
  private:
   static constexpr int kMostFactors = 24;
 
-  [[nodiscard]] bool stays(Scalar s) const { return (axes_[s.index] & reduced_) != 0; }
+  [[nodiscard]] bool stays(Scalar s) const {
+    if (leaving_ == Leaving::Constants) return v_.body[s].op != ScalarOp::Constant;
+    return (axes_[s.index] & reduced_) != 0;
+  }
 
   [[nodiscard]] bool is_constant(Scalar s, int value) const {
     const ScalarNode& n = v_.body[s];
@@ -172,6 +178,7 @@ class ProductReader {
   }
 
   const Value& v_;
+  Leaving leaving_;
   AxisSet reduced_;
   std::vector<AxisSet> axes_;
   std::vector<bool> divisible_;
@@ -269,15 +276,51 @@ std::optional<Split> split_product(const KernelSpec& spec, size_t at, const Prod
 
 }  // namespace
 
+namespace {
+
+/// A constant node of F32 or F64.
+double real_value(const ScalarNode& n) {
+  return n.dtype == Dtype::F32 ? static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(n.payload)))
+                               : std::bit_cast<double>(n.payload);
+}
+
+/// Whether applying these constants, one after the other, to a sum of terms without them stays within
+/// kMostGrowth times what a sum of terms with them is.
+bool stays_in_range(const ScalarFunction& body, std::span<const Product::Factor> constants) {
+  double product = 1, greatest = 1;
+  for (const Product::Factor& f : constants) {
+    const double value = std::abs(real_value(body[f.node]));
+    product = f.divides ? product / value : product * value;
+    greatest = std::max(greatest, product);
+  }
+  return std::isfinite(greatest) && greatest <= kMostGrowth * product;
+}
+
+bool leaves_something(const Product& product) {
+  return !product.inside.empty() && (!product.outside.empty() || product.negated);
+}
+
+}  // namespace
+
 std::optional<Split> leave_sum(const KernelSpec& spec) {
   for (size_t at = 0; at < spec.values().size(); ++at) {
     const Value& v = spec.values()[at];
     const Dtype dtype = v.dtype();
     if (v.combiner != Combiner::Add || !stands_free(spec, v) || !(is_real(dtype) || is_integer(dtype)))
       continue;
-    const auto product = ProductReader(spec, v).read();
-    if (!product || product->inside.empty() || (product->outside.empty() && !product->negated)) continue;
-    return split_product(spec, at, *product);
+    const auto product = ProductReader(spec, v, Leaving::Any).read();
+    if (product && leaves_something(*product)) return split_product(spec, at, *product);
+  }
+  return std::nullopt;
+}
+
+std::optional<Split> leave_sum_constants(const KernelSpec& spec) {
+  for (size_t at = 0; at < spec.values().size(); ++at) {
+    const Value& v = spec.values()[at];
+    if (v.combiner != Combiner::Add || !stands_free(spec, v) || !is_real(v.dtype())) continue;
+    const auto product = ProductReader(spec, v, Leaving::Constants).read();
+    if (product && leaves_something(*product) && stays_in_range(v.body, product->outside))
+      return split_product(spec, at, *product);
   }
   return std::nullopt;
 }
@@ -295,20 +338,12 @@ std::optional<Split> leave_max(const KernelSpec& spec) {
   for (size_t at = 0; at < spec.values().size(); ++at) {
     const Value& v = spec.values()[at];
     if (v.combiner != Combiner::Max || !stands_free(spec, v) || !is_real(v.dtype())) continue;
-    const auto product = ProductReader(spec, v).read();
-    if (!product || product->inside.empty() || product->outside.empty() || product->negated) continue;
-    const auto positive = [&](const Product::Factor& f) {
-      const ScalarNode& n = v.body[f.node];
-      if (n.op != ScalarOp::Constant) return false;
-      const double value = n.dtype == Dtype::F32
-                               ? static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(n.payload)))
-                               : std::bit_cast<double>(n.payload);
-      return value > 0 && std::isfinite(value);
-    };
+    const auto product = ProductReader(spec, v, Leaving::Constants).read();
+    if (!product || !leaves_something(*product) || product->negated) continue;
     // One constant at the root: with several factors rounding would not be that of one monotone function.
-    if (product->outside.size() != 1 || !is_one_term(product->inside) || !positive(product->outside[0]))
-      continue;
-    return split_product(spec, at, *product);
+    if (product->outside.size() != 1 || !is_one_term(product->inside)) continue;
+    const double factor = real_value(v.body[product->outside[0].node]);
+    if (factor > 0 && std::isfinite(factor)) return split_product(spec, at, *product);
   }
   return std::nullopt;
 }

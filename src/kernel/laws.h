@@ -28,9 +28,17 @@ struct Split {
 };
 /// Factors that do not depend on the reduced axes leave a sum: sum x * f = (sum x) * f, f a constant too;
 /// divisors and signs likewise, and out of a choice between a product and zero: where(c, x * f, 0) =
-/// where(c, x, 0) * f. The terms of the product that stay keep their order. Strict for integers (they wrap),
-/// relaxed for floats.
+/// where(c, x, 0) * f. The terms of the product that stay keep their order. Strict for integers (they wrap).
+/// Fast for floats: nobody knows f, so sum x may overflow where sum x * f does not, and where(c, x, 0) * f
+/// is NaN for an infinite f that is never chosen.
 [[nodiscard]] std::optional<Split> leave_sum(const KernelSpec& spec);
+
+/// How many times as large as in the plain graph relaxed mode lets an intermediate result become, at most.
+inline constexpr double kMostGrowth = 0x1p24;
+/// The same for constants alone, of which no product is below 1 / kMostGrowth: relaxed for floats. It brings
+/// new overflow only where the sum of the terms' magnitudes was above 1 / kMostGrowth of the greatest number
+/// (2.0e31 for f32), and no NaN but by that.
+[[nodiscard]] std::optional<Split> leave_sum_constants(const KernelSpec& spec);
 /// A constant factor above 0 leaves a maximum: max x * c = (max x) * c. Strict for floats, because rounding
 /// is monotone; integers might wrap and stay.
 [[nodiscard]] std::optional<Split> leave_max(const KernelSpec& spec);

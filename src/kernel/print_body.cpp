@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "luminal/scalar_math.h"
+#include "scalar/element.h"
 
 namespace luminal::kernel {
 namespace {
@@ -89,31 +90,6 @@ struct Text {
   [[nodiscard]] std::string at(Level least) const { return level < least ? "(" + text + ")" : text; }
 };
 
-std::string constant_text(Dtype dtype, uint64_t bits) {
-  if (dtype == Dtype::Bool) return bits != 0 ? "true" : "false";
-  const auto integer = [&]<class T>(T) { return fmt::format("{}", static_cast<T>(bits)); };
-  switch (dtype) {
-    case Dtype::F32:
-      return fmt::format("{:.7g}", std::bit_cast<float>(static_cast<uint32_t>(bits)));
-    case Dtype::F64:
-      return fmt::format("{:.16g}", std::bit_cast<double>(bits));
-    case Dtype::F16:
-    case Dtype::BF16: {
-      ScalarBuilder b;
-      const Scalar wide = b.convert(b.constant_bits(dtype, bits), Dtype::F32);
-      return constant_text(Dtype::F32, b[wide].payload);
-    }
-    case Dtype::I8:
-      return integer(int8_t{});
-    case Dtype::I32:
-      return integer(int32_t{});
-    case Dtype::I64:
-      return integer(int64_t{});
-    default:
-      return fmt::format("{}", bits);
-  }
-}
-
 class BodyPrinter {
  public:
   BodyPrinter(const ScalarFunction& body, const std::function<std::string(int)>& operand,
@@ -186,7 +162,7 @@ class BodyPrinter {
       case ScalarOp::Input:
         return {operand_(static_cast<int>(n.payload))};
       case ScalarOp::Constant:
-        return {constant_text(n.dtype, n.payload)};
+        return {element_text(n.dtype, n.payload)};
       case ScalarOp::Add:
         return binary("+", kAddition);
       case ScalarOp::Sub:
@@ -195,7 +171,7 @@ class BodyPrinter {
         return binary("*", kMultiply);
       case ScalarOp::Div: {
         const ScalarNode& above = body_[call.arguments[0]];
-        if (above.op == ScalarOp::Constant && constant_text(above.dtype, above.payload) == "1")
+        if (above.op == ScalarOp::Constant && element_text(above.dtype, above.payload) == "1")
           return function("recip", std::span(call.arguments).subspan(1));
         return binary("/", kMultiply);
       }

@@ -10,7 +10,7 @@ const nn::Conv2d::Options kSameSize{.padding = {1, 1}};
 }  // namespace
 
 // Braces: the layers draw their initial weights in this order, from first to last.
-MnistCnn::MnistCnn(Graph& cx)
+MnistCnn::MnistCnn(nn::GraphSite cx)
     : layers{nn::Conv2d(cx, 1, kFirst, {3, 3}, kSameSize),
              nn::ReLU(),
              nn::MaxPool2d(2),

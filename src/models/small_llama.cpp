@@ -27,7 +27,7 @@ const SmallLlama::Options& checked(const SmallLlama::Options& options) {
 
 }  // namespace
 
-SmallLlama::Layer::Layer(Graph& cx, const Options& options)
+SmallLlama::Layer::Layer(nn::GraphSite cx, const Options& options)
     : input_layernorm(cx, options.size, {.eps = options.norm_eps}),
       post_attention_layernorm(cx, options.size, {.eps = options.norm_eps}),
       self_attn(cx, options.size, options.heads, {.kv_heads = options.kv_heads}),
@@ -46,7 +46,7 @@ void SmallLlama::Layer::serialize(nn::Serializer& s) const {
   s.module("mlp", mlp);
 }
 
-SmallLlama::SmallLlama(Graph& cx, const Options& sizes)
+SmallLlama::SmallLlama(nn::GraphSite cx, const Options& sizes)
     : options(checked(sizes)),
       embed_tokens(cx, sizes.vocabulary, sizes.size),
       norm(cx, sizes.size, {.eps = sizes.norm_eps}) {
@@ -65,7 +65,7 @@ GraphTensor SmallLlama::forward(const GraphTensor& tokens, std::span<const nn::K
   return embed_tokens.logits(norm.forward(x));
 }
 
-std::vector<nn::KvCache> SmallLlama::caches(Graph& cx, int64_t rows, const Expression& past) const {
+std::vector<nn::KvCache> SmallLlama::caches(nn::GraphSite cx, int64_t rows, const Expression& past) const {
   std::vector<nn::KvCache> result;
   for (size_t i = 0; i < layers.size(); ++i)
     result.emplace_back(cx, 1, options.kv_heads, rows, options.size / options.heads, past);

@@ -4,7 +4,7 @@
 
 namespace luminal::nn {
 
-PReLU::PReLU(Graph& cx, int64_t channels, double initial, Dtype dtype) {
+PReLU::PReLU(GraphSite cx, int64_t channels, double initial, Dtype dtype) {
   check_size("PReLU", "channels", channels);
   check_float("PReLU", dtype);
   weight = constant_weight(cx, "weight", {channels}, initial, dtype);

@@ -45,7 +45,7 @@ GraphTensor attend_grouped(const GraphTensor& query, const GraphTensor& key, con
 
 // --- MultiheadAttention
 
-MultiheadAttention::MultiheadAttention(Graph& cx, int64_t embed_dim, int64_t num_heads,
+MultiheadAttention::MultiheadAttention(GraphSite cx, int64_t embed_dim, int64_t num_heads,
                                        const Options& options)
     : out_proj(cx, embed_dim, embed_dim, {.bias = options.bias, .dtype = options.dtype}),
       embed(embed_dim),
@@ -203,7 +203,7 @@ GraphTensor RotaryEmbedding::forward(const GraphTensor& x, const Expression& fir
 
 // --- KvCache
 
-KvCache::KvCache(Graph& cx, int64_t batch, int64_t kv_heads, int64_t rows, int64_t size,
+KvCache::KvCache(GraphSite cx, int64_t batch, int64_t kv_heads, int64_t rows, int64_t size,
                  const Expression& filled_rows, Dtype dtype)
     : past(filled_rows), capacity(rows) {
   for (const int64_t each : {batch, kv_heads, rows, size}) check_size("KvCache", "size", each);
@@ -231,7 +231,14 @@ KvCache::Rows KvCache::append(const GraphTensor& key, const GraphTensor& value) 
                                  .attribute("mode", std::string("assign"))
                                  .finish();
     state.assign(next);
-    return next.slice_along(2, 0, past + length);
+    MovementStep filled =
+        ShapeTracker::contiguous(next.dims()).slice_along(2, 0, past + length).steps().back();
+    for (auto& [condition, text] : filled.conditions)
+      text = fmt::format(
+          "[KvCache] {} rows do not fit in axis 2 of the cache {}, which has {}; make it larger, or set "
+          "past back to 0",
+          (past + length).to_string(), state.type().to_string(), capacity);
+    return next.with_view(next.view().apply(filled));
   };
   return {add(keys, key), add(values, value)};
 }
@@ -246,7 +253,8 @@ int64_t size_of_head(int64_t embed, int64_t heads, int64_t given) {
 
 }  // namespace
 
-CausalSelfAttention::CausalSelfAttention(Graph& cx, int64_t embed, int64_t num_heads, const Options& options)
+CausalSelfAttention::CausalSelfAttention(GraphSite cx, int64_t embed, int64_t num_heads,
+                                         const Options& options)
     : q_proj(cx, embed, num_heads * size_of_head(embed, num_heads, options.head_size),
              {.bias = options.bias, .dtype = options.dtype}),
       k_proj(cx, embed,

@@ -46,7 +46,7 @@ std::string name_of(std::string_view family) {
 }  // namespace
 
 template <size_t N>
-Conv<N>::Conv(Graph& cx, int64_t in, int64_t out, Sizes kernel, const Options& options)
+Conv<N>::Conv(GraphSite cx, int64_t in, int64_t out, Sizes kernel, const Options& options)
     : geometry{options.stride, options.padding, options.dilation, options.groups} {
   check(name_of<N>("Conv"), in, out, options.groups, options.dtype, kernel);
   const int64_t per_group = in / options.groups, fan_in = per_group * elements(kernel);
@@ -64,7 +64,7 @@ GraphTensor Conv<N>::forward(const GraphTensor& x, Where where) const {
 }
 
 template <size_t N>
-ConvTranspose<N>::ConvTranspose(Graph& cx, int64_t in, int64_t out, Sizes kernel, const Options& options)
+ConvTranspose<N>::ConvTranspose(GraphSite cx, int64_t in, int64_t out, Sizes kernel, const Options& options)
     : geometry{options.stride, options.padding, options.output_padding, options.dilation, options.groups} {
   check(name_of<N>("ConvTranspose"), in, out, options.groups, options.dtype, kernel);
   const int64_t per_group = out / options.groups, fan = per_group * elements(kernel);

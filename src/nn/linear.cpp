@@ -8,7 +8,7 @@
 
 namespace luminal::nn {
 
-Linear::Linear(Graph& cx, int64_t in, int64_t out, const Options& options) : permuted(options.permuted) {
+Linear::Linear(GraphSite cx, int64_t in, int64_t out, const Options& options) : permuted(options.permuted) {
   check_size("Linear", "in", in);
   check_size("Linear", "out", out);
   check_float("Linear", options.dtype);
@@ -28,7 +28,7 @@ void Linear::serialize(Serializer& s) const {
   if (bias) s.tensor("bias", *bias);
 }
 
-Embedding::Embedding(Graph& cx, int64_t count, int64_t size, const Options& options)
+Embedding::Embedding(GraphSite cx, int64_t count, int64_t size, const Options& options)
     : padding_idx(options.padding_idx), permuted(options.permuted) {
   check_size("Embedding", "count", count);
   check_size("Embedding", "size", size);

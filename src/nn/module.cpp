@@ -8,12 +8,25 @@
 
 namespace luminal::nn {
 
+namespace {
+
+/// Messages, profiles and pictures call a weight by its path in the model: "layers/0/q_proj/weight". What the
+/// user called otherwise keeps its name, and so does a weight that two modules share.
+void name_by_path(GraphTensor tensor, const std::string& path) {
+  if (!tensor.valid()) return;
+  const std::string own = tensor.name();
+  if (!own.empty() && path.ends_with("/" + own)) tensor.set_name(path);
+}
+
+}  // namespace
+
 void Serializer::add(std::string_view name, const GraphTensor& tensor, bool trainable) {
   std::string full;
   for (const std::string& part : path_) full += part + "/";
   full += name;
   if (std::ranges::find(entries_, full, &Entry::name) != entries_.end())
     fail("[serialize] two tensors are called '{}'; give each member of a module a name of its own", full);
+  name_by_path(tensor, full);
   entries_.push_back({std::move(full), tensor, trainable});
 }
 

@@ -55,7 +55,7 @@ void serialize_affine(Serializer& s, const std::optional<GraphTensor>& weight,
 
 }  // namespace
 
-LayerNorm::LayerNorm(Graph& cx, std::vector<int64_t> sizes, const Options& options)
+LayerNorm::LayerNorm(GraphSite cx, std::vector<int64_t> sizes, const Options& options)
     : shape(std::move(sizes)), eps(options.eps) {
   check_shape("LayerNorm", shape, options.dtype);
   if (!options.elementwise_affine) return;
@@ -70,7 +70,7 @@ GraphTensor LayerNorm::forward(const GraphTensor& x, Where where) const {
 
 void LayerNorm::serialize(Serializer& s) const { serialize_affine(s, weight, bias); }
 
-RMSNorm::RMSNorm(Graph& cx, std::vector<int64_t> sizes, const Options& options)
+RMSNorm::RMSNorm(GraphSite cx, std::vector<int64_t> sizes, const Options& options)
     : shape(std::move(sizes)), eps(options.eps) {
   check_shape("RMSNorm", shape, options.dtype);
   if (options.elementwise_affine) weight = constant_weight(cx, "weight", shape, 1, options.dtype);
@@ -86,7 +86,7 @@ GraphTensor RMSNorm::forward(const GraphTensor& x, Where where) const {
 
 void RMSNorm::serialize(Serializer& s) const { serialize_affine(s, weight, {}); }
 
-GroupNorm::GroupNorm(Graph& cx, int64_t group_count, int64_t channel_count, const Options& options)
+GroupNorm::GroupNorm(GraphSite cx, int64_t group_count, int64_t channel_count, const Options& options)
     : groups(group_count), channels(channel_count), eps(options.eps) {
   check_size("GroupNorm", "groups", groups);
   check_size("GroupNorm", "channels", channels);
@@ -108,7 +108,7 @@ GraphTensor GroupNorm::forward(const GraphTensor& x, Where where) const {
 
 void GroupNorm::serialize(Serializer& s) const { serialize_affine(s, weight, bias); }
 
-BatchNorm::BatchNorm(Graph& cx, int64_t channel_count, const Options& options)
+BatchNorm::BatchNorm(GraphSite cx, int64_t channel_count, const Options& options)
     : momentum(options.momentum), channels(channel_count), eps(options.eps) {
   check_size("BatchNorm", "channels", channels);
   check_float("BatchNorm", options.dtype);
@@ -126,18 +126,26 @@ BatchNorm::BatchNorm(Graph& cx, int64_t channel_count, const Options& options)
 
 void BatchNorm::track(const GraphTensor& mean, const GraphTensor& variance, const Expression& count) const {
   const Dtype dtype = mean.dtype();
-  const GraphTensor batches = latest(*num_batches_tracked) + 1;
   Graph cx = mean.graph();
+  const GraphTensor values = cx.constant(count, Dtype::I64);
+  const GraphTensor old_batches = latest(*num_batches_tracked);
+  // What a batch of too few values does not tell is not moved: no NaN comes to stay.
+  const bool some = count.range().min >= 1, several = count.range().min >= 2;
+  const GraphTensor batches = some ? old_batches + 1 : old_batches + values.gt(0).cast(Dtype::I64);
   const GraphTensor share =
-      momentum ? cx.constant(*momentum, dtype) : cx.constant(1.0, dtype) / batches.cast(dtype);
-  // The sample variance, as PyTorch stores it: divided by the count less 1.
-  const GraphTensor counted = cx.constant(count, Dtype::I64).cast(dtype);
-  const auto move = [&](const GraphTensor& running, const GraphTensor& seen) {
+      momentum ? cx.constant(*momentum, dtype)
+               : cx.constant(1.0, dtype) / (some ? batches : maximum(batches, 1)).cast(dtype);
+  const auto move = [&](const GraphTensor& running, const GraphTensor& seen, bool always, int64_t least) {
     const GraphTensor old = latest(running).cast(dtype);
-    running.assign((old * (1 - share) + seen.stop_gradient() * share).cast(running.dtype()));
+    GraphTensor moved = old * (1 - share) + seen.stop_gradient() * share;
+    if (!always) moved = luminal::where(values.ge(least).expand(old.dims()), moved, old);
+    running.assign(moved.cast(running.dtype()));
   };
-  move(*running_mean, mean);
-  move(*running_var, variance * (counted / (counted - 1)));
+  // The sample variance, as PyTorch stores it: divided by the count less 1.
+  const GraphTensor counted = values.cast(dtype);
+  const GraphTensor less_1 = several ? counted - 1 : maximum(counted - 1, 1);
+  move(*running_mean, mean, some, 1);
+  move(*running_var, variance * (counted / less_1), several, 2);
   num_batches_tracked->assign(batches);
 }
 

@@ -34,7 +34,7 @@ struct Recurrent::Step {
   GraphTensor hidden, cell;
 };
 
-Recurrent::Recurrent(Graph& cx, Cell cell, int64_t in, int64_t hidden, RecurrentOptions options)
+Recurrent::Recurrent(GraphSite cx, Cell cell, int64_t in, int64_t hidden, RecurrentOptions options)
     : cell_(cell), in_(in), hidden_(hidden), options_(std::move(options)) {
   check_options(cell, in, hidden, options_);
   const int64_t rows = gates_of(cell) * hidden, directions = options_.bidirectional ? 2 : 1;
@@ -42,11 +42,11 @@ Recurrent::Recurrent(Graph& cx, Cell cell, int64_t in, int64_t hidden, Recurrent
     for (int64_t d = 0; d < directions; ++d) {
       Weights w{.suffix = fmt::format("_l{}{}", layer, d == 1 ? "_reverse" : "")};
       const int64_t width = layer == 0 ? in : directions * hidden;
-      w.input = fan_in_weight(cx, "weight_ih", {rows, width}, hidden, options_.dtype);
-      w.hidden = fan_in_weight(cx, "weight_hh", {rows, hidden}, hidden, options_.dtype);
+      w.input = fan_in_weight(cx, "weight_ih" + w.suffix, {rows, width}, hidden, options_.dtype);
+      w.hidden = fan_in_weight(cx, "weight_hh" + w.suffix, {rows, hidden}, hidden, options_.dtype);
       if (options_.bias) {
-        w.input_bias = fan_in_weight(cx, "bias_ih", {rows}, hidden, options_.dtype);
-        w.hidden_bias = fan_in_weight(cx, "bias_hh", {rows}, hidden, options_.dtype);
+        w.input_bias = fan_in_weight(cx, "bias_ih" + w.suffix, {rows}, hidden, options_.dtype);
+        w.hidden_bias = fan_in_weight(cx, "bias_hh" + w.suffix, {rows}, hidden, options_.dtype);
       }
       weights_.push_back(std::move(w));
     }
@@ -181,7 +181,7 @@ Recurrent::Result Recurrent::run(const GraphTensor& x, const State& first) const
 
 using detail::Cell;
 
-RNN::RNN(Graph& cx, int64_t in, int64_t hidden, RecurrentOptions options)
+RNN::RNN(GraphSite cx, int64_t in, int64_t hidden, RecurrentOptions options)
     : layers(cx, Cell::Rnn, in, hidden, std::move(options)) {}
 RNN::Result RNN::forward(const GraphTensor& x, Where where) const { return forward(x, GraphTensor(), where); }
 RNN::Result RNN::forward(const GraphTensor& x, const GraphTensor& h_0, Where where) const {
@@ -190,7 +190,7 @@ RNN::Result RNN::forward(const GraphTensor& x, const GraphTensor& h_0, Where whe
   return {output, last.hidden};
 }
 
-GRU::GRU(Graph& cx, int64_t in, int64_t hidden, RecurrentOptions options)
+GRU::GRU(GraphSite cx, int64_t in, int64_t hidden, RecurrentOptions options)
     : layers(cx, Cell::Gru, in, hidden, std::move(options)) {}
 GRU::Result GRU::forward(const GraphTensor& x, Where where) const { return forward(x, GraphTensor(), where); }
 GRU::Result GRU::forward(const GraphTensor& x, const GraphTensor& h_0, Where where) const {
@@ -199,7 +199,7 @@ GRU::Result GRU::forward(const GraphTensor& x, const GraphTensor& h_0, Where whe
   return {output, last.hidden};
 }
 
-LSTM::LSTM(Graph& cx, int64_t in, int64_t hidden, RecurrentOptions options)
+LSTM::LSTM(GraphSite cx, int64_t in, int64_t hidden, RecurrentOptions options)
     : layers(cx, Cell::Lstm, in, hidden, std::move(options)) {}
 LSTM::Result LSTM::forward(const GraphTensor& x, Where where) const { return forward(x, {}, {}, where); }
 LSTM::Result LSTM::forward(const GraphTensor& x, const GraphTensor& h_0, const GraphTensor& c_0,

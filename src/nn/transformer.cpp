@@ -5,7 +5,8 @@
 namespace luminal::nn {
 namespace {
 
-MultiheadAttention attention_of(Graph& cx, int64_t size, int64_t heads, const TransformerOptions& options) {
+MultiheadAttention attention_of(GraphSite cx, int64_t size, int64_t heads,
+                                const TransformerOptions& options) {
   return {cx, size, heads,
           MultiheadAttention::Options{.dropout = options.dropout,
                                       .bias = options.bias,
@@ -13,7 +14,7 @@ MultiheadAttention attention_of(Graph& cx, int64_t size, int64_t heads, const Tr
                                       .dtype = options.dtype}};
 }
 
-LayerNorm norm_of(Graph& cx, int64_t size, const TransformerOptions& options) {
+LayerNorm norm_of(GraphSite cx, int64_t size, const TransformerOptions& options) {
   return {cx, size,
           LayerNorm::Options{.eps = options.layer_norm_eps, .bias = options.bias, .dtype = options.dtype}};
 }
@@ -28,7 +29,7 @@ GraphTensor residual(const GraphTensor& x, const LayerNorm& norm, const Dropout&
 
 }  // namespace
 
-FeedForward::FeedForward(Graph& cx, int64_t size, const TransformerOptions& options)
+FeedForward::FeedForward(GraphSite cx, int64_t size, const TransformerOptions& options)
     : linear1(cx, size, options.dim_feedforward, {.bias = options.bias, .dtype = options.dtype}),
       linear2(cx, options.dim_feedforward, size, {.bias = options.bias, .dtype = options.dtype}),
       dropout(options.dropout),
@@ -49,7 +50,7 @@ void FeedForward::serialize(Serializer& s) const {
   s.mode(dropout.mode);
 }
 
-TransformerEncoderBlock::TransformerEncoderBlock(Graph& cx, int64_t size, int64_t heads,
+TransformerEncoderBlock::TransformerEncoderBlock(GraphSite cx, int64_t size, int64_t heads,
                                                  const TransformerOptions& options)
     : self_attn(attention_of(cx, size, heads, options)),
       feed_forward(cx, size, options),
@@ -76,7 +77,7 @@ void TransformerEncoderBlock::serialize(Serializer& s) const {
   s.mode(dropout.mode);
 }
 
-TransformerDecoderBlock::TransformerDecoderBlock(Graph& cx, int64_t size, int64_t heads,
+TransformerDecoderBlock::TransformerDecoderBlock(GraphSite cx, int64_t size, int64_t heads,
                                                  const TransformerOptions& options)
     : self_attn(attention_of(cx, size, heads, options)),
       multihead_attn(attention_of(cx, size, heads, options)),
@@ -111,7 +112,7 @@ void TransformerDecoderBlock::serialize(Serializer& s) const {
   s.mode(dropout.mode);
 }
 
-TransformerEncoder::TransformerEncoder(Graph& cx, int64_t num_layers, int64_t size, int64_t heads,
+TransformerEncoder::TransformerEncoder(GraphSite cx, int64_t num_layers, int64_t size, int64_t heads,
                                        const TransformerOptions& options, bool final_norm) {
   check_size("TransformerEncoder", "num_layers", num_layers);
   for (int64_t i = 0; i < num_layers; ++i) layers.emplace_back(cx, size, heads, options);
@@ -130,7 +131,7 @@ void TransformerEncoder::serialize(Serializer& s) const {
   s.module("norm", norm);
 }
 
-TransformerDecoder::TransformerDecoder(Graph& cx, int64_t num_layers, int64_t size, int64_t heads,
+TransformerDecoder::TransformerDecoder(GraphSite cx, int64_t num_layers, int64_t size, int64_t heads,
                                        const TransformerOptions& options, bool final_norm) {
   check_size("TransformerDecoder", "num_layers", num_layers);
   for (int64_t i = 0; i < num_layers; ++i) layers.emplace_back(cx, size, heads, options);
@@ -151,7 +152,7 @@ void TransformerDecoder::serialize(Serializer& s) const {
   s.module("norm", norm);
 }
 
-Transformer::Transformer(Graph& cx, int64_t size, int64_t heads, Layers layers,
+Transformer::Transformer(GraphSite cx, int64_t size, int64_t heads, Layers layers,
                          const TransformerOptions& options)
     : encoder(cx, layers.encoder, size, heads, options, true),
       decoder(cx, layers.decoder, size, heads, options, true) {
@@ -170,7 +171,7 @@ void Transformer::serialize(Serializer& s) const {
   s.module("decoder", decoder);
 }
 
-Mlp::Mlp(Graph& cx, int64_t size, int64_t hidden, const Options& options)
+Mlp::Mlp(GraphSite cx, int64_t size, int64_t hidden, const Options& options)
     : gate_proj(cx, size, hidden, {.bias = options.bias, .dtype = options.dtype}),
       up_proj(cx, size, hidden, {.bias = options.bias, .dtype = options.dtype}),
       down_proj(cx, hidden, size, {.bias = options.bias, .dtype = options.dtype}) {}

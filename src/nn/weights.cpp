@@ -5,18 +5,21 @@
 
 namespace luminal::nn {
 
-GraphTensor make_weight(Graph& cx, std::string name, Dtype dtype, TensorData values) {
-  GraphTensor weight = cx.named_tensor(std::move(name), Shape(values.dims.begin(), values.dims.end()), dtype);
+GraphTensor make_weight(const GraphSite& cx, std::string name, Dtype dtype, TensorData values) {
+  const CallSite site("weight", cx.where);
+  Graph& graph = cx;
+  GraphTensor weight =
+      graph.named_tensor(std::move(name), Shape(values.dims.begin(), values.dims.end()), dtype);
   return weight.set(std::move(values));
 }
 
-GraphTensor fan_in_weight(Graph& cx, std::string name, std::vector<int64_t> dims, int64_t fan_in,
+GraphTensor fan_in_weight(const GraphSite& cx, std::string name, std::vector<int64_t> dims, int64_t fan_in,
                           Dtype dtype) {
   const double bound = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, fan_in)));
   return make_weight(cx, std::move(name), dtype, init::uniform(cx, std::move(dims), -bound, bound));
 }
 
-GraphTensor constant_weight(Graph& cx, std::string name, std::vector<int64_t> dims, double value,
+GraphTensor constant_weight(const GraphSite& cx, std::string name, std::vector<int64_t> dims, double value,
                             Dtype dtype) {
   return make_weight(cx, std::move(name), dtype, init::constant(std::move(dims), value));
 }

@@ -7,19 +7,20 @@
 #include "base/fail.h"
 #include "luminal/graph.h"
 #include "luminal/nn/init.h"
+#include "luminal/nn/module.h"
 
 /// What modules are built with: weights as named graph inputs that hold their first values, and state that
 /// the graph itself updates.
 namespace luminal::nn {
 
 /// A graph input that holds `values`, converted to `dtype`.
-[[nodiscard]] GraphTensor make_weight(Graph& cx, std::string name, Dtype dtype, TensorData values);
+[[nodiscard]] GraphTensor make_weight(const GraphSite& cx, std::string name, Dtype dtype, TensorData values);
 
 /// U(-1/sqrt(fan_in), 1/sqrt(fan_in)): PyTorch's default for Linear and Conv (its kaiming_uniform with
 /// a = sqrt(5) comes to the same bound).
-[[nodiscard]] GraphTensor fan_in_weight(Graph& cx, std::string name, std::vector<int64_t> dims,
+[[nodiscard]] GraphTensor fan_in_weight(const GraphSite& cx, std::string name, std::vector<int64_t> dims,
                                         int64_t fan_in, Dtype dtype);
-[[nodiscard]] GraphTensor constant_weight(Graph& cx, std::string name, std::vector<int64_t> dims,
+[[nodiscard]] GraphTensor constant_weight(const GraphSite& cx, std::string name, std::vector<int64_t> dims,
                                           double value, Dtype dtype);
 
 /// What a state will hold after the run as far as the graph says so far: a module that is applied twice

@@ -15,8 +15,8 @@ std::vector<TensorType> infer_gather(std::span<const TensorType> inputs, const A
 
 template <class Bits>
 void gather_bits(const TensorData& data, std::span<const int64_t> positions, TensorData& out) {
-  const auto from = data.as<Bits>();
-  const auto to = out.as<Bits>();
+  const auto* from = reinterpret_cast<const Bits*>(data.bytes.data());  // whatever the bits mean
+  auto* to = reinterpret_cast<Bits*>(out.bytes.data());
   for (size_t i = 0; i < positions.size(); ++i) to[i] = from[static_cast<size_t>(positions[i])];
 }
 
@@ -32,7 +32,7 @@ void gather_blocks(const TensorData& data, std::span<const int64_t> positions, s
 
 void gather(EvalContext& context) {
   const TensorData& data = *context.inputs[0];
-  const auto positions = ops::flat_positions("gather", *context.inputs[1], data.element_count());
+  const auto positions = ops::flat_positions("gather", *context.inputs[1], data, context.attributes);
   TensorData& out = context.outputs[0];
   if (is_quantized(data.dtype)) return gather_blocks(data, positions, out.as<float>());
   switch (element_bytes(data.dtype)) {

@@ -8,6 +8,7 @@
 #include "base/fail.h"
 #include "base/suggest.h"
 #include "luminal/ops.h"
+#include "ops/lowering_check.h"
 
 namespace luminal {
 namespace ops {
@@ -99,8 +100,9 @@ const OpDef& find_op(std::string_view name) {
 }
 
 void register_op(const OpDef& op) {
-  if (const std::string problem = ops::contradiction(op); !problem.empty())
-    fail("[op] the record of '{}' cannot be registered: {}", op.name, problem);
+  std::string problem = ops::contradiction(op);
+  if (problem.empty() && op.lower) problem = ops::lowering_fault(op);
+  if (!problem.empty()) fail("[op] the record of '{}' cannot be registered: {}", op.name, problem);
   const std::scoped_lock lock(ops::added().mutex);
   if (ops::find_built_in(op.name) != nullptr || !ops::added().by_name.emplace(op.name, &op).second)
     fail("[op] the name '{}' is taken; names of ops are unique", op.name);

@@ -52,7 +52,7 @@ void accumulate(const TensorData& base, std::span<const int64_t> positions, cons
 
 void scatter(EvalContext& context) {
   const TensorData &base = *context.inputs[0], &updates = *context.inputs[2];
-  const auto positions = ops::flat_positions("scatter", *context.inputs[1], base.element_count());
+  const auto positions = ops::flat_positions("scatter", *context.inputs[1], base, context.attributes);
   visit_dtype(base.dtype, [&]<class T>(T) {
     if (mode_of(context.attributes) == "assign")
       return assign<T>(base, positions, updates, context.outputs[0]);

@@ -1,5 +1,7 @@
 #include "ops/user_code.h"
 
+#include "graph/turn.h"
+
 namespace luminal::ops {
 
 void check_outputs(std::string_view op, std::string_view name, const std::vector<TensorType>& outputs,
@@ -12,7 +14,10 @@ void check_outputs(std::string_view op, std::string_view name, const std::vector
 
 void run_user_code(std::string_view op, std::string_view name, const HostFunction::Run& run,
                    EvalContext& context) {
-  run(context.inputs, context.outputs);
+  {
+    const UserCode code(op, name);
+    run(context.inputs, context.outputs);
+  }
   for (size_t i = 0; i < context.outputs.size(); ++i) {
     const TensorData& out = context.outputs[i];
     if (static_cast<int64_t>(out.bytes.size()) != size_bytes(out.dtype, out.element_count()))

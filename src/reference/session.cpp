@@ -2,11 +2,13 @@
 #include <chrono>
 #include <optional>
 
+#include "base/cancel.h"
 #include "base/environment.h"
 #include "base/fail.h"
 #include "base/log.h"
 #include "graph/data_input.h"
 #include "graph/materialize.h"
+#include "graph/node_run.h"
 #include "graph/update_states.h"
 #include "luminal/graph.h"
 #include "luminal/quantized.h"
@@ -105,6 +107,7 @@ class Run {
       const Dtype own = step.node->outputs[i].dtype;
       outputs.emplace_back(step.as_written ? own : storage(own, precision_), step.out_dims[i]);
     }
+    const NodeRun run(graph_, step.id);
     evaluate(*step.node->op, step.node->attributes, inputs, outputs, graph_.dims(), graph_.step());
     for (size_t i = 0; i < outputs.size(); ++i)
       keep({step.id, static_cast<int>(i)},
@@ -200,6 +203,7 @@ class ReferenceExecutable : public Executable {
     const bool told = environment::debug_level() >= 2;
     Run run(graph, schedule, precision_);
     for (const Step& step : schedule.steps()) {
+      throw_if_cancelled();
       const auto begin = std::chrono::steady_clock::now();
       run.step(step);
       if (step.kind == Step::Kind::Input || (options.trace == nullptr && !told)) continue;

@@ -13,7 +13,12 @@ size_t at(int index) { return static_cast<size_t>(index); }
 void resize(TensorData& data, Dtype dtype, const std::vector<int64_t>& dims, int64_t bytes) {
   data.dtype = dtype;
   data.dims = dims;
-  data.bytes.resize(static_cast<size_t>(bytes));
+  try {
+    data.bytes.resize(static_cast<size_t>(bytes));
+  } catch (const Error& error) {
+    fail("[execute] there is no memory for the result {}[{}]: {}", name(dtype), fmt::join(dims, ", "),
+         error.what());
+  }
 }
 
 }  // namespace

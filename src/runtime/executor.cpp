@@ -4,11 +4,13 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/cancel.h"
 #include "base/dump.h"
 #include "base/environment.h"
 #include "base/fail.h"
 #include "base/log.h"
 #include "base/team.h"
+#include "graph/node_run.h"
 #include "runtime/exchange.h"
 #include "runtime/layout.h"
 #include "runtime/machine.h"
@@ -177,6 +179,7 @@ void Executor::State::run_host(Graph& graph, Layout& layout, int launch) {
       std::swap(call.outputs[i], exchange.owned(block_of(host.outputs[i])));
   };
   try {
+    const NodeRun run(graph, host.node);
     EvalContext context{call.inputs, call.outputs, host.attributes, graph.dims(), graph.step()};
     host.op->evaluate(context);
   } catch (...) {
@@ -194,11 +197,13 @@ void Executor::State::run_host(Graph& graph, Layout& layout, int launch) {
 }
 
 void Executor::State::run_segments(Graph& graph, Layout& layout) {
-  for (const Segment& segment : layout.segments())
+  for (const Segment& segment : layout.segments()) {
+    throw_if_cancelled();
     if (segment.host >= 0)
       run_host(graph, layout, segment.host);
     else
       layout.walk().run(team, segment.first_stage, segment.last_stage);
+  }
 }
 
 /// Launch by launch, each finished before the next one starts.

@@ -6,12 +6,14 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "base/cancel.h"
 #include "base/environment.h"
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/machine.h"
+#include "base/private_folder.h"
 #include "base/team.h"
 #include "runtime/memory.h"
 #include "runtime/walk.h"
@@ -26,7 +28,7 @@ using codegen::Space;
 using codegen::StageBuilder;
 using codegen::Target;
 
-constexpr int kVersion = 2;  // of what is measured and how
+constexpr int kVersion = 3;  // of what is measured, how, and of the file
 
 /// Dims of the probes: tasks of a stage, steps of each task.
 const char* const kTasks = "tasks";
@@ -209,6 +211,7 @@ kernel::MachineLimits measure_limits(backends::Backend& backend) {
                                .vector_bytes = target.vector_bytes,
                                .l2_bytes = target.l2_bytes};
   using Take = Probe::Take;
+  throw_if_cancelled();
   const Probe fma(backend, fma_probe(target), input.data(), output.data());
   const double flops = fma_flops(target);
   // What lasts: processors run faster for some hundred microseconds than they go on to.
@@ -219,6 +222,7 @@ kernel::MachineLimits measure_limits(backends::Backend& backend) {
 
   const Probe read(backend, read_probe(target), input.data(), output.data());
   const auto rate = [&](int64_t bytes_each, Take take, int64_t wrap_bytes) {
+    throw_if_cancelled();
     const int64_t steps = std::max<int64_t>(1, bytes_each / (kLoads * target.vector_bytes));
     const int64_t task = steps * kLoads * target.vector_bytes;
     return static_cast<double>(task) *
@@ -237,26 +241,36 @@ kernel::MachineLimits measure_limits(backends::Backend& backend) {
 
 namespace {
 
+/// Over everything else in the file.
+std::string sum_of(nlohmann::json json) {
+  json.erase("check_sum");
+  return fmt::format("{:016x}", hash_bytes(json.dump()));
+}
+
 nlohmann::json to_json(const kernel::MachineLimits& limits, const std::string& machine) {
-  return {{"version", kVersion},
-          {"machine", machine},
-          {"threads", limits.threads},
-          {"flops_per_us", limits.flops_per_us},
-          {"one_thread_flops_per_us", limits.one_thread_flops_per_us},
-          {"memory_bytes_per_us", limits.memory_bytes_per_us},
-          {"cache_bytes_per_us", limits.cache_bytes_per_us},
-          {"l2_bytes_per_us", limits.l2_bytes_per_us},
-          {"launch_us", limits.launch_us},
-          {"cache_bytes", limits.cache_bytes},
-          {"l2_bytes", limits.l2_bytes},
-          {"vector_bytes", limits.vector_bytes}};
+  nlohmann::json json{{"version", kVersion},
+                      {"machine", machine},
+                      {"threads", limits.threads},
+                      {"flops_per_us", limits.flops_per_us},
+                      {"one_thread_flops_per_us", limits.one_thread_flops_per_us},
+                      {"memory_bytes_per_us", limits.memory_bytes_per_us},
+                      {"cache_bytes_per_us", limits.cache_bytes_per_us},
+                      {"l2_bytes_per_us", limits.l2_bytes_per_us},
+                      {"launch_us", limits.launch_us},
+                      {"cache_bytes", limits.cache_bytes},
+                      {"l2_bytes", limits.l2_bytes},
+                      {"vector_bytes", limits.vector_bytes}};
+  json["check_sum"] = sum_of(json);
+  return json;
 }
 
 /// Empty if the text is not a file of ours for this machine.
 std::optional<kernel::MachineLimits> from_json(const std::string& text, const std::string& machine) {
   try {
     const auto json = nlohmann::json::parse(text);
-    if (json.at("version") != kVersion || json.at("machine") != machine) return std::nullopt;
+    if (json.at("version") != kVersion || json.at("machine") != machine ||
+        json.at("check_sum") != sum_of(json))
+      return std::nullopt;
     const auto rate = [&](const char* name) {
       const double value = json.at(name).get<double>();
       if (!(value > 0)) throw FormatError(name);
@@ -288,16 +302,17 @@ kernel::MachineLimits limits_of(backends::Backend& backend, const std::filesyste
                   target.features, std::min(target.threads, Team::shared().size()), this_machine().cores);
   const std::filesystem::path file =
       folder / fmt::format("limits-{}-{:016x}.json", target.name, hash_bytes(machine));
-  if (!folder.empty() && std::filesystem::exists(file)) {
+  const bool trusted = !folder.empty() && distrust_of(folder).empty() && distrust_of(file).empty();
+  if (trusted && std::filesystem::exists(file)) {
     try {
       if (const auto known = from_json(read_file(file, 1 << 16), machine)) return *known;
     } catch (const Error&) {  // unreadable: measured anew
     }
   }
   const kernel::MachineLimits limits = measure_limits(backend);
-  if (folder.empty()) return limits;
+  if (!trusted) return limits;
   try {
-    std::filesystem::create_directories(folder);
+    if (!make_private_folder(folder).empty()) return limits;
     write_file_atomic(file, to_json(limits, machine).dump(1));
   } catch (const std::exception& error) {
     debug(1, "runtime: the machine's limits are not kept: {}", error.what());

@@ -118,6 +118,7 @@ constexpr auto kHugePage = static_cast<int64_t>(kHugePageBytes);
 void Arena::reserve(int64_t bytes) {
   if (bytes <= bytes_) return;
   release();
+  check_memory(static_cast<size_t>(bytes));
   const bool huge = bytes >= kHugePage;
   const int64_t page = huge ? kHugePage : 4096;
   const int64_t size = (bytes + page - 1) / page * page;

@@ -13,7 +13,8 @@
 /// that printed code must agree with. Bool is a byte, 0 or 1.
 namespace luminal {
 
-/// Elements held as bits: "1.5", "-inf", "nan", "7", "true".
+/// Elements held as bits, as the shortest text that reads back to the same bits: "1.5", "-0", "-inf", "7",
+/// "true". "nan" is the quiet NaN without sign and payload; others show their bits, "nan:0xffc00001".
 [[nodiscard]] std::string element_text(Dtype dtype, uint64_t bits);
 
 /// One node over `count` elements; unused operands are null. The output overlaps no operand.

@@ -128,16 +128,27 @@ ScalarKernel element_kernel(ScalarOp op, Dtype result, Dtype operand) {
   return kernel;
 }
 
+namespace {
+
+std::string nan_text(uint64_t bits, uint64_t plain) {
+  return bits == plain ? "nan" : fmt::format("nan:{:#x}", bits);
+}
+
+}  // namespace
+
 std::string element_text(Dtype dtype, uint64_t bits) {
   if (dtype == Dtype::Bool) return bits != 0 ? "true" : "false";
   return visit_dtype(dtype, [&]<class T>(T) -> std::string {
     if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
-      T value;
-      value.bits = static_cast<uint16_t>(bits);
-      return element_text(Dtype::F32, std::bit_cast<uint32_t>(static_cast<float>(value)));
+      T half;
+      half.bits = static_cast<uint16_t>(bits);
+      const auto value = static_cast<float>(half);  // exact, so its text reads back to the half
+      return std::isnan(value) ? nan_text(bits, T(std::numeric_limits<float>::quiet_NaN()).bits)
+                               : fmt::format("{}", value);
     } else if constexpr (std::is_floating_point_v<T>) {
       const T value = std::bit_cast<T>(static_cast<BitsOf<T>>(bits));
-      return std::isnan(value) ? fmt::format("nan:{:#x}", bits) : fmt::format("{}", value);
+      if (!std::isnan(value)) return fmt::format("{}", value);
+      return nan_text(bits, std::bit_cast<BitsOf<T>>(std::numeric_limits<T>::quiet_NaN()));
     } else {
       return fmt::format("{}", static_cast<int64_t>(static_cast<T>(bits)));
     }

@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <new>
 
+#include "base/fail.h"
+#include "base/machine.h"
 #include "base/memory.h"
 #include "luminal/tensor_data.h"
 
@@ -15,12 +18,56 @@ std::align_val_t alignment_of(size_t bytes) {
 }  // namespace
 
 void* allocate_lines(size_t bytes) {
-  void* memory = ::operator new(bytes, alignment_of(bytes));
+  check_memory(bytes);
+  void* memory = ::operator new(bytes, alignment_of(bytes), std::nothrow);
+  if (memory == nullptr)
+    fail(
+        "[memory] {} at once are asked for, and the system does not give them; use smaller sizes or free "
+        "memory",
+        readable_bytes(bytes));
   advise_huge_pages(memory, bytes);
   return memory;
 }
 
 void free_lines(void* memory, size_t bytes) noexcept { ::operator delete(memory, alignment_of(bytes)); }
 
+int64_t count_elements(const std::vector<int64_t>& sizes) {
+  if (std::ranges::any_of(sizes, [](int64_t size) { return size < 0; }))
+    fail<ShapeError>("[data] a tensor cannot have the sizes [{}]; give 0 or more", fmt::join(sizes, ", "));
+  if (std::ranges::find(sizes, 0) != sizes.end()) return 0;
+  int64_t count = 1;
+  for (const int64_t size : sizes)
+    if (__builtin_mul_overflow(count, size, &count))
+      fail<ShapeError>("[data] a tensor of [{}] has more elements than 64 bits count; use smaller sizes",
+                       fmt::join(sizes, ", "));
+  return count;
+}
+
+void refuse_values(size_t given, Dtype dtype, const std::vector<int64_t>& sizes) {
+  fail<ShapeError>("[data] {} values do not fill {}[{}], which holds {}; give as many, or their own sizes",
+                   given, name(dtype), fmt::join(sizes, ", "), count_elements(sizes));
+}
+
+void refuse_type(Dtype dtype, Dtype asked_for) {
+  fail<DtypeError>("[data] the elements are {} and were asked for as {}; ask for them as they are",
+                   name(dtype), name(asked_for));
+}
+
 }  // namespace detail
+
+TensorData::TensorData(Dtype type, std::vector<int64_t> sizes) : dtype(type), dims(std::move(sizes)) {
+  const int64_t count = element_count();
+  int64_t limit = 0;  // every block takes at most as many bytes as it has elements times 8
+  if (__builtin_mul_overflow(count, int64_t{8}, &limit))
+    fail<ShapeError>("[data] {}[{}] takes more bytes than 64 bits count; use smaller sizes", name(dtype),
+                     fmt::join(dims, ", "));
+  try {
+    bytes.resize(static_cast<size_t>(size_bytes(type, count)));
+  } catch (const ShapeError&) {
+    throw;
+  } catch (const Error& error) {
+    fail("[data] there is no memory for {}[{}]: {}", name(dtype), fmt::join(dims, ", "), error.what());
+  }
+}
+
 }  // namespace luminal

@@ -101,14 +101,25 @@ std::vector<const ShapeTracker*> views_for(const Graph& graph, const DimMap& siz
 
 }  // namespace
 
-std::optional<DimMap> bottom_of(const Graph& graph, const codegen::Bucket& bucket) {
+std::vector<DimMap> sizes_to_judge(const Graph& graph, const codegen::Bucket& bucket) {
+  constexpr int64_t kRemainders = 16;  // lanes of the longest vectors, and the height of the highest tiles
   const DimMap top = bucket.top();
-  DimMap bottom = top;
-  for (const auto& [name, facts] : bucket.facts) bottom.insert_or_assign(name, facts.min);
   const std::vector<const ShapeTracker*> views = views_for(graph, top);
-  if (bottom == top || !std::ranges::all_of(views, [&](const auto* view) { return takes(*view, bottom); }))
-    return std::nullopt;
-  return bottom;
+  std::vector<DimMap> list;
+  for (int64_t step = 0; step < kRemainders; ++step) {
+    DimMap sizes = top;
+    int64_t dim = 0;
+    for (const auto& [name, facts] : bucket.facts) {
+      const int64_t count = std::min(kRemainders, (facts.max - facts.min) / facts.multiple_of + 1);
+      // Dims go through their sizes in different orders: all of them at their least at first.
+      const int64_t place = step * (1 + 2 * (dim++ % 3)) % count;
+      sizes.insert_or_assign(name, facts.min + place * facts.multiple_of);
+    }
+    if (sizes != top && std::ranges::find(list, sizes) == list.end() &&
+        std::ranges::all_of(views, [&](const auto* view) { return takes(*view, sizes); }))
+      list.push_back(std::move(sizes));
+  }
+  return list;
 }
 
 codegen::Bucket admitted(const Graph& graph, codegen::Bucket bucket, const DimMap& sizes) {

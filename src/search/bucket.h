@@ -2,6 +2,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "codegen/target.h"
 #include "luminal/graph.h"
@@ -24,9 +25,10 @@ using Dims = std::map<std::string, DimFacts>;
 /// says.
 [[nodiscard]] codegen::Bucket admitted(const Graph& graph, codegen::Bucket bucket, const DimMap& sizes);
 
-/// The bucket's other end: its least sizes, where tails are. None if there is one size only, or if the
-/// graph's views do not take these together.
-[[nodiscard]] std::optional<DimMap> bottom_of(const Graph& graph, const codegen::Bucket& bucket);
+/// Other sizes of the bucket than its top, where tails are: its least ones, and from there on as many as a
+/// vector has lanes, so that every remainder comes up for each dim. Without those that the graph's views do
+/// not take together; the least ones first.
+[[nodiscard]] std::vector<DimMap> sizes_to_judge(const Graph& graph, const codegen::Bucket& bucket);
 
 /// Whether the sizes lie in the bucket.
 [[nodiscard]] bool holds(const codegen::Bucket& bucket, const DimMap& sizes);

@@ -1,8 +1,8 @@
 #include "search/cache.h"
 
-#include <sqlite3.h>
-
+#include <bit>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -12,6 +12,8 @@
 #include "base/fail.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/private_folder.h"
+#include "search/database.h"
 
 namespace luminal::search {
 namespace {
@@ -19,87 +21,32 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int kLayout = 1;  ///< of the tables; who changes it changes the file's name too
-constexpr const char* kName = "kernels";
+constexpr int kLayout = 2;  ///< of the tables and their checksums; who changes it changes the file's name too
+constexpr const char* kName = "tuning";
 constexpr int kMostDamaged = 16;  ///< files that are set aside before nothing more is remembered
 constexpr int kBusyMilliseconds = 5000;
-constexpr const char* kTables = R"(
-  CREATE TABLE IF NOT EXISTS choices(high INTEGER, low INTEGER, content TEXT NOT NULL, measured_us REAL NOT NULL,
-    candidates INTEGER NOT NULL, verified INTEGER NOT NULL, check_sum INTEGER NOT NULL,
-    PRIMARY KEY(high, low)) WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS objects(high INTEGER, low INTEGER, bytes BLOB NOT NULL, check_sum INTEGER NOT NULL,
-    PRIMARY KEY(high, low));
-)";
+constexpr int64_t kMostCandidates = 1'000'000;
+/// As SQLite keeps them, by name: what differs is damage.
+const std::vector<std::string> kTables{
+    "CREATE TABLE choices(high INTEGER, low INTEGER, content TEXT NOT NULL, measured_us REAL NOT NULL, "
+    "candidates INTEGER NOT NULL, verified INTEGER NOT NULL, check_sum INTEGER NOT NULL, PRIMARY KEY(high, "
+    "low)) WITHOUT ROWID",
+    "CREATE TABLE objects(high INTEGER, low INTEGER, bytes BLOB NOT NULL, check_sum INTEGER NOT NULL, "
+    "PRIMARY "
+    "KEY(high, low))"};
 
 template <class... Args>
 void tell(fmt::format_string<Args...> format, Args&&... args) {
   log_line(fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// What SQLite answered; thrown inside this file only.
-struct DatabaseError {
-  int code;
-  std::string message;
-};
+Statement& bind(Statement& statement, const CacheKey& key) {
+  return statement.bind(static_cast<int64_t>(key.high)).bind(static_cast<int64_t>(key.low));
+}
 
-class Statement {
- public:
-  Statement(sqlite3* database, const char* text) : database_(database) {
-    check(sqlite3_prepare_v2(database, text, -1, &statement_, nullptr));
-  }
-  ~Statement() { sqlite3_finalize(statement_); }
-  Statement(const Statement&) = delete;
-  Statement& operator=(const Statement&) = delete;
-
-  Statement& bind(int64_t value) {
-    check(sqlite3_bind_int64(statement_, ++bound_, value));
-    return *this;
-  }
-  Statement& bind(double value) {
-    check(sqlite3_bind_double(statement_, ++bound_, value));
-    return *this;
-  }
-  Statement& bind(const std::string& value) {
-    check(sqlite3_bind_text(statement_, ++bound_, value.data(), static_cast<int>(value.size()),
-                            SQLITE_TRANSIENT));
-    return *this;
-  }
-  Statement& bind(std::span<const std::byte> value) {
-    if (value.empty()) {  // whose address may be null, which would be no blob at all
-      check(sqlite3_bind_zeroblob(statement_, ++bound_, 0));
-      return *this;
-    }
-    check(sqlite3_bind_blob64(statement_, ++bound_, value.data(), value.size(), SQLITE_STATIC));
-    return *this;
-  }
-  Statement& bind(const CacheKey& key) {
-    return bind(static_cast<int64_t>(key.high)).bind(static_cast<int64_t>(key.low));
-  }
-  /// Whether there is a row.
-  bool step() {
-    const int code = sqlite3_step(statement_);
-    if (code != SQLITE_ROW && code != SQLITE_DONE) check(code);
-    return code == SQLITE_ROW;
-  }
-  int64_t integer(int column) { return sqlite3_column_int64(statement_, column); }
-  double real(int column) { return sqlite3_column_double(statement_, column); }
-  std::string text(int column) {
-    const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
-    return bytes ? std::string(bytes, static_cast<size_t>(sqlite3_column_bytes(statement_, column))) : "";
-  }
-  std::vector<std::byte> blob(int column) {
-    const auto* bytes = static_cast<const std::byte*>(sqlite3_column_blob(statement_, column));
-    return {bytes, bytes + sqlite3_column_bytes(statement_, column)};
-  }
-
- private:
-  void check(int code) {
-    if (code != SQLITE_OK) throw DatabaseError{code, sqlite3_errmsg(database_)};
-  }
-  sqlite3* database_;
-  sqlite3_stmt* statement_ = nullptr;
-  int bound_ = 0;
-};
+void require_tables(Database& database) {
+  if (database.schema() != kTables) throw DatabaseError{SQLITE_CORRUPT, "its tables are not this program's"};
+}
 
 int64_t check_sum(const CacheKey& key, const void* bytes, size_t size) {
   return static_cast<int64_t>(hash_bytes(bytes, size, combine(key.high, key.low)));
@@ -128,9 +75,30 @@ std::optional<Cache::Choice> parse_choice(const std::string& text) {
   return choice;
 }
 
-bool is_damage(int code) {
-  const int primary = code & 0xff;
-  return primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB;
+constexpr const char* kChoiceColumns = "content, measured_us, candidates, verified, check_sum";
+
+/// Over everything in a row.
+int64_t check_sum(const CacheKey& key, const Cache::Choice& choice) {
+  const std::string content = to_text(choice);
+  const uint64_t numbers = combine(
+      combine(std::bit_cast<uint64_t>(choice.measured_us), static_cast<uint64_t>(choice.measured_candidates)),
+      choice.verified_here ? 1 : 0);
+  return check_sum({combine(key.high, numbers), key.low}, content.data(), content.size());
+}
+
+/// A row whose columns from `first` on are kChoiceColumns; nothing if it is not what was written.
+std::optional<Cache::Choice> read_choice(Statement& row, int first, const CacheKey& key) {
+  auto choice = parse_choice(row.text(first));
+  if (!choice) return std::nullopt;
+  choice->measured_us = row.real(first + 1);
+  const int64_t candidates = row.integer(first + 2);
+  if (!(choice->measured_us > 0) || !std::isfinite(choice->measured_us) || candidates < 0 ||
+      candidates > kMostCandidates)
+    return std::nullopt;
+  choice->measured_candidates = static_cast<int>(candidates);
+  choice->verified_here = row.integer(first + 3) != 0;
+  if (row.integer(first + 4) != check_sum(key, *choice)) return std::nullopt;
+  return choice;
 }
 
 }  // namespace
@@ -146,14 +114,12 @@ CacheKey make_key(std::span<const std::string> parts) {
 
 struct Cache::State {
   fs::path folder;
-  sqlite3* database = nullptr;
+  Database database;
   std::mutex mutex;
   std::string trouble;
   bool writable = true;
   int hits = 0, misses = 0;
   int number = 0;  ///< of the file: how many before it are damaged
-
-  ~State() { close(); }
 
   [[nodiscard]] fs::path file() const {
     return folder / (number == 0 ? fmt::format("{}.db", kName) : fmt::format("{}-{}.db", kName, number));
@@ -161,54 +127,61 @@ struct Cache::State {
   /// An empty file that says to everyone that the one beside it is damaged.
   [[nodiscard]] fs::path mark() const { return file().concat(".damaged"); }
 
-  void close() {
-    sqlite3_close_v2(database);
-    database = nullptr;
-  }
-
   void give_up(const std::string& reason) {
     if (trouble.empty()) tell("[cache] {}: {}; tuning results are not kept", file().string(), reason);
     trouble = reason;
-    close();
-  }
-
-  void run(const char* text) {
-    char* message = nullptr;
-    const int code = sqlite3_exec(database, text, nullptr, nullptr, &message);
-    const std::string reason = message ? message : sqlite3_errstr(code);
-    sqlite3_free(message);
-    if (code != SQLITE_OK) throw DatabaseError{code, reason};
-  }
-
-  int64_t layout_of_file() {
-    Statement version(database, "PRAGMA user_version");
-    return version.step() ? version.integer(0) : 0;
+    database.close();
   }
 
   void open_file() {
     std::error_code error;
     while (number < kMostDamaged && fs::exists(mark(), error)) ++number;
-    const int code = sqlite3_open_v2(
-        file().c_str(), &database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
-    if (code != SQLITE_OK)
-      throw DatabaseError{code, database ? sqlite3_errmsg(database) : sqlite3_errstr(code)};
-    sqlite3_busy_timeout(database, kBusyMilliseconds);
-    const int64_t layout = layout_of_file();
+    if (const std::string why = distrust_of(file()); !why.empty()) throw DatabaseError{SQLITE_PERM, why};
+    writable = can_be_written(folder);
+    if (!writable) return open_to_read();
+    database.open(file(), Database::Access::ReadWrite);
+    const int64_t layout = checked_layout();
+    if (database.is_read_only()) {
+      writable = false;
+      if (layout == 0) throw DatabaseError{SQLITE_READONLY, "the file cannot be written"};
+      return require_tables(database);
+    }
+    database.run("PRAGMA synchronous=NORMAL");
+    if (layout == kLayout) return require_tables(database);
+    database.run("PRAGMA journal_mode=WAL");
+    database.run("BEGIN IMMEDIATE");
+    if (database.layout() == 0) {  // another process may have been here first
+      for (const std::string& table : kTables) database.run(table);
+      database.run(fmt::format("PRAGMA user_version={}", kLayout));
+    }
+    database.run("COMMIT");
+    require_tables(database);
+  }
+
+  int64_t checked_layout() {
+    const int64_t layout = database.layout();
     if (layout != 0 && layout != kLayout)
       throw DatabaseError{SQLITE_NOTADB,
                           fmt::format("its layout is {}, this program writes {}", layout, kLayout)};
-    if (sqlite3_db_readonly(database, "main") == 1) {
-      writable = false;
-      if (layout == 0) throw DatabaseError{SQLITE_READONLY, "the folder cannot be written"};
-      return;
+    return layout;
+  }
+
+  /// Where nothing can be written SQLite reads with others if they have the file open (what they share lies
+  /// beside it); where nobody has, there is nothing to lock with, and nobody who writes.
+  void open_to_read() {
+    std::error_code error;
+    if (!fs::exists(file(), error)) throw DatabaseError{SQLITE_READONLY, "the folder cannot be written"};
+    try {
+      database.open(file(), Database::Access::ReadOnly);
+      (void)checked_layout();
+    } catch (const DatabaseError& reason) {
+      const int primary = reason.code & 0xff;
+      if (primary != SQLITE_CANTOPEN && primary != SQLITE_READONLY) throw;
+      database.close();
+      database.open(file(), Database::Access::Immutable);
+      (void)checked_layout();
     }
-    run("PRAGMA synchronous=NORMAL");
-    if (layout == kLayout) return;
-    run("PRAGMA journal_mode=WAL");
-    run("BEGIN IMMEDIATE");
-    run(kTables);
-    run(fmt::format("PRAGMA user_version={}", kLayout).c_str());
-    run("COMMIT");
+    require_tables(database);
   }
 
   void open() {
@@ -216,13 +189,15 @@ struct Cache::State {
       trouble = "switched off";
       return;
     }
-    std::error_code error;
-    fs::create_directories(folder, error);
-    if (error) return give_up(fmt::format("the folder cannot be made ({})", error.message()));
+    try {
+      if (const std::string why = make_private_folder(folder); !why.empty()) return give_up(why);
+    } catch (const fs::filesystem_error& error) {
+      return give_up(fmt::format("the folder cannot be made ({})", error.code().message()));
+    }
     try {
       open_among_others();
     } catch (const DatabaseError& reason) {
-      if (is_damage(reason.code)) return start_anew(reason.message);
+      if (reason.is_damage()) return start_anew(reason.message);
       give_up(reason.message);
     }
   }
@@ -235,9 +210,9 @@ struct Cache::State {
       try {
         return open_file();
       } catch (const DatabaseError& reason) {
-        if ((reason.code & 0xff) != SQLITE_BUSY || Clock::now() > limit) throw;
+        if (!reason.is_busy() || Clock::now() > limit) throw;
       }
-      close();
+      database.close();
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   }
@@ -247,7 +222,7 @@ struct Cache::State {
   /// another one may stand under its name.
   void start_anew(std::string reason) {
     for (;;) {
-      close();
+      database.close();
       if (number + 1 >= kMostDamaged)
         return give_up(fmt::format("{} files before it are damaged; remove them", number));
       std::error_code error;
@@ -260,7 +235,7 @@ struct Cache::State {
       try {
         return open_among_others();
       } catch (const DatabaseError& again) {
-        if (!is_damage(again.code)) return give_up(again.message);
+        if (!again.is_damage()) return give_up(again.message);
         reason = again.message;
       }
     }
@@ -270,13 +245,13 @@ struct Cache::State {
   template <class Result, class Work>
   Result guarded(Result nothing, const Work& work) {
     const std::lock_guard lock(mutex);
-    if (!database) return nothing;
+    if (!database.is_open()) return nothing;
     try {
       return work();
     } catch (const DatabaseError& reason) {
-      if (is_damage(reason.code))
+      if (reason.is_damage())
         start_anew(reason.message);
-      else if ((reason.code & 0xff) != SQLITE_BUSY)
+      else if (!reason.is_busy())
         give_up(reason.message);
       return nothing;
     }
@@ -296,21 +271,14 @@ Cache::~Cache() = default;
 
 std::optional<Cache::Choice> Cache::find(const CacheKey& key) {
   auto found = state_->guarded(std::optional<Choice>{}, [&]() -> std::optional<Choice> {
-    Statement row(
-        state_->database,
-        "SELECT content, measured_us, candidates, verified, check_sum FROM choices WHERE high=? AND low=?");
-    row.bind(key);
-    if (!row.step()) return std::nullopt;
-    const std::string content = row.text(0);
-    auto choice = parse_choice(content);
-    if (choice && row.integer(4) == check_sum(key, content.data(), content.size()) && row.real(1) > 0) {
-      choice->measured_us = row.real(1);
-      choice->measured_candidates = static_cast<int>(row.integer(2));
-      choice->verified_here = row.integer(3) != 0;
-      return choice;
+    Statement row(state_->database,
+                  fmt::format("SELECT {} FROM choices WHERE high=? AND low=?", kChoiceColumns).c_str());
+    if (!bind(row, key).step()) return std::nullopt;
+    if (auto choice = read_choice(row, 0, key)) return choice;
+    if (state_->writable) {
+      Statement drop(state_->database, "DELETE FROM choices WHERE high=? AND low=?");
+      bind(drop, key).step();
     }
-    if (state_->writable)
-      Statement(state_->database, "DELETE FROM choices WHERE high=? AND low=?").bind(key).step();
     return std::nullopt;
   });
   ++(found ? state_->hits : state_->misses);
@@ -320,32 +288,36 @@ std::optional<Cache::Choice> Cache::find(const CacheKey& key) {
 void Cache::store(const CacheKey& key, const Choice& choice) {
   if (!state_->writable) return;
   state_->guarded(false, [&] {
-    const std::string content = to_text(choice);
     Statement row(
         state_->database,
         "INSERT INTO choices VALUES(?,?,?,?,?,?,?) ON CONFLICT(high, low) DO UPDATE SET "
         "content=excluded.content, measured_us=excluded.measured_us, candidates=excluded.candidates, "
         "verified=excluded.verified, check_sum=excluded.check_sum WHERE excluded.candidates > candidates OR "
         "(excluded.candidates = candidates AND excluded.measured_us < measured_us)");
-    row.bind(key).bind(content).bind(choice.measured_us).bind(int64_t{choice.measured_candidates});
-    row.bind(int64_t{choice.verified_here}).bind(check_sum(key, content.data(), content.size()));
-    return row.step();
+    bind(row, key).bind(to_text(choice)).bind(choice.measured_us).bind(int64_t{choice.measured_candidates});
+    return row.bind(int64_t{choice.verified_here}).bind(check_sum(key, choice)).step();
   });
 }
 
 void Cache::mark_verified(const CacheKey& key) {
   if (!state_->writable) return;
+  auto choice = find(key);
+  if (!choice) return;
+  const int64_t before = check_sum(key, *choice);
+  choice->verified_here = true;
   state_->guarded(false, [&] {
-    return Statement(state_->database, "UPDATE choices SET verified=1 WHERE high=? AND low=?")
-        .bind(key)
-        .step();
+    // Another process may have stored a better one meanwhile, which nobody has verified.
+    Statement row(state_->database,
+                  "UPDATE choices SET verified=1, check_sum=? WHERE high=? AND low=? AND check_sum=?");
+    return bind(row.bind(check_sum(key, *choice)), key).bind(before).step();
   });
 }
 
 void Cache::forget(const CacheKey& key) {
   if (!state_->writable) return;
   state_->guarded(false, [&] {
-    return Statement(state_->database, "DELETE FROM choices WHERE high=? AND low=?").bind(key).step();
+    Statement drop(state_->database, "DELETE FROM choices WHERE high=? AND low=?");
+    return bind(drop, key).step();
   });
 }
 
@@ -353,12 +325,13 @@ std::optional<std::vector<std::byte>> Cache::find_object(const CacheKey& key) {
   using Object = std::optional<std::vector<std::byte>>;
   return state_->guarded(Object{}, [&]() -> Object {
     Statement row(state_->database, "SELECT bytes, check_sum FROM objects WHERE high=? AND low=?");
-    row.bind(key);
-    if (!row.step()) return std::nullopt;
+    if (!bind(row, key).step()) return std::nullopt;
     std::vector<std::byte> bytes = row.blob(0);
     if (row.integer(1) == check_sum(key, bytes.data(), bytes.size())) return bytes;
-    if (state_->writable)
-      Statement(state_->database, "DELETE FROM objects WHERE high=? AND low=?").bind(key).step();
+    if (state_->writable) {
+      Statement drop(state_->database, "DELETE FROM objects WHERE high=? AND low=?");
+      bind(drop, key).step();
+    }
     return std::nullopt;
   });
 }
@@ -367,38 +340,37 @@ void Cache::store_object(const CacheKey& key, std::span<const std::byte> object)
   if (!state_->writable) return;
   state_->guarded(false, [&] {
     Statement row(state_->database, "INSERT OR REPLACE INTO objects VALUES(?,?,?,?)");
-    row.bind(key).bind(object).bind(check_sum(key, object.data(), object.size()));
-    return row.step();
+    return bind(row, key).bind(object).bind(check_sum(key, object.data(), object.size())).step();
   });
 }
 
 int Cache::merge(const fs::path& other) {
   std::error_code error;
   if (!fs::is_regular_file(other, error)) fail<FormatError>("[cache] there is no file {}", other.string());
-  sqlite3* source = nullptr;
+  if (!state_->writable)
+    fail("[cache] nothing can be taken over: {} cannot be written; make it writable, or set LUMINAL_CACHE",
+         file().string());
   int added = 0;
   try {
-    if (sqlite3_open_v2(other.c_str(), &source, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, nullptr) !=
-        SQLITE_OK)
-      throw DatabaseError{SQLITE_NOTADB, sqlite3_errmsg(source)};
-    Statement rows(source, "SELECT high, low, content, measured_us, candidates, check_sum FROM choices");
+    Database source;
+    source.open(other, Database::Access::ReadOnly);
+    if (const int64_t layout = source.layout(); layout != kLayout)
+      throw DatabaseError{SQLITE_NOTADB,
+                          fmt::format("its layout is {}, this program reads {}; export it with this version",
+                                      layout, kLayout)};
+    require_tables(source);
+    Statement rows(source, fmt::format("SELECT high, low, {} FROM choices", kChoiceColumns).c_str());
     while (rows.step()) {
       const CacheKey key{static_cast<uint64_t>(rows.integer(0)), static_cast<uint64_t>(rows.integer(1))};
-      const std::string content = rows.text(2);
-      auto choice = parse_choice(content);
-      if (!choice || rows.integer(5) != check_sum(key, content.data(), content.size()) || !(rows.real(3) > 0))
-        continue;
-      choice->measured_us = rows.real(3);
-      choice->measured_candidates = static_cast<int>(rows.integer(4));
-      choice->verified_here = false;
+      auto choice = read_choice(rows, 2, key);
+      if (!choice) continue;
+      choice->verified_here = false;  // whoever made the file may have said anything
       if (!find(key)) ++added;
       store(key, *choice);
     }
   } catch (const DatabaseError& reason) {
-    sqlite3_close_v2(source);
     fail<FormatError>("[cache] {} is no cache of this program: {}", other.string(), reason.message);
   }
-  sqlite3_close_v2(source);
   return added;
 }
 
@@ -407,14 +379,14 @@ void Cache::export_to(const fs::path& file) {
   if (fs::exists(file, error)) fail("[cache] {} exists; give the name of a new file", file.string());
   const std::string problem = state_->guarded(state_->trouble, [&]() -> std::string {
     Statement(state_->database, "VACUUM INTO ?").bind(file.string()).step();
-    sqlite3* copy = nullptr;
-    const int opened =
-        sqlite3_open_v2(file.c_str(), &copy, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
-    const int done = opened == SQLITE_OK
-                         ? sqlite3_exec(copy, "DELETE FROM objects; VACUUM", nullptr, nullptr, nullptr)
-                         : opened;
-    sqlite3_close_v2(copy);
-    return done == SQLITE_OK ? "" : sqlite3_errstr(done);
+    try {
+      Database copy;
+      copy.open(file, Database::Access::ReadWrite);
+      copy.run("DELETE FROM objects; VACUUM");
+      return "";
+    } catch (const DatabaseError& reason) {
+      return reason.message;
+    }
   });
   if (!problem.empty() || !fs::exists(file, error))
     fail("[cache] {} could not be written{}{}", file.string(), problem.empty() ? "" : ": ", problem);

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/cancel.h"
 #include "base/fail.h"
 
 namespace luminal::search {
@@ -239,6 +240,7 @@ struct Chooser::Descent {
   bool single_steps() {
     bool changed = false;
     for (const Group& group : order) {
+      throw_if_cancelled();
       const Group* one[] = {&group};
       changed = attempt(one) || changed;
     }

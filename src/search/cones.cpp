@@ -5,6 +5,8 @@
 #include <set>
 #include <tuple>
 
+#include "base/cancel.h"
+
 namespace luminal::search {
 namespace {
 
@@ -43,7 +45,10 @@ class ConeFinder {
     std::iota(order.begin(), order.end(), 0);
     std::ranges::sort(order, {}, [&](int c) { return key(c); });
     std::vector<std::vector<Cone>> cones(order.size());
-    for (const int root : order) cones[static_cast<size_t>(root)] = grow(root);
+    for (const int root : order) {
+      throw_if_cancelled();
+      cones[static_cast<size_t>(root)] = grow(root);
+    }
     return cones;
   }
 

@@ -32,7 +32,6 @@ std::shared_ptr<const TensorData> evaluate_from(const Graph& graph, const DimMap
   Graph part;
   part.set_device("reference");
   part.set_step(graph.step());
-  for (const auto& [name, size] : dims) part.set_dim(name, size);
   std::unordered_map<Value, Value> place;
   const auto source_of = [&](const Value& value) {
     if (const auto known = place.find(value); known != place.end()) return known->second;
@@ -52,6 +51,8 @@ std::shared_ptr<const TensorData> evaluate_from(const Graph& graph, const DimMap
     for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output)
       if (!leaves.contains({id, output})) place[{id, output}] = {made, output};
   }
+  for (const std::string& name : part.dim_names())
+    if (const auto size = dims.find(name); size != dims.end()) part.set_dim(name, size->second);
   part.tensor_of(place.at(wanted)).retrieve();
   part.execute();
   return part.value(place.at(wanted));

@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.h"
 #include "base/fail.h"
 #include "base/hash.h"
+#include "search/test_inputs.h"
 #include "search/verify.h"
 
 /// Exams as text: what a replay file holds.
@@ -80,11 +83,17 @@ json question_json(const ExamQuestion& question) {
     else
       inputs.push_back(tensor ? json(hash_of(*tensor)) : json());
   }
-  return {{"name", question.name}, {"inputs", inputs}, {"answers", answers}};
+  return {{"name", question.name},
+          {"beyond_laws", question.beyond_laws},
+          {"inputs", inputs},
+          {"answers", answers}};
 }
 
 ExamQuestion question_of(const json& text, const Exam& exam) {
   ExamQuestion question{.name = text.at("name").get<std::string>()};
+  if (std::ranges::find(kInputKinds, question.name) == std::end(kInputKinds))
+    fail<FormatError>("[replay] unknown kind of inputs '{}'", question.name);
+  question.beyond_laws = text.at("beyond_laws").get<bool>();
   const json& inputs = text.at("inputs");
   if (inputs.size() != exam.unit.tensors.size())
     fail<FormatError>("[replay] a question has {} inputs for {} tensors", inputs.size(),
@@ -99,7 +108,7 @@ ExamQuestion question_of(const json& text, const Exam& exam) {
       continue;
     }
     question.tensors[t] =
-        exam_input(question.name, exam.questions.size(), exam.unit.tensors[t].type, exam.dims, exam.seed, t);
+        test_input(question.name, exam.questions.size(), exam.unit.tensors[t].type, exam.dims, exam.seed, t);
     if (hash_of(*question.tensors[t]) != inputs[t].get<uint64_t>())
       fail<FormatError>(
           "[replay] the random inputs come out otherwise than when the file was written; replay it with "
@@ -179,7 +188,7 @@ std::string to_json(const Exam& exam) {
 
 Exam parse_exam(std::string_view text) {
   try {
-    const json parsed = json::parse(text);
+    const json parsed = parse_bounded_json(text, "replay");
     if (parsed.at("exam") != 1)
       fail<FormatError>("[replay] the file's version is {}, not 1", parsed.at("exam").dump());
     Exam exam{.unit = unit_of(parsed), .dims = {}, .seed = parsed.at("seed").get<uint64_t>()};

@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "base/cancel.h"
 #include "base/dump.h"
 #include "base/environment.h"
 #include "base/fail.h"
@@ -124,6 +125,7 @@ std::vector<KernelResult> KernelCache::make(backends::Backend& backend, Cache& d
   Team& team = Team::shared();
   team.run(team.size(), [&](int) {
     for (size_t w = next++; w < work.size(); w = next++) {
+      throw_if_cancelled();
       KernelResult& made = results[work[w]];
       if (std::chrono::steady_clock::now() > deadline) {
         made.error = KernelReport::Rejected::kNotTimed;

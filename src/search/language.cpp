@@ -157,8 +157,9 @@ struct Language::State {
     define("reduce-repeated-args", {spec, list}, list, [this](Values v) -> std::optional<Value> {
       return args_of(store->reduce_repeated(v[0]), args.at(v[1]), {});
     });
-    declare_split("sum", [this](SpecId s) { return store->leave_sum(s); });
-    declare_split("max", [this](SpecId s) { return store->leave_max(s); });
+    declare_split("leave-sum", [this](SpecId s) { return store->leave_sum(s); });
+    declare_split("leave-sum-constants", [this](SpecId s) { return store->leave_sum_constants(s); });
+    declare_split("leave-max", [this](SpecId s) { return store->leave_max(s); });
   }
 
   const SpecStore::Made* folded(Value s, Value number, Value producer) {
@@ -166,9 +167,7 @@ struct Language::State {
   }
 
   /// (leave-sum s) is the kernel outside, (leave-sum-inner s) the one inside; their arguments likewise.
-  void declare_split(const std::string& subject,
-                     const std::function<const SpecStore::Split*(SpecId)>& split) {
-    const std::string law = "leave-" + subject;
+  void declare_split(const std::string& law, const std::function<const SpecStore::Split*(SpecId)>& split) {
     define(law, {spec}, spec, [split](Values v) -> std::optional<Value> {
       const SpecStore::Split* parts = split(v[0]);
       return parts != nullptr ? std::optional<Value>(parts->outer) : std::nullopt;

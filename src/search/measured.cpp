@@ -5,12 +5,14 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/cancel.h"
 #include "base/fail.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/stopwatch.h"
 #include "runtime/profiler.h"
+#include "search/contain.h"
 #include "search/kernel_cache.h"
 #include "search/own_kernels.h"
 #include "search/plan_builder.h"
@@ -81,8 +83,9 @@ class Costs {
   /// False if these are no costs: others' files may hold anything.
   [[nodiscard]] bool recall(codegen::Parameters table) {
     const auto is_cost = [](const auto& entry) {
+      constexpr double kMostUs = 1e12;  // sums of them stay numbers
       const double us = std::bit_cast<double>(entry.second);
-      return std::isfinite(us) && us > 0;
+      return us > 0 && us <= kMostUs;
     };
     if (!table.contains("scale") || !std::ranges::all_of(table, is_cost)) return false;
     scale_ = std::bit_cast<double>(table.at("scale"));
@@ -210,7 +213,7 @@ class MeasuredSearch {
         tuner_(context.backend, context.cache, context.graph,
                {.deadline = deadlines.kernels,
                 .verify_by = deadlines.verify,
-                .special_values = context.options.math == MathMode::Strict}) {}
+                .strict = context.options.math == MathMode::Strict}) {}
 
   MeasuredCover run() {
     Seen found;
@@ -257,6 +260,7 @@ class MeasuredSearch {
 
   void tune_in_rounds() {
     for (int round = 0; round < kMostRounds; ++round) {
+      throw_if_cancelled();
       const auto start = Clock::now();
       codegen::Parameters table = costs_.to_table();
       Cover cover = next_cover(context_, costs_);
@@ -349,16 +353,32 @@ class MeasuredSearch {
       debug(1, "search: plans of {:.0f} MB are not timed whole", static_cast<double>(bytes) / 1e6);
       return 0;
     }
-    std::vector<std::unique_ptr<runtime::Rehearsal>> runs;
-    for (const Entry& entry : entries)
-      runs.push_back(std::make_unique<runtime::Rehearsal>(entry.plan, top,
-                                                          plan_inputs(context_.graph, entry.plan, top, 0),
-                                                          runtime::Rehearsal::Memory::AsPlanned));
     constexpr int kRounds = 9;
     constexpr double kSampleUs = 2000, kClearly = 0.985;
+    // Not all kernels of these plans have been judged in full.
+    const SharedBytes memory(static_cast<int64_t>(entries.size() * kRounds * sizeof(double)));
+    auto* times = reinterpret_cast<double*>(memory.bytes().data());
+    const std::string trouble = run_contained(
+        [&](Progress& progress) {
+          std::vector<std::unique_ptr<runtime::Rehearsal>> runs;
+          for (const Entry& entry : entries)
+            runs.push_back(std::make_unique<runtime::Rehearsal>(
+                entry.plan, top, plan_inputs(context_.graph, entry.plan, top, 0),
+                runtime::Rehearsal::Memory::AsPlanned));
+          for (int round = 0; round < kRounds && Clock::now() < deadlines_.plans; ++round)
+            for (size_t i = 0; i < entries.size(); ++i, ++progress)
+              times[i * kRounds + static_cast<size_t>(round)] = runs[i]->sample_us(kSampleUs);
+        },
+        std::chrono::seconds(60));
+    if (!trouble.empty()) {
+      debug(1, "search: a plan {} while plans were timed; the one with the fastest kernels is taken",
+            trouble);
+      return 0;
+    }
     std::vector<std::vector<double>> samples(entries.size());
-    for (int round = 0; round < kRounds && Clock::now() < deadlines_.plans; ++round)
-      for (size_t i = 0; i < entries.size(); ++i) samples[i].push_back(runs[i]->sample_us(kSampleUs));
+    for (size_t i = 0; i < entries.size(); ++i)
+      for (size_t round = 0; round < kRounds && times[i * kRounds + round] > 0; ++round)
+        samples[i].push_back(times[i * kRounds + round]);
     if (samples[0].empty()) return 0;
     size_t best = 0;
     for (size_t i = 0; i < entries.size(); ++i) {

@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/cancel.h"
 #include "base/fail.h"
 #include "base/hash.h"
 
@@ -80,6 +81,7 @@ class Merger {
 
   void run() {
     while (const auto pair = best_pair()) {
+      throw_if_cancelled();
       cover_.kernels[static_cast<size_t>(pair->first)] = pair->merged;
       serials_[static_cast<size_t>(pair->first)] = next_serial_++;
       cover_.kernels.erase(cover_.kernels.begin() + pair->second);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -36,7 +37,7 @@ Dtype held(Dtype dtype) { return is_float(dtype) || is_quantized(dtype) ? Dtype:
 
 Oracle::Samples empty_samples(Dtype dtype, size_t count) {
   Oracle::Samples samples{
-      TensorData(held(dtype), {static_cast<int64_t>(count)}), {}, std::vector<bool>(count, true)};
+      TensorData(held(dtype), {static_cast<int64_t>(count)}), {}, std::vector<bool>(count, true), {}};
   if (is_float(dtype)) samples.errors.assign(count, 0);
   return samples;
 }
@@ -77,6 +78,8 @@ void store_rounded(Dtype dtype, double ulp, Oracle::Samples& samples, size_t at)
   if (std::abs(value) - error > format.largest) {
     value = std::copysign(std::numeric_limits<double>::infinity(), value);
     error = 0;
+    samples.overflowed.resize(samples.known.size());
+    samples.overflowed[at] = true;
   } else if (std::abs(value) + error > format.largest) {
     samples.known[at] = false;
   }
@@ -176,7 +179,9 @@ Oracle::Samples Oracle::through(const Edge& edge, std::span<const int64_t> posit
       for (size_t k = 0; k < where.size(); ++k) out[where[k]] = in[k];
     }
   });
+  if (!read.overflowed.empty()) samples.overflowed.resize(positions.size());
   for (size_t k = 0; k < where.size(); ++k) {
+    if (!read.overflowed.empty()) samples.overflowed[where[k]] = read.overflowed[k];
     if (!samples.errors.empty() && !read.errors.empty()) samples.errors[where[k]] = read.errors[k];
     samples.known[where[k]] = read.known[k];
   }
@@ -212,6 +217,34 @@ TensorData run_kernel(const Node& node, std::span<const Dtype> own, std::span<co
 
 }  // namespace
 
+namespace {
+
+/// The ends of an operand's interval bound a result only if the function does not turn between them: the sine
+/// of 1e20 +- 1e13 may be anything. Looked for at places within wide intervals.
+void doubt_what_turns(const Oracle::Samples& input, Oracle::Samples& result,
+                      const std::function<TensorData(const TensorData& moved)>& evaluate) {
+  constexpr double kWide = 0.25;
+  if (std::ranges::none_of(input.errors, [](double e) { return e > kWide; })) return;
+  for (const double side : {-1.0, 1.0}) {
+    std::vector<double> before(result.values.as<double>().begin(), result.values.as<double>().end());
+    std::vector<int> direction(before.size(), 0);
+    for (const double part : {0.137, 0.291, 0.413, 0.619, 0.853, 1.0}) {  // no multiples of each other
+      TensorData moved = input.values;
+      move_by(moved.as<double>(), input.errors, side * part);
+      const TensorData there = evaluate(moved);
+      const auto now = there.as<double>();
+      for (size_t i = 0; i < before.size(); ++i) {
+        const int step = now[i] > before[i] ? 1 : now[i] < before[i] ? -1 : 0;
+        if (input.errors[i] > kWide && step * direction[i] < 0) result.known[i] = false;
+        if (step != 0) direction[i] = step;
+        before[i] = now[i];
+      }
+    }
+  }
+}
+
+}  // namespace
+
 Oracle::Samples Oracle::elementwise(const Node& node, std::span<const int64_t> positions) {
   std::vector<Samples> inputs;
   std::vector<Dtype> own;
@@ -223,7 +256,7 @@ Oracle::Samples Oracle::elementwise(const Node& node, std::span<const int64_t> p
   std::vector<const TensorData*> exact;
   for (const Samples& input : inputs) exact.push_back(&input.values);
   const Dtype dtype = node.outputs[0].dtype;
-  Samples result{run_kernel(node, own, exact, count), {}, std::vector<bool>(positions.size(), true)};
+  Samples result{run_kernel(node, own, exact, count), {}, std::vector<bool>(positions.size(), true), {}};
   if (is_float(dtype)) result.errors.assign(positions.size(), 0);
   for (const Samples& input : inputs)
     for (size_t i = 0; i < positions.size(); ++i)
@@ -263,6 +296,11 @@ Oracle::Samples Oracle::elementwise(const Node& node, std::span<const int64_t> p
           result.known[i] = false;
     }
   }
+  if (is_float(dtype) && node.inputs.size() == 1 && !has(node.op->traits, Trait::Monotone))
+    doubt_what_turns(inputs[0], result, [&](const TensorData& moved) {
+      const TensorData* pointer = &moved;
+      return run_kernel(node, own, {&pointer, 1}, count);
+    });
   if (is_float(dtype))
     for (size_t i = 0; i < positions.size(); ++i) store_rounded(dtype, node.op->ulp, result, i);
   return result;
@@ -320,12 +358,12 @@ Oracle::Samples Oracle::reduction(const Node& node, const Value& value, std::spa
     double magnitude = 0, total_error = 0, largest_error = 0;
     bool finite = true, whole = true;
     for (size_t i = first; i < first + static_cast<size_t>(length); ++i) {
-      if (!terms.known[i]) by_row.known[r] = false;
+      if (!terms.known[i] || (!terms.overflowed.empty() && terms.overflowed[i])) by_row.known[r] = false;
       if (terms.errors.empty()) continue;
       const double x = terms.values.as<double>()[i];
       finite = finite && std::isfinite(x);
       whole = whole && x == std::floor(x);
-      magnitude += std::abs(x);
+      if (std::isfinite(x)) magnitude += std::abs(x);
       total_error += terms.errors[i];
       largest_error = std::max(largest_error, terms.errors[i]);
     }
@@ -341,6 +379,8 @@ Oracle::Samples Oracle::reduction(const Node& node, const Value& value, std::spa
         error = largest_error;
         break;
       case ReduceKind::Sum:
+        // In some orders a part of the sum overflows.
+        if (magnitude > format_of(accumulation_dtype(dtype)).largest) by_row.known[r] = false;
         // Sums of integers that the accumulator holds are exact in any order.
         error = whole && total_error == 0 && magnitude * u <= 1 ? 0 : total_error + steps * magnitude;
         break;

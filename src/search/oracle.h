@@ -42,6 +42,9 @@ class Oracle {
     TensorData values;           ///< F64, or the value's own dtype if that is no float
     std::vector<double> errors;  ///< absolute bounds; empty if exact
     std::vector<bool> known;
+    /// Rounding to the dtype made an infinity of a finite value; empty where that happened nowhere. Sums that
+    /// fold such a value in by an fma see the finite one.
+    std::vector<bool> overflowed;
   };
 
   Oracle(const Graph& graph, const DimMap& dims) : graph_(graph), dims_(dims) {}

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/cancel.h"
 #include "base/fail.h"
 
 namespace luminal::search {
@@ -80,7 +81,9 @@ std::vector<double> race(std::span<Contender* const> contenders, const RaceOptio
     const int passes = round == 0 ? 2 : 1;
     for (int pass = 0; pass < passes; ++pass)
       for (const size_t i : field) {
+        throw_if_cancelled();
         if (Clock::now() >= options.deadline && (round > 0 || pass > 0 || i != field.front())) break;
+        if (options.before_sample) options.before_sample(i);
         samples[i].push_back(
             contenders[i]->sample_us(round == 0 ? options.sample_us / 5 : options.sample_us));
         best = std::min(best, samples[i].back());

@@ -1,5 +1,6 @@
 #pragma once
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -56,6 +57,7 @@ struct RaceOptions {
   double sample_us = 500;   ///< of one sample, at least
   double drop_above = 1.3;  ///< a candidate stops when a run takes this much longer than the best
   Clock::time_point deadline = Clock::time_point::max();
+  std::function<void(size_t)> before_sample;  ///< is told which contender runs next; may be left out
 };
 
 /// Time of each contender in us, its fastest sample (of those dropped early: of what was measured; 0: never

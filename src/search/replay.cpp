@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/backend.h"
+#include "base/bounded_json.h"
 #include "base/environment.h"
 #include "base/fail.h"
 #include "base/file.h"
@@ -17,7 +18,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 
 json json_of(const Replay::Kernel& kernel) {
   json parameters = json::object(), bucket = json::object();
@@ -57,7 +58,7 @@ std::string replay_json(const Replay& replay) {
 
 Replay parse_replay(std::string_view text) {
   try {
-    const json parsed = json::parse(text);
+    const json parsed = parse_bounded_json(text, "replay");
     if (!parsed.is_object() || !parsed.contains("luminal-replay"))
       fail<FormatError>("[replay] this is no replay file");
     if (parsed.at("luminal-replay") != kVersion)
@@ -200,7 +201,8 @@ ReplayResult replay_kernel(std::string_view content) {
     report.assembly = [program, backend] { return backend->assembly(program); };
     pointers.push_back(kernels.emplace_back(backend->compile(program)).get());
   }
-  const search::Verdict verdict = search::judge(replay.exam, pointers, backend->target().threads);
+  const search::Verdict verdict =
+      search::judge(replay.exam, pointers, {.threads = backend->target().threads});
   result.reproduced = verdict.fault.has_value();
   result.verdict = verdict.fault ? verdict.fault->message : "all samples are right";
   return result;

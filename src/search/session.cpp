@@ -9,6 +9,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "base/cancel.h"
 #include "base/environment.h"
 #include "base/fail.h"
 #include "base/hash.h"
@@ -170,6 +171,7 @@ class SearchExecutable : public Executable, public Explained {
       const auto classes = language.load(front->program);
       front->rows_before = language.kernel_count();
       const egraph::Report report = language.saturate();
+      throw_if_cancelled();  // its e-graph is not all that it would be
       front->rounds = report.iterations;
       front->growth = report.rows_after;
       for (const egraph::RuleReport& rule : report.rules)
@@ -234,6 +236,7 @@ class SearchExecutable : public Executable, public Explained {
                 ? fmt::format("sizes left the bucket: {} instead of {}", to_string(bucket),
                               to_string(variants_.front().executor->plan().bucket))
                 : std::string("other values are wanted or there already"));
+    throw_if_cancelled();
     const auto begin = std::chrono::steady_clock::now();
     Variant variant{.front = front};
     const kernel::MachineLimits& limits = runtime::machine_limits(*parts_->backend);
@@ -314,6 +317,7 @@ class SearchExecutable : public Executable, public Explained {
     }
     const runtime::Given given = plan_inputs(graph, plan, top, 0);
     std::optional<PlanFault> fault;
+    throw_if_cancelled();
     while ((fault = check_plan(graph, plan, top, given,
                                options_.rules.empty() ? Judged::Unnamed : Judged::All))) {
       const auto replay = replay_of(graph, plan, variant.facts, *variant.front->store, *fault);

@@ -58,6 +58,7 @@ class SpecStore {
     std::vector<int> outer_slots, inner_slots;
   };
   const Split* leave_sum(SpecId spec) { return split(spec, &kernel::leave_sum); }
+  const Split* leave_sum_constants(SpecId spec) { return split(spec, &kernel::leave_sum_constants); }
   const Split* leave_max(SpecId spec) { return split(spec, &kernel::leave_max); }
   const Made* reduce_repeated(SpecId spec);
 

@@ -1,7 +1,6 @@
 #pragma once
 #include <chrono>
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,8 +12,9 @@
 /// Runs one kernel outside a plan, in memory that shows what it does wrong.
 namespace luminal::search {
 
-/// Bytes between two pages that nobody may touch. The data ends right before the upper one (rounded down to
-/// `alignment`), or starts right behind the lower one.
+/// Bytes between two stretches of address space that nobody may touch, each at least a megabyte and at least
+/// as long as the data. The data ends right before the upper one (rounded down to `alignment`), or starts
+/// right behind the lower one.
 class GuardedMemory {
  public:
   enum class Place : uint8_t { AtEnd, AtStart };
@@ -24,14 +24,18 @@ class GuardedMemory {
   GuardedMemory(GuardedMemory&& other) noexcept;
   GuardedMemory& operator=(GuardedMemory&&) = delete;
   [[nodiscard]] std::span<std::byte> bytes() const { return {data_, static_cast<size_t>(size_bytes_)}; }
+  /// The data and what else its pages hold.
   void fill(std::byte pattern);
-  /// Bytes of the data's own pages, outside the data, that no longer hold what `fill` wrote there.
+  /// What else the data's pages hold.
+  void fill_around(std::byte pattern);
+  /// Bytes of the data's own pages, outside the data, that no longer hold what was filled in.
   [[nodiscard]] int64_t stray_writes() const;
 
  private:
-  std::byte* base_ = nullptr;
+  std::byte* base_ = nullptr;   ///< of the mapping
+  std::byte* inner_ = nullptr;  ///< of the data's pages
   std::byte* data_ = nullptr;
-  int64_t size_bytes_ = 0, mapped_bytes_ = 0, page_ = 0;
+  int64_t size_bytes_ = 0, mapped_bytes_ = 0, inner_bytes_ = 0;
   std::byte pattern_{};
 };
 
@@ -40,34 +44,62 @@ struct TrialOutput {
   int64_t elements = 0;
 };
 
+/// How the tasks of a stage are dealt out to calls of the kernel.
+enum class Split : uint8_t {
+  Whole,    ///< one call does all
+  Singles,  ///< a call for each, the last task first
+  Uneven,   ///< calls of 1, 2, 3, ... tasks
+  Threads,  ///< as many equal parts as there are threads, at the same time
+};
+
 struct TrialOptions {
   GuardedMemory::Place place = GuardedMemory::Place::AtEnd;
   int64_t alignment = 4;    ///< of the data; elements of a dtype are aligned to their size at least
-  std::byte pattern{0xff};  ///< outputs and workspace before the run: NaN in every float dtype
-  /// In a process of its own, so that a crash or a hang is told and survived. Without, for kernels that ran
-  /// so before at these sizes: where they read and write does not depend on the data.
-  bool contained = true;
-  int threads = 1;    ///< tasks are dealt out in turn
-  int in_place = -1;  ///< the input whose memory the first output takes; none: each has its own
-  std::chrono::milliseconds timeout{20'000};
+  std::byte pattern{0xff};  ///< outputs and workspace before the first run: NaN in every float dtype
+  int threads = 1;          ///< that Split::Threads uses
+  int in_place = -1;        ///< the input whose memory the first output takes; none: each has its own
 };
 
-/// What came of it: outputs, or why there are none.
+/// A kernel laid out in guarded memory, to be launched as often as one likes. Not contained: whoever does not
+/// trust the kernel makes it, and launches it, in a contained process (contain.h).
+class Rig {
+ public:
+  /// Sizes of the inputs are those of `inputs`; the kernel outlives the rig.
+  Rig(const backends::Kernel& kernel, std::span<const TensorData* const> inputs,
+      std::span<const TrialOutput> outputs, const DimMap& dims, const TrialOptions& options);
+  /// Other inputs of the same sizes, which outlive the next launches.
+  void give(std::span<const TensorData* const> inputs);
+  /// Overwrites outputs and workspace.
+  void soil(std::byte pattern);
+  /// Threads are processes: see run_in_processes.
+  void launch(Split split, std::chrono::milliseconds timeout);
+  /// What the launches wrote where they must not; "" if nothing.
+  [[nodiscard]] std::string trouble() const;
+  [[nodiscard]] std::span<const std::byte> output(size_t number) const;
+
+ private:
+  [[nodiscard]] GuardedMemory workspace(int64_t bytes) const;
+  void run_range(int stage, size_t thread, int64_t begin, int64_t end) const;
+
+  const backends::Kernel& kernel_;
+  TrialOptions options_;
+  std::vector<int64_t> sizes_;
+  std::vector<const TensorData*> given_;
+  std::vector<int64_t> output_bytes_;
+  std::vector<GuardedMemory> buffers_;
+  std::vector<void*> pointers_;
+  std::vector<GuardedMemory> shared_, locals_;  ///< one; one for each thread
+};
+
 struct TrialResult {
   std::vector<TensorData> outputs;  ///< flat
-  std::string trouble;  ///< "crashed with signal 11 (Segmentation fault)", "took more than 20000 ms", ""
+  std::string trouble;              ///< why there are none: "wrote 4 bytes outside output 0"; "" if there are
 };
 
-/// Runs the kernel in guarded memory and tells what it wrote where it must not.
-[[nodiscard]] TrialResult run_trial(const backends::Kernel& kernel, std::span<const TensorData> inputs,
+/// One launch, contained.
+[[nodiscard]] TrialResult run_trial(const backends::Kernel& kernel, std::span<const TensorData* const> inputs,
                                     std::span<const TrialOutput> outputs, const DimMap& dims,
-                                    const TrialOptions& options = {});
-
-/// What `action(0)` ... `action(count - 1)` say, called one after the other in a process of its own. One that
-/// crashes or takes longer than `timeout` says so and takes none of the others with it. Texts are cut at
-/// 1,000 bytes.
-[[nodiscard]] std::vector<std::string> run_contained(size_t count,
-                                                     const std::function<std::string(size_t)>& action,
-                                                     std::chrono::milliseconds timeout);
+                                    const TrialOptions& options = {}, Split split = Split::Whole,
+                                    std::chrono::milliseconds timeout = std::chrono::seconds(20));
 
 }  // namespace luminal::search

@@ -4,15 +4,19 @@
 #include <atomic>
 #include <numeric>
 
+#include "base/cancel.h"
 #include "base/fail.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/stopwatch.h"
 #include "luminal/compile_report.h"
 #include "search/bucket.h"
+#include "search/contain.h"
 #include "search/kernel_cache.h"
 #include "search/own_kernels.h"
+#include "search/remembered.h"
 #include "search/replay.h"
+#include "search/test_inputs.h"
 
 namespace luminal::search {
 namespace {
@@ -43,10 +47,12 @@ CacheKey choice_key(const kernel::KernelSpec& spec, const codegen::Bucket& bucke
   return make_key(parts);
 }
 
-/// An exam at some sizes, and what the first candidate made of it that passed.
+/// An exam at some sizes, and what an independent kernel made of it.
 struct Tuner::Paper {
   std::optional<Exam> exam;
-  std::optional<Verdict> accepted;
+  std::optional<Verdict> reference;
+  bool was_sought = false;  ///< the reference
+  KernelRequest made_by;    ///< the reference
 };
 
 /// One request on its way.
@@ -59,8 +65,10 @@ struct Tuner::Job {
   std::vector<std::shared_ptr<const backends::Kernel>> kernels;  ///< by candidate; null if it is out
   std::vector<uint64_t> codes;                                   ///< by candidate
   std::optional<size_t> preferred;                               ///< chosen whatever the race said
-  Paper top, bottom;        ///< at both ends of the bucket; at the bottom in full judgements only
-  bool consistent = false;  ///< the exams' inputs are what the graph makes of each other
+  Paper top;                                                     ///< at the bucket's upper end
+  std::vector<Paper> others;  ///< at the tuner's other sizes, once a candidate is judged in full
+  bool consistent = false;    ///< the exams' inputs are what the graph makes of each other
+  bool reference_fell = false;
 };
 
 Tuner::~Tuner() = default;
@@ -176,43 +184,82 @@ bool Tuner::compile_left_out(Job& job) {
   return !requests.empty();
 }
 
-void Tuner::run_race(Job& job) {
-  keep_plausible(job);
-  const auto start = Clock::now();
+namespace {
+
+/// Inputs and outputs of a spec at given sizes, and which candidates race on them.
+std::vector<double> race_on(const kernel::KernelSpec& spec, const DimMap& sizes, uint64_t seed,
+                            int64_t l3_bytes,
+                            std::span<const std::shared_ptr<const backends::Kernel>> kernels,
+                            const RaceOptions& options) {
   std::vector<std::shared_ptr<const TensorData>> inputs;
   std::vector<const TensorData*> pointers;
   std::vector<int64_t> output_bytes;
-  const kernel::KernelSpec& spec = job.request.spec;
   int64_t total = 0;
   for (size_t s = 0; s < spec.slots().size(); ++s) {
     const kernel::Slot& slot = spec.slots()[s];
-    inputs.push_back(
-        exam_input("plain", 0, {slot.dtype, {slot.elements.exec(sizes_)}}, {}, options_.seed, s));
+    inputs.push_back(test_input("plain", 0, {slot.dtype, {slot.elements.exec(sizes)}}, {}, seed, s));
     pointers.push_back(inputs.back().get());
     total += static_cast<int64_t>(inputs.back()->bytes.size());
   }
   for (const kernel::Output& output : spec.outputs()) {
     output_bytes.push_back(
-        size_bytes(spec.values()[static_cast<size_t>(output.value)].dtype(), output.elements.exec(sizes_)));
+        size_bytes(spec.values()[static_cast<size_t>(output.value)].dtype(), output.elements.exec(sizes)));
     total += output_bytes.back();
   }
   // Operands larger than the last cache come from memory in a plan as well; two copies keep them from staying
   // warm.
-  const int copies = total > backend_.target().l3_bytes / 2 ? 2 : 1;
-  const Bench bench(pointers, output_bytes, sizes_, copies);
+  const int copies = total > l3_bytes / 2 ? 2 : 1;
+  const Bench bench(pointers, output_bytes, sizes, copies);
   std::vector<std::unique_ptr<Contender>> contenders;
   std::vector<Contender*> field;
-  std::vector<size_t> candidates;
-  for (size_t c = 0; c < job.tried.size(); ++c) {
-    if (!job.kernels[c]) continue;
-    contenders.push_back(std::make_unique<Contender>(job.kernels[c], bench, Team::shared()));
+  for (const auto& kernel : kernels) {
+    contenders.push_back(std::make_unique<Contender>(kernel, bench, Team::shared()));
     field.push_back(contenders.back().get());
-    candidates.push_back(c);
   }
-  const std::vector<double> times = race(field, options_.race);
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    job.tried[candidates[i]].measured_us = times[i];
-    phases_.timed += times[i] > 0 ? 1 : 0;
+  return race(field, options);
+}
+
+}  // namespace
+
+/// Races all candidates that are left, in a contained process. One that crashes or hangs there is out, and
+/// the others race once more.
+void Tuner::run_race(Job& job) {
+  keep_plausible(job);
+  const auto start = Clock::now();
+  for (bool again = true; again;) {
+    again = false;
+    std::vector<size_t> candidates;
+    std::vector<std::shared_ptr<const backends::Kernel>> kernels;
+    for (size_t c = 0; c < job.tried.size(); ++c) {
+      if (!job.kernels[c]) continue;
+      candidates.push_back(c);
+      kernels.push_back(job.kernels[c]);
+    }
+    if (kernels.empty()) break;
+    const SharedBytes memory(static_cast<int64_t>((kernels.size() + 1) * sizeof(double)));
+    auto* running = reinterpret_cast<volatile size_t*>(memory.bytes().data());
+    auto* times = reinterpret_cast<double*>(memory.bytes().data()) + 1;
+    const std::string trouble = run_contained(
+        [&](Progress& progress) {
+          RaceOptions options = options_.race;
+          options.before_sample = [&](size_t contender) {
+            *running = contender;
+            ++progress;
+          };
+          std::ranges::copy(
+              race_on(job.request.spec, sizes_, options_.seed, backend_.target().l3_bytes, kernels, options),
+              times);
+        },
+        std::chrono::seconds(20));
+    if (trouble.empty()) {
+      for (size_t i = 0; i < candidates.size(); ++i) {
+        job.tried[candidates[i]].measured_us = times[i];
+        phases_.timed += times[i] > 0 ? 1 : 0;
+      }
+    } else {
+      reject(job, candidates[*running], {.message = trouble + " (while it was timed)"}, *job.top.exam);
+      again = true;
+    }
   }
   phases_.measure_s += seconds_since(start);
 }
@@ -239,7 +286,7 @@ Unit unit_of(const kernel::KernelSpec& spec) {
 Exam Tuner::exam_of(const Job& job, const DimMap& sizes, bool first_only) const {
   Exam exam = prepare_exam(graph_, sizes, job.request.unit ? *job.request.unit : unit_of(job.request.spec),
                            {.seed = options_.seed,
-                            .special_values = options_.special_values,
+                            .strict = options_.strict,
                             .first_only = first_only,
                             .consistent = job.consistent});
   constexpr double kMany = 0.01;
@@ -251,9 +298,8 @@ Exam Tuner::exam_of(const Job& job, const DimMap& sizes, bool first_only) const 
 
 void Tuner::prepare_exam_of(Job& job, bool first_only) const {
   job.top = {.exam = exam_of(job, sizes_, first_only)};
-  job.bottom = {};
-  if (!first_only && bottom_ && !job.request.spec.symbols().empty())
-    job.bottom.exam = exam_of(job, *bottom_, false);
+  job.others.clear();
+  job.reference_fell = false;
 }
 
 /// Inputs and answers for those that have none yet, on all cores.
@@ -263,6 +309,7 @@ void Tuner::prepare_exams(std::span<Job* const> jobs, bool first_only) {
   Team& team = Team::shared();
   team.run(team.size(), [&](int) {
     for (size_t i = next++; i < jobs.size(); i = next++) {
+      throw_if_cancelled();
       const auto& exam = jobs[i]->top.exam;
       const size_t questions = exam ? exam->questions.size() : 0;
       if (questions == 0 || (questions == 1 && !first_only)) prepare_exam_of(*jobs[i], first_only);
@@ -281,19 +328,62 @@ bool Tuner::make_consistent(Job& job) const {
   });
 }
 
-/// Where the graph has no name for what comes out, the plainest kernel for the spec is the measure.
-void Tuner::accept_plainest(Job& job, Paper& paper) {
-  const auto is_answered = [](const ExamQuestion& question) { return !question.answers.empty(); };
-  if (paper.accepted || std::ranges::any_of(paper.exam->questions, is_answered)) return;
-  const codegen::Schedule& plainest = codegen::find_schedule("nest");
-  const auto candidates = plainest.candidates(job.request.spec, bucket_, backend_.target());
-  if (candidates.empty()) return;
-  const KernelRequest request = request_of(job, plainest, candidates.front().parameters);
-  const auto made = KernelCache::of_process().make(backend_, cache_, {&request, 1});
-  if (!made.front().kernel) return;
-  const backends::Kernel* list[] = {made.front().kernel.get()};
-  Verdict verdict = judge(*paper.exam, list, backend_.target().threads);
-  if (!verdict.fault) paper.accepted = std::move(verdict);
+/// Kernels for a job's spec that can judge candidate `c`, the plainest first: loops as the spec says them, in
+/// scalars where that does not take long; then what other families made, then what other parameters did.
+std::vector<KernelRequest> Tuner::independent_of(const Job& job, size_t c) const {
+  constexpr double kLongUs = 150e3, kShortUs = 20e3;  // of one run
+  std::vector<KernelRequest> list;
+  const Tried& judged = job.tried[c];
+  const auto add = [&](const codegen::Schedule& schedule, const codegen::Parameters& parameters) {
+    if (schedule.name != judged.schedule || parameters != judged.parameters)
+      list.push_back(request_of(job, schedule, parameters));
+  };
+  const codegen::Schedule& nest = codegen::find_schedule("nest");
+  for (const codegen::Candidate& plain : nest.candidates(job.request.spec, bucket_, backend_.target())) {
+    if (plain.predicted_us > kLongUs) continue;
+    if (plain.predicted_us * plain.parameters.at("lanes") < kShortUs) {
+      codegen::Parameters scalar = plain.parameters;
+      scalar["lanes"] = 1;
+      add(nest, scalar);
+    }
+    add(nest, plain.parameters);
+    break;
+  }
+  for (const bool same_family : {false, true})
+    for (size_t other = 0; other < job.tried.size(); ++other)
+      if (other != c && job.kernels[other] && (job.tried[other].schedule == judged.schedule) == same_family &&
+          !codegen::find_schedule(job.tried[other].schedule).foreign)
+        add(codegen::find_schedule(job.tried[other].schedule), job.tried[other].parameters);
+  return list;
+}
+
+/// What the first independent kernel that passes makes of an exam.
+void Tuner::find_reference(Job& job, Paper& paper, size_t c) {
+  // No kernel is its own judge.
+  const bool is_itself = paper.reference && paper.made_by.chosen.schedule->name == job.tried[c].schedule &&
+                         paper.made_by.chosen.parameters == job.tried[c].parameters;
+  if (paper.was_sought && !is_itself) return;
+  paper.was_sought = true;
+  paper.reference.reset();
+  constexpr size_t kMost = 3;
+  std::vector<KernelRequest> independent = independent_of(job, c);
+  if (independent.size() > kMost) independent.resize(kMost);
+  for (const KernelRequest& request : independent) {
+    const auto made = KernelCache::of_process().make(backend_, cache_, {&request, 1});
+    if (!made.front().kernel) continue;
+    const backends::Kernel* list[] = {made.front().kernel.get()};
+    Verdict verdict = judge(*paper.exam, list, {.keep_outputs = true, .launches = 0});
+    if (verdict.fault) {
+      debug(2, "verify: {} ({}) is no reference: {}", request.chosen.schedule->name,
+            codegen::to_string(request.chosen.parameters), verdict.fault->message);
+      job.reference_fell = true;
+      continue;
+    }
+    accept_beyond_laws(*paper.exam, verdict);
+    paper.reference = std::move(verdict);
+    paper.made_by = request;
+    return;
+  }
 }
 
 /// Keeps what is plainly wrong out of the race.
@@ -329,12 +419,16 @@ void Tuner::reject(Job& job, size_t c, const Fault& fault, const Exam& exam) {
 /// What is wrong with candidate `c` at the sizes of an exam.
 std::optional<Fault> Tuner::fault_of(Job& job, Paper& paper, size_t c) {
   const backends::Kernel* list[] = {job.kernels[c].get()};
-  accept_plainest(job, paper);
-  Verdict verdict = judge(*paper.exam, list, backend_.target().threads);
-  if (!verdict.fault && paper.accepted)
-    verdict.fault = compare_in_full(*paper.exam, *paper.accepted, verdict);
-  else if (!verdict.fault)
-    paper.accepted = verdict;
+  find_reference(job, paper, c);
+  JudgeOptions options{.threads = backend_.target().threads,
+                       .reference = paper.reference ? &*paper.reference : nullptr};
+  // Code of ours keeps nothing from one launch to the next but what is in its workspace.
+  if (codegen::find_schedule(job.tried[c].schedule).foreign) {
+    options.launches = 1200;
+    options.soak = std::chrono::seconds(10);
+  }
+  Verdict verdict = judge(*paper.exam, list, options);
+  phases_.compared += verdict.compared;
   if (verdict.fault)
     for (const auto& [name, size] : paper.exam->dims)
       verdict.fault->message += fmt::format(", {} = {}", name, size);
@@ -343,21 +437,28 @@ std::optional<Fault> Tuner::fault_of(Job& job, Paper& paper, size_t c) {
 
 /// Whether candidate `c` passes in full. If not it is told, and out.
 bool Tuner::stands(Job& job, size_t c) {
+  throw_if_cancelled();
   const auto start = Clock::now();
-  const Paper* failed = nullptr;
+  std::optional<Exam> failed;
   const auto judge_once = [&]() -> std::optional<Fault> {
-    for (Paper* paper : {&job.top, &job.bottom}) {
-      if (!paper->exam) continue;
-      failed = paper;
-      if (std::optional<Fault> fault = fault_of(job, *paper, c)) return fault;
+    const size_t sizes = job.request.spec.symbols().empty() ? 0 : others_.size();
+    job.others.resize(sizes);
+    // All kinds of inputs at the least sizes, one kind at those between.
+    for (size_t i = 0; i <= sizes; ++i) {
+      Paper& paper = i == 0 ? job.top : job.others[i - 1];
+      if (!paper.exam) paper.exam = exam_of(job, others_[i - 1], i > 1);
+      if (std::optional<Fault> fault = fault_of(job, paper, c)) {
+        failed = paper.exam;
+        return fault;
+      }
     }
     return std::nullopt;
   };
   std::optional<Fault> fault = judge_once();
-  if (fault && make_consistent(job)) fault = judge_once();
+  if ((fault || job.reference_fell) && make_consistent(job)) fault = judge_once();
   ++phases_.verified;
   phases_.verify_s += seconds_since(start);
-  if (fault) reject(job, c, *fault, *failed->exam);
+  if (fault) reject(job, c, *fault, *failed);
   return !fault;
 }
 
@@ -460,7 +561,9 @@ void Tuner::remember(const Job& job, size_t winner, bool judged) {
 
 bool Tuner::remembers(std::span<const TuneRequest> requests, const codegen::Bucket& bucket) {
   return std::ranges::all_of(requests, [&](const TuneRequest& request) {
-    return cache_.find(choice_key(request.spec, bucket, backend_.target())).has_value();
+    return find_remembered(cache_, choice_key(request.spec, bucket, backend_.target()), request.spec, bucket,
+                           backend_.target())
+        .has_value();
   });
 }
 
@@ -468,8 +571,12 @@ void Tuner::confirm(std::span<Tuned* const> winners) {
   std::vector<Tuned*> open;
   for (Tuned* winner : winners)
     if (!winner->verified) open.push_back(winner);
+  // What was remembered without being judged may come from others' machines: it is judged, whatever the time.
+  const auto judged_late = std::ranges::stable_partition(open, &Tuned::from_cache);
+  const auto at_once = static_cast<size_t>(judged_late.begin() - open.begin());
   const auto batch = static_cast<size_t>(Team::shared().size());
-  for (size_t first = 0; first < open.size() && Clock::now() < options_.verify_by; first += batch) {
+  for (size_t first = 0; first < open.size() && (first < at_once || Clock::now() < options_.verify_by);
+       first += batch) {
     const auto now = std::span(open).subspan(first, std::min(batch, open.size() - first));
     std::vector<Job*> jobs;
     for (const Tuned* winner : now) jobs.push_back(jobs_[winner->job].get());
@@ -488,8 +595,7 @@ void Tuner::take_models_choice(Tuned& winner) {
 std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const codegen::Bucket& bucket) {
   bucket_ = bucket;
   sizes_ = bucket.top();
-  bottom_ = bottom_of(graph_, bucket);
-  const std::vector<std::string> families = codegen::schedule_names();
+  others_ = sizes_to_judge(graph_, bucket);
   std::vector<Job*> jobs;
   for (const TuneRequest& request : requests) {
     jobs.push_back(jobs_.emplace_back(std::make_unique<Job>()).get());
@@ -497,11 +603,8 @@ std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const code
     job.request = request;
     job.number = jobs_.size() - 1;
     job.key = choice_key(request.spec, bucket, backend_.target());
-    job.known = cache_.find(job.key);
-    if (job.known && std::ranges::find(families, job.known->schedule) == families.end()) {
-      cache_.forget(job.key);  // others' files may say anything
-      job.known.reset();
-    }
+    job.known = find_remembered(cache_, job.key, request.spec, bucket, backend_.target());
+    throw_if_cancelled();
     find_candidates(job);
   }
   compile(jobs);
@@ -523,8 +626,10 @@ std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const code
   for (size_t first = 0; first < open.size() && Clock::now() < options_.deadline; first += batch) {
     const auto now = std::span(open).subspan(first, std::min(batch, open.size() - first));
     prepare_exams(now, true);
-    for (Job* job : now)
+    for (Job* job : now) {
+      throw_if_cancelled();
       if (Clock::now() < options_.deadline) run_race(*job);
+    }
   }
   std::vector<Tuned> results(jobs.size());
   for (size_t i = 0; i < jobs.size(); ++i) choose(*jobs[i], results[i], false);

@@ -50,7 +50,7 @@ struct TunerOptions {
   RaceOptions race;
   Clock::time_point deadline = Clock::time_point::max();   ///< nothing is timed after it
   Clock::time_point verify_by = Clock::time_point::max();  ///< no kernel's full judgement begins after it
-  bool special_values = false;                             ///< kernels are judged on NaN and infinities too
+  bool strict = false;                                     ///< see ExamOptions::strict
   uint64_t seed = 0;
 };
 
@@ -83,6 +83,7 @@ class Tuner {
   struct Phases {
     double compile_s = 0, measure_s = 0, verify_s = 0;
     int compiled = 0, loaded = 0, timed = 0, verified = 0, faults = 0;
+    int64_t compared = 0;  ///< outputs, with those of an independent kernel
   };
   [[nodiscard]] const Phases& phases() const { return phases_; }
 
@@ -107,8 +108,9 @@ class Tuner {
   void prepare_exam_of(Job& job, bool first_only) const;
   [[nodiscard]] Exam exam_of(const Job& job, const DimMap& sizes, bool first_only) const;
   bool make_consistent(Job& job) const;
-  void accept_plainest(Job& job, Paper& paper);
+  void find_reference(Job& job, Paper& paper, size_t candidate);
   [[nodiscard]] std::optional<Fault> fault_of(Job& job, Paper& paper, size_t candidate);
+  [[nodiscard]] std::vector<KernelRequest> independent_of(const Job& job, size_t candidate) const;
   void keep_plausible(Job& job);
   [[nodiscard]] bool stands(Job& job, size_t candidate);
   void reject(Job& job, size_t candidate, const Fault& fault, const Exam& exam);
@@ -119,8 +121,8 @@ class Tuner {
   const Graph& graph_;
   TunerOptions options_;
   codegen::Bucket bucket_;
-  DimMap sizes_;                  ///< the bucket's upper end, where kernels are timed and judged
-  std::optional<DimMap> bottom_;  ///< where winners are judged as well
+  DimMap sizes_;                ///< the bucket's upper end, where kernels are timed and judged
+  std::vector<DimMap> others_;  ///< where winners are judged as well: see sizes_to_judge (bucket.h)
   Phases phases_;
   std::vector<std::unique_ptr<Job>> jobs_;
 };

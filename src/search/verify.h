@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -6,13 +7,14 @@
 #include "backends/backend.h"
 #include "kernel/spec.h"
 #include "luminal/graph.h"
-#include "search/trial.h"
 
 /// Checks kernels against the user's graph before they may win. The judge is the Oracle, which knows nothing
 /// of specs, laws or schedules: a wrong law is caught as a wrong kernel is.
 ///
-///   const Exam exam = prepare_exam(graph, dims, unit, {});    // inputs and what must come out, once
-///   if (Verdict v = judge(exam, kernels, 2); v.fault) ...      // for each candidate
+///   Exam exam = prepare_exam(graph, dims, unit, {});     // inputs and what must come out, at samples
+///   const Verdict reference = judge(exam, independent, {.keep_outputs = true});
+///   accept_beyond_laws(exam, reference);
+///   if (Verdict v = judge(exam, kernels, {.threads = 2, .reference = &reference}); v.fault) ...
 namespace luminal::search {
 
 /// One or more kernels between values of the user's graph. Mostly one kernel; kernels whose results no user
@@ -42,12 +44,15 @@ struct Fault {
 
 /// Inputs of one kind and what must come of them at sampled positions.
 struct ExamQuestion {
-  std::string name;  ///< "integers", "wide", "plain", "special"
+  std::string name;  ///< one of kInputKinds
   std::vector<std::shared_ptr<const TensorData>>
       tensors;  ///< by Unit tensor; null for what the unit computes
   /// By Unit tensor: comes from outside, and is what the graph makes of others that do. (A kernel may read a
   /// value and compute it once more from what it is made of: both have to agree.)
   std::vector<bool> derived;
+  /// Laws of relaxed math may make something else of such inputs than the user's nodes: the independent
+  /// kernel of the same spec is the measure.
+  bool beyond_laws = false;
   struct Answer {
     int tensor = 0;
     std::vector<int64_t> positions;
@@ -63,15 +68,17 @@ struct Exam {
   DimMap dims;
   uint64_t seed = 0;  ///< inputs are a function of it, of the question's name and number and the tensor
   std::vector<ExamQuestion> questions;
+  /// The user's, which outlives the exam; null where it was read from a file.
+  const Graph* graph = nullptr;
   [[nodiscard]] double skipped_share()
-      const;  ///< of the samples: those that hang on a comparison too close to call
+      const;  ///< of the samples of common inputs: those that hang on a comparison too close to call
 };
 
 struct ExamOptions {
   uint64_t seed = 0;
   int64_t operations = 500'000;  ///< of the oracle, per question
-  int samples = 48;              ///< per output, beside corners and borders of tiles
-  bool special_values = false;   ///< NaN and infinities too: strict math
+  int samples = 48;              ///< per output, beside those that cover every slice and borders of tiles
+  bool strict = false;           ///< the user's nodes judge NaN, infinities and overflow too
   bool first_only = false;       ///< the first question alone, for quick judgement
   /// Inputs that the graph makes of other inputs are what it makes of them. Without, every input is drawn: a
   /// kernel that stands then is right, but one that computes an input anew from another one, which it may,
@@ -80,33 +87,46 @@ struct ExamOptions {
 };
 /// Draws inputs and asks the oracle about every computed tensor that is a value of the graph. If a tensor
 /// from outside is none, nobody can be asked: the exam then has inputs only, which show crashes, strays and
-/// candidates that differ.
+/// candidates that differ. Tensors of many elements get four kinds of inputs instead of six.
 [[nodiscard]] Exam prepare_exam(const Graph& graph, const DimMap& dims, const Unit& unit,
                                 const ExamOptions& options);
 
 /// Within the bound; NaN where NaN is due, infinities exactly.
 [[nodiscard]] bool agrees(double got, double expected, double bound);
 
-/// What came of a run: the first fault, and all that was computed, for comparing candidates in full.
+/// What came of a run.
 struct Verdict {
   std::optional<Fault> fault;
-  std::vector<std::vector<TensorData>> outputs;  ///< by question, then by Unit tensor (empty if from outside)
+  /// If they were asked for: all that was computed, by question, then by Unit tensor (empty if from outside).
+  std::vector<std::vector<TensorData>> outputs;
+  int64_t compared = 0;  ///< outputs that were compared with those of an independent kernel
 };
-/// Runs the unit's kernels in order on every question, each in guarded memory, misaligned, with outputs and
-/// workspace filled with NaN and again with another pattern, on one thread and on `threads`.
-[[nodiscard]] Verdict judge(const Exam& exam, std::span<const backends::Kernel* const> kernels, int threads);
-/// The first question on one thread, for each of several candidates for a unit of one kernel: what is wrong
+
+struct JudgeOptions {
+  int threads = 1;
+  /// What an independent kernel of the same spec made of the same questions: every element is compared.
+  const Verdict* reference = nullptr;
+  bool keep_outputs = false;
+  /// Launches of the first question one after the other, each with the same result; fewer if they take longer
+  /// than `soak` together. 0: each question once, in one call, and nothing else.
+  int launches = 8;
+  std::chrono::milliseconds soak{20};
+  std::chrono::milliseconds timeout{20'000};  ///< of any one launch
+};
+/// Runs the unit's kernels in order on every question in one contained process: in guarded memory, misaligned
+/// and at the start of a page, with outputs and workspace that hold NaN, another pattern or what was there
+/// before; tasks in one call, in a call each, in uneven calls and on threads; in place where the unit says
+/// so.
+[[nodiscard]] Verdict judge(const Exam& exam, std::span<const backends::Kernel* const> kernels,
+                            const JudgeOptions& options);
+/// The first question in one call, for each of several candidates for a unit of one kernel: what is wrong
 /// with it.
 [[nodiscard]] std::vector<std::optional<Fault>> judge_quickly(
     const Exam& exam, std::span<const backends::Kernel* const> candidates);
-/// Every element of two accepted candidates, within the bounds that the exam's samples have. Empty if they
-/// agree.
-[[nodiscard]] std::optional<Fault> compare_in_full(const Exam& exam, const Verdict& a, const Verdict& b);
 
-/// The inputs of question number `question` for a tensor from outside.
-[[nodiscard]] std::shared_ptr<const TensorData> exam_input(const std::string& name, size_t question,
-                                                           const TensorType& type, const DimMap& dims,
-                                                           uint64_t seed, size_t tensor);
+/// Samples of questions beyond the laws at which the independent kernel is not what the user's nodes say are
+/// no longer samples.
+void accept_beyond_laws(Exam& exam, const Verdict& reference);
 
 /// An exam as JSON, with which a kernel can be judged again without the graph, and back. Inputs are drawn
 /// anew and checked by their hashes. Errors (parse): FormatError that says what is wrong or missing.

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "luminal/error.h"
 #include "symbolic/interval.h"
@@ -81,6 +83,9 @@ Split split(const Expression& a, int64_t n) {
   return result;
 }
 
+// What a split leaves over.
+Expression low_end(const Split& s) { return add(multiply(constant(s.scale), s.rest), constant(s.offset)); }
+
 // floor(rest / n) if facts fix it.
 std::optional<int64_t> known_quotient(const Expression& rest, int64_t n) {
   const Range r = rest.node().range;
@@ -89,6 +94,36 @@ std::optional<int64_t> known_quotient(const Expression& rest, int64_t n) {
     if (low == high) return low;
   }
   if (rest.node().uses_index && proves_nonnegative(rest) && proves_less(rest, constant(n))) return 0;
+  return std::nullopt;
+}
+
+// What every value of a term is a multiple of.
+int64_t step_of(const Term& t) {
+  const int64_t coefficient = gcd(t.coefficient, 0);
+  int64_t step;
+  return __builtin_mul_overflow(coefficient, t.monomial.node().divisor, &step) ? coefficient : step;
+}
+
+// The part of a dividend that stays below a factor c of the divisor n while the rest is a multiple of c: with
+// 0
+// <= low < c, floor((c*q + low)/n) is floor(c*q/n), and (c*q + low) mod n is c*q mod n + low. Empty if there
+// is none. A term whose step reaches c has to be a multiple of it, so c is a common divisor of n and the
+// widest steps.
+std::optional<Expression> low_part(const Expression& a, int64_t n) {
+  const Polynomial p(a);
+  std::vector<int64_t> steps;
+  for (const Term& t : p.terms) steps.push_back(step_of(t));
+  std::ranges::sort(steps, std::greater());
+  int64_t c = n;
+  for (const int64_t step : steps) {
+    const int64_t wider = std::exchange(c, gcd(c, step));
+    if (c == 1) break;
+    if (c == wider) continue;
+    const Split s = split(a, c);
+    const Expression low = low_end(s);
+    if (is_constant(low, 0)) continue;
+    if (const auto q = known_quotient(low, c)) return subtract(low, constant(checked_mul(*q, c)));
+  }
   return std::nullopt;
 }
 
@@ -107,6 +142,7 @@ Expression divide_rest(const Expression& rest, int64_t n) {
         return divide(add(q.node().args[0], constant(offset)), constant(product));
     }
   }
+  if (const auto low = low_part(rest, n)) return divide(subtract(rest, *low), constant(n));
   return raw(Kind::FloorDiv, {rest, constant(n)});
 }
 
@@ -130,6 +166,7 @@ Expression modulo_rest(const Expression& rest, int64_t n) {
   if (n == 1) return constant(0);
   if (const auto q = known_quotient(rest, n)) return subtract(rest, constant(checked_mul(*q, n)));
   if (const auto flat = without_inner_remainders(rest, n)) return modulo(*flat, constant(n));
+  if (const auto low = low_part(rest, n)) return add(modulo(subtract(rest, *low), constant(n)), *low);
   return raw(Kind::Mod, {rest, constant(n)});
 }
 
@@ -180,13 +217,89 @@ bool proves_remainder(const Expression& rest, const Expression& by) {
   return proves_nonnegative(rest) && proves_less(rest, by);
 }
 
+// floor(rest / by) if facts fix it: 0, or -1 just below.
+std::optional<int64_t> known_quotient(const Expression& rest, const Expression& by) {
+  if (proves_remainder(rest, by)) return 0;
+  if (rest.node().range.max < 0 && proves_remainder(add(rest, by), by)) return -1;
+  return std::nullopt;
+}
+
 bool leads_negative(const Expression& b) {
   return kind_of(b) == Kind::Sum && leading_term(b).coefficient < 0;
 }
 
+// What stands beside each atom of a formula, added up.
+std::vector<Expression> coefficients_of(const Expression& a) {
+  std::vector<Expression> atoms, coefficients;
+  for (const Term& t : Terms(a)) {
+    const auto own = factors(t.monomial);
+    for (size_t k = 0; k < own.size(); ++k) {
+      const Expression& f = own[k];
+      if (k > 0 && own[k - 1] == f) continue;
+      const Expression others = multiply(constant(t.coefficient), *remove_factors(t.monomial, f));
+      const auto at = static_cast<size_t>(std::ranges::find(atoms, f) - atoms.begin());
+      if (at == atoms.size()) {
+        atoms.push_back(f);
+        coefficients.push_back(others);
+      } else {
+        coefficients[at] = add(coefficients[at], others);
+      }
+    }
+  }
+  return coefficients;
+}
+
+// Factors of the divisor that parts of the dividend may be multiples of, or stay below.
+std::vector<Expression> shared_factors(const Expression& a, const Expression& by) {
+  constexpr size_t kMost = 16;
+  std::vector<Expression> shared;
+  const auto offer = [&](const Expression& c) {
+    if (!is_constant(c, 0) && !is_constant(c, 1) && shared.size() < kMost &&
+        std::ranges::find(shared, c) == shared.end())
+      shared.push_back(c);
+  };
+  const auto offer_shared = [&](const Expression& c) {
+    const int64_t size = content(c);
+    if (size == 0) return;
+    const Expression primitive = over(c, leads_negative(c) ? -size : size);
+    const Expression numbers = constant(gcd(size, content(by)));
+    if (divide_exact(by, primitive)) offer(multiply(numbers, primitive));
+    offer(multiply(numbers, common_factors(primitive, by)));
+  };
+  for (const Expression& c : coefficients_of(a)) offer_shared(c);
+  for (const Term& t : Terms(a))
+    if (kind_of(t.monomial) == Kind::Index) offer(t.monomial.node().args[0]);
+  offer(constant(content(by)));
+  offer(over(by, content(by)));
+  for (const Expression& c : coefficients_of(by)) offer_shared(c);
+  return shared;
+}
+
+// a = factor*quotient + low with 0 <= low < factor, and factor*left is the divisor: floor(a / divisor) is
+// floor(quotient / left), a mod divisor is factor * (quotient mod left) + low.
+struct Cut {
+  Expression factor, left, quotient, low;
+};
+
+// A divisor of 0 stays an error on both sides, so it is enough that `left` is not negative.
+std::optional<Cut> cut_by_factor(const Expression& a, const Expression& by) {
+  for (const Expression& c : shared_factors(a, by)) {
+    const auto left = divide_exact(by, c);
+    if (!left || left->node().range.min < 0) continue;
+    const auto [quotient, low] = long_division(a, c);
+    // Divided by a number alone, u = 4*(u/4) would only change its form.
+    if (is_constant(low, 0) && kind_of(c) == Kind::Constant) continue;
+    if (const auto q = known_quotient(low, c)) {
+      const Expression whole = constant(*q);
+      return Cut{c, *left, add(quotient, whole), subtract(low, multiply(whole, c))};
+    }
+  }
+  return std::nullopt;
+}
+
 // `rest` is what long division left; nothing more of it divides.
 Expression divide_symbolic_rest(const Expression& rest, const Expression& by) {
-  if (proves_remainder(rest, by)) return constant(0);
+  if (const auto q = known_quotient(rest, by)) return constant(*q);
   if (const Expression f = common_factors(rest, by); !is_constant(f, 1) && proves_nonzero(f, rest))
     return divide(without_factors(rest, f), without_factors(by, f));
   const Node& r = rest.node();
@@ -195,6 +308,7 @@ Expression divide_symbolic_rest(const Expression& rest, const Expression& by) {
   if (r.kind == Kind::Mod && by.node().range.min >= 0)
     if (const auto j = divide_exact(r.args[1], by); j && j->node().range.min >= 0)
       return modulo(divide(r.args[0], by), *j);
+  if (const auto cut = cut_by_factor(rest, by)) return divide(cut->quotient, cut->left);
   return raw(Kind::FloorDiv, {rest, by});
 }
 
@@ -214,11 +328,13 @@ Expression modulo_symbolic(const Expression& a, const Expression& b) {
   if (leads_negative(b)) return -modulo(-a, -b);
   const Expression rest = long_division(a, b).remainder;
   if (is_constant(rest, 0)) return proves_nonzero(b, a) ? constant(0) : raw(Kind::Mod, {a, b});
-  if (proves_remainder(rest, b)) return rest;
+  if (const auto q = known_quotient(rest, b)) return subtract(rest, multiply(constant(*q), b));
   if (const Expression f = common_factors(rest, b); !is_constant(f, 1) && proves_nonzero(f, rest))
     return multiply(f, modulo(without_factors(rest, f), without_factors(b, f)));
   if (kind_of(rest) == Kind::Mod && divide_exact(rest.node().args[1], b))
     return modulo(rest.node().args[0], b);
+  if (const auto cut = cut_by_factor(rest, b))
+    return add(multiply(cut->factor, modulo(cut->quotient, cut->left)), cut->low);
   return raw(Kind::Mod, {rest, b});
 }
 
@@ -243,10 +359,17 @@ Expression modulo_uncached(const Expression& a, const Expression& b) {
   return add(multiply(constant(s.scale), modulo_rest(s.rest, s.modulus)), constant(s.offset));
 }
 
+Division divide_by_number(const Expression& a, int64_t n) {
+  if (n <= 0) return {constant(0), a};
+  const Split s = split(a, n);
+  return {s.quotient, low_end(s)};
+}
+
 }  // namespace
 
 Division long_division(const Expression& a, const Expression& b) {
   const Division nothing{constant(0), a};
+  if (kind_of(b) == Kind::Constant) return divide_by_number(a, b.node().value);
   const bool sum = kind_of(b) == Kind::Sum;
   const Term leading = sum ? leading_term(b) : Term{1, b};
   const Polynomial whole(a), by(b);

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cctype>
+#include <numeric>
 #include <unordered_map>
 
 #include "base/fail.h"
+#include "symbolic/dims.h"
 #include "symbolic/interval.h"
 #include "symbolic/memo.h"
 #include "symbolic/names.h"
@@ -133,6 +135,17 @@ std::set<std::string> Expression::to_symbols() const {
     if (n.kind == Kind::Dim) names.insert(n.name);
   });
   return names;
+}
+
+void symbolic::collect_dims(const Expression& e, KnownDims& dims) {
+  if (!e.node().uses_dim) return;
+  for_each_node(e, [&](const Node& n) {
+    if (n.kind != Kind::Dim) return;
+    DimFacts& facts = dims[n.name];
+    facts.min = std::max(facts.min, n.facts.min);
+    facts.max = std::min(facts.max, n.facts.max);
+    facts.multiple_of = std::lcm(facts.multiple_of, n.facts.multiple_of);
+  });
 }
 
 std::set<int> Expression::to_indices() const {

@@ -6,6 +6,8 @@
 #include <set>
 
 #include "base/fail.h"
+#include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "luminal/safetensors.h"
 
@@ -16,7 +18,8 @@ namespace fs = std::filesystem;
 using Checkpoint = CheckpointManager::Checkpoint;
 
 constexpr std::string_view kPrefix = "step-", kSuffix = ".safetensors", kNote = "note.",
-                           kPlan = "plan";  // "plan", or "plan batch 33..64" with named dims
+                           kPlan = "plan",  // "plan", or "plan batch 33..64" with named dims
+    kHeaderSum = "checksum.header", kDataSum = "checksum.data";
 
 std::string file_name(int64_t step) { return fmt::format("{}{:012}{}", kPrefix, step, kSuffix); }
 
@@ -83,7 +86,66 @@ void tell_when_plans_differ(Graph& graph, const Checkpoint& found) {
   });
 }
 
+/// XXH3 over pieces of any length, in order.
+class Checksum {
+ public:
+  void add(std::string_view piece) { sum_ = combine(combine(sum_, piece.size()), hash_bytes(piece)); }
+  void add(const TensorData& data) {
+    add(std::string_view(reinterpret_cast<const char*>(data.bytes.data()), data.bytes.size()));
+  }
+  [[nodiscard]] std::string text() const { return fmt::format("{:016x}", sum_); }
+
+ private:
+  uint64_t sum_ = 0;
+};
+
+/// Over everything in the header: notes (the sum of the data among them), and the tensors' names and types.
+std::string header_sum(const std::map<std::string, std::string>& metadata,
+                       const std::map<std::string, TensorInfo>& tensors) {
+  Checksum sum;
+  for (const auto& [key, value] : metadata) {
+    if (key == kHeaderSum) continue;
+    sum.add(key);
+    sum.add(value);
+  }
+  for (const auto& [name, info] : tensors) {
+    sum.add(name);
+    sum.add(fmt::format("{}[{}]", luminal::name(info.dtype), fmt::join(info.dims, ",")));
+  }
+  return sum.text();
+}
+
+void check_sum(const std::string& found, std::string_view key, std::string_view part,
+               const SafetensorsFile& file, const fs::path& path) {
+  const std::string& noted = required(file, std::string(key), path);
+  if (found != noted)
+    fail<FormatError>(
+        "[checkpoint] '{}' is damaged: the checksum of its {} is {}, and {} was noted when it was written; "
+        "restore it from a copy, or remove it",
+        path.string(), part, found, noted);
+}
+
+void check_header(const SafetensorsFile& file, const fs::path& path) {
+  std::map<std::string, TensorInfo> tensors;
+  try {
+    for (const std::string& name : file.names()) tensors.emplace(name, file.info(name));
+  } catch (const DtypeError& error) {  // no checkpoint has such a tensor
+    fail<FormatError>("[checkpoint] '{}' is damaged: {}", path.string(), error.what());
+  }
+  check_sum(header_sum(file.metadata(), tensors), kHeaderSum, "header", file, path);
+}
+
+/// The values of all tensors, as they were saved.
+std::map<std::string, TensorData> checked_values(const SafetensorsFile& file, const fs::path& path) {
+  std::map<std::string, TensorData> values;
+  Checksum sum;
+  for (const std::string& name : file.names()) sum.add(values.emplace(name, file.read(name)).first->second);
+  check_sum(sum.text(), kDataSum, "data", file, path);
+  return values;
+}
+
 Checkpoint describe(const SafetensorsFile& file, const fs::path& path) {
+  check_header(file, path);
   Checkpoint result{.step = required_number<int64_t>(file, "step", path), .path = path};
   result.device = required(file, "device", path);
   if (file.metadata().contains("metric")) result.metric = required_number<double>(file, "metric", path);
@@ -93,8 +155,8 @@ Checkpoint describe(const SafetensorsFile& file, const fs::path& path) {
   return result;
 }
 
-std::string text_of(const TensorView& view) {
-  return fmt::format("{}[{}]", name(view.dtype), fmt::join(view.dims, ", "));
+std::string text_of(const TensorInfo& info) {
+  return fmt::format("{}[{}]", name(info.dtype), fmt::join(info.dims, ", "));
 }
 
 void check_names(const SafetensorsFile& file, const std::map<std::string, GraphTensor>& tensors,
@@ -121,6 +183,18 @@ void check_names(const SafetensorsFile& file, const std::map<std::string, GraphT
        path.string(), differs);
 }
 
+/// Errors: Error if another manager has the folder.
+std::shared_ptr<const void> locked(const fs::path& folder) {
+  auto lock = std::make_shared<const FileLock>(folder / ".lock");
+  if (!lock->held())
+    fail(
+        "[checkpoint] '{}' is in use by a run of process {}: two runs in one folder would remove each "
+        "other's "
+        "checkpoints. Wait for it, or choose another folder; Options::read_only looks on",
+        folder.string(), lock->holder());
+  return lock;
+}
+
 }  // namespace
 
 CheckpointManager::CheckpointManager(fs::path folder, const Options& options)
@@ -129,13 +203,17 @@ CheckpointManager::CheckpointManager(fs::path folder, const Options& options)
     fail("[checkpoint] keep_best={} and keep_last={} make no sense; give at least 0 and 1", options.keep_best,
          options.keep_last);
   std::error_code status;
-  fs::create_directories(folder_, status);
+  if (!options.read_only) fs::create_directories(folder_, status);
   if (status)
     fail("[checkpoint] cannot make the folder '{}': {}; choose another", folder_.string(), status.message());
+  if (options.read_only && !fs::is_directory(folder_, status))
+    fail("[checkpoint] there is no folder '{}' to read checkpoints of; give one that a run writes to",
+         folder_.string());
+  if (!options.read_only) lock_ = locked(folder_);
   for (const auto& entry : fs::directory_iterator(folder_)) {
     const std::string file = entry.path().filename().string();
     if (file.starts_with("." + std::string(kPrefix))) {  // write_file_atomic's, never renamed
-      fs::remove(entry.path(), status);
+      if (!options.read_only) fs::remove(entry.path(), status);
     } else if (file.starts_with(kPrefix) && file.ends_with(kSuffix)) {
       try {
         list_.push_back(describe(SafetensorsFile(entry.path()), entry.path()));
@@ -161,6 +239,9 @@ void CheckpointManager::add(const std::string& name, const std::vector<nn::Seria
 
 Checkpoint CheckpointManager::save(int64_t step, std::optional<double> metric,
                                    std::map<std::string, std::string> notes) {
+  if (options_.read_only)
+    fail("[checkpoint] step {} is not saved to '{}': this manager is read_only; make one that is not", step,
+         folder_.string());
   if (tensors_.empty())
     fail("[checkpoint] nothing is tracked; call track with the model and the optimizer first");
   const Graph graph = tensors_.begin()->second.graph();
@@ -181,7 +262,15 @@ Checkpoint CheckpointManager::save(int64_t step, std::optional<double> metric,
     header.emplace(bucket.empty() ? std::string(kPlan) : fmt::format("{} {}", kPlan, bucket),
                    fmt::format("{:016x}", key));
   std::map<std::string, TensorData> values;
-  for (const auto& [name, tensor] : tensors_) values.emplace(name, tensor.data());
+  std::map<std::string, TensorInfo> infos;
+  Checksum sum;
+  for (const auto& [name, tensor] : tensors_) {
+    const TensorData& data = values.emplace(name, tensor.data()).first->second;
+    infos.emplace(name, TensorInfo{data.dtype, data.dims});
+    sum.add(data);
+  }
+  header.emplace(kDataSum, sum.text());
+  header.emplace(kHeaderSum, header_sum(header, infos));
   try {
     write_safetensors(made.path, {values.begin(), values.end()}, header);
   } catch (const Error& error) {
@@ -232,7 +321,11 @@ void CheckpointManager::prune() {
 std::optional<Checkpoint> CheckpointManager::resume() {
   for (auto at = list_.rbegin(); at != list_.rend(); ++at) {
     try {
-      return load(at->path);
+      const Checkpoint found = load(at->path);
+      const auto is_newer = [&](const fs::path& other) { return other.filename() > at->path.filename(); };
+      if (std::ranges::any_of(damaged_, is_newer))
+        log_line(fmt::format("[checkpoint] '{}' is used instead", at->path.string()));
+      return found;
     } catch (const FormatError& error) {
       log_line(fmt::format("[checkpoint] passed over: {}", error.what()));
       damaged_.push_back(at->path);
@@ -256,21 +349,22 @@ Checkpoint CheckpointManager::load(const fs::path& path) {
   Graph graph = tensors_.begin()->second.graph();
   check_names(file, tensors_, path);
   for (const auto& [name, tensor] : tensors_) {
-    const TensorView view = file.view(name);
+    const TensorInfo stored = file.info(name);
     const TensorType type = tensor.type();
-    if (view.dtype != type.dtype || view.dims != exec(type.dims, graph.dims()))
+    if (stored.dtype != type.dtype || stored.dims != exec(type.dims, graph.dims()))
       fail(
           "[checkpoint] '{}' is of another model: '{}' is {} there and {} here; build the model as it was, "
           "or use "
           "another folder",
-          path.string(), name, text_of(view), type.to_string());
+          path.string(), name, text_of(stored), type.to_string());
   }
   if (seed != graph.seed())
     fail(
         "[checkpoint] '{}' was made with the seed {} and this graph has {}; call set_seed({}) before the "
         "model is made",
         path.string(), seed, graph.seed(), seed);
-  for (auto& [name, tensor] : tensors_) tensor.set(file.read(name));
+  const std::map<std::string, TensorData> values = checked_values(file, path);
+  for (auto& [name, tensor] : tensors_) tensor.set(values.at(name));
   graph.set_step(graph_step);
   tell_when_plans_differ(graph, found);
   return found;

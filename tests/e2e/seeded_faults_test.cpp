@@ -18,6 +18,7 @@
 #include "search/program.h"
 #include "search/replay.h"
 #include "search/session.h"
+#include "search/test_inputs.h"
 #include "support/effort.h"
 #include "support/files.h"
 #include "support/kernel_like.h"
@@ -296,7 +297,7 @@ TEST_F(SeededFaults, ABf16Accumulator) {
 TEST_F(SeededFaults, ASumOfAMillionTermsMissingOne) {
   constexpr int64_t kTerms = 1'000'000;
   // The first term that is not 0 where sums are exact.
-  const auto integers = exam_input("integers", 0, {Dtype::F32, {1, kTerms}}, {}, 0, 0);
+  const auto integers = test_input("integers", 0, {Dtype::F32, {1, kTerms}}, {}, 0, 0);
   const auto terms = integers->as<float>();
   lost_term = std::ranges::find_if(terms, [](float x) { return x != 0; }) - terms.begin();
   GraphTensor y = input({1, kTerms}).sum(1).retrieve();
@@ -424,7 +425,7 @@ TEST_F(SeededFaults, AReplayFileThatIsDamagedIsRefused) {
   };
   EXPECT_THROW((void)replay_kernel(with("\"seeded\"", "\"no such family\"")), FormatError);
   EXPECT_THROW((void)replay_kernel(with("\"fault\": 1", "\"other\": 1")), FormatError);
-  EXPECT_THROW((void)replay_kernel(with("\"luminal-replay\": 2", "\"luminal-replay\": 1")), FormatError);
+  EXPECT_THROW((void)replay_kernel(with("\"luminal-replay\": 3", "\"luminal-replay\": 1")), FormatError);
   EXPECT_THROW((void)replay_kernel(with("\"in_place\": -1", "\"in_place\": 9")), FormatError);
   for (size_t length = 0; length < content.size(); length += 97)
     EXPECT_THROW((void)replay_kernel(content.substr(0, length)), FormatError) << length;

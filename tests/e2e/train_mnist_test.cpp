@@ -79,7 +79,7 @@ TEST_F(TrainMnist, LearnsSavesAndPredicts) {
   const SafetensorsFile weights(path("w.safetensors"));
   EXPECT_THAT(weights.names(), testing::ElementsAre("0.bias", "0.weight", "3.bias", "3.weight", "7.bias",
                                                     "7.weight", "9.bias", "9.weight"));
-  EXPECT_EQ(weights.view("3.weight").dims, (std::vector<int64_t>{32, 16, 3, 3}));
+  EXPECT_EQ(weights.info("3.weight").dims, (std::vector<int64_t>{32, 16, 3, 3}));
 
   int right = 0;
   for (int digit = 0; digit < 10; ++digit) {
@@ -144,7 +144,7 @@ TEST_F(TrainMnist, CtrlCSavesAndStops) {
   });
   const Result stopped = train({"--epochs", "1000"});
   finger.join();
-  EXPECT_EQ(stopped.code, kInterrupted);
+  EXPECT_EQ(stopped.code, 130);
   EXPECT_THAT(stopped.out, HasSubstr("stopped after"));
   EXPECT_EQ(SafetensorsFile(path("w.safetensors")).names().size(), 8U);
 }

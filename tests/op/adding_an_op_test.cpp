@@ -17,10 +17,12 @@ namespace {
 TEST(AddingAnOp, TheDocumentsRecordIsTheOneTested) {
   const auto blocks = test::cpp_blocks(read_file(LUMINAL_SOURCE_DIR "/docs/adding_an_op.md"));
   ASSERT_EQ(blocks.size(), 2U);
+  std::string line;
   EXPECT_EQ(blocks[0], read_file(LUMINAL_SOURCE_DIR "/tests/op/softsign.cpp"));
+  for (std::istringstream lines(blocks[0]); std::getline(lines, line);)
+    if (line.starts_with("#include \"")) ADD_FAILURE() << line << " is no installed header";
   // The program below, line by line.
   const std::string test = read_file(LUMINAL_SOURCE_DIR "/tests/op/adding_an_op_test.cpp");
-  std::string line;
   for (std::istringstream lines(blocks[1]); std::getline(lines, line);)
     EXPECT_NE(test.find("  " + line.substr(0, line.find("  //")) + "\n"), std::string::npos) << line;
 }

@@ -100,7 +100,6 @@ Built build(const Case& one, int level) {
   Built built;
   Graph& cx = built.cx;
   cx.set_device(one.device);
-  for (const auto& [dim, size] : kSizes) cx.set_dim(dim, size);
   OpBuilder builder = cx.add_op(*one.op);
   for (const Dtype dtype : one.dtypes) {
     built.buffers.push_back(cx.tensor(buffer_dims(one.view, one.dims), dtype));
@@ -108,7 +107,9 @@ Built build(const Case& one, int level) {
     builder.input(viewed(one.view, built.buffers.back(), one.dims));
   }
   for (const auto& [key, value] : one.attributes.entries()) builder.attribute(key, value);
-  built.number = weighted(cx, builder.finish(), 11);
+  const GraphTensor result = builder.finish();
+  for (const std::string& dim : cx.dim_names()) cx.set_dim(dim, kSizes.at(dim));
+  built.number = weighted(cx, result, 11);
   for (int i = 0; i < level; ++i) {
     const auto gradients = cx.compile(Autograd(built.floats, built.number), built.number, built.floats);
     GraphTensor sum = weighted(cx, gradients[0], 20);

@@ -178,7 +178,7 @@ TEST_P(Indexing, QuantisedDataGathersAndCastsAsFloats) {
 TEST_P(Indexing, PositionsOutsideAreErrorsThatNameThem) {
   Graph cx;
   cx.set_device(GetParam());
-  GraphTensor data = cx.tensor({4}), index = cx.tensor({2}, Dtype::I32);
+  GraphTensor data = cx.named_tensor("data", {4}), index = cx.tensor({2}, Dtype::I32);
   data.set({1, 2, 3, 4});
   GraphTensor result = cx.add_op(kGather).input(data).input(index).finish();
   result.retrieve();
@@ -188,13 +188,72 @@ TEST_P(Indexing, PositionsOutsideAreErrorsThatNameThem) {
       cx.execute();
       ADD_FAILURE() << bad;
     } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what())
-                    .find("[gather] index " + std::to_string(bad) +
-                          " at flat position 1 is outside of the 4 elements; valid are 0 to 3"),
-                std::string::npos)
+      EXPECT_NE(
+          std::string(error.what())
+              .find("[gather] index " + std::to_string(bad) +
+                    " at row 1 is outside of the 4 elements of 'data' f32[4]; valid are 0 to 3 (made at "),
+          std::string::npos)
           << error.what();
     }
   }
+}
+
+/// What a run that meets a bad index says, without the user's line, which must be that of the call.
+std::string refusal(Graph& cx) {
+  try {
+    cx.execute();
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    const size_t place = message.find(" (made at indexing_test.cpp:");
+    return place == std::string::npos ? "no place in: " + message : message.substr(0, place);
+  }
+  return "accepted";
+}
+
+TEST_P(Indexing, OutsideOfAnAxisNamesTheTensorTheAxisAndTheUsersIndex) {
+  const auto graph = [&](const auto& build) {
+    Graph cx;
+    cx.set_device(GetParam());
+    GraphTensor table = cx.named_tensor("table", {4, 3}).set(std::vector<float>(12, 1));
+    build(cx, table);
+    return refusal(cx);
+  };
+  const auto integers = [](Graph& cx, Shape dims, std::vector<int64_t> values) {
+    return cx.tensor(std::move(dims), Dtype::I64).set(values);
+  };
+  EXPECT_EQ(graph([&](Graph& cx, const GraphTensor& table) {
+              table.index_select(0, integers(cx, {2, 2}, {0, 1, 7, 3})).retrieve();
+            }),
+            "[index_select] index 7 at [1, 0] is outside of axis 0 of 'table' f32[4, 3], whose length is 4; "
+            "valid are "
+            "0 to 3");
+  EXPECT_EQ(graph([&](Graph& cx, const GraphTensor& table) {
+              table.index_select(-1, integers(cx, {2}, {0, -1})).retrieve();
+            }),
+            "[index_select] index -1 at row 1 is outside of axis 1 of 'table' f32[4, 3], whose length is 3; "
+            "valid are "
+            "0 to 2");
+  EXPECT_EQ(graph([&](Graph& cx, const GraphTensor& table) {
+              table.gather_elements(1, integers(cx, {4, 2}, {0, 1, 2, 0, 1, 3, 0, 0})).retrieve();
+            }),
+            "[gather_elements] index 3 at [2, 1] is outside of axis 1 of 'table' f32[4, 3], whose length is "
+            "3; valid "
+            "are 0 to 2");
+  EXPECT_EQ(graph([&](Graph& cx, const GraphTensor& table) {
+              table.scatter(0, integers(cx, {1, 3}, {0, 4, 1}), cx.zeros({1, 3})).retrieve();
+            }),
+            "[scatter] index 4 at [0, 1] is outside of axis 0 of 'table' f32[4, 3], whose length is 4; valid "
+            "are 0 to "
+            "3");
+  EXPECT_EQ(graph([&](Graph& cx, const GraphTensor& table) {
+              table.scatter_add(1, integers(cx, {4, 1}, {0, 1, 2, -5}), cx.ones({4, 1})).retrieve();
+            }),
+            "[scatter_add] index -5 at [3, 0] is outside of axis 1 of 'table' f32[4, 3], whose length is 3; "
+            "valid are "
+            "0 to 2");
+  EXPECT_EQ(
+      graph([&](Graph& cx, const GraphTensor& table) { table.gather(integers(cx, {}, {12})).retrieve(); }),
+      "[gather] index 12 is outside of the 12 elements of 'table' f32[4, 3]; valid are 0 to 11");
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Indexing, testing::ValuesIn(kDevices),

@@ -83,7 +83,7 @@ void check_values(const Case& one) {
 
   const bool symbolic = !one.dims.empty() && !element_count(one.dims).constant();
   for (size_t run = 0; run < (symbolic ? kSizes.size() : 1); ++run) {
-    for (const auto& [dim, size] : kSizes[run]) cx.set_dim(dim, size);
+    for (const std::string& dim : cx.dim_names()) cx.set_dim(dim, kSizes[run].at(dim));
     const std::vector<int64_t> dims = exec(one.dims, kSizes[run]);
     std::vector<TensorData> seen;
     for (size_t i = 0; i < buffers.size(); ++i) {

@@ -13,7 +13,7 @@ struct MnistCnn {
                  nn::Linear, nn::ReLU, nn::Linear>
       layers;
 
-  explicit MnistCnn(Graph& cx);
+  explicit MnistCnn(nn::GraphSite cx);
   [[nodiscard]] GraphTensor forward(const GraphTensor& images) const { return layers.forward(images); }
   void serialize(nn::Serializer& s) const { layers.serialize(s); }
 };

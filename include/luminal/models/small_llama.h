@@ -22,7 +22,7 @@ struct SmallLlama {
     nn::RMSNorm input_layernorm, post_attention_layernorm;
     nn::CausalSelfAttention self_attn;
     nn::Mlp mlp;
-    Layer(Graph& cx, const Options& options);
+    Layer(nn::GraphSite cx, const Options& options);
     /// `cache` may be absent: then x is the whole text.
     [[nodiscard]] GraphTensor forward(const GraphTensor& x, const nn::KvCache* cache) const;
     void serialize(nn::Serializer& s) const;
@@ -34,12 +34,12 @@ struct SmallLlama {
   nn::RMSNorm norm;
 
   /// Errors: Error if a size is below 1; ShapeError if heads do not divide the size or kv_heads the heads.
-  SmallLlama(Graph& cx, const Options& options);
+  SmallLlama(nn::GraphSite cx, const Options& options);
   [[nodiscard]] GraphTensor forward(const GraphTensor& tokens) const;
   /// The tokens behind those in the caches, one for each layer.
   [[nodiscard]] GraphTensor forward(const GraphTensor& tokens, std::span<const nn::KvCache> caches) const;
   /// Caches for texts of up to `rows` tokens, of which `past` are read.
-  [[nodiscard]] std::vector<nn::KvCache> caches(Graph& cx, int64_t rows, const Expression& past) const;
+  [[nodiscard]] std::vector<nn::KvCache> caches(nn::GraphSite cx, int64_t rows, const Expression& past) const;
   void serialize(nn::Serializer& s) const;
 };
 

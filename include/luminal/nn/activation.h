@@ -82,7 +82,7 @@ struct GLU {
 /// x above 0, weight * x elsewhere.  Shapes: weight [channels] (axis 1 of x), or [1] for all.
 struct PReLU {
   GraphTensor weight;
-  explicit PReLU(Graph& cx, int64_t channels = 1, double initial = 0.25, Dtype dtype = Dtype::F32);
+  explicit PReLU(GraphSite cx, int64_t channels = 1, double initial = 0.25, Dtype dtype = Dtype::F32);
   [[nodiscard]] GraphTensor forward(const GraphTensor& x, Where where = Where::current()) const {
     return x.prelu(Operand(weight, where));
   }

@@ -37,8 +37,8 @@ struct MultiheadAttention {
   bool batch_first;
   Mode mode;
 
-  MultiheadAttention(Graph& cx, int64_t embed_dim, int64_t num_heads, const Options& options);
-  MultiheadAttention(Graph& cx, int64_t embed_dim, int64_t num_heads)
+  MultiheadAttention(GraphSite cx, int64_t embed_dim, int64_t num_heads, const Options& options);
+  MultiheadAttention(GraphSite cx, int64_t embed_dim, int64_t num_heads)
       : MultiheadAttention(cx, embed_dim, num_heads, Options()) {}
 
   [[nodiscard]] GraphTensor forward(const GraphTensor& query, const GraphTensor& key,
@@ -92,7 +92,7 @@ struct KvCache {
   GraphTensor keys, values;
   Expression past;
   int64_t capacity;
-  KvCache(Graph& cx, int64_t batch, int64_t kv_heads, int64_t rows, int64_t size, const Expression& filled,
+  KvCache(GraphSite cx, int64_t batch, int64_t kv_heads, int64_t rows, int64_t size, const Expression& filled,
           Dtype dtype = Dtype::F32);
   /// Adds the rows of `key` and `value` [N, kv_heads, T, size] behind the past ones, from the next run on
   /// too. Returns: all rows so far, [N, kv_heads, past + T, size].  Errors: ShapeError.
@@ -120,8 +120,8 @@ struct CausalSelfAttention {
   double dropout;
   Mode mode;
 
-  CausalSelfAttention(Graph& cx, int64_t embed, int64_t num_heads, const Options& options);
-  CausalSelfAttention(Graph& cx, int64_t embed, int64_t num_heads)
+  CausalSelfAttention(GraphSite cx, int64_t embed, int64_t num_heads, const Options& options);
+  CausalSelfAttention(GraphSite cx, int64_t embed, int64_t num_heads)
       : CausalSelfAttention(cx, embed, num_heads, Options()) {}
   [[nodiscard]] GraphTensor forward(const GraphTensor& x, Where where = Where::current()) const;
   /// x holds the tokens behind those in the cache, which takes them in.

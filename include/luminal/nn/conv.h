@@ -25,8 +25,8 @@ struct Conv {
   std::optional<GraphTensor> bias;
   ConvOptions<N> geometry;
 
-  Conv(Graph& cx, int64_t in, int64_t out, Sizes kernel, const Options& options);
-  Conv(Graph& cx, int64_t in, int64_t out, Sizes kernel) : Conv(cx, in, out, kernel, Options()) {}
+  Conv(GraphSite cx, int64_t in, int64_t out, Sizes kernel, const Options& options);
+  Conv(GraphSite cx, int64_t in, int64_t out, Sizes kernel) : Conv(cx, in, out, kernel, Options()) {}
   [[nodiscard]] GraphTensor forward(const GraphTensor& x, Where where = Where::current()) const;
   void serialize(Serializer& s) const {
     s.tensor("weight", weight);
@@ -52,8 +52,8 @@ struct ConvTranspose {
   std::optional<GraphTensor> bias;
   ConvTransposeOptions<N> geometry;
 
-  ConvTranspose(Graph& cx, int64_t in, int64_t out, Sizes kernel, const Options& options);
-  ConvTranspose(Graph& cx, int64_t in, int64_t out, Sizes kernel)
+  ConvTranspose(GraphSite cx, int64_t in, int64_t out, Sizes kernel, const Options& options);
+  ConvTranspose(GraphSite cx, int64_t in, int64_t out, Sizes kernel)
       : ConvTranspose(cx, in, out, kernel, Options()) {}
   [[nodiscard]] GraphTensor forward(const GraphTensor& x, Where where = Where::current()) const;
   void serialize(Serializer& s) const {

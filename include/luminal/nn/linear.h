@@ -18,8 +18,8 @@ struct Linear {
   std::optional<GraphTensor> bias;
   bool permuted = false;
 
-  Linear(Graph& cx, int64_t in, int64_t out, const Options& options);
-  Linear(Graph& cx, int64_t in, int64_t out) : Linear(cx, in, out, Options()) {}
+  Linear(GraphSite cx, int64_t in, int64_t out, const Options& options);
+  Linear(GraphSite cx, int64_t in, int64_t out) : Linear(cx, in, out, Options()) {}
   /// With a weight that somebody else owns: the head of a language model that shares its embedding's table.
   explicit Linear(GraphTensor tied) : weight(std::move(tied)) {}
   [[nodiscard]] GraphTensor forward(const GraphTensor& x, Where where = Where::current()) const;
@@ -39,8 +39,8 @@ struct Embedding {
   std::optional<int64_t> padding_idx;
   bool permuted = false;
 
-  Embedding(Graph& cx, int64_t count, int64_t size, const Options& options);
-  Embedding(Graph& cx, int64_t count, int64_t size) : Embedding(cx, count, size, Options()) {}
+  Embedding(GraphSite cx, int64_t count, int64_t size, const Options& options);
+  Embedding(GraphSite cx, int64_t count, int64_t size) : Embedding(cx, count, size, Options()) {}
   [[nodiscard]] GraphTensor forward(const GraphTensor& index, Where where = Where::current()) const;
   /// The tied head: x [..., size] times the table -> logits [..., count].
   [[nodiscard]] GraphTensor logits(const GraphTensor& x, Where where = Where::current()) const;

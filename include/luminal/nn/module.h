@@ -26,7 +26,17 @@
 ///   auto saved = nn::state_dict(model);          // "hidden.weight", ...: PyTorch's names and layouts
 ///
 /// Copies of a module share its weights and its mode, as copies of a tensor share its value.
+/// Thread safety: as the graph they belong to.
 namespace luminal::nn {
+
+/// A graph, and the line that builds a module in it: what constructors of modules take. A Graph becomes one
+/// where it is passed, and members of a module get their owner's: weights have the user's line.
+struct GraphSite {
+  Graph* graph;
+  Where where;
+  GraphSite(Graph& cx, Where at = Where::current()) : graph(&cx), where(at) {}
+  operator Graph&() const { return *graph; }
+};
 
 /// Whether a module trains: a handle, shared by the module's copies. What `forward` adds to the graph depends
 /// on the mode at that moment; a graph that was built does not change with it. To train and evaluate, call
@@ -40,7 +50,7 @@ class Mode {
   std::shared_ptr<bool> training_ = std::make_shared<bool>(true);
 };
 
-/// Walks a model and collects its tensors under names like "layer1/conv/weight".
+/// Walks a model and collects its tensors under names like "layer1/conv/weight", which their nodes take on.
 class Serializer {
  public:
   struct Entry {
@@ -167,6 +177,17 @@ void load_state_dict(const M& module, const std::map<std::string, TensorData>& s
   detail::write_state(entries(module), state, strict);
 }
 
+namespace detail {
+/// Calls `forward` with the user's line if the module takes one.
+template <class M>
+[[nodiscard]] GraphTensor forward_at(const M& module, const GraphTensor& x, Where where) {
+  if constexpr (requires { module.forward(x, where); })
+    return module.forward(x, where);
+  else
+    return module.forward(x);
+}
+}  // namespace detail
+
 /// Passes its input on.
 struct Identity {
   [[nodiscard]] GraphTensor forward(const GraphTensor& x) const { return x; }
@@ -178,9 +199,9 @@ template <Module... M>
 struct Sequential {
   std::tuple<M...> modules;
   explicit Sequential(M... each) : modules(std::move(each)...) {}
-  [[nodiscard]] GraphTensor forward(const GraphTensor& x) const {
+  [[nodiscard]] GraphTensor forward(const GraphTensor& x, Where where = Where::current()) const {
     GraphTensor y = x;
-    std::apply([&](const auto&... each) { ((y = each.forward(y)), ...); }, modules);
+    std::apply([&](const auto&... each) { ((y = detail::forward_at(each, y, where)), ...); }, modules);
     return y;
   }
   void serialize(Serializer& s) const {
@@ -195,20 +216,24 @@ class AnyModule {
   template <Module M>
     requires(!std::same_as<M, AnyModule>)
   AnyModule(M module) : held_(std::make_shared<Held<M>>(std::move(module))) {}
-  [[nodiscard]] GraphTensor forward(const GraphTensor& x) const { return held_->forward(x); }
+  [[nodiscard]] GraphTensor forward(const GraphTensor& x, Where where = Where::current()) const {
+    return held_->forward(x, where);
+  }
   void serialize(Serializer& s) const { held_->serialize(s); }
 
  private:
   struct Interface {
     virtual ~Interface() = default;
-    [[nodiscard]] virtual GraphTensor forward(const GraphTensor& x) const = 0;
+    [[nodiscard]] virtual GraphTensor forward(const GraphTensor& x, Where where) const = 0;
     virtual void serialize(Serializer& s) const = 0;
   };
   template <class M>
   struct Held final : Interface {
     M module;
     explicit Held(M m) : module(std::move(m)) {}
-    [[nodiscard]] GraphTensor forward(const GraphTensor& x) const override { return module.forward(x); }
+    [[nodiscard]] GraphTensor forward(const GraphTensor& x, Where where) const override {
+      return detail::forward_at(module, x, where);
+    }
     void serialize(Serializer& s) const override { module.serialize(s); }
   };
   std::shared_ptr<const Interface> held_;
@@ -219,9 +244,9 @@ template <class R>
 struct SequentialOf {
   R modules;
   explicit SequentialOf(R each) : modules(std::move(each)) {}
-  [[nodiscard]] GraphTensor forward(const GraphTensor& x) const {
+  [[nodiscard]] GraphTensor forward(const GraphTensor& x, Where where = Where::current()) const {
     GraphTensor y = x;
-    for (const auto& each : modules) y = each.forward(y);
+    for (const auto& each : modules) y = detail::forward_at(each, y, where);
     return y;
   }
   void serialize(Serializer& s) const {

@@ -22,10 +22,10 @@ struct LayerNorm {
   std::vector<int64_t> shape;
   double eps;
 
-  LayerNorm(Graph& cx, std::vector<int64_t> shape, const Options& options);
-  LayerNorm(Graph& cx, std::vector<int64_t> sizes) : LayerNorm(cx, std::move(sizes), Options()) {}
-  LayerNorm(Graph& cx, int64_t size, const Options& options) : LayerNorm(cx, std::vector{size}, options) {}
-  LayerNorm(Graph& cx, int64_t size) : LayerNorm(cx, std::vector{size}, Options()) {}
+  LayerNorm(GraphSite cx, std::vector<int64_t> shape, const Options& options);
+  LayerNorm(GraphSite cx, std::vector<int64_t> sizes) : LayerNorm(cx, std::move(sizes), Options()) {}
+  LayerNorm(GraphSite cx, int64_t size, const Options& options) : LayerNorm(cx, std::vector{size}, options) {}
+  LayerNorm(GraphSite cx, int64_t size) : LayerNorm(cx, std::vector{size}, Options()) {}
   [[nodiscard]] GraphTensor forward(const GraphTensor& x, Where where = Where::current()) const;
   void serialize(Serializer& s) const;
 };
@@ -42,10 +42,10 @@ struct RMSNorm {
   std::vector<int64_t> shape;
   std::optional<double> eps;
 
-  RMSNorm(Graph& cx, std::vector<int64_t> shape, const Options& options);
-  RMSNorm(Graph& cx, std::vector<int64_t> sizes) : RMSNorm(cx, std::move(sizes), Options()) {}
-  RMSNorm(Graph& cx, int64_t size, const Options& options) : RMSNorm(cx, std::vector{size}, options) {}
-  RMSNorm(Graph& cx, int64_t size) : RMSNorm(cx, std::vector{size}, Options()) {}
+  RMSNorm(GraphSite cx, std::vector<int64_t> shape, const Options& options);
+  RMSNorm(GraphSite cx, std::vector<int64_t> sizes) : RMSNorm(cx, std::move(sizes), Options()) {}
+  RMSNorm(GraphSite cx, int64_t size, const Options& options) : RMSNorm(cx, std::vector{size}, options) {}
+  RMSNorm(GraphSite cx, int64_t size) : RMSNorm(cx, std::vector{size}, Options()) {}
   [[nodiscard]] GraphTensor forward(const GraphTensor& x, Where where = Where::current()) const;
   void serialize(Serializer& s) const;
 };
@@ -63,17 +63,20 @@ struct GroupNorm {
   int64_t groups, channels;
   double eps;
 
-  GroupNorm(Graph& cx, int64_t groups, int64_t channels, const Options& options);
-  GroupNorm(Graph& cx, int64_t groups_, int64_t channels_) : GroupNorm(cx, groups_, channels_, Options()) {}
+  GroupNorm(GraphSite cx, int64_t groups, int64_t channels, const Options& options);
+  GroupNorm(GraphSite cx, int64_t groups_, int64_t channels_)
+      : GroupNorm(cx, groups_, channels_, Options()) {}
   [[nodiscard]] GraphTensor forward(const GraphTensor& x, Where where = Where::current()) const;
   void serialize(Serializer& s) const;
 };
 
 /// Channels normalised over batch and positions. While training, `forward` uses the batch's statistics and
 /// declares that each run moves the running ones (graph state) towards them; otherwise it uses the running
-/// ones.
+/// ones. A batch to train on with one value for each channel has no variance: known sizes are refused, as in
+/// PyTorch; where a named dim turns out so, the batch moves running_mean and leaves running_var as it is. An
+/// empty one moves nothing and is not counted.
 /// Shapes: x [N, C] or [N, C, ...] -> the same; all weights [C].  Errors: ShapeError if the channels differ,
-/// or if a batch to train on has one value for each channel. Source: Ioffe and Szegedy 2015.
+/// or if a batch to train on is known to have one value for each channel. Source: Ioffe and Szegedy 2015.
 struct BatchNorm {
   struct Options {
     double eps = 1e-5;
@@ -91,8 +94,8 @@ struct BatchNorm {
   double eps;
   Mode mode;
 
-  BatchNorm(Graph& cx, int64_t channels, const Options& options);
-  BatchNorm(Graph& cx, int64_t channels_) : BatchNorm(cx, channels_, Options()) {}
+  BatchNorm(GraphSite cx, int64_t channels, const Options& options);
+  BatchNorm(GraphSite cx, int64_t channels_) : BatchNorm(cx, channels_, Options()) {}
   [[nodiscard]] GraphTensor forward(const GraphTensor& x, Where where = Where::current()) const;
   void serialize(Serializer& s) const;
 

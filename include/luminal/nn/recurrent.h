@@ -10,6 +10,7 @@
 /// the other in the graph. The batch may be of any size; the length of a sequence is a number, or a named dim
 /// with a bound, Expression::dim("length", {.min = 1, .max = 32}): then the graph holds that many steps, each
 /// run computes all of them, and those beyond its length change nothing.
+/// Thread safety: as the graph they belong to.
 namespace luminal::nn {
 
 struct RecurrentOptions {
@@ -38,7 +39,7 @@ class Recurrent {
     GraphTensor output;  ///< [T, N, directions * hidden], or as x is laid out
     State last;
   };
-  Recurrent(Graph& cx, Cell cell, int64_t in, int64_t hidden, RecurrentOptions options);
+  Recurrent(GraphSite cx, Cell cell, int64_t in, int64_t hidden, RecurrentOptions options);
   /// Shapes: x [T, N, in], [N, T, in] if batch_first, or [T, in].  Errors: ShapeError, also if T has no
   /// bound.
   [[nodiscard]] Result run(const GraphTensor& x, const State& first) const;
@@ -73,7 +74,7 @@ struct RNN {
   struct Result {
     GraphTensor output, h_n;  ///< h_n [layers * directions, N, hidden]
   };
-  RNN(Graph& cx, int64_t in, int64_t hidden, RecurrentOptions options = {});
+  RNN(GraphSite cx, int64_t in, int64_t hidden, RecurrentOptions options = {});
   [[nodiscard]] Result forward(const GraphTensor& x, Where where = Where::current()) const;
   [[nodiscard]] Result forward(const GraphTensor& x, const GraphTensor& h_0,
                                Where where = Where::current()) const;
@@ -85,7 +86,7 @@ struct RNN {
 struct GRU {
   detail::Recurrent layers;
   using Result = RNN::Result;
-  GRU(Graph& cx, int64_t in, int64_t hidden, RecurrentOptions options = {});
+  GRU(GraphSite cx, int64_t in, int64_t hidden, RecurrentOptions options = {});
   [[nodiscard]] Result forward(const GraphTensor& x, Where where = Where::current()) const;
   [[nodiscard]] Result forward(const GraphTensor& x, const GraphTensor& h_0,
                                Where where = Where::current()) const;
@@ -98,7 +99,7 @@ struct LSTM {
   struct Result {
     GraphTensor output, h_n, c_n;
   };
-  LSTM(Graph& cx, int64_t in, int64_t hidden, RecurrentOptions options = {});
+  LSTM(GraphSite cx, int64_t in, int64_t hidden, RecurrentOptions options = {});
   [[nodiscard]] Result forward(const GraphTensor& x, Where where = Where::current()) const;
   [[nodiscard]] Result forward(const GraphTensor& x, const GraphTensor& h_0, const GraphTensor& c_0,
                                Where where = Where::current()) const;

@@ -28,7 +28,7 @@ struct FeedForward {
   Linear linear1, linear2;
   Dropout dropout;
   std::string activation;
-  FeedForward(Graph& cx, int64_t size, const TransformerOptions& options);
+  FeedForward(GraphSite cx, int64_t size, const TransformerOptions& options);
   [[nodiscard]] GraphTensor forward(const GraphTensor& x) const;
   void serialize(Serializer& s) const;
 };
@@ -41,7 +41,7 @@ struct TransformerEncoderBlock {
   LayerNorm norm1, norm2;
   Dropout dropout;
   bool norm_first;
-  TransformerEncoderBlock(Graph& cx, int64_t size, int64_t heads, const TransformerOptions& options = {});
+  TransformerEncoderBlock(GraphSite cx, int64_t size, int64_t heads, const TransformerOptions& options = {});
   [[nodiscard]] GraphTensor forward(const GraphTensor& x, const AttentionMask& mask = {},
                                     Where where = Where::current()) const;
   void serialize(Serializer& s) const;
@@ -55,7 +55,7 @@ struct TransformerDecoderBlock {
   LayerNorm norm1, norm2, norm3;
   Dropout dropout;
   bool norm_first;
-  TransformerDecoderBlock(Graph& cx, int64_t size, int64_t heads, const TransformerOptions& options = {});
+  TransformerDecoderBlock(GraphSite cx, int64_t size, int64_t heads, const TransformerOptions& options = {});
   [[nodiscard]] GraphTensor forward(const GraphTensor& x, const GraphTensor& memory,
                                     const AttentionMask& mask = {}, const AttentionMask& memory_mask = {},
                                     Where where = Where::current()) const;
@@ -67,7 +67,7 @@ using TransformerDecoderLayer = TransformerDecoderBlock;
 struct TransformerEncoder {
   std::vector<TransformerEncoderBlock> layers;
   std::optional<LayerNorm> norm;
-  TransformerEncoder(Graph& cx, int64_t num_layers, int64_t size, int64_t heads,
+  TransformerEncoder(GraphSite cx, int64_t num_layers, int64_t size, int64_t heads,
                      const TransformerOptions& options = {}, bool final_norm = false);
   [[nodiscard]] GraphTensor forward(const GraphTensor& x, const AttentionMask& mask = {},
                                     Where where = Where::current()) const;
@@ -77,7 +77,7 @@ struct TransformerEncoder {
 struct TransformerDecoder {
   std::vector<TransformerDecoderBlock> layers;
   std::optional<LayerNorm> norm;
-  TransformerDecoder(Graph& cx, int64_t num_layers, int64_t size, int64_t heads,
+  TransformerDecoder(GraphSite cx, int64_t num_layers, int64_t size, int64_t heads,
                      const TransformerOptions& options = {}, bool final_norm = false);
   [[nodiscard]] GraphTensor forward(const GraphTensor& x, const GraphTensor& memory,
                                     const AttentionMask& mask = {}, const AttentionMask& memory_mask = {},
@@ -96,7 +96,7 @@ struct Transformer {
   struct Masks {
     AttentionMask source, target, memory;
   };
-  explicit Transformer(Graph& cx, int64_t size = 512, int64_t heads = 8, Layers layers = {6, 6},
+  explicit Transformer(GraphSite cx, int64_t size = 512, int64_t heads = 8, Layers layers = {6, 6},
                        const TransformerOptions& options = {});
   [[nodiscard]] GraphTensor forward(const GraphTensor& source, const GraphTensor& target, const Masks& masks,
                                     Where where = Where::current()) const;
@@ -115,8 +115,8 @@ struct Mlp {
     Dtype dtype = Dtype::F32;
   };
   Linear gate_proj, up_proj, down_proj;
-  Mlp(Graph& cx, int64_t size, int64_t hidden, const Options& options);
-  Mlp(Graph& cx, int64_t size, int64_t hidden) : Mlp(cx, size, hidden, Options()) {}
+  Mlp(GraphSite cx, int64_t size, int64_t hidden, const Options& options);
+  Mlp(GraphSite cx, int64_t size, int64_t hidden) : Mlp(cx, size, hidden, Options()) {}
   [[nodiscard]] GraphTensor forward(const GraphTensor& x, Where where = Where::current()) const;
   void serialize(Serializer& s) const;
 };

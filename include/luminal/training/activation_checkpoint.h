@@ -20,6 +20,7 @@
 /// The results are the same bits on the reference device; where graphs are compiled, copies may be fused in
 /// another way than what they copy, and last bits differ. Source: Chen et al. 2016, "Training deep nets with
 /// sublinear memory cost".
+/// Thread safety: as the graph they belong to.
 namespace luminal::training {
 
 /// Calls `part` and marks what it adds to the graph. What it reads from outside, and its result, are kept;

@@ -17,6 +17,7 @@
 ///
 /// The weights stay the f32 ones that the optimizer updates (master weights); what a product reads is their
 /// rounded value. bf16 has f32's range and needs no scaler.
+/// Thread safety: as the graph they belong to.
 namespace luminal::training {
 
 /// A pass that rounds both operands of every contraction of f32 (matrix products, convolutions, attention's

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,18 +24,26 @@ namespace luminal::training {
 ///   for (; step < 1000; ++step) { ...; if (step % 100 == 99) checkpoints.save(step + 1, loss); }
 ///
 /// A file is complete or absent: it is written beside its place, flushed and renamed, and older ones go only
-/// afterwards. So a kill at any moment loses what came after the last save and nothing else.
+/// afterwards. So a kill at any moment loses what came after the last save and nothing else. Checksums cover
+/// its header and its data: a file that was damaged later is never loaded.
 ///
 /// A resumed run gives the same bits as one that went on, if model and graph are built alike and the device
 /// runs the same plan: the same kernels in the same order on the same kind of processor and as many threads.
 /// Fast mode makes the same plan each time; a search does while its cache remembers. The file holds the key
 /// of the plan, and a run that goes on under another one says so on standard error.
+///
+/// A manager holds a lock on its folder (the file ".lock") until its last copy is gone, however the process
+/// ends: a second run in the folder, of this process or another, is an Error and touches nothing.
+///
+/// Thread safety: one thread at a time.
 class CheckpointManager {
  public:
   struct Options {
     int64_t keep_best = 3;  ///< by metric; those without a metric are not among the best
     int64_t keep_last = 1;
     bool lower_is_better = true;
+    bool read_only =
+        false;  ///< to look on while a run goes on here: takes no lock, makes and removes nothing
   };
   struct Checkpoint {
     int64_t step = 0;
@@ -45,8 +54,9 @@ class CheckpointManager {
     std::filesystem::path path;
   };
 
-  /// Makes the folder if need be and removes what a killed writer left. One manager at a time uses a folder.
-  /// Errors: Error if the folder cannot be made or a limit is negative.
+  /// Makes the folder if need be, locks it and removes what a killed writer left.
+  /// Errors: Error if the folder cannot be made, a limit is negative, or another manager has the folder; it
+  /// names the process.
   CheckpointManager(std::filesystem::path folder, const Options& options);
   explicit CheckpointManager(std::filesystem::path folder)
       : CheckpointManager(std::move(folder), Options()) {}
@@ -58,12 +68,13 @@ class CheckpointManager {
     add(name, nn::entries(thing));
   }
 
-  /// Errors: Error if nothing is tracked or a tensor has no value, or if the file cannot be written (a full
-  /// disk); the older checkpoints are untouched then.
+  /// Errors: Error if nothing is tracked, a tensor has no value or the manager is read_only, or if the file
+  /// cannot be written (a full disk); the older checkpoints are untouched then.
   Checkpoint save(int64_t step, std::optional<double> metric = std::nullopt,
                   std::map<std::string, std::string> notes = {});
   /// Loads the newest checkpoint that is whole; nothing if there is none. A damaged file is told and passed
-  /// over. Errors: as load(); Error if there are files and none is whole.
+  /// over, and the one that is used instead is named. Errors: as load(); Error if there are files and none is
+  /// whole.
   std::optional<Checkpoint> resume();
   /// Loads this one. Nothing is changed if anything does not fit.
   /// Errors: FormatError if the file is damaged; Error if it is of another model or of a graph with another
@@ -81,6 +92,7 @@ class CheckpointManager {
 
   std::filesystem::path folder_;
   Options options_;
+  std::shared_ptr<const void> lock_;
   std::map<std::string, GraphTensor> tensors_;  ///< "model.layer1.weight"
   std::vector<std::string> names_;
   std::vector<Checkpoint> list_;

@@ -6,6 +6,7 @@
 #include "luminal/nn/module.h"
 
 /// What may happen to gradients between Autograd and the optimizer, as nodes of the same graph.
+/// Thread safety: as the graph they belong to.
 namespace luminal::training {
 
 struct ClippedGradients {

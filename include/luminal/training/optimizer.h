@@ -19,6 +19,7 @@
 ///
 /// `apply_if`, a bool of one element, makes a run count or not: where it is false neither weights nor moments
 /// change (GradientAccumulator::ready, GradScaler::finite).
+/// Thread safety: as the graph they belong to.
 namespace luminal::training {
 
 class StepBuilder;

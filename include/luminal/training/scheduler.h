@@ -79,6 +79,7 @@ struct PolynomialSchedule {
 
 /// Times `factor` when a metric has not improved for more than `patience` evaluations (ReduceLROnPlateau).
 /// The only schedule with a state of its own: it goes into checkpoints by state().
+/// Thread safety: one thread at a time.
 class ReduceOnPlateau {
  public:
   struct Options {

@@ -37,6 +37,8 @@ template <class O>
 ///
 /// Where the loss or a gradient is not finite, no weight changes and step() throws; with a scaler (f16)
 /// gradients may be so now and then, which it meets by a smaller scale.
+///
+/// Thread safety: one thread at a time; trainers of different graphs may train at once.
 class Trainer {
  public:
   struct Options {

@@ -174,6 +174,7 @@ void ActionRun::set(const CompiledAction& action, Slot value) {
   const bool unites = info.spec.merge.kind == Merge::Kind::Union;
   // A constructor's row that is about to be deleted still tells the class of its term.
   const bool constructor = info.spec.kind == FunctionKind::Constructor;
+  const bool merges_equal = info.merges_equal();
   const uint32_t* const* keys = keys_.data();
   const uint32_t* outputs = columns_[value];
   table.reserve(count_, state_.team_for(table.rows()));
@@ -185,7 +186,8 @@ void ActionRun::set(const CompiledAction& action, Slot value) {
       conflicts_.push_back(i);
   };
   uint32_t added = 0;
-  if (Parallel* parallel = table.is_deletable() ? nullptr : state_.parallel_for(count_)) {
+  const bool alone = table.is_deletable() || merges_equal;
+  if (Parallel* parallel = alone ? nullptr : state_.parallel_for(count_)) {
     added = parallel->insert.run(table, {keys, count_, outputs, 0, unites ? &state_.ids : nullptr}, nullptr);
     parallel->insert.each_difference([&](const auto& found) { differ(found.at, found.present); });
   } else {
@@ -199,10 +201,10 @@ void ActionRun::set(const CompiledAction& action, Slot value) {
           table.revive(row, outputs[i]);
           table.reserve(count_ - i);
           added++;
-        } else if (table.output_of(row) != outputs[i]) {
-          differ(i, table.output_of(row));
-        } else if (!constructor && table.is_deletable()) {
-          table.touch(row);
+        } else {
+          const bool equal = table.output_of(row) == outputs[i];
+          if (equal && !constructor && table.is_deletable()) table.touch(row);
+          if (!equal || merges_equal) differ(i, table.output_of(row));
         }
       });
     });
@@ -246,6 +248,7 @@ void ActionRun::primitive(const CompiledAction& action) {
   uint32_t* result = columns_[action.value];
   for (uint32_t i = 0; i < count_; i++) {
     read_key(action, i);
+    state_.poll();
     const std::optional<Value> value = state_.call_primitive(action.primitive, key_);
     if (value) {
       result[i] = *value;

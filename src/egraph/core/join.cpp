@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "egraph/core/limits.h"
+
 namespace luminal::egraph {
 
 namespace {
@@ -10,6 +12,11 @@ constexpr uint64_t kRowsBetweenChecks = 1 << 14;
 
 void prepare_indexes(EngineState& state, const CompiledQuery& query, const Plan& plan,
                      std::span<const RowRange> ranges) {
+  if (state.limits != nullptr) {
+    const uint64_t rows = rows_to_index(state, query, plan, ranges);
+    if (rows != 0)
+      state.limits->require(static_cast<double>(rows) * kIndexSecondsPerRow, rows * kIndexBytesPerRow);
+  }
   for (const PlanStep& step : plan.steps) {
     if (step.kind != PlanStep::Kind::Probe) continue;
     FunctionInfo& info = state.at(query.atoms[step.at].function);
@@ -300,6 +307,7 @@ void JoinRun::call(const PlanStep& step, Batch& batch) {
   std::vector<Value> args(call.args.size());
   for (uint32_t i = 0; i < batch.count; i++) {
     for (size_t a = 0; a < args.size(); a++) args[a] = batch.columns[call.args[a]][i];
+    state_.poll();
     const std::optional<Value> result = state_.call_primitive(call.primitive, args);
     if (!result) continue;
     if (step.binds_output) {

@@ -1,8 +1,10 @@
 #pragma once
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <optional>
 
+#include "base/cancel.h"
 #include "egraph/core/state.h"
 
 namespace luminal::egraph {
@@ -14,22 +16,39 @@ namespace luminal::egraph {
 /// What steps that can't stop half-way take at worst, about: they do not begin if that is more than is left.
 inline constexpr double kIndexSecondsPerRow = 30e-9;  ///< for each of its columns
 inline constexpr double kCompactionSecondsPerRow = 30e-9, kResizeSecondsPerSlot = 10e-9;
+inline constexpr double kCopySecondsPerByte = 1e-9;
 inline constexpr size_t kIndexBytesPerRow = 16;
 
-/// What is left of a budget, and why a run must end.
+/// Thrown where work ends in its middle because a budget is spent; caught where that budget was given. Not an
+/// Error, so that nobody takes it for a failure of the program.
+struct Stopped {
+  StopReason reason;
+};
+
+/// What is left of a budget, and why work must end. While a LimitsScope holds, the engine's primitives,
+/// joins, plans and copies ask it too.
 class Limits {
  public:
-  Limits(const EngineState& state, const Budget& budget)
-      : state_(state),
-        budget_(budget),
-        begin_(Clock::now()),
-        limits_time_(budget.seconds < 1e9),
-        limits_size_(budget.nodes != std::numeric_limits<uint64_t>::max() ||
-                     budget.bytes != std::numeric_limits<uint64_t>::max()) {}
+  /// Within `outer`, if there is one: whatever ends that ends this.
+  Limits(const EngineState& state, const Budget& budget, const Limits* outer = nullptr,
+         const std::atomic<bool>* interrupt = nullptr)
+      : state_(state), budget_(budget), interrupt_(interrupt), begin_(Clock::now()) {
+    if (outer != nullptr) {
+      budget_.nodes = std::min(budget_.nodes, outer->budget_.nodes);
+      budget_.bytes = std::min(budget_.bytes, outer->budget_.bytes);
+      const double left = outer->budget_.seconds - seconds_between(outer->begin_, begin_);
+      budget_.seconds = std::min(budget_.seconds, left);
+      if (interrupt_ == nullptr) interrupt_ = outer->interrupt_;
+    }
+    limits_time_ = budget_.seconds < 1e9;
+    limits_size_ = budget_.nodes != std::numeric_limits<uint64_t>::max() ||
+                   budget_.bytes != std::numeric_limits<uint64_t>::max();
+  }
 
   bool exceeded() {
     if (stop_) return true;
-    if (out_of_time()) stop_ = StopReason::TimeBudget;
+    if (!has_time_for(0)) stop_ = StopReason::TimeBudget;
+    if (is_interrupted()) stop_ = StopReason::Interrupted;
     if (limits_size_) {
       if (state_.total_rows() >= budget_.nodes) stop_ = StopReason::NodeBudget;
       if (state_.size_bytes() >= budget_.bytes) stop_ = StopReason::ByteBudget;
@@ -37,7 +56,11 @@ class Limits {
     return stop_.has_value();
   }
   [[nodiscard]] std::optional<StopReason> reason() const { return stop_; }
-  [[nodiscard]] bool out_of_time() const { return !has_time_for(0); }
+  void stop(StopReason reason) {
+    if (!stop_) stop_ = reason;
+  }
+  /// Other threads may ask.
+  [[nodiscard]] bool out_of_time() const { return !has_time_for(0) || is_interrupted(); }
   [[nodiscard]] bool has_time_for(double seconds) const {
     return !limits_time_ || seconds_between(begin_, Clock::now()) + seconds < budget_.seconds;
   }
@@ -48,13 +71,27 @@ class Limits {
     return !stop_;
   }
 
+  /// Throws Stopped if the budget is spent.
+  void check() {
+    if (exceeded()) throw Stopped{*stop_};
+  }
+  /// As `check`, but looks only now and then: for what takes less than a few microseconds.
+  void poll() {
+    constexpr uint32_t kPolls = 64;
+    if (++polls_ % kPolls == 0) check();
+  }
+  /// Throws Stopped if a step that can't stop half-way would take more than is left.
+  void require(double seconds, size_t bytes) {
+    if (!allows(seconds, bytes)) throw Stopped{*stop_};
+  }
+
   [[nodiscard]] bool has_room_for(size_t bytes) const {
     return !limits_size_ || state_.size_bytes() + bytes <= budget_.bytes;
   }
   /// For rebuilds, which make an e-graph smaller, unless merges add rows: only then the size counts.
   [[nodiscard]] bool rebuild_must_stop(uint64_t rows_before) {
     if (out_of_time()) {
-      if (!stop_) stop_ = StopReason::TimeBudget;
+      stop(is_interrupted() ? StopReason::Interrupted : StopReason::TimeBudget);
       return true;
     }
     return limits_size_ && state_.total_rows() > rows_before && exceeded();
@@ -73,11 +110,33 @@ class Limits {
   }
 
  private:
+  /// By the caller's flag, or because the work of this thread is to stop (base/cancel.h).
+  [[nodiscard]] bool is_interrupted() const {
+    return (interrupt_ != nullptr && interrupt_->load(std::memory_order_relaxed)) || is_cancelled();
+  }
+
   const EngineState& state_;
-  const Budget& budget_;
+  Budget budget_;
+  const std::atomic<bool>* interrupt_;
   Clock::time_point begin_;
-  bool limits_time_, limits_size_;
+  bool limits_time_ = false, limits_size_ = false;
+  uint32_t polls_ = 0;
   std::optional<StopReason> stop_;
+};
+
+/// While it lives, the engine works within these limits; with null, without any.
+class LimitsScope {
+ public:
+  LimitsScope(EngineState& state, Limits* limits) : state_(state), before_(state.limits) {
+    state_.limits = limits;
+  }
+  LimitsScope(const LimitsScope&) = delete;
+  LimitsScope& operator=(const LimitsScope&) = delete;
+  ~LimitsScope() { state_.limits = before_; }
+
+ private:
+  EngineState& state_;
+  Limits* before_;
 };
 
 }  // namespace luminal::egraph

@@ -13,7 +13,8 @@ namespace luminal::egraph {
 namespace {
 
 constexpr Row kSample = 512;
-constexpr size_t kExhaustiveAtoms = 6;  ///< more are ordered greedily
+constexpr size_t kExhaustiveAtoms = 6;  ///< more are ordered greedily, from several starts
+constexpr size_t kStarts = 8;
 constexpr uint32_t kIndexableColumns = 64;
 
 /// Distinct values of a set of columns, from how often two sampled rows agree. Depends on content only.
@@ -69,7 +70,8 @@ class Planner {
  public:
   Planner(EngineState& state, const CompiledQuery& query, std::span<const RowRange> ranges,
           std::span<const Observation> observations)
-      : query_(query),
+      : state_(state),
+        query_(query),
         ranges_(ranges),
         observations_(observations),
         domain_(query.slots.size(), 0),
@@ -81,8 +83,10 @@ class Planner {
 
   std::vector<uint32_t> order() {
     best_cost_ = std::numeric_limits<double>::infinity();
-    greedy_ = query_.atoms.size() > kExhaustiveAtoms;
-    search(0, 1, 0);
+    if (query_.atoms.size() > kExhaustiveAtoms)
+      search_greedily();
+    else
+      search(0, 1, 0);
     return best_order_;
   }
   [[nodiscard]] double cost() const { return best_cost_; }
@@ -186,6 +190,80 @@ class Planner {
     return ranges_[atom].end;
   }
 
+  struct Choice {
+    uint32_t atom;
+    Access access;
+    [[nodiscard]] double price() const { return access.cost + access.matches; }
+  };
+
+  /// The atoms that are not placed yet, the cheapest first.
+  std::vector<Choice> ranked(double bindings) const {
+    std::vector<Choice> choices;
+    for (uint32_t atom = 0; atom < query_.atoms.size(); atom++) {
+      state_.poll();
+      if (std::find(order_.begin(), order_.end(), atom) == order_.end())
+        choices.push_back({atom, access(atom, bindings)});
+    }
+    std::sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) {
+      return a.price() != b.price() ? a.price() < b.price() : a.atom < b.atom;
+    });
+    return choices;
+  }
+
+  /// One greedy pass from each of the cheapest first atoms and from the one that is restricted to new rows.
+  void search_greedily() {
+    double cost = 0;
+    for (bool progress = true; progress;) {
+      progress = false;
+      for (const Choice& choice : ranked(1)) {
+        if (choice.access.kind != PlanStep::Kind::Get) continue;
+        take(choice);
+        cost += choice.price();
+        progress = true;
+        break;
+      }
+    }
+    const std::vector<bool> ground = bound_;
+    const std::vector<uint32_t> prefix = order_;
+    const std::vector<Choice> starts = ranked(1);
+    for (size_t i = 0; i < starts.size(); i++) {
+      if (i >= kStarts && ranges_[starts[i].atom].begin == 0) continue;
+      complete_greedily(starts[i], cost, ground);
+      order_ = prefix;
+      bound_ = ground;
+    }
+    if (starts.empty()) {
+      best_order_ = order_;
+      best_cost_ = cost;
+    }
+  }
+
+  /// An atom that shares no variable with those before it multiplies what all later steps cost: it waits
+  /// until only such atoms remain. `ground` slots have one value, so sharing them connects nothing.
+  void complete_greedily(const Choice& start, double cost, const std::vector<bool>& ground) {
+    const auto connected = [&](const Choice& choice) {
+      const std::vector<Slot>& columns = query_.atoms[choice.atom].columns;
+      return std::any_of(columns.begin(), columns.end(), [&](Slot s) { return bound_[s] && !ground[s]; });
+    };
+    Choice next = start;
+    while (true) {
+      cost += next.price();
+      if (cost >= best_cost_) return;
+      take(next);
+      const std::vector<Choice> choices = ranked(next.access.matches);
+      if (choices.empty()) break;
+      const auto found = std::find_if(choices.begin(), choices.end(), connected);
+      next = found == choices.end() ? choices.front() : *found;
+    }
+    best_cost_ = cost;
+    best_order_ = order_;
+  }
+
+  void take(const Choice& choice) {
+    order_.push_back(choice.atom);
+    place(choice.atom);
+  }
+
   void search(size_t depth, double bindings, double cost) {
     if (depth == query_.atoms.size()) {
       if (cost < best_cost_) {
@@ -194,19 +272,7 @@ class Planner {
       }
       return;
     }
-    struct Choice {
-      uint32_t atom;
-      Access access;
-    };
-    std::vector<Choice> choices;
-    for (uint32_t atom = 0; atom < query_.atoms.size(); atom++) {
-      if (std::find(order_.begin(), order_.end(), atom) == order_.end())
-        choices.push_back({atom, access(atom, bindings)});
-    }
-    std::sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) {
-      const double x = a.access.cost + a.access.matches, y = b.access.cost + b.access.matches;
-      return x != y ? x < y : a.atom < b.atom;
-    });
+    const std::vector<Choice> choices = ranked(bindings);
     for (const Choice& choice : choices) {
       const double total = cost + choice.access.cost + choice.access.matches;
       if (total >= best_cost_) break;
@@ -215,10 +281,10 @@ class Planner {
       search(depth + 1, choice.access.matches, total);
       for (const Slot s : fresh) bound_[s] = false;
       order_.pop_back();
-      if (greedy_) break;
     }
   }
 
+  const EngineState& state_;
   const CompiledQuery& query_;
   std::span<const RowRange> ranges_;
   std::span<const Observation> observations_;
@@ -227,7 +293,6 @@ class Planner {
   std::vector<FunctionInfo*> infos_;
   std::vector<uint32_t> order_, best_order_;
   double best_cost_ = 0;
-  bool greedy_ = false;
 };
 
 /// Turns the order into steps.

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "egraph/core/explain.h"
 #include "egraph/core/limits.h"
 #include "egraph/core/state.h"
+#include "luminal/error.h"
 
 namespace luminal::egraph {
 
@@ -80,6 +82,8 @@ class TableRebuild {
         limits_(limits),
         moved_(table_.width()) {}
 
+  /// The first error of a merge, after which the other rows had their turn.
+  [[nodiscard]] std::exception_ptr error() const { return error_; }
   enum class Outcome : uint8_t {
     Done,
     Stopped,  ///< by a limit
@@ -305,10 +309,16 @@ class TableRebuild {
       table_.reserve_tightly(count, team);
     conflicts_.clear();
     insert_block(count, columns.data(), outputs);
+    // None may be left out, whatever happens: rows that were taken have no other place.
+    const LimitsScope unlimited(state_, nullptr);
     std::vector<Value> key(table_.key_width());
     for (const uint32_t i : conflicts_) {
       for (uint32_t c = 0; c < key.size(); c++) key[c] = columns[c][i];
-      state_.merge_output(f_, table_.find(key), outputs[i]);
+      try {
+        state_.merge_output(f_, table_.find(key), outputs[i]);
+      } catch (const Error&) {
+        if (!error_) error_ = std::current_exception();
+      }
     }
   }
 
@@ -319,7 +329,7 @@ class TableRebuild {
       else
         conflicts_.push_back(i);
     };
-    Parallel* parallel = state_.parallel_for(count);
+    Parallel* parallel = merges_equal_ ? nullptr : state_.parallel_for(count);
     if (parallel != nullptr && moved_terms_.empty() && moved_subsumed_.empty()) {
       parallel->insert.run(table_, {columns, count, outputs, 0, unites_ ? &state_.ids : nullptr}, nullptr);
       parallel->insert.each_difference([&](const auto& found) { differ(found.at, found.present); });
@@ -331,7 +341,7 @@ class TableRebuild {
         if (row == kNoRow) {
           row = table_.append_at<K>(columns, i, hash, outputs ? outputs[i] : kUnitValue);
           if (!moved_terms_.empty()) table_.terms.push_back(moved_terms_[i]);
-        } else if (outputs != nullptr && table_.output_of(row) != outputs[i]) {
+        } else if (outputs != nullptr && (merges_equal_ || table_.output_of(row) != outputs[i])) {
           if (!moved_terms_.empty())
             state_.log->add_congruence(state_, table_.terms[row], moved_terms_[i]);
           else
@@ -349,20 +359,33 @@ class TableRebuild {
   const Column& displaced_;  // the ids of this pass
   const RebuildLimits& limits_;
   const bool unites_ = info_.spec.merge.kind == Merge::Kind::Union;
+  const bool merges_equal_ = info_.merges_equal();
   Row walked_ = 0;
   std::vector<Column> moved_;  // canonical rows of the block whose keys changed
   Column moved_subsumed_, moved_terms_;
   std::vector<Found> found_;  // by piece of the rows
   std::vector<uint32_t> conflicts_;
+  std::exception_ptr error_;
 };
 
 }  // namespace
 
-void EngineState::rebuild(Limits* limits) {
+void EngineState::rebuild() {
+  rebuild(limits);
+  if (needs_rebuild()) throw Stopped{*limits->reason()};
+}
+
+// A merge that fails leaves the output that was there, and the rebuild goes on: what is thrown at its end
+// does not come again.
+void EngineState::rebuild(Limits* within) {
   if (!needs_rebuild()) return;
-  const RebuildLimits until{limits, limits == nullptr ? 0 : total_rows()};
+  const RebuildLimits until{within, within == nullptr ? 0 : total_rows()};
+  std::exception_ptr error;
   while (ids.has_displaced()) {
-    if (until.reached()) return;
+    if (until.reached()) {
+      if (error) std::rethrow_exception(error);
+      return;
+    }
     const Column treated = ids.begin_pass(team_for(ids.displaced().size()));
     rebuild_epoch++;
     try {
@@ -371,10 +394,15 @@ void EngineState::rebuild(Limits* limits) {
         if ((!info.holds_ids && !info.holds_containers) || info.table.live_rows() == 0) continue;
         auto outcome = TableRebuild::Outcome::Full;
         while (outcome == TableRebuild::Outcome::Full && !until.reached()) {
-          outcome = TableRebuild(*this, FunctionId{f}, treated, until).run();
+          TableRebuild table(*this, FunctionId{f}, treated, until);
+          outcome = table.run();
+          if (!error) error = table.error();
           if (outcome == TableRebuild::Outcome::Full) info.table.compact(team_for(info.table.rows()));
         }
-        if (outcome != TableRebuild::Outcome::Done) return ids.restore(treated);
+        if (outcome == TableRebuild::Outcome::Done) continue;
+        ids.restore(treated);
+        if (error) std::rethrow_exception(error);
+        return;
       }
     } catch (...) {
       ids.restore(treated);
@@ -385,6 +413,7 @@ void EngineState::rebuild(Limits* limits) {
   for (FunctionInfo& info : functions)
     if (until.allow(static_cast<double>(info.table.rows()) * kCompactionSecondsPerRow, 0))
       info.table.compact_if_sparse(team_for(info.table.rows()));
+  if (error) std::rethrow_exception(error);
 }
 
 }  // namespace luminal::egraph

@@ -43,6 +43,13 @@ void RuleSink::drop() {
 bool RuleSink::release() {
   HeldMatches* const from = std::exchange(held_, nullptr);
   HeldMatches held = std::exchange(*from, {});
+  struct GiveBack {
+    HeldMatches *from, *held;
+    bool all = false;
+    ~GiveBack() {
+      if (!all) *from = std::move(*held);
+    }
+  } given{from, &held};
   // Ids may have been united since the matches were found.
   for (size_t i = 0; i < read_.size(); i++) {
     const SortId sort = rule_.query.slots[read_[i]].sort;
@@ -55,9 +62,8 @@ bool RuleSink::release() {
     Batch batch{static_cast<uint32_t>(std::min(kBlock, held.count - first)), columns.data()};
     take(batch);
   }
-  const bool all = finish() && !limits_.reason();
-  if (!all) *from = std::move(held);
-  return all;
+  given.all = finish() && !limits_.reason();
+  return given.all;
 }
 
 void RuleSink::take(std::span<const Batch> batches, Team* team) {

@@ -13,12 +13,17 @@ namespace {
 
 class Runner {
  public:
-  Runner(EngineState& state, const Budget& budget) : state_(state), limits_(state, budget) {}
+  Runner(EngineState& state, const Budget& budget)
+      : state_(state), limits_(state, budget, state.limits), scope_(state, &limits_) {}
 
   Report run(const Schedule& schedule) {
     const auto begin = last_ = Clock::now();
     const uint64_t unions = state_.ids.union_count();
-    execute(schedule);
+    try {
+      execute(schedule);
+    } catch (const Stopped& stopped) {
+      limits_.stop(stopped.reason);
+    }
     report_.unions = state_.ids.union_count() - unions;
     report_.stop = StopReason::Finished;
     if (!last_changed_) report_.stop = StopReason::Saturated;
@@ -103,6 +108,8 @@ class Runner {
       if (limits_.reason()) break;
       try {
         run_rule(rule, schedule.scheduler);
+      } catch (const Stopped& stopped) {
+        limits_.stop(stopped.reason);
       } catch (...) {
         if (!error) error = std::current_exception();
         state_.rules[index_of(rule)].seen = state_.clock;
@@ -158,7 +165,13 @@ class Runner {
     BackOff::State::Rule& waiting = scheduler.rules[index_of(report.rule)];
     if (waiting.searches) {
       const size_t before = waiting.held.count;
-      if (!match_and_apply(rule, waiting.seen, &waiting.held, report)) return waiting.held.truncate(before);
+      bool finished = false;
+      try {
+        finished = match_and_apply(rule, waiting.seen, &waiting.held, report);
+      } catch (const Stopped& stopped) {
+        limits_.stop(stopped.reason);
+      }
+      if (!finished) return waiting.held.truncate(before);
     }
     if (scheduler.allows(waiting) && waiting.held.count != 0)
       RuleSink(state_, rule, limits_, report, &waiting.held).release();
@@ -175,7 +188,8 @@ class Runner {
     std::vector<RowRange>& ranges = ranges_;
     ranges.resize(atoms);
     old_.resize(atoms);
-    bool anything_new = atoms == 0 || rule.spec.naive;
+    // Without atoms, nothing that a match depends on is ever new but the rule itself.
+    bool anything_new = rule.spec.naive || (atoms == 0 && seen == 0);
     for (size_t i = 0; i < atoms; i++) {
       const Table& table = state_.at(query.atoms[i].function).table;
       if (table.step_begin() == 0) return true;
@@ -198,27 +212,23 @@ class Runner {
         possible &= ranges[i].size() != 0;
       }
       if (!possible) continue;
-      finished = prepare(query, rule.plans[fresh]) &&
-                 search(state_, query, rule.plans[fresh], ranges, sink, report.searched) && sink.finish();
+      prepare(query, rule.plans[fresh]);
+      finished = search(state_, query, rule.plans[fresh], ranges, sink, report.searched) && sink.finish();
     }
     if (finished) seen = state_.clock;
     return finished;
   }
 
-  /// Chooses the join and makes its indexes. False if there is no time or memory for them.
-  bool prepare(const CompiledQuery& query, PlanCache& cache) {
+  /// Chooses the join and makes its indexes.
+  void prepare(const CompiledQuery& query, PlanCache& cache) {
     const auto begin = Clock::now();
-    const Plan& plan = cached_plan(state_, query, ranges_, cache);
-    const uint64_t rows = rows_to_index(state_, query, plan, ranges_);
-    const bool allowed = rows == 0 || limits_.allows(static_cast<double>(rows) * kIndexSecondsPerRow,
-                                                     rows * kIndexBytesPerRow);
-    if (allowed) prepare_indexes(state_, query, plan, ranges_);
+    prepare_indexes(state_, query, cached_plan(state_, query, ranges_, cache), ranges_);
     report_.plan_s += seconds_between(begin, Clock::now());
-    return allowed;
   }
 
   EngineState& state_;
   Limits limits_;
+  LimitsScope scope_;
   Clock::time_point last_;
   Report report_;
   std::vector<RuleReport> by_rule_;
@@ -229,9 +239,16 @@ class Runner {
 
 class FirstMatch : public MatchSink {
  public:
+  explicit FirstMatch(const EngineState& state) : state_(state) {}
   void take(Batch&) override { found = true; }
-  bool should_stop() override { return found; }
+  bool should_stop() override {
+    state_.poll();
+    return found;
+  }
   bool found = false;
+
+ private:
+  const EngineState& state_;
 };
 
 void collect_rules(const EngineState& state, RulesetId id, std::vector<bool>& seen,
@@ -257,7 +274,7 @@ std::vector<RuleId> rules_of(const EngineState& state, RulesetId ruleset) {
 }
 
 bool has_match(EngineState& state, const CompiledQuery& query) {
-  FirstMatch sink;
+  FirstMatch sink(state);
   run_query(state, query, sink);
   return sink.found;
 }

@@ -16,6 +16,7 @@ struct Snapshot {
   UnionFind ids;
   uint32_t clock = 0;
   uint64_t changes = 0;
+  size_t bytes = 0;
   std::unique_ptr<ExplanationLog> log = {};
 };
 

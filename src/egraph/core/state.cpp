@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "egraph/core/explain.h"
+#include "egraph/core/limits.h"
 #include "egraph/core/snapshot.h"
 
 namespace luminal::egraph {
@@ -17,8 +18,10 @@ uint64_t EngineState::total_rows() const {
   return rows;
 }
 
+void EngineState::poll_limits() const { limits->poll(); }
+
 size_t EngineState::size_bytes() const {
-  size_t bytes = ids.size_bytes();
+  size_t bytes = ids.size_bytes() + literals.size_bytes() + snapshot_bytes + host_bytes;
   for (const FunctionInfo& info : functions) {
     bytes += info.table.size_bytes();
     for (const JoinIndex& index : info.indexes) bytes += index.size_bytes();
@@ -48,7 +51,8 @@ int64_t Literals::as_i64(Value v) const {
 }
 
 Value Literals::of(double x) {
-  const uint64_t bits = std::isnan(x) ? 0x7ff8000000000000ULL : std::bit_cast<uint64_t>(x);
+  // What compares equal is one value, whichever came first: programs must not see that order.
+  const uint64_t bits = std::isnan(x) ? 0x7ff8000000000000ULL : std::bit_cast<uint64_t>(x == 0 ? 0.0 : x);
   const auto [entry, fresh] = float_of_.try_emplace(bits, static_cast<Value>(floats_.size()));
   if (fresh) floats_.push_back(std::bit_cast<double>(bits));
   return entry->second;
@@ -56,11 +60,18 @@ Value Literals::of(double x) {
 
 double Literals::as_f64(Value v) const { return floats_[v]; }
 
+// With an entry of a hash table for each, about.
+size_t Literals::size_bytes() const {
+  constexpr size_t kEntry = 48;
+  return (integers_.size() + floats_.size()) * kEntry + strings_.size() * 2 * kEntry + string_bytes_;
+}
+
 Value Literals::of(std::string_view x) {
   const auto known = string_of_.find(x);
   if (known != string_of_.end()) return known->second;
   const Value v = static_cast<Value>(strings_.size());
   strings_.emplace_back(x);
+  string_bytes_ += x.size();
   string_of_.emplace(strings_.back(), v);
   return v;
 }

@@ -52,6 +52,10 @@ struct CompiledMerge {
   CompiledActions actions;
   Slot result = 0;
   bool pure = false;
+  /// What is left of it where the old and the new output are equal.
+  CompiledActions actions_if_equal;
+  Slot result_if_equal = 0;
+  bool runs_if_equal = false;  ///< false: it leaves such a value as it is
 };
 
 struct FunctionInfo {
@@ -65,6 +69,8 @@ struct FunctionInfo {
   std::vector<JoinIndex> indexes;
   std::vector<ColumnStatistics> statistics;
   std::shared_ptr<const CompiledMerge> merge;
+  /// Does a second output that equals the first one change anything?
+  [[nodiscard]] bool merges_equal() const { return merge != nullptr && merge->runs_if_equal; }
   uint64_t scan_debt = 0;  ///< rows scanned by rebuilds since they could have used indexes
 };
 
@@ -99,6 +105,7 @@ class Literals {
   [[nodiscard]] double as_f64(Value v) const;
   [[nodiscard]] Value of(std::string_view x);
   [[nodiscard]] std::string_view as_string(Value v) const { return strings_[v]; }
+  [[nodiscard]] size_t size_bytes() const;
 
  private:
   std::vector<int64_t> integers_;
@@ -106,6 +113,7 @@ class Literals {
   std::vector<double> floats_;
   std::unordered_map<uint64_t, Value> float_of_;
   std::deque<std::string> strings_;
+  size_t string_bytes_ = 0;
   std::unordered_map<std::string_view, Value> string_of_;
 };
 
@@ -158,6 +166,9 @@ struct EngineState {
   std::unique_ptr<ExplanationLog> log;
   std::unique_ptr<Parallel> parallel;  ///< null: one thread
   std::vector<std::unique_ptr<Snapshot>> snapshots;
+  size_t snapshot_bytes = 0;
+  size_t host_bytes = 0;     ///< of what hosts interned, as they tell
+  Limits* limits = nullptr;  ///< in force; see LimitsScope
 
   [[nodiscard]] FunctionInfo& at(FunctionId f) { return functions[index_of(f)]; }
   [[nodiscard]] const FunctionInfo& at(FunctionId f) const { return functions[index_of(f)]; }
@@ -189,7 +200,9 @@ struct EngineState {
   [[nodiscard]] Value canonical(SortId sort, Value v) const;
   /// Restores congruence: afterwards every live row is canonical and every key has one output. With limits it
   /// may stop between two blocks of rows; `needs_rebuild` holds then, and the next one goes on.
-  void rebuild(Limits* limits = nullptr);
+  void rebuild(Limits* within);
+  /// All of it, or Stopped where the limits in force do not allow that.
+  void rebuild();
   /// Canonical form of a container, computed once per pass.
   [[nodiscard]] Value container_image(SortId sort, Value v);
   [[nodiscard]] bool needs_rebuild() const { return ids.has_displaced(); }
@@ -211,6 +224,11 @@ struct EngineState {
   void subsume_row(FunctionId f, std::span<const Value> key);
   /// The row's key got a second output.
   void merge_output(FunctionId f, Row row, Value output);
+  /// Throws Stopped if the limits in force are spent.
+  void poll() const {
+    if (limits != nullptr) poll_limits();
+  }
+  void poll_limits() const;
   [[nodiscard]] std::optional<Value> call_primitive(PrimitiveId p, std::span<const Value> args);
 };
 

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "base/thread.h"
+
 namespace luminal::egraph {
 
 namespace {
@@ -39,7 +41,12 @@ uint32_t wait_for_change(const std::atomic<uint32_t>& value, uint32_t old) {
 }  // namespace
 
 Team::Team(uint32_t threads) : size_(std::max<uint32_t>(1, threads)) {
-  for (uint32_t t = 1; t < size_; t++) threads_.emplace_back([this] { work(); });
+  threads_.reserve(size_ - 1);
+  for (uint32_t t = 1; t < size_; t++) {
+    auto thread = start_thread([this] { work(); });
+    if (!thread) break;  // whoever is there takes all pieces
+    threads_.push_back(std::move(*thread));
+  }
 }
 
 Team::~Team() {

@@ -38,7 +38,7 @@ void EngineState::set_row(FunctionId f, std::span<const Value> key, Value output
   } else if (info.spec.kind != FunctionKind::Constructor && info.table.is_doomed(row)) {
     info.table.revive(row, output);
     changes++;
-  } else if (info.table.output_of(row) != output) {
+  } else {
     merge_output(f, row, output);
   }
 }
@@ -46,7 +46,8 @@ void EngineState::set_row(FunctionId f, std::span<const Value> key, Value output
 void EngineState::merge_output(FunctionId f, Row row, Value output) {
   FunctionInfo& info = at(f);
   const Value before = info.table.output_of(row);
-  if (before == output) return;
+  const bool equal = before == output;
+  if (equal && !info.merges_equal()) return;
   const auto change = [&](Row at_row, Value merged) {
     if (merged == info.table.output_of(at_row)) return;
     info.table.change_output(at_row, merged);
@@ -80,7 +81,9 @@ void EngineState::merge_output(FunctionId f, Row row, Value output) {
   if (!merge.pure)
     for (uint32_t c = 0; c < info.table.key_width(); c++) key.push_back(info.table.column(c)[row]);
   const Value initial[] = {before, output};
-  const Value merged = run_once(*this, merge.slots, merge.actions, initial, info.spec.name)[merge.result];
+  const CompiledActions& actions = equal ? merge.actions_if_equal : merge.actions;
+  const std::vector<Value> values = run_once(*this, merge.slots, actions, initial, info.spec.name);
+  const Value merged = values[equal ? merge.result_if_equal : merge.result];
   // The merge's own actions may have moved the row.
   change(merge.pure ? row : info.table.find(key), merged);
 }

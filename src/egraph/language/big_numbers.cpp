@@ -24,6 +24,14 @@ std::optional<BigInt> parse_big(std::string_view text) {
   return negative ? -magnitude : magnitude;
 }
 
+std::string content_key(const BigInt& a) {
+  mpz_srcptr number = a.backend().data();
+  const size_t limbs = mpz_size(number);
+  std::string key = std::to_string(mpz_sgn(number) * static_cast<int64_t>(limbs)) + ":";
+  key.append(reinterpret_cast<const char*>(mpz_limbs_read(number)), limbs * sizeof(mp_limb_t));
+  return key;
+}
+
 // The library's bit operations take no negative numbers; ~a = -a - 1 turns each case into one without.
 BigInt bit_and(const BigInt& a, const BigInt& b) {
   if (a < 0 && b < 0) return bit_not(bit_not(a) | bit_not(b));
@@ -47,7 +55,7 @@ std::optional<BigInt> shift_left(const BigInt& a, int64_t by) {
   if (by < 0 || by > std::numeric_limits<uint32_t>::max()) return {};
   if (a == 0) return a;
   if (bit_count(a) + static_cast<uint64_t>(by) > kMaxBigBits) return {};
-  return a * mp::pow(BigInt(2), static_cast<unsigned>(by));
+  return BigInt(a << static_cast<unsigned>(by));
 }
 
 std::optional<BigInt> shift_right(const BigInt& a, int64_t by) {
@@ -139,19 +147,9 @@ std::optional<BigRat> square_root(const BigRat& a) {
 namespace {
 
 std::optional<BigInt> exact_cube_root(const BigInt& a) {
-  if (a < 0) {
-    const std::optional<BigInt> root = exact_cube_root(-a);
-    return root ? std::optional<BigInt>(-*root) : std::nullopt;
-  }
-  BigInt low = 0, high = BigInt(1) << static_cast<unsigned>(bit_count(a) / 3 + 1);
-  while (low < high) {
-    const BigInt middle = (low + high) / 2;
-    if (middle * middle * middle < a)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low * low * low == a ? std::optional<BigInt>(low) : std::nullopt;
+  BigInt root;
+  const bool exact = mpz_root(root.backend().data(), a.backend().data(), 3) != 0;
+  return exact ? std::optional<BigInt>(root) : std::nullopt;
 }
 
 }  // namespace

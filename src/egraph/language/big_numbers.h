@@ -1,5 +1,5 @@
 #pragma once
-#include <boost/multiprecision/cpp_int.hpp>
+#include <boost/multiprecision/gmp.hpp>
 #include <cstdint>
 #include <numeric>
 #include <optional>
@@ -9,7 +9,9 @@
 /// Numbers without bounds (BigInt, BigRat), and fractions of two i64 (Rational).
 namespace luminal::egraph::language {
 
-using BigInt = boost::multiprecision::cpp_int;
+/// GMP's: products, quotients, common divisors and decimal digits of large ones take less than quadratic
+/// time.
+using BigInt = boost::multiprecision::mpz_int;
 
 /// A fraction in lowest terms with a positive denominator.
 template <class Int>
@@ -25,6 +27,8 @@ using Rational = Fraction<int64_t>;
 inline constexpr uint64_t kMaxBigBits = uint64_t{1} << 26;
 
 [[nodiscard]] std::optional<BigInt> parse_big(std::string_view text);
+/// Bytes that tell one number from another, also with others behind it.
+[[nodiscard]] std::string content_key(const BigInt& a);
 /// Two's complement, as if with infinitely many sign bits.
 [[nodiscard]] BigInt bit_and(const BigInt& a, const BigInt& b);
 [[nodiscard]] BigInt bit_or(const BigInt& a, const BigInt& b);

@@ -38,6 +38,7 @@ const Value* ContainerStore::keep(std::span<const Value> sequence) {
     block_size_ = std::max<size_t>({sequence.size(), 1024, std::min<size_t>(block_size_ * 2, 1U << 18)});
     blocks_.push_back(std::make_unique<Value[]>(block_size_));
     block_used_ = 0;
+    block_bytes_ += block_size_ * sizeof(Value);
   }
   Value* begin = blocks_.back().get() + block_used_;
   std::copy(sequence.begin(), sequence.end(), begin);

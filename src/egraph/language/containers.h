@@ -11,9 +11,9 @@ namespace luminal::egraph::language {
 /// The values of one container sort: sequences of values, each kept once. Handles count from 0; a sequence
 /// stays where it is as long as the store lives.
 ///
-/// Layout of a sequence: Vec the elements; Set and MultiSet the elements in content order (MultiSet with
-/// repeats); Map key, value, key, value by key; Pair first, second; a function value the number of its
-/// target, then its first arguments.
+/// Layout of a sequence: Vec the elements; Set the elements in content order; MultiSet element, count,
+/// element, count by element, the counts as i64; Map key, value, key, value by key; Pair first, second; a
+/// function value the number of its target, then its first arguments.
 class ContainerStore {
  public:
   [[nodiscard]] Value intern(std::span<const Value> sequence);
@@ -22,6 +22,9 @@ class ContainerStore {
     return {entry.begin, entry.size};
   }
   [[nodiscard]] size_t size() const { return entries_.size(); }
+  [[nodiscard]] size_t size_bytes() const {
+    return entries_.size() * sizeof(Entry) + slots_.size() * sizeof(uint32_t) + block_bytes_;
+  }
 
  private:
   struct Entry {
@@ -35,7 +38,7 @@ class ContainerStore {
   std::vector<Entry> entries_;
   std::vector<uint32_t> slots_;  // open addressing: handle + 1, 0 = free
   std::vector<std::unique_ptr<Value[]>> blocks_;
-  size_t block_size_ = 0, block_used_ = 0;
+  size_t block_size_ = 0, block_used_ = 0, block_bytes_ = 0;
 };
 
 }  // namespace luminal::egraph::language

@@ -10,6 +10,10 @@ namespace {
 constexpr uint64_t kNoCost = UINT64_MAX;
 
 uint64_t saturating_add(uint64_t a, uint64_t b) { return a > kNoCost - 1 - b ? kNoCost - 1 : a + b; }
+uint64_t saturating_multiply(uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? kNoCost - 1 : std::min(product, kNoCost - 1);
+}
 
 }  // namespace
 
@@ -75,17 +79,22 @@ void TermExtractor::read_rows() {
 template <class Visit>
 void TermExtractor::for_each_element(const SortInfo* sort, Value value, const Visit& visit) const {
   const Library::Args sequence = sort->store->at(value);
+  if (sort->presort == SortInfo::Presort::MultiSet) {
+    for (size_t i = 0; i < sequence.size(); i += 2)
+      visit(sort->inner[0], sequence[i], static_cast<uint64_t>(graph_.as_i64(sequence[i + 1])));
+    return;
+  }
   for (size_t i = Library::first_element(sort); i < sequence.size(); ++i)
-    visit(library_.element_sort(sort, sequence, i), sequence[i]);
+    visit(library_.element_sort(sort, sequence, i), sequence[i], uint64_t{1});
 }
 
 // Recursion follows the nesting of container sorts, which is as deep as their declarations.
 std::optional<uint64_t> TermExtractor::cost(const SortInfo* sort, Value value) const {
   if (sort->kind == SortInfo::Kind::Container) {
     std::optional<uint64_t> total = 0;
-    for_each_element(sort, value, [&](const SortInfo* inner, Value element) {
+    for_each_element(sort, value, [&](const SortInfo* inner, Value element, uint64_t times) {
       const std::optional<uint64_t> part = total ? cost(inner, element) : std::nullopt;
-      total = part ? std::optional(saturating_add(*total, *part)) : std::nullopt;
+      total = part ? std::optional(saturating_add(*total, saturating_multiply(*part, times))) : std::nullopt;
     });
     return total;
   }
@@ -97,7 +106,7 @@ std::optional<uint64_t> TermExtractor::cost(const SortInfo* sort, Value value) c
 uint32_t TermExtractor::rank(const SortInfo* sort, Value value) const {
   if (sort->kind == SortInfo::Kind::Container) {
     uint32_t highest = 0;
-    for_each_element(sort, value, [&](const SortInfo* inner, Value element) {
+    for_each_element(sort, value, [&](const SortInfo* inner, Value element, uint64_t) {
       highest = std::max(highest, rank(inner, element));
     });
     return highest;
@@ -179,7 +188,7 @@ void TermExtractor::build(const SortInfo* sort, Value value) {
     // Children first; a node that finds one missing waits for it on the stack.
     const size_t before = todo.size();
     std::vector<TermTexts::Id> children;
-    const auto child = [&](const SortInfo* inner, Value element) {
+    const auto child = [&](const SortInfo* inner, Value element, uint64_t) {
       const auto found = terms_.find(key(inner, element));
       if (found == terms_.end())
         todo.emplace_back(inner, element);
@@ -193,7 +202,7 @@ void TermExtractor::build(const SortInfo* sort, Value value) {
     } else if (s->is_eq()) {
       const Table& table = tables_[classes_[v].table];
       const Value* row = table.row(classes_[v].row);
-      for (size_t i = 0; i + 1 < table.width(); ++i) child(table.function->inputs[i], row[i]);
+      for (size_t i = 0; i + 1 < table.width(); ++i) child(table.function->inputs[i], row[i], 1);
       if (todo.size() > before) continue;
       terms_.emplace(key(s, v), texts().call(table.function->name.text(), std::move(children)));
     } else {

@@ -4,8 +4,20 @@
 #include <utility>
 
 #include "base/file.h"
+#include "egraph/core/limits.h"
 
 namespace luminal::egraph::language {
+
+namespace {
+
+/// Messages of ours carry their place; those of the engine get the command's.
+[[noreturn]] void place_error(const Error& error, const Span& span) {
+  const std::string text = error.what();
+  const bool placed = text.find(": error: ") != std::string::npos;
+  throw CommandFailed(placed ? text : render_diagnostic(span, text));
+}
+
+}  // namespace
 
 Interpreter::Interpreter(EgglogOptions options)
     : options_(std::move(options)), library_(graph_, symbols_), fresh_(symbols_) {
@@ -37,6 +49,8 @@ void Interpreter::emit(std::string text) {
 std::string Interpreter::run(std::string_view text, std::string file_name) {
   output_.clear();
   include_depth_ = 0;
+  Limits limits(graph_.state(), options_.budget, nullptr, options_.interrupt);
+  const LimitsScope scope(graph_.state(), &limits);
   run_source(sources_.emplace_back(Source(std::move(file_name), std::string(text))));
   return std::exchange(output_, {});
 }
@@ -67,7 +81,37 @@ void Interpreter::run_source(const Source& source) {
   exprs_ = outer;
 }
 
+// Every error that is not placed yet is one of this command's.
 void Interpreter::command(const Command& c) {
+  try {
+    graph_.state().limits->check();
+    dispatch(c);
+  } catch (const Stopped& why) {
+    stopped(why.reason, c.span);
+  } catch (const std::bad_alloc&) {
+    throw BudgetError(render_diagnostic(c.span, "out of memory: the system has no more to give"),
+                      StopReason::ByteBudget);
+  } catch (const BudgetError&) {
+    throw;
+  } catch (const ProgramError&) {
+    throw;
+  } catch (const CommandFailed&) {
+    throw;
+  } catch (const Error& error) {
+    place_error(error, c.span);
+  }
+}
+
+void Interpreter::stopped(StopReason reason, const Span& span) const {
+  const Budget& budget = options_.budget;
+  std::string message = fmt::format("stopped by the {}", name_of(reason));
+  if (reason == StopReason::TimeBudget) message += fmt::format(" of {} s", budget.seconds);
+  if (reason == StopReason::NodeBudget) message += fmt::format(" of {} rows", budget.nodes);
+  if (reason == StopReason::ByteBudget) message += fmt::format(" of {} bytes", budget.bytes);
+  throw BudgetError(render_diagnostic(span, message), reason);
+}
+
+void Interpreter::dispatch(const Command& c) {
   using Kind = Command::Kind;
   switch (c.kind) {
     case Kind::Sort:
@@ -144,6 +188,9 @@ void Interpreter::fail(const Command& c) {
   } catch (const ProgramError&) {
     options_.on_output = std::move(on_output);
     throw;  // not a well-typed command: the program itself is wrong
+  } catch (const BudgetError&) {
+    options_.on_output = std::move(on_output);
+    throw;  // nobody knows how it would have gone on
   } catch (const Error&) {
     failed = true;
   }
@@ -157,12 +204,10 @@ void Interpreter::fail(const Command& c) {
 const std::vector<Value>& Interpreter::execute(const ActionBlock& block, const Span& span) {
   try {
     values_ = graph_.execute(block);
+    graph_.rebuild();  // a conflict that a union causes belongs to this place
     return values_;
   } catch (const Error& error) {
-    // Messages of ours carry their place; those of the engine get the command's.
-    const std::string_view text = error.what();
-    if (text.find(": error: ") != std::string_view::npos) throw CommandFailed(error.what());
-    command_failed(span, "{}", text);
+    place_error(error, span);
   }
 }
 
@@ -246,16 +291,7 @@ Interpreter::Prepared Interpreter::prepare(const ScheduleSyntax& schedule) {
 void Interpreter::run_schedule(const ScheduleSyntax& schedule) {
   visible_schedulers_.clear();
   schedulers_.clear();
-  const Prepared prepared = prepare(schedule);
-  try {
-    step(prepared);
-  } catch (const CommandFailed&) {
-    throw;
-  } catch (const Error& error) {
-    const std::string_view text = error.what();
-    if (text.find(": error: ") != std::string_view::npos) throw CommandFailed(error.what());
-    command_failed(schedule.span, "{}", text);
-  }
+  step(prepare(schedule));
 }
 
 Interpreter::Progress Interpreter::step(const Prepared& schedule) {
@@ -299,14 +335,14 @@ Interpreter::Progress Interpreter::run_ruleset(const Prepared& schedule) {
   if (schedule.until && graph_.check(*schedule.until)) return {};
   Schedule one = Schedule::run(ruleset.id);
   if (schedule.scheduler) one.scheduler = schedulers_[*schedule.scheduler];
-  const Report report = graph_.run(one, options_.budget);
+  const Report report = graph_.run(one);
   report_.add(report);
   RulesetTime& time = ruleset_times_[schedule.ruleset ? schedule.ruleset.text() : std::string()];
   time.rebuild_s += report.rebuild_s;
   time.search_s += report.total_s - report.rebuild_s;
-  const bool out_of_budget = report.stop == StopReason::TimeBudget || report.stop == StopReason::NodeBudget ||
-                             report.stop == StopReason::ByteBudget;
-  if (out_of_budget) command_failed(schedule.span, "stopped by the {}", name_of(report.stop));
+  if (report.stop != StopReason::Finished && report.stop != StopReason::Saturated &&
+      report.stop != StopReason::Until)
+    stopped(report.stop, schedule.span);
   return {.updated = report.updated, .can_stop = !report.updated && !report.held_back};
 }
 
@@ -335,6 +371,7 @@ SortId EgglogProgram::host_sort(PrimitiveSort sort) {
   return impl_->host_sort(std::move(plain), false);
 }
 SortId EgglogProgram::host_sort(ContainerSort sort) { return impl_->host_sort(std::move(sort), true); }
+void EgglogProgram::set_budget(const Budget& budget) { impl_->set_budget(budget); }
 void EgglogProgram::host_primitive(PrimitiveSpec spec) { impl_->host_primitive(std::move(spec)); }
 bool EgglogProgram::is_incomplete(std::string_view text) {
   return language::is_incomplete(std::string(text));

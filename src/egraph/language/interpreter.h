@@ -28,6 +28,7 @@ class Interpreter {
   Interpreter& operator=(const Interpreter&) = delete;
 
   std::string run(std::string_view text, std::string file_name);
+  void set_budget(const Budget& budget) { options_.budget = budget; }
   SortId host_sort(ContainerSort sort, bool is_container);
   void host_primitive(PrimitiveSpec spec) { library_.add_host_primitive(scope_, std::move(spec)); }
   [[nodiscard]] EGraph& graph() { return graph_; }
@@ -53,6 +54,8 @@ class Interpreter {
   void emit(std::string text);
   void run_source(const Source& source);
   void command(const Command& command);
+  void dispatch(const Command& command);
+  [[noreturn]] void stopped(StopReason reason, const Span& span) const;
   void fail(const Command& command);
 
   // declarations.cpp

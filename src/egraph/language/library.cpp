@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "base/fail.h"
+#include "egraph/core/limits.h"
 
 namespace luminal::egraph::language {
 namespace {
@@ -51,6 +53,24 @@ int three_way(const T& a, const T& b) {
 int compare_integers(int64_t a, int64_t b) {
   const auto is_small = [](int64_t x) { return x >= 0 && x < (int64_t{1} << 31); };
   return is_small(a) == is_small(b) ? three_way(a, b) : is_small(a) ? -1 : 1;
+}
+
+constexpr size_t kFewElements = 1024;  ///< for which nobody asks whether there is room
+
+/// Primitives that give their arguments back where those are equal, on every sort that has them.
+bool is_idempotent(std::string_view name) {
+  constexpr std::string_view kNames[] = {"min",
+                                         "max",
+                                         "and",
+                                         "or",
+                                         "&",
+                                         "|",
+                                         "set-union",
+                                         "set-intersect",
+                                         "ordering-min",
+                                         "ordering-max",
+                                         "multiset-intersection"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
 }  // namespace
@@ -231,6 +251,8 @@ const SortInfo* Library::element_sort(const SortInfo* sort, Args sequence, size_
     case Presort::Map:
     case Presort::Pair:
       return sort->inner[i % 2];
+    case Presort::MultiSet:
+      return i % 2 == 0 ? sort->inner[0] : i64;
     case Presort::Function:
       return target_info(sequence[0]).partial[i - 1];
     default:
@@ -247,48 +269,99 @@ Value Library::rebuild(const SortInfo* sort, Value value, const ElementMap& map)
   return intern(sort, std::move(mapped));
 }
 
+std::string Library::print_multiset(Args sequence, std::span<const std::string> children) const {
+  std::string listed;
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < sequence.size(); i += 2) {
+    const int64_t count = graph_.as_i64(sequence[i + 1]);
+    if (count > kMostRepeats)
+      parts.push_back("(multiset-single " + children[i] + " " + children[i + 1] + ")");
+    else
+      for (int64_t n = 0; n < count; ++n) listed += " " + children[i];
+  }
+  if (!listed.empty() || parts.empty()) parts.insert(parts.begin(), "(multiset-of" + listed + ")");
+  std::string text;
+  for (size_t i = 1; i < parts.size(); ++i) text += "(multiset-sum ";
+  text += parts[0];
+  for (size_t i = 1; i < parts.size(); ++i) text += " " + parts[i] + ")";
+  return text;
+}
+
 std::string Library::print(const SortInfo* sort, Value value, std::span<const std::string> children) const {
   const Args sequence = sort->store->at(value);
+  if (sort->presort == Presort::MultiSet) return print_multiset(sequence, children);
   std::string text = "(" + std::string(maker_of(sort->presort, sequence.empty()));
   if (sort->presort == Presort::Function) text += " " + to_text(Literal(target_info(sequence[0]).name));
   for (const std::string& child : children) text += " " + child;
   return text + ")";
 }
 
-void Library::normalize(const SortInfo* container, std::vector<Value>& sequence) const {
-  const Presort presort = container->presort;
-  if (presort == Presort::Map) {
-    std::vector<size_t> order(sequence.size() / 2);
-    std::iota(order.begin(), order.end(), size_t{0});
-    const SortInfo* key = container->inner[0];
-    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      const int by_key = compare(key, sequence[2 * a], sequence[2 * b]);
-      return by_key != 0 ? by_key < 0 : a < b;
-    });
-    std::vector<Value> sorted;
-    for (size_t i = 0; i < order.size(); ++i) {
-      const Value here = sequence[2 * order[i]];
-      // Of equal keys the last one given stays.
-      if (i + 1 < order.size() && here == sequence[2 * order[i + 1]]) continue;
-      sorted.push_back(here);
-      sorted.push_back(sequence[2 * order[i] + 1]);
-    }
-    sequence = std::move(sorted);
-    return;
+void Library::normalize_map(const SortInfo* map, std::vector<Value>& sequence) const {
+  std::vector<size_t> order(sequence.size() / 2);
+  std::iota(order.begin(), order.end(), size_t{0});
+  const SortInfo* key = map->inner[0];
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const int by_key = compare(key, sequence[2 * a], sequence[2 * b]);
+    return by_key != 0 ? by_key < 0 : a < b;
+  });
+  std::vector<Value> sorted;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const Value here = sequence[2 * order[i]];
+    // Of equal keys the last one given stays.
+    if (i + 1 < order.size() && here == sequence[2 * order[i + 1]]) continue;
+    sorted.push_back(here);
+    sorted.push_back(sequence[2 * order[i] + 1]);
   }
-  if (presort != Presort::Set && presort != Presort::MultiSet) return;
+  sequence = std::move(sorted);
+}
+
+// The sum of all counts fits in an i64 (primitives_multiset.cpp), so that of some does.
+void Library::normalize_multiset(const SortInfo* multiset, std::vector<Value>& sequence) const {
+  std::vector<std::pair<Value, int64_t>> entries;
+  for (size_t i = 0; i < sequence.size(); i += 2)
+    entries.emplace_back(sequence[i], graph_.as_i64(sequence[i + 1]));
+  const SortInfo* element = multiset->inner[0];
+  std::sort(entries.begin(), entries.end(), [&](const auto& a, const auto& b) {
+    const int order = compare(element, a.first, b.first);
+    return order != 0 ? order < 0 : a.first < b.first;
+  });
+  sequence.clear();
+  for (size_t i = 0, j = 0; i < entries.size(); i = j) {
+    int64_t count = 0;
+    for (; j < entries.size() && entries[j].first == entries[i].first; ++j) count += entries[j].second;
+    sequence.insert(sequence.end(), {entries[i].first, graph_.i64(count)});
+  }
+}
+
+void Library::normalize(const SortInfo* container, std::vector<Value>& sequence) const {
+  if (container->presort == Presort::Map) return normalize_map(container, sequence);
+  if (container->presort == Presort::MultiSet) return normalize_multiset(container, sequence);
+  if (container->presort != Presort::Set) return;
   const SortInfo* element = container->inner[0];
   if (element->is_eq())
     std::sort(sequence.begin(), sequence.end());
   else
     std::sort(sequence.begin(), sequence.end(), [&](Value a, Value b) { return less(element, a, b); });
-  if (presort == Presort::Set) sequence.erase(std::unique(sequence.begin(), sequence.end()), sequence.end());
+  sequence.erase(std::unique(sequence.begin(), sequence.end()), sequence.end());
 }
 
 Value Library::intern(const SortInfo* container, std::vector<Value> sequence) {
+  constexpr size_t kMostElements = std::numeric_limits<uint32_t>::max();
+  if (sequence.size() > kMostElements)
+    fail("[{}] a container of {} elements is too large, {} are possible", container->name.text(),
+         sequence.size(), kMostElements);
+  EngineState& state = graph_.state();
+  if (state.limits != nullptr && sequence.size() > kFewElements)
+    state.limits->require(0, sequence.size() * sizeof(Value));
   normalize(container, sequence);
-  return container->store->intern(sequence);
+  ContainerStore& store = *container->store;
+  const size_t before = store.size_bytes();
+  const Value value = store.intern(sequence);
+  state.host_bytes += store.size_bytes() - before;
+  return value;
 }
+
+void Library::count_bytes(size_t bytes) { graph_.state().host_bytes += bytes; }
 
 int Library::compare(const SortInfo* sort, Value left, Value right) const {
   if (left == right) return 0;
@@ -299,8 +372,7 @@ int Library::compare(const SortInfo* sort, Value left, Value right) const {
     const double a = graph_.as_f64(left), b = graph_.as_f64(right);
     if (std::isnan(a) || std::isnan(b))
       return static_cast<int>(std::isnan(a)) - static_cast<int>(std::isnan(b));
-    // -0 and 0 are two values: the sign decides.
-    return a != b ? three_way(a, b) : three_way(std::signbit(b), std::signbit(a));
+    return three_way(a, b);
   }
   if (sort == big_int_sort) return three_way(big_int(left), big_int(right));
   if (sort == big_rat_sort) return language::compare(big_rat(left), big_rat(right));
@@ -311,9 +383,22 @@ int Library::compare(const SortInfo* sort, Value left, Value right) const {
     if (const int order = three_way(target_info(a[0]).name, target_info(b[0]).name)) return order;
     if (const int order = three_way(a[0], b[0])) return order;
   }
+  if (sort->presort == Presort::MultiSet) return compare_multisets(sort, a, b);
   for (size_t i = first_element(sort); i < std::min(a.size(), b.size()); ++i)
     if (const int order = compare(element_sort(sort, a, i), a[i], b[i])) return order;
   return three_way(a.size(), b.size());
+}
+
+// As the sorted lists of all their elements, repeats included.
+int Library::compare_multisets(const SortInfo* sort, Args left, Args right) const {
+  for (size_t i = 0; i < std::min(left.size(), right.size()); i += 2) {
+    if (const int order = compare(sort->inner[0], left[i], right[i])) return order;
+    const int64_t a = graph_.as_i64(left[i + 1]), b = graph_.as_i64(right[i + 1]);
+    // The list with fewer of this element goes on with a greater one, or ends.
+    if (a < b) return i + 2 < left.size() ? 1 : -1;
+    if (a > b) return i + 2 < right.size() ? -1 : 1;
+  }
+  return three_way(left.size(), right.size());
 }
 
 // -- Primitives
@@ -323,6 +408,7 @@ Overload& Library::add_overload(Scope& scope, Overload overload, Function call) 
   PrimitiveSpec spec;
   spec.name = kept.name.text();
   spec.call = std::move(call);
+  spec.idempotent = is_idempotent(spec.name);
   if (kept.shape == Overload::Shape::Exact)
     for (const SortInfo* sort : kept.inputs) spec.inputs.push_back(sort->id);
   if (kept.output) spec.output = kept.output->id;
@@ -399,6 +485,7 @@ std::vector<const SortInfo*> Library::partial_sorts(const SortInfo* function_sor
 }
 
 std::optional<Value> Library::apply(const SortInfo* sort, Context context, Value function, Args args) {
+  graph_.state().poll();
   const Args sequence = sort->store->at(function);
   const FunctionKindInfo& kind = target_info(sequence[0]);
   std::vector<Value> all(sequence.begin() + 1, sequence.end());

@@ -26,11 +26,15 @@ class Interner {
     return found->second;
   }
   [[nodiscard]] const T& at(Value handle) const { return contents_[handle]; }
+  [[nodiscard]] size_t size() const { return contents_.size(); }
 
  private:
   std::unordered_map<std::string, Value> handles_;
   std::deque<T> contents_;
 };
+
+/// Of an element that occurs more often in a multiset, the multiset's text says the count.
+inline constexpr int64_t kMostRepeats = 64;
 
 /// What a number of an unstable-fn target means.
 struct FunctionKindInfo {
@@ -73,7 +77,8 @@ class Library {
 
   /// Order of values by content, where content has one; ids by number.
   [[nodiscard]] int compare(const SortInfo* sort, Value left, Value right) const;
-  /// The sort of each element of a container value, in the order of its sequence.
+  /// The sort of each element of a container value, in the order of its sequence; i64 for a multiset's
+  /// counts.
   [[nodiscard]] const SortInfo* element_sort(const SortInfo* sort, Args sequence, size_t i) const;
   /// Position of the first element in a sequence (function values begin with their target).
   [[nodiscard]] static size_t first_element(const SortInfo* sort) {
@@ -81,9 +86,9 @@ class Library {
   }
 
   /// Values of the sorts that this library interns.
-  [[nodiscard]] Value value_of(const BigInt& x) { return big_ints_.intern(x, x.str()); }
+  [[nodiscard]] Value value_of(const BigInt& x) { return counted(big_ints_, x, content_key(x)); }
   [[nodiscard]] Value value_of(const BigRat& x) {
-    return big_rats_.intern(x, x.numerator.str() + "/" + x.denominator.str());
+    return counted(big_rats_, x, content_key(x.numerator) + content_key(x.denominator));
   }
   [[nodiscard]] Value value_of(const Rational& x) {
     return rationals_.intern(x, std::to_string(x.numerator) + "/" + std::to_string(x.denominator));
@@ -114,11 +119,23 @@ class Library {
   [[nodiscard]] bool less(const SortInfo* sort, Value left, Value right) const {
     return compare(sort, left, right) < 0;
   }
-  /// Sorts (and for sets removes repeats of) elements.
+  /// Sorts elements; of equal ones sets keep one, maps the last, and multisets the sum of their counts.
   void normalize(const SortInfo* container, std::vector<Value>& sequence) const;
   Value intern(const SortInfo* container, std::vector<Value> sequence);
 
  private:
+  /// Interned, with the memory that it takes.
+  template <class T>
+  Value counted(Interner<T>& values, const T& x, const std::string& key) {
+    const size_t before = values.size();
+    const Value value = values.intern(x, key);
+    if (values.size() != before) count_bytes(3 * key.size() + 128);  // twice as key and content, and tables
+    return value;
+  }
+  void count_bytes(size_t bytes);
+  void normalize_map(const SortInfo* map, std::vector<Value>& sequence) const;
+  void normalize_multiset(const SortInfo* multiset, std::vector<Value>& sequence) const;
+  [[nodiscard]] int compare_multisets(const SortInfo* sort, Args left, Args right) const;
   const SortInfo* add_base_sort(Scope& scope, std::string_view name, SortId id);
   const SortInfo* add_interned_sort(Scope& scope, std::string_view name,
                                     std::function<std::string(Value)> print,
@@ -127,6 +144,7 @@ class Library {
   void register_container(SortInfo* sort);
   void add_ordering(Scope& scope, const SortInfo* sort);
   Value rebuild(const SortInfo* sort, Value value, const ElementMap& map);
+  [[nodiscard]] std::string print_multiset(Args sequence, std::span<const std::string> children) const;
   std::string print(const SortInfo* sort, Value value, std::span<const std::string> children) const;
 
   void install_generic(Scope& scope);

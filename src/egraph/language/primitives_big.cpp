@@ -1,4 +1,6 @@
 // Primitives on BigInt, BigRat and Rational.
+#include <algorithm>
+
 #include "egraph/language/define.h"
 
 namespace luminal::egraph::language {
@@ -10,6 +12,7 @@ BigRat add(const BigRat& a, const BigRat& b) {
   return *make_fraction(a.numerator * b.denominator + b.numerator * a.denominator,
                         a.denominator * b.denominator);
 }
+uint64_t size_of(const BigRat& a) { return std::max(bit_count(a.numerator), bit_count(a.denominator)); }
 BigRat negate(const BigRat& a) { return {-a.numerator, a.denominator}; }
 BigRat multiply(const BigRat& a, const BigRat& b) {
   return *make_fraction(a.numerator * b.numerator, a.denominator * b.denominator);
@@ -45,10 +48,16 @@ void install_fractions(Library& library, Scope& scope) {
       return back(function(widened(a), widened(b)));
     });
   };
-  binary("+", [](const BigRat& a, const BigRat& b) { return Fractions(add(a, b)); });
-  binary("-", [](const BigRat& a, const BigRat& b) { return Fractions(add(a, negate(b))); });
-  binary("*", [](const BigRat& a, const BigRat& b) { return Fractions(multiply(a, b)); });
-  binary("/", [](const BigRat& a, const BigRat& b) { return divide(a, b); });
+  // What would not fit in memory is undefined.
+  const auto arithmetic = [&](std::string_view name, auto function) {
+    binary(name, [function](const BigRat& a, const BigRat& b) {
+      return size_of(a) + size_of(b) > kMaxBigBits ? Fractions() : Fractions(function(a, b));
+    });
+  };
+  arithmetic("+", add);
+  arithmetic("-", [](const BigRat& a, const BigRat& b) { return add(a, negate(b)); });
+  arithmetic("*", multiply);
+  arithmetic("/", divide);
   binary("min", [](const BigRat& a, const BigRat& b) { return Fractions(compare(a, b) <= 0 ? a : b); });
   binary("max", [](const BigRat& a, const BigRat& b) { return Fractions(compare(a, b) >= 0 ? a : b); });
   binary("pow", [](const BigRat& a, const BigRat& b) { return power(a, b); });

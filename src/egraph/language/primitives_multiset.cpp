@@ -1,4 +1,6 @@
-// Primitives on MultiSet. A multiset's sequence holds its elements in content order, with repeats.
+// Primitives on MultiSet. A multiset's sequence holds its distinct elements in content order, each with its
+// count as an i64, so that work follows the distinct elements. The length of every multiset fits in an i64:
+// what would be longer is undefined, like a sum of integers that overflows.
 #include <algorithm>
 
 #include "egraph/language/define.h"
@@ -10,51 +12,88 @@ using Args = Library::Args;
 using Result = std::optional<Value>;
 using Presort = SortInfo::Presort;
 
-std::vector<Value> copy(Args sequence) { return {sequence.begin(), sequence.end()}; }
 Result unit_if(bool condition) { return condition ? Result(kUnitValue) : std::nullopt; }
-bool contains(Args sequence, Value v) {
-  return std::find(sequence.begin(), sequence.end(), v) != sequence.end();
+
+struct Counted {
+  Value element;
+  int64_t count;
+};
+
+std::vector<Counted> counts_of(const Library& library, const SortInfo* c, Value multiset) {
+  std::vector<Counted> out;
+  const Args sequence = c->store->at(multiset);
+  for (size_t i = 0; i < sequence.size(); i += 2)
+    out.push_back({sequence[i], library.graph().as_i64(sequence[i + 1])});
+  return out;
 }
 
-constexpr int64_t kMostElements = int64_t{1} << 28;
+int64_t length(std::span<const Counted> counts) {
+  int64_t total = 0;
+  for (const Counted& entry : counts) total += entry.count;
+  return total;
+}
 
-/// Elements with their counts, in order.
-std::vector<std::pair<Value, size_t>> counts(Args sequence) {
-  std::vector<std::pair<Value, size_t>> out;
-  for (const Value v : sequence) {
-    if (!out.empty() && out.back().first == v)
-      ++out.back().second;
-    else
-      out.emplace_back(v, 1);
+int64_t count_in(const Library& library, const SortInfo* c, Value multiset, Value element) {
+  const Args sequence = c->store->at(multiset);
+  for (size_t i = 0; i < sequence.size(); i += 2)
+    if (sequence[i] == element) return library.graph().as_i64(sequence[i + 1]);
+  return 0;
+}
+
+/// The multiset of these elements, which may repeat; undefined if it is longer than an i64 tells.
+Result made(Library& library, const SortInfo* c, std::span<const Counted> counts) {
+  std::vector<Value> sequence;
+  int64_t total = 0;
+  for (const Counted& entry : counts) {
+    if (__builtin_add_overflow(total, entry.count, &total)) return {};
+    if (entry.count > 0) sequence.insert(sequence.end(), {entry.element, library.graph().i64(entry.count)});
   }
+  return library.intern(c, std::move(sequence));
+}
+
+std::unordered_map<Value, int64_t> by_element(std::span<const Counted> counts) {
+  std::unordered_map<Value, int64_t> out;
+  for (const Counted& entry : counts) out.emplace(entry.element, entry.count);
   return out;
 }
 
-size_t count_of(Args sequence, Value v) {
-  return static_cast<size_t>(std::count(sequence.begin(), sequence.end(), v));
+/// `from` less the elements of `less`; undefined if some are missing.
+Result subtract(Library& library, const SortInfo* c, Value from, std::span<const Counted> less) {
+  std::unordered_map<Value, int64_t> missing = by_element(less);
+  std::vector<Counted> left = counts_of(library, c, from);
+  for (Counted& entry : left) {
+    const auto found = missing.find(entry.element);
+    if (found == missing.end()) continue;
+    if (found->second > entry.count) return {};
+    entry.count -= found->second;
+    missing.erase(found);
+  }
+  return missing.empty() ? made(library, c, left) : std::nullopt;
 }
 
-// `from` less the elements of `less`; nullopt if some are missing.
-std::optional<std::vector<Value>> subtract(Args from, Args less) {
-  for (const auto& [v, count] : counts(less))
-    if (count_of(from, v) < count) return {};
-  std::vector<Value> out = copy(from);
-  for (const Value v : less) out.erase(std::find(out.begin(), out.end(), v));
-  return out;
+/// Appends each entry of `counts` `times` times; false if a count would not fit in an i64.
+bool append(std::vector<Counted>& out, std::span<const Counted> counts, int64_t times) {
+  for (const Counted& entry : counts) {
+    int64_t count = 0;
+    if (__builtin_mul_overflow(entry.count, times, &count)) return false;
+    out.push_back({entry.element, count});
+  }
+  return true;
 }
 
 }  // namespace
 
 void Library::install_multiset_basics(Scope& scope, const SortInfo* c) {
   const SortInfo* e = c->inner[0];
-  const auto at = [c](Value v) { return c->store->at(v); };
-  const auto subtracted = [this, c, at](Value from, Value less) -> Result {
-    auto out = subtract(at(from), at(less));
-    return out ? Result(intern(c, std::move(*out))) : std::nullopt;
+  const auto subtracted = [this, c](Value from, Value less) {
+    return subtract(*this, c, from, counts_of(*this, c, less));
   };
-  const auto without = [this, c, at](Value from, Value element) -> Result {
-    auto out = subtract(at(from), {&element, 1});
-    return out ? Result(intern(c, std::move(*out))) : std::nullopt;
+  const auto without = [this, c](Value from, Value element) {
+    const Counted one{element, 1};
+    return subtract(*this, c, from, {&one, 1});
+  };
+  const auto count = [this, c](Value multiset, Value element) {
+    return count_in(*this, c, multiset, element);
   };
   add(scope, "multiset-remove", {c, e}, c, [without](Args args) { return without(args[0], args[1]); });
   add(scope, "multiset-remove-swapped", {e, c}, c,
@@ -64,41 +103,45 @@ void Library::install_multiset_basics(Scope& scope, const SortInfo* c) {
   add(scope, "multiset-subtract-swapped", {c, c}, c,
       [subtracted](Args args) { return subtracted(args[1], args[0]); });
   add(scope, "multiset-contains", {c, e}, unit,
-      [at](Args args) { return unit_if(contains(at(args[0]), args[1])); });
+      [count](Args args) { return unit_if(count(args[0], args[1]) > 0); });
   add(scope, "multiset-not-contains", {c, e}, unit,
-      [at](Args args) { return unit_if(!contains(at(args[0]), args[1])); });
+      [count](Args args) { return unit_if(count(args[0], args[1]) == 0); });
   add(scope, "multiset-contains-swapped", {e, c}, unit,
-      [at](Args args) { return unit_if(contains(at(args[1]), args[0])); });
+      [count](Args args) { return unit_if(count(args[1], args[0]) > 0); });
   add(scope, "multiset-not-contains-swapped", {e, c}, unit,
-      [at](Args args) { return unit_if(!contains(at(args[1]), args[0])); });
+      [count](Args args) { return unit_if(count(args[1], args[0]) == 0); });
   add(scope, "multiset-length", {c}, i64,
-      [this, at](Args args) -> Result { return graph_.i64(static_cast<int64_t>(at(args[0]).size())); });
-  add(scope, "multiset-count", {c, e}, i64, [this, at](Args args) -> Result {
-    return graph_.i64(static_cast<int64_t>(count_of(at(args[0]), args[1])));
+      [this, c](Args args) -> Result { return graph_.i64(length(counts_of(*this, c, args[0]))); });
+  add(scope, "multiset-count", {c, e}, i64,
+      [this, count](Args args) -> Result { return graph_.i64(count(args[0], args[1])); });
+  add(scope, "multiset-sum", {c, c}, c, [this, c](Args args) -> Result {
+    std::vector<Counted> out = counts_of(*this, c, args[0]);
+    append(out, counts_of(*this, c, args[1]), 1);
+    return made(*this, c, out);
   });
-  add(scope, "multiset-sum", {c, c}, c, [this, c, at](Args args) -> Result {
-    std::vector<Value> out = copy(at(args[0]));
-    out.insert(out.end(), at(args[1]).begin(), at(args[1]).end());
-    return intern(c, std::move(out));
+  add(scope, "multiset-intersection", {c, c}, c, [this, c](Args args) -> Result {
+    const std::unordered_map<Value, int64_t> other = by_element(counts_of(*this, c, args[1]));
+    std::vector<Counted> out = counts_of(*this, c, args[0]);
+    for (Counted& entry : out) {
+      const auto found = other.find(entry.element);
+      entry.count = found == other.end() ? 0 : std::min(entry.count, found->second);
+    }
+    return made(*this, c, out);
   });
-  add(scope, "multiset-intersection", {c, c}, c, [this, c, at](Args args) -> Result {
-    std::vector<Value> out;
-    for (const auto& [v, count] : counts(at(args[0])))
-      out.insert(out.end(), std::min(count, count_of(at(args[1]), v)), v);
-    return intern(c, std::move(out));
+  add(scope, "multiset-reset-counts", {c}, c, [this, c](Args args) -> Result {
+    std::vector<Counted> out = counts_of(*this, c, args[0]);
+    for (Counted& entry : out) entry.count = 1;
+    return made(*this, c, out);
   });
-  add(scope, "multiset-reset-counts", {c}, c, [this, c, at](Args args) -> Result {
-    std::vector<Value> out;
-    for (const auto& [v, count] : counts(at(args[0]))) out.push_back(v);
-    return intern(c, std::move(out));
+  add(scope, "multiset-pick", {c}, e, [c](Args args) -> Result {
+    const Args sequence = c->store->at(args[0]);
+    return sequence.empty() ? std::nullopt : Result(sequence[0]);
   });
-  add(scope, "multiset-pick", {c}, e,
-      [at](Args args) -> Result { return at(args[0]).empty() ? std::nullopt : Result(at(args[0])[0]); });
-  add(scope, "multiset-pick-max", {c}, e, [at](Args args) -> Result {
-    std::pair<Value, size_t> best{0, 0};  // of equally frequent ones the last
-    for (const auto& entry : counts(at(args[0])))
-      if (entry.second >= best.second) best = entry;
-    return best.second == 0 ? std::nullopt : Result(best.first);
+  add(scope, "multiset-pick-max", {c}, e, [this, c](Args args) -> Result {
+    Counted best{0, 0};  // of equally frequent ones the last
+    for (const Counted& entry : counts_of(*this, c, args[0]))
+      if (entry.count >= best.count) best = entry;
+    return best.count == 0 ? std::nullopt : Result(best.element);
   });
 }
 
@@ -109,26 +152,27 @@ void Library::install_multiset(Scope& scope, const SortInfo* c) {
   of.shape = Overload::Shape::Variadic;
   of.inputs = {e};
   of.output = c;
-  add_overload(scope, std::move(of), [this, c](Args args) -> Result { return intern(c, copy(args)); });
+  add_overload(scope, std::move(of), [this, c](Args args) -> Result {
+    std::vector<Counted> out;
+    for (const Value v : args) out.push_back({v, 1});
+    return made(*this, c, out);
+  });
   add(scope, "multiset-single", {e, i64}, c, [this, c](Args args) -> Result {
-    const int64_t count = graph_.as_i64(args[1]);
-    if (count < 0 || count > kMostElements) return {};
-    return intern(c, std::vector<Value>(static_cast<size_t>(count), args[0]));
+    const Counted all{args[0], graph_.as_i64(args[1])};
+    return all.count < 0 ? std::nullopt : made(*this, c, {&all, 1});
   });
   add(scope, "multiset-insert", {c, e}, c, [this, c](Args args) -> Result {
-    std::vector<Value> out = copy(c->store->at(args[0]));
-    out.push_back(args[1]);
-    return intern(c, std::move(out));
+    std::vector<Counted> out = counts_of(*this, c, args[0]);
+    out.push_back({args[1], 1});
+    return made(*this, c, out);
   });
   install_multiset_basics(scope, c);
   if (e->presort == Presort::MultiSet) {
     add(scope, "multiset-sum-multisets", {c}, e, [this, c, e](Args args) -> Result {
-      std::vector<Value> out;
-      for (const Value inner : c->store->at(args[0])) {
-        const Args more = e->store->at(inner);
-        out.insert(out.end(), more.begin(), more.end());
-      }
-      return intern(e, std::move(out));
+      std::vector<Counted> out;
+      for (const auto& [inner, count] : counts_of(*this, c, args[0]))
+        if (!append(out, counts_of(*this, e, inner), count)) return {};
+      return made(*this, e, out);
     });
   }
   for (const SortInfo* sort : std::vector<const SortInfo*>(scope.sort_order))
@@ -136,10 +180,10 @@ void Library::install_multiset(Scope& scope, const SortInfo* c) {
   if (e->is_eq()) {
     add_contextual(scope, "multiset-union-values", {c}, e, kWhereWriting,
                    [this, c](Context, Args args) -> Result {
-                     const std::vector<Value> elements = copy(c->store->at(args[0]));
+                     const std::vector<Counted> elements = counts_of(*this, c, args[0]);
                      if (elements.empty()) return {};
-                     for (const Value v : elements) graph_.unite(elements[0], v);
-                     return elements[0];
+                     for (const Counted& entry : elements) graph_.unite(elements[0].element, entry.element);
+                     return elements[0].element;
                    });
   }
 }
@@ -148,11 +192,11 @@ void Library::install_multiset_map(Scope& scope, const SortInfo* function, const
                                    const SortInfo* to) {
   add_contextual(scope, "unstable-multiset-map", {function, from}, to, kEverywhere,
                  [this, function, from, to](Context context, Args args) -> Result {
-                   std::vector<Value> out;
-                   for (const auto& [v, count] : counts(copy(from->store->at(args[1]))))
+                   std::vector<Counted> out;
+                   for (const auto& [v, count] : counts_of(*this, from, args[1]))
                      if (const Result mapped = apply(function, context, args[0], {&v, 1}))
-                       out.insert(out.end(), count, *mapped);
-                   return intern(to, std::move(out));
+                       out.push_back({*mapped, count});
+                   return made(*this, to, out);
                  });
 }
 
@@ -164,11 +208,11 @@ void Library::install_multiset_higher_order(Scope& scope, const SortInfo* f, con
     for (const bool keep : {true, false}) {
       add_contextual(scope, keep ? "unstable-multiset-filter" : "unstable-multiset-filter-not", {f, c}, c,
                      kEverywhere, [this, f, c, keep](Context context, Args args) -> Result {
-                       std::vector<Value> out;
-                       for (const auto& [v, count] : counts(copy(c->store->at(args[1]))))
+                       std::vector<Counted> out;
+                       for (const auto& [v, count] : counts_of(*this, c, args[1]))
                          if (apply(f, context, args[0], {&v, 1}).has_value() == keep)
-                           out.insert(out.end(), count, v);
-                       return intern(c, std::move(out));
+                           out.push_back({v, count});
+                       return made(*this, c, out);
                      });
     }
   }
@@ -176,24 +220,32 @@ void Library::install_multiset_higher_order(Scope& scope, const SortInfo* f, con
     // Elements for which the function is undefined stay as they are.
     add_contextual(scope, "unstable-multiset-flat-map", {f, c}, c, kEverywhere,
                    [this, f, c](Context context, Args args) -> Result {
-                     std::vector<Value> out;
-                     for (const auto& [v, count] : counts(copy(c->store->at(args[1])))) {
+                     std::vector<Counted> out;
+                     for (const auto& [v, count] : counts_of(*this, c, args[1])) {
                        const Result mapped = apply(f, context, args[0], {&v, 1});
-                       const std::vector<Value> parts =
-                           mapped ? copy(c->store->at(*mapped)) : std::vector<Value>{v};
-                       for (size_t i = 0; i < count; ++i) out.insert(out.end(), parts.begin(), parts.end());
+                       if (!mapped)
+                         out.push_back({v, count});
+                       else if (!append(out, counts_of(*this, c, *mapped), count))
+                         return {};
                      }
-                     return intern(c, std::move(out));
+                     return made(*this, c, out);
                    });
   }
   if (inputs.size() == 2 && inputs[0] == e && inputs[1] == e && f->output() == e) {
     add_contextual(scope, "unstable-multiset-reduce", {f, e, c}, e, kEverywhere,
                    [this, f, c](Context context, Args args) -> Result {
-                     const std::vector<Value> elements = copy(c->store->at(args[2]));
-                     Result total = elements.empty() ? args[1] : elements[0];
-                     for (size_t i = 1; total && i < elements.size(); ++i) {
-                       const Value pair[] = {*total, elements[i]};
-                       total = apply(f, context, args[0], pair);
+                     std::vector<Counted> elements = counts_of(*this, c, args[2]);
+                     if (elements.empty()) return args[1];
+                     Value total = elements[0].element;
+                     elements[0].count--;
+                     for (const auto& [v, count] : elements) {
+                       for (int64_t i = 0; i < count; ++i) {
+                         const Value pair[] = {total, v};
+                         const Result next = apply(f, context, args[0], pair);
+                         if (!next) return {};
+                         if (*next == total) break;  // and so for the other occurrences
+                         total = *next;
+                       }
                      }
                      return total;
                    });
@@ -211,11 +263,11 @@ void Library::install_multiset_index(Scope& scope, const SortInfo* f, const Sort
                  [this, c, table_of](Context, Args args) -> Result {
                    const FunctionInfo* table = table_of(args[1]);
                    if (!table) return {};
-                   for (const auto& [v, count] : counts(copy(c->store->at(args[0])))) {
+                   for (const auto& [v, count] : counts_of(*this, c, args[0])) {
                      const Value row[] = {args[0], v};
                      // One row there means that all are: merges such as (+ old new) must not count twice.
                      if (graph_.lookup(table->id, row)) break;
-                     graph_.set(table->id, row, graph_.i64(static_cast<int64_t>(count)));
+                     graph_.set(table->id, row, graph_.i64(count));
                    }
                    return kUnitValue;
                  });
@@ -223,7 +275,7 @@ void Library::install_multiset_index(Scope& scope, const SortInfo* f, const Sort
                  [this, c, table_of](Context, Args args) -> Result {
                    const FunctionInfo* table = table_of(args[1]);
                    if (!table) return {};
-                   for (const auto& [v, count] : counts(copy(c->store->at(args[0])))) {
+                   for (const auto& [v, count] : counts_of(*this, c, args[0])) {
                      const Value row[] = {args[0], v};
                      graph_.remove(table->id, row);
                    }

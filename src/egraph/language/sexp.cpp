@@ -106,8 +106,9 @@ class Reader {
       throw FormatError(
           fmt::format("[egg] {} has {} bytes; programs are limited to 4 GiB", source_.name, text_.size()));
     if (const size_t bad = find_invalid_utf8(text_); bad != std::string_view::npos)
-      throw FormatError(fmt::format("[egg] {} is not UTF-8 text: byte 0x{:02x} at offset {}", source_.name,
-                                    static_cast<unsigned char>(text_[bad]), bad));
+      fail_at({&source_, static_cast<uint32_t>(bad), static_cast<uint32_t>(bad) + 1},
+              "byte 0x{:02x} is not UTF-8 text: programs are written in UTF-8",
+              static_cast<unsigned char>(text_[bad]));
   }
 
   void skip_blanks() {

@@ -44,7 +44,24 @@ std::string caret_line(std::string_view line, size_t begin, size_t end) {
   return carets;
 }
 
-constexpr size_t kMaxShownLine = 160;
+constexpr size_t kMaxShownLine = 160, kMostQuoted = 200;
+
+// A byte that is no ASCII and stands alone would make the message no UTF-8 either.
+std::string readable(std::string_view line) {
+  std::string out(line);
+  for (size_t i = 0; i < out.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(out[i]);
+    if (byte < 0x80) continue;
+    const size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC2 ? 2 : 1;
+    size_t end = i + 1;
+    while (end < out.size() && end < i + length && continues_code_point(out[end])) ++end;
+    if (length == 1 || end != i + length)
+      out[i] = '?';
+    else
+      i = end - 1;
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -64,6 +81,13 @@ Location locate(const Source& source, uint32_t offset) {
   const uint32_t begin = source.line_starts[line];
   return {.line = line + 1,
           .column = 1 + code_points_before(source, offset) - code_points_before(source, begin)};
+}
+
+std::string clipped(std::string_view text) {
+  if (text.size() <= kMostQuoted) return std::string(text);
+  size_t end = kMostQuoted - 3;
+  while (end > 0 && continues_code_point(text[end])) --end;
+  return std::string(text.substr(0, end)) + "...";
 }
 
 std::string show_location(const Span& span) {
@@ -87,8 +111,8 @@ std::string render_diagnostic(const Span& span, std::string_view message, std::s
     end -= from;
   }
   const std::string number = std::to_string(index + 1);
-  return fmt::format("{}: {}: {}\n {} | {}\n {} | {}", show_location(span), severity, message, number, line,
-                     std::string(number.size(), ' '), caret_line(line, begin, end));
+  return fmt::format("{}: {}: {}\n {} | {}\n {} | {}", show_location(span), severity, message, number,
+                     readable(line), std::string(number.size(), ' '), caret_line(line, begin, end));
 }
 
 }  // namespace luminal::egraph::language

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -63,9 +64,19 @@ class ProgramError : public Error {
   std::string message_;
 };
 
+/// A quotation of at most some 200 bytes: names and terms of programs may be as long as the program.
+[[nodiscard]] std::string clipped(std::string_view text);
+template <class T>
+[[nodiscard]] decltype(auto) clipped_argument(const T& argument) {
+  if constexpr (std::is_same_v<T, std::string>)  // other texts are our own
+    return clipped(argument);
+  else
+    return (argument);
+}
+
 template <class... Args>
-[[noreturn]] void fail_at(const Span& span, fmt::format_string<Args...> format, Args&&... args) {
-  throw ProgramError(span, fmt::format(format, std::forward<Args>(args)...));
+[[noreturn]] void fail_at(const Span& span, fmt::format_string<const Args&...> format, const Args&... args) {
+  throw ProgramError(span, fmt::format(fmt::runtime(format), clipped_argument(args)...));
 }
 
 /// A command that is well-formed and typed but fails when it runs: what `(fail ...)` accepts.
@@ -74,8 +85,9 @@ class CommandFailed : public Error {
 };
 
 template <class... Args>
-[[noreturn]] void command_failed(const Span& span, fmt::format_string<Args...> format, Args&&... args) {
-  throw CommandFailed(render_diagnostic(span, fmt::format(format, std::forward<Args>(args)...)));
+[[noreturn]] void command_failed(const Span& span, fmt::format_string<const Args&...> format,
+                                 const Args&... args) {
+  throw CommandFailed(render_diagnostic(span, fmt::format(fmt::runtime(format), clipped_argument(args)...)));
 }
 
 }  // namespace luminal::egraph::language

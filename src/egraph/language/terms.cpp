@@ -149,6 +149,27 @@ TermTexts::Id TermWriter::leaf(const SortInfo* sort, Value value) {
   return texts_.word("Unextractable");
 }
 
+TermTexts::Id TermWriter::multiset(Library::Args sequence, std::span<const TermTexts::Id> elements) {
+  std::vector<std::pair<TermTexts::Id, int64_t>> counts;
+  for (size_t i = 0; i < elements.size(); ++i)
+    counts.emplace_back(elements[i], graph_.as_i64(sequence[2 * i + 1]));
+  std::sort(counts.begin(), counts.end(),
+            [&](const auto& a, const auto& b) { return texts_.compare(a.first, b.first) < 0; });
+  std::vector<TermTexts::Id> listed, parts;
+  for (const auto& [element, count] : counts) {
+    if (count > kMostRepeats) {
+      const TermTexts::Id times = texts_.literal(count);
+      parts.push_back(texts_.call("multiset-single", {element, times}));
+    } else {
+      listed.insert(listed.end(), static_cast<size_t>(count), element);
+    }
+  }
+  if (!listed.empty() || parts.empty()) parts.insert(parts.begin(), texts_.call("multiset-of", listed));
+  TermTexts::Id sum = parts[0];
+  for (size_t i = 1; i < parts.size(); ++i) sum = texts_.call("multiset-sum", {sum, parts[i]});
+  return sum;
+}
+
 // Unordered containers are written in the order of their elements' terms, which ids don't change.
 TermTexts::Id TermWriter::container(const SortInfo* sort, Value value, std::vector<TermTexts::Id> children) {
   using Presort = SortInfo::Presort;
@@ -165,8 +186,7 @@ TermTexts::Id TermWriter::container(const SortInfo* sort, Value value, std::vect
       children.erase(std::unique(children.begin(), children.end()), children.end());
       return texts_.call("set-of", std::move(children));
     case Presort::MultiSet:
-      std::sort(children.begin(), children.end(), before);
-      return texts_.call("multiset-of", std::move(children));
+      return multiset(sort->store->at(value), children);
     case Presort::Map: {
       std::vector<std::pair<TermTexts::Id, TermTexts::Id>> pairs;
       for (size_t i = 0; i + 1 < children.size(); i += 2) pairs.emplace_back(children[i], children[i + 1]);

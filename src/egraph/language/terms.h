@@ -47,12 +47,14 @@ class TermWriter {
 
   /// A value of a base sort.
   TermTexts::Id leaf(const SortInfo* sort, Value value);
-  /// A container of elements whose terms are known, in the order of its sequence.
+  /// A container of elements whose terms are known, in the order of its sequence; for a multiset the terms of
+  /// its distinct elements.
   TermTexts::Id container(const SortInfo* sort, Value value, std::vector<TermTexts::Id> children);
   [[nodiscard]] TermTexts& texts() { return texts_; }
 
  private:
   TermTexts::Id big(const BigInt& x);
+  TermTexts::Id multiset(Library::Args sequence, std::span<const TermTexts::Id> elements);
 
   const EGraph& graph_;
   const Library& library_;

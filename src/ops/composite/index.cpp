@@ -1,6 +1,7 @@
 #include <numeric>
 
 #include "ops/composite/build.h"
+#include "ops/indexing.h"
 
 // Indexing by tensors. The indexed axis is viewed as the first one: then an index out of range is a flat
 // position out of range, which the Gather primitive reports, and never another row's element.
@@ -72,7 +73,8 @@ GraphTensor GraphTensor::gather_elements(int axis, const GraphTensor& index, Whe
   }
   const GraphTensor places = index.permute(order);
   const Shape rest(places.dims().begin() + 1, places.dims().end());
-  const GraphTensor found = apply(kGather, {data.permute(order), flat_positions(places, rest)});
+  const GraphTensor found =
+      apply(kGather, {data.permute(order), flat_positions(places, rest)}, ops::index_attributes(on, rank()));
   return found.permute(inverse_of(order));
 }
 
@@ -84,7 +86,8 @@ GraphTensor GraphTensor::index_select(int axis, const GraphTensor& index, Where 
   const Shape rest(data.dims().begin() + 1, data.dims().end());
   GraphTensor places = index;
   for (size_t d = 0; d < rest.size(); ++d) places = places.unsqueeze(places.rank());
-  const GraphTensor found = apply(kGather, {data, flat_positions(places, rest)});
+  const GraphTensor found =
+      apply(kGather, {data, flat_positions(places, rest)}, ops::index_attributes(on, index.rank()));
   // From index dims + rest to dims before the axis + index dims + dims after it.
   std::vector<int> order(static_cast<size_t>(found.rank()));
   std::iota(order.begin(), order.end(), 0);
@@ -121,8 +124,9 @@ GraphTensor scattered(const GraphTensor& base, int axis, const GraphTensor& inde
   Expression row = 1;
   for (int d = 1; d < data.rank(); ++d) row *= data.dim(d);
   const GraphTensor places = index.permute(order).cast(Dtype::I64) * row + offsets;
-  const GraphTensor result =
-      apply(kScatter, {data, places, updates.permute(order)}, {{"mode", std::move(mode)}});
+  Attributes attributes = ops::index_attributes(on, base.rank());
+  attributes.set("mode", std::move(mode));
+  const GraphTensor result = apply(kScatter, {data, places, updates.permute(order)}, std::move(attributes));
   return result.permute(inverse_of(order));
 }
 

@@ -1,6 +1,11 @@
 #include "ops/composite/build.h"
 
 // Normalisation over axes. f16 and bf16 are computed in f32 and rounded once.
+//
+// Range: the sum of a row and the sum of its squared deviations (rms_norm: squares) must be finite in the
+// dtype that is computed in. Where the sum is not, layer_norm gives NaN, where only the squares are not, 0.
+// An element of the row taken off before the mean would serve constant rows of any size, but reads each row
+// through a second view, for which the cover needs a second kernel.
 namespace luminal {
 
 using namespace composite;

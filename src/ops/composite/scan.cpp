@@ -58,22 +58,36 @@ GraphTensor greater(const GraphTensor& later, const GraphTensor& earlier) {
   return greater_of(later, earlier, Ties::First);
 }
 
-/// Sums and products accumulate: integers in i64, f16 and bf16 in f32.
-GraphTensor accumulated(const GraphTensor& x, int axis, const Monoid& monoid) {
-  if (!is_float(x.dtype())) return scan(x.cast(Dtype::I64), axis_of(x, axis), monoid);
-  return scan(widened(x), axis_of(x, axis), monoid).cast(x.dtype());
+constexpr Monoid kSum{0, plus}, kProduct{1, times};
+
+/// The products of floats. A scan multiplies stretches of the row, and a stretch of finite elements may
+/// underflow: times an infinity before it, that would be NaN. So the signs, zeros, infinities and NaN are
+/// multiplied on their own as well, which nothing can underflow; where that gives an infinity, it is the
+/// product.
+GraphTensor float_products(const GraphTensor& x, int axis) {
+  const GraphTensor signs = select(x.isfinite(), x.sign(), x).stop_gradient();
+  const GraphTensor without_size = scan(signs.cast(Dtype::F32), axis, kProduct).cast(x.dtype());
+  const GraphTensor products = scan(x, axis, kProduct);
+  const GraphTensor lost = both(inverted(not_nan(products)), without_size.isinf());
+  return select(lost, without_size, products);
 }
+
+/// What the products of `dtype` are computed in: f32 in f64, as in PyTorch, so that 1e30 * 1e30 * 1e-30 is
+/// not infinite.
+Dtype product_dtype(Dtype dtype) { return dtype == Dtype::F32 ? Dtype::F64 : accumulation_dtype(dtype); }
 
 }  // namespace
 
 GraphTensor GraphTensor::cumsum(int axis, Where at) const {
   const CallSite site("cumsum", at);
-  return accumulated(*this, axis, {0, plus});
+  if (!is_float(dtype())) return scan(cast(Dtype::I64), axis_of(*this, axis), kSum);
+  return scan(widened(*this), axis_of(*this, axis), kSum).cast(dtype());
 }
 
 GraphTensor GraphTensor::cumprod(int axis, Where at) const {
   const CallSite site("cumprod", at);
-  return accumulated(*this, axis, {1, times});
+  if (!is_float(dtype())) return scan(cast(Dtype::I64), axis_of(*this, axis), kProduct);
+  return float_products(cast(product_dtype(dtype())), axis_of(*this, axis)).cast(dtype());
 }
 
 GraphTensor GraphTensor::cummax(int axis, Where at) const {

@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/suggest.h"
 #include "base/threads.h"
+#include "support/files.h"
 
 namespace luminal {
 namespace {
@@ -69,8 +70,8 @@ TEST(Environment, RejectsWhatDoesNotParse) {
 }
 
 TEST(File, AtomicWriteKeepsTheOldFileOnFailure) {
-  const auto folder = std::filesystem::temp_directory_path() / "luminal_base_test";
-  std::filesystem::create_directories(folder);
+  const test::TemporaryFolder own;
+  const std::filesystem::path& folder = own.path();
   const auto path = folder / "value.txt";
   write_file_atomic(path, "one");
   write_file_atomic(path, "two");
@@ -79,7 +80,6 @@ TEST(File, AtomicWriteKeepsTheOldFileOnFailure) {
   EXPECT_THROW((void)read_file(path, 2), FormatError);
   EXPECT_THROW((void)read_file(folder), FormatError);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Error, InternalErrorCarriesValuesAndPlace) {

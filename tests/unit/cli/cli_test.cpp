@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <regex>
 #include <sstream>
 
@@ -13,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "luminal/version.h"
+#include "support/effort.h"
 #include "support/files.h"
 
 namespace luminal::cli {
@@ -199,6 +201,34 @@ TEST(Interrupt, TheFirstSignalIsNotedTheSecondActs) {
         std::raise(SIGINT);
       },
       testing::KilledBySignal(SIGINT), "");
+}
+
+TEST(Cli, ServingAnswersEveryRequest) {
+  const std::string good = R"({"what":"a:f32[4] + 1","mode":"fast","ms":0})";
+  std::string lines =
+      "[]\nnull\n5\n{\"what\":1}\n" + std::string(100'000, '[') +
+      "\n{\"what\":\"a:f32[100000000000000]\"}\n{\"what\":\"a:f32[9999999999999,9999999999]\"}\n"
+      "{\"what\":\"\xff(\"}\n" +
+      good + "\n";
+  constexpr size_t kFixed = 9;
+  const uint64_t seed = effort::seed(5);
+  std::mt19937_64 random(seed);
+  const size_t mutations = static_cast<size_t>(effort::cases(300, 20'000));
+  for (size_t n = 0; n < mutations; ++n) {
+    std::string bad = good;
+    bad[random() % 9] = "[]{},:\"x"[random() % 8];  // the names of fields; the formula stays small
+    if (random() % 2 == 0) bad.resize(1 + random() % bad.size());
+    lines += bad + "\n";
+  }
+  const auto answers = served(lines + good + "\n");
+  ASSERT_EQ(answers.size(), kFixed + mutations + 1) << "seed " << seed;
+  for (size_t n = 0; n + 1 < kFixed; ++n) EXPECT_TRUE(answers[n].contains("error")) << n;
+  EXPECT_TRUE(answers[kFixed - 1].contains("us"));
+  EXPECT_TRUE(answers.back().contains("us"));
+  EXPECT_EQ(answers[0].at("error"), R"([bench] a request is a JSON object, such as {"what": FORMULA})");
+  EXPECT_EQ(answers[4].at("error"), "[bench] the JSON is nested deeper than 64 levels");
+  EXPECT_THAT(answers[5].at("error").get<std::string>(),
+              HasSubstr("[bench] an input of 100000000000000 elements does not fit in"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/thread.h"
 #include "luminal/data.h"
 #include "luminal/error.h"
 #include "luminal/plot.h"
@@ -150,6 +151,34 @@ TEST(Plot, OnePictureForEachNumberThatWasLogged) {
   EXPECT_EQ(plot_metrics(jsonl, html), 2);
   std::ofstream(jsonl, std::ios::app) << "\n{}\n";
   EXPECT_THROW(plot_metrics(jsonl, html), FormatError);
+}
+
+TEST(Loader, MakesTheSameBatchesWhereThereIsNoThread) {
+  const TensorSource source({TensorData::of<float>({5, 1}, std::vector<float>{0, 1, 2, 3, 4})});
+  const Loader loader(source, {.batch = 2, .seed = 7});
+  const auto all = [&](int64_t first) {
+    std::vector<std::vector<float>> batches;
+    Loader::Epoch epoch = loader.epoch(3, first);
+    while (const std::vector<TensorData>* batch = epoch.next()) {
+      const auto values = (*batch)[0].as<float>();
+      batches.emplace_back(values.begin(), values.end());
+    }
+    return batches;
+  };
+  const auto with_thread = all(0), rest = all(1);
+  const ThreadLimit limit(0);
+  EXPECT_EQ(all(0), with_thread);
+  EXPECT_EQ(all(1), rest);
+}
+
+TEST(Loader, AnEpochThatWasMovedFromSaysSo) {
+  const TensorSource source({TensorData::of<float>({2, 1}, std::vector<float>{0, 1})});
+  const Loader loader(source, {.batch = 1});
+  Loader::Epoch epoch = loader.epoch(0);
+  Loader::Epoch other = std::move(epoch);
+  EXPECT_EQ(test::error_of<Error>([&] { (void)epoch.next(); }),  // NOLINT: that is the point
+            "[data] this epoch was moved from; use the one that it was moved to");
+  EXPECT_NE(other.next(), nullptr);
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ TEST(Engine, LiteralsKeepTheirValue) {
     EXPECT_EQ(g.as_i64(g.i64(x)), x);
     EXPECT_EQ(g.i64(x), g.i64(x));
   }
-  EXPECT_EQ(g.f64(0.0) == g.f64(-0.0), false);
+  EXPECT_EQ(g.f64(0.0), g.f64(-0.0));
   EXPECT_EQ(g.f64(std::nan("1")), g.f64(std::nan("2")));
   EXPECT_EQ(g.as_f64(g.f64(0.1)), 0.1);
   EXPECT_EQ(g.as_string(g.string("abc")), "abc");

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/gzip.h"
 #include "luminal/error.h"
+#include "support/files.h"
 
 namespace luminal {
 namespace {
@@ -49,6 +51,21 @@ TEST(Csv, WrongInputNamesThePlace) {
             "[csv] 'f', line 4, column 'b': 'four' is no number; mend it or leave the column out");
   EXPECT_EQ(message([&] { (void)parse("price,b\n1,2\n").numbers({"prise"}); }),
             "[csv] 'f': there is no column 'prise'; did you mean 'price'?");
+}
+
+TEST(Csv, UnpacksNoMoreThanAllowed) {
+  const test::TemporaryFolder folder;
+  const std::string text = "a\n" + std::string(1'000'000, '1') + "\n", packed = gzip(text);
+  const auto path = folder.file("bomb.csv.gz", packed);
+  EXPECT_EQ(read_csv(path).field(0, 0).size(), 1'000'000U);
+  EXPECT_EQ(
+      test::error_of<FormatError>([&] { (void)read_csv(path, {.limit_bytes = 900'000}); }, folder.path()),
+      "[csv] 'bomb.csv.gz': its " + std::to_string(packed.size()) +
+          " bytes unpack to more than the 900000 allowed here; raise CsvOptions::limit_bytes if that is "
+          "meant");
+  EXPECT_EQ(test::error_of<FormatError>(
+                [&] { (void)read_csv(folder.file("plain.csv", text), {.limit_bytes = 9}); }, folder.path()),
+            "[read] 'plain.csv' holds 1000003 bytes, more than the 9 allowed here");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "formats/zip.h"
 #include "luminal/error.h"
+#include "support/effort.h"
 #include "support/files.h"
 
 namespace luminal {
@@ -111,6 +112,51 @@ TEST_F(Npy, AZipThatClaimsTooMuchIsRefusedBeforeAnythingIsAllocated) {
   for (int i = 0; i < 3; ++i) archive[entry + 24 + static_cast<size_t>(i)] = '\xff';
   EXPECT_THROW((void)unzip(archive, "[test]", size_t{1} << 40), FormatError);
   EXPECT_THROW((void)unzip(zip({{"a", std::string(1000, 'x')}}, true), "[test]", 999), FormatError);
+}
+
+using Members = std::map<std::string, std::string>;
+
+/// Two entries of the directory that share packed bytes: a file of any size from a few bytes.
+TEST(Zip, MembersThatOverlapAreRefused) {
+  const std::string content(1000, 'x');
+  std::string archive = zip({{"a", content}, {"b", content}}, false);
+  const size_t second = archive.rfind("PK\1\2");
+  for (size_t i = 0; i < 4; ++i) archive[second + 42 + i] = '\0';  // where its member begins
+  EXPECT_EQ(
+      test::error_of<FormatError>([&] { (void)unzip(archive, "[test]", size_t{1} << 40); }),
+      "[test]: members 'a' and 'b' overlap: one ends at byte 1031, the other begins at 0; do not use the "
+      "file");
+}
+
+TEST(Zip, MoreMembersThanSixteenBitsCount) {
+  Members members;
+  for (int i = 0; i < 70'000; ++i) members.emplace(std::to_string(i), std::to_string(7 * i));
+  EXPECT_EQ(unzip(zip(members, false), "[test]", size_t{1} << 30), members);
+}
+
+// What holds for numbers beyond 32 bits is seen with little data where the limit is lower.
+TEST(Zip, SizesAndPlacesBeyondTheLimitOfPlainZip) {
+  const Members members{{"a", std::string(90, 'a')}, {"b", std::string(101, 'b')}, {"c", "c"}};
+  for (const bool deflated : {false, true})
+    for (const uint64_t most : {0, 50, 100, 150, 250, 1000}) {
+      const std::string archive = zip(members, deflated, most);
+      EXPECT_EQ(unzip(archive, "[test]", 1000), members) << most;
+      if (!deflated) {
+        EXPECT_EQ(archive.find("PK\6\6") == std::string::npos, most == 1000) << most;
+      }
+    }
+  EXPECT_EQ(zip(members, false), zip(members, false, 1000));
+}
+
+/// The real thing, where there is memory for it.
+TEST(Zip, AMemberOfMoreThanFourGigabytes) {
+  if (!effort::full_effort()) GTEST_SKIP() << "takes 14 GB of memory and 10 s: make test-full";
+  Members members{{"large", std::string((size_t{1} << 32) + 5, 'x')}, {"small", "behind it"}};
+  members["large"][size_t{1} << 32] = 'y';
+  const std::string archive = zip(members, false);
+  const Members back = unzip(archive, "[test]", size_t{1} << 33);
+  EXPECT_EQ(back.at("small"), "behind it");
+  EXPECT_TRUE(back.at("large") == members.at("large"));
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ TEST(Safetensors, RoundTripKeepsEveryBit) {
   const SafetensorsFile file = std::move(first);
   EXPECT_EQ(file.read("nan").bytes, nan.bytes);
   EXPECT_EQ(file.read("brain").bytes, brain.bytes);
-  EXPECT_EQ(file.view("brain").dims, (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(file.info("brain").dims, (std::vector<int64_t>{1, 2}));
   EXPECT_TRUE(file.contains("nan"));
   EXPECT_FALSE(file.contains("inf"));
   EXPECT_TRUE(file.metadata().empty());
@@ -123,9 +123,32 @@ TEST(Safetensors, SaysWhatIsNotThere) {
             "[safetensors] '" + folder.path().filename().string() + "' is not a regular file");
   const SafetensorsFile file(kFromPython);
   EXPECT_EQ(
-      error_of<FormatError>([&] { (void)file.view("layer/weigth"); }, kFromPython.parent_path()),
+      error_of<FormatError>([&] { (void)file.info("layer/weigth"); }, kFromPython.parent_path()),
       "[safetensors] 'from_python.safetensors' has no tensor 'layer/weigth', but 8 others; did you mean "
       "'layer/weight'?");
+}
+
+// A mapped file that is shortened ends the process that looks at it.
+TEST(Safetensors, AFileThatIsShortenedWhileItIsOpenIsAnError) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "w";
+  const TensorData many(Dtype::F32, {100'000}), one = tensor<float>({1}, {7});
+  write_safetensors(path, {{"a", one}, {"b", many}});
+  const SafetensorsFile file(path);
+  const auto size = std::filesystem::file_size(path);
+  std::filesystem::resize_file(path, 4096);
+  EXPECT_EQ(file.read("a").as<float>()[0], 7);
+  EXPECT_EQ(error_of<FormatError>([&] { (void)file.read("b"); }, folder.path()),
+            "[safetensors] 'w' ends at byte 4096 and held " + std::to_string(size) +
+                " when it was opened: somebody has shortened it; read it again once it is whole");
+}
+
+TEST(Safetensors, EveryByteButZeroIsTrue) {
+  const TemporaryFolder folder;
+  const std::vector<std::byte> bytes{std::byte{0}, std::byte{1}, std::byte{0x80}, std::byte{0xff}};
+  write_safetensors(folder.path() / "b", {{"b", TensorView(Dtype::Bool, {4}, bytes)}});
+  const TensorData read = SafetensorsFile(folder.path() / "b").read("b");
+  EXPECT_THAT(read.bytes, testing::ElementsAre(std::byte{0}, std::byte{1}, std::byte{1}, std::byte{1}));
 }
 
 std::string with_header(const std::string& header, const std::string& data = "") {

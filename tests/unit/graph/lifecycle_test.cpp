@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -78,7 +79,7 @@ TEST(Lifecycle, ResetDropsWhatIsNotKeptOrSet) {
   cx.reset();
   EXPECT_THAT(kept.data<float>(), ElementsAre(2));
   EXPECT_THAT(test::error_of<Error>([&] { (void)out.data<float>(); }),
-              HasSubstr("has no value; mark it with retrieve() or keep() and call execute() first"));
+              HasSubstr("has no value; it was marked or reset after the last run; call execute() again"));
   cx.execute();
   EXPECT_THAT(out.data<float>(), ElementsAre(3));
 }
@@ -158,11 +159,134 @@ TEST(Lifecycle, DimsComeFromDataOrFromSetDim) {
   cx.execute();
   EXPECT_THAT(y.data<float>(), ElementsAre(2));
   EXPECT_THAT(test::error_of<ShapeError>([&] { x.set(std::vector<float>{1, 2, 3}); }),
-              HasSubstr("[set] 3 elements are not a whole number of 'rows' in 'x' f32[rows, 2] (made at "
+              HasSubstr("[set] 3 elements are not a whole number of 'rows' in 'x' f32[rows, 2]; give data "
+                        "for whole ones (made at "
                         "lifecycle_test.cpp:"));
   cx.set_dim("rows", 2);
-  EXPECT_THAT(test::error_of<ShapeError>([&] { x.set_dyn(std::vector<float>{1, 1}, {1, 2}); }),
-              HasSubstr("[set] data of [1, 2] does not fit 'x' f32[rows, 2]; ranks and sizes must be equal"));
+  EXPECT_THAT(
+      test::error_of<ShapeError>([&] { x.set_dyn(std::vector<float>{1, 1}, {1, 2}); }),
+      HasSubstr("[set] data of [1, 2] does not fit 'x' f32[rows, 2]; ranks and sizes must be equal; set_dim "
+                "fixed 'rows' at 2 (lifecycle_test.cpp:"));
+}
+
+/// The message without the user's line, which must stand in this file.
+template <class E, class Action>
+std::string said(Action&& action) {
+  const std::string message = test::error_of<E>(action);
+  const size_t place = message.rfind(" (made at lifecycle_test.cpp:");
+  return place == std::string::npos ? "no place in: " + message : message.substr(0, place);
+}
+
+TEST(Dims, WhatSetDimFixesClearDimFrees) {
+  Graph cx;
+  GraphTensor x = cx.named_tensor("x", {"rows", 2});
+  GraphTensor y = x.sum(1).retrieve();
+  cx.set_dim("rows", 2);
+  const std::string line = std::to_string(__LINE__ - 1);
+  EXPECT_EQ(
+      said<ShapeError>([&] { x.set({1, 2}); }),
+      "[set] 2 elements do not fill 'x' f32[rows, 2], which holds 4; give as many; set_dim fixed 'rows' at 2 "
+      "(lifecycle_test.cpp:" +
+          line + "): clear_dim(\"rows\") lets data decide again");
+  x.set({1, 2, 3, 4});
+  cx.set_dim("rows", 3);
+  EXPECT_THAT(
+      test::error_of<ShapeError>([&] { cx.execute(); }),
+      HasSubstr("holds data of [2, 2], and the sizes in force make it [3, 2]; set it again or call set_dim; "
+                "set_dim fixed 'rows' at 3 (lifecycle_test.cpp:"));
+  cx.clear_dim("rows");
+  x.set({1, 2});
+  cx.execute();
+  EXPECT_THAT(y.data<float>(), ElementsAre(3));
+  cx.clear_dim("rows");  // not fixed: nothing happens
+}
+
+TEST(Dims, UnknownNamesOfferTheNearest) {
+  Graph cx;
+  EXPECT_EQ(
+      said<Error>([&] { cx.set_dim("n", 1); }),
+      "[set_dim] no tensor of this graph has a dim 'n', or any other with a name; make the tensors first");
+  const GraphTensor x = cx.tensor({"batch", "length"});
+  EXPECT_EQ(said<Error>([&] { cx.set_dim("bacth", 4); }),
+            "[set_dim] no tensor of this graph has a dim 'bacth'; its dims are batch, length; did you mean "
+            "'batch'?");
+  EXPECT_EQ(
+      said<Error>([&] { cx.clear_dim("lenght"); }),
+      "[clear_dim] no tensor of this graph has a dim 'lenght'; its dims are batch, length; did you mean "
+      "'length'?");
+  EXPECT_EQ(said<ShapeError>([&] { cx.set_dim("batch", -1); }),
+            "[set_dim] dim 'batch' cannot have the size -1; give 0 or more");
+  // A dim may stand in a view alone, or in a formula.
+  const GraphTensor part = x.slice_along(0, "first", "last");
+  const GraphTensor count = cx.constant(Expression("items") * 2);
+  EXPECT_THAT(cx.dim_names(), ElementsAre("batch", "first", "items", "last", "length"));
+}
+
+TEST(Dims, SizesKeepWhatTheDimPromises) {
+  Graph cx;
+  const GraphTensor x = cx.tensor({Expression::dim("n", {.min = 4, .max = 64, .multiple_of = 4})});
+  EXPECT_EQ(said<ShapeError>([&] { cx.set_dim("n", 6); }),
+            "[set_dim] dim 'n' cannot have the size 6: tensors promise a multiple of 4 in [4, 64]; keep to "
+            "that, or "
+            "declare the dim with other facts");
+  cx.set_dim("n", 8);
+  EXPECT_EQ(cx.dims().at("n"), 8);
+}
+
+TEST(Ranges, IntegersThatDoNotFitAreRefused) {
+  Graph cx;
+  GraphTensor u = cx.named_tensor("u", {2, 2}, Dtype::U8), i = cx.tensor({2}, Dtype::I8);
+  GraphTensor w = cx.tensor({1}, Dtype::I32), b = cx.tensor({2}, Dtype::Bool), h = cx.tensor({1}, Dtype::F16);
+  EXPECT_EQ(
+      said<DtypeError>([&] { u.set({{1, 2}, {300, 4}}); }),
+      "[set] the number at [1, 0] is 300, and 'u' u8[2, 2] holds 0 to 255; give numbers in that range, or "
+      "declare it as i32");
+  EXPECT_EQ(said<DtypeError>([&] { i.set({1, -129}); }),
+            "[set] the number at row 1 is -129, and i8[2] holds -128 to 127; give numbers in that range, or "
+            "declare it "
+            "as i32");
+  EXPECT_EQ(said<DtypeError>([&] { w.set(std::vector<int64_t>{int64_t{1} << 31}); }),
+            "[set] the number at row 0 is 2147483648, and i32[1] holds -2147483648 to 2147483647; give "
+            "numbers in that "
+            "range, or declare it as i64");
+  EXPECT_EQ(said<DtypeError>([&] { i.set(std::vector<uint8_t>{0, 200}); }),
+            "[set] the number at row 1 is 200, and i8[2] holds -128 to 127; give numbers in that range, or "
+            "declare it "
+            "as u8");
+  EXPECT_EQ(said<DtypeError>([&] { (void)cx.full({2}, 300, Dtype::U8); }),
+            "[full] 300 does not fit in u8 (0 .. 255); cast the tensor to i32 first");
+  u.set({{0, 255}, {1, 2}});
+  EXPECT_THAT(u.data<int64_t>(), ElementsAre(0, 255, 1, 2));
+  b.set({2, 0});  // a truth value, as in PyTorch
+  EXPECT_THAT(b.data<bool>(), ElementsAre(true, false));
+  h.set({70000});  // floats round: beyond their range is infinity
+  EXPECT_THAT(h.data<double>(), ElementsAre(std::numeric_limits<double>::infinity()));
+}
+
+TEST(NoValue, TheAdviceFitsTheCase) {
+  Graph cx;
+  GraphTensor x = cx.named_tensor("x", {2});
+  GraphTensor y = (x + 1), z = (x + 2).retrieve();
+  const auto ends = [](const std::string& message) {
+    return message.substr(message.rfind(" has no value; "));
+  };
+  const auto whole = [&](const GraphTensor& tensor) {
+    return test::error_of<Error>([&] { (void)tensor.data<float>(); });
+  };
+  EXPECT_THAT(whole(x), testing::StartsWith("[data] 'x' f32[2] (made at lifecycle_test.cpp:"));
+  EXPECT_EQ(ends(whole(x)), " has no value; it is an input; give its data with set()");
+  EXPECT_EQ(ends(whole(y)), " has no value; mark it with retrieve() or keep() before execute()");
+  EXPECT_EQ(ends(whole(z)), " has no value; nothing has run yet; call execute()");
+  x.set({1, 2});
+  cx.execute();
+  EXPECT_THAT(z.data<float>(), ElementsAre(3, 4));
+  EXPECT_EQ(ends(whole(y)), " has no value; mark it with retrieve() or keep() before execute()");
+  y.retrieve();
+  EXPECT_EQ(ends(whole(y)), " has no value; it was marked or reset after the last run; call execute() again");
+  z.drop();
+  EXPECT_EQ(ends(whole(z)), " has no value; mark it with retrieve() or keep() before execute()");
+  EXPECT_THAT(test::error_of<Error>([&] { cx.swap_tensors(x, cx.named_tensor("w", {2})); }),
+              HasSubstr("[swap_tensors] 'w' f32[2] (made at"));
 }
 
 TEST(Lifecycle, InputsThatContradictAreAnError) {

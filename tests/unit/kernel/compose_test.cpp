@@ -138,6 +138,40 @@ TEST(Compose, InputGradientReadsThroughTheInverseMap) {
             "A[i,u,k-w+1,l-v+1]{0 <= k-w+1 < 8 and 0 <= l-v+1 < 8 else 0} * B[u,j,w,v]\n");
 }
 
+/// An axis that was merged from others is split again, whichever way and in whatever steps it is walked.
+TEST(Compose, MergedAxesAreSplitAgain) {
+  Graph cx;
+  const auto product = [&](const GraphTensor& x, const GraphTensor& w) {
+    fill(x, 1), fill(w, 2);
+    const GraphTensor merged = x.permute({1, 0, 2}).merge_dims(0, 1);
+    for (const GraphTensor& walked : {merged, merged.flip(0)}) {
+      const auto s = check(cx, walked * w);
+      ASSERT_TRUE(s);
+      EXPECT_EQ(s->spec.to_string().find('/'), std::string::npos) << s->spec.to_string();
+      EXPECT_EQ(s->spec.to_string().find('%'), std::string::npos) << s->spec.to_string();
+    }
+  };
+  product(cx.tensor({4, 6, 8}), cx.tensor({24, 8}));
+  const GraphTensor x = cx.tensor({"s", 6, 8}), w = cx.tensor({Expression("s") * 6, 8});
+  cx.set_dim("s", 5);
+  product(x, w);
+}
+
+/// A batch axis of both sides stays apart from the rows: what reads the other side would need a quotient.
+TEST(Compose, BatchedProductsAreFreeOfQuotients) {
+  Graph cx;
+  for (const Expression b : {Expression(8), Expression("b")})
+    for (const Expression n : {Expression(6), Expression("n")}) {
+      auto x = cx.tensor({b, n, 4}), w = cx.tensor({b, 4, n});
+      for (const std::string& name : cx.dim_names()) cx.set_dim(name, name == "b" ? 8 : 6);
+      fill(x, 1), fill(w, 2);
+      const auto s = check(cx, x.matmul(w));
+      ASSERT_TRUE(s);
+      EXPECT_EQ(s->spec.extents().size(), 4U) << s->spec.to_string();
+      EXPECT_EQ(s->spec.to_string().find('/'), std::string::npos) << s->spec.to_string();
+    }
+}
+
 TEST(Compose, LayerNorm) {
   Graph cx;
   auto x = cx.tensor({4, 6}), w = cx.tensor({6});

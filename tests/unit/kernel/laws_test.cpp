@@ -114,6 +114,34 @@ TEST(Laws, FactorsLeaveAChoiceBesideZero) {
   EXPECT_FALSE(leave_sum(spec_behind(cx, chosen(a, none).sum(1))));
 }
 
+/// What a constant makes of a sum that it leaves has figures: at most 2^24 times what it was.
+TEST(Laws, ConstantsLeaveASumWhereItGrowsWithinTheBound) {
+  Graph cx;
+  auto a = cx.tensor({6, 8}), b = cx.tensor({6});
+  const GraphTensor row = b.expand_dim(1, 8);
+  const auto leaves = [&](const GraphTensor& terms) {
+    const KernelSpec spec = spec_behind(cx, terms.sum(1));
+    const auto split = leave_sum_constants(spec);
+    if (split) expect_same_values(spec, *split);
+    return split.has_value();
+  };
+  EXPECT_TRUE(leaves(a * 3.0F));
+  EXPECT_TRUE(leaves(-a));
+  EXPECT_TRUE(leaves(a * 0x1p-24F));
+  EXPECT_FALSE(leaves(a * 0x1.fffp-25F));
+  EXPECT_TRUE(leaves(a / 0x1p24F));
+  EXPECT_FALSE(leaves(a / 0x1.001p24F));
+  EXPECT_FALSE(leaves(a * 0.0F)) << "0 times a sum that overflowed is NaN";
+  EXPECT_FALSE(leaves(a / 0.0F));
+  EXPECT_FALSE(leaves(a * std::numeric_limits<float>::infinity()));
+  EXPECT_FALSE(leaves(a * std::numeric_limits<float>::quiet_NaN()));
+  EXPECT_FALSE(leaves(a * row)) << "nothing is known of a tensor's numbers";
+  EXPECT_FALSE(leaves(a / row));
+  EXPECT_TRUE(leaves(a * row * 2.0F)) << "the constant alone";
+  EXPECT_TRUE(leaves((a * 0x1p20F) * (row * 0x1p-20F)));
+  EXPECT_FALSE(leaves((a * 0x1p30F) * (row * 0x1p-30F))) << "the sum times 2^30 comes before the rest";
+}
+
 TEST(Laws, APositiveConstantLeavesAMaximum) {
   Graph cx;
   auto a = cx.tensor({6, 8});
@@ -122,6 +150,10 @@ TEST(Laws, APositiveConstantLeavesAMaximum) {
   ASSERT_TRUE(split);
   expect_same_values(spec, *split);
   EXPECT_FALSE(leave_max(spec_behind(cx, (a * -3.0F).max(1))));
+  EXPECT_FALSE(leave_max(spec_behind(cx, (a * 0.0F).max(1)))) << "0 * inf";
+  EXPECT_FALSE(leave_max(spec_behind(cx, (a * std::numeric_limits<float>::infinity()).max(1))));
+  auto whole = cx.tensor({6, 8}, Dtype::I32);
+  EXPECT_FALSE(leave_max(spec_behind(cx, (whole * 3).max(1)))) << "products of integers wrap";
 }
 
 TEST(Laws, SumsOfEqualTermsAreProducts) {

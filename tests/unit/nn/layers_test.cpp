@@ -1,6 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <optional>
+#include <string_view>
+
 #include "luminal/error.h"
 #include "luminal/nn.h"
 #include "support/files.h"
@@ -241,6 +245,39 @@ TEST(Containers, ListsOfAnyModuleRunInOrder) {
   GraphTensor y = model.forward(x).retrieve(), z = list[0].forward(x).relu().retrieve();
   cx.execute();
   EXPECT_EQ(y.data<float>(), z.data<float>());
+}
+
+/// Statistics after batches of these sizes of a named batch dim; each value is its number.
+std::vector<std::vector<float>> batch_norm_after(const std::vector<int64_t>& sizes,
+                                                 std::optional<double> momentum, std::string_view device) {
+  Graph cx;
+  cx.set_device(device);
+  const BatchNorm norm(cx, 2, {.momentum = momentum});
+  GraphTensor x = cx.named_tensor("x", {"batch", 2});
+  GraphTensor y = norm.forward(x).retrieve();
+  for (const int64_t size : sizes) {
+    std::vector<float> values(static_cast<size_t>(2 * size));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+    x.set_dyn(values, {size, 2});
+    cx.execute();
+    for (const float value : y.data<float>()) EXPECT_TRUE(std::isfinite(value)) << "batch of " << size;
+  }
+  return {norm.running_mean->data<float>(), norm.running_var->data<float>(),
+          norm.num_batches_tracked->data<float>()};
+}
+
+// Worked out by hand: a batch of one has the mean of its only value and no variance, an empty one has
+// neither.
+TEST(BatchNorm, ANamedBatchOfOneOrNoneBringsNoNanIntoTheStatistics) {
+  using Stats = std::vector<std::vector<float>>;
+  for (const std::string_view device : {"reference", "cpu"}) {
+    EXPECT_EQ(batch_norm_after({1}, 0.5, device), (Stats{{0, 0.5F}, {1, 1}, {1}})) << device;
+    EXPECT_EQ(batch_norm_after({0}, 0.5, device), (Stats{{0, 0}, {1, 1}, {0}})) << device;
+    // {0, 1}, {2, 3}: means 1 and 2, sample variances 2 and 2.
+    EXPECT_EQ(batch_norm_after({2}, 0.5, device), (Stats{{0.5F, 1}, {1.5F, 1.5F}, {1}})) << device;
+    EXPECT_EQ(batch_norm_after({1, 2, 0}, 0.5, device), (Stats{{0.5F, 1.25F}, {1.5F, 1.5F}, {2}})) << device;
+    EXPECT_EQ(batch_norm_after({0, 2}, std::nullopt, device), (Stats{{1, 2}, {2, 2}, {1}})) << device;
+  }
 }
 
 }  // namespace

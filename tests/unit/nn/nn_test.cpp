@@ -18,6 +18,7 @@ using testing::Pointwise;
 struct Net {
   Linear first;
   std::vector<Linear> blocks;
+  static constexpr int kLine = __LINE__ + 1;
   Net(Graph& cx) : first(cx, 2, 3), blocks{Linear(cx, 3, 3), Linear(cx, 3, 1, {.bias = false})} {}
   [[nodiscard]] GraphTensor forward(const GraphTensor& x) const {
     return SequentialOf(blocks).forward(first.forward(x).relu());
@@ -27,6 +28,48 @@ struct Net {
     s.module("blocks", blocks);
   }
 };
+
+struct Whole {
+  Linear linear;
+  Net net;
+  TransformerEncoderBlock block;
+  LSTM lstm;
+  static constexpr int kLine = __LINE__ + 1;
+  Whole(Graph& cx) : linear(cx, 2, 3), net(cx), block(cx, 4, 2), lstm(cx, 4, 2) {}
+  void serialize(Serializer& s) const {
+    s.module("linear", linear);
+    s.module("net", net);
+    s.module("block", block);
+    s.module("lstm", lstm);
+  }
+};
+
+TEST(Names, WeightsAreCalledByTheirPathAndHaveTheUsersLine) {
+  Graph cx;
+  const Whole model(cx);
+  GraphTensor mine = model.linear.weight;
+  mine.set_name("mine");
+  const auto weights = param_dict(model);
+  const auto told = [&](const std::string& path) {
+    GraphTensor weight = weights.at(path);
+    weight.drop();
+    return test::error_of<Error>([&] { (void)weight.data<float>(); });
+  };
+  const auto at = [](int where) {
+    return " (made at nn_test.cpp:" + std::to_string(where) + ") has no value";
+  };
+  EXPECT_THAT(told("linear/weight"), HasSubstr("'mine' f32[3, 2]" + at(Whole::kLine)));
+  EXPECT_THAT(told("linear/bias"), HasSubstr("'linear/bias' f32[3]" + at(Whole::kLine)));
+  EXPECT_THAT(told("net/blocks/1/weight"), HasSubstr("'net/blocks/1/weight' f32[1, 3]" + at(Net::kLine)));
+  EXPECT_THAT(told("block/self_attn/out_proj/weight"),
+              HasSubstr("'block/self_attn/out_proj/weight' f32[4, 4]" + at(Whole::kLine)));
+  EXPECT_THAT(told("lstm/weight_ih_l0"), HasSubstr("'lstm/weight_ih_l0' f32[8, 4]" + at(Whole::kLine)));
+  EXPECT_THAT(cx.to_string(), HasSubstr("input \"block/linear1/weight\""));
+  // What a model computes has the line of its call, also through Sequential.
+  const Sequential plain{Linear(cx, 2, 3), ReLU()};
+  const GraphTensor y = plain.forward(cx.tensor({1, 2}));
+  EXPECT_EQ(cx.node(y.node()).origin->line, static_cast<uint32_t>(__LINE__ - 1));
+}
 
 TEST(Serializer, NamesArePathsAndPyTorchs) {
   Graph cx;

@@ -1,5 +1,6 @@
 #include "ops/registry.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +11,8 @@
 #include "base/file.h"
 #include "luminal/error.h"
 #include "luminal/ops.h"
+#include "luminal/scalar_math.h"
+#include "ops/lowering_check.h"
 
 namespace luminal {
 namespace {
@@ -65,6 +68,7 @@ OpDef sound_record() {
   op.traits = Trait::Elementwise;
   op.elementwise = kExp2.elementwise;
   op.lower = kExp2.lower;
+  op.ulp = kExp2.ulp;
   op.doc = "For a test.";
   return op;
 }
@@ -84,6 +88,60 @@ TEST(Registry, RefusesTakenNamesAndContradictions) {
   const auto all = all_ops();
   EXPECT_TRUE(std::ranges::is_sorted(all, {}, &OpDef::name));
   EXPECT_NE(std::ranges::find(all, &once), all.end());
+}
+
+TEST(Registry, LoweringsOfTheLibraryAgreeWithTheirKernels) {
+  for (const OpDef* op : ops::built_in_ops())
+    EXPECT_EQ(op->lower ? ops::lowering_fault(*op) : "", "") << op->name;
+}
+
+/// Compiled code comes from `lower`, the reference from `elementwise`: an op whose two definitions differ
+/// would be wrong without a word.
+TEST(Registry, RefusesALoweringThatIsNotTheKernel) {
+  static const OpDef wrong = [] {
+    OpDef op = sound_record();
+    op.name = "test_wrong";
+    op.samples = {0, 3};
+    op.lower = [](ScalarBuilder& b, std::span<const Scalar> x, const Attributes&) {
+      return b.mul(math::exp2(b, x[0]), b.constant(b.dtype(x[0]), 2));
+    };
+    return op;
+  }();
+  EXPECT_EQ(message_of([] { register_op(wrong); }),
+            "[op] the record of 'test_wrong' cannot be registered: for f32, of (0) its lowering (lower) "
+            "makes 2 and its "
+            "kernel (elementwise) 1, further apart than its bound of " +
+                fmt::format("{}", kExp2.ulp) + " units in the last place (ulp)");
+  EXPECT_THROW((void)find_op("test_wrong"), Error) << "it is not known by name";
+}
+
+TEST(Registry, ChecksLoweringsWithoutSamplesAndInEveryDtype) {
+  const auto with = [](const std::function<void(OpDef&)>& change) {
+    OpDef op = sound_record();
+    change(op);
+    return ops::lowering_fault(op);
+  };
+  EXPECT_EQ(with([](OpDef&) {}), "");
+  EXPECT_NE(with([](OpDef& op) { op.lower = kLog2.lower; }).find("its lowering (lower) makes"),
+            std::string::npos);
+  EXPECT_NE(with([](OpDef& op) {
+              op.lower = [](ScalarBuilder& b, std::span<const Scalar> x, const Attributes& attributes) {
+                return b.dtype(x[0]) == Dtype::F64 ? x[0] : kExp2.lower(b, x, attributes);
+              };
+            }).find("for f64, of "),
+            std::string::npos);
+  EXPECT_EQ(with([](OpDef& op) {
+              op.lower = [](ScalarBuilder& b, std::span<const Scalar> x, const Attributes&) {
+                return b.convert(x[0], Dtype::Bool);
+              };
+            }),
+            "for f32, its lowering makes bool and its type rule (infer) f32");
+  EXPECT_EQ(with([](OpDef& op) { op.elementwise = [](auto...) -> ElementKernel { return nullptr; }; }),
+            "for f32, its type rule (infer) takes them and `elementwise` has no kernel for them");
+  EXPECT_NE(with([](OpDef& op) {
+              op.infer = [](auto...) -> std::vector<TensorType> { throw DtypeError("no"); };
+            }).find("takes no inputs of one dtype"),
+            std::string::npos);
 }
 
 TEST(Registry, NamesEachContradiction) {

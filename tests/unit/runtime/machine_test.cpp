@@ -1,10 +1,12 @@
 #include "runtime/machine.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "base/hash.h"
 #include "base/team.h"
 #include "support/files.h"
 
@@ -58,7 +60,15 @@ TEST(Machine, KeepsWhatItMeasured) {
   auto json = nlohmann::json::parse(content_of(file));
   EXPECT_EQ(json.at("flops_per_us").get<double>(), first.flops_per_us);
 
-  json["flops_per_us"] = 1234.5;  // read, not measured again
+  // With a checksum that fits it is read, not measured again; any number without it is damage.
+  json["flops_per_us"] = 1234.5;
+  (void)folder.file(file.filename(), json.dump());
+  EXPECT_NE(limits_of(*backend, folder.path()).flops_per_us, 1234.5);
+  const auto sign = [&] {
+    json.erase("check_sum");
+    json["check_sum"] = fmt::format("{:016x}", hash_bytes(json.dump()));
+  };
+  sign();
   (void)folder.file(file.filename(), json.dump());
   EXPECT_EQ(limits_of(*backend, folder.path()).flops_per_us, 1234.5);
 
@@ -68,10 +78,12 @@ TEST(Machine, KeepsWhatItMeasured) {
     EXPECT_TRUE(nlohmann::json::parse(content_of(file)).contains("flops_per_us")) << damaged;
   }
   json["machine"] = "another one";
+  sign();
   (void)folder.file(file.filename(), json.dump());
   EXPECT_NE(limits_of(*backend, folder.path()).flops_per_us, 1234.5);
   json["machine"] = nlohmann::json::parse(content_of(file)).at("machine");
   json["memory_bytes_per_us"] = -1;
+  sign();
   (void)folder.file(file.filename(), json.dump());
   EXPECT_NE(limits_of(*backend, folder.path()).flops_per_us, 1234.5);
 }

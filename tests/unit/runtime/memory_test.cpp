@@ -4,7 +4,9 @@
 
 #include <random>
 
+#include "luminal/error.h"
 #include "support/effort.h"
+#include "support/files.h"
 
 namespace luminal::runtime {
 namespace {
@@ -120,6 +122,15 @@ TEST(Arena, GrowsAndStaysAligned) {
   const std::byte* before = arena.data();
   arena.reserve(1 << 20);
   EXPECT_EQ(arena.data(), before);
+}
+
+TEST(Arena, MemoryThatTheSystemHasNotIsAnErrorBeforeItIsTouched) {
+  Arena arena;
+  const std::string message = test::error_of<Error>([&] { arena.reserve(int64_t{1} << 50); });
+  EXPECT_EQ(message.substr(0, 58), "[memory] 1.1 PB at once are asked for, and the system has ");
+  EXPECT_EQ(arena.bytes(), 0);
+  arena.reserve(4096);
+  EXPECT_GE(arena.bytes(), 4096);
 }
 
 }  // namespace

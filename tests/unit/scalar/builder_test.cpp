@@ -4,14 +4,17 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "luminal/error.h"
 #include "luminal/scalar.h"
 #include "luminal/scalar_math.h"
+#include "scalar/element.h"
 #include "scalar/interpreter.h"
 #include "scalar/typing.h"
 
@@ -27,6 +30,50 @@ ScalarFunction example() {
   const Scalar masked =
       b.select(b.lt(b.coordinate(0), b.constant(Dtype::I64, 7)), sum, b.constant(Dtype::F32, -1.5));
   return b.finish(b.maximum(masked, y));
+}
+
+/// The bits that a text stands for, by the C library: what element_text promises.
+uint64_t bits_of(Dtype dtype, const std::string& text) {
+  if (dtype == Dtype::Bool) return text == "true" ? 1 : 0;
+  if (text.starts_with("nan:")) return std::stoull(text.substr(4), nullptr, 16);
+  if (is_integer(dtype)) {
+    const auto value = static_cast<uint64_t>(std::stoll(text));
+    const auto bytes = element_bytes(dtype);
+    return bytes == 8 ? value : value & ((uint64_t{1} << (8 * bytes)) - 1);
+  }
+  if (dtype == Dtype::F64) return std::bit_cast<uint64_t>(std::strtod(text.c_str(), nullptr));
+  const float value = std::strtof(text.c_str(), nullptr);
+  if (dtype == Dtype::F16) return float16(value).bits;
+  if (dtype == Dtype::BF16) return bfloat16(value).bits;
+  return std::bit_cast<uint32_t>(value);
+}
+
+TEST(ElementText, ReadsBackToTheSameBits) {
+  std::mt19937_64 random(7);
+  for (const Dtype dtype :
+       {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16, Dtype::I8, Dtype::U8, Dtype::I32, Dtype::I64}) {
+    const auto bytes = element_bytes(dtype);
+    const uint64_t mask = bytes == 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * bytes)) - 1,
+                   sign = mask ^ (mask >> 1);
+    std::vector<uint64_t> samples{0, 1, sign, sign | 1, mask, mask >> 1, mask - 1, sign - 1};
+    for (int bit = 0; bit < static_cast<int>(8 * bytes);
+         ++bit)  // powers of two, infinities, NaN of every payload bit
+      for (const uint64_t base :
+           {uint64_t{0}, uint64_t{0x7f800000}, uint64_t{0x7c00}, uint64_t{0x7f80}, uint64_t{0x7ff} << 52})
+        samples.push_back((base | uint64_t{1} << bit) & mask);
+    if (bytes <= 2)
+      for (uint64_t bits = 0; bits <= mask; ++bits) samples.push_back(bits);
+    else
+      for (int i = 0; i < 20000; ++i) samples.push_back(random() & mask);
+    for (const uint64_t bits : samples) {
+      const std::string text = element_text(dtype, bits);
+      ASSERT_EQ(bits_of(dtype, text), bits) << name(dtype) << " " << text;
+    }
+  }
+  EXPECT_EQ(element_text(Dtype::F32, std::bit_cast<uint32_t>(0.1F)), "0.1");
+  EXPECT_EQ(element_text(Dtype::F32, 0x7fc00000), "nan");
+  EXPECT_EQ(element_text(Dtype::F16, 0xfe01), "nan:0xfe01");
+  EXPECT_EQ(element_text(Dtype::F64, uint64_t{1} << 63), "-0");
 }
 
 TEST(ScalarFunction, Prints) {

@@ -158,7 +158,7 @@ TEST(KernelCache, ObjectsThatDoNotReadAreMadeAnew) {
 /// Runs one statement on the file of a cache that nobody has open.
 void run_sql(const fs::path& folder, const char* text) {
   sqlite3* database = nullptr;
-  ASSERT_EQ(sqlite3_open((folder / "kernels.db").c_str(), &database), SQLITE_OK);
+  ASSERT_EQ(sqlite3_open((folder / "tuning.db").c_str(), &database), SQLITE_OK);
   EXPECT_EQ(sqlite3_exec(database, text, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(database);
   sqlite3_close(database);
 }
@@ -317,7 +317,7 @@ TEST(KernelCache, AProcessThatIsKilledLeavesWholeKernels) {
     int64_t there = 0;
     for (int i = 0; i < 2000 && there < 3; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      if (!fs::exists(folder.path() / "kernels.db")) continue;
+      if (!fs::exists(folder.path() / "tuning.db")) continue;
       Cache disk(folder.path());
       there = disk.statistics().objects;
     }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <random>
@@ -109,6 +110,25 @@ TEST(Oracle, SaysWhenSamplesCostTooMuch) {
   oracle.operation_limit = 500;
   oracle.set_leaf(x.edge().source, cx.value(x.edge().source));
   EXPECT_THROW((void)oracle.at(total.edge().source, std::vector<int64_t>{0}), Error);
+}
+
+// The ends of an interval say nothing of a function that turns many times between them.
+TEST(Oracle, TheSineOfAWideIntervalIsNotKnown) {
+  Graph cx;
+  const GraphTensor x = cx.tensor({64});
+  const GraphTensor y = (x * 1.1F).sin();
+  std::vector<float> large(64);
+  for (size_t i = 0; i < large.size(); ++i) large[i] = 1e20F * static_cast<float>(i + 1);
+  std::vector<int64_t> all(64);
+  std::iota(all.begin(), all.end(), int64_t{0});
+  Oracle oracle(cx, {});
+  oracle.set_leaf(x.edge().source, std::make_shared<const TensorData>(TensorData::of<float>({64}, large)));
+  const auto samples = oracle.at(y.edge().source, all);
+  EXPECT_LE(std::ranges::count(samples.known, true), 4);
+  Oracle near(cx, {});
+  for (float& value : large) value *= 1e-20F;
+  near.set_leaf(x.edge().source, std::make_shared<const TensorData>(TensorData::of<float>({64}, large)));
+  EXPECT_EQ(std::ranges::count(near.at(y.edge().source, all).known, true), 64);
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ TEST(PlanMemory, IsOneForEachTextOfAProgramsLaws) {
 class Rewriter {
  public:
   explicit Rewriter(const fs::path& folder) {
-    EXPECT_EQ(sqlite3_open((folder / "kernels.db").c_str(), &database_), SQLITE_OK);
+    EXPECT_EQ(sqlite3_open((folder / "tuning.db").c_str(), &database_), SQLITE_OK);
   }
   ~Rewriter() { sqlite3_close(database_); }
   Rewriter(const Rewriter&) = delete;

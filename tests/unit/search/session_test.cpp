@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+
 #include <chrono>
 #include <cmath>
 #include <thread>
@@ -188,17 +191,27 @@ TEST_F(CpuSession, TracesLaunches) {
   EXPECT_GT(trace[0].time_us, 0);
 }
 
-TEST(Bucket, ItsOtherEndIsWhatTheGraphTakes) {
+TEST(Bucket, IsJudgedAtEveryRemainderThatTheGraphTakes) {
   Graph cx;
   const Expression past = "past";
   const GraphTensor rows = cx.tensor({80}).slice_along(0, past - 40, past) + 1;
-  const auto bottom = [&](const Dims& dims, const DimMap& sizes) {
-    return bottom_of(cx, bucket_of(dims, sizes));
+  const auto judged = [&](const Dims& dims, const DimMap& sizes) {
+    return sizes_to_judge(cx, bucket_of(dims, sizes));
   };
-  EXPECT_EQ(bottom({{"n", {}}}, {{"n", 50}}), (DimMap{{"n", 33}}));
-  EXPECT_EQ(bottom({{"n", {}}}, {{"n", 48}}), (DimMap{{"n", 48}}));
-  EXPECT_EQ(bottom({{"n", {}}}, {{"n", 1}}), std::nullopt);
-  EXPECT_EQ(bottom({{"past", {}}}, {{"past", 50}}), std::nullopt) << "no slice begins before its tensor";
+  const std::vector<DimMap> one = judged({{"n", {}}}, {{"n", 50}});
+  EXPECT_EQ(one.front(), (DimMap{{"n", 33}}));
+  std::set<int64_t> remainders;
+  for (const DimMap& sizes : one) remainders.insert(sizes.at("n") % 16);
+  EXPECT_EQ(remainders.size(), 16U);
+  std::map<std::string, std::set<int64_t>> of_two;
+  for (const DimMap& sizes : judged({{"m", {}}, {"n", {}}}, {{"m", 100}, {"n", 50}}))
+    for (const auto& [name, size] : sizes) of_two[name].insert(size % 16);
+  EXPECT_EQ(of_two["m"].size(), 16U);
+  EXPECT_EQ(of_two["n"].size(), 16U);
+  EXPECT_EQ(judged({{"n", {}}}, {{"n", 48}}).front(), (DimMap{{"n", 48}}));
+  EXPECT_TRUE(judged({{"n", {}}}, {{"n", 1}}).empty());
+  for (const DimMap& sizes : judged({{"past", {}}}, {{"past", 50}}))
+    EXPECT_GE(sizes.at("past"), 40) << "no slice begins before its tensor";
 }
 
 // Eight rows in all: measuring at more would read beyond the tensor.

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "luminal/error.h"
 #include "oracle.h"
+#include "symbolic/node.h"
 
 /// Random formulas against the naive meaning of trees: values, facts, comparisons, written forms.
 namespace luminal {
@@ -13,7 +16,7 @@ using oracle::Tree;
 using oracle::Variable;
 
 // --gtest_random_seed=N runs another sample; the seed is printed with a failure.
-const uint64_t kSeed = 20240607 + static_cast<uint64_t>(GTEST_FLAG_GET(random_seed));
+uint64_t seed() { return 20240607 + static_cast<uint64_t>(GTEST_FLAG_GET(random_seed)); }
 
 std::string describe(const Assignment& a) {
   std::string text;
@@ -59,7 +62,7 @@ void expect_same_throughout(const std::shared_ptr<Tree>& t, const std::vector<Va
 class RandomExpressions : public testing::TestWithParam<bool> {
  protected:
   const std::vector<Variable> variables_ = GetParam() ? oracle::dims_and_indices() : oracle::dims();
-  Random random_{kSeed + (GetParam() ? 1 : 0)};
+  Random random_{seed() + (GetParam() ? 1 : 0)};
 
   std::vector<Assignment> assignments(int count) {
     std::vector<Assignment> all;
@@ -72,7 +75,7 @@ TEST_P(RandomExpressions, KeepTheirValues) {
   for (int i = 0; i < 4000; ++i) {
     const auto t = random_.tree(variables_, static_cast<int>(random_.between(1, 5)));
     ASSERT_NO_FATAL_FAILURE(expect_same_throughout(t, variables_, assignments(12)))
-        << "seed " << kSeed << " tree " << i;
+        << "seed " << seed() << " tree " << i;
   }
 }
 
@@ -115,7 +118,7 @@ TEST_P(RandomExpressions, ReadBackAsTheSameNode) {
 }
 
 TEST_P(RandomExpressions, SubstitutionIsEvaluation) {
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < 1500; ++i) {
     const auto t = random_.tree(variables_, 3);
     const Expression e = build(*t, variables_);
     const Assignment a = random_.assignment(variables_, GetParam());
@@ -129,6 +132,179 @@ TEST_P(RandomExpressions, SubstitutionIsEvaluation) {
     ASSERT_EQ(part.exec(a.dims), static_cast<int64_t>(*wanted)) << e.to_text() << " at " << describe(a);
     ASSERT_EQ(part.substitute("s", a.dims.find("s")->second).constant(), static_cast<int64_t>(*wanted))
         << e.to_text() << " became " << part.to_text() << " at " << describe(a);
+  }
+}
+
+using Child = std::shared_ptr<Tree>;
+
+Child number(int64_t value) {
+  auto t = std::make_shared<Tree>();
+  t->value = value;
+  return t;
+}
+Child node(char op, Child left, Child right) {
+  auto t = std::make_shared<Tree>();
+  t->op = op;
+  t->left = std::move(left);
+  t->right = std::move(right);
+  return t;
+}
+
+/// Dividends of the form c*q + low and divisors c*d: the shape of every index of a reshaped tensor.
+class NestedDivisions {
+ public:
+  NestedDivisions(const std::vector<Variable>& variables, Random& random)
+      : variables_(variables), random_(random) {
+    const Child i0 = index(0), i1 = index(1), i2 = index(2), i3 = index(3), i4 = index(4), i5 = index(5);
+    const Child s = dim("s"), t = dim("t");
+    const auto times = [](const Child& a, const Child& b) { return node('*', a, b); };
+    const auto plus = [](const Child& a, const Child& b) { return node('+', a, b); };
+    fitting_ = {{number(4), i2},
+                {number(6), i5},
+                {number(8), plus(times(number(2), i2), number(1))},
+                {number(12), times(number(2), i5)},
+                {number(24), plus(times(number(6), i2), i5)},
+                {number(24), plus(times(number(4), i5), i2)},
+                {number(28), plus(times(number(4), i5), i2)},
+                {s, i0},
+                {t, i1},
+                {s, node('-', node('-', s, number(1)), i0)},
+                {number(6), node('-', number(5), i5)},
+                {plus(s, number(2)), i3},
+                {plus(s, number(2)), plus(i0, number(1))},
+                {times(s, t), i4},
+                {times(s, t), plus(times(t, i0), i1)},
+                {times(s, t), plus(times(s, i1), i0)},
+                {times(number(4), s), plus(times(number(4), i0), i2)},
+                {times(number(6), t), plus(times(t, i5), i1)}};
+  }
+
+  struct Case {
+    Child factor, left, quotient, low, dividend, divisor;
+  };
+  /// low lies in 0 .. factor - 1 and `left` is never negative.
+  Case fitting() {
+    const auto& [factor, low] = random_.pick(fitting_);
+    return made(factor, low, left(), quotient(read_by(*low)));
+  }
+  /// One of these is broken, or not.
+  Case any() {
+    auto [factor, low] = random_.pick(fitting_);
+    Child by = left();
+    switch (random_.between(0, 6)) {
+      case 0:
+        low = random_.pick(fitting_).second;
+        break;
+      case 1:
+        factor = random_.pick(fitting_).first;
+        break;
+      case 2:
+        low = node('+', low, number(random_.between(-3, 3)));
+        break;
+      case 3:
+        low = node('n', low, number(0));
+        break;
+      case 4:
+        by = random_.pick(std::vector<Child>{number(-2), number(-3), number(-8), dim("v"), index(5)});
+        break;
+      case 5:
+        factor = node('n', factor, number(0));
+        break;
+      default:
+        break;
+    }
+    Case c = made(factor, low, by, quotient({}));
+    if (random_.chance(20)) c.divisor = node('+', c.divisor, number(random_.between(-2, 2)));
+    if (random_.chance(20)) c.dividend = node('n', c.dividend, number(0));
+    if (random_.chance(20)) c.dividend = node('+', c.dividend, number(random_.between(-30, 30)));
+    return c;
+  }
+
+ private:
+  Child variable(size_t k) const {
+    auto t = std::make_shared<Tree>();
+    t->op = 'v';
+    t->variable = k;
+    return t;
+  }
+  Child index(int axis) const {
+    return variable(
+        static_cast<size_t>(std::ranges::find(variables_, axis, &Variable::axis) - variables_.begin()));
+  }
+  Child dim(std::string_view name) const {
+    return variable(
+        static_cast<size_t>(std::ranges::find(variables_, name, &Variable::name) - variables_.begin()));
+  }
+  Child left() {
+    return random_.chance(60) ? number(random_.pick(std::vector<int64_t>{2, 3, 4, 8, 9, 12, 32}))
+                              : dim(random_.pick(std::vector<std::string>{"s", "t", "u", "w"}));
+  }
+  /// A sum of multiples of variables but these, of either sign.
+  Child quotient(const std::vector<size_t>& but) {
+    Child q = number(random_.between(-3, 3));
+    for (int64_t k = random_.between(1, 3); k > 0; --k) {
+      const auto any = static_cast<size_t>(random_.between(0, static_cast<int64_t>(variables_.size()) - 1));
+      if (std::ranges::count(but, any) == 0)
+        q = node('+', q, node('*', number(random_.between(-5, 5)), variable(any)));
+    }
+    return q;
+  }
+  static std::vector<size_t> read_by(const Tree& t) {
+    if (t.op == 'v') return {t.variable};
+    std::vector<size_t> read;
+    for (const Child& side : {t.left, t.right})
+      if (side) std::ranges::copy(read_by(*side), std::back_inserter(read));
+    return read;
+  }
+  static Case made(const Child& factor, const Child& low, const Child& by, const Child& q) {
+    return {factor, by, q, low, node('+', node('*', factor, q), low), node('*', factor, by)};
+  }
+
+  const std::vector<Variable>& variables_;
+  Random& random_;
+  std::vector<std::pair<Child, Child>> fitting_;  ///< a factor and what stays below it
+};
+
+TEST(NestedDivision, HoldsForEverySignAndDivisor) {
+  const auto variables = oracle::dims_and_indices();
+  Random random(seed() + 2);
+  NestedDivisions divisions(variables, random);
+  for (int i = 0; i < 1500; ++i) {
+    const auto c = divisions.any();
+    std::vector<Assignment> at;
+    for (int k = 0; k < 10; ++k) at.push_back(random.assignment(variables, true));
+    for (const char op : {'/', '%'}) {
+      const Child t = node(op, c.dividend, c.divisor);
+      ASSERT_NO_FATAL_FAILURE(expect_same_throughout(t, variables, at)) << "seed " << seed() << " case " << i;
+    }
+    // What was cut apart finds together again.
+    const Child whole =
+        node('+', node('*', node('/', c.dividend, c.divisor), c.divisor), node('%', c.dividend, c.divisor));
+    ASSERT_NO_FATAL_FAILURE(expect_same_throughout(whole, variables, at))
+        << "seed " << seed() << " case " << i;
+  }
+}
+
+TEST(NestedDivision, LeavesWhatLiesBelowTheFactorOut) {
+  const auto variables = oracle::dims_and_indices();
+  Random random(seed() + 3);
+  NestedDivisions divisions(variables, random);
+  for (int i = 0; i < 5000; ++i) {
+    const auto c = divisions.fitting();
+    const auto built = [&](const Child& t) { return oracle::build(*t, variables); };
+    const Expression a = built(c.dividend), by = built(c.divisor), factor = built(c.factor);
+    const Expression q = built(c.quotient), left = built(c.left);
+    // Long division may find more: where `left` may be 0, that 4*left/left stays is no loss.
+    const auto found = [](const Expression& e, const Expression& wanted) {
+      return e == wanted || e.node().size < wanted.node().size;
+    };
+    const Expression remainder = factor * (q % left) + built(c.low);
+    ASSERT_PRED2(found, a / by, q / left)
+        << a.to_text() << " over " << by.to_text() << ": " << (a / by).to_text() << "\n wanted "
+        << (q / left).to_text() << "\nseed " << seed() << " case " << i;
+    ASSERT_PRED2(found, a % by, remainder)
+        << a.to_text() << " mod " << by.to_text() << ": " << (a % by).to_text() << "\n wanted "
+        << remainder.to_text() << "\nseed " << seed() << " case " << i;
   }
 }
 

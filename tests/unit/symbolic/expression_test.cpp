@@ -118,6 +118,40 @@ TEST(Expression, IndexVariablesKnowTheirExtents) {
   EXPECT_TRUE(Expression::known_less(index(0, windows) * 2 + index(1, 3) * 3, n));
 }
 
+/// What stays below a factor of the divisor decides nothing.
+TEST(Expression, QuotientsOfNestedIndices) {
+  const Expression s = "s", d = "d", z = Expression::flat_index();
+  const Expression i = index(0, 64), j = index(1, 24), k = index(2, s), l = index(3, 8);
+  const std::pair<Expression, Expression> cases[] = {
+      {(24 * i + j) / 192, i / 8},
+      {(24 * i + j) % 192, 24 * (i % 8) + j},
+      {(24 * i + j) / 192 * 192 + (24 * i + j) % 192, 24 * i + j},
+      {(192 * i + 8 * j + l) / (192 * 16), i / 16},
+      {(192 * i + 8 * j + l) % (192 * 16), 192 * (i % 16) + 8 * j + l},
+      {(24 * z - 24 * i + j) / 192, (z - i) / 8},
+      {(24 * i - j + 23) / 48, i / 2},
+      {(6 * i + l / 4) / 4, 3 * i / 2},
+      {(s * i + k) / (s * d), i / d},
+      {(s * i + k) % (s * d), s * (i % d) + k},
+      {(8 * s * i + 8 * k + l) / (64 * s), i / 8},
+      {((s + 2) * i + index(4, s + 2)) / ((s + 2) * d), i / d},
+      {(24 * z + l) / (8 * s), 3 * z / s},
+      {k / (s * d), 0},
+      {(-k - 1) / s, -1},
+      {(-s * i - k - 1) % s, s - 1 - k},
+      {(s * i - k - 1) / (s * d), (i - 1) / d},
+  };
+  for (const auto& [e, wanted] : cases) EXPECT_EQ(e, wanted) << e.to_text() << " is not " << wanted.to_text();
+  const Expression u = Expression::dim("u", {.multiple_of = 4});
+  EXPECT_EQ(u / 4 / s, u / (4 * s));
+  // One more than fits, a divisor that shares no factor, a sign that nobody knows.
+  EXPECT_EQ(((24 * i + j + 1) / 192).to_string(), "(24*i0 + i1 + 1)/192");
+  EXPECT_EQ(((24 * i - j) / 192).to_string(), "(24*i0 - i1)/192");
+  EXPECT_EQ(((25 * i + j) / 192).to_string(), "(25*i0 + i1)/192");
+  const Expression v = Expression::dim("v", {.min = -5, .max = 5});
+  EXPECT_EQ(((s * i + k) / (s * v)).to_string(), "(s*i0 + i2)/(s*v{-5..5})");
+}
+
 TEST(Expression, NegativeNumbersFloor) {
   EXPECT_EQ(Expression(-7) / 2, -4);
   EXPECT_EQ(Expression(-7) % 2, 1);

@@ -14,6 +14,7 @@
 #include "luminal/nn.h"
 #include "luminal/safetensors.h"
 #include "luminal/training.h"
+#include "support/effort.h"
 #include "support/files.h"
 #include "unit/training/expectations.h"
 
@@ -74,9 +75,11 @@ struct TinyRun {
   }
 };
 
+/// Without the lock that a manager holds while it lives.
 std::vector<std::string> files_in(const fs::path& folder) {
   std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path().filename().string());
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().filename() != ".lock") files.push_back(entry.path().filename().string());
   std::ranges::sort(files);
   return files;
 }
@@ -110,15 +113,17 @@ TEST(CheckpointManager, ResumesToTheSameBits) {
 TEST(CheckpointManager, KeepsTheBestAndTheLast) {
   const TemporaryFolder folder;
   TinyRun run;
-  CheckpointManager manager(folder.path(), {.keep_best = 2, .keep_last = 1});
-  run.track(manager);
+  std::optional<CheckpointManager> manager(std::in_place, folder.path(),
+                                           CheckpointManager::Options{.keep_best = 2, .keep_last = 1});
+  run.track(*manager);
   const double nan = std::numeric_limits<double>::quiet_NaN();
   int64_t step = 0;
-  for (const double metric : {5.0, 1.0, 3.0, nan, 2.0, 4.0, 7.0}) manager.save(++step, metric);
+  for (const double metric : {5.0, 1.0, 3.0, nan, 2.0, 4.0, 7.0}) manager->save(++step, metric);
   EXPECT_THAT(files_in(folder.path()),
               ElementsAre("step-000000000002.safetensors", "step-000000000005.safetensors",
                           "step-000000000007.safetensors"));
-  EXPECT_EQ(manager.best()->step, 2);
+  EXPECT_EQ(manager->best()->step, 2);
+  manager.reset();
   // Another manager sees the same, and takes away what a killed writer left.
   (void)folder.file(".step-000000000009.safetensors.a1B2c3", "half");
   CheckpointManager other(folder.path(), {.keep_best = 1, .lower_is_better = false});
@@ -149,7 +154,73 @@ TEST(CheckpointManager, PassesOverDamagedFiles) {
   EXPECT_THAT(error_of<Error>([&] { (void)manager.resume(); }), HasSubstr("none of the 3 checkpoints in"));
 }
 
-TEST(CheckpointManager, PassesOverAPlanThatIsNoKey) {
+/// Each bit of the lengths and the header, and bits of every tensor in turn.
+TEST(CheckpointManager, AFlippedBitIsNeverLoadedInSilence) {
+  const TemporaryFolder folder;
+  TinyRun run;
+  {
+    CheckpointManager manager(folder.path(), {.keep_last = 2});
+    run.track(manager);
+    manager.save(1, 0.5, {{"epoch", "1"}});
+    (void)run.step(0);
+    (void)run.step(1);
+    manager.save(2, 0.25, {{"epoch", "2"}});
+  }
+  const auto saved = nn::state_dict(run.net);
+  const fs::path newest = folder.path() / "step-000000000002.safetensors";
+  const std::string good = test::content_of(newest);
+  const size_t data = 8 + static_cast<unsigned char>(good[0]) + 256 * static_cast<unsigned char>(good[1]);
+  const size_t stride = effort::full_effort() ? 1 : 7;
+  testing::internal::CaptureStderr();
+  int64_t tried = 0, passed_over = 0;
+  for (size_t bit = 0; bit < 8 * good.size(); bit += bit < 8 * data ? stride : 5 * stride, ++tried) {
+    std::string bad = good;
+    bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << bit % 8));
+    (void)folder.file(newest.filename().string(), bad);
+    CheckpointManager manager(folder.path(), {.keep_last = 2});
+    run.track(manager);
+    const auto found = manager.resume();
+    ASSERT_TRUE(found) << bit;
+    ASSERT_EQ(found->step, 1) << "bit " << bit << " of " << 8 * good.size();
+    ASSERT_THROW((void)manager.load(newest), FormatError) << bit;
+    ++passed_over;
+  }
+  (void)testing::internal::GetCapturedStderr();
+  EXPECT_EQ(passed_over, tried);
+  EXPECT_GT(tried, 1000);
+  (void)folder.file(newest.filename().string(), good);
+  CheckpointManager manager(folder.path(), {.keep_last = 2});
+  run.track(manager);
+  EXPECT_EQ(manager.resume()->notes.at("epoch"), "2");
+  for (const auto& [name, value] : nn::state_dict(run.net))
+    EXPECT_EQ(value.bytes, saved.at(name).bytes) << name;
+}
+
+TEST(CheckpointManager, TellsWhatIsDamagedAndWhatIsUsedInstead) {
+  const TemporaryFolder folder;
+  TinyRun run;
+  {
+    CheckpointManager manager(folder.path(), {.keep_last = 2});
+    run.track(manager);
+    for (const int64_t step : {1, 2}) manager.save(step);
+  }
+  const fs::path newest = folder.path() / "step-000000000002.safetensors";
+  std::string content = test::content_of(newest);
+  content.back() = static_cast<char>(content.back() ^ 1);
+  (void)folder.file(newest.filename().string(), content);
+  CheckpointManager manager(folder.path(), {.keep_last = 2});
+  run.track(manager);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(manager.resume()->step, 1);
+  EXPECT_THAT(
+      testing::internal::GetCapturedStderr(),
+      testing::MatchesRegex(
+          "(.|\n)*passed over: \\[checkpoint\\] '.*step-000000000002.safetensors' is damaged: the "
+          "checksum of its data is [0-9a-f]+, and [0-9a-f]+ was noted when it was written; restore it "
+          "from a copy, or remove it\n(.|\n)*'.*step-000000000001.safetensors' is used instead\n(.|\n)*"));
+}
+
+TEST(CheckpointManager, PassesOverAHeaderThatWasChanged) {
   const TemporaryFolder folder;
   TinyRun run;
   run.cx.set_device("cpu");
@@ -172,18 +243,21 @@ TEST(CheckpointManager, PassesOverAPlanThatIsNoKey) {
   write_safetensors(saved, {tensors.begin(), tensors.end()}, header);
   testing::internal::CaptureStderr();
   EXPECT_TRUE(CheckpointManager(folder.path()).list().empty());
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              HasSubstr("says plan='no key' in its header, which is no key of a plan; take it out"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("is damaged: the checksum of its header is"));
 }
 
 TEST(CheckpointManager, RefusesAnotherModel) {
   const TemporaryFolder folder;
   TinyRun run;
-  CheckpointManager manager(folder.path());
-  run.track(manager);
-  manager.save(1);
+  {
+    CheckpointManager manager(folder.path());
+    run.track(manager);
+    manager.save(1);
+  }
   TinyRun wider(7), reseeded(6, 99);
-  CheckpointManager for_wider(folder.path()), for_reseeded(folder.path()), part(folder.path());
+  const CheckpointManager::Options reading{.read_only = true};
+  CheckpointManager for_wider(folder.path(), reading), for_reseeded(folder.path(), reading),
+      part(folder.path(), reading);
   wider.track(for_wider);
   const auto before = nn::state_dict(wider.net);
   EXPECT_THAT(
@@ -302,6 +376,71 @@ TEST(CheckpointManager, SurvivesKillsAtAnyMoment) {
       ASSERT_EQ(data.bytes, b.at(name).bytes) << name << " at step " << reached;
     EXPECT_EQ(reference.cx.step(), run.cx.step());
   }
+}
+
+TEST(CheckpointLock, ASecondRunInAFolderIsAnErrorAndTouchesNothing) {
+  const test::TemporaryFolder folder;
+  std::optional<CheckpointManager> first(std::in_place, folder.path());
+  Graph cx;
+  const nn::Linear model(cx, 2, 2);
+  first->track("model", model);
+  first->save(1);
+  const auto unfinished =
+      folder.file(".step-000000000002.safetensors.Ab12Cd", "the first run is writing this");
+  const std::string message = test::error_of<Error>([&] { const CheckpointManager second(folder.path()); },
+                                                    folder.path().parent_path());
+  EXPECT_EQ(message,
+            "[checkpoint] '" + folder.path().filename().string() + "' is in use by a run of process " +
+                std::to_string(::getpid()) +
+                ": two runs in one folder would remove each other's checkpoints. Wait for it, or choose "
+                "another folder; Options::read_only looks on");
+  EXPECT_TRUE(std::filesystem::exists(unfinished));
+  const CheckpointManager copy = *first;
+  first.reset();
+  EXPECT_THROW(const CheckpointManager third(folder.path()), Error);  // a copy still has it
+}
+
+TEST(CheckpointLock, AFolderIsFreeAgainAfterwards) {
+  const test::TemporaryFolder folder;
+  {
+    const CheckpointManager first(folder.path());
+    EXPECT_TRUE(fs::exists(folder.path() / ".lock"));
+  }
+  EXPECT_FALSE(fs::exists(folder.path() / ".lock"));
+  const CheckpointManager second(folder.path());
+  EXPECT_TRUE(second.list().empty());
+}
+
+TEST(CheckpointLock, AProcessThatWasKilledHoldsNothing) {
+  const test::TemporaryFolder folder;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const CheckpointManager manager(folder.path());
+    ::kill(::getpid(), SIGKILL);
+  }
+  ::waitpid(child, nullptr, 0);
+  EXPECT_EQ(test::content_of(folder.path() / ".lock"), std::to_string(child) + "\n");
+  const CheckpointManager mine(folder.path());
+}
+
+TEST(CheckpointLock, AReaderLooksOn) {
+  const test::TemporaryFolder folder;
+  CheckpointManager writer(folder.path());
+  Graph cx;
+  const nn::Linear model(cx, 2, 2);
+  writer.track("model", model);
+  const auto saved = writer.save(3);
+  const auto unfinished = folder.file(".step-000000000004.safetensors.Ab12Cd", "being written");
+  CheckpointManager reader(folder.path(), {.read_only = true});
+  EXPECT_TRUE(std::filesystem::exists(unfinished));
+  ASSERT_EQ(reader.list().size(), 1U);
+  reader.track("model", model);
+  EXPECT_EQ(reader.load(saved.path).step, 3);
+  EXPECT_EQ(test::error_of<Error>([&] { reader.save(5); }, folder.path().parent_path()),
+            "[checkpoint] step 5 is not saved to '" + folder.path().filename().string() +
+                "': this manager is read_only; make one that is not");
+  EXPECT_THROW(CheckpointManager(folder.path() / "nothing", {.read_only = true}), Error);
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "nothing"));
 }
 
 }  // namespace

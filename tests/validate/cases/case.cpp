@@ -118,9 +118,11 @@ GraphTensor input_tensor(Graph& cx, const InputSpec& spec, const TensorData& dat
       dims[axis] = static_cast<int>(axis) == spec.bounded
                        ? Expression::dim(*name, {.min = 1, .max = data.dims[axis] + 2})
                        : Expression(*name);
-      cx.set_dim(*name, data.dims[axis]);
     }
-  return cx.tensor(dims, data.dtype).set(data);
+  GraphTensor input = cx.tensor(dims, data.dtype);
+  for (size_t axis = 0; axis < dims.size(); ++axis)
+    if (!dims[axis].constant()) cx.set_dim(*named_dim(spec, data.dims, axis), data.dims[axis]);
+  return input.set(data);
 }
 
 struct Prepared {

@@ -1,0 +1,194 @@
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/files.h"
+
+// The program in a process of its own: signals in the middle of a search and of training, and standard
+// descriptors that are missing.
+namespace luminal::cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+const std::string kDigits = std::string(LUMINAL_SOURCE_DIR) + "/data/mnist10k";
+
+/// A run of `luminal` that a test can watch and stop. Its output goes to files of the folder.
+class Program {
+ public:
+  Program(const fs::path& folder, std::vector<std::string> arguments, std::vector<int> closed = {})
+      : folder_(folder) {
+    arguments.insert(arguments.begin(), LUMINAL_PROGRAM);
+    std::vector<char*> pointers;
+    for (std::string& argument : arguments) pointers.push_back(argument.data());
+    pointers.push_back(nullptr);
+    const std::string out = (folder / "out").string(), err = (folder / "err").string(),
+                      cache = (folder / "cache").string();
+    child_ = ::fork();
+    if (child_ != 0) return;
+    ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDOUT_FILENO);
+    ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDERR_FILENO);
+    for (int other = 3; other < 64; ++other) ::close(other);
+    for (const int descriptor : closed) ::close(descriptor);
+    ::setenv("LUMINAL_CACHE", cache.c_str(), 1);  // cold
+    ::setenv("LUMINAL_DEBUG", "3", 1);            // tells each round of a search
+    ::execv(LUMINAL_PROGRAM, pointers.data());
+    ::_exit(127);
+  }
+  ~Program() {
+    if (child_ > 0) ::kill(child_, SIGKILL), ::waitpid(child_, nullptr, 0);
+  }
+  [[nodiscard]] std::string out() const { return test::content_of(folder_ / "out"); }
+  [[nodiscard]] std::string err() const { return test::content_of(folder_ / "err"); }
+  /// Waits until `said()` holds. False if the program ended before.
+  template <class Said>
+  bool wait_until(Said&& said) {
+    while (!said()) {
+      if (::waitpid(child_, &status_, WNOHANG) == child_) {
+        child_ = 0;
+        return said();
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return true;
+  }
+  void send(int signal) const { ::kill(child_, signal); }
+  /// The exit code, 128 and the signal's number if one ended it, as shells say it.
+  int wait() {
+    if (child_ > 0) ::waitpid(child_, &status_, 0);
+    child_ = 0;
+    return WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_);
+  }
+  [[nodiscard]] pid_t process() const { return child_; }
+
+ private:
+  fs::path folder_;
+  pid_t child_ = 0;
+  int status_ = 0;
+};
+
+class Signals : public testing::Test {
+ protected:
+  [[nodiscard]] std::vector<std::string> train(std::vector<std::string> more) const {
+    std::vector<std::string> all{"train", "mnist", "--data", kDigits, "--weights", weights_.string()};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  test::TemporaryFolder folder_;
+  fs::path weights_ = folder_.path() / "w.safetensors";
+};
+
+/// The search has begun when its cache is there, and is done when the plan's table is printed.
+TEST_F(Signals, StopASearchAtOnceAndLeaveTheWeightsAlone) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    fs::remove_all(folder_.path() / "cache");
+    (void)folder_.file("w.safetensors", "weights of another day");
+    Program run(folder_.path(), train({"--mode", "optimal"}));
+    ASSERT_TRUE(run.wait_until([&] { return fs::exists(folder_.path() / "cache"); })) << run.err();
+    run.send(signal);
+    EXPECT_EQ(run.wait(), 128 + signal) << run.err();
+    EXPECT_THAT(run.err(), HasSubstr("luminal: stopped\n"));
+    EXPECT_THAT(run.err(), Not(HasSubstr("search: round 0")));  // the first of several that the search has
+    EXPECT_THAT(run.out(), Not(HasSubstr("training on")));
+    EXPECT_EQ(test::content_of(weights_), "weights of another day");
+  }
+}
+
+TEST_F(Signals, StopTrainingBeforeAPassIsDoneAndLeaveOlderWeights) {
+  (void)folder_.file("w.safetensors", "weights of another day");
+  const fs::path metrics = folder_.path() / "m.jsonl";
+  Program run(folder_.path(), train({"--mode", "fast", "--batch", "1", "--metrics", metrics.string()}));
+  ASSERT_TRUE(
+      run.wait_until([&] { return test::content_of(metrics).find("train_loss") != std::string::npos; }));
+  run.send(SIGINT);
+  EXPECT_EQ(run.wait(), 130) << run.err();
+  EXPECT_THAT(run.out(),
+              HasSubstr("no pass over the data is complete, so " + weights_.string() + " is left as it was"));
+  EXPECT_EQ(test::content_of(weights_), "weights of another day");
+}
+
+TEST_F(Signals, ASecondOneEndsTheProgram) {
+  Program run(folder_.path(), train({"--mode", "optimal"}));
+  ASSERT_TRUE(run.wait_until([&] { return fs::exists(folder_.path() / "cache"); })) << run.err();
+  ::kill(run.process(), SIGSTOP);  // both are there before it looks at one
+  run.send(SIGTERM);
+  run.send(SIGINT);
+  ::kill(run.process(), SIGCONT);
+  const int code = run.wait();
+  EXPECT_TRUE(code == 130 || code == 143) << code;
+  EXPECT_THAT(run.err(), Not(HasSubstr("luminal: stopped")));  // it did not come to say so
+  EXPECT_FALSE(fs::exists(weights_));
+}
+
+TEST_F(Signals, MissingDescriptorsTakeNoFilesPlace) {
+  const fs::path json = folder_.path() / "r.json", metrics = folder_.path() / "m.jsonl";
+  for (const std::vector<int>& closed : {std::vector{1}, std::vector{2}, std::vector{0, 1, 2}}) {
+    Program run(folder_.path(),
+                train({"--mode", "fast", "--device", "reference", "--epochs", "1", "--limit", "20", "--batch",
+                       "10", "--json", json.string(), "--metrics", metrics.string()}),
+                closed);
+    EXPECT_EQ(run.wait(), 0);
+    EXPECT_THAT(test::content_of(json), testing::StartsWith("{\n"));
+    EXPECT_THAT(test::content_of(metrics), testing::StartsWith("{\"step\":1,"));
+    for (const fs::path& file : {json, metrics, weights_}) {
+      EXPECT_THAT(test::content_of(file), Not(HasSubstr("training on")));
+      EXPECT_THAT(test::content_of(file), Not(HasSubstr("epoch 1/1")));
+    }
+  }
+}
+
+TEST_F(Signals, OutputThatCannotBeWrittenIsAnError) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
+  const std::string command =
+      std::string(LUMINAL_PROGRAM) + " env > /dev/full 2> " + (folder_.path() / "err").string();
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 1);
+  EXPECT_EQ(test::content_of(folder_.path() / "err"),
+            "luminal: cannot write the output; is the disk full?\n");
+}
+
+TEST_F(Signals, APipeThatNobodyReadsEndsTheProgramAsItDoesOthers) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  ::close(ends[0]);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGPIPE, SIG_DFL);
+    ::dup2(ends[1], STDOUT_FILENO);
+    ::execl(LUMINAL_PROGRAM, LUMINAL_PROGRAM, "env", nullptr);
+    ::_exit(127);
+  }
+  ::close(ends[1]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE) << status;
+}
+
+TEST_F(Signals, ASecondTrainingInAFolderOfCheckpointsIsRefused) {
+  const fs::path runs = folder_.path() / "runs";
+  Program run(folder_.path(), train({"--mode", "fast", "--batch", "1", "--checkpoints", runs.string()}));
+  ASSERT_TRUE(run.wait_until([&] { return !test::content_of(runs / ".lock").empty(); })) << run.err();
+  const test::TemporaryFolder elsewhere;
+  std::vector<std::string> again = train({"--mode", "fast", "--checkpoints", runs.string(), "--resume"});
+  Program second(elsewhere.path(), again);
+  EXPECT_EQ(second.wait(), 1);
+  EXPECT_THAT(second.err(),
+              HasSubstr("luminal: [checkpoint] '" + runs.string() + "' is in use by a run of process " +
+                        std::to_string(run.process()) + ": two runs in one folder"));
+  run.send(SIGKILL);
+  EXPECT_EQ(run.wait(), 137);
+}
+
+}  // namespace
+}  // namespace luminal::cli

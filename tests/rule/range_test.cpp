@@ -1,0 +1,73 @@
+// Relaxed math keeps within the range that docs/design.md promises (section 4, "Math modes").
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "luminal/luminal.h"
+
+namespace luminal {
+namespace {
+
+std::vector<float> run(Graph& cx, GraphTensor y, MathMode math, const CompilationMode& mode) {
+  y.retrieve();
+  cx.set_device("cpu");
+  cx.set_search({.math = math});
+  cx.compile(mode)();
+  return y.data<float>();
+}
+
+std::vector<CompilationMode> modes() { return {Fast{}, Optimal{}}; }
+
+GraphTensor full_input(Graph& cx, Shape dims, int64_t count, float value) {
+  return cx.tensor(std::move(dims)).set(std::vector<float>(static_cast<size_t>(count), value));
+}
+
+/// The shares of the keys are numbers up to 1, so a result is no greater than the values. Summed before the
+/// division by what the shares add up to, 64 values of 1e37 overflow.
+TEST(RelaxedRange, AttentionOverGreatValuesStaysFinite) {
+  for (const MathMode math : {MathMode::Strict, MathMode::Relaxed})
+    for (const CompilationMode& mode : modes())
+      for (const float value : {1e30F, 1e37F, 1e38F, 3e38F}) {
+        Graph cx;
+        const GraphTensor q = full_input(cx, {8, 4}, 32, 0.5F), k = full_input(cx, {64, 4}, 256, 0.25F);
+        const GraphTensor v = full_input(cx, {64, 4}, 256, value);
+        for (const float x : run(cx, attention(q, k, v), math, mode))
+          EXPECT_NEAR(x / value, 1, 1e-5) << value;
+      }
+}
+
+TEST(RelaxedRange, ATensorsFactorNeverMakesASumOverflow) {
+  for (const CompilationMode& mode : modes()) {
+    Graph cx;
+    const GraphTensor x = full_input(cx, {3, 64}, 192, 1e38F), small = full_input(cx, {3}, 3, 1e-30F);
+    for (const float y : run(cx, (x * small.expand_dim(1, 64)).sum(1), MathMode::Relaxed, mode))
+      EXPECT_NEAR(y / 6.4e9F, 1, 1e-5);
+  }
+}
+
+/// A masked row whose sum of weights is 0: its factor is infinite, and never taken.
+TEST(RelaxedRange, AnInfiniteFactorThatIsNotChosenMakesNoNaN) {
+  for (const CompilationMode& mode : modes()) {
+    Graph cx;
+    const GraphTensor x = full_input(cx, {2, 4}, 8, 1), total = cx.tensor({2}).set(std::vector<float>{0, 4});
+    const GraphTensor seen = cx.tensor({2, 4}).set(std::vector<float>{0, 0, 0, 0, 1, 1, 1, 1});
+    const GraphTensor share = where(seen.gt(0.5), x / total.expand_dim(1, 4), cx.full({2, 4}, 0.0));
+    EXPECT_EQ(run(cx, share.sum(1), MathMode::Relaxed, mode), (std::vector<float>{0, 1}));
+  }
+}
+
+/// The bound as it is promised: constants down to 2^-24 leave a sum, so nothing overflows where the terms add
+/// up to less than 2^-24 of the greatest number; smaller ones do not leave.
+TEST(RelaxedRange, ConstantsOverflowNothingWithinTheBound) {
+  for (const CompilationMode& mode : modes())
+    for (const auto& [factor, value] :
+         {std::pair{0x1p-24F, 1e37F}, {0x1p-20F, 5e36F}, {0x1p-25F, 3e38F}, {1e-30F, 3e38F}}) {
+      Graph cx;
+      const GraphTensor x = full_input(cx, {3, 32}, 96, value);
+      for (const float y : run(cx, (x * factor).sum(1), MathMode::Relaxed, mode))
+        EXPECT_NEAR(y / (32.0 * value * factor), 1, 1e-5) << factor;
+    }
+}
+
+}  // namespace
+}  // namespace luminal

@@ -1,0 +1,100 @@
+#include "run.h"
+
+// Numbers at the ends of the range: what products and norms give where a sum or a partial product leaves it.
+namespace luminal::composite_test {
+namespace {
+
+class Range : public ::testing::TestWithParam<const char*> {
+ protected:
+  Range() { cx.set_device(GetParam()); }
+  Graph cx;
+};
+
+struct Row {
+  std::vector<float> values;
+  std::vector<double> products;  // PyTorch 2.15
+};
+
+constexpr float kInfinite = INFINITY;
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> kRows = {
+      {{2, kInfinite, 0.5F, 3}, {2, kInf, kInf, kInf}},
+      {{kInfinite, 0.5F, 3, 2}, {kInf, kInf, kInf, kInf}},
+      {{2, 0.5F, kInfinite, 3}, {2, 1, kInf, kInf}},
+      {{2, 0.5F, 3, kInfinite}, {2, 1, 3, kInf}},
+      {{-kInfinite, 2, -3, 0.5F}, {-kInf, -kInf, kInf, kInf}},
+      {{kInfinite, -kInfinite, kInfinite, -1}, {kInf, -kInf, -kInf, kInf}},
+      {{kInfinite, 0, 2, 3}, {kInf, kNaN, kNaN, kNaN}},
+      {{0, kInfinite, 2, 3}, {0, kNaN, kNaN, kNaN}},
+      {{2, 0, 3, kInfinite}, {2, 0, 0, kNaN}},
+      {{1, NAN, 2, 0}, {1, kNaN, kNaN, kNaN}},
+      {{kInfinite, 1e-30F, 1e-30F, 1e30F}, {kInf, kInf, kInf, kInf}},
+      {{kInfinite, 1e-30F, 1e-30F, -1e-30F}, {kInf, kInf, kInf, -kInf}},
+      {{1e-30F, 1e-30F, kInfinite, 2}, {1e-30, 0, kInf, kInf}},
+      {{1e-30F, 1e-30F, 1e-30F, kInfinite}, {1e-30, 0, 0, kInf}},
+      {{1e30F, 1e30F, 1e-30F, 1e-30F}, {1e30, kInf, 1e30, 1}},
+      {{1e-30F, 1e-30F, 1e30F, 1e30F}, {1e-30, 0, 1e-30, 1}},
+      {{1e30F, 1e30F, 1e30F, 0}, {1e30, kInf, kInf, 0}},
+  };
+  return kRows;
+}
+
+TEST_P(Range, CumulativeProductsOfEachRow) {
+  for (const bool symbolic : {false, true}) {
+    const GraphTensor x = cx.tensor({symbolic ? Expression("s") : Expression(4)});
+    const GraphTensor products = x.cumprod(0).retrieve();
+    for (const Row& row : rows()) {
+      GraphTensor(x).set_dyn(row.values, {4});
+      cx.execute();
+      EXPECT_TRUE(near(products.data<double>(), row.products))
+          << (symbolic ? "s of " : "") << ::testing::PrintToString(row.values);
+    }
+  }
+}
+
+// The partial products of 2000 halves underflow in every dtype; the infinity before them stays one.
+TEST_P(Range, AnInfinityOutlastsWhatUnderflows) {
+  for (const Dtype dtype : {Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64}) {
+    std::vector<float> values(2000, 0.5F);
+    values.front() = -kInfinite;
+    values.back() = -1;
+    const std::vector<double> products = run(input(cx, {2000}, values).cast(dtype).cumprod(0));
+    std::vector<double> wanted(2000, -kInf);
+    wanted.back() = kInf;
+    EXPECT_TRUE(near(products, wanted)) << name(dtype);
+  }
+}
+
+// Norms and variances are right while the sum of a row and that of its squared deviations fit in f32 ...
+TEST_P(Range, NormsOfRowsWhoseSumsFit) {
+  const double outer = std::sqrt(1.5);
+  EXPECT_TRUE(near(run(input(cx, {3}, {1e18F, 2e18F, 3e18F}).layer_norm()), {-outer, 0, outer}, 1e-5, 1e-6));
+  EXPECT_TRUE(near(run(input(cx, {3}, {1e18F, 2e18F, 3e18F}).var()), {1e36}, 1e-5));
+  for (const int64_t size : {1, 2}) {
+    const GraphTensor great = input(cx, {size}, std::vector<float>(static_cast<size_t>(size), 1e38F));
+    EXPECT_TRUE(near(run(great.layer_norm()), std::vector<double>(static_cast<size_t>(size), 0)));
+    EXPECT_TRUE(near(run(great.var(0, false, 0)), {0}));
+  }
+}
+
+// ... Beyond that the sum gives NaN and an infinite variance, and squares that alone overflow an infinite
+// variance, whose inverse is 0. PyTorch has the same variances and, in layer_norm, NaN but for a row of ten
+// 1e38.
+TEST_P(Range, NormsOfRowsWhoseSumsOverflow) {
+  for (const int64_t size : {10, 64, 1000}) {
+    const GraphTensor x = input(cx, {size}, std::vector<float>(static_cast<size_t>(size), 1e38F));
+    EXPECT_TRUE(near(run(x.layer_norm()), std::vector<double>(static_cast<size_t>(size), kNaN))) << size;
+    EXPECT_TRUE(near(run(x.var()), {kInf})) << size;
+    EXPECT_TRUE(near(run(x.std()), {kInf})) << size;
+  }
+  const GraphTensor squares = input(cx, {3}, {1e20F, 2e20F, 3e20F});
+  EXPECT_TRUE(near(run(squares.var()), {kInf}));
+  EXPECT_TRUE(near(run(squares.layer_norm()), {0, 0, 0}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Range, ::testing::Values("reference", "cpu"),
+                         [](const auto& device) { return std::string(device.param); });
+
+}  // namespace
+}  // namespace luminal::composite_test

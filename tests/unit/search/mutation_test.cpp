@@ -1,0 +1,270 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <random>
+
+#include "backends/backend.h"
+#include "codegen/schedule.h"
+#include "luminal/luminal.h"
+#include "pipeline.h"
+#include "search/choose.h"
+#include "search/verify.h"
+#include "support/effort.h"
+
+// A tester of the verifier: kernels of every family that are right are made wrong in one place of their loops
+// and compiled. Each mutant that computes anything else must be caught.
+namespace luminal::search {
+namespace {
+
+using codegen::Instruction;
+using codegen::Program;
+using Kind = Instruction::Kind;
+
+/// Every place of a program where something can go wrong.
+struct Site {
+  Instruction* instruction;
+  codegen::Stage* stage;
+};
+
+void collect(codegen::Block& block, codegen::Stage& stage, std::vector<Site>& sites) {
+  for (Instruction& instruction : block) {
+    sites.push_back({&instruction, &stage});
+    collect(instruction.body, stage, sites);
+  }
+}
+
+/// Changes one thing about an instruction; "" if there is nothing to change here.
+std::string mutate(const Site& site, std::mt19937_64& random) {
+  Instruction& i = *site.instruction;
+  const auto coin = [&] { return random() % 2 == 0; };
+  switch (i.kind) {
+    case Kind::Load:
+    case Kind::Gather:
+    case Kind::Store:
+    case Kind::Scatter:
+      if (i.mask != codegen::kNone && coin()) {
+        i.mask = codegen::kNone;
+        return "a mask is dropped";
+      }
+      if (i.kind == Kind::Gather || i.kind == Kind::Scatter) return "";
+      if (i.type.lanes > 1 && i.stride != 0 && random() % 4 == 0) {
+        i.stride = i.stride == 1 ? 2 : 1;
+        return "a stride is another";
+      }
+      i.index = coin() ? i.index + 1 : i.index - 1;
+      return i.kind == Kind::Load ? "a load is off by one" : "a store is off by one";
+    case Kind::LaneMask:
+      i.index = coin() ? i.index + 1 : i.index - 1;
+      return "a mask is a lane longer or shorter";
+    case Kind::Index:
+      i.index = i.index + 1;
+      return "an index is one more";
+    case Kind::Shuffle:
+      if (i.pattern.size() < 2) return "";
+      {
+        const size_t a = random() % i.pattern.size(), b = (a + 1) % i.pattern.size();
+        if (i.pattern[a] == i.pattern[b]) return "";
+        std::swap(i.pattern[a], i.pattern[b]);
+      }
+      return "two lanes are swapped";
+    case Kind::Loop:
+      if (!i.next.empty() && coin()) {
+        const size_t k = random() % i.next.size();
+        if (i.next[k] == i.carried[k]) return "";
+        i.next[k] = i.carried[k];
+        return "an accumulator forgets";
+      }
+      i.extent = i.extent - 1;
+      return "a loop's last pass is skipped";
+    case Kind::Compute:
+      if (i.op == ScalarOp::Constant && is_float(i.type.dtype)) {
+        i.bits ^= uint64_t{1} << (i.type.dtype == Dtype::F64 ? 40 : i.type.dtype == Dtype::F32 ? 12 : 4);
+        return "a constant is another";
+      }
+      for (const auto& [from, to] : {std::pair(ScalarOp::Add, ScalarOp::Sub),
+                                     {ScalarOp::Sub, ScalarOp::Add},
+                                     {ScalarOp::Mul, ScalarOp::Add},
+                                     {ScalarOp::Maximum, ScalarOp::Minimum}})
+        if (i.op == from) {
+          i.op = to;
+          return "an operation is another";
+        }
+      return "";
+    case Kind::Reduce:
+      if (i.op != ScalarOp::Add) return "";
+      i.op = ScalarOp::Maximum;
+      return "lanes are folded by another operation";
+    default:
+      return "";
+  }
+}
+
+/// A stage's last task never runs.
+std::string mutate_stage(codegen::Stage& stage) {
+  stage.tasks = stage.tasks - 1;
+  return "the last task is skipped";
+}
+
+/// A graph of one kernel.
+struct Subject {
+  std::string name;
+  std::function<GraphTensor(Graph&)> build;
+};
+
+std::vector<Subject> subjects() {
+  const auto input = [](Graph& cx, const Shape& dims) { return cx.tensor(dims); };
+  return {
+      {"elementwise", [=](Graph& cx) { return (input(cx, {37, 70}) * 3 + input(cx, {70})).exp(); }},
+      {"transpose", [=](Graph& cx) { return input(cx, {70, 45}).transpose(0, 1).contiguous() * 2; }},
+      {"padded", [=](Graph& cx) { return input(cx, {19, 33}).pad({{1, 2}, {3, 1}}) + 1; }},
+      {"row sums", [=](Graph& cx) { return (input(cx, {33, 130}) * input(cx, {130})).sum(1); }},
+      {"column sums", [=](Graph& cx) { return input(cx, {130, 45}).sum(0); }},
+      {"maximum", [=](Graph& cx) { return input(cx, {33, 77}).max(1); }},
+      {"softmax", [=](Graph& cx) { return input(cx, {17, 130}).softmax(-1); }},
+      {"layer norm", [=](Graph& cx) { return input(cx, {17, 96}).layer_norm(-1); }},
+      {"product", [=](Graph& cx) { return input(cx, {33, 40}).matmul(input(cx, {40, 50})); }},
+      {"product, relu",
+       [=](Graph& cx) { return (input(cx, {20, 70}).matmul(input(cx, {70, 35})) + input(cx, {35})).relu(); }},
+      {"matrix, vector", [=](Graph& cx) { return input(cx, {90, 64}).matmul(input(cx, {64, 1})); }},
+  };
+}
+
+/// A kernel's unit between values of the graph.
+Unit unit_of(const test::Searched& s, const Graph& graph, const CoverKernel& kernel) {
+  Unit unit{.tensors = {}, .kernels = {{}}};
+  const auto add = [&](int c, std::vector<int>& list) {
+    for (const TensorId id : s.saturated.tensors_of[static_cast<size_t>(c)])
+      if (const auto& value = s.program.tensors[static_cast<size_t>(id)].value) {
+        list.push_back(static_cast<int>(unit.tensors.size()));
+        unit.tensors.push_back({graph.type(*value), *value, {}});
+        return;
+      }
+    ADD_FAILURE() << "a tensor without a name";
+  };
+  for (const int c : kernel.inputs) add(c, unit.kernels[0].inputs);
+  for (const int c : kernel.outputs) add(c, unit.kernels[0].outputs);
+  return unit;
+}
+
+class Mutation : public testing::Test {
+ protected:
+  struct Counts {
+    int made = 0, caught = 0, equal = 0, rounding = 0;
+    std::vector<std::string> missed;
+  };
+
+  std::shared_ptr<const backends::Kernel> compile(const Program& program) {
+    try {
+      codegen::verify(program);
+      return backend_->compile(program);
+    } catch (const std::exception&) {
+      return nullptr;  // no program
+    }
+  }
+
+  /// Up to `most` mutants of one candidate.
+  void try_candidate(const Subject& subject, const Exam& exam, const Verdict& reference, const Program& right,
+                     const std::string& family, int most) {
+    const auto original = compile(right);
+    ASSERT_TRUE(original);
+    const backends::Kernel* list[] = {original.get()};
+    const Verdict passed = judge(exam, list, {.threads = 2, .reference = &reference, .keep_outputs = true});
+    ASSERT_FALSE(passed.fault) << subject.name << ": " << passed.fault->message << "\n" << right.to_string();
+    Counts& counts = counts_[family];
+    for (int attempt = 0, made = 0; made < most && attempt < 8 * most; ++attempt) {
+      Program mutant = right;
+      std::vector<Site> sites;
+      for (codegen::Stage& stage : mutant.stages) collect(stage.body, stage, sites);
+      const size_t at = random_() % (sites.size() + mutant.stages.size());
+      const std::string what =
+          at < sites.size() ? mutate(sites[at], random_) : mutate_stage(mutant.stages[at - sites.size()]);
+      if (what.empty()) continue;
+      const auto kernel = compile(mutant);
+      if (!kernel) continue;
+      ++made, ++counts.made;
+      const backends::Kernel* wrong[] = {kernel.get()};
+      const Verdict verdict = judge(
+          exam, wrong,
+          {.threads = 2, .reference = &reference, .keep_outputs = true, .timeout = std::chrono::seconds(5)});
+      if (verdict.fault)
+        ++counts.caught;
+      else if (same_bits(passed, verdict))
+        ++counts.equal;
+      else if (within_rounding(passed, verdict))
+        ++counts.rounding;
+      else
+        counts.missed.push_back(fmt::format("{} ({}): {}", subject.name, family, what));
+    }
+  }
+
+  static bool same_bits(const Verdict& a, const Verdict& b) {
+    for (size_t q = 0; q < a.outputs.size(); ++q)
+      for (size_t t = 0; t < a.outputs[q].size(); ++t)
+        if (a.outputs[q][t].bytes != b.outputs[q][t].bytes) return false;
+    return true;
+  }
+  /// Whether common inputs give results that differ by a few units in the last place at most: another order
+  /// of rounding, which is no fault.
+  static bool within_rounding(const Verdict& a, const Verdict& b) {
+    for (size_t q = 0; q < 3; ++q)
+      for (size_t t = 0; t < a.outputs[q].size(); ++t) {
+        const auto x = a.outputs[q][t].as<float>(), y = b.outputs[q][t].as<float>();
+        for (size_t i = 0; i < x.size(); ++i)
+          if (std::abs(x[i] - y[i]) > 1e-5F * std::max(1.0F, std::abs(x[i]))) return false;
+      }
+    return true;
+  }
+
+  std::shared_ptr<backends::Backend> backend_ = backends::make_cpu_backend();
+  std::mt19937_64 random_{effort::seed(14)};
+  std::map<std::string, Counts> counts_;
+};
+
+TEST_F(Mutation, WrongKernelsAreCaught) {
+  const int most = static_cast<int>(effort::cases(3, 32));
+  const int candidates = static_cast<int>(effort::cases(1, 3));
+  for (const Subject& subject : subjects()) {
+    Graph cx;
+    const GraphTensor result = subject.build(cx).retrieve();
+    const test::Searched s = test::search(cx);
+    const Cover cover = find_cover(s.saturated.cover, *s.store, test::roofline(), {});
+    ASSERT_EQ(cover.kernels.size(), 1U) << subject.name;
+    const kernel::KernelSpec& spec = s.store->at(cover.kernels[0].spec);
+    Exam exam = prepare_exam(cx, {}, unit_of(s, cx, cover.kernels[0]), {});
+    const codegen::Schedule& nest = codegen::find_schedule("nest");
+    codegen::Parameters plain = nest.candidates(spec, {}, backend_->target()).front().parameters;
+    plain["lanes"] = 1;
+    const auto independent = compile(nest.lower(spec, plain, {}, backend_->target()));
+    ASSERT_TRUE(independent);
+    const backends::Kernel* list[] = {independent.get()};
+    const Verdict reference = judge(exam, list, {.keep_outputs = true, .launches = 0});
+    ASSERT_FALSE(reference.fault) << subject.name << ": " << reference.fault->message;
+    accept_beyond_laws(exam, reference);
+    for (const codegen::Schedule* schedule : codegen::schedules()) {
+      if (schedule->foreign) continue;
+      auto found = schedule->candidates(spec, {}, backend_->target());
+      if (found.size() > static_cast<size_t>(candidates)) found.resize(static_cast<size_t>(candidates));
+      for (const codegen::Candidate& candidate : found)
+        try_candidate(subject, exam, reference,
+                      schedule->lower(spec, candidate.parameters, {}, backend_->target()),
+                      std::string(schedule->name), most);
+    }
+  }
+  std::cout << "family    mutants  caught  the same bits  rounding  missed\n";
+  for (const auto& [family, c] : counts_) {
+    std::cout << fmt::format("{:8} {:8} {:7} {:14} {:9} {:7}\n", family, c.made, c.caught, c.equal,
+                             c.rounding, c.missed.size());
+    EXPECT_GT(c.caught, 0) << family;
+    for (const std::string& missed : c.missed) ADD_FAILURE() << missed;
+  }
+  for (const char* family : {"nest", "map", "reduce", "row", "contract"})
+    EXPECT_TRUE(counts_.contains(family)) << family << " took none of the graphs";
+}
+
+}  // namespace
+}  // namespace luminal::search

@@ -1,0 +1,208 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include "backends/backend.h"
+#include "luminal/luminal.h"
+#include "luminal/own_kernel.h"
+#include "search/session.h"
+#include "support/files.h"
+
+// Kernels of a program's own that are far faster than the generated ones, and wrong in ways that samples do
+// not show: none of them is taken.
+namespace luminal {
+namespace {
+
+constexpr int64_t kRows = 500, kColumns = 128, kTerms = 1500;
+
+/// sum over k of 2 + (k < x): 64,000 sums of 1,500 terms for a generated kernel, a formula for one who knows
+/// it.
+GraphTensor step_sum(const GraphTensor& x) {
+  Graph cx = x.graph();
+  const GraphTensor k = cx.arange(kTerms).cast(Dtype::F32);
+  return (k.lt(x.unsqueeze(-1)).cast(Dtype::F32) + 2).sum(-1);
+}
+float step_sum(float x) {
+  return 2.0F * kTerms + (x > 0 ? std::min(std::ceil(x), static_cast<float>(kTerms)) : 0.0F);
+}
+
+/// What one call of the kernel sees, and what it has seen before.
+struct Seen {
+  const float* in;
+  float* out;
+  int64_t begin, end;  ///< rows
+  int64_t launch;      ///< 1, 2, ...: counted by the call that does row 0
+};
+using Wrong = std::function<void(const Seen&)>;
+struct Case {
+  std::string name;
+  Wrong wrong;  ///< after the call has written what is right
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+/// Spoils elements at which `is_wrong(row, column, x)`.
+Wrong spoil(const std::function<bool(int64_t, int64_t, float)>& is_wrong) {
+  return [is_wrong](const Seen& seen) {
+    for (int64_t row = seen.begin; row < seen.end; ++row)
+      for (int64_t column = 0; column < kColumns; ++column) {
+        const int64_t at = row * kColumns + column;
+        if (is_wrong(row, column, seen.in[at])) seen.out[at] += 1;
+      }
+  };
+}
+Wrong at_launch(const std::function<bool(int64_t)>& is_wrong) {
+  return [is_wrong](const Seen& seen) {
+    if (seen.begin == 0 && is_wrong(seen.launch)) seen.out[0] += 1;
+  };
+}
+
+std::vector<Case> cases() {
+  const auto every = [](int64_t step) {
+    return spoil([step](int64_t, int64_t column, float) { return column > 0 && column % step == 0; });
+  };
+  return {
+      {"columns_of_64", every(64)},
+      {"columns_of_96", every(96)},
+      {"the_last_column", spoil([](int64_t, int64_t column, float) { return column == kColumns - 1; })},
+      {"one_row", spoil([](int64_t row, int64_t, float) { return row == 377; })},
+      {"one_column", spoil([](int64_t, int64_t column, float) { return column == 41; })},
+      {"one_element", spoil([](int64_t row, int64_t column, float) { return row == 377 && column == 41; })},
+      {"one_in_a_thousand",
+       spoil([](int64_t row, int64_t column, float) { return (row * kColumns + column) % 1009 == 1000; })},
+      {"above_1e5", spoil([](int64_t, int64_t, float x) { return std::abs(x) > 1e5F; })},
+      {"below_1e-6", spoil([](int64_t, int64_t, float x) { return x != 0 && std::abs(x) < 1e-6F; })},
+      {"negative_zero", spoil([](int64_t, int64_t, float x) { return x == 0 && std::signbit(x); })},
+      {"one_value", spoil([](int64_t, int64_t, float x) { return x == 255.0F; })},
+      {"nan", spoil([](int64_t, int64_t, float x) { return std::isnan(x); })},
+      {"infinity", spoil([](int64_t, int64_t, float x) { return std::isinf(x); })},
+      {"the_second_launch", at_launch([](int64_t launch) { return launch == 2; })},
+      {"every_1000th_launch", at_launch([](int64_t launch) { return launch % 1000 == 0; })},
+      {"several_tasks_in_a_call",
+       [](const Seen& seen) {
+         if (seen.end - seen.begin > 1) seen.out[(seen.end - 1) * kColumns] += 1;
+       }},
+      {"one_task_in_a_call",
+       [](const Seen& seen) {
+         if (seen.end - seen.begin == 1) seen.out[seen.begin * kColumns] += 1;
+       }},
+      {"reads_8_KiB_beyond",
+       [](const Seen& seen) {
+         if (seen.end == kRows) (void)*static_cast<const volatile float*>(seen.in + kRows * kColumns + 2048);
+       }},
+      {"writes_far_beyond",
+       [](const Seen& seen) {
+         if (seen.end == kRows) *static_cast<volatile float*>(seen.out + (int64_t{1} << 34)) = 1;
+       }},
+      {"exits",
+       [](const Seen& seen) {
+         if (seen.begin == 0) ::_exit(0);
+       }},
+      {"crashes_at_the_third_launch",
+       [](const Seen& seen) {
+         if (seen.begin == 0 && seen.launch == 3) std::abort();
+       }},
+  };
+}
+
+std::string fresh_name(std::string_view what) {
+  static std::atomic<int> count{0};
+  return fmt::format("{}_{}_{}", what, ::getpid(), ++count);
+}
+
+class UserKernelFaults : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    static const auto session =
+        search::make_session({.device = "cpu-user-faults", .backend = backends::make_cpu_backend()});
+    register_session("cpu-user-faults", [] { return session; });
+    std::filesystem::current_path(folder_.path());  // where replay files go
+  }
+  void TearDown() override { std::filesystem::current_path(before_); }
+
+  static OwnKernel kernel(const std::string& name, const Wrong& wrong) {
+    auto launches = std::make_shared<std::atomic<int64_t>>(0);
+    return {.name = name,
+            .run =
+                [wrong, launches](const KernelCall& call) {
+                  const auto* in = static_cast<const float*>(call.inputs[0]);
+                  auto* out = static_cast<float*>(call.output);
+                  const int64_t launch = call.begin == 0 ? ++*launches : launches->load();
+                  for (int64_t i = call.begin * kColumns; i < call.end * kColumns; ++i)
+                    out[i] = step_sum(in[i]);
+                  if (wrong) wrong({in, out, call.begin, call.end, launch});
+                },
+            .tasks = kRows};
+  }
+  /// The schedules of the plan, after the result was compared.
+  static std::vector<std::string> taken(const std::string& name, const Wrong& wrong) {
+    Graph cx;
+    std::vector<float> data(kRows * kColumns);
+    for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(i % 1000) - 100;
+    const GraphTensor x = cx.tensor({kRows, kColumns}).set(data);
+    GraphTensor y = with_kernel(kernel(name, wrong), {x}, [](std::span<const GraphTensor> in) {
+                      return step_sum(in[0]);
+                    }).retrieve();
+    cx.set_device("cpu-user-faults");
+    Compiled compiled = cx.compile(Optimal{});
+    compiled();
+    std::vector<float> right;
+    for (const float value : data) right.push_back(step_sum(value));
+    EXPECT_THAT(y.data<float>(), testing::ElementsAreArray(right));
+    std::vector<std::string> names;
+    for (const KernelReport& each : compiled.details().kernels) names.push_back(each.schedule);
+    return names;
+  }
+
+ private:
+  luminal::test::TemporaryFolder folder_;
+  std::filesystem::path before_ = std::filesystem::current_path();
+};
+
+TEST_F(UserKernelFaults, TheRightOneIsTaken) {
+  const std::string name = fresh_name("right");
+  EXPECT_THAT(taken(name, nullptr), testing::Contains(name));
+}
+
+TEST_P(UserKernelFaults, IsNotTaken) {
+  const std::string name = fresh_name("wrong");
+  EXPECT_THAT(taken(name, GetParam().wrong), testing::Not(testing::Contains(name)));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, UserKernelFaults, testing::ValuesIn(cases()), [](const auto& each) {
+  std::string name = each.param.name;
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
+
+/// Wrong at one remainder of a named dim alone.
+TEST_F(UserKernelFaults, WrongAtOneSizeOfANamedDim) {
+  const std::string name = fresh_name("remainder");
+  Graph cx;
+  GraphTensor x = cx.tensor({"n", kColumns});
+  const OwnKernel wrong{.name = name,
+                        .run =
+                            [](const KernelCall& call) {
+                              const auto* in = static_cast<const float*>(call.inputs[0]);
+                              auto* out = static_cast<float*>(call.output);
+                              for (int64_t i = call.begin * kColumns; i < call.end * kColumns; ++i)
+                                out[i] = step_sum(in[i]) + (call.dims[0] % 16 == 7 ? 1.0F : 0.0F);
+                            },
+                        .tasks = "n"};
+  const GraphTensor y =
+      with_kernel(wrong, {x}, [](std::span<const GraphTensor> in) { return step_sum(in[0]); }).retrieve();
+  x.set_dyn(std::vector<float>(50 * kColumns, 3), {50, kColumns});
+  cx.set_device("cpu-user-faults");
+  Compiled compiled = cx.compile(Optimal{});
+  compiled();
+  for (const KernelReport& kernel : compiled.details().kernels) EXPECT_NE(kernel.schedule, name);
+}
+
+}  // namespace
+}  // namespace luminal
