@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <latch>
+#include <thread>
 #include <utility>
 
 #include "base/fail.h"
+#include "base/thread.h"
 #include "search/contain.h"
 
 namespace luminal::search {
@@ -19,14 +22,13 @@ constexpr int64_t kLeastGuard = int64_t{1} << 20, kMostGuard = int64_t{1} << 28;
 
 }  // namespace
 
-GuardedMemory::GuardedMemory(int64_t size_bytes, int64_t alignment, Place place, bool shared)
-    : size_bytes_(size_bytes) {
+GuardedMemory::GuardedMemory(int64_t size_bytes, int64_t alignment, Place place) : size_bytes_(size_bytes) {
   const int64_t page = ::sysconf(_SC_PAGESIZE);
   inner_bytes_ = round_up(std::max<int64_t>(size_bytes, 1), page);
   const int64_t guard = std::clamp(inner_bytes_, kLeastGuard, kMostGuard);
   mapped_bytes_ = inner_bytes_ + 2 * guard;
   void* mapped = ::mmap(nullptr, static_cast<size_t>(mapped_bytes_), PROT_NONE,
-                        (shared ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED)
     fail("[verify] no {} bytes of memory for a trial: {}", mapped_bytes_, std::strerror(errno));
   base_ = static_cast<std::byte*>(mapped);
@@ -73,9 +75,8 @@ Rig::Rig(const backends::Kernel& kernel, std::span<const TensorData* const> inpu
          std::span<const TrialOutput> outputs, const DimMap& dims, const TrialOptions& options)
     : kernel_(kernel), options_(options) {
   for (const std::string& name : kernel.dims()) sizes_.push_back(dims.at(name));
-  const bool shared = options.threads > 1;
   const auto add = [&](Dtype dtype, int64_t bytes) {
-    buffers_.emplace_back(bytes, std::max(options.alignment, element_bytes(dtype)), options.place, shared);
+    buffers_.emplace_back(bytes, std::max(options.alignment, element_bytes(dtype)), options.place);
     pointers_.push_back(buffers_.back().bytes().data());
   };
   for (const TensorData* input : inputs) add(input->dtype, static_cast<int64_t>(input->bytes.size()));
@@ -92,8 +93,7 @@ Rig::Rig(const backends::Kernel& kernel, std::span<const TensorData* const> inpu
 }
 
 GuardedMemory Rig::workspace(int64_t bytes) const {
-  return {round_up(bytes, kWorkspaceAlignment), kWorkspaceAlignment, GuardedMemory::Place::AtEnd,
-          options_.threads > 1};
+  return {round_up(bytes, kWorkspaceAlignment), kWorkspaceAlignment, GuardedMemory::Place::AtEnd};
 }
 
 void Rig::give(std::span<const TensorData* const> inputs) {
@@ -120,7 +120,29 @@ void Rig::run_range(int stage, size_t thread, int64_t begin, int64_t end) const 
   kernel_.run(stage, arguments, begin, end);
 }
 
-void Rig::launch(Split split, std::chrono::milliseconds timeout) {
+/// All parts begin when all threads are there.
+void Rig::run_on_threads(int stage, int64_t tasks) const {
+  const int count = options_.threads;
+  std::latch all(count);
+  const auto part = [&](int thread) {
+    all.arrive_and_wait();
+    run_range(stage, static_cast<size_t>(thread), tasks * thread / count, tasks * (thread + 1) / count);
+  };
+  std::vector<std::jthread> others;
+  std::vector<int> left{0};  // for this thread: its own part, and those of threads that the system denies
+  for (int thread = 1; thread < count; ++thread) {
+    if (auto other = start_thread<std::jthread>([&part, thread] { part(thread); }))
+      others.push_back(std::move(*other));
+    else
+      left.push_back(thread);
+  }
+  all.count_down(static_cast<std::ptrdiff_t>(left.size()) - 1);
+  part(0);
+  for (const int thread : std::span(left).subspan(1))
+    run_range(stage, static_cast<size_t>(thread), tasks * thread / count, tasks * (thread + 1) / count);
+}
+
+void Rig::launch(Split split) {
   for (int stage = 0; stage < kernel_.stage_count(); ++stage) {
     const int64_t tasks = kernel_.tasks(stage, sizes_);
     switch (split) {
@@ -135,14 +157,7 @@ void Rig::launch(Split split, std::chrono::milliseconds timeout) {
           run_range(stage, 0, begin, std::min(begin + length, tasks));
         break;
       case Split::Threads:
-        const int threads = options_.threads;
-        run_in_processes(
-            threads,
-            [&](int64_t thread) {
-              run_range(stage, static_cast<size_t>(thread), tasks * thread / threads,
-                        tasks * (thread + 1) / threads);
-            },
-            timeout);
+        run_on_threads(stage, tasks);
     }
   }
 }
@@ -181,7 +196,7 @@ TrialResult run_trial(const backends::Kernel& kernel, std::span<const TensorData
   result.trouble = run_contained(
       [&](Progress&) {
         Rig rig(kernel, inputs, outputs, dims, options);
-        rig.launch(split, timeout);
+        rig.launch(split);
         rig.trouble().copy(reinterpret_cast<char*>(text.bytes().data()), kText - 1);
         for (size_t k = 0; k < outputs.size(); ++k)
           std::ranges::copy(rig.output(k), results[k].bytes().data());

@@ -18,8 +18,7 @@ namespace luminal::search {
 class GuardedMemory {
  public:
   enum class Place : uint8_t { AtEnd, AtStart };
-  /// `shared` with processes that are forked from this one later.
-  GuardedMemory(int64_t size_bytes, int64_t alignment, Place place, bool shared);
+  GuardedMemory(int64_t size_bytes, int64_t alignment, Place place);
   ~GuardedMemory();
   GuardedMemory(GuardedMemory&& other) noexcept;
   GuardedMemory& operator=(GuardedMemory&&) = delete;
@@ -71,8 +70,7 @@ class Rig {
   void give(std::span<const TensorData* const> inputs);
   /// Overwrites outputs and workspace.
   void soil(std::byte pattern);
-  /// Threads are processes: see run_in_processes.
-  void launch(Split split, std::chrono::milliseconds timeout);
+  void launch(Split split);
   /// What the launches wrote where they must not; "" if nothing.
   [[nodiscard]] std::string trouble() const;
   [[nodiscard]] std::span<const std::byte> output(size_t number) const;
@@ -80,6 +78,7 @@ class Rig {
  private:
   [[nodiscard]] GuardedMemory workspace(int64_t bytes) const;
   void run_range(int stage, size_t thread, int64_t begin, int64_t end) const;
+  void run_on_threads(int stage, int64_t tasks) const;
 
   const backends::Kernel& kernel_;
   TrialOptions options_;
