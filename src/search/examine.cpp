@@ -114,7 +114,7 @@ std::optional<Verdict> make_split_reference(const FullCheck& check, const Exam& 
     if (!split.verdict.fault) return std::nullopt;
     fault = std::move(split.verdict.fault);
   }
-  if (!fault) return std::nullopt;
+  if (!fault || !check.falls_with_sums) return std::nullopt;
   fault->message = "no kernel of its sum is right: " + fault->message;
   return Verdict{.fault = std::move(fault), .outputs = {}};
 }

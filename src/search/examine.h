@@ -35,8 +35,9 @@ struct FullCheck {
   /// Kernels for the same spec; the first that is right is what the candidate is compared with.
   std::vector<const backends::Kernel*> independent;
   /// Where no plain kernel is fast enough for a contraction: its parts, asked before the independent kernels.
-  /// One of its sums has to be proven, unless its terms do not allow a proof.
   std::optional<SplitKernels> split;
+  /// The candidate is made as these sums are: it falls with all of them.
+  bool falls_with_sums = false;
   JudgeOptions options;  ///< without a reference
 };
 struct FullVerdict {

@@ -52,6 +52,7 @@ struct TunerOptions {
   Clock::time_point verify_by = Clock::time_point::max();  ///< no kernel's full judgement begins after it
   bool strict = false;                                     ///< see ExamOptions::strict
   uint64_t seed = 0;
+  double longest_plain_us = 150e3;  ///< of one run of the plain loops that a kernel is compared with
 };
 
 /// Not one candidate of a spec passed: what it computes is not what the user's nodes say, or all of them are

@@ -28,10 +28,10 @@ bool Tuner::make_consistent(Job& job) {
 /// Loops as a job's spec says them: in scalars where that does not take long, otherwise in vectors. None
 /// where these take long as well, or are the candidate itself.
 std::optional<KernelRequest> Tuner::plainest_for(const Job& job, size_t c) const {
-  constexpr double kLongUs = 150e3, kShortUs = 20e3;  // of one run
+  constexpr double kShortUs = 5e3;  // of one run in scalars
   const codegen::Schedule& nest = codegen::find_schedule("nest");
   for (const codegen::Candidate& plain : nest.candidates(job.request.spec, bucket_, backend_.target())) {
-    if (plain.predicted_us > kLongUs) continue;
+    if (plain.predicted_us > options_.longest_plain_us) continue;
     const auto is_judged = [&](const codegen::Parameters& parameters) {
       return job.tried[c].schedule == nest.name && job.tried[c].parameters == parameters;
     };
@@ -153,6 +153,7 @@ std::vector<FullVerdict> Tuner::check_leaders(std::span<Job* const> jobs) {
                                                      .candidate = job.kernels[leader].get(),
                                                      .independent = {},
                                                      .split = {},
+                                                     .falls_with_sums = false,
                                                      .options = {.threads = backend_.target().threads}});
     std::vector<const backends::Kernel*> own;
     for (size_t k = 0; k < references[i].requests.size(); ++k)
@@ -166,6 +167,7 @@ std::vector<FullVerdict> Tuner::check_leaders(std::span<Job* const> jobs) {
                      .right_sums = own[1],
                      .left_sums = own[2],
                      .result_sums = own[3]};
+      check.falls_with_sums = job.tried[leader].schedule == "contract";
     }
     for (const size_t other : others_of(job, leader)) check.independent.push_back(job.kernels[other].get());
     constexpr size_t kMost = 3;
