@@ -4,7 +4,7 @@
 tests/rule/weakened_rules_test.cpp does the same to the text of the rules at run time; what their primitives ask
 stands in C++, so here each mutant is compiled and linked, which takes some 10 s. After a change to laws.cpp:
 
-  ninja -C build/release test_kernel suite_rule && python3 tools/weaken_laws.py build/release [WORD]
+  ninja -C build/release test_kernel test_search suite_rule && python3 tools/weaken_laws.py build/release [WORD]
 
 WORD: only mutants in whose file, text or change it occurs. Ends with 1 if a mutant that is not known to say the same
 is missed, or one that is known to is noticed.
@@ -19,7 +19,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LAWS, STORE, LANGUAGE = "src/kernel/laws.cpp", "src/search/spec_store.cpp", "src/search/language.cpp"
-TESTS = {"test_kernel": "Laws.*", "suite_rule": "Rules.*:WeakenedRules.TheRight*:RelaxedRange.*:OwnRules.*"}
+TESTS = {"test_kernel": "Laws.*", "test_search": "SpecStore.*",
+         "suite_rule": "Rules.*:WeakenedRules.TheRight*:RelaxedRange.*:OwnRules.*"}
 
 # File, function (its first line), text, and what it becomes; a fifth part says why the mutant is no other law.
 MUTANTS = [

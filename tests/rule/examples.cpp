@@ -144,6 +144,9 @@ const std::map<std::string, Example>& examples() {
        }},
       {"product-less-power", [](Graph& cx) { (matrix(cx) * matrix(cx) - matrix(cx).exp2()).retrieve(); }},
       {"power-less-product", [](Graph& cx) { (matrix(cx).exp2() - matrix(cx) * matrix(cx)).retrieve(); }},
+      {"product-and-product",  // a slot changes places with its partner, or together with it
+       [](Graph& cx) { (matrix(cx) * matrix(cx) + matrix(cx) * matrix(cx)).retrieve(); }},
+      {"positive-part", [](Graph& cx) { matrix(cx).relu().retrieve(); }},
       {"integer-of-scaled-sum",  // what is summed rounds, what comes out does not
        [](Graph& cx) { ((cx.tensor({3, 7}, Dtype::F64) * 0.7).sum(1) * 1e15).cast(Dtype::I64).retrieve(); }},
       {"integer-of-repeated-sum",

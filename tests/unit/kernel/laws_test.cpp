@@ -204,7 +204,8 @@ TEST(Laws, APositiveConstantLeavesAMaximum) {
   EXPECT_FALSE(leave_max(spec_behind(cx, (a * std::numeric_limits<float>::infinity()).max(1))));
   auto c = cx.tensor({6, 8}), row = cx.tensor({6});
   EXPECT_FALSE(leave_max(spec_behind(cx, (-(a * 3.0F)).max(1)))) << "the greatest becomes the least";
-  EXPECT_FALSE(leave_max(spec_behind(cx, (a * row.expand_dim(1, 8)).max(1)))) << "nothing is known of the row";
+  EXPECT_FALSE(leave_max(spec_behind(cx, (a * row.expand_dim(1, 8)).max(1))))
+      << "nothing is known of the row";
   EXPECT_FALSE(leave_max(spec_behind(cx, (a * 3.0F * c).max(1)))) << "a * 3 rounds before the product";
   EXPECT_FALSE(leave_max(spec_behind(cx, (a * 3.0F / 7.0F).max(1)))) << "rounds twice";
   const GraphTensor none = cx.constant(0.0F).expand_dim(0, 8).expand_dim(0, 6);
@@ -223,6 +224,20 @@ TEST(Laws, SumsOfEqualTermsAreProducts) {
   EXPECT_EQ(once->spec.to_string(), "kernel f32[6]\n  i in 6: Y[i] = A[i] * 8\n");
   const auto data = random_slots(spec);
   expect_equal(evaluate(once->spec, data)[0], evaluate(spec, data)[0], 1e-6, "");
+}
+
+TEST(Laws, RepeatedTermsAreCountedOverAllAxesThatRepeatThem) {
+  Graph cx;
+  auto a = cx.tensor({6}), b = cx.tensor({6, 4});
+  for (const GraphTensor& out :
+       {a.expand_dim(0, 8).expand_dim(2, 5).sum({0, 2}), b.expand_dim(2, 5).sum({1, 2}),
+        b.expand_dim(1, 5).sum({1, 2}), a.expand_dim(1, 8).max(1), b.expand_dim(2, 5).max({1, 2})}) {
+    const KernelSpec spec = spec_behind(cx, out);
+    const auto once = reduce_repeated(spec);
+    ASSERT_TRUE(once) << spec.to_string();
+    const auto data = random_slots(spec);
+    expect_equal(evaluate(once->spec, data)[0], evaluate(spec, data)[0], 1e-6, once->spec.to_string());
+  }
 }
 
 TEST(Laws, RepeatedTermsOfAProductStay) {
