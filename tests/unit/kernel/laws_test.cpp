@@ -156,10 +156,10 @@ TEST(Laws, NegativeConstantsLeaveASumToo) {
 /// Put together in another order, a product of what stays may overflow on the way.
 TEST(Laws, WhatStaysInASumKeepsItsOrder) {
   Graph cx;
-  auto a = cx.tensor({6, 8}), b = cx.tensor({6, 8}), c = cx.tensor({6, 8});
-  const auto split = leave_sum_constants(spec_behind(cx, (a * (b * c) * 3.0F).sum(1)));
+  auto a = cx.tensor({6, 8}), b = cx.tensor({6, 8}), c = cx.tensor({6, 8}), d = cx.tensor({6, 8});
+  const auto split = leave_sum_constants(spec_behind(cx, ((a * b) * (c * d) * 3.0F).sum(1)));
   ASSERT_TRUE(split);
-  EXPECT_THAT(split->inner.to_string(), testing::HasSubstr("A[i,j] * (B[i,j] * C[i,j])"));
+  EXPECT_THAT(split->inner.to_string(), testing::HasSubstr("A[i,j] * B[i,j] * (C[i,j] * D[i,j])"));
 }
 
 /// The law would make tensors in the middle of a kernel.
@@ -180,6 +180,20 @@ TEST(Laws, NothingLeavesReductionsOfHalves) {
     EXPECT_FALSE(leave_sum(spec_behind(cx, (a * b.expand_dim(1, 8)).sum(1))));
     EXPECT_FALSE(leave_sum_constants(spec_behind(cx, (a * 3.0F).sum(1))));
     EXPECT_FALSE(leave_max(spec_behind(cx, (a * 3.0F).max(1))));
+    EXPECT_FALSE(leave_sum(spec_behind(cx, (-a).sum(1))));
+    EXPECT_FALSE(leave_sum_constants(spec_behind(cx, (-a).sum(1))));
+  }
+}
+
+TEST(Laws, ConstantsOfIntegersAreLeftToTheExactLaw) {
+  Graph cx;
+  auto a = cx.tensor({6, 8}, Dtype::I64);
+  for (const GraphTensor& terms : {a * int64_t{3}, -a}) {
+    const KernelSpec spec = spec_behind(cx, terms.sum(1));
+    EXPECT_FALSE(leave_sum_constants(spec));
+    const auto split = leave_sum(spec);
+    ASSERT_TRUE(split) << spec.to_string();
+    expect_same_values(spec, *split);
   }
 }
 
@@ -256,14 +270,16 @@ TEST(Laws, AConstantThatIsReadThroughAMaskIsThereWhereTheMaskHolds) {
   Graph cx;
   auto a = cx.tensor({6, 4});
   const KernelSpec spec = spec_behind(cx, a.pad_along(0, 1, 0, 5.0F) * cx.tensor({7, 4}));
-  const auto folded = fold_constant(spec, 0, 2.0);
-  ASSERT_TRUE(folded);
-  auto data = random_slots(spec);
-  for (float& x : data[0].as<float>()) x = 2;
-  std::vector<TensorData> rest;
-  for (const auto& from : folded->slots) rest.push_back(data[static_cast<size_t>(from.slot)]);
-  EXPECT_EQ(rest.size(), 1);
-  expect_equal(evaluate(folded->spec, rest)[0], evaluate(spec, data)[0], 0, folded->spec.to_string());
+  for (const int slot : {0, 1}) {
+    const auto folded = fold_constant(spec, slot, 2.0);
+    ASSERT_TRUE(folded);
+    auto data = random_slots(spec);
+    for (float& x : data[static_cast<size_t>(slot)].as<float>()) x = 2;
+    std::vector<TensorData> rest;
+    for (const auto& from : folded->slots) rest.push_back(data[static_cast<size_t>(from.slot)]);
+    EXPECT_EQ(rest.size(), 1);
+    expect_equal(evaluate(folded->spec, rest)[0], evaluate(spec, data)[0], 0, folded->spec.to_string());
+  }
 }
 
 TEST(Laws, IdentitiesCopiesAndConstants) {
