@@ -28,6 +28,7 @@ MovementStep named(std::string name, std::string detail, const Shape& in, Shape 
   if (out.size() > kMaxRank)
     fail<ShapeError>("[{}] the result would have {} axes; at most {} are possible: merge some", name,
                      out.size(), kMaxRank);
+  check_countable(name, out);
   MovementStep s;
   s.name = std::move(name);
   s.detail = std::move(detail);
@@ -79,6 +80,20 @@ int normal_axis(std::string_view op, int axis, int rank, const Shape& dims) {
     fail<ShapeError>("[{}] axis {} of {}, which has no axes; unsqueeze first", op, axis, to_string(dims));
   fail<ShapeError>("[{}] axis {} is out of range for {}; use {} to {}", op, axis, to_string(dims), -rank,
                    rank - 1);
+}
+
+void check_countable(std::string_view op, std::span<const Expression> dims) {
+  int64_t count = 1;
+  bool overflows = false;
+  for (const Expression& dim : dims) {
+    const auto size = dim.constant();
+    if (!size) continue;
+    if (*size == 0) return;
+    overflows = overflows || __builtin_mul_overflow(count, *size, &count);
+  }
+  if (overflows)
+    fail<ShapeError>("[{}] {} has more elements than 64 bits count; use smaller sizes", op,
+                     luminal::to_string(dims));
 }
 
 std::vector<Expression> coordinates(std::span<const Expression> dims) {

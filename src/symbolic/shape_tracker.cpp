@@ -35,6 +35,7 @@ ShapeTracker ShapeTracker::contiguous(Shape dims) {
     if (d.range().max < 0)
       fail<ShapeError>("[contiguous] dim {} of {} is negative; sizes must be at least 0", d.to_string(),
                        luminal::to_string(dims));
+  symbolic::check_countable("contiguous", dims);
   ShapeTracker v;
   v.index_ = symbolic::flatten(dims, coordinates(dims));
   v.physical_elements_ = element_count(dims);
