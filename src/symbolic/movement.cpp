@@ -28,7 +28,6 @@ MovementStep named(std::string name, std::string detail, const Shape& in, Shape 
   if (out.size() > kMaxRank)
     fail<ShapeError>("[{}] the result would have {} axes; at most {} are possible: merge some", name,
                      out.size(), kMaxRank);
-  check_countable(name, out);
   MovementStep s;
   s.name = std::move(name);
   s.detail = std::move(detail);

@@ -68,6 +68,7 @@ ShapeTracker ShapeTracker::fake(Shape dims) {
 }
 
 ShapeTracker ShapeTracker::with(MovementStep step) const {
+  symbolic::check_countable(step.name, step.out_dims);
   ShapeTracker v = *this;
   v.dims_ = step.out_dims;
   v.index_ = index_.substitute_indices(step.in_of_out);

@@ -27,6 +27,7 @@ struct Target {
   std::function<void(const std::string& input, const std::filesystem::path& file)> parse;
   int64_t sample = 300;  ///< how many inputs `make test` tries; `make test-full` goes on for a minute
   std::function<std::vector<std::string>()> flawed = {};  ///< further texts to change, which may be refused
+  bool numbers_only = false;  ///< of most inputs numbers alone are changed, so that more of them are read
 };
 
 inline void PrintTo(const Target& target, std::ostream* out) { *out << target.name; }
@@ -34,14 +35,18 @@ inline void PrintTo(const Target& target, std::ostream* out) { *out << target.na
 /// Changes a text in one to four places, by bits, bytes, numbers, bracketed groups and pieces of other seeds.
 class Mutator {
  public:
-  Mutator(const std::vector<std::string>& seeds, std::mt19937_64& random) : seeds_(seeds), random_(random) {}
+  Mutator(const std::vector<std::string>& seeds, bool numbers_only, std::mt19937_64& random)
+      : seeds_(seeds), numbers_only_(numbers_only), random_(random) {}
 
   std::string operator()() {
     text_ = any_seed();
     // What is changed in one place only gets furthest.
     for (uint64_t edits = below(2) == 0 ? 1 : 1 + below(4); edits > 0; --edits) {
       if (text_.empty()) text_ = "x";
-      edit();
+      if (numbers_only_ && below(8) != 0)
+        below(2) == 0 ? digit() : number();
+      else
+        edit();
     }
     return std::move(text_);
   }
@@ -195,6 +200,7 @@ class Mutator {
   }
 
   const std::vector<std::string>& seeds_;
+  bool numbers_only_;
   std::mt19937_64& random_;
   std::string text_;
 };
@@ -213,7 +219,7 @@ inline void run(const Target& target) {
   // What ends the process stays there.
   std::cout << target.name << ": the input that is tried is " << (folder.path() / "input").string()
             << std::endl;
-  Mutator next(seeds, random);
+  Mutator next(seeds, target.numbers_only, random);
   int64_t tried = 0, refused = 0;
   double slowest_s = 0;
   const auto end = Clock::now() + std::chrono::minutes(1);

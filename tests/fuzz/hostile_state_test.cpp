@@ -210,12 +210,15 @@ void resume(const std::string& input, bool is_signed) {
 std::vector<Target> targets() {
   return {
       {"replay", replays, [](const std::string& input, const Path&) { (void)search::parse_replay(input); }},
-      {"replay that runs", replays,
+      {"replay that runs",
+       replays,
        [](const std::string& input, const Path&) {
          const ReplayResult result = replay_kernel(input);
          for (const KernelReport& kernel : result.kernels) (void)kernel.loops();
        },
-       60},
+       60,
+       {},
+       true},
       {"exported choices", exports, [](const std::string&, const Path& file) { import_choices(file); }, 200},
       {"checkpoint", [] { return std::vector{Saved().file()}; },
        [](const std::string& input, const Path&) { resume(input, false); }},
