@@ -214,7 +214,7 @@ void try_to_make(const Replay::Kernel& kernel, backends::Backend& backend) {
         "call replay_kernel (luminal/compile_report.h) there",
         kernel.schedule);
   constexpr std::chrono::milliseconds kTimeout{20'000};
-  constexpr int64_t kMostBytes = int64_t{4} << 30;
+  constexpr int64_t kMostBytes = int64_t{1} << 30;
   const std::string trouble = search::run_contained_each(
       1,
       [&](size_t) -> std::string {

@@ -148,7 +148,7 @@ void add_rewrite(const std::string& input) {
   graph.relation("small", {math});
   const egraph::RulesetId ruleset = graph.ruleset("rules");
   graph.rewrite(ruleset, "law", lines[0], lines[1], {lines.begin() + 3, lines.end()});
-  const egraph::Value term = graph.add_term(lines[2]);
+  const egraph::Value term = graph.add_term("(Mul (Num 1) " + lines[2] + ")");
   graph.run(egraph::Schedule::repeat(3, egraph::Schedule::run(ruleset)), short_run().budget);
   (void)egraph::Extractor(graph).best(math, term);
 }

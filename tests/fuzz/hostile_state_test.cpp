@@ -1,17 +1,13 @@
 // What Luminal itself wrote and somebody changed: replay files, exported choices, checkpoints.
 #include <fmt/format.h>
 
-#include "backends/backend.h"
 #include "base/hash.h"
-#include "codegen/schedule.h"
 #include "fuzz/hostile_input.h"
 #include "luminal/compile_report.h"
 #include "luminal/luminal.h"
 #include "search/cache.h"
-#include "search/kernel_cache.h"
-#include "search/program.h"
-#include "search/remembered.h"
 #include "search/replay.h"
+#include "support/replays.h"
 
 namespace luminal::fuzz {
 namespace {
@@ -21,59 +17,20 @@ using Path = std::filesystem::path;
 
 // --- Replay files
 
-/// A replay of the kernel that makes the graph's only result, by the first candidate of each family that
-/// takes it.
-void add_replays(const Graph& cx, const DimMap& dims, const codegen::Bucket& bucket,
-                 std::vector<std::string>& files) {
-  static const auto backend = backends::make_cpu_backend();
-  const search::Program program = search::encode(cx);
-  const search::Program::Tensor& made = program.tensors.back();
-  search::Unit unit;
-  search::Unit::Kernel kernel;
-  for (const search::TensorId input : made.arguments) {
-    const auto& tensor = program.tensors.at(static_cast<size_t>(input));
-    kernel.inputs.push_back(static_cast<int>(unit.tensors.size()));
-    unit.tensors.push_back({tensor.type, tensor.value, {}});
-  }
-  kernel.outputs.push_back(static_cast<int>(unit.tensors.size()));
-  unit.tensors.push_back({made.type, made.value, {}});
-  unit.kernels.push_back(std::move(kernel));
-  const search::Exam exam =
-      search::prepare_exam(cx, dims, unit, {.operations = 2000, .samples = 2, .first_only = true});
-  for (const codegen::Schedule* family : codegen::schedules()) {
-    const auto best = codegen::best_of(*family, made.spec, bucket, backend->target());
-    if (!best) continue;
-    const search::Replay replay{.kernels = {{made.spec, std::string(family->name), best->parameters, bucket}},
-                                .exam = exam,
-                                .fault = "tensor 1 at [0] is 1, must be 2"};
-    files.push_back(search::replay_json(replay));
-  }
-}
-
 std::vector<std::string> replays() {
   std::vector<std::string> files;
-  {
-    Graph cx;
-    (cx.tensor({3, 4}) * 2 + 1).retrieve();
-    add_replays(cx, {}, {}, files);
-  }
-  {
-    Graph cx;
-    cx.tensor({8, 9}).sum(1).retrieve();
-    add_replays(cx, {}, {}, files);
-  }
-  {
-    Graph cx;
-    cx.tensor({5, 6}).matmul(cx.tensor({6, 7})).retrieve();
-    add_replays(cx, {}, {}, files);
-  }
-  {
-    Graph cx;
-    cx.tensor({"s", 4}).sum(1).retrieve();
-    cx.set_dim("s", 8);
-    const codegen::Bucket bucket{.facts = {{"s", {5, 8, 1}}}};
-    add_replays(cx, bucket.top(), bucket, files);
-  }
+  const auto add = [&](const Graph& cx, const codegen::Bucket& bucket = {}) {
+    for (const search::Replay& replay : test::replays_of(cx, bucket))
+      files.push_back(search::replay_json(replay));
+  };
+  Graph doubled, sums, product, named;
+  (doubled.tensor({3, 4}) * 2 + 1).retrieve();
+  sums.tensor({8, 9}).sum(1).retrieve();
+  product.tensor({5, 6}).matmul(product.tensor({6, 7})).retrieve();
+  named.tensor({"s", 4}).sum(1).retrieve();
+  named.set_dim("s", 8);
+  for (const Graph* cx : {&doubled, &sums, &product}) add(*cx);
+  add(named, {.facts = {{"s", {5, 8, 1}}}});
   return files;
 }
 
