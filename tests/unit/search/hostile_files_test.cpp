@@ -7,6 +7,7 @@
 #include "backends/backend.h"
 #include "codegen/schedule.h"
 #include "luminal/compile_report.h"
+#include "luminal/egraph.h"
 #include "luminal/luminal.h"
 #include "search/kernel_cache.h"
 #include "search/remembered.h"
@@ -149,6 +150,11 @@ TEST(HostileJson, DeepNestingIsAnError) {
             "[replay] the JSON is nested deeper than 64 levels");
   EXPECT_EQ(error_of<FormatError>([&] { (void)kernel::KernelSpec::parse_json(deep); }),
             "[KernelSpec] the JSON is nested deeper than 64 levels");
+  const std::string sort = deep + std::string(deep.size(), ']');  // a message quotes what is no name
+  EXPECT_EQ(error_of<FormatError>([&] {
+              egraph::EGraph().load_json("{\"luminal-egraph\":1,\"sorts\":[" + sort + "],\"functions\":[]}");
+            }),
+            "[json] the JSON is nested deeper than 64 levels");
 }
 
 }  // namespace
