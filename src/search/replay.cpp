@@ -14,6 +14,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/reason.h"
+#include "luminal/cancel.h"
 #include "luminal/compile_report.h"
 #include "search/contain.h"
 
@@ -215,19 +216,21 @@ void try_to_make(const Replay::Kernel& kernel, backends::Backend& backend) {
         kernel.schedule);
   constexpr std::chrono::milliseconds kTimeout{20'000};
   constexpr int64_t kMostBytes = int64_t{1} << 30;
-  const std::string trouble = search::run_contained_each(
-      1,
-      [&](size_t) -> std::string {
-        limit_memory(kMostBytes);
-        try {
-          (void)kernel.spec.to_string();
-          (void)backend.compile(program_of(kernel, backend.target()));
-          return "";
-        } catch (const std::exception& error) {
-          return reason_of(error);
-        }
-      },
-      kTimeout)[0];
+  const std::string trouble = [&]() -> std::string {
+    try {
+      return search::run_contained(
+          [&](search::Progress&) {
+            limit_memory(kMostBytes);
+            (void)kernel.spec.to_string();
+            (void)backend.compile(program_of(kernel, backend.target()));
+          },
+          kTimeout);
+    } catch (const Cancelled&) {
+      throw;
+    } catch (const std::exception& error) {
+      return reason_of(error);
+    }
+  }();
   if (!trouble.empty())
     fail<FormatError>("[replay] '{}' makes no kernel of the file's spec and parameters ({}): {}",
                       kernel.schedule, codegen::to_string(kernel.parameters), trouble);
