@@ -15,10 +15,14 @@ if grep -rnE '#include *[<"](fmt|spdlog|nlohmann|CLI|zlib|xxhash|gmp)' "$work/pr
   exit 1
 fi
 
-# What README.md has in its fenced blocks of language $1, with the folder it speaks of put in.
-readme_block() {
-  awk -v fence='```' -v open_fence="\`\`\`$1" '$0 == open_fence { on = 1; next } index($0, fence) == 1 { on = 0 } on' \
-    "$root/README.md" | sed "s|<folder>|$work/prefix|g"
+# The fenced block number $3 (from 1 on) of language $2 in page $1, with the folder that README.md speaks of put in.
+block() {
+  awk -v fence='```' -v language="$2" -v wanted="$3" '
+    on && index($0, fence) == 1 { exit }
+    on { print; next }
+    inside { if (index($0, fence) == 1) inside = 0; next }
+    index($0, fence) == 1 { if ($0 == fence language && ++seen == wanted) on = 1; else inside = 1 }
+  ' "$root/$1" | sed "s|<folder>|$work/prefix|g"
 }
 # Configures and builds the project in $1. Nothing but the package may be looked for: whoever uses it has what
 # README.md names, and not the files by which CMake finds libraries of others.
@@ -45,7 +49,7 @@ echo "== the CMakeLists.txt of README.md"
 for example in $examples; do
   project="$work/$(basename "$example" .cpp)"
   mkdir "$project"
-  readme_block cmake >"$project/CMakeLists.txt"
+  block README.md cmake 1 >"$project/CMakeLists.txt"
   cp "$root/$example" "$project/main.cpp"
   build_project "$project"
   "$project/build/my_program" >"$project/output"
@@ -54,13 +58,62 @@ done
 
 if command -v pkg-config >/dev/null; then
   echo "== the g++ line of README.md"
-  lines=$(readme_block sh)
+  lines=$(block README.md sh 1)
   [[ $lines == *"g++ main.cpp"* ]] || { echo "package: README.md has no line for g++" >&2; exit 1; }
   for example in $examples; do
     project="$work/$(basename "$example" .cpp)"
     (cd "$project" && bash -euo pipefail -c "${lines//g++/\"$compiler\"}" && ./a.out) | diff - "$project/output"
   done
 fi
+
+echo "== the op of docs/adding_an_op.md"
+page=docs/adding_an_op.md project="$work/softsign"
+mkdir "$project"
+block README.md cmake 1 | sed 's/main.cpp/main.cpp softsign.cpp/' >"$project/CMakeLists.txt"
+block $page cpp 1 >"$project/softsign.cpp"
+# The page says what to declare and to call; its second block is the use, and ends with the values that are expected.
+{
+  echo '#include <luminal/luminal.h>'
+  echo '#include <iostream>'
+  echo 'namespace luminal { extern const OpDef kSoftsign; }'
+  echo 'using namespace luminal;'
+  echo 'int main() {'
+  grep -o 'register_op(kSoftsign)' "$root/$page" | head -n 1 | sed 's/$/;/'
+  block $page cpp 2
+  echo 'for (size_t i = 0; i < values.size(); ++i) std::cout << (i == 0 ? "" : ", ") << values[i];'
+  echo '}'
+} >"$project/main.cpp"
+build_project "$project"
+expected=$(block $page cpp 2 | sed -n 's|.*// {\(.*\)}$|\1|p')
+[[ -n $expected ]] || { echo "package: $page does not say what its example gives" >&2; exit 1; }
+for device in reference cpu; do
+  found=$(LUMINAL_DEVICE=$device "$project/build/my_program")
+  [[ $found == "$expected" ]] || { echo "package: softsign on $device is $found, not $expected" >&2; exit 1; }
+done
+echo "softsign: $expected"
+
+echo "== the kernel of docs/own_kernels.md"
+project="$work/own_kernel"
+mkdir "$project"
+block README.md cmake 1 >"$project/CMakeLists.txt"
+block docs/own_kernels.md cpp 1 >"$project/main.cpp"
+build_project "$project"
+LUMINAL_CACHE=off "$project/build/my_program"
+
+echo "== the law and the command lines of docs/adding_a_rule.md"
+block docs/adding_a_rule.md "" 1 >"$work/my_laws.egg"
+law=$(sed -n 's/.*:name "\(.*\)".*/\1/p' "$work/my_laws.egg")
+[[ -n $law ]] || { echo "package: docs/adding_a_rule.md shows no law" >&2; exit 1; }
+mapfile -t lines < <(tr '\n' ' ' <"$root/docs/adding_a_rule.md" | grep -o '`luminal explain [^`]*`' | tr -d '`')
+[[ ${#lines[@]} -ge 2 ]] || { echo "package: docs/adding_a_rule.md has no command lines" >&2; exit 1; }
+for line in "${lines[@]}"; do
+  line=${line//FORMULA/"'(x:f32[3,4].t() * 1.0).sum(1)'"}
+  (cd "$work" && PATH="$work/prefix/bin:$PATH" LUMINAL_CACHE=off bash -euo pipefail -c "$line --mode fast") >"$work/explained"
+  if [[ $line == *my_laws.egg* ]]; then
+    grep -q "$law" "$work/explained" || { echo "package: $law did not fire: $line" >&2; exit 1; }
+  fi
+done
+echo "${#lines[@]} lines"
 
 echo "== program"
 "$work/prefix/bin/luminal" --version
