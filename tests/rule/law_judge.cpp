@@ -13,6 +13,7 @@
 #include "luminal/reference.h"
 #include "rule/examples.h"
 #include "unit/passes/random_graph.h"
+#include "unit/search/pipeline.h"
 
 namespace luminal::search::test {
 namespace {
@@ -35,8 +36,9 @@ std::vector<Inputs> inputs_of(MathMode mode) {
 /// `number`: how many inputs there were before.
 double input_value(Inputs kind, int number, std::mt19937_64& random) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  static constexpr double kSpecial[] = {0.0,   -0.0, 1.0, -0.0, kInfinity, -kInfinity, std::nan(""),
-                                        1e-40, 3e38, -3,  0.5,  -6e-8,     7,          -1e30};
+  static constexpr double kSpecial[] = {
+      0.0,   -0.0, 1.0, -0.0, kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN(),
+      1e-40, 3e38, -3,  0.5,  -6e-8,     7,          -1e30};
   const double plain = static_cast<double>(random() % 4000) / 1000.0 - 2.0003;
   switch (kind) {
     case Inputs::Plain:
@@ -106,19 +108,11 @@ bool same_bits(const TensorData& a, const TensorData& b) {
   return same;
 }
 
-std::vector<double> numbers(const TensorData& data) {
-  std::vector<double> list;
-  visit_dtype(data.dtype, [&]<class T>(T) {
-    for (const T& x : data.as<T>()) list.push_back(static_cast<double>(x));
-  });
-  return list;
-}
-
 /// Empty if `got` is what is `wanted`, as far as the mode promises.
 std::string difference(const TensorData& got, const TensorData& wanted, MathMode mode) {
   if (got.dtype != wanted.dtype || got.bytes.size() != wanted.bytes.size()) return "other elements";
   if (same_bits(got, wanted)) return {};
-  const auto x = numbers(got), y = numbers(wanted);
+  const auto x = elements(got), y = elements(wanted);
   double greatest = 1e-30;  // subnormal numbers round coarsely
   for (const double each : y)
     if (std::isfinite(each)) greatest = std::max(greatest, std::abs(each));

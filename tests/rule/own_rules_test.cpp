@@ -134,10 +134,15 @@ TEST(OwnRules, WhatALawAsksOfSlotsThatAreNotThereIsUndefined) {
       ((union t (Op o (compose-args s a 9 v b))))
       :ruleset strict :name "slots-far-compose")
 ; slots-below-first (strict)
-; Slots that no kernel has.
-(rule ((= t (Op s a)) (symmetric s -1 0))
+; So far before the first slot that nothing is there to be read.
+(rule ((= t (Op s a)) (symmetric s -1000000000 0))
       ((union t (Op s (swap a 0 0))))
       :ruleset strict :name "slots-below-first")
+; slots-beyond-last (strict)
+; So far beyond the last one.
+(rule ((= t (Op s a)) (symmetric s 1000000000 0))
+      ((union t (Op s (swap a 0 0))))
+      :ruleset strict :name "slots-beyond-last")
 ; slots-far-swap (strict)
 ; An argument that is not there.
 (rule ((= t (Op s a)) (= o (swap a 0 9)))
