@@ -315,7 +315,7 @@ class GraphTensor {
   /// Source: Hillis & Steele 1986 inside blocks, Blelloch 1990 across them.
   [[nodiscard]] GraphTensor cumsum(int axis, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor cummax(int axis, Where where = Where::current()) const;
-  /// An infinity stays one behind any finite numbers. Dtypes: f32 multiplies in f64, f16 and bf16 in f32.
+  /// An infinity stays one until a zero. Dtypes: f32 multiplies in f64, f16 and bf16 in f32.
   [[nodiscard]] GraphTensor cumprod(int axis, Where where = Where::current()) const;
   /// Elements in order along `axis`; equal ones keep theirs (stable), NaN is the greatest, as in PyTorch. The
   /// gradient goes to where a value came from. Cost: O(n log^2 n). Source: Batcher 1968.
