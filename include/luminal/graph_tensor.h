@@ -128,6 +128,7 @@ class GraphTensor {
   template <std::ranges::contiguous_range R>
   GraphTensor& set_dyn(const R& values, std::vector<int64_t> sizes, Where where = Where::current()) {
     using T = std::ranges::range_value_t<R>;
+    check_values(std::ranges::size(values), sizes, where);
     return set_data(TensorData::of<T>(std::move(sizes), std::span<const T>(values)), true, where);
   }
   /// `loader` is called for the data at each run that needs it.
@@ -476,6 +477,7 @@ class GraphTensor {
     return result;
   }
   void check_rank(int wanted) const;
+  void check_values(size_t given, const std::vector<int64_t>& sizes, Where where) const;
   GraphTensor& set_data(TensorData data, bool shaped, Where where);
   std::weak_ptr<GraphState> graph_;
   Value source_;

@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -65,6 +67,31 @@ std::string left_over(const CLI::App& app) {
   return "unknown option '" + name + "'" + did_you_mean(name, known);
 }
 
+/// CLI11 says that a subcommand is required; this says which there are, and what may have been meant.
+std::string no_subcommand(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* each : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(each->get_name());
+  const std::vector<std::string> rest = app.remaining(false);
+  if (rest.empty()) return fmt::format("say which: {}", fmt::join(names, ", "));
+  return fmt::format("there is no '{}'; there are {}{}", rest.front(), fmt::join(names, ", "),
+                     did_you_mean(rest.front(), names));
+}
+
+/// "Could not convert: --epochs = many", in words.
+std::string not_converted(const CLI::App& app, const std::string& what) {
+  const size_t colon = what.find(": "), equals = what.find(" = ");
+  if (colon == std::string::npos || equals == std::string::npos || equals < colon) return what;
+  const std::string option = what.substr(colon + 2, equals - colon - 2);
+  const CLI::Option* known = app.get_option_no_throw(option);
+  const std::string type = known != nullptr ? known->get_type_name() : "";
+  const std::string_view wanted = type == "INT"     ? "a whole number"
+                                  : type == "UINT"  ? "a whole number from 0 on"
+                                  : type == "FLOAT" ? "a number"
+                                                    : "another value";
+  return fmt::format("{} takes {}, not '{}'", option, wanted, what.substr(equals + 3));
+}
+
 int parse_and_act(std::span<const std::string> arguments, Console& console) {
   Program program;
   if (arguments.empty()) {
@@ -87,6 +114,12 @@ int parse_and_act(std::span<const std::string> arguments, Console& console) {
     return kDone;
   } catch (const CLI::ExtrasError&) {
     return usage_error(console, program.chosen(), left_over(program.chosen()));
+  } catch (const CLI::RequiredError& error) {
+    const CLI::App& app = program.chosen();
+    return usage_error(console, app,
+                       app.get_require_subcommand_min() > 0 ? no_subcommand(app) : error.what());
+  } catch (const CLI::ConversionError& error) {
+    return usage_error(console, program.chosen(), not_converted(program.chosen(), error.what()));
   } catch (const CLI::ParseError& error) {
     return usage_error(console, program.chosen(), error.what());
   }

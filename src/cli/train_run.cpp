@@ -62,9 +62,10 @@ void declare_run(CLI::App& app, RunOptions& options, const std::string& data_hel
 }
 
 void check_run(const RunOptions& options) {
-  if (options.epochs < 1) fail("[train] --epochs {} is not at least 1", options.epochs);
-  if (options.batch < 1) fail("[train] --batch {} is not at least 1", options.batch);
-  if (!(options.learning_rate > 0)) fail("[train] --lr {} is not positive", options.learning_rate);
+  if (options.epochs < 1) fail("[train] --epochs {} is not at least 1; give 1 or more", options.epochs);
+  if (options.batch < 1) fail("[train] --batch {} is not at least 1; give 1 or more", options.batch);
+  if (!(options.learning_rate > 0))
+    fail("[train] --lr {} is not positive; give a rate above 0", options.learning_rate);
   if (options.save_every < 0)
     fail("[train] --save-every {} is negative; 0 means after each pass over the data", options.save_every);
   check_place("--weights", options.weights);

@@ -96,11 +96,19 @@ std::vector<GraphTensor> build_workload(Graph& graph, const WorkloadOptions& opt
     const char* digits = equals == std::string::npos ? end : entry.data() + equals + 1;
     const auto [read_to, status] = std::from_chars(digits, end, size);
     if (equals == 0 || read_to != end || status != std::errc())
-      fail("[dim] --dim takes NAME=SIZE, not '{}'", entry);
+      fail("[dim] --dim takes NAME=SIZE with a whole number, not '{}'", entry);
     sizes.insert_or_assign(entry.substr(0, equals), size);
   }
   std::vector<GraphTensor> inputs = build(graph, options.what, sizes);
-  for (const auto& [dim, size] : sizes) graph.set_dim(dim, size);
+  const std::vector<std::string> dims = graph.dim_names();
+  for (const auto& [dim, size] : sizes) {
+    if (std::ranges::find(dims, dim) == dims.end())
+      fail("[dim] '{}' has no dim '{}'{}{}", options.what, dim,
+           dims.empty() ? std::string("; leave --dim out")
+                        : fmt::format("; its dims are {}", fmt::join(dims, ", ")),
+           did_you_mean(dim, dims));
+    graph.set_dim(dim, size);
+  }
   return inputs;
 }
 

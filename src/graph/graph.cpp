@@ -85,6 +85,11 @@ void note_dims(GraphState& state, const Node& node) {
 
 std::shared_ptr<GraphState> lock(const std::weak_ptr<GraphState>& graph) {
   auto state = graph.lock();
+  const std::weak_ptr<GraphState> none;
+  if (!state && !graph.owner_before(none) && !none.owner_before(graph))
+    fail(
+        "[tensor] this tensor was never made, only declared; give it a value first, as Graph::tensor makes "
+        "one");
   if (!state)
     fail("[tensor] the graph of this tensor is gone; keep the Graph alive as long as its tensors are used");
   return state;

@@ -39,10 +39,11 @@ struct GraphState {
     };
     uint64_t version = 0, presence = 0;
     bool everything = false;
-    std::optional<DimMap> sizes;   ///< for which `dims` below hold
-    std::vector<Sized> inputs;     ///< not computed
-    std::vector<Sized> present;    ///< computed, and there already
-    std::vector<Use> conditional;  ///< inputs whose views do not take every size
+    std::optional<DimMap> sizes;                       ///< for which `dims` below hold
+    std::vector<Sized> inputs;                         ///< not computed
+    std::vector<Sized> present;                        ///< computed, and there already
+    std::vector<Use> conditional;                      ///< inputs whose views do not take every size
+    std::vector<std::pair<std::string, NodeId>> dims;  ///< named ones, and the first node that needs each
   };
 
   Turns turns;
@@ -88,6 +89,8 @@ void note_dims(GraphState& state, const ShapeTracker& view);
 
 /// "'w' f32[2] (made at model.cpp:41)", "#3 f32[2]": a node's value for messages.
 [[nodiscard]] std::string describe_value(const Graph& graph, const Value& value);
+/// The same for a view of it that has this type.
+[[nodiscard]] std::string describe_value(const Graph& graph, const Value& value, const TensorType& seen);
 /// The same for a value that is not there: "... has no value; mark it with retrieve() or keep() before
 /// execute()", with the advice that fits.
 [[nodiscard]] std::string no_value_text(const Graph& graph, const Value& value);

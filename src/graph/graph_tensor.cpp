@@ -44,17 +44,29 @@ GraphTensor GraphTensor::with_view(ShapeTracker view) const {
 
 Dtype GraphTensor::dtype() const { return graph().type(edge().source).dtype; }
 
+namespace {
+
+/// "'w' f32[2] (made at model.cpp:41)"; for a view the dims that are seen, and the line of the value beneath.
+std::string describe(const GraphTensor& tensor) {
+  const Graph graph = tensor.graph();
+  return describe_value(graph, tensor.edge().source, tensor.type());
+}
+
+}  // namespace
+
 const Expression& GraphTensor::dim(int axis) const {
   const int at = axis < 0 ? axis + rank() : axis;
   if (at < 0 || at >= rank())
-    fail<ShapeError>("[dim] axis {} is out of range for {}", axis, luminal::to_string(dims()));
+    fail<ShapeError>(
+        "[dim] axis {} is out of range for {}; {}", axis, describe(*this),
+        rank() == 0 ? "it has no axes" : fmt::format("axes go from {} to {}", -rank(), rank() - 1));
   return dims()[static_cast<size_t>(at)];
 }
 
 void GraphTensor::check_rank(int wanted) const {
   if (rank() != wanted)
-    fail<ShapeError>("[dims{}] the tensor has rank {}: {}; ask for as many dims as it has", wanted, rank(),
-                     type().to_string());
+    fail<ShapeError>("[dims{}] {} has rank {}; ask for as many dims as it has", wanted, describe(*this),
+                     rank());
 }
 
 std::vector<int> Axes::resolve(int rank, std::string_view op) const {
@@ -120,6 +132,16 @@ GraphTensor& GraphTensor::set_data(TensorData data, bool shaped, Where where) {
   const Value input = input_of(*this, "set");
   owner.store(input, std::make_shared<TensorData>(fit_input(owner, input, std::move(data), shaped)), true);
   return *this;
+}
+
+void GraphTensor::check_values(size_t given, const std::vector<int64_t>& sizes, Where where) const {
+  const CallSite site("set", where);
+  const bool negative = std::ranges::any_of(sizes, [](int64_t size) { return size < 0; });
+  const int64_t count = negative ? -1 : luminal::detail::count_elements(sizes);
+  if (count != static_cast<int64_t>(given))
+    fail<ShapeError>(
+        "[set] {} values for {} do not fill the sizes [{}], which hold {}; give as many, or their own sizes",
+        given, describe(*this), fmt::join(sizes, ", "), negative ? "none" : std::to_string(count));
 }
 
 GraphTensor& GraphTensor::set(const NestedList& values, Where where) {
@@ -212,9 +234,8 @@ std::vector<T> GraphTensor::data() const {
   const TensorData raw = data();
   constexpr Dtype kWanted = dtype_of<T>();
   if (raw.dtype != kWanted && kWanted != Dtype::F64 && kWanted != Dtype::F32 && kWanted != Dtype::I64)
-    fail<DtypeError>(
-        "[data] the tensor is {} and {} was asked for; ask for its own type, or double, float or int64_t",
-        luminal::name(raw.dtype), luminal::name(kWanted));
+    fail<DtypeError>("[data] {} was asked for as {}; ask for its own type, or double, float or int64_t",
+                     describe(*this), luminal::name(kWanted));
   const TensorData converted = convert(raw, kWanted);
   const auto values = converted.as<T>();
   return std::vector<T>(values.begin(), values.end());

@@ -171,6 +171,27 @@ void Graph::resume_plans(std::map<std::string, uint64_t> plans,
 
 namespace {
 
+/// Named dims that a run has to know, each with the first node that needs it.
+std::vector<std::pair<std::string, NodeId>> dims_of(const Graph& graph, const std::vector<NodeId>& nodes) {
+  std::map<std::string, NodeId, std::less<>> found;
+  const auto see = [&](const Expression& e, NodeId id) {
+    if (e.constant()) return;
+    for (const std::string& name : e.to_symbols()) found.try_emplace(name, id);
+  };
+  for (const NodeId id : nodes) {
+    const Node& node = graph.node(id);
+    for (const TensorType& output : node.outputs)
+      for (const Expression& dim : output.dims) see(dim, id);
+    for (const auto& [key, attribute] : node.attributes.entries())
+      if (const auto* formula = std::get_if<Expression>(&attribute)) see(*formula, id);
+    for (const Edge& edge : node.inputs) {
+      for (const Expression& dim : edge.view.dims()) see(dim, id);
+      see(edge.view.index_expression(), id);
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
 /// What a run needs. Its sizes are filled in by `measure`, once the inputs have told them.
 GraphState::Needs& needs_of(const Graph& graph, GraphState& state, bool everything) {
   GraphState::Needs& needs = state.needs;
@@ -180,6 +201,7 @@ GraphState::Needs& needs_of(const Graph& graph, GraphState& state, bool everythi
   const auto set = needed_nodes(graph, everything ? graph.nodes() : graph.roots());
   std::vector<NodeId> ids(set.begin(), set.end());
   std::ranges::sort(ids);
+  if (!state.known_dims.empty()) needs.dims = dims_of(graph, ids);
   for (const NodeId id : ids) {
     const Node& node = graph.node(id);
     if (!is_computed(*node.op)) needs.inputs.push_back({{id, 0}, {}});
@@ -195,6 +217,12 @@ GraphState::Needs& needs_of(const Graph& graph, GraphState& state, bool everythi
 
 void measure(const Graph& graph, GraphState& state, GraphState::Needs& needs) {
   if (needs.sizes == state.dims) return;
+  for (const auto& [name, node] : needs.dims)
+    if (!state.dims.contains(name))
+      fail(
+          "[execute] the size of dim '{0}' is not known, which {1} needs; give it with set_dim(\"{0}\", "
+          "size)",
+          name, describe_value(graph, {node, 0}));
   for (auto* list : {&needs.inputs, &needs.present})
     for (auto& [value, dims] : *list) dims = exec(graph.type(value).dims, state.dims);
   for (const Use& use : needs.conditional) {

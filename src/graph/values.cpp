@@ -112,13 +112,17 @@ void Graph::reset() {
 }
 
 std::string describe_value(const Graph& graph, const Value& value) {
+  return describe_value(graph, value, graph.type(value));
+}
+
+std::string describe_value(const Graph& graph, const Value& value, const TensorType& seen) {
   const Node& node = graph.node(value.node);
   const std::string label =
       node.name.empty() ? fmt::format("#{}", value.node.index) : fmt::format("'{}'", node.name);
   const std::string made = node.origin && !node.origin->file.empty()
                                ? fmt::format(" (made at {}:{})", node.origin->file, node.origin->line)
                                : "";
-  return fmt::format("{} {}{}", label, graph.type(value).to_string(), made);
+  return fmt::format("{} {}{}", label, seen.to_string(), made);
 }
 
 std::string no_value_text(const Graph& graph, const Value& value) {
@@ -236,7 +240,8 @@ void GraphTensor::assign(const GraphTensor& next, Where where) const {
   const auto graph = lock(graph_);
   const Turn turn(*graph, "assign", Turn::For::Structure);
   const Graph owner = this->graph();
-  if (next.graph().state() != graph) fail("[assign] state and next value belong to different graphs");
+  if (next.graph().state() != graph)
+    fail("[assign] state and next value belong to different graphs; build both in one");
   const Value state = whole_value(*this, "assign");
   if (is_computed(*owner.node(state.node).op))
     fail("[assign] only an input can be state, and this tensor is made by '{}'; declare it with tensor()",

@@ -5,6 +5,7 @@
 namespace luminal::nn {
 
 PReLU::PReLU(GraphSite cx, int64_t channels, double initial, Dtype dtype) {
+  const CallSite site("PReLU", cx.where);
   check_size("PReLU", "channels", channels);
   check_float("PReLU", dtype);
   weight = constant_weight(cx, "weight", {channels}, initial, dtype);

@@ -14,7 +14,9 @@ struct HeadCounts {
   int64_t heads, kv_heads;
 };
 
-HeadCounts checked_heads(std::string_view module, int64_t embed, int64_t heads, int64_t kv_heads) {
+HeadCounts checked_heads(const GraphSite& cx, std::string_view module, int64_t embed, int64_t heads,
+                         int64_t kv_heads) {
+  const CallSite site(module, cx.where);
   check_size(module, "embed", embed);
   check_size(module, "heads", heads);
   if (kv_heads == 0) kv_heads = heads;
@@ -24,7 +26,8 @@ HeadCounts checked_heads(std::string_view module, int64_t embed, int64_t heads, 
   return {heads, kv_heads};
 }
 
-int64_t head_size(std::string_view module, int64_t embed, int64_t heads) {
+int64_t head_size(const GraphSite& cx, std::string_view module, int64_t embed, int64_t heads) {
+  const CallSite site(module, cx.where);
   if (heads < 1 || embed % heads != 0)
     fail<ShapeError>("[{}] embed={} is no multiple of heads={}; give one", module, embed, heads);
   return embed / heads;
@@ -50,11 +53,12 @@ MultiheadAttention::MultiheadAttention(GraphSite cx, int64_t embed_dim, int64_t 
     : out_proj(cx, embed_dim, embed_dim, {.bias = options.bias, .dtype = options.dtype}),
       embed(embed_dim),
       heads(num_heads),
-      kv_heads(checked_heads("MultiheadAttention", embed_dim, num_heads, options.kv_heads).kv_heads),
+      kv_heads(checked_heads(cx, "MultiheadAttention", embed_dim, num_heads, options.kv_heads).kv_heads),
       dropout(options.dropout),
       batch_first(options.batch_first) {
+  const CallSite site("MultiheadAttention", cx.where);
   check_probability("MultiheadAttention", dropout);
-  const int64_t kv_size = head_size("MultiheadAttention", embed, heads) * kv_heads;
+  const int64_t kv_size = head_size(cx, "MultiheadAttention", embed, heads) * kv_heads;
   const int64_t kdim = options.kdim == 0 ? embed : options.kdim,
                 vdim = options.vdim == 0 ? embed : options.vdim;
   const auto projection = [&](const char* name, int64_t rows, int64_t columns) {
@@ -206,13 +210,29 @@ GraphTensor RotaryEmbedding::forward(const GraphTensor& x, const Expression& fir
 KvCache::KvCache(GraphSite cx, int64_t batch, int64_t kv_heads, int64_t rows, int64_t size,
                  const Expression& filled_rows, Dtype dtype)
     : past(filled_rows), capacity(rows) {
+  const CallSite site("KvCache", cx.where);
   for (const int64_t each : {batch, kv_heads, rows, size}) check_size("KvCache", "size", each);
   const std::vector<int64_t> dims{batch, kv_heads, rows, size};
   keys = constant_weight(cx, "keys", dims, 0, dtype);
   values = constant_weight(cx, "values", dims, 0, dtype);
 }
 
-KvCache::Rows KvCache::append(const GraphTensor& key, const GraphTensor& value) const {
+namespace {
+
+/// `x` as it is, in runs whose sizes meet the conditions of `steps`; others are refused before they begin.
+GraphTensor only_if(std::span<const MovementStep> steps, const GraphTensor& x) {
+  MovementStep step{.name = "only_if", .in_dims = x.dims(), .out_dims = x.dims()};
+  for (int axis = 0; axis < x.rank(); ++axis) step.in_of_out.push_back(Expression::index(axis, x.dim(axis)));
+  step.out_of_in = step.in_of_out;
+  for (const MovementStep& each : steps)
+    step.conditions.insert(step.conditions.end(), each.conditions.begin(), each.conditions.end());
+  return x.with_view(x.view().apply(step));
+}
+
+}  // namespace
+
+KvCache::Rows KvCache::append(const GraphTensor& key, const GraphTensor& value, Where where) const {
+  const CallSite site("KvCache", where);
   Graph cx = keys.graph();
   const auto add = [&](const GraphTensor& state, const GraphTensor& rows) {
     if (rows.rank() != 4 || !Expression::known_equal(rows.dim(0), state.dim(0)) ||
@@ -220,6 +240,17 @@ KvCache::Rows KvCache::append(const GraphTensor& key, const GraphTensor& value) 
         !Expression::known_equal(rows.dim(3), state.dim(3)))
       fail<ShapeError>("[KvCache] new rows {} do not fit the cache {}; only the third axis may differ",
                        rows.type().to_string(), state.type().to_string());
+    const Expression count = past + rows.dim(2);
+    const std::string refusal = fmt::format(
+        "[KvCache] {} rows do not fit in axis 2 of the cache {}, which has {}; make it larger, or set past "
+        "back "
+        "to 0",
+        count.to_string(), state.type().to_string(), capacity);
+    if (Expression::known_less(capacity, count)) throw ShapeError(with_call_site(refusal));
+    std::vector<MovementStep> filled =  // none where the rows are known to fill the cache
+        ShapeTracker::contiguous(state.dims()).slice_along(2, 0, count).steps();
+    for (MovementStep& step : filled)
+      for (auto& [condition, text] : step.conditions) text = refusal;
     // Flat positions of [N, H, T, size] within [N, H, capacity, size].
     const Expression z = Expression::flat_index(), size = state.dim(3), length = rows.dim(2);
     const Expression row = z / size % length + past;
@@ -227,18 +258,13 @@ KvCache::Rows KvCache::append(const GraphTensor& key, const GraphTensor& value) 
     const GraphTensor next = cx.add_op(kScatter)
                                  .input(state)
                                  .input(place)
-                                 .input(rows.cast(state.dtype()))
+                                 .input(only_if(filled, rows.cast(state.dtype())))
                                  .attribute("mode", std::string("assign"))
                                  .finish();
     state.assign(next);
-    MovementStep filled =
-        ShapeTracker::contiguous(next.dims()).slice_along(2, 0, past + length).steps().back();
-    for (auto& [condition, text] : filled.conditions)
-      text = fmt::format(
-          "[KvCache] {} rows do not fit in axis 2 of the cache {}, which has {}; make it larger, or set "
-          "past back to 0",
-          (past + length).to_string(), state.type().to_string(), capacity);
-    return next.with_view(next.view().apply(filled));
+    ShapeTracker view = next.view();
+    for (const MovementStep& step : filled) view = view.apply(step);
+    return next.with_view(std::move(view));
   };
   return {add(keys, key), add(values, value)};
 }
@@ -247,30 +273,31 @@ KvCache::Rows KvCache::append(const GraphTensor& key, const GraphTensor& value) 
 
 namespace {
 
-int64_t size_of_head(int64_t embed, int64_t heads, int64_t given) {
-  return given != 0 ? given : head_size("CausalSelfAttention", embed, heads);
+int64_t size_of_head(const GraphSite& cx, int64_t embed, int64_t heads, int64_t given) {
+  return given != 0 ? given : head_size(cx, "CausalSelfAttention", embed, heads);
 }
 
 }  // namespace
 
 CausalSelfAttention::CausalSelfAttention(GraphSite cx, int64_t embed, int64_t num_heads,
                                          const Options& options)
-    : q_proj(cx, embed, num_heads * size_of_head(embed, num_heads, options.head_size),
+    : q_proj(cx, embed, num_heads * size_of_head(cx, embed, num_heads, options.head_size),
              {.bias = options.bias, .dtype = options.dtype}),
       k_proj(cx, embed,
-             checked_heads("CausalSelfAttention", embed, num_heads, options.kv_heads).kv_heads *
-                 size_of_head(embed, num_heads, options.head_size),
+             checked_heads(cx, "CausalSelfAttention", embed, num_heads, options.kv_heads).kv_heads *
+                 size_of_head(cx, embed, num_heads, options.head_size),
              {.bias = options.bias, .dtype = options.dtype}),
       v_proj(cx, embed,
-             checked_heads("CausalSelfAttention", embed, num_heads, options.kv_heads).kv_heads *
-                 size_of_head(embed, num_heads, options.head_size),
+             checked_heads(cx, "CausalSelfAttention", embed, num_heads, options.kv_heads).kv_heads *
+                 size_of_head(cx, embed, num_heads, options.head_size),
              {.bias = options.bias, .dtype = options.dtype}),
-      o_proj(cx, num_heads * size_of_head(embed, num_heads, options.head_size), embed,
+      o_proj(cx, num_heads * size_of_head(cx, embed, num_heads, options.head_size), embed,
              {.bias = options.bias, .dtype = options.dtype}),
       heads(num_heads),
       kv_heads(options.kv_heads == 0 ? num_heads : options.kv_heads),
-      head_size(size_of_head(embed, num_heads, options.head_size)),
+      head_size(size_of_head(cx, embed, num_heads, options.head_size)),
       dropout(options.dropout) {
+  const CallSite site("CausalSelfAttention", cx.where);
   check_probability("CausalSelfAttention", dropout);
   if (options.rope_base)
     rope = RotaryEmbedding{

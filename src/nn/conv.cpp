@@ -21,8 +21,9 @@ std::vector<int64_t> weight_dims(int64_t first, int64_t second, const std::array
 }
 
 template <size_t N>
-void check(std::string_view module, int64_t in, int64_t out, int64_t groups, Dtype dtype,
-           const std::array<int64_t, N>& kernel) {
+void check(const GraphSite& cx, const std::string& module, int64_t in, int64_t out, int64_t groups,
+           Dtype dtype, const std::array<int64_t, N>& kernel) {
+  const CallSite site(module, cx.where);
   if (in < 1 || out < 1 || groups < 1 || in % groups != 0 || out % groups != 0)
     fail<ShapeError>("[{}] in={} and out={} must be positive multiples of groups={}", module, in, out,
                      groups);
@@ -48,7 +49,7 @@ std::string name_of(std::string_view family) {
 template <size_t N>
 Conv<N>::Conv(GraphSite cx, int64_t in, int64_t out, Sizes kernel, const Options& options)
     : geometry{options.stride, options.padding, options.dilation, options.groups} {
-  check(name_of<N>("Conv"), in, out, options.groups, options.dtype, kernel);
+  check(cx, name_of<N>("Conv"), in, out, options.groups, options.dtype, kernel);
   const int64_t per_group = in / options.groups, fan_in = per_group * elements(kernel);
   weight = fan_in_weight(cx, "weight", weight_dims(out, per_group, kernel), fan_in, options.dtype);
   if (options.bias) bias = fan_in_weight(cx, "bias", {out}, fan_in, options.dtype);
@@ -66,7 +67,7 @@ GraphTensor Conv<N>::forward(const GraphTensor& x, Where where) const {
 template <size_t N>
 ConvTranspose<N>::ConvTranspose(GraphSite cx, int64_t in, int64_t out, Sizes kernel, const Options& options)
     : geometry{options.stride, options.padding, options.output_padding, options.dilation, options.groups} {
-  check(name_of<N>("ConvTranspose"), in, out, options.groups, options.dtype, kernel);
+  check(cx, name_of<N>("ConvTranspose"), in, out, options.groups, options.dtype, kernel);
   const int64_t per_group = out / options.groups, fan = per_group * elements(kernel);
   weight = fan_in_weight(cx, "weight", weight_dims(in, per_group, kernel), fan, options.dtype);
   if (options.bias) bias = fan_in_weight(cx, "bias", {out}, fan, options.dtype);

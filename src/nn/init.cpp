@@ -8,6 +8,7 @@
 
 #include "base/fail.h"
 #include "base/philox.h"
+#include "base/suggest.h"
 
 namespace luminal::nn::init {
 namespace {
@@ -98,10 +99,9 @@ double gain(std::string_view nonlinearity, double a) {
   if (nonlinearity == "selu") return 0.75;
   for (const std::string_view linear : {"linear", "sigmoid", "conv1d", "conv2d", "conv3d"})
     if (nonlinearity == linear) return 1;
-  fail(
-      "[init] '{}' is no nonlinearity with a known gain; give linear, sigmoid, tanh, relu, leaky_relu or "
-      "selu",
-      nonlinearity);
+  const std::vector<std::string> names{"linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu"};
+  fail("[init] '{}' is no nonlinearity with a known gain; give one of {}{}", nonlinearity,
+       fmt::join(names, ", "), did_you_mean(nonlinearity, names));
 }
 
 namespace {

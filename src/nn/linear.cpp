@@ -9,6 +9,7 @@
 namespace luminal::nn {
 
 Linear::Linear(GraphSite cx, int64_t in, int64_t out, const Options& options) : permuted(options.permuted) {
+  const CallSite site("Linear", cx.where);
   check_size("Linear", "in", in);
   check_size("Linear", "out", out);
   check_float("Linear", options.dtype);
@@ -19,6 +20,10 @@ Linear::Linear(GraphSite cx, int64_t in, int64_t out, const Options& options) : 
 
 GraphTensor Linear::forward(const GraphTensor& x, Where where) const {
   const CallSite site("Linear", where);
+  const Expression& in = weight.dim(permuted ? 0 : 1);
+  if (x.rank() == 0 || !Expression::known_equal(x.dim(-1), in))
+    fail<ShapeError>("[Linear] x is {} and must end in {}, as the weight {} says", x.type().to_string(),
+                     in.to_string(), weight.type().to_string());
   const GraphTensor product = x.matmul(permuted ? weight : weight.t());
   return bias ? product + *bias : product;
 }
@@ -30,6 +35,7 @@ void Linear::serialize(Serializer& s) const {
 
 Embedding::Embedding(GraphSite cx, int64_t count, int64_t size, const Options& options)
     : padding_idx(options.padding_idx), permuted(options.permuted) {
+  const CallSite site("Embedding", cx.where);
   check_size("Embedding", "count", count);
   check_size("Embedding", "size", size);
   check_float("Embedding", options.dtype);

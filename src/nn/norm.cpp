@@ -8,7 +8,9 @@
 namespace luminal::nn {
 namespace {
 
-void check_shape(std::string_view module, const std::vector<int64_t>& shape, Dtype dtype) {
+void check_shape(const GraphSite& cx, std::string_view module, const std::vector<int64_t>& shape,
+                 Dtype dtype) {
+  const CallSite site(module, cx.where);
   if (shape.empty()) fail<ShapeError>("[{}] the shape is empty; give the sizes of the last axes", module);
   for (const int64_t size : shape) check_size(module, "size", size);
   check_float(module, dtype);
@@ -57,7 +59,7 @@ void serialize_affine(Serializer& s, const std::optional<GraphTensor>& weight,
 
 LayerNorm::LayerNorm(GraphSite cx, std::vector<int64_t> sizes, const Options& options)
     : shape(std::move(sizes)), eps(options.eps) {
-  check_shape("LayerNorm", shape, options.dtype);
+  check_shape(cx, "LayerNorm", shape, options.dtype);
   if (!options.elementwise_affine) return;
   weight = constant_weight(cx, "weight", shape, 1, options.dtype);
   if (options.bias) bias = constant_weight(cx, "bias", shape, 0, options.dtype);
@@ -72,7 +74,7 @@ void LayerNorm::serialize(Serializer& s) const { serialize_affine(s, weight, bia
 
 RMSNorm::RMSNorm(GraphSite cx, std::vector<int64_t> sizes, const Options& options)
     : shape(std::move(sizes)), eps(options.eps) {
-  check_shape("RMSNorm", shape, options.dtype);
+  check_shape(cx, "RMSNorm", shape, options.dtype);
   if (options.elementwise_affine) weight = constant_weight(cx, "weight", shape, 1, options.dtype);
 }
 
@@ -88,6 +90,7 @@ void RMSNorm::serialize(Serializer& s) const { serialize_affine(s, weight, {}); 
 
 GroupNorm::GroupNorm(GraphSite cx, int64_t group_count, int64_t channel_count, const Options& options)
     : groups(group_count), channels(channel_count), eps(options.eps) {
+  const CallSite site("GroupNorm", cx.where);
   check_size("GroupNorm", "groups", groups);
   check_size("GroupNorm", "channels", channels);
   check_float("GroupNorm", options.dtype);
@@ -110,6 +113,7 @@ void GroupNorm::serialize(Serializer& s) const { serialize_affine(s, weight, bia
 
 BatchNorm::BatchNorm(GraphSite cx, int64_t channel_count, const Options& options)
     : momentum(options.momentum), channels(channel_count), eps(options.eps) {
+  const CallSite site("BatchNorm", cx.where);
   check_size("BatchNorm", "channels", channels);
   check_float("BatchNorm", options.dtype);
   if (momentum && !(*momentum >= 0 && *momentum <= 1))

@@ -15,8 +15,10 @@ std::string_view name_of(Cell cell) {
 constexpr int64_t kMostSteps = 4096;  // in the graph, of a length that runs decide
 int64_t gates_of(Cell cell) { return cell == Cell::Rnn ? 1 : cell == Cell::Lstm ? 4 : 3; }
 
-void check_options(Cell cell, int64_t in, int64_t hidden, const RecurrentOptions& options) {
+void check_options(const GraphSite& cx, Cell cell, int64_t in, int64_t hidden,
+                   const RecurrentOptions& options) {
   const std::string_view name = name_of(cell);
+  const CallSite site(name, cx.where);
   check_size(name, "in", in);
   check_size(name, "hidden", hidden);
   check_size(name, "num_layers", options.num_layers);
@@ -36,7 +38,7 @@ struct Recurrent::Step {
 
 Recurrent::Recurrent(GraphSite cx, Cell cell, int64_t in, int64_t hidden, RecurrentOptions options)
     : cell_(cell), in_(in), hidden_(hidden), options_(std::move(options)) {
-  check_options(cell, in, hidden, options_);
+  check_options(cx, cell, in, hidden, options_);
   const int64_t rows = gates_of(cell) * hidden, directions = options_.bidirectional ? 2 : 1;
   for (int64_t layer = 0; layer < options_.num_layers; ++layer)
     for (int64_t d = 0; d < directions; ++d) {

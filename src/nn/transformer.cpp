@@ -34,6 +34,7 @@ FeedForward::FeedForward(GraphSite cx, int64_t size, const TransformerOptions& o
       linear2(cx, options.dim_feedforward, size, {.bias = options.bias, .dtype = options.dtype}),
       dropout(options.dropout),
       activation(options.activation) {
+  const CallSite site("Transformer", cx.where);
   if (activation != "relu" && activation != "gelu")
     fail("[Transformer] activation '{}' is not one it has; give 'relu' or 'gelu'", activation);
 }
@@ -114,6 +115,7 @@ void TransformerDecoderBlock::serialize(Serializer& s) const {
 
 TransformerEncoder::TransformerEncoder(GraphSite cx, int64_t num_layers, int64_t size, int64_t heads,
                                        const TransformerOptions& options, bool final_norm) {
+  const CallSite site("TransformerEncoder", cx.where);
   check_size("TransformerEncoder", "num_layers", num_layers);
   for (int64_t i = 0; i < num_layers; ++i) layers.emplace_back(cx, size, heads, options);
   if (final_norm) norm = norm_of(cx, size, options);
@@ -133,6 +135,7 @@ void TransformerEncoder::serialize(Serializer& s) const {
 
 TransformerDecoder::TransformerDecoder(GraphSite cx, int64_t num_layers, int64_t size, int64_t heads,
                                        const TransformerOptions& options, bool final_norm) {
+  const CallSite site("TransformerDecoder", cx.where);
   check_size("TransformerDecoder", "num_layers", num_layers);
   for (int64_t i = 0; i < num_layers; ++i) layers.emplace_back(cx, size, heads, options);
   if (final_norm) norm = norm_of(cx, size, options);

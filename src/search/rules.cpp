@@ -124,7 +124,9 @@ std::vector<RuleText> rules_for(const SearchOptions& options) {
   }
   for (const std::string& name : options.rules_off)
     if (std::ranges::find(names, name) == names.end())
-      luminal::fail("[rules] there is no rule '{}' to switch off{}", name, did_you_mean(name, names));
+      luminal::fail(
+          "[rules] there is no rule '{}' to switch off; `luminal explain` names those that fire in a graph{}",
+          name, did_you_mean(name, names));
   std::erase_if(rules, [&](const RuleText& rule) { return options.rules_off.contains(rule.name); });
   return rules;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <latch>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -120,6 +121,61 @@ void Rig::run_range(int stage, size_t thread, int64_t begin, int64_t end) const 
   kernel_.run(stage, arguments, begin, end);
 }
 
+namespace {
+
+/// Who changed which byte of some memory, one task after the other.
+class Writers {
+ public:
+  explicit Writers(std::span<const std::byte> memory)
+      : memory_(memory), before_(memory.begin(), memory.end()), writers_(memory.size(), kNobody) {}
+
+  /// What changed since the last call is the task's. The other task that had changed one of these bytes, if
+  /// any.
+  std::optional<std::pair<int64_t, size_t>> note(int64_t task) {
+    constexpr size_t kBlock = 4096;
+    std::optional<std::pair<int64_t, size_t>> conflict;
+    for (size_t block = 0; block < memory_.size(); block += kBlock) {
+      const size_t end = std::min(block + kBlock, memory_.size());
+      if (std::memcmp(&memory_[block], &before_[block], end - block) == 0) continue;
+      for (size_t i = block; i < end; ++i) {
+        if (memory_[i] == before_[i]) continue;
+        if (!conflict && writers_[i] != kNobody) conflict = {writers_[i], i};
+        writers_[i] = static_cast<int32_t>(task);
+        before_[i] = memory_[i];
+      }
+    }
+    return conflict;
+  }
+
+ private:
+  static constexpr int32_t kNobody = -1;
+  std::span<const std::byte> memory_;
+  std::vector<std::byte> before_;
+  std::vector<int32_t> writers_;
+};
+
+}  // namespace
+
+void Rig::run_singly(int stage, int64_t tasks) {
+  constexpr int64_t kMostCompared = int64_t{1} << 28, kMostBytes = int64_t{1} << 25;
+  std::vector<std::span<const std::byte>> written{shared_[0].bytes()};
+  for (size_t output = 0; output < output_bytes_.size(); ++output) written.push_back(this->output(output));
+  int64_t bytes = 0;
+  for (const auto& memory : written) bytes += static_cast<int64_t>(memory.size());
+  int64_t watched = bytes > kMostBytes ? 0 : std::min(tasks, kMostCompared / std::max<int64_t>(bytes, 1));
+  std::vector<Writers> writers;
+  if (watched > 1) writers.assign(written.begin(), written.end());
+  for (int64_t task = tasks; task-- > 0;) {
+    run_range(stage, 0, task, task + 1);
+    if (watched-- <= 0) continue;
+    for (size_t i = 0; i < writers.size(); ++i)
+      if (const auto conflict = writers[i].note(task); conflict && conflict_.empty())
+        conflict_ =
+            fmt::format("tasks {} and {} of stage {} both write byte {} of {}", conflict->first, task, stage,
+                        conflict->second, i == 0 ? "the shared workspace" : fmt::format("output {}", i - 1));
+  }
+}
+
 /// All parts begin when all threads are there.
 void Rig::run_on_threads(int stage, int64_t tasks) const {
   const int count = options_.threads;
@@ -150,7 +206,7 @@ void Rig::launch(Split split) {
         run_range(stage, 0, 0, tasks);
         break;
       case Split::Singles:
-        for (int64_t task = tasks; task-- > 0;) run_range(stage, 0, task, task + 1);
+        run_singly(stage, tasks);
         break;
       case Split::Uneven:
         for (int64_t begin = 0, length = 1; begin < tasks; begin += length++)
@@ -163,6 +219,7 @@ void Rig::launch(Split split) {
 }
 
 std::string Rig::trouble() const {
+  if (!conflict_.empty()) return conflict_;
   const auto name = [&](size_t k) {
     return k < given_.size() ? fmt::format("input {}", k) : fmt::format("output {}", k - given_.size());
   };

@@ -45,8 +45,10 @@ struct TrialOutput {
 
 /// How the tasks of a stage are dealt out to calls of the kernel.
 enum class Split : uint8_t {
-  Whole,    ///< one call does all
-  Singles,  ///< a call for each, the last task first
+  Whole,  ///< one call does all
+  /// A call for each, the last task first. What one task wrote no other task of the stage may change: they
+  /// run at the same time elsewhere. Looked at for as many of the first calls as 256 MB of comparisons allow.
+  Singles,
   Uneven,   ///< calls of 1, 2, 3, ... tasks
   Threads,  ///< as many equal parts as there are threads, at the same time
 };
@@ -78,6 +80,7 @@ class Rig {
  private:
   [[nodiscard]] GuardedMemory workspace(int64_t bytes) const;
   void run_range(int stage, size_t thread, int64_t begin, int64_t end) const;
+  void run_singly(int stage, int64_t tasks);
   void run_on_threads(int stage, int64_t tasks) const;
 
   const backends::Kernel& kernel_;
@@ -88,6 +91,7 @@ class Rig {
   std::vector<GuardedMemory> buffers_;
   std::vector<void*> pointers_;
   std::vector<GuardedMemory> shared_, locals_;  ///< one; one for each thread
+  std::string conflict_;                        ///< between tasks of a stage
 };
 
 struct TrialResult {

@@ -88,7 +88,10 @@ void Tuner::find_candidates(Job& job) {
   // What is predicted far behind is not worth compiling, unless nothing else is there.
   const double best = job.tried.front().predicted_us;
   constexpr double kHopeless = 6;
-  std::erase_if(job.tried, [&](const Tried& t) { return t.predicted_us > kHopeless * best; });
+  const auto behind = std::ranges::find_if(
+      job.tried, [&](const Tried& t) { return t.predicted_us > kHopeless * best; });  // sorted
+  job.hopeless.assign(behind, job.tried.end());
+  job.tried.erase(behind, job.tried.end());
 }
 
 KernelRequest Tuner::request_of(const kernel::KernelSpec& spec, const codegen::Schedule& schedule,
@@ -144,9 +147,16 @@ void Tuner::compile(std::vector<Job*> jobs) {
   phases_.compile_s += seconds_since(start);
 }
 
-/// What there was no time for, once all others have fallen. False if nothing was left out.
+/// What there was no time for, or no hope, once all others have fallen. False if nothing was left out.
 bool Tuner::compile_left_out(Job& job) {
   const auto start = Clock::now();
+  for (Tried& candidate : job.hopeless) {
+    candidate.rejected = KernelReport::Rejected::kNotTimed;
+    job.tried.push_back(std::move(candidate));
+  }
+  job.hopeless.clear();
+  job.kernels.resize(job.tried.size());
+  job.codes.resize(job.tried.size());
   std::vector<KernelRequest> requests;
   std::vector<size_t> places;
   for (size_t c = 0; c < job.tried.size(); ++c) {

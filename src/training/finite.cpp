@@ -37,7 +37,8 @@ std::string found_in(const Graph& graph, NodeId id) {
   return found;
 }
 
-/// Inputs that the tensor depends on.
+}  // namespace
+
 std::set<NodeId> inputs_of(const Graph& graph, const GraphTensor& tensor) {
   std::set<NodeId> seen, inputs;
   for (std::vector<NodeId> stack{tensor.node()}; !stack.empty();) {
@@ -49,8 +50,6 @@ std::set<NodeId> inputs_of(const Graph& graph, const GraphTensor& tensor) {
   }
   return inputs;
 }
-
-}  // namespace
 
 std::string remedy(const GraphTensor& loss) {
   const Graph graph = loss.graph();

@@ -8,14 +8,22 @@
 namespace luminal::training {
 namespace {
 
-void check(std::string_view optimizer, const std::vector<GraphTensor>& parameters,
+void check(std::string_view optimizer, const Graph& cx, const std::vector<GraphTensor>& parameters,
            const std::vector<GraphTensor>& gradients) {
   if (parameters.size() != gradients.size())
     fail("[{}] {} parameters and {} gradients; give one gradient for each", optimizer, parameters.size(),
          gradients.size());
+  if (parameters.empty())
+    fail("[{}] there are no parameters to train; does the module's serialize() list them with tensor()?",
+         optimizer);
   std::set<Value> seen;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const TensorType parameter = parameters[i].type(), gradient = gradients[i].type();
+    for (const GraphTensor& tensor : {parameters[i], gradients[i]})
+      if (tensor.graph().state() != cx.state())
+        fail(
+            "[{}] parameter {} or its gradient belongs to another graph; give tensors of the optimizer's own",
+            optimizer, i);
     if (!seen.insert(parameters[i].edge().source).second)
       fail("[{}] parameter {} comes twice; give each weight once, as nn::params does", optimizer, i);
     const auto updated = [&](const Graph::StateUpdate& update) {
@@ -65,7 +73,7 @@ StepBuilder::StepBuilder(std::string_view name, Graph& cx, const std::vector<Gra
                          const std::vector<GraphTensor>& gradients, double learning_rate,
                          GraphTensor apply_if)
     : cx_(cx), apply_if_(std::move(apply_if)), parameters_(parameters), gradients_(gradients) {
-  check(name, parameters, gradients);
+  check(name, cx, parameters, gradients);
   check_not_negative(name, "learning_rate", learning_rate);
   if (apply_if_.valid()) check_condition(name, apply_if_);
   // Scalars in f64: 1 - 0.999^t loses half its digits in f32 while t is small.

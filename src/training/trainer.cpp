@@ -1,7 +1,9 @@
 #include "luminal/training/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "base/fail.h"
 #include "luminal/autograd.h"
@@ -10,6 +12,12 @@
 
 namespace luminal::training {
 namespace {
+
+std::string made_at(const GraphTensor& tensor) {
+  const Graph graph = tensor.graph();
+  const Node& node = graph.node(tensor.node());
+  return node.origin ? fmt::format(" (made at {}:{})", node.origin->file, node.origin->line) : "";
+}
 
 GraphTensor both(const GraphTensor& a, const GraphTensor& b) { return a.valid() ? a.logical_and(b) : b; }
 
@@ -27,10 +35,14 @@ Trainer::Trainer(Graph& cx, const std::vector<GraphTensor>& weights, const Graph
                  const MakeOptimizer& make_optimizer, const Options& options)
     : loss_(loss), options_(options) {
   if (loss.rank() != 0)
-    fail<ShapeError>("[Trainer] the loss is {}; give one number, as mean() or sum() makes",
-                     loss.type().to_string());
+    fail<ShapeError>("[Trainer] the loss is {}; give one number, as mean() or sum() makes{}",
+                     loss.type().to_string(), made_at(loss));
   if (weights.empty())
     fail("[Trainer] there are no weights to train; does serialize() list them with tensor()?");
+  const std::set<NodeId> read = inputs_of(loss.graph(), loss);
+  if (std::ranges::none_of(weights, [&](const GraphTensor& w) { return read.contains(w.node()); }))
+    fail("[Trainer] the loss depends on none of the {} weights; is it made of what forward() returned?{}",
+         weights.size(), made_at(loss));
   if (options.precision) cx.compile(AMPContext(*options.precision), loss);
   GraphTensor target = loss;
   if (options.precision == Dtype::F16) target = scaler_.emplace(cx).scale(loss);

@@ -99,7 +99,8 @@ struct KvCache {
   struct Rows {
     GraphTensor keys, values;
   };
-  [[nodiscard]] Rows append(const GraphTensor& key, const GraphTensor& value) const;
+  [[nodiscard]] Rows append(const GraphTensor& key, const GraphTensor& value,
+                            Where where = Where::current()) const;
 };
 
 /// Causal self-attention as in language models: projections (q_proj, k_proj, v_proj, o_proj), grouped

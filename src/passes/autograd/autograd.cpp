@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "base/fail.h"
+#include "graph/graph_state.h"
 #include "luminal/gradient.h"
 #include "luminal/ops.h"
 #include "passes/autograd/redraw.h"
@@ -187,10 +188,10 @@ void check_tensor(const Graph& graph, const GraphTensor& tensor, const std::stri
     fail("[Autograd] {} is no tensor of a living graph; give tensors that this graph still holds", what);
   if (tensor.graph().state() != graph.state())
     fail("[Autograd] {} {} belongs to another graph; give tensors of the graph that is compiled", what,
-         tensor.type().to_string());
+         describe_value(tensor.graph(), tensor.edge().source, tensor.type()));
   if (!is_float(tensor.dtype()))
     fail<DtypeError>("[Autograd] {} is {}; only floating tensors have gradients, cast() it before it is used",
-                     what, tensor.type().to_string());
+                     what, describe_value(tensor.graph(), tensor.edge().source, tensor.type()));
 }
 
 }  // namespace
