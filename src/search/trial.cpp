@@ -164,7 +164,8 @@ void Rig::run_singly(int stage, int64_t tasks) {
   for (const auto& memory : written) bytes += static_cast<int64_t>(memory.size());
   int64_t watched = bytes > kMostBytes ? 0 : std::min(tasks, kMostCompared / std::max<int64_t>(bytes, 1));
   std::vector<Writers> writers;
-  if (watched > 1) writers.assign(written.begin(), written.end());
+  if (watched > 1)
+    for (const auto& memory : written) writers.emplace_back(memory);
   for (int64_t task = tasks; task-- > 0;) {
     run_range(stage, 0, task, task + 1);
     if (watched-- <= 0) continue;
