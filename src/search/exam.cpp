@@ -127,6 +127,7 @@ Exam prepare_exam(const Graph& graph, const DimMap& dims, const Unit& unit, cons
         }
       question.tensors[t] = test_input(kind, exam.questions.size(), type, dims, options.seed, t);
     }
+    const int64_t operations = exam.questions.empty() ? options.operations : options.operations * 2 / 5;
     for (size_t t = 0; t < unit.tensors.size(); ++t) {
       if (!judged || !computed[t] || !unit.tensors[t].value || beyond[t]) continue;
       const std::vector<int64_t> positions = covering_positions(
@@ -137,8 +138,8 @@ Exam prepare_exam(const Graph& graph, const DimMap& dims, const Unit& unit, cons
       values.insert(values.begin(), *unit.tensors[t].value);
       try {
         for (const Value& value : values)
-          question.answers.push_back(ask_oracle(graph, dims, unit, question, static_cast<int>(t), value,
-                                                positions, options.operations));
+          question.answers.push_back(
+              ask_oracle(graph, dims, unit, question, static_cast<int>(t), value, positions, operations));
       } catch (const OracleGap& gap) {
         debug(3, "{}; judged by comparison", gap.what());
         beyond[t] = true;

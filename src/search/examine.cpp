@@ -44,6 +44,7 @@ std::vector<std::vector<std::optional<Fault>>> judge_quickly(std::span<const Qui
           State& state = states[open[item]];
           Subject subject = *check.subject;
           subject.options.first_only = true;
+          subject.options.operations /= 10;
           const Exam exam = prepare_exam(subject, 0);
           while (state.running < check.candidates.size()) {
             const size_t candidate = state.running++;

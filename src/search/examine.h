@@ -25,7 +25,8 @@ struct QuickCheck {
   const Subject* subject = nullptr;
   std::vector<const backends::Kernel*> candidates;
 };
-/// The first question at the first size in one call, for each candidate of each check: what is wrong with it.
+/// The first question at the first size in one call, with a tenth of the samples, for each candidate of each
+/// check: what is wrong with it.
 [[nodiscard]] std::vector<std::vector<std::optional<Fault>>> judge_quickly(std::span<const QuickCheck> checks,
                                                                            int workers);
 

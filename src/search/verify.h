@@ -77,7 +77,7 @@ struct Exam {
 
 struct ExamOptions {
   uint64_t seed = 0;
-  int64_t operations = 500'000;  ///< of the oracle, per question
+  int64_t operations = 500'000;  ///< of the oracle for the first question; 2/5 of it for each further one
   int samples = 48;              ///< per output, beside those that cover every slice and borders of tiles
   bool strict = false;           ///< the user's nodes judge NaN, infinities and overflow too
   bool first_only = false;       ///< the first question alone, for quick judgement
@@ -111,7 +111,7 @@ struct JudgeOptions {
   /// Launches of the first question one after the other, each with the same result; fewer if they take longer
   /// than `soak` together. 0: each question once, in one call, and nothing else.
   int launches = 8;
-  std::chrono::milliseconds soak{20};
+  std::chrono::milliseconds soak{10};
   std::chrono::milliseconds timeout{20'000};  ///< of any one launch
 };
 /// Runs the unit's kernels in order on every question in one contained process: in guarded memory, misaligned
