@@ -56,6 +56,16 @@ def function_of(case):
         m, n, k = args
         a, b = torch.randn(m, k), torch.randn(k, n)
         return lambda: a @ b
+    if case["suite"] == "batched":
+        batch, m, n, k = args
+        a, b = torch.randn(*batch, m, k), torch.randn(*batch, k, n)
+        return lambda: a @ b
+    if case["suite"] == "attention":
+        heads, length, size, how = args
+        q, k, v = (torch.randn(1, heads, length, size) for _ in range(3))
+        if how == "fused":
+            return lambda: F.scaled_dot_product_attention(q, k, v)
+        return lambda: torch.softmax(q @ k.transpose(-1, -2) * size ** -0.5, -1) @ v
     if case["suite"] == "conv":
         batch, channels, side, out, kernel = args
         x, w = torch.randn(batch, channels, side, side), torch.randn(out, channels, kernel, kernel)

@@ -67,6 +67,9 @@ struct CompileReport {
     double generated_us = 0;  ///< of the fastest kernel beside it
   };
   std::vector<Own> own_kernels;
+  /// Elements of kernels' results that were compared with an independent kernel's, and of large sums of
+  /// products that were proven by Freivalds' check; of all candidates that were judged now.
+  int64_t compared = 0, proven = 0;
   double measured_us = 0;  ///< of one run of the whole plan; 0: not timed, or remembered
   double fast_us = 0;      ///< of Fast mode's plan, timed in turn with it; 0: it is the same, or not timed
 

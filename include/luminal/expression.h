@@ -20,7 +20,7 @@
 ///
 /// An Expression is a handle to an immutable, interned node: copying costs a pointer, equality is one
 /// comparison. Thread safety: any thread may use one. Division and remainder floor. Arithmetic is 64-bit;
-/// overflow is an Error. Every node carries a range and a divisor (facts); folding uses these and nothing
+/// overflow is a ShapeError. Every node carries a range and a divisor (facts); folding uses these, nothing
 /// else, so it is sound for every value a dim may take. A division by zero is an Error when evaluated;
 /// simplification may remove one, never add one.
 namespace luminal {

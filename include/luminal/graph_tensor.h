@@ -285,7 +285,7 @@ class GraphTensor {
   // --------------------------------------------------------------------
   /// Dtypes: integers and bool add up in i64, f16 and bf16 in f32.
   [[nodiscard]] GraphTensor sum(Axes axes = {}, bool keepdims = false, Where where = Where::current()) const;
-  /// Dtypes: integers and bool give f32.
+  /// Dtypes: integers and bool give f32. Range: an infinity where the sum is one.
   [[nodiscard]] GraphTensor mean(Axes axes = {}, bool keepdims = false, Where where = Where::current()) const;
   /// NaN if any is NaN. `ties`: who gets the gradient of equal maxima.
   [[nodiscard]] GraphTensor max(Axes axes = {}, bool keepdims = false, Ties ties = Ties::Split,
@@ -293,7 +293,8 @@ class GraphTensor {
   [[nodiscard]] GraphTensor min(Axes axes = {}, bool keepdims = false, Ties ties = Ties::Split,
                                 Where where = Where::current()) const;
   [[nodiscard]] GraphTensor prod(Axes axes = {}, bool keepdims = false, Where where = Where::current()) const;
-  /// Sum of squared distances from the mean by (count - correction); NaN for a single element.
+  /// Sum of squared distances from the mean by (count - correction); NaN for a single element. Range: an
+  /// infinity where the sum or that of the squared distances is one (f16 and bf16: in f32).
   [[nodiscard]] GraphTensor var(Axes axes = {}, bool keepdims = false, int correction = 1,
                                 Where where = Where::current()) const;
   [[nodiscard]] GraphTensor std(Axes axes = {}, bool keepdims = false, int correction = 1,
@@ -315,6 +316,7 @@ class GraphTensor {
   /// Source: Hillis & Steele 1986 inside blocks, Blelloch 1990 across them.
   [[nodiscard]] GraphTensor cumsum(int axis, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor cummax(int axis, Where where = Where::current()) const;
+  /// An infinity stays one until a zero. Dtypes: f32 multiplies in f64, f16 and bf16 in f32.
   [[nodiscard]] GraphTensor cumprod(int axis, Where where = Where::current()) const;
   /// Elements in order along `axis`; equal ones keep theirs (stable), NaN is the greatest, as in PyTorch. The
   /// gradient goes to where a value came from. Cost: O(n log^2 n). Source: Batcher 1968.
@@ -330,7 +332,8 @@ class GraphTensor {
 
   // --- Normalisation (src/ops/composite/norm.cpp)
   // -------------------------------------------------------------------
-  /// (x - mean) / sqrt(variance + epsilon), no weights; the variance divides by the count.
+  /// (x - mean) / sqrt(variance + epsilon), no weights; the variance divides by the count. Range: 0 where the
+  /// sum of the squared distances is infinite, NaN where the sum is (f16 and bf16: in f32).
   [[nodiscard]] GraphTensor layer_norm(Axes axes = -1, double epsilon = 1e-5,
                                        Where where = Where::current()) const;
   /// x / sqrt(mean(x^2) + epsilon), as std_norm.

@@ -3,6 +3,10 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <mutex>
+
+#include "base/fork.h"
+
 namespace luminal {
 
 void log_line(std::string_view text) {
@@ -12,6 +16,9 @@ void log_line(std::string_view text) {
     made->set_pattern("%v");
     return made;
   }();
+  static std::mutex mutex;  // the logger's own cannot be held while forking
+  [[maybe_unused]] static const bool held = (hold_while_forking(mutex), true);
+  const std::lock_guard lock(mutex);
   logger->info("{}", text);
 }
 

@@ -46,6 +46,8 @@ std::string story(const CompileReport& report) {
   if (report.measured_us > 0 && report.fast_us > 0)
     text += fmt::format(", the one of Fast mode {:.1f} us", report.fast_us);
   if (report.measured_us > 0) text += ". ";
+  if (report.compared > 0)
+    text += fmt::format("{} outputs of kernels were compared with independent kernels. ", report.compared);
   return text + xml(report.note) + "</p>\n";
 }
 

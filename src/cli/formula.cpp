@@ -117,8 +117,9 @@ class Parser {
     const size_t place = at_;
     if (!take('-')) return with_methods(atom());
     FormulaValue value = signed_value();
-    if (auto* number = std::get_if<Number>(&value))
-      return number->is_integer() ? Number(-number->as<int64_t>()) : Number(-number->as<double>());
+    if (auto* number = std::get_if<Number>(&value))  // 0 - x would lose the sign of 0.0
+      return number->is_integer() ? arithmetic('-', Number(0), *number, place)
+                                  : Number(-number->as<double>());
     return apply('-', Number(0), value, place);
   }
 

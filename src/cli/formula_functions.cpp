@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/fail.h"
 #include "luminal/convolution.h"
@@ -44,6 +45,19 @@ int64_t FormulaCall::integer(size_t at, const std::string& name, std::optional<i
   fail("[{}] {} must be an integer", function, name);
 }
 
+namespace {
+
+int narrow_axis(std::string_view function, const std::string& name, int64_t axis) {
+  if (!std::in_range<int>(axis)) fail<ShapeError>("[{}] {} {} is out of range", function, name, axis);
+  return static_cast<int>(axis);
+}
+
+}  // namespace
+
+int FormulaCall::axis(size_t at, const std::string& name, std::optional<int64_t> fallback) const {
+  return narrow_axis(function, name, integer(at, name, fallback));
+}
+
 bool FormulaCall::flag(size_t at, const std::string& name, bool fallback) const {
   return integer(at, name, fallback ? 1 : 0) != 0;
 }
@@ -73,7 +87,7 @@ std::vector<int> FormulaCall::axes(size_t at, const std::string& name) const {
   std::vector<int> result;
   for (const Expression& e : list) {
     if (!e.constant()) fail("[{}] {} must be integers, '{}' is symbolic", function, name, e.to_string());
-    result.push_back(static_cast<int>(*e.constant()));
+    result.push_back(narrow_axis(function, name, *e.constant()));
   }
   return result;
 }
@@ -187,8 +201,7 @@ constexpr std::array kFunctions{
                     [](const Call& c, Graph&) { return c.tensor(0).expand(c.shape(1, "dims")); }},
     FormulaFunction{"flatten", "x, first=0, last=-1",
                     [](const Call& c, Graph&) {
-                      return c.tensor(0).flatten(static_cast<int>(c.integer(1, "first", 0)),
-                                                 static_cast<int>(c.integer(2, "last", -1)));
+                      return c.tensor(0).flatten(c.axis(1, "first", 0), c.axis(2, "last", -1));
                     }},
     FormulaFunction{"flip", "x, axes",
                     [](const Call& c, Graph&) { return c.tensor(0).flip(c.axes(1, "axes")); }},
@@ -236,29 +249,24 @@ constexpr std::array kFunctions{
     FormulaFunction{"sin", "x", unary<&T::sin>},
     FormulaFunction{"slice_along", "x, axis, start, end, step=1",
                     [](const Call& c, Graph&) {
-                      return c.tensor(0).slice_along(static_cast<int>(c.integer(1, "axis")),
-                                                     c.integer(2, "start"), c.integer(3, "end"),
-                                                     c.integer(4, "step", 1));
+                      return c.tensor(0).slice_along(c.axis(1, "axis"), c.integer(2, "start"),
+                                                     c.integer(3, "end"), c.integer(4, "step", 1));
                     }},
     FormulaFunction{"softmax", "x, axes=-1",
                     [](const Call& c, Graph&) { return c.tensor(0).softmax(c.axes_or(1, "axes", -1)); }},
     FormulaFunction{"softplus", "x", [](const Call& c, Graph&) { return c.tensor(0).softplus(); }},
     FormulaFunction{"sqrt", "x", unary<&T::sqrt>},
     FormulaFunction{"square", "x", unary<&T::square>},
-    FormulaFunction{
-        "squeeze", "x, axis",
-        [](const Call& c, Graph&) { return c.tensor(0).squeeze(static_cast<int>(c.integer(1, "axis"))); }},
+    FormulaFunction{"squeeze", "x, axis",
+                    [](const Call& c, Graph&) { return c.tensor(0).squeeze(c.axis(1, "axis")); }},
     FormulaFunction{"sum", kAxes, reduction<&T::sum>},
     FormulaFunction{"t", "x", unary<&T::t>},
     FormulaFunction{"tanh", "x", unary<&T::tanh>},
-    FormulaFunction{"transpose", "x, a=-2, b=-1",
-                    [](const Call& c, Graph&) {
-                      return c.tensor(0).transpose(static_cast<int>(c.integer(1, "a", -2)),
-                                                   static_cast<int>(c.integer(2, "b", -1)));
-                    }},
     FormulaFunction{
-        "unsqueeze", "x, axis",
-        [](const Call& c, Graph&) { return c.tensor(0).unsqueeze(static_cast<int>(c.integer(1, "axis"))); }},
+        "transpose", "x, a=-2, b=-1",
+        [](const Call& c, Graph&) { return c.tensor(0).transpose(c.axis(1, "a", -2), c.axis(2, "b", -1)); }},
+    FormulaFunction{"unsqueeze", "x, axis",
+                    [](const Call& c, Graph&) { return c.tensor(0).unsqueeze(c.axis(1, "axis")); }},
     FormulaFunction{
         "where", "condition, a, b",
         [](const Call& c, Graph& g) { return c.tensor(0).where(c.operand(1, g), c.operand(2, g)); }},

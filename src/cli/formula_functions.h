@@ -27,6 +27,8 @@ struct FormulaCall {
   [[nodiscard]] double real(size_t at, const std::string& name, std::optional<double> fallback = {}) const;
   [[nodiscard]] int64_t integer(size_t at, const std::string& name,
                                 std::optional<int64_t> fallback = {}) const;
+  /// The number of an axis. Errors: Error unless it fits an int.
+  [[nodiscard]] int axis(size_t at, const std::string& name, std::optional<int64_t> fallback = {}) const;
   [[nodiscard]] bool flag(size_t at, const std::string& name, bool fallback) const;
   /// A number or a list; a number stands for a list of one.
   [[nodiscard]] std::vector<int> axes(size_t at, const std::string& name) const;

@@ -216,6 +216,7 @@ int train_mnist(const TrainMnistOptions& options, Console& console) {
     if (warm_s) result["warm_start_s"] = *warm_s;
     for (const auto& [phase, seconds] : report->phases) result["phases_s"][phase] = seconds;
     result["kernels"] = kernels_json(*report);
+    result["compared"] = report->compared;
     result["ops_outside_plan"] = report->ops_outside_plan;
   }
   write_result(options, learner.device(), std::move(result));

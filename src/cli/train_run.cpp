@@ -129,7 +129,10 @@ void cut_metrics(const fs::path& path, int64_t done) {
   std::string kept;
   for (std::string line; std::getline(lines, line);) {
     const auto metrics = nlohmann::json::parse(line, nullptr, false);  // a killed run may leave half a line
-    if (metrics.is_object() && metrics.value("step", int64_t{0}) <= done) kept += line + "\n";
+    if (!metrics.is_object()) continue;
+    const auto step = metrics.find("step");
+    if (step == metrics.end() || (step->is_number() && step->get<double>() <= static_cast<double>(done)))
+      kept += line + "\n";
   }
   write_file_atomic(path, kept);
 }

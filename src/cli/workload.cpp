@@ -93,8 +93,9 @@ std::vector<GraphTensor> build_workload(Graph& graph, const WorkloadOptions& opt
     const size_t equals = entry.find('=');
     int64_t size = 0;
     const char* end = entry.data() + entry.size();
-    if (equals == 0 || equals == std::string::npos ||
-        std::from_chars(entry.data() + equals + 1, end, size).ptr != end || equals + 1 == entry.size())
+    const char* digits = equals == std::string::npos ? end : entry.data() + equals + 1;
+    const auto [read_to, status] = std::from_chars(digits, end, size);
+    if (equals == 0 || read_to != end || status != std::errc())
       fail("[dim] --dim takes NAME=SIZE with a whole number, not '{}'", entry);
     sizes.insert_or_assign(entry.substr(0, equals), size);
   }

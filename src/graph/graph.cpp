@@ -7,6 +7,7 @@
 #include "base/environment.h"
 #include "base/fail.h"
 #include "graph/graph_state.h"
+#include "symbolic/movement.h"
 
 namespace luminal {
 namespace {
@@ -112,6 +113,7 @@ NodeId Graph::add_node(const OpDef& op, Attributes attributes, std::vector<Edge>
   }
   Node node{.op = &op, .attributes = std::move(attributes), .inputs = std::move(inputs)};
   node.outputs = op.infer(types, node.attributes);
+  for (const TensorType& type : node.outputs) symbolic::check_countable(op.name, type.dims);
   node.origin = state.origin ? state.origin : origin_of_caller(op.name);
   note_dims(state, node);
   const NodeId id{static_cast<uint32_t>(state.slots.size()), state.serial};

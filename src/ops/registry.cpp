@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/fail.h"
+#include "base/fork.h"
 #include "base/suggest.h"
 #include "luminal/ops.h"
 #include "ops/lowering_check.h"
@@ -26,12 +27,13 @@ constexpr std::array kBuiltIn{
 
 /// Ops that the program added. Records are owned by the program and live as long as it.
 struct Added {
+  Added() { hold_while_forking(mutex); }
   std::mutex mutex;
   std::map<std::string_view, const OpDef*> by_name;
 };
 Added& added() {
-  static Added instance;
-  return instance;
+  static auto* const instance = new Added;
+  return *instance;
 }
 
 const OpDef* find_built_in(std::string_view name) {

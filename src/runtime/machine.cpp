@@ -6,6 +6,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.h"
 #include "base/cancel.h"
 #include "base/environment.h"
 #include "base/fail.h"
@@ -267,7 +268,7 @@ nlohmann::json to_json(const kernel::MachineLimits& limits, const std::string& m
 /// Empty if the text is not a file of ours for this machine.
 std::optional<kernel::MachineLimits> from_json(const std::string& text, const std::string& machine) {
   try {
-    const auto json = nlohmann::json::parse(text);
+    const auto json = parse_bounded_json(text, "limits");  // its sum is over the printed document
     if (json.at("version") != kVersion || json.at("machine") != machine ||
         json.at("check_sum") != sum_of(json))
       return std::nullopt;
@@ -276,16 +277,23 @@ std::optional<kernel::MachineLimits> from_json(const std::string& text, const st
       if (!(value > 0)) throw FormatError(name);
       return value;
     };
-    return kernel::MachineLimits{.threads = json.at("threads").get<int>(),
+    const auto size = [&](const char* name, int64_t most) {
+      const nlohmann::json& value = json.at(name);
+      if (!value.is_number_integer() || value.get<int64_t>() < 1 || value.get<int64_t>() > most)
+        throw FormatError(name);
+      return value.get<int64_t>();
+    };
+    constexpr int64_t kMostThreads = 1 << 16, kMostBytes = int64_t{1} << 50, kMostVectorBytes = 1 << 16;
+    return kernel::MachineLimits{.threads = static_cast<int>(size("threads", kMostThreads)),
                                  .flops_per_us = rate("flops_per_us"),
                                  .memory_bytes_per_us = rate("memory_bytes_per_us"),
                                  .cache_bytes_per_us = rate("cache_bytes_per_us"),
                                  .launch_us = rate("launch_us"),
-                                 .cache_bytes = json.at("cache_bytes").get<int64_t>(),
-                                 .vector_bytes = json.at("vector_bytes").get<int>(),
+                                 .cache_bytes = size("cache_bytes", kMostBytes),
+                                 .vector_bytes = static_cast<int>(size("vector_bytes", kMostVectorBytes)),
                                  .one_thread_flops_per_us = rate("one_thread_flops_per_us"),
                                  .l2_bytes_per_us = rate("l2_bytes_per_us"),
-                                 .l2_bytes = json.at("l2_bytes").get<int64_t>()};
+                                 .l2_bytes = size("l2_bytes", kMostBytes)};
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   } catch (const FormatError&) {

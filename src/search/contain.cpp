@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
-#include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -34,44 +34,16 @@ SharedBytes::~SharedBytes() {
 
 namespace {
 
-constexpr int kPartDone = 77;  ///< an exit from within a part rather says 0 or 1
+using Clock = std::chrono::steady_clock;
 
-/// What parent and child share of a contained run.
+/// What a contained process tells the one that waits for it.
 struct Board {
-  Progress progress{0};
-  std::atomic<bool> finished{false};  ///< an exit from within says 0 as well
+  Progress progress;
+  std::atomic<size_t> item;    ///< that it works on
+  std::atomic<bool> finished;  ///< an exit from within says 0 as well
+  bool threw;
+  char what[1000];
 };
-
-/// Waits for the process. It has `timeout` from each time that its progress changes.
-std::string wait_for(pid_t child, const Board& board, std::chrono::milliseconds timeout) {
-  using Clock = std::chrono::steady_clock;
-  uint64_t seen = 0;
-  auto end = Clock::now() + timeout;
-  auto pause = std::chrono::microseconds(50);
-  for (;;) {
-    int status = 0;
-    const pid_t done = ::waitpid(child, &status, WNOHANG);
-    if (done == child) {
-      if (WIFSIGNALED(status))
-        return fmt::format("crashed with signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
-      if (WEXITSTATUS(status) == 0 && board.finished) return "";
-      return fmt::format("ended early with status {}", WEXITSTATUS(status));
-    }
-    if (done < 0 && errno != EINTR) return fmt::format("was lost: {}", std::strerror(errno));
-    if (const uint64_t now = board.progress.load(); now != seen) {
-      seen = now;
-      end = Clock::now() + timeout;
-    }
-    if (Clock::now() > end || is_cancelled()) {
-      ::kill(child, SIGKILL);
-      ::waitpid(child, &status, 0);
-      throw_if_cancelled();
-      return fmt::format("took more than {} ms", timeout.count());
-    }
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, std::chrono::microseconds(2000));
-  }
-}
 
 /// Nobody is left behind when a search is killed.
 void die_with_parent(pid_t parent) {
@@ -79,81 +51,125 @@ void die_with_parent(pid_t parent) {
   if (::getppid() != parent) ::_exit(3);  // it died before it could be told
 }
 
+/// A forked process and how long it may stay silent. Killed with the object.
+class Worker {
+ public:
+  Worker(Board& board, std::chrono::milliseconds timeout, const std::function<void()>& body)
+      : board_(&board), timeout_(timeout), end_(Clock::now() + timeout), seen_(board.progress) {
+    const pid_t parent = ::getpid();
+    process_ = ::fork();
+    if (process_ != 0) return;
+    die_with_parent(parent);
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM}) ::signal(signal, SIG_DFL);
+    ::signal(SIGINT, SIG_IGN);  // the terminal sends it to all: the parent decides
+    try {
+      body();
+    } catch (const std::exception& error) {
+      std::string_view(error.what()).copy(board.what, sizeof(board.what) - 1);
+      board.threw = true;
+    } catch (...) {
+      ::_exit(2);
+    }
+    board.finished = true;
+    ::_exit(0);
+  }
+  Worker(Worker&& other) noexcept
+      : board_(other.board_),
+        timeout_(other.timeout_),
+        end_(other.end_),
+        seen_(other.seen_),
+        process_(std::exchange(other.process_, -1)) {}
+  Worker& operator=(Worker&&) = delete;
+  ~Worker() {
+    if (process_ <= 0) return;
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+  }
+
+  [[nodiscard]] bool is_there() const { return process_ > 0; }
+  [[nodiscard]] size_t item() const { return board_->item; }
+
+  /// Nothing while it works; then "" or what became of it. Errors: Error with what its body threw.
+  [[nodiscard]] std::optional<std::string> ended() {
+    int status = 0;
+    const pid_t done = ::waitpid(process_, &status, WNOHANG);
+    if (done == process_) {
+      process_ = -1;
+      if (board_->threw) fail("{}", board_->what);
+      if (WIFSIGNALED(status))
+        return fmt::format("crashed with signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+      if (WEXITSTATUS(status) == 0 && board_->finished) return "";
+      return fmt::format("ended early with status {}", WEXITSTATUS(status));
+    }
+    if (done < 0 && errno != EINTR) return fmt::format("was lost: {}", std::strerror(errno));
+    if (const uint64_t now = board_->progress.load(); now != seen_) {
+      seen_ = now;
+      end_ = Clock::now() + timeout_;
+    }
+    if (Clock::now() <= end_) return std::nullopt;
+    return fmt::format("took more than {} ms", timeout_.count());
+  }
+
+ private:
+  Board* board_;
+  std::chrono::milliseconds timeout_;
+  Clock::time_point end_;
+  uint64_t seen_;
+  pid_t process_ = -1;
+};
+
 }  // namespace
 
-std::string run_contained(const std::function<void(Progress&)>& body, std::chrono::milliseconds timeout) {
-  const SharedBytes shared(sizeof(Board));
-  auto* board = new (shared.bytes().data()) Board{};
-  const pid_t parent = ::getpid();
-  const pid_t child = ::fork();
-  if (child < 0) fail("[verify] no process for a trial: {}", std::strerror(errno));
-  if (child != 0) return wait_for(child, *board, timeout);
-  die_with_parent(parent);
-  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM}) ::signal(signal, SIG_DFL);
-  ::signal(SIGINT, SIG_IGN);  // the terminal sends it to all: the parent decides
-  try {
-    body(board->progress);
-  } catch (...) {
-    ::_exit(2);
-  }
-  board->finished = true;
-  ::_exit(0);
-}
-
-std::vector<std::string> run_contained_each(size_t count, const std::function<std::string(size_t)>& action,
-                                            std::chrono::milliseconds timeout) {
-  constexpr size_t kText = 1000;
-  struct Said {
-    std::atomic<bool> done;
-    size_t length;
-    char text[kText];
-  };
-  const SharedBytes shared(static_cast<int64_t>(count * sizeof(Said)));
-  auto* said = reinterpret_cast<Said*>(shared.bytes().data());
+std::vector<std::string> run_contained_each(size_t count,
+                                            const std::function<void(size_t, Progress&)>& action,
+                                            std::chrono::milliseconds timeout, int workers) {
+  const size_t most = std::min(count, static_cast<size_t>(std::max(workers, 1)));
+  const SharedBytes shared_boards(static_cast<int64_t>(most * sizeof(Board)));
+  const SharedBytes shared_next(sizeof(std::atomic<size_t>));
+  const std::span<Board> boards = shared_boards.as<Board>();
+  std::atomic<size_t>& next = shared_next.as<std::atomic<size_t>>()[0];
   std::vector<std::string> results(count);
-  for (size_t first = 0; first < count;) {
-    const std::string trouble = run_contained(
-        [&](Progress& progress) {
-          for (size_t i = first; i < count; ++i) {
-            const std::string text = action(i);
-            said[i].length = text.copy(said[i].text, kText);
-            said[i].done = true;
-            ++progress;
-          }
-        },
-        timeout);
-    for (; first < count && said[first].done; ++first)
-      results[first].assign(said[first].text, said[first].length);
-    if (first < count) results[first++] = trouble;
+  std::vector<std::optional<Worker>> running(most);
+  const auto start = [&](size_t w) {
+    Board& board = *new (&boards[w]) Board{};
+    board.item = count;
+    running[w].emplace(board, timeout, [&board, &next, &action, count] {
+      for (size_t item = next++; item < count; item = next++) {
+        board.item = item;
+        ++board.progress;
+        action(item, board.progress);
+      }
+    });
+    if (running[w]->is_there()) return;
+    running[w].reset();  // others may do its work
+    if (std::ranges::none_of(running, [](const auto& worker) { return worker.has_value(); }))
+      fail("[verify] no process for a trial: {}", std::strerror(errno));
+  };
+  for (size_t w = 0; w < most; ++w) start(w);
+  auto pause = std::chrono::microseconds(50);
+  for (;;) {
+    bool all_ended = true;
+    for (size_t w = 0; w < most; ++w) {
+      if (!running[w]) continue;
+      all_ended = false;
+      const std::optional<std::string> trouble = running[w]->ended();
+      if (!trouble) continue;
+      const size_t item = running[w]->item();
+      running[w].reset();
+      if (trouble->empty()) continue;
+      if (item == count) fail("[verify] a process for trials {} before it began", *trouble);
+      results[item] = *trouble;
+      if (next < count) start(w);
+    }
+    if (all_ended) return results;
+    throw_if_cancelled();
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds(2000));
   }
-  return results;
 }
 
-void run_in_processes(int64_t count, const std::function<void(int64_t)>& part,
-                      std::chrono::milliseconds timeout) {
-  std::vector<pid_t> helpers;
-  const pid_t parent = ::getpid();
-  for (int64_t i = 1; i < count; ++i) {
-    const pid_t helper = ::fork();
-    if (helper < 0) {  // the system gives no more: this one does its part
-      part(i);
-      continue;
-    }
-    if (helper == 0) {
-      die_with_parent(parent);
-      ::alarm(static_cast<unsigned>(timeout.count() / 1000 + 1));  // should nobody be left who waits
-      part(i);
-      ::_exit(kPartDone);
-    }
-    helpers.push_back(helper);
-  }
-  part(0);
-  for (const pid_t helper : helpers) {
-    int status = 0;
-    ::waitpid(helper, &status, 0);
-    if (WIFSIGNALED(status)) ::raise(WTERMSIG(status));
-    if (WEXITSTATUS(status) != kPartDone) ::_exit(WEXITSTATUS(status));
-  }
+std::string run_contained(const std::function<void(Progress&)>& body, std::chrono::milliseconds timeout) {
+  return run_contained_each(1, [&](size_t, Progress& progress) { body(progress); }, timeout)[0];
 }
 
 }  // namespace luminal::search

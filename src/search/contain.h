@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 /// Code that nobody has judged yet runs in a process of its own: a crash, a hang, an exit or a write to any
@@ -20,6 +21,12 @@ class SharedBytes {
   SharedBytes& operator=(SharedBytes&&) = delete;
   ~SharedBytes();
   [[nodiscard]] std::span<std::byte> bytes() const { return {data_, static_cast<size_t>(size_bytes_)}; }
+  /// The bytes as zero-initialised records of a trivial type.
+  template <class T>
+  [[nodiscard]] std::span<T> as() const {
+    static_assert(std::is_trivially_destructible_v<T>);
+    return {reinterpret_cast<T*>(data_), static_cast<size_t>(size_bytes_) / sizeof(T)};
+  }
 
  private:
   std::byte* data_ = nullptr;
@@ -32,21 +39,16 @@ using Progress = std::atomic<uint64_t>;
 /// Calls `body(progress)` in a process of its own. Returns "" if it came to its end, and otherwise what
 /// became of the process: "crashed with signal 11 (Segmentation fault)", "ended early with status 0", "took
 /// more than 20000 ms". What `body` writes to memory stays there, but for SharedBytes. The process dies with
-/// the thread that called. Errors: Error if no process can be made.
+/// the thread that called. Errors: Error if no process can be made, and with the message of what `body`
+/// throws.
 [[nodiscard]] std::string run_contained(const std::function<void(Progress& progress)>& body,
                                         std::chrono::milliseconds timeout);
 
-/// What `action(0)` ... `action(count - 1)` return, called one after the other in one contained process. One
-/// that crashes or takes longer than `timeout` says so and takes none of the others with it. Texts are cut at
-/// 1,000 bytes.
-[[nodiscard]] std::vector<std::string> run_contained_each(size_t count,
-                                                          const std::function<std::string(size_t)>& action,
-                                                          std::chrono::milliseconds timeout);
-
-/// part(0) ... part(count - 1) at the same time, each in a process, for use inside a contained one: what was
-/// forked from a process of several threads starts none (POSIX leaves it undefined). Ends the calling process
-/// as the first of them ends that does not end well.
-void run_in_processes(int64_t count, const std::function<void(int64_t)>& part,
-                      std::chrono::milliseconds timeout);
+/// action(i, progress) for each i below `count` as in run_contained, in as few processes as it takes,
+/// `workers` of them at the same time. Says by item what became of its process; an item that ends it takes
+/// none of the others with it.
+[[nodiscard]] std::vector<std::string> run_contained_each(
+    size_t count, const std::function<void(size_t item, Progress& progress)>& action,
+    std::chrono::milliseconds timeout, int workers = 1);
 
 }  // namespace luminal::search

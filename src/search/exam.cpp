@@ -52,32 +52,13 @@ Oracle oracle_for(const Graph& graph, const DimMap& dims, const Unit& unit, cons
   return oracle;
 }
 
-constexpr size_t kMostCovering = 8192;          ///< samples that cover the longest axis
-constexpr int64_t kForOneElement = 10'000'000;  ///< operations
-
-/// Fewer samples if judging these costs more than allowed: what one costs tells how many.
+constexpr size_t kMostCovering = 8192;  ///< samples that cover the longest axis
 ExamQuestion::Answer ask_oracle(const Graph& graph, const DimMap& dims, const Unit& unit,
                                 const ExamQuestion& question, int tensor, const Value& value,
                                 std::vector<int64_t> positions, int64_t operations) {
-  Oracle first = oracle_for(graph, dims, unit, question);
-  first.operation_limit = std::max(operations, kForOneElement);
-  const Oracle::Samples one = first.at(value, std::span(positions).first(1));
-  const auto affordable =
-      static_cast<size_t>(std::max<int64_t>(1, operations / std::max<int64_t>(1, first.operations())));
-  if (affordable < positions.size()) {
-    std::vector<int64_t> fewer;
-    for (size_t i = 0; i < affordable; ++i) fewer.push_back(positions[i * positions.size() / affordable]);
-    positions = std::move(fewer);
-  }
-  if (positions.size() == 1) return answer_of(one, tensor, positions);
-  Oracle oracle = oracle_for(graph, dims, unit, question);
-  oracle.operation_limit = std::max(4 * operations, kForOneElement);
-  try {
-    return answer_of(oracle.at(value, positions), tensor, positions);
-  } catch (const OracleLimit&) {  // others cost more than the first
-    positions.resize(1);
-    return answer_of(one, tensor, positions);
-  }
+  const Oracle::Samples samples =
+      ask_within(operations, [&] { return oracle_for(graph, dims, unit, question); }, value, positions);
+  return answer_of(samples, tensor, std::move(positions));
 }
 
 std::vector<bool> computed_tensors(const Unit& unit) {
@@ -175,7 +156,6 @@ std::optional<Ruling> rule_on(const Exam& exam, const ExamQuestion& question, in
   for (size_t t = 0; t < exam.unit.tensors.size(); ++t)
     if (!computed[t] && !exam.unit.tensors[t].value) return std::nullopt;
   Oracle oracle = oracle_for(*exam.graph, exam.dims, exam.unit, question);
-  oracle.operation_limit = kForOneElement;
   try {
     const ExamQuestion::Answer answer =
         answer_of(oracle.at(*asked.value, {&position, 1}), tensor, {position});

@@ -5,6 +5,7 @@
 #include "base/bounded_json.h"
 #include "base/fail.h"
 #include "base/hash.h"
+#include "base/memory.h"
 #include "search/test_inputs.h"
 #include "search/verify.h"
 
@@ -53,9 +54,10 @@ std::string hex_of(std::span<const std::byte> bytes) {
 }
 
 TensorData data_of(const std::string& hex, const TensorType& type, const DimMap& dims) {
+  const int64_t bytes = size_bytes(type.dtype, element_count(type.dims).exec(dims));
+  if (hex.size() != 2 * static_cast<size_t>(bytes))
+    fail<FormatError>("[replay] {} digits for {} bytes", hex.size(), bytes);
   TensorData data(type.dtype, exec(type.dims, dims));
-  if (hex.size() != 2 * data.bytes.size())
-    fail<FormatError>("[replay] {} digits for {} bytes", hex.size(), data.bytes.size());
   const auto digit = [](char c) -> int {
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -89,6 +91,29 @@ json question_json(const ExamQuestion& question) {
           {"answers", answers}};
 }
 
+template <class T>
+T whole(const json& value) {
+  return whole_number<T>(value, "replay");
+}
+
+/// Every tensor is an input, or what one kernel makes; and it is there before a kernel reads it.
+void check_given(const ExamQuestion& question, const Unit& unit) {
+  std::vector<bool> there;
+  for (const auto& tensor : question.tensors) there.push_back(tensor != nullptr);
+  for (const Unit::Kernel& kernel : unit.kernels) {
+    for (const int input : kernel.inputs)
+      if (!there[static_cast<size_t>(input)])
+        fail<FormatError>("[replay] tensor {} is read before it is there", input);
+    for (const int output : kernel.outputs) {
+      if (there[static_cast<size_t>(output)])
+        fail<FormatError>("[replay] tensor {} is made and there already", output);
+      there[static_cast<size_t>(output)] = true;
+    }
+  }
+  if (const auto missing = std::ranges::find(there, false); missing != there.end())
+    fail<FormatError>("[replay] tensor {} is neither given nor made", missing - there.begin());
+}
+
 ExamQuestion question_of(const json& text, const Exam& exam) {
   ExamQuestion question{.name = text.at("name").get<std::string>()};
   if (std::ranges::find(kInputKinds, question.name) == std::end(kInputKinds))
@@ -109,17 +134,18 @@ ExamQuestion question_of(const json& text, const Exam& exam) {
     }
     question.tensors[t] =
         test_input(question.name, exam.questions.size(), exam.unit.tensors[t].type, exam.dims, exam.seed, t);
-    if (hash_of(*question.tensors[t]) != inputs[t].get<uint64_t>())
+    if (hash_of(*question.tensors[t]) != whole<uint64_t>(inputs[t]))
       fail<FormatError>(
           "[replay] the random inputs come out otherwise than when the file was written; replay it with "
           "the build that wrote it");
   }
+  check_given(question, exam.unit);
   for (const json& entry : text.at("answers")) {
-    ExamQuestion::Answer answer{.tensor = entry.at("tensor").get<int>(),
-                                .positions = entry.at("positions").get<std::vector<int64_t>>(),
+    ExamQuestion::Answer answer{.tensor = whole<int>(entry.at("tensor")),
+                                .positions = whole_numbers<int64_t>(entry.at("positions"), "replay"),
                                 .values = numbers_of(entry.at("values")),
                                 .errors = numbers_of(entry.at("errors")),
-                                .integers = entry.at("integers").get<std::vector<int64_t>>(),
+                                .integers = whole_numbers<int64_t>(entry.at("integers"), "replay"),
                                 .known = entry.at("known").get<std::vector<bool>>()};
     const auto count = answer.positions.size();
     const bool sizes_fit =
@@ -127,6 +153,8 @@ ExamQuestion question_of(const json& text, const Exam& exam) {
         (answer.integers.size() == count || (answer.values.size() == count && answer.errors.size() == count));
     if (!sizes_fit || answer.tensor < 0 || static_cast<size_t>(answer.tensor) >= exam.unit.tensors.size())
       fail<FormatError>("[replay] an answer's lists do not fit each other");
+    if (question.tensors[static_cast<size_t>(answer.tensor)])
+      fail<FormatError>("[replay] an answer is about tensor {}, which is an input", answer.tensor);
     const int64_t elements =
         element_count(exam.unit.tensors[static_cast<size_t>(answer.tensor)].type.dims).exec(exam.dims);
     for (const int64_t position : answer.positions)
@@ -142,7 +170,7 @@ Unit unit_of(const json& text) {
   for (const json& tensor : text.at("tensors")) {
     Unit::Tensor entry{.type = {parse_dtype(tensor.at("dtype").get<std::string>()), {}}, .value = {}};
     for (const json& size : tensor.at("dims")) {
-      const auto extent = size.get<int64_t>();
+      const auto extent = whole<int64_t>(size);
       if (extent < 0 || extent > (int64_t{1} << 40)) fail<FormatError>("[replay] a dim of {}", extent);
       entry.type.dims.emplace_back(extent);
     }
@@ -154,8 +182,9 @@ Unit unit_of(const json& text) {
     unit.tensors.push_back(std::move(entry));
   }
   for (const json& kernel : text.at("kernels"))
-    unit.kernels.push_back({kernel.at("inputs").get<std::vector<int>>(),
-                            kernel.at("outputs").get<std::vector<int>>(), kernel.at("in_place").get<int>()});
+    unit.kernels.push_back({whole_numbers<int>(kernel.at("inputs"), "replay"),
+                            whole_numbers<int>(kernel.at("outputs"), "replay"),
+                            whole<int>(kernel.at("in_place"))});
   for (const Unit::Kernel& kernel : unit.kernels) {
     if (kernel.in_place >= static_cast<int>(kernel.inputs.size()) ||
         (kernel.in_place >= 0 && kernel.outputs.empty()))
@@ -165,8 +194,24 @@ Unit unit_of(const json& text) {
       for (const int tensor : *list)
         if (tensor < 0 || static_cast<size_t>(tensor) >= unit.tensors.size())
           fail<FormatError>("[replay] a kernel names tensor {} of {}", tensor, unit.tensors.size());
+    if (kernel.in_place < 0) continue;
+    const auto bytes_of = [&](int tensor) {
+      const TensorType& type = unit.tensors[static_cast<size_t>(tensor)].type;
+      return size_bytes(type.dtype, *element_count(type.dims).constant());
+    };
+    const int input = kernel.inputs[static_cast<size_t>(kernel.in_place)];
+    if (bytes_of(kernel.outputs[0]) > bytes_of(input))
+      fail<FormatError>("[replay] tensor {} has no room over tensor {}", kernel.outputs[0], input);
   }
   return unit;
+}
+
+/// The inputs of all questions are held at once. Errors: Error if there is no memory for them.
+void check_memory_for(const Unit& unit, size_t questions) {
+  double bytes = 0;
+  for (const Unit::Tensor& tensor : unit.tensors)
+    bytes += static_cast<double>(size_bytes(tensor.type.dtype, *element_count(tensor.type.dims).constant()));
+  check_memory(static_cast<size_t>(bytes * static_cast<double>(questions + 1)));
 }
 
 }  // namespace
@@ -191,8 +236,13 @@ Exam parse_exam(std::string_view text) {
     const json parsed = parse_bounded_json(text, "replay");
     if (parsed.at("exam") != 1)
       fail<FormatError>("[replay] the file's version is {}, not 1", parsed.at("exam").dump());
-    Exam exam{.unit = unit_of(parsed), .dims = {}, .seed = parsed.at("seed").get<uint64_t>()};
-    for (const auto& [name, size] : parsed.at("dims").items()) exam.dims[name] = size.get<int64_t>();
+    Exam exam{.unit = unit_of(parsed), .dims = {}, .seed = whole<uint64_t>(parsed.at("seed"))};
+    for (const auto& [name, size] : parsed.at("dims").items()) {
+      exam.dims[name] = whole<int64_t>(size);
+      if (exam.dims[name] < 0 || exam.dims[name] > kMostElements)
+        fail<FormatError>("[replay] dim '{}' is {}", name, exam.dims[name]);
+    }
+    check_memory_for(exam.unit, parsed.at("questions").size());
     for (const json& question : parsed.at("questions")) exam.questions.push_back(question_of(question, exam));
     return exam;
   } catch (const json::exception& error) {

@@ -110,6 +110,30 @@ void move_by(std::span<T> values, std::span<const double> errors, double sign) {
 
 }  // namespace
 
+Oracle::Samples ask_within(int64_t operations, const std::function<Oracle()>& make, const Value& value,
+                           std::vector<int64_t>& positions) {
+  Oracle first = make();
+  first.operation_limit = std::max(operations, first.operation_limit);
+  Oracle::Samples one = first.at(value, std::span(positions).first(1));
+  // What one costs tells how many can be asked for.
+  const auto affordable =
+      static_cast<size_t>(std::max<int64_t>(1, operations / std::max<int64_t>(1, first.operations())));
+  if (affordable < positions.size()) {
+    std::vector<int64_t> fewer;
+    for (size_t i = 0; i < affordable; ++i) fewer.push_back(positions[i * positions.size() / affordable]);
+    positions = std::move(fewer);
+  }
+  if (positions.size() == 1) return one;
+  Oracle all = make();
+  all.operation_limit = std::max(4 * operations, all.operation_limit);
+  try {
+    return all.at(value, positions);
+  } catch (const OracleLimit&) {  // others cost more than the first
+    positions.resize(1);
+    return one;
+  }
+}
+
 double unit_roundoff(Dtype dtype) { return format_of(dtype).roundoff; }
 
 void Oracle::set_leaf(const Value& value, std::shared_ptr<const TensorData> data) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <unordered_map>
@@ -77,6 +78,12 @@ class Oracle {
   std::unordered_map<Value, std::shared_ptr<const TensorData>> made_;  ///< leaf ops, evaluated whole
   int64_t operations_ = 0;
 };
+
+/// Elements of a value at as many of `positions` as about this many operations allow, spread over them; the
+/// others are taken out of `positions`, of which there is at least one. `make` gives an oracle that was asked
+/// nothing yet. Errors: OracleGap.
+[[nodiscard]] Oracle::Samples ask_within(int64_t operations, const std::function<Oracle()>& make,
+                                         const Value& value, std::vector<int64_t>& positions);
 
 /// Half a unit in the last place of 1, the relative rounding error: 2^-24 for f32.
 [[nodiscard]] double unit_roundoff(Dtype dtype);

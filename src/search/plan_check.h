@@ -24,15 +24,11 @@ struct PlanFault {
 [[nodiscard]] runtime::Given plan_inputs(const Graph& graph, const runtime::Plan& plan, const DimMap& dims,
                                          uint64_t seed);
 
-/// Which launches' results are judged by the user's nodes: those of launches that read what no user named
-/// (laws made it; the others are judged one by one), or all of them.
-enum class Judged : uint8_t { Unnamed, All };
-
 /// Runs a plan as it is going to run and with each tensor in memory of its own: both have to give the same
-/// bits.
+/// bits. What each launch makes of what the launches before it made, values of the range that the graph
+/// itself produces, is compared at samples with the user's nodes.
 [[nodiscard]] std::optional<PlanFault> check_plan(const Graph& graph, const runtime::Plan& plan,
-                                                  const DimMap& dims, const runtime::Given& given,
-                                                  Judged judged = Judged::Unnamed);
+                                                  const DimMap& dims, const runtime::Given& given);
 
 /// Bytes that a plan takes when nothing shares memory.
 [[nodiscard]] int64_t separate_bytes(const runtime::Plan& plan, const DimMap& dims);

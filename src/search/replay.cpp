@@ -1,6 +1,10 @@
 #include "search/replay.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -10,7 +14,9 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/reason.h"
+#include "luminal/cancel.h"
 #include "luminal/compile_report.h"
+#include "search/contain.h"
 
 namespace luminal::search {
 
@@ -37,11 +43,29 @@ Replay::Kernel kernel_of(const json& text) {
                         .parameters = {},
                         .bucket = {}};
   for (const auto& [name, value] : text.at("parameters").items())
-    kernel.parameters[name] = value.get<int64_t>();
-  for (const auto& [name, facts] : text.at("bucket").items())
-    kernel.bucket.facts[name] = {facts.at(0).get<int64_t>(), facts.at(1).get<int64_t>(),
-                                 facts.at(2).get<int64_t>()};
+    kernel.parameters[name] = whole_number<int32_t>(value, "replay");  // no family's are larger
+  for (const auto& [name, facts] : text.at("bucket").items()) {
+    const auto numbers = whole_numbers<int64_t>(facts, "replay");
+    if (numbers.size() != 3 || numbers[0] < 0)
+      fail<FormatError>("[replay] {} is nothing to know of dim '{}'", facts.dump(), name);
+    kernel.bucket.facts[name] = {numbers[0], numbers[1], numbers[2]};
+    (void)Expression::dim(name, kernel.bucket.facts[name]);
+  }
   return kernel;
+}
+
+/// A kernel runs at sizes that its code was made for, on as many tensors as its spec has.
+void check_fit(const Replay::Kernel& kernel, const Unit::Kernel& part, const DimMap& dims) {
+  if (kernel.spec.slots().size() != part.inputs.size() || kernel.spec.outputs().size() != part.outputs.size())
+    fail<FormatError>("[replay] a kernel from {} to {} tensors for a spec from {} to {}", part.inputs.size(),
+                      part.outputs.size(), kernel.spec.slots().size(), kernel.spec.outputs().size());
+  for (const std::string& name : kernel.spec.symbols())
+    if (!dims.contains(name)) fail<FormatError>("[replay] dim '{}' has no size", name);
+  for (const auto& [name, facts] : kernel.bucket.facts)
+    if (const auto size = dims.find(name);
+        size != dims.end() && (size->second < facts.min || size->second > facts.max))
+      fail<FormatError>("[replay] dim '{}' is {}, and the kernel is made for {} to {}", name, size->second,
+                        facts.min, facts.max);
 }
 
 }  // namespace
@@ -71,6 +95,8 @@ Replay parse_replay(std::string_view text) {
     if (replay.kernels.empty() || replay.kernels.size() != replay.exam.unit.kernels.size())
       fail<FormatError>("[replay] the file has {} kernels for an exam of {}", replay.kernels.size(),
                         replay.exam.unit.kernels.size());
+    for (size_t k = 0; k < replay.kernels.size(); ++k)
+      check_fit(replay.kernels[k], replay.exam.unit.kernels[k], replay.exam.dims);
     return replay;
   } catch (const json::exception& error) {
     fail<FormatError>("[replay] this is no replay file: {}", error.what());
@@ -162,23 +188,69 @@ namespace {
 
 using search::Replay;
 
-/// The program of a kernel; what a file says of it need not fit.
 codegen::Program program_of(const Replay::Kernel& kernel, const codegen::Target& target) {
+  codegen::Program program =
+      codegen::find_schedule(kernel.schedule).lower(kernel.spec, kernel.parameters, kernel.bucket, target);
+  codegen::verify(program);
+  return program;
+}
+
+/// From here on the process gets no more than this beside what it has.
+void limit_memory(int64_t more_bytes) {
+  std::ifstream file("/proc/self/statm");
+  int64_t pages = 0;
+  if (!(file >> pages)) return;  // no Linux: no telling
+  const auto bytes = static_cast<rlim_t>(pages * ::sysconf(_SC_PAGESIZE) + more_bytes);
+  const rlimit limit{bytes, bytes};
+  ::setrlimit(RLIMIT_AS, &limit);
+}
+
+/// What a file says of a kernel need not fit, and its parameters may ask for code without end: whether it can
+/// be made is found out in a process of its own. Errors: FormatError.
+void try_to_make(const Replay::Kernel& kernel, backends::Backend& backend) {
   const std::vector<std::string> families = codegen::schedule_names();
   if (std::ranges::find(families, kernel.schedule) == families.end())
     fail<FormatError>(
         "[replay] '{}' makes no kernels in this program; if it is a kernel or family of a program's own, "
         "call replay_kernel (luminal/compile_report.h) there",
         kernel.schedule);
-  try {
-    codegen::Program program =
-        codegen::find_schedule(kernel.schedule).lower(kernel.spec, kernel.parameters, kernel.bucket, target);
-    codegen::verify(program);
-    return program;
-  } catch (const std::exception& error) {
+  constexpr std::chrono::milliseconds kTimeout{20'000};
+  constexpr int64_t kMostBytes = int64_t{1} << 30;
+  const std::string trouble = [&]() -> std::string {
+    try {
+      return search::run_contained(
+          [&](search::Progress&) {
+            limit_memory(kMostBytes);
+            (void)kernel.spec.to_string();
+            (void)backend.compile(program_of(kernel, backend.target()));
+          },
+          kTimeout);
+    } catch (const Cancelled&) {
+      throw;
+    } catch (const std::exception& error) {
+      return reason_of(error);
+    }
+  }();
+  if (!trouble.empty())
     fail<FormatError>("[replay] '{}' makes no kernel of the file's spec and parameters ({}): {}",
-                      kernel.schedule, codegen::to_string(kernel.parameters), reason_of(error));
+                      kernel.schedule, codegen::to_string(kernel.parameters), trouble);
+}
+
+/// What loops as the spec says them make of the exam; none for several kernels, or if these loops are wrong
+/// too.
+std::optional<search::Verdict> reference_for(const Replay& replay, backends::Backend& backend) {
+  if (replay.kernels.size() != 1) return std::nullopt;
+  const Replay::Kernel& judged = replay.kernels[0];
+  const codegen::Schedule& nest = codegen::find_schedule("nest");
+  for (const codegen::Candidate& plain : nest.candidates(judged.spec, judged.bucket, backend.target())) {
+    if (judged.schedule == nest.name && judged.parameters == plain.parameters) continue;
+    const auto kernel =
+        backend.compile(nest.lower(judged.spec, plain.parameters, judged.bucket, backend.target()));
+    const backends::Kernel* list[] = {kernel.get()};
+    search::Verdict made = search::judge(replay.exam, list, {.keep_outputs = true, .launches = 0});
+    if (!made.fault) return made;
   }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -190,6 +262,7 @@ ReplayResult replay_kernel(std::string_view content) {
   std::vector<std::shared_ptr<const backends::Kernel>> kernels;
   std::vector<const backends::Kernel*> pointers;
   for (const Replay::Kernel& each : replay.kernels) {
+    try_to_make(each, *backend);
     const codegen::Program program = program_of(each, backend->target());
     KernelReport& report = result.kernels.emplace_back();
     report.name = program.name;
@@ -201,10 +274,15 @@ ReplayResult replay_kernel(std::string_view content) {
     report.assembly = [program, backend] { return backend->assembly(program); };
     pointers.push_back(kernels.emplace_back(backend->compile(program)).get());
   }
+  const std::optional<search::Verdict> reference = reference_for(replay, *backend);
   const search::Verdict verdict =
-      search::judge(replay.exam, pointers, {.threads = backend->target().threads});
+      search::judge(replay.exam, pointers,
+                    {.threads = backend->target().threads, .reference = reference ? &*reference : nullptr});
   result.reproduced = verdict.fault.has_value();
-  result.verdict = verdict.fault ? verdict.fault->message : "all samples are right";
+  result.verdict = verdict.fault ? verdict.fault->message
+                   : reference
+                       ? "all samples are right, and all elements as loops without a schedule make them"
+                       : "all samples are right";
   return result;
 }
 

@@ -18,6 +18,13 @@ std::string share(const KernelReport& kernel) {
   return fmt::format("{:.0f} %", 100 * kernel.roofline_us / kernel.measured_us);
 }
 
+std::string verified_text(const CompileReport& report) {
+  if (report.compared == 0) return "";
+  std::string text = fmt::format("  verified: {} outputs compared with independent kernels", report.compared);
+  if (report.proven > 0) text += fmt::format(", {} elements of large sums proven", report.proven);
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string to_text(const CompileReport& report) {
@@ -51,6 +58,7 @@ std::string to_text(const CompileReport& report) {
     if (report.fast_us > 0) text += fmt::format(", the one of Fast mode {:.1f} us", report.fast_us);
     text += '\n';
   }
+  text += verified_text(report);
   if (!report.note.empty()) text += "  " + report.note + "\n";
   text += fmt::format("\n{:<22} {:>3} {:>11} {:>11} {:>9} {:>8} {:>9}  {}\n", "kernel", "x", "us",
                       "predicted", "GFLOP/s", "GB/s", "roofline", "made for");
@@ -122,6 +130,8 @@ std::string to_json(const CompileReport& report) {
               {"unfused_us", report.unfused_us},
               {"rules", rules},
               {"predicted_us", report.predicted_us},
+              {"compared", report.compared},
+              {"proven", report.proven},
               {"measured_us", report.measured_us},
               {"fast_us", report.fast_us},
               {"kernels", kernels},

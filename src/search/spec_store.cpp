@@ -120,7 +120,11 @@ bool SpecStore::is_elementwise(SpecId spec) {
            v.operands.size() <= kMostOperands;
   });
 }
-bool SpecStore::is_exact(SpecId spec) { return !is_float(at(spec).result().dtype()); }
+bool SpecStore::is_exact(SpecId spec) {
+  return std::ranges::none_of(at(spec).values(), [](const kernel::Value& v) {
+    return v.combiner != kernel::Combiner::None && v.combiner != kernel::Combiner::Max && is_float(v.dtype());
+  });
+}
 
 const SpecStore::Made* SpecStore::reduce_repeated(SpecId spec) {
   return remember(kRepeated, spec, 0, spec, {}, {},

@@ -49,7 +49,8 @@ class SpecStore {
   double operations(SpecId spec);
   /// Nothing is reduced, and little is computed: laws look through such a producer.
   bool is_elementwise(SpecId spec);
-  /// Whether arithmetic on the result's dtype is exact: integers wrap, floats round.
+  /// Whether regrouping what its reductions fold changes no bit: integers wrap, maxima round nothing. The
+  /// result's dtype does not tell: it may be an integer made of a sum of floats.
   bool is_exact(SpecId spec);
   /// The spec with `slot` always reading the constant that `producer` is; null if it is none.
   const Made* fold_constant(SpecId spec, int slot, SpecId producer);

@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <latch>
+#include <optional>
+#include <thread>
 #include <utility>
 
 #include "base/fail.h"
+#include "base/thread.h"
 #include "search/contain.h"
 
 namespace luminal::search {
@@ -19,14 +23,13 @@ constexpr int64_t kLeastGuard = int64_t{1} << 20, kMostGuard = int64_t{1} << 28;
 
 }  // namespace
 
-GuardedMemory::GuardedMemory(int64_t size_bytes, int64_t alignment, Place place, bool shared)
-    : size_bytes_(size_bytes) {
+GuardedMemory::GuardedMemory(int64_t size_bytes, int64_t alignment, Place place) : size_bytes_(size_bytes) {
   const int64_t page = ::sysconf(_SC_PAGESIZE);
   inner_bytes_ = round_up(std::max<int64_t>(size_bytes, 1), page);
   const int64_t guard = std::clamp(inner_bytes_, kLeastGuard, kMostGuard);
   mapped_bytes_ = inner_bytes_ + 2 * guard;
   void* mapped = ::mmap(nullptr, static_cast<size_t>(mapped_bytes_), PROT_NONE,
-                        (shared ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED)
     fail("[verify] no {} bytes of memory for a trial: {}", mapped_bytes_, std::strerror(errno));
   base_ = static_cast<std::byte*>(mapped);
@@ -73,9 +76,8 @@ Rig::Rig(const backends::Kernel& kernel, std::span<const TensorData* const> inpu
          std::span<const TrialOutput> outputs, const DimMap& dims, const TrialOptions& options)
     : kernel_(kernel), options_(options) {
   for (const std::string& name : kernel.dims()) sizes_.push_back(dims.at(name));
-  const bool shared = options.threads > 1;
   const auto add = [&](Dtype dtype, int64_t bytes) {
-    buffers_.emplace_back(bytes, std::max(options.alignment, element_bytes(dtype)), options.place, shared);
+    buffers_.emplace_back(bytes, std::max(options.alignment, element_bytes(dtype)), options.place);
     pointers_.push_back(buffers_.back().bytes().data());
   };
   for (const TensorData* input : inputs) add(input->dtype, static_cast<int64_t>(input->bytes.size()));
@@ -92,8 +94,7 @@ Rig::Rig(const backends::Kernel& kernel, std::span<const TensorData* const> inpu
 }
 
 GuardedMemory Rig::workspace(int64_t bytes) const {
-  return {round_up(bytes, kWorkspaceAlignment), kWorkspaceAlignment, GuardedMemory::Place::AtEnd,
-          options_.threads > 1};
+  return {round_up(bytes, kWorkspaceAlignment), kWorkspaceAlignment, GuardedMemory::Place::AtEnd};
 }
 
 void Rig::give(std::span<const TensorData* const> inputs) {
@@ -120,7 +121,85 @@ void Rig::run_range(int stage, size_t thread, int64_t begin, int64_t end) const 
   kernel_.run(stage, arguments, begin, end);
 }
 
-void Rig::launch(Split split, std::chrono::milliseconds timeout) {
+namespace {
+
+/// Who changed which byte of some memory, one task after the other.
+class Writers {
+ public:
+  explicit Writers(std::span<const std::byte> memory)
+      : memory_(memory), before_(memory.begin(), memory.end()), writers_(memory.size(), kNobody) {}
+
+  /// What changed since the last call is the task's. The other task that had changed one of these bytes, if
+  /// any.
+  std::optional<std::pair<int64_t, size_t>> note(int64_t task) {
+    constexpr size_t kBlock = 4096;
+    std::optional<std::pair<int64_t, size_t>> conflict;
+    for (size_t block = 0; block < memory_.size(); block += kBlock) {
+      const size_t end = std::min(block + kBlock, memory_.size());
+      if (std::memcmp(&memory_[block], &before_[block], end - block) == 0) continue;
+      for (size_t i = block; i < end; ++i) {
+        if (memory_[i] == before_[i]) continue;
+        if (!conflict && writers_[i] != kNobody) conflict = {writers_[i], i};
+        writers_[i] = static_cast<int32_t>(task);
+        before_[i] = memory_[i];
+      }
+    }
+    return conflict;
+  }
+
+ private:
+  static constexpr int32_t kNobody = -1;
+  std::span<const std::byte> memory_;
+  std::vector<std::byte> before_;
+  std::vector<int32_t> writers_;
+};
+
+}  // namespace
+
+void Rig::run_singly(int stage, int64_t tasks) {
+  constexpr int64_t kMostCompared = int64_t{1} << 28, kMostBytes = int64_t{1} << 25;
+  std::vector<std::span<const std::byte>> written{shared_[0].bytes()};
+  for (size_t output = 0; output < output_bytes_.size(); ++output) written.push_back(this->output(output));
+  int64_t bytes = 0;
+  for (const auto& memory : written) bytes += static_cast<int64_t>(memory.size());
+  int64_t watched = bytes > kMostBytes ? 0 : std::min(tasks, kMostCompared / std::max<int64_t>(bytes, 1));
+  std::vector<Writers> writers;
+  if (watched > 1)
+    for (const auto& memory : written) writers.emplace_back(memory);
+  for (int64_t task = tasks; task-- > 0;) {
+    run_range(stage, 0, task, task + 1);
+    if (watched-- <= 0) continue;
+    for (size_t i = 0; i < writers.size(); ++i)
+      if (const auto conflict = writers[i].note(task); conflict && conflict_.empty())
+        conflict_ =
+            fmt::format("tasks {} and {} of stage {} both write byte {} of {}", conflict->first, task, stage,
+                        conflict->second, i == 0 ? "the shared workspace" : fmt::format("output {}", i - 1));
+  }
+}
+
+/// All parts begin when all threads are there.
+void Rig::run_on_threads(int stage, int64_t tasks) const {
+  const int count = options_.threads;
+  std::latch all(count);
+  const auto part = [&](int thread) {
+    all.arrive_and_wait();
+    run_range(stage, static_cast<size_t>(thread), tasks * thread / count, tasks * (thread + 1) / count);
+  };
+  std::vector<std::jthread> others;
+  std::vector<int> left{0};  // for this thread: its own part, and those of threads that the system denies
+  for (int thread = 1; thread < count; ++thread) {
+    if (auto other = start_thread<std::jthread>([&part, thread] { part(thread); }))
+      others.push_back(std::move(*other));
+    else
+      left.push_back(thread);
+  }
+  all.count_down(static_cast<std::ptrdiff_t>(left.size()) - 1);
+  part(0);
+  for (const int thread : std::span(left).subspan(1))
+    run_range(stage, static_cast<size_t>(thread), tasks * thread / count, tasks * (thread + 1) / count);
+}
+
+void Rig::launch(Split split) {
   for (int stage = 0; stage < kernel_.stage_count(); ++stage) {
     const int64_t tasks = kernel_.tasks(stage, sizes_);
     switch (split) {
@@ -128,26 +207,20 @@ void Rig::launch(Split split, std::chrono::milliseconds timeout) {
         run_range(stage, 0, 0, tasks);
         break;
       case Split::Singles:
-        for (int64_t task = tasks; task-- > 0;) run_range(stage, 0, task, task + 1);
+        run_singly(stage, tasks);
         break;
       case Split::Uneven:
         for (int64_t begin = 0, length = 1; begin < tasks; begin += length++)
           run_range(stage, 0, begin, std::min(begin + length, tasks));
         break;
       case Split::Threads:
-        const int threads = options_.threads;
-        run_in_processes(
-            threads,
-            [&](int64_t thread) {
-              run_range(stage, static_cast<size_t>(thread), tasks * thread / threads,
-                        tasks * (thread + 1) / threads);
-            },
-            timeout);
+        run_on_threads(stage, tasks);
     }
   }
 }
 
 std::string Rig::trouble() const {
+  if (!conflict_.empty()) return conflict_;
   const auto name = [&](size_t k) {
     return k < given_.size() ? fmt::format("input {}", k) : fmt::format("output {}", k - given_.size());
   };
@@ -181,7 +254,7 @@ TrialResult run_trial(const backends::Kernel& kernel, std::span<const TensorData
   result.trouble = run_contained(
       [&](Progress&) {
         Rig rig(kernel, inputs, outputs, dims, options);
-        rig.launch(split, timeout);
+        rig.launch(split);
         rig.trouble().copy(reinterpret_cast<char*>(text.bytes().data()), kText - 1);
         for (size_t k = 0; k < outputs.size(); ++k)
           std::ranges::copy(rig.output(k), results[k].bytes().data());

@@ -18,8 +18,7 @@ namespace luminal::search {
 class GuardedMemory {
  public:
   enum class Place : uint8_t { AtEnd, AtStart };
-  /// `shared` with processes that are forked from this one later.
-  GuardedMemory(int64_t size_bytes, int64_t alignment, Place place, bool shared);
+  GuardedMemory(int64_t size_bytes, int64_t alignment, Place place);
   ~GuardedMemory();
   GuardedMemory(GuardedMemory&& other) noexcept;
   GuardedMemory& operator=(GuardedMemory&&) = delete;
@@ -46,8 +45,10 @@ struct TrialOutput {
 
 /// How the tasks of a stage are dealt out to calls of the kernel.
 enum class Split : uint8_t {
-  Whole,    ///< one call does all
-  Singles,  ///< a call for each, the last task first
+  Whole,  ///< one call does all
+  /// A call for each, the last task first. What one task wrote no other task of the stage may change: they
+  /// run at the same time elsewhere. Looked at for as many of the first calls as 256 MB of comparisons allow.
+  Singles,
   Uneven,   ///< calls of 1, 2, 3, ... tasks
   Threads,  ///< as many equal parts as there are threads, at the same time
 };
@@ -71,8 +72,7 @@ class Rig {
   void give(std::span<const TensorData* const> inputs);
   /// Overwrites outputs and workspace.
   void soil(std::byte pattern);
-  /// Threads are processes: see run_in_processes.
-  void launch(Split split, std::chrono::milliseconds timeout);
+  void launch(Split split);
   /// What the launches wrote where they must not; "" if nothing.
   [[nodiscard]] std::string trouble() const;
   [[nodiscard]] std::span<const std::byte> output(size_t number) const;
@@ -80,6 +80,8 @@ class Rig {
  private:
   [[nodiscard]] GuardedMemory workspace(int64_t bytes) const;
   void run_range(int stage, size_t thread, int64_t begin, int64_t end) const;
+  void run_singly(int stage, int64_t tasks);
+  void run_on_threads(int stage, int64_t tasks) const;
 
   const backends::Kernel& kernel_;
   TrialOptions options_;
@@ -89,6 +91,7 @@ class Rig {
   std::vector<GuardedMemory> buffers_;
   std::vector<void*> pointers_;
   std::vector<GuardedMemory> shared_, locals_;  ///< one; one for each thread
+  std::string conflict_;                        ///< between tasks of a stage
 };
 
 struct TrialResult {

@@ -15,8 +15,8 @@
 #include "search/kernel_cache.h"
 #include "search/own_kernels.h"
 #include "search/remembered.h"
-#include "search/replay.h"
 #include "search/test_inputs.h"
+#include "search/tuner_job.h"
 
 namespace luminal::search {
 namespace {
@@ -46,30 +46,6 @@ CacheKey choice_key(const kernel::KernelSpec& spec, const codegen::Bucket& bucke
                                        fmt::format("{}", fmt::join(families, " "))};
   return make_key(parts);
 }
-
-/// An exam at some sizes, and what an independent kernel made of it.
-struct Tuner::Paper {
-  std::optional<Exam> exam;
-  std::optional<Verdict> reference;
-  bool was_sought = false;  ///< the reference
-  KernelRequest made_by;    ///< the reference
-};
-
-/// One request on its way.
-struct Tuner::Job {
-  TuneRequest request;
-  CacheKey key;
-  size_t number = 0;
-  std::optional<Cache::Choice> known;
-  std::vector<Tried> tried;
-  std::vector<std::shared_ptr<const backends::Kernel>> kernels;  ///< by candidate; null if it is out
-  std::vector<uint64_t> codes;                                   ///< by candidate
-  std::optional<size_t> preferred;                               ///< chosen whatever the race said
-  Paper top;                                                     ///< at the bucket's upper end
-  std::vector<Paper> others;  ///< at the tuner's other sizes, once a candidate is judged in full
-  bool consistent = false;    ///< the exams' inputs are what the graph makes of each other
-  bool reference_fell = false;
-};
 
 Tuner::~Tuner() = default;
 
@@ -112,13 +88,16 @@ void Tuner::find_candidates(Job& job) {
   // What is predicted far behind is not worth compiling, unless nothing else is there.
   const double best = job.tried.front().predicted_us;
   constexpr double kHopeless = 6;
-  std::erase_if(job.tried, [&](const Tried& t) { return t.predicted_us > kHopeless * best; });
+  const auto behind = std::ranges::find_if(
+      job.tried, [&](const Tried& t) { return t.predicted_us > kHopeless * best; });  // sorted
+  job.hopeless.assign(behind, job.tried.end());
+  job.tried.erase(behind, job.tried.end());
 }
 
-KernelRequest Tuner::request_of(const Job& job, const codegen::Schedule& schedule,
+KernelRequest Tuner::request_of(const kernel::KernelSpec& spec, const codegen::Schedule& schedule,
                                 const codegen::Parameters& parameters) const {
   KernelRequest request;
-  request.spec = job.request.spec;
+  request.spec = spec;
   request.chosen.schedule = &schedule;
   request.chosen.parameters = parameters;
   request.bucket = bucket_;
@@ -126,7 +105,7 @@ KernelRequest Tuner::request_of(const Job& job, const codegen::Schedule& schedul
 }
 
 KernelRequest Tuner::request_of(const Job& job, size_t c) const {
-  return request_of(job, codegen::find_schedule(job.tried[c].schedule), job.tried[c].parameters);
+  return request_of(job.request.spec, codegen::find_schedule(job.tried[c].schedule), job.tried[c].parameters);
 }
 
 void Tuner::take(Job& job, size_t c, const KernelResult& made) {
@@ -168,9 +147,16 @@ void Tuner::compile(std::vector<Job*> jobs) {
   phases_.compile_s += seconds_since(start);
 }
 
-/// What there was no time for, once all others have fallen. False if nothing was left out.
+/// What there was no time for, or no hope, once all others have fallen. False if nothing was left out.
 bool Tuner::compile_left_out(Job& job) {
   const auto start = Clock::now();
+  for (Tried& candidate : job.hopeless) {
+    candidate.rejected = KernelReport::Rejected::kNotTimed;
+    job.tried.push_back(std::move(candidate));
+  }
+  job.hopeless.clear();
+  job.kernels.resize(job.tried.size());
+  job.codes.resize(job.tried.size());
   std::vector<KernelRequest> requests;
   std::vector<size_t> places;
   for (size_t c = 0; c < job.tried.size(); ++c) {
@@ -224,7 +210,6 @@ std::vector<double> race_on(const kernel::KernelSpec& spec, const DimMap& sizes,
 /// Races all candidates that are left, in a contained process. One that crashes or hangs there is out, and
 /// the others race once more.
 void Tuner::run_race(Job& job) {
-  keep_plausible(job);
   const auto start = Clock::now();
   for (bool again = true; again;) {
     again = false;
@@ -236,19 +221,21 @@ void Tuner::run_race(Job& job) {
       kernels.push_back(job.kernels[c]);
     }
     if (kernels.empty()) break;
-    const SharedBytes memory(static_cast<int64_t>((kernels.size() + 1) * sizeof(double)));
-    auto* running = reinterpret_cast<volatile size_t*>(memory.bytes().data());
-    auto* times = reinterpret_cast<double*>(memory.bytes().data()) + 1;
+    const SharedBytes shared_running(sizeof(std::atomic<size_t>));
+    const SharedBytes shared_times(static_cast<int64_t>(kernels.size() * sizeof(double)));
+    std::atomic<size_t>& running = shared_running.as<std::atomic<size_t>>()[0];
+    const std::span<double> times = shared_times.as<double>();
+    running = kernels.size();
     const std::string trouble = run_contained(
         [&](Progress& progress) {
           RaceOptions options = options_.race;
           options.before_sample = [&](size_t contender) {
-            *running = contender;
+            running = contender;
             ++progress;
           };
           std::ranges::copy(
               race_on(job.request.spec, sizes_, options_.seed, backend_.target().l3_bytes, kernels, options),
-              times);
+              times.begin());
         },
         std::chrono::seconds(20));
     if (trouble.empty()) {
@@ -257,7 +244,8 @@ void Tuner::run_race(Job& job) {
         phases_.timed += times[i] > 0 ? 1 : 0;
       }
     } else {
-      reject(job, candidates[*running], {.message = trouble + " (while it was timed)"}, *job.top.exam);
+      if (running == kernels.size()) fail("[search] a race {} before it began", trouble);
+      reject(job, candidates[running], {.message = trouble + " (while it was timed)"}, 0);
       again = true;
     }
   }
@@ -283,197 +271,6 @@ Unit unit_of(const kernel::KernelSpec& spec) {
 
 }  // namespace
 
-Exam Tuner::exam_of(const Job& job, const DimMap& sizes, bool first_only) const {
-  Exam exam = prepare_exam(graph_, sizes, job.request.unit ? *job.request.unit : unit_of(job.request.spec),
-                           {.seed = options_.seed,
-                            .strict = options_.strict,
-                            .first_only = first_only,
-                            .consistent = job.consistent});
-  constexpr double kMany = 0.01;
-  if (const double skipped = exam.skipped_share(); skipped > kMany)
-    debug(1, "verify: {:.0f} % of the samples hang on comparisons that are too close to call:\n{}",
-          100 * skipped, job.request.spec.to_string());
-  return exam;
-}
-
-void Tuner::prepare_exam_of(Job& job, bool first_only) const {
-  job.top = {.exam = exam_of(job, sizes_, first_only)};
-  job.others.clear();
-  job.reference_fell = false;
-}
-
-/// Inputs and answers for those that have none yet, on all cores.
-void Tuner::prepare_exams(std::span<Job* const> jobs, bool first_only) {
-  const auto start = Clock::now();
-  std::atomic<size_t> next{0};
-  Team& team = Team::shared();
-  team.run(team.size(), [&](int) {
-    for (size_t i = next++; i < jobs.size(); i = next++) {
-      throw_if_cancelled();
-      const auto& exam = jobs[i]->top.exam;
-      const size_t questions = exam ? exam->questions.size() : 0;
-      if (questions == 0 || (questions == 1 && !first_only)) prepare_exam_of(*jobs[i], first_only);
-    }
-  });
-  phases_.verify_s += seconds_since(start);
-}
-
-/// Another exam for a candidate that fell on inputs which the graph never has together, if that may be why.
-bool Tuner::make_consistent(Job& job) const {
-  if (job.consistent || !job.request.unit) return false;
-  job.consistent = true;
-  prepare_exam_of(job, job.top.exam->questions.size() == 1);
-  return std::ranges::any_of(job.top.exam->questions, [](const ExamQuestion& question) {
-    return std::ranges::find(question.derived, true) != question.derived.end();
-  });
-}
-
-/// Kernels for a job's spec that can judge candidate `c`, the plainest first: loops as the spec says them, in
-/// scalars where that does not take long; then what other families made, then what other parameters did.
-std::vector<KernelRequest> Tuner::independent_of(const Job& job, size_t c) const {
-  constexpr double kLongUs = 150e3, kShortUs = 20e3;  // of one run
-  std::vector<KernelRequest> list;
-  const Tried& judged = job.tried[c];
-  const auto add = [&](const codegen::Schedule& schedule, const codegen::Parameters& parameters) {
-    if (schedule.name != judged.schedule || parameters != judged.parameters)
-      list.push_back(request_of(job, schedule, parameters));
-  };
-  const codegen::Schedule& nest = codegen::find_schedule("nest");
-  for (const codegen::Candidate& plain : nest.candidates(job.request.spec, bucket_, backend_.target())) {
-    if (plain.predicted_us > kLongUs) continue;
-    if (plain.predicted_us * plain.parameters.at("lanes") < kShortUs) {
-      codegen::Parameters scalar = plain.parameters;
-      scalar["lanes"] = 1;
-      add(nest, scalar);
-    }
-    add(nest, plain.parameters);
-    break;
-  }
-  for (const bool same_family : {false, true})
-    for (size_t other = 0; other < job.tried.size(); ++other)
-      if (other != c && job.kernels[other] && (job.tried[other].schedule == judged.schedule) == same_family &&
-          !codegen::find_schedule(job.tried[other].schedule).foreign)
-        add(codegen::find_schedule(job.tried[other].schedule), job.tried[other].parameters);
-  return list;
-}
-
-/// What the first independent kernel that passes makes of an exam.
-void Tuner::find_reference(Job& job, Paper& paper, size_t c) {
-  // No kernel is its own judge.
-  const bool is_itself = paper.reference && paper.made_by.chosen.schedule->name == job.tried[c].schedule &&
-                         paper.made_by.chosen.parameters == job.tried[c].parameters;
-  if (paper.was_sought && !is_itself) return;
-  paper.was_sought = true;
-  paper.reference.reset();
-  constexpr size_t kMost = 3;
-  std::vector<KernelRequest> independent = independent_of(job, c);
-  if (independent.size() > kMost) independent.resize(kMost);
-  for (const KernelRequest& request : independent) {
-    const auto made = KernelCache::of_process().make(backend_, cache_, {&request, 1});
-    if (!made.front().kernel) continue;
-    const backends::Kernel* list[] = {made.front().kernel.get()};
-    Verdict verdict = judge(*paper.exam, list, {.keep_outputs = true, .launches = 0});
-    if (verdict.fault) {
-      debug(2, "verify: {} ({}) is no reference: {}", request.chosen.schedule->name,
-            codegen::to_string(request.chosen.parameters), verdict.fault->message);
-      job.reference_fell = true;
-      continue;
-    }
-    accept_beyond_laws(*paper.exam, verdict);
-    paper.reference = std::move(verdict);
-    paper.made_by = request;
-    return;
-  }
-}
-
-/// Keeps what is plainly wrong out of the race.
-void Tuner::keep_plausible(Job& job) {
-  const auto start = Clock::now();
-  std::vector<size_t> open;
-  for (size_t c = 0; c < job.tried.size(); ++c)
-    if (job.kernels[c]) open.push_back(c);
-  for (;;) {
-    std::vector<const backends::Kernel*> kernels;
-    for (const size_t c : open) kernels.push_back(job.kernels[c].get());
-    const std::vector<std::optional<Fault>> faults = judge_quickly(*job.top.exam, kernels);
-    std::vector<size_t> wrong;
-    for (size_t i = 0; i < open.size(); ++i)
-      if (faults[i]) wrong.push_back(open[i]);
-    if (!wrong.empty() && make_consistent(job)) {
-      open = std::move(wrong);
-      continue;
-    }
-    for (size_t i = 0; i < open.size(); ++i)
-      if (faults[i]) reject(job, open[i], *faults[i], *job.top.exam);
-    break;
-  }
-  phases_.verify_s += seconds_since(start);
-}
-
-void Tuner::reject(Job& job, size_t c, const Fault& fault, const Exam& exam) {
-  job.tried[c].rejected = fault.message;
-  job.kernels[c] = nullptr;
-  tell_fault(job, job.tried[c], fault, exam);
-}
-
-/// What is wrong with candidate `c` at the sizes of an exam.
-std::optional<Fault> Tuner::fault_of(Job& job, Paper& paper, size_t c) {
-  const backends::Kernel* list[] = {job.kernels[c].get()};
-  find_reference(job, paper, c);
-  JudgeOptions options{.threads = backend_.target().threads,
-                       .reference = paper.reference ? &*paper.reference : nullptr};
-  // Code of ours keeps nothing from one launch to the next but what is in its workspace.
-  if (codegen::find_schedule(job.tried[c].schedule).foreign) {
-    options.launches = 1200;
-    options.soak = std::chrono::seconds(10);
-  }
-  Verdict verdict = judge(*paper.exam, list, options);
-  phases_.compared += verdict.compared;
-  if (verdict.fault)
-    for (const auto& [name, size] : paper.exam->dims)
-      verdict.fault->message += fmt::format(", {} = {}", name, size);
-  return verdict.fault;
-}
-
-/// Whether candidate `c` passes in full. If not it is told, and out.
-bool Tuner::stands(Job& job, size_t c) {
-  throw_if_cancelled();
-  const auto start = Clock::now();
-  std::optional<Exam> failed;
-  const auto judge_once = [&]() -> std::optional<Fault> {
-    const size_t sizes = job.request.spec.symbols().empty() ? 0 : others_.size();
-    job.others.resize(sizes);
-    // All kinds of inputs at the least sizes, one kind at those between.
-    for (size_t i = 0; i <= sizes; ++i) {
-      Paper& paper = i == 0 ? job.top : job.others[i - 1];
-      if (!paper.exam) paper.exam = exam_of(job, others_[i - 1], i > 1);
-      if (std::optional<Fault> fault = fault_of(job, paper, c)) {
-        failed = paper.exam;
-        return fault;
-      }
-    }
-    return std::nullopt;
-  };
-  std::optional<Fault> fault = judge_once();
-  if ((fault || job.reference_fell) && make_consistent(job)) fault = judge_once();
-  ++phases_.verified;
-  phases_.verify_s += seconds_since(start);
-  if (fault) reject(job, c, *fault, *failed);
-  return !fault;
-}
-
-/// A wrong kernel is a fault of ours: it is told aloud, with a file to look into, and never used.
-void Tuner::tell_fault(const Job& job, const Tried& tried, const Fault& fault, const Exam& exam) {
-  ++phases_.faults;
-  const std::string where =
-      write_replay({.kernels = {{job.request.spec, tried.schedule, tried.parameters, bucket_}},
-                    .exam = exam,
-                    .fault = fault.message},
-                   combine(job.key.high, hash_bytes(tried.schedule + codegen::to_string(tried.parameters))));
-  log_line(fmt::format("[verify] a kernel is wrong and not used ({} {}): {}. Please report this; {}",
-                       tried.schedule, codegen::to_string(tried.parameters), fault.message, where));
-}
-
 /// Candidates, the one to take first.
 std::vector<size_t> Tuner::by_merit(const Job& job) {
   std::vector<size_t> order(job.tried.size());
@@ -496,33 +293,38 @@ void Tuner::forget(Job& job) {
 }
 
 void Tuner::start_anew(Job& job) {
+  Job* const jobs[] = {&job};
   forget(job);
   compile({&job});
-  if (!job.top.exam) prepare_exam_of(job, true);
-  if (Clock::now() < options_.deadline) run_race(job);
+  if (Clock::now() >= options_.deadline) return;
+  keep_plausible(jobs);
+  run_race(job);
 }
 
-/// The fastest that stands up to verification. Candidates behind the winner are compared with it no further.
-void Tuner::choose(Job& job, Tuned& result, bool in_full) {
-  const bool trusted = job.known && job.known->verified_here;
-  const bool judged = in_full && !trusted;
+/// Further candidates where none is left. Errors: NoKernelStands.
+void Tuner::find_more(Job& job) {
+  if (job.known) return start_anew(job);
+  if (compile_left_out(job)) return;
+  std::string reasons;
+  for (const Tried& t : job.tried)
+    reasons += fmt::format("\n  {} {}: {}", t.schedule, codegen::to_string(t.parameters), t.rejected);
+  throw NoKernelStands(fmt::format("no kernel stands for\n{}{}", job.request.spec.to_string(), reasons));
+}
+
+/// The best candidate that is left.
+std::optional<size_t> Tuner::leader_of(const Job& job) {
   const std::vector<size_t> order = by_merit(job);
-  const auto winner =
-      std::ranges::find_if(order, [&](size_t c) { return job.kernels[c] && (!judged || stands(job, c)); });
-  if (winner == order.end()) {
-    if (job.known) {
-      start_anew(job);
-      return choose(job, result, in_full);
-    }
-    if (compile_left_out(job)) return choose(job, result, in_full);
-    std::string reasons;
-    for (const Tried& t : job.tried)
-      reasons += fmt::format("\n  {} {}: {}", t.schedule, codegen::to_string(t.parameters), t.rejected);
-    throw NoKernelStands(fmt::format("no kernel stands for\n{}{}", job.request.spec.to_string(), reasons));
-  }
-  describe(job, order, *winner, result);
-  result.verified = judged || trusted;
-  remember(job, *winner, judged);
+  const auto leader = std::ranges::find_if(order, [&](size_t c) { return job.kernels[c] != nullptr; });
+  return leader == order.end() ? std::nullopt : std::optional(*leader);
+}
+
+/// The leader is the choice. Candidates behind it are compared with it no further.
+void Tuner::choose(Job& job, Tuned& result, bool judged) {
+  while (!leader_of(job)) find_more(job);
+  const size_t winner = *leader_of(job);
+  describe(job, by_merit(job), winner, result);
+  result.verified = judged || (job.known && job.known->verified_here);
+  remember(job, winner, judged);
 }
 
 void Tuner::describe(const Job& job, std::span<const size_t> order, size_t winner, Tuned& result) {
@@ -574,13 +376,13 @@ void Tuner::confirm(std::span<Tuned* const> winners) {
   // What was remembered without being judged may come from others' machines: it is judged, whatever the time.
   const auto judged_late = std::ranges::stable_partition(open, &Tuned::from_cache);
   const auto at_once = static_cast<size_t>(judged_late.begin() - open.begin());
-  const auto batch = static_cast<size_t>(Team::shared().size());
+  const size_t batch = 4 * static_cast<size_t>(Team::shared().size());
   for (size_t first = 0; first < open.size() && (first < at_once || Clock::now() < options_.verify_by);
        first += batch) {
     const auto now = std::span(open).subspan(first, std::min(batch, open.size() - first));
     std::vector<Job*> jobs;
     for (const Tuned* winner : now) jobs.push_back(jobs_[winner->job].get());
-    prepare_exams(jobs, false);
+    settle(jobs);
     for (Tuned* winner : now) choose(*jobs_[winner->job], *winner, true);
   }
 }
@@ -595,7 +397,7 @@ void Tuner::take_models_choice(Tuned& winner) {
 std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const codegen::Bucket& bucket) {
   bucket_ = bucket;
   sizes_ = bucket.top();
-  others_ = sizes_to_judge(graph_, bucket);
+  const std::vector<DimMap> other_sizes = sizes_to_judge(graph_, bucket);
   std::vector<Job*> jobs;
   for (const TuneRequest& request : requests) {
     jobs.push_back(jobs_.emplace_back(std::make_unique<Job>()).get());
@@ -604,6 +406,12 @@ std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const code
     job.number = jobs_.size() - 1;
     job.key = choice_key(request.spec, bucket, backend_.target());
     job.known = find_remembered(cache_, job.key, request.spec, bucket, backend_.target());
+    job.subject = {.graph = &graph_,
+                   .unit = request.unit ? *request.unit : unit_of(request.spec),
+                   .sizes = {sizes_},
+                   .options = {.seed = options_.seed, .strict = options_.strict}};
+    if (!request.spec.symbols().empty())
+      job.subject.sizes.insert(job.subject.sizes.end(), other_sizes.begin(), other_sizes.end());
     throw_if_cancelled();
     find_candidates(job);
   }
@@ -622,10 +430,10 @@ std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const code
   std::ranges::stable_sort(open, std::greater<>(), [](const Job* job) {
     return job->request.weight * job->tried.front().predicted_us;
   });
-  const auto batch = static_cast<size_t>(Team::shared().size());
+  const size_t batch = 4 * static_cast<size_t>(Team::shared().size());
   for (size_t first = 0; first < open.size() && Clock::now() < options_.deadline; first += batch) {
     const auto now = std::span(open).subspan(first, std::min(batch, open.size() - first));
-    prepare_exams(now, true);
+    keep_plausible(now);
     for (Job* job : now) {
       throw_if_cancelled();
       if (Clock::now() < options_.deadline) run_race(*job);

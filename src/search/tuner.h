@@ -7,9 +7,9 @@
 #include "codegen/schedule.h"
 #include "luminal/error.h"
 #include "search/cache.h"
+#include "search/examine.h"
 #include "search/kernel_cache.h"
 #include "search/race.h"
-#include "search/verify.h"
 
 /// From a spec to the kernel that runs: candidates from all schedules, compiled, raced, verified, remembered.
 namespace luminal::search {
@@ -52,6 +52,7 @@ struct TunerOptions {
   Clock::time_point verify_by = Clock::time_point::max();  ///< no kernel's full judgement begins after it
   bool strict = false;                                     ///< see ExamOptions::strict
   uint64_t seed = 0;
+  double longest_plain_us = 150e3;  ///< of one run of the plain loops that a kernel is compared with
 };
 
 /// Not one candidate of a spec passed: what it computes is not what the user's nodes say, or all of them are
@@ -84,14 +85,15 @@ class Tuner {
     double compile_s = 0, measure_s = 0, verify_s = 0;
     int compiled = 0, loaded = 0, timed = 0, verified = 0, faults = 0;
     int64_t compared = 0;  ///< outputs, with those of an independent kernel
+    int64_t proven = 0;    ///< elements of large sums of products, by Freivalds' check
   };
   [[nodiscard]] const Phases& phases() const { return phases_; }
 
  private:
   struct Job;
-  struct Paper;
+  struct Reference;
   void find_candidates(Job& job);
-  [[nodiscard]] KernelRequest request_of(const Job& job, const codegen::Schedule& schedule,
+  [[nodiscard]] KernelRequest request_of(const kernel::KernelSpec& spec, const codegen::Schedule& schedule,
                                          const codegen::Parameters& parameters) const;
   [[nodiscard]] KernelRequest request_of(const Job& job, size_t candidate) const;
   void take(Job& job, size_t candidate, const KernelResult& made);
@@ -99,21 +101,21 @@ class Tuner {
   bool compile_left_out(Job& job);
   void run_race(Job& job);
   [[nodiscard]] static std::vector<size_t> by_merit(const Job& job);
-  void choose(Job& job, Tuned& result, bool in_full);
+  [[nodiscard]] static std::optional<size_t> leader_of(const Job& job);
+  void choose(Job& job, Tuned& result, bool judged);
   static void describe(const Job& job, std::span<const size_t> order, size_t winner, Tuned& result);
   void remember(const Job& job, size_t winner, bool judged);
   void forget(Job& job);
   void start_anew(Job& job);
-  void prepare_exams(std::span<Job* const> jobs, bool first_only);
-  void prepare_exam_of(Job& job, bool first_only) const;
-  [[nodiscard]] Exam exam_of(const Job& job, const DimMap& sizes, bool first_only) const;
-  bool make_consistent(Job& job) const;
-  void find_reference(Job& job, Paper& paper, size_t candidate);
-  [[nodiscard]] std::optional<Fault> fault_of(Job& job, Paper& paper, size_t candidate);
-  [[nodiscard]] std::vector<KernelRequest> independent_of(const Job& job, size_t candidate) const;
-  void keep_plausible(Job& job);
-  [[nodiscard]] bool stands(Job& job, size_t candidate);
-  void reject(Job& job, size_t candidate, const Fault& fault, const Exam& exam);
+  void find_more(Job& job);
+  [[nodiscard]] static bool make_consistent(Job& job);
+  [[nodiscard]] std::optional<KernelRequest> plainest_for(const Job& job, size_t candidate) const;
+  [[nodiscard]] Reference reference_for(const Job& job) const;
+  [[nodiscard]] static std::vector<size_t> others_of(const Job& job, size_t candidate);
+  void keep_plausible(std::span<Job* const> jobs);
+  [[nodiscard]] std::vector<FullVerdict> check_leaders(std::span<Job* const> jobs);
+  void settle(std::vector<Job*> open);
+  void reject(Job& job, size_t candidate, const Fault& fault, size_t size);
   void tell_fault(const Job& job, const Tried& tried, const Fault& fault, const Exam& exam);
 
   backends::Backend& backend_;
@@ -121,8 +123,7 @@ class Tuner {
   const Graph& graph_;
   TunerOptions options_;
   codegen::Bucket bucket_;
-  DimMap sizes_;                ///< the bucket's upper end, where kernels are timed and judged
-  std::vector<DimMap> others_;  ///< where winners are judged as well: see sizes_to_judge (bucket.h)
+  DimMap sizes_;  ///< the bucket's upper end, where kernels are timed
   Phases phases_;
   std::vector<std::unique_ptr<Job>> jobs_;
 };

@@ -158,6 +158,8 @@ CompileReport report_of(const Variant& v, const SessionParts& parts, const Compi
   report.search = v.rounds;
   report.own_kernels = own_kernels_of(v);
   report.predicted_us = v.cover.cost_us;
+  report.compared = v.tuning.compared;
+  report.proven = v.tuning.proven;
   report.measured_us = v.plan_us;
   report.fast_us = v.fast_us;
   report.note = v.note;

@@ -7,6 +7,7 @@
 #include "backends/backend.h"
 #include "kernel/spec.h"
 #include "luminal/graph.h"
+#include "search/contain.h"
 
 /// Checks kernels against the user's graph before they may win. The judge is the Oracle, which knows nothing
 /// of specs, laws or schedules: a wrong law is caught as a wrong kernel is.
@@ -119,10 +120,9 @@ struct JudgeOptions {
 /// so.
 [[nodiscard]] Verdict judge(const Exam& exam, std::span<const backends::Kernel* const> kernels,
                             const JudgeOptions& options);
-/// The first question in one call, for each of several candidates for a unit of one kernel: what is wrong
-/// with it.
-[[nodiscard]] std::vector<std::optional<Fault>> judge_quickly(
-    const Exam& exam, std::span<const backends::Kernel* const> candidates);
+/// The same within a contained process.
+[[nodiscard]] Verdict judge_uncontained(const Exam& exam, std::span<const backends::Kernel* const> kernels,
+                                        const JudgeOptions& options, Progress& progress);
 
 /// Samples of questions beyond the laws at which the independent kernel is not what the user's nodes say are
 /// no longer samples.

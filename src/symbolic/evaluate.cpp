@@ -29,7 +29,8 @@ template <class Map>
 
 int64_t narrow(int128 value, const Expression& where) {
   if (value > INT64_MAX || value < INT64_MIN)
-    fail<Error>("[Expression] the value of {} does not fit in 64 bits; use smaller dims", where.to_string());
+    fail<ShapeError>("[Expression] the value of {} does not fit in 64 bits; use smaller dims",
+                     where.to_string());
   return static_cast<int64_t>(value);
 }
 

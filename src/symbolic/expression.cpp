@@ -200,6 +200,8 @@ std::optional<Expression::Affine> Expression::as_affine() const {
 }
 
 Expression element_count(std::span<const Expression> shape) {
+  // The others may be of any size where one is 0.
+  if (std::ranges::any_of(shape, [](const Expression& d) { return d.constant() == 0; })) return 0;
   Expression count = 1;
   for (const Expression& d : shape) count *= d;
   return count;

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "base/fail.h"
+#include "base/fork.h"
 #include "base/hash.h"
 #include "symbolic/interval.h"
 #include "symbolic/node.h"
@@ -188,6 +189,7 @@ class Shard {
     slots_[at] = {node.hash, new Node(std::move(node))};
     return slots_[at].node;
   }
+  void hold_while_forking() { luminal::hold_while_forking(mutex_); }
 
  private:
   struct Slot {
@@ -212,7 +214,11 @@ class Shard {
 };
 
 Shard& shard_of(uint64_t hash) {
-  static auto* const shards = new std::array<Shard, 64>;  // outlives every static that holds an Expression
+  static auto* const shards = [] {
+    auto* made = new std::array<Shard, 64>;  // outlives every static that holds an Expression
+    for (Shard& shard : *made) shard.hold_while_forking();
+    return made;
+  }();
   return (*shards)[hash & 63];
 }
 

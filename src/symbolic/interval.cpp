@@ -41,7 +41,7 @@ Range join(Range a, Range b) { return {std::min(a.min, b.min), std::max(a.max, b
 }  // namespace
 
 void overflow(const char* operation, int64_t a, int64_t b) {
-  fail<Error>("[Expression] {} {} {} does not fit in 64 bits; use smaller dims", a, operation, b);
+  fail<ShapeError>("[Expression] {} {} {} does not fit in 64 bits; use smaller dims", a, operation, b);
 }
 
 Range add(Range a, Range b) {

@@ -41,6 +41,36 @@ std::optional<Expression> negative_quotient(const Polynomial& p) {
   return negative(subtract(constant(checked_sub(checked_mul(checked_add(p.constant, 1), by), 1)), x));
 }
 
+// Whether n is at least 1 wherever the sum has a value at all: proven, or because an index variable of it
+// runs below n.
+bool is_positive_in(const Polynomial& p, const Expression& n) {
+  if (proves_nonnegative(subtract(n, constant(1)))) return true;
+  return std::ranges::any_of(p.terms, [&](const Term& t) {
+    return std::ranges::any_of(factors(t.monomial), [&](const Expression& f) {
+      return kind_of(f) == Kind::Index && f.node().args[0] == n;
+    });
+  });
+}
+
+// a < 0 exactly if a/n < 0 for n > 0: by the factor that does not vary of a term, where that makes it
+// shorter. (6*i + j >= 6 with j below 6 is i >= 1.)
+std::optional<Expression> negative_divided(const Expression& a, const Polynomial& p) {
+  if (p.terms.size() < 2) return std::nullopt;
+  for (const Term& t : p.terms) {
+    if (t.coefficient == INT64_MIN) continue;
+    std::vector<Expression> fixed;
+    for (const Expression& f : factors(t.monomial))
+      if (!f.node().uses_index) fixed.push_back(f);
+    const Expression number = constant(std::abs(t.coefficient));
+    for (const Expression& n : {number, multiply(number, monomial_of(std::move(fixed)))}) {
+      if (n == 1 || !is_positive_in(p, n)) continue;
+      if (const Expression quotient = divide(a, n); quotient.node().size < a.node().size)
+        return negative(quotient);
+    }
+  }
+  return std::nullopt;
+}
+
 Expression negative_uncached(const Expression& a) {
   if (proves_nonnegative(a)) return constant(0);
   if (attempt([&] { return proves_nonnegative(subtract(constant(-1), a)); })) return constant(1);
@@ -50,6 +80,7 @@ Expression negative_uncached(const Expression& a) {
     if (is_boolean(t.monomial)) return negative_boolean(t.monomial, p.constant >= 0);
     if (const auto simpler = attempt([&] { return negative_quotient(p); })) return *simpler;
   }
+  if (const auto simpler = attempt([&] { return negative_divided(a, p); })) return *simpler;
   int64_t g = 0;
   for (const Term& t : p.terms) g = gcd(g, t.coefficient);
   if (g > 1) {  // g*t + c < 0 exactly if t + floor(c/g) < 0

@@ -81,6 +81,20 @@ int normal_axis(std::string_view op, int axis, int rank, const Shape& dims) {
                    rank - 1);
 }
 
+void check_countable(std::string_view op, std::span<const Expression> dims) {
+  int64_t count = 1;
+  bool overflows = false;
+  for (const Expression& dim : dims) {
+    const auto size = dim.constant();
+    if (!size) continue;
+    if (*size == 0) return;
+    overflows = overflows || __builtin_mul_overflow(count, *size, &count);
+  }
+  if (overflows)
+    fail<ShapeError>("[{}] {} has more elements than 64 bits count; use smaller sizes", op,
+                     luminal::to_string(dims));
+}
+
 std::vector<Expression> coordinates(std::span<const Expression> dims) {
   std::vector<Expression> c;
   c.reserve(dims.size());

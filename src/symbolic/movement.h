@@ -11,6 +11,9 @@ namespace luminal::symbolic {
 
 /// `axis` counted from 0; negative ones count from the end. ShapeError unless it is one of `rank`.
 [[nodiscard]] int normal_axis(std::string_view op, int axis, int rank, const Shape& dims);
+/// ShapeError if a tensor or view of these dims has more elements than 64 bits count, whatever sizes the
+/// named ones take (0 aside).
+void check_countable(std::string_view op, std::span<const Expression> dims);
 /// Index variables i0.. with these extents.
 [[nodiscard]] std::vector<Expression> coordinates(std::span<const Expression> dims);
 /// Row-major flat index of `coordinates` in `dims`.

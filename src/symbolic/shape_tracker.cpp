@@ -35,6 +35,7 @@ ShapeTracker ShapeTracker::contiguous(Shape dims) {
     if (d.range().max < 0)
       fail<ShapeError>("[contiguous] dim {} of {} is negative; sizes must be at least 0", d.to_string(),
                        luminal::to_string(dims));
+  symbolic::check_countable("contiguous", dims);
   ShapeTracker v;
   v.index_ = symbolic::flatten(dims, coordinates(dims));
   v.physical_elements_ = element_count(dims);
@@ -67,6 +68,7 @@ ShapeTracker ShapeTracker::fake(Shape dims) {
 }
 
 ShapeTracker ShapeTracker::with(MovementStep step) const {
+  symbolic::check_countable(step.name, step.out_dims);
   ShapeTracker v = *this;
   v.dims_ = step.out_dims;
   v.index_ = index_.substitute_indices(step.in_of_out);

@@ -1,6 +1,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/fork.h"
 #include "luminal/egraph.h"
 #include "luminal/error.h"
 #include "symbolic/interval.h"
@@ -296,6 +297,7 @@ Expression saturate(const Expression& e) {
 Expression Expression::simplify() const {
   if (node_->size < 4 || node_->size > kMaxInput) return *this;
   static std::mutex mutex;
+  [[maybe_unused]] static const bool held = (hold_while_forking(mutex), true);
   static auto* const known = new std::unordered_map<const Node*, Expression>;
   {
     const std::lock_guard lock(mutex);

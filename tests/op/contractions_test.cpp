@@ -191,9 +191,17 @@ class RandomProduct {
   std::string text_;
 };
 
-TEST(Contractions, OfAnyLayout) {
-  for (int64_t i = 0; i < 300; ++i) {
-    const uint64_t seed = effort::seed(1) + static_cast<uint64_t>(i);
+/// Every kernel of Fast mode's plan is a contraction.
+void expect_contractions(const CompileReport& report) {
+  for (const KernelReport& kernel : report.kernels) EXPECT_EQ(kernel.schedule, "contract") << kernel.spec;
+}
+
+constexpr uint64_t kProducts = 300;
+class Contractions : public testing::TestWithParam<uint64_t> {};  // the first of so many seeds
+
+TEST_P(Contractions, OfAnyLayout) {
+  for (uint64_t i = 0; i < kProducts; ++i) {
+    const uint64_t seed = effort::seed(GetParam()) + i;
     RandomProduct random(seed);
     Graph& cx = random.cx;
     SCOPED_TRACE(testing::Message() << "LUMINAL_TEST_SEED=" << seed << ": " << random.text());
@@ -206,10 +214,30 @@ TEST(Contractions, OfAnyLayout) {
     run();
     const CompileReport report = run.details();
     EXPECT_EQ(report.kernels.size(), random.results().size()) << to_text(report);
-    for (const KernelReport& kernel : report.kernels) EXPECT_EQ(kernel.schedule, "contract") << kernel.spec;
+    expect_contractions(report);
     for (size_t k = 0; k < wanted.size(); ++k)
       search::test::expect_near(*cx.value(random.results()[k].edge().source), wanted[k], 2e-4, "result");
     if (HasFatalFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(From, Contractions, testing::Values(1, 301, 601, 901));
+
+/// Lanes would pass the end of a row in memory with every fourth result: neighbours that are read as
+/// scattered elements.
+TEST(InnermostBatch, IsAContraction) {
+  for (const auto& [rows, columns, summed, batch] : std::vector<std::array<int64_t, 4>>{
+           {16, 16, 16, 4}, {18, 27, 30, 4}, {40, 40, 40, 5}, {64, 64, 64, 8}}) {
+    Graph cx;
+    GraphTensor a = cx.tensor({rows, summed, batch}), b = cx.tensor({columns, summed, batch});
+    GraphTensor product = (a.unsqueeze(1) * b.unsqueeze(0)).sum(2).retrieve();
+    a.set(std::vector<float>(static_cast<size_t>(rows * summed * batch), 0.5F));
+    b.set(std::vector<float>(static_cast<size_t>(columns * summed * batch), 2));
+    cx.set_device("cpu");
+    auto run = cx.compile(Fast{});
+    run();
+    expect_contractions(run.details());
+    for (const float x : product.data<float>()) ASSERT_EQ(x, static_cast<float>(summed));
   }
 }
 

@@ -133,6 +133,26 @@ TEST(OwnRules, WhatALawAsksOfSlotsThatAreNotThereIsUndefined) {
 (rule ((= t (Op s a)) (= x (Op v b)) (= o (compose s a 9 v b)))
       ((union t (Op o (compose-args s a 9 v b))))
       :ruleset strict :name "slots-far-compose")
+; slots-below-first (strict)
+; So far before the first slot that nothing is there to be read.
+(rule ((= t (Op s a)) (symmetric s -1000000000 0))
+      ((union t (Op s (swap a 0 0))))
+      :ruleset strict :name "slots-below-first")
+; slots-beyond-last (strict)
+; So far beyond the last one.
+(rule ((= t (Op s a)) (symmetric s 1000000000 0))
+      ((union t (Op s (swap a 0 0))))
+      :ruleset strict :name "slots-beyond-last")
+; slots-far-swap (strict)
+; An argument that is not there.
+(rule ((= t (Op s a)) (= o (swap a 0 9)))
+      ((union t (Op s o)))
+      :ruleset strict :name "slots-far-swap")
+; slots-others-compose (strict)
+; The arguments of one kernel for those of another.
+(rule ((= t (Op s a)) (use a i x) (= x (Op v b)) (= o (compose s b i v a)))
+      ((union t (Op o a)))
+      :ruleset strict :name "slots-others-compose")
 ; slots-others-join (strict)
 ; Arguments of another kernel.
 (rule ((= t (Op s a)) (= x (Op v b)) (= o (join-slots s b)) (= n (fold-constant s 5 v)))
@@ -140,6 +160,27 @@ TEST(OwnRules, WhatALawAsksOfSlotsThatAreNotThereIsUndefined) {
       :ruleset strict :name "slots-others-join")
 )"),
             "");
+}
+
+/// A sum of integers has as many elements as a sum of floats reads, and another type.
+TEST(OwnRules, AKernelOfAnotherTypeIsNotComposed) {
+  const test::WorkingFolder folder;
+  Graph cx;
+  cx.set_device("cpu");
+  cx.set_search({.rules = R"(; sum-any-compose (strict)
+; Wrong: what reads floats cannot read integers.
+(rule ((= t (Op s a)) (rounds s) (= x (Op v b)) (exact v) (= o (compose s a 0 v b)))
+      ((union t (Op o a)))
+      :ruleset strict :name "sum-any-compose")
+)"});
+  const auto x = cx.tensor({2, 2}).set(std::vector<float>{1, 2, 3, 4});
+  const auto k = cx.tensor({4, 2}, Dtype::I32).set(std::vector<int32_t>{1, 2, 3, 4, 5, 6, 7, 8});
+  auto floats = x.sum(1).retrieve(), integers = k.sum(1).retrieve();
+  testing::internal::CaptureStderr();
+  cx.compile(Fast{})();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_THAT(floats.data<float>(), testing::ElementsAre(3, 7));
+  EXPECT_THAT(integers.data<int64_t>(), testing::ElementsAre(3, 7, 11, 15));
 }
 
 TEST(OwnRules, StrictModeKeepsTheOrderOfSums) {

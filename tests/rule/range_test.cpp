@@ -56,6 +56,33 @@ TEST(RelaxedRange, AnInfiniteFactorThatIsNotChosenMakesNoNaN) {
   }
 }
 
+/// Norms divide sums, so that there is no factor in them to leave: rows are right as far as docs/design.md
+/// says in every mode, and beyond that what it says.
+TEST(RelaxedRange, NormsAreRightWhileSumsFit) {
+  const auto row = [](Graph& cx, float scale, bool alike) {
+    std::vector<float> values(64, scale);
+    for (size_t i = 0; i < 32 && !alike; ++i) values[2 * i] = -scale;
+    return cx.tensor({64}).set(values);
+  };
+  for (const MathMode math : {MathMode::Strict, MathMode::Relaxed})
+    for (const CompilationMode& mode : modes()) {
+      const auto of_row = [&](float scale, bool alike, GraphTensor (*compute)(const GraphTensor&)) {
+        Graph cx;
+        return run(cx, compute(row(cx, scale, alike)), math, mode);
+      };
+      const auto norm = [](const GraphTensor& x) { return x.layer_norm(); };
+      const auto spread = [](const GraphTensor& x) { return x.var(0, false, 0); };
+      for (const float x : of_row(1e18F, false, norm)) EXPECT_NEAR(std::abs(x), 1, 1e-5);
+      for (const float x : of_row(5e36F, true, norm)) EXPECT_EQ(x, 0);
+      EXPECT_NEAR(of_row(1e18F, false, spread)[0] / 1e36F, 1, 1e-5);
+      EXPECT_EQ(of_row(5e36F, true, spread)[0], 0);
+      for (const float x : of_row(1e20F, false, norm)) EXPECT_EQ(x, 0);
+      for (const float x : of_row(1e38F, true, norm)) EXPECT_TRUE(std::isnan(x));
+      EXPECT_TRUE(std::isinf(of_row(1e20F, false, spread)[0]));
+      EXPECT_TRUE(std::isinf(of_row(1e38F, true, spread)[0]));
+    }
+}
+
 /// The bound as it is promised: constants down to 2^-24 leave a sum, so nothing overflows where the terms add
 /// up to less than 2^-24 of the greatest number; smaller ones do not leave.
 TEST(RelaxedRange, ConstantsOverflowNothingWithinTheBound) {

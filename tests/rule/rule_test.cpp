@@ -1,109 +1,15 @@
 // Every rule fires where its file says that it does, and not where it says that it must not.
 #include <gtest/gtest.h>
 
-#include <functional>
-#include <map>
 #include <set>
 
-#include "luminal/luminal.h"
-#include "luminal/ops.h"
+#include "rule/examples.h"
 #include "unit/search/pipeline.h"
 
 namespace luminal::search {
 namespace {
 
-using Example = std::function<void(Graph&)>;
-
-GraphTensor matrix(Graph& cx) { return cx.tensor({3, 4}); }
-
-/// The graphs that rule files name.
-const std::map<std::string, Example>& examples() {
-  static const std::map<std::string, Example> all = {
-      {"matmul", [](Graph& cx) { matrix(cx).matmul(cx.tensor({4, 5})).retrieve(); }},
-      {"identity-copy", [](Graph& cx) { (matrix(cx) * 1.0).retrieve(); }},
-      {"transpose", [](Graph& cx) { (matrix(cx).transpose(0, 1) * 1.0).retrieve(); }},
-      {"add-one", [](Graph& cx) { (matrix(cx) + 1.0).retrieve(); }},
-      {"scale-by-tensor", [](Graph& cx) { (matrix(cx) * matrix(cx)).retrieve(); }},
-      {"divide", [](Graph& cx) { (matrix(cx) / matrix(cx)).retrieve(); }},
-      {"scale-by-constant-tensor",
-       [](Graph& cx) {
-         GraphTensor constant = cx.full({3, 4}, 2.0) * 3.0;
-         constant.retrieve();
-         (matrix(cx) * constant).retrieve();
-       }},
-      {"square-of-equal",
-       [](Graph& cx) {
-         GraphTensor x = matrix(cx), same = x + 0.0;  // equal by a law, and no copy
-         same.retrieve();
-         (x * same).retrieve();
-       }},
-      {"sum-of-scaled-rows",
-       [](Graph& cx) { (matrix(cx) * cx.tensor({3}).expand_dim(1, 4)).sum(1).retrieve(); }},
-      {"sum-of-doubled-rows", [](Graph& cx) { (matrix(cx) * 2.0).sum(1).retrieve(); }},
-      {"sum-of-rows-by-the-least", [](Graph& cx) { (matrix(cx) * 0x1p-24).sum(1).retrieve(); }},
-      {"sum-of-rows-below-the-least", [](Graph& cx) { (matrix(cx) * 0x1.fp-25).sum(1).retrieve(); }},
-      {"sum-of-chosen-doubles",
-       [](Graph& cx) {
-         const GraphTensor x = matrix(cx);
-         where(x.lt(0.0), x * 2.0, cx.full({3, 4}, 0.0)).sum(1).retrieve();
-       }},
-      {"sum-of-either",  // no branch is zero
-       [](Graph& cx) {
-         const GraphTensor x = matrix(cx);
-         where(x.lt(0.0), x * 2.0, cx.full({3, 4}, 1.0)).sum(1).retrieve();
-       }},
-      {"sum-of-chosen-rows",
-       [](Graph& cx) {
-         const GraphTensor x = matrix(cx), scaled = x * cx.tensor({3}).expand_dim(1, 4);
-         where(x.lt(0.0), scaled, cx.full({3, 4}, 0.0)).sum(1).retrieve();
-       }},
-      {"add-zero", [](Graph& cx) { (matrix(cx) + 0.0).retrieve(); }},
-      {"sum-of-scaled-integer-rows",
-       [](Graph& cx) {
-         const GraphTensor rows = cx.tensor({3, 4}, Dtype::I64), scale = cx.tensor({3}, Dtype::I64);
-         (rows * scale.expand_dim(1, 4)).sum(1).retrieve();
-       }},
-      {"max-of-doubled-rows", [](Graph& cx) { (matrix(cx) * 2.0).max(1).retrieve(); }},
-      {"max-of-negated-rows", [](Graph& cx) { (matrix(cx) * -1.0).max(1).retrieve(); }},
-      {"sum-of-repeated-rows", [](Graph& cx) { cx.tensor({3}).expand_dim(1, 4).sum(1).retrieve(); }},
-      {"sum-of-repeated-integers",
-       [](Graph& cx) { cx.tensor({3}, Dtype::I64).expand_dim(1, 4).sum(1).retrieve(); }},
-      {"sum-of-shared-doubled-rows",
-       [](Graph& cx) {
-         GraphTensor doubled = matrix(cx) * 2.0;
-         doubled.retrieve();
-         doubled.sum(1).retrieve();
-       }},
-      {"sum-of-shared-doubled-integers",
-       [](Graph& cx) {
-         GraphTensor doubled = cx.tensor({3, 4}, Dtype::I64) * 2;
-         doubled.retrieve();
-         doubled.sum(1).retrieve();
-       }},
-      {"sum-of-shared-scaled-integers",
-       [](Graph& cx) {
-         GraphTensor scaled = cx.tensor({3, 4}, Dtype::I64) * cx.tensor({3}, Dtype::I64).expand_dim(1, 4);
-         scaled.retrieve();
-         scaled.sum(1).retrieve();
-       }},
-      {"sum-of-shared-scaled-rows",
-       [](Graph& cx) {
-         GraphTensor scaled = matrix(cx) * cx.tensor({3}).expand_dim(1, 4);
-         scaled.retrieve();
-         scaled.sum(1).retrieve();
-       }},
-      {"sum-of-scaled-columns",
-       [](Graph& cx) { (matrix(cx) * cx.tensor({4}).expand_dim(0, 3)).sum(1).retrieve(); }},
-      {"sum-of-copied-view",
-       [](Graph& cx) {
-         GraphTensor copy = matrix(cx).transpose(0, 1) * 1.0;
-         copy.retrieve();
-         copy.sum(1).retrieve();
-       }},
-      {"sum-of-product", [](Graph& cx) { (matrix(cx) * matrix(cx)).sum(1).retrieve(); }},
-  };
-  return all;
-}
+using test::examples;
 
 /// Rules of a mode run together with those of the stricter ones; equal tensors mostly come from relaxed ones.
 MathMode mode_of(const RuleText& rule) { return std::max(rule.mode, MathMode::Relaxed); }

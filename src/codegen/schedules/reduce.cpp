@@ -62,6 +62,15 @@ int64_t stride_of(const KernelSpec& spec, const Reduction& r, int axis, const Di
   return stride;
 }
 
+/// Of the reduced axes those, counted from the innermost, along which lanes run.
+size_t axes_of_lanes(const KernelSpec& spec, const Reduction& r, const AxisGroup& reduced, int lanes) {
+  std::vector<Expression> loads;
+  for (const int v : r.values)
+    for (const Operand& o : spec.values()[static_cast<size_t>(v)].operands)
+      if (o.kind == Operand::Kind::Load) loads.push_back(o.index);
+  return vector_axes_of(reduced, loads, int64_t{2} * lanes);
+}
+
 /// The parameters: `along` 1 puts lanes along the reduced axes, 0 along the others; `unroll` accumulators (or
 /// vectors of results) side by side; `rows` results together (along 1); `task` such groups in a task;
 /// `splits` tasks that share a result. `held` (along 0) reduced positions, 0 for all of them, are folded
@@ -163,11 +172,7 @@ class Lowering {
     StageBuilder b(program_, tasks * form_.splits);
     const Expression split = b.task() % form_.splits, task = b.task() / form_.splits;
     const AxisGroup range = share(split);
-    std::vector<Expression> loads;
-    for (const int v : r_.values)
-      for (const Operand& o : spec_.values()[static_cast<size_t>(v)].operands)
-        if (o.kind == Operand::Kind::Load) loads.push_back(o.index);
-    const size_t vector_axes = vector_axes_of(range, loads, 2 * lanes_);
+    const size_t vector_axes = axes_of_lanes(spec_, r_, range, lanes_);
     b.loop((groups - task * form_.task).min(form_.task), LoopKind::Serial, [&](const Expression& g) {
       fold_rows(b, (task * form_.task + g) * form_.rows, range, vector_axes, split);
     });
@@ -398,6 +403,8 @@ class Candidates {
         roofline_(roofline_of(spec, top, target)),
         inner_(group_of(spec.extents(), r.reduced)),
         outer_(group_of(spec.extents(), r.axes)) {
+    const size_t axes = inner_.axes.size();
+    inner_ = part_of(inner_, axes - axes_of_lanes(spec, r, inner_, lanes_), axes);
     for (const int v : r.values)
       for (const Operand& o : spec.values()[static_cast<size_t>(v)].operands)
         if (o.kind == Operand::Kind::Load && depends_on(o.index, r.axes) && depends_on(o.index, r.reduced))
@@ -503,7 +510,8 @@ class Candidates {
   int lanes_;
   int64_t results_, reduced_;
   Roofline roofline_;
-  AxisGroup inner_, outer_;
+  AxisGroup inner_;  ///< reduced axes along which lanes may run
+  AxisGroup outer_;
   int64_t row_ = 1;      ///< results that lie side by side in the tensor
   int64_t element_ = 4;  ///< bytes there
   struct Predicted {

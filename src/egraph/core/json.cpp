@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "base/bounded_json.h"
 #include "base/fail.h"
 #include "base/suggest.h"
 #include "egraph/core/state.h"
@@ -246,7 +247,7 @@ std::string EGraph::to_json(const RowFilter& keep) const {
 void EGraph::load_json(std::string_view text) {
   Json file;
   try {
-    file = Json::parse(text);
+    file = parse_bounded_json<Json>(text, "json");
   } catch (const Json::exception& e) {
     fail<FormatError>("[json] {}", e.what());
   }

@@ -60,16 +60,15 @@ GraphTensor greater(const GraphTensor& later, const GraphTensor& earlier) {
 
 constexpr Monoid kSum{0, plus}, kProduct{1, times};
 
-/// The products of floats. A scan multiplies stretches of the row, and a stretch of finite elements may
-/// underflow: times an infinity before it, that would be NaN. So the signs, zeros, infinities and NaN are
-/// multiplied on their own as well, which nothing can underflow; where that gives an infinity, it is the
-/// product.
-GraphTensor float_products(const GraphTensor& x, int axis) {
-  const GraphTensor signs = select(x.isfinite(), x.sign(), x).stop_gradient();
-  const GraphTensor without_size = scan(signs.cast(Dtype::F32), axis, kProduct).cast(x.dtype());
-  const GraphTensor products = scan(x, axis, kProduct);
-  const GraphTensor lost = both(inverted(not_nan(products)), without_size.isinf());
-  return select(lost, without_size, products);
+/// `x` with 1 or -1 in place of every number that stands behind an infinity; zeros and NaN stay. A scan
+/// multiplies stretches of a row, and one of finite elements may underflow: times an infinity before it, that
+/// would be NaN.
+GraphTensor signs_behind_infinity(const GraphTensor& x, int axis) {
+  const GraphTensor place = negated(positions(x, axis));
+  const GraphTensor candidates = select(x.isinf(), place, scalar(place, least_value(place.dtype())));
+  const GraphTensor first = maximum_over(candidates, {axis}, true, Ties::First);
+  const GraphTensor signs = select(not_nan(x), x.sign(), x).stop_gradient();
+  return select(less(place, first), signs, x);
 }
 
 /// What the products of `dtype` are computed in: f32 in f64, as in PyTorch, so that 1e30 * 1e30 * 1e-30 is
@@ -87,7 +86,9 @@ GraphTensor GraphTensor::cumsum(int axis, Where at) const {
 GraphTensor GraphTensor::cumprod(int axis, Where at) const {
   const CallSite site("cumprod", at);
   if (!is_float(dtype())) return scan(cast(Dtype::I64), axis_of(*this, axis), kProduct);
-  return float_products(cast(product_dtype(dtype())), axis_of(*this, axis)).cast(dtype());
+  const int along = axis_of(*this, axis);
+  const GraphTensor x = signs_behind_infinity(*this, along).cast(product_dtype(dtype()));
+  return scan(x, along, kProduct).cast(dtype());
 }
 
 GraphTensor GraphTensor::cummax(int axis, Where at) const {

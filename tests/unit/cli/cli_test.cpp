@@ -13,6 +13,7 @@
 #include "base/machine.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/train_run.h"
 #include "luminal/version.h"
 #include "support/effort.h"
 #include "support/files.h"
@@ -201,6 +202,17 @@ TEST(Interrupt, TheFirstSignalIsNotedTheSecondActs) {
         std::raise(SIGINT);
       },
       testing::KilledBySignal(SIGINT), "");
+}
+
+/// Lines that are none of ours, or half written, go; what was done behind the step goes too.
+TEST(RunLog, GoesOnBehindAStepWhateverTheFileHolds) {
+  const test::TemporaryFolder folder;
+  RunOptions options;
+  options.metrics = folder.file(
+      "metrics.jsonl",
+      "{\"step\":1}\n{\"step\":\"two\"}\n[2]\n{\"step\":1e300}\n{\"loss\":2}\n{\"step\":3}\n{\"st");
+  RunLog(options, 2).write({{"step", 3}});
+  EXPECT_EQ(test::content_of(options.metrics), "{\"step\":1}\n{\"loss\":2}\n{\"step\":3}\n");
 }
 
 TEST(Cli, ServingAnswersEveryRequest) {

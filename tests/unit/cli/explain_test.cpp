@@ -101,6 +101,7 @@ TEST(Explain, WrongInputIsAnswered) {
   expect({"x:f32[n,m].exp()"}, kFailed, "--dim m=SIZE --dim n=SIZE");
   expect({"x:f32[n,m].exp()", "--dim", "n=3"}, kFailed, "the size of 'm' is not known");
   expect({"x:f32[n].exp()", "--dim", "n"}, kFailed, "--dim takes NAME=SIZE");
+  expect({"x:f32[n].exp()", "--dim", "n=99999999999999999999"}, kFailed, "--dim takes NAME=SIZE");
   expect({"matmull"}, kFailed, "did you mean 'matmul'?");
   expect({"x:f32[2] +"}, kFailed, "(column 11)");
   expect({kLayer, "--mode", "budget=abc"}, kFailed, "'budget=abc' is no mode");

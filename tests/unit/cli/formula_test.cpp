@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <sstream>
 
 #include "luminal/luminal.h"
@@ -61,6 +62,16 @@ TEST(Formula, ComputesWhatItSays) {
   EXPECT_EQ(f.names, std::vector<std::string>{"x"});
 }
 
+TEST(Formula, NegatesEveryNumber) {
+  Graph cx;
+  cx.set_device("reference");
+  Formula f = parse_formula(cx, "x:f64[1] * -(0 - 9223372036854775807 - 1) + 1 / -0.0 * x");
+  f.inputs.at(0).set({1.0});
+  f.result.retrieve();
+  cx.execute();
+  EXPECT_EQ(f.result.data<double>(), std::vector<double>{-std::numeric_limits<double>::infinity()});
+}
+
 TEST(Formula, ErrorsPointToThePlace) {
   EXPECT_EQ(message_of("x:f32[2] + y"),
             "[formula] 'y' is not declared; declare an input where it first stands: y:f32[2,3]; did you mean "
@@ -75,6 +86,13 @@ TEST(Formula, ErrorsPointToThePlace) {
   EXPECT_THAT(message_of("x[2"), testing::HasSubstr("(column"));
   EXPECT_THAT(message_of(""), testing::HasSubstr("must be a tensor"));
   EXPECT_THAT(message_of(std::string(5000, '(')), testing::HasSubstr("levels of nesting"));
+  // An axis beyond an int is none of the tensor's.
+  EXPECT_THAT(message_of("x[8].sum(axes=[4294967296])"),
+              testing::HasSubstr("[sum] axes 4294967296 is out of range"));
+  EXPECT_THAT(message_of("x[8,2].unsqueeze(4294967296)"),
+              testing::HasSubstr("[unsqueeze] axis 4294967296 is out of range"));
+  EXPECT_THAT(message_of("x[8,2].transpose(0, 4294967297)"),
+              testing::HasSubstr("[transpose] b 4294967297 is out of range"));
   EXPECT_THAT(message_of("x[2].sum(\"a\")"), testing::HasSubstr("must be a list of sizes"));
 }
 

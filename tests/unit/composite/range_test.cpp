@@ -79,8 +79,8 @@ TEST_P(Range, NormsOfRowsWhoseSumsFit) {
 }
 
 // ... Beyond that the sum gives NaN and an infinite variance, and squares that alone overflow an infinite
-// variance, whose inverse is 0. PyTorch has the same variances and, in layer_norm, NaN but for a row of ten
-// 1e38.
+// variance, whose inverse is 0. PyTorch 2.15 has the same variances; its layer_norm gives NaN or 0, for rows
+// of 1e38 as for {1e20, 2e20, 3e20}, by how long the row is.
 TEST_P(Range, NormsOfRowsWhoseSumsOverflow) {
   for (const int64_t size : {10, 64, 1000}) {
     const GraphTensor x = input(cx, {size}, std::vector<float>(static_cast<size_t>(size), 1e38F));

@@ -142,6 +142,70 @@ TEST(Laws, ConstantsLeaveASumWhereItGrowsWithinTheBound) {
   EXPECT_FALSE(leaves((a * 0x1p30F) * (row * 0x1p-30F))) << "the sum times 2^30 comes before the rest";
 }
 
+TEST(Laws, NegativeConstantsLeaveASumToo) {
+  Graph cx;
+  auto a = cx.tensor({6, 8}), c = cx.tensor({6, 8});
+  for (const GraphTensor& terms : {a * -3.0F, -(a * 3.0F), -(a * -(c * 3.0F))}) {
+    const KernelSpec spec = spec_behind(cx, terms.sum(1));
+    const auto split = leave_sum_constants(spec);
+    ASSERT_TRUE(split) << spec.to_string();
+    expect_same_values(spec, *split);
+  }
+}
+
+/// Put together in another order, a product of what stays may overflow on the way.
+TEST(Laws, WhatStaysInASumKeepsItsOrder) {
+  Graph cx;
+  auto a = cx.tensor({6, 8}), b = cx.tensor({6, 8}), c = cx.tensor({6, 8}), d = cx.tensor({6, 8});
+  const auto split = leave_sum_constants(spec_behind(cx, ((a * b) * (c * d) * 3.0F).sum(1)));
+  ASSERT_TRUE(split);
+  EXPECT_THAT(split->inner.to_string(), testing::HasSubstr("A[i,j] * B[i,j] * (C[i,j] * D[i,j])"));
+}
+
+/// The law would make tensors in the middle of a kernel.
+TEST(Laws, NothingLeavesANestedReduction) {
+  Graph cx;
+  auto a = cx.tensor({6, 8, 4}), b = cx.tensor({6, 8});
+  const auto nested = [&](const GraphTensor& inside) { return spec_behind(cx, inside.exp2().sum(1)); };
+  EXPECT_FALSE(leave_sum(nested((a * b.expand_dim(2, 4)).sum(2))));
+  EXPECT_FALSE(leave_sum_constants(nested((a * 3.0F).sum(2))));
+  EXPECT_FALSE(leave_max(nested((a * 3.0F).max(2))));
+}
+
+/// Halves are summed in f32 and rounded as the graph says; what leaves would be rounded at other places.
+TEST(Laws, NothingLeavesReductionsOfHalves) {
+  Graph cx;
+  for (const Dtype dtype : {Dtype::F16, Dtype::BF16}) {
+    auto a = cx.tensor({6, 8}, dtype), b = cx.tensor({6}, dtype);
+    EXPECT_FALSE(leave_sum(spec_behind(cx, (a * b.expand_dim(1, 8)).sum(1))));
+    EXPECT_FALSE(leave_sum_constants(spec_behind(cx, (a * 3.0F).sum(1))));
+    EXPECT_FALSE(leave_max(spec_behind(cx, (a * 3.0F).max(1))));
+    EXPECT_FALSE(leave_sum(spec_behind(cx, (-a).sum(1))));
+    EXPECT_FALSE(leave_sum_constants(spec_behind(cx, (-a).sum(1))));
+  }
+}
+
+TEST(Laws, ConstantsOfIntegersAreLeftToTheExactLaw) {
+  Graph cx;
+  auto a = cx.tensor({6, 8}, Dtype::I64);
+  for (const GraphTensor& terms : {a * int64_t{3}, -a}) {
+    const KernelSpec spec = spec_behind(cx, terms.sum(1));
+    EXPECT_FALSE(leave_sum_constants(spec));
+    const auto split = leave_sum(spec);
+    ASSERT_TRUE(split) << spec.to_string();
+    expect_same_values(spec, *split);
+  }
+}
+
+/// Five squares make 64 factors of a product of two.
+TEST(Laws, NothingLeavesALongProduct) {
+  Graph cx;
+  auto a = cx.tensor({6, 8}), b = cx.tensor({6});
+  GraphTensor power = a * b.expand_dim(1, 8);
+  for (int i = 0; i < 5; ++i) power = power * power;
+  EXPECT_FALSE(leave_sum(spec_behind(cx, power.sum(1))));
+}
+
 TEST(Laws, APositiveConstantLeavesAMaximum) {
   Graph cx;
   auto a = cx.tensor({6, 8});
@@ -152,6 +216,15 @@ TEST(Laws, APositiveConstantLeavesAMaximum) {
   EXPECT_FALSE(leave_max(spec_behind(cx, (a * -3.0F).max(1))));
   EXPECT_FALSE(leave_max(spec_behind(cx, (a * 0.0F).max(1)))) << "0 * inf";
   EXPECT_FALSE(leave_max(spec_behind(cx, (a * std::numeric_limits<float>::infinity()).max(1))));
+  auto c = cx.tensor({6, 8}), row = cx.tensor({6});
+  EXPECT_FALSE(leave_max(spec_behind(cx, (-(a * 3.0F)).max(1)))) << "the greatest becomes the least";
+  EXPECT_FALSE(leave_max(spec_behind(cx, (a * row.expand_dim(1, 8)).max(1))))
+      << "nothing is known of the row";
+  EXPECT_FALSE(leave_max(spec_behind(cx, (a * 3.0F * c).max(1)))) << "a * 3 rounds before the product";
+  EXPECT_FALSE(leave_max(spec_behind(cx, (a * 3.0F / 7.0F).max(1)))) << "rounds twice";
+  const GraphTensor none = cx.constant(0.0F).expand_dim(0, 8).expand_dim(0, 6);
+  EXPECT_TRUE(leave_max(spec_behind(cx, where(c.lt(0.5F), a * 3.0F, none).max(1))));
+  EXPECT_FALSE(leave_max(spec_behind(cx, where(c.lt(0.5F), a * 3.0F * c, none).max(1))));
   auto whole = cx.tensor({6, 8}, Dtype::I32);
   EXPECT_FALSE(leave_max(spec_behind(cx, (whole * 3).max(1)))) << "products of integers wrap";
 }
@@ -167,6 +240,48 @@ TEST(Laws, SumsOfEqualTermsAreProducts) {
   expect_equal(evaluate(once->spec, data)[0], evaluate(spec, data)[0], 1e-6, "");
 }
 
+TEST(Laws, RepeatedTermsAreCountedOverAllAxesThatRepeatThem) {
+  Graph cx;
+  auto a = cx.tensor({6}), b = cx.tensor({6, 4});
+  for (const GraphTensor& out :
+       {a.expand_dim(0, 8).expand_dim(2, 5).sum({0, 2}), b.expand_dim(2, 5).sum({1, 2}),
+        b.expand_dim(1, 5).sum({1, 2}), a.expand_dim(1, 8).max(1), b.expand_dim(2, 5).max({1, 2})}) {
+    const KernelSpec spec = spec_behind(cx, out);
+    const auto once = reduce_repeated(spec);
+    ASSERT_TRUE(once) << spec.to_string();
+    const auto data = random_slots(spec);
+    expect_equal(evaluate(once->spec, data)[0], evaluate(spec, data)[0], 1e-6, once->spec.to_string());
+  }
+}
+
+TEST(Laws, RepeatedTermsOfAProductStay) {
+  Graph cx;
+  EXPECT_FALSE(reduce_repeated(spec_behind(cx, cx.tensor({6}).expand_dim(1, 8).prod(1))));
+}
+
+/// What nothing is summed of is no term.
+TEST(Laws, AxesThatMayBeEmptyKeepTheirLoops) {
+  Graph cx;
+  EXPECT_FALSE(reduce_repeated(spec_behind(cx, cx.tensor({6}).expand_dim(1, "n").sum(1))));
+  EXPECT_FALSE(reduce_repeated(spec_behind(cx, cx.tensor({6}).expand_dim(1, "n").max(1))));
+}
+
+TEST(Laws, AConstantThatIsReadThroughAMaskIsThereWhereTheMaskHolds) {
+  Graph cx;
+  auto a = cx.tensor({6, 4});
+  const KernelSpec spec = spec_behind(cx, a.pad_along(0, 1, 0, 5.0F) * cx.tensor({7, 4}));
+  for (const int slot : {0, 1}) {
+    const auto folded = fold_constant(spec, slot, 2.0);
+    ASSERT_TRUE(folded);
+    auto data = random_slots(spec);
+    for (float& x : data[static_cast<size_t>(slot)].as<float>()) x = 2;
+    std::vector<TensorData> rest;
+    for (const auto& from : folded->slots) rest.push_back(data[static_cast<size_t>(from.slot)]);
+    EXPECT_EQ(rest.size(), 1);
+    expect_equal(evaluate(folded->spec, rest)[0], evaluate(spec, data)[0], 0, folded->spec.to_string());
+  }
+}
+
 TEST(Laws, IdentitiesCopiesAndConstants) {
   Graph cx;
   auto a = cx.tensor({6, 4});
@@ -174,6 +289,25 @@ TEST(Laws, IdentitiesCopiesAndConstants) {
   EXPECT_EQ(identity_of(spec_behind(cx, a + 0.0F)), std::nullopt) << "-0 + 0 is 0";
   EXPECT_EQ(identity_of(spec_behind(cx, a + 0.0F), MathMode::Relaxed), 0);
   EXPECT_EQ(identity_of(spec_behind(cx, a.permute({1, 0}) * 1.0F)), std::nullopt);
+  EXPECT_EQ(identity_of(spec_behind(cx, a.slice_along(0, 0, 3) * 1.0F)), std::nullopt) << "not all of it";
+  EXPECT_EQ(identity_of(spec_behind(cx, a.slice_along(0, 0, 3).pad_along(0, 0, 3) * 1.0F)), std::nullopt)
+      << "zeros for half of it";
+  EXPECT_EQ(identity_of(spec_behind(cx, a.relu()), MathMode::Relaxed), std::nullopt);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(identity_of(spec_behind(cx, maximum(a, cx.full({6, 4}, -kInfinity)))), 0);
+  EXPECT_EQ(identity_of(spec_behind(cx, maximum(a, cx.full({6, 4}, kInfinity)))), std::nullopt);
+  auto whole = cx.tensor({6, 4}, Dtype::I32);
+  constexpr auto kLeast = int64_t{std::numeric_limits<int32_t>::lowest()}, kMost = -1 - kLeast;
+  EXPECT_EQ(identity_of(spec_behind(cx, maximum(whole, cx.full({6, 4}, kLeast, Dtype::I32)))), 0);
+  EXPECT_EQ(identity_of(spec_behind(cx, maximum(whole, cx.full({6, 4}, kMost, Dtype::I32)))), std::nullopt);
+  const KernelSpec numbers = spec_behind(cx, cx.arange(24) * int64_t{1});
+  EXPECT_EQ(identity_of(numbers), std::nullopt) << "nothing is read";
+  EXPECT_FALSE(is_copy(numbers));
+  const KernelSpec copy = spec_behind(cx, a * 1.0F);
+  const auto twice = merge_siblings(copy, copy, std::vector<uint32_t>{7}, std::vector<uint32_t>{7});
+  ASSERT_TRUE(twice);
+  EXPECT_EQ(identity_of(twice->spec), std::nullopt) << "two results";
+  EXPECT_FALSE(is_copy(twice->spec));
   EXPECT_TRUE(is_copy(spec_behind(cx, a.permute({1, 0}) * 1.0F)));
   EXPECT_FALSE(is_copy(spec_behind(cx, a * 2.0F)));
   const KernelSpec product = spec_behind(cx, a.pad_along(0, 1, 0, 2.0F) * cx.tensor({7, 4}));

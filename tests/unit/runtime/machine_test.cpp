@@ -82,10 +82,19 @@ TEST(Machine, KeepsWhatItMeasured) {
   (void)folder.file(file.filename(), json.dump());
   EXPECT_NE(limits_of(*backend, folder.path()).flops_per_us, 1234.5);
   json["machine"] = nlohmann::json::parse(content_of(file)).at("machine");
-  json["memory_bytes_per_us"] = -1;
-  sign();
-  (void)folder.file(file.filename(), json.dump());
-  EXPECT_NE(limits_of(*backend, folder.path()).flops_per_us, 1234.5);
+  const nlohmann::json right = json;
+  const std::vector<std::pair<const char*, nlohmann::json>> wrong{
+      {"memory_bytes_per_us", -1},        {"threads", 0},
+      {"threads", int64_t{1} << 40},      {"l2_bytes", -1},
+      {"vector_bytes", int64_t{1} << 40}, {"cache_bytes", 1.5},
+      {"cache_bytes", UINT64_MAX}};
+  for (const auto& [name, value] : wrong) {
+    json = right;
+    json[name] = value;
+    sign();
+    (void)folder.file(file.filename(), json.dump());
+    EXPECT_NE(limits_of(*backend, folder.path()).flops_per_us, 1234.5) << name << " " << value;
+  }
 }
 
 TEST(Machine, NeedsNoFolder) {

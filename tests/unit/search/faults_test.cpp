@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
 #include "backends/backend.h"
 #include "luminal/luminal.h"
@@ -115,6 +116,40 @@ TEST_F(Faults, AFamilyThatIsWrongIsToldAndNotUsed) {
   EXPECT_FALSE(replays().empty());
 }
 
+/// One element, wrong in the same way whatever the parameters, where plain loops would take too long to
+/// compare with.
+TEST_F(Faults, AFamilyThatIsWrongInOneElementOfALargeProductFallsByFreivaldsCheck) {
+  constexpr int64_t kSize = 300;
+  FaultyBackend backend("cpu-wrong-element", [](const codegen::Program& program) -> Corrupt {
+    if (!program.name.starts_with("contract")) return nullptr;
+    return [](const LaunchArguments& a) { element(a.buffers[2], 77 * kSize + 123) += 1; };
+  });
+  FaultyBackend right("cpu-right-element", [](const codegen::Program&) -> Corrupt { return nullptr; });
+  Graph cx;
+  const auto a = cx.tensor({kSize, kSize}), b = cx.tensor({kSize, kSize});
+  auto product = a.matmul(b).retrieve();
+  const Program program = encode(cx);
+  std::vector<TuneRequest> open(1);
+  open[0].spec = program.tensors.back().spec;
+  Cache cache(folder_.path());
+  for (FaultyBackend* each : {&backend, &right}) {
+    Tuner tuner(*each, cache, cx, {.longest_plain_us = 0});
+    std::vector<Tuned> tuned = tuner.tune(open, {});
+    EXPECT_EQ(tuned[0].schedule, "contract");
+    Tuned* winners[] = {&tuned[0]};
+    tuner.confirm(winners);
+    EXPECT_TRUE(tuned[0].verified);
+    if (each == &right) {
+      EXPECT_EQ(tuned[0].schedule, "contract");
+      EXPECT_EQ(tuner.phases().proven, kSize * kSize);
+    } else {
+      EXPECT_NE(tuned[0].schedule, "contract");
+      EXPECT_TRUE(std::ranges::any_of(
+          tuned[0].tried, [](const Tried& t) { return t.rejected.find("Freivalds") != std::string::npos; }));
+    }
+  }
+}
+
 TEST_F(Faults, AKernelThatIsRightAloneAndWrongInPlaceRunsBesideItsInput) {
   auto backend =
       std::make_shared<FaultyBackend>("cpu-wrong-in-place", [](const codegen::Program&) -> Corrupt {
@@ -135,7 +170,8 @@ TEST_F(Faults, AKernelThatIsRightAloneAndWrongInPlaceRunsBesideItsInput) {
 TEST_F(Faults, AKernelThatIsWrongAtTheOtherEndOfItsBucketIsNotUsed) {
   auto backend =
       std::make_shared<FaultyBackend>("cpu-wrong-tail", [](const codegen::Program& program) -> Corrupt {
-        if (!program.name.starts_with("map")) return nullptr;
+        if (!program.name.starts_with("map"))  // slow, so that a map leads
+          return [](const LaunchArguments&) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); };
         return [](const LaunchArguments& a) {
           if (a.dims[0] % 16 != 0) element(a.buffers[1], a.dims[0] - 1) += 1;
         };

@@ -2,13 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "backends/backend.h"
 #include "codegen/schedule.h"
-#include "luminal/error.h"
+#include "luminal/compile_report.h"
+#include "luminal/egraph.h"
+#include "luminal/luminal.h"
 #include "search/kernel_cache.h"
 #include "search/remembered.h"
 #include "search/replay.h"
 #include "support/files.h"
+#include "support/replays.h"
 
 namespace luminal::search {
 namespace {
@@ -65,6 +70,77 @@ TEST(Remembered, OnlyCandidatesOfTheFamilyComeOutOfTheCache) {
   EXPECT_FALSE(find_remembered(cache, key, spec, {}, backend->target()));
 }
 
+/// A right replay with one part changed; the JSON pointer says which.
+std::string changed_replay(const std::string& place, const nlohmann::json& value) {
+  Graph cx;
+  cx.tensor({"s", 9}).sum(1).retrieve();
+  cx.set_dim("s", 8);
+  nlohmann::json replay =
+      nlohmann::json::parse(replay_json(luminal::test::replays_of(cx, {.facts = {{"s", {5, 8, 1}}}}).at(0)));
+  replay[nlohmann::json::json_pointer(place)] = value;
+  return replay.dump();
+}
+
+TEST(HostileReplay, EveryNumberHasItsRange) {
+  EXPECT_NO_THROW((void)parse_replay(changed_replay("/fault", "another")));
+  const int64_t huge = int64_t{1} << 40;
+  const struct {
+    const char* place;
+    nlohmann::json value;
+    const char* says;
+  } cases[] = {
+      {"/exam/tensors/0/dims", {huge, huge}, "a tensor of more than"},
+      {"/exam/tensors/0/dims", {-1}, "a dim of -1"},
+      {"/exam/tensors/0/dims", {1.5}, "1.5 is no whole number, or out of range"},
+      {"/exam/tensors/0/dims", {UINT64_MAX}, "18446744073709551615 is no whole number, or out of range"},
+      {"/exam/kernels/0/inputs", {huge}, "1099511627776 is no whole number, or out of range"},
+      {"/exam/kernels/0/inputs", {5}, "a kernel names tensor 5 of 2"},
+      {"/exam/kernels/0/inputs", {0, 0}, "a kernel from 2 to 1 tensors for a spec from 1 to 1"},
+      {"/exam/kernels/0/inputs", {1}, "tensor 1 is read before it is there"},
+      {"/exam/kernels/0/outputs", {0}, "tensor 0 is made and there already"},
+      {"/exam/kernels/0/in_place", 7, "a kernel of 1 inputs runs over number 7"},
+      {"/exam/questions/0/inputs/0", nullptr, "tensor 0 is read before it is there"},
+      {"/exam/questions/0/answers/0/tensor", 0, "an answer is about tensor 0, which is an input"},
+      {"/exam/questions/0/answers/0/tensor", -1, "an answer's lists do not fit each other"},
+      {"/exam/questions/0/answers/0/positions/0", 8, "position 8 of a tensor of 8 elements"},
+      {"/exam/questions/0/answers/0/positions/0", -1, "position -1 of a tensor of 8 elements"},
+      {"/exam/seed", -1, "-1 is no whole number, or out of range"},
+      {"/exam/dims/s", -3, "dim 's' is -3"},
+      {"/exam/dims/s", 9, "dim 's' is 9, and the kernel is made for 5 to 8"},
+      {"/exam/dims", nlohmann::json::object(), "dim 's' has no size"},
+      {"/kernels/0/parameters/odd", huge, "1099511627776 is no whole number, or out of range"},
+      {"/kernels/0/parameters/odd", "8", "\"8\" is no whole number, or out of range"},
+      {"/kernels/0/bucket/s", {5, 8}, "[5,8] is nothing to know of dim 's'"},
+      {"/kernels/0/bucket/s", {-5, 8, 1}, "[-5,8,1] is nothing to know of dim 's'"},
+      {"/kernels/0/bucket/s", {9, 8, 1}, "is given min 9 above max 8"},
+      {"/kernels/0/bucket/s", {5, 8, 0}, "multiple_of 0"},
+  };
+  for (const auto& each : cases)
+    EXPECT_THAT(error_of<Error>([&] { (void)parse_replay(changed_replay(each.place, each.value)); }),
+                testing::HasSubstr(each.says))
+        << each.place;
+}
+
+/// Parameters that make no code, or more of it than there is room for, end a process that nobody needs.
+TEST(HostileReplay, ParametersThatNoKernelHasAreRefused) {
+  Graph cx;
+  cx.tensor({8, 9}).sum(1).retrieve();
+  int refused = 0;
+  for (const Replay& right : luminal::test::replays_of(cx)) {
+    EXPECT_FALSE(replay_kernel(replay_json(right)).reproduced) << right.kernels[0].schedule;
+    for (const char* name : {"unroll", "lanes"}) {
+      Replay wrong = right;
+      const auto parameter = wrong.kernels[0].parameters.find(name);
+      if (parameter == wrong.kernels[0].parameters.end()) continue;
+      parameter->second = INT32_MAX;
+      EXPECT_THAT(error_of<FormatError>([&] { (void)replay_kernel(replay_json(wrong)); }),
+                  testing::HasSubstr("makes no kernel of the file's spec and parameters"));
+      ++refused;
+    }
+  }
+  EXPECT_EQ(refused, 2) << "of reduce and nest";
+}
+
 // Whoever prints or copies a document calls himself once a level.
 TEST(HostileJson, DeepNestingIsAnError) {
   const std::string deep(1'000'000, '['), inside = "{\"luminal-replay\":2,\"exam\":" + deep + "}";
@@ -74,6 +150,11 @@ TEST(HostileJson, DeepNestingIsAnError) {
             "[replay] the JSON is nested deeper than 64 levels");
   EXPECT_EQ(error_of<FormatError>([&] { (void)kernel::KernelSpec::parse_json(deep); }),
             "[KernelSpec] the JSON is nested deeper than 64 levels");
+  const std::string sort = deep + std::string(deep.size(), ']');  // a message quotes what is no name
+  EXPECT_EQ(error_of<FormatError>([&] {
+              egraph::EGraph().load_json("{\"luminal-egraph\":1,\"sorts\":[" + sort + "],\"functions\":[]}");
+            }),
+            "[json] the JSON is nested deeper than 64 levels");
 }
 
 }  // namespace

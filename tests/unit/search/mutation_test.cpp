@@ -15,6 +15,7 @@
 #include "search/choose.h"
 #include "search/verify.h"
 #include "support/effort.h"
+#include "support/kernel_like.h"
 
 // A tester of the verifier: kernels of every family that are right are made wrong in one place of their loops
 // and compiled. Each mutant that computes anything else must be caught.
@@ -110,6 +111,42 @@ std::string mutate_stage(codegen::Stage& stage) {
   return "the last task is skipped";
 }
 
+/// All threads share one workspace.
+class OneWorkspace : public luminal::test::KernelLike {
+ public:
+  using KernelLike::KernelLike;
+  int64_t shared_bytes(std::span<const int64_t> dims) const override {
+    return padded(KernelLike::shared_bytes(dims)) + KernelLike::local_bytes(dims);
+  }
+  int64_t local_bytes(std::span<const int64_t>) const override { return 0; }
+  void run(int stage, const backends::LaunchArguments& arguments, int64_t begin, int64_t end) const override {
+    backends::LaunchArguments own = arguments;
+    own.local = static_cast<std::byte*>(arguments.shared) +
+                padded(KernelLike::shared_bytes({arguments.dims, dims().size()}));
+    KernelLike::run(stage, own, begin, end);
+  }
+
+ private:
+  static int64_t padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+};
+
+/// Tasks of the second stage do not wait for those of the first.
+class NoBarrier : public luminal::test::KernelLike {
+ public:
+  using KernelLike::KernelLike;
+  int stage_count() const override { return KernelLike::stage_count() - 1; }
+  int64_t tasks(int stage, std::span<const int64_t> dims) const override {
+    return stage > 0 ? KernelLike::tasks(stage + 1, dims)
+                     : KernelLike::tasks(0, dims) + KernelLike::tasks(1, dims);
+  }
+  void run(int stage, const backends::LaunchArguments& arguments, int64_t begin, int64_t end) const override {
+    if (stage > 0) return KernelLike::run(stage + 1, arguments, begin, end);
+    const int64_t first = KernelLike::tasks(0, {arguments.dims, dims().size()});
+    if (begin < first) KernelLike::run(0, arguments, begin, std::min(end, first));
+    if (end > first) KernelLike::run(1, arguments, std::max(begin, first) - first, end - first);
+  }
+};
+
 /// A graph of one kernel.
 struct Subject {
   std::string name;
@@ -130,6 +167,13 @@ std::vector<Subject> subjects() {
       {"product", [=](Graph& cx) { return input(cx, {33, 40}).matmul(input(cx, {40, 50})); }},
       {"product, relu",
        [=](Graph& cx) { return (input(cx, {20, 70}).matmul(input(cx, {70, 35})) + input(cx, {35})).relu(); }},
+      {"many tasks", [=](Graph& cx) { return input(cx, {130, 64}).matmul(input(cx, {64, 260})); }},
+      {"batched", [=](Graph& cx) { return input(cx, {3, 20, 17}).matmul(input(cx, {3, 17, 35})); }},
+      {"convolution",
+       [=](Graph& cx) {
+         return conv2d(input(cx, {2, 3, 9, 11}), input(cx, {6, 3, 3, 3}), {.padding = {1, 1}});
+       }},
+      {"pooling", [=](Graph& cx) { return max_pool2d(input(cx, {2, 5, 12, 14}), {.kernel = {2, 2}}); }},
       {"matrix, vector", [=](Graph& cx) { return input(cx, {90, 64}).matmul(input(cx, {64, 1})); }},
   };
 }
@@ -202,6 +246,24 @@ class Mutation : public testing::Test {
     }
   }
 
+  /// Mutants in which threads get in each other's way.
+  void try_races(const Subject& subject, const Exam& exam, const Verdict& reference, const Program& right) {
+    const auto original = compile(right);
+    ASSERT_TRUE(original);
+    const auto try_one = [&](const backends::Kernel& kernel, const std::string& what) {
+      Counts& counts = counts_["races"];
+      ++counts.made;
+      const backends::Kernel* wrong[] = {&kernel};
+      if (judge(exam, wrong, {.threads = 2, .reference = &reference}).fault)
+        ++counts.caught;
+      else
+        counts.missed.push_back(fmt::format("{} ({}): {}", subject.name, right.name, what));
+    };
+    if (original->stage_count() > 1) try_one(NoBarrier(original), "a stage does not wait for the one before");
+    if (original->local_bytes({}) > 0 && original->tasks(original->stage_count() - 1, {}) > 1)
+      try_one(OneWorkspace(original), "threads share their workspace");
+  }
+
   static bool same_bits(const Verdict& a, const Verdict& b) {
     for (size_t q = 0; q < a.outputs.size(); ++q)
       for (size_t t = 0; t < a.outputs[q].size(); ++t)
@@ -249,10 +311,11 @@ TEST_F(Mutation, WrongKernelsAreCaught) {
       if (schedule->foreign) continue;
       auto found = schedule->candidates(spec, {}, backend_->target());
       if (found.size() > static_cast<size_t>(candidates)) found.resize(static_cast<size_t>(candidates));
-      for (const codegen::Candidate& candidate : found)
-        try_candidate(subject, exam, reference,
-                      schedule->lower(spec, candidate.parameters, {}, backend_->target()),
-                      std::string(schedule->name), most);
+      for (const codegen::Candidate& candidate : found) {
+        const Program right = schedule->lower(spec, candidate.parameters, {}, backend_->target());
+        try_candidate(subject, exam, reference, right, std::string(schedule->name), most);
+        try_races(subject, exam, reference, right);
+      }
     }
   }
   std::cout << "family    mutants  caught  the same bits  rounding  missed\n";

@@ -1,16 +1,15 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sqlite3.h>
 
 #include <bit>
 #include <limits>
 
-#include "base/hash.h"
 #include "luminal/luminal.h"
 #include "runtime/machine.h"
 #include "search/kernel_cache.h"
 #include "search/measured.h"
+#include "support/cache_rows.h"
 #include "support/files.h"
 #include "unit/search/pipeline.h"
 
@@ -98,53 +97,19 @@ TEST(PlanMemory, IsOneForEachTextOfAProgramsLaws) {
   EXPECT_EQ(cache.statistics().choices, before + 2);
 }
 
-/// Gives every row of choices that `change` says another content, with the check sum that belongs to it.
-class Rewriter {
- public:
-  explicit Rewriter(const fs::path& folder) {
-    EXPECT_EQ(sqlite3_open((folder / "tuning.db").c_str(), &database_), SQLITE_OK);
+/// Gives every choice the content that `change` makes of it, with the check sum that belongs to it. Returns
+/// how many it changed.
+int rewrite(const fs::path& folder, const std::function<std::string(const std::string&)>& change) {
+  std::vector<luminal::test::ChoiceRow> rows = luminal::test::read_choices(folder / "tuning.db");
+  int changed = 0;
+  for (luminal::test::ChoiceRow& row : rows) {
+    const std::string next = change(row.content);
+    changed += next == row.content ? 0 : 1;
+    row.content = next;
   }
-  ~Rewriter() { sqlite3_close(database_); }
-  Rewriter(const Rewriter&) = delete;
-
-  int rewrite(const std::function<std::string(const std::string&)>& change) {
-    sqlite3_stmt* rows = nullptr;
-    EXPECT_EQ(sqlite3_prepare_v2(database_, "SELECT high, low, content FROM choices", -1, &rows, nullptr),
-              SQLITE_OK);
-    struct Row {
-      int64_t high, low;
-      std::string content;
-    };
-    std::vector<Row> changed;
-    while (sqlite3_step(rows) == SQLITE_ROW) {
-      Row row{sqlite3_column_int64(rows, 0), sqlite3_column_int64(rows, 1),
-              reinterpret_cast<const char*>(sqlite3_column_text(rows, 2))};
-      std::string next = change(row.content);
-      if (next == row.content) continue;
-      row.content = std::move(next);
-      changed.push_back(std::move(row));
-    }
-    sqlite3_finalize(rows);
-    for (const Row& row : changed) {
-      const auto sum = static_cast<int64_t>(
-          hash_bytes(row.content.data(), row.content.size(),
-                     combine(static_cast<uint64_t>(row.high), static_cast<uint64_t>(row.low))));
-      sqlite3_stmt* update = nullptr;
-      sqlite3_prepare_v2(database_, "UPDATE choices SET content=?, check_sum=? WHERE high=? AND low=?", -1,
-                         &update, nullptr);
-      sqlite3_bind_text(update, 1, row.content.c_str(), -1, SQLITE_TRANSIENT);
-      sqlite3_bind_int64(update, 2, sum);
-      sqlite3_bind_int64(update, 3, row.high);
-      sqlite3_bind_int64(update, 4, row.low);
-      EXPECT_EQ(sqlite3_step(update), SQLITE_DONE);
-      sqlite3_finalize(update);
-    }
-    return static_cast<int>(changed.size());
-  }
-
- private:
-  sqlite3* database_ = nullptr;
-};
+  luminal::test::write_choices(folder / "tuning.db", rows);
+  return changed;
+}
 
 bool is_plan(const std::string& content) {
   return content.find("\"schedule\":\"plan\"") != std::string::npos;
@@ -163,7 +128,7 @@ void expect_survives(const std::string& what, const std::function<std::string(co
     Cache cache(folder.path());
     expect_whole(Searching().find(cache));
   }
-  EXPECT_GT(Rewriter(folder.path()).rewrite(change), 0);
+  EXPECT_GT(rewrite(folder.path(), change), 0);
   KernelCache::of_process().clear();
   Cache cache(folder.path());
   expect_whole(Searching().find(cache));

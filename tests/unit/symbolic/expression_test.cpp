@@ -140,6 +140,12 @@ TEST(Expression, QuotientsOfNestedIndices) {
       {(-k - 1) / s, -1},
       {(-s * i - k - 1) % s, s - 1 - k},
       {(s * i - k - 1) / (s * d), (i - 1) / d},
+      {(24 * i + j).gte(24), i.gte(1)},
+      {(24 * i + j).lt(24 * s), i.lt(s)},
+      {(24 * i + 8 * z + l).lt(48), (3 * i + z).lt(6)},
+      {(s * i + k).gte(s), i.gte(1)},
+      {(s * i + k).lt(s * d), i.lt(d)},
+      {(s * i + k).lt(3 * s), i.lt(3)},
   };
   for (const auto& [e, wanted] : cases) EXPECT_EQ(e, wanted) << e.to_text() << " is not " << wanted.to_text();
   const Expression u = Expression::dim("u", {.multiple_of = 4});

@@ -1,0 +1,36 @@
+#include "base/fork.h"
+
+#include <pthread.h>
+
+#include <vector>
+
+namespace luminal {
+namespace {
+
+struct Held {
+  std::mutex mutex;  ///< of the list
+  std::vector<std::mutex*> list;
+};
+Held& held() {
+  static auto* const instance = new Held;  // outlives every static
+  return *instance;
+}
+
+void lock_all() {
+  held().mutex.lock();
+  for (std::mutex* each : held().list) each->lock();
+}
+void unlock_all() {
+  for (std::mutex* each : held().list) each->unlock();
+  held().mutex.unlock();
+}
+
+}  // namespace
+
+void hold_while_forking(std::mutex& mutex) {
+  [[maybe_unused]] static const int registered = ::pthread_atfork(lock_all, unlock_all, unlock_all);
+  const std::lock_guard lock(held().mutex);
+  held().list.push_back(&mutex);
+}
+
+}  // namespace luminal

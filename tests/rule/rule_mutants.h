@@ -1,0 +1,35 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "search/language.h"
+
+namespace luminal::search::test {
+
+/// A rule with one change. `change` names it: the fact or action as it was, and as it is now.
+///
+///   (exact s) -> nothing                              a condition is dropped
+///   (exact s) -> (rounds s)                           another condition, another law
+///   (symmetric s i j) -> (symmetric s i i)            another variable: another slot, kernel or tensor
+///   (use a i x) -> (use a i other)                    two facts that no longer speak of the same
+///   (< i j) -> (<= i j)                               another comparison
+///   (Op s (swap a i j)) -> (Op s (swap j i a))        other places
+///   (relaxed) -> (strict)                             a stricter math mode
+struct RuleMutant {
+  std::string change;
+  RuleText rule;  ///< of a name of its own
+};
+
+/// Every change of one place of the rule, without regard to types: what does not type-check is for the
+/// language to refuse. `heads`: the functions that calls may be changed to.
+[[nodiscard]] std::vector<RuleMutant> mutants_of(const RuleText& rule, const std::vector<std::string>& heads);
+
+/// The functions that the rules call, sorted.
+[[nodiscard]] std::vector<std::string> heads_of(const std::vector<RuleText>& rules);
+
+/// The rule as a program would bring it (SearchOptions::rules), under another name.
+[[nodiscard]] RuleText renamed(const RuleText& rule, const std::string& name);
+/// Its text with the comment that a file of rules has above it.
+[[nodiscard]] std::string file_text(const RuleText& rule);
+
+}  // namespace luminal::search::test

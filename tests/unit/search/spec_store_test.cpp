@@ -1,0 +1,79 @@
+#include "search/spec_store.h"
+
+#include <gtest/gtest.h>
+
+#include "luminal/luminal.h"
+#include "search/program.h"
+
+// What rules ask of single kernels, at the borders.
+namespace luminal::search {
+namespace {
+
+/// The last kernel of the graph, computed together with all that it reads if `fused`.
+kernel::KernelSpec last_kernel(Graph& cx, GraphTensor out, bool fused = false) {
+  out.retrieve();
+  const Program program = encode(cx, false, MathMode::Strict);
+  const Program::Tensor& last = program.tensors.back();
+  kernel::KernelSpec spec = last.spec;
+  if (!fused) return spec;
+  for (size_t slot = 0; slot < last.arguments.size(); ++slot) {
+    const Program::Tensor& producer = program.tensors[static_cast<size_t>(last.arguments[slot])];
+    if (producer.kind == Program::Tensor::Kind::Kernel)
+      return kernel::compose(spec, static_cast<int>(slot), producer.spec, {}, {}, {.mode = MathMode::Strict})
+          ->spec;
+  }
+  ADD_FAILURE() << "it reads no kernel";
+  return spec;
+}
+
+TEST(SpecStore, SumsAreExactByWhatIsSummed) {
+  SpecStore store(MathMode::Strict);
+  Graph cx;
+  const auto exact = [&](const GraphTensor& out, bool fused) {
+    return store.is_exact(store.intern(last_kernel(cx, out, fused)));
+  };
+  const auto floats = cx.tensor({3, 4}), integers = cx.tensor({3, 4}, Dtype::I32);
+  EXPECT_FALSE(exact(floats.sum(1), false));
+  EXPECT_FALSE(exact(floats.prod(1), false));
+  EXPECT_TRUE(exact(floats.max(1), false)) << "a maximum rounds nothing";
+  EXPECT_TRUE(exact(integers.sum(1), false));
+  EXPECT_FALSE(exact(floats.sum(1).cast(Dtype::I32), true)) << "the integer is made of a sum that rounds";
+  EXPECT_TRUE(exact(integers.sum(1).cast(Dtype::F32) / 3.0F, true)) << "what rounds is not summed";
+}
+
+TEST(SpecStore, ElementwiseKernelsAreSmall) {
+  SpecStore store;
+  Graph cx;
+  const auto matrix = [&] { return cx.tensor({3, 4}); };
+  const auto small = [&](const GraphTensor& out) {
+    return store.is_elementwise(store.intern(last_kernel(cx, out)));
+  };
+  const auto chain = [&](int steps) {
+    GraphTensor x = matrix();
+    for (int i = 0; i < steps; ++i) x = x * x;
+    return x;
+  };
+  EXPECT_TRUE(small(chain(15))) << "16 nodes, its input being one";
+  EXPECT_FALSE(small(chain(16)));
+  EXPECT_TRUE(small(matrix() * matrix() * matrix() * matrix()));
+  EXPECT_FALSE(small(matrix() * matrix() * matrix() * matrix() * matrix()));
+  EXPECT_FALSE(small(matrix().sum(1)));
+}
+
+TEST(SpecStore, SlotsAreSymmetricWhereTwoMayChangePlacesAlone) {
+  SpecStore store;
+  Graph cx;
+  const auto matrix = [&] { return cx.tensor({3, 4}); };
+  const auto symmetric = [&](const GraphTensor& out, int i, int j) {
+    return store.symmetric(store.intern(last_kernel(cx, out)), i, j);
+  };
+  EXPECT_TRUE(symmetric(matrix() * matrix(), 0, 1));
+  EXPECT_FALSE(symmetric(matrix() * matrix(), 1, 1)) << "one slot";
+  EXPECT_FALSE(symmetric(matrix() / matrix(), 0, 1));
+  const GraphTensor products = matrix() * matrix() + matrix() * matrix();
+  EXPECT_TRUE(symmetric(products, 0, 1));
+  EXPECT_FALSE(symmetric(products, 0, 2)) << "only with their partners";
+}
+
+}  // namespace
+}  // namespace luminal::search

@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""Weakens every guard of the functions behind the rules, one at a time, and runs the tests of laws on each.
+
+tests/rule/weakened_rules_test.cpp does the same to the text of the rules at run time; what their primitives ask
+stands in C++, so here each mutant is compiled and linked, which takes some 10 s. After a change to laws.cpp:
+
+  ninja -C build/release test_kernel test_search suite_rule && python3 tools/weaken_laws.py build/release [WORD]
+
+WORD: only mutants in whose file, text or change it occurs. Ends with 1 if a mutant that is not known to say the same
+is missed, or one that is known to is noticed.
+"""
+import concurrent.futures
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LAWS, STORE, LANGUAGE = "src/kernel/laws.cpp", "src/search/spec_store.cpp", "src/search/language.cpp"
+TESTS = {"test_kernel": "Laws.*", "test_search": "SpecStore.*",
+         "suite_rule": "Rules.*:WeakenedRules.TheRight*:RelaxedRange.*:OwnRules.*"}
+
+# File, function (its first line), text, and what it becomes; a fifth part says why the mutant is no other law.
+MUTANTS = [
+    (LAWS, "const Value* sole_elementwise(", "spec.values().size() != 1 || ", "",
+     "A value that another reads computes more than a load or a constant."),
+    (LAWS, "const Value* sole_elementwise(", " || spec.outputs().size() != 1", ""),
+    (LAWS, "const Value* sole_elementwise(", "spec.values()[0].combiner == Combiner::None", "true"),
+    (LAWS, "handed_on(", "n.op == ScalarOp::Add && ", ""),
+    (LAWS, "handed_on(", "by.payload == 0 && ", ""),
+    (LAWS, "handed_on(", " && mode != MathMode::Strict", ""),
+    (LAWS, "handed_on(", "if (n.op == ScalarOp::Maximum)", "if (mode != MathMode::Fast)"),
+    (LAWS, "handed_on(", "-std::numeric_limits<T>::infinity()", "std::numeric_limits<T>::infinity()"),
+    (LAWS, "handed_on(", "std::numeric_limits<T>::lowest()", "std::numeric_limits<T>::max()"),
+    (LAWS, "handed_on(", "if (by.op != ScalarOp::Constant) return std::nullopt;", ""),
+    (LAWS, "std::optional<int> identity_of(", "o.kind == Kind::Load && ", ""),
+    (LAWS, "std::optional<int> identity_of(", "o.masks.empty() && ", ""),
+    (LAWS, "std::optional<int> identity_of(", "o.index == out.index &&", ""),
+    (LAWS, "std::optional<int> identity_of(",
+     "spec.slots()[static_cast<size_t>(o.slot)].elements == out.elements &&", ""),
+    (LAWS, "std::optional<int> identity_of(",
+     "&&\n                    spec.slots()[static_cast<size_t>(o.slot)].dtype == v->dtype()", "",
+     "What hands an element on keeps its type."),
+    (LAWS, "bool is_copy(", "v->body.nodes().size() == 1 && ", ""),
+    (LAWS, "bool is_copy(", "v->operands.size() == 1 &&", ""),
+    (LAWS, "bool is_copy(", "&&\n         v->operands[0].kind == Kind::Load", ""),
+    (LAWS, "constant_of(", " || v->body.nodes().size() != 1", "",
+     "A body whose root is a constant has no other node."),
+    (LAWS, "constant_of(", "if (root.op != ScalarOp::Constant) return std::nullopt;", ""),
+    (LAWS, "std::optional<Product> read()", "if (visited_ > kMostFactors) return std::nullopt;", ""),
+    (LAWS, "class ProductReader", "kMostFactors = 24", "kMostFactors = 240"),
+    (LAWS, "bool stays(", "leaving_ == Leaving::Constants", "false"),
+    (LAWS, "bool stays(", "leaving_ == Leaving::Constants", "true"),
+    (LAWS, "bool stays(", "(axes_[s.index] & reduced_) != 0", "false"),
+    (LAWS, "bool stays(", "(axes_[s.index] & reduced_) != 0", "axes_[s.index] != reduced_"),
+    (LAWS, "bool is_constant(", "n.op == ScalarOp::Constant && ", ""),
+    (LAWS, "bool is_constant(", " && n.payload == b[b.constant(n.dtype, value)].payload", ""),
+    (LAWS, "int beside_zero(", " || n.dtype == Dtype::Bool", "",
+     "A truth value is no factor of a product."),
+    (LAWS, "int beside_zero(", "if (is_constant(n.operands[2], 0)) return 1;", "return 1;"),
+    (LAWS, "int beside_zero(", "is_constant(n.operands[2], 0)", "is_constant(n.operands[2], 1)"),
+    (LAWS, "int beside_zero(", "is_constant(n.operands[1], 0) ? 2 : 0", "2"),
+    (LAWS, "int beside_zero(", "return 1;", "return 2;"),
+    (LAWS, "void find_divisible()", "n.op == ScalarOp::Mul && ", ""),
+    (LAWS, "void find_divisible()", "n.op == ScalarOp::Div && ", ""),
+    (LAWS, "void find_divisible()", "!stays(n.operands[1])", "true"),
+    (LAWS, "void find_divisible()", "!stays(n.operands[1])", "!stays(n.operands[0])"),
+    (LAWS, "void find_divisible()", "leaves(n.operands[0]) || leaves(n.operands[1])", "true"),
+    (LAWS, "void find_divisible()", "leaves(n.operands[branch]) && ", "",
+     "A choice out of which nothing leaves is put together again as it was."),
+    (LAWS, "void find_divisible()", " && !is_constant(n.operands[branch], 1)", ""),
+    (LAWS, "void visit(", "n.op == ScalarOp::Neg", "false"),
+    (LAWS, "void visit(", "product_.negated = !product_.negated", "product_.negated = true"),
+    (LAWS, "void visit(", ".divides = true", ".divides = false"),
+    (LAWS, "void visit(", ".branch = branch", ".branch = 3 - branch"),
+    (LAWS, "bool stands_free(", "return (axes_of(v.axes) & ~axes_of(spec.parallel_axes())) == 0;", "return true || (axes_of(v.axes) & ~axes_of(spec.parallel_axes())) == 0;"),
+    (LAWS, "Scalar product_of(", "f.branch == 1", "f.branch != 1"),
+    (LAWS, "Scalar product_of(", "b.constant(n.dtype, 1)", "b.constant(n.dtype, 2)"),
+    (LAWS, "std::optional<Split> split_product(", "f.divides ? ", "!f.divides ? "),
+    (LAWS, "std::optional<Split> split_product(", "if (product.negated) ", "if (!product.negated) "),
+    (LAWS, "bool stays_in_range(", "f.divides ? ", "!f.divides ? "),
+    (LAWS, "bool stays_in_range(", "std::abs(real_value(body[f.node]))", "real_value(body[f.node])"),
+    (LAWS, "bool stays_in_range(", "std::max(greatest, product)", "std::max(1.0, product)"),
+    (LAWS, "bool stays_in_range(", "std::isfinite(greatest) && ", ""),
+    (LAWS, "bool stays_in_range(", "greatest <= kMostGrowth * product", "greatest < kMostGrowth * product"),
+    (LAWS, "bool stays_in_range(", "greatest <= kMostGrowth * product", "greatest <= 1.01 * kMostGrowth * product"),
+    (LAWS, "bool stays_in_range(", " && greatest <= kMostGrowth * product", ""),
+    (LAWS, "bool leaves_something(", "!product.inside.empty() && ", ""),
+    (LAWS, "bool leaves_something(", " || product.negated", ""),
+    (LAWS, "bool leaves_something(", "!product.outside.empty() || ", ""),
+    (LAWS, "std::optional<Split> leave_sum(", "v.combiner != Combiner::Add || ", ""),
+    (LAWS, "std::optional<Split> leave_sum(", "!stands_free(spec, v) || ", ""),
+    (LAWS, "std::optional<Split> leave_sum(", " || !(is_real(dtype) || is_integer(dtype))", "",
+     "Bodies of halves end with a rounding, which is no product."),
+    (LAWS, "std::optional<Split> leave_sum(", "is_real(dtype) || is_integer(dtype)", "is_real(dtype)"),
+    (LAWS, "std::optional<Split> leave_sum(", "leaves_something(*product)", "true"),
+    (LAWS, "std::optional<Split> leave_sum_constants(", "v.combiner != Combiner::Add || ", ""),
+    (LAWS, "std::optional<Split> leave_sum_constants(", "!stands_free(spec, v) || ", ""),
+    (LAWS, "std::optional<Split> leave_sum_constants(", " || !is_real(v.dtype())", ""),
+    (LAWS, "std::optional<Split> leave_sum_constants(", "Leaving::Constants", "Leaving::Any"),
+    (LAWS, "std::optional<Split> leave_sum_constants(", "leaves_something(*product) && ", ""),
+    (LAWS, "std::optional<Split> leave_sum_constants(", " && stays_in_range(v.body, product->outside)", ""),
+    (LAWS, "bool is_one_term(", "factors.size() == 1 && ", ""),
+    (LAWS, "bool is_one_term(", " && is_one_term(factors[0].chosen)", ""),
+    (LAWS, "std::optional<Split> leave_max(", "v.combiner != Combiner::Max || ", ""),
+    (LAWS, "std::optional<Split> leave_max(", "!stands_free(spec, v) || ", ""),
+    (LAWS, "std::optional<Split> leave_max(", " || !is_real(v.dtype())", ""),
+    (LAWS, "std::optional<Split> leave_max(", "Leaving::Constants", "Leaving::Any"),
+    (LAWS, "std::optional<Split> leave_max(", " || product->negated", ""),
+    (LAWS, "std::optional<Split> leave_max(", "product->outside.size() != 1 || ", ""),
+    (LAWS, "std::optional<Split> leave_max(", " || !is_one_term(product->inside)", ""),
+    (LAWS, "std::optional<Split> leave_max(", "factor > 0", "factor >= 0"),
+    (LAWS, "std::optional<Split> leave_max(", "factor > 0 && ", ""),
+    (LAWS, "std::optional<Split> leave_max(", " && std::isfinite(factor)", ""),
+    (LAWS, "std::optional<Composed> fold_constant(", " && o.slot == slot", ""),
+    (LAWS, "std::optional<Composed> fold_constant(", "for (size_t k = o.masks.size(); k-- > 0;)", "for (size_t k = 0; k-- > 0;)"),
+    (LAWS, "std::optional<Composed> fold_constant(",
+     "b.select(valid, constant, number_constant(b, o.dtype, o.masks[k].fill))",
+     "b.select(valid, number_constant(b, o.dtype, o.masks[k].fill), constant)"),
+    (LAWS, "std::optional<Composed> reduce_repeated(",
+     "if (v.combiner != Combiner::Add && v.combiner != Combiner::Max) continue;", ""),
+    (LAWS, "std::optional<Composed> reduce_repeated(", "for (const Operand& o : v.operands) used |= axes_of(o, spec.values());", ""),
+    (LAWS, "std::optional<Composed> reduce_repeated(", "~used;", "~used & ~(axes_of(v.reduced) & (~axes_of(v.reduced) + 1));"),
+    (LAWS, "std::optional<Composed> reduce_repeated(", ".range().min < 1", ".range().min < 0"),
+    (LAWS, "std::optional<Composed> reduce_repeated(", "count *= ", "count = ",
+     "Axes that nobody reads are one axis of the canonical form."),
+    (LAWS, "std::optional<Composed> reduce_repeated(", "if (once.reduced.empty()) ", ""),
+    (LAWS, "std::optional<Composed> reduce_repeated(", "if (v.combiner == Combiner::Add) {", "{"),
+    (LAWS, "std::optional<Composed> reduce_repeated(", "if (v.combiner == Combiner::Add) {", "if (v.combiner == Combiner::Max) {"),
+    (STORE, "bool SpecStore::symmetric(", "i == j || ", ""),
+    (STORE, "bool SpecStore::symmetric(",
+     "!(slots[static_cast<size_t>(i)] == slots[static_cast<size_t>(j)])", "slots.empty()",
+     "Forms with one slot marked differ where the slots do; asking the slots first is quicker."),
+    (STORE, "bool SpecStore::symmetric(", "if (first->spec != second->spec) return false;", ""),
+    (STORE, "bool SpecStore::symmetric(", "if (to != (from == i ? j : from == j ? i : from)) return false;", "static_cast<void>(from), static_cast<void>(to);"),
+    (STORE, "bool SpecStore::is_elementwise(", "v.combiner == kernel::Combiner::None && ", ""),
+    (STORE, "bool SpecStore::is_elementwise(", "v.body.nodes().size() <= kMostNodes &&", "kMostNodes > 0 &&"),
+    (STORE, "bool SpecStore::is_elementwise(", "kMostNodes = 16", "kMostNodes = 17"),
+    (STORE, "bool SpecStore::is_elementwise(", "kMostNodes = 16", "kMostNodes = 15"),
+    (STORE, "bool SpecStore::is_elementwise(", "kMostOperands = 4", "kMostOperands = 5"),
+    (STORE, "bool SpecStore::is_elementwise(", "kMostOperands = 4", "kMostOperands = 3"),
+    (STORE, "bool SpecStore::is_exact(", "v.combiner != kernel::Combiner::None && ", ""),
+    (STORE, "bool SpecStore::is_exact(", "v.combiner != kernel::Combiner::Max && ", ""),
+    (STORE, "bool SpecStore::is_exact(", " && is_float(v.dtype())", ""),
+    (STORE, "SpecStore::Made* SpecStore::join(", "if (std::ranges::adjacent_find(sorted) == sorted.end()) return nullptr;", "",
+     "What joins nothing is the same kernel again."),
+    (LANGUAGE, "bool has_slot(", "at >= 0 && ", ""),
+    (LANGUAGE, "bool has_slot(", " && at < static_cast<int64_t>(store->at(s).slots().size())", ""),
+    (LANGUAGE, "bool fits(", "store->at(s).slots().size() == args.at(arguments).size()",
+     "store->at(s).slots().size() + args.at(arguments).size() > 0"),
+    (LANGUAGE, 'define("arg"', "at >= 0 && at < static_cast<int>(all.size())", "at >= 0"),
+    (LANGUAGE, 'define("swap"', "if (std::max(i, j) >= all.size()) return std::nullopt;", ""),
+    (LANGUAGE, "void declare_composition()", "if (read.dtype != store->at(v[3]).result().dtype()) return nullptr;",
+     "static_cast<void>(read);"),
+]
+
+
+class Builder:
+    """Compiles one changed source, and links the tests with it before the archive that holds the right one."""
+
+    def __init__(self, build):
+        self.build = build
+        self.links = {test: self.command(test) for test in TESTS}
+
+    def command(self, target):
+        listed = subprocess.run(["ninja", "-C", self.build, "-t", "commands", "-s", target],
+                                capture_output=True, text=True, check=True).stdout
+        return listed.strip().splitlines()[-1]
+
+    def compile(self, source, text, folder):
+        changed = folder / pathlib.Path(source).name
+        changed.write_text(text)
+        target = f"CMakeFiles/luminal_{source.split('/')[1]}.dir/{source}.o"
+        words = shlex.split(self.command(target))
+        words[words.index(str(ROOT / source))] = str(changed)
+        words[words.index("-o") + 1] = str(folder / "changed.o")
+        words[words.index("-MF") + 1] = str(folder / "changed.d")
+        # Closer to what a test needs than to what a user runs; a guard that is gone leaves names unused.
+        words += ["-O1", "-w"]
+        return subprocess.run(words, cwd=self.build, capture_output=True, text=True)
+
+    def link(self, test, folder):
+        program = folder / test
+        command = self.links[test].replace(f" -o {test} ", f" -o {program} {folder / 'changed.o'} ")
+        done = subprocess.run(command, shell=True, cwd=self.build, capture_output=True, text=True)
+        return program if done.returncode == 0 else None
+
+
+def weakened(source, function, before, after):
+    text = (ROOT / source).read_text()
+    begin = text.find(function)
+    place = text.find(before, begin)
+    if begin < 0 or place < 0:
+        sys.exit(f"{source} has no '{before}' in '{function}': the list of mutants is out of date")
+    return text[:place] + after + text[place + len(before):]
+
+
+def failing_test(builder, mutant):
+    """What notices the mutant, or None."""
+    source, function, before, after = mutant[:4]
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        done = builder.compile(source, weakened(source, function, before, after), folder)
+        if done.returncode != 0:
+            sys.exit(f"'{before}' -> '{after}' in {source} does not compile:\n{done.stderr[-2000:]}")
+        environment = dict(os.environ, LUMINAL_DEVICE="reference", LUMINAL_CACHE="off")
+        for test, chosen in TESTS.items():
+            program = builder.link(test, folder)
+            if program is None:
+                sys.exit(f"{test} does not link")
+            try:
+                run = subprocess.run([program, f"--gtest_filter={chosen}"], cwd=folder, env=environment,
+                                     capture_output=True, text=True, timeout=120, errors="replace")
+            except subprocess.TimeoutExpired:
+                return f"{test} takes too long"
+            failed = [line for line in run.stdout.splitlines() if line.startswith("[  FAILED  ]")]
+            if run.returncode != 0:
+                return failed[0][13:].split(" (")[0] if failed else f"{test} crashes"
+    return None
+
+
+def main():
+    builder = Builder(sys.argv[1] if len(sys.argv) > 1 else "build/release")
+    word = sys.argv[2] if len(sys.argv) > 2 else ""
+    mutants = [m for m in MUTANTS if word in " ".join(m)]
+    counts = {}
+    wrong = 0
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for mutant, how in zip(mutants, pool.map(lambda m: failing_test(builder, m), mutants)):
+            same = len(mutant) > 4
+            verdict = "noticed" if how else "the same" if same else "MISSED"
+            wrong += verdict == "MISSED" or (same and how is not None)
+            name = mutant[0].split("/")[-1]
+            row = counts.setdefault(name, {"mutants": 0, "noticed": 0, "the same": 0, "MISSED": 0})
+            row["mutants"] += 1
+            row[verdict] += 1
+            print(f"{verdict:9} {name}: {mutant[2]!r} -> {mutant[3]!r}: {how}", flush=True)
+    print("| file | mutants | noticed | equivalent | missed |\n|---|---:|---:|---:|---:|")
+    for name, row in counts.items():
+        print("| " + " | ".join([name, *map(str, row.values())]) + " |")
+    sys.exit(wrong != 0)
+
+
+main()
