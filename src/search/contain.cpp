@@ -55,7 +55,7 @@ void die_with_parent(pid_t parent) {
 class Worker {
  public:
   Worker(Board& board, std::chrono::milliseconds timeout, const std::function<void()>& body)
-      : board_(&board), timeout_(timeout), end_(Clock::now() + timeout), seen_(board.progress) {
+      : board_(&board), timeout_(timeout), looked_(Clock::now()), seen_(board.progress) {
     const pid_t parent = ::getpid();
     process_ = ::fork();
     if (process_ != 0) return;
@@ -76,7 +76,8 @@ class Worker {
   Worker(Worker&& other) noexcept
       : board_(other.board_),
         timeout_(other.timeout_),
-        end_(other.end_),
+        looked_(other.looked_),
+        silent_(other.silent_),
         seen_(other.seen_),
         process_(std::exchange(other.process_, -1)) {}
   Worker& operator=(Worker&&) = delete;
@@ -104,16 +105,25 @@ class Worker {
     if (done < 0 && errno != EINTR) return fmt::format("was lost: {}", std::strerror(errno));
     if (const uint64_t now = board_->progress.load(); now != seen_) {
       seen_ = now;
-      end_ = Clock::now() + timeout_;
+      silent_ = {};
     }
-    if (Clock::now() <= end_) return std::nullopt;
+    if (!is_overdue()) return std::nullopt;
     return fmt::format("took more than {} ms", timeout_.count());
   }
 
  private:
+  /// A look that comes late says that this process stood still as well (Ctrl-Z, a debugger, a machine that
+  /// was suspended): of that time little counts.
+  bool is_overdue() {
+    const auto now = Clock::now();
+    silent_ += std::min<Clock::duration>(now - std::exchange(looked_, now), timeout_ / 10);
+    return silent_ > timeout_;
+  }
+
   Board* board_;
   std::chrono::milliseconds timeout_;
-  Clock::time_point end_;
+  Clock::time_point looked_;
+  Clock::duration silent_{};  ///< since its progress changed last
   uint64_t seen_;
   pid_t process_ = -1;
 };

@@ -260,6 +260,10 @@ Expression constant(int64_t value) {
   return make(value);
 }
 
+/// Made before main(): a process that is forked while another thread makes a static would wait for it for
+/// ever.
+[[maybe_unused]] static const Expression kFirst = constant(0);
+
 int compare(const Expression& a, const Expression& b) {
   if (a == b) return 0;
   const Node &x = a.node(), &y = b.node();

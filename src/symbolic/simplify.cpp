@@ -292,21 +292,32 @@ Expression saturate(const Expression& e) {
   return best;
 }
 
+struct Known {
+  std::mutex mutex;
+  std::unordered_map<const Node*, Expression> forms;
+  Known() {
+    hold_while_forking(mutex);
+    (void)laws();
+  }
+};
+Known& known() {
+  static auto* const made = new Known;  // outlives every static that holds an Expression
+  return *made;
+}
+[[maybe_unused]] const Known& kMadeBeforeMain = known();  // as in interner.cpp
+
 }  // namespace
 
 Expression Expression::simplify() const {
   if (node_->size < 4 || node_->size > kMaxInput) return *this;
-  static std::mutex mutex;
-  [[maybe_unused]] static const bool held = (hold_while_forking(mutex), true);
-  static auto* const known = new std::unordered_map<const Node*, Expression>;
   {
-    const std::lock_guard lock(mutex);
-    if (const auto at = known->find(node_); at != known->end()) return at->second;
+    const std::lock_guard lock(known().mutex);
+    if (const auto at = known().forms.find(node_); at != known().forms.end()) return at->second;
   }
   const Expression result =
       saturate(*this);  // unlocked: two threads may do the same work, with the same result
-  const std::lock_guard lock(mutex);
-  return known->emplace(node_, result).first->second;
+  const std::lock_guard lock(known().mutex);
+  return known().forms.emplace(node_, result).first->second;
 }
 
 }  // namespace luminal

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "luminal/autograd.h"
@@ -71,22 +72,25 @@ TEST(AutogradErrors, RuleThatGivesOtherDims) {
 
 TEST(AutogradErrors, IntegersHaveNoGradient) {
   Graph cx;
-  auto x = cx.tensor({2}, Dtype::I64);
+  auto x = cx.named_tensor("x", {2}, Dtype::I64);
+  const int line = __LINE__ - 1;
+  const std::string described = fmt::format("'x' i64[2] (made at autograd_error_test.cpp:{})", line);
   auto y = cx.tensor({2});
-  EXPECT_EQ(
-      message_of<DtypeError>([&] { (void)cx.compile(Autograd({y, x}, y.sum())); }),
-      "[Autograd] parameter 1 is i64[2]; only floating tensors have gradients, cast() it before it is used");
-  EXPECT_EQ(
-      message_of<DtypeError>([&] { (void)cx.compile(Autograd({y}, x)); }),
-      "[Autograd] the loss is i64[2]; only floating tensors have gradients, cast() it before it is used");
+  EXPECT_EQ(message_of<DtypeError>([&] { (void)cx.compile(Autograd({y, x}, y.sum())); }),
+            "[Autograd] parameter 1 is " + described +
+                "; only floating tensors have gradients, cast() it before it is used");
+  EXPECT_EQ(message_of<DtypeError>([&] { (void)cx.compile(Autograd({y}, x)); }),
+            "[Autograd] the loss is " + described +
+                "; only floating tensors have gradients, cast() it before it is used");
 }
 
 TEST(AutogradErrors, TensorsOfAnotherGraphOrOfNone) {
   Graph cx, other;
-  auto x = cx.tensor({2}), stranger = other.tensor({3});
-  EXPECT_EQ(
-      message_of<Error>([&] { (void)cx.compile(Autograd({stranger}, x)); }),
-      "[Autograd] parameter 0 f32[3] belongs to another graph; give tensors of the graph that is compiled");
+  auto x = cx.tensor({2}), stranger = other.named_tensor("stranger", {3});
+  const std::string place = fmt::format("(made at autograd_error_test.cpp:{})", __LINE__ - 1);
+  EXPECT_EQ(message_of<Error>([&] { (void)cx.compile(Autograd({stranger}, x)); }),
+            "[Autograd] parameter 0 'stranger' f32[3] " + place +
+                " belongs to another graph; give tensors of the graph that is compiled");
   EXPECT_EQ(message_of<Error>([&] { (void)cx.compile(Autograd({x}, GraphTensor())); }),
             "[Autograd] the loss is no tensor of a living graph; give tensors that this graph still holds");
 }

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cmath>
@@ -227,6 +229,31 @@ TEST(Contained, WhatABodyThrowsIsNoFaultOfTheKernel) {
   EXPECT_THAT(
       [] { (void)run_contained([](Progress&) { fail("no {} left", "paper"); }, std::chrono::seconds(5)); },
       testing::ThrowsMessage<Error>("no paper left"));
+}
+
+/// Ctrl-Z stops a search and what it contains. When it goes on, the kernel has the time that it had left.
+TEST(Contained, TimeForWhichAllStandStillIsNotCounted) {
+  const SharedBytes shared(2 * sizeof(std::atomic<bool>));
+  std::atomic<bool>&begun = shared.as<std::atomic<bool>>()[0], &may_end = shared.as<std::atomic<bool>>()[1];
+  constexpr std::chrono::milliseconds kTimeout{1000};
+  const auto body = [&](Progress&) {
+    begun = true;
+    while (!may_end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(kTimeout / 4);  // not done when it goes on
+  };
+  const pid_t search = ::fork();
+  if (search == 0) {
+    ::setpgid(0, 0);
+    ::_exit(run_contained(body, kTimeout).empty() ? 0 : 1);
+  }
+  while (!begun) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ::kill(-search, SIGSTOP);
+  std::this_thread::sleep_for(2 * kTimeout);
+  may_end = true;
+  ::kill(-search, SIGCONT);
+  int status = 0;
+  ASSERT_EQ(::waitpid(search, &status, 0), search);
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "the kernel was blamed";
 }
 
 // Other threads hold locks of the library while a process is made: the child finds them free.
