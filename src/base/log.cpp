@@ -8,18 +8,29 @@
 #include "base/fork.h"
 
 namespace luminal {
+namespace {
+
+struct Log {
+  Log() : logger("luminal", std::make_shared<spdlog::sinks::stderr_color_sink_mt>()) {
+    logger.set_pattern("%v");
+    hold_while_forking(mutex);
+  }
+  std::mutex mutex;  ///< the logger's own cannot be held while forking
+  spdlog::logger logger;
+};
+Log& log() {
+  static auto* const made = new Log;  // outlives every static
+  return *made;
+}
+/// Made before main(): a process that is forked while another thread makes a static would wait for it for
+/// ever.
+[[maybe_unused]] const Log& kMadeBeforeMain = log();
+
+}  // namespace
 
 void log_line(std::string_view text) {
-  static const auto logger = [] {
-    auto made =
-        std::make_shared<spdlog::logger>("luminal", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-    made->set_pattern("%v");
-    return made;
-  }();
-  static std::mutex mutex;  // the logger's own cannot be held while forking
-  [[maybe_unused]] static const bool held = (hold_while_forking(mutex), true);
-  const std::lock_guard lock(mutex);
-  logger->info("{}", text);
+  const std::lock_guard lock(log().mutex);
+  log().logger.info("{}", text);
 }
 
 }  // namespace luminal

@@ -126,11 +126,11 @@ class Judge {
     const auto data = leaves_.at(*tensor_at(plan_, tensor).value);
     const int64_t count = data->element_count();
     if (count == 0) return std::nullopt;
-    constexpr int kRandom = 16;
+    constexpr int kAnywhere = 16;
     constexpr size_t kCovering = 256;
     constexpr int64_t kOperations = 100'000;
     std::vector<int64_t> positions =
-        covering_positions(data->dims, kRandom, kCovering, static_cast<uint64_t>(tensor));
+        covering_positions(data->dims, kAnywhere, kCovering, static_cast<uint64_t>(tensor));
     Oracle::Samples right;
     try {
       right = ask_within(
