@@ -15,7 +15,10 @@ constexpr std::chrono::milliseconds kTimeout{20'000};  // without progress
 
 Exam prepare_exam(const Subject& subject, size_t size) {
   ExamOptions options = subject.options;
-  options.first_only = options.first_only || size > 1;
+  if (size > 1) {  // the two before had it all
+    options.first_only = true;
+    options.operations /= 10;
+  }
   return prepare_exam(*subject.graph, subject.sizes[size], subject.unit, options);
 }
 
@@ -137,6 +140,7 @@ void judge_in_full(const FullCheck& check, FullRecord& record, Progress& progres
     record.running = kCandidate;
     JudgeOptions options = check.options;
     options.reference = reference ? &*reference : nullptr;
+    if (record.size > 1) options.launches = 1;
     const Verdict verdict = judge_uncontained(exam, {&check.candidate, 1}, options, progress);
     record.compared += verdict.compared;
     if (!verdict.fault) continue;

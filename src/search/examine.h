@@ -15,7 +15,7 @@ namespace luminal::search {
 struct Subject {
   const Graph* graph = nullptr;
   Unit unit;
-  /// All kinds of inputs at the first two, one kind at the others.
+  /// All kinds of inputs at the first two, one kind with a tenth of the samples at the others.
   std::vector<DimMap> sizes;
   ExamOptions options;
 };

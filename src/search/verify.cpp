@@ -273,9 +273,9 @@ class Judgement {
     if (auto fault = run_again(at_start, Split::Uneven, "calls of 1, 2, 3, ... tasks")) return fault;
     if (options_.threads < 2) return std::nullopt;
     UnitRig threads = rig_for({.threads = options_.threads});
-    constexpr int kLaunches = 4;  // who comes first is chance
+    const int launches = std::min(options_.launches, 4);  // who comes first is chance
     const auto start = std::chrono::steady_clock::now();
-    for (int launch = 0; launch < kLaunches; ++launch) {
+    for (int launch = 0; launch < launches; ++launch) {
       threads.soil(launch % 2 == 0 ? kOtherDirt : kNaN);
       if (auto fault = run_again(threads, Split::Threads, fmt::format("{} threads", options_.threads)))
         return fault;
