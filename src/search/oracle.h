@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "luminal/error.h"
@@ -48,7 +49,7 @@ class Oracle {
     std::vector<bool> overflowed;
   };
 
-  Oracle(const Graph& graph, const DimMap& dims) : graph_(graph), dims_(dims) {}
+  Oracle(const Graph& graph, DimMap dims) : graph_(graph), dims_(std::move(dims)) {}
   /// Dense data of a value, of its dtype (quantised ones dequantised). Later questions stop there.
   void set_leaf(const Value& value, std::shared_ptr<const TensorData> data);
   /// Elements of a value at flat positions (row-major).
@@ -73,7 +74,7 @@ class Oracle {
   void spend(int64_t operations);
 
   const Graph& graph_;
-  const DimMap& dims_;
+  DimMap dims_;
   std::unordered_map<Value, std::shared_ptr<const TensorData>> leaves_;
   std::unordered_map<Value, std::shared_ptr<const TensorData>> made_;  ///< leaf ops, evaluated whole
   int64_t operations_ = 0;
