@@ -4,14 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
-#include <latch>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "base/fail.h"
-#include "base/thread.h"
+#include "base/team.h"
 #include "search/contain.h"
 
 namespace luminal::search {
@@ -177,26 +176,17 @@ void Rig::run_singly(int stage, int64_t tasks) {
   }
 }
 
-/// All parts begin when all threads are there.
+/// As many equal parts as there are threads, which begin when all threads are there, or after a while.
 void Rig::run_on_threads(int stage, int64_t tasks) const {
   const int count = options_.threads;
-  std::latch all(count);
-  const auto part = [&](int thread) {
-    all.arrive_and_wait();
-    run_range(stage, static_cast<size_t>(thread), tasks * thread / count, tasks * (thread + 1) / count);
-  };
-  std::vector<std::jthread> others;
-  std::vector<int> left{0};  // for this thread: its own part, and those of threads that the system denies
-  for (int thread = 1; thread < count; ++thread) {
-    if (auto other = start_thread<std::jthread>([&part, thread] { part(thread); }))
-      others.push_back(std::move(*other));
-    else
-      left.push_back(thread);
-  }
-  all.count_down(static_cast<std::ptrdiff_t>(left.size()) - 1);
-  part(0);
-  for (const int thread : std::span(left).subspan(1))
-    run_range(stage, static_cast<size_t>(thread), tasks * thread / count, tasks * (thread + 1) / count);
+  constexpr int64_t kPatienceNs = 1'000'000;
+  std::atomic<int> arrived{0}, next{0};
+  Team::shared().run(count, [&](int worker) {
+    ++arrived;
+    (void)spin_until(kPatienceNs, [&] { return arrived == count; });
+    for (int part = next++; part < count; part = next++)
+      run_range(stage, static_cast<size_t>(worker), tasks * part / count, tasks * (part + 1) / count);
+  });
 }
 
 void Rig::launch(Split split) {

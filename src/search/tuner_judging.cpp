@@ -62,28 +62,35 @@ void Tuner::keep_plausible(std::span<Job* const> jobs) {
   struct Open {
     Job* job;
     std::vector<size_t> candidates;
+    bool consistent;  ///< the exam
   };
+  // Where jobs are few the candidates of one are shared out.
+  const auto workers = static_cast<size_t>(Team::shared().size());
+  const size_t parts = (workers + jobs.size() - 1) / std::max<size_t>(jobs.size(), 1);
   std::vector<Open> open;
-  for (Job* job : jobs) {
-    open.push_back({job, {}});
-    for (size_t c = 0; c < job->tried.size(); ++c)
-      if (job->kernels[c]) open.back().candidates.push_back(c);
-  }
+  for (Job* job : jobs)
+    for (size_t part = 0; part < parts; ++part) {
+      Open share{job, {}, job->subject.options.consistent};
+      for (size_t c = part; c < job->tried.size(); c += parts)
+        if (job->kernels[c]) share.candidates.push_back(c);
+      if (!share.candidates.empty()) open.push_back(std::move(share));
+    }
   while (!open.empty()) {
     std::vector<QuickCheck> checks;
     for (const Open& each : open) {
       QuickCheck& check = checks.emplace_back(QuickCheck{.subject = &each.job->subject, .candidates = {}});
       for (const size_t c : each.candidates) check.candidates.push_back(each.job->kernels[c].get());
     }
-    const auto faults = judge_quickly(checks, Team::shared().size());
+    const auto faults = judge_quickly(checks, static_cast<int>(workers));
     std::vector<Open> again;
     for (size_t i = 0; i < open.size(); ++i) {
       std::vector<size_t> wrong;
       for (size_t k = 0; k < faults[i].size(); ++k)
         if (faults[i][k]) wrong.push_back(k);
       Job& job = *open[i].job;
-      if (!wrong.empty() && make_consistent(job)) {
-        std::vector<size_t>& once_more = again.emplace_back(Open{&job, {}}).candidates;
+      if (!wrong.empty()) (void)make_consistent(job);
+      if (!wrong.empty() && !open[i].consistent && job.subject.options.consistent) {
+        std::vector<size_t>& once_more = again.emplace_back(Open{&job, {}, true}).candidates;
         for (const size_t k : wrong) once_more.push_back(open[i].candidates[k]);
       } else {
         for (const size_t k : wrong) reject(job, open[i].candidates[k], *faults[i][k], 0);

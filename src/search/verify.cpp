@@ -260,7 +260,7 @@ class Judgement {
     for (int launch = 2; launch <= options_.launches; ++launch) {
       if (auto fault = run_again(rig, Split::Whole, fmt::format("launch {} on the same inputs", launch)))
         return fault;
-      if (launch > 2 && seconds_since(start) * 1e3 > static_cast<double>(options_.soak.count())) break;
+      if (seconds_since(start) * 1e3 > static_cast<double>(options_.soak.count())) break;
     }
     return std::nullopt;
   }
@@ -279,7 +279,7 @@ class Judgement {
       threads.soil(launch % 2 == 0 ? kOtherDirt : kNaN);
       if (auto fault = run_again(threads, Split::Threads, fmt::format("{} threads", options_.threads)))
         return fault;
-      if (launch > 0 && seconds_since(start) * 1e3 > static_cast<double>(options_.soak.count())) break;
+      if (seconds_since(start) * 1e3 > static_cast<double>(options_.soak.count())) break;
     }
     return std::nullopt;
   }

@@ -213,13 +213,16 @@ class Shard {
   size_t count_ = 0;
 };
 
+// All are held while forking, and the thread sanitizer follows at most 64 locks at once.
+constexpr size_t kShards = 32;
+
 Shard& shard_of(uint64_t hash) {
   static auto* const shards = [] {
-    auto* made = new std::array<Shard, 64>;  // outlives every static that holds an Expression
+    auto* made = new std::array<Shard, kShards>;  // outlives every static that holds an Expression
     for (Shard& shard : *made) shard.hold_while_forking();
     return made;
   }();
-  return (*shards)[hash & 63];
+  return (*shards)[hash % kShards];
 }
 
 template <class T>
