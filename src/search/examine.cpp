@@ -24,9 +24,6 @@ Exam prepare_exam(const Subject& subject, size_t size) {
 
 std::vector<std::vector<std::optional<Fault>>> judge_quickly(std::span<const QuickCheck> checks,
                                                              int workers) {
-  struct State {
-    std::atomic<size_t> running;  ///< the candidate, counted from 1
-  };
   std::vector<size_t> first;  // record of each check's first candidate
   size_t count = 0;
   for (const QuickCheck& check : checks) {
@@ -34,9 +31,10 @@ std::vector<std::vector<std::optional<Fault>>> judge_quickly(std::span<const Qui
     count += check.candidates.size();
   }
   const SharedBytes shared_records(static_cast<int64_t>(count * sizeof(FaultRecord)));
-  const SharedBytes shared_states(static_cast<int64_t>(checks.size() * sizeof(State)));
+  const SharedBytes shared_running(static_cast<int64_t>(checks.size() * sizeof(std::atomic<size_t>)));
   const std::span<FaultRecord> records = shared_records.as<FaultRecord>();
-  const std::span<State> states = shared_states.as<State>();
+  const auto running =
+      shared_running.as<std::atomic<size_t>>();  // of each check: the candidate, counted from 1
   std::vector<size_t> open(checks.size());
   for (size_t i = 0; i < open.size(); ++i) open[i] = i;
   while (!open.empty()) {
@@ -44,13 +42,13 @@ std::vector<std::vector<std::optional<Fault>>> judge_quickly(std::span<const Qui
         open.size(),
         [&](size_t item, Progress& progress) {
           const QuickCheck& check = checks[open[item]];
-          State& state = states[open[item]];
+          std::atomic<size_t>& begun = running[open[item]];
           Subject subject = *check.subject;
           subject.options.first_only = true;
           subject.options.operations /= 10;
           const Exam exam = prepare_exam(subject, 0);
-          while (state.running < check.candidates.size()) {
-            const size_t candidate = state.running++;
+          while (begun < check.candidates.size()) {
+            const size_t candidate = begun++;
             const Verdict verdict = judge_uncontained(exam, std::span(check.candidates).subspan(candidate, 1),
                                                       {.launches = 0}, progress);
             if (verdict.fault) records[first[open[item]] + candidate].set(*verdict.fault);
@@ -60,9 +58,9 @@ std::vector<std::vector<std::optional<Fault>>> judge_quickly(std::span<const Qui
     std::vector<size_t> again;
     for (size_t item = 0; item < open.size(); ++item) {
       if (troubles[item].empty()) continue;
-      const size_t running = states[open[item]].running;
-      if (running == 0) fail("[verify] an exam {} while it was prepared", troubles[item]);
-      records[first[open[item]] + running - 1].set(
+      const size_t begun = running[open[item]];
+      if (begun == 0) fail("[verify] an exam {} while it was prepared", troubles[item]);
+      records[first[open[item]] + begun - 1].set(
           {.message = fmt::format("{} (1 thread)", troubles[item]), .data = "integers"});
       again.push_back(open[item]);
     }

@@ -47,19 +47,14 @@ class Splitter {
 
     SpecParts rest = parts();
     const Operand t = load(s.sum_tensor(), c_.dtype, of_sum);
-    ScalarBuilder copy;
-    const Scalar read = copy.input(0, c_.dtype);
-    rest.values[static_cast<size_t>(c_.sum)] = {.axes = of_sum,
-                                                .reduced = {},
-                                                .combiner = Combiner::None,
-                                                .body = copy.finish(read),
-                                                .operands = {t}};
+    rest.values[static_cast<size_t>(c_.sum)] = {
+        .axes = of_sum, .reduced = {}, .combiner = Combiner::None, .body = copied(), .operands = {t}};
     s.rest = canonical(std::move(rest));
 
     const Operand x = load(s.columns_tensor(), Dtype::F64, c_.columns);
     s.right_sums = products(c_.right, x, of_right, c_.columns);
     s.left_sums = products(c_.left, load(s.right_tensor(), Dtype::F64, of_right), of_rows, c_.summed);
-    s.result_sums = products({rest_body(), {t}}, x, of_rows, c_.columns);
+    s.result_sums = products({copied(), {t}}, x, of_rows, c_.columns);
     return s;
   }
 
@@ -90,7 +85,8 @@ class Splitter {
   [[nodiscard]] kernel::Output dense_output(int value, const std::vector<int>& axes) const {
     return {value, index(axes), count(axes)};
   }
-  [[nodiscard]] ScalarFunction rest_body() const {
+  /// What is read, as it is.
+  [[nodiscard]] ScalarFunction copied() const {
     ScalarBuilder b;
     return b.finish(b.input(0, c_.dtype));
   }

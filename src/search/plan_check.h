@@ -3,6 +3,7 @@
 #include <string>
 
 #include "luminal/graph.h"
+#include "luminal/math_mode.h"
 #include "runtime/rehearsal.h"
 
 namespace luminal::search {
@@ -26,9 +27,11 @@ struct PlanFault {
 
 /// Runs a plan as it is going to run and with each tensor in memory of its own: both have to give the same
 /// bits. What each launch makes of what the launches before it made, values of the range that the graph
-/// itself produces, is compared at samples with the user's nodes.
+/// itself produces, is compared at samples with the user's nodes. NaN and infinities
+/// are compared in strict math alone: laws of the other modes may move an overflow.
 [[nodiscard]] std::optional<PlanFault> check_plan(const Graph& graph, const runtime::Plan& plan,
-                                                  const DimMap& dims, const runtime::Given& given);
+                                                  const DimMap& dims, const runtime::Given& given,
+                                                  MathMode math = MathMode::Strict);
 
 /// Bytes that a plan takes when nothing shares memory.
 [[nodiscard]] int64_t separate_bytes(const runtime::Plan& plan, const DimMap& dims);

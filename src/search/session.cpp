@@ -318,7 +318,7 @@ class SearchExecutable : public Executable, public Explained {
     const runtime::Given given = plan_inputs(graph, plan, top, 0);
     std::optional<PlanFault> fault;
     throw_if_cancelled();
-    while ((fault = check_plan(graph, plan, top, given))) {
+    while ((fault = check_plan(graph, plan, top, given, options_.math))) {
       const auto replay = replay_of(graph, plan, variant.facts, *variant.front->store, *fault);
       log_line(fmt::format(
           "[verify] a plan is wrong and not used: {}. Please report this{}", fault->message,
