@@ -4,12 +4,10 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <spawn.h>
 #include <sqlite3.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -18,6 +16,7 @@
 
 #include "luminal/luminal.h"
 #include "search/program.h"
+#include "support/child.h"
 #include "support/files.h"
 #include "support/kernel_like.h"
 
@@ -212,24 +211,12 @@ class Child {
  public:
   Child(const std::string& test, const fs::path& folder,
         const std::map<std::string, std::string>& more = {}) {
-    std::vector<std::string> environment{"LUMINAL_TEST_FOLDER=" + folder.string()};
-    for (const auto& [name, value] : more) environment.push_back(name + "=" + value);
-    for (char** entry = ::environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
-    std::vector<std::string> words{"/proc/self/exe", "--gtest_also_run_disabled_tests", "--gtest_brief=1",
-                                   "--gtest_filter=KernelCacheChild.DISABLED_" + test};
-    std::vector<char*> argv, envp;
-    for (std::string& word : words) argv.push_back(word.data());
-    for (std::string& entry : environment) envp.push_back(entry.data());
-    argv.push_back(nullptr);
-    envp.push_back(nullptr);
-    EXPECT_EQ(::posix_spawn(&pid_, "/proc/self/exe", nullptr, nullptr, argv.data(), envp.data()), 0);
+    std::map<std::string, std::string> variables = more;
+    variables.emplace("LUMINAL_TEST_FOLDER", folder.string());
+    pid_ = luminal::test::start_child("KernelCacheChild.DISABLED_" + test, variables);
   }
   /// How it ended.
-  [[nodiscard]] int wait() const {
-    int status = 0;
-    ::waitpid(pid_, &status, 0);
-    return status;
-  }
+  [[nodiscard]] int wait() const { return luminal::test::wait_for_child(pid_); }
   void kill() const { ::kill(pid_, SIGKILL); }
 
  private:
