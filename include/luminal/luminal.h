@@ -34,7 +34,6 @@
 #include "luminal/number.h"
 #include "luminal/op_def.h"
 #include "luminal/ops.h"
-#include "luminal/own_kernel.h"
 #include "luminal/passes.h"
 #include "luminal/plot.h"
 #include "luminal/progress.h"
@@ -50,4 +49,5 @@
 #include "luminal/tensor_data.h"
 #include "luminal/training.h"
 #include "luminal/tuning.h"
+#include "luminal/user_kernel.h"
 #include "luminal/version.h"

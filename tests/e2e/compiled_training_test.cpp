@@ -81,7 +81,7 @@ TEST(CompiledTraining, HasRealChoicesWhenThePlanIsChosen) {
   const auto searched = search::test::search(t.cx);
   const auto cover = search::find_cover(searched.saturated.cover, *searched.store,
                                         search::test::roofline({{"batch", 64}}), {});
-  EXPECT_GE(std::ranges::count_if(cover.cone_counts, [](int cones) { return cones >= 3; }), 20);
+  EXPECT_GE(std::ranges::count_if(cover.fusion_counts, [](int fusions) { return fusions >= 3; }), 20);
   EXPECT_GT(cover.flips, 5);
   EXPECT_GT(cover.merges, 5);
 }
@@ -142,13 +142,13 @@ TEST(CompiledTraining, HasTheSamePlanForAnyNumbering) {
   EXPECT_DOUBLE_EQ(other.cost_us, cover.cost_us);
 }
 
-TEST(CompiledTraining, EightConesLoseLittle) {
+TEST(CompiledTraining, EightFusionsLoseLittle) {
   Training t("cpu");
   const auto searched = search::test::search(t.cx);
   const auto cost = search::test::roofline({{"batch", 64}});
   const auto& problem = searched.saturated.cover;
-  const double eight = search::find_cover(problem, *searched.store, cost, {.cones = 8}).cost_us;
-  const double many = search::find_cover(problem, *searched.store, cost, {.cones = 64}).cost_us;
+  const double eight = search::find_cover(problem, *searched.store, cost, {.fusions = 8}).cost_us;
+  const double many = search::find_cover(problem, *searched.store, cost, {.fusions = 64}).cost_us;
   EXPECT_LE(eight, 1.02 * many);
 }
 

@@ -14,11 +14,11 @@
 #include "cli/command.h"
 #include "codegen/schedules/specialise.h"
 #include "luminal/luminal.h"
-#include "search/plan_check.h"
-#include "search/program.h"
-#include "search/replay.h"
+#include "search/encode/kernel_graph.h"
 #include "search/session.h"
-#include "search/test_inputs.h"
+#include "search/verification/plan_check.h"
+#include "search/verification/replay.h"
+#include "search/verification/test_inputs.h"
 #include "support/effort.h"
 #include "support/files.h"
 #include "support/kernel_like.h"
@@ -297,7 +297,7 @@ TEST_F(SeededFaults, ABf16Accumulator) {
 TEST_F(SeededFaults, ASumOfAMillionTermsMissingOne) {
   constexpr int64_t kTerms = 1'000'000;
   // The first term that is not 0 where sums are exact.
-  const auto integers = test_input("integers", 0, {Dtype::F32, {1, kTerms}}, {}, 0, 0);
+  const auto integers = test_input("integers", {Dtype::F32, {1, kTerms}}, {}, 0, 0);
   const auto terms = integers->as<float>();
   lost_term = std::ranges::find_if(terms, [](float x) { return x != 0; }) - terms.begin();
   GraphTensor y = input({1, kTerms}).sum(1).retrieve();
@@ -391,16 +391,16 @@ TEST_F(SeededFaults, ALawThatIsWrongBetweenValuesNobodyNamed) {
   const auto backend = backends::make_cpu_backend();
   for (const KernelSpec& spec : {spec_of([](const GraphTensor& a) { return a * 2; }),
                                  spec_of([](const GraphTensor& a) { return a + 1.001; })}) {
-    const Chosen chosen = choose_by_model(spec, {}, backend->target());
+    const Implementation implementation = best_by_model(spec, {}, backend->target());
     const int number = static_cast<int>(plan.launches.size());
     plan.launches.push_back(
-        {.kernel = runtime::KernelLaunch{
-             backend->compile(chosen.schedule->lower(spec, chosen.parameters, {}, backend->target())),
-             {number},
-             {number + 1},
-             {}}});
+        {.kernel = runtime::KernelLaunch{backend->compile(implementation.schedule->lower(
+                                             spec, implementation.parameters, {}, backend->target())),
+                                         {number},
+                                         {number + 1},
+                                         {}}});
     facts.kernel_of.push_back(facts.list.size());
-    facts.list.push_back({store.intern(spec), chosen, {}, plan.launches.size() - 1, 1});
+    facts.list.push_back({store.intern(spec), implementation, {}, plan.launches.size() - 1, 1});
   }
   plan.results = {{y.edge().source, 2}};
   const auto fault = check_plan(cx, plan, {}, plan_inputs(cx, plan, {}, 1));

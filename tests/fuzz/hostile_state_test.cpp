@@ -5,8 +5,8 @@
 #include "fuzz/hostile_input.h"
 #include "luminal/compile_report.h"
 #include "luminal/luminal.h"
-#include "search/cache.h"
-#include "search/replay.h"
+#include "search/cache/cache.h"
+#include "search/verification/replay.h"
 #include "support/replays.h"
 
 namespace luminal::fuzz {

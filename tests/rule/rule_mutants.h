@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "search/language.h"
+#include "search/saturate/language.h"
 
 namespace luminal::search::test {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "search/cover.h"
+#include "search/cover/cover.h"
 
 /// Covers compared whatever numbers their classes have.
 namespace luminal::search::test {

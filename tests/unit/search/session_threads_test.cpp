@@ -14,7 +14,7 @@
 #include "luminal/cancel.h"
 #include "luminal/function.h"
 #include "luminal/graph.h"
-#include "search/kernel_cache.h"
+#include "search/cache/kernel_cache.h"
 #include "support/files.h"
 #include "support/threads.h"
 

@@ -11,7 +11,7 @@
 
 #include "backends/backend.h"
 #include "luminal/luminal.h"
-#include "luminal/own_kernel.h"
+#include "luminal/user_kernel.h"
 #include "search/session.h"
 #include "support/files.h"
 
@@ -34,13 +34,13 @@ float step_sum(float x) {
 }
 
 /// What one call of the kernel sees, and what it has seen before.
-struct Seen {
+struct ExploredCover {
   const float* in;
   float* out;
   int64_t begin, end;  ///< rows
   int64_t launch;      ///< 1, 2, ...: counted by the call that does row 0
 };
-using Wrong = std::function<void(const Seen&)>;
+using Wrong = std::function<void(const ExploredCover&)>;
 struct Case {
   std::string name;
   Wrong wrong;  ///< after the call has written what is right
@@ -49,7 +49,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 /// Spoils elements at which `is_wrong(row, column, x)`.
 Wrong spoil(const std::function<bool(int64_t, int64_t, float)>& is_wrong) {
-  return [is_wrong](const Seen& seen) {
+  return [is_wrong](const ExploredCover& seen) {
     for (int64_t row = seen.begin; row < seen.end; ++row)
       for (int64_t column = 0; column < kColumns; ++column) {
         const int64_t at = row * kColumns + column;
@@ -58,7 +58,7 @@ Wrong spoil(const std::function<bool(int64_t, int64_t, float)>& is_wrong) {
   };
 }
 Wrong at_launch(const std::function<bool(int64_t)>& is_wrong) {
-  return [is_wrong](const Seen& seen) {
+  return [is_wrong](const ExploredCover& seen) {
     if (seen.begin == 0 && is_wrong(seen.launch)) seen.out[0] += 1;
   };
 }
@@ -85,27 +85,27 @@ std::vector<Case> cases() {
       {"the_second_launch", at_launch([](int64_t launch) { return launch == 2; })},
       {"every_1000th_launch", at_launch([](int64_t launch) { return launch % 1000 == 0; })},
       {"several_tasks_in_a_call",
-       [](const Seen& seen) {
+       [](const ExploredCover& seen) {
          if (seen.end - seen.begin > 1) seen.out[(seen.end - 1) * kColumns] += 1;
        }},
       {"one_task_in_a_call",
-       [](const Seen& seen) {
+       [](const ExploredCover& seen) {
          if (seen.end - seen.begin == 1) seen.out[seen.begin * kColumns] += 1;
        }},
       {"reads_8_KiB_beyond",
-       [](const Seen& seen) {
+       [](const ExploredCover& seen) {
          if (seen.end == kRows) (void)*static_cast<const volatile float*>(seen.in + kRows * kColumns + 2048);
        }},
       {"writes_far_beyond",
-       [](const Seen& seen) {
+       [](const ExploredCover& seen) {
          if (seen.end == kRows) *static_cast<volatile float*>(seen.out + (int64_t{1} << 34)) = 1;
        }},
       {"exits",
-       [](const Seen& seen) {
+       [](const ExploredCover& seen) {
          if (seen.begin == 0) ::_exit(0);
        }},
       {"crashes_at_the_third_launch",
-       [](const Seen& seen) {
+       [](const ExploredCover& seen) {
          if (seen.begin == 0 && seen.launch == 3) std::abort();
        }},
   };
@@ -126,7 +126,7 @@ class UserKernelFaults : public testing::TestWithParam<Case> {
   }
   void TearDown() override { std::filesystem::current_path(before_); }
 
-  static OwnKernel kernel(const std::string& name, const Wrong& wrong) {
+  static UserKernel kernel(const std::string& name, const Wrong& wrong) {
     auto launches = std::make_shared<std::atomic<int64_t>>(0);
     return {.name = name,
             .run =
@@ -186,15 +186,15 @@ TEST_F(UserKernelFaults, WrongAtOneSizeOfANamedDim) {
   const std::string name = fresh_name("remainder");
   Graph cx;
   GraphTensor x = cx.tensor({"n", kColumns});
-  const OwnKernel wrong{.name = name,
-                        .run =
-                            [](const KernelCall& call) {
-                              const auto* in = static_cast<const float*>(call.inputs[0]);
-                              auto* out = static_cast<float*>(call.output);
-                              for (int64_t i = call.begin * kColumns; i < call.end * kColumns; ++i)
-                                out[i] = step_sum(in[i]) + (call.dims[0] % 16 == 7 ? 1.0F : 0.0F);
-                            },
-                        .tasks = "n"};
+  const UserKernel wrong{.name = name,
+                         .run =
+                             [](const KernelCall& call) {
+                               const auto* in = static_cast<const float*>(call.inputs[0]);
+                               auto* out = static_cast<float*>(call.output);
+                               for (int64_t i = call.begin * kColumns; i < call.end * kColumns; ++i)
+                                 out[i] = step_sum(in[i]) + (call.dims[0] % 16 == 7 ? 1.0F : 0.0F);
+                             },
+                         .tasks = "n"};
   const GraphTensor y =
       with_kernel(wrong, {x}, [](std::span<const GraphTensor> in) { return step_sum(in[0]); }).retrieve();
   x.set_dyn(std::vector<float>(50 * kColumns, 3), {50, kColumns});

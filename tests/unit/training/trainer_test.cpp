@@ -144,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, ResumedOnTheCpu,
 
 TEST(Trainer, SaysWhenItGoesOnUnderAnotherPlan) {
   const test::TemporaryFolder folder;
-  const SearchOptions plain{.cones = 1, .merge = false};
+  const SearchOptions plain{.fusions = 1, .merge = false};
   const auto said = [&](int64_t steps, const SearchOptions& search, std::string_view device = "cpu") {
     testing::internal::CaptureStderr();
     (void)trained(folder.path(), steps, Fast{}, device, search);
