@@ -158,8 +158,8 @@ void add_rewrite(const std::string& input) {
 std::vector<std::string> own_law() {
   return {R"(; slots-own-exchange (strict)
 ; Of a symmetric kernel.
-(rule ((= t (Op s a)) (symmetric s 0 1) (= o (swap a 0 1)))
-      ((union t (Op s o)))
+(rule ((= t (Op k)) (symmetric k 0 1) (= o (swap k 0 1)))
+      ((union t (Op o)))
       :ruleset strict :name "slots-own-exchange")
 )"};
 }

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <deque>
 #include <iterator>
+#include <map>
 #include <sstream>
 #include <unordered_map>
 
@@ -16,16 +17,18 @@ using egraph::SortId;
 using egraph::Value;
 using Values = std::span<const Value>;
 
-/// Interned lists of classes.
-class ArgsStore {
+/// Interned kernels: a spec and what it reads.
+class Kernels {
  public:
-  Value intern(Values list) {
-    std::vector<Value> key(list.begin(), list.end());
-    const auto [known, fresh] = ids_.try_emplace(std::move(key), static_cast<Value>(lists_.size()));
-    if (fresh) lists_.push_back(&known->first);
+  Value intern(SpecId spec, Values tensors) {
+    std::vector<Value> key{spec};
+    key.insert(key.end(), tensors.begin(), tensors.end());
+    const auto [known, fresh] = ids_.try_emplace(std::move(key), static_cast<Value>(kernels_.size()));
+    if (fresh) kernels_.push_back(&known->first);
     return known->second;
   }
-  [[nodiscard]] Values at(Value id) const { return *lists_[id]; }
+  [[nodiscard]] SpecId spec(Value kernel) const { return kernels_[kernel]->front(); }
+  [[nodiscard]] Values tensors(Value kernel) const { return Values(*kernels_[kernel]).subspan(1); }
 
  private:
   struct Hash {
@@ -34,7 +37,27 @@ class ArgsStore {
     }
   };
   std::unordered_map<std::vector<Value>, Value, Hash> ids_;
-  std::deque<const std::vector<Value>*> lists_;
+  std::deque<const std::vector<Value>*> kernels_;
+};
+
+/// Interned splits: a kernel as a kernel outside of another one.
+class Splits {
+ public:
+  struct Parts {
+    const SpecStore::Split* how = nullptr;
+    Value kernel{};
+  };
+  Value intern(const Parts& parts) {
+    const auto [known, fresh] =
+        ids_.try_emplace(std::pair(parts.how, parts.kernel), static_cast<Value>(parts_.size()));
+    if (fresh) parts_.push_back(parts);
+    return known->second;
+  }
+  [[nodiscard]] const Parts& at(Value split) const { return parts_[split]; }
+
+ private:
+  std::map<std::pair<const SpecStore::Split*, Value>, Value> ids_;
+  std::vector<Parts> parts_;
 };
 
 }  // namespace
@@ -45,16 +68,17 @@ struct Language::State {
     tensor = *graph().find_sort("Tensor");
     declare_sorts();
     program.run(
-        "(constructor Op (Spec Args) Tensor) (constructor Input (i64) Tensor)"
-        "(constructor Host (i64 i64 Args) Tensor) (relation use (Args i64 Tensor)) (relation slot (i64))"
+        "(constructor Op (Kernel) Tensor) (constructor Input (i64) Tensor) (constructor Host (i64 i64) "
+        "Tensor)"
+        "(relation use (Kernel i64 Tensor)) (relation slot (i64))"
         "(ruleset strict) (ruleset relaxed) (ruleset fast)",
         "language");
     functions = {*graph().find_function("Op"), *graph().find_function("Input"),
                  *graph().find_function("Host"), *graph().find_function("use")};
     slots = *graph().find_function("slot");
-    declare_slot_primitives();
-    declare_law_primitives();
-    declare_composition();
+    declare_questions();
+    declare_makers();
+    declare_splits();
     for (const RuleText& rule : rules_for(options)) program.run(rule.text, rule.file);
     std::vector<egraph::RulesetId> parts;
     for (const MathMode mode : {MathMode::Strict, MathMode::Relaxed, MathMode::Fast})
@@ -65,181 +89,166 @@ struct Language::State {
   egraph::EGraph& graph() { return program.graph(); }
 
   void declare_sorts() {
-    egraph::PrimitiveSort specs{.name = "Spec"};
-    specs.print = [this](Value v, std::span<const std::string>) {
-      return fmt::format("(spec \"{:016x}\")", store->at(v).hash());
+    egraph::ContainerSort kernel_sort;
+    kernel_sort.name = "Kernel";
+    kernel_sort.print = [this](Value k, std::span<const std::string> children) {
+      return fmt::format("(kernel \"{:016x}\" {})", store->at(kernels.spec(k)).hash(),
+                         fmt::join(children, " "));
     };
-    specs.compare = [this](Value a, Value b) {
-      const uint64_t x = store->at(a).hash(), y = store->at(b).hash();
-      return x < y ? -1 : x > y ? 1 : 0;
+    kernel_sort.rebuild = [this](Value k, const egraph::ElementMap& map) { return rebuilt(k, map); };
+    kernel_sort.elements = [this](Value k, const std::function<void(SortId, Value)>& visit) {
+      for (const Value x : kernels.tensors(k)) visit(tensor, x);
     };
-    spec = program.host_sort(std::move(specs));
-    egraph::ContainerSort lists;
-    lists.name = "Args";
-    lists.print = [](Value, std::span<const std::string> children) {
-      return fmt::format("(args {})", fmt::join(children, " "));
+    kernel = program.host_sort(std::move(kernel_sort));
+    egraph::ContainerSort split_sort;
+    split_sort.name = "Split";
+    split_sort.print = [](Value, std::span<const std::string> children) {
+      return fmt::format("(split {})", fmt::join(children, " "));
     };
-    lists.rebuild = [this](Value v, const egraph::ElementMap& map) {
-      std::vector<Value> mapped;
-      for (const Value x : lists_at(v)) mapped.push_back(map(tensor, x));
-      return args.intern(mapped);
+    split_sort.rebuild = [this](Value s, const egraph::ElementMap& map) {
+      const Splits::Parts& parts = splits.at(s);
+      return splits.intern({parts.how, rebuilt(parts.kernel, map)});
     };
-    lists.elements = [this](Value v, const std::function<void(SortId, Value)>& visit) {
-      for (const Value x : lists_at(v)) visit(tensor, x);
+    split_sort.elements = [this](Value s, const std::function<void(SortId, Value)>& visit) {
+      for (const Value x : kernels.tensors(splits.at(s).kernel)) visit(tensor, x);
     };
-    list = program.host_sort(std::move(lists));
+    split = program.host_sort(std::move(split_sort));
   }
-  [[nodiscard]] Values lists_at(Value v) const { return args.at(v); }
+  Value rebuilt(Value k, const egraph::ElementMap& map) {
+    std::vector<Value> mapped;
+    for (const Value x : kernels.tensors(k)) mapped.push_back(map(tensor, x));
+    return kernels.intern(kernels.spec(k), mapped);
+  }
 
   using Call = std::function<std::optional<Value>(Values)>;
   void define(std::string name, std::vector<SortId> inputs, SortId output, Call call) {
     program.host_primitive(
         {.name = std::move(name), .call = std::move(call), .inputs = std::move(inputs), .output = output});
   }
-  [[nodiscard]] int slot(Value v) { return static_cast<int>(graph().as_i64(v)); }
-  // A program's own laws may ask anything: what does not fit is undefined, so the law does not fire.
-  [[nodiscard]] bool has_slot(Value s, Value number) {
+  /// A slot of a kernel. A program's own laws may ask anything: what is not there is undefined, so the law
+  /// does not fire.
+  [[nodiscard]] std::optional<int> slot_of(Value k, Value number) {
     const int64_t at = graph().as_i64(number);
-    return at >= 0 && at < static_cast<int64_t>(store->at(s).slots().size());
-  }
-  [[nodiscard]] bool fits(Value s, Value arguments) const {
-    return store->at(s).slots().size() == args.at(arguments).size();
+    const auto count = static_cast<int64_t>(kernels.tensors(k).size());
+    return at >= 0 && at < count ? std::optional(static_cast<int>(at)) : std::nullopt;
   }
   static std::optional<Value> unit_if(bool holds) {
     return holds ? std::optional<Value>(egraph::kUnitValue) : std::nullopt;
   }
 
-  /// Slots and arguments alone.
-  void declare_slot_primitives() {
-    define("arg", {list, egraph::kI64}, tensor, [this](Values v) -> std::optional<Value> {
-      const Values all = args.at(v[0]);
-      const int at = slot(v[1]);
-      return at >= 0 && at < static_cast<int>(all.size()) ? std::optional(all[static_cast<size_t>(at)])
-                                                          : std::nullopt;
-    });
-    define("swap", {list, egraph::kI64, egraph::kI64}, list, [this](Values v) -> std::optional<Value> {
-      std::vector<Value> all(args.at(v[0]).begin(), args.at(v[0]).end());
-      const auto i = static_cast<size_t>(slot(v[1])), j = static_cast<size_t>(slot(v[2]));
-      if (std::max(i, j) >= all.size()) return std::nullopt;
-      std::swap(all[i], all[j]);
-      return args.intern(all);
-    });
-    define("symmetric", {spec, egraph::kI64, egraph::kI64}, egraph::kUnit, [this](Values v) {
-      return unit_if(has_slot(v[0], v[1]) && has_slot(v[0], v[2]) &&
-                     store->symmetric(v[0], slot(v[1]), slot(v[2])));
-    });
-    const auto joined = [this](Values v) -> const SpecStore::Made* {
-      return fits(v[0], v[1]) ? store->join(v[0], args.at(v[1])) : nullptr;
+  /// What laws ask of a kernel.
+  void declare_questions() {
+    const auto ask = [this](std::string name, std::function<bool(SpecId)> holds) {
+      define(std::move(name), {kernel}, egraph::kUnit,
+             [this, holds = std::move(holds)](Values v) { return unit_if(holds(kernels.spec(v[0]))); });
     };
-    define("join-slots", {spec, list}, spec, [joined](Values v) { return spec_of(joined(v)); });
-    define("join-slots-args", {spec, list}, list,
-           [this, joined](Values v) { return args_of(joined(v), args.at(v[1]), {}); });
-  }
-
-  void declare_law_primitives() {
+    ask("elementwise", [this](SpecId s) { return store->is_elementwise(s); });
+    ask("exact", [this](SpecId s) { return store->is_exact(s); });
+    ask("rounds", [this](SpecId s) { return !store->is_exact(s); });
+    ask("copy-only", [this](SpecId s) { return store->is_copy(s); });
     for (const MathMode mode : {MathMode::Strict, MathMode::Relaxed})
-      define(mode == MathMode::Strict ? "identity-of" : "identity-over-reals", {spec}, egraph::kI64,
+      define(mode == MathMode::Strict ? "identity-of" : "identity-over-reals", {kernel}, egraph::kI64,
              [this, mode](Values v) -> std::optional<Value> {
-               const auto slot = store->identity_of(v[0], mode);
+               const auto slot = store->identity_of(kernels.spec(v[0]), mode);
                return slot ? std::optional(graph().i64(*slot)) : std::nullopt;
              });
-    define("elementwise", {spec}, egraph::kUnit,
-           [this](Values v) { return unit_if(store->is_elementwise(v[0])); });
-    define("exact", {spec}, egraph::kUnit, [this](Values v) { return unit_if(store->is_exact(v[0])); });
-    define("rounds", {spec}, egraph::kUnit, [this](Values v) { return unit_if(!store->is_exact(v[0])); });
-    define("copy-only", {spec}, egraph::kUnit, [this](Values v) { return unit_if(store->is_copy(v[0])); });
-    define("fold-constant", {spec, egraph::kI64, spec}, spec,
-           [this](Values v) { return spec_of(folded(v[0], v[1], v[2])); });
-    define("fold-constant-args", {spec, list, egraph::kI64, spec}, list,
-           [this](Values v) { return args_of(folded(v[0], v[2], v[3]), args.at(v[1]), {}); });
-    define("reduce-repeated", {spec}, spec,
-           [this](Values v) { return spec_of(store->reduce_repeated(v[0])); });
-    define("reduce-repeated-args", {spec, list}, list, [this](Values v) -> std::optional<Value> {
-      return args_of(store->reduce_repeated(v[0]), args.at(v[1]), {});
+    define("symmetric", {kernel, egraph::kI64, egraph::kI64}, egraph::kUnit, [this](Values v) {
+      const auto i = slot_of(v[0], v[1]), j = slot_of(v[0], v[2]);
+      return unit_if(i && j && store->symmetric(kernels.spec(v[0]), *i, *j));
     });
-    declare_split("leave-sum", [this](SpecId s) { return store->leave_sum(s); });
-    declare_split("leave-sum-constants", [this](SpecId s) { return store->leave_sum_constants(s); });
-    declare_split("leave-max", [this](SpecId s) { return store->leave_max(s); });
-  }
-
-  const SpecStore::Made* folded(Value s, Value number, Value producer) {
-    return has_slot(s, number) ? store->fold_constant(s, slot(number), producer) : nullptr;
-  }
-
-  /// (leave-sum s) is the kernel outside, (leave-sum-inner s) the one inside; their arguments likewise.
-  void declare_split(const std::string& law, const std::function<const SpecStore::Split*(SpecId)>& split) {
-    define(law, {spec}, spec, [split](Values v) -> std::optional<Value> {
-      const SpecStore::Split* parts = split(v[0]);
-      return parts != nullptr ? std::optional<Value>(parts->outer) : std::nullopt;
-    });
-    define(law + "-inner", {spec}, spec, [split](Values v) -> std::optional<Value> {
-      const SpecStore::Split* parts = split(v[0]);
-      return parts != nullptr ? std::optional<Value>(parts->inner) : std::nullopt;
-    });
-    define(law + "-inner-args", {spec, list}, list, [this, split](Values v) -> std::optional<Value> {
-      const SpecStore::Split* parts = split(v[0]);
-      return parts != nullptr ? pick(parts->inner_slots, args.at(v[1]), egraph::kNoValue) : std::nullopt;
-    });
-    define(law + "-args", {spec, list, tensor}, list, [this, split](Values v) -> std::optional<Value> {
-      const SpecStore::Split* parts = split(v[0]);
-      return parts != nullptr ? pick(parts->outer_slots, args.at(v[1]), v[2]) : std::nullopt;
+    define("arg", {kernel, egraph::kI64}, tensor, [this](Values v) -> std::optional<Value> {
+      const auto at = slot_of(v[0], v[1]);
+      return at ? std::optional(kernels.tensors(v[0])[static_cast<size_t>(*at)]) : std::nullopt;
     });
   }
 
-  void declare_composition() {
-    const std::vector<SortId> inputs{spec, list, egraph::kI64, spec, list};
-    const auto made = [this](Values v) -> const SpecStore::Made* {
-      if (!has_slot(v[0], v[2]) || !fits(v[0], v[1]) || !fits(v[3], v[4])) return nullptr;
-      const kernel::Slot& read = store->at(v[0]).slots()[static_cast<size_t>(slot(v[2]))];
-      if (read.dtype != store->at(v[3]).result().dtype()) return nullptr;
-      return store->compose(v[0], slot(v[2]), v[3], args.at(v[1]), args.at(v[4]));
+  /// Kernels that laws make of kernels.
+  void declare_makers() {
+    define("swap", {kernel, egraph::kI64, egraph::kI64}, kernel, [this](Values v) -> std::optional<Value> {
+      const auto i = slot_of(v[0], v[1]), j = slot_of(v[0], v[2]);
+      if (!i || !j) return std::nullopt;
+      const Values given = kernels.tensors(v[0]);
+      std::vector<Value> swapped(given.begin(), given.end());
+      std::swap(swapped[static_cast<size_t>(*i)], swapped[static_cast<size_t>(*j)]);
+      return kernels.intern(kernels.spec(v[0]), swapped);
+    });
+    define("join-slots", {kernel}, kernel,
+           [this](Values v) { return made(store->join(kernels.spec(v[0]), kernels.tensors(v[0])), v[0]); });
+    define("reduce-repeated", {kernel}, kernel,
+           [this](Values v) { return made(store->reduce_repeated(kernels.spec(v[0])), v[0]); });
+    define("fold-constant", {kernel, egraph::kI64, kernel}, kernel, [this](Values v) -> std::optional<Value> {
+      const auto at = slot_of(v[0], v[1]);
+      if (!at) return std::nullopt;
+      return made(store->fold_constant(kernels.spec(v[0]), *at, kernels.spec(v[2])), v[0]);
+    });
+    define("compose", {kernel, egraph::kI64, kernel}, kernel, [this](Values v) -> std::optional<Value> {
+      const auto at = slot_of(v[0], v[1]);
+      const SpecId reader = kernels.spec(v[0]), producer = kernels.spec(v[2]);
+      if (!at) return std::nullopt;
+      const kernel::Slot& read = store->at(reader).slots()[static_cast<size_t>(*at)];
+      if (read.dtype != store->at(producer).result().dtype()) return std::nullopt;
+      return made(store->compose(reader, *at, producer, kernels.tensors(v[0]), kernels.tensors(v[2])), v[0],
+                  v[2]);
+    });
+  }
+
+  /// (leave-sum k) is k as a kernel (outer s t) of the tensor t that the kernel (inner s) makes.
+  void declare_splits() {
+    const auto law = [this](std::string name, std::function<const SpecStore::Split*(SpecId)> how) {
+      define(std::move(name), {kernel}, split,
+             [this, how = std::move(how)](Values v) -> std::optional<Value> {
+               const SpecStore::Split* parts = how(kernels.spec(v[0]));
+               return parts != nullptr ? std::optional(splits.intern({parts, v[0]})) : std::nullopt;
+             });
     };
-    define("compose", inputs, spec, [made](Values v) { return spec_of(made(v)); });
-    define("compose-args", inputs, list,
-           [this, made](Values v) { return args_of(made(v), args.at(v[1]), args.at(v[4])); });
+    law("leave-sum", [this](SpecId s) { return store->leave_sum(s); });
+    law("leave-sum-constants", [this](SpecId s) { return store->leave_sum_constants(s); });
+    law("leave-max", [this](SpecId s) { return store->leave_max(s); });
+    define("inner", {split}, kernel, [this](Values v) -> std::optional<Value> {
+      const Splits::Parts& parts = splits.at(v[0]);
+      return picked(parts.how->inner, parts.how->inner_slots, parts.kernel, egraph::kNoValue);
+    });
+    define("outer", {split, tensor}, kernel, [this](Values v) -> std::optional<Value> {
+      const Splits::Parts& parts = splits.at(v[0]);
+      return picked(parts.how->outer, parts.how->outer_slots, parts.kernel, v[1]);
+    });
   }
 
-  static std::optional<Value> spec_of(const SpecStore::Made* made) {
-    return made != nullptr ? std::optional<Value>(made->spec) : std::nullopt;
+  /// What the store made of a kernel and of one that it reads.
+  std::optional<Value> made(const SpecStore::Made* how, Value reader, Value producer = egraph::kNoValue) {
+    if (how == nullptr) return std::nullopt;
+    std::vector<Value> given;
+    for (const auto& from : how->slots)
+      given.push_back(kernels.tensors(from.producer ? producer : reader)[static_cast<size_t>(from.slot)]);
+    return kernels.intern(how->spec, given);
   }
-  std::optional<Value> args_of(const SpecStore::Made* made, Values consumer, Values producer) {
-    if (made == nullptr) return std::nullopt;
-    std::vector<Value> result;
-    for (const auto& from : made->slots) {
-      const Values given = from.producer ? producer : consumer;
-      if (static_cast<size_t>(from.slot) >= given.size()) return std::nullopt;
-      result.push_back(given[static_cast<size_t>(from.slot)]);
-    }
-    return args.intern(result);
-  }
-  std::optional<Value> pick(const std::vector<int>& picked, Values from, Value inner) {
-    std::vector<Value> result;
-    for (const int at : picked) {
-      if (at >= static_cast<int>(from.size())) return std::nullopt;
-      result.push_back(at < 0 ? inner : from[static_cast<size_t>(at)]);
-    }
-    return args.intern(result);
+  /// Slot i reads what slot `slots[i]` of the kernel reads, `other` where that is negative.
+  Value picked(SpecId spec, const std::vector<int>& slots_of_kernel, Value from, Value other) {
+    std::vector<Value> given;
+    for (const int at : slots_of_kernel)
+      given.push_back(at < 0 ? other : kernels.tensors(from)[static_cast<size_t>(at)]);
+    return kernels.intern(spec, given);
   }
 
   [[nodiscard]] std::string text_of(SortId sort, Value v) {
     if (sort == tensor) return fmt::format("#{}", graph().find(v));
     if (sort == egraph::kI64) return fmt::format("{}", graph().as_i64(v));
-    if (sort == spec) {
-      const std::string text = store->at(v).to_string();
-      std::istringstream words(text);
-      return fmt::format("{{{}}}", fmt::join(std::istream_iterator<std::string>(words),
-                                             std::istream_iterator<std::string>(), " "));
-    }
-    std::vector<std::string> all;
-    if (sort == list)
-      for (const Value x : args.at(v)) all.push_back(text_of(tensor, x));
-    return fmt::format("[{}]", fmt::join(all, " "));
+    const Value k = sort == split ? splits.at(v).kernel : v;
+    const std::string text = store->at(kernels.spec(k)).to_string();
+    std::istringstream words(text);
+    std::vector<std::string> read;
+    for (const Value x : kernels.tensors(k)) read.push_back(text_of(tensor, x));
+    return fmt::format(
+        "{{{}}} [{}]",
+        fmt::join(std::istream_iterator<std::string>(words), std::istream_iterator<std::string>(), " "),
+        fmt::join(read, " "));
   }
 
   std::shared_ptr<SpecStore> store;
-  ArgsStore args;
+  Kernels kernels;
+  Splits splits;
   egraph::EgglogProgram program;
-  SortId tensor{}, spec{}, list{};
+  SortId tensor{}, kernel{}, split{};
   Functions functions;
   egraph::FunctionId slots{};
   egraph::RulesetId rules{};
@@ -253,8 +262,8 @@ SpecStore& Language::store() { return *state_->store; }
 egraph::EGraph& Language::graph() { return state_->graph(); }
 const Language::Functions& Language::functions() const { return state_->functions; }
 size_t Language::kernel_count() { return static_cast<size_t>(graph().row_count(functions().op)); }
-Value Language::args(Values tensors) { return state_->args.intern(tensors); }
-Values Language::args_of(Value args) const { return state_->args.at(args); }
+SpecId Language::spec_of(Value kernel) const { return state_->kernels.spec(kernel); }
+Values Language::tensors_of(Value kernel) const { return state_->kernels.tensors(kernel); }
 
 std::vector<Value> Language::load(const KernelGraph& kernel_graph) {
   State& s = *state_;
@@ -272,15 +281,11 @@ std::vector<Value> Language::load(const KernelGraph& kernel_graph) {
         break;
       case KernelGraph::Tensor::Kind::Kernel:
         classes.push_back(
-            graph.add(s.functions.op, {s.store->intern(tensor.spec), s.args.intern(arguments)}));
+            graph.add(s.functions.op, {s.kernels.intern(s.store->intern(tensor.spec), arguments)}));
         break;
-      case KernelGraph::Tensor::Kind::Host: {
-        const KernelGraph::Host& host = kernel_graph.hosts[static_cast<size_t>(tensor.host)];
-        for (const TensorId id : host.inputs) arguments.push_back(classes[static_cast<size_t>(id)]);
-        classes.push_back(graph.add(
-            s.functions.host, {graph.i64(tensor.host), graph.i64(tensor.output), s.args.intern(arguments)}));
+      case KernelGraph::Tensor::Kind::Host:
+        classes.push_back(graph.add(s.functions.host, {graph.i64(tensor.host), graph.i64(tensor.output)}));
         break;
-      }
     }
   }
   return classes;

@@ -19,7 +19,7 @@ namespace luminal::search {
 ///   ; A kernel that only copies a tensor is that tensor.
 ///   ; fires: add-minus-zero transpose-twice
 ///   ; not: add-one
-///   (rule ((= t (Op s a)) ...) ((union t x)) :ruleset strict :name "identity-slot-copied")
+///   (rule ((= t (Op k)) ...) ((union t x)) :ruleset strict :name "identity-slot-copied")
 struct RuleText {
   std::string name, reason, file;
   MathMode mode = MathMode::Strict;
@@ -34,12 +34,13 @@ struct RuleText {
 /// a name that is unknown or there twice, and as above.
 [[nodiscard]] std::vector<RuleText> rules_for(const SearchOptions& options);
 
-/// The e-graph in which programs are saturated: sorts Tensor, Spec and Args, constructors
+/// The e-graph in which graphs of kernels are saturated: the sorts Tensor and Kernel (a spec and what it
+/// reads), constructors
 ///
-///   (Op Spec Args)   (Input i64)   (Host i64 i64 Args)      ; host and output number
+///   (Op Kernel)   (Input i64)   (Host i64 i64)      ; host and output number
 ///
-/// the relation (use Args i64 Tensor), partial primitives on specs, and the rules. One engine serves many
-/// programs, one after the other.
+/// the relation (use Kernel i64 Tensor), partial primitives on kernels, and the rules. One engine serves many
+/// graphs, one after the other.
 class Language {
  public:
   explicit Language(const SearchOptions& options, std::shared_ptr<SpecStore> store);
@@ -59,8 +60,8 @@ class Language {
   /// Rows of Op.
   [[nodiscard]] size_t kernel_count();
 
-  [[nodiscard]] egraph::Value args(std::span<const egraph::Value> tensors);
-  [[nodiscard]] std::span<const egraph::Value> args_of(egraph::Value args) const;
+  [[nodiscard]] SpecId spec_of(egraph::Value kernel) const;
+  [[nodiscard]] std::span<const egraph::Value> tensors_of(egraph::Value kernel) const;  ///< by slot
   struct Functions {
     egraph::FunctionId op{}, input{}, host{}, use{};
   };

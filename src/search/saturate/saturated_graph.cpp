@@ -55,15 +55,9 @@ class Reader {
     language_.graph().for_each_row(language_.functions().op, [&](std::span<const egraph::Value> args,
                                                                  egraph::Value output, bool subsumed) {
       if (subsumed) return true;
-      CoverProblem::Alternative alternative{.spec = args[0]};
-      const std::vector<egraph::Value> list(language_.args_of(args[1]).begin(),
-                                            language_.args_of(args[1]).end());
-      const kernel::KernelSpec& spec = language_.store().at(args[0]);
-      if (list.size() != spec.slots().size())
-        fail<LawFault>(
-            "[search] a law gave {} arguments to a kernel of {} slots; look at the `args` it makes:\n{}",
-            list.size(), spec.slots().size(), spec.to_string());
-      for (const egraph::Value argument : list) alternative.arguments.push_back(class_of(argument));
+      CoverProblem::Alternative alternative{.spec = language_.spec_of(args[0]), .arguments = {}};
+      for (const egraph::Value argument : language_.tensors_of(args[0]))
+        alternative.arguments.push_back(class_of(argument));
       at(class_of(output)).alternatives.push_back(std::move(alternative));
       return true;
     });

@@ -82,8 +82,8 @@ TEST(PlanMemory, IsOneForEachTextOfAProgramsLaws) {
   Cache cache(folder.path());
   const std::string law = R"(; slots-own-exchange (strict)
 ; Of a symmetric kernel.
-(rule ((= t (Op s a)) (symmetric s 0 1) (= o (swap a 0 1)))
-      ((union t (Op s o)))
+(rule ((= t (Op k)) (symmetric k 0 1) (= o (swap k 0 1)))
+      ((union t (Op o)))
       :ruleset strict :name "slots-own-exchange")
 )";
   (void)Searching().find(cache);
