@@ -127,7 +127,7 @@ class BackEndRun {
     compiled_.front_end = std::move(front_end);
   }
 
-  Compiled run() {
+  BackEndResult run() {
     throw_if_cancelled();
     limits_ = &runtime::machine_limits(*target_.backend);
     compiled_.limits_ms = 1e3 * seconds_since(begin_);
@@ -253,14 +253,14 @@ class BackEndRun {
   const SearchOptions& options_;
   Clock::time_point begin_ = Clock::now();
   const kernel::MachineLimits* limits_ = nullptr;
-  Compiled compiled_;
+  BackEndResult compiled_;
 };
 
 }  // namespace
 
-Compiled run_back_end(const Graph& graph, std::shared_ptr<const FrontEnd> front_end, const BackEnd& target,
-                      const codegen::Bucket& bucket, const CompilationMode& mode,
-                      const SearchOptions& options) {
+BackEndResult run_back_end(const Graph& graph, std::shared_ptr<const FrontEnd> front_end,
+                           const BackEnd& target, const codegen::Bucket& bucket, const CompilationMode& mode,
+                           const SearchOptions& options) {
   return BackEndRun(graph, std::move(front_end), target, bucket, mode, options).run();
 }
 

@@ -26,7 +26,7 @@
 ///   launches in order, tensors in memory
 ///
 /// The first two know nothing of sizes and run once for a graph (`FrontEnd`); the others run for each bucket
-/// of sizes (`Compiled`). In Fast mode a model chooses what is lowered; in measured modes
+/// of sizes (`BackEndResult`). In Fast mode a model chooses what is lowered; in measured modes
 /// tuning/plan_search.h goes through cover ... check again and again, with measured times for predicted ones.
 namespace luminal::search {
 
@@ -54,7 +54,7 @@ struct BackEnd {
 };
 
 /// Cover, select, lower, compile, check and plan: all that depends on sizes, for one bucket of them.
-struct Compiled {
+struct BackEndResult {
   std::shared_ptr<const FrontEnd> front_end;
   runtime::Plan plan;
   PlanFacts facts;
@@ -68,8 +68,8 @@ struct Compiled {
   std::string note;
 };
 /// Errors: LawFault if kernels are wrong that no schedule got wrong, so that a law must be.
-[[nodiscard]] Compiled run_back_end(const Graph& graph, std::shared_ptr<const FrontEnd> front_end,
-                                    const BackEnd& target, const codegen::Bucket& bucket,
-                                    const CompilationMode& mode, const SearchOptions& options);
+[[nodiscard]] BackEndResult run_back_end(const Graph& graph, std::shared_ptr<const FrontEnd> front_end,
+                                         const BackEnd& target, const codegen::Bucket& bucket,
+                                         const CompilationMode& mode, const SearchOptions& options);
 
 }  // namespace luminal::search

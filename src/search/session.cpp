@@ -57,7 +57,7 @@ class SearchExecutable : public Executable, public Explained {
 
   [[nodiscard]] std::string report() const override {
     if (variants_.empty()) return fmt::format("{}: compiled when sizes are known", target_->device);
-    const Compiled& c = variants_.front().compiled;
+    const BackEndResult& c = variants_.front().compiled;
     const FrontEnd& f = *c.front_end;
     const runtime::Plan& plan = variants_.front().executor->plan();
     std::string text = fmt::format(

@@ -11,7 +11,7 @@ namespace luminal::search {
 /// The plan for one version of a graph and one bucket of sizes, ready to run.
 struct Variant {
   uint64_t version = 0;
-  Compiled compiled;  ///< its plan has moved into the executor
+  BackEndResult compiled;  ///< its plan has moved into the executor
   std::unique_ptr<runtime::Executor> executor;
   PlanIdentity identity;
 };

@@ -283,11 +283,14 @@ class Verification {
   }
 
   std::optional<Fault> other_splits() {
-    UnitRig at_start =
-        rig_for({.place = GuardedMemory::Place::AtStart, .alignment = 64, .pattern = kOtherPattern});
-    if (auto fault = run_again(at_start, Split::Singles, "a call for each task, data at the start of a page"))
-      return fault;
-    if (auto fault = run_again(at_start, Split::Uneven, "calls of 1, 2, 3, ... tasks")) return fault;
+    {
+      UnitRig at_start =
+          rig_for({.place = GuardedMemory::Place::AtStart, .alignment = 64, .pattern = kOtherPattern});
+      if (auto fault =
+              run_again(at_start, Split::Singles, "a call for each task, data at the start of a page"))
+        return fault;
+      if (auto fault = run_again(at_start, Split::Uneven, "calls of 1, 2, 3, ... tasks")) return fault;
+    }
     if (options_.threads < 2) return std::nullopt;
     UnitRig threads = rig_for({.threads = options_.threads});
     const int launches = std::min(options_.launches, 4);  // who comes first is chance
