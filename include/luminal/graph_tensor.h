@@ -65,6 +65,36 @@ class NestedList {
   bool is_list_ = false;
 };
 
+/// The positions [start, end) of an axis, every `step`th, as NumPy's start:end:step. Constants count from the
+/// end if negative and are clamped.
+struct Slice {
+  Expression start = 0, end = INT64_MAX, step = 1;
+};
+struct NewAxis {};   ///< a new axis of size 1
+struct Ellipsis {};  ///< as many whole axes as are left over
+
+/// What stands in brackets behind a tensor, for its axes in order; several entries go in braces. A number (or
+/// an integer formula) takes one position and drops the axis, a Slice keeps it; axes not named are whole.
+///
+///   x[0]   x[-1][2]   x[{0, Slice{1, 5}}]   x[{Ellipsis{}, Slice{.step = 2}, NewAxis{}}]   x[n - 1]
+struct Subscript {
+  struct Entry {
+    std::variant<Expression, Slice, NewAxis, Ellipsis> value;
+    template <class T>
+      requires std::integral<T>
+    Entry(T position) : value(Expression(position)) {}
+    Entry(Expression position) : value(std::move(position)) {}
+    Entry(Slice slice) : value(std::move(slice)) {}
+    Entry(NewAxis axis) : value(axis) {}
+    Entry(Ellipsis rest) : value(rest) {}
+  };
+  std::vector<Entry> entries;
+  Where where;
+  template <std::convertible_to<Entry> T>
+  Subscript(T&& entry, Where w = Where::current()) : entries{Entry(std::forward<T>(entry))}, where(w) {}
+  Subscript(std::initializer_list<Entry> list, Where w = Where::current()) : entries(list), where(w) {}
+};
+
 /// (start, end) of each axis, or (before, after) for pad.
 using RangePairs = std::vector<std::pair<Expression, Expression>>;
 
@@ -150,6 +180,14 @@ class GraphTensor {
   template <class T>
   [[nodiscard]] std::vector<T> data() const;
   [[nodiscard]] TensorData data() const;
+  /// The value of a tensor of one element: `loss.item()`, or `count.item<int64_t>()` as data() has its types.
+  /// Errors: those of data(); ShapeError if there are several elements, or none.
+  template <class T = double>
+  [[nodiscard]] T item() const {
+    const std::vector<T> values = data<T>();
+    if (values.size() != 1) not_an_item(values.size());
+    return values.front();
+  }
   /// "f32[2, 3] [[1, 2, 3], [4, 5, 6]]", long axes shortened with "...".
   [[nodiscard]] std::string to_string(int max_items = 6) const;
   /// Declares this input as state: after each run it takes the value that `next` had in it.
@@ -376,6 +414,9 @@ class GraphTensor {
   [[nodiscard]] GraphTensor merge_dims(int a, int b, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor split_dims(int axis, const Expression& inner,
                                        Where where = Where::current()) const;
+  /// NumPy's basic indexing; see Subscript.  Errors: ShapeError if there are more entries than axes, or for a
+  /// position out of range (at the run where the size is not known before).
+  [[nodiscard]] GraphTensor operator[](const Subscript& subscript) const;
   /// [start, end) of the first axes, the others whole. Constants count from the end if negative and are
   /// clamped, as in Python.  Example: x.slice({{0, 2}, {-3, INT64_MAX}})
   [[nodiscard]] GraphTensor slice(RangePairs ranges, Where where = Where::current()) const;
@@ -477,6 +518,7 @@ class GraphTensor {
     return result;
   }
   void check_rank(int wanted) const;
+  [[noreturn]] void not_an_item(size_t elements) const;
   void check_values(size_t given, const std::vector<int64_t>& sizes, Where where) const;
   GraphTensor& set_data(TensorData data, bool shaped, Where where);
   std::weak_ptr<GraphState> graph_;
