@@ -11,9 +11,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "luminal/compiler.h"
 #include "luminal/graph_tensor.h"
 #include "luminal/node.h"
+#include "luminal/pass.h"
 #include "luminal/search_options.h"
 #include "luminal/session.h"
 #include "luminal/tensor_data.h"
@@ -208,15 +208,22 @@ class Graph {
   /// another plan, `differs` is told of it. Checkpoints use this.
   void resume_plans(std::map<std::string, uint64_t> plans, std::function<void(const PlanIdentity&)> differs);
 
-  /// Runs a pass, or a tuple of passes in order, and returns what it returns. Handles (tensors or vectors of
-  /// tensors) are kept reachable; they and all other live handles follow their values.
+  /// Runs a pass, or a tuple of passes in order, and returns what it returns. All live handles follow their
+  /// values. `handles` (tensors or ranges of tensors) are computed values that no pass may remove although
+  /// nothing in the graph reads them; what is retrieved, kept or state, and what the passes work on
+  /// (Autograd's loss and parameters) stays without being named.
   template <class P, class... H>
-    requires(!std::is_convertible_v<P, CompilationMode>)
-  auto compile(P&& pass, const H&... handles) {
-    std::vector<GraphTensor> list;
+  auto run_pass(P&& pass, const H&... handles) {
+    std::vector<GraphTensor> list = detail::tensors_of(pass);
     (collect(list, handles), ...);
     Remap remap(std::move(list));
     return detail::run_pass(pass, *this, remap);
+  }
+  /// The older spelling of run_pass.
+  template <class P, class... H>
+    requires(!std::is_convertible_v<P, CompilationMode>)
+  auto compile(P&& pass, const H&... handles) {
+    return run_pass(std::forward<P>(pass), handles...);
   }
   /// Makes the graph as it stands ready to run.
   Compiled compile(const CompilationMode& mode);
