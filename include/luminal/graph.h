@@ -230,6 +230,12 @@ class Graph {
 
   // --- Values
   // -----------------------------------------------------------------------------------------------------
+  /// The tensor that set_name, named_tensor or a module gave this name, computed ones whole, through no view:
+  /// `cx.named("layers/0/attention").retrieve()` makes a run leave it for reading. Errors: Error that offers
+  /// the nearest name if there is none, or tells the tensors if there are several.
+  [[nodiscard]] GraphTensor named(std::string_view name, Where where = Where::current()) const;
+  /// Names of the graph's tensors, sorted, each once.
+  [[nodiscard]] std::vector<std::string> tensor_names() const;
   /// What is stored for a value, or nullptr. What lies on a device is copied to the host when first asked
   /// for.
   [[nodiscard]] std::shared_ptr<const TensorData> value(const Value& value) const;

@@ -6,6 +6,7 @@
 
 #include "base/environment.h"
 #include "base/fail.h"
+#include "base/suggest.h"
 #include "graph/graph_state.h"
 #include "symbolic/movement.h"
 
@@ -333,6 +334,32 @@ Edge Graph::resolve(const Edge& edge) const {
 GraphTensor Graph::tensor_of(const Edge& edge) const { return {state_.get(), edge}; }
 GraphTensor Graph::tensor_of(const Value& source) const {
   return tensor_of(Edge{source, ShapeTracker::contiguous(type(source).dims)});
+}
+
+std::vector<std::string> Graph::tensor_names() const {
+  std::set<std::string> names;
+  for (const GraphState::Slot& each : state_->slots)
+    if (each.alive && !each.node.name.empty()) names.insert(each.node.name);
+  return {names.begin(), names.end()};
+}
+
+GraphTensor Graph::named(std::string_view name, Where where) const {
+  const CallSite site("named", where);
+  std::vector<Value> found;
+  for (const NodeId id : nodes())
+    if (node(id).name == name) found.push_back({id, 0});
+  if (found.size() == 1) return tensor_of(found[0]);
+  if (found.empty()) {
+    const std::vector<std::string> names = tensor_names();
+    fail(
+        "[named] no tensor of this graph is called '{}'; set_name() gives a name, and tensor_names() lists "
+        "the {} there are{}",
+        name, names.size(), did_you_mean(name, names));
+  }
+  std::vector<std::string> all;
+  for (const Value& value : found) all.push_back(describe_value(*this, value));
+  fail("[named] {} tensors are called '{}': {}; give each a name of its own with set_name()", found.size(),
+       name, fmt::join(all, ", "));
 }
 
 Graph::OriginScope::OriginScope(Graph& graph, std::shared_ptr<const Origin> origin)

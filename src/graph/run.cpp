@@ -303,7 +303,9 @@ void run(Graph& graph, GraphState& state, Turn& turn, Executable& executable,
   measure(graph, state, needs);
   check_sizes(graph, state, needs);
   turn.set(Turns::Run::Computing);
-  executable.run(graph, options);
+  Executable::Options checked = options;
+  checked.check_finite = environment::checks_finite();
+  executable.run(graph, checked);
   turn.set(Turns::Run::Around);
   if (const PlanIdentity* plan = executable.plan()) note_plan(state, *plan);
   settle(graph, state, options.keep_everything);

@@ -8,6 +8,7 @@
 #include "luminal/session.h"
 #include "runtime/executor.h"
 #include "search/bucket.h"
+#include "search/finite_launches.h"
 #include "search/plan_builder.h"
 #include "search/session.h"
 #include "search/tuner.h"
@@ -42,6 +43,7 @@ struct Variant {
   std::vector<CompileReport::Round> rounds;
   double limits_ms = 0, cover_ms = 0, cost_us = 0, total_ms = 0;
   double plan_us = 0, fast_us = 0;  ///< whole plans, where they were timed
+  FiniteLaunches finite_launches;   ///< for runs that are checked
   std::string note;
 };
 
