@@ -40,8 +40,11 @@ class SearchExecutable : public Executable, public Explained {
 
   void run(Graph& graph, const Options& options) override {
     ran_ = nullptr;
-    const Variant& variant = variant_for(graph, options.keep_everything);
-    variant.executor->run(graph, options.trace);
+    Variant& variant = variant_for(graph, options.keep_everything);
+    if (options.check_finite && target_->computes)
+      variant.finite_launches.run(graph, *variant.executor, options.trace);
+    else
+      variant.executor->run(graph, options.trace);
     ran_ = &variant.identity;
   }
   [[nodiscard]] const PlanIdentity* plan() const override { return ran_; }

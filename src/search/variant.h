@@ -4,6 +4,7 @@
 #include "luminal/compile_report.h"
 #include "luminal/session.h"
 #include "runtime/executor.h"
+#include "search/finite_launches.h"
 #include "search/pipeline.h"
 
 namespace luminal::search {
@@ -14,6 +15,7 @@ struct Variant {
   BackEndResult compiled;  ///< its plan has moved into the executor
   std::unique_ptr<runtime::Executor> executor;
   PlanIdentity identity;
+  FiniteLaunches finite_launches;  ///< for runs that are checked
 };
 
 /// How it came to be.

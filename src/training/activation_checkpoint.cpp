@@ -228,7 +228,7 @@ std::string RecomputeCheckpoints::Report::to_string() const {
                      parts, copied_nodes, megabytes(peak_bytes_before), megabytes(peak_bytes_after));
 }
 
-RecomputeCheckpoints::Report RecomputeCheckpoints::compile(Graph& graph, Remap&) const {
+RecomputeCheckpoints::Report RecomputeCheckpoints::run(Graph& graph, Remap&) const {
   const int64_t before = planned_peak_bytes(graph, assumed_dim_);
   Report report = Recompute(graph).run();
   report.peak_bytes_before = before;

@@ -25,7 +25,7 @@ struct Training {
     loss = training::cross_entropy(model.forward(images), labels);
     weights = nn::params(model);
     if (reversed) std::ranges::reverse(weights);
-    const auto gradients = cx.compile(Autograd(weights, loss), loss, weights);
+    const auto gradients = cx.run_pass(Autograd(weights, loss));
     adam = std::make_unique<training::Adam>(cx, weights, gradients,
                                             training::Adam::Options{.learning_rate = 2e-3});
     loss.retrieve();
@@ -92,7 +92,7 @@ TEST(CompiledTraining, LawsChangeTheEGraphOfAWeightedMean) {
   const GraphTensor x = cx.tensor({32, 16}), weight = cx.tensor({32, 4});
   const GraphTensor w = cx.tensor({16, 4}), b = cx.tensor({4});
   const GraphTensor loss = ((x.matmul(w) + b.expand_dim(0, 32)) * weight).mean();
-  auto gradients = cx.compile(Autograd({w, b}, loss), loss);
+  auto gradients = cx.run_pass(Autograd({w, b}, loss));
   for (GraphTensor& gradient : gradients) gradient.retrieve();
   const auto all = search::test::search(cx);
   const auto without = search::test::search(cx, {.rules_off = {"sum-factor-leaves-producer"}});

@@ -118,7 +118,7 @@ void compare_graph(Graph& cx, std::initializer_list<int> keeps) {
 
 void add_training(Graph& cx, const GraphTensor& loss, const std::vector<GraphTensor>& weights,
                   std::unique_ptr<training::Adam>& adam) {
-  const auto gradients = cx.compile(Autograd(weights, loss), loss, weights);
+  const auto gradients = cx.run_pass(Autograd(weights, loss));
   adam = std::make_unique<training::Adam>(cx, weights, gradients, training::Adam::Options{});
   GraphTensor(loss).retrieve();
 }

@@ -111,7 +111,7 @@ Built build(const Case& one, int level) {
   for (const std::string& dim : cx.dim_names()) cx.set_dim(dim, kSizes.at(dim));
   built.number = weighted(cx, result, 11);
   for (int i = 0; i < level; ++i) {
-    const auto gradients = cx.compile(Autograd(built.floats, built.number), built.number, built.floats);
+    const auto gradients = cx.run_pass(Autograd(built.floats, built.number));
     GraphTensor sum = weighted(cx, gradients[0], 20);
     for (size_t k = 1; k < gradients.size(); ++k) sum = sum + weighted(cx, gradients[k], 20 + k);
     built.number = sum;
@@ -126,8 +126,7 @@ void check_level(const Case& one, int level, const std::vector<Interval>& domain
   for (size_t k = 0; k < plain.buffers.size(); ++k)
     data.push_back(
         random_data(one.dtypes[k], exec(buffer_dims(one.view, one.dims), kSizes), domain[k], one.seed + k));
-  std::vector<GraphTensor> gradients =
-      derived.cx.compile(Autograd(derived.floats, derived.number), derived.number, derived.floats);
+  std::vector<GraphTensor> gradients = derived.cx.run_pass(Autograd(derived.floats, derived.number));
   retrieve(gradients);
   for (size_t k = 0; k < data.size(); ++k) derived.buffers[k].set(data[k]);
   derived.cx.execute();
@@ -206,7 +205,7 @@ TEST_P(OpGradient, ZeroGradientStopsSilently) {
     Case one = typed;
     one.dims = {3};
     Built built = build(one, 0);
-    std::vector<GraphTensor> gradients = built.cx.compile(Autograd(built.floats, built.number), built.floats);
+    std::vector<GraphTensor> gradients = built.cx.run_pass(Autograd(built.floats, built.number));
     retrieve(gradients);
     for (size_t k = 0; k < built.buffers.size(); ++k)
       built.buffers[k].set(random_data(one.dtypes[k], {3}, {-2, 2}, k));

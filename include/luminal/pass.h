@@ -13,9 +13,12 @@
 #include "luminal/graph_tensor.h"
 #include "luminal/node.h"
 
-/// Passes: anything with `compile(Graph&, Remap&)`. Tuples of passes are passes.
+/// Passes: anything with `run(Graph&, Remap&)`. Tuples of passes are passes.
 ///
-///   auto [unused, grads] = cx.compile(std::tuple(GenericCompiler(), Autograd(params, loss)), loss, params);
+///   auto [unused, grads] = cx.run_pass(std::tuple(GenericPasses(), Autograd(params, loss)));
+///
+/// A pass that works on certain tensors lists them in `tensors()`: none of the passes that run together with
+/// it removes them.
 namespace luminal {
 
 class Graph;
@@ -37,7 +40,7 @@ class Remap {
 };
 
 template <class P>
-concept Compiler = requires(P pass, Graph& graph, Remap& remap) { pass.compile(graph, remap); };
+concept Pass = requires(P pass, Graph& graph, Remap& remap) { pass.run(graph, remap); };
 
 namespace detail {
 
@@ -79,6 +82,23 @@ struct IsTuple<std::tuple<T...>> : std::true_type {};
 template <class P>
 concept WrapsPass = P::kWrapsPass;
 
+/// The tensors that a pass, or any pass of a tuple, lists as those that it works on.
+template <class P>
+[[nodiscard]] std::vector<GraphTensor> tensors_of(const P& pass) {
+  if constexpr (IsTuple<P>::value) {
+    std::vector<GraphTensor> all;
+    const auto append = [&](const std::vector<GraphTensor>& some) {
+      all.insert(all.end(), some.begin(), some.end());
+    };
+    std::apply([&](const auto&... each) { (append(tensors_of(each)), ...); }, pass);
+    return all;
+  } else if constexpr (requires { pass.tensors(); }) {
+    return pass.tensors();
+  } else {
+    return {};
+  }
+}
+
 /// Runs a pass or a tuple of passes; a pass that returns nothing gives std::monostate inside a tuple.
 template <class P>
 auto run_pass(P& pass, Graph& graph, Remap& remap, bool timed = false) {
@@ -86,14 +106,14 @@ auto run_pass(P& pass, Graph& graph, Remap& remap, bool timed = false) {
     return std::apply([&](auto&... each) { return std::tuple{run_pass(each, graph, remap, timed)...}; },
                       pass);
   } else if constexpr (WrapsPass<std::remove_cvref_t<P>>) {
-    return pass.compile(graph, remap);
+    return pass.run(graph, remap);
   } else {
     const PassLog log(graph, pass_name<P>(), timed);
-    if constexpr (std::is_void_v<decltype(pass.compile(graph, remap))>) {
-      pass.compile(graph, remap);
+    if constexpr (std::is_void_v<decltype(pass.run(graph, remap))>) {
+      pass.run(graph, remap);
       return std::monostate{};
     } else {
-      return pass.compile(graph, remap);
+      return pass.run(graph, remap);
     }
   }
 }

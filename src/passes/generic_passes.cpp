@@ -2,7 +2,7 @@
 
 namespace luminal {
 
-void GenericCompiler::compile(Graph& graph, Remap& remap) const {
+void GenericPasses::run(Graph& graph, Remap& remap) const {
   std::tuple passes{RemoveUnusedNodes(),          CSE(mode_), RemoveSingleReductions(mode_),
                     ArithmeticElimination(mode_), CSE(mode_), RemoveUnusedNodes()};
   (void)detail::run_pass(passes, graph, remap);

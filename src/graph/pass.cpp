@@ -1,4 +1,4 @@
-#include "luminal/compiler.h"
+#include "luminal/pass.h"
 
 #include <cxxabi.h>
 
