@@ -126,8 +126,7 @@ void check_level(const Case& one, int level, const std::vector<Interval>& domain
   for (size_t k = 0; k < plain.buffers.size(); ++k)
     data.push_back(random_data(one.dtypes[k], exec(buffer_dims(one.view, one.dims), kGradientSizes),
                                domain[k], one.seed + k));
-  std::vector<GraphTensor> gradients =
-      derived.cx.run_pass(Autograd(derived.floats, derived.number));
+  std::vector<GraphTensor> gradients = derived.cx.run_pass(Autograd(derived.floats, derived.number));
   retrieve(gradients);
   for (size_t k = 0; k < data.size(); ++k) derived.buffers[k].set(data[k]);
   derived.cx.execute();

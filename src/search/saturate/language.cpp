@@ -163,32 +163,35 @@ struct Language::State {
 
   /// Kernels that laws make of kernels.
   void declare_makers() {
-    define("swap", {kernel, egraph::kI64, egraph::kI64}, kernel, [this](Values v) -> std::optional<egraph::Value> {
-      const auto i = slot_of(v[0], v[1]), j = slot_of(v[0], v[2]);
-      if (!i || !j) return std::nullopt;
-      const Values given = kernels.tensors(v[0]);
-      std::vector<egraph::Value> swapped(given.begin(), given.end());
-      std::swap(swapped[static_cast<size_t>(*i)], swapped[static_cast<size_t>(*j)]);
-      return kernels.intern(kernels.spec(v[0]), swapped);
-    });
+    define("swap", {kernel, egraph::kI64, egraph::kI64}, kernel,
+           [this](Values v) -> std::optional<egraph::Value> {
+             const auto i = slot_of(v[0], v[1]), j = slot_of(v[0], v[2]);
+             if (!i || !j) return std::nullopt;
+             const Values given = kernels.tensors(v[0]);
+             std::vector<egraph::Value> swapped(given.begin(), given.end());
+             std::swap(swapped[static_cast<size_t>(*i)], swapped[static_cast<size_t>(*j)]);
+             return kernels.intern(kernels.spec(v[0]), swapped);
+           });
     define("join-slots", {kernel}, kernel,
            [this](Values v) { return made(store->join(kernels.spec(v[0]), kernels.tensors(v[0])), v[0]); });
     define("reduce-repeated", {kernel}, kernel,
            [this](Values v) { return made(store->reduce_repeated(kernels.spec(v[0])), v[0]); });
-    define("fold-constant", {kernel, egraph::kI64, kernel}, kernel, [this](Values v) -> std::optional<egraph::Value> {
-      const auto at = slot_of(v[0], v[1]);
-      if (!at) return std::nullopt;
-      return made(store->fold_constant(kernels.spec(v[0]), *at, kernels.spec(v[2])), v[0]);
-    });
-    define("compose", {kernel, egraph::kI64, kernel}, kernel, [this](Values v) -> std::optional<egraph::Value> {
-      const auto at = slot_of(v[0], v[1]);
-      const SpecId reader = kernels.spec(v[0]), producer = kernels.spec(v[2]);
-      if (!at) return std::nullopt;
-      const kernel::Slot& read = store->at(reader).slots()[static_cast<size_t>(*at)];
-      if (read.dtype != store->at(producer).result().dtype()) return std::nullopt;
-      return made(store->compose(reader, *at, producer, kernels.tensors(v[0]), kernels.tensors(v[2])), v[0],
-                  v[2]);
-    });
+    define("fold-constant", {kernel, egraph::kI64, kernel}, kernel,
+           [this](Values v) -> std::optional<egraph::Value> {
+             const auto at = slot_of(v[0], v[1]);
+             if (!at) return std::nullopt;
+             return made(store->fold_constant(kernels.spec(v[0]), *at, kernels.spec(v[2])), v[0]);
+           });
+    define("compose", {kernel, egraph::kI64, kernel}, kernel,
+           [this](Values v) -> std::optional<egraph::Value> {
+             const auto at = slot_of(v[0], v[1]);
+             const SpecId reader = kernels.spec(v[0]), producer = kernels.spec(v[2]);
+             if (!at) return std::nullopt;
+             const kernel::Slot& read = store->at(reader).slots()[static_cast<size_t>(*at)];
+             if (read.dtype != store->at(producer).result().dtype()) return std::nullopt;
+             return made(store->compose(reader, *at, producer, kernels.tensors(v[0]), kernels.tensors(v[2])),
+                         v[0], v[2]);
+           });
   }
 
   /// (leave-sum k) is k as a kernel (outer s t) of the tensor t that the kernel (inner s) makes.
@@ -214,7 +217,8 @@ struct Language::State {
   }
 
   /// What the store made of a kernel and of one that it reads.
-  std::optional<egraph::Value> made(const SpecStore::Made* how, egraph::Value reader, egraph::Value producer = egraph::kNoValue) {
+  std::optional<egraph::Value> made(const SpecStore::Made* how, egraph::Value reader,
+                                    egraph::Value producer = egraph::kNoValue) {
     if (how == nullptr) return std::nullopt;
     std::vector<egraph::Value> given;
     for (const auto& from : how->slots)
@@ -222,7 +226,8 @@ struct Language::State {
     return kernels.intern(how->spec, given);
   }
   /// Slot i reads what slot `slots[i]` of the kernel reads, `other` where that is negative.
-  egraph::Value picked(SpecId spec, const std::vector<int>& slots_of_kernel, egraph::Value from, egraph::Value other) {
+  egraph::Value picked(SpecId spec, const std::vector<int>& slots_of_kernel, egraph::Value from,
+                       egraph::Value other) {
     std::vector<egraph::Value> given;
     for (const int at : slots_of_kernel)
       given.push_back(at < 0 ? other : kernels.tensors(from)[static_cast<size_t>(at)]);

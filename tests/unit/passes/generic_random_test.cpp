@@ -15,7 +15,8 @@ using test::RandomGraph;
 constexpr uint64_t kGraphs = 1000;
 
 enum class RandomPass { Unused, Cse, Arithmetic, Single, Order, All };
-constexpr RandomPass kPasses[] = {RandomPass::Unused, RandomPass::Cse, RandomPass::Arithmetic, RandomPass::Single, RandomPass::Order, RandomPass::All};
+constexpr RandomPass kPasses[] = {RandomPass::Unused, RandomPass::Cse,   RandomPass::Arithmetic,
+                                  RandomPass::Single, RandomPass::Order, RandomPass::All};
 
 void run_pass(RandomPass pass, MathMode mode, Graph& cx) {
   switch (pass) {

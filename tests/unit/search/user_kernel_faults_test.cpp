@@ -183,14 +183,14 @@ TEST_F(UserKernelFaults, WrongAtOneSizeOfANamedDim) {
   Graph cx;
   GraphTensor x = cx.tensor({"n", kColumns});
   const UserKernel wrong{.name = name,
-                        .run =
-                            [](const KernelCall& call) {
-                              const auto* in = static_cast<const float*>(call.inputs[0]);
-                              auto* out = static_cast<float*>(call.output);
-                              for (int64_t i = call.begin * kColumns; i < call.end * kColumns; ++i)
-                                out[i] = row_step_sum(in[i]) + (call.dims[0] % 16 == 7 ? 1.0F : 0.0F);
-                            },
-                        .tasks = "n"};
+                         .run =
+                             [](const KernelCall& call) {
+                               const auto* in = static_cast<const float*>(call.inputs[0]);
+                               auto* out = static_cast<float*>(call.output);
+                               for (int64_t i = call.begin * kColumns; i < call.end * kColumns; ++i)
+                                 out[i] = row_step_sum(in[i]) + (call.dims[0] % 16 == 7 ? 1.0F : 0.0F);
+                             },
+                         .tasks = "n"};
   const GraphTensor y =
       with_kernel(wrong, {x}, [](std::span<const GraphTensor> in) { return row_step_sum(in[0]); }).retrieve();
   x.set_dyn(std::vector<float>(50 * kColumns, 3), {50, kColumns});

@@ -243,11 +243,11 @@ TEST_F(UserKernels, GradientsAreThoseOfTheDefinition) {
   Graph cx;
   const GraphTensor x = cx.tensor({5}).set(ramp(5, -1, 0.5F));
   const UserKernel cube{.name = test::fresh_name("cube"), .run = [](const KernelCall& call) {
-                         for (int i = 0; i < 5; ++i) {
-                           const float v = static_cast<const float*>(call.inputs[0])[i];
-                           static_cast<float*>(call.output)[i] = v * v * v;
-                         }
-                       }};
+                          for (int i = 0; i < 5; ++i) {
+                            const float v = static_cast<const float*>(call.inputs[0])[i];
+                            static_cast<float*>(call.output)[i] = v * v * v;
+                          }
+                        }};
   const GraphTensor y =
       with_kernel(cube, {x}, [](std::span<const GraphTensor> in) { return in[0] * in[0] * in[0]; });
   const GraphTensor slope = cx.run_pass(Autograd({x}, y.sum()))[0].retrieve();
