@@ -211,7 +211,7 @@ class Mutation : public testing::Test {
   }
 
   /// Up to `most` mutants of one candidate.
-  void try_candidate(const MutationSubject& subject, const VerificationSuite& suite, const Verdict& reference,
+  void try_candidate(const MutatedKernel& subject, const VerificationSuite& suite, const Verdict& reference,
                      const codegen::Program& right, const std::string& family, int most) {
     const auto original = compile(right);
     ASSERT_TRUE(original);
@@ -246,7 +246,7 @@ class Mutation : public testing::Test {
   }
 
   /// Mutants in which threads get in each other's way.
-  void try_races(const MutationSubject& subject, const VerificationSuite& suite, const Verdict& reference,
+  void try_races(const MutatedKernel& subject, const VerificationSuite& suite, const Verdict& reference,
                  const codegen::Program& right) {
     const auto original = compile(right);
     ASSERT_TRUE(original);
