@@ -10,9 +10,9 @@ namespace luminal {
 /// alignment, the whole a multiple of the greatest. For argument blocks of kernels; members are added in the
 /// struct's order. Thread safety: one thread at a time.
 ///
-///   // struct { int rows; float scale; const float* x; float* y; };
+///   // struct { int rows; float scale; const float* input; float* output; };
 ///   CStructBuilder block;
-///   block.int_(4).float_(0.5F).ptr_const_f32(x).ptr_mut_f32(y);
+///   block.int_(4).float_(0.5F).ptr_const_f32(input).ptr_mut_f32(output);
 ///   launch(block.finish_struct());
 class CStructBuilder {
  public:

@@ -12,8 +12,7 @@
 /// Tables in text files (RFC 4180): fields between separators, quoted where they hold one.
 ///
 ///   CsvTable table = read_csv("houses.csv");
-///   TensorData x = table.numbers({"rooms", "area"}), y = table.numbers({"price"});     // f32 [rows,
-///   columns]
+///   TensorData x = table.numbers({"rooms", "area"}), y = table.numbers({"price"});  // f32 [rows, columns]
 namespace luminal {
 
 /// The longest text that is read unless the caller allows more.

@@ -24,7 +24,7 @@
 ///   auto x = cx.tensor({2, 3}).set({{1, 2, 3}, {4, 5, 6}});
 ///   auto y = (x * 2).sum(1).retrieve();          // nothing is computed yet
 ///   cx.execute();
-///   y.data<float>();                             // {12, 30}
+///   assert((y.data<float>() == std::vector<float>{12, 30}));
 ///
 /// Nodes hold an op, attributes and edges; each edge reads a dense value through a view. Tensors
 /// (GraphTensor) are small handles that stay valid when the graph is moved and when passes replace their
@@ -119,7 +119,6 @@ class Graph {
   ~Graph();
 
   // --- Making tensors (src/ops/composite/create.cpp)
-  // --------------------------------------------------------------
   using Where = std::source_location;
   /// An input: its data is given with `set` before a run.
   GraphTensor tensor(Shape dims, Dtype dtype = Dtype::F32, Where where = Where::current());
@@ -166,7 +165,6 @@ class Graph {
   void order(const GraphTensor& before, const GraphTensor& after);
 
   // --- Running
-  // ----------------------------------------------------------------------------------------------------
   /// Fixes the size of a named dim for the next runs: data given from now on must have it, until another
   /// set_dim or clear_dim. Dims that are not fixed take their sizes from data, anew at each `set`. Errors:
   /// Error that offers the nearest name if no tensor made so far has the dim; ShapeError if the size is
@@ -222,7 +220,6 @@ class Graph {
   Compiled compile(const CompilationMode& mode);
 
   // --- Values
-  // -----------------------------------------------------------------------------------------------------
   /// What is stored for a value, or nullptr. What lies on a device is copied to the host when first asked
   /// for.
   [[nodiscard]] std::shared_ptr<const TensorData> value(const Value& value) const;
@@ -268,7 +265,6 @@ class Graph {
   void delete_inputs(std::span<const GraphTensor> nodes);
 
   // --- Structure, for passes and sessions
-  // -------------------------------------------------------------------------
   /// Live nodes in the order they were made.
   [[nodiscard]] std::vector<NodeId> nodes() const;
   [[nodiscard]] size_t node_count() const;

@@ -80,7 +80,6 @@ class GraphTensor {
   GraphTensor(std::weak_ptr<GraphState> graph, Edge edge);
 
   // --- What it is
-  // ---------------------------------------------------------------------------------------------------
   [[nodiscard]] const Shape& dims() const { return view_->dims(); }
   [[nodiscard]] int rank() const { return view_->rank(); }
   [[nodiscard]] const Expression& dim(int axis) const;
@@ -103,7 +102,6 @@ class GraphTensor {
   [[nodiscard]] GraphTensor with_view(ShapeTracker view) const;
 
   // --- Data and life cycle (src/graph)
-  // ------------------------------------------------------------------------------
   /// Gives an input its data. Numbers convert to the tensor's dtype; floating numbers into an integer tensor
   /// are a DtypeError. One unknown named dim is taken from the number of elements. Errors: ShapeError if
   /// counts differ, Error if not an input.
@@ -155,9 +153,8 @@ class GraphTensor {
   /// Declares this input as state: after each run it takes the value that `next` had in it.
   void assign(const GraphTensor& next, Where where = Where::current()) const;
 
-  // --- Unary (src/ops/composite/unary.cpp, activation.cpp): elementwise. f16 and bf16 activations are
-  // computed in f32 and rounded once
-  // --------------------------------------------------------------------------
+  // --- Unary (src/ops/composite/unary.cpp, activation.cpp): elementwise. f16 and bf16 activations are computed
+  // in f32 and rounded once.
   /// Absolute value. The gradient at 0 is 0.
   [[nodiscard]] GraphTensor abs(Where where = Where::current()) const;
   /// -1, 0 or 1; NaN stays NaN, as in NumPy.
@@ -234,7 +231,6 @@ class GraphTensor {
   // Shapes: broadcast right-aligned; a size is repeated only if it is 1.  Dtypes: the table in dtype.h; bool
   // takes part in arithmetic as 0 and 1 (i64).  Errors: ShapeError with both shapes, DtypeError if a number
   // does not fit the tensor's integer dtype, Error for tensors of two graphs.
-  // ------------------------------
   friend GraphTensor operator+(const Operand& a, const Operand& b);
   friend GraphTensor operator-(const Operand& a, const Operand& b);
   friend GraphTensor operator*(const Operand& a, const Operand& b);
@@ -282,7 +278,6 @@ class GraphTensor {
   // --- Reductions (src/ops/composite/reduce.cpp, scan.cpp)
   // Over one axis, several, or all; `keepdims` leaves size 1. Over nothing: 0, 1, minus (plus) infinity for
   // max (min), NaN for the mean.
-  // --------------------------------------------------------------------
   /// Dtypes: integers and bool add up in i64, f16 and bf16 in f32.
   [[nodiscard]] GraphTensor sum(Axes axes = {}, bool keepdims = false, Where where = Where::current()) const;
   /// Dtypes: integers and bool give f32. Range: an infinity where the sum is one.
@@ -331,7 +326,6 @@ class GraphTensor {
                                                          Where where = Where::current()) const;
 
   // --- Normalisation (src/ops/composite/norm.cpp)
-  // -------------------------------------------------------------------
   /// (x - mean) / sqrt(variance + epsilon), no weights; the variance divides by the count. Range: 0 where the
   /// sum of the squared distances is infinite, NaN where the sum is (f16 and bf16: in f32).
   [[nodiscard]] GraphTensor layer_norm(Axes axes = -1, double epsilon = 1e-5,
@@ -357,8 +351,7 @@ class GraphTensor {
                                        double epsilon = 1e-5, Where where = Where::current()) const;
 
   // --- Movement (src/ops/composite/movement.cpp): views, no copy. Joining chooses between padded views
-  // (concat.cpp)
-  // -------------------------
+  // (concat.cpp).
   [[nodiscard]] GraphTensor permute(std::vector<int> order, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor transpose(int a = -2, int b = -1, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor t(Where where = Where::current()) const;  ///< the last two axes exchanged
@@ -415,7 +408,6 @@ class GraphTensor {
   [[nodiscard]] GraphTensor contiguous(Where where = Where::current()) const;
 
   // --- Indexing (src/ops/composite/index.cpp)
-  // -----------------------------------------------------------------------
   // Positions count from 0; one that is negative or out of range is an Error at run time.
   /// Elements at flat positions of this tensor: result has the index's dims.
   [[nodiscard]] GraphTensor gather(const GraphTensor& index, Where where = Where::current()) const;
@@ -447,7 +439,6 @@ class GraphTensor {
                                     Where where = Where::current()) const;
 
   // --- Products (src/ops/composite/matmul.cpp, conv.cpp, attention.cpp)
-  // ---------------------------------------------
   /// Matrix product over the last two axes; leading axes broadcast (NumPy rules); rank 1 as in PyTorch.
   /// Shapes: [..., M, K] x [..., K, N] -> [..., M, N].  Errors: ShapeError if a rank is 0 or K differs. Cost:
   /// 2*M*N*K flops.
@@ -456,7 +447,6 @@ class GraphTensor {
   [[nodiscard]] GraphTensor dot(const Operand& other) const;
 
   // --- Markers (src/ops/composite/marker.cpp)
-  // -----------------------------------------------------------------------
   /// Prints message and value at each run; returns its input and keeps it alive.
   GraphTensor print(std::string message, Where where = Where::current()) const;
   /// Compares the value at each run with a file of raw little-endian numbers, in the value's own dtype or f32
@@ -504,7 +494,6 @@ GraphTensor operator/(const Operand& a, const Operand& b);
 GraphTensor operator%(const Operand& a, const Operand& b);
 
 // --- Free functions
-// -------------------------------------------------------------------------------------------------
 [[nodiscard]] GraphTensor matmul(const Operand& a, const Operand& b);
 [[nodiscard]] GraphTensor where(const GraphTensor& condition, const Operand& if_true,
                                 const Operand& if_false);

@@ -9,7 +9,7 @@
 
 /// From a set of examples to batches, made on a thread of their own while the caller trains.
 ///
-///   data::TensorSource points({x, y});                              // [N, ...] each, read together
+///   data::TensorSource points({features, labels});    // [N, ...] each, read together
 ///   data::Loader loader(points, {.batch = 32, .seed = 1});
 ///   for (int64_t epoch = 0; epoch < 10; ++epoch) {
 ///     data::Loader::Epoch batches = loader.epoch(epoch);

@@ -11,7 +11,10 @@
 /// A kernel written by hand, or a call of a library, that competes with the generated ones.
 ///
 ///   const OwnKernel blas{.name = "sgemm", .run = [](const KernelCall& call) {
-///     cblas_sgemm(..., static_cast<const float*>(call.inputs[0]), ..., static_cast<float*>(call.output), n);
+///     const auto* a = static_cast<const float*>(call.inputs[0]);
+///     const auto* b = static_cast<const float*>(call.inputs[1]);
+///     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, 64, 64, 64, 1, a, 64, b, 64, 0,
+///                 static_cast<float*>(call.output), 64);
 ///   }};
 ///   GraphTensor y = with_kernel(blas, {a, b}, [](auto in) { return in[0].matmul(in[1]); }).relu();
 ///

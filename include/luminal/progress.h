@@ -17,7 +17,7 @@ namespace luminal::data {
 
 /// A line that fills up while work goes on, with loss, speed and the time that is left:
 ///
-///   epoch 1/2  [#########...............]  768/2000  loss 0.4123  412 images/s  0:03 left
+///     epoch 1/2  [#########...............]  768/2000  loss 0.4123  412 images/s  0:03 left
 ///
 /// Where the output is no terminal there is no moving line; finish() prints one line then. Thread safety: one
 /// thread at a time.

@@ -74,8 +74,7 @@ class SafetensorsFile {
 /// Writes all tensors into one file, atomically: a reader sees the old file or the new one, never a part.
 /// The same tensors give the same bytes: wide types first, so that all are aligned, and names in order within
 /// a type. Errors: ShapeError if bytes and dims disagree; DtypeError for quantised types; Error if a name is
-/// not UTF-8 or is
-/// `__metadata__`, or the file cannot be written.
+/// not UTF-8 or is `__metadata__`, or the file cannot be written.
 void write_safetensors(const std::filesystem::path& path, const std::map<std::string, TensorView>& tensors,
                        const std::map<std::string, std::string>& metadata = {});
 

@@ -16,8 +16,7 @@
 
 namespace luminal::egraph {
 
-// ---------------------------------------------------------------------------------------------------------
-// Declarations
+// --- Declarations
 
 namespace {
 
@@ -251,8 +250,7 @@ RuleId EGraph::rule(RulesetId ruleset, RuleSpec spec) {
   return id;
 }
 
-// ---------------------------------------------------------------------------------------------------------
-// Values
+// --- Values
 
 Value EGraph::i64(int64_t x) { return state_->literals.of(x); }
 int64_t EGraph::as_i64(Value v) const { return state_->literals.as_i64(v); }
@@ -261,8 +259,7 @@ double EGraph::as_f64(Value v) const { return state_->literals.as_f64(v); }
 Value EGraph::string(std::string_view x) { return state_->literals.of(x); }
 std::string_view EGraph::as_string(Value v) const { return state_->literals.as_string(v); }
 
-// ---------------------------------------------------------------------------------------------------------
-// Facts
+// --- Facts
 
 Value EGraph::add(FunctionId function, std::span<const Value> args) {
   return state_->get_or_insert(function, Key(*state_, function, args));
@@ -362,8 +359,7 @@ void EGraph::clear_facts() {
   state_->changes = 0;
 }
 
-// ---------------------------------------------------------------------------------------------------------
-// Reading. Congruence is restored lazily, so reading may rebuild: that changes no fact.
+// --- Reading. Congruence is restored lazily, so reading may rebuild: that changes no fact.
 
 namespace {
 EngineState& rebuilt(const std::unique_ptr<EngineState>& state) {
@@ -513,8 +509,7 @@ std::vector<SortId> EGraph::sorts() const {
   return out;
 }
 
-// ---------------------------------------------------------------------------------------------------------
-// Running
+// --- Running
 
 Report EGraph::run(const Schedule& schedule, const Budget& budget) {
   return run_schedule(*state_, schedule, budget);

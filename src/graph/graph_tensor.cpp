@@ -10,7 +10,6 @@
 namespace luminal {
 
 // --- Handles
-// --------------------------------------------------------------------------------------------------------
 
 GraphTensor::GraphTensor(std::weak_ptr<GraphState> graph, Edge edge)
     : graph_(std::move(graph)),
@@ -106,7 +105,6 @@ std::pair<std::vector<int64_t>, std::vector<Number>> NestedList::flatten() const
 }
 
 // --- Data and life cycle
-// --------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -252,7 +250,6 @@ template std::vector<int64_t> GraphTensor::data<int64_t>() const;
 template std::vector<bool> GraphTensor::data<bool>() const;
 
 // --- Printing
-// -------------------------------------------------------------------------------------------------------
 
 namespace {
 

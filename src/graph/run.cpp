@@ -19,7 +19,6 @@
 namespace luminal {
 
 // --- Sessions
-// -------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -69,7 +68,6 @@ std::shared_ptr<Session> make_session(std::string_view device) {
 std::shared_ptr<const DeviceValue> Session::to_device(const TensorData&) { return nullptr; }
 
 // --- Settings
-// -------------------------------------------------------------------------------------------------------
 
 std::vector<std::string> Graph::dim_names() const {
   std::vector<std::string> names;
@@ -167,7 +165,6 @@ void Graph::resume_plans(std::map<std::string, uint64_t> plans,
 }
 
 // --- Running
-// --------------------------------------------------------------------------------------------------------
 
 namespace {
 

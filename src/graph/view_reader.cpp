@@ -16,7 +16,6 @@ namespace luminal {
 using symbolic::Kind;
 
 // --- Making a reader
-// ------------------------------------------------------------------------------------------------
 
 ViewReader::ViewReader(const ShapeTracker& view, const DimMap& dims) : dims_(exec(view.dims(), dims)) {
   view.check(dims);
@@ -129,7 +128,6 @@ double ViewReader::cost() const {
 }
 
 // --- Reading
-// --------------------------------------------------------------------------------------------------------
 
 ViewCursor::ViewCursor(const ViewReader& reader, int64_t start)
     : reader_(&reader), position_(start), coordinates_(reader.dims_.size(), 0) {

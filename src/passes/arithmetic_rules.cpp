@@ -20,7 +20,6 @@ using Rewritten = std::optional<Edge>;
 }
 
 // --- Neutral and absorbing elements
-// ---------------------------------------------------------------------------------
 
 enum class Side { Either, Right };
 enum class For { Floats, Whole };  // Whole: integers and bool
@@ -91,7 +90,6 @@ Rewritten absorbing(const Rewrite& at) {
 }
 
 // --- Laws of one op
-// -------------------------------------------------------------------------------------------------
 
 Rewritten idempotent(const Rewrite& at) {
   if (!at.node.op->is(Trait::Idempotent) || at.node.inputs.size() != 2 ||
@@ -159,7 +157,6 @@ Rewritten inverse(const Rewrite& at) {
 }
 
 // --- Constants
-// ------------------------------------------------------------------------------------------------------
 
 /// Named dims in attributes are known at run time only.
 bool depends_on_dims(const Attributes& attributes) {

@@ -66,6 +66,21 @@ if command -v pkg-config >/dev/null; then
   done
 fi
 
+echo "== the examples of the public headers"
+project="$work/examples"
+cp -r "$here/examples" "$project"
+{
+  block README.md cmake 1
+  echo 'add_library(compiled OBJECT compiled.cpp)'
+  echo 'target_link_libraries(compiled PRIVATE luminal::luminal)'
+} >"$project/CMakeLists.txt"
+mapfile -t headers < <(cd "$root" && find include -name '*.h' | sort)
+extract() { (cd "$root" && awk "$@" -f "$here/examples/extract.awk" "${headers[@]}"); }
+extract >"$project/compiled.cpp"
+extract -v run=1 >"$project/main.cpp"
+build_project "$project"
+"$project/build/my_program"
+
 echo "== the op of docs/adding_an_op.md"
 page=docs/adding_an_op.md project="$work/softsign"
 mkdir "$project"

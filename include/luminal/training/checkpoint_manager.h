@@ -21,7 +21,10 @@ namespace luminal::training {
 ///   checkpoints.track("optimizer", adam);
 ///   int64_t step = 0;
 ///   if (auto found = checkpoints.resume()) step = found->step;
-///   for (; step < 1000; ++step) { ...; if (step % 100 == 99) checkpoints.save(step + 1, loss); }
+///   for (; step < 1000; ++step) {
+///     cx.execute();
+///     if (step % 100 == 99) checkpoints.save(step + 1, loss.data<float>()[0]);
+///   }
 ///
 /// A file is complete or absent: it is written beside its place, flushed and renamed, and older ones go only
 /// afterwards. So a kill at any moment loses what came after the last save and nothing else. Checksums cover

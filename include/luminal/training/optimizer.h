@@ -12,7 +12,7 @@
 ///
 ///   auto gradients = cx.compile(Autograd(weights, loss), loss, weights);
 ///   training::Adam adam(cx, weights, gradients, {.learning_rate = 2e-3});
-///   for (...) { adam.set_learning_rate(schedule(step)); cx.execute(); }
+///   for (int64_t step = 0; step < 1000; ++step) { adam.set_learning_rate(schedule(step)); cx.execute(); }
 ///
 /// Parameters of f16 and bf16 are rounded copies: the optimizer keeps f32 master weights, to which steps far
 /// below half precision's resolution still add up.

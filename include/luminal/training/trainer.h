@@ -33,7 +33,7 @@ template <class O>
 /// lines, which src/training/trainer.cpp shows; nothing needs the Trainer.
 ///
 ///   training::Trainer trainer(cx, model, loss, training::use<training::AdamW>({}), {.clip_norm = 1});
-///   trainer.fit({.steps = 1000, .feed = [&](int64_t step) { x.set(...); y.set(...); }});
+///   trainer.fit({.steps = 1000, .feed = [&](int64_t step) { x.set(images(step)); }});
 ///
 /// Where the loss or a gradient is not finite, no weight changes and step() throws; with a scaler (f16)
 /// gradients may be so now and then, which it meets by a smaller scale.

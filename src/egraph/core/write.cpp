@@ -133,8 +133,6 @@ void EngineState::end_step() {
   for (FunctionInfo& info : functions) info.table.end_step();
 }
 
-// ---------------------------------------------------------------------------------------------------------
-
 struct PrimitiveInfo::Memo {
   struct Hash {
     size_t operator()(const std::vector<Value>& key) const {

@@ -95,8 +95,7 @@ GraphTensor conv3d(const GraphTensor& x, const GraphTensor& weight, const Conv3d
 }
 
 // --- Transposed: output t of an axis sums x[i] * w[k] with i * stride + k * dilation = t. With k = q *
-// stride
-// + r and dilation 1, phase r = t % stride takes the taps q and the elements t / stride - q.
+// stride + r and dilation 1, phase r = t % stride takes the taps q and the elements t / stride - q.
 
 namespace {
 
