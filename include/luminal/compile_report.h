@@ -13,7 +13,7 @@ namespace luminal {
 struct KernelReport {
   std::string name;        ///< "contract_1f3a", as profiles show it
   std::string origin;      ///< "conv2d at model.cpp:41": the user's line of its first result
-  std::string spec;        ///< what it computes, as docs/design.md section 13 prints it
+  std::string spec;        ///< what it computes, as "Two kernels" of docs/design.md prints it
   std::string schedule;    ///< the family that made its loops
   std::string parameters;  ///< "tile_m=14 tile_n=2"
   int launches = 1;        ///< how often the plan runs it

@@ -6,7 +6,7 @@
 
 namespace luminal {
 
-/// What the search may do to a graph, and how much of it (docs/design.md, sections 8 and 9):
+/// What the search may do to a graph, and how much of it (docs/design.md, "search"):
 ///
 ///   cx.set_search({.math = MathMode::Strict});                       // only laws that change no bit
 ///   cx.set_search({.rules_off = {"sum-factor-leaves-producer"}});    // without this law

@@ -13,7 +13,7 @@ namespace luminal {
 class Graph;
 struct TensorData;
 
-/// How hard to look for fast kernels (docs/design.md, section 9).
+/// How hard to look for fast kernels (docs/design.md, "search").
 struct Fast {};     ///< rules and a model only: no measurement
 struct Optimal {};  ///< full search, measured
 struct TimeBudget {

@@ -115,6 +115,16 @@ block docs/own_kernels.md cpp 1 >"$project/main.cpp"
 build_project "$project"
 LUMINAL_CACHE=off "$project/build/my_program"
 
+echo "== the optimizer of docs/adding_an_optimizer.md"
+page=docs/adding_an_optimizer.md project="$work/optimizer"
+mkdir "$project"
+block README.md cmake 1 >"$project/CMakeLists.txt"
+block $page cpp 1 >"$project/main.cpp"
+build_project "$project"
+"$project/build/my_program" | tee "$project/output"
+grep -qxF "$(sed -n 's|.*to_string() << .*// ||p' "$project/main.cpp")" "$project/output" ||
+  { echo "package: $page does not say what its program prints" >&2; exit 1; }
+
 echo "== the law and the command lines of docs/adding_a_rule.md"
 page=docs/adding_a_rule.md project="$work/law"
 mkdir "$project"
