@@ -156,7 +156,7 @@ TEST_F(TrainMnist, WrongInputIsOneClearLine) {
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
   };
   expect(train({"--epochs", "0"}), kFailed, "luminal: [train] --epochs is 0; give 1 or more");
-  expect(train({"--lr", "-1"}), kFailed, "[train] --lr -1 is not positive");
+  expect(train({"--lr", "-1"}), kFailed, "[train] --lr is -1; give a rate above 0");
   expect(train({"--batch", "many"}), kUsage, "--batch");
   expect(train({"--mode", "budget=abc"}), kFailed, "[mode] 'budget=abc' is no mode");
   expect(train({"--mode", "quick"}), kFailed,

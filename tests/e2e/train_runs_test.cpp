@@ -229,15 +229,16 @@ TEST_F(TrainRuns, CheckpointsOfOtherRunsAreRefused) {
        "holds checkpoints of a run up to step 45; use --resume to continue from them, or choose another "
        "folder");
   says({"--resume", "--hidden", "32"},
-       "is of another model: 'model.0.bias' is f32[128] there and f32[32] here");
+       "belongs to another model: 'model.0.bias' is f32[128] there and f32[32] here");
   says({"--resume", "--batch", "16"},
        "was made with batch 32, but this run has 16, so the batches would differ");
-  says({"--resume", "--seed", "9"}, "was made with the seed 1 and this graph has 9");
+  says({"--resume", "--seed", "9"}, "was made with the seed 1, but this graph has 9");
   says({"--save-every", "-1"}, "--save-every -1 is negative");
   const Result other = train(
       {"regression", kSource + "/data/diabetes/diabetes.csv", "--checkpoints", path("runs"), "--resume"});
   EXPECT_EQ(other.code, kFailed);
-  EXPECT_THAT(other.err, HasSubstr("is of another model: it has [model.2.bias, model.2.weight"));
+  EXPECT_THAT(other.err,
+              HasSubstr("belongs to another model: it has the unknown [model.2.bias, model.2.weight"));
   EXPECT_EQ(train({"digits", "--resume"}).code, kUsage);
 }
 

@@ -65,8 +65,8 @@ TEST(CommandLineMistakes, AreToldInALine) {
            "; did you mean 'cpu'?"},
       {{"train", "mnist", "--data", "nowhere"},
        1,
-       "luminal: [data] 'nowhere' holds none of train-images-idx3-ubyte.gz, train-images-idx3-ubyte; give "
-       "the folder with the MNIST files"},
+       "luminal: [data] 'nowhere' has none of train-images-idx3-ubyte.gz, train-images-idx3-ubyte; give the "
+       "folder with the MNIST files"},
       {{"train", "mnist", "--weights", "."}, 1, "luminal: [train] --weights '.' is a folder; give a file"},
       {{"train", "mnist", "--resume"},
        2,

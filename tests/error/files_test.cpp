@@ -62,8 +62,8 @@ TEST(FileMistakes, Tables) {
        "[npz] 'houses.csv': the end of the zip archive is missing; the file is truncated or of another "
        "format"},
       {"no digits", [] { (void)data::load_mnist(".", data::Split::Train); },
-       "[data] '.' holds none of train-images-idx3-ubyte.gz, train-images-idx3-ubyte; give the folder with "
-       "the MNIST files"},
+       "[data] '.' has none of train-images-idx3-ubyte.gz, train-images-idx3-ubyte; give the folder with the "
+       "MNIST files"},
       {"no texts", [] { (void)data::load_text("."); },
        "[data] '.' holds no .txt or .md file; give a file, or a folder with some"},
   });
@@ -74,20 +74,19 @@ TEST(FileMistakes, Loaders) {
       {"examples of other counts",
        [] { data::TensorSource({TensorData(Dtype::F32, {4, 2}), TensorData(Dtype::F32, {5})}); },
        "[data] tensor 1 has dims [5] and tensor 0 [4, 2]; the first dim counts the examples of all"},
-      {"no examples", [] { data::TensorSource({}); },
-       "[data] there is no tensor to take examples from; give at least one"},
+      {"no examples", [] { data::TensorSource({}); }, "[data] no tensors are given; give at least one"},
       {"batches of 0",
        [] {
          const data::TensorSource source({TensorData(Dtype::F32, {4, 2})});
          const data::Loader loader(source, {.batch = 0});
        },
-       "[data] a batch of 0 examples makes no sense; give 1 or more"},
+       "[data] the batch size is 0; give 1 or more"},
       {"an example that is not there",
        [] {
          const data::TensorSource source({TensorData(Dtype::F32, {4, 2})});
          const data::Subset subset(source, {0, 4});
        },
-       "[data] there is no example 4; they go from 0 to 3"},
+       "[data] no example 4; give 0 to 3"},
       {"a text that is too short", [] { data::TextSource("short", 16, 16); },
        "[data] the text has 5 bytes and a window takes 17; give more text or shorter windows"},
   });
@@ -123,8 +122,8 @@ TEST(FileMistakes, Checkpoints) {
          manager.track("model", nn::Linear(cx, 2, 3));
          manager.resume();
        },
-       "[checkpoint] 'runs/step-000000000001.safetensors' is of another model: 'model.bias' is f32[2] there "
-       "and f32[3] here; build the model as it was, or use another folder"},
+       "[checkpoint] 'runs/step-000000000001.safetensors' belongs to another model: 'model.bias' is f32[2] "
+       "there and f32[3] here; build the model as it was, or use another folder"},
       {"tuning that is not there",
        [] {
          const test::EnvironmentVariable cache("LUMINAL_CACHE", "cache");

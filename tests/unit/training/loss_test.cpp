@@ -160,10 +160,9 @@ TEST(Losses, RefuseWhatDoesNotFit) {
   EXPECT_THAT(error_of<Error>([&] { (void)binary_cross_entropy(x, x, {.pos_weight = x}); }),
               HasSubstr("pos_weight belongs to logits"));
   const std::vector<int32_t> targets{0, 2, -100, 3};
-  EXPECT_THAT(
-      error_of<Error>([&] { check_targets(targets, 3); }),
-      HasSubstr("[targets] the target at row 3 is 3, which is none of the 3 classes 0..2; mend the data "
-                "(classes count from 0), or give it the ignored index -100"));
+  EXPECT_THAT(error_of<Error>([&] { check_targets(targets, 3); }),
+              HasSubstr("[targets] the target at row 3 is 3, which is none of the 3 classes 0..2; fix the "
+                        "data (classes count from 0), or give it the ignored index -100"));
   check_targets(targets, 4);
 }
 
