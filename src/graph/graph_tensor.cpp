@@ -22,7 +22,7 @@ Edge GraphTensor::edge() const {
   const Graph owner = graph();
   Edge edge = owner.resolve({source_, *view_});
   if (!owner.contains(edge.source.node))
-    fail("[tensor] a pass removed the node of this tensor {}; hand it to compile() so that it is kept",
+    fail("[tensor] a pass removed the node of this tensor {}; pass it to compile() to keep it",
          luminal::to_string(dims()));
   return edge;
 }
@@ -232,7 +232,7 @@ std::vector<T> GraphTensor::data() const {
   const TensorData raw = data();
   constexpr Dtype kWanted = dtype_of<T>();
   if (raw.dtype != kWanted && kWanted != Dtype::F64 && kWanted != Dtype::F32 && kWanted != Dtype::I64)
-    fail<DtypeError>("[data] {} was asked for as {}; ask for its own type, or double, float or int64_t",
+    fail<DtypeError>("[data] {} was requested as {}; request its own type, or double, float or int64_t",
                      describe(*this), luminal::name(kWanted));
   const TensorData converted = convert(raw, kWanted);
   const auto values = converted.as<T>();

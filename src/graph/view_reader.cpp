@@ -295,7 +295,7 @@ TensorData materialize(const TensorData& buffer, const ShapeTracker& view, const
   const ViewReader reader(view, dims);
   if (reader.buffer_elements() != buffer.element_count())
     fail<ShapeError>(
-        "[data] the value holds {} elements, and at the sizes in force its view reads {}; read it before "
+        "[data] the value holds {} elements, but at the current sizes its view reads {}; read it before "
         "sizes change",
         buffer.element_count(), reader.buffer_elements());
   TensorData result(buffer.dtype, exec(view.dims(), dims));

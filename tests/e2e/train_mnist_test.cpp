@@ -165,7 +165,7 @@ TEST_F(TrainMnist, WrongInputIsOneClearLine) {
   expect(train({"--lr", "1e30", "--limit", "100"}), kFailed, "[finite_loss] the loss is nan after run");
   expect(train({"--epoch", "1"}), kUsage, "did you mean '--epochs'?");
   expect(luminal({"train", "mnist", "--device", "cdua", "--data", kDigits}), kFailed,
-         "[device] there is no device 'cdua'");
+         "[device] unknown device 'cdua'");
   expect(luminal({"train", "mnist", "--data", path("nothing")}), kFailed, "nothing");
   expect(luminal({"predict", "--data", kDigits, "--weights", path("none.safetensors")}), kFailed,
          "none.safetensors");

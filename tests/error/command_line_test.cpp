@@ -61,8 +61,7 @@ TEST(CommandLineMistakes, AreToldInALine) {
        "luminal: [mode] unknown mode 'budget=soon'; choose fast, optimal or budget=SECONDS"},
       {{"train", "mnist", "--device", "gpu"},
        1,
-       "luminal: [device] there is no device 'gpu' in this build; there are: " + devices() +
-           "; did you mean 'cpu'?"},
+       "luminal: [device] unknown device 'gpu'; this build has: " + devices() + "; did you mean 'cpu'?"},
       {{"train", "mnist", "--data", "nowhere"},
        1,
        "luminal: [data] 'nowhere' has none of train-images-idx3-ubyte.gz, train-images-idx3-ubyte; give the "
@@ -112,7 +111,7 @@ TEST(CommandLineMistakes, AreToldInALine) {
        "luminal: [read] cannot open 'laws.egg': No such file or directory"},
       {{"explain", "x:f32[2] * 2", "--device", "cuda"},
        1,
-       "luminal: [device] there is no device 'cuda' in this build; there are: " + devices()},
+       "luminal: [device] unknown device 'cuda'; this build has: " + devices()},
       {{"bench", "x:f32[2] *"},
        1,
        "luminal: [formula] unexpected end of the formula (column 11)\n  x:f32[2] *\n            ^"},

@@ -50,7 +50,7 @@ TEST(TensorMistakes, Shapes) {
        "only axis 0 may differ (made at `(void)stack({x, w});`)"},
       {"an image of another layout",
        [&] { (void)conv2d(cx.tensor({4, 32, 32, 3}), cx.tensor({8, 3, 3, 3})); },
-       "[conv2d] x f32[4, 32, 32, 3] has 32 channels and weight f32[8, 3, 3, 3] wants 3 (3 x 1 groups); "
+       "[conv2d] x f32[4, 32, 32, 3] has 32 channels, but weight f32[8, 3, 3, 3] expects 3 (3 x 1 groups); "
        "weight must be [out, 32, kh, kw] (made at `(void)conv2d(cx.tensor({4, 32, 32, 3}), cx.tensor({8, 3, "
        "3, 3}));`)"},
       {"a kernel larger than the image", [&] { (void)max_pool2d(image, {.kernel = {64, 64}}); },
@@ -189,16 +189,16 @@ TEST(TensorMistakes, Graphs) {
        "[gather] the tensors belong to different graphs; move values from one to the other with "
        "transfer_data (made at `(void)x.gather(other.tensor({2}, Dtype::I64));`)"},
       {"a tensor that was never made", [&] { (void)(none + 1); },
-       "[tensor] this tensor was never made, only declared; give it a value first, as Graph::tensor makes "
-       "one (made at `(void)(none + 1);`)"},
+       "[tensor] this tensor was declared but never made; assign it one that Graph::tensor returns "
+       "(made at `(void)(none + 1);`)"},
       {"the value of a tensor that was never made", [&] { (void)none.data<float>(); },
-       "[tensor] this tensor was never made, only declared; give it a value first, as Graph::tensor makes "
-       "one"},
+       "[tensor] this tensor was declared but never made; assign it one that Graph::tensor returns"},
       {"a tensor whose graph is gone", [&] { (void)(gone + 1); },
-       "[tensor] the graph of this tensor is gone; keep the Graph alive as long as its tensors are used "
-       "(made at `(void)(gone + 1);`)"},
+       "[tensor] the graph of this tensor no longer exists; keep the Graph alive as long as its tensors are "
+       "used (made at `(void)(gone + 1);`)"},
       {"the value of a tensor whose graph is gone", [&] { (void)gone.data<float>(); },
-       "[tensor] the graph of this tensor is gone; keep the Graph alive as long as its tensors are used"},
+       "[tensor] the graph of this tensor no longer exists; keep the Graph alive as long as its tensors are "
+       "used"},
       {"a graph that was moved",
        [&] {
          Graph a;

@@ -65,7 +65,7 @@ TEST(TrainingMistakes, Modules) {
        "[Linear] out=-4 is out of range; give at least 1 (made at `(void)nn::Linear(cx, 4, -4);`)"},
       {"a convolution of other channels",
        [&] { (void)nn::Conv2d(cx, 3, 8, {3, 3}).forward(cx.tensor({1, 1, 28, 28})); },
-       "[Conv2d > conv2d] x f32[1, 1, 28, 28] has 1 channels and weight f32[8, 3, 3, 3] wants 3 (3 x 1 "
+       "[Conv2d > conv2d] x f32[1, 1, 28, 28] has 1 channels, but weight f32[8, 3, 3, 3] expects 3 (3 x 1 "
        "groups); weight must be [out, 1, kh, kw] (made at `(void)nn::Conv2d(cx, 3, 8, {3, "
        "3}).forward(cx.tensor({1, 1, 28, 28}));`)"},
       {"a norm of other channels", [&] { (void)norm.forward(cx.tensor({2, 4, 7, 7})); },

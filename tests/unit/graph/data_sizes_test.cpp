@@ -84,7 +84,7 @@ TEST(DataSizes, StoredValuesAreChecked) {
               HasSubstr("[store] f32[4] holds 8 bytes where its sizes make 16"));
   auto wide = std::make_shared<TensorData>(Dtype::F64, std::vector<int64_t>{4});
   EXPECT_THAT(test::error_of<ShapeError>([&] { cx.store(x.edge().source, wide, true); }),
-              HasSubstr("[store] f64[4] is no value of f32[4]; dtypes and ranks must be equal"));
+              HasSubstr("[store] f64[4] is not a value of f32[4]; dtypes and ranks must be equal"));
 }
 
 TEST(DataSizes, ValuesOfAnotherSizeDoNotMove) {
@@ -105,7 +105,7 @@ TEST(DataSizes, ElementsAreWhatTheyAre) {
   Graph cx;
   GraphTensor i = cx.tensor({2}, Dtype::I64).set({1, 2});
   EXPECT_THAT(test::error_of<DtypeError>([&] { (void)i.data<int32_t>(); }),
-              HasSubstr(") was asked for as i32; ask for its own type"));
+              HasSubstr(") was requested as i32; request its own type"));
   GraphTensor y = function(cx, "narrow", {i}, {i.type()},
                            [](auto inputs, auto outputs) {
                              outputs[0].template as<float>()[0] = inputs[0]->template as<float>()[1];
