@@ -59,8 +59,8 @@ TEST(RunningMistakes, Data) {
        "[set] data of [6] does not fit 'rows' f32[n, 3]; ranks and sizes must be equal (made at "
        "`rows.set_dyn(std::vector<float>(6), {6});`)"},
       {"a petabyte", [&] { (void)TensorData(Dtype::F32, {1 << 20, 1 << 20, 256}); },
-       "[data] there is no memory for f32[1048576, 1048576, 256]: [memory] 1.1 PB at once are asked for, and "
-       "the system has so much to give; use smaller sizes or free memory"},
+       "[data] out of memory for f32[1048576, 1048576, 256]: [memory] 1.1 PB are needed at once, but the "
+       "system has so much; use smaller sizes or free memory"},
       {"more elements than can be counted",
        [&] { (void)TensorData(Dtype::F32, {int64_t{1} << 40, int64_t{1} << 40}); },
        "[data] a tensor of [1099511627776, 1099511627776] has more elements than 64 bits count; use smaller "
@@ -177,9 +177,8 @@ TEST(RunningMistakes, Runs) {
          (void)(rows * columns).retrieve();
          cx.execute();
        },
-       "[execute] there is no memory for the result f32[1048576, 1048576]: [memory] 4.4 TB at once are asked "
-       "for, and "
-       "the system has so much to give; use smaller sizes or free memory"},
+       "[execute] out of memory for the result f32[1048576, 1048576]: [memory] 4.4 TB are needed at once, "
+       "but the system has so much; use smaller sizes or free memory"},
       {"a device that is not there",
        [] {
          Graph cx;
@@ -238,7 +237,7 @@ TEST(RunningMistakes, Results) {
        "[data] #N f32[2] (made at `GraphTensor forgotten = x * 2, y = (forgotten + 1).retrieve();`) has no "
        "value; it was marked or reset after the last run; call execute() again"},
       {"another type of host data", [&] { (void)x.data().as<double>(); },
-       "[data] the elements are f32 and were asked for as f64; ask for them as they are"},
+       "[data] the elements are f32, but were requested as f64; request their own type"},
   });
 }
 
@@ -255,15 +254,14 @@ TEST(RunningMistakes, Environment) {
       {"a device that is not there", with("LUMINAL_DEVICE", "cuda"),
        "[device] unknown device 'cuda'; this build has: " + devices()},
       {"a level that is no number", with("LUMINAL_DEBUG", "verbose"),
-       "[environment] LUMINAL_DEBUG='verbose' is not what it takes: integer 0..7; unset it or give such a "
+       "[environment] LUMINAL_DEBUG='verbose' is invalid, expected integer 0..7; unset it or give such a "
        "value"},
       {"no threads", with("LUMINAL_THREADS", "0"),
-       "[environment] LUMINAL_THREADS='0' is not what it takes: integer >= 1; unset it or give such a value"},
+       "[environment] LUMINAL_THREADS='0' is invalid, expected integer >= 1; unset it or give such a value"},
       {"threads with a unit", with("LUMINAL_THREADS", "4x"),
-       "[environment] LUMINAL_THREADS='4x' is not what it takes: integer >= 1; unset it or give such a "
-       "value"},
+       "[environment] LUMINAL_THREADS='4x' is invalid, expected integer >= 1; unset it or give such a value"},
       {"features without a sign", with("LUMINAL_CPU_FEATURES", "avx512f"),
-       "[environment] LUMINAL_CPU_FEATURES='avx512f' is not what it takes: features as +name,-name; unset it "
+       "[environment] LUMINAL_CPU_FEATURES='avx512f' is invalid, expected features as +name,-name; unset it "
        "or give such a value"},
   });
 }

@@ -37,7 +37,7 @@ TEST(TensorMistakes, Shapes) {
        "[reshape] [8, 100] holds 800 elements, [114, 7] holds 798; a reshape keeps the number of elements "
        "(made at `(void)x.reshape({-1, 7});`)"},
       {"reshape with two unknowns", [&] { (void)x.reshape({-1, -1}); },
-       "[reshape] more than one -1 in [-1, -1]; name all but one of the sizes (made at `(void)x.reshape({-1, "
+       "[reshape] more than one -1 in [-1, -1]; give all sizes but one (made at `(void)x.reshape({-1, "
        "-1});`)"},
       {"expand of what is not 1", [&] { (void)x.expand({8, 200}); },
        "[expand] f32[8, 100] does not expand to [8, 200]: axis 1 has size 100, and only 1 expands; repeat "
@@ -87,8 +87,8 @@ TEST(TensorMistakes, Axes) {
        "[permute] 2 entries for the 3 axes of [2, 3, 4]; give one for each axis (made at "
        "`(void)x.permute({1, 0});`)"},
       {"permute with one twice", [&] { (void)x.permute({0, 1, 1}); },
-       "[permute] order (0, 1, 1) of [2, 3, 4] does not name axis 1 once; each axis must stand in it once "
-       "(made at `(void)x.permute({0, 1, 1});`)"},
+       "[permute] order (0, 1, 1) of [2, 3, 4] does not name axis 1 once; name each axis once (made at "
+       "`(void)x.permute({0, 1, 1});`)"},
       {"dim", [&] { (void)x.dim(-4); },
        "[dim] axis -4 is out of range for 'x' f32[2, 3, 4] (made at `const GraphTensor x = "
        "cx.named_tensor(\"x\", {2, 3, 4});`); axes go from -3 to 2"},

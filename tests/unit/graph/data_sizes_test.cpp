@@ -48,9 +48,9 @@ TEST(DataSizes, OfATensorAreCountedAndNotNegative) {
 TEST(DataSizes, BytesThatTheSystemHasNotAreAnErrorThatNamesTheTensor) {
   const std::string message = test::error_of<Error>([] { (void)TensorData(Dtype::F32, {1 << 20, 1 << 28}); });
   EXPECT_THAT(message,
-              HasSubstr("[data] there is no memory for f32[1048576, 268435456]: [memory] 1.1 PB at once "
-                        "are asked for, and the system has "));
-  EXPECT_THAT(message, HasSubstr(" to give; use smaller sizes or free memory"));
+              HasSubstr("[data] out of memory for f32[1048576, 268435456]: [memory] 1.1 PB are needed "
+                        "at once, but the system has "));
+  EXPECT_THAT(message, HasSubstr("; use smaller sizes or free memory"));
 }
 
 /// What `set` and the loader of a deferred input say to data whose bytes are not those of its sizes.
@@ -99,7 +99,7 @@ TEST(DataSizes, ValuesOfAnotherSizeDoNotMove) {
 TEST(DataSizes, ElementsAreWhatTheyAre) {
   TensorData data(Dtype::F64, {2});
   EXPECT_EQ(test::error_of<DtypeError>([&] { (void)data.as<float>(); }),
-            "[data] the elements are f64 and were asked for as f32; ask for them as they are");
+            "[data] the elements are f64, but were requested as f32; request their own type");
   const TensorData& constant = data;
   EXPECT_THROW((void)constant.as<int64_t>(), DtypeError);
   Graph cx;

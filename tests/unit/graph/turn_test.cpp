@@ -216,7 +216,8 @@ TEST(Cancel, ARequestedStopEndsRunsAndCompilesUntilThereIsAnotherToken) {
   cx.set_stop_token(stop.get_token());
   run();
   stop.request_stop();
-  EXPECT_EQ(test::error_of<Cancelled>([&] { run(); }), "[cancel] stopped before it was done, as was asked");
+  EXPECT_EQ(test::error_of<Cancelled>([&] { run(); }),
+            "[cancel] stopped before it was finished, as requested");
   EXPECT_THROW(cx.execute(), Cancelled);
   EXPECT_THROW((void)cx.compile(Optimal{}), Cancelled);
   EXPECT_THAT(x.data<float>(), ElementsAre(2));  // what was not run changed nothing
