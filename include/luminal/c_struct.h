@@ -29,7 +29,7 @@ class CStructBuilder {
 
   /// Alignment of the struct so far: the greatest of its members'.
   [[nodiscard]] size_t alignment() const { return alignment_; }
-  /// The bytes, padding zeroed. The builder starts anew.
+  /// The bytes, padding zeroed. The builder is empty again.
   [[nodiscard]] std::vector<std::byte> finish_struct();
 
  private:

@@ -7,11 +7,11 @@
 /// Element types.
 ///
 ///   assert(parse_dtype("bf16") == Dtype::BF16);
-///   assert(promote(Dtype::I32, Dtype::F16) == Dtype::F16);  // an integer beside a float takes the float's type
+///   assert(promote(Dtype::I32, Dtype::F16) == Dtype::F16);  // the float's type wins beside an integer
 ///
-/// Promotion of two tensors (PyTorch's rules) is symmetric; the result is the smallest type of the higher kind
-/// that holds both:
-/// - Kinds: bool < integers < floats. Within one kind the wider type; i8 with u8 gives i32, f16 with bf16 f32.
+/// Promotion of two tensors (PyTorch's rules) is symmetric; the result is the smallest type of the higher
+/// kind that holds both:
+/// - Kinds: bool < integers < floats. Within one kind the wider type; i8 and u8 give i32, f16 and bf16 f32.
 /// - A plain C++ number beside a tensor takes the tensor's dtype if its kind is not higher; a floating number
 ///   beside an integer or bool tensor gives f32, an integer beside a bool tensor gives i64.
 ///

@@ -177,7 +177,7 @@ enum class FunctionKind : uint8_t { Constructor, Function, Relation };
 
 /// What happens when a row gets a second output. Different outputs are merged in all kinds. Of two equal ones
 /// a Program computes what its result needs, too: (+ old new) doubles. There a call of a table of the
-/// result's sort stands for the value that both are, as in egglog; so (C old new) leaves it as it is.
+/// result's sort denotes the value that both are, as in egglog; so (C old new) leaves it unchanged.
 struct Merge {
   enum class Kind : uint8_t { Union, AssertEqual, Old, New, Program, Callback };
   Kind kind = Kind::AssertEqual;
@@ -497,12 +497,12 @@ class EGraph {
   [[nodiscard]] bool explanations_enabled() const;
   /// Error if the ids are not equal, or if explanations are off.
   [[nodiscard]] Explanation explain(Value left, Value right) const;
-  /// What an id stands for. Error if explanations are off or the id came from `fresh_id`.
+  /// The term that an id denotes. Error if explanations are off or the id came from `fresh_id`.
   [[nodiscard]] TermOrigin term_of(Value id) const;
   /// The term of an id as text, as it was first made.
   [[nodiscard]] std::string term_text(Value id) const;
-  /// Checks every step against the rules and the terms' origins alone, with a union-find of its own; given
-  /// steps and rows of relations and functions are taken on trust. Returns "" or what is wrong.
+  /// Checks every step against the rules and the terms' origins alone, with its own union-find; given
+  /// steps and rows of relations and functions are trusted. Returns "" or what is wrong.
   [[nodiscard]] std::string check_explanation(Value left, Value right, const Explanation& explanation) const;
   /// One line for each link of the chain: terms and reasons.
   [[nodiscard]] std::string to_string(const Explanation& explanation, Value left) const;

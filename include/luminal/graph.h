@@ -34,12 +34,12 @@
 /// Thread safety: different graphs are independent; any number of threads may build, compile and run theirs
 /// at once. Of one graph:
 /// - Runs (execute, a Compiled) and what gives, moves or reads values (set, data, set_dim, transfer_data ...)
-///   may come from any thread and take turns. Set, run and read are three turns: who needs them as one locks.
+///   may come from any thread and take turns. Set, run and read are three turns: lock to make them one.
 /// - One thread at a time builds, marks and runs passes; a change while another thread has its turn is an
 ///   Error.
-/// - What a run calls of the program's own (a function's code, a deferred input's loader) may read and set
-///   values of the graph that runs. Running that graph is an Error there, and so is changing it from a
-///   function's code. Waiting there for another thread that needs a turn waits for ever.
+/// - User code that a run calls (a function's code, a deferred input's loader) may read and set values of the
+///   graph that runs. Running that graph is an Error there, and so is changing it from a
+///   function's code. Waiting there for another thread that needs a turn is a deadlock.
 namespace luminal {
 
 struct GraphState;
@@ -166,7 +166,7 @@ class Graph {
 
   // --- Running
   /// Fixes the size of a named dim for the next runs: data given from now on must have it, until another
-  /// set_dim or clear_dim. Dims that are not fixed take their sizes from data, anew at each `set`. Errors:
+  /// set_dim or clear_dim. Dims that are not fixed take their sizes from the data of each `set`. Errors:
   /// Error that offers the nearest name if no tensor made so far has the dim; ShapeError if the size is
   /// negative or breaks the dim's facts.
   void set_dim(std::string_view name, int64_t size, Where where = Where::current());
@@ -216,20 +216,20 @@ class Graph {
     Remap remap(std::move(list));
     return detail::run_pass(pass, *this, remap);
   }
-  /// Makes the graph as it stands ready to run.
+  /// Compiles the graph in its current form.
   Compiled compile(const CompilationMode& mode);
 
   // --- Values
   /// What is stored for a value, or nullptr. What lies on a device is copied to the host when first asked
   /// for.
   [[nodiscard]] std::shared_ptr<const TensorData> value(const Value& value) const;
-  /// The data is shared, not copied. Runs of this graph may write into data that nobody else holds any more
-  /// (states in place, results again): the object itself must not be a const one.
+  /// The data is shared, not copied. Runs of this graph may write into data that only the graph
+  /// still holds (states in place, results again): the object itself must not be const.
   void store(const Value& value, std::shared_ptr<const TensorData> data, bool pinned);
   void store(const Value& value, std::shared_ptr<const DeviceValue> data, bool pinned);
   /// What is stored for a value on a device, or nullptr.
   [[nodiscard]] std::shared_ptr<const DeviceValue> device_value(const Value& value) const;
-  /// Takes the data out of the graph if nobody else holds it: the caller may then write into it. Returns
+  /// Takes the data out of the graph if only the graph holds it: the caller may then write into it. Returns
   /// nullptr otherwise, and the graph keeps what it has.
   [[nodiscard]] std::shared_ptr<TensorData> take(const Value& value);
   /// Moves a tensor's stored value to the memory of the graph's device now; the next run would do it
@@ -260,7 +260,7 @@ class Graph {
   [[nodiscard]] std::vector<Value> wanted() const;
   [[nodiscard]] bool is_retrieved(const Value& value) const;
   [[nodiscard]] bool is_kept(const Value& value) const;
-  /// Cuts the given nodes from what feeds them, which is removed where nobody else uses it; they become
+  /// Cuts the given nodes from what feeds them, which is removed where nothing else uses it; they become
   /// inputs.
   void delete_inputs(std::span<const GraphTensor> nodes);
 
@@ -275,7 +275,7 @@ class Graph {
   [[nodiscard]] std::vector<Use> uses(NodeId id) const;
   /// Inputs before consumers, order edges obeyed; ties by creation, so the same graph gives the same order.
   [[nodiscard]] std::vector<NodeId> topological_order() const;
-  /// Nodes that must run even if nobody reads them: wanted values, next states, side effects, and `extra`.
+  /// Nodes that must run even if nothing reads them: wanted values, next states, side effects, and `extra`.
   [[nodiscard]] std::vector<NodeId> roots(std::span<const Value> extra = {}) const;
   NodeId add_node(const OpDef& op, Attributes attributes, std::vector<Edge> inputs);
   void set_input(NodeId id, int input, Edge edge);

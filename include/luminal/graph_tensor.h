@@ -92,8 +92,8 @@ class GraphTensor {
   [[nodiscard]] std::array<Expression, 5> dims5() const { return unpack<5>(); }
   /// Its graph. Errors: Error if the graph is gone.
   [[nodiscard]] Graph graph() const;
-  /// Where its value stands now (replacements by passes followed). Errors: Error if the graph or the node is
-  /// gone.
+  /// Its current value, after replacements by passes. Errors: Error if the graph or the node no longer
+  /// exists.
   [[nodiscard]] Edge edge() const;
   [[nodiscard]] NodeId node() const { return edge().source.node; }
   [[nodiscard]] const ShapeTracker& view() const { return *view_; }
@@ -153,8 +153,8 @@ class GraphTensor {
   /// Declares this input as state: after each run it takes the value that `next` had in it.
   void assign(const GraphTensor& next, Where where = Where::current()) const;
 
-  // --- Unary (src/ops/composite/unary.cpp, activation.cpp): elementwise. f16 and bf16 activations are computed
-  // in f32 and rounded once.
+  // --- Unary (src/ops/composite/unary.cpp, activation.cpp): elementwise. f16 and bf16 activations are
+  // computed in f32 and rounded once.
   /// Absolute value. The gradient at 0 is 0.
   [[nodiscard]] GraphTensor abs(Where where = Where::current()) const;
   /// -1, 0 or 1; NaN stays NaN, as in NumPy.
@@ -282,7 +282,7 @@ class GraphTensor {
   [[nodiscard]] GraphTensor sum(Axes axes = {}, bool keepdims = false, Where where = Where::current()) const;
   /// Dtypes: integers and bool give f32. Range: an infinity where the sum is one.
   [[nodiscard]] GraphTensor mean(Axes axes = {}, bool keepdims = false, Where where = Where::current()) const;
-  /// NaN if any is NaN. `ties`: who gets the gradient of equal maxima.
+  /// NaN if any is NaN. `ties`: which of equal maxima get the gradient.
   [[nodiscard]] GraphTensor max(Axes axes = {}, bool keepdims = false, Ties ties = Ties::Split,
                                 Where where = Where::current()) const;
   [[nodiscard]] GraphTensor min(Axes axes = {}, bool keepdims = false, Ties ties = Ties::Split,
@@ -404,7 +404,7 @@ class GraphTensor {
   [[nodiscard]] GraphTensor pool_last_dim(const Expression& kernel, const Expression& stride = 1,
                                           const Expression& dilation = 1,
                                           Where where = Where::current()) const;
-  /// A dense copy, as a node of its own; the tensor itself if its view is already that.
+  /// A dense copy, as a separate node; the tensor itself if its view is already dense.
   [[nodiscard]] GraphTensor contiguous(Where where = Where::current()) const;
 
   // --- Indexing (src/ops/composite/index.cpp)

@@ -11,8 +11,8 @@
 #include "luminal/scalar.h"
 #include "luminal/tensor_data.h"
 
-/// The record of a primitive op. Everything that Luminal knows of an op stands in its one record; registry,
-/// printers, e-graph symbols, tests, docs and bindings are derived from it, and nothing else names an op.
+/// The record of a primitive op. Everything that Luminal knows of an op is in its one record; registry,
+/// printers, e-graph symbols, tests and docs are derived from it, and nothing else names an op.
 ///
 ///   const OpDef kExp2 = {
 ///       .name = "exp2",
@@ -35,7 +35,7 @@
 ///       .doc = "2 raised to x, elementwise.",
 ///   };
 ///
-/// A program may register records of its own (register_op) and use them like the built-in ones.
+/// A program may register its own records (register_op) and use them like the built-in ones.
 namespace luminal {
 
 class Gradient;
@@ -99,11 +99,11 @@ enum class ReduceKind : uint8_t { None, Sum, Max, Product };
 /// Which monoid `Combiners` folds with, for compilers that write loops of their own.
 enum class Reduction : uint8_t { None, Sum, Max, Prod };
 
-/// What a leaf holds that is no data but a formula: one number, or an integer over the flat index z of its
-/// elements and named dims.
+/// The value of a leaf that is a formula instead of data: one number, or an integer over the flat index z of
+/// its elements and named dims.
 using LeafFormula = std::function<std::variant<Number, Expression>(const Attributes&)>;
 
-/// What an op with an evaluation of its own (gather, random, user code) sees at run time.
+/// What an op with its own evaluation (gather, random, user code) sees at run time.
 struct EvalContext {
   std::span<const TensorData* const> inputs;  ///< dense, views already applied
   std::span<TensorData> outputs;              ///< allocated with their dims, zero-filled

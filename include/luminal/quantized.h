@@ -24,7 +24,7 @@ void dequantize(Dtype dtype, const std::byte* blocks, int64_t first, std::span<f
 
 /// Blocks that hold f32 values as GGML's reference quantisation does: nearest of the block's levels.
 /// Errors: DtypeError if `values` is not f32 or `dtype` not block-quantised; ShapeError if the number of
-/// values is no multiple of 32.
+/// values is not a multiple of 32.
 [[nodiscard]] TensorData quantize(const TensorData& values, Dtype dtype);
 
 }  // namespace luminal

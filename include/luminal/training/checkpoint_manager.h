@@ -11,8 +11,8 @@
 
 namespace luminal::training {
 
-/// Checkpoints of a training run in a folder of its own: one safetensors file each,
-/// "step-000000000420.safetensors", with everything that makes the run go on as if it had not stopped:
+/// Checkpoints of a training run in its own folder: one safetensors file each,
+/// "step-000000000420.safetensors", with everything that lets the run continue as if it had not stopped:
 /// weights, optimizer state, the graph's run count (random nodes depend on it) and what the caller adds, such
 /// as the loader's position.
 ///

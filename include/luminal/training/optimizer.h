@@ -27,7 +27,7 @@ class StepBuilder;
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  /// The learning rate is an input: changing it compiles nothing anew. Errors: Error if it is negative or
+  /// The learning rate is an input: changing it recompiles nothing. Errors: Error if it is negative or
   /// NaN.
   void set_learning_rate(double rate);
   [[nodiscard]] double learning_rate() const;
