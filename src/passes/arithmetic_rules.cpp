@@ -263,7 +263,7 @@ Rewritten join_constants(const Rewrite& at) {
 }
 
 constexpr std::array kRules{
-    ArithmeticRule{"elementwise-fold", "an op of constants is a constant: its own evaluation tells",
+    ArithmeticRule{"elementwise-fold", "an op of constants is a constant, which its own evaluation computes",
                    fold_elementwise},
     ArithmeticRule{"iota-fold", "a formula without variables is a constant", fold_iota},
     ArithmeticRule{"reduction-fold", "a reduction of equal constants is a constant", fold_reduction},

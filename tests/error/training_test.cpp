@@ -214,18 +214,19 @@ TEST(TrainingMistakes, Gradients) {
       {"through argmax",
        [&] { (void)cx.compile(Autograd(weights, y.argmax(1).cast(Dtype::F32).sum()), loss); },
        "[argmax > less_than] no gradient reaches a parameter: the loss depends on them only through bool[2, "
-       "3], which is made of floats without a gradient. Use a differentiable op (softmax instead of argmax, "
-       "sigmoid instead of a comparison), or x + (y - x).stop_gradient() to let gradients pass as if y were "
-       "x (made at `(void)cx.compile(Autograd(weights, y.argmax(1).cast(Dtype::F32).sum()), loss);`)"},
+       "3], which has no gradient with respect to floats. Use a differentiable op (softmax instead of "
+       "argmax, sigmoid instead of a comparison), or x + (y - x).stop_gradient() to let gradients pass as if "
+       "y were x (made at `(void)cx.compile(Autograd(weights, y.argmax(1).cast(Dtype::F32).sum()), loss);`)"},
       {"through a comparison", [&] { (void)cx.compile(Autograd(weights, y.gt(0).mean()), loss); },
        "[gt > less_than] no gradient reaches a parameter: the loss depends on them only through bool[2, 3], "
-       "which is made of floats without a gradient. Use a differentiable op (softmax instead of argmax, "
+       "which has no gradient with respect to floats. Use a differentiable op (softmax instead of argmax, "
        "sigmoid instead of a comparison), or x + (y - x).stop_gradient() to let gradients pass as if y were "
        "x (made at `(void)cx.compile(Autograd(weights, y.gt(0).mean()), loss);`)"},
       {"of a tensor that was never made", [&] { (void)cx.compile(Autograd({GraphTensor()}, loss), loss); },
-       "[Autograd] parameter 0 is no tensor of a living graph; give tensors that this graph still holds"},
+       "[Autograd] parameter 0 is not a tensor of an existing graph; give tensors that this graph still "
+       "holds"},
       {"for a loss that was never made", [&] { (void)cx.compile(Autograd(weights, GraphTensor()), loss); },
-       "[Autograd] the loss is no tensor of a living graph; give tensors that this graph still holds"},
+       "[Autograd] the loss is not a tensor of an existing graph; give tensors that this graph still holds"},
   });
 }
 
