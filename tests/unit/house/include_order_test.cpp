@@ -59,6 +59,9 @@ std::vector<std::vector<std::string>> documented_order() {
 TEST(House, TheBuildKeepsTheOrderOfTheDesign) {
   const auto documented = documented_order();
   ASSERT_GE(documented.size(), 10U) << "docs/design.md, \"Layout\", was not understood";
+  for (const auto& folders : documented)
+    for (const std::string& folder : folders)
+      EXPECT_THAT(luminal_tree().modules(), testing::Contains(folder)) << "docs/design.md, \"Layout\"";
   size_t last = 0;
   for (const std::string& module : luminal_tree().modules()) {
     size_t rank = 0;
