@@ -10,14 +10,18 @@
 
 /// Primitives written as plain C++ functions: the signature in the language follows from the lambda's.
 ///
-///   define(library, scope, "+", [](int64_t a, int64_t b) { return checked_add(a, b); });   //
-///   optional<int64_t>
+///   define(library, scope, "+", [](int64_t a, int64_t b) { return checked_add(a, b); });
+///   // checked_add returns an optional<int64_t>
 namespace luminal::egraph::language {
 
 using Unit = std::monostate;
 /// A condition: true is the unit value, false is "undefined".
 inline std::optional<Unit> when(bool condition) {
   return condition ? std::optional<Unit>(Unit{}) : std::nullopt;
+}
+/// The same of a primitive on e-graph values.
+inline std::optional<Value> unit_if(bool condition) {
+  return condition ? std::optional<Value>(kUnitValue) : std::nullopt;
 }
 
 /// How a C++ type stands in the language: its sort, and both conversions.

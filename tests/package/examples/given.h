@@ -12,9 +12,10 @@
 
 using namespace luminal;
 
-extern Graph cx;
-extern GraphTensor x, y, w, a, b, loss, tokens;
-extern std::vector<GraphTensor> weights, params, gradients;
+extern Graph cx, graph;
+extern GraphTensor x, y, w, a, b, mask, loss, tokens;
+extern std::vector<GraphTensor> weights, params, gradients, biases, head;
+bool is_identity(const Node& node);
 extern TensorData features, labels, weight, bias;
 extern Compiled step;
 
