@@ -85,7 +85,7 @@ std::shared_ptr<GraphState> lock(const std::weak_ptr<GraphState>& graph) {
   auto state = graph.lock();
   const std::weak_ptr<GraphState> none;
   if (!state && !graph.owner_before(none) && !none.owner_before(graph))
-    fail("[tensor] this tensor was declared but never made; assign it one first, as Graph::tensor returns");
+    fail("[tensor] this tensor was declared but never made; assign it one that Graph::tensor returns");
   if (!state)
     fail(
         "[tensor] the graph of this tensor no longer exists; keep the Graph alive as long as its tensors are "
