@@ -14,7 +14,7 @@ void resize(TensorData& data, Dtype dtype, const std::vector<int64_t>& dims, int
   try {
     data.bytes.resize(static_cast<size_t>(bytes));
   } catch (const Error& error) {
-    fail("[execute] there is no memory for the result {}[{}]: {}", name(dtype), fmt::join(dims, ", "),
+    fail("[execute] out of memory for the result {}[{}]: {}", name(dtype), fmt::join(dims, ", "),
          error.what());
   }
 }

@@ -126,8 +126,8 @@ void Arena::reserve(int64_t bytes) {
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     fail(
-        "[memory] the plan needs {} MB for what it computes, and the system does not give them; use smaller "
-        "sizes or free memory",
+        "[memory] the plan needs {} MB for temporaries, which the system does not provide; use smaller sizes "
+        "or free memory",
         bytes >> 20);
   auto* begin = static_cast<std::byte*>(memory);
   if (huge) {

@@ -9,10 +9,10 @@
 
 /// Consecutive elements of a spec as vector lanes.
 ///
-///   AxisGroup pixels{{2, 3}, {14, 14}, {0, 0}};          // (y, x), walked row by row: 196 positions
-///   Run run(b, pixels, 16 * i, 16, 196);                 // lanes: positions 16*i .. 16*i + 15, those below
-///   196 run.prepare(operand); Id v = run.load(operand, at);                        // at: coordinates of all
-///   other axes
+///   AxisGroup pixels{{2, 3}, {14, 14}, {0, 0}};  // (y, x), walked row by row: 196 positions
+///   Run run(b, pixels, 16 * i, 16, 196);         // lanes: positions 16*i .. 16*i + 15, those below 196
+///   run.prepare(operand);
+///   Id v = run.load(operand, at);                // at: coordinates of all other axes
 ///
 /// One load may be a plain vector load, two masked ones (where the lanes pass the end of an image row that is
 /// not followed by the next one in memory), a shorter one whose elements are repeated, or a gather: what the

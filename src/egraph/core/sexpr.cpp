@@ -15,7 +15,7 @@ class Reader {
   Sexpr read_all() {
     Sexpr result = read(0);
     skip_space();
-    if (at_ != source_.size()) error("nothing more is expected after the expression");
+    if (at_ != source_.size()) error("unexpected text after the expression");
     return result;
   }
 
@@ -33,7 +33,7 @@ class Reader {
 
   Sexpr read(int depth) {
     skip_space();
-    if (at_ == source_.size()) error("an expression is missing");
+    if (at_ == source_.size()) error("expected an expression");
     if (depth > kMaxDepth) error("nested too deeply");
     Sexpr out;
     out.position = at_;
@@ -51,7 +51,7 @@ class Reader {
     at_++;
     for (skip_space(); at_ < source_.size() && source_[at_] != ')'; skip_space())
       out.items.push_back(read(depth + 1));
-    if (at_ == source_.size()) error("a ')' is missing");
+    if (at_ == source_.size()) error("expected ')'");
     at_++;
     return out;
   }

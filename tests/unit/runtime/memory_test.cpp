@@ -127,7 +127,7 @@ TEST(Arena, GrowsAndStaysAligned) {
 TEST(Arena, MemoryThatTheSystemHasNotIsAnErrorBeforeItIsTouched) {
   Arena arena;
   const std::string message = test::error_of<Error>([&] { arena.reserve(int64_t{1} << 50); });
-  EXPECT_EQ(message.substr(0, 58), "[memory] 1.1 PB at once are asked for, and the system has ");
+  EXPECT_EQ(message.substr(0, 58), "[memory] 1.1 PB are needed at once, but the system has ");
   EXPECT_EQ(arena.bytes(), 0);
   arena.reserve(4096);
   EXPECT_GE(arena.bytes(), 4096);
