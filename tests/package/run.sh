@@ -108,7 +108,7 @@ done
 echo "softsign: $expected"
 
 echo "== the kernel of docs/user_kernels.md"
-project="$work/own_kernel"
+project="$work/user_kernel"
 mkdir "$project"
 block README.md cmake 1 >"$project/CMakeLists.txt"
 block docs/user_kernels.md cpp 1 >"$project/main.cpp"
