@@ -34,17 +34,17 @@ std::string folded(std::string_view title, const std::string& text, bool open = 
 std::string story(const CompileReport& report) {
   std::string text = fmt::format(
       "<p>Compiled for {} ({}) in {:.3f} s. {} nodes became an e-graph of {} values, whose tables grew to {} "
-      "rows in {} rounds; {} kernels were open when the plan was chosen, at most {} for one value. Predicted "
+      "rows in {} rounds; {} fusion candidates competed for the plan, at most {} for one value. Predicted "
       "with every value in memory at least {:.1f} us, as chosen {:.1f} us. ",
       report.device, report.mode, report.total_s, report.graph_nodes, report.classes,
       report.growth.empty() ? report.rows : report.growth.back(), report.rounds, report.fusions,
       report.most_fusions, report.unfused_us, report.predicted_us);
   for (size_t i = 0; i < report.search.size(); ++i)
-    text += fmt::format("Round {}: a plan of {} kernels, {} timed now, {:.1f} us in all. ", i + 1,
+    text += fmt::format("Round {}: a plan of {} kernels, {} newly timed, {:.1f} us in total. ", i + 1,
                         report.search[i].kernels, report.search[i].timed, report.search[i].sum_us);
   if (report.measured_us > 0) text += fmt::format("The whole plan took {:.1f} us", report.measured_us);
   if (report.measured_us > 0 && report.fast_us > 0)
-    text += fmt::format(", the one of Fast mode {:.1f} us", report.fast_us);
+    text += fmt::format(", that of Fast mode {:.1f} us", report.fast_us);
   if (report.measured_us > 0) text += ". ";
   if (report.compared > 0)
     text += fmt::format("{} outputs of kernels were compared with independent kernels. ", report.compared);

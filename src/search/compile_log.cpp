@@ -49,7 +49,7 @@ void log_implementation(const KernelReport& kernel) {
   std::string text = fmt::format("search: {}: {} {}, {}", kernel.name, kernel.schedule, kernel.parameters,
                                  times(kernel.predicted_us, kernel.measured_us));
   if (kernel.rejected.empty()) {
-    text += kernel.from_cache ? "; remembered" : "; nothing else was there";
+    text += kernel.from_cache ? "; from the cache" : "; no other candidate";
   } else {
     const KernelReport::Rejected& best = kernel.rejected.front();
     text += fmt::format("; best rejected: {} {}, {}, {}", best.schedule, best.parameters,
@@ -68,7 +68,7 @@ std::string text_of(const CoverProblem& problem, const SpecStore& store) {
                         : each.alternatives.empty() ? ", given"
                                                     : "");
     for (const CoverProblem::Alternative& alternative : each.alternatives)
-      text += fmt::format("of classes ({})\n{}", fmt::join(alternative.arguments, ", "),
+      text += fmt::format("reads classes ({})\n{}", fmt::join(alternative.arguments, ", "),
                           store.at(alternative.spec).to_string());
     text += '\n';
   }
@@ -80,7 +80,7 @@ std::string text_of(const CompileReport& report) {
   for (const KernelReport& kernel : report.kernels) {
     text += fmt::format("{}: {} {}\n{}", kernel.name, kernel.schedule, kernel.parameters, kernel.spec);
     for (const KernelReport::Rejected& other : kernel.rejected)
-      text += fmt::format("  not taken: {} {}: {}, {}\n", other.schedule, other.parameters,
+      text += fmt::format("  rejected: {} {}: {}, {}\n", other.schedule, other.parameters,
                           times(other.predicted_us, other.measured_us), other.reason);
   }
   return text;

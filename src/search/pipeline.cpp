@@ -190,7 +190,8 @@ class BackEndRun {
     compiled_.fast_us = found.models_plan_us;
     if (found.models_plan)
       compiled_.note =
-          "what was measured kernel by kernel ran slower as a whole: the plan of Fast mode is kept";
+          "the plan with the fastest kernels is slower as a whole than that of Fast mode: the plan of Fast "
+          "mode is kept";
   }
 
   /// What was tuned; the model's choice for the rest (copies that the plan itself needs).
@@ -210,9 +211,12 @@ class BackEndRun {
     runtime::Plan& plan = compiled_.plan;
     const DimMap top = plan.bucket.top();
     const int64_t bytes = 2 * separate_bytes(plan, top);
-    if (bytes > this_machine().available_bytes / 2 || start >= deadlines_of(mode_, begin_).verify) {
-      debug(1, "{}: the plan was not run as a whole before use ({:.0f} MB, and the time of the mode)",
-            target_.device, static_cast<double>(bytes) / 1e6);
+    const bool is_too_large = bytes > this_machine().available_bytes / 2;
+    if (is_too_large || start >= deadlines_of(mode_, begin_).verify) {
+      debug(1, "{}: the plan is not checked as a whole: {}", target_.device,
+            is_too_large ? fmt::format("that takes {:.0f} MB, more than half of the free memory",
+                                       static_cast<double>(bytes) / 1e6)
+                         : std::string("the time of the mode is up"));
       return;
     }
     const runtime::Given given = plan_inputs(graph_, plan, top, 0);
@@ -241,9 +245,9 @@ class BackEndRun {
     const auto most = static_cast<double>(budget->duration.count());
     if (compiled_.total_ms <= std::max(1.05 * most, most + 100)) return;
     compiled_.note += fmt::format(
-        "{}this took longer than its budget: at least one kernel for each spec is compiled, which took "
-        "{:.0f} ms",
-        compiled_.note.empty() ? "" : "; ", compiled_.tuning.compile_s * 1e3);
+        "{}the compile took {:.0f} ms, longer than its budget of {:.0f} ms: every spec needs at least one "
+        "compiled kernel, which took {:.0f} ms",
+        compiled_.note.empty() ? "" : "; ", compiled_.total_ms, most, compiled_.tuning.compile_s * 1e3);
   }
 
   const Graph& graph_;

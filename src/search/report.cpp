@@ -35,9 +35,9 @@ std::string to_text(const CompileReport& report) {
   text += fmt::format(
       "  {} nodes, {} kernels ({} launches), {} host launches, ops outside the plan: {}\n"
       "  e-graph: {} tensors became {} classes, {} rows after {} rounds (rows of all tables: {})\n"
-      "  cover: {} kernels were open, at most {} for a class; predicted {:.1f} us, with every value in "
+      "  cover: {} fusion candidates, at most {} for a class; predicted {:.1f} us, with every value in "
       "memory at least {:.1f} us\n"
-      "  memory: {:.2f} MB of temporaries at the fullest moment\n",
+      "  memory: {:.2f} MB of temporaries at the peak\n",
       report.graph_nodes, report.kernels.size(),
       std::accumulate(report.kernels.begin(), report.kernels.end(), 0,
                       [](int sum, const KernelReport& k) { return sum + k.launches; }),
@@ -45,17 +45,17 @@ std::string to_text(const CompileReport& report) {
       report.rounds, fmt::join(report.growth, " "), report.fusions, report.most_fusions, report.predicted_us,
       report.unfused_us, static_cast<double>(report.arena_bytes) / 1e6);
   for (size_t i = 0; i < report.search.size(); ++i)
-    text += fmt::format("  search, round {}: {} kernels, {} timed now, {:.1f} us in all\n", i + 1,
+    text += fmt::format("  search, round {}: {} kernels, {} newly timed, {:.1f} us in total\n", i + 1,
                         report.search[i].kernels, report.search[i].timed, report.search[i].sum_us);
   for (const CompileReport::Own& own : report.user_kernels) {
-    text += fmt::format("  own kernel {} {}: {}", own.name, own.parameters, own.outcome);
+    text += fmt::format("  user kernel {} {}: {}", own.name, own.parameters, own.outcome);
     if (own.measured_us > 0) text += fmt::format(", {:.1f} us", own.measured_us);
     if (own.generated_us > 0) text += fmt::format(" (generated: {:.1f} us)", own.generated_us);
     text += '\n';
   }
   if (report.measured_us > 0) {
     text += fmt::format("  the whole plan took {:.1f} us", report.measured_us);
-    if (report.fast_us > 0) text += fmt::format(", the one of Fast mode {:.1f} us", report.fast_us);
+    if (report.fast_us > 0) text += fmt::format(", that of Fast mode {:.1f} us", report.fast_us);
     text += '\n';
   }
   text += verified_text(report);
@@ -146,7 +146,7 @@ std::string to_json(const CompileReport& report) {
 namespace {
 
 std::shared_ptr<backends::Backend> measured_device(std::string_view device) {
-  if (device != "cpu") fail<DeviceError>("[limits] '{}' has no measured limits; 'cpu' has", device);
+  if (device != "cpu") fail<DeviceError>("[limits] device '{}' has no measured limits; choose cpu", device);
   return backends::make_cpu_backend();
 }
 

@@ -59,7 +59,7 @@ class SearchExecutable : public Executable, public Explained {
   }
 
   [[nodiscard]] std::string report() const override {
-    if (variants_.empty()) return fmt::format("{}: compiled when sizes are known", target_->device);
+    if (variants_.empty()) return fmt::format("{}: not compiled until sizes are known", target_->device);
     const BackEndResult& c = variants_.front().compiled;
     const FrontEnd& f = *c.front_end;
     const runtime::Plan& plan = variants_.front().executor->plan();
@@ -130,8 +130,8 @@ class SearchExecutable : public Executable, public Explained {
   /// A law that holds for specs and not for the user's nodes: which one, nobody can tell, so none is used
   /// here. Errors: InternalError if none is used already.
   void switch_laws_off(std::string_view why) {
-    if (laws_off_) throw InternalError(fmt::format("{}; this was compiled without laws", why));
-    log_line(fmt::format("{}; the graph is compiled without laws", why));
+    if (laws_off_) throw InternalError(fmt::format("{}; no law was used in this compile", why));
+    log_line(fmt::format("{}; compiling the graph again without laws", why));
     laws_off_ = true;
     options_.rules.clear();
     for (const RuleText& rule : rule_texts()) options_.rules_off.insert(rule.name);
@@ -142,11 +142,11 @@ class SearchExecutable : public Executable, public Explained {
   void add_variant(const Graph& graph, const std::shared_ptr<const FrontEnd>& front_end) {
     const codegen::Bucket bucket = admitted(graph, bucket_of(front_end->dims, graph.dims()), graph.dims());
     if (!variants_.empty())
-      debug(1, "{}: compiled anew because {}", target_->device,
+      debug(1, "{}: recompiling because {}", target_->device,
             variants_.front().compiled.front_end == front_end
-                ? fmt::format("sizes left the bucket: {} instead of {}", to_string(bucket),
+                ? fmt::format("sizes left the bucket: {} now, {} before", to_string(bucket),
                               to_string(variants_.front().executor->plan().bucket))
-                : std::string("other values are wanted or there already"));
+                : std::string("the wanted or given values changed"));
     Variant variant{.version = graph.version(),
                     .compiled = run_back_end(graph, front_end, *target_, bucket, mode_, options_)};
     variant.identity = {to_string(bucket), variant.compiled.plan.key};

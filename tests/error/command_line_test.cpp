@@ -104,7 +104,7 @@ TEST(CommandLineMistakes, AreToldInALine) {
        "luminal: [math] unknown math mode 'exact'; choose one of strict, relaxed, fast"},
       {{"explain", "x:f32[2] * 2", "--without-rule", "no-such-rule"},
        1,
-       "luminal: [rules] there is no rule 'no-such-rule' to switch off; `luminal explain` names those that "
+       "luminal: [rules] unknown rule 'no-such-rule' to switch off; `luminal explain` names those that "
        "fire in a graph"},
       {{"explain", "x:f32[2] * 2", "--rules", "laws.egg"},
        1,

@@ -199,7 +199,7 @@ TEST(RunningMistakes, Runs) {
          (void)(cx.tensor({2}).set({1, 2}) * 2).retrieve();
          cx.execute();
        },
-       "[rules] there is no rule 'view-copy-read-thruogh' to switch off; `luminal explain` names those that "
+       "[rules] unknown rule 'view-copy-read-thruogh' to switch off; `luminal explain` names those that "
        "fire in a graph; did you mean 'view-copy-read-through'?"},
   });
 }

@@ -197,7 +197,7 @@ struct Cache::State {
     try {
       if (const std::string why = make_private_folder(folder); !why.empty()) return give_up(why);
     } catch (const fs::filesystem_error& error) {
-      return give_up(fmt::format("the folder cannot be made ({})", error.code().message()));
+      return give_up(fmt::format("the folder cannot be created ({})", error.code().message()));
     }
     try {
       open_among_others();
@@ -232,9 +232,8 @@ struct Cache::State {
         return give_up(fmt::format("{} files before it are damaged; remove them", number));
       std::error_code error;
       if (!fs::exists(mark(), error)) {
-        log_formatted(
-            "[cache] {} is damaged ({}); it stays for whoever wants to look, and a new one is begun",
-            file().string(), reason);
+        log_formatted("[cache] {} is damaged ({}); it is left as it is, and a new file is used",
+                      file().string(), reason);
         std::ofstream(mark()).flush();
         if (!fs::exists(mark(), error)) return give_up("it is damaged, and the folder cannot be written");
       }
@@ -354,7 +353,7 @@ int Cache::merge(const fs::path& other) {
   std::error_code error;
   if (!fs::is_regular_file(other, error)) fail<FormatError>("[cache] there is no file {}", other.string());
   if (!state_->writable)
-    fail("[cache] nothing can be taken over: {} cannot be written; make it writable, or set LUMINAL_CACHE",
+    fail("[cache] cannot import: {} is not writable; make it writable, or set LUMINAL_CACHE",
          file().string());
   int added = 0;
   try {
@@ -375,7 +374,7 @@ int Cache::merge(const fs::path& other) {
       store(key, *choice);
     }
   } catch (const DatabaseError& reason) {
-    fail<FormatError>("[cache] {} is no cache of this program: {}", other.string(), reason.message);
+    fail<FormatError>("[cache] {} is not a cache of this program: {}", other.string(), reason.message);
   }
   return added;
 }

@@ -72,7 +72,7 @@ KernelResult KernelCache::make_one(backends::Backend& backend, Cache& disk, cons
       result.loaded = true;
       return result;
     } catch (const std::exception& damage) {
-      debug(1, "[cache] a compiled kernel is made anew: {}", damage.what());
+      debug(1, "[cache] a stored kernel does not load and is compiled again: {}", damage.what());
     }
   }
   const auto begin = std::chrono::steady_clock::now();
@@ -144,7 +144,7 @@ std::vector<std::shared_ptr<const backends::Kernel>> KernelCache::get(backends::
   for (KernelResult& result : make(backend, Cache::of_process(), requests)) {
     const KernelRequest& request = requests[kernels.size()];
     LUMINAL_CHECK(
-        result.kernel != nullptr, "{} {} does not make\n{}: {}", request.implementation.schedule->name,
+        result.kernel != nullptr, "{} {} makes no kernel of\n{}: {}", request.implementation.schedule->name,
         codegen::to_string(request.implementation.parameters), request.spec.to_string(), result.error);
     if (compiled != nullptr && result.compile_ms > 0) ++*compiled;
     kernels.push_back(std::move(result.kernel));

@@ -22,7 +22,7 @@ void export_tuning(const std::filesystem::path& file) { Cache::of_process().expo
 int import_tuning(const std::filesystem::path& file) {
   Cache& cache = Cache::of_process();
   if (!cache.trouble().empty())
-    fail("[cache] nothing is remembered here ({}); see LUMINAL_CACHE in `luminal env`", cache.trouble());
+    fail("[cache] the cache is not in use ({}); see LUMINAL_CACHE in `luminal env`", cache.trouble());
   return cache.merge(file);
 }
 

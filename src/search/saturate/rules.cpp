@@ -40,7 +40,7 @@ class RuleReader {
 
   void command(std::string line) {
     RuleText rule{.file = std::string(name_)};
-    if (!line.starts_with("(rule ")) wrong("expected a rule");
+    if (!line.starts_with("(rule ")) wrong(fmt::format("expected '(rule ...', found '{}'", line));
     int depth = 0;
     do {
       rule.text += line + '\n';
@@ -56,11 +56,11 @@ class RuleReader {
   }
 
   void describe(RuleText& rule) {
-    if (comments_.empty()) wrong("the rule has no comment that tells of it");
+    if (comments_.empty()) wrong("the rule has no comment; begin one with '; subject-law-detail (mode)'");
     const std::string& head = comments_[0];
     const size_t space = head.find(" (");
     if (space == std::string::npos || head.back() != ')')
-      wrong("expected 'subject-law-detail (mode)' above the rule");
+      wrong(fmt::format("expected 'subject-law-detail (mode)' above the rule, found '{}'", head));
     rule.name = head.substr(0, space);
     const std::string mode = head.substr(space + 2, head.size() - space - 3);
     bool known = false;
@@ -69,7 +69,7 @@ class RuleReader {
         rule.mode = each;
         known = true;
       }
-    if (!known) wrong("the mode is strict, relaxed or fast");
+    if (!known) wrong(fmt::format("unknown mode '{}'; choose strict, relaxed or fast", mode));
     for (size_t i = 1; i < comments_.size(); ++i) {
       const std::string& text = comments_[i];
       if (text.starts_with("fires:"))
@@ -79,12 +79,15 @@ class RuleReader {
       else
         rule.reason += (rule.reason.empty() ? "" : " ") + text;
     }
-    if (rule.reason.empty()) wrong("the rule has no reason");
-    if (rule.fires.empty() && !own_) wrong("the rule has no example where it fires");
+    if (rule.reason.empty())
+      wrong(fmt::format("rule '{}' has no reason; say in a comment why it holds", rule.name));
+    if (rule.fires.empty() && !own_)
+      wrong(fmt::format("rule '{}' has no example where it fires; add '; fires: EXAMPLE'", rule.name));
     if (rule.text.find(":name \"" + rule.name + '"') == std::string::npos)
-      wrong("the comment and :name differ");
+      wrong(fmt::format("the comment names the rule '{}', but its :name differs", rule.name));
     if (rule.text.find(":ruleset " + mode) == std::string::npos)
-      wrong("the comment's mode and :ruleset differ");
+      wrong(
+          fmt::format("the comment puts rule '{}' into mode {}, but its :ruleset differs", rule.name, mode));
   }
   static std::vector<std::string> words(const std::string& text) {
     std::istringstream stream(text);
@@ -119,13 +122,13 @@ std::vector<RuleText> rules_for(const SearchOptions& options) {
   std::vector<std::string> names;
   for (size_t i = 0; i < rules.size(); ++i) {
     if (i >= ours && std::ranges::find(names, rules[i].name) != names.end())
-      luminal::fail("[rules] there are two rules '{}'; give yours a name of its own", rules[i].name);
+      luminal::fail("[rules] there are two rules '{}'; give yours another name", rules[i].name);
     names.push_back(rules[i].name);
   }
   for (const std::string& name : options.rules_off)
     if (std::ranges::find(names, name) == names.end())
       luminal::fail(
-          "[rules] there is no rule '{}' to switch off; `luminal explain` names those that fire in a graph{}",
+          "[rules] unknown rule '{}' to switch off; `luminal explain` names those that fire in a graph{}",
           name, did_you_mean(name, names));
   std::erase_if(rules, [&](const RuleText& rule) { return options.rules_off.contains(rule.name); });
   return rules;

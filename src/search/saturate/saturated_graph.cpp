@@ -71,7 +71,7 @@ class Reader {
       if (!known) known = type;
       const auto here = type.elements.constant(), there = known->elements.constant();
       if (known->dtype != type.dtype || (here && there && *here != *there))
-        fail<LawFault>("[search] a law calls {}[{}] and {}[{}] the same tensor{}{}", name(known->dtype),
+        fail<LawFault>("[search] a law makes {}[{}] and {}[{}] equal{}{}", name(known->dtype),
                        known->elements.to_string(), name(type.dtype), type.elements.to_string(),
                        spec != nullptr ? "; one is an operand or the result of\n" : "",
                        spec != nullptr ? spec->to_string() : "");

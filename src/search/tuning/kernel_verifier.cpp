@@ -210,12 +210,14 @@ std::vector<Job*> KernelVerifier::verify_leaders(std::span<Job* const> jobs) {
     const bool a_reference_fell =
         std::ranges::any_of(verdict.fell, [](const auto& why) { return !why.empty(); });
     if (a_reference_fell)
-      debug(2, "verify: a kernel is no reference ({}):\n{}", fmt::join(verdict.fell, ";"),
+      debug(2, "verify: a kernel failed as a reference ({}):\n{}", fmt::join(verdict.fell, ";"),
             job.request.spec.to_string());
     constexpr double kMany = 0.01;
     if (verdict.skipped_share > kMany)
-      debug(1, "verify: {:.0f} % of the samples hang on comparisons that are too close to call:\n{}",
-            100 * verdict.skipped_share, job.request.spec.to_string());
+      debug(
+          1,
+          "verify: {:.0f} % of the samples depend on comparisons within rounding error and are skipped:\n{}",
+          100 * verdict.skipped_share, job.request.spec.to_string());
     if ((verdict.fault || a_reference_fell) && make_consistent(job)) {
       open.push_back(&job);
     } else if (verdict.fault) {

@@ -356,7 +356,9 @@ class PlanSearch {
     int64_t bytes = 0;
     for (const Entry& entry : entries) bytes += separate_bytes(entry.plan, top);
     if (bytes > this_machine().available_bytes / 2) {
-      debug(1, "search: plans of {:.0f} MB are not timed whole", static_cast<double>(bytes) / 1e6);
+      debug(1,
+            "search: plans are not timed as a whole: that takes {:.0f} MB, more than half of the free memory",
+            static_cast<double>(bytes) / 1e6);
       return 0;
     }
     constexpr int kRounds = 9;
@@ -377,8 +379,7 @@ class PlanSearch {
         },
         std::chrono::seconds(60));
     if (!trouble.empty()) {
-      debug(1, "search: a plan {} while plans were timed; the one with the fastest kernels is taken",
-            trouble);
+      debug(1, "search: a plan {} while plans were timed; taking the one with the fastest kernels", trouble);
       return 0;
     }
     std::vector<std::vector<double>> samples(entries.size());
@@ -390,7 +391,7 @@ class PlanSearch {
     for (size_t i = 0; i < entries.size(); ++i) {
       const double time = median(samples[i]);
       debug(3, "search: plan of cover {}{}: {:.1f} us, its kernels {:.1f} us", entries[i].cover,
-            entries[i].by_model ? ", kernels as the model takes them" : "", time,
+            entries[i].by_model ? ", kernels chosen by the model" : "", time,
             explored_[entries[i].cover].sum_us);
       if (entries[i].by_model) result_.models_plan_us = time;
       if (time < median(samples[best]) * (best == 0 ? kClearly : 1)) best = i;

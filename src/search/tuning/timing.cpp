@@ -68,7 +68,8 @@ Timing time_kernels(const kernel::KernelSpec& spec, const DimMap& sizes, uint64_
     return timing;
   }
   timing.fallen = running;
-  if (timing.fallen == kernels.size()) fail("[search] a race {} before it began", timing.trouble);
+  if (timing.fallen == kernels.size())
+    fail("[search] a process {} before it timed its first kernel", timing.trouble);
   return timing;
 }
 

@@ -125,7 +125,7 @@ class Matches {
 /// All kernels of one name.
 class Family {
  public:
-  explicit Family(const UserKernel& kernel) : name_(kernel.name), doc_("a kernel of the program's own") {
+  explicit Family(const UserKernel& kernel) : name_(kernel.name), doc_("a user kernel") {
     schedule_ = {.name = name_,
                  .doc = doc_,
                  .candidates = [this](const KernelSpec& spec, const Bucket& bucket,
@@ -174,7 +174,7 @@ class Family {
     const std::scoped_lock lock(mutex_);
     if (const auto found = entries_.find(spec); found != entries_.end())
       if (const auto entry = found->second.find(version); entry != found->second.end()) return entry->second;
-    fail("[user_kernel] there is no version {} of '{}' for\n{}", version, name_, spec.to_string());
+    fail("[user_kernel] '{}' has no version {} for\n{}", name_, version, spec.to_string());
   }
 
   [[nodiscard]] Program lower(const KernelSpec& spec, const codegen::Parameters& parameters) const {
@@ -232,8 +232,8 @@ Family& family_of(const UserKernel& kernel) {
 
 void check(const UserKernel& kernel, size_t inputs, const std::set<std::string>& dims) {
   if (!codegen::is_identifier(kernel.name))
-    fail("[user_kernel] '{}' is no identifier; name the kernel as a C function", kernel.name);
-  if (!kernel.run) fail("[user_kernel] '{}' has no code to run", kernel.name);
+    fail("[user_kernel] '{}' is not an identifier; name the kernel like a C function", kernel.name);
+  if (!kernel.run) fail("[user_kernel] '{}' has no code to run; set UserKernel::run", kernel.name);
   if (inputs == 0 || inputs > kMostInputs)
     fail("[user_kernel] '{}' has {} inputs; give it 1 to {}", kernel.name, inputs, kMostInputs);
   for (const auto& [what, e] :
@@ -241,7 +241,8 @@ void check(const UserKernel& kernel, size_t inputs, const std::set<std::string>&
         std::pair("local_bytes", kernel.local_bytes)})
     for (const std::string& dim : e.to_symbols())
       if (!dims.contains(dim))
-        fail("[user_kernel] {} of '{}' depend on the dim {}, which no input has", what, kernel.name, dim);
+        fail("[user_kernel] {} of '{}' depends on dim '{}', which no input has; use dims of the inputs", what,
+             kernel.name, dim);
 }
 
 }  // namespace

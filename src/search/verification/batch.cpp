@@ -59,7 +59,7 @@ std::vector<std::vector<std::optional<Fault>>> screen(std::span<const Screening>
     for (size_t item = 0; item < open.size(); ++item) {
       if (troubles[item].empty()) continue;
       const size_t begun = running[open[item]];
-      if (begun == 0) fail("[verify] a suite {} while it was prepared", troubles[item]);
+      if (begun == 0) fail("[verify] a process {} while it prepared test cases", troubles[item]);
       records[first[open[item]] + begun - 1].set(
           {.message = fmt::format("{} (1 thread)", troubles[item]), .data = "integers"});
       again.push_back(open[item]);
@@ -195,7 +195,8 @@ std::vector<FullVerdict> verify_in_full(std::span<const FullCheck> checks, int w
     for (size_t item = 0; item < open.size(); ++item) {
       if (troubles[item].empty()) continue;
       FullRecord& record = records[open[item]];
-      if (record.running == kNobody) fail("[verify] a suite {} while it was prepared", troubles[item]);
+      if (record.running == kNobody)
+        fail("[verify] a process {} while it prepared test cases", troubles[item]);
       if (record.running == kCandidate) {
         record.fault.set({.message = troubles[item], .data = parts[open[item]].kinds[0]});
         continue;

@@ -23,7 +23,7 @@ SharedBytes::SharedBytes(int64_t size_bytes) : size_bytes_(size_bytes) {
   void* mapped = ::mmap(nullptr, static_cast<size_t>(std::max<int64_t>(size_bytes, 1)),
                         PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED)
-    fail("[verify] no {} bytes of shared memory: {}", size_bytes, std::strerror(errno));
+    fail("[verify] cannot map {} bytes of shared memory: {}", size_bytes, std::strerror(errno));
   data_ = static_cast<std::byte*>(mapped);
 }
 
@@ -165,7 +165,7 @@ std::vector<std::string> run_contained_each(size_t count,
     if (running[w]->is_there()) return;
     running[w].reset();  // others may do its work
     if (std::ranges::none_of(running, [](const auto& worker) { return worker.has_value(); }))
-      fail("[verify] no process for a trial: {}", std::strerror(errno));
+      fail("[verify] cannot start a process for a trial: {}", std::strerror(errno));
   };
   for (size_t w = 0; w < most; ++w) start(w);
   auto pause = std::chrono::microseconds(50);
@@ -179,7 +179,7 @@ std::vector<std::string> run_contained_each(size_t count,
       const size_t item = running[w]->item();
       running[w].reset();
       if (trouble->empty()) continue;
-      if (item == count) fail("[verify] a process for trials {} before it began", *trouble);
+      if (item == count) fail("[verify] a process for trials {} before its first trial", *trouble);
       results[item] = *trouble;
       if (next < count) start(w);
     }

@@ -147,7 +147,7 @@ void Oracle::set_leaf(const Value& value, std::shared_ptr<const TensorData> data
 void Oracle::spend(int64_t operations) {
   operations_ += operations;
   if (operations_ > operation_limit)
-    fail<OracleLimit>("[verify] judging these samples takes more than {} operations; ask for fewer",
+    fail<OracleLimit>("[verify] evaluating these samples takes more than {} operations; take fewer samples",
                       operation_limit);
 }
 
@@ -167,7 +167,7 @@ Oracle::Samples Oracle::at(const Value& value, std::span<const int64_t> position
   if (node.op->elementwise) return elementwise(node, positions);
   if (node.op->combine) return reduction(node, value, positions);
   if (!is_computed(*node.op) || !node.op->is(Trait::Leaf))
-    fail<OracleGap>("[verify] {} #{} is no leaf and is not made of elements", node.op->name,
+    fail<OracleGap>("[verify] {} #{} is neither a leaf nor computed element by element", node.op->name,
                     value.node.index);
   auto& made = made_[value];
   if (!made) {

@@ -48,7 +48,7 @@ std::optional<PlanFault> check_in_place(const runtime::Plan& plan, runtime::Rehe
         return PlanFault{
             .kind = PlanFault::Kind::InPlace,
             .launch = number,
-            .message = fmt::format("{} ({}) makes something else of {} where that lies over another tensor",
+            .message = fmt::format("{} ({}) computes other values for {} in place of an input than beside it",
                                    launch.name, launch.origin, described(plan, output))};
   }
   return std::nullopt;
@@ -144,7 +144,7 @@ class Judge {
           },
           name, positions);
     } catch (const OracleGap& gap) {
-      debug(3, "{}; what stands there was compared with the plainest kernel only", gap.what());
+      debug(3, "{}; its value was compared with the plainest kernel only", gap.what());
       return std::nullopt;
     }
     const TensorData got = convert(*data, right.values.dtype);

@@ -47,7 +47,9 @@ Replay::Kernel kernel_of(const json& text) {
   for (const auto& [name, facts] : text.at("bucket").items()) {
     const auto numbers = whole_numbers<int64_t>(facts, "replay");
     if (numbers.size() != 3 || numbers[0] < 0)
-      fail<FormatError>("[replay] {} is nothing to know of dim '{}'", facts.dump(), name);
+      fail<FormatError>(
+          "[replay] the range of dim '{}' is {}; expected [min, max, multiple_of] with min >= 0", name,
+          facts.dump());
     kernel.bucket.facts[name] = {numbers[0], numbers[1], numbers[2]};
     (void)Expression::dim(name, kernel.bucket.facts[name]);
   }
@@ -57,14 +59,15 @@ Replay::Kernel kernel_of(const json& text) {
 /// A kernel runs at sizes that its code was made for, on as many tensors as its spec has.
 void check_fit(const Replay::Kernel& kernel, const Unit::Kernel& part, const DimMap& dims) {
   if (kernel.spec.slots().size() != part.inputs.size() || kernel.spec.outputs().size() != part.outputs.size())
-    fail<FormatError>("[replay] a kernel from {} to {} tensors for a spec from {} to {}", part.inputs.size(),
-                      part.outputs.size(), kernel.spec.slots().size(), kernel.spec.outputs().size());
+    fail<FormatError>("[replay] a kernel has {} inputs and {} outputs, but its spec has {} and {}",
+                      part.inputs.size(), part.outputs.size(), kernel.spec.slots().size(),
+                      kernel.spec.outputs().size());
   for (const std::string& name : kernel.spec.symbols())
     if (!dims.contains(name)) fail<FormatError>("[replay] dim '{}' has no size", name);
   for (const auto& [name, facts] : kernel.bucket.facts)
     if (const auto size = dims.find(name);
         size != dims.end() && (size->second < facts.min || size->second > facts.max))
-      fail<FormatError>("[replay] dim '{}' is {}, and the kernel is made for {} to {}", name, size->second,
+      fail<FormatError>("[replay] dim '{}' is {}, but the kernel is made for {} to {}", name, size->second,
                         facts.min, facts.max);
 }
 
@@ -84,7 +87,7 @@ Replay parse_replay(std::string_view text) {
   try {
     const json parsed = parse_bounded_json(text, "replay");
     if (!parsed.is_object() || !parsed.contains("luminal-replay"))
-      fail<FormatError>("[replay] this is no replay file");
+      fail<FormatError>("[replay] this is not a replay file");
     if (parsed.at("luminal-replay") != kVersion)
       fail<FormatError>("[replay] the file's version is {}, not {}; replay it with the build that wrote it",
                         parsed.at("luminal-replay").dump(), kVersion);
@@ -93,13 +96,13 @@ Replay parse_replay(std::string_view text) {
                   .fault = parsed.at("fault").get<std::string>()};
     for (const json& kernel : parsed.at("kernels")) replay.kernels.push_back(kernel_of(kernel));
     if (replay.kernels.empty() || replay.kernels.size() != replay.suite.unit.kernels.size())
-      fail<FormatError>("[replay] the file has {} kernels for a suite of {}", replay.kernels.size(),
+      fail<FormatError>("[replay] the file has {} kernels, but its suite has {}", replay.kernels.size(),
                         replay.suite.unit.kernels.size());
     for (size_t k = 0; k < replay.kernels.size(); ++k)
       check_fit(replay.kernels[k], replay.suite.unit.kernels[k], replay.suite.dims);
     return replay;
   } catch (const json::exception& error) {
-    fail<FormatError>("[replay] this is no replay file: {}", error.what());
+    fail<FormatError>("[replay] this is not a replay file: {}", error.what());
   }
 }
 
@@ -211,8 +214,8 @@ void try_to_make(const Replay::Kernel& kernel, backends::Backend& backend) {
   const std::vector<std::string> families = codegen::schedule_names();
   if (std::ranges::find(families, kernel.schedule) == families.end())
     fail<FormatError>(
-        "[replay] '{}' makes no kernels in this program; if it is a kernel or family of a program's own, "
-        "call replay_kernel (luminal/compile_report.h) there",
+        "[replay] unknown schedule '{}'; if it is a user kernel or a schedule that a program adds, call "
+        "replay_kernel (luminal/compile_report.h) in that program",
         kernel.schedule);
   constexpr std::chrono::milliseconds kTimeout{20'000};
   constexpr int64_t kMostBytes = int64_t{1} << 30;
@@ -232,8 +235,9 @@ void try_to_make(const Replay::Kernel& kernel, backends::Backend& backend) {
     }
   }();
   if (!trouble.empty())
-    fail<FormatError>("[replay] '{}' makes no kernel of the file's spec and parameters ({}): {}",
-                      kernel.schedule, codegen::to_string(kernel.parameters), trouble);
+    fail<FormatError>(
+        "[replay] schedule '{}' cannot make a kernel of the file's spec and parameters ({}): {}",
+        kernel.schedule, codegen::to_string(kernel.parameters), trouble);
 }
 
 /// What loops as the spec says them make of the suite; none for several kernels, or if these loops are wrong
@@ -280,9 +284,8 @@ ReplayResult replay_kernel(std::string_view content) {
                      {.threads = backend->target().threads, .reference = reference ? &*reference : nullptr});
   result.reproduced = verdict.fault.has_value();
   result.verdict = verdict.fault ? verdict.fault->message
-                   : reference
-                       ? "all samples are right, and all elements as loops without a schedule make them"
-                       : "all samples are right";
+                   : reference ? "all samples are right, and all elements equal those of the plainest kernel"
+                               : "all samples are right";
   return result;
 }
 

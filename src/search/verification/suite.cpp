@@ -143,7 +143,7 @@ VerificationSuite prepare_suite(const Graph& graph, const DimMap& dims, const Un
           test_case.expectations.push_back(
               ask_oracle(graph, dims, unit, test_case, static_cast<int>(t), value, positions, operations));
       } catch (const OracleGap& gap) {
-        debug(3, "{}; judged by comparison", gap.what());
+        debug(3, "{}; its value is compared with another kernel only", gap.what());
         beyond[t] = true;
       }
     }

@@ -56,12 +56,13 @@ std::string hex_of(std::span<const std::byte> bytes) {
 TensorData data_of(const std::string& hex, const TensorType& type, const DimMap& dims) {
   const int64_t bytes = size_bytes(type.dtype, element_count(type.dims).exec(dims));
   if (hex.size() != 2 * static_cast<size_t>(bytes))
-    fail<FormatError>("[replay] {} digits for {} bytes", hex.size(), bytes);
+    fail<FormatError>("[replay] a tensor of {} bytes has {} hexadecimal digits; expected two a byte", bytes,
+                      hex.size());
   TensorData data(type.dtype, exec(type.dims, dims));
   const auto digit = [](char c) -> int {
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    fail<FormatError>("[replay] '{}' is no hexadecimal digit", c);
+    fail<FormatError>("[replay] '{}' is not a hexadecimal digit", c);
   };
   for (size_t i = 0; i < data.bytes.size(); ++i)
     data.bytes[i] = static_cast<std::byte>(digit(hex[2 * i]) * 16 + digit(hex[2 * i + 1]));
@@ -103,25 +104,26 @@ void check_given(const VerificationCase& test_case, const Unit& unit) {
   for (const Unit::Kernel& kernel : unit.kernels) {
     for (const int input : kernel.inputs)
       if (!there[static_cast<size_t>(input)])
-        fail<FormatError>("[replay] tensor {} is read before it is there", input);
+        fail<FormatError>("[replay] tensor {} is read before a kernel makes it", input);
     for (const int output : kernel.outputs) {
       if (there[static_cast<size_t>(output)])
-        fail<FormatError>("[replay] tensor {} is made and there already", output);
+        fail<FormatError>("[replay] tensor {} exists before a kernel makes it", output);
       there[static_cast<size_t>(output)] = true;
     }
   }
   if (const auto missing = std::ranges::find(there, false); missing != there.end())
-    fail<FormatError>("[replay] tensor {} is neither given nor made", missing - there.begin());
+    fail<FormatError>("[replay] tensor {} is neither an input nor made by a kernel", missing - there.begin());
 }
 
 VerificationCase case_of(const json& text, const VerificationSuite& suite) {
   VerificationCase test_case{.name = text.at("name").get<std::string>()};
   if (std::ranges::find(kInputKinds, test_case.name) == std::end(kInputKinds))
-    fail<FormatError>("[replay] unknown kind of inputs '{}'", test_case.name);
+    fail<FormatError>("[replay] unknown kind of inputs '{}'; expected {}", test_case.name,
+                      fmt::join(kInputKinds, ", "));
   test_case.beyond_laws = text.at("beyond_laws").get<bool>();
   const json& inputs = text.at("inputs");
   if (inputs.size() != suite.unit.tensors.size())
-    fail<FormatError>("[replay] a test case has {} inputs for {} tensors", inputs.size(),
+    fail<FormatError>("[replay] a test case has {} inputs for {} tensors; expected one each", inputs.size(),
                       suite.unit.tensors.size());
   for (size_t t = 0; t < inputs.size(); ++t) {
     test_case.tensors.emplace_back();
@@ -135,8 +137,9 @@ VerificationCase case_of(const json& text, const VerificationSuite& suite) {
     test_case.tensors[t] = test_input(test_case.name, suite.unit.tensors[t].type, suite.dims, suite.seed, t);
     if (hash_of(*test_case.tensors[t]) != whole<uint64_t>(inputs[t]))
       fail<FormatError>(
-          "[replay] the random inputs come out otherwise than when the file was written; replay it with "
-          "the build that wrote it");
+          "[replay] the random inputs differ from those of the build that wrote the file; replay it with "
+          "that "
+          "build");
   }
   check_given(test_case, suite.unit);
   for (const json& entry : text.at("expectations")) {
@@ -151,16 +154,22 @@ VerificationCase case_of(const json& text, const VerificationSuite& suite) {
     const bool sizes_fit = expectation.known.size() == count &&
                            (expectation.integers.size() == count ||
                             (expectation.values.size() == count && expectation.errors.size() == count));
-    if (!sizes_fit || expectation.tensor < 0 ||
-        static_cast<size_t>(expectation.tensor) >= suite.unit.tensors.size())
-      fail<FormatError>("[replay] an expectation's lists do not fit each other");
+    if (!sizes_fit)
+      fail<FormatError>(
+          "[replay] an expectation at {} positions has {} integers, {} values, {} errors and {} known flags; "
+          "expected one of each kind, or integers alone, for each position",
+          count, expectation.integers.size(), expectation.values.size(), expectation.errors.size(),
+          expectation.known.size());
+    if (expectation.tensor < 0 || static_cast<size_t>(expectation.tensor) >= suite.unit.tensors.size())
+      fail<FormatError>("[replay] an expectation is about tensor {}, but there are {}", expectation.tensor,
+                        suite.unit.tensors.size());
     if (test_case.tensors[static_cast<size_t>(expectation.tensor)])
       fail<FormatError>("[replay] an expectation is about tensor {}, which is an input", expectation.tensor);
     const int64_t elements =
         element_count(suite.unit.tensors[static_cast<size_t>(expectation.tensor)].type.dims).exec(suite.dims);
     for (const int64_t position : expectation.positions)
       if (position < 0 || position >= elements)
-        fail<FormatError>("[replay] position {} of a tensor of {} elements", position, elements);
+        fail<FormatError>("[replay] position {} is outside a tensor of {} elements", position, elements);
     test_case.expectations.push_back(std::move(expectation));
   }
   return test_case;
@@ -172,14 +181,15 @@ Unit unit_of(const json& text) {
     Unit::Tensor entry{.type = {parse_dtype(tensor.at("dtype").get<std::string>()), {}}, .value = {}};
     for (const json& size : tensor.at("dims")) {
       const auto extent = whole<int64_t>(size);
-      if (extent < 0 || extent > (int64_t{1} << 40)) fail<FormatError>("[replay] a dim of {}", extent);
+      if (extent < 0 || extent > (int64_t{1} << 40))
+        fail<FormatError>("[replay] a dim is {}; expected 0 to 2^40", extent);
       entry.type.dims.emplace_back(extent);
     }
     int64_t elements = 1;
     for (const Expression& size : entry.type.dims)
       if (__builtin_mul_overflow(elements, *size.constant(), &elements)) elements = kMostElements + 1;
     if (elements > kMostElements)
-      fail<FormatError>("[replay] a tensor of more than {} elements", kMostElements);
+      fail<FormatError>("[replay] a tensor has more than {} elements", kMostElements);
     unit.tensors.push_back(std::move(entry));
   }
   for (const json& kernel : text.at("kernels"))
@@ -189,12 +199,13 @@ Unit unit_of(const json& text) {
   for (const Unit::Kernel& kernel : unit.kernels) {
     if (kernel.in_place >= static_cast<int>(kernel.inputs.size()) ||
         (kernel.in_place >= 0 && kernel.outputs.empty()))
-      fail<FormatError>("[replay] a kernel of {} inputs runs over number {}", kernel.inputs.size(),
+      fail<FormatError>("[replay] a kernel with {} inputs runs in place of input {}", kernel.inputs.size(),
                         kernel.in_place);
     for (const auto* list : {&kernel.inputs, &kernel.outputs})
       for (const int tensor : *list)
         if (tensor < 0 || static_cast<size_t>(tensor) >= unit.tensors.size())
-          fail<FormatError>("[replay] a kernel names tensor {} of {}", tensor, unit.tensors.size());
+          fail<FormatError>("[replay] a kernel names tensor {}, but there are {}", tensor,
+                            unit.tensors.size());
     if (kernel.in_place < 0) continue;
     const auto bytes_of = [&](int tensor) {
       const TensorType& type = unit.tensors[static_cast<size_t>(tensor)].type;
@@ -202,7 +213,8 @@ Unit unit_of(const json& text) {
     };
     const int input = kernel.inputs[static_cast<size_t>(kernel.in_place)];
     if (bytes_of(kernel.outputs[0]) > bytes_of(input))
-      fail<FormatError>("[replay] tensor {} has no room over tensor {}", kernel.outputs[0], input);
+      fail<FormatError>("[replay] tensor {} is larger than tensor {}, in whose place it is written",
+                        kernel.outputs[0], input);
   }
   return unit;
 }
@@ -236,12 +248,13 @@ VerificationSuite parse_suite(std::string_view text) {
   try {
     const json parsed = parse_bounded_json(text, "replay");
     if (parsed.at("suite") != 1)
-      fail<FormatError>("[replay] the file's version is {}, not 1", parsed.at("suite").dump());
+      fail<FormatError>("[replay] the suite's version is {}, not 1; replay it with the build that wrote it",
+                        parsed.at("suite").dump());
     VerificationSuite suite{.unit = unit_of(parsed), .dims = {}, .seed = whole<uint64_t>(parsed.at("seed"))};
     for (const auto& [name, size] : parsed.at("dims").items()) {
       suite.dims[name] = whole<int64_t>(size);
       if (suite.dims[name] < 0 || suite.dims[name] > kMostElements)
-        fail<FormatError>("[replay] dim '{}' is {}", name, suite.dims[name]);
+        fail<FormatError>("[replay] dim '{}' is {}; expected 0 to {}", name, suite.dims[name], kMostElements);
     }
     check_memory_for(suite.unit, parsed.at("cases").size());
     for (const json& test_case : parsed.at("cases")) suite.cases.push_back(case_of(test_case, suite));

@@ -68,7 +68,7 @@ class GuardedPages {
     void* mapped = ::mmap(nullptr, static_cast<size_t>(all), PROT_NONE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED)
-      fail("[verify] no {} bytes of memory for a trial: {}", all, std::strerror(errno));
+      fail("[verify] cannot map {} bytes of memory for a trial: {}", all, std::strerror(errno));
     return static_cast<std::byte*>(mapped) + guard(bytes);
   }
 

@@ -268,7 +268,7 @@ class Verification {
     for (size_t t = 0; t < again_.size(); ++t)
       if (const int64_t at = first_difference(first_[t], again_[t]); at >= 0)
         return fault_at(suite_, test_case, static_cast<int>(t), at, element(again_[t], at),
-                        element(first_[t], at), 0, how + ", not as at first");
+                        element(first_[t], at), 0, how + ", unlike the first launch");
     return std::nullopt;
   }
 

@@ -38,7 +38,7 @@ TEST(CacheCommand, ShowsExportsAndImports) {
   EXPECT_THAT(cache({"--import", file}).second, testing::HasSubstr("0 new choices"));
   const auto [refused, why] = cache({"--import", folder.file("text", "no cache").string()});
   EXPECT_EQ(refused, kFailed);
-  EXPECT_THAT(why, testing::HasSubstr("is no cache of this program"));
+  EXPECT_THAT(why, testing::HasSubstr("is not a cache of this program"));
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ TEST(Explain, ThePageHoldsAllOfItAndNeedsNothingElse) {
   const std::string page = test::content_of(file);
   EXPECT_TRUE(page.starts_with("<!doctype html>"));
   EXPECT_TRUE(page.ends_with("</html>\n"));
-  expect_in_order(page, {"Compiled for cpu (fast)", "kernels were open", "with every value in memory",
+  expect_in_order(page, {"Compiled for cpu (fast)", "fusion candidates", "with every value in memory",
                          "saturate", "conv2d &gt; mul", "Laws that fired", "roofline", "kernel f32[2,4,6,6]",
                          "loops", "target source", "machine code"});
   for (const char* outside : {"http:", "https:", "src=", "@import", "<script"})
@@ -112,8 +112,8 @@ TEST(Explain, WrongInputIsAnswered) {
   const test::TemporaryFolder folder;
   expect({"--replay", (folder.path() / "none").string()}, kFailed, "cannot open");
   expect({"--replay", folder.file("half.json", "{\"luminal-replay\": 2,").string()}, kFailed,
-         "no replay file");
-  expect({"--replay", folder.file("other.json", "[1]").string()}, kFailed, "no replay file");
+         "not a replay file");
+  expect({"--replay", folder.file("other.json", "[1]").string()}, kFailed, "not a replay file");
 }
 
 TEST(Explain, EveryExampleGoesDownToMachineCode) {

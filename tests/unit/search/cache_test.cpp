@@ -205,7 +205,7 @@ TEST(Cache, AFileThatIsNoDatabaseIsSetAside) {
   cache.store(key_of(1), choice_of(1));
   EXPECT_TRUE(cache.find(key_of(1)));
   EXPECT_NE(cache.file(), folder.path() / "tuning.db");
-  EXPECT_EQ(fs::file_size(folder.path() / "tuning.db"), 5000U) << "it stays for whoever wants to look";
+  EXPECT_EQ(fs::file_size(folder.path() / "tuning.db"), 5000U) << "it is left as it is";
 }
 
 TEST(Cache, DamagedEntriesAreDroppedAndNeverTrusted) {
@@ -429,7 +429,7 @@ TEST(Cache, AnUnusableFolderIsToldOnceAndStopsNothing) {
   TemporaryFolder folder;
   std::ofstream(folder.path() / "file") << "x";
   Cache cache(folder.path() / "file" / "below");
-  EXPECT_THAT(cache.trouble(), testing::HasSubstr("cannot be made"));
+  EXPECT_THAT(cache.trouble(), testing::HasSubstr("cannot be created"));
   cache.store(key_of(1), choice_of(1));
   EXPECT_FALSE(cache.find(key_of(1)));
   Cache off("");
@@ -485,7 +485,7 @@ TEST(Cache, ExportsAndMerges) {
     fs::copy_file(file, other, fs::copy_options::overwrite_existing);
     run_sql(other, damage);
     EXPECT_EQ(luminal::test::error_of<FormatError>([&] { (void)cache.merge(other); }, files.path()),
-              std::string("[cache] other.db is no cache of this program: ") + message);
+              std::string("[cache] other.db is not a cache of this program: ") + message);
   }
   std::ofstream(files.path() / "text") << "no database";
   EXPECT_THROW((void)cache.merge(files.path() / "text"), FormatError);

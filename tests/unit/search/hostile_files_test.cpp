@@ -89,29 +89,31 @@ TEST(HostileReplay, EveryNumberHasItsRange) {
     nlohmann::json value;
     const char* says;
   } cases[] = {
-      {"/suite/tensors/0/dims", {huge, huge}, "a tensor of more than"},
-      {"/suite/tensors/0/dims", {-1}, "a dim of -1"},
+      {"/suite/tensors/0/dims", {huge, huge}, "a tensor has more than"},
+      {"/suite/tensors/0/dims", {-1}, "a dim is -1; expected 0 to 2^40"},
       {"/suite/tensors/0/dims", {1.5}, "1.5 is not a whole number, or out of range"},
       {"/suite/tensors/0/dims", {UINT64_MAX}, "18446744073709551615 is not a whole number, or out of range"},
       {"/suite/kernels/0/inputs", {huge}, "1099511627776 is not a whole number, or out of range"},
-      {"/suite/kernels/0/inputs", {5}, "a kernel names tensor 5 of 2"},
-      {"/suite/kernels/0/inputs", {0, 0}, "a kernel from 2 to 1 tensors for a spec from 1 to 1"},
-      {"/suite/kernels/0/inputs", {1}, "tensor 1 is read before it is there"},
-      {"/suite/kernels/0/outputs", {0}, "tensor 0 is made and there already"},
-      {"/suite/kernels/0/in_place", 7, "a kernel of 1 inputs runs over number 7"},
-      {"/suite/cases/0/inputs/0", nullptr, "tensor 0 is read before it is there"},
+      {"/suite/kernels/0/inputs", {5}, "a kernel names tensor 5, but there are 2"},
+      {"/suite/kernels/0/inputs", {0, 0}, "a kernel has 2 inputs and 1 outputs, but its spec has 1 and 1"},
+      {"/suite/kernels/0/inputs", {1}, "tensor 1 is read before a kernel makes it"},
+      {"/suite/kernels/0/outputs", {0}, "tensor 0 exists before a kernel makes it"},
+      {"/suite/kernels/0/in_place", 7, "a kernel with 1 inputs runs in place of input 7"},
+      {"/suite/cases/0/inputs/0", nullptr, "tensor 0 is read before a kernel makes it"},
       {"/suite/cases/0/expectations/0/tensor", 0, "an expectation is about tensor 0, which is an input"},
-      {"/suite/cases/0/expectations/0/tensor", -1, "an expectation's lists do not fit each other"},
-      {"/suite/cases/0/expectations/0/positions/0", 8, "position 8 of a tensor of 8 elements"},
-      {"/suite/cases/0/expectations/0/positions/0", -1, "position -1 of a tensor of 8 elements"},
+      {"/suite/cases/0/expectations/0/tensor", -1, "an expectation is about tensor -1, but there are 2"},
+      {"/suite/cases/0/expectations/0/positions/0", 8, "position 8 is outside a tensor of 8 elements"},
+      {"/suite/cases/0/expectations/0/positions/0", -1, "position -1 is outside a tensor of 8 elements"},
       {"/suite/seed", -1, "-1 is not a whole number, or out of range"},
       {"/suite/dims/s", -3, "dim 's' is -3"},
-      {"/suite/dims/s", 9, "dim 's' is 9, and the kernel is made for 5 to 8"},
+      {"/suite/dims/s", 9, "dim 's' is 9, but the kernel is made for 5 to 8"},
       {"/suite/dims", nlohmann::json::object(), "dim 's' has no size"},
       {"/kernels/0/parameters/odd", huge, "1099511627776 is not a whole number, or out of range"},
       {"/kernels/0/parameters/odd", "8", "\"8\" is not a whole number, or out of range"},
-      {"/kernels/0/bucket/s", {5, 8}, "[5,8] is nothing to know of dim 's'"},
-      {"/kernels/0/bucket/s", {-5, 8, 1}, "[-5,8,1] is nothing to know of dim 's'"},
+      {"/kernels/0/bucket/s", {5, 8}, "the range of dim 's' is [5,8]; expected [min, max, multiple_of]"},
+      {"/kernels/0/bucket/s",
+       {-5, 8, 1},
+       "the range of dim 's' is [-5,8,1]; expected [min, max, multiple_of]"},
       {"/kernels/0/bucket/s", {9, 8, 1}, "has min 9 above max 8"},
       {"/kernels/0/bucket/s", {5, 8, 0}, "multiple_of 0"},
   };
@@ -134,7 +136,7 @@ TEST(HostileReplay, ParametersThatNoKernelHasAreRefused) {
       if (parameter == wrong.kernels[0].parameters.end()) continue;
       parameter->second = INT32_MAX;
       EXPECT_THAT(error_of<FormatError>([&] { (void)replay_kernel(replay_json(wrong)); }),
-                  testing::HasSubstr("makes no kernel of the file's spec and parameters"));
+                  testing::HasSubstr("cannot make a kernel of the file's spec and parameters"));
       ++refused;
     }
   }

@@ -293,13 +293,13 @@ TEST_F(UserKernels, MistakesAreTold) {
   const TensorType vector{Dtype::F32, {40}};
   const auto run = [](const KernelCall&) {};
   EXPECT_THAT(message({.name = "my kernel", .run = run}, {vector}, steps()),
-              HasSubstr("'my kernel' is no identifier"));
+              HasSubstr("'my kernel' is not an identifier"));
   EXPECT_THAT(message({.name = "empty"}, {vector}, steps()), HasSubstr("no code to run"));
   EXPECT_THAT(message({.name = "lonely", .run = run}, {}, steps()), HasSubstr("0 inputs"));
   EXPECT_THAT(message({.name = "map", .run = run}, {vector}, steps()), HasSubstr("'map'"));
   EXPECT_THAT(
       message({.name = "foreign", .run = run, .tasks = Expression::dim("rows", {})}, {vector}, steps()),
-      HasSubstr("rows, which no input has"));
+      HasSubstr("dim 'rows', which no input has"));
   EXPECT_THAT(message({.name = "unread", .run = run}, {vector, vector}, steps()),
               HasSubstr("no single kernel"));
   EXPECT_THAT(message({.name = "sorted", .run = run}, {vector},
