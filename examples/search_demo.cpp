@@ -19,8 +19,8 @@ void product(const KernelCall& call) {
   }
 }
 
-/// How the e-graph grew, how many kernels were open, what each round of timing found, what became of the one
-/// by hand, what was taken and what not.
+/// How the e-graph grew, how many fusion candidates there were, what each round of timing found, how the
+/// kernel by hand fared, what was taken and what not.
 void tell(const CompileReport& report) {
   std::cout << "\n" << to_text(report);
   for (const KernelReport& kernel : report.kernels)

@@ -50,7 +50,7 @@ struct CompileReport {
   int rounds = 0;                ///< of saturation
   std::vector<uint64_t> growth;  ///< rows of all tables of the e-graph after each round
   uint64_t graph_nodes = 0, tensors = 0, classes = 0, rows = 0;
-  uint64_t fusions = 0, most_fusions = 0;  ///< kernels that were open when the plan was chosen; for one value
+  uint64_t fusions = 0, most_fusions = 0;  ///< candidates that competed for the plan; for one value
   double unfused_us = 0;                   ///< predicted time with every value in memory, or less
   double predicted_us = 0;                 ///< of the plan that was chosen
   /// One choice of a plan, timing of its kernels, and back; none in Fast mode or where all was remembered.

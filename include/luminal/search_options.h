@@ -18,7 +18,7 @@ struct SearchOptions {
   /// Laws of your own, in the form of src/search/saturate/rules (docs/adding_a_rule.md). In every mode, a plan
   /// made with them is run once and checked against the graph's own nodes before it is used.
   std::string rules;
-  int fusions = 8;    ///< kernels kept open for each value until the plan is chosen
+  int fusions = 8;    ///< candidates kept for each value until the plan is chosen
   bool merge = true;  ///< kernels that compute values of several nodes at once
   friend auto operator<=>(const SearchOptions&, const SearchOptions&) = default;
 };
