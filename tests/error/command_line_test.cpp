@@ -122,7 +122,7 @@ TEST(CommandLineMistakes, AreToldInALine) {
        "luminal egg: files: File does not exist: missing.egg (see 'luminal egg --help')"},
       {{"egg", "broken.egg"},
        1,
-       "luminal: broken.egg:1:1: error: this '(' is never closed: the file ends inside the list\n 1 | "
+       "luminal: broken.egg:1:1: error: this '(' is never closed: the text ends inside the list\n 1 | "
        "(datatype Math (Num i64)\n   | ^"},
       {{"cache", "--import", "missing.db"}, 1, "luminal: [cache] there is no file missing.db"},
   });
