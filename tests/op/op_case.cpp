@@ -17,8 +17,6 @@ extern const OpDef kSoftsign;  // softsign.cpp
 namespace luminal::op_test {
 namespace {
 
-constexpr Dtype kPlain[] = {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16, Dtype::I8,
-                            Dtype::U8,  Dtype::I32, Dtype::I64, Dtype::Bool};
 constexpr std::string_view kViewNames[] = {"direct", "permuted", "sliced", "padded", "broadcast", "flipped"};
 /// What padding is filled with: a value that few ops ignore.
 int fill_of(Dtype dtype) { return dtype == Dtype::Bool ? 1 : 2; }
@@ -28,7 +26,7 @@ bool is_taken(const Case& candidate) {
     std::vector<TensorType> types;
     for (const Dtype dtype : candidate.dtypes) types.push_back({dtype, {}});
     Attributes attributes = candidate.attributes;
-    if (candidate.op->is(Trait::Reduction)) attributes.set("axes", std::vector<int64_t>{});
+    if (candidate.op->monoid) attributes.set("axes", std::vector<int64_t>{});
     (void)candidate.op->infer(types, attributes);
     return true;
   } catch (const Error&) {
@@ -66,7 +64,7 @@ std::vector<std::string> driven_ops() {
   (void)registered;
   std::vector<std::string> names;
   for (const OpDef* op : all_ops())
-    if (op->is(Trait::Elementwise) || op->is(Trait::Reduction)) names.emplace_back(op->name);
+    if (op->is(Trait::Elementwise) || op->monoid) names.emplace_back(op->name);
   return names;
 }
 
@@ -82,7 +80,7 @@ std::vector<Case> typed_cases(const OpDef& op, const char* device) {
   std::set<std::pair<int, std::vector<Dtype>>> seen;
   const size_t variants = std::max<size_t>(1, op.variants.size());
   for (size_t variant = 0; variant < variants; ++variant)
-    for (const Dtype dtype : kPlain)
+    for (const Dtype dtype : kPlainDtypes)
       for (size_t conditions = 0; conditions < (size_t{1} << op.arity); ++conditions) {
         // Inputs are of one dtype, or some are bool beside it.
         Case candidate;
@@ -107,7 +105,7 @@ std::vector<Case> all_cases(const OpDef& op, const char* device, std::span<const
         Case one = typed;
         one.dims = dims;
         one.view = view;
-        if (!op.is(Trait::Reduction)) {
+        if (!op.monoid) {
           cases.push_back(one);
           continue;
         }

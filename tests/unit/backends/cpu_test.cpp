@@ -30,9 +30,6 @@ using codegen::StageBuilder;
 using test::error_of;
 using test::launch;
 
-constexpr Dtype kPlain[] = {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16, Dtype::I8,
-                            Dtype::U8,  Dtype::I32, Dtype::I64, Dtype::Bool};
-
 /// Values that find mistakes: limits, zeros of both signs, NaN, subnormals, halves, and random bits.
 std::vector<uint64_t> samples(Dtype d, size_t count, std::mt19937_64& random) {
   std::vector<uint64_t> bits;
@@ -144,8 +141,8 @@ std::vector<Operation> operations() {
   for (int k = 0; k < kScalarOpCount; ++k) {
     const auto op = static_cast<ScalarOp>(k);
     if (arity(op) == 0) continue;
-    for (const Dtype d : kPlain)
-      for (const Dtype result : kPlain) {
+    for (const Dtype d : kPlainDtypes)
+      for (const Dtype result : kPlainDtypes) {
         std::vector<Dtype> operands(static_cast<size_t>(arity(op)), d);
         if (op == ScalarOp::Select) operands[0] = Dtype::Bool;
         OperandTypes types{};

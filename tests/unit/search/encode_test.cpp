@@ -38,7 +38,7 @@ TEST(Encode, AContractionIsOneKernel) {
   const Program program = encode(cx);
   ASSERT_EQ(count(program, Kind::Kernel), 1);
   const kernel::KernelSpec& spec = program.tensors.back().spec;
-  EXPECT_EQ(spec.result().combiner, kernel::Combiner::Add);
+  EXPECT_EQ(spec.result().monoid, Monoid::Add);
   EXPECT_EQ(spec.symbols(), std::vector<std::string>{"m"});
 }
 
