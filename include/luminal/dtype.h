@@ -13,7 +13,7 @@
 ///   float's type
 ///
 /// Promotion of two tensors (symmetric; the result is the smallest type of the higher kind that holds both):
-///   bool < integers < floats.  Same kind: the one that holds the other; i8 with u8 gives i32, f16
+///   bool < integers < floats.  Same kind: the one that holds the other; i8 with u8 or u16 gives i32, f16
 ///   with bf16 f32. A plain C++ number beside a tensor takes the tensor's dtype if its kind is not higher; a
 ///   floating number beside an integer or bool tensor gives f32, an integer beside a bool tensor gives i64
 ///   (PyTorch's rules).
@@ -62,7 +62,8 @@ enum class DtypeKind : uint8_t { Bool, Integer, Float, Quantized };
   PLAIN(Bool, "bool", Bool, bool)      \
   BLOCK(Q8_0, "q8_0", 32, 34)          \
   BLOCK(Q4_0, "q4_0", 32, 18)          \
-  BLOCK(Q4_1, "q4_1", 32, 20)
+  BLOCK(Q4_1, "q4_1", 32, 20)          \
+  PLAIN(U16, "u16", Integer, uint16_t)
 
 #define LUMINAL_ENUMERATOR(enumerator, ...) enumerator,
 enum class Dtype : uint8_t { LUMINAL_DTYPES(LUMINAL_ENUMERATOR, LUMINAL_ENUMERATOR) };

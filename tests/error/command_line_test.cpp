@@ -79,7 +79,7 @@ TEST(CommandLineMistakes, AreToldInALine) {
       {{"explain", "x:f23[2]"},
        1,
        "luminal: [formula] [dtype] unknown dtype 'f23'; known are f32 f64 f16 bf16 i8 u8 i32 i64 bool q8_0 "
-       "q4_0 q4_1; did you mean 'f32'? (column 3)\n  x:f23[2]\n    ^"},
+       "q4_0 q4_1 u16; did you mean 'f32'? (column 3)\n  x:f23[2]\n    ^"},
       {{"explain", "x:f32[2].rleu()"},
        1,
        "luminal: [formula] there is no function 'rleu'; did you mean 'relu'? (column 10)\n  "

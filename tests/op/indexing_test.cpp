@@ -14,7 +14,7 @@
 namespace luminal::op_test {
 namespace {
 
-constexpr Dtype kIntegers[] = {Dtype::I8, Dtype::U8, Dtype::I32, Dtype::I64};
+constexpr Dtype kIntegers[] = {Dtype::I8, Dtype::U8, Dtype::U16, Dtype::I32, Dtype::I64};
 
 TensorData positions(Dtype dtype, std::vector<int64_t> dims, int64_t below, uint64_t seed) {
   std::mt19937_64 random(seed);

@@ -235,7 +235,7 @@ inline std::vector<Case> nest_cases() {
     all.push_back(dtypes(d, Dtype::F16));
     if (d != Dtype::F32) all.push_back(dtypes(Dtype::F32, d));
   }
-  for (const Dtype d : {Dtype::F32, Dtype::F64, Dtype::I32, Dtype::I64, Dtype::U8})
+  for (const Dtype d : {Dtype::F32, Dtype::F64, Dtype::I32, Dtype::I64, Dtype::U8, Dtype::U16})
     for (const Monoid c : {Monoid::Add, Monoid::Mul, Monoid::Max, Monoid::Min})
       if (c != Monoid::Mul || d != Dtype::F32) all.push_back(everything(c, d));
   all.push_back(everything(Monoid::Max, Dtype::Bool));

@@ -57,6 +57,8 @@ TEST(Monoid, NeutralElementsFoldAway) {
 
 TEST(Monoid, NeutralElementsByHand) {
   EXPECT_EQ(neutral_element(Monoid::Max, Dtype::I8), Number(-128));
+  EXPECT_EQ(neutral_element(Monoid::Max, Dtype::U16), Number(0));
+  EXPECT_EQ(neutral_element(Monoid::Min, Dtype::U16), Number(65535));
   EXPECT_EQ(neutral_element(Monoid::Min, Dtype::I64), Number(std::numeric_limits<int64_t>::max()));
   EXPECT_EQ(neutral_element(Monoid::Min, Dtype::Bool), Number(1));
   EXPECT_EQ(neutral_element(Monoid::Max, Dtype::F16), Number(-std::numeric_limits<double>::infinity()));
@@ -79,6 +81,7 @@ TEST(Monoid, FoldsByHand) {
     }
   }
   EXPECT_EQ(folded(Monoid::Mul, numbers(Dtype::I8, {100, 3})), 44);  // wraps
+  EXPECT_EQ(folded(Monoid::Add, numbers(Dtype::U16, {65535, 2})), 1);
   EXPECT_EQ(folded(Monoid::Min, numbers(Dtype::Bool, {1, 0})), 0);
   for (const Monoid monoid : {Monoid::Max, Monoid::Min})
     EXPECT_TRUE(std::isnan(folded(monoid, numbers(Dtype::F16, {1, std::nan(""), 2}))));
@@ -93,6 +96,7 @@ TEST(Monoid, BoolHasNoSums) {
 TEST(Monoid, CompiledCodeFoldsIn) {
   EXPECT_EQ(accumulation_dtype(Monoid::Add, Dtype::BF16), Dtype::F32);
   EXPECT_EQ(accumulation_dtype(Monoid::Max, Dtype::Bool), Dtype::Bool);
+  EXPECT_EQ(accumulation_dtype(Monoid::Add, Dtype::U16), Dtype::U16);
 }
 
 }  // namespace
