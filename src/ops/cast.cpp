@@ -47,7 +47,7 @@ void cast_blocks(const void* const* inputs, void* output, int64_t count, const A
   }
 }
 
-ElementKernel choose(std::span<const Dtype> inputs, Dtype output) {
+ElementKernel cast_kernel(std::span<const Dtype> inputs, Dtype output) {
   if (is_quantized(output)) return nullptr;
   return visit_dtype(output, [&]<class To>(To) -> ElementKernel {
     if (is_quantized(inputs[0]))
@@ -66,7 +66,7 @@ const OpDef kCast = {
     .arity = 1,
     .traits = Trait::Elementwise | Trait::Monotone,
     .infer = infer_cast,
-    .elementwise = choose,
+    .elementwise = cast_kernel,
     .gradient =
         [](Gradient& g) {
           const Dtype from = g.input(0).dtype();

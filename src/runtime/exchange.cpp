@@ -7,8 +7,6 @@
 namespace luminal::runtime {
 namespace {
 
-size_t at(int index) { return static_cast<size_t>(index); }
-
 /// Memory that fits is used again.
 void resize(TensorData& data, Dtype dtype, const std::vector<int64_t>& dims, int64_t bytes) {
   data.dtype = dtype;

@@ -19,8 +19,6 @@
 namespace luminal::runtime {
 namespace {
 
-size_t at(int index) { return static_cast<size_t>(index); }
-
 constexpr size_t kMostLayouts = 16;  // sizes that stay worked out
 
 /// Names of dims that the plan depends on, sorted.

@@ -4,14 +4,6 @@
 #include "runtime/orders.h"
 
 namespace luminal::runtime {
-namespace {
-
-size_t at(int index) { return static_cast<size_t>(index); }
-
-int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-}  // namespace
-
 Layout::Layout(const Plan& plan, const Blocks& blocks, const DimMap& dims, int workers) {
   measure_tensors(plan, dims);
   measure_kernels(plan, dims);

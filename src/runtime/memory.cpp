@@ -17,8 +17,6 @@
 namespace luminal::runtime {
 namespace {
 
-int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 bool overlap(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
 /// Most bytes alive at one step, and for each buffer the bytes alive at its fullest step.

@@ -7,6 +7,9 @@
 namespace luminal::runtime {
 
 inline constexpr int64_t kAlignment = 64;  ///< of every buffer: a cache line, the widest vector register
+[[nodiscard]] constexpr int64_t aligned(int64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 /// A buffer to be placed: alive from step `first` to step `last`, both included.
 struct Lifetime {

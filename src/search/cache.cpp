@@ -24,7 +24,6 @@ using nlohmann::json;
 constexpr int kLayout = 2;  ///< of the tables and their checksums; who changes it changes the file's name too
 constexpr const char* kName = "tuning";
 constexpr int kMostDamaged = 16;  ///< files that are set aside before nothing more is remembered
-constexpr int kBusyMilliseconds = 5000;
 constexpr int64_t kMostCandidates = 1'000'000;
 /// As SQLite keeps them, by name: what differs is damage.
 const std::vector<std::string> kTables{
@@ -36,7 +35,7 @@ const std::vector<std::string> kTables{
     "KEY(high, low))"};
 
 template <class... Args>
-void tell(fmt::format_string<Args...> format, Args&&... args) {
+void log_formatted(fmt::format_string<Args...> format, Args&&... args) {
   log_line(fmt::format(format, std::forward<Args>(args)...));
 }
 
@@ -137,7 +136,8 @@ struct Cache::State {
   [[nodiscard]] fs::path mark() const { return file().concat(".damaged"); }
 
   void give_up(const std::string& reason) {
-    if (trouble.empty()) tell("[cache] {}: {}; tuning results are not kept", file().string(), reason);
+    if (trouble.empty())
+      log_formatted("[cache] {}: {}; tuning results are not kept", file().string(), reason);
     trouble = reason;
     database.close();
   }
@@ -236,8 +236,9 @@ struct Cache::State {
         return give_up(fmt::format("{} files before it are damaged; remove them", number));
       std::error_code error;
       if (!fs::exists(mark(), error)) {
-        tell("[cache] {} is damaged ({}); it stays for whoever wants to look, and a new one is begun",
-             file().string(), reason);
+        log_formatted(
+            "[cache] {} is damaged ({}); it stays for whoever wants to look, and a new one is begun",
+            file().string(), reason);
         std::ofstream(mark()).flush();
         if (!fs::exists(mark(), error)) return give_up("it is damaged, and the folder cannot be written");
       }

@@ -11,7 +11,7 @@ namespace luminal::search {
 namespace {
 
 constexpr double kImpossible = std::numeric_limits<double>::infinity();
-constexpr int kMostRounds = 32;
+constexpr int kMostFlipRounds = 32;
 
 }  // namespace
 
@@ -286,7 +286,7 @@ struct Chooser::Descent {
 
   void run() {
     bool tight = false;
-    for (int round = 0; round < kMostRounds; ++round) {
+    for (int round = 0; round < kMostFlipRounds; ++round) {
       if (single_steps() || double_steps()) {
         tight = false;
         continue;

@@ -32,9 +32,9 @@ SharedBytes::~SharedBytes() {
   if (data_) ::munmap(data_, static_cast<size_t>(std::max<int64_t>(size_bytes_, 1)));
 }
 
-namespace {
-
 using Clock = std::chrono::steady_clock;
+
+namespace {
 
 /// What a contained process tells the one that waits for it.
 struct Board {

@@ -7,8 +7,7 @@
 namespace luminal::search {
 namespace {
 
-constexpr int kBusyMilliseconds = 5000;
-constexpr int kMostBytes = 1 << 28;  // of a text or blob
+constexpr int kMostTextBytes = 1 << 28;  // of a text or blob
 
 /// A path as SQLite takes it with options behind it.
 std::string uri_of(const std::filesystem::path& file, const char* options) {
@@ -49,7 +48,7 @@ void Database::open(const std::filesystem::path& file, Access access) {
     throw DatabaseError{code, message};
   }
   sqlite3_busy_timeout(handle_, kBusyMilliseconds);
-  sqlite3_limit(handle_, SQLITE_LIMIT_LENGTH, kMostBytes);
+  sqlite3_limit(handle_, SQLITE_LIMIT_LENGTH, kMostTextBytes);
   // A file may come from anywhere: what it says of itself calls no functions.
   sqlite3_db_config(handle_, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
 }

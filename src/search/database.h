@@ -10,6 +10,8 @@
 /// SQLite, as much of it as the cache needs.
 namespace luminal::search {
 
+inline constexpr int kBusyMilliseconds = 5000;  ///< to wait for other processes
+
 /// What SQLite answered.
 struct DatabaseError {
   int code;

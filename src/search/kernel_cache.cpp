@@ -51,7 +51,8 @@ namespace {
 
 /// LUMINAL_DEBUG=4 tells every kernel's spec, loops and source, 7 its machine code too; LUMINAL_DUMP writes
 /// all of them.
-void tell(backends::Backend& backend, const KernelRequest& request, const codegen::Program& program) {
+void tell_compiled(backends::Backend& backend, const KernelRequest& request,
+                   const codegen::Program& program) {
   const auto whole = [&] {
     return fmt::format("{} {}\n{}\n{}", request.chosen.schedule->name,
                        codegen::to_string(request.chosen.parameters), request.spec.to_string(),
@@ -76,7 +77,7 @@ KernelResult KernelCache::make_one(backends::Backend& backend, Cache& disk, cons
   const codegen::Program program = request.chosen.schedule->lower(
       request.spec, request.chosen.parameters, restricted(request.bucket, request.spec), backend.target());
   codegen::verify(program);
-  tell(backend, request, program);
+  tell_compiled(backend, request, program);
   const codegen::Target& target = backend.target();
   // The text that is compiled too: a mended printer finds nothing made before it. The program says what the
   // text does not: sizes, tasks and workspace.

@@ -20,7 +20,7 @@
 namespace luminal::search {
 namespace {
 
-constexpr int kMostRounds = 8;
+constexpr int kMostCoverRounds = 8;
 
 /// The values of the user's graph that a class is. Dims must be the same: an alias in other dims is the same
 /// buffer.
@@ -256,7 +256,7 @@ class MeasuredSearch {
   }
 
   void tune_in_rounds() {
-    for (int round = 0; round < kMostRounds; ++round) {
+    for (int round = 0; round < kMostCoverRounds; ++round) {
       throw_if_cancelled();
       const auto start = Clock::now();
       Cache::Costs table = costs_.to_table();

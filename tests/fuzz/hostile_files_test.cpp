@@ -201,7 +201,7 @@ void read_limits(const std::string& input) {
   if (text != content_of(kept.file())) throw FormatError("measured anew");
 }
 
-std::vector<Target> targets() {
+std::vector<Target> file_targets() {
   return {
       {"safetensors", [] { return std::vector{content_of(kFormats + "from_python.safetensors")}; },
        [](const std::string&, const Path& file) {
@@ -255,7 +255,7 @@ std::vector<Target> targets() {
 
 class HostileFile : public testing::TestWithParam<Target> {};
 TEST_P(HostileFile, IsReadOrRefused) { run(GetParam()); }
-INSTANTIATE_TEST_SUITE_P(Parsers, HostileFile, testing::ValuesIn(targets()), test_name);
+INSTANTIATE_TEST_SUITE_P(Parsers, HostileFile, testing::ValuesIn(file_targets()), test_name);
 
 }  // namespace
 }  // namespace luminal::fuzz

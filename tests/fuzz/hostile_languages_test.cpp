@@ -181,7 +181,7 @@ void search_with(const std::string& input) {
   (void)search::test::search(cx, options);
 }
 
-std::vector<Target> targets() {
+std::vector<Target> text_targets() {
   return {
       {"expression",
        [] {
@@ -213,7 +213,7 @@ std::vector<Target> targets() {
 
 class HostileText : public testing::TestWithParam<Target> {};
 TEST_P(HostileText, IsReadOrRefused) { run(GetParam()); }
-INSTANTIATE_TEST_SUITE_P(Parsers, HostileText, testing::ValuesIn(targets()), test_name);
+INSTANTIATE_TEST_SUITE_P(Parsers, HostileText, testing::ValuesIn(text_targets()), test_name);
 
 }  // namespace
 }  // namespace luminal::fuzz

@@ -27,7 +27,7 @@ TensorData positions(Dtype dtype, std::vector<int64_t> dims, int64_t below, uint
 struct Sizes {
   int64_t a, b;
 };
-constexpr Sizes kSizes[] = {{2, 3}, {5, 4}, {1, 0}};
+constexpr Sizes kIndexingSizes[] = {{2, 3}, {5, 4}, {1, 0}};
 
 class Indexing : public testing::TestWithParam<const char*> {};
 
@@ -39,7 +39,7 @@ TEST_P(Indexing, GatherReadsFlatPositionsOfTheView) {
       GraphTensor data = cx.tensor({"a", 3}, dtype), index = cx.tensor({"b", 2}, index_dtype);
       GraphTensor result = cx.add_op(kGather).input(data.t()).input(index).finish();
       result.retrieve();
-      for (const auto& [a, b] : kSizes) {
+      for (const auto& [a, b] : kIndexingSizes) {
         cx.set_dim("a", a);
         cx.set_dim("b", b);
         const TensorData values = sample_data(kAdd, dtype, {a, 3}, 5);
@@ -73,7 +73,7 @@ TEST_P(Indexing, ScatterAssignsInOrderAndAdds) {
       GraphTensor result =
           cx.add_op(kScatter).input(base).input(index).input(updates).attribute("mode", mode).finish();
       result.retrieve();
-      for (const auto& [a, b] : kSizes) {
+      for (const auto& [a, b] : kIndexingSizes) {
         cx.set_dim("a", a);
         cx.set_dim("b", b);
         // Small integers, so that sums are exact in every dtype.

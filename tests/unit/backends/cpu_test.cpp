@@ -119,7 +119,7 @@ uint64_t element(const TensorData& data, int64_t i) {
 }
 
 /// Equal bits, which NaN aside.
-void expect_equal(const TensorData& actual, const TensorData& expected, const std::string& what) {
+void expect_equal_bits(const TensorData& actual, const TensorData& expected, const std::string& what) {
   ASSERT_EQ(actual.dtype, expected.dtype) << what;
   for (int64_t i = 0; i < expected.element_count(); ++i) {
     const uint64_t a = element(actual, i), e = element(expected, i);
@@ -191,7 +191,7 @@ void every_operation(Backend& backend, std::span<const int> lane_counts) {
       const std::string what =
           fmt::format("{} {} -> {} in {} lanes", name(o.op), name(operand), name(o.result), lanes);
       const auto kernel = backend.compile(program_of(o, lanes, kCount));
-      expect_equal(launch(*kernel, slots, {expected}, {})[0], expected, what);
+      expect_equal_bits(launch(*kernel, slots, {expected}, {})[0], expected, what);
     }
   }
 }

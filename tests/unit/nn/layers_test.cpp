@@ -15,10 +15,9 @@ namespace luminal::nn {
 namespace {
 
 using test::error_of;
+using test::kF64;
 using test::PyTorchCase;
 using testing::HasSubstr;
-
-constexpr Dtype kF64 = Dtype::F64;
 
 /// A module of one input; `make` builds it in the case's graph.
 template <class Make>

@@ -13,6 +13,8 @@
 
 namespace luminal::test {
 
+inline constexpr Dtype kF64 = Dtype::F64;
+
 /// What tools/pytorch_modules.py wrote.
 inline const SafetensorsFile& expectations() {
   static const SafetensorsFile file(std::string(LUMINAL_SOURCE_DIR) +

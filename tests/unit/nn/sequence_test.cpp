@@ -11,10 +11,9 @@ namespace luminal::nn {
 namespace {
 
 using test::error_of;
+using test::kF64;
 using test::PyTorchCase;
 using testing::HasSubstr;
-
-constexpr Dtype kF64 = Dtype::F64;
 
 const std::vector<std::pair<std::string, RecurrentOptions>> kRecurrent{
     {"_plain", {.dtype = kF64}},

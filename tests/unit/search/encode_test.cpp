@@ -8,9 +8,9 @@
 namespace luminal::search {
 namespace {
 
-using Kind = Program::Tensor::Kind;
+using TensorKind = Program::Tensor::Kind;
 
-int count(const Program& program, Kind kind) {
+int count(const Program& program, TensorKind kind) {
   return static_cast<int>(std::ranges::count(program.tensors, kind, &Program::Tensor::kind));
 }
 
@@ -19,7 +19,7 @@ TEST(Encode, FoldsElementwiseNodesIntoTheirOnlyReader) {
   const GraphTensor x = cx.tensor({4, 6}), y = cx.tensor({4, 6});
   ((x + y) * 2.0).exp2().sum(1).retrieve();
   const Program program = encode(cx);
-  ASSERT_EQ(count(program, Kind::Kernel), 1);
+  ASSERT_EQ(count(program, TensorKind::Kernel), 1);
   EXPECT_EQ(program.tensors.back().covers.size(), 4U);
   EXPECT_EQ(program.tensors.back().arguments.size(), 2U);
 }
@@ -29,14 +29,14 @@ TEST(Encode, KeepsAValueThatSeveralNodesRead) {
   const GraphTensor x = cx.tensor({4, 6});
   const GraphTensor shared = x.exp2();
   (shared.sum(1).expand_dim(1, 6) * shared).retrieve();
-  EXPECT_EQ(count(encode(cx), Kind::Kernel), 3);
+  EXPECT_EQ(count(encode(cx), TensorKind::Kernel), 3);
 }
 
 TEST(Encode, AContractionIsOneKernel) {
   Graph cx;
   cx.tensor({"m", 64}).matmul(cx.tensor({64, 32})).retrieve();
   const Program program = encode(cx);
-  ASSERT_EQ(count(program, Kind::Kernel), 1);
+  ASSERT_EQ(count(program, TensorKind::Kernel), 1);
   const kernel::KernelSpec& spec = program.tensors.back().spec;
   EXPECT_EQ(spec.result().monoid, Monoid::Add);
   EXPECT_EQ(spec.symbols(), std::vector<std::string>{"m"});
@@ -46,7 +46,7 @@ TEST(Encode, DoesNotRepeatWorkByFolding) {
   Graph cx;
   const GraphTensor x = cx.tensor({8}), y = cx.tensor({8, 16});
   (x.exp2().expand_dim(1, 16) * y).retrieve();  // each power is read 16 times: the cover decides
-  EXPECT_EQ(count(encode(cx), Kind::Kernel), 2);
+  EXPECT_EQ(count(encode(cx), TensorKind::Kernel), 2);
 }
 
 TEST(Encode, ConstantsAndFormulasStandInBodies) {
@@ -54,7 +54,7 @@ TEST(Encode, ConstantsAndFormulasStandInBodies) {
   const GraphTensor x = cx.tensor({3, 5});
   (x * cx.iota(Expression::flat_index() * 2 + 1, {3, 5}, Dtype::F32).pad_along(0, 0, 0) + 1.5).retrieve();
   const Program program = encode(cx);
-  ASSERT_EQ(count(program, Kind::Kernel), 1);
+  ASSERT_EQ(count(program, TensorKind::Kernel), 1);
   EXPECT_EQ(program.tensors.back().arguments.size(), 1U);
 }
 
@@ -73,7 +73,8 @@ TEST(Encode, OpaqueOpsReadDenseCopiesAndCutKernels) {
   ((x * 2.0).transpose(0, 1).graph_break() + 1.0).retrieve();
   const Program program = encode(cx);
   ASSERT_EQ(program.hosts.size(), 1U);
-  ASSERT_EQ(count(program, Kind::Kernel), 3);  // the product, its transposed copy, the sum behind the break
+  ASSERT_EQ(count(program, TensorKind::Kernel),
+            3);  // the product, its transposed copy, the sum behind the break
 }
 
 TEST(Encode, EverythingIsAResultOnRequest) {
@@ -92,8 +93,8 @@ TEST(Encode, PresentValuesAreInputs) {
   cx.execute();
   (y + 1.0).retrieve();
   const Program program = encode(cx);
-  EXPECT_EQ(count(program, Kind::Input), 1);
-  EXPECT_EQ(count(program, Kind::Kernel), 1);
+  EXPECT_EQ(count(program, TensorKind::Input), 1);
+  EXPECT_EQ(count(program, TensorKind::Kernel), 1);
 }
 
 TEST(Encode, NextStatesAreWantedInTheirOwnShape) {

@@ -23,7 +23,6 @@ namespace luminal::search {
 namespace {
 
 using codegen::Instruction;
-using codegen::Program;
 using Kind = Instruction::Kind;
 
 /// Every place of a program where something can go wrong.
@@ -148,12 +147,12 @@ class NoBarrier : public luminal::test::KernelLike {
 };
 
 /// A graph of one kernel.
-struct Subject {
+struct MutatedKernel {
   std::string name;
   std::function<GraphTensor(Graph&)> build;
 };
 
-std::vector<Subject> subjects() {
+std::vector<MutatedKernel> subjects() {
   const auto input = [](Graph& cx, const Shape& dims) { return cx.tensor(dims); };
   return {
       {"elementwise", [=](Graph& cx) { return (input(cx, {37, 70}) * 3 + input(cx, {70})).exp(); }},
@@ -202,7 +201,7 @@ class Mutation : public testing::Test {
     std::vector<std::string> missed;
   };
 
-  std::shared_ptr<const backends::Kernel> compile(const Program& program) {
+  std::shared_ptr<const backends::Kernel> compile(const codegen::Program& program) {
     try {
       codegen::verify(program);
       return backend_->compile(program);
@@ -212,8 +211,8 @@ class Mutation : public testing::Test {
   }
 
   /// Up to `most` mutants of one candidate.
-  void try_candidate(const Subject& subject, const Exam& exam, const Verdict& reference, const Program& right,
-                     const std::string& family, int most) {
+  void try_candidate(const MutatedKernel& subject, const Exam& exam, const Verdict& reference,
+                     const codegen::Program& right, const std::string& family, int most) {
     const auto original = compile(right);
     ASSERT_TRUE(original);
     const backends::Kernel* list[] = {original.get()};
@@ -221,7 +220,7 @@ class Mutation : public testing::Test {
     ASSERT_FALSE(passed.fault) << subject.name << ": " << passed.fault->message << "\n" << right.to_string();
     Counts& counts = counts_[family];
     for (int attempt = 0, made = 0; made < most && attempt < 8 * most; ++attempt) {
-      Program mutant = right;
+      codegen::Program mutant = right;
       std::vector<Site> sites;
       for (codegen::Stage& stage : mutant.stages) collect(stage.body, stage, sites);
       const size_t at = random_() % (sites.size() + mutant.stages.size());
@@ -247,7 +246,8 @@ class Mutation : public testing::Test {
   }
 
   /// Mutants in which threads get in each other's way.
-  void try_races(const Subject& subject, const Exam& exam, const Verdict& reference, const Program& right) {
+  void try_races(const MutatedKernel& subject, const Exam& exam, const Verdict& reference,
+                 const codegen::Program& right) {
     const auto original = compile(right);
     ASSERT_TRUE(original);
     const auto try_one = [&](const backends::Kernel& kernel, const std::string& what) {
@@ -290,7 +290,7 @@ class Mutation : public testing::Test {
 TEST_F(Mutation, WrongKernelsAreCaught) {
   const int most = static_cast<int>(effort::cases(3, 32));
   const int candidates = static_cast<int>(effort::cases(1, 3));
-  for (const Subject& subject : subjects()) {
+  for (const MutatedKernel& subject : subjects()) {
     Graph cx;
     const GraphTensor result = subject.build(cx).retrieve();
     const test::Searched s = test::search(cx);
@@ -312,7 +312,7 @@ TEST_F(Mutation, WrongKernelsAreCaught) {
       auto found = schedule->candidates(spec, {}, backend_->target());
       if (found.size() > static_cast<size_t>(candidates)) found.resize(static_cast<size_t>(candidates));
       for (const codegen::Candidate& candidate : found) {
-        const Program right = schedule->lower(spec, candidate.parameters, {}, backend_->target());
+        const codegen::Program right = schedule->lower(spec, candidate.parameters, {}, backend_->target());
         try_candidate(subject, exam, reference, right, std::string(schedule->name), most);
         try_races(subject, exam, reference, right);
       }

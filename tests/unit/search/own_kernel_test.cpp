@@ -15,6 +15,7 @@
 #include "luminal/luminal.h"
 #include "search/session.h"
 #include "support/files.h"
+#include "support/fresh_name.h"
 
 // Kernels of a program's own compete with the generated ones, and are judged like them. They are the
 // process's: each test has sizes of its own.
@@ -25,12 +26,6 @@ using testing::ElementsAreArray;
 using testing::HasSubstr;
 using testing::Not;
 using testing::Pointwise;
-
-/// A name that no run before has left in the cache.
-std::string fresh_name(std::string_view what) {
-  static std::atomic<int> count{0};
-  return fmt::format("{}_{}_{}", what, ::getpid(), ++count);
-}
 
 class OwnKernels : public testing::Test {
  protected:
@@ -106,7 +101,7 @@ std::vector<float> ramp(int64_t count, float from = 0, float step = 0.01F) {
 }
 
 TEST_F(OwnKernels, TheFasterOneIsTakenWhereTimesAreMeasured) {
-  const std::string name = fresh_name("steps");
+  const std::string name = test::fresh_name("steps");
   const auto build = [&](Graph& cx) {
     const GraphTensor x = cx.tensor({40}).set(ramp(40));
     return (with_kernel(step_kernel(name, 40), {x}, steps()) * 2).retrieve();
@@ -132,7 +127,7 @@ TEST_F(OwnKernels, TheFasterOneIsTakenWhereTimesAreMeasured) {
 }
 
 TEST_F(OwnKernels, AWrongOneIsToldAndNotUsed) {
-  const std::string name = fresh_name("wrong");
+  const std::string name = test::fresh_name("wrong");
   Graph cx;
   const GraphTensor x = cx.tensor({41}).set(ramp(41));
   const GraphTensor y = with_kernel(step_kernel(name, 41, 1.01), {x}, steps()).retrieve();
@@ -150,7 +145,7 @@ TEST_F(OwnKernels, AWrongOneIsToldAndNotUsed) {
 
 /// One element is left to the tasks of nobody.
 TEST_F(OwnKernels, OneThatLeavesElementsOutIsNotUsed) {
-  const std::string name = fresh_name("gap");
+  const std::string name = test::fresh_name("gap");
   OwnKernel kernel = step_kernel(name, 42);
   Graph cx;
   const GraphTensor x = cx.tensor({43}).set(ramp(43));
@@ -160,7 +155,7 @@ TEST_F(OwnKernels, OneThatLeavesElementsOutIsNotUsed) {
 }
 
 TEST_F(OwnKernels, NamedDimsReachTheKernel) {
-  const std::string name = fresh_name("dynamic");
+  const std::string name = test::fresh_name("dynamic");
   const Expression n = Expression::dim("n", {.min = 1, .max = 64});
   OwnKernel kernel = step_kernel(name, 0);
   kernel.tasks = n;
@@ -188,7 +183,7 @@ TEST_F(OwnKernels, NamedDimsReachTheKernel) {
 /// Inputs come in the order of the definition, whatever order the spec has them in; views are made dense; the
 /// workspaces are there.
 TEST_F(OwnKernels, SeesItsInputsAsTheDefinitionNamesThem) {
-  const std::string name = fresh_name("difference");
+  const std::string name = test::fresh_name("difference");
   static std::atomic<int> calls{0}, bad{0};
   const auto run = [](const KernelCall& call) {
     ++calls;
@@ -224,7 +219,7 @@ TEST_F(OwnKernels, SeesItsInputsAsTheDefinitionNamesThem) {
 }
 
 TEST_F(OwnKernels, ItsOutputSharesNoMemory) {
-  const std::string name = fresh_name("update");
+  const std::string name = test::fresh_name("update");
   static std::atomic<int> shared{0}, calls{0};
   const OwnKernel kernel{.name = name, .run = [](const KernelCall& call) {
                            ++calls;
@@ -246,7 +241,7 @@ TEST_F(OwnKernels, ItsOutputSharesNoMemory) {
 TEST_F(OwnKernels, GradientsAreThoseOfTheDefinition) {
   Graph cx;
   const GraphTensor x = cx.tensor({5}).set(ramp(5, -1, 0.5F));
-  const OwnKernel cube{.name = fresh_name("cube"), .run = [](const KernelCall& call) {
+  const OwnKernel cube{.name = test::fresh_name("cube"), .run = [](const KernelCall& call) {
                          for (int i = 0; i < 5; ++i) {
                            const float v = static_cast<const float*>(call.inputs[0])[i];
                            static_cast<float*>(call.output)[i] = v * v * v;
@@ -263,7 +258,7 @@ TEST_F(OwnKernels, GradientsAreThoseOfTheDefinition) {
 
 /// Another version is timed anew; the version that is there keeps its code.
 TEST_F(OwnKernels, VersionsAreApart) {
-  const std::string name = fresh_name("version");
+  const std::string name = test::fresh_name("version");
   const auto result = [&](OwnKernel kernel) {
     Graph cx;
     const GraphTensor x = cx.tensor({42}).set(ramp(42));

@@ -17,7 +17,10 @@
 
 /// The search without a device: graph, program, e-graph, cover, and an evaluation of covers by the definition
 /// of specs.
+namespace luminal::test {}
 namespace luminal::search::test {
+
+using namespace luminal::test;  // one `test` for those who are in luminal::search
 
 struct Searched {
   Program program;

@@ -14,23 +14,24 @@
 #include "luminal/own_kernel.h"
 #include "search/session.h"
 #include "support/files.h"
+#include "support/fresh_name.h"
 
 // Kernels of a program's own that are far faster than the generated ones, and wrong in ways that samples do
 // not show: none of them is taken.
 namespace luminal {
 namespace {
 
-constexpr int64_t kRows = 500, kColumns = 128, kTerms = 1500;
+constexpr int64_t kRows = 500, kColumns = 128, kRowTerms = 1500;
 
 /// sum over k of 2 + (k < x): 64,000 sums of 1,500 terms for a generated kernel, a formula for one who knows
 /// it.
-GraphTensor step_sum(const GraphTensor& x) {
+GraphTensor row_step_sum(const GraphTensor& x) {
   Graph cx = x.graph();
-  const GraphTensor k = cx.arange(kTerms).cast(Dtype::F32);
+  const GraphTensor k = cx.arange(kRowTerms).cast(Dtype::F32);
   return (k.lt(x.unsqueeze(-1)).cast(Dtype::F32) + 2).sum(-1);
 }
-float step_sum(float x) {
-  return 2.0F * kTerms + (x > 0 ? std::min(std::ceil(x), static_cast<float>(kTerms)) : 0.0F);
+float row_step_sum(float x) {
+  return 2.0F * kRowTerms + (x > 0 ? std::min(std::ceil(x), static_cast<float>(kRowTerms)) : 0.0F);
 }
 
 /// What one call of the kernel sees, and what it has seen before.
@@ -111,11 +112,6 @@ std::vector<Case> cases() {
   };
 }
 
-std::string fresh_name(std::string_view what) {
-  static std::atomic<int> count{0};
-  return fmt::format("{}_{}_{}", what, ::getpid(), ++count);
-}
-
 class UserKernelFaults : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
@@ -135,7 +131,7 @@ class UserKernelFaults : public testing::TestWithParam<Case> {
                   auto* out = static_cast<float*>(call.output);
                   const int64_t launch = call.begin == 0 ? ++*launches : launches->load();
                   for (int64_t i = call.begin * kColumns; i < call.end * kColumns; ++i)
-                    out[i] = step_sum(in[i]);
+                    out[i] = row_step_sum(in[i]);
                   if (wrong) wrong({in, out, call.begin, call.end, launch});
                 },
             .tasks = kRows};
@@ -147,13 +143,13 @@ class UserKernelFaults : public testing::TestWithParam<Case> {
     for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(i % 1000) - 100;
     const GraphTensor x = cx.tensor({kRows, kColumns}).set(data);
     GraphTensor y = with_kernel(kernel(name, wrong), {x}, [](std::span<const GraphTensor> in) {
-                      return step_sum(in[0]);
+                      return row_step_sum(in[0]);
                     }).retrieve();
     cx.set_device("cpu-user-faults");
     Compiled compiled = cx.compile(Optimal{});
     compiled();
     std::vector<float> right;
-    for (const float value : data) right.push_back(step_sum(value));
+    for (const float value : data) right.push_back(row_step_sum(value));
     EXPECT_THAT(y.data<float>(), testing::ElementsAreArray(right));
     std::vector<std::string> names;
     for (const KernelReport& each : compiled.details().kernels) names.push_back(each.schedule);
@@ -166,12 +162,12 @@ class UserKernelFaults : public testing::TestWithParam<Case> {
 };
 
 TEST_F(UserKernelFaults, TheRightOneIsTaken) {
-  const std::string name = fresh_name("right");
+  const std::string name = test::fresh_name("right");
   EXPECT_THAT(taken(name, nullptr), testing::Contains(name));
 }
 
 TEST_P(UserKernelFaults, IsNotTaken) {
-  const std::string name = fresh_name("wrong");
+  const std::string name = test::fresh_name("wrong");
   EXPECT_THAT(taken(name, GetParam().wrong), testing::Not(testing::Contains(name)));
 }
 
@@ -183,7 +179,7 @@ INSTANTIATE_TEST_SUITE_P(All, UserKernelFaults, testing::ValuesIn(cases()), [](c
 
 /// Wrong at one remainder of a named dim alone.
 TEST_F(UserKernelFaults, WrongAtOneSizeOfANamedDim) {
-  const std::string name = fresh_name("remainder");
+  const std::string name = test::fresh_name("remainder");
   Graph cx;
   GraphTensor x = cx.tensor({"n", kColumns});
   const OwnKernel wrong{.name = name,
@@ -192,11 +188,11 @@ TEST_F(UserKernelFaults, WrongAtOneSizeOfANamedDim) {
                               const auto* in = static_cast<const float*>(call.inputs[0]);
                               auto* out = static_cast<float*>(call.output);
                               for (int64_t i = call.begin * kColumns; i < call.end * kColumns; ++i)
-                                out[i] = step_sum(in[i]) + (call.dims[0] % 16 == 7 ? 1.0F : 0.0F);
+                                out[i] = row_step_sum(in[i]) + (call.dims[0] % 16 == 7 ? 1.0F : 0.0F);
                             },
                         .tasks = "n"};
   const GraphTensor y =
-      with_kernel(wrong, {x}, [](std::span<const GraphTensor> in) { return step_sum(in[0]); }).retrieve();
+      with_kernel(wrong, {x}, [](std::span<const GraphTensor> in) { return row_step_sum(in[0]); }).retrieve();
   x.set_dyn(std::vector<float>(50 * kColumns, 3), {50, kColumns});
   cx.set_device("cpu-user-faults");
   Compiled compiled = cx.compile(Optimal{});
