@@ -120,7 +120,7 @@ class Builder {
     std::vector<runtime::InPlace> list;
     if (spec.values().size() != 1 || spec.outputs().size() != 1) return list;
     const kernel::Value& value = spec.values()[0];
-    if (value.combiner != kernel::Combiner::None) return list;
+    if (value.monoid) return list;
     const kernel::Output& output = spec.outputs()[0];
     for (int slot = 0; slot < static_cast<int>(spec.slots().size()); ++slot) {
       const kernel::Slot& own = spec.slots()[static_cast<size_t>(slot)];

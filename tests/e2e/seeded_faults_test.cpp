@@ -33,7 +33,6 @@ using codegen::LoopKind;
 using codegen::Parameters;
 using codegen::StageBuilder;
 using codegen::Target;
-using kernel::Combiner;
 using kernel::KernelSpec;
 
 enum Seeded : int64_t { kNothing, kTail, kNarrow, kTerm, kBeyond, kUnwritten, kRescale, kInPlace };
@@ -89,17 +88,16 @@ codegen::Program sums(const KernelSpec& spec, Seeded fault) {
 /// maximum down to it.
 codegen::Program softmax(const KernelSpec& spec) {
   codegen::Program program = codegen::program_for(spec, "seeded");
-  const auto of = [&](Combiner combiner) -> const kernel::Value& {
-    return *std::ranges::find(spec.values(), combiner, &kernel::Value::combiner);
+  const auto of = [&](Monoid monoid) -> const kernel::Value& {
+    return *std::ranges::find(spec.values(), monoid, &kernel::Value::monoid);
   };
-  const int64_t columns = spec.extents()[static_cast<size_t>(of(Combiner::Max).reduced[0])].exec({});
+  const int64_t columns = spec.extents()[static_cast<size_t>(of(Monoid::Max).reduced[0])].exec({});
   StageBuilder b(program, spec.outputs()[0].elements.exec({}) / columns);
   const auto evaluate = [&](const kernel::Value& value, Id x, Id maximum, Id sum) {
     std::vector<Id> operands;
     for (const kernel::Operand& operand : value.operands) {
       const bool is_load = operand.kind == kernel::Operand::Kind::Load;
-      const bool is_sum =
-          !is_load && spec.values()[static_cast<size_t>(operand.value)].combiner == Combiner::Add;
+      const bool is_sum = !is_load && spec.values()[static_cast<size_t>(operand.value)].monoid == Monoid::Add;
       operands.push_back(is_load ? x : is_sum ? sum : maximum);
     }
     return b.inline_function(value.body, operands);
@@ -110,7 +108,7 @@ codegen::Program softmax(const KernelSpec& spec) {
                             [&](const Expression& column, std::span<const Id> carried) {
                               const Id x = load(column),
                                        maximum = b.compute(ScalarOp::Maximum, {carried[0], x});
-                              const Id term = evaluate(of(Combiner::Add), x, maximum, codegen::kNone);
+                              const Id term = evaluate(of(Monoid::Add), x, maximum, codegen::kNone);
                               return std::vector<Id>{maximum, b.compute(ScalarOp::Add, {carried[1], term})};
                             });
   b.loop(columns, LoopKind::Serial, [&](const Expression& column) {
@@ -140,8 +138,8 @@ bool takes(const KernelSpec& spec) {
   const auto values = spec.values();
   if (seeded == kRescale) return values.size() == 3 && spec.slots().size() == 1;
   if (values.size() != 1) return false;
-  if (seeded == kInPlace) return values[0].combiner == Combiner::None && spec.slots().size() == 1;
-  return seeded != kNothing && values[0].combiner == Combiner::Add;
+  if (seeded == kInPlace) return !values[0].monoid && spec.slots().size() == 1;
+  return seeded != kNothing && values[0].monoid == Monoid::Add;
 }
 
 std::vector<Candidate> candidates(const KernelSpec& spec, const Bucket& bucket, const Target& target) {

@@ -68,11 +68,11 @@ TEST(ContractCode, EqualsTheDefinitionWithoutAvx512) {
 TEST(ReduceCode, EqualsTheDefinition) {
   const auto backend = make_cpu_backend();
   for (const auto& [a, b, c] : {std::array<int64_t, 3>{1, 5000, 1}, {3, 700, 37}, {65, 133, 1}, {40, 3, 5}})
-    for (const Combiner combiner : {Combiner::Add, Combiner::Max}) {
+    for (const Monoid monoid : {Monoid::Add, Monoid::Max}) {
       SpecBuilder s;
       const Expression i = s.axis(a), k = s.axis(c), j = s.axis(b);
       const int x = s.slot(a * b * c);
-      const int fold = s.value({0, 1}, {2}, combiner, {s.load(x, (i * b + j) * c + k)},
+      const int fold = s.value({0, 1}, {2}, monoid, {s.load(x, (i * b + j) * c + k)},
                                [](ScalarBuilder&, std::span<const Scalar> v) { return v[0]; });
       s.output(fold, i * c + k, a * c);
       check(*backend, "reduce", s.finish().spec, {}, {{}});
@@ -87,14 +87,14 @@ TEST(RowCode, EqualsTheDefinition) {
     const Expression r = s.axis(rows), j = s.axis(length);
     const Operand x = s.load(s.slot(rows * length), r * length + j);
     const int m =
-        s.value({0}, {1}, Combiner::Max, {x}, [](ScalarBuilder&, std::span<const Scalar> v) { return v[0]; });
+        s.value({0}, {1}, Monoid::Max, {x}, [](ScalarBuilder&, std::span<const Scalar> v) { return v[0]; });
     const auto square = [](ScalarBuilder& b, std::span<const Scalar> v) {
       const Scalar d = b.sub(v[0], v[1]);
       return b.mul(d, d);
     };
-    const int l = s.value({0}, {1}, Combiner::Add, {x, s.read(m)}, square);
+    const int l = s.value({0}, {1}, Monoid::Add, {x, s.read(m)}, square);
     const int y =
-        s.value({0, 1}, {}, Combiner::None, {x, s.read(m), s.read(l)},
+        s.value({0, 1}, {}, std::nullopt, {x, s.read(m), s.read(l)},
                 [&](ScalarBuilder& b, std::span<const Scalar> v) { return b.add(square(b, v), v[2]); });
     s.output(y, r * length + j, rows * length);
     check(*backend, "row", s.finish().spec, {}, {{}});

@@ -28,7 +28,6 @@ using codegen::Program;
 using codegen::Space;
 using codegen::StageBuilder;
 using test::error_of;
-using test::kPlain;
 using test::launch;
 
 /// Values that find mistakes: limits, zeros of both signs, NaN, subnormals, halves, and random bits.
@@ -142,8 +141,8 @@ std::vector<Operation> operations() {
   for (int k = 0; k < kScalarOpCount; ++k) {
     const auto op = static_cast<ScalarOp>(k);
     if (arity(op) == 0) continue;
-    for (const Dtype d : kPlain)
-      for (const Dtype result : kPlain) {
+    for (const Dtype d : kPlainDtypes)
+      for (const Dtype result : kPlainDtypes) {
         std::vector<Dtype> operands(static_cast<size_t>(arity(op)), d);
         if (op == ScalarOp::Select) operands[0] = Dtype::Bool;
         OperandTypes types{};

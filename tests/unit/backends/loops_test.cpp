@@ -131,7 +131,7 @@ TEST(CpuLoops, IndexFormulas) {
 
 /// Loads of every stride, masked or not, at the very ends of their buffers; stores of every stride.
 TEST(CpuLoops, LoadsAndStoresOfEveryStride) {
-  for (const Dtype d : kPlain)
+  for (const Dtype d : kPlainDtypes)
     for (const int lanes : {1, 8, 16, 64}) {
       Program p{.name = "strides", .dims = {"n"}};
       constexpr int64_t kStrides[] = {1, -1, 0, 2, 3, -2};
@@ -175,7 +175,7 @@ TEST(CpuLoops, LoadsAndStoresOfEveryStride) {
 }
 
 TEST(CpuLoops, GathersScattersShufflesAndReductions) {
-  for (const Dtype d : kPlain)
+  for (const Dtype d : kPlainDtypes)
     for (const int lanes : {1, 4, 16, 32}) {
       Program p{.name = "lanes", .dims = {"n"}};
       const int a = add_buffer(p, {.name = "A", .space = Space::Slot, .dtype = d, .elements = 97});

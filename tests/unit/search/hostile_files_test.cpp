@@ -25,7 +25,7 @@ using luminal::test::TemporaryFolder;
 kernel::KernelSpec sum_spec() {
   return kernel::KernelSpec::parse_json(
       R"({"extents":["64","100"],"slots":[{"dtype":"f32","elements":"6400"}],"values":[{"axes":[0],"reduced":[1],)"
-      R"("combiner":"sum","body":{"nodes":[["input","f32","0"]],"result":0},"operands":[{"kind":"load",)"
+      R"("monoid":"sum","body":{"nodes":[["input","f32","0"]],"result":0},"operands":[{"kind":"load",)"
       R"("dtype":"f32","slot":0,"index":"100 * i0[64] + i1[100]"}]}],"outputs":[{"value":0,"index":"i0[64]",)"
       R"("elements":"64"}]})");
 }
