@@ -5,19 +5,12 @@
 #include <numeric>
 #include <tuple>
 
-#include "base/fail.h"
-#include "base/memory.h"
-
-#if defined(__linux__)
-#include <sys/mman.h>
-#else
-#include <new>
-#endif
+#include "backends/device.h"
 
 namespace luminal::runtime {
 namespace {
 
-int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+using backends::aligned;
 
 bool overlap(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
@@ -105,63 +98,5 @@ Placement place(std::span<const Lifetime> buffers) {
   }
   return result;
 }
-
-// --- Arena
-
-namespace {
-
-constexpr auto kHugePage = static_cast<int64_t>(kHugePageBytes);
-
-}  // namespace
-
-#if defined(__linux__)
-void Arena::reserve(int64_t bytes) {
-  if (bytes <= bytes_) return;
-  release();
-  check_memory(static_cast<size_t>(bytes));
-  const bool huge = bytes >= kHugePage;
-  const int64_t page = huge ? kHugePage : 4096;
-  const int64_t size = (bytes + page - 1) / page * page;
-  // Anonymous memory is aligned to small pages; the part before the first huge page goes back.
-  const int64_t mapped = huge ? size + kHugePage : size;
-  void* memory = ::mmap(nullptr, static_cast<size_t>(mapped), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED)
-    fail(
-        "[memory] the plan needs {} MB for what it computes, and the system does not give them; use smaller "
-        "sizes or free memory",
-        bytes >> 20);
-  auto* begin = static_cast<std::byte*>(memory);
-  if (huge) {
-    const int64_t skip = (kHugePage - reinterpret_cast<intptr_t>(begin) % kHugePage) % kHugePage;
-    if (skip > 0) ::munmap(begin, static_cast<size_t>(skip));
-    if (skip < kHugePage) ::munmap(begin + skip + size, static_cast<size_t>(kHugePage - skip));
-    begin += skip;
-    advise_huge_pages(begin, static_cast<size_t>(size));
-  }
-  data_ = begin;
-  bytes_ = size;
-}
-void Arena::release() {
-  if (data_ != nullptr) ::munmap(data_, static_cast<size_t>(bytes_));
-  data_ = nullptr;
-  bytes_ = 0;
-}
-#else
-void Arena::reserve(int64_t bytes) {
-  if (bytes <= bytes_) return;
-  release();
-  data_ = static_cast<std::byte*>(
-      ::operator new(static_cast<size_t>(bytes), std::align_val_t{static_cast<size_t>(kHugePage)}));
-  bytes_ = bytes;
-}
-void Arena::release() {
-  if (data_ != nullptr) ::operator delete(data_, std::align_val_t{static_cast<size_t>(kHugePage)});
-  data_ = nullptr;
-  bytes_ = 0;
-}
-#endif
-
-Arena::~Arena() { release(); }
 
 }  // namespace luminal::runtime

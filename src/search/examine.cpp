@@ -54,7 +54,7 @@ std::vector<std::vector<std::optional<Fault>>> judge_quickly(std::span<const Qui
             if (verdict.fault) records[first[open[item]] + candidate].set(*verdict.fault);
           }
         },
-        kTimeout, workers);
+        kTimeout, workers, containment_of(*checks[0].candidates[0]));
     std::vector<size_t> again;
     for (size_t item = 0; item < open.size(); ++item) {
       if (troubles[item].empty()) continue;
@@ -164,7 +164,7 @@ std::vector<FullVerdict> judge_in_full(std::span<const FullCheck> checks, int wo
         [&](size_t item, Progress& progress) {
           judge_in_full(checks[open[item]], records[open[item]], progress);
         },
-        kTimeout, workers);
+        kTimeout, workers, containment_of(*checks[0].candidate));
     std::vector<size_t> again;
     for (size_t item = 0; item < open.size(); ++item) {
       if (troubles[item].empty()) continue;

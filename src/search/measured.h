@@ -28,7 +28,7 @@ struct MeasureContext {
   const Program& program;
   const SaturatedProgram& saturated;
   SpecStore& store;
-  backends::Backend& backend;
+  backends::Device& backend;
   Cache& cache;
   const kernel::MachineLimits& limits;
   const codegen::Bucket& bucket;

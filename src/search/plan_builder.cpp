@@ -55,7 +55,7 @@ class Builder {
     first_.assign(saturated.cover.classes.size(), -1);
   }
 
-  runtime::Plan run(const Choose& choose, backends::Backend& backend, const codegen::Bucket& bucket,
+  runtime::Plan run(const Choose& choose, backends::Device& backend, const codegen::Bucket& bucket,
                     PlanFacts& facts) {
     plan_.bucket = bucket;
     key_ = hash_bytes(text_of(backend.target()));
@@ -246,7 +246,7 @@ class Builder {
     launch.predicted_us = kernel.cost_us;
   }
 
-  void compile(const Choose& choose, backends::Backend& backend, PlanFacts& facts) {
+  void compile(const Choose& choose, backends::Device& backend, PlanFacts& facts) {
     auto begin = std::chrono::steady_clock::now();
     std::map<SpecId, Chosen> chosen;
     std::vector<KernelRequest> requests;
@@ -303,7 +303,7 @@ class Builder {
 
 runtime::Plan build_plan(const Graph& graph, const Program& program, const SaturatedProgram& saturated,
                          const Cover& cover, SpecStore& store, const Choose& choose,
-                         backends::Backend& backend, const codegen::Bucket& bucket, PlanFacts* facts) {
+                         backends::Device& backend, const codegen::Bucket& bucket, PlanFacts* facts) {
   PlanFacts ignored;
   return Builder(graph, program, saturated, cover, store)
       .run(choose, backend, bucket, facts != nullptr ? *facts : ignored);

@@ -1,7 +1,7 @@
 #pragma once
 #include <memory>
 
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "runtime/plan.h"
 #include "search/choose.h"
 #include "search/problem.h"
@@ -28,7 +28,7 @@ struct PlanFacts {
 /// The plan of a cover: kernels chosen, compiled (equal ones once) and wired up.
 [[nodiscard]] runtime::Plan build_plan(const Graph& graph, const Program& program,
                                        const SaturatedProgram& saturated, const Cover& cover,
-                                       SpecStore& store, const Choose& choose, backends::Backend& backend,
+                                       SpecStore& store, const Choose& choose, backends::Device& backend,
                                        const codegen::Bucket& bucket, PlanFacts* facts = nullptr);
 
 }  // namespace luminal::search

@@ -243,7 +243,8 @@ class SearchExecutable : public Executable, public Explained {
     variant.limits_ms = 1e3 * seconds_since(begin);
     const std::scoped_lock lock(Languages::of_process().mutex());
     Choose choose = chooser();
-    const bool by_model = std::holds_alternative<Fast>(mode_) || parts_->chooser || !parts_->computes;
+    const bool by_model =
+        std::holds_alternative<Fast>(mode_) || parts_->chooser || !parts_->backend->computes();
     if (by_model) {
       const auto cover_begin = std::chrono::steady_clock::now();
       const DimMap top = bucket.top();
@@ -278,7 +279,7 @@ class SearchExecutable : public Executable, public Explained {
     runtime::Plan plan = build_plan(graph, front->program, front->saturated, variant.cover, *front->store,
                                     choose, *parts_->backend, bucket, &variant.facts);
     if (environment::debug_level() >= 3) debug(3, "{}", plan.to_string());
-    if ((!by_model || (parts_->computes && !options_.rules.empty())) &&
+    if ((!by_model || (parts_->backend->computes() && !options_.rules.empty())) &&
         !is_sound(graph, plan, begin, variant))
       return false;
     variant.identity = {to_string(plan.bucket), plan.key};
@@ -318,7 +319,7 @@ class SearchExecutable : public Executable, public Explained {
     const runtime::Given given = plan_inputs(graph, plan, top, 0);
     std::optional<PlanFault> fault;
     throw_if_cancelled();
-    while ((fault = check_plan(graph, plan, top, given, options_.math))) {
+    while ((fault = check_plan(*parts_->backend, graph, plan, top, given, options_.math))) {
       const auto replay = replay_of(graph, plan, variant.facts, *variant.front->store, *fault);
       log_line(fmt::format(
           "[verify] a plan is wrong and not used: {}. Please report this{}", fault->message,
@@ -397,6 +398,13 @@ class SearchSession : public Session {
 
 std::shared_ptr<Session> make_session(SessionParts parts) {
   return std::make_shared<SearchSession>(std::move(parts));
+}
+
+void register_device(const std::string& name, std::function<std::shared_ptr<backends::Device>()> make) {
+  backends::register_device(name, std::move(make));
+  register_session(name, [name] {
+    return make_session({.device = name, .backend = backends::find_device(name), .chooser = {}});
+  });
 }
 
 }  // namespace luminal::search

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/stopwatch.h"
+#include "base/team.h"
 #include "luminal/compile_report.h"
 #include "search/bucket.h"
 #include "search/contain.h"
@@ -49,7 +50,7 @@ CacheKey choice_key(const kernel::KernelSpec& spec, const codegen::Bucket& bucke
 
 Tuner::~Tuner() = default;
 
-Tuner::Tuner(backends::Backend& backend, Cache& cache, const Graph& graph, TunerOptions options)
+Tuner::Tuner(backends::Device& backend, Cache& cache, const Graph& graph, TunerOptions options)
     : backend_(backend), cache_(cache), graph_(graph), options_(std::move(options)) {
   options_.race.deadline = options_.deadline;
 }
@@ -173,9 +174,8 @@ bool Tuner::compile_left_out(Job& job) {
 namespace {
 
 /// Inputs and outputs of a spec at given sizes, and which candidates race on them.
-std::vector<double> race_on(const kernel::KernelSpec& spec, const DimMap& sizes, uint64_t seed,
-                            int64_t l3_bytes,
-                            std::span<const std::shared_ptr<const backends::Kernel>> kernels,
+std::vector<double> race_on(backends::Device& device, const kernel::KernelSpec& spec, const DimMap& sizes,
+                            uint64_t seed, std::span<const std::shared_ptr<const backends::Kernel>> kernels,
                             const RaceOptions& options) {
   std::vector<std::shared_ptr<const TensorData>> inputs;
   std::vector<const TensorData*> pointers;
@@ -194,12 +194,12 @@ std::vector<double> race_on(const kernel::KernelSpec& spec, const DimMap& sizes,
   }
   // Operands larger than the last cache come from memory in a plan as well; two copies keep them from staying
   // warm.
-  const int copies = total > l3_bytes / 2 ? 2 : 1;
-  const Bench bench(pointers, output_bytes, sizes, copies);
+  const int copies = total > device.target().l3_bytes / 2 ? 2 : 1;
+  const Bench bench(device, pointers, output_bytes, sizes, copies);
   std::vector<std::unique_ptr<Contender>> contenders;
   std::vector<Contender*> field;
   for (const auto& kernel : kernels) {
-    contenders.push_back(std::make_unique<Contender>(kernel, bench, Team::shared()));
+    contenders.push_back(std::make_unique<Contender>(kernel, bench));
     field.push_back(contenders.back().get());
   }
   return race(field, options);
@@ -233,11 +233,10 @@ void Tuner::run_race(Job& job) {
             running = contender;
             ++progress;
           };
-          std::ranges::copy(
-              race_on(job.request.spec, sizes_, options_.seed, backend_.target().l3_bytes, kernels, options),
-              times.begin());
+          std::ranges::copy(race_on(backend_, job.request.spec, sizes_, options_.seed, kernels, options),
+                            times.begin());
         },
-        std::chrono::seconds(20));
+        std::chrono::seconds(20), containment_of(backend_));
     if (trouble.empty()) {
       for (size_t i = 0; i < candidates.size(); ++i) {
         job.tried[candidates[i]].measured_us = times[i];

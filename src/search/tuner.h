@@ -65,7 +65,7 @@ class NoKernelStands : public InternalError {
 class Tuner {
  public:
   /// All of them outlive the tuner. The graph is the user's, for verification.
-  Tuner(backends::Backend& backend, Cache& cache, const Graph& graph, TunerOptions options);
+  Tuner(backends::Device& backend, Cache& cache, const Graph& graph, TunerOptions options);
   ~Tuner();
 
   /// One winner for each request, in their order. Compiles on all cores, times one at a time. What is known
@@ -118,7 +118,7 @@ class Tuner {
   void reject(Job& job, size_t candidate, const Fault& fault, size_t size);
   void tell_fault(const Job& job, const Tried& tried, const Fault& fault, const Exam& exam);
 
-  backends::Backend& backend_;
+  backends::Device& backend_;
   Cache& cache_;
   const Graph& graph_;
   TunerOptions options_;

@@ -134,7 +134,7 @@ class UnitRig {
       : exam_(exam), kernels_(kernels), options_(options), progress_(progress) {}
 
   void soil(std::byte pattern) {
-    for (Rig& rig : rigs_) rig.soil(pattern);
+    for (const auto& rig : rigs_) rig->soil(pattern);
   }
   /// All tensors that the unit computes, by number; the others are empty. Throws what is wrong as `Trouble`.
   std::vector<TensorData> run(const ExamQuestion& question, Split split) {
@@ -169,22 +169,22 @@ class UnitRig {
       inputs.push_back(given ? given.get() : &made[static_cast<size_t>(input)]);
     }
     if (k < rigs_.size()) {
-      rigs_[k].give(inputs);
-      return rigs_[k];
+      rigs_[k]->give(inputs);
+      return *rigs_[k];
     }
     std::vector<TrialOutput> outputs;
     for (const int output : part.outputs) {
       const TensorType& type = exam_.unit.tensors[static_cast<size_t>(output)].type;
       outputs.push_back({type.dtype, element_count(type.dims).exec(exam_.dims)});
     }
-    return rigs_.emplace_back(*kernels_[k], inputs, outputs, exam_.dims, options_);
+    return *rigs_.emplace_back(make_rig(*kernels_[k], inputs, outputs, exam_.dims, options_));
   }
 
   const Exam& exam_;
   std::span<const backends::Kernel* const> kernels_;
   TrialOptions options_;
   Progress& progress_;
-  std::vector<Rig> rigs_;
+  std::vector<std::unique_ptr<Rig>> rigs_;
 };
 
 constexpr std::byte kNaN{0xff};  // in every float dtype; rigs begin with it
@@ -312,12 +312,12 @@ class Judgement {
       const TensorData& beside = made[static_cast<size_t>(output)];
       outputs.push_back({beside.dtype, beside.element_count()});
     }
-    Rig rig(*kernels_[k], inputs, outputs, exam_.dims, {.in_place = part.in_place});
-    rig.launch(Split::Whole);
+    const auto rig = make_rig(*kernels_[k], inputs, outputs, exam_.dims, {.in_place = part.in_place});
+    rig->launch(Split::Whole);
     const TensorData& beside = made[static_cast<size_t>(part.outputs[0])];
     TensorData over(beside.dtype, beside.dims);
-    std::ranges::copy(rig.output(0), over.bytes.begin());
-    std::string trouble = rig.trouble();
+    std::ranges::copy(rig->output(0), over.bytes.begin());
+    std::string trouble = rig->trouble();
     if (const int64_t at = first_difference(beside, over); trouble.empty() && at >= 0)
       trouble = fmt::format("element {} is {} where the output lies over input {}, and {} beside it", at,
                             element(over, at), part.in_place, element(beside, at));
@@ -404,7 +404,7 @@ Verdict judge(const Exam& exam, std::span<const backends::Kernel* const> kernels
         if (verdict.fault) fault.set(*verdict.fault);
         for (size_t q = 0; q < verdict.outputs.size(); ++q) kept->set(q, verdict.outputs[q]);
       },
-      options.timeout);
+      options.timeout, containment_of(*kernels[0]));
   Verdict verdict;
   if (!trouble.empty())
     verdict.fault = Fault{.message = trouble, .data = exam.questions.empty() ? "" : exam.questions[0].name};

@@ -5,7 +5,7 @@
 #include <functional>
 #include <random>
 
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "codegen/interpreter.h"
 #include "support/effort.h"
 #include "unit/backends/launch.h"
@@ -26,8 +26,8 @@ using codegen::Type;
 constexpr Dtype kPlain[] = {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16, Dtype::I8,
                             Dtype::U8,  Dtype::I32, Dtype::I64, Dtype::Bool};
 
-Backend& backend() {
-  static const std::shared_ptr<Backend> cpu = make_cpu_backend();
+Device& backend() {
+  static const std::shared_ptr<Device> cpu = make_cpu_device();
   return *cpu;
 }
 

@@ -32,7 +32,7 @@ struct Searching {
     searched = test::search(cx, options);
   }
   MeasuredCover find(Cache& cache) {
-    static const auto backend = backends::make_cpu_backend();
+    static const auto backend = backends::make_cpu_device();
     return find_measured_cover({.graph = cx,
                                 .program = searched.program,
                                 .saturated = searched.saturated,
