@@ -6,6 +6,6 @@ foreach(file ${files})
   get_filename_component(name "${file}" NAME)
   string(APPEND entries "    {\"${name}\", R\"EGG(${text})EGG\"},\n")
 endforeach()
-file(WRITE "${OUT}.new" "#include \"search/rule_files.h\"\n\nnamespace luminal::search {\n\nstd::span<const RuleFile> rule_files() {
+file(WRITE "${OUT}.new" "#include \"search/saturate/rule_files.h\"\n\nnamespace luminal::search {\n\nstd::span<const RuleFile> rule_files() {
   static constexpr RuleFile kFiles[] = {\n${entries}  };\n  return kFiles;\n}\n\n}  // namespace luminal::search\n")
 file(COPY_FILE "${OUT}.new" "${OUT}" ONLY_IF_DIFFERENT)

@@ -11,7 +11,7 @@ int main() {
   GraphTensor x = cx.named_tensor("x", {"rows", 3});
   const GraphTensor y = (x * w).relu().sum(1);  // nothing is computed yet
   const GraphTensor loss = y.square().mean();
-  const auto gradients = cx.compile(Autograd({w}, loss), y, loss);
+  const auto gradients = cx.run_pass(Autograd({w}, loss));
 
   retrieve(std::vector{y, loss, gradients[0]});
   for (const int64_t rows : {1, 2}) {

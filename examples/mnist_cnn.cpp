@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
   GraphTensor loss = training::cross_entropy(model.forward(images), labels);
 
   const auto weights = nn::params(model);
-  const auto gradients = cx.compile(Autograd(weights, loss), loss, weights);
+  const auto gradients = cx.run_pass(Autograd(weights, loss));
   training::Adam adam(cx, weights, gradients,
                       {.learning_rate = 2e-3});  // one run of the graph is now one step
   loss.retrieve();
@@ -30,6 +30,6 @@ int main(int argc, char** argv) {
     images.set_dyn(batch->images, {batch->size, 1, 28, 28});
     labels.set_dyn(batch->labels, {batch->size});
     cx.execute();
-    if (step++ % 5 == 0) std::cout << "step " << step << "  loss " << loss.data<float>()[0] << '\n';
+    if (step++ % 5 == 0) std::cout << "step " << step << "  loss " << loss.item() << '\n';
   }
 }

@@ -12,10 +12,10 @@ int main() {
   Graph cx;
   const nn::Sequential model{nn::Linear(cx, 1, 32), nn::Tanh(), nn::Linear(cx, 32, 1)};
   GraphTensor x = cx.tensor({64, 1}), y = cx.tensor({64, 1});
-  GraphTensor loss = training::mse(model.forward(x), y).retrieve();
+  GraphTensor loss = training::mse_loss(model.forward(x), y).retrieve();
 
   const auto weights = nn::params(model);
-  const auto gradients = cx.compile(Autograd(weights, loss), loss, weights);
+  const auto gradients = cx.run_pass(Autograd(weights, loss));
   const auto clipped = training::clip_grad_norm(gradients, 1.0).gradients;
   training::AdamW adam(cx, weights, clipped, {.weight_decay = 1e-4});
   const training::WarmupCosineSchedule rate{.peak = 0.02, .warmup = 20, .steps = 500};
@@ -29,7 +29,7 @@ int main() {
     }
     x.set(in), y.set(out), adam.set_learning_rate(rate(step));
     cx.execute();
-    if (step % 100 == 99) std::cout << "step " << step + 1 << "  loss " << loss.data<float>()[0] << '\n';
+    if (step % 100 == 99) std::cout << "step " << step + 1 << "  loss " << loss.item() << '\n';
   }
-  return loss.data<float>()[0] < 0.01F ? 0 : 1;
+  return loss.item() < 0.01 ? 0 : 1;
 }

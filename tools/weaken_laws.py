@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LAWS, STORE, LANGUAGE = "src/kernel/laws.cpp", "src/search/spec_store.cpp", "src/search/language.cpp"
+LAWS, STORE, LANGUAGE = "src/kernel/laws.cpp", "src/search/saturate/spec_store.cpp", "src/search/saturate/language.cpp"
 TESTS = {"test_kernel": "Laws.*", "test_search": "SpecStore.*",
          "suite_rule": "Rules.*:WeakenedRules.TheRight*:RelaxedRange.*:OwnRules.*"}
 
@@ -146,13 +146,13 @@ MUTANTS = [
     (STORE, "bool SpecStore::is_exact(", " && is_float(v.dtype())", ""),
     (STORE, "SpecStore::Made* SpecStore::join(", "if (std::ranges::adjacent_find(sorted) == sorted.end()) return nullptr;", "",
      "What joins nothing is the same kernel again."),
-    (LANGUAGE, "bool has_slot(", "at >= 0 && ", ""),
-    (LANGUAGE, "bool has_slot(", " && at < static_cast<int64_t>(store->at(s).slots().size())", ""),
-    (LANGUAGE, "bool fits(", "store->at(s).slots().size() == args.at(arguments).size()",
-     "store->at(s).slots().size() + args.at(arguments).size() > 0"),
-    (LANGUAGE, 'define("arg"', "at >= 0 && at < static_cast<int>(all.size())", "at >= 0"),
-    (LANGUAGE, 'define("swap"', "if (std::max(i, j) >= all.size()) return std::nullopt;", ""),
-    (LANGUAGE, "void declare_composition()", "if (read.dtype != store->at(v[3]).result().dtype()) return nullptr;",
+    (LANGUAGE, "slot_of(", "at >= 0 && ", ""),
+    (LANGUAGE, "slot_of(", "at >= 0 && at < count", "at >= 0"),
+    (LANGUAGE, 'define("swap"', "if (!i || !j) return std::nullopt;", ""),
+    (LANGUAGE, 'define("symmetric"', "i && j && ", ""),
+    (LANGUAGE, 'define("fold-constant"', "if (!at) return std::nullopt;", ""),
+    (LANGUAGE, 'define("compose"', "if (!at) return std::nullopt;", ""),
+    (LANGUAGE, 'define("compose"', "if (read.dtype != store->at(producer).result().dtype()) return std::nullopt;",
      "static_cast<void>(read);"),
 ]
 

@@ -1,16 +1,16 @@
 #pragma once
 #include <vector>
 
-#include "luminal/compiler.h"
 #include "luminal/graph.h"
+#include "luminal/pass.h"
 
 namespace luminal {
 
 /// Reverse-mode differentiation, as a pass that adds gradient nodes to the graph and returns one gradient for
 /// each parameter, in their order.
 ///
-///   auto grads = cx.compile(Autograd({w, b}, loss), loss);       // std::vector<GraphTensor>
-///   auto second = cx.compile(Autograd({w}, (grads[0] * grads[0]).sum()));   // gradients are ordinary nodes
+///   auto grads = cx.run_pass(Autograd({w, b}, loss));                        // std::vector<GraphTensor>
+///   auto second = cx.run_pass(Autograd({w}, (grads[0] * grads[0]).sum()));   // gradients are ordinary nodes
 ///
 /// Only nodes between the parameters and the loss are visited. A loss of several elements stands for its sum.
 /// A parameter may be any tensor of floats, an input or computed. One that is a view gets the gradient of the
@@ -27,7 +27,9 @@ class Autograd {
  public:
   static constexpr std::string_view kName = "Autograd";
   Autograd(std::vector<GraphTensor> params, GraphTensor loss);
-  std::vector<GraphTensor> compile(Graph& graph, Remap& remap) const;
+  /// The parameters and the loss.
+  [[nodiscard]] std::vector<GraphTensor> tensors() const;
+  std::vector<GraphTensor> run(Graph& graph, Remap& remap) const;
 
  private:
   std::vector<GraphTensor> params_;

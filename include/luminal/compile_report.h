@@ -50,23 +50,23 @@ struct CompileReport {
   int rounds = 0;                ///< of saturation
   std::vector<uint64_t> growth;  ///< rows of all tables of the e-graph after each round
   uint64_t graph_nodes = 0, tensors = 0, classes = 0, rows = 0;
-  uint64_t cones = 0, most_cones = 0;  ///< kernels that were open when the plan was chosen; for one value
-  double unfused_us = 0;               ///< predicted time with every value in memory, or less
-  double predicted_us = 0;             ///< of the plan that was chosen
+  uint64_t fusions = 0, most_fusions = 0;  ///< kernels that were open when the plan was chosen; for one value
+  double unfused_us = 0;                   ///< predicted time with every value in memory, or less
+  double predicted_us = 0;                 ///< of the plan that was chosen
   /// One choice of a plan, timing of its kernels, and back; none in Fast mode or where all was remembered.
   struct Round {
     int kernels = 0, timed = 0;  ///< of the plan; specs that nobody had timed before
     double sum_us = 0;           ///< of its kernels' times, as known after the round
   };
   std::vector<Round> search;
-  /// What became of kernels of the program's own (luminal/own_kernel.h) that were tried now.
+  /// What became of kernels of the program's own (luminal/user_kernel.h) that were tried now.
   struct Own {
     std::string name, parameters, spec;
     std::string outcome;      ///< "taken", "faster, but not part of the best plan", "slower", what is wrong
     double measured_us = 0;   ///< 0: not timed
     double generated_us = 0;  ///< of the fastest kernel beside it
   };
-  std::vector<Own> own_kernels;
+  std::vector<Own> user_kernels;
   /// Elements of kernels' results that were compared with an independent kernel's, and of large sums of
   /// products that were proven by Freivalds' check; of all candidates that were judged now.
   int64_t compared = 0, proven = 0;

@@ -11,9 +11,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "luminal/compiler.h"
+#include "luminal/graph_editor.h"
 #include "luminal/graph_tensor.h"
-#include "luminal/node.h"
+#include "luminal/pass.h"
 #include "luminal/search_options.h"
 #include "luminal/session.h"
 #include "luminal/tensor_data.h"
@@ -31,6 +31,9 @@
 /// node. Values live in the graph: set inputs and kept values stay, retrieved ones are there after a run,
 /// everything else is temporary.
 ///
+/// What programs call stands here; nodes, marks and stored values, which passes and sessions work on, stand
+/// in GraphEditor.
+///
 /// Thread safety: different graphs are independent; any number of threads may build, compile and run theirs
 /// at once. Of one graph:
 /// - Runs (execute, a Compiled) and what gives, moves or reads values (set, data, set_dim, transfer_data ...)
@@ -42,28 +45,7 @@
 ///   function's code. Waiting there for another thread that needs a turn waits for ever.
 namespace luminal {
 
-struct GraphState;
 struct CompileReport;
-
-namespace detail {
-
-/// The state of a graph. A handle that was moved from has none, and its use is an Error.
-class StateOf {
- public:
-  StateOf(std::shared_ptr<GraphState> state) : state_(std::move(state)) {}
-  [[nodiscard]] const std::shared_ptr<GraphState>& get() const {
-    if (!state_) moved_from();
-    return state_;
-  }
-  [[nodiscard]] GraphState* operator->() const { return get().get(); }
-  [[nodiscard]] GraphState& operator*() const { return *get(); }
-
- private:
-  [[noreturn]] static void moved_from();
-  std::shared_ptr<GraphState> state_;
-};
-
-}  // namespace detail
 
 /// Builds a node step by step: cx.add_op(kAdd).input(a).input(b).finish(). Thread safety: as building the
 /// graph.
@@ -109,14 +91,9 @@ struct EgglogText {
   std::vector<std::string> roots;  ///< terms
 };
 
-class Graph {
+class Graph : public GraphEditor {
  public:
   Graph();
-  Graph(Graph&&) noexcept = default;
-  Graph& operator=(Graph&&) noexcept = default;
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
-  ~Graph();
 
   // --- Making tensors (src/ops/composite/create.cpp)
   // --------------------------------------------------------------
@@ -157,8 +134,6 @@ class Graph {
   /// Seed of this graph's random nodes; the default is 0.
   void set_seed(uint64_t seed);
   [[nodiscard]] uint64_t seed() const;
-  /// A stream number no random node of this graph has yet.
-  [[nodiscard]] int64_t next_random_stream();
 
   /// A node of any op, built by hand.
   OpBuilder add_op(const OpDef& op) { return {*this, op}; }
@@ -208,113 +183,45 @@ class Graph {
   /// another plan, `differs` is told of it. Checkpoints use this.
   void resume_plans(std::map<std::string, uint64_t> plans, std::function<void(const PlanIdentity&)> differs);
 
-  /// Runs a pass, or a tuple of passes in order, and returns what it returns. Handles (tensors or vectors of
-  /// tensors) are kept reachable; they and all other live handles follow their values.
+  /// Runs a pass, or a tuple of passes in order, and returns what it returns. All live handles follow their
+  /// values. `handles` (tensors or ranges of tensors) are computed values that no pass may remove although
+  /// nothing in the graph reads them; what is retrieved, kept or state, and what the passes work on
+  /// (Autograd's loss and parameters) stays without being named.
   template <class P, class... H>
-    requires(!std::is_convertible_v<P, CompilationMode>)
-  auto compile(P&& pass, const H&... handles) {
-    std::vector<GraphTensor> list;
+  auto run_pass(P&& pass, const H&... handles) {
+    std::vector<GraphTensor> list = detail::tensors_of(pass);
     (collect(list, handles), ...);
     Remap remap(std::move(list));
     return detail::run_pass(pass, *this, remap);
+  }
+  /// The older spelling of run_pass.
+  template <class P, class... H>
+    requires(!std::is_convertible_v<P, CompilationMode>)
+  auto compile(P&& pass, const H&... handles) {
+    return run_pass(std::forward<P>(pass), handles...);
   }
   /// Makes the graph as it stands ready to run.
   Compiled compile(const CompilationMode& mode);
 
   // --- Values
   // -----------------------------------------------------------------------------------------------------
-  /// What is stored for a value, or nullptr. What lies on a device is copied to the host when first asked
-  /// for.
-  [[nodiscard]] std::shared_ptr<const TensorData> value(const Value& value) const;
-  /// The data is shared, not copied. Runs of this graph may write into data that nobody else holds any more
-  /// (states in place, results again): the object itself must not be a const one.
-  void store(const Value& value, std::shared_ptr<const TensorData> data, bool pinned);
-  void store(const Value& value, std::shared_ptr<const DeviceValue> data, bool pinned);
-  /// What is stored for a value on a device, or nullptr.
-  [[nodiscard]] std::shared_ptr<const DeviceValue> device_value(const Value& value) const;
-  /// Takes the data out of the graph if nobody else holds it: the caller may then write into it. Returns
-  /// nullptr otherwise, and the graph keeps what it has.
-  [[nodiscard]] std::shared_ptr<TensorData> take(const Value& value);
+  /// The tensor that set_name, named_tensor or a module gave this name, computed ones whole, through no view:
+  /// `cx.named("layers/0/attention").retrieve()` makes a run leave it for reading. Errors: Error that offers
+  /// the nearest name if there is none, or tells the tensors if there are several.
+  [[nodiscard]] GraphTensor named(std::string_view name, Where where = Where::current()) const;
+  /// Names of the graph's tensors, sorted, each once.
+  [[nodiscard]] std::vector<std::string> tensor_names() const;
   /// Moves a tensor's stored value to the memory of the graph's device now; the next run would do it
   /// otherwise. Nothing happens where the device works in host memory. Errors: Error if there is no value.
   void to_device(const GraphTensor& tensor, Where where = Where::current());
   /// Moves a tensor's stored value to host memory and gives the device's memory back; reading it with data()
   /// copies it and keeps both. Errors: Error if there is no value.
   void from_device(const GraphTensor& tensor, Where where = Where::current());
-  void erase(const Value& value);
-  /// What `set_deferred` was given for an input, or an empty function.
-  [[nodiscard]] std::function<TensorData()> loader(const Value& value) const;
-  /// Set, kept or moved here: a run reads it and does not compute it.
-  [[nodiscard]] bool is_pinned(const Value& value) const;
-  /// All outputs of the node are pinned.
-  [[nodiscard]] bool is_present(NodeId id) const;
-  /// Grows whenever a computed value becomes present or stops being so: a plan for an older count may compute
-  /// too much or too little.
-  [[nodiscard]] uint64_t presence() const;
   /// Exchanges two stored values. Errors: Error if dtypes or sizes differ.
   void swap_tensors(const GraphTensor& a, const GraphTensor& b);
-  /// State pairs: after each run the first tensor takes the value of the second, all at once.
-  struct StateUpdate {
-    Value state;
-    Edge next;
-  };
-  [[nodiscard]] const std::vector<StateUpdate>& state_updates() const;
-  /// Values a run has to leave in `value()`: retrieved and kept ones.
-  [[nodiscard]] std::vector<Value> wanted() const;
-  [[nodiscard]] bool is_retrieved(const Value& value) const;
-  [[nodiscard]] bool is_kept(const Value& value) const;
   /// Cuts the given nodes from what feeds them, which is removed where nobody else uses it; they become
   /// inputs.
   void delete_inputs(std::span<const GraphTensor> nodes);
-
-  // --- Structure, for passes and sessions
-  // -------------------------------------------------------------------------
-  /// Live nodes in the order they were made.
-  [[nodiscard]] std::vector<NodeId> nodes() const;
-  [[nodiscard]] size_t node_count() const;
-  /// Errors: Error if the node was removed.
-  [[nodiscard]] const Node& node(NodeId id) const;
-  [[nodiscard]] bool contains(NodeId id) const;
-  [[nodiscard]] const TensorType& type(const Value& value) const;
-  [[nodiscard]] std::vector<Use> uses(NodeId id) const;
-  /// Inputs before consumers, order edges obeyed; ties by creation, so the same graph gives the same order.
-  [[nodiscard]] std::vector<NodeId> topological_order() const;
-  /// Nodes that must run even if nobody reads them: wanted values, next states, side effects, and `extra`.
-  [[nodiscard]] std::vector<NodeId> roots(std::span<const Value> extra = {}) const;
-  NodeId add_node(const OpDef& op, Attributes attributes, std::vector<Edge> inputs);
-  void set_input(NodeId id, int input, Edge edge);
-  /// Every reader of `old` (consumers, marks, states, live handles) reads `replacement` from now on.
-  void replace(const Value& old, const Edge& replacement);
-  /// Errors: InternalError if it still has uses.
-  void remove(NodeId id);
-  /// Removes a node that nothing reads, wants or orders as an effect, and then what fed only it. Inputs stay.
-  void remove_unused(NodeId id);
-  void add_order(NodeId before, NodeId after);
-  /// Follows replacements to the present place of a value.
-  [[nodiscard]] Edge resolve(const Edge& edge) const;
-  [[nodiscard]] GraphTensor tensor_of(const Edge& edge) const;
-  /// The whole value of `source`, seen through no view.
-  [[nodiscard]] GraphTensor tensor_of(const Value& source) const;
-  /// Grows with every change of structure, marks or device: a plan for an older version is stale.
-  [[nodiscard]] uint64_t version() const;
-  /// While it lives, nodes made get this origin instead of the caller's line (passes act on behalf of older
-  /// nodes).
-  class OriginScope {
-   public:
-    OriginScope(Graph& graph, std::shared_ptr<const Origin> origin);
-    OriginScope(const OriginScope&) = delete;
-    OriginScope& operator=(const OriginScope&) = delete;
-    ~OriginScope();
-
-   private:
-    std::shared_ptr<GraphState> state_;
-    std::shared_ptr<const Origin> previous_;
-  };
-
-  /// Typed access to a node by its op. `get_op` errors if it is another.
-  [[nodiscard]] const Node& get_op(const GraphTensor& tensor, const OpDef& op) const;
-  [[nodiscard]] const Node* try_get_op(const GraphTensor& tensor, const OpDef& op) const;
-  [[nodiscard]] bool is_op(const GraphTensor& tensor, const OpDef& op) const;
 
   /// Text: one node a line, for people and golden tests.
   [[nodiscard]] std::string to_string() const;
@@ -327,18 +234,15 @@ class Graph {
   /// As `to_string`, with the shape of every edge.
   [[nodiscard]] std::string display_shapes() const;
 
-  [[nodiscard]] const std::shared_ptr<GraphState>& state() const { return state_.get(); }
-
  private:
   friend class GraphTensor;
   friend class Compiled;
-  explicit Graph(std::shared_ptr<GraphState> state) : state_(std::move(state)) {}
+  explicit Graph(std::shared_ptr<GraphState> state) : GraphEditor(std::move(state)) {}
   static void collect(std::vector<GraphTensor>& list, const GraphTensor& tensor) { list.push_back(tensor); }
   template <class Range>
   static void collect(std::vector<GraphTensor>& list, const Range& tensors) {
     for (const auto& tensor : tensors) collect(list, tensor);
   }
-  detail::StateOf state_;
 };
 
 /// Where values are found after passes have rewritten their consumers: follows single consumers down to the

@@ -1,4 +1,4 @@
-// A guard and no #pragma once: convolution.h, included at the end, needs this header.
+// A guard and no #pragma once: the headers included at the end need this one.
 #ifndef LUMINAL_GRAPH_TENSOR_H
 #define LUMINAL_GRAPH_TENSOR_H
 #include <array>
@@ -7,20 +7,22 @@
 #include <initializer_list>
 #include <memory>
 #include <ranges>
-#include <source_location>
 #include <span>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "luminal/node.h"
+#include "luminal/tensor_arguments.h"
 #include "luminal/tensor_data.h"
 
 /// A tensor of a lazy graph: a small handle to one value, seen through a view.
 ///
 ///   GraphTensor y = (x.matmul(w) + b).relu();      // broadcasting as in NumPy; nothing is computed yet
 ///   auto [batch, features] = y.dims2();
+///
+/// What its members take beside tensors is in tensor_arguments.h, functions of several tensors are in
+/// tensor_functions.h and convolution.h; this header includes them all.
 ///
 /// Handles may be copied freely; using one whose graph is gone is an Error. Math on handles of two graphs is
 /// an Error. Names and meaning follow NumPy and PyTorch. Every function takes the caller's line for error
@@ -31,45 +33,6 @@ namespace luminal {
 struct GraphState;
 class Graph;
 class GraphTensor;
-
-using Where = std::source_location;
-
-/// Axes of a reduction: one or several, negative ones from the end. Default-constructed: all axes.
-class Axes {
- public:
-  Axes() = default;
-  Axes(int axis) : axes_{axis}, all_(false) {}
-  Axes(std::initializer_list<int> axes) : axes_(axes), all_(false) {}
-  Axes(std::vector<int> axes) : axes_(std::move(axes)), all_(false) {}
-  /// Sorted, non-negative. Errors: ShapeError if out of range or repeated.
-  [[nodiscard]] std::vector<int> resolve(int rank, std::string_view op) const;
-
- private:
-  std::vector<int> axes_;
-  bool all_ = true;
-};
-
-/// Numbers in nested braces: {{1, 2}, {3, 4}}.
-class NestedList {
- public:
-  template <class T>
-    requires std::integral<T> || std::floating_point<T>
-  NestedList(T value) : value_(Number(value)) {}
-  NestedList(std::initializer_list<NestedList> items) : items_(items), is_list_(true) {}
-  /// Dims and numbers in order. Errors: ShapeError if ragged.
-  [[nodiscard]] std::pair<std::vector<int64_t>, std::vector<Number>> flatten() const;
-
- private:
-  Number value_;
-  std::vector<NestedList> items_;
-  bool is_list_ = false;
-};
-
-/// (start, end) of each axis, or (before, after) for pad.
-using RangePairs = std::vector<std::pair<Expression, Expression>>;
-
-/// Which inputs get the gradient of a maximum when several are equal (PyTorch's choices differ by op).
-enum class Ties { Split, First };
 
 /// The other side of an operator: a tensor, a number or an integer formula, with the caller's line.
 struct Operand;
@@ -150,6 +113,14 @@ class GraphTensor {
   template <class T>
   [[nodiscard]] std::vector<T> data() const;
   [[nodiscard]] TensorData data() const;
+  /// The value of a tensor of one element: `loss.item()`, or `count.item<int64_t>()` as data() has its types.
+  /// Errors: those of data(); ShapeError if there are several elements, or none.
+  template <class T = double>
+  [[nodiscard]] T item() const {
+    const std::vector<T> values = data<T>();
+    if (values.size() != 1) not_an_item(values.size());
+    return values.front();
+  }
   /// "f32[2, 3] [[1, 2, 3], [4, 5, 6]]", long axes shortened with "...".
   [[nodiscard]] std::string to_string(int max_items = 6) const;
   /// Declares this input as state: after each run it takes the value that `next` had in it.
@@ -376,6 +347,9 @@ class GraphTensor {
   [[nodiscard]] GraphTensor merge_dims(int a, int b, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor split_dims(int axis, const Expression& inner,
                                        Where where = Where::current()) const;
+  /// NumPy's basic indexing; see Subscript.  Errors: ShapeError if there are more entries than axes, or for a
+  /// position out of range (at the run where the size is not known before).
+  [[nodiscard]] GraphTensor operator[](const Subscript& subscript) const;
   /// [start, end) of the first axes, the others whole. Constants count from the end if negative and are
   /// clamped, as in Python.  Example: x.slice({{0, 2}, {-3, INT64_MAX}})
   [[nodiscard]] GraphTensor slice(RangePairs ranges, Where where = Where::current()) const;
@@ -477,6 +451,7 @@ class GraphTensor {
     return result;
   }
   void check_rank(int wanted) const;
+  [[noreturn]] void not_an_item(size_t elements) const;
   void check_values(size_t given, const std::vector<int64_t>& sizes, Where where) const;
   GraphTensor& set_data(TensorData data, bool shaped, Where where);
   std::weak_ptr<GraphState> graph_;
@@ -484,105 +459,10 @@ class GraphTensor {
   std::shared_ptr<const ShapeTracker> view_ = std::make_shared<const ShapeTracker>();
 };
 
-struct Operand {
-  std::variant<GraphTensor, Number, Expression> value;
-  Where where;
-  Operand(const GraphTensor& tensor, Where w = Where::current()) : value(tensor), where(w) {}
-  template <class T>
-    requires std::integral<T> || std::floating_point<T>
-  Operand(T number, Where w = Where::current()) : value(Number(number)), where(w) {}
-  Operand(Number number, Where w = Where::current()) : value(number), where(w) {}
-  Operand(const Expression& e, Where w = Where::current()) : value(e), where(w) {}
-};
-
-// Operators are found by argument: `2 * t`, `t + s` with an Expression, `t - u`.
-GraphTensor operator-(const Operand& a);
-GraphTensor operator+(const Operand& a, const Operand& b);
-GraphTensor operator-(const Operand& a, const Operand& b);
-GraphTensor operator*(const Operand& a, const Operand& b);
-GraphTensor operator/(const Operand& a, const Operand& b);
-GraphTensor operator%(const Operand& a, const Operand& b);
-
-// --- Free functions
-// -------------------------------------------------------------------------------------------------
-[[nodiscard]] GraphTensor matmul(const Operand& a, const Operand& b);
-[[nodiscard]] GraphTensor where(const GraphTensor& condition, const Operand& if_true,
-                                const Operand& if_false);
-[[nodiscard]] GraphTensor maximum(const Operand& a, const Operand& b);
-[[nodiscard]] GraphTensor minimum(const Operand& a, const Operand& b);
-/// base ** exponent for a number as base.
-[[nodiscard]] GraphTensor pow(const Operand& base, const Operand& exponent);
-/// Tensors one after another along `axis`; other dims are equal. Exact copies: no arithmetic on the values.
-[[nodiscard]] GraphTensor concat(std::span<const GraphTensor> tensors, int axis,
-                                 Where where = Where::current());
-[[nodiscard]] GraphTensor concat(std::initializer_list<GraphTensor> tensors, int axis,
-                                 Where where = Where::current());
-/// Tensors of equal dims along a new axis.
-[[nodiscard]] GraphTensor stack(std::span<const GraphTensor> tensors, int axis = 0,
-                                Where where = Where::current());
-[[nodiscard]] GraphTensor stack(std::initializer_list<GraphTensor> tensors, int axis = 0,
-                                Where where = Where::current());
-/// Einstein summation: "bij,bjk->bik", with "..." for axes that broadcast; a letter repeated in one operand
-/// takes the diagonal; without "->" the letters that stand once remain, in alphabetical order. Contracts from
-/// left to right.  Errors: ShapeError with the equation.  Example: einsum("...ij,jk->...ik", {x, w})
-[[nodiscard]] GraphTensor einsum(std::string_view equation, std::span<const GraphTensor> operands,
-                                 Where where = Where::current());
-[[nodiscard]] GraphTensor einsum(std::string_view equation, std::initializer_list<GraphTensor> operands,
-                                 Where where = Where::current());
-
-struct AttentionOptions {
-  bool causal = false;  ///< key j is seen by query i if j <= i + (keys - queries)
-  double scale = 0;     ///< 0: 1/sqrt(head size)
-  double dropout = 0;   ///< probability with which a weight is zeroed, the others scaled up (for training)
-};
-/// softmax(q k^T * scale + mask) v, as plain math. A row masked whole gives zeros, also as gradients.
-/// Shapes: q [..., S, E], k [..., T, E], v [..., T, V] -> [..., S, V]; mask broadcasts to [..., S, T]: bool
-/// (true = seen) or added.
-[[nodiscard]] GraphTensor attention(const GraphTensor& q, const GraphTensor& k, const GraphTensor& v,
-                                    const AttentionOptions& options = {}, Where where = Where::current());
-[[nodiscard]] GraphTensor attention(const GraphTensor& q, const GraphTensor& k, const GraphTensor& v,
-                                    const GraphTensor& mask, const AttentionOptions& options = {},
-                                    Where where = Where::current());
-/// The weights that `attention` gives the values: softmax(q k^T * scale + mask), before any dropout.
-/// Shapes: q [..., S, E], k [..., T, E] -> [..., S, T].
-[[nodiscard]] GraphTensor attention_weights(const GraphTensor& q, const GraphTensor& k,
-                                            const AttentionOptions& options = {},
-                                            Where where = Where::current());
-[[nodiscard]] GraphTensor attention_weights(const GraphTensor& q, const GraphTensor& k,
-                                            const GraphTensor& mask, const AttentionOptions& options = {},
-                                            Where where = Where::current());
-
-/// Declares state: after each run `state` (an input) takes the value of `next`; all states change at once.
-void assign(const GraphTensor& state, const GraphTensor& next, Where where = Where::current());
-
-/// The life-cycle calls for collections of tensors (vectors, arrays, maps' values, nested).
-template <std::ranges::range R>
-void keep(R&& tensors) {
-  for (auto&& tensor : tensors)
-    if constexpr (std::ranges::range<decltype(tensor)>)
-      keep(tensor);
-    else
-      tensor.keep();
-}
-template <std::ranges::range R>
-void retrieve(R&& tensors) {
-  for (auto&& tensor : tensors)
-    if constexpr (std::ranges::range<decltype(tensor)>)
-      retrieve(tensor);
-    else
-      tensor.retrieve();
-}
-template <std::ranges::range R>
-void drop(R&& tensors) {
-  for (auto&& tensor : tensors)
-    if constexpr (std::ranges::range<decltype(tensor)>)
-      drop(tensor);
-    else
-      tensor.drop();
-}
-
 }  // namespace luminal
 
-#include "luminal/convolution.h"  // convolutions and pools are tensor functions like the others
+// Functions of tensors, convolutions and pools among them.
+#include "luminal/convolution.h"
+#include "luminal/tensor_functions.h"
 
 #endif  // LUMINAL_GRAPH_TENSOR_H

@@ -4,14 +4,14 @@
 #include <utility>
 #include <vector>
 
-#include "luminal/compiler.h"
 #include "luminal/graph.h"
 #include "luminal/math_mode.h"
+#include "luminal/pass.h"
 
 /// The generic passes: rewrites that help every backend.
 ///
-///   cx.compile(GenericCompiler(), loss, params);
-///   cx.compile(std::tuple(Autograd(params, loss), Timed(GenericCompiler(MathMode::Strict))), params, loss);
+///   cx.run_pass(GenericPasses(), loss);
+///   auto [grads, rest] = cx.run_pass(std::tuple(Autograd(params, loss), Timed(GenericPasses())));
 ///
 /// All of them are linear in the graph, obey their math mode, and respect views, marks, state, side effects
 /// and order edges. A value that is marked (retrieve, keep), set or ordered keeps its node, so that the
@@ -20,11 +20,11 @@
 namespace luminal {
 
 /// Drops what no root needs: roots are wanted values, next states, side effects, and the handles given to
-/// `compile`. Inputs and values that hold data stay. Order edges through a dropped node are joined.
+/// `run_pass`. Inputs and values that hold data stay. Order edges through a dropped node are joined.
 class RemoveUnusedNodes {
  public:
   static constexpr std::string_view kName = "RemoveUnusedNodes";
-  void compile(Graph& graph, Remap& remap) const;
+  void run(Graph& graph, Remap& remap) const;
 };
 
 /// Simplifies single ops: neutral and absorbing elements (x * 1), inverse pairs (recip(recip x), log2(exp2
@@ -35,7 +35,7 @@ class ArithmeticElimination {
  public:
   static constexpr std::string_view kName = "ArithmeticElimination";
   explicit ArithmeticElimination(MathMode mode = MathMode::Relaxed) : mode_(mode) {}
-  void compile(Graph& graph, Remap& remap) const;
+  void run(Graph& graph, Remap& remap) const;
 
  private:
   MathMode mode_;
@@ -48,7 +48,7 @@ class CSE {
  public:
   static constexpr std::string_view kName = "CSE";
   explicit CSE(MathMode mode = MathMode::Relaxed) : mode_(mode) {}
-  void compile(Graph& graph, Remap& remap) const;
+  void run(Graph& graph, Remap& remap) const;
 
  private:
   MathMode mode_;
@@ -59,18 +59,18 @@ class RemoveSingleReductions {
  public:
   static constexpr std::string_view kName = "RemoveSingleReductions";
   explicit RemoveSingleReductions(MathMode mode = MathMode::Relaxed) : mode_(mode) {}
-  void compile(Graph& graph, Remap& remap) const;
+  void run(Graph& graph, Remap& remap) const;
 
  private:
   MathMode mode_;
 };
 
 /// Everything above, in an order that lets each profit from the others.
-class GenericCompiler {
+class GenericPasses {
  public:
-  static constexpr std::string_view kName = "GenericCompiler";
-  explicit GenericCompiler(MathMode mode = MathMode::Relaxed) : mode_(mode) {}
-  void compile(Graph& graph, Remap& remap) const;
+  static constexpr std::string_view kName = "GenericPasses";
+  explicit GenericPasses(MathMode mode = MathMode::Relaxed) : mode_(mode) {}
+  void run(Graph& graph, Remap& remap) const;
 
  private:
   MathMode mode_;
@@ -89,7 +89,7 @@ class DepthFirst {
   };
   /// `assumed_dim`: the size of named dims that are not set yet, for the estimate.
   explicit DepthFirst(int64_t assumed_dim = 64) : assumed_dim_(assumed_dim) {}
-  Schedule compile(Graph& graph, Remap& remap) const;
+  Schedule run(Graph& graph, Remap& remap) const;
 
  private:
   int64_t assumed_dim_;
@@ -107,7 +107,8 @@ class Looped {
   static constexpr bool kWrapsPass = true;
   static constexpr int kUntilUnchanged = 0;
   explicit Looped(P pass, int times = kUntilUnchanged) : pass_(std::move(pass)), times_(times) {}
-  int compile(Graph& graph, Remap& remap) {
+  [[nodiscard]] std::vector<GraphTensor> tensors() const { return detail::tensors_of(pass_); }
+  int run(Graph& graph, Remap& remap) {
     for (int round = 1;; ++round) {
       const uint64_t before = graph.version();
       (void)detail::run_pass(pass_, graph, remap);
@@ -128,7 +129,8 @@ class Timed {
  public:
   static constexpr bool kWrapsPass = true;
   explicit Timed(P pass) : pass_(std::move(pass)) {}
-  auto compile(Graph& graph, Remap& remap) { return detail::run_pass(pass_, graph, remap, true); }
+  [[nodiscard]] std::vector<GraphTensor> tensors() const { return detail::tensors_of(pass_); }
+  auto run(Graph& graph, Remap& remap) { return detail::run_pass(pass_, graph, remap, true); }
 
  private:
   P pass_;

@@ -9,8 +9,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "luminal/compiler.h"
 #include "luminal/graph.h"
+#include "luminal/pass.h"
 
 /// Pattern search over graphs, for passes that look for a few connected nodes.
 ///

@@ -15,10 +15,10 @@ struct SearchOptions {
   MathMode math = MathMode::Relaxed;
   std::set<std::string, std::less<>>
       rules_off;  ///< names of laws that are not used, as `luminal explain` says them
-  /// Laws of one's own, as the files of src/search/rules have them (docs/adding_a_rule.md). Plans made with
-  /// them are run once and judged by the graph's own nodes before they are used, in every mode.
+  /// Laws of one's own, as the files of src/search/saturate/rules have them (docs/adding_a_rule.md). Plans
+  /// made with them are run once and judged by the graph's own nodes before they are used, in every mode.
   std::string rules;
-  int cones = 8;      ///< kernels kept open for each value until the plan is chosen
+  int fusions = 8;    ///< kernels kept open for each value until the plan is chosen
   bool merge = true;  ///< kernels that compute values of several nodes at once
   friend auto operator<=>(const SearchOptions&, const SearchOptions&) = default;
 };

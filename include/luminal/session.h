@@ -42,6 +42,8 @@ class Executable {
   struct Options {
     bool keep_everything = false;              ///< every intermediate value stays in the graph
     std::vector<TraceEntry>* trace = nullptr;  ///< filled if set
+    /// Fails at the first value that holds a NaN or an infinity which nothing it was made of explains.
+    bool check_finite = false;
   };
   /// Computes the wanted values from the present ones (Graph::value) and stores them there, then gives every
   /// state its next value (Graph::state_updates), all at once. If it fails, states and inputs are as before.

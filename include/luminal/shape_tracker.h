@@ -92,6 +92,8 @@ class ShapeTracker {
   [[nodiscard]] ShapeTracker pad(Pairs amounts, Number fill = 0) const;
   [[nodiscard]] ShapeTracker unsqueeze(int axis) const;
   [[nodiscard]] ShapeTracker squeeze(int axis) const;  ///< the axis must have size 1
+  /// Drops the axis and keeps one position of it; one that is known to be negative counts from the end.
+  [[nodiscard]] ShapeTracker select(int axis, const Expression& position) const;
   [[nodiscard]] ShapeTracker flip(int axis) const;
   /// Axis of size N becomes (windows, window): element (w, k) reads w*stride + k*dilation;
   /// windows = (N - dilation*(window-1) - 1) / stride + 1, 0 if the window does not fit.

@@ -26,7 +26,9 @@ constexpr Variable kCache{
 constexpr Variable kCpuFeatures{"LUMINAL_CPU_FEATURES", "features as +name,-name", "",
                                 "Processor features that compiled code may (+) or may not (-) use, as LLVM "
                                 "names them: -avx512f gives AVX2 code; the default is all there are"};
-constexpr std::array kVariables{kDebug, kDump, kThreads, kDevice, kCache, kCpuFeatures};
+constexpr Variable kCheck{"LUMINAL_CHECK", "finite", "",
+                          "finite: a run stops at the first tensor that gets a NaN or an infinity, and names it"};
+constexpr std::array kVariables{kDebug, kDump, kThreads, kDevice, kCache, kCpuFeatures, kCheck};
 
 std::string text_of(const Variable& variable) {
   const char* value = std::getenv(std::string(variable.name).c_str());
@@ -58,11 +60,19 @@ void check_all() {
   (void)debug_level();
   (void)threads();
   (void)cpu_features();
+  (void)checks_finite();
 }
 
 int debug_level() { return integer_of(kDebug, 0, 7); }
 std::string dump_folder() { return text_of(kDump); }
 std::string device() { return text_of(kDevice); }
+bool checks_finite() {
+  const std::string text = text_of(kCheck);
+  if (!text.empty() && text != kCheck.type)
+    fail("[environment] {}='{}' is not what it takes: {}; unset it or give such a value", kCheck.name, text,
+         kCheck.type);
+  return !text.empty();
+}
 std::string cpu_features() {
   static const std::regex pattern("([+-][a-z0-9._-]+(,[+-][a-z0-9._-]+)*)?");
   const std::string text = text_of(kCpuFeatures);

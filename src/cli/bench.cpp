@@ -24,7 +24,7 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-struct Options : WorkloadOptions {
+struct BenchOptions : WorkloadOptions {
   int samples = 15;
   double sample_ms = 20;
   bool json = false, serve = false;
@@ -104,7 +104,7 @@ class Work {
 /// For programs that compare systems: one JSON object a line in, one out, one sample at a time, so that
 /// systems can be timed in turn. {"what": FORMULA, "mode": "optimal", "ms": 50} -> {"us": 12.5, "compile_us":
 /// ...}; with "peak": true also "flops_per_us", the machine's fma rate at the same time.
-int serve(const Options& options, Console& console) {
+int serve(const BenchOptions& options, Console& console) {
   std::map<std::string, std::unique_ptr<Work>> known;
   for (std::string line; std::getline(std::cin, line);) {
     json answer;
@@ -151,7 +151,7 @@ int serve(const Options& options, Console& console) {
   return kDone;
 }
 
-int bench(const Options& options, Console& console) {
+int bench(const BenchOptions& options, Console& console) {
   if (options.serve) return serve(options, console);
   Work work(options);
   std::vector<double> samples;
@@ -170,8 +170,8 @@ int bench(const Options& options, Console& console) {
   return kDone;
 }
 
-Action declare(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+Action declare_bench(CLI::App& app) {
+  auto options = std::make_shared<BenchOptions>();
   declare_workload(app, *options);
   app.add_option("--samples", options->samples, "How many samples")
       ->capture_default_str()
@@ -191,6 +191,6 @@ Action declare(CLI::App& app) {
 }  // namespace
 
 extern const Command kBench;
-const Command kBench{"bench", "time a formula", declare};
+const Command kBench{"bench", "time a formula", declare_bench};
 
 }  // namespace luminal::cli

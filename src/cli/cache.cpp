@@ -9,11 +9,11 @@
 namespace luminal::cli {
 namespace {
 
-struct Options {
+struct CacheOptions {
   std::string export_to, import_from;
 };
 
-int cache(const Options& options, Console& console) {
+int cache(const CacheOptions& options, Console& console) {
   if (!options.import_from.empty())
     console.out << fmt::format("{} new choices from {}\n", import_tuning(options.import_from),
                                options.import_from);
@@ -31,8 +31,8 @@ int cache(const Options& options, Console& console) {
   return kDone;
 }
 
-Action declare(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+Action declare_cache(CLI::App& app) {
+  auto options = std::make_shared<CacheOptions>();
   app.add_option("--import", options->import_from,
                  "Take over the choices of a file that was exported; each is verified at its first use");
   app.add_option("--export", options->export_to,
@@ -43,6 +43,6 @@ Action declare(CLI::App& app) {
 }  // namespace
 
 extern const Command kCache;
-const Command kCache{"cache", "show, export and import what tuning found", declare};
+const Command kCache{"cache", "show, export and import what tuning found", declare_cache};
 
 }  // namespace luminal::cli

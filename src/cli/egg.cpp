@@ -19,7 +19,7 @@
 namespace luminal::cli {
 namespace {
 
-struct Options {
+struct EggOptions {
   std::vector<std::string> files;
   std::string fact_directory, json_file, html_file;
   bool naive = false, strict = false, proofs = false, prove_checks = false;
@@ -29,7 +29,7 @@ struct Options {
   uint64_t nodes = 0;
 };
 
-egraph::EgglogOptions engine_options(const Options& options, Console& console) {
+egraph::EgglogOptions engine_options(const EggOptions& options, Console& console) {
   egraph::EgglogOptions out;
   out.fact_directory = options.fact_directory;
   out.seminaive = !options.naive;
@@ -100,7 +100,7 @@ int run_prompt(egraph::EgglogProgram& program, Console& console, bool keep_going
   return code;
 }
 
-int run_egg(const Options& options, Console& console) {
+int run_egg(const EggOptions& options, Console& console) {
   egraph::EgglogProgram program(engine_options(options, console));
   for (const std::string& file : options.files) program.run_file(file);
   int code = kDone;
@@ -112,8 +112,8 @@ int run_egg(const Options& options, Console& console) {
   return code;
 }
 
-Action declare(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+Action declare_egg(CLI::App& app) {
+  auto options = std::make_shared<EggOptions>();
   app.add_option("files", options->files, "Programs in the egglog language; none: the standard input")
       ->check(CLI::ExistingFile);
   app.add_option("-F,--fact-directory", options->fact_directory,
@@ -137,6 +137,6 @@ Action declare(CLI::App& app) {
 
 }  // namespace
 
-extern const Command kEgg{"egg", "Run a program in the egglog language (equality saturation)", declare};
+extern const Command kEgg{"egg", "Run a program in the egglog language (equality saturation)", declare_egg};
 
 }  // namespace luminal::cli

@@ -14,7 +14,7 @@
 namespace luminal::cli {
 namespace {
 
-struct Options {
+struct EnvOptions {
   bool json = false;
 };
 
@@ -65,7 +65,7 @@ void print_table(const Machine& machine, std::ostream& out) {
 
 extern const Command kEnv{"env", "Show the version, this machine, its devices and the environment variables",
                           [](CLI::App& app) -> Action {
-                            auto options = std::make_shared<Options>();
+                            auto options = std::make_shared<EnvOptions>();
                             app.add_flag("--json", options->json, "Print JSON");
                             return [options](Console& console) {
                               (options->json ? print_json : print_table)(this_machine(), console.out);

@@ -14,7 +14,7 @@
 namespace luminal::cli {
 namespace {
 
-struct Options : WorkloadOptions {
+struct ExplainOptions : WorkloadOptions {
   std::string kernel, html, replay;
   bool loops = false, source = false, assembly = false, all = false, json = false;
 };
@@ -59,7 +59,7 @@ std::string rejected_text(const KernelReport& kernel) {
   return text;
 }
 
-std::string kernel_text(const KernelReport& kernel, const Options& options) {
+std::string kernel_text(const KernelReport& kernel, const ExplainOptions& options) {
   std::string text =
       fmt::format("\n== {} (x{}), {} {}\n", kernel.name, kernel.launches, kernel.schedule, kernel.parameters);
   if (!kernel.origin.empty()) text += fmt::format("made for {}\n", kernel.origin);
@@ -78,14 +78,14 @@ std::string kernel_text(const KernelReport& kernel, const Options& options) {
   return text;
 }
 
-int replay(const Options& options, Console& console) {
+int replay(const ExplainOptions& options, Console& console) {
   const ReplayResult result = replay_kernel(read_file(options.replay, size_t{1} << 30), options.device);
   console.out << fmt::format("found then: {}\nfound now:  {}\n", result.fault, result.verdict);
   for (const KernelReport& kernel : result.kernels) console.out << kernel_text(kernel, options);
   return result.reproduced ? kFailed : kDone;
 }
 
-int explain(const Options& options, Console& console) {
+int explain(const ExplainOptions& options, Console& console) {
   if (!options.replay.empty()) return replay(options, console);
   Graph graph;
   (void)build_workload(graph, options);
@@ -112,8 +112,8 @@ int explain(const Options& options, Console& console) {
   return kDone;
 }
 
-Action declare(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+Action declare_explain(CLI::App& app) {
+  auto options = std::make_shared<ExplainOptions>();
   options->mode = "fast";
   declare_workload(app, *options);
   app.add_option("--kernel", options->kernel, "Only kernels whose name contains this");
@@ -136,6 +136,6 @@ Action declare(CLI::App& app) {
 }  // namespace
 
 extern const Command kExplain;
-const Command kExplain{"explain", "show how a formula becomes machine code", declare};
+const Command kExplain{"explain", "show how a formula becomes machine code", declare_explain};
 
 }  // namespace luminal::cli

@@ -37,8 +37,8 @@ std::string story(const CompileReport& report) {
       "rows in {} rounds; {} kernels were open when the plan was chosen, at most {} for one value. Predicted "
       "with every value in memory at least {:.1f} us, as chosen {:.1f} us. ",
       report.device, report.mode, report.total_s, report.graph_nodes, report.classes,
-      report.growth.empty() ? report.rows : report.growth.back(), report.rounds, report.cones,
-      report.most_cones, report.unfused_us, report.predicted_us);
+      report.growth.empty() ? report.rows : report.growth.back(), report.rounds, report.fusions,
+      report.most_fusions, report.unfused_us, report.predicted_us);
   for (size_t i = 0; i < report.search.size(); ++i)
     text += fmt::format("Round {}: a plan of {} kernels, {} timed now, {:.1f} us in all. ", i + 1,
                         report.search[i].kernels, report.search[i].timed, report.search[i].sum_us);

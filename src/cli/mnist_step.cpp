@@ -17,7 +17,7 @@ std::vector<GraphTensor> MnistStep::differentiate(Graph& cx, int64_t batch) {
   labels = cx.named_tensor("labels", {batch}, Dtype::I32);
   loss = training::cross_entropy(model.forward(images), labels);
   const std::vector<GraphTensor> weights = nn::params(model);
-  return cx.compile(Autograd(weights, loss), loss, weights);
+  return cx.run_pass(Autograd(weights, loss));
 }
 
 }  // namespace luminal::cli

@@ -15,7 +15,7 @@
 namespace luminal::cli {
 namespace {
 
-struct Options {
+struct PredictOptions {
   std::filesystem::path weights = "build/mnist.safetensors", data;
   int64_t index = 0;
   std::string device;
@@ -30,7 +30,7 @@ std::map<std::string, TensorData> read_weights(const std::filesystem::path& path
 }
 
 /// Probability of each class.
-std::vector<double> classify(const Options& options, std::span<const uint8_t> pixels) {
+std::vector<double> classify(const PredictOptions& options, std::span<const uint8_t> pixels) {
   Graph cx;
   if (!options.device.empty()) cx.set_device(options.device);
   const models::MnistCnn model(cx);
@@ -60,7 +60,7 @@ std::string picture(std::span<const uint8_t> pixels, int64_t height, int64_t wid
   return text;
 }
 
-int predict(const Options& options, Console& console) {
+int predict(const PredictOptions& options, Console& console) {
   const data::ImageSet digits = data::load_mnist(options.data, data::Split::Test);
   if (options.index < 0 || options.index >= digits.size())
     fail("[predict] there is no test digit {}; they go from 0 to {}", options.index, digits.size() - 1);
@@ -93,7 +93,7 @@ int predict(const Options& options, Console& console) {
 
 extern const Command kPredict{
     "predict", "Show a digit and what the trained network takes it for", [](CLI::App& app) -> Action {
-      auto options = std::make_shared<Options>();
+      auto options = std::make_shared<PredictOptions>();
       app.add_option("--weights", options->weights, "Weights that 'luminal train mnist' saved")
           ->capture_default_str();
       app.add_option("--index", options->index, "Which of the test digits")->capture_default_str();

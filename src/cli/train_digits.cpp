@@ -12,7 +12,7 @@
 namespace luminal::cli {
 namespace {
 
-constexpr int64_t kSide = 8, kClasses = 10, kTestEvery = 5;
+constexpr int64_t kSide = 8, kClasses = 10, kTestDigitEvery = 5;
 
 struct Digits {
   std::vector<TensorData> train, test;  ///< images f32 [N, 64] of 0..1, labels i32 [N]
@@ -42,11 +42,12 @@ Digits load_digits(const std::filesystem::path& path) {
                         name);
   const TensorData &images = file.at("images"), &labels = file.at("labels");
   if (images.dims.size() != 3 || images.dims[1] != kSide || images.dims[2] != kSide ||
-      labels.dims.size() != 1 || labels.dims[0] != images.dims[0] || labels.dims[0] < kTestEvery)
+      labels.dims.size() != 1 || labels.dims[0] != images.dims[0] || labels.dims[0] < kTestDigitEvery)
     fail<FormatError>("[train] '{}': images [{}] and labels [{}] do not fit; give [N, 8, 8] and [N]",
                       path.string(), fmt::join(images.dims, ", "), fmt::join(labels.dims, ", "));
   std::vector<int64_t> train, test;
-  for (int64_t i = 0; i < labels.dims[0]; ++i) (i % kTestEvery == kTestEvery - 1 ? test : train).push_back(i);
+  for (int64_t i = 0; i < labels.dims[0]; ++i)
+    (i % kTestDigitEvery == kTestDigitEvery - 1 ? test : train).push_back(i);
   Digits digits{rows_of(images, labels, train), rows_of(images, labels, test)};
   training::check_targets(digits.train[1].as<int32_t>(), kClasses);
   training::check_targets(digits.test[1].as<int32_t>(), kClasses);

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "base/fail.h"
+#include "scalar/typing.h"
 
 namespace luminal::codegen {
 namespace {
@@ -12,12 +13,6 @@ using Kind = Instruction::Kind;
 
 bool is_comparison(ScalarOp op) {
   return op == ScalarOp::Lt || op == ScalarOp::Le || op == ScalarOp::Eq || op == ScalarOp::Ne;
-}
-
-/// The value 1.5, 3 or true as the bits of a constant of `dtype`.
-uint64_t bits_of(Dtype dtype, double value) {
-  ScalarBuilder b;
-  return b[b.constant(dtype, value)].payload;
 }
 
 /// The index variable of a loop; ranges cannot depend on other variables.

@@ -118,7 +118,7 @@ struct NativeCall {
   int64_t begin = 0, end = 0;     ///< tasks
   std::byte *shared = nullptr, *local = nullptr;
 };
-/// Code of a program's author (luminal/own_kernel.h), in place of the body of a program's only stage.
+/// Code of a program's author (luminal/user_kernel.h), in place of the body of a program's only stage.
 struct Native {
   std::string text;  ///< says which code it is: other code, another text
   std::function<void(const NativeCall& call)> run;

@@ -7,13 +7,12 @@
 #include <limits>
 
 #include "base/fail.h"
+#include "formats/deflate.h"
 
 namespace luminal {
 namespace {
 
 constexpr int kGzipWindow = 15 + 16;  // zlib: largest window, with gzip's header and check sum
-// Deflate packs at most 258 bytes into two bits (zlib's documentation gives 1032:1).
-constexpr size_t kMostPerByte = 1032;
 
 Bytef* zlib_pointer(const void* bytes) { return static_cast<Bytef*>(const_cast<void*>(bytes)); }
 uInt zlib_size(size_t size) {

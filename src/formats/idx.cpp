@@ -18,9 +18,9 @@ struct IdxType {
   int bytes;
   Dtype dtype;
 };
-constexpr std::array kTypes{IdxType{0x08, 1, Dtype::U8},  IdxType{0x09, 1, Dtype::I8},
-                            IdxType{0x0b, 2, Dtype::I32}, IdxType{0x0c, 4, Dtype::I32},
-                            IdxType{0x0d, 4, Dtype::F32}, IdxType{0x0e, 8, Dtype::F64}};
+constexpr std::array kIdxTypes{IdxType{0x08, 1, Dtype::U8},  IdxType{0x09, 1, Dtype::I8},
+                               IdxType{0x0b, 2, Dtype::I32}, IdxType{0x0c, 4, Dtype::I32},
+                               IdxType{0x0d, 4, Dtype::F32}, IdxType{0x0e, 8, Dtype::F64}};
 
 struct IdxHeader {
   IdxType type{};
@@ -36,7 +36,7 @@ void swap_elements(std::span<std::byte> bytes, size_t width) {
 }
 
 IdxType type_of(uint8_t code, const std::string& where) {
-  for (const IdxType& type : kTypes)
+  for (const IdxType& type : kIdxTypes)
     if (type.code == code) return type;
   fail<FormatError>("{}: type byte 0x{:02x} is none of IDX's (0x08, 0x09, 0x0b to 0x0e); the file is damaged",
                     where, code);
@@ -123,10 +123,10 @@ TensorData read_idx(const std::filesystem::path& path, size_t limit_bytes) {
 }
 
 void write_idx(const std::filesystem::path& path, const TensorData& tensor, bool gzipped) {
-  const auto type = std::find_if(kTypes.begin(), kTypes.end(), [&](const IdxType& candidate) {
+  const auto type = std::find_if(kIdxTypes.begin(), kIdxTypes.end(), [&](const IdxType& candidate) {
     return candidate.dtype == tensor.dtype && candidate.bytes == element_bytes(tensor.dtype);
   });
-  if (type == kTypes.end())
+  if (type == kIdxTypes.end())
     fail<DtypeError>("[idx] '{}': the format has no {}; cast to u8, i8, i32, f32 or f64 first", path.string(),
                      name(tensor.dtype));
   if (tensor.dims.empty() || tensor.dims.size() > 255)

@@ -19,14 +19,14 @@ struct NpyType {
   std::string_view code;  ///< without the byte order
   Dtype dtype;
 };
-constexpr std::array<NpyType, 8> kTypes{{{"f4", Dtype::F32},
-                                         {"f8", Dtype::F64},
-                                         {"f2", Dtype::F16},
-                                         {"i1", Dtype::I8},
-                                         {"u1", Dtype::U8},
-                                         {"i4", Dtype::I32},
-                                         {"i8", Dtype::I64},
-                                         {"b1", Dtype::Bool}}};
+constexpr std::array<NpyType, 8> kNpyTypes{{{"f4", Dtype::F32},
+                                            {"f8", Dtype::F64},
+                                            {"f2", Dtype::F16},
+                                            {"i1", Dtype::I8},
+                                            {"u1", Dtype::U8},
+                                            {"i4", Dtype::I32},
+                                            {"i8", Dtype::I64},
+                                            {"b1", Dtype::Bool}}};
 
 struct Header {
   Dtype dtype = Dtype::F32;
@@ -121,8 +121,8 @@ class Dictionary {
       fail<DtypeError>("{}: it holds records of several fields; save one array for each field", where_);
     const std::string code = quoted();
     const std::string_view kind = std::string_view(code).substr(code.empty() ? 0 : 1);
-    const auto type = std::ranges::find_if(kTypes, [&](const NpyType& t) { return t.code == kind; });
-    if (type == kTypes.end() || std::string_view("<>|=").find(code.front()) == std::string_view::npos)
+    const auto type = std::ranges::find_if(kNpyTypes, [&](const NpyType& t) { return t.code == kind; });
+    if (type == kNpyTypes.end() || std::string_view("<>|=").find(code.front()) == std::string_view::npos)
       fail<DtypeError>("{}: '{}' is no type that Luminal has; save it as f4, f8, f2, i1, u1, i4, i8 or bool",
                        where_, code);
     header.dtype = type->dtype;
@@ -188,8 +188,9 @@ TensorData parse(std::string_view file, const std::string& where) {
 }
 
 std::string formatted(const TensorData& tensor, const std::string& where) {
-  const auto type = std::ranges::find_if(kTypes, [&](const NpyType& t) { return t.dtype == tensor.dtype; });
-  if (type == kTypes.end())
+  const auto type =
+      std::ranges::find_if(kNpyTypes, [&](const NpyType& t) { return t.dtype == tensor.dtype; });
+  if (type == kNpyTypes.end())
     fail<DtypeError>("{}: the format has no {}; cast it to f32 first", where, name(tensor.dtype));
   std::string shape;
   for (const int64_t dim : tensor.dims) shape += fmt::format("{}, ", dim);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/fail.h"
+#include "formats/deflate.h"
 
 namespace luminal {
 namespace {
@@ -16,7 +17,6 @@ constexpr uint32_t kMember = 0x04034b50, kEntry = 0x02014b50, kEnd = 0x06054b50;
 constexpr uint32_t kEnd64 = 0x06064b50, kLocator64 = 0x07064b50;
 constexpr size_t kEndBytes = 22, kEntryBytes = 46, kMemberBytes = 30, kLocatorBytes = 20, kEnd64Bytes = 56;
 constexpr uint16_t kStored = 0, kDeflated = 8;
-constexpr size_t kMostPerByte = 1032;  // of deflate, by zlib's documentation
 constexpr uint64_t kMax16 = std::numeric_limits<uint16_t>::max();
 constexpr uint64_t kMax32 = std::numeric_limits<uint32_t>::max();
 constexpr uint16_t kVersion = 20, kVersion64 = 45;  // of the format, for readers

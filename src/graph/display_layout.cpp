@@ -23,7 +23,7 @@ std::string shortened(std::string text) {
 Box make_box(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   Box box{.id = id, .lines = {shortened(op_with_attributes(node)), shortened(types(node))}};
-  if (!node.name.empty()) box.lines.insert(box.lines.begin(), shortened(quoted(node.name)));
+  if (!node.name.empty()) box.lines.insert(box.lines.begin(), shortened(display::quoted(node.name)));
   if (const std::string words = marks(graph, id); !words.empty()) box.lines.push_back(shortened(words));
   size_t longest = 0;
   for (const std::string& line : box.lines) longest = std::max(longest, line.size());

@@ -43,7 +43,7 @@ std::string op_with_attributes(const Node& node) {
   for (const auto& [key, value] : node.attributes.entries()) {
     if (key == "dtype" || key == "dims") continue;
     const auto* text = std::get_if<std::string>(&value);
-    rest.set(key, text != nullptr && !is_word(*text) ? Attribute(quoted(*text)) : value);
+    rest.set(key, text != nullptr && !is_word(*text) ? Attribute(display::quoted(*text)) : value);
   }
   const std::string attributes = rest.to_string();
   return std::string(node.op->name) + (attributes.empty() ? "" : " " + attributes);
@@ -86,7 +86,7 @@ std::string line(const Graph& graph, NodeId id, bool edge_types) {
   std::string text = fmt::format("%{}: {} = {}", id.index, types(node), op.substr(0, blank));
   if (!inputs.empty()) text += fmt::format("({})", fmt::join(inputs, ", "));
   if (blank != std::string::npos) text += op.substr(blank);
-  if (!node.name.empty()) text += " " + quoted(node.name);
+  if (!node.name.empty()) text += " " + display::quoted(node.name);
   if (const std::string words = marks(graph, id); !words.empty()) text += fmt::format(" [{}]", words);
   if (node.origin && !(node.origin->file.empty() && node.origin->ops.size() <= 1))
     text += "  ; " + node.origin->to_string();

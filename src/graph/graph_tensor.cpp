@@ -23,7 +23,7 @@ Edge GraphTensor::edge() const {
   const Graph owner = graph();
   Edge edge = owner.resolve({source_, *view_});
   if (!owner.contains(edge.source.node))
-    fail("[tensor] a pass removed the node of this tensor {}; hand it to compile() so that it is kept",
+    fail("[tensor] a pass removed the node of this tensor {}; give it to run_pass() so that it is kept",
          luminal::to_string(dims()));
   return edge;
 }
@@ -67,6 +67,12 @@ void GraphTensor::check_rank(int wanted) const {
   if (rank() != wanted)
     fail<ShapeError>("[dims{}] {} has rank {}; ask for as many dims as it has", wanted, describe(*this),
                      rank());
+}
+
+void GraphTensor::not_an_item(size_t elements) const {
+  fail<ShapeError>(
+      "[item] {} has {} elements, and item() gives the value of one; index it first, or read all with data()",
+      describe(*this), elements);
 }
 
 std::vector<int> Axes::resolve(int rank, std::string_view op) const {

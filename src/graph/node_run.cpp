@@ -8,33 +8,34 @@
 namespace luminal {
 namespace {
 
-thread_local const NodeRun* innermost = nullptr;
+thread_local const NodeRun* innermost_run = nullptr;
 
 }  // namespace
 
 NodeRun::NodeRun(const Graph& graph, NodeId id)
-    : graph_(graph), node_(graph.contains(id) ? &graph.node(id) : nullptr), outer_(innermost) {
+    : graph_(graph), node_(graph.contains(id) ? &graph.node(id) : nullptr), outer_(innermost_run) {
   if (node_ != nullptr && node_->origin && !node_->origin->file.empty())
     site_.emplace(node_->origin->file, node_->origin->line);
-  innermost = this;
+  innermost_run = this;
 }
-NodeRun::~NodeRun() { innermost = outer_; }
+NodeRun::~NodeRun() { innermost_run = outer_; }
 
 std::string NodeRun::label(std::string_view op) {
-  if (innermost == nullptr || innermost->node_ == nullptr || !innermost->node_->origin)
+  if (innermost_run == nullptr || innermost_run->node_ == nullptr || !innermost_run->node_->origin)
     return std::string(op);
-  std::vector<std::string> calls = innermost->node_->origin->ops;
+  std::vector<std::string> calls = innermost_run->node_->origin->ops;
   if (calls.size() > 1) calls.pop_back();  // the primitive
   calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
   return calls.empty() ? std::string(op) : fmt::format("{}", fmt::join(calls, " > "));
 }
 
 std::string NodeRun::input_name(size_t input) {
-  if (innermost == nullptr || innermost->node_ == nullptr || input >= innermost->node_->inputs.size())
+  if (innermost_run == nullptr || innermost_run->node_ == nullptr ||
+      input >= innermost_run->node_->inputs.size())
     return "";
-  const NodeId source = innermost->node_->inputs[input].source.node;
-  if (!innermost->graph_.contains(source)) return "";
-  const std::string& name = innermost->graph_.node(source).name;
+  const NodeId source = innermost_run->node_->inputs[input].source.node;
+  if (!innermost_run->graph_.contains(source)) return "";
+  const std::string& name = innermost_run->graph_.node(source).name;
   return name.empty() ? "" : "'" + name + "' ";
 }
 

@@ -152,7 +152,7 @@ void Graph::set_stop_token(std::stop_token token) {
 
 void Graph::set_seed(uint64_t seed) { state_->seed = seed; }
 uint64_t Graph::seed() const { return state_->seed; }
-int64_t Graph::next_random_stream() { return state_->random_streams++; }
+int64_t GraphEditor::next_random_stream() { return state_->random_streams++; }
 // Read by threads of a run, and by others while one goes on.
 uint64_t Graph::step() const { return std::atomic_ref(state_->step).load(std::memory_order_relaxed); }
 void Graph::set_step(uint64_t step) { std::atomic_ref(state_->step).store(step, std::memory_order_relaxed); }
@@ -303,7 +303,9 @@ void run(Graph& graph, GraphState& state, Turn& turn, Executable& executable,
   measure(graph, state, needs);
   check_sizes(graph, state, needs);
   turn.set(Turns::Run::Computing);
-  executable.run(graph, options);
+  Executable::Options checked = options;
+  checked.check_finite = environment::checks_finite();
+  executable.run(graph, checked);
   turn.set(Turns::Run::Around);
   if (const PlanIdentity* plan = executable.plan()) note_plan(state, *plan);
   settle(graph, state, options.keep_everything);
@@ -412,7 +414,7 @@ void Graph::delete_inputs(std::span<const GraphTensor> tensors) {
   }
 }
 
-void Graph::remove_unused(NodeId id) {
+void GraphEditor::remove_unused(NodeId id) {
   std::vector<NodeId> stack{id};
   while (!stack.empty()) {
     const NodeId at = stack.back();

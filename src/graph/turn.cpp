@@ -9,7 +9,7 @@
 namespace luminal {
 namespace {
 
-thread_local const UserCode* innermost = nullptr;
+thread_local const UserCode* innermost_code = nullptr;
 
 void take(std::recursive_mutex& mutex, std::string_view call, Turn::For what) {
   // A worker inside a job never waits: whoever has the turn may be waiting for the job.
@@ -56,12 +56,12 @@ Turn::~Turn() {
 void Turn::set(Turns::Run run) { turns_.run = run; }
 
 UserCode::UserCode(std::string_view kind, std::string_view name)
-    : kind_(kind), name_(name), outer_(std::exchange(innermost, this)) {}
-UserCode::~UserCode() { innermost = outer_; }
+    : kind_(kind), name_(name), outer_(std::exchange(innermost_code, this)) {}
+UserCode::~UserCode() { innermost_code = outer_; }
 
 std::string UserCode::current() {
-  return innermost == nullptr ? std::string("code that a run calls")
-                              : fmt::format("{} '{}'", innermost->kind_, innermost->name_);
+  return innermost_code == nullptr ? std::string("code that a run calls")
+                                   : fmt::format("{} '{}'", innermost_code->kind_, innermost_code->name_);
 }
 
 }  // namespace luminal

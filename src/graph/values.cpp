@@ -7,7 +7,7 @@
 // What is stored in a graph: inputs, kept values, results, and what moves between them.
 namespace luminal {
 
-std::shared_ptr<const TensorData> Graph::value(const Value& value) const {
+std::shared_ptr<const TensorData> GraphEditor::value(const Value& value) const {
   const auto found = state_->values.find(value);
   if (found == state_->values.end()) return nullptr;
   GraphState::Stored& stored = found->second;
@@ -15,7 +15,7 @@ std::shared_ptr<const TensorData> Graph::value(const Value& value) const {
   return stored.data;
 }
 
-std::shared_ptr<const DeviceValue> Graph::device_value(const Value& value) const {
+std::shared_ptr<const DeviceValue> GraphEditor::device_value(const Value& value) const {
   const auto found = state_->values.find(value);
   return found == state_->values.end() ? nullptr : found->second.device;
 }
@@ -54,15 +54,15 @@ void check_storable(const TensorType& type, const TensorData& data) {
 
 }  // namespace
 
-void Graph::store(const Value& value, std::shared_ptr<const TensorData> data, bool pinned) {
+void GraphEditor::store(const Value& value, std::shared_ptr<const TensorData> data, bool pinned) {
   if (data) check_storable(type(value), *data);
   store_in(*state_, value, std::const_pointer_cast<TensorData>(std::move(data)), nullptr, pinned);
 }
-void Graph::store(const Value& value, std::shared_ptr<const DeviceValue> data, bool pinned) {
+void GraphEditor::store(const Value& value, std::shared_ptr<const DeviceValue> data, bool pinned) {
   store_in(*state_, value, nullptr, std::move(data), pinned);
 }
 
-std::shared_ptr<TensorData> Graph::take(const Value& value) {
+std::shared_ptr<TensorData> GraphEditor::take(const Value& value) {
   const auto found = state_->values.find(value);
   if (found == state_->values.end() || found->second.data.use_count() != 1) return nullptr;
   GraphState::Stored& stored = found->second;
@@ -76,34 +76,34 @@ std::shared_ptr<TensorData> Graph::take(const Value& value) {
   return data;
 }
 
-void Graph::erase(const Value& value) {
+void GraphEditor::erase(const Value& value) {
   const auto found = state_->values.find(value);
   if (found == state_->values.end()) return;
   note_presence(*state_, value, found->second.present(), false);
   state_->values.erase(found);
 }
 
-uint64_t Graph::presence() const { return state_->presence; }
+uint64_t GraphEditor::presence() const { return state_->presence; }
 
-std::function<TensorData()> Graph::loader(const Value& value) const {
+std::function<TensorData()> GraphEditor::loader(const Value& value) const {
   const auto found = state_->values.find(value);
   return found == state_->values.end() ? std::function<TensorData()>() : found->second.loader;
 }
 
-bool Graph::is_pinned(const Value& value) const {
+bool GraphEditor::is_pinned(const Value& value) const {
   const auto found = state_->values.find(value);
   return found != state_->values.end() && found->second.present();
 }
 
-bool Graph::is_present(NodeId id) const {
+bool GraphEditor::is_present(NodeId id) const {
   for (int output = 0; output < static_cast<int>(node(id).outputs.size()); ++output)
     if (!is_pinned({id, output})) return false;
   return true;
 }
 
-bool Graph::is_retrieved(const Value& value) const { return state_->retrieved.contains(value); }
-bool Graph::is_kept(const Value& value) const { return state_->kept.contains(value); }
-const std::vector<Graph::StateUpdate>& Graph::state_updates() const { return state_->updates; }
+bool GraphEditor::is_retrieved(const Value& value) const { return state_->retrieved.contains(value); }
+bool GraphEditor::is_kept(const Value& value) const { return state_->kept.contains(value); }
+const std::vector<Graph::StateUpdate>& GraphEditor::state_updates() const { return state_->updates; }
 
 void Graph::reset() {
   const Turn turn(*state_, "reset", Turn::For::Values);

@@ -9,14 +9,14 @@
 namespace luminal::kernel {
 namespace {
 
-using symbolic::Kind;
 using symbolic::kind_of;
 using Divisions = std::vector<Expression>;  ///< different quotients and remainders
 
 void collect_divisions(const Expression& e, Divisions& found) {
   const symbolic::Node& n = e.node();
-  if (!n.uses_index || n.kind == Kind::Index) return;
-  if ((n.kind == Kind::FloorDiv || n.kind == Kind::Mod) && std::ranges::find(found, e) == found.end())
+  if (!n.uses_index || n.kind == symbolic::Kind::Index) return;
+  if ((n.kind == symbolic::Kind::FloorDiv || n.kind == symbolic::Kind::Mod) &&
+      std::ranges::find(found, e) == found.end())
     found.push_back(e);
   for (const Expression& a : n.args) collect_divisions(a, found);
   for (const symbolic::Term& t : n.terms) collect_divisions(t.monomial, found);
@@ -43,7 +43,7 @@ std::vector<std::pair<int, Expression>> coefficients_of(const Expression& e) {
   std::vector<std::pair<int, Expression>> coefficients;
   for (const symbolic::Term& t : symbolic::Terms(e))
     for (const Expression& f : symbolic::factors(t.monomial)) {
-      if (kind_of(f) != Kind::Index) continue;
+      if (kind_of(f) != symbolic::Kind::Index) continue;
       const Expression beside = Expression(t.coefficient) * *symbolic::remove_factors(t.monomial, f);
       const int axis = static_cast<int>(f.node().value);
       const auto same = std::ranges::find(coefficients, axis, &std::pair<int, Expression>::first);
@@ -104,7 +104,7 @@ void apply(SpecParts& parts, const AxisSplit& split) {
 Expression linear_in(const Expression& e, int axis, std::vector<Expression>& variables) {
   if ((axes_of(e) & axis_bit(axis)) == 0) return e;
   const symbolic::Node& n = e.node();
-  if (n.kind == Kind::And) {
+  if (n.kind == symbolic::Kind::And) {
     std::vector<Expression> parts;
     for (const Expression& a : n.args) parts.push_back(linear_in(a, axis, variables));
     if (parts == n.args) return e;
@@ -112,7 +112,7 @@ Expression linear_in(const Expression& e, int axis, std::vector<Expression>& var
     for (const Expression& part : parts) all = all & part;
     return all;
   }
-  if (n.kind == Kind::Negative) {
+  if (n.kind == symbolic::Kind::Negative) {
     const Expression less = linear_in(n.args[0], axis, variables);
     return less == n.args[0] ? e : less.lt(0);
   }
@@ -124,7 +124,7 @@ Expression linear_in(const Expression& e, int axis, std::vector<Expression>& var
   };
   const symbolic::Polynomial p(e);
   const auto plain = [axis](const symbolic::Term& t) {
-    return kind_of(t.monomial) == Kind::Index || (axes_of(t.monomial) & axis_bit(axis)) == 0;
+    return kind_of(t.monomial) == symbolic::Kind::Index || (axes_of(t.monomial) & axis_bit(axis)) == 0;
   };
   if (std::ranges::all_of(p.terms, plain)) return e;
   Expression sum = p.constant;
@@ -190,7 +190,7 @@ struct Pair {
 bool is_joint(const Expression& e, const Pair& pair) {
   const symbolic::Node& n = e.node();
   if (!n.uses_index || (axes_of(e) & pair.axes()) == 0) return true;
-  if (n.kind != Kind::Sum && n.kind != Kind::Product && n.kind != Kind::Index)
+  if (n.kind != symbolic::Kind::Sum && n.kind != symbolic::Kind::Product && n.kind != symbolic::Kind::Index)
     return std::ranges::all_of(n.args, [&](const Expression& a) { return is_joint(a, pair); });
   Expression outer = 0, inner = 0;  // coefficients
   for (const symbolic::Term& t : symbolic::Terms(e)) {
@@ -199,7 +199,7 @@ bool is_joint(const Expression& e, const Pair& pair) {
     int axis = -1;
     for (const Expression& f : symbolic::factors(t.monomial)) {
       const AxisSet used = axes_of(f) & pair.axes();
-      if (kind_of(f) == Kind::Index && used != 0) {
+      if (kind_of(f) == symbolic::Kind::Index && used != 0) {
         if (axis >= 0) return false;  // a square, or one times the other
         axis = first_axis(used);
       } else if (used != 0 && !is_joint(f, pair)) {

@@ -13,8 +13,6 @@
 namespace luminal::kernel {
 namespace {
 
-using symbolic::Kind;
-
 /// Where an operand of a commutative operation stands: values before loads before coordinates before
 /// constants, loads of more axes first, of outer axes first, then by hash.
 struct Key {
@@ -118,9 +116,9 @@ class Numbering {
   [[nodiscard]] uint64_t hash_of(const Expression& e) const {
     const symbolic::Node& n = e.node();
     if (!n.uses_index) return n.hash;
-    if (n.kind == Kind::Index) return axis_colour_[static_cast<size_t>(n.value)];
+    if (n.kind == symbolic::Kind::Index) return axis_colour_[static_cast<size_t>(n.value)];
     uint64_t h = combine(static_cast<uint64_t>(n.kind), static_cast<uint64_t>(n.value));
-    if (n.kind == Kind::FloorDiv || n.kind == Kind::Mod)
+    if (n.kind == symbolic::Kind::FloorDiv || n.kind == symbolic::Kind::Mod)
       return combine(combine(h, hash_of(n.args[0])), hash_of(n.args[1]));
     for (const Expression& a : n.args) h += mix(hash_of(a));
     for (const symbolic::Term& t : n.terms)

@@ -7,7 +7,9 @@
 
 namespace luminal::kernel {
 
+namespace {
 using Kind = Operand::Kind;
+}
 
 Inliner::Inliner(SpecParts& target, const KernelSpec& producer, int first_slot)
     : target_(target),

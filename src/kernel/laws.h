@@ -4,7 +4,7 @@
 #include "kernel/compose.h"
 #include "luminal/math_mode.h"
 
-/// The algebra of specs behind the rules: partial functions that a rule calls on `(Op spec args)`. Each
+/// The algebra of specs behind the rules: partial functions that a rule calls on `(Op kernel)`. Each
 /// returns empty where its law does not apply. `slots` say what becomes of the arguments. None knows an op by
 /// name. Each says which math mode it belongs to: strict keeps every bit (but for the order within a sum),
 /// relaxed is right over the reals.

@@ -104,7 +104,7 @@ GraphTensor Recurrent::direction(const Weights& w, const GraphTensor& x, Step& s
   std::vector<GraphTensor> outputs(static_cast<size_t>(steps));
   for (int64_t i = 0; i < steps; ++i) {
     const int64_t at = backwards ? steps - 1 - i : i;
-    Step next = step(w, projected.slice_along(0, at, at + 1).squeeze(0), state);
+    Step next = step(w, projected[at], state);
     if (at >= certain) {
       const GraphTensor exists = x.graph().constant(Expression(at).lt(length), Dtype::Bool);
       next.hidden = exists.where(next.hidden, state.hidden);
@@ -162,8 +162,7 @@ Recurrent::Result Recurrent::run(const GraphTensor& x, const State& first) const
     std::vector<GraphTensor> sides;
     for (size_t d = 0; d < directions; ++d) {
       const auto at = static_cast<int64_t>(layer * directions + d);
-      const auto of = [&](const GraphTensor& all) { return all.slice_along(0, at, at + 1).squeeze(0); };
-      Step state{of(hidden), cell_ == Cell::Lstm ? of(cell) : GraphTensor()};
+      Step state{hidden[at], cell_ == Cell::Lstm ? cell[at] : GraphTensor()};
       sides.push_back(direction(weights_[layer * directions + d], steps, state, d == 1));
       last_hidden.push_back(state.hidden);
       if (cell_ == Cell::Lstm) last_cell.push_back(state.cell);

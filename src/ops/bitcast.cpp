@@ -21,7 +21,7 @@ std::vector<TensorType> infer_bitcast(std::span<const TensorType> inputs, const 
 
 /// Types are never equal as written: when they are, floats are being computed in another type than the graph
 /// says, whose bits would be the wrong ones.
-ElementKernel choose(std::span<const Dtype> inputs, Dtype output) {
+ElementKernel bitcast_kernel(std::span<const Dtype> inputs, Dtype output) {
   static const ElementKernels copies = ops::copy_kernels();
   return inputs[0] == output ? nullptr : copies(inputs, output);
 }
@@ -33,7 +33,7 @@ const OpDef kBitcast = {
     .arity = 1,
     .traits = Trait::Elementwise | Trait::NotDifferentiable,
     .infer = infer_bitcast,
-    .elementwise = choose,
+    .elementwise = bitcast_kernel,
     .lower = [](ScalarBuilder& b, std::span<const Scalar> x,
                 const Attributes& attributes) { return b.bitcast(x[0], attributes.get<Dtype>("dtype")); },
     .flops_per_element = 0,

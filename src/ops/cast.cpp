@@ -54,7 +54,7 @@ ElementKernel block_kernel(Dtype from) {
   return &cast_blocks<Dtype::Q4_1, To>;
 }
 
-ElementKernel choose(std::span<const Dtype> inputs, Dtype output) {
+ElementKernel cast_kernel(std::span<const Dtype> inputs, Dtype output) {
   if (is_quantized(output)) return nullptr;
   return visit_dtype(output, [&]<class To>(To) -> ElementKernel {
     if (is_quantized(inputs[0])) return block_kernel<To>(inputs[0]);
@@ -71,7 +71,7 @@ const OpDef kCast = {
     .arity = 1,
     .traits = Trait::Elementwise | Trait::Monotone,
     .infer = infer_cast,
-    .elementwise = choose,
+    .elementwise = cast_kernel,
     .gradient =
         [](Gradient& g) {
           const Dtype from = g.input(0).dtype();

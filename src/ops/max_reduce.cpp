@@ -24,7 +24,7 @@ struct Maximum {
 };
 
 /// Everything that is not less than the maximum shares equally (with a NaN, that is every element).
-void split_gradient(Gradient& g) {
+void split_max_reduce_gradient(Gradient& g) {
   const auto& axes = ops::reduced_axes(g.attributes());
   const GraphTensor& x = g.input(0);
   const GraphTensor less = x.lt(ops::spread(g.output(), axes, x.dims()));
@@ -35,7 +35,7 @@ void split_gradient(Gradient& g) {
 
 /// Winners are numbered from the end of the tensor, so that the first in row-major order has the greatest
 /// number; the others have 0.
-void first_gradient(Gradient& g) {
+void first_max_reduce_gradient(Gradient& g) {
   const auto& axes = ops::reduced_axes(g.attributes());
   const GraphTensor& x = g.input(0);
   const GraphTensor less = x.lt(ops::spread(g.output(), axes, x.dims()));
@@ -54,7 +54,10 @@ const OpDef kMaxReduce = {
     .infer = ops::with_ties("max_reduce", ops::reduced_types("max_reduce", ops::Takes::All)),
     .combine = ops::combiners<ops::Takes::All, Maximum, ops::ExactAccumulator>(),
     .reduce = ReduceKind::Max,
-    .gradient = [](Gradient& g) { ops::splits_ties(g.attributes()) ? split_gradient(g) : first_gradient(g); },
+    .gradient =
+        [](Gradient& g) {
+          ops::splits_ties(g.attributes()) ? split_max_reduce_gradient(g) : first_max_reduce_gradient(g);
+        },
     .reduction = Reduction::Max,
     .samples = {-ops::kInfinity, -128, -1, -0.0, 0, 0.5, 1, 127, ops::kInfinity, ops::kNaN},
     .variants = {{{"ties", std::string("split")}}, {{"ties", std::string("first")}}},

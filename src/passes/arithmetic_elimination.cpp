@@ -21,7 +21,7 @@ std::optional<Edge> improve(Graph& graph, NodeId id, MathMode mode, const passes
 
 }  // namespace
 
-void ArithmeticElimination::compile(Graph& graph, Remap& remap) const {
+void ArithmeticElimination::run(Graph& graph, Remap& remap) const {
   const passes::Untouchable untouchable(graph, remap);
   // Laws look at what a node reads, and that is final when the node's turn comes: one sweep is enough. A node
   // that a law makes has its turn at once.

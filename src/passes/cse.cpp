@@ -46,7 +46,7 @@ struct Computation {
 
 }  // namespace
 
-void CSE::compile(Graph& graph, Remap& remap) const {
+void CSE::run(Graph& graph, Remap& remap) const {
   const passes::Untouchable untouchable(graph, remap);
   std::unordered_multimap<uint64_t, NodeId> known;
   const auto find = [&](const Computation& wanted) -> std::optional<NodeId> {

@@ -149,7 +149,7 @@ int64_t planned_peak_bytes(const Graph& graph, int64_t assumed_dim) {
   return problem.peak(own_order(problem));
 }
 
-DepthFirst::Schedule DepthFirst::compile(Graph& graph, Remap&) const {
+DepthFirst::Schedule DepthFirst::run(Graph& graph, Remap&) const {
   const Problem problem(graph, assumed_dim_);
   const std::vector<size_t> given = own_order(problem);
   std::vector<size_t> order = depth_first(problem);

@@ -27,7 +27,7 @@ std::unordered_set<NodeId> needed_nodes(const Graph& graph, const Remap& remap) 
 
 }  // namespace
 
-void RemoveUnusedNodes::compile(Graph& graph, Remap& remap) const {
+void RemoveUnusedNodes::run(Graph& graph, Remap& remap) const {
   const std::unordered_set<NodeId> needed = needed_nodes(graph, remap);
   const std::vector<NodeId> order = graph.topological_order();
   for (auto id = order.rbegin(); id != order.rend(); ++id)

@@ -66,7 +66,7 @@ Axes1 without_single_axes(const Edge& edge, const std::vector<int64_t>& axes) {
 
 }  // namespace
 
-void RemoveSingleReductions::compile(Graph& graph, Remap& remap) const {
+void RemoveSingleReductions::run(Graph& graph, Remap& remap) const {
   const passes::Untouchable untouchable(graph, remap);
   for (const NodeId id : graph.topological_order()) {
     const Node node = graph.node(id);  // a copy: nodes are added

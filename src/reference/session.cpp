@@ -13,6 +13,7 @@
 #include "luminal/graph.h"
 #include "luminal/quantized.h"
 #include "luminal/reference.h"
+#include "reference/finite.h"
 #include "reference/plan.h"
 
 namespace luminal {
@@ -24,9 +25,10 @@ using Buffer = std::shared_ptr<const TensorData>;
 /// One run of a schedule: the buffers of its values, freed after their last reader.
 class Run {
  public:
-  Run(Graph& graph, const Schedule& schedule, ReferencePrecision precision)
+  Run(Graph& graph, const Schedule& schedule, ReferencePrecision precision, bool check_finite)
       : graph_(graph), schedule_(schedule), precision_(precision), reads_left_(schedule.reads()) {
     for (const Value& value : schedule.results()) ++reads_left_[value];
+    if (check_finite) check_.emplace(graph);
   }
 
   void step(const Step& step) {
@@ -51,6 +53,17 @@ class Run {
     }
   }
 
+  /// In place of a step: its results as they are given.
+  void take(const Step& step, const std::unordered_map<Value, TensorData>& given) {
+    for (int output = 0; output < static_cast<int>(step.out_dims.size()); ++output) {
+      const Value value{step.id, output};
+      keep(value, convert(given.at(value), storage(graph_.type(value).dtype, precision_)));
+    }
+    for (const Edge& edge : step.node->inputs) release(edge.source);
+  }
+
+  [[nodiscard]] const FiniteCheck& check() const { return *check_; }
+
   /// Hands the wanted values to the graph, in its own dtypes.
   void finish() {
     for (const Value& value : schedule_.results()) {
@@ -64,7 +77,41 @@ class Run {
 
  private:
   void keep(const Value& value, TensorData data) {
-    buffers_[value] = std::make_shared<TensorData>(std::move(data));
+    const Buffer& kept = buffers_[value] = std::make_shared<TensorData>(std::move(data));
+    if (!check_) return;
+    if (const auto fault = check_->computed(value, *kept)) report(value, *kept, *fault);
+  }
+
+  /// What streamed into the node comes first, if there is memory to write it down.
+  [[noreturn]] void report(const Value& value, const TensorData& data, size_t fault) {
+    const Node& node = graph_.node(value.node);
+    std::vector<TensorData> operands;
+    for (const Edge& edge : node.inputs)
+      if (auto dense = operand(edge)) operands.push_back(std::move(*dense));
+    if (!node.op->elementwise || operands.size() != node.inputs.size()) operands.clear();
+    check_->report(value, data, fault, operands);
+  }
+
+  /// What a node reads. What streams is evaluated, and looked at, node by node.
+  std::optional<TensorData> operand(const Edge& edge) {
+    constexpr double kMostElements = 1 << 26;
+    if (!buffers_.contains(edge.source)) {
+      const Node& node = graph_.node(edge.source.node);
+      const std::vector<int64_t> dims = exec(node.outputs[0].dims, graph_.dims());
+      double elements = 1;
+      for (const int64_t size : dims) elements *= static_cast<double>(size);
+      if (elements > kMostElements) return std::nullopt;
+      std::vector<TensorData> inputs, outputs;
+      for (const Edge& input : node.inputs) {
+        auto dense = operand(input);
+        if (!dense) return std::nullopt;
+        inputs.push_back(std::move(*dense));
+      }
+      outputs.emplace_back(storage(node.outputs[0].dtype, precision_), dims);
+      evaluate(*node.op, node.attributes, inputs, outputs, graph_.dims(), graph_.step());
+      keep(edge.source, std::move(outputs[0]));
+    }
+    return materialize(*buffers_.at(edge.source), edge.view, graph_.dims());
   }
 
   void load(const Step& step) {
@@ -73,6 +120,7 @@ class Run {
       Buffer data = graph_.value(value);
       LUMINAL_CHECK(data != nullptr, "input #{} has no value", step.id.index);
       if (is_quantized(data->dtype)) data = std::make_shared<TensorData>(dequantize(*data));
+      if (check_) check_->given(value, *data);
       const Dtype wanted = storage(graph_.type(value).dtype, precision_);
       if (data->dtype != wanted) data = std::make_shared<TensorData>(convert(*data, wanted));
       buffers_[value] = std::move(data);
@@ -151,6 +199,7 @@ class Run {
   ReferencePrecision precision_;
   std::unordered_map<Value, Buffer> buffers_;
   std::unordered_map<Value, int> reads_left_;
+  std::optional<FiniteCheck> check_;
 };
 
 std::string shapes_of(const Step& step, const Graph& graph) {
@@ -201,7 +250,7 @@ class ReferenceExecutable : public Executable {
   void run(Graph& graph, const Options& options) override {
     const Schedule& schedule = ready(graph, options.keep_everything);
     const bool told = environment::debug_level() >= 2;
-    Run run(graph, schedule, precision_);
+    Run run(graph, schedule, precision_, options.check_finite);
     for (const Step& step : schedule.steps()) {
       throw_if_cancelled();
       const auto begin = std::chrono::steady_clock::now();
@@ -298,6 +347,28 @@ TensorData reduce(const OpDef& op, const Attributes& attributes, const TensorDat
 }
 
 }  // namespace
+
+FiniteCheck check_nodes(Graph& graph, std::unordered_set<NodeId> nodes,
+                        const std::unordered_map<Value, TensorData>& effects) {
+  const Schedule schedule(graph, ReferencePrecision::AsWritten, false);
+  Run run(graph, schedule, ReferencePrecision::AsWritten, true);
+  // Nodes that stream into others have no step of their own.
+  std::erase_if(nodes, [&](NodeId id) {
+    return std::ranges::find(schedule.steps(), id, &Step::id) == schedule.steps().end();
+  });
+  for (auto step = schedule.steps().begin(); step != schedule.steps().end() && !nodes.empty(); ++step) {
+    throw_if_cancelled();
+    if (!step->node->op->is(Trait::SideEffect))
+      run.step(*step);
+    else if (effects.contains({step->id, 0}))
+      run.take(*step, effects);
+    else
+      break;
+    nodes.erase(step->id);
+  }
+  return run.check();
+}
+
 }  // namespace reference
 
 std::shared_ptr<Session> make_reference_session(ReferencePrecision precision) {

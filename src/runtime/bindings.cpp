@@ -9,10 +9,6 @@
 namespace luminal::runtime {
 namespace {
 
-using backends::Address;
-
-size_t at(int index) { return static_cast<size_t>(index); }
-
 /// Memory that fits is used again.
 void resize_on_host(TensorData& data, Dtype dtype, const std::vector<int64_t>& dims) {
   int64_t elements = 1;
@@ -49,7 +45,9 @@ class HostValues {
   static Dtype dtype(const Tensor& tensor) { return tensor.dtype; }
   static const std::vector<int64_t>& dims(const Tensor& tensor) { return tensor.dims; }
   // Kernels write to outputs only, so that inputs lose their const here does no harm.
-  static Address address(const Tensor& tensor) { return {const_cast<std::byte*>(tensor.bytes.data())}; }
+  static backends::Address address(const Tensor& tensor) {
+    return {const_cast<std::byte*>(tensor.bytes.data())};
+  }
 
   static std::shared_ptr<const Tensor> read(Graph& graph, const Value& value) { return graph.value(value); }
   static Taken<Tensor> take(Graph& graph, const Value& value) { return {graph.take(value)}; }
@@ -88,7 +86,7 @@ class DeviceValues {
   }
   static Dtype dtype(const Tensor& tensor) { return tensor.dtype(); }
   static const std::vector<int64_t>& dims(const Tensor& tensor) { return tensor.dims(); }
-  static Address address(const Tensor& tensor) { return tensor.address(); }
+  static backends::Address address(const Tensor& tensor) { return tensor.address(); }
 
   /// What is not there yet is on its way, and moves for good when the run has succeeded.
   std::shared_ptr<const Tensor> read(Graph& graph, const Value& value) {

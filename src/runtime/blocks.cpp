@@ -81,8 +81,6 @@ class Assignment {
   }
 
  private:
-  static size_t at(int index) { return static_cast<size_t>(index); }
-
   void add(TensorIndex tensor, Block block) {
     block.tensors = {tensor};
     blocks_.of_tensor[at(tensor)] = static_cast<int>(blocks_.all.size());

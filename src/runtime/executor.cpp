@@ -18,8 +18,6 @@
 namespace luminal::runtime {
 namespace {
 
-size_t at(int index) { return static_cast<size_t>(index); }
-
 constexpr size_t kMostLayouts = 16;  // sizes that stay worked out
 
 /// Names of dims that the plan depends on, sorted.
@@ -95,7 +93,9 @@ struct Executor::State {
   Layout& layout_for(const DimMap& dims);
   [[nodiscard]] int64_t room_for(int64_t bytes) const;
   void run_segments(Graph& graph, Layout& layout);
-  void run_timed(Graph& graph, Layout& layout, std::vector<TraceEntry>* trace, Profiler* profiler);
+  void run_timed(Graph& graph, Layout& layout, std::vector<TraceEntry>* trace, Profiler* profiler,
+                 const AfterLaunch& after_launch);
+  [[nodiscard]] TensorData read(const Layout& layout, TensorIndex tensor) const;
   double launch_us(Layout& layout, int launch);
   void roll_back(Graph& graph);
   void run_host(Graph& graph, Layout& layout, int launch);
@@ -220,7 +220,7 @@ double Executor::State::launch_us(Layout& layout, int launch) {
 
 /// Launch by launch, each finished before the next one starts.
 void Executor::State::run_timed(Graph& graph, Layout& layout, std::vector<TraceEntry>* trace,
-                                Profiler* profiler) {
+                                Profiler* profiler, const AfterLaunch& after_launch) {
   using Microseconds = std::chrono::duration<double, std::micro>;
   stream->synchronise();
   for (int number = 0; number < static_cast<int>(plan.launches.size()); ++number) {
@@ -237,7 +237,15 @@ void Executor::State::run_timed(Graph& graph, Layout& layout, std::vector<TraceE
     if (trace != nullptr) trace->push_back({launch.name, shapes_of(plan, launch, layout), time_us});
     if (profiler != nullptr) profiler->record(plan, number, begin, end);
     if (environment::debug_level() >= 2) tell(number, begin, end);
+    if (after_launch) after_launch(number, [&](TensorIndex tensor) { return read(layout, tensor); });
   }
+}
+
+TensorData Executor::State::read(const Layout& layout, TensorIndex tensor) const {
+  TensorData data(plan.tensors[at(tensor)].dtype, layout.dims(tensor));
+  stream->download(layout.bound(blocks.of_tensor[at(tensor)]), data.bytes.data(), layout.bytes(tensor));
+  stream->synchronise();
+  return data;
 }
 
 /// Nothing may still write into what the graph gets back.
@@ -271,13 +279,14 @@ Executor::Executor(std::shared_ptr<backends::Device> device, Plan plan)
     : state_(std::make_unique<State>(std::move(device), std::move(plan))) {}
 Executor::~Executor() { state_->write_trace(); }
 
-void Executor::run(Graph& graph, std::vector<TraceEntry>* trace, Profiler* profiler) {
+void Executor::run(Graph& graph, std::vector<TraceEntry>* trace, Profiler* profiler,
+                   const AfterLaunch& after_launch) {
   State& state = *state_;
   Layout& layout = state.layout_for(graph.dims());
   try {
     state.bindings->bind(graph, layout);
-    if (trace != nullptr || profiler != nullptr || environment::debug_level() >= 2)
-      state.run_timed(graph, layout, trace, profiler);
+    if (trace != nullptr || profiler != nullptr || after_launch || environment::debug_level() >= 2)
+      state.run_timed(graph, layout, trace, profiler, after_launch);
     else
       state.run_segments(graph, layout);
     state.stream->synchronise();

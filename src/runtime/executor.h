@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 
 #include "runtime/plan.h"
@@ -16,6 +17,9 @@ struct MemoryUse {
   int64_t constant_bytes = 0;
 };
 
+/// Called after each launch, which has finished: `read` copies a tensor that it read or wrote.
+using AfterLaunch = std::function<void(int launch, const std::function<TensorData(TensorIndex)>& read)>;
+
 /// Runs a plan on a device: places tensors in one arena (offsets from live ranges, in place where allowed),
 /// hands the launches to a stream, all that lie between two host ops at once, and binds what lies outside the
 /// arena to the graph's values (Bindings). States live in the graph, so several executables of one graph see
@@ -28,7 +32,8 @@ class Executor {
   ~Executor();
   /// Errors: Error if sizes lie outside the plan's bucket, or from a host op. States and inputs of the graph
   /// are as before then; results of earlier runs may be gone.
-  void run(Graph& graph, std::vector<TraceEntry>* trace = nullptr, Profiler* profiler = nullptr);
+  void run(Graph& graph, std::vector<TraceEntry>* trace = nullptr, Profiler* profiler = nullptr,
+           const AfterLaunch& after_launch = {});
   [[nodiscard]] const Plan& plan() const;
   /// Bytes of the arena at these sizes: the planned peak, known before running.
   [[nodiscard]] int64_t arena_bytes(const DimMap& dims) const { return memory(dims).arena_bytes; }

@@ -4,14 +4,6 @@
 #include "runtime/dependencies.h"
 
 namespace luminal::runtime {
-namespace {
-
-using backends::Address;
-using backends::aligned;
-
-size_t at(int index) { return static_cast<size_t>(index); }
-
-}  // namespace
 
 Layout::Layout(const Plan& plan, const Blocks& blocks, const DimMap& dims, backends::Device& device) {
   measure_tensors(plan, dims);
@@ -63,7 +55,7 @@ void Layout::place_in_arena(const Plan& plan, const Blocks& blocks) {
       add(shared_bytes_[i], static_cast<int>(i), static_cast<int>(i), shared_offsets_[i]);
   const Placement placement = place(lifetimes);
   for (size_t i = 0; i < targets.size(); ++i) *targets[i] = placement.offsets[i];
-  scratch_offset_ = aligned(placement.bytes);
+  scratch_offset_ = backends::aligned(placement.bytes);
   lower_bound_ = placement.lower_bound;
 }
 
@@ -104,7 +96,7 @@ std::vector<std::vector<int>> Layout::dependencies(const Plan& plan, const Block
   for (size_t i = 0; i < begin.size(); ++i)
     if (begin[i] < 0) {
       begin[i] = outside;
-      outside += aligned(block_bytes_[i]);
+      outside += backends::aligned(block_bytes_[i]);
     }
   const auto launches = static_cast<int>(plan.launches.size());
   for (int number = 0; number < launches; ++number) {
@@ -123,7 +115,7 @@ std::vector<std::vector<int>> Layout::dependencies(const Plan& plan, const Block
   return found.reduced(launches);
 }
 
-void Layout::set_arena(Address arena) {
+void Layout::set_arena(backends::Address arena) {
   if (arena == arena_) return;
   arena_ = arena;
   for (size_t i = 0; i < block_offsets_.size(); ++i)
@@ -133,7 +125,7 @@ void Layout::set_arena(Address arena) {
   list_->bind_scratch(arena + scratch_offset_);
 }
 
-void Layout::bind(int block, Address memory) {
+void Layout::bind(int block, backends::Address memory) {
   if (bound_[at(block)] == memory) return;
   bound_[at(block)] = memory;
   for (const Use& use : block_uses_[at(block)]) list_->bind(use.launch, use.buffer, memory);

@@ -10,8 +10,6 @@
 namespace luminal::runtime {
 namespace {
 
-using backends::aligned;
-
 bool overlap(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
 /// Most bytes alive at one step, and for each buffer the bytes alive at its fullest step.
@@ -25,8 +23,8 @@ Breadth breadth_of(std::span<const Lifetime> buffers) {
   for (const Lifetime& b : buffers) steps = std::max(steps, b.last + 1);
   std::vector<int64_t> alive(static_cast<size_t>(steps) + 1, 0);
   for (const Lifetime& b : buffers) {
-    alive[static_cast<size_t>(b.first)] += aligned(b.bytes);
-    alive[static_cast<size_t>(b.last) + 1] -= aligned(b.bytes);
+    alive[static_cast<size_t>(b.first)] += backends::aligned(b.bytes);
+    alive[static_cast<size_t>(b.last) + 1] -= backends::aligned(b.bytes);
   }
   std::partial_sum(alive.begin(), alive.end(), alive.begin());
   Breadth breadth{.peak = *std::ranges::max_element(alive), .of_buffer = {}};
@@ -41,13 +39,13 @@ class Packing {
   explicit Packing(std::span<const Lifetime> buffers) : buffers_(buffers), offsets_(buffers.size(), 0) {}
 
   void add(size_t index) {
-    const int64_t size = aligned(buffers_[index].bytes);
+    const int64_t size = backends::aligned(buffers_[index].bytes);
     int64_t gap_begin = 0, best = -1, best_gap = INT64_MAX;
     for (const size_t other : placed_) {  // ascending offsets
       if (!overlap(buffers_[index], buffers_[other])) continue;
       const int64_t gap = offsets_[other] - gap_begin;
       if (gap >= size && gap < best_gap) std::tie(best, best_gap) = std::pair(gap_begin, gap);
-      gap_begin = std::max(gap_begin, offsets_[other] + aligned(buffers_[other].bytes));
+      gap_begin = std::max(gap_begin, offsets_[other] + backends::aligned(buffers_[other].bytes));
     }
     offsets_[index] = best >= 0 ? best : gap_begin;
     peak_ = std::max(peak_, offsets_[index] + size);

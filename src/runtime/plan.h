@@ -14,6 +14,8 @@
 namespace luminal::runtime {
 
 using TensorIndex = int;
+/// As the standard containers index.
+[[nodiscard]] inline size_t at(int index) { return static_cast<size_t>(index); }
 
 /// A dense buffer of the plan.
 struct PlanTensor {

@@ -7,8 +7,6 @@
 namespace luminal::runtime {
 namespace {
 
-size_t at(int index) { return static_cast<size_t>(index); }
-
 /// Each tensor in memory of its own from the first launch to the last.
 Blocks separate_blocks(Plan plan) {
   for (Launch& launch : plan.launches)

@@ -48,10 +48,10 @@ size_t Profiler::first_row(const Plan& plan) {
 }
 
 void Profiler::record(const Plan& plan, int launch, Clock::time_point begin, Clock::time_point end) {
-  using Microseconds = std::chrono::duration<double, std::micro>;
+  const auto us = [](Clock::duration d) { return std::chrono::duration<double, std::micro>(d).count(); };
   const Event event{.row = first_row(plan) + static_cast<size_t>(launch),
-                    .begin_us = Microseconds(begin - start_).count(),
-                    .time_us = Microseconds(end - begin).count()};
+                    .begin_us = us(begin - start_),
+                    .time_us = us(end - begin)};
   Row& row = rows_.at(event.row);
   row.least_us = row.runs == 0 ? event.time_us : std::min(row.least_us, event.time_us);
   row.total_us += event.time_us;

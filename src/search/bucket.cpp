@@ -1,5 +1,7 @@
 #include "search/bucket.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <numeric>
@@ -30,15 +32,15 @@ void collect_facts(const Expression& e, Dims& dims) {
 
 }  // namespace
 
-Dims dims_of(const Program& program) {
+Dims dims_of(const KernelGraph& kernel_graph) {
   std::unordered_set<const symbolic::Node*> seen;
   Dims dims;
   const auto add = [&](const Expression& e) {
     if ((e.node().uses_dim || e.node().uses_index) && seen.insert(&e.node()).second) collect_facts(e, dims);
   };
-  for (const Program::Tensor& tensor : program.tensors) {
+  for (const KernelGraph::Tensor& tensor : kernel_graph.tensors) {
     for (const Expression& dim : tensor.type.dims) add(dim);
-    if (tensor.kind != Program::Tensor::Kind::Kernel) continue;
+    if (tensor.kind != KernelGraph::Tensor::Kind::Kernel) continue;
     for (const Expression& extent : tensor.spec.extents()) add(extent);
     for (const kernel::Slot& slot : tensor.spec.slots()) add(slot.elements);
     for (const kernel::Output& output : tensor.spec.outputs()) {
@@ -150,6 +152,23 @@ bool holds(const codegen::Bucket& bucket, const DimMap& sizes) {
     return size != sizes.end() && entry.second.min <= size->second && size->second <= entry.second.max &&
            size->second % entry.second.multiple_of == 0;
   });
+}
+
+codegen::Bucket restricted(const codegen::Bucket& bucket, const kernel::KernelSpec& spec) {
+  codegen::Bucket own;
+  for (const std::string& dim : spec.symbols())
+    if (const auto facts = bucket.facts.find(dim); facts != bucket.facts.end()) own.facts.insert(*facts);
+  return own;
+}
+
+std::string to_string(const codegen::Bucket& bucket) {
+  std::string text;
+  for (const auto& [dim, facts] : bucket.facts) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", dim, facts.min);
+    if (facts.max != facts.min) text += fmt::format("..{}", facts.max);
+    if (facts.multiple_of != 1 && facts.max != facts.min) text += fmt::format(" /{}", facts.multiple_of);
+  }
+  return text;
 }
 
 }  // namespace luminal::search

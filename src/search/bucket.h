@@ -6,14 +6,14 @@
 
 #include "codegen/target.h"
 #include "luminal/graph.h"
-#include "search/program.h"
+#include "search/encode/kernel_graph.h"
 
 namespace luminal::search {
 
 /// Named dims and what the graph promises of their sizes.
 using Dims = std::map<std::string, DimFacts>;
 /// Those that a program's kernels, tensors and formulas depend on.
-[[nodiscard]] Dims dims_of(const Program& program);
+[[nodiscard]] Dims dims_of(const KernelGraph& kernel_graph);
 
 /// The default bucket around sizes: each dim from above half its next power of two up to it, split by whether
 /// 16 divides it, as far as the promised sizes reach. Sizes of 0 and 1 are buckets of their own. Dims that
@@ -32,5 +32,9 @@ using Dims = std::map<std::string, DimFacts>;
 
 /// Whether the sizes lie in the bucket.
 [[nodiscard]] bool holds(const codegen::Bucket& bucket, const DimMap& sizes);
+
+/// The part of a bucket that a spec's dims are in.
+[[nodiscard]] codegen::Bucket restricted(const codegen::Bucket& bucket, const kernel::KernelSpec& spec);
+[[nodiscard]] std::string to_string(const codegen::Bucket& bucket);  ///< "batch 33..64 /16"
 
 }  // namespace luminal::search

@@ -12,8 +12,8 @@
 #include "base/hash.h"
 #include "base/stopwatch.h"
 #include "kernel/cost.h"
-#include "search/kernel_cache.h"
-#include "search/tuner.h"
+#include "search/cache/kernel_cache.h"
+#include "search/tuning/tuner.h"
 
 namespace luminal::search {
 namespace {
@@ -49,21 +49,21 @@ const OpDef& runnable(const OpDef& op) {
 
 class Builder {
  public:
-  Builder(const Graph& graph, const Program& program, const SaturatedProgram& saturated, const Cover& cover,
-          SpecStore& store)
-      : graph_(graph), program_(program), saturated_(saturated), cover_(cover), store_(store) {
+  Builder(const Graph& graph, const KernelGraph& kernel_graph, const SaturatedGraph& saturated,
+          const Cover& cover, SpecStore& store)
+      : graph_(graph), kernel_graph_(kernel_graph), saturated_(saturated), cover_(cover), store_(store) {
     first_.assign(saturated.cover.classes.size(), -1);
   }
 
-  runtime::Plan run(const Choose& choose, backends::Device& backend, const codegen::Bucket& bucket,
+  runtime::Plan run(const ImplementationFor& choose, backends::Device& backend, const codegen::Bucket& bucket,
                     PlanFacts& facts) {
     plan_.bucket = bucket;
-    key_ = hash_bytes(text_of(backend.target()));
+    key_ = hash_bytes(key_text(backend.target()));
     for (const auto& [dim, known] : bucket.facts)
       if (known.min == known.max) fixed_[dim] = known.min;
     for (const CoverStep& step : cover_.steps) step.kernel >= 0 ? kernel(step.kernel) : host(step.host);
-    for (const auto& [value, id] : program_.results) plan_.results.push_back({value, tensor_of(id)});
-    for (const auto& [state, id] : program_.updates) plan_.updates.push_back({state, tensor_of(id)});
+    for (const auto& [value, id] : kernel_graph_.results) plan_.results.push_back({value, tensor_of(id)});
+    for (const auto& [state, id] : kernel_graph_.updates) plan_.updates.push_back({state, tensor_of(id)});
     compile(choose, backend, facts);
     facts.host_ops = static_cast<int>(
         std::ranges::count_if(plan_.launches, [](const Launch& launch) { return launch.host.has_value(); }));
@@ -136,16 +136,17 @@ class Builder {
   }
 
   void host(int number) {
-    const Program::Host& host = program_.hosts[static_cast<size_t>(number)];
+    const KernelGraph::Host& host = kernel_graph_.hosts[static_cast<size_t>(number)];
     const Node& node = graph_.node(host.node);
     Launch launch{.host = runtime::HostLaunch{
                       .node = host.node, .op = &runnable(*node.op), .attributes = node.attributes}};
     for (const TensorId id : host.inputs) launch.host->inputs.push_back(tensor_of(id));
     for (const TensorId id : host.outputs) {
       const int c = saturated_.class_of[static_cast<size_t>(id)];
-      const TensorType& type = program_.tensors[static_cast<size_t>(id)].type;
-      const TensorIndex tensor = add(
-          {.dtype = type.dtype, .dims = type.dims, .value = program_.tensors[static_cast<size_t>(id)].value});
+      const TensorType& type = kernel_graph_.tensors[static_cast<size_t>(id)].type;
+      const TensorIndex tensor = add({.dtype = type.dtype,
+                                      .dims = type.dims,
+                                      .value = kernel_graph_.tensors[static_cast<size_t>(id)].value});
       first_[static_cast<size_t>(c)] = tensor;
       launch.host->outputs.push_back(tensor);
     }
@@ -166,10 +167,10 @@ class Builder {
     PlanTensor tensor{.dtype = spec.values()[static_cast<size_t>(output.value)].dtype(),
                       .dims = {output.elements}};
     if (const auto& known = saturated_.tensors_of[static_cast<size_t>(c)]; !known.empty()) {
-      const Program::Tensor& first = program_.tensors[static_cast<size_t>(known[0])];
+      const KernelGraph::Tensor& first = kernel_graph_.tensors[static_cast<size_t>(known[0])];
       tensor.dims = first.type.dims;
       for (const TensorId id : known)
-        if (const auto& value = program_.tensors[static_cast<size_t>(id)].value) {
+        if (const auto& value = kernel_graph_.tensors[static_cast<size_t>(id)].value) {
           if (!tensor.value)
             tensor.value = value;
           else
@@ -184,16 +185,16 @@ class Builder {
     if (first >= 0) return first;
     const auto& known = saturated_.tensors_of[static_cast<size_t>(c)];
     const auto is_input = [&](TensorId id) {
-      return program_.tensors[static_cast<size_t>(id)].kind == Program::Tensor::Kind::Input;
+      return kernel_graph_.tensors[static_cast<size_t>(id)].kind == KernelGraph::Tensor::Kind::Input;
     };
     if (const auto id = std::ranges::find_if(known, is_input); id != known.end()) {
-      const Program::Tensor& tensor = program_.tensors[static_cast<size_t>(*id)];
+      const KernelGraph::Tensor& tensor = kernel_graph_.tensors[static_cast<size_t>(*id)];
       PlanTensor input{.dtype = tensor.type.dtype,
                        .dims = tensor.type.dims,
                        .value = tensor.value,
                        .role = PlanTensor::Role::Input};
       for (const TensorId other : known)
-        if (const auto& value = program_.tensors[static_cast<size_t>(other)].value;
+        if (const auto& value = kernel_graph_.tensors[static_cast<size_t>(other)].value;
             value && value != tensor.value)
           input.aliases.push_back(*value);
       return first = add(std::move(input));
@@ -206,7 +207,7 @@ class Builder {
   /// has one shape.
   TensorIndex tensor_of(TensorId id) {
     const int c = saturated_.class_of[static_cast<size_t>(id)];
-    const Program::Tensor& wanted = program_.tensors[static_cast<size_t>(id)];
+    const KernelGraph::Tensor& wanted = kernel_graph_.tensors[static_cast<size_t>(id)];
     const TensorIndex first = tensor_of_class(c);
     if (plan_.tensors[static_cast<size_t>(first)].dims == wanted.type.dims) return first;
     const auto [known, fresh] = reshaped_.try_emplace({c, luminal::to_string(wanted.type.dims)}, 0);
@@ -230,7 +231,7 @@ class Builder {
     std::set<NodeId> covers;
     const auto cover = [&](int c) {
       for (const TensorId id : saturated_.tensors_of[static_cast<size_t>(c)]) {
-        const auto& own = program_.tensors[static_cast<size_t>(id)].covers;
+        const auto& own = kernel_graph_.tensors[static_cast<size_t>(id)].covers;
         covers.insert(own.begin(), own.end());
       }
     };
@@ -239,23 +240,23 @@ class Builder {
     launch.covers.assign(covers.begin(), covers.end());
     for (const int c : kernel.outputs)
       for (const TensorId id : saturated_.tensors_of[static_cast<size_t>(c)])
-        if (const auto& value = program_.tensors[static_cast<size_t>(id)].value;
+        if (const auto& value = kernel_graph_.tensors[static_cast<size_t>(id)].value;
             value && launch.origin.empty())
           if (const Node& node = graph_.node(value->node); node.origin)
             launch.origin = node.origin->to_string();
     launch.predicted_us = kernel.cost_us;
   }
 
-  void compile(const Choose& choose, backends::Device& backend, PlanFacts& facts) {
+  void compile(const ImplementationFor& choose, backends::Device& backend, PlanFacts& facts) {
     auto begin = std::chrono::steady_clock::now();
-    std::map<SpecId, Chosen> chosen;
+    std::map<SpecId, Implementation> implementation;
     std::vector<KernelRequest> requests;
     const DimMap top = plan_.bucket.top();
     facts.kernel_of.assign(plan_.launches.size(), 0);
     for (const Open& open : open_) {
       const kernel::KernelSpec& spec = store_.at(open.spec);
       const codegen::Bucket own = restricted(plan_.bucket, spec);
-      const auto [known, fresh] = chosen.try_emplace(open.spec);
+      const auto [known, fresh] = implementation.try_emplace(open.spec);
       if (fresh) {
         known->second = choose(spec, own);
         facts.list.push_back({open.spec, known->second, own, open.launch, 0});
@@ -283,12 +284,12 @@ class Builder {
     for (size_t i = 0; i < open_.size(); ++i) plan_.launches[open_[i].launch].kernel->kernel = kernels[i];
     facts.compile_ms = 1e3 * seconds_since(begin);
     facts.kernels = static_cast<int>(open_.size());
-    facts.distinct_kernels = static_cast<int>(chosen.size());
+    facts.distinct_kernels = static_cast<int>(implementation.size());
   }
 
   const Graph& graph_;
-  const Program& program_;
-  const SaturatedProgram& saturated_;
+  const KernelGraph& kernel_graph_;
+  const SaturatedGraph& saturated_;
   const Cover& cover_;
   SpecStore& store_;
   runtime::Plan plan_;
@@ -301,11 +302,11 @@ class Builder {
 
 }  // namespace
 
-runtime::Plan build_plan(const Graph& graph, const Program& program, const SaturatedProgram& saturated,
-                         const Cover& cover, SpecStore& store, const Choose& choose,
+runtime::Plan build_plan(const Graph& graph, const KernelGraph& kernel_graph, const SaturatedGraph& saturated,
+                         const Cover& cover, SpecStore& store, const ImplementationFor& choose,
                          backends::Device& backend, const codegen::Bucket& bucket, PlanFacts* facts) {
   PlanFacts ignored;
-  return Builder(graph, program, saturated, cover, store)
+  return Builder(graph, kernel_graph, saturated, cover, store)
       .run(choose, backend, bucket, facts != nullptr ? *facts : ignored);
 }
 

@@ -3,8 +3,8 @@
 
 #include "backends/device.h"
 #include "runtime/plan.h"
-#include "search/choose.h"
-#include "search/problem.h"
+#include "search/saturate/saturated_graph.h"
+#include "search/tuning/implementation.h"
 
 namespace luminal::search {
 
@@ -16,7 +16,7 @@ struct PlanFacts {
   /// Each distinct kernel and how it is run.
   struct Kernel {
     SpecId spec = 0;
-    Chosen chosen;
+    Implementation implementation;
     codegen::Bucket bucket;   ///< the part that its dims are in
     size_t first_launch = 0;  ///< into Plan::launches
     int launches = 0;
@@ -26,9 +26,9 @@ struct PlanFacts {
 };
 
 /// The plan of a cover: kernels chosen, compiled (equal ones once) and wired up.
-[[nodiscard]] runtime::Plan build_plan(const Graph& graph, const Program& program,
-                                       const SaturatedProgram& saturated, const Cover& cover,
-                                       SpecStore& store, const Choose& choose, backends::Device& backend,
+[[nodiscard]] runtime::Plan build_plan(const Graph& graph, const KernelGraph& kernel_graph,
+                                       const SaturatedGraph& saturated, const Cover& cover, SpecStore& store,
+                                       const ImplementationFor& choose, backends::Device& backend,
                                        const codegen::Bucket& bucket, PlanFacts* facts = nullptr);
 
 }  // namespace luminal::search

@@ -42,12 +42,12 @@ std::string to_text(const CompileReport& report) {
       std::accumulate(report.kernels.begin(), report.kernels.end(), 0,
                       [](int sum, const KernelReport& k) { return sum + k.launches; }),
       report.host_launches.size(), report.ops_outside_plan, report.tensors, report.classes, report.rows,
-      report.rounds, fmt::join(report.growth, " "), report.cones, report.most_cones, report.predicted_us,
+      report.rounds, fmt::join(report.growth, " "), report.fusions, report.most_fusions, report.predicted_us,
       report.unfused_us, static_cast<double>(report.arena_bytes) / 1e6);
   for (size_t i = 0; i < report.search.size(); ++i)
     text += fmt::format("  search, round {}: {} kernels, {} timed now, {:.1f} us in all\n", i + 1,
                         report.search[i].kernels, report.search[i].timed, report.search[i].sum_us);
-  for (const CompileReport::Own& own : report.own_kernels) {
+  for (const CompileReport::Own& own : report.user_kernels) {
     text += fmt::format("  own kernel {} {}: {}", own.name, own.parameters, own.outcome);
     if (own.measured_us > 0) text += fmt::format(", {:.1f} us", own.measured_us);
     if (own.generated_us > 0) text += fmt::format(" (generated: {:.1f} us)", own.generated_us);
@@ -79,14 +79,14 @@ std::string to_json(const CompileReport& report) {
   json rounds = json::array();
   for (const CompileReport::Round& round : report.search)
     rounds.push_back({{"kernels", round.kernels}, {"timed", round.timed}, {"sum_us", round.sum_us}});
-  json own_kernels = json::array();
-  for (const CompileReport::Own& own : report.own_kernels)
-    own_kernels.push_back({{"name", own.name},
-                           {"parameters", own.parameters},
-                           {"spec", own.spec},
-                           {"outcome", own.outcome},
-                           {"measured_us", own.measured_us},
-                           {"generated_us", own.generated_us}});
+  json user_kernels = json::array();
+  for (const CompileReport::Own& own : report.user_kernels)
+    user_kernels.push_back({{"name", own.name},
+                            {"parameters", own.parameters},
+                            {"spec", own.spec},
+                            {"outcome", own.outcome},
+                            {"measured_us", own.measured_us},
+                            {"generated_us", own.generated_us}});
   for (const CompileReport::Rule& rule : report.rules)
     rules.push_back(
         {{"name", rule.name}, {"matched", rule.matched}, {"applied", rule.applied}, {"us", rule.time_us}});
@@ -123,10 +123,10 @@ std::string to_json(const CompileReport& report) {
               {"rows", report.rows},
               {"rounds", report.rounds},
               {"growth", report.growth},
-              {"cones", report.cones},
-              {"most_cones", report.most_cones},
+              {"fusions", report.fusions},
+              {"most_fusions", report.most_fusions},
               {"search", rounds},
-              {"own_kernels", own_kernels},
+              {"user_kernels", user_kernels},
               {"unfused_us", report.unfused_us},
               {"rules", rules},
               {"predicted_us", report.predicted_us},

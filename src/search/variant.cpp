@@ -21,8 +21,9 @@ std::string name_of(const CompilationMode& mode) {
 /// What the family says of a kernel that was remembered; 0 if it no longer offers it.
 double predicted_us(const kernel::KernelSpec& spec, const PlanFacts::Kernel& kernel,
                     const backends::Device& backend) {
-  const auto candidates = kernel.chosen.schedule->candidates(spec, kernel.bucket, backend.target());
-  const auto found = std::ranges::find(candidates, kernel.chosen.parameters, &codegen::Candidate::parameters);
+  const auto candidates = kernel.implementation.schedule->candidates(spec, kernel.bucket, backend.target());
+  const auto found =
+      std::ranges::find(candidates, kernel.implementation.parameters, &codegen::Candidate::parameters);
   return found == candidates.end() ? 0 : found->predicted_us;
 }
 
@@ -37,8 +38,9 @@ std::string name_of(const Variant& variant, runtime::TensorIndex tensor) {
     if (std::ranges::find(outputs, tensor) != outputs.end())
       return fmt::format("{} of {}", type, launch.name);
   }
-  const auto named = content.value ? variant.front->names.find(*content.value) : variant.front->names.end();
-  if (named != variant.front->names.end() && !named->second.empty())
+  const auto named = content.value ? variant.compiled.front_end->names.find(*content.value)
+                                   : variant.compiled.front_end->names.end();
+  if (named != variant.compiled.front_end->names.end() && !named->second.empty())
     return fmt::format("{} {}", named->second, type);
   return "input " + type;
 }
@@ -62,7 +64,7 @@ std::vector<KernelReport::Rejected> behind(const kernel::KernelSpec& spec, const
   for (const codegen::Schedule* schedule : codegen::schedules()) {
     if (schedule->foreign) continue;
     for (const codegen::Candidate& other : schedule->candidates(spec, kernel.bucket, backend.target()))
-      if (schedule != kernel.chosen.schedule || other.parameters != kernel.chosen.parameters)
+      if (schedule != kernel.implementation.schedule || other.parameters != kernel.implementation.parameters)
         list.push_back({std::string(schedule->name), codegen::to_string(other.parameters),
                         "slower by the model", other.predicted_us});
   }
@@ -74,18 +76,18 @@ std::vector<KernelReport::Rejected> behind(const kernel::KernelSpec& spec, const
 KernelReport report_of(const Variant& variant, const PlanFacts::Kernel& kernel,
                        const std::shared_ptr<backends::Device>& backend) {
   const runtime::Launch& launch = variant.executor->plan().launches[kernel.first_launch];
-  const kernel::KernelSpec spec = variant.front->store->at(kernel.spec);
+  const kernel::KernelSpec spec = variant.compiled.front_end->store->at(kernel.spec);
   KernelReport report{
       .name = launch.name, .origin = launch.origin, .spec = spec.to_string() + reads_text(variant, kernel)};
-  report.schedule = kernel.chosen.schedule->name;
-  report.parameters = codegen::to_string(kernel.chosen.parameters);
+  report.schedule = kernel.implementation.schedule->name;
+  report.parameters = codegen::to_string(kernel.implementation.parameters);
   report.launches = kernel.launches;
   report.predicted_us = launch.predicted_us > 0 ? launch.predicted_us : predicted_us(spec, kernel, *backend);
   report.measured_us = launch.measured_us;
   report.flops = launch.flops;
   report.bytes = launch.bytes;
   report.roofline_us = runtime::roofline_us(launch.flops, launch.bytes, runtime::machine_limits(*backend));
-  if (const auto tuned = variant.tuned.find(kernel.spec); tuned != variant.tuned.end()) {
+  if (const auto tuned = variant.compiled.tuned.find(kernel.spec); tuned != variant.compiled.tuned.end()) {
     report.verified = tuned->second.verified;
     report.from_cache = tuned->second.from_cache;
     for (size_t i = 1; i < tuned->second.tried.size(); ++i) {
@@ -93,11 +95,11 @@ KernelReport report_of(const Variant& variant, const PlanFacts::Kernel& kernel,
       report.rejected.push_back(
           {t.schedule, codegen::to_string(t.parameters), t.rejected, t.predicted_us, t.measured_us});
     }
-  } else if (variant.tuned.empty()) {
+  } else if (variant.compiled.tuned.empty()) {
     report.rejected = behind(spec, kernel, *backend);
   }
-  const auto program = [spec, chosen = kernel.chosen, bucket = kernel.bucket, backend] {
-    return chosen.schedule->lower(spec, chosen.parameters, bucket, backend->target());
+  const auto program = [spec, implementation = kernel.implementation, bucket = kernel.bucket, backend] {
+    return implementation.schedule->lower(spec, implementation.parameters, bucket, backend->target());
   };
   report.loops = [program] { return program().to_string(); };
   report.source = [program, backend] { return backend->source(program()); };
@@ -105,22 +107,22 @@ KernelReport report_of(const Variant& variant, const PlanFacts::Kernel& kernel,
   return report;
 }
 
-std::vector<CompileReport::Own> own_kernels_of(const Variant& variant) {
+std::vector<CompileReport::Own> user_kernels_of(const Variant& variant) {
   std::vector<CompileReport::Own> list;
-  for (const auto& [spec, tuned] : variant.tuned) {
+  for (const auto& [spec, tuned] : variant.compiled.tuned) {
     double generated_us = 0;
     for (const Tried& t : tuned.tried)
       if (!codegen::find_schedule(t.schedule).foreign && t.measured_us > 0 &&
           (generated_us == 0 || t.measured_us < generated_us))
         generated_us = t.measured_us;
-    const bool in_plan =
-        std::ranges::find(variant.facts.list, spec, &PlanFacts::Kernel::spec) != variant.facts.list.end();
+    const bool in_plan = std::ranges::find(variant.compiled.facts.list, spec, &PlanFacts::Kernel::spec) !=
+                         variant.compiled.facts.list.end();
     for (const Tried& t : tuned.tried) {
       if (!codegen::find_schedule(t.schedule).foreign) continue;
       const bool won = t.schedule == tuned.schedule && t.parameters == tuned.parameters;
       list.push_back({.name = t.schedule,
                       .parameters = codegen::to_string(t.parameters),
-                      .spec = variant.front->store->at(spec).to_string(),
+                      .spec = variant.compiled.front_end->store->at(spec).to_string(),
                       .outcome = !won      ? t.rejected
                                  : in_plan ? "taken"
                                            : "faster, but not part of the best plan",
@@ -133,47 +135,47 @@ std::vector<CompileReport::Own> own_kernels_of(const Variant& variant) {
 
 }  // namespace
 
-CompileReport report_of(const Variant& v, const SessionParts& parts, const CompilationMode& mode) {
-  const Front& f = *v.front;
+CompileReport report_of(const Variant& v, const BackEnd& target, const CompilationMode& mode) {
+  const FrontEnd& f = *v.compiled.front_end;
   const runtime::Plan& plan = v.executor->plan();
-  CompileReport report{.mode = name_of(mode), .device = parts.device, .total_s = v.total_ms * 1e-3};
-  report.phases = {{"limits", v.limits_ms * 1e-3},
+  CompileReport report{.mode = name_of(mode), .device = target.device, .total_s = v.compiled.total_ms * 1e-3};
+  report.phases = {{"limits", v.compiled.limits_ms * 1e-3},
                    {"encode", f.encode_ms * 1e-3},
                    {"saturate", f.saturate_ms * 1e-3},
-                   {"cover", v.cover_ms * 1e-3},
-                   {"compile", v.facts.compile_ms * 1e-3 + v.tuning.compile_s},
-                   {"measure", v.tuning.measure_s},
-                   {"verify", v.tuning.verify_s}};
+                   {"cover", v.compiled.cover_ms * 1e-3},
+                   {"compile", v.compiled.facts.compile_ms * 1e-3 + v.compiled.tuning.compile_s},
+                   {"measure", v.compiled.tuning.measure_s},
+                   {"verify", v.compiled.tuning.verify_s}};
   report.rules = f.rules;
   report.rounds = static_cast<int>(f.rounds);
-  report.tensors = f.program.tensors.size();
+  report.tensors = f.kernel_graph.tensors.size();
   report.classes = f.saturated.cover.classes.size();
   report.rows = f.rows_after;
   report.growth = f.growth;
-  for (const int count : v.cover.cone_counts) {
-    report.cones += static_cast<uint64_t>(count);
-    report.most_cones = std::max<uint64_t>(report.most_cones, static_cast<uint64_t>(count));
+  for (const int count : v.compiled.cover.fusion_counts) {
+    report.fusions += static_cast<uint64_t>(count);
+    report.most_fusions = std::max<uint64_t>(report.most_fusions, static_cast<uint64_t>(count));
   }
-  report.unfused_us = v.cover.unfused_us;
-  report.search = v.rounds;
-  report.own_kernels = own_kernels_of(v);
-  report.predicted_us = v.cover.cost_us;
-  report.compared = v.tuning.compared;
-  report.proven = v.tuning.proven;
-  report.measured_us = v.plan_us;
-  report.fast_us = v.fast_us;
-  report.note = v.note;
+  report.unfused_us = v.compiled.cover.unfused_us;
+  report.search = v.compiled.rounds;
+  report.user_kernels = user_kernels_of(v);
+  report.predicted_us = v.compiled.cover.cost_us;
+  report.compared = v.compiled.tuning.compared;
+  report.proven = v.compiled.tuning.proven;
+  report.measured_us = v.compiled.plan_us;
+  report.fast_us = v.compiled.fast_us;
+  report.note = v.compiled.note;
   report.plan_key = plan.key;
   report.arena_bytes = v.executor->memory(plan.bucket.top()).arena_bytes;
   for (const runtime::Launch& launch : plan.launches)
     if (launch.host) report.host_launches.push_back(launch.name);
-  report.ops_outside_plan = v.facts.host_ops;
+  report.ops_outside_plan = v.compiled.facts.host_ops;
   std::set<NodeId> nodes;
-  for (const Program::Tensor& tensor : f.program.tensors)
+  for (const KernelGraph::Tensor& tensor : f.kernel_graph.tensors)
     nodes.insert(tensor.covers.begin(), tensor.covers.end());
-  report.graph_nodes = nodes.size() + f.program.hosts.size();
-  for (const PlanFacts::Kernel& kernel : v.facts.list)
-    report.kernels.push_back(report_of(v, kernel, parts.backend));
+  report.graph_nodes = nodes.size() + f.kernel_graph.hosts.size();
+  for (const PlanFacts::Kernel& kernel : v.compiled.facts.list)
+    report.kernels.push_back(report_of(v, kernel, target.backend));
   std::ranges::stable_sort(report.kernels, std::greater<>(),
                            [](const KernelReport& k) { return k.launches * k.time_us(); });
   return report;

@@ -420,6 +420,25 @@ MovementStep squeeze_step(const Shape& dims, int axis) {
   return s;
 }
 
+MovementStep select_step(const Shape& dims, int axis, const Expression& position) {
+  const auto at = static_cast<size_t>(normal_axis("select", axis, static_cast<int>(dims.size()), dims));
+  const Expression& size = dims[at];
+  const Expression place = position.range().max < 0 ? size + position : position;
+  Shape out = dims;
+  out.erase(out.begin() + static_cast<ptrdiff_t>(at));
+  MovementStep s = named("select", fmt::format("{}, {}", at, position.to_string()), dims, std::move(out));
+  demand(s, place.gte(0) & place.lt(size),
+         "position {} is out of range on axis {} of {}; positions go from {} to {}", position.to_string(), at,
+         to_string(dims), (-size).to_string(), (size - 1).to_string());
+  const auto o = coordinates(s.out_dims), i = coordinates(s.in_dims);
+  s.in_of_out.assign(o.begin(), o.end());
+  s.in_of_out.insert(s.in_of_out.begin() + static_cast<ptrdiff_t>(at), place);
+  s.out_of_in.assign(i.begin(), i.end());
+  s.out_of_in.erase(s.out_of_in.begin() + static_cast<ptrdiff_t>(at));
+  s.in_valid = equal(i[at], place);
+  return s;
+}
+
 MovementStep flip_step(const Shape& dims, int axis) {
   const auto at = static_cast<size_t>(normal_axis("flip", axis, static_cast<int>(dims.size()), dims));
   MovementStep s = named("flip", fmt::format("{}", at), dims, dims);

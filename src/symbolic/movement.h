@@ -32,6 +32,7 @@ void check_countable(std::string_view op, std::span<const Expression> dims);
 [[nodiscard]] MovementStep pad_step(const Shape& dims, ShapeTracker::Pairs amounts, Number fill);
 [[nodiscard]] MovementStep unsqueeze_step(const Shape& dims, int axis);
 [[nodiscard]] MovementStep squeeze_step(const Shape& dims, int axis);
+[[nodiscard]] MovementStep select_step(const Shape& dims, int axis, const Expression& position);
 [[nodiscard]] MovementStep flip_step(const Shape& dims, int axis);
 [[nodiscard]] MovementStep pool_step(const Shape& dims, int axis, const Expression& window,
                                      const Expression& stride, const Expression& dilation);

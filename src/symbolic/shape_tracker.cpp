@@ -150,6 +150,9 @@ ShapeTracker ShapeTracker::pad(Pairs amounts, Number fill) const {
 }
 ShapeTracker ShapeTracker::unsqueeze(int axis) const { return with(symbolic::unsqueeze_step(dims_, axis)); }
 ShapeTracker ShapeTracker::squeeze(int axis) const { return with(symbolic::squeeze_step(dims_, axis)); }
+ShapeTracker ShapeTracker::select(int axis, const Expression& position) const {
+  return with(symbolic::select_step(dims_, axis, position));
+}
 ShapeTracker ShapeTracker::flip(int axis) const { return with(symbolic::flip_step(dims_, axis)); }
 ShapeTracker ShapeTracker::pool(int axis, const Expression& window, const Expression& stride,
                                 const Expression& dilation) const {

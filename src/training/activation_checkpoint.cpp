@@ -23,13 +23,13 @@ std::string next_mark() {
   return std::string(kMark) + std::to_string(++count);
 }
 
-struct Place {
+struct PartPlace {
   std::string_view part;  ///< empty: in none
   bool gradient = false;
 };
 
-Place place_of(const Node& node) {
-  Place place;
+PartPlace part_place_of(const Node& node) {
+  PartPlace place;
   if (!node.origin) return place;
   for (const std::string& op : node.origin->ops) {
     if (place.part.empty() && op.starts_with(kMark)) place.part = op;
@@ -68,7 +68,7 @@ class Recompute {
     std::vector<std::pair<std::string, Part>> list;
     std::map<std::string, size_t, std::less<>> index;
     for (const NodeId id : order_) {
-      const Place place = place_of(graph_.node(id));
+      const PartPlace place = part_place_of(graph_.node(id));
       if (place.part.empty() || place.gradient) continue;
       const auto [at, fresh] = index.try_emplace(std::string(place.part), list.size());
       if (fresh) list.emplace_back(at->first, Part());
@@ -85,7 +85,7 @@ class Recompute {
       if (!part.nodes.contains(id) || !is_computed(*graph_.node(id).op)) continue;
       const std::vector<Use> uses = graph_.uses(id);
       const bool result = std::ranges::any_of(uses, [&](const Use& use) {
-        return !part.nodes.contains(use.node) && !place_of(graph_.node(use.node)).gradient;
+        return !part.nodes.contains(use.node) && !part_place_of(graph_.node(use.node)).gradient;
       });
       if (result || stays(id)) continue;
       for (const Use& use : uses)
@@ -123,7 +123,7 @@ class Recompute {
         const NodeId from = edge.source.node;
         const Node& node = graph_.node(from);
         if (!rank_.contains(from) || waiting.contains(from) || is_gradient_of(name, from)) continue;
-        if (!place_of(node).gradient || !is_computed(*node.op)) continue;
+        if (!part_place_of(node).gradient || !is_computed(*node.op)) continue;
         if (node.inputs.empty()) continue;  // a constant is there from the start
         if (!last || rank_.at(from) > rank_.at(*last)) last = from;
       }
@@ -132,7 +132,7 @@ class Recompute {
   }
 
   [[nodiscard]] bool is_gradient_of(std::string_view name, NodeId id) const {
-    const Place place = place_of(graph_.node(id));
+    const PartPlace place = part_place_of(graph_.node(id));
     return place.gradient && place.part == name;
   }
 
@@ -228,7 +228,7 @@ std::string RecomputeCheckpoints::Report::to_string() const {
                      parts, copied_nodes, megabytes(peak_bytes_before), megabytes(peak_bytes_after));
 }
 
-RecomputeCheckpoints::Report RecomputeCheckpoints::compile(Graph& graph, Remap&) const {
+RecomputeCheckpoints::Report RecomputeCheckpoints::run(Graph& graph, Remap&) const {
   const int64_t before = planned_peak_bytes(graph, assumed_dim_);
   Report report = Recompute(graph).run();
   report.peak_bytes_before = before;

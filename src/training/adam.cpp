@@ -1,4 +1,3 @@
-#include "luminal/training/optimizer.h"
 #include "training/step_builder.h"
 
 namespace luminal::training {
@@ -10,8 +9,9 @@ enum class Decay { IntoGradient, Decoupled };
 struct Corrections {
   GraphTensor first, second;  ///< 1 - beta^t, f64
 
-  Corrections(StepBuilder& step, double beta1, double beta2) {
-    const GraphTensor power1 = step.scalar("beta1_power", 1), power2 = step.scalar("beta2_power", 1);
+  Corrections(StepBuilder& step, size_t group, double beta1, double beta2) {
+    const GraphTensor power1 = step.group_scalar(group, "beta1_power", 1),
+                      power2 = step.group_scalar(group, "beta2_power", 1);
     const GraphTensor next1 = power1 * beta1, next2 = power2 * beta2;
     step.assign(power1, next1);
     step.assign(power2, next2);
@@ -34,23 +34,26 @@ Moments moments(StepBuilder& step, size_t i, const GraphTensor& gradient, double
 }
 
 template <class Options>
-void check_betas(std::string_view name, const Options& options) {
-  check_decay(name, "beta1", options.beta1);
-  check_decay(name, "beta2", options.beta2);
-  check_not_negative(name, "weight_decay", options.weight_decay);
+void check_options(const StepGroup<Options>& group) {
+  check_decay(group.label, "beta1", group.options.beta1);
+  check_decay(group.label, "beta2", group.options.beta2);
+  check_not_negative(group.label, "weight_decay", group.options.weight_decay);
+  check_not_negative(group.label, "epsilon", group.options.epsilon);
 }
 
-template <class Options>
-void build(StepBuilder& step, const Options& options, Decay decay) {
-  const Corrections corrections(step, options.beta1, options.beta2);
-  const GraphTensor size = step.rate() / corrections.first, root = corrections.second.rsqrt();
-  for (size_t i = 0; i < step.size(); ++i) {
+template <Decay decay, class Options>
+void update_adam(StepBuilder& step, const StepGroup<Options>& group) {
+  const Options& options = group.options;
+  const GraphTensor& rate = step.group_rate(group.number);
+  const Corrections corrections(step, group.number, options.beta1, options.beta2);
+  const GraphTensor size = rate / corrections.first, root = corrections.second.rsqrt();
+  for (const size_t i : group.members) {
     GraphTensor parameter = step.parameter(i), gradient = step.gradient(i);
     const Dtype dtype = parameter.dtype();
     if (options.weight_decay != 0 && decay == Decay::IntoGradient)
       gradient = gradient + parameter * options.weight_decay;
     if (options.weight_decay != 0 && decay == Decay::Decoupled)
-      parameter = parameter * (1 - step.rate() * options.weight_decay).cast(dtype);
+      parameter = parameter * (1 - rate * options.weight_decay).cast(dtype);
     const auto [first, second] = moments(step, i, gradient, options.beta1, options.beta2);
     GraphTensor square = second;
     if (options.amsgrad) {
@@ -63,37 +66,11 @@ void build(StepBuilder& step, const Options& options, Decay decay) {
   }
 }
 
-}  // namespace
-
-Adam::Adam(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vector<GraphTensor>& gradients,
-           const Options& options, Where where) {
-  const CallSite site("Adam", where);
-  check_betas("Adam", options);
-  check_not_negative("Adam", "epsilon", options.epsilon);
-  StepBuilder step("Adam", cx, parameters, gradients, options.learning_rate, options.apply_if);
-  build(step, options, Decay::IntoGradient);
-  finish(step);
-}
-
-AdamW::AdamW(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vector<GraphTensor>& gradients,
-             const Options& options, Where where) {
-  const CallSite site("AdamW", where);
-  check_betas("AdamW", options);
-  check_not_negative("AdamW", "epsilon", options.epsilon);
-  StepBuilder step("AdamW", cx, parameters, gradients, options.learning_rate, options.apply_if);
-  build(step, options, Decay::Decoupled);
-  finish(step);
-}
-
-LAMB::LAMB(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vector<GraphTensor>& gradients,
-           const Options& options, Where where) {
-  const CallSite site("LAMB", where);
-  check_betas("LAMB", options);
-  check_not_negative("LAMB", "epsilon", options.epsilon);
-  StepBuilder step("LAMB", cx, parameters, gradients, options.learning_rate, options.apply_if);
-  const Corrections corrections(step, options.beta1, options.beta2);
+void update_lamb(StepBuilder& step, const StepGroup<LAMB::Options>& group) {
+  const LAMB::Options& options = group.options;
+  const Corrections corrections(step, group.number, options.beta1, options.beta2);
   const GraphTensor scale = corrections.first.reciprocal(), root = corrections.second.rsqrt();
-  for (size_t i = 0; i < step.size(); ++i) {
+  for (const size_t i : group.members) {
     const GraphTensor& parameter = step.parameter(i);
     const Dtype dtype = parameter.dtype();
     const auto [first, second] = moments(step, i, step.gradient(i), options.beta1, options.beta2);
@@ -104,7 +81,29 @@ LAMB::LAMB(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vec
     const GraphTensor trust = usable.where(weight_norm / usable.where(direction_norm, 1), 1);
     step.set_parameter(i, parameter - direction * (trust * step.rate(i)));
   }
-  finish(step);
+}
+
+}  // namespace
+
+Adam::Adam(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vector<GraphTensor>& gradients,
+           const Options& options, const std::vector<ParameterGroup<Options>>& groups, Where where) {
+  const CallSite site("Adam", where);
+  finish(build_steps("Adam", cx, parameters, gradients, options, groups, check_options<Options>,
+                     update_adam<Decay::IntoGradient, Options>));
+}
+
+AdamW::AdamW(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vector<GraphTensor>& gradients,
+             const Options& options, const std::vector<ParameterGroup<Options>>& groups, Where where) {
+  const CallSite site("AdamW", where);
+  finish(build_steps("AdamW", cx, parameters, gradients, options, groups, check_options<Options>,
+                     update_adam<Decay::Decoupled, Options>));
+}
+
+LAMB::LAMB(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vector<GraphTensor>& gradients,
+           const Options& options, const std::vector<ParameterGroup<Options>>& groups, Where where) {
+  const CallSite site("LAMB", where);
+  finish(
+      build_steps("LAMB", cx, parameters, gradients, options, groups, check_options<Options>, update_lamb));
 }
 
 }  // namespace luminal::training

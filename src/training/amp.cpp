@@ -48,7 +48,7 @@ AMPContext::AMPContext(Dtype dtype) : dtype_(dtype) {
     fail<DtypeError>("[AMPContext] {} is no dtype to compute products in; give f16 or bf16", name(dtype));
 }
 
-int64_t AMPContext::compile(Graph& graph, Remap&) const {
+int64_t AMPContext::run(Graph& graph, Remap&) const {
   int64_t changed = 0;
   const auto rounded = [&](const GraphTensor& x) { return x.cast(dtype_).cast(Dtype::F32); };
   for (const NodeId id : graph.topological_order()) {

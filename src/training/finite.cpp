@@ -67,13 +67,12 @@ std::string remedy(const GraphTensor& loss) {
            ": an earlier step was too large. Lower the learning rate, set clip_norm, and start again "
            "or from a checkpoint";
   return "All data and weights are finite, so it comes of the computation: lower the learning rate, set "
-         "clip_norm, or look for a logarithm, root or quotient of 0 (execute_debug and execute_no_delete "
-         "show "
-         "every value)";
+         "clip_norm, or look for a logarithm, root or quotient of 0: LUMINAL_CHECK=finite names the first "
+         "one";
 }
 
 double finite_loss(const GraphTensor& loss) {
-  const double value = loss.data<double>().at(0);
+  const double value = loss.item();
   if (!std::isfinite(value))
     fail("[finite_loss] the loss is {} after run {}. {}",
          std::isnan(value) ? "nan" : fmt::format("{}", value), loss.graph().step(), remedy(loss));

@@ -1,19 +1,21 @@
-#include "luminal/training/optimizer.h"
 #include "training/step_builder.h"
 
 namespace luminal::training {
+namespace {
 
-SGD::SGD(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vector<GraphTensor>& gradients,
-         const Options& options, Where where) {
-  const CallSite site("SGD", where);
-  check_not_negative("SGD", "momentum", options.momentum);
-  check_not_negative("SGD", "weight_decay", options.weight_decay);
+void check_sgd(const StepGroup<SGD::Options>& group) {
+  const SGD::Options& options = group.options;
+  check_not_negative(group.label, "momentum", options.momentum);
+  check_not_negative(group.label, "weight_decay", options.weight_decay);
   if (options.nesterov && (options.momentum == 0 || options.dampening != 0))
-    fail("[SGD] nesterov with momentum={} and dampening={} is not defined; give a momentum and no dampening",
-         options.momentum, options.dampening);
-  StepBuilder step("SGD", cx, parameters, gradients, options.learning_rate, options.apply_if);
+    fail("[{}] nesterov with momentum={} and dampening={} is not defined; give a momentum and no dampening",
+         group.label, options.momentum, options.dampening);
+}
+
+void update_sgd(StepBuilder& step, const StepGroup<SGD::Options>& group) {
+  const SGD::Options& options = group.options;
   const GraphTensor is_first = step.count().eq(1);
-  for (size_t i = 0; i < step.size(); ++i) {
+  for (const size_t i : group.members) {
     const GraphTensor& parameter = step.parameter(i);
     GraphTensor gradient = step.gradient(i);
     if (options.weight_decay != 0) gradient = gradient + parameter * options.weight_decay;
@@ -27,19 +29,19 @@ SGD::SGD(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vecto
     }
     step.set_parameter(i, parameter - gradient * step.rate(i));
   }
-  finish(step);
 }
 
-RMSprop::RMSprop(Graph& cx, const std::vector<GraphTensor>& parameters,
-                 const std::vector<GraphTensor>& gradients, const Options& options, Where where) {
-  const CallSite site("RMSprop", where);
-  check_decay("RMSprop", "alpha", options.alpha);
-  check_not_negative("RMSprop", "epsilon", options.epsilon);
-  check_not_negative("RMSprop", "weight_decay", options.weight_decay);
-  check_not_negative("RMSprop", "momentum", options.momentum);
-  StepBuilder step("RMSprop", cx, parameters, gradients, options.learning_rate, options.apply_if);
+void check_rmsprop(const StepGroup<RMSprop::Options>& group) {
+  check_decay(group.label, "alpha", group.options.alpha);
+  check_not_negative(group.label, "epsilon", group.options.epsilon);
+  check_not_negative(group.label, "weight_decay", group.options.weight_decay);
+  check_not_negative(group.label, "momentum", group.options.momentum);
+}
+
+void update_rmsprop(StepBuilder& step, const StepGroup<RMSprop::Options>& group) {
+  const RMSprop::Options& options = group.options;
   const double fresh = 1 - options.alpha;
-  for (size_t i = 0; i < step.size(); ++i) {
+  for (const size_t i : group.members) {
     const GraphTensor& parameter = step.parameter(i);
     GraphTensor gradient = step.gradient(i);
     if (options.weight_decay != 0) gradient = gradient + parameter * options.weight_decay;
@@ -60,26 +62,47 @@ RMSprop::RMSprop(Graph& cx, const std::vector<GraphTensor>& parameters,
     }
     step.set_parameter(i, parameter - direction * step.rate(i));
   }
-  finish(step);
 }
 
-Lion::Lion(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vector<GraphTensor>& gradients,
-           const Options& options, Where where) {
-  const CallSite site("Lion", where);
-  check_decay("Lion", "beta1", options.beta1);
-  check_decay("Lion", "beta2", options.beta2);
-  check_not_negative("Lion", "weight_decay", options.weight_decay);
-  StepBuilder step("Lion", cx, parameters, gradients, options.learning_rate, options.apply_if);
-  for (size_t i = 0; i < step.size(); ++i) {
+void check_lion(const StepGroup<Lion::Options>& group) {
+  check_decay(group.label, "beta1", group.options.beta1);
+  check_decay(group.label, "beta2", group.options.beta2);
+  check_not_negative(group.label, "weight_decay", group.options.weight_decay);
+}
+
+void update_lion(StepBuilder& step, const StepGroup<Lion::Options>& group) {
+  const Lion::Options& options = group.options;
+  for (const size_t i : group.members) {
     GraphTensor parameter = step.parameter(i);
     const GraphTensor gradient = step.gradient(i), momentum = step.state(i, "exp_avg");
     if (options.weight_decay != 0)
-      parameter = parameter * (1 - step.rate() * options.weight_decay).cast(parameter.dtype());
+      parameter =
+          parameter * (1 - step.group_rate(group.number) * options.weight_decay).cast(parameter.dtype());
     const GraphTensor direction = (momentum * options.beta1 + gradient * (1 - options.beta1)).sign();
     step.assign(momentum, momentum * options.beta2 + gradient * (1 - options.beta2));
     step.set_parameter(i, parameter - direction * step.rate(i));
   }
-  finish(step);
+}
+
+}  // namespace
+
+SGD::SGD(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vector<GraphTensor>& gradients,
+         const Options& options, const std::vector<ParameterGroup<Options>>& groups, Where where) {
+  const CallSite site("SGD", where);
+  finish(build_steps("SGD", cx, parameters, gradients, options, groups, check_sgd, update_sgd));
+}
+
+RMSprop::RMSprop(Graph& cx, const std::vector<GraphTensor>& parameters,
+                 const std::vector<GraphTensor>& gradients, const Options& options,
+                 const std::vector<ParameterGroup<Options>>& groups, Where where) {
+  const CallSite site("RMSprop", where);
+  finish(build_steps("RMSprop", cx, parameters, gradients, options, groups, check_rmsprop, update_rmsprop));
+}
+
+Lion::Lion(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vector<GraphTensor>& gradients,
+           const Options& options, const std::vector<ParameterGroup<Options>>& groups, Where where) {
+  const CallSite site("Lion", where);
+  finish(build_steps("Lion", cx, parameters, gradients, options, groups, check_lion, update_lion));
 }
 
 }  // namespace luminal::training

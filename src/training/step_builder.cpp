@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "luminal/training/optimizer.h"
-
 namespace luminal::training {
 namespace {
 
@@ -69,15 +67,47 @@ void check_not_negative(std::string_view optimizer, std::string_view what, doubl
   if (!(value >= 0)) fail("[{}] {}={} is out of range; give 0 or more", optimizer, what, value);
 }
 
+std::vector<size_t> groups_of(std::string_view optimizer, const std::vector<GraphTensor>& parameters,
+                              const std::vector<std::vector<GraphTensor>>& groups) {
+  std::vector<size_t> group_of(parameters.size(), 0);
+  for (size_t group = 1; group <= groups.size(); ++group)
+    for (size_t i = 0; i < groups[group - 1].size(); ++i) {
+      const GraphTensor& tensor = groups[group - 1][i];
+      const auto same = [&](const GraphTensor& p) { return p.edge().source == tensor.edge().source; };
+      const auto found = std::ranges::find_if(parameters, same);
+      if (found == parameters.end())
+        fail(
+            "[{}] tensor {} of group {} is {} and none of the {} parameters; name parameters of this "
+            "optimizer",
+            optimizer, i, group, tensor.type().to_string(), parameters.size());
+      size_t& owner = group_of[static_cast<size_t>(found - parameters.begin())];
+      if (owner != 0)
+        fail("[{}] parameter {} is named in group {} and in group {}; name it once", optimizer,
+             found - parameters.begin(), owner, group);
+      owner = group;
+    }
+  return group_of;
+}
+
+void check_group_condition(std::string_view group, const GraphTensor& optimizers, const GraphTensor& groups) {
+  if (groups.valid() && !(optimizers.valid() && optimizers.edge() == groups.edge()))
+    fail("[{}] apply_if holds for all parameters; give it in the optimizer's own options", group);
+}
+
 StepBuilder::StepBuilder(std::string_view name, Graph& cx, const std::vector<GraphTensor>& parameters,
-                         const std::vector<GraphTensor>& gradients, double learning_rate,
-                         GraphTensor apply_if)
-    : cx_(cx), apply_if_(std::move(apply_if)), parameters_(parameters), gradients_(gradients) {
+                         const std::vector<GraphTensor>& gradients, GraphTensor apply_if,
+                         std::vector<double> rates, std::vector<size_t> group_of)
+    : cx_(cx),
+      apply_if_(std::move(apply_if)),
+      parameters_(parameters),
+      gradients_(gradients),
+      first_rates_(std::move(rates)),
+      group_of_(std::move(group_of)) {
   check(name, cx, parameters, gradients);
-  check_not_negative(name, "learning_rate", learning_rate);
   if (apply_if_.valid()) check_condition(name, apply_if_);
   // Scalars in f64: 1 - 0.999^t loses half its digits in f32 while t is small.
-  learning_rate_ = scalar_state(cx, "learning_rate", learning_rate, Dtype::F64);
+  for (const double rate : first_rates_)
+    rates_.push_back(scalar_state(cx, "learning_rate", rate, Dtype::F64));
   steps_ = zero_state(cx, "step", {Dtype::I64, {}});
   states_.emplace_back("step", steps_);
   assign(steps_, count());
@@ -104,9 +134,9 @@ GraphTensor StepBuilder::state(size_t i, std::string_view name) {
   return made;
 }
 
-GraphTensor StepBuilder::scalar(std::string_view name, double value) {
+GraphTensor StepBuilder::group_scalar(size_t group, std::string_view name, double value) {
   GraphTensor made = scalar_state(cx_, std::string(name), value, Dtype::F64);
-  states_.emplace_back(std::string(name), made);
+  states_.emplace_back(group == 0 ? std::string(name) : fmt::format("group{}/{}", group, name), made);
   return made;
 }
 
@@ -119,18 +149,41 @@ void StepBuilder::set_parameter(size_t i, const GraphTensor& next) {
   assign(parameters_[i], next.cast(parameters_[i].dtype()));
 }
 
-void Optimizer::finish(StepBuilder& builder) {
-  learning_rate_ = builder.learning_rate_;
+void Optimizer::finish(StepBuilder&& builder) {
+  rates_ = std::move(builder.rates_);
+  first_rates_ = std::move(builder.first_rates_);
   steps_ = builder.steps_;
   states_ = std::move(builder.states_);
 }
 
-void Optimizer::set_learning_rate(double rate) {
-  if (!(rate >= 0)) fail("[set_learning_rate] a rate of {} makes no sense; give 0 or more", rate);
-  learning_rate_.set({rate});
+GraphTensor Optimizer::rate_of(size_t group) const {
+  if (group >= rates_.size())
+    fail(
+        "[learning_rate] there is no group {}; the optimizer has {}, counted from 1, and 0 for the other "
+        "parameters",
+        group, rates_.size() - 1);
+  return rates_[group];
 }
-double Optimizer::learning_rate() const { return learning_rate_.data<double>().at(0); }
-int64_t Optimizer::steps() const { return steps_.data<int64_t>().at(0); }
+
+void Optimizer::set_learning_rate(double rate, size_t group) {
+  if (!(rate >= 0)) fail("[set_learning_rate] a rate of {} makes no sense; give 0 or more", rate);
+  rate_of(group).set({rate});
+}
+
+void Optimizer::set_learning_rate(double rate) {
+  if (rates_.size() > 1 && first_rates_[0] == 0)
+    fail(
+        "[set_learning_rate] the optimizer was made with a rate of 0, and the rates of its {} groups follow "
+        "no "
+        "factor of that; give each its own with set_learning_rate(rate, group)",
+        rates_.size() - 1);
+  set_learning_rate(rate, 0);
+  for (size_t group = 1; group < rates_.size(); ++group)
+    set_learning_rate(rate * (first_rates_[group] / first_rates_[0]), group);
+}
+
+double Optimizer::learning_rate(size_t group) const { return rate_of(group).item(); }
+int64_t Optimizer::steps() const { return steps_.item<int64_t>(); }
 
 void Optimizer::serialize(nn::Serializer& s) const {
   for (const auto& [name, state] : states_) s.buffer(name, state);

@@ -43,11 +43,11 @@ Trainer::Trainer(Graph& cx, const std::vector<GraphTensor>& weights, const Graph
   if (std::ranges::none_of(weights, [&](const GraphTensor& w) { return read.contains(w.node()); }))
     fail("[Trainer] the loss depends on none of the {} weights; is it made of what forward() returned?{}",
          weights.size(), made_at(loss));
-  if (options.precision) cx.compile(AMPContext(*options.precision), loss);
+  if (options.precision) cx.run_pass(AMPContext(*options.precision));
   GraphTensor target = loss;
   if (options.precision == Dtype::F16) target = scaler_.emplace(cx).scale(loss);
-  std::vector<GraphTensor> gradients = cx.compile(Autograd(weights, target), loss, target, weights);
-  cx.compile(RecomputeCheckpoints(), loss, gradients);
+  std::vector<GraphTensor> gradients = cx.run_pass(Autograd(weights, target));
+  cx.run_pass(RecomputeCheckpoints());
 
   GraphTensor counts = loss.isfinite();
   if (options.accumulate != 1) {
@@ -74,7 +74,7 @@ double Trainer::step() {
   if (options_.schedule) optimizer_->set_learning_rate(options_.schedule(steps_ / options_.accumulate));
   if (!run_) run_ = graph().compile(options_.mode);
   (*run_)();
-  const double loss = loss_.data<double>().at(0);
+  const double loss = loss_.item();
   // A scaler meets gradients that are not finite by itself.
   if (!std::isfinite(loss) || (!scaler_ && !std::isfinite(gradient_norm())))
     fail(
@@ -86,7 +86,7 @@ double Trainer::step() {
   return loss;
 }
 
-double Trainer::gradient_norm() const { return norm_.data<double>().at(0); }
+double Trainer::gradient_norm() const { return norm_.item(); }
 
 void Trainer::track(CheckpointManager& checkpoints) {
   if (&checkpoints == tracked_by_) return;

@@ -25,7 +25,7 @@ struct Training {
     loss = training::cross_entropy(model.forward(images), labels);
     weights = nn::params(model);
     if (reversed) std::ranges::reverse(weights);
-    const auto gradients = cx.compile(Autograd(weights, loss), loss, weights);
+    const auto gradients = cx.run_pass(Autograd(weights, loss));
     adam = std::make_unique<training::Adam>(cx, weights, gradients,
                                             training::Adam::Options{.learning_rate = 2e-3});
     loss.retrieve();
@@ -81,7 +81,7 @@ TEST(CompiledTraining, HasRealChoicesWhenThePlanIsChosen) {
   const auto searched = search::test::search(t.cx);
   const auto cover = search::find_cover(searched.saturated.cover, *searched.store,
                                         search::test::roofline({{"batch", 64}}), {});
-  EXPECT_GE(std::ranges::count_if(cover.cone_counts, [](int cones) { return cones >= 3; }), 20);
+  EXPECT_GE(std::ranges::count_if(cover.fusion_counts, [](int fusions) { return fusions >= 3; }), 20);
   EXPECT_GT(cover.flips, 5);
   EXPECT_GT(cover.merges, 5);
 }
@@ -92,7 +92,7 @@ TEST(CompiledTraining, LawsChangeTheEGraphOfAWeightedMean) {
   const GraphTensor x = cx.tensor({32, 16}), weight = cx.tensor({32, 4});
   const GraphTensor w = cx.tensor({16, 4}), b = cx.tensor({4});
   const GraphTensor loss = ((x.matmul(w) + b.expand_dim(0, 32)) * weight).mean();
-  auto gradients = cx.compile(Autograd({w, b}, loss), loss);
+  auto gradients = cx.run_pass(Autograd({w, b}, loss));
   for (GraphTensor& gradient : gradients) gradient.retrieve();
   const auto all = search::test::search(cx);
   const auto without = search::test::search(cx, {.rules_off = {"sum-factor-leaves-producer"}});
@@ -142,13 +142,13 @@ TEST(CompiledTraining, HasTheSamePlanForAnyNumbering) {
   EXPECT_DOUBLE_EQ(other.cost_us, cover.cost_us);
 }
 
-TEST(CompiledTraining, EightConesLoseLittle) {
+TEST(CompiledTraining, EightFusionsLoseLittle) {
   Training t("cpu");
   const auto searched = search::test::search(t.cx);
   const auto cost = search::test::roofline({{"batch", 64}});
   const auto& problem = searched.saturated.cover;
-  const double eight = search::find_cover(problem, *searched.store, cost, {.cones = 8}).cost_us;
-  const double many = search::find_cover(problem, *searched.store, cost, {.cones = 64}).cost_us;
+  const double eight = search::find_cover(problem, *searched.store, cost, {.fusions = 8}).cost_us;
+  const double many = search::find_cover(problem, *searched.store, cost, {.fusions = 64}).cost_us;
   EXPECT_LE(eight, 1.02 * many);
 }
 

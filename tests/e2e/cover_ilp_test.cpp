@@ -1,4 +1,4 @@
-// The choice of kernels against the exact answer of an integer program over the same cones.
+// The choice of kernels against the exact answer of an integer program over the same fusions.
 #include <gtest/gtest.h>
 
 #include "luminal/luminal.h"
@@ -23,7 +23,7 @@ class ExactCover : public testing::Test {
   }
 };
 
-/// What flips found, and the least that any choice over the same cones costs.
+/// What flips found, and the least that any choice over the same fusions costs.
 struct Compared {
   double found = 0, least = 0;
   bool cyclic = false;
@@ -32,9 +32,10 @@ struct Compared {
 Compared compare(const CoverProblem& problem, SpecStore& store, const SpecCost& cost, int keep) {
   const Colours colours = colours_of(problem, store);
   CostTable costs(store, cost);
-  const auto cones = find_cones(problem, colours, store, costs, keep);
-  const CoverIlp program(problem, cones);
-  Compared result{.found = Chooser(problem, colours, cones).run().cost_us, .cyclic = program.has_cycles()};
+  const auto fusions = find_fusions(problem, colours, store, costs, keep);
+  const CoverIlp program(problem, fusions);
+  Compared result{.found = Chooser(problem, colours, fusions).run().cost_us,
+                  .cyclic = kernel_graph.has_cycles()};
   const auto least = program.solve();
   EXPECT_TRUE(least) << "the solver did not come to an end";
   result.least = least.value_or(0);
@@ -85,8 +86,8 @@ void compare_random(int keep, bool with_cycles) {
   EXPECT_LE(found, 1.02 * least);
 }
 
-TEST_F(ExactCover, OfRandomGraphsWithEightCones) { compare_random(8, false); }
-TEST_F(ExactCover, OfRandomGraphsWithSixtyFourCones) { compare_random(64, false); }
+TEST_F(ExactCover, OfRandomGraphsWithEightFusions) { compare_random(8, false); }
+TEST_F(ExactCover, OfRandomGraphsWithSixtyFourFusions) { compare_random(64, false); }
 TEST_F(ExactCover, OfEGraphsWithCycles) { compare_random(8, true); }
 
 /// No plan is 2 % cheaper: that is quicker to prove than what the cheapest costs.
@@ -97,26 +98,27 @@ void compare_graph(Graph& cx, std::initializer_list<int> keeps) {
   const SpecCost cost = test::roofline();
   CostTable costs(*searched.store, cost);
   for (const int keep : keeps) {
-    const auto cones = find_cones(problem, colours, *searched.store, costs, keep);
-    const double found = Chooser(problem, colours, cones).run().cost_us;
-    EXPECT_LE(test::GuessedChoice(problem, colours, cones).true_cost_us, found * 1.01) << keep << " cones";
+    const auto fusions = find_fusions(problem, colours, *searched.store, costs, keep);
+    const double found = Chooser(problem, colours, fusions).run().cost_us;
+    EXPECT_LE(test::GuessedChoice(problem, colours, fusions).true_cost_us, found * 1.01)
+        << keep << " fusions";
     for (const double least : {0.02, 0.1, 0.2, 0.7}) {
-      const test::GuessedChoice guessed(problem, colours, cones, least);
-      EXPECT_LE(guessed.true_cost_us, found * 1.02) << keep << " cones, guesses from " << least;
+      const test::GuessedChoice guessed(problem, colours, fusions, least);
+      EXPECT_LE(guessed.true_cost_us, found * 1.02) << keep << " fusions, guesses from " << least;
     }
     // Far too high guesses lead to worse plans, but to plans.
     for (const double most : {2.0, 5.0, 10.0})
-      EXPECT_GT(test::GuessedChoice(problem, colours, cones, 0.02, most).true_cost_us, 0);
-    const CoverIlp program(problem, cones);
-    EXPECT_EQ(program.is_there_one_below(found / 1.02), CoverIlp::Answer::No) << keep << " cones";
+      EXPECT_GT(test::GuessedChoice(problem, colours, fusions, 0.02, most).true_cost_us, 0);
+    const CoverIlp program(problem, fusions);
+    EXPECT_EQ(program.is_there_one_below(found / 1.02), CoverIlp::Answer::No) << keep << " fusions";
     // A wrong constraint would forbid what flips found.
-    EXPECT_EQ(program.is_there_one_below(found * 1.02), CoverIlp::Answer::Yes) << keep << " cones";
+    EXPECT_EQ(program.is_there_one_below(found * 1.02), CoverIlp::Answer::Yes) << keep << " fusions";
   }
 }
 
 void add_training(Graph& cx, const GraphTensor& loss, const std::vector<GraphTensor>& weights,
                   std::unique_ptr<training::Adam>& adam) {
-  const auto gradients = cx.compile(Autograd(weights, loss), loss, weights);
+  const auto gradients = cx.run_pass(Autograd(weights, loss));
   adam = std::make_unique<training::Adam>(cx, weights, gradients, training::Adam::Options{});
   GraphTensor(loss).retrieve();
 }
@@ -130,7 +132,7 @@ TEST_F(ExactCover, OfTheDigitNetworksTrainingStep) {
   compare_graph(cx, {8, 64});
 }
 
-/// With 64 cones the solver takes too long; flips with 64 are compared with flips with 8.
+/// With 64 fusions the solver takes too long; flips with 64 are compared with flips with 8.
 TEST_F(ExactCover, OfATransformer) {
   Graph cx;
   const nn::TransformerEncoder encoder(cx, 1, 64, 4, {.dim_feedforward = 128, .batch_first = true});
@@ -138,8 +140,8 @@ TEST_F(ExactCover, OfATransformer) {
   compare_graph(cx, {8});
   const auto searched = test::search(cx);
   const CoverProblem& problem = searched.saturated.cover;
-  const double eight = find_cover(problem, *searched.store, test::roofline(), {.cones = 8}).cost_us;
-  const double many = find_cover(problem, *searched.store, test::roofline(), {.cones = 64}).cost_us;
+  const double eight = find_cover(problem, *searched.store, test::roofline(), {.fusions = 8}).cost_us;
+  const double many = find_cover(problem, *searched.store, test::roofline(), {.fusions = 64}).cost_us;
   EXPECT_LE(eight, 1.02 * many);
 }
 

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "e2e/command_run.h"
 #include "support/files.h"
 
 // The program in a process of its own: signals in the middle of a search and of training, and standard
@@ -22,8 +23,6 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 namespace fs = std::filesystem;
-
-const std::string kDigits = std::string(LUMINAL_SOURCE_DIR) + "/data/mnist10k";
 
 /// A run of `luminal` that a test can watch and stop. Its output goes to files of the folder.
 class Program {

@@ -11,7 +11,7 @@
 #include <sstream>
 #include <thread>
 
-#include "cli/command.h"
+#include "e2e/command_run.h"
 #include "luminal/safetensors.h"
 
 // The program as a user runs it: train on real digits, look at a digit, stop in the middle, get things wrong.
@@ -20,20 +20,6 @@ namespace {
 
 using testing::HasSubstr;
 namespace fs = std::filesystem;
-
-const std::string kDigits = std::string(LUMINAL_SOURCE_DIR) + "/data/mnist10k";
-
-struct Result {
-  int code = 0;
-  std::string out, err;
-};
-
-Result luminal(std::vector<std::string> arguments) {
-  std::ostringstream out, err;
-  Console console{out, err};
-  const int code = run(arguments, console);
-  return {code, out.str(), err.str()};
-}
 
 class TrainMnist : public testing::Test {
  protected:

@@ -13,7 +13,7 @@
 #include <sstream>
 #include <thread>
 
-#include "cli/command.h"
+#include "e2e/command_run.h"
 #include "luminal/safetensors.h"
 #include "support/files.h"
 
@@ -27,11 +27,6 @@ namespace fs = std::filesystem;
 
 const std::string kSource = LUMINAL_SOURCE_DIR;
 
-struct Result {
-  int code = 0;
-  std::string out, err;
-};
-
 class TrainRuns : public testing::Test {
  protected:
   Result train(std::vector<std::string> more) {
@@ -41,10 +36,7 @@ class TrainRuns : public testing::Test {
       arguments.insert(arguments.end(), {"--device", "reference"});
     arguments.emplace_back("--weights");
     arguments.push_back(path("w.safetensors"));
-    std::ostringstream out, err;
-    Console console{out, err};
-    const int code = run(arguments, console);
-    return {code, out.str(), err.str()};
+    return luminal(arguments);
   }
   [[nodiscard]] std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
   [[nodiscard]] nlohmann::json result() const {

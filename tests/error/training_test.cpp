@@ -205,26 +205,25 @@ TEST(TrainingMistakes, Gradients) {
   const GraphTensor y = model.forward(x), loss = y.square().mean();
   const auto weights = nn::params(model);
   expect_told({
-      {"of integers", [&] { (void)cx.compile(Autograd({i}, loss), loss); },
+      {"of integers", [&] { (void)cx.run_pass(Autograd({i}, loss)); },
        "[Autograd] parameter 0 is #N i32[2, 4] (made at `GraphTensor x = cx.named_tensor(\"x\", {2, 4}), i = "
        "cx.tensor({2, 4}, Dtype::I32);`); only floating tensors have gradients, cast() it before it is used"},
-      {"of a loss of integers", [&] { (void)cx.compile(Autograd(weights, i.sum()), loss); },
-       "[Autograd] the loss is #N i64[] (made at `(void)cx.compile(Autograd(weights, i.sum()), loss);`); "
+      {"of a loss of integers", [&] { (void)cx.run_pass(Autograd(weights, i.sum())); },
+       "[Autograd] the loss is #N i64[] (made at `(void)cx.run_pass(Autograd(weights, i.sum()));`); "
        "only floating tensors have gradients, cast() it before it is used"},
-      {"through argmax",
-       [&] { (void)cx.compile(Autograd(weights, y.argmax(1).cast(Dtype::F32).sum()), loss); },
+      {"through argmax", [&] { (void)cx.run_pass(Autograd(weights, y.argmax(1).cast(Dtype::F32).sum())); },
        "[argmax > less_than] no gradient reaches a parameter: the loss depends on them only through bool[2, "
        "3], which is made of floats without a gradient. Use a differentiable op (softmax instead of argmax, "
        "sigmoid instead of a comparison), or x + (y - x).stop_gradient() to let gradients pass as if y were "
-       "x (made at `(void)cx.compile(Autograd(weights, y.argmax(1).cast(Dtype::F32).sum()), loss);`)"},
-      {"through a comparison", [&] { (void)cx.compile(Autograd(weights, y.gt(0).mean()), loss); },
+       "x (made at `(void)cx.run_pass(Autograd(weights, y.argmax(1).cast(Dtype::F32).sum()));`)"},
+      {"through a comparison", [&] { (void)cx.run_pass(Autograd(weights, y.gt(0).mean())); },
        "[gt > less_than] no gradient reaches a parameter: the loss depends on them only through bool[2, 3], "
        "which is made of floats without a gradient. Use a differentiable op (softmax instead of argmax, "
        "sigmoid instead of a comparison), or x + (y - x).stop_gradient() to let gradients pass as if y were "
-       "x (made at `(void)cx.compile(Autograd(weights, y.gt(0).mean()), loss);`)"},
-      {"of a tensor that was never made", [&] { (void)cx.compile(Autograd({GraphTensor()}, loss), loss); },
+       "x (made at `(void)cx.run_pass(Autograd(weights, y.gt(0).mean()));`)"},
+      {"of a tensor that was never made", [&] { (void)cx.run_pass(Autograd({GraphTensor()}, loss)); },
        "[Autograd] parameter 0 is no tensor of a living graph; give tensors that this graph still holds"},
-      {"for a loss that was never made", [&] { (void)cx.compile(Autograd(weights, GraphTensor()), loss); },
+      {"for a loss that was never made", [&] { (void)cx.run_pass(Autograd(weights, GraphTensor())); },
        "[Autograd] the loss is no tensor of a living graph; give tensors that this graph still holds"},
   });
 }
@@ -235,7 +234,7 @@ TEST(TrainingMistakes, Optimizers) {
   GraphTensor x = cx.named_tensor("x", {2, 4});
   const GraphTensor loss = model.forward(x).square().mean();
   const auto weights = nn::params(model);
-  const auto gradients = cx.compile(Autograd(weights, loss), loss, weights);
+  const auto gradients = cx.run_pass(Autograd(weights, loss));
   auto fewer = gradients, swapped = gradients;
   fewer.pop_back();
   std::swap(swapped[0], swapped[1]);

@@ -13,7 +13,7 @@
 #include "kernel/spec.h"
 #include "luminal/luminal.h"
 #include "runtime/machine.h"
-#include "search/verify.h"
+#include "search/verification/verify.h"
 
 namespace luminal::fuzz {
 namespace {
@@ -136,10 +136,10 @@ std::string spec_text() {
          R"("elements":"4"}]})";
 }
 
-std::string exam_text() {
-  return R"({"exam":1,"seed":1,"dims":{},"tensors":[{"dtype":"f32","dims":[2]},{"dtype":"f32","dims":[2]}],)"
-         R"("kernels":[{"inputs":[0],"outputs":[1],"in_place":-1}],"questions":[{"name":"plain","beyond_laws":false,"inputs":)"
-         R"(["0000803f0000803f",null],"answers":[{"tensor":1,"positions":[0,1],"values":[1,"inf"],)"
+std::string suite_text() {
+  return R"({"suite":1,"seed":1,"dims":{},"tensors":[{"dtype":"f32","dims":[2]},{"dtype":"f32","dims":[2]}],)"
+         R"("kernels":[{"inputs":[0],"outputs":[1],"in_place":-1}],"cases":[{"name":"plain","beyond_laws":false,"inputs":)"
+         R"(["0000803f0000803f",null],"expectations":[{"tensor":1,"positions":[0,1],"values":[1,"inf"],)"
          R"("errors":[0,1e-6],"integers":[],"known":[true,false]}]}]})";
 }
 
@@ -201,7 +201,7 @@ void read_limits(const std::string& input) {
   if (text != content_of(kept.file())) throw FormatError("measured anew");
 }
 
-std::vector<Target> targets() {
+std::vector<Target> file_targets() {
   return {
       {"safetensors", [] { return std::vector{content_of(kFormats + "from_python.safetensors")}; },
        [](const std::string&, const Path& file) {
@@ -244,8 +244,8 @@ std::vector<Target> targets() {
        [](const std::string&, const Path& file) { read_metrics(file); }},
       {"spec JSON", [] { return std::vector{spec_text()}; },
        [](const std::string& input, const Path&) { (void)kernel::KernelSpec::parse_json(input); }},
-      {"exam JSON", [] { return std::vector{exam_text()}; },
-       [](const std::string& input, const Path&) { (void)search::parse_exam(input); }},
+      {"suite JSON", [] { return std::vector{suite_text()}; },
+       [](const std::string& input, const Path&) { (void)search::parse_suite(input); }},
       {"compiled kernel", [] { return std::vector{kernel_file()}; },
        [](const std::string& input, const Path&) { read_kernel_file(input); }},
       {"machine limits", [] { return std::vector{limits_file()}; },
@@ -255,7 +255,7 @@ std::vector<Target> targets() {
 
 class HostileFile : public testing::TestWithParam<Target> {};
 TEST_P(HostileFile, IsReadOrRefused) { run(GetParam()); }
-INSTANTIATE_TEST_SUITE_P(Parsers, HostileFile, testing::ValuesIn(targets()), test_name);
+INSTANTIATE_TEST_SUITE_P(Parsers, HostileFile, testing::ValuesIn(file_targets()), test_name);
 
 }  // namespace
 }  // namespace luminal::fuzz

@@ -5,8 +5,8 @@
 #include "fuzz/hostile_input.h"
 #include "luminal/compile_report.h"
 #include "luminal/luminal.h"
-#include "search/cache.h"
-#include "search/replay.h"
+#include "search/cache/cache.h"
+#include "search/verification/replay.h"
 #include "support/replays.h"
 
 namespace luminal::fuzz {
@@ -164,7 +164,7 @@ void resume(const std::string& input, bool is_signed) {
   if (found->step == 1) throw FormatError("passed over");
 }
 
-std::vector<Target> targets() {
+std::vector<Target> state_targets() {
   return {
       {"replay", replays, [](const std::string& input, const Path&) { (void)search::parse_replay(input); }},
       {"replay that runs",
@@ -186,7 +186,7 @@ std::vector<Target> targets() {
 
 class HostileState : public testing::TestWithParam<Target> {};
 TEST_P(HostileState, IsReadOrRefused) { run(GetParam()); }
-INSTANTIATE_TEST_SUITE_P(Parsers, HostileState, testing::ValuesIn(targets()), test_name);
+INSTANTIATE_TEST_SUITE_P(Parsers, HostileState, testing::ValuesIn(state_targets()), test_name);
 
 }  // namespace
 }  // namespace luminal::fuzz

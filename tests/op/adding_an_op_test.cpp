@@ -40,7 +40,7 @@ TEST(AddingAnOp, WorksFromRegistrationToGradient) {
   EXPECT_NE(cx.to_string().find("softsign"), std::string::npos);
 
   const GraphTensor loss = y.sum();
-  GraphTensor gradient = cx.compile(Autograd({x}, loss), loss)[0];
+  GraphTensor gradient = cx.run_pass(Autograd({x}, loss))[0];
   gradient.retrieve();
   cx.execute();
   EXPECT_EQ(gradient.data<float>(), (std::vector<float>{0.25, 0.25, 0.0625, 1}));

@@ -168,7 +168,7 @@ struct Training {
 
   explicit Training(const char* device) {
     loss = training::mse(x.matmul(first).relu().matmul(second), target);
-    const auto gradients = cx.compile(Autograd({first, second}, loss), loss, first, second);
+    const auto gradients = cx.run_pass(Autograd({first, second}, loss));
     optimizer =
         std::make_unique<training::SGD>(cx, std::vector{first, second}, gradients,
                                         training::SGD::Options{.learning_rate = 0.05, .momentum = 0.9});

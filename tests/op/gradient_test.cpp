@@ -14,8 +14,8 @@
 namespace luminal::op_test {
 namespace {
 
-const std::vector<Shape> kShapes = {{}, {4}, {2, 3}, {"a", 2}, {2, "a", 2}};
-const DimMap kSizes = {{"a", 3}};
+const std::vector<Shape> kGradientShapes = {{}, {4}, {2, 3}, {"a", 2}, {2, "a", 2}};
+const DimMap kGradientSizes = {{"a", 3}};
 
 using Interval = std::pair<double, double>;
 constexpr Interval kIntervals[] = {{-1.9, -1.1}, {-0.9, -0.3}, {0.3, 0.9}, {1.1, 1.9}, {2.2, 2.9}};
@@ -92,7 +92,7 @@ struct Built {
 /// sum of tensor * fixed random weights
 GraphTensor weighted(Graph& cx, const GraphTensor& tensor, uint64_t seed) {
   GraphTensor weights = cx.tensor(tensor.dims(), Dtype::F64);
-  weights.set(random_data(Dtype::F64, exec(tensor.dims(), kSizes), {0.5, 1.5}, seed));
+  weights.set(random_data(Dtype::F64, exec(tensor.dims(), kGradientSizes), {0.5, 1.5}, seed));
   return (tensor * weights).sum();
 }
 
@@ -108,10 +108,10 @@ Built build(const Case& one, int level) {
   }
   for (const auto& [key, value] : one.attributes.entries()) builder.attribute(key, value);
   const GraphTensor result = builder.finish();
-  for (const std::string& dim : cx.dim_names()) cx.set_dim(dim, kSizes.at(dim));
+  for (const std::string& dim : cx.dim_names()) cx.set_dim(dim, kGradientSizes.at(dim));
   built.number = weighted(cx, result, 11);
   for (int i = 0; i < level; ++i) {
-    const auto gradients = cx.compile(Autograd(built.floats, built.number), built.number, built.floats);
+    const auto gradients = cx.run_pass(Autograd(built.floats, built.number));
     GraphTensor sum = weighted(cx, gradients[0], 20);
     for (size_t k = 1; k < gradients.size(); ++k) sum = sum + weighted(cx, gradients[k], 20 + k);
     built.number = sum;
@@ -124,10 +124,10 @@ void check_level(const Case& one, int level, const std::vector<Interval>& domain
   Built plain = build(one, level), derived = build(one, level);
   std::vector<TensorData> data;
   for (size_t k = 0; k < plain.buffers.size(); ++k)
-    data.push_back(
-        random_data(one.dtypes[k], exec(buffer_dims(one.view, one.dims), kSizes), domain[k], one.seed + k));
+    data.push_back(random_data(one.dtypes[k], exec(buffer_dims(one.view, one.dims), kGradientSizes),
+                               domain[k], one.seed + k));
   std::vector<GraphTensor> gradients =
-      derived.cx.compile(Autograd(derived.floats, derived.number), derived.number, derived.floats);
+      derived.cx.run_pass(Autograd(derived.floats, derived.number));
   retrieve(gradients);
   for (size_t k = 0; k < data.size(); ++k) derived.buffers[k].set(data[k]);
   derived.cx.execute();
@@ -173,7 +173,7 @@ TEST_P(OpGradient, MatchesDifferences) {
   const OpDef& op = find_op(GetParam().op);
   if (!op.gradient) GTEST_SKIP() << "no gradient";
   std::vector<Case> cases;
-  for (const Case& one : all_cases(op, GetParam().device, kShapes))
+  for (const Case& one : all_cases(op, GetParam().device, kGradientShapes))
     if (is_differentiable(one)) cases.push_back(one);
   ASSERT_FALSE(cases.empty());
   std::vector<Case> chosen;
@@ -206,7 +206,7 @@ TEST_P(OpGradient, ZeroGradientStopsSilently) {
     Case one = typed;
     one.dims = {3};
     Built built = build(one, 0);
-    std::vector<GraphTensor> gradients = built.cx.compile(Autograd(built.floats, built.number), built.floats);
+    std::vector<GraphTensor> gradients = built.cx.run_pass(Autograd(built.floats, built.number));
     retrieve(gradients);
     for (size_t k = 0; k < built.buffers.size(); ++k)
       built.buffers[k].set(random_data(one.dtypes[k], {3}, {-2, 2}, k));

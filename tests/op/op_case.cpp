@@ -17,8 +17,6 @@ extern const OpDef kSoftsign;  // softsign.cpp
 namespace luminal::op_test {
 namespace {
 
-constexpr Dtype kPlain[] = {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16, Dtype::I8,
-                            Dtype::U8,  Dtype::I32, Dtype::I64, Dtype::Bool};
 constexpr std::string_view kViewNames[] = {"direct", "permuted", "sliced", "padded", "broadcast", "flipped"};
 /// What padding is filled with: a value that few ops ignore.
 int fill_of(Dtype dtype) { return dtype == Dtype::Bool ? 1 : 2; }

@@ -16,6 +16,10 @@ enum class View { Direct, Permuted, Sliced, Padded, Broadcast, Flipped };
 inline constexpr View kViews[] = {View::Direct, View::Permuted,  View::Sliced,
                                   View::Padded, View::Broadcast, View::Flipped};
 
+/// Dtypes whose elements are numbers.
+inline constexpr Dtype kPlain[] = {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16, Dtype::I8,
+                                   Dtype::U8,  Dtype::I32, Dtype::I64, Dtype::Bool};
+
 /// Where the cases run: one line joins a device.
 inline constexpr const char* kDevices[] = {
     "reference", "cpu",

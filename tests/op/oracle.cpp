@@ -86,7 +86,7 @@ const std::map<std::string_view, Formula>& formulas() {
   return table;
 }
 
-Exact by_own_kernel(const OpDef& op, const Attributes& attributes, std::span<const Exact> inputs) {
+Exact by_user_kernel(const OpDef& op, const Attributes& attributes, std::span<const Exact> inputs) {
   std::vector<double> values;
   std::vector<const void*> pointers;
   for (const Exact& input : inputs)
@@ -119,7 +119,7 @@ Exact expected_element(const OpDef& op, const Attributes& attributes, Dtype dtyp
   if (op.name == "where") return std::get<Integer>(inputs[0]) != 0 ? inputs[1] : inputs[2];
   if (op.name == "bitcast") return same_bits(dtype, attributes.get<Dtype>("dtype"), inputs[0]);
   const auto formula = formulas().find(op.name);
-  if (formula == formulas().end()) return by_own_kernel(op, attributes, inputs);
+  if (formula == formulas().end()) return by_user_kernel(op, attributes, inputs);
   if (std::holds_alternative<long double>(inputs[0])) {
     std::vector<long double> reals;
     for (const Exact& input : inputs) reals.push_back(std::get<long double>(input));

@@ -13,9 +13,9 @@
 namespace luminal::op_test {
 namespace {
 
-const std::vector<Shape> kShapes = {{},       {7},        {"a"},       {2, 3},
-                                    {"a", 3}, {"a", "b"}, {2, "b", 3}, {"a", 2, 1, "b"}};
-const std::vector<DimMap> kSizes = {{{"a", 3}, {"b", 4}}, {{"a", 0}, {"b", 2}}, {{"a", 6}, {"b", 1}}};
+const std::vector<Shape> kValueShapes = {{},       {7},        {"a"},       {2, 3},
+                                         {"a", 3}, {"a", "b"}, {2, "b", 3}, {"a", 2, 1, "b"}};
+const std::vector<DimMap> kValueSizes = {{{"a", 3}, {"b", 4}}, {{"a", 0}, {"b", 2}}, {{"a", 6}, {"b", 1}}};
 
 /// How far from the exact result a kernel may be. The narrower types round a wider result once (f16 and bf16
 /// after an f32); f64 is what the C library gives: at most 2 units by its manual (glibc, "Known Maximum
@@ -82,12 +82,12 @@ void check_values(const Case& one) {
   result.retrieve();
 
   const bool symbolic = !one.dims.empty() && !element_count(one.dims).constant();
-  for (size_t run = 0; run < (symbolic ? kSizes.size() : 1); ++run) {
-    for (const std::string& dim : cx.dim_names()) cx.set_dim(dim, kSizes[run].at(dim));
-    const std::vector<int64_t> dims = exec(one.dims, kSizes[run]);
+  for (size_t run = 0; run < (symbolic ? kValueSizes.size() : 1); ++run) {
+    for (const std::string& dim : cx.dim_names()) cx.set_dim(dim, kValueSizes[run].at(dim));
+    const std::vector<int64_t> dims = exec(one.dims, kValueSizes[run]);
     std::vector<TensorData> seen;
     for (size_t i = 0; i < buffers.size(); ++i) {
-      const auto sizes = exec(buffer_dims(one.view, one.dims), kSizes[run]);
+      const auto sizes = exec(buffer_dims(one.view, one.dims), kValueSizes[run]);
       const TensorData data = sample_data(*one.op, one.dtypes[i], sizes, one.seed + 100 * run + i);
       buffers[i].set(data);
       seen.push_back(viewed(one.view, data, dims));
@@ -108,7 +108,7 @@ TEST_P(OpValues, MatchTheFormula) {
   const bool built_in = std::ranges::find(ops::built_in_ops(), &op) != ops::built_in_ops().end();
   EXPECT_TRUE(has_formula(op) || op.is(Trait::Reduction) || !built_in)
       << "tests/op/oracle.cpp has no formula for " << op.name;
-  std::vector<Case> cases = all_cases(op, GetParam().device, kShapes);
+  std::vector<Case> cases = all_cases(op, GetParam().device, kValueShapes);
   // A seeded sample of the cases unless everything is asked for; each dtype and variant keeps some.
   const int64_t wanted =
       effort::cases(sample_of(GetParam().device, 2000), static_cast<int64_t>(cases.size()));

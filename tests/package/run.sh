@@ -92,11 +92,11 @@ for device in reference cpu; do
 done
 echo "softsign: $expected"
 
-echo "== the kernel of docs/own_kernels.md"
+echo "== the kernel of docs/user_kernels.md"
 project="$work/own_kernel"
 mkdir "$project"
 block README.md cmake 1 >"$project/CMakeLists.txt"
-block docs/own_kernels.md cpp 1 >"$project/main.cpp"
+block docs/user_kernels.md cpp 1 >"$project/main.cpp"
 build_project "$project"
 LUMINAL_CACHE=off "$project/build/my_program"
 

@@ -65,7 +65,8 @@ TensorData input_data(const TensorType& type, Inputs kind, int number, std::mt19
 }
 
 /// Every tensor of the program, kernel by kernel, over what the graph holds or else inputs of this kind.
-std::vector<TensorData> values_of(const Graph& graph, const Program& program, Inputs kind, uint64_t seed) {
+std::vector<TensorData> values_of(const Graph& graph, const KernelGraph& kernel_graph, Inputs kind,
+                                  uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<TensorData> values;
   int number = 0;
@@ -74,14 +75,14 @@ std::vector<TensorData> values_of(const Graph& graph, const Program& program, In
     for (const TensorId id : ids) list.push_back(values[at(id)]);
     return list;
   };
-  for (const Program::Tensor& tensor : program.tensors) {
-    if (tensor.kind == Program::Tensor::Kind::Kernel) {
+  for (const KernelGraph::Tensor& tensor : kernel_graph.tensors) {
+    if (tensor.kind == KernelGraph::Tensor::Kind::Kernel) {
       values.push_back(kernel::evaluate(tensor.spec, all(tensor.arguments), graph.dims())[0]);
-    } else if (tensor.kind == Program::Tensor::Kind::Host) {
-      const Program::Host& host = program.hosts[at(tensor.host)];
+    } else if (tensor.kind == KernelGraph::Tensor::Kind::Host) {
+      const KernelGraph::Host& host = kernel_graph.hosts[at(tensor.host)];
       std::vector<TensorData> inputs = all(host.inputs);
       for (size_t k = 0; k < inputs.size(); ++k)
-        inputs[k].dims = exec(program.tensors[at(host.inputs[k])].type.dims, graph.dims());
+        inputs[k].dims = exec(kernel_graph.tensors[at(host.inputs[k])].type.dims, graph.dims());
       const Node& node = graph.node(host.node);
       values.push_back(
           evaluate_op(*node.op, node.attributes, inputs, graph.dims(), graph.step())[at(tensor.output)]);
@@ -128,7 +129,7 @@ std::string difference(const TensorData& got, const TensorData& wanted, MathMode
 }
 
 /// The values of one set of inputs against all kernels of all classes.
-std::string compare_classes(const SaturatedProgram& saturated, SpecStore& store, const Subject& subject,
+std::string compare_classes(const SaturatedGraph& saturated, SpecStore& store, const Subject& subject,
                             const std::vector<TensorData>& values, MathMode mode) {
   const CoverProblem& problem = saturated.cover;
   std::vector<std::unique_ptr<TensorData>> known(problem.classes.size());
@@ -163,7 +164,7 @@ std::string compare_classes(const SaturatedProgram& saturated, SpecStore& store,
 }
 
 /// Colours refined by kernels and what they read, as often as kernels follow each other in what rules make.
-std::vector<uint64_t> signature_of(const SaturatedProgram& saturated, const SpecStore& store) {
+std::vector<uint64_t> signature_of(const SaturatedGraph& saturated, const SpecStore& store) {
   constexpr int kRounds = 6;
   std::vector<uint64_t> colours;
   for (const auto& tensors : saturated.tensors_of)
@@ -196,33 +197,36 @@ uint64_t Outcome::applied(std::string_view rule) const {
 Subject example_subject(const std::string& name, MathMode mode) {
   Graph graph;
   examples().at(name)(graph);
-  Subject subject{.name = name, .program = encode(graph, false, mode), .dims = graph.dims(), .values = {}};
+  Subject subject{
+      .name = name, .kernel_graph = encode(graph, false, mode), .dims = graph.dims(), .values = {}};
   for (const Inputs kind : inputs_of(mode))
     for (const uint64_t seed : {1, 2})
-      subject.values.push_back(values_of(graph, subject.program, kind, seed));
+      subject.values.push_back(values_of(graph, subject.kernel_graph, kind, seed));
   return subject;
 }
 
 Subject random_subject(uint64_t seed, MathMode mode) {
   RandomGraph random(seed, mode == MathMode::Strict ? RandomGraph::Kind::Wild : RandomGraph::Kind::Tame);
   Graph& graph = random.graph();
-  Subject subject{
-      .name = fmt::format("seed {}", seed), .program = encode(graph, false, mode), .dims = {}, .values = {}};
-  subject.values.push_back(values_of(graph, subject.program, Inputs::Plain, seed));
+  Subject subject{.name = fmt::format("seed {}", seed),
+                  .kernel_graph = encode(graph, false, mode),
+                  .dims = {},
+                  .values = {}};
+  subject.values.push_back(values_of(graph, subject.kernel_graph, Inputs::Plain, seed));
   return subject;
 }
 
 Subject fused(const Subject& subject, MathMode mode) {
   Subject result = subject;
   result.name += ", fused";
-  std::vector<int> readers(subject.program.tensors.size(), 0);
-  for (const Program::Tensor& tensor : subject.program.tensors)
+  std::vector<int> readers(subject.kernel_graph.tensors.size(), 0);
+  for (const KernelGraph::Tensor& tensor : subject.kernel_graph.tensors)
     for (const TensorId id : tensor.arguments) ++readers[at(id)];
-  for (Program::Tensor& tensor : result.program.tensors)
+  for (KernelGraph::Tensor& tensor : result.kernel_graph.tensors)
     for (size_t slot = 0; slot < tensor.arguments.size(); ++slot) {
       const TensorId read = tensor.arguments[slot];
-      const Program::Tensor& producer = result.program.tensors[at(read)];
-      if (tensor.kind != Program::Tensor::Kind::Kernel || producer.kind != tensor.kind ||
+      const KernelGraph::Tensor& producer = result.kernel_graph.tensors[at(read)];
+      if (tensor.kind != KernelGraph::Tensor::Kind::Kernel || producer.kind != tensor.kind ||
           readers[at(read)] != 1)
         continue;
       const std::vector<uint32_t> own(tensor.arguments.begin(), tensor.arguments.end()),
@@ -243,9 +247,9 @@ Subject fused(const Subject& subject, MathMode mode) {
 Outcome judge_laws(Language& language, const Subject& subject, MathMode mode, bool with_values) {
   Outcome outcome;
   try {
-    const auto classes = language.load(subject.program);
+    const auto classes = language.load(subject.kernel_graph);
     outcome.report = language.saturate();
-    const SaturatedProgram saturated = read_classes(language, subject.program, classes);
+    const SaturatedGraph saturated = read_classes(language, subject.kernel_graph, classes);
     outcome.signature = signature_of(saturated, language.store());
     for (const auto& values : subject.values)
       if (with_values && outcome.fault.empty())

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "search/language.h"
-#include "search/problem.h"
+#include "search/saturate/language.h"
+#include "search/saturate/saturated_graph.h"
 
 /// Judges rules by numbers: whatever a graph's e-graph holds, every kernel of a class must compute the same.
 namespace luminal::search::test {
@@ -12,7 +12,7 @@ namespace luminal::search::test {
 /// A graph as a search in one math mode sees it, and what its tensors are for several inputs.
 struct Subject {
   std::string name;
-  Program program;
+  KernelGraph kernel_graph;
   DimMap dims;
   std::vector<std::vector<TensorData>> values;  ///< for each set of inputs, by tensor
 };

@@ -2,18 +2,18 @@
 #include <string>
 #include <vector>
 
-#include "search/language.h"
+#include "search/saturate/language.h"
 
 namespace luminal::search::test {
 
 /// A rule with one change. `change` names it: the fact or action as it was, and as it is now.
 ///
-///   (exact s) -> nothing                              a condition is dropped
-///   (exact s) -> (rounds s)                           another condition, another law
-///   (symmetric s i j) -> (symmetric s i i)            another variable: another slot, kernel or tensor
-///   (use a i x) -> (use a i other)                    two facts that no longer speak of the same
+///   (exact k) -> nothing                              a condition is dropped
+///   (exact k) -> (rounds k)                           another condition, another law
+///   (symmetric k i j) -> (symmetric k i i)            another variable: another slot, kernel or tensor
+///   (use k i x) -> (use k i other)                    two facts that no longer speak of the same
 ///   (< i j) -> (<= i j)                               another comparison
-///   (Op s (swap a i j)) -> (Op s (swap j i a))        other places
+///   (swap k i j) -> (swap i k j)                      other places
 ///   (relaxed) -> (strict)                             a stricter math mode
 struct RuleMutant {
   std::string change;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "search/database.h"
+#include "search/cache/database.h"
 
 namespace luminal::test {
 

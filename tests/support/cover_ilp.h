@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "search/choice.h"
+#include "search/cover/selection.h"
 #include "support/files.h"
 
-/// The exact answer to "which values are in memory, and which cone does each take": an integer program over
-/// the same cones, solved by CBC (Forrest and Lougee-Heimer, COIN-OR). Only tests need it.
+/// The exact expectation to "which values are in memory, and which fusion does each take": an integer program
+/// over the same fusions, solved by CBC (Forrest and Lougee-Heimer, COIN-OR). Only tests need it.
 namespace luminal::search::test {
 
 /// Whether the solver is installed (Debian: coinor-cbc).
@@ -23,7 +23,7 @@ inline bool has_solver() { return std::system("command -v cbc >/dev/null 2>&1") 
 
 /// Writes the problem in CPLEX's LP format.
 ///
-///   x<c>_<i>  1 if class c is in memory, computed by its cone i        (binary)
+///   x<c>_<i>  1 if class c is in memory, computed by its fusion i        (binary)
 ///   h<k>      1 if host k runs                                         (binary)
 ///   t<n>      place of a class or host in an order; only on cycles
 class CoverIlp {
@@ -33,15 +33,15 @@ class CoverIlp {
   }
 
  public:
-  CoverIlp(const CoverProblem& problem, const std::vector<std::vector<Cone>>& cones)
+  CoverIlp(const CoverProblem& problem, const std::vector<std::vector<Fusion>>& fusions)
       : problem_(problem), classes_(static_cast<int>(problem.classes.size())) {
-    for (const auto& list : cones) cones_.push_back(worth_having(list));
+    for (const auto& list : fusions) fusions_.push_back(worth_having(list));
     find_cycles();
     find_needs();
     for (int c = 0; c < classes_; ++c) add_class(c);
     for (int h = 0; h < static_cast<int>(problem.hosts.size()); ++h) add_host(h);
     for (int c = 0; c < classes_; ++c)
-      if (at(problem.classes, c).once) add_once(c);
+      if (at(problem.classes, c).no_recompute) add_once(c);
   }
   [[nodiscard]] bool has_cycles() const { return !places_.empty(); }
 
@@ -69,33 +69,33 @@ class CoverIlp {
     return bound ? bound : number("Objective value:");
   }
   /// Whether there is a plan that costs less.
-  enum class Answer : uint8_t { Yes, No, Unknown };
-  [[nodiscard]] Answer is_there_one_below(double cost, int seconds = 120) const {
+  enum class Expectation : uint8_t { Yes, No, Unknown };
+  [[nodiscard]] Expectation is_there_one_below(double cost, int seconds = 120) const {
     const std::string log = run(fmt::format("cutoff {:.17g} maxSol 1 sec {}", cost, seconds));
-    if (log.find("infeasible") != std::string::npos) return Answer::No;
-    return log.find("Objective value:") != std::string::npos ? Answer::Yes : Answer::Unknown;
+    if (log.find("infeasible") != std::string::npos) return Expectation::No;
+    return log.find("Objective value:") != std::string::npos ? Expectation::Yes : Expectation::Unknown;
   }
 
  private:
   /// Without those that read all that another one reads and cost no less: wherever they stand the other can.
-  [[nodiscard]] std::vector<Cone> worth_having(const std::vector<Cone>& list) const {
-    std::vector<Cone> kept;
-    for (const Cone& cone : list) {  // cheapest first
+  [[nodiscard]] std::vector<Fusion> worth_having(const std::vector<Fusion>& list) const {
+    std::vector<Fusion> kept;
+    for (const Fusion& fusion : list) {  // cheapest first
       const auto within = [](const std::vector<int>& few, const std::vector<int>& many) {
         return std::ranges::all_of(few, [&](int c) { return std::ranges::find(many, c) != many.end(); });
       };
-      const bool beaten = std::ranges::any_of(kept, [&](const Cone& other) {
-        return other.cost_us <= cone.cost_us && within(other.leaves, cone.leaves) &&
-               within(once_in(other), once_in(cone));
+      const bool beaten = std::ranges::any_of(kept, [&](const Fusion& other) {
+        return other.cost_us <= fusion.cost_us && within(other.leaves, fusion.leaves) &&
+               within(once_in(other), once_in(fusion));
       });
-      if (!beaten) kept.push_back(cone);
+      if (!beaten) kept.push_back(fusion);
     }
     return kept;
   }
-  [[nodiscard]] std::vector<int> once_in(const Cone& cone) const {
+  [[nodiscard]] std::vector<int> once_in(const Fusion& fusion) const {
     std::vector<int> list;
-    for (const int c : cone.interior)
-      if (at(problem_.classes, c).once) list.push_back(c);
+    for (const int c : fusion.interior)
+      if (at(problem_.classes, c).no_recompute) list.push_back(c);
     return list;
   }
   /// What the solver prints.
@@ -121,7 +121,7 @@ class CoverIlp {
     if (at(problem_.classes, c).host >= 0) return {fmt::format("h{}", at(problem_.classes, c).host)};
     std::vector<std::string> names;
     if (is_computed(c))
-      for (size_t i = 0; i < at(cones_, c).size(); ++i) names.push_back(x(c, i));
+      for (size_t i = 0; i < at(fusions_, c).size(); ++i) names.push_back(x(c, i));
     return names;
   }
   [[nodiscard]] bool always_there(int c) const { return at(problem_.classes, c).host < 0 && !is_computed(c); }
@@ -135,47 +135,47 @@ class CoverIlp {
         rows_.push_back(signed_sum(available(c), 1) + " >= 1");
       return;
     }
-    const auto& cones = at(cones_, c);
+    const auto& fusions = at(fusions_, c);
     std::set<int> leaves;
-    for (size_t i = 0; i < cones.size(); ++i) {
+    for (size_t i = 0; i < fusions.size(); ++i) {
       binaries_.push_back(x(c, i));
-      objective_ += fmt::format("{} {:+.17g} {}", i % 8 == 7 ? "\n  " : "", cones[i].cost_us, x(c, i));
-      leaves.insert(cones[i].leaves.begin(), cones[i].leaves.end());
+      objective_ += fmt::format("{} {:+.17g} {}", i % 8 == 7 ? "\n  " : "", fusions[i].cost_us, x(c, i));
+      leaves.insert(fusions[i].leaves.begin(), fusions[i].leaves.end());
     }
     rows_.push_back(signed_sum(available(c), 1) + (at(problem_.classes, c).wanted ? " = 1" : " <= 1"));
     for (const int leaf : leaves) {
       std::vector<std::string> readers;
-      for (size_t i = 0; i < cones.size(); ++i)
-        if (std::ranges::find(cones[i].leaves, leaf) != cones[i].leaves.end()) readers.push_back(x(c, i));
+      for (size_t i = 0; i < fusions.size(); ++i)
+        if (std::ranges::find(fusions[i].leaves, leaf) != fusions[i].leaves.end()) readers.push_back(x(c, i));
       add_reads(c, leaf, readers);
     }
     add_needs(c);
   }
 
-  /// Cones that read different classes may all need a third one, which is then in memory whichever is taken.
-  /// Implied for whole numbers; without it a program that may take half of each cone pays for a half only,
-  /// and for a quarter of what lies behind.
+  /// Fusions that read different classes may all need a third one, which is then in memory whichever is
+  /// taken. Implied for whole numbers; without it a program that may take half of each fusion pays for a half
+  /// only, and for a quarter of what lies behind.
   void add_needs(int c) {
-    const auto& cones = at(cones_, c);
-    std::map<int, std::vector<size_t>> cones_that_need;
-    for (size_t i = 0; i < cones.size(); ++i)
-      for (const int need : needs_of(cones[i])) cones_that_need[need].push_back(i);
-    for (const auto& [need, list] : cones_that_need) {
-      // One class that all of these cones read says the same.
+    const auto& fusions = at(fusions_, c);
+    std::map<int, std::vector<size_t>> fusions_that_need;
+    for (size_t i = 0; i < fusions.size(); ++i)
+      for (const int need : needs_of(fusions[i])) fusions_that_need[need].push_back(i);
+    for (const auto& [need, list] : fusions_that_need) {
+      // One class that all of these fusions read says the same.
       const auto covers_all = [&](int leaf) {
         return (leaf == need || at(needs_, leaf).contains(need)) && std::ranges::all_of(list, [&](size_t i) {
-                 return std::ranges::find(cones[i].leaves, leaf) != cones[i].leaves.end();
+                 return std::ranges::find(fusions[i].leaves, leaf) != fusions[i].leaves.end();
                });
       };
-      if (std::ranges::any_of(cones[list[0]].leaves, covers_all)) continue;
+      if (std::ranges::any_of(fusions[list[0]].leaves, covers_all)) continue;
       std::vector<std::string> takers;
       for (const size_t i : list) takers.push_back(x(c, i));
       rows_.push_back(signed_sum(takers, 1) + signed_sum(available(need), -1) + " <= 0");
     }
   }
-  [[nodiscard]] std::set<int> needs_of(const Cone& cone) const {
+  [[nodiscard]] std::set<int> needs_of(const Fusion& fusion) const {
     std::set<int> needs;
-    for (const int leaf : cone.leaves) {
+    for (const int leaf : fusion.leaves) {
       if (always_there(leaf)) continue;
       needs.insert(leaf);
       needs.insert(at(needs_, leaf).begin(), at(needs_, leaf).end());
@@ -189,10 +189,10 @@ class CoverIlp {
     for (int c = 0; c < classes_; ++c) order.push_back(c);
     std::ranges::stable_sort(order, {}, [&](int c) { return at(component_, node_of(c)); });
     for (const int c : order) {
-      if (!is_computed(c) || at(cones_, c).empty()) continue;
-      std::set<int> common = needs_of(at(cones_, c)[0]);
-      for (const Cone& cone : at(cones_, c)) {
-        const std::set<int> other = needs_of(cone);
+      if (!is_computed(c) || at(fusions_, c).empty()) continue;
+      std::set<int> common = needs_of(at(fusions_, c)[0]);
+      for (const Fusion& fusion : at(fusions_, c)) {
+        const std::set<int> other = needs_of(fusion);
         std::erase_if(common, [&](int need) { return !other.contains(need); });
       }
       at(needs_, c) = std::move(common);
@@ -229,8 +229,8 @@ class CoverIlp {
   void add_once(int c) {
     std::vector<std::string> makers = available(c);
     for (int other = 0; other < classes_; ++other)
-      for (size_t i = 0; is_computed(other) && i < at(cones_, other).size(); ++i) {
-        const auto& interior = at(cones_, other)[i].interior;
+      for (size_t i = 0; is_computed(other) && i < at(fusions_, other).size(); ++i) {
+        const auto& interior = at(fusions_, other)[i].interior;
         if (std::ranges::find(interior, c) != interior.end()) makers.push_back(x(other, i));
       }
     if (!makers.empty()) rows_.push_back(signed_sum(makers, 1) + " <= 1");
@@ -243,8 +243,8 @@ class CoverIlp {
       for (const int input : at(problem_.hosts, node - classes_).inputs) list.push_back(node_of(input));
       for (const int other : at(problem_.hosts, node - classes_).after) list.push_back(classes_ + other);
     } else if (is_computed(node)) {
-      for (const Cone& cone : at(cones_, node))
-        for (const int leaf : cone.leaves) list.push_back(node_of(leaf));
+      for (const Fusion& fusion : at(fusions_, node))
+        for (const int leaf : fusion.leaves) list.push_back(node_of(leaf));
     }
     return list;
   }
@@ -273,7 +273,7 @@ class CoverIlp {
   }
 
   const CoverProblem& problem_;
-  std::vector<std::vector<Cone>> cones_;
+  std::vector<std::vector<Fusion>> fusions_;
   int classes_;
   std::string objective_;
   std::vector<std::string> rows_, binaries_;

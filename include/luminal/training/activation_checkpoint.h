@@ -6,16 +6,16 @@
 #include <string_view>
 #include <vector>
 
-#include "luminal/compiler.h"
 #include "luminal/graph.h"
+#include "luminal/pass.h"
 
 /// Activation checkpointing: values inside marked parts of a model are not kept for the backward pass but
 /// computed again when it gets there.
 ///
 ///   for (const Block& block : blocks)
 ///     x = training::checkpoint([&](const GraphTensor& in) { return block.forward(in); }, x);
-///   auto gradients = cx.compile(Autograd(weights, loss), loss, weights);
-///   std::cout << cx.compile(training::RecomputeCheckpoints(), loss, gradients).to_string();
+///   auto gradients = cx.run_pass(Autograd(weights, loss));
+///   std::cout << cx.run_pass(training::RecomputeCheckpoints()).to_string();
 ///
 /// The results are the same bits on the reference device; where graphs are compiled, copies may be fused in
 /// another way than what they copy, and last bits differ. Source: Chen et al. 2016, "Training deep nets with
@@ -49,7 +49,7 @@ class RecomputeCheckpoints {
   /// `assumed_dim`: the size of named dims that are not set yet, for the planned peaks.
   explicit RecomputeCheckpoints(int64_t assumed_dim = 64) : assumed_dim_(assumed_dim) {}
   /// Tells the report at LUMINAL_DEBUG=1.
-  Report compile(Graph& graph, Remap& remap) const;
+  Report run(Graph& graph, Remap& remap) const;
 
  private:
   int64_t assumed_dim_;

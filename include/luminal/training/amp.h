@@ -3,15 +3,15 @@
 #include <string_view>
 #include <vector>
 
-#include "luminal/compiler.h"
 #include "luminal/graph.h"
 #include "luminal/nn/module.h"
+#include "luminal/pass.h"
 
 /// Mixed precision: products in bf16 or f16, weights and everything else in f32.
 ///
-///   cx.compile(training::AMPContext(Dtype::F16), loss);           // before Autograd
+///   cx.run_pass(training::AMPContext(Dtype::F16));           // before Autograd
 ///   training::GradScaler scaler(cx);
-///   auto gradients = cx.compile(Autograd(weights, scaler.scale(loss)), loss, weights);
+///   auto gradients = cx.run_pass(Autograd(weights, scaler.scale(loss)));
 ///   auto unscaled = scaler.unscale(gradients);
 ///   training::AdamW adam(cx, weights, unscaled, {.apply_if = scaler.finite()});
 ///
@@ -31,7 +31,7 @@ class AMPContext {
   /// Errors: DtypeError unless `dtype` is f16 or bf16.
   explicit AMPContext(Dtype dtype = Dtype::BF16);
   /// Returns how many contractions it has changed.
-  int64_t compile(Graph& graph, Remap& remap) const;
+  int64_t run(Graph& graph, Remap& remap) const;
 
  private:
   Dtype dtype_;

@@ -34,6 +34,26 @@ enum class Reduce {
 [[nodiscard]] GraphTensor smooth_l1(const GraphTensor& input, const GraphTensor& target, double beta = 1,
                                     Reduce reduce = Reduce::Mean, Where where = Where::current());
 
+// torch.nn.functional's names of the above.
+[[nodiscard]] inline GraphTensor mse_loss(const GraphTensor& input, const GraphTensor& target,
+                                          Reduce reduce = Reduce::Mean, Where where = Where::current()) {
+  return mse(input, target, reduce, where);
+}
+[[nodiscard]] inline GraphTensor l1_loss(const GraphTensor& input, const GraphTensor& target,
+                                         Reduce reduce = Reduce::Mean, Where where = Where::current()) {
+  return mae(input, target, reduce, where);
+}
+[[nodiscard]] inline GraphTensor huber_loss(const GraphTensor& input, const GraphTensor& target,
+                                            double delta = 1, Reduce reduce = Reduce::Mean,
+                                            Where where = Where::current()) {
+  return huber(input, target, delta, reduce, where);
+}
+[[nodiscard]] inline GraphTensor smooth_l1_loss(const GraphTensor& input, const GraphTensor& target,
+                                                double beta = 1, Reduce reduce = Reduce::Mean,
+                                                Where where = Where::current()) {
+  return smooth_l1(input, target, beta, reduce, where);
+}
+
 struct CrossEntropyOptions {
   double label_smoothing = 0;
   /// Rows with this target count nothing and are left out of the mean. Class indices only.
@@ -51,6 +71,13 @@ struct CrossEntropyOptions {
                                         const CrossEntropyOptions& options = {},
                                         Where where = Where::current());
 
+/// The same.
+[[nodiscard]] inline GraphTensor cross_entropy_loss(const GraphTensor& logits, const GraphTensor& target,
+                                                    const CrossEntropyOptions& options = {},
+                                                    Where where = Where::current()) {
+  return cross_entropy(logits, target, options, where);
+}
+
 struct NllOptions {
   int64_t ignore_index = -100;
   Reduce reduce = Reduce::Mean;
@@ -59,6 +86,12 @@ struct NllOptions {
 /// -log_probabilities[target].  Shapes and errors: as cross_entropy with class indices.
 [[nodiscard]] GraphTensor nll(const GraphTensor& log_probabilities, const GraphTensor& target,
                               const NllOptions& options = {}, Where where = Where::current());
+
+/// The same.
+[[nodiscard]] inline GraphTensor nll_loss(const GraphTensor& log_probabilities, const GraphTensor& target,
+                                          const NllOptions& options = {}, Where where = Where::current()) {
+  return nll(log_probabilities, target, options, where);
+}
 
 struct KlDivOptions {
   Reduce reduce = Reduce::Mean;  ///< over all elements, as in PyTorch; BatchMean is the divergence itself

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,7 +11,7 @@
 /// Optimizers as part of the graph: they add the update of each weight as nodes and state, so one run of the
 /// graph is one step. Nothing is computed when they are made.
 ///
-///   auto gradients = cx.compile(Autograd(weights, loss), loss, weights);
+///   auto gradients = cx.run_pass(Autograd(weights, loss));
 ///   training::Adam adam(cx, weights, gradients, {.learning_rate = 2e-3});
 ///   for (...) { adam.set_learning_rate(schedule(step)); cx.execute(); }
 ///
@@ -19,18 +20,38 @@
 ///
 /// `apply_if`, a bool of one element, makes a run count or not: where it is false neither weights nor moments
 /// change (GradientAccumulator::ready, GradScaler::finite).
+///
+/// Parameter groups have options of their own, copies of the optimizer's with what their function changes:
+///
+///   training::AdamW adam(cx, weights, gradients, {.learning_rate = 3e-4, .weight_decay = 0.1},
+///                        {{biases, [](auto& options) { options.weight_decay = 0; }},
+///                         {head, [](auto& options) { options.learning_rate = 1e-3; }}});
+///
 /// Thread safety: as the graph they belong to.
 namespace luminal::training {
 
 class StepBuilder;
 
+/// Some of an optimizer's parameters, and how their options differ from its own. Groups do not change what a
+/// checkpoint calls the moments of a parameter.
+template <class Options>
+struct ParameterGroup {
+  std::vector<GraphTensor> parameters;
+  std::function<void(Options&)> change;
+};
+
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  /// The learning rate is an input: changing it compiles nothing anew. Errors: Error if it is negative or
-  /// NaN.
+  /// Sets the rate of the parameters that no group names; the rates of the groups change by the same factor,
+  /// so that a schedule made for the optimizer's own rate serves them all. Rates are inputs: changing them
+  /// compiles nothing anew.  Errors: Error if the rate is negative or NaN, or if there are groups and the
+  /// optimizer was made with a rate of 0, from which no factor follows.
   void set_learning_rate(double rate);
-  [[nodiscard]] double learning_rate() const;
+  /// Sets the rate of one group only, counted from 1 in the order they were given; 0 is that of the others.
+  /// Errors: Error if the rate is negative or NaN, or there is no such group.
+  void set_learning_rate(double rate, size_t group);
+  [[nodiscard]] double learning_rate(size_t group = 0) const;
   /// Steps applied so far, as the graph's state says.
   [[nodiscard]] int64_t steps() const;
   /// Moments and step count, for checkpoints: "step", "0/exp_avg", "0/exp_avg_sq", ...; after the names
@@ -42,16 +63,20 @@ class Optimizer {
   Optimizer(const Optimizer&) = default;
   Optimizer& operator=(const Optimizer&) = default;
   /// Takes over what a constructor has declared.
-  void finish(StepBuilder& builder);
+  void finish(StepBuilder&& builder);
 
  private:
-  GraphTensor learning_rate_, steps_;
+  [[nodiscard]] GraphTensor rate_of(size_t group) const;
+  GraphTensor steps_;
+  std::vector<GraphTensor> rates_;   ///< by group
+  std::vector<double> first_rates_;  ///< that the options gave
   std::vector<std::pair<std::string, GraphTensor>> states_;
 };
 
-// Errors of all constructors: Error if the numbers of parameters and gradients differ or an option is out of
-// range, ShapeError or DtypeError if a pair does not fit. `parameters` are inputs that hold their values;
-// `gradients` come in the same order, of the same dims, as floats.
+// Errors of all constructors: Error if the numbers of parameters and gradients differ, an option is out of
+// range, or a group names what is no parameter, or one that another group has; ShapeError or DtypeError if a
+// pair does not fit. `parameters` are inputs that hold their values; `gradients` come in the same order, of
+// the same dims, as floats.
 
 /// Stochastic gradient descent, as torch.optim.SGD.  Source: Sutskever et al. 2013 for the momentum.
 class SGD : public Optimizer {
@@ -64,7 +89,8 @@ class SGD : public Optimizer {
     GraphTensor apply_if = {};
   };
   SGD(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vector<GraphTensor>& gradients,
-      const Options& options, Where where = Where::current());
+      const Options& options, const std::vector<ParameterGroup<Options>>& groups = {},
+      Where where = Where::current());
 };
 
 /// Adam with bias correction, as torch.optim.Adam. Source: Kingma and Ba 2015; amsgrad: Reddi et al. 2018.
@@ -79,7 +105,8 @@ class Adam : public Optimizer {
     GraphTensor apply_if = {};
   };
   Adam(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vector<GraphTensor>& gradients,
-       const Options& options, Where where = Where::current());
+       const Options& options, const std::vector<ParameterGroup<Options>>& groups = {},
+       Where where = Where::current());
 };
 
 /// Adam with decoupled weight decay, as torch.optim.AdamW.  Source: Loshchilov and Hutter 2019.
@@ -94,7 +121,8 @@ class AdamW : public Optimizer {
     GraphTensor apply_if = {};
   };
   AdamW(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vector<GraphTensor>& gradients,
-        const Options& options, Where where = Where::current());
+        const Options& options, const std::vector<ParameterGroup<Options>>& groups = {},
+        Where where = Where::current());
 };
 
 /// As torch.optim.RMSprop.  Source: Tieleman and Hinton 2012; centered: Graves 2013.
@@ -110,7 +138,8 @@ class RMSprop : public Optimizer {
     GraphTensor apply_if = {};
   };
   RMSprop(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vector<GraphTensor>& gradients,
-          const Options& options, Where where = Where::current());
+          const Options& options, const std::vector<ParameterGroup<Options>>& groups = {},
+          Where where = Where::current());
 };
 
 /// Adam's direction with decay, scaled for each weight tensor by its norm over the direction's norm (1 if
@@ -125,7 +154,8 @@ class LAMB : public Optimizer {
     GraphTensor apply_if = {};
   };
   LAMB(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vector<GraphTensor>& gradients,
-       const Options& options, Where where = Where::current());
+       const Options& options, const std::vector<ParameterGroup<Options>>& groups = {},
+       Where where = Where::current());
 };
 
 /// The sign of an interpolated momentum, with decoupled decay.  Source: Chen et al. 2023, algorithm 2.
@@ -138,7 +168,8 @@ class Lion : public Optimizer {
     GraphTensor apply_if = {};
   };
   Lion(Graph& cx, const std::vector<GraphTensor>& parameters, const std::vector<GraphTensor>& gradients,
-       const Options& options, Where where = Where::current());
+       const Options& options, const std::vector<ParameterGroup<Options>>& groups = {},
+       Where where = Where::current());
 };
 
 }  // namespace luminal::training

@@ -17,14 +17,16 @@ namespace luminal::training {
 /// Makes an optimizer for weights and gradients; runs where the last argument, a bool, is false do not count.
 using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(
     Graph&, const std::vector<GraphTensor>&, const std::vector<GraphTensor>&, const GraphTensor& apply_if)>;
-/// use<AdamW>({.learning_rate = 3e-4})
+/// use<AdamW>({.learning_rate = 3e-4}), with parameter groups if there are any (optimizer.h).
 template <class O>
-[[nodiscard]] MakeOptimizer use(typename O::Options options, Where where = Where::current()) {
-  return [options, where](Graph& cx, const std::vector<GraphTensor>& weights,
-                          const std::vector<GraphTensor>& gradients, const GraphTensor& apply_if) {
+[[nodiscard]] MakeOptimizer use(typename O::Options options,
+                                std::vector<ParameterGroup<typename O::Options>> groups = {},
+                                Where where = Where::current()) {
+  return [options, groups, where](Graph& cx, const std::vector<GraphTensor>& weights,
+                                  const std::vector<GraphTensor>& gradients, const GraphTensor& apply_if) {
     auto with_condition = options;
     with_condition.apply_if = apply_if;
-    return std::make_unique<O>(cx, weights, gradients, with_condition, where);
+    return std::make_unique<O>(cx, weights, gradients, with_condition, groups, where);
   };
 }
 

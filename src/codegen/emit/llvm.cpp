@@ -10,9 +10,9 @@
 #include "codegen/emit/llvm_writer.h"
 
 namespace luminal::codegen {
+namespace llvm_text {
 namespace {
 
-using namespace llvm_text;
 using Kind = Instruction::Kind;
 constexpr int kWorkspaceAlignment = 64, kLargestAssumed = 4;  // bytes; tensors promise no more than four
 
@@ -602,6 +602,7 @@ class StageText {
 };
 
 }  // namespace
+}  // namespace llvm_text
 
 std::string stage_symbol(const Program& program, size_t stage) {
   return fmt::format("{}_stage{}", program.name, stage);
@@ -609,12 +610,12 @@ std::string stage_symbol(const Program& program, size_t stage) {
 
 std::string emit_llvm(const Program& program, const LlvmOptions& options) {
   verify(program);
-  Declarations declarations;
-  const AliasScopes aliases(program);
+  llvm_text::Declarations declarations;
+  const llvm_text::AliasScopes aliases(program);
   std::string functions;
   bool zeros = false;
   for (size_t s = 0; s < program.stages.size(); ++s) {
-    StageText text(program, s, options, declarations, aliases);
+    llvm_text::StageText text(program, s, options, declarations, aliases);
     functions += text.run(stage_symbol(program, s));
     zeros = zeros || text.uses_zeros();
   }

@@ -11,7 +11,6 @@
 namespace luminal::codegen::llvm_text {
 namespace {
 
-using symbolic::Kind;
 using symbolic::Node;
 
 std::string text_of(int64_t value) { return std::to_string(value); }
@@ -31,24 +30,24 @@ Operand Indices::value(const Expression& e) { return sized(e).operand; }
 Indices::Sized Indices::sized(const Expression& e) {
   const Node& n = e.node();
   switch (n.kind) {
-    case Kind::Constant:
+    case symbolic::Kind::Constant:
       return {constant(n.value), n.range};
-    case Kind::Dim: {
+    case symbolic::Kind::Dim: {
       const auto at = dims.find(n.name);
       LUMINAL_CHECK(at != dims.end(), "dim {}", n.name);
       return {at->second, n.range};
     }
-    case Kind::Index: {
+    case symbolic::Kind::Index: {
       const auto at = variables.find(static_cast<int>(n.value));
       LUMINAL_CHECK(at != variables.end(), "variable i{}", n.value);
       return {at->second, n.range};
     }
-    case Kind::FloorDiv:
-    case Kind::Mod:
+    case symbolic::Kind::FloorDiv:
+    case symbolic::Kind::Mod:
       return {divide(e), n.range};
-    case Kind::Product:
+    case symbolic::Kind::Product:
       return term(1, e);
-    case Kind::Sum: {
+    case symbolic::Kind::Sum: {
       std::vector<Sized> terms;
       for (const symbolic::Term& t : n.terms) terms.push_back(term(t.coefficient, t.monomial));
       Sized total = sum(std::move(terms));
@@ -73,7 +72,7 @@ Indices::Sized Indices::mul(const Sized& a, const Sized& b) {
 /// Outer factors first, so that as much as possible is computed outside.
 Indices::Sized Indices::term(int64_t coefficient, const Expression& monomial) {
   std::vector<Sized> factors;
-  if (symbolic::kind_of(monomial) == Kind::Product)
+  if (symbolic::kind_of(monomial) == symbolic::Kind::Product)
     for (const Expression& f : monomial.node().args) factors.push_back(sized(f));
   else
     factors.push_back(sized(monomial));
@@ -107,7 +106,7 @@ Operand Indices::unsigned_divide(const std::string& op, const Sized& a, const Si
 
 Operand Indices::divide(const Expression& e) {
   const Node& n = e.node();
-  const bool division = n.kind == Kind::FloorDiv;
+  const bool division = n.kind == symbolic::Kind::FloorDiv;
   const Sized a = sized(n.args[0]);
   Sized b = sized(n.args[1]);
   // What stands outside a loop also runs where the loop has no iterations, and the divisor may be 0 there.
@@ -137,7 +136,7 @@ Operand Indices::divide(const Expression& e) {
 /// Minimum, maximum, comparison, and, or.
 Operand Indices::fold(const Expression& e) {
   const Node& n = e.node();
-  if (n.kind == Kind::Negative) {
+  if (n.kind == symbolic::Kind::Negative) {
     // 1 if the argument is below 0. A sum may leave 64 bits only where its value would be meaningless.
     return pure("lshr", value(n.args[0]), constant(63));
   }
@@ -146,13 +145,14 @@ Operand Indices::fold(const Expression& e) {
   std::ranges::stable_sort(operands, {}, &Operand::level);
   Operand total = operands[0];
   for (size_t k = 1; k < operands.size(); ++k) {
-    if (n.kind == Kind::And || n.kind == Kind::Or) {
-      total = pure(n.kind == Kind::And ? "and" : "or", total, operands[k]);
+    if (n.kind == symbolic::Kind::And || n.kind == symbolic::Kind::Or) {
+      total = pure(n.kind == symbolic::Kind::And ? "and" : "or", total, operands[k]);
       continue;
     }
-    LUMINAL_CHECK(n.kind == Kind::Min || n.kind == Kind::Max, "formula {}", e.to_string());
+    LUMINAL_CHECK(n.kind == symbolic::Kind::Min || n.kind == symbolic::Kind::Max, "formula {}",
+                  e.to_string());
     const std::string name =
-        declare_(n.kind == Kind::Min ? "llvm.smin.i64" : "llvm.smax.i64", "i64", "i64, i64");
+        declare_(n.kind == symbolic::Kind::Min ? "llvm.smin.i64" : "llvm.smax.i64", "i64", "i64, i64");
     total = w_.pure(std::max(total.level, operands[k].level),
                     fmt::format("call i64 {}(i64 {}, i64 {})", name, total.text, operands[k].text));
   }
@@ -163,10 +163,10 @@ Operand Indices::address(const Operand& base, const std::string& element, const 
   const Node& n = e.node();
   std::vector<Sized> terms;
   int64_t constant_part = 0;
-  if (n.kind == Kind::Sum) {
+  if (n.kind == symbolic::Kind::Sum) {
     constant_part = n.value;
     for (const symbolic::Term& t : n.terms) terms.push_back(term(t.coefficient, t.monomial));
-  } else if (n.kind == Kind::Constant) {
+  } else if (n.kind == symbolic::Kind::Constant) {
     constant_part = n.value;
   } else {
     terms.push_back(sized(e));

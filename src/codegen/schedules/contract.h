@@ -16,6 +16,8 @@ struct Factor {
   ScalarFunction body;
   std::vector<kernel::Operand> operands;
 };
+/// Whether a mask of what the factor reads depends on the axis.
+[[nodiscard]] bool masked_along(const Factor& f, int axis);
 
 /// sum over `summed` of left * right; axes of the sum sorted by who uses them.
 struct Contraction {

@@ -86,13 +86,6 @@ int64_t stride_of(const Factor& f, int axis, const KernelSpec& spec, const DimMa
   return stride;
 }
 
-bool masked_along(const Factor& f, int axis) {
-  for (const Operand* o : read_by(f))
-    for (const kernel::Mask& m : o->masks)
-      if (depends_on(m.predicate, std::array{axis})) return true;
-  return false;
-}
-
 /// Summed axes from the outermost. Where lanes run along K they follow the side's memory; otherwise axes that
 /// masks look at come first, so that masks are computed outside the loops over the others. If K is cut into
 /// blocks, the longest axis is cut and must be the first.
@@ -119,6 +112,13 @@ std::vector<int> summed_order(const KernelSpec& spec, const Contraction& c, cons
 }
 
 }  // namespace
+
+bool masked_along(const Factor& f, int axis) {
+  for (const Operand* o : read_by(f))
+    for (const kernel::Mask& m : o->masks)
+      if (depends_on(m.predicate, std::array{axis})) return true;
+  return false;
+}
 
 std::optional<Contraction> analyse(const KernelSpec& spec) {
   Contraction c{.sum = only_sum(spec)};

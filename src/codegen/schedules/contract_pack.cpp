@@ -52,15 +52,6 @@ void transpose(StageBuilder& b, std::vector<Id>& rows) {
   }
 }
 
-bool masked_along(const Factor& f, int axis) {
-  for (const ScalarNode& n : f.body.nodes()) {
-    if (n.op != ScalarOp::Input) continue;
-    for (const kernel::Mask& m : f.operands[n.payload].masks)
-      if (depends_on(m.predicate, std::array{axis})) return true;
-  }
-  return false;
-}
-
 std::vector<Expression> loads_of(const Factor& f) {
   std::vector<Expression> loads;
   for (const ScalarNode& n : f.body.nodes())

@@ -50,7 +50,7 @@ bool is_small(const Expression& e) {
          });
 }
 
-uint64_t bits_of(Dtype dtype, const Number& number) {
+uint64_t number_bits(Dtype dtype, const Number& number) {
   ScalarBuilder b;
   const Scalar s =
       number.is_integer() ? b.constant(dtype, number.as<int64_t>()) : b.constant(dtype, number.as<double>());
@@ -386,10 +386,10 @@ Id Run::read_repeated(const Operand& o, const Access& a, Id mask, std::span<cons
 Id Run::filled(const Operand& o, Id loaded, std::span<const Id> holds) const {
   Id value = loaded;
   for (size_t k = holds.size(); k-- > 0;) {
-    const uint64_t bits = bits_of(o.dtype, o.masks[k].fill);
+    const uint64_t bits = number_bits(o.dtype, o.masks[k].fill);
     const bool rest_zero =
         bits == 0 && std::all_of(o.masks.begin(), o.masks.end(),
-                                 [&](const kernel::Mask& m) { return bits_of(o.dtype, m.fill) == 0; });
+                                 [&](const kernel::Mask& m) { return number_bits(o.dtype, m.fill) == 0; });
     if (rest_zero) return loaded;  // lanes without a mask hold 0 as they are
     const int lanes = std::max(b_->type(value).lanes, b_->type(holds[k]).lanes);
     const auto wide = [&](Id id) { return lanes == 1 ? id : widen(id); };

@@ -155,9 +155,9 @@ bool is_large(const Roofline& r, const Target& target) {
 }
 
 /// Candidates with their predictions.
-class Candidates {
+class MapCandidates {
  public:
-  Candidates(const KernelSpec& spec, const DimMap& top, const Target& target)
+  MapCandidates(const KernelSpec& spec, const DimMap& top, const Target& target)
       : spec_(spec),
         top_(top),
         target_(target),
@@ -241,14 +241,14 @@ class Candidates {
   std::vector<Point> found_;
 };
 
-std::vector<Candidate> candidates(const KernelSpec& given, const Bucket& bucket, const Target& target) {
+std::vector<Candidate> map_candidates(const KernelSpec& given, const Bucket& bucket, const Target& target) {
   const KernelSpec spec = specialised(given, bucket);
   const DimMap top = bucket.top();
-  return takes(spec) ? Candidates(spec, top, target).all() : std::vector<Candidate>{};
+  return takes(spec) ? MapCandidates(spec, top, target).all() : std::vector<Candidate>{};
 }
 
-Program lower(const KernelSpec& given, const Parameters& parameters, const Bucket& bucket,
-              const Target& target) {
+Program map_lower(const KernelSpec& given, const Parameters& parameters, const Bucket& bucket,
+                  const Target& target) {
   const KernelSpec spec = specialised(given, bucket);
   return parameters.at("tile") != 0 ? lower_tiles(spec, parameters, bucket.top(), target)
                                     : lower_rows(spec, parameters, bucket.top(), target);
@@ -260,8 +260,8 @@ const Schedule& map_schedule() {
   static const Schedule schedule{
       .name = "map",
       .doc = "elementwise specs in vectors, without masks inside; transposes in tiles",
-      .candidates = candidates,
-      .lower = lower};
+      .candidates = map_candidates,
+      .lower = map_lower};
   return schedule;
 }
 

@@ -329,7 +329,7 @@ double cycles_of(const KernelSpec& spec, const AxisGroup& group, std::span<const
   return cycles;
 }
 
-std::vector<Candidate> candidates(const KernelSpec& given, const Bucket& bucket, const Target& target) {
+std::vector<Candidate> nest_candidates(const KernelSpec& given, const Bucket& bucket, const Target& target) {
   const KernelSpec spec = with_own_axes(specialised(given, bucket));
   const DimMap top = bucket.top();
   const Roofline roofline = roofline_of(spec, top, target);
@@ -365,8 +365,8 @@ std::vector<Candidate> candidates(const KernelSpec& given, const Bucket& bucket,
   return found;
 }
 
-Program lower(const KernelSpec& given, const Parameters& parameters, const Bucket& bucket,
-              const Target& target) {
+Program nest_lower(const KernelSpec& given, const Parameters& parameters, const Bucket& bucket,
+                   const Target& target) {
   const KernelSpec spec = with_own_axes(specialised(given, bucket));
   return Nest(spec, parameters, bucket, target).run();
 }
@@ -376,8 +376,8 @@ Program lower(const KernelSpec& given, const Parameters& parameters, const Bucke
 const Schedule& nest_schedule() {
   static const Schedule schedule{.name = "nest",
                                  .doc = "loops as the spec says them; takes every spec",
-                                 .candidates = candidates,
-                                 .lower = lower};
+                                 .candidates = nest_candidates,
+                                 .lower = nest_lower};
   return schedule;
 }
 

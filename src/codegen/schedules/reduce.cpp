@@ -76,10 +76,10 @@ size_t axes_of_lanes(const KernelSpec& spec, const Reduction& r, const AxisGroup
 /// `splits` tasks that share a result. `held` (along 0) reduced positions, 0 for all of them, are folded
 /// into one group before the next group's turn: totals wait in memory, and a task walks through its part of
 /// the tensor row by row as it lies there.
-struct Form {
+struct ReduceForm {
   int64_t along = 1, unroll = 4, rows = 1, task = 1, splits = 1, held = 0;
 
-  static Form of(const Parameters& p) {
+  static ReduceForm of(const Parameters& p) {
     return {p.at("along"), p.at("unroll"), p.at("rows"),
             p.at("task"),  p.at("splits"), parameter_or(p, "held", 0)};
   }
@@ -87,12 +87,13 @@ struct Form {
     return {{"along", along}, {"unroll", unroll}, {"rows", rows},
             {"task", task},   {"splits", splits}, {"held", held}};
   }
-  friend bool operator==(const Form&, const Form&) = default;
+  friend bool operator==(const ReduceForm&, const ReduceForm&) = default;
 };
 
-class Lowering {
+class ReduceLowering {
  public:
-  Lowering(const KernelSpec& spec, Reduction reduction, Form form, const DimMap& top, const Target& target)
+  ReduceLowering(const KernelSpec& spec, Reduction reduction, ReduceForm form, const DimMap& top,
+                 const Target& target)
       : spec_(spec), r_(std::move(reduction)), form_(form), program_(program_for(spec, "reduce")) {
     int widest = 1;
     for (const int v : r_.values) {
@@ -364,7 +365,7 @@ class Lowering {
 
   const KernelSpec& spec_;
   Reduction r_;
-  Form form_;
+  ReduceForm form_;
   Program program_;
   std::vector<FoldOp> ops_;
   int lanes_ = 8;
@@ -391,9 +392,9 @@ double vector_cycles(const KernelSpec& spec, const Reduction& r, const AxisGroup
 }
 
 /// Candidates with their predictions.
-class Candidates {
+class ReduceCandidates {
  public:
-  Candidates(const KernelSpec& spec, const Reduction& r, const DimMap& top, const Target& target)
+  ReduceCandidates(const KernelSpec& spec, const Reduction& r, const DimMap& top, const Target& target)
       : spec_(spec),
         r_(r),
         target_(target),
@@ -489,7 +490,7 @@ class Candidates {
     return near ? 1.1 : scattered(static_cast<double>(results * element_));
   }
 
-  void consider(Form f, double cycles, double slow) {
+  void consider(ReduceForm f, double cycles, double slow) {
     const int64_t group = f.along != 0 ? f.rows : f.unroll * lanes_;
     const int64_t groups = (results_ + group - 1) / group;
     if (f.held == 0)
@@ -515,7 +516,7 @@ class Candidates {
   int64_t row_ = 1;      ///< results that lie side by side in the tensor
   int64_t element_ = 4;  ///< bytes there
   struct Predicted {
-    Form form;
+    ReduceForm form;
     double us = 0;
   };
   std::vector<Predicted> found_;
@@ -526,7 +527,7 @@ std::vector<Candidate> reduce_candidates(const KernelSpec& original, const Bucke
   const KernelSpec spec = specialised(original, bucket);
   const auto r = analyse(spec);
   if (!r || target.lanes(8) < 2) return {};
-  return Candidates(spec, *r, bucket.top(), target).all();
+  return ReduceCandidates(spec, *r, bucket.top(), target).all();
 }
 
 Program reduce_lower(const KernelSpec& original, const Parameters& p, const Bucket& bucket,
@@ -534,7 +535,7 @@ Program reduce_lower(const KernelSpec& original, const Parameters& p, const Buck
   const KernelSpec spec = specialised(original, bucket);
   const auto r = analyse(spec);
   LUMINAL_CHECK(r, "no reduction: {}", spec.to_string());
-  return Lowering(spec, *r, Form::of(p), bucket.top(), target).lower();
+  return ReduceLowering(spec, *r, ReduceForm::of(p), bucket.top(), target).lower();
 }
 
 }  // namespace

@@ -23,14 +23,14 @@ using kernel::Value;
 /// stores what later passes would compute again; `task` rows (vectors of rows) in a task; `far` 1 for
 /// tensors that come from beyond the caches: while a row is computed the next one is fetched, and results go
 /// past the caches.
-struct Form {
+struct RowForm {
   int64_t along = 1, unroll = 2, keep = 0, task = 1, far = 0;
 };
 constexpr int kWorthKeeping = 6;
 
-class Lowering {
+class RowLowering {
  public:
-  Lowering(const KernelSpec& spec, Rows rows, Form form, const Target& target)
+  RowLowering(const KernelSpec& spec, Rows rows, RowForm form, const Target& target)
       : spec_(spec), r_(std::move(rows)), form_(form), program_(program_for(spec, "row")) {
     int widest = 1;
     for (size_t v = 0; v < spec.values().size(); ++v) {
@@ -289,7 +289,7 @@ class Lowering {
 
   const KernelSpec& spec_;
   Rows r_;
-  Form form_;
+  RowForm form_;
   Program program_;
   KeptParts kept_;
   std::vector<int> kept_buffers_;
@@ -388,9 +388,9 @@ Program row_lower(const KernelSpec& original, const Parameters& p, const Bucket&
   const KernelSpec spec = specialised(original, bucket);
   const auto rows = rows_of(spec);
   LUMINAL_CHECK(rows, "no rows: {}", spec.to_string());
-  return Lowering(spec, *rows,
-                  {p.at("along"), p.at("unroll"), p.at("keep"), p.at("task"), parameter_or(p, "far", 0)},
-                  target)
+  return RowLowering(spec, *rows,
+                     {p.at("along"), p.at("unroll"), p.at("keep"), p.at("task"), parameter_or(p, "far", 0)},
+                     target)
       .lower();
 }
 

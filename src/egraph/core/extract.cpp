@@ -11,8 +11,6 @@ namespace luminal::egraph {
 
 namespace {
 
-constexpr Cost kInfinite = std::numeric_limits<Cost>::infinity();
-
 uint64_t literal_key(SortId sort, Value value) { return (uint64_t{index_of(sort)} << 32) | value; }
 
 void check_cost(Cost cost, std::string_view what) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -8,6 +9,8 @@
 #include "egraph/core/state.h"
 
 namespace luminal::egraph {
+
+inline constexpr Cost kInfinite = std::numeric_limits<Cost>::infinity();
 
 /// What may be extracted, as a hypergraph: *parts* (e-classes and container values), each made by one of its
 /// *options* (constructor rows; a container has one) from child parts and literals.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <limits>
 
 #include "egraph/core/extract.h"
 
@@ -9,7 +8,6 @@ namespace {
 
 using Part = ExtractionGraph::Part;
 using Option = ExtractionGraph::Option;
-constexpr Cost kInfinite = std::numeric_limits<Cost>::infinity();
 constexpr uint64_t kExactSteps = 2'000'000;     ///< of branch and bound, then the best found so far counts
 constexpr uint64_t kImproveSteps = 20'000'000;  ///< parts walked by the local search
 

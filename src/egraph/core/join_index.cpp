@@ -121,10 +121,10 @@ void JoinIndex::Part::build_hashed(const Table& table, const std::vector<uint32_
   group_of.resize_uninitialized(count);
   Column sizes;
   uint32_t live_count = 0;
-  constexpr size_t kBatch = 64;
-  uint32_t hashes[kBatch];
-  for (Row first = begin_; first < end_; first += kBatch) {
-    const Row n = std::min<Row>(kBatch, end_ - first);
+  constexpr size_t kPrefetched = 64;
+  uint32_t hashes[kPrefetched];
+  for (Row first = begin_; first < end_; first += kPrefetched) {
+    const Row n = std::min<Row>(kPrefetched, end_ - first);
     for (Row i = 0; i < n; i++) {
       hashes[i] = hash_key<0>(key_width_, [&](uint32_t c) { return keys[c][first + i]; });
       __builtin_prefetch(&slots_[slot_of(hashes[i])], 1);

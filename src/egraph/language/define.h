@@ -19,6 +19,10 @@ using Unit = std::monostate;
 inline std::optional<Unit> when(bool condition) {
   return condition ? std::optional<Unit>(Unit{}) : std::nullopt;
 }
+/// The same of a primitive on e-graph values.
+inline std::optional<Value> unit_if(bool condition) {
+  return condition ? std::optional<Value>(kUnitValue) : std::nullopt;
+}
 
 /// How a C++ type stands in the language: its sort, and both conversions.
 template <class T>

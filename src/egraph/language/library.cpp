@@ -43,11 +43,6 @@ std::string_view maker_of(Presort presort, bool empty) {
   return "";
 }
 
-template <class T>
-int three_way(const T& a, const T& b) {
-  return a < b ? -1 : b < a ? 1 : 0;
-}
-
 // Small numbers come first, the negative and the large ones after them: the order that programs see through
 // set-get and the like, where integers are stored in place if they fit in 31 bits.
 int compare_integers(int64_t a, int64_t b) {

@@ -36,6 +36,12 @@ class Interner {
 /// Of an element that occurs more often in a multiset, the multiset's text says the count.
 inline constexpr int64_t kMostRepeats = 64;
 
+/// -1, 0 or 1, as `a` is less than, equal to or greater than `b`.
+template <class T>
+[[nodiscard]] int three_way(const T& a, const T& b) {
+  return a < b ? -1 : b < a ? 1 : 0;
+}
+
 /// What a number of an unstable-fn target means.
 struct FunctionKindInfo {
   std::string name;

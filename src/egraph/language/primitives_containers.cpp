@@ -16,8 +16,6 @@ bool contains(Args sequence, Value v) {
   return std::find(sequence.begin(), sequence.end(), v) != sequence.end();
 }
 
-Result unit_if(bool condition) { return condition ? Result(kUnitValue) : std::nullopt; }
-
 /// Shorthand for the many definitions on one container sort `c`.
 struct Definer {
   Library& library;

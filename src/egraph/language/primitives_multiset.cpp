@@ -10,9 +10,6 @@ namespace {
 
 using Args = Library::Args;
 using Result = std::optional<Value>;
-using Presort = SortInfo::Presort;
-
-Result unit_if(bool condition) { return condition ? Result(kUnitValue) : std::nullopt; }
 
 struct Counted {
   Value element;
@@ -167,7 +164,7 @@ void Library::install_multiset(Scope& scope, const SortInfo* c) {
     return made(*this, c, out);
   });
   install_multiset_basics(scope, c);
-  if (e->presort == Presort::MultiSet) {
+  if (e->presort == SortInfo::Presort::MultiSet) {
     add(scope, "multiset-sum-multisets", {c}, e, [this, c, e](Args args) -> Result {
       std::vector<Counted> out;
       for (const auto& [inner, count] : counts_of(*this, c, args[0]))
@@ -176,7 +173,7 @@ void Library::install_multiset(Scope& scope, const SortInfo* c) {
     });
   }
   for (const SortInfo* sort : std::vector<const SortInfo*>(scope.sort_order))
-    if (sort->presort == Presort::Function) install_higher_order(scope, sort, c);
+    if (sort->presort == SortInfo::Presort::Function) install_higher_order(scope, sort, c);
   if (e->is_eq()) {
     add_contextual(scope, "multiset-union-values", {c}, e, kWhereWriting,
                    [this, c](Context, Args args) -> Result {

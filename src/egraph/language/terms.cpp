@@ -8,15 +8,12 @@
 namespace luminal::egraph::language {
 namespace {
 
+using Presort = SortInfo::Presort;
+
 // Integers before floats before strings before booleans before the unit value.
 int kind_order(const Literal& literal) {
   constexpr int kOrder[] = {4, 0, 1, 2, 3};
   return kOrder[literal.index()];
-}
-
-template <class T>
-int three_way(const T& a, const T& b) {
-  return a < b ? -1 : b < a ? 1 : 0;
 }
 
 int compare_literals(const Literal& a, const Literal& b) {
@@ -172,7 +169,6 @@ TermTexts::Id TermWriter::multiset(Library::Args sequence, std::span<const TermT
 
 // Unordered containers are written in the order of their elements' terms, which ids don't change.
 TermTexts::Id TermWriter::container(const SortInfo* sort, Value value, std::vector<TermTexts::Id> children) {
-  using Presort = SortInfo::Presort;
   const auto before = [&](TermTexts::Id a, TermTexts::Id b) { return texts_.compare(a, b) < 0; };
   switch (sort->presort) {
     case Presort::Vec: {

@@ -149,8 +149,10 @@ bool is_absent(const Operand& bound, double infinity) {
 
 GraphTensor GraphTensor::clip(const Operand& low, const Operand& high) const {
   const CallSite site("clip", low.where);
-  std::vector<Operand> operands{*this};
   const bool has_low = !is_absent(low, -HUGE_VAL), has_high = !is_absent(high, HUGE_VAL);
+  std::vector<Operand> operands;
+  operands.reserve(3);
+  operands.emplace_back(*this);
   if (has_low) operands.push_back(low);
   if (has_high) operands.push_back(high);
   Graph owner = graph();

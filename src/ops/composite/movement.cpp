@@ -130,6 +130,33 @@ GraphTensor GraphTensor::slice_along(int axis, const Expression& start, const Ex
   return with_view(view().slice_along(on, bound_of(start, dim(on)), bound_of(end, dim(on)), step));
 }
 
+GraphTensor GraphTensor::operator[](const Subscript& subscript) const {
+  const CallSite site("operator[]", subscript.where);
+  int named = 0, ellipses = 0;
+  for (const Subscript::Entry& entry : subscript.entries)
+    if (std::holds_alternative<Ellipsis>(entry.value))
+      ++ellipses;
+    else if (!std::holds_alternative<NewAxis>(entry.value))
+      ++named;
+  if (named > rank())
+    reject("{} positions and slices for {}, which has {} axes; give at most one for each axis", named,
+           type().to_string(), rank());
+  if (ellipses > 1) reject("{} entries are an Ellipsis; give at most one", ellipses);
+  GraphTensor x = *this;
+  int axis = 0;
+  for (const Subscript::Entry& entry : subscript.entries) {
+    if (const auto* position = std::get_if<Expression>(&entry.value))
+      x = x.with_view(x.view().select(axis, *position));
+    else if (const auto* slice = std::get_if<Slice>(&entry.value))
+      x = x.slice_along(axis++, slice->start, slice->end, slice->step);
+    else if (std::holds_alternative<NewAxis>(entry.value))
+      x = x.unsqueeze(axis++);
+    else
+      axis += rank() - named;
+  }
+  return x;
+}
+
 GraphTensor GraphTensor::pad(RangePairs amounts, Number fill, Where at) const {
   const CallSite site("pad", at);
   check_count(amounts, *this);

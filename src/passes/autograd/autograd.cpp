@@ -199,7 +199,13 @@ void check_tensor(const Graph& graph, const GraphTensor& tensor, const std::stri
 Autograd::Autograd(std::vector<GraphTensor> params, GraphTensor loss)
     : params_(std::move(params)), loss_(std::move(loss)) {}
 
-std::vector<GraphTensor> Autograd::compile(Graph& graph, Remap& remap) const {
+std::vector<GraphTensor> Autograd::tensors() const {
+  std::vector<GraphTensor> all = params_;
+  all.push_back(loss_);
+  return all;
+}
+
+std::vector<GraphTensor> Autograd::run(Graph& graph, Remap& remap) const {
   check_tensor(graph, loss_, "the loss");
   for (size_t i = 0; i < params_.size(); ++i) check_tensor(graph, params_[i], fmt::format("parameter {}", i));
   std::vector<GraphTensor> gradients = Backward(graph, params_, loss_).run();

@@ -12,14 +12,14 @@ Term clamp(Term x, Term low, Term high) {
   return select(above > high, high, above);
 }
 
-struct Reduced {
+struct ReducedExponent {
   Term n;  ///< integer word
   Pair f;  ///< e^x = 2^n * e^f, |f| <= ln(2) / 2 and a bit
 };
 
 /// x - n ln 2 with ln 2 in two parts; n times the first is exact.
 template <class T>
-Reduced reduce_natural(const Real<T>& r, Term x) {
+ReducedExponent reduce_natural(const Real<T>& r, Term x) {
   const auto n = r.round(x * r(0x1.71547652b82fep+0));
   const double high = Real<T>::kSingle ? 0x1.62e8p-1 : 0x1.62e42fefa4p-1;
   const double low = Real<T>::kSingle ? 0x1.e8082ep-16 : 0x1.8432a1b0e2634p-43;  // of -ln 2

@@ -19,7 +19,7 @@ constexpr std::array<uint32_t, 40> kTwoOverPi{
     0x3d0739f7, 0x8a5292ea, 0x6bfb5fb1, 0x1f8d5d08, 0x56033046, 0xfc7b6bab, 0xf0cfbc20, 0x9af4361d};
 
 /// |x| = (quadrant * pi/2 + angle) modulo 2 pi, |angle| <= pi/4 and a bit.
-struct Reduced {
+struct ReducedAngle {
   Term quadrant;  ///< an integer word, of which the low two bits count
   Pair angle;
 };
@@ -64,7 +64,7 @@ Pair angle_of(const Real<T>& r, Pair turn, double pi_high, double pi_low) {
 
 /// Arguments that need no reduction stay as they are: the integers above do not cover small exponents.
 template <class T>
-Reduced with_small(const Real<T>& r, Term x, Term quadrant, Pair angle) {
+ReducedAngle with_small(const Real<T>& r, Term x, Term quadrant, Pair angle) {
   const Term small = x < r(0.78);
   return {select(small, r.integer(0), quadrant),
           {select(small, x, angle.high), select(small, r(0), angle.low)}};
@@ -73,7 +73,7 @@ Reduced with_small(const Real<T>& r, Term x, Term quadrant, Pair angle) {
 // The window begins at the bit of 2/pi that weighs 2 after multiplication by m = |x| / 2^(e - 23), a 24-bit
 // integer; the product in units of 2^-62, modulo 4, fits a 64-bit word. Floats come no nearer to a multiple
 // of pi/2 than 2^-30 of it, so more than 30 good bits stay.
-Reduced reduce(const Real<float>& r, Term x) {
+ReducedAngle reduce(const Real<float>& r, Term x) {
   const Term word = r.word(x);
   const Term exponent = shift_right_logical(word, 23) - r.integer(127);
   const Term m = convert((word & r.integer(0x7fffff)) | r.integer(0x800000), Dtype::I64);
@@ -128,7 +128,7 @@ Pair fraction_of_turn(const Real<double>& r, Term high, Term low) {
 
 // As above with 53 bits of m and a window of six words: doubles come within 2^-62 of a multiple of pi/2, the
 // fraction of the quadrant keeps 126 bits.
-Reduced reduce(const Real<double>& r, Term x) {
+ReducedAngle reduce(const Real<double>& r, Term x) {
   const Term word = r.word(x);
   const Term exponent = shift_right_logical(word, 52) - r.integer(1023);
   const Term m = (word & r.integer((int64_t{1} << 52) - 1)) | r.integer(int64_t{1} << 52);

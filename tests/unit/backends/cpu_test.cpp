@@ -28,10 +28,8 @@ using codegen::Program;
 using codegen::Space;
 using codegen::StageBuilder;
 using test::error_of;
+using test::kPlain;
 using test::launch;
-
-constexpr Dtype kPlain[] = {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16, Dtype::I8,
-                            Dtype::U8,  Dtype::I32, Dtype::I64, Dtype::Bool};
 
 /// Values that find mistakes: limits, zeros of both signs, NaN, subnormals, halves, and random bits.
 std::vector<uint64_t> samples(Dtype d, size_t count, std::mt19937_64& random) {
@@ -122,7 +120,7 @@ uint64_t element(const TensorData& data, int64_t i) {
 }
 
 /// Equal bits, which NaN aside.
-void expect_equal(const TensorData& actual, const TensorData& expected, const std::string& what) {
+void expect_equal_bits(const TensorData& actual, const TensorData& expected, const std::string& what) {
   ASSERT_EQ(actual.dtype, expected.dtype) << what;
   for (int64_t i = 0; i < expected.element_count(); ++i) {
     const uint64_t a = element(actual, i), e = element(expected, i);
@@ -194,7 +192,7 @@ void every_operation(Device& backend, std::span<const int> lane_counts) {
       const std::string what =
           fmt::format("{} {} -> {} in {} lanes", name(o.op), name(operand), name(o.result), lanes);
       const auto kernel = backend.compile(program_of(o, lanes, kCount));
-      expect_equal(launch(*kernel, slots, {expected}, {})[0], expected, what);
+      expect_equal_bits(launch(*kernel, slots, {expected}, {})[0], expected, what);
     }
   }
 }

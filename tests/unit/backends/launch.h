@@ -13,6 +13,10 @@
 
 namespace luminal::test {
 
+/// Dtypes whose elements are numbers.
+inline constexpr Dtype kPlain[] = {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16, Dtype::I8,
+                                   Dtype::U8,  Dtype::I32, Dtype::I64, Dtype::Bool};
+
 /// Sets LUMINAL_CPU_FEATURES for devices made while it lives.
 class Features {
  public:

@@ -23,9 +23,6 @@ using codegen::Space;
 using codegen::StageBuilder;
 using codegen::Type;
 
-constexpr Dtype kPlain[] = {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16, Dtype::I8,
-                            Dtype::U8,  Dtype::I32, Dtype::I64, Dtype::Bool};
-
 Device& backend() {
   static const std::shared_ptr<Device> cpu = make_cpu_device();
   return *cpu;

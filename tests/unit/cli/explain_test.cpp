@@ -126,7 +126,7 @@ TEST(Explain, AMeasuredReportSaysWhatWasTriedAndNotTaken) {
   const std::string cold = explain({"--mode", "optimal", "--json", "x:f32[37,41].softmax(-1)"});
   const auto report = nlohmann::json::parse(cold);
   EXPECT_EQ(report.at("mode"), "optimal");
-  EXPECT_GE(report.at("cones").get<int>(), 1);
+  EXPECT_GE(report.at("fusions").get<int>(), 1);
   EXPECT_FALSE(report.at("growth").empty());
   EXPECT_GE(report.at("unfused_us").get<double>(), report.at("predicted_us").get<double>());
   for (const auto& kernel : report.at("kernels")) {

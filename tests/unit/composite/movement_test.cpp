@@ -1,3 +1,5 @@
+#include <gmock/gmock.h>
+
 #include "run.h"
 
 // Movement, joining and indexing against loops.
@@ -44,6 +46,65 @@ TEST(Movement, Examples) {
   EXPECT_TRUE(near(run(x.slice_along(0, 0, 1).expand({2, -1})), {0, 1, 2, 0, 1, 2}));
   EXPECT_EQ(cx.zeros({50, 3}).split_dims(0, 5).dims(), (Shape{10, 5, 3}));
   EXPECT_EQ(cx.zeros({}).flatten().dims(), Shape{1});
+}
+
+TEST(Movement, Subscripts) {
+  Graph cx;
+  const GraphTensor x = count(cx, {2, 3, 4});
+  EXPECT_TRUE(near(run(x[1][0]), {12, 13, 14, 15}));
+  EXPECT_TRUE(near(run(x[-1][-1][-1]), {23}));
+  EXPECT_TRUE(near(run(x[{0, Slice{1, 3}, 2}]), {6, 10}));
+  EXPECT_TRUE(near(run(x[{Ellipsis{}, Slice{.start = -1}}]), {3, 7, 11, 15, 19, 23}));
+  EXPECT_TRUE(near(run(x[{1, Ellipsis{}, Slice{.step = 3}}]), {12, 15, 16, 19, 20, 23}));
+  EXPECT_TRUE(near(run(x[{Slice{}, 2}]), {8, 9, 10, 11, 20, 21, 22, 23}));
+  EXPECT_EQ((x[Slice{0, 1}].dims()), (Shape{1, 3, 4}));
+  EXPECT_EQ((x[{NewAxis{}, 0, Ellipsis{}, NewAxis{}}].dims()), (Shape{1, 3, 4, 1}));
+  EXPECT_EQ((x[{Ellipsis{}, 0, 0, 0}].rank()), 0);
+  EXPECT_EQ(x[{}].dims(), x.dims());
+  const GraphTensor leaf = input64(cx, {2, 2}, {1, 2, 3, 4});
+  EXPECT_TRUE(near(slope(cx, leaf, leaf[1] * leaf[{0, 1}]), {0, 7, 2, 2}));
+}
+
+TEST(Movement, SubscriptsOfNamedDims) {
+  Graph cx;
+  const Expression n("n");
+  GraphTensor x = cx.tensor({n, 2});
+  std::vector<GraphTensor> rows{x[1], x[-1], x[n - 2], x[n / 2]};
+  for (GraphTensor& row : rows) {
+    EXPECT_EQ(row.dims(), Shape{2});
+    row = (row * 1).retrieve();
+  }
+  x.set_dyn(counting(6), {3, 2});
+  cx.execute();
+  EXPECT_TRUE(near(rows[0].data<double>(), {2, 3}));
+  EXPECT_TRUE(near(rows[1].data<double>(), {4, 5}));
+  EXPECT_TRUE(near(rows[2].data<double>(), {2, 3}));
+  EXPECT_TRUE(near(rows[3].data<double>(), {2, 3}));
+  x.set_dyn(counting(2), {1, 2});
+  EXPECT_THAT(
+      message_of<ShapeError>([&] { cx.execute(); }),
+      ::testing::HasSubstr("[select] position 1 is out of range on axis 0 of [n, 2]; positions go from"));
+}
+
+TEST(Movement, SubscriptsOutOfRangeAreErrors) {
+  Graph cx;
+  const GraphTensor x = cx.tensor({2, 3});
+  const auto message = [](const auto& make) { return message_of<ShapeError>([&] { (void)make(); }); };
+  using ::testing::StartsWith;
+  EXPECT_THAT(
+      message([&] { return x[2]; }),
+      StartsWith(
+          "[select] position 2 is out of range on axis 0 of [2, 3]; positions go from -2 to 1 (made at "));
+  EXPECT_THAT(
+      message([&] { return x[{0, -4}]; }),
+      StartsWith(
+          "[select] position -4 is out of range on axis 0 of [3]; positions go from -3 to 2 (made at "));
+  EXPECT_THAT(
+      message([&] { return x[{0, 0, 0}]; }),
+      StartsWith("[operator[]] 3 positions and slices for f32[2, 3], which has 2 axes; give at most one for "
+                 "each axis (made at "));
+  EXPECT_THAT(message([&] { return x[{Ellipsis{}, Ellipsis{}}]; }),
+              StartsWith("[operator[]] 2 entries are an Ellipsis; give at most one (made at "));
 }
 
 TEST(Movement, SplitAndChunk) {

@@ -95,7 +95,7 @@ TEST(Einsum, AgainstOtherOps) {
 TEST(Einsum, SymbolicDiagonal) {
   Graph cx;
   const GraphTensor x = cx.tensor({"n", "n"}), trace = einsum("ii->", {x}).retrieve();
-  const GraphTensor gradient = cx.compile(Autograd({x}, trace), x, trace).at(0).retrieve();
+  const GraphTensor gradient = cx.run_pass(Autograd({x}, trace)).at(0).retrieve();
   for (const int64_t n : {1, 3, 6}) {
     const Values values = random_values(n * n, 9);
     GraphTensor(x).set_dyn(values, {n, n});
@@ -174,7 +174,7 @@ TEST(Conv2d, SymbolicBatchAndImageAtThreeSizes) {
   const GraphTensor x = cx.tensor({"n", 2, "h", "w"}), w = input(cx, {3, 2, 3, 3}, random_values(54, 8));
   const Conv2dOptions options{.stride = {2, 1}, .padding = {1, 1}};
   const GraphTensor y = conv2d(x, w, options).retrieve();
-  const GraphTensor gradient = cx.compile(Autograd({w}, y.sum()), w, y).at(0).retrieve();
+  const GraphTensor gradient = cx.run_pass(Autograd({w}, y.sum())).at(0).retrieve();
   for (const auto& [n, h, v] : {std::array<int64_t, 3>{1, 3, 4}, {3, 6, 5}, {2, 1, 1}}) {
     const Values xv = random_values(n * 2 * h * v, 4);
     GraphTensor(x).set_dyn(xv, {n, 2, h, v});

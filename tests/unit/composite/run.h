@@ -59,7 +59,7 @@ inline GraphTensor input64(Graph& cx, Shape dims, const std::vector<double>& val
 
 /// The gradient of the sum of `y` by `x`.
 inline std::vector<double> slope(Graph& cx, const GraphTensor& x, const GraphTensor& y) {
-  return run(cx.compile(Autograd({x}, y.sum()), x, y).at(0));
+  return run(cx.run_pass(Autograd({x}, y.sum())).at(0));
 }
 
 /// The message of the error that `action` throws.

@@ -40,7 +40,7 @@ std::vector<int> order_of(BatchLoader::Epoch epoch) {
   return order;
 }
 
-// The literals come from a separate implementation in Python integers.
+// The literals come from a separate chosen in Python integers.
 TEST(Permutation, IsTheSameOnEveryMachine) {
   EXPECT_THAT(permutation(10, 0, 0), ElementsAre(9, 7, 8, 4, 6, 3, 0, 2, 5, 1));
   EXPECT_THAT(permutation(10, 1, 0), ElementsAre(3, 7, 1, 0, 9, 4, 6, 8, 2, 5));

@@ -15,7 +15,7 @@
 namespace luminal::egraph {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST(EgglogProgram, RunsTextsAgainstOneDatabase) {
   EgglogProgram program;
@@ -68,7 +68,7 @@ TEST(EgglogProgram, BudgetsStopARunawayProgram) {
   EXPECT_LT(program.graph().row_count(), 5000U);
 }
 
-class Files : public testing::Test {
+class Files : public ::testing::Test {
  protected:
   void SetUp() override {
     folder_ = std::filesystem::temp_directory_path() / ("luminal_egg_" + std::to_string(::getpid()));

@@ -90,11 +90,11 @@ TEST(Idx, ReadsSeveralGzipMembersAsOneFile) {
   EXPECT_THAT(read_idx(path).as<uint8_t>(), ElementsAre(1, 2, 3));
 }
 
-struct Hostile {
+struct HostileIdxFile {
   std::string name, file, message;
 };
 
-std::vector<Hostile> hostile_files() {
+std::vector<HostileIdxFile> hostile_idx_files() {
   const std::string good = bytes({0, 0, 8, 1, 0, 0, 0, 3, 1, 2, 3});
   const std::string packed = gzip(good);
   std::string wrong_sum = packed;
@@ -140,7 +140,7 @@ std::vector<Hostile> hostile_files() {
   };
 }
 
-class HostileIdx : public testing::TestWithParam<Hostile> {};
+class HostileIdx : public testing::TestWithParam<HostileIdxFile> {};
 
 TEST_P(HostileIdx, IsOneClearError) {
   const TemporaryFolder folder;
@@ -149,7 +149,7 @@ TEST_P(HostileIdx, IsOneClearError) {
               testing::StartsWith(GetParam().message));
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, HostileIdx, testing::ValuesIn(hostile_files()),
+INSTANTIATE_TEST_SUITE_P(Files, HostileIdx, testing::ValuesIn(hostile_idx_files()),
                          [](const auto& test) { return test.param.name; });
 
 TEST(Idx, SaysWhatIsNotThere) {

@@ -173,12 +173,12 @@ TEST(Safetensors, OpensAFileWithATypeWeDoNotHave) {
       "[safetensors] 'a': tensor 'x' is U16, a type Luminal does not have; convert it when the file is made");
 }
 
-struct Hostile {
+struct HostileSafetensorsFile {
   std::string name, file, message;
 };
 
 /// One file for each rule of the format, and the message that names the rule.
-std::vector<Hostile> hostile_files() {
+std::vector<HostileSafetensorsFile> hostile_safetensors_files() {
   const std::string f2 = info("F32", "[2]", "[0,8]");
   const std::string eight = "12345678";
   return {
@@ -289,7 +289,7 @@ std::vector<Hostile> hostile_files() {
   };
 }
 
-class HostileSafetensors : public testing::TestWithParam<Hostile> {};
+class HostileSafetensors : public testing::TestWithParam<HostileSafetensorsFile> {};
 
 TEST_P(HostileSafetensors, IsOneClearError) {
   const TemporaryFolder folder;
@@ -298,7 +298,7 @@ TEST_P(HostileSafetensors, IsOneClearError) {
               testing::StartsWith(GetParam().message));
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, HostileSafetensors, testing::ValuesIn(hostile_files()),
+INSTANTIATE_TEST_SUITE_P(Files, HostileSafetensors, testing::ValuesIn(hostile_safetensors_files()),
                          [](const auto& test) { return test.param.name; });
 
 /// Random damage to a good file: an error or tensors that lie within the file, never anything else.

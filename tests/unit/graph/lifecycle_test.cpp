@@ -57,6 +57,47 @@ TEST(Lifecycle, ASecondGraphDisturbsNothing) {
   EXPECT_THAT(y.data<float>(), ElementsAre(2, 4));
 }
 
+TEST(Lifecycle, ItemIsTheValueOfOneElement) {
+  Graph cx;
+  GraphTensor x = cx.tensor({2, 1}).set({0.1F, 5}), whole = cx.tensor({}, Dtype::I64).set({int64_t{1} << 62});
+  EXPECT_EQ(x[0].item(), static_cast<double>(0.1F));
+  EXPECT_EQ((x[{1, 0}].item<float>()), 5);
+  EXPECT_EQ(whole.item<int64_t>(), int64_t{1} << 62);
+  EXPECT_TRUE(cx.tensor({1}, Dtype::Bool).set(std::vector<bool>{true}).item<bool>());
+  EXPECT_THAT(test::error_of<ShapeError>([&] { (void)x.item(); }), HasSubstr("f32[2, 1] (made at "));
+  EXPECT_THAT(
+      test::error_of<ShapeError>([&] { (void)x.item(); }),
+      HasSubstr(
+          ") has 2 elements, and item() gives the value of one; index it first, or read all with data()"));
+  EXPECT_THAT(test::error_of<Error>([&] { (void)(x.sum() * 1).item(); }),
+              HasSubstr("mark it with retrieve()"));
+}
+
+TEST(Lifecycle, AnyTensorIsFoundByItsName) {
+  Graph cx;
+  GraphTensor y;
+  {
+    GraphTensor x = cx.named_tensor("tokens", {2}).set({1, 2});
+    GraphTensor scores = (x * 3).set_name("layer.0.attention");
+    y = (scores + 1).retrieve();
+  }
+  cx.named("layer.0.attention").retrieve();
+  cx.execute();
+  EXPECT_THAT(cx.named("layer.0.attention").data<float>(), ElementsAre(3, 6));
+  EXPECT_THAT(cx.named("tokens").data<float>(), ElementsAre(1, 2));
+  EXPECT_THAT(y.data<float>(), ElementsAre(4, 7));
+  EXPECT_THAT(cx.tensor_names(), ElementsAre("layer.0.attention", "tokens"));
+  EXPECT_THAT(test::error_of<Error>([&] { (void)cx.named("layer.0.atention"); }),
+              testing::StartsWith(
+                  "[named] no tensor of this graph is called 'layer.0.atention'; set_name() gives a name, "
+                  "and tensor_names() lists the 2 there are; did you mean 'layer.0.attention'? (made at "));
+  y.set_name("tokens");
+  EXPECT_THAT(
+      test::error_of<Error>([&] { (void)cx.named("tokens"); }),
+      testing::ContainsRegex("2 tensors are called 'tokens': 'tokens' f32\\[2\\] \\(made at .*\\), 'tokens' "
+                             "f32\\[2\\] \\(made at .*\\); give each a name of its own with set_name\\(\\)"));
+}
+
 TEST(Lifecycle, KeepComputesOnceAndDropForgets) {
   Graph cx;
   GraphTensor x = cx.tensor({1}).set({1});

@@ -44,7 +44,7 @@ TEST(AutogradErrors, OpWithoutGradientOnThePath) {
   auto y = cx.add_op(kSecret).input(x).finish();
   const int line = __LINE__ - 1;
   EXPECT_EQ(
-      message_of<Error>([&] { (void)cx.compile(Autograd({x}, y.sum())); }),
+      message_of<Error>([&] { (void)cx.run_pass(Autograd({x}, y.sum())); }),
       "[secret] 'secret' has no gradient and the loss depends on a parameter through it; put stop_gradient() "
       "before it if its input shall count as constant (made at autograd_error_test.cpp:" +
           std::to_string(line) + ")");
@@ -56,7 +56,7 @@ TEST(AutogradErrors, OpWithoutGradientBesideThePathIsNone) {
   auto beside = cx.add_op(kSecret).input(other).finish();
   auto cut = cx.add_op(kSecret).input(x.stop_gradient()).finish();
   auto unseen = cx.add_op(kSecret).input(x).finish().floor();
-  auto gradient = cx.compile(Autograd({x}, (x * beside + cut + unseen).sum()))[0].retrieve();
+  auto gradient = cx.run_pass(Autograd({x}, (x * beside + cut + unseen).sum()))[0].retrieve();
   cx.execute();
   EXPECT_EQ(gradient.data<double>(), (std::vector<double>{3, 4}));
 }
@@ -65,7 +65,7 @@ TEST(AutogradErrors, RuleThatGivesOtherDims) {
   Graph cx;
   auto x = cx.tensor({2}, Dtype::F64);
   auto y = cx.add_op(kWrongDims).input(x).finish();
-  EXPECT_EQ(message_of<ShapeError>([&] { (void)cx.compile(Autograd({x}, y)); }),
+  EXPECT_EQ(message_of<ShapeError>([&] { (void)cx.run_pass(Autograd({x}, y)); }),
             "[wrong_dims] the gradient rule gives f64[] for input 0, which is f64[2]; reduce or expand it to "
             "those dims");
 }
@@ -76,10 +76,10 @@ TEST(AutogradErrors, IntegersHaveNoGradient) {
   const int line = __LINE__ - 1;
   const std::string described = fmt::format("'x' i64[2] (made at autograd_error_test.cpp:{})", line);
   auto y = cx.tensor({2});
-  EXPECT_EQ(message_of<DtypeError>([&] { (void)cx.compile(Autograd({y, x}, y.sum())); }),
+  EXPECT_EQ(message_of<DtypeError>([&] { (void)cx.run_pass(Autograd({y, x}, y.sum())); }),
             "[Autograd] parameter 1 is " + described +
                 "; only floating tensors have gradients, cast() it before it is used");
-  EXPECT_EQ(message_of<DtypeError>([&] { (void)cx.compile(Autograd({y}, x)); }),
+  EXPECT_EQ(message_of<DtypeError>([&] { (void)cx.run_pass(Autograd({y}, x)); }),
             "[Autograd] the loss is " + described +
                 "; only floating tensors have gradients, cast() it before it is used");
 }
@@ -88,10 +88,10 @@ TEST(AutogradErrors, TensorsOfAnotherGraphOrOfNone) {
   Graph cx, other;
   auto x = cx.tensor({2}), stranger = other.named_tensor("stranger", {3});
   const std::string place = fmt::format("(made at autograd_error_test.cpp:{})", __LINE__ - 1);
-  EXPECT_EQ(message_of<Error>([&] { (void)cx.compile(Autograd({stranger}, x)); }),
+  EXPECT_EQ(message_of<Error>([&] { (void)cx.run_pass(Autograd({stranger}, x)); }),
             "[Autograd] parameter 0 'stranger' f32[3] " + place +
                 " belongs to another graph; give tensors of the graph that is compiled");
-  EXPECT_EQ(message_of<Error>([&] { (void)cx.compile(Autograd({x}, GraphTensor())); }),
+  EXPECT_EQ(message_of<Error>([&] { (void)cx.run_pass(Autograd({x}, GraphTensor())); }),
             "[Autograd] the loss is no tensor of a living graph; give tensors that this graph still holds");
 }
 
@@ -101,7 +101,7 @@ TEST(AutogradErrors, EveryWayLeadsThroughIntegers) {
     Graph cx;
     auto w = cx.named_tensor("w", {2, 3}).set({{1, 2, 3}, {4, 5, 6}});
     auto loss = loss_of(w);
-    return message_of<Error>([&] { (void)cx.compile(Autograd({w}, loss), loss); });
+    return message_of<Error>([&] { (void)cx.run_pass(Autograd({w}, loss)); });
   };
   const std::string argmax = message([](auto w) { return w.argmax(1).cast(Dtype::F32).sum(); });
   EXPECT_TRUE(argmax.starts_with("[argmax")) << argmax;
@@ -122,8 +122,8 @@ TEST(AutogradErrors, EveryWayLeadsThroughIntegers) {
     EXPECT_EQ(fine, "<no error>");
   Graph cx;  // the second derivative of relu is 0, not a mistake
   auto x = cx.tensor({3}).set({-1, 0, 2});
-  auto slope = cx.compile(Autograd({x}, x.relu().sum()), x)[0];
-  auto second = cx.compile(Autograd({x}, slope.sum()), slope)[0].retrieve();
+  auto slope = cx.run_pass(Autograd({x}, x.relu().sum()))[0];
+  auto second = cx.run_pass(Autograd({x}, slope.sum()))[0].retrieve();
   cx.execute();
   EXPECT_EQ(second.data<float>(), (std::vector<float>{0, 0, 0}));
 }
@@ -137,7 +137,7 @@ TEST(AutogradErrors, ViewStepWithoutInverse) {
       ShapeTracker::contiguous({4}).then(ShapeTracker::new_strided({2, 3}, strides));
   ASSERT_FALSE(overlapping.steps().back().invertible);
   auto y = x.with_view(overlapping).square();
-  EXPECT_THROW((void)cx.compile(Autograd({x}, y)), Error);
+  EXPECT_THROW((void)cx.run_pass(Autograd({x}, y)), Error);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ TEST(Autograd, ReturnsOneGradientForEachParameterInOrder) {
   auto w = cx.tensor({2, 3}).set({{1, 2, 3}, {4, 5, 6}});
   auto b = cx.tensor({3}).set({10, 20, 30});
   auto loss = (w * b).sum();
-  auto gradients = cx.compile(Autograd({b, w}, loss), loss);
+  auto gradients = cx.run_pass(Autograd({b, w}, loss));
   ASSERT_EQ(gradients.size(), 2U);
   retrieve(gradients);
   cx.execute();
@@ -33,7 +33,7 @@ TEST(Autograd, UnreachableParametersGetZeros) {
   auto x = cx.tensor({2}).set({1, 2}), unused = cx.tensor({2, 2}, Dtype::F64).set({{1, 2}, {3, 4}});
   auto detached = cx.tensor({2}).set({5, 6});
   auto loss = (x * detached.stop_gradient() + x.floor()).sum();
-  auto gradients = cx.compile(Autograd({x, unused, detached}, loss));
+  auto gradients = cx.run_pass(Autograd({x, unused, detached}, loss));
   retrieve(gradients);
   cx.execute();
   EXPECT_EQ(gradients[0].data<float>(), (std::vector<float>{5, 6}));  // floor gives nothing
@@ -47,7 +47,7 @@ TEST(Autograd, SumsOverAllReadersOfAValue) {
   auto x = cx.tensor({3}, Dtype::F64).set({1, 2, 3});
   auto shared = x * x;
   auto loss = (shared + shared.flip(0) * 2 + shared.slice({{0, 1}}).expand({3})).sum() + x.sum();
-  auto gradient = cx.compile(Autograd({x}, loss))[0].retrieve();
+  auto gradient = cx.run_pass(Autograd({x}, loss))[0].retrieve();
   cx.execute();
   // d/dx of 3 x^2 everywhere, and 3 x0^2 more for the first, and x.
   EXPECT_EQ(gradient.data<double>(), (Doubles{13, 13, 19}));
@@ -57,7 +57,7 @@ TEST(Autograd, LossOfSeveralElementsStandsForItsSum) {
   Graph cx;
   auto x = cx.tensor({2, 2}, Dtype::F64).set({{1, 2}, {3, 4}});
   auto loss = (x * x).t().slice({{0, 1}, {0, 2}});  // a view of the squares: column 0 of x
-  auto gradient = cx.compile(Autograd({x}, loss))[0].retrieve();
+  auto gradient = cx.run_pass(Autograd({x}, loss))[0].retrieve();
   cx.execute();
   EXPECT_EQ(gradient.data<double>(), (Doubles{2, 0, 6, 0}));
 }
@@ -67,7 +67,7 @@ TEST(Autograd, ParameterMayBeComputedOrTheLossItself) {
   auto x = cx.tensor({2}, Dtype::F64).set({3, 5});
   auto hidden = x * 2;
   auto loss = (hidden * hidden).sum();
-  auto gradients = cx.compile(Autograd({hidden, x, loss}, loss));
+  auto gradients = cx.run_pass(Autograd({hidden, x, loss}, loss));
   retrieve(gradients);
   cx.execute();
   EXPECT_EQ(gradients[0].data<double>(), (Doubles{12, 20}));
@@ -80,7 +80,7 @@ TEST(Autograd, ParameterThatIsAViewGetsTheSameView) {
   auto w = cx.tensor({2, 3}, Dtype::F64).set({{1, 2, 3}, {4, 5, 6}});
   auto transposed = w.t(), padded = w.pad({{1, 0}, {0, 0}}, 9);
   auto loss = (w * w).sum();
-  auto gradients = cx.compile(Autograd({transposed, padded}, loss));
+  auto gradients = cx.run_pass(Autograd({transposed, padded}, loss));
   retrieve(gradients);
   cx.execute();
   EXPECT_EQ(gradients[0].data<double>(), (Doubles{2, 8, 4, 10, 6, 12}));
@@ -94,7 +94,7 @@ TEST(Autograd, VisitsOnlyWhatLiesBetweenParametersAndLoss) {
   for (int i = 0; i < 50; ++i) expensive = expensive.sin();
   auto loss = (expensive * w).sum();
   const size_t before = cx.node_count();
-  (void)cx.compile(Autograd({w}, loss));
+  (void)cx.run_pass(Autograd({w}, loss));
   EXPECT_LT(cx.node_count() - before,
             8U);  // a seed, the product's gradient, its views: nothing for the sines
 }
@@ -104,7 +104,7 @@ TEST(Autograd, NodesOfAGradientKnowWhereTheyComeFrom) {
   auto x = cx.tensor({4});
   auto loss = x.exp2().sum();
   const uint32_t line = __LINE__ - 1;
-  auto gradient = cx.compile(Autograd({x}, loss))[0];
+  auto gradient = cx.run_pass(Autograd({x}, loss))[0];
   const Origin& origin = *cx.node(gradient.node()).origin;
   EXPECT_EQ(origin.ops.back(), "gradient");
   EXPECT_EQ(origin.file, "autograd_test.cpp");
@@ -116,7 +116,7 @@ TEST(Autograd, GradientHasTheDtypeOfItsParameter) {
   auto half = cx.tensor({2}, Dtype::F16).set({1, 2});
   auto single = cx.tensor({2}).set({3, 4});
   auto loss = (half.cast(Dtype::F32) * single).sum().cast(Dtype::F64);
-  auto gradients = cx.compile(Autograd({half, single}, loss));
+  auto gradients = cx.run_pass(Autograd({half, single}, loss));
   retrieve(gradients);
   cx.execute();
   EXPECT_EQ(gradients[0].dtype(), Dtype::F16);
@@ -129,7 +129,7 @@ TEST(Autograd, GradientsSurviveTheGenericPassesOfTheSameTuple) {
   Graph cx;
   auto x = cx.tensor({3}, Dtype::F64).set({1, 2, 3});
   auto loss = (x * 1.0 + 0.0).square().sum();
-  auto [gradients, unused] = cx.compile(std::tuple(Autograd({x}, loss), GenericCompiler()), loss);
+  auto [gradients, unused] = cx.run_pass(std::tuple(Autograd({x}, loss), GenericPasses()));
   gradients[0].retrieve();
   cx.execute();
   EXPECT_EQ(gradients[0].data<double>(), (Doubles{2, 4, 6}));
@@ -139,7 +139,7 @@ TEST(Autograd, EveryDegreeOfDerivative) {
   Graph cx;
   auto x = cx.tensor({3}, Dtype::F64).set({0.5, -1, 2});
   GraphTensor derivative = x.square() * x.square() * x;  // x^5
-  for (int degree = 0; degree < 5; ++degree) derivative = cx.compile(Autograd({x}, derivative))[0];
+  for (int degree = 0; degree < 5; ++degree) derivative = cx.run_pass(Autograd({x}, derivative))[0];
   derivative.retrieve();
   cx.execute();
   EXPECT_THAT(derivative.data<double>(), testing::Each(testing::DoubleEq(120)));
@@ -150,7 +150,7 @@ TEST(Autograd, DynamicDims) {
   auto x = cx.tensor({"n", 3}, Dtype::F64);
   auto w = cx.tensor({3, 2}, Dtype::F64).set({{1, 2}, {3, 4}, {5, 6}});
   auto loss = x.matmul(w).square().sum();
-  auto gradients = cx.compile(Autograd({x, w}, loss));
+  auto gradients = cx.run_pass(Autograd({x, w}, loss));
   retrieve(gradients);
   for (const int64_t n : {1, 4, 7}) {
     Doubles values(static_cast<size_t>(n * 3));
@@ -189,7 +189,7 @@ TEST(Autograd, MaxPoolWhoseInputIsComputedElsewhereToo) {
 TEST(Autograd, MaxPoolGivesTheGradientToTheFirstOfEqualMaxima) {
   Graph cx;
   auto x = cx.tensor({1, 1, 2, 2}, Dtype::F64).set(Doubles{1, 1, 1, 1});
-  auto gradient = cx.compile(Autograd({x}, max_pool2d(x)))[0].retrieve();
+  auto gradient = cx.run_pass(Autograd({x}, max_pool2d(x)))[0].retrieve();
   cx.execute();
   EXPECT_EQ(gradient.data<double>(), (Doubles{1, 0, 0, 0}));
 }
@@ -197,7 +197,7 @@ TEST(Autograd, MaxPoolGivesTheGradientToTheFirstOfEqualMaxima) {
 TEST(Autograd, ProductWithZeros) {
   Graph cx;
   auto x = cx.tensor({3, 3}, Dtype::F64).set({{2, 0, 3}, {0, 0, 5}, {2, 3, 4}});
-  auto gradient = cx.compile(Autograd({x}, x.prod(1)))[0].retrieve();
+  auto gradient = cx.run_pass(Autograd({x}, x.prod(1)))[0].retrieve();
   cx.execute();
   EXPECT_EQ(gradient.data<double>(), (Doubles{0, 6, 0, 0, 0, 0, 12, 8, 6}));
 }
@@ -207,7 +207,7 @@ TEST(Autograd, OverlappingPoolAtSymbolicSizes) {
   auto x = cx.tensor({Expression::dim("n", {.min = 5})}, Dtype::F64);
   auto windows = x.pool_last_dim(3, 2, 2);  // x[2w], x[2w + 2], x[2w + 4]
   auto loss = (windows * windows * windows).sum();
-  auto gradient = cx.compile(Autograd({x}, loss))[0].retrieve();
+  auto gradient = cx.run_pass(Autograd({x}, loss))[0].retrieve();
   for (const size_t n : {5U, 6U, 9U, 12U}) {
     Doubles values(n), expected(n, 0);
     for (size_t i = 0; i < n; ++i) values[i] = static_cast<double>(i) - 3;
@@ -225,7 +225,7 @@ TEST(Autograd, RowThatIsMaskedWholeHasFiniteGradientsElsewhere) {
   auto x = cx.tensor({2, 2}, Dtype::F64).set({{1, 2}, {3, 4}});
   auto mask = cx.tensor({2, 2}, Dtype::F64).set({{0.0, 0.0}, {-kInf, -kInf}});
   auto loss = ((x + mask).softmax(-1) * x.stop_gradient()).slice({{0, 1}, {0, 2}}).sum();
-  auto gradient = cx.compile(Autograd({x}, loss))[0].retrieve();
+  auto gradient = cx.run_pass(Autograd({x}, loss))[0].retrieve();
   cx.execute();
   const double p = 1 / (1 + std::exp(1.0)), q = 1 - p, mean = p * 1 + q * 2;
   EXPECT_NEAR(gradient.data<double>()[0], p * (1 - mean), 1e-12);

@@ -20,22 +20,22 @@ constexpr Pass kPasses[] = {Pass::Unused, Pass::Cse, Pass::Arithmetic, Pass::Sin
 void run_pass(Pass pass, MathMode mode, Graph& cx) {
   switch (pass) {
     case Pass::Unused:
-      (void)cx.compile(RemoveUnusedNodes());
+      (void)cx.run_pass(RemoveUnusedNodes());
       return;
     case Pass::Cse:
-      (void)cx.compile(CSE(mode));
+      (void)cx.run_pass(CSE(mode));
       return;
     case Pass::Arithmetic:
-      (void)cx.compile(ArithmeticElimination(mode));
+      (void)cx.run_pass(ArithmeticElimination(mode));
       return;
     case Pass::Single:
-      (void)cx.compile(RemoveSingleReductions(mode));
+      (void)cx.run_pass(RemoveSingleReductions(mode));
       return;
     case Pass::Order:
-      (void)cx.compile(DepthFirst());
+      (void)cx.run_pass(DepthFirst());
       return;
     case Pass::All:
-      (void)cx.compile(std::tuple(GenericCompiler(mode), DepthFirst()));
+      (void)cx.run_pass(std::tuple(GenericPasses(mode), DepthFirst()));
   }
 }
 

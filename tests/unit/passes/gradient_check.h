@@ -44,7 +44,7 @@ class Probe {
     for (const Argument& argument : arguments)
       inputs_.push_back(graph_.tensor(static_shape(argument.sizes), Dtype::F64));
     loss_ = weighted_sum(graph_, function(graph_, inputs_));
-    if (with_gradients) gradients_ = graph_.compile(Autograd(inputs_, loss_), loss_);
+    if (with_gradients) gradients_ = graph_.run_pass(Autograd(inputs_, loss_));
     loss_.retrieve();
     retrieve(gradients_);
   }
@@ -94,7 +94,7 @@ inline Function gradient_of(const Function& function) {
   return [function](Graph& graph, const std::vector<GraphTensor>& inputs) {
     const GraphTensor loss = weighted_sum(graph, function(graph, inputs));
     GraphTensor total;
-    for (const GraphTensor& gradient : graph.compile(Autograd(inputs, loss)))
+    for (const GraphTensor& gradient : graph.run_pass(Autograd(inputs, loss)))
       total = total.valid() ? total + weighted_sum(graph, gradient) : weighted_sum(graph, gradient);
     return total;
   };

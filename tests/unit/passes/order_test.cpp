@@ -33,7 +33,7 @@ TEST(DepthFirst, BringsDownThePeakOfInterleavedBranches) {
   GraphTensor total = wide[0].sum();
   for (int i = 1; i < 8; ++i) total = total + wide[static_cast<size_t>(i)].sum();
   total.retrieve();
-  const DepthFirst::Schedule schedule = cx.compile(DepthFirst(), total);
+  const DepthFirst::Schedule schedule = cx.run_pass(DepthFirst(), total);
   EXPECT_GE(schedule.peak_bytes_before, 8 * 4000);
   EXPECT_LE(schedule.peak_bytes, 3 * 4000);
   expect_valid(cx, schedule.order);
@@ -46,7 +46,7 @@ TEST(DepthFirst, TakesTheOperandThatNeedsMostFirst) {
   auto cheap = (x * 3.0).slice({{0, 10}}).sin();                             // holds 40 bytes
   auto expensive = x.expand_dim(0, 50).sin().sum(0).slice({{0, 10}}).cos();  // 20,000 bytes on the way
   auto y = (cheap + expensive).retrieve();
-  const auto schedule = cx.compile(DepthFirst(), y);
+  const auto schedule = cx.run_pass(DepthFirst(), y);
   EXPECT_LT(place_of(schedule.order, expensive), place_of(schedule.order, cheap));
 }
 
@@ -58,7 +58,7 @@ TEST(DepthFirst, KeepsOrderEdgesAndTheProgramOrderOfEffects) {
   cx.order(c, a);
   cx.order(b, c);
   auto y = (a + b + c).retrieve();
-  const auto schedule = cx.compile(std::tuple(GenericCompiler(), DepthFirst()), y, a, b, c);
+  const auto schedule = cx.run_pass(std::tuple(GenericPasses(), DepthFirst()), y, a, b, c);
   const std::vector<NodeId>& order = std::get<1>(schedule).order;
   expect_valid(cx, order);
   EXPECT_LT(place_of(order, b), place_of(order, c));
@@ -92,7 +92,7 @@ TEST(OrderEdges, SurviveEveryPass) {
   const auto check = [&](auto pass) {
     Graph cx;
     const auto ordered = build(cx);
-    (void)cx.compile(pass);
+    (void)cx.run_pass(pass);
     expect_kept(cx, ordered);
   };
   check(RemoveUnusedNodes());  // drops the middle one and joins its edges
@@ -100,7 +100,7 @@ TEST(OrderEdges, SurviveEveryPass) {
   check(ArithmeticElimination(MathMode::Fast));
   check(RemoveSingleReductions(MathMode::Fast));
   check(DepthFirst());
-  check(std::tuple(GenericCompiler(MathMode::Fast), DepthFirst(), GenericCompiler(MathMode::Fast)));
+  check(std::tuple(GenericPasses(MathMode::Fast), DepthFirst(), GenericPasses(MathMode::Fast)));
 }
 
 TEST(OrderEdges, ContradictionsAreErrors) {

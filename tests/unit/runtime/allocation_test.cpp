@@ -8,10 +8,9 @@ namespace luminal::runtime::test {
 namespace {
 
 // Around the end of 64 bits: a state that doubles gets there.
-const auto kSum = [](const int64_t* x) {
+const auto kWrappingSum = [](const int64_t* x) {
   return static_cast<int64_t>(static_cast<uint64_t>(x[0]) + static_cast<uint64_t>(x[1]));
 };
-const auto kIncrement = [](const int64_t* x) { return x[0] + 1; };
 
 /// Writes what it reads: a host op that allocates nothing itself.
 const OpDef kCopy = {
@@ -48,10 +47,10 @@ struct Step {
     const TensorIndex in = b.input(x), w = b.input(weight), m = b.input(moment), sum = b.computed(dims),
                       copied = b.computed(dims), out = b.computed(dims), next_w = b.computed(dims),
                       next_m = b.computed({300});
-    b.launch(flat(2, kSum), {in, w}, {sum});
+    b.launch(flat(2, kWrappingSum), {in, w}, {sum});
     b.host(kCopy, {sum}, {copied});
     b.launch(flat(1, kIncrement), {copied}, {out}, {{0, 0}});
-    b.launch(elementwise(2, kSum, 300), {m, m}, {next_m});
+    b.launch(elementwise(2, kWrappingSum, 300), {m, m}, {next_m});
     b.launch(flat(1, kIncrement), {w}, {next_w}, {{0, 0}});
     b.result(loss, out);
     b.result(same, out);     // two values, one tensor

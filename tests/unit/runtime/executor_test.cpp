@@ -15,7 +15,6 @@ using luminal::test::error_of;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const auto kIncrement = [](const int64_t* x) { return x[0] + 1; };
 const auto kSum = [](const int64_t* x) { return x[0] + x[1]; };
 const auto kDouble = [](const int64_t* x) { return 2 * x[0]; };
 

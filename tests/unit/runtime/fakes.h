@@ -15,6 +15,8 @@
 /// Kernels written in C++, so that the runtime is tested without a code generator.
 namespace luminal::runtime::test {
 
+inline const auto kIncrement = [](const int64_t* x) { return x[0] + 1; };
+
 /// What a stage's task sees: typed pointers by buffer number.
 struct TaskView {
   const backends::LaunchArguments& arguments;

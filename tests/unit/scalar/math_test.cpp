@@ -19,7 +19,7 @@
 namespace luminal {
 namespace {
 
-constexpr uint64_t kSeed = 20240607;
+constexpr uint64_t kMathSeed = 20240607;
 const math::Function& function(std::string_view name) {
   for (const math::Function& f : math::functions())
     if (f.name == name) return f;
@@ -141,10 +141,11 @@ class EveryFunction : public testing::TestWithParam<math::Function> {};
 
 TEST_P(EveryFunction, F32WithinItsBound) {
   const math::Function f = GetParam();
-  std::vector<float> x = dense_sample<float>(200000, kSeed), y;
+  std::vector<float> x = dense_sample<float>(200000, kMathSeed), y;
   if (f.arity == 2) GTEST_SKIP() << "see Pow";
   const auto worst = worst_error<float, double>(f, x, y);
-  EXPECT_LE(worst.ulp, f.ulp_f32) << f.name << "(" << worst.x << ") = " << worst.got << ", seed " << kSeed;
+  EXPECT_LE(worst.ulp, f.ulp_f32) << f.name << "(" << worst.x << ") = " << worst.got << ", seed "
+                                  << kMathSeed;
   RecordProperty("ulp", std::to_string(worst.ulp));
 }
 
@@ -152,10 +153,11 @@ TEST_P(EveryFunction, F64WithinItsBound) {
   if (std::numeric_limits<long double>::digits < 64)
     GTEST_SKIP() << "long double is no wider than double here";
   const math::Function f = GetParam();
-  std::vector<double> x = dense_sample<double>(200000, kSeed), y;
+  std::vector<double> x = dense_sample<double>(200000, kMathSeed), y;
   if (f.arity == 2) GTEST_SKIP() << "see Pow";
   const auto worst = worst_error<double, long double>(f, x, y);
-  EXPECT_LE(worst.ulp, f.ulp_f64) << f.name << "(" << worst.x << ") = " << worst.got << ", seed " << kSeed;
+  EXPECT_LE(worst.ulp, f.ulp_f64) << f.name << "(" << worst.x << ") = " << worst.got << ", seed "
+                                  << kMathSeed;
   RecordProperty("ulp", std::to_string(worst.ulp));
 }
 
@@ -192,7 +194,7 @@ TEST(HalfFunctions, Bf16) { expect_half_functions<bfloat16>(0x1p-7, 0x1p-126); }
 /// pow where it is finite, at its limits, near 1 with large exponents, and at integers.
 template <class T>
 void pow_sample(std::vector<T>& x, std::vector<T>& y) {
-  std::mt19937_64 random(kSeed);
+  std::mt19937_64 random(kMathSeed);
   std::uniform_real_distribution<T> unit(T(-1), T(1));
   const T most = std::numeric_limits<T>::max_exponent;
   const std::vector<T> edge = specials<T>();
@@ -235,7 +237,7 @@ TEST_P(EveryFunction, ManyDoubles) {
   if (!effort::full_effort()) GTEST_SKIP() << "part of make test-full";
   const math::Function f = GetParam();
   if (f.arity == 2 || std::numeric_limits<long double>::digits < 64) GTEST_SKIP();
-  const auto worst = worst_error<double, long double>(f, dense_sample<double>(4000000, kSeed + 1), {});
+  const auto worst = worst_error<double, long double>(f, dense_sample<double>(4000000, kMathSeed + 1), {});
   std::printf("%s: at most %.3f ulp, at %a\n", std::string(f.name).c_str(), worst.ulp, worst.x);
   EXPECT_LE(worst.ulp, f.ulp_f64) << f.name << "(" << worst.x << ") = " << worst.got;
 }

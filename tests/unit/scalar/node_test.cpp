@@ -18,7 +18,7 @@ namespace luminal {
 namespace {
 
 __extension__ typedef __int128 Wide;
-constexpr uint64_t kSeed = 7;
+constexpr uint64_t kNodeSeed = 7;
 
 template <class T>
 std::vector<T> special_values() {
@@ -64,7 +64,7 @@ bool same_bits(T a, T b) {
 /// Three columns of operands: all triples of specials would be too many, so the third is drawn.
 template <class T>
 std::vector<std::vector<T>> operand_columns() {
-  std::mt19937_64 random(kSeed);
+  std::mt19937_64 random(kNodeSeed);
   std::vector<std::vector<T>> columns(3);
   const std::vector<T> special = special_values<T>();
   for (const T a : special)
@@ -338,7 +338,7 @@ void expect_half_storage() {
   const Scalar x = b.input(0, half), y = b.input(1, half);
   const std::vector<Scalar> results{b.add(x, y), b.mul(x, y), b.div(x, y)};
   const ScalarInterpreter run(b.finish(results));
-  std::mt19937_64 random(kSeed);
+  std::mt19937_64 random(kNodeSeed);
   std::uniform_real_distribution<float> values(-200, 200);
   for (int i = 0; i < 40; ++i) {
     const Half p(values(random)), q(values(random));

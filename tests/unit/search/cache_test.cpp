@@ -1,4 +1,4 @@
-#include "search/cache.h"
+#include "search/cache/cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include <random>
 
 #include "luminal/error.h"
-#include "search/database.h"
+#include "search/cache/database.h"
 #include "support/effort.h"
 #include "support/files.h"
 

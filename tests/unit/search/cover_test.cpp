@@ -1,4 +1,4 @@
-#include "search/cover.h"
+#include "search/cover/cover.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <numeric>
 #include <set>
 
-#include "search/choice.h"
-#include "search/choose.h"
+#include "search/cover/selection.h"
+#include "search/tuning/implementation.h"
 #include "support/effort.h"
 #include "support/guessed.h"
 #include "unit/passes/random_graph.h"
@@ -62,8 +62,8 @@ TEST(Cover, OfRandomGraphsEqualsTheReference) {
     for (const auto& item : random.outputs()) {
       const Value value = item.tensor.edge().source;
       const auto result =
-          std::ranges::find(searched.program.results, value, [](const auto& r) { return r.first; });
-      if (result == searched.program.results.end()) continue;  // an input
+          std::ranges::find(searched.kernel_graph.results, value, [](const auto& r) { return r.first; });
+      if (result == searched.kernel_graph.results.end()) continue;  // an input
       test::expect_near(values.of_tensor(result->second), *cx.value(value), 4 * item.error + 1e-12, "output");
       if (HasFatalFailure()) return;
     }
@@ -86,7 +86,7 @@ TEST(Cover, RandomTermsOfTheEGraphEqualTheReference) {
       progress = false;
       for (size_t h = 0; h < problem.hosts.size(); ++h) {
         const auto& host = problem.hosts[h];
-        const auto& out = searched.program.hosts[h].outputs;
+        const auto& out = searched.kernel_graph.hosts[h].outputs;
         const bool ready = std::ranges::all_of(host.inputs, [&](int c) { return values.has(c); });
         if (!ready || out.empty() || values.has(searched.saturated.class_of[static_cast<size_t>(out[0])]))
           continue;
@@ -110,8 +110,8 @@ TEST(Cover, RandomTermsOfTheEGraphEqualTheReference) {
     for (const auto& item : random.outputs()) {
       const Value value = item.tensor.edge().source;
       const auto result =
-          std::ranges::find(searched.program.results, value, [](const auto& r) { return r.first; });
-      if (result == searched.program.results.end()) continue;
+          std::ranges::find(searched.kernel_graph.results, value, [](const auto& r) { return r.first; });
+      if (result == searched.kernel_graph.results.end()) continue;
       test::expect_near(values.of_tensor(result->second), *cx.value(value), 4 * item.error + 1e-12, "output");
       if (HasFatalFailure()) return;
     }
@@ -165,18 +165,18 @@ TEST(Cover, IsAcyclicOnEGraphsWithCycles) {
     if (HasFatalFailure()) return;
     const SpecCost cost = roofline();
     CostTable costs(*searched.store, cost);
-    const Colours colours = colours_of(problem, *searched.store);
-    const auto cones = find_cones(problem, colours, *searched.store, costs, 8);
+    const Structure structure = structure_of(problem, *searched.store);
+    const auto fusions = find_fusions(problem, structure, *searched.store, costs, 8);
     for (const double most : {1.05, 2.0, 4.0}) {
-      for (auto& each : problem.classes) each.once = chance() % 3 == 0;
-      const test::GuessedChoice guessed(problem, colours, cones, 0.02, most);
-      EXPECT_NEAR(guessed.choice.cost_us, guessed.true_cost_us, 1e-9 * guessed.true_cost_us);
+      for (auto& each : problem.classes) each.no_recompute = chance() % 3 == 0;
+      const test::GuessedChoice guessed(problem, structure, fusions, 0.02, most);
+      EXPECT_NEAR(guessed.selection.cost_us, guessed.true_cost_us, 1e-9 * guessed.true_cost_us);
     }
   }
 }
 
-/// Every subset of the classes that may leave memory, over the same cones.
-double exhaustive(Chooser& chooser, const std::vector<char>& forced) {
+/// Every subset of the classes that may leave memory, over the same fusions.
+double exhaustive(Selector& selector, const std::vector<char>& forced) {
   std::vector<size_t> open;
   for (size_t c = 0; c < forced.size(); ++c)
     if (forced[c] == 0) open.push_back(c);
@@ -185,33 +185,33 @@ double exhaustive(Chooser& chooser, const std::vector<char>& forced) {
     std::vector<char> in_memory = forced;
     for (size_t i = 0; i < open.size(); ++i)
       if ((subset >> i & 1) != 0) in_memory[open[i]] = 1;
-    best = std::min(best, chooser.cost_of(in_memory));
+    best = std::min(best, selector.cost_of(in_memory));
   }
   return best;
 }
 
-struct ConesOfARandomGraph {
-  explicit ConesOfARandomGraph(uint64_t seed)
+struct FusionsOfARandomGraph {
+  explicit FusionsOfARandomGraph(uint64_t seed)
       : searched(test::search(RandomGraph(seed, RandomGraph::Kind::Tame, 14).graph())),
-        colours(colours_of(problem(), *searched.store)) {
+        structure(structure_of(problem(), *searched.store)) {
     const SpecCost cost = roofline();
     CostTable costs(*searched.store, cost);
-    cones = find_cones(problem(), colours, *searched.store, costs, 8);
+    fusions = find_fusions(problem(), structure, *searched.store, costs, 8);
   }
   [[nodiscard]] const CoverProblem& problem() const { return searched.saturated.cover; }
   test::Searched searched;
-  Colours colours;
-  std::vector<std::vector<Cone>> cones;
+  Structure structure;
+  std::vector<std::vector<Fusion>> fusions;
 };
 
 TEST(Cover, FlipsComeCloseToTheBestChoice) {
   int compared = 0;
   double worst = 0, found_sum = 0, best_sum = 0;
   for (uint64_t seed = 2000; seed < 2120; ++seed) {
-    const ConesOfARandomGraph random(seed);
-    Chooser chooser(random.problem(), random.colours, random.cones);
-    if (std::ranges::count(chooser.forced(), 0) > 12) continue;
-    const double found = chooser.run().cost_us, best = exhaustive(chooser, chooser.forced());
+    const FusionsOfARandomGraph random(seed);
+    Selector selector(random.problem(), random.structure, random.fusions);
+    if (std::ranges::count(selector.forced(), 0) > 12) continue;
+    const double found = selector.run().cost_us, best = exhaustive(selector, selector.forced());
     ASSERT_GE(found, best * (1 - 1e-9));
     worst = std::max(worst, found / best - 1);
     found_sum += found;
@@ -229,15 +229,15 @@ TEST(Cover, PricesAreAskedForWhereTheyMatter) {
   double guessed_sum = 0, known_sum = 0;
   size_t asked = 0, specs = 0;
   for (uint64_t seed = 2500; seed < 2600; ++seed) {
-    const ConesOfARandomGraph random(seed);
-    const test::GuessedChoice guessed(random.problem(), random.colours, random.cones);
-    EXPECT_NEAR(guessed.choice.cost_us, guessed.true_cost_us, 1e-9 * guessed.true_cost_us)
+    const FusionsOfARandomGraph random(seed);
+    const test::GuessedChoice guessed(random.problem(), random.structure, random.fusions);
+    EXPECT_NEAR(guessed.selection.cost_us, guessed.true_cost_us, 1e-9 * guessed.true_cost_us)
         << "a guess is left";
     EXPECT_LE(guessed.asked, guessed.specs);
-    EXPECT_GE(guessed.choice.unfused_us, guessed.choice.cost_us);
-    EXPECT_TRUE(std::isfinite(guessed.choice.unfused_us));
+    EXPECT_GE(guessed.selection.unfused_us, guessed.selection.cost_us);
+    EXPECT_TRUE(std::isfinite(guessed.selection.unfused_us));
     guessed_sum += guessed.true_cost_us;
-    known_sum += Chooser(random.problem(), random.colours, random.cones).run().cost_us;
+    known_sum += Selector(random.problem(), random.structure, random.fusions).run().cost_us;
     asked += guessed.asked;
     specs += guessed.specs;
   }
@@ -292,25 +292,25 @@ TEST(Cover, ASoftmaxOfRowsIsOneKernelThatKeepsNothing) {
                                .l2_bytes = 2 << 20,
                                .l3_bytes = 105 << 20};
   const SpecCost as_run = [&](const kernel::KernelSpec& spec) {
-    return choose_by_model(spec, {}, target).predicted_us;
+    return best_by_model(spec, {}, target).predicted_us;
   };
   const Cover cover = find_cover(searched.saturated.cover, *searched.store, CoverCosts{rough, as_run}, {});
   ASSERT_EQ(cover.kernels.size(), 1U);
   EXPECT_EQ(cover.kernels[0].outputs.size(), 1U);
 }
 
-TEST(Cover, EightConesLoseLittleAgainstSixtyFour) {
+TEST(Cover, EightFusionsLoseLittleAgainstSixtyFour) {
   double eight = 0, many = 0;
   for (uint64_t seed = 3000; seed < 3060; ++seed) {
     RandomGraph random(seed, RandomGraph::Kind::Tame, 24);
     const auto searched = test::search(random.graph());
-    eight += find_cover(searched.saturated.cover, *searched.store, roofline(), {.cones = 8}).cost_us;
-    many += find_cover(searched.saturated.cover, *searched.store, roofline(), {.cones = 64}).cost_us;
+    eight += find_cover(searched.saturated.cover, *searched.store, roofline(), {.fusions = 8}).cost_us;
+    many += find_cover(searched.saturated.cover, *searched.store, roofline(), {.fusions = 64}).cost_us;
   }
   EXPECT_LE(eight, 1.02 * many);
 }
 
-// Each step reads the last at two places: inlined freely, a cone of n steps would compute the first 2^n
+// Each step reads the last at two places: inlined freely, a fusion of n steps would compute the first 2^n
 // times.
 TEST(Cover, ChainsThatReadTwiceTakeEffortInProportion) {
   const auto specs = [](int steps) {
@@ -325,7 +325,7 @@ TEST(Cover, ChainsThatReadTwiceTakeEffortInProportion) {
     for (const CoverProblem::Class& each : searched.saturated.cover.classes)
       if (!each.alternatives.empty()) once += searched.store->operations(each.alternatives[0].spec);
     for (const CoverKernel& kernel : cover.kernels) done += searched.store->operations(kernel.spec);
-    EXPECT_LE(done, ConeLimits().repeats * once) << steps << " steps";
+    EXPECT_LE(done, FusionLimits().repeats * once) << steps << " steps";
     return searched.store->size();
   };
   const size_t few = specs(10), many = specs(40);
@@ -351,26 +351,26 @@ TEST(Cover, RepeatedLayersShareTheirKernels) {
   EXPECT_LE(distinct(24), 4U);
 }
 
-/// What extraction by tree cost would run: each class takes the cone of the cheapest tree, in which a value
+/// What extraction by tree cost would run: each class takes the fusion of the cheapest tree, in which a value
 /// that two kernels read is paid twice.
-double cost_by_trees(const CoverProblem& problem, const Colours& colours,
-                     const std::vector<std::vector<Cone>>& cones) {
-  std::vector<int> order(cones.size());
+double cost_by_trees(const CoverProblem& problem, const Structure& structure,
+                     const std::vector<std::vector<Fusion>>& fusions) {
+  std::vector<int> order(fusions.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::sort(order, {}, [&](int c) { return colours.depth[static_cast<size_t>(c)]; });
-  std::vector<double> tree(cones.size(), 0);
-  std::vector<const Cone*> pick(cones.size(), nullptr);
+  std::ranges::sort(order, {}, [&](int c) { return structure.depth[static_cast<size_t>(c)]; });
+  std::vector<double> tree(fusions.size(), 0);
+  std::vector<const Fusion*> pick(fusions.size(), nullptr);
   for (const int c : order)
-    for (const Cone& cone : cones[static_cast<size_t>(c)]) {
-      double total = cone.cost_us;
-      for (const int leaf : cone.leaves) total += tree[static_cast<size_t>(leaf)];
+    for (const Fusion& fusion : fusions[static_cast<size_t>(c)]) {
+      double total = fusion.cost_us;
+      for (const int leaf : fusion.leaves) total += tree[static_cast<size_t>(leaf)];
       if (pick[static_cast<size_t>(c)] != nullptr && total >= tree[static_cast<size_t>(c)]) continue;
       tree[static_cast<size_t>(c)] = total;
-      pick[static_cast<size_t>(c)] = &cone;
+      pick[static_cast<size_t>(c)] = &fusion;
     }
-  std::vector<char> paid(cones.size(), 0);
+  std::vector<char> paid(fusions.size(), 0);
   std::vector<int> stack;
-  for (size_t c = 0; c < cones.size(); ++c)
+  for (size_t c = 0; c < fusions.size(); ++c)
     if (problem.classes[c].wanted) stack.push_back(static_cast<int>(c));
   double cost = 0;
   while (!stack.empty()) {
@@ -391,12 +391,12 @@ TEST(Cover, BeatsTreeCostWhereAValueIsShared) {
   shared.sin().retrieve();
   const auto searched = test::search(cx);
   const CoverProblem& problem = searched.saturated.cover;
-  const Colours colours = colours_of(problem, *searched.store);
+  const Structure structure = structure_of(problem, *searched.store);
   const SpecCost cost = roofline();
   CostTable costs(*searched.store, cost);
-  const auto cones = find_cones(problem, colours, *searched.store, costs, 8);
-  const double found = Chooser(problem, colours, cones).run().cost_us;
-  EXPECT_GT(cost_by_trees(problem, colours, cones), 1.4 * found) << "the product is computed twice";
+  const auto fusions = find_fusions(problem, structure, *searched.store, costs, 8);
+  const double found = Selector(problem, structure, fusions).run().cost_us;
+  EXPECT_GT(cost_by_trees(problem, structure, fusions), 1.4 * found) << "the product is computed twice";
 }
 
 /// The same tensors, made in another order.

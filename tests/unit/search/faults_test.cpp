@@ -9,11 +9,11 @@
 
 #include "backends/device.h"
 #include "luminal/luminal.h"
-#include "search/kernel_cache.h"
-#include "search/plan_check.h"
-#include "search/program.h"
+#include "search/cache/kernel_cache.h"
+#include "search/encode/kernel_graph.h"
 #include "search/session.h"
-#include "search/tuner.h"
+#include "search/tuning/tuner.h"
+#include "search/verification/plan_check.h"
 #include "support/files.h"
 #include "support/kernel_like.h"
 
@@ -117,7 +117,7 @@ TEST_F(Faults, AFamilyThatIsWrongInOneElementOfALargeProductFallsByFreivaldsChec
   Graph cx;
   const auto a = cx.tensor({kSize, kSize}), b = cx.tensor({kSize, kSize});
   auto product = a.matmul(b).retrieve();
-  const Program program = encode(cx);
+  const KernelGraph program = encode(cx);
   std::vector<TuneRequest> open(1);
   open[0].spec = program.tensors.back().spec;
   Cache cache(folder_.path());
@@ -211,8 +211,8 @@ TEST_F(Faults, ARememberedChoiceThatFallsIsForgottenAndFoundAnew) {
   Graph cx;
   const auto x = cx.tensor({300, 300});
   auto y = x.exp().retrieve();
-  const Program program = encode(cx);
-  const Program::Tensor& made = program.tensors.back();
+  const KernelGraph program = encode(cx);
+  const KernelGraph::Tensor& made = program.tensors.back();
   const TensorType type{Dtype::F32, {300, 300}};
   Unit unit{.tensors = {{type, x.edge().source, {}}, {type, y.edge().source, {}}}, .kernels = {{{0}, {1}}}};
   Cache cache(folder_.path());
@@ -222,9 +222,9 @@ TEST_F(Faults, ARememberedChoiceThatFallsIsForgottenAndFoundAnew) {
   // As if imported from a machine where it was right: measured, not verified here.
   std::vector<KernelRequest> requests(1);
   requests[0].spec = made.spec;
-  requests[0].chosen = {&codegen::find_schedule("nest"), nest[0].parameters};
+  requests[0].implementation = {&codegen::find_schedule("nest"), nest[0].parameters};
   const auto kernel = KernelCache::of_process().make(backend, cache, requests);
-  const CacheKey key = choice_key(made.spec, bucket, backend.target());
+  const CacheKey key = tuning_key(made.spec, bucket, backend.target());
   cache.store(
       key, {.schedule = "nest", .parameters = nest[0].parameters, .code = kernel[0].code, .measured_us = 1});
   Tuner tuner(backend, cache, cx, {});
@@ -246,7 +246,7 @@ TEST_F(Faults, WhatIsNotVerifiedInTimeSaysSo) {
   FaultyDevice backend("cpu-no-time", [](const codegen::Program&) -> Corrupt { return nullptr; });
   Graph cx;
   auto y = cx.tensor({30, 30}).exp().retrieve();
-  const Program program = encode(cx);
+  const KernelGraph program = encode(cx);
   Cache cache(folder_.path());
   Tuner tuner(backend, cache, cx, {.verify_by = Clock::now()});
   std::vector<TuneRequest> open(1);
@@ -266,7 +266,7 @@ TEST_F(Faults, WhatTimeDidNotReachIsTriedWhereAllElseIsWrong) {
   });
   Graph cx;
   auto y = (cx.tensor({30, 30}) * 3).sum(1).retrieve();
-  const Program program = encode(cx);
+  const KernelGraph program = encode(cx);
   Cache cache(folder_.path());
   Tuner tuner(backend, cache, cx, {.deadline = Clock::now()});
   std::vector<TuneRequest> open(1);

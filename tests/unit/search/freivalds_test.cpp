@@ -1,4 +1,4 @@
-#include "search/freivalds.h"
+#include "search/verification/freivalds.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,9 +9,9 @@
 #include "luminal/compile_report.h"
 #include "luminal/egraph.h"
 #include "luminal/luminal.h"
-#include "search/kernel_cache.h"
-#include "search/remembered.h"
-#include "search/replay.h"
+#include "search/cache/kernel_cache.h"
+#include "search/tuning/remembered.h"
+#include "search/verification/replay.h"
 #include "support/files.h"
 #include "support/replays.h"
 
@@ -89,25 +89,25 @@ TEST(HostileReplay, EveryNumberHasItsRange) {
     nlohmann::json value;
     const char* says;
   } cases[] = {
-      {"/exam/tensors/0/dims", {huge, huge}, "a tensor of more than"},
-      {"/exam/tensors/0/dims", {-1}, "a dim of -1"},
-      {"/exam/tensors/0/dims", {1.5}, "1.5 is no whole number, or out of range"},
-      {"/exam/tensors/0/dims", {UINT64_MAX}, "18446744073709551615 is no whole number, or out of range"},
-      {"/exam/kernels/0/inputs", {huge}, "1099511627776 is no whole number, or out of range"},
-      {"/exam/kernels/0/inputs", {5}, "a kernel names tensor 5 of 2"},
-      {"/exam/kernels/0/inputs", {0, 0}, "a kernel from 2 to 1 tensors for a spec from 1 to 1"},
-      {"/exam/kernels/0/inputs", {1}, "tensor 1 is read before it is there"},
-      {"/exam/kernels/0/outputs", {0}, "tensor 0 is made and there already"},
-      {"/exam/kernels/0/in_place", 7, "a kernel of 1 inputs runs over number 7"},
-      {"/exam/questions/0/inputs/0", nullptr, "tensor 0 is read before it is there"},
-      {"/exam/questions/0/answers/0/tensor", 0, "an answer is about tensor 0, which is an input"},
-      {"/exam/questions/0/answers/0/tensor", -1, "an answer's lists do not fit each other"},
-      {"/exam/questions/0/answers/0/positions/0", 8, "position 8 of a tensor of 8 elements"},
-      {"/exam/questions/0/answers/0/positions/0", -1, "position -1 of a tensor of 8 elements"},
-      {"/exam/seed", -1, "-1 is no whole number, or out of range"},
-      {"/exam/dims/s", -3, "dim 's' is -3"},
-      {"/exam/dims/s", 9, "dim 's' is 9, and the kernel is made for 5 to 8"},
-      {"/exam/dims", nlohmann::json::object(), "dim 's' has no size"},
+      {"/suite/tensors/0/dims", {huge, huge}, "a tensor of more than"},
+      {"/suite/tensors/0/dims", {-1}, "a dim of -1"},
+      {"/suite/tensors/0/dims", {1.5}, "1.5 is no whole number, or out of range"},
+      {"/suite/tensors/0/dims", {UINT64_MAX}, "18446744073709551615 is no whole number, or out of range"},
+      {"/suite/kernels/0/inputs", {huge}, "1099511627776 is no whole number, or out of range"},
+      {"/suite/kernels/0/inputs", {5}, "a kernel names tensor 5 of 2"},
+      {"/suite/kernels/0/inputs", {0, 0}, "a kernel from 2 to 1 tensors for a spec from 1 to 1"},
+      {"/suite/kernels/0/inputs", {1}, "tensor 1 is read before it is there"},
+      {"/suite/kernels/0/outputs", {0}, "tensor 0 is made and there already"},
+      {"/suite/kernels/0/in_place", 7, "a kernel of 1 inputs runs over number 7"},
+      {"/suite/cases/0/inputs/0", nullptr, "tensor 0 is read before it is there"},
+      {"/suite/cases/0/expectations/0/tensor", 0, "an expectation is about tensor 0, which is an input"},
+      {"/suite/cases/0/expectations/0/tensor", -1, "an expectation's lists do not fit each other"},
+      {"/suite/cases/0/expectations/0/positions/0", 8, "position 8 of a tensor of 8 elements"},
+      {"/suite/cases/0/expectations/0/positions/0", -1, "position -1 of a tensor of 8 elements"},
+      {"/suite/seed", -1, "-1 is no whole number, or out of range"},
+      {"/suite/dims/s", -3, "dim 's' is -3"},
+      {"/suite/dims/s", 9, "dim 's' is 9, and the kernel is made for 5 to 8"},
+      {"/suite/dims", nlohmann::json::object(), "dim 's' has no size"},
       {"/kernels/0/parameters/odd", huge, "1099511627776 is no whole number, or out of range"},
       {"/kernels/0/parameters/odd", "8", "\"8\" is no whole number, or out of range"},
       {"/kernels/0/bucket/s", {5, 8}, "[5,8] is nothing to know of dim 's'"},
@@ -143,10 +143,10 @@ TEST(HostileReplay, ParametersThatNoKernelHasAreRefused) {
 
 // Whoever prints or copies a document calls himself once a level.
 TEST(HostileJson, DeepNestingIsAnError) {
-  const std::string deep(1'000'000, '['), inside = "{\"luminal-replay\":2,\"exam\":" + deep + "}";
+  const std::string deep(1'000'000, '['), inside = "{\"luminal-replay\":2,\"suite\":" + deep + "}";
   EXPECT_EQ(error_of<FormatError>([&] { (void)parse_replay(inside); }),
             "[replay] the JSON is nested deeper than 64 levels");
-  EXPECT_EQ(error_of<FormatError>([&] { (void)parse_exam(deep); }),
+  EXPECT_EQ(error_of<FormatError>([&] { (void)parse_suite(deep); }),
             "[replay] the JSON is nested deeper than 64 levels");
   EXPECT_EQ(error_of<FormatError>([&] { (void)kernel::KernelSpec::parse_json(deep); }),
             "[KernelSpec] the JSON is nested deeper than 64 levels");

@@ -1,4 +1,4 @@
-#include "search/kernel_cache.h"
+#include "search/cache/kernel_cache.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "luminal/luminal.h"
-#include "search/program.h"
+#include "search/encode/kernel_graph.h"
 #include "support/child.h"
 #include "support/files.h"
 #include "support/kernel_like.h"
@@ -36,7 +36,7 @@ KernelRequest request_of(int number, const codegen::Target& target) {
   (cx.tensor({kElements}) * (number + 2) + number).retrieve();
   KernelRequest request;
   request.spec = encode(cx).tensors.back().spec;
-  request.chosen = choose_by_model(request.spec, {}, target);
+  request.implementation = best_by_model(request.spec, {}, target);
   return request;
 }
 

@@ -12,8 +12,8 @@
 #include "codegen/schedule.h"
 #include "luminal/luminal.h"
 #include "pipeline.h"
-#include "search/choose.h"
-#include "search/verify.h"
+#include "search/tuning/implementation.h"
+#include "search/verification/verify.h"
 #include "support/effort.h"
 #include "support/kernel_like.h"
 
@@ -23,7 +23,6 @@ namespace luminal::search {
 namespace {
 
 using codegen::Instruction;
-using codegen::Program;
 using Kind = Instruction::Kind;
 
 /// Every place of a program where something can go wrong.
@@ -183,7 +182,7 @@ Unit unit_of(const test::Searched& s, const Graph& graph, const CoverKernel& ker
   Unit unit{.tensors = {}, .kernels = {{}}};
   const auto add = [&](int c, std::vector<int>& list) {
     for (const TensorId id : s.saturated.tensors_of[static_cast<size_t>(c)])
-      if (const auto& value = s.program.tensors[static_cast<size_t>(id)].value) {
+      if (const auto& value = s.kernel_graph.tensors[static_cast<size_t>(id)].value) {
         list.push_back(static_cast<int>(unit.tensors.size()));
         unit.tensors.push_back({graph.type(*value), *value, {}});
         return;
@@ -202,7 +201,7 @@ class Mutation : public testing::Test {
     std::vector<std::string> missed;
   };
 
-  std::shared_ptr<const backends::HostKernel> compile(const Program& program) {
+  std::shared_ptr<const backends::HostKernel> compile(const codegen::Program& program) {
     try {
       codegen::verify(program);
       return std::dynamic_pointer_cast<const backends::HostKernel>(backend_->compile(program));
@@ -212,16 +211,16 @@ class Mutation : public testing::Test {
   }
 
   /// Up to `most` mutants of one candidate.
-  void try_candidate(const Subject& subject, const Exam& exam, const Verdict& reference, const Program& right,
-                     const std::string& family, int most) {
+  void try_candidate(const Subject& subject, const VerificationSuite& suite, const Verdict& reference,
+                     const codegen::Program& right, const std::string& family, int most) {
     const auto original = compile(right);
     ASSERT_TRUE(original);
     const backends::Kernel* list[] = {original.get()};
-    const Verdict passed = judge(exam, list, {.threads = 2, .reference = &reference, .keep_outputs = true});
+    const Verdict passed = verify(suite, list, {.threads = 2, .reference = &reference, .keep_outputs = true});
     ASSERT_FALSE(passed.fault) << subject.name << ": " << passed.fault->message << "\n" << right.to_string();
     Counts& counts = counts_[family];
     for (int attempt = 0, made = 0; made < most && attempt < 8 * most; ++attempt) {
-      Program mutant = right;
+      codegen::Program mutant = right;
       std::vector<Site> sites;
       for (codegen::Stage& stage : mutant.stages) collect(stage.body, stage, sites);
       const size_t at = random_() % (sites.size() + mutant.stages.size());
@@ -232,8 +231,8 @@ class Mutation : public testing::Test {
       if (!kernel) continue;
       ++made, ++counts.made;
       const backends::Kernel* wrong[] = {kernel.get()};
-      const Verdict verdict = judge(
-          exam, wrong,
+      const Verdict verdict = verify(
+          suite, wrong,
           {.threads = 2, .reference = &reference, .keep_outputs = true, .timeout = std::chrono::seconds(5)});
       if (verdict.fault)
         ++counts.caught;
@@ -247,14 +246,15 @@ class Mutation : public testing::Test {
   }
 
   /// Mutants in which threads get in each other's way.
-  void try_races(const Subject& subject, const Exam& exam, const Verdict& reference, const Program& right) {
+  void try_races(const Subject& subject, const VerificationSuite& suite, const Verdict& reference,
+                 const codegen::Program& right) {
     const auto original = compile(right);
     ASSERT_TRUE(original);
     const auto try_one = [&](const backends::Kernel& kernel, const std::string& what) {
       Counts& counts = counts_["races"];
       ++counts.made;
       const backends::Kernel* wrong[] = {&kernel};
-      if (judge(exam, wrong, {.threads = 2, .reference = &reference}).fault)
+      if (verify(suite, wrong, {.threads = 2, .reference = &reference}).fault)
         ++counts.caught;
       else
         counts.missed.push_back(fmt::format("{} ({}): {}", subject.name, right.name, what));
@@ -297,24 +297,24 @@ TEST_F(Mutation, WrongKernelsAreCaught) {
     const Cover cover = find_cover(s.saturated.cover, *s.store, test::roofline(), {});
     ASSERT_EQ(cover.kernels.size(), 1U) << subject.name;
     const kernel::KernelSpec& spec = s.store->at(cover.kernels[0].spec);
-    Exam exam = prepare_exam(cx, {}, unit_of(s, cx, cover.kernels[0]), {});
+    VerificationSuite suite = prepare_suite(cx, {}, unit_of(s, cx, cover.kernels[0]), {});
     const codegen::Schedule& nest = codegen::find_schedule("nest");
     codegen::Parameters plain = nest.candidates(spec, {}, backend_->target()).front().parameters;
     plain["lanes"] = 1;
     const auto independent = compile(nest.lower(spec, plain, {}, backend_->target()));
     ASSERT_TRUE(independent);
     const backends::Kernel* list[] = {independent.get()};
-    const Verdict reference = judge(exam, list, {.keep_outputs = true, .launches = 0});
+    const Verdict reference = verify(suite, list, {.keep_outputs = true, .launches = 0});
     ASSERT_FALSE(reference.fault) << subject.name << ": " << reference.fault->message;
-    accept_beyond_laws(exam, reference);
+    accept_beyond_laws(suite, reference);
     for (const codegen::Schedule* schedule : codegen::schedules()) {
       if (schedule->foreign) continue;
       auto found = schedule->candidates(spec, {}, backend_->target());
       if (found.size() > static_cast<size_t>(candidates)) found.resize(static_cast<size_t>(candidates));
       for (const codegen::Candidate& candidate : found) {
-        const Program right = schedule->lower(spec, candidate.parameters, {}, backend_->target());
-        try_candidate(subject, exam, reference, right, std::string(schedule->name), most);
-        try_races(subject, exam, reference, right);
+        const codegen::Program right = schedule->lower(spec, candidate.parameters, {}, backend_->target());
+        try_candidate(subject, suite, reference, right, std::string(schedule->name), most);
+        try_races(subject, suite, reference, right);
       }
     }
   }

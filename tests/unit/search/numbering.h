@@ -2,10 +2,13 @@
 #include <algorithm>
 #include <vector>
 
-#include "search/cover.h"
+#include "search/cover/cover.h"
 
 /// Covers compared whatever numbers their classes have.
+namespace luminal::test {}
 namespace luminal::search::test {
+
+using namespace luminal::test;  // one `test` for those who are in luminal::search
 
 /// What a cover is, whatever its classes are numbered.
 inline std::vector<uint64_t> launches(const Cover& cover, const SpecStore& store) {

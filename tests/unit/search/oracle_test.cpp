@@ -1,4 +1,4 @@
-#include "search/oracle.h"
+#include "search/verification/oracle.h"
 
 #include <gtest/gtest.h>
 

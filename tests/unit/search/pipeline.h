@@ -11,22 +11,25 @@
 #include "kernel/evaluate.h"
 #include "luminal/graph.h"
 #include "luminal/reference.h"
-#include "search/cover.h"
-#include "search/language.h"
-#include "search/problem.h"
+#include "search/cover/cover.h"
+#include "search/saturate/language.h"
+#include "search/saturate/saturated_graph.h"
 
 /// The search without a device: graph, program, e-graph, cover, and an evaluation of covers by the definition
 /// of specs.
+namespace luminal::test {}
 namespace luminal::search::test {
 
+using namespace luminal::test;  // one `test` for those who are in luminal::search
+
 struct Searched {
-  Program program;
+  KernelGraph kernel_graph;
   std::shared_ptr<SpecStore> store;
   std::unique_ptr<Language> language;
   std::vector<egraph::Value> classes;
   size_t rows_before = 0, rows_after = 0;
   egraph::Report report;
-  SaturatedProgram saturated;
+  SaturatedGraph saturated;
 
   [[nodiscard]] const egraph::RuleReport* rule(std::string_view name) const {
     for (const auto& each : report.rules)
@@ -36,14 +39,14 @@ struct Searched {
 };
 
 inline Searched search(const Graph& graph, const SearchOptions& options = {}, bool everything = false) {
-  Searched s{.program = encode(graph, everything, options.math),
+  Searched s{.kernel_graph = encode(graph, everything, options.math),
              .store = std::make_shared<SpecStore>(options.math)};
   s.language = std::make_unique<Language>(options, s.store);
-  s.classes = s.language->load(s.program);
+  s.classes = s.language->load(s.kernel_graph);
   s.rows_before = s.language->kernel_count();
   s.report = s.language->saturate();
   s.rows_after = s.language->kernel_count();
-  s.saturated = read_classes(*s.language, s.program, s.classes);
+  s.saturated = read_classes(*s.language, s.kernel_graph, s.classes);
   return s;
 }
 
@@ -58,10 +61,10 @@ class Evaluation {
  public:
   Evaluation(Graph& graph, const Searched& searched) : graph_(graph), s_(searched) {
     values_.resize(s_.saturated.cover.classes.size());
-    for (size_t t = 0; t < s_.program.tensors.size(); ++t)
-      if (s_.program.tensors[t].kind == Program::Tensor::Kind::Input)
+    for (size_t t = 0; t < s_.kernel_graph.tensors.size(); ++t)
+      if (s_.kernel_graph.tensors[t].kind == KernelGraph::Tensor::Kind::Input)
         values_[at(s_.saturated.class_of[t])] =
-            std::make_unique<TensorData>(*graph.value(*s_.program.tensors[t].value));
+            std::make_unique<TensorData>(*graph.value(*s_.kernel_graph.tensors[t].value));
   }
   [[nodiscard]] bool has(int c) const { return values_[at(c)] != nullptr; }
   [[nodiscard]] const TensorData& of(int c) const { return *values_[at(c)]; }
@@ -76,12 +79,12 @@ class Evaluation {
       values_[at(outputs[i])] = std::make_unique<TensorData>(std::move(results[i]));
   }
   void host(int number) {
-    const Program::Host& host = s_.program.hosts[at(number)];
+    const KernelGraph::Host& host = s_.kernel_graph.hosts[at(number)];
     const Node& node = graph_.node(host.node);
     std::vector<TensorData> inputs;
     for (const TensorId id : host.inputs) {
       inputs.push_back(of_tensor(id));
-      inputs.back().dims = exec(s_.program.tensors[at(id)].type.dims, graph_.dims());
+      inputs.back().dims = exec(s_.kernel_graph.tensors[at(id)].type.dims, graph_.dims());
     }
     auto outputs = evaluate_op(*node.op, node.attributes, inputs, graph_.dims(), graph_.step());
     for (size_t i = 0; i < host.outputs.size(); ++i)

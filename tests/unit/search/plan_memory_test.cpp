@@ -7,8 +7,8 @@
 
 #include "luminal/luminal.h"
 #include "runtime/machine.h"
-#include "search/kernel_cache.h"
-#include "search/measured.h"
+#include "search/cache/kernel_cache.h"
+#include "search/tuning/plan_search.h"
 #include "support/cache_rows.h"
 #include "support/files.h"
 #include "unit/search/pipeline.h"
@@ -31,25 +31,25 @@ struct Searching {
     (product.sum(0) * 2).retrieve();
     searched = test::search(cx, options);
   }
-  MeasuredCover find(Cache& cache) {
+  PlanSearchResult find(Cache& cache) {
     static const auto backend = backends::make_cpu_device();
-    return find_measured_cover({.graph = cx,
-                                .program = searched.program,
-                                .saturated = searched.saturated,
-                                .store = *searched.store,
-                                .backend = *backend,
-                                .cache = cache,
-                                .limits = runtime::machine_limits(*backend),
-                                .bucket = bucket,
-                                .options = options},
-                               {});
+    return search_plan({.graph = cx,
+                        .kernel_graph = searched.kernel_graph,
+                        .saturated = searched.saturated,
+                        .store = *searched.store,
+                        .backend = *backend,
+                        .cache = cache,
+                        .limits = runtime::machine_limits(*backend),
+                        .bucket = bucket,
+                        .options = options},
+                       {});
   }
   SearchOptions options;
   codegen::Bucket bucket;
 };
 
 /// A cover whose kernels all have something that runs.
-void expect_whole(const MeasuredCover& found) {
+void expect_whole(const PlanSearchResult& found) {
   ASSERT_FALSE(found.cover.kernels.empty());
   for (const CoverKernel& kernel : found.cover.kernels) {
     ASSERT_TRUE(found.kernels.contains(kernel.spec));
@@ -61,12 +61,12 @@ void expect_whole(const MeasuredCover& found) {
 TEST(PlanMemory, AFilledCacheIsNotMeasuredAgain) {
   const luminal::test::TemporaryFolder folder;
   Cache cache(folder.path());
-  const MeasuredCover cold = Searching().find(cache);
+  const PlanSearchResult cold = Searching().find(cache);
   expect_whole(cold);
   EXPECT_GT(cold.phases.timed, 0);
   EXPECT_FALSE(cold.rounds.empty());
   KernelCache::of_process().clear();  // as in another process
-  const MeasuredCover warm = Searching().find(cache);
+  const PlanSearchResult warm = Searching().find(cache);
   expect_whole(warm);
   EXPECT_EQ(warm.phases.timed, 0);
   EXPECT_EQ(warm.phases.verified, 0);
@@ -82,8 +82,8 @@ TEST(PlanMemory, IsOneForEachTextOfAProgramsLaws) {
   Cache cache(folder.path());
   const std::string law = R"(; slots-own-exchange (strict)
 ; Of a symmetric kernel.
-(rule ((= t (Op s a)) (symmetric s 0 1) (= o (swap a 0 1)))
-      ((union t (Op s o)))
+(rule ((= t (Op k)) (symmetric k 0 1) (= o (swap k 0 1)))
+      ((union t (Op o)))
       :ruleset strict :name "slots-own-exchange")
 )";
   (void)Searching().find(cache);

@@ -10,7 +10,7 @@
 
 #include "luminal/graph.h"
 #include "search/bucket.h"
-#include "search/kernel_cache.h"
+#include "search/cache/kernel_cache.h"
 
 namespace luminal::search {
 namespace {

@@ -14,7 +14,7 @@
 #include "luminal/cancel.h"
 #include "luminal/function.h"
 #include "luminal/graph.h"
-#include "search/kernel_cache.h"
+#include "search/cache/kernel_cache.h"
 #include "support/files.h"
 #include "support/threads.h"
 
@@ -93,7 +93,7 @@ GraphTensor step_of(Graph& cx) {
   GraphTensor w = cx.tensor({48, 40}).set(std::vector<float>(48 * 40, 0.01F));
   GraphTensor v = cx.tensor({40, 24}).set(std::vector<float>(40 * 24, 0.02F));
   GraphTensor loss = x.matmul(w).tanh().matmul(v).log_softmax(1).mean().retrieve();
-  const auto gradients = cx.compile(Autograd({w, v}, loss), loss, w, v);
+  const auto gradients = cx.run_pass(Autograd({w, v}, loss));
   w.assign(w - gradients[0] * 0.1);
   v.assign(v - gradients[1] * 0.1);
   return loss;

@@ -1,9 +1,9 @@
-#include "search/spec_store.h"
+#include "search/saturate/spec_store.h"
 
 #include <gtest/gtest.h>
 
 #include "luminal/luminal.h"
-#include "search/program.h"
+#include "search/encode/kernel_graph.h"
 
 // What rules ask of single kernels, at the borders.
 namespace luminal::search {
@@ -12,13 +12,13 @@ namespace {
 /// The last kernel of the graph, computed together with all that it reads if `fused`.
 kernel::KernelSpec last_kernel(Graph& cx, GraphTensor out, bool fused = false) {
   out.retrieve();
-  const Program program = encode(cx, false, MathMode::Strict);
-  const Program::Tensor& last = program.tensors.back();
+  const KernelGraph kernel_graph = encode(cx, false, MathMode::Strict);
+  const KernelGraph::Tensor& last = kernel_graph.tensors.back();
   kernel::KernelSpec spec = last.spec;
   if (!fused) return spec;
   for (size_t slot = 0; slot < last.arguments.size(); ++slot) {
-    const Program::Tensor& producer = program.tensors[static_cast<size_t>(last.arguments[slot])];
-    if (producer.kind == Program::Tensor::Kind::Kernel)
+    const KernelGraph::Tensor& producer = kernel_graph.tensors[static_cast<size_t>(last.arguments[slot])];
+    if (producer.kind == KernelGraph::Tensor::Kind::Kernel)
       return kernel::compose(spec, static_cast<int>(slot), producer.spec, {}, {}, {.mode = MathMode::Strict})
           ->spec;
   }

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "luminal/luminal.h"
-#include "search/kernel_cache.h"
+#include "search/cache/kernel_cache.h"
 #include "support/environment.h"
 #include "support/files.h"
 

@@ -11,36 +11,37 @@
 
 #include "backends/device.h"
 #include "luminal/luminal.h"
-#include "luminal/own_kernel.h"
+#include "luminal/user_kernel.h"
 #include "search/session.h"
 #include "support/files.h"
+#include "support/fresh_name.h"
 
 // Kernels of a program's own that are far faster than the generated ones, and wrong in ways that samples do
 // not show: none of them is taken.
 namespace luminal {
 namespace {
 
-constexpr int64_t kRows = 500, kColumns = 128, kTerms = 1500;
+constexpr int64_t kRows = 500, kColumns = 128, kRowTerms = 1500;
 
 /// sum over k of 2 + (k < x): 64,000 sums of 1,500 terms for a generated kernel, a formula for one who knows
 /// it.
-GraphTensor step_sum(const GraphTensor& x) {
+GraphTensor row_step_sum(const GraphTensor& x) {
   Graph cx = x.graph();
-  const GraphTensor k = cx.arange(kTerms).cast(Dtype::F32);
+  const GraphTensor k = cx.arange(kRowTerms).cast(Dtype::F32);
   return (k.lt(x.unsqueeze(-1)).cast(Dtype::F32) + 2).sum(-1);
 }
-float step_sum(float x) {
-  return 2.0F * kTerms + (x > 0 ? std::min(std::ceil(x), static_cast<float>(kTerms)) : 0.0F);
+float row_step_sum(float x) {
+  return 2.0F * kRowTerms + (x > 0 ? std::min(std::ceil(x), static_cast<float>(kRowTerms)) : 0.0F);
 }
 
 /// What one call of the kernel sees, and what it has seen before.
-struct Seen {
+struct ExploredCover {
   const float* in;
   float* out;
   int64_t begin, end;  ///< rows
   int64_t launch;      ///< 1, 2, ...: counted by the call that does row 0
 };
-using Wrong = std::function<void(const Seen&)>;
+using Wrong = std::function<void(const ExploredCover&)>;
 struct Case {
   std::string name;
   Wrong wrong;  ///< after the call has written what is right
@@ -49,7 +50,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 /// Spoils elements at which `is_wrong(row, column, x)`.
 Wrong spoil(const std::function<bool(int64_t, int64_t, float)>& is_wrong) {
-  return [is_wrong](const Seen& seen) {
+  return [is_wrong](const ExploredCover& seen) {
     for (int64_t row = seen.begin; row < seen.end; ++row)
       for (int64_t column = 0; column < kColumns; ++column) {
         const int64_t at = row * kColumns + column;
@@ -58,7 +59,7 @@ Wrong spoil(const std::function<bool(int64_t, int64_t, float)>& is_wrong) {
   };
 }
 Wrong at_launch(const std::function<bool(int64_t)>& is_wrong) {
-  return [is_wrong](const Seen& seen) {
+  return [is_wrong](const ExploredCover& seen) {
     if (seen.begin == 0 && is_wrong(seen.launch)) seen.out[0] += 1;
   };
 }
@@ -85,35 +86,30 @@ std::vector<Case> cases() {
       {"the_second_launch", at_launch([](int64_t launch) { return launch == 2; })},
       {"every_1000th_launch", at_launch([](int64_t launch) { return launch % 1000 == 0; })},
       {"several_tasks_in_a_call",
-       [](const Seen& seen) {
+       [](const ExploredCover& seen) {
          if (seen.end - seen.begin > 1) seen.out[(seen.end - 1) * kColumns] += 1;
        }},
       {"one_task_in_a_call",
-       [](const Seen& seen) {
+       [](const ExploredCover& seen) {
          if (seen.end - seen.begin == 1) seen.out[seen.begin * kColumns] += 1;
        }},
       {"reads_8_KiB_beyond",
-       [](const Seen& seen) {
+       [](const ExploredCover& seen) {
          if (seen.end == kRows) (void)*static_cast<const volatile float*>(seen.in + kRows * kColumns + 2048);
        }},
       {"writes_far_beyond",
-       [](const Seen& seen) {
+       [](const ExploredCover& seen) {
          if (seen.end == kRows) *static_cast<volatile float*>(seen.out + (int64_t{1} << 34)) = 1;
        }},
       {"exits",
-       [](const Seen& seen) {
+       [](const ExploredCover& seen) {
          if (seen.begin == 0) ::_exit(0);
        }},
       {"crashes_at_the_third_launch",
-       [](const Seen& seen) {
+       [](const ExploredCover& seen) {
          if (seen.begin == 0 && seen.launch == 3) std::abort();
        }},
   };
-}
-
-std::string fresh_name(std::string_view what) {
-  static std::atomic<int> count{0};
-  return fmt::format("{}_{}_{}", what, ::getpid(), ++count);
 }
 
 class UserKernelFaults : public testing::TestWithParam<Case> {
@@ -126,7 +122,7 @@ class UserKernelFaults : public testing::TestWithParam<Case> {
   }
   void TearDown() override { std::filesystem::current_path(before_); }
 
-  static OwnKernel kernel(const std::string& name, const Wrong& wrong) {
+  static UserKernel kernel(const std::string& name, const Wrong& wrong) {
     auto launches = std::make_shared<std::atomic<int64_t>>(0);
     return {.name = name,
             .run =
@@ -135,7 +131,7 @@ class UserKernelFaults : public testing::TestWithParam<Case> {
                   auto* out = static_cast<float*>(call.output);
                   const int64_t launch = call.begin == 0 ? ++*launches : launches->load();
                   for (int64_t i = call.begin * kColumns; i < call.end * kColumns; ++i)
-                    out[i] = step_sum(in[i]);
+                    out[i] = row_step_sum(in[i]);
                   if (wrong) wrong({in, out, call.begin, call.end, launch});
                 },
             .tasks = kRows};
@@ -147,13 +143,13 @@ class UserKernelFaults : public testing::TestWithParam<Case> {
     for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(i % 1000) - 100;
     const GraphTensor x = cx.tensor({kRows, kColumns}).set(data);
     GraphTensor y = with_kernel(kernel(name, wrong), {x}, [](std::span<const GraphTensor> in) {
-                      return step_sum(in[0]);
+                      return row_step_sum(in[0]);
                     }).retrieve();
     cx.set_device("cpu-user-faults");
     Compiled compiled = cx.compile(Optimal{});
     compiled();
     std::vector<float> right;
-    for (const float value : data) right.push_back(step_sum(value));
+    for (const float value : data) right.push_back(row_step_sum(value));
     EXPECT_THAT(y.data<float>(), testing::ElementsAreArray(right));
     std::vector<std::string> names;
     for (const KernelReport& each : compiled.details().kernels) names.push_back(each.schedule);
@@ -166,12 +162,12 @@ class UserKernelFaults : public testing::TestWithParam<Case> {
 };
 
 TEST_F(UserKernelFaults, TheRightOneIsTaken) {
-  const std::string name = fresh_name("right");
+  const std::string name = test::fresh_name("right");
   EXPECT_THAT(taken(name, nullptr), testing::Contains(name));
 }
 
 TEST_P(UserKernelFaults, IsNotTaken) {
-  const std::string name = fresh_name("wrong");
+  const std::string name = test::fresh_name("wrong");
   EXPECT_THAT(taken(name, GetParam().wrong), testing::Not(testing::Contains(name)));
 }
 
@@ -183,20 +179,20 @@ INSTANTIATE_TEST_SUITE_P(All, UserKernelFaults, testing::ValuesIn(cases()), [](c
 
 /// Wrong at one remainder of a named dim alone.
 TEST_F(UserKernelFaults, WrongAtOneSizeOfANamedDim) {
-  const std::string name = fresh_name("remainder");
+  const std::string name = test::fresh_name("remainder");
   Graph cx;
   GraphTensor x = cx.tensor({"n", kColumns});
-  const OwnKernel wrong{.name = name,
+  const UserKernel wrong{.name = name,
                         .run =
                             [](const KernelCall& call) {
                               const auto* in = static_cast<const float*>(call.inputs[0]);
                               auto* out = static_cast<float*>(call.output);
                               for (int64_t i = call.begin * kColumns; i < call.end * kColumns; ++i)
-                                out[i] = step_sum(in[i]) + (call.dims[0] % 16 == 7 ? 1.0F : 0.0F);
+                                out[i] = row_step_sum(in[i]) + (call.dims[0] % 16 == 7 ? 1.0F : 0.0F);
                             },
                         .tasks = "n"};
   const GraphTensor y =
-      with_kernel(wrong, {x}, [](std::span<const GraphTensor> in) { return step_sum(in[0]); }).retrieve();
+      with_kernel(wrong, {x}, [](std::span<const GraphTensor> in) { return row_step_sum(in[0]); }).retrieve();
   x.set_dyn(std::vector<float>(50 * kColumns, 3), {50, kColumns});
   cx.set_device("cpu-user-faults");
   Compiled compiled = cx.compile(Optimal{});

@@ -1,4 +1,4 @@
-#include "search/verify.h"
+#include "search/verification/verify.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 
 #include "base/fail.h"
 #include "luminal/luminal.h"
-#include "search/contain.h"
-#include "search/trial.h"
+#include "search/verification/contain.h"
+#include "search/verification/trial.h"
 
 // Seeded faults: kernels that are wrong in the ways in which generated ones go wrong, each caught.
 namespace luminal::search {
@@ -65,9 +65,9 @@ Unit single(const std::vector<GraphTensor>& inputs, const GraphTensor& result) {
   return unit;
 }
 
-Verdict verdict_of(const Exam& exam, const backends::Kernel& kernel) {
+Verdict verdict_of(const VerificationSuite& suite, const backends::Kernel& kernel) {
   const backends::Kernel* list[] = {&kernel};
-  return judge(exam, list, {.threads = 2, .keep_outputs = true});
+  return verify(suite, list, {.threads = 2, .keep_outputs = true});
 }
 
 constexpr int64_t kRows = 5, kColumns = 37;
@@ -77,7 +77,7 @@ struct RowSums {
   Graph cx;
   GraphTensor x = cx.tensor({kRows, kColumns}), w = cx.tensor({kColumns});
   GraphTensor y = (x * w).sum(1);
-  Exam exam = prepare_exam(cx, cx.dims(), single({x, w}, y), {});
+  VerificationSuite suite = prepare_suite(cx, cx.dims(), single({x, w}, y), {});
 
   template <class Each>
   HandKernel kernel(Each each) {
@@ -97,22 +97,23 @@ float row_sum(void* const* buffers, int64_t row, int64_t columns) {
 TEST(Verify, TakesAKernelThatIsRight) {
   RowSums sums;
   const auto verdict = verdict_of(
-      sums.exam, sums.kernel([](void* const* b, int64_t r) { store(b[2], r, row_sum(b, r, kColumns)); }));
+      sums.suite, sums.kernel([](void* const* b, int64_t r) { store(b[2], r, row_sum(b, r, kColumns)); }));
   EXPECT_FALSE(verdict.fault) << verdict.fault->message;
-  EXPECT_EQ(sums.exam.skipped_share(), 0);
+  EXPECT_EQ(sums.suite.skipped_share(), 0);
 }
 
 TEST(Verify, CatchesATailThatIsOneShort) {
   RowSums sums;
-  const auto verdict = verdict_of(
-      sums.exam, sums.kernel([](void* const* b, int64_t r) { store(b[2], r, row_sum(b, r, kColumns - 1)); }));
+  const auto verdict =
+      verdict_of(sums.suite,
+                 sums.kernel([](void* const* b, int64_t r) { store(b[2], r, row_sum(b, r, kColumns - 1)); }));
   ASSERT_TRUE(verdict.fault);
   EXPECT_THAT(verdict.fault->message, testing::HasSubstr("integers inputs, 1 thread"));
 }
 
 TEST(Verify, CatchesAnAccumulatorInBf16) {
   RowSums sums;
-  const auto verdict = verdict_of(sums.exam, sums.kernel([](void* const* b, int64_t r) {
+  const auto verdict = verdict_of(sums.suite, sums.kernel([](void* const* b, int64_t r) {
     bfloat16 total(0);
     for (int64_t c = 0; c < kColumns; ++c)
       total =
@@ -124,7 +125,7 @@ TEST(Verify, CatchesAnAccumulatorInBf16) {
 
 TEST(Verify, CatchesAWriteBeyondTheOutput) {
   RowSums sums;
-  const auto verdict = verdict_of(sums.exam, sums.kernel([](void* const* b, int64_t r) {
+  const auto verdict = verdict_of(sums.suite, sums.kernel([](void* const* b, int64_t r) {
     store(b[2], r, row_sum(b, r, kColumns));
     if (r == kRows - 1) store(b[2], r + 1, 0.0F);
   }));
@@ -134,7 +135,7 @@ TEST(Verify, CatchesAWriteBeyondTheOutput) {
 
 TEST(Verify, CatchesAReadBeforeTheInput) {
   RowSums sums;
-  const auto verdict = verdict_of(sums.exam, sums.kernel([](void* const* b, int64_t r) {
+  const auto verdict = verdict_of(sums.suite, sums.kernel([](void* const* b, int64_t r) {
     const float before = load<float>(b[0], r - 1);
     store(b[2], r, row_sum(b, r, kColumns) + 0 * before);
   }));
@@ -143,7 +144,7 @@ TEST(Verify, CatchesAReadBeforeTheInput) {
 
 TEST(Verify, CatchesAnElementThatIsNotWritten) {
   RowSums sums;
-  const auto verdict = verdict_of(sums.exam, sums.kernel([](void* const* b, int64_t r) {
+  const auto verdict = verdict_of(sums.suite, sums.kernel([](void* const* b, int64_t r) {
     if (r != 2) store(b[2], r, row_sum(b, r, kColumns));
   }));
   ASSERT_TRUE(verdict.fault);
@@ -151,7 +152,7 @@ TEST(Verify, CatchesAnElementThatIsNotWritten) {
 
 TEST(Verify, CatchesAWriteToAnInput) {
   RowSums sums;
-  const auto verdict = verdict_of(sums.exam, sums.kernel([](void* const* b, int64_t r) {
+  const auto verdict = verdict_of(sums.suite, sums.kernel([](void* const* b, int64_t r) {
     store(b[2], r, row_sum(b, r, kColumns));
     store(b[1], r, 1.0F);
   }));
@@ -162,7 +163,7 @@ TEST(Verify, CatchesTasksThatDependOnEachOther) {
   RowSums sums;
   // Adds up in the thread's workspace and forgets to clear it.
   const auto verdict = verdict_of(
-      sums.exam, HandKernel(kRows, [](const backends::LaunchArguments& a, int64_t begin, int64_t end) {
+      sums.suite, HandKernel(kRows, [](const backends::LaunchArguments& a, int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) {
           if (r == 0) store(a.local, 0, 0.0F);
           store(a.local, 0, load<float>(a.local, 0) + row_sum(a.buffers, r, kColumns));
@@ -277,7 +278,7 @@ TEST(Verify, TakesALongSumInOneAccumulator) {
   Graph cx;
   const auto x = cx.tensor({40, kLong});
   const auto y = (x - 0.51F).square().sum(1);
-  const Exam exam = prepare_exam(cx, {}, single({x}, y), {});
+  const VerificationSuite suite = prepare_suite(cx, {}, single({x}, y), {});
   const auto sums = [](int64_t skipped) {
     return HandKernel(40, [skipped](const backends::LaunchArguments& a, int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
@@ -290,9 +291,9 @@ TEST(Verify, TakesALongSumInOneAccumulator) {
       }
     });
   };
-  const auto verdict = verdict_of(exam, sums(0));
+  const auto verdict = verdict_of(suite, sums(0));
   EXPECT_FALSE(verdict.fault) << verdict.fault->message;
-  EXPECT_TRUE(verdict_of(exam, sums(1)).fault);
+  EXPECT_TRUE(verdict_of(suite, sums(1)).fault);
 }
 
 TEST(Verify, CatchesAMissingTermAmongAMillion) {
@@ -300,7 +301,7 @@ TEST(Verify, CatchesAMissingTermAmongAMillion) {
   Graph cx;
   auto x = cx.tensor({1, kTerms});
   auto y = x.sum(1);
-  const Exam exam = prepare_exam(cx, cx.dims(), single({x}, y), {});
+  const VerificationSuite suite = prepare_suite(cx, cx.dims(), single({x}, y), {});
   const auto sum_from = [&](int64_t first) {
     return HandKernel(1, [first](const backends::LaunchArguments& a, int64_t, int64_t) {
       double total = 0;
@@ -308,10 +309,10 @@ TEST(Verify, CatchesAMissingTermAmongAMillion) {
       store(a.buffers[1], 0, static_cast<float>(total));
     });
   };
-  EXPECT_FALSE(verdict_of(exam, sum_from(0)).fault);
+  EXPECT_FALSE(verdict_of(suite, sum_from(0)).fault);
   // The first term may be 0 for integers; then the one after it.
-  const float lost = exam.questions[0].tensors[0]->as<float>()[0];
-  EXPECT_TRUE(verdict_of(exam, sum_from(lost == 0 ? 2 : 1)).fault);
+  const float lost = suite.cases[0].tensors[0]->as<float>()[0];
+  EXPECT_TRUE(verdict_of(suite, sum_from(lost == 0 ? 2 : 1)).fault);
 }
 
 TEST(Verify, CatchesAMissingRescale) {
@@ -319,7 +320,7 @@ TEST(Verify, CatchesAMissingRescale) {
   Graph cx;
   auto x = cx.tensor({3, kLength});
   auto y = x.softmax(-1);
-  const Exam exam = prepare_exam(cx, cx.dims(), single({x}, y), {});
+  const VerificationSuite suite = prepare_suite(cx, cx.dims(), single({x}, y), {});
   // Online softmax, with and without rescaling what was summed before a new maximum.
   const auto softmax = [](bool rescale) {
     return HandKernel(3, [rescale](const backends::LaunchArguments& a, int64_t begin, int64_t end) {
@@ -338,9 +339,9 @@ TEST(Verify, CatchesAMissingRescale) {
       }
     });
   };
-  const auto right = verdict_of(exam, softmax(true));
+  const auto right = verdict_of(suite, softmax(true));
   EXPECT_FALSE(right.fault) << right.fault->message;
-  EXPECT_TRUE(verdict_of(exam, softmax(false)).fault);
+  EXPECT_TRUE(verdict_of(suite, softmax(false)).fault);
 }
 
 TEST(Verify, ALawThatIsWrongOnTheUsersNodesIsCaughtThroughValuesNobodyNamed) {
@@ -354,7 +355,7 @@ TEST(Verify, ALawThatIsWrongOnTheUsersNodesIsCaughtThroughValuesNobodyNamed) {
                   {{Dtype::F32, {4}}, {}, {}},
                   {{Dtype::F32, {4}}, y.edge().source, {}}};
   unit.kernels = {{{0}, {1}}, {{1}, {2}}};
-  const Exam exam = prepare_exam(cx, cx.dims(), unit, {});
+  const VerificationSuite suite = prepare_suite(cx, cx.dims(), unit, {});
   const HandKernel inner(4, [](const backends::LaunchArguments& a, int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       float total = 0;
@@ -370,8 +371,8 @@ TEST(Verify, ALawThatIsWrongOnTheUsersNodesIsCaughtThroughValuesNobodyNamed) {
   const HandKernel right = outer(8), wrong = outer(1);
   const backends::Kernel* good[] = {&inner, &right};
   const backends::Kernel* bad[] = {&inner, &wrong};
-  EXPECT_FALSE(judge(exam, good, {.threads = 2}).fault);
-  EXPECT_TRUE(judge(exam, bad, {.threads = 2}).fault);
+  EXPECT_FALSE(verify(suite, good, {.threads = 2}).fault);
+  EXPECT_TRUE(verify(suite, bad, {.threads = 2}).fault);
 }
 
 TEST(Verify, AnInputThatTheGraphMakesOfAnotherCanBeMadeSo) {
@@ -391,9 +392,9 @@ TEST(Verify, AnInputThatTheGraphMakesOfAnotherCanBeMadeSo) {
       store(a.buffers[2], r, total * largest);
     }
   });
-  EXPECT_TRUE(verdict_of(prepare_exam(cx, {}, unit, {}), anew).fault);
-  const Exam consistent = prepare_exam(cx, {}, unit, {.consistent = true});
-  EXPECT_EQ(consistent.questions[0].derived, (std::vector<bool>{false, true, false}));
+  EXPECT_TRUE(verdict_of(prepare_suite(cx, {}, unit, {}), anew).fault);
+  const VerificationSuite consistent = prepare_suite(cx, {}, unit, {.consistent = true});
+  EXPECT_EQ(consistent.cases[0].derived, (std::vector<bool>{false, true, false}));
   const auto verdict = verdict_of(consistent, anew);
   EXPECT_FALSE(verdict.fault) << verdict.fault->message;
 }
@@ -401,45 +402,46 @@ TEST(Verify, AnInputThatTheGraphMakesOfAnotherCanBeMadeSo) {
 TEST(Verify, WhatTakesTooLongToJudgeIsLeftToComparison) {
   Graph cx;
   const auto x = cx.tensor({3400, 3400});
-  const Exam exam = prepare_exam(cx, {}, single({x}, x.sum()), {.first_only = true});
-  EXPECT_TRUE(exam.questions[0].answers.empty());
+  const VerificationSuite suite = prepare_suite(cx, {}, single({x}, x.sum()), {.kinds = {"integers"}});
+  EXPECT_TRUE(suite.cases[0].expectations.empty());
 }
 
 TEST(Verify, CandidatesAreComparedInFull) {
   RowSums sums;
   const auto plain = [](void* const* b, int64_t r) { store(b[2], r, row_sum(b, r, kColumns)); };
-  const Verdict good = verdict_of(sums.exam, sums.kernel(plain));
+  const Verdict good = verdict_of(sums.suite, sums.kernel(plain));
   ASSERT_FALSE(good.fault);
-  // Where no sample lies and no other question looks: one element is off by little.
+  // Where no sample lies and no other test case looks: one element is off by little.
   const auto off = sums.kernel(
       [](void* const* b, int64_t r) { store(b[2], r, row_sum(b, r, kColumns) + (r == 3 ? 1e-3F : 0)); });
-  Exam blind = sums.exam;
-  for (ExamQuestion& question : blind.questions)
-    for (ExamQuestion::Answer& answer : question.answers)
-      std::ranges::replace_if(answer.positions, [](int64_t position) { return position == 3; }, 2);
-  for (ExamQuestion& question : blind.questions)
-    for (ExamQuestion::Answer& answer : question.answers) {
-      for (size_t i = 0; i < answer.positions.size(); ++i) answer.known[i] = answer.positions[i] != 2;
+  VerificationSuite blind = sums.suite;
+  for (VerificationCase& test_case : blind.cases)
+    for (VerificationCase::Expectation& expectation : test_case.expectations)
+      std::ranges::replace_if(expectation.positions, [](int64_t position) { return position == 3; }, 2);
+  for (VerificationCase& test_case : blind.cases)
+    for (VerificationCase::Expectation& expectation : test_case.expectations) {
+      for (size_t i = 0; i < expectation.positions.size(); ++i)
+        expectation.known[i] = expectation.positions[i] != 2;
     }
   const backends::Kernel* list[] = {&off};
-  EXPECT_FALSE(judge(blind, list, {}).fault);
-  const Verdict verdict = judge(blind, list, {.reference = &good});
+  EXPECT_FALSE(verify(blind, list, {}).fault);
+  const Verdict verdict = verify(blind, list, {.reference = &good});
   ASSERT_TRUE(verdict.fault);
   EXPECT_THAT(verdict.fault->message, testing::HasSubstr("tensor 2 at [3]"));
   EXPECT_THAT(verdict.fault->message, testing::HasSubstr("beside an independent kernel"));
   EXPECT_GT(verdict.compared, 0);
 }
 
-TEST(Verify, ExamsAreWrittenAndReadForReplays) {
+TEST(Verify, SuitesAreWrittenAndReadForReplays) {
   RowSums sums;
-  const Exam again = parse_exam(to_json(sums.exam));
+  const VerificationSuite again = parse_suite(to_json(sums.suite));
   const auto right = sums.kernel([](void* const* b, int64_t r) { store(b[2], r, row_sum(b, r, kColumns)); });
   const auto wrong =
       sums.kernel([](void* const* b, int64_t r) { store(b[2], r, row_sum(b, r, kColumns) + 1); });
   EXPECT_FALSE(verdict_of(again, right).fault);
   ASSERT_TRUE(verdict_of(again, wrong).fault);
-  EXPECT_EQ(verdict_of(again, wrong).fault->message, verdict_of(sums.exam, wrong).fault->message);
-  EXPECT_THROW((void)parse_exam("{\"exam\": 1}"), FormatError);
+  EXPECT_EQ(verdict_of(again, wrong).fault->message, verdict_of(sums.suite, wrong).fault->message);
+  EXPECT_THROW((void)parse_suite("{\"suite\": 1}"), FormatError);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ using oracle::Tree;
 using oracle::Variable;
 
 // --gtest_random_seed=N runs another sample; the seed is printed with a failure.
-uint64_t seed() { return 20240607 + static_cast<uint64_t>(GTEST_FLAG_GET(random_seed)); }
+uint64_t expression_seed() { return 20240607 + static_cast<uint64_t>(GTEST_FLAG_GET(random_seed)); }
 
 std::string describe(const Assignment& a) {
   std::string text;
@@ -62,7 +62,7 @@ void expect_same_throughout(const std::shared_ptr<Tree>& t, const std::vector<Va
 class RandomExpressions : public testing::TestWithParam<bool> {
  protected:
   const std::vector<Variable> variables_ = GetParam() ? oracle::dims_and_indices() : oracle::dims();
-  Random random_{seed() + (GetParam() ? 1 : 0)};
+  Random random_{expression_seed() + (GetParam() ? 1 : 0)};
 
   std::vector<Assignment> assignments(int count) {
     std::vector<Assignment> all;
@@ -75,7 +75,7 @@ TEST_P(RandomExpressions, KeepTheirValues) {
   for (int i = 0; i < 4000; ++i) {
     const auto t = random_.tree(variables_, static_cast<int>(random_.between(1, 5)));
     ASSERT_NO_FATAL_FAILURE(expect_same_throughout(t, variables_, assignments(12)))
-        << "seed " << seed() << " tree " << i;
+        << "seed " << expression_seed() << " tree " << i;
   }
 }
 
@@ -140,13 +140,6 @@ using Child = std::shared_ptr<Tree>;
 Child number(int64_t value) {
   auto t = std::make_shared<Tree>();
   t->value = value;
-  return t;
-}
-Child node(char op, Child left, Child right) {
-  auto t = std::make_shared<Tree>();
-  t->op = op;
-  t->left = std::move(left);
-  t->right = std::move(right);
   return t;
 }
 
@@ -267,7 +260,7 @@ class NestedDivisions {
 
 TEST(NestedDivision, HoldsForEverySignAndDivisor) {
   const auto variables = oracle::dims_and_indices();
-  Random random(seed() + 2);
+  Random random(expression_seed() + 2);
   NestedDivisions divisions(variables, random);
   for (int i = 0; i < 1500; ++i) {
     const auto c = divisions.any();
@@ -275,19 +268,20 @@ TEST(NestedDivision, HoldsForEverySignAndDivisor) {
     for (int k = 0; k < 10; ++k) at.push_back(random.assignment(variables, true));
     for (const char op : {'/', '%'}) {
       const Child t = node(op, c.dividend, c.divisor);
-      ASSERT_NO_FATAL_FAILURE(expect_same_throughout(t, variables, at)) << "seed " << seed() << " case " << i;
+      ASSERT_NO_FATAL_FAILURE(expect_same_throughout(t, variables, at))
+          << "seed " << expression_seed() << " case " << i;
     }
     // What was cut apart finds together again.
     const Child whole =
         node('+', node('*', node('/', c.dividend, c.divisor), c.divisor), node('%', c.dividend, c.divisor));
     ASSERT_NO_FATAL_FAILURE(expect_same_throughout(whole, variables, at))
-        << "seed " << seed() << " case " << i;
+        << "seed " << expression_seed() << " case " << i;
   }
 }
 
 TEST(NestedDivision, LeavesWhatLiesBelowTheFactorOut) {
   const auto variables = oracle::dims_and_indices();
-  Random random(seed() + 3);
+  Random random(expression_seed() + 3);
   NestedDivisions divisions(variables, random);
   for (int i = 0; i < 5000; ++i) {
     const auto c = divisions.fitting();
@@ -301,10 +295,10 @@ TEST(NestedDivision, LeavesWhatLiesBelowTheFactorOut) {
     const Expression remainder = factor * (q % left) + built(c.low);
     ASSERT_PRED2(found, a / by, q / left)
         << a.to_text() << " over " << by.to_text() << ": " << (a / by).to_text() << "\n wanted "
-        << (q / left).to_text() << "\nseed " << seed() << " case " << i;
+        << (q / left).to_text() << "\nseed " << expression_seed() << " case " << i;
     ASSERT_PRED2(found, a % by, remainder)
         << a.to_text() << " mod " << by.to_text() << ": " << (a % by).to_text() << "\n wanted "
-        << remainder.to_text() << "\nseed " << seed() << " case " << i;
+        << remainder.to_text() << "\nseed " << expression_seed() << " case " << i;
   }
 }
 

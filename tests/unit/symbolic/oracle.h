@@ -35,6 +35,14 @@ struct Tree {
   std::shared_ptr<Tree> left, right;
 };
 
+inline std::shared_ptr<Tree> node(char op, std::shared_ptr<Tree> left, std::shared_ptr<Tree> right) {
+  auto t = std::make_shared<Tree>();
+  t->op = op;
+  t->left = std::move(left);
+  t->right = std::move(right);
+  return t;
+}
+
 inline Wide floor_div(Wide a, Wide b) {
   Wide q = a / b;
   if (a % b != 0 && (a < 0) != (b < 0)) --q;

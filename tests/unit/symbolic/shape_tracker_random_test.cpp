@@ -13,7 +13,7 @@ using dense::Coordinates;
 using dense::Tensor;
 
 // --gtest_random_seed=N runs another sample; the seed is printed with a failure.
-uint64_t seed() { return 20240608 + static_cast<uint64_t>(GTEST_FLAG_GET(random_seed)); }
+uint64_t shape_seed() { return 20240608 + static_cast<uint64_t>(GTEST_FLAG_GET(random_seed)); }
 constexpr int64_t kFirst = 1000;  // values of the source start here, so they differ from every fill
 constexpr int64_t kMaxElements = 3000;
 
@@ -89,22 +89,22 @@ void check_chain(const Chain& c, const DimMap& at) {
 }
 
 TEST(ShapeTrackerRandom, StaticChains) {
-  oracle::Random random(seed());
+  oracle::Random random(shape_seed());
   for (int i = 0; i < 2000; ++i) {
     const Chain c = random_chain(random, false);
-    ASSERT_NO_FATAL_FAILURE(check_chain(c, {{"a", 2}})) << "seed " << seed() << " chain " << i;
+    ASSERT_NO_FATAL_FAILURE(check_chain(c, {{"a", 2}})) << "seed " << shape_seed() << " chain " << i;
   }
 }
 
 TEST(ShapeTrackerRandom, SymbolicChainsAtSeveralSizes) {
-  oracle::Random random(seed() + 1);
+  oracle::Random random(shape_seed() + 1);
   for (int i = 0; i < 1200; ++i) {
     const Chain c = random_chain(random, true);
     for (const DimMap& at :
          {DimMap{{"a", 3}, {"b", 4}}, {{"a", 1}, {"b", 8}}, {{"a", 0}, {"b", 4}}, {{"a", 2}, {"b", 0}}}) {
       SCOPED_TRACE("a = " + std::to_string(at.find("a")->second) +
                    ", b = " + std::to_string(at.find("b")->second));
-      ASSERT_NO_FATAL_FAILURE(check_chain(c, at)) << "seed " << seed() + 1 << " chain " << i;
+      ASSERT_NO_FATAL_FAILURE(check_chain(c, at)) << "seed " << shape_seed() + 1 << " chain " << i;
     }
   }
 }
@@ -192,14 +192,14 @@ void check_steps(const Chain& c, const DimMap& at, oracle::Random& random) {
 }
 
 TEST(ShapeTrackerRandom, StepsAreBijectionsAndAdjointsAreTransposes) {
-  oracle::Random random(seed() + 2);
+  oracle::Random random(shape_seed() + 2);
   for (int i = 0; i < 800; ++i) {
     const bool symbolic = i % 2 == 1;
     const Chain c = random_chain(random, symbolic);
     for (const DimMap& at :
          symbolic ? std::vector<DimMap>{{{"a", 3}, {"b", 4}}, {{"a", 1}, {"b", 0}}, {{"a", 0}, {"b", 8}}}
                   : std::vector<DimMap>{{{"a", 2}}})
-      ASSERT_NO_FATAL_FAILURE(check_steps(c, at, random)) << "seed " << seed() + 2 << " chain " << i;
+      ASSERT_NO_FATAL_FAILURE(check_steps(c, at, random)) << "seed " << shape_seed() + 2 << " chain " << i;
   }
 }
 

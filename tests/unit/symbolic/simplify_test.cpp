@@ -38,14 +38,6 @@ TEST(Simplify, LeavesUnknownsAlone) {
 
 using Child = std::shared_ptr<oracle::Tree>;
 
-Child node(char op, Child left, Child right) {
-  auto t = std::make_shared<oracle::Tree>();
-  t->op = op;
-  t->left = std::move(left);
-  t->right = std::move(right);
-  return t;
-}
-
 Child with_common_part(oracle::Random& random, const Child& a, const Child& b, const Child& c) {
   const char outer = random.pick(std::vector<char>{'m', 'M', '<', '&', '|', '+'});
   const char inner = random.pick(std::vector<char>{'+', '*', 'm', 'M', '&', '|'});

@@ -38,12 +38,12 @@ struct DeepNet {
     std::vector<GraphTensor> weights;
     for (const auto& layer : layers)
       for (const GraphTensor& w : nn::params(layer)) weights.push_back(w);
-    gradients = cx.compile(Autograd(weights, loss), loss, weights);
-    cx.compile(RemoveUnusedNodes(), loss, gradients);
-    report = cx.compile(RecomputeCheckpoints(), loss, gradients);
+    gradients = cx.run_pass(Autograd(weights, loss));
+    cx.run_pass(RemoveUnusedNodes(), loss, gradients);
+    report = cx.run_pass(RecomputeCheckpoints(), loss, gradients);
     if (generic) {
-      cx.compile(GenericCompiler(), loss, gradients);
-      cx.compile(DepthFirst(), loss, gradients);
+      cx.run_pass(GenericPasses(), loss, gradients);
+      cx.run_pass(DepthFirst(), loss, gradients);
     }
     loss.retrieve();
     retrieve(gradients);
@@ -119,8 +119,8 @@ CompileReport step_of_chain(Activation activation, bool marked) {
   std::vector<GraphTensor> weights;
   for (const auto& layer : layers)
     for (const GraphTensor& w : nn::params(layer)) weights.push_back(w);
-  auto gradients = cx.compile(Autograd(weights, loss), loss, weights);
-  cx.compile(RecomputeCheckpoints(), loss, gradients);
+  auto gradients = cx.run_pass(Autograd(weights, loss));
+  cx.run_pass(RecomputeCheckpoints(), loss, gradients);
   loss.retrieve();
   retrieve(gradients);
   Compiled run = cx.compile(Fast{});
@@ -165,9 +165,9 @@ TEST(ActivationCheckpoints, PartsMayHaveSeveralResultsAndLieWithinOthers) {
         },
         {x, x * 2});
     GraphTensor loss = (outer[0] * outer[1]).sum();
-    GraphTensor gradient = cx.compile(Autograd({x}, loss), loss)[0];
+    GraphTensor gradient = cx.run_pass(Autograd({x}, loss))[0];
     if (recompute) {
-      EXPECT_EQ(cx.compile(RecomputeCheckpoints(), loss, gradient).parts, 1);
+      EXPECT_EQ(cx.run_pass(RecomputeCheckpoints(), loss, gradient).parts, 1);
     }
     gradient.retrieve();
     cx.execute();
@@ -184,8 +184,8 @@ TEST(ActivationCheckpoints, StateIsUpdatedOnce) {
     GraphTensor x = cx.tensor({4, 2}).set(test::wave(8));
     GraphTensor y = checkpoint([&](const GraphTensor& in) { return norm.forward(in.tanh()).tanh(); }, x);
     const GraphTensor loss = y.square().sum();
-    SGD sgd(cx, nn::params(norm), cx.compile(Autograd(nn::params(norm), loss), loss), {.learning_rate = 0.1});
-    if (recompute) cx.compile(RecomputeCheckpoints(), loss);
+    SGD sgd(cx, nn::params(norm), cx.run_pass(Autograd(nn::params(norm), loss)), {.learning_rate = 0.1});
+    if (recompute) cx.run_pass(RecomputeCheckpoints(), loss);
     cx.execute();
     cx.execute();
     return nn::state_dict(norm);
@@ -199,7 +199,7 @@ TEST(Dropout, MasksAreDrawnAgainInTheBackwardPass) {
   Graph cx;
   GraphTensor x = cx.tensor({4, 4}), y = x;
   for (int i = 0; i < 3; ++i) y = y.tanh().dropout(0.1);
-  const GraphTensor gradient = cx.compile(Autograd({x}, y.sum()), y)[0];
+  const GraphTensor gradient = cx.run_pass(Autograd({x}, y.sum()))[0];
   const auto in_backward = [&](NodeId id) {
     const auto& origin = cx.node(id).origin;
     return origin && std::ranges::find(origin->ops, "gradient") != origin->ops.end();

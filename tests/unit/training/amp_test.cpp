@@ -19,7 +19,7 @@ using testing::HasSubstr;
 int64_t contractions(const std::function<GraphTensor(Graph&)>& make) {
   Graph cx;
   const GraphTensor y = make(cx);
-  return cx.compile(AMPContext(), y);
+  return cx.run_pass(AMPContext(), y);
 }
 
 TEST(AMPContext, FindsContractionsAndNothingElse) {
@@ -47,7 +47,7 @@ TEST(AMPContext, RoundsOperandsAndSumsInSingle) {
   GraphTensor a = cx.tensor({1, 512}).set(std::vector<float>(512, 1 + 0x1p-9F));
   GraphTensor b = cx.tensor({512, 2}).set(std::vector<float>(1024, 1));
   GraphTensor y = a.matmul(b);
-  EXPECT_EQ(cx.compile(AMPContext(), y), 1);
+  EXPECT_EQ(cx.run_pass(AMPContext(), y), 1);
   y.retrieve();
   cx.execute();
   EXPECT_THAT(y.data<float>(), testing::Each(512));  // a sum in bf16 would stop at 256
@@ -59,8 +59,8 @@ TEST(AMPContext, FollowsAutocast) {
   const GraphTensor x = test::input(cx, "amp/x"), y = test::input(cx, "amp/y");
   const GraphTensor w1 = test::input(cx, "amp/w1"), w2 = test::input(cx, "amp/w2");
   GraphTensor out = x.matmul(w1.t()).relu().matmul(w2.t()), loss = mse(out, y);
-  EXPECT_EQ(cx.compile(AMPContext(), loss, out), 2);
-  auto gradients = cx.compile(Autograd({w1, w2}, loss), loss, out);
+  EXPECT_EQ(cx.run_pass(AMPContext(), loss, out), 2);
+  auto gradients = cx.run_pass(Autograd({w1, w2}, loss));
   retrieve(std::vector{out, loss});
   out.retrieve();
   loss.retrieve();
@@ -87,7 +87,7 @@ TEST(GradScaler, FollowsPyTorch) {
   GraphTensor p = cx.tensor({2}, Dtype::F64).set({1, 1}), factor = cx.tensor({}, Dtype::F64).set({1});
   GradScaler scaler(cx, {.init_scale = 8, .growth_factor = 4, .backoff_factor = 0.25, .growth_interval = 3});
   const GraphTensor loss = (p * factor).sum();
-  const auto gradients = scaler.unscale(cx.compile(Autograd({p}, scaler.scale(loss)), loss));
+  const auto gradients = scaler.unscale(cx.run_pass(Autograd({p}, scaler.scale(loss))));
   SGD sgd(cx, {p}, gradients, {.learning_rate = 0.1, .apply_if = scaler.finite()});
   const auto scales = test::expected("scaler/scales"), values = test::expected("scaler/values");
   for (size_t i = 0; i < scales.size(); ++i) {
@@ -107,9 +107,9 @@ TEST(GradScaler, KeepsSmallGradientsInHalfPrecision) {
     GraphTensor x = cx.tensor({1, 4}).set({1, 1, 1, 1}),
                 w = cx.tensor({4, 2}).set(std::vector<float>(8, 0.5F));
     const GraphTensor loss = x.matmul(w).sum() * 1e-8;
-    cx.compile(AMPContext(Dtype::F16), loss);
+    cx.run_pass(AMPContext(Dtype::F16), loss);
     GradScaler scaler(cx, {.init_scale = scale});
-    GraphTensor g = scaler.unscale(cx.compile(Autograd({w}, scaler.scale(loss)), loss))[0].retrieve();
+    GraphTensor g = scaler.unscale(cx.run_pass(Autograd({w}, scaler.scale(loss))))[0].retrieve();
     cx.execute();
     return g.data<double>()[0];
   };
@@ -137,7 +137,7 @@ TEST(MixedPrecision, AHalfPrecisionModelTrains) {
   GraphTensor loss = mse(model.forward(x), y);
   GradScaler scaler(cx);
   const auto weights = nn::params(model);
-  const auto gradients = scaler.unscale(cx.compile(Autograd(weights, scaler.scale(loss)), loss, weights));
+  const auto gradients = scaler.unscale(cx.run_pass(Autograd(weights, scaler.scale(loss))));
   Adam adam(cx, weights, gradients, {.learning_rate = 0.03, .apply_if = scaler.finite()});
   loss.retrieve();
   double first = 0;

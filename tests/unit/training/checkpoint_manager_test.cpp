@@ -53,7 +53,7 @@ struct TinyRun {
     x = cx.tensor({8, 3});
     loss = net.forward(x).square().mean();
     const auto weights = nn::params(net);
-    accumulator.emplace(cx, cx.compile(Autograd(weights, loss), loss, weights), 2);
+    accumulator.emplace(cx, cx.run_pass(Autograd(weights, loss)), 2);
     adam.emplace(cx, weights, accumulator->gradients(),
                  Adam::Options{.learning_rate = 0.01, .apply_if = accumulator->ready()});
     loss.retrieve();

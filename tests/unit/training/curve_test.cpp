@@ -25,7 +25,7 @@ void expect_curve(const std::string& name, Graph& cx, const M& model, GraphTenso
                   typename O::Options options, const std::function<void(int64_t)>& feed) {
   nn::load_state_dict(model, state_of(name));
   const auto weights = nn::params(model);
-  const auto gradients = cx.compile(Autograd(weights, loss), loss, weights);
+  const auto gradients = cx.run_pass(Autograd(weights, loss));
   O optimizer(cx, weights, clip_grad_norm(gradients, 1).gradients, options);
   const CosineSchedule rate{.start = options.learning_rate, .steps = 100};
   loss.retrieve();

@@ -38,7 +38,7 @@ void expect_loss(const std::string& name, const Loss& loss) {
   }
   const GraphTensor angle = cx.iota(Expression::flat_index(), value.dims()).cast(Dtype::F64) * 0.7 + 0.3;
   if (!parameters.empty())
-    for (const GraphTensor& g : cx.compile(Autograd(parameters, (value * angle.cos()).sum()), wanted))
+    for (const GraphTensor& g : cx.run_pass(Autograd(parameters, (value * angle.cos()).sum())))
       wanted.push_back(g);
   retrieve(wanted);
   cx.execute();
@@ -60,6 +60,15 @@ TEST(Losses, RegressionFollowsPyTorch) {
   expect_loss("rmse", [](const auto& x, const auto& y) { return rmse(x, y); });
   expect_loss("huber_default", [](const auto& x, const auto& y) { return huber(x, y); });
   expect_loss("smooth_l1_default", [](const auto& x, const auto& y) { return smooth_l1(x, y); });
+}
+
+TEST(Losses, HaveTheNamesOfTorchFunctional) {
+  expect_loss("mse_mean", [](const auto& x, const auto& y) { return mse_loss(x, y); });
+  expect_loss("mae_sum", [](const auto& x, const auto& y) { return l1_loss(x, y, Reduce::Sum); });
+  expect_loss("huber_default", [](const auto& x, const auto& y) { return huber_loss(x, y); });
+  expect_loss("smooth_l1_default", [](const auto& x, const auto& y) { return smooth_l1_loss(x, y); });
+  expect_loss("cross_entropy_mean", [](const auto& x, const auto& y) { return cross_entropy_loss(x, y); });
+  expect_loss("nll_images", [](const auto& x, const auto& y) { return nll_loss(x, y); });
 }
 
 TEST(Losses, ClassesFollowPyTorch) {
@@ -122,8 +131,8 @@ TEST(Losses, AreStableInSinglePrecision) {
   Graph cx;
   GraphTensor x = cx.tensor({4}).set({-200.0, 200.0, 1e30, -1e30}), y = cx.tensor({4}).set({0, 1, 0, 1});
   GraphTensor loss = binary_cross_entropy_with_logits(x, y, {.reduce = Reduce::None});
-  GraphTensor slope = cx.compile(Autograd({x}, loss), loss)[0];
-  GraphTensor fit = rmse(y, y), flat = cx.compile(Autograd({y}, fit), fit, loss, slope)[0];
+  GraphTensor slope = cx.run_pass(Autograd({x}, loss))[0];
+  GraphTensor fit = rmse(y, y), flat = cx.run_pass(Autograd({y}, fit))[0];
   retrieve(std::vector{loss, slope, fit, flat});
   cx.execute();
   EXPECT_THAT(loss.data<float>(), testing::ElementsAre(0, 0, 1e30F, 1e30F));

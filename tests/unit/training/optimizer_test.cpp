@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 
 #include "luminal/autograd.h"
@@ -35,7 +36,7 @@ struct Problem {
     const GraphTensor x = cx.tensor({5, 3}, kF64).set(wave(15, 2.1)),
                       y = cx.tensor({5, 4}, kF64).set(wave(20, 0.9));
     loss = ((x.matmul(weights[0]) + weights[1]).tanh() - y).square().mean() + weights[0].pow(4).sum() * 0.01;
-    gradients = cx.compile(Autograd(weights, loss), loss, weights);
+    gradients = cx.run_pass(Autograd(weights, loss));
   }
 };
 
@@ -93,7 +94,7 @@ TEST(Optimizers, HalfPrecisionWeightsHaveMasters) {
     Graph cx;
     GraphTensor w = cx.tensor({2}, dtype).set({1, -1});
     const GraphTensor loss = (w * cx.tensor({2}, dtype).set({1, -1})).sum();
-    SGD sgd(cx, {w}, cx.compile(Autograd({w}, loss), loss), {.learning_rate = 1e-3 / 4});
+    SGD sgd(cx, {w}, cx.run_pass(Autograd({w}, loss)), {.learning_rate = 1e-3 / 4});
     for (int i = 0; i < 400; ++i) cx.execute();
     EXPECT_NEAR(w.data<double>()[0], 0.9, 4e-3) << name(dtype);
     EXPECT_NEAR(w.data<double>()[1], -0.9, 4e-3) << name(dtype);
@@ -108,7 +109,7 @@ TEST(Optimizers, MastersGiveWayToWeightsThatAreSet) {
   Graph cx;
   GraphTensor w = cx.tensor({2}, Dtype::BF16).set({1, 1});
   const GraphTensor loss = w.sum();
-  SGD sgd(cx, {w}, cx.compile(Autograd({w}, loss), loss), {.learning_rate = 0.25});
+  SGD sgd(cx, {w}, cx.run_pass(Autograd({w}, loss)), {.learning_rate = 0.25});
   cx.execute();
   w.set({8, w.data<float>()[1]});
   cx.execute();
@@ -119,12 +120,99 @@ TEST(Optimizers, ARunThatDoesNotCountChangesNothing) {
   Graph cx;
   GraphTensor w = cx.tensor({1}).set({1}), go = cx.tensor({}, Dtype::Bool).set(std::vector<bool>{false});
   const GraphTensor loss = w.square().sum() / 0.0 * 0.0;  // NaN, and so is the gradient
-  Adam adam(cx, {w}, cx.compile(Autograd({w}, loss), loss), {.apply_if = go});
+  Adam adam(cx, {w}, cx.run_pass(Autograd({w}, loss)), {.apply_if = go});
   cx.execute();
   EXPECT_EQ(w.data<float>()[0], 1);
   EXPECT_EQ(adam.steps(), 0);
   for (const auto& entry : nn::entries(adam))
     for (const double value : entry.tensor.data<double>()) EXPECT_TRUE(std::isfinite(value)) << entry.name;
+}
+
+/// Groups train as optimizers of their own would.
+template <class O>
+void expect_groups(const std::function<void(typename O::Options&)>& change) {
+  Problem together, apart;
+  const typename O::Options options{.learning_rate = 0.05, .weight_decay = 0.1};
+  typename O::Options changed = options;
+  change(changed);
+  O both(together.cx, together.weights, together.gradients, options, {{{together.weights[1]}, change}});
+  O one(apart.cx, {apart.weights[0]}, {apart.gradients[0]}, options);
+  O other(apart.cx, {apart.weights[1]}, {apart.gradients[1]}, changed);
+  for (int step = 0; step < 6; ++step) {
+    if (step == 3) {
+      both.set_learning_rate(0.025);
+      one.set_learning_rate(0.025);
+      other.set_learning_rate(changed.learning_rate / 2);
+    }
+    together.cx.execute();
+    apart.cx.execute();
+    for (size_t i = 0; i < 2; ++i)
+      EXPECT_EQ(together.weights[i].data<double>(), apart.weights[i].data<double>()) << step;
+  }
+}
+
+TEST(Optimizers, GroupsHaveOptionsOfTheirOwn) {
+  expect_groups<SGD>([](SGD::Options& o) { o.momentum = 0.9, o.weight_decay = 0; });
+  expect_groups<Adam>([](Adam::Options& o) { o.learning_rate = 0.2, o.beta1 = 0.5; });
+  expect_groups<AdamW>([](AdamW::Options& o) { o.weight_decay = 0; });
+  expect_groups<RMSprop>([](RMSprop::Options& o) { o.centered = true, o.alpha = 0.9; });
+  expect_groups<LAMB>([](LAMB::Options& o) { o.learning_rate = 0.1, o.beta2 = 0.9; });
+  expect_groups<Lion>([](Lion::Options& o) { o.learning_rate = 0.1, o.beta1 = 0.5; });
+}
+
+TEST(Optimizers, GroupsKeepTheNamesOfACheckpoint) {
+  Problem plain, grouped;
+  const Adam without(plain.cx, plain.weights, plain.gradients, {});
+  const Adam with(grouped.cx, grouped.weights, grouped.gradients, {},
+                  {{{grouped.weights[0]}, [](auto& options) { options.weight_decay = 0.1; }}});
+  std::vector<std::string> names, more;
+  for (const auto& entry : nn::entries(without)) names.push_back(entry.name);
+  for (const auto& entry : nn::entries(with)) more.push_back(entry.name);
+  EXPECT_THAT(names, ElementsAre("step", "beta1_power", "beta2_power", "0/exp_avg", "0/exp_avg_sq",
+                                 "1/exp_avg", "1/exp_avg_sq"));
+  names.insert(names.end(), {"group1/beta1_power", "group1/beta2_power"});
+  EXPECT_THAT(more, testing::UnorderedElementsAreArray(names));
+}
+
+TEST(Optimizers, GroupsFollowTheLearningRate) {
+  Problem p;
+  SGD sgd(p.cx, p.weights, p.gradients, {.learning_rate = 0.1},
+          {{{p.weights[1]}, [](auto& options) { options.learning_rate = 0.4; }}, {{}, {}}});
+  EXPECT_EQ(sgd.learning_rate(1), 0.4);
+  sgd.set_learning_rate(0.05);
+  EXPECT_EQ(sgd.learning_rate(), 0.05);
+  EXPECT_EQ(sgd.learning_rate(1), 0.2);
+  sgd.set_learning_rate(7, 1);
+  EXPECT_EQ(sgd.learning_rate(), 0.05);
+  EXPECT_EQ(sgd.learning_rate(1), 7);
+  EXPECT_EQ(error_of<Error>([&] { sgd.set_learning_rate(1, 3); }),
+            "[learning_rate] there is no group 3; the optimizer has 2, counted from 1, and 0 for the other "
+            "parameters");
+}
+
+TEST(Optimizers, RefuseGroupsThatDoNotFit) {
+  Problem p;
+  const GraphTensor stranger = p.cx.tensor({2}), go = p.cx.tensor({}, Dtype::Bool);
+  const auto message = [&](std::vector<ParameterGroup<SGD::Options>> groups) {
+    return error_of<Error>([&] { SGD(p.cx, p.weights, p.gradients, {.learning_rate = 0}, groups); });
+  };
+  EXPECT_THAT(
+      message({{{p.weights[0], stranger}, {}}}),
+      HasSubstr("[SGD] tensor 1 of group 1 is f32[2] and none of the 2 parameters; name parameters of this "
+                "optimizer"));
+  EXPECT_THAT(message({{{p.weights[1]}, {}}, {{p.weights[1]}, {}}}),
+              HasSubstr("[SGD] parameter 1 is named in group 1 and in group 2; name it once"));
+  EXPECT_THAT(message({{{p.weights[1]}, [](auto& options) { options.momentum = -1; }}}),
+              HasSubstr("[SGD, group 1] momentum=-1 is out of range; give 0 or more"));
+  EXPECT_THAT(
+      message({{{p.weights[1]}, [&](auto& options) { options.apply_if = go; }}}),
+      HasSubstr("[SGD, group 1] apply_if holds for all parameters; give it in the optimizer's own options"));
+  SGD frozen(p.cx, p.weights, p.gradients, {.learning_rate = 0},
+             {{{p.weights[1]}, [](auto& options) { options.learning_rate = 1; }}});
+  EXPECT_THAT(
+      error_of<Error>([&] { frozen.set_learning_rate(1); }),
+      HasSubstr("[set_learning_rate] the optimizer was made with a rate of 0, and the rates of its 1 groups "
+                "follow no factor of that; give each its own with set_learning_rate(rate, group)"));
 }
 
 TEST(Optimizers, RefuseWhatDoesNotFit) {
@@ -186,11 +274,11 @@ TEST(GradientAccumulator, SmallBatchesTrainLikeALargeOne) {
   Graph large;
   GraphTensor w = large.tensor({3, 2}, kF64).set(wave(6, 1.1));
   GraphTensor x = large.tensor({4, 3}, kF64);
-  Adam whole(large, {w}, large.compile(Autograd({w}, loss_of(x, w)), w), {.learning_rate = 0.1});
+  Adam whole(large, {w}, large.run_pass(Autograd({w}, loss_of(x, w))), {.learning_rate = 0.1});
   Graph small;
   GraphTensor v = small.tensor({3, 2}, kF64).set(wave(6, 1.1));
   GraphTensor row = small.tensor({1, 3}, kF64);
-  const GradientAccumulator accumulator(small, small.compile(Autograd({v}, loss_of(row, v)), v), 4);
+  const GradientAccumulator accumulator(small, small.run_pass(Autograd({v}, loss_of(row, v))), 4);
   Adam pieces(small, {v}, accumulator.gradients(), {.learning_rate = 0.1, .apply_if = accumulator.ready()});
   for (int update = 0; update < 2; ++update) {
     const auto first = rows.begin() + update * 12;

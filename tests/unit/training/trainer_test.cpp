@@ -45,7 +45,7 @@ TEST(Trainer, IsWhatCouldBeWrittenOut) {
   Trainer trainer(a.cx, a.model, a.loss, use<AdamW>({.learning_rate = 0.1}),
                   {.schedule = CosineSchedule{.start = 0.1, .steps = 20}, .clip_norm = 0.5, .accumulate = 2});
   const auto weights = nn::params(b.model);
-  GradientAccumulator accumulator(b.cx, b.cx.compile(Autograd(weights, b.loss), b.loss, weights), 2);
+  GradientAccumulator accumulator(b.cx, b.cx.run_pass(Autograd(weights, b.loss)), 2);
   const auto [clipped, norm] = clip_grad_norm(accumulator.gradients(), 0.5);
   AdamW adam(b.cx, weights, clipped, {.learning_rate = 0.1, .apply_if = accumulator.ready()});
   const CosineSchedule schedule{.start = 0.1, .steps = 20};
@@ -144,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, ResumedOnTheCpu,
 
 TEST(Trainer, SaysWhenItGoesOnUnderAnotherPlan) {
   const test::TemporaryFolder folder;
-  const SearchOptions plain{.cones = 1, .merge = false};
+  const SearchOptions plain{.fusions = 1, .merge = false};
   const auto said = [&](int64_t steps, const SearchOptions& search, std::string_view device = "cpu") {
     testing::internal::CaptureStderr();
     (void)trained(folder.path(), steps, Fast{}, device, search);
@@ -189,7 +189,7 @@ TEST(Trainer, TellsOfALossThatIsNotFiniteAndKeepsTheWeights) {
 TEST(FiniteLoss, NamesTheDataOrTheWeight) {
   Regression r;
   const auto weights = nn::params(r.model);
-  SGD sgd(r.cx, weights, r.cx.compile(Autograd(weights, r.loss), r.loss, weights), {.learning_rate = 1e38});
+  SGD sgd(r.cx, weights, r.cx.run_pass(Autograd(weights, r.loss)), {.learning_rate = 1e38});
   r.loss.retrieve();
   r.feed(0);
   r.cx.execute();

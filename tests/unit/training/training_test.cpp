@@ -25,7 +25,7 @@ TEST(Adam, FollowsPyTorch) {
     Graph cx;
     GraphTensor p = cx.tensor({3}, Dtype::F64).set({1, -2, 3});
     const GraphTensor loss = p.pow(3).sum();
-    const auto gradients = cx.compile(Autograd({p}, loss), loss);
+    const auto gradients = cx.run_pass(Autograd({p}, loss));
     Adam adam(cx, {p}, gradients,
               {.learning_rate = 0.1, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6, .weight_decay = decay});
     for (int i = 0; i < 5; ++i) cx.execute();
@@ -37,7 +37,7 @@ TEST(Adam, ALearningRateOfZeroMovesNothingAndCanChange) {
   Graph cx;
   GraphTensor p = cx.tensor({2}).set({1, 2});
   const GraphTensor loss = p.square().sum();
-  Adam adam(cx, {p}, cx.compile(Autograd({p}, loss), loss), {.learning_rate = 0.5});
+  Adam adam(cx, {p}, cx.run_pass(Autograd({p}, loss)), {.learning_rate = 0.5});
   adam.set_learning_rate(0);
   cx.execute();
   EXPECT_THAT(p.data<float>(), testing::ElementsAre(1, 2));
@@ -106,7 +106,7 @@ TEST(CrossEntropy, ClassIndicesFollowPyTorch) {
     logits.set_dyn(std::vector<double>{1, 2, -1, 0.5, 0, 3, -2, 1, 0}, {3, 3});
     GraphTensor target = cx.tensor({"rows"}, Dtype::I32).set({2, 0, 1});
     GraphTensor loss = cross_entropy(logits, target, c.options);
-    GraphTensor gradient = cx.compile(Autograd({logits}, loss), loss)[0];
+    GraphTensor gradient = cx.run_pass(Autograd({logits}, loss))[0];
     loss.retrieve();
     gradient.retrieve();
     cx.execute();

@@ -184,7 +184,7 @@ Results run_spec(const Case& one, const Place& place) {
       wanted.push_back(made.inputs[i]);
       which.push_back(i);
     }
-  Tensors gradients = made.cx.compile(Autograd(wanted, loss), loss, wanted);
+  Tensors gradients = made.cx.run_pass(Autograd(wanted, loss));
   for (GraphTensor& gradient : gradients) gradient.retrieve();
   runner(made.cx, place)();
   for (size_t i = 0; i < which.size(); ++i)
@@ -242,7 +242,7 @@ Results run_module(const Case& one, const Place& place) {
     wanted.push_back(tensor);
     names.push_back(name);
   }
-  Tensors gradients = cx.compile(Autograd(wanted, *loss), *loss, wanted, module.outputs);
+  Tensors gradients = cx.run_pass(Autograd(wanted, *loss));
   for (GraphTensor& gradient : gradients) gradient.retrieve();
   runner(cx, place)();
   for (size_t i = 0; i < module.outputs.size(); ++i)

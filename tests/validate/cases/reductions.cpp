@@ -18,31 +18,33 @@ struct Reduction {
 };
 
 void add_plain(Suite& suite) {
-  using T = const GraphTensor&;
+  using In = const GraphTensor&;
   const Reduction reductions[] = {
-      {"sum", "x.sum({axes}, keepdim={keep})", [](T x, Axes a, bool k) { return x.sum(a, k); }},
-      {"mean", "x.mean({axes}, keepdim={keep})", [](T x, Axes a, bool k) { return x.mean(a, k); }},
-      {"max", "x.amax({axes}, keepdim={keep})", [](T x, Axes a, bool k) { return x.max(a, k); }},
-      {"min", "x.amin({axes}, keepdim={keep})", [](T x, Axes a, bool k) { return x.min(a, k); }},
-      {"prod", "PROD(x, {axes}, {keep})", [](T x, Axes a, bool k) { return x.prod(a, k); }, true, 0.5, 1.5},
-      {"var", "x.var({axes}, correction=1, keepdim={keep})", [](T x, Axes a, bool k) { return x.var(a, k); }},
+      {"sum", "x.sum({axes}, keepdim={keep})", [](In x, Axes a, bool k) { return x.sum(a, k); }},
+      {"mean", "x.mean({axes}, keepdim={keep})", [](In x, Axes a, bool k) { return x.mean(a, k); }},
+      {"max", "x.amax({axes}, keepdim={keep})", [](In x, Axes a, bool k) { return x.max(a, k); }},
+      {"min", "x.amin({axes}, keepdim={keep})", [](In x, Axes a, bool k) { return x.min(a, k); }},
+      {"prod", "PROD(x, {axes}, {keep})", [](In x, Axes a, bool k) { return x.prod(a, k); }, true, 0.5, 1.5},
+      {"var", "x.var({axes}, correction=1, keepdim={keep})",
+       [](In x, Axes a, bool k) { return x.var(a, k); }},
       {"var", "x.var({axes}, correction=0, keepdim={keep})",
-       [](T x, Axes a, bool k) { return x.var(a, k, 0); }},
-      {"std", "x.std({axes}, correction=1, keepdim={keep})", [](T x, Axes a, bool k) { return x.std(a, k); }},
+       [](In x, Axes a, bool k) { return x.var(a, k, 0); }},
+      {"std", "x.std({axes}, correction=1, keepdim={keep})",
+       [](In x, Axes a, bool k) { return x.std(a, k); }},
       {"logsumexp", "x.logsumexp({axes}, keepdim={keep})",
-       [](T x, Axes a, bool k) { return x.logsumexp(a, k); }},
+       [](In x, Axes a, bool k) { return x.logsumexp(a, k); }},
       {"any", "(x > 1.9).any({axes}, keepdim={keep})",
-       [](T x, Axes a, bool k) { return x.gt(1.9).any(a, k); }, false},
+       [](In x, Axes a, bool k) { return x.gt(1.9).any(a, k); }, false},
       {"all", "(x > -1.9).all({axes}, keepdim={keep})",
-       [](T x, Axes a, bool k) { return x.gt(-1.9).all(a, k); }, false},
+       [](In x, Axes a, bool k) { return x.gt(-1.9).all(a, k); }, false},
       {"norm", "torch.linalg.vector_norm(x, 2, {axes}, keepdim={keep})",
-       [](T x, Axes a, bool k) { return x.norm(2, a, k); }},
+       [](In x, Axes a, bool k) { return x.norm(2, a, k); }},
       {"norm", "torch.linalg.vector_norm(x, 1, {axes}, keepdim={keep})",
-       [](T x, Axes a, bool k) { return x.norm(1, a, k); }},
+       [](In x, Axes a, bool k) { return x.norm(1, a, k); }},
       {"norm", "torch.linalg.vector_norm(x, 3, {axes}, keepdim={keep})",
-       [](T x, Axes a, bool k) { return x.norm(3, a, k); }},
+       [](In x, Axes a, bool k) { return x.norm(3, a, k); }},
       {"norm", "torch.linalg.vector_norm(x, float('inf'), {axes}, keepdim={keep})",
-       [](T x, Axes a, bool k) { return x.norm(HUGE_VAL, a, k); }},
+       [](In x, Axes a, bool k) { return x.norm(HUGE_VAL, a, k); }},
   };
   for (const Reduction& each : reductions)
     for (const std::vector<int>& axes : {std::vector<int>{0}, {2}, {0, 2}, {0, 1, 2}})

@@ -102,7 +102,7 @@ Results optimized(const Place& place, const MakeOptimizer& make) {
   weights[1].set(counted({6}, 0.1, 0));
   weights[2].set(counted({6, 2}, 0.5, 0.1));
   GraphTensor loss = tr::mse((x.matmul(weights[0]) + weights[1]).tanh().matmul(weights[2]), y);
-  const T gradients = cx.compile(Autograd(weights, loss), loss, weights);
+  const T gradients = cx.run_pass(Autograd(weights, loss));
   make(cx, weights, gradients);
   loss.retrieve();
   Results results;

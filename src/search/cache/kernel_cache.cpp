@@ -1,0 +1,166 @@
+#include "search/cache/kernel_cache.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+
+#include "base/cancel.h"
+#include "base/dump.h"
+#include "base/environment.h"
+#include "base/fail.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/reason.h"
+#include "base/stopwatch.h"
+#include "base/team.h"
+#include "luminal/compile_report.h"
+
+namespace luminal::search {
+
+KernelCache& KernelCache::of_process() {
+  static KernelCache cache;
+  return cache;
+}
+
+std::string KernelCache::key(const backends::Device& backend, const KernelRequest& request) {
+  return fmt::format("{} | {} {} | {} | {}", key_text(backend.target()),
+                     request.implementation.schedule->name,
+                     codegen::to_string(request.implementation.parameters),
+                     to_string(restricted(request.bucket, request.spec)), request.spec.to_json());
+}
+
+namespace {
+
+/// LUMINAL_DEBUG=4 tells every kernel's spec, loops and source, 7 its machine code too; LUMINAL_DUMP writes
+/// all of them.
+void log_program(backends::Device& backend, const KernelRequest& request, const codegen::Program& program,
+                 const std::string& source) {
+  const auto whole = [&] {
+    return fmt::format("{} {}\n{}\n{}", request.implementation.schedule->name,
+                       codegen::to_string(request.implementation.parameters), request.spec.to_string(),
+                       program.to_string());
+  };
+  const int level = environment::debug_level();
+  if (level >= 4) log_line(fmt::format("{}\n{}", whole(), source));
+  if (level >= 7) log_line(backend.assembly(program));
+  if (!is_dumping()) return;
+  const std::string name =
+      fmt::format("{}_{:04x}_{:08x}", request.implementation.schedule->name, request.spec.hash() & 0xffff,
+                  hash_bytes(codegen::to_string(request.implementation.parameters)) >> 32);
+  dump_file(name + ".txt", whole());
+  dump_file(name + ".ll", source);
+  dump_file(name + ".s", backend.assembly(program));
+}
+
+}  // namespace
+
+KernelResult KernelCache::make_one(backends::Device& backend, Cache& disk, const KernelRequest& request) {
+  KernelResult result;
+  const codegen::Program program =
+      request.implementation.schedule->lower(request.spec, request.implementation.parameters,
+                                             restricted(request.bucket, request.spec), backend.target());
+  codegen::verify(program);
+  const std::string source = backend.source(program);
+  log_program(backend, request, program, source);
+  // The text that is compiled too: a mended printer finds nothing made before it. The program says what the
+  // text does not: sizes, tasks and workspace.
+  const std::vector<std::string> parts{program.to_string(), source, key_text(backend.target())};
+  const CacheKey key = make_key(parts);
+  result.code = key.low;
+  if (const auto object = disk.find_object(key)) {
+    try {
+      result.kernel = backend.load(*object);
+      result.loaded = true;
+      return result;
+    } catch (const std::exception& damage) {
+      debug(1, "[cache] a compiled kernel is made anew: {}", damage.what());
+    }
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  result.kernel = backend.compile(program, source);
+  result.compile_ms = 1e3 * seconds_since(begin);
+  if (const std::vector<std::byte> binary = result.kernel->binary(); !binary.empty())
+    disk.store_object(key, binary);
+  return result;
+}
+
+std::vector<KernelResult> KernelCache::make(backends::Device& backend, Cache& disk,
+                                            std::span<const KernelRequest> requests,
+                                            std::chrono::steady_clock::time_point deadline) {
+  std::vector<std::string> keys;
+  for (const KernelRequest& request : requests) keys.push_back(key(backend, request));
+  std::vector<KernelResult> results(keys.size());
+  std::vector<size_t> work;
+  std::unordered_map<std::string_view, size_t> same;  // the request that is worked on for all equal ones
+  {
+    const std::scoped_lock lock(mutex_);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (const auto known = kernels_.find(keys[i]); known != kernels_.end()) {
+        results[i] = known->second;
+        results[i].compile_ms = 0;
+        results[i].loaded = false;
+      } else if (same.emplace(keys[i], i).second) {
+        work.push_back(i);
+      }
+    }
+  }
+  std::atomic<size_t> next{0};
+  Team& team = Team::shared();
+  team.run(team.size(), [&](int) {
+    for (size_t w = next++; w < work.size(); w = next++) {
+      throw_if_cancelled();
+      KernelResult& made = results[work[w]];
+      if (std::chrono::steady_clock::now() > deadline) {
+        made.error = KernelReport::Rejected::kNotTimed;
+        continue;
+      }
+      try {
+        made = make_one(backend, disk, requests[work[w]]);
+      } catch (const std::exception& error) {
+        made.error = reason_of(error);
+      }
+    }
+  });
+  const std::scoped_lock lock(mutex_);
+  for (const size_t i : work) {
+    if (!results[i].kernel) continue;
+    // Another thread may have made it meanwhile: one of them is the one.
+    const auto [known, fresh] = kernels_.try_emplace(keys[i], results[i]);
+    if (!fresh) results[i].kernel = known->second.kernel;
+  }
+  for (size_t i = 0; i < keys.size(); ++i)
+    if (const auto first = same.find(keys[i]); first != same.end() && first->second != i)
+      results[i] = results[first->second];
+  // Those that a plan holds stay, and those that are handed out now.
+  if (kernels_.size() > most_)
+    std::erase_if(kernels_, [](const auto& each) { return each.second.kernel.use_count() == 1; });
+  return results;
+}
+
+std::vector<std::shared_ptr<const backends::Kernel>> KernelCache::get(backends::Device& backend,
+                                                                      std::span<const KernelRequest> requests,
+                                                                      int* compiled) {
+  std::vector<std::shared_ptr<const backends::Kernel>> kernels;
+  if (compiled != nullptr) *compiled = 0;
+  for (KernelResult& result : make(backend, Cache::of_process(), requests)) {
+    const KernelRequest& request = requests[kernels.size()];
+    LUMINAL_CHECK(
+        result.kernel != nullptr, "{} {} does not make\n{}: {}", request.implementation.schedule->name,
+        codegen::to_string(request.implementation.parameters), request.spec.to_string(), result.error);
+    if (compiled != nullptr && result.compile_ms > 0) ++*compiled;
+    kernels.push_back(std::move(result.kernel));
+  }
+  return kernels;
+}
+
+size_t KernelCache::size() const {
+  const std::scoped_lock lock(mutex_);
+  return kernels_.size();
+}
+
+void KernelCache::clear() {
+  const std::scoped_lock lock(mutex_);
+  kernels_.clear();
+}
+
+}  // namespace luminal::search

@@ -1,0 +1,272 @@
+#include "search/cover/fusion.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+#include "base/cancel.h"
+
+namespace luminal::search {
+namespace {
+
+/// A fusion that grows.
+struct Growing {
+  Fusion fusion;
+  std::vector<std::pair<int, size_t>> implementation;  ///< interior classes and their alternatives
+  std::vector<int> fixed;                              ///< leaves that stay
+  double merit = 0;
+  double operations = 0;  ///< of root and interior, each computed once
+};
+
+class FusionFinder {
+ public:
+  FusionFinder(const CoverProblem& problem, const Structure& structure, SpecStore& store, CostTable& costs,
+               int keep)
+      : problem_(problem),
+        structure_(structure),
+        store_(store),
+        costs_(costs),
+        keep_(static_cast<size_t>(keep)) {
+    const size_t count = problem.classes.size();
+    flow_.assign(count, 0);
+    alone_.assign(count, 0);
+    readers_.assign(count, 0);
+    sunk_.assign(count, false);
+    for (size_t c = 0; c < count; ++c) {
+      sunk_[c] = problem.classes[c].wanted || problem.classes[c].alternatives.empty();
+      std::set<int> read;
+      for (const auto& alternative : problem.classes[c].alternatives)
+        read.insert(alternative.arguments.begin(), alternative.arguments.end());
+      for (const int argument : read) ++readers_[static_cast<size_t>(argument)];
+    }
+    for (const auto& host : problem.hosts)
+      for (const int input : host.inputs) sunk_[static_cast<size_t>(input)] = true;
+  }
+
+  std::vector<std::vector<Fusion>> run() {
+    std::vector<int> order(problem_.classes.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::sort(order, {}, [&](int c) { return key(c); });
+    std::vector<std::vector<Fusion>> fusions(order.size());
+    for (const int root : order) {
+      throw_if_cancelled();
+      fusions[static_cast<size_t>(root)] = grow(root);
+    }
+    return fusions;
+  }
+
+ private:
+  [[nodiscard]] std::tuple<int, uint64_t, int> key(int c) const {
+    const auto at = static_cast<size_t>(c);
+    return {structure_.depth[at], structure_.exact[at], c};
+  }
+
+  std::vector<Fusion> grow(int root) {
+    std::vector<Growing> found, front = starts(root);
+    if (front.empty()) return {};
+    const std::vector<Growing> plain = front;
+    compositions_left_ = limits_.compositions * static_cast<int>(keep_);
+    while (!front.empty()) {
+      std::vector<Growing> next;
+      for (Growing& state : front) {
+        const int leaf = undecided(state, root);
+        if (leaf < 0) {
+          found.push_back(std::move(state));
+          continue;
+        }
+        for (Growing& grown : compositions(state, leaf, root)) next.push_back(std::move(grown));
+        state.fixed.push_back(leaf);
+        next.push_back(std::move(state));
+      }
+      front = best(std::move(next), keep_);
+      drop_hopeless(front);
+    }
+    return kept(std::move(found), plain, root);
+  }
+
+  /// What costs far more than the best one takes most of the time, and hardly ever leads to a fusion that is
+  /// kept. The best one's leaves may have to be paid for in full. Who keeps more looks further.
+  void drop_hopeless(std::vector<Growing>& front) const {
+    if (front.empty()) return;
+    const Fusion& first = front.front().fusion;
+    const double further = std::max(1.0, static_cast<double>(keep_) / FusionLimits::kUsual);
+    double most = (1 + limits_.worse * further) * first.cost_us;
+    for (const int leaf : first.leaves) most += alone_[static_cast<size_t>(leaf)];
+    std::erase_if(front, [&](const Growing& state) { return state.merit > most; });
+  }
+
+  std::vector<Growing> starts(int root) {
+    std::vector<Growing> list;
+    for (const auto& alternative : problem_.classes[static_cast<size_t>(root)].alternatives) {
+      if (std::ranges::find(alternative.arguments, root) != alternative.arguments.end()) continue;
+      Growing start;
+      start.fusion.spec = alternative.spec;
+      start.fusion.leaves = alternative.arguments;
+      // A slot for each class: equal ones are joined, which is another alternative if it is defined.
+      std::vector<int> sorted = start.fusion.leaves;
+      std::ranges::sort(sorted);
+      if (std::ranges::adjacent_find(sorted) != sorted.end() && !joined(start.fusion)) continue;
+      start.operations = store_.operations(start.fusion.spec);
+      rate(start);
+      list.push_back(std::move(start));
+    }
+    return best(std::move(list), 2 * keep_);
+  }
+
+  bool joined(Fusion& fusion) {
+    const std::vector<uint32_t> names(fusion.leaves.begin(), fusion.leaves.end());
+    const SpecStore::Made* made = store_.join(fusion.spec, names);
+    if (made == nullptr) return false;
+    std::vector<int> leaves;
+    for (const auto& from : made->slots) leaves.push_back(fusion.leaves[static_cast<size_t>(from.slot)]);
+    fusion.spec = made->spec;
+    fusion.leaves = std::move(leaves);
+    return true;
+  }
+
+  /// The deepest leaf that is neither fixed nor there already; -1 if there is none.
+  [[nodiscard]] int undecided(const Growing& state, int root) const {
+    int selection = -1;
+    for (const int leaf : state.fusion.leaves) {
+      const auto& each = problem_.classes[static_cast<size_t>(leaf)];
+      if (each.alternatives.empty() || leaf == root ||
+          std::ranges::find(state.fixed, leaf) != state.fixed.end())
+        continue;
+      if (selection < 0 || key(leaf) > key(selection)) selection = leaf;
+    }
+    return selection;
+  }
+
+  std::vector<Growing> compositions(const Growing& state, int leaf, int root) {
+    std::vector<Growing> list;
+    const auto& alternatives = problem_.classes[static_cast<size_t>(leaf)].alternatives;
+    const auto before =
+        std::ranges::find(state.implementation, leaf, [](const auto& each) { return each.first; });
+    for (size_t a = 0; a < alternatives.size(); ++a) {
+      if (before != state.implementation.end() && before->second != a) continue;  // one way for one class
+      const auto& producer = alternatives[a];
+      const auto has = [&](int c) {
+        return std::ranges::find(producer.arguments, c) != producer.arguments.end();
+      };
+      if (has(root) || has(leaf)) continue;
+      if (compositions_left_-- <= 0) break;
+      Growing grown = state;
+      if (!inline_leaf(grown.fusion, leaf, producer)) continue;
+      if (before == state.implementation.end()) {
+        grown.operations += store_.operations(producer.spec);
+        grown.implementation.emplace_back(leaf, a);
+        grown.fusion.interior.insert(std::ranges::lower_bound(grown.fusion.interior, leaf), leaf);
+      }
+      if (store_.operations(grown.fusion.spec) > limits_.repeats * grown.operations) continue;
+      rate(grown);
+      list.push_back(std::move(grown));
+    }
+    return list;
+  }
+
+  bool inline_leaf(Fusion& fusion, int leaf, const CoverProblem::Alternative& producer) {
+    const auto slot = static_cast<int>(std::ranges::find(fusion.leaves, leaf) - fusion.leaves.begin());
+    const std::vector<uint32_t> own(fusion.leaves.begin(), fusion.leaves.end()),
+        theirs(producer.arguments.begin(), producer.arguments.end());
+    const SpecStore::Made* made = store_.compose(fusion.spec, slot, producer.spec, own, theirs);
+    if (made == nullptr) return false;
+    std::vector<int> leaves;
+    for (const auto& from : made->slots)
+      leaves.push_back((from.producer ? producer.arguments : fusion.leaves)[static_cast<size_t>(from.slot)]);
+    fusion.spec = made->spec;
+    fusion.leaves = std::move(leaves);
+    return true;
+  }
+
+  void rate(Growing& state) {
+    state.fusion.cost_us = costs_.of(state.fusion.spec);
+    state.merit = state.fusion.cost_us;
+    for (const int leaf : state.fusion.leaves) state.merit += flow_[static_cast<size_t>(leaf)];
+  }
+
+  /// A total order that does not know how classes are numbered.
+  [[nodiscard]] auto rank(const Growing& state) const {
+    uint64_t leaves = 0;
+    for (const int leaf : state.fusion.leaves) leaves += structure_.exact[static_cast<size_t>(leaf)];
+    return std::tuple(state.merit, state.fusion.leaves.size(), store_.at(state.fusion.spec).hash(), leaves,
+                      state.fixed.size());
+  }
+
+  std::vector<Growing> best(std::vector<Growing> list, size_t count) const {
+    std::ranges::stable_sort(list, {}, [&](const Growing& state) { return rank(state); });
+    std::vector<Growing> implementation;
+    for (Growing& state : list) {
+      const bool known = std::ranges::any_of(implementation, [&](const Growing& other) {
+        return other.fusion.spec == state.fusion.spec && other.fusion.leaves == state.fusion.leaves &&
+               other.fixed == state.fixed;
+      });
+      if (!known) implementation.push_back(std::move(state));
+      if (implementation.size() == count) break;
+    }
+    return implementation;
+  }
+
+  std::vector<Fusion> kept(std::vector<Growing> found, const std::vector<Growing>& plain, int root) {
+    std::ranges::stable_sort(found, {}, [&](const Growing& state) { return rank(state); });
+    const int depth = structure_.depth[static_cast<size_t>(root)];
+    const auto lies_below = [&](int leaf) { return structure_.depth[static_cast<size_t>(leaf)] < depth; };
+    std::vector<Fusion> fusions;
+    const auto add = [&](Fusion fusion) {
+      fusion.downhill = std::ranges::all_of(fusion.leaves, lies_below);
+      std::ranges::any_of(fusions, [&](const Fusion& other) { return dominates(other, fusion); })
+          ? void()
+          : fusions.push_back(std::move(fusion));
+    };
+    for (Growing& state : found)
+      if (fusions.size() < keep_) add(std::move(state.fusion));
+    const auto at = static_cast<size_t>(root);
+    if (!found.empty() && !sunk_[at]) {
+      alone_[at] = found.front().merit;
+      flow_[at] = alone_[at] / std::max(1, readers_[at]);
+    }
+    // The plain ways to compute the class stay open: with everything in memory there always is a plan.
+    for (const Growing& start : plain) {
+      const bool known = std::ranges::any_of(fusions, [&](const Fusion& fusion) {
+        return fusion.spec == start.fusion.spec && fusion.leaves == start.fusion.leaves;
+      });
+      if (known) continue;
+      fusions.push_back(start.fusion);
+      fusions.back().downhill = std::ranges::all_of(start.fusion.leaves, lies_below);
+    }
+    std::ranges::stable_sort(fusions, {}, [&](const Fusion& fusion) {
+      return std::tuple(fusion.cost_us, fusion.leaves.size(), store_.at(fusion.spec).hash());
+    });
+    return fusions;
+  }
+
+  /// Whether `a` does for less whatever `b` does.
+  [[nodiscard]] bool dominates(const Fusion& a, const Fusion& b) const {
+    const auto computes_once = [&](int c) { return problem_.classes[static_cast<size_t>(c)].no_recompute; };
+    return a.cost_us <= b.cost_us && (a.downhill || !b.downhill) &&
+           std::ranges::none_of(a.interior, computes_once) && std::ranges::all_of(a.leaves, [&](int leaf) {
+             return std::ranges::find(b.leaves, leaf) != b.leaves.end();
+           });
+  }
+
+  const CoverProblem& problem_;
+  const Structure& structure_;
+  SpecStore& store_;
+  CostTable& costs_;
+  size_t keep_;
+  FusionLimits limits_;
+  int compositions_left_ = 0;  ///< of the root that grows
+  std::vector<double> flow_;   ///< what a reader pays for a class, in us, if all pay the same
+  std::vector<double> alone_;  ///< and if it is the only one that needs it
+  std::vector<int> readers_;
+  std::vector<bool> sunk_;  ///< in memory whatever readers do
+};
+
+}  // namespace
+
+std::vector<std::vector<Fusion>> find_fusions(const CoverProblem& problem, const Structure& structure,
+                                              SpecStore& store, CostTable& costs, int keep) {
+  return FusionFinder(problem, structure, store, costs, keep).run();
+}
+
+}  // namespace luminal::search

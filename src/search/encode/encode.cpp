@@ -1,0 +1,325 @@
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/fail.h"
+#include "graph/graph_state.h"
+#include "graph/needed.h"
+#include "kernel/compose.h"
+#include "search/encode/kernel_graph.h"
+#include "search/encode/node_spec.h"
+
+namespace luminal::search {
+namespace {
+
+class Encoder {
+ public:
+  Encoder(const Graph& graph, bool everything, MathMode mode)
+      : graph_(graph), everything_(everything), mode_(mode) {}
+
+  KernelGraph run() {
+    find_results();
+    count_readers();
+    for (const NodeId id : graph_.topological_order())
+      if (needed_.contains(id)) node(id);
+    link_hosts();
+    for (const Value& value : results_)
+      if (!graph_.is_pinned(value)) kernel_graph_.results.emplace_back(value, tensor_of(value));
+    for (const auto& update : graph_.state_updates())
+      kernel_graph_.updates.emplace_back(update.state, dense(update.next));
+    mark_compared_sums();
+    return std::move(kernel_graph_);
+  }
+
+ private:
+  /// A kernel that may still become part of its one reader.
+  struct Pending {
+    KernelGraph::Tensor tensor;
+  };
+
+  void find_results() {
+    results_ = graph_.wanted();
+    std::vector<Value> wanted = results_;
+    for (const auto& update : graph_.state_updates()) wanted.push_back(update.next.source);
+    if (everything_)
+      for (const NodeId id : graph_.nodes())
+        for (int i = 0; i < static_cast<int>(graph_.node(id).outputs.size()); ++i)
+          results_.push_back({id, i});
+    std::ranges::sort(results_);
+    results_.erase(std::unique(results_.begin(), results_.end()), results_.end());
+    wanted.insert(wanted.end(), results_.begin(), results_.end());
+    wanted_.insert(wanted.begin(), wanted.end());
+    needed_ = needed_nodes(graph_, graph_.roots(wanted));
+  }
+
+  [[nodiscard]] bool is_input(NodeId id) const {
+    return !is_computed(*graph_.node(id).op) || graph_.is_present(id);
+  }
+
+  void count_readers() {
+    for (const NodeId id : needed_) {
+      if (is_input(id)) continue;
+      std::set<NodeId> sources;
+      for (const Edge& edge : graph_.node(id).inputs) sources.insert(edge.source.node);
+      for (const NodeId source : sources) ++readers_[source];
+    }
+  }
+
+  void node(NodeId id) {
+    const Node& node = graph_.node(id);
+    if (is_input(id)) return inputs(id, node);
+    if (is_formula(graph_, id)) {
+      if (wanted_.contains({id, 0})) (void)formula(id);
+      return;
+    }
+    if (!has_spec(graph_, node)) return host(id, node);
+    KernelGraph::Tensor tensor = kernel_of(id, node);
+    if (may_fold(id, node))
+      pending_.emplace(id, Pending{std::move(tensor)});
+    else
+      add({id, 0}, std::move(tensor));
+  }
+
+  /// Read by one node only, and of an op that works element by element: its reader may hold it.
+  [[nodiscard]] bool may_fold(NodeId id, const Node& node) const {
+    const auto readers = readers_.find(id);
+    return node.op->is(Trait::Elementwise) && !wanted_.contains({id, 0}) &&
+           !graph_.state()->apart.contains(id) && readers != readers_.end() && readers->second == 1;
+  }
+
+  void inputs(NodeId id, const Node& node) {
+    for (int i = 0; i < static_cast<int>(node.outputs.size()); ++i)
+      add({id, i}, {.kind = KernelGraph::Tensor::Kind::Input});
+  }
+
+  TensorId add(const Value& value, KernelGraph::Tensor tensor) {
+    tensor.value = value;
+    tensor.type = graph_.type(value);
+    const auto id = static_cast<TensorId>(kernel_graph_.tensors.size());
+    kernel_graph_.tensors.push_back(std::move(tensor));
+    tensors_.emplace(value, id);
+    return id;
+  }
+
+  /// The tensor of a value that has to be one.
+  TensorId tensor_of(const Value& value) {
+    if (const auto known = tensors_.find(value); known != tensors_.end()) return known->second;
+    if (const auto pending = pending_.find(value.node); pending != pending_.end()) {
+      KernelGraph::Tensor tensor = std::move(pending->second.tensor);
+      pending_.erase(pending);
+      return add(value, std::move(tensor));
+    }
+    LUMINAL_CHECK(is_formula(graph_, value.node), "value #{} was not encoded", value.node.index);
+    return formula(value.node);
+  }
+
+  TensorId formula(NodeId id) {
+    if (const auto known = tensors_.find(Value{id, 0}); known != tensors_.end()) return known->second;
+    KernelGraph::Tensor tensor{.kind = KernelGraph::Tensor::Kind::Kernel};
+    tensor.spec = kernel::canonical(spec_of(graph_, id).parts, {}, mode_).spec;
+    tensor.covers = {id};
+    return add({id, 0}, std::move(tensor));
+  }
+
+  /// A tensor that holds what the edge shows, row by row.
+  TensorId dense(const Edge& edge) {
+    const TensorId source = tensor_of(edge.source);
+    if (edge.view.is_identity()) return source;
+    const auto [known, fresh] = copies_.try_emplace({source, edge.view.to_string()}, 0);
+    if (!fresh) return known->second;
+    KernelGraph::Tensor copy{.kind = KernelGraph::Tensor::Kind::Kernel};
+    copy.type = {graph_.type(edge.source).dtype, edge.view.dims()};
+    copy.spec = copy_spec(edge.view, copy.type.dtype);
+    copy.arguments.assign(copy.spec.slots().size(), source);
+    kernel_graph_.tensors.push_back(std::move(copy));
+    return known->second = static_cast<TensorId>(kernel_graph_.tensors.size()) - 1;
+  }
+
+  void host(NodeId id, const Node& node) {
+    KernelGraph::Host host{.node = id, .must_run = node.op->is(Trait::SideEffect)};
+    for (const Edge& edge : node.inputs) host.inputs.push_back(dense(edge));
+    const auto number = static_cast<int>(kernel_graph_.hosts.size());
+    for (int i = 0; i < static_cast<int>(node.outputs.size()); ++i)
+      host.outputs.push_back(add(
+          {id, i}, {.kind = KernelGraph::Tensor::Kind::Host, .host = number, .output = i, .covers = {id}}));
+    host_of_.emplace(id, number);
+    kernel_graph_.hosts.push_back(std::move(host));
+  }
+
+  /// Hosts that a host comes after by an order edge, or by a path with one: data alone orders the rest.
+  void link_hosts() {
+    for (KernelGraph::Host& host : kernel_graph_.hosts) {
+      std::unordered_set<NodeId> seen;
+      std::set<int> before;
+      std::vector<NodeId> stack = predecessors(host.node);
+      while (!stack.empty()) {
+        const NodeId id = stack.back();
+        stack.pop_back();
+        if (!needed_.contains(id) || !seen.insert(id).second) continue;
+        if (const auto other = host_of_.find(id); other != host_of_.end()) {
+          before.insert(other->second);
+          continue;
+        }
+        if (is_input(id)) continue;
+        for (const NodeId further : predecessors(id)) stack.push_back(further);
+      }
+      host.after.assign(before.begin(), before.end());
+    }
+  }
+  [[nodiscard]] std::vector<NodeId> predecessors(NodeId id) const {
+    const Node& node = graph_.node(id);
+    std::vector<NodeId> list = node.after;
+    for (const Edge& edge : node.inputs) list.push_back(edge.source.node);
+    return list;
+  }
+
+  // --- Kernels
+
+  KernelGraph::Tensor kernel_of(NodeId id, const Node& node) {
+    NodeSpec plain = spec_of(graph_, id);
+    std::vector<uint32_t> names;  // the slots of a node spec are different values
+    for (size_t i = 0; i < plain.slots.size(); ++i) names.push_back(static_cast<uint32_t>(i));
+    kernel::Canonical canonical = kernel::canonical(std::move(plain.parts), names, mode_);
+    KernelGraph::Tensor tensor{.kind = KernelGraph::Tensor::Kind::Kernel, .spec = std::move(canonical.spec)};
+    std::vector<Value> sources;
+    for (const int slot : canonical.slots) sources.push_back(plain.slots[static_cast<size_t>(slot)]);
+    fold_into(tensor, sources, node);
+    for (const Value& source : sources) tensor.arguments.push_back(tensor_of(source));
+    tensor.covers.push_back(id);
+    return tensor;
+  }
+
+  /// Composes pending producers into the spec; `sources` are its slots and follow.
+  void fold_into(KernelGraph::Tensor& tensor, std::vector<Value>& sources, const Node& node) {
+    if (everything_) return;
+    for (size_t i = 0; i < sources.size();) {
+      const auto pending = pending_.find(sources[i].node);
+      if (pending == pending_.end() || !reads_once(node, sources[i]) ||
+          !fold(tensor, sources, i, pending->second.tensor)) {
+        ++i;
+        continue;
+      }
+      pending_.erase(pending);
+      i = 0;  // slots are numbered anew
+    }
+  }
+
+  /// Views that repeat no element: then holding the producer costs no work.
+  static bool reads_once(const Node& node, const Value& source) {
+    return std::ranges::all_of(node.inputs, [&](const Edge& edge) {
+      return edge.source != source || std::ranges::all_of(edge.view.steps(), [](const MovementStep& step) {
+               return step.free_dims.empty();
+             });
+    });
+  }
+
+  bool fold(KernelGraph::Tensor& tensor, std::vector<Value>& sources, size_t slot,
+            const KernelGraph::Tensor& producer) {
+    std::vector<Value> producer_sources;
+    for (const TensorId id : producer.arguments)
+      producer_sources.push_back(*kernel_graph_.tensors[static_cast<size_t>(id)].value);
+    std::unordered_map<Value, uint32_t> names;
+    const auto named = [&](const std::vector<Value>& values) {
+      std::vector<uint32_t> list;
+      for (const Value& value : values)
+        list.push_back(names.try_emplace(value, static_cast<uint32_t>(names.size())).first->second);
+      return list;
+    };
+    const auto own = named(sources), theirs = named(producer_sources);
+    const auto composed =
+        kernel::compose(tensor.spec, static_cast<int>(slot), producer.spec, own, theirs, {.mode = mode_});
+    if (!composed) return false;
+    std::vector<Value> slots;
+    for (const auto& from : composed->slots)
+      slots.push_back((from.producer ? producer_sources : sources)[static_cast<size_t>(from.slot)]);
+    tensor.spec = composed->spec;
+    sources = std::move(slots);
+    tensor.covers.insert(tensor.covers.end(), producer.covers.begin(), producer.covers.end());
+    return true;
+  }
+
+  // --- Sums that comparisons depend on
+
+  /// Sums of floats whose rounding a value shows: reached without passing another such sum.
+  using Sums = std::set<NodeId>;
+
+  const Sums& sums_behind(NodeId id) {
+    const auto known = sums_.find(id);
+    if (known != sums_.end()) return known->second;
+    Sums result;
+    if (needed_.contains(id) && !is_input(id)) {
+      const Node& node = graph_.node(id);
+      if (is_rounded_sum(node)) {
+        result.insert(id);
+      } else if (has_spec(graph_, node)) {
+        for (const Edge& edge : node.inputs) {
+          const Sums& more = sums_behind(edge.source.node);
+          result.insert(more.begin(), more.end());
+        }
+      }
+    }
+    return sums_.emplace(id, std::move(result)).first->second;
+  }
+  [[nodiscard]] static bool is_rounded_sum(const Node& node) {
+    return (node.op->reduction == Reduction::Sum || node.op->reduction == Reduction::Prod) &&
+           is_float(node.outputs[0].dtype);
+  }
+
+  /// Whether the op compares two of its inputs with each other.
+  [[nodiscard]] bool compares(const Node& node) const {
+    if (!node.op->is(Trait::Elementwise) || node.inputs.size() < 2 || !has_spec(graph_, node)) return false;
+    ScalarBuilder builder;
+    std::vector<Scalar> inputs;
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      inputs.push_back(builder.input(static_cast<int>(i), graph_.type(node.inputs[i].source).dtype));
+    const ScalarFunction body = builder.finish(node.op->lower(builder, inputs, node.attributes));
+    return std::ranges::any_of(body.nodes(), [&](const ScalarNode& n) {
+      const bool comparison =
+          n.op == ScalarOp::Lt || n.op == ScalarOp::Le || n.op == ScalarOp::Eq || n.op == ScalarOp::Ne;
+      return comparison && body[n.operands[0]].op != ScalarOp::Constant &&
+             body[n.operands[1]].op != ScalarOp::Constant;
+    });
+  }
+
+  void mark_compared_sums() {
+    std::set<NodeId> once;
+    for (const NodeId id : graph_.topological_order()) {
+      if (!needed_.contains(id) || is_input(id)) continue;
+      for (const Edge& edge : graph_.node(id).inputs)
+        (void)sums_behind(edge.source.node);  // bottom up: no deep calls
+      const Node& node = graph_.node(id);
+      if (!compares(node)) continue;
+      std::map<NodeId, int> sides;
+      for (const Edge& edge : node.inputs)
+        for (const NodeId sum : sums_behind(edge.source.node)) ++sides[sum];
+      for (const auto& [sum, count] : sides)
+        if (count > 1) once.insert(sum);
+    }
+    for (KernelGraph::Tensor& tensor : kernel_graph_.tensors)
+      tensor.no_recompute = tensor.kind == KernelGraph::Tensor::Kind::Kernel && tensor.value &&
+                            once.contains(tensor.value->node);
+  }
+
+  const Graph& graph_;
+  bool everything_;
+  MathMode mode_;
+  KernelGraph kernel_graph_;
+  std::vector<Value> results_;
+  std::unordered_set<Value> wanted_;
+  std::unordered_set<NodeId> needed_;
+  std::unordered_map<NodeId, int> readers_;
+  std::unordered_map<NodeId, Pending> pending_;
+  std::unordered_map<Value, TensorId> tensors_;
+  std::map<std::pair<TensorId, std::string>, TensorId> copies_;
+  std::unordered_map<NodeId, int> host_of_;
+  std::unordered_map<NodeId, Sums> sums_;
+};
+
+}  // namespace
+
+KernelGraph encode(const Graph& graph, bool everything, MathMode mode) {
+  return Encoder(graph, everything, mode).run();
+}
+
+}  // namespace luminal::search

@@ -1,0 +1,268 @@
+#include "search/pipeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <tuple>
+
+#include "base/cancel.h"
+#include "base/environment.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/machine.h"
+#include "base/reason.h"
+#include "base/stopwatch.h"
+#include "runtime/machine.h"
+#include "search/verification/plan_check.h"
+#include "search/verification/replay.h"
+
+namespace luminal::search {
+namespace {
+
+constexpr size_t kMostSpecs = 200'000;  // then the store of specs begins anew
+
+/// Languages of the process, one for each set of options: their rules are read once, and those of one math
+/// mode share their specs.
+class Languages {
+ public:
+  static Languages& of_process() {
+    static Languages languages;
+    return languages;
+  }
+  /// Calls `use(language, store)`; one at a time.
+  template <class F>
+  void with(const SearchOptions& options, F use) {
+    const std::scoped_lock lock(mutex_);
+    auto& store = stores_[options.math];
+    if (!store || store->size() > kMostSpecs) {
+      std::erase_if(languages_, [&](const auto& entry) { return entry.first.math == options.math; });
+      store = std::make_shared<SpecStore>(options.math);
+    }
+    auto& language = languages_[options];
+    if (!language) language = std::make_unique<Language>(options, store);
+    use(*language, store);
+  }
+  /// What the model said that kernels of a store cost on a device for a bucket of sizes.
+  CostMemory& costs(const std::shared_ptr<SpecStore>& store, const std::string& device,
+                    const std::string& bucket) {
+    constexpr size_t kMostCosts = 64;
+    if (costs_.size() > kMostCosts) costs_.clear();
+    Costs& costs = costs_[{device, bucket, store.get()}];
+    costs.store = store;
+    return costs.memory;
+  }
+  /// The store is shared: whoever composes specs holds this.
+  std::mutex& mutex() { return mutex_; }
+
+ private:
+  std::mutex mutex_;
+  std::map<MathMode, std::shared_ptr<SpecStore>> stores_;
+  std::map<SearchOptions, std::unique_ptr<Language>> languages_;
+  struct Costs {
+    std::shared_ptr<SpecStore> store;  ///< kept, so that no other store gets its address
+    CostMemory memory;
+  };
+  std::map<std::tuple<std::string, std::string, const SpecStore*>, Costs> costs_;
+};
+
+/// LUMINAL_DEBUG=6: how the e-graph grew, and the laws that did most.
+/// LUMINAL_DEBUG=7: every application of a law.
+void log_saturation(Language& language, const egraph::Report& report, const FrontEnd& front_end) {
+  if (environment::debug_level() < 6) return;
+  debug(6, "[saturate] {} -> {} kernels; rows of all tables after each round: {}", front_end.rows_before,
+        front_end.rows_after, fmt::join(report.rows_after, " "));
+  std::vector<CompileReport::Rule> rules = front_end.rules;
+  std::ranges::stable_sort(rules, std::greater<>(), &CompileReport::Rule::applied);
+  for (const CompileReport::Rule& rule : rules)
+    debug(6, "[saturate]   {}: {} matches, {} applied, {:.0f} us", rule.name, rule.matched, rule.applied,
+          rule.time_us);
+  if (environment::debug_level() < 7) return;
+  for (const egraph::RuleReport& rule : report.rules)
+    if (rule.applied > 0)
+      for (const std::string& match : language.matches_of(rule.rule))
+        debug(7, "[rule] {}: {}", rule.name, match);
+}
+
+}  // namespace
+
+FrontEnd run_front_end(const Graph& graph, bool everything, const SearchOptions& options) {
+  FrontEnd made;
+  auto begin = Clock::now();
+  made.kernel_graph = encode(graph, everything, options.math);
+  made.encode_ms = 1e3 * seconds_since(begin);
+  made.dims = dims_of(made.kernel_graph);
+  for (const KernelGraph::Tensor& tensor : made.kernel_graph.tensors)
+    if (tensor.kind == KernelGraph::Tensor::Kind::Input && tensor.value)
+      made.names[*tensor.value] = graph.node(tensor.value->node).name;
+  Languages::of_process().with(options, [&](Language& language, const std::shared_ptr<SpecStore>& store) {
+    begin = Clock::now();
+    made.store = store;
+    const auto classes = language.load(made.kernel_graph);
+    made.rows_before = language.kernel_count();
+    const egraph::Report report = language.saturate();
+    throw_if_cancelled();  // its e-graph is not all that it would be
+    made.rounds = report.iterations;
+    made.growth = report.rows_after;
+    for (const egraph::RuleReport& rule : report.rules)
+      if (rule.applied > 0)
+        made.rules.push_back({rule.name, rule.matched, rule.applied, (rule.search_s + rule.apply_s) * 1e6});
+    made.rows_after = language.kernel_count();
+    log_saturation(language, report, made);
+    made.saturated = read_classes(language, made.kernel_graph, classes);
+    made.saturate_ms = 1e3 * seconds_since(begin);
+  });
+  return made;
+}
+
+namespace {
+
+/// The steps from cover to plan for one bucket, with what they hand on.
+class BackEndRun {
+ public:
+  BackEndRun(const Graph& graph, std::shared_ptr<const FrontEnd> front_end, const BackEnd& target,
+             const codegen::Bucket& bucket, const CompilationMode& mode, const SearchOptions& options)
+      : graph_(graph), target_(target), bucket_(bucket), mode_(mode), options_(options) {
+    compiled_.front_end = std::move(front_end);
+  }
+
+  BackEndResult run() {
+    throw_if_cancelled();
+    limits_ = &runtime::machine_limits(*target_.backend);
+    compiled_.limits_ms = 1e3 * seconds_since(begin_);
+    const FrontEnd& front_end = *compiled_.front_end;
+    const std::scoped_lock lock(Languages::of_process().mutex());
+    const bool by_model = std::holds_alternative<Fast>(mode_) || !target_.backend->computes();
+    if (by_model)
+      select_by_model();
+    else
+      select_by_measurement();
+    compiled_.plan = build_plan(
+        graph_, front_end.kernel_graph, front_end.saturated, compiled_.cover, *front_end.store,
+        [&](const kernel::KernelSpec& spec, const codegen::Bucket& own) { return implementation(spec, own); },
+        *target_.backend, bucket_, &compiled_.facts);
+    if (environment::debug_level() >= 3) debug(3, "{}", compiled_.plan.to_string());
+    // Fast mode verifies nothing, unless the program brings laws of its own.
+    if (!by_model || (target_.backend->computes() && !options_.rules.empty())) check_whole();
+    compiled_.total_ms = 1e3 * seconds_since(begin_) + front_end.encode_ms + front_end.saturate_ms;
+    note_budget();
+    return std::move(compiled_);
+  }
+
+ private:
+  void select_by_model() {
+    const auto start = Clock::now();
+    const FrontEnd& front_end = *compiled_.front_end;
+    const DimMap top = bucket_.top();
+    const SpecCost rough = [&](const kernel::KernelSpec& spec) {
+      return kernel::predicted_us(spec, top, *limits_);
+    };
+    const SpecCost fine = [&](const kernel::KernelSpec& spec) {
+      return best_by_model(spec, restricted(bucket_, spec), target_.backend->target()).predicted_us;
+    };
+    CostMemory& known = Languages::of_process().costs(front_end.store, target_.device, to_string(bucket_));
+    compiled_.cover =
+        find_cover(front_end.saturated.cover, *front_end.store, {rough, fine, &known}, options_);
+    compiled_.cover_ms = 1e3 * seconds_since(start);
+    compiled_.cost_us = compiled_.cover.cost_us;
+  }
+
+  void select_by_measurement() {
+    const FrontEnd& front_end = *compiled_.front_end;
+    PlanSearchResult found = search_plan({.graph = graph_,
+                                          .kernel_graph = front_end.kernel_graph,
+                                          .saturated = front_end.saturated,
+                                          .store = *front_end.store,
+                                          .backend = *target_.backend,
+                                          .cache = Cache::of_process(),
+                                          .limits = *limits_,
+                                          .bucket = bucket_,
+                                          .options = options_},
+                                         deadlines_of(mode_, begin_));
+    compiled_.cover_ms = found.cover_s * 1e3;
+    compiled_.cost_us = found.best_us;
+    compiled_.cover = std::move(found.cover);
+    compiled_.tuned = std::move(found.kernels);
+    compiled_.tuning = found.phases;
+    compiled_.rounds = std::move(found.rounds);
+    compiled_.plan_us = found.plan_us;
+    compiled_.fast_us = found.models_plan_us;
+    if (found.models_plan)
+      compiled_.note =
+          "what was measured kernel by kernel ran slower as a whole: the plan of Fast mode is kept";
+  }
+
+  /// What was tuned; the model's choice for the rest (copies that the plan itself needs).
+  [[nodiscard]] Implementation implementation(const kernel::KernelSpec& spec,
+                                              const codegen::Bucket& own) const {
+    const auto tuned = compiled_.tuned.find(compiled_.front_end->store->intern(spec));
+    if (tuned == compiled_.tuned.end()) return best_by_model(spec, own, target_.backend->target());
+    const Tuned& t = tuned->second;
+    return {&codegen::find_schedule(t.schedule), t.parameters, t.predicted_us, t.measured_us};
+  }
+
+  /// Runs the plan once as a whole, beside a plan in which nothing shares memory. A launch that is wrong in
+  /// place loses the permission. Errors: LawFault if kernels that pass each by itself compute something else
+  /// together.
+  void check_whole() {
+    const auto start = Clock::now();
+    runtime::Plan& plan = compiled_.plan;
+    const DimMap top = plan.bucket.top();
+    const int64_t bytes = 2 * separate_bytes(plan, top);
+    if (bytes > this_machine().available_bytes / 2 || start >= deadlines_of(mode_, begin_).verify) {
+      debug(1, "{}: the plan was not run as a whole before use ({:.0f} MB, and the time of the mode)",
+            target_.device, static_cast<double>(bytes) / 1e6);
+      return;
+    }
+    const runtime::Given given = plan_inputs(graph_, plan, top, 0);
+    throw_if_cancelled();
+    while (const std::optional<PlanFault> fault =
+               check_plan(*target_.backend, graph_, plan, top, given, options_.math)) {
+      const auto replay = replay_of(graph_, plan, compiled_.facts, *compiled_.front_end->store, *fault);
+      log_line(fmt::format(
+          "[verify] a plan is wrong and not used: {}. Please report this{}", fault->message,
+          replay ? "; " + write_replay(*replay, combine(plan.key, hash_bytes(fault->message))) : ""));
+      if (fault->kind == PlanFault::Kind::Value)
+        throw LawFault("[verify] a law does not hold for this graph");
+      auto* in_place = fault->kind == PlanFault::Kind::InPlace
+                           ? &plan.launches[static_cast<size_t>(fault->launch)].kernel->in_place
+                           : nullptr;
+      if (in_place == nullptr || in_place->empty())
+        throw InternalError(fmt::format("[verify] {}", fault->message));
+      in_place->clear();
+    }
+    compiled_.tuning.verify_s += seconds_since(start);
+  }
+
+  /// A budget is held unless what has to be done at least takes longer.
+  void note_budget() {
+    const auto* budget = std::get_if<TimeBudget>(&mode_);
+    if (budget == nullptr) return;
+    const auto most = static_cast<double>(budget->duration.count());
+    if (compiled_.total_ms <= std::max(1.05 * most, most + 100)) return;
+    compiled_.note += fmt::format(
+        "{}this took longer than its budget: at least one kernel for each spec is compiled, which took "
+        "{:.0f} ms",
+        compiled_.note.empty() ? "" : "; ", compiled_.tuning.compile_s * 1e3);
+  }
+
+  const Graph& graph_;
+  const BackEnd& target_;
+  const codegen::Bucket& bucket_;
+  const CompilationMode& mode_;
+  const SearchOptions& options_;
+  Clock::time_point begin_ = Clock::now();
+  const kernel::MachineLimits* limits_ = nullptr;
+  BackEndResult compiled_;
+};
+
+}  // namespace
+
+BackEndResult run_back_end(const Graph& graph, std::shared_ptr<const FrontEnd> front_end,
+                           const BackEnd& target, const codegen::Bucket& bucket, const CompilationMode& mode,
+                           const SearchOptions& options) {
+  return BackEndRun(graph, std::move(front_end), target, bucket, mode, options).run();
+}
+
+}  // namespace luminal::search

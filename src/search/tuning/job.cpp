@@ -1,0 +1,33 @@
+#include "search/tuning/job.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace luminal::search {
+
+std::vector<size_t> Job::by_merit() const {
+  std::vector<size_t> order(tried.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto time_of = [&](size_t c) {
+    if (preferred == c) return -1.0;
+    return tried[c].measured_us > 0 ? tried[c].measured_us : std::numeric_limits<double>::infinity();
+  };
+  if (!known) std::ranges::stable_sort(order, {}, time_of);
+  return order;
+}
+
+std::optional<size_t> Job::leader() const {
+  const std::vector<size_t> order = by_merit();
+  const auto first = std::ranges::find_if(order, [&](size_t c) { return kernels[c] != nullptr; });
+  return first == order.end() ? std::nullopt : std::optional(*first);
+}
+
+KernelRequest Job::kernel_request(size_t candidate) const {
+  const Tried& t = tried[candidate];
+  return {.spec = request.spec,
+          .implementation = {.schedule = &codegen::find_schedule(t.schedule), .parameters = t.parameters},
+          .bucket = bucket};
+}
+
+}  // namespace luminal::search

@@ -1,0 +1,246 @@
+#include "search/tuning/kernel_verifier.h"
+
+#include <algorithm>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/stopwatch.h"
+#include "base/team.h"
+#include "search/tuning/race.h"
+#include "search/verification/replay.h"
+#include "search/verification/test_inputs.h"
+
+namespace luminal::search {
+namespace {
+
+KernelRequest kernel_request(const kernel::KernelSpec& spec, const codegen::Schedule& schedule,
+                             const codegen::Parameters& parameters, const codegen::Bucket& bucket) {
+  return {
+      .spec = spec, .implementation = {.schedule = &schedule, .parameters = parameters}, .bucket = bucket};
+}
+
+/// Whether candidates that fell may have fallen on inputs which the graph never has together. If so they get
+/// another suite.
+bool make_consistent(Job& job) {
+  SuiteOptions& options = job.subject.options;
+  if (options.consistent || !job.request.unit) return false;
+  options.consistent = true;
+  Subject first = job.subject;
+  first.options.kinds = {std::string(kInputKinds[0])};
+  const VerificationSuite suite = prepare_suite(first, 0);
+  return std::ranges::any_of(suite.cases, [](const VerificationCase& test_case) {
+    return std::ranges::find(test_case.derived, true) != test_case.derived.end();
+  });
+}
+
+/// The candidates beside `c`, those of other families first.
+std::vector<size_t> others_of(const Job& job, size_t c) {
+  std::vector<size_t> list;
+  for (const bool same_family : {false, true})
+    for (size_t other = 0; other < job.tried.size(); ++other)
+      if (other != c && job.kernels[other] &&
+          (job.tried[other].schedule == job.tried[c].schedule) == same_family &&
+          !codegen::find_schedule(job.tried[other].schedule).foreign)
+        list.push_back(other);
+  return list;
+}
+
+}  // namespace
+
+/// Loops as a job's spec says them: in scalars where that does not take long, otherwise in vectors. None
+/// where these take long as well, or are the candidate itself.
+std::optional<KernelRequest> KernelVerifier::plainest_for(const Job& job, size_t c) const {
+  constexpr double kShortUs = 5e3;  // of one run in scalars
+  const codegen::Schedule& nest = codegen::find_schedule("nest");
+  for (const codegen::Candidate& plain : nest.candidates(job.request.spec, job.bucket, backend_.target())) {
+    if (plain.predicted_us > longest_plain_us_) continue;
+    const auto is_judged = [&](const codegen::Parameters& parameters) {
+      return job.tried[c].schedule == nest.name && job.tried[c].parameters == parameters;
+    };
+    codegen::Parameters scalar = plain.parameters;
+    scalar["lanes"] = 1;
+    if (plain.predicted_us * plain.parameters.at("lanes") < kShortUs && !is_judged(scalar))
+      return kernel_request(job.request.spec, nest, scalar, job.bucket);
+    if (!is_judged(plain.parameters))
+      return kernel_request(job.request.spec, nest, plain.parameters, job.bucket);
+  }
+  return std::nullopt;
+}
+
+void KernelVerifier::screen_candidates(std::span<Job* const> jobs) {
+  const auto start = Clock::now();
+  struct Open {
+    Job* job;
+    std::vector<size_t> candidates;
+    bool consistent;  ///< the suite
+  };
+  // Where jobs are few the candidates of one are shared out.
+  const auto workers = static_cast<size_t>(Team::shared().size());
+  const size_t parts = (workers + jobs.size() - 1) / std::max<size_t>(jobs.size(), 1);
+  std::vector<Open> open;
+  for (Job* job : jobs)
+    for (size_t part = 0; part < parts; ++part) {
+      Open share{job, {}, job->subject.options.consistent};
+      for (size_t c = part; c < job->tried.size(); c += parts)
+        if (job->kernels[c]) share.candidates.push_back(c);
+      if (!share.candidates.empty()) open.push_back(std::move(share));
+    }
+  while (!open.empty()) {
+    std::vector<Screening> checks;
+    for (const Open& each : open) {
+      Screening& check = checks.emplace_back(Screening{.subject = &each.job->subject, .candidates = {}});
+      for (const size_t c : each.candidates) check.candidates.push_back(each.job->kernels[c].get());
+    }
+    const auto faults = screen(checks, static_cast<int>(workers));
+    std::vector<Open> again;
+    for (size_t i = 0; i < open.size(); ++i) {
+      std::vector<size_t> wrong;
+      for (size_t k = 0; k < faults[i].size(); ++k)
+        if (faults[i][k]) wrong.push_back(k);
+      Job& job = *open[i].job;
+      if (!wrong.empty()) (void)make_consistent(job);
+      if (!wrong.empty() && !open[i].consistent && job.subject.options.consistent) {
+        std::vector<size_t>& once_more = again.emplace_back(Open{&job, {}, true}).candidates;
+        for (const size_t k : wrong) once_more.push_back(open[i].candidates[k]);
+      } else {
+        for (const size_t k : wrong) reject(job, open[i].candidates[k], *faults[i][k], 0);
+      }
+    }
+    open = std::move(again);
+  }
+  phases_.verify_s += seconds_since(start);
+}
+
+void KernelVerifier::reject(Job& job, size_t c, const Fault& fault, size_t size) {
+  job.tried[c].rejected = fault.message;
+  job.kernels[c] = nullptr;
+  report_fault(job, job.tried[c], fault, prepare_suite(job.subject, size));
+}
+
+/// Kernels that make what a job's leader is compared with.
+struct KernelVerifier::Reference {
+  std::optional<SplitContraction> parts;
+  std::vector<KernelRequest> requests;  ///< the plainest; or sums, the rest and three for Freivalds' check
+};
+
+/// Loops as the spec says them; where these take too long, a contraction's parts.
+KernelVerifier::Reference KernelVerifier::reference_for(const Job& job) const {
+  const size_t leader = *job.leader();
+  Reference reference;
+  if (auto plainest = plainest_for(job, leader)) {
+    reference.requests.push_back(std::move(*plainest));
+    return reference;
+  }
+  reference.parts = split_contraction(job.request.spec);
+  if (!reference.parts) return reference;
+  const auto add = [&](const kernel::KernelSpec& spec, std::string_view family, size_t most) {
+    const codegen::Schedule& schedule = codegen::find_schedule(family);
+    for (const codegen::Candidate& candidate : schedule.candidates(spec, job.bucket, backend_.target())) {
+      if (most == 0) return;
+      if (job.tried[leader].schedule == family && job.tried[leader].parameters == candidate.parameters)
+        continue;
+      --most;
+      reference.requests.push_back(kernel_request(spec, schedule, candidate.parameters, job.bucket));
+    }
+  };
+  const SplitContraction& parts = *reference.parts;
+  for (const auto* plain : {&parts.rest, &parts.right_sums, &parts.left_sums, &parts.result_sums})
+    add(plain->spec, "nest", 1);
+  constexpr size_t kSums = 2;
+  add(parts.sum.spec, "contract", kSums);
+  return reference;
+}
+
+/// Full checks of the leading candidates of jobs. What they are compared with is compiled on the way.
+std::vector<FullVerdict> KernelVerifier::verdicts_on_leaders(std::span<Job* const> jobs) {
+  std::vector<Reference> references;
+  std::vector<KernelRequest> requests;
+  for (const Job* job : jobs) {
+    references.push_back(reference_for(*job));
+    requests.insert(requests.end(), references.back().requests.begin(), references.back().requests.end());
+  }
+  const std::vector<KernelResult> made = KernelCache::of_process().make(backend_, cache_, requests);
+  std::vector<FullCheck> checks;
+  size_t next = 0;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const Job& job = *jobs[i];
+    const size_t leader = *job.leader();
+    FullCheck& check = checks.emplace_back(FullCheck{.subject = &job.subject,
+                                                     .candidate = job.kernels[leader].get(),
+                                                     .independent = {},
+                                                     .split = {},
+                                                     .falls_with_sums = false,
+                                                     .options = {.threads = backend_.target().threads}});
+    std::vector<const backends::Kernel*> own;
+    for (size_t k = 0; k < references[i].requests.size(); ++k)
+      if (const auto& kernel = made[next++].kernel) own.push_back(kernel.get());
+    if (!references[i].parts) {
+      check.independent = own;
+    } else if (own.size() == references[i].requests.size() && own.size() > 4) {
+      check.split = {.parts = &*references[i].parts,
+                     .sums = {own.begin() + 4, own.end()},
+                     .rest = own[0],
+                     .right_sums = own[1],
+                     .left_sums = own[2],
+                     .result_sums = own[3]};
+      check.falls_with_sums = job.tried[leader].schedule == "contract";
+    }
+    for (const size_t other : others_of(job, leader)) check.independent.push_back(job.kernels[other].get());
+    constexpr size_t kMost = 3;
+    if (check.independent.size() > kMost) check.independent.resize(kMost);
+    // Code of ours keeps nothing from one launch to the next but what is in its workspace.
+    if (codegen::find_schedule(job.tried[leader].schedule).foreign) {
+      check.options.launches = 1200;
+      check.options.soak = std::chrono::seconds(10);
+    }
+  }
+  return verify_in_full(checks, Team::shared().size());
+}
+
+std::vector<Job*> KernelVerifier::verify_leaders(std::span<Job* const> jobs) {
+  const auto start = Clock::now();
+  const std::vector<FullVerdict> verdicts = verdicts_on_leaders(jobs);
+  std::vector<Job*> open;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    Job& job = *jobs[i];
+    const FullVerdict& verdict = verdicts[i];
+    ++phases_.verified;
+    phases_.compared += verdict.compared;
+    phases_.proven += verdict.proven;
+    const bool a_reference_fell =
+        std::ranges::any_of(verdict.fell, [](const auto& why) { return !why.empty(); });
+    if (a_reference_fell)
+      debug(2, "verify: a kernel is no reference ({}):\n{}", fmt::join(verdict.fell, ";"),
+            job.request.spec.to_string());
+    constexpr double kMany = 0.01;
+    if (verdict.skipped_share > kMany)
+      debug(1, "verify: {:.0f} % of the samples hang on comparisons that are too close to call:\n{}",
+            100 * verdict.skipped_share, job.request.spec.to_string());
+    if ((verdict.fault || a_reference_fell) && make_consistent(job)) {
+      open.push_back(&job);
+    } else if (verdict.fault) {
+      Fault fault = *verdict.fault;
+      for (const auto& [name, size] : job.subject.sizes[verdict.size])
+        fault.message += fmt::format(", {} = {}", name, size);
+      reject(job, *job.leader(), fault, verdict.size);
+      open.push_back(&job);
+    }
+  }
+  phases_.verify_s += seconds_since(start);
+  return open;
+}
+
+/// A wrong kernel is a fault of ours: it is told aloud, with a file to look into, and never used.
+void KernelVerifier::report_fault(const Job& job, const Tried& tried, const Fault& fault,
+                                  const VerificationSuite& suite) {
+  ++phases_.faults;
+  const std::string where =
+      write_replay({.kernels = {{job.request.spec, tried.schedule, tried.parameters, job.bucket}},
+                    .suite = suite,
+                    .fault = fault.message},
+                   combine(job.key.high, hash_bytes(tried.schedule + codegen::to_string(tried.parameters))));
+  log_line(fmt::format("[verify] a kernel is wrong and not used ({} {}): {}. Please report this; {}",
+                       tried.schedule, codegen::to_string(tried.parameters), fault.message, where));
+}
+
+}  // namespace luminal::search

@@ -1,0 +1,48 @@
+#pragma once
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "backends/device.h"
+#include "search/tuning/job.h"
+
+namespace luminal::search {
+
+/// What tuning did and how long it took.
+struct TuningPhases {
+  double compile_s = 0, measure_s = 0, verify_s = 0;
+  int compiled = 0, loaded = 0, timed = 0, verified = 0, faults = 0;
+  int64_t compared = 0;  ///< outputs, with those of an independent kernel
+  int64_t proven = 0;    ///< elements of large sums of products, by Freivalds' check
+};
+
+/// Which kernels verify which, and what becomes of those that fall.
+class KernelVerifier {
+ public:
+  /// All outlive the verifier. `longest_plain_us`: of one run of the plain loops that a kernel is compared
+  /// with.
+  KernelVerifier(backends::Device& backend, Cache& cache, double longest_plain_us, TuningPhases& phases)
+      : backend_(backend), cache_(cache), longest_plain_us_(longest_plain_us), phases_(phases) {}
+
+  /// Keeps what is plainly wrong out of the race.
+  void screen_candidates(std::span<Job* const> jobs);
+  /// Verifies the leading candidates of jobs in full. Returns the jobs whose leader fell, which may have
+  /// another one, and those to be verified once more on other inputs.
+  [[nodiscard]] std::vector<Job*> verify_leaders(std::span<Job* const> jobs);
+  /// A candidate is out; `size`, of the job's subject, is where the fault is.
+  void reject(Job& job, size_t candidate, const Fault& fault, size_t size);
+
+ private:
+  struct Reference;
+  [[nodiscard]] std::optional<KernelRequest> plainest_for(const Job& job, size_t candidate) const;
+  [[nodiscard]] Reference reference_for(const Job& job) const;
+  [[nodiscard]] std::vector<FullVerdict> verdicts_on_leaders(std::span<Job* const> jobs);
+  void report_fault(const Job& job, const Tried& tried, const Fault& fault, const VerificationSuite& suite);
+
+  backends::Device& backend_;
+  Cache& cache_;
+  double longest_plain_us_;
+  TuningPhases& phases_;
+};
+
+}  // namespace luminal::search

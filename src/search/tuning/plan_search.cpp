@@ -1,0 +1,428 @@
+#include "search/tuning/plan_search.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "base/cancel.h"
+#include "base/fail.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/machine.h"
+#include "base/stopwatch.h"
+#include "runtime/profiler.h"
+#include "search/cache/kernel_cache.h"
+#include "search/plan_builder.h"
+#include "search/tuning/user_kernels.h"
+#include "search/verification/contain.h"
+#include "search/verification/plan_check.h"
+
+namespace luminal::search {
+namespace {
+
+constexpr int kMostCoverRounds = 8;
+
+/// The values of the user's graph that a class is. Dims must be the same: an alias in other dims is the same
+/// buffer.
+std::vector<luminal::Value> values_of(const PlanSearchContext& context, int c) {
+  std::vector<luminal::Value> values;
+  for (const TensorId id : context.saturated.tensors_of[static_cast<size_t>(c)])
+    if (const auto& value = context.kernel_graph.tensors[static_cast<size_t>(id)].value)
+      values.push_back(*value);
+  return values;
+}
+
+/// One kernel of a cover between values of the user's graph; none if a tensor of it has no name there.
+std::optional<Unit> unit_of(const PlanSearchContext& context, const CoverKernel& kernel) {
+  Unit unit{.tensors = {}, .kernels = {{}}};
+  const auto add = [&](int c, std::vector<int>& list) {
+    const std::vector<luminal::Value> values = values_of(context, c);
+    if (values.empty()) return false;
+    list.push_back(static_cast<int>(unit.tensors.size()));
+    unit.tensors.push_back({context.graph.type(values[0]), values[0], {values.begin() + 1, values.end()}});
+    return true;
+  };
+  for (const int c : kernel.inputs)
+    if (!add(c, unit.kernels[0].inputs)) return std::nullopt;
+  for (const int c : kernel.outputs)
+    if (!add(c, unit.kernels[0].outputs)) return std::nullopt;
+  return unit;
+}
+
+/// What is known of times so far. Where nothing was measured the schedules' own prediction counts, scaled by
+/// how far these were off elsewhere, so that a plan is not preferred for being unknown; but a spec for which
+/// a program brings a kernel of its own costs no more than reading and writing, once costs are `curious`: it
+/// is tried wherever it could pay.
+class Costs {
+ public:
+  explicit Costs(const PlanSearchContext& context) : context_(context), top_(context.bucket.top()) {}
+
+  void explore_user_kernels() { explores_user_kernels_ = true; }
+  /// By the roofline alone: asked for every fusion that is tried.
+  double rough(const kernel::KernelSpec& spec) {
+    if (has_user_kernel(spec)) return of(context_.store.intern(spec));
+    return kernel::predicted_us(spec, top_, context_.limits) * scale_;
+  }
+  double of(SpecId spec) {
+    if (const auto known = measured_.find(spec); known != measured_.end()) return known->second;
+    if (!recalled_.empty())
+      if (const auto known = recalled_.find(name_of(context_.store.at(spec))); known != recalled_.end())
+        return std::bit_cast<double>(known->second);
+    const double as_generated = predicted(spec) * scale_;
+    if (!explores_user_kernels_ || !has_user_kernel(context_.store.at(spec))) return as_generated;
+    return std::min(as_generated, least_us(context_.store.at(spec)));
+  }
+
+  /// All of it as a table of whole numbers, by which the same covers are found again, and back.
+  [[nodiscard]] codegen::Parameters to_table() const {
+    codegen::Parameters table{{"scale", std::bit_cast<int64_t>(scale_)}};
+    for (const auto& [spec, us] : measured_)
+      table[name_of(context_.store.at(spec))] = std::bit_cast<int64_t>(us);
+    return table;
+  }
+  /// False if these are no costs: others' files may hold anything.
+  [[nodiscard]] bool recall(codegen::Parameters table) {
+    const auto is_cost = [](const auto& entry) {
+      constexpr double kMostUs = 1e12;  // sums of them stay numbers
+      const double us = std::bit_cast<double>(entry.second);
+      return us > 0 && us <= kMostUs;
+    };
+    if (!table.contains("scale") || !std::ranges::all_of(table, is_cost)) return false;
+    scale_ = std::bit_cast<double>(table.at("scale"));
+    recalled_ = std::move(table);
+    return true;
+  }
+  void set(SpecId spec, double us) { measured_[spec] = us; }
+  void calibrate() {
+    std::vector<double> ratios;
+    for (const auto& [spec, us] : measured_) ratios.push_back(us / std::max(predicted(spec), 1e-3));
+    if (ratios.empty()) return;
+    scale_ = std::clamp(median(std::move(ratios)), 0.2, 5.0);
+  }
+  /// Sum over the kernels of a cover; nothing if one is not measured.
+  [[nodiscard]] std::optional<double> sum(const Cover& cover) const {
+    double total = 0;
+    for (const CoverKernel& kernel : cover.kernels) {
+      const auto known = measured_.find(kernel.spec);
+      if (known == measured_.end()) return std::nullopt;
+      total += known->second;
+    }
+    return total;
+  }
+
+ private:
+  double predicted(SpecId spec) {
+    const auto [at, fresh] = predicted_.try_emplace(spec);
+    if (fresh) {
+      const kernel::KernelSpec& content = context_.store.at(spec);
+      at->second = best_by_model(content, restricted(context_.bucket, content), context_.backend.target())
+                       .predicted_us;
+    }
+    return at->second;
+  }
+
+  [[nodiscard]] bool has_user_kernel(const kernel::KernelSpec& spec) const {
+    return !user_kernels_for(spec, context_.backend.target()).empty();
+  }
+  /// What any kernel takes: a launch, and all data once.
+  [[nodiscard]] double least_us(const kernel::KernelSpec& spec) const {
+    const kernel::Work work = kernel::work_of(spec, top_);
+    return context_.limits.launch_us +
+           runtime::roofline_us(0, work.bytes_read + work.bytes_written, context_.limits);
+  }
+
+  static std::string name_of(const kernel::KernelSpec& spec) { return fmt::format("{:016x}", spec.hash()); }
+
+  const PlanSearchContext& context_;
+  DimMap top_;
+  std::map<SpecId, double> measured_, predicted_;
+  codegen::Parameters recalled_;  ///< of an earlier search, by hash of the spec
+  double scale_ = 1;
+  bool explores_user_kernels_ = false;
+};
+
+Cover next_cover(const PlanSearchContext& context, Costs& costs) {
+  const CoverCosts both{
+      .rough = [&](const kernel::KernelSpec& spec) { return costs.rough(spec); },
+      .fine = [&](const kernel::KernelSpec& spec) { return costs.of(context.store.intern(spec)); }};
+  return find_cover(context.saturated.cover, context.store, both, context.options);
+}
+
+/// The specs of a cover that nobody has timed, with their weight.
+std::vector<std::pair<SpecId, TuneRequest>> open_requests(const PlanSearchContext& context,
+                                                          const Cover& cover,
+                                                          const std::map<SpecId, Tuned>& kernels) {
+  std::vector<std::pair<SpecId, TuneRequest>> open;
+  for (const CoverKernel& kernel : cover.kernels) {
+    if (kernels.contains(kernel.spec)) continue;
+    const auto known = std::ranges::find(open, kernel.spec, [](const auto& entry) { return entry.first; });
+    if (known == open.end()) {
+      open.push_back(
+          {kernel.spec, {.spec = context.store.at(kernel.spec), .unit = unit_of(context, kernel)}});
+    } else {
+      known->second.weight += 1;
+      if (!known->second.unit) known->second.unit = unit_of(context, kernel);
+    }
+  }
+  return open;
+}
+
+/// A cover that was looked at, with the sum of its kernels' times.
+struct ExploredCover {
+  Cover cover;
+  codegen::Parameters costs;  ///< by which it was found
+  double sum_us = 0;
+};
+
+/// What the plan of a program depends on, times aside.
+CacheKey key_of(const PlanSearchContext& context) {
+  uint64_t content = 0;
+  for (const KernelGraph::Tensor& tensor : context.kernel_graph.tensors) {
+    content =
+        combine(combine(content, static_cast<uint64_t>(tensor.kind)), hash_bytes(tensor.type.to_string()));
+    if (tensor.kind == KernelGraph::Tensor::Kind::Kernel) content = combine(content, tensor.spec.hash());
+    for (const TensorId argument : tensor.arguments)
+      content = combine(content, static_cast<uint64_t>(argument));
+  }
+  for (const auto& list : {context.kernel_graph.results, context.kernel_graph.updates})
+    for (const auto& [value, tensor] : list) content = combine(content, static_cast<uint64_t>(tensor));
+  const std::vector<std::string> parts{
+      "plan",
+      fmt::format("{:016x}", content),
+      to_string(context.bucket),
+      key_text(context.backend.target()),
+      fmt::format("{} {} {} {}", static_cast<int>(context.options.math),
+                  fmt::join(context.options.rules_off, ","), context.options.fusions, context.options.merge),
+      context.options.rules,
+      fmt::format("{:x}", user_kernels_hash())};
+  return make_key(parts);
+}
+
+std::vector<SpecId> specs_of(const Cover& cover) {
+  std::vector<SpecId> specs;
+  for (const CoverKernel& kernel : cover.kernels) specs.push_back(kernel.spec);
+  return specs;
+}
+
+class PlanSearch {
+ public:
+  PlanSearch(const PlanSearchContext& context, const Deadlines& deadlines)
+      : context_(context),
+        deadlines_(deadlines),
+        key_(key_of(context)),
+        costs_(context),
+        tuner_(context.backend, context.cache, context.graph,
+               {.deadline = deadlines.kernels,
+                .verify_by = deadlines.verify,
+                .strict = context.options.math == MathMode::Strict}) {}
+
+  PlanSearchResult run() {
+    ExploredCover found;
+    if (!recall(found)) {
+      tune_in_rounds();
+      found = std::move(explored_[choose_plan()]);
+    }
+    result_.cover = std::move(found.cover);
+    result_.best_us = found.sum_us;
+    std::vector<Tuned*> winners;
+    for (const CoverKernel& kernel : result_.cover.kernels) {
+      Tuned* tuned = &result_.kernels.at(kernel.spec);
+      if (std::ranges::find(winners, tuned) == winners.end()) winners.push_back(tuned);
+    }
+    // Should time run out, what takes longest has been judged.
+    std::ranges::stable_sort(winners, std::greater<>(), &Tuned::measured_us);
+    tuner_.confirm(winners);
+    result_.phases = tuner_.phases();
+    result_.phases.measure_s += plans_s_;
+    return std::move(result_);
+  }
+
+ private:
+  /// The plan that an earlier search of this program came to, if all its kernels are remembered too.
+  bool recall(ExploredCover& found) {
+    const auto known = context_.cache.find(key_);
+    Costs costs(context_);
+    if (!known || known->schedule != "plan" || !costs.recall(known->parameters)) return false;
+    const auto start = Clock::now();
+    found.cover = next_cover(context_, costs);
+    result_.cover_s += seconds_since(start);
+    const auto open = open_requests(context_, found.cover, {});
+    std::vector<TuneRequest> requests;
+    for (const auto& [spec, request] : open) requests.push_back(request);
+    if (!tuner_.remembers(requests, context_.bucket)) return false;
+    std::vector<Tuned> tuned = tuner_.tune(requests, context_.bucket);
+    for (size_t i = 0; i < open.size(); ++i) {
+      costs.set(open[i].first, tuned[i].measured_us);
+      result_.kernels.emplace(open[i].first, std::move(tuned[i]));
+    }
+    found.sum_us = *costs.sum(found.cover);
+    return true;
+  }
+
+  void tune_in_rounds() {
+    for (int round = 0; round < kMostCoverRounds; ++round) {
+      throw_if_cancelled();
+      const auto start = Clock::now();
+      codegen::Parameters table = costs_.to_table();
+      Cover cover = next_cover(context_, costs_);
+      result_.cover_s += seconds_since(start);
+      const auto open = open_requests(context_, cover, result_.kernels);
+      std::vector<TuneRequest> requests;
+      for (const auto& [spec, request] : open) requests.push_back(request);
+      std::vector<Tuned> tuned = tuner_.tune(requests, context_.bucket);
+      for (size_t i = 0; i < open.size(); ++i) {
+        // What time did not allow to measure costs what the model says.
+        costs_.set(open[i].first, tuned[i].measured_us > 0 ? tuned[i].measured_us : costs_.of(open[i].first));
+        result_.kernels.emplace(open[i].first, std::move(tuned[i]));
+      }
+      costs_.calibrate();
+      costs_.explore_user_kernels();  // the first cover is the model's
+      const double sum = *costs_.sum(cover);
+      result_.rounds.push_back({static_cast<int>(cover.kernels.size()), static_cast<int>(open.size()), sum});
+      debug(3, "search: round {}: {} kernels, {} new, {:.1f} us", round, cover.kernels.size(), open.size(),
+            sum);
+      const auto is_same = [&](const ExploredCover& other) {
+        return specs_of(other.cover) == specs_of(cover);
+      };
+      if (std::ranges::none_of(explored_, is_same))
+        explored_.push_back({std::move(cover), std::move(table), sum});
+      result_.out_of_time = Clock::now() >= deadlines_.kernels;
+      if (open.empty() || result_.out_of_time) break;
+    }
+  }
+
+  /// What runs: a cover with its tuned kernels, or with those that the model takes.
+  struct Entry {
+    size_t cover = 0;
+    bool by_model = false;
+    runtime::Plan plan;
+  };
+
+  runtime::Plan plan_of(const Cover& cover, bool by_model) {
+    const ImplementationFor choose = [&](const kernel::KernelSpec& spec,
+                                         const codegen::Bucket& own) -> Implementation {
+      const auto tuned = result_.kernels.find(context_.store.intern(spec));
+      if (by_model || tuned == result_.kernels.end())
+        return best_by_model(spec, own, context_.backend.target());
+      const Tuned& t = tuned->second;
+      return {&codegen::find_schedule(t.schedule), t.parameters, t.predicted_us, t.measured_us};
+    };
+    return build_plan(context_.graph, context_.kernel_graph, context_.saturated, cover, context_.store,
+                      choose, context_.backend, context_.bucket);
+  }
+
+  /// The least sums first, then the model's plan (the first cover that was looked at).
+  std::vector<Entry> field(const std::vector<size_t>& by_sum) {
+    constexpr size_t kMostPlans = 3;
+    std::vector<Entry> entries;
+    for (const size_t cover : std::span(by_sum).first(std::min(by_sum.size(), kMostPlans)))
+      entries.push_back({cover, false, plan_of(explored_[cover].cover, false)});
+    entries.push_back({0, true, plan_of(explored_[0].cover, true)});
+    const auto is_same = [&](const Entry& other) { return other.plan.key == entries.back().plan.key; };
+    if (std::ranges::count_if(entries, is_same) > 1) entries.pop_back();
+    return entries;
+  }
+
+  /// The index of the cover to take.
+  size_t choose_plan() {
+    std::vector<size_t> by_sum(explored_.size());
+    std::iota(by_sum.begin(), by_sum.end(), size_t{0});
+    std::ranges::stable_sort(by_sum, {}, [&](size_t i) { return explored_[i].sum_us; });
+    size_t best = by_sum[0];
+    if (!explored_[0].cover.kernels.empty() && Clock::now() < deadlines_.plans) {
+      const auto start = Clock::now();
+      const std::vector<Entry> entries = field(by_sum);
+      const Entry& winner = entries[entries.size() > 1 ? fastest(entries) : 0];
+      best = winner.cover;
+      result_.models_plan = winner.by_model;
+      if (winner.by_model)
+        for (const CoverKernel& kernel : explored_[0].cover.kernels)
+          tuner_.take_models_choice(result_.kernels.at(kernel.spec));
+      plans_s_ = seconds_since(start);
+    }
+    context_.cache.forget(key_);
+    if (!result_.out_of_time)
+      context_.cache.store(key_, {.schedule = "plan",
+                                  .parameters = explored_[best].costs,
+                                  .measured_us = std::max(explored_[best].sum_us, 1e-3),
+                                  .verified_here = true});
+    return best;
+  }
+
+  /// Whole plans in turn. The first entry, best by its kernels, has to be beaten clearly.
+  size_t fastest(const std::vector<Entry>& entries) {
+    const DimMap top = context_.bucket.top();
+    int64_t bytes = 0;
+    for (const Entry& entry : entries) bytes += separate_bytes(entry.plan, top);
+    if (bytes > this_machine().available_bytes / 2) {
+      debug(1, "search: plans of {:.0f} MB are not timed whole", static_cast<double>(bytes) / 1e6);
+      return 0;
+    }
+    constexpr int kRounds = 9;
+    constexpr double kSampleUs = 2000, kClearly = 0.985;
+    // Not all kernels of these plans have been judged in full.
+    const SharedBytes memory(static_cast<int64_t>(entries.size() * kRounds * sizeof(double)));
+    auto* times = reinterpret_cast<double*>(memory.bytes().data());
+    const std::string trouble = run_contained(
+        [&](Progress& progress) {
+          std::vector<std::unique_ptr<runtime::PlanRunner>> runs;
+          for (const Entry& entry : entries)
+            runs.push_back(std::make_unique<runtime::PlanRunner>(
+                context_.backend, entry.plan, top, plan_inputs(context_.graph, entry.plan, top, 0),
+                runtime::PlanRunner::Memory::AsPlanned));
+          for (int round = 0; round < kRounds && Clock::now() < deadlines_.plans; ++round)
+            for (size_t i = 0; i < entries.size(); ++i, ++progress)
+              times[i * kRounds + static_cast<size_t>(round)] = runs[i]->sample_us(kSampleUs);
+        },
+        std::chrono::seconds(60), containment_of(context_.backend));
+    if (!trouble.empty()) {
+      debug(1, "search: a plan {} while plans were timed; the one with the fastest kernels is taken",
+            trouble);
+      return 0;
+    }
+    std::vector<std::vector<double>> samples(entries.size());
+    for (size_t i = 0; i < entries.size(); ++i)
+      for (size_t round = 0; round < kRounds && times[i * kRounds + round] > 0; ++round)
+        samples[i].push_back(times[i * kRounds + round]);
+    if (samples[0].empty()) return 0;
+    size_t best = 0;
+    for (size_t i = 0; i < entries.size(); ++i) {
+      const double time = median(samples[i]);
+      debug(3, "search: plan of cover {}{}: {:.1f} us, its kernels {:.1f} us", entries[i].cover,
+            entries[i].by_model ? ", kernels as the model takes them" : "", time,
+            explored_[entries[i].cover].sum_us);
+      if (entries[i].by_model) result_.models_plan_us = time;
+      if (time < median(samples[best]) * (best == 0 ? kClearly : 1)) best = i;
+    }
+    result_.plan_us = median(samples[best]);
+    return best;
+  }
+
+  const PlanSearchContext& context_;
+  const Deadlines deadlines_;
+  const CacheKey key_;
+  Costs costs_;
+  Tuner tuner_;
+  PlanSearchResult result_;
+  std::vector<ExploredCover> explored_;
+  double plans_s_ = 0;
+};
+
+}  // namespace
+
+Deadlines deadlines_of(const CompilationMode& mode, Clock::time_point start) {
+  const auto* budget = std::get_if<TimeBudget>(&mode);
+  if (budget == nullptr) return {};
+  const auto after = [&](double share) {
+    return start + std::chrono::duration_cast<Clock::duration>(
+                       share * std::chrono::duration<double>(budget->duration));
+  };
+  return {.kernels = after(0.6), .plans = after(0.7), .verify = after(0.95)};
+}
+
+PlanSearchResult search_plan(const PlanSearchContext& context, const Deadlines& deadlines) {
+  return PlanSearch(context, deadlines).run();
+}
+
+}  // namespace luminal::search

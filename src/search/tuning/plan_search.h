@@ -1,0 +1,54 @@
+#pragma once
+#include <map>
+
+#include "kernel/cost.h"
+#include "luminal/compile_report.h"
+#include "luminal/session.h"
+#include "search/saturate/saturated_graph.h"
+#include "search/tuning/tuner.h"
+
+namespace luminal::search {
+
+/// A cover whose kernels were timed, and what was found for each of them.
+struct PlanSearchResult {
+  Cover cover;
+  std::map<SpecId, Tuned> kernels;
+  TuningPhases phases;
+  double cover_s = 0;
+  std::vector<CompileReport::Round> rounds;
+  bool out_of_time = false;
+  double best_us = 0;  ///< sum of the kernels' times
+  /// Whole plans timed against each other; 0: nothing was timed (all was remembered, or no time was left).
+  double plan_us = 0, models_plan_us = 0;
+  bool models_plan = false;  ///< the model's own plan was the fastest
+};
+
+struct PlanSearchContext {
+  const Graph& graph;
+  const KernelGraph& kernel_graph;
+  const SaturatedGraph& saturated;
+  SpecStore& store;
+  backends::Device& backend;
+  Cache& cache;
+  const kernel::MachineLimits& limits;
+  const codegen::Bucket& bucket;
+  const SearchOptions& options;
+};
+
+/// When the parts of a measured search end; the end of time for Optimal. A budget is shared out: what follows
+/// measuring needs its time as well.
+struct Deadlines {
+  Clock::time_point kernels = Clock::time_point::max();  ///< timing of kernels
+  Clock::time_point plans = Clock::time_point::max();    ///< timing of whole plans
+  Clock::time_point verify = Clock::time_point::max();
+};
+[[nodiscard]] Deadlines deadlines_of(const CompilationMode& mode, Clock::time_point start);
+
+/// Cover and measurement in turn: the specs of the best plan are tuned, measured times replace predictions,
+/// the plan is chosen again, until it asks for nothing new or the deadline has passed. The best plans by the
+/// sums of their kernels' times and the plan that the model alone would make are then timed whole, in turn,
+/// and the fastest is taken: no mode is slower than the model alone, as far as can be told here. Its kernels
+/// are judged.
+[[nodiscard]] PlanSearchResult search_plan(const PlanSearchContext& context, const Deadlines& deadlines);
+
+}  // namespace luminal::search

@@ -1,0 +1,104 @@
+#include "search/tuning/race.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/cancel.h"
+
+namespace luminal::search {
+using backends::aligned;
+
+Bench::Bench(backends::Device& device, std::span<const TensorData* const> inputs,
+             std::span<const int64_t> output_bytes, DimMap dims, int copies)
+    : device_(device), dims_(std::move(dims)), memory_(device) {
+  int64_t total = 0;
+  for (const TensorData* input : inputs) total += aligned(static_cast<int64_t>(input->bytes.size()));
+  for (const int64_t bytes : output_bytes) total += aligned(bytes);
+  memory_.reserve(std::max<int64_t>(total * copies, 1));
+  const auto stream = device.make_stream();
+  backends::Address at = memory_.address();
+  for (int copy = 0; copy < copies; ++copy) {
+    std::vector<backends::Address>& buffers = buffers_.emplace_back();
+    const auto add = [&](int64_t bytes) {
+      buffers.push_back(at);
+      at = at + aligned(bytes);
+    };
+    for (const TensorData* input : inputs) {
+      const auto bytes = static_cast<int64_t>(input->bytes.size());
+      stream->upload(input->bytes.data(), at, bytes);
+      add(bytes);
+    }
+    for (const int64_t bytes : output_bytes) {
+      stream->fill(at, std::byte{0}, bytes);  // pages are there before anything is timed
+      add(bytes);
+    }
+  }
+  stream->synchronise();
+}
+
+Contender::Contender(std::shared_ptr<const backends::Kernel> kernel, const Bench& bench)
+    : kernel_(std::move(kernel)),
+      workspace_(bench.device()),
+      stream_(bench.device().make_stream()),
+      timer_(bench.device(), *stream_) {
+  std::vector<int64_t> sizes;
+  for (const std::string& name : kernel_->dims()) sizes.push_back(bench.dims().at(name));
+  const int64_t shared = aligned(kernel_->shared_bytes(sizes));
+  int64_t scratch = 0;
+  for (int copy = 0; copy < bench.copies(); ++copy) {
+    const auto buffers = bench.buffers(copy);
+    auto& list = lists_.emplace_back(bench.device().prepare({{.kernel = kernel_.get(),
+                                                              .dims = sizes,
+                                                              .buffers = static_cast<int>(buffers.size()),
+                                                              .after = {}}}));
+    for (int buffer = 0; const backends::Address memory : buffers) list->bind(0, buffer++, memory);
+    scratch = std::max(scratch, list->scratch_bytes());
+  }
+  workspace_.reserve(std::max<int64_t>(shared + scratch, 1));
+  for (const auto& list : lists_) {
+    list->bind_shared(0, workspace_.address());
+    list->bind_scratch(workspace_.address() + shared);
+  }
+}
+
+double Contender::sample_us(double at_least_us) {
+  return timer_.sample_us(at_least_us, [this] {
+    stream_->launch(*lists_[next_], 0, 1);
+    next_ = (next_ + 1) % lists_.size();
+  });
+}
+
+std::vector<double> race(std::span<Contender* const> contenders, const RaceOptions& options) {
+  std::vector<std::vector<double>> samples(contenders.size());
+  std::vector<size_t> field(contenders.size());
+  std::iota(field.begin(), field.end(), size_t{0});
+  const auto time_of = [&](size_t i) { return samples[i].empty() ? 0 : std::ranges::min(samples[i]); };
+  for (int round = 0; round < options.rounds && !field.empty(); ++round) {
+    double best = std::numeric_limits<double>::infinity();
+    for (const size_t i : field)
+      if (!samples[i].empty()) best = std::min(best, time_of(i));
+    // The first samples are short: most of the field goes home after them. They are two, a while apart, for
+    // nobody should go because the machine was busy just then.
+    const int passes = round == 0 ? 2 : 1;
+    for (int pass = 0; pass < passes; ++pass)
+      for (const size_t i : field) {
+        throw_if_cancelled();
+        if (Clock::now() >= options.deadline && (round > 0 || pass > 0 || i != field.front())) break;
+        if (options.before_sample) options.before_sample(i);
+        samples[i].push_back(
+            contenders[i]->sample_us(round == 0 ? options.sample_us / 5 : options.sample_us));
+        best = std::min(best, samples[i].back());
+      }
+    std::erase_if(field,
+                  [&](size_t i) { return samples[i].empty() || time_of(i) > best * options.drop_above; });
+    std::ranges::stable_sort(field, {}, time_of);
+    if (field.size() > 2) field.resize(std::max<size_t>(2, (field.size() + 1) / 2));
+    if (Clock::now() >= options.deadline) break;
+    if (field.size() == 1 && round >= 2) break;
+  }
+  std::vector<double> times;
+  for (size_t i = 0; i < contenders.size(); ++i) times.push_back(time_of(i));
+  return times;
+}
+
+}  // namespace luminal::search

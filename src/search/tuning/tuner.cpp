@@ -1,0 +1,325 @@
+#include "search/tuning/tuner.h"
+
+#include <algorithm>
+
+#include "base/cancel.h"
+#include "base/fail.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/stopwatch.h"
+#include "base/team.h"
+#include "luminal/compile_report.h"
+#include "search/bucket.h"
+#include "search/cache/kernel_cache.h"
+#include "search/tuning/candidates.h"
+#include "search/tuning/remembered.h"
+#include "search/tuning/timing.h"
+#include "search/tuning/user_kernels.h"
+
+namespace luminal::search {
+
+CacheKey tuning_key(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
+                    const codegen::Target& target) {
+  // A family that was not there when a choice was made may have a better kernel. Kernels of a program's own
+  // are written for a few specs: those of others stay as they are.
+  std::vector<std::string> families = user_kernels_for(spec, target);
+  for (const codegen::Schedule* schedule : codegen::schedules())
+    if (!schedule->foreign) families.emplace_back(schedule->name);
+  const std::vector<std::string> parts{spec.to_json(), to_string(bucket), key_text(target),
+                                       fmt::format("{}", fmt::join(families, " "))};
+  return make_key(parts);
+}
+
+Tuner::Tuner(backends::Device& backend, Cache& cache, const Graph& graph, TunerOptions options)
+    : backend_(backend),
+      cache_(cache),
+      graph_(graph),
+      options_(std::move(options)),
+      verifier_(backend, cache, options_.longest_plain_us, phases_) {
+  options_.race.deadline = options_.deadline;
+}
+
+void Tuner::add_candidates(Job& job) const {
+  if (job.known) {
+    job.tried.push_back({.schedule = job.known->schedule, .parameters = job.known->parameters});
+    return;
+  }
+  Candidates found = find_candidates(job.request.spec, job.bucket, backend_.target(), options_.candidates);
+  job.tried = std::move(found.promising);
+  job.hopeless = std::move(found.hopeless);
+}
+
+void Tuner::take(Job& job, size_t c, const KernelResult& made) {
+  job.kernels[c] = made.kernel;
+  job.codes[c] = made.code;
+  job.tried[c].compile_ms = made.compile_ms;
+  job.tried[c].rejected = made.error;
+  phases_.compiled += made.compile_ms > 0 ? 1 : 0;
+  phases_.loaded += made.loaded ? 1 : 0;
+}
+
+/// Round by round: the most promising candidate of every spec first, should time run out.
+void Tuner::compile(std::vector<Job*> jobs) {
+  const auto start = Clock::now();
+  std::vector<KernelRequest> requests;
+  std::vector<std::pair<Job*, size_t>> places;
+  size_t most = 0;
+  for (Job* job : jobs) {
+    job->kernels.assign(job->tried.size(), nullptr);
+    job->codes.assign(job->tried.size(), 0);
+    most = std::max(most, job->tried.size());
+  }
+  for (size_t rank = 0; rank < most; ++rank)
+    for (Job* job : jobs) {
+      if (rank >= job->tried.size()) continue;
+      requests.push_back(job->kernel_request(rank));
+      places.emplace_back(job, rank);
+    }
+  // Every spec gets one kernel, deadline or not.
+  const size_t needed = std::min(requests.size(), jobs.size());
+  auto results = KernelCache::of_process().make(backend_, cache_, std::span(requests).first(needed));
+  // What is compiled has to be timed in what is left.
+  auto until = options_.deadline;
+  if (const auto now = Clock::now(); until != Clock::time_point::max() && until > now)
+    until = now + (until - now) / 2;
+  auto rest = KernelCache::of_process().make(backend_, cache_, std::span(requests).subspan(needed), until);
+  results.insert(results.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));
+  for (size_t i = 0; i < results.size(); ++i) take(*places[i].first, places[i].second, results[i]);
+  phases_.compile_s += seconds_since(start);
+}
+
+/// What there was no time for, or no hope, once all others have fallen. False if nothing was left out.
+bool Tuner::compile_left_out(Job& job) {
+  const auto start = Clock::now();
+  for (Tried& candidate : job.hopeless) {
+    candidate.rejected = KernelReport::Rejected::kNotTimed;
+    job.tried.push_back(std::move(candidate));
+  }
+  job.hopeless.clear();
+  job.kernels.resize(job.tried.size());
+  job.codes.resize(job.tried.size());
+  std::vector<KernelRequest> requests;
+  std::vector<size_t> places;
+  for (size_t c = 0; c < job.tried.size(); ++c) {
+    if (job.kernels[c] || job.tried[c].rejected != KernelReport::Rejected::kNotTimed) continue;
+    requests.push_back(job.kernel_request(c));
+    places.push_back(c);
+  }
+  const auto results = KernelCache::of_process().make(backend_, cache_, requests);
+  for (size_t i = 0; i < results.size(); ++i) take(job, places[i], results[i]);
+  phases_.compile_s += seconds_since(start);
+  return !requests.empty();
+}
+
+/// Times all candidates that are left. One that crashes or hangs there is out, and the others race once more.
+void Tuner::run_race(Job& job) {
+  const auto start = Clock::now();
+  for (bool again = true; again;) {
+    again = false;
+    std::vector<size_t> candidates;
+    std::vector<std::shared_ptr<const backends::Kernel>> kernels;
+    for (size_t c = 0; c < job.tried.size(); ++c) {
+      if (!job.kernels[c]) continue;
+      candidates.push_back(c);
+      kernels.push_back(job.kernels[c]);
+    }
+    if (kernels.empty()) break;
+    const Timing timing =
+        time_kernels(backend_, job.request.spec, job.bucket.top(), options_.seed, kernels, options_.race);
+    if (!timing.trouble.empty()) {
+      verifier_.reject(job, candidates[timing.fallen], {.message = timing.trouble + " (while it was timed)"},
+                       0);
+      again = true;
+    }
+    for (size_t i = 0; i < timing.us.size(); ++i) {
+      job.tried[candidates[i]].measured_us = timing.us[i];
+      phases_.timed += timing.us[i] > 0 ? 1 : 0;
+    }
+  }
+  phases_.measure_s += seconds_since(start);
+}
+
+namespace {
+
+/// A spec on its own: tensors that nobody named.
+Unit unit_of(const kernel::KernelSpec& spec) {
+  Unit unit{.tensors = {}, .kernels = {{}}};
+  for (const kernel::Slot& slot : spec.slots()) {
+    unit.kernels[0].inputs.push_back(static_cast<int>(unit.tensors.size()));
+    unit.tensors.push_back({.type = {slot.dtype, {slot.elements}}, .value = {}});
+  }
+  for (const kernel::Output& output : spec.outputs()) {
+    unit.kernels[0].outputs.push_back(static_cast<int>(unit.tensors.size()));
+    const Dtype dtype = spec.values()[static_cast<size_t>(output.value)].dtype();
+    unit.tensors.push_back({.type = {dtype, {output.elements}}, .value = {}});
+  }
+  return unit;
+}
+
+}  // namespace
+
+/// What was remembered is no choice: candidates are found as if nothing was known.
+void Tuner::forget(Job& job) {
+  cache_.forget(job.key);
+  job.known.reset();
+  job.tried.clear();
+  add_candidates(job);
+}
+
+void Tuner::start_anew(Job& job) {
+  Job* const jobs[] = {&job};
+  forget(job);
+  compile({&job});
+  if (Clock::now() >= options_.deadline) return;
+  verifier_.screen_candidates(jobs);
+  run_race(job);
+}
+
+/// Further candidates where none is left. Errors: NoKernelPasses.
+void Tuner::find_more(Job& job) {
+  if (job.known) return start_anew(job);
+  if (compile_left_out(job)) return;
+  std::string reasons;
+  for (const Tried& t : job.tried)
+    reasons += fmt::format("\n  {} {}: {}", t.schedule, codegen::to_string(t.parameters), t.rejected);
+  throw NoKernelPasses(
+      fmt::format("no kernel passes verification for\n{}{}", job.request.spec.to_string(), reasons));
+}
+
+/// The leader is the choice. Candidates behind it are compared with it no further.
+void Tuner::choose(Job& job, Tuned& result, bool judged) {
+  while (!job.leader()) find_more(job);
+  const size_t winner = *job.leader();
+  describe(job, job.by_merit(), winner, result);
+  result.verified = judged || (job.known && job.known->verified_here);
+  remember(job, winner, judged);
+}
+
+void Tuner::describe(const Job& job, std::span<const size_t> order, size_t winner, Tuned& result) {
+  const Tried& best = job.tried[winner];
+  result = {.schedule = best.schedule, .parameters = best.parameters, .kernel = job.kernels[winner]};
+  result.predicted_us = best.predicted_us;
+  result.measured_us = job.known ? job.known->measured_us : best.measured_us;
+  result.from_cache = job.known.has_value();
+  result.job = job.number;
+  result.tried.push_back(best);
+  for (const size_t c : order) {
+    if (c == winner) continue;
+    result.tried.push_back(job.tried[c]);
+    std::string& reason = result.tried.back().rejected;
+    const double us = job.tried[c].measured_us;
+    if (reason.empty())
+      reason = us <= 0                 ? KernelReport::Rejected::kNotTimed
+               : us < best.measured_us ? "faster alone, slower in the whole plan"
+                                       : "slower";
+  }
+}
+
+void Tuner::remember(const Job& job, size_t winner, bool judged) {
+  const Tried& best = job.tried[winner];
+  if (job.known && judged) cache_.mark_verified(job.key);
+  if (judged && !job.known) cache_.forget(job.key);  // what was remembered before was not verified
+  if (!job.known && best.measured_us > 0)
+    cache_.store(job.key, {.schedule = best.schedule,
+                           .parameters = best.parameters,
+                           .code = job.codes[winner],
+                           .measured_us = best.measured_us,
+                           .measured_candidates = static_cast<int>(std::ranges::count_if(
+                               job.tried, [](const Tried& t) { return t.measured_us > 0; })),
+                           .verified_here = judged});
+}
+
+bool Tuner::remembers(std::span<const TuneRequest> requests, const codegen::Bucket& bucket) {
+  return std::ranges::all_of(requests, [&](const TuneRequest& request) {
+    return find_remembered(cache_, tuning_key(request.spec, bucket, backend_.target()), request.spec, bucket,
+                           backend_.target())
+        .has_value();
+  });
+}
+
+/// Verifies candidates in full, the leading ones of all jobs side by side, until each job has one that
+/// passes. Errors: NoKernelPasses.
+void Tuner::settle(std::vector<Job*> open) {
+  while (!open.empty()) {
+    throw_if_cancelled();
+    for (Job* job : open)
+      while (!job->leader()) find_more(*job);
+    open = verifier_.verify_leaders(open);
+  }
+}
+
+void Tuner::confirm(std::span<Tuned* const> winners) {
+  std::vector<Tuned*> open;
+  for (Tuned* winner : winners)
+    if (!winner->verified) open.push_back(winner);
+  // What was remembered without being judged may come from others' machines: it is judged, whatever the time.
+  const auto judged_late = std::ranges::stable_partition(open, &Tuned::from_cache);
+  const auto at_once = static_cast<size_t>(judged_late.begin() - open.begin());
+  const size_t batch = 4 * static_cast<size_t>(Team::shared().size());
+  for (size_t first = 0; first < open.size() && (first < at_once || Clock::now() < options_.verify_by);
+       first += batch) {
+    const auto now = std::span(open).subspan(first, std::min(batch, open.size() - first));
+    std::vector<Job*> jobs;
+    for (const Tuned* winner : now) jobs.push_back(jobs_[winner->job].get());
+    settle(jobs);
+    for (Tuned* winner : now) choose(*jobs_[winner->job], *winner, true);
+  }
+}
+
+void Tuner::take_models_choice(Tuned& winner) {
+  Job& job = *jobs_[winner.job];
+  if (job.known || !job.kernels[0]) return;
+  job.preferred = 0;
+  choose(job, winner, false);
+}
+
+std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const codegen::Bucket& bucket) {
+  const std::vector<DimMap> other_sizes = sizes_to_judge(graph_, bucket);
+  std::vector<Job*> jobs;
+  for (const TuneRequest& request : requests) {
+    jobs.push_back(jobs_.emplace_back(std::make_unique<Job>()).get());
+    Job& job = *jobs.back();
+    job.request = request;
+    job.number = jobs_.size() - 1;
+    job.bucket = bucket;
+    job.key = tuning_key(request.spec, bucket, backend_.target());
+    job.known = find_remembered(cache_, job.key, request.spec, bucket, backend_.target());
+    job.subject = {.graph = &graph_,
+                   .unit = request.unit ? *request.unit : unit_of(request.spec),
+                   .sizes = {bucket.top()},
+                   .options = {.seed = options_.seed, .strict = options_.strict}};
+    if (!request.spec.symbols().empty())
+      job.subject.sizes.insert(job.subject.sizes.end(), other_sizes.begin(), other_sizes.end());
+    throw_if_cancelled();
+    add_candidates(job);
+  }
+  compile(jobs);
+  // A remembered choice whose code is another by now is no choice.
+  std::vector<Job*> again;
+  for (Job* job : jobs) {
+    if (!job->known || (job->kernels[0] && job->codes[0] == job->known->code)) continue;
+    forget(*job);
+    again.push_back(job);
+  }
+  if (!again.empty()) compile(again);
+  std::vector<Job*> open;
+  for (Job* job : jobs)
+    if (!job->known) open.push_back(job);
+  std::ranges::stable_sort(open, std::greater<>(), [](const Job* job) {
+    return job->request.weight * job->tried.front().predicted_us;
+  });
+  const size_t batch = 4 * static_cast<size_t>(Team::shared().size());
+  for (size_t first = 0; first < open.size() && Clock::now() < options_.deadline; first += batch) {
+    const auto now = std::span(open).subspan(first, std::min(batch, open.size() - first));
+    verifier_.screen_candidates(now);
+    for (Job* job : now) {
+      throw_if_cancelled();
+      if (Clock::now() < options_.deadline) run_race(*job);
+    }
+  }
+  std::vector<Tuned> results(jobs.size());
+  for (size_t i = 0; i < jobs.size(); ++i) choose(*jobs[i], results[i], false);
+  return results;
+}
+
+}  // namespace luminal::search

@@ -1,0 +1,96 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/schedule.h"
+#include "luminal/error.h"
+#include "search/cache/cache.h"
+#include "search/cache/kernel_cache.h"
+#include "search/tuning/job.h"
+#include "search/tuning/kernel_verifier.h"
+#include "search/tuning/race.h"
+
+/// From a spec to the kernel that runs: candidates from all schedules, compiled, raced, verified, remembered.
+namespace luminal::search {
+
+struct Tuned {
+  std::string schedule;
+  codegen::Parameters parameters;
+  std::shared_ptr<const backends::Kernel> kernel;
+  double predicted_us = 0;
+  double measured_us = 0;  ///< 0: never timed (no time was left)
+  bool from_cache = false;
+  bool verified = false;     ///< here or, in this cache, before
+  std::vector<Tried> tried;  ///< best first; the winner is the first
+  size_t job = 0;            ///< the tuner's own number
+};
+
+struct TunerOptions {
+  int candidates = 8;  ///< compiled per spec, at most
+  RaceOptions race;
+  Clock::time_point deadline = Clock::time_point::max();   ///< nothing is timed after it
+  Clock::time_point verify_by = Clock::time_point::max();  ///< no kernel's full judgement begins after it
+  bool strict = false;                                     ///< see SuiteOptions::strict
+  uint64_t seed = 0;
+  double longest_plain_us = 150e3;  ///< of one run of the plain loops that a kernel is compared with
+};
+
+/// Not one candidate of a spec passed: what it computes is not what the user's nodes say, or all of them are
+/// wrong.
+class NoKernelPasses : public InternalError {
+ public:
+  using InternalError::InternalError;
+};
+
+class Tuner {
+ public:
+  /// All of them outlive the tuner. The graph is the user's, for verification.
+  Tuner(backends::Device& backend, Cache& cache, const Graph& graph, TunerOptions options);
+  Tuner(const Tuner&) = delete;
+  Tuner& operator=(const Tuner&) = delete;
+
+  /// One winner for each request, in their order. Compiles on all cores, times one at a time. What is known
+  /// from the cache is not measured again. After the deadline nothing more is timed: the model decides for
+  /// the rest. Errors: NoKernelPasses if no candidate of a spec does (the plainest one included).
+  [[nodiscard]] std::vector<Tuned> tune(std::span<const TuneRequest> requests, const codegen::Bucket& bucket);
+  /// Whether the cache has a choice for each of them.
+  [[nodiscard]] bool remembers(std::span<const TuneRequest> requests, const codegen::Bucket& bucket);
+  /// Judges winners in full, those of the plan that is going to run; a winner that falls is replaced by the
+  /// next best; a remembered one that falls is forgotten and its spec tuned anew. What passes is remembered
+  /// as verified; what there is no time for stays unverified. Errors as tune.
+  void confirm(std::span<Tuned* const> winners);
+  /// The model's own choice instead of the fastest, if it stood so far; nothing for remembered choices.
+  void take_models_choice(Tuned& winner);
+
+  [[nodiscard]] const TuningPhases& phases() const { return phases_; }
+
+ private:
+  void add_candidates(Job& job) const;
+  void take(Job& job, size_t candidate, const KernelResult& made);
+  void compile(std::vector<Job*> jobs);
+  bool compile_left_out(Job& job);
+  void run_race(Job& job);
+  void settle(std::vector<Job*> open);
+  void choose(Job& job, Tuned& result, bool judged);
+  static void describe(const Job& job, std::span<const size_t> order, size_t winner, Tuned& result);
+  void remember(const Job& job, size_t winner, bool judged);
+  void forget(Job& job);
+  void start_anew(Job& job);
+  void find_more(Job& job);
+
+  backends::Device& backend_;
+  Cache& cache_;
+  const Graph& graph_;
+  TunerOptions options_;
+  TuningPhases phases_;
+  KernelVerifier verifier_;
+  std::vector<std::unique_ptr<Job>> jobs_;
+};
+
+/// The cache's key of a spec's choice: changes with everything the choice depends on.
+[[nodiscard]] CacheKey tuning_key(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
+                                  const codegen::Target& target);
+
+}  // namespace luminal::search

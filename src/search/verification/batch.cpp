@@ -1,0 +1,227 @@
+#include "search/verification/batch.h"
+
+#include <algorithm>
+
+#include "base/fail.h"
+#include "search/verification/contain.h"
+#include "search/verification/fault_record.h"
+#include "search/verification/test_inputs.h"
+
+namespace luminal::search {
+namespace {
+
+constexpr std::chrono::milliseconds kTimeout{20'000};  // without progress
+
+}  // namespace
+
+VerificationSuite prepare_suite(const Subject& subject, size_t size) {
+  SuiteOptions options = subject.options;
+  if (size > 1) {  // the two before had it all
+    options.kinds = {std::string(kInputKinds[0])};
+    options.operations /= 10;
+  }
+  return prepare_suite(*subject.graph, subject.sizes[size], subject.unit, options);
+}
+
+std::vector<std::vector<std::optional<Fault>>> screen(std::span<const Screening> checks, int workers) {
+  std::vector<size_t> first;  // record of each check's first candidate
+  size_t count = 0;
+  for (const Screening& check : checks) {
+    first.push_back(count);
+    count += check.candidates.size();
+  }
+  const SharedBytes shared_records(static_cast<int64_t>(count * sizeof(FaultRecord)));
+  const SharedBytes shared_running(static_cast<int64_t>(checks.size() * sizeof(std::atomic<size_t>)));
+  const std::span<FaultRecord> records = shared_records.as<FaultRecord>();
+  const auto running =
+      shared_running.as<std::atomic<size_t>>();  // of each check: the candidate, counted from 1
+  std::vector<size_t> open(checks.size());
+  for (size_t i = 0; i < open.size(); ++i) open[i] = i;
+  while (!open.empty()) {
+    const std::vector<std::string> troubles = run_contained_each(
+        open.size(),
+        [&](size_t item, Progress& progress) {
+          const Screening& check = checks[open[item]];
+          std::atomic<size_t>& begun = running[open[item]];
+          Subject subject = *check.subject;
+          subject.options.kinds = {std::string(kInputKinds[0])};
+          subject.options.operations /= 10;
+          const VerificationSuite suite = prepare_suite(subject, 0);
+          while (begun < check.candidates.size()) {
+            const size_t candidate = begun++;
+            const Verdict verdict = verify_uncontained(
+                suite, std::span(check.candidates).subspan(candidate, 1), {.launches = 0}, progress);
+            if (verdict.fault) records[first[open[item]] + candidate].set(*verdict.fault);
+          }
+        },
+        kTimeout, workers, containment_of(*checks[0].candidates[0]));
+    std::vector<size_t> again;
+    for (size_t item = 0; item < open.size(); ++item) {
+      if (troubles[item].empty()) continue;
+      const size_t begun = running[open[item]];
+      if (begun == 0) fail("[verify] a suite {} while it was prepared", troubles[item]);
+      records[first[open[item]] + begun - 1].set(
+          {.message = fmt::format("{} (1 thread)", troubles[item]), .data = "integers"});
+      again.push_back(open[item]);
+    }
+    open = std::move(again);
+  }
+  std::vector<std::vector<std::optional<Fault>>> faults(checks.size());
+  for (size_t i = 0; i < checks.size(); ++i)
+    for (size_t c = 0; c < checks[i].candidates.size(); ++c) faults[i].push_back(records[first[i] + c].get());
+  return faults;
+}
+
+namespace {
+
+constexpr size_t kMostIndependent = 4;
+
+/// A full check on its way out of a contained process.
+struct FullRecord {
+  std::atomic<int> running;  ///< kNobody, the candidate, or an independent kernel from kIndependent on
+  size_t size;
+  int64_t compared, proven;
+  double skipped_share;
+  FaultRecord fault;
+  SharedText<500> fell[kMostIndependent];
+};
+enum Runner : int { kNobody = 0, kCandidate = 1, kIndependent = 2 };
+
+/// What the first independent kernel makes of the suite that has not fallen and does not fall.
+std::optional<Verdict> make_reference(const FullCheck& check, const VerificationSuite& suite,
+                                      FullRecord& record, Progress& progress) {
+  for (size_t k = 0; k < check.independent.size(); ++k) {
+    if (*record.fell[k].get() != '\0') continue;
+    record.running = kIndependent + static_cast<int>(k);
+    Verdict verdict = verify_uncontained(suite, std::span(check.independent).subspan(k, 1),
+                                         {.keep_outputs = true, .launches = 0}, progress);
+    if (!verdict.fault) return verdict;
+    record.fell[k].set(verdict.fault->message);
+  }
+  return std::nullopt;
+}
+
+/// What the first sum makes of the suite that is proven, and the rest of the contraction. A fault: all of
+/// them are wrong. None: nothing is proven, and nothing is known to be wrong.
+std::optional<Verdict> make_split_reference(const FullCheck& check, const VerificationSuite& suite,
+                                            FullRecord& record, Progress& progress) {
+  if (!check.split) return std::nullopt;
+  std::optional<Fault> fault;
+  for (size_t k = 0; k < check.split->sums.size(); ++k) {
+    SplitVerdict split = verify_split(suite, *check.split, k, progress);
+    if (split.is_proven) {
+      record.proven += split.proven;
+      return std::move(split.verdict);
+    }
+    if (!split.verdict.fault) return std::nullopt;
+    fault = std::move(split.verdict.fault);
+  }
+  if (!fault || !check.falls_with_sums) return std::nullopt;
+  fault->message = "no kernel of its sum is right: " + fault->message;
+  return Verdict{.fault = std::move(fault), .outputs = {}};
+}
+
+/// Some kinds of inputs of a full check: kinds are shared out where checks are fewer than processors.
+struct Part {
+  const FullCheck* check;
+  size_t number;
+  std::vector<std::string> kinds;
+};
+
+std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
+  const size_t most = std::max<size_t>(1, static_cast<size_t>(workers) / std::max<size_t>(checks.size(), 1));
+  std::vector<Part> parts;
+  for (const FullCheck& check : checks) {
+    const std::vector<std::string> kinds = input_kinds(check.subject->sizes[0], check.subject->unit);
+    // Freivalds' check belongs to all kinds together.
+    const size_t count = check.split ? 1 : std::min(most, kinds.size());
+    for (size_t number = 0; number < count; ++number) {
+      std::vector<std::string>& own = parts.emplace_back(Part{&check, number, {}}).kinds;
+      for (size_t k = number; k < kinds.size(); k += count) own.push_back(kinds[k]);
+    }
+  }
+  return parts;
+}
+
+void verify_part(const Part& part, FullRecord& record, Progress& progress) {
+  const FullCheck& check = *part.check;
+  for (; record.size < check.subject->sizes.size(); ++record.size) {
+    if (record.size > 1 && part.number > 0) return;  // one kind is looked at there
+    record.running = kNobody;
+    Subject subject = *check.subject;
+    subject.options.kinds = part.kinds;
+    VerificationSuite suite = prepare_suite(subject, record.size);
+    ++progress;
+    record.skipped_share = std::max(record.skipped_share, suite.skipped_share());
+    record.running = kCandidate;  // and its like
+    std::optional<Verdict> reference = make_split_reference(check, suite, record, progress);
+    if (reference && reference->fault) {
+      record.fault.set(*reference->fault);
+      return;
+    }
+    if (!reference) reference = make_reference(check, suite, record, progress);
+    if (reference) accept_beyond_laws(suite, *reference);
+    record.running = kCandidate;
+    VerifyOptions options = check.options;
+    options.reference = reference ? &*reference : nullptr;
+    if (record.size > 1 || part.number > 0) options.launches = 1;
+    const Verdict verdict = verify_uncontained(suite, {&check.candidate, 1}, options, progress);
+    record.compared += verdict.compared;
+    if (!verdict.fault) continue;
+    record.fault.set(*verdict.fault);
+    return;
+  }
+}
+
+}  // namespace
+
+std::vector<FullVerdict> verify_in_full(std::span<const FullCheck> checks, int workers) {
+  for (const FullCheck& check : checks)
+    LUMINAL_CHECK(check.independent.size() <= kMostIndependent, "{} independent kernels",
+                  check.independent.size());
+  const std::vector<Part> parts = parts_of(checks, workers);
+  const SharedBytes shared(static_cast<int64_t>(parts.size() * sizeof(FullRecord)));
+  const std::span<FullRecord> records = shared.as<FullRecord>();
+  std::vector<size_t> open(parts.size());
+  for (size_t i = 0; i < open.size(); ++i) open[i] = i;
+  while (!open.empty()) {
+    const std::vector<std::string> troubles = run_contained_each(
+        open.size(),
+        [&](size_t item, Progress& progress) {
+          verify_part(parts[open[item]], records[open[item]], progress);
+        },
+        kTimeout, workers, containment_of(*checks[0].candidate));
+    std::vector<size_t> again;
+    for (size_t item = 0; item < open.size(); ++item) {
+      if (troubles[item].empty()) continue;
+      FullRecord& record = records[open[item]];
+      if (record.running == kNobody) fail("[verify] a suite {} while it was prepared", troubles[item]);
+      if (record.running == kCandidate) {
+        record.fault.set({.message = troubles[item], .data = parts[open[item]].kinds[0]});
+        continue;
+      }
+      record.fell[record.running - kIndependent].set(troubles[item]);
+      again.push_back(open[item]);
+    }
+    open = std::move(again);
+  }
+  std::vector<FullVerdict> verdicts(checks.size());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const FullCheck& check = *parts[i].check;
+    const FullRecord& record = records[i];
+    FullVerdict& verdict = verdicts[static_cast<size_t>(&check - checks.data())];
+    if (std::optional<Fault> fault = record.fault.get(); fault && !verdict.fault) {
+      verdict.fault = std::move(fault);
+      verdict.size = record.size;
+    }
+    verdict.compared += record.compared;
+    verdict.proven += record.proven;
+    verdict.skipped_share = std::max(verdict.skipped_share, record.skipped_share);
+    verdict.fell.resize(check.independent.size());
+    for (size_t k = 0; k < check.independent.size(); ++k)
+      if (verdict.fell[k].empty()) verdict.fell[k] = record.fell[k].get();
+  }
+  return verdicts;
+}
+
+}  // namespace luminal::search

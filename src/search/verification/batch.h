@@ -1,0 +1,56 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "search/verification/freivalds.h"
+
+/// Kernels for many specs judged side by side: suites are prepared and kernels run in contained processes, as
+/// many at a time as there are processors, and only verdicts come back.
+namespace luminal::search {
+
+/// A spec between values of the user's graph, at the sizes where its kernels run.
+struct Subject {
+  const Graph* graph = nullptr;
+  Unit unit;
+  /// All kinds of inputs at the first two, one kind with a tenth of the samples at the others.
+  std::vector<DimMap> sizes;
+  SuiteOptions options;
+};
+[[nodiscard]] VerificationSuite prepare_suite(const Subject& subject, size_t size);
+
+struct Screening {
+  const Subject* subject = nullptr;
+  std::vector<const backends::Kernel*> candidates;
+};
+/// The first test case at the first size in one call, with a tenth of the samples, for each candidate of each
+/// check: what is wrong with it.
+[[nodiscard]] std::vector<std::vector<std::optional<Fault>>> screen(std::span<const Screening> checks,
+                                                                    int workers);
+
+struct FullCheck {
+  const Subject* subject = nullptr;
+  const backends::Kernel* candidate = nullptr;
+  /// Kernels for the same spec; the first that is right is what the candidate is compared with.
+  std::vector<const backends::Kernel*> independent;
+  /// Where no plain kernel is fast enough for a contraction: its parts, asked before the independent kernels.
+  std::optional<SplitKernels> split;
+  /// The candidate is made as these sums are: it falls with all of them.
+  bool falls_with_sums = false;
+  VerifyOptions options;  ///< without a reference
+};
+struct FullVerdict {
+  std::optional<Fault> fault;
+  size_t size = 0;  ///< where the fault is
+  std::vector<std::string>
+      fell;                  ///< by independent kernel: what is wrong with it; "" if nothing or not tried
+  int64_t compared = 0;      ///< outputs, with those of an independent kernel
+  int64_t proven = 0;        ///< elements of sums, by Freivalds' check
+  double skipped_share = 0;  ///< see VerificationSuite::skipped_share; the greatest
+};
+/// At every size, beside an independent kernel.
+[[nodiscard]] std::vector<FullVerdict> verify_in_full(std::span<const FullCheck> checks, int workers);
+
+}  // namespace luminal::search

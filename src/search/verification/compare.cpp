@@ -1,0 +1,120 @@
+#include "search/verification/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "search/verification/element.h"
+#include "search/verification/oracle.h"
+
+namespace luminal::search {
+
+namespace {
+
+template <class T>
+T element_at(std::span<const std::byte> bytes, size_t i) {
+  T element;
+  std::memcpy(&element, &bytes[i * sizeof(T)], sizeof(T));
+  return element;
+}
+
+int exponent_of(double value, int lowest, int highest) {
+  if (value == 0 || !std::isfinite(value)) return value == 0 ? lowest : highest;
+  return std::clamp(std::ilogb(value), lowest, highest);
+}
+
+}  // namespace
+
+Margins::Margins(const VerificationCase::Expectation& expectation) {
+  by_exponent_.fill(-1);
+  exact_ = expectation.integers.size() == expectation.positions.size();
+  if (exact_) return;
+  exact_ = true;
+  for (size_t i = 0; i < expectation.values.size(); ++i) {
+    if (!expectation.known[i] || !std::isfinite(expectation.values[i])) continue;
+    exact_ = exact_ && expectation.errors[i] == 0;
+    double& margin =
+        by_exponent_[static_cast<size_t>(exponent_of(expectation.values[i], kLowest, kHighest) - kLowest)];
+    margin = std::max(margin, expectation.errors[i]);
+  }
+  fill_gaps();
+}
+
+Margins::Margins(const TensorData& expected) {
+  by_exponent_.fill(-1);
+  exact_ = !is_float(expected.dtype);
+  if (exact_) return;
+  double scale = 1;
+  visit_dtype(expected.dtype, [&]<class T>(T) {
+    for (const T element : expected.as<T>())
+      if (const double x = std::abs(widened(element)); std::isfinite(x)) scale = std::max(scale, x);
+  });
+  constexpr double kSteps = 1000;
+  by_exponent_.back() = kSteps * unit_roundoff(expected.dtype) * scale;
+  fill_gaps();
+}
+
+/// Small results have the error of greater ones at most; above the greatest sample errors grow with results.
+void Margins::fill_gaps() {
+  double above = -1;
+  for (size_t e = by_exponent_.size(); e-- > 0;) {
+    if (by_exponent_[e] >= 0)
+      above = by_exponent_[e];
+    else if (above >= 0)
+      by_exponent_[e] = above;
+  }
+  double below = 0;
+  for (double& margin : by_exponent_) {
+    if (margin < 0) margin = 2 * below;
+    below = margin;
+  }
+}
+
+double Margins::at(double value) const {
+  return by_exponent_[static_cast<size_t>(exponent_of(value, kLowest, kHighest) - kLowest)];
+}
+
+namespace {
+
+/// All elements that differ by more than the margins; NaN equals NaN.
+template <class T>
+std::vector<Mismatch> all_mismatches(std::span<const T> expected, std::span<const std::byte> got,
+                                     const Margins& margins) {
+  constexpr size_t kBlock = 1024;
+  std::vector<Mismatch> found;
+  for (size_t first = 0; first < expected.size(); first += kBlock) {
+    const size_t count = std::min(kBlock, expected.size() - first);
+    if (std::memcmp(&expected[first], &got[first * sizeof(T)], count * sizeof(T)) == 0) continue;
+    for (size_t i = first; i < first + count; ++i) {
+      if (std::memcmp(&expected[i], &got[i * sizeof(T)], sizeof(T)) == 0) continue;
+      const double must = widened(expected[i]), is = widened(element_at<T>(got, i));
+      const double margin = margins.exact() ? 0 : margins.at(must);
+      constexpr bool kFloats = !std::is_integral_v<T>;
+      if (kFloats && agrees(is, must, margin)) continue;
+      found.push_back({static_cast<int64_t>(i), is, must, margin});
+    }
+  }
+  return found;
+}
+
+double distance(const Mismatch& m) {
+  const double distance = std::abs(m.got - m.expected);
+  return std::isnan(distance) ? std::numeric_limits<double>::infinity() : distance / (m.margin + 1e-300);
+}
+
+}  // namespace
+
+std::vector<Mismatch> mismatches(const TensorData& expected, std::span<const std::byte> got,
+                                 const Margins& margins) {
+  constexpr size_t kFurthest = 24, kSpread = 40;
+  std::vector<Mismatch> all = visit_dtype(
+      expected.dtype, [&]<class T>(T) { return all_mismatches<T>(expected.as<T>(), got, margins); });
+  if (all.size() <= kFurthest + kSpread) return all;
+  std::vector<Mismatch> implementation;
+  for (size_t i = 0; i < kSpread; ++i) implementation.push_back(all[i * all.size() / kSpread]);
+  std::ranges::nth_element(all, all.begin() + kFurthest, std::greater<>(), distance);
+  implementation.insert(implementation.begin(), all.begin(), all.begin() + kFurthest);
+  return implementation;
+}
+
+}  // namespace luminal::search

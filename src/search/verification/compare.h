@@ -1,0 +1,38 @@
+#pragma once
+#include <array>
+#include <span>
+#include <vector>
+
+#include "search/verification/verify.h"
+
+/// Every element of a kernel's result beside that of an independent kernel for the same spec.
+namespace luminal::search {
+
+/// How far right kernels may lie apart, by the magnitude of the result: what the oracle's bounds at samples
+/// come to, for each power of two.
+class Margins {
+ public:
+  /// From the samples of one tensor.
+  explicit Margins(const VerificationCase::Expectation& expectation);
+  /// Where nobody could be asked: a thousand roundings of the greatest result.
+  explicit Margins(const TensorData& expected);
+  [[nodiscard]] bool exact() const { return exact_; }
+  [[nodiscard]] double at(double value) const;
+
+ private:
+  static constexpr int kLowest = -1100, kHighest = 1030;
+  void fill_gaps();
+  bool exact_ = false;
+  std::array<double, kHighest - kLowest + 1> by_exponent_{};  ///< negative: no sample
+};
+
+struct Mismatch {
+  int64_t position = 0;
+  double got = 0, expected = 0, margin = 0;
+};
+/// Elements of `got`, dense and of the same dtype and size as `expected`, that lie further from it than the
+/// margins say: those furthest off, relative to their margins, and others spread over all of them.
+[[nodiscard]] std::vector<Mismatch> mismatches(const TensorData& expected, std::span<const std::byte> got,
+                                               const Margins& margins);
+
+}  // namespace luminal::search

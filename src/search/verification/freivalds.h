@@ -1,0 +1,52 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "search/verification/verify.h"
+
+/// Large contractions: no plain loop could judge them in reasonable time. They are taken apart into the sum
+/// of products and the rest, and every element of the sum is proven by Freivalds' check: for a random vector
+/// x, T x must be L (R x), which takes three products of a matrix and a vector. Source: R. Freivalds,
+/// "Probabilistic machines can use less running time", IFIP Congress 1977.
+namespace luminal::search {
+
+/// A spec with one sum of products taken apart. Tensors are numbered: the slots of the spec, then those
+/// below.
+struct SplitContraction {
+  struct Part {
+    kernel::KernelSpec spec;
+    std::vector<int> inputs;  ///< the tensor behind each slot
+  };
+  TensorType sum_type;
+  Expression column_count, right_count, row_count;  ///< elements of `columns`, `right_sums`, `left_sums`
+  Part sum;                                         ///< T[batch, rows, columns] = sum of left * right
+  Part rest;                                        ///< the spec's outputs, T read instead of computed
+  Part right_sums;   ///< R[batch, summed] = sum over columns of right * x[columns], f64
+  Part left_sums;    ///< L[batch, rows] = sum over summed of left * R, f64
+  Part result_sums;  ///< [batch, rows] = sum over columns of T * x, f64: must be L
+  [[nodiscard]] int sum_tensor() const { return slots; }
+  [[nodiscard]] int columns_tensor() const { return slots + 1; }
+  [[nodiscard]] int right_tensor() const { return slots + 2; }
+  int slots = 0;
+};
+/// None where the spec has not exactly one sum, of a product whose sides both have axes of their own.
+[[nodiscard]] std::optional<SplitContraction> split_contraction(const kernel::KernelSpec& spec);
+
+/// Kernels for the parts; they outlive it.
+struct SplitKernels {
+  const SplitContraction* parts = nullptr;
+  std::vector<const backends::Kernel*> sums;  ///< for the sum: the first that is proven is taken
+  const backends::Kernel *rest = nullptr, *right_sums = nullptr, *left_sums = nullptr, *result_sums = nullptr;
+};
+
+/// What `kernels.sums[which]` and the rest make of a suite of one kernel, in a contained process.
+struct SplitVerdict {
+  Verdict verdict;         ///< a fault: this sum is no reference
+  bool is_proven = false;  ///< or disproved, which is a fault; neither where terms of the sum are no integers
+  int64_t proven = 0;      ///< elements
+};
+[[nodiscard]] SplitVerdict verify_split(const VerificationSuite& suite, const SplitKernels& kernels,
+                                        size_t which, Progress& progress);
+
+}  // namespace luminal::search

@@ -1,0 +1,435 @@
+#include "search/verification/oracle.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+#include "base/fail.h"
+#include "graph/data_input.h"
+#include "graph/view_reader.h"
+#include "luminal/quantized.h"
+#include "luminal/reference.h"
+
+namespace luminal::search {
+namespace {
+
+struct FloatFormat {
+  double roundoff, largest, tiniest;
+};
+
+FloatFormat format_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::F16:
+      return {0x1p-11, 65504, 0x1p-24};
+    case Dtype::BF16:
+      return {0x1p-8, 0x1.fep127, 0x1p-133};
+    case Dtype::F64:
+      return {0x1p-53, std::numeric_limits<double>::max(), 0x1p-1074};
+    default:
+      return {0x1p-24, 0x1.fffffep127, 0x1p-149};
+  }
+}
+
+/// In which dtype values of `dtype` are held here.
+Dtype held(Dtype dtype) { return is_float(dtype) || is_quantized(dtype) ? Dtype::F64 : dtype; }
+
+Oracle::Samples empty_samples(Dtype dtype, size_t count) {
+  Oracle::Samples samples{
+      TensorData(held(dtype), {static_cast<int64_t>(count)}), {}, std::vector<bool>(count, true), {}};
+  if (is_float(dtype)) samples.errors.assign(count, 0);
+  return samples;
+}
+
+bool is_representable(Dtype dtype, double value) {
+  switch (dtype) {
+    case Dtype::F16:
+      return static_cast<double>(static_cast<float>(float16(static_cast<float>(value)))) == value;
+    case Dtype::BF16:
+      return static_cast<double>(static_cast<float>(bfloat16(static_cast<float>(value)))) == value;
+    case Dtype::F32:
+      return static_cast<double>(static_cast<float>(value)) == value;
+    default:
+      return true;  // what F64 itself rounds is below every bound here
+  }
+}
+
+/// The result of one operation as the graph stores it: rounding adds to the bound, what overflows is an
+/// infinity.
+void store_rounded(Dtype dtype, double ulp, Oracle::Samples& samples, size_t at) {
+  const FloatFormat format = format_of(dtype);
+  double& value = samples.values.as<double>()[at];
+  double& error = samples.errors[at];
+  if (!std::isfinite(value)) {
+    if (error != 0 && !(error > 0 && std::isnan(value))) samples.known[at] = false;
+    error = 0;
+    return;
+  }
+  if (!std::isfinite(error)) {
+    samples.known[at] = false;
+    error = 0;
+    return;
+  }
+  // Correctly rounded and representable: not even rounding happens. So integers stay exact, and must match
+  // exactly.
+  if (error == 0 && ulp <= 0.5 && is_representable(dtype, value)) return;
+  error += std::max(ulp, 0.5) * 2 * format.roundoff * (std::abs(value) + error) + format.tiniest;
+  if (std::abs(value) - error > format.largest) {
+    value = std::copysign(std::numeric_limits<double>::infinity(), value);
+    error = 0;
+    samples.overflowed.resize(samples.known.size());
+    samples.overflowed[at] = true;
+  } else if (std::abs(value) + error > format.largest) {
+    samples.known[at] = false;
+  }
+}
+
+/// Reads elements as T into an array.
+template <class T>
+void read_elements(const TensorData& data, std::span<const int64_t> positions, TensorData& out) {
+  visit_dtype(data.dtype, [&]<class S>(S) {
+    const auto from = data.as<S>();
+    const auto to = out.as<T>();
+    for (size_t i = 0; i < positions.size(); ++i) {
+      const S element = from[static_cast<size_t>(positions[i])];
+      if constexpr (std::is_same_v<S, float16> || std::is_same_v<S, bfloat16>)
+        to[i] = static_cast<T>(static_cast<float>(element));
+      else
+        to[i] = static_cast<T>(element);
+    }
+  });
+}
+
+template <class T>
+void move_by(std::span<T> values, std::span<const double> errors, double sign) {
+  for (size_t i = 0; i < values.size(); ++i)
+    if (errors[i] != 0 && std::isfinite(static_cast<double>(values[i])))
+      values[i] = static_cast<T>(static_cast<double>(values[i]) + sign * errors[i]);
+}
+
+}  // namespace
+
+Oracle::Samples ask_within(int64_t operations, const std::function<Oracle()>& make, const Value& value,
+                           std::vector<int64_t>& positions) {
+  Oracle first = make();
+  first.operation_limit = std::max(operations, first.operation_limit);
+  Oracle::Samples one = first.at(value, std::span(positions).first(1));
+  // What one costs tells how many can be asked for.
+  const auto affordable =
+      static_cast<size_t>(std::max<int64_t>(1, operations / std::max<int64_t>(1, first.operations())));
+  if (affordable < positions.size()) {
+    std::vector<int64_t> fewer;
+    for (size_t i = 0; i < affordable; ++i) fewer.push_back(positions[i * positions.size() / affordable]);
+    positions = std::move(fewer);
+  }
+  if (positions.size() == 1) return one;
+  Oracle all = make();
+  all.operation_limit = std::max(4 * operations, all.operation_limit);
+  try {
+    return all.at(value, positions);
+  } catch (const OracleLimit&) {  // others cost more than the first
+    positions.resize(1);
+    return one;
+  }
+}
+
+double unit_roundoff(Dtype dtype) { return format_of(dtype).roundoff; }
+
+void Oracle::set_leaf(const Value& value, std::shared_ptr<const TensorData> data) {
+  const TensorType& type = graph_.type(value);
+  LUMINAL_CHECK(data->element_count() == element_count(type.dims).exec(dims_), "a leaf of {} elements for {}",
+                data->element_count(), type.to_string());
+  if (is_quantized(data->dtype)) data = std::make_shared<const TensorData>(dequantize(*data));
+  leaves_[value] = std::move(data);
+}
+
+void Oracle::spend(int64_t operations) {
+  operations_ += operations;
+  if (operations_ > operation_limit)
+    fail<OracleLimit>("[verify] judging these samples takes more than {} operations; ask for fewer",
+                      operation_limit);
+}
+
+Oracle::Samples Oracle::leaf(const TensorData& data, std::span<const int64_t> positions) const {
+  Samples samples = empty_samples(data.dtype, positions.size());
+  visit_dtype(samples.values.dtype, [&]<class T>(T) {
+    if constexpr (!std::is_same_v<T, float16> && !std::is_same_v<T, bfloat16>)
+      read_elements<T>(data, positions, samples.values);
+  });
+  return samples;
+}
+
+Oracle::Samples Oracle::at(const Value& value, std::span<const int64_t> positions) {
+  spend(static_cast<int64_t>(positions.size()));
+  if (const auto found = leaves_.find(value); found != leaves_.end()) return leaf(*found->second, positions);
+  const Node& node = graph_.node(value.node);
+  if (node.op->elementwise) return elementwise(node, positions);
+  if (node.op->combine) return reduction(node, value, positions);
+  if (!is_computed(*node.op) || !node.op->is(Trait::Leaf))
+    fail<OracleGap>("[verify] {} #{} is no leaf and is not made of elements", node.op->name,
+                    value.node.index);
+  auto& made = made_[value];
+  if (!made) {
+    std::vector<TensorData> outputs = evaluate_op(*node.op, node.attributes, {}, dims_, graph_.step());
+    made = std::make_shared<const TensorData>(std::move(outputs[static_cast<size_t>(value.output)]));
+  }
+  return leaf(*made, positions);
+}
+
+/// Elements of what an edge shows. Positions that padding made are fills.
+Oracle::Samples Oracle::through(const Edge& edge, std::span<const int64_t> positions) {
+  const ViewReader view(edge.view, dims_);
+  const Dtype dtype = graph_.type(edge.source).dtype;
+  Samples samples = empty_samples(is_quantized(dtype) ? Dtype::F32 : dtype, positions.size());
+  std::vector<int64_t> inner;
+  std::vector<size_t> where;
+  std::vector<const Number*> fills(positions.size(), nullptr);
+  ViewReader::Places last;
+  for (size_t i = 0; i < positions.size(); ++i) {
+    const ViewReader::Place place = view.place(positions[i], last);
+    fills[i] = place.fill;
+    if (place.fill) continue;
+    inner.push_back(place.index);
+    where.push_back(i);
+  }
+  const Samples read = at(edge.source, inner);
+  visit_dtype(samples.values.dtype, [&]<class T>(T) {
+    if constexpr (!std::is_same_v<T, float16> && !std::is_same_v<T, bfloat16>) {
+      const auto out = samples.values.as<T>();
+      const auto in = read.values.as<T>();
+      for (size_t i = 0; i < positions.size(); ++i)
+        if (fills[i]) out[i] = fill_value<T>(*fills[i]);
+      for (size_t k = 0; k < where.size(); ++k) out[where[k]] = in[k];
+    }
+  });
+  if (!read.overflowed.empty()) samples.overflowed.resize(positions.size());
+  for (size_t k = 0; k < where.size(); ++k) {
+    if (!read.overflowed.empty()) samples.overflowed[where[k]] = read.overflowed[k];
+    if (!samples.errors.empty() && !read.errors.empty()) samples.errors[where[k]] = read.errors[k];
+    samples.known[where[k]] = read.known[k];
+  }
+  return samples;
+}
+
+namespace {
+
+/// Runs an elementwise op on arrays in the dtypes in which they are held; where the op takes the graph's own
+/// dtypes only (it looks at bits), on values rounded to these.
+TensorData run_kernel(const Node& node, std::span<const Dtype> own, std::span<const TensorData* const> inputs,
+                      int64_t count) {
+  std::vector<Dtype> dtypes;
+  for (const TensorData* input : inputs) dtypes.push_back(input->dtype);
+  const Dtype own_out = node.outputs[0].dtype;
+  if (const ElementKernel kernel = node.op->elementwise(dtypes, held(own_out))) {
+    TensorData out(held(own_out), {count});
+    std::vector<const void*> pointers;
+    for (const TensorData* input : inputs) pointers.push_back(input->bytes.data());
+    kernel(pointers.data(), out.bytes.data(), count, node.attributes);
+    return out;
+  }
+  std::vector<TensorData> rounded;
+  std::vector<const void*> pointers;
+  for (size_t k = 0; k < inputs.size(); ++k) rounded.push_back(convert(*inputs[k], own[k]));
+  for (const TensorData& input : rounded) pointers.push_back(input.bytes.data());
+  const ElementKernel kernel = node.op->elementwise(own, own_out);
+  LUMINAL_CHECK(kernel != nullptr, "{} does not take its own dtypes", node.op->name);
+  TensorData out(own_out, {count});
+  kernel(pointers.data(), out.bytes.data(), count, node.attributes);
+  return convert(out, held(own_out));
+}
+
+}  // namespace
+
+namespace {
+
+/// The ends of an operand's interval bound a result only if the function does not turn between them: the sine
+/// of 1e20 +- 1e13 may be anything. Looked for at places within wide intervals.
+void doubt_what_turns(const Oracle::Samples& input, Oracle::Samples& result,
+                      const std::function<TensorData(const TensorData& moved)>& evaluate) {
+  constexpr double kWide = 0.25;
+  if (std::ranges::none_of(input.errors, [](double e) { return e > kWide; })) return;
+  for (const double side : {-1.0, 1.0}) {
+    std::vector<double> before(result.values.as<double>().begin(), result.values.as<double>().end());
+    std::vector<int> direction(before.size(), 0);
+    for (const double part : {0.137, 0.291, 0.413, 0.619, 0.853, 1.0}) {  // no multiples of each other
+      TensorData moved = input.values;
+      move_by(moved.as<double>(), input.errors, side * part);
+      const TensorData there = evaluate(moved);
+      const auto now = there.as<double>();
+      for (size_t i = 0; i < before.size(); ++i) {
+        const int step = now[i] > before[i] ? 1 : now[i] < before[i] ? -1 : 0;
+        if (input.errors[i] > kWide && step * direction[i] < 0) result.known[i] = false;
+        if (step != 0) direction[i] = step;
+        before[i] = now[i];
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Oracle::Samples Oracle::elementwise(const Node& node, std::span<const int64_t> positions) {
+  std::vector<Samples> inputs;
+  std::vector<Dtype> own;
+  for (const Edge& edge : node.inputs) {
+    inputs.push_back(through(edge, positions));
+    own.push_back(graph_.type(edge.source).dtype);
+  }
+  const auto count = static_cast<int64_t>(positions.size());
+  std::vector<const TensorData*> exact;
+  for (const Samples& input : inputs) exact.push_back(&input.values);
+  const Dtype dtype = node.outputs[0].dtype;
+  Samples result{run_kernel(node, own, exact, count), {}, std::vector<bool>(positions.size(), true), {}};
+  if (is_float(dtype)) result.errors.assign(positions.size(), 0);
+  for (const Samples& input : inputs)
+    for (size_t i = 0; i < positions.size(); ++i)
+      if (!input.known[i]) result.known[i] = false;
+
+  // The ends of the intervals of the operands that have one.
+  std::vector<size_t> moving;
+  for (size_t k = 0; k < inputs.size(); ++k)
+    if (std::ranges::any_of(inputs[k].errors, [](double e) { return e != 0; })) moving.push_back(k);
+  spend(count * (int64_t{1} << moving.size()));
+  for (size_t corner = 0; !moving.empty() && corner < (size_t{1} << moving.size()); ++corner) {
+    std::vector<TensorData> moved(inputs.size());
+    std::vector<const TensorData*> pointers = exact;
+    for (size_t m = 0; m < moving.size(); ++m) {
+      const size_t k = moving[m];
+      moved[k] = inputs[k].values;
+      move_by(moved[k].as<double>(), inputs[k].errors, (corner >> m & 1) != 0 ? 1.0 : -1.0);
+      pointers[k] = &moved[k];
+    }
+    const TensorData there = run_kernel(node, own, pointers, count);
+    if (is_float(dtype)) {
+      const auto at_corner = there.as<double>();
+      const auto center = result.values.as<double>();
+      for (size_t i = 0; i < positions.size(); ++i) {
+        const double distance = std::abs(at_corner[i] - center[i]);
+        if (std::isnan(distance)) {
+          const bool same = at_corner[i] == center[i] || (std::isnan(at_corner[i]) && std::isnan(center[i]));
+          if (!same) result.known[i] = false;
+        } else {
+          result.errors[i] = std::max(result.errors[i], distance);
+        }
+      }
+    } else {
+      const auto width = static_cast<size_t>(element_bytes(dtype));
+      for (size_t i = 0; i < positions.size(); ++i)
+        if (std::memcmp(&there.bytes[i * width], &result.values.bytes[i * width], width) != 0)
+          result.known[i] = false;
+    }
+  }
+  if (is_float(dtype) && node.inputs.size() == 1 && !has(node.op->traits, Trait::Monotone))
+    doubt_what_turns(inputs[0], result, [&](const TensorData& moved) {
+      const TensorData* pointer = &moved;
+      return run_kernel(node, own, {&pointer, 1}, count);
+    });
+  if (is_float(dtype))
+    for (size_t i = 0; i < positions.size(); ++i) store_rounded(dtype, node.op->ulp, result, i);
+  return result;
+}
+
+Oracle::Samples Oracle::reduction(const Node& node, const Value& value, std::span<const int64_t> positions) {
+  (void)value;
+  // Each different row once.
+  std::vector<int64_t> rows(positions.begin(), positions.end());
+  std::ranges::sort(rows);
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+
+  const Edge& edge = node.inputs[0];
+  const auto& axes = node.attributes.get<std::vector<int64_t>>("axes");
+  const std::vector<int64_t> dims = exec(edge.view.dims(), dims_);
+  std::vector<int64_t> strides(dims.size(), 1);
+  for (size_t a = dims.size(); a-- > 1;) strides[a - 1] = strides[a] * dims[a];
+  std::vector<size_t> kept, folded;
+  for (size_t a = 0; a < dims.size(); ++a)
+    (std::ranges::find(axes, static_cast<int64_t>(a)) != axes.end() ? folded : kept).push_back(a);
+  int64_t length = 1;
+  for (const size_t a : folded) length *= dims[a];
+  spend(static_cast<int64_t>(rows.size()) * length);
+
+  std::vector<int64_t> elements;
+  elements.reserve(rows.size() * static_cast<size_t>(length));
+  for (int64_t row : rows) {
+    int64_t base = 0;
+    for (size_t k = kept.size(); k-- > 0;) {
+      base += row % dims[kept[k]] * strides[kept[k]];
+      row /= dims[kept[k]];
+    }
+    for (int64_t i = 0; i < length; ++i) {
+      int64_t rest = i, offset = base;
+      for (size_t k = folded.size(); k-- > 0;) {
+        offset += rest % dims[folded[k]] * strides[folded[k]];
+        rest /= dims[folded[k]];
+      }
+      elements.push_back(offset);
+    }
+  }
+  const Samples terms = through(edge, elements);
+
+  const Dtype dtype = node.outputs[0].dtype;
+  const Combiner combiner = node.op->combine(terms.values.dtype);
+  Samples by_row = empty_samples(dtype, rows.size());
+  const auto width = static_cast<size_t>(element_bytes(terms.values.dtype));
+  const auto out_width = static_cast<size_t>(element_bytes(by_row.values.dtype));
+  std::vector<std::byte> accumulator(16);
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const size_t first = r * static_cast<size_t>(length);
+    combiner.fill(accumulator.data(), 1);
+    combiner.fold_all(accumulator.data(), terms.values.bytes.data() + first * width, length);
+    combiner.finish(accumulator.data(), by_row.values.bytes.data() + r * out_width, 1);
+    double magnitude = 0, total_error = 0, largest_error = 0;
+    bool finite = true, whole = true;
+    for (size_t i = first; i < first + static_cast<size_t>(length); ++i) {
+      if (!terms.known[i] || (!terms.overflowed.empty() && terms.overflowed[i])) by_row.known[r] = false;
+      if (terms.errors.empty()) continue;
+      const double x = terms.values.as<double>()[i];
+      finite = finite && std::isfinite(x);
+      whole = whole && x == std::floor(x);
+      if (std::isfinite(x)) magnitude += std::abs(x);
+      total_error += terms.errors[i];
+      largest_error = std::max(largest_error, terms.errors[i]);
+    }
+    if (by_row.errors.empty()) continue;
+    const double result = by_row.values.as<double>()[r];
+    const double u = format_of(accumulation_dtype(dtype)).roundoff;
+    const auto terms_count = static_cast<double>(length);
+    const double steps =
+        (independent_roundings ? 4 * std::sqrt(terms_count) : std::max(4.0, terms_count)) * u;
+    double& error = by_row.errors[r];
+    switch (node.op->reduce) {
+      case ReduceKind::Max:
+        error = largest_error;
+        break;
+      case ReduceKind::Sum:
+        // In some orders a part of the sum overflows.
+        if (magnitude > format_of(accumulation_dtype(dtype)).largest) by_row.known[r] = false;
+        // Sums of integers that the accumulator holds are exact in any order.
+        error = whole && total_error == 0 && magnitude * u <= 1 ? 0 : total_error + steps * magnitude;
+        break;
+      default: {  // A product: relative errors add.
+        double relative = steps;
+        for (size_t i = first; i < first + static_cast<size_t>(length); ++i) {
+          const double x = std::abs(terms.values.as<double>()[i]);
+          if (terms.errors[i] != 0)
+            relative += x > 0 ? terms.errors[i] / x : std::numeric_limits<double>::infinity();
+        }
+        error = relative == 0 ? 0 : relative * std::abs(result);
+      }
+    }
+    if (!finite) error = 0;
+    store_rounded(dtype, 0.5, by_row, r);
+  }
+
+  Samples samples = empty_samples(dtype, positions.size());
+  for (size_t i = 0; i < positions.size(); ++i) {
+    const auto r = static_cast<size_t>(std::ranges::lower_bound(rows, positions[i]) - rows.begin());
+    std::memcpy(&samples.values.bytes[i * out_width], &by_row.values.bytes[r * out_width], out_width);
+    if (!samples.errors.empty()) samples.errors[i] = by_row.errors[r];
+    samples.known[i] = by_row.known[r];
+  }
+  return samples;
+}
+
+}  // namespace luminal::search

@@ -1,0 +1,92 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "luminal/error.h"
+#include "luminal/graph.h"
+
+namespace luminal::search {
+
+/// The elements asked for cannot be judged: they depend on a value that is no leaf and that nobody can
+/// compute here.
+class OracleGap : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Judging them takes more operations than allowed.
+class OracleLimit : public OracleGap {
+ public:
+  using OracleGap::OracleGap;
+};
+
+/// What single elements of the user's graph must be, computed on demand in f64 with a running error bound:
+/// the judge of every kernel. It reads the op records of the graph and nothing of what the search made of it.
+///
+///   Oracle oracle(graph, dims);
+///   oracle.set_leaf(x, data);                       // values that are taken as they are
+///   Samples s = oracle.at(y, positions);            // recursion stops at leaves
+///
+/// The bound of a result covers what any order of summation and any evaluation within the ops' stated ULP may
+/// do: rounding in the graph's dtypes, ULP of each op, 4*sqrt(n)*u*sum|x| of sums in their accumulation dtype
+/// (Higham, "Accuracy and Stability of Numerical Algorithms", 4.2), and how errors of operands move results,
+/// found by evaluating at the ends of the operands' intervals. Where a comparison lies within the bound the
+/// element is not `known`.
+class Oracle {
+ public:
+  /// Elements [k] of what was asked for: float dtypes in f64 with a bound, others exactly.
+  struct Samples {
+    TensorData values;           ///< F64, or the value's own dtype if that is no float
+    std::vector<double> errors;  ///< absolute bounds; empty if exact
+    std::vector<bool> known;
+    /// Rounding to the dtype made an infinity of a finite value; empty where that happened nowhere. Sums that
+    /// fold such a value in by an fma see the finite one.
+    std::vector<bool> overflowed;
+  };
+
+  Oracle(const Graph& graph, DimMap dims) : graph_(graph), dims_(std::move(dims)) {}
+  /// Dense data of a value, of its dtype (quantised ones dequantised). Later cases stop there.
+  void set_leaf(const Value& value, std::shared_ptr<const TensorData> data);
+  /// Elements of a value at flat positions (row-major).
+  /// Errors: OracleLimit if the recursion needs more than `operation_limit` elementary operations in all,
+  /// OracleGap if it meets an op with an evaluation of its own that is no leaf.
+  [[nodiscard]] Samples at(const Value& value, std::span<const int64_t> positions);
+  int64_t operation_limit = 10'000'000;
+  /// Roundings of a sum do not depend on each other. Where data has few different values they repeat, always
+  /// in the same direction, and the bound of a sum is n*u*sum|x|.
+  bool independent_roundings = true;
+  [[nodiscard]] int64_t operations() const { return operations_; }
+
+ private:
+  struct Known {
+    double value = 0, error = 0;
+    bool known = true;
+  };
+  [[nodiscard]] Samples through(const Edge& edge, std::span<const int64_t> positions);
+  [[nodiscard]] Samples leaf(const TensorData& data, std::span<const int64_t> positions) const;
+  [[nodiscard]] Samples elementwise(const Node& node, std::span<const int64_t> positions);
+  [[nodiscard]] Samples reduction(const Node& node, const Value& value, std::span<const int64_t> positions);
+  void spend(int64_t operations);
+
+  const Graph& graph_;
+  DimMap dims_;
+  std::unordered_map<Value, std::shared_ptr<const TensorData>> leaves_;
+  std::unordered_map<Value, std::shared_ptr<const TensorData>> made_;  ///< leaf ops, evaluated whole
+  int64_t operations_ = 0;
+};
+
+/// Elements of a value at as many of `positions` as about this many operations allow, spread over them; the
+/// others are taken out of `positions`, of which there is at least one. `make` gives an oracle that was asked
+/// nothing yet. Errors: OracleGap.
+[[nodiscard]] Oracle::Samples ask_within(int64_t operations, const std::function<Oracle()>& make,
+                                         const Value& value, std::vector<int64_t>& positions);
+
+/// Half a unit in the last place of 1, the relative rounding error: 2^-24 for f32.
+[[nodiscard]] double unit_roundoff(Dtype dtype);
+
+}  // namespace luminal::search

@@ -1,0 +1,217 @@
+#include "search/verification/plan_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "base/fail.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "graph/data_input.h"
+#include "luminal/quantized.h"
+#include "search/verification/derive.h"
+#include "search/verification/oracle.h"
+#include "search/verification/test_inputs.h"
+#include "search/verification/verify.h"
+
+namespace luminal::search {
+namespace {
+
+using runtime::Launch;
+using runtime::PlanTensor;
+using runtime::TensorIndex;
+
+const PlanTensor& tensor_at(const runtime::Plan& plan, TensorIndex tensor) {
+  return plan.tensors[static_cast<size_t>(tensor)];
+}
+
+bool same_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+}
+
+std::string described(const runtime::Plan& plan, TensorIndex tensor) {
+  const PlanTensor& t = tensor_at(plan, tensor);
+  return fmt::format("tensor {} ({}{})", tensor, TensorType{t.dtype, t.dims}.to_string(),
+                     t.value ? fmt::format(", value of #{}", t.value->node.index) : "");
+}
+
+/// Launch by launch, so that a launch that reads what it has overwritten is told by name.
+std::optional<PlanFault> check_in_place(const runtime::Plan& plan, runtime::PlanRunner& planned,
+                                        const runtime::PlanRunner& separate) {
+  for (int number = 0; number < static_cast<int>(plan.launches.size()); ++number) {
+    planned.run_launch(number);
+    const Launch& launch = plan.launches[static_cast<size_t>(number)];
+    if (!launch.kernel) continue;
+    for (const TensorIndex output : launch.kernel->outputs)
+      if (!same_bytes(planned.bytes(output), separate.bytes(output)))
+        return PlanFault{
+            .kind = PlanFault::Kind::InPlace,
+            .launch = number,
+            .message = fmt::format("{} ({}) makes something else of {} where that lies over another tensor",
+                                   launch.name, launch.origin, described(plan, output))};
+  }
+  return std::nullopt;
+}
+
+std::optional<PlanFault> check_order(const runtime::Plan& plan, runtime::PlanRunner& planned,
+                                     const runtime::PlanRunner& separate) {
+  planned.restore();
+  planned.run();
+  const auto check = [&](TensorIndex tensor) -> std::optional<PlanFault> {
+    if (same_bytes(planned.bytes(tensor), separate.bytes(tensor))) return std::nullopt;
+    return PlanFault{.kind = PlanFault::Kind::Order,
+                     .launch = -1,
+                     .message = fmt::format("{} depends on how launches overlap", described(plan, tensor))};
+  };
+  for (const runtime::PlanResult& result : plan.results)
+    if (auto fault = check(result.tensor)) return fault;
+  for (const runtime::PlanUpdate& update : plan.updates)
+    if (auto fault = check(update.next)) return fault;
+  return std::nullopt;
+}
+
+/// Judges results of launches by the user's nodes, between values that have a name there.
+class Judge {
+ public:
+  Judge(const Graph& graph, const runtime::Plan& plan, const DimMap& dims, const runtime::PlanRunner& run,
+        MathMode math)
+      : graph_(graph), plan_(plan), dims_(dims), run_(run), math_(math) {
+    for (TensorIndex tensor = 0; tensor < static_cast<int>(plan.tensors.size()); ++tensor) {
+      const PlanTensor& t = tensor_at(plan, tensor);
+      if (!t.value || (t.role != PlanTensor::Role::Constant && !holds(tensor))) continue;
+      leaves_.try_emplace(*t.value, data_of(tensor));
+    }
+  }
+
+  /// What laws say is equal to an input, so that nothing computes it.
+  std::optional<PlanFault> check_inputs() const {
+    for (TensorIndex tensor = 0; tensor < static_cast<int>(plan_.tensors.size()); ++tensor)
+      if (tensor_at(plan_, tensor).role == PlanTensor::Role::Input && holds(tensor))
+        for (const luminal::Value& alias : tensor_at(plan_, tensor).aliases)
+          if (auto wrong = verify(tensor, alias))
+            return PlanFault{.kind = PlanFault::Kind::Value, .launch = -1, .message = *wrong};
+    return std::nullopt;
+  }
+
+  std::optional<PlanFault> check(int number) {
+    const Launch& launch = plan_.launches[static_cast<size_t>(number)];
+    if (!launch.kernel) return std::nullopt;
+    for (const TensorIndex output : launch.kernel->outputs)
+      for (const luminal::Value& value : names_of(output))
+        if (auto wrong = verify(output, value))
+          return PlanFault{.kind = PlanFault::Kind::Value,
+                           .launch = number,
+                           .message = fmt::format("{} ({}): {}", launch.name, launch.origin, *wrong)};
+    return std::nullopt;
+  }
+
+ private:
+  [[nodiscard]] std::vector<luminal::Value> names_of(TensorIndex tensor) const {
+    const PlanTensor& t = tensor_at(plan_, tensor);
+    std::vector<luminal::Value> names = t.aliases;
+    if (t.value) names.insert(names.begin(), *t.value);
+    return names;
+  }
+
+  [[nodiscard]] std::shared_ptr<const TensorData> data_of(TensorIndex tensor) const {
+    const PlanTensor& t = tensor_at(plan_, tensor);
+    if (t.role == PlanTensor::Role::Constant) return t.constant;
+    TensorData data;
+    data.dtype = t.dtype;
+    data.dims = exec(t.dims, dims_);
+    data.bytes = run_.bytes(tensor);
+    return std::make_shared<const TensorData>(std::move(data));
+  }
+
+  /// The run has the tensor, and it is not empty.
+  [[nodiscard]] bool holds(TensorIndex tensor) const { return run_.size_bytes(tensor) > 0; }
+
+  std::optional<std::string> verify(TensorIndex tensor, const luminal::Value& name) const {
+    const auto data = leaves_.at(*tensor_at(plan_, tensor).value);
+    const int64_t count = data->element_count();
+    if (count == 0) return std::nullopt;
+    constexpr int kAnywhere = 16;
+    constexpr size_t kCovering = 256;
+    constexpr int64_t kOperations = 100'000;
+    std::vector<int64_t> positions =
+        covering_positions(data->dims, kAnywhere, kCovering, static_cast<uint64_t>(tensor));
+    Oracle::Samples right;
+    try {
+      right = ask_within(
+          kOperations,
+          [&] {
+            Oracle oracle(graph_, dims_);
+            for (const auto& [value, known] : leaves_)
+              if (value != name) oracle.set_leaf(value, known);
+            return oracle;
+          },
+          name, positions);
+    } catch (const OracleGap& gap) {
+      debug(3, "{}; what stands there was compared with the plainest kernel only", gap.what());
+      return std::nullopt;
+    }
+    const TensorData got = convert(*data, right.values.dtype);
+    return visit_dtype(got.dtype, [&]<class T>(T) -> std::optional<std::string> {
+      for (size_t i = 0; i < positions.size(); ++i) {
+        const auto is = static_cast<double>(got.as<T>()[static_cast<size_t>(positions[i])]);
+        const auto must = static_cast<double>(right.values.as<T>()[i]);
+        const double bound = right.errors.empty() ? 0 : right.errors[i];
+        const bool judged = right.known[i] && (math_ == MathMode::Strict || std::isfinite(must));
+        if (!judged || agrees(is, must, bound)) continue;
+        return fmt::format("{} is {} at {}, must be {} +- {:.3g}", described(plan_, tensor), is, positions[i],
+                           must, bound);
+      }
+      return std::nullopt;
+    });
+  }
+
+  const Graph& graph_;
+  const runtime::Plan& plan_;
+  const DimMap& dims_;
+  const runtime::PlanRunner& run_;
+  MathMode math_;
+  Leaves leaves_;
+};
+
+}  // namespace
+
+runtime::Given plan_inputs(const Graph& graph, const runtime::Plan& plan, const DimMap& dims, uint64_t seed) {
+  runtime::Given given;
+  for (const TensorIndex tensor : runtime::tensors_to_give(plan)) {
+    const PlanTensor& t = tensor_at(plan, tensor);
+    const std::vector<int64_t> sizes = exec(t.dims, dims);
+    if (t.value)
+      if (auto own = graph.value(*t.value); own && own->dims == sizes && own->dtype == t.dtype) {
+        given[tensor] = std::move(own);
+        continue;
+      }
+    auto data = test_input("positive", {t.dtype, t.dims}, dims, seed, static_cast<size_t>(tensor));
+    given[tensor] = is_quantized(t.dtype) ? std::make_shared<const TensorData>(quantize(*data, t.dtype))
+                                          : std::move(data);
+  }
+  return given;
+}
+
+int64_t separate_bytes(const runtime::Plan& plan, const DimMap& dims) {
+  int64_t total = 0;
+  for (const PlanTensor& tensor : plan.tensors)
+    total += size_bytes(tensor.dtype, element_count(tensor.dims).exec(dims));
+  return total;
+}
+
+std::optional<PlanFault> check_plan(backends::Device& device, const Graph& graph, const runtime::Plan& plan,
+                                    const DimMap& dims, const runtime::Given& given, MathMode math) {
+  using runtime::PlanRunner;
+  PlanRunner separate(device, plan, dims, given, PlanRunner::Memory::Separate);
+  separate.run();
+  Judge judge(graph, plan, dims, separate, math);
+  if (auto fault = judge.check_inputs()) return fault;
+  for (int launch = 0; launch < static_cast<int>(plan.launches.size()); ++launch)
+    if (auto fault = judge.check(launch)) return fault;
+  PlanRunner planned(device, plan, dims, given, PlanRunner::Memory::AsPlanned);
+  if (auto fault = check_in_place(plan, planned, separate)) return fault;
+  return check_order(plan, planned, separate);
+}
+
+}  // namespace luminal::search

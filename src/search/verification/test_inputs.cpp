@@ -1,0 +1,186 @@
+#include "search/verification/test_inputs.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "base/hash.h"
+#include "graph/data_input.h"
+
+namespace luminal::search {
+namespace {
+
+/// A stream of random bits, a few instructions each: inputs have millions of elements.
+/// Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014 (SplitMix64).
+class Bits {
+ public:
+  explicit Bits(uint64_t seed) : state_(seed) {}
+  uint64_t operator()() {
+    uint64_t z = state_ += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+  }
+  double uniform(double low, double high) {
+    return low + (high - low) * static_cast<double>((*this)() >> 11) * 0x1p-53;
+  }
+  int64_t integer(int64_t low, int64_t high) {  // short ranges: what the remainder prefers is nothing
+    return low + static_cast<int64_t>((*this)() % static_cast<uint64_t>(high - low + 1));
+  }
+  template <size_t n>
+  double one_of(const std::array<double, n>& values) {
+    return values[(*this)() % n];
+  }
+
+ private:
+  uint64_t state_;
+};
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// Numbers at which formulas change: zeros, subnormals and the ends of each format, ones and halves, the
+/// bounds of exponentials in f32 and f64, the greatest odd integers of f32 and f16.
+constexpr std::array kNotable{
+    0.0,   -0.0,   1e-45,  -1e-45,  1e-40,      -1e-40,     1.1754944e-38, 6e-8,
+    -6e-8, 1e-7,   0.5,    -0.5,    1.0,        -1.0,       2.0,           -2.0,
+    3.0,   10.0,   -10.0,  88.7,    -87.5,      104.0,      -104.0,        127.0,
+    128.0, -126.0, 255.0,  256.0,   709.8,      -745.2,     1024.0,        65504.0,
+    1e5,   -1e5,   1.1e5,  -3e6,    16777215.0, 16777216.0, -16777217.0,   2147483648.0,
+    1e10,  -1e10,  1.8e19, -1.8e19, 3.14159265, 1.57079633, 3.4028234e38,  -3.4028234e38};
+constexpr std::array kNonFinite{kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN()};
+
+void draw_extreme(Dtype dtype, Bits random, std::span<double> out) {
+  const double low = dtype == Dtype::F16 ? -20 : -100, high = dtype == Dtype::F16 ? 15.9 : 100;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const bool cancels = i % 4 == 3;
+    out[i] = cancels ? -out[i - 1] * (1 + 0x1p-8 * random.uniform(-1, 1))
+                     : std::copysign(std::exp2(random.uniform(low, high)), random.uniform(-1, 1));
+  }
+}
+
+/// Stretches of 128 elements, so that rows, lanes and tiles see none, a few and many of them.
+void draw_special(Bits random, std::span<double> out) {
+  constexpr size_t kStretch = 128;
+  for (size_t first = 0; first < out.size(); first += kStretch) {
+    const auto stretch = out.subspan(first, std::min(kStretch, out.size() - first));
+    for (double& x : stretch) x = random.uniform(-2, 2);
+    const auto put = [&](int64_t one_in, const auto& values) {
+      for (double& x : stretch)
+        if (random.integer(1, one_in) == 1) x = random.one_of(values);
+    };
+    switch (random.integer(0, 3)) {
+      case 0:
+        put(4, kNotable);
+        break;
+      case 1:
+        put(24, kNotable);
+        break;
+      case 2:
+        put(8, kNonFinite);
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+/// Numbers for a tensor of `dtype`.
+void draw(std::string_view kind, Dtype dtype, Bits random, std::span<double> out) {
+  const auto fill = [&](auto&& next) {
+    for (double& x : out) x = next();
+  };
+  if (dtype == Dtype::Bool) return fill([&] { return static_cast<double>(random.integer(0, 1)); });
+  if (kind == "positive" && !is_float(dtype) && !is_quantized(dtype))
+    return fill([&] { return static_cast<double>(random.integer(0, 1)); });
+  if (kind == "positive") return fill([&] { return random.uniform(0.01, 0.1); });
+  if (kind == "integers") return fill([&] { return static_cast<double>(random.integer(-3, 3)); });
+  if (!is_float(dtype)) return fill([&] { return static_cast<double>(random.integer(-100, 100)); });
+  if (kind == "wide") {
+    const double range = dtype == Dtype::F16 ? 4 : 12;
+    return fill(
+        [&] { return std::copysign(std::exp2(random.uniform(-range, range)), random.uniform(-1, 1)); });
+  }
+  if (kind == "extreme") return draw_extreme(dtype, random, out);
+  if (kind == "special") return draw_special(random, out);
+  if (kind == "constant") {
+    const double value = random.one_of(std::array{1.0, 0.5, -1.0, 3.0, 0.0});
+    return fill([&] { return value; });
+  }
+  fill([&] { return random.uniform(-2, 2); });
+}
+
+/// Long tensors repeat their beginning, after a prime number of elements: what is shifted by the length of a
+/// tile or a row is another number.
+constexpr int64_t kPeriod = 262'139;
+
+}  // namespace
+
+bool is_beyond_relaxed_math(std::string_view kind) { return kind == "extreme" || kind == "special"; }
+
+std::shared_ptr<const TensorData> test_input(std::string_view kind, const TensorType& type,
+                                             const DimMap& dims, uint64_t seed, size_t tensor) {
+  const Dtype dtype = is_quantized(type.dtype) ? Dtype::F32 : type.dtype;
+  auto data = std::make_shared<TensorData>(dtype, exec(type.dims, dims));
+  TensorData numbers(Dtype::F64, {std::min(data->element_count(), kPeriod)});
+  draw(kind, type.dtype, Bits(combine(combine(seed, tensor), hash_bytes(kind))), numbers.as<double>());
+  const TensorData drawn = convert(numbers, dtype);
+  for (size_t at = 0; at < data->bytes.size(); at += drawn.bytes.size())
+    std::memcpy(&data->bytes[at], drawn.bytes.data(), std::min(drawn.bytes.size(), data->bytes.size() - at));
+  return data;
+}
+
+std::vector<int64_t> covering_positions(const std::vector<int64_t>& sizes, int random, size_t most,
+                                        uint64_t seed) {
+  const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+  std::vector<int64_t> positions;
+  if (total == 0) return positions;
+  const size_t rank = sizes.size();
+  std::mt19937_64 bits(seed);
+  const auto any = [&](int64_t size) { return std::uniform_int_distribution<int64_t>(0, size - 1)(bits); };
+  std::vector<int64_t> at(rank);
+  const auto take = [&] {
+    int64_t position = 0;
+    for (size_t a = 0; a < rank; ++a) position = position * sizes[a] + at[a];
+    positions.push_back(position);
+  };
+  for (size_t corner = 0; corner < (size_t{1} << std::min<size_t>(rank, 4)); ++corner) {
+    for (size_t a = 0; a < rank; ++a) at[a] = (corner >> (a % 4) & 1) != 0 ? sizes[a] - 1 : 0;
+    take();
+  }
+  // Place i of an axis is element (i * step + start) mod size, step and size without a common factor.
+  std::vector<int64_t> steps(rank), starts(rank);
+  for (size_t a = 0; a < rank; ++a) {
+    starts[a] = any(sizes[a]);
+    do steps[a] = 1 + any(sizes[a]);
+    while (std::gcd(steps[a], sizes[a]) != 1);
+  }
+  const int64_t longest = rank == 0 ? 1 : *std::ranges::max_element(sizes);
+  const int64_t covering = std::min(longest, static_cast<int64_t>(most));
+  for (int64_t i = 0; i < covering; ++i) {
+    for (size_t a = 0; a < rank; ++a) at[a] = (i % sizes[a] * steps[a] + starts[a]) % sizes[a];
+    take();
+  }
+  const auto anywhere = [&] {
+    for (size_t a = 0; a < rank; ++a) at[a] = any(sizes[a]);
+  };
+  for (size_t back = 1; back <= std::min<size_t>(rank, 2); ++back) {
+    const int64_t size = sizes[rank - back];
+    for (int64_t tile = 4; tile <= 128 && tile <= size; tile *= 2)
+      for (const int64_t border : {tile - 1, tile, size / tile * tile - 1, size / tile * tile}) {
+        if (border >= size) continue;
+        anywhere();
+        at[rank - back] = border;
+        take();
+      }
+  }
+  for (int i = 0; i < random; ++i) positions.push_back(any(total));
+  std::ranges::sort(positions);
+  positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
+  return positions;
+}
+
+}  // namespace luminal::search

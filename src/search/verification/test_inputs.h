@@ -1,0 +1,47 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "luminal/expression.h"
+#include "luminal/op_def.h"
+#include "luminal/tensor_data.h"
+
+/// On what kernels are tried, and where their results are looked at.
+namespace luminal::search {
+
+/// Kinds of inputs:
+///   integers  -3 ... 3: sums and products are exact in any order
+///   plain     uniform in -2 ... 2
+///   wide      magnitudes from 2^-12 to 2^12, both signs
+///   extreme   magnitudes from 1e-30 to 1e30 (f16: its whole range), both signs; every fourth element nearly
+///             cancels the one before it
+///   special   zeros of both signs, subnormals, the ends of the range, bounds of exponentials, infinities and
+///             NaN: in some stretches none, in some a few, in some every fourth element
+///   constant  one number everywhere
+///   positive  0.01 ... 0.1, for whole plans: deep networks of them neither overflow nor take roots of what
+///   is
+///             below zero; integers are 0 or 1
+/// Integer and boolean tensors get small numbers of all kinds: they may be indices.
+/// Kernels are verified on all of them but the last.
+inline constexpr std::string_view kInputKinds[] = {"integers", "plain",   "wide",
+                                                   "extreme",  "special", "constant"};
+
+/// Whether results on such inputs are judged by the user's nodes in strict math alone: laws of relaxed math
+/// may move an overflow or a NaN (docs/design.md, math modes).
+[[nodiscard]] bool is_beyond_relaxed_math(std::string_view kind);
+
+/// A tensor of one kind: a function of the kind, the seed and the tensor's number.
+[[nodiscard]] std::shared_ptr<const TensorData> test_input(std::string_view kind, const TensorType& type,
+                                                           const DimMap& dims, uint64_t seed, size_t tensor);
+
+/// Flat positions at which a dense tensor of these sizes is looked at: the corners; a covering design (sample
+/// i lies at place i of every axis, each axis in an order of its own, so that as many samples as the longest
+/// axis is long see each row, each column and each other slice); both sides of the borders of tiles of 4, 8,
+/// ..., 128 along the last two axes; `random` further ones. At most about `most`, sorted, without repeats.
+[[nodiscard]] std::vector<int64_t> covering_positions(const std::vector<int64_t>& sizes, int random,
+                                                      size_t most, uint64_t seed);
+
+}  // namespace luminal::search

@@ -1,0 +1,441 @@
+#include "search/verification/trial.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "backends/host/device.h"
+#include "base/fail.h"
+#include "base/team.h"
+#include "search/verification/contain.h"
+
+namespace luminal::search {
+namespace {
+
+int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+
+/// Pages between guards. Fresh ones are zeroed by the system one by one, which takes longer than most
+/// kernels.
+class GuardedPages {
+ public:
+  static GuardedPages& of_process() {
+    static GuardedPages pages;
+    return pages;
+  }
+
+  /// At least this many bytes that hold anything. Errors: Error if there is no memory.
+  std::byte* take(int64_t bytes) {
+    std::byte* pages = kept(bytes);
+    if (pages == nullptr) pages = map(bytes);
+    ::mprotect(pages, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE);
+    return pages;
+  }
+  void give_back(std::byte* pages, int64_t bytes) {
+    const std::scoped_lock lock(mutex_);
+    if (kept_bytes_ + bytes > kMostKept) {
+      ::munmap(pages - guard(bytes), static_cast<size_t>(bytes + 2 * guard(bytes)));
+      return;
+    }
+    ::mprotect(pages, static_cast<size_t>(bytes), PROT_NONE);
+    kept_[bytes].push_back(pages);
+    kept_bytes_ += bytes;
+  }
+
+ private:
+  static constexpr int64_t kMostKept = int64_t{1} << 30;
+
+  static int64_t guard(int64_t bytes) {
+    constexpr int64_t kLeast = int64_t{1} << 20, kMost = int64_t{1} << 28;
+    return std::clamp(bytes, kLeast, kMost);
+  }
+  std::byte* kept(int64_t bytes) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = kept_.find(bytes);
+    if (found == kept_.end() || found->second.empty()) return nullptr;
+    std::byte* pages = found->second.back();
+    found->second.pop_back();
+    kept_bytes_ -= bytes;
+    return pages;
+  }
+  static std::byte* map(int64_t bytes) {
+    const int64_t all = bytes + 2 * guard(bytes);
+    void* mapped = ::mmap(nullptr, static_cast<size_t>(all), PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED)
+      fail("[verify] no {} bytes of memory for a trial: {}", all, std::strerror(errno));
+    return static_cast<std::byte*>(mapped) + guard(bytes);
+  }
+
+  std::mutex mutex_;
+  std::map<int64_t, std::vector<std::byte*>> kept_;  ///< by bytes
+  int64_t kept_bytes_ = 0;
+};
+
+}  // namespace
+
+GuardedMemory::GuardedMemory(int64_t size_bytes, int64_t alignment, Place place) : size_bytes_(size_bytes) {
+  inner_bytes_ = round_up(std::max<int64_t>(size_bytes, 1), ::sysconf(_SC_PAGESIZE));
+  inner_ = GuardedPages::of_process().take(inner_bytes_);
+  data_ = inner_ + (place == Place::AtStart ? 0 : (inner_bytes_ - size_bytes) / alignment * alignment);
+}
+
+GuardedMemory::~GuardedMemory() {
+  if (inner_ != nullptr) GuardedPages::of_process().give_back(inner_, inner_bytes_);
+}
+
+GuardedMemory::GuardedMemory(GuardedMemory&& other) noexcept
+    : inner_(std::exchange(other.inner_, nullptr)),
+      data_(other.data_),
+      size_bytes_(other.size_bytes_),
+      inner_bytes_(other.inner_bytes_),
+      pattern_(other.pattern_) {}
+
+void GuardedMemory::fill(std::byte pattern) {
+  pattern_ = pattern;
+  std::memset(inner_, static_cast<int>(pattern), static_cast<size_t>(inner_bytes_));
+}
+
+void GuardedMemory::fill_around(std::byte pattern) {
+  pattern_ = pattern;
+  std::fill(inner_, data_, pattern);
+  std::fill(data_ + size_bytes_, inner_ + inner_bytes_, pattern);
+}
+
+int64_t GuardedMemory::stray_writes() const {
+  const auto changed = [&](std::byte b) { return b != pattern_; };
+  return std::count_if(inner_, data_, changed) +
+         std::count_if(data_ + size_bytes_, inner_ + inner_bytes_, changed);
+}
+
+namespace {
+
+constexpr int64_t kWorkspaceAlignment = 64;
+
+/// In guarded memory of the host.
+class HostRig : public Rig {
+ public:
+  HostRig(const backends::HostKernel& kernel, std::span<const TensorData* const> inputs,
+          std::span<const TrialOutput> outputs, const DimMap& dims, const TrialOptions& options);
+  void give(std::span<const TensorData* const> inputs) override;
+  void overwrite(std::byte pattern) override;
+  void launch(Split split) override;
+  [[nodiscard]] std::string trouble() const override;
+  [[nodiscard]] std::span<const std::byte> output(size_t number) const override;
+
+ private:
+  [[nodiscard]] GuardedMemory workspace(int64_t bytes) const;
+  void run_range(int stage, size_t thread, int64_t begin, int64_t end) const;
+  void run_singly(int stage, int64_t tasks);
+  void run_on_threads(int stage, int64_t tasks) const;
+
+  const backends::HostKernel& kernel_;
+  TrialOptions options_;
+  std::vector<int64_t> sizes_;
+  std::vector<const TensorData*> given_;
+  std::vector<int64_t> output_bytes_;
+  std::vector<GuardedMemory> buffers_;
+  std::vector<void*> pointers_;
+  std::vector<GuardedMemory> shared_, locals_;  ///< one; one for each thread
+  std::string conflict_;                        ///< between tasks of a stage
+};
+
+HostRig::HostRig(const backends::HostKernel& kernel, std::span<const TensorData* const> inputs,
+                 std::span<const TrialOutput> outputs, const DimMap& dims, const TrialOptions& options)
+    : kernel_(kernel), options_(options) {
+  for (const std::string& name : kernel.dims()) sizes_.push_back(dims.at(name));
+  const auto add = [&](Dtype dtype, int64_t bytes) {
+    buffers_.emplace_back(bytes, std::max(options.alignment, element_bytes(dtype)), options.place);
+    pointers_.push_back(buffers_.back().bytes().data());
+  };
+  for (const TensorData* input : inputs) add(input->dtype, static_cast<int64_t>(input->bytes.size()));
+  for (const TrialOutput& output : outputs) {
+    output_bytes_.push_back(size_bytes(output.dtype, output.elements));
+    add(output.dtype, output_bytes_.back());
+  }
+  if (options.in_place >= 0) pointers_[inputs.size()] = pointers_[static_cast<size_t>(options.in_place)];
+  shared_.push_back(workspace(kernel.shared_bytes(sizes_)));
+  for (int thread = 0; thread < options.threads; ++thread)
+    locals_.push_back(workspace(kernel_.local_bytes(sizes_)));
+  give(inputs);
+  overwrite(options.pattern);
+}
+
+GuardedMemory HostRig::workspace(int64_t bytes) const {
+  return {round_up(bytes, kWorkspaceAlignment), kWorkspaceAlignment, GuardedMemory::Place::AtEnd};
+}
+
+void HostRig::give(std::span<const TensorData* const> inputs) {
+  given_.assign(inputs.begin(), inputs.end());
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    buffers_[k].fill_around(options_.pattern);
+    if (!inputs[k]->bytes.empty())
+      std::memcpy(buffers_[k].bytes().data(), inputs[k]->bytes.data(), inputs[k]->bytes.size());
+  }
+}
+
+void HostRig::overwrite(std::byte pattern) {
+  for (size_t k = given_.size(); k < buffers_.size(); ++k) buffers_[k].fill(pattern);
+  for (std::vector<GuardedMemory>* list : {&shared_, &locals_})
+    for (GuardedMemory& memory : *list) memory.fill(pattern);
+}
+
+void HostRig::run_range(int stage, size_t thread, int64_t begin, int64_t end) const {
+  if (begin == end) return;
+  const backends::LaunchArguments arguments{.buffers = pointers_.data(),
+                                            .dims = sizes_.data(),
+                                            .shared = shared_[0].bytes().data(),
+                                            .local = locals_[thread].bytes().data()};
+  kernel_.run(stage, arguments, begin, end);
+}
+
+/// Who changed which byte of some memory, one task after the other.
+class Writers {
+ public:
+  explicit Writers(std::span<const std::byte> memory)
+      : memory_(memory), before_(memory.begin(), memory.end()), writers_(memory.size(), kNobody) {}
+
+  /// What changed since the last call is the task's. The other task that had changed one of these bytes, if
+  /// any.
+  std::optional<std::pair<int64_t, size_t>> note(int64_t task) {
+    constexpr size_t kBlock = 4096;
+    std::optional<std::pair<int64_t, size_t>> conflict;
+    for (size_t block = 0; block < memory_.size(); block += kBlock) {
+      const size_t end = std::min(block + kBlock, memory_.size());
+      if (std::memcmp(&memory_[block], &before_[block], end - block) == 0) continue;
+      for (size_t i = block; i < end; ++i) {
+        if (memory_[i] == before_[i]) continue;
+        if (!conflict && writers_[i] != kNobody) conflict = {writers_[i], i};
+        writers_[i] = static_cast<int32_t>(task);
+        before_[i] = memory_[i];
+      }
+    }
+    return conflict;
+  }
+
+ private:
+  static constexpr int32_t kNobody = -1;
+  std::span<const std::byte> memory_;
+  std::vector<std::byte> before_;
+  std::vector<int32_t> writers_;
+};
+
+void HostRig::run_singly(int stage, int64_t tasks) {
+  constexpr int64_t kMostCompared = int64_t{1} << 28, kMostBytes = int64_t{1} << 25;
+  std::vector<std::span<const std::byte>> written{shared_[0].bytes()};
+  for (size_t output = 0; output < output_bytes_.size(); ++output) written.push_back(this->output(output));
+  int64_t bytes = 0;
+  for (const auto& memory : written) bytes += static_cast<int64_t>(memory.size());
+  int64_t watched = bytes > kMostBytes ? 0 : std::min(tasks, kMostCompared / std::max<int64_t>(bytes, 1));
+  std::vector<Writers> writers;
+  if (watched > 1)
+    for (const auto& memory : written) writers.emplace_back(memory);
+  for (int64_t task = tasks; task-- > 0;) {
+    run_range(stage, 0, task, task + 1);
+    if (watched-- <= 0) continue;
+    for (size_t i = 0; i < writers.size(); ++i)
+      if (const auto conflict = writers[i].note(task); conflict && conflict_.empty())
+        conflict_ =
+            fmt::format("tasks {} and {} of stage {} both write byte {} of {}", conflict->first, task, stage,
+                        conflict->second, i == 0 ? "the shared workspace" : fmt::format("output {}", i - 1));
+  }
+}
+
+/// As many equal parts as there are threads, which begin when all threads are there, or after a while.
+void HostRig::run_on_threads(int stage, int64_t tasks) const {
+  const int count = options_.threads;
+  constexpr int64_t kPatienceNs = 1'000'000;
+  std::atomic<int> arrived{0}, next{0};
+  Team::shared().run(count, [&](int worker) {
+    ++arrived;
+    (void)spin_until(kPatienceNs, [&] { return arrived == count; });
+    for (int part = next++; part < count; part = next++)
+      run_range(stage, static_cast<size_t>(worker), tasks * part / count, tasks * (part + 1) / count);
+  });
+}
+
+void HostRig::launch(Split split) {
+  for (int stage = 0; stage < kernel_.stage_count(); ++stage) {
+    const int64_t tasks = kernel_.tasks(stage, sizes_);
+    switch (split) {
+      case Split::Whole:
+        run_range(stage, 0, 0, tasks);
+        break;
+      case Split::Singles:
+        run_singly(stage, tasks);
+        break;
+      case Split::Uneven:
+        for (int64_t begin = 0, length = 1; begin < tasks; begin += length++)
+          run_range(stage, 0, begin, std::min(begin + length, tasks));
+        break;
+      case Split::Threads:
+        run_on_threads(stage, tasks);
+    }
+  }
+}
+
+std::string HostRig::trouble() const {
+  if (!conflict_.empty()) return conflict_;
+  const auto name = [&](size_t k) {
+    return k < given_.size() ? fmt::format("input {}", k) : fmt::format("output {}", k - given_.size());
+  };
+  for (size_t k = 0; k < buffers_.size(); ++k) {
+    if (const int64_t stray = buffers_[k].stray_writes(); stray != 0)
+      return fmt::format("wrote {} bytes outside {}", stray, name(k));
+    if (k < given_.size() && static_cast<int>(k) != options_.in_place && !given_[k]->bytes.empty() &&
+        std::memcmp(buffers_[k].bytes().data(), given_[k]->bytes.data(), given_[k]->bytes.size()) != 0)
+      return fmt::format("wrote to its {}", name(k));
+  }
+  for (const GuardedMemory& memory : shared_)
+    if (memory.stray_writes() != 0) return "wrote outside its shared workspace";
+  for (const GuardedMemory& memory : locals_)
+    if (memory.stray_writes() != 0) return "wrote outside its local workspace";
+  return "";
+}
+
+std::span<const std::byte> HostRig::output(size_t number) const {
+  return {static_cast<const std::byte*>(pointers_[given_.size() + number]),
+          static_cast<size_t>(output_bytes_[number])};
+}
+
+/// In memory of a device that the host does not share: each buffer with a margin of known bytes on both
+/// sides.
+class DeviceRig : public Rig {
+ public:
+  DeviceRig(backends::Device& device, const backends::Kernel& kernel,
+            std::span<const TensorData* const> inputs, std::span<const TrialOutput> outputs,
+            const DimMap& dims, const TrialOptions& options)
+      : options_(options), stream_(device.make_stream()) {
+    std::vector<int64_t> sizes;
+    for (const std::string& name : kernel.dims()) sizes.push_back(dims.at(name));
+    for (const TensorData* input : inputs) add(device, static_cast<int64_t>(input->bytes.size()));
+    for (const TrialOutput& output : outputs) add(device, size_bytes(output.dtype, output.elements));
+    list_ = device.prepare(
+        {{.kernel = &kernel, .dims = sizes, .buffers = static_cast<int>(buffers_.size()), .after = {}}});
+    for (size_t k = 0; k < buffers_.size(); ++k) {
+      const bool over_input = options.in_place >= 0 && k == inputs.size();
+      const size_t place = over_input ? static_cast<size_t>(options.in_place) : k;
+      list_->bind(0, static_cast<int>(k), data_of(place));
+      places_.push_back(place);
+    }
+    add(device, kernel.shared_bytes(sizes));
+    list_->bind_shared(0, data_of(buffers_.size() - 1));
+    add(device, list_->scratch_bytes());
+    list_->bind_scratch(data_of(buffers_.size() - 1));
+    give(inputs);
+    overwrite(options.pattern);
+  }
+
+  void give(std::span<const TensorData* const> inputs) override {
+    given_.assign(inputs.begin(), inputs.end());
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      fill(k, options_.pattern);
+      stream_->upload(inputs[k]->bytes.data(), data_of(k), buffers_[k].bytes);
+    }
+    stream_->synchronise();
+  }
+  void overwrite(std::byte pattern) override {
+    for (size_t k = given_.size(); k < buffers_.size(); ++k) fill(k, pattern);
+    stream_->synchronise();
+  }
+  void launch(Split) override {
+    stream_->launch(*list_, 0, 1);
+    for (Margined& buffer : buffers_) {
+      buffer.seen.resize(static_cast<size_t>(buffer.bytes + 2 * kMargin));
+      stream_->download(buffer.memory.address(), buffer.seen.data(), buffer.bytes + 2 * kMargin);
+    }
+    stream_->synchronise();
+  }
+  [[nodiscard]] std::string trouble() const override {
+    for (size_t k = 0; k < buffers_.size(); ++k) {
+      const Margined& buffer = buffers_[k];
+      const auto changed = [&](std::byte b) { return b != buffer.pattern; };
+      const int64_t stray = std::count_if(buffer.seen.begin(), buffer.seen.begin() + kMargin, changed) +
+                            std::count_if(buffer.seen.end() - kMargin, buffer.seen.end(), changed);
+      if (stray != 0) return fmt::format("wrote {} bytes outside {}", stray, name_of(k));
+      if (k < given_.size() && static_cast<int>(k) != options_.in_place &&
+          !std::ranges::equal(inside(k), given_[k]->bytes))
+        return fmt::format("wrote to its {}", name_of(k));
+    }
+    return "";
+  }
+  [[nodiscard]] std::span<const std::byte> output(size_t number) const override {
+    return inside(places_[given_.size() + number]);
+  }
+
+ private:
+  static constexpr int64_t kMargin = 4096;
+  struct Margined {
+    backends::Buffer memory;
+    int64_t bytes = 0;
+    std::byte pattern{};
+    std::vector<std::byte> seen;  ///< after the last launch
+  };
+  void add(backends::Device& device, int64_t bytes) {
+    buffers_.push_back({.memory = backends::Buffer(device, bytes + 2 * kMargin), .bytes = bytes, .seen = {}});
+  }
+  void fill(size_t k, std::byte pattern) {
+    buffers_[k].pattern = pattern;
+    stream_->fill(buffers_[k].memory.address(), pattern, buffers_[k].bytes + 2 * kMargin);
+  }
+  [[nodiscard]] backends::Address data_of(size_t k) const { return buffers_[k].memory.address() + kMargin; }
+  [[nodiscard]] std::span<const std::byte> inside(size_t k) const {
+    return std::span(buffers_[k].seen).subspan(kMargin, static_cast<size_t>(buffers_[k].bytes));
+  }
+  [[nodiscard]] std::string name_of(size_t k) const {
+    if (k < given_.size()) return fmt::format("input {}", k);
+    return k < places_.size() ? fmt::format("output {}", k - given_.size()) : "its workspace";
+  }
+
+  TrialOptions options_;
+  std::vector<const TensorData*> given_;
+  std::vector<Margined> buffers_;  ///< inputs, outputs, workspaces
+  std::vector<size_t> places_;     ///< by buffer of the kernel: the one whose memory it has
+  std::unique_ptr<backends::LaunchList> list_;
+  std::unique_ptr<backends::Stream> stream_;
+};
+
+}  // namespace
+
+std::unique_ptr<Rig> make_rig(const backends::Kernel& kernel, std::span<const TensorData* const> inputs,
+                              std::span<const TrialOutput> outputs, const DimMap& dims,
+                              const TrialOptions& options) {
+  if (backends::Device* device = kernel.device())
+    return std::make_unique<DeviceRig>(*device, kernel, inputs, outputs, dims, options);
+  return std::make_unique<HostRig>(backends::on_host(kernel), inputs, outputs, dims, options);
+}
+
+TrialResult run_trial(const backends::Kernel& kernel, std::span<const TensorData* const> inputs,
+                      std::span<const TrialOutput> outputs, const DimMap& dims, const TrialOptions& options,
+                      Split split, std::chrono::milliseconds timeout) {
+  constexpr size_t kText = 1000;
+  std::vector<SharedBytes> results;
+  for (const TrialOutput& output : outputs) results.emplace_back(size_bytes(output.dtype, output.elements));
+  const SharedBytes text(kText);
+  TrialResult result;
+  result.trouble = run_contained(
+      [&](Progress&) {
+        const std::unique_ptr<Rig> rig = make_rig(kernel, inputs, outputs, dims, options);
+        rig->launch(split);
+        rig->trouble().copy(reinterpret_cast<char*>(text.bytes().data()), kText - 1);
+        for (size_t k = 0; k < outputs.size(); ++k)
+          std::ranges::copy(rig->output(k), results[k].bytes().data());
+      },
+      timeout, containment_of(kernel));
+  if (result.trouble.empty()) result.trouble = reinterpret_cast<const char*>(text.bytes().data());
+  if (!result.trouble.empty()) return result;
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    TensorData data(outputs[k].dtype, {outputs[k].elements});
+    std::ranges::copy(results[k].bytes(), data.bytes.begin());
+    result.outputs.push_back(std::move(data));
+  }
+  return result;
+}
+
+}  // namespace luminal::search

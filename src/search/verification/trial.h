@@ -1,0 +1,100 @@
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/device.h"
+#include "luminal/tensor_data.h"
+
+/// Runs one kernel outside a plan, in memory that shows what it does wrong.
+namespace luminal::search {
+
+/// Bytes between two stretches of address space that nobody may touch, each at least a megabyte and at least
+/// as long as the data. The data ends right before the upper one (rounded down to `alignment`), or starts
+/// right behind the lower one.
+///
+/// What is given back is kept for the next one of its size, out of reach until then: it holds anything.
+class GuardedMemory {
+ public:
+  enum class Place : uint8_t { AtEnd, AtStart };
+  GuardedMemory(int64_t size_bytes, int64_t alignment, Place place);
+  ~GuardedMemory();
+  GuardedMemory(GuardedMemory&& other) noexcept;  ///< `other` may only be destroyed
+  GuardedMemory& operator=(GuardedMemory&&) = delete;
+  [[nodiscard]] std::span<std::byte> bytes() const { return {data_, static_cast<size_t>(size_bytes_)}; }
+  /// The data and what else its pages hold.
+  void fill(std::byte pattern);
+  /// What else the data's pages hold.
+  void fill_around(std::byte pattern);
+  /// Bytes of the data's own pages, outside the data, that no longer hold what was filled in.
+  [[nodiscard]] int64_t stray_writes() const;
+
+ private:
+  std::byte* inner_ = nullptr;  ///< the data's pages
+  std::byte* data_ = nullptr;
+  int64_t size_bytes_ = 0, inner_bytes_ = 0;
+  std::byte pattern_{};
+};
+
+struct TrialOutput {
+  Dtype dtype = Dtype::F32;
+  int64_t elements = 0;
+};
+
+/// How the tasks of a stage are dealt out to calls of the kernel.
+enum class Split : uint8_t {
+  Whole,  ///< one call does all
+  /// A call for each, the last task first. What one task wrote no other task of the stage may change: they
+  /// run at the same time elsewhere. Looked at for as many of the first calls as 256 MB of comparisons allow.
+  Singles,
+  Uneven,   ///< calls of 1, 2, 3, ... tasks
+  Threads,  ///< as many equal parts as there are threads, at the same time
+};
+
+struct TrialOptions {
+  GuardedMemory::Place place = GuardedMemory::Place::AtEnd;
+  int64_t alignment = 4;    ///< of the data; elements of a dtype are aligned to their size at least
+  std::byte pattern{0xff};  ///< outputs and workspace before the first run: NaN in every float dtype
+  int threads = 1;          ///< that Split::Threads uses
+  int in_place = -1;        ///< the input whose memory the first output takes; none: each has its own
+};
+
+/// A kernel laid out in memory that shows what it does wrong, to be launched as often as one likes: between
+/// guard pages where threads of the host run it, in memory of its device with known bytes around it
+/// otherwise. Not contained: whoever does not trust the kernel makes it, and launches it, in a contained
+/// process (contain.h).
+class Rig {
+ public:
+  virtual ~Rig() = default;
+  /// Other inputs of the same sizes, which outlive the next launches.
+  virtual void give(std::span<const TensorData* const> inputs) = 0;
+  /// Overwrites outputs and workspace.
+  virtual void overwrite(std::byte pattern) = 0;
+  /// A device of its own deals the tasks out itself, however they are to be split.
+  virtual void launch(Split split) = 0;
+  /// What the launches wrote where they must not; "" if nothing.
+  [[nodiscard]] virtual std::string trouble() const = 0;
+  /// Until the next launch.
+  [[nodiscard]] virtual std::span<const std::byte> output(size_t number) const = 0;
+};
+/// Sizes of the inputs are those of `inputs`; the kernel outlives the rig.
+[[nodiscard]] std::unique_ptr<Rig> make_rig(const backends::Kernel& kernel,
+                                            std::span<const TensorData* const> inputs,
+                                            std::span<const TrialOutput> outputs, const DimMap& dims,
+                                            const TrialOptions& options);
+
+struct TrialResult {
+  std::vector<TensorData> outputs;  ///< flat
+  std::string trouble;              ///< why there are none: "wrote 4 bytes outside output 0"; "" if there are
+};
+
+/// One launch, contained.
+[[nodiscard]] TrialResult run_trial(const backends::Kernel& kernel, std::span<const TensorData* const> inputs,
+                                    std::span<const TrialOutput> outputs, const DimMap& dims,
+                                    const TrialOptions& options = {}, Split split = Split::Whole,
+                                    std::chrono::milliseconds timeout = std::chrono::seconds(20));
+
+}  // namespace luminal::search

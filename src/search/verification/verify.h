@@ -1,0 +1,140 @@
+#pragma once
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/device.h"
+#include "kernel/spec.h"
+#include "luminal/graph.h"
+#include "search/verification/contain.h"
+
+/// Checks kernels against the user's graph before they may win. The judge is the Oracle, which knows nothing
+/// of specs, laws or schedules: a wrong law is caught as a wrong kernel is.
+///
+///   VerificationSuite suite = prepare_suite(graph, dims, unit, {});     // inputs and what must come out, at
+///   samples const Verdict reference = verify(suite, independent, {.keep_outputs = true});
+///   accept_beyond_laws(suite, reference);
+///   if (Verdict v = verify(suite, kernels, {.threads = 2, .reference = &reference}); v.fault) ...
+namespace luminal::search {
+
+/// One or more kernels between values of the user's graph. Mostly one kernel; kernels whose results no user
+/// named (a law made them) are judged together with those that read them.
+struct Unit {
+  struct Tensor {
+    TensorType type;
+    std::optional<Value> value;  ///< of the graph, if it is one
+    std::vector<Value> aliases;  ///< further values that are equal to it by law
+  };
+  struct Kernel {
+    std::vector<int> inputs, outputs;  ///< into tensors
+    /// The input whose memory the first output takes: the kernel then runs both ways, which have to agree.
+    int in_place = -1;
+  };
+  std::vector<Tensor> tensors;
+  std::vector<Kernel> kernels;  ///< producers first
+};
+
+/// What is wrong with a kernel, for people and for a replay.
+struct Fault {
+  std::string message;  ///< "output 0 at [3, 17]: 1.25, must be 2.5 +- 1e-6 (integer inputs, 2 threads)"
+  std::string data;     ///< name of the data set: "integers"
+  int64_t position = -1;
+  double got = 0, expected = 0, bound = 0;
+};
+
+/// Inputs of one kind and what must come of them at sampled positions.
+struct VerificationCase {
+  std::string name;  ///< one of kInputKinds
+  std::vector<std::shared_ptr<const TensorData>>
+      tensors;  ///< by Unit tensor; null for what the unit computes
+  /// By Unit tensor: comes from outside, and is what the graph makes of others that do. (A kernel may read a
+  /// value and compute it once more from what it is made of: both have to agree.)
+  std::vector<bool> derived;
+  /// Laws of relaxed math may make something else of such inputs than the user's nodes: the independent
+  /// kernel of the same spec is the measure.
+  bool beyond_laws = false;
+  struct Expectation {
+    int tensor = 0;
+    std::vector<int64_t> positions;
+    std::vector<double> values, errors;
+    std::vector<int64_t> integers;  ///< instead of `values` where the dtype is no float
+    std::vector<bool> known;
+  };
+  std::vector<Expectation> expectations;
+};
+
+struct VerificationSuite {
+  Unit unit;
+  DimMap dims;
+  uint64_t seed = 0;  ///< inputs are a function of it, of the test case's name and number and the tensor
+  std::vector<VerificationCase> cases;
+  /// The user's, which outlives the suite; null where it was read from a file.
+  const Graph* graph = nullptr;
+  [[nodiscard]] double skipped_share()
+      const;  ///< of the samples of common inputs: those that hang on a comparison too close to call
+};
+
+struct SuiteOptions {
+  uint64_t seed = 0;
+  int64_t operations = 500'000;    ///< of the oracle for the first test case; 2/5 of it for each further one
+  int samples = 48;                ///< per output, beside those that cover every slice and borders of tiles
+  bool strict = false;             ///< the user's nodes judge NaN, infinities and overflow too
+  std::vector<std::string> kinds;  ///< of inputs, a test case each; none: `input_kinds`
+  /// Inputs that the graph makes of other inputs are what it makes of them. Without, every input is drawn: a
+  /// kernel that stands then is right, but one that computes an input anew from another one, which it may,
+  /// falls.
+  bool consistent = false;
+};
+/// The kinds of inputs on which a unit is verified: all of them, or four where tensors have many elements.
+[[nodiscard]] std::vector<std::string> input_kinds(const DimMap& dims, const Unit& unit);
+/// Draws inputs and asks the oracle about every computed tensor that is a value of the graph. If a tensor
+/// from outside is none, nobody can be asked: the suite then has inputs only, which show crashes, strays and
+/// candidates that differ.
+[[nodiscard]] VerificationSuite prepare_suite(const Graph& graph, const DimMap& dims, const Unit& unit,
+                                              const SuiteOptions& options);
+
+/// Within the bound; NaN where NaN is due, infinities exactly.
+[[nodiscard]] bool agrees(double got, double expected, double bound);
+
+/// What came of a run.
+struct Verdict {
+  std::optional<Fault> fault;
+  /// If they were asked for: all that was computed, by test case, then by Unit tensor (empty if from
+  /// outside).
+  std::vector<std::vector<TensorData>> outputs;
+  int64_t compared = 0;  ///< outputs that were compared with those of an independent kernel
+};
+
+struct VerifyOptions {
+  int threads = 1;
+  /// What an independent kernel of the same spec made of the same cases: every element is compared.
+  const Verdict* reference = nullptr;
+  bool keep_outputs = false;
+  /// Launches of the first test case one after the other, each with the same result; fewer if they take
+  /// longer than `soak` together. 0: each test case once, in one call, and nothing else.
+  int launches = 8;
+  std::chrono::milliseconds soak{10};
+  std::chrono::milliseconds timeout{20'000};  ///< of any one launch
+};
+/// Runs the unit's kernels in order on every test case in one contained process: in guarded memory,
+/// misaligned and at the start of a page, with outputs and workspace that hold NaN, another pattern or what
+/// was there before; tasks in one call, in a call each, in uneven calls and on threads; in place where the
+/// unit says so.
+[[nodiscard]] Verdict verify(const VerificationSuite& suite, std::span<const backends::Kernel* const> kernels,
+                             const VerifyOptions& options);
+/// The same within a contained process.
+[[nodiscard]] Verdict verify_uncontained(const VerificationSuite& suite,
+                                         std::span<const backends::Kernel* const> kernels,
+                                         const VerifyOptions& options, Progress& progress);
+
+/// Samples of cases beyond the laws at which the independent kernel is not what the user's nodes say are
+/// no longer samples.
+void accept_beyond_laws(VerificationSuite& suite, const Verdict& reference);
+
+/// A suite as JSON, with which a kernel can be judged again without the graph, and back. Inputs are drawn
+/// anew and checked by their hashes. Errors (parse): FormatError that says what is wrong or missing.
+[[nodiscard]] std::string to_json(const VerificationSuite& suite);
+[[nodiscard]] VerificationSuite parse_suite(std::string_view text);
+
+}  // namespace luminal::search
