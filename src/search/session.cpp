@@ -11,6 +11,7 @@
 #include "base/reason.h"
 #include "graph/graph_state.h"
 #include "luminal/compile_report.h"
+#include "runtime/device_tensor.h"
 #include "runtime/executor.h"
 #include "runtime/profiler.h"
 #include "search/cache/kernel_cache.h"
@@ -177,6 +178,10 @@ class SearchSession : public Session {
     auto executable = std::make_unique<SearchExecutable>(target_, mode, graph.search());
     executable->prepare(graph);
     return executable;
+  }
+  [[nodiscard]] std::shared_ptr<const DeviceValue> to_device(const TensorData& data) override {
+    if (target_->backend->shares_host_memory()) return nullptr;
+    return runtime::to_device(target_->backend, data);
   }
 
  private:

@@ -43,7 +43,7 @@ TEST(DeferredDevice, WorkIsSeenWhenItIsWaitedFor) {
     stream->upload(&i, memory.address(), 8);
     stream->copy(memory.address(), memory.address() + 8, 8);
     stream->download(memory.address() + 8, &late, 8);
-    ever_late = ever_late || late != i;
+    ever_late = ever_late || device.queued() > 0;
     stream->synchronise();
     ASSERT_EQ(late, i);
   }

@@ -44,6 +44,13 @@ class DeferredDevice : public backends::Device {
   enum class Omission : uint8_t { None, Upload, Download, Copy, Synchronise };
   void omit(Omission omission) { omission_ = omission; }
   [[nodiscard]] int64_t launches() const { return launches_; }
+  /// Work that waits to be done.
+  [[nodiscard]] size_t queued() const {
+    const std::lock_guard lock(mutex_);
+    size_t count = 0;
+    for (const auto& queue : queues_) count += queue->work.size();
+    return count;
+  }
   [[nodiscard]] size_t allocations() const {
     const std::lock_guard lock(mutex_);
     return memory_.size();
@@ -189,7 +196,7 @@ class DeferredDevice : public backends::Device {
   struct Work {
     std::function<void()> run;
     std::function<bool()> is_ready;  ///< under the lock; null: at once
-    bool writes_host = false;
+    bool touches_host = false;
     bool always = false;  ///< after an error too: who waits for an event is not left waiting
   };
   struct Queue {
@@ -211,13 +218,15 @@ class DeferredDevice : public backends::Device {
     }
     void upload(const void* from, backends::Address to, int64_t bytes) override {
       if (device_.omission_ == Omission::Upload) return;
-      add([this, from, to, bytes] { move(from, device_.resolve(to, bytes), bytes); });
+      add({.run = [this, from, to, bytes] { move(from, device_.resolve(to, bytes), bytes); },
+           .is_ready = {},
+           .touches_host = true});
     }
     void download(backends::Address from, void* to, int64_t bytes) override {
       if (device_.omission_ == Omission::Download) return;
       add({.run = [this, from, to, bytes] { move(device_.resolve(from, bytes), to, bytes); },
            .is_ready = {},
-           .writes_host = true});
+           .touches_host = true});
     }
     void copy(backends::Address from, backends::Address to, int64_t bytes) override {
       if (device_.omission_ == Omission::Copy) return;
@@ -262,9 +271,9 @@ class DeferredDevice : public backends::Device {
     void synchronise() override {
       Lock lock(device_.mutex_);
       if (device_.omission_ == Omission::Synchronise) {
-        // What comes so late that nobody looks any more never comes: its place may be somebody else's by
-        // then.
-        std::erase_if(queue_->work, [](const Work& work) { return work.writes_host; });
+        // What comes too late never comes: its host memory may be somebody else's by then.
+        std::erase_if(queue_->work, [](const Work& work) { return work.touches_host; });
+        device_.changed_.wait(lock, [&] { return !queue_->running; });
         return;
       }
       wait_for_all(lock);

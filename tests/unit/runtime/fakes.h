@@ -82,6 +82,12 @@ std::shared_ptr<FakeKernel> elementwise(int inputs, F f, Size size) {
   return std::make_shared<FakeKernel>(std::vector<FakeKernel::Stage>{{grains, body}}, size);
 }
 
+/// A device of the host: kernels written in C++ need no compiler.
+[[nodiscard]] inline backends::Device& host_device() {
+  static const auto device = backends::make_null_device();
+  return *device;
+}
+
 /// An executable made of a plan, as a session would make it.
 class PlanExecutable : public Executable {
  public:

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "backends/device.h"
 #include "support/effort.h"
 
 namespace luminal::runtime {

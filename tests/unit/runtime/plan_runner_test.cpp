@@ -12,8 +12,6 @@ namespace {
 
 constexpr int64_t kCount = 200;
 
-const std::shared_ptr<backends::Device> device = backends::make_null_device();
-
 /// out[i] = in[i] + in[the next one, around]: right by itself, wrong in place.
 std::shared_ptr<FakeKernel> neighbours() {
   const auto body = [](const TaskView& view, int64_t) {
@@ -54,7 +52,7 @@ std::vector<int64_t> values(const PlanRunner& runner, TensorIndex tensor) {
 
 TEST(PlanRunner, KeepsEveryTensorWhereMemoryIsSeparate) {
   const Plan plan = two_launches(neighbours());
-  PlanRunner runner(*device, plan, {}, count_up(), PlanRunner::Memory::Separate);
+  PlanRunner runner(host_device(), plan, {}, count_up(), PlanRunner::Memory::Separate);
   runner.run();
   EXPECT_EQ(values(runner, 0)[7], 7);
   EXPECT_EQ(values(runner, 1)[7], 14);
@@ -64,7 +62,7 @@ TEST(PlanRunner, KeepsEveryTensorWhereMemoryIsSeparate) {
 
 TEST(PlanRunner, SharesMemoryAsTheExecutorDoes) {
   const Plan plan = two_launches(neighbours());
-  PlanRunner runner(*device, plan, {}, count_up(), PlanRunner::Memory::AsPlanned);
+  PlanRunner runner(host_device(), plan, {}, count_up(), PlanRunner::Memory::AsPlanned);
   EXPECT_TRUE(runner.address(1) == runner.address(2));
   for (int launch = 0; launch < 2; ++launch) runner.run_launch(launch);
   EXPECT_EQ(values(runner, 2)[kCount - 1], 2 * (kCount - 1) + 2) << "the first one was overwritten before";
@@ -75,7 +73,7 @@ TEST(PlanRunner, StartsFromTheGivenDataAgain) {
   plan.results.clear();
   plan.updates = {{*plan.tensors[0].value, 2}};
   plan.launches[0].kernel->in_place = {{.output = 0, .input = 0}};
-  PlanRunner runner(*device, plan, {}, count_up(), PlanRunner::Memory::AsPlanned);
+  PlanRunner runner(host_device(), plan, {}, count_up(), PlanRunner::Memory::AsPlanned);
   runner.run();
   const std::vector<int64_t> once = values(runner, 2);
   runner.restore();
@@ -86,7 +84,7 @@ TEST(PlanRunner, StartsFromTheGivenDataAgain) {
 
 TEST(PlanRunner, SaysWhatIsNotGiven) {
   const Plan plan = two_launches(neighbours());
-  EXPECT_THROW(PlanRunner(*device, plan, {}, {}, PlanRunner::Memory::Separate), InternalError);
+  EXPECT_THROW(PlanRunner(host_device(), plan, {}, {}, PlanRunner::Memory::Separate), InternalError);
 }
 
 }  // namespace
