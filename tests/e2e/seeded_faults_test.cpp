@@ -173,28 +173,20 @@ class SlowKernel : public test::KernelLike {
 
 /// The CPU under a name of its own: what is remembered of others says nothing of it. All kernels but the
 /// seeded ones are slow, so that these win: a wrong kernel that loses is never looked at closely.
-class NamedCpu : public backends::Backend {
+class NamedCpu : public test::CpuLike {
  public:
-  NamedCpu() : cpu_(backends::make_cpu_backend()), target_(cpu_->target()) {
-    static int number = 0;
-    target_.name = fmt::format("cpu-seeded-{}-{}", ::getpid(), number++);
-  }
-  const codegen::Target& target() const override { return target_; }
-  std::optional<kernel::MachineLimits> limits() const override { return kernel::MachineLimits(); }
-  std::shared_ptr<const backends::Kernel> compile(const codegen::Program& p) override {
-    auto kernel = cpu_->compile(p);
-    if (p.name.starts_with("seeded")) return kernel;
-    return std::make_shared<SlowKernel>(std::move(kernel));
-  }
+  NamedCpu() : CpuLike(fmt::format("cpu-seeded-{}-{}", ::getpid(), number++)) {}
   std::shared_ptr<const backends::Kernel> load(std::span<const std::byte> b) override {
     return cpu_->load(b);
   }
-  std::string source(const codegen::Program& p) override { return cpu_->source(p); }
-  std::string assembly(const codegen::Program& p) override { return cpu_->assembly(p); }
 
  private:
-  std::shared_ptr<backends::Backend> cpu_;
-  codegen::Target target_;
+  std::shared_ptr<const backends::Kernel> replaced(const codegen::Program& p,
+                                                   std::shared_ptr<const backends::Kernel> kernel) override {
+    if (p.name.starts_with("seeded")) return kernel;
+    return std::make_shared<SlowKernel>(std::move(kernel));
+  }
+  static inline int number = 0;
 };
 
 /// Runs in a folder of its own, where replay files go.
@@ -384,7 +376,7 @@ TEST_F(SeededFaults, ALawThatIsWrongBetweenValuesNobodyNamed) {
   plan.tensors = {{.dims = {8}, .value = x.edge().source, .role = runtime::PlanTensor::Role::Input},
                   {.dims = {8}},
                   {.dims = {8}, .value = y.edge().source}};
-  const auto backend = backends::make_cpu_backend();
+  const auto backend = backends::make_cpu_device();
   for (const KernelSpec& spec : {spec_of([](const GraphTensor& a) { return a * 2; }),
                                  spec_of([](const GraphTensor& a) { return a + 1.001; })}) {
     const Implementation implementation = best_by_model(spec, {}, backend->target());
@@ -399,7 +391,7 @@ TEST_F(SeededFaults, ALawThatIsWrongBetweenValuesNobodyNamed) {
     facts.list.push_back({store.intern(spec), implementation, {}, plan.launches.size() - 1, 1});
   }
   plan.results = {{y.edge().source, 2}};
-  const auto fault = check_plan(cx, plan, {}, plan_inputs(cx, plan, {}, 1));
+  const auto fault = check_plan(*backend, cx, plan, {}, plan_inputs(cx, plan, {}, 1));
   ASSERT_TRUE(fault);
   const auto replay = replay_of(cx, plan, facts, store, *fault);
   ASSERT_TRUE(replay);

@@ -172,7 +172,7 @@ void read_kernel_file(std::string input) {
 /// The file in which the figures of a machine are kept, for a device that need not be measured.
 struct Limits {
   test::TemporaryFolder folder;
-  std::shared_ptr<backends::Backend> backend = backends::make_null_backend();
+  std::shared_ptr<backends::Device> backend = backends::make_null_device();
   Limits() { (void)runtime::limits_of(*backend, folder.path()); }
   [[nodiscard]] Path file() const { return std::filesystem::directory_iterator(folder.path())->path(); }
 };

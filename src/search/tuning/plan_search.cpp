@@ -364,16 +364,16 @@ class PlanSearch {
     auto* times = reinterpret_cast<double*>(memory.bytes().data());
     const std::string trouble = run_contained(
         [&](Progress& progress) {
-          std::vector<std::unique_ptr<runtime::Rehearsal>> runs;
+          std::vector<std::unique_ptr<runtime::PlanRunner>> runs;
           for (const Entry& entry : entries)
-            runs.push_back(std::make_unique<runtime::Rehearsal>(
-                entry.plan, top, plan_inputs(context_.graph, entry.plan, top, 0),
-                runtime::Rehearsal::Memory::AsPlanned));
+            runs.push_back(std::make_unique<runtime::PlanRunner>(
+                context_.backend, entry.plan, top, plan_inputs(context_.graph, entry.plan, top, 0),
+                runtime::PlanRunner::Memory::AsPlanned));
           for (int round = 0; round < kRounds && Clock::now() < deadlines_.plans; ++round)
             for (size_t i = 0; i < entries.size(); ++i, ++progress)
               times[i * kRounds + static_cast<size_t>(round)] = runs[i]->sample_us(kSampleUs);
         },
-        std::chrono::seconds(60));
+        std::chrono::seconds(60), containment_of(context_.backend));
     if (!trouble.empty()) {
       debug(1, "search: a plan {} while plans were timed; the one with the fastest kernels is taken",
             trouble);

@@ -159,10 +159,10 @@ TensorData sums_of(const SplitContraction::Part& part, const backends::Kernel& k
   std::vector<const TensorData*> inputs;
   for (const int t : part.inputs) inputs.push_back(tensors[static_cast<size_t>(t)]);
   const TrialOutput output{Dtype::F64, elements};
-  Rig rig(kernel, inputs, {&output, 1}, dims, {});
-  rig.launch(Split::Whole);
+  const auto rig = make_rig(kernel, inputs, {&output, 1}, dims, {});
+  rig->launch(Split::Whole);
   TensorData made(Dtype::F64, {elements});
-  std::ranges::copy(rig.output(0), made.bytes.begin());
+  std::ranges::copy(rig->output(0), made.bytes.begin());
   return made;
 }
 

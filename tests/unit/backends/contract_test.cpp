@@ -1,4 +1,4 @@
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "support/effort.h"
 #include "unit/backends/launch.h"
 #include "unit/codegen/cases.h"
@@ -10,7 +10,7 @@ namespace {
 using namespace codegen::test_cases;
 using codegen::Candidate;
 
-void check(Backend& backend, std::string_view family, const KernelSpec& spec, const codegen::Bucket& bucket,
+void check(Device& backend, std::string_view family, const KernelSpec& spec, const codegen::Bucket& bucket,
            const std::vector<DimMap>& sizes) {
   const codegen::Schedule& schedule = codegen::find_schedule(family);
   auto candidates = schedule.candidates(spec, bucket, backend.target());
@@ -30,7 +30,7 @@ void check(Backend& backend, std::string_view family, const KernelSpec& spec, co
   }
 }
 
-void check_all(Backend& backend) {
+void check_all(Device& backend) {
   for (const bool a : {false, true})
     for (const bool b : {false, true})
       check(backend, "contract",
@@ -57,16 +57,16 @@ void check_all(Backend& backend) {
         {{{"s", facts}}}, {{{"s", 9}}, {{"s", 1}}});
 }
 
-TEST(ContractCode, EqualsTheDefinition) { check_all(*make_cpu_backend()); }
+TEST(ContractCode, EqualsTheDefinition) { check_all(*make_cpu_device()); }
 
 TEST(ContractCode, EqualsTheDefinitionWithoutAvx512) {
   const test::Features features("-avx512f");
-  check_all(*make_cpu_backend());
+  check_all(*make_cpu_device());
 }
 
 /// Column sums and row maxima over odd sizes, contiguous and not, few results and many.
 TEST(ReduceCode, EqualsTheDefinition) {
-  const auto backend = make_cpu_backend();
+  const auto backend = make_cpu_device();
   for (const auto& [a, b, c] : {std::array<int64_t, 3>{1, 5000, 1}, {3, 700, 37}, {65, 133, 1}, {40, 3, 5}})
     for (const Monoid monoid : {Monoid::Add, Monoid::Max}) {
       SpecBuilder s;
@@ -81,7 +81,7 @@ TEST(ReduceCode, EqualsTheDefinition) {
 
 /// m = max x; l = sum (x - m)^2; y = (x - m)^2 + l, over rows.
 TEST(RowCode, EqualsTheDefinition) {
-  const auto backend = make_cpu_backend();
+  const auto backend = make_cpu_device();
   for (const auto& [rows, length] : {std::array<int64_t, 2>{5, 300}, {33, 10}, {2, 64}}) {
     SpecBuilder s;
     const Expression r = s.axis(rows), j = s.axis(length);

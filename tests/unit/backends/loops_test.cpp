@@ -5,7 +5,7 @@
 #include <functional>
 #include <random>
 
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "codegen/interpreter.h"
 #include "support/effort.h"
 #include "unit/backends/launch.h"
@@ -22,9 +22,10 @@ using codegen::Program;
 using codegen::Space;
 using codegen::StageBuilder;
 using codegen::Type;
+using test::kPlain;
 
-Backend& backend() {
-  static const std::shared_ptr<Backend> cpu = make_cpu_backend();
+Device& backend() {
+  static const std::shared_ptr<Device> cpu = make_cpu_device();
   return *cpu;
 }
 

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "codegen/schedule.h"
 #include "luminal/compile_report.h"
 #include "luminal/egraph.h"
@@ -33,7 +33,7 @@ kernel::KernelSpec sum_spec() {
 TEST(Remembered, OnlyCandidatesOfTheFamilyComeOutOfTheCache) {
   const TemporaryFolder folder;
   Cache cache(folder.path());
-  const auto backend = backends::make_cpu_backend();
+  const auto backend = backends::make_cpu_device();
   const kernel::KernelSpec spec = sum_spec();
   const std::vector<std::string> parts{"key"};
   const CacheKey key = make_key(parts);

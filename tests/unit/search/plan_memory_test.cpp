@@ -31,7 +31,7 @@ struct Searching {
     searched = test::search(cx, options);
   }
   PlanSearchResult find(Cache& cache) {
-    static const auto backend = backends::make_cpu_backend();
+    static const auto backend = backends::make_cpu_device();
     return search_plan({.graph = cx,
                         .kernel_graph = searched.kernel_graph,
                         .saturated = searched.saturated,
