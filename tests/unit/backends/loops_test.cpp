@@ -22,6 +22,7 @@ using codegen::Program;
 using codegen::Space;
 using codegen::StageBuilder;
 using codegen::Type;
+using test::kPlain;
 
 Backend& backend() {
   static const std::shared_ptr<Backend> cpu = make_cpu_backend();
