@@ -17,12 +17,12 @@ namespace luminal {
 /// value beneath, seen through the same view: a transposed weight has a transposed gradient, an element that
 /// the view repeats shows its whole gradient at each place, padding has 0. A parameter that the loss does not
 /// depend on gets zeros; gradients stop silently at `stop_gradient` and at ops that are constant almost
-/// everywhere (floor, comparisons). Shapes: gradients have the dims and dtype of their parameters.  Errors:
-/// Error at an op that has no gradient, naming it and the user's line; also if no parameter has one because
-/// every way to the loss leads through integers or bools (argmax, a comparison); Error for tensors of another
-/// graph;
-/// DtypeError if loss or a parameter is not a float. Source: Griewank & Walther 2008, "Evaluating
-/// Derivatives", chapter 3. Thread safety: as the graph.
+/// everywhere (floor, comparisons).
+/// Shapes: gradients have the dims and dtype of their parameters.
+/// Errors: Error at an op that has no gradient, naming it and the user's line; also if no parameter has one
+/// because every way to the loss leads through integers or bools (argmax, a comparison); Error for tensors of
+/// another graph; DtypeError if loss or a parameter is not a float.
+/// Source: Griewank & Walther 2008, "Evaluating Derivatives", chapter 3. Thread safety: as the graph.
 class Autograd {
  public:
   static constexpr std::string_view kName = "Autograd";

@@ -10,9 +10,9 @@ namespace luminal {
 /// alignment, the whole a multiple of the greatest. For argument blocks of kernels; members are added in the
 /// struct's order. Thread safety: one thread at a time.
 ///
-///   // struct { int rows; float scale; const float* x; float* y; };
+///   // struct { int rows; float scale; const float* input; float* output; };
 ///   CStructBuilder block;
-///   block.int_(4).float_(0.5F).ptr_const_f32(x).ptr_mut_f32(y);
+///   block.int_(4).float_(0.5F).ptr_const_f32(input).ptr_mut_f32(output);
 ///   launch(block.finish_struct());
 class CStructBuilder {
  public:
@@ -29,7 +29,7 @@ class CStructBuilder {
 
   /// Alignment of the struct so far: the greatest of its members'.
   [[nodiscard]] size_t alignment() const { return alignment_; }
-  /// The bytes, padding zeroed. The builder starts anew.
+  /// The bytes, padding zeroed. The builder is empty again.
   [[nodiscard]] std::vector<std::byte> finish_struct();
 
  private:

@@ -3,9 +3,8 @@
 
 namespace luminal {
 
-/// Work that was asked to stop did so before it was done (Graph::set_stop_token). Nothing is wrong, and
-/// nothing half-made is left: states and inputs are as before, no kernel is remembered that was not measured
-/// and judged.
+/// Work was stopped on request before it was finished (Graph::set_stop_token). States and inputs are as
+/// before, and the cache holds no kernel that was not measured and verified.
 ///
 ///   std::stop_source stop;                      // stop.request_stop() from any other thread
 ///   cx.set_stop_token(stop.get_token());

@@ -13,7 +13,7 @@ namespace luminal {
 struct KernelReport {
   std::string name;        ///< "contract_1f3a", as profiles show it
   std::string origin;      ///< "conv2d at model.cpp:41": the user's line of its first result
-  std::string spec;        ///< what it computes, as docs/design.md section 13 prints it
+  std::string spec;        ///< what it computes, as "Two kernels" of docs/design.md prints it
   std::string schedule;    ///< the family that made its loops
   std::string parameters;  ///< "tile_m=14 tile_n=2"
   int launches = 1;        ///< how often the plan runs it
@@ -55,11 +55,11 @@ struct CompileReport {
   double predicted_us = 0;                 ///< of the plan that was chosen
   /// One choice of a plan, timing of its kernels, and back; none in Fast mode or where all was remembered.
   struct Round {
-    int kernels = 0, timed = 0;  ///< of the plan; specs that nobody had timed before
+    int kernels = 0, timed = 0;  ///< of the plan; specs timed for the first time
     double sum_us = 0;           ///< of its kernels' times, as known after the round
   };
   std::vector<Round> search;
-  /// What became of kernels of the program's own (luminal/user_kernel.h) that were tried now.
+  /// The outcome for user kernels (luminal/user_kernel.h) that this compile tried.
   struct Own {
     std::string name, parameters, spec;
     std::string outcome;      ///< "taken", "faster, but not part of the best plan", "slower", what is wrong
@@ -67,8 +67,8 @@ struct CompileReport {
     double generated_us = 0;  ///< of the fastest kernel beside it
   };
   std::vector<Own> user_kernels;
-  /// Elements of kernels' results that were compared with an independent kernel's, and of large sums of
-  /// products that were proven by Freivalds' check; of all candidates that were judged now.
+  /// Elements of results that were compared with an independent kernel's, and elements of large sums of
+  /// products that Freivalds' check proved, over all candidates that this compile verified.
   int64_t compared = 0, proven = 0;
   double measured_us = 0;  ///< of one run of the whole plan; 0: not timed, or remembered
   double fast_us = 0;      ///< of Fast mode's plan, timed in turn with it; 0: it is the same, or not timed
@@ -104,23 +104,23 @@ struct DeviceLimits {
   double cache_bytes_per_us = 0;   ///< reads within it
   int64_t cache_bytes = 0;
 };
-/// `device`: its name; "" is the best one. Errors: DeviceError if the device does not compile. `anew`
+/// `device`: its name; "" is the best one. Errors: DeviceError if the device does not compile. With `anew`,
 /// measures again.
 [[nodiscard]] DeviceLimits device_limits(std::string_view device = "", bool anew = false);
 
-/// The f32 fma rate of all threads at this moment, in flops per us: to be taken between samples of what it is
+/// The f32 fma rate of all threads at this moment, in flops per us: measure it between the samples that it is
 /// compared with. Errors: as device_limits.
 [[nodiscard]] double fma_rate_now(std::string_view device = "");
 
-/// Kernels that verification found wrong, judged again: what is in the file that was written then.
+/// Kernels of a replay file, which verification had found wrong, verified again.
 struct ReplayResult {
   bool reproduced = false;            ///< it is still wrong
   std::string verdict;                ///< what is wrong now, or that nothing is
   std::string fault;                  ///< as it was found
   std::vector<KernelReport> kernels;  ///< several where a law made what is wrong
 };
-/// `device`: as of device_limits. Errors: FormatError if `content` is no replay file or one of another
-/// machine's making; DeviceError.
+/// `device`: as of device_limits. Errors: FormatError if `content` is not a replay file, or was written on
+/// another kind of machine; DeviceError.
 [[nodiscard]] ReplayResult replay_kernel(std::string_view content, std::string_view device = "");
 
 }  // namespace luminal

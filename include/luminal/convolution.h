@@ -9,7 +9,7 @@
 /// Convolutions, pools and resizing over one, two or three spatial axes, as views, products and sums: no
 /// patch is ever copied. Names, defaults and layouts are PyTorch's; images may come without the batch axis.
 ///
-///   auto y = conv2d(x, weight, {.stride = {2, 2}, .padding = {1, 1}});
+///   auto y = conv2d(x, w, {.stride = {2, 2}, .padding = {1, 1}});
 ///   auto z = max_pool2d(y, {.kernel = {2, 2}});
 namespace luminal {
 

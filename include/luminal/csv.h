@@ -12,8 +12,7 @@
 /// Tables in text files (RFC 4180): fields between separators, quoted where they hold one.
 ///
 ///   CsvTable table = read_csv("houses.csv");
-///   TensorData x = table.numbers({"rooms", "area"}), y = table.numbers({"price"});     // f32 [rows,
-///   columns]
+///   TensorData x = table.numbers({"rooms", "area"}), y = table.numbers({"price"});  // f32 [rows, columns]
 namespace luminal {
 
 /// The longest text that is read unless the caller allows more.
@@ -30,7 +29,7 @@ class CsvTable {
  public:
   [[nodiscard]] const std::vector<std::string>& columns() const { return columns_; }
   [[nodiscard]] int64_t rows() const { return rows_; }
-  /// The text of one field. Errors: Error if there is no such place.
+  /// The text of one field. Errors: Error if row or column is out of range.
   [[nodiscard]] std::string_view field(int64_t row, size_t column) const;
   /// Errors: FormatError that offers the nearest name.
   [[nodiscard]] size_t column(std::string_view name) const;

@@ -45,8 +45,7 @@ struct ImageSet {
 enum class Split { Train, Test };
 
 /// Reads MNIST, or a data set with its file names, from a folder: "train-images-idx3-ubyte" and so on, with
-/// or without
-/// ".gz". Errors: FormatError that names the files looked for; those of load_images().
+/// or without ".gz". Errors: FormatError that names the files looked for; those of load_images().
 [[nodiscard]] ImageSet load_mnist(const std::filesystem::path& folder, Split split);
 
 /// A batch, ready to be a graph's input.
@@ -102,8 +101,7 @@ class BatchLoader {
 
   [[nodiscard]] int64_t batches_per_epoch() const { return loader_.batches_per_epoch(); }
   [[nodiscard]] int64_t images_per_epoch() const { return loader_.examples_per_epoch(); }
-  /// Starts epoch `number` at its batch `first`; order and augmentation depend on the seed and the number
-  /// only.
+  /// Starts epoch `number` at its batch `first`; order and augmentation depend on seed and number only.
   [[nodiscard]] Epoch epoch(int64_t number, int64_t first = 0) const {
     return Epoch(loader_.epoch(number, first));
   }

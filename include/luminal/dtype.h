@@ -8,15 +8,15 @@
 
 /// Element types.
 ///
-///   Dtype d = parse_dtype("bf16");
-///   promote(Dtype::I32, Dtype::F16) == Dtype::F16      // as in PyTorch: an integer beside a float takes the
-///   float's type
+///   assert(parse_dtype("bf16") == Dtype::BF16);
+///   assert(promote(Dtype::I32, Dtype::F16) == Dtype::F16);  // the float's type wins beside an integer
 ///
-/// Promotion of two tensors (symmetric; the result is the smallest type of the higher kind that holds both):
-///   bool < integers < floats.  Same kind: the one that holds the other; i8 with u8 or u16 gives i32, f16
-///   with bf16 f32. A plain C++ number beside a tensor takes the tensor's dtype if its kind is not higher; a
-///   floating number beside an integer or bool tensor gives f32, an integer beside a bool tensor gives i64
-///   (PyTorch's rules).
+/// Promotion of two tensors (PyTorch's rules) is symmetric; the result is the smallest type of the higher
+/// kind that holds both:
+/// - Kinds: bool < integers < floats. Within one kind the wider type; i8 with u8 or u16 gives i32, f16 with bf16 f32.
+/// - A plain C++ number beside a tensor takes the tensor's dtype if its kind is not higher; a floating number
+///   beside an integer or bool tensor gives f32, an integer beside a bool tensor gives i64.
+///
 /// Block-quantised types hold weights: blocks of 32 values in GGML's layouts. They take part in `cast` and
 /// `gather` only.
 namespace luminal {

@@ -19,7 +19,8 @@
 ///     (rewrite (Mul a (Num 1)) a)
 ///     (let $x (Mul (Num 1) (Mul (Num 7) (Num 1))))
 ///     (run 3)
-///     (extract $x))");                                     // "(Num 7)\n"
+///     (extract $x))");
+///   assert(out == "(Num 7)\n");
 ///
 /// docs/egraph.md is the tutorial and the reference of the language. Thread safety: as egraph.h.
 namespace luminal::egraph {

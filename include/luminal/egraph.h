@@ -26,7 +26,7 @@
 ///   g.rewrite(rules, "mul-one", "(Mul ?a (Num 1))", "?a");
 ///   Value x = g.add_term("(Mul (Num 1) (Mul (Num 7) (Num 1)))");
 ///   g.run(Schedule::saturate(Schedule::run(rules)));
-///   g.to_string(*Extractor(g).best(math, x));                                     // "(Num 7)"
+///   assert(g.to_string(*Extractor(g).best(math, x)) == "(Num 7)");
 ///
 /// Values are 32-bit: an e-class id, or the handle of interned content whose meaning its sort knows. The same
 /// calls give the same database, ids included, on every machine and at every thread count. Engines share no
@@ -50,9 +50,7 @@ inline constexpr SortId kUnit{0}, kBool{1}, kI64{2}, kF64{3}, kString{4};
 /// The only value of sort Unit; the output of every relation row.
 inline constexpr Value kUnitValue = 0;
 
-// ---------------------------------------------------------------------------------------------------------
-// Sorts
-// ---------------------------------------------------------------------------------------------------------
+// --- Sorts
 
 /// Maps a value of a sort to its canonical form: ids to their class's root, containers element by element.
 using ElementMap = std::function<Value(SortId, Value)>;
@@ -83,9 +81,7 @@ struct ContainerSort : PrimitiveSort {
   std::function<std::optional<Value>(std::span<const Value> elements)> make = {};
 };
 
-// ---------------------------------------------------------------------------------------------------------
-// Core IR of queries, actions and rules
-// ---------------------------------------------------------------------------------------------------------
+// --- Core IR of queries, actions and rules
 
 /// A variable of the surrounding query or action block (by index), or a constant value of a sort.
 struct Term {
@@ -175,15 +171,13 @@ struct RuleSpec {
   bool naive = false;        ///< match the whole database every time, not only what is new
 };
 
-// ---------------------------------------------------------------------------------------------------------
-// Functions
-// ---------------------------------------------------------------------------------------------------------
+// --- Functions
 
 enum class FunctionKind : uint8_t { Constructor, Function, Relation };
 
 /// What happens when a row gets a second output. Different outputs are merged in all kinds. Of two equal ones
 /// a Program computes what its result needs, too: (+ old new) doubles. There a call of a table of the
-/// result's sort stands for the value that both are, as in egglog; so (C old new) leaves it as it is.
+/// result's sort denotes the value that both are, as in egglog; so (C old new) leaves it unchanged.
 struct Merge {
   enum class Kind : uint8_t { Union, AssertEqual, Old, New, Program, Callback };
   Kind kind = Kind::AssertEqual;
@@ -225,9 +219,7 @@ struct PrimitiveSpec {
   SortId output = kUnit;
 };
 
-// ---------------------------------------------------------------------------------------------------------
-// Schedules, budgets, reports
-// ---------------------------------------------------------------------------------------------------------
+// --- Schedules, budgets, reports
 
 /// Applies a rule's matches only in steps where they are few, so that rules which explode do not take all the
 /// time and room: one with more than `match_limit` matches is banned for `ban_length` steps. Its matches are
@@ -313,9 +305,7 @@ struct Report {
   void add(const Report& later);                  ///< sums; `stop` becomes the later one's
 };
 
-// ---------------------------------------------------------------------------------------------------------
-// Terms
-// ---------------------------------------------------------------------------------------------------------
+// --- Terms
 
 using Cost = double;
 
@@ -377,9 +367,7 @@ struct TermOrigin {
   std::optional<RuleId> rule;  ///< the rule whose action made it
 };
 
-// ---------------------------------------------------------------------------------------------------------
-// The engine
-// ---------------------------------------------------------------------------------------------------------
+// --- The engine
 
 struct EngineState;
 
@@ -509,12 +497,12 @@ class EGraph {
   [[nodiscard]] bool explanations_enabled() const;
   /// Error if the ids are not equal, or if explanations are off.
   [[nodiscard]] Explanation explain(Value left, Value right) const;
-  /// What an id stands for. Error if explanations are off or the id came from `fresh_id`.
+  /// The term that an id denotes. Error if explanations are off or the id came from `fresh_id`.
   [[nodiscard]] TermOrigin term_of(Value id) const;
   /// The term of an id as text, as it was first made.
   [[nodiscard]] std::string term_text(Value id) const;
-  /// Checks every step against the rules and the terms' origins alone, with a union-find of its own; given
-  /// steps and rows of relations and functions are taken on trust. Returns "" or what is wrong.
+  /// Checks every step against the rules and the terms' origins alone, with its own union-find; given
+  /// steps and rows of relations and functions are trusted. Returns "" or what is wrong.
   [[nodiscard]] std::string check_explanation(Value left, Value right, const Explanation& explanation) const;
   /// One line for each link of the chain: terms and reasons.
   [[nodiscard]] std::string to_string(const Explanation& explanation, Value left) const;

@@ -6,13 +6,13 @@
 
 /// Errors a caller can see.
 ///
-/// `Error` and its subclasses are for what the user can mend: a wrong shape, a missing file, an unknown
+/// `Error` and its subclasses are for what the user can fix: a wrong shape, a missing file, an unknown
 /// device. A message names the op or file, what is wrong with the values, what to do, and where it came from:
 ///
-///   [matmul] inner dimensions differ: lhs f32[4,128] has K=128, rhs f32[32,128] has K=32;
-///   rhs.transpose(0,1) would fit (made at model.cpp:41)
+///     [matmul] inner dimensions differ: lhs f32[4,128] has K=128, rhs f32[32,128] has K=32;
+///     rhs.transpose(0,1) would fit (made at model.cpp:41)
 ///
-/// `InternalError` is for what the user cannot mend; it asks for a report and carries a stack trace.
+/// `InternalError` is for what the user cannot fix; it asks for a report and carries a stack trace.
 namespace luminal {
 
 class Error : public std::runtime_error {

@@ -34,7 +34,7 @@ class Gradient {
   [[nodiscard]] const GraphTensor& upstream(size_t i = 0) const { return upstreams_.at(i); }
   [[nodiscard]] const Attributes& attributes() const { return node_->attributes; }
   [[nodiscard]] const Node& node() const { return *node_; }
-  /// Whether anyone needs the gradient of input `i`; a rule may skip those nobody needs.
+  /// Whether the gradient of input `i` is needed; a rule may skip those that are not.
   [[nodiscard]] bool wants(size_t i) const { return wanted_.at(i); }
   /// Adds `gradient` to what input `i` gets, in the input's dtype.
   /// Shapes: gradient has input i's dims.  Errors: ShapeError if not.

@@ -24,7 +24,7 @@
 ///   auto x = cx.tensor({2, 3}).set({{1, 2, 3}, {4, 5, 6}});
 ///   auto y = (x * 2).sum(1).retrieve();          // nothing is computed yet
 ///   cx.execute();
-///   y.data<float>();                             // {12, 30}
+///   assert((y.data<float>() == std::vector<float>{12, 30}));
 ///
 /// Nodes hold an op, attributes and edges; each edge reads a dense value through a view. Tensors
 /// (GraphTensor) are small handles that stay valid when the graph is moved and when passes replace their
@@ -37,12 +37,12 @@
 /// Thread safety: different graphs are independent; any number of threads may build, compile and run theirs
 /// at once. Of one graph:
 /// - Runs (execute, a Compiled) and what gives, moves or reads values (set, data, set_dim, transfer_data ...)
-///   may come from any thread and take turns. Set, run and read are three turns: who needs them as one locks.
+///   may come from any thread and take turns. Set, run and read are three turns: lock to make them one.
 /// - One thread at a time builds, marks and runs passes; a change while another thread has its turn is an
 ///   Error.
-/// - What a run calls of the program's own (a function's code, a deferred input's loader) may read and set
-///   values of the graph that runs. Running that graph is an Error there, and so is changing it from a
-///   function's code. Waiting there for another thread that needs a turn waits for ever.
+/// - User code that a run calls (a function's code, a deferred input's loader) may read and set values of the
+///   graph that runs. Running that graph is an Error there, and so is changing it from a
+///   function's code. Waiting there for another thread that needs a turn is a deadlock.
 namespace luminal {
 
 struct CompileReport;
@@ -96,7 +96,6 @@ class Graph : public GraphEditor {
   Graph();
 
   // --- Making tensors (src/ops/composite/create.cpp)
-  // --------------------------------------------------------------
   using Where = std::source_location;
   /// An input: its data is given with `set` before a run.
   GraphTensor tensor(Shape dims, Dtype dtype = Dtype::F32, Where where = Where::current());
@@ -141,9 +140,8 @@ class Graph : public GraphEditor {
   void order(const GraphTensor& before, const GraphTensor& after);
 
   // --- Running
-  // ----------------------------------------------------------------------------------------------------
   /// Fixes the size of a named dim for the next runs: data given from now on must have it, until another
-  /// set_dim or clear_dim. Dims that are not fixed take their sizes from data, anew at each `set`. Errors:
+  /// set_dim or clear_dim. Dims that are not fixed take their sizes from the data of each `set`. Errors:
   /// Error that offers the nearest name if no tensor made so far has the dim; ShapeError if the size is
   /// negative or breaks the dim's facts.
   void set_dim(std::string_view name, int64_t size, Where where = Where::current());
@@ -200,11 +198,10 @@ class Graph : public GraphEditor {
   auto compile(P&& pass, const H&... handles) {
     return run_pass(std::forward<P>(pass), handles...);
   }
-  /// Makes the graph as it stands ready to run.
+  /// Compiles the graph in its current form.
   Compiled compile(const CompilationMode& mode);
 
   // --- Values
-  // -----------------------------------------------------------------------------------------------------
   /// The tensor that set_name, named_tensor or a module gave this name, computed ones whole, through no view:
   /// `cx.named("layers/0/attention").retrieve()` makes a run leave it for reading. Errors: Error that offers
   /// the nearest name if there is none, or tells the tensors if there are several.
@@ -219,7 +216,7 @@ class Graph : public GraphEditor {
   void from_device(const GraphTensor& tensor, Where where = Where::current());
   /// Exchanges two stored values. Errors: Error if dtypes or sizes differ.
   void swap_tensors(const GraphTensor& a, const GraphTensor& b);
-  /// Cuts the given nodes from what feeds them, which is removed where nobody else uses it; they become
+  /// Cuts the given nodes from what feeds them, which is removed where nothing else uses it; they become
   /// inputs.
   void delete_inputs(std::span<const GraphTensor> nodes);
 

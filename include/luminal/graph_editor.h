@@ -23,7 +23,8 @@ struct GraphState;
 
 namespace detail {
 
-/// The state of a graph. A handle that was moved from has none, and its use is an Error.
+/// The state of a graph. A handle that was moved from has none, and its use is an Error. Thread safety: as
+/// Graph.
 class StateOf {
  public:
   StateOf(std::shared_ptr<GraphState> state) : state_(std::move(state)) {}
@@ -54,7 +55,7 @@ class GraphEditor {
   [[nodiscard]] std::vector<Use> uses(NodeId id) const;
   /// Inputs before consumers, order edges obeyed; ties by creation, so the same graph gives the same order.
   [[nodiscard]] std::vector<NodeId> topological_order() const;
-  /// Nodes that must run even if nobody reads them: wanted values, next states, side effects, and `extra`.
+  /// Nodes that must run even if nothing reads them: wanted values, next states, side effects, and `extra`.
   [[nodiscard]] std::vector<NodeId> roots(std::span<const Value> extra = {}) const;
   NodeId add_node(const OpDef& op, Attributes attributes, std::vector<Edge> inputs);
   void set_input(NodeId id, int input, Edge edge);
@@ -97,13 +98,13 @@ class GraphEditor {
   /// What is stored for a value, or nullptr. What lies on a device is copied to the host when first asked
   /// for.
   [[nodiscard]] std::shared_ptr<const TensorData> value(const Value& value) const;
-  /// The data is shared, not copied. Runs of this graph may write into data that nobody else holds any more
-  /// (states in place, results again): the object itself must not be a const one.
+  /// The data is shared, not copied. Runs of this graph may write into data that only the graph
+  /// still holds (states in place, results again): the object itself must not be const.
   void store(const Value& value, std::shared_ptr<const TensorData> data, bool pinned);
   void store(const Value& value, std::shared_ptr<const DeviceValue> data, bool pinned);
   /// What is stored for a value on a device, or nullptr.
   [[nodiscard]] std::shared_ptr<const DeviceValue> device_value(const Value& value) const;
-  /// Takes the data out of the graph if nobody else holds it: the caller may then write into it. Returns
+  /// Takes the data out of the graph if only the graph holds it: the caller may then write into it. Returns
   /// nullptr otherwise, and the graph keeps what it has.
   [[nodiscard]] std::shared_ptr<TensorData> take(const Value& value);
   void erase(const Value& value);

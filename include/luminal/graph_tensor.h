@@ -43,7 +43,6 @@ class GraphTensor {
   GraphTensor(std::weak_ptr<GraphState> graph, Edge edge);
 
   // --- What it is
-  // ---------------------------------------------------------------------------------------------------
   [[nodiscard]] const Shape& dims() const { return view_->dims(); }
   [[nodiscard]] int rank() const { return view_->rank(); }
   [[nodiscard]] const Expression& dim(int axis) const;
@@ -56,8 +55,8 @@ class GraphTensor {
   [[nodiscard]] std::array<Expression, 5> dims5() const { return unpack<5>(); }
   /// Its graph. Errors: Error if the graph is gone.
   [[nodiscard]] Graph graph() const;
-  /// Where its value stands now (replacements by passes followed). Errors: Error if the graph or the node is
-  /// gone.
+  /// Its current value, after replacements by passes. Errors: Error if the graph or the node no longer
+  /// exists.
   [[nodiscard]] Edge edge() const;
   [[nodiscard]] NodeId node() const { return edge().source.node; }
   [[nodiscard]] const ShapeTracker& view() const { return *view_; }
@@ -66,7 +65,6 @@ class GraphTensor {
   [[nodiscard]] GraphTensor with_view(ShapeTracker view) const;
 
   // --- Data and life cycle (src/graph)
-  // ------------------------------------------------------------------------------
   /// Gives an input its data. Numbers convert to the tensor's dtype; floating numbers into an integer tensor
   /// are a DtypeError. One unknown named dim is taken from the number of elements. Errors: ShapeError if
   /// counts differ, Error if not an input.
@@ -127,8 +125,7 @@ class GraphTensor {
   void assign(const GraphTensor& next, Where where = Where::current()) const;
 
   // --- Unary (src/ops/composite/unary.cpp, activation.cpp): elementwise. f16 and bf16 activations are
-  // computed in f32 and rounded once
-  // --------------------------------------------------------------------------
+  // computed in f32 and rounded once.
   /// Absolute value. The gradient at 0 is 0.
   [[nodiscard]] GraphTensor abs(Where where = Where::current()) const;
   /// -1, 0 or 1; NaN stays NaN, as in NumPy.
@@ -205,7 +202,6 @@ class GraphTensor {
   // Shapes: broadcast right-aligned; a size is repeated only if it is 1.  Dtypes: the table in dtype.h; bool
   // takes part in arithmetic as 0 and 1 (i64).  Errors: ShapeError with both shapes, DtypeError if a number
   // does not fit the tensor's integer dtype, Error for tensors of two graphs.
-  // ------------------------------
   friend GraphTensor operator+(const Operand& a, const Operand& b);
   friend GraphTensor operator-(const Operand& a, const Operand& b);
   friend GraphTensor operator*(const Operand& a, const Operand& b);
@@ -253,12 +249,11 @@ class GraphTensor {
   // --- Reductions (src/ops/composite/reduce.cpp, scan.cpp)
   // Over one axis, several, or all; `keepdims` leaves size 1. Over nothing: 0, 1, minus (plus) infinity for
   // max (min), NaN for the mean.
-  // --------------------------------------------------------------------
   /// Dtypes: integers and bool add up in i64, f16 and bf16 in f32.
   [[nodiscard]] GraphTensor sum(Axes axes = {}, bool keepdims = false, Where where = Where::current()) const;
   /// Dtypes: integers and bool give f32. Range: an infinity where the sum is one.
   [[nodiscard]] GraphTensor mean(Axes axes = {}, bool keepdims = false, Where where = Where::current()) const;
-  /// NaN if any is NaN. `ties`: who gets the gradient of equal maxima.
+  /// NaN if any is NaN. `ties`: which of equal maxima get the gradient.
   [[nodiscard]] GraphTensor max(Axes axes = {}, bool keepdims = false, Ties ties = Ties::Split,
                                 Where where = Where::current()) const;
   [[nodiscard]] GraphTensor min(Axes axes = {}, bool keepdims = false, Ties ties = Ties::Split,
@@ -302,7 +297,6 @@ class GraphTensor {
                                                          Where where = Where::current()) const;
 
   // --- Normalisation (src/ops/composite/norm.cpp)
-  // -------------------------------------------------------------------
   /// (x - mean) / sqrt(variance + epsilon), no weights; the variance divides by the count. Range: 0 where the
   /// sum of the squared distances is infinite, NaN where the sum is (f16 and bf16: in f32).
   [[nodiscard]] GraphTensor layer_norm(Axes axes = -1, double epsilon = 1e-5,
@@ -328,8 +322,7 @@ class GraphTensor {
                                        double epsilon = 1e-5, Where where = Where::current()) const;
 
   // --- Movement (src/ops/composite/movement.cpp): views, no copy. Joining chooses between padded views
-  // (concat.cpp)
-  // -------------------------
+  // (concat.cpp).
   [[nodiscard]] GraphTensor permute(std::vector<int> order, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor transpose(int a = -2, int b = -1, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor t(Where where = Where::current()) const;  ///< the last two axes exchanged
@@ -385,11 +378,10 @@ class GraphTensor {
   [[nodiscard]] GraphTensor pool_last_dim(const Expression& kernel, const Expression& stride = 1,
                                           const Expression& dilation = 1,
                                           Where where = Where::current()) const;
-  /// A dense copy, as a node of its own; the tensor itself if its view is already that.
+  /// A dense copy, as a separate node; the tensor itself if its view is already dense.
   [[nodiscard]] GraphTensor contiguous(Where where = Where::current()) const;
 
   // --- Indexing (src/ops/composite/index.cpp)
-  // -----------------------------------------------------------------------
   // Positions count from 0; one that is negative or out of range is an Error at run time.
   /// Elements at flat positions of this tensor: result has the index's dims.
   [[nodiscard]] GraphTensor gather(const GraphTensor& index, Where where = Where::current()) const;
@@ -421,7 +413,6 @@ class GraphTensor {
                                     Where where = Where::current()) const;
 
   // --- Products (src/ops/composite/matmul.cpp, conv.cpp, attention.cpp)
-  // ---------------------------------------------
   /// Matrix product over the last two axes; leading axes broadcast (NumPy rules); rank 1 as in PyTorch.
   /// Shapes: [..., M, K] x [..., K, N] -> [..., M, N].  Errors: ShapeError if a rank is 0 or K differs. Cost:
   /// 2*M*N*K flops.
@@ -430,7 +421,6 @@ class GraphTensor {
   [[nodiscard]] GraphTensor dot(const Operand& other) const;
 
   // --- Markers (src/ops/composite/marker.cpp)
-  // -----------------------------------------------------------------------
   /// Prints message and value at each run; returns its input and keeps it alive.
   GraphTensor print(std::string message, Where where = Where::current()) const;
   /// Compares the value at each run with a file of raw little-endian numbers, in the value's own dtype or f32

@@ -9,7 +9,7 @@
 
 /// From a set of examples to batches, made on a thread of their own while the caller trains.
 ///
-///   data::TensorSource points({x, y});                              // [N, ...] each, read together
+///   data::TensorSource points({features, labels});    // [N, ...] each, read together
 ///   data::Loader loader(points, {.batch = 32, .seed = 1});
 ///   for (int64_t epoch = 0; epoch < 10; ++epoch) {
 ///     data::Loader::Epoch batches = loader.epoch(epoch);
@@ -45,8 +45,8 @@ class Source {
  public:
   virtual ~Source() = default;
   [[nodiscard]] virtual int64_t size() const = 0;
-  /// Writes the examples `which` into `batch`, whose tensors are those of an earlier batch or none: dims and
-  /// bytes are set anew, memory is used again. `random(i)` is example i's own in this epoch.
+  /// Writes the examples `which` into `batch`, which holds the tensors of an earlier batch or is empty: dims
+  /// and bytes are overwritten, memory is reused. `random(i)` is example i's own generator in this epoch.
   virtual void fill(std::span<const int64_t> which, const std::function<Random(int64_t)>& random,
                     std::vector<TensorData>& batch) const = 0;
 };
@@ -57,7 +57,7 @@ class Source {
 class TensorSource final : public Source {
  public:
   using Augment = std::function<void(std::span<const std::span<std::byte>> rows, Random& random)>;
-  /// Errors: ShapeError if there is no tensor, one of rank 0, or first dims differ.
+  /// Errors: ShapeError if there are no tensors, one has rank 0, or first dims differ.
   explicit TensorSource(std::vector<TensorData> tensors, Augment augment = {});
   [[nodiscard]] int64_t size() const override { return tensors_.front().dims.front(); }
   [[nodiscard]] const std::vector<TensorData>& tensors() const { return tensors_; }

@@ -3,7 +3,7 @@
 
 namespace luminal {
 
-/// How far a compiler may change numbers (docs/design.md, section 4). Every pass and rule says which it
+/// How far a compiler may change numbers (docs/design.md, "Math modes"). Every pass and rule says which it
 /// belongs to.
 enum class MathMode {
   Strict,   ///< the same bits as the plain graph, NaN, infinities and signed zeros included

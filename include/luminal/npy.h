@@ -8,7 +8,7 @@
 
 /// NumPy's files: one tensor (.npy), or named ones in a zip archive (.npz).
 ///
-///   write_npz("points.npz", {{"x", x}, {"y", y}});            // np.load("points.npz")["x"]
+///   write_npz("points.npz", {{"x", features}, {"y", labels}});            // np.load("points.npz")["x"]
 ///   std::map<std::string, TensorData> points = read_npz("points.npz");
 ///
 /// Read are versions 1 to 3 of the format, either byte order, Fortran order, stored and deflated archives

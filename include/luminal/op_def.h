@@ -13,19 +13,31 @@
 #include "luminal/scalar.h"
 #include "luminal/tensor_data.h"
 
-/// The record of a primitive op. Everything that Luminal knows of an op stands in its one record; registry,
-/// printers, e-graph symbols, tests, docs and bindings are derived from it, and nothing else names an op.
+/// The record of a primitive op. Everything that Luminal knows of an op is in its one record; registry,
+/// printers, e-graph symbols, tests and docs are derived from it, and nothing else names an op.
 ///
 ///   const OpDef kExp2 = {
-///       .name = "exp2", .arity = 1, .traits = Trait::Elementwise | Trait::Monotone,
-///       .infer = infer_float_unary,
-///       .elementwise = float_kernel([](auto x) { return std::exp2(x); }),            // the oracle, per
-///       dtype .gradient = [](Gradient& g) { g.to(0, g.upstream() * g.output() * kLn2); }, .lower =
-///       [](ScalarBuilder& b, std::span<const Scalar> x, const Attributes&) { return math::exp2(b, x[0]); },
-///       .ulp = 2, .samples = {-126, -1, 0, 1, 127}, .doc = "2 raised to x, elementwise.",
+///       .name = "exp2",
+///       .arity = 1,
+///       .traits = Trait::Elementwise | Trait::Monotone,
+///       .infer = [](std::span<const TensorType> in, const Attributes&) { return std::vector{in[0]}; },
+///       .elementwise = [](std::span<const Dtype> in, Dtype) -> ElementKernel {  // the oracle, per dtype
+///         if (in[0] != Dtype::F32) return nullptr;
+///         return [](const void* const* x, void* y, int64_t count, const Attributes&) {
+///           std::transform(static_cast<const float*>(x[0]), static_cast<const float*>(x[0]) + count,
+///                          static_cast<float*>(y), [](float each) { return std::exp2(each); });
+///         };
+///       },
+///       .gradient = [](Gradient& g) { g.to(0, g.upstream() * g.output() * std::numbers::ln2); },
+///       .lower = [](ScalarBuilder& b, std::span<const Scalar> x, const Attributes&) {
+///         return math::exp2(b, x[0]);
+///       },
+///       .ulp = 2,
+///       .samples = {-126, -1, 0, 1, 127},
+///       .doc = "2 raised to x, elementwise.",
 ///   };
 ///
-/// A program may register records of its own (register_op) and use them like the built-in ones.
+/// A program may register its own records (register_op) and use them like the built-in ones.
 namespace luminal {
 
 class Gradient;
@@ -71,11 +83,11 @@ using ElementKernel = void (*)(const void* const* inputs, void* output, int64_t 
 /// The kernel for these dtypes, or nullptr if the op does not take them.
 using ElementKernels = std::function<ElementKernel(std::span<const Dtype> inputs, Dtype output)>;
 
-/// What a leaf holds that is no data but a formula: one number, or an integer over the flat index z of its
-/// elements and named dims.
+/// The value of a leaf that is a formula instead of data: one number, or an integer over the flat index z of
+/// its elements and named dims.
 using LeafFormula = std::function<std::variant<Number, Expression>(const Attributes&)>;
 
-/// What an op with an evaluation of its own (gather, random, user code) sees at run time.
+/// What an op with its own evaluation (gather, random, user code) sees at run time.
 struct EvalContext {
   std::span<const TensorData* const> inputs;  ///< dense, views already applied
   std::span<TensorData> outputs;              ///< allocated with their dims, zero-filled

@@ -28,7 +28,7 @@ void write_plot(const std::filesystem::path& path, const std::vector<Plot>& plot
 
 /// One picture for each number in the lines of a MetricsLog, against the member `x` (or the line's number
 /// where a line has none); names "train_loss" and "test_loss" share the picture "loss". Returns how many
-/// pictures. Errors: FormatError for a line that is no JSON object; a last line that is cut off (the run was
+/// pictures. Errors: FormatError for a line that is not a JSON object; a truncated last line (the run was
 /// killed) is left out.
 int plot_metrics(const std::filesystem::path& jsonl, const std::filesystem::path& html,
                  const std::string& x = "step");

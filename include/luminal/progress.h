@@ -17,10 +17,9 @@ namespace luminal::data {
 
 /// A line that fills up while work goes on, with loss, speed and the time that is left:
 ///
-///   epoch 1/2  [#########...............]  768/2000  loss 0.4123  412 images/s  0:03 left
+///     epoch 1/2  [#########...............]  768/2000  loss 0.4123  412 images/s  0:03 left
 ///
-/// Where the output is no terminal there is no moving line; finish() prints one line then. Thread safety: one
-/// thread at a time.
+/// Where the output is not a terminal, only finish() prints a line. Thread safety: one thread at a time.
 class ProgressBar {
  public:
   struct Options {
@@ -35,7 +34,7 @@ class ProgressBar {
   ProgressBar(std::string title, int64_t total) : ProgressBar(std::move(title), total, Options()) {}
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
-  /// Leaves the terminal's cursor on a line of its own, also when an error ends the work.
+  /// Leaves the terminal's cursor on a new line, also when an error ends the work.
   ~ProgressBar();
 
   /// `count` more are done; `loss` is that of the latest step. The line is drawn at most ten times a second.

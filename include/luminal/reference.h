@@ -9,8 +9,8 @@
 
 /// The reference: a plain interpreter of graphs, one op after the other, straight from the op records. It is
 /// the oracle that every compiled kernel is checked against. `reference` computes in the graph's own dtypes
-/// (sums of floats in f64, rounded once); `reference-f64` computes every floating value in f64, so that it
-/// tells the rounding error of the former.
+/// (sums of floats in f64, rounded once); `reference-f64` computes every floating value in f64, which shows
+/// the rounding error of the former.
 namespace luminal {
 
 enum class ReferencePrecision { AsWritten, Double };

@@ -24,7 +24,7 @@
 /// another.
 namespace luminal {
 
-/// A tensor in memory that somebody else owns. `bytes` may start at any address: copy before reading as
+/// A tensor in memory that the caller owns. `bytes` may start at any address: copy before reading as
 /// numbers.
 struct TensorView {
   Dtype dtype = Dtype::F32;
@@ -44,12 +44,12 @@ struct TensorInfo {
   std::vector<int64_t> dims;
 };
 
-/// A safetensors file, open for reading: its header is in memory, tensors are read when they are asked for. A
-/// file that somebody shortens meanwhile gives a FormatError.
+/// A safetensors file, open for reading: its header is in memory, tensors are read on request. If the
+/// file is shortened in the meantime, reading gives a FormatError.
 /// Thread safety: any number of threads may read one.
 class SafetensorsFile {
  public:
-  /// Errors: FormatError if the file is missing, is no safetensors file or breaks any rule of the format.
+  /// Errors: FormatError if the file is missing, is not a safetensors file or breaks any rule of the format.
   explicit SafetensorsFile(const std::filesystem::path& path);
   SafetensorsFile(SafetensorsFile&&) noexcept;
   SafetensorsFile& operator=(SafetensorsFile&&) noexcept;
@@ -58,10 +58,10 @@ class SafetensorsFile {
   /// The names of all tensors, sorted.
   [[nodiscard]] const std::vector<std::string>& names() const;
   [[nodiscard]] bool contains(std::string_view name) const;
-  /// What the writer noted about the file, text to text.
+  /// The writer's notes about the file, text to text.
   [[nodiscard]] const std::map<std::string, std::string>& metadata() const;
-  /// Errors: FormatError if there is no such tensor (offers the nearest name); DtypeError if its type is one
-  /// Luminal does not have (u16, f8 ...), which is no reason not to open the file.
+  /// Errors: FormatError if there is no such tensor (offers the nearest name); DtypeError if Luminal
+  /// does not have its type (u16, f8 ...); the file opens all the same.
   [[nodiscard]] TensorInfo info(std::string_view name) const;
   /// Reads one tensor. Errors: as info(); FormatError if the file was shortened or cannot be read.
   [[nodiscard]] TensorData read(std::string_view name) const;
@@ -74,8 +74,7 @@ class SafetensorsFile {
 /// Writes all tensors into one file, atomically: a reader sees the old file or the new one, never a part.
 /// The same tensors give the same bytes: wide types first, so that all are aligned, and names in order within
 /// a type. Errors: ShapeError if bytes and dims disagree; DtypeError for quantised types; Error if a name is
-/// not UTF-8 or is
-/// `__metadata__`, or the file cannot be written.
+/// not UTF-8 or is `__metadata__`, or the file cannot be written.
 void write_safetensors(const std::filesystem::path& path, const std::map<std::string, TensorView>& tensors,
                        const std::map<std::string, std::string>& metadata = {});
 

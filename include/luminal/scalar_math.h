@@ -7,7 +7,9 @@
 /// Accurate elementary functions in scalar IR, written once for all targets: no branches, no tables that need
 /// a gather, no f64 inside an f32 function.
 ///
-///   Scalar y = math::exp2(b, x);          // f32, f64, or f16/bf16: computed in f32 and rounded once
+///   ScalarBuilder b;
+///   Scalar x = b.input(0, Dtype::F16);
+///   Scalar y = math::exp2(b, x);  // f16 and bf16 are computed in f32 and rounded once
 ///
 /// NaN, infinities, signed zeros and subnormals come out as C's Annex F says. Errors: DtypeError for a dtype
 /// that is not a float. How far results may be off is in `math::functions()`.

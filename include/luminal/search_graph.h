@@ -18,7 +18,7 @@
 ///   auto x = node();
 ///   auto inner = op(kRecip, {x});
 ///   for (GraphSearch search(unary(kRecip, inner), cx); search.next_match();) {
-///     if (!search.check_no_delete({})) continue;              // somebody else reads the inner one
+///     if (!search.check_no_delete({})) continue;              // another node reads the inner one
 ///     cx.replace(search.value(), search.edge(x));             // every reader of the match reads x
 ///     search.try_delete();
 ///   }
@@ -84,13 +84,13 @@ class GraphSearch {
   [[nodiscard]] const Edge& edge(const SelectGraph& part) const;
   /// The value of the pattern's root.
   [[nodiscard]] Value value() const { return edge(pattern_).source; }
-  /// What a named dim of `shapes` stands for.
+  /// The size that a named dim of `shapes` matched.
   [[nodiscard]] const Expression& dim(std::string_view name) const;
 
-  /// Whether all matched ops but the root and those of `keep` may go: nobody outside of the match reads,
-  /// marks or orders them. Constants do not count.
+  /// Whether all matched ops but the root and those of `keep` can be deleted: nothing outside the match
+  /// reads, marks or orders them. Constants do not count.
   [[nodiscard]] bool check_no_delete(const std::vector<SelectGraph>& keep) const;
-  /// Removes the matched ops and constants that nobody reads or marks any more. Returns: how many.
+  /// Removes the matched ops and constants that are no longer read or marked. Returns: how many.
   int try_delete();
 
  private:

@@ -6,17 +6,17 @@
 
 namespace luminal {
 
-/// What the search may do to a graph, and how much of it (docs/design.md, sections 8 and 9):
+/// What the search may do to a graph, and how much of it (docs/design.md, "search"):
 ///
 ///   cx.set_search({.math = MathMode::Strict});                       // only laws that change no bit
 ///   cx.set_search({.rules_off = {"sum-factor-leaves-producer"}});    // without this law
-///   cx.set_search({.rules = read_file("my_laws.egg")});              // with laws of one's own
+///   cx.set_search({.rules = read_file("my_laws.egg")});              // with laws of your own
 struct SearchOptions {
   MathMode math = MathMode::Relaxed;
   std::set<std::string, std::less<>>
-      rules_off;  ///< names of laws that are not used, as `luminal explain` says them
-  /// Laws of one's own, as the files of src/search/saturate/rules have them (docs/adding_a_rule.md). Plans
-  /// made with them are run once and judged by the graph's own nodes before they are used, in every mode.
+      rules_off;  ///< names of laws that are not used, as `luminal explain` prints them
+  /// Laws of your own, in the form of src/search/saturate/rules (docs/adding_a_rule.md). In every mode, a plan
+  /// made with them is run once and checked against the graph's own nodes before it is used.
   std::string rules;
   int fusions = 8;    ///< kernels kept open for each value until the plan is chosen
   bool merge = true;  ///< kernels that compute values of several nodes at once

@@ -13,7 +13,7 @@ namespace luminal {
 class Graph;
 struct TensorData;
 
-/// How hard to look for fast kernels (docs/design.md, section 9).
+/// How hard to look for fast kernels (docs/design.md, "search").
 struct Fast {};     ///< rules and a model only: no measurement
 struct Optimal {};  ///< full search, measured
 struct TimeBudget {
@@ -27,15 +27,15 @@ struct TraceEntry {
   double time_us = 0;
 };
 
-/// The plan that a run used, for those who promise equal bits only under the same one.
+/// The plan that a run used: results have equal bits only under the same one.
 struct PlanIdentity {
   std::string bucket;  ///< the sizes it was made for, "batch 33..64"; "" without named dims
   uint64_t key = 0;    ///< of kernels, order, instruction set and threads: equal keys, equal bits
 };
 
 /// A graph made ready to run on one device. It belongs to the graph it was compiled from and is called again
-/// and again. Thread safety: Graph and Compiled call it from one thread at a time; whoever else does so must
-/// see to that.
+/// and again. Thread safety: Graph and Compiled call it from one thread at a time; other callers must
+/// do the same.
 class Executable {
  public:
   virtual ~Executable() = default;

@@ -10,8 +10,9 @@
 
 /// Views: how a tensor's logical coordinates find their place in a dense buffer, without a copy.
 ///
-///   auto v = ShapeTracker::contiguous({2, 6}).split_dims(1, 3).permute({2, 0, 1});   // [3, 2, 2]
-///   v.index_expression().to_string()                                                 // "i0 + 6*i1 + 3*i2"
+///   auto v = ShapeTracker::contiguous({2, 6}).split_dims(1, 3).permute({2, 0, 1});
+///   assert(to_string(v.dims()) == "[3, 2, 2]");
+///   assert(v.index_expression().to_string() == "i0 + 6*i1 + 3*i2");
 ///
 /// A view is a chain of movement steps plus its composed form: dims, one index expression over the
 /// coordinates i0, i1, ..., and an ordered list of (predicate, fill) for coordinates that padding made.

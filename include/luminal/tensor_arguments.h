@@ -59,7 +59,8 @@ struct Ellipsis {};  ///< as many whole axes as are left over
 /// What stands in brackets behind a tensor, for its axes in order; several entries go in braces. A number (or
 /// an integer formula) takes one position and drops the axis, a Slice keeps it; axes not named are whole.
 ///
-///   x[0]   x[-1][2]   x[{0, Slice{1, 5}}]   x[{Ellipsis{}, Slice{.step = 2}, NewAxis{}}]   x[n - 1]
+///   GraphTensor row = x[0], number = x[-1][2], part = x[{0, Slice{1, 5}}], last = x[Expression("n") - 1];
+///   GraphTensor every_other = x[{Ellipsis{}, Slice{.step = 2}, NewAxis{}}];
 struct Subscript {
   struct Entry {
     std::variant<Expression, Slice, NewAxis, Ellipsis> value;

@@ -39,7 +39,6 @@ GraphTensor operator/(const Operand& a, const Operand& b);
 GraphTensor operator%(const Operand& a, const Operand& b);
 
 // --- Free functions
-// -------------------------------------------------------------------------------------------------
 [[nodiscard]] GraphTensor matmul(const Operand& a, const Operand& b);
 [[nodiscard]] GraphTensor where(const GraphTensor& condition, const Operand& if_true,
                                 const Operand& if_false);

@@ -24,9 +24,9 @@ struct TuningState {
 /// Writes all choices to a new file; compiled code stays here. Errors: Error if the file exists or cannot be
 /// written.
 void export_tuning(const std::filesystem::path& file);
-/// Takes over the choices of such a file: of two for one kernel the one that was found among more candidates.
-/// Each is verified when it is used first. Returns how many were new. Errors: FormatError if it is no such
-/// file; Error if nothing can be remembered here.
+/// Imports the choices of such a file; of two for one kernel, the one found among more candidates stays. Each
+/// is verified at its first use. Returns how many were new. Errors: FormatError if it is not such a file;
+/// Error if the cache cannot be written.
 int import_tuning(const std::filesystem::path& file);
 
 }  // namespace luminal

@@ -11,15 +11,17 @@
 /// A kernel written by hand, or a call of a library, that competes with the generated ones.
 ///
 ///   const UserKernel blas{.name = "sgemm", .run = [](const KernelCall& call) {
-///     cblas_sgemm(..., static_cast<const float*>(call.inputs[0]), ..., static_cast<float*>(call.output), n);
+///     const auto* a = static_cast<const float*>(call.inputs[0]);
+///     const auto* b = static_cast<const float*>(call.inputs[1]);
+///     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, 64, 64, 64, 1, a, 64, b, 64, 0,
+///                 static_cast<float*>(call.output), 64);
 ///   }};
 ///   GraphTensor y = with_kernel(blas, {a, b}, [](auto in) { return in[0].matmul(in[1]); }).relu();
 ///
 /// The graph holds what the definition says and nothing else, so gradients, fusion and every device work as
 /// without the kernel. Wherever a plan would compute the definition by one kernel, this one is a candidate:
-/// timed beside the others, judged as they are, taken if it is the fastest that is right. It competes where
-/// candidates are timed, in Optimal and TimeBudget mode; no model can tell how fast it is, so Fast mode never
-/// takes it. docs/user_kernels.md.
+/// it is timed and verified like the others, and taken if it is the fastest correct one. It competes in Optimal
+/// and TimeBudget mode; no model predicts its speed, so Fast mode never takes it. docs/user_kernels.md.
 namespace luminal {
 
 /// What one call sees.
@@ -47,12 +49,11 @@ struct UserKernel {
 using Definition = std::function<GraphTensor(std::span<const GraphTensor> inputs)>;
 
 /// Lets `kernel` compete for `definition` of inputs of these types, in all graphs of the process that are
-/// compiled from now on. Sizes may be named dims; they match dims of the same names. The same name may stand
-/// for several definitions. What is there already under the same name, for the same definition and version,
-/// stays.
-/// Errors: Error if the name is that of a schedule family or no identifier; if there is nothing to run, no
-/// input, more than 16, or one that the definition does not read; if what the definition says is no single
-/// kernel, so that no plan would ever take this one.
+/// compiled from now on. Sizes may be named dims; they match dims of the same names. The same name may serve
+/// several definitions. A kernel that is already there under the same name, definition and version stays.
+/// Errors: Error if the name is that of a schedule family or not an identifier; if `run` is empty, there are no
+/// inputs, more than 16, or one that the definition does not read; if no single kernel computes the definition,
+/// so that no plan would ever take this one.
 void add_kernel(const UserKernel& kernel, std::span<const TensorType> inputs, const Definition& definition);
 
 /// definition(inputs), for which `kernel` competes. Errors: as add_kernel, and of the definition.

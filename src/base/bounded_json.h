@@ -28,7 +28,7 @@ template <class T, class Json>
   if (value.is_number_integer() && !value.is_number_unsigned() &&
       std::in_range<T>(value.template get<int64_t>()))
     return static_cast<T>(value.template get<int64_t>());
-  fail<FormatError>("[{}] {} is no whole number, or out of range", what,
+  fail<FormatError>("[{}] {} is not a whole number, or out of range", what,
                     value.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 

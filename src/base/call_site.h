@@ -13,8 +13,7 @@ namespace luminal {
 ///
 ///   GraphTensor GraphTensor::softmax(..., std::source_location where) const {
 ///     const CallSite site("softmax", where);
-///     ...                                        // everything made here has the origin "softmax" at the
-///     user's line
+///     ...  // everything made here has the origin "softmax" at the user's line
 class CallSite {
  public:
   CallSite(std::string_view name, std::source_location where);

@@ -29,7 +29,7 @@ bool is_cancelled() {
 }
 
 void throw_if_cancelled() {
-  if (is_cancelled()) throw Cancelled("[cancel] stopped before it was done, as was asked");
+  if (is_cancelled()) throw Cancelled("[cancel] stopped before it was finished, as requested");
 }
 
 }  // namespace luminal

@@ -16,7 +16,7 @@ void tell_once(const std::string& folder, std::string_view why) {
   static std::set<std::string> told;
   const std::lock_guard lock(mutex);
   if (told.insert(folder).second)
-    log_line(fmt::format("[dump] nothing is written into LUMINAL_DUMP='{}': {}", folder, why));
+    log_line(fmt::format("[dump] cannot write to LUMINAL_DUMP='{}': {}", folder, why));
 }
 
 }  // namespace

@@ -11,21 +11,21 @@
 namespace luminal::environment {
 namespace {
 
-constexpr Variable kDebug{
-    "LUMINAL_DEBUG", "integer 0..7", "0",
-    "How much to tell: 1 devices and compile summary, 2 kernel runs, 3 search, 4 source, "
-    "5 graph around passes, 6 e-graph growth, 7 everything"};
+constexpr Variable kDebug{"LUMINAL_DEBUG", "integer 0..7", "0",
+                          "How much to report: 1 devices and compile summary, 2 kernel runs, 3 search, 4 "
+                          "source, 5 graph around passes, 6 e-graph growth, 7 everything"};
 constexpr Variable kDump{"LUMINAL_DUMP", "folder", "", "Write every stage of a compile into this folder"};
 constexpr Variable kThreads{"LUMINAL_THREADS", "integer >= 1", "",
                             "Worker threads; the default is one for each processor"};
 constexpr Variable kDevice{"LUMINAL_DEVICE", "device name", "",
-                           "Where graphs run; the default is the best device there is"};
+                           "Where graphs run; the default is the best device of this build"};
 constexpr Variable kCache{
     "LUMINAL_CACHE", "folder or off", "",
     "Where tuned kernels are kept; the default is luminal in $XDG_CACHE_HOME or ~/.cache"};
-constexpr Variable kCpuFeatures{"LUMINAL_CPU_FEATURES", "features as +name,-name", "",
-                                "Processor features that compiled code may (+) or may not (-) use, as LLVM "
-                                "names them: -avx512f gives AVX2 code; the default is all there are"};
+constexpr Variable kCpuFeatures{
+    "LUMINAL_CPU_FEATURES", "features as +name,-name", "",
+    "Processor features that compiled code may (+) or may not (-) use, as LLVM names them: -avx512f gives "
+    "AVX2 code; the default is all that the processor has"};
 constexpr Variable kCheck{
     "LUMINAL_CHECK", "finite", "",
     "finite: a run stops at the first tensor that gets a NaN or an infinity, and names it"};
@@ -41,7 +41,7 @@ int integer_of(const Variable& variable, int low, int high) {
   int value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (status != std::errc() || end != text.data() + text.size() || value < low || value > high)
-    fail("[environment] {}='{}' is not what it takes: {}; unset it or give such a value", variable.name, text,
+    fail("[environment] {}='{}' is invalid, expected {}; unset it or give such a value", variable.name, text,
          variable.type);
   return value;
 }
@@ -70,7 +70,7 @@ std::string device() { return text_of(kDevice); }
 bool checks_finite() {
   const std::string text = text_of(kCheck);
   if (!text.empty() && text != kCheck.type)
-    fail("[environment] {}='{}' is not what it takes: {}; unset it or give such a value", kCheck.name, text,
+    fail("[environment] {}='{}' is invalid, expected {}; unset it or give such a value", kCheck.name, text,
          kCheck.type);
   return !text.empty();
 }
@@ -78,7 +78,7 @@ std::string cpu_features() {
   static const std::regex pattern("([+-][a-z0-9._-]+(,[+-][a-z0-9._-]+)*)?");
   const std::string text = text_of(kCpuFeatures);
   if (!std::regex_match(text, pattern))
-    fail("[environment] {}='{}' is not what it takes: {}; unset it or give such a value", kCpuFeatures.name,
+    fail("[environment] {}='{}' is invalid, expected {}; unset it or give such a value", kCpuFeatures.name,
          text, kCpuFeatures.type);
   return text;
 }

@@ -31,7 +31,7 @@ class Descriptor {
 /// "No space left on device; make room or choose another place".
 std::string reason(int code) {
   const bool full = code == ENOSPC || code == EDQUOT || code == EFBIG;
-  return fmt::format("{}; {}choose another place", std::strerror(code), full ? "make room or " : "");
+  return fmt::format("{}; {}choose another place", std::strerror(code), full ? "free some space or " : "");
 }
 
 void write_all(int fd, std::string_view bytes, const std::filesystem::path& path) {

@@ -50,7 +50,7 @@ FileLock::FileLock(std::filesystem::path path) : path_(std::move(path)), owner_(
   }
   held_ = errno != EWOULDBLOCK;
   if (held_)  // some network file systems
-    log_line(fmt::format("[lock] '{}' cannot be locked ({}): see that one process at a time writes there",
+    log_line(fmt::format("[lock] cannot lock '{}' ({}); let one process at a time write there",
                          path_.string(), std::strerror(errno)));
   else
     holder_ = number_in(descriptor_);
@@ -59,7 +59,7 @@ FileLock::FileLock(std::filesystem::path path) : path_(std::move(path)), owner_(
 void FileLock::tell_holder() const {
   const std::string number = fmt::format("{}\n", owner_);
   if (::ftruncate(descriptor_, 0) != 0 || ::pwrite(descriptor_, number.data(), number.size(), 0) < 0)
-    debug(1, "[lock] '{}' does not tell who holds it: {}", path_.string(), std::strerror(errno));
+    debug(1, "[lock] cannot note the owner in '{}': {}", path_.string(), std::strerror(errno));
 }
 
 FileLock::~FileLock() {

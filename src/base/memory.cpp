@@ -27,7 +27,7 @@ void check_memory(size_t bytes) {
   if (bytes < kWorthAsking) return;
   const auto available = static_cast<size_t>(std::max<int64_t>(0, available_memory_bytes()));
   if (bytes > available)
-    fail("[memory] {} at once are asked for, and the system has {} to give; use smaller sizes or free memory",
+    fail("[memory] {} are needed at once, but the system has {}; use smaller sizes or free memory",
          readable_bytes(bytes), readable_bytes(available));
 }
 

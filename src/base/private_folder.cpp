@@ -29,7 +29,7 @@ std::string make_private_folder(const fs::path& folder) {
   if (!fs::exists(folder)) {
     if (folder.has_parent_path()) fs::create_directories(folder.parent_path());
     if (::mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST)
-      throw fs::filesystem_error("cannot make it", folder, std::error_code(errno, std::generic_category()));
+      throw fs::filesystem_error("cannot create it", folder, std::error_code(errno, std::generic_category()));
   }
   if (!fs::is_directory(folder))
     throw fs::filesystem_error("not a folder", folder, std::make_error_code(std::errc::not_a_directory));

@@ -23,7 +23,7 @@ void count_thread() {
 void tell_no_thread(const std::system_error& error) {
   static std::atomic<bool> told{false};
   if (told.exchange(true)) return;
-  log_line(fmt::format("[threads] the system gives no further thread ({}): work goes on with fewer",
+  log_line(fmt::format("[threads] the system cannot start another thread ({}); continuing with fewer",
                        error.code().message()));
 }
 

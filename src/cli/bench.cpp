@@ -37,7 +37,7 @@ void fill(const GraphTensor& input, const DimMap& dims) {
   const int64_t available = this_machine().available_bytes;
   constexpr int64_t kBytesEach = 2 * sizeof(double);  // as drawn, and as the graph takes it
   if (count > available / 2 / kBytesEach)
-    fail<ShapeError>("[bench] an input of {} elements does not fit in {} bytes of memory; take a smaller one",
+    fail<ShapeError>("[bench] an input of {} elements does not fit in {} bytes of memory; use a smaller one",
                      count, available / 2);
   std::vector<double> values(static_cast<size_t>(count));
   const bool whole = !is_float(input.dtype());

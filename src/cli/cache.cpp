@@ -23,7 +23,7 @@ int cache(const CacheOptions& options, Console& console) {
   }
   const TuningState state = tuning_state();
   if (!state.trouble.empty()) {
-    console.out << fmt::format("nothing is remembered: {}\n", state.trouble);
+    console.out << fmt::format("the cache is not used: {}\n", state.trouble);
     return kDone;
   }
   console.out << fmt::format("{}: {} choices, {} compiled kernels ({:.1f} MB)\n", state.file.string(),
@@ -34,7 +34,7 @@ int cache(const CacheOptions& options, Console& console) {
 Action declare_cache(CLI::App& app) {
   auto options = std::make_shared<CacheOptions>();
   app.add_option("--import", options->import_from,
-                 "Take over the choices of a file that was exported; each is verified at its first use");
+                 "Import the choices of an exported file; each is verified at its first use");
   app.add_option("--export", options->export_to,
                  "Write all choices to a new file, for other machines of this kind");
   return [options](Console& console) { return cache(*options, console); };

@@ -15,7 +15,7 @@ CompilationMode parse_mode(std::string_view text) {
   const auto [end, status] = std::from_chars(number.data(), number.data() + number.size(), seconds);
   if (number.empty() || status != std::errc() || end != number.data() + number.size() || !(seconds >= 0) ||
       seconds > 1e6)
-    fail("[mode] '{}' is no mode; give fast, optimal or budget=SECONDS", text);
+    fail("[mode] unknown mode '{}'; choose fast, optimal or budget=SECONDS", text);
   return TimeBudget{std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3))};
 }
 

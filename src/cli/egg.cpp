@@ -117,14 +117,14 @@ Action declare_egg(CLI::App& app) {
   app.add_option("files", options->files, "Programs in the egglog language; none: the standard input")
       ->check(CLI::ExistingFile);
   app.add_option("-F,--fact-directory", options->fact_directory,
-                 "Folder of the files that input and output name");
+                 "Folder for the files that input and output name");
   app.add_option("--to-json", options->json_file, "Write the e-graph to this file at the end");
   app.add_option("--html", options->html_file,
                  "Write a page that shows the e-graph and its growth at the end");
   app.add_option("--seconds", options->seconds, "Time budget of each iteration");
-  app.add_option("--nodes", options->nodes, "Most rows the e-graph may have");
+  app.add_option("--nodes", options->nodes, "Row limit of the e-graph");
   app.add_option("--threads", options->threads,
-                 "Threads (default: LUMINAL_THREADS); what is printed is the same")
+                 "Threads (default: LUMINAL_THREADS); the output does not depend on it")
       ->check(CLI::Range(1, 256));
   app.add_flag("--naive", options->naive, "Match the whole database in every iteration");
   app.add_flag("--strict-mode", options->strict, "Globals must start with $");

@@ -67,7 +67,9 @@ std::string kernel_text(const KernelReport& kernel, const ExplainOptions& option
   text += time_text(kernel);
   if (kernel.verified) text += "verified against the graph's own nodes\n";
   if (kernel.from_cache)
-    text += "  remembered from an earlier search, which timed the others (LUMINAL_CACHE=off searches anew)\n";
+    text +=
+        "  taken from the cache; the search that stored it timed the others (LUMINAL_CACHE=off searches "
+        "again)\n";
   text += rejected_text(kernel);
   const auto section = [&](std::string_view title, bool wanted, const std::function<std::string()>& make) {
     if ((wanted || options.all) && make) text += fmt::format("-- {}\n{}", title, indented(make()));
@@ -123,7 +125,7 @@ Action declare_explain(CLI::App& app) {
   app.add_flag("--all", options->all, "Show all of these");
   app.add_option("--html", options->html, "Write everything as one self-contained page");
   app.add_flag("--json", options->json, "Print the report as JSON");
-  app.add_option("--replay", options->replay, "Judge the kernel of a replay file again");
+  app.add_option("--replay", options->replay, "Check the kernel of a replay file again");
   return [options, &app](Console& console) {
     if (options->what.empty() && options->replay.empty()) {
       console.err << app.help("luminal");

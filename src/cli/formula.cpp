@@ -27,7 +27,7 @@ class Parser {
       last = step();
     } while (take(';'));
     skip_blanks();
-    if (at_ != text_.size()) error(fmt::format("'{}' is not expected here", text_[at_]));
+    if (at_ != text_.size()) error(fmt::format("unexpected '{}'", text_[at_]));
     if (!std::holds_alternative<GraphTensor>(last)) error("a formula's result must be a tensor");
     formula_.result = std::get<GraphTensor>(last);
     return std::move(formula_);
@@ -127,7 +127,7 @@ class Parser {
     while (peek() == '.') {
       const size_t place = at_++;
       const std::string name = word();
-      if (name.empty()) error("a method's name is missing");
+      if (name.empty()) error("expected the name of a method");
       value = call(name, {value}, place + 1);
     }
     return value;
@@ -146,15 +146,14 @@ class Parser {
     if (std::isdigit(static_cast<unsigned char>(c)) || c == '.') return number();
     const size_t place = at_;
     const std::string name = word();
-    if (name.empty())
-      error(c == '\0' ? "the formula ends too early" : fmt::format("'{}' is not expected here", c));
+    if (name.empty()) error(c == '\0' ? "unexpected end of the formula" : fmt::format("unexpected '{}'", c));
     if (peek() == '(') return call(name, {}, place);
     if (peek() == ':' || peek() == '[') return declare(name, place);
     if (const auto known = values_.find(name); known != values_.end()) return known->second;
     std::vector<std::string> names;
     for (const auto& [known, value] : values_) names.push_back(known);
-    error(fmt::format("'{}' is not declared; declare an input where it first stands: {}:f32[2,3]{}", name,
-                      name, did_you_mean(name, names)),
+    error(fmt::format("unknown name '{}'; declare an input where it is first used: {}:f32[2,3]{}", name, name,
+                      did_you_mean(name, names)),
           place);
   }
 
@@ -162,13 +161,13 @@ class Parser {
     const size_t start = at_;
     double real = 0;
     const auto [end, status] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), real);
-    if (status != std::errc()) error("this is no number");
+    if (status != std::errc()) error("expected a number");
     at_ = static_cast<size_t>(end - text_.data());
     const std::string_view digits = text_.substr(start, at_ - start);
     if (digits.find_first_of(".eEni") != std::string_view::npos) return Number(real);
     int64_t integer = 0;
     if (std::from_chars(digits.data(), digits.data() + digits.size(), integer).ec != std::errc())
-      error("this integer does not fit in 64 bits", start);
+      error("the integer does not fit in 64 bits", start);
     return Number(integer);
   }
 
@@ -197,7 +196,7 @@ class Parser {
       try {
         items.push_back(Expression::parse(text_.substr(start, at_ - start)));
       } catch (const Error& reason) {
-        error(fmt::format("this is no size: {}", reason.what()), start);
+        error(fmt::format("invalid size: {}", reason.what()), start);
       }
     } while (take(','));
     expect(']');
@@ -215,7 +214,7 @@ class Parser {
         error(reason.what(), dtype_place);
       }
     }
-    if (values_.contains(name)) error(fmt::format("'{}' is declared already", name), place);
+    if (values_.contains(name)) error(fmt::format("'{}' is already declared", name), place);
     const Shape dims = peek() == '[' ? Shape(list()) : Shape{};
     const CallSite site = site_at(place);
     const GraphTensor tensor = graph_.named_tensor(name, dims, dtype);
@@ -231,7 +230,7 @@ class Parser {
     if (function == table.end()) {
       std::vector<std::string> names;
       for (const FormulaFunction& each : table) names.emplace_back(each.name);
-      error(fmt::format("there is no function '{}'{}", name, did_you_mean(name, names)), place);
+      error(fmt::format("unknown function '{}'{}", name, did_you_mean(name, names)), place);
     }
     FormulaCall call{.function = name, .arguments = std::move(arguments), .options = {}};
     expect('(');

@@ -63,7 +63,7 @@ std::string picture(std::span<const uint8_t> pixels, int64_t height, int64_t wid
 int predict(const PredictOptions& options, Console& console) {
   const data::ImageSet digits = data::load_mnist(options.data, data::Split::Test);
   if (options.index < 0 || options.index >= digits.size())
-    fail("[predict] there is no test digit {}; they go from 0 to {}", options.index, digits.size() - 1);
+    fail("[predict] no test digit {}; choose one from 0 to {}", options.index, digits.size() - 1);
   const auto pixels = digits.image(options.index);
   const std::vector<double> probabilities = classify(options, pixels);
   const auto best = std::ranges::max_element(probabilities) - probabilities.begin();
@@ -92,7 +92,7 @@ int predict(const PredictOptions& options, Console& console) {
 }  // namespace
 
 extern const Command kPredict{
-    "predict", "Show a digit and what the trained network takes it for", [](CLI::App& app) -> Action {
+    "predict", "Show a digit and what the trained network predicts", [](CLI::App& app) -> Action {
       auto options = std::make_shared<PredictOptions>();
       app.add_option("--weights", options->weights, "Weights that 'luminal train mnist' saved")
           ->capture_default_str();

@@ -73,8 +73,8 @@ std::string no_subcommand(const CLI::App& app) {
   for (const CLI::App* each : app.get_subcommands([](const CLI::App*) { return true; }))
     names.push_back(each->get_name());
   const std::vector<std::string> rest = app.remaining(false);
-  if (rest.empty()) return fmt::format("say which: {}", fmt::join(names, ", "));
-  return fmt::format("there is no '{}'; there are {}{}", rest.front(), fmt::join(names, ", "),
+  if (rest.empty()) return fmt::format("missing subcommand; choose one of {}", fmt::join(names, ", "));
+  return fmt::format("unknown subcommand '{}'; choose one of {}{}", rest.front(), fmt::join(names, ", "),
                      did_you_mean(rest.front(), names));
 }
 
@@ -86,7 +86,7 @@ std::string not_converted(const CLI::App& app, const std::string& what) {
   const CLI::Option* known = app.get_option_no_throw(option);
   const std::string type = known != nullptr ? known->get_type_name() : "";
   const std::string_view wanted = type == "INT"     ? "a whole number"
-                                  : type == "UINT"  ? "a whole number from 0 on"
+                                  : type == "UINT"  ? "a whole number of at least 0"
                                   : type == "FLOAT" ? "a number"
                                                     : "another value";
   return fmt::format("{} takes {}, not '{}'", option, wanted, what.substr(equals + 3));

@@ -50,12 +50,12 @@ void add_digits(CLI::App& app, Action* chosen) {
 
 void add_regression(CLI::App& app, Action* chosen) {
   add_run<TrainRegressionOptions>(
-      app, "regression", "A model that tells one column of a table from the others", "The table (see FILE)",
-      std::filesystem::path("diabetes") / "diabetes.csv", train_regression, chosen,
+      app, "regression", "A model that predicts one column of a table from the others",
+      "The table (see FILE)", std::filesystem::path("diabetes") / "diabetes.csv", train_regression, chosen,
       [](CLI::App& command, TrainRegressionOptions& options) {
         declare_epochs(command, options);
-        command.add_option("FILE", options.data, "The table (CSV); without it, the diabetes data that ship");
-        command.add_option("--target", options.target, "Column to be told; the last one unless given");
+        command.add_option("FILE", options.data, "The table, as CSV (default: the diabetes data)");
+        command.add_option("--target", options.target, "Column to predict (default: the last one)");
         command.add_option("--hidden", options.hidden, "Units of a hidden layer, 0 for a linear model")
             ->capture_default_str();
         command.add_option("--test-share", options.test_share, "Share of the rows for testing")
@@ -70,7 +70,7 @@ void add_text(CLI::App& app, Action* chosen) {
       app, "text", "A small Llama that learns to write like a text", "The text (see FILE)", "docs",
       train_text, chosen, [](CLI::App& command, TrainTextOptions& options) {
         command.add_option("FILE", options.data,
-                           "A text, or a folder with .txt and .md files; without it, our docs");
+                           "A text, or a folder with .txt and .md files (default: Luminal's docs)");
         command.add_option("--steps", options.steps, "Steps of training")->capture_default_str();
         command.add_option("--length", options.length, "Bytes in a window")->capture_default_str();
         command.add_option("--layers", options.layers, "Layers")->capture_default_str();
@@ -79,7 +79,7 @@ void add_text(CLI::App& app, Action* chosen) {
         command.add_option("--kv-heads", options.kv_heads, "Key and value heads")->capture_default_str();
         command.add_option("--prompt", options.prompt, "What the sample starts with")->capture_default_str();
         command.add_option("--sample", options.sample, "Bytes to write at the end")->capture_default_str();
-        command.add_option("--temperature", options.temperature, "0 takes the likeliest byte")
+        command.add_option("--temperature", options.temperature, "0 always picks the most likely byte")
             ->capture_default_str();
       });
 }

@@ -38,8 +38,8 @@ Digits load_digits(const std::filesystem::path& path) {
   const auto file = read_npz(path);
   for (const char* name : {"images", "labels"})
     if (!file.contains(name) || file.at(name).dtype != Dtype::U8)
-      fail<FormatError>("[train] '{}' holds no u8 tensor '{}'; give digits.npz as it ships", path.string(),
-                        name);
+      fail<FormatError>("[train] '{}' has no u8 tensor '{}'; use the digits.npz that ships with Luminal",
+                        path.string(), name);
   const TensorData &images = file.at("images"), &labels = file.at("labels");
   if (images.dims.size() != 3 || images.dims[1] != kSide || images.dims[2] != kSide ||
       labels.dims.size() != 1 || labels.dims[0] != images.dims[0] || labels.dims[0] < kTestDigitEvery)
@@ -134,7 +134,7 @@ class DigitRun {
 
 int train_digits(const TrainDigitsOptions& options, Console& console) {
   check_run(options);
-  if (options.hidden < 1) fail("[train] --hidden {} is not at least 1", options.hidden);
+  if (options.hidden < 1) fail("[train] --hidden is {}; give 1 or more", options.hidden);
   const InterruptGuard guard;
   const Digits digits = load_digits(options.data);
   DigitRun run(options, digits);

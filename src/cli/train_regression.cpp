@@ -56,8 +56,8 @@ void check_finite(const std::filesystem::path& path, const TensorData& numbers,
   for (size_t i = 0; i < values.size(); ++i)
     if (!std::isfinite(values[i]))
       fail<FormatError>(
-          "[train] '{}', row {} of the data, column '{}': {} cannot be learnt from; mend it or leave "
-          "the row out",
+          "[train] '{}', row {} of the data, column '{}': {} is not a finite number; fix it or remove the "
+          "row",
           path.string(), i / columns.size() + 1, columns[i % columns.size()], values[i]);
 }
 
@@ -68,7 +68,7 @@ Table load_table(const TrainRegressionOptions& options) {
   for (const std::string& name : csv.columns())
     if (name != table.target) table.features.push_back(name);
   if (table.features.empty())
-    fail<FormatError>("[train] '{}' has one column; give a table with some to tell it from",
+    fail<FormatError>("[train] '{}' has only one column; give a table with at least two",
                       options.data.string());
   const TensorData x = csv.numbers(table.features, Dtype::F64), y = csv.numbers({table.target}, Dtype::F64);
   check_finite(options.data, x, table.features);
@@ -120,7 +120,7 @@ int train_regression(const TrainRegressionOptions& options, Console& console) {
   check_run(options);
   if (options.hidden < 0) fail("[train] --hidden {} is negative; 0 means a linear model", options.hidden);
   if (!(options.test_share > 0 && options.test_share < 1))
-    fail("[train] --test-share {} is not between 0 and 1", options.test_share);
+    fail("[train] --test-share is {}; give a number between 0 and 1", options.test_share);
   const InterruptGuard guard;
   const Table table = load_table(options);
   Graph cx = new_graph(options);

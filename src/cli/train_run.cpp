@@ -24,7 +24,8 @@ void make_folder_of(const fs::path& file) {
   std::error_code status;
   fs::create_directories(folder, status);
   if (status)
-    fail("[train] cannot make the folder '{}': {}; choose another place", folder.string(), status.message());
+    fail("[train] cannot create the folder '{}': {}; choose another place", folder.string(),
+         status.message());
   if (::access(folder.c_str(), W_OK) != 0)
     fail("[train] the folder '{}' cannot be written to: {}; choose another place", folder.string(),
          std::strerror(errno));
@@ -50,22 +51,21 @@ void declare_run(CLI::App& app, RunOptions& options, const std::string& data_hel
   app.add_option("--seed", options.seed, "Seed of weights and order")->capture_default_str();
   app.add_option("--device", options.device, "Where to run (see 'luminal env')");
   app.add_option("--data", options.data, data_help);
-  app.add_option("--weights", options.weights, "Where the weights go (safetensors)")->capture_default_str();
+  app.add_option("--weights", options.weights, "File for the weights (safetensors)")->capture_default_str();
   app.add_option("--json", options.json, "Write the results to this file");
   app.add_option("--metrics", options.metrics, "Write metrics on the way to this file, as JSON lines");
   app.add_option("--plot", options.plot, "Draw the metrics' curves into this file (HTML)");
   auto* checkpoints = app.add_option("--checkpoints", options.checkpoints,
                                      "Folder for checkpoints, one after each pass over the data");
-  app.add_option("--save-every", options.save_every, "Steps from one checkpoint to the next instead")
+  app.add_option("--save-every", options.save_every, "Save a checkpoint every so many steps instead")
       ->needs(checkpoints);
-  app.add_flag("--resume", options.resume, "Go on from the newest checkpoint")->needs(checkpoints);
+  app.add_flag("--resume", options.resume, "Continue from the newest checkpoint")->needs(checkpoints);
 }
 
 void check_run(const RunOptions& options) {
-  if (options.epochs < 1) fail("[train] --epochs {} is not at least 1; give 1 or more", options.epochs);
-  if (options.batch < 1) fail("[train] --batch {} is not at least 1; give 1 or more", options.batch);
-  if (!(options.learning_rate > 0))
-    fail("[train] --lr {} is not positive; give a rate above 0", options.learning_rate);
+  if (options.epochs < 1) fail("[train] --epochs is {}; give 1 or more", options.epochs);
+  if (options.batch < 1) fail("[train] --batch is {}; give 1 or more", options.batch);
+  if (!(options.learning_rate > 0)) fail("[train] --lr is {}; give a rate above 0", options.learning_rate);
   if (options.save_every < 0)
     fail("[train] --save-every {} is negative; 0 means after each pass over the data", options.save_every);
   check_place("--weights", options.weights);
@@ -91,24 +91,23 @@ RunCheckpoints::RunCheckpoints(const RunOptions& options, std::string run, int64
   // Steps of two runs in one folder would push each other out.
   if (!resume_ && !manager_->list().empty())
     fail(
-        "[train] '{}' holds checkpoints of a run up to step {}; give --resume to go on from them, or another "
-        "folder",
+        "[train] '{}' holds checkpoints of a run up to step {}; use --resume to continue from them, or "
+        "choose another folder",
         options.checkpoints.string(), manager_->list().back().step);
 }
 
 int64_t RunCheckpoints::go_on(const std::optional<training::CheckpointManager::Checkpoint>& found,
                               Console& console) {
   if (!found) {
-    console.out << "there is no checkpoint yet: starting anew\n";
+    console.out << "no checkpoint yet: starting from the beginning\n";
     return 0;
   }
   for (const auto& [name, here] : notes_) {
     const auto there = found->notes.find(name);
     if (there == found->notes.end() || there->second == here) continue;
     fail(
-        "[train] '{}' was made with {} {} and this run has {}: its steps saw other batches. Give the same, "
-        "or "
-        "another folder",
+        "[train] '{}' was made with {} {}, but this run has {}, so the batches would differ; use the same "
+        "value, or another folder",
         found->path.string(), name, there->second, here);
   }
   resumed_loss_ = found->metric;

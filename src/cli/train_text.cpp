@@ -17,10 +17,10 @@ namespace {
 
 void check(const TrainTextOptions& options) {
   check_run(options);
-  if (options.steps < 1) fail("[train] --steps {} is not at least 1", options.steps);
-  if (options.length < 2) fail("[train] --length {} is not at least 2", options.length);
+  if (options.steps < 1) fail("[train] --steps is {}; give 1 or more", options.steps);
+  if (options.length < 2) fail("[train] --length is {}; give 2 or more", options.length);
   if (options.sample < 0) fail("[train] --sample {} is negative; 0 writes nothing", options.sample);
-  if (!(options.temperature >= 0)) fail("[train] --temperature {} is negative", options.temperature);
+  if (!(options.temperature >= 0)) fail("[train] --temperature is {}; give 0 or more", options.temperature);
   if (options.prompt.empty()) fail("[train] --prompt is empty; give at least one byte to start from");
 }
 
@@ -139,8 +139,8 @@ LoopResult learn(TextGraph& graph, const data::Source& source, Examiner& examine
   const data::Loader loader(source, {.batch = options.batch, .seed = options.seed, .drop_last = true});
   if (loader.batches_per_epoch() == 0)
     fail(
-        "[train] the text gives {} windows of {} bytes to learn from, fewer than a batch of {}; give more "
-        "text or smaller ones",
+        "[train] the text has {} training windows of {} bytes, fewer than a batch of {}; give more text, or "
+        "a smaller --batch or --length",
         source.size(), options.length, options.batch);
   const training::WarmupCosineSchedule schedule{.peak = options.learning_rate,
                                                 .warmup = std::min<int64_t>(20, options.steps / 10),
@@ -195,7 +195,7 @@ int train_text(const TrainTextOptions& options, Console& console) {
   const auto weights = nn::state_dict(graph.model);
   const std::optional<double> test = examiner.loss(weights);
   console.out << fmt::format("loss {:.3f} nats a byte{}, weights saved to {}\n", recent,
-                             test ? fmt::format(", {:.3f} on text not seen", *test) : "",
+                             test ? fmt::format(", {:.3f} on unseen text", *test) : "",
                              options.weights.string());
   std::string sample;
   if (options.sample > 0) {

@@ -33,7 +33,7 @@ constexpr std::array kExamples{
             "attention(q:f32[8,256,64], k:f32[8,256,64], v:f32[8,256,64])"},
     Example{"conv", "a convolution with bias and relu",
             "(conv2d(x:f32[64,16,14,14], w:f32[32,16,3,3], padding=1) + b:f32[32,1,1]).relu()"},
-    Example{"layer-norm", "rows brought to mean 0 and deviation 1", "layer_norm(x:f32[512,1024])"},
+    Example{"layer-norm", "rows normalised to mean 0 and deviation 1", "layer_norm(x:f32[512,1024])"},
     Example{"matmul", "a matrix product", "a:f32[512,512] @ b:f32[512,512]"},
     Example{"mnist-step", "a training step of the digit network (--dim batch=64): forward, backward, Adam",
             "", build_mnist_step},
@@ -77,7 +77,8 @@ MathMode parse_math(std::string_view text) {
     if (name(mode) == text) return mode;
     names.emplace_back(name(mode));
   }
-  fail("[math] '{}' is none of {}{}", text, fmt::join(names, ", "), did_you_mean(text, names));
+  fail("[math] unknown math mode '{}'; choose one of {}{}", text, fmt::join(names, ", "),
+       did_you_mean(text, names));
 }
 
 }  // namespace
@@ -124,8 +125,8 @@ void declare_workload(CLI::App& app, WorkloadOptions& options) {
                  "of a sum add up to 2^-24 of the greatest number, 2.0e31 for f32), or fast (any identity "
                  "over the reals)")
       ->capture_default_str();
-  app.add_option("--without-rule", options.rules_off, "A law that is not used (may be repeated)");
-  app.add_option("--rules", options.rules, "A file of laws of one's own (see docs/adding_a_rule.md)");
+  app.add_option("--without-rule", options.rules_off, "Do not use this law (may be repeated)");
+  app.add_option("--rules", options.rules, "A file with laws of your own (see docs/adding_a_rule.md)");
   app.footer(workload_help);
 }
 

@@ -24,15 +24,14 @@ std::filesystem::path find(const std::filesystem::path& folder, Split split, std
     for (const char* ending : {".gz", ""}) names.push_back(fmt::format("{}-{}-ubyte{}", set, kind, ending));
   for (const std::string& name : names)
     if (std::filesystem::exists(folder / name)) return folder / name;
-  fail<FormatError>("[data] '{}' holds none of {}; give the folder with the MNIST files", folder.string(),
+  fail<FormatError>("[data] '{}' has none of {}; give the folder with the MNIST files", folder.string(),
                     fmt::join(names, ", "));
 }
 
 }  // namespace
 
 std::span<const uint8_t> ImageSet::image(int64_t index) const {
-  if (index < 0 || index >= size())
-    fail("[data] there is no image {}; the set holds {}, from 0", index, size());
+  if (index < 0 || index >= size()) fail("[data] no image {}; the set has {}, counted from 0", index, size());
   return std::span(pixels).subspan(static_cast<size_t>(index * image_pixels()),
                                    static_cast<size_t>(image_pixels()));
 }

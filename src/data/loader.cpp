@@ -28,7 +28,7 @@ uint64_t Random::below(uint64_t bound) {
 double Random::uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
 std::vector<int64_t> permutation(int64_t count, uint64_t seed, uint64_t epoch) {
-  if (count < 0) fail("[data] a permutation of {} numbers makes no sense; give 0 or more", count);
+  if (count < 0) fail("[data] a permutation of {} numbers is impossible; give 0 or more", count);
   std::vector<int64_t> order(static_cast<size_t>(count));
   std::iota(order.begin(), order.end(), 0);
   Random random(seed, epoch);
@@ -130,8 +130,8 @@ const std::vector<TensorData>* Loader::Epoch::next() {
 }
 
 Loader::Loader(const Source& source, const Options& options) : source_(&source), options_(options) {
-  if (options.batch < 1) fail("[data] a batch of {} examples makes no sense; give 1 or more", options.batch);
-  if (options.prefetch < 1) fail("[data] {} batches ahead make no sense; give 1 or more", options.prefetch);
+  if (options.batch < 1) fail("[data] the batch size is {}; give 1 or more", options.batch);
+  if (options.prefetch < 1) fail("[data] prefetch is {}; give 1 or more", options.prefetch);
 }
 
 int64_t Loader::batches_per_epoch() const {
@@ -146,7 +146,7 @@ int64_t Loader::examples_per_epoch() const {
 Loader::Epoch Loader::epoch(int64_t number, int64_t first) const {
   const int64_t batches = batches_per_epoch();
   if (first < 0 || first > batches)
-    fail("[data] an epoch has {} batches, none is the first from {} on; give 0 to {}", batches, first,
+    fail("[data] an epoch has {} batches and cannot start at batch {}; give 0 to {}", batches, first,
          batches);
   return Epoch(std::make_unique<Epoch::Worker>(*source_, options_, number, first, batches));
 }
@@ -155,8 +155,7 @@ Loader::Epoch Loader::epoch(int64_t number, int64_t first) const {
 
 TensorSource::TensorSource(std::vector<TensorData> tensors, Augment augment)
     : tensors_(std::move(tensors)), augment_(std::move(augment)) {
-  if (tensors_.empty())
-    fail<ShapeError>("[data] there is no tensor to take examples from; give at least one");
+  if (tensors_.empty()) fail<ShapeError>("[data] no tensors are given; give at least one");
   for (size_t i = 0; i < tensors_.size(); ++i)
     if (tensors_[i].dims.empty() || tensors_[i].dims.front() != tensors_.front().dims.front())
       fail<ShapeError>(
@@ -197,7 +196,7 @@ Subset::Subset(const Source& source, std::vector<int64_t> which)
     : source_(&source), which_(std::move(which)) {
   for (const int64_t index : which_)
     if (index < 0 || index >= source.size())
-      fail("[data] there is no example {}; they go from 0 to {}", index, source.size() - 1);
+      fail("[data] no example {}; give 0 to {}", index, source.size() - 1);
 }
 
 void Subset::fill(std::span<const int64_t> which, const std::function<Random(int64_t)>& random,

@@ -192,7 +192,7 @@ int plot_metrics(const std::filesystem::path& jsonl, const std::filesystem::path
     const auto object = nlohmann::json::parse(line, nullptr, false);
     if (!object.is_object()) {
       if (lines.peek() == std::char_traits<char>::eof() && !text.ends_with('\n')) break;
-      fail<FormatError>("[plot] '{}', line {}: no JSON object; give a file that MetricsLog wrote",
+      fail<FormatError>("[plot] '{}', line {}: not a JSON object; give a file that MetricsLog wrote",
                         jsonl.string(), number);
     }
     const auto place = object.find(x);

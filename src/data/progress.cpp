@@ -106,10 +106,10 @@ void MetricsLog::write(std::initializer_list<Metric> metrics) {
   try {
     file_ << line.dump() << std::endl;
   } catch (const nlohmann::json::type_error&) {
-    fail("[metrics] '{}': a name or text is not valid UTF-8, which JSON asks for", path_.string());
+    fail("[metrics] '{}': a name or text is not valid UTF-8, which JSON requires", path_.string());
   }
   if (!file_)
-    fail("[metrics] cannot write '{}': {}; make room or choose another place", path_.string(),
+    fail("[metrics] cannot write '{}': {}; free some space or choose another place", path_.string(),
          std::strerror(errno));
 }
 

@@ -9,7 +9,8 @@ namespace luminal::data {
 TextSource::TextSource(std::string text, int64_t length, int64_t stride)
     : text_(std::move(text)), length_(length), stride_(stride) {
   if (length < 1 || stride < 1)
-    fail("[data] windows of {} bytes every {} make no sense; give 1 or more", length, stride);
+    fail("[data] windows of {} bytes with a stride of {} are out of range; give 1 or more for both", length,
+         stride);
   const auto bytes = static_cast<int64_t>(text_.size());
   if (bytes <= length)
     fail("[data] the text has {} bytes and a window takes {}; give more text or shorter windows", bytes,

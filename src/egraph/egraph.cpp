@@ -16,8 +16,7 @@
 
 namespace luminal::egraph {
 
-// ---------------------------------------------------------------------------------------------------------
-// Declarations
+// --- Declarations
 
 namespace {
 
@@ -32,7 +31,7 @@ std::string suggestion(const Map& names, std::string_view word) {
 template <class Map, class Id>
 void declare(Map& names, const std::string& name, Id id, std::string_view what) {
   if (!names.emplace(name, id).second)
-    fail("[egraph] {} '{}' is declared already; choose another name", what, name);
+    fail("[egraph] {} '{}' is already declared; choose another name", what, name);
 }
 
 /// The key as stored and canonical.
@@ -41,7 +40,8 @@ class Key {
   Key(EngineState& state, FunctionId f, std::span<const Value> args) {
     const FunctionInfo& info = state.at(f);
     if (args.size() != info.spec.inputs.size())
-      fail("[egraph] {} takes {} arguments, {} given", info.spec.name, info.spec.inputs.size(), args.size());
+      fail("[egraph] {} takes {} arguments, but {} are given", info.spec.name, info.spec.inputs.size(),
+           args.size());
     for (size_t i = 0; i < args.size(); i++) values_.push_back(state.canonical(info.spec.inputs[i], args[i]));
     if (args.empty()) values_.push_back(kUnitValue);
   }
@@ -175,13 +175,15 @@ FunctionId EGraph::function(FunctionSpec spec) {
   check_sort(*state_, spec.output);
   if (spec.kind == FunctionKind::Constructor) {
     if (!is_eq_sort(spec.output))
-      fail("[egraph] constructor '{}' must make an eq-sort, {} is none", spec.name, sort_name(spec.output));
+      fail("[egraph] constructor '{}' must make an eq-sort, and {} is not one", spec.name,
+           sort_name(spec.output));
     spec.merge = Merge::unite();
   }
   if (spec.kind == FunctionKind::Relation) spec.output = kUnit;
   if (spec.kind == FunctionKind::Function && spec.merge.kind == Merge::Kind::Union &&
       !is_eq_sort(spec.output))
-    fail("[egraph] function '{}' can't merge by union: {} is no eq-sort", spec.name, sort_name(spec.output));
+    fail("[egraph] function '{}' cannot merge by union: {} is not an eq-sort", spec.name,
+         sort_name(spec.output));
   const FunctionId id{static_cast<uint32_t>(state_->functions.size())};
   declare(state_->function_names, spec.name, id, "function");
   const uint32_t key_width = std::max<uint32_t>(1, static_cast<uint32_t>(spec.inputs.size()));
@@ -251,8 +253,7 @@ RuleId EGraph::rule(RulesetId ruleset, RuleSpec spec) {
   return id;
 }
 
-// ---------------------------------------------------------------------------------------------------------
-// Values
+// --- Values
 
 Value EGraph::i64(int64_t x) { return state_->literals.of(x); }
 int64_t EGraph::as_i64(Value v) const { return state_->literals.as_i64(v); }
@@ -261,8 +262,7 @@ double EGraph::as_f64(Value v) const { return state_->literals.as_f64(v); }
 Value EGraph::string(std::string_view x) { return state_->literals.of(x); }
 std::string_view EGraph::as_string(Value v) const { return state_->literals.as_string(v); }
 
-// ---------------------------------------------------------------------------------------------------------
-// Facts
+// --- Facts
 
 Value EGraph::add(FunctionId function, std::span<const Value> args) {
   return state_->get_or_insert(function, Key(*state_, function, args));
@@ -281,11 +281,12 @@ void EGraph::add_rows(FunctionId function, std::span<const std::span<const Value
   const FunctionInfo& info = state_->at(function);
   const size_t wanted = info.spec.inputs.size() + (info.spec.kind == FunctionKind::Function ? 1 : 0);
   if (columns.size() != wanted)
-    fail("[egraph] {} takes {} columns, {} given", info.spec.name, wanted, columns.size());
+    fail("[egraph] {} takes {} columns, but {} are given", info.spec.name, wanted, columns.size());
   const size_t rows = columns.empty() ? 0 : columns[0].size();
   for (const auto& column : columns)
     if (column.size() != rows)
-      fail("[egraph] {}: columns of {} and {} rows", info.spec.name, rows, column.size());
+      fail("[egraph] {}: one column has {} rows and another {}; give columns of equal length", info.spec.name,
+           rows, column.size());
   std::vector<Variable> variables;
   ActionBlock block;
   std::vector<Term> args;
@@ -331,7 +332,8 @@ void EGraph::subsume(FunctionId function, std::span<const Value> args) {
 std::vector<Value> EGraph::execute(const ActionBlock& block, std::span<const Value> initial) {
   state_->rebuild();
   if (initial.size() > block.variables.size())
-    fail("[egraph] {} initial values for {} variables", initial.size(), block.variables.size());
+    fail("[egraph] {} initial values for {} variables; give one for each", initial.size(),
+         block.variables.size());
   const auto split = block.variables.begin() + static_cast<std::ptrdiff_t>(initial.size());
   const std::vector<Variable> outer(block.variables.begin(), split);
   CompiledQuery slots = bound_variables(outer);
@@ -362,8 +364,7 @@ void EGraph::clear_facts() {
   state_->changes = 0;
 }
 
-// ---------------------------------------------------------------------------------------------------------
-// Reading. Congruence is restored lazily, so reading may rebuild: that changes no fact.
+// --- Reading. Congruence is restored lazily, so reading may rebuild: that changes no fact.
 
 namespace {
 EngineState& rebuilt(const std::unique_ptr<EngineState>& state) {
@@ -513,8 +514,7 @@ std::vector<SortId> EGraph::sorts() const {
   return out;
 }
 
-// ---------------------------------------------------------------------------------------------------------
-// Running
+// --- Running
 
 Report EGraph::run(const Schedule& schedule, const Budget& budget) {
   return run_schedule(*state_, schedule, budget);
@@ -524,7 +524,7 @@ Report EGraph::run(RulesetId ruleset, int64_t iterations, const Budget& budget) 
 }
 
 void EGraph::set_threads(uint32_t count) {
-  if (count == 0) fail("[egraph] 0 threads can't run anything; give 1 or more");
+  if (count == 0) fail("[egraph] 0 threads cannot run anything; give 1 or more");
   if (count == threads()) return;
   state_->parallel = count == 1 ? nullptr : std::make_unique<Parallel>(count);
 }
@@ -548,7 +548,7 @@ void EGraph::push() {
 
 void EGraph::pop(size_t levels) {
   if (levels > state_->snapshots.size())
-    fail("[egraph] pop of {} levels, only {} were pushed", levels, state_->snapshots.size());
+    fail("[egraph] cannot pop {} levels: only {} were pushed", levels, state_->snapshots.size());
   if (levels == 0) return;
   state_->snapshots.resize(state_->snapshots.size() - (levels - 1));
   Snapshot& saved = *state_->snapshots.back();

@@ -41,8 +41,7 @@ class Scanner {
   void end_of_line() {
     accept('\r');
     if (at_ < text_.size() && !accept('\n'))
-      fail<FormatError>("{}, line {}: text stands behind a closing quote; quote the whole field", where_,
-                        line_);
+      fail<FormatError>("{}, line {}: text after a closing quote; quote the whole field", where_, line_);
     ++line_;
   }
   std::string field() {
@@ -60,7 +59,7 @@ class Scanner {
       if (c == '\n') ++line_;
       result.push_back(c);
     }
-    fail<FormatError>("{}, line {}: a quote is not closed; add the second one", where_, first);
+    fail<FormatError>("{}, line {}: a quote is not closed; add the closing quote", where_, first);
   }
 
   std::string_view text_;
@@ -92,8 +91,8 @@ CsvTable parse_csv(std::string_view text, const CsvOptions& options, const std::
       if (options.header) continue;
     }
     if (fields.size() != table.columns_.size())
-      fail<FormatError>("{}, line {}: {} fields, and the first line has {}; give every row the same", where,
-                        line, fields.size(), table.columns_.size());
+      fail<FormatError>("{}, line {}: {} fields, but the first line has {}; give every row the same number",
+                        where, line, fields.size(), table.columns_.size());
     for (const std::string& field : fields) {
       table.fields_ += field;
       table.ends_.push_back(table.fields_.size());
@@ -101,7 +100,7 @@ CsvTable parse_csv(std::string_view text, const CsvOptions& options, const std::
     table.lines_.push_back(line);
     ++table.rows_;
   }
-  if (table.columns_.empty()) fail<FormatError>("{}: it holds no row; give a table", where);
+  if (table.columns_.empty()) fail<FormatError>("{}: the table has no rows; give at least one", where);
   return table;
 }
 
@@ -114,9 +113,8 @@ CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options) 
   while (const size_t count = source.read(std::as_writable_bytes(std::span(chunk)))) {
     if (count > options.limit_bytes - text.size())
       fail<FormatError>(
-          "{}: its {} bytes unpack to more than the {} allowed here; raise CsvOptions::limit_bytes if that "
-          "is "
-          "meant",
+          "{}: its {} bytes unpack to more than the {} allowed here; raise CsvOptions::limit_bytes if this "
+          "is intended",
           where, file.size(), options.limit_bytes);
     text.append(chunk, 0, count);
   }
@@ -125,7 +123,7 @@ CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options) 
 
 std::string_view CsvTable::field(int64_t row, size_t column) const {
   if (row < 0 || row >= rows_ || column >= columns_.size())
-    fail("[csv] there is no field at row {}, column {}; the table has {} rows of {}", row, column, rows_,
+    fail("[csv] no field at row {}, column {}; the table has {} rows of {}", row, column, rows_,
          columns_.size());
   const size_t number = static_cast<size_t>(row) * columns_.size() + column;
   const size_t begin = number == 0 ? 0 : ends_[number - 1];
@@ -135,7 +133,7 @@ std::string_view CsvTable::field(int64_t row, size_t column) const {
 size_t CsvTable::column(std::string_view name) const {
   for (size_t i = 0; i < columns_.size(); ++i)
     if (columns_[i] == name) return i;
-  fail<FormatError>("{}: there is no column '{}'{}", where_, name, did_you_mean(name, columns_));
+  fail<FormatError>("{}: unknown column '{}'{}", where_, name, did_you_mean(name, columns_));
 }
 
 TensorData CsvTable::numbers(std::span<const std::string> names, Dtype dtype) const {
@@ -152,7 +150,7 @@ TensorData CsvTable::numbers(std::span<const std::string> names, Dtype dtype) co
       double value = 0;
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
       if (error != std::errc() || end != text.data() + text.size())
-        fail<FormatError>("{}, line {}, column '{}': '{}' is no number; mend it or leave the column out",
+        fail<FormatError>("{}, line {}, column '{}': '{}' is not a number; fix it or leave the column out",
                           where_, lines_[static_cast<size_t>(row)], columns_[each], text);
       if (dtype == Dtype::F32)
         result.as<float>()[place++] = static_cast<float>(value);

@@ -70,11 +70,12 @@ size_t GzipSource::read(std::span<std::byte> out) {
     if (status == Z_STREAM_END)
       inflater_->ended = true;
     else if (status == Z_BUF_ERROR && rest_.empty())
-      fail<FormatError>("{}: the gzip data end early; the file is truncated, fetch or make it again", where_);
+      fail<FormatError>("{}: the gzip data end early: the file is truncated; download or write it again",
+                        where_);
     else if (status == Z_MEM_ERROR)
       throw std::bad_alloc();
     else if (status != Z_OK)
-      fail<FormatError>("{}: the gzip data are damaged ({}); fetch or make the file again", where_,
+      fail<FormatError>("{}: the gzip data are damaged ({}); download or write the file again", where_,
                         stream.msg != nullptr ? stream.msg : "zlib gives no reason");
   }
   return done;

@@ -38,21 +38,23 @@ void swap_elements(std::span<std::byte> bytes, size_t width) {
 IdxType type_of(uint8_t code, const std::string& where) {
   for (const IdxType& type : kIdxTypes)
     if (type.code == code) return type;
-  fail<FormatError>("{}: type byte 0x{:02x} is none of IDX's (0x08, 0x09, 0x0b to 0x0e); the file is damaged",
-                    where, code);
+  fail<FormatError>(
+      "{}: type byte 0x{:02x} is not an IDX type (0x08, 0x09, 0x0b to 0x0e); the file is damaged", where,
+      code);
 }
 
 IdxHeader read_header(GzipSource& source, const std::string& where) {
   std::array<std::byte, 4> magic{};
   if (const size_t got = source.read(magic); got < magic.size())
-    fail<FormatError>("{} holds {} bytes, an IDX file at least 4; the file is truncated or something else",
+    fail<FormatError>("{} has {} bytes, but an IDX file has at least 4; the file is truncated or not IDX",
                       where, got);
   if (magic[0] != std::byte{0} || magic[1] != std::byte{0})
-    fail<FormatError>("{} starts with bytes {:02x} {:02x}, an IDX file with 00 00; this is some other format",
-                      where, std::to_integer<int>(magic[0]), std::to_integer<int>(magic[1]));
+    fail<FormatError>(
+        "{} starts with bytes {:02x} {:02x}, but an IDX file with 00 00; this is not an IDX file", where,
+        std::to_integer<int>(magic[0]), std::to_integer<int>(magic[1]));
   IdxHeader header{type_of(std::to_integer<uint8_t>(magic[2]), where), {}, 1};
   const auto rank = std::to_integer<size_t>(magic[3]);
-  if (rank == 0) fail<FormatError>("{} says that it has no dims; an IDX file has at least one", where);
+  if (rank == 0) fail<FormatError>("{} declares no dims; an IDX file has at least one", where);
   for (size_t axis = 0; axis < rank; ++axis) {
     std::array<std::byte, 4> bytes{};
     if (source.read(bytes) < bytes.size())
@@ -79,7 +81,7 @@ size_t checked_bytes(const IdxHeader& header, const GzipSource& source, size_t l
   if (__builtin_mul_overflow(header.elements, static_cast<size_t>(header.type.bytes), &needed) ||
       needed > limit_bytes)
     fail<FormatError>(
-        "{}: dims [{}] take more than the {} bytes allowed here; raise the limit if that is meant", where,
+        "{}: dims [{}] take more than the {} bytes allowed here; raise the limit if this is intended", where,
         fmt::join(header.dims, ","), limit_bytes);
   if (needed > source.most_left())
     fail<FormatError>("{}: dims [{}] take {} bytes, but at most {} follow; the file is truncated", where,
@@ -127,11 +129,11 @@ void write_idx(const std::filesystem::path& path, const TensorData& tensor, bool
     return candidate.dtype == tensor.dtype && candidate.bytes == element_bytes(tensor.dtype);
   });
   if (type == kIdxTypes.end())
-    fail<DtypeError>("[idx] '{}': the format has no {}; cast to u8, i8, i32, f32 or f64 first", path.string(),
-                     name(tensor.dtype));
+    fail<DtypeError>("[idx] '{}': the format has no dtype {}; cast to u8, i8, i32, f32 or f64 first",
+                     path.string(), name(tensor.dtype));
   if (tensor.dims.empty() || tensor.dims.size() > 255)
-    fail<ShapeError>("[idx] '{}': a tensor of rank {} does not fit, the format has 1 to 255 dims",
-                     path.string(), tensor.dims.size());
+    fail<ShapeError>("[idx] '{}': rank {} does not fit the format, which has 1 to 255 dims", path.string(),
+                     tensor.dims.size());
   std::string content{'\0', '\0', static_cast<char>(type->code), static_cast<char>(tensor.dims.size())};
   for (const int64_t dim : tensor.dims) {
     if (dim < 0 || dim > 0xffffffffLL)

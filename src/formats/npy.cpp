@@ -55,7 +55,7 @@ class Dictionary {
         header.dims = tuple();
         shape = true;
       } else {
-        damaged(fmt::format("'{}' is no part of it", key));
+        damaged(fmt::format("unexpected key '{}'", key));
       }
       if (!accept(',') && peek() != '}') damaged("a comma is missing");
     }
@@ -65,7 +65,7 @@ class Dictionary {
 
  private:
   [[noreturn]] void damaged(const std::string& why) const {
-    fail<FormatError>("{}: its header is damaged: {}; make the file again", where_, why);
+    fail<FormatError>("{}: the header is damaged: {}; write the file again", where_, why);
   }
   void blanks() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
@@ -86,7 +86,7 @@ class Dictionary {
     const char quote = peek();
     if (quote != '\'' && quote != '"') damaged(fmt::format("a text is missing at byte {}", at_));
     const size_t end = text_.find(quote, at_ + 1);
-    if (end == std::string_view::npos) damaged("a text does not end");
+    if (end == std::string_view::npos) damaged("a string is not closed");
     const std::string result(text_.substr(at_ + 1, end - at_ - 1));
     at_ = end + 1;
     return result;
@@ -107,7 +107,7 @@ class Dictionary {
       blanks();
       int64_t dim = 0;
       const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), dim);
-      if (error != std::errc() || dim < 0) damaged("a dim is no number of at least 0");
+      if (error != std::errc() || dim < 0) damaged("a dim is not a number of at least 0");
       at_ = static_cast<size_t>(end - text_.data());
       accept('L');  // as Python 2 wrote them
       dims.push_back(dim);
@@ -123,7 +123,7 @@ class Dictionary {
     const auto type = std::ranges::find(kPlainDtypes, kind, npy_code);
     if (kind.empty() || type == kPlainDtypes.end() ||
         std::string_view("<>|=").find(code.front()) == std::string_view::npos)
-      fail<DtypeError>("{}: '{}' is no type that Luminal has; save it as one of {}", where_, code,
+      fail<DtypeError>("{}: unsupported type '{}'; save it as one of {}", where_, code,
                        all_npy_codes());
     header.dtype = *type;
     header.swapped = code.front() == '>' && element_bytes(*type) > 1;
@@ -158,16 +158,15 @@ TensorData row_major(const TensorData& columns) {
 
 TensorData parse(std::string_view file, const std::string& where) {
   if (!file.starts_with(kMagic) || file.size() < 10)
-    fail<FormatError>("{}: it does not start as .npy files do; give a file that numpy.save wrote", where);
+    fail<FormatError>("{}: this is not an .npy file; give a file that numpy.save wrote", where);
   const int version = file[6];
   const size_t width = version == 1 ? 2 : 4, start = 8 + width;
   if (version < 1 || version > 3 || file.size() < start)
-    fail<FormatError>("{}: version {} of the format is not known; save it with another NumPy", where,
-                      version);
+    fail<FormatError>("{}: unknown format version {}; save it with another version of NumPy", where, version);
   size_t length = 0;
   for (size_t i = width; i-- > 0;) length = length << 8 | static_cast<unsigned char>(file[8 + i]);
   if (length > file.size() - start)
-    fail<FormatError>("{}: its header of {} bytes does not fit; the file is truncated", where, length);
+    fail<FormatError>("{}: the header of {} bytes does not fit; the file is truncated", where, length);
   const Header header = Dictionary(file.substr(start, length), where).read();
   int64_t bytes = element_bytes(header.dtype);
   for (const int64_t dim : header.dims)
@@ -190,7 +189,7 @@ TensorData parse(std::string_view file, const std::string& where) {
 std::string formatted(const TensorData& tensor, const std::string& where) {
   const std::string code = npy_code(tensor.dtype);
   if (code.empty())
-    fail<DtypeError>("{}: the format has no {}; cast it to f32 first", where, name(tensor.dtype));
+    fail<DtypeError>("{}: the format has no dtype {}; cast it to f32 first", where, name(tensor.dtype));
   std::string shape;
   for (const int64_t dim : tensor.dims) shape += fmt::format("{}, ", dim);
   if (tensor.dims.size() > 1) shape.resize(shape.size() - 2);

@@ -37,8 +37,8 @@ void OpenedFile::read(size_t offset, std::span<std::byte> out) const {
     if (got < 0) fail<FormatError>("{} cannot be read: {}", where_, std::strerror(errno));
     if (got == 0)
       fail<FormatError>(
-          "{} ends at byte {} and held {} when it was opened: somebody has shortened it; read it again once "
-          "it is whole",
+          "{} ends at byte {}, but had {} bytes when it was opened: another process has shortened it; read "
+          "it again once it is complete",
           where_, offset + done, size_bytes_);
     done += static_cast<size_t>(got);
   }

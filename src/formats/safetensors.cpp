@@ -37,7 +37,9 @@ struct Planned {
 
 Planned plan(const std::string& name, const TensorView& tensor) {
   if (name == "__metadata__")
-    fail("[safetensors] a tensor cannot be named '__metadata__', the format keeps that name; choose another");
+    fail(
+        "[safetensors] a tensor cannot be named '__metadata__', a name that the format reserves; choose "
+        "another");
   Planned planned{name, {&stored(name, tensor.dtype), tensor.dims, 0, 0}, tensor.bytes};
   int64_t elements = 1;
   for (const int64_t dim : tensor.dims)
@@ -75,8 +77,8 @@ struct SafetensorsFile::Content {
       fail<FormatError>("{} has no tensor {}, but {} others{}", where, safetensors::printable(name),
                         names.size(), did_you_mean(name, names));
     if (!found->second.type->dtype)
-      fail<DtypeError>("{}: tensor {} is {}, a type Luminal does not have; convert it when the file is made",
-                       where, safetensors::printable(name), found->second.type->name);
+      fail<DtypeError>("{}: tensor {} has the unsupported type {}; convert it before writing the file", where,
+                       safetensors::printable(name), found->second.type->name);
     return found->second;
   }
 

@@ -88,14 +88,15 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t& value) override {
     if (state_ == State::Names) {
       if (value == kMetadata ? std::exchange(seen_metadata_, true) : header_.tensors.contains(value))
-        fail<FormatError>("{}: {} stands in the header twice; write the file anew", where_, printable(value));
+        fail<FormatError>("{}: {} appears twice in the header; write the file again", where_,
+                          printable(value));
       name_ = value;
       entry_ = {};
       fields_ = {};
       offsets_ = 0;
       state_ = State::Tensor;
     } else if (state_ == State::Metadata) {
-      if (header_.metadata.contains(value)) error("key {} stands there twice", printable(value));
+      if (header_.metadata.contains(value)) error("key {} appears twice", printable(value));
       key_ = value;
       state_ = State::MetadataValue;
     } else {
@@ -280,13 +281,14 @@ std::string printable(std::string_view name) {
 size_t header_bytes(std::span<const std::byte> first, size_t file_bytes, const std::string& where) {
   if (first.size() < kLengthBytes)
     fail<FormatError>(
-        "{} holds {} bytes, a safetensors file at least {}; the file is truncated or something else", where,
-        file_bytes, kLengthBytes + 2);
+        "{} has {} bytes, but a safetensors file has at least {}; the file is truncated or of another format",
+        where, file_bytes, kLengthBytes + 2);
   uint64_t length = 0;
   for (size_t i = kLengthBytes; i-- > 0;) length = length << 8 | std::to_integer<uint64_t>(first[i]);
   if (length > kHeaderLimitBytes)
     fail<FormatError>(
-        "{} starts with a header length of {} bytes, more than the {} allowed; this is no safetensors file",
+        "{} starts with a header length of {} bytes, more than the {} allowed; this is not a safetensors "
+        "file",
         where, length, kHeaderLimitBytes);
   if (length > file_bytes - kLengthBytes)
     fail<FormatError>("{} starts with a header length of {} bytes, but only {} follow; the file is truncated",
@@ -296,7 +298,7 @@ size_t header_bytes(std::span<const std::byte> first, size_t file_bytes, const s
 
 Header parse(std::string_view text, size_t file_bytes, const std::string& where) {
   if (text.empty() || text.front() != '{')
-    fail<FormatError>("{}: the header does not begin with '{{'; this is no safetensors file", where);
+    fail<FormatError>("{}: the header does not begin with '{{'; this is not a safetensors file", where);
   // The JSON reader takes a zero byte for the end of the text; what comes after it would go unseen.
   if (const size_t zero = text.find('\0'); zero != std::string_view::npos)
     fail<FormatError>("{}: the header has a zero byte at {}; the file is damaged", where, zero);

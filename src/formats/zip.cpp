@@ -36,7 +36,8 @@ class Reader {
   uint32_t u32() { return static_cast<uint32_t>(number(4)); }
   std::string_view text(size_t count) {
     if (at_ > bytes_.size() || count > bytes_.size() - at_)
-      fail<FormatError>("{}: the archive ends early; the file is truncated, fetch or make it again", where_);
+      fail<FormatError>("{}: the archive ends early: the file is truncated; download or write it again",
+                        where_);
     const std::string_view part = bytes_.substr(at_, count);
     at_ += count;
     return part;
@@ -56,14 +57,15 @@ struct Directory {
 
 Directory find_directory(std::string_view archive, const std::string& where) {
   if (archive.size() < kEndBytes)
-    fail<FormatError>("{}: {} bytes are no zip archive; give an .npz file", where, archive.size());
+    fail<FormatError>("{}: {} bytes are not a zip archive; give an .npz file", where, archive.size());
   // The end record is the last thing but for a comment of at most 64 KiB.
   const size_t first = archive.size() - std::min<size_t>(archive.size(), kEndBytes + 0xffff);
   const size_t end = archive.rfind("PK\x05\x06", archive.size() - kEndBytes);
   if (end == std::string_view::npos || end < first)
-    fail<FormatError>("{}: no zip archive ends here; the file is truncated or of another format", where);
+    fail<FormatError>("{}: the end of the zip archive is missing; the file is truncated or of another format",
+                      where);
   Reader reader(archive, end, where);
-  if (reader.u32() != kEnd) fail<FormatError>("{}: the end record is damaged; make the file again", where);
+  if (reader.u32() != kEnd) fail<FormatError>("{}: the end record is damaged; write the file again", where);
   reader.skip(4);
   Directory directory;
   reader.skip(2);
@@ -77,7 +79,7 @@ Directory find_directory(std::string_view archive, const std::string& where) {
   locator.skip(4);
   Reader end64(archive, static_cast<size_t>(locator.number(8)), where);
   if (end64.u32() != kEnd64)
-    fail<FormatError>("{}: the zip64 end record is damaged; make the file again", where);
+    fail<FormatError>("{}: the zip64 end record is damaged; write the file again", where);
   end64.skip(kEnd64Bytes - 4 - 24);
   directory.entries = end64.number(8);
   end64.skip(8);
@@ -106,7 +108,7 @@ void read_zip64(std::string_view extra, Entry& entry, const std::string& where) 
 }
 
 Entry read_entry(Reader& reader, const std::string& where) {
-  if (reader.u32() != kEntry) fail<FormatError>("{}: its directory is damaged; make the file again", where);
+  if (reader.u32() != kEntry) fail<FormatError>("{}: its directory is damaged; write the file again", where);
   Entry entry;
   reader.skip(4);
   entry.flags = reader.u16();
@@ -149,7 +151,7 @@ std::string inflated(std::string_view packed, size_t size, const std::string& wh
   }
   inflateEnd(&stream);
   if (status != Z_STREAM_END || out != size)
-    fail<FormatError>("{}: member '{}' is damaged; fetch or make the file again", where, name);
+    fail<FormatError>("{}: member '{}' is damaged; download or write the file again", where, name);
   return content;
 }
 
@@ -164,11 +166,11 @@ Member locate(std::string_view archive, Entry entry, const std::string& where) {
   if ((entry.flags & 1) != 0)
     fail<FormatError>("{}: member '{}' is encrypted; unpack the archive first", where, entry.name);
   if (entry.method != kStored && entry.method != kDeflated)
-    fail<FormatError>("{}: member '{}' is packed by method {}; pack it by deflate, or not at all", where,
+    fail<FormatError>("{}: member '{}' is compressed with method {}; use deflate or no compression", where,
                       entry.name, entry.method);
   Reader reader(archive, static_cast<size_t>(entry.offset), where);
   if (reader.u32() != kMember)
-    fail<FormatError>("{}: member '{}' is not where the directory says; make the file again", where,
+    fail<FormatError>("{}: member '{}' is not where the directory says; write the file again", where,
                       entry.name);
   reader.skip(kMemberBytes - 8);
   const uint16_t name = reader.u16(), extra = reader.u16();
@@ -200,7 +202,7 @@ std::string unpacked(const Member& member, const std::string& where) {
                             ? std::string(member.packed)
                             : inflated(member.packed, static_cast<size_t>(entry.size), where, entry.name);
   if (sum_of(content) != entry.check_sum)
-    fail<FormatError>("{}: member '{}' has another check sum than noted; fetch or make the file again", where,
+    fail<FormatError>("{}: member '{}' does not match its checksum; download or write the file again", where,
                       entry.name);
   return content;
 }
@@ -359,8 +361,8 @@ std::map<std::string, std::string> unzip(std::string_view archive, const std::st
     const uint64_t size = listed.back().entry.size;
     if (size > limit_bytes - total)
       fail<FormatError>(
-          "{}: its members take more than the {} bytes allowed here; raise the limit if that is meant", where,
-          limit_bytes);
+          "{}: its members take more than the {} bytes allowed here; raise the limit if this is intended",
+          where, limit_bytes);
     total += static_cast<size_t>(size);
   }
   check_apart(listed, where);

@@ -94,8 +94,9 @@ DimMap sizes_from_count(const TensorType& type, int64_t count, const GraphState&
     const std::vector<std::string> fewer = unknown_names(total, known);
     if (fewer.empty() && total.exec(known) == count) return known;
     if (fewer.size() != 1)
-      fail<ShapeError>("[set] {} elements do not tell the sizes of {}; give them with set_dyn or set_dim",
-                       count, describe(type, label));
+      fail<ShapeError>(
+          "[set] {} elements do not determine the sizes of {}; give them with set_dyn or set_dim", count,
+          describe(type, label));
     names = fewer;
   }
   if (names.size() == 1) {
@@ -103,8 +104,8 @@ DimMap sizes_from_count(const TensorType& type, int64_t count, const GraphState&
     if (size >= 0)
       known.insert_or_assign(names[0], size);
     else
-      fail<ShapeError>("[set] {} elements are not a whole number of '{}' in {}; give data for whole ones{}",
-                       count, names[0], describe(type, label), fixed_dims_text(state, type.dims));
+      fail<ShapeError>("[set] {} elements are not a whole number of '{}' in {}; give whole ones{}", count,
+                       names[0], describe(type, label), fixed_dims_text(state, type.dims));
   }
   if (const int64_t expected = total.exec(known); expected != count)
     fail<ShapeError>("[set] {} elements do not fill {}, which holds {}; give as many{}", count,

@@ -139,7 +139,7 @@ void Graph::display(std::span<const GraphTensor> marks, const std::string& file)
   else if (ends_in(".html"))
     write_file_atomic(file, to_html(*this, marked));
   else
-    fail("[display] '{}' ends in none of .dot, .svg and .html; give the file one of these endings", file);
+    fail("[display] '{}' does not end in .dot, .svg or .html; choose one of these", file);
 }
 
 }  // namespace luminal

@@ -46,7 +46,7 @@ GraphTensor Graph::named(std::string_view name, Where where) const {
 
 OpBuilder& OpBuilder::input(const GraphTensor& tensor) {
   if (tensor.graph().state() != graph_->state())
-    fail("[{}] a tensor of another graph; move its data with transfer_data", op_->name);
+    fail("[{}] the tensor belongs to another graph; move its data with transfer_data", op_->name);
   inputs_.push_back(tensor.edge());
   return *this;
 }

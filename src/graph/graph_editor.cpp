@@ -85,11 +85,11 @@ std::shared_ptr<GraphState> lock(const std::weak_ptr<GraphState>& graph) {
   auto state = graph.lock();
   const std::weak_ptr<GraphState> none;
   if (!state && !graph.owner_before(none) && !none.owner_before(graph))
-    fail(
-        "[tensor] this tensor was never made, only declared; give it a value first, as Graph::tensor makes "
-        "one");
+    fail("[tensor] this tensor was declared but never made; assign it one that Graph::tensor returns");
   if (!state)
-    fail("[tensor] the graph of this tensor is gone; keep the Graph alive as long as its tensors are used");
+    fail(
+        "[tensor] the graph of this tensor no longer exists; keep the Graph alive as long as its tensors are "
+        "used");
   return state;
 }
 
@@ -233,7 +233,7 @@ void GraphEditor::remove(NodeId id) {
 void GraphEditor::add_order(NodeId before, NodeId after) {
   const Turn turn(*state_, "order", Turn::For::Structure);
   if (before == after || reaches(*this, after, before))
-    fail("[order] '{}' cannot run before '{}': it needs its result already; drop one of the two orders",
+    fail("[order] '{}' cannot run before '{}': it needs its result; remove one of the two orders",
          node(before).op->name, node(after).op->name);
   link_order(*state_, before, after);
   ++state_->version;
@@ -336,7 +336,7 @@ bool GraphEditor::is_op(const GraphTensor& tensor, const OpDef& op) const {
 }
 const Node& GraphEditor::get_op(const GraphTensor& tensor, const OpDef& op) const {
   if (const Node* found = try_get_op(tensor, op)) return *found;
-  fail("[get_op] the tensor is made by '{}', not by '{}'; ask with is_op or try_get_op first",
+  fail("[get_op] the tensor is made by '{}', not by '{}'; check with is_op or try_get_op first",
        node(tensor.node()).op->name, op.name);
 }
 

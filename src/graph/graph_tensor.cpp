@@ -10,7 +10,6 @@
 namespace luminal {
 
 // --- Handles
-// --------------------------------------------------------------------------------------------------------
 
 GraphTensor::GraphTensor(std::weak_ptr<GraphState> graph, Edge edge)
     : graph_(std::move(graph)),
@@ -112,7 +111,6 @@ std::pair<std::vector<int64_t>, std::vector<Number>> NestedList::flatten() const
 }
 
 // --- Data and life cycle
-// --------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -240,7 +238,7 @@ std::vector<T> GraphTensor::data() const {
   const TensorData raw = data();
   constexpr Dtype kWanted = dtype_of<T>();
   if (raw.dtype != kWanted && kWanted != Dtype::F64 && kWanted != Dtype::F32 && kWanted != Dtype::I64)
-    fail<DtypeError>("[data] {} was asked for as {}; ask for its own type, or double, float or int64_t",
+    fail<DtypeError>("[data] {} was requested as {}; request its own type, or double, float or int64_t",
                      describe(*this), luminal::name(kWanted));
   const TensorData converted = convert(raw, kWanted);
   const auto values = converted.as<T>();
@@ -254,7 +252,6 @@ LUMINAL_DTYPES(LUMINAL_DATA, LUMINAL_NOTHING)
 #undef LUMINAL_NOTHING
 
 // --- Printing
-// -------------------------------------------------------------------------------------------------------
 
 namespace {
 

@@ -58,9 +58,8 @@ void check_rounds(const std::string& pass, int rounds) {
   constexpr int kEnough = 1000;
   if (rounds >= kEnough)
     fail(
-        "[Looped] '{}' still changes the graph after {} rounds; give Looped a number of times, or make the "
-        "pass "
-        "leave a graph alone that it has nothing to do on",
+        "[Looped] '{}' still changes the graph after {} rounds; give Looped a number of rounds, or make the "
+        "pass leave a finished graph unchanged",
         pass, rounds);
 }
 

@@ -19,7 +19,6 @@
 namespace luminal {
 
 // --- Sessions
-// -------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -56,8 +55,8 @@ std::shared_ptr<Session> make_session(std::string_view device) {
   const std::vector<std::string> names = session_devices();
   const auto found = device.empty() ? names.begin() : std::ranges::find(names, device);
   if (found == names.end())
-    fail<DeviceError>("[device] there is no device '{}' in this build; there are: {}{}", device,
-                      fmt::join(names, ", "), did_you_mean(device, names));
+    fail<DeviceError>("[device] unknown device '{}'; this build has: {}{}", device, fmt::join(names, ", "),
+                      did_you_mean(device, names));
   std::function<std::shared_ptr<Session>()> make;
   {
     const std::lock_guard lock(registry().mutex);
@@ -69,7 +68,6 @@ std::shared_ptr<Session> make_session(std::string_view device) {
 std::shared_ptr<const DeviceValue> Session::to_device(const TensorData&) { return nullptr; }
 
 // --- Settings
-// -------------------------------------------------------------------------------------------------------
 
 std::vector<std::string> Graph::dim_names() const {
   std::vector<std::string> names;
@@ -84,8 +82,8 @@ const DimFacts& facts_of(const Graph& graph, std::string_view name, std::string_
   if (const auto found = known.find(name); found != known.end()) return found->second;
   const std::vector<std::string> names = graph.dim_names();
   if (names.empty())
-    fail("[{}] no tensor of this graph has a dim '{}', or any other with a name; make the tensors first",
-         call, name);
+    fail("[{}] no tensor of this graph has a dim '{}' or any other named dim; make the tensors first", call,
+         name);
   fail("[{}] no tensor of this graph has a dim '{}'; its dims are {}{}", call, name, fmt::join(names, ", "),
        did_you_mean(name, names));
 }
@@ -99,8 +97,8 @@ void Graph::set_dim(std::string_view name, int64_t size, Where where) {
   const DimFacts& facts = facts_of(*this, name, "set_dim");
   if (size < facts.min || size > facts.max || size % facts.multiple_of != 0)
     fail<ShapeError>(
-        "[set_dim] dim '{}' cannot have the size {}: tensors promise a multiple of {} in [{}, {}]; keep "
-        "to that, or declare the dim with other facts",
+        "[set_dim] dim '{}' cannot have the size {}: tensors promise a multiple of {} in [{}, {}]; give such "
+        "a size, or declare the dim with other facts",
         name, size, facts.multiple_of, facts.min, facts.max);
   state_->fixed_dims.insert_or_assign(std::string(name), short_location(where));
   state_->dims.insert_or_assign(std::string(name), size);
@@ -167,7 +165,6 @@ void Graph::resume_plans(std::map<std::string, uint64_t> plans,
 }
 
 // --- Running
-// --------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -220,8 +217,7 @@ void measure(const Graph& graph, GraphState& state, GraphState::Needs& needs) {
   for (const auto& [name, node] : needs.dims)
     if (!state.dims.contains(name))
       fail(
-          "[execute] the size of dim '{0}' is not known, which {1} needs; give it with set_dim(\"{0}\", "
-          "size)",
+          "[execute] the size of dim '{0}' is unknown, but {1} needs it; give it with set_dim(\"{0}\", size)",
           name, describe_value(graph, {node, 0}));
   for (auto* list : {&needs.inputs, &needs.present})
     for (auto& [value, dims] : *list) dims = exec(graph.type(value).dims, state.dims);
@@ -264,7 +260,7 @@ void check_sizes(const Graph& graph, const GraphState& state, const GraphState::
       const std::vector<int64_t>& given = stored.data ? stored.data->dims : stored.device->dims();
       if (given != expected)
         fail<ShapeError>(
-            "[execute] {} holds data of [{}], and the sizes in force make it [{}]; set it again or call "
+            "[execute] {} holds data of [{}], but the current sizes make it [{}]; set it again or call "
             "set_dim{}",
             describe_value(graph, value), fmt::join(given, ", "), fmt::join(expected, ", "),
             fixed_dims_text(state, graph.type(value).dims));

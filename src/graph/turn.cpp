@@ -17,20 +17,18 @@ void take(std::recursive_mutex& mutex, std::string_view call, Turn::For what) {
   if (waits) return mutex.lock();
   if (mutex.try_lock()) return;
   if (what == Turn::For::Structure)
-    fail("[{}] another thread is at work on this graph; change a graph from one thread at a time", call);
-  fail("[{}] a kernel of the program's own uses the graph that runs it; give it what it needs as inputs",
-       call);
+    fail("[{}] another thread is using this graph; change a graph from one thread at a time", call);
+  fail("[{}] a user kernel uses the graph that runs it; give it what it needs as inputs", call);
 }
 
 void check(Turns::Run run, std::string_view call, Turn::For what) {
   if (what == Turn::For::Run && run != Turns::Run::None)
     fail(
-        "[{}] {} runs the graph that is running; set its inputs and read its values there, and run it when "
-        "the "
-        "run has returned",
+        "[{}] {} runs the graph that is running; set its inputs and read its values there, and run it after "
+        "the run has returned",
         call, UserCode::current());
   if (what == Turn::For::Structure && run == Turns::Run::Computing)
-    fail("[{}] {} changes the graph that is running; change it when the run has returned", call,
+    fail("[{}] {} changes the graph that is running; change it after the run has returned", call,
          UserCode::current());
 }
 

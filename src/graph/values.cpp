@@ -42,7 +42,7 @@ void store_in(GraphState& state, const Value& value, std::shared_ptr<TensorData>
 /// Whatever stands in a graph holds as many bytes as its sizes say: readers do not look again.
 void check_storable(const TensorType& type, const TensorData& data) {
   if (data.dtype != type.dtype || data.dims.size() != type.dims.size())
-    fail<ShapeError>("[store] {}[{}] is no value of {}; dtypes and ranks must be equal", name(data.dtype),
+    fail<ShapeError>("[store] {}[{}] is not a value of {}; dtypes and ranks must be equal", name(data.dtype),
                      fmt::join(data.dims, ", "), type.to_string());
   if (const int64_t due = size_bytes(data.dtype, data.element_count());
       static_cast<int64_t>(data.bytes.size()) != due)

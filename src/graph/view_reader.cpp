@@ -16,7 +16,6 @@ namespace luminal {
 using symbolic::Kind;
 
 // --- Making a reader
-// ------------------------------------------------------------------------------------------------
 
 ViewReader::ViewReader(const ShapeTracker& view, const DimMap& dims) : dims_(exec(view.dims(), dims)) {
   view.check(dims);
@@ -129,7 +128,6 @@ double ViewReader::cost() const {
 }
 
 // --- Reading
-// --------------------------------------------------------------------------------------------------------
 
 ViewCursor::ViewCursor(const ViewReader& reader, int64_t start)
     : reader_(&reader), position_(start), coordinates_(reader.dims_.size(), 0) {
@@ -282,7 +280,7 @@ TensorData materialize(const TensorData& buffer, const ShapeTracker& view, const
   const ViewReader reader(view, dims);
   if (reader.buffer_elements() != buffer.element_count())
     fail<ShapeError>(
-        "[data] the value holds {} elements, and at the sizes in force its view reads {}; read it before "
+        "[data] the value holds {} elements, but at the current sizes its view reads {}; read it before "
         "sizes change",
         buffer.element_count(), reader.buffer_elements());
   TensorData result(buffer.dtype, exec(view.dims(), dims));

@@ -8,7 +8,7 @@ namespace luminal::kernel {
 /// Caps that keep composed kernels within what registers and caches can hold, and with that the time that
 /// composing one takes: it grows with the operations and formulas of a spec. They are checked on both specs
 /// and on how often the producer would be instantiated before anything is composed, and on the result.
-/// How much a whole cone of compositions may compute anew is limited where cones grow (search/cones.h).
+/// How much a whole cone of compositions may compute anew is limited where fusion candidates grow (search/cover/fusion.h).
 struct ComposeLimits {
   int slots = 12;
   int operations = 400;  ///< scalar operations in all bodies; an exponential is about twenty

@@ -29,7 +29,7 @@ HeadCounts checked_heads(const GraphSite& cx, std::string_view module, int64_t e
 int64_t head_size(const GraphSite& cx, std::string_view module, int64_t embed, int64_t heads) {
   const CallSite site(module, cx.where);
   if (heads < 1 || embed % heads != 0)
-    fail<ShapeError>("[{}] embed={} is no multiple of heads={}; give one", module, embed, heads);
+    fail<ShapeError>("[{}] embed={} is not a multiple of heads={}; give a multiple", module, embed, heads);
   return embed / heads;
 }
 
@@ -185,7 +185,8 @@ MultiheadAttention::Result MultiheadAttention::forward_with_weights(const GraphT
 GraphTensor RotaryEmbedding::forward(const GraphTensor& x, const Expression& first, Where where) const {
   const CallSite site("RotaryEmbedding", where);
   if (size < 2 || size % 2 != 0)
-    fail<ShapeError>("[RotaryEmbedding] the size {} has no pairs; give an even number", size);
+    fail<ShapeError>("[RotaryEmbedding] the size {} cannot be split into pairs; give an even number above 0",
+                     size);
   if (x.rank() < 2 || !known_to_be(x.dim(-1), size))
     fail<ShapeError>("[RotaryEmbedding] x is {} and must be [..., length, {}]", x.type().to_string(), size);
   const Dtype wide = accumulation_dtype(x.dtype());

@@ -67,8 +67,8 @@ TensorData truncated_normal(Graph& graph, std::vector<int64_t> dims, double mean
                                std::erf((low - mean) / (stddev * std::numbers::sqrt2)));
   if (!(chance > 1e-4))
     fail(
-        "[truncated_normal] [{}, {}] holds almost nothing of a normal of mean {} and deviation {}; widen the "
-        "bounds",
+        "[truncated_normal] [{}, {}] covers almost nothing of a normal distribution with mean {} and "
+        "deviation {}; widen the bounds",
         low, high, mean, stddev);
   Draws draws(graph);
   return filled(std::move(dims), [&] {
@@ -100,7 +100,7 @@ double gain(std::string_view nonlinearity, double a) {
   for (const std::string_view linear : {"linear", "sigmoid", "conv1d", "conv2d", "conv3d"})
     if (nonlinearity == linear) return 1;
   const std::vector<std::string> names{"linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu"};
-  fail("[init] '{}' is no nonlinearity with a known gain; give one of {}{}", nonlinearity,
+  fail("[init] no gain is known for the nonlinearity '{}'; choose one of {}{}", nonlinearity,
        fmt::join(names, ", "), did_you_mean(nonlinearity, names));
 }
 

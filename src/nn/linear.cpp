@@ -22,7 +22,7 @@ GraphTensor Linear::forward(const GraphTensor& x, Where where) const {
   const CallSite site("Linear", where);
   const Expression& in = weight.dim(permuted ? 0 : 1);
   if (x.rank() == 0 || !Expression::known_equal(x.dim(-1), in))
-    fail<ShapeError>("[Linear] x is {} and must end in {}, as the weight {} says", x.type().to_string(),
+    fail<ShapeError>("[Linear] x is {} and must end in {} to match the weight {}", x.type().to_string(),
                      in.to_string(), weight.type().to_string());
   const GraphTensor product = x.matmul(permuted ? weight : weight.t());
   return bias ? product + *bias : product;
@@ -60,9 +60,8 @@ void check_rows(const TensorData& index, int64_t rows) {
       for (size_t i = 0; i < values.size(); ++i)
         if (const auto row = static_cast<int64_t>(values[i]); row < 0 || row >= rows)
           fail(
-              "[Embedding] the index at {} is {}, and the table has the rows 0..{}; mend the data, or make "
-              "the "
-              "table larger",
+              "[Embedding] the index at {} is {}, but the table has the rows 0..{}; fix the data, or make "
+              "the table larger",
               place_of(i, index.dims), row, rows - 1);
     }
   });

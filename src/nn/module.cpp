@@ -25,7 +25,7 @@ void Serializer::add(std::string_view name, const GraphTensor& tensor, bool trai
   for (const std::string& part : path_) full += part + "/";
   full += name;
   if (std::ranges::find(entries_, full, &Entry::name) != entries_.end())
-    fail("[serialize] two tensors are called '{}'; give each member of a module a name of its own", full);
+    fail("[serialize] two tensors are called '{}'; give each member of a module its own name", full);
   name_by_path(tensor, full);
   entries_.push_back({std::move(full), tensor, trainable});
 }

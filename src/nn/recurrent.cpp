@@ -25,8 +25,8 @@ void check_options(const GraphSite& cx, Cell cell, int64_t in, int64_t hidden,
   check_probability(name, options.dropout);
   check_float(name, options.dtype);
   if (options.nonlinearity != "tanh" && !(cell == Cell::Rnn && options.nonlinearity == "relu"))
-    fail("[{}] nonlinearity '{}' is not one it has; {}", name, options.nonlinearity,
-         cell == Cell::Rnn ? "give 'tanh' or 'relu'" : "leave it at 'tanh'");
+    fail("[{}] unknown nonlinearity '{}'; {}", name, options.nonlinearity,
+         cell == Cell::Rnn ? "choose 'tanh' or 'relu'" : "leave it at 'tanh'");
 }
 
 }  // namespace
@@ -126,7 +126,8 @@ GraphTensor Recurrent::arranged(const GraphTensor& x) const {
   const GraphTensor steps = x.rank() == 2 ? x.unsqueeze(1) : options_.batch_first ? x.transpose(0, 1) : x;
   const Expression& length = steps.dim(0);
   if (length.range().max < 1)
-    fail<ShapeError>("[{}] x {} has no step; give a length from 1 on", name_of(cell_), x.type().to_string());
+    fail<ShapeError>("[{}] x {} has no steps; give a length of at least 1", name_of(cell_),
+                     x.type().to_string());
   if (!length.constant() && length.range().max > kMostSteps)
     fail<ShapeError>(
         "[{}] x {} has the length {} without a bound of at most {}; its steps are laid out in the graph, so "

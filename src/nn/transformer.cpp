@@ -36,7 +36,7 @@ FeedForward::FeedForward(GraphSite cx, int64_t size, const TransformerOptions& o
       activation(options.activation) {
   const CallSite site("Transformer", cx.where);
   if (activation != "relu" && activation != "gelu")
-    fail("[Transformer] activation '{}' is not one it has; give 'relu' or 'gelu'", activation);
+    fail("[Transformer] unknown activation '{}'; choose 'relu' or 'gelu'", activation);
 }
 
 GraphTensor FeedForward::forward(const GraphTensor& x) const {

@@ -33,7 +33,7 @@ GraphTensor latest(const GraphTensor& state) {
 }
 
 void check_size(std::string_view module, std::string_view what, int64_t size) {
-  if (size < 1) fail<ShapeError>("[{}] {}={} makes no sense; give at least 1", module, what, size);
+  if (size < 1) fail<ShapeError>("[{}] {}={} is out of range; give at least 1", module, what, size);
 }
 
 void check_float(std::string_view module, Dtype dtype) {
@@ -42,7 +42,7 @@ void check_float(std::string_view module, Dtype dtype) {
 }
 
 void check_probability(std::string_view module, double p) {
-  if (!(p >= 0 && p <= 1)) fail("[{}] p={} is no probability; give a number from 0 to 1", module, p);
+  if (!(p >= 0 && p <= 1)) fail("[{}] p={} is not a probability; give a number from 0 to 1", module, p);
 }
 
 }  // namespace luminal::nn

@@ -93,7 +93,7 @@ const OpDef& find_op(std::string_view name) {
   }
   std::vector<std::string> names;
   for (const OpDef* op : all_ops()) names.emplace_back(op->name);
-  fail("[op] there is no op '{}'{}", name, did_you_mean(name, names));
+  fail("[op] unknown op '{}'{}", name, did_you_mean(name, names));
 }
 
 void register_op(const OpDef& op) {

@@ -15,7 +15,7 @@ std::vector<TensorType> infer_scatter(std::span<const TensorType> inputs, const 
   ops::check_arity("scatter", inputs, 3);
   const std::string& mode = mode_of(attributes);
   if (mode != "assign" && mode != "add")
-    fail<Error>("[scatter] mode is '{}'; it takes 'assign' or 'add'", mode);
+    fail<Error>("[scatter] mode is '{}'; choose 'assign' or 'add'", mode);
   ops::check_dtype("scatter", inputs[0], mode == "add" ? ops::Takes::Numbers : ops::Takes::All);
   ops::check_index("scatter", inputs[1]);
   ops::check_same_dtype("scatter", inputs[0], inputs[2]);

@@ -74,8 +74,8 @@ void check_dtype(std::string_view op, const TensorType& type, Takes set) {
 
 void check_plain(std::string_view op, Dtype dtype) {
   if (is_quantized(dtype))
-    fail<DtypeError>("[{}] makes plain dtypes, {} is block-quantised; quantize the values on the host", op,
-                     name(dtype));
+    fail<DtypeError>("[{}] produces plain dtypes, but {} is block-quantised; quantize the values on the host",
+                     op, name(dtype));
 }
 
 void check_same_dims(std::string_view op, const TensorType& a, const TensorType& b) {

@@ -6,10 +6,10 @@ namespace luminal::ops {
 
 void check_outputs(std::string_view op, std::string_view name, const std::vector<TensorType>& outputs,
                    bool has_gradient) {
-  if (outputs.empty()) fail("[{}] '{}' has no output; say the dtype and dims of at least one", op, name);
+  if (outputs.empty()) fail("[{}] '{}' has no output; give the dtype and dims of at least one", op, name);
   if (has_gradient && outputs.size() != 1)
-    fail("[{}] '{}' has a gradient rule and {} outputs; a rule knows of one output, so use one node each", op,
-         name, outputs.size());
+    fail("[{}] '{}' has a gradient rule and {} outputs; a rule handles one output, so use a node for each",
+         op, name, outputs.size());
 }
 
 void run_user_code(std::string_view op, std::string_view name, const HostFunction::Run& run,

@@ -20,7 +20,6 @@ using Rewritten = std::optional<Edge>;
 }
 
 // --- Neutral and absorbing elements
-// ---------------------------------------------------------------------------------
 
 enum class Side { Either, Right };
 enum class For { Floats, Whole };  // Whole: integers and bool
@@ -91,7 +90,6 @@ Rewritten absorbing(const Rewrite& at) {
 }
 
 // --- Laws of one op
-// -------------------------------------------------------------------------------------------------
 
 Rewritten idempotent(const Rewrite& at) {
   if (!at.node.op->is(Trait::Idempotent) || at.node.inputs.size() != 2 ||
@@ -142,7 +140,6 @@ Rewritten inverse(const Rewrite& at) {
 }
 
 // --- Constants
-// ------------------------------------------------------------------------------------------------------
 
 /// Named dims in attributes are known at run time only.
 bool depends_on_dims(const Attributes& attributes) {
@@ -247,7 +244,7 @@ Rewritten join_constants(const Rewrite& at) {
 }
 
 constexpr std::array kRules{
-    ArithmeticRule{"elementwise-fold", "an op of constants is a constant: its own evaluation tells",
+    ArithmeticRule{"elementwise-fold", "an op of constants is a constant, which its own evaluation computes",
                    fold_elementwise},
     ArithmeticRule{"iota-fold", "a formula without variables is a constant", fold_iota},
     ArithmeticRule{"reduction-fold", "a reduction of equal constants is a constant", fold_reduction},

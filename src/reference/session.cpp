@@ -278,7 +278,7 @@ class ReferenceExecutable : public Executable {
     const bool same = schedule_ && version_ == graph.version() && dims_ == graph.dims() &&
                       everything_ == everything && pinned_ == pinned;
     if (!same) {
-      if (schedule_) debug(1, "reference: planned anew because {}", reason(graph, everything));
+      if (schedule_) debug(1, "reference: planned again because {}", reason(graph, everything));
       schedule_.emplace(graph, precision_, everything);
       version_ = graph.version();
       dims_ = graph.dims();
@@ -296,8 +296,7 @@ class ReferenceExecutable : public Executable {
       for (const auto& [name, size] : graph.dims()) sizes += fmt::format(" {}={}", name, size);
       return "sizes changed:" + sizes;
     }
-    return everything_ != everything ? "every value is wanted, or no longer"
-                                     : "other values are there already";
+    return everything_ != everything ? "keep_everything changed" : "other values are already present";
   }
 
   ReferencePrecision precision_;

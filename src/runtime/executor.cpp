@@ -271,7 +271,7 @@ void Executor::State::write_trace() const noexcept {
   try {
     dump_file(fmt::format("profile_{:016x}.json", plan.key), told->trace_json());
   } catch (const std::exception& error) {
-    log_line(fmt::format("runtime: the trace of kernels is not written: {}", error.what()));
+    log_line(fmt::format("runtime: cannot write the trace of kernels: {}", error.what()));
   }
 }
 

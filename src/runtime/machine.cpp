@@ -101,7 +101,7 @@ kernel::MachineLimits limits_of(backends::Device& device, const std::filesystem:
     if (!make_private_folder(folder).empty()) return limits;
     write_file_atomic(file, to_json(limits, machine).dump(1));
   } catch (const std::exception& error) {
-    debug(1, "runtime: the machine's limits are not kept: {}", error.what());
+    debug(1, "runtime: cannot store the machine's limits: {}", error.what());
   }
   return limits;
 }

@@ -56,13 +56,14 @@ Dtype parse_dtype(std::string_view text) {
     if (kDtypeInfos[i].name == text) return static_cast<Dtype>(i);
     names.emplace_back(kDtypeInfos[i].name);
   }
-  fail<DtypeError>("[dtype] unknown dtype '{}'; known are {}{}", text, fmt::join(names, " "),
+  fail<DtypeError>("[dtype] unknown dtype '{}'; choose one of {}{}", text, fmt::join(names, " "),
                    did_you_mean(text, names));
 }
 
 void no_plain_type(Dtype dtype) {
   fail<DtypeError>(
-      "[{0}] the block-quantised dtype {0} has no elements to compute with; cast it to a float dtype first",
+      "[{0}] the block-quantised dtype {0} has no single elements to compute with; cast it to a float dtype "
+      "first",
       name(dtype));
 }
 

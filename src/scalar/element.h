@@ -36,7 +36,6 @@ template <class T>
 using BitsOf = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
 
 // --- floats
-// -------------------------------------------------------------------------------------------------
 
 struct Div {
   template <std::floating_point T>
@@ -76,7 +75,6 @@ struct Remainder {
 };
 
 // --- floats and integers
-// --------------------------------------------------------------------------------------
 
 struct Add {
   template <class T>
@@ -155,7 +153,6 @@ struct Maximum {
 };
 
 // --- integers
-// -------------------------------------------------------------------------------------------------
 
 struct FloorDiv {
   template <std::integral T>
@@ -233,7 +230,6 @@ struct NotBool {
 };
 
 // --- comparisons, select, conversions
-// ---------------------------------------------------------------------------
 
 struct Lt {
   template <class T>

@@ -73,7 +73,7 @@ std::string node_text(std::span<const ScalarNode> nodes, size_t index) {
 
 std::string type_problem(const ScalarNode& n, const OperandTypes& t) {
   const scalar_ops::Facts& op = scalar_ops::facts(n.op);
-  if (is_quantized(n.dtype)) return "block-quantised types have no elements to compute with";
+  if (is_quantized(n.dtype)) return "block-quantised types have no single elements to compute with";
   if (op.group == Group::Leaf) return leaf_problem(n);
   if (n.payload != 0) return "only leaves have a payload";
   if (op.group == Group::Convert || op.group == Group::Bitcast) return cast_problem(n, t[0]);

@@ -22,8 +22,7 @@ void* allocate_lines(size_t bytes) {
   void* memory = ::operator new(bytes, alignment_of(bytes), std::nothrow);
   if (memory == nullptr)
     fail(
-        "[memory] {} at once are asked for, and the system does not give them; use smaller sizes or free "
-        "memory",
+        "[memory] {} are needed at once, which the system does not provide; use smaller sizes or free memory",
         readable_bytes(bytes));
   advise_huge_pages(memory, bytes);
   return memory;
@@ -49,7 +48,7 @@ void refuse_values(size_t given, Dtype dtype, const std::vector<int64_t>& sizes)
 }
 
 void refuse_type(Dtype dtype, Dtype asked_for) {
-  fail<DtypeError>("[data] the elements are {} and were asked for as {}; ask for them as they are",
+  fail<DtypeError>("[data] the elements are {}, but were requested as {}; request their own type",
                    name(dtype), name(asked_for));
 }
 
@@ -66,7 +65,7 @@ TensorData::TensorData(Dtype type, std::vector<int64_t> sizes) : dtype(type), di
   } catch (const ShapeError&) {
     throw;
   } catch (const Error& error) {
-    fail("[data] there is no memory for {}[{}]: {}", name(dtype), fmt::join(dims, ", "), error.what());
+    fail("[data] out of memory for {}[{}]: {}", name(dtype), fmt::join(dims, ", "), error.what());
   }
 }
 

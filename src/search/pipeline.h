@@ -19,11 +19,11 @@
 ///   encode     encode/kernel_graph.h      Graph -> KernelGraph: each node a kernel of its own
 ///   saturate   saturate/language.h        KernelGraph -> SaturatedGraph: what laws make of these kernels
 ///   cover      cover/fusion.h             SaturatedGraph -> Fusions: the best kernels for each value
-///   select     cover/cover.h              Fusions -> Cover: which values are in memory, made by which
-///   kernels lower      tuning/implementation.h    KernelSpec -> Program: a schedule's loops compile
-///   cache/kernel_cache.h       Program -> Kernel: machine code check      verification/              Kernel,
-///   Plan: compared with the user's nodes plan       plan_builder.h             Cover, kernels -> Plan:
-///   launches in order, tensors in memory
+///   select     cover/cover.h              Fusions -> Cover: which values are in memory, made by which kernels
+///   lower      tuning/implementation.h    KernelSpec -> Program: a schedule's loops
+///   compile    cache/kernel_cache.h       Program -> Kernel: machine code
+///   check      verification/              Kernel, Plan: compared with the user's nodes
+///   plan       plan_builder.h             Cover, kernels -> Plan: launches in order, tensors in memory
 ///
 /// The first two know nothing of sizes and run once for a graph (`FrontEnd`); the others run for each bucket
 /// of sizes (`BackEndResult`). In Fast mode a model chooses what is lowered; in measured modes

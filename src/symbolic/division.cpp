@@ -105,8 +105,7 @@ int64_t step_of(const Term& t) {
 }
 
 // The part of a dividend that stays below a factor c of the divisor n while the rest is a multiple of c: with
-// 0
-// <= low < c, floor((c*q + low)/n) is floor(c*q/n), and (c*q + low) mod n is c*q mod n + low. Empty if there
+// 0 <= low < c, floor((c*q + low)/n) is floor(c*q/n), and (c*q + low) mod n is c*q mod n + low. Empty if there
 // is none. A term whose step reaches c has to be a multiple of it, so c is a common divisor of n and the
 // widest steps.
 std::optional<Expression> low_part(const Expression& a, int64_t n) {

@@ -27,10 +27,9 @@ Expression::Expression(Literal literal) : Expression(symbolic::constant(literal.
 Expression Expression::dim(std::string_view name, DimFacts facts) {
   symbolic::check_dim_name(name);
   if (facts.min > facts.max)
-    fail<Error>("[Expression] dim '{}' is given min {} above max {}; swap them", name, facts.min, facts.max);
+    fail<Error>("[Expression] dim '{}' has min {} above max {}; swap them", name, facts.min, facts.max);
   if (facts.multiple_of < 1)
-    fail<Error>("[Expression] dim '{}' is given multiple_of {}; it must be at least 1", name,
-                facts.multiple_of);
+    fail<Error>("[Expression] dim '{}' has multiple_of {}; give at least 1", name, facts.multiple_of);
   const int64_t m = facts.multiple_of;
   if (m > 1) {  // ends of the range are multiples themselves
     if (facts.min != INT64_MIN) {
@@ -39,8 +38,8 @@ Expression Expression::dim(std::string_view name, DimFacts facts) {
     }
     if (facts.max != INT64_MAX) facts.max -= symbolic::floor_mod(facts.max, m);
     if (facts.min > facts.max)
-      fail<Error>("[Expression] dim '{}' has no value: no multiple of {} lies in its range; widen it", name,
-                  m);
+      fail<Error>("[Expression] dim '{}' has no possible size: no multiple of {} lies in its range; widen it",
+                  name, m);
   }
   Node n;
   n.kind = Kind::Dim;

@@ -131,9 +131,8 @@ MovementStep permute_step(const Shape& dims, std::span<const int> order) {
   }
   for (int a = 0; a < rank; ++a)
     if (std::ranges::count(axes, a) != 1)
-      fail<ShapeError>(
-          "[permute] order ({}) of {} does not name axis {} once; each axis must stand in it once", detail,
-          to_string(dims), a);
+      fail<ShapeError>("[permute] order ({}) of {} does not name axis {} once; name each axis once", detail,
+                       to_string(dims), a);
   Shape out;
   for (int a : axes) out.push_back(dims[static_cast<size_t>(a)]);
   MovementStep s = named("permute", detail, dims, std::move(out));
@@ -170,7 +169,7 @@ MovementStep merge_step(const Shape& dims, int first, int last) {
   const auto b = static_cast<size_t>(normal_axis("merge_dims", last, rank, dims));
   if (a > b)
     fail<ShapeError>(
-        "[merge_dims] first axis {} lies behind last axis {} of {}; permute before, or swap them", a, b,
+        "[merge_dims] first axis {} comes after last axis {} of {}; permute before, or swap them", a, b,
         to_string(dims));
   const std::span merged(dims.begin() + static_cast<ptrdiff_t>(a),
                          dims.begin() + static_cast<ptrdiff_t>(b) + 1);
@@ -253,13 +252,13 @@ void infer_dim(const Shape& dims, Shape& to) {
   const auto open = std::ranges::find_if(to, is_open);
   if (open == to.end()) return;
   if (std::find_if(open + 1, to.end(), is_open) != to.end())
-    fail<ShapeError>("[reshape] more than one -1 in {}; name all but one of the sizes", to_string(to));
+    fail<ShapeError>("[reshape] more than one -1 in {}; give all sizes but one", to_string(to));
   const Expression total = element_count(dims);
   Expression known = 1;
   for (auto d = to.begin(); d != to.end(); ++d)
     if (d != open) known *= *d;
   if (is_constant(known, 0))
-    fail<ShapeError>("[reshape] -1 in {} is ambiguous: the other dims hold no element; write the size",
+    fail<ShapeError>("[reshape] -1 in {} is ambiguous: the other dims hold no elements; give the size",
                      to_string(to));
   *open = divide_dims(total, known);
 }
@@ -270,8 +269,7 @@ MovementStep reshape_step(const Shape& dims, Shape to) {
   infer_dim(dims, to);
   MovementStep s = named("reshape", list(to), dims, to);
   for (const Expression& d : to)
-    demand(s, d.gte(0), "dim {} of {} is negative; only one -1 may stand for the rest", d.to_string(),
-           to_string(to));
+    demand(s, d.gte(0), "dim {} of {} is negative; only one size may be -1", d.to_string(), to_string(to));
   const Expression in_count = element_count(dims), out_count = element_count(to);
   demand(s, equal(in_count, out_count),
          "{} holds {} elements, {} holds {}; a reshape keeps the number of elements", to_string(dims),

@@ -45,7 +45,7 @@ bool is_contraction(const Graph& graph, const Node& sum) {
 
 AMPContext::AMPContext(Dtype dtype) : dtype_(dtype) {
   if (dtype != Dtype::F16 && dtype != Dtype::BF16)
-    fail<DtypeError>("[AMPContext] {} is no dtype to compute products in; give f16 or bf16", name(dtype));
+    fail<DtypeError>("[AMPContext] products cannot be computed in {}; choose f16 or bf16", name(dtype));
 }
 
 int64_t AMPContext::run(Graph& graph, Remap&) const {
@@ -78,8 +78,7 @@ GradScaler::GradScaler(Graph& cx, const Options& options, Where where) : options
       !(options.backoff_factor < 1) || options.growth_interval < 1)
     fail(
         "[GradScaler] init_scale={}, growth_factor={}, backoff_factor={}, growth_interval={} are out of "
-        "range; give "
-        "a scale above 0, growth above 1, backoff between 0 and 1, an interval from 1 on",
+        "range; give a scale above 0, growth above 1, backoff between 0 and 1, an interval of at least 1",
         options.init_scale, options.growth_factor, options.backoff_factor, options.growth_interval);
   scale_ = scalar_state(cx, "scale", options.init_scale, Dtype::F32);
   growth_tracker_ = zero_state(cx, "growth_tracker", {Dtype::I64, {}});
@@ -94,7 +93,7 @@ GraphTensor GradScaler::scale(const GraphTensor& loss, Where where) const {
 std::vector<GraphTensor> GradScaler::unscale(const std::vector<GraphTensor>& gradients,
                                              const GraphTensor& when, Where where) {
   const CallSite site("GradScaler", where);
-  if (finite_.valid()) fail("[GradScaler] unscale was called already; make one scaler for each optimizer");
+  if (finite_.valid()) fail("[GradScaler] unscale was already called; create one scaler for each optimizer");
   if (gradients.empty()) fail("[GradScaler] there are no gradients; give at least one");
   if (when.valid()) check_condition("GradScaler", when);
   std::vector<GraphTensor> unscaled;

@@ -38,7 +38,7 @@ const std::string& required(const SafetensorsFile& file, const std::string& key,
   const auto found = file.metadata().find(key);
   if (found == file.metadata().end())
     fail<FormatError>(
-        "[checkpoint] '{}' has no '{}' in its header, so it is no checkpoint; take it out of the folder",
+        "[checkpoint] '{}' has no '{}' in its header, so it is not a checkpoint; remove it from the folder",
         path.string(), key);
   return found->second;
 }
@@ -48,7 +48,7 @@ T required_number(const SafetensorsFile& file, const std::string& key, const fs:
   const std::string& text = required(file, key, path);
   if (const auto value = number_in<T>(text)) return *value;
   fail<FormatError>(
-      "[checkpoint] '{}' says {}='{}' in its header, which is no number; take it out of the folder",
+      "[checkpoint] '{}' has {}='{}' in its header, which is not a number; remove it from the folder",
       path.string(), key, text);
 }
 
@@ -59,7 +59,7 @@ std::map<std::string, uint64_t> plans_of(const SafetensorsFile& file, const fs::
     const auto key = number_in<uint64_t>(text, 16);
     if (!key)
       fail<FormatError>(
-          "[checkpoint] '{}' says {}='{}' in its header, which is no key of a plan; take it out of the "
+          "[checkpoint] '{}' has {}='{}' in its header, which is not the key of a plan; remove it from the "
           "folder",
           path.string(), name, text);
     plans.emplace(name.substr(std::min(name.size(), kPlan.size() + 1)), *key);
@@ -70,17 +70,17 @@ std::map<std::string, uint64_t> plans_of(const SafetensorsFile& file, const fs::
 /// Tells, once the run has gone on, that it did so under another plan.
 void tell_when_plans_differ(Graph& graph, const Checkpoint& found) {
   if (found.device != graph.device()) {
-    log_line(
-        fmt::format("[checkpoint] '{}' ran on '{}' and goes on on '{}': results may differ in the last bits",
-                    found.path.string(), found.device, graph.device()));
+    log_line(fmt::format(
+        "[checkpoint] '{}' ran on '{}' and continues on '{}': results may differ in the last bits",
+        found.path.string(), found.device, graph.device()));
     graph.resume_plans({}, nullptr);
     return;
   }
   graph.resume_plans(found.plans, [found](const PlanIdentity& plan) {
     log_line(fmt::format(
-        "[checkpoint] '{}' was trained under plan {:016x}{} and goes on under {:016x}: results may differ in "
-        "the last bits. The same plan comes of the same mode, threads, processor, cache (which knows the "
-        "machine's figures and what was measured) and Luminal",
+        "[checkpoint] '{}' was trained under plan {:016x}{} and continues under {:016x}: results may differ "
+        "in the last bits. The plan is the same for the same mode, threads, processor, cache (which holds "
+        "the machine's limits and what was measured) and version of Luminal",
         found.path.string(), found.plans.at(plan.bucket),
         plan.bucket.empty() ? "" : fmt::format(" ({})", plan.bucket), plan.key));
   });
@@ -120,8 +120,8 @@ void check_sum(const std::string& found, std::string_view key, std::string_view 
   const std::string& noted = required(file, std::string(key), path);
   if (found != noted)
     fail<FormatError>(
-        "[checkpoint] '{}' is damaged: the checksum of its {} is {}, and {} was noted when it was written; "
-        "restore it from a copy, or remove it",
+        "[checkpoint] '{}' is damaged: the checksum of its {} is {}, but {} was recorded when it was "
+        "written; restore it from a copy, or remove it",
         path.string(), part, found, noted);
 }
 
@@ -178,8 +178,8 @@ void check_names(const SafetensorsFile& file, const std::map<std::string, GraphT
   };
   std::string differs = missing.empty() ? "" : fmt::format("it lacks [{}]", first(missing));
   if (!unexpected.empty())
-    differs += fmt::format("{} [{}] besides", missing.empty() ? "it has" : " and has", first(unexpected));
-  fail("[checkpoint] '{}' is of another model: {}; build the model as it was, or use another folder",
+    differs += fmt::format("{} the unknown [{}]", missing.empty() ? "it has" : " and has", first(unexpected));
+  fail("[checkpoint] '{}' belongs to another model: {}; build the model as it was, or use another folder",
        path.string(), differs);
 }
 
@@ -189,8 +189,8 @@ std::shared_ptr<const void> locked(const fs::path& folder) {
   if (!lock->held())
     fail(
         "[checkpoint] '{}' is in use by a run of process {}: two runs in one folder would remove each "
-        "other's "
-        "checkpoints. Wait for it, or choose another folder; Options::read_only looks on",
+        "other's checkpoints. Wait for it, or choose another folder; with Options::read_only a manager only "
+        "reads",
         folder.string(), lock->holder());
   return lock;
 }
@@ -200,14 +200,15 @@ std::shared_ptr<const void> locked(const fs::path& folder) {
 CheckpointManager::CheckpointManager(fs::path folder, const Options& options)
     : folder_(std::move(folder)), options_(options) {
   if (options.keep_best < 0 || options.keep_last < 1)
-    fail("[checkpoint] keep_best={} and keep_last={} make no sense; give at least 0 and 1", options.keep_best,
-         options.keep_last);
+    fail("[checkpoint] keep_best={} and keep_last={} are out of range; give at least 0 and 1",
+         options.keep_best, options.keep_last);
   std::error_code status;
   if (!options.read_only) fs::create_directories(folder_, status);
   if (status)
-    fail("[checkpoint] cannot make the folder '{}': {}; choose another", folder_.string(), status.message());
+    fail("[checkpoint] cannot create the folder '{}': {}; choose another", folder_.string(),
+         status.message());
   if (options.read_only && !fs::is_directory(folder_, status))
-    fail("[checkpoint] there is no folder '{}' to read checkpoints of; give one that a run writes to",
+    fail("[checkpoint] no folder '{}' to read checkpoints from; give one that a run writes to",
          folder_.string());
   if (!options.read_only) lock_ = locked(folder_);
   for (const auto& entry : fs::directory_iterator(folder_)) {
@@ -218,7 +219,7 @@ CheckpointManager::CheckpointManager(fs::path folder, const Options& options)
       try {
         list_.push_back(describe(SafetensorsFile(entry.path()), entry.path()));
       } catch (const FormatError& error) {
-        log_line(fmt::format("[checkpoint] passed over: {}", error.what()));
+        log_line(fmt::format("[checkpoint] skipped: {}", error.what()));
         damaged_.push_back(entry.path());
       }
     }
@@ -228,7 +229,7 @@ CheckpointManager::CheckpointManager(fs::path folder, const Options& options)
 
 void CheckpointManager::add(const std::string& name, const std::vector<nn::Serializer::Entry>& entries) {
   if (std::ranges::find(names_, name) != names_.end())
-    fail("[checkpoint] '{}' is tracked already; give each part a name of its own", name);
+    fail("[checkpoint] '{}' is already tracked; give each part its own name", name);
   names_.push_back(name);
   for (const auto& entry : entries) {
     std::string full = name + "." + entry.name;
@@ -240,7 +241,7 @@ void CheckpointManager::add(const std::string& name, const std::vector<nn::Seria
 Checkpoint CheckpointManager::save(int64_t step, std::optional<double> metric,
                                    std::map<std::string, std::string> notes) {
   if (options_.read_only)
-    fail("[checkpoint] step {} is not saved to '{}': this manager is read_only; make one that is not", step,
+    fail("[checkpoint] step {} is not saved to '{}': this manager is read_only; create one that is not", step,
          folder_.string());
   if (tensors_.empty())
     fail("[checkpoint] nothing is tracked; call track with the model and the optimizer first");
@@ -274,7 +275,7 @@ Checkpoint CheckpointManager::save(int64_t step, std::optional<double> metric,
   try {
     write_safetensors(made.path, {values.begin(), values.end()}, header);
   } catch (const Error& error) {
-    fail("[checkpoint] step {} was not saved: {}. Older checkpoints are whole", step, error.what());
+    fail("[checkpoint] step {} was not saved: {}. Older checkpoints are intact", step, error.what());
   }
   std::erase_if(list_, [&](const Checkpoint& other) { return other.step == step; });
   list_.insert(std::ranges::upper_bound(list_, step, {}, &Checkpoint::step), made);
@@ -327,14 +328,14 @@ std::optional<Checkpoint> CheckpointManager::resume() {
         log_line(fmt::format("[checkpoint] '{}' is used instead", at->path.string()));
       return found;
     } catch (const FormatError& error) {
-      log_line(fmt::format("[checkpoint] passed over: {}", error.what()));
+      log_line(fmt::format("[checkpoint] skipped: {}", error.what()));
       damaged_.push_back(at->path);
     }
   }
   if (!damaged_.empty())
     fail(
-        "[checkpoint] none of the {} checkpoints in '{}' is whole; restore one, or empty the folder to start "
-        "anew",
+        "[checkpoint] none of the {} checkpoints in '{}' is intact; restore one, or empty the folder to "
+        "start again",
         damaged_.size(), folder_.string());
   return std::nullopt;
 }
@@ -353,15 +354,14 @@ Checkpoint CheckpointManager::load(const fs::path& path) {
     const TensorType type = tensor.type();
     if (stored.dtype != type.dtype || stored.dims != exec(type.dims, graph.dims()))
       fail(
-          "[checkpoint] '{}' is of another model: '{}' is {} there and {} here; build the model as it was, "
-          "or use "
-          "another folder",
+          "[checkpoint] '{}' belongs to another model: '{}' is {} there and {} here; build the model as it "
+          "was, or use another folder",
           path.string(), name, text_of(stored), type.to_string());
   }
   if (seed != graph.seed())
     fail(
-        "[checkpoint] '{}' was made with the seed {} and this graph has {}; call set_seed({}) before the "
-        "model is made",
+        "[checkpoint] '{}' was made with the seed {}, but this graph has {}; call set_seed({}) before "
+        "building the model",
         path.string(), seed, graph.seed(), seed);
   const std::map<std::string, TensorData> values = checked_values(file, path);
   for (auto& [name, tensor] : tensors_) tensor.set(values.at(name));

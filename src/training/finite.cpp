@@ -66,7 +66,7 @@ std::string remedy(const GraphTensor& loss) {
     return weight +
            ": an earlier step was too large. Lower the learning rate, set clip_norm, and start again "
            "or from a checkpoint";
-  return "All data and weights are finite, so it comes of the computation: lower the learning rate, set "
+  return "All data and weights are finite, so the computation produced it: lower the learning rate, set "
          "clip_norm, or look for a logarithm, root or quotient of 0: LUMINAL_CHECK=finite names the first "
          "one";
 }

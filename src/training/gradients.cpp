@@ -55,7 +55,7 @@ std::vector<GraphTensor> clip_grad_value(const std::vector<GraphTensor>& gradien
 GradientAccumulator::GradientAccumulator(Graph& cx, const std::vector<GraphTensor>& gradients, int64_t steps,
                                          Where where) {
   const CallSite site("GradientAccumulator", where);
-  if (steps < 1) fail("[GradientAccumulator] {} steps make no sense; give 1 or more", steps);
+  if (steps < 1) fail("[GradientAccumulator] steps is {}; give 1 or more", steps);
   count_ = zero_state(cx, "count", {Dtype::I64, {}});
   const GraphTensor count = count_ + 1;
   ready_ = count.ge(steps);

@@ -9,7 +9,7 @@ namespace luminal::training {
 
 GraphTensor predicted(std::string_view loss, const GraphTensor& input) {
   if (!is_float(input.dtype()))
-    fail<DtypeError>("[{}] the input is {} and must be floats; cast it, or exchange input and target", loss,
+    fail<DtypeError>("[{}] the input is {} and must be floats; cast it, or swap input and target", loss,
                      input.type().to_string());
   return input.cast(accumulation_dtype(input.dtype()));
 }
@@ -30,7 +30,8 @@ GraphTensor reduced(std::string_view loss, const GraphTensor& losses, Reduce red
     case Reduce::None:
       return losses;
     case Reduce::BatchMean:
-      if (losses.rank() == 0) fail<ShapeError>("[{}] a single number has no batch to take the mean of", loss);
+      if (losses.rank() == 0)
+        fail<ShapeError>("[{}] a single number has no batch to average over; give [N, ...]", loss);
       return losses.sum() / Operand(losses.dim(0));
   }
   throw InternalError("a reduction that is none of the four");
@@ -139,7 +140,7 @@ void check_classes(std::string_view what, const TensorData& targets, int64_t cla
         const auto value = static_cast<int64_t>(values[i]);
         if ((value >= 0 && value < classes) || value == ignore_index) continue;
         fail(
-            "[{}] the target at {} is {}, which is none of the {} classes 0..{}; mend the data{}, or give it "
+            "[{}] the target at {} is {}, which is none of the {} classes 0..{}; fix the data{}, or give it "
             "the ignored index {}",
             what, place_of(i, targets.dims), value, classes, classes - 1,
             value == classes ? " (classes count from 0)" : "", ignore_index);

@@ -23,19 +23,19 @@ void check(std::string_view optimizer, const Graph& cx, const std::vector<GraphT
             "[{}] parameter {} or its gradient belongs to another graph; give tensors of the optimizer's own",
             optimizer, i);
     if (!seen.insert(parameters[i].edge().source).second)
-      fail("[{}] parameter {} comes twice; give each weight once, as nn::params does", optimizer, i);
+      fail("[{}] parameter {} is given twice; give each weight once, as nn::params does", optimizer, i);
     const auto updated = [&](const Graph::StateUpdate& update) {
       return update.state == parameters[i].edge().source;
     };
     if (std::ranges::any_of(parameters[i].graph().state_updates(), updated))
-      fail("[{}] parameter {} has an update already; give each weight to one optimizer of a graph", optimizer,
+      fail("[{}] parameter {} already has an update; give each weight to one optimizer of a graph", optimizer,
            i);
     if (!is_float(parameter.dtype))
       fail<DtypeError>("[{}] parameter {} is {}; only floats can be trained", optimizer, i,
                        parameter.to_string());
     if (!is_float(gradient.dtype) || parameter.dims != gradient.dims)
-      fail<ShapeError>("[{}] parameter {} is {} and its gradient {}; they must be alike", optimizer, i,
-                       parameter.to_string(), gradient.to_string());
+      fail<ShapeError>("[{}] parameter {} is {} but its gradient {}; both must be floats of the same dims",
+                       optimizer, i, parameter.to_string(), gradient.to_string());
   }
 }
 
@@ -59,8 +59,7 @@ void check_condition(std::string_view op, const GraphTensor& condition) {
 
 void check_decay(std::string_view optimizer, std::string_view what, double value) {
   if (!(value >= 0 && value < 1))
-    fail("[{}] {}={} is out of range; betas lie in [0, 1), as do other shares of the past", optimizer, what,
-         value);
+    fail("[{}] {}={} is out of range; give a number in [0, 1)", optimizer, what, value);
 }
 
 void check_not_negative(std::string_view optimizer, std::string_view what, double value) {
@@ -166,7 +165,7 @@ GraphTensor Optimizer::rate_of(size_t group) const {
 }
 
 void Optimizer::set_learning_rate(double rate, size_t group) {
-  if (!(rate >= 0)) fail("[set_learning_rate] a rate of {} makes no sense; give 0 or more", rate);
+  if (!(rate >= 0)) fail("[set_learning_rate] the rate is {}; give 0 or more", rate);
   rate_of(group).set({rate});
 }
 

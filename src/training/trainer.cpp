@@ -41,8 +41,10 @@ Trainer::Trainer(Graph& cx, const std::vector<GraphTensor>& weights, const Graph
     fail("[Trainer] there are no weights to train; does serialize() list them with tensor()?");
   const std::set<NodeId> read = inputs_of(loss.graph(), loss);
   if (std::ranges::none_of(weights, [&](const GraphTensor& w) { return read.contains(w.node()); }))
-    fail("[Trainer] the loss depends on none of the {} weights; is it made of what forward() returned?{}",
-         weights.size(), made_at(loss));
+    fail(
+        "[Trainer] the loss depends on none of the {} weights; is it computed from what forward() "
+        "returned?{}",
+        weights.size(), made_at(loss));
   if (options.precision) cx.run_pass(AMPContext(*options.precision));
   GraphTensor target = loss;
   if (options.precision == Dtype::F16) target = scaler_.emplace(cx).scale(loss);
@@ -78,8 +80,8 @@ double Trainer::step() {
   // A scaler meets gradients that are not finite by itself.
   if (!std::isfinite(loss) || (!scaler_ && !std::isfinite(gradient_norm())))
     fail(
-        "[Trainer] the loss is {} in run {} (learning rate {}, norm of the gradients {}); the weights are as "
-        "before. {}",
+        "[Trainer] the loss is {} in run {} (learning rate {}, norm of the gradients {}); the weights are "
+        "unchanged. {}",
         std::isnan(loss) ? "nan" : fmt::format("{}", loss), steps_ + 1, optimizer_->learning_rate(),
         std::abs(gradient_norm()), remedy(loss_));
   ++steps_;
@@ -103,7 +105,7 @@ std::optional<CheckpointManager::Checkpoint> Trainer::resume(CheckpointManager& 
 }
 
 void Trainer::fit(const Fit& fit) {
-  if (!fit.feed) fail("[Trainer] fit has nothing to feed; give a function that sets the inputs of each run");
+  if (!fit.feed) fail("[Trainer] fit has no feed; give a function that sets the inputs of each run");
   if (fit.checkpoints && fit.checkpoints != tracked_by_) (void)resume(*fit.checkpoints);
   bool saved = true;
   double loss = 0;

@@ -5,6 +5,9 @@
 #include "codegen/schedules/specialise.h"
 
 namespace luminal::codegen {
+
+const Schedule& flat_schedule();  // in the library, families.h declares it
+
 namespace {
 
 using kernel::KernelSpec;
@@ -60,8 +63,12 @@ Program lower(const KernelSpec& given, const Parameters& parameters, const Bucke
 
 }  // namespace
 
-extern const Schedule kFlat;
-
-const Schedule kFlat{"flat", "elementwise over contiguous tensors, a few vectors a task", candidates, lower};
+const Schedule& flat_schedule() {
+  static const Schedule schedule{.name = "flat",
+                                 .doc = "elementwise over contiguous tensors, a few vectors a task",
+                                 .candidates = candidates,
+                                 .lower = lower};
+  return schedule;
+}
 
 }  // namespace luminal::codegen

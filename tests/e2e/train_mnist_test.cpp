@@ -141,17 +141,17 @@ TEST_F(TrainMnist, WrongInputIsOneClearLine) {
     EXPECT_THAT(result.err, HasSubstr(text));
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
   };
-  expect(train({"--epochs", "0"}), kFailed, "luminal: [train] --epochs 0 is not at least 1");
-  expect(train({"--lr", "-1"}), kFailed, "[train] --lr -1 is not positive");
+  expect(train({"--epochs", "0"}), kFailed, "luminal: [train] --epochs is 0; give 1 or more");
+  expect(train({"--lr", "-1"}), kFailed, "[train] --lr is -1; give a rate above 0");
   expect(train({"--batch", "many"}), kUsage, "--batch");
   expect(train({"--mode", "budget=abc"}), kFailed, "[mode] 'budget=abc' is no mode");
   expect(train({"--mode", "quick"}), kFailed,
-         "[mode] 'quick' is no mode; give fast, optimal or budget=SECONDS");
+         "[mode] unknown mode 'quick'; choose fast, optimal or budget=SECONDS");
   expect(train({"--limit", "10"}), kFailed, "--batch 20 is more than the 10 digits");
   expect(train({"--lr", "1e30", "--limit", "100"}), kFailed, "[finite_loss] the loss is nan after run");
   expect(train({"--epoch", "1"}), kUsage, "did you mean '--epochs'?");
   expect(luminal({"train", "mnist", "--device", "cdua", "--data", kDigits}), kFailed,
-         "[device] there is no device 'cdua'");
+         "[device] unknown device 'cdua'");
   expect(luminal({"train", "mnist", "--data", path("nothing")}), kFailed, "nothing");
   expect(luminal({"predict", "--data", kDigits, "--weights", path("none.safetensors")}), kFailed,
          "none.safetensors");
@@ -159,7 +159,7 @@ TEST_F(TrainMnist, WrongInputIsOneClearLine) {
   expect(luminal({"predict", "--data", kDigits, "--weights", path("bad.safetensors")}), kFailed,
          "bad.safetensors");
   expect(luminal({"predict", "--data", kDigits, "--index", "1500"}), kFailed,
-         "there is no test digit 1500; they go from 0 to 1499");
+         "no test digit 1500; choose one from 0 to 1499");
 }
 
 }  // namespace

@@ -217,17 +217,20 @@ TEST_F(TrainRuns, CheckpointsOfOtherRunsAreRefused) {
     EXPECT_THAT(result.err, HasSubstr(text));
   };
   ASSERT_EQ(train(digits).code, kDone);
-  says({}, "holds checkpoints of a run up to step 45; give --resume to go on from them, or another folder");
+  says({},
+       "holds checkpoints of a run up to step 45; use --resume to continue from them, or choose another "
+       "folder");
   says({"--resume", "--hidden", "32"},
-       "is of another model: 'model.0.bias' is f32[128] there and f32[32] here");
+       "belongs to another model: 'model.0.bias' is f32[128] there and f32[32] here");
   says({"--resume", "--batch", "16"},
-       "was made with batch 32 and this run has 16: its steps saw other batches");
-  says({"--resume", "--seed", "9"}, "was made with the seed 1 and this graph has 9");
+       "was made with batch 32, but this run has 16, so the batches would differ");
+  says({"--resume", "--seed", "9"}, "was made with the seed 1, but this graph has 9");
   says({"--save-every", "-1"}, "--save-every -1 is negative");
   const Result other = train(
       {"regression", kSource + "/data/diabetes/diabetes.csv", "--checkpoints", path("runs"), "--resume"});
   EXPECT_EQ(other.code, kFailed);
-  EXPECT_THAT(other.err, HasSubstr("is of another model: it has [model.2.bias, model.2.weight"));
+  EXPECT_THAT(other.err,
+              HasSubstr("belongs to another model: it has the unknown [model.2.bias, model.2.weight"));
   EXPECT_EQ(train({"digits", "--resume"}).code, kUsage);
 }
 
@@ -242,14 +245,14 @@ TEST_F(TrainRuns, WrongInputIsOneClearLine) {
   says(train({"text", small, "--length", "4"}), "fewer than a batch of 8");
   says(train({"text", kSource + "/docs", "--heads", "3"}), "3 heads do not cut the size 64");
   says(train({"digits", "--data", small}), "no zip archive");
-  says(train({"digits", "--hidden", "0"}), "--hidden 0 is not at least 1");
+  says(train({"digits", "--hidden", "0"}), "--hidden is 0; give 1 or more");
   says(train({"regression", path("none.csv")}), "none.csv");
   says(train({"regression", folder_.file("n.csv", "a,b\n1,2\n3,4\ninf,6\n").string()}),
-       "row 3 of the data, column 'a': inf cannot be learnt from; mend it or leave the row out");
+       "row 3 of the data, column 'a': inf is not a finite number; fix it or remove the row");
   says(train({"digits", "--plot", folder_.path().string()}), "is a folder; give a file");
-  says(train({"digits", "--json", "/proc/none/r.json"}), "cannot make the folder '/proc/none'");
+  says(train({"digits", "--json", "/proc/none/r.json"}), "cannot create the folder '/proc/none'");
   says(train({"digits", "--lr", "1e30"}), "the loss is nan in run 2 (learning rate ");
-  says(train({"regression", "--test-share", "2"}), "--test-share 2 is not between 0 and 1");
+  says(train({"regression", "--test-share", "2"}), "--test-share is 2; give a number between 0 and 1");
 }
 
 }  // namespace

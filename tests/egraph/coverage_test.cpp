@@ -73,7 +73,7 @@ TEST(Coverage, EveryCommandActionAndOptionStandsInAProgram) {
 // Not to be met by a program alone: they need an option, a host, or are a second line of defence.
 const std::set<std::string> kElsewhere{
     "global '{}' must start with '$'",  // --strict-mode
-    "'{}' takes {} arguments, {} are given: {}",
+    "'{}' takes {} arguments, but {} are given: {}",
     "'{}' has sort {}, but {} is expected here",
     "'{}' returns {}, but {} is expected here",
 };

@@ -20,10 +20,10 @@ TEST(FileMistakes, Weights) {
       {"a folder", [] { SafetensorsFile("."); }, "[safetensors] '.' is not a regular file"},
       {"a text", [] { SafetensorsFile("notes.txt"); },
        "[safetensors] 'notes.txt' starts with a header length of 8241904413164529780 bytes, more than the "
-       "100000000 allowed; this is no safetensors file"},
+       "100000000 allowed; this is not a safetensors file"},
       {"an empty file", [] { SafetensorsFile("empty.safetensors"); },
-       "[safetensors] 'empty.safetensors' holds 0 bytes, a safetensors file at least 10; the file is "
-       "truncated or something else"},
+       "[safetensors] 'empty.safetensors' has 0 bytes, but a safetensors file has at least 10; the file is "
+       "truncated or of another format"},
       {"a tensor misspelt", [] { (void)SafetensorsFile("model.safetensors").read("layer.wieght"); },
        "[safetensors] 'model.safetensors' has no tensor 'layer.wieght', but 1 others; did you mean "
        "'layer.weight'?"},
@@ -51,18 +51,19 @@ TEST(FileMistakes, Tables) {
       {"a file that is not there", [] { (void)read_csv("house.csv"); },
        "[read] cannot open 'house.csv': No such file or directory"},
       {"a column misspelt", [] { (void)read_csv("houses.csv").numbers({"aera"}); },
-       "[csv] 'houses.csv': there is no column 'aera'; did you mean 'area'?"},
+       "[csv] 'houses.csv': unknown column 'aera'; did you mean 'area'?"},
       {"a field that is no number", [] { (void)read_csv("houses.csv").numbers({"rooms"}); },
-       "[csv] 'houses.csv', line 3, column 'rooms': 'four' is no number; mend it or leave the column out"},
+       "[csv] 'houses.csv', line 3, column 'rooms': 'four' is not a number; fix it or leave the column out"},
       {"a row that is too short", [] { (void)read_csv("ragged.csv"); },
-       "[csv] 'ragged.csv', line 3: 1 fields, and the first line has 2; give every row the same"},
+       "[csv] 'ragged.csv', line 3: 1 fields, but the first line has 2; give every row the same number"},
       {"no array", [] { (void)read_npy("houses.csv"); },
-       "[npy] 'houses.csv': it does not start as .npy files do; give a file that numpy.save wrote"},
+       "[npy] 'houses.csv': this is not an .npy file; give a file that numpy.save wrote"},
       {"no archive", [] { (void)read_npz("houses.csv"); },
-       "[npz] 'houses.csv': no zip archive ends here; the file is truncated or of another format"},
+       "[npz] 'houses.csv': the end of the zip archive is missing; the file is truncated or of another "
+       "format"},
       {"no digits", [] { (void)data::load_mnist(".", data::Split::Train); },
-       "[data] '.' holds none of train-images-idx3-ubyte.gz, train-images-idx3-ubyte; give the folder with "
-       "the MNIST files"},
+       "[data] '.' has none of train-images-idx3-ubyte.gz, train-images-idx3-ubyte; give the folder with the "
+       "MNIST files"},
       {"no texts", [] { (void)data::load_text("."); },
        "[data] '.' holds no .txt or .md file; give a file, or a folder with some"},
   });
@@ -73,20 +74,19 @@ TEST(FileMistakes, Loaders) {
       {"examples of other counts",
        [] { data::TensorSource({TensorData(Dtype::F32, {4, 2}), TensorData(Dtype::F32, {5})}); },
        "[data] tensor 1 has dims [5] and tensor 0 [4, 2]; the first dim counts the examples of all"},
-      {"no examples", [] { data::TensorSource({}); },
-       "[data] there is no tensor to take examples from; give at least one"},
+      {"no examples", [] { data::TensorSource({}); }, "[data] no tensors are given; give at least one"},
       {"batches of 0",
        [] {
          const data::TensorSource source({TensorData(Dtype::F32, {4, 2})});
          const data::Loader loader(source, {.batch = 0});
        },
-       "[data] a batch of 0 examples makes no sense; give 1 or more"},
+       "[data] the batch size is 0; give 1 or more"},
       {"an example that is not there",
        [] {
          const data::TensorSource source({TensorData(Dtype::F32, {4, 2})});
          const data::Subset subset(source, {0, 4});
        },
-       "[data] there is no example 4; they go from 0 to 3"},
+       "[data] no example 4; give 0 to 3"},
       {"a text that is too short", [] { data::TextSource("short", 16, 16); },
        "[data] the text has 5 bytes and a window takes 17; give more text or shorter windows"},
   });
@@ -99,7 +99,7 @@ TEST(FileMistakes, Checkpoints) {
   }
   expect_told({
       {"a file where the folder should be", [] { training::CheckpointManager("file"); },
-       "[checkpoint] cannot make the folder 'file': Not a directory; choose another"},
+       "[checkpoint] cannot create the folder 'file': Not a directory; choose another"},
       {"nothing tracked", [] { (void)training::CheckpointManager("runs").save(1); },
        "[checkpoint] nothing is tracked; call track with the model and the optimizer first"},
       {"a checkpoint that is not there",
@@ -122,8 +122,8 @@ TEST(FileMistakes, Checkpoints) {
          manager.track("model", nn::Linear(cx, 2, 3));
          manager.resume();
        },
-       "[checkpoint] 'runs/step-000000000001.safetensors' is of another model: 'model.bias' is f32[2] there "
-       "and f32[3] here; build the model as it was, or use another folder"},
+       "[checkpoint] 'runs/step-000000000001.safetensors' belongs to another model: 'model.bias' is f32[2] "
+       "there and f32[3] here; build the model as it was, or use another folder"},
       {"tuning that is not there",
        [] {
          const test::EnvironmentVariable cache("LUMINAL_CACHE", "cache");

@@ -139,7 +139,7 @@ TEST(FiniteKernel, NothingIsLookedAtUnlessAskedFor) {
   const test::EnvironmentVariable check("LUMINAL_CHECK", "all");
   expect_told(
       {{"another value", [&] { cx.execute(); },
-        "[environment] LUMINAL_CHECK='all' is not what it takes: finite; unset it or give such a value"}});
+        "[environment] LUMINAL_CHECK='all' is invalid, expected finite; unset it or give such a value"}});
 }
 
 }  // namespace

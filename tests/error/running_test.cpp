@@ -49,8 +49,8 @@ TEST(RunningMistakes, Data) {
        "[set] only inputs take data, and this f32[2, 3] is made by 'mul'; declare it with tensor() (made at "
        "`(x * 2).set({1});`)"},
       {"rows that do not come out", [&] { rows.set(std::vector<float>(7)); },
-       "[set] 7 elements are not a whole number of 'n' in 'rows' f32[n, 3]; give data for whole ones (made "
-       "at `rows.set(std::vector<float>(7));`)"},
+       "[set] 7 elements are not a whole number of 'n' in 'rows' f32[n, 3]; give whole ones (made at "
+       "`rows.set(std::vector<float>(7));`)"},
       {"sizes that make another count", [&] { rows.set_dyn(std::vector<float>(6), {3, 3}); },
        "[set] 6 values for 'rows' f32[n, 3] (made at `GraphTensor rows = cx.named_tensor(\"rows\", {\"n\", "
        "3});`) do not fill the sizes [3, 3], which hold 9; give as many, or their own sizes (made at "
@@ -59,8 +59,8 @@ TEST(RunningMistakes, Data) {
        "[set] data of [6] does not fit 'rows' f32[n, 3]; ranks and sizes must be equal (made at "
        "`rows.set_dyn(std::vector<float>(6), {6});`)"},
       {"a petabyte", [&] { (void)TensorData(Dtype::F32, {1 << 20, 1 << 20, 256}); },
-       "[data] there is no memory for f32[1048576, 1048576, 256]: [memory] 1.1 PB at once are asked for, and "
-       "the system has so much to give; use smaller sizes or free memory"},
+       "[data] out of memory for f32[1048576, 1048576, 256]: [memory] 1.1 PB are needed at once, but the "
+       "system has so much; use smaller sizes or free memory"},
       {"more elements than can be counted",
        [&] { (void)TensorData(Dtype::F32, {int64_t{1} << 40, int64_t{1} << 40}); },
        "[data] a tensor of [1099511627776, 1099511627776] has more elements than 64 bits count; use smaller "
@@ -103,8 +103,8 @@ TEST(RunningMistakes, Runs) {
          (void)cx.arange("n").retrieve();
          cx.execute();
        },
-       "[execute] the size of dim 'n' is not known, which #N i64[n] (made at "
-       "`(void)cx.arange(\"n\").retrieve();`) needs; give it with set_dim(\"n\", size)"},
+       "[execute] the size of dim 'n' is unknown, but #N i64[n] (made at "
+       "`(void)cx.arange(\"n\").retrieve();`) needs it; give it with set_dim(\"n\", size)"},
       {"two sizes of one dim",
        [] {
          Graph cx;
@@ -114,7 +114,7 @@ TEST(RunningMistakes, Runs) {
          cx.execute();
        },
        "[execute] 'x' f32[n] (made at `GraphTensor x = cx.named_tensor(\"x\", {\"n\"}).set({1, 2});`) holds "
-       "data of [2], and the sizes in force make it [3]; set it again or call set_dim"},
+       "data of [2], but the current sizes make it [3]; set it again or call set_dim"},
       {"a size that was fixed",
        [] {
          Graph cx;
@@ -158,16 +158,16 @@ TEST(RunningMistakes, Runs) {
          (void)x.expand_dim(0, "copies").sum(0).retrieve();
          cx.execute();
        },
-       "[execute] the size of dim 'copies' is not known, which #N f32[3] (made at `(void)x.expand_dim(0, "
-       "\"copies\").sum(0).retrieve();`) needs; give it with set_dim(\"copies\", size)"},
+       "[execute] the size of dim 'copies' is unknown, but #N f32[3] (made at `(void)x.expand_dim(0, "
+       "\"copies\").sum(0).retrieve();`) needs it; give it with set_dim(\"copies\", size)"},
       {"a dim without size in a formula",
        [] {
          Graph cx;
          (void)cx.constant(Expression("n") * 2).retrieve();
          cx.execute();
        },
-       "[execute] the size of dim 'n' is not known, which #N i64[] (made at "
-       "`(void)cx.constant(Expression(\"n\") * 2).retrieve();`) needs; give it with set_dim(\"n\", size)"},
+       "[execute] the size of dim 'n' is unknown, but #N i64[] (made at `(void)cx.constant(Expression(\"n\") "
+       "* 2).retrieve();`) needs it; give it with set_dim(\"n\", size)"},
       {"a result that is too large",
        [] {
          Graph cx;
@@ -177,22 +177,20 @@ TEST(RunningMistakes, Runs) {
          (void)(rows * columns).retrieve();
          cx.execute();
        },
-       "[execute] there is no memory for the result f32[1048576, 1048576]: [memory] 4.4 TB at once are asked "
-       "for, and "
-       "the system has so much to give; use smaller sizes or free memory"},
+       "[execute] out of memory for the result f32[1048576, 1048576]: [memory] 4.4 TB are needed at once, "
+       "but the system has so much; use smaller sizes or free memory"},
       {"a device that is not there",
        [] {
          Graph cx;
          cx.set_device("gpu");
        },
-       "[device] there is no device 'gpu' in this build; there are: " + devices() + "; did you mean 'cpu'?"},
+       "[device] unknown device 'gpu'; this build has: " + devices() + "; did you mean 'cpu'?"},
       {"a device misspelt",
        [] {
          Graph cx;
          cx.set_device("refernce");
        },
-       "[device] there is no device 'refernce' in this build; there are: " + devices() +
-           "; did you mean 'reference'?"},
+       "[device] unknown device 'refernce'; this build has: " + devices() + "; did you mean 'reference'?"},
       {"a law misspelt",
        [] {
          Graph cx;
@@ -225,7 +223,7 @@ TEST(RunningMistakes, Results) {
        "value; mark it with retrieve() or keep() before execute()"},
       {"as another type", [&] { (void)y.data<int32_t>(); },
        "[data] #N f32[2] (made at `GraphTensor forgotten = x * 2, y = (forgotten + 1).retrieve();`) was "
-       "asked for as i32; ask for its own type, or double, float or int64_t"},
+       "requested as i32; request its own type, or double, float or int64_t"},
       {"marked after the run", [&] { (void)forgotten.retrieve().data<float>(); },
        "[data] #N f32[2] (made at `GraphTensor forgotten = x * 2, y = (forgotten + 1).retrieve();`) has no "
        "value; it was marked or reset after the last run; call execute() again"},
@@ -239,7 +237,7 @@ TEST(RunningMistakes, Results) {
        "[data] #N f32[2] (made at `GraphTensor forgotten = x * 2, y = (forgotten + 1).retrieve();`) has no "
        "value; it was marked or reset after the last run; call execute() again"},
       {"another type of host data", [&] { (void)x.data().as<double>(); },
-       "[data] the elements are f32 and were asked for as f64; ask for them as they are"},
+       "[data] the elements are f32, but were requested as f64; request their own type"},
   });
 }
 
@@ -254,17 +252,16 @@ TEST(RunningMistakes, Environment) {
   };
   expect_told({
       {"a device that is not there", with("LUMINAL_DEVICE", "cuda"),
-       "[device] there is no device 'cuda' in this build; there are: " + devices()},
+       "[device] unknown device 'cuda'; this build has: " + devices()},
       {"a level that is no number", with("LUMINAL_DEBUG", "verbose"),
-       "[environment] LUMINAL_DEBUG='verbose' is not what it takes: integer 0..7; unset it or give such a "
+       "[environment] LUMINAL_DEBUG='verbose' is invalid, expected integer 0..7; unset it or give such a "
        "value"},
       {"no threads", with("LUMINAL_THREADS", "0"),
-       "[environment] LUMINAL_THREADS='0' is not what it takes: integer >= 1; unset it or give such a value"},
+       "[environment] LUMINAL_THREADS='0' is invalid, expected integer >= 1; unset it or give such a value"},
       {"threads with a unit", with("LUMINAL_THREADS", "4x"),
-       "[environment] LUMINAL_THREADS='4x' is not what it takes: integer >= 1; unset it or give such a "
-       "value"},
+       "[environment] LUMINAL_THREADS='4x' is invalid, expected integer >= 1; unset it or give such a value"},
       {"features without a sign", with("LUMINAL_CPU_FEATURES", "avx512f"),
-       "[environment] LUMINAL_CPU_FEATURES='avx512f' is not what it takes: features as +name,-name; unset it "
+       "[environment] LUMINAL_CPU_FEATURES='avx512f' is invalid, expected features as +name,-name; unset it "
        "or give such a value"},
   });
 }

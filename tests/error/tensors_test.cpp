@@ -37,7 +37,7 @@ TEST(TensorMistakes, Shapes) {
        "[reshape] [8, 100] holds 800 elements, [114, 7] holds 798; a reshape keeps the number of elements "
        "(made at `(void)x.reshape({-1, 7});`)"},
       {"reshape with two unknowns", [&] { (void)x.reshape({-1, -1}); },
-       "[reshape] more than one -1 in [-1, -1]; name all but one of the sizes (made at `(void)x.reshape({-1, "
+       "[reshape] more than one -1 in [-1, -1]; give all sizes but one (made at `(void)x.reshape({-1, "
        "-1});`)"},
       {"expand of what is not 1", [&] { (void)x.expand({8, 200}); },
        "[expand] f32[8, 100] does not expand to [8, 200]: axis 1 has size 100, and only 1 expands; repeat "
@@ -50,7 +50,7 @@ TEST(TensorMistakes, Shapes) {
        "only axis 0 may differ (made at `(void)stack({x, w});`)"},
       {"an image of another layout",
        [&] { (void)conv2d(cx.tensor({4, 32, 32, 3}), cx.tensor({8, 3, 3, 3})); },
-       "[conv2d] x f32[4, 32, 32, 3] has 32 channels and weight f32[8, 3, 3, 3] wants 3 (3 x 1 groups); "
+       "[conv2d] x f32[4, 32, 32, 3] has 32 channels, but weight f32[8, 3, 3, 3] expects 3 (3 x 1 groups); "
        "weight must be [out, 32, kh, kw] (made at `(void)conv2d(cx.tensor({4, 32, 32, 3}), cx.tensor({8, 3, "
        "3, 3}));`)"},
       {"a kernel larger than the image", [&] { (void)max_pool2d(image, {.kernel = {64, 64}}); },
@@ -87,8 +87,8 @@ TEST(TensorMistakes, Axes) {
        "[permute] 2 entries for the 3 axes of [2, 3, 4]; give one for each axis (made at "
        "`(void)x.permute({1, 0});`)"},
       {"permute with one twice", [&] { (void)x.permute({0, 1, 1}); },
-       "[permute] order (0, 1, 1) of [2, 3, 4] does not name axis 1 once; each axis must stand in it once "
-       "(made at `(void)x.permute({0, 1, 1});`)"},
+       "[permute] order (0, 1, 1) of [2, 3, 4] does not name axis 1 once; name each axis once (made at "
+       "`(void)x.permute({0, 1, 1});`)"},
       {"dim", [&] { (void)x.dim(-4); },
        "[dim] axis -4 is out of range for 'x' f32[2, 3, 4] (made at `const GraphTensor x = "
        "cx.named_tensor(\"x\", {2, 3, 4});`); axes go from -3 to 2"},
@@ -189,16 +189,16 @@ TEST(TensorMistakes, Graphs) {
        "[gather] the tensors belong to different graphs; move values from one to the other with "
        "transfer_data (made at `(void)x.gather(other.tensor({2}, Dtype::I64));`)"},
       {"a tensor that was never made", [&] { (void)(none + 1); },
-       "[tensor] this tensor was never made, only declared; give it a value first, as Graph::tensor makes "
-       "one (made at `(void)(none + 1);`)"},
+       "[tensor] this tensor was declared but never made; assign it one that Graph::tensor returns "
+       "(made at `(void)(none + 1);`)"},
       {"the value of a tensor that was never made", [&] { (void)none.data<float>(); },
-       "[tensor] this tensor was never made, only declared; give it a value first, as Graph::tensor makes "
-       "one"},
+       "[tensor] this tensor was declared but never made; assign it one that Graph::tensor returns"},
       {"a tensor whose graph is gone", [&] { (void)(gone + 1); },
-       "[tensor] the graph of this tensor is gone; keep the Graph alive as long as its tensors are used "
-       "(made at `(void)(gone + 1);`)"},
+       "[tensor] the graph of this tensor no longer exists; keep the Graph alive as long as its tensors are "
+       "used (made at `(void)(gone + 1);`)"},
       {"the value of a tensor whose graph is gone", [&] { (void)gone.data<float>(); },
-       "[tensor] the graph of this tensor is gone; keep the Graph alive as long as its tensors are used"},
+       "[tensor] the graph of this tensor no longer exists; keep the Graph alive as long as its tensors are "
+       "used"},
       {"a graph that was moved",
        [&] {
          Graph a;

@@ -54,18 +54,18 @@ TEST(TrainingMistakes, Modules) {
   const nn::BatchNorm2d norm(cx, 8);
   expect_told({
       {"features of another size", [&] { (void)model.forward(cx.named_tensor("x", {2, 5})); },
-       "[Linear] x is f32[2, 5] and must end in 4, as the weight f32[8, 4] says (made at `return "
+       "[Linear] x is f32[2, 5] and must end in 4 to match the weight f32[8, 4] (made at `return "
        "out.forward(hidden.forward(x).relu());`)"},
       {"a Linear", [&] { (void)model.hidden.forward(cx.tensor({2, 5})); },
-       "[Linear] x is f32[2, 5] and must end in 4, as the weight f32[8, 4] says (made at "
+       "[Linear] x is f32[2, 5] and must end in 4 to match the weight f32[8, 4] (made at "
        "`(void)model.hidden.forward(cx.tensor({2, 5}));`)"},
       {"a Linear of nothing", [&] { (void)nn::Linear(cx, 0, 4); },
-       "[Linear] in=0 makes no sense; give at least 1 (made at `(void)nn::Linear(cx, 0, 4);`)"},
+       "[Linear] in=0 is out of range; give at least 1 (made at `(void)nn::Linear(cx, 0, 4);`)"},
       {"a Linear of a negative size", [&] { (void)nn::Linear(cx, 4, -4); },
-       "[Linear] out=-4 makes no sense; give at least 1 (made at `(void)nn::Linear(cx, 4, -4);`)"},
+       "[Linear] out=-4 is out of range; give at least 1 (made at `(void)nn::Linear(cx, 4, -4);`)"},
       {"a convolution of other channels",
        [&] { (void)nn::Conv2d(cx, 3, 8, {3, 3}).forward(cx.tensor({1, 1, 28, 28})); },
-       "[Conv2d > conv2d] x f32[1, 1, 28, 28] has 1 channels and weight f32[8, 3, 3, 3] wants 3 (3 x 1 "
+       "[Conv2d > conv2d] x f32[1, 1, 28, 28] has 1 channels, but weight f32[8, 3, 3, 3] expects 3 (3 x 1 "
        "groups); weight must be [out, 1, kh, kw] (made at `(void)nn::Conv2d(cx, 3, 8, {3, "
        "3}).forward(cx.tensor({1, 1, 28, 28}));`)"},
       {"a norm of other channels", [&] { (void)norm.forward(cx.tensor({2, 4, 7, 7})); },
@@ -82,16 +82,16 @@ TEST(TrainingMistakes, Modules) {
        "[Embedding > index_select] the index is f32[2]; give integers, as cast(Dtype::I64) makes them (made "
        "at `(void)nn::Embedding(cx, 10, 4).forward(cx.tensor({2}));`)"},
       {"heads that do not divide", [&] { (void)nn::MultiheadAttention(cx, 10, 3); },
-       "[MultiheadAttention] embed=10 is no multiple of heads=3; give one (made at "
+       "[MultiheadAttention] embed=10 is not a multiple of heads=3; give a multiple (made at "
        "`(void)nn::MultiheadAttention(cx, 10, 3);`)"},
       {"an LSTM of another size", [&] { (void)nn::LSTM(cx, 4, 8).forward(cx.tensor({5, 2, 3})); },
        "[LSTM] x is f32[5, 2, 3] and must be [length, batch, 4] or [length, 4] (made at `(void)nn::LSTM(cx, "
        "4, 8).forward(cx.tensor({5, 2, 3}));`)"},
       {"a gain misspelt", [&] { (void)nn::init::gain("leaky_rleu"); },
-       "[init] 'leaky_rleu' is no nonlinearity with a known gain; give one of linear, sigmoid, tanh, relu, "
-       "leaky_relu, selu; did you mean 'leaky_relu'?"},
+       "[init] no gain is known for the nonlinearity 'leaky_rleu'; choose one of linear, sigmoid, tanh, "
+       "relu, leaky_relu, selu; did you mean 'leaky_relu'?"},
       {"two members of one name", [&] { (void)nn::state_dict(Twice(cx)); },
-       "[serialize] two tensors are called 'layer/weight'; give each member of a module a name of its own"},
+       "[serialize] two tensors are called 'layer/weight'; give each member of a module its own name"},
       {"dropout of 50 percent", [&] { (void)model.forward(cx.tensor({2, 4})).dropout(50); },
        "[dropout] p is 50; give a probability between 0 and 1 (made at `(void)model.forward(cx.tensor({2, "
        "4})).dropout(50);`)"},
@@ -104,7 +104,7 @@ TEST(TrainingMistakes, Modules) {
          (void)nn::Embedding(g, 10, 4).forward(words).retrieve();
          words.set({3, 10});
        },
-       "[Embedding] the index at row 1 is 10, and the table has the rows 0..9; mend the data, or make the "
+       "[Embedding] the index at row 1 is 10, but the table has the rows 0..9; fix the data, or make the "
        "table larger (made at `words.set({3, 10});`)"},
       {"weights that were not loaded",
        [] {
@@ -185,7 +185,7 @@ TEST(TrainingMistakes, Losses) {
        "`(void)training::mse(cx.tensor({4}), cx.tensor({4, 1}));`)"},
       {"mse of integers",
        [&] { (void)training::mse(cx.tensor({4}, Dtype::I32), cx.tensor({4}, Dtype::I32)); },
-       "[mse] the input is i32[4] and must be floats; cast it, or exchange input and target (made at "
+       "[mse] the input is i32[4] and must be floats; cast it, or swap input and target (made at "
        "`(void)training::mse(cx.tensor({4}, Dtype::I32), cx.tensor({4}, Dtype::I32));`)"},
       {"a class that is not there",
        [&] {
@@ -193,7 +193,7 @@ TEST(TrainingMistakes, Losses) {
          (void)training::cross_entropy(logits, y);
          y.set({0, 9, 10, 1});
        },
-       "[cross_entropy] the target at row 2 is 10, which is none of the 10 classes 0..9; mend the data "
+       "[cross_entropy] the target at row 2 is 10, which is none of the 10 classes 0..9; fix the data "
        "(classes count from 0), or give it the ignored index -100 (made at `y.set({0, 9, 10, 1});`)"},
   });
 }
@@ -213,18 +213,19 @@ TEST(TrainingMistakes, Gradients) {
        "only floating tensors have gradients, cast() it before it is used"},
       {"through argmax", [&] { (void)cx.run_pass(Autograd(weights, y.argmax(1).cast(Dtype::F32).sum())); },
        "[argmax > less_than] no gradient reaches a parameter: the loss depends on them only through bool[2, "
-       "3], which is made of floats without a gradient. Use a differentiable op (softmax instead of argmax, "
-       "sigmoid instead of a comparison), or x + (y - x).stop_gradient() to let gradients pass as if y were "
-       "x (made at `(void)cx.run_pass(Autograd(weights, y.argmax(1).cast(Dtype::F32).sum()));`)"},
+       "3], which has no gradient with respect to floats. Use a differentiable op (softmax instead of "
+       "argmax, sigmoid instead of a comparison), or x + (y - x).stop_gradient() to let gradients pass as if "
+       "y were x (made at `(void)cx.run_pass(Autograd(weights, y.argmax(1).cast(Dtype::F32).sum()));`)"},
       {"through a comparison", [&] { (void)cx.run_pass(Autograd(weights, y.gt(0).mean())); },
        "[gt > less_than] no gradient reaches a parameter: the loss depends on them only through bool[2, 3], "
-       "which is made of floats without a gradient. Use a differentiable op (softmax instead of argmax, "
+       "which has no gradient with respect to floats. Use a differentiable op (softmax instead of argmax, "
        "sigmoid instead of a comparison), or x + (y - x).stop_gradient() to let gradients pass as if y were "
        "x (made at `(void)cx.run_pass(Autograd(weights, y.gt(0).mean()));`)"},
       {"of a tensor that was never made", [&] { (void)cx.run_pass(Autograd({GraphTensor()}, loss)); },
-       "[Autograd] parameter 0 is no tensor of a living graph; give tensors that this graph still holds"},
+       "[Autograd] parameter 0 is not a tensor of an existing graph; give tensors that this graph still "
+       "holds"},
       {"for a loss that was never made", [&] { (void)cx.run_pass(Autograd(weights, GraphTensor())); },
-       "[Autograd] the loss is no tensor of a living graph; give tensors that this graph still holds"},
+       "[Autograd] the loss is not a tensor of an existing graph; give tensors that this graph still holds"},
   });
 }
 
@@ -248,8 +249,8 @@ TEST(TrainingMistakes, Optimizers) {
        "[Adam] 4 parameters and 3 gradients; give one gradient for each (made at `(void)training::Adam(cx, "
        "weights, fewer, {});`)"},
       {"gradients in another order", [&] { (void)training::Adam(cx, weights, swapped, {}); },
-       "[Adam] parameter 0 is f32[8, 4] and its gradient f32[8]; they must be alike (made at "
-       "`(void)training::Adam(cx, weights, swapped, {});`)"},
+       "[Adam] parameter 0 is f32[8, 4] but its gradient f32[8]; both must be floats of the same dims (made "
+       "at `(void)training::Adam(cx, weights, swapped, {});`)"},
       {"weights of another graph", [&] { (void)training::Adam(cx, nn::params(elsewhere), gradients, {}); },
        "[Adam] parameter 0 or its gradient belongs to another graph; give tensors of the optimizer's own "
        "(made at `(void)training::Adam(cx, nn::params(elsewhere), gradients, {});`)"},
@@ -260,8 +261,8 @@ TEST(TrainingMistakes, Optimizers) {
        "[SGD] learning_rate=-0.1 is out of range; give 0 or more (made at `(void)training::SGD(cx, weights, "
        "gradients, {.learning_rate = -0.1});`)"},
       {"a beta of 1", [&] { (void)training::Adam(cx, weights, gradients, {.beta1 = 1}); },
-       "[Adam] beta1=1 is out of range; betas lie in [0, 1), as do other shares of the past (made at "
-       "`(void)training::Adam(cx, weights, gradients, {.beta1 = 1});`)"},
+       "[Adam] beta1=1 is out of range; give a number in [0, 1) (made at `(void)training::Adam(cx, weights, "
+       "gradients, {.beta1 = 1});`)"},
       {"a clip below 0", [&] { (void)training::clip_grad_norm(gradients, -1); },
        "[clip_grad_norm] max_norm=-1 is out of range; give 0 or more (made at "
        "`(void)training::clip_grad_norm(gradients, -1);`)"},
@@ -302,8 +303,8 @@ TEST(TrainingMistakes, Trainers) {
          Made run;
          training::Trainer(run.cx, run.model, run.other, kAdam);
        },
-       "[Trainer] the loss depends on none of the 4 weights; is it made of what forward() returned? (made at "
-       "`other = x.square().mean();`)"},
+       "[Trainer] the loss depends on none of the 4 weights; is it computed from what forward() returned? "
+       "(made at `other = x.square().mean();`)"},
       {"in another graph",
        [] {
          Made run;
@@ -317,7 +318,7 @@ TEST(TrainingMistakes, Trainers) {
          Made run;
          training::Trainer(run.cx, run.model, run.loss, kAdam).fit({.steps = 1});
        },
-       "[Trainer] fit has nothing to feed; give a function that sets the inputs of each run"},
+       "[Trainer] fit has no feed; give a function that sets the inputs of each run"},
       {"whose input is not set",
        [] {
          Made run;
@@ -332,7 +333,7 @@ TEST(TrainingMistakes, Trainers) {
          training::Trainer(run.cx, run.model, run.loss, kAdam).step();
        },
        "[Trainer] the loss is nan in run 1 (learning rate 0.001, norm of the gradients nan); the weights are "
-       "as before. 'x' f32[2, 4] (made at `x = cx.named_tensor(\"x\", {2, 4});`) holds nan at [1, 1]; give "
+       "unchanged. 'x' f32[2, 4] (made at `x = cx.named_tensor(\"x\", {2, 4});`) holds nan at [1, 1]; give "
        "it finite numbers"},
       {"two for the same weights",
        [] {
@@ -340,7 +341,7 @@ TEST(TrainingMistakes, Trainers) {
          const training::Trainer first(run.cx, run.model, run.loss, kAdam);
          training::Trainer(run.cx, run.model, run.loss, kAdam);
        },
-       "[Adam] parameter 0 has an update already; give each weight to one optimizer of a graph (made at "
+       "[Adam] parameter 0 already has an update; give each weight to one optimizer of a graph (made at "
        "`const training::MakeOptimizer kAdam = training::use<training::Adam>({});`)"},
   });
 }

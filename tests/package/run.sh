@@ -66,6 +66,21 @@ if command -v pkg-config >/dev/null; then
   done
 fi
 
+echo "== the examples of the public headers"
+project="$work/examples"
+cp -r "$here/examples" "$project"
+{
+  block README.md cmake 1
+  echo 'add_library(compiled OBJECT compiled.cpp)'
+  echo 'target_link_libraries(compiled PRIVATE luminal::luminal)'
+} >"$project/CMakeLists.txt"
+mapfile -t headers < <(cd "$root" && find include -name '*.h' | sort)
+extract() { (cd "$root" && awk "$@" -f "$here/examples/extract.awk" "${headers[@]}"); }
+extract >"$project/compiled.cpp"
+extract -v run=1 >"$project/main.cpp"
+build_project "$project"
+"$project/build/my_program"
+
 echo "== the op of docs/adding_an_op.md"
 page=docs/adding_an_op.md project="$work/softsign"
 mkdir "$project"
@@ -93,12 +108,22 @@ done
 echo "softsign: $expected"
 
 echo "== the kernel of docs/user_kernels.md"
-project="$work/own_kernel"
+project="$work/user_kernel"
 mkdir "$project"
 block README.md cmake 1 >"$project/CMakeLists.txt"
 block docs/user_kernels.md cpp 1 >"$project/main.cpp"
 build_project "$project"
 LUMINAL_CACHE=off "$project/build/my_program"
+
+echo "== the optimizer of docs/adding_an_optimizer.md"
+page=docs/adding_an_optimizer.md project="$work/optimizer"
+mkdir "$project"
+block README.md cmake 1 >"$project/CMakeLists.txt"
+block $page cpp 1 >"$project/main.cpp"
+build_project "$project"
+"$project/build/my_program" | tee "$project/output"
+grep -qxF "$(sed -n 's|.*to_string() << .*// ||p' "$project/main.cpp")" "$project/output" ||
+  { echo "package: $page does not say what its program prints" >&2; exit 1; }
 
 echo "== the law and the command lines of docs/adding_a_rule.md"
 page=docs/adding_a_rule.md project="$work/law"

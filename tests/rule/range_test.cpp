@@ -1,4 +1,4 @@
-// Relaxed math keeps within the range that docs/design.md promises (section 4, "Math modes").
+// Relaxed math keeps within the range that docs/design.md promises ("Math modes").
 #include <gtest/gtest.h>
 
 #include <cmath>

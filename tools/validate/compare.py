@@ -10,6 +10,7 @@ import json
 import math
 import pathlib
 import sys
+import textwrap
 import warnings
 from collections import OrderedDict
 
@@ -332,12 +333,14 @@ def write_table(path, device_rows, total, failed, halves):
              "tensor where the result is a sum. Each case has the tolerance of its own dtype; of a row's cases, dtypes and",
              "views, the one that comes nearest to its tolerance is shown. How the cases are made:",
              "`tests/validate/cases/`, what they mean in PyTorch: `tools/validate/compare.py`.", "",
-             "Dtypes and shapes are those of PyTorch in the same dtype, values those of PyTorch in f64 on the same rounded",
-             "inputs and weights: against its halves two roundings would be compared. Every op, module and loss runs in f32, f64, f16",
-             "and bf16, with fixed sizes and with named ones (batch, lengths, images: all that weights do not decide). Allowed are up to 256",
-             "units of the last place in f32 and f64, by the length of sums; 4 in f16 and bf16, where sums are formed in f32 and",
-             "each op rounds once, and 8 for recurrent layers and transformers, whose steps and blocks follow each other. The worst",
-             f"error of a module: {worst}.", ""]
+             *textwrap.wrap(
+                 "Dtypes and shapes are those of PyTorch in the same dtype, values those of PyTorch in f64 on the same "
+                 "rounded inputs and weights: against its halves two roundings would be compared. Every op, module and "
+                 "loss runs in f32, f64, f16 and bf16, with fixed sizes and with named ones (batch, lengths, images: all "
+                 "that weights do not decide). Allowed are up to 256 units of the last place in f32 and f64, by the "
+                 "length of sums; 4 in f16 and bf16, where sums are formed in f32 and each op rounds once, and 8 for "
+                 "recurrent layers and transformers, whose steps and blocks follow each other. The worst error of a "
+                 f"module: {worst}.", 120), ""]
     for device, rows in device_rows:
         device, _, mode = device.partition(":")
         title = f"## Device `{device}`" + (", Optimal mode: of every fourth row a case in f32, of every optimizer a run" if mode else "")

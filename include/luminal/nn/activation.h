@@ -5,7 +5,7 @@
 
 #include "luminal/nn/module.h"
 
-/// Activations as modules: PyTorch's names and defaults; the math stands in GraphTensor.
+/// Activations as modules: PyTorch's names and defaults; the math is in GraphTensor.
 namespace luminal::nn {
 
 /// A module without weights or options that applies one function of GraphTensor.

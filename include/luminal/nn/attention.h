@@ -85,9 +85,11 @@ struct RotaryEmbedding {
 /// tokens after it.
 ///
 ///   nn::KvCache cache(cx, 1, 2, 512, 64, "past");
-///   logits = model.forward(tokens, cache);               // tokens [1, "new"]
-///   cx.set_dim("past", 0); ... cx.execute();             // the prompt
-///   cx.set_dim("past", prompt); ... cx.execute();        // the next token
+///   GraphTensor logits = model.forward(tokens, cache);   // tokens [1, "new"]
+///   cx.set_dim("past", 0);
+///   cx.execute();                                        // the prompt
+///   cx.set_dim("past", prompt);
+///   cx.execute();                                        // the next token
 struct KvCache {
   GraphTensor keys, values;
   Expression past;

@@ -7,8 +7,8 @@
 #include "luminal/graph.h"
 #include "luminal/tensor_data.h"
 
-/// Seeded initial weights: the same numbers on every machine. Each call draws a stream of its own from the
-/// graph's seed, so the order of calls matters and nothing else.
+/// Seeded initial weights: the same numbers on every machine. Each call draws its own stream from the
+/// graph's seed, so only the order of calls matters.
 namespace luminal::nn::init {
 
 /// Values of f32[dims] drawn from a distribution. Formulas and defaults as torch.nn.init.

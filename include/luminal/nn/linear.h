@@ -20,7 +20,7 @@ struct Linear {
 
   Linear(GraphSite cx, int64_t in, int64_t out, const Options& options);
   Linear(GraphSite cx, int64_t in, int64_t out) : Linear(cx, in, out, Options()) {}
-  /// With a weight that somebody else owns: the head of a language model that shares its embedding's table.
+  /// With another module's weight: the head of a language model that shares its embedding's table.
   explicit Linear(GraphTensor tied) : weight(std::move(tied)) {}
   [[nodiscard]] GraphTensor forward(const GraphTensor& x, Where where = Where::current()) const;
   void serialize(Serializer& s) const;

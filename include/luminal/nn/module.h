@@ -134,7 +134,7 @@ template <SerializableModule M>
 }
 
 namespace detail {
-/// The trained ones; a weight that stands at two places (a tied head) comes once.
+/// The trained ones; a weight used in two places (a tied head) appears once.
 [[nodiscard]] std::vector<GraphTensor> trained(const std::vector<Serializer::Entry>& entries);
 }  // namespace detail
 

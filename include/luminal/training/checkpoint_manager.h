@@ -11,8 +11,8 @@
 
 namespace luminal::training {
 
-/// Checkpoints of a training run in a folder of its own: one safetensors file each,
-/// "step-000000000420.safetensors", with everything that makes the run go on as if it had not stopped:
+/// Checkpoints of a training run in its own folder: one safetensors file each,
+/// "step-000000000420.safetensors", with everything that lets the run continue as if it had not stopped:
 /// weights, optimizer state, the graph's run count (random nodes depend on it) and what the caller adds, such
 /// as the loader's position.
 ///
@@ -21,7 +21,10 @@ namespace luminal::training {
 ///   checkpoints.track("optimizer", adam);
 ///   int64_t step = 0;
 ///   if (auto found = checkpoints.resume()) step = found->step;
-///   for (; step < 1000; ++step) { ...; if (step % 100 == 99) checkpoints.save(step + 1, loss); }
+///   for (; step < 1000; ++step) {
+///     cx.execute();
+///     if (step % 100 == 99) checkpoints.save(step + 1, loss.data<float>()[0]);
+///   }
 ///
 /// A file is complete or absent: it is written beside its place, flushed and renamed, and older ones go only
 /// afterwards. So a kill at any moment loses what came after the last save and nothing else. Checksums cover

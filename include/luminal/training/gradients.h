@@ -26,8 +26,8 @@ struct ClippedGradients {
 ///   training::GradientAccumulator accumulator(cx, gradients, 4);
 ///   training::Adam adam(cx, weights, accumulator.gradients(), {.apply_if = accumulator.ready()});
 ///
-/// In every fourth run `ready()` is true and `gradients()` the mean of four; the sums start anew after it.
-/// Sums of f16 and bf16 are kept in f32.
+/// In every fourth run `ready()` is true and `gradients()` the mean of four; then the sums start again at
+/// zero. Sums of f16 and bf16 are kept in f32.
 class GradientAccumulator {
  public:
   /// Errors: Error if `steps` is below 1.

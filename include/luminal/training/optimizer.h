@@ -13,7 +13,7 @@
 ///
 ///   auto gradients = cx.run_pass(Autograd(weights, loss));
 ///   training::Adam adam(cx, weights, gradients, {.learning_rate = 2e-3});
-///   for (...) { adam.set_learning_rate(schedule(step)); cx.execute(); }
+///   for (int64_t step = 0; step < 1000; ++step) { adam.set_learning_rate(schedule(step)); cx.execute(); }
 ///
 /// Parameters of f16 and bf16 are rounded copies: the optimizer keeps f32 master weights, to which steps far
 /// below half precision's resolution still add up.
@@ -45,7 +45,7 @@ class Optimizer {
   virtual ~Optimizer() = default;
   /// Sets the rate of the parameters that no group names; the rates of the groups change by the same factor,
   /// so that a schedule made for the optimizer's own rate serves them all. Rates are inputs: changing them
-  /// compiles nothing anew.  Errors: Error if the rate is negative or NaN, or if there are groups and the
+  /// recompiles nothing.  Errors: Error if the rate is negative or NaN, or if there are groups and the
   /// optimizer was made with a rate of 0, from which no factor follows.
   void set_learning_rate(double rate);
   /// Sets the rate of one group only, counted from 1 in the order they were given; 0 is that of the others.

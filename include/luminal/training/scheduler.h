@@ -78,7 +78,7 @@ struct PolynomialSchedule {
 };
 
 /// Times `factor` when a metric has not improved for more than `patience` evaluations (ReduceLROnPlateau).
-/// The only schedule with a state of its own: it goes into checkpoints by state().
+/// The only schedule with state, which state() returns for checkpoints.
 /// Thread safety: one thread at a time.
 class ReduceOnPlateau {
  public:
@@ -94,7 +94,7 @@ class ReduceOnPlateau {
   };
   /// Errors: Error unless factor is below 1.
   explicit ReduceOnPlateau(const Options& options);
-  /// Takes a metric in; returns the rate from now on. NaN is no improvement.
+  /// Records a metric and returns the rate from now on. NaN does not count as an improvement.
   double update(double metric);
   [[nodiscard]] double rate() const { return rate_; }
   [[nodiscard]] std::map<std::string, double> state() const;

@@ -30,15 +30,14 @@ template <class O>
   };
 }
 
-/// The usual way from a loss to a training run, for those who have no wish to write it out: gradients, mixed
-/// precision, accumulation, clipping, optimizer, schedule, checkpoints. All of it is public API of a few
-/// lines, which src/training/trainer.cpp shows; nothing needs the Trainer.
+/// The usual training run from a loss: gradients, mixed precision, accumulation, clipping, optimizer,
+/// schedule, checkpoints. src/training/trainer.cpp shows how to write it out in a few lines of public API.
 ///
 ///   training::Trainer trainer(cx, model, loss, training::use<training::AdamW>({}), {.clip_norm = 1});
-///   trainer.fit({.steps = 1000, .feed = [&](int64_t step) { x.set(...); y.set(...); }});
+///   trainer.fit({.steps = 1000, .feed = [&](int64_t step) { x.set(images(step)); }});
 ///
 /// Where the loss or a gradient is not finite, no weight changes and step() throws; with a scaler (f16)
-/// gradients may be so now and then, which it meets by a smaller scale.
+/// that may happen now and then, and the scaler answers with a smaller scale.
 ///
 /// Thread safety: one thread at a time; trainers of different graphs may train at once.
 class Trainer {

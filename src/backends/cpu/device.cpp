@@ -89,8 +89,9 @@ class CpuDevice : public HostDevice {
   [[nodiscard]] std::shared_ptr<const Kernel> load(std::span<const std::byte> binary) override {
     KernelFile file = parse_kernel_file(binary);
     if (file.host != host())
-      fail<FormatError>("[kernel] compiled for another processor ({}); delete it, it is made anew",
-                        file.host.substr(0, file.host.find(' ')));
+      fail<FormatError>(
+          "[kernel] compiled for another processor ({}); delete it, and it will be compiled again",
+          file.host.substr(0, file.host.find(' ')));
     return std::make_shared<CpuKernel>(std::move(file));
   }
 

@@ -270,7 +270,7 @@ HostCpu host_cpu(std::string_view overrides) {
     const bool on = overrides[at] == '+';
     if (!has.contains(name))
       fail<DeviceError>(
-          "[cpu] LUMINAL_CPU_FEATURES names '{}', which is no feature of this kind of processor{}", name,
+          "[cpu] LUMINAL_CPU_FEATURES names '{}', which is not a feature of this kind of processor{}", name,
           did_you_mean(name, names));
     if (on && !has[name])
       fail<DeviceError>(
@@ -321,7 +321,7 @@ LoadedObject::LoadedObject(std::span<const std::byte> object) : state_(std::make
       llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(bytes, "kernel"));
   if (!file) llvm_failed("reading an object", llvm::toString(file.takeError()));
   if (!(*file)->isELF() || (*file)->getArch() != llvm::Triple(llvm::sys::getProcessTriple()).getArch())
-    llvm_failed("reading an object", "it is no ELF file for this kind of processor");
+    llvm_failed("reading an object", "it is not an ELF file for this kind of processor");
   state_->info = state_->linker.loadObject(**file);
   if (!state_->linker.hasError()) state_->linker.resolveRelocations();
   if (state_->linker.hasError()) llvm_failed("linking an object", state_->linker.getErrorString().str());

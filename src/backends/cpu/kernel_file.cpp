@@ -50,8 +50,10 @@ class Reader {
  private:
   void need(uint64_t size) const {
     if (size > rest_.size())
-      fail<FormatError>("[kernel] the file ends early: {} bytes wanted, {} left; delete it, it is made anew",
-                        size, rest_.size());
+      fail<FormatError>(
+          "[kernel] the file ends early: expected {} more bytes, found {}; delete it, and it will be "
+          "compiled again",
+          size, rest_.size());
   }
   std::span<const std::byte> rest_;
 };
@@ -82,12 +84,15 @@ std::vector<std::byte> to_bytes(const KernelFile& file) {
 KernelFile parse_kernel_file(std::span<const std::byte> bytes) {
   Reader r(bytes);
   const uint64_t magic = r.number(4), version = r.number(4), hash = r.number(8);
-  if (magic != kMagic) fail<FormatError>("[kernel] these {} bytes are no compiled kernel", bytes.size());
+  if (magic != kMagic) fail<FormatError>("[kernel] these {} bytes are not a compiled kernel", bytes.size());
   if (version != kVersion)
-    fail<FormatError>("[kernel] compiled as version {}, this program reads {}; delete it, it is made anew",
-                      version, kVersion);
+    fail<FormatError>(
+        "[kernel] compiled as version {}, but this program reads {}; delete it, and it will be compiled "
+        "again",
+        version, kVersion);
   if (hash_bytes(r.rest().data(), r.rest().size()) != hash)
-    fail<FormatError>("[kernel] the {} bytes are damaged; delete them, they are made anew", bytes.size());
+    fail<FormatError>("[kernel] the {} bytes are damaged; delete them, and they will be compiled again",
+                      bytes.size());
   KernelFile file{.host = r.text()};
   for (uint64_t n = r.number(4); n > 0; --n) file.dims.push_back(r.text());
   for (uint64_t n = r.number(4); n > 0; --n) {

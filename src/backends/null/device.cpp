@@ -78,7 +78,7 @@ class NullDevice : public HostDevice {
     const size_t header = std::min(all.find('\n'), all.size() - 1) + 1;
     if (all.empty() || all.substr(0, header) != header_of(all.substr(header)))
       fail<FormatError>(
-          "[null] these are not the bytes of a null kernel, or they are damaged; compile it anew");
+          "[null] these are not the bytes of a null kernel, or they are damaged; compile it again");
     std::istringstream text{std::string(all.substr(header))};
     const auto next = [&] {
       std::string line;

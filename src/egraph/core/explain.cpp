@@ -190,8 +190,7 @@ Explanation ExplanationLog::explain(const EngineState& state, Value left, Value 
   return out;
 }
 
-// ---------------------------------------------------------------------------------------------------------
-// The checker. It shares no code with the log: rules, term origins and a union-find of its own.
+// --- The checker. It shares no code with the log: rules, term origins and a union-find of its own.
 
 namespace {
 

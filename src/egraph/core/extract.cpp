@@ -241,8 +241,6 @@ TermDag term_of_choice(const ExtractionGraph& graph, const std::vector<Extractio
   return dag;
 }
 
-// ---------------------------------------------------------------------------------------------------------
-
 struct Extractor::State {
   State(EGraph& g, CostModel m) : model(std::move(m)), graph(g, model), trees(cheapest_trees(graph)) {}
   CostModel model;

@@ -71,7 +71,7 @@ class JsonWriter {
     }
     const ContainerSort& hooks = graph_.sort_hooks(sort);
     if (!graph_.is_container_sort(sort)) {
-      if (!hooks.print) fail("[json] sort {} can't be written: it has no print", hooks.name);
+      if (!hooks.print) fail("[json] sort {} cannot be written: it has no print", hooks.name);
       return {{"text", hooks.print(v, {})}};
     }
     Json elements = Json::array();
@@ -93,9 +93,10 @@ class JsonReader {
 
   void read(const Json& file) {
     if (!file.is_object() || !file.contains("luminal-egraph") || file["luminal-egraph"] != 1)
-      fail<FormatError>("[json] this is no e-graph: the member \"luminal-egraph\": 1 is missing");
+      fail<FormatError>("[json] this is not an e-graph: the member \"luminal-egraph\": 1 is missing");
     for (const Json& name : array(file, "sorts", "the file")) {
-      if (!name.is_string()) fail<FormatError>("[json] \"sorts\" holds {}, names are expected", name.dump());
+      if (!name.is_string())
+        fail<FormatError>("[json] \"sorts\" holds {}, but names are expected", name.dump());
       const auto known = graph_.find_sort(name.get<std::string>());
       if (!known) graph_.eq_sort(name.get<std::string>());
     }
@@ -125,12 +126,12 @@ class JsonReader {
   }
   [[nodiscard]] SortId sort(const Json& name) const {
     if (!name.is_string())
-      fail<FormatError>("[json] {}: a sort's name is expected, not {}", where_, name.dump());
+      fail<FormatError>("[json] {}: expected the name of a sort, not {}", where_, name.dump());
     const auto found = graph_.find_sort(name.get<std::string>());
     if (found) return *found;
     std::vector<std::string> names;
     for (const SortId s : graph_.sorts()) names.push_back(graph_.sort_name(s));
-    fail<FormatError>("[json] {}: no sort is called '{}'{}", where_, name.get<std::string>(),
+    fail<FormatError>("[json] {}: unknown sort '{}'{}", where_, name.get<std::string>(),
                       did_you_mean(name.get<std::string>(), names));
   }
 
@@ -146,7 +147,7 @@ class JsonReader {
       spec.output = sort(member(json, "output", where_));
     if (kind == "function") spec.kind = FunctionKind::Function;
     if (kind != "constructor" && kind != "function" && kind != "relation")
-      fail<FormatError>("[json] {}: \"kind\" is \"{}\"; constructor, function and relation are known", where_,
+      fail<FormatError>("[json] {}: \"kind\" is \"{}\"; choose constructor, function or relation", where_,
                         kind);
     if (json.contains("cost")) {
       if (!json["cost"].is_number()) fail<FormatError>("[json] \"cost\" of {} must be a number", where_);
@@ -173,7 +174,7 @@ class JsonReader {
     const bool relation = spec.kind == FunctionKind::Relation;
     if (present.kind != spec.kind || present.inputs != spec.inputs ||
         (!relation && present.output != spec.output))
-      fail<FormatError>("[json] {} is declared already, and differently", where_);
+      fail<FormatError>("[json] {} is already declared, and differently", where_);
     return *known;
   }
 
@@ -181,7 +182,7 @@ class JsonReader {
     const FunctionSpec& spec = graph_.spec(f);
     const Json& json_args = array(row, "args", where_);
     if (json_args.size() != spec.inputs.size())
-      fail<FormatError>("[json] {}: {} arguments, {} takes {}", where_, json_args.size(), spec.name,
+      fail<FormatError>("[json] {}: {} arguments, but {} takes {}", where_, json_args.size(), spec.name,
                         spec.inputs.size());
     std::vector<Value> args;
     for (size_t i = 0; i < json_args.size(); i++) args.push_back(value(spec.inputs[i], json_args[i]));
@@ -194,7 +195,8 @@ class JsonReader {
 
   Value value(SortId sort, const Json& json) {
     const auto wrong = [&]() -> Value {
-      fail<FormatError>("[json] {}: {} is no value of sort {}", where_, json.dump(), graph_.sort_name(sort));
+      fail<FormatError>("[json] {}: {} is not a value of sort {}", where_, json.dump(),
+                        graph_.sort_name(sort));
     };
     if (graph_.is_eq_sort(sort)) {
       if (!json.is_number_unsigned()) return wrong();

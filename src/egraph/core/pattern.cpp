@@ -113,7 +113,7 @@ class PatternLowering {
     int64_t integer = 0;
     const auto whole = std::from_chars(begin, end, integer);
     if (whole.ec == std::errc::result_out_of_range && whole.ptr == end)
-      error(e, "the integer does not fit i64");
+      error(e, "the integer does not fit in 64 bits");
     if (whole.ec == std::errc() && whole.ptr == end) return Term::constant(kI64, graph_.i64(integer));
     double real = 0;
     const auto part = std::from_chars(begin, end, real);
@@ -146,7 +146,7 @@ class PatternLowering {
     const Sexpr& head = first(e);
     const auto known = graph_.state().primitive_names.find(head.text);
     if (known == graph_.state().primitive_names.end())
-      error(head, fmt::format("nothing is called '{}'{}", head.text, did_you_mean(head.text, names())));
+      error(head, fmt::format("unknown name '{}'{}", head.text, did_you_mean(head.text, names())));
     const std::vector<PrimitiveId>& overloads = known->second;
     std::vector<Term> args;
     const std::vector<SortId>& hints = graph_.spec(overloads[0]).inputs;
@@ -182,13 +182,12 @@ class PatternLowering {
   FunctionId function_of(const Sexpr& e) {
     const Sexpr& head = first(e);
     const auto f = graph_.find_function(head.text);
-    if (!f)
-      error(head, fmt::format("no function is called '{}'{}", head.text, did_you_mean(head.text, names())));
+    if (!f) error(head, fmt::format("unknown function '{}'{}", head.text, did_you_mean(head.text, names())));
     return *f;
   }
 
   const Sexpr& first(const Sexpr& e) {
-    if (e.items.empty() || e.items[0].kind != SexprNode::Kind::Word) error(e, "a name is expected after '('");
+    if (e.items.empty() || e.items[0].kind != SexprNode::Kind::Word) error(e, "expected a name after '('");
     return e.items[0];
   }
 
@@ -203,8 +202,7 @@ class PatternLowering {
 
   Term expect(const Sexpr& e, Term term, SortId sort, std::optional<SortId> wanted) {
     if (wanted && *wanted != sort)
-      error(e, fmt::format("sort {} is expected here, this is {}", graph_.sort_name(*wanted),
-                           graph_.sort_name(sort)));
+      error(e, fmt::format("expected sort {}, found {}", graph_.sort_name(*wanted), graph_.sort_name(sort)));
     return term;
   }
 

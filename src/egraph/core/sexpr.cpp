@@ -154,9 +154,9 @@ std::vector<SexprNode> read_sexprs(std::string_view text) { return SexprReader(t
 Sexpr parse_sexpr(std::string_view source) {
   try {
     const std::vector<SexprNode> nodes = read_sexprs(source);
-    if (nodes.empty()) refuse_sexpr("an expression is missing", source.size(), source);
+    if (nodes.empty()) refuse_sexpr("expected an expression", source.size(), source);
     if (nodes[0].end != nodes.size())
-      refuse_sexpr("nothing more is expected after the expression", nodes[nodes[0].end].first, source);
+      refuse_sexpr("unexpected text after the expression", nodes[nodes[0].end].first, source);
     return tree_of(nodes, 0, source, 0);
   } catch (const SexprError& error) {
     refuse_sexpr(error.message, error.first, source);

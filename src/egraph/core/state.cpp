@@ -29,8 +29,7 @@ size_t EngineState::size_bytes() const {
   return bytes;
 }
 
-// ---------------------------------------------------------------------------------------------------------
-// Literals. Integers of up to 31 bits are stored in place, zigzag: 0, -1, 1, -2 ... so that small ones of
+// --- Literals. Integers of up to 31 bits are stored in place, zigzag: 0, -1, 1, -2 ... so that small ones of
 // either sign are dense; the top bit tells interned ones.
 
 namespace {

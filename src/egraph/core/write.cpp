@@ -70,7 +70,7 @@ void EngineState::merge_output(FunctionId f, Row row, Value output) {
       if (canonical(sort, before) == canonical(sort, output)) return;
       const auto& print = at(sort).hooks.print;
       const auto text = [&](Value v) { return print ? print(v, {}) : fmt::format("#{}", v); };
-      fail("[{}] illegal merge: the output is {} already and can't become {}; declare how they merge",
+      fail("[{}] illegal merge: the output is already {} and cannot become {}; declare how they merge",
            info.spec.name, text(before), text(output));
     }
     case Merge::Kind::Program:
@@ -106,7 +106,8 @@ void EngineState::remove_row(FunctionId f, std::span<const Value> key) {
 void EngineState::subsume_row(FunctionId f, std::span<const Value> key) {
   FunctionInfo& info = at(f);
   if (info.spec.kind == FunctionKind::Function)
-    fail("[{}] only rows of constructors and relations can be subsumed, this is a function", info.spec.name);
+    fail("[{}] only rows of constructors and relations can be subsumed, but this is a function",
+         info.spec.name);
   get_or_insert(f, key);
   const Row row = info.table.find(key);
   if (info.table.is_subsumed(row)) return;
@@ -132,8 +133,6 @@ void EngineState::end_step() {
   subsumed_in_step.clear();
   for (FunctionInfo& info : functions) info.table.end_step();
 }
-
-// ---------------------------------------------------------------------------------------------------------
 
 struct PrimitiveInfo::Memo {
   struct Hash {

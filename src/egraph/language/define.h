@@ -10,8 +10,8 @@
 
 /// Primitives written as plain C++ functions: the signature in the language follows from the lambda's.
 ///
-///   define(library, scope, "+", [](int64_t a, int64_t b) { return checked_add(a, b); });   //
-///   optional<int64_t>
+///   define(library, scope, "+", [](int64_t a, int64_t b) { return checked_add(a, b); });
+///   // checked_add returns an optional<int64_t>
 namespace luminal::egraph::language {
 
 using Unit = std::monostate;

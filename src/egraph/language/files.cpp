@@ -68,11 +68,11 @@ void Interpreter::input(const Command& c) {
         columns[i].push_back(graph_.string(cell));
       } else if (sorts[i] == library_.i64) {
         const auto value = parse_number<int64_t>(cell);
-        if (!value) wrong(fmt::format("'{}' is no i64", cell));
+        if (!value) wrong(fmt::format("'{}' is not an i64", cell));
         columns[i].push_back(graph_.i64(*value));
       } else {
         const auto value = parse_number<double>(cell);
-        if (!value) wrong(fmt::format("'{}' is no f64", cell));
+        if (!value) wrong(fmt::format("'{}' is not an f64", cell));
         columns[i].push_back(graph_.f64(*value));
       }
       if (is_last && !trimmed(line).empty()) wrong(fmt::format("more than {} cells", sorts.size()));

@@ -59,7 +59,7 @@ SortId Interpreter::host_sort(ContainerSort sort, bool is_container) {
   const std::string name = sort.name;
   const Symbol symbol = symbols_.intern(name);
   if (scope_.names.contains(symbol) || scope_.find_sort(symbol) != nullptr)
-    throw Error(fmt::format("[egg] the name '{}' of a host sort is taken; names are unique", name));
+    throw Error(fmt::format("[egg] the name '{}' of a host sort is taken; choose another", name));
   PrimitiveSort& plain = sort;
   const SortId id =
       is_container ? graph_.container_sort(std::move(sort)) : graph_.primitive_sort(std::move(plain));
@@ -89,8 +89,7 @@ void Interpreter::command(const Command& c) {
   } catch (const Stopped& why) {
     stopped(why.reason, c.span);
   } catch (const std::bad_alloc&) {
-    throw BudgetError(render_diagnostic(c.span, "out of memory: the system has no more to give"),
-                      StopReason::ByteBudget);
+    throw BudgetError(render_diagnostic(c.span, "out of memory"), StopReason::ByteBudget);
   } catch (const BudgetError&) {
     throw;
   } catch (const ProgramError&) {
@@ -270,7 +269,7 @@ Interpreter::Prepared Interpreter::prepare(const ScheduleSyntax& schedule) {
                                     [&](const auto& one) { return one.first == schedule.scheduler; });
     const bool declares = schedule.kind == ScheduleSyntax::Kind::LetScheduler;
     if (declares && known != visible_schedulers_.end())
-      fail_at(schedule.span, "there is a scheduler '{}' already", schedule.scheduler.text());
+      fail_at(schedule.span, "scheduler '{}' already exists", schedule.scheduler.text());
     if (!declares && known == visible_schedulers_.end())
       fail_at(schedule.span,
               "unknown scheduler '{}': (let-scheduler {} (back-off)) makes one, for what follows",

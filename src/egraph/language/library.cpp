@@ -165,8 +165,8 @@ const SortInfo* Library::declare_container(Scope& scope, const SortSyntax& synta
     fail_at(syntax.span, "unknown container '{}' (known: Vec, Set, Map, MultiSet, Pair, UnstableFn)",
             syntax.presort.text());
   if (syntax.args.size() != row->sorts)
-    fail_at(syntax.span, "{} takes {} sort{}, {} given", row->name, row->sorts, row->sorts == 1 ? "" : "s",
-            syntax.args.size());
+    fail_at(syntax.span, "{} takes {} sort{}, but {} given", row->name, row->sorts,
+            row->sorts == 1 ? "" : "s", syntax.args.size());
   SortInfo info;
   info.name = syntax.name;
   info.kind = SortInfo::Kind::Container;

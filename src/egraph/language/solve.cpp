@@ -108,8 +108,9 @@ bool TypeSolver::target_fits(const Overload* maker, const FunctionTarget& target
 
 void TypeSolver::add_row(const FunctionInfo* function, std::span<const TermId> args, const Span& span) {
   if (args.size() != function->inputs.size())
-    fail_at(span, "'{}' takes {} arguments, {} are given: {}", function->name.text(), function->inputs.size(),
-            args.size(), signature({.function = function, .primitive = nullptr, .target = {}}));
+    fail_at(span, "'{}' takes {} arguments, but {} are given: {}", function->name.text(),
+            function->inputs.size(), args.size(),
+            signature({.function = function, .primitive = nullptr, .target = {}}));
   for (size_t i = 0; i < args.size(); ++i) assign(args[i], function->inputs[i]);
 }
 

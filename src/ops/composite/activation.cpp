@@ -113,7 +113,7 @@ GraphTensor GraphTensor::gelu(std::string_view approximate, Where at) const {
       return x * 0.5 * (((x + x * x * x * 0.044715) * scale).tanh() + 1);
     });
   const std::vector<std::string> names = {"none", "tanh"};
-  reject<Error>("approximate is '{}'; give 'none' (erf) or 'tanh'{}", approximate,
+  reject<Error>("approximate is '{}'; choose 'none' (erf) or 'tanh'{}", approximate,
                 did_you_mean(approximate, names));
 }
 

@@ -40,7 +40,7 @@ void check_channels(const GraphTensor& x, const GraphTensor& weight, size_t axes
            weight.type().to_string(), *out, groups);
   const Expression wanted = weight.dim(1) * groups;
   if (!Expression::known_equal(x.dim(1), wanted))
-    reject("x {} has {} channels and weight {} wants {} ({} x {} groups); weight must be [out, {}, {}]",
+    reject("x {} has {} channels, but weight {} expects {} ({} x {} groups); weight must be [out, {}, {}]",
            x.type().to_string(), x.dim(1).to_string(), weight.type().to_string(), wanted.to_string(),
            weight.dim(1).to_string(), groups, (x.dim(1) / groups).to_string(), kKernel[axes]);
 }
@@ -95,8 +95,7 @@ GraphTensor conv3d(const GraphTensor& x, const GraphTensor& weight, const Conv3d
 }
 
 // --- Transposed: output t of an axis sums x[i] * w[k] with i * stride + k * dilation = t. With k = q *
-// stride
-// + r and dilation 1, phase r = t % stride takes the taps q and the elements t / stride - q.
+// stride + r and dilation 1, phase r = t % stride takes the taps q and the elements t / stride - q.
 
 namespace {
 
@@ -174,7 +173,7 @@ void check_transpose(const GraphTensor& x, const GraphTensor& weight,
     reject("weight is {}; give [channels, out channels / groups, {}]", weight.type().to_string(), kKernel[N]);
   if (options.groups < 1) reject("groups is {}; give a number above 0", options.groups);
   if (!Expression::known_equal(x.dim(1), weight.dim(0)))
-    reject("x {} has {} channels and weight {} has {}; weight must be [{}, out / groups, ...]",
+    reject("x {} has {} channels, but weight {} has {}; weight must be [{}, out / groups, ...]",
            x.type().to_string(), x.dim(1).to_string(), weight.type().to_string(), weight.dim(0).to_string(),
            x.dim(1).to_string());
   const auto channels = weight.dim(0).constant();

@@ -79,7 +79,7 @@ GraphTensor Graph::arange_step(Number start, Number end, Number step, Dtype dtyp
     reject<Error>("from {} to {} in steps of {} never ends; give finite bounds and a step other than 0",
                   start.to_string(), end.to_string(), step.to_string());
   if (count < 0)
-    reject("a step of {} leads away from {} when starting at {}; turn its sign around", step.to_string(),
+    reject("a step of {} leads away from {} when starting at {}; change its sign", step.to_string(),
            end.to_string(), start.to_string());
   if (start.is_integer() && step.is_integer())
     return counted(*this, z() * step.as<int64_t>() + start.as<int64_t>(), {static_cast<int64_t>(count)},

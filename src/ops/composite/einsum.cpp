@@ -37,7 +37,7 @@ class Equation {
       begin = comma + 1;
     }
     if (terms_.size() != operands.size())
-      wrong(fmt::format("it has {} operands and {} tensors are given", terms_.size(), operands.size()));
+      wrong(fmt::format("it has {} operands, but {} tensors are given", terms_.size(), operands.size()));
     for (size_t i = 0; i < terms_.size(); ++i) inputs.push_back(labels_of(terms_[i], operands[i], i));
     if (arrow == std::string::npos)
       implicit_output();
@@ -97,9 +97,9 @@ class Equation {
     output = read(term, ellipsis_rank_);
     for (const Label label : output) {
       if (std::ranges::count(output, label) > 1)
-        wrong(fmt::format("'{}' stands twice in the output", static_cast<char>(label)));
+        wrong(fmt::format("'{}' appears twice in the output", static_cast<char>(label)));
       if (std::ranges::none_of(inputs, [&](const Labels& labels) { return contains(labels, label); }))
-        wrong(fmt::format("'{}' stands in the output and in no operand", static_cast<char>(label)));
+        wrong(fmt::format("'{}' appears in the output but in no operand", static_cast<char>(label)));
     }
   }
 

@@ -22,8 +22,7 @@ GraphTensor GraphTensor::transpose(int a, int b, Where at) const {
 GraphTensor GraphTensor::t(Where at) const {
   const CallSite site("t", at);
   if (rank() < 2)
-    reject("{} has rank {}, and two axes are to be exchanged; unsqueeze it first", type().to_string(),
-           rank());
+    reject("{} has rank {}, but two axes are to be swapped; unsqueeze it first", type().to_string(), rank());
   return transpose(-2, -1);
 }
 
@@ -36,8 +35,7 @@ GraphTensor GraphTensor::flatten(int first, int last, Where at) const {
   const CallSite site("flatten", at);
   if (rank() == 0) return with_view(view().unsqueeze(0));
   const int from = axis_of(*this, first), to = axis_of(*this, last);
-  if (from > to)
-    reject("axis {} comes after axis {} of {}; give the first one first", from, to, type().to_string());
+  if (from > to) reject("axis {} comes after axis {} of {}; swap them", from, to, type().to_string());
   return from == to ? *this : with_view(view().merge_dims(from, to));
 }
 
@@ -225,7 +223,7 @@ GraphTensor GraphTensor::repeat(Shape times, Where at) const {
   for (int axis = 0; axis < result.rank(); ++axis) {
     const Expression& count = times[static_cast<size_t>(axis)];
     if (count.range().max < 0)
-      reject("axis {} is to be repeated {} times; give at least 0", axis, count.to_string());
+      reject("axis {} cannot be repeated {} times; give at least 0", axis, count.to_string());
     if (count != Expression(1)) result = result.expand_dim(axis, count).merge_dims(axis, axis + 1);
   }
   return result;

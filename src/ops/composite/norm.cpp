@@ -6,7 +6,7 @@
 // dtype that is computed in. Where the sum is not, layer_norm gives NaN, where only the squares are not, 0.
 // An element of the row taken off before the mean would serve constant rows of any size, but reads each row
 // through a second view, for which the cover needs a second kernel; what other ways cost stands in
-// docs/design.md, section 4.
+// docs/performance.md.
 namespace luminal {
 
 using namespace composite;

@@ -39,8 +39,7 @@ std::string made_at(const Origin& origin) {
   const Origin origin = origin_of(node);
   fail(
       "[{}] '{}' has no gradient and the loss depends on a parameter through it; put stop_gradient() before "
-      "it if "
-      "its input shall count as constant{}",
+      "it to treat its input as constant{}",
       fmt::join(origin.ops, " > "), node.op->name, made_at(origin));
 }
 
@@ -119,9 +118,9 @@ class Backward {
     if (!cut) return;
     const Origin origin = origin_of(*cut);
     fail(
-        "[{}] no gradient reaches a parameter: the loss depends on them only through {}, which is made of "
-        "floats without a gradient. Use a differentiable op (softmax instead of argmax, sigmoid instead of a "
-        "comparison), or x + (y - x).stop_gradient() to let gradients pass as if y were x{}",
+        "[{}] no gradient reaches a parameter: the loss depends on them only through {}, which has no "
+        "gradient with respect to floats. Use a differentiable op (softmax instead of argmax, sigmoid "
+        "instead of a comparison), or x + (y - x).stop_gradient() to let gradients pass as if y were x{}",
         fmt::join(origin.ops, " > "), cut->outputs.at(0).to_string(), made_at(origin));
   }
 
@@ -185,7 +184,8 @@ class Backward {
 
 void check_tensor(const Graph& graph, const GraphTensor& tensor, const std::string& what) {
   if (!tensor.valid())
-    fail("[Autograd] {} is no tensor of a living graph; give tensors that this graph still holds", what);
+    fail("[Autograd] {} is not a tensor of an existing graph; give tensors that this graph still holds",
+         what);
   if (tensor.graph().state() != graph.state())
     fail("[Autograd] {} {} belongs to another graph; give tensors of the graph that is compiled", what,
          describe_value(tensor.graph(), tensor.edge().source, tensor.type()));

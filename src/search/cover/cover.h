@@ -7,7 +7,7 @@
 #include "luminal/search_options.h"
 #include "search/saturate/spec_store.h"
 
-/// Cutting an e-graph into kernels (docs/design.md, section 9): technology mapping with priority cuts over
+/// Cutting an e-graph into kernels (docs/design.md, "search"): technology mapping with priority cuts over
 /// structural choices (Mishchenko et al., ICCAD 2007), and a local search over which values exist in memory.
 namespace luminal::search {
 

@@ -12,8 +12,8 @@
 /// Checks kernels against the user's graph before they may win. The judge is the Oracle, which knows nothing
 /// of specs, laws or schedules: a wrong law is caught as a wrong kernel is.
 ///
-///   VerificationSuite suite = prepare_suite(graph, dims, unit, {});     // inputs and what must come out, at
-///   samples const Verdict reference = verify(suite, independent, {.keep_outputs = true});
+///   VerificationSuite suite = prepare_suite(graph, dims, unit, {});  // inputs; what must come out, at samples
+///   const Verdict reference = verify(suite, independent, {.keep_outputs = true});
 ///   accept_beyond_laws(suite, reference);
 ///   if (Verdict v = verify(suite, kernels, {.threads = 2, .reference = &reference}); v.fault) ...
 namespace luminal::search {

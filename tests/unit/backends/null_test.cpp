@@ -59,7 +59,7 @@ TEST(NullDevice, LoadsWhatItCompiled) {
   const std::vector<std::byte> bytes = kernel->binary();
   const auto refused = [&](std::span<const std::byte> damaged) {
     EXPECT_EQ(error_of<FormatError>([&] { (void)backend->load(damaged); }),
-              "[null] these are not the bytes of a null kernel, or they are damaged; compile it anew");
+              "[null] these are not the bytes of a null kernel, or they are damaged; compile it again");
   };
   for (size_t length = 0; length < bytes.size(); ++length) refused(std::span(bytes).first(length));
   for (size_t i = 0; i < bytes.size(); ++i) {

@@ -62,7 +62,7 @@ TEST(Environment, RejectsWhatDoesNotParse) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "[environment] LUMINAL_DEBUG='loud' is not what it takes: integer 0..7; unset it or give "
+                 "[environment] LUMINAL_DEBUG='loud' is invalid, expected integer 0..7; unset it or give "
                  "such a value");
   }
   ::unsetenv("LUMINAL_DEBUG");

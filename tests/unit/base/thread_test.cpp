@@ -51,8 +51,8 @@ TEST(ThreadLimitDeathTest, TheNoteSaysWhatIsMissing) {
         std::_Exit(0);
       },
       testing::ExitedWithCode(0),
-      "^\\[threads\\] the system gives no further thread \\(Resource temporarily unavailable\\): work goes "
-      "on with "
+      "^\\[threads\\] the system cannot start another thread \\(Resource temporarily unavailable\\): "
+      "continuing with "
       "fewer\n$");
 }
 

@@ -133,7 +133,7 @@ TEST(Cli, ABadVariableStopsTheProgram) {
   ::unsetenv("LUMINAL_DEBUG");
   EXPECT_EQ(outcome.code, 1);
   EXPECT_EQ(outcome.out, "");
-  EXPECT_THAT(outcome.err, HasSubstr("luminal: [environment] LUMINAL_DEBUG='11' is not what it takes"));
+  EXPECT_THAT(outcome.err, HasSubstr("luminal: [environment] LUMINAL_DEBUG='11' is invalid"));
 }
 
 TEST(Cli, OutputThatCannotBeWrittenIsAnError) {

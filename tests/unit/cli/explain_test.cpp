@@ -135,7 +135,7 @@ TEST(Explain, AMeasuredReportSaysWhatWasTriedAndNotTaken) {
   }
   const std::string warm = explain({"--mode", "optimal", "x:f32[37,41].softmax(-1)"});
   EXPECT_THAT(warm, HasSubstr("verified against the graph's own nodes"));
-  EXPECT_THAT(warm, HasSubstr("remembered from an earlier search"));
+  EXPECT_THAT(warm, HasSubstr("taken from the cache; the search that stored it"));
   EXPECT_THAT(warm, testing::Not(HasSubstr("predicted 0.0 us;")))
       << "what is remembered has its prediction too";
 }

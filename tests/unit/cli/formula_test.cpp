@@ -74,10 +74,8 @@ TEST(Formula, NegatesEveryNumber) {
 
 TEST(Formula, ErrorsPointToThePlace) {
   EXPECT_EQ(message_of("x:f32[2] + y"),
-            "[formula] 'y' is not declared; declare an input where it first stands: y:f32[2,3]; did you mean "
-            "'x'? (column 12)\n"
-            "  x:f32[2] + y\n"
-            "             ^");
+            "[formula] unknown name 'y'; declare an input where it is first used: y:f32[2,3]; did you mean "
+            "'x'? (column 12)\n  x:f32[2] + y\n             ^");
   EXPECT_THAT(message_of("x:f32[2].sofmax(-1)"), testing::HasSubstr("did you mean 'softmax'?"));
   EXPECT_THAT(message_of("x:f23[2]"), testing::HasSubstr("(column 3)"));
   EXPECT_THAT(message_of("conv2d(x[1,1,4,4], w[1,1,3,3], pading=1)"),

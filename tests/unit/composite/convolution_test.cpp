@@ -140,7 +140,7 @@ TEST(Convolutions, WrongInputSaysWhatToDo) {
   EXPECT_THAT(said([&] { (void)conv_transpose1d(x, w, {.output_padding = {1}}); }),
               testing::HasSubstr("the output padding 1 is not below the stride 1 or the dilation 1"));
   EXPECT_THAT(said([&] { (void)conv_transpose1d(x, cx.tensor({3, 2, 3})); }),
-              testing::HasSubstr("has 4 channels and weight f32[3, 2, 3] has 3"));
+              testing::HasSubstr("has 4 channels, but weight f32[3, 2, 3] has 3"));
   EXPECT_THAT(said([&] { (void)conv_transpose1d(x, w, {.padding = {9}}); }),
               testing::HasSubstr("padding 9 leaves nothing"));
   EXPECT_THAT(said([&] { (void)adaptive_avg_pool(x, {0}); }), testing::HasSubstr("give sizes above 0"));

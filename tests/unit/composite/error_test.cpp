@@ -64,7 +64,7 @@ TEST(Errors, Operands) {
   EXPECT_EQ(said<DtypeError>([&] { (void)t.i3.pow(-1); }),
             "[pow] i32[3] to the power -1 is not a whole number; cast the base to a float first");
   EXPECT_EQ(said<Error>([&] { (void)t.f3.gelu("tan"); }),
-            "[gelu] approximate is 'tan'; give 'none' (erf) or 'tanh'; did you mean 'tanh'?");
+            "[gelu] approximate is 'tan'; choose 'none' (erf) or 'tanh'; did you mean 'tanh'?");
   EXPECT_EQ(said<DtypeError>([&] { (void)(t.cx.tensor({32}, Dtype::Q8_0) + 1); }),
             "[add] q8_0 holds blocks of weights and takes no part in arithmetic; cast it to a float first");
 }
@@ -149,9 +149,9 @@ TEST(Errors, Products) {
   EXPECT_EQ(said<ShapeError>([&] { (void)einsum("ijk->k", {t.f23}); }),
             "[einsum] \"ijk->k\": 'ijk' names 3 axes and operand 0 is f32[2, 3]");
   EXPECT_EQ(said<ShapeError>([&] { (void)einsum("ij->jl", {t.f23}); }),
-            "[einsum] \"ij->jl\": 'l' stands in the output and in no operand");
+            "[einsum] \"ij->jl\": 'l' appears in the output but in no operand");
   EXPECT_EQ(said<ShapeError>([&] { (void)einsum("ij,jk", {t.f23}); }),
-            "[einsum] \"ij,jk\": it has 2 operands and 1 tensors are given");
+            "[einsum] \"ij,jk\": it has 2 operands, but 1 tensors are given");
   EXPECT_EQ(said<ShapeError>([&] { (void)einsum("ii->i", {t.f23}); }),
             "[einsum] \"ii->i\": 'i' is 2 and 3 in f32[2, 3]; a diagonal needs equal sizes");
   EXPECT_EQ(said<ShapeError>([&] { (void)einsum("i?->i", {t.f23}); }),
@@ -164,9 +164,8 @@ TEST(Errors, Images) {
   Tensors t;
   const GraphTensor x = t.cx.tensor({1, 4, 8, 8}), w = t.cx.tensor({6, 3, 3, 3});
   EXPECT_EQ(said<ShapeError>([&] { (void)conv2d(x, w); }),
-            "[conv2d] x f32[1, 4, 8, 8] has 4 channels and weight f32[6, 3, 3, 3] wants 3 (3 x 1 groups); "
-            "weight must be "
-            "[out, 4, kh, kw]");
+            "[conv2d] x f32[1, 4, 8, 8] has 4 channels, but weight f32[6, 3, 3, 3] expects 3 (3 x 1 groups); "
+            "weight must be [out, 4, kh, kw]");
   EXPECT_EQ(said<ShapeError>([&] { (void)conv2d(x, t.cx.tensor({6, 4, 9, 3})); }),
             "[conv2d] a window of 9 (kernel 9, dilation 1) does not fit in the 8 of f32[1, 4, 8, 8] with "
             "padding 0; pad "
@@ -202,7 +201,7 @@ TEST(Errors, Numbers) {
   EXPECT_EQ(said<Error>([&] { (void)t.cx.arange_step(0, 1, 0); }),
             "[arange_step] from 0 to 1 in steps of 0 never ends; give finite bounds and a step other than 0");
   EXPECT_EQ(said<ShapeError>([&] { (void)t.cx.arange_step(0, 1, -0.5); }),
-            "[arange_step] a step of -0.5 leads away from 1 when starting at 0; turn its sign around");
+            "[arange_step] a step of -0.5 leads away from 1 when starting at 0; change its sign");
   EXPECT_EQ(said<ShapeError>([&] { (void)t.cx.tensor({2, -1}); }),
             "[tensor] a size is -1 in [2, -1]; sizes are at least 0");
 }

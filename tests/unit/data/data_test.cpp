@@ -52,7 +52,7 @@ TEST(Permutation, IsTheSameOnEveryMachine) {
   EXPECT_EQ(std::set<int64_t>(large.begin(), large.end()).size(), 8500U);
   EXPECT_TRUE(permutation(0, 1, 1).empty());
   EXPECT_EQ(error_of<Error>([] { (void)permutation(-1, 0, 0); }),
-            "[data] a permutation of -1 numbers makes no sense; give 0 or more");
+            "[data] a permutation of -1 numbers is impossible; give 0 or more");
 }
 
 TEST(Permutation, FavoursNoPlace) {
@@ -140,9 +140,9 @@ TEST(BatchLoader, ABatchStaysAsItIsUntilTheNextIsAsked) {
 TEST(BatchLoader, RefusesImpossibleSizes) {
   const ImageSet set = numbered(3);
   EXPECT_EQ(error_of<Error>([&] { BatchLoader(set, {.batch = 0}); }),
-            "[data] a batch of 0 examples makes no sense; give 1 or more");
+            "[data] the batch size is 0; give 1 or more");
   EXPECT_EQ(error_of<Error>([&] { BatchLoader(set, {.prefetch = 0}); }),
-            "[data] 0 batches ahead make no sense; give 1 or more");
+            "[data] prefetch is 0; give 1 or more");
 }
 
 TEST(Images, ReadsTheDigits) {
@@ -160,7 +160,7 @@ TEST(Images, ReadsTheDigits) {
   EXPECT_EQ(test.first(3).image(2)[400], test.image(2)[400]);
   EXPECT_EQ(test.first(0).size(), 1500);
   EXPECT_EQ(error_of<Error>([&] { (void)test.image(1500); }),
-            "[data] there is no image 1500; the set holds 1500, from 0");
+            "[data] no image 1500; the set has 1500, counted from 0");
 }
 
 TEST(Images, TakesMnistsOwnNames) {
@@ -171,7 +171,7 @@ TEST(Images, TakesMnistsOwnNames) {
   const std::string name = folder.path().string();
   EXPECT_EQ(error_of<FormatError>([&] { (void)load_mnist(folder.path(), Split::Train); }),
             "[data] '" + name +
-                "' holds none of train-images-idx3-ubyte.gz, train-images-idx3-ubyte; give the folder with "
+                "' has none of train-images-idx3-ubyte.gz, train-images-idx3-ubyte; give the folder with "
                 "the MNIST files");
 }
 

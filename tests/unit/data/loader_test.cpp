@@ -66,7 +66,7 @@ TEST(Loader, ASubsetIsThePartOfASource) {
   };
   EXPECT_EQ(drawn(part), drawn(one));
   EXPECT_THAT(test::error_of<Error>([&] { (void)Subset(source, {3, 10}); }),
-              testing::HasSubstr("[data] there is no example 10; they go from 0 to 9"));
+              testing::HasSubstr("[data] no example 10; give 0 to 9"));
 }
 
 TEST(Loader, GoesOnWhereItWasInterrupted) {

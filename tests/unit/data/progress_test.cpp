@@ -102,10 +102,11 @@ TEST(MetricsLog, SaysWhatItCannotWrite) {
             "[metrics] cannot write 'no/run.jsonl': No such file or directory; choose another place");
   MetricsLog log(folder.path() / "run.jsonl");
   EXPECT_EQ(error_of<Error>([&] { log.write({{"name", "\xff"}}); }, folder.path()),
-            "[metrics] 'run.jsonl': a name or text is not valid UTF-8, which JSON asks for");
+            "[metrics] 'run.jsonl': a name or text is not valid UTF-8, which JSON requires");
   MetricsLog full("/dev/full");
-  EXPECT_EQ(error_of<Error>([&] { full.write({{"epoch", 1}}); }),
-            "[metrics] cannot write '/dev/full': No space left on device; make room or choose another place");
+  EXPECT_EQ(
+      error_of<Error>([&] { full.write({{"epoch", 1}}); }),
+      "[metrics] cannot write '/dev/full': No space left on device; free some space or choose another place");
 }
 
 }  // namespace

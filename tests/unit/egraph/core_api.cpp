@@ -158,7 +158,7 @@ TEST(Engine, MergesOfEachKind) {
     g.set(once, key, g.i64(5));
     FAIL() << "a second output must be an error";
   } catch (const Error& e) {
-    EXPECT_THAT(e.what(), HasSubstr("[once] illegal merge: the output is 4 already and can't become 5"));
+    EXPECT_THAT(e.what(), HasSubstr("[once] illegal merge: the output is already 4 and cannot become 5"));
   }
 }
 
@@ -462,14 +462,14 @@ TEST(Engine, MessagesNameTheTextThePlaceAndTheNearestName) {
     return "no error";
   };
   EXPECT_EQ(message([&] { a.g.rewrite(a.rules, "m", "(Mull ?a ?b)", "?a"); }),
-            "[m] nothing is called 'Mull'; did you mean 'Mul'? (position 1 of: (Mull ?a ?b))");
+            "[m] unknown name 'Mull'; did you mean 'Mul'? (position 1 of: (Mull ?a ?b))");
   EXPECT_THAT(message([&] { a.g.rewrite(a.rules, "m", "(Mul ?a)", "?a"); }),
               HasSubstr("Mul takes 2 arguments, 1 given"));
   EXPECT_THAT(message([&] { a.g.rewrite(a.rules, "m", "(Mul ?a 1)", "?a"); }),
-              HasSubstr("sort Math is expected here, this is i64"));
+              HasSubstr("expected sort Math, found i64"));
   EXPECT_THAT(message([&] { a.g.rewrite(a.rules, "m", "(Mul ?a ?b)", "?c"); }), HasSubstr("?c is not bound"));
   EXPECT_THAT(message([&] { a.g.add_term("(Num 1"); }), HasSubstr("this '(' is never closed"));
-  EXPECT_THAT(message([&] { a.g.eq_sort("Math"); }), HasSubstr("sort 'Math' is declared already"));
+  EXPECT_THAT(message([&] { a.g.eq_sort("Math"); }), HasSubstr("sort 'Math' is already declared"));
   EXPECT_THAT(message([&] { a.g.add(a.num, {1, 2}); }), HasSubstr("Num takes 1 arguments, 2 given"));
   RuleSpec unbound{.name = "unbound"};
   unbound.query.variables = {{"x", a.math}};

@@ -72,10 +72,10 @@ const Term kFirst = Term::variable(0), kSecond = Term::variable(1);
 
 std::vector<Case> declarations() {
   return {
-      {"[egraph] sort 'Math' is declared already; choose another name",
+      {"[egraph] sort 'Math' is already declared; choose another name",
        [](Start& s) { s.g.eq_sort("Math"); }},
-      {"[egraph] ruleset 'rules' is declared already", [](Start& s) { s.g.ruleset("rules"); }},
-      {"[egraph] function 'Num' is declared already", [](Start& s) { s.g.relation("Num", {kI64}); }},
+      {"[egraph] ruleset 'rules' is already declared", [](Start& s) { s.g.ruleset("rules"); }},
+      {"[egraph] function 'Num' is already declared", [](Start& s) { s.g.relation("Num", {kI64}); }},
       {"[egraph] sort number 77 is not declared: there are 6",
        [](Start& s) { s.g.relation("r", {SortId{77}}); }},
       {"[egraph] container sort 'Bag' needs rebuild and elements",
@@ -84,9 +84,9 @@ std::vector<Case> declarations() {
          bag.name = "Bag";
          s.g.container_sort(std::move(bag));
        }},
-      {"[egraph] constructor 'c' must make an eq-sort, i64 is none",
+      {"[egraph] constructor 'c' must make an eq-sort, and i64 is not one",
        [](Start& s) { s.g.constructor("c", {kI64}, kI64); }},
-      {"[egraph] function 'f' can't merge by union: i64 is no eq-sort",
+      {"[egraph] function 'f' cannot merge by union: i64 is not an eq-sort",
        [](Start& s) {
          s.g.function({.name = "f",
                        .kind = FunctionKind::Function,
@@ -102,8 +102,8 @@ std::vector<Case> declarations() {
                        .output = kI64,
                        .merge = Merge::computed(ActionBlock{}, Term::variable(5))});
        }},
-      {"[egraph] 0 threads can't run anything; give 1 or more", [](Start& s) { s.g.set_threads(0); }},
-      {"[egraph] pop of 2 levels, only 1 were pushed",
+      {"[egraph] 0 threads cannot run anything; give 1 or more", [](Start& s) { s.g.set_threads(0); }},
+      {"[egraph] cannot pop 2 levels: only 1 were pushed",
        [](Start& s) {
          s.g.push();
          s.g.pop(2);
@@ -113,26 +113,26 @@ std::vector<Case> declarations() {
 
 std::vector<Case> facts() {
   return {
-      {"[egraph] Add takes 2 arguments, 1 given", [](Start& s) { s.g.add(s.add, {s.one}); }},
+      {"[egraph] Add takes 2 arguments, but 1 are given", [](Start& s) { s.g.add(s.add, {s.one}); }},
       {"[egraph] seen is a relation: use add",
        [](Start& s) { s.g.set(s.seen, std::vector<Value>{s.one}, kUnitValue); }},
-      {"[egraph] Num takes 1 columns, 0 given", [](Start& s) { s.g.add_rows(s.num, {}); }},
-      {"[egraph] Add: columns of 2 and 1 rows",
+      {"[egraph] Num takes 1 columns, but 0 are given", [](Start& s) { s.g.add_rows(s.num, {}); }},
+      {"[egraph] Add: one column has 2 rows and another 1; give columns of equal length",
        [](Start& s) {
          const std::vector<Value> two{s.one, s.two}, one{s.one};
          const std::vector<std::span<const Value>> columns{two, one};
          s.g.add_rows(s.add, columns);
        }},
-      {"[egraph] 2 initial values for 1 variables",
+      {"[egraph] 2 initial values for 1 variables; give one for each",
        [](Start& s) { static_cast<void>(s.g.execute({{{"x", kI64}}, {}}, std::vector<Value>{1, 2})); }},
       {"[size] has no value for these arguments; give it one with set first",
        [](Start& s) { s.g.add(s.size, {s.one}); }},
-      {"[size] illegal merge: the output is 4 already and can't become 5; declare how they merge",
+      {"[size] illegal merge: the output is already 4 and cannot become 5; declare how they merge",
        [](Start& s) {
          s.g.set(s.size, std::vector<Value>{s.one}, s.g.i64(4));
          s.g.set(s.size, std::vector<Value>{s.one}, s.g.i64(5));
        }},
-      {"[size] only rows of constructors and relations can be subsumed, this is a function",
+      {"[size] only rows of constructors and relations can be subsumed, but this is a function",
        [](Start& s) { s.g.subsume(s.size, std::vector<Value>{s.one}); }},
       {"[r0] size has no value for these arguments",
        [](Start& s) {
@@ -177,13 +177,13 @@ std::vector<Case> queries() {
 
 std::vector<Case> texts() {
   return {
-      {"[egraph] an expression is missing at position 0 of: ", [](Start& s) { s.g.add_term(""); }},
+      {"[egraph] expected an expression at position 0 of: ", [](Start& s) { s.g.add_term(""); }},
       {"[egraph] this '(' is never closed: the text ends inside the list at position 0 of: (Num 1",
        [](Start& s) { s.g.add_term("(Num 1"); }},
       {"[egraph] this ')' closes nothing", [](Start& s) { s.g.add_term(")"); }},
       {"[egraph] this string has no closing quote at position 5",
        [](Start& s) { s.g.add_term("(Num \"1)"); }},
-      {"[egraph] nothing more is expected after the expression",
+      {"[egraph] unexpected text after the expression",
        [](Start& s) { s.g.add_term("(Num 1) (Num 2)"); }},
       {"[egraph] nested too deeply",
        [](Start& s) { s.g.add_term(std::string(3000, '(') + std::string(3000, ')')); }},
@@ -195,18 +195,18 @@ std::vector<Case> texts() {
       {"= takes two patterns", [](Start& s) { s.rewrite("(Num ?x)", "(Num ?x)", {"(= ?x)"}); }},
       {"an action is a list", [](Start& s) { s.rule_text({"(Num ?x)"}, {"?x"}); }},
       {"union takes 2 arguments", [](Start& s) { s.rule_text({"(= ?e (Num ?x))"}, {"(union ?e)"}); }},
-      {"the integer does not fit i64", [](Start& s) { s.g.add_term("(Num 99999999999999999999)"); }},
-      {"nothing is called 'Nun'; did you mean 'Num'?", [](Start& s) { s.g.add_term("(Nun 1)"); }},
+      {"the integer does not fit in 64 bits", [](Start& s) { s.g.add_term("(Num 99999999999999999999)"); }},
+      {"unknown name 'Nun'; did you mean 'Num'?", [](Start& s) { s.g.add_term("(Nun 1)"); }},
       {"no overload of 'half' takes these arguments",
        [](Start& s) {
          s.g.primitive({.name = "half", .call = {}, .inputs = {kF64}, .output = kF64});
          s.rewrite("(Num ?x)", "(Num (half \"a\"))");
        }},
       {"Num takes 1 arguments, 2 given", [](Start& s) { s.g.add_term("(Num 1 2)"); }},
-      {"no function is called 'sice'; did you mean 'size'?",
+      {"unknown function 'sice'; did you mean 'size'?",
        [](Start& s) { s.rule_text({"(= ?e (Num ?x))"}, {"(set (sice ?e) 1)"}); }},
-      {"a name is expected after '('", [](Start& s) { s.g.add_term("((Num 1))"); }},
-      {"sort Math is expected here, this is i64", [](Start& s) { s.rewrite("(Num ?x)", "?x"); }},
+      {"expected a name after '('", [](Start& s) { s.g.add_term("((Num 1))"); }},
+      {"expected sort Math, found i64", [](Start& s) { s.rewrite("(Num ?x)", "?x"); }},
       {"the sort of ?x is not known here; name it in an earlier pattern",
        [](Start& s) { s.rewrite("(Num ?n)", "(Num ?n)", {"(= ?x ?x)"}); }},
       {"the left side has sort i64: only eq-sorts can be rewritten",
@@ -265,36 +265,36 @@ std::vector<Case> json() {
          s.g.add(s.g.relation("text", {kString}), {s.g.string("\xff")});
          static_cast<void>(s.g.to_json());
        }},
-      {"[json] sort Secret can't be written: it has no print",
+      {"[json] sort Secret cannot be written: it has no print",
        [](Start& s) {
          PrimitiveSort secret;
          secret.name = "Secret";
          s.g.add(s.g.relation("r", {s.g.primitive_sort(std::move(secret))}), {3});
          static_cast<void>(s.g.to_json());
        }},
-      {"[json] this is no e-graph: the member \"luminal-egraph\": 1 is missing",
+      {"[json] this is not an e-graph: the member \"luminal-egraph\": 1 is missing",
        [](Start& s) { s.g.load_json("{}"); }},
-      {"[json] \"sorts\" holds 3, names are expected", [](Start& s) { s.json("", "[3]"); }},
+      {"[json] \"sorts\" holds 3, but names are expected", [](Start& s) { s.json("", "[3]"); }},
       {"[json] function 0 has no member \"name\"", [](Start& s) { s.json("{}"); }},
       {"[json] \"sorts\" of the file must be an array", [](Start& s) { s.json("", "7"); }},
       {"[json] \"kind\" of function 0 must be a string", function(R"("kind": 3)")},
-      {"[json] function f: a sort's name is expected, not 4",
+      {"[json] function f: expected the name of a sort, not 4",
        function(R"("kind": "relation", "inputs": [4])")},
-      {"[json] function f: no sort is called 'Mat'; did you mean 'Math'?",
+      {"[json] function f: unknown sort 'Mat'; did you mean 'Math'?",
        function(R"("kind": "relation", "inputs": ["Mat"])")},
-      {"[json] function f: \"kind\" is \"table\"; constructor, function and relation are known",
+      {"[json] function f: \"kind\" is \"table\"; choose constructor, function or relation",
        function(R"("kind": "table", "inputs": [], "output": "Math")")},
       {"[json] \"cost\" of function f must be a number",
        function(R"("kind": "constructor", "inputs": [], "output": "Math", "cost": "1")")},
       {"[json] function f must be declared before its rows are read: how it merges is not in the text",
        function(R"("kind": "function", "inputs": [], "output": "i64")")},
-      {"[json] function Num is declared already, and differently",
+      {"[json] function Num is already declared, and differently",
        [](Start& s) { s.json(R"({"name": "Num", "kind": "relation", "inputs": ["i64"]})"); }},
-      {"[json] row 0 of f: 2 arguments, f takes 1",
+      {"[json] row 0 of f: 2 arguments, but f takes 1",
        function(R"("kind": "relation", "inputs": ["i64"], "rows": [{"args": [1, 2]}])")},
-      {"[json] row 0 of f: 18446744073709551615 is no value of sort i64",
+      {"[json] row 0 of f: 18446744073709551615 is not a value of sort i64",
        function(R"("kind": "relation", "inputs": ["i64"], "rows": [{"args": [18446744073709551615]}])")},
-      {"[json] row 0 of f: 1.5 is no value of sort bool",
+      {"[json] row 0 of f: 1.5 is not a value of sort bool",
        function(R"("kind": "relation", "inputs": ["bool"], "rows": [{"args": [1.5]}])")},
   };
 }

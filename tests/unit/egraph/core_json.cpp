@@ -101,15 +101,15 @@ TEST(Json, WhatIsWrongIsNamed) {
   };
   EXPECT_THAT(with("3"), HasSubstr("function 0 has no member \"name\""));
   EXPECT_THAT(with(R"({"name": "f", "kind": "relation", "inputs": ["i46"], "rows": []})"),
-              HasSubstr("function f: no sort is called 'i46'; did you mean 'i64'?"));
+              HasSubstr("function f: unknown sort 'i46'; did you mean 'i64'?"));
   EXPECT_THAT(
       with(
           R"({"name": "f", "kind": "relation", "inputs": ["i64"], "rows": [{"args": [1]}, {"args": ["x"]}]})"),
-      HasSubstr("row 1 of f: \"x\" is no value of sort i64"));
+      HasSubstr("row 1 of f: \"x\" is not a value of sort i64"));
   EXPECT_THAT(
       with(
           R"({"name": "f", "kind": "constructor", "inputs": [], "output": "E", "rows": [{"args": [], "output": -1}]})"),
-      HasSubstr("-1 is no value of sort E"));
+      HasSubstr("-1 is not a value of sort E"));
   EXPECT_THAT(with(R"({"name": "f", "kind": "relation", "inputs": ["i64"], "rows": [{"args": []}]})"),
               HasSubstr("0 arguments, f takes 1"));
 }

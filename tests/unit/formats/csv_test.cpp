@@ -43,14 +43,14 @@ TEST(Csv, WithoutAHeaderAndOtherSeparators) {
 TEST(Csv, WrongInputNamesThePlace) {
   const auto parse = [](const std::string& text) { return parse_csv(text, {}, "[csv] 'f'"); };
   EXPECT_EQ(message([&] { (void)parse("a,b\n1,2\n3\n"); }),
-            "[csv] 'f', line 3: 1 fields, and the first line has 2; give every row the same");
+            "[csv] 'f', line 3: 1 fields, but the first line has 2; give every row the same number");
   EXPECT_EQ(message([&] { (void)parse("a,b\n1,\"2\n"); }),
-            "[csv] 'f', line 2: a quote is not closed; add the second one");
-  EXPECT_EQ(message([&] { (void)parse("\n\n"); }), "[csv] 'f': it holds no row; give a table");
+            "[csv] 'f', line 2: a quote is not closed; add the closing quote");
+  EXPECT_EQ(message([&] { (void)parse("\n\n"); }), "[csv] 'f': the table has no rows; give at least one");
   EXPECT_EQ(message([&] { (void)parse("a,b\n\n1,2\n3,four\n").numbers({"b"}); }),
-            "[csv] 'f', line 4, column 'b': 'four' is no number; mend it or leave the column out");
+            "[csv] 'f', line 4, column 'b': 'four' is not a number; fix it or leave the column out");
   EXPECT_EQ(message([&] { (void)parse("price,b\n1,2\n").numbers({"prise"}); }),
-            "[csv] 'f': there is no column 'prise'; did you mean 'price'?");
+            "[csv] 'f': unknown column 'prise'; did you mean 'price'?");
 }
 
 TEST(Csv, UnpacksNoMoreThanAllowed) {
@@ -61,8 +61,8 @@ TEST(Csv, UnpacksNoMoreThanAllowed) {
   EXPECT_EQ(
       test::error_of<FormatError>([&] { (void)read_csv(path, {.limit_bytes = 900'000}); }, folder.path()),
       "[csv] 'bomb.csv.gz': its " + std::to_string(packed.size()) +
-          " bytes unpack to more than the 900000 allowed here; raise CsvOptions::limit_bytes if that is "
-          "meant");
+          " bytes unpack to more than the 900000 allowed here; raise CsvOptions::limit_bytes if this is "
+          "intended");
   EXPECT_EQ(test::error_of<FormatError>(
                 [&] { (void)read_csv(folder.file("plain.csv", text), {.limit_bytes = 9}); }, folder.path()),
             "[read] 'plain.csv' holds 1000003 bytes, more than the 9 allowed here");

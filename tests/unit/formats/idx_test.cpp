@@ -77,10 +77,10 @@ TEST(Idx, WritesWhatItReads) {
   EXPECT_EQ(content_of(folder.path() / "f"), bytes({0, 0, 8, 1, 0, 0, 0, 2, 7, 9}));
   EXPECT_EQ(error_of<DtypeError>([&] { write_idx(folder.path() / "f", TensorData(Dtype::I64, {1})); },
                                  folder.path()),
-            "[idx] 'f': the format has no i64; cast to u8, i8, i32, f32 or f64 first");
+            "[idx] 'f': the format has no dtype i64; cast to u8, i8, i32, f32 or f64 first");
   EXPECT_EQ(
       error_of<ShapeError>([&] { write_idx(folder.path() / "f", TensorData(Dtype::U8, {})); }, folder.path()),
-      "[idx] 'f': a tensor of rank 0 does not fit, the format has 1 to 255 dims");
+      "[idx] 'f': rank 0 does not fit the format, which has 1 to 255 dims");
 }
 
 TEST(Idx, ReadsSeveralGzipMembersAsOneFile) {
@@ -101,12 +101,12 @@ std::vector<HostileIdxFile> hostile_idx_files() {
   wrong_sum[packed.size() - 8] = static_cast<char>(wrong_sum[packed.size() - 8] ^ 1);
   return {
       {"empty", "",
-       "[idx] 'f' holds 0 bytes, an IDX file at least 4; the file is truncated or something else"},
+       "[idx] 'f' has 0 bytes, but an IDX file has at least 4; the file is truncated or not IDX"},
       {"picture", "\x89PNG\r\n",
-       "[idx] 'f' starts with bytes 89 50, an IDX file with 00 00; this is some other format"},
+       "[idx] 'f' starts with bytes 89 50, but an IDX file with 00 00; this is not an IDX file"},
       {"type", bytes({0, 0, 7, 1, 0, 0, 0, 0}),
-       "[idx] 'f': type byte 0x07 is none of IDX's (0x08, 0x09, 0x0b to 0x0e); the file is damaged"},
-      {"rank_zero", bytes({0, 0, 8, 0}), "[idx] 'f' says that it has no dims; an IDX file has at least one"},
+       "[idx] 'f': type byte 0x07 is not an IDX type (0x08, 0x09, 0x0b to 0x0e); the file is damaged"},
+      {"rank_zero", bytes({0, 0, 8, 0}), "[idx] 'f' declares no dims; an IDX file has at least one"},
       {"within_dims", bytes({0, 0, 8, 3, 0, 0, 0, 1, 0}),
        "[idx] 'f' ends within its 3 dims; the file is truncated"},
       {"truncated", good.substr(0, good.size() - 1),
@@ -120,21 +120,21 @@ std::vector<HostileIdxFile> hostile_idx_files() {
        "[idx] 'f': dims [0,4294967295,4294967295,4294967295] are impossible; the file is damaged"},
       {"beyond_limit", bytes({0, 0, 14, 1, 255, 255, 255, 255}),
        "[idx] 'f': dims [4294967295] take more than the 4294967296 bytes allowed here; raise the limit if "
-       "that is meant"},
+       "this is intended"},
       {"promises_much", bytes({0, 0, 8, 1, 200, 0, 0, 0}),
        "[idx] 'f': dims [3355443200] take 3355443200 bytes, but at most 0 follow; the file is truncated"},
       {"packed_promises_much", gzip(bytes({0, 0, 8, 1, 200, 0, 0, 0})),
        "[idx] 'f': dims [3355443200] take 3355443200 bytes, but at most "},
       {"packed_truncated", packed.substr(0, packed.size() - 12),
-       "[idx] 'f': the gzip data end early; the file is truncated, fetch or make it again"},
+       "[idx] 'f': the gzip data end early: the file is truncated; download or write it again"},
       {"packed_short", gzip(good.substr(0, 10)),
        "[idx] 'f': dims [3] take 3 bytes, but 2 follow; the file is truncated"},
       {"packed_oversized", gzip(good + "x"),
        "[idx] 'f': more bytes follow than the 3 that dims [3] take; the file is oversized"},
       {"packed_garbage", packed + "garbage",
-       "[idx] 'f': the gzip data are damaged (incorrect header check); fetch or make the file again"},
+       "[idx] 'f': the gzip data are damaged (incorrect header check); download or write the file again"},
       {"packed_check_sum", wrong_sum,
-       "[idx] 'f': the gzip data are damaged (incorrect data check); fetch or make the file again"},
+       "[idx] 'f': the gzip data are damaged (incorrect data check); download or write the file again"},
       {"bomb", gzip(bytes({0, 0, 8, 1, 0, 0, 0, 1}) + std::string(size_t{50} << 20, '\0')),
        "[idx] 'f': more bytes follow than the 1 that dims [1] take; the file is oversized"},
   };
@@ -157,8 +157,9 @@ TEST(Idx, SaysWhatIsNotThere) {
   EXPECT_EQ(error_of<FormatError>([&] { (void)read_idx(folder.path() / "none"); }, folder.path()),
             "[read] cannot open 'none': No such file or directory");
   const auto path = folder.file("f", bytes({0, 0, 8, 1, 0, 0, 0, 3, 1, 2, 3}));
-  EXPECT_EQ(error_of<FormatError>([&] { (void)read_idx(path, 2); }, folder.path()),
-            "[idx] 'f': dims [3] take more than the 2 bytes allowed here; raise the limit if that is meant");
+  EXPECT_EQ(
+      error_of<FormatError>([&] { (void)read_idx(path, 2); }, folder.path()),
+      "[idx] 'f': dims [3] take more than the 2 bytes allowed here; raise the limit if this is intended");
 }
 
 /// Random damage, plain and packed: an error or a tensor whose bytes are what its dims say.

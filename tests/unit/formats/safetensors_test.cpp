@@ -110,9 +110,9 @@ TEST(Safetensors, WritingRefusesWhatTheFormatCannotHold) {
   EXPECT_EQ(
       error_of<ShapeError>([&] { write_safetensors(path, {{"w", TensorView(Dtype::F32, {-1}, block)}}); }),
       "[safetensors] tensor 'w' has impossible dims [-1]");
-  EXPECT_EQ(
-      error_of<Error>([&] { write_safetensors(path, {{"__metadata__", one}}); }),
-      "[safetensors] a tensor cannot be named '__metadata__', the format keeps that name; choose another");
+  EXPECT_EQ(error_of<Error>([&] { write_safetensors(path, {{"__metadata__", one}}); }),
+            "[safetensors] a tensor cannot be named '__metadata__', a name that the format reserves; choose "
+            "another");
   EXPECT_EQ(error_of<Error>([&] { write_safetensors(path, {{"\xff", one}}); }),
             "[safetensors] a name or a metadata entry is not valid UTF-8; the format allows nothing else");
   EXPECT_EQ(content_of(path), "old content");
@@ -141,9 +141,10 @@ TEST(Safetensors, AFileThatIsShortenedWhileItIsOpenIsAnError) {
   const auto size = std::filesystem::file_size(path);
   std::filesystem::resize_file(path, 4096);
   EXPECT_EQ(file.read("a").as<float>()[0], 7);
-  EXPECT_EQ(error_of<FormatError>([&] { (void)file.read("b"); }, folder.path()),
-            "[safetensors] 'w' ends at byte 4096 and held " + std::to_string(size) +
-                " when it was opened: somebody has shortened it; read it again once it is whole");
+  EXPECT_EQ(
+      error_of<FormatError>([&] { (void)file.read("b"); }, folder.path()),
+      "[safetensors] 'w' ends at byte 4096, but had " + std::to_string(size) +
+          " bytes when it was opened: another process has shortened it; read it again once it is complete");
 }
 
 TEST(Safetensors, EveryByteButZeroIsTrue) {
@@ -171,9 +172,8 @@ TEST(Safetensors, OpensAFileWithATypeWeDoNotHave) {
                        "12345"));
   const SafetensorsFile file(path);
   EXPECT_EQ(file.names(), (std::vector<std::string>{"x", "y"}));
-  EXPECT_EQ(
-      error_of<DtypeError>([&] { (void)file.read("x"); }, folder.path()),
-      "[safetensors] 'a': tensor 'x' is I16, a type Luminal does not have; convert it when the file is made");
+  EXPECT_EQ(error_of<DtypeError>([&] { (void)file.read("x"); }, folder.path()),
+            "[safetensors] 'a': tensor 'x' has the unsupported type I16; convert it before writing the file");
 }
 
 struct HostileSafetensorsFile {
@@ -186,21 +186,21 @@ std::vector<HostileSafetensorsFile> hostile_safetensors_files() {
   const std::string eight = "12345678";
   return {
       {"empty", "",
-       "[safetensors] 'f' holds 0 bytes, a safetensors file at least 10; the file is truncated or something "
-       "else"},
+       "[safetensors] 'f' has 0 bytes, but a safetensors file has at least 10; the file is truncated or of "
+       "another format"},
       {"short", "1234567",
-       "[safetensors] 'f' holds 7 bytes, a safetensors file at least 10; the file is truncated or something "
-       "else"},
+       "[safetensors] 'f' has 7 bytes, but a safetensors file has at least 10; the file is truncated or of "
+       "another format"},
       {"huge_header", std::string(8, '\xff') + "{}",
        "[safetensors] 'f' starts with a header length of 18446744073709551615 bytes, more than the 100000000 "
-       "allowed; this is no safetensors file"},
+       "allowed; this is not a safetensors file"},
       {"truncated_header", with_header("{\"a\":" + f2 + "}").substr(0, 20),
        "[safetensors] 'f' starts with a header length of 54 bytes, but only 12 follow; the file is "
        "truncated"},
       {"no_header", with_header(""),
-       "[safetensors] 'f': the header does not begin with '{'; this is no safetensors file"},
+       "[safetensors] 'f': the header does not begin with '{'; this is not a safetensors file"},
       {"pickle", with_header("\x80\x02}q"),
-       "[safetensors] 'f': the header does not begin with '{'; this is no safetensors file"},
+       "[safetensors] 'f': the header does not begin with '{'; this is not a safetensors file"},
       {"zero_byte", with_header(std::string("{}\0\"hidden\"", 11)),
        "[safetensors] 'f': the header has a zero byte at 2; the file is damaged"},
       {"not_json", with_header("{\"a\":}"),
@@ -213,11 +213,11 @@ std::vector<HostileSafetensorsFile> hostile_safetensors_files() {
       {"deep", with_header("{\"a\":" + std::string(100000, '[')),
        "[safetensors] 'f': tensor 'a' has an array where an object belongs"},
       {"twice", with_header("{\"a\":" + f2 + ",\"a\":" + f2 + "}", eight),
-       "[safetensors] 'f': 'a' stands in the header twice; write the file anew"},
+       "[safetensors] 'f': 'a' appears twice in the header; write the file again"},
       {"metadata_twice", with_header(R"({"__metadata__":{},"__metadata__":{}})"),
-       "[safetensors] 'f': '__metadata__' stands in the header twice; write the file anew"},
+       "[safetensors] 'f': '__metadata__' appears twice in the header; write the file again"},
       {"metadata_key_twice", with_header(R"({"__metadata__":{"a":"1","a":"2"}})"),
-       "[safetensors] 'f': '__metadata__' key 'a' stands there twice"},
+       "[safetensors] 'f': '__metadata__' key 'a' appears twice"},
       {"metadata_number", with_header(R"({"__metadata__":{"a":1}})"),
        "[safetensors] 'f': '__metadata__' has the number 1 where text belongs"},
       {"metadata_nested", with_header(R"({"__metadata__":{"a":{}}})"),

@@ -48,9 +48,9 @@ TEST(DataSizes, OfATensorAreCountedAndNotNegative) {
 TEST(DataSizes, BytesThatTheSystemHasNotAreAnErrorThatNamesTheTensor) {
   const std::string message = test::error_of<Error>([] { (void)TensorData(Dtype::F32, {1 << 20, 1 << 28}); });
   EXPECT_THAT(message,
-              HasSubstr("[data] there is no memory for f32[1048576, 268435456]: [memory] 1.1 PB at once "
-                        "are asked for, and the system has "));
-  EXPECT_THAT(message, HasSubstr(" to give; use smaller sizes or free memory"));
+              HasSubstr("[data] out of memory for f32[1048576, 268435456]: [memory] 1.1 PB are needed "
+                        "at once, but the system has "));
+  EXPECT_THAT(message, HasSubstr("; use smaller sizes or free memory"));
 }
 
 /// What `set` and the loader of a deferred input say to data whose bytes are not those of its sizes.
@@ -84,7 +84,7 @@ TEST(DataSizes, StoredValuesAreChecked) {
               HasSubstr("[store] f32[4] holds 8 bytes where its sizes make 16"));
   auto wide = std::make_shared<TensorData>(Dtype::F64, std::vector<int64_t>{4});
   EXPECT_THAT(test::error_of<ShapeError>([&] { cx.store(x.edge().source, wide, true); }),
-              HasSubstr("[store] f64[4] is no value of f32[4]; dtypes and ranks must be equal"));
+              HasSubstr("[store] f64[4] is not a value of f32[4]; dtypes and ranks must be equal"));
 }
 
 TEST(DataSizes, ValuesOfAnotherSizeDoNotMove) {
@@ -99,13 +99,13 @@ TEST(DataSizes, ValuesOfAnotherSizeDoNotMove) {
 TEST(DataSizes, ElementsAreWhatTheyAre) {
   TensorData data(Dtype::F64, {2});
   EXPECT_EQ(test::error_of<DtypeError>([&] { (void)data.as<float>(); }),
-            "[data] the elements are f64 and were asked for as f32; ask for them as they are");
+            "[data] the elements are f64, but were requested as f32; request their own type");
   const TensorData& constant = data;
   EXPECT_THROW((void)constant.as<int64_t>(), DtypeError);
   Graph cx;
   GraphTensor i = cx.tensor({2}, Dtype::I64).set({1, 2});
   EXPECT_THAT(test::error_of<DtypeError>([&] { (void)i.data<int32_t>(); }),
-              HasSubstr(") was asked for as i32; ask for its own type"));
+              HasSubstr(") was requested as i32; request its own type"));
   GraphTensor y = function(cx, "narrow", {i}, {i.type()},
                            [](auto inputs, auto outputs) {
                              outputs[0].template as<float>()[0] = inputs[0]->template as<float>()[1];

@@ -36,9 +36,9 @@ TEST(Lifecycle, HandleOfADeadGraphIsAnError) {
   GraphTensor x = cx->tensor({3});
   cx.reset();
   EXPECT_FALSE(x.valid());
-  EXPECT_EQ(
-      test::error_of<Error>([&] { (void)x.dtype(); }),
-      "[tensor] the graph of this tensor is gone; keep the Graph alive as long as its tensors are used");
+  EXPECT_EQ(test::error_of<Error>([&] { (void)x.dtype(); }),
+            "[tensor] the graph of this tensor no longer exists; keep the Graph alive as long as its tensors "
+            "are used");
 }
 
 TEST(Lifecycle, ASecondGraphDisturbsNothing) {
@@ -200,9 +200,8 @@ TEST(Lifecycle, DimsComeFromDataOrFromSetDim) {
   cx.execute();
   EXPECT_THAT(y.data<float>(), ElementsAre(2));
   EXPECT_THAT(test::error_of<ShapeError>([&] { x.set(std::vector<float>{1, 2, 3}); }),
-              HasSubstr("[set] 3 elements are not a whole number of 'rows' in 'x' f32[rows, 2]; give data "
-                        "for whole ones (made at "
-                        "lifecycle_test.cpp:"));
+              HasSubstr("[set] 3 elements are not a whole number of 'rows' in 'x' f32[rows, 2]; give whole "
+                        "ones (made at lifecycle_test.cpp:"));
   cx.set_dim("rows", 2);
   EXPECT_THAT(
       test::error_of<ShapeError>([&] { x.set_dyn(std::vector<float>{1, 1}, {1, 2}); }),
@@ -233,7 +232,7 @@ TEST(Dims, WhatSetDimFixesClearDimFrees) {
   cx.set_dim("rows", 3);
   EXPECT_THAT(
       test::error_of<ShapeError>([&] { cx.execute(); }),
-      HasSubstr("holds data of [2, 2], and the sizes in force make it [3, 2]; set it again or call set_dim; "
+      HasSubstr("holds data of [2, 2], but the current sizes make it [3, 2]; set it again or call set_dim; "
                 "set_dim fixed 'rows' at 3 (lifecycle_test.cpp:"));
   cx.clear_dim("rows");
   x.set({1, 2});
@@ -244,9 +243,8 @@ TEST(Dims, WhatSetDimFixesClearDimFrees) {
 
 TEST(Dims, UnknownNamesOfferTheNearest) {
   Graph cx;
-  EXPECT_EQ(
-      said<Error>([&] { cx.set_dim("n", 1); }),
-      "[set_dim] no tensor of this graph has a dim 'n', or any other with a name; make the tensors first");
+  EXPECT_EQ(said<Error>([&] { cx.set_dim("n", 1); }),
+            "[set_dim] no tensor of this graph has a dim 'n' or any other named dim; make the tensors first");
   const GraphTensor x = cx.tensor({"batch", "length"});
   EXPECT_EQ(said<Error>([&] { cx.set_dim("bacth", 4); }),
             "[set_dim] no tensor of this graph has a dim 'bacth'; its dims are batch, length; did you mean "
@@ -267,9 +265,8 @@ TEST(Dims, SizesKeepWhatTheDimPromises) {
   Graph cx;
   const GraphTensor x = cx.tensor({Expression::dim("n", {.min = 4, .max = 64, .multiple_of = 4})});
   EXPECT_EQ(said<ShapeError>([&] { cx.set_dim("n", 6); }),
-            "[set_dim] dim 'n' cannot have the size 6: tensors promise a multiple of 4 in [4, 64]; keep to "
-            "that, or "
-            "declare the dim with other facts");
+            "[set_dim] dim 'n' cannot have the size 6: tensors promise a multiple of 4 in [4, 64]; give such "
+            "a size, or declare the dim with other facts");
   cx.set_dim("n", 8);
   EXPECT_EQ(cx.dims().at("n"), 8);
 }
@@ -400,8 +397,7 @@ TEST(Lifecycle, UnknownDevice) {
   for (const std::string& name : session_devices()) devices += (devices.empty() ? "" : ", ") + name;
   EXPECT_THAT(devices, HasSubstr("reference-f64"));
   EXPECT_EQ(test::error_of<DeviceError>([&] { cx.set_device("refrence"); }),
-            "[device] there is no device 'refrence' in this build; there are: " + devices +
-                "; did you mean 'reference'?");
+            "[device] unknown device 'refrence'; this build has: " + devices + "; did you mean 'reference'?");
 }
 
 TEST(Lifecycle, OrderIsKeptAndCyclesAreRefused) {

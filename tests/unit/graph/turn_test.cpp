@@ -101,9 +101,9 @@ std::string in_function(const std::function<void(Graph&, GraphTensor&)>& inside)
 
 TEST(Turns, CodeOfARunMayNotRunOrChangeItsGraph) {
   EXPECT_THAT(in_function([](Graph& cx, GraphTensor&) { cx.execute(); }),
-              testing::StartsWith("[execute] function 'again' runs the graph that is running; set its inputs "
-                                  "and read its values there, "
-                                  "and run it when the run has returned (made at turn_test.cpp:"));
+              testing::StartsWith(
+                  "[execute] function 'again' runs the graph that is running; set its inputs and read its "
+                  "values there, and run it after the run has returned (made at turn_test.cpp:"));
   EXPECT_THAT(in_function([](Graph& cx, GraphTensor&) { (void)cx.compile(Fast{}); }),
               HasSubstr("[compile] function 'again' runs the graph that is running"));
   EXPECT_EQ(in_function([](Graph&, GraphTensor& x) { (void)x.exp(); }).substr(0, 48),
@@ -179,9 +179,8 @@ TEST(Turns, AChangeWhileAnotherThreadRunsIsAnError) {
   const std::string marked = test::error_of<Error>([&] { x.keep(); });
   seen = true;
   runner.join();
-  EXPECT_THAT(added,
-              HasSubstr("[exp] another thread is at work on this graph; change a graph from one thread"));
-  EXPECT_THAT(marked, HasSubstr("[keep] another thread is at work on this graph"));
+  EXPECT_THAT(added, HasSubstr("[exp] another thread is using this graph; change a graph from one thread"));
+  EXPECT_THAT(marked, HasSubstr("[keep] another thread is using this graph"));
 }
 
 TEST(MovedFrom, GraphsAndCompiledOnesSaySo) {
@@ -217,7 +216,8 @@ TEST(Cancel, ARequestedStopEndsRunsAndCompilesUntilThereIsAnotherToken) {
   cx.set_stop_token(stop.get_token());
   run();
   stop.request_stop();
-  EXPECT_EQ(test::error_of<Cancelled>([&] { run(); }), "[cancel] stopped before it was done, as was asked");
+  EXPECT_EQ(test::error_of<Cancelled>([&] { run(); }),
+            "[cancel] stopped before it was finished, as requested");
   EXPECT_THROW(cx.execute(), Cancelled);
   EXPECT_THROW((void)cx.compile(Optimal{}), Cancelled);
   EXPECT_THAT(x.data<float>(), ElementsAre(2));  // what was not run changed nothing

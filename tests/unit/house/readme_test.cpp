@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -24,19 +23,6 @@ TEST(Readme, ItsExamplesAreProgramsThatTheTestsRun) {
   ASSERT_FALSE(blocks.empty());
   for (const std::string& block : blocks)
     EXPECT_NE(programs.find(block), std::string::npos) << "no file of examples/ contains\n" << block;
-}
-
-TEST(Readme, ItsLinksLeadSomewhere) {
-  static const std::regex link(R"(\]\(([^)#]+)[^)]*\))");
-  for (const char* file : {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}) {
-    const std::string text = test::content_of(kRoot / file);
-    ASSERT_FALSE(text.empty()) << file;
-    for (std::sregex_iterator it(text.begin(), text.end(), link), end; it != end; ++it) {
-      const std::string target = (*it)[1];
-      EXPECT_TRUE(target.starts_with("http") || fs::exists(kRoot / target))
-          << file << " points to " << target;
-    }
-  }
 }
 
 /// A training loop that fits on a page; that it runs and learns is its own test (example_training_loop).

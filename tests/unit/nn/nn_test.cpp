@@ -230,7 +230,7 @@ TEST(Init, OrthogonalRowsStandAtRightAngles) {
   EXPECT_EQ(init::eye({2, 3}).as<float>()[4], 1);
   EXPECT_DOUBLE_EQ(init::gain("tanh"), 5.0 / 3);
   EXPECT_THAT(test::error_of<Error>([] { (void)init::gain("sine"); }),
-              HasSubstr("[init] 'sine' is no nonlinearity"));
+              HasSubstr("[init] no gain is known for the nonlinearity 'sine'"));
 }
 
 // PyTorch's defaults: uniform within 1/sqrt(fan_in), embeddings N(0, 1), attention Xavier.

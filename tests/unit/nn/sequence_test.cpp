@@ -73,7 +73,7 @@ TEST(Recurrent, DropoutActsBetweenLayersWhileTraining) {
 TEST(Recurrent, RefusesWhatDoesNotFit) {
   Graph cx;
   EXPECT_THAT(error_of<Error>([&] { LSTM(cx, 3, 4, {.nonlinearity = "relu"}); }),
-              HasSubstr("[LSTM] nonlinearity 'relu' is not one it has"));
+              HasSubstr("[LSTM] unknown nonlinearity 'relu'"));
   const RNN rnn(cx, 3, 4);
   EXPECT_THAT(error_of<Error>([&] { (void)rnn.forward(cx.tensor({2, 5})); }),
               HasSubstr("[RNN] x is f32[2, 5] and must be [length, batch, 3] or [length, 3]"));
@@ -82,7 +82,7 @@ TEST(Recurrent, RefusesWhatDoesNotFit) {
       HasSubstr("has the length time without a bound of at most 4096; its steps are laid out in the "
                 "graph, so declare how long it may get: Expression::dim(\"time\", {.min = 1, .max = 32})"));
   EXPECT_THAT(error_of<Error>([&] { (void)rnn.forward(cx.tensor({0, 2, 3})); }),
-              HasSubstr("has no step; give a length from 1 on"));
+              HasSubstr("has no steps; give a length of at least 1"));
   EXPECT_THAT(error_of<Error>([&] { (void)rnn.forward(cx.tensor({5, 2, 3}), cx.tensor({2, 2, 4})); }),
               HasSubstr("[RNN] h_0 is f32[2, 2, 4] and must be [1, 2, 4]"));
 }
@@ -220,7 +220,7 @@ TEST(Attention, TheCacheGivesWhatOnePassGives) {
 TEST(Attention, RefusesWhatDoesNotFit) {
   Graph cx;
   EXPECT_THAT(error_of<Error>([&] { MultiheadAttention(cx, 8, 3); }),
-              HasSubstr("[MultiheadAttention] embed=8 is no multiple of heads=3"));
+              HasSubstr("[MultiheadAttention] embed=8 is not a multiple of heads=3"));
   EXPECT_THAT(error_of<Error>([&] { MultiheadAttention(cx, 8, 4, {.kv_heads = 3}); }),
               HasSubstr("[MultiheadAttention] 4 heads cannot share 3 heads of keys"));
   const MultiheadAttention m(cx, 8, 2);

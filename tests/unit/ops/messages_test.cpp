@@ -45,7 +45,7 @@ TEST(Messages, EqualDimsNeedNotBeWrittenAlike) {
 
 TEST(Messages, Attributes) {
   EXPECT_EQ(refusal(kMax, {{Dtype::F32, {}}, {Dtype::F32, {}}}, {{"ties", std::string("last")}}),
-            "[max] ties is 'last'; it takes 'split' or 'first'");
+            "[max] ties is 'last'; choose 'split' or 'first'");
   EXPECT_EQ(refusal(kSumReduce, {{Dtype::F32, {2, 3}}}, {{"axes", std::vector<int64_t>{2}}}),
             "[sum_reduce] axes must be ascending and within the 2 of f32[2, 3], got 2");
   EXPECT_EQ(refusal(kSumReduce, {{Dtype::F32, {2, 3}}}, {{"axes", std::vector<int64_t>{1, 0}}}),
@@ -53,7 +53,7 @@ TEST(Messages, Attributes) {
   EXPECT_EQ(refusal(kSumReduce, {{Dtype::Bool, {2}}}, {{"axes", std::vector<int64_t>{0}}}),
             "[sum_reduce] takes floats and integers, got bool[2]; cast it first, for instance to f32");
   EXPECT_EQ(refusal(kCast, {{Dtype::F32, {32}}}, {{"dtype", Dtype::Q8_0}}),
-            "[cast] makes plain dtypes, q8_0 is block-quantised; quantize the values on the host");
+            "[cast] produces plain dtypes, but q8_0 is block-quantised; quantize the values on the host");
   EXPECT_EQ(
       refusal(kBitcast, {{Dtype::F32, {2}}}, {{"dtype", Dtype::I64}}),
       "[bitcast] the bits of f32[2] cannot be read as i64: elements must be of equal width, and not bool; "
@@ -62,7 +62,7 @@ TEST(Messages, Attributes) {
             "[bitcast] f32[2] already is f32; use it as it stands");
   EXPECT_EQ(refusal(kScatter, {{Dtype::F32, {2}}, {Dtype::I64, {1}}, {Dtype::F32, {1}}},
                     {{"mode", std::string("mul")}}),
-            "[scatter] mode is 'mul'; it takes 'assign' or 'add'");
+            "[scatter] mode is 'mul'; choose 'assign' or 'add'");
   EXPECT_EQ(refusal(kGather, {{Dtype::F32, {2}}, {Dtype::F32, {1}}}),
             "[gather] positions must be integers, got f32[1]; cast them to i64");
   EXPECT_EQ(

@@ -58,7 +58,7 @@ TEST(Registry, HoldsEveryRecordOfTheSourceTree) {
 }
 
 TEST(Registry, OffersTheNearestName) {
-  EXPECT_EQ(message_of([] { (void)find_op("sqrtt"); }), "[op] there is no op 'sqrtt'; did you mean 'sqrt'?");
+  EXPECT_EQ(message_of([] { (void)find_op("sqrtt"); }), "[op] unknown op 'sqrtt'; did you mean 'sqrt'?");
 }
 
 OpDef sound_record() {

@@ -103,7 +103,7 @@ TEST_F(UserCode, GradientIsTheUsersOwn) {
 TEST_F(UserCode, MisuseIsExplained) {
   GraphTensor x = cx.tensor({3});
   EXPECT_TRUE(has(message_of([&] { (void)function(cx, "none", {x}, {}, sort_values); }),
-                  "[function] 'none' has no output; say the dtype and dims of at least one"));
+                  "[function] 'none' has no output; give the dtype and dims of at least one"));
   EXPECT_TRUE(has(message_of([&] { (void)function(cx, "empty", {x}, {x.type()}, {}); }),
                   "[function] 'empty' has no code to run; give it a callable"));
   EXPECT_TRUE(has(message_of([&] {

@@ -43,11 +43,10 @@ TEST(AutogradErrors, OpWithoutGradientOnThePath) {
   auto x = cx.tensor({2}, Dtype::F64);
   auto y = cx.add_op(kSecret).input(x).finish();
   const int line = __LINE__ - 1;
-  EXPECT_EQ(
-      message_of<Error>([&] { (void)cx.run_pass(Autograd({x}, y.sum())); }),
-      "[secret] 'secret' has no gradient and the loss depends on a parameter through it; put stop_gradient() "
-      "before it if its input shall count as constant (made at autograd_error_test.cpp:" +
-          std::to_string(line) + ")");
+  EXPECT_EQ(message_of<Error>([&] { (void)cx.run_pass(Autograd({x}, y.sum())); }),
+            "[secret] 'secret' has no gradient and the loss depends on a parameter through it; put "
+            "stop_gradient() before it to treat its input as constant (made at autograd_error_test.cpp:" +
+                std::to_string(line) + ")");
 }
 
 TEST(AutogradErrors, OpWithoutGradientBesideThePathIsNone) {
@@ -91,8 +90,9 @@ TEST(AutogradErrors, TensorsOfAnotherGraphOrOfNone) {
   EXPECT_EQ(message_of<Error>([&] { (void)cx.run_pass(Autograd({stranger}, x)); }),
             "[Autograd] parameter 0 'stranger' f32[3] " + place +
                 " belongs to another graph; give tensors of the graph that is compiled");
-  EXPECT_EQ(message_of<Error>([&] { (void)cx.run_pass(Autograd({x}, GraphTensor())); }),
-            "[Autograd] the loss is no tensor of a living graph; give tensors that this graph still holds");
+  EXPECT_EQ(
+      message_of<Error>([&] { (void)cx.run_pass(Autograd({x}, GraphTensor())); }),
+      "[Autograd] the loss is not a tensor of an existing graph; give tensors that this graph still holds");
 }
 
 /// A loss that no gradient leaves is a mistake; gradients that are 0 are none.

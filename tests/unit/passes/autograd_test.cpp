@@ -176,7 +176,6 @@ TEST(Autograd, DynamicDims) {
 }
 
 // --- What earlier systems got silently wrong
-// ------------------------------------------------------------------------
 
 TEST(Autograd, MaxPoolWhoseInputIsComputedElsewhereToo) {
   const auto function = [](Graph&, const Tensors& in) {
@@ -233,7 +232,6 @@ TEST(Autograd, RowThatIsMaskedWholeHasFiniteGradientsElsewhere) {
 }
 
 // --- Against finite differences
-// -------------------------------------------------------------------------------------
 
 TEST(AutogradDifferences, Convolution) {
   const auto conv = [](Graph&, const Tensors& in) {
@@ -300,7 +298,6 @@ TEST(AutogradDifferences, ConcatPadSliceAndExpand) {
 }
 
 // --- Random composite expressions
-// -----------------------------------------------------------------------------------
 
 /// Applies random differentiable ops to rank-2 tensors and keeps values in a range where all of them are
 /// smooth.

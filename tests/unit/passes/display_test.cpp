@@ -171,8 +171,7 @@ TEST(Display, UnknownEnding) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(),
-                 "[display] '/tmp/graph.png' ends in none of .dot, .svg and .html; give the file one of "
-                 "these endings");
+                 "[display] '/tmp/graph.png' does not end in .dot, .svg or .html; choose one of these");
   }
 }
 

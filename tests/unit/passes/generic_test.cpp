@@ -30,7 +30,6 @@ int count_of(const Graph& cx, const OpDef& op) {
 }
 
 // --- Laws: from which mode on they hold
-// -----------------------------------------------------------------------------
 
 struct LawCase {
   std::string name;
@@ -233,7 +232,6 @@ TEST(ArithmeticElimination, EveryRuleHasANameAndAReason) {
 }
 
 // --- Common subexpressions
-// ------------------------------------------------------------------------------------------
 
 TEST(Cse, MergesEqualNodesOnly) {
   Graph cx;
@@ -276,7 +274,6 @@ TEST(Cse, NeverMergesInputsRandomNumbersAndMarkedOrKeptValues) {
 }
 
 // --- The other passes
-// -----------------------------------------------------------------------------------------------
 
 TEST(RemoveUnusedNodes, KeepsRootsInputsHandlesAndEffects) {
   Graph cx;

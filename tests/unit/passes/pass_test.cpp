@@ -107,10 +107,9 @@ TEST(Passes, LoopedGivesUpOnAPassThatNeverRests) {
     (void)cx.run_pass(Looped(NeverAtRest()));
     FAIL();
   } catch (const Error& e) {
-    EXPECT_STREQ(
-        e.what(),
-        "[Looped] 'NeverAtRest' still changes the graph after 1000 rounds; give Looped a number of times, or "
-        "make the pass leave a graph alone that it has nothing to do on");
+    EXPECT_STREQ(e.what(),
+                 "[Looped] 'NeverAtRest' still changes the graph after 1000 rounds; give Looped a number of "
+                 "rounds, or make the pass leave a finished graph unchanged");
   }
 }
 

@@ -194,7 +194,7 @@ TEST(ScalarBuilder, ErrorsNameTheTypes) {
   EXPECT_EQ(message_of([&] { (void)b.bitcast(x, Dtype::F64); }),
             "[bitcast] cannot give f64 from f32: needs two types of one size, not bool");
   EXPECT_EQ(message_of([&] { (void)b.input(0, Dtype::Q8_0); }),
-            "[input] cannot give q8_0: block-quantised types have no elements to compute with");
+            "[input] cannot give q8_0: block-quantised types have no single elements to compute with");
   EXPECT_EQ(message_of([&] { (void)math::exp(b, n); }), "[exp] takes a float, not i32; cast it to f32 first");
   EXPECT_THROW((void)b.add(x, Scalar{999}), InternalError);
 }

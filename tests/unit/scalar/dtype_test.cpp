@@ -77,7 +77,7 @@ TEST(Dtype, NamesReadBack) {
     FAIL();
   } catch (const DtypeError& error) {
     EXPECT_STREQ(error.what(),
-                 "[dtype] unknown dtype 'bf61'; known are f32 f64 f16 bf16 i8 u8 i32 i64 bool q8_0 q4_0 "
+                 "[dtype] unknown dtype 'bf61'; choose one of f32 f64 f16 bf16 i8 u8 i32 i64 bool q8_0 q4_0 "
                  "q4_1 u16; did you mean 'bf16'?");
   }
 }

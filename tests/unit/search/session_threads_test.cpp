@@ -113,7 +113,7 @@ TEST(CpuThreads, ASearchThatIsStoppedLeavesNothingBehindAndMayBeginAgain) {
   try {
     report = cx.compile(Optimal{}).report();
   } catch (const Cancelled& error) {
-    EXPECT_STREQ(error.what(), "[cancel] stopped before it was done, as was asked");
+    EXPECT_STREQ(error.what(), "[cancel] stopped before it was finished, as requested");
   }
   other.join();
   EXPECT_EQ(report, "") << "the search was done before it was stopped";

@@ -215,9 +215,9 @@ TEST(CheckpointManager, TellsWhatIsDamagedAndWhatIsUsedInstead) {
   EXPECT_THAT(
       testing::internal::GetCapturedStderr(),
       testing::MatchesRegex(
-          "(.|\n)*passed over: \\[checkpoint\\] '.*step-000000000002.safetensors' is damaged: the "
-          "checksum of its data is [0-9a-f]+, and [0-9a-f]+ was noted when it was written; restore it "
-          "from a copy, or remove it\n(.|\n)*'.*step-000000000001.safetensors' is used instead\n(.|\n)*"));
+          "(.|\n)*skipped: \\[checkpoint\\] '.*step-000000000002.safetensors' is damaged: the checksum "
+          "of its data is [0-9a-f]+, but [0-9a-f]+ was recorded when it was written; restore it from a copy, "
+          "or remove it\n(.|\n)*'.*step-000000000001.safetensors' is used instead\n(.|\n)*"));
 }
 
 TEST(CheckpointManager, PassesOverAHeaderThatWasChanged) {
@@ -262,13 +262,12 @@ TEST(CheckpointManager, RefusesAnotherModel) {
   const auto before = nn::state_dict(wider.net);
   EXPECT_THAT(
       error_of<Error>([&] { (void)for_wider.resume(); }, folder.path()),
-      HasSubstr(
-          "'step-000000000001.safetensors' is of another model: 'accumulator.0.sum' is f32[6, 3] there and "
-          "f32[7, 3] here; build the model as it was, or use another folder"));
+      HasSubstr("'step-000000000001.safetensors' belongs to another model: 'accumulator.0.sum' is f32[6, 3] "
+                "there and f32[7, 3] here; build the model as it was, or use another folder"));
   for (const auto& [name, data] : nn::state_dict(wider.net)) EXPECT_EQ(data.bytes, before.at(name).bytes);
   reseeded.track(for_reseeded);
   EXPECT_THAT(error_of<Error>([&] { (void)for_reseeded.resume(); }),
-              HasSubstr("was made with the seed 5 and this graph has 99; call set_seed(5)"));
+              HasSubstr("was made with the seed 5, but this graph has 99; call set_seed(5)"));
   part.track("model", run.net);
   part.track("more", nn::Linear(run.cx, 1, 1));
   EXPECT_THAT(error_of<Error>([&] { (void)part.resume(); }), HasSubstr("it lacks [more.bias, more.weight]"));
@@ -297,7 +296,7 @@ TEST(CheckpointManager, AFullDiskLeavesTheOlderOnesWhole) {
   ::setrlimit(RLIMIT_FSIZE, &limit);
   ::signal(SIGXFSZ, old_handler);
   EXPECT_THAT(message, HasSubstr("[checkpoint] step 2 was not saved: [write] cannot write"));
-  EXPECT_THAT(message, HasSubstr("make room or choose another place. Older checkpoints are whole"));
+  EXPECT_THAT(message, HasSubstr("free some space or choose another place. Older checkpoints are intact"));
   EXPECT_THAT(files_in(folder.path()), ElementsAre("step-000000000001.safetensors"));
   EXPECT_EQ(manager.resume()->step, 1);
   manager.save(2, 0.5);
@@ -389,11 +388,10 @@ TEST(CheckpointLock, ASecondRunInAFolderIsAnErrorAndTouchesNothing) {
       folder.file(".step-000000000002.safetensors.Ab12Cd", "the first run is writing this");
   const std::string message = test::error_of<Error>([&] { const CheckpointManager second(folder.path()); },
                                                     folder.path().parent_path());
-  EXPECT_EQ(message,
-            "[checkpoint] '" + folder.path().filename().string() + "' is in use by a run of process " +
-                std::to_string(::getpid()) +
-                ": two runs in one folder would remove each other's checkpoints. Wait for it, or choose "
-                "another folder; Options::read_only looks on");
+  EXPECT_EQ(message, "[checkpoint] '" + folder.path().filename().string() +
+                         "' is in use by a run of process " + std::to_string(::getpid()) +
+                         ": two runs in one folder would remove each other's checkpoints. Wait for it, or "
+                         "choose another folder; with Options::read_only a manager only reads");
   EXPECT_TRUE(std::filesystem::exists(unfinished));
   const CheckpointManager copy = *first;
   first.reset();
@@ -438,7 +436,7 @@ TEST(CheckpointLock, AReaderLooksOn) {
   EXPECT_EQ(reader.load(saved.path).step, 3);
   EXPECT_EQ(test::error_of<Error>([&] { reader.save(5); }, folder.path().parent_path()),
             "[checkpoint] step 5 is not saved to '" + folder.path().filename().string() +
-                "': this manager is read_only; make one that is not");
+                "': this manager is read_only; create one that is not");
   EXPECT_THROW(CheckpointManager(folder.path() / "nothing", {.read_only = true}), Error);
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "nothing"));
 }

@@ -169,10 +169,9 @@ TEST(Losses, RefuseWhatDoesNotFit) {
   EXPECT_THAT(error_of<Error>([&] { (void)binary_cross_entropy(x, x, {.pos_weight = x}); }),
               HasSubstr("pos_weight belongs to logits"));
   const std::vector<int32_t> targets{0, 2, -100, 3};
-  EXPECT_THAT(
-      error_of<Error>([&] { check_targets(targets, 3); }),
-      HasSubstr("[targets] the target at row 3 is 3, which is none of the 3 classes 0..2; mend the data "
-                "(classes count from 0), or give it the ignored index -100"));
+  EXPECT_THAT(error_of<Error>([&] { check_targets(targets, 3); }),
+              HasSubstr("[targets] the target at row 3 is 3, which is none of the 3 classes 0..2; fix the "
+                        "data (classes count from 0), or give it the ignored index -100"));
   check_targets(targets, 4);
 }
 
@@ -183,10 +182,9 @@ TEST(Losses, RefuseClassesThatAreNone) {
   GraphTensor classes = cx.named_tensor("classes", {2, 2}, Dtype::U8);
   GraphTensor loss = cross_entropy(logits, classes, {.ignore_index = 255}).retrieve();
   classes.set({{0, 2}, {255, 1}});
-  EXPECT_THAT(
-      error_of<Error>([&] { classes.set({{0, 1}, {7, 1}}); }),
-      HasSubstr("[cross_entropy] the target at [1, 0] is 7, which is none of the 3 classes 0..2; mend "
-                "the data, or give it the ignored index 255 (made at loss_test.cpp:"));
+  EXPECT_THAT(error_of<Error>([&] { classes.set({{0, 1}, {7, 1}}); }),
+              HasSubstr("[cross_entropy] the target at [1, 0] is 7, which is none of the 3 classes 0..2; fix "
+                        "the data, or give it the ignored index 255 (made at loss_test.cpp:"));
   cx.execute();  // on what it held before
   EXPECT_NEAR(loss.data<float>()[0], std::log(3.0), 1e-6);
   classes.set_deferred([] { return TensorData::of<uint8_t>({2, 2}, std::vector<uint8_t>{0, 1, 2, 3}); });

@@ -229,7 +229,7 @@ TEST(Optimizers, RefuseWhatDoesNotFit) {
               HasSubstr("[SGD] parameter 1 comes twice"));
   const SGD first(cx, {p}, {p}, {});
   EXPECT_THAT(error_of<Error>([&] { Adam(cx, {p}, {p}, {}); }),
-              HasSubstr("[Adam] parameter 0 has an update already; give each weight to one optimizer"));
+              HasSubstr("[Adam] parameter 0 already has an update; give each weight to one optimizer"));
   GraphTensor q = cx.tensor({2}).set({1, 2});
   EXPECT_THAT(error_of<Error>([&] { SGD(cx, {q}, {q}, {}).set_learning_rate(-0.1); }),
               HasSubstr("[set_learning_rate] a rate of -0.1 makes no sense"));

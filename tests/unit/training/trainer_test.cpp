@@ -154,10 +154,10 @@ TEST(Trainer, SaysWhenItGoesOnUnderAnotherPlan) {
   const std::string other = said(8, plain);  // another bucket's plan is told of when it runs
   EXPECT_THAT(other,
               AllOf(HasSubstr("step-000000000005.safetensors' was trained under plan "),
-                    HasSubstr("(rows 5..8) and goes on under "), HasSubstr("(rows 3..4) and goes on")));
+                    HasSubstr("(rows 5..8) and continues under "), HasSubstr("(rows 3..4) and continues")));
   EXPECT_EQ(std::ranges::count(other, '\n'), 2) << other;
   EXPECT_EQ(said(9, plain), "");  // the new plan is what it was trained under by now
-  EXPECT_THAT(said(10, plain, "reference"), HasSubstr("ran on 'cpu' and goes on on 'reference'"));
+  EXPECT_THAT(said(10, plain, "reference"), HasSubstr("ran on 'cpu' and continues on 'reference'"));
 }
 
 TEST(Trainer, TellsOfALossThatIsNotFiniteAndKeepsTheWeights) {
@@ -170,7 +170,7 @@ TEST(Trainer, TellsOfALossThatIsNotFiniteAndKeepsTheWeights) {
   r.y.set_dyn(std::vector<float>{0}, {1, 1});
   EXPECT_THAT(error_of<Error>([&] { (void)trainer.step(); }),
               AllOf(HasSubstr("in run 2 (learning rate 0.1, norm of the gradients "),
-                    HasSubstr("the weights are as before. the input f32[rows, 3] (made at trainer_test.cpp:"),
+                    HasSubstr("the weights are unchanged. the input f32[rows, 3] (made at trainer_test.cpp:"),
                     HasSubstr("holds inf at [0, 1]; give it finite numbers")));
   EXPECT_EQ(r.model.weight.data<float>(), before);
   r.feed(1);
@@ -182,7 +182,7 @@ TEST(Trainer, TellsOfALossThatIsNotFiniteAndKeepsTheWeights) {
   r.x.set_dyn(std::vector<float>{3e30F, 0, 0}, {1, 3});  // finite, and its square is not
   r.y.set_dyn(std::vector<float>{0}, {1, 1});
   EXPECT_THAT(error_of<Error>([&] { (void)trainer.step(); }),
-              HasSubstr("All data and weights are finite, so it comes of the computation: lower the"));
+              HasSubstr("All data and weights are finite, so the computation produced it: lower the"));
 }
 
 /// A loop of one's own, without apply_if.
@@ -236,7 +236,7 @@ TEST(Trainer, RefusesWhatDoesNotFit) {
   EXPECT_THAT(error_of<Error>([&] { Trainer(cx, model, y.mean(), use<SGD>({.momentum = -1})); }),
               HasSubstr("[SGD] momentum=-1 is out of range; give 0 or more (made at trainer_test.cpp:"));
   Trainer trainer(cx, model, y.mean(), use<SGD>({}));
-  EXPECT_THAT(error_of<Error>([&] { trainer.fit({.steps = 1}); }), HasSubstr("fit has nothing to feed"));
+  EXPECT_THAT(error_of<Error>([&] { trainer.fit({.steps = 1}); }), HasSubstr("fit has no feed"));
 }
 
 }  // namespace

@@ -58,9 +58,9 @@ TEST(Adam, RefusesWhatDoesNotFit) {
   EXPECT_THAT(test::error_of<Error>([&] { Adam(cx, {p}, {}, {}); }),
               HasSubstr("[Adam] 1 parameters and 0 gradients; give one gradient for each"));
   EXPECT_THAT(test::error_of<Error>([&] { Adam(cx, {p}, {other}, {}); }),
-              HasSubstr("[Adam] parameter 0 is f32[2] and its gradient f32[3]"));
+              HasSubstr("[Adam] parameter 0 is f32[2] but its gradient f32[3]"));
   EXPECT_THAT(test::error_of<Error>([&] { Adam(cx, {p}, {p}, {.beta1 = 1}); }),
-              HasSubstr("betas lie in [0, 1)"));
+              HasSubstr("give a number in [0, 1)"));
   EXPECT_THAT(test::error_of<Error>([&] {
                 GraphTensor i = cx.tensor({1}, Dtype::I64);
                 Adam(cx, {i}, {i}, {});
