@@ -123,8 +123,7 @@ class Dictionary {
     const auto type = std::ranges::find(kPlainDtypes, kind, npy_code);
     if (kind.empty() || type == kPlainDtypes.end() ||
         std::string_view("<>|=").find(code.front()) == std::string_view::npos)
-      fail<DtypeError>("{}: unsupported type '{}'; save it as one of {}", where_, code,
-                       all_npy_codes());
+      fail<DtypeError>("{}: unsupported type '{}'; save it as one of {}", where_, code, all_npy_codes());
     header.dtype = *type;
     header.swapped = code.front() == '>' && element_bytes(*type) > 1;
   }

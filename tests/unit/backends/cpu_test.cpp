@@ -323,9 +323,7 @@ TEST(CpuDevice, FeaturesThatDoNotExistAreRefused) {
   EXPECT_NE(error_of<DeviceError>([] { (void)host_cpu("-avx512g"); }).find("did you mean 'avx512f'?"),
             std::string::npos);
   const test::Features features("avx2");
-  EXPECT_NE(error_of<Error>([] {
-              (void)make_cpu_device();
-            }).find("LUMINAL_CPU_FEATURES='avx2' is invalid"),
+  EXPECT_NE(error_of<Error>([] { (void)make_cpu_device(); }).find("LUMINAL_CPU_FEATURES='avx2' is invalid"),
             std::string::npos);
 }
 
