@@ -10,6 +10,13 @@
 #include "luminal/session.h"
 #include "luminal/tensor_data.h"
 
+/// A graph as passes, sessions and tools see it: nodes, edges and marks, and the values that are stored.
+/// Every Graph is one; a program that builds and runs graphs needs nothing of it.
+///
+///   for (const NodeId id : graph.topological_order())
+///     if (is_identity(graph.node(id))) graph.replace({id, 0}, graph.node(id).inputs[0]);
+///
+/// Thread safety: as Graph.
 namespace luminal {
 
 struct GraphState;
@@ -35,13 +42,6 @@ class StateOf {
 
 }  // namespace detail
 
-/// A graph as passes, sessions and tools see it: nodes, edges and marks, and the values that are stored.
-/// Every Graph is one; a program that builds and runs graphs needs nothing of it.
-///
-///   for (const NodeId id : graph.topological_order())
-///     if (is_identity(graph.node(id))) graph.replace({id, 0}, graph.node(id).inputs[0]);
-///
-/// Thread safety: as Graph.
 class GraphEditor {
  public:
   // --- Structure

@@ -1,5 +1,6 @@
 #include "graph/finite.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -15,22 +16,25 @@ double number_at(const TensorData& data, size_t position) {
       data.dtype, [&](auto element) { return static_cast<double>(data.as<decltype(element)>()[position]); });
 }
 
+/// The position of the first float that `is` holds for.
+template <class Predicate>
+std::optional<size_t> first_of(const TensorData& data, Predicate is) {
+  if (!is_float(data.dtype)) return std::nullopt;
+  return visit_dtype(data.dtype, [&](auto element) -> std::optional<size_t> {
+    const auto values = data.as<decltype(element)>();
+    const auto found = std::ranges::find_if(values, [&](auto v) { return is(static_cast<double>(v)); });
+    if (found == values.end()) return std::nullopt;
+    return static_cast<size_t>(found - values.begin());
+  });
+}
+
 std::string number_text(double value) { return std::isnan(value) ? "nan" : fmt::format("{:.6g}", value); }
 
 }  // namespace
 
 NotFinite not_finite(const TensorData& data) {
-  NotFinite found;
-  if (!is_float(data.dtype)) return found;
-  visit_dtype(data.dtype, [&](auto element) {
-    const auto values = data.as<decltype(element)>();
-    for (size_t i = 0; i < values.size() && !(found.nan && found.infinity); ++i) {
-      const auto value = static_cast<double>(values[i]);
-      if (!found.nan && std::isnan(value)) found.nan = i;
-      if (!found.infinity && std::isinf(value)) found.infinity = i;
-    }
-  });
-  return found;
+  return {first_of(data, [](double v) { return std::isnan(v); }),
+          first_of(data, [](double v) { return std::isinf(v); })};
 }
 
 std::string element_at(const TensorData& data, size_t position) {
@@ -53,10 +57,8 @@ std::optional<size_t> Tainted::unexplained(const NotFinite& found) const {
 void FiniteCheck::given(const Value& value, const TensorData& data) {
   const NotFinite found = not_finite(data);
   known_[value] = {found.nan.has_value(), found.infinity.has_value()};
-  std::optional<size_t> fault = found.nan;
-  for (size_t i = found.infinity.value_or(0);
-       found.infinity && !fault && i < static_cast<size_t>(data.element_count()); ++i)
-    if (number_at(data, i) == std::numeric_limits<double>::infinity()) fault = i;
+  const auto fault =
+      first_of(data, [](double v) { return std::isnan(v) || v == std::numeric_limits<double>::infinity(); });
   if (fault)
     fail("[finite] {} is set to {}; give it finite numbers (minus infinity passes, for masks)",
          describe_value(graph_, value), element_at(data, *fault));

@@ -14,30 +14,29 @@ namespace luminal::search {
 namespace {
 
 using egraph::SortId;
-using egraph::Value;
-using Values = std::span<const Value>;
+using Values = std::span<const egraph::Value>;
 
 /// Interned kernels: a spec and what it reads.
 class Kernels {
  public:
-  Value intern(SpecId spec, Values tensors) {
-    std::vector<Value> key{spec};
+  egraph::Value intern(SpecId spec, Values tensors) {
+    std::vector<egraph::Value> key{spec};
     key.insert(key.end(), tensors.begin(), tensors.end());
-    const auto [known, fresh] = ids_.try_emplace(std::move(key), static_cast<Value>(kernels_.size()));
+    const auto [known, fresh] = ids_.try_emplace(std::move(key), static_cast<egraph::Value>(kernels_.size()));
     if (fresh) kernels_.push_back(&known->first);
     return known->second;
   }
-  [[nodiscard]] SpecId spec(Value kernel) const { return kernels_[kernel]->front(); }
-  [[nodiscard]] Values tensors(Value kernel) const { return Values(*kernels_[kernel]).subspan(1); }
+  [[nodiscard]] SpecId spec(egraph::Value kernel) const { return kernels_[kernel]->front(); }
+  [[nodiscard]] Values tensors(egraph::Value kernel) const { return Values(*kernels_[kernel]).subspan(1); }
 
  private:
   struct Hash {
-    size_t operator()(const std::vector<Value>& key) const noexcept {
-      return static_cast<size_t>(hash_bytes(key.data(), key.size() * sizeof(Value)));
+    size_t operator()(const std::vector<egraph::Value>& key) const noexcept {
+      return static_cast<size_t>(hash_bytes(key.data(), key.size() * sizeof(egraph::Value)));
     }
   };
-  std::unordered_map<std::vector<Value>, Value, Hash> ids_;
-  std::deque<const std::vector<Value>*> kernels_;
+  std::unordered_map<std::vector<egraph::Value>, egraph::Value, Hash> ids_;
+  std::deque<const std::vector<egraph::Value>*> kernels_;
 };
 
 /// Interned splits: a kernel as a kernel outside of another one.
@@ -45,18 +44,18 @@ class Splits {
  public:
   struct Parts {
     const SpecStore::Split* how = nullptr;
-    Value kernel{};
+    egraph::Value kernel{};
   };
-  Value intern(const Parts& parts) {
+  egraph::Value intern(const Parts& parts) {
     const auto [known, fresh] =
-        ids_.try_emplace(std::pair(parts.how, parts.kernel), static_cast<Value>(parts_.size()));
+        ids_.try_emplace(std::pair(parts.how, parts.kernel), static_cast<egraph::Value>(parts_.size()));
     if (fresh) parts_.push_back(parts);
     return known->second;
   }
-  [[nodiscard]] const Parts& at(Value split) const { return parts_[split]; }
+  [[nodiscard]] const Parts& at(egraph::Value split) const { return parts_[split]; }
 
  private:
-  std::map<std::pair<const SpecStore::Split*, Value>, Value> ids_;
+  std::map<std::pair<const SpecStore::Split*, egraph::Value>, egraph::Value> ids_;
   std::vector<Parts> parts_;
 };
 
@@ -91,49 +90,49 @@ struct Language::State {
   void declare_sorts() {
     egraph::ContainerSort kernel_sort;
     kernel_sort.name = "Kernel";
-    kernel_sort.print = [this](Value k, std::span<const std::string> children) {
+    kernel_sort.print = [this](egraph::Value k, std::span<const std::string> children) {
       return fmt::format("(kernel \"{:016x}\" {})", store->at(kernels.spec(k)).hash(),
                          fmt::join(children, " "));
     };
-    kernel_sort.rebuild = [this](Value k, const egraph::ElementMap& map) { return rebuilt(k, map); };
-    kernel_sort.elements = [this](Value k, const std::function<void(SortId, Value)>& visit) {
-      for (const Value x : kernels.tensors(k)) visit(tensor, x);
+    kernel_sort.rebuild = [this](egraph::Value k, const egraph::ElementMap& map) { return rebuilt(k, map); };
+    kernel_sort.elements = [this](egraph::Value k, const std::function<void(SortId, egraph::Value)>& visit) {
+      for (const egraph::Value x : kernels.tensors(k)) visit(tensor, x);
     };
     kernel = program.host_sort(std::move(kernel_sort));
     egraph::ContainerSort split_sort;
     split_sort.name = "Split";
-    split_sort.print = [](Value, std::span<const std::string> children) {
+    split_sort.print = [](egraph::Value, std::span<const std::string> children) {
       return fmt::format("(split {})", fmt::join(children, " "));
     };
-    split_sort.rebuild = [this](Value s, const egraph::ElementMap& map) {
+    split_sort.rebuild = [this](egraph::Value s, const egraph::ElementMap& map) {
       const Splits::Parts& parts = splits.at(s);
       return splits.intern({parts.how, rebuilt(parts.kernel, map)});
     };
-    split_sort.elements = [this](Value s, const std::function<void(SortId, Value)>& visit) {
-      for (const Value x : kernels.tensors(splits.at(s).kernel)) visit(tensor, x);
+    split_sort.elements = [this](egraph::Value s, const std::function<void(SortId, egraph::Value)>& visit) {
+      for (const egraph::Value x : kernels.tensors(splits.at(s).kernel)) visit(tensor, x);
     };
     split = program.host_sort(std::move(split_sort));
   }
-  Value rebuilt(Value k, const egraph::ElementMap& map) {
-    std::vector<Value> mapped;
-    for (const Value x : kernels.tensors(k)) mapped.push_back(map(tensor, x));
+  egraph::Value rebuilt(egraph::Value k, const egraph::ElementMap& map) {
+    std::vector<egraph::Value> mapped;
+    for (const egraph::Value x : kernels.tensors(k)) mapped.push_back(map(tensor, x));
     return kernels.intern(kernels.spec(k), mapped);
   }
 
-  using Call = std::function<std::optional<Value>(Values)>;
+  using Call = std::function<std::optional<egraph::Value>(Values)>;
   void define(std::string name, std::vector<SortId> inputs, SortId output, Call call) {
     program.host_primitive(
         {.name = std::move(name), .call = std::move(call), .inputs = std::move(inputs), .output = output});
   }
   /// A slot of a kernel. A program's own laws may ask anything: what is not there is undefined, so the law
   /// does not fire.
-  [[nodiscard]] std::optional<int> slot_of(Value k, Value number) {
+  [[nodiscard]] std::optional<int> slot_of(egraph::Value k, egraph::Value number) {
     const int64_t at = graph().as_i64(number);
     const auto count = static_cast<int64_t>(kernels.tensors(k).size());
     return at >= 0 && at < count ? std::optional(static_cast<int>(at)) : std::nullopt;
   }
-  static std::optional<Value> unit_if(bool holds) {
-    return holds ? std::optional<Value>(egraph::kUnitValue) : std::nullopt;
+  static std::optional<egraph::Value> unit_if(bool holds) {
+    return holds ? std::optional<egraph::Value>(egraph::kUnitValue) : std::nullopt;
   }
 
   /// What laws ask of a kernel.
@@ -148,7 +147,7 @@ struct Language::State {
     ask("copy-only", [this](SpecId s) { return store->is_copy(s); });
     for (const MathMode mode : {MathMode::Strict, MathMode::Relaxed})
       define(mode == MathMode::Strict ? "identity-of" : "identity-over-reals", {kernel}, egraph::kI64,
-             [this, mode](Values v) -> std::optional<Value> {
+             [this, mode](Values v) -> std::optional<egraph::Value> {
                const auto slot = store->identity_of(kernels.spec(v[0]), mode);
                return slot ? std::optional(graph().i64(*slot)) : std::nullopt;
              });
@@ -156,7 +155,7 @@ struct Language::State {
       const auto i = slot_of(v[0], v[1]), j = slot_of(v[0], v[2]);
       return unit_if(i && j && store->symmetric(kernels.spec(v[0]), *i, *j));
     });
-    define("arg", {kernel, egraph::kI64}, tensor, [this](Values v) -> std::optional<Value> {
+    define("arg", {kernel, egraph::kI64}, tensor, [this](Values v) -> std::optional<egraph::Value> {
       const auto at = slot_of(v[0], v[1]);
       return at ? std::optional(kernels.tensors(v[0])[static_cast<size_t>(*at)]) : std::nullopt;
     });
@@ -164,39 +163,42 @@ struct Language::State {
 
   /// Kernels that laws make of kernels.
   void declare_makers() {
-    define("swap", {kernel, egraph::kI64, egraph::kI64}, kernel, [this](Values v) -> std::optional<Value> {
-      const auto i = slot_of(v[0], v[1]), j = slot_of(v[0], v[2]);
-      if (!i || !j) return std::nullopt;
-      const Values given = kernels.tensors(v[0]);
-      std::vector<Value> swapped(given.begin(), given.end());
-      std::swap(swapped[static_cast<size_t>(*i)], swapped[static_cast<size_t>(*j)]);
-      return kernels.intern(kernels.spec(v[0]), swapped);
-    });
+    define("swap", {kernel, egraph::kI64, egraph::kI64}, kernel,
+           [this](Values v) -> std::optional<egraph::Value> {
+             const auto i = slot_of(v[0], v[1]), j = slot_of(v[0], v[2]);
+             if (!i || !j) return std::nullopt;
+             const Values given = kernels.tensors(v[0]);
+             std::vector<egraph::Value> swapped(given.begin(), given.end());
+             std::swap(swapped[static_cast<size_t>(*i)], swapped[static_cast<size_t>(*j)]);
+             return kernels.intern(kernels.spec(v[0]), swapped);
+           });
     define("join-slots", {kernel}, kernel,
            [this](Values v) { return made(store->join(kernels.spec(v[0]), kernels.tensors(v[0])), v[0]); });
     define("reduce-repeated", {kernel}, kernel,
            [this](Values v) { return made(store->reduce_repeated(kernels.spec(v[0])), v[0]); });
-    define("fold-constant", {kernel, egraph::kI64, kernel}, kernel, [this](Values v) -> std::optional<Value> {
-      const auto at = slot_of(v[0], v[1]);
-      if (!at) return std::nullopt;
-      return made(store->fold_constant(kernels.spec(v[0]), *at, kernels.spec(v[2])), v[0]);
-    });
-    define("compose", {kernel, egraph::kI64, kernel}, kernel, [this](Values v) -> std::optional<Value> {
-      const auto at = slot_of(v[0], v[1]);
-      const SpecId reader = kernels.spec(v[0]), producer = kernels.spec(v[2]);
-      if (!at) return std::nullopt;
-      const kernel::Slot& read = store->at(reader).slots()[static_cast<size_t>(*at)];
-      if (read.dtype != store->at(producer).result().dtype()) return std::nullopt;
-      return made(store->compose(reader, *at, producer, kernels.tensors(v[0]), kernels.tensors(v[2])), v[0],
-                  v[2]);
-    });
+    define("fold-constant", {kernel, egraph::kI64, kernel}, kernel,
+           [this](Values v) -> std::optional<egraph::Value> {
+             const auto at = slot_of(v[0], v[1]);
+             if (!at) return std::nullopt;
+             return made(store->fold_constant(kernels.spec(v[0]), *at, kernels.spec(v[2])), v[0]);
+           });
+    define("compose", {kernel, egraph::kI64, kernel}, kernel,
+           [this](Values v) -> std::optional<egraph::Value> {
+             const auto at = slot_of(v[0], v[1]);
+             const SpecId reader = kernels.spec(v[0]), producer = kernels.spec(v[2]);
+             if (!at) return std::nullopt;
+             const kernel::Slot& read = store->at(reader).slots()[static_cast<size_t>(*at)];
+             if (read.dtype != store->at(producer).result().dtype()) return std::nullopt;
+             return made(store->compose(reader, *at, producer, kernels.tensors(v[0]), kernels.tensors(v[2])),
+                         v[0], v[2]);
+           });
   }
 
   /// (leave-sum k) is k as a kernel (outer s t) of the tensor t that the kernel (inner s) makes.
   void declare_splits() {
     const auto law = [this](std::string name, std::function<const SpecStore::Split*(SpecId)> how) {
       define(std::move(name), {kernel}, split,
-             [this, how = std::move(how)](Values v) -> std::optional<Value> {
+             [this, how = std::move(how)](Values v) -> std::optional<egraph::Value> {
                const SpecStore::Split* parts = how(kernels.spec(v[0]));
                return parts != nullptr ? std::optional(splits.intern({parts, v[0]})) : std::nullopt;
              });
@@ -204,40 +206,42 @@ struct Language::State {
     law("leave-sum", [this](SpecId s) { return store->leave_sum(s); });
     law("leave-sum-constants", [this](SpecId s) { return store->leave_sum_constants(s); });
     law("leave-max", [this](SpecId s) { return store->leave_max(s); });
-    define("inner", {split}, kernel, [this](Values v) -> std::optional<Value> {
+    define("inner", {split}, kernel, [this](Values v) -> std::optional<egraph::Value> {
       const Splits::Parts& parts = splits.at(v[0]);
       return picked(parts.how->inner, parts.how->inner_slots, parts.kernel, egraph::kNoValue);
     });
-    define("outer", {split, tensor}, kernel, [this](Values v) -> std::optional<Value> {
+    define("outer", {split, tensor}, kernel, [this](Values v) -> std::optional<egraph::Value> {
       const Splits::Parts& parts = splits.at(v[0]);
       return picked(parts.how->outer, parts.how->outer_slots, parts.kernel, v[1]);
     });
   }
 
   /// What the store made of a kernel and of one that it reads.
-  std::optional<Value> made(const SpecStore::Made* how, Value reader, Value producer = egraph::kNoValue) {
+  std::optional<egraph::Value> made(const SpecStore::Made* how, egraph::Value reader,
+                                    egraph::Value producer = egraph::kNoValue) {
     if (how == nullptr) return std::nullopt;
-    std::vector<Value> given;
+    std::vector<egraph::Value> given;
     for (const auto& from : how->slots)
       given.push_back(kernels.tensors(from.producer ? producer : reader)[static_cast<size_t>(from.slot)]);
     return kernels.intern(how->spec, given);
   }
   /// Slot i reads what slot `slots[i]` of the kernel reads, `other` where that is negative.
-  Value picked(SpecId spec, const std::vector<int>& slots_of_kernel, Value from, Value other) {
-    std::vector<Value> given;
+  egraph::Value picked(SpecId spec, const std::vector<int>& slots_of_kernel, egraph::Value from,
+                       egraph::Value other) {
+    std::vector<egraph::Value> given;
     for (const int at : slots_of_kernel)
       given.push_back(at < 0 ? other : kernels.tensors(from)[static_cast<size_t>(at)]);
     return kernels.intern(spec, given);
   }
 
-  [[nodiscard]] std::string text_of(SortId sort, Value v) {
+  [[nodiscard]] std::string text_of(SortId sort, egraph::Value v) {
     if (sort == tensor) return fmt::format("#{}", graph().find(v));
     if (sort == egraph::kI64) return fmt::format("{}", graph().as_i64(v));
-    const Value k = sort == split ? splits.at(v).kernel : v;
+    const egraph::Value k = sort == split ? splits.at(v).kernel : v;
     const std::string text = store->at(kernels.spec(k)).to_string();
     std::istringstream words(text);
     std::vector<std::string> read;
-    for (const Value x : kernels.tensors(k)) read.push_back(text_of(tensor, x));
+    for (const egraph::Value x : kernels.tensors(k)) read.push_back(text_of(tensor, x));
     return fmt::format(
         "{{{}}} [{}]",
         fmt::join(std::istream_iterator<std::string>(words), std::istream_iterator<std::string>(), " "),
@@ -262,18 +266,18 @@ SpecStore& Language::store() { return *state_->store; }
 egraph::EGraph& Language::graph() { return state_->graph(); }
 const Language::Functions& Language::functions() const { return state_->functions; }
 size_t Language::kernel_count() { return static_cast<size_t>(graph().row_count(functions().op)); }
-SpecId Language::spec_of(Value kernel) const { return state_->kernels.spec(kernel); }
-Values Language::tensors_of(Value kernel) const { return state_->kernels.tensors(kernel); }
+SpecId Language::spec_of(egraph::Value kernel) const { return state_->kernels.spec(kernel); }
+Values Language::tensors_of(egraph::Value kernel) const { return state_->kernels.tensors(kernel); }
 
-std::vector<Value> Language::load(const KernelGraph& kernel_graph) {
+std::vector<egraph::Value> Language::load(const KernelGraph& kernel_graph) {
   State& s = *state_;
   egraph::EGraph& graph = s.graph();
   graph.clear_facts();
   for (int i = 0; i < kernel::ComposeLimits().slots; ++i) graph.add(s.slots, {graph.i64(i)});
-  std::vector<Value> classes;
+  std::vector<egraph::Value> classes;
   for (const KernelGraph::Tensor& tensor : kernel_graph.tensors) {
     const auto number = graph.i64(static_cast<int64_t>(classes.size()));
-    std::vector<Value> arguments;
+    std::vector<egraph::Value> arguments;
     for (const TensorId id : tensor.arguments) arguments.push_back(classes[static_cast<size_t>(id)]);
     switch (tensor.kind) {
       case KernelGraph::Tensor::Kind::Input:

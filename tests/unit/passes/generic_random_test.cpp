@@ -14,27 +14,28 @@ namespace {
 using test::RandomGraph;
 constexpr uint64_t kGraphs = 1000;
 
-enum class Pass { Unused, Cse, Arithmetic, Single, Order, All };
-constexpr Pass kPasses[] = {Pass::Unused, Pass::Cse, Pass::Arithmetic, Pass::Single, Pass::Order, Pass::All};
+enum class RandomPass { Unused, Cse, Arithmetic, Single, Order, All };
+constexpr RandomPass kPasses[] = {RandomPass::Unused, RandomPass::Cse,   RandomPass::Arithmetic,
+                                  RandomPass::Single, RandomPass::Order, RandomPass::All};
 
-void run_pass(Pass pass, MathMode mode, Graph& cx) {
+void run_pass(RandomPass pass, MathMode mode, Graph& cx) {
   switch (pass) {
-    case Pass::Unused:
+    case RandomPass::Unused:
       (void)cx.run_pass(RemoveUnusedNodes());
       return;
-    case Pass::Cse:
+    case RandomPass::Cse:
       (void)cx.run_pass(CSE(mode));
       return;
-    case Pass::Arithmetic:
+    case RandomPass::Arithmetic:
       (void)cx.run_pass(ArithmeticElimination(mode));
       return;
-    case Pass::Single:
+    case RandomPass::Single:
       (void)cx.run_pass(RemoveSingleReductions(mode));
       return;
-    case Pass::Order:
+    case RandomPass::Order:
       (void)cx.run_pass(DepthFirst());
       return;
-    case Pass::All:
+    case RandomPass::All:
       (void)cx.run_pass(std::tuple(GenericPasses(mode), DepthFirst()));
   }
 }
@@ -52,7 +53,7 @@ int64_t check_strict(uint64_t seed) {
   const auto before = static_cast<int64_t>(plain.graph().node_count());
   const std::vector<TensorData> expected = results_of(plain);
   int64_t removed = 0;
-  for (const Pass pass : kPasses) {
+  for (const RandomPass pass : kPasses) {
     RandomGraph compiled(seed, RandomGraph::Kind::Wild);
     run_pass(pass, MathMode::Strict, compiled.graph());
     removed = before - static_cast<int64_t>(compiled.graph().node_count());
@@ -86,7 +87,7 @@ TEST(GenericPasses, StrictModeKeepsEveryBit) {
 void check_real(uint64_t seed, MathMode mode) {
   RandomGraph plain(seed, RandomGraph::Kind::Tame);
   const std::vector<TensorData> expected = results_of(plain);
-  for (const Pass pass : kPasses) {
+  for (const RandomPass pass : kPasses) {
     RandomGraph compiled(seed, RandomGraph::Kind::Tame);
     run_pass(pass, mode, compiled.graph());
     const std::vector<TensorData> actual = results_of(compiled);
@@ -127,7 +128,7 @@ TEST(GenericPasses, WildGraphsTellTheModesApart) {
   int different = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     RandomGraph plain(seed, RandomGraph::Kind::Wild), compiled(seed, RandomGraph::Kind::Wild);
-    run_pass(Pass::All, MathMode::Fast, compiled.graph());
+    run_pass(RandomPass::All, MathMode::Fast, compiled.graph());
     const std::vector<TensorData> expected = results_of(plain), actual = results_of(compiled);
     for (size_t i = 0; i < expected.size(); ++i) different += expected[i].bytes != actual[i].bytes ? 1 : 0;
   }

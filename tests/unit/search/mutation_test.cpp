@@ -147,12 +147,12 @@ class NoBarrier : public luminal::test::KernelLike {
 };
 
 /// A graph of one kernel.
-struct Subject {
+struct MutatedKernel {
   std::string name;
   std::function<GraphTensor(Graph&)> build;
 };
 
-std::vector<Subject> subjects() {
+std::vector<MutatedKernel> subjects() {
   const auto input = [](Graph& cx, const Shape& dims) { return cx.tensor(dims); };
   return {
       {"elementwise", [=](Graph& cx) { return (input(cx, {37, 70}) * 3 + input(cx, {70})).exp(); }},
@@ -211,7 +211,7 @@ class Mutation : public testing::Test {
   }
 
   /// Up to `most` mutants of one candidate.
-  void try_candidate(const Subject& subject, const VerificationSuite& suite, const Verdict& reference,
+  void try_candidate(const MutatedKernel& subject, const VerificationSuite& suite, const Verdict& reference,
                      const codegen::Program& right, const std::string& family, int most) {
     const auto original = compile(right);
     ASSERT_TRUE(original);
@@ -246,7 +246,7 @@ class Mutation : public testing::Test {
   }
 
   /// Mutants in which threads get in each other's way.
-  void try_races(const Subject& subject, const VerificationSuite& suite, const Verdict& reference,
+  void try_races(const MutatedKernel& subject, const VerificationSuite& suite, const Verdict& reference,
                  const codegen::Program& right) {
     const auto original = compile(right);
     ASSERT_TRUE(original);
@@ -290,7 +290,7 @@ class Mutation : public testing::Test {
 TEST_F(Mutation, WrongKernelsAreCaught) {
   const int most = static_cast<int>(effort::cases(3, 32));
   const int candidates = static_cast<int>(effort::cases(1, 3));
-  for (const Subject& subject : subjects()) {
+  for (const MutatedKernel& subject : subjects()) {
     Graph cx;
     const GraphTensor result = subject.build(cx).retrieve();
     const test::Searched s = test::search(cx);
