@@ -188,7 +188,7 @@ TEST(Dropout, ActsWhileTrainingOnly) {
   const auto before = trained.data<float>();
   cx.execute();
   EXPECT_NE(trained.data<float>(), before);  // and another at each run
-  EXPECT_THAT(error_of<Error>([] { Dropout(1.5); }), HasSubstr("[Dropout] p=1.5 is no probability"));
+  EXPECT_THAT(error_of<Error>([] { Dropout(1.5); }), HasSubstr("[Dropout] p=1.5 is not a probability"));
 }
 
 /// The gradient passes exactly where the value did.
