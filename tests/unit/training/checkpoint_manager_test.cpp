@@ -239,7 +239,7 @@ TEST(CheckpointManager, PassesOverAHeaderThatWasChanged) {
   std::map<std::string, TensorData> tensors;
   for (const std::string& name : file.names()) tensors.emplace(name, file.read(name));
   auto header = file.metadata();
-  header["plan"] = "not the key";
+  header["plan"] = "no key";
   write_safetensors(saved, {tensors.begin(), tensors.end()}, header);
   testing::internal::CaptureStderr();
   EXPECT_TRUE(CheckpointManager(folder.path()).list().empty());
