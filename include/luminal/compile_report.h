@@ -119,8 +119,8 @@ struct ReplayResult {
   std::string fault;                  ///< as it was found
   std::vector<KernelReport> kernels;  ///< several where a law made what is wrong
 };
-/// `device`: as of device_limits. Errors: FormatError if `content` is not a replay file, or was written on another
-/// kind of machine; DeviceError.
+/// `device`: as of device_limits. Errors: FormatError if `content` is not a replay file, or was written on
+/// another kind of machine; DeviceError.
 [[nodiscard]] ReplayResult replay_kernel(std::string_view content, std::string_view device = "");
 
 }  // namespace luminal

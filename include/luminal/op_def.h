@@ -83,8 +83,8 @@ using ElementKernel = void (*)(const void* const* inputs, void* output, int64_t 
 /// The kernel for these dtypes, or nullptr if the op does not take them.
 using ElementKernels = std::function<ElementKernel(std::span<const Dtype> inputs, Dtype output)>;
 
-/// The value of a leaf that is a formula instead of data: one number, or an integer over the flat index z of its
-/// elements and named dims.
+/// The value of a leaf that is a formula instead of data: one number, or an integer over the flat index z of
+/// its elements and named dims.
 using LeafFormula = std::function<std::variant<Number, Expression>(const Attributes&)>;
 
 /// What an op with its own evaluation (gather, random, user code) sees at run time.

@@ -22,7 +22,6 @@ using codegen::Program;
 using codegen::Space;
 using codegen::StageBuilder;
 using codegen::Type;
-using test::kPlain;
 
 Device& backend() {
   static const std::shared_ptr<Device> cpu = make_cpu_device();

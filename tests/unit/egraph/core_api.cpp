@@ -468,7 +468,7 @@ TEST(Engine, MessagesNameTheTextThePlaceAndTheNearestName) {
   EXPECT_THAT(message([&] { a.g.rewrite(a.rules, "m", "(Mul ?a 1)", "?a"); }),
               HasSubstr("expected sort Math, found i64"));
   EXPECT_THAT(message([&] { a.g.rewrite(a.rules, "m", "(Mul ?a ?b)", "?c"); }), HasSubstr("?c is not bound"));
-  EXPECT_THAT(message([&] { a.g.add_term("(Num 1"); }), HasSubstr("'(' is never closed"));
+  EXPECT_THAT(message([&] { a.g.add_term("(Num 1"); }), HasSubstr("this '(' is never closed"));
   EXPECT_THAT(message([&] { a.g.eq_sort("Math"); }), HasSubstr("sort 'Math' is already declared"));
   EXPECT_THAT(message([&] { a.g.add(a.num, {1, 2}); }), HasSubstr("Num takes 1 arguments, but 2 are given"));
   RuleSpec unbound{.name = "unbound"};

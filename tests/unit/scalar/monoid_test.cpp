@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
 #include "luminal/error.h"
 #include "luminal/tensor_data.h"
+#include "scalar/typing.h"
 
 namespace luminal {
 namespace {
@@ -18,16 +21,13 @@ double at(const TensorData& data, size_t i) {
   return visit_dtype(data.dtype, [&]<class T>(T) { return static_cast<double>(data.as<T>()[i]); });
 }
 
-TensorData numbers(Dtype dtype, const std::vector<double>& values) {
+TensorData numbers(Dtype dtype, const std::vector<Number>& values) {
   TensorData data(dtype, {static_cast<int64_t>(values.size())});
-  visit_dtype(dtype, [&]<class T>(T) {
-    for (size_t i = 0; i < values.size(); ++i) {
-      if constexpr (std::is_floating_point_v<T> || std::is_integral_v<T>)
-        data.as<T>()[i] = static_cast<T>(values[i]);
-      else
-        data.as<T>()[i] = T(static_cast<float>(values[i]));
-    }
-  });
+  const auto width = static_cast<size_t>(element_bytes(dtype));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint64_t bits = bits_of(dtype, values[i]);
+    std::memcpy(data.bytes.data() + i * width, &bits, width);
+  }
   return data;
 }
 
@@ -45,13 +45,11 @@ TEST(Monoid, NeutralElementsFoldAway) {
     for (const Dtype dtype : kPlainDtypes) {
       if (!folds(monoid, dtype)) continue;
       SCOPED_TRACE(std::string(name(monoid)) + " of " + std::string(name(dtype)));
-      const double neutral = folded(monoid, TensorData(dtype, {0}));
-      EXPECT_EQ(neutral, neutral_element(monoid, dtype).as<double>());
-      for (const double x : {0.0, 1.0}) EXPECT_EQ(folded(monoid, numbers(dtype, {neutral, x, neutral})), x);
-      TensorData bits(dtype, {1});
-      const uint64_t word = neutral_bits(monoid, dtype);
-      std::memcpy(bits.bytes.data(), &word, bits.bytes.size());
-      EXPECT_EQ(at(bits, 0), neutral);
+      const Number neutral = neutral_element(monoid, dtype);
+      EXPECT_EQ(folded(monoid, TensorData(dtype, {0})), neutral.as<double>());
+      EXPECT_EQ(neutral_bits(monoid, dtype), bits_of(dtype, neutral));
+      for (const int64_t x : {0, 1})
+        EXPECT_EQ(folded(monoid, numbers(dtype, {neutral, x, neutral})), static_cast<double>(x));
     }
 }
 
@@ -68,11 +66,12 @@ TEST(Monoid, NeutralElementsByHand) {
 /// Runs long enough for several chains, and of every remainder.
 TEST(Monoid, FoldsByHand) {
   for (const size_t count : {1, 2, 31, 32, 33, 100}) {
-    std::vector<double> values(count);
+    std::vector<Number> values(count);
     double sum = 0, most = -1e9, least = 1e9;
     for (size_t i = 0; i < count; ++i) {
-      values[i] = static_cast<double>(i * 37 % 101) - 50;
-      sum += values[i], most = std::max(most, values[i]), least = std::min(least, values[i]);
+      const double x = static_cast<double>(i * 37 % 101) - 50;
+      values[i] = x;
+      sum += x, most = std::max(most, x), least = std::min(least, x);
     }
     for (const Dtype dtype : {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::I32, Dtype::I64}) {
       EXPECT_EQ(folded(Monoid::Add, numbers(dtype, values)), sum) << name(dtype) << " " << count;

@@ -11,6 +11,7 @@
 #include <functional>
 #include <thread>
 
+#include "backends/host/device.h"
 #include "base/fail.h"
 #include "luminal/luminal.h"
 #include "search/verification/contain.h"
