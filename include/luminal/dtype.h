@@ -13,7 +13,8 @@
 ///
 /// Promotion of two tensors (PyTorch's rules) is symmetric; the result is the smallest type of the higher
 /// kind that holds both:
-/// - Kinds: bool < integers < floats. Within one kind the wider type; i8 with u8 or u16 gives i32, f16 with bf16 f32.
+/// - Kinds: bool < integers < floats. Within one kind the type that holds the other; i8 with u8 or u16 gives
+///   i32, f16 with bf16 f32.
 /// - A plain C++ number beside a tensor takes the tensor's dtype if its kind is not higher; a floating number
 ///   beside an integer or bool tensor gives f32, an integer beside a bool tensor gives i64.
 ///

@@ -10,10 +10,10 @@
 
 /// What a reduction folds with: an associative and commutative operation and its neutral element.
 ///
-///   info(Monoid::Max).op == ScalarOp::Maximum
-///   neutral_element(Monoid::Max, Dtype::I8) == Number(-128)
+///   assert(info(Monoid::Max).op == ScalarOp::Maximum);
+///   assert(neutral_element(Monoid::Max, Dtype::I8) == Number(-128));
 ///
-/// Everything that is known of a monoid stands in its row of the table. The reference device, kernels, their
+/// Everything that is known of a monoid is in its row of the table. The reference device, kernels, their
 /// code and the bounds of verification read it there. A new one: docs/adding_a_dtype.md.
 namespace luminal {
 

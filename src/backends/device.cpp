@@ -69,7 +69,7 @@ std::shared_ptr<Device> find_device(std::string_view name) {
   if (found == registry.devices.end()) {
     std::vector<std::string> names;
     for (const RegisteredDevice& each : registry.devices) names.push_back(each.name);
-    fail<DeviceError>("[device] there is no device '{}' that compiles kernels; there are: {}{}", name,
+    fail<DeviceError>("[device] no device '{}' compiles kernels; these do: {}{}", name,
                       fmt::join(names, ", "), did_you_mean(name, names));
   }
   if (!found->device) found->device = found->make();

@@ -18,7 +18,7 @@ void resize_on_host(TensorData& data, Dtype dtype, const std::vector<int64_t>& d
   try {
     data.bytes.resize(static_cast<size_t>(size_bytes(dtype, elements)));
   } catch (const Error& error) {
-    fail("[execute] there is no memory for the result {}[{}]: {}", name(dtype), fmt::join(dims, ", "),
+    fail("[execute] out of memory for the result {}[{}]: {}", name(dtype), fmt::join(dims, ", "),
          error.what());
   }
 }

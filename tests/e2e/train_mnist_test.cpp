@@ -144,7 +144,7 @@ TEST_F(TrainMnist, WrongInputIsOneClearLine) {
   expect(train({"--epochs", "0"}), kFailed, "luminal: [train] --epochs is 0; give 1 or more");
   expect(train({"--lr", "-1"}), kFailed, "[train] --lr is -1; give a rate above 0");
   expect(train({"--batch", "many"}), kUsage, "--batch");
-  expect(train({"--mode", "budget=abc"}), kFailed, "[mode] 'budget=abc' is no mode");
+  expect(train({"--mode", "budget=abc"}), kFailed, "[mode] unknown mode 'budget=abc'");
   expect(train({"--mode", "quick"}), kFailed,
          "[mode] unknown mode 'quick'; choose fast, optimal or budget=SECONDS");
   expect(train({"--limit", "10"}), kFailed, "--batch 20 is more than the 10 digits");

@@ -71,7 +71,7 @@ TEST_F(TrainRuns, Regression) {
   EXPECT_EQ(hidden.code, kDone) << hidden.err;
   EXPECT_THAT(train({"regression", table, "--target", "bni"}).err, HasSubstr("did you mean 'bmi'?"));
   EXPECT_THAT(train({"regression", folder_.file("t.csv", "a,b\n1,2\nx,3\n").string()}).err,
-              HasSubstr("line 3, column 'a': 'x' is no number"));
+              HasSubstr("line 3, column 'a': 'x' is not a number"));
 }
 
 // The text repeats, so a model that has learnt it knows nearly every next byte.
@@ -244,7 +244,7 @@ TEST_F(TrainRuns, WrongInputIsOneClearLine) {
   says(train({"text", small}), "the text has 9 bytes and a window takes 65");
   says(train({"text", small, "--length", "4"}), "fewer than a batch of 8");
   says(train({"text", kSource + "/docs", "--heads", "3"}), "3 heads do not cut the size 64");
-  says(train({"digits", "--data", small}), "no zip archive");
+  says(train({"digits", "--data", small}), "not a zip archive");
   says(train({"digits", "--hidden", "0"}), "--hidden is 0; give 1 or more");
   says(train({"regression", path("none.csv")}), "none.csv");
   says(train({"regression", folder_.file("n.csv", "a,b\n1,2\n3,4\ninf,6\n").string()}),

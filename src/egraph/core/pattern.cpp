@@ -172,8 +172,8 @@ class PatternLowering {
   std::vector<Term> arguments(const Sexpr& e, const std::vector<SortId>& inputs) {
     const size_t given = e.items.empty() ? 0 : e.items.size() - 1;
     if (given != inputs.size())
-      error(e, fmt::format("{} takes {} arguments, {} given", e.items.empty() ? e.text : e.items[0].text,
-                           inputs.size(), given));
+      error(e, fmt::format("{} takes {} arguments, but {} are given",
+                           e.items.empty() ? e.text : e.items[0].text, inputs.size(), given));
     std::vector<Term> args;
     for (size_t i = 0; i < inputs.size(); i++) args.push_back(pattern(e.items[i + 1], inputs[i]));
     return args;

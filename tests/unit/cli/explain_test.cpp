@@ -104,8 +104,8 @@ TEST(Explain, WrongInputIsAnswered) {
   expect({"x:f32[n].exp()", "--dim", "n=99999999999999999999"}, kFailed, "--dim takes NAME=SIZE");
   expect({"matmull"}, kFailed, "did you mean 'matmul'?");
   expect({"x:f32[2] +"}, kFailed, "(column 11)");
-  expect({kLayer, "--mode", "budget=abc"}, kFailed, "'budget=abc' is no mode");
-  expect({kLayer, "--math", "loose"}, kFailed, "'loose' is none of");
+  expect({kLayer, "--mode", "budget=abc"}, kFailed, "unknown mode 'budget=abc'");
+  expect({kLayer, "--math", "loose"}, kFailed, "unknown math mode 'loose'");
   expect({kLayer, "--without-rule", "none-such"}, kFailed, "none-such");
   expect({kLayer, "--html", "/nowhere/page.html"}, kFailed, "/nowhere");
   expect({}, kUsage, "Usage: luminal explain");

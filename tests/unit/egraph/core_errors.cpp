@@ -160,7 +160,7 @@ std::vector<Case> queries() {
        [](Start& s) {
          static_cast<void>(s.g.check({.equalities = {{Term::variable(3), Term::constant(kI64, 0)}}}));
        }},
-      {"[r0] Add takes 2 arguments, 1 given",
+      {"[r0] Add takes 2 arguments, but 1 are given",
        [](Start& s) { s.rule({Action::call(s.add, {kFirst}, Term::variable(2))}, {{"k", s.math}}); }},
       {"[r0] an argument of Num has sort Math, it takes i64",
        [](Start& s) { s.rule({Action::call(s.num, {kFirst}, Term::variable(2))}, {{"k", s.math}}); }},
@@ -201,7 +201,7 @@ std::vector<Case> texts() {
          s.g.primitive({.name = "half", .call = {}, .inputs = {kF64}, .output = kF64});
          s.rewrite("(Num ?x)", "(Num (half \"a\"))");
        }},
-      {"Num takes 1 arguments, 2 given", [](Start& s) { s.g.add_term("(Num 1 2)"); }},
+      {"Num takes 1 arguments, but 2 are given", [](Start& s) { s.g.add_term("(Num 1 2)"); }},
       {"unknown function 'sice'; did you mean 'size'?",
        [](Start& s) { s.rule_text({"(= ?e (Num ?x))"}, {"(set (sice ?e) 1)"}); }},
       {"expected a name after '('", [](Start& s) { s.g.add_term("((Num 1))"); }},

@@ -94,7 +94,7 @@ TEST(Json, WhatIsWrongIsNamed) {
     return "no error";
   };
   EXPECT_THAT(message("{"), HasSubstr("[json]"));
-  EXPECT_THAT(message("[]"), HasSubstr("this is no e-graph"));
+  EXPECT_THAT(message("[]"), HasSubstr("this is not an e-graph"));
   EXPECT_THAT(message(R"({"luminal-egraph": 1})"), HasSubstr("the file has no member \"sorts\""));
   const auto with = [&](const std::string& function) {
     return message((R"({"luminal-egraph": 1, "sorts": ["E"], "functions": [)" + function + "]}").c_str());

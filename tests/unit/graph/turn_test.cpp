@@ -109,7 +109,7 @@ TEST(Turns, CodeOfARunMayNotRunOrChangeItsGraph) {
   EXPECT_EQ(in_function([](Graph&, GraphTensor& x) { (void)x.exp(); }).substr(0, 48),
             "[exp] function 'again' changes the graph that is");
   EXPECT_THAT(in_function([](Graph&, GraphTensor& x) { x.keep(); }),
-              HasSubstr("[keep] function 'again' changes the graph that is running; change it when"));
+              HasSubstr("[keep] function 'again' changes the graph that is running; change it after"));
 }
 
 TEST(Turns, CodeOfARunReadsAndSetsValuesAndRunsOtherGraphs) {

@@ -230,7 +230,7 @@ TEST(Attention, RefusesWhatDoesNotFit) {
   EXPECT_THAT(error_of<Error>([&] { (void)m.forward(x, x, x, {.mask = cx.tensor({3, 3}, Dtype::I32)}); }),
               HasSubstr("the mask is i32[3, 3]; give bool (true = not seen)"));
   EXPECT_THAT(error_of<Error>([&] { (void)RotaryEmbedding{.size = 5}.forward(x); }),
-              HasSubstr("[RotaryEmbedding] the size 5 has no pairs"));
+              HasSubstr("[RotaryEmbedding] the size 5 cannot be split into pairs"));
 }
 
 const TransformerOptions kSmall{.dim_feedforward = 10, .dropout = 0, .dtype = kF64};

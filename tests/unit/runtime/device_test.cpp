@@ -33,7 +33,7 @@ TEST(DeviceBuffer, GrowsAndStaysAligned) {
 TEST(DeviceBuffer, MemoryThatTheSystemHasNotIsAnErrorBeforeItIsTouched) {
   Buffer buffer(host_device());
   const std::string message = error_of<backends::OutOfMemory>([&] { buffer.reserve(int64_t{1} << 50); });
-  EXPECT_EQ(message.substr(0, 58), "[memory] 1.1 PB at once are asked for, and the system has ");
+  EXPECT_EQ(message.substr(0, 55), "[memory] 1.1 PB are needed at once, but the system has ");
   EXPECT_EQ(buffer.bytes(), 0);
   buffer.reserve(4096);
   EXPECT_EQ(buffer.bytes(), 4096);
@@ -44,7 +44,7 @@ TEST(Devices, AreFoundByName) {
   EXPECT_EQ(backends::find_device("null"), backends::find_device("null"));
   EXPECT_EQ(backends::find_device(""), backends::find_device("cpu"));
   EXPECT_EQ(error_of<DeviceError>([] { (void)backends::find_device("cpuu"); }),
-            "[device] there is no device 'cpuu' that compiles kernels; there are: cpu, reference, null; did "
+            "[device] no device 'cpuu' compiles kernels; these do: cpu, reference, null; did "
             "you mean 'cpu'?");
 }
 

@@ -112,7 +112,7 @@ TEST(HostileReplay, EveryNumberHasItsRange) {
       {"/kernels/0/parameters/odd", "8", "\"8\" is not a whole number, or out of range"},
       {"/kernels/0/bucket/s", {5, 8}, "[5,8] is nothing to know of dim 's'"},
       {"/kernels/0/bucket/s", {-5, 8, 1}, "[-5,8,1] is nothing to know of dim 's'"},
-      {"/kernels/0/bucket/s", {9, 8, 1}, "is given min 9 above max 8"},
+      {"/kernels/0/bucket/s", {9, 8, 1}, "has min 9 above max 8"},
       {"/kernels/0/bucket/s", {5, 8, 0}, "multiple_of 0"},
   };
   for (const auto& each : cases)

@@ -272,7 +272,7 @@ TEST(CheckpointManager, RefusesAnotherModel) {
   part.track("more", nn::Linear(run.cx, 1, 1));
   EXPECT_THAT(error_of<Error>([&] { (void)part.resume(); }), HasSubstr("it lacks [more.bias, more.weight]"));
   EXPECT_THAT(error_of<Error>([&] { part.track("model", run.net); }),
-              HasSubstr("'model' is tracked already"));
+              HasSubstr("'model' is already tracked"));
   CheckpointManager empty(folder.path());
   EXPECT_THAT(error_of<Error>([&] { empty.save(1); }), HasSubstr("nothing is tracked"));
   EXPECT_THAT(error_of<Error>([&] { CheckpointManager(folder.path(), {.keep_last = 0}); }),
