@@ -26,8 +26,9 @@ constexpr Variable kCache{
 constexpr Variable kCpuFeatures{"LUMINAL_CPU_FEATURES", "features as +name,-name", "",
                                 "Processor features that compiled code may (+) or may not (-) use, as LLVM "
                                 "names them: -avx512f gives AVX2 code; the default is all there are"};
-constexpr Variable kCheck{"LUMINAL_CHECK", "finite", "",
-                          "finite: a run stops at the first tensor that gets a NaN or an infinity, and names it"};
+constexpr Variable kCheck{
+    "LUMINAL_CHECK", "finite", "",
+    "finite: a run stops at the first tensor that gets a NaN or an infinity, and names it"};
 constexpr std::array kVariables{kDebug, kDump, kThreads, kDevice, kCache, kCpuFeatures, kCheck};
 
 std::string text_of(const Variable& variable) {

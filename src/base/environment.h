@@ -25,7 +25,7 @@ void check_all();
 [[nodiscard]] std::string device();        ///< LUMINAL_DEVICE, "" for automatic choice
 [[nodiscard]] std::string cache_folder();  ///< LUMINAL_CACHE or its default; "" when off
 
-[[nodiscard]] bool checks_finite();          ///< LUMINAL_CHECK is "finite"
+[[nodiscard]] bool checks_finite();        ///< LUMINAL_CHECK is "finite"
 [[nodiscard]] std::string cpu_features();  ///< LUMINAL_CPU_FEATURES, "" for all that the processor has
 
 }  // namespace luminal::environment
