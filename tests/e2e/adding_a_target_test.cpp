@@ -17,6 +17,7 @@ namespace luminal::backends {
 namespace {
 
 void add_device() {
+  (void)session_devices();  // the build's own come first: the best of them is the default
   // clang-format off
     search::register_device("interpreted", backends::make_reference_device);
   // clang-format on
