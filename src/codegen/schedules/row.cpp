@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/fail.h"
 #include "codegen/schedules/families.h"
 #include "codegen/schedules/roofline.h"
 #include "codegen/schedules/specialise.h"
 #include "codegen/schedules/vector_loops.h"
+#include "scalar/typing.h"
 
 // Rows: several values over the same axes, computed row by row in as few passes as their order allows. A row
 // stays in the cache from one pass to the next.
@@ -34,8 +36,9 @@ class RowLowering {
     int widest = 1;
     for (size_t v = 0; v < spec.values().size(); ++v) {
       const Value& value = spec.values()[v];
-      ops_.push_back(fold_op(*value.monoid, value.dtype()));
-      widest = std::max(widest, static_cast<int>(element_bytes(ops_.back().dtype)));
+      if (value.monoid) ops_.emplace(static_cast<int>(v), fold_op(*value.monoid, value.dtype()));
+      const Dtype computed = is_half(value.dtype()) ? Dtype::F32 : value.dtype();
+      widest = std::max(widest, static_cast<int>(element_bytes(computed)));
     }
     lanes_ = target.lanes(std::max(widest, 4));
     parallel_ = group_of(spec.extents(), r_.parallel);
@@ -193,12 +196,12 @@ class RowLowering {
       statistics(b, pass, single, at, known);
       std::vector<Fold> folds;
       for (const int v : r_.passes[pass])
-        folds.push_back({ops_[static_cast<size_t>(v)], [&, v](const Ramp& ramp, const Coordinates& here) {
+        folds.push_back({ops_.at(v), [&, v](const Ramp& ramp, const Coordinates& here) {
                            if (pass_ == kFetching && v == r_.passes[pass_][0]) fetch_next_row(b, ramp);
                            Known mine = known;
                            const Id x = ramp.widen(body(b, v, ramp, here, mine, ramp.start()));
                            keep(b, v, x, ramp.start());
-                           return b.convert(x, ops_[static_cast<size_t>(v)].dtype);
+                           return b.convert(x, ops_.at(v).dtype);
                          }});
       const std::vector<Id> totals = fold_lanes(b, along_, axes, lanes_, unroll, at, folds, ready);
       for (size_t f = 0; f < folds.size(); ++f) {
@@ -232,7 +235,7 @@ class RowLowering {
       statistics(b, pass, ramp, at, known);
       std::vector<Id> totals;
       for (const int v : r_.passes[pass]) {
-        const FoldOp& op = ops_[static_cast<size_t>(v)];
+        const FoldOp& op = ops_.at(v);
         totals.push_back(b.constant_bits({op.dtype, lanes_}, op.neutral));
       }
       totals = fold_across(b, pass, ramp, at, known, std::move(totals));
@@ -258,7 +261,7 @@ class RowLowering {
                 [&](const Coordinates& here, const Expression& position, std::vector<Id> carried) {
                   for (size_t f = 0; f < carried.size(); ++f) {
                     const int v = r_.passes[pass][f];
-                    const FoldOp& op = ops_[static_cast<size_t>(v)];
+                    const FoldOp& op = ops_.at(v);
                     Known mine = known;
                     const Id x = ramp.widen(body(b, v, ramp, here, mine, position * lanes_));
                     keep(b, v, x, position * lanes_);
@@ -294,8 +297,8 @@ class RowLowering {
   std::map<int, Kept> kept_values_;
   Coordinates next_row_;  ///< of its first position
   static constexpr size_t kFetching = 1;
-  size_t pass_ = 0;          ///< that is being written; the last one writes outputs
-  std::vector<FoldOp> ops_;  ///< by value
+  size_t pass_ = 0;            ///< that is being written; the last one writes outputs
+  std::map<int, FoldOp> ops_;  ///< by value
   int lanes_ = 8;
   AxisGroup parallel_, along_;
 };
