@@ -14,7 +14,7 @@
 #include <tuple>
 
 #include "../../tests/unit/codegen/specs.h"
-#include "backends/backend.h"
+#include "backends/host/device.h"
 #include "base/environment.h"
 #include "base/team.h"
 #include "codegen/schedule.h"
@@ -38,7 +38,8 @@ struct Aligned {
 /// A compiled program with memory of its own, ready to run again and again.
 class Launch {
  public:
-  Launch(backends::Backend& backend, const codegen::Program& program) : kernel_(backend.compile(program)) {
+  Launch(backends::Device& device, const codegen::Program& program)
+      : compiled_(device.compile(program)), kernel_(&backends::on_host(*compiled_)) {
     std::mt19937 random(1);
     for (const codegen::Buffer& b : program.buffers) {
       if (b.space != codegen::Space::Slot && b.space != codegen::Space::Output) continue;
@@ -77,7 +78,8 @@ class Launch {
   }
 
  private:
-  std::shared_ptr<const backends::Kernel> kernel_;
+  std::shared_ptr<const backends::Kernel> compiled_;
+  const backends::HostKernel* kernel_;
   std::vector<std::unique_ptr<Aligned>> memory_, local_;
   std::vector<void*> buffers_;
   std::unique_ptr<Aligned> shared_;
@@ -137,8 +139,8 @@ std::vector<Case> cases() {
   return all;
 }
 
-backends::Backend& backend() {
-  static const auto b = backends::make_cpu_backend();
+backends::Device& backend() {
+  static const auto b = backends::make_cpu_device();
   return *b;
 }
 

@@ -104,12 +104,13 @@ struct DeviceLimits {
   double cache_bytes_per_us = 0;   ///< reads within it
   int64_t cache_bytes = 0;
 };
-/// Errors: DeviceError if the device does not compile. With `anew`, measures again.
-[[nodiscard]] DeviceLimits device_limits(std::string_view device = "cpu", bool anew = false);
+/// `device`: its name; "" is the best one. Errors: DeviceError if the device does not compile. With `anew`,
+/// measures again.
+[[nodiscard]] DeviceLimits device_limits(std::string_view device = "", bool anew = false);
 
 /// The f32 fma rate of all threads at this moment, in flops per us: measure it between the samples that it is
 /// compared with. Errors: as device_limits.
-[[nodiscard]] double fma_rate_now(std::string_view device = "cpu");
+[[nodiscard]] double fma_rate_now(std::string_view device = "");
 
 /// Kernels of a replay file, which verification had found wrong, verified again.
 struct ReplayResult {
@@ -118,7 +119,8 @@ struct ReplayResult {
   std::string fault;                  ///< as it was found
   std::vector<KernelReport> kernels;  ///< several where a law made what is wrong
 };
-/// Errors: FormatError if `content` is not a replay file, or was written on another kind of machine.
-[[nodiscard]] ReplayResult replay_kernel(std::string_view content);
+/// `device`: as of device_limits. Errors: FormatError if `content` is not a replay file, or was written on
+/// another kind of machine; DeviceError.
+[[nodiscard]] ReplayResult replay_kernel(std::string_view content, std::string_view device = "");
 
 }  // namespace luminal

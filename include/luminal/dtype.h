@@ -2,7 +2,9 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <string_view>
+#include <type_traits>
 
 /// Element types.
 ///
@@ -11,7 +13,8 @@
 ///
 /// Promotion of two tensors (PyTorch's rules) is symmetric; the result is the smallest type of the higher
 /// kind that holds both:
-/// - Kinds: bool < integers < floats. Within one kind the wider type; i8 and u8 give i32, f16 and bf16 f32.
+/// - Kinds: bool < integers < floats. Within one kind the type that holds the other; i8 with u8 or u16 gives
+///   i32, f16 with bf16 f32.
 /// - A plain C++ number beside a tensor takes the tensor's dtype if its kind is not higher; a floating number
 ///   beside an integer or bool tensor gives f32, an integer beside a bool tensor gives i64.
 ///
@@ -19,55 +22,9 @@
 /// `gather` only.
 namespace luminal {
 
-enum class Dtype : uint8_t { F32, F64, F16, BF16, I8, U8, I32, I64, Bool, Q8_0, Q4_0, Q4_1 };
-
-enum class DtypeKind : uint8_t { Bool, Integer, Float, Quantized };
-
-struct DtypeInfo {
-  std::string_view name;
-  DtypeKind kind;
-  int block_elements;  ///< elements that share one block; 1 for plain types
-  int block_bytes;     ///< bytes of one block
-};
-
-/// In the order of Dtype. Blocks as in GGML: 32 values share a scale.
-inline constexpr std::array<DtypeInfo, 12> kDtypeInfos{{
-    {"f32", DtypeKind::Float, 1, 4},
-    {"f64", DtypeKind::Float, 1, 8},
-    {"f16", DtypeKind::Float, 1, 2},
-    {"bf16", DtypeKind::Float, 1, 2},
-    {"i8", DtypeKind::Integer, 1, 1},
-    {"u8", DtypeKind::Integer, 1, 1},
-    {"i32", DtypeKind::Integer, 1, 4},
-    {"i64", DtypeKind::Integer, 1, 8},
-    {"bool", DtypeKind::Bool, 1, 1},
-    {"q8_0", DtypeKind::Quantized, 32, 34},
-    {"q4_0", DtypeKind::Quantized, 32, 18},
-    {"q4_1", DtypeKind::Quantized, 32, 20},
-}};
-
-[[nodiscard]] constexpr const DtypeInfo& info(Dtype dtype) {
-  return kDtypeInfos.at(static_cast<size_t>(dtype));
-}
-[[nodiscard]] inline std::string_view name(Dtype dtype) { return info(dtype).name; }
-[[nodiscard]] inline bool is_float(Dtype dtype) { return info(dtype).kind == DtypeKind::Float; }
-[[nodiscard]] inline bool is_integer(Dtype dtype) { return info(dtype).kind == DtypeKind::Integer; }
-[[nodiscard]] inline bool is_quantized(Dtype dtype) { return info(dtype).kind == DtypeKind::Quantized; }
-
-/// Bytes that `elements` values take; whole blocks. Errors: ShapeError if quantised and not a multiple of the
-/// block.
-[[nodiscard]] int64_t size_bytes(Dtype dtype, int64_t elements);
-/// Bytes of one element. Errors: DtypeError for quantised types, whose elements have no size of their own.
-[[nodiscard]] int64_t element_bytes(Dtype dtype);
-/// The common type of two operands (table above). Errors: DtypeError for quantised types.
-[[nodiscard]] Dtype promote(Dtype a, Dtype b);
-/// The type in which sums of `dtype` accumulate: f32 for f16 and bf16, i64 for bool, itself otherwise.
-[[nodiscard]] Dtype accumulation_dtype(Dtype dtype);
-/// Errors: DtypeError that offers the nearest name.
-[[nodiscard]] Dtype parse_dtype(std::string_view text);
-
 /// IEEE 754 binary16 as storage: arithmetic happens in f32. Conversions round to nearest even.
 struct float16 {
+  static constexpr int kDigits = 11, kLeastExponent = -14, kGreatestExponent = 15;
   uint16_t bits = 0;
   float16() = default;
   explicit float16(float value);
@@ -76,6 +33,7 @@ struct float16 {
 
 /// bfloat16 as storage: the upper half of an f32. Conversions round to nearest even; NaN stays NaN.
 struct bfloat16 {
+  static constexpr int kDigits = 8, kLeastExponent = -126, kGreatestExponent = 127;
   uint16_t bits = 0;
   bfloat16() = default;
   explicit bfloat16(float value) {
@@ -87,72 +45,174 @@ struct bfloat16 {
   operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 };
 
+enum class DtypeKind : uint8_t { Bool, Integer, Float, Quantized };
+
+/// The table of dtypes. A new one is a row at the end (stored hashes hold the row's number) and the
+/// conversions of its C++ type.
+///   PLAIN(enumerator, name, kind, C++ type of an element)
+///   BLOCK(enumerator, name, elements of a block, bytes of a block)
+#define LUMINAL_DTYPES(PLAIN, BLOCK)   \
+  PLAIN(F32, "f32", Float, float)      \
+  PLAIN(F64, "f64", Float, double)     \
+  PLAIN(F16, "f16", Float, float16)    \
+  PLAIN(BF16, "bf16", Float, bfloat16) \
+  PLAIN(I8, "i8", Integer, int8_t)     \
+  PLAIN(U8, "u8", Integer, uint8_t)    \
+  PLAIN(I32, "i32", Integer, int32_t)  \
+  PLAIN(I64, "i64", Integer, int64_t)  \
+  PLAIN(Bool, "bool", Bool, bool)      \
+  BLOCK(Q8_0, "q8_0", 32, 34)          \
+  BLOCK(Q4_0, "q4_0", 32, 18)          \
+  BLOCK(Q4_1, "q4_1", 32, 20)          \
+  PLAIN(U16, "u16", Integer, uint16_t)
+
+#define LUMINAL_ENUMERATOR(enumerator, ...) enumerator,
+enum class Dtype : uint8_t { LUMINAL_DTYPES(LUMINAL_ENUMERATOR, LUMINAL_ENUMERATOR) };
+#undef LUMINAL_ENUMERATOR
+
+struct DtypeInfo {
+  std::string_view name;
+  DtypeKind kind;
+  int block_elements;  ///< elements that share one block; 1 for plain types
+  int block_bytes;     ///< bytes of one block
+  int digits = 0;  ///< bits of the significand, the leading one included; of integers, those beside the sign
+  int64_t least = 0, greatest = 0;                ///< values of integers and bool
+  int least_exponent = 0, greatest_exponent = 0;  ///< of floats that are normal numbers
+};
+
+namespace detail {
+
+template <class T>
+[[nodiscard]] constexpr DtypeInfo plain_info(std::string_view name, DtypeKind kind) {
+  using Limits = std::numeric_limits<T>;
+  DtypeInfo info{name, kind, 1, static_cast<int>(sizeof(T))};
+  if constexpr (std::is_integral_v<T>) {
+    info.digits = Limits::digits;
+    info.least = Limits::min();
+    info.greatest = Limits::max();
+  } else if constexpr (std::is_floating_point_v<T>) {
+    info.digits = Limits::digits;
+    info.least_exponent = Limits::min_exponent - 1;  // the standard's significands lie below 1
+    info.greatest_exponent = Limits::max_exponent - 1;
+  } else {
+    info.digits = T::kDigits;
+    info.least_exponent = T::kLeastExponent;
+    info.greatest_exponent = T::kGreatestExponent;
+  }
+  return info;
+}
+
+}  // namespace detail
+
+/// In the order of Dtype.
+#define LUMINAL_PLAIN_INFO(enumerator, name, kind, type) detail::plain_info<type>(name, DtypeKind::kind),
+#define LUMINAL_BLOCK_INFO(enumerator, name, elements, bytes) \
+  DtypeInfo{name, DtypeKind::Quantized, elements, bytes},
+inline constexpr std::array kDtypeInfos{LUMINAL_DTYPES(LUMINAL_PLAIN_INFO, LUMINAL_BLOCK_INFO)};
+#undef LUMINAL_PLAIN_INFO
+#undef LUMINAL_BLOCK_INFO
+
+/// Those whose elements stand alone: all but the block-quantised ones.
+#define LUMINAL_DTYPE(enumerator, ...) Dtype::enumerator,
+#define LUMINAL_NOTHING(...)
+inline constexpr std::array kPlainDtypes{LUMINAL_DTYPES(LUMINAL_DTYPE, LUMINAL_NOTHING)};
+#undef LUMINAL_DTYPE
+#undef LUMINAL_NOTHING
+
+[[nodiscard]] constexpr const DtypeInfo& info(Dtype dtype) {
+  return kDtypeInfos.at(static_cast<size_t>(dtype));
+}
+[[nodiscard]] constexpr std::string_view name(Dtype dtype) { return info(dtype).name; }
+[[nodiscard]] constexpr bool is_float(Dtype dtype) { return info(dtype).kind == DtypeKind::Float; }
+[[nodiscard]] constexpr bool is_integer(Dtype dtype) { return info(dtype).kind == DtypeKind::Integer; }
+[[nodiscard]] constexpr bool is_quantized(Dtype dtype) { return info(dtype).kind == DtypeKind::Quantized; }
+/// Whether there are values below 0.
+[[nodiscard]] constexpr bool is_signed(Dtype dtype) { return is_float(dtype) || info(dtype).least < 0; }
+
+/// Bytes that `elements` values take; whole blocks. Errors: ShapeError if quantised and not a multiple of the
+/// block.
+[[nodiscard]] int64_t size_bytes(Dtype dtype, int64_t elements);
+/// Bytes of one element. Errors: DtypeError for quantised types, whose elements have no size of their own.
+[[nodiscard]] int64_t element_bytes(Dtype dtype);
+/// Whether every value of `other` is one of `dtype`. False for quantised types.
+[[nodiscard]] bool holds(Dtype dtype, Dtype other);
+/// The common type of two operands (table above). Errors: DtypeError for quantised types.
+[[nodiscard]] Dtype promote(Dtype a, Dtype b);
+/// The type in which sums of `dtype` accumulate: f32 for f16 and bf16, i64 for bool, itself otherwise.
+[[nodiscard]] Dtype accumulation_dtype(Dtype dtype);
+/// Errors: DtypeError that offers the nearest name.
+[[nodiscard]] Dtype parse_dtype(std::string_view text);
+
 /// Maps a C++ element type to its Dtype: `dtype_of<float>() == Dtype::F32`.
 template <class T>
 [[nodiscard]] constexpr Dtype dtype_of();
-template <>
-constexpr Dtype dtype_of<float>() {
-  return Dtype::F32;
-}
-template <>
-constexpr Dtype dtype_of<double>() {
-  return Dtype::F64;
-}
-template <>
-constexpr Dtype dtype_of<float16>() {
-  return Dtype::F16;
-}
-template <>
-constexpr Dtype dtype_of<bfloat16>() {
-  return Dtype::BF16;
-}
-template <>
-constexpr Dtype dtype_of<int8_t>() {
-  return Dtype::I8;
-}
-template <>
-constexpr Dtype dtype_of<uint8_t>() {
-  return Dtype::U8;
-}
-template <>
-constexpr Dtype dtype_of<int32_t>() {
-  return Dtype::I32;
-}
-template <>
-constexpr Dtype dtype_of<int64_t>() {
-  return Dtype::I64;
-}
-template <>
-constexpr Dtype dtype_of<bool>() {
-  return Dtype::Bool;
-}
+#define LUMINAL_PLAIN_TYPE(enumerator, name, kind, type) \
+  template <>                                            \
+  constexpr Dtype dtype_of<type>() {                     \
+    return Dtype::enumerator;                            \
+  }
+#define LUMINAL_NOTHING(...)
+LUMINAL_DTYPES(LUMINAL_PLAIN_TYPE, LUMINAL_NOTHING)
+#undef LUMINAL_PLAIN_TYPE
+#undef LUMINAL_NOTHING
 
 /// Calls `f(T{})` with the C++ type of a plain dtype. Errors: DtypeError for quantised types.
 [[noreturn]] void no_plain_type(Dtype dtype);
 template <class F>
 decltype(auto) visit_dtype(Dtype dtype, F&& f) {
   switch (dtype) {
-    case Dtype::F32:
-      return f(float{});
-    case Dtype::F64:
-      return f(double{});
-    case Dtype::F16:
-      return f(float16{});
-    case Dtype::BF16:
-      return f(bfloat16{});
-    case Dtype::I8:
-      return f(int8_t{});
-    case Dtype::U8:
-      return f(uint8_t{});
-    case Dtype::I32:
-      return f(int32_t{});
-    case Dtype::I64:
-      return f(int64_t{});
-    case Dtype::Bool:
-      return f(bool{});
-    default:
-      no_plain_type(dtype);
+#define LUMINAL_PLAIN_CASE(enumerator, name, kind, type) \
+  case Dtype::enumerator:                                \
+    return f(type{});
+#define LUMINAL_BLOCK_CASE(enumerator, ...) \
+  case Dtype::enumerator:                   \
+    break;
+    LUMINAL_DTYPES(LUMINAL_PLAIN_CASE, LUMINAL_BLOCK_CASE)
+#undef LUMINAL_PLAIN_CASE
+#undef LUMINAL_BLOCK_CASE
   }
+  no_plain_type(dtype);
+}
+
+/// Floats without arithmetic of their own, which are computed with as f32: float16 and bfloat16.
+template <class T>
+inline constexpr bool is_stored_float = std::is_class_v<T>;
+
+/// Calls `f(T{})` with the unsigned type that is as wide as elements of a plain dtype: what moves them does
+/// not ask what they mean. Errors: DtypeError for quantised types.
+template <class F>
+decltype(auto) visit_word(Dtype dtype, F&& f) {
+  return visit_dtype(dtype, [&f]<class T>(T) -> decltype(auto) {
+    if constexpr (sizeof(T) == 1)
+      return f(uint8_t{});
+    else if constexpr (sizeof(T) == 2)
+      return f(uint16_t{});
+    else if constexpr (sizeof(T) == 4)
+      return f(uint32_t{});
+    else
+      return f(uint64_t{});
+  });
+}
+
+template <Dtype dtype>
+using DtypeConstant = std::integral_constant<Dtype, dtype>;
+
+/// Calls `f(DtypeConstant<dtype>{})` for a quantised dtype. Errors: DtypeError for plain ones.
+[[noreturn]] void no_block_type(Dtype dtype);
+template <class F>
+decltype(auto) visit_quantized(Dtype dtype, F&& f) {
+  switch (dtype) {
+#define LUMINAL_PLAIN_CASE(enumerator, ...) \
+  case Dtype::enumerator:                   \
+    break;
+#define LUMINAL_BLOCK_CASE(enumerator, ...) \
+  case Dtype::enumerator:                   \
+    return f(DtypeConstant<Dtype::enumerator>{});
+    LUMINAL_DTYPES(LUMINAL_PLAIN_CASE, LUMINAL_BLOCK_CASE)
+#undef LUMINAL_PLAIN_CASE
+#undef LUMINAL_BLOCK_CASE
+  }
+  no_block_type(dtype);
 }
 
 }  // namespace luminal

@@ -28,6 +28,7 @@
 #include "luminal/math_mode.h"
 #include "luminal/models/mnist_cnn.h"
 #include "luminal/models/small_llama.h"
+#include "luminal/monoid.h"
 #include "luminal/nn.h"
 #include "luminal/node.h"
 #include "luminal/npy.h"

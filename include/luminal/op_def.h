@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "luminal/attributes.h"
+#include "luminal/monoid.h"
 #include "luminal/scalar.h"
 #include "luminal/tensor_data.h"
 
@@ -45,17 +47,16 @@ enum class Trait : uint32_t {
   None = 0,
   Elementwise = 1U << 0,  ///< out[i] depends on in[i] alone; all dims are equal
   Commutative = 1U << 1,
-  Associative = 1U << 2,         ///< over the reals
-  Idempotent = 1U << 3,          ///< f(x, x) = x
-  Monotone = 1U << 4,            ///< non-decreasing in each input
-  Reduction = 1U << 5,           ///< removes the axes in the attribute "axes"
-  Leaf = 1U << 6,                ///< no inputs
-  SideEffect = 1U << 7,          ///< never removed, merged or reordered against other side effects
-  Opaque = 1U << 8,              ///< passes and rules do not look inside, nothing fuses across
-  Stateful = 1U << 9,            ///< its value differs from run to run: never folded
-  NotDifferentiable = 1U << 10,  ///< a gradient that reaches it is an error
-  ZeroGradient = 1U << 11,       ///< constant almost everywhere: gradients stop here silently, as in PyTorch
-                                 ///< (floor, comparisons)
+  Associative = 1U << 2,        ///< over the reals
+  Idempotent = 1U << 3,         ///< f(x, x) = x
+  Monotone = 1U << 4,           ///< non-decreasing in each input
+  Leaf = 1U << 5,               ///< no inputs
+  SideEffect = 1U << 6,         ///< never removed, merged or reordered against other side effects
+  Opaque = 1U << 7,             ///< passes and rules do not look inside, nothing fuses across
+  Stateful = 1U << 8,           ///< its value differs from run to run: never folded
+  NotDifferentiable = 1U << 9,  ///< a gradient that reaches it is an error
+  ZeroGradient = 1U << 10,      ///< constant almost everywhere: gradients stop here silently, as in PyTorch
+                                ///< (floor, comparisons)
 };
 [[nodiscard]] constexpr Trait operator|(Trait a, Trait b) {
   return static_cast<Trait>(static_cast<uint32_t>(a) | static_cast<uint32_t>(b));
@@ -82,23 +83,6 @@ using ElementKernel = void (*)(const void* const* inputs, void* output, int64_t 
 /// The kernel for these dtypes, or nullptr if the op does not take them.
 using ElementKernels = std::function<ElementKernel(std::span<const Dtype> inputs, Dtype output)>;
 
-/// A reduction's monoid for one dtype. Accumulators are arrays of `accumulator` dtype.
-struct Combiner {
-  Dtype accumulator = Dtype::F32;
-  void (*fill)(void* accumulators, int64_t count) = nullptr;  ///< neutral elements
-  void (*fold_each)(void* accumulators, const void* values,
-                    int64_t count) = nullptr;  ///< acc[i] = acc[i] op v[i]
-  void (*fold_all)(void* accumulator, const void* values,
-                   int64_t count) = nullptr;  ///< acc = acc op v[0] op v[1] ...
-  void (*finish)(const void* accumulators, void* values, int64_t count) = nullptr;  ///< to the value's dtype
-};
-using Combiners = std::function<Combiner(Dtype value)>;
-/// Which monoid a reduction folds with, for those that make code of it.
-enum class ReduceKind : uint8_t { None, Sum, Max, Product };
-
-/// Which monoid `Combiners` folds with, for compilers that write loops of their own.
-enum class Reduction : uint8_t { None, Sum, Max, Prod };
-
 /// The value of a leaf that is a formula instead of data: one number, or an integer over the flat index z of
 /// its elements and named dims.
 using LeafFormula = std::function<std::variant<Number, Expression>(const Attributes&)>;
@@ -124,14 +108,12 @@ struct OpDef {
   InferRule infer = {};
   // Exactly one of the next three is set (none for inputs): how the reference evaluates the op.
   ElementKernels elementwise = {};
-  Combiners combine = {};
+  std::optional<Monoid> monoid = {};  ///< of reductions: folds away the axes in the attribute "axes"
   Evaluation evaluate = {};
-  ReduceKind reduce = ReduceKind::None;   ///< set together with `combine`
-  GradientRule gradient = {};             ///< empty: see the traits
-  Lowering lower = {};                    ///< empty for ops that are not elementwise
-  Reduction reduction = Reduction::None;  ///< of reductions; None: only `combine` knows
-  LeafFormula formula = {};               ///< of leaves that are one; empty for data
-  double flops_per_element = 1;           ///< of the output; of the input for reductions
+  GradientRule gradient = {};    ///< empty: see the traits
+  Lowering lower = {};           ///< empty for ops that are not elementwise
+  LeafFormula formula = {};      ///< of leaves that are one; empty for data
+  double flops_per_element = 1;  ///< of the output; of the input for reductions
   double ulp = 0;  ///< error bound of `lower` against the exact result, in units in the last place of f32
   std::vector<double> samples = {};       ///< interesting inputs for tests
   std::vector<Attributes> variants = {};  ///< attributes that tests run it with, beside "axes"; empty: none
@@ -141,7 +123,7 @@ struct OpDef {
 };
 
 /// False for ops whose value is given from outside: inputs.
-[[nodiscard]] inline bool is_computed(const OpDef& op) { return op.elementwise || op.combine || op.evaluate; }
+[[nodiscard]] inline bool is_computed(const OpDef& op) { return op.elementwise || op.monoid || op.evaluate; }
 
 /// All ops: the built-in ones and those registered at run time, sorted by name.
 [[nodiscard]] std::vector<const OpDef*> all_ops();

@@ -28,7 +28,7 @@ class Descriptor {
   int fd_;
 };
 
-/// "No space left on device; make room or choose another place".
+/// "No space left on device; free some space or choose another place".
 std::string reason(int code) {
   const bool full = code == ENOSPC || code == EDQUOT || code == EFBIG;
   return fmt::format("{}; {}choose another place", std::strerror(code), full ? "free some space or " : "");

@@ -83,10 +83,10 @@ class Work {
   Beside sample_beside_peak(double at_least_us) {
     constexpr int kSlices = 5;
     Beside all;
-    double rate = fma_rate_now();
+    double rate = fma_rate_now(graph_.device());
     for (int i = 0; i < kSlices; ++i) {
       all.us += sample(at_least_us / kSlices) / kSlices;
-      const double after = fma_rate_now();
+      const double after = fma_rate_now(graph_.device());
       all.flops_per_us += (rate + after) / 2 / kSlices;
       rate = after;
     }
@@ -113,7 +113,7 @@ int serve(const BenchOptions& options, Console& console) {
       if (!request.is_object())
         fail<FormatError>("[bench] a request is a JSON object, such as {{\"what\": FORMULA}}");
       if (request.contains("limits")) {
-        const DeviceLimits limits = device_limits("cpu", true);
+        const DeviceLimits limits = device_limits(options.device, true);
         console.out << json{{"cpu", limits.cpu},
                             {"threads", limits.threads},
                             {"flops_per_us", limits.flops_per_us},

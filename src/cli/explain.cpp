@@ -81,7 +81,7 @@ std::string kernel_text(const KernelReport& kernel, const ExplainOptions& option
 }
 
 int replay(const ExplainOptions& options, Console& console) {
-  const ReplayResult result = replay_kernel(read_file(options.replay, size_t{1} << 30));
+  const ReplayResult result = replay_kernel(read_file(options.replay, size_t{1} << 30), options.device);
   console.out << fmt::format("found then: {}\nfound now:  {}\n", result.fault, result.verdict);
   for (const KernelReport& kernel : result.kernels) console.out << kernel_text(kernel, options);
   return result.reproduced ? kFailed : kDone;

@@ -118,9 +118,13 @@ int64_t IndexCode::operator()(std::span<const int64_t> dims, std::span<const int
       case Op::Or:
         a |= b;
         break;
-      default:
+      case Op::Negative:
         a = a < 0 ? 1 : 0;
         continue;
+      case Op::Constant:
+      case Op::Dim:
+      case Op::Variable:
+        continue;  // pushed above
     }
     --top;
   }

@@ -160,7 +160,10 @@ class Machine {
       case Kind::If:
         if (lane<uint8_t>(i.operands[0], 0) != 0) block(i.body);
         return;
-      default:
+      case Kind::Load:
+      case Kind::Gather:
+      case Kind::Store:
+      case Kind::Scatter:
         return access(i);
     }
   }

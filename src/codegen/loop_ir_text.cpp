@@ -63,9 +63,16 @@ class Printer {
         return fmt::format("reduce {} {}", name(i.op), list(i.operands));
       case Kind::Gather:
         return "gather " + place(i) + mask(i);
-      default:
+      case Kind::Load:
         return "load " + place(i) + mask(i);
+      case Kind::Store:
+      case Kind::Scatter:
+      case Kind::Prefetch:
+      case Kind::Loop:
+      case Kind::If:
+        break;  // define nothing, or several values
     }
+    return {};
   }
 
   void loop(const Instruction& i, int indent) {

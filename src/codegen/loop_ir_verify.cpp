@@ -128,8 +128,16 @@ class Verifier {
         return check(operand(i, 0) == Type{i.type.dtype, 1}, "takes a scalar of its own dtype");
       case Kind::Shuffle:
         return shuffle(i);
-      default:
+      case Kind::Reduce:
         return reduce(i);
+      case Kind::Load:
+      case Kind::Gather:
+      case Kind::Store:
+      case Kind::Scatter:
+      case Kind::Prefetch:
+      case Kind::Loop:
+      case Kind::If:
+        break;  // have checks of their own
     }
   }
 

@@ -1,7 +1,6 @@
 #include "luminal/npy.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <optional>
 
@@ -15,18 +14,18 @@ namespace {
 constexpr std::string_view kMagic("\x93NUMPY", 6);
 constexpr size_t kAlignment = 64;  // of the numbers behind the header, by the format
 
-struct NpyType {
-  std::string_view code;  ///< without the byte order
-  Dtype dtype;
-};
-constexpr std::array<NpyType, 8> kNpyTypes{{{"f4", Dtype::F32},
-                                            {"f8", Dtype::F64},
-                                            {"f2", Dtype::F16},
-                                            {"i1", Dtype::I8},
-                                            {"u1", Dtype::U8},
-                                            {"i4", Dtype::I32},
-                                            {"i8", Dtype::I64},
-                                            {"b1", Dtype::Bool}}};
+/// NumPy's code without the byte order: "f4", "u1", "b1"; empty where NumPy has no such type.
+std::string npy_code(Dtype dtype) {
+  if (dtype == Dtype::BF16 || is_quantized(dtype)) return {};
+  const char kind = is_float(dtype) ? 'f' : dtype == Dtype::Bool ? 'b' : is_signed(dtype) ? 'i' : 'u';
+  return fmt::format("{}{}", kind, element_bytes(dtype));
+}
+std::string all_npy_codes() {
+  std::vector<std::string> codes;
+  for (const Dtype dtype : kPlainDtypes)
+    if (const std::string code = npy_code(dtype); !code.empty()) codes.push_back(code);
+  return fmt::format("{}", fmt::join(codes, ", "));
+}
 
 struct Header {
   Dtype dtype = Dtype::F32;
@@ -121,12 +120,12 @@ class Dictionary {
       fail<DtypeError>("{}: it holds records of several fields; save one array for each field", where_);
     const std::string code = quoted();
     const std::string_view kind = std::string_view(code).substr(code.empty() ? 0 : 1);
-    const auto type = std::ranges::find_if(kNpyTypes, [&](const NpyType& t) { return t.code == kind; });
-    if (type == kNpyTypes.end() || std::string_view("<>|=").find(code.front()) == std::string_view::npos)
-      fail<DtypeError>("{}: unsupported type '{}'; save it as f4, f8, f2, i1, u1, i4, i8 or bool", where_,
-                       code);
-    header.dtype = type->dtype;
-    header.swapped = code.front() == '>' && element_bytes(type->dtype) > 1;
+    const auto type = std::ranges::find(kPlainDtypes, kind, npy_code);
+    if (kind.empty() || type == kPlainDtypes.end() ||
+        std::string_view("<>|=").find(code.front()) == std::string_view::npos)
+      fail<DtypeError>("{}: unsupported type '{}'; save it as one of {}", where_, code, all_npy_codes());
+    header.dtype = *type;
+    header.swapped = code.front() == '>' && element_bytes(*type) > 1;
   }
 
   std::string_view text_;
@@ -187,16 +186,15 @@ TensorData parse(std::string_view file, const std::string& where) {
 }
 
 std::string formatted(const TensorData& tensor, const std::string& where) {
-  const auto type =
-      std::ranges::find_if(kNpyTypes, [&](const NpyType& t) { return t.dtype == tensor.dtype; });
-  if (type == kNpyTypes.end())
+  const std::string code = npy_code(tensor.dtype);
+  if (code.empty())
     fail<DtypeError>("{}: the format has no dtype {}; cast it to f32 first", where, name(tensor.dtype));
   std::string shape;
   for (const int64_t dim : tensor.dims) shape += fmt::format("{}, ", dim);
   if (tensor.dims.size() > 1) shape.resize(shape.size() - 2);
   if (tensor.dims.size() == 1) shape.pop_back();
   std::string header = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
-                                   element_bytes(tensor.dtype) > 1 ? '<' : '|', type->code, shape);
+                                   element_bytes(tensor.dtype) > 1 ? '<' : '|', code, shape);
   const size_t start = kMagic.size() + 4;
   header.append(kAlignment - 1 - (start + header.size()) % kAlignment, ' ');
   header.push_back('\n');

@@ -17,28 +17,21 @@ namespace {
 constexpr size_t kMaxRank = 64;
 constexpr std::string_view kMetadata = "__metadata__";
 
-constexpr std::array kDtypes{StoredDtype{"BOOL", 8, Dtype::Bool},
-                             StoredDtype{"F4", 4, std::nullopt},
-                             StoredDtype{"F6_E2M3", 6, std::nullopt},
-                             StoredDtype{"F6_E3M2", 6, std::nullopt},
-                             StoredDtype{"U8", 8, Dtype::U8},
-                             StoredDtype{"I8", 8, Dtype::I8},
-                             StoredDtype{"F8_E5M2", 8, std::nullopt},
-                             StoredDtype{"F8_E4M3", 8, std::nullopt},
-                             StoredDtype{"F8_E8M0", 8, std::nullopt},
-                             StoredDtype{"F8_E4M3FNUZ", 8, std::nullopt},
-                             StoredDtype{"F8_E5M2FNUZ", 8, std::nullopt},
-                             StoredDtype{"I16", 16, std::nullopt},
-                             StoredDtype{"U16", 16, std::nullopt},
-                             StoredDtype{"F16", 16, Dtype::F16},
-                             StoredDtype{"BF16", 16, Dtype::BF16},
-                             StoredDtype{"I32", 32, Dtype::I32},
-                             StoredDtype{"U32", 32, std::nullopt},
-                             StoredDtype{"F32", 32, Dtype::F32},
-                             StoredDtype{"C64", 64, std::nullopt},
-                             StoredDtype{"F64", 64, Dtype::F64},
-                             StoredDtype{"I64", 64, Dtype::I64},
-                             StoredDtype{"U64", 64, std::nullopt}};
+/// The format's names are ours in capitals.
+constexpr StoredDtype stored(std::string_view name, int bits) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  for (const Dtype dtype : kPlainDtypes)
+    if (std::ranges::equal(name, luminal::name(dtype), {}, lower)) return {name, bits, dtype};
+  return {name, bits, std::nullopt};
+}
+
+constexpr std::array kDtypes{
+    stored("BOOL", 8),    stored("F4", 4),          stored("F6_E2M3", 6),     stored("F6_E3M2", 6),
+    stored("U8", 8),      stored("I8", 8),          stored("F8_E5M2", 8),     stored("F8_E4M3", 8),
+    stored("F8_E8M0", 8), stored("F8_E4M3FNUZ", 8), stored("F8_E5M2FNUZ", 8), stored("I16", 16),
+    stored("U16", 16),    stored("F16", 16),        stored("BF16", 16),       stored("I32", 32),
+    stored("U32", 32),    stored("F32", 32),        stored("C64", 64),        stored("F64", 64),
+    stored("I64", 64),    stored("U64", 64)};
 
 /// Receives the JSON piece by piece and accepts the one form a header has. Nothing is kept that the header
 /// does not need, nesting has no depth to exhaust, and a key that comes twice is seen (a JSON document would

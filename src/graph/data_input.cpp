@@ -25,7 +25,7 @@ To convert_element(From value) {
     if (wide >= static_cast<double>(std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
     if (wide <= static_cast<double>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
     return static_cast<To>(wide);
-  } else if constexpr (std::is_same_v<To, float16> || std::is_same_v<To, bfloat16>) {
+  } else if constexpr (is_stored_float<To>) {
     return To(static_cast<float>(value));
   } else {
     return static_cast<To>(value);
@@ -113,11 +113,14 @@ DimMap sizes_from_count(const TensorType& type, int64_t count, const GraphState&
   return known;
 }
 
-/// The narrowest integer dtype that holds the value.
+/// The narrowest integer dtype that holds the value, with a sign if there are two.
 Dtype dtype_for(int64_t value) {
-  if (std::in_range<int8_t>(value)) return Dtype::I8;
-  if (std::in_range<uint8_t>(value)) return Dtype::U8;
-  return std::in_range<int32_t>(value) ? Dtype::I32 : Dtype::I64;
+  Dtype narrowest = Dtype::I64;
+  for (const Dtype dtype : kPlainDtypes)
+    if (is_integer(dtype) && info(dtype).least <= value && value <= info(dtype).greatest &&
+        info(dtype).digits < info(narrowest).digits)
+      narrowest = dtype;
+  return narrowest;
 }
 
 /// Integers that an integer dtype does not hold. Errors: DtypeError that names the first one.
@@ -149,15 +152,11 @@ T fill_value(Number number) {
   return number.is_integer() ? convert_element<T>(number.as<int64_t>())
                              : convert_element<T>(number.as<double>());
 }
-template float fill_value<float>(Number);
-template double fill_value<double>(Number);
-template float16 fill_value<float16>(Number);
-template bfloat16 fill_value<bfloat16>(Number);
-template int8_t fill_value<int8_t>(Number);
-template uint8_t fill_value<uint8_t>(Number);
-template int32_t fill_value<int32_t>(Number);
-template int64_t fill_value<int64_t>(Number);
-template bool fill_value<bool>(Number);
+#define LUMINAL_FILL_VALUE(enumerator, name, kind, type) template type fill_value<type>(Number);
+#define LUMINAL_NOTHING(...)
+LUMINAL_DTYPES(LUMINAL_FILL_VALUE, LUMINAL_NOTHING)
+#undef LUMINAL_FILL_VALUE
+#undef LUMINAL_NOTHING
 
 TensorData convert(const TensorData& data, Dtype dtype) {
   if (data.dtype == dtype) return data;

@@ -245,15 +245,11 @@ std::vector<T> GraphTensor::data() const {
   return std::vector<T>(values.begin(), values.end());
 }
 
-template std::vector<float> GraphTensor::data<float>() const;
-template std::vector<double> GraphTensor::data<double>() const;
-template std::vector<float16> GraphTensor::data<float16>() const;
-template std::vector<bfloat16> GraphTensor::data<bfloat16>() const;
-template std::vector<int8_t> GraphTensor::data<int8_t>() const;
-template std::vector<uint8_t> GraphTensor::data<uint8_t>() const;
-template std::vector<int32_t> GraphTensor::data<int32_t>() const;
-template std::vector<int64_t> GraphTensor::data<int64_t>() const;
-template std::vector<bool> GraphTensor::data<bool>() const;
+#define LUMINAL_DATA(enumerator, name, kind, type) template std::vector<type> GraphTensor::data<type>() const;
+#define LUMINAL_NOTHING(...)
+LUMINAL_DTYPES(LUMINAL_DATA, LUMINAL_NOTHING)
+#undef LUMINAL_DATA
+#undef LUMINAL_NOTHING
 
 // --- Printing
 

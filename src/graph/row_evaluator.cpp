@@ -29,9 +29,15 @@ int64_t combine(Kind kind, int64_t a, int64_t b) {
       return a | b;
     case Kind::Product:
       return a * b;
-    default:
-      throw InternalError("a node of an index expression that has no value for two operands");
+    case Kind::Constant:
+    case Kind::Dim:
+    case Kind::Index:
+    case Kind::Flat:
+    case Kind::Negative:
+    case Kind::Sum:
+      break;
   }
+  throw InternalError("a node of an index expression that has no value for two operands");
 }
 
 }  // namespace
@@ -63,15 +69,21 @@ std::vector<int64_t> RowEvaluator::evaluate(const Expression& e) const {
     case Kind::Dim:
     case Kind::Flat:
       throw InternalError("an index expression with a free name: " + e.to_string());
-    default: {
-      Row row = evaluate(node.args[0]);
-      for (size_t k = 1; k < node.args.size(); ++k) {
-        const Row values = evaluate(node.args[k]);
-        for (size_t i = 0; i < count_; ++i) row[i] = combine(node.kind, row[i], values[i]);
-      }
-      return row;
-    }
+    case Kind::FloorDiv:
+    case Kind::Mod:
+    case Kind::Min:
+    case Kind::Max:
+    case Kind::And:
+    case Kind::Or:
+    case Kind::Product:
+      break;
   }
+  Row row = evaluate(node.args[0]);
+  for (size_t k = 1; k < node.args.size(); ++k) {
+    const Row values = evaluate(node.args[k]);
+    for (size_t i = 0; i < count_; ++i) row[i] = combine(node.kind, row[i], values[i]);
+  }
+  return row;
 }
 
 }  // namespace luminal

@@ -185,20 +185,6 @@ void copy_strided(const T* source, int64_t stride, int64_t count, T* out) {
     for (int64_t i = 0; i < count; ++i) out[i] = source[i * stride];
 }
 
-template <class F>
-void with_word(int64_t width, F&& f) {
-  switch (width) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    default:
-      return f(uint64_t{});
-  }
-}
-
 template <class T>
 T fill_word(Number fill, Dtype dtype) {
   T word{};
@@ -212,7 +198,6 @@ T fill_word(Number fill, Dtype dtype) {
 }  // namespace
 
 void ViewCursor::read_row(const std::byte* buffer, Dtype dtype, int64_t count, std::byte* out) {
-  const int64_t width = element_bytes(dtype);
   const auto at = [&](const ViewReader::Affine& affine) {
     return std::inner_product(coordinates_.begin(), coordinates_.end(), affine.strides.begin(),
                               affine.constant);
@@ -222,7 +207,7 @@ void ViewCursor::read_row(const std::byte* buffer, Dtype dtype, int64_t count, s
   };
   if (!reader_->is_affine()) {
     find_indices(count);
-    with_word(width, [&](auto word) {
+    visit_word(dtype, [&](auto word) {
       using T = decltype(word);
       const T* source = reinterpret_cast<const T*>(buffer);
       T* target = reinterpret_cast<T*>(out);
@@ -234,7 +219,7 @@ void ViewCursor::read_row(const std::byte* buffer, Dtype dtype, int64_t count, s
     });
     return;
   }
-  with_word(width, [&](auto word) {
+  visit_word(dtype, [&](auto word) {
     using T = decltype(word);
     T* target = reinterpret_cast<T*>(out);
     // The first mask in the list decides, so inner intervals are cut from what the outer ones leave.

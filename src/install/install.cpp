@@ -1,4 +1,4 @@
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "luminal/reference.h"
 #include "luminal/session.h"
 #include "search/session.h"
@@ -8,18 +8,11 @@ namespace luminal {
 // The one place that knows which devices this build has. Best first.
 void install_sessions() {
   static const bool once = [] {
-    register_session("cpu", [] {
-      static const auto session =
-          search::make_session({.device = "cpu", .backend = backends::make_cpu_backend()});
-      return session;
-    });
+    search::register_device("cpu", backends::make_cpu_device);
     register_session("reference", [] { return make_reference_session(ReferencePrecision::AsWritten); });
     register_session("reference-f64", [] { return make_reference_session(ReferencePrecision::Double); });
-    register_session("null", [] {
-      static const auto session = search::make_session(
-          {.device = "null", .backend = backends::make_null_backend(), .computes = false});
-      return session;
-    });
+    backends::register_device("reference", backends::make_reference_device);
+    search::register_device("null", [] { return backends::make_null_device(); });
     return true;
   }();
   (void)once;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/fail.h"
+#include "scalar/typing.h"
 #include "symbolic/node.h"
 #include "symbolic/polynomial.h"
 
@@ -125,8 +126,7 @@ Number plain_number(const Number& number) {
 }
 
 Scalar number_constant(ScalarBuilder& b, Dtype dtype, const Number& number) {
-  return number.is_integer() ? b.constant(dtype, number.as<int64_t>())
-                             : b.constant(dtype, number.as<double>());
+  return b.constant_bits(dtype, bits_of(dtype, number));
 }
 
 }  // namespace luminal::kernel

@@ -160,7 +160,8 @@ class Numbering {
       if (!used_values_[k]) continue;
       const Value& v = p_.values[k];
       keys_[k] = body_keys(v);
-      uint64_t h = combine(static_cast<uint64_t>(v.combiner), keys_[k][v.body.outputs()[0].index].hash);
+      uint64_t h = combine(v.monoid ? 1 + static_cast<uint64_t>(*v.monoid) : 0,
+                           keys_[k][v.body.outputs()[0].index].hash);
       uint64_t reduced = 0;
       for (const int a : v.reduced) reduced += mix(axis_colour_[static_cast<size_t>(a)]);
       value_hash_[k] = combine(h, reduced);

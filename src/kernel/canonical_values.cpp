@@ -46,7 +46,7 @@ class Simplifier {
     for (Value& v : parts_.values) {
       std::erase_if(v.axes, gone);
       std::erase_if(v.reduced, gone);
-      if (v.reduced.empty()) v.combiner = Combiner::None;
+      if (v.reduced.empty()) v.monoid = std::nullopt;
     }
   }
 
@@ -80,8 +80,7 @@ class Simplifier {
   }
 
   [[nodiscard]] bool is_inlined(int value) const {
-    return parts_.values[static_cast<size_t>(value)].combiner == Combiner::None &&
-           !stored_[static_cast<size_t>(value)];
+    return !parts_.values[static_cast<size_t>(value)].monoid && !stored_[static_cast<size_t>(value)];
   }
 
   /// What an operand always is: a constant index, or the fill of a first mask that never lets the load read.
@@ -146,7 +145,7 @@ class Simplifier {
       for (Operand& o : v.operands)
         if (o.kind == Kind::Value) o.value = place_[static_cast<size_t>(o.value)];
     }
-    if (v.combiner == Combiner::None && !stored_[at]) {
+    if (!v.monoid && !stored_[at]) {
       parts_.values[at] = std::move(v);  // with operands that point into done_
       return;
     }
@@ -202,13 +201,13 @@ class Simplifier {
         if (o.kind == Kind::Value) ++reads[static_cast<size_t>(o.value)];
     for (const Output& o : parts_.outputs) reads[static_cast<size_t>(o.value)] += 2;
     for (Value& v : values) {
-      if (v.combiner == Combiner::None) continue;
+      if (!v.monoid) continue;
       const auto input = sole_input(v);
       if (!input || v.operands[*input].kind != Kind::Value) continue;
       const auto from = static_cast<size_t>(v.operands[*input].value);
       Value& w = values[from];
       const bool covered = (axes_of(v.reduced) & ~axes_of(w.axes)) == 0;  // otherwise it would be repeated
-      if (w.combiner != v.combiner || reads[from] != 1 || !covered) continue;
+      if (w.monoid != v.monoid || reads[from] != 1 || !covered) continue;
       separate(w, all_axes(v));
       AxisSet reduced = axes_of(v.reduced) | axes_of(w.reduced);
       v.body = w.body;
@@ -245,7 +244,7 @@ class Simplifier {
       const AxisSet wanted = axes_of(o.index);
       Value& v = parts_.values[static_cast<size_t>(o.value)];
       const AxisSet have = axes_of(v.axes);
-      if (v.combiner == Combiner::None) {
+      if (!v.monoid) {
         const auto input = sole_input(v);
         if (input && v.operands[*input].kind == Kind::Value) {
           const int source = v.operands[*input].value;

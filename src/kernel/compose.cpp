@@ -132,7 +132,7 @@ class Composition {
   [[nodiscard]] bool is_replaced(const Operand& o) const { return o.kind == Kind::Load && o.slot == slot_; }
 
   [[nodiscard]] std::optional<Value> rebuilt(const Value& v, std::span<const int> place) {
-    Value copy{.axes = v.axes, .reduced = v.reduced, .combiner = v.combiner, .body = {}, .operands = {}};
+    Value copy{.axes = v.axes, .reduced = v.reduced, .monoid = v.monoid, .body = {}, .operands = {}};
     const auto kept = [&](Operand o) {
       if (o.kind == Kind::Value) o.value = place[static_cast<size_t>(o.value)];
       return o;

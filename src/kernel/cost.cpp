@@ -89,7 +89,7 @@ class Costing {
       : spec_(spec), dims_(dims), sizes_(sizes) {
     for (const Value& v : spec.values()) {
       node_axes_.push_back(kernel::node_axes(v, spec_.values()));
-      reductions_ += v.combiner != Combiner::None;
+      reductions_ += v.monoid.has_value();
     }
   }
 
@@ -129,7 +129,7 @@ class Costing {
     const Operations body = operations_of(v);
     work_.flops += body.flops;
     work_.operations += body.weight;
-    if (v.combiner != Combiner::None) {
+    if (v.monoid) {
       const double times = volume(all_axes(v), sizes_);
       work_.flops += times;
       if (!is_product(v)) work_.operations += times;  // otherwise multiply and add are one instruction
@@ -165,7 +165,7 @@ class Costing {
     return node_axes_[static_cast<size_t>(&v - spec_.values().data())];
   }
   static bool is_product(const Value& v) {
-    return v.combiner == Combiner::Add && v.body[v.body.outputs()[0]].op == ScalarOp::Mul;
+    return v.monoid == Monoid::Add && v.body[v.body.outputs()[0]].op == ScalarOp::Mul;
   }
 
   /// A sum of products whose factors are each reused along an axis of the other.
@@ -207,7 +207,7 @@ class Costing {
       const double lanes = std::max(1.0, limits.vector_bytes / element_size(v.dtype()));
       return operations / (reductions_ == 1 ? kContractionShare * rate : rate / lanes);
     }
-    if (v.combiner != Combiner::None && !is_product(v)) operations += all;
+    if (v.monoid && !is_product(v)) operations += all;
     return (operations + load_operations(v, limits)) / rate;
   }
 

@@ -7,14 +7,16 @@
 #include "kernel/axes.h"
 #include "luminal/quantized.h"
 #include "scalar/interpreter.h"
+#include "scalar/monoid.h"
 
 namespace luminal::kernel {
 namespace {
 
 /// All coordinates of a box in row-major order, in the full vector of axes.
-class Walk {
+class IterationSpace {
  public:
-  Walk(std::vector<int> axes, std::span<const int64_t> sizes) : axes_(std::move(axes)), sizes_(sizes) {
+  IterationSpace(std::vector<int> axes, std::span<const int64_t> sizes)
+      : axes_(std::move(axes)), sizes_(sizes) {
     for (const int a : axes_) count_ *= sizes_[static_cast<size_t>(a)];
   }
   [[nodiscard]] int64_t count() const { return count_; }
@@ -40,16 +42,6 @@ class Walk {
   int64_t count_ = 1;
 };
 
-template <class T>
-T neutral(Combiner combiner) {
-  if (combiner == Combiner::Mul) return T(1);
-  if (combiner == Combiner::Add) return T(0);
-  if constexpr (std::is_floating_point_v<T>)
-    return -std::numeric_limits<T>::infinity();
-  else
-    return std::numeric_limits<T>::lowest();
-}
-
 class Evaluator {
  public:
   Evaluator(const KernelSpec& spec, std::span<const TensorData> slots, const DimMap& dims)
@@ -69,7 +61,7 @@ class Evaluator {
  private:
   /// Every element of a value over its free axes, dense.
   TensorData compute(const Value& v) {
-    const Walk outer(v.axes, sizes_), inner(v.reduced, sizes_);
+    const IterationSpace outer(v.axes, sizes_), inner(v.reduced, sizes_);
     TensorData result(v.dtype(), {outer.count()});
     const ScalarInterpreter run(v.body);
     const int64_t terms = inner.count();
@@ -85,7 +77,7 @@ class Evaluator {
         for (size_t j = 0; j < arrays.size(); ++j) fetch(v.operands[j], at, arrays[j], k);
       void* out = folded.bytes.data();
       run(terms, inputs, {}, std::span(&out, 1));
-      fold(v.combiner, folded, result, i);
+      fold(v.monoid, folded, result, i);
     }
     return result;
   }
@@ -100,7 +92,7 @@ class Evaluator {
     }
     if (o.kind == Operand::Kind::Value) {
       const Value& w = spec_.values()[static_cast<size_t>(o.value)];
-      const int64_t p = Walk(w.axes, sizes_).position(at);
+      const int64_t p = IterationSpace(w.axes, sizes_).position(at);
       std::memcpy(place, values_[static_cast<size_t>(o.value)].bytes.data() + static_cast<size_t>(p) * size,
                   size);
       return;
@@ -124,45 +116,32 @@ class Evaluator {
       std::memcpy(place, slot.bytes.data() + static_cast<size_t>(index) * size, size);
   }
 
-  static void fold(Combiner combiner, const TensorData& terms, TensorData& result, int64_t at) {
-    visit_dtype(result.dtype, [&]<class T>(T) {
-      T* to = result.as<T>().data() + at;
-      const auto from = terms.as<T>();
-      if (combiner == Combiner::None) {
-        *to = from[0];
-      } else if constexpr (std::is_same_v<T, bool>) {
-        LUMINAL_CHECK(combiner == Combiner::Max, "{} of bool", name_of(combiner));
-        *to = std::ranges::count(from, true) > 0;
-      } else if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
-        LUMINAL_CHECK(combiner == Combiner::Max, "{} of half precision", name_of(combiner));
-        float most = neutral<float>(combiner);
-        for (const T x : from) most = element::Maximum::apply(most, static_cast<float>(x));
-        *to = T(most);
-      } else {
-        using Wide = std::conditional_t<std::is_floating_point_v<T>, double, T>;
-        auto total = neutral<Wide>(combiner);
-        for (const T x : from) {
-          const auto wide = static_cast<Wide>(x);
-          if (combiner == Combiner::Add) total = element::Add::apply(total, wide);
-          if (combiner == Combiner::Mul) total = element::Mul::apply(total, wide);
-          if (combiner == Combiner::Max) total = element::Maximum::apply(total, wide);
-        }
-        *to = static_cast<T>(total);
-      }
-    });
+  /// Of a value without a monoid, the only term.
+  static void fold(std::optional<Monoid> monoid, const TensorData& terms, TensorData& result, int64_t at) {
+    const int64_t bytes = element_bytes(result.dtype);
+    std::byte* to = result.bytes.data() + at * bytes;
+    if (!monoid) {
+      std::memcpy(to, terms.bytes.data(), static_cast<size_t>(bytes));
+      return;
+    }
+    const FoldLoops loops = fold_loops(*monoid, result.dtype);
+    alignas(8) std::byte accumulator[8];
+    loops.fill(accumulator, 1);
+    loops.fold_all(accumulator, terms.bytes.data(), terms.element_count());
+    loops.finish(accumulator, to, 1);
   }
 
   [[nodiscard]] TensorData store(const Output& o) const {
     const Value& v = spec_.values()[static_cast<size_t>(o.value)];
     const TensorData& from = values_[static_cast<size_t>(o.value)];
     TensorData result(v.dtype(), {o.elements.exec(dims_)});
-    const Walk walk(v.axes, sizes_);
+    const IterationSpace space(v.axes, sizes_);
     const auto size = static_cast<size_t>(element_bytes(v.dtype()));
-    LUMINAL_CHECK(walk.count() == result.element_count(), "{} elements stored in {}", walk.count(),
+    LUMINAL_CHECK(space.count() == result.element_count(), "{} elements stored in {}", space.count(),
                   result.element_count());
     std::vector<int64_t> at(sizes_.size(), 0);
-    std::vector<bool> written(static_cast<size_t>(walk.count()), false);
-    for (int64_t i = 0; i < walk.count(); ++i, walk.step(at)) {
+    std::vector<bool> written(static_cast<size_t>(space.count()), false);
+    for (int64_t i = 0; i < space.count(); ++i, space.step(at)) {
       const int64_t index = o.index.exec(dims_, at);
       LUMINAL_CHECK(index >= 0 && index < result.element_count() && !written[static_cast<size_t>(index)],
                     "output {} writes element {} of {}, or twice", o.index.to_string(), index,

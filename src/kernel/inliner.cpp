@@ -4,6 +4,7 @@
 
 #include "kernel/canonical_steps.h"
 #include "kernel/coordinates.h"
+#include "scalar/monoid.h"
 
 namespace luminal::kernel {
 
@@ -50,7 +51,7 @@ std::optional<Scalar> Inliner::inline_load(ScalarBuilder& b, std::vector<Operand
     return b.input(add_operand(operands, std::move(o)), dtype);
   };
   Scalar value;
-  if (v.combiner != Combiner::None) {
+  if (v.monoid) {
     value = input({.kind = Kind::Value, .dtype = v.dtype(), .value = instance(result(), place), .masks = {}});
   } else {
     count(result(), place);
@@ -99,7 +100,7 @@ int Inliner::instance(int source, const Place& place) {
       return known.value;
   count(source, place);
   Place inner = place;
-  Value v{.combiner = w.combiner, .body = w.body};
+  Value v{.monoid = w.monoid, .body = w.body};
   for (const int a : w.reduced) {
     const Expression& extent = producer_.extents()[static_cast<size_t>(a)];
     const int fresh = static_cast<int>(target_.extents.size());
@@ -137,15 +138,11 @@ std::optional<uint64_t> Inliner::constant_under(int source, const Number& fill) 
   const Scalar root = b.inline_function(v.body, inputs)[0];
   if (!b.is_constant(root)) return std::nullopt;
   const uint64_t bits = b[root].payload;
-  if (v.combiner == Combiner::None) return bits;
-  const auto all = [&](auto test) {
-    return std::ranges::all_of(v.reduced,
-                               [&](int a) { return test(producer_.extents()[static_cast<size_t>(a)]); });
-  };
-  if (v.combiner == Combiner::Add) return bits == 0 ? std::optional(bits) : std::nullopt;
-  const bool some = all([](const Expression& extent) { return extent.range().min >= 1; });
-  if (v.combiner == Combiner::Max) return some ? std::optional(bits) : std::nullopt;
-  return b.constant(v.dtype(), 1) == root ? std::optional(bits) : std::nullopt;
+  if (!v.monoid) return bits;
+  if (bits == neutral_bits(*v.monoid, v.dtype())) return bits;
+  const bool some = std::ranges::all_of(
+      v.reduced, [&](int a) { return producer_.extents()[static_cast<size_t>(a)].range().min >= 1; });
+  return some && info(*v.monoid).selects ? std::optional(bits) : std::nullopt;
 }
 
 /// Whether loads masked with `candidate` make the result exactly `fill`.
@@ -178,7 +175,7 @@ double Inliner::evaluations() const {
   double most = 0;
   for (size_t k = 0; k < counts_.size(); ++k) {
     const Value& v = producer_.values()[k];
-    if (v.combiner == Combiner::None && v.body.cost().weight() <= kFewOperations) continue;
+    if (!v.monoid && v.body.cost().weight() <= kFewOperations) continue;
     const double own = volume(axes_of(v.axes), producer_.extents());
     if (own > 0) most = std::max(most, counts_[k] / own);
   }

@@ -1,6 +1,10 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <utility>
 
 #include "base/bounded_json.h"
@@ -14,6 +18,8 @@ namespace luminal::kernel {
 namespace {
 
 using nlohmann::ordered_json;
+
+constexpr std::string_view kNoMonoid = "none";
 
 std::string hex(uint64_t bits) { return fmt::format("{:x}", bits); }
 
@@ -149,15 +155,14 @@ class Reader {
     Value v;
     each(j, "axes", [&](const ordered_json& a) { v.axes.push_back(integer<int>(a)); });
     each(j, "reduced", [&](const ordered_json& a) { v.reduced.push_back(integer<int>(a)); });
-    const std::string combiner = text(j, "combiner");
-    bool known = false;
-    for (const Combiner c : {Combiner::None, Combiner::Add, Combiner::Max, Combiner::Mul})
-      if (kernel::name_of(c) == combiner) {
-        v.combiner = c;
-        known = true;
-      }
-    if (!known)
-      fail<FormatError>("[KernelSpec] there is no combiner '{}'; use none, sum, max or prod", combiner);
+    const std::string monoid = text(j, "monoid");
+    if (monoid != kNoMonoid) {
+      const auto found = std::ranges::find(kMonoidInfos, monoid, &MonoidInfo::name);
+      if (found == kMonoidInfos.end())
+        fail<FormatError>("[KernelSpec] there is no monoid '{}'; use {}, {}", monoid, kNoMonoid,
+                          fmt::join(kMonoidInfos | std::views::transform(&MonoidInfo::name), ", "));
+      v.monoid = static_cast<Monoid>(found - kMonoidInfos.begin());
+    }
     const ordered_json& body = field(j, "body");
     std::vector<ScalarNode> nodes;
     each(body, "nodes", [&](const ordered_json& n) { nodes.push_back(node(n)); });
@@ -182,7 +187,7 @@ std::string KernelSpec::to_json() const {
     for (const Operand& o : v.operands) operands.push_back(json_of(o));
     j["values"].push_back({{"axes", v.axes},
                            {"reduced", v.reduced},
-                           {"combiner", kernel::name_of(v.combiner)},
+                           {"monoid", v.monoid ? name(*v.monoid) : kNoMonoid},
                            {"body", json_of(v.body)},
                            {"operands", std::move(operands)}});
   }

@@ -17,7 +17,7 @@ using Kind = Operand::Kind;
 
 const Value* sole_elementwise(const KernelSpec& spec) {
   if (spec.values().size() != 1 || spec.outputs().size() != 1) return nullptr;
-  return spec.values()[0].combiner == Combiner::None ? &spec.values()[0] : nullptr;
+  return !spec.values()[0].monoid ? &spec.values()[0] : nullptr;
 }
 
 /// The input that `root` hands on, through operations with a constant that change nothing in this mode.
@@ -225,7 +225,7 @@ Split split_at(const KernelSpec& spec, size_t at, const ScalarFunction& inner_bo
   Value& rest = outer.values[at];
   rest.operands.push_back(
       {.kind = Kind::Load, .dtype = outer.slots.back().dtype, .slot = slot, .index = index, .masks = {}});
-  rest.combiner = Combiner::None;
+  rest.monoid = std::nullopt;
   rest.reduced.clear();
   rest.body = outer_body;
   // Operands that stayed inside may depend on axes that the outer value does not bind.
@@ -306,8 +306,7 @@ std::optional<Split> leave_sum(const KernelSpec& spec) {
   for (size_t at = 0; at < spec.values().size(); ++at) {
     const Value& v = spec.values()[at];
     const Dtype dtype = v.dtype();
-    if (v.combiner != Combiner::Add || !stands_free(spec, v) || !(is_real(dtype) || is_integer(dtype)))
-      continue;
+    if (v.monoid != Monoid::Add || !stands_free(spec, v) || !(is_real(dtype) || is_integer(dtype))) continue;
     const auto product = ProductReader(spec, v, Leaving::Any).read();
     if (product && leaves_something(*product)) return split_product(spec, at, *product);
   }
@@ -317,7 +316,7 @@ std::optional<Split> leave_sum(const KernelSpec& spec) {
 std::optional<Split> leave_sum_constants(const KernelSpec& spec) {
   for (size_t at = 0; at < spec.values().size(); ++at) {
     const Value& v = spec.values()[at];
-    if (v.combiner != Combiner::Add || !stands_free(spec, v) || !is_real(v.dtype())) continue;
+    if (v.monoid != Monoid::Add || !stands_free(spec, v) || !is_real(v.dtype())) continue;
     const auto product = ProductReader(spec, v, Leaving::Constants).read();
     if (product && leaves_something(*product) && stays_in_range(v.body, product->outside))
       return split_product(spec, at, *product);
@@ -337,7 +336,7 @@ bool is_one_term(std::span<const Product::Factor> factors) {
 std::optional<Split> leave_max(const KernelSpec& spec) {
   for (size_t at = 0; at < spec.values().size(); ++at) {
     const Value& v = spec.values()[at];
-    if (v.combiner != Combiner::Max || !stands_free(spec, v) || !is_real(v.dtype())) continue;
+    if (!v.monoid || !info(*v.monoid).selects || !stands_free(spec, v) || !is_real(v.dtype())) continue;
     const auto product = ProductReader(spec, v, Leaving::Constants).read();
     if (!product || !leaves_something(*product) || product->negated) continue;
     // One constant at the root: with several factors rounding would not be that of one monotone function.
@@ -394,7 +393,7 @@ Scalar count_scalar(ScalarBuilder& b, std::vector<Operand>& operands, const Expr
 std::optional<Composed> reduce_repeated(const KernelSpec& spec) {
   for (size_t at = 0; at < spec.values().size(); ++at) {
     const Value& v = spec.values()[at];
-    if (v.combiner != Combiner::Add && v.combiner != Combiner::Max) continue;
+    if (!v.monoid || (v.monoid != Monoid::Add && !info(*v.monoid).selects)) continue;
     AxisSet used = 0;
     for (const Operand& o : v.operands) used |= axes_of(o, spec.values());
     AxisSet unused = axes_of(v.reduced) & ~used;
@@ -406,10 +405,10 @@ std::optional<Composed> reduce_repeated(const KernelSpec& spec) {
     Expression count = 1;
     for_each_axis(unused, [&](int a) { count *= spec.extents()[static_cast<size_t>(a)]; });
     SpecParts parts = spec.parts();
-    Value& once = parts.values[at];
-    once.reduced = list_of(axes_of(v.reduced) & ~unused);
-    if (once.reduced.empty()) once.combiner = Combiner::None;
-    if (v.combiner == Combiner::Add) {
+    Value& narrowed = parts.values[at];
+    narrowed.reduced = list_of(axes_of(v.reduced) & ~unused);
+    if (narrowed.reduced.empty()) narrowed.monoid = std::nullopt;
+    if (v.monoid == Monoid::Add) {
       // The multiple follows its sum; later readers and outputs take the multiple.
       Value multiple{.axes = v.axes};
       multiple.operands.push_back(

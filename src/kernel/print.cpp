@@ -202,8 +202,7 @@ class SpecPrinter {
     for (const auto& [name, text] : body.shared)
       lines_.push_back({axes | axes_of(v.reduced), fmt::format("{} = {}", name, text)});
     std::string text = body.result;
-    if (v.combiner != Combiner::None)
-      text = fmt::format("{} {}: {}", name_of(v.combiner), binding(v.reduced), text);
+    if (v.monoid) text = fmt::format("{} {}: {}", name(*v.monoid), binding(v.reduced), text);
     // An output that nothing reads needs no name of its own.
     for (size_t o = 0; o < spec_.outputs().size(); ++o) {
       const Output& out = spec_.outputs()[o];
@@ -214,8 +213,7 @@ class SpecPrinter {
       text = values_[k];
     }
     if (!values_[k].empty()) return;
-    const std::string stem(name_of(v.combiner).substr(0, 1));
-    values_[k] = names_.fresh(v.combiner == Combiner::None ? "e" : stem);
+    values_[k] = names_.fresh(v.monoid ? std::string(name(*v.monoid).substr(0, 1)) : "e");
     lines_.push_back({axes, fmt::format("{} = {}", values_[k], text)});
   }
 

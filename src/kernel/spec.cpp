@@ -25,7 +25,7 @@ uint64_t hash_of(const SpecParts& parts) {
     h = combine(combine(h, static_cast<uint64_t>(s.dtype)), s.elements.hash());
   for (const Value& v : parts.values) {
     h = combine(combine(h, axes_of(v.axes)), axes_of(v.reduced));
-    h = combine(combine(h, static_cast<uint64_t>(v.combiner)), v.body.hash());
+    h = combine(combine(h, v.monoid ? 1 + static_cast<uint64_t>(*v.monoid) : 0), v.body.hash());
     for (const Operand& o : v.operands) h = combine(h, hash_of(o));
   }
   for (const Output& o : parts.outputs)
@@ -43,10 +43,12 @@ class ValueCheck {
     check_axes(v_.reduced, "reduced axes");
     LUMINAL_CHECK((axes_of(v_.axes) & axes_of(v_.reduced)) == 0, "value {}: an axis is free and reduced",
                   at_);
-    LUMINAL_CHECK(v_.reduced.empty() == (v_.combiner == Combiner::None), "value {}: {} reduced axes with {}",
-                  at_, v_.reduced.size(), name_of(v_.combiner));
+    LUMINAL_CHECK(v_.reduced.empty() == !v_.monoid, "value {}: {} reduced axes with {}", at_,
+                  v_.reduced.size(), v_.monoid ? name(*v_.monoid) : "no monoid");
     LUMINAL_CHECK(v_.body.outputs().size() == 1, "value {}: a body with {} outputs", at_,
                   v_.body.outputs().size());
+    LUMINAL_CHECK(!v_.monoid || folds(*v_.monoid, v_.dtype()), "value {}: {} of {}", at_, name(*v_.monoid),
+                  name(v_.dtype()));
     for (const ScalarNode& n : v_.body.nodes()) {
       LUMINAL_CHECK(n.op != ScalarOp::Coordinate, "value {}: coordinates are index operands", at_);
       if (n.op != ScalarOp::Input) continue;
@@ -106,19 +108,6 @@ void check(const SpecParts& parts) {
 }
 
 }  // namespace
-
-std::string_view name_of(Combiner combiner) {
-  switch (combiner) {
-    case Combiner::Add:
-      return "sum";
-    case Combiner::Max:
-      return "max";
-    case Combiner::Mul:
-      return "prod";
-    default:
-      return "none";
-  }
-}
 
 KernelSpec::KernelSpec(SpecParts parts) {
   check(parts);

@@ -1,12 +1,14 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "luminal/expression.h"
+#include "luminal/monoid.h"
 #include "luminal/scalar.h"
 #include "luminal/shape_tracker.h"
 
@@ -19,7 +21,7 @@
 ///       j in 1000: Y[r,j] = exp2((X[r,j] - m) * 1.442695) * recip(l)
 ///
 /// A spec is a list of *values*. A value has free axes, on which it depends, and perhaps reduced axes, over
-/// which a combiner folds its body. It sits in the scope that binds exactly its free axes: `m` above is
+/// which a monoid folds its body. It sits in the scope that binds exactly its free axes: `m` above is
 /// computed once for each r. A value that depends on an axis another value reduces over (attention's scores)
 /// sits inside that reduction. The tree of scopes that is printed follows from the axes alone. Bodies read
 /// *operands*: loads from the slots through index expressions, earlier values at the same coordinates, and
@@ -29,11 +31,6 @@
 /// Axis k is the index variable i<k> of its extent in all expressions. Specs are canonical (see canonical.h),
 /// so equal computations are mostly equal specs; immutable; cheap to copy; they name no op.
 namespace luminal::kernel {
-
-/// How a value folds its body over the reduced axes. The neutral element is 0, the least value (minus
-/// infinity, false), or 1. The order of folding is free.
-enum class Combiner : uint8_t { None, Add, Max, Mul };
-[[nodiscard]] std::string_view name_of(Combiner combiner);  ///< "none", "sum", "max", "prod"
 
 using Mask = ShapeTracker::Mask;
 
@@ -55,9 +52,9 @@ struct Operand {
 };
 
 struct Value {
-  std::vector<int> axes;     ///< free axes, ascending
-  std::vector<int> reduced;  ///< ascending; empty exactly if the combiner is None
-  Combiner combiner = Combiner::None;
+  std::vector<int> axes;         ///< free axes, ascending
+  std::vector<int> reduced;      ///< ascending; empty exactly if there is no monoid
+  std::optional<Monoid> monoid;  ///< folds the body over the reduced axes, in any order
   ScalarFunction
       body;  ///< one output; input k is operands[k]; no coordinates. Its dtype is the accumulator's.
   std::vector<Operand> operands;

@@ -14,7 +14,7 @@ int64_t hidden_size(const SmallLlama::Options& options) {
 const SmallLlama::Options& checked(const SmallLlama::Options& options) {
   for (const int64_t value :
        {options.vocabulary, options.layers, options.size, options.heads, options.kv_heads})
-    if (value < 1) fail("[model] a size of {} makes no sense; give 1 or more of everything", value);
+    if (value < 1) fail("[model] a size is {}; give 1 or more for each", value);
   if (options.size % options.heads != 0 || options.size / options.heads % 2 != 0)
     fail<ShapeError>(
         "[model] {} heads do not cut the size {} into even parts; choose a size that is a multiple of {}",

@@ -38,14 +38,7 @@ const OpDef kBitcast = {
                 const Attributes& attributes) { return b.bitcast(x[0], attributes.get<Dtype>("dtype")); },
     .flops_per_element = 0,
     .samples = {-ops::kInfinity, -128, -1, -0.0, 0, 0.5, 1, 127, ops::kInfinity, ops::kNaN},
-    .variants = {{{"dtype", Dtype::F32}},
-                 {{"dtype", Dtype::F64}},
-                 {{"dtype", Dtype::F16}},
-                 {{"dtype", Dtype::BF16}},
-                 {{"dtype", Dtype::I8}},
-                 {{"dtype", Dtype::U8}},
-                 {{"dtype", Dtype::I32}},
-                 {{"dtype", Dtype::I64}}},
+    .variants = ops::dtype_variants(ops::Takes::Numbers),
     .doc = "The same bits read as another dtype of equal width.",
 };
 

@@ -47,17 +47,12 @@ void cast_blocks(const void* const* inputs, void* output, int64_t count, const A
   }
 }
 
-template <class To>
-ElementKernel block_kernel(Dtype from) {
-  if (from == Dtype::Q8_0) return &cast_blocks<Dtype::Q8_0, To>;
-  if (from == Dtype::Q4_0) return &cast_blocks<Dtype::Q4_0, To>;
-  return &cast_blocks<Dtype::Q4_1, To>;
-}
-
 ElementKernel cast_kernel(std::span<const Dtype> inputs, Dtype output) {
   if (is_quantized(output)) return nullptr;
   return visit_dtype(output, [&]<class To>(To) -> ElementKernel {
-    if (is_quantized(inputs[0])) return block_kernel<To>(inputs[0]);
+    if (is_quantized(inputs[0]))
+      return visit_quantized(
+          inputs[0], []<Dtype from>(DtypeConstant<from>) -> ElementKernel { return &cast_blocks<from, To>; });
     return visit_dtype(inputs[0], []<class From>(From) -> ElementKernel {
       return &ops::element_loop<Convert<To, From>, To, From>;
     });
@@ -82,15 +77,7 @@ const OpDef kCast = {
     .ulp = 0.5,
     .samples = {-ops::kInfinity, -1e20, -129, -128.5, -1.5, -0.0, 0, 0.5, 1, 65520, 1e20, ops::kInfinity,
                 ops::kNaN},
-    .variants = {{{"dtype", Dtype::F32}},
-                 {{"dtype", Dtype::F64}},
-                 {{"dtype", Dtype::F16}},
-                 {{"dtype", Dtype::BF16}},
-                 {{"dtype", Dtype::I8}},
-                 {{"dtype", Dtype::U8}},
-                 {{"dtype", Dtype::I32}},
-                 {{"dtype", Dtype::I64}},
-                 {{"dtype", Dtype::Bool}}},
+    .variants = ops::dtype_variants(ops::Takes::All),
     .doc =
         "The value as another dtype: to a float nearest even, to an integer toward zero (saturating, NaN "
         "gives 0), between integers wrapping, to bool x != 0. Block-quantised values dequantise.",

@@ -19,16 +19,8 @@ ElementKernels copy_kernels() {
   return [](std::span<const Dtype> inputs, Dtype output) -> ElementKernel {
     if (is_quantized(inputs[0]) || is_quantized(output)) return nullptr;
     if (element_bytes(inputs[0]) != element_bytes(output)) return nullptr;
-    switch (element_bytes(inputs[0])) {
-      case 1:
-        return &copy_elements<1>;
-      case 2:
-        return &copy_elements<2>;
-      case 4:
-        return &copy_elements<4>;
-      default:
-        return &copy_elements<8>;
-    }
+    return visit_word(inputs[0],
+                      []<class Word>(Word) -> ElementKernel { return &copy_elements<sizeof(Word)>; });
   };
 }
 

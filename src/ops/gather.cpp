@@ -35,16 +35,7 @@ void gather(EvalContext& context) {
   const auto positions = ops::flat_positions("gather", *context.inputs[1], data, context.attributes);
   TensorData& out = context.outputs[0];
   if (is_quantized(data.dtype)) return gather_blocks(data, positions, out.as<float>());
-  switch (element_bytes(data.dtype)) {
-    case 1:
-      return gather_bits<uint8_t>(data, positions, out);
-    case 2:
-      return gather_bits<uint16_t>(data, positions, out);
-    case 4:
-      return gather_bits<uint32_t>(data, positions, out);
-    default:
-      return gather_bits<uint64_t>(data, positions, out);
-  }
+  visit_word(data.dtype, [&]<class Word>(Word) { gather_bits<Word>(data, positions, out); });
 }
 
 }  // namespace

@@ -14,8 +14,6 @@
 namespace luminal::ops {
 namespace {
 
-constexpr Dtype kPlain[] = {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16, Dtype::I8,
-                            Dtype::U8,  Dtype::I32, Dtype::I64, Dtype::Bool};
 constexpr double kPlainNumbers[] = {-2.5, -1, -0.25, 0, 0.5, 1, 3};
 
 /// The number as an element of T, the nearest one for integers.
@@ -52,12 +50,8 @@ double element_at(const TensorData& data, size_t i) {
 
 /// One unit in the last place of `x`.
 double unit_of(Dtype dtype, double x) {
-  const auto unit = [x](int digits, int least) {
-    return std::ldexp(1.0, std::max(x == 0 ? least : std::ilogb(x), least) - digits + 1);
-  };
-  if (dtype == Dtype::F16) return unit(11, -14);
-  if (dtype == Dtype::BF16) return unit(8, -126);
-  return dtype == Dtype::F32 ? unit(24, -126) : unit(53, -1022);
+  const int least = info(dtype).least_exponent;
+  return std::ldexp(1.0, std::max(x == 0 ? least : std::ilogb(x), least) - info(dtype).digits + 1);
 }
 
 /// The record's bound and the kernel's own error; halves are rounded from results that may differ in f32's
@@ -133,7 +127,7 @@ std::string lowering_fault(const OpDef& op) {
   bool taken = false;
   const std::vector<Attributes> variants = op.variants.empty() ? std::vector<Attributes>(1) : op.variants;
   for (const Attributes& attributes : variants)
-    for (const Dtype dtype : kPlain)
+    for (const Dtype dtype : kPlainDtypes)
       for (size_t conditions = 0; conditions < (size_t{1} << arity); ++conditions) {
         // Inputs are of one dtype, or some are bool beside it.
         std::vector<Dtype> dtypes;

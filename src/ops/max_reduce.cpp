@@ -1,5 +1,3 @@
-#include <limits>
-
 #include "luminal/gradient.h"
 #include "luminal/graph.h"
 #include "luminal/ops.h"
@@ -8,20 +6,6 @@
 
 namespace luminal {
 namespace {
-
-struct Maximum {
-  template <class A>
-  static constexpr A neutral() {
-    if constexpr (std::floating_point<A>)
-      return -std::numeric_limits<A>::infinity();
-    else
-      return std::numeric_limits<A>::lowest();
-  }
-  template <class A>
-  static constexpr A apply(A a, A b) {
-    return ops::maximum(a, b);
-  }
-};
 
 /// Everything that is not less than the maximum shares equally (with a NaN, that is every element).
 void split_max_reduce_gradient(Gradient& g) {
@@ -50,15 +34,13 @@ void first_max_reduce_gradient(Gradient& g) {
 const OpDef kMaxReduce = {
     .name = "max_reduce",
     .arity = 1,
-    .traits = Trait::Reduction | Trait::Monotone,
-    .infer = ops::with_ties("max_reduce", ops::reduced_types("max_reduce", ops::Takes::All)),
-    .combine = ops::combiners<ops::Takes::All, Maximum, ops::ExactAccumulator>(),
-    .reduce = ReduceKind::Max,
+    .traits = Trait::Monotone,
+    .infer = ops::with_ties("max_reduce", ops::reduced_types("max_reduce", Monoid::Max)),
+    .monoid = Monoid::Max,
     .gradient =
         [](Gradient& g) {
           ops::splits_ties(g.attributes()) ? split_max_reduce_gradient(g) : first_max_reduce_gradient(g);
         },
-    .reduction = Reduction::Max,
     .samples = {-ops::kInfinity, -128, -1, -0.0, 0, 0.5, 1, 127, ops::kInfinity, ops::kNaN},
     .variants = {{{"ties", std::string("split")}}, {{"ties", std::string("first")}}},
     .doc =

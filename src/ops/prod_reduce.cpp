@@ -8,17 +8,6 @@
 namespace luminal {
 namespace {
 
-struct Product {
-  template <class A>
-  static constexpr A neutral() {
-    return 1;
-  }
-  template <class A>
-  static constexpr A apply(A a, A b) {
-    return ops::multiply(a, b);
-  }
-};
-
 /// Products of what stands before each element of the last axis; differentiable to any order.
 GraphTensor products_before(const GraphTensor& x) {
   const int last = x.rank() - 1;
@@ -58,12 +47,9 @@ void product_gradient(Gradient& g) {
 const OpDef kProdReduce = {
     .name = "prod_reduce",
     .arity = 1,
-    .traits = Trait::Reduction,
-    .infer = ops::reduced_types("prod_reduce", ops::Takes::Numbers),
-    .combine = ops::combiners<ops::Takes::Numbers, Product, ops::PreciseAccumulator>(),
-    .reduce = ReduceKind::Product,
+    .infer = ops::reduced_types("prod_reduce", Monoid::Mul),
+    .monoid = Monoid::Mul,
     .gradient = product_gradient,
-    .reduction = Reduction::Prod,
     .samples = {-ops::kInfinity, -2, -1, -0.0, 0, 0.5, 1, 3, 127, ops::kInfinity, ops::kNaN},
     .doc = "Product over the axes; f16 and bf16 accumulate in f32 or wider, integers wrap; 1 over nothing.",
 };

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/threads.h"
 #include "luminal/ops.h"
 #include "ops/philox.h"
@@ -17,7 +19,7 @@ std::vector<TensorType> infer_random(std::span<const TensorType> inputs, const A
 template <class T>
 void fill(Dtype dtype, philox::Key key, uint64_t step, int64_t begin, int64_t end, T* out) {
   const int64_t per_block = dtype == Dtype::F64 ? 2 : 4;
-  const int bits = dtype == Dtype::F16 ? 11 : dtype == Dtype::BF16 ? 8 : 24;
+  const int bits = std::min(info(dtype).digits, info(Dtype::F32).digits);
   for (int64_t i = begin; i < end;) {
     const philox::Words words = philox::block_at(static_cast<uint64_t>(i / per_block), step, key);
     do {

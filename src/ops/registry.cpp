@@ -53,22 +53,17 @@ bool is_plain_name(std::string_view name) {
 std::span<const OpDef* const> built_in_ops() { return kBuiltIn; }
 
 std::string contradiction(const OpDef& op) {
-  const int evaluations = (op.elementwise ? 1 : 0) + (op.combine ? 1 : 0) + (op.evaluate ? 1 : 0);
+  const int evaluations = (op.elementwise ? 1 : 0) + (op.monoid ? 1 : 0) + (op.evaluate ? 1 : 0);
   if (!is_plain_name(op.name)) return "its name must be lower-case letters, digits and '_', a letter first";
   if (op.arity < -1) return fmt::format("its arity is {}; -1 stands for any number", op.arity);
   if (!op.infer) return "it has no shape and dtype rule (infer)";
-  if (evaluations > 1) return "it has more than one of elementwise, combine and evaluate";
-  if (evaluations == 0 && &op != &kInput) return "it has none of elementwise, combine and evaluate";
+  if (evaluations > 1) return "it has more than one of elementwise, monoid and evaluate";
+  if (evaluations == 0 && &op != &kInput) return "it has none of elementwise, monoid and evaluate";
   if (op.is(Trait::Elementwise) != static_cast<bool>(op.elementwise))
     return "the trait Elementwise and an elementwise kernel come together or not at all";
   if (op.is(Trait::Elementwise) && !op.lower) return "it is elementwise and has no lowering (lower)";
   if (!op.is(Trait::Elementwise) && op.lower) return "it has a lowering and is not elementwise";
-  if (op.is(Trait::Reduction) != static_cast<bool>(op.combine))
-    return "the trait Reduction and combiners come together or not at all";
-  if (static_cast<bool>(op.combine) != (op.reduce != ReduceKind::None))
-    return "combiners and the kind of reduction come together or not at all";
-  if (op.is(Trait::Reduction) && op.arity != 1) return "it is a reduction and does not take one input";
-  if (op.reduction != Reduction::None && !op.combine) return "it names a monoid and is no reduction";
+  if (op.monoid && op.arity != 1) return "it is a reduction and does not take one input";
   if (op.formula && !op.is(Trait::Leaf)) return "it has a formula and is no leaf";
   if (op.is(Trait::Leaf) != (op.arity == 0)) return "the trait Leaf and arity 0 come together or not at all";
   if (op.is(Trait::Commutative) && op.arity != 2) return "it is commutative and does not take two inputs";

@@ -36,7 +36,7 @@ void assign(const TensorData& base, std::span<const int64_t> positions, const Te
 template <class T>
 void accumulate(const TensorData& base, std::span<const int64_t> positions, const TensorData& updates,
                 TensorData& out) {
-  using Acc = ops::PreciseAccumulator<T>;
+  using Acc = std::conditional_t<is_float(dtype_of<T>()), double, T>;
   const auto widen = [](T v) { return static_cast<Acc>(static_cast<ops::Compute<T>>(v)); };
   const auto start = base.as<T>();
   std::vector<Acc> sums(start.size());

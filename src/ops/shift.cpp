@@ -21,7 +21,7 @@ T shifted(T a, T amount) {
 Scalar lower_shift(ScalarBuilder& b, Scalar a, Scalar amount) {
   const Dtype dtype = b.dtype(a);
   const Scalar left = b.shift_left(a, amount);
-  if (dtype == Dtype::U8) return left;
+  if (!is_signed(dtype)) return left;
   // The negation of the least integer is itself, which shifts by "at least the width", as it should.
   const Scalar right = b.shift_right_arithmetic(a, b.neg(amount));
   return b.select(b.lt(amount, b.constant(dtype, 0)), right, left);

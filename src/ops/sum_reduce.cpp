@@ -3,33 +3,16 @@
 #include "ops/reduction.h"
 
 namespace luminal {
-namespace {
-
-struct Sum {
-  template <class A>
-  static constexpr A neutral() {
-    return 0;
-  }
-  template <class A>
-  static constexpr A apply(A a, A b) {
-    return ops::add(a, b);
-  }
-};
-
-}  // namespace
 
 const OpDef kSumReduce = {
     .name = "sum_reduce",
     .arity = 1,
-    .traits = Trait::Reduction,
-    .infer = ops::reduced_types("sum_reduce", ops::Takes::Numbers),
-    .combine = ops::combiners<ops::Takes::Numbers, Sum, ops::PreciseAccumulator>(),
-    .reduce = ReduceKind::Sum,
+    .infer = ops::reduced_types("sum_reduce", Monoid::Add),
+    .monoid = Monoid::Add,
     .gradient =
         [](Gradient& g) {
           g.to(0, ops::spread(g.upstream(), ops::reduced_axes(g.attributes()), g.input(0).dims()));
         },
-    .reduction = Reduction::Sum,
     .samples = {-ops::kInfinity, -128, -1, -0.0, 0, 0.5, 1, 127, ops::kInfinity, ops::kNaN},
     .doc = "Sum over the axes; f16 and bf16 accumulate in f32 or wider, integers wrap; 0 over nothing.",
 };

@@ -1,16 +1,25 @@
 #include "ops/types.h"
 
+#include <fmt/ranges.h>
+
 #include "base/fail.h"
 
 namespace luminal::ops {
 namespace {
 
-std::string_view words(Takes set) {
+std::string names_of(DtypeKind kind) {
+  std::vector<std::string_view> names;
+  for (const Dtype dtype : kPlainDtypes)
+    if (info(dtype).kind == kind) names.push_back(name(dtype));
+  return fmt::format("{}", fmt::join(names, " "));
+}
+
+std::string words(Takes set) {
   switch (set) {
     case Takes::Floats:
-      return "floats (f32 f64 f16 bf16)";
+      return fmt::format("floats ({})", names_of(DtypeKind::Float));
     case Takes::Integers:
-      return "integers (i8 u8 i32 i64)";
+      return fmt::format("integers ({})", names_of(DtypeKind::Integer));
     case Takes::Bool:
       return "bool";
     case Takes::Numbers:
@@ -20,7 +29,7 @@ std::string_view words(Takes set) {
     case Takes::All:
       return "plain dtypes";
   }
-  return "";
+  return {};
 }
 
 /// A dtype to cast to so that the op takes the value.
@@ -43,6 +52,13 @@ bool takes(Takes set, Dtype dtype) {
       return false;
   }
   return false;
+}
+
+std::vector<Attributes> dtype_variants(Takes set) {
+  std::vector<Attributes> variants;
+  for (const Dtype dtype : kPlainDtypes)
+    if (takes(set, dtype)) variants.push_back({{"dtype", dtype}});
+  return variants;
 }
 
 void check_arity(std::string_view op, std::span<const TensorType> inputs, size_t wanted) {
@@ -101,7 +117,8 @@ InferRule comparison_types(std::string_view op, Takes set) {
   };
 }
 
-InferRule reduced_types(std::string_view op, Takes set) {
+InferRule reduced_types(std::string_view op, Monoid monoid) {
+  const Takes set = folds(monoid, Dtype::Bool) ? Takes::All : Takes::Numbers;
   return [=](std::span<const TensorType> inputs, const Attributes& attributes) -> std::vector<TensorType> {
     check_arity(op, inputs, 1);
     check_dtype(op, inputs[0], set);

@@ -18,11 +18,9 @@ enum class Takes : uint8_t { Floats = 1, Integers = 2, Bool = 4, Numbers = 3, Bi
 }
 [[nodiscard]] bool takes(Takes set, Dtype dtype);
 
-template <class T>
-inline constexpr bool is_half = std::same_as<T, float16> || std::same_as<T, bfloat16>;
 /// The type in which values of T are computed: f32 for f16 and bf16.
 template <class T>
-using Compute = std::conditional_t<is_half<T>, float, T>;
+using Compute = std::conditional_t<is_stored_float<T>, float, T>;
 
 template <class T, Takes set>
 [[nodiscard]] constexpr bool takes_type() {
@@ -34,6 +32,9 @@ template <class T, Takes set>
     return includes(set, Takes::Floats);
 }
 
+/// For the variants of an op with an attribute "dtype": one for each of the set.
+[[nodiscard]] std::vector<Attributes> dtype_variants(Takes set);
+
 // --- Shape and dtype rules. `op` is the name for messages.
 
 /// All inputs of one type, which is the output's too.
@@ -41,7 +42,7 @@ template <class T, Takes set>
 /// Inputs of one type, output bool.
 [[nodiscard]] InferRule comparison_types(std::string_view op, Takes set);
 /// The input without the axes in the attribute "axes".
-[[nodiscard]] InferRule reduced_types(std::string_view op, Takes set);
+[[nodiscard]] InferRule reduced_types(std::string_view op, Monoid monoid);
 
 /// What the rules are made of, for ops that have one of their own. Errors: ShapeError, DtypeError.
 void check_arity(std::string_view op, std::span<const TensorType> inputs, size_t wanted);

@@ -27,16 +27,7 @@ void select_bits(const void* const* inputs, void* output, int64_t count, const A
 
 ElementKernel choose(std::span<const Dtype> inputs, Dtype) {
   if (inputs[0] != Dtype::Bool || !ops::takes(ops::Takes::All, inputs[1])) return nullptr;
-  switch (element_bytes(inputs[1])) {
-    case 1:
-      return &select_bits<uint8_t>;
-    case 2:
-      return &select_bits<uint16_t>;
-    case 4:
-      return &select_bits<uint32_t>;
-    default:
-      return &select_bits<uint64_t>;
-  }
+  return visit_word(inputs[1], []<class Word>(Word) -> ElementKernel { return &select_bits<Word>; });
 }
 
 }  // namespace

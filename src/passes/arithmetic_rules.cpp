@@ -106,23 +106,6 @@ Rewritten known_choice(const Rewrite& at) {
   return at.node.inputs[condition->as<bool>() ? 1 : 2];
 }
 
-/// Whether every value of `from` is a value of `to`, so that a cast there and back changes nothing.
-bool holds_all(Dtype to, Dtype from) {
-  const auto integer_bits = [](Dtype d) {
-    return d == Dtype::Bool ? 1 : static_cast<int>(8 * element_bytes(d)) - (d != Dtype::U8);
-  };
-  const auto mantissa_bits = [](Dtype d) {
-    return d == Dtype::F64 ? 53 : d == Dtype::F32 ? 24 : d == Dtype::F16 ? 11 : 8;
-  };
-  if (is_quantized(to) || is_quantized(from)) return false;
-  if (is_float(from))
-    return is_float(to) && (to == from || to == Dtype::F64 || (to == Dtype::F32 && from != Dtype::F64));
-  if (is_float(to)) return integer_bits(from) <= mantissa_bits(to);
-  const bool may_be_negative = from != Dtype::U8 && from != Dtype::Bool;
-  return to == from || (to != Dtype::Bool && !(to == Dtype::U8 && may_be_negative) &&
-                        integer_bits(from) <= integer_bits(to));
-}
-
 Rewritten cast_away(const Rewrite& at) {
   if (at.node.op != &kCast) return std::nullopt;
   const Edge& from = at.node.inputs[0];
@@ -130,7 +113,7 @@ Rewritten cast_away(const Rewrite& at) {
   if (middle == target) return from;
   const Node* inner = at.producer(from);
   if (inner == nullptr || inner->op != &kCast || at.dtype(inner->inputs[0]) != target ||
-      !holds_all(middle, target))
+      !holds(middle, target))
     return std::nullopt;
   return stacked(inner->inputs[0], from.view);
 }
@@ -191,7 +174,7 @@ Rewritten fold_iota(const Rewrite& at) {
 /// A reduction of equal elements. Sums of floats round, so their order would show: not in strict mode.
 Rewritten fold_reduction(const Rewrite& at) {
   constexpr int64_t kMostElements = 4096;
-  if (!at.node.op->is(Trait::Reduction) || at.node.inputs.size() != 1) return std::nullopt;
+  if (!at.node.op->monoid || at.node.inputs.size() != 1) return std::nullopt;
   const Edge& edge = at.node.inputs[0];
   const Dtype dtype = at.dtype(edge);
   if (is_float(dtype) && !at.allows(MathMode::Relaxed)) return std::nullopt;
@@ -233,9 +216,7 @@ bool may_join(const Rewrite& at, Number a, Number b, Number c) {
   if (op == &kMul && ((std::abs(x) == 1 && !std::isnan(y)) || (std::abs(y) == 1 && !std::isnan(x))))
     return true;
   if (!at.allows(MathMode::Relaxed)) return false;
-  const double least = at.dtype() == Dtype::F64   ? std::numeric_limits<double>::min()
-                       : at.dtype() == Dtype::F16 ? 0x1p-14
-                                                  : static_cast<double>(std::numeric_limits<float>::min());
+  const double least = std::ldexp(1.0, info(at.dtype()).least_exponent);
   const auto normal = [&](double v) { return std::isfinite(v) && std::abs(v) >= least; };
   return normal(x) && normal(y) && (normal(z) || (op == &kAdd && z == 0));
 }

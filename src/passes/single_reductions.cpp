@@ -7,7 +7,7 @@
 namespace luminal {
 namespace {
 
-/// Numbers on which a combiner that is not the identity shows it: both zeros, both ends, infinities, NaN.
+/// Numbers on which a monoid that is not the identity shows it: both zeros, both ends, infinities, NaN.
 std::vector<Number> probes(Dtype dtype) {
   if (!is_float(dtype))
     return {0, 1, -1, 100, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()};
@@ -31,7 +31,7 @@ bool equal_numbers(Number a, Number b) {
   return x == y || (x != x && y != y);
 }
 
-/// Whether reducing one element gives this element, as far as `mode` looks. The op's own combiner tells.
+/// Whether reducing one element gives this element, as far as `mode` looks. The reference device tells.
 bool keeps_single(const Node& node, Dtype dtype, MathMode mode) {
   Attributes flat = node.attributes;
   flat.set("axes", std::vector<int64_t>{0});
@@ -70,7 +70,7 @@ void RemoveSingleReductions::run(Graph& graph, Remap& remap) const {
   const passes::Untouchable untouchable(graph, remap);
   for (const NodeId id : graph.topological_order()) {
     const Node node = graph.node(id);  // a copy: nodes are added
-    if (!node.op->is(Trait::Reduction) || node.inputs.size() != 1 || node.outputs.size() != 1) continue;
+    if (!node.op->monoid || node.inputs.size() != 1 || node.outputs.size() != 1) continue;
     const Edge& edge = node.inputs[0];
     const auto& axes = node.attributes.get<std::vector<int64_t>>("axes");
     const auto [kept, view] = without_single_axes(edge, axes);

@@ -60,39 +60,39 @@ void evaluate_elements(const Source& source, TensorData& out) {
 namespace {
 
 /// One accumulator for each output: a run of `reduced` elements folds into it.
-void fold_runs(Stream& stream, const Combiner& combiner, int64_t outputs, int64_t reduced, std::byte* out,
+void fold_runs(Stream& stream, const FoldLoops& loops, int64_t outputs, int64_t reduced, std::byte* out,
                int64_t width) {
   alignas(16) std::byte accumulator[16];
   for (int64_t i = 0; i < outputs; ++i) {
-    combiner.fill(accumulator, 1);
+    loops.fill(accumulator, 1);
     for (int64_t done = 0; done < reduced; done += kChunk) {
       const int64_t count = std::min(kChunk, reduced - done);
-      combiner.fold_all(accumulator, stream.next(count), count);
+      loops.fold_all(accumulator, stream.next(count), count);
     }
-    combiner.finish(accumulator, out + i * width, 1);
+    loops.finish(accumulator, out + i * width, 1);
   }
 }
 
 /// A row of accumulators for each outer index: `reduced` rows of `inner` elements fold into it one by one.
-void fold_rows(Stream& stream, const Combiner& combiner, int64_t outer, int64_t reduced, int64_t inner,
+void fold_rows(Stream& stream, const FoldLoops& loops, int64_t outer, int64_t reduced, int64_t inner,
                Dtype value, std::byte* out) {
   const int64_t width = element_bytes(value), rows = std::max<int64_t>(1, kChunk / inner);
-  std::vector<std::byte> accumulators(static_cast<size_t>(inner * element_bytes(combiner.accumulator)));
+  std::vector<std::byte> accumulators(static_cast<size_t>(inner * element_bytes(loops.accumulator)));
   for (int64_t i = 0; i < outer; ++i) {
-    combiner.fill(accumulators.data(), inner);
+    loops.fill(accumulators.data(), inner);
     for (int64_t done = 0; done < reduced; done += rows) {
       const int64_t now = std::min(rows, reduced - done);
       const auto* values = static_cast<const std::byte*>(stream.next(now * inner));
       for (int64_t row = 0; row < now; ++row)
-        combiner.fold_each(accumulators.data(), values + row * inner * width, inner);
+        loops.fold_each(accumulators.data(), values + row * inner * width, inner);
     }
-    combiner.finish(accumulators.data(), out + i * inner * width, inner);
+    loops.finish(accumulators.data(), out + i * inner * width, inner);
   }
 }
 
 }  // namespace
 
-void evaluate_reduction(const Source& source, const Combiner& combiner, int64_t outer, int64_t reduced,
+void evaluate_reduction(const Source& source, const FoldLoops& loops, int64_t outer, int64_t reduced,
                         int64_t inner, TensorData& out) {
   const int64_t width = element_bytes(out.dtype);
   if (outer == 0 || inner == 0) return;
@@ -102,9 +102,9 @@ void evaluate_reduction(const Source& source, const Combiner& combiner, int64_t 
     Stream stream(source, begin * reduced * inner, std::max(kChunk, inner));
     std::byte* place = out.bytes.data() + begin * inner * width;
     if (inner == 1)
-      fold_runs(stream, combiner, end - begin, reduced, place, width);
+      fold_runs(stream, loops, end - begin, reduced, place, width);
     else
-      fold_rows(stream, combiner, end - begin, reduced, inner, source.dtype, place);
+      fold_rows(stream, loops, end - begin, reduced, inner, source.dtype, place);
   });
 }
 

@@ -5,6 +5,7 @@
 #include "graph/view_reader.h"
 #include "luminal/op_def.h"
 #include "luminal/tensor_data.h"
+#include "scalar/monoid.h"
 
 namespace luminal::reference {
 
@@ -50,7 +51,7 @@ void evaluate_elements(const Source& source, TensorData& out);
 
 /// Folds the axes of a reduction. `rows` reads (outer..., reduced..., inner) where acc has the inner extent,
 /// or (outer..., reduced...) with inner = 1.
-void evaluate_reduction(const Source& source, const Combiner& combiner, int64_t outer, int64_t reduced,
+void evaluate_reduction(const Source& source, const FoldLoops& loops, int64_t outer, int64_t reduced,
                         int64_t inner, TensorData& out);
 
 }  // namespace luminal::reference

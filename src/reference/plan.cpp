@@ -22,7 +22,7 @@ Schedule::Schedule(const Graph& graph, ReferencePrecision precision, bool everyt
     const OpDef& op = *step.node->op;
     if (!is_computed(op) || graph.is_pinned({id, 0}))
       step.kind = Step::Kind::Input;
-    else if (op.combine)
+    else if (op.monoid)
       plan_reduction(step);
     else if (op.elementwise && (kernel_of(*step.node) != nullptr))
       plan_elements(step);
@@ -63,7 +63,7 @@ bool Schedule::streams_into_reader(NodeId id) const {
   const ShapeTracker& view = reader.inputs[static_cast<size_t>(uses[0].input)].view;
   if (!view.masks().empty()) return false;
   if (view.n_elements().exec(graph_.dims()) > view.n_physical_elements().exec(graph_.dims())) return false;
-  if (reader.op->combine) return true;
+  if (reader.op->monoid) return true;
   return reader.op->elementwise && streams_into_reader(uses[0].node);
 }
 

@@ -43,8 +43,8 @@ class Run {
       }
       case Step::Kind::Reduction: {
         TensorData out(storage(step.node->outputs[0].dtype, precision_), step.out_dims[0]);
-        evaluate_reduction(source(step.pattern), step.node->op->combine(step.pattern.dtype), step.outer,
-                           step.reduced, step.inner, out);
+        evaluate_reduction(source(step.pattern), fold_loops(*step.node->op->monoid, step.pattern.dtype),
+                           step.outer, step.reduced, step.inner, out);
         keep({step.id, 0}, std::move(out));
         return release(step.pattern);
       }
@@ -341,7 +341,7 @@ TensorData reduce(const OpDef& op, const Attributes& attributes, const TensorDat
       .dtype = input.dtype,
       .buffer = &input,
       .reader = std::make_shared<const ViewReader>(ShapeTracker::contiguous(dims).permute(order), DimMap{})};
-  evaluate_reduction(source, op.combine(input.dtype), outer, reduced, 1, out);
+  evaluate_reduction(source, fold_loops(*op.monoid, input.dtype), outer, reduced, 1, out);
   return out;
 }
 
@@ -381,7 +381,7 @@ std::vector<TensorData> evaluate_op(const OpDef& op, const Attributes& attribute
     types.push_back({input.dtype, Shape(input.dims.begin(), input.dims.end())});
   std::vector<TensorData> outputs;
   for (const TensorType& type : op.infer(types, attributes)) {
-    if (op.combine) return {reference::reduce(op, attributes, inputs[0], type)};
+    if (op.monoid) return {reference::reduce(op, attributes, inputs[0], type)};
     outputs.emplace_back(type.dtype, exec(type.dims, dims));
   }
   reference::Run::evaluate(op, attributes, inputs, outputs, dims, step);

@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <set>
 
 #include "base/cancel.h"
 #include "base/dump.h"
 #include "base/environment.h"
 #include "base/fail.h"
 #include "base/log.h"
-#include "base/team.h"
 #include "graph/node_run.h"
-#include "runtime/exchange.h"
+#include "runtime/bindings.h"
 #include "runtime/layout.h"
 #include "runtime/machine.h"
 #include "runtime/profiler.h"
@@ -38,6 +37,7 @@ std::vector<std::string> names_in(const Plan& plan) {
 struct HostCall {
   std::vector<const TensorData*> inputs;
   std::vector<TensorData> outputs;
+  std::vector<TensorData*> blocks;  ///< of the outputs
 };
 
 std::string shapes_of(const Plan& plan, const Launch& launch, const Layout& layout) {
@@ -56,31 +56,31 @@ std::string shapes_of(const Plan& plan, const Launch& launch, const Layout& layo
 }  // namespace
 
 struct Executor::State {
-  State(std::shared_ptr<backends::Backend> the_backend, Plan the_plan, int threads)
-      : backend(std::move(the_backend)),
+  State(std::shared_ptr<backends::Device> the_device, Plan the_plan)
+      : device(std::move(the_device)),
         plan(std::move(the_plan)),
         blocks(assign_blocks(plan)),
-        exchange(plan, blocks),
-        team(Team::shared()),
-        workers(threads > 0 ? std::min(threads, team.size()) : team.size()),
+        stream(device->make_stream()),
+        bindings(make_bindings(plan, blocks, device, *stream)),
         names(names_in(plan)),
-        host_calls(plan.launches.size()) {
+        host_calls(plan.launches.size()),
+        arena(*device) {
     for (size_t i = 0; i < plan.launches.size(); ++i)
       if (const auto& host = plan.launches[i].host) {
         host_calls[i].inputs.resize(host->inputs.size());
         host_calls[i].outputs.resize(host->outputs.size());
+        host_calls[i].blocks.resize(host->outputs.size());
       }
   }
 
-  std::shared_ptr<backends::Backend> backend;
+  std::shared_ptr<backends::Device> device;
   Plan plan;
   Blocks blocks;
-  Exchange exchange;
-  Team& team;
-  int workers;
+  std::unique_ptr<backends::Stream> stream;
+  std::unique_ptr<Bindings> bindings;
   std::vector<std::string> names;
   std::vector<HostCall> host_calls;  ///< by launch
-  Arena arena;
+  backends::Buffer arena;
 
   struct Sized {
     std::vector<int64_t> sizes;  ///< of `names`
@@ -96,6 +96,8 @@ struct Executor::State {
   void run_timed(Graph& graph, Layout& layout, std::vector<TraceEntry>* trace, Profiler* profiler,
                  const AfterLaunch& after_launch);
   [[nodiscard]] TensorData read(const Layout& layout, TensorIndex tensor) const;
+  double launch_us(Layout& layout, int launch);
+  void roll_back(Graph& graph);
   void run_host(Graph& graph, Layout& layout, int launch);
 
   std::unique_ptr<Profiler> told;  ///< of runs at LUMINAL_DEBUG=2, for LUMINAL_DUMP
@@ -135,7 +137,7 @@ int64_t Executor::State::room_for(int64_t bytes) const {
   }
   if (names.empty()) return bytes;
   try {
-    return std::clamp(Layout(plan, blocks, top, workers).arena_bytes(), bytes, kMostTimes * bytes);
+    return std::clamp(Layout(plan, blocks, top, *device).arena_bytes(), bytes, kMostTimes * bytes);
   } catch (const Error&) {  // its sizes cannot be counted
     return bytes;
   }
@@ -147,7 +149,7 @@ Layout& Executor::State::layout_for(const DimMap& dims) {
     std::rotate(layouts.begin(), known, known + 1);
   } else {
     check_bucket(dims);
-    Sized made{.sizes = {}, .layout = std::make_unique<Layout>(plan, blocks, dims, workers)};
+    Sized made{.sizes = {}, .layout = std::make_unique<Layout>(plan, blocks, dims, *device)};
     for (const std::string& name : names) made.sizes.push_back(dims.at(name));
     layouts.insert(layouts.begin(), std::move(made));
     if (layouts.size() > kMostLayouts) layouts.pop_back();
@@ -161,7 +163,7 @@ Layout& Executor::State::layout_for(const DimMap& dims) {
           static_cast<double>(arena.bytes()) / 1e6, static_cast<double>(layout.arena_bytes()) / 1e6,
           static_cast<double>(layout.lower_bound()) / 1e6);
   }
-  layout.set_arena(arena.data());
+  layout.set_arena(arena.address());
   return layout;
 }
 
@@ -169,31 +171,30 @@ void Executor::State::run_host(Graph& graph, Layout& layout, int launch) {
   const HostLaunch& host = *plan.launches[at(launch)].host;
   HostCall& call = host_calls[at(launch)];
   const auto block_of = [&](TensorIndex tensor) { return blocks.of_tensor[at(tensor)]; };
-  for (size_t i = 0; i < host.inputs.size(); ++i) call.inputs[i] = &exchange.data(block_of(host.inputs[i]));
+  for (size_t i = 0; i < host.inputs.size(); ++i)
+    call.inputs[i] = &bindings->host_input(block_of(host.inputs[i]));
   for (size_t i = 0; i < host.outputs.size(); ++i) {
-    std::swap(call.outputs[i], exchange.owned(block_of(host.outputs[i])));
+    call.blocks[i] = &bindings->host_output(block_of(host.outputs[i]));
+    std::swap(call.outputs[i], *call.blocks[i]);
     std::ranges::fill(call.outputs[i].bytes, std::byte{0});
   }
   const auto put_back = [&] {
-    for (size_t i = 0; i < host.outputs.size(); ++i)
-      std::swap(call.outputs[i], exchange.owned(block_of(host.outputs[i])));
+    for (size_t i = 0; i < host.outputs.size(); ++i) std::swap(call.outputs[i], *call.blocks[i]);
   };
   try {
     const NodeRun run(graph, host.node);
     EvalContext context{call.inputs, call.outputs, host.attributes, graph.dims(), graph.step()};
     host.op->evaluate(context);
+    for (size_t i = 0; i < host.outputs.size(); ++i)
+      LUMINAL_CHECK(static_cast<int64_t>(call.outputs[i].bytes.size()) == layout.bytes(host.outputs[i]),
+                    "'{}' left {} bytes in a tensor of {}", host.op->name, call.outputs[i].bytes.size(),
+                    layout.bytes(host.outputs[i]));
   } catch (...) {
     put_back();
     throw;
   }
   put_back();
-  for (const TensorIndex tensor : host.outputs) {
-    const TensorData& data = exchange.data(block_of(tensor));
-    LUMINAL_CHECK(static_cast<int64_t>(data.bytes.size()) == layout.bytes(tensor),
-                  "'{}' left {} bytes in a tensor of {}", host.op->name, data.bytes.size(),
-                  layout.bytes(tensor));
-    layout.bind(block_of(tensor), data.bytes.data());  // the op may have put other memory there
-  }
+  for (const TensorIndex tensor : host.outputs) bindings->host_wrote(block_of(tensor), layout);
 }
 
 void Executor::State::run_segments(Graph& graph, Layout& layout) {
@@ -202,24 +203,37 @@ void Executor::State::run_segments(Graph& graph, Layout& layout) {
     if (segment.host >= 0)
       run_host(graph, layout, segment.host);
     else
-      layout.walk().run(team, segment.first_stage, segment.last_stage);
+      stream->launch(layout.list(), segment.first, segment.last);
   }
+}
+
+/// One kernel launch by the device's clock; returns when it is complete.
+double Executor::State::launch_us(Layout& layout, int launch) {
+  const auto begin = device->make_event(), end = device->make_event();
+  const int listed = layout.listed(launch);
+  stream->record(*begin);
+  stream->launch(layout.list(), listed, listed + 1);
+  stream->record(*end);
+  stream->synchronise();
+  return device->elapsed_us(*begin, *end);
 }
 
 /// Launch by launch, each finished before the next one starts.
 void Executor::State::run_timed(Graph& graph, Layout& layout, std::vector<TraceEntry>* trace,
                                 Profiler* profiler, const AfterLaunch& after_launch) {
+  using Microseconds = std::chrono::duration<double, std::micro>;
+  stream->synchronise();
   for (int number = 0; number < static_cast<int>(plan.launches.size()); ++number) {
     const Launch& launch = plan.launches[at(number)];
     const auto begin = Profiler::Clock::now();
+    double time_us = 0;
     if (launch.host) {
       run_host(graph, layout, number);
+      time_us = Microseconds(Profiler::Clock::now() - begin).count();
     } else {
-      const auto [first, last] = layout.stages_of(number);
-      layout.walk().run(team, first, last);
+      time_us = launch_us(layout, number);
     }
-    const auto end = Profiler::Clock::now();
-    const double time_us = std::chrono::duration<double, std::micro>(end - begin).count();
+    const auto end = begin + std::chrono::duration_cast<Profiler::Clock::duration>(Microseconds(time_us));
     if (trace != nullptr) trace->push_back({launch.name, shapes_of(plan, launch, layout), time_us});
     if (profiler != nullptr) profiler->record(plan, number, begin, end);
     if (environment::debug_level() >= 2) tell(number, begin, end);
@@ -229,12 +243,23 @@ void Executor::State::run_timed(Graph& graph, Layout& layout, std::vector<TraceE
 
 TensorData Executor::State::read(const Layout& layout, TensorIndex tensor) const {
   TensorData data(plan.tensors[at(tensor)].dtype, layout.dims(tensor));
-  std::memcpy(data.bytes.data(), layout.bound(blocks.of_tensor[at(tensor)]), data.bytes.size());
+  stream->download(layout.bound(blocks.of_tensor[at(tensor)]), data.bytes.data(), layout.bytes(tensor));
+  stream->synchronise();
   return data;
 }
 
+/// Nothing may still write into what the graph gets back.
+void Executor::State::roll_back(Graph& graph) {
+  try {
+    stream->synchronise();
+  } catch (const std::exception& error) {  // what is already on its way to the caller comes first
+    debug(1, "runtime: after a failed run: {}", error.what());
+  }
+  bindings->roll_back(graph);
+}
+
 void Executor::State::tell(int launch, Profiler::Clock::time_point begin, Profiler::Clock::time_point end) {
-  if (!told) told = std::make_unique<Profiler>(machine_limits(*backend));
+  if (!told) told = std::make_unique<Profiler>(machine_limits(*device));
   const double time_us = std::chrono::duration<double, std::micro>(end - begin).count();
   log_line(launch_line(plan.launches[at(launch)], time_us, told->limits()));
   if (is_dumping()) told->record(plan, launch, begin, end);
@@ -250,8 +275,8 @@ void Executor::State::write_trace() const noexcept {
   }
 }
 
-Executor::Executor(std::shared_ptr<backends::Backend> backend, Plan plan, int threads)
-    : state_(std::make_unique<State>(std::move(backend), std::move(plan), threads)) {}
+Executor::Executor(std::shared_ptr<backends::Device> device, Plan plan)
+    : state_(std::make_unique<State>(std::move(device), std::move(plan))) {}
 Executor::~Executor() { state_->write_trace(); }
 
 void Executor::run(Graph& graph, std::vector<TraceEntry>* trace, Profiler* profiler,
@@ -259,23 +284,24 @@ void Executor::run(Graph& graph, std::vector<TraceEntry>* trace, Profiler* profi
   State& state = *state_;
   Layout& layout = state.layout_for(graph.dims());
   try {
-    state.exchange.bring(graph, layout);
+    state.bindings->bind(graph, layout);
     if (trace != nullptr || profiler != nullptr || after_launch || environment::debug_level() >= 2)
       state.run_timed(graph, layout, trace, profiler, after_launch);
     else
       state.run_segments(graph, layout);
+    state.stream->synchronise();
   } catch (...) {
-    state.exchange.give_back(graph);
+    state.roll_back(graph);
     throw;
   }
-  state.exchange.deliver(graph, layout);
+  state.bindings->commit(graph, layout);
 }
 
 const Plan& Executor::plan() const { return state_->plan; }
 
 MemoryUse Executor::memory(const DimMap& dims) const {
   state_->check_bucket(dims);
-  const Layout layout(state_->plan, state_->blocks, dims, state_->workers);
+  const Layout layout(state_->plan, state_->blocks, dims, *state_->device);
   MemoryUse use{.arena_bytes = layout.arena_bytes(), .lower_bound_bytes = layout.lower_bound()};
   for (const Block& block : state_->blocks.all) {
     const int64_t bytes = layout.bytes(block.tensors.back());

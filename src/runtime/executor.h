@@ -20,16 +20,15 @@ struct MemoryUse {
 /// Called after each launch, which has finished: `read` copies a tensor that it read or wrote.
 using AfterLaunch = std::function<void(int launch, const std::function<TensorData(TensorIndex)>& read)>;
 
-/// Runs a plan: places tensors in one arena (offsets from live ranges, in place where allowed), walks the
-/// launches with the process's thread team, and exchanges data with the graph without copying: inputs are
-/// read where they lie, results and next states are handed over, and their memory comes back for the next
-/// run when nobody else holds it. States live in the graph, so several executables of one graph see each
-/// other's. A run at the sizes of an earlier one allocates nothing, host ops aside.
+/// Runs a plan on a device: places tensors in one arena (offsets from live ranges, in place where allowed),
+/// hands the launches to a stream, all that lie between two host ops at once, and binds what lies outside the
+/// arena to the graph's values (Bindings). States live in the graph, so several executables of one graph see
+/// each other's. A run returns when the device is done, so that a fault belongs to the run that caused it. On
+/// the host's own devices a run at the sizes of an earlier one allocates nothing, host ops aside.
 class Executor {
  public:
-  /// `threads`: workers that take part, 0 for the whole team. Errors: InternalError if the plan contradicts
-  /// itself.
-  Executor(std::shared_ptr<backends::Backend> backend, Plan plan, int threads = 0);
+  /// Errors: InternalError if the plan contradicts itself.
+  Executor(std::shared_ptr<backends::Device> device, Plan plan);
   ~Executor();
   /// Errors: Error if sizes lie outside the plan's bucket, or from a host op. States and inputs of the graph
   /// are as before then; results of earlier runs may be gone.

@@ -5,14 +5,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "base/fail.h"
-#include "base/memory.h"
-
-#if defined(__linux__)
-#include <sys/mman.h>
-#else
-#include <new>
-#endif
+#include "backends/device.h"
 
 namespace luminal::runtime {
 namespace {
@@ -30,8 +23,8 @@ Breadth breadth_of(std::span<const Lifetime> buffers) {
   for (const Lifetime& b : buffers) steps = std::max(steps, b.last + 1);
   std::vector<int64_t> alive(static_cast<size_t>(steps) + 1, 0);
   for (const Lifetime& b : buffers) {
-    alive[static_cast<size_t>(b.first)] += aligned(b.bytes);
-    alive[static_cast<size_t>(b.last) + 1] -= aligned(b.bytes);
+    alive[static_cast<size_t>(b.first)] += backends::aligned(b.bytes);
+    alive[static_cast<size_t>(b.last) + 1] -= backends::aligned(b.bytes);
   }
   std::partial_sum(alive.begin(), alive.end(), alive.begin());
   Breadth breadth{.peak = *std::ranges::max_element(alive), .of_buffer = {}};
@@ -46,13 +39,13 @@ class Packing {
   explicit Packing(std::span<const Lifetime> buffers) : buffers_(buffers), offsets_(buffers.size(), 0) {}
 
   void add(size_t index) {
-    const int64_t size = aligned(buffers_[index].bytes);
+    const int64_t size = backends::aligned(buffers_[index].bytes);
     int64_t gap_begin = 0, best = -1, best_gap = INT64_MAX;
     for (const size_t other : placed_) {  // ascending offsets
       if (!overlap(buffers_[index], buffers_[other])) continue;
       const int64_t gap = offsets_[other] - gap_begin;
       if (gap >= size && gap < best_gap) std::tie(best, best_gap) = std::pair(gap_begin, gap);
-      gap_begin = std::max(gap_begin, offsets_[other] + aligned(buffers_[other].bytes));
+      gap_begin = std::max(gap_begin, offsets_[other] + backends::aligned(buffers_[other].bytes));
     }
     offsets_[index] = best >= 0 ? best : gap_begin;
     peak_ = std::max(peak_, offsets_[index] + size);
@@ -103,63 +96,5 @@ Placement place(std::span<const Lifetime> buffers) {
   }
   return result;
 }
-
-// --- Arena
-
-namespace {
-
-constexpr auto kHugePage = static_cast<int64_t>(kHugePageBytes);
-
-}  // namespace
-
-#if defined(__linux__)
-void Arena::reserve(int64_t bytes) {
-  if (bytes <= bytes_) return;
-  release();
-  check_memory(static_cast<size_t>(bytes));
-  const bool huge = bytes >= kHugePage;
-  const int64_t page = huge ? kHugePage : 4096;
-  const int64_t size = (bytes + page - 1) / page * page;
-  // Anonymous memory is aligned to small pages; the part before the first huge page goes back.
-  const int64_t mapped = huge ? size + kHugePage : size;
-  void* memory = ::mmap(nullptr, static_cast<size_t>(mapped), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED)
-    fail(
-        "[memory] the plan needs {} MB for temporaries, which the system does not provide; use smaller sizes "
-        "or free memory",
-        bytes >> 20);
-  auto* begin = static_cast<std::byte*>(memory);
-  if (huge) {
-    const int64_t skip = (kHugePage - reinterpret_cast<intptr_t>(begin) % kHugePage) % kHugePage;
-    if (skip > 0) ::munmap(begin, static_cast<size_t>(skip));
-    if (skip < kHugePage) ::munmap(begin + skip + size, static_cast<size_t>(kHugePage - skip));
-    begin += skip;
-    advise_huge_pages(begin, static_cast<size_t>(size));
-  }
-  data_ = begin;
-  bytes_ = size;
-}
-void Arena::release() {
-  if (data_ != nullptr) ::munmap(data_, static_cast<size_t>(bytes_));
-  data_ = nullptr;
-  bytes_ = 0;
-}
-#else
-void Arena::reserve(int64_t bytes) {
-  if (bytes <= bytes_) return;
-  release();
-  data_ = static_cast<std::byte*>(
-      ::operator new(static_cast<size_t>(bytes), std::align_val_t{static_cast<size_t>(kHugePage)}));
-  bytes_ = bytes;
-}
-void Arena::release() {
-  if (data_ != nullptr) ::operator delete(data_, std::align_val_t{static_cast<size_t>(kHugePage)});
-  data_ = nullptr;
-  bytes_ = 0;
-}
-#endif
-
-Arena::~Arena() { release(); }
 
 }  // namespace luminal::runtime

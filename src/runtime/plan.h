@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "luminal/graph.h"
 #include "luminal/op_def.h"
 

@@ -26,7 +26,7 @@ uint64_t converted_bits(Dtype to, From value) {
   return visit_dtype(to, [&]<class T>(T) -> uint64_t {
     if constexpr (std::is_same_v<T, bool>)
       return element::Truth::apply(value);
-    else if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
+    else if constexpr (is_stored_float<T>)
       return raw_bits(T(element::Convert<float>::apply(value)));
     else
       return raw_bits(element::Convert<T>::apply(value));
@@ -60,7 +60,10 @@ void enter(std::vector<uint32_t>& table, uint32_t index, uint64_t hash) {
 
 }  // namespace
 
-uint64_t bits_of(Dtype dtype, double value) { return converted_bits(dtype, value); }
+uint64_t bits_of(Dtype dtype, const Number& value) {
+  return value.is_integer() ? converted_bits(dtype, value.as<int64_t>())
+                            : converted_bits(dtype, value.as<double>());
+}
 
 /// A node with the same result; no node's index if there is none.
 Scalar ScalarBuilder::find(const ScalarNode& node, uint64_t hash) const {
@@ -112,7 +115,7 @@ Scalar ScalarBuilder::real_constant(Dtype dtype, double value) {
   return constant_bits(dtype, bits_of(dtype, value));
 }
 Scalar ScalarBuilder::integer_constant(Dtype dtype, int64_t value) {
-  return constant_bits(dtype, converted_bits(dtype, value));
+  return constant_bits(dtype, bits_of(dtype, value));
 }
 
 Scalar ScalarBuilder::make(const ScalarNode& node) {

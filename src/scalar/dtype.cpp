@@ -7,6 +7,7 @@
 
 #include "base/fail.h"
 #include "base/suggest.h"
+#include "scalar/typing.h"
 
 namespace luminal {
 
@@ -18,6 +19,16 @@ int64_t size_bytes(Dtype dtype, int64_t elements) {
   return elements / i.block_elements * i.block_bytes;
 }
 
+bool holds(Dtype dtype, Dtype other) {
+  const DtypeInfo &wide = info(dtype), &narrow = info(other);
+  if (is_quantized(dtype) || is_quantized(other)) return false;
+  if (is_float(other))
+    return is_float(dtype) && wide.digits >= narrow.digits &&
+           wide.greatest_exponent >= narrow.greatest_exponent;
+  if (is_float(dtype)) return wide.digits >= narrow.digits;
+  return wide.least <= narrow.least && wide.greatest >= narrow.greatest;
+}
+
 int64_t element_bytes(Dtype dtype) {
   if (is_quantized(dtype)) no_plain_type(dtype);
   return info(dtype).block_bytes;
@@ -27,14 +38,15 @@ Dtype promote(Dtype a, Dtype b) {
   if (is_quantized(a)) no_plain_type(a);
   if (is_quantized(b)) no_plain_type(b);
   if (a == b) return a;
-  const DtypeInfo &ia = info(a), &ib = info(b);
-  if (ia.kind != ib.kind) return ia.kind > ib.kind ? a : b;
-  if (ia.block_bytes != ib.block_bytes) return ia.block_bytes > ib.block_bytes ? a : b;
-  return ia.kind == DtypeKind::Float ? Dtype::F32 : Dtype::I32;  // f16 with bf16, i8 with u8
+  const DtypeKind kind_a = info(a).kind, kind_b = info(b).kind;
+  if (kind_a != kind_b) return kind_a > kind_b ? a : b;
+  for (const Dtype both : {a, b, kind_a == DtypeKind::Float ? Dtype::F32 : Dtype::I32})
+    if (holds(both, a) && holds(both, b)) return both;
+  return Dtype::I64;
 }
 
 Dtype accumulation_dtype(Dtype dtype) {
-  if (dtype == Dtype::F16 || dtype == Dtype::BF16) return Dtype::F32;
+  if (is_half(dtype)) return Dtype::F32;
   return dtype == Dtype::Bool ? Dtype::I64 : dtype;
 }
 
@@ -53,6 +65,14 @@ void no_plain_type(Dtype dtype) {
       "[{0}] the block-quantised dtype {0} has no single elements to compute with; cast it to a float dtype "
       "first",
       name(dtype));
+}
+
+void no_block_type(Dtype dtype) {
+  std::vector<std::string_view> names;
+  for (const DtypeInfo& i : kDtypeInfos)
+    if (i.kind == DtypeKind::Quantized) names.push_back(i.name);
+  fail<DtypeError>("[{0}] {0} is not block-quantised; choose one of {1}", name(dtype),
+                   fmt::join(names, ", "));
 }
 
 float16::float16(float value) {

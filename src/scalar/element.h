@@ -121,15 +121,23 @@ struct Abs {
       return std::fabs(a);
   }
 };
+/// `a` if it wins or is NaN; the bits `equal` if both are equal, which differ at most in the sign of zero;
+/// else `b`. Comparisons first and selection of bits afterwards: a form that compilers vectorise.
+template <class T>
+LUMINAL_ELEMENT T pick(T a, T b, bool a_wins, BitsOf<T> equal) {
+  const bool same = a == b, lost = a != a;
+  const auto x = std::bit_cast<BitsOf<T>>(a), y = std::bit_cast<BitsOf<T>>(b);
+  BitsOf<T> result = a_wins ? x : y;  // y also if it is NaN
+  result = same ? equal : result;
+  return std::bit_cast<T>(lost ? x : result);
+}
 struct Minimum {
   template <class T>
   LUMINAL_ELEMENT T apply(T a, T b) {
     if constexpr (std::is_integral_v<T>) {
       return b < a ? b : a;
-    } else {  // equal values differ at most in the sign of zero
-      const T equal = std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) | std::bit_cast<BitsOf<T>>(b));
-      const T ordered = a < b ? a : (b < a ? b : equal);
-      return a != a ? a : (b != b ? b : ordered);
+    } else {
+      return pick(a, b, a < b, std::bit_cast<BitsOf<T>>(a) | std::bit_cast<BitsOf<T>>(b));
     }
   }
 };
@@ -139,9 +147,7 @@ struct Maximum {
     if constexpr (std::is_integral_v<T>) {
       return a < b ? b : a;
     } else {
-      const T equal = std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) & std::bit_cast<BitsOf<T>>(b));
-      const T ordered = a < b ? b : (b < a ? a : equal);
-      return a != a ? a : (b != b ? b : ordered);
+      return pick(a, b, a > b, std::bit_cast<BitsOf<T>>(a) & std::bit_cast<BitsOf<T>>(b));
     }
   }
 };

@@ -14,23 +14,10 @@ ScalarKernel compare_kernel(ScalarOp op) {
       return Loop<Le, uint8_t, T, T>::kernel();
     case ScalarOp::Eq:
       return Loop<Eq, uint8_t, T, T>::kernel();
-    default:
+    case ScalarOp::Ne:
       return Loop<Ne, uint8_t, T, T>::kernel();
-  }
-}
-
-/// Selecting and reinterpreting look at the width only.
-template <class F>
-ScalarKernel by_width(Dtype type, F&& f) {
-  switch (width_bits(type)) {
-    case 8:
-      return f(uint8_t{});
-    case 16:
-      return f(uint16_t{});
-    case 32:
-      return f(uint32_t{});
     default:
-      return f(uint64_t{});
+      return nullptr;  // no comparison
   }
 }
 
@@ -38,8 +25,7 @@ template <class From>
 ScalarKernel convert_from(Dtype result) {
   return visit_dtype(result, [&]<class T>(T) -> ScalarKernel {
     using To = typename Stored<T>::type;
-    constexpr bool kHalf = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
-    constexpr bool kFromHalf = std::is_same_v<From, float16> || std::is_same_v<From, bfloat16>;
+    constexpr bool kHalf = is_stored_float<T>, kFromHalf = is_stored_float<From>;
     if constexpr (std::is_same_v<T, bool> && !kFromHalf)
       return Loop<Truth, uint8_t, From>::kernel();
     else if constexpr ((kHalf && !std::is_same_v<From, float>) || (kFromHalf && !std::is_same_v<T, float>))
@@ -58,15 +44,15 @@ ScalarKernel cast_kernel(ScalarOp op, Dtype result, Dtype operand) {
     case ScalarOp::Eq:
     case ScalarOp::Ne:
       return visit_dtype(operand, [&]<class T>(T) -> ScalarKernel {
-        if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
+        if constexpr (is_stored_float<T>)
           return nullptr;
         else
           return compare_kernel<typename Stored<T>::type>(op);
       });
     case ScalarOp::Select:
-      return by_width(result, []<class T>(T) { return Loop<Select, T, uint8_t, T, T>::kernel(); });
+      return visit_word(result, []<class T>(T) { return Loop<Select, T, uint8_t, T, T>::kernel(); });
     case ScalarOp::Bitcast:
-      return by_width(result, []<class T>(T) { return Loop<Copy, T, T>::kernel(); });
+      return visit_word(result, []<class T>(T) { return Loop<Copy, T, T>::kernel(); });
     case ScalarOp::Convert:
       return visit_dtype(operand, [&]<class T>(T) { return convert_from<typename Stored<T>::type>(result); });
     default:

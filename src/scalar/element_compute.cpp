@@ -10,22 +10,36 @@ namespace {
 
 using namespace element;
 
+/// Null where the operation has no meaning on T.
 template <class F, class T>
 ScalarKernel unary() {
-  return Loop<F, T, T>::kernel();
+  if constexpr (requires(T a) { F::apply(a); })
+    return Loop<F, T, T>::kernel();
+  else
+    return nullptr;
 }
 template <class F, class T>
 ScalarKernel binary() {
-  return Loop<F, T, T, T>::kernel();
+  if constexpr (requires(T a) { F::apply(a, a); })
+    return Loop<F, T, T, T>::kernel();
+  else
+    return nullptr;
+}
+template <class F, class T>
+ScalarKernel ternary() {
+  if constexpr (requires(T a) { F::apply(a, a, a); })
+    return Loop<F, T, T, T, T>::kernel();
+  else
+    return nullptr;
 }
 
 template <class T>
-ScalarKernel real_kernel(ScalarOp op) {
+ScalarKernel kernel_of(ScalarOp op) {
   switch (op) {
     case ScalarOp::Div:
       return binary<Div, T>();
     case ScalarOp::Fma:
-      return Loop<Fma, T, T, T, T>::kernel();
+      return ternary<Fma, T>();
     case ScalarOp::Sqrt:
       return unary<Sqrt, T>();
     case ScalarOp::Floor:
@@ -34,14 +48,6 @@ ScalarKernel real_kernel(ScalarOp op) {
       return unary<RoundEven, T>();
     case ScalarOp::Remainder:
       return binary<Remainder, T>();
-    default:
-      return nullptr;
-  }
-}
-
-template <class T>
-ScalarKernel number_kernel(ScalarOp op) {
-  switch (op) {
     case ScalarOp::Add:
       return binary<Add, T>();
     case ScalarOp::Sub:
@@ -56,14 +62,6 @@ ScalarKernel number_kernel(ScalarOp op) {
       return binary<Minimum, T>();
     case ScalarOp::Maximum:
       return binary<Maximum, T>();
-    default:
-      return nullptr;
-  }
-}
-
-template <class T>
-ScalarKernel integer_kernel(ScalarOp op) {
-  switch (op) {
     case ScalarOp::FloorDiv:
       return binary<FloorDiv, T>();
     case ScalarOp::FloorMod:
@@ -82,40 +80,29 @@ ScalarKernel integer_kernel(ScalarOp op) {
       return binary<Xor, T>();
     case ScalarOp::Not:
       return unary<Not, T>();
-    default:
-      return nullptr;
+    case ScalarOp::Input:
+    case ScalarOp::Constant:
+    case ScalarOp::Coordinate:
+    case ScalarOp::Lt:
+    case ScalarOp::Le:
+    case ScalarOp::Eq:
+    case ScalarOp::Ne:
+    case ScalarOp::Select:
+    case ScalarOp::Convert:
+    case ScalarOp::Bitcast:
+      break;  // cast_kernel has those that compute
   }
+  return nullptr;
 }
 
-ScalarKernel bool_kernel(ScalarOp op) {
-  switch (op) {
-    case ScalarOp::Minimum:
-    case ScalarOp::And:
-      return binary<And, uint8_t>();
-    case ScalarOp::Maximum:
-    case ScalarOp::Or:
-      return binary<Or, uint8_t>();
-    case ScalarOp::Xor:
-      return binary<Xor, uint8_t>();
-    case ScalarOp::Not:
-      return unary<NotBool, uint8_t>();
-    default:
-      return nullptr;
-  }
-}
-
+/// Bool is a byte that is 0 or 1: all but Not do with it what they do with a u8.
 ScalarKernel compute_kernel(ScalarOp op, Dtype type) {
-  if (type == Dtype::Bool) return bool_kernel(op);
+  if (type == Dtype::Bool) return op == ScalarOp::Not ? unary<NotBool, uint8_t>() : kernel_of<uint8_t>(op);
   return visit_dtype(type, [&]<class T>(T) -> ScalarKernel {
-    if constexpr (std::is_floating_point_v<T>) {
-      const ScalarKernel real = real_kernel<T>(op);
-      return real != nullptr ? real : number_kernel<T>(op);
-    } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-      const ScalarKernel integer = integer_kernel<T>(op);
-      return integer != nullptr ? integer : number_kernel<T>(op);
-    } else {
+    if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>)
+      return kernel_of<T>(op);
+    else
       return nullptr;
-    }
   });
 }
 
@@ -139,7 +126,7 @@ std::string nan_text(uint64_t bits, uint64_t plain) {
 std::string element_text(Dtype dtype, uint64_t bits) {
   if (dtype == Dtype::Bool) return bits != 0 ? "true" : "false";
   return visit_dtype(dtype, [&]<class T>(T) -> std::string {
-    if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
+    if constexpr (is_stored_float<T>) {
       T half;
       half.bits = static_cast<uint16_t>(bits);
       const auto value = static_cast<float>(half);  // exact, so its text reads back to the half

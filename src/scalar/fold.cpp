@@ -61,9 +61,16 @@ class Folder {
         return convert();
       case ScalarOp::Bitcast:
         return bitcast();
-      default:
-        return std::nullopt;
+      case ScalarOp::Input:
+      case ScalarOp::Constant:
+      case ScalarOp::Coordinate:
+      case ScalarOp::Sqrt:
+      case ScalarOp::Floor:
+      case ScalarOp::RoundEven:
+      case ScalarOp::Remainder:
+        break;
     }
+    return std::nullopt;
   }
 
  private:
@@ -123,7 +130,7 @@ class Folder {
   }
   [[nodiscard]] Result mul() {
     if (is(y_, 1)) return x_;
-    if (is(y_, -1) && n_.dtype != Dtype::U8) return make(ScalarOp::Neg, x_);
+    if (is(y_, -1) && is_signed(n_.dtype)) return make(ScalarOp::Neg, x_);
     if (!real() && is(y_, 0)) return y_;
     return std::nullopt;
   }
@@ -133,7 +140,7 @@ class Folder {
     return std::nullopt;
   }
   [[nodiscard]] Result abs() {
-    if (is_op(x_, ScalarOp::Abs) || n_.dtype == Dtype::U8) return x_;
+    if (is_op(x_, ScalarOp::Abs) || !is_signed(n_.dtype)) return x_;
     return is_op(x_, ScalarOp::Neg) ? Result(make(ScalarOp::Abs, inside(x_))) : std::nullopt;
   }
   [[nodiscard]] Result and_or() {
@@ -172,12 +179,12 @@ class Folder {
     if (!is_op(x_, ScalarOp::Convert)) return std::nullopt;
     const Scalar source = inside(x_);
     const Dtype from = b_.dtype(source);
-    if (!converts_exactly(from, b_.dtype(x_))) return std::nullopt;
+    if (!holds(b_.dtype(x_), from)) return std::nullopt;
     if (from == n_.dtype) return source;  // there and back
     const bool by_way_of_f32 = is_half(from) || is_half(n_.dtype);
     // A float saturates where an integer wraps.
     const bool saturates = is_real(b_.dtype(x_)) && is_integer(from) && is_integer(n_.dtype);
-    if (saturates && !converts_exactly(from, n_.dtype)) return std::nullopt;
+    if (saturates && !holds(n_.dtype, from)) return std::nullopt;
     return by_way_of_f32 ? std::nullopt : Result(make(ScalarOp::Convert, source));
   }
   [[nodiscard]] Result bitcast() {

@@ -32,16 +32,23 @@ void pack_nibbles(std::byte* packed, std::span<const uint8_t, kBlock> levels) {
   for (size_t j = 0; j < 16; ++j) packed[j] = static_cast<std::byte>(levels[j] | (levels[j + 16] << 4));
 }
 
-float value_in_block(Dtype dtype, const std::byte* block, int64_t i) {
-  const float scale = read_half(block);
-  if (dtype == Dtype::Q8_0) return scale * static_cast<float>(static_cast<int8_t>(block[2 + i]));
-  if (dtype == Dtype::Q4_0) return scale * static_cast<float>(nibble(block + 2, i) - 8);
-  return scale * static_cast<float>(nibble(block + 4, i)) + read_half(block + 2);
+using Q8_0 = DtypeConstant<Dtype::Q8_0>;
+using Q4_0 = DtypeConstant<Dtype::Q4_0>;
+using Q4_1 = DtypeConstant<Dtype::Q4_1>;
+
+float value_in_block(Q8_0, const std::byte* block, int64_t i) {
+  return read_half(block) * static_cast<float>(static_cast<int8_t>(block[2 + i]));
+}
+float value_in_block(Q4_0, const std::byte* block, int64_t i) {
+  return read_half(block) * static_cast<float>(nibble(block + 2, i) - 8);
+}
+float value_in_block(Q4_1, const std::byte* block, int64_t i) {
+  return read_half(block) * static_cast<float>(nibble(block + 4, i)) + read_half(block + 2);
 }
 
 float inverse_or_zero(float scale) { return scale != 0 ? 1 / scale : 0; }
 
-void quantize_q8_0(const float* x, std::byte* block) {
+void quantize_block(Q8_0, const float* x, std::byte* block) {
   float largest = 0;
   for (int64_t i = 0; i < kBlock; ++i) largest = std::max(largest, std::fabs(x[i]));
   const float scale = largest / 127, inverse = inverse_or_zero(scale);
@@ -51,7 +58,7 @@ void quantize_q8_0(const float* x, std::byte* block) {
 }
 
 /// Level 0 stands for the value of the largest magnitude, sign included, which is therefore nearly exact.
-void quantize_q4_0(const float* x, std::byte* block) {
+void quantize_block(Q4_0, const float* x, std::byte* block) {
   const float extreme =
       *std::max_element(x, x + kBlock, [](float a, float b) { return std::fabs(a) < std::fabs(b); });
   const float scale = extreme / -8, inverse = inverse_or_zero(scale);
@@ -62,7 +69,7 @@ void quantize_q4_0(const float* x, std::byte* block) {
   pack_nibbles(block + 2, levels);
 }
 
-void quantize_q4_1(const float* x, std::byte* block) {
+void quantize_block(Q4_1, const float* x, std::byte* block) {
   const auto [low, high] = std::minmax_element(x, x + kBlock);
   const float scale = (*high - *low) / 15, inverse = inverse_or_zero(scale);
   write_half(block, scale);
@@ -83,10 +90,12 @@ void require_quantized(Dtype dtype, std::string_view op) {
 void dequantize(Dtype dtype, const std::byte* blocks, int64_t first, std::span<float> out) {
   require_quantized(dtype, "dequantize");
   const int64_t block_bytes = info(dtype).block_bytes;
-  for (size_t k = 0; k < out.size(); ++k) {
-    const int64_t i = first + static_cast<int64_t>(k);
-    out[k] = value_in_block(dtype, blocks + i / kBlock * block_bytes, i % kBlock);
-  }
+  visit_quantized(dtype, [&](auto type) {
+    for (size_t k = 0; k < out.size(); ++k) {
+      const int64_t i = first + static_cast<int64_t>(k);
+      out[k] = value_in_block(type, blocks + i / kBlock * block_bytes, i % kBlock);
+    }
+  });
 }
 
 TensorData dequantize(const TensorData& data) {
@@ -110,11 +119,10 @@ TensorData quantize(const TensorData& values, Dtype dtype) {
   for (int64_t i = 0; i < values.element_count(); ++i)
     if (!std::isfinite(x[i]))
       fail<Error>("[quantize] value {} is {}; blocks hold finite values only", i, x[i]);
-  for (int64_t i = 0; i < values.element_count(); i += kBlock, block += info(dtype).block_bytes) {
-    if (dtype == Dtype::Q8_0) quantize_q8_0(x + i, block);
-    if (dtype == Dtype::Q4_0) quantize_q4_0(x + i, block);
-    if (dtype == Dtype::Q4_1) quantize_q4_1(x + i, block);
-  }
+  visit_quantized(dtype, [&](auto type) {
+    for (int64_t i = 0; i < values.element_count(); i += kBlock, block += info(dtype).block_bytes)
+      quantize_block(type, x + i, block);
+  });
   return result;
 }
 

@@ -23,9 +23,16 @@ bool group_takes(Group group, Dtype d) {
       return is_integer(d);
     case Group::Bits:
       return is_integer(d) || d == Dtype::Bool;
-    default:
+    case Group::NumberOrBool:
+    case Group::Compare:
       return is_real(d) || is_integer(d) || d == Dtype::Bool;
+    case Group::Leaf:
+    case Group::Select:
+    case Group::Convert:
+    case Group::Bitcast:
+      break;  // have rules of their own
   }
+  return false;
 }
 
 std::string leaf_problem(const ScalarNode& n) {
@@ -63,15 +70,6 @@ std::string node_text(std::span<const ScalarNode> nodes, size_t index) {
 }
 
 }  // namespace
-
-bool converts_exactly(Dtype from, Dtype to) {
-  if (from == to || from == Dtype::Bool) return true;
-  if (is_half(from)) return is_real(to);
-  if (from == Dtype::F32) return to == Dtype::F64;
-  const bool narrow = from == Dtype::I8 || from == Dtype::U8;
-  if (narrow) return to == Dtype::I32 || to == Dtype::I64 || is_real(to);
-  return from == Dtype::I32 && (to == Dtype::I64 || to == Dtype::F64);
-}
 
 std::string type_problem(const ScalarNode& n, const OperandTypes& t) {
   const scalar_ops::Facts& op = scalar_ops::facts(n.op);

@@ -21,7 +21,7 @@ const std::vector<runtime::TensorIndex>& outputs_of(const runtime::Launch& launc
     if (const Node& node = graph.node(id); node.origin) nodes.push_back(node.origin->to_string());
   fail(
       "[finite] {} is the first tensor that is not finite: kernel {} gives {}, and its nodes give finite "
-      "numbers when they are interpreted: {}; compute in a wider dtype, or in strict math if they cancel",
+      "numbers when they are interpreted: {}; compute in a wider dtype",
       tensor, launch.name, element, fmt::join(nodes, ", "));
 }
 

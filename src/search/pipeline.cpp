@@ -133,7 +133,7 @@ class BackEndRun {
     compiled_.limits_ms = 1e3 * seconds_since(begin_);
     const FrontEnd& front_end = *compiled_.front_end;
     const std::scoped_lock lock(Languages::of_process().mutex());
-    const bool by_model = std::holds_alternative<Fast>(mode_) || !target_.computes;
+    const bool by_model = std::holds_alternative<Fast>(mode_) || !target_.backend->computes();
     if (by_model)
       select_by_model();
     else
@@ -144,7 +144,7 @@ class BackEndRun {
         *target_.backend, bucket_, &compiled_.facts);
     if (environment::debug_level() >= 3) debug(3, "{}", compiled_.plan.to_string());
     // Fast mode verifies nothing, unless the program brings laws of its own.
-    if (!by_model || (target_.computes && !options_.rules.empty())) check_whole();
+    if (!by_model || (target_.backend->computes() && !options_.rules.empty())) check_whole();
     compiled_.total_ms = 1e3 * seconds_since(begin_) + front_end.encode_ms + front_end.saturate_ms;
     note_budget();
     return std::move(compiled_);
@@ -221,7 +221,8 @@ class BackEndRun {
     }
     const runtime::Given given = plan_inputs(graph_, plan, top, 0);
     throw_if_cancelled();
-    while (const std::optional<PlanFault> fault = check_plan(graph_, plan, top, given, options_.math)) {
+    while (const std::optional<PlanFault> fault =
+               check_plan(*target_.backend, graph_, plan, top, given, options_.math)) {
       const auto replay = replay_of(graph_, plan, compiled_.facts, *compiled_.front_end->store, *fault);
       log_line(fmt::format(
           "[verify] a plan is wrong and not used: {}. Please report this{}", fault->message,

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "kernel/cost.h"
 #include "luminal/compile_report.h"
 #include "luminal/session.h"
@@ -49,8 +49,7 @@ struct FrontEnd {
 /// Where kernels run, and how they are chosen.
 struct BackEnd {
   std::string device;
-  std::shared_ptr<backends::Backend> backend;
-  bool computes = true;  ///< false: nothing that runs can be timed or judged, the model decides in every mode
+  std::shared_ptr<backends::Device> backend;
 };
 
 /// Cover, select, lower, compile, check and plan: all that depends on sizes, for one bucket of them.

@@ -55,8 +55,8 @@ class Builder {
     first_.assign(saturated.cover.classes.size(), -1);
   }
 
-  runtime::Plan run(const ImplementationFor& choose, backends::Backend& backend,
-                    const codegen::Bucket& bucket, PlanFacts& facts) {
+  runtime::Plan run(const ImplementationFor& choose, backends::Device& backend, const codegen::Bucket& bucket,
+                    PlanFacts& facts) {
     plan_.bucket = bucket;
     key_ = hash_bytes(key_text(backend.target()));
     for (const auto& [dim, known] : bucket.facts)
@@ -120,7 +120,7 @@ class Builder {
     std::vector<runtime::InPlace> list;
     if (spec.values().size() != 1 || spec.outputs().size() != 1) return list;
     const kernel::Value& value = spec.values()[0];
-    if (value.combiner != kernel::Combiner::None) return list;
+    if (value.monoid) return list;
     const kernel::Output& output = spec.outputs()[0];
     for (int slot = 0; slot < static_cast<int>(spec.slots().size()); ++slot) {
       const kernel::Slot& own = spec.slots()[static_cast<size_t>(slot)];
@@ -247,7 +247,7 @@ class Builder {
     launch.predicted_us = kernel.cost_us;
   }
 
-  void compile(const ImplementationFor& choose, backends::Backend& backend, PlanFacts& facts) {
+  void compile(const ImplementationFor& choose, backends::Device& backend, PlanFacts& facts) {
     auto begin = std::chrono::steady_clock::now();
     std::map<SpecId, Implementation> implementation;
     std::vector<KernelRequest> requests;
@@ -304,7 +304,7 @@ class Builder {
 
 runtime::Plan build_plan(const Graph& graph, const KernelGraph& kernel_graph, const SaturatedGraph& saturated,
                          const Cover& cover, SpecStore& store, const ImplementationFor& choose,
-                         backends::Backend& backend, const codegen::Bucket& bucket, PlanFacts* facts) {
+                         backends::Device& backend, const codegen::Bucket& bucket, PlanFacts* facts) {
   PlanFacts ignored;
   return Builder(graph, kernel_graph, saturated, cover, store)
       .run(choose, backend, bucket, facts != nullptr ? *facts : ignored);

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "base/fail.h"
 #include "luminal/compile_report.h"
 #include "runtime/machine.h"
@@ -143,25 +143,13 @@ std::string to_json(const CompileReport& report) {
       .dump(1);
 }
 
-namespace {
-
-std::shared_ptr<backends::Backend> measured_device(std::string_view device) {
-  if (device != "cpu") fail<DeviceError>("[limits] device '{}' has no measured limits; choose cpu", device);
-  return backends::make_cpu_backend();
-}
-
-}  // namespace
-
-double fma_rate_now(std::string_view device) {
-  static const runtime::FmaRate rate(*measured_device(device));
-  return rate.measure();
-}
+double fma_rate_now(std::string_view device) { return backends::find_device(device)->measure_fma_rate(); }
 
 DeviceLimits device_limits(std::string_view device, bool anew) {
-  const auto backend = measured_device(device);
+  const std::shared_ptr<backends::Device> found = backends::find_device(device);
   const kernel::MachineLimits limits =
-      anew ? runtime::measure_limits(*backend) : runtime::machine_limits(*backend);
-  return {.cpu = backend->target().cpu,
+      anew && !found->limits() ? found->measure_limits() : runtime::machine_limits(*found);
+  return {.cpu = found->target().cpu,
           .threads = limits.threads,
           .flops_per_us = limits.flops_per_us,
           .memory_bytes_per_us = limits.memory_bytes_per_us,

@@ -11,6 +11,7 @@
 #include "base/reason.h"
 #include "graph/graph_state.h"
 #include "luminal/compile_report.h"
+#include "runtime/device_tensor.h"
 #include "runtime/executor.h"
 #include "runtime/profiler.h"
 #include "search/cache/kernel_cache.h"
@@ -41,7 +42,7 @@ class SearchExecutable : public Executable, public Explained {
   void run(Graph& graph, const Options& options) override {
     ran_ = nullptr;
     Variant& variant = variant_for(graph, options.keep_everything);
-    if (options.check_finite && target_->computes)
+    if (options.check_finite && target_->backend->computes())
       variant.finite_launches.run(graph, *variant.executor, options.trace);
     else
       variant.executor->run(graph, options.trace);
@@ -178,6 +179,10 @@ class SearchSession : public Session {
     executable->prepare(graph);
     return executable;
   }
+  [[nodiscard]] std::shared_ptr<const DeviceValue> to_device(const TensorData& data) override {
+    if (target_->backend->shares_host_memory()) return nullptr;
+    return runtime::to_device(target_->backend, data);
+  }
 
  private:
   std::shared_ptr<const BackEnd> target_;
@@ -187,6 +192,12 @@ class SearchSession : public Session {
 
 std::shared_ptr<Session> make_session(BackEnd target) {
   return std::make_shared<SearchSession>(std::move(target));
+}
+
+void register_device(const std::string& name, std::function<std::shared_ptr<backends::Device>()> make) {
+  backends::register_device(name, std::move(make));
+  register_session(name,
+                   [name] { return make_session({.device = name, .backend = backends::find_device(name)}); });
 }
 
 }  // namespace luminal::search

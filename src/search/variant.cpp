@@ -20,7 +20,7 @@ std::string name_of(const CompilationMode& mode) {
 
 /// What the family says of a kernel that was remembered; 0 if it no longer offers it.
 double predicted_us(const kernel::KernelSpec& spec, const PlanFacts::Kernel& kernel,
-                    const backends::Backend& backend) {
+                    const backends::Device& backend) {
   const auto candidates = kernel.implementation.schedule->candidates(spec, kernel.bucket, backend.target());
   const auto found =
       std::ranges::find(candidates, kernel.implementation.parameters, &codegen::Candidate::parameters);
@@ -58,7 +58,7 @@ std::string reads_text(const Variant& variant, const PlanFacts::Kernel& kernel) 
 
 /// What the model ranked behind a kernel that it took, best first.
 std::vector<KernelReport::Rejected> behind(const kernel::KernelSpec& spec, const PlanFacts::Kernel& kernel,
-                                           const backends::Backend& backend) {
+                                           const backends::Device& backend) {
   constexpr size_t kMost = 5;
   std::vector<KernelReport::Rejected> list;
   for (const codegen::Schedule* schedule : codegen::schedules()) {
@@ -74,7 +74,7 @@ std::vector<KernelReport::Rejected> behind(const kernel::KernelSpec& spec, const
 }
 
 KernelReport report_of(const Variant& variant, const PlanFacts::Kernel& kernel,
-                       const std::shared_ptr<backends::Backend>& backend) {
+                       const std::shared_ptr<backends::Device>& backend) {
   const runtime::Launch& launch = variant.executor->plan().launches[kernel.first_launch];
   const kernel::KernelSpec spec = variant.compiled.front_end->store->at(kernel.spec);
   KernelReport report{

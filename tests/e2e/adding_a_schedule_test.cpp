@@ -28,7 +28,7 @@ kernel::KernelSpec product(const Expression& elements) {
   const Expression i = b.axis(elements);
   const int a = b.slot(elements), c = b.slot(elements);
   const int y =
-      b.value({0}, {}, kernel::Combiner::None, {b.load(a, i), b.load(c, i)},
+      b.value({0}, {}, std::nullopt, {b.load(a, i), b.load(c, i)},
               [](ScalarBuilder& s, std::span<const Scalar> in) { return s.add(s.mul(in[0], in[1]), in[0]); });
   b.output(y, i, elements);
   return b.finish().spec;

@@ -21,8 +21,7 @@ bool takes(const KernelSpec& spec) {
     return operand.kind == Operand::Kind::Load && operand.dtype == Dtype::F32 && operand.masks.empty() &&
            operand.index == spec.outputs()[0].index;
   };
-  return value.combiner == kernel::Combiner::None && value.dtype() == Dtype::F32 &&
-         std::ranges::all_of(value.operands, fits);
+  return !value.monoid && value.dtype() == Dtype::F32 && std::ranges::all_of(value.operands, fits);
 }
 
 /// Tasks of 1, 8 and 64 vectors.

@@ -33,7 +33,6 @@ using codegen::LoopKind;
 using codegen::Parameters;
 using codegen::StageBuilder;
 using codegen::Target;
-using kernel::Combiner;
 using kernel::KernelSpec;
 
 enum Seeded : int64_t { kNothing, kTail, kNarrow, kTerm, kBeyond, kUnwritten, kRescale, kInPlace };
@@ -89,17 +88,16 @@ codegen::Program sums(const KernelSpec& spec, Seeded fault) {
 /// maximum down to it.
 codegen::Program softmax(const KernelSpec& spec) {
   codegen::Program program = codegen::program_for(spec, "seeded");
-  const auto of = [&](Combiner combiner) -> const kernel::Value& {
-    return *std::ranges::find(spec.values(), combiner, &kernel::Value::combiner);
+  const auto of = [&](Monoid monoid) -> const kernel::Value& {
+    return *std::ranges::find(spec.values(), monoid, &kernel::Value::monoid);
   };
-  const int64_t columns = spec.extents()[static_cast<size_t>(of(Combiner::Max).reduced[0])].exec({});
+  const int64_t columns = spec.extents()[static_cast<size_t>(of(Monoid::Max).reduced[0])].exec({});
   StageBuilder b(program, spec.outputs()[0].elements.exec({}) / columns);
   const auto evaluate = [&](const kernel::Value& value, Id x, Id maximum, Id sum) {
     std::vector<Id> operands;
     for (const kernel::Operand& operand : value.operands) {
       const bool is_load = operand.kind == kernel::Operand::Kind::Load;
-      const bool is_sum =
-          !is_load && spec.values()[static_cast<size_t>(operand.value)].combiner == Combiner::Add;
+      const bool is_sum = !is_load && spec.values()[static_cast<size_t>(operand.value)].monoid == Monoid::Add;
       operands.push_back(is_load ? x : is_sum ? sum : maximum);
     }
     return b.inline_function(value.body, operands);
@@ -110,7 +108,7 @@ codegen::Program softmax(const KernelSpec& spec) {
                             [&](const Expression& column, std::span<const Id> carried) {
                               const Id x = load(column),
                                        maximum = b.compute(ScalarOp::Maximum, {carried[0], x});
-                              const Id term = evaluate(of(Combiner::Add), x, maximum, codegen::kNone);
+                              const Id term = evaluate(of(Monoid::Add), x, maximum, codegen::kNone);
                               return std::vector<Id>{maximum, b.compute(ScalarOp::Add, {carried[1], term})};
                             });
   b.loop(columns, LoopKind::Serial, [&](const Expression& column) {
@@ -140,8 +138,8 @@ bool takes(const KernelSpec& spec) {
   const auto values = spec.values();
   if (seeded == kRescale) return values.size() == 3 && spec.slots().size() == 1;
   if (values.size() != 1) return false;
-  if (seeded == kInPlace) return values[0].combiner == Combiner::None && spec.slots().size() == 1;
-  return seeded != kNothing && values[0].combiner == Combiner::Add;
+  if (seeded == kInPlace) return !values[0].monoid && spec.slots().size() == 1;
+  return seeded != kNothing && values[0].monoid == Monoid::Add;
 }
 
 std::vector<Candidate> candidates(const KernelSpec& spec, const Bucket& bucket, const Target& target) {
@@ -175,28 +173,20 @@ class SlowKernel : public test::KernelLike {
 
 /// The CPU under a name of its own: what is remembered of others says nothing of it. All kernels but the
 /// seeded ones are slow, so that these win: a wrong kernel that loses is never looked at closely.
-class NamedCpu : public backends::Backend {
+class NamedCpu : public test::CpuLike {
  public:
-  NamedCpu() : cpu_(backends::make_cpu_backend()), target_(cpu_->target()) {
-    static int number = 0;
-    target_.name = fmt::format("cpu-seeded-{}-{}", ::getpid(), number++);
-  }
-  const codegen::Target& target() const override { return target_; }
-  std::optional<kernel::MachineLimits> limits() const override { return kernel::MachineLimits(); }
-  std::shared_ptr<const backends::Kernel> compile(const codegen::Program& p) override {
-    auto kernel = cpu_->compile(p);
-    if (p.name.starts_with("seeded")) return kernel;
-    return std::make_shared<SlowKernel>(std::move(kernel));
-  }
+  NamedCpu() : CpuLike(fmt::format("cpu-seeded-{}-{}", ::getpid(), number++)) {}
   std::shared_ptr<const backends::Kernel> load(std::span<const std::byte> b) override {
     return cpu_->load(b);
   }
-  std::string source(const codegen::Program& p) override { return cpu_->source(p); }
-  std::string assembly(const codegen::Program& p) override { return cpu_->assembly(p); }
 
  private:
-  std::shared_ptr<backends::Backend> cpu_;
-  codegen::Target target_;
+  std::shared_ptr<const backends::Kernel> replaced(const codegen::Program& p,
+                                                   std::shared_ptr<const backends::Kernel> kernel) override {
+    if (p.name.starts_with("seeded")) return kernel;
+    return std::make_shared<SlowKernel>(std::move(kernel));
+  }
+  static inline int number = 0;
 };
 
 /// Runs in a folder of its own, where replay files go.
@@ -386,7 +376,7 @@ TEST_F(SeededFaults, ALawThatIsWrongBetweenValuesNobodyNamed) {
   plan.tensors = {{.dims = {8}, .value = x.edge().source, .role = runtime::PlanTensor::Role::Input},
                   {.dims = {8}},
                   {.dims = {8}, .value = y.edge().source}};
-  const auto backend = backends::make_cpu_backend();
+  const auto backend = backends::make_cpu_device();
   for (const KernelSpec& spec : {spec_of([](const GraphTensor& a) { return a * 2; }),
                                  spec_of([](const GraphTensor& a) { return a + 1.001; })}) {
     const Implementation implementation = best_by_model(spec, {}, backend->target());
@@ -401,7 +391,7 @@ TEST_F(SeededFaults, ALawThatIsWrongBetweenValuesNobodyNamed) {
     facts.list.push_back({store.intern(spec), implementation, {}, plan.launches.size() - 1, 1});
   }
   plan.results = {{y.edge().source, 2}};
-  const auto fault = check_plan(cx, plan, {}, plan_inputs(cx, plan, {}, 1));
+  const auto fault = check_plan(*backend, cx, plan, {}, plan_inputs(cx, plan, {}, 1));
   ASSERT_TRUE(fault);
   const auto replay = replay_of(cx, plan, facts, store, *fault);
   ASSERT_TRUE(replay);

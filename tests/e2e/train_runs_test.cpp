@@ -244,7 +244,7 @@ TEST_F(TrainRuns, WrongInputIsOneClearLine) {
   says(train({"text", small}), "the text has 9 bytes and a window takes 65");
   says(train({"text", small, "--length", "4"}), "fewer than a batch of 8");
   says(train({"text", kSource + "/docs", "--heads", "3"}), "3 heads do not cut the size 64");
-  says(train({"digits", "--data", small}), "are not a zip archive");
+  says(train({"digits", "--data", small}), "not a zip archive");
   says(train({"digits", "--hidden", "0"}), "--hidden is 0; give 1 or more");
   says(train({"regression", path("none.csv")}), "none.csv");
   says(train({"regression", folder_.file("n.csv", "a,b\n1,2\n3,4\ninf,6\n").string()}),

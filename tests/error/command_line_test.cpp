@@ -77,7 +77,7 @@ TEST(CommandLineMistakes, AreToldInALine) {
       {{"explain", "x:f23[2]"},
        1,
        "luminal: [formula] [dtype] unknown dtype 'f23'; choose one of f32 f64 f16 bf16 i8 u8 i32 i64 bool "
-       "q8_0 q4_0 q4_1; did you mean 'f32'? (column 3)\n  x:f23[2]\n    ^"},
+       "q8_0 q4_0 q4_1 u16; did you mean 'f32'? (column 3)\n  x:f23[2]\n    ^"},
       {{"explain", "x:f32[2].rleu()"},
        1,
        "luminal: [formula] unknown function 'rleu'; did you mean 'relu'? (column 10)\n  x:f32[2].rleu()\n    "
@@ -120,7 +120,7 @@ TEST(CommandLineMistakes, AreToldInALine) {
        "luminal egg: files: File does not exist: missing.egg (see 'luminal egg --help')"},
       {{"egg", "broken.egg"},
        1,
-       "luminal: broken.egg:1:1: error: this '(' is never closed: the file ends inside the list\n 1 | "
+       "luminal: broken.egg:1:1: error: this '(' is never closed: the text ends inside the list\n 1 | "
        "(datatype Math (Num i64)\n   | ^"},
       {{"cache", "--import", "missing.db"}, 1, "luminal: [cache] there is no file missing.db"},
   });

@@ -56,21 +56,32 @@ TEST_P(Finite, TheFirstTensorIsNamed) {
          GraphTensor x = cx.named_tensor("x", {2}, Dtype::F16).set({60000, 60000});
          return x.sum() * 1;
        }),
-       ""},
-      {"data that are not",
-       run([](Graph& cx) { return cx.named_tensor("x", {2}).set(std::vector<float>{1, kNaN}).square(); }),
-       "[finite] 'x' f32[2] (made at `return cx.named_tensor(\"x\", {2}).set(std::vector<float>{1, "
-       "kNaN}).square();`) is "
+       "[finite] #N f16[] (made at `return x.sum() * 1;`) is the first tensor that is not finite: sum > "
+       "sum_reduce gives "
+       "inf; bound its operands (clip), or compute in a wider dtype"},
+      {"data that are not", run([](Graph& cx) {
+         GraphTensor x = cx.named_tensor("x", {2}).set(std::vector<float>{1, kNaN});
+         return x.square();
+       }),
+       "[finite] 'x' f32[2] (made at `GraphTensor x = cx.named_tensor(\"x\", {2}).set(std::vector<float>{1, "
+       "kNaN});`) is "
        "set to nan at row 1; give it finite numbers (minus infinity passes, for masks)"},
-      {"data that are infinite",
-       run([](Graph& cx) { return cx.named_tensor("x", {1, 2}).set(std::vector<float>{kInf, 1}).square(); }),
-       "[finite] 'x' f32[1, 2] (made at `return cx.named_tensor(\"x\", {1, 2}).set(std::vector<float>{kInf, "
-       "1}).square();`) is set to inf at [0, 0]; give it finite numbers (minus infinity passes, for masks)"},
+      {"data that are infinite", run([](Graph& cx) {
+         GraphTensor x = cx.named_tensor("x", {1, 2}).set(std::vector<float>{kInf, 1});
+         return x.square();
+       }),
+       "[finite] 'x' f32[1, 2] (made at `GraphTensor x = cx.named_tensor(\"x\", {1, "
+       "2}).set(std::vector<float>{kInf, "
+       "1});`) is set to inf at [0, 0]; give it finite numbers (minus infinity passes, for masks)"},
       {"a mask of everything", run([](Graph& cx) {
          GraphTensor mask = cx.named_tensor("mask", {2}).set(std::vector<float>{-kInf, -kInf});
          return (cx.ones({2}) + mask).softmax();
        }),
-       ""},
+       "[finite] #N f32[2] (made at `return (cx.ones({2}) + mask).softmax();`) is the first tensor that is "
+       "not finite: "
+       "softmax > sub > add gives nan at row 0, of -inf and inf; keep its operands where the op is defined "
+       "(maximum, "
+       "clip, where)"},
   });
 }
 
@@ -123,10 +134,9 @@ TEST(FiniteKernel, IsNamedWhereItsNodesAreFinite) {
     FAIL() << total.item();
   } catch (const Error& error) {
     const std::regex wanted(
-        "\\[finite\\] 'total' f32\\[\\] \\(made at .*\\) is the first tensor that is not finite: kernel .* "
-        "gives "
-        "-?(inf|nan), and its nodes give finite numbers when they are interpreted: sum at .*; compute in a "
-        "wider dtype.*");
+        "\\[finite\\] 'total' f32\\[\\] \\(made at .*\\) is the first tensor that is not finite: "
+        "kernel .* gives -?(inf|nan), and its nodes give finite numbers when they are interpreted: "
+        "sum > sum_reduce at .*; compute in a wider dtype");
     EXPECT_TRUE(std::regex_match(error.what(), wanted)) << error.what();
   }
 }

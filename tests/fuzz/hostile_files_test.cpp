@@ -131,7 +131,7 @@ void read_metrics(const Path& file) {
 
 std::string spec_text() {
   return R"({"extents":["4","5"],"slots":[{"dtype":"f32","elements":"20"}],"values":[{"axes":[0],"reduced":[1],)"
-         R"("combiner":"sum","body":{"nodes":[["input","f32","0"]],"result":0},"operands":[{"kind":"load",)"
+         R"("monoid":"sum","body":{"nodes":[["input","f32","0"]],"result":0},"operands":[{"kind":"load",)"
          R"("dtype":"f32","slot":0,"index":"5 * i0[4] + i1[5]"}]}],"outputs":[{"value":0,"index":"i0[4]",)"
          R"("elements":"4"}]})";
 }
@@ -172,7 +172,7 @@ void read_kernel_file(std::string input) {
 /// The file in which the figures of a machine are kept, for a device that need not be measured.
 struct Limits {
   test::TemporaryFolder folder;
-  std::shared_ptr<backends::Backend> backend = backends::make_null_backend();
+  std::shared_ptr<backends::Device> backend = backends::make_null_device();
   Limits() { (void)runtime::limits_of(*backend, folder.path()); }
   [[nodiscard]] Path file() const { return std::filesystem::directory_iterator(folder.path())->path(); }
 };

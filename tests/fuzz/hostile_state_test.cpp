@@ -49,7 +49,8 @@ std::vector<std::string> exports() {
                                        .measured_candidates = 4});
   const std::vector<std::string> other{"another"};
   cache.store(search::make_key(other), {.schedule = "plan",
-                                        .parameters = {{"scale", 4607182418800017408}},
+                                        .parameters = {},
+                                        .costs = {{"scale", 1.0}},
                                         .measured_us = 1,
                                         .measured_candidates = 1});
   cache.export_to(folder.path() / "file");

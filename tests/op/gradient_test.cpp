@@ -52,7 +52,7 @@ bool is_smooth_at(const Case& one, const std::vector<double>& x) {
 std::vector<std::vector<Interval>> smooth_domains(const Case& one) {
   const size_t inputs = one.dtypes.size();
   std::vector<std::vector<Interval>> domains;
-  if (one.op->is(Trait::Reduction)) return {{{-1.9, 1.9}}};
+  if (one.op->monoid) return {{{-1.9, 1.9}}};
   size_t combinations = 1;
   for (size_t k = 0; k < inputs; ++k) combinations *= std::size(kIntervals);
   std::mt19937_64 random(3);

@@ -14,7 +14,7 @@
 namespace luminal::op_test {
 namespace {
 
-constexpr Dtype kIntegers[] = {Dtype::I8, Dtype::U8, Dtype::I32, Dtype::I64};
+constexpr Dtype kIntegers[] = {Dtype::I8, Dtype::U8, Dtype::U16, Dtype::I32, Dtype::I64};
 
 TensorData positions(Dtype dtype, std::vector<int64_t> dims, int64_t below, uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -32,7 +32,7 @@ constexpr Sizes kIndexingSizes[] = {{2, 3}, {5, 4}, {1, 0}};
 class Indexing : public testing::TestWithParam<const char*> {};
 
 TEST_P(Indexing, GatherReadsFlatPositionsOfTheView) {
-  for (const Dtype dtype : kPlain)
+  for (const Dtype dtype : kPlainDtypes)
     for (const Dtype index_dtype : kIntegers) {
       Graph cx;
       cx.set_device(GetParam());
@@ -63,7 +63,7 @@ TEST_P(Indexing, GatherReadsFlatPositionsOfTheView) {
 }
 
 TEST_P(Indexing, ScatterAssignsInOrderAndAdds) {
-  for (const Dtype dtype : kPlain)
+  for (const Dtype dtype : kPlainDtypes)
     for (const std::string mode : {"assign", "add"}) {
       if (dtype == Dtype::Bool && mode == "add") continue;
       Graph cx;

@@ -26,7 +26,7 @@ bool is_taken(const Case& candidate) {
     std::vector<TensorType> types;
     for (const Dtype dtype : candidate.dtypes) types.push_back({dtype, {}});
     Attributes attributes = candidate.attributes;
-    if (candidate.op->is(Trait::Reduction)) attributes.set("axes", std::vector<int64_t>{});
+    if (candidate.op->monoid) attributes.set("axes", std::vector<int64_t>{});
     (void)candidate.op->infer(types, attributes);
     return true;
   } catch (const Error&) {
@@ -64,7 +64,7 @@ std::vector<std::string> driven_ops() {
   (void)registered;
   std::vector<std::string> names;
   for (const OpDef* op : all_ops())
-    if (op->is(Trait::Elementwise) || op->is(Trait::Reduction)) names.emplace_back(op->name);
+    if (op->is(Trait::Elementwise) || op->monoid) names.emplace_back(op->name);
   return names;
 }
 
@@ -80,7 +80,7 @@ std::vector<Case> typed_cases(const OpDef& op, const char* device) {
   std::set<std::pair<int, std::vector<Dtype>>> seen;
   const size_t variants = std::max<size_t>(1, op.variants.size());
   for (size_t variant = 0; variant < variants; ++variant)
-    for (const Dtype dtype : kPlain)
+    for (const Dtype dtype : kPlainDtypes)
       for (size_t conditions = 0; conditions < (size_t{1} << op.arity); ++conditions) {
         // Inputs are of one dtype, or some are bool beside it.
         Case candidate;
@@ -105,7 +105,7 @@ std::vector<Case> all_cases(const OpDef& op, const char* device, std::span<const
         Case one = typed;
         one.dims = dims;
         one.view = view;
-        if (!op.is(Trait::Reduction)) {
+        if (!op.monoid) {
           cases.push_back(one);
           continue;
         }

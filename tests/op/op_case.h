@@ -16,19 +16,15 @@ enum class View { Direct, Permuted, Sliced, Padded, Broadcast, Flipped };
 inline constexpr View kViews[] = {View::Direct, View::Permuted,  View::Sliced,
                                   View::Padded, View::Broadcast, View::Flipped};
 
-/// Dtypes whose elements are numbers.
-inline constexpr Dtype kPlain[] = {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16, Dtype::I8,
-                                   Dtype::U8,  Dtype::I32, Dtype::I64, Dtype::Bool};
-
 /// Where the cases run: one line joins a device.
 inline constexpr const char* kDevices[] = {
-    "reference",
-    "cpu",
+    "reference", "cpu",
+    "deferred",  // tests/support/deferred_device.h
 };
 
 /// How many of an op's cases a plain run takes: a device that compiles takes longer for each.
 [[nodiscard]] inline int64_t sample_of(std::string_view device, int64_t cases) {
-  return device == kDevices[0] ? cases : cases / 25 + 10;
+  return device == kDevices[0] ? cases : device == "cpu" ? cases / 25 + 10 : cases / 250 + 4;
 }
 
 struct Case {

@@ -137,7 +137,7 @@ Bound expected_reduction(const OpDef& op, Dtype dtype, std::string_view device,
     Integer result = sum                    ? 0
                      : product              ? 1
                      : dtype == Dtype::Bool ? 0
-                     : dtype == Dtype::U8   ? 0
+                     : !is_signed(dtype)    ? 0
                                             : -(Integer{1} << (width_of(dtype) - 1));
     for (const Exact& value : values) {
       const Integer x = std::get<Integer>(value);

@@ -14,7 +14,7 @@ namespace luminal::test {
 /// A row of the tuning cache's choices as its file holds it.
 struct ChoiceRow {
   int64_t high = 0, low = 0;
-  std::string content;  ///< {"code":..., "parameters":{...}, "schedule":"..."}
+  std::string content;  ///< {"code":..., "costs":{...}, "parameters":{...}, "schedule":"..."}
   double measured_us = 0;
   int64_t candidates = 0, verified = 0;
 
@@ -23,11 +23,12 @@ struct ChoiceRow {
     std::string text = content;
     const auto parsed = nlohmann::json::parse(content, nullptr, false);
     if (parsed.is_object() && parsed.contains("schedule") && parsed.contains("parameters") &&
-        parsed.contains("code"))  // the sum is over the content without what else stands there
-      text = nlohmann::json{{"schedule", parsed["schedule"]},
-                            {"parameters", parsed["parameters"]},
-                            {"code", parsed["code"]}}
-                 .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+        parsed.contains("code")) {  // the sum is over the content without what else stands there
+      nlohmann::json known{
+          {"schedule", parsed["schedule"]}, {"parameters", parsed["parameters"]}, {"code", parsed["code"]}};
+      if (parsed.contains("costs")) known["costs"] = parsed["costs"];
+      text = known.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    }
     const uint64_t numbers =
         combine(combine(std::bit_cast<uint64_t>(measured_us), static_cast<uint64_t>(candidates)),
                 verified != 0 ? 1 : 0);

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "codegen/schedule.h"
 #include "search/encode/kernel_graph.h"
 #include "search/verification/replay.h"
@@ -13,7 +13,7 @@ namespace luminal::test {
 /// candidate, which is right, on few samples.
 [[nodiscard]] inline std::vector<search::Replay> replays_of(const Graph& cx,
                                                             const codegen::Bucket& bucket = {}) {
-  static const auto backend = backends::make_cpu_backend();
+  static const auto backend = backends::make_cpu_device();
   const search::KernelGraph program = search::encode(cx);
   const search::KernelGraph::Tensor& made = program.tensors.back();
   search::Unit unit;

@@ -82,15 +82,15 @@ class StageText {
  private:
   // --- the function around the tasks ---
 
-  Operand entry_load(const std::string& type, const Operand& base, int64_t index) {
-    const Operand at = w_.pure(0, fmt::format("getelementptr {}, ptr {}, i64 {}", type, base.text, index));
+  LlvmValue entry_load(const std::string& type, const LlvmValue& base, int64_t index) {
+    const LlvmValue at = w_.pure(0, fmt::format("getelementptr {}, ptr {}, i64 {}", type, base.text, index));
     return w_.pure(0, fmt::format("load {}, ptr {}, align 8, !noundef !{{}}", type, at.text));
   }
 
   void arguments() {
-    const Operand given{"%arguments", 0};
-    const Operand buffers = entry_load("ptr", given, 0), dims = entry_load("ptr", given, 1);
-    const Operand shared = entry_load("ptr", given, 2), local = entry_load("ptr", given, 3);
+    const LlvmValue given{"%arguments", 0};
+    const LlvmValue buffers = entry_load("ptr", given, 0), dims = entry_load("ptr", given, 1);
+    const LlvmValue shared = entry_load("ptr", given, 2), local = entry_load("ptr", given, 3);
     for (size_t k = 0; k < program_.dims.size(); ++k)
       indices_.dims[program_.dims[k]] = entry_load("i64", dims, static_cast<int64_t>(k));
     const Workspace in_shared = workspace_of(program_, Space::Shared),
@@ -114,7 +114,7 @@ class StageText {
     originals_[stage_.task_variable] = Expression::index(stage_.task_variable, stage_.tasks);
     block(stage_.body);
     w_.statement(fmt::format("{} = add nuw nsw i64 {}, 1", next, task));
-    const Operand again = w_.here(fmt::format("icmp slt i64 {}, %end", next));
+    const LlvmValue again = w_.here(fmt::format("icmp slt i64 {}, %end", next));
     w_.statement(fmt::format("br i1 {}, label %{}, label %{}", again.text, body, exit));
     w_.fill(head, fmt::format("  %some = icmp slt i64 %begin, %end\n"
                               "  br i1 %some, label %{0}, label %{1}\n{0}:\n"
@@ -139,9 +139,9 @@ class StageText {
     for (const Instruction& i : b) instruction(i);
   }
 
-  void set(const Instruction& i, Operand value) { values_[i.result] = std::move(value); }
-  [[nodiscard]] std::vector<Operand> operands(const Instruction& i) const {
-    std::vector<Operand> v;
+  void set(const Instruction& i, LlvmValue value) { values_[i.result] = std::move(value); }
+  [[nodiscard]] std::vector<LlvmValue> operands(const Instruction& i) const {
+    std::vector<LlvmValue> v;
     for (const Id id : i.operands) v.push_back(values_[id]);
     return v;
   }
@@ -192,7 +192,7 @@ class StageText {
   }
 
   /// 0, stride, 2 * stride, ...
-  static Operand lane_numbers(Type t, int64_t stride) {
+  static LlvmValue lane_numbers(Type t, int64_t stride) {
     if (t.lanes == 1) return {"0", 0};
     const std::string scalar = type_text({t.dtype, 1});
     std::string lanes;
@@ -200,22 +200,22 @@ class StageText {
     return {"<" + lanes + ">", 0};
   }
 
-  Operand lane_mask(const Expression& count, int lanes) {
-    const Operand wide = indices_.value(count);
+  LlvmValue lane_mask(const Expression& count, int lanes) {
+    const LlvmValue wide = indices_.value(count);
     if (lanes == 1) return w_.pure(wide.level, fmt::format("icmp sgt i64 {}, 0", wide.text));
     // Narrow lanes compare faster; the count is brought into their range first.
     const Type in{lanes > 32 && lanes <= 64 ? Dtype::I8 : Dtype::I32, lanes};
-    const auto clamp = [&](const std::string& name, const Operand& a, int64_t bound) {
+    const auto clamp = [&](const std::string& name, const LlvmValue& a, int64_t bound) {
       return w_.pure(a.level, fmt::format("call i64 {}(i64 {}, i64 {})", declare_(name, "i64", "i64, i64"),
                                           a.text, bound));
     };
-    Operand clamped = wide;
+    LlvmValue clamped = wide;
     const Range r = count.range();
     if (r.min < 0) clamped = clamp("llvm.smax.i64", clamped, 0);
     if (r.max > lanes) clamped = clamp("llvm.smin.i64", clamped, lanes);
-    const Operand narrow =
+    const LlvmValue narrow =
         w_.pure(clamped.level, fmt::format("trunc i64 {} to {}", clamped.text, type_text({in.dtype, 1})));
-    const Operand all = arithmetic_.broadcast(in, narrow);
+    const LlvmValue all = arithmetic_.broadcast(in, narrow);
     return w_.pure(all.level,
                    fmt::format("icmp slt {} {}, {}", type_text(in), lane_numbers(in, 1).text, all.text));
   }
@@ -235,48 +235,48 @@ class StageText {
     if (buffer(i).space <= Space::Output) return std::min<int64_t>(size, kLargestAssumed);
     return std::gcd(index.divisor() * size, int64_t{kWorkspaceAlignment});
   }
-  Operand address(const Instruction& i, const Expression& index) {
+  LlvmValue address(const Instruction& i, const Expression& index) {
     return indices_.address(bases_[static_cast<size_t>(i.buffer)], element(i), index);
   }
-  [[nodiscard]] Operand mask(const Instruction& i) const {
+  [[nodiscard]] LlvmValue mask(const Instruction& i) const {
     if (i.mask != kNone) return values_[i.mask];
     return {i.type.lanes == 1 ? "true" : "splat (i1 true)", 0};
   }
-  Operand reversed(Type t, const Operand& a) {
+  LlvmValue reversed(Type t, const LlvmValue& a) {
     std::vector<int> pattern;
     for (int k = t.lanes - 1; k >= 0; --k) pattern.push_back(k);
     return arithmetic_.shuffle(t, a, a, pattern);
   }
   /// Bool lanes are bytes in memory.
-  Operand from_memory(const Instruction& i, const Operand& bytes) {
+  LlvmValue from_memory(const Instruction& i, const LlvmValue& bytes) {
     if (i.type.dtype != Dtype::Bool) return bytes;
     const std::string t = type_text(memory_type(i.type));
     return w_.pure(bytes.level, fmt::format("icmp ne {} {}, {}", t, bytes.text, zero(memory_type(i.type))));
   }
-  Operand to_memory(const Instruction& i, const Operand& value) {
+  LlvmValue to_memory(const Instruction& i, const LlvmValue& value) {
     if (i.type.dtype != Dtype::Bool) return value;
     return w_.pure(value.level, fmt::format("zext {} {} to {}", type_text(i.type), value.text,
                                             type_text(memory_type(i.type))));
   }
   static std::string zero(Type t) { return t.lanes == 1 ? literal(t, 0) : "zeroinitializer"; }
 
-  Operand plain_load(const Instruction& i, int lanes, const Expression& index) {
-    const Operand at = address(i, index);
+  LlvmValue plain_load(const Instruction& i, int lanes, const Expression& index) {
+    const LlvmValue at = address(i, index);
     return w_.here(fmt::format("load {}, ptr {}, align {}{}", type_text(memory_type({i.type.dtype, lanes})),
                                at.text, alignment(i, index), aliases_.of(i.buffer)));
   }
 
   /// One element, or 0 if `on` is false: then it reads zeros of our own, so that nothing branches.
-  Operand guarded_load(const Instruction& i, const Operand& on, const Expression& index) {
+  LlvmValue guarded_load(const Instruction& i, const LlvmValue& on, const Expression& index) {
     uses_zeros_ = true;
-    const Operand at = address(i, index);
-    const Operand from = w_.pure(std::max(on.level, at.level),
-                                 fmt::format("select i1 {}, ptr {}, ptr @luminal_zeros", on.text, at.text));
+    const LlvmValue at = address(i, index);
+    const LlvmValue from = w_.pure(std::max(on.level, at.level),
+                                   fmt::format("select i1 {}, ptr {}, ptr @luminal_zeros", on.text, at.text));
     return w_.here(fmt::format("load {}, ptr {}, align {}{}", element(i), from.text, alignment(i, index),
                                aliases_.of(i.buffer)));
   }
 
-  Operand load(const Instruction& i) {
+  LlvmValue load(const Instruction& i) {
     const Expression index = formula(i.index);
     const int lanes = i.type.lanes;
     const Type in_memory = memory_type(i.type);
@@ -288,27 +288,27 @@ class StageText {
     }
     if (i.stride == 0) {
       if (i.mask == kNone) return from_memory(i, arithmetic_.broadcast(in_memory, plain_load(i, 1, index)));
-      const Operand any = arithmetic_.reduce(ScalarOp::Or, {Dtype::Bool, lanes}, mask(i));
-      const Operand all = arithmetic_.broadcast(in_memory, guarded_load(i, any, index));
+      const LlvmValue any = arithmetic_.reduce(ScalarOp::Or, {Dtype::Bool, lanes}, mask(i));
+      const LlvmValue all = arithmetic_.broadcast(in_memory, guarded_load(i, any, index));
       return from_memory(i, w_.pure(w_.level(), fmt::format("select <{} x i1> {}, {} {}, {} zeroinitializer",
                                                             lanes, mask(i).text, type_text(in_memory),
                                                             all.text, type_text(in_memory))));
     }
     if (i.stride == -1) {
       const Expression first = index - (lanes - 1);
-      const Operand whole = i.mask == kNone
-                                ? plain_load(i, lanes, first)
-                                : masked_load(i, in_memory, first, reversed({Dtype::Bool, lanes}, mask(i)));
+      const LlvmValue whole = i.mask == kNone
+                                  ? plain_load(i, lanes, first)
+                                  : masked_load(i, in_memory, first, reversed({Dtype::Bool, lanes}, mask(i)));
       return from_memory(i, reversed(in_memory, whole));
     }
     if (i.stride == 2)
       return from_memory(i, i.mask == kNone ? every_second(i, index) : masked_every_second(i, index));
-    const Operand places = strided_places(i, index);
+    const LlvmValue places = strided_places(i, index);
     return from_memory(i, gather_from(i, places));
   }
 
   /// `t`: as it lies in memory.
-  Operand masked_load(const Instruction& i, Type t, const Expression& index, const Operand& on) {
+  LlvmValue masked_load(const Instruction& i, Type t, const Expression& index, const LlvmValue& on) {
     const std::string type = type_text(t);
     const std::string name = declare_(fmt::format("llvm.masked.load.{}.p0", mangled(t)), type,
                                       fmt::format("ptr, i32, <{} x i1>, {}", t.lanes, type));
@@ -318,9 +318,9 @@ class StageText {
   }
 
   /// Two loads that overlap by one element, so that nothing beyond the last lane is read.
-  Operand every_second(const Instruction& i, const Expression& index) {
+  LlvmValue every_second(const Instruction& i, const Expression& index) {
     const int lanes = i.type.lanes;
-    const Operand low = plain_load(i, lanes, index), high = plain_load(i, lanes, index + (lanes - 1));
+    const LlvmValue low = plain_load(i, lanes, index), high = plain_load(i, lanes, index + (lanes - 1));
     std::vector<int> pattern;
     for (int k = 0; k < lanes; ++k) pattern.push_back(2 * k < lanes ? 2 * k : lanes + 2 * k - (lanes - 1));
     return arithmetic_.shuffle(memory_type(i.type), low, high, pattern);
@@ -328,7 +328,7 @@ class StageText {
 
   /// One masked load of twice as many elements, every second of them off: gathers take a cycle or more a
   /// lane.
-  Operand masked_every_second(const Instruction& i, const Expression& index) {
+  LlvmValue masked_every_second(const Instruction& i, const Expression& index) {
     const int lanes = i.type.lanes;
     const Type wide = memory_type({i.type.dtype, 2 * lanes});
     std::vector<int> spread, even;
@@ -336,23 +336,23 @@ class StageText {
       spread.insert(spread.end(), {k, lanes});
       even.push_back(2 * k);
     }
-    const Operand on = arithmetic_.shuffle({Dtype::Bool, lanes}, mask(i), {"zeroinitializer", 0}, spread);
-    const Operand both = masked_load(i, wide, index, on);
+    const LlvmValue on = arithmetic_.shuffle({Dtype::Bool, lanes}, mask(i), {"zeroinitializer", 0}, spread);
+    const LlvmValue both = masked_load(i, wide, index, on);
     return arithmetic_.shuffle(wide, both, both, even);
   }
 
   /// Addresses of all lanes: 32-bit offsets, as gathers like them best, where all fit.
-  Operand strided_places(const Instruction& i, const Expression& index) {
-    const Operand first = address(i, index);
+  LlvmValue strided_places(const Instruction& i, const Expression& index) {
+    const LlvmValue first = address(i, index);
     const bool narrow = std::abs(i.stride) < (int64_t{1} << 30) / i.type.lanes;
     const Type t{narrow ? Dtype::I32 : Dtype::I64, i.type.lanes};
     return w_.pure(first.level, fmt::format("getelementptr {}, ptr {}, {} {}", element(i), first.text,
                                             type_text(t), lane_numbers(t, i.stride).text));
   }
-  Operand places_of(const Instruction& i, const Operand& lanes) {
-    const Operand& base = bases_[static_cast<size_t>(i.buffer)];
+  LlvmValue places_of(const Instruction& i, const LlvmValue& lanes) {
+    const LlvmValue& base = bases_[static_cast<size_t>(i.buffer)];
     Type t{Dtype::I64, i.type.lanes};
-    Operand offsets = lanes;
+    LlvmValue offsets = lanes;
     if (buffer(i).elements.range().max <= INT32_MAX) {
       const Type narrow{Dtype::I32, i.type.lanes};
       offsets =
@@ -363,7 +363,7 @@ class StageText {
         std::max(base.level, offsets.level),
         fmt::format("getelementptr {}, ptr {}, {} {}", element(i), base.text, type_text(t), offsets.text));
   }
-  Operand gather_from(const Instruction& i, const Operand& places) {
+  LlvmValue gather_from(const Instruction& i, const LlvmValue& places) {
     const Type t = memory_type(i.type);
     const std::string type = type_text(t);
     const std::string name = declare_(fmt::format("llvm.masked.gather.{}.v{}p0", mangled(t), t.lanes), type,
@@ -373,19 +373,19 @@ class StageText {
                     name, t.lanes, places.text, alignment(i, 1), mask(i).text, aliases_.of(i.buffer)));
   }
 
-  Operand gather(const Instruction& i) {
-    const Operand& lanes = values_[i.operands[0]];
+  LlvmValue gather(const Instruction& i) {
+    const LlvmValue& lanes = values_[i.operands[0]];
     if (i.type.lanes > 1) return from_memory(i, gather_from(i, places_of(i, lanes)));
     uses_zeros_ = true;
-    const Operand place = places_of(i, lanes), on = mask(i);
-    const Operand from =
+    const LlvmValue place = places_of(i, lanes), on = mask(i);
+    const LlvmValue from =
         w_.pure(std::max(place.level, on.level),
                 fmt::format("select i1 {}, ptr {}, ptr @luminal_zeros", on.text, place.text));
     return from_memory(i, w_.here(fmt::format("load {}, ptr {}, align {}{}", element(i), from.text,
                                               alignment(i, 1), aliases_.of(i.buffer))));
   }
 
-  void plain_store(const Instruction& i, const Operand& value, const Operand& at, int64_t align,
+  void plain_store(const Instruction& i, const LlvmValue& value, const LlvmValue& at, int64_t align,
                    const std::string& suffix) {
     w_.statement(fmt::format("store {} {}, ptr {}, align {}{}{}", type_text(memory_type(i.type)), value.text,
                              at.text, align, aliases_.of(i.buffer), suffix));
@@ -393,13 +393,13 @@ class StageText {
 
   void store(const Instruction& i) {
     const Expression index = formula(i.index);
-    Operand value = to_memory(i, values_[i.operands[0]]);
+    LlvmValue value = to_memory(i, values_[i.operands[0]]);
     if (i.type.lanes == 1) return store_scalar(i, value, address(i, index), alignment(i, index));
     if (i.stride == 1 || i.stride == -1) {
       const bool backwards = i.stride == -1;
       const Expression first = backwards ? index - (i.type.lanes - 1) : index;
       if (backwards) value = reversed(memory_type(i.type), value);
-      const Operand on =
+      const LlvmValue on =
           backwards && i.mask != kNone ? reversed({Dtype::Bool, i.type.lanes}, mask(i)) : mask(i);
       if (i.mask != kNone) return masked_store(i, value, first, on);
       if (i.streaming && can_stream(i, first)) return streaming_store(i, value, first);
@@ -409,15 +409,16 @@ class StageText {
   }
 
   /// Where the mask is off a scalar goes to a place of our own that nobody reads.
-  void store_scalar(const Instruction& i, const Operand& value, const Operand& at, int64_t align) {
+  void store_scalar(const Instruction& i, const LlvmValue& value, const LlvmValue& at, int64_t align) {
     if (i.mask == kNone) return plain_store(i, value, at, align, "");
-    const Operand on = mask(i);
-    const Operand to = w_.pure(std::max(on.level, at.level),
-                               fmt::format("select i1 {}, ptr {}, ptr %unread", on.text, at.text));
+    const LlvmValue on = mask(i);
+    const LlvmValue to = w_.pure(std::max(on.level, at.level),
+                                 fmt::format("select i1 {}, ptr {}, ptr %unread", on.text, at.text));
     plain_store(i, value, to, align, "");
   }
 
-  void masked_store(const Instruction& i, const Operand& value, const Expression& index, const Operand& on) {
+  void masked_store(const Instruction& i, const LlvmValue& value, const Expression& index,
+                    const LlvmValue& on) {
     const Type t = memory_type(i.type);
     const std::string type = type_text(t);
     const std::string name = declare_(fmt::format("llvm.masked.store.{}.p0", mangled(t)), "void",
@@ -437,16 +438,16 @@ class StageText {
     return bytes >= 16 && (bytes & (bytes - 1)) == 0 &&
            (index.divisor() * element_bytes(i.type.dtype)) % bytes == 0;
   }
-  void streaming_store(const Instruction& i, const Operand& value, const Expression& index) {
+  void streaming_store(const Instruction& i, const LlvmValue& value, const Expression& index) {
     streams_ = true;
     const int64_t bytes = streaming_bytes(i);
     if (alignment(i, index) >= bytes)  // workspace
       return plain_store(i, value, address(i, index), bytes, aliases_.streaming());
-    const Operand& base = bases_[static_cast<size_t>(i.buffer)];
-    const Operand number = w_.pure(base.level, fmt::format("ptrtoint ptr {} to i64", base.text));
-    const Operand rest = w_.pure(base.level, fmt::format("and i64 {}, {}", number.text, bytes - 1));
-    const Operand aligned = w_.pure(base.level, fmt::format("icmp eq i64 {}, 0", rest.text));
-    const Operand at = address(i, index);
+    const LlvmValue& base = bases_[static_cast<size_t>(i.buffer)];
+    const LlvmValue number = w_.pure(base.level, fmt::format("ptrtoint ptr {} to i64", base.text));
+    const LlvmValue rest = w_.pure(base.level, fmt::format("and i64 {}, {}", number.text, bytes - 1));
+    const LlvmValue aligned = w_.pure(base.level, fmt::format("icmp eq i64 {}, 0", rest.text));
+    const LlvmValue at = address(i, index);
     const std::string past = w_.fresh_label(), plain = w_.fresh_label(), join = w_.fresh_label();
     w_.statement(fmt::format("br i1 {}, label %{}, label %{}", aligned.text, past, plain));
     w_.label(past);
@@ -458,7 +459,7 @@ class StageText {
     w_.label(join);
   }
 
-  void scatter_to(const Instruction& i, const Operand& value, const Operand& places) {
+  void scatter_to(const Instruction& i, const LlvmValue& value, const LlvmValue& places) {
     const Type t = memory_type(i.type);
     const std::string type = type_text(t);
     const std::string name =
@@ -470,8 +471,8 @@ class StageText {
   }
 
   void scatter(const Instruction& i) {
-    const Operand value = to_memory(i, values_[i.operands[0]]);
-    const Operand places = places_of(i, values_[i.operands[1]]);
+    const LlvmValue value = to_memory(i, values_[i.operands[0]]);
+    const LlvmValue places = places_of(i, values_[i.operands[1]]);
     if (i.type.lanes == 1) return store_scalar(i, value, places, alignment(i, 1));
     scatter_to(i, value, places);
   }
@@ -490,7 +491,7 @@ class StageText {
     const std::optional<int64_t> count = extent.constant();
     if (count && (i.loop == LoopKind::Unrolled || *count <= 1)) return unrolled(i, *count);
     const bool some = extent.range().min >= 1;  // at least one iteration
-    const Operand limit = indices_.value(extent);
+    const LlvmValue limit = indices_.value(extent);
     const size_t head = w_.reserve();
     const std::string before = w_.block(), body = w_.fresh_label(), exit = w_.fresh_label();
     const std::string variable = w_.fresh_name(), next = w_.fresh_name();
@@ -505,7 +506,7 @@ class StageText {
     remember_variable(i, extent);
     block(i.body);
     w_.statement(fmt::format("{} = add nuw nsw i64 {}, 1", next, variable));
-    const Operand again = w_.here(fmt::format("icmp slt i64 {}, {}", next, limit.text));
+    const LlvmValue again = w_.here(fmt::format("icmp slt i64 {}, {}", next, limit.text));
     w_.statement(fmt::format("br i1 {}, label %{}, label %{}", again.text, body, exit));
     const std::string latch = w_.block();
     for (size_t k = 0; k < i.carried.size(); ++k)
@@ -518,7 +519,7 @@ class StageText {
     leave(i, some, before, latch);
   }
 
-  std::string enter(bool some, const Operand& limit, const std::string& body, const std::string& exit) {
+  std::string enter(bool some, const LlvmValue& limit, const std::string& body, const std::string& exit) {
     if (some) return fmt::format("  br label %{}\n", body);
     const std::string any = w_.fresh_name();
     return fmt::format("  {} = icmp sgt i64 {}, 0\n  br i1 {}, label %{}, label %{}\n", any, limit.text, any,
@@ -527,7 +528,7 @@ class StageText {
 
   void leave(const Instruction& i, bool some, const std::string& before, const std::string& latch) {
     for (size_t k = 0; k < i.results.size(); ++k) {
-      const Operand last = values_[i.next[k]];
+      const LlvmValue last = values_[i.next[k]];
       if (some)
         values_[i.results[k]] = {last.text, w_.level()};
       else
@@ -556,7 +557,7 @@ class StageText {
 
   void unrolled(const Instruction& i, int64_t count) {
     const auto copy = [&](const std::vector<Id>& to, const std::vector<Id>& from) {
-      std::vector<Operand> moved;
+      std::vector<LlvmValue> moved;
       for (const Id id : from) moved.push_back(values_[id]);
       for (size_t k = 0; k < to.size(); ++k) values_[to[k]] = moved[k];
     };
@@ -592,9 +593,9 @@ class StageText {
   Writer w_;
   Arithmetic arithmetic_;
   Indices indices_;
-  std::vector<Operand> values_;
+  std::vector<LlvmValue> values_;
   std::vector<std::optional<uint64_t>> constants_;
-  std::vector<Operand> bases_;
+  std::vector<LlvmValue> bases_;
   std::map<int, int64_t> unrolled_;       ///< variables of unrolled loops and their values now
   std::map<int, Expression> originals_;   ///< variables of the other open loops
   std::vector<Expression> substitution_;  ///< by variable

@@ -11,37 +11,36 @@ namespace luminal::codegen::llvm_text {
 namespace {
 
 Type with(Type t, Dtype d) { return {d, t.lanes}; }
-Operand number(Type t, int64_t value) { return {integer_literal(t, value), 0}; }
-bool is_signed(Dtype d) { return d == Dtype::I8 || d == Dtype::I32 || d == Dtype::I64; }
-int level_of(const std::vector<Operand>& v) {
+LlvmValue number(Type t, int64_t value) { return {integer_literal(t, value), 0}; }
+int level_of(const std::vector<LlvmValue>& v) {
   int level = 0;
-  for (const Operand& o : v) level = std::max(level, o.level);
+  for (const LlvmValue& o : v) level = std::max(level, o.level);
   return level;
 }
-Operand f32_literal(int lanes, float value) {
+LlvmValue f32_literal(int lanes, float value) {
   return {literal({Dtype::F32, lanes}, std::bit_cast<uint32_t>(value)), 0};
 }
 
 }  // namespace
 
-Operand Arithmetic::unary(const std::string& op, Type t, const Operand& a) {
+LlvmValue Arithmetic::unary(const std::string& op, Type t, const LlvmValue& a) {
   return w_.pure(a.level, fmt::format("{} {} {}", op, type_text(t), a.text));
 }
-Operand Arithmetic::binary(const std::string& op, Type t, const Operand& a, const Operand& b) {
+LlvmValue Arithmetic::binary(const std::string& op, Type t, const LlvmValue& a, const LlvmValue& b) {
   return w_.pure(std::max(a.level, b.level), fmt::format("{} {} {}, {}", op, type_text(t), a.text, b.text));
 }
-Operand Arithmetic::select(Type t, const Operand& condition, const Operand& a, const Operand& b) {
+LlvmValue Arithmetic::select(Type t, const LlvmValue& condition, const LlvmValue& a, const LlvmValue& b) {
   return w_.pure(level_of({condition, a, b}),
                  fmt::format("select {} {}, {} {}, {} {}", type_text(with(t, Dtype::Bool)), condition.text,
                              type_text(t), a.text, type_text(t), b.text));
 }
-Operand Arithmetic::cast(const std::string& op, Type from, const Operand& a, Type to) {
+LlvmValue Arithmetic::cast(const std::string& op, Type from, const LlvmValue& a, Type to) {
   return w_.pure(a.level, fmt::format("{} {} {} to {}", op, type_text(from), a.text, type_text(to)));
 }
-Operand Arithmetic::call(const std::string& intrinsic, Type t, const std::vector<Operand>& operands) {
+LlvmValue Arithmetic::call(const std::string& intrinsic, Type t, const std::vector<LlvmValue>& operands) {
   const std::string type = type_text(t);
   std::string arguments, parameters;
-  for (const Operand& o : operands) {
+  for (const LlvmValue& o : operands) {
     arguments += fmt::format("{}{} {}", arguments.empty() ? "" : ", ", type, o.text);
     parameters += (parameters.empty() ? "" : ", ") + type;
   }
@@ -49,39 +48,33 @@ Operand Arithmetic::call(const std::string& intrinsic, Type t, const std::vector
   return w_.pure(level_of(operands), fmt::format("call {} {}({})", type, name, arguments));
 }
 
-Operand Arithmetic::operator()(ScalarOp op, Type result, Type operand, const std::vector<Operand>& v,
-                               const uint64_t* divisor) {
-  switch (op) {
-    case ScalarOp::Select:
-      return select(result, v[0], v[1], v[2]);
-    case ScalarOp::Convert:
-      return convert(operand, v[0], result);
-    case ScalarOp::Bitcast:
-      return type_text(operand) == type_text(result) ? v[0] : cast("bitcast", operand, v[0], result);
-    case ScalarOp::Lt:
-    case ScalarOp::Le:
-    case ScalarOp::Eq:
-    case ScalarOp::Ne:
-      return compare(op, operand, v[0], v[1]);
-    default:
-      return is_real(operand.dtype) ? of_float(op, operand, v) : of_integer(op, operand, v, divisor);
-  }
-}
-
-Operand Arithmetic::of_float(ScalarOp op, Type t, const std::vector<Operand>& v) {
+LlvmValue Arithmetic::operator()(ScalarOp op, Type result, Type t, const std::vector<LlvmValue>& v,
+                                 const uint64_t* divisor) {
+  const bool real = is_real(t.dtype), is_bool = t.dtype == Dtype::Bool;
+  const std::string sign = is_signed(t.dtype) ? "s" : "u";
+  const auto compare = [&](const std::string& floats, const std::string& integers) {
+    return binary(real ? "fcmp " + floats : "icmp " + integers, t, v[0], v[1]);
+  };
   switch (op) {
     case ScalarOp::Add:
-      return binary("fadd", t, v[0], v[1]);
+      return binary(real ? "fadd" : "add", t, v[0], v[1]);
     case ScalarOp::Sub:
-      return binary("fsub", t, v[0], v[1]);
+      return binary(real ? "fsub" : "sub", t, v[0], v[1]);
     case ScalarOp::Mul:
-      return binary("fmul", t, v[0], v[1]);
+      return binary(real ? "fmul" : "mul", t, v[0], v[1]);
+    case ScalarOp::Neg:
+      return real ? unary("fneg", t, v[0]) : binary("sub", t, number(t, 0), v[0]);
+    case ScalarOp::Abs:
+      if (real) return call("fabs", t, v);
+      return is_signed(t.dtype) ? call("smax", t, {v[0], binary("sub", t, number(t, 0), v[0])}) : v[0];
+    case ScalarOp::Minimum:
+      return is_bool ? binary("and", t, v[0], v[1]) : call(real ? "minimum" : sign + "min", t, v);
+    case ScalarOp::Maximum:
+      return is_bool ? binary("or", t, v[0], v[1]) : call(real ? "maximum" : sign + "max", t, v);
     case ScalarOp::Div:
       return binary("fdiv", t, v[0], v[1]);
     case ScalarOp::Remainder:
       return binary("frem", t, v[0], v[1]);
-    case ScalarOp::Neg:
-      return unary("fneg", t, v[0]);
     case ScalarOp::Fma:
       return call("fma", t, v);
     case ScalarOp::Sqrt:
@@ -90,35 +83,6 @@ Operand Arithmetic::of_float(ScalarOp op, Type t, const std::vector<Operand>& v)
       return call("floor", t, v);
     case ScalarOp::RoundEven:
       return call("roundeven", t, v);
-    case ScalarOp::Abs:
-      return call("fabs", t, v);
-    case ScalarOp::Minimum:
-      return call("minimum", t, v);
-    case ScalarOp::Maximum:
-      return call("maximum", t, v);
-    default:
-      throw InternalError(fmt::format("[llvm] {} of {}", name(op), name(t.dtype)));
-  }
-}
-
-Operand Arithmetic::of_integer(ScalarOp op, Type t, const std::vector<Operand>& v, const uint64_t* divisor) {
-  const bool is_bool = t.dtype == Dtype::Bool;
-  const std::string sign = is_signed(t.dtype) ? "s" : "u";
-  switch (op) {
-    case ScalarOp::Add:
-      return binary("add", t, v[0], v[1]);
-    case ScalarOp::Sub:
-      return binary("sub", t, v[0], v[1]);
-    case ScalarOp::Mul:
-      return binary("mul", t, v[0], v[1]);
-    case ScalarOp::Neg:
-      return binary("sub", t, number(t, 0), v[0]);
-    case ScalarOp::Abs:
-      return is_signed(t.dtype) ? call("smax", t, {v[0], binary("sub", t, number(t, 0), v[0])}) : v[0];
-    case ScalarOp::Minimum:
-      return is_bool ? binary("and", t, v[0], v[1]) : call(sign + "min", t, v);
-    case ScalarOp::Maximum:
-      return is_bool ? binary("or", t, v[0], v[1]) : call(sign + "max", t, v);
     case ScalarOp::FloorDiv:
     case ScalarOp::FloorMod:
       return floor_division(op, t, v[0], v[1], divisor);
@@ -134,37 +98,39 @@ Operand Arithmetic::of_integer(ScalarOp op, Type t, const std::vector<Operand>& 
       return binary("xor", t, v[0], v[1]);
     case ScalarOp::Not:
       return binary("xor", t, v[0], number(t, is_bool ? 1 : -1));
-    default:
-      throw InternalError(fmt::format("[llvm] {} of {}", name(op), name(t.dtype)));
-  }
-}
-
-Operand Arithmetic::compare(ScalarOp op, Type t, const Operand& a, const Operand& b) {
-  const bool real = is_real(t.dtype);
-  const std::string prefix = real ? "fcmp o" : is_signed(t.dtype) ? "icmp s" : "icmp u";
-  switch (op) {
     case ScalarOp::Lt:
-      return binary(prefix + "lt", t, a, b);
+      return compare("olt", sign + "lt");
     case ScalarOp::Le:
-      return binary(prefix + "le", t, a, b);
+      return compare("ole", sign + "le");
     case ScalarOp::Eq:
-      return binary(real ? "fcmp oeq" : "icmp eq", t, a, b);
-    default:
-      return binary(real ? "fcmp une" : "icmp ne", t, a, b);
+      return compare("oeq", "eq");
+    case ScalarOp::Ne:
+      return compare("une", "ne");
+    case ScalarOp::Select:
+      return select(result, v[0], v[1], v[2]);
+    case ScalarOp::Convert:
+      return convert(t, v[0], result);
+    case ScalarOp::Bitcast:
+      return type_text(t) == type_text(result) ? v[0] : cast("bitcast", t, v[0], result);
+    case ScalarOp::Input:
+    case ScalarOp::Constant:
+    case ScalarOp::Coordinate:
+      break;
   }
+  throw InternalError(fmt::format("[llvm] {} is a leaf", name(op)));
 }
 
 // LLVM's division traps or is undefined for a divisor of 0 and for least / -1: both divide by 1 instead.
-Operand Arithmetic::floor_division(ScalarOp op, Type t, const Operand& a, const Operand& b,
-                                   const uint64_t* divisor) {
+LlvmValue Arithmetic::floor_division(ScalarOp op, Type t, const LlvmValue& a, const LlvmValue& b,
+                                     const uint64_t* divisor) {
   const bool division = op == ScalarOp::FloorDiv, with_sign = is_signed(t.dtype);
-  const Operand zero = number(t, 0);
+  const LlvmValue zero = number(t, 0);
   const bool safe = divisor != nullptr && *divisor != 0 && *divisor != width_mask(t.dtype);
   if (safe && std::has_single_bit(*divisor) && *divisor <= width_mask(t.dtype) >> (with_sign ? 1 : 0)) {
     if (!division) return binary("and", t, a, number(t, static_cast<int64_t>(*divisor - 1)));
     return binary(with_sign ? "ashr" : "lshr", t, a, number(t, std::countr_zero(*divisor)));
   }
-  Operand by = b, is_zero, is_minus_one;
+  LlvmValue by = b, is_zero, is_minus_one;
   if (!safe) {
     is_zero = binary("icmp eq", t, b, zero);
     by = select(t, is_zero, number(t, 1), b);
@@ -174,30 +140,31 @@ Operand Arithmetic::floor_division(ScalarOp op, Type t, const Operand& a, const 
     }
   }
   if (!with_sign) {
-    const Operand result = binary(division ? "udiv" : "urem", t, a, by);
+    const LlvmValue result = binary(division ? "udiv" : "urem", t, a, by);
     return safe || !division ? result : select(t, is_zero, zero, result);
   }
   const Type mask = with(t, Dtype::Bool);
-  const Operand rest = binary("srem", t, a, by);
-  const Operand apart = binary("icmp slt", t, binary("xor", t, rest, by), zero);
-  const Operand adjust = binary("and", mask, binary("icmp ne", t, rest, zero), apart);
+  const LlvmValue rest = binary("srem", t, a, by);
+  const LlvmValue signs_differ = binary("icmp slt", t, binary("xor", t, rest, by), zero);
+  const LlvmValue adjust = binary("and", mask, binary("icmp ne", t, rest, zero), signs_differ);
   if (!division) return binary("add", t, rest, select(t, adjust, by, zero));
-  const Operand quotient = binary("add", t, binary("sdiv", t, a, by), select(t, adjust, number(t, -1), zero));
+  const LlvmValue quotient =
+      binary("add", t, binary("sdiv", t, a, by), select(t, adjust, number(t, -1), zero));
   if (safe) return quotient;
   return select(t, is_zero, zero, select(t, is_minus_one, binary("sub", t, zero, a), quotient));
 }
 
-Operand Arithmetic::shift(ScalarOp op, Type t, const Operand& a, const Operand& b) {
+LlvmValue Arithmetic::shift(ScalarOp op, Type t, const LlvmValue& a, const LlvmValue& b) {
   const int width = width_bits(t.dtype);
-  const Operand inside = binary("icmp ult", t, b, number(t, width));
+  const LlvmValue inside = binary("icmp ult", t, b, number(t, width));
   const bool arithmetic = op == ScalarOp::ShiftRightArithmetic;
-  const Operand amount = select(t, inside, b, number(t, arithmetic ? width - 1 : 0));
+  const LlvmValue amount = select(t, inside, b, number(t, arithmetic ? width - 1 : 0));
   const std::string name = arithmetic ? "ashr" : op == ScalarOp::ShiftLeft ? "shl" : "lshr";
-  const Operand moved = binary(name, t, a, amount);
+  const LlvmValue moved = binary(name, t, a, amount);
   return arithmetic ? moved : select(t, inside, moved, number(t, 0));
 }
 
-Operand Arithmetic::convert(Type from, const Operand& a, Type to) {
+LlvmValue Arithmetic::convert(Type from, const LlvmValue& a, Type to) {
   const Dtype f = from.dtype, d = to.dtype;
   if (is_half(f)) return f32_of_half(from, a);
   if (is_half(d)) return half_of_f32(a, to);
@@ -220,98 +187,100 @@ Operand Arithmetic::convert(Type from, const Operand& a, Type to) {
 
 // Integer forms of the conversions, for bf16 everywhere (the instructions of some machines flush subnormals)
 // and for f16 on machines without instructions. They give what luminal/dtype.h gives.
-Operand Arithmetic::f32_of_half(Type from, const Operand& a) {
+LlvmValue Arithmetic::f32_of_half(Type from, const LlvmValue& a) {
   const Type i32 = with(from, Dtype::I32), f32 = with(from, Dtype::F32);
   const auto n = [&](int64_t value) { return number(i32, value); };
   if (from.dtype == Dtype::F16 && converts_f16_) {
     const std::string half = from.lanes == 1 ? "half" : fmt::format("<{} x half>", from.lanes);
-    const Operand as_half =
+    const LlvmValue as_half =
         w_.pure(a.level, fmt::format("bitcast {} {} to {}", type_text(from), a.text, half));
     const std::string type = type_text(f32);
-    const Operand wide = w_.pure(a.level, fmt::format("fpext {} {} to {}", half, as_half.text, type));
+    const LlvmValue wide = w_.pure(a.level, fmt::format("fpext {} {} to {}", half, as_half.text, type));
     // Behind a fence LLVM computes in f32 as it is told. Otherwise it narrows what is rounded to a half again
     // to arithmetic on halves, and what it makes of their maximum and of masked compares is wrong (LLVM 19).
     const std::string fence = declare_(fmt::format("llvm.arithmetic.fence.{}", mangled(f32)), type, type);
     return w_.pure(a.level, fmt::format("call {} {}({} {})", type, fence, type, wide.text));
   }
-  const Operand word = cast("zext", from, a, i32);
+  const LlvmValue word = cast("zext", from, a, i32);
   if (from.dtype == Dtype::BF16) return cast("bitcast", i32, binary("shl", i32, word, n(16)), f32);
   // Exponent and mantissa moved into place; the product with 2^112 mends the bias and makes subnormals
   // normal.
-  const Operand magnitude = binary("shl", i32, binary("and", i32, word, n(0x7fff)), n(13));
-  const Operand scaled =
+  const LlvmValue magnitude = binary("shl", i32, binary("and", i32, word, n(0x7fff)), n(13));
+  const LlvmValue scaled =
       binary("fmul", f32, cast("bitcast", i32, magnitude, f32), f32_literal(from.lanes, 0x1p112F));
-  const Operand special = binary("icmp uge", i32, magnitude, n(0x7c00 << 13));
-  const Operand finite = cast("bitcast", f32, scaled, i32);
-  const Operand bits = select(i32, special, binary("or", i32, magnitude, n(0x7f800000)), finite);
-  const Operand sign = binary("shl", i32, binary("and", i32, word, n(0x8000)), n(16));
+  const LlvmValue special = binary("icmp uge", i32, magnitude, n(0x7c00 << 13));
+  const LlvmValue finite = cast("bitcast", f32, scaled, i32);
+  const LlvmValue bits = select(i32, special, binary("or", i32, magnitude, n(0x7f800000)), finite);
+  const LlvmValue sign = binary("shl", i32, binary("and", i32, word, n(0x8000)), n(16));
   return cast("bitcast", i32, binary("or", i32, bits, sign), f32);
 }
 
-Operand Arithmetic::half_of_f32(const Operand& a, Type to) {
+LlvmValue Arithmetic::half_of_f32(const LlvmValue& a, Type to) {
   if (to.dtype == Dtype::BF16) return bf16_of_f32(a, to.lanes);
   if (!converts_f16_) return f16_of_f32_by_integers(a, to.lanes);
   const std::string half = to.lanes == 1 ? "half" : fmt::format("<{} x half>", to.lanes);
-  const Operand as_half =
+  const LlvmValue as_half =
       w_.pure(a.level, fmt::format("fptrunc {} {} to {}", type_text(with(to, Dtype::F32)), a.text, half));
   return w_.pure(a.level, fmt::format("bitcast {} {} to {}", half, as_half.text, type_text(to)));
 }
 
-Operand Arithmetic::bf16_of_f32(const Operand& a, int lanes) {
+LlvmValue Arithmetic::bf16_of_f32(const LlvmValue& a, int lanes) {
   const Type i32{Dtype::I32, lanes}, f32{Dtype::F32, lanes};
   const auto n = [&](int64_t value) { return number(i32, value); };
-  const Operand word = cast("bitcast", f32, a, i32);
-  const Operand top = binary("lshr", i32, word, n(16));
-  const Operand bias = binary("add", i32, binary("and", i32, top, n(1)), n(0x7fff));
-  const Operand rounded = binary("lshr", i32, binary("add", i32, word, bias), n(16));
-  const Operand is_nan = binary("fcmp uno", f32, a, a);
-  const Operand bits = select(i32, is_nan, binary("or", i32, top, n(0x40)), rounded);
+  const LlvmValue word = cast("bitcast", f32, a, i32);
+  const LlvmValue top = binary("lshr", i32, word, n(16));
+  const LlvmValue bias = binary("add", i32, binary("and", i32, top, n(1)), n(0x7fff));
+  const LlvmValue rounded = binary("lshr", i32, binary("add", i32, word, bias), n(16));
+  const LlvmValue is_nan = binary("fcmp uno", f32, a, a);
+  const LlvmValue bits = select(i32, is_nan, binary("or", i32, top, n(0x40)), rounded);
   return cast("trunc", i32, bits, {Dtype::BF16, lanes});
 }
 
-Operand Arithmetic::f16_of_f32_by_integers(const Operand& a, int lanes) {
+LlvmValue Arithmetic::f16_of_f32_by_integers(const LlvmValue& a, int lanes) {
   const Type i32{Dtype::I32, lanes}, f32{Dtype::F32, lanes};
   const auto n = [&](int64_t value) { return number(i32, value); };
-  const Operand word = cast("bitcast", f32, a, i32);
-  const Operand magnitude = binary("and", i32, word, n(0x7fffffff));
+  const LlvmValue word = cast("bitcast", f32, a, i32);
+  const LlvmValue magnitude = binary("and", i32, word, n(0x7fffffff));
   // Below 2^-14 the sum with 0.5 leaves the rounded subnormal in the lowest bits.
-  const Operand shifted = binary("fadd", f32, cast("bitcast", i32, magnitude, f32), f32_literal(lanes, 0.5F));
-  const Operand small = binary("sub", i32, cast("bitcast", f32, shifted, i32), n(0x3f000000));
-  const Operand odd = binary("and", i32, binary("lshr", i32, magnitude, n(13)), n(1));
-  const Operand biased = binary("add", i32, magnitude, n(((15 - 127) << 23) + 0xfff));
-  const Operand normal = binary("lshr", i32, binary("add", i32, biased, odd), n(13));
-  const Operand is_nan = binary("icmp ugt", i32, magnitude, n(0x7f800000));
-  const Operand payload =
+  const LlvmValue shifted =
+      binary("fadd", f32, cast("bitcast", i32, magnitude, f32), f32_literal(lanes, 0.5F));
+  const LlvmValue small = binary("sub", i32, cast("bitcast", f32, shifted, i32), n(0x3f000000));
+  const LlvmValue odd = binary("and", i32, binary("lshr", i32, magnitude, n(13)), n(1));
+  const LlvmValue biased = binary("add", i32, magnitude, n(((15 - 127) << 23) + 0xfff));
+  const LlvmValue normal = binary("lshr", i32, binary("add", i32, biased, odd), n(13));
+  const LlvmValue is_nan = binary("icmp ugt", i32, magnitude, n(0x7f800000));
+  const LlvmValue payload =
       binary("or", i32, binary("and", i32, binary("lshr", i32, magnitude, n(13)), n(0x3ff)), n(0x7e00));
-  const Operand large = select(i32, is_nan, payload, n(0x7c00));
-  const Operand finite = select(i32, binary("icmp ult", i32, magnitude, n(0x38800000)), small, normal);
-  const Operand bits = select(i32, binary("icmp uge", i32, magnitude, n(0x47800000)), large, finite);
-  const Operand sign = binary("and", i32, binary("lshr", i32, word, n(16)), n(0x8000));
+  const LlvmValue large = select(i32, is_nan, payload, n(0x7c00));
+  const LlvmValue finite = select(i32, binary("icmp ult", i32, magnitude, n(0x38800000)), small, normal);
+  const LlvmValue bits = select(i32, binary("icmp uge", i32, magnitude, n(0x47800000)), large, finite);
+  const LlvmValue sign = binary("and", i32, binary("lshr", i32, word, n(16)), n(0x8000));
   return cast("trunc", i32, binary("or", i32, bits, sign), {Dtype::F16, lanes});
 }
 
-Operand Arithmetic::broadcast(Type to, const Operand& scalar) {
+LlvmValue Arithmetic::broadcast(Type to, const LlvmValue& scalar) {
   if (to.lanes == 1) return scalar;
   const Type one{to.dtype, 1};
   if (scalar.text[0] != '%') return {fmt::format("splat ({} {})", type_text(one), scalar.text), 0};
-  const Operand first = w_.pure(scalar.level, fmt::format("insertelement {} poison, {} {}, i64 0",
-                                                          type_text(to), type_text(one), scalar.text));
+  const LlvmValue first = w_.pure(scalar.level, fmt::format("insertelement {} poison, {} {}, i64 0",
+                                                            type_text(to), type_text(one), scalar.text));
   return w_.pure(scalar.level, fmt::format("shufflevector {0} {1}, {0} poison, <{2} x i32> zeroinitializer",
                                            type_text(to), first.text, to.lanes));
 }
 
-Operand Arithmetic::shuffle(Type from, const Operand& a, const Operand& b, const std::vector<int>& pattern) {
+LlvmValue Arithmetic::shuffle(Type from, const LlvmValue& a, const LlvmValue& b,
+                              const std::vector<int>& pattern) {
   const std::string type = type_text(from);
-  const auto lane = [&](const Operand& vector, int number) {
+  const auto lane = [&](const LlvmValue& vector, int number) {
     if (from.lanes == 1) return vector;
     return w_.pure(vector.level, fmt::format("extractelement {} {}, i64 {}", type, vector.text, number));
   };
   if (pattern.size() == 1) return lane(pattern[0] < from.lanes ? a : b, pattern[0] % from.lanes);
   if (from.lanes == 1) {  // scalars are no vectors to LLVM
-    Operand made{"poison", 0};
+    LlvmValue made{"poison", 0};
     const std::string to = type_text({from.dtype, static_cast<int>(pattern.size())});
     for (size_t k = 0; k < pattern.size(); ++k) {
-      const Operand& source = pattern[k] == 0 ? a : b;
+      const LlvmValue& source = pattern[k] == 0 ? a : b;
       made = w_.pure(std::max(made.level, source.level),
                      fmt::format("insertelement {} {}, {} {}, i64 {}", to, made.text, type, source.text, k));
     }
@@ -323,13 +292,13 @@ Operand Arithmetic::shuffle(Type from, const Operand& a, const Operand& b, const
                                                          type, a.text, b.text, pattern.size(), mask));
 }
 
-Operand Arithmetic::reduce(ScalarOp op, Type from, const Operand& a) {
-  Operand value = a;
+LlvmValue Arithmetic::reduce(ScalarOp op, Type from, const LlvmValue& a) {
+  LlvmValue value = a;
   for (Type t = from; t.lanes > 1;) {
     std::vector<int> low, high;
     for (int k = 0; k < t.lanes / 2; ++k) low.push_back(k), high.push_back(k + t.lanes / 2);
     const Type half{t.dtype, t.lanes / 2};
-    const Operand first = shuffle(t, value, value, low), second = shuffle(t, value, value, high);
+    const LlvmValue first = shuffle(t, value, value, low), second = shuffle(t, value, value, high);
     value = (*this)(op, half, half, {first, second});
     t = half;
   }

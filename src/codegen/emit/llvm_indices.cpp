@@ -17,15 +17,15 @@ std::string text_of(int64_t value) { return std::to_string(value); }
 bool bounded(Range r) { return symbolic::finite(r.min) && symbolic::finite(r.max); }
 /// Known not to overflow: every value the formula may take fits.
 const char* no_wrap(Range r) { return bounded(r) ? " nsw" : ""; }
-Operand constant(int64_t value) { return {text_of(value), 0}; }
+LlvmValue constant(int64_t value) { return {text_of(value), 0}; }
 
 }  // namespace
 
-Operand Indices::pure(const std::string& op, const Operand& a, const Operand& b) {
+LlvmValue Indices::pure(const std::string& op, const LlvmValue& a, const LlvmValue& b) {
   return w_.pure(std::max(a.level, b.level), fmt::format("{} i64 {}, {}", op, a.text, b.text));
 }
 
-Operand Indices::value(const Expression& e) { return sized(e).operand; }
+LlvmValue Indices::value(const Expression& e) { return sized(e).operand; }
 
 Indices::Sized Indices::sized(const Expression& e) {
   const Node& n = e.node();
@@ -54,9 +54,16 @@ Indices::Sized Indices::sized(const Expression& e) {
       if (n.value != 0) total = add(total, {constant(n.value), {n.value, n.value}});
       return total;
     }
-    default:
+    case symbolic::Kind::Min:
+    case symbolic::Kind::Max:
+    case symbolic::Kind::Negative:
+    case symbolic::Kind::And:
+    case symbolic::Kind::Or:
       return {fold(e), n.range};
+    case symbolic::Kind::Flat:
+      break;
   }
+  throw InternalError(fmt::format("[llvm] the flat index in {}", e.to_string()));
 }
 
 Indices::Sized Indices::add(const Sized& a, const Sized& b) {
@@ -91,27 +98,27 @@ Indices::Sized Indices::sum(std::vector<Sized> terms) {
 }
 
 /// Neither side negative. Thirty-two bits where they suffice: wide division is slow on many processors.
-Operand Indices::unsigned_divide(const std::string& op, const Sized& a, const Sized& b) {
+LlvmValue Indices::unsigned_divide(const std::string& op, const Sized& a, const Sized& b) {
   const bool small = a.range.max <= UINT32_MAX && b.range.max <= UINT32_MAX;
   const bool by_constant = b.operand.text[0] != '%';
   if (!small || by_constant) return pure(op, a.operand, b.operand);
-  const auto narrow = [&](const Operand& o) {
+  const auto narrow = [&](const LlvmValue& o) {
     return w_.pure(o.level, fmt::format("trunc i64 {} to i32", o.text));
   };
-  const Operand x = narrow(a.operand), y = narrow(b.operand);
+  const LlvmValue x = narrow(a.operand), y = narrow(b.operand);
   const int level = std::max(x.level, y.level);
-  const Operand result = w_.pure(level, fmt::format("{} i32 {}, {}", op, x.text, y.text));
+  const LlvmValue result = w_.pure(level, fmt::format("{} i32 {}, {}", op, x.text, y.text));
   return w_.pure(level, fmt::format("zext i32 {} to i64", result.text));
 }
 
-Operand Indices::divide(const Expression& e) {
+LlvmValue Indices::divide(const Expression& e) {
   const Node& n = e.node();
   const bool division = n.kind == symbolic::Kind::FloorDiv;
   const Sized a = sized(n.args[0]);
   Sized b = sized(n.args[1]);
   // What stands outside a loop also runs where the loop has no iterations, and the divisor may be 0 there.
   if (b.range.min <= 0 && b.range.max >= 0) {
-    const Operand zero = pure("icmp eq", b.operand, constant(0));
+    const LlvmValue zero = pure("icmp eq", b.operand, constant(0));
     b.operand =
         w_.pure(b.operand.level, fmt::format("select i1 {}, i64 1, i64 {}", zero.text, b.operand.text));
     if (b.range.min == 0) b.range.min = 1;
@@ -122,10 +129,10 @@ Operand Indices::divide(const Expression& e) {
                     : pure("and", a.operand, constant(*by - 1));
   if (a.range.min >= 0 && b.range.min > 0) return unsigned_divide(division ? "udiv" : "urem", a, b);
   // Only -1 and the least number have no quotient; they cannot meet where nothing overflows.
-  const Operand rest = pure("srem", a.operand, b.operand);
-  const Operand apart = pure("icmp slt", pure("xor", rest, b.operand), constant(0));
-  const Operand inexact = pure("icmp ne", rest, constant(0));
-  const Operand adjust = w_.pure(rest.level, fmt::format("and i1 {}, {}", inexact.text, apart.text));
+  const LlvmValue rest = pure("srem", a.operand, b.operand);
+  const LlvmValue signs_differ = pure("icmp slt", pure("xor", rest, b.operand), constant(0));
+  const LlvmValue inexact = pure("icmp ne", rest, constant(0));
+  const LlvmValue adjust = w_.pure(rest.level, fmt::format("and i1 {}, {}", inexact.text, signs_differ.text));
   const auto choose = [&](const std::string& value) {
     return w_.pure(rest.level, fmt::format("select i1 {}, i64 {}, i64 0", adjust.text, value));
   };
@@ -134,16 +141,16 @@ Operand Indices::divide(const Expression& e) {
 }
 
 /// Minimum, maximum, comparison, and, or.
-Operand Indices::fold(const Expression& e) {
+LlvmValue Indices::fold(const Expression& e) {
   const Node& n = e.node();
   if (n.kind == symbolic::Kind::Negative) {
     // 1 if the argument is below 0. A sum may leave 64 bits only where its value would be meaningless.
     return pure("lshr", value(n.args[0]), constant(63));
   }
-  std::vector<Operand> operands;
+  std::vector<LlvmValue> operands;
   for (const Expression& a : n.args) operands.push_back(value(a));
-  std::ranges::stable_sort(operands, {}, &Operand::level);
-  Operand total = operands[0];
+  std::ranges::stable_sort(operands, {}, &LlvmValue::level);
+  LlvmValue total = operands[0];
   for (size_t k = 1; k < operands.size(); ++k) {
     if (n.kind == symbolic::Kind::And || n.kind == symbolic::Kind::Or) {
       total = pure(n.kind == symbolic::Kind::And ? "and" : "or", total, operands[k]);
@@ -159,7 +166,7 @@ Operand Indices::fold(const Expression& e) {
   return total;
 }
 
-Operand Indices::address(const Operand& base, const std::string& element, const Expression& e) {
+LlvmValue Indices::address(const LlvmValue& base, const std::string& element, const Expression& e) {
   const Node& n = e.node();
   std::vector<Sized> terms;
   int64_t constant_part = 0;
@@ -172,8 +179,8 @@ Operand Indices::address(const Operand& base, const std::string& element, const 
     terms.push_back(sized(e));
   }
   std::ranges::stable_sort(terms, {}, [](const Sized& s) { return s.operand.level; });
-  Operand place = base;
-  const auto step = [&](const Operand& by) {
+  LlvmValue place = base;
+  const auto step = [&](const LlvmValue& by) {
     place = w_.pure(std::max(place.level, by.level),
                     fmt::format("getelementptr {}, ptr {}, i64 {}", element, place.text, by.text));
   };

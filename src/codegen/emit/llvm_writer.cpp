@@ -12,18 +12,18 @@ namespace luminal::codegen::llvm_text {
 
 Writer::Writer() { open("entry"); }
 
-Operand Writer::pure(int level, const std::string& instruction) {
+LlvmValue Writer::pure(int level, const std::string& instruction) {
   if (const auto at = known_.find(instruction); at != known_.end()) return at->second;
   Scope& scope = scopes_[static_cast<size_t>(level)];
-  const Operand value{fresh_name(), level};
+  const LlvmValue value{fresh_name(), level};
   chunks_[scope.chunk] += fmt::format("  {} = {}\n", value.text, instruction);
   known_.emplace(instruction, value);
   scope.known.push_back(instruction);
   return value;
 }
 
-Operand Writer::here(const std::string& instruction) {
-  const Operand value{fresh_name(), level()};
+LlvmValue Writer::here(const std::string& instruction) {
+  const LlvmValue value{fresh_name(), level()};
   statement(fmt::format("{} = {}", value.text, instruction));
   return value;
 }
@@ -76,27 +76,9 @@ std::string Declarations::text() const {
 
 namespace {
 
-std::string_view scalar_text(Dtype d) {
-  switch (d) {
-    case Dtype::F32:
-      return "float";
-    case Dtype::F64:
-      return "double";
-    case Dtype::F16:
-    case Dtype::BF16:
-      return "i16";
-    case Dtype::I8:
-    case Dtype::U8:
-      return "i8";
-    case Dtype::I32:
-      return "i32";
-    case Dtype::I64:
-      return "i64";
-    case Dtype::Bool:
-      return "i1";
-    default:
-      throw InternalError(fmt::format("[llvm] {} has no lanes", name(d)));
-  }
+std::string scalar_text(Dtype d) {
+  if (is_real(d)) return d == Dtype::F32 ? "float" : "double";
+  return fmt::format("i{}", d == Dtype::Bool ? 1 : width_bits(d));
 }
 
 std::string splat(Type t, const std::string& scalar) {
@@ -106,39 +88,35 @@ std::string splat(Type t, const std::string& scalar) {
 }  // namespace
 
 std::string type_text(Type t) {
-  return t.lanes == 1 ? std::string(scalar_text(t.dtype))
-                      : fmt::format("<{} x {}>", t.lanes, scalar_text(t.dtype));
+  const std::string scalar = scalar_text(t.dtype);
+  return t.lanes == 1 ? scalar : fmt::format("<{} x {}>", t.lanes, scalar);
 }
 
 Type memory_type(Type t) { return {t.dtype == Dtype::Bool ? Dtype::U8 : t.dtype, t.lanes}; }
 
 std::string mangled(Type t) {
-  std::string scalar(scalar_text(t.dtype));
-  if (scalar == "float") scalar = "f32";
-  if (scalar == "double") scalar = "f64";
+  const std::string scalar(is_real(t.dtype) ? name(t.dtype) : scalar_text(t.dtype));
   return t.lanes == 1 ? scalar : fmt::format("v{}{}", t.lanes, scalar);
 }
 
-// LLVM writes f32 literals as the f64 of the same value, in hexadecimal.
+namespace {
+
+/// LLVM writes f32 literals as the f64 of the same value, in hexadecimal.
+uint64_t literal_bits(uint32_t f32) {
+  const bool is_nan = (f32 & 0x7fffffffU) > 0x7f800000U;
+  return is_nan ? (uint64_t{f32 >> 31} << 63) | (uint64_t{0x7ff} << 52) | (uint64_t{f32 & 0x7fffffU} << 29)
+                : std::bit_cast<uint64_t>(static_cast<double>(std::bit_cast<float>(f32)));
+}
+
+}  // namespace
+
 std::string literal(Type t, uint64_t bits) {
-  switch (t.dtype) {
-    case Dtype::F32: {
-      const auto word = static_cast<uint32_t>(bits);
-      const bool is_nan = (word & 0x7fffffffU) > 0x7f800000U;
-      const uint64_t wide =
-          is_nan ? (uint64_t{word >> 31} << 63) | (uint64_t{0x7ff} << 52) | (uint64_t{word & 0x7fffffU} << 29)
-                 : std::bit_cast<uint64_t>(static_cast<double>(std::bit_cast<float>(word)));
-      return splat(t, fmt::format("0x{:016X}", wide));
-    }
-    case Dtype::F64:
-      return splat(t, fmt::format("0x{:016X}", bits));
-    case Dtype::Bool:
-      return splat(t, bits != 0 ? "true" : "false");
-    default: {
-      const int shift = 64 - width_bits(t.dtype);
-      return splat(t, fmt::format("{}", static_cast<int64_t>(bits << shift) >> shift));
-    }
-  }
+  if (is_real(t.dtype))
+    return splat(t, fmt::format("0x{:016X}",
+                                t.dtype == Dtype::F64 ? bits : literal_bits(static_cast<uint32_t>(bits))));
+  if (t.dtype == Dtype::Bool) return splat(t, bits != 0 ? "true" : "false");
+  const int shift = 64 - width_bits(t.dtype);
+  return splat(t, fmt::format("{}", static_cast<int64_t>(bits << shift) >> shift));
 }
 
 std::string integer_literal(Type t, int64_t value) {

@@ -10,7 +10,7 @@
 namespace luminal::codegen::llvm_text {
 
 /// A value in the text: a name or a literal, and the depth of the scope it is defined in (literals: 0).
-struct Operand {
+struct LlvmValue {
   std::string text;
   int level = 0;
 };
@@ -23,9 +23,9 @@ class Writer {
   Writer();
 
   /// The value of an instruction without side effects; the same text gives the same value.
-  Operand pure(int level, const std::string& instruction);
+  LlvmValue pure(int level, const std::string& instruction);
   /// The value of an instruction that must stand where it is.
-  Operand here(const std::string& instruction);
+  LlvmValue here(const std::string& instruction);
   void statement(const std::string& text);
   [[nodiscard]] std::string fresh_name() { return "%v" + std::to_string(next_name_++); }
   [[nodiscard]] std::string fresh_label() { return "b" + std::to_string(next_label_++); }
@@ -52,7 +52,7 @@ class Writer {
   };
   std::vector<std::string> chunks_;
   std::vector<Scope> scopes_;
-  std::unordered_map<std::string, Operand> known_;
+  std::unordered_map<std::string, LlvmValue> known_;
   int next_name_ = 0, next_label_ = 0;
 };
 
@@ -84,29 +84,27 @@ class Arithmetic {
 
   /// op(operands) of type `result`; `operand` is the type of the operands (of the last two, for Select).
   /// `divisor` is the second operand's bits if it is a constant.
-  Operand operator()(ScalarOp op, Type result, Type operand, const std::vector<Operand>& operands,
-                     const uint64_t* divisor = nullptr);
-  Operand broadcast(Type to, const Operand& scalar);
+  LlvmValue operator()(ScalarOp op, Type result, Type operand, const std::vector<LlvmValue>& operands,
+                       const uint64_t* divisor = nullptr);
+  LlvmValue broadcast(Type to, const LlvmValue& scalar);
   /// Lanes folded by halves.
-  Operand reduce(ScalarOp op, Type from, const Operand& a);
-  Operand shuffle(Type from, const Operand& a, const Operand& b, const std::vector<int>& pattern);
+  LlvmValue reduce(ScalarOp op, Type from, const LlvmValue& a);
+  LlvmValue shuffle(Type from, const LlvmValue& a, const LlvmValue& b, const std::vector<int>& pattern);
 
  private:
-  Operand unary(const std::string& op, Type t, const Operand& a);
-  Operand binary(const std::string& op, Type t, const Operand& a, const Operand& b);
-  Operand select(Type t, const Operand& condition, const Operand& a, const Operand& b);
-  Operand cast(const std::string& op, Type from, const Operand& a, Type to);
-  Operand call(const std::string& intrinsic, Type t, const std::vector<Operand>& operands);
-  Operand of_float(ScalarOp op, Type t, const std::vector<Operand>& v);
-  Operand of_integer(ScalarOp op, Type t, const std::vector<Operand>& v, const uint64_t* divisor);
-  Operand compare(ScalarOp op, Type t, const Operand& a, const Operand& b);
-  Operand floor_division(ScalarOp op, Type t, const Operand& a, const Operand& b, const uint64_t* divisor);
-  Operand shift(ScalarOp op, Type t, const Operand& a, const Operand& b);
-  Operand convert(Type from, const Operand& a, Type to);
-  Operand f32_of_half(Type from, const Operand& a);
-  Operand half_of_f32(const Operand& a, Type to);
-  Operand f16_of_f32_by_integers(const Operand& a, int lanes);
-  Operand bf16_of_f32(const Operand& a, int lanes);
+  LlvmValue unary(const std::string& op, Type t, const LlvmValue& a);
+  LlvmValue binary(const std::string& op, Type t, const LlvmValue& a, const LlvmValue& b);
+  LlvmValue select(Type t, const LlvmValue& condition, const LlvmValue& a, const LlvmValue& b);
+  LlvmValue cast(const std::string& op, Type from, const LlvmValue& a, Type to);
+  LlvmValue call(const std::string& intrinsic, Type t, const std::vector<LlvmValue>& operands);
+  LlvmValue floor_division(ScalarOp op, Type t, const LlvmValue& a, const LlvmValue& b,
+                           const uint64_t* divisor);
+  LlvmValue shift(ScalarOp op, Type t, const LlvmValue& a, const LlvmValue& b);
+  LlvmValue convert(Type from, const LlvmValue& a, Type to);
+  LlvmValue f32_of_half(Type from, const LlvmValue& a);
+  LlvmValue half_of_f32(const LlvmValue& a, Type to);
+  LlvmValue f16_of_f32_by_integers(const LlvmValue& a, int lanes);
+  LlvmValue bf16_of_f32(const LlvmValue& a, int lanes);
 
   Writer& w_;
   Declarations& declare_;
@@ -117,16 +115,16 @@ class Arithmetic {
 class Indices {
  public:
   explicit Indices(Writer& writer, Declarations& declarations) : w_(writer), declare_(declarations) {}
-  std::map<std::string, Operand, std::less<>> dims;
-  std::map<int, Operand> variables;
+  std::map<std::string, LlvmValue, std::less<>> dims;
+  std::map<int, LlvmValue> variables;
 
-  Operand value(const Expression& e);
+  LlvmValue value(const Expression& e);
   /// `base` + `e` elements of `element` (LLVM's type).
-  Operand address(const Operand& base, const std::string& element, const Expression& e);
+  LlvmValue address(const LlvmValue& base, const std::string& element, const Expression& e);
 
  private:
   struct Sized {
-    Operand operand;
+    LlvmValue operand;
     Range range;
   };
   Sized sized(const Expression& e);
@@ -134,10 +132,10 @@ class Indices {
   Sized sum(std::vector<Sized> terms);
   Sized add(const Sized& a, const Sized& b);
   Sized mul(const Sized& a, const Sized& b);
-  Operand divide(const Expression& e);
-  Operand unsigned_divide(const std::string& op, const Sized& a, const Sized& b);
-  Operand fold(const Expression& e);
-  Operand pure(const std::string& op, const Operand& a, const Operand& b);
+  LlvmValue divide(const Expression& e);
+  LlvmValue unsigned_divide(const std::string& op, const Sized& a, const Sized& b);
+  LlvmValue fold(const Expression& e);
+  LlvmValue pure(const std::string& op, const LlvmValue& a, const LlvmValue& b);
 
   Writer& w_;
   Declarations& declare_;

@@ -120,7 +120,7 @@ class Lowering {
   [[nodiscard]] bool in_registers() const {
     size_t nodes = 0;
     for (const kernel::Value& v : l_.spec->values())
-      if (v.combiner == kernel::Combiner::None) nodes += v.body.nodes().size();
+      if (!v.monoid) nodes += v.body.nodes().size();
     return l_.columns_out && !l_.accumulates_in_memory() && nodes <= 16;
   }
 
@@ -177,13 +177,13 @@ class Lowering {
     b.loop(panels_in(p), LoopKind::Serial, [&](const Expression& j) {
       const Expression panel = p.column_block * l_.t.task_n + j;
       if (l_.t.pack_n == Packing::Task) pack_panel(b, l_, p.at, panel, range, columns_, 0);
-      const std::vector<Run> runs = column_runs(b, l_, panel);
+      const std::vector<Ramp> ramps = column_runs(b, l_, panel);
       Source column_source{.buffer = columns_};
       if (l_.t.pack_n == Packing::Shared)
         column_source.base =
             (p.batch * l_.panels + panel) * l_.panel_elements(steps()) + from * l_.inner * l_.tile_columns();
       b.loop(tiles_in(p), LoopKind::Serial,
-             [&](const Expression& i) { add_tile(b, p, i, j, runs, range, column_source); });
+             [&](const Expression& i) { add_tile(b, p, i, j, ramps, range, column_source); });
     });
   }
 
@@ -197,7 +197,7 @@ class Lowering {
   }
 
   void add_tile(StageBuilder& b, const Place& p, const Expression& i, const Expression& j,
-                std::span<const Run> runs, const AxisGroup& range, const Source& column_source) {
+                std::span<const Ramp> ramps, const AxisGroup& range, const Source& column_source) {
     const Expression tile = p.row_block * l_.t.task_m + i, at = sums_at(p, i, j);
     const int64_t vectors = l_.t.tile_m * l_.t.tile_n;
     std::vector<Id> sums;
@@ -205,9 +205,9 @@ class Lowering {
     const Id zero = memory ? kNone : b.constant({l_.c.dtype, l_.lanes}, 0);
     for (int64_t v = 0; v < vectors; ++v)
       sums.push_back(memory ? b.load(sums_, at + v * l_.lanes, l_.lanes) : zero);
-    sums =
-        add_products(b, l_, p.at, tile, runs, range, row_source(p, i, range), column_source, std::move(sums));
-    if (in_registers()) return write_registers(b, l_, p.at, tile, runs, sums);
+    sums = add_products(b, l_, p.at, tile, ramps, range, row_source(p, i, range), column_source,
+                        std::move(sums));
+    if (in_registers()) return write_registers(b, l_, p.at, tile, ramps, sums);
     for (int64_t v = 0; v < vectors; ++v) b.store(sums_, at + v * l_.lanes, sums[static_cast<size_t>(v)]);
     if (!memory) write_one(b, p, i, j);
   }

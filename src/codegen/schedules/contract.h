@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "codegen/schedule.h"
-#include "codegen/schedules/element_run.h"
+#include "codegen/schedules/ramp.h"
 
 /// Inside of the `contract` family (contract.cpp says what it does): what a contraction is, how it is tiled,
 /// and the pieces that emit its loops.
@@ -42,7 +42,7 @@ enum class Packing : int64_t {
 
 /// The parameters. A register tile has tile_m rows of tile_n vectors; a task has task_m by task_n tiles.
 struct Tiling {
-  bool exchange = false;  ///< the sides change roles: vectors run along the left side's axes
+  bool swap_operands = false;  ///< the transposed product: vectors run along the left side's axes
   int64_t tile_m = 14, tile_n = 2;
   int64_t task_m = 8, task_n = 8;
   int64_t depth = 0;   ///< steps of the first summed axis that one block adds; 0: all
@@ -93,8 +93,8 @@ using Coordinates = std::vector<Expression>;
 void for_each_position(StageBuilder& b, const AxisGroup& group, Coordinates at, std::vector<size_t> order,
                        const std::function<void(const Coordinates& at, const Expression& position)>& body);
 
-/// Makes a run ready for all that a side of the product reads.
-void prepare_side(Run& run, const Layout& l, const Factor& f);
+/// Makes a ramp ready for all that a side of the product reads.
+void prepare_side(Ramp& ramp, const Layout& l, const Factor& f);
 
 /// Packs panel `panel` of columns over the summed positions of `range`: position p, column j of the panel to
 /// buffer[base + p * tile_columns + j].
@@ -123,14 +123,14 @@ struct Source {
 };
 /// tile += sum over `range`: one register tile at (tile, panel), rows one after the other.
 std::vector<Id> add_products(StageBuilder& b, const Layout& l, const Coordinates& at, const Expression& tile,
-                             std::span<const Run> columns, const AxisGroup& range, const Source& row_source,
+                             std::span<const Ramp> columns, const AxisGroup& range, const Source& row_source,
                              const Source& column_source, std::vector<Id> accumulators);
 
-/// Vector runs over the columns of a panel, ready for all that is loaded and stored there.
-[[nodiscard]] std::vector<Run> column_runs(StageBuilder& b, const Layout& l, const Expression& panel);
+/// Ramps over the columns of a panel, ready for all that is loaded and stored there.
+[[nodiscard]] std::vector<Ramp> column_runs(StageBuilder& b, const Layout& l, const Expression& panel);
 /// Writes the outputs of a tile whose sums are in registers.
 void write_registers(StageBuilder& b, const Layout& l, Coordinates at, const Expression& tile,
-                     std::span<const Run> columns, std::span<const Id> sums);
+                     std::span<const Ramp> columns, std::span<const Id> sums);
 /// Writes the outputs of a tile whose sums `sums` gives: elements offset + lane * stride of the row-major
 /// tile.
 using TileSums = std::function<Id(const Expression& offset, int lanes, int64_t stride, Id mask)>;

@@ -9,7 +9,6 @@
 namespace luminal::codegen::contract {
 namespace {
 
-using kernel::Combiner;
 using kernel::KernelSpec;
 using kernel::Operand;
 using kernel::Value;
@@ -51,8 +50,8 @@ int only_sum(const KernelSpec& spec) {
   int sum = -1;
   for (size_t v = 0; v < spec.values().size(); ++v) {
     const Value& value = spec.values()[v];
-    if (value.combiner == Combiner::None) continue;
-    if (value.combiner != Combiner::Add || sum >= 0) return -1;
+    if (!value.monoid) continue;
+    if (value.monoid != Monoid::Add || sum >= 0) return -1;
     sum = static_cast<int>(v);
   }
   return sum;
@@ -149,7 +148,7 @@ Tiling tiling_of(const Parameters& p) {
     LUMINAL_CHECK(at != p.end(), "contract wants {}", name);
     return at->second;
   };
-  return {.exchange = get("exchange") != 0,
+  return {.swap_operands = get("swap_operands") != 0,
           .tile_m = get("tile_m"),
           .tile_n = get("tile_n"),
           .task_m = get("task_m"),
@@ -162,7 +161,7 @@ Tiling tiling_of(const Parameters& p) {
 }
 
 Parameters parameters_of(const Tiling& t) {
-  return {{"exchange", t.exchange ? 1 : 0},
+  return {{"swap_operands", t.swap_operands ? 1 : 0},
           {"tile_m", t.tile_m},
           {"tile_n", t.tile_n},
           {"task_m", t.task_m},
@@ -177,7 +176,7 @@ Parameters parameters_of(const Tiling& t) {
 Layout lay_out(const KernelSpec& spec, const Contraction& contraction, const Tiling& tiling,
                const DimMap& top, int lanes) {
   Layout l{.spec = &spec, .c = contraction, .t = tiling, .lanes = lanes};
-  if (tiling.exchange) {
+  if (tiling.swap_operands) {
     std::swap(l.c.left, l.c.right);
     std::swap(l.c.rows, l.c.columns);
   }

@@ -63,7 +63,7 @@ class Found {
   explicit Found(bool only_best) : only_best_(only_best) {}
   /// Where a tiling belongs that begins like this one.
   [[nodiscard]] Best& list_of(const Tiling& t) {
-    const Kind kind = only_best_ ? Kind{} : Kind{t.exchange, t.pack_n, t.tile_n};
+    const Kind kind = only_best_ ? Kind{} : Kind{t.swap_operands, t.pack_n, t.tile_n};
     return lists_.try_emplace(kind, only_best_ ? 1 : kRelatives).first->second;
   }
   [[nodiscard]] std::vector<Candidate> take() const {
@@ -74,7 +74,7 @@ class Found {
     std::map<std::tuple<bool, Packing>, int> kinds;
     for (const auto& [us, t] : all) {
       if (chosen.size() == kMost || (!chosen.empty() && us > 3 * chosen[0].predicted_us)) break;
-      if (kinds[{t.exchange, t.pack_n}]++ >= kKind) continue;
+      if (kinds[{t.swap_operands, t.pack_n}]++ >= kKind) continue;
       chosen.push_back({parameters_of(t), us});
     }
     return chosen;
@@ -134,7 +134,7 @@ struct Search {
     }
   }
 
-  void all(bool exchange) {
+  void all(bool swap_operands) {
     for (int64_t vectors = 4; vectors >= 1; --vectors) {
       if (vectors > 1 && double(p.lanes) * double(vectors - 1) >= p.n) continue;
       for (const int64_t height : tile_heights(p, vectors, target)) {
@@ -145,8 +145,11 @@ struct Search {
             if (n == Packing::Direct && !p.near_n) continue;
             // A matrix times a vector reads everything once: nothing is read again from a copy.
             if (p.m == 1 && (m != Packing::Direct || n != Packing::Direct)) continue;
-            depths(tiles,
-                   {.exchange = exchange, .tile_m = height, .tile_n = vectors, .pack_m = m, .pack_n = n});
+            depths(tiles, {.swap_operands = swap_operands,
+                           .tile_m = height,
+                           .tile_n = vectors,
+                           .pack_m = m,
+                           .pack_n = n});
           }
       }
     }
@@ -188,14 +191,14 @@ std::vector<Candidate> search(const kernel::KernelSpec& spec, const Contraction&
                               const Target& target, bool only_best) {
   if (target.lanes(static_cast<int>(element_bytes(c.dtype))) < 2) return {};
   std::map<bool, Problem> problems;  // by whether the sides change places
-  for (const bool exchange : {false, true})
-    if (!(exchange ? c.rows : c.columns).empty())
-      problems.emplace(exchange, problem_of(spec, c, exchange, top, target));
+  for (const bool swap_operands : {false, true})
+    if (!(swap_operands ? c.rows : c.columns).empty())
+      problems.emplace(swap_operands, problem_of(spec, c, swap_operands, top, target));
   Memory& memory = Memory::of_process();
   Memory::Key key = Memory::key(std::move(problems), target, only_best);
   if (auto known = memory.find(key)) return *std::move(known);
   Found found(only_best);
-  for (const auto& [exchange, p] : key.first) Search{p, target, found}.all(exchange);
+  for (const auto& [swap_operands, p] : key.first) Search{p, target, found}.all(swap_operands);
   const std::vector<Candidate> candidates = found.take();
   memory.keep(std::move(key), candidates);
   return candidates;

@@ -15,7 +15,7 @@ Id multiply_add(StageBuilder& b, Id x, Id y, Id sum) {
 class Products {
  public:
   Products(StageBuilder& b, const Layout& l, const Coordinates& at, const Expression& tile,
-           std::span<const Run> columns, Source row_source, Source column_source)
+           std::span<const Ramp> columns, Source row_source, Source column_source)
       : b_(b),
         l_(l),
         columns_(columns),
@@ -66,7 +66,7 @@ class Products {
     Coordinates here = row_at_[r];
     for (const int a : l_.summed.axes) here[static_cast<size_t>(a)] = at[static_cast<size_t>(a)];
     std::map<int, Id> known;
-    return Run(b_).evaluate(*l_.spec, l_.c.left.body, l_.c.left.operands, here, known);
+    return Ramp(b_).evaluate(*l_.spec, l_.c.left.body, l_.c.left.operands, here, known);
   }
 
   Id column(const Coordinates& at, const Expression& position, size_t v) const {
@@ -80,29 +80,29 @@ class Products {
 
   StageBuilder& b_;
   const Layout& l_;
-  std::span<const Run> columns_;
+  std::span<const Ramp> columns_;
   Source row_source_, column_source_;
   std::vector<Expression> rows_;  ///< of the tile
   std::vector<Coordinates> row_at_;
 };
 
-void write_outputs(StageBuilder&, const Layout& l, const Run& run, std::span<const Expression> at, Id sum) {
+void write_outputs(StageBuilder&, const Layout& l, const Ramp& ramp, std::span<const Expression> at, Id sum) {
   const kernel::KernelSpec& spec = *l.spec;
   std::map<int, Id> known{{l.c.sum, sum}};
   for (size_t o = 0; o < spec.outputs().size(); ++o) {
     const kernel::Output& output = spec.outputs()[o];
-    const Id value = run.value(spec, output.value, at, known);
-    run.store(static_cast<int>(spec.slots().size() + o), output.index, value, at);
+    const Id value = ramp.value(spec, output.value, at, known);
+    ramp.store(static_cast<int>(spec.slots().size() + o), output.index, value, at);
   }
 }
 
-/// Makes a run ready for everything after the sum.
-void prepare_outputs(Run& run, const Layout& l) {
+/// Makes a ramp ready for everything after the sum.
+void prepare_outputs(Ramp& ramp, const Layout& l) {
   const kernel::KernelSpec& spec = *l.spec;
   for (size_t v = 0; v < spec.values().size(); ++v)
     if (static_cast<int>(v) != l.c.sum)
-      for (const kernel::Operand& o : spec.values()[v].operands) run.prepare(o);
-  for (const kernel::Output& o : spec.outputs()) run.prepare(o.index);
+      for (const kernel::Operand& o : spec.values()[v].operands) ramp.prepare(o);
+  for (const kernel::Output& o : spec.outputs()) ramp.prepare(o.index);
 }
 
 using Step = std::function<std::vector<Id>(const Expression& i, std::span<const Id> carried)>;
@@ -129,7 +129,7 @@ std::vector<Id> in_pairs(StageBuilder& b, const Expression& extent, std::vector<
 }  // namespace
 
 std::vector<Id> add_products(StageBuilder& b, const Layout& l, const Coordinates& at, const Expression& tile,
-                             std::span<const Run> columns, const AxisGroup& range, const Source& row_source,
+                             std::span<const Ramp> columns, const AxisGroup& range, const Source& row_source,
                              const Source& column_source, std::vector<Id> accumulators) {
   const Products products(b, l, at, tile, columns, row_source, column_source);
   if (row_source.buffer >= 0 && column_source.buffer >= 0)
@@ -153,18 +153,18 @@ std::vector<Id> add_products(StageBuilder& b, const Layout& l, const Coordinates
   return nest(nest, 0, std::move(accumulators));
 }
 
-std::vector<Run> column_runs(StageBuilder& b, const Layout& l, const Expression& panel) {
-  std::vector<Run> runs;
+std::vector<Ramp> column_runs(StageBuilder& b, const Layout& l, const Expression& panel) {
+  std::vector<Ramp> ramps;
   for (int64_t v = 0; v < l.t.tile_n; ++v) {
-    Run& run = runs.emplace_back(b, l.columns, panel * l.tile_columns() + v * l.lanes, l.lanes, l.n);
-    prepare_outputs(run, l);
-    if (l.t.pack_n == Packing::Direct) prepare_side(run, l, l.c.right);
+    Ramp& ramp = ramps.emplace_back(b, l.columns, panel * l.tile_columns() + v * l.lanes, l.lanes, l.n);
+    prepare_outputs(ramp, l);
+    if (l.t.pack_n == Packing::Direct) prepare_side(ramp, l, l.c.right);
   }
-  return runs;
+  return ramps;
 }
 
 void write_registers(StageBuilder& b, const Layout& l, Coordinates at, const Expression& tile,
-                     std::span<const Run> columns, std::span<const Id> sums) {
+                     std::span<const Ramp> columns, std::span<const Id> sums) {
   const Expression first = tile * l.t.tile_m;
   const bool whole = l.m % l.t.tile_m == Expression(0);
   for (int64_t r = 0; r < l.t.tile_m; ++r) {
@@ -187,25 +187,25 @@ void write_tile(StageBuilder& b, const Layout& l, Coordinates at, const Expressi
   const int64_t height = l.t.tile_m, width = l.tile_columns();
   const Expression first = tile * height;
   if (l.columns_out) {
-    const std::vector<Run> runs = column_runs(b, l, panel);
+    const std::vector<Ramp> ramps = column_runs(b, l, panel);
     b.loop((l.m - first).min(height), LoopKind::Serial, [&](const Expression& r) {
       l.rows.place(first + r, at);
-      for (size_t v = 0; v < runs.size(); ++v)
-        write_outputs(b, l, runs[v], at,
+      for (size_t v = 0; v < ramps.size(); ++v)
+        write_outputs(b, l, ramps[v], at,
                       sums(r * width + static_cast<int64_t>(v) * l.lanes, l.lanes, 1, kNone));
     });
     return;
   }
-  std::vector<Run> runs;
+  std::vector<Ramp> ramps;
   for (int64_t r = 0; r < height; r += l.lanes) {
-    runs.emplace_back(b, l.rows, first + r, l.lanes, l.m.min(first + height));
-    prepare_outputs(runs.back(), l);
+    ramps.emplace_back(b, l.rows, first + r, l.lanes, l.m.min(first + height));
+    prepare_outputs(ramps.back(), l);
   }
   b.loop((l.n - panel * width).min(width), LoopKind::Serial, [&](const Expression& j) {
     l.columns.place(panel * width + j, at);
-    for (size_t v = 0; v < runs.size(); ++v)
-      write_outputs(b, l, runs[v], at,
-                    sums(static_cast<int64_t>(v) * l.lanes * width + j, l.lanes, width, runs[v].inside()));
+    for (size_t v = 0; v < ramps.size(); ++v)
+      write_outputs(b, l, ramps[v], at,
+                    sums(static_cast<int64_t>(v) * l.lanes * width + j, l.lanes, width, ramps[v].inside()));
   });
 }
 

@@ -11,25 +11,25 @@ namespace {
 using kernel::Operand;
 
 /// With what the values that it reads are computed from.
-void prepare_operand(Run& run, const kernel::KernelSpec& spec, const Operand& o) {
-  run.prepare(o);
+void prepare_operand(Ramp& ramp, const kernel::KernelSpec& spec, const Operand& o) {
+  ramp.prepare(o);
   if (o.kind != Operand::Kind::Value) return;
   for (const Operand& inner : spec.values()[static_cast<size_t>(o.value)].operands)
-    prepare_operand(run, spec, inner);
+    prepare_operand(ramp, spec, inner);
 }
 
 }  // namespace
 
-void prepare_side(Run& run, const Layout& l, const Factor& f) {
+void prepare_side(Ramp& ramp, const Layout& l, const Factor& f) {
   for (const ScalarNode& n : f.body.nodes())
-    if (n.op == ScalarOp::Input) prepare_operand(run, *l.spec, f.operands[n.payload]);
+    if (n.op == ScalarOp::Input) prepare_operand(ramp, *l.spec, f.operands[n.payload]);
 }
 
 namespace {
 
-Id element_of(const Run& run, const Layout& l, const Factor& f, std::span<const Expression> at) {
+Id element_of(const Ramp& ramp, const Layout& l, const Factor& f, std::span<const Expression> at) {
   std::map<int, Id> known;
-  return run.widen(run.evaluate(*l.spec, f.body, f.operands, at, known));
+  return ramp.widen(ramp.evaluate(*l.spec, f.body, f.operands, at, known));
 }
 
 /// Square of values turned: element j of value i becomes element i of value j, by exchanging ever larger
@@ -77,14 +77,14 @@ void pack_turned(StageBuilder& b, const Layout& l, const Coordinates& at, const 
   for_each_position(b, outer, at, {}, [&](const Coordinates& outside, const Expression& outer_position) {
     b.loop(size.ceil_div(l.lanes), LoopKind::Serial, [&](const Expression& step) {
       const Expression from = step * l.lanes;
-      Run run(b, vector, from, l.lanes, size);
-      prepare_side(run, l, l.c.right);
+      Ramp ramp(b, vector, from, l.lanes, size);
+      prepare_side(ramp, l, l.c.right);
       Coordinates here = outside;
       for (int64_t v = 0; v < l.t.tile_n; ++v) {
         std::vector<Id> square;
         for (int i = 0; i < l.lanes; ++i) {
           l.columns.place((panel * width + v * l.lanes + i).min(l.n - 1), here);
-          square.push_back(element_of(run, l, l.c.right, here));
+          square.push_back(element_of(ramp, l, l.c.right, here));
         }
         transpose(b, square);
         for (int i = 0; i < l.lanes; ++i) {
@@ -117,8 +117,8 @@ void pack_masked_lines(StageBuilder& b, const Layout& l, const Coordinates& at, 
   std::ranges::stable_partition(order, [&](size_t k) { return masked_along(l.c.left, others.axes[k]); });
   const Expression size = vector.size();
   b.loop(size.ceil_div(l.lanes), LoopKind::Serial, [&](const Expression& step) {
-    Run run(b, vector, step * l.lanes, l.lanes, size);
-    prepare_side(run, l, l.c.left);
+    Ramp ramp(b, vector, step * l.lanes, l.lanes, size);
+    prepare_side(ramp, l, l.c.left);
     for_each_position(b, others, at, order, [&](const Coordinates& here, const Expression&) {
       // Rows and outer positions apart: their extents may be formulas, so no division gets them back.
       Expression row = 0, position = 0;
@@ -127,7 +127,7 @@ void pack_masked_lines(StageBuilder& b, const Layout& l, const Coordinates& at, 
       for (size_t k = 0; k < outer_count; ++k)
         position = position * outer.extents[k] + here[static_cast<size_t>(outer.axes[k])] - outer.first[k];
       b.store(buffer, base + row * line + position * size + step * l.lanes,
-              element_of(run, l, l.c.left, here), 1, run.inside());
+              element_of(ramp, l, l.c.left, here), 1, ramp.inside());
     });
   });
 }
@@ -140,10 +140,10 @@ void pack_lines(StageBuilder& b, const Layout& l, const Coordinates& at, const E
     Coordinates here = at;
     l.rows.place(from + row, here);
     b.loop(size.ceil_div(l.lanes), LoopKind::Serial, [&](const Expression& step) {
-      Run run(b, range, step * l.lanes, l.lanes, size);
-      prepare_side(run, l, l.c.left);
-      b.store(buffer, base + row * line + step * l.lanes, element_of(run, l, l.c.left, here), 1,
-              run.inside());
+      Ramp ramp(b, range, step * l.lanes, l.lanes, size);
+      prepare_side(ramp, l, l.c.left);
+      b.store(buffer, base + row * line + step * l.lanes, element_of(ramp, l, l.c.left, here), 1,
+              ramp.inside());
     });
   });
 }
@@ -168,17 +168,17 @@ void pack_steps(StageBuilder& b, const Layout& l, const Coordinates& at, const E
                 const Expression& tile_elements) {
   const int64_t height = l.t.tile_m;
   b.loop(count, LoopKind::Serial, [&](const Expression& tile) {
-    std::vector<Run> runs;
+    std::vector<Ramp> ramps;
     std::vector<Id> masks;
     for (int64_t r = 0; r < height; r += l.lanes) {
-      runs.emplace_back(b, l.rows, (first + tile) * height + r, l.lanes, l.m);
-      prepare_side(runs.back(), l, l.c.left);
+      ramps.emplace_back(b, l.rows, (first + tile) * height + r, l.lanes, l.m);
+      prepare_side(ramps.back(), l, l.c.left);
       masks.push_back(r + l.lanes <= height ? kNone : b.lane_mask(height - r, l.lanes));
     }
     for_each_position(b, range, at, {}, [&](const Coordinates& here, const Expression& position) {
-      for (size_t v = 0; v < runs.size(); ++v)
+      for (size_t v = 0; v < ramps.size(); ++v)
         b.store(buffer, base + tile * tile_elements + position * height + static_cast<int64_t>(v) * l.lanes,
-                element_of(runs[v], l, l.c.left, here), 1, masks[v]);
+                element_of(ramps[v], l, l.c.left, here), 1, masks[v]);
     });
   });
 }
@@ -212,16 +212,16 @@ void pack_panel(StageBuilder& b, const Layout& l, const Coordinates& at, const E
                 const AxisGroup& range, int buffer, const Expression& base) {
   if (l.turned) return pack_turned(b, l, at, panel, range, buffer, base);
   const auto pack = [&](bool unbroken) {
-    std::vector<Run> runs;
+    std::vector<Ramp> ramps;
     for (int64_t v = 0; v < l.t.tile_n; ++v) {
-      Run& run = runs.emplace_back(b, l.columns, panel * l.tile_columns() + v * l.lanes, l.lanes, l.n);
-      if (unbroken) run.promise_unbroken();
-      prepare_side(run, l, l.c.right);
+      Ramp& ramp = ramps.emplace_back(b, l.columns, panel * l.tile_columns() + v * l.lanes, l.lanes, l.n);
+      if (unbroken) ramp.promise_unbroken();
+      prepare_side(ramp, l, l.c.right);
     }
     for_each_position(b, range, at, {}, [&](const Coordinates& here, const Expression& position) {
       for (int64_t v = 0; v < l.t.tile_n; ++v)
         b.store(buffer, base + position * l.tile_columns() + v * l.lanes,
-                element_of(runs[static_cast<size_t>(v)], l, l.c.right, here));
+                element_of(ramps[static_cast<size_t>(v)], l, l.c.right, here));
     });
   };
   // Most panels lie within one row of an image; those get by with half the loads.
@@ -253,9 +253,9 @@ void pack_panels(StageBuilder& b, const Layout& l, const Coordinates& at, const 
     const auto panel = [&](const Expression& j, bool inside) {
       for (int64_t v = 0; v < l.t.tile_n; ++v) {
         const Expression start = (first + j) * width + v * l.lanes;
-        Run run(b, l.columns, start, l.lanes, inside ? start + l.lanes : l.n);
+        Ramp ramp(b, l.columns, start, l.lanes, inside ? start + l.lanes : l.n);
         b.store(buffer, base + j * panel_size + position * width + v * l.lanes,
-                element_of(run, l, l.c.right, here), 1, kNone, streaming);
+                element_of(ramp, l, l.c.right, here), 1, kNone, streaming);
       }
     };
     b.loop(whole.max(0), LoopKind::Serial, [&](const Expression& j) { panel(j, true); });

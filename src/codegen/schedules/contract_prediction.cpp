@@ -58,7 +58,7 @@ double cycles_of(const kernel::KernelSpec& spec, const ScalarFunction& body,
   for (const ScalarNode& n : body.nodes()) {
     if (n.op != ScalarOp::Input || operands[n.payload].kind != kernel::Operand::Kind::Value) continue;
     const kernel::Value& value = spec.values()[static_cast<size_t>(operands[n.payload].value)];
-    if (value.combiner == kernel::Combiner::None) cycles += cycles_of(spec, value.body, value.operands);
+    if (!value.monoid) cycles += cycles_of(spec, value.body, value.operands);
   }
   return cycles;
 }
@@ -101,12 +101,12 @@ double unevenness(double tasks, int threads) {
 
 }  // namespace
 
-Problem problem_of(const kernel::KernelSpec& spec, const Contraction& c, bool exchange, const DimMap& top,
-                   const Target& target) {
+Problem problem_of(const kernel::KernelSpec& spec, const Contraction& c, bool swap_operands,
+                   const DimMap& top, const Target& target) {
   Problem p;
   p.element = static_cast<int>(element_bytes(c.dtype));
   p.lanes = target.lanes(p.element);
-  const Tiling t{.exchange = exchange, .tile_m = 1, .tile_n = 1};
+  const Tiling t{.swap_operands = swap_operands, .tile_m = 1, .tile_n = 1};
   const Layout l = lay_out(spec, c, t, top, p.lanes);
   p.m = size_of(spec, l.c.rows, top), p.n = size_of(spec, l.c.columns, top);
   p.k = size_of(spec, l.c.summed, top), p.batch = size_of(spec, l.c.batch, top);
@@ -203,17 +203,17 @@ double Prediction::least_us() const { return least_cycles_ / target_.threads / k
 /// together from masked parts.
 double Prediction::step() const {
   const auto n = static_cast<double>(t_.tile_n);
-  double apart = 0.1;
+  double stalls = 0.1;
   if (t_.pack_m == Packing::Direct)
-    apart += tiles_.height * (conflict(p_.row_bytes, tiles_.height) - 1) +
-             4 * (conflict(p_.left_step_bytes, p_.k) - 1);
+    stalls += tiles_.height * (conflict(p_.row_bytes, tiles_.height) - 1) +
+              4 * (conflict(p_.left_step_bytes, p_.k) - 1);
   if (t_.pack_n == Packing::Direct)
-    apart += n * ((depth_ > 64 ? 2 * (conflict(p_.step_bytes, p_.k) - 1) : 0) + (p_.masked_n ? 4.5 * masks()
-                                                                                 : p_.even_n ? 0.2
-                                                                                             : 2));
+    stalls += n * ((depth_ > 64 ? 2 * (conflict(p_.step_bytes, p_.k) - 1) : 0) + (p_.masked_n ? 4.5 * masks()
+                                                                                  : p_.even_n ? 0.2
+                                                                                              : 2));
   // A panel that does not stay in the first cache comes from the second, which all but keeps up.
-  if (panel_bytes_ > 0.75 * l1_) apart += n * 0.006 * target_.vector_bytes;
-  return step_cycles(tiles_.height, n) + apart;
+  if (panel_bytes_ > 0.75 * l1_) stalls += n * 0.006 * target_.vector_bytes;
+  return step_cycles(tiles_.height, n) + stalls;
 }
 double Prediction::tile_steps(const Dealt& d) const {
   // Rows that leave the cache in which they are read again and again.

@@ -28,8 +28,8 @@ struct Problem {
   friend auto operator<=>(const Problem&, const Problem&) = default;
 };
 
-/// Without exchange the left side has the rows.
-[[nodiscard]] Problem problem_of(const kernel::KernelSpec& spec, const Contraction& c, bool exchange,
+/// The left side has the rows, unless the operands are swapped.
+[[nodiscard]] Problem problem_of(const kernel::KernelSpec& spec, const Contraction& c, bool swap_operands,
                                  const DimMap& top, const Target& target);
 
 /// One way to deal out register tiles to tasks.

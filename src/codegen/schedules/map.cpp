@@ -60,19 +60,19 @@ void guarded(StageBuilder& b, const Expression& condition, const std::function<v
   b.if_true(b.compute(ScalarOp::Not, {inside}), [&] { body(false); });
 }
 
-void store_outputs(const KernelSpec& spec, const Run& run, const Coordinates& at, std::map<int, Id>& known,
+void store_outputs(const KernelSpec& spec, const Ramp& ramp, const Coordinates& at, std::map<int, Id>& known,
                    bool streaming) {
   // All values before all stores: an output may be the memory of a slot.
-  for (const kernel::Output& o : spec.outputs()) (void)run.value(spec, o.value, at, known);
+  for (const kernel::Output& o : spec.outputs()) (void)ramp.value(spec, o.value, at, known);
   for (size_t k = 0; k < spec.outputs().size(); ++k)
-    run.store(static_cast<int>(spec.slots().size() + k), spec.outputs()[k].index,
-              known.at(spec.outputs()[k].value), at, streaming);
+    ramp.store(static_cast<int>(spec.slots().size() + k), spec.outputs()[k].index,
+               known.at(spec.outputs()[k].value), at, streaming);
 }
 
-void prepare(const KernelSpec& spec, Run& run) {
+void prepare(const KernelSpec& spec, Ramp& ramp) {
   for (const kernel::Value& v : spec.values())
-    for (const Operand& o : v.operands) run.prepare(o);
-  for (const kernel::Output& o : spec.outputs()) run.prepare(o.index);
+    for (const Operand& o : v.operands) ramp.prepare(o);
+  for (const kernel::Output& o : spec.outputs()) ramp.prepare(o.index);
 }
 
 double body_cycles(const KernelSpec& spec) {
@@ -89,14 +89,14 @@ using namespace map;
 
 bool takes(const KernelSpec& spec) {
   const auto& axes = spec.result().axes;
-  return !axes.empty() && std::ranges::all_of(spec.values(), [](const kernel::Value& v) {
-    return v.combiner == kernel::Combiner::None;
-  }) && std::ranges::all_of(spec.outputs(), [&](const kernel::Output& o) {
-    return spec.values()[static_cast<size_t>(o.value)].axes == axes;
-  });
+  return !axes.empty() &&
+         std::ranges::all_of(spec.values(), [](const kernel::Value& v) { return !v.monoid; }) &&
+         std::ranges::all_of(spec.outputs(), [&](const kernel::Output& o) {
+           return spec.values()[static_cast<size_t>(o.value)].axes == axes;
+         });
 }
 
-Walk walk_of(const KernelSpec& spec, int64_t inner_axes, int64_t width) {
+TaskGrid grid_of(const KernelSpec& spec, int64_t inner_axes, int64_t width) {
   const std::vector<int> axes = memory_order(spec, spec.outputs()[0]);
   const auto middle =
       axes.end() - std::min<std::ptrdiff_t>(inner_axes, static_cast<std::ptrdiff_t>(axes.size()));
@@ -116,31 +116,31 @@ Program lower_rows(const KernelSpec& spec, const Parameters& p, const DimMap& to
   const auto lanes = static_cast<int>(p.at("lanes"));
   const int64_t unroll = p.at("unroll");
   const bool streaming = p.at("stream") != 0;
-  Walk walk = walk_of(spec, p.at("inner"), lanes * unroll);
-  cut_into_tasks(walk, cycles_of_vector(spec, walk.inner, lanes) * static_cast<double>(unroll), top, target);
-  const Interior interior = interior_of(spec, walk.inner);
+  TaskGrid grid = grid_of(spec, p.at("inner"), lanes * unroll);
+  cut_into_tasks(grid, cycles_of_vector(spec, grid.inner, lanes) * static_cast<double>(unroll), top, target);
+  const Interior interior = interior_of(spec, grid.inner);
   Program program = program_for(spec, "map");
-  StageBuilder b(program, walk.tasks());
-  const Expression size = walk.inner.size();
-  walk.visit(
+  StageBuilder b(program, grid.tasks());
+  const Expression size = grid.inner.size();
+  grid.visit(
       b, spec.extents().size(), [](const Coordinates&) {},
       [&](const Coordinates& at, const Expression& start) {
         Expression inside =
-            size % walk.width == Expression(0) ? Expression(1) : (start + (walk.width - 1)).lt(size);
+            size % grid.width == Expression(0) ? Expression(1) : (start + (grid.width - 1)).lt(size);
         for (const Expression& predicate : interior.predicates)
-          for (const Expression& end : {start, start + (walk.width - 1)}) {
+          for (const Expression& end : {start, start + (grid.width - 1)}) {
             Coordinates there = at;
-            walk.inner.place(end, there);
+            grid.inner.place(end, there);
             inside = inside & predicate.substitute_indices(there);
           }
         guarded(b, inside, [&](bool whole) {
           const KernelSpec& body = whole ? interior.spec : spec;
           for (int64_t u = 0; u < unroll; ++u) {
             const Expression first = start + u * lanes;
-            Run run(b, walk.inner, first, lanes, whole ? first + lanes : size);
-            prepare(body, run);
+            Ramp ramp(b, grid.inner, first, lanes, whole ? first + lanes : size);
+            prepare(body, ramp);
             std::map<int, Id> known;
-            store_outputs(body, run, at, known, streaming && whole);
+            store_outputs(body, ramp, at, known, streaming && whole);
           }
         });
       });
@@ -194,30 +194,30 @@ class MapCandidates {
     const auto axes = static_cast<int64_t>(memory_order(spec_, spec_.outputs()[0]).size());
     const int64_t lanes = natural_lanes(spec_, target_);
     for (int64_t inner = 1; inner <= axes; ++inner) {
-      const Walk walk = walk_of(spec_, inner, lanes);
-      const double vector = cycles_of_vector(spec_, walk.inner, static_cast<int>(lanes));
+      const TaskGrid grid = grid_of(spec_, inner, lanes);
+      const double vector = cycles_of_vector(spec_, grid.inner, static_cast<int>(lanes));
       for (const int64_t unroll : {1, 2, 4})
-        add({.inner = inner, .unroll = unroll, .lanes = lanes}, walk, vector);
+        add({.inner = inner, .unroll = unroll, .lanes = lanes}, grid, vector);
     }
   }
 
   void tiles(double turned) {
     // Past the caches only whole lines: the halves of one would be written far apart in time.
     const kernel::Value& v = spec_.values()[static_cast<size_t>(spec_.outputs()[0].value)];
-    const Walk walk = walk_of(spec_, 1, 1);
+    const TaskGrid grid = grid_of(spec_, 1, 1);
     for (const int64_t lanes : {16, 8}) {
       if (lanes > natural_lanes(spec_, target_)) continue;
       const double vector = 4 + body_cycles(spec_) + 4 * std::log2(static_cast<double>(lanes)) * turned;
       for (const int64_t block : {1, 4})
-        add({.lanes = lanes, .block = block, .tile = true}, walk, vector,
+        add({.lanes = lanes, .block = block, .tile = true}, grid, vector,
             block > 1 && lanes * element_bytes(v.dtype()) >= 64);
     }
   }
 
   /// `p` and, where memory is what counts, `p` with stores past the caches.
-  void add(Point p, const Walk& walk, double vector, bool may_stream = true) {
-    const auto rows = static_cast<double>(std::max<int64_t>(1, walk.rows().exec(top_)));
-    const int64_t width = p.lanes * p.unroll, columns = std::max<int64_t>(1, walk.inner.size().exec(top_));
+  void add(Point p, const TaskGrid& grid, double vector, bool may_stream = true) {
+    const auto rows = static_cast<double>(std::max<int64_t>(1, grid.rows().exec(top_)));
+    const int64_t width = p.lanes * p.unroll, columns = std::max<int64_t>(1, grid.inner.size().exec(top_));
     const auto blocks = static_cast<double>((columns + width - 1) / width);
     const double cycles = rows * (6 + blocks * (2 + vector * static_cast<double>(p.unroll)));
     for (const bool stream : {false, true}) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "codegen/schedule.h"
-#include "codegen/schedules/walk.h"
+#include "codegen/schedules/task_grid.h"
 
 /// Inside of the `map` family (map.cpp says what it does).
 namespace luminal::codegen::map {
@@ -23,9 +23,9 @@ struct Interior {
 void guarded(StageBuilder& b, const Expression& condition, const std::function<void(bool inside)>& body);
 
 /// Computes and stores all outputs at these elements.
-void store_outputs(const kernel::KernelSpec& spec, const Run& run, const Coordinates& at,
+void store_outputs(const kernel::KernelSpec& spec, const Ramp& ramp, const Coordinates& at,
                    std::map<int, Id>& known, bool streaming);
-void prepare(const kernel::KernelSpec& spec, Run& run);
+void prepare(const kernel::KernelSpec& spec, Ramp& ramp);
 /// Cycles for one vector, loads not counted.
 [[nodiscard]] double body_cycles(const kernel::KernelSpec& spec);
 

@@ -43,7 +43,7 @@ Split split_loads(const KernelSpec& spec, const Turned& turned) {
   return s;
 }
 
-/// Rows and columns exchanged: in step d rows d apart swap the lanes whose number has bit d.
+/// Transposed in registers: in step d rows d apart swap the lanes whose number has bit d.
 std::vector<Id> transposed(StageBuilder& b, std::vector<Id> rows) {
   const int n = static_cast<int>(rows.size());
   for (int d = 1; d < n; d *= 2) {
@@ -107,12 +107,12 @@ Program lower_tiles(const KernelSpec& given, const Parameters& parameters, const
   // block stays in the first cache. Large tensors pass the caches by, the next block fetched meanwhile.
   const int64_t block = parameter_or(parameters, "block", 1), side = block * lanes;
   const bool large = parameters.at("stream") != 0;
-  Walk walk{.outer = group_of(spec.extents(), {order.begin(), order.end() - 1}),
-            .inner = group_of(spec.extents(), {along}),
-            .width = side};
-  for (size_t k = 0; k < walk.outer.axes.size(); ++k)
-    if (walk.outer.axes[k] == across) walk.outer.extents[k] = rows.ceil_div(side);
-  cut_into_tasks(walk, static_cast<double>(side * block) * (8 + body_cycles(spec)), top, target);
+  TaskGrid grid{.outer = group_of(spec.extents(), {order.begin(), order.end() - 1}),
+                .inner = group_of(spec.extents(), {along}),
+                .width = side};
+  for (size_t k = 0; k < grid.outer.axes.size(); ++k)
+    if (grid.outer.axes[k] == across) grid.outer.extents[k] = rows.ceil_div(side);
+  cut_into_tasks(grid, static_cast<double>(side * block) * (8 + body_cycles(spec)), top, target);
   const AxisGroup down = group_of(spec.extents(), {across});
 
   const auto tile = [&](StageBuilder& b, const Coordinates& corner, const Expression& row,
@@ -126,9 +126,9 @@ Program lower_tiles(const KernelSpec& given, const Parameters& parameters, const
         Coordinates at = corner;
         at[static_cast<size_t>(along)] = start + s;
         // All lanes of a column that is not there are off.
-        Run run(b, down, row, lanes, whole ? row + lanes : rows * (start + s).lt(columns));
-        run.prepare(load);
-        loaded.push_back(run.widen(run.load(load, at)));
+        Ramp ramp(b, down, row, lanes, whole ? row + lanes : rows * (start + s).lt(columns));
+        ramp.prepare(load);
+        loaded.push_back(ramp.widen(ramp.load(load, at)));
         if (!large) continue;
         at[static_cast<size_t>(along)] = start + side + s;
         at[static_cast<size_t>(across)] = row;
@@ -141,9 +141,9 @@ Program lower_tiles(const KernelSpec& given, const Parameters& parameters, const
       Coordinates at = corner;
       at[static_cast<size_t>(across)] = row + r;
       const auto write = [&] {
-        Run run(b, walk.inner, start, lanes, whole ? start + lanes : columns);
-        prepare(spec, run);
-        store_outputs(spec, run, at, known[static_cast<size_t>(r)], large && whole);
+        Ramp ramp(b, grid.inner, start, lanes, whole ? start + lanes : columns);
+        prepare(spec, ramp);
+        store_outputs(spec, ramp, at, known[static_cast<size_t>(r)], large && whole);
       };
       if (whole)
         write();
@@ -153,8 +153,8 @@ Program lower_tiles(const KernelSpec& given, const Parameters& parameters, const
   };
 
   Program program = program_for(spec, "map");
-  StageBuilder b(program, walk.tasks());
-  walk.visit(
+  StageBuilder b(program, grid.tasks());
+  grid.visit(
       b, spec.extents().size(), [](const Coordinates&) {},
       [&](const Coordinates& at, const Expression& start) {
         const Expression corner = at[static_cast<size_t>(across)] * side;

@@ -6,8 +6,9 @@
 #include "codegen/schedules/own_axes.h"
 #include "codegen/schedules/roofline.h"
 #include "codegen/schedules/specialise.h"
-#include "codegen/schedules/walk.h"
+#include "codegen/schedules/task_grid.h"
 #include "kernel/axes.h"
+#include "scalar/monoid.h"
 
 /// The floor under everything: loops as the spec's tree says them, vectors along the innermost output axis.
 ///
@@ -18,7 +19,6 @@ namespace luminal::codegen {
 namespace {
 
 using kernel::AxisSet;
-using kernel::Combiner;
 using kernel::KernelSpec;
 using kernel::Operand;
 using kernel::Value;
@@ -43,25 +43,13 @@ std::vector<int> storable(const KernelSpec& spec) {
   for (const int v : needs.all) {
     const Value& value = spec.values()[static_cast<size_t>(v)];
     const AxisSet axes = kernel::axes_of(value.axes);
-    if (value.combiner == Combiner::None || (axes & ~output_axes(spec)) != 0) continue;
+    if (!value.monoid || (axes & ~output_axes(spec)) != 0) continue;
     const bool everywhere = std::ranges::all_of(spec.outputs(), [&](const kernel::Output& o) {
       return kernel::axes_of(spec.values()[static_cast<size_t>(o.value)].axes) == axes;
     });
     if (!everywhere) found.push_back(v);
   }
   return found;
-}
-
-ScalarOp fold_of(Combiner c) {
-  return c == Combiner::Add ? ScalarOp::Add : c == Combiner::Max ? ScalarOp::Maximum : ScalarOp::Mul;
-}
-
-uint64_t neutral_bits(Combiner c, Dtype d) {
-  ScalarBuilder b;
-  if (c != Combiner::Max) return b[b.constant(d, c == Combiner::Add ? 0 : 1)].payload;
-  if (d == Dtype::Bool || d == Dtype::U8) return 0;
-  if (is_float(d)) return b[b.constant(d, -std::numeric_limits<double>::infinity())].payload;
-  return uint64_t{1} << (8 * element_bytes(d) - 1);
 }
 
 class Nest {
@@ -78,7 +66,7 @@ class Nest {
     }
   }
 
-  Program run() {
+  Program ramp() {
     for (const int v : stored_) {
       const Store& s = stores_.at(v);
       stage(memory_order(spec_, value(v).axes, s.index),
@@ -128,97 +116,98 @@ class Nest {
   }
 
   void stage(const std::vector<int>& axes, const std::vector<Goal>& goals) {
-    Walk walk;
+    TaskGrid grid;
     const auto is_inner = [&](int a) { return (inner_axes_ & kernel::axis_bit(a)) != 0; };
     const auto inner = std::ranges::find_if_not(axes.rbegin(), axes.rend(), is_inner) - axes.rbegin();
     const auto middle = axes.end() - std::min(std::max<std::ptrdiff_t>(inner, 1), std::ssize(axes));
-    walk.outer = group_of(spec_.extents(), {axes.begin(), middle});
-    walk.inner = group_of(spec_.extents(), {middle, axes.end()});
-    walk.width = axes.empty() ? 1 : lanes_;
-    cut_into_tasks(walk, cycles_per_block(goals), top_, target_);
-    StageBuilder b(program_, walk.tasks());
+    grid.outer = group_of(spec_.extents(), {axes.begin(), middle});
+    grid.inner = group_of(spec_.extents(), {middle, axes.end()});
+    grid.width = axes.empty() ? 1 : lanes_;
+    cut_into_tasks(grid, cycles_per_block(goals), top_, target_);
+    StageBuilder b(program_, grid.tasks());
     b_ = &b;
     current_.clear();
     for (const Goal& g : goals) current_.insert(g.value);
     Known row;
-    const AxisSet outer = kernel::axes_of(walk.outer.axes);
-    walk.visit(
+    const AxisSet outer = kernel::axes_of(grid.outer.axes);
+    grid.visit(
         b, spec_.extents().size(),
         [&](const Coordinates& at) {
           row.clear();
-          const Run one(b);
+          const Ramp one(b);
           for (const Goal& g : goals) hoist(g.value, outer, at, one, row);
         },
         [&](const Coordinates& row_start, const Expression& start) {
           Coordinates at = row_start;
-          const bool scalar = walk.width == 1;
-          if (scalar) walk.inner.place(start, at);
-          Run run =
-              scalar ? Run(b) : Run(b, walk.inner, start, static_cast<int>(walk.width), walk.inner.size());
+          const bool scalar = grid.width == 1;
+          if (scalar) grid.inner.place(start, at);
+          Ramp ramp =
+              scalar ? Ramp(b) : Ramp(b, grid.inner, start, static_cast<int>(grid.width), grid.inner.size());
           Known known = row;
-          const AxisSet bound = outer | kernel::axes_of(walk.inner.axes);
-          prepare(run, goals);
+          const AxisSet bound = outer | kernel::axes_of(grid.inner.axes);
+          prepare(ramp, goals);
           for (const Goal& g : goals) {
-            const Id id = compute(g.value, bound, at, run, known);
-            run.store(g.buffer, g.index, id, at);
+            const Id id = compute(g.value, bound, at, ramp, known);
+            ramp.store(g.buffer, g.index, id, at);
           }
         });
     b.finish();
   }
 
-  void prepare(Run& run, const std::vector<Goal>& goals) const {
+  void prepare(Ramp& ramp, const std::vector<Goal>& goals) const {
     Needs needs;
     for (const Goal& g : goals) {
       needs.add(spec_, g.value);
-      run.prepare(g.index);
+      ramp.prepare(g.index);
     }
     for (const int v : needs.all) {
-      for (const Operand& o : value(v).operands) run.prepare(o);
-      if (const auto store = stores_.find(v); store != stores_.end()) run.prepare(store->second.index);
+      for (const Operand& o : value(v).operands) ramp.prepare(o);
+      if (const auto store = stores_.find(v); store != stores_.end()) ramp.prepare(store->second.index);
     }
   }
 
   /// Computes here every reduced value that `v` needs and whose axes are bound already.
-  void hoist(int v, AxisSet bound, const Coordinates& at, const Run& run, Known& known) {
+  void hoist(int v, AxisSet bound, const Coordinates& at, const Ramp& ramp, Known& known) {
     if (known.contains(v) || is_stored(v)) return;
-    const bool reduced = value(v).combiner != Combiner::None;
+    const bool reduced = value(v).monoid.has_value();
     if (reduced && (kernel::axes_of(value(v).axes) & ~bound) == 0) {
-      known[v] = reduce(v, bound, at, run, known);
+      known[v] = reduce(v, bound, at, ramp, known);
       return;
     }
     for (const Operand& o : value(v).operands)
-      if (o.kind == Operand::Kind::Value) hoist(o.value, bound, at, run, known);
+      if (o.kind == Operand::Kind::Value) hoist(o.value, bound, at, ramp, known);
   }
   [[nodiscard]] bool is_stored(int v) const { return stores_.contains(v) && !current_.contains(v); }
 
   /// The value at these coordinates; everything it needs goes to `known`.
-  Id compute(int v, AxisSet bound, const Coordinates& at, const Run& run, Known& known) {
+  Id compute(int v, AxisSet bound, const Coordinates& at, const Ramp& ramp, Known& known) {
     if (const auto here = known.find(v); here != known.end()) return here->second;
     Id id = kNone;
     if (is_stored(v)) {
       const Store& s = stores_.at(v);
-      id = run.load({.dtype = value(v).dtype(), .slot = s.buffer, .index = s.index}, at);
-    } else if (value(v).combiner != Combiner::None) {
-      id = reduce(v, bound, at, run, known);
+      id = ramp.load({.dtype = value(v).dtype(), .slot = s.buffer, .index = s.index}, at);
+    } else if (value(v).monoid) {
+      id = reduce(v, bound, at, ramp, known);
     } else {
-      id = body(v, bound, at, run, known);
+      id = body(v, bound, at, ramp, known);
     }
     known[v] = id;
     return id;
   }
 
-  Id body(int v, AxisSet bound, const Coordinates& at, const Run& run, Known& known) {
+  Id body(int v, AxisSet bound, const Coordinates& at, const Ramp& ramp, Known& known) {
     for (const Operand& o : value(v).operands)
-      if (o.kind == Operand::Kind::Value) compute(o.value, bound, at, run, known);
-    return run.evaluate(spec_, value(v).body, value(v).operands, at, known);
+      if (o.kind == Operand::Kind::Value) compute(o.value, bound, at, ramp, known);
+    return ramp.evaluate(spec_, value(v).body, value(v).operands, at, known);
   }
 
-  Id reduce(int v, AxisSet bound, const Coordinates& at, const Run& run, Known& known) {
+  Id reduce(int v, AxisSet bound, const Coordinates& at, const Ramp& ramp, Known& known) {
     const Value& r = value(v);
     for (const Operand& o : r.operands)
-      if (o.kind == Operand::Kind::Value) hoist(o.value, bound & ~kernel::axes_of(r.reduced), at, run, known);
-    const Id neutral = b_->constant_bits({r.dtype(), run.lanes()}, neutral_bits(r.combiner, r.dtype()));
-    return fold(r, v, loop_order(r), bound, at, run, known, neutral);
+      if (o.kind == Operand::Kind::Value)
+        hoist(o.value, bound & ~kernel::axes_of(r.reduced), at, ramp, known);
+    const Id neutral = b_->constant_bits({r.dtype(), ramp.lanes()}, neutral_bits(*r.monoid, r.dtype()));
+    return fold(r, v, loop_order(r), bound, at, ramp, known, neutral);
   }
 
   /// What is reduced on the way to the elements of `r`.
@@ -226,7 +215,7 @@ class Nest {
     Needs needs;
     for (const Operand& o : r.operands)
       if (o.kind == Operand::Kind::Value) needs.add(spec_, o.value);
-    std::erase_if(needs.all, [&](int v) { return value(v).combiner == Combiner::None || is_stored(v); });
+    std::erase_if(needs.all, [&](int v) { return !value(v).monoid || is_stored(v); });
     return std::move(needs.all);
   }
 
@@ -253,10 +242,10 @@ class Nest {
 
   /// Loops over `axes`, outermost first.
   Id fold(const Value& r, int v, std::span<const int> axes, AxisSet bound, const Coordinates& at,
-          const Run& run, const Known& known, Id before) {
+          const Ramp& ramp, const Known& known, Id before) {
     if (axes.empty()) {
       Known inside = known;
-      return b_->compute(fold_of(r.combiner), {before, run.widen(body(v, bound, at, run, inside))});
+      return b_->compute(info(*r.monoid).op, {before, ramp.widen(body(v, bound, at, ramp, inside))});
     }
     const int axis = axes[0];
     const Expression& extent = spec_.extents()[static_cast<size_t>(axis)];
@@ -271,8 +260,8 @@ class Nest {
       const AxisSet later = kernel::axes_of(axes.subspan(1));
       const AxisSet now = (bound & ~later) | kernel::axis_bit(axis);
       for (const Operand& o : r.operands)
-        if (o.kind == Operand::Kind::Value) hoist(o.value, now, here, run, inside);
-      return std::vector<Id>{fold(r, v, axes.subspan(1), now, here, run, inside, carried[0])};
+        if (o.kind == Operand::Kind::Value) hoist(o.value, now, here, ramp, inside);
+      return std::vector<Id>{fold(r, v, axes.subspan(1), now, here, ramp, inside, carried[0])};
     };
     return b_->loop(extent, is_short(r, axes) ? LoopKind::Unrolled : LoopKind::Serial, {before}, loop)[0];
   }
@@ -312,18 +301,17 @@ double cycles_of(const KernelSpec& spec, const AxisGroup& group, std::span<const
   for (size_t k = 0; k < spec.values().size(); ++k) {
     const Value& v = spec.values()[k];
     const bool vectors = (kernel::all_axes(v) & vector_axes) != 0;
-    const bool once = std::ranges::find(stages, static_cast<int>(k)) != stages.end();
+    const bool has_stage = std::ranges::find(stages, static_cast<int>(k)) != stages.end();
     AxisSet runs_over = kernel::all_axes(v);
     // What has no stage of its own is computed anew in every block, or in every row where lanes agree.
-    if (!once && v.combiner != Combiner::None) runs_over |= vectors ? all : all & ~vector_axes;
+    if (!has_stage && v.monoid) runs_over |= vectors ? all : all & ~vector_axes;
     double times = 1, per_element = 1 + v.body.cost().weight() * 0.6;
     kernel::for_each_axis(runs_over, [&](int a) {
       times *= std::max<double>(1, static_cast<double>(spec.extents()[static_cast<size_t>(a)].exec(top)));
     });
     for (const Operand& o : v.operands)
       per_element += vectors ? load_cycles(o, group, static_cast<int>(lanes)) : 1;
-    if (v.combiner != Combiner::None)
-      per_element = std::max(per_element, 4.0);  // one addition after the other
+    if (v.monoid) per_element = std::max(per_element, 4.0);  // one addition after the other
     cycles += times * per_element / (vectors ? static_cast<double>(lanes) : 1);
   }
   return cycles;
@@ -368,7 +356,7 @@ std::vector<Candidate> nest_candidates(const KernelSpec& given, const Bucket& bu
 Program nest_lower(const KernelSpec& given, const Parameters& parameters, const Bucket& bucket,
                    const Target& target) {
   const KernelSpec spec = with_own_axes(specialised(given, bucket));
-  return Nest(spec, parameters, bucket, target).run();
+  return Nest(spec, parameters, bucket, target).ramp();
 }
 
 }  // namespace

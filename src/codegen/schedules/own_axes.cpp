@@ -21,7 +21,7 @@ class Renamer {
     parts_.values.clear();
   }
 
-  KernelSpec run() {
+  KernelSpec ramp() {
     for (kernel::Output& o : parts_.outputs) o.value = copy(o.value, 0);
     return KernelSpec(std::move(parts_));
   }
@@ -77,7 +77,7 @@ class Renamer {
 KernelSpec with_own_axes(const KernelSpec& spec) {
   const AxisSet outputs = kernel::axes_of(spec.parallel_axes());
   const auto owns = [&](const Value& v) { return (kernel::axes_of(v.reduced) & outputs) == 0; };
-  return std::ranges::all_of(spec.values(), owns) ? spec : Renamer(spec).run();
+  return std::ranges::all_of(spec.values(), owns) ? spec : Renamer(spec).ramp();
 }
 
 }  // namespace luminal::codegen

@@ -6,14 +6,13 @@
 #include "codegen/schedules/families.h"
 #include "codegen/schedules/roofline.h"
 #include "codegen/schedules/specialise.h"
-#include "codegen/schedules/sweep.h"
+#include "codegen/schedules/vector_loops.h"
 
 // Reductions: one or several values folded over the same axes, elementwise bodies before, elementwise values
 // after them.
 namespace luminal::codegen {
 namespace {
 
-using kernel::Combiner;
 using kernel::KernelSpec;
 using kernel::Operand;
 using kernel::Value;
@@ -26,8 +25,7 @@ struct Reduction {
 bool reads_fold(const KernelSpec& spec, int v) {
   return std::ranges::any_of(spec.values()[static_cast<size_t>(v)].operands, [&](const Operand& o) {
     return o.kind == Operand::Kind::Value &&
-           (spec.values()[static_cast<size_t>(o.value)].combiner != Combiner::None ||
-            reads_fold(spec, o.value));
+           (spec.values()[static_cast<size_t>(o.value)].monoid || reads_fold(spec, o.value));
   });
 }
 
@@ -35,11 +33,10 @@ std::optional<Reduction> analyse(const KernelSpec& spec) {
   Reduction r;
   for (size_t v = 0; v < spec.values().size(); ++v) {
     const Value& value = spec.values()[v];
-    if (value.combiner == Combiner::None) continue;
+    if (!value.monoid) continue;
     if (r.values.empty()) r.axes = value.axes, r.reduced = value.reduced;
     if (value.axes != r.axes || value.reduced != r.reduced || reads_fold(spec, static_cast<int>(v)))
       return {};
-    if (value.dtype() == Dtype::Bool && value.combiner != Combiner::Max) return {};
     r.values.push_back(static_cast<int>(v));
   }
   if (r.values.empty()) return {};
@@ -98,7 +95,7 @@ class ReduceLowering {
     int widest = 1;
     for (const int v : r_.values) {
       const Value& value = spec.values()[static_cast<size_t>(v)];
-      ops_.push_back(fold_op(value.combiner, value.dtype()));
+      ops_.push_back(fold_op(*value.monoid, value.dtype()));
       widest = std::max(widest, static_cast<int>(element_bytes(ops_.back().dtype)));
     }
     lanes_ = target.lanes(widest);
@@ -136,19 +133,19 @@ class ReduceLowering {
     return g;
   }
 
-  void prepare_fold(Run& run) const {
+  void prepare_fold(Ramp& ramp) const {
     for (size_t v = 0; v < spec_.values().size(); ++v)
       if (!reads_fold(spec_, static_cast<int>(v)))
-        for (const Operand& o : spec_.values()[v].operands) run.prepare(o);
+        for (const Operand& o : spec_.values()[v].operands) ramp.prepare(o);
   }
 
-  Id element(StageBuilder& b, size_t f, const Run& run, const Coordinates& at) const {
+  Id element(StageBuilder& b, size_t f, const Ramp& ramp, const Coordinates& at) const {
     const Value& value = spec_.values()[static_cast<size_t>(r_.values[f])];
     std::map<int, Id> known;
-    return b.convert(run.evaluate(spec_, value.body, value.operands, at, known), ops_[f].dtype);
+    return b.convert(ramp.evaluate(spec_, value.body, value.operands, at, known), ops_[f].dtype);
   }
 
-  void write(StageBuilder& b, const Run& run, const Coordinates& at, std::span<const Id> totals) const {
+  void write(StageBuilder& b, const Ramp& ramp, const Coordinates& at, std::span<const Id> totals) const {
     std::map<int, Id> known;
     for (size_t f = 0; f < r_.values.size(); ++f) {
       const int v = r_.values[f];
@@ -156,16 +153,16 @@ class ReduceLowering {
     }
     for (size_t o = 0; o < spec_.outputs().size(); ++o) {
       const kernel::Output& output = spec_.outputs()[o];
-      run.store(static_cast<int>(spec_.slots().size() + o), output.index,
-                run.value(spec_, output.value, at, known), at);
+      ramp.store(static_cast<int>(spec_.slots().size() + o), output.index,
+                 ramp.value(spec_, output.value, at, known), at);
     }
   }
 
-  void prepare_write(Run& run) const {
+  void prepare_write(Ramp& ramp) const {
     for (size_t v = 0; v < spec_.values().size(); ++v)
       if (reads_fold(spec_, static_cast<int>(v)))
-        for (const Operand& o : spec_.values()[v].operands) run.prepare(o);
-    for (const kernel::Output& o : spec_.outputs()) run.prepare(o.index);
+        for (const Operand& o : spec_.values()[v].operands) ramp.prepare(o);
+    for (const kernel::Output& o : spec_.outputs()) ramp.prepare(o.index);
   }
 
   void along_reduced() {
@@ -190,22 +187,22 @@ class ReduceLowering {
       Coordinates at(spec_.extents().size(), 0);
       results_.place(whole ? first + row : (first + row).min(count_ - 1), at);
       for (size_t f = 0; f < ops_.size(); ++f)
-        folds.push_back({ops_[f], [this, &b, f, at](const Run& run, const Coordinates& here) {
+        folds.push_back({ops_[f], [this, &b, f, at](const Ramp& ramp, const Coordinates& here) {
                            Coordinates c = here;
                            for (const int a : r_.axes) c[static_cast<size_t>(a)] = at[static_cast<size_t>(a)];
-                           return element(b, f, run, c);
+                           return element(b, f, ramp, c);
                          }});
       rows.push_back(std::move(at));
     }
     const std::vector<Id> totals = fold_lanes(b, range, vector_axes, lanes_, static_cast<int>(form_.unroll),
-                                              rows[0], folds, [&](Run& run) { prepare_fold(run); });
+                                              rows[0], folds, [&](Ramp& ramp) { prepare_fold(ramp); });
     for (int64_t row = 0; row < form_.rows; ++row) {
       const std::span mine = std::span(totals).subspan(static_cast<size_t>(row) * ops_.size(), ops_.size());
       const auto out = [&] {
         if (form_.splits > 1)
           for (size_t f = 0; f < mine.size(); ++f) b.store(parts_[f], split * count_ + first + row, mine[f]);
         else
-          write(b, Run(b), rows[static_cast<size_t>(row)], mine);
+          write(b, Ramp(b), rows[static_cast<size_t>(row)], mine);
       };
       if (whole || row == 0)
         out();
@@ -223,17 +220,17 @@ class ReduceLowering {
     const AxisGroup range = share(split);
     b.loop((groups - task * form_.task).min(form_.task), LoopKind::Serial, [&](const Expression& g) {
       const Expression first = (task * form_.task + g) * width;
-      std::vector<Run> runs;
+      std::vector<Ramp> ramps;
       std::vector<Id> totals;
       for (int64_t v = 0; v < form_.unroll; ++v) {
-        Run& run = runs.emplace_back(b, results_, first + v * lanes_, lanes_, count_);
-        prepare_fold(run);
-        prepare_write(run);
+        Ramp& ramp = ramps.emplace_back(b, results_, first + v * lanes_, lanes_, count_);
+        prepare_fold(ramp);
+        prepare_write(ramp);
         for (const FoldOp& op : ops_) totals.push_back(b.constant_bits({op.dtype, lanes_}, op.neutral));
       }
-      totals = fold_nest(b, range, runs, std::move(totals));
-      for (size_t v = 0; v < runs.size(); ++v) {
-        finish_group(b, runs[v], split, std::span(totals).subspan(v * ops_.size(), ops_.size()));
+      totals = fold_nest(b, range, ramps, std::move(totals));
+      for (size_t v = 0; v < ramps.size(); ++v) {
+        finish_group(b, ramps[v], split, std::span(totals).subspan(v * ops_.size(), ops_.size()));
       }
     });
     b.finish();
@@ -264,13 +261,13 @@ class ReduceLowering {
       b.loop(mine, LoopKind::Serial, [&](const Expression& g) {
         for (int64_t v = 0; v < form_.unroll; ++v) {
           const Expression place = g * width + v * lanes_;
-          Run run(b, results_, task * form_.task * width + place, lanes_, count_);
-          prepare_fold(run);
+          Ramp ramp(b, results_, task * form_.task * width + place, lanes_, count_);
+          prepare_fold(ramp);
           for (size_t f = 0; f < ops_.size(); ++f) {
             Id total = b.load(totals[f], place, lanes_);
             for (int64_t k = 0; k < steps; ++k) {
               at[last] = first + k;
-              total = b.compute(ops_[f].op, {total, run.widen(element(b, f, run, at))});
+              total = b.compute(ops_[f].op, {total, ramp.widen(element(b, f, ramp, at))});
             }
             b.store(totals[f], place, total);
           }
@@ -281,11 +278,11 @@ class ReduceLowering {
     b.loop(mine, LoopKind::Serial, [&](const Expression& g) {
       for (int64_t v = 0; v < form_.unroll; ++v) {
         const Expression place = g * width + v * lanes_;
-        Run run(b, results_, task * form_.task * width + place, lanes_, count_);
-        prepare_write(run);
+        Ramp ramp(b, results_, task * form_.task * width + place, lanes_, count_);
+        prepare_write(ramp);
         std::vector<Id> sums;
         for (const int buffer : totals) sums.push_back(b.load(buffer, place, lanes_));
-        finish_group(b, run, split, sums);
+        finish_group(b, ramp, split, sums);
       }
     });
     b.finish();
@@ -314,14 +311,14 @@ class ReduceLowering {
   }
 
   /// What becomes of a vector of totals at the end of a task.
-  void finish_group(StageBuilder& b, const Run& run, const Expression& split,
+  void finish_group(StageBuilder& b, const Ramp& ramp, const Expression& split,
                     std::span<const Id> totals) const {
-    if (form_.splits == 1) return write(b, run, Coordinates(spec_.extents().size(), 0), totals);
+    if (form_.splits == 1) return write(b, ramp, Coordinates(spec_.extents().size(), 0), totals);
     for (size_t f = 0; f < totals.size(); ++f)
-      b.store(parts_[f], split * count_ + run.start(), totals[f], 1, run.inside());
+      b.store(parts_[f], split * count_ + ramp.start(), totals[f], 1, ramp.inside());
   }
 
-  std::vector<Id> fold_nest(StageBuilder& b, const AxisGroup& range, std::span<const Run> runs,
+  std::vector<Id> fold_nest(StageBuilder& b, const AxisGroup& range, std::span<const Ramp> ramps,
                             std::vector<Id> totals) const {
     Coordinates at(spec_.extents().size(), 0);
     const auto nest = [&](const auto& self, size_t k, std::vector<Id> carried) -> std::vector<Id> {
@@ -331,10 +328,10 @@ class ReduceLowering {
                         at[static_cast<size_t>(range.axes[k])] = range.first[k] + i;
                         return self(self, k + 1, {c.begin(), c.end()});
                       });
-      for (size_t v = 0; v < runs.size(); ++v)
+      for (size_t v = 0; v < ramps.size(); ++v)
         for (size_t f = 0; f < ops_.size(); ++f) {
           Id& total = carried[v * ops_.size() + f];
-          total = b.compute(ops_[f].op, {total, runs[v].widen(element(b, f, runs[v], at))});
+          total = b.compute(ops_[f].op, {total, ramps[v].widen(element(b, f, ramps[v], at))});
         }
       return carried;
     };
@@ -346,20 +343,20 @@ class ReduceLowering {
     const int lanes = r_.axes.empty() ? 1 : lanes_;
     StageBuilder b(program_, count_.ceil_div(lanes));
     const Expression first = b.task() * lanes;
-    Run run = r_.axes.empty() ? Run(b) : Run(b, results_, first, lanes, count_);
-    prepare_write(run);
+    Ramp ramp = r_.axes.empty() ? Ramp(b) : Ramp(b, results_, first, lanes, count_);
+    prepare_write(ramp);
     std::vector<Id> totals;
     for (const FoldOp& op : ops_) totals.push_back(b.constant_bits({op.dtype, lanes}, op.neutral));
     totals = b.loop(form_.splits, LoopKind::Serial, std::move(totals),
                     [&](const Expression& split, std::span<const Id> carried) {
                       std::vector<Id> next;
                       for (size_t f = 0; f < ops_.size(); ++f) {
-                        const Id part = b.load(parts_[f], split * count_ + first, lanes, 1, run.inside());
+                        const Id part = b.load(parts_[f], split * count_ + first, lanes, 1, ramp.inside());
                         next.push_back(b.compute(ops_[f].op, {carried[f], part}));
                       }
                       return next;
                     });
-    write(b, run, Coordinates(spec_.extents().size(), 0), totals);
+    write(b, ramp, Coordinates(spec_.extents().size(), 0), totals);
     b.finish();
   }
 

@@ -2,19 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/fail.h"
 #include "codegen/schedules/families.h"
 #include "codegen/schedules/roofline.h"
 #include "codegen/schedules/specialise.h"
-#include "codegen/schedules/sweep.h"
+#include "codegen/schedules/vector_loops.h"
+#include "scalar/typing.h"
 
 // Rows: several values over the same axes, computed row by row in as few passes as their order allows. A row
 // stays in the cache from one pass to the next.
 namespace luminal::codegen {
 namespace {
 
-using kernel::Combiner;
 using kernel::KernelSpec;
 using kernel::Operand;
 using kernel::Value;
@@ -35,8 +36,9 @@ class RowLowering {
     int widest = 1;
     for (size_t v = 0; v < spec.values().size(); ++v) {
       const Value& value = spec.values()[v];
-      ops_.push_back(fold_op(value.combiner, value.dtype()));
-      widest = std::max(widest, static_cast<int>(element_bytes(ops_.back().dtype)));
+      if (value.monoid) ops_.emplace(static_cast<int>(v), fold_op(*value.monoid, value.dtype()));
+      const Dtype computed = is_half(value.dtype()) ? Dtype::F32 : value.dtype();
+      widest = std::max(widest, static_cast<int>(element_bytes(computed)));
     }
     lanes_ = target.lanes(std::max(widest, 4));
     parallel_ = group_of(spec.extents(), r_.parallel);
@@ -92,18 +94,17 @@ class RowLowering {
   }
   /// Passes done before the body of a value can be computed.
   [[nodiscard]] size_t pass_of(int v) const {
-    return static_cast<size_t>(r_.level[static_cast<size_t>(v)] -
-                               (value(v).combiner != Combiner::None ? 1 : 0));
+    return static_cast<size_t>(r_.level[static_cast<size_t>(v)] - (value(v).monoid ? 1 : 0));
   }
 
-  void prepare(Run& run) const {
+  void prepare(Ramp& ramp) const {
     for (const Value& v : spec_.values())
-      for (const Operand& o : v.operands) run.prepare(o);
-    for (const kernel::Output& o : spec_.outputs()) run.prepare(o.index);
+      for (const Operand& o : v.operands) ramp.prepare(o);
+    for (const kernel::Output& o : spec_.outputs()) ramp.prepare(o.index);
   }
 
   /// The body of `v`: what earlier passes kept is read at kept_at.
-  Id body(StageBuilder& b, int v, const Run& run, const Coordinates& at, Known& known,
+  Id body(StageBuilder& b, int v, const Ramp& ramp, const Coordinates& at, Known& known,
           const Expression& kept_at) const {
     const auto cut = kept_.bodies.find(v);
     const ScalarFunction& f = cut == kept_.bodies.end() ? value(v).body : cut->second.function;
@@ -118,32 +119,32 @@ class RowLowering {
         input = b.load(kept_buffers_[static_cast<size_t>(cut->second.kept[n.payload - operands.size()])],
                        kept_at, lanes_);
       else if (const Operand& o = operands[n.payload]; o.kind == Operand::Kind::Value)
-        input = read(b, o.value, run, at, known, kept_at);
+        input = read(b, o.value, ramp, at, known, kept_at);
       else
-        input = run.load(o, at);
+        input = ramp.load(o, at);
       any = input;
     }
     if (any != kNone) std::ranges::replace(inputs, kNone, any);
     return b.inline_function(f, inputs);
   }
 
-  Id read(StageBuilder& b, int v, const Run& run, const Coordinates& at, Known& known,
+  Id read(StageBuilder& b, int v, const Ramp& ramp, const Coordinates& at, Known& known,
           const Expression& kept_at) const {
     if (const auto have = known.find(v); have != known.end()) return have->second;
-    LUMINAL_CHECK(value(v).combiner == Combiner::None, "value {} is needed before its pass", v);
+    LUMINAL_CHECK(!value(v).monoid, "value {} is needed before its pass", v);
     const auto kept = kept_values_.find(v);
     if (kept != kept_values_.end() && kept->second.from < pass_)
       return known[v] = b.load(kept->second.buffer, kept_at, lanes_);
-    const Id x = known[v] = body(b, v, run, at, known, kept_at);
-    if (kept != kept_values_.end()) b.store(kept->second.buffer, kept_at, run.widen(x));
+    const Id x = known[v] = body(b, v, ramp, at, known, kept_at);
+    if (kept != kept_values_.end()) b.store(kept->second.buffer, kept_at, ramp.widen(x));
     return x;
   }
 
   /// Elementwise values of whole rows that can be computed after `done` passes.
-  void statistics(StageBuilder& b, size_t done, const Run& run, const Coordinates& at, Known& known) const {
+  void statistics(StageBuilder& b, size_t done, const Ramp& ramp, const Coordinates& at, Known& known) const {
     for (int v = 0; v < static_cast<int>(spec_.values().size()); ++v)
-      if (value(v).combiner == Combiner::None && !varies_along(v) && pass_of(v) <= done && !known.contains(v))
-        read(b, v, run, at, known, 0);
+      if (!value(v).monoid && !varies_along(v) && pass_of(v) <= done && !known.contains(v))
+        read(b, v, ramp, at, known, 0);
   }
 
   void keep(StageBuilder& b, int v, Id element, const Expression& kept_at) const {
@@ -152,13 +153,13 @@ class RowLowering {
       b.store(kept_buffers_[static_cast<size_t>(part - kept_.parts.begin())], kept_at, element);
   }
 
-  void write(StageBuilder& b, const Run& run, const Coordinates& at, Known& known, bool along,
+  void write(StageBuilder& b, const Ramp& ramp, const Coordinates& at, Known& known, bool along,
              const Expression& kept_at) const {
     for (size_t o = 0; o < spec_.outputs().size(); ++o) {
       const kernel::Output& output = spec_.outputs()[o];
       if (varies_along(output.value) != along) continue;
-      const Id x = read(b, output.value, run, at, known, kept_at);
-      run.store(static_cast<int>(spec_.slots().size() + o), output.index, x, at, along && form_.far != 0);
+      const Id x = read(b, output.value, ramp, at, known, kept_at);
+      ramp.store(static_cast<int>(spec_.slots().size() + o), output.index, x, at, along && form_.far != 0);
     }
   }
 
@@ -169,9 +170,9 @@ class RowLowering {
 
   // --- lanes along one row
 
-  /// Asks for what this run's loads will read one row further on. The first pass waits for memory in any
+  /// Prefetches what this ramp's loads will read one row further on. The first pass waits for memory in any
   /// case; the second has time.
-  void fetch_next_row(StageBuilder& b, const Run& run) const {
+  void fetch_next_row(StageBuilder& b, const Ramp& ramp) const {
     if (form_.far == 0) return;
     std::set<std::pair<int, std::string>> asked;
     for (const Value& v : spec_.values())
@@ -179,28 +180,28 @@ class RowLowering {
         if (o.kind != Operand::Kind::Load || !depends_on(o.index, r_.parallel)) continue;
         const auto even = evenly(o.index, along_);
         if (!even || even->stride != 1 || even->inner != along_.axes.size()) continue;
-        const Expression place = o.index.substitute_indices(next_row_) + run.start();
+        const Expression place = o.index.substitute_indices(next_row_) + ramp.start();
         if (asked.emplace(o.slot, place.to_string()).second) b.prefetch(o.slot, place);
       }
   }
 
   void one_row(StageBuilder& b, const Coordinates& at) {
-    const Run single(b);
+    const Ramp single(b);
     const auto unroll = static_cast<int>(form_.unroll);
     const size_t axes = along_.axes.size();
-    const auto ready = [&](Run& run) { prepare(run); };
+    const auto ready = [&](Ramp& ramp) { prepare(ramp); };
     Known known;
     for (size_t pass = 0; pass < r_.passes.size(); ++pass) {
       pass_ = pass;
       statistics(b, pass, single, at, known);
       std::vector<Fold> folds;
       for (const int v : r_.passes[pass])
-        folds.push_back({ops_[static_cast<size_t>(v)], [&, v](const Run& run, const Coordinates& here) {
-                           if (pass_ == kFetching && v == r_.passes[pass_][0]) fetch_next_row(b, run);
+        folds.push_back({ops_.at(v), [&, v](const Ramp& ramp, const Coordinates& here) {
+                           if (pass_ == kFetching && v == r_.passes[pass_][0]) fetch_next_row(b, ramp);
                            Known mine = known;
-                           const Id x = run.widen(body(b, v, run, here, mine, run.start()));
-                           keep(b, v, x, run.start());
-                           return b.convert(x, ops_[static_cast<size_t>(v)].dtype);
+                           const Id x = ramp.widen(body(b, v, ramp, here, mine, ramp.start()));
+                           keep(b, v, x, ramp.start());
+                           return b.convert(x, ops_.at(v).dtype);
                          }});
       const std::vector<Id> totals = fold_lanes(b, along_, axes, lanes_, unroll, at, folds, ready);
       for (size_t f = 0; f < folds.size(); ++f) {
@@ -212,57 +213,57 @@ class RowLowering {
     statistics(b, pass_, single, at, known);
     write(b, single, at, known, false, 0);
     if (!writes_along()) return;
-    sweep(b, along_, axes, lanes_, unroll, at, {}, ready,
-          [&](std::span<const Run> runs, const Coordinates& here, std::span<const Id>) {
-            for (const Run& run : runs) {
-              if (pass_ == kFetching) fetch_next_row(b, run);
-              Known mine = known;
-              write(b, run, here, mine, true, run.start());
-            }
-            return std::vector<Id>{};
-          });
+    vector_loops(b, along_, axes, lanes_, unroll, at, {}, ready,
+                 [&](std::span<const Ramp> ramps, const Coordinates& here, std::span<const Id>) {
+                   for (const Ramp& ramp : ramps) {
+                     if (pass_ == kFetching) fetch_next_row(b, ramp);
+                     Known mine = known;
+                     write(b, ramp, here, mine, true, ramp.start());
+                   }
+                   return std::vector<Id>{};
+                 });
   }
 
   // --- lanes across rows
 
   void many_rows(StageBuilder& b, const Expression& first, const Coordinates& at) {
-    Run run(b, parallel_, first, lanes_, parallel_.size());
-    prepare(run);
+    Ramp ramp(b, parallel_, first, lanes_, parallel_.size());
+    prepare(ramp);
     Known known;
     for (size_t pass = 0; pass < r_.passes.size(); ++pass) {
       pass_ = pass;
-      statistics(b, pass, run, at, known);
+      statistics(b, pass, ramp, at, known);
       std::vector<Id> totals;
       for (const int v : r_.passes[pass]) {
-        const FoldOp& op = ops_[static_cast<size_t>(v)];
+        const FoldOp& op = ops_.at(v);
         totals.push_back(b.constant_bits({op.dtype, lanes_}, op.neutral));
       }
-      totals = fold_across(b, pass, run, at, known, std::move(totals));
+      totals = fold_across(b, pass, ramp, at, known, std::move(totals));
       for (size_t f = 0; f < totals.size(); ++f) {
         const int v = r_.passes[pass][f];
         known[v] = b.convert(totals[f], value(v).dtype());
       }
     }
     pass_ = r_.passes.size();
-    statistics(b, pass_, run, at, known);
-    write(b, run, at, known, false, 0);
+    statistics(b, pass_, ramp, at, known);
+    write(b, ramp, at, known, false, 0);
     if (!writes_along()) return;
     (void)nest(b, at, {}, [&](const Coordinates& here, const Expression& position, std::vector<Id> none) {
       Known mine = known;
-      write(b, run, here, mine, true, position * lanes_);
+      write(b, ramp, here, mine, true, position * lanes_);
       return none;
     });
   }
 
-  std::vector<Id> fold_across(StageBuilder& b, size_t pass, const Run& run, const Coordinates& at,
+  std::vector<Id> fold_across(StageBuilder& b, size_t pass, const Ramp& ramp, const Coordinates& at,
                               const Known& known, std::vector<Id> totals) {
     return nest(b, at, std::move(totals),
                 [&](const Coordinates& here, const Expression& position, std::vector<Id> carried) {
                   for (size_t f = 0; f < carried.size(); ++f) {
                     const int v = r_.passes[pass][f];
-                    const FoldOp& op = ops_[static_cast<size_t>(v)];
+                    const FoldOp& op = ops_.at(v);
                     Known mine = known;
-                    const Id x = run.widen(body(b, v, run, here, mine, position * lanes_));
+                    const Id x = ramp.widen(body(b, v, ramp, here, mine, position * lanes_));
                     keep(b, v, x, position * lanes_);
                     carried[f] = b.compute(op.op, {carried[f], b.convert(x, op.dtype)});
                   }
@@ -296,8 +297,8 @@ class RowLowering {
   std::map<int, Kept> kept_values_;
   Coordinates next_row_;  ///< of its first position
   static constexpr size_t kFetching = 1;
-  size_t pass_ = 0;          ///< that is being written; the last one writes outputs
-  std::vector<FoldOp> ops_;  ///< by value
+  size_t pass_ = 0;            ///< that is being written; the last one writes outputs
+  std::map<int, FoldOp> ops_;  ///< by value
   int lanes_ = 8;
   AxisGroup parallel_, along_;
 };
@@ -310,14 +311,15 @@ double vector_cycles(const KernelSpec& spec, const AxisGroup& lanes_along, int l
     const Value& value = spec.values()[v];
     const auto cut = kept.bodies.find(static_cast<int>(v));
     const bool read_back = keep && cut != kept.bodies.end();
-    double once = 0.5 * (read_back ? cut->second.function : value.body).cost().weight() + (read_back ? 1 : 0);
+    double cycles_each =
+        0.5 * (read_back ? cut->second.function : value.body).cost().weight() + (read_back ? 1 : 0);
     for (const Operand& o : value.operands) {
       if (o.kind != Operand::Kind::Load) continue;
-      once += load_cycles(o.index, lanes_along, lanes) + static_cast<double>(o.masks.size());
+      cycles_each += load_cycles(o.index, lanes_along, lanes) + static_cast<double>(o.masks.size());
     }
     const auto times = static_cast<double>(std::max<size_t>(1, values.readers[v].size()));
     const bool stays = keep && std::ranges::find(values.values, static_cast<int>(v)) != values.values.end();
-    cycles += stays ? once + times : once * times;
+    cycles += stays ? cycles_each + times : cycles_each * times;
   }
   for (const kernel::Output& o : spec.outputs()) {
     const auto even = evenly(o.index, lanes_along);

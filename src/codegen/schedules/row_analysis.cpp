@@ -7,7 +7,6 @@
 namespace luminal::codegen {
 namespace {
 
-using kernel::Combiner;
 using kernel::KernelSpec;
 using kernel::Operand;
 using kernel::Value;
@@ -96,9 +95,8 @@ std::optional<Rows> rows_of(const KernelSpec& spec) {
   for (const Value& v : spec.values()) {
     const auto within = std::ranges::count_if(v.axes, [&](int a) { return along.contains(a); });
     const bool whole = within == static_cast<std::ptrdiff_t>(along.size());
-    const bool fold = v.combiner != Combiner::None;
+    const bool fold = v.monoid.has_value();
     if ((within != 0 && !whole) || (fold && (within != 0 || v.reduced.size() != along.size()))) return {};
-    if (fold && v.dtype() == Dtype::Bool && v.combiner != Combiner::Max) return {};
     int level = 0;
     for (const Operand& o : v.operands)
       if (o.kind == Operand::Kind::Value) level = std::max(level, r.level[static_cast<size_t>(o.value)]);
@@ -124,8 +122,7 @@ KeptParts kept_parts(const KernelSpec& spec, const Rows& rows, int least_weight)
   KeptParts k;
   const Shared shared(spec);
   const auto level_of_body = [&](int v) {
-    return rows.level[static_cast<size_t>(v)] -
-           (spec.values()[static_cast<size_t>(v)].combiner != Combiner::None);
+    return rows.level[static_cast<size_t>(v)] - (spec.values()[static_cast<size_t>(v)].monoid ? 1 : 0);
   };
   std::map<int, std::vector<Scalar>> replaced;
   for (const auto& pass : rows.passes)
@@ -156,7 +153,7 @@ KeptValues kept_values(const KernelSpec& spec, const Rows& rows, int least_weigh
   };
   const auto read = [&](const auto& self, int v, size_t pass) -> void {
     const Value& value = spec.values()[static_cast<size_t>(v)];
-    if (value.combiner == Combiner::None && !k.readers[static_cast<size_t>(v)].insert(pass).second) return;
+    if (!value.monoid && !k.readers[static_cast<size_t>(v)].insert(pass).second) return;
     for (const Operand& o : value.operands)
       if (o.kind == Operand::Kind::Value && varies(o.value)) self(self, o.value, pass);
   };

@@ -15,7 +15,7 @@ void drop_single_axes(kernel::SpecParts& parts) {
   for (kernel::Value& v : parts.values) {
     drop(v.axes);
     drop(v.reduced);
-    if (v.reduced.empty()) v.combiner = kernel::Combiner::None;
+    if (v.reduced.empty()) v.monoid = std::nullopt;
   }
 }
 

@@ -20,7 +20,7 @@ class PatternLowering {
   ActionBlock actions;
 
   Term pattern(const Sexpr& e, std::optional<SortId> wanted) {
-    if (e.kind == Sexpr::Kind::List) return application(e, wanted);
+    if (e.kind == SexprNode::Kind::List) return application(e, wanted);
     if (auto constant = literal(e)) return expect(e, *constant, constant->sort, wanted);
     if (e.text == "_") return fresh_variable("_", need(e, wanted));
     if (e.text.empty() || e.text[0] != '?') {
@@ -42,7 +42,7 @@ class PatternLowering {
 
   void condition(const std::string& text) {
     const Sexpr e = parse(text);
-    if (e.kind != Sexpr::Kind::List || e.items.empty())
+    if (e.kind != SexprNode::Kind::List || e.items.empty())
       error(e, "a condition is a pattern or (= pattern pattern)");
     if (e.items[0].text != "=") {
       pattern(e, std::nullopt);
@@ -59,7 +59,7 @@ class PatternLowering {
 
   void action(const std::string& text) {
     const Sexpr e = parse(text);
-    if (e.kind != Sexpr::Kind::List || e.items.empty()) error(e, "an action is a list");
+    if (e.kind != SexprNode::Kind::List || e.items.empty()) error(e, "an action is a list");
     const std::string& head = e.items[0].text;
     const auto arity = [&](size_t n) {
       if (e.items.size() != n + 1) error(e, fmt::format("{} takes {} arguments", head, n));
@@ -106,7 +106,7 @@ class PatternLowering {
 
  private:
   std::optional<Term> literal(const Sexpr& e) {
-    if (e.kind == Sexpr::Kind::String) return Term::constant(kString, graph_.string(e.text));
+    if (e.kind == SexprNode::Kind::String) return Term::constant(kString, graph_.string(e.text));
     if (e.text == "true" || e.text == "false")
       return Term::constant(kBool, EGraph::boolean(e.text == "true"));
     const char *begin = e.text.data(), *end = begin + e.text.size();
@@ -124,7 +124,7 @@ class PatternLowering {
   }
 
   Term application(const Sexpr& e, std::optional<SortId> wanted) {
-    const Sexpr& head = e.kind == Sexpr::Kind::List ? first(e) : e;
+    const Sexpr& head = e.kind == SexprNode::Kind::List ? first(e) : e;
     const auto function = graph_.find_function(head.text);
     if (!function) return primitive(e, wanted);
     const FunctionSpec& spec = graph_.spec(*function);
@@ -172,8 +172,8 @@ class PatternLowering {
   std::vector<Term> arguments(const Sexpr& e, const std::vector<SortId>& inputs) {
     const size_t given = e.items.empty() ? 0 : e.items.size() - 1;
     if (given != inputs.size())
-      error(e, fmt::format("{} takes {} arguments, {} given", e.items.empty() ? e.text : e.items[0].text,
-                           inputs.size(), given));
+      error(e, fmt::format("{} takes {} arguments, but {} are given",
+                           e.items.empty() ? e.text : e.items[0].text, inputs.size(), given));
     std::vector<Term> args;
     for (size_t i = 0; i < inputs.size(); i++) args.push_back(pattern(e.items[i + 1], inputs[i]));
     return args;
@@ -187,7 +187,7 @@ class PatternLowering {
   }
 
   const Sexpr& first(const Sexpr& e) {
-    if (e.items.empty() || e.items[0].kind != Sexpr::Kind::Symbol) error(e, "expected a name after '('");
+    if (e.items.empty() || e.items[0].kind != SexprNode::Kind::Word) error(e, "expected a name after '('");
     return e.items[0];
   }
 
@@ -213,7 +213,7 @@ class PatternLowering {
   }
 
   bool is_unknown_variable(const Sexpr& e) const {
-    return e.kind == Sexpr::Kind::Symbol && !e.text.empty() && e.text[0] == '?' &&
+    return e.kind == SexprNode::Kind::Word && !e.text.empty() && e.text[0] == '?' &&
            !variables_.contains(e.text);
   }
 

@@ -92,7 +92,7 @@ class Slots {
 
 void check_arity(const FunctionSpec& spec, size_t given, std::string_view where) {
   if (given != spec.inputs.size())
-    fail("[{}] {} takes {} arguments, {} given", where, spec.name, spec.inputs.size(), given);
+    fail("[{}] {} takes {} arguments, but {} are given", where, spec.name, spec.inputs.size(), given);
 }
 
 void check_sort(const EngineState& state, const Slots& slots, Slot slot, SortId wanted,

@@ -6,50 +6,10 @@
 #include <limits>
 #include <optional>
 
+#include "egraph/core/sexpr.h"
+
 namespace luminal::egraph::language {
 namespace {
-
-// Length of the white space at `at`, 0 if there is none: Unicode's White_Space property, as UTF-8.
-size_t white_space_at(std::string_view text, size_t at) {
-  const auto byte = [&](size_t i) -> unsigned {
-    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0;
-  };
-  const unsigned first = byte(0);
-  if (first == ' ' || (first >= '\t' && first <= '\r')) return 1;
-  if (first == 0xC2 && (byte(1) == 0x85 || byte(1) == 0xA0)) return 2;
-  const unsigned wide = first << 16 | byte(1) << 8 | byte(2);
-  const bool general_punctuation = (wide >= 0xE28080 && wide <= 0xE2808A) || wide == 0xE280A8 ||
-                                   wide == 0xE280A9 || wide == 0xE280AF || wide == 0xE2819F;
-  if (general_punctuation || wide == 0xE19A80 || wide == 0xE38080) return 3;
-  return 0;
-}
-
-// Offset of the first byte that is not part of well-formed UTF-8, or npos.
-size_t find_invalid_utf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    size_t length = 1;
-    uint32_t code = byte;
-    if (byte >= 0xF0 && byte <= 0xF4)
-      length = 4, code = byte & 0x07;
-    else if (byte >= 0xE0 && byte < 0xF0)
-      length = 3, code = byte & 0x0F;
-    else if (byte >= 0xC2 && byte < 0xE0)
-      length = 2, code = byte & 0x1F;
-    else if (byte >= 0x80)
-      return i;
-    if (i + length > text.size()) return i;
-    for (size_t k = 1; k < length; ++k) {
-      const auto next = static_cast<unsigned char>(text[i + k]);
-      if ((next & 0xC0) != 0x80) return i;
-      code = code << 6 | (next & 0x3F);
-    }
-    const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-    if (overlong || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return i;
-    i += length;
-  }
-  return std::string_view::npos;
-}
 
 // Decimal numbers as the language spells them: an optional sign, then what from_chars takes, all of it.
 std::optional<Literal> number_of(std::string_view text) {
@@ -83,144 +43,6 @@ std::optional<Literal> literal_of(std::string_view text) {
   if ((c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.') return number_of(text);
   return {};
 }
-
-class Reader {
- public:
-  Reader(const Source& source, SymbolTable& symbols)
-      : source_(source), text_(source.text), symbols_(symbols) {}
-
-  Sexps read() {
-    check_text();
-    for (skip_blanks(); at_ < text_.size(); skip_blanks()) read_token();
-    if (!open_.empty()) {
-      const Span& span = out_.nodes[open_.back()].span;
-      fail_at({&source_, span.begin, span.begin + 1},
-              "this '(' is never closed: the file ends inside the list");
-    }
-    return std::move(out_);
-  }
-
- private:
-  void check_text() const {
-    if (text_.size() >= std::numeric_limits<uint32_t>::max())
-      throw FormatError(
-          fmt::format("[egg] {} has {} bytes; programs are limited to 4 GiB", source_.name, text_.size()));
-    if (const size_t bad = find_invalid_utf8(text_); bad != std::string_view::npos)
-      fail_at({&source_, static_cast<uint32_t>(bad), static_cast<uint32_t>(bad) + 1},
-              "byte 0x{:02x} is not UTF-8 text: programs are written in UTF-8",
-              static_cast<unsigned char>(text_[bad]));
-  }
-
-  void skip_blanks() {
-    while (at_ < text_.size()) {
-      if (text_[at_] == ';') {
-        at_ = std::min(text_.find('\n', at_), text_.size());
-      } else if (const size_t blank = white_space_at(text_, at_)) {
-        at_ += blank;
-      } else {
-        return;
-      }
-    }
-  }
-
-  [[nodiscard]] Span span_from(size_t begin) const {
-    return {&source_, static_cast<uint32_t>(begin), static_cast<uint32_t>(at_)};
-  }
-
-  void read_token() {
-    const size_t begin = at_;
-    switch (text_[at_]) {
-      case '(': {
-        ++at_;
-        open_.push_back(out_.nodes.size());
-        out_.nodes.push_back({.kind = SexpNode::Kind::List, .atom = {}, .span = span_from(begin)});
-        return;
-      }
-      case ')': {
-        ++at_;
-        if (open_.empty()) fail_at(span_from(begin), "this ')' closes nothing");
-        SexpNode& list = out_.nodes[open_.back()];
-        list.span.end = static_cast<uint32_t>(at_);
-        list.end = static_cast<uint32_t>(out_.nodes.size());
-        open_.pop_back();
-        return;
-      }
-      case '"': {
-        std::string value = read_string(begin);
-        add_literal(std::move(value), span_from(begin));
-        return;
-      }
-      default:
-        read_word(begin);
-    }
-  }
-
-  void read_word(size_t begin) {
-    while (at_ < text_.size() && text_[at_] != ';' && text_[at_] != '(' && text_[at_] != ')' &&
-           white_space_at(text_, at_) == 0)
-      ++at_;
-    const std::string_view word = text_.substr(begin, at_ - begin);
-    if (std::optional<Literal> literal = literal_of(word))
-      return add_literal(std::move(*literal), span_from(begin));
-    const auto index = static_cast<uint32_t>(out_.nodes.size());
-    out_.nodes.push_back({.kind = SexpNode::Kind::Atom,
-                          .end = index + 1,
-                          .atom = symbols_.intern(word),
-                          .span = span_from(begin)});
-  }
-
-  std::string read_string(size_t begin) {
-    std::string value;
-    for (++at_; at_ < text_.size() && text_[at_] != '"'; ++at_) {
-      if (text_[at_] != '\\') {
-        value += text_[at_];
-        continue;
-      }
-      const size_t escape = at_++;
-      switch (at_ < text_.size() ? text_[at_] : '\0') {
-        case 'n':
-          value += '\n';
-          break;
-        case 't':
-          value += '\t';
-          break;
-        case '\\':
-          value += '\\';
-          break;
-        case '"':
-          value += '"';
-          break;
-        default:
-          if (at_ >= text_.size()) break;
-          fail_at({&source_, static_cast<uint32_t>(escape), static_cast<uint32_t>(at_ + 1)},
-                  "unknown escape in a string; the language knows \\n, \\t, \\\\ and \\\"");
-      }
-    }
-    if (at_ >= text_.size()) {
-      at_ = begin + 1;
-      fail_at(span_from(begin), "this string has no closing quote");
-    }
-    ++at_;
-    return value;
-  }
-
-  void add_literal(Literal literal, Span span) {
-    const auto index = static_cast<uint32_t>(out_.nodes.size());
-    out_.nodes.push_back({.kind = SexpNode::Kind::Constant,
-                          .end = index + 1,
-                          .literal = static_cast<uint32_t>(out_.literals.size()),
-                          .atom = {},
-                          .span = span});
-    out_.literals.push_back(std::move(literal));
-  }
-
-  const Source& source_;
-  std::string_view text_;
-  SymbolTable& symbols_;
-  size_t at_ = 0;
-  std::vector<size_t> open_;
-  Sexps out_;
-};
 
 std::string float_text(double value) {
   if (std::isnan(value)) return "NaN";
@@ -268,26 +90,46 @@ std::string to_text(const Literal& literal) {
   return std::visit(Visitor{}, literal);
 }
 
-Sexps read_sexps(const Source& source, SymbolTable& symbols) { return Reader(source, symbols).read(); }
+Sexps read_sexps(const Source& source, SymbolTable& symbols) {
+  if (source.text.size() >= std::numeric_limits<uint32_t>::max())
+    throw FormatError(
+        fmt::format("[egg] {} has {} bytes; programs are limited to 4 GiB", source.name, source.text.size()));
+  const auto span = [&](size_t first, size_t last) {
+    return Span{&source, static_cast<uint32_t>(first), static_cast<uint32_t>(last)};
+  };
+  Sexps out;
+  try {
+    for (SexprNode& read : read_sexprs(source.text)) {
+      SexpNode node{.kind = SexpNode::Kind::List,
+                    .end = static_cast<uint32_t>(read.end),
+                    .atom = {},
+                    .span = span(read.first, read.last)};
+      std::optional<Literal> literal;
+      if (read.kind == SexprNode::Kind::String) literal = std::move(read.value);
+      if (read.kind == SexprNode::Kind::Word) literal = literal_of(node.span.text());
+      if (literal) {
+        node.kind = SexpNode::Kind::Constant;
+        node.literal = static_cast<uint32_t>(out.literals.size());
+        out.literals.push_back(std::move(*literal));
+      } else if (read.kind == SexprNode::Kind::Word) {
+        node.kind = SexpNode::Kind::Atom;
+        node.atom = symbols.intern(node.span.text());
+      }
+      out.nodes.push_back(node);
+    }
+  } catch (const SexprError& error) {
+    fail_at(span(error.first, error.last), "{}", error.message);
+  }
+  return out;
+}
 
 bool is_incomplete(const std::string& text) {
-  int64_t depth = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == ';') {
-      i = text.find('\n', i);
-      if (i == std::string::npos) break;
-    } else if (text[i] == '"' &&
-               (i == 0 || white_space_at(text, i - 1) || text[i - 1] == '(' || text[i - 1] == ')')) {
-      for (++i; i < text.size() && text[i] != '"'; ++i)
-        if (text[i] == '\\') ++i;
-      if (i >= text.size()) return true;
-    } else if (text[i] == '(') {
-      ++depth;
-    } else if (text[i] == ')') {
-      --depth;
-    }
+  try {
+    (void)read_sexprs(text);
+    return false;
+  } catch (const SexprError& error) {
+    return error.incomplete;
   }
-  return depth > 0;
 }
 
 }  // namespace luminal::egraph::language

@@ -15,8 +15,7 @@ using Literal = std::variant<std::monostate, int64_t, double, std::string, bool>
 /// The literal as the language writes it: strings escaped, floats always with a point where they need one.
 [[nodiscard]] std::string to_text(const Literal& literal);
 
-/// S-expressions of a source, flat and in pre-order: the subtree of node `i` is [i, nodes[i].end), so the
-/// children of a list are i + 1, then the `end` of each. Flat storage keeps hostile nesting off the stack.
+/// S-expressions of a source, laid out as SexprNode: words are names or constants here.
 struct SexpNode {
   enum class Kind : uint8_t { Atom, Constant, List };
   Kind kind = Kind::Atom;

@@ -108,7 +108,7 @@ GraphTensor GraphTensor::fmod(const Operand& b) const {
   const auto [x, y] = promoted(Operand(*this), b, Promotion::Arithmetic);
   if (is_float(x.dtype())) return float_fmod(x, y);
   const GraphTensor floored = elementwise(kMod, {x, y});
-  if (x.dtype() == Dtype::U8) return floored;
+  if (!is_signed(x.dtype())) return floored;
   const GraphTensor signs_differ = elementwise(kXor, {less(x, 0), less(y, 0)});
   return select(both(floored.ne(0), signs_differ), floored - y, floored);
 }
@@ -182,8 +182,9 @@ GraphTensor GraphTensor::logical_xor(const Operand& b) const {
 GraphTensor GraphTensor::shift(const Operand& amount) const {
   const CallSite site("shift", amount.where);
   // Unsigned amounts cannot say "right".
-  if (const Number* by = number_of(amount); by && dtype() == Dtype::U8 && by->as<double>() < 0)
-    return cast(Dtype::I32).shift(amount).cast(Dtype::U8);
+  if (const Number* by = number_of(amount);
+      by && is_integer(dtype()) && !is_signed(dtype()) && by->as<double>() < 0)
+    return cast(Dtype::I64).shift(amount).cast(dtype());
   const auto [x, y] = promoted(Operand(*this), amount, Promotion::Arithmetic);
   require_bits(x);
   return elementwise(kShift, {x, y});

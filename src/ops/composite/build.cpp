@@ -90,19 +90,25 @@ const Number* constant_value(const GraphTensor& x) {
 
 }  // namespace
 
+namespace {
+
+/// -1 where integers wrap, which in those without a sign is the greatest one; all of their bits.
+Number minus_one(Dtype dtype) { return is_signed(dtype) ? -1 : info(dtype).greatest; }
+
+}  // namespace
+
 GraphTensor negated(const GraphTensor& x) {
   // The least integer has no negative; the product wraps.
   if (const Number* value = constant_value(x);
-      value && x.dtype() != Dtype::U8 && *value != least_value(x.dtype()))
+      value && is_signed(x.dtype()) && *value != neutral_element(Monoid::Max, x.dtype()))
     return value->is_integer() ? scalar(x, -value->as<int64_t>()) : scalar(x, -value->as<double>());
-  // 255 is -1 where u8 wraps.
-  return elementwise(kMul, {x, scalar(x, x.dtype() == Dtype::U8 ? Number(255) : Number(-1))});
+  return elementwise(kMul, {x, scalar(x, minus_one(x.dtype()))});
 }
 
 GraphTensor reversed(const GraphTensor& x) {
   if (is_float(x.dtype())) return negated(x);
   if (x.dtype() == Dtype::Bool) return inverted(x);
-  return elementwise(kXor, {x, scalar(x, x.dtype() == Dtype::U8 ? Number(255) : Number(-1))});
+  return elementwise(kXor, {x, scalar(x, minus_one(x.dtype()))});
 }
 
 GraphTensor inverted(const GraphTensor& truth_value) {

@@ -8,6 +8,7 @@
 #include "base/call_site.h"
 #include "base/fail.h"
 #include "luminal/graph.h"
+#include "luminal/monoid.h"
 #include "luminal/ops.h"
 
 /// What the high-level ops are written with. Each public function opens a CallSite and then reads as plain
@@ -64,8 +65,6 @@ GraphTensor scalar(const GraphTensor& like, Number value);
 GraphTensor scalar(const GraphTensor& like, Number value, Dtype dtype);
 /// Errors: DtypeError if `dtype` cannot hold the value.
 void check_fits(Number value, Dtype dtype);
-/// Minus infinity, or the least integer.
-[[nodiscard]] Number least_value(Dtype dtype);
 
 /// What happens to the common dtype of an op's operands.
 enum class Promotion {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "ops/composite/build.h"
 
@@ -8,27 +7,12 @@
 namespace luminal::composite {
 namespace {
 
-struct Bounds {
-  int64_t least, greatest;
-};
-
-Bounds integer_bounds(Dtype dtype) {
-  if (dtype == Dtype::Bool) return {0, 1};
-  return visit_dtype(dtype, []<class T>(T) -> Bounds {
-    if constexpr (std::is_integral_v<T>)
-      return {std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
-    else
-      return {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()};
-  });
-}
-
 /// The narrowest common dtype that holds the number as well.
 Dtype dtype_for(Number value, Dtype beside) {
   if (!value.is_integer()) return Dtype::F32;
   for (const Dtype dtype : {Dtype::I32, Dtype::I64}) {
-    const Bounds bounds = integer_bounds(dtype);
     const auto n = value.as<int64_t>();
-    if (dtype != beside && n >= bounds.least && n <= bounds.greatest) return dtype;
+    if (dtype != beside && n >= info(dtype).least && n <= info(dtype).greatest) return dtype;
   }
   return Dtype::I64;
 }
@@ -46,15 +30,10 @@ void check_fits(Number value, Dtype dtype) {
       reject<DtypeError>("{} is not a value of {}; use a float dtype or a whole number", value.to_string(),
                          name(dtype));
   }
-  const Bounds bounds = integer_bounds(dtype);
-  if (const auto n = value.as<int64_t>(); n < bounds.least || n > bounds.greatest)
+  const auto [least, greatest] = std::pair(info(dtype).least, info(dtype).greatest);
+  if (const auto n = value.as<int64_t>(); n < least || n > greatest)
     reject<DtypeError>("{} does not fit in {} ({} .. {}); cast the tensor to {} first", value.to_string(),
-                       name(dtype), bounds.least, bounds.greatest, name(dtype_for(n, dtype)));
-}
-
-Number least_value(Dtype dtype) {
-  if (is_float(dtype)) return -std::numeric_limits<double>::infinity();
-  return integer_bounds(dtype).least;
+                       name(dtype), least, greatest, name(dtype_for(n, dtype)));
 }
 
 GraphTensor scalar(Graph& graph, Number value, Dtype dtype) {

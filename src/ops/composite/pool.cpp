@@ -60,8 +60,8 @@ template <size_t N>
 GraphTensor pooled_maximum(const GraphTensor& x, const PoolOptions<N>& options) {
   const GraphTensor values = numeric(x);
   const Pooled<N> pool(values, options);
-  return pool.unbatched(
-      maximum_over(pool.seen(least_value(values.dtype())), pool.window_axes(), false, Ties::First));
+  return pool.unbatched(maximum_over(pool.seen(neutral_element(Monoid::Max, values.dtype())),
+                                     pool.window_axes(), false, Ties::First));
 }
 
 /// How many elements each window of `seen` has, of dims [out...].

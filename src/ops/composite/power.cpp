@@ -21,7 +21,7 @@ GraphTensor whole_power(const GraphTensor& base, int64_t exponent) {
 /// Integer tensors: one squaring for each bit of the exponent. A negative exponent gives the reciprocal
 /// rounded to zero, which is not 0 for bases 1 and -1 only, as in PyTorch.
 GraphTensor integer_power(const GraphTensor& base, const GraphTensor& exponent) {
-  const int bits = base.dtype() == Dtype::U8 ? 8 : static_cast<int>(element_bytes(base.dtype())) * 8 - 1;
+  const int bits = info(base.dtype()).digits;
   GraphTensor square = base, rest = exponent, result = scalar(base, 1);
   for (int bit = 0; bit < bits; ++bit) {
     if (bit > 0) {
@@ -30,7 +30,7 @@ GraphTensor integer_power(const GraphTensor& base, const GraphTensor& exponent) 
     }
     result = select(truth(rest.bitwise_and(1)), result * square, result);
   }
-  if (base.dtype() == Dtype::U8) return result;
+  if (!is_signed(base.dtype())) return result;
   const GraphTensor odd = truth(exponent.bitwise_and(1));
   const GraphTensor unit =
       select(base.eq(1), scalar(base, 1),

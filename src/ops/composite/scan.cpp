@@ -17,8 +17,9 @@ namespace {
 constexpr int64_t kBlock = 128;
 constexpr int64_t kLongestAxis = int64_t{1} << 35;  // elements; more do not fit in any memory
 
-struct Monoid {
-  Number neutral;
+/// A monoid over tensors.
+struct Scan {
+  Monoid monoid;
   GraphTensor (*combine)(const GraphTensor& later, const GraphTensor& earlier);
 };
 
@@ -26,25 +27,26 @@ GraphTensor moved(const GraphTensor& x, int axis, const Expression& by, Number f
   return x.pad_along(axis, by, 0, fill).slice_along(axis, 0, x.dim(axis));
 }
 
-GraphTensor scan_short(GraphTensor x, int axis, int64_t bound, const Monoid& monoid) {
+GraphTensor scan_short(GraphTensor x, int axis, int64_t bound, const Scan& by) {
   for (int64_t width = 1; width < bound; width *= 2)
-    x = monoid.combine(x, moved(x, axis, width, monoid.neutral));
+    x = by.combine(x, moved(x, axis, width, neutral_element(by.monoid, x.dtype())));
   return x;
 }
 
-GraphTensor scan(const GraphTensor& x, int axis, int64_t bound, const Monoid& monoid) {
-  if (bound <= 2 * kBlock) return scan_short(x, axis, bound, monoid);
+GraphTensor scan(const GraphTensor& x, int axis, int64_t bound, const Scan& by) {
+  if (bound <= 2 * kBlock) return scan_short(x, axis, bound, by);
   const Expression size = x.dim(axis), blocks = size.ceil_div(kBlock);
-  const GraphTensor padded = x.pad_along(axis, 0, blocks * kBlock - size, monoid.neutral);
-  const GraphTensor inside = scan_short(padded.split_dims(axis, kBlock), axis + 1, kBlock, monoid);
+  const Number neutral = neutral_element(by.monoid, x.dtype());
+  const GraphTensor padded = x.pad_along(axis, 0, blocks * kBlock - size, neutral);
+  const GraphTensor inside = scan_short(padded.split_dims(axis, kBlock), axis + 1, kBlock, by);
   const GraphTensor totals = inside.slice_along(axis + 1, kBlock - 1, kBlock).squeeze(axis + 1);
-  const GraphTensor up_to = scan(totals, axis, (bound + kBlock - 1) / kBlock, monoid);
-  const GraphTensor before = moved(up_to, axis, 1, monoid.neutral).unsqueeze(axis + 1);
-  return monoid.combine(inside, before).merge_dims(axis, axis + 1).slice_along(axis, 0, size);
+  const GraphTensor up_to = scan(totals, axis, (bound + kBlock - 1) / kBlock, by);
+  const GraphTensor before = moved(up_to, axis, 1, neutral).unsqueeze(axis + 1);
+  return by.combine(inside, before).merge_dims(axis, axis + 1).slice_along(axis, 0, size);
 }
 
-GraphTensor scan(const GraphTensor& x, int axis, const Monoid& monoid) {
-  return scan(x, axis, std::min(x.dim(axis).range().max, kLongestAxis), monoid);
+GraphTensor scan(const GraphTensor& x, int axis, const Scan& by) {
+  return scan(x, axis, std::min(x.dim(axis).range().max, kLongestAxis), by);
 }
 
 GraphTensor plus(const GraphTensor& later, const GraphTensor& earlier) {
@@ -58,14 +60,15 @@ GraphTensor greater(const GraphTensor& later, const GraphTensor& earlier) {
   return greater_of(later, earlier, Ties::First);
 }
 
-constexpr Monoid kSum{0, plus}, kProduct{1, times};
+constexpr Scan kSums{Monoid::Add, plus}, kProducts{Monoid::Mul, times}, kMaxima{Monoid::Max, greater};
 
 /// `x` with 1 or -1 in place of every number that stands behind an infinity; zeros and NaN stay. A scan
 /// multiplies stretches of a row, and one of finite elements may underflow: times an infinity before it, that
 /// would be NaN.
 GraphTensor signs_behind_infinity(const GraphTensor& x, int axis) {
   const GraphTensor place = negated(positions(x, axis));
-  const GraphTensor candidates = select(x.isinf(), place, scalar(place, least_value(place.dtype())));
+  const GraphTensor candidates =
+      select(x.isinf(), place, scalar(place, neutral_element(Monoid::Max, place.dtype())));
   const GraphTensor first = maximum_over(candidates, {axis}, true, Ties::First);
   const GraphTensor signs = select(not_nan(x), x.sign(), x).stop_gradient();
   return select(less(place, first), signs, x);
@@ -79,22 +82,22 @@ Dtype product_dtype(Dtype dtype) { return dtype == Dtype::F32 ? Dtype::F64 : acc
 
 GraphTensor GraphTensor::cumsum(int axis, Where at) const {
   const CallSite site("cumsum", at);
-  if (!is_float(dtype())) return scan(cast(Dtype::I64), axis_of(*this, axis), kSum);
-  return scan(widened(*this), axis_of(*this, axis), kSum).cast(dtype());
+  if (!is_float(dtype())) return scan(cast(Dtype::I64), axis_of(*this, axis), kSums);
+  return scan(widened(*this), axis_of(*this, axis), kSums).cast(dtype());
 }
 
 GraphTensor GraphTensor::cumprod(int axis, Where at) const {
   const CallSite site("cumprod", at);
-  if (!is_float(dtype())) return scan(cast(Dtype::I64), axis_of(*this, axis), kProduct);
+  if (!is_float(dtype())) return scan(cast(Dtype::I64), axis_of(*this, axis), kProducts);
   const int along = axis_of(*this, axis);
   const GraphTensor x = signs_behind_infinity(*this, along).cast(product_dtype(dtype()));
-  return scan(x, along, kProduct).cast(dtype());
+  return scan(x, along, kProducts).cast(dtype());
 }
 
 GraphTensor GraphTensor::cummax(int axis, Where at) const {
   const CallSite site("cummax", at);
   if (dtype() == Dtype::Bool) return truth(cast(Dtype::U8).cummax(axis));
-  return scan(*this, axis_of(*this, axis), {least_value(dtype()), greater});
+  return scan(*this, axis_of(*this, axis), kMaxima);
 }
 
 }  // namespace luminal

@@ -62,7 +62,7 @@ GraphTensor operator-(const Operand& a) {
 GraphTensor GraphTensor::abs(Where at) const {
   const CallSite site("abs", at);
   const GraphTensor x = numeric(*this);
-  if (x.dtype() == Dtype::U8) return x;
+  if (!is_signed(x.dtype())) return x;
   return greater_of(x, negated(x), Ties::Split);  // the two halves of the gradient cancel at 0, as in PyTorch
 }
 

@@ -55,7 +55,9 @@ int64_t check_sum(const CacheKey& key, const void* bytes, size_t size) {
 std::string to_text(const Cache::Choice& choice) {
   json parameters = json::object();
   for (const auto& [name, value] : choice.parameters) parameters[name] = value;
-  return json{{"schedule", choice.schedule}, {"parameters", parameters}, {"code", choice.code}}.dump();
+  json content{{"schedule", choice.schedule}, {"parameters", parameters}, {"code", choice.code}};
+  if (!choice.costs.empty()) content["costs"] = choice.costs;
+  return content.dump();
 }
 
 std::optional<Cache::Choice> parse_choice(const std::string& text) {
@@ -70,6 +72,13 @@ std::optional<Cache::Choice> parse_choice(const std::string& text) {
   for (const auto& [name, value] : parsed["parameters"].items()) {
     if (!value.is_number_integer()) return std::nullopt;
     choice.parameters[name] = value.get<int64_t>();
+  }
+  if (const auto costs = parsed.find("costs"); costs != parsed.end()) {
+    if (!costs->is_object()) return std::nullopt;
+    for (const auto& [name, value] : costs->items()) {
+      if (!value.is_number()) return std::nullopt;
+      choice.costs[name] = value.get<double>();
+    }
   }
   return choice;
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,6 +31,7 @@ struct CacheKey {
 
 class Cache {
  public:
+  using Costs = std::map<std::string, double, std::less<>>;  ///< by the name of what they are of
   /// The process's: in LUMINAL_CACHE.
   [[nodiscard]] static Cache& of_process();
   /// An empty folder means: remember nothing.
@@ -43,6 +45,7 @@ class Cache {
   struct Choice {
     std::string schedule;
     codegen::Parameters parameters;
+    Costs costs = {};  ///< of a plan
     uint64_t code =
         0;  ///< hash of the program that was measured: other code of equal parameters is another kernel
     double measured_us = 0;       ///< an entry without a time is damaged

@@ -22,7 +22,7 @@ KernelCache& KernelCache::of_process() {
   return cache;
 }
 
-std::string KernelCache::key(const backends::Backend& backend, const KernelRequest& request) {
+std::string KernelCache::key(const backends::Device& backend, const KernelRequest& request) {
   return fmt::format("{} | {} {} | {} | {}", key_text(backend.target()),
                      request.implementation.schedule->name,
                      codegen::to_string(request.implementation.parameters),
@@ -33,37 +33,38 @@ namespace {
 
 /// LUMINAL_DEBUG=4 tells every kernel's spec, loops and source, 7 its machine code too; LUMINAL_DUMP writes
 /// all of them.
-void log_program(backends::Backend& backend, const KernelRequest& request, const codegen::Program& program) {
+void log_program(backends::Device& backend, const KernelRequest& request, const codegen::Program& program,
+                 const std::string& source) {
   const auto whole = [&] {
     return fmt::format("{} {}\n{}\n{}", request.implementation.schedule->name,
                        codegen::to_string(request.implementation.parameters), request.spec.to_string(),
                        program.to_string());
   };
   const int level = environment::debug_level();
-  if (level >= 4) log_line(fmt::format("{}\n{}", whole(), backend.source(program)));
+  if (level >= 4) log_line(fmt::format("{}\n{}", whole(), source));
   if (level >= 7) log_line(backend.assembly(program));
   if (!is_dumping()) return;
   const std::string name =
       fmt::format("{}_{:04x}_{:08x}", request.implementation.schedule->name, request.spec.hash() & 0xffff,
                   hash_bytes(codegen::to_string(request.implementation.parameters)) >> 32);
   dump_file(name + ".txt", whole());
-  dump_file(name + ".ll", backend.source(program));
+  dump_file(name + ".ll", source);
   dump_file(name + ".s", backend.assembly(program));
 }
 
 }  // namespace
 
-KernelResult KernelCache::make_one(backends::Backend& backend, Cache& disk, const KernelRequest& request) {
+KernelResult KernelCache::make_one(backends::Device& backend, Cache& disk, const KernelRequest& request) {
   KernelResult result;
   const codegen::Program program =
       request.implementation.schedule->lower(request.spec, request.implementation.parameters,
                                              restricted(request.bucket, request.spec), backend.target());
   codegen::verify(program);
-  log_program(backend, request, program);
+  const std::string source = backend.source(program);
+  log_program(backend, request, program, source);
   // The text that is compiled too: a mended printer finds nothing made before it. The program says what the
   // text does not: sizes, tasks and workspace.
-  const std::vector<std::string> parts{program.to_string(), backend.source(program),
-                                       key_text(backend.target())};
+  const std::vector<std::string> parts{program.to_string(), source, key_text(backend.target())};
   const CacheKey key = make_key(parts);
   result.code = key.low;
   if (const auto object = disk.find_object(key)) {
@@ -76,14 +77,14 @@ KernelResult KernelCache::make_one(backends::Backend& backend, Cache& disk, cons
     }
   }
   const auto begin = std::chrono::steady_clock::now();
-  result.kernel = backend.compile(program);
+  result.kernel = backend.compile(program, source);
   result.compile_ms = 1e3 * seconds_since(begin);
   if (const std::vector<std::byte> binary = result.kernel->binary(); !binary.empty())
     disk.store_object(key, binary);
   return result;
 }
 
-std::vector<KernelResult> KernelCache::make(backends::Backend& backend, Cache& disk,
+std::vector<KernelResult> KernelCache::make(backends::Device& backend, Cache& disk,
                                             std::span<const KernelRequest> requests,
                                             std::chrono::steady_clock::time_point deadline) {
   std::vector<std::string> keys;
@@ -136,7 +137,7 @@ std::vector<KernelResult> KernelCache::make(backends::Backend& backend, Cache& d
   return results;
 }
 
-std::vector<std::shared_ptr<const backends::Kernel>> KernelCache::get(backends::Backend& backend,
+std::vector<std::shared_ptr<const backends::Kernel>> KernelCache::get(backends::Device& backend,
                                                                       std::span<const KernelRequest> requests,
                                                                       int* compiled) {
   std::vector<std::shared_ptr<const backends::Kernel>> kernels;

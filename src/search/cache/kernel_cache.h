@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "search/bucket.h"
 #include "search/cache/cache.h"
 #include "search/tuning/implementation.h"
@@ -43,20 +43,20 @@ class KernelCache {
   /// One result for each request, in order; what is not there yet is loaded or compiled on all cores, the
   /// first requests first. Requests that are not begun at the deadline come back with an error.
   std::vector<KernelResult> make(
-      backends::Backend& backend, Cache& disk, std::span<const KernelRequest> requests,
+      backends::Device& backend, Cache& disk, std::span<const KernelRequest> requests,
       std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max());
   /// The kernels in order. Errors: InternalError if one could not be made. `compiled`, if given, says how
   /// many were neither here nor on disk.
-  std::vector<std::shared_ptr<const backends::Kernel>> get(backends::Backend& backend,
+  std::vector<std::shared_ptr<const backends::Kernel>> get(backends::Device& backend,
                                                            std::span<const KernelRequest> requests,
                                                            int* compiled = nullptr);
   /// Text that says all that the code depends on; equal in every process.
-  [[nodiscard]] static std::string key(const backends::Backend& backend, const KernelRequest& request);
+  [[nodiscard]] static std::string key(const backends::Device& backend, const KernelRequest& request);
   [[nodiscard]] size_t size() const;
   void clear();
 
  private:
-  [[nodiscard]] static KernelResult make_one(backends::Backend& backend, Cache& disk,
+  [[nodiscard]] static KernelResult make_one(backends::Device& backend, Cache& disk,
                                              const KernelRequest& request);
   mutable std::mutex mutex_;
   size_t most_;

@@ -262,8 +262,7 @@ class Encoder {
     return sums_.emplace(id, std::move(result)).first->second;
   }
   [[nodiscard]] static bool is_rounded_sum(const Node& node) {
-    return (node.op->reduction == Reduction::Sum || node.op->reduction == Reduction::Prod) &&
-           is_float(node.outputs[0].dtype);
+    return node.op->monoid && !info(*node.op->monoid).selects && is_float(node.outputs[0].dtype);
   }
 
   /// Whether the op compares two of its inputs with each other.

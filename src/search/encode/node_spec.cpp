@@ -141,25 +141,6 @@ NodeSpec formula(const Graph& graph, NodeId id) {
   return spec;
 }
 
-kernel::Combiner combiner_of(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::Sum:
-      return kernel::Combiner::Add;
-    case Reduction::Max:
-      return kernel::Combiner::Max;
-    case Reduction::Prod:
-      return kernel::Combiner::Mul;
-    case Reduction::None:
-      break;
-  }
-  return kernel::Combiner::None;
-}
-
-/// The dtype in which a fold is carried out: storage types such as f16 have no arithmetic of their own.
-Dtype accumulator_of(Reduction reduction, Dtype dtype) {
-  return reduction == Reduction::Max && !is_float(dtype) ? dtype : accumulation_dtype(dtype);
-}
-
 NodeSpec reduction(const Graph& graph, const Node& node) {
   NodeSpec spec;
   const Edge& edge = node.inputs[0];
@@ -169,9 +150,9 @@ NodeSpec reduction(const Graph& graph, const Node& node) {
   const auto& reduced = node.attributes.get<std::vector<int64_t>>("axes");
   for (const int axis : all_axes(spec.parts.extents.size()))
     (std::ranges::find(reduced, axis) != reduced.end() ? fold.reduced : fold.axes).push_back(axis);
-  if (!fold.reduced.empty()) fold.combiner = combiner_of(node.op->reduction);
+  if (!fold.reduced.empty()) fold.monoid = node.op->monoid;
   Body body(graph, spec, fold);
-  const Dtype accumulator = accumulator_of(node.op->reduction, dtype);
+  const Dtype accumulator = accumulation_dtype(*node.op->monoid, dtype);
   body.finish(body.builder().convert(body.read(edge), accumulator));
   spec.parts.values.push_back(fold);
   if (accumulator != dtype) {
@@ -200,8 +181,7 @@ bool has_spec(const Graph& graph, const Node& node) {
   if (node.op->is(Trait::Opaque) || node.op->is(Trait::SideEffect) || node.op->is(Trait::Stateful))
     return false;
   if (node.op->formula) return formula_has_values(node);
-  return node.op->is(Trait::Elementwise) ? static_cast<bool>(node.op->lower)
-                                         : node.op->reduction != Reduction::None;
+  return node.op->is(Trait::Elementwise) ? static_cast<bool>(node.op->lower) : node.op->monoid.has_value();
 }
 
 NodeSpec spec_of(const Graph& graph, NodeId id) {

@@ -116,13 +116,12 @@ bool SpecStore::is_copy(SpecId spec) { return kernel::is_copy(at(spec)); }
 bool SpecStore::is_elementwise(SpecId spec) {
   constexpr size_t kMostNodes = 16, kMostOperands = 4;
   return std::ranges::all_of(at(spec).values(), [](const kernel::Value& v) {
-    return v.combiner == kernel::Combiner::None && v.body.nodes().size() <= kMostNodes &&
-           v.operands.size() <= kMostOperands;
+    return !v.monoid && v.body.nodes().size() <= kMostNodes && v.operands.size() <= kMostOperands;
   });
 }
 bool SpecStore::is_exact(SpecId spec) {
   return std::ranges::none_of(at(spec).values(), [](const kernel::Value& v) {
-    return v.combiner != kernel::Combiner::None && v.combiner != kernel::Combiner::Max && is_float(v.dtype());
+    return v.monoid && !info(*v.monoid).selects && is_float(v.dtype());
   });
 }
 

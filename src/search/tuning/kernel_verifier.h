@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "search/tuning/job.h"
 
 namespace luminal::search {
@@ -21,7 +21,7 @@ class KernelVerifier {
  public:
   /// All outlive the verifier. `longest_plain_us`: of one run of the plain loops that a kernel is compared
   /// with.
-  KernelVerifier(backends::Backend& backend, Cache& cache, double longest_plain_us, TuningPhases& phases)
+  KernelVerifier(backends::Device& backend, Cache& cache, double longest_plain_us, TuningPhases& phases)
       : backend_(backend), cache_(cache), longest_plain_us_(longest_plain_us), phases_(phases) {}
 
   /// Keeps what is plainly wrong out of the race.
@@ -39,7 +39,7 @@ class KernelVerifier {
   [[nodiscard]] std::vector<FullVerdict> verdicts_on_leaders(std::span<Job* const> jobs);
   void report_fault(const Job& job, const Tried& tried, const Fault& fault, const VerificationSuite& suite);
 
-  backends::Backend& backend_;
+  backends::Device& backend_;
   Cache& cache_;
   double longest_plain_us_;
   TuningPhases& phases_;

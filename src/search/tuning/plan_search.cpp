@@ -1,7 +1,6 @@
 #include "search/tuning/plan_search.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -68,28 +67,26 @@ class Costs {
     if (const auto known = measured_.find(spec); known != measured_.end()) return known->second;
     if (!recalled_.empty())
       if (const auto known = recalled_.find(name_of(context_.store.at(spec))); known != recalled_.end())
-        return std::bit_cast<double>(known->second);
+        return known->second;
     const double as_generated = predicted(spec) * scale_;
     if (!explores_user_kernels_ || !has_user_kernel(context_.store.at(spec))) return as_generated;
     return std::min(as_generated, least_us(context_.store.at(spec)));
   }
 
-  /// All of it as a table of whole numbers, by which the same covers are found again, and back.
-  [[nodiscard]] codegen::Parameters to_table() const {
-    codegen::Parameters table{{"scale", std::bit_cast<int64_t>(scale_)}};
-    for (const auto& [spec, us] : measured_)
-      table[name_of(context_.store.at(spec))] = std::bit_cast<int64_t>(us);
+  /// All of it as a table, by which the same covers are found again, and back.
+  [[nodiscard]] Cache::Costs to_table() const {
+    Cache::Costs table{{"scale", scale_}};
+    for (const auto& [spec, us] : measured_) table[name_of(context_.store.at(spec))] = us;
     return table;
   }
   /// False if these are no costs: others' files may hold anything.
-  [[nodiscard]] bool recall(codegen::Parameters table) {
+  [[nodiscard]] bool recall(Cache::Costs table) {
     const auto is_cost = [](const auto& entry) {
       constexpr double kMostUs = 1e12;  // sums of them stay numbers
-      const double us = std::bit_cast<double>(entry.second);
-      return us > 0 && us <= kMostUs;
+      return entry.second > 0 && entry.second <= kMostUs;
     };
     if (!table.contains("scale") || !std::ranges::all_of(table, is_cost)) return false;
-    scale_ = std::bit_cast<double>(table.at("scale"));
+    scale_ = table.at("scale");
     recalled_ = std::move(table);
     return true;
   }
@@ -137,7 +134,7 @@ class Costs {
   const PlanSearchContext& context_;
   DimMap top_;
   std::map<SpecId, double> measured_, predicted_;
-  codegen::Parameters recalled_;  ///< of an earlier search, by hash of the spec
+  Cache::Costs recalled_;  ///< of an earlier search, by hash of the spec
   double scale_ = 1;
   bool explores_user_kernels_ = false;
 };
@@ -171,7 +168,7 @@ std::vector<std::pair<SpecId, TuneRequest>> open_requests(const PlanSearchContex
 /// A cover that was looked at, with the sum of its kernels' times.
 struct ExploredCover {
   Cover cover;
-  codegen::Parameters costs;  ///< by which it was found
+  Cache::Costs costs;  ///< by which it was found
   double sum_us = 0;
 };
 
@@ -243,7 +240,7 @@ class PlanSearch {
   bool recall(ExploredCover& found) {
     const auto known = context_.cache.find(key_);
     Costs costs(context_);
-    if (!known || known->schedule != "plan" || !costs.recall(known->parameters)) return false;
+    if (!known || known->schedule != "plan" || !costs.recall(known->costs)) return false;
     const auto start = Clock::now();
     found.cover = next_cover(context_, costs);
     result_.cover_s += seconds_since(start);
@@ -264,7 +261,7 @@ class PlanSearch {
     for (int round = 0; round < kMostCoverRounds; ++round) {
       throw_if_cancelled();
       const auto start = Clock::now();
-      codegen::Parameters table = costs_.to_table();
+      Cache::Costs table = costs_.to_table();
       Cover cover = next_cover(context_, costs_);
       result_.cover_s += seconds_since(start);
       const auto open = open_requests(context_, cover, result_.kernels);
@@ -344,7 +341,8 @@ class PlanSearch {
     context_.cache.forget(key_);
     if (!result_.out_of_time)
       context_.cache.store(key_, {.schedule = "plan",
-                                  .parameters = explored_[best].costs,
+                                  .parameters = {},
+                                  .costs = explored_[best].costs,
                                   .measured_us = std::max(explored_[best].sum_us, 1e-3),
                                   .verified_here = true});
     return best;
@@ -368,16 +366,16 @@ class PlanSearch {
     auto* times = reinterpret_cast<double*>(memory.bytes().data());
     const std::string trouble = run_contained(
         [&](Progress& progress) {
-          std::vector<std::unique_ptr<runtime::Rehearsal>> runs;
+          std::vector<std::unique_ptr<runtime::PlanRunner>> runs;
           for (const Entry& entry : entries)
-            runs.push_back(std::make_unique<runtime::Rehearsal>(
-                entry.plan, top, plan_inputs(context_.graph, entry.plan, top, 0),
-                runtime::Rehearsal::Memory::AsPlanned));
+            runs.push_back(std::make_unique<runtime::PlanRunner>(
+                context_.backend, entry.plan, top, plan_inputs(context_.graph, entry.plan, top, 0),
+                runtime::PlanRunner::Memory::AsPlanned));
           for (int round = 0; round < kRounds && Clock::now() < deadlines_.plans; ++round)
             for (size_t i = 0; i < entries.size(); ++i, ++progress)
               times[i * kRounds + static_cast<size_t>(round)] = runs[i]->sample_us(kSampleUs);
         },
-        std::chrono::seconds(60));
+        std::chrono::seconds(60), containment_of(context_.backend));
     if (!trouble.empty()) {
       debug(1, "search: a plan {} while plans were timed; taking the one with the fastest kernels", trouble);
       return 0;

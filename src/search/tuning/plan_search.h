@@ -28,7 +28,7 @@ struct PlanSearchContext {
   const KernelGraph& kernel_graph;
   const SaturatedGraph& saturated;
   SpecStore& store;
-  backends::Backend& backend;
+  backends::Device& backend;
   Cache& cache;
   const kernel::MachineLimits& limits;
   const codegen::Bucket& bucket;

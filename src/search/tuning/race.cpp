@@ -1,70 +1,71 @@
 #include "search/tuning/race.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "base/cancel.h"
-#include "base/fail.h"
 
 namespace luminal::search {
-namespace {
+using backends::aligned;
 
-int64_t padded(int64_t bytes) {
-  return (bytes + runtime::kAlignment - 1) / runtime::kAlignment * runtime::kAlignment;
-}
-
-}  // namespace
-
-Bench::Bench(std::span<const TensorData* const> inputs, std::span<const int64_t> output_bytes, DimMap dims,
-             int copies)
-    : dims_(std::move(dims)) {
+Bench::Bench(backends::Device& device, std::span<const TensorData* const> inputs,
+             std::span<const int64_t> output_bytes, DimMap dims, int copies)
+    : device_(device), dims_(std::move(dims)), memory_(device) {
   int64_t total = 0;
-  for (const TensorData* input : inputs) total += padded(static_cast<int64_t>(input->bytes.size()));
-  for (const int64_t bytes : output_bytes) total += padded(bytes);
-  arena_.reserve(std::max<int64_t>(total * copies, 1));
-  std::byte* at = arena_.data();
+  for (const TensorData* input : inputs) total += aligned(static_cast<int64_t>(input->bytes.size()));
+  for (const int64_t bytes : output_bytes) total += aligned(bytes);
+  memory_.reserve(std::max<int64_t>(total * copies, 1));
+  const auto stream = device.make_stream();
+  backends::Address at = memory_.address();
   for (int copy = 0; copy < copies; ++copy) {
-    std::vector<void*>& pointers = pointers_.emplace_back();
+    std::vector<backends::Address>& buffers = buffers_.emplace_back();
+    const auto add = [&](int64_t bytes) {
+      buffers.push_back(at);
+      at = at + aligned(bytes);
+    };
     for (const TensorData* input : inputs) {
-      if (!input->bytes.empty()) std::memcpy(at, input->bytes.data(), input->bytes.size());
-      pointers.push_back(at);
-      at += padded(static_cast<int64_t>(input->bytes.size()));
+      const auto bytes = static_cast<int64_t>(input->bytes.size());
+      stream->upload(input->bytes.data(), at, bytes);
+      add(bytes);
     }
     for (const int64_t bytes : output_bytes) {
-      std::memset(at, 0, static_cast<size_t>(bytes));  // pages are there before anything is timed
-      pointers.push_back(at);
-      at += padded(bytes);
+      stream->fill(at, std::byte{0}, bytes);  // pages are there before anything is timed
+      add(bytes);
     }
   }
+  stream->synchronise();
 }
 
-Contender::Contender(std::shared_ptr<const backends::Kernel> kernel, const Bench& bench, Team& team)
-    : kernel_(std::move(kernel)), team_(&team) {
-  for (const std::string& name : kernel_->dims()) sizes_.push_back(bench.dims().at(name));
-  const int64_t shared = padded(kernel_->shared_bytes(sizes_)), local = padded(kernel_->local_bytes(sizes_));
-  workspace_.reserve(std::max<int64_t>(shared + local * team.size(), 1));
+Contender::Contender(std::shared_ptr<const backends::Kernel> kernel, const Bench& bench)
+    : kernel_(std::move(kernel)),
+      workspace_(bench.device()),
+      stream_(bench.device().make_stream()),
+      timer_(bench.device(), *stream_) {
+  std::vector<int64_t> sizes;
+  for (const std::string& name : kernel_->dims()) sizes.push_back(bench.dims().at(name));
+  const int64_t shared = aligned(kernel_->shared_bytes(sizes));
+  int64_t scratch = 0;
   for (int copy = 0; copy < bench.copies(); ++copy) {
-    std::vector<runtime::StageWork> stages;
-    for (int stage = 0; stage < kernel_->stage_count(); ++stage) {
-      runtime::StageWork work{
-          .kernel = kernel_.get(), .stage = stage, .tasks = kernel_->tasks(stage, sizes_)};
-      work.arguments = {.buffers = bench.buffers(copy), .dims = sizes_.data(), .shared = workspace_.data()};
-      if (stage > 0) work.before = {stage - 1};
-      stages.push_back(std::move(work));
-    }
-    walks_.push_back(std::make_unique<runtime::Walk>(std::move(stages), team.size()));
-    walks_.back()->set_local(workspace_.data() + shared, local);
+    const auto buffers = bench.buffers(copy);
+    auto& list = lists_.emplace_back(bench.device().prepare({{.kernel = kernel_.get(),
+                                                              .dims = sizes,
+                                                              .buffers = static_cast<int>(buffers.size()),
+                                                              .after = {}}}));
+    for (int buffer = 0; const backends::Address memory : buffers) list->bind(0, buffer++, memory);
+    scratch = std::max(scratch, list->scratch_bytes());
   }
-}
-
-void Contender::run_once() {
-  walks_[next_]->run(*team_, 0, kernel_->stage_count());
-  next_ = (next_ + 1) % walks_.size();
+  workspace_.reserve(std::max<int64_t>(shared + scratch, 1));
+  for (const auto& list : lists_) {
+    list->bind_shared(0, workspace_.address());
+    list->bind_scratch(workspace_.address() + shared);
+  }
 }
 
 double Contender::sample_us(double at_least_us) {
-  return sampler_.sample_us(at_least_us, [this] { run_once(); });
+  return timer_.sample_us(at_least_us, [this] {
+    stream_->launch(*lists_[next_], 0, 1);
+    next_ = (next_ + 1) % lists_.size();
+  });
 }
 
 std::vector<double> race(std::span<Contender* const> contenders, const RaceOptions& options) {

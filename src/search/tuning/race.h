@@ -5,12 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "backends/backend.h"
-#include "base/stopwatch.h"
-#include "base/team.h"
+#include "backends/device.h"
 #include "luminal/tensor_data.h"
-#include "runtime/memory.h"
-#include "runtime/walk.h"
+#include "runtime/stream_timer.h"
 
 /// Which of several kernels for one spec is the fastest here and now.
 namespace luminal::search {
@@ -21,35 +18,37 @@ using Clock = std::chrono::steady_clock;
 /// the next one, so that operands a plan would find in memory are not found in the caches.
 class Bench {
  public:
-  /// `inputs` are dense data by slot; `output_bytes` by output.
-  Bench(std::span<const TensorData* const> inputs, std::span<const int64_t> output_bytes, DimMap dims,
-        int copies);
+  /// `inputs` are dense data by slot; `output_bytes` by output. The device outlives the bench.
+  Bench(backends::Device& device, std::span<const TensorData* const> inputs,
+        std::span<const int64_t> output_bytes, DimMap dims, int copies);
+  [[nodiscard]] backends::Device& device() const { return device_; }
   [[nodiscard]] const DimMap& dims() const { return dims_; }
-  [[nodiscard]] int copies() const { return static_cast<int>(pointers_.size()); }
-  [[nodiscard]] void* const* buffers(int copy) const { return pointers_[static_cast<size_t>(copy)].data(); }
+  [[nodiscard]] int copies() const { return static_cast<int>(buffers_.size()); }
+  [[nodiscard]] std::span<const backends::Address> buffers(int copy) const {
+    return buffers_[static_cast<size_t>(copy)];
+  }
 
  private:
+  backends::Device& device_;
   DimMap dims_;
-  runtime::Arena arena_;
-  std::vector<std::vector<void*>> pointers_;
+  backends::Buffer memory_;
+  std::vector<std::vector<backends::Address>> buffers_;
 };
 
 /// A kernel laid out on a bench, ready for runs.
 class Contender {
  public:
-  Contender(std::shared_ptr<const backends::Kernel> kernel, const Bench& bench, Team& team);
+  Contender(std::shared_ptr<const backends::Kernel> kernel, const Bench& bench);
   /// Time of one run, averaged over as many as take about `at_least_us` together.
   double sample_us(double at_least_us);
 
  private:
-  void run_once();
   std::shared_ptr<const backends::Kernel> kernel_;
-  Team* team_;
-  std::vector<int64_t> sizes_;
-  runtime::Arena workspace_;
-  std::vector<std::unique_ptr<runtime::Walk>> walks_;  ///< by copy
+  backends::Buffer workspace_;
+  std::vector<std::unique_ptr<backends::LaunchList>> lists_;  ///< by copy
   size_t next_ = 0;
-  Sampler sampler_;
+  std::unique_ptr<backends::Stream> stream_;
+  runtime::StreamTimer timer_;
 };
 
 struct RaceOptions {

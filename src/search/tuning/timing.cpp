@@ -10,9 +10,8 @@ namespace luminal::search {
 namespace {
 
 /// Times on fresh inputs and outputs of the spec.
-std::vector<double> race_on(const kernel::KernelSpec& spec, const DimMap& sizes, uint64_t seed,
-                            int64_t l3_bytes,
-                            std::span<const std::shared_ptr<const backends::Kernel>> kernels,
+std::vector<double> race_on(backends::Device& device, const kernel::KernelSpec& spec, const DimMap& sizes,
+                            uint64_t seed, std::span<const std::shared_ptr<const backends::Kernel>> kernels,
                             const RaceOptions& options) {
   std::vector<std::shared_ptr<const TensorData>> inputs;
   std::vector<const TensorData*> pointers;
@@ -31,12 +30,12 @@ std::vector<double> race_on(const kernel::KernelSpec& spec, const DimMap& sizes,
   }
   // Operands larger than the last cache come from memory in a plan as well; two copies keep them from staying
   // warm.
-  const int copies = total > l3_bytes / 2 ? 2 : 1;
-  const Bench bench(pointers, output_bytes, sizes, copies);
+  const int copies = total > device.target().l3_bytes / 2 ? 2 : 1;
+  const Bench bench(device, pointers, output_bytes, sizes, copies);
   std::vector<std::unique_ptr<Contender>> contenders;
   std::vector<Contender*> field;
   for (const auto& kernel : kernels) {
-    contenders.push_back(std::make_unique<Contender>(kernel, bench, Team::shared()));
+    contenders.push_back(std::make_unique<Contender>(kernel, bench));
     field.push_back(contenders.back().get());
   }
   return race(field, options);
@@ -44,8 +43,8 @@ std::vector<double> race_on(const kernel::KernelSpec& spec, const DimMap& sizes,
 
 }  // namespace
 
-Timing time_kernels(const kernel::KernelSpec& spec, const DimMap& sizes, uint64_t seed,
-                    std::span<const std::shared_ptr<const backends::Kernel>> kernels, int64_t l3_bytes,
+Timing time_kernels(backends::Device& device, const kernel::KernelSpec& spec, const DimMap& sizes,
+                    uint64_t seed, std::span<const std::shared_ptr<const backends::Kernel>> kernels,
                     const RaceOptions& options) {
   const SharedBytes shared_running(sizeof(std::atomic<size_t>));
   const SharedBytes shared_times(static_cast<int64_t>(kernels.size() * sizeof(double)));
@@ -60,9 +59,9 @@ Timing time_kernels(const kernel::KernelSpec& spec, const DimMap& sizes, uint64_
           running = contender;
           ++progress;
         };
-        std::ranges::copy(race_on(spec, sizes, seed, l3_bytes, kernels, watched), times.begin());
+        std::ranges::copy(race_on(device, spec, sizes, seed, kernels, watched), times.begin());
       },
-      std::chrono::seconds(20));
+      std::chrono::seconds(20), containment_of(device));
   if (timing.trouble.empty()) {
     timing.us.assign(times.begin(), times.end());
     return timing;

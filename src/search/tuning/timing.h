@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "kernel/spec.h"
 #include "search/tuning/race.h"
 
@@ -15,9 +15,10 @@ struct Timing {
   size_t fallen = 0;       ///< the kernel that did
   std::string trouble;     ///< what became of it; "" if none did
 };
-/// Races kernels of one spec on random data in a contained process.
-[[nodiscard]] Timing time_kernels(const kernel::KernelSpec& spec, const DimMap& sizes, uint64_t seed,
+/// Races kernels of one spec on random data, contained.
+[[nodiscard]] Timing time_kernels(backends::Device& device, const kernel::KernelSpec& spec,
+                                  const DimMap& sizes, uint64_t seed,
                                   std::span<const std::shared_ptr<const backends::Kernel>> kernels,
-                                  int64_t l3_bytes, const RaceOptions& options);
+                                  const RaceOptions& options);
 
 }  // namespace luminal::search

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/stopwatch.h"
+#include "base/team.h"
 #include "luminal/compile_report.h"
 #include "search/bucket.h"
 #include "search/cache/kernel_cache.h"
@@ -29,7 +30,7 @@ CacheKey tuning_key(const kernel::KernelSpec& spec, const codegen::Bucket& bucke
   return make_key(parts);
 }
 
-Tuner::Tuner(backends::Backend& backend, Cache& cache, const Graph& graph, TunerOptions options)
+Tuner::Tuner(backends::Device& backend, Cache& cache, const Graph& graph, TunerOptions options)
     : backend_(backend),
       cache_(cache),
       graph_(graph),
@@ -123,8 +124,8 @@ void Tuner::run_race(Job& job) {
       kernels.push_back(job.kernels[c]);
     }
     if (kernels.empty()) break;
-    const Timing timing = time_kernels(job.request.spec, job.bucket.top(), options_.seed, kernels,
-                                       backend_.target().l3_bytes, options_.race);
+    const Timing timing =
+        time_kernels(backend_, job.request.spec, job.bucket.top(), options_.seed, kernels, options_.race);
     if (!timing.trouble.empty()) {
       verifier_.reject(job, candidates[timing.fallen], {.message = timing.trouble + " (while it was timed)"},
                        0);

@@ -47,7 +47,7 @@ class NoKernelPasses : public InternalError {
 class Tuner {
  public:
   /// All of them outlive the tuner. The graph is the user's, for verification.
-  Tuner(backends::Backend& backend, Cache& cache, const Graph& graph, TunerOptions options);
+  Tuner(backends::Device& backend, Cache& cache, const Graph& graph, TunerOptions options);
   Tuner(const Tuner&) = delete;
   Tuner& operator=(const Tuner&) = delete;
 
@@ -80,7 +80,7 @@ class Tuner {
   void start_anew(Job& job);
   void find_more(Job& job);
 
-  backends::Backend& backend_;
+  backends::Device& backend_;
   Cache& cache_;
   const Graph& graph_;
   TunerOptions options_;

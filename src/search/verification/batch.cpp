@@ -54,7 +54,7 @@ std::vector<std::vector<std::optional<Fault>>> screen(std::span<const Screening>
             if (verdict.fault) records[first[open[item]] + candidate].set(*verdict.fault);
           }
         },
-        kTimeout, workers);
+        kTimeout, workers, containment_of(*checks[0].candidates[0]));
     std::vector<size_t> again;
     for (size_t item = 0; item < open.size(); ++item) {
       if (troubles[item].empty()) continue;
@@ -190,7 +190,7 @@ std::vector<FullVerdict> verify_in_full(std::span<const FullCheck> checks, int w
         [&](size_t item, Progress& progress) {
           verify_part(parts[open[item]], records[open[item]], progress);
         },
-        kTimeout, workers);
+        kTimeout, workers, containment_of(*checks[0].candidate));
     std::vector<size_t> again;
     for (size_t item = 0; item < open.size(); ++item) {
       if (troubles[item].empty()) continue;

@@ -142,9 +142,36 @@ class Worker {
 
 }  // namespace
 
+Containment containment_of(const backends::Kernel& kernel) {
+  return kernel.device() == nullptr ? Containment::Process : Containment::None;
+}
+Containment containment_of(const backends::Device& device) {
+  return device.shares_host_memory() ? Containment::Process : Containment::None;
+}
+
+namespace {
+
+std::vector<std::string> run_here(size_t count, const std::function<void(size_t, Progress&)>& action) {
+  std::vector<std::string> results(count);
+  Progress progress{0};
+  for (size_t item = 0; item < count; ++item) {
+    throw_if_cancelled();
+    try {
+      action(item, progress);
+    } catch (const DeviceError& error) {
+      results[item] = fmt::format("failed: {}", error.what());
+    }
+  }
+  return results;
+}
+
+}  // namespace
+
 std::vector<std::string> run_contained_each(size_t count,
                                             const std::function<void(size_t, Progress&)>& action,
-                                            std::chrono::milliseconds timeout, int workers) {
+                                            std::chrono::milliseconds timeout, int workers,
+                                            Containment containment) {
+  if (containment == Containment::None) return run_here(count, action);
   const size_t most = std::min(count, static_cast<size_t>(std::max(workers, 1)));
   const SharedBytes shared_boards(static_cast<int64_t>(most * sizeof(Board)));
   const SharedBytes shared_next(sizeof(std::atomic<size_t>));
@@ -190,8 +217,10 @@ std::vector<std::string> run_contained_each(size_t count,
   }
 }
 
-std::string run_contained(const std::function<void(Progress&)>& body, std::chrono::milliseconds timeout) {
-  return run_contained_each(1, [&](size_t, Progress& progress) { body(progress); }, timeout)[0];
+std::string run_contained(const std::function<void(Progress&)>& body, std::chrono::milliseconds timeout,
+                          Containment containment) {
+  return run_contained_each(
+      1, [&](size_t, Progress& progress) { body(progress); }, timeout, 1, containment)[0];
 }
 
 }  // namespace luminal::search

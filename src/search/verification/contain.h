@@ -8,6 +8,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "backends/device.h"
+
 /// Code that nobody has judged yet runs in a process of its own: a crash, a hang, an exit or a write to any
 /// address ends that process and nothing else.
 namespace luminal::search {
@@ -36,19 +38,26 @@ class SharedBytes {
 /// What a contained process tells of its progress: each change gives it the whole timeout again.
 using Progress = std::atomic<uint64_t>;
 
+/// Kernels of devices that do not follow into a forked process are run in this one: their drivers report what
+/// they do wrong, as DeviceError, and nothing ends what hangs.
+enum class Containment : uint8_t { Process, None };
+[[nodiscard]] Containment containment_of(const backends::Kernel& kernel);
+[[nodiscard]] Containment containment_of(const backends::Device& device);
+
 /// Calls `body(progress)` in a process of its own. Returns "" if it came to its end, and otherwise what
 /// became of the process: "crashed with signal 11 (Segmentation fault)", "ended early with status 0", "took
 /// more than 20000 ms". What `body` writes to memory stays there, but for SharedBytes. The process dies with
 /// the thread that called. Errors: Error if no process can be made, and with the message of what `body`
 /// throws.
 [[nodiscard]] std::string run_contained(const std::function<void(Progress& progress)>& body,
-                                        std::chrono::milliseconds timeout);
+                                        std::chrono::milliseconds timeout,
+                                        Containment containment = Containment::Process);
 
 /// action(i, progress) for each i below `count` as in run_contained, in as few processes as it takes,
 /// `workers` of them at the same time. Says by item what became of its process; an item that ends it takes
 /// none of the others with it.
 [[nodiscard]] std::vector<std::string> run_contained_each(
     size_t count, const std::function<void(size_t item, Progress& progress)>& action,
-    std::chrono::milliseconds timeout, int workers = 1);
+    std::chrono::milliseconds timeout, int workers = 1, Containment containment = Containment::Process);
 
 }  // namespace luminal::search

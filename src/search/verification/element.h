@@ -1,6 +1,4 @@
 #pragma once
-#include <type_traits>
-
 #include "luminal/dtype.h"
 
 namespace luminal::search {
@@ -8,7 +6,7 @@ namespace luminal::search {
 /// An element of any dtype as a number.
 template <class T>
 [[nodiscard]] double widened(T element) {
-  if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
+  if constexpr (is_stored_float<T>)
     return static_cast<double>(static_cast<float>(element));
   else
     return static_cast<double>(element);

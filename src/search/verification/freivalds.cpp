@@ -47,7 +47,7 @@ class Splitter {
     SpecParts rest = parts();
     const Operand t = load(s.sum_tensor(), c_.dtype, of_sum);
     rest.values[static_cast<size_t>(c_.sum)] = {
-        .axes = of_sum, .reduced = {}, .combiner = kernel::Combiner::None, .body = copied(), .operands = {t}};
+        .axes = of_sum, .reduced = {}, .monoid = std::nullopt, .body = copied(), .operands = {t}};
     s.rest = canonical(std::move(rest));
 
     const Operand x = load(s.columns_tensor(), Dtype::F64, c_.columns);
@@ -106,7 +106,7 @@ class Splitter {
     std::ranges::sort(reduced);
     kernel::Value value{.axes = axes,
                         .reduced = std::move(reduced),
-                        .combiner = kernel::Combiner::Add,
+                        .monoid = Monoid::Add,
                         .body = b.finish(b.mul(term, other)),
                         .operands = factor.operands};
     value.operands.push_back(by);
@@ -159,10 +159,10 @@ TensorData sums_of(const SplitContraction::Part& part, const backends::Kernel& k
   std::vector<const TensorData*> inputs;
   for (const int t : part.inputs) inputs.push_back(tensors[static_cast<size_t>(t)]);
   const TrialOutput output{Dtype::F64, elements};
-  Rig rig(kernel, inputs, {&output, 1}, dims, {});
-  rig.launch(Split::Whole);
+  const auto rig = make_rig(kernel, inputs, {&output, 1}, dims, {});
+  rig->launch(Split::Whole);
   TensorData made(Dtype::F64, {elements});
-  std::ranges::copy(rig.output(0), made.bytes.begin());
+  std::ranges::copy(rig->output(0), made.bytes.begin());
   return made;
 }
 

@@ -11,6 +11,7 @@
 #include "graph/view_reader.h"
 #include "luminal/quantized.h"
 #include "luminal/reference.h"
+#include "scalar/monoid.h"
 
 namespace luminal::search {
 namespace {
@@ -20,16 +21,9 @@ struct FloatFormat {
 };
 
 FloatFormat format_of(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::F16:
-      return {0x1p-11, 65504, 0x1p-24};
-    case Dtype::BF16:
-      return {0x1p-8, 0x1.fep127, 0x1p-133};
-    case Dtype::F64:
-      return {0x1p-53, std::numeric_limits<double>::max(), 0x1p-1074};
-    default:
-      return {0x1p-24, 0x1.fffffep127, 0x1p-149};
-  }
+  const DtypeInfo& i = info(dtype);
+  return {std::ldexp(1.0, -i.digits), std::ldexp(2 - std::ldexp(2.0, -i.digits), i.greatest_exponent),
+          std::ldexp(1.0, i.least_exponent - i.digits + 1)};
 }
 
 /// In which dtype values of `dtype` are held here.
@@ -42,17 +36,14 @@ Oracle::Samples empty_samples(Dtype dtype, size_t count) {
   return samples;
 }
 
+/// What f64 itself rounds is below every bound here.
 bool is_representable(Dtype dtype, double value) {
-  switch (dtype) {
-    case Dtype::F16:
-      return static_cast<double>(static_cast<float>(float16(static_cast<float>(value)))) == value;
-    case Dtype::BF16:
-      return static_cast<double>(static_cast<float>(bfloat16(static_cast<float>(value)))) == value;
-    case Dtype::F32:
-      return static_cast<double>(static_cast<float>(value)) == value;
-    default:
-      return true;  // what F64 itself rounds is below every bound here
-  }
+  return visit_dtype(dtype, [value]<class T>(T) {
+    if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>)
+      return true;
+    else
+      return static_cast<double>(static_cast<float>(T(static_cast<float>(value)))) == value;
+  });
 }
 
 /// The result of one operation as the graph stores it: rounding adds to the bound, what overflows is an
@@ -93,7 +84,7 @@ void read_elements(const TensorData& data, std::span<const int64_t> positions, T
     const auto to = out.as<T>();
     for (size_t i = 0; i < positions.size(); ++i) {
       const S element = from[static_cast<size_t>(positions[i])];
-      if constexpr (std::is_same_v<S, float16> || std::is_same_v<S, bfloat16>)
+      if constexpr (is_stored_float<S>)
         to[i] = static_cast<T>(static_cast<float>(element));
       else
         to[i] = static_cast<T>(element);
@@ -154,8 +145,7 @@ void Oracle::spend(int64_t operations) {
 Oracle::Samples Oracle::leaf(const TensorData& data, std::span<const int64_t> positions) const {
   Samples samples = empty_samples(data.dtype, positions.size());
   visit_dtype(samples.values.dtype, [&]<class T>(T) {
-    if constexpr (!std::is_same_v<T, float16> && !std::is_same_v<T, bfloat16>)
-      read_elements<T>(data, positions, samples.values);
+    if constexpr (!is_stored_float<T>) read_elements<T>(data, positions, samples.values);
   });
   return samples;
 }
@@ -165,7 +155,7 @@ Oracle::Samples Oracle::at(const Value& value, std::span<const int64_t> position
   if (const auto found = leaves_.find(value); found != leaves_.end()) return leaf(*found->second, positions);
   const Node& node = graph_.node(value.node);
   if (node.op->elementwise) return elementwise(node, positions);
-  if (node.op->combine) return reduction(node, value, positions);
+  if (node.op->monoid) return reduction(node, value, positions);
   if (!is_computed(*node.op) || !node.op->is(Trait::Leaf))
     fail<OracleGap>("[verify] {} #{} is neither a leaf nor computed element by element", node.op->name,
                     value.node.index);
@@ -195,7 +185,7 @@ Oracle::Samples Oracle::through(const Edge& edge, std::span<const int64_t> posit
   }
   const Samples read = at(edge.source, inner);
   visit_dtype(samples.values.dtype, [&]<class T>(T) {
-    if constexpr (!std::is_same_v<T, float16> && !std::is_same_v<T, bfloat16>) {
+    if constexpr (!is_stored_float<T>) {
       const auto out = samples.values.as<T>();
       const auto in = read.values.as<T>();
       for (size_t i = 0; i < positions.size(); ++i)
@@ -369,16 +359,16 @@ Oracle::Samples Oracle::reduction(const Node& node, const Value& value, std::spa
   const Samples terms = through(edge, elements);
 
   const Dtype dtype = node.outputs[0].dtype;
-  const Combiner combiner = node.op->combine(terms.values.dtype);
+  const FoldLoops loops = fold_loops(*node.op->monoid, terms.values.dtype);
   Samples by_row = empty_samples(dtype, rows.size());
   const auto width = static_cast<size_t>(element_bytes(terms.values.dtype));
   const auto out_width = static_cast<size_t>(element_bytes(by_row.values.dtype));
   std::vector<std::byte> accumulator(16);
   for (size_t r = 0; r < rows.size(); ++r) {
     const size_t first = r * static_cast<size_t>(length);
-    combiner.fill(accumulator.data(), 1);
-    combiner.fold_all(accumulator.data(), terms.values.bytes.data() + first * width, length);
-    combiner.finish(accumulator.data(), by_row.values.bytes.data() + r * out_width, 1);
+    loops.fill(accumulator.data(), 1);
+    loops.fold_all(accumulator.data(), terms.values.bytes.data() + first * width, length);
+    loops.finish(accumulator.data(), by_row.values.bytes.data() + r * out_width, 1);
     double magnitude = 0, total_error = 0, largest_error = 0;
     bool finite = true, whole = true;
     for (size_t i = first; i < first + static_cast<size_t>(length); ++i) {
@@ -398,17 +388,18 @@ Oracle::Samples Oracle::reduction(const Node& node, const Value& value, std::spa
     const double steps =
         (independent_roundings ? 4 * std::sqrt(terms_count) : std::max(4.0, terms_count)) * u;
     double& error = by_row.errors[r];
-    switch (node.op->reduce) {
-      case ReduceKind::Max:
+    switch (*node.op->monoid) {
+      case Monoid::Max:
+      case Monoid::Min:
         error = largest_error;
         break;
-      case ReduceKind::Sum:
+      case Monoid::Add:
         // In some orders a part of the sum overflows.
         if (magnitude > format_of(accumulation_dtype(dtype)).largest) by_row.known[r] = false;
         // Sums of integers that the accumulator holds are exact in any order.
         error = whole && total_error == 0 && magnitude * u <= 1 ? 0 : total_error + steps * magnitude;
         break;
-      default: {  // A product: relative errors add.
+      case Monoid::Mul: {  // Relative errors add.
         double relative = steps;
         for (size_t i = first; i < first + static_cast<size_t>(length); ++i) {
           const double x = std::abs(terms.values.as<double>()[i]);

@@ -37,8 +37,8 @@ std::string described(const runtime::Plan& plan, TensorIndex tensor) {
 }
 
 /// Launch by launch, so that a launch that reads what it has overwritten is told by name.
-std::optional<PlanFault> check_in_place(const runtime::Plan& plan, runtime::Rehearsal& planned,
-                                        const runtime::Rehearsal& separate) {
+std::optional<PlanFault> check_in_place(const runtime::Plan& plan, runtime::PlanRunner& planned,
+                                        const runtime::PlanRunner& separate) {
   for (int number = 0; number < static_cast<int>(plan.launches.size()); ++number) {
     planned.run_launch(number);
     const Launch& launch = plan.launches[static_cast<size_t>(number)];
@@ -54,8 +54,8 @@ std::optional<PlanFault> check_in_place(const runtime::Plan& plan, runtime::Rehe
   return std::nullopt;
 }
 
-std::optional<PlanFault> check_order(const runtime::Plan& plan, runtime::Rehearsal& planned,
-                                     const runtime::Rehearsal& separate) {
+std::optional<PlanFault> check_order(const runtime::Plan& plan, runtime::PlanRunner& planned,
+                                     const runtime::PlanRunner& separate) {
   planned.restore();
   planned.run();
   const auto check = [&](TensorIndex tensor) -> std::optional<PlanFault> {
@@ -74,12 +74,12 @@ std::optional<PlanFault> check_order(const runtime::Plan& plan, runtime::Rehears
 /// Judges results of launches by the user's nodes, between values that have a name there.
 class Judge {
  public:
-  Judge(const Graph& graph, const runtime::Plan& plan, const DimMap& dims, const runtime::Rehearsal& run,
+  Judge(const Graph& graph, const runtime::Plan& plan, const DimMap& dims, const runtime::PlanRunner& run,
         MathMode math)
       : graph_(graph), plan_(plan), dims_(dims), run_(run), math_(math) {
     for (TensorIndex tensor = 0; tensor < static_cast<int>(plan.tensors.size()); ++tensor) {
       const PlanTensor& t = tensor_at(plan, tensor);
-      if (!t.value || (t.role != PlanTensor::Role::Constant && run.bytes(tensor).empty())) continue;
+      if (!t.value || (t.role != PlanTensor::Role::Constant && !holds(tensor))) continue;
       leaves_.try_emplace(*t.value, data_of(tensor));
     }
   }
@@ -87,7 +87,7 @@ class Judge {
   /// What laws say is equal to an input, so that nothing computes it.
   std::optional<PlanFault> check_inputs() const {
     for (TensorIndex tensor = 0; tensor < static_cast<int>(plan_.tensors.size()); ++tensor)
-      if (tensor_at(plan_, tensor).role == PlanTensor::Role::Input && !run_.bytes(tensor).empty())
+      if (tensor_at(plan_, tensor).role == PlanTensor::Role::Input && holds(tensor))
         for (const luminal::Value& alias : tensor_at(plan_, tensor).aliases)
           if (auto wrong = verify(tensor, alias))
             return PlanFault{.kind = PlanFault::Kind::Value, .launch = -1, .message = *wrong};
@@ -117,11 +117,15 @@ class Judge {
   [[nodiscard]] std::shared_ptr<const TensorData> data_of(TensorIndex tensor) const {
     const PlanTensor& t = tensor_at(plan_, tensor);
     if (t.role == PlanTensor::Role::Constant) return t.constant;
-    TensorData data(t.dtype, exec(t.dims, dims_));
-    const auto bytes = run_.bytes(tensor);
-    std::memcpy(data.bytes.data(), bytes.data(), bytes.size());
+    TensorData data;
+    data.dtype = t.dtype;
+    data.dims = exec(t.dims, dims_);
+    data.bytes = run_.bytes(tensor);
     return std::make_shared<const TensorData>(std::move(data));
   }
+
+  /// The run has the tensor, and it is not empty.
+  [[nodiscard]] bool holds(TensorIndex tensor) const { return run_.size_bytes(tensor) > 0; }
 
   std::optional<std::string> verify(TensorIndex tensor, const luminal::Value& name) const {
     const auto data = leaves_.at(*tensor_at(plan_, tensor).value);
@@ -165,7 +169,7 @@ class Judge {
   const Graph& graph_;
   const runtime::Plan& plan_;
   const DimMap& dims_;
-  const runtime::Rehearsal& run_;
+  const runtime::PlanRunner& run_;
   MathMode math_;
   Leaves leaves_;
 };
@@ -196,16 +200,16 @@ int64_t separate_bytes(const runtime::Plan& plan, const DimMap& dims) {
   return total;
 }
 
-std::optional<PlanFault> check_plan(const Graph& graph, const runtime::Plan& plan, const DimMap& dims,
-                                    const runtime::Given& given, MathMode math) {
-  using runtime::Rehearsal;
-  Rehearsal separate(plan, dims, given, Rehearsal::Memory::Separate);
+std::optional<PlanFault> check_plan(backends::Device& device, const Graph& graph, const runtime::Plan& plan,
+                                    const DimMap& dims, const runtime::Given& given, MathMode math) {
+  using runtime::PlanRunner;
+  PlanRunner separate(device, plan, dims, given, PlanRunner::Memory::Separate);
   separate.run();
   Judge judge(graph, plan, dims, separate, math);
   if (auto fault = judge.check_inputs()) return fault;
   for (int launch = 0; launch < static_cast<int>(plan.launches.size()); ++launch)
     if (auto fault = judge.check(launch)) return fault;
-  Rehearsal planned(plan, dims, given, Rehearsal::Memory::AsPlanned);
+  PlanRunner planned(device, plan, dims, given, PlanRunner::Memory::AsPlanned);
   if (auto fault = check_in_place(plan, planned, separate)) return fault;
   return check_order(plan, planned, separate);
 }

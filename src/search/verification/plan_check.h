@@ -4,7 +4,7 @@
 
 #include "luminal/graph.h"
 #include "luminal/math_mode.h"
-#include "runtime/rehearsal.h"
+#include "runtime/plan_runner.h"
 
 namespace luminal::search {
 
@@ -29,8 +29,9 @@ struct PlanFault {
 /// bits. What each launch makes of what the launches before it made, values of the range that the graph
 /// itself produces, is compared at samples with the user's nodes. NaN and infinities
 /// are compared in strict math alone: laws of the other modes may move an overflow.
-[[nodiscard]] std::optional<PlanFault> check_plan(const Graph& graph, const runtime::Plan& plan,
-                                                  const DimMap& dims, const runtime::Given& given,
+[[nodiscard]] std::optional<PlanFault> check_plan(backends::Device& device, const Graph& graph,
+                                                  const runtime::Plan& plan, const DimMap& dims,
+                                                  const runtime::Given& given,
                                                   MathMode math = MathMode::Strict);
 
 /// Bytes that a plan takes when nothing shares memory.

@@ -8,7 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "base/bounded_json.h"
 #include "base/environment.h"
 #include "base/fail.h"
@@ -24,7 +24,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int kVersion = 3;
+constexpr int kVersion = 4;
 
 json json_of(const Replay::Kernel& kernel) {
   json parameters = json::object(), bucket = json::object();
@@ -210,7 +210,7 @@ void limit_memory(int64_t more_bytes) {
 
 /// What a file says of a kernel need not fit, and its parameters may ask for code without end: whether it can
 /// be made is found out in a process of its own. Errors: FormatError.
-void try_to_make(const Replay::Kernel& kernel, backends::Backend& backend) {
+void try_to_make(const Replay::Kernel& kernel, backends::Device& backend) {
   const std::vector<std::string> families = codegen::schedule_names();
   if (std::ranges::find(families, kernel.schedule) == families.end())
     fail<FormatError>(
@@ -242,7 +242,7 @@ void try_to_make(const Replay::Kernel& kernel, backends::Backend& backend) {
 
 /// What loops as the spec says them make of the suite; none for several kernels, or if these loops are wrong
 /// too.
-std::optional<search::Verdict> reference_for(const Replay& replay, backends::Backend& backend) {
+std::optional<search::Verdict> reference_for(const Replay& replay, backends::Device& backend) {
   if (replay.kernels.size() != 1) return std::nullopt;
   const Replay::Kernel& judged = replay.kernels[0];
   const codegen::Schedule& nest = codegen::find_schedule("nest");
@@ -259,9 +259,9 @@ std::optional<search::Verdict> reference_for(const Replay& replay, backends::Bac
 
 }  // namespace
 
-ReplayResult replay_kernel(std::string_view content) {
+ReplayResult replay_kernel(std::string_view content, std::string_view device) {
   const Replay replay = search::parse_replay(content);
-  const std::shared_ptr<backends::Backend> backend = backends::make_cpu_backend();
+  const std::shared_ptr<backends::Device> backend = backends::find_device(device);
   ReplayResult result{.fault = replay.fault};
   std::vector<std::shared_ptr<const backends::Kernel>> kernels;
   std::vector<const backends::Kernel*> pointers;

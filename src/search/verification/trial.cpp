@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "backends/host/device.h"
 #include "base/fail.h"
 #include "base/team.h"
 #include "search/verification/contain.h"
@@ -114,11 +115,39 @@ int64_t GuardedMemory::stray_writes() const {
 }
 
 namespace {
-constexpr int64_t kWorkspaceAlignment = 64;
-}
 
-Rig::Rig(const backends::Kernel& kernel, std::span<const TensorData* const> inputs,
-         std::span<const TrialOutput> outputs, const DimMap& dims, const TrialOptions& options)
+constexpr int64_t kWorkspaceAlignment = 64;
+
+/// In guarded memory of the host.
+class HostRig : public Rig {
+ public:
+  HostRig(const backends::HostKernel& kernel, std::span<const TensorData* const> inputs,
+          std::span<const TrialOutput> outputs, const DimMap& dims, const TrialOptions& options);
+  void give(std::span<const TensorData* const> inputs) override;
+  void overwrite(std::byte pattern) override;
+  void launch(Split split) override;
+  [[nodiscard]] std::string trouble() const override;
+  [[nodiscard]] std::span<const std::byte> output(size_t number) const override;
+
+ private:
+  [[nodiscard]] GuardedMemory workspace(int64_t bytes) const;
+  void run_range(int stage, size_t thread, int64_t begin, int64_t end) const;
+  void run_singly(int stage, int64_t tasks);
+  void run_on_threads(int stage, int64_t tasks) const;
+
+  const backends::HostKernel& kernel_;
+  TrialOptions options_;
+  std::vector<int64_t> sizes_;
+  std::vector<const TensorData*> given_;
+  std::vector<int64_t> output_bytes_;
+  std::vector<GuardedMemory> buffers_;
+  std::vector<void*> pointers_;
+  std::vector<GuardedMemory> shared_, locals_;  ///< one; one for each thread
+  std::string conflict_;                        ///< between tasks of a stage
+};
+
+HostRig::HostRig(const backends::HostKernel& kernel, std::span<const TensorData* const> inputs,
+                 std::span<const TrialOutput> outputs, const DimMap& dims, const TrialOptions& options)
     : kernel_(kernel), options_(options) {
   for (const std::string& name : kernel.dims()) sizes_.push_back(dims.at(name));
   const auto add = [&](Dtype dtype, int64_t bytes) {
@@ -133,16 +162,16 @@ Rig::Rig(const backends::Kernel& kernel, std::span<const TensorData* const> inpu
   if (options.in_place >= 0) pointers_[inputs.size()] = pointers_[static_cast<size_t>(options.in_place)];
   shared_.push_back(workspace(kernel.shared_bytes(sizes_)));
   for (int thread = 0; thread < options.threads; ++thread)
-    locals_.push_back(workspace(kernel.local_bytes(sizes_)));
+    locals_.push_back(workspace(kernel_.local_bytes(sizes_)));
   give(inputs);
   overwrite(options.pattern);
 }
 
-GuardedMemory Rig::workspace(int64_t bytes) const {
+GuardedMemory HostRig::workspace(int64_t bytes) const {
   return {round_up(bytes, kWorkspaceAlignment), kWorkspaceAlignment, GuardedMemory::Place::AtEnd};
 }
 
-void Rig::give(std::span<const TensorData* const> inputs) {
+void HostRig::give(std::span<const TensorData* const> inputs) {
   given_.assign(inputs.begin(), inputs.end());
   for (size_t k = 0; k < inputs.size(); ++k) {
     buffers_[k].fill_around(options_.pattern);
@@ -151,13 +180,13 @@ void Rig::give(std::span<const TensorData* const> inputs) {
   }
 }
 
-void Rig::overwrite(std::byte pattern) {
+void HostRig::overwrite(std::byte pattern) {
   for (size_t k = given_.size(); k < buffers_.size(); ++k) buffers_[k].fill(pattern);
   for (std::vector<GuardedMemory>* list : {&shared_, &locals_})
     for (GuardedMemory& memory : *list) memory.fill(pattern);
 }
 
-void Rig::run_range(int stage, size_t thread, int64_t begin, int64_t end) const {
+void HostRig::run_range(int stage, size_t thread, int64_t begin, int64_t end) const {
   if (begin == end) return;
   const backends::LaunchArguments arguments{.buffers = pointers_.data(),
                                             .dims = sizes_.data(),
@@ -165,8 +194,6 @@ void Rig::run_range(int stage, size_t thread, int64_t begin, int64_t end) const 
                                             .local = locals_[thread].bytes().data()};
   kernel_.run(stage, arguments, begin, end);
 }
-
-namespace {
 
 /// Who changed which byte of some memory, one task after the other.
 class Writers {
@@ -199,9 +226,7 @@ class Writers {
   std::vector<int32_t> writers_;
 };
 
-}  // namespace
-
-void Rig::run_singly(int stage, int64_t tasks) {
+void HostRig::run_singly(int stage, int64_t tasks) {
   constexpr int64_t kMostCompared = int64_t{1} << 28, kMostBytes = int64_t{1} << 25;
   std::vector<std::span<const std::byte>> written{shared_[0].bytes()};
   for (size_t output = 0; output < output_bytes_.size(); ++output) written.push_back(this->output(output));
@@ -223,7 +248,7 @@ void Rig::run_singly(int stage, int64_t tasks) {
 }
 
 /// As many equal parts as there are threads, which begin when all threads are there, or after a while.
-void Rig::run_on_threads(int stage, int64_t tasks) const {
+void HostRig::run_on_threads(int stage, int64_t tasks) const {
   const int count = options_.threads;
   constexpr int64_t kPatienceNs = 1'000'000;
   std::atomic<int> arrived{0}, next{0};
@@ -235,7 +260,7 @@ void Rig::run_on_threads(int stage, int64_t tasks) const {
   });
 }
 
-void Rig::launch(Split split) {
+void HostRig::launch(Split split) {
   for (int stage = 0; stage < kernel_.stage_count(); ++stage) {
     const int64_t tasks = kernel_.tasks(stage, sizes_);
     switch (split) {
@@ -255,7 +280,7 @@ void Rig::launch(Split split) {
   }
 }
 
-std::string Rig::trouble() const {
+std::string HostRig::trouble() const {
   if (!conflict_.empty()) return conflict_;
   const auto name = [&](size_t k) {
     return k < given_.size() ? fmt::format("input {}", k) : fmt::format("output {}", k - given_.size());
@@ -274,9 +299,116 @@ std::string Rig::trouble() const {
   return "";
 }
 
-std::span<const std::byte> Rig::output(size_t number) const {
+std::span<const std::byte> HostRig::output(size_t number) const {
   return {static_cast<const std::byte*>(pointers_[given_.size() + number]),
           static_cast<size_t>(output_bytes_[number])};
+}
+
+/// In memory of a device that the host does not share: each buffer with a margin of known bytes on both
+/// sides.
+class DeviceRig : public Rig {
+ public:
+  DeviceRig(backends::Device& device, const backends::Kernel& kernel,
+            std::span<const TensorData* const> inputs, std::span<const TrialOutput> outputs,
+            const DimMap& dims, const TrialOptions& options)
+      : options_(options), stream_(device.make_stream()) {
+    std::vector<int64_t> sizes;
+    for (const std::string& name : kernel.dims()) sizes.push_back(dims.at(name));
+    for (const TensorData* input : inputs) add(device, static_cast<int64_t>(input->bytes.size()));
+    for (const TrialOutput& output : outputs) add(device, size_bytes(output.dtype, output.elements));
+    list_ = device.prepare(
+        {{.kernel = &kernel, .dims = sizes, .buffers = static_cast<int>(buffers_.size()), .after = {}}});
+    for (size_t k = 0; k < buffers_.size(); ++k) {
+      const bool over_input = options.in_place >= 0 && k == inputs.size();
+      const size_t place = over_input ? static_cast<size_t>(options.in_place) : k;
+      list_->bind(0, static_cast<int>(k), data_of(place));
+      places_.push_back(place);
+    }
+    add(device, kernel.shared_bytes(sizes));
+    list_->bind_shared(0, data_of(buffers_.size() - 1));
+    add(device, list_->scratch_bytes());
+    list_->bind_scratch(data_of(buffers_.size() - 1));
+    give(inputs);
+    overwrite(options.pattern);
+  }
+
+  void give(std::span<const TensorData* const> inputs) override {
+    given_.assign(inputs.begin(), inputs.end());
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      fill(k, options_.pattern);
+      stream_->upload(inputs[k]->bytes.data(), data_of(k), buffers_[k].bytes);
+    }
+    stream_->synchronise();
+  }
+  void overwrite(std::byte pattern) override {
+    for (size_t k = given_.size(); k < buffers_.size(); ++k) fill(k, pattern);
+    stream_->synchronise();
+  }
+  void launch(Split) override {
+    stream_->launch(*list_, 0, 1);
+    for (Margined& buffer : buffers_) {
+      buffer.seen.resize(static_cast<size_t>(buffer.bytes + 2 * kMargin));
+      stream_->download(buffer.memory.address(), buffer.seen.data(), buffer.bytes + 2 * kMargin);
+    }
+    stream_->synchronise();
+  }
+  [[nodiscard]] std::string trouble() const override {
+    for (size_t k = 0; k < buffers_.size(); ++k) {
+      const Margined& buffer = buffers_[k];
+      const auto changed = [&](std::byte b) { return b != buffer.pattern; };
+      const int64_t stray = std::count_if(buffer.seen.begin(), buffer.seen.begin() + kMargin, changed) +
+                            std::count_if(buffer.seen.end() - kMargin, buffer.seen.end(), changed);
+      if (stray != 0) return fmt::format("wrote {} bytes outside {}", stray, name_of(k));
+      if (k < given_.size() && static_cast<int>(k) != options_.in_place &&
+          !std::ranges::equal(inside(k), given_[k]->bytes))
+        return fmt::format("wrote to its {}", name_of(k));
+    }
+    return "";
+  }
+  [[nodiscard]] std::span<const std::byte> output(size_t number) const override {
+    return inside(places_[given_.size() + number]);
+  }
+
+ private:
+  static constexpr int64_t kMargin = 4096;
+  struct Margined {
+    backends::Buffer memory;
+    int64_t bytes = 0;
+    std::byte pattern{};
+    std::vector<std::byte> seen;  ///< after the last launch
+  };
+  void add(backends::Device& device, int64_t bytes) {
+    buffers_.push_back({.memory = backends::Buffer(device, bytes + 2 * kMargin), .bytes = bytes, .seen = {}});
+  }
+  void fill(size_t k, std::byte pattern) {
+    buffers_[k].pattern = pattern;
+    stream_->fill(buffers_[k].memory.address(), pattern, buffers_[k].bytes + 2 * kMargin);
+  }
+  [[nodiscard]] backends::Address data_of(size_t k) const { return buffers_[k].memory.address() + kMargin; }
+  [[nodiscard]] std::span<const std::byte> inside(size_t k) const {
+    return std::span(buffers_[k].seen).subspan(kMargin, static_cast<size_t>(buffers_[k].bytes));
+  }
+  [[nodiscard]] std::string name_of(size_t k) const {
+    if (k < given_.size()) return fmt::format("input {}", k);
+    return k < places_.size() ? fmt::format("output {}", k - given_.size()) : "its workspace";
+  }
+
+  TrialOptions options_;
+  std::vector<const TensorData*> given_;
+  std::vector<Margined> buffers_;  ///< inputs, outputs, workspaces
+  std::vector<size_t> places_;     ///< by buffer of the kernel: the one whose memory it has
+  std::unique_ptr<backends::LaunchList> list_;
+  std::unique_ptr<backends::Stream> stream_;
+};
+
+}  // namespace
+
+std::unique_ptr<Rig> make_rig(const backends::Kernel& kernel, std::span<const TensorData* const> inputs,
+                              std::span<const TrialOutput> outputs, const DimMap& dims,
+                              const TrialOptions& options) {
+  if (backends::Device* device = kernel.device())
+    return std::make_unique<DeviceRig>(*device, kernel, inputs, outputs, dims, options);
+  return std::make_unique<HostRig>(backends::on_host(kernel), inputs, outputs, dims, options);
 }
 
 TrialResult run_trial(const backends::Kernel& kernel, std::span<const TensorData* const> inputs,
@@ -289,13 +421,13 @@ TrialResult run_trial(const backends::Kernel& kernel, std::span<const TensorData
   TrialResult result;
   result.trouble = run_contained(
       [&](Progress&) {
-        Rig rig(kernel, inputs, outputs, dims, options);
-        rig.launch(split);
-        rig.trouble().copy(reinterpret_cast<char*>(text.bytes().data()), kText - 1);
+        const std::unique_ptr<Rig> rig = make_rig(kernel, inputs, outputs, dims, options);
+        rig->launch(split);
+        rig->trouble().copy(reinterpret_cast<char*>(text.bytes().data()), kText - 1);
         for (size_t k = 0; k < outputs.size(); ++k)
-          std::ranges::copy(rig.output(k), results[k].bytes().data());
+          std::ranges::copy(rig->output(k), results[k].bytes().data());
       },
-      timeout);
+      timeout, containment_of(kernel));
   if (result.trouble.empty()) result.trouble = reinterpret_cast<const char*>(text.bytes().data());
   if (!result.trouble.empty()) return result;
   for (size_t k = 0; k < outputs.size(); ++k) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "luminal/tensor_data.h"
 
 /// Runs one kernel outside a plan, in memory that shows what it does wrong.
@@ -62,38 +62,29 @@ struct TrialOptions {
   int in_place = -1;        ///< the input whose memory the first output takes; none: each has its own
 };
 
-/// A kernel laid out in guarded memory, to be launched as often as one likes. Not contained: whoever does not
-/// trust the kernel makes it, and launches it, in a contained process (contain.h).
+/// A kernel laid out in memory that shows what it does wrong, to be launched as often as one likes: between
+/// guard pages where threads of the host run it, in memory of its device with known bytes around it
+/// otherwise. Not contained: whoever does not trust the kernel makes it, and launches it, in a contained
+/// process (contain.h).
 class Rig {
  public:
-  /// Sizes of the inputs are those of `inputs`; the kernel outlives the rig.
-  Rig(const backends::Kernel& kernel, std::span<const TensorData* const> inputs,
-      std::span<const TrialOutput> outputs, const DimMap& dims, const TrialOptions& options);
+  virtual ~Rig() = default;
   /// Other inputs of the same sizes, which outlive the next launches.
-  void give(std::span<const TensorData* const> inputs);
+  virtual void give(std::span<const TensorData* const> inputs) = 0;
   /// Overwrites outputs and workspace.
-  void overwrite(std::byte pattern);
-  void launch(Split split);
+  virtual void overwrite(std::byte pattern) = 0;
+  /// A device of its own deals the tasks out itself, however they are to be split.
+  virtual void launch(Split split) = 0;
   /// What the launches wrote where they must not; "" if nothing.
-  [[nodiscard]] std::string trouble() const;
-  [[nodiscard]] std::span<const std::byte> output(size_t number) const;
-
- private:
-  [[nodiscard]] GuardedMemory workspace(int64_t bytes) const;
-  void run_range(int stage, size_t thread, int64_t begin, int64_t end) const;
-  void run_singly(int stage, int64_t tasks);
-  void run_on_threads(int stage, int64_t tasks) const;
-
-  const backends::Kernel& kernel_;
-  TrialOptions options_;
-  std::vector<int64_t> sizes_;
-  std::vector<const TensorData*> given_;
-  std::vector<int64_t> output_bytes_;
-  std::vector<GuardedMemory> buffers_;
-  std::vector<void*> pointers_;
-  std::vector<GuardedMemory> shared_, locals_;  ///< one; one for each thread
-  std::string conflict_;                        ///< between tasks of a stage
+  [[nodiscard]] virtual std::string trouble() const = 0;
+  /// Until the next launch.
+  [[nodiscard]] virtual std::span<const std::byte> output(size_t number) const = 0;
 };
+/// Sizes of the inputs are those of `inputs`; the kernel outlives the rig.
+[[nodiscard]] std::unique_ptr<Rig> make_rig(const backends::Kernel& kernel,
+                                            std::span<const TensorData* const> inputs,
+                                            std::span<const TrialOutput> outputs, const DimMap& dims,
+                                            const TrialOptions& options);
 
 struct TrialResult {
   std::vector<TensorData> outputs;  ///< flat

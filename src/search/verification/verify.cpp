@@ -141,14 +141,15 @@ std::vector<const TensorData*> inputs_of(const VerificationSuite& suite, size_t 
   return inputs;
 }
 
-Rig rig_of(const VerificationSuite& suite, size_t k, const backends::Kernel& kernel,
-           const VerificationCase& test_case, std::span<const TensorData> made, const TrialOptions& options) {
+std::unique_ptr<Rig> rig_of(const VerificationSuite& suite, size_t k, const backends::Kernel& kernel,
+                            const VerificationCase& test_case, std::span<const TensorData> made,
+                            const TrialOptions& options) {
   std::vector<TrialOutput> outputs;
   for (const int output : suite.unit.kernels[k].outputs) {
     const TensorType& type = suite.unit.tensors[static_cast<size_t>(output)].type;
     outputs.push_back({type.dtype, element_count(type.dims).exec(suite.dims)});
   }
-  return {kernel, inputs_of(suite, k, test_case, made), outputs, suite.dims, options};
+  return make_rig(kernel, inputs_of(suite, k, test_case, made), outputs, suite.dims, options);
 }
 
 /// The kernels of a unit, each in memory of its own, to be run on one test case after the other.
@@ -159,7 +160,7 @@ class UnitRig {
       : suite_(suite), kernels_(kernels), options_(options), progress_(progress) {}
 
   void overwrite(std::byte pattern) {
-    for (Rig& rig : rigs_) rig.overwrite(pattern);
+    for (const auto& rig : rigs_) rig->overwrite(pattern);
   }
   /// `made` becomes all tensors that the unit computes, by number; the others are empty. Throws what is wrong
   /// as `Trouble`.
@@ -190,17 +191,17 @@ class UnitRig {
  private:
   Rig& prepared(size_t k, const VerificationCase& test_case, const std::vector<TensorData>& made) {
     if (k == rigs_.size())
-      return rigs_.emplace_back(rig_of(suite_, k, *kernels_[k], test_case, made, options_));
+      return *rigs_.emplace_back(rig_of(suite_, k, *kernels_[k], test_case, made, options_));
     // Inputs that are there were looked at after the last launch: it changed none.
-    if (given_ != &test_case || kernels_.size() > 1) rigs_[k].give(inputs_of(suite_, k, test_case, made));
-    return rigs_[k];
+    if (given_ != &test_case || kernels_.size() > 1) rigs_[k]->give(inputs_of(suite_, k, test_case, made));
+    return *rigs_[k];
   }
 
   const VerificationSuite& suite_;
   std::span<const backends::Kernel* const> kernels_;
   TrialOptions options_;
   Progress& progress_;
-  std::vector<Rig> rigs_;
+  std::vector<std::unique_ptr<Rig>> rigs_;
   const VerificationCase* given_ = nullptr;
 };
 
@@ -316,11 +317,11 @@ class Verification {
                                 std::span<const TensorData> made) {
     const Unit::Kernel& part = suite_.unit.kernels[k];
     if (part.in_place < 0) return std::nullopt;
-    std::optional<Rig>& rig = in_place_rigs_[k];
+    std::unique_ptr<Rig>& rig = in_place_rigs_[k];
     if (rig)
       rig->give(inputs_of(suite_, k, test_case, made));
     else
-      rig.emplace(rig_of(suite_, k, *kernels_[k], test_case, made, {.in_place = part.in_place}));
+      rig = rig_of(suite_, k, *kernels_[k], test_case, made, {.in_place = part.in_place});
     rig->launch(Split::Whole);
     const TensorData& beside = made[static_cast<size_t>(part.outputs[0])];
     TensorData over(beside.dtype, beside.dims);
@@ -339,7 +340,7 @@ class Verification {
   const VerifyOptions& options_;
   Progress& progress_;
   std::vector<TensorData> first_, again_;
-  std::vector<std::optional<Rig>> in_place_rigs_;  ///< by kernel
+  std::vector<std::unique_ptr<Rig>> in_place_rigs_;  ///< by kernel
 };
 
 /// Memory for what a unit computes on each test case, seen by the process that computes it.
@@ -413,7 +414,7 @@ Verdict verify(const VerificationSuite& suite, std::span<const backends::Kernel*
         if (verdict.fault) fault.set(*verdict.fault);
         for (size_t q = 0; q < verdict.outputs.size(); ++q) kept->set(q, verdict.outputs[q]);
       },
-      options.timeout);
+      options.timeout, containment_of(*kernels[0]));
   Verdict verdict;
   if (!trouble.empty())
     verdict.fault = Fault{.message = trouble, .data = suite.cases.empty() ? "" : suite.cases[0].name};

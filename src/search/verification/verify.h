@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "kernel/spec.h"
 #include "luminal/graph.h"
 #include "search/verification/contain.h"

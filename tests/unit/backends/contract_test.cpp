@@ -1,4 +1,4 @@
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "support/effort.h"
 #include "unit/backends/launch.h"
 #include "unit/codegen/cases.h"
@@ -10,7 +10,7 @@ namespace {
 using namespace codegen::test_cases;
 using codegen::Candidate;
 
-void check(Backend& backend, std::string_view family, const KernelSpec& spec, const codegen::Bucket& bucket,
+void check(Device& backend, std::string_view family, const KernelSpec& spec, const codegen::Bucket& bucket,
            const std::vector<DimMap>& sizes) {
   const codegen::Schedule& schedule = codegen::find_schedule(family);
   auto candidates = schedule.candidates(spec, bucket, backend.target());
@@ -30,7 +30,7 @@ void check(Backend& backend, std::string_view family, const KernelSpec& spec, co
   }
 }
 
-void check_all(Backend& backend) {
+void check_all(Device& backend) {
   for (const bool a : {false, true})
     for (const bool b : {false, true})
       check(backend, "contract",
@@ -57,22 +57,22 @@ void check_all(Backend& backend) {
         {{{"s", facts}}}, {{{"s", 9}}, {{"s", 1}}});
 }
 
-TEST(ContractCode, EqualsTheDefinition) { check_all(*make_cpu_backend()); }
+TEST(ContractCode, EqualsTheDefinition) { check_all(*make_cpu_device()); }
 
 TEST(ContractCode, EqualsTheDefinitionWithoutAvx512) {
   const test::Features features("-avx512f");
-  check_all(*make_cpu_backend());
+  check_all(*make_cpu_device());
 }
 
 /// Column sums and row maxima over odd sizes, contiguous and not, few results and many.
 TEST(ReduceCode, EqualsTheDefinition) {
-  const auto backend = make_cpu_backend();
+  const auto backend = make_cpu_device();
   for (const auto& [a, b, c] : {std::array<int64_t, 3>{1, 5000, 1}, {3, 700, 37}, {65, 133, 1}, {40, 3, 5}})
-    for (const Combiner combiner : {Combiner::Add, Combiner::Max}) {
+    for (const Monoid monoid : {Monoid::Add, Monoid::Max}) {
       SpecBuilder s;
       const Expression i = s.axis(a), k = s.axis(c), j = s.axis(b);
       const int x = s.slot(a * b * c);
-      const int fold = s.value({0, 1}, {2}, combiner, {s.load(x, (i * b + j) * c + k)},
+      const int fold = s.value({0, 1}, {2}, monoid, {s.load(x, (i * b + j) * c + k)},
                                [](ScalarBuilder&, std::span<const Scalar> v) { return v[0]; });
       s.output(fold, i * c + k, a * c);
       check(*backend, "reduce", s.finish().spec, {}, {{}});
@@ -81,20 +81,20 @@ TEST(ReduceCode, EqualsTheDefinition) {
 
 /// m = max x; l = sum (x - m)^2; y = (x - m)^2 + l, over rows.
 TEST(RowCode, EqualsTheDefinition) {
-  const auto backend = make_cpu_backend();
+  const auto backend = make_cpu_device();
   for (const auto& [rows, length] : {std::array<int64_t, 2>{5, 300}, {33, 10}, {2, 64}}) {
     SpecBuilder s;
     const Expression r = s.axis(rows), j = s.axis(length);
     const Operand x = s.load(s.slot(rows * length), r * length + j);
     const int m =
-        s.value({0}, {1}, Combiner::Max, {x}, [](ScalarBuilder&, std::span<const Scalar> v) { return v[0]; });
+        s.value({0}, {1}, Monoid::Max, {x}, [](ScalarBuilder&, std::span<const Scalar> v) { return v[0]; });
     const auto square = [](ScalarBuilder& b, std::span<const Scalar> v) {
       const Scalar d = b.sub(v[0], v[1]);
       return b.mul(d, d);
     };
-    const int l = s.value({0}, {1}, Combiner::Add, {x, s.read(m)}, square);
+    const int l = s.value({0}, {1}, Monoid::Add, {x, s.read(m)}, square);
     const int y =
-        s.value({0, 1}, {}, Combiner::None, {x, s.read(m), s.read(l)},
+        s.value({0, 1}, {}, std::nullopt, {x, s.read(m), s.read(l)},
                 [&](ScalarBuilder& b, std::span<const Scalar> v) { return b.add(square(b, v), v[2]); });
     s.output(y, r * length + j, rows * length);
     check(*backend, "row", s.finish().spec, {}, {{}});

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include <fmt/format.h>
-#include "backends/backend.h"
 #include "backends/cpu/jit.h"
+#include "backends/device.h"
 #include "codegen/interpreter.h"
 #include "luminal/error.h"
 #include "scalar/element.h"
@@ -28,7 +28,6 @@ using codegen::Program;
 using codegen::Space;
 using codegen::StageBuilder;
 using test::error_of;
-using test::kPlain;
 using test::launch;
 
 /// Values that find mistakes: limits, zeros of both signs, NaN, subnormals, halves, and random bits.
@@ -142,8 +141,8 @@ std::vector<Operation> operations() {
   for (int k = 0; k < kScalarOpCount; ++k) {
     const auto op = static_cast<ScalarOp>(k);
     if (arity(op) == 0) continue;
-    for (const Dtype d : kPlain)
-      for (const Dtype result : kPlain) {
+    for (const Dtype d : kPlainDtypes)
+      for (const Dtype result : kPlainDtypes) {
         std::vector<Dtype> operands(static_cast<size_t>(arity(op)), d);
         if (op == ScalarOp::Select) operands[0] = Dtype::Bool;
         OperandTypes types{};
@@ -178,7 +177,7 @@ Program program_of(const Operation& o, int lanes, int64_t count) {
   return p;
 }
 
-void every_operation(Backend& backend, std::span<const int> lane_counts) {
+void every_operation(Device& backend, std::span<const int> lane_counts) {
   std::mt19937_64 random(7);
   constexpr int64_t kCount = 960;
   for (const Operation& o : operations()) {
@@ -197,18 +196,18 @@ void every_operation(Backend& backend, std::span<const int> lane_counts) {
   }
 }
 
-TEST(CpuBackend, EveryOperationEqualsTheScalarInterpreter) {
-  const auto backend = make_cpu_backend();
+TEST(CpuDevice, EveryOperationEqualsTheScalarInterpreter) {
+  const auto backend = make_cpu_device();
   constexpr int kLanes[] = {1, 16};
   every_operation(*backend, kLanes);
 }
 
 /// AVX2, and a processor with neither fma nor f16 conversions.
-TEST(CpuBackend, EveryOperationIsTheSameOnOlderProcessors) {
+TEST(CpuDevice, EveryOperationIsTheSameOnOlderProcessors) {
   constexpr int kLanes[] = {1, 8};
   for (const char* without : {"-avx512f", "-avx"}) {
     const test::Features features(without);
-    every_operation(*make_cpu_backend(), kLanes);
+    every_operation(*make_cpu_device(), kLanes);
   }
 }
 
@@ -236,8 +235,9 @@ void expect_doubles(const Kernel& kernel) {
   for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(y[0].as<float>()[i], 2 * values[i]);
 }
 
-TEST(CpuBackend, KernelsTellWhatTheyNeed) {
-  const auto kernel = make_cpu_backend()->compile(doubled());
+TEST(CpuDevice, KernelsTellWhatTheyNeed) {
+  const auto compiled = make_cpu_device()->compile(doubled());
+  const HostKernel* const kernel = &on_host(*compiled);
   const int64_t n[] = {21};
   EXPECT_EQ(kernel->dims(), std::vector<std::string>{"n"});
   EXPECT_EQ(kernel->stage_count(), 1);
@@ -246,15 +246,15 @@ TEST(CpuBackend, KernelsTellWhatTheyNeed) {
   EXPECT_EQ(kernel->local_bytes(n), 64);
 }
 
-TEST(CpuBackend, LoadedKernelsDoTheSame) {
-  const auto bytes = make_cpu_backend()->compile(doubled())->binary();
-  const auto loaded = make_cpu_backend()->load(bytes);
+TEST(CpuDevice, LoadedKernelsDoTheSame) {
+  const auto bytes = make_cpu_device()->compile(doubled())->binary();
+  const auto loaded = make_cpu_device()->load(bytes);
   expect_doubles(*loaded);
   EXPECT_EQ(loaded->binary(), bytes);
 }
 
-TEST(CpuBackend, DamagedKernelsAreRefused) {
-  const auto backend = make_cpu_backend();
+TEST(CpuDevice, DamagedKernelsAreRefused) {
+  const auto backend = make_cpu_device();
   const auto bytes = backend->compile(doubled())->binary();
   for (size_t i = 0; i < bytes.size(); i += 1 + i / 64) {
     auto damaged = bytes;
@@ -265,19 +265,19 @@ TEST(CpuBackend, DamagedKernelsAreRefused) {
   EXPECT_NE(error_of<FormatError>([&] { (void)backend->load({}); }).find("ends early"), std::string::npos);
 }
 
-TEST(CpuBackend, KernelsOfAnotherProcessorAreRefused) {
-  const auto backend = make_cpu_backend();
+TEST(CpuDevice, KernelsOfAnotherProcessorAreRefused) {
+  const auto backend = make_cpu_device();
   std::vector<std::byte> bytes;
   {
     const test::Features features("-sse4.2");
-    bytes = make_cpu_backend()->compile(doubled())->binary();
+    bytes = make_cpu_device()->compile(doubled())->binary();
   }
   EXPECT_NE(error_of<FormatError>([&] { (void)backend->load(bytes); }).find("compiled for another processor"),
             std::string::npos);
 }
 
-TEST(CpuBackend, ThreadsCompileLoadAndRunAtOnce) {
-  const auto backend = make_cpu_backend();
+TEST(CpuDevice, ThreadsCompileLoadAndRunAtOnce) {
+  const auto backend = make_cpu_device();
   const auto shared = backend->compile(doubled());
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
@@ -294,7 +294,7 @@ TEST(CpuBackend, ThreadsCompileLoadAndRunAtOnce) {
 
 // --- errors and texts ---
 
-TEST(CpuBackend, ErrorsCarryTheCompilersMessage) {
+TEST(CpuDevice, ErrorsCarryTheCompilersMessage) {
   const HostCpu cpu = host_cpu("");
   const auto message = [&](const std::string& ir) {
     return error_of<InternalError>([&] { (void)compile_object(ir, cpu); });
@@ -319,26 +319,26 @@ TEST(CpuBackend, ErrorsCarryTheCompilersMessage) {
   EXPECT_THROW(const LoadedObject no(junk), InternalError);
 }
 
-TEST(CpuBackend, FeaturesThatDoNotExistAreRefused) {
+TEST(CpuDevice, FeaturesThatDoNotExistAreRefused) {
   EXPECT_NE(error_of<DeviceError>([] { (void)host_cpu("-avx512g"); }).find("did you mean 'avx512f'?"),
             std::string::npos);
   const test::Features features("avx2");
-  EXPECT_NE(error_of<Error>([] { (void)make_cpu_backend(); }).find("LUMINAL_CPU_FEATURES='avx2' is invalid"),
+  EXPECT_NE(error_of<Error>([] { (void)make_cpu_device(); }).find("LUMINAL_CPU_FEATURES='avx2' is invalid"),
             std::string::npos);
 }
 
-TEST(CpuBackend, TargetDescribesTheHost) {
-  const codegen::Target target = make_cpu_backend()->target();
+TEST(CpuDevice, TargetDescribesTheHost) {
+  const codegen::Target target = make_cpu_device()->target();
   EXPECT_EQ(target.name, "cpu");
   EXPECT_FALSE(target.cpu.empty());
   EXPECT_GE(target.threads, 1);
   EXPECT_GE(target.l2_bytes, target.l1_bytes);
   const test::Features features("-avx512f");
-  EXPECT_LE(make_cpu_backend()->target().vector_bytes, 32);
+  EXPECT_LE(make_cpu_device()->target().vector_bytes, 32);
 }
 
-TEST(CpuBackend, SourceAndAssemblyAreReadable) {
-  const auto backend = make_cpu_backend();
+TEST(CpuDevice, SourceAndAssemblyAreReadable) {
+  const auto backend = make_cpu_device();
   const std::string source = backend->source(doubled()), assembly = backend->assembly(doubled());
   EXPECT_NE(source.find("define void @doubled_stage0(ptr noalias readonly %arguments, i64 %begin, i64 %end)"),
             std::string::npos);

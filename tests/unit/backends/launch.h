@@ -8,16 +8,12 @@
 #include <stdexcept>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/host/device.h"
 #include "luminal/tensor_data.h"
 
 namespace luminal::test {
 
-/// Dtypes whose elements are numbers.
-inline constexpr Dtype kPlain[] = {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16, Dtype::I8,
-                                   Dtype::U8,  Dtype::I32, Dtype::I64, Dtype::Bool};
-
-/// Sets LUMINAL_CPU_FEATURES for backends made while it lives.
+/// Sets LUMINAL_CPU_FEATURES for devices made while it lives.
 class Features {
  public:
   explicit Features(const char* text) { ::setenv("LUMINAL_CPU_FEATURES", text, 1); }
@@ -55,9 +51,10 @@ class Fenced {
 
 /// Runs a kernel on one thread, all its memory fenced: slots in, tensors of the dtypes and sizes of `outputs`
 /// out.
-[[nodiscard]] inline std::vector<TensorData> launch(const backends::Kernel& kernel,
+[[nodiscard]] inline std::vector<TensorData> launch(const backends::Kernel& any_kernel,
                                                     std::span<const TensorData> slots,
                                                     std::vector<TensorData> outputs, const DimMap& dims) {
+  const backends::HostKernel& kernel = backends::on_host(any_kernel);
   std::vector<Fenced> memory;
   std::vector<void*> buffers;
   const auto add = [&](const TensorData& t) {

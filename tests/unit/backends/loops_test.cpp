@@ -5,7 +5,7 @@
 #include <functional>
 #include <random>
 
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "codegen/interpreter.h"
 #include "support/effort.h"
 #include "unit/backends/launch.h"
@@ -23,8 +23,8 @@ using codegen::Space;
 using codegen::StageBuilder;
 using codegen::Type;
 
-Backend& backend() {
-  static const std::shared_ptr<Backend> cpu = make_cpu_backend();
+Device& backend() {
+  static const std::shared_ptr<Device> cpu = make_cpu_device();
   return *cpu;
 }
 
@@ -131,7 +131,7 @@ TEST(CpuLoops, IndexFormulas) {
 
 /// Loads of every stride, masked or not, at the very ends of their buffers; stores of every stride.
 TEST(CpuLoops, LoadsAndStoresOfEveryStride) {
-  for (const Dtype d : kPlain)
+  for (const Dtype d : kPlainDtypes)
     for (const int lanes : {1, 8, 16, 64}) {
       Program p{.name = "strides", .dims = {"n"}};
       constexpr int64_t kStrides[] = {1, -1, 0, 2, 3, -2};
@@ -175,7 +175,7 @@ TEST(CpuLoops, LoadsAndStoresOfEveryStride) {
 }
 
 TEST(CpuLoops, GathersScattersShufflesAndReductions) {
-  for (const Dtype d : kPlain)
+  for (const Dtype d : kPlainDtypes)
     for (const int lanes : {1, 4, 16, 32}) {
       Program p{.name = "lanes", .dims = {"n"}};
       const int a = add_buffer(p, {.name = "A", .space = Space::Slot, .dtype = d, .elements = 97});

@@ -1,4 +1,4 @@
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "support/effort.h"
 #include "unit/backends/launch.h"
 #include "unit/codegen/random_spec.h"
@@ -12,7 +12,7 @@ using namespace codegen::test_cases;
 using codegen::Candidate;
 using codegen::Schedule;
 
-void check_machine_code(Backend& backend, const Schedule& schedule, const Case& c,
+void check_machine_code(Device& backend, const Schedule& schedule, const Case& c,
                         const codegen::Parameters& p) {
   const auto kernel = backend.compile(schedule.lower(c.spec, p, c.bucket, backend.target()));
   const auto again = backend.load(kernel->binary());
@@ -28,7 +28,7 @@ void check_machine_code(Backend& backend, const Schedule& schedule, const Case& 
 }
 
 /// The best `most` candidates of every family, and the worst of them.
-void check_case(Backend& backend, const Case& c, size_t most) {
+void check_case(Device& backend, const Case& c, size_t most) {
   for (const Schedule* schedule : codegen::schedules()) {
     auto candidates = schedule->candidates(c.spec, c.bucket, backend.target());
     if (candidates.size() > most)
@@ -41,7 +41,7 @@ void check_case(Backend& backend, const Case& c, size_t most) {
   }
 }
 
-void check_families(Backend& backend) {
+void check_families(Device& backend) {
   for (const Case& c : nest_cases()) {
     check_case(backend, c, static_cast<size_t>(effort::cases(3, 1000)));
     if (testing::Test::HasFatalFailure()) return;
@@ -49,7 +49,7 @@ void check_families(Backend& backend) {
 }
 
 TEST(MachineCode, RandomSpecsEqualTheirDefinition) {
-  const auto backend = make_cpu_backend();
+  const auto backend = make_cpu_device();
   const uint64_t first = effort::seed(1);
   for (uint64_t seed = first; seed < first + static_cast<uint64_t>(effort::cases(25, 1000)); ++seed) {
     check_case(*backend, random_case(seed), 2);
@@ -57,11 +57,11 @@ TEST(MachineCode, RandomSpecsEqualTheirDefinition) {
   }
 }
 
-TEST(MachineCode, EveryFamilyEqualsTheDefinition) { check_families(*make_cpu_backend()); }
+TEST(MachineCode, EveryFamilyEqualsTheDefinition) { check_families(*make_cpu_device()); }
 
 TEST(MachineCode, EveryFamilyEqualsTheDefinitionWithoutAvx512) {
   const test::Features features("-avx512f");
-  const auto backend = make_cpu_backend();
+  const auto backend = make_cpu_device();
   EXPECT_LE(backend->target().vector_bytes, 32);
   check_families(*backend);
 }

@@ -50,13 +50,19 @@ TEST(Contract, CornersOfTheParameterSpace) {
   const auto conv = Conv{.images = 3, .channels = 2, .height = 5, .width = 6, .filters = 5};
   const KernelSpec specs[] = {matmul.spec, conv.forward().spec, conv.weight_gradient().spec};
   for (const KernelSpec& spec : specs)
-    for (const int64_t exchange : {0, 1})
+    for (const int64_t swap_operands : {0, 1})
       for (const int64_t pack : {0, 1, 2, 12, 20, 10, 21})
         for (const auto& [tile_m, tile_n, task_m, task_n, depth, splits] :
              {std::array<int64_t, 6>{3, 1, 1, 1, 1, 1}, {4, 2, 100, 100, 2, 2}, {17, 1, 2, 1, 0, 3}}) {
-          const Parameters p{{"exchange", exchange}, {"tile_m", tile_m},    {"tile_n", tile_n},
-                             {"task_m", task_m},     {"task_n", task_n},    {"depth", depth},
-                             {"splits", splits},     {"pack_m", pack / 10}, {"pack_n", pack % 10}};
+          const Parameters p{{"swap_operands", swap_operands},
+                             {"tile_m", tile_m},
+                             {"tile_n", tile_n},
+                             {"task_m", task_m},
+                             {"task_n", task_n},
+                             {"depth", depth},
+                             {"splits", splits},
+                             {"pack_m", pack / 10},
+                             {"pack_n", pack % 10}};
           check_loops(contract(), spec, p, {}, avx2(), {{}});
         }
 }
@@ -68,8 +74,8 @@ TEST(Contract, ManyPanelsPackedTogether) {
       for (const int64_t n : {2100, 2048}) {
         Target target = avx2();
         target.l2_bytes = l2;
-        const Parameters p{{"exchange", 0}, {"tile_m", 3}, {"tile_n", 2}, {"task_m", 1}, {"task_n", 7},
-                           {"depth", 0},    {"splits", 1}, {"pack_m", 0}, {"pack_n", 2}};
+        const Parameters p{{"swap_operands", 0}, {"tile_m", 3}, {"tile_n", 2}, {"task_m", 1}, {"task_n", 7},
+                           {"depth", 0},         {"splits", 1}, {"pack_m", 0}, {"pack_n", 2}};
         check_loops(contract(), Matmul{.m = 3, .n = n, .k = 5, .batch = 2, .turned_b = turned}.spec().spec, p,
                     {}, target, {{}});
       }
@@ -84,8 +90,8 @@ TEST(Contract, SkinnyProductsStream) {
     EXPECT_LE(first.at("depth"), 16) << to_string(first);
     EXPECT_GT(first.at("depth"), 0) << to_string(first);
   }
-  const Parameters p{{"exchange", 0}, {"tile_m", 5}, {"tile_n", 2}, {"task_m", 1}, {"task_n", 3},
-                     {"depth", 8},    {"splits", 1}, {"pack_m", 0}, {"pack_n", 0}};
+  const Parameters p{{"swap_operands", 0}, {"tile_m", 5}, {"tile_n", 2}, {"task_m", 1}, {"task_n", 3},
+                     {"depth", 8},         {"splits", 1}, {"pack_m", 0}, {"pack_n", 0}};
   check_loops(contract(), Matmul{.m = 5, .n = 75, .k = 29}.spec().spec, p, {}, avx2(), {{}});
 }
 
@@ -107,8 +113,8 @@ TEST(Contract, VectorTimesMatrixStreams) {
   }
   // A matrix that lies along the sum is a reduction of each of its rows.
   EXPECT_TRUE(contract().candidates(Matmul{.m = 43, .n = 1, .k = 29}.spec().spec, {}, avx2()).empty());
-  const Parameters p{{"exchange", 0}, {"tile_m", 1}, {"tile_n", 3}, {"task_m", 1}, {"task_n", 2},
-                     {"depth", 8},    {"splits", 2}, {"pack_m", 0}, {"pack_n", 0}};
+  const Parameters p{{"swap_operands", 0}, {"tile_m", 1}, {"tile_n", 3}, {"task_m", 1}, {"task_n", 2},
+                     {"depth", 8},         {"splits", 2}, {"pack_m", 0}, {"pack_n", 0}};
   check_loops(contract(), Matmul{.m = 1, .n = 75, .k = 29, .batch = 2}.spec().spec, p, {}, avx2(), {{}});
 }
 
@@ -150,7 +156,7 @@ TEST(Contract, PredictsWhatSidesCompute) {
     SpecBuilder s;
     const Expression i = s.axis(256), j = s.axis(512), k = s.axis(256);
     const int a = s.slot(256 * 256), b = s.slot(256 * 512);
-    const int sum = s.value({0, 1}, {2}, Combiner::Add, {s.load(a, i * 256 + k), s.load(b, k * 512 + j)},
+    const int sum = s.value({0, 1}, {2}, Monoid::Add, {s.load(a, i * 256 + k), s.load(b, k * 512 + j)},
                             [&](ScalarBuilder& f, std::span<const Scalar> x) {
                               return f.mul(x[0], sine ? math::sin(f, x[1]) : x[1]);
                             });
@@ -195,9 +201,9 @@ TEST(Contract, NothingIsFasterThanItsBound) {
   for_products([&](const KernelSpec& spec, const Target& target) {
     const auto contraction = contract::analyse(spec);
     if (!contraction) return;  // a row by a column
-    for (const bool exchange : {false, true}) {
-      if ((exchange ? contraction->rows : contraction->columns).empty()) continue;
-      const contract::Problem p = contract::problem_of(spec, *contraction, exchange, {}, target);
+    for (const bool swap_operands : {false, true}) {
+      if ((swap_operands ? contraction->rows : contraction->columns).empty()) continue;
+      const contract::Problem p = contract::problem_of(spec, *contraction, swap_operands, {}, target);
       for (const int64_t height : {1, 5, 14})
         for (const int64_t vectors : {1, 2})
           for (const int64_t depth : {0, 3})
@@ -205,7 +211,7 @@ TEST(Contract, NothingIsFasterThanItsBound) {
               for (const auto pack :
                    {contract::Packing::Direct, contract::Packing::Task, contract::Packing::Shared}) {
                 const contract::Tiles tiles(p, height, vectors, target);
-                const contract::Tiling t{.exchange = exchange,
+                const contract::Tiling t{.swap_operands = swap_operands,
                                          .tile_m = height,
                                          .tile_n = vectors,
                                          .depth = depth,
@@ -237,7 +243,7 @@ TEST(Contract, TakesNothingElse) {
   SpecBuilder s;
   const Expression i = s.axis(4), k = s.axis(8);
   const int a = s.slot(32);
-  s.output(s.value({0}, {1}, Combiner::Add, {s.load(a, i * 8 + k)},
+  s.output(s.value({0}, {1}, Monoid::Add, {s.load(a, i * 8 + k)},
                    [](ScalarBuilder& b, std::span<const Scalar> x) { return b.mul(x[0], x[0]); }),
            i, 4);
   EXPECT_TRUE(contract().candidates(s.finish().spec, {}, avx512()).empty());

@@ -15,7 +15,7 @@ KernelSpec transpose(int64_t batch, int64_t rows, int64_t columns) {
   const int x = s.slot(batch * rows * columns, Dtype::I32), z = s.slot(batch * rows * columns, Dtype::I32);
   const Expression out = (g * rows + i) * columns + j;
   const int y =
-      s.value({0, 1, 2}, {}, Combiner::None, {s.load(x, (g * columns + j) * rows + i), s.load(z, out)},
+      s.value({0, 1, 2}, {}, std::nullopt, {s.load(x, (g * columns + j) * rows + i), s.load(z, out)},
               [](ScalarBuilder& b, std::span<const Scalar> v) { return b.add(b.mul(v[0], v[0]), v[1]); });
   s.output(y, out, batch * rows * columns);
   return s.finish().spec;

@@ -23,7 +23,7 @@ inline Case bias_and_relu() {
   SpecBuilder s;
   const Expression n = Expression::dim("n", {.max = 100}), i = s.axis(n), j = s.axis(19);
   const int x = s.slot(n * 19), c = s.slot(19);
-  const int y = s.value({0, 1}, {}, Combiner::None, {s.load(x, i * 19 + j), s.load(c, j)},
+  const int y = s.value({0, 1}, {}, std::nullopt, {s.load(x, i * 19 + j), s.load(c, j)},
                         [](ScalarBuilder& b, std::span<const Scalar> v) {
                           return b.maximum(b.add(v[0], v[1]), b.constant(Dtype::F32, 0));
                         });
@@ -40,7 +40,7 @@ inline Case padded(int64_t height, int64_t width, double fill) {
   const Expression n = s.axis(3), y = s.axis(height + 3), x = s.axis(width + 2);
   const int image = s.slot(3 * height * width);
   const Expression iy = y - 1, ix = x - 1;
-  const int v = s.value({0, 1, 2}, {}, Combiner::None,
+  const int v = s.value({0, 1, 2}, {}, std::nullopt,
                         {s.load(image, (n * height + iy) * width + ix,
                                 {{iy.gte(0) & iy.lt(height), fill}, {ix.gte(0) & ix.lt(width), 2 * fill}})},
                         [](ScalarBuilder& b, std::span<const Scalar> u) { return b.mul(u[0], u[0]); });
@@ -55,7 +55,7 @@ inline Case transposed(const Expression& rows, int64_t columns, Dtype d, std::ve
   const Expression i = s.axis(rows), j = s.axis(columns);
   const int a = s.slot(rows * columns, d), c = s.slot(rows * columns, d), e = s.slot(rows * columns, d);
   const int y =
-      s.value({0, 1}, {}, Combiner::None,
+      s.value({0, 1}, {}, std::nullopt,
               {s.load(a, j * rows + i), s.load(c, i * columns + j), s.load(e, j * rows + i)},
               [](ScalarBuilder& b, std::span<const Scalar> v) { return b.add(b.mul(v[0], v[1]), v[2]); });
   s.output(y, i * columns + j, rows * columns);
@@ -67,7 +67,7 @@ inline Case views() {
   SpecBuilder s;
   const Expression i = s.axis(5), j = s.axis(53);
   const int a = s.slot(5 * 106), c = s.slot(53), e = s.slot(13), f = s.slot(400);
-  const int y = s.value({0, 1}, {}, Combiner::None,
+  const int y = s.value({0, 1}, {}, std::nullopt,
                         {s.load(a, i * 106 + j * 2), s.load(c, 52 - j), s.load(e, (i * 7 + j * 5) % 13),
                          s.load(f, i * 3 + j * 7), SpecBuilder::number(i * 100 - j / 3)},
                         [](ScalarBuilder& b, std::span<const Scalar> v) {
@@ -84,10 +84,10 @@ inline Case dtypes(Dtype from, Dtype to) {
   const Expression i = s.axis(131);
   const int a = s.slot(131, from);
   const int wide =
-      s.value({0}, {}, Combiner::None, {s.load(a, i)}, [&](ScalarBuilder& b, std::span<const Scalar> v) {
+      s.value({0}, {}, std::nullopt, {s.load(a, i)}, [&](ScalarBuilder& b, std::span<const Scalar> v) {
         return b.convert(b.add(b.convert(v[0], Dtype::F32), b.constant(Dtype::F32, 1)), to);
       });
-  const int test = s.value({0}, {}, Combiner::None, {s.load(a, 130 - i), s.read(wide)},
+  const int test = s.value({0}, {}, std::nullopt, {s.load(a, 130 - i), s.read(wide)},
                            [&](ScalarBuilder& b, std::span<const Scalar> v) {
                              return b.lt(b.convert(v[0], Dtype::F32), b.convert(v[1], Dtype::F32));
                            });
@@ -105,7 +105,7 @@ inline Case repeats(const Expression& rows, int64_t columns, int64_t times, std:
   const Expression at = i * columns + k;
   const int a = s.slot(rows * columns), c = s.slot(rows * columns * 2), e = s.slot(columns),
             f = s.slot(rows * columns, Dtype::I64), g = s.slot(rows * columns);
-  const int y = s.value({0, 1, 2}, {}, Combiner::None,
+  const int y = s.value({0, 1, 2}, {}, std::nullopt,
                         {s.load(a, at), s.load(c, 2 * at), s.load(e, k), s.load(f, at, {{i.gte(1), 3}}),
                          s.load(g, at, {{(k + l).lt(columns), 0}}), SpecBuilder::number(at * 3 - l)},
                         [](ScalarBuilder& b, std::span<const Scalar> v) {
@@ -128,13 +128,13 @@ inline Case windows(int64_t rows, int64_t columns, int64_t width) {
     return ((i * 2 + row) * columns + k) * width + column;
   };
   const int a = s.slot(rows * 2 * columns * width), c = s.slot(rows * columns);
-  const int most = s.value({0, 2}, {4, 5}, Combiner::Max, {s.load(a, at(j2, l2))},
+  const int most = s.value({0, 2}, {4, 5}, Monoid::Max, {s.load(a, at(j2, l2))},
                            [](ScalarBuilder&, std::span<const Scalar> v) { return v[0]; });
-  const int y = s.value({0, 1, 2, 3}, {}, Combiner::None,
-                        {s.load(a, at(j, l)), s.read(most), s.load(c, i * columns + k)},
-                        [](ScalarBuilder& b, std::span<const Scalar> v) {
-                          return b.select(b.lt(v[0], v[1]), b.constant(Dtype::F32, 0), v[2]);
-                        });
+  const int y =
+      s.value({0, 1, 2, 3}, {}, std::nullopt, {s.load(a, at(j, l)), s.read(most), s.load(c, i * columns + k)},
+              [](ScalarBuilder& b, std::span<const Scalar> v) {
+                return b.select(b.lt(v[0], v[1]), b.constant(Dtype::F32, 0), v[2]);
+              });
   s.output(y, at(j, l), rows * 2 * columns * width);
   return {fmt::format("windows_{}x{}", columns, width), s.finish().spec, {}, {{}}, false};
 }
@@ -144,15 +144,15 @@ inline Case softmax(bool exports) {
   const Expression n = Expression::dim("n", {.min = 1, .max = 50}), r = s.axis(n), j = s.axis(37),
                    j2 = s.axis(37), j3 = s.axis(37);
   const int x = s.slot(n * 37);
-  const int m = s.value({0}, {2}, Combiner::Max, {s.load(x, r * 37 + j2)},
+  const int m = s.value({0}, {2}, Monoid::Max, {s.load(x, r * 37 + j2)},
                         [](ScalarBuilder&, std::span<const Scalar> v) { return v[0]; });
   const auto weight = [](ScalarBuilder& b, std::span<const Scalar> v) {
     const Scalar d = b.sub(v[0], v[1]);
     return b.add(b.mul(d, d), b.constant(Dtype::F32, 1));
   };
-  const int l = s.value({0}, {3}, Combiner::Add, {s.load(x, r * 37 + j3), s.read(m)}, weight);
+  const int l = s.value({0}, {3}, Monoid::Add, {s.load(x, r * 37 + j3), s.read(m)}, weight);
   const int y =
-      s.value({0, 1}, {}, Combiner::None, {s.load(x, r * 37 + j), s.read(m), s.read(l)},
+      s.value({0, 1}, {}, std::nullopt, {s.load(x, r * 37 + j), s.read(m), s.read(l)},
               [&](ScalarBuilder& b, std::span<const Scalar> v) { return b.div(weight(b, v), v[2]); });
   s.output(y, r * 37 + j, n * 37);
   if (exports) s.output(l, r, n);
@@ -170,23 +170,23 @@ inline Case columns() {
   const Expression i = s.axis(23), j = s.axis(41), k = s.axis(23), p = s.axis(23), q = s.axis(41);
   const int x = s.slot(23 * 41);
   const auto same = [](ScalarBuilder&, std::span<const Scalar> v) { return v[0]; };
-  const int column = s.value({1}, {2}, Combiner::Add, {s.load(x, k * 41 + j)}, same);
-  const int all = s.value({}, {3, 4}, Combiner::Add, {s.load(x, p * 41 + q)}, same);
+  const int column = s.value({1}, {2}, Monoid::Add, {s.load(x, k * 41 + j)}, same);
+  const int all = s.value({}, {3, 4}, Monoid::Add, {s.load(x, p * 41 + q)}, same);
   const int y =
-      s.value({0, 1}, {}, Combiner::None, {s.load(x, i * 41 + j), s.read(column), s.read(all)},
+      s.value({0, 1}, {}, std::nullopt, {s.load(x, i * 41 + j), s.read(column), s.read(all)},
               [](ScalarBuilder& b, std::span<const Scalar> v) { return b.add(b.sub(v[0], v[1]), v[2]); });
   s.output(y, i * 41 + j, 23 * 41);
   return {"columns", s.finish().spec, {}, {{}}, false};
 }
 
-inline Case everything(Combiner combiner, Dtype d) {
+inline Case everything(Monoid monoid, Dtype d) {
   SpecBuilder s;
   const Expression p = s.axis(7), q = s.axis(31);
   const int x = s.slot(7 * 31, d);
-  const int all = s.value({}, {0, 1}, combiner, {s.load(x, p * 31 + q)},
+  const int all = s.value({}, {0, 1}, monoid, {s.load(x, p * 31 + q)},
                           [](ScalarBuilder&, std::span<const Scalar> v) { return v[0]; });
   s.output(all, 0, 1);
-  return {fmt::format("{}_of_{}", name_of(combiner), name(d)), s.finish().spec, {}, {{}}, false};
+  return {fmt::format("{}_of_{}", name(monoid), name(d)), s.finish().spec, {}, {{}}, false};
 }
 
 /// Y[i] = sum over j of the greater of 0 and (sum over k of Q[i,k] K[j,k]): a sum within a sum.
@@ -195,9 +195,9 @@ inline Case nested() {
   const Expression i = s.axis(21), j = s.axis(13), k = s.axis(6);
   const int q = s.slot(21 * 6), key = s.slot(13 * 6);
   const int score =
-      s.value({0, 1}, {2}, Combiner::Add, {s.load(q, i * 6 + k), s.load(key, j * 6 + k)}, product);
+      s.value({0, 1}, {2}, Monoid::Add, {s.load(q, i * 6 + k), s.load(key, j * 6 + k)}, product);
   const int y = s.value(
-      {0}, {1}, Combiner::Add, {s.read(score)},
+      {0}, {1}, Monoid::Add, {s.read(score)},
       [](ScalarBuilder& b, std::span<const Scalar> v) { return b.maximum(v[0], b.constant(Dtype::F32, 0)); });
   s.output(y, i, 21);
   return {"nested", s.finish().spec, {}, {{}}, false};
@@ -231,15 +231,14 @@ inline std::vector<Case> nest_cases() {
                         softmax(true),
                         columns(),
                         nested()};
-  for (const Dtype d : {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16, Dtype::I8, Dtype::U8, Dtype::I32,
-                        Dtype::I64, Dtype::Bool}) {
+  for (const Dtype d : kPlainDtypes) {
     all.push_back(dtypes(d, Dtype::F16));
     if (d != Dtype::F32) all.push_back(dtypes(Dtype::F32, d));
   }
-  for (const Dtype d : {Dtype::F32, Dtype::F64, Dtype::I32, Dtype::I64, Dtype::U8})
-    for (const Combiner c : {Combiner::Add, Combiner::Max, Combiner::Mul})
-      if (c != Combiner::Mul || d != Dtype::F32) all.push_back(everything(c, d));
-  all.push_back(everything(Combiner::Max, Dtype::Bool));
+  for (const Dtype d : {Dtype::F32, Dtype::F64, Dtype::I32, Dtype::I64, Dtype::U8, Dtype::U16})
+    for (const Monoid c : {Monoid::Add, Monoid::Mul, Monoid::Max, Monoid::Min})
+      if (c != Monoid::Mul || d != Dtype::F32) all.push_back(everything(c, d));
+  all.push_back(everything(Monoid::Max, Dtype::Bool));
   all.push_back(from("matmul", Matmul{.m = 17, .n = 35, .k = 9, .epilogue = true}.spec(), {}, {{}}));
   all.push_back(from("matmul_bf16", Matmul{.m = 6, .n = 20, .k = 5, .dtype = Dtype::BF16}.spec(), {}, {{}}));
   const Expression n = Expression::dim("n", {.min = 1, .max = 3});

@@ -94,8 +94,7 @@ class RandomSpec {
   void value(uint64_t free, uint64_t reduced) {
     kernel::Value v{.axes = kernel::list_of(free), .reduced = kernel::list_of(reduced)};
     const std::vector<int> all = kernel::list_of(free | reduced);
-    if (reduced != 0)
-      v.combiner = std::array{Combiner::Add, Combiner::Max, Combiner::Mul}[static_cast<size_t>(pick(3))];
+    if (reduced != 0) v.monoid = static_cast<Monoid>(pick(static_cast<int>(kMonoidInfos.size())));
     ScalarBuilder b;
     Scalar sum = b.constant(Dtype::I32, 1 + pick(3));
     const auto use = [&](Operand o) {

@@ -25,7 +25,7 @@ KernelSpec softmax_like(const Expression& rows, const Expression& length, Dtype 
   const auto scaled = [&](ScalarBuilder& b, std::span<const Scalar> v) {
     return weights ? b.mul(v[0], v[1]) : v[0];
   };
-  const int m = s.value({0}, {1}, Combiner::Max, loads, scaled);
+  const int m = s.value({0}, {1}, Monoid::Max, loads, scaled);
   const auto with = [&](int value) {
     std::vector<Operand> operands = loads;
     operands.push_back(s.read(value));
@@ -36,11 +36,11 @@ KernelSpec softmax_like(const Expression& rows, const Expression& length, Dtype 
     return b.add(b.add(b.maximum(b.add(b.mul(d, d), b.constant(dtype, 1)), b.abs(z)), z),
                  b.constant(dtype, 2));
   };
-  const int l = s.value({0}, {1}, Combiner::Add, with(m),
+  const int l = s.value({0}, {1}, Monoid::Add, with(m),
                         [&](ScalarBuilder& b, std::span<const Scalar> v) { return e(b, v, v.back()); });
   std::vector<Operand> all = with(m);
   all.push_back(s.read(l));
-  const int y = s.value({0, 1}, {}, Combiner::None, all, [&](ScalarBuilder& b, std::span<const Scalar> v) {
+  const int y = s.value({0, 1}, {}, std::nullopt, all, [&](ScalarBuilder& b, std::span<const Scalar> v) {
     return b.mul(e(b, v, v[v.size() - 2]), v.back());
   });
   s.output(y, at, rows * length);
@@ -66,16 +66,16 @@ KernelSpec shared_softmax(int64_t rows, int64_t length, bool exported) {
   const int x = s.slot(rows * length, Dtype::I32);
   const Expression at = r * length + j;
   const auto same = [](ScalarBuilder&, std::span<const Scalar> v) { return v[0]; };
-  const int m = s.value({0}, {1}, Combiner::Max, {s.load(x, at)}, same);
-  const int e = s.value({0, 1}, {}, Combiner::None, {s.load(x, at), s.read(m)},
+  const int m = s.value({0}, {1}, Monoid::Max, {s.load(x, at)}, same);
+  const int e = s.value({0, 1}, {}, std::nullopt, {s.load(x, at), s.read(m)},
                         [](ScalarBuilder& b, std::span<const Scalar> v) {
                           const Scalar d = b.sub(v[0], v[1]), two = b.constant(Dtype::I32, 2);
                           return b.add(b.mul(b.add(b.mul(d, d), two), d), b.maximum(d, b.mul(v[0], two)));
                         });
-  const int l = s.value({0}, {1}, Combiner::Add, {s.read(e)}, same);
-  const int least = s.value({0}, {1}, Combiner::Max, {s.read(e)}, same);
+  const int l = s.value({0}, {1}, Monoid::Add, {s.read(e)}, same);
+  const int least = s.value({0}, {1}, Monoid::Max, {s.read(e)}, same);
   const int y =
-      s.value({0, 1}, {}, Combiner::None, {s.read(e), s.read(l), s.read(least)},
+      s.value({0, 1}, {}, std::nullopt, {s.read(e), s.read(l), s.read(least)},
               [](ScalarBuilder& b, std::span<const Scalar> v) { return b.add(b.mul(v[0], v[1]), v[2]); });
   s.output(y, at, rows * length);
   if (exported) s.output(e, at, rows * length);
@@ -130,16 +130,16 @@ TEST(Row, StatisticsAsExports) {
   const auto half = [](ScalarBuilder& b, std::span<const Scalar> v) {
     return b.mul(v[0], b.constant(Dtype::F64, 1.0 / 32));
   };
-  const int sum = s.value({0}, {1}, Combiner::Add, {load},
-                          [](ScalarBuilder&, std::span<const Scalar> v) { return v[0]; });
-  const int mean = s.value({0}, {}, Combiner::None, {s.read(sum)}, half);
+  const int sum =
+      s.value({0}, {1}, Monoid::Add, {load}, [](ScalarBuilder&, std::span<const Scalar> v) { return v[0]; });
+  const int mean = s.value({0}, {}, std::nullopt, {s.read(sum)}, half);
   const int squares =
-      s.value({0}, {1}, Combiner::Add, {load, s.read(mean)}, [](ScalarBuilder& b, std::span<const Scalar> v) {
+      s.value({0}, {1}, Monoid::Add, {load, s.read(mean)}, [](ScalarBuilder& b, std::span<const Scalar> v) {
         const Scalar d = b.sub(v[0], v[1]);
         return b.mul(d, d);
       });
-  const int variance = s.value({0}, {}, Combiner::None, {s.read(squares)}, half);
-  const int y = s.value({0, 1}, {}, Combiner::None, {load, s.read(mean), s.read(variance), s.load(g, j)},
+  const int variance = s.value({0}, {}, std::nullopt, {s.read(squares)}, half);
+  const int y = s.value({0, 1}, {}, std::nullopt, {load, s.read(mean), s.read(variance), s.load(g, j)},
                         [](ScalarBuilder& b, std::span<const Scalar> v) {
                           return b.add(b.mul(b.sub(v[0], v[1]), b.add(v[2], v[3])), v[0]);
                         });
@@ -163,7 +163,7 @@ TEST(Row, LeavesPlainReductionsAlone) {
   SpecBuilder s;
   const Expression i = s.axis(4), k = s.axis(8);
   const int a = s.slot(32);
-  s.output(s.value({0}, {1}, Combiner::Add, {s.load(a, i * 8 + k)},
+  s.output(s.value({0}, {1}, Monoid::Add, {s.load(a, i * 8 + k)},
                    [](ScalarBuilder&, std::span<const Scalar> x) { return x[0]; }),
            i, 4);
   EXPECT_TRUE(row().candidates(s.finish().spec, {}, avx512()).empty());

@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -8,7 +9,6 @@
 /// Specs built by hand: for tests and benchmarks of schedules.
 namespace luminal::codegen::test_cases {
 
-using kernel::Combiner;
 using kernel::KernelSpec;
 using kernel::Operand;
 using kernel::SpecParts;
@@ -41,7 +41,8 @@ class SpecBuilder {
     return {.kind = Operand::Kind::Index, .dtype = Dtype::I64, .index = e};
   }
   /// A value; `body` gets the operands as scalars.
-  int value(std::vector<int> axes, std::vector<int> reduced, Combiner combiner, std::vector<Operand> operands,
+  int value(std::vector<int> axes, std::vector<int> reduced, std::optional<Monoid> monoid,
+            std::vector<Operand> operands,
             const std::function<Scalar(ScalarBuilder&, std::span<const Scalar>)>& body) {
     ScalarBuilder b;
     std::vector<Scalar> inputs;
@@ -50,7 +51,7 @@ class SpecBuilder {
     const Scalar result = body(b, inputs);
     parts_.values.push_back({.axes = std::move(axes),
                              .reduced = std::move(reduced),
-                             .combiner = combiner,
+                             .monoid = monoid,
                              .body = b.finish(result),
                              .operands = std::move(operands)});
     return static_cast<int>(parts_.values.size()) - 1;
@@ -78,7 +79,7 @@ struct Matmul {
     const Expression g = s.axis(batch), i = s.axis(m), j = s.axis(n), r = s.axis(k);
     const int a = s.slot(batch * m * k, dtype), b = s.slot(batch * k * n, dtype), c = s.slot(n, dtype);
     const Dtype sum_type = accumulation_dtype(dtype);
-    const int sum = s.value({0, 1, 2}, {3}, Combiner::Add,
+    const int sum = s.value({0, 1, 2}, {3}, Monoid::Add,
                             {s.load(a, g * m * k + (turned_a ? r * m + i : i * k + r)),
                              s.load(b, g * k * n + (turned_b ? j * k + r : r * n + j))},
                             [&](ScalarBuilder& f, std::span<const Scalar> x) {
@@ -87,7 +88,7 @@ struct Matmul {
     int result = sum;
     if (epilogue || sum_type != dtype)
       result = s.value(
-          {0, 1, 2}, {}, Combiner::None, {s.read(sum), s.load(c, j)},
+          {0, 1, 2}, {}, std::nullopt, {s.read(sum), s.load(c, j)},
           [&](ScalarBuilder& f, std::span<const Scalar> x) {
             const Scalar y =
                 epilogue ? f.maximum(f.add(x[0], f.convert(x[1], sum_type)), f.constant(sum_type, 0)) : x[0];
@@ -113,11 +114,11 @@ struct Conv {
                      c = s.axis(channels), u = s.axis(side), v = s.axis(side);
     const int image = s.slot(images * channels * height * width),
               w = s.slot(filters * channels * side * side), bias = s.slot(filters);
-    const int sum = s.value({0, 1, 2, 3}, {4, 5, 6}, Combiner::Add,
+    const int sum = s.value({0, 1, 2, 3}, {4, 5, 6}, Monoid::Add,
                             {at_image(s, image, n, c, y * stride + u - pad, x * stride + v - pad),
                              s.load(w, ((o * channels + c) * side + u) * side + v)},
                             product);
-    const int relu = s.value({0, 1, 2, 3}, {}, Combiner::None, {s.read(sum), s.load(bias, o)},
+    const int relu = s.value({0, 1, 2, 3}, {}, std::nullopt, {s.read(sum), s.load(bias, o)},
                              [](ScalarBuilder& b, std::span<const Scalar> z) {
                                return b.maximum(b.add(z[0], z[1]), b.constant(Dtype::F32, 0));
                              });
@@ -131,7 +132,7 @@ struct Conv {
     const Expression o = s.axis(filters), c = s.axis(channels), u = s.axis(side), v = s.axis(side),
                      n = s.axis(images), y = s.axis(oh), x = s.axis(ow);
     const int image = s.slot(images * channels * height * width), dy = s.slot(images * filters * oh * ow);
-    const int sum = s.value({0, 1, 2, 3}, {4, 5, 6}, Combiner::Add,
+    const int sum = s.value({0, 1, 2, 3}, {4, 5, 6}, Monoid::Add,
                             {s.load(dy, ((n * filters + o) * oh + y) * ow + x),
                              at_image(s, image, n, c, y * stride + u - pad, x * stride + v - pad)},
                             product);
@@ -150,7 +151,7 @@ struct Conv {
       const Expression divides = stride == 1 ? Expression(1) : (f % stride).lt(1);
       return f.gte(0) & (f / stride).lt(size) & divides;
     };
-    const int sum = s.value({0, 1, 2, 3}, {4, 5, 6}, Combiner::Add,
+    const int sum = s.value({0, 1, 2, 3}, {4, 5, 6}, Monoid::Add,
                             {s.load(dy, ((n * filters + o) * oh + fy / stride) * ow + fx / stride,
                                     {{within(fy, oh) & within(fx, ow), 0}}),
                              s.load(w, ((o * channels + c) * side + u) * side + v)},

@@ -1,3 +1,4 @@
+#include "luminal/session.h"
 #include "run.h"
 
 // Promotion, integers, bool, narrow floats.
@@ -77,6 +78,47 @@ TEST(Dtypes, UnsignedAndLeastIntegers) {
   EXPECT_TRUE(near(run(n.argmin(0)), {0}));
   EXPECT_TRUE(near(run(n.minimum(-127)), {-128, -127, -127}));
   EXPECT_TRUE(near(run(n.cummax(0)), {-128, 5, 127}));
+}
+
+/// On every device that computes; values as in PyTorch's uint16 where it has the operation.
+TEST(Dtypes, SixteenBitsWithoutASign) {
+  for (const std::string& device : session_devices()) {
+    if (device == "null") continue;
+    SCOPED_TRACE(device);
+    Graph cx;
+    cx.set_device(device);
+    const GraphTensor u = cx.tensor({2, 2}, Dtype::U16).set(std::vector<uint16_t>{0, 7, 300, 65535});
+    EXPECT_EQ((u + 1).dtype(), Dtype::U16);
+    EXPECT_EQ((u * 0.5).dtype(), Dtype::F32);
+    EXPECT_EQ((u + cx.tensor({2, 2}, Dtype::I8).set({1, 1, 1, 1})).dtype(), Dtype::I32);
+    EXPECT_TRUE(near(run(u - 8), {65528, 65535, 292, 65527}));  // wraps
+    EXPECT_TRUE(near(run(u * u), {0, 49, 24464, 1}));
+    EXPECT_TRUE(near(run(-u), {0, 65529, 65236, 1}));
+    EXPECT_TRUE(near(run(u.abs() + u.sign()), {0, 8, 301, 0}));
+    EXPECT_TRUE(near(run(u % 256), {0, 7, 44, 255}));
+    EXPECT_TRUE(near(run(u.floor_div(0)), {0, 0, 0, 0}));
+    EXPECT_TRUE(near(run(u.shift(-2)), {0, 1, 75, 16383}));
+    EXPECT_TRUE(near(run(u.shift(9)), {0, 3584, 22528, 65024}));
+    EXPECT_TRUE(near(run(u.bitwise_xor(65535)), {65535, 65528, 65235, 0}));
+    EXPECT_TRUE(near(run(u.pow(3)), {0, 343, 64704, 65535}));
+    EXPECT_TRUE(near(run(u.gt(299)), {0, 0, 1, 1}));
+    EXPECT_TRUE(near(run(u.maximum(9).minimum(301)), {9, 9, 300, 301}));
+    EXPECT_EQ(u.sum().dtype(), Dtype::I64);
+    EXPECT_TRUE(near(run(u.sum()), {65842}));
+    EXPECT_TRUE(near(run(u.max(0)), {300, 65535}));
+    EXPECT_TRUE(near(run(u.min(1)), {0, 300}));
+    EXPECT_TRUE(near(run(u.mean()), {65842 / 4.0}));
+    EXPECT_TRUE(near(run(u.cumsum(1)), {0, 7, 300, 65835}));
+    EXPECT_TRUE(near(run(u.argmax(1)), {1, 1}));
+    const GraphTensor reals = input(cx, {5}, {-3, 1.9F, 65534.5F, 1e9F, static_cast<float>(kNaN)});
+    EXPECT_TRUE(near(run(reals.cast(Dtype::U16)), {0, 1, 65534, 65535, 0}));  // saturates
+    const GraphTensor whole = cx.tensor({3}, Dtype::I32).set({-1, 65536, 70000});
+    EXPECT_TRUE(near(run(whole.cast(Dtype::U16)), {65535, 0, 4464}));  // wraps
+    EXPECT_TRUE(near(run(u.cast(Dtype::U8)), {0, 7, 44, 255}));
+    EXPECT_TRUE(near(run(u.cast(Dtype::F16)), {0, 7, 300, kInf}));
+    EXPECT_TRUE(near(run(u.cast(Dtype::Bool)), {0, 1, 1, 1}));
+    EXPECT_TRUE(near(run(cx.tensor({2}, Dtype::F16).set({1, -2}).as_dtype(Dtype::U16)), {0x3c00, 0xc000}));
+  }
 }
 
 TEST(Dtypes, IntegerDivisionAndRemainder) {

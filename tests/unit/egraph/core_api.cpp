@@ -464,13 +464,13 @@ TEST(Engine, MessagesNameTheTextThePlaceAndTheNearestName) {
   EXPECT_EQ(message([&] { a.g.rewrite(a.rules, "m", "(Mull ?a ?b)", "?a"); }),
             "[m] unknown name 'Mull'; did you mean 'Mul'? (position 1 of: (Mull ?a ?b))");
   EXPECT_THAT(message([&] { a.g.rewrite(a.rules, "m", "(Mul ?a)", "?a"); }),
-              HasSubstr("Mul takes 2 arguments, 1 given"));
+              HasSubstr("Mul takes 2 arguments, but 1 are given"));
   EXPECT_THAT(message([&] { a.g.rewrite(a.rules, "m", "(Mul ?a 1)", "?a"); }),
               HasSubstr("expected sort Math, found i64"));
   EXPECT_THAT(message([&] { a.g.rewrite(a.rules, "m", "(Mul ?a ?b)", "?c"); }), HasSubstr("?c is not bound"));
-  EXPECT_THAT(message([&] { a.g.add_term("(Num 1"); }), HasSubstr("expected ')'"));
+  EXPECT_THAT(message([&] { a.g.add_term("(Num 1"); }), HasSubstr("this '(' is never closed"));
   EXPECT_THAT(message([&] { a.g.eq_sort("Math"); }), HasSubstr("sort 'Math' is already declared"));
-  EXPECT_THAT(message([&] { a.g.add(a.num, {1, 2}); }), HasSubstr("Num takes 1 arguments, 2 given"));
+  EXPECT_THAT(message([&] { a.g.add(a.num, {1, 2}); }), HasSubstr("Num takes 1 arguments, but 2 are given"));
   RuleSpec unbound{.name = "unbound"};
   unbound.query.variables = {{"x", a.math}};
   EXPECT_THAT(message([&] { a.g.rule(a.rules, unbound); }), HasSubstr("variable x is not bound by any fact"));

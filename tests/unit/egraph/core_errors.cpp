@@ -160,7 +160,7 @@ std::vector<Case> queries() {
        [](Start& s) {
          static_cast<void>(s.g.check({.equalities = {{Term::variable(3), Term::constant(kI64, 0)}}}));
        }},
-      {"[r0] Add takes 2 arguments, 1 given",
+      {"[r0] Add takes 2 arguments, but 1 are given",
        [](Start& s) { s.rule({Action::call(s.add, {kFirst}, Term::variable(2))}, {{"k", s.math}}); }},
       {"[r0] an argument of Num has sort Math, it takes i64",
        [](Start& s) { s.rule({Action::call(s.num, {kFirst}, Term::variable(2))}, {{"k", s.math}}); }},
@@ -178,11 +178,14 @@ std::vector<Case> queries() {
 std::vector<Case> texts() {
   return {
       {"[egraph] expected an expression at position 0 of: ", [](Start& s) { s.g.add_term(""); }},
-      {"[egraph] expected ')' at position 6 of: (Num 1", [](Start& s) { s.g.add_term("(Num 1"); }},
-      {"[egraph] unexpected ')'", [](Start& s) { s.g.add_term(")"); }},
-      {"[egraph] a string is not closed", [](Start& s) { s.g.add_term("(Num \"1)"); }},
+      {"[egraph] this '(' is never closed: the text ends inside the list at position 0 of: (Num 1",
+       [](Start& s) { s.g.add_term("(Num 1"); }},
+      {"[egraph] this ')' closes nothing", [](Start& s) { s.g.add_term(")"); }},
+      {"[egraph] this string has no closing quote at position 5",
+       [](Start& s) { s.g.add_term("(Num \"1)"); }},
       {"[egraph] unexpected text after the expression", [](Start& s) { s.g.add_term("(Num 1) (Num 2)"); }},
-      {"[egraph] nested too deeply", [](Start& s) { s.g.add_term(std::string(100000, '(')); }},
+      {"[egraph] nested too deeply",
+       [](Start& s) { s.g.add_term(std::string(3000, '(') + std::string(3000, ')')); }},
       {"'one' is neither a literal nor a declared name; variables begin with ?",
        [](Start& s) { s.g.add_term("(Num one)"); }},
       {"?y is not bound by the left side", [](Start& s) { s.rewrite("(Num ?x)", "(Num ?y)"); }},
@@ -198,7 +201,7 @@ std::vector<Case> texts() {
          s.g.primitive({.name = "half", .call = {}, .inputs = {kF64}, .output = kF64});
          s.rewrite("(Num ?x)", "(Num (half \"a\"))");
        }},
-      {"Num takes 1 arguments, 2 given", [](Start& s) { s.g.add_term("(Num 1 2)"); }},
+      {"Num takes 1 arguments, but 2 are given", [](Start& s) { s.g.add_term("(Num 1 2)"); }},
       {"unknown function 'sice'; did you mean 'size'?",
        [](Start& s) { s.rule_text({"(= ?e (Num ?x))"}, {"(set (sice ?e) 1)"}); }},
       {"expected a name after '('", [](Start& s) { s.g.add_term("((Num 1))"); }},

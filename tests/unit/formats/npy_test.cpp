@@ -56,8 +56,8 @@ TEST_F(Npy, ReadsWhatNumPyWrote) {
 
 TEST_F(Npy, WhatIsWrittenReadsBack) {
   std::map<std::string, TensorData> tensors;
-  for (const Dtype dtype :
-       {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::I8, Dtype::U8, Dtype::I32, Dtype::I64, Dtype::Bool})
+  for (const Dtype dtype : {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::I8, Dtype::U8, Dtype::U16, Dtype::I32,
+                            Dtype::I64, Dtype::Bool})
     for (const std::vector<int64_t>& dims : {std::vector<int64_t>{}, {3}, {2, 0}, {2, 3, 4}}) {
       TensorData data(dtype, dims);
       for (size_t i = 0; i < data.bytes.size(); ++i) data.bytes[i] = static_cast<std::byte>(i % 2);

@@ -75,11 +75,14 @@ TEST(Safetensors, RoundTripKeepsEveryBit) {
   std::memcpy(nan.bytes.data(), bits.data(), sizeof bits);
   const TensorData brain = tensor<bfloat16>({1, 2}, {bfloat16(3.14F), bfloat16(-1e30F)});
   const auto path = folder.path() / "a.safetensors";
-  write_safetensors(path, {{"nan", nan}, {"brain", brain}});
+  const TensorData words = tensor<uint16_t>({3}, {0, 300, 65535});
+  write_safetensors(path, {{"nan", nan}, {"brain", brain}, {"words", words}});
   SafetensorsFile first(path);
   const SafetensorsFile file = std::move(first);
   EXPECT_EQ(file.read("nan").bytes, nan.bytes);
   EXPECT_EQ(file.read("brain").bytes, brain.bytes);
+  EXPECT_EQ(file.read("words").bytes, words.bytes);
+  EXPECT_EQ(file.info("words").dtype, Dtype::U16);
   EXPECT_EQ(file.info("brain").dims, (std::vector<int64_t>{1, 2}));
   EXPECT_TRUE(file.contains("nan"));
   EXPECT_FALSE(file.contains("inf"));
@@ -165,12 +168,12 @@ std::string info(const std::string& dtype, const std::string& shape, const std::
 TEST(Safetensors, OpensAFileWithATypeWeDoNotHave) {
   const TemporaryFolder folder;
   const auto path = folder.file(
-      "a", with_header("{\"x\":" + info("U16", "[2]", "[0,4]") + ",\"y\":" + info("F4", "[2]", "[4,5]") + "}",
+      "a", with_header("{\"x\":" + info("I16", "[2]", "[0,4]") + ",\"y\":" + info("F4", "[2]", "[4,5]") + "}",
                        "12345"));
   const SafetensorsFile file(path);
   EXPECT_EQ(file.names(), (std::vector<std::string>{"x", "y"}));
   EXPECT_EQ(error_of<DtypeError>([&] { (void)file.read("x"); }, folder.path()),
-            "[safetensors] 'a': tensor 'x' has the unsupported type U16; convert it before writing the file");
+            "[safetensors] 'a': tensor 'x' has the unsupported type I16; convert it before writing the file");
 }
 
 struct HostileSafetensorsFile {

@@ -278,7 +278,7 @@ TEST(Ranges, IntegersThatDoNotFitAreRefused) {
   EXPECT_EQ(
       said<DtypeError>([&] { u.set({{1, 2}, {300, 4}}); }),
       "[set] the number at [1, 0] is 300, and 'u' u8[2, 2] holds 0 to 255; give numbers in that range, or "
-      "declare it as i32");
+      "declare it as u16");
   EXPECT_EQ(said<DtypeError>([&] { i.set({1, -129}); }),
             "[set] the number at row 1 is -129, and i8[2] holds -128 to 127; give numbers in that range, or "
             "declare it "

@@ -21,15 +21,15 @@ inline Expression row_major(std::span<const int> axes, std::span<const Expressio
   return index;
 }
 
-/// Straight from the op's record: loads through views, the lowering as body, a reduction's monoid as
-/// combiner.
+/// Straight from the op's record: loads through views, the lowering as body, a reduction with its
+/// monoid.
 inline Imported import_node(const Graph& graph, NodeId id) {
   const luminal::Node& node = graph.node(id);
   SpecParts parts;
   std::vector<luminal::Value> slots;
   Value v;
   ScalarBuilder b;
-  const bool reduces = node.op->is(Trait::Reduction);
+  const bool reduces = node.op->monoid.has_value();
   parts.extents = reduces ? node.inputs[0].view.dims() : node.outputs[0].dims;
   std::vector<Scalar> inputs;
   for (const Edge& e : node.inputs) {
@@ -60,9 +60,7 @@ inline Imported import_node(const Graph& graph, NodeId id) {
   v.axes = kept;
   const Dtype dtype = node.outputs[0].dtype;
   if (reduces) {
-    v.combiner = node.op == &kSumReduce   ? Combiner::Add
-                 : node.op == &kMaxReduce ? Combiner::Max
-                                          : Combiner::Mul;
+    v.monoid = node.op->monoid;
     const Dtype wide = is_float(dtype) ? accumulation_dtype(dtype) : dtype;
     v.body = b.finish(b.convert(inputs[0], wide));
   } else if (node.op == &kIota) {
@@ -101,7 +99,7 @@ inline Imported import_node(const Graph& graph, NodeId id) {
 }
 
 [[nodiscard]] inline bool can_import(const luminal::Node& node) {
-  return node.op->is(Trait::Reduction) || node.op == &kIota || node.op == &kConstant ||
+  return node.op->monoid || node.op == &kIota || node.op == &kConstant ||
          (node.op->is(Trait::Elementwise) && node.op->lower);
 }
 

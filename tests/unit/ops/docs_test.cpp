@@ -9,7 +9,7 @@ namespace {
 
 std::string kind_of(const OpDef& op) {
   if (op.is(Trait::Elementwise)) return "elementwise";
-  if (op.is(Trait::Reduction)) return "reduction";
+  if (op.monoid) return "reduction";
   if (op.is(Trait::Leaf)) return "leaf";
   return op.is(Trait::Opaque) ? "opaque" : "indexing";
 }

@@ -30,7 +30,7 @@ TEST(Messages, Elementwise) {
   EXPECT_EQ(refusal(kExp2, {{Dtype::I32, {"n"}}}),
             "[exp2] takes floats (f32 f64 f16 bf16), got i32[n]; cast it first, for instance to f32");
   EXPECT_EQ(refusal(kIntDiv, {{Dtype::F32, {2}}, {Dtype::F32, {2}}}),
-            "[int_div] takes integers (i8 u8 i32 i64), got f32[2]; cast it first, for instance to i64");
+            "[int_div] takes integers (i8 u8 i32 i64 u16), got f32[2]; cast it first, for instance to i64");
   EXPECT_EQ(refusal(kAdd, {{Dtype::F32, {2}}}), "[add] takes 2 inputs, got 1");
   EXPECT_EQ(refusal(kWhere, {{Dtype::F32, {2}}, {Dtype::F32, {2}}, {Dtype::F32, {2}}}),
             "[where] takes bool, got f32[2]; cast it first, for instance to bool");

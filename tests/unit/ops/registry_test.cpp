@@ -155,9 +155,9 @@ TEST(Registry, NamesEachContradiction) {
             "its name must be lower-case letters, digits and '_', a letter first");
   EXPECT_EQ(with([](OpDef& op) { op.arity = -2; }), "its arity is -2; -1 stands for any number");
   EXPECT_EQ(with([](OpDef& op) { op.infer = {}; }), "it has no shape and dtype rule (infer)");
-  EXPECT_EQ(with([](OpDef& op) { op.combine = kSumReduce.combine; }),
-            "it has more than one of elementwise, combine and evaluate");
-  EXPECT_EQ(with([](OpDef& op) { op.elementwise = {}; }), "it has none of elementwise, combine and evaluate");
+  EXPECT_EQ(with([](OpDef& op) { op.monoid = kSumReduce.monoid; }),
+            "it has more than one of elementwise, monoid and evaluate");
+  EXPECT_EQ(with([](OpDef& op) { op.elementwise = {}; }), "it has none of elementwise, monoid and evaluate");
   EXPECT_EQ(with([](OpDef& op) { op.traits = Trait::None; }),
             "the trait Elementwise and an elementwise kernel come together or not at all");
   EXPECT_EQ(with([](OpDef& op) { op.lower = {}; }), "it is elementwise and has no lowering (lower)");

@@ -51,9 +51,7 @@ class RandomGraph {
 
   void add_inputs() {
     const std::vector<Dtype> dtypes =
-        tame() ? std::vector{Dtype::F64, Dtype::F32}
-               : std::vector{Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16, Dtype::I32,
-                             Dtype::I64, Dtype::U8,  Dtype::I8,  Dtype::Bool};
+        tame() ? std::vector{Dtype::F64, Dtype::F32} : std::vector(kPlainDtypes.begin(), kPlainDtypes.end());
     for (int i = 0; i < 3; ++i) {
       const Dtype dtype = i == 0 ? dtypes[0] : dtypes[below(dtypes.size())];
       Shape dims;
@@ -113,7 +111,7 @@ class RandomGraph {
     if (dtype == Dtype::Bool)
       value = below(2) == 1;
     else if (!is_float(dtype))
-      value = static_cast<int64_t>(below(4)) - (dtype == Dtype::U8 ? 0 : 1);
+      value = static_cast<int64_t>(below(4)) - (is_signed(dtype) ? 1 : 0);
     const double real = value.as<double>();
     return {graph_.full(like.tensor.dims(), value, dtype), real, real, 0};
   }
@@ -265,9 +263,7 @@ class RandomGraph {
 
   void add_cast(const Item& x) {
     static constexpr Dtype kTame[] = {Dtype::F32, Dtype::F64};
-    static constexpr Dtype kWild[] = {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16, Dtype::I32,
-                                      Dtype::I64, Dtype::U8,  Dtype::I8,  Dtype::Bool};
-    const Dtype to = tame() ? kTame[below(2)] : kWild[below(std::size(kWild))];
+    const Dtype to = tame() ? kTame[below(2)] : kPlainDtypes[below(kPlainDtypes.size())];
     const GraphTensor cast = apply(kCast, {x.tensor}, {{"dtype", to}});
     add(cast, x.low, x.high, x.error);
     if (chance(50))

@@ -128,7 +128,7 @@ TEST(Executor, UpdatesAStateWhereItLies) {
   const TensorIndex before = b.input(state), after = b.computed({4});
   b.launch(elementwise(1, kIncrement, 4), {before}, {after}, {{0, 0}});
   b.update(state, after);
-  Executor executor(backends::make_null_backend(), b.plan);
+  Executor executor(backends::make_null_device(), b.plan);
   executor.run(cx);
   EXPECT_EQ(cx.value(state.edge().source)->bytes.data(), memory);
   EXPECT_THAT(state.data<int64_t>(), ElementsAre(2, 3, 4, 5));
@@ -145,7 +145,7 @@ TEST(Executor, StatesExchangeTheirValues) {
   build.update(a, y);
   build.update(b, x);
   build.update(c, x);
-  Executor executor(backends::make_null_backend(), build.plan);
+  Executor executor(backends::make_null_device(), build.plan);
   executor.run(cx);
   EXPECT_THAT(a.data<int64_t>(), ElementsAre(3, 4));
   EXPECT_THAT(b.data<int64_t>(), ElementsAre(1, 2));
@@ -166,7 +166,7 @@ TEST(Executor, ConstantsMayBeResultsAndNextValues) {
   b.launch(elementwise(2, kSum, 2), {in, zero}, {next}, {{0, 0}, {0, 1}});
   b.result(shown, zero);
   b.update(state, zero);
-  Executor executor(backends::make_null_backend(), b.plan);
+  Executor executor(backends::make_null_device(), b.plan);
   for (int i = 0; i < 2; ++i) executor.run(cx);
   EXPECT_THAT(state.data<int64_t>(), ElementsAre(0, 0));
   EXPECT_THAT(shown.data<int64_t>(), ElementsAre(0, 0));
@@ -182,7 +182,7 @@ TEST(Executor, DonatedInputsAreGoneAfterwards) {
   b.launch(elementwise(1, kIncrement, 2), {in}, {out}, {{0, 0}});
   b.result(y, out);
   const void* memory = cx.value(x.edge().source)->bytes.data();
-  Executor executor(backends::make_null_backend(), b.plan);
+  Executor executor(backends::make_null_device(), b.plan);
   executor.run(cx);
   EXPECT_THAT(y.data<int64_t>(), ElementsAre(2, 3));
   EXPECT_EQ(cx.value(y.edge().source)->bytes.data(), memory);
@@ -237,7 +237,7 @@ TEST(Executor, AFailedRunLeavesStatesAsTheyWere) {
   b.launch(elementwise(1, kDouble, 2), {late}, {second});
   b.result(y, second);
   b.update(state, after);
-  Executor executor(backends::make_null_backend(), b.plan);
+  Executor executor(backends::make_null_device(), b.plan);
   EXPECT_EQ(error_of<Error>([&] { executor.run(cx); }), "[test_add_step] negative");
   EXPECT_THAT(state.data<int64_t>(), ElementsAre(1, 1));
   EXPECT_THAT(x.data<int64_t>(), ElementsAre(-1, 2));
@@ -259,7 +259,7 @@ TEST(Executor, RunsAtAnySizeOfItsBucket) {
   b.launch(elementwise(1, kIncrement, "n"), {one}, {two});
   b.result(y, two);
   b.plan.bucket.facts["n"] = {.min = 0, .max = 4096, .multiple_of = 2};
-  Executor executor(backends::make_null_backend(), b.plan, 2);
+  Executor executor(backends::make_null_device(2), b.plan);
   EXPECT_GE(executor.arena_bytes({{"n", 1000}}), 8000);
   EXPECT_LT(executor.arena_bytes({{"n", 1000}}), 8000 + 4096);
   for (const int64_t n : {2, 1000, 0, 64, 1000, 4096, 2}) {
@@ -284,7 +284,7 @@ TEST(Executor, TracesAndDescribesItsLaunches) {
   b.launch(elementwise(1, kDouble, 3), {in}, {one});
   b.launch(elementwise(2, kSum, 3), {in, one}, {two});
   b.result(y, two);
-  Executor executor(backends::make_null_backend(), b.plan);
+  Executor executor(backends::make_null_device(), b.plan);
   std::vector<TraceEntry> trace;
   executor.run(cx, &trace);
   ASSERT_EQ(trace.size(), 2U);
@@ -304,7 +304,7 @@ TEST(Executor, RefusesPlansThatContradictThemselves) {
   const auto refuses = [](const std::function<void(PlanBuilder&)>& make, const std::string& part) {
     PlanBuilder b;
     make(b);
-    EXPECT_THAT(error_of<InternalError>([&] { Executor(backends::make_null_backend(), b.plan); }),
+    EXPECT_THAT(error_of<InternalError>([&] { Executor(backends::make_null_device(), b.plan); }),
                 HasSubstr(part));
   };
   refuses(

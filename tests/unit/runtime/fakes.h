@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/host/device.h"
 #include "base/fail.h"
 #include "luminal/graph.h"
 #include "runtime/executor.h"
+#include "runtime/stream_timer.h"
 
 /// Kernels written in C++, so that the runtime is tested without a code generator.
 namespace luminal::runtime::test {
@@ -25,7 +26,7 @@ struct TaskView {
   [[nodiscard]] int64_t* local() const { return reinterpret_cast<int64_t*>(arguments.local); }
 };
 
-class FakeKernel : public backends::Kernel {
+class FakeKernel : public backends::HostKernel {
  public:
   struct Stage {
     std::function<int64_t(int64_t n)> tasks;
@@ -81,11 +82,17 @@ std::shared_ptr<FakeKernel> elementwise(int inputs, F f, Size size) {
   return std::make_shared<FakeKernel>(std::vector<FakeKernel::Stage>{{grains, body}}, size);
 }
 
+/// A device of the host: kernels written in C++ need no compiler.
+[[nodiscard]] inline backends::Device& host_device() {
+  static const auto device = backends::make_null_device();
+  return *device;
+}
+
 /// An executable made of a plan, as a session would make it.
 class PlanExecutable : public Executable {
  public:
   explicit PlanExecutable(Plan plan, int threads = 0)
-      : executor_(backends::make_null_backend(), std::move(plan), threads) {}
+      : executor_(backends::make_null_device(threads), std::move(plan)) {}
   void run(Graph& graph, const Options& options) override { executor_.run(graph, options.trace); }
   [[nodiscard]] std::string report() const override { return executor_.plan().to_string(); }
   [[nodiscard]] Executor& executor() { return executor_; }

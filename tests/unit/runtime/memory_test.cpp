@@ -4,9 +4,8 @@
 
 #include <random>
 
-#include "luminal/error.h"
+#include "backends/device.h"
 #include "support/effort.h"
-#include "support/files.h"
 
 namespace luminal::runtime {
 namespace {
@@ -18,7 +17,7 @@ void check(const std::vector<Lifetime>& buffers, const Placement& placement) {
   ASSERT_EQ(placement.offsets.size(), buffers.size());
   for (size_t i = 0; i < buffers.size(); ++i) {
     const int64_t at = placement.offsets[i], end = at + buffers[i].bytes;
-    ASSERT_EQ(at % kAlignment, 0);
+    ASSERT_EQ(at % backends::kAlignment, 0);
     ASSERT_GE(at, 0);
     ASSERT_LE(end, placement.bytes);
     for (size_t j = 0; j < i; ++j) {
@@ -109,28 +108,6 @@ TEST(Memory, EqualInputGivesEqualOutput) {
   std::mt19937_64 random(1);
   const auto buffers = training_like(random, 40);
   EXPECT_EQ(place(buffers).offsets, place(buffers).offsets);
-}
-
-TEST(Arena, GrowsAndStaysAligned) {
-  Arena arena;
-  arena.reserve(100);
-  EXPECT_GE(arena.bytes(), 100);
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(arena.data()) % 4096, 0U);
-  arena.reserve(5 << 20);
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(arena.data()) % (2 << 20), 0U);
-  std::fill_n(arena.data(), arena.bytes(), std::byte{1});
-  const std::byte* before = arena.data();
-  arena.reserve(1 << 20);
-  EXPECT_EQ(arena.data(), before);
-}
-
-TEST(Arena, MemoryThatTheSystemHasNotIsAnErrorBeforeItIsTouched) {
-  Arena arena;
-  const std::string message = test::error_of<Error>([&] { arena.reserve(int64_t{1} << 50); });
-  EXPECT_EQ(message.substr(0, 58), "[memory] 1.1 PB are needed at once, but the system has ");
-  EXPECT_EQ(arena.bytes(), 0);
-  arena.reserve(4096);
-  EXPECT_GE(arena.bytes(), 4096);
 }
 
 }  // namespace

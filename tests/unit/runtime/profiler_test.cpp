@@ -70,7 +70,7 @@ TEST(Profiler, SeesEveryLaunchOfAnExecutor) {
   b.launch(elementwise(1, twice, 3), {in}, {one});
   b.launch(elementwise(1, twice, 3), {one}, {two});
   b.result(y, two);
-  Executor executor(backends::make_null_backend(), b.plan);
+  Executor executor(backends::make_null_device(), b.plan);
   Profiler profiler(kLimits);
   for (int run = 0; run < 5; ++run) executor.run(cx, nullptr, &profiler);
   ASSERT_EQ(profiler.rows().size(), 2U);
@@ -96,7 +96,7 @@ TEST(Profiler, LeavesATraceInTheDumpFolder) {
     b.launch(elementwise(1, [](const int64_t* v) { return v[0] + 1; }, 3), {in}, {out});
     b.result(y, out);
     b.plan.key = 0xabc;
-    Executor executor(backends::make_null_backend(), b.plan);
+    Executor executor(backends::make_null_device(), b.plan);
     for (int run = 0; run < 2; ++run) executor.run(cx);
   }
   for (const char* name : {"LUMINAL_DEBUG", "LUMINAL_DUMP", "LUMINAL_CACHE"}) ::unsetenv(name);

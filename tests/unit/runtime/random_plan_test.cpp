@@ -96,7 +96,7 @@ class RandomPlan {
   }
 
   void run_and_compare() {
-    Executor executor(backends::make_null_backend(), builder_.plan, 1 + static_cast<int>(below(3)));
+    Executor executor(backends::make_null_device(1 + static_cast<int>(below(3))), builder_.plan);
     std::vector<std::pair<std::shared_ptr<const TensorData>, Values>> held;
     int64_t n = 1;
     for (int run = 0; run < 6; ++run) {

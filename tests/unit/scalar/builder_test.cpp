@@ -50,8 +50,8 @@ uint64_t bits_of(Dtype dtype, const std::string& text) {
 
 TEST(ElementText, ReadsBackToTheSameBits) {
   std::mt19937_64 random(7);
-  for (const Dtype dtype :
-       {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16, Dtype::I8, Dtype::U8, Dtype::I32, Dtype::I64}) {
+  for (const Dtype dtype : {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16, Dtype::I8, Dtype::U8, Dtype::I32,
+                            Dtype::I64, Dtype::U16}) {
     const auto bytes = element_bytes(dtype);
     const uint64_t mask = bytes == 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * bytes)) - 1,
                    sign = mask ^ (mask >> 1);

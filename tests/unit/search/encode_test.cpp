@@ -38,7 +38,7 @@ TEST(Encode, AContractionIsOneKernel) {
   const KernelGraph kernel_graph = encode(cx);
   ASSERT_EQ(count(kernel_graph, TensorKind::Kernel), 1);
   const kernel::KernelSpec& spec = kernel_graph.tensors.back().spec;
-  EXPECT_EQ(spec.result().combiner, kernel::Combiner::Add);
+  EXPECT_EQ(spec.result().monoid, Monoid::Add);
   EXPECT_EQ(spec.symbols(), std::vector<std::string>{"m"});
 }
 

@@ -73,27 +73,16 @@ class Steady : public luminal::test::KernelLike {
   }
 };
 
-class TemptedCpu : public backends::Backend {
+class TemptedCpu : public luminal::test::CpuLike {
  public:
-  TemptedCpu() : cpu_(backends::make_cpu_backend()), target_(cpu_->target()) {
-    target_.name = "cpu-tempted-" + std::to_string(::getpid());
-  }
-  const codegen::Target& target() const override { return target_; }
-  std::optional<kernel::MachineLimits> limits() const override { return kernel::MachineLimits(); }
-  std::shared_ptr<const backends::Kernel> compile(const codegen::Program& program) override {
-    auto kernel = cpu_->compile(program);
+  TemptedCpu() : CpuLike("cpu-tempted-" + std::to_string(::getpid())) {}
+
+ private:
+  std::shared_ptr<const backends::Kernel> replaced(const codegen::Program& program,
+                                                   std::shared_ptr<const backends::Kernel> kernel) override {
     if (program.name == "tempting") return std::make_shared<Tempting>(std::move(kernel));
     return std::make_shared<Steady>(std::move(kernel));
   }
-  std::shared_ptr<const backends::Kernel> load(std::span<const std::byte>) override {
-    throw FormatError("this device loads nothing");
-  }
-  std::string source(const codegen::Program& program) override { return cpu_->source(program); }
-  std::string assembly(const codegen::Program& program) override { return cpu_->assembly(program); }
-
- private:
-  std::shared_ptr<backends::Backend> cpu_;
-  codegen::Target target_;
 };
 
 TEST(Optimal, KeepsTheFasterPlanOfFastModeAndSaysSo) {

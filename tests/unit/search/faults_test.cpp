@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "luminal/luminal.h"
 #include "search/cache/kernel_cache.h"
 #include "search/encode/kernel_graph.h"
@@ -43,33 +43,22 @@ class CorruptedKernel : public test::KernelLike {
 
 /// The CPU, some of whose kernels are wrong. A name of its own, in every process, keeps it out of what is
 /// remembered of others.
-class FaultyBackend : public backends::Backend {
+class FaultyDevice : public test::CpuLike {
  public:
-  using ImplementationFor = std::function<Corrupt(const codegen::Program&)>;  ///< null for what stays right
-  FaultyBackend(const std::string& name, ImplementationFor choose)
-      : cpu_(backends::make_cpu_backend()), target_(cpu_->target()), choose_(std::move(choose)) {
-    target_.name = fmt::format("{}-{}", name, ::getpid());
-  }
-  const codegen::Target& target() const override { return target_; }
-  std::optional<kernel::MachineLimits> limits() const override { return kernel::MachineLimits(); }
-  std::shared_ptr<const Kernel> compile(const codegen::Program& program) override {
-    auto kernel = cpu_->compile(program);
+  using Choose = std::function<Corrupt(const codegen::Program&)>;  ///< null for what stays right
+  FaultyDevice(const std::string& name, Choose choose)
+      : CpuLike(fmt::format("{}-{}", name, ::getpid())), choose_(std::move(choose)) {}
+  std::atomic<int> corrupted{0};
+
+ private:
+  std::shared_ptr<const Kernel> replaced(const codegen::Program& program,
+                                         std::shared_ptr<const Kernel> kernel) override {
     const Corrupt corrupt = choose_(program);
     if (!corrupt) return kernel;
     ++corrupted;
     return std::make_shared<CorruptedKernel>(std::move(kernel), corrupt);
   }
-  std::shared_ptr<const Kernel> load(std::span<const std::byte>) override {
-    throw FormatError("this device loads nothing");
-  }
-  std::string source(const codegen::Program& program) override { return cpu_->source(program); }
-  std::string assembly(const codegen::Program& program) override { return cpu_->assembly(program); }
-  std::atomic<int> corrupted{0};
-
- private:
-  std::shared_ptr<backends::Backend> cpu_;
-  codegen::Target target_;
-  ImplementationFor choose_;
+  Choose choose_;
 };
 
 float& element(void* buffer, int64_t i) { return static_cast<float*>(buffer)[i]; }
@@ -87,7 +76,7 @@ class Faults : public testing::Test {
     return files;
   }
   /// Compiles by measurement on `backend` and runs once.
-  static void run(Graph& cx, std::shared_ptr<backends::Backend> backend) {
+  static void run(Graph& cx, std::shared_ptr<backends::Device> backend) {
     const std::string name = backend->target().name;
     const auto session = make_session({.device = name, .backend = std::move(backend)});
     register_session(name, [session] { return session; });
@@ -102,7 +91,7 @@ class Faults : public testing::Test {
 TEST_F(Faults, AFamilyThatIsWrongIsToldAndNotUsed) {
   // The last element of a tile's border is not written: seen by sampling.
   auto backend =
-      std::make_shared<FaultyBackend>("cpu-wrong-contract", [](const codegen::Program& program) -> Corrupt {
+      std::make_shared<FaultyDevice>("cpu-wrong-contract", [](const codegen::Program& program) -> Corrupt {
         if (!program.name.starts_with("contract")) return nullptr;
         return [](const LaunchArguments& a) { element(a.buffers[2], 33 * 48 - 1) += 1; };
       });
@@ -120,11 +109,11 @@ TEST_F(Faults, AFamilyThatIsWrongIsToldAndNotUsed) {
 /// compare with.
 TEST_F(Faults, AFamilyThatIsWrongInOneElementOfALargeProductFallsByFreivaldsCheck) {
   constexpr int64_t kSize = 300;
-  FaultyBackend backend("cpu-wrong-element", [](const codegen::Program& program) -> Corrupt {
+  FaultyDevice backend("cpu-wrong-element", [](const codegen::Program& program) -> Corrupt {
     if (!program.name.starts_with("contract")) return nullptr;
     return [](const LaunchArguments& a) { element(a.buffers[2], 77 * kSize + 123) += 1; };
   });
-  FaultyBackend right("cpu-right-element", [](const codegen::Program&) -> Corrupt { return nullptr; });
+  FaultyDevice right("cpu-right-element", [](const codegen::Program&) -> Corrupt { return nullptr; });
   Graph cx;
   const auto a = cx.tensor({kSize, kSize}), b = cx.tensor({kSize, kSize});
   auto product = a.matmul(b).retrieve();
@@ -132,7 +121,7 @@ TEST_F(Faults, AFamilyThatIsWrongInOneElementOfALargeProductFallsByFreivaldsChec
   std::vector<TuneRequest> open(1);
   open[0].spec = program.tensors.back().spec;
   Cache cache(folder_.path());
-  for (FaultyBackend* each : {&backend, &right}) {
+  for (FaultyDevice* each : {&backend, &right}) {
     Tuner tuner(*each, cache, cx, {.longest_plain_us = 0});
     std::vector<Tuned> tuned = tuner.tune(open, {});
     EXPECT_EQ(tuned[0].schedule, "contract");
@@ -151,12 +140,11 @@ TEST_F(Faults, AFamilyThatIsWrongInOneElementOfALargeProductFallsByFreivaldsChec
 }
 
 TEST_F(Faults, AKernelThatIsRightAloneAndWrongInPlaceRunsBesideItsInput) {
-  auto backend =
-      std::make_shared<FaultyBackend>("cpu-wrong-in-place", [](const codegen::Program&) -> Corrupt {
-        return [](const LaunchArguments& a) {
-          if (a.buffers[0] == a.buffers[1]) element(a.buffers[1], 5) += 1;
-        };
-      });
+  auto backend = std::make_shared<FaultyDevice>("cpu-wrong-in-place", [](const codegen::Program&) -> Corrupt {
+    return [](const LaunchArguments& a) {
+      if (a.buffers[0] == a.buffers[1]) element(a.buffers[1], 5) += 1;
+    };
+  });
   Graph cx;
   const auto state = cx.tensor({64}).set(std::vector<float>(64, 1.0F));
   state.assign((state * 3).exp());
@@ -169,7 +157,7 @@ TEST_F(Faults, AKernelThatIsRightAloneAndWrongInPlaceRunsBesideItsInput) {
 /// Right at the upper end of the bucket, where it is timed; wrong in the tail of every other size.
 TEST_F(Faults, AKernelThatIsWrongAtTheOtherEndOfItsBucketIsNotUsed) {
   auto backend =
-      std::make_shared<FaultyBackend>("cpu-wrong-tail", [](const codegen::Program& program) -> Corrupt {
+      std::make_shared<FaultyDevice>("cpu-wrong-tail", [](const codegen::Program& program) -> Corrupt {
         if (!program.name.starts_with("map"))  // slow, so that a map leads
           return [](const LaunchArguments&) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); };
         return [](const LaunchArguments& a) {
@@ -194,14 +182,14 @@ TEST_F(Faults, InStrictModeNaNsAndInfinitiesAreJudged) {
   constexpr int64_t kCount = 64 * 64;
   for (const MathMode mode : {MathMode::Strict, MathMode::Relaxed}) {
     const bool strict = mode == MathMode::Strict;
-    auto backend = std::make_shared<FaultyBackend>(strict ? "cpu-finite-strict" : "cpu-finite",
-                                                   [](const codegen::Program&) -> Corrupt {
-                                                     return [](const LaunchArguments& a) {
-                                                       for (int64_t i = 0; i < kCount; ++i)
-                                                         if (!std::isfinite(element(a.buffers[1], i)))
-                                                           element(a.buffers[1], i) = 0;
-                                                     };
-                                                   });
+    auto backend = std::make_shared<FaultyDevice>(strict ? "cpu-finite-strict" : "cpu-finite",
+                                                  [](const codegen::Program&) -> Corrupt {
+                                                    return [](const LaunchArguments& a) {
+                                                      for (int64_t i = 0; i < kCount; ++i)
+                                                        if (!std::isfinite(element(a.buffers[1], i)))
+                                                          element(a.buffers[1], i) = 0;
+                                                    };
+                                                  });
     Graph cx;
     cx.set_search({.math = mode});
     auto y = (cx.tensor({64, 64}).set(std::vector<float>(kCount, 1.0F)) * 2 + 1).retrieve();
@@ -216,7 +204,7 @@ TEST_F(Faults, InStrictModeNaNsAndInfinitiesAreJudged) {
 }
 
 TEST_F(Faults, ARememberedChoiceThatFallsIsForgottenAndFoundAnew) {
-  FaultyBackend backend("cpu-wrong-memory", [](const codegen::Program& program) -> Corrupt {
+  FaultyDevice backend("cpu-wrong-memory", [](const codegen::Program& program) -> Corrupt {
     if (!program.name.starts_with("nest")) return nullptr;
     return [](const LaunchArguments& a) { element(a.buffers[1], 0) += 1; };
   });
@@ -255,7 +243,7 @@ TEST_F(Faults, ARememberedChoiceThatFallsIsForgottenAndFoundAnew) {
 }
 
 TEST_F(Faults, WhatIsNotVerifiedInTimeSaysSo) {
-  FaultyBackend backend("cpu-no-time", [](const codegen::Program&) -> Corrupt { return nullptr; });
+  FaultyDevice backend("cpu-no-time", [](const codegen::Program&) -> Corrupt { return nullptr; });
   Graph cx;
   auto y = cx.tensor({30, 30}).exp().retrieve();
   const KernelGraph program = encode(cx);
@@ -272,7 +260,7 @@ TEST_F(Faults, WhatIsNotVerifiedInTimeSaysSo) {
 TEST_F(Faults, WhatTimeDidNotReachIsTriedWhereAllElseIsWrong) {
   // Without time each spec gets one kernel, and here that one is wrong.
   std::atomic<bool> first = true;
-  FaultyBackend backend("cpu-first-wrong", [&](const codegen::Program&) -> Corrupt {
+  FaultyDevice backend("cpu-first-wrong", [&](const codegen::Program&) -> Corrupt {
     if (!first.exchange(false)) return nullptr;
     return [](const LaunchArguments& a) { element(a.buffers[1], 7) += 1; };
   });
@@ -296,7 +284,7 @@ TEST_F(Faults, WhatTimeDidNotReachIsTriedWhereAllElseIsWrong) {
 
 /// y = (x * 2) + 1 over two launches; the tensor between them has no name.
 runtime::Plan chain(const GraphTensor& x, const GraphTensor& y, float offset) {
-  class Fake : public Kernel {
+  class Fake : public backends::HostKernel {
    public:
     explicit Fake(std::function<float(float)> f) : f_(std::move(f)) {}
     const std::vector<std::string>& dims() const override { return dims_; }
@@ -329,8 +317,9 @@ TEST(PlanCheck, ALawThatIsWrongBetweenUnnamedValuesIsSeenInThePlan) {
   const auto x = cx.tensor({8});
   auto y = (x * 2 + 1).retrieve();
   const runtime::Plan right = chain(x, y, 1), wrong = chain(x, y, 1.001F);
-  EXPECT_FALSE(check_plan(cx, right, {}, plan_inputs(cx, right, {}, 1)));
-  const auto fault = check_plan(cx, wrong, {}, plan_inputs(cx, wrong, {}, 1));
+  const auto device = backends::make_null_device();
+  EXPECT_FALSE(check_plan(*device, cx, right, {}, plan_inputs(cx, right, {}, 1)));
+  const auto fault = check_plan(*device, cx, wrong, {}, plan_inputs(cx, wrong, {}, 1));
   ASSERT_TRUE(fault);
   EXPECT_EQ(fault->kind, PlanFault::Kind::Value);
   EXPECT_EQ(fault->launch, 1);

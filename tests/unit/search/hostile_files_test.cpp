@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "codegen/schedule.h"
 #include "luminal/compile_report.h"
 #include "luminal/egraph.h"
@@ -25,7 +25,7 @@ using luminal::test::TemporaryFolder;
 kernel::KernelSpec sum_spec() {
   return kernel::KernelSpec::parse_json(
       R"({"extents":["64","100"],"slots":[{"dtype":"f32","elements":"6400"}],"values":[{"axes":[0],"reduced":[1],)"
-      R"("combiner":"sum","body":{"nodes":[["input","f32","0"]],"result":0},"operands":[{"kind":"load",)"
+      R"("monoid":"sum","body":{"nodes":[["input","f32","0"]],"result":0},"operands":[{"kind":"load",)"
       R"("dtype":"f32","slot":0,"index":"100 * i0[64] + i1[100]"}]}],"outputs":[{"value":0,"index":"i0[64]",)"
       R"("elements":"64"}]})");
 }
@@ -33,7 +33,7 @@ kernel::KernelSpec sum_spec() {
 TEST(Remembered, OnlyCandidatesOfTheFamilyComeOutOfTheCache) {
   const TemporaryFolder folder;
   Cache cache(folder.path());
-  const auto backend = backends::make_cpu_backend();
+  const auto backend = backends::make_cpu_device();
   const kernel::KernelSpec spec = sum_spec();
   const std::vector<std::string> parts{"key"};
   const CacheKey key = make_key(parts);

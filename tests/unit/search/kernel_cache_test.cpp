@@ -45,33 +45,35 @@ void expect_right(const KernelResult& made, int number) {
   std::vector<float> x(kElements), y(kElements, -1);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
   void* buffers[] = {x.data(), y.data()};
-  std::vector<std::byte> local(static_cast<size_t>(made.kernel->local_bytes({})) + 64);
-  std::vector<std::byte> shared(static_cast<size_t>(made.kernel->shared_bytes({})) + 64);
-  for (int stage = 0; stage < made.kernel->stage_count(); ++stage)
-    made.kernel->run(stage, {.buffers = buffers, .shared = shared.data(), .local = local.data()}, 0,
-                     made.kernel->tasks(stage, {}));
+  const backends::HostKernel& kernel = backends::on_host(*made.kernel);
+  std::vector<std::byte> local(static_cast<size_t>(kernel.local_bytes({})) + 64);
+  std::vector<std::byte> shared(static_cast<size_t>(kernel.shared_bytes({})) + 64);
+  for (int stage = 0; stage < kernel.stage_count(); ++stage)
+    kernel.run(stage, {.buffers = buffers, .shared = shared.data(), .local = local.data()}, 0,
+               kernel.tasks(stage, {}));
   for (size_t i = 0; i < x.size(); ++i)
     ASSERT_EQ(y[i], x[i] * static_cast<float>(number + 2) + static_cast<float>(number)) << "element " << i;
 }
 
 /// As a process of its own would: nothing is in memory yet.
-KernelResult make(backends::Backend& backend, Cache& disk, int number) {
+KernelResult make(backends::Device& backend, Cache& disk, int number) {
   KernelCache kernels;
   const KernelRequest request = request_of(number, backend.target());
   return std::move(kernels.make(backend, disk, {&request, 1})[0]);
 }
 
 /// The CPU, with what it keeps on disk or compiles changed.
-class ChangedCpu : public backends::Backend {
+class ChangedCpu : public backends::HostDevice {
  public:
   using Bytes = std::vector<std::byte>;
   std::function<void(Bytes&)> damage = [](Bytes&) {};
   std::string suffix;  ///< of the source, as if the code generator were another one
 
   const codegen::Target& target() const override { return cpu_->target(); }
-  std::shared_ptr<const backends::Kernel> compile(const codegen::Program& program) override {
+  std::shared_ptr<const backends::Kernel> compile(const codegen::Program& program,
+                                                  const std::string& source) override {
     ++compiled;
-    return std::make_shared<Damaged>(cpu_->compile(program), *this);
+    return std::make_shared<Damaged>(cpu_->compile(program, source), *this);
   }
   std::shared_ptr<const backends::Kernel> load(std::span<const std::byte> bytes) override {
     return cpu_->load(bytes);
@@ -94,7 +96,7 @@ class ChangedCpu : public backends::Backend {
    private:
     const ChangedCpu& owner_;
   };
-  std::shared_ptr<backends::Backend> cpu_ = backends::make_cpu_backend();
+  std::shared_ptr<backends::Device> cpu_ = backends::make_cpu_device();
 };
 
 TEST(KernelCache, AnotherProcessLoadsWhatOneCompiled) {
@@ -188,7 +190,7 @@ TEST(KernelCache, RowsThatAreNotWhatWasWrittenAreMadeAnew) {
 }
 
 TEST(KernelCache, DropsWhatNobodyHoldsBeyondItsLimit) {
-  const auto cpu = backends::make_cpu_backend();
+  const auto cpu = backends::make_cpu_device();
   const TemporaryFolder folder;
   Cache disk(folder.path());
   KernelCache kernels(3);
@@ -232,7 +234,7 @@ constexpr int kMany = 12;
 
 void make_many(const fs::path& folder, int count) {
   Cache disk(folder);
-  const auto cpu = backends::make_cpu_backend();
+  const auto cpu = backends::make_cpu_device();
   for (int number = 0; number < count; ++number) expect_right(make(*cpu, disk, number), number);
 }
 
@@ -245,7 +247,7 @@ TEST(KernelCacheChild, DISABLED_MakesManyOnAFullDisk) {
   const rlimit limit{60'000, 60'000};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
   Cache disk(childs_folder());
-  const auto cpu = backends::make_cpu_backend();
+  const auto cpu = backends::make_cpu_device();
   for (int number = 0; number < 2 * kMany; ++number) expect_right(make(*cpu, disk, number), number);
   EXPECT_NE(disk.trouble(), "") << "the limit is never reached: raise the number of kernels";
 }

@@ -8,7 +8,7 @@
 #include <optional>
 #include <random>
 
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "codegen/schedule.h"
 #include "luminal/luminal.h"
 #include "pipeline.h"
@@ -201,10 +201,10 @@ class Mutation : public testing::Test {
     std::vector<std::string> missed;
   };
 
-  std::shared_ptr<const backends::Kernel> compile(const codegen::Program& program) {
+  std::shared_ptr<const backends::HostKernel> compile(const codegen::Program& program) {
     try {
       codegen::verify(program);
-      return backend_->compile(program);
+      return std::dynamic_pointer_cast<const backends::HostKernel>(backend_->compile(program));
     } catch (const std::exception&) {
       return nullptr;  // no program
     }
@@ -282,7 +282,7 @@ class Mutation : public testing::Test {
     return true;
   }
 
-  std::shared_ptr<backends::Backend> backend_ = backends::make_cpu_backend();
+  std::shared_ptr<backends::Device> backend_ = backends::make_cpu_device();
   std::mt19937_64 random_{effort::seed(14)};
   std::map<std::string, Counts> counts_;
 };

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "luminal/luminal.h"
 #include "luminal/user_kernel.h"
 #include "search/session.h"
@@ -116,7 +116,7 @@ class UserKernelFaults : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     static const auto session =
-        search::make_session({.device = "cpu-user-faults", .backend = backends::make_cpu_backend()});
+        search::make_session({.device = "cpu-user-faults", .backend = backends::make_cpu_device()});
     register_session("cpu-user-faults", [] { return session; });
     std::filesystem::current_path(folder_.path());  // where replay files go
   }

@@ -11,7 +11,7 @@
 #include <numeric>
 #include <set>
 
-#include "backends/backend.h"
+#include "backends/device.h"
 #include "luminal/luminal.h"
 #include "search/session.h"
 #include "support/files.h"
@@ -31,7 +31,7 @@ class UserKernels : public testing::Test {
  protected:
   void SetUp() override {
     static const auto session =
-        search::make_session({.device = "cpu-own", .backend = backends::make_cpu_backend()});
+        search::make_session({.device = "cpu-own", .backend = backends::make_cpu_device()});
     register_session("cpu-own", [] { return session; });
     std::filesystem::current_path(folder_.path());  // where replay files go
   }

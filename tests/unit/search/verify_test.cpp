@@ -11,6 +11,7 @@
 #include <functional>
 #include <thread>
 
+#include "backends/host/device.h"
 #include "base/fail.h"
 #include "luminal/luminal.h"
 #include "search/verification/contain.h"
@@ -21,7 +22,7 @@ namespace luminal::search {
 namespace {
 
 /// A kernel written by hand: `body(buffers, begin, end)` over `tasks` tasks.
-class HandKernel : public backends::Kernel {
+class HandKernel : public backends::HostKernel {
  public:
   using Body = std::function<void(const backends::LaunchArguments&, int64_t, int64_t)>;
   HandKernel(int64_t tasks, Body body) : tasks_(tasks), body_(std::move(body)) {}

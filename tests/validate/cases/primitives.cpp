@@ -140,7 +140,7 @@ void add_primitives(Suite& suite) {
     const std::vector<Attributes> variants = op->variants.empty() ? std::vector<Attributes>(1) : op->variants;
     for (const Attributes& variant : variants) {
       if (op->is(Trait::Elementwise) && op->arity > 0) add_elementwise_op(suite, *op, variant);
-      if (op->is(Trait::Reduction)) add_reduction_op(suite, *op, variant);
+      if (op->monoid) add_reduction_op(suite, *op, variant);
     }
   }
 }

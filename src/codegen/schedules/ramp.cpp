@@ -1,10 +1,11 @@
-#include "codegen/schedules/element_run.h"
+#include "codegen/schedules/ramp.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/fail.h"
 #include "kernel/axes.h"
+#include "scalar/typing.h"
 #include "symbolic/movement.h"
 #include "symbolic/node.h"
 #include "symbolic/polynomial.h"
@@ -48,13 +49,6 @@ bool is_small(const Expression& e) {
          std::ranges::all_of(n.terms, [&](const symbolic::Term& t) {
            return is_small(t.monomial) && fits(t.monomial.range(), t.coefficient);
          });
-}
-
-uint64_t number_bits(Dtype dtype, const Number& number) {
-  ScalarBuilder b;
-  const Scalar s =
-      number.is_integer() ? b.constant(dtype, number.as<int64_t>()) : b.constant(dtype, number.as<double>());
-  return b[s].payload;
 }
 
 }  // namespace
@@ -133,7 +127,7 @@ double load_cycles(const Expression& index, const AxisGroup& group, int lanes) {
   return even->size.range().min >= lanes ? 2 * straight + 2 : std::max<double>(straight, lanes);
 }
 
-struct Run::Access {
+struct Ramp::Access {
   enum class Kind : uint8_t { Uniform, Even, TwoParts, Repeated, Scattered } kind;
   int64_t stride = 0;
   Expression row = 1;  ///< positions that lie evenly
@@ -141,7 +135,7 @@ struct Run::Access {
   int64_t times = 1;  ///< positions that lie on one element
 };
 
-Run::Run(StageBuilder& b, const AxisGroup& group, Expression start, int lanes, const Expression& count)
+Ramp::Ramp(StageBuilder& b, const AxisGroup& group, Expression start, int lanes, const Expression& count)
     : b_(&b), group_(group), start_(std::move(start)), count_(count), lanes_(lanes) {
   if (!Expression::known_less_equal(start_ + lanes, count)) inside_ = b.lane_mask(count - start_, lanes);
   const auto small = [](const Expression& e) { return e.range().max < (1 << 21); };
@@ -149,9 +143,9 @@ Run::Run(StageBuilder& b, const AxisGroup& group, Expression start, int lanes, c
     coordinate_type_ = Dtype::I64;
 }
 
-bool Run::varies(const Expression& e) const { return lanes_ > 1 && depends_on(e, group_.axes); }
+bool Ramp::varies(const Expression& e) const { return lanes_ > 1 && depends_on(e, group_.axes); }
 
-Run::Access Run::access(const Expression& index) const {
+Ramp::Access Ramp::access(const Expression& index) const {
   if (!varies(index)) return {Access::Kind::Uniform};
   const auto even = evenly(index, group_);
   if (!even) return {Access::Kind::Scattered};
@@ -165,7 +159,7 @@ Run::Access Run::access(const Expression& index) const {
   return a;
 }
 
-void Run::prepare(const Operand& operand) {
+void Ramp::prepare(const Operand& operand) {
   if (operand.kind == Operand::Kind::Value) return;
   bool needed = operand.kind == Operand::Kind::Index && varies(operand.index);
   for (const kernel::Mask& m : operand.masks) needed = needed || varies(m.predicate);
@@ -173,14 +167,14 @@ void Run::prepare(const Operand& operand) {
   if (operand.kind == Operand::Kind::Load) prepare(operand.index);
 }
 
-void Run::prepare(const Expression& index) {
+void Ramp::prepare(const Expression& index) {
   if (access(index).kind == Access::Kind::Scattered) prepare_coordinates();
 }
 
 /// Coordinates of each lane. Lanes run on from the first one's; what passes an axis's end carries into the
 /// next: a comparison where an axis is at least as long as the vector, otherwise a quotient, found in
 /// floating point (exact: (v + 1/2) / extent is at least 1/(2 extent) away from an integer).
-void Run::prepare_coordinates() {
+void Ramp::prepare_coordinates() {
   if (!coordinates_.empty()) return;
   const Type type{coordinate_type_, lanes_};
   const std::vector<Expression> start = symbolic::unflatten(group_.extents, start_);
@@ -200,7 +194,7 @@ void Run::prepare_coordinates() {
 }
 
 /// How often `position` has passed the end of the group's axis k.
-Id Run::coordinate(size_t k, Id position) const {
+Id Ramp::coordinate(size_t k, Id position) const {
   const Type type = b_->type(position);
   const Expression& extent = group_.extents[k];
   if (extent.range().min >= lanes_) {
@@ -216,20 +210,20 @@ Id Run::coordinate(size_t k, Id position) const {
                      type.dtype);
 }
 
-Id Run::widen(Id id) const { return b_->type(id).lanes == lanes_ ? id : b_->broadcast(id, lanes_); }
+Id Ramp::widen(Id id) const { return b_->type(id).lanes == lanes_ ? id : b_->broadcast(id, lanes_); }
 
-Id Run::apply(ScalarOp op, Id a, Id b) const {
+Id Ramp::apply(ScalarOp op, Id a, Id b) const {
   if (b_->type(a).lanes != b_->type(b).lanes) a = widen(a), b = widen(b);
   return b_->compute(op, {a, b});
 }
 
-Id Run::both(Id a, Id b) const {
+Id Ramp::both(Id a, Id b) const {
   if (a == kNone || b == kNone) return a == kNone ? b : a;
   return apply(ScalarOp::And, a, b);
 }
 
 /// A predicate lane by lane: Bool, a scalar if no lane differs.
-Id Run::mask_of(const Expression& predicate, std::span<const Expression> at) const {
+Id Ramp::mask_of(const Expression& predicate, std::span<const Expression> at) const {
   using symbolic::Kind;
   const symbolic::Node& n = predicate.node();
   if (!varies(predicate)) {
@@ -255,7 +249,7 @@ Id Run::mask_of(const Expression& predicate, std::span<const Expression> at) con
 }
 
 /// An integer formula lane by lane; a scalar if no lane differs.
-Id Run::integers(const Expression& e, std::span<const Expression> at, Dtype type) const {
+Id Ramp::integers(const Expression& e, std::span<const Expression> at, Dtype type) const {
   using symbolic::Kind;
   const symbolic::Node& n = e.node();
   if (!varies(e)) return b_->convert(b_->index(e.substitute_indices(at)), type);
@@ -287,14 +281,18 @@ Id Run::integers(const Expression& e, std::span<const Expression> at, Dtype type
       // A conjunction may be 0 or 1 though a part of it is not: then it is bitwise.
       if (std::ranges::all_of(n.args, symbolic::is_boolean)) return b_->convert(mask_of(e, at), type);
       return fold(n.kind == Kind::And ? ScalarOp::And : ScalarOp::Or);
-    default:
-      LUMINAL_CHECK(n.kind == Kind::Sum, "{} lane by lane", e.to_string());
+    case Kind::Sum:
       return sum_of(e, at, type);
+    case Kind::Constant:
+    case Kind::Dim:
+    case Kind::Flat:
+      break;  // do not vary
   }
+  throw InternalError(fmt::format("[ramp] {} lane by lane", e.to_string()));
 }
 
 /// The part that is the same in all lanes is one scalar.
-Id Run::sum_of(const Expression& e, std::span<const Expression> at, Dtype type) const {
+Id Ramp::sum_of(const Expression& e, std::span<const Expression> at, Dtype type) const {
   const symbolic::Node& n = e.node();
   Expression same = n.value;
   Id total = kNone;
@@ -316,23 +314,23 @@ Id Run::sum_of(const Expression& e, std::span<const Expression> at, Dtype type) 
   return apply(ScalarOp::Add, total, b_->convert(b_->index(same.substitute_indices(at)), type));
 }
 
-Expression Run::at_position(const Expression& index, const Expression& position,
-                            std::span<const Expression> at) const {
+Expression Ramp::at_position(const Expression& index, const Expression& position,
+                             std::span<const Expression> at) const {
   std::vector<Expression> c(at.begin(), at.end());
   group_.place(position, c);
   return index.substitute_indices(c);
 }
 
 /// Where lane 0 lies: elements are evenly spaced from where its row begins.
-Expression Run::first_element(const Expression& index, const Access& a,
-                              std::span<const Expression> at) const {
+Expression Ramp::first_element(const Expression& index, const Access& a,
+                               std::span<const Expression> at) const {
   const Expression element = start_ / a.times, positions = a.row * a.times;
   if (a.inner == group_.axes.size()) return at_position(index, 0, at) + element * a.stride;
   return at_position(index, start_ / positions * positions, at) + (element % a.row) * a.stride;
 }
 
 /// The lanes of a load without fills; a scalar where none differs.
-Id Run::read(const Operand& o, Id mask, std::span<const Expression> at) const {
+Id Ramp::read(const Operand& o, Id mask, std::span<const Expression> at) const {
   StageBuilder& b = *b_;
   const Access a = access(o.index);
   switch (a.kind) {
@@ -361,16 +359,16 @@ Id Run::read(const Operand& o, Id mask, std::span<const Expression> at) const {
     }
     case Access::Kind::Repeated:
       if (mask == kNone || b.type(mask).lanes == 1) return read_repeated(o, a, mask, at);
-      [[fallthrough]];
-    default: {
-      mask = both(mask, inside_);
-      return b.gather(o.slot, widen(integers(o.index, at, Dtype::I64)), mask == kNone ? kNone : widen(mask));
-    }
+      break;
+    case Access::Kind::Scattered:
+      break;
   }
+  mask = both(mask, inside_);
+  return b.gather(o.slot, widen(integers(o.index, at, Dtype::I64)), mask == kNone ? kNone : widen(mask));
 }
 
 /// As many elements as there are, then each of them `times` times.
-Id Run::read_repeated(const Operand& o, const Access& a, Id mask, std::span<const Expression> at) const {
+Id Ramp::read_repeated(const Operand& o, const Access& a, Id mask, std::span<const Expression> at) const {
   const int lanes = lanes_ / static_cast<int>(a.times);
   const Expression index = first_element(o.index, a, at);
   if (lanes == 1) return b_->load(o.slot, index, 1, 1, mask);
@@ -383,13 +381,13 @@ Id Run::read_repeated(const Operand& o, const Access& a, Id mask, std::span<cons
 }
 
 /// Fills where masks do not hold: the first of them that does not decides.
-Id Run::filled(const Operand& o, Id loaded, std::span<const Id> holds) const {
+Id Ramp::filled(const Operand& o, Id loaded, std::span<const Id> holds) const {
   Id value = loaded;
   for (size_t k = holds.size(); k-- > 0;) {
-    const uint64_t bits = number_bits(o.dtype, o.masks[k].fill);
+    const uint64_t bits = bits_of(o.dtype, o.masks[k].fill);
     const bool rest_zero =
         bits == 0 && std::all_of(o.masks.begin(), o.masks.end(),
-                                 [&](const kernel::Mask& m) { return number_bits(o.dtype, m.fill) == 0; });
+                                 [&](const kernel::Mask& m) { return bits_of(o.dtype, m.fill) == 0; });
     if (rest_zero) return loaded;  // lanes without a mask hold 0 as they are
     const int lanes = std::max(b_->type(value).lanes, b_->type(holds[k]).lanes);
     const auto wide = [&](Id id) { return lanes == 1 ? id : widen(id); };
@@ -399,7 +397,7 @@ Id Run::filled(const Operand& o, Id loaded, std::span<const Id> holds) const {
   return value;
 }
 
-Id Run::load(const Operand& o, std::span<const Expression> at) const {
+Id Ramp::load(const Operand& o, std::span<const Expression> at) const {
   if (o.kind == Operand::Kind::Index) return integers(o.index, at, Dtype::I64);
   LUMINAL_CHECK(o.kind == Operand::Kind::Load, "a value is not loaded");
   std::vector<Id> holds;
@@ -411,8 +409,8 @@ Id Run::load(const Operand& o, std::span<const Expression> at) const {
   return filled(o, read(o, mask, at), holds);
 }
 
-void Run::store(int buffer, const Expression& index, Id value, std::span<const Expression> at,
-                bool streaming) const {
+void Ramp::store(int buffer, const Expression& index, Id value, std::span<const Expression> at,
+                 bool streaming) const {
   StageBuilder& b = *b_;
   if (lanes_ == 1) return b.store(buffer, index.substitute_indices(at), value, 1, inside_, streaming);
   value = widen(value);
@@ -431,9 +429,9 @@ void Run::store(int buffer, const Expression& index, Id value, std::span<const E
           both(rest, inside_));
 }
 
-Id Run::evaluate(const kernel::KernelSpec& spec, const ScalarFunction& body,
-                 std::span<const Operand> operands, std::span<const Expression> at,
-                 std::map<int, Id>& known) const {
+Id Ramp::evaluate(const kernel::KernelSpec& spec, const ScalarFunction& body,
+                  std::span<const Operand> operands, std::span<const Expression> at,
+                  std::map<int, Id>& known) const {
   std::vector<Id> inputs(operands.size(), kNone);
   for (const ScalarNode& n : body.nodes()) {
     if (n.op != ScalarOp::Input) continue;
@@ -446,11 +444,11 @@ Id Run::evaluate(const kernel::KernelSpec& spec, const ScalarFunction& body,
   return b_->inline_function(body, inputs);
 }
 
-Id Run::value(const kernel::KernelSpec& spec, int v, std::span<const Expression> at,
-              std::map<int, Id>& known) const {
+Id Ramp::value(const kernel::KernelSpec& spec, int v, std::span<const Expression> at,
+               std::map<int, Id>& known) const {
   if (const auto at_hand = known.find(v); at_hand != known.end()) return at_hand->second;
   const kernel::Value& value = spec.values()[static_cast<size_t>(v)];
-  LUMINAL_CHECK(value.combiner == kernel::Combiner::None, "value {} is reduced elsewhere", v);
+  LUMINAL_CHECK(!value.monoid, "value {} is reduced elsewhere", v);
   const Id id = evaluate(spec, value.body, value.operands, at, known);
   known[v] = id;
   return id;

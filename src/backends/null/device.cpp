@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "backends/backend.h"
+#include "backends/host/device.h"
 #include "base/fail.h"
 #include "base/hash.h"
 
@@ -13,7 +13,7 @@ std::string header_of(std::string_view body) {
 }
 
 /// Sizes like the real one's, and a run that does nothing.
-class NullKernel : public Kernel {
+class NullKernel : public HostKernel {
  public:
   NullKernel(std::vector<std::string> dims, std::vector<Expression> tasks, Expression shared,
              Expression local)
@@ -54,15 +54,17 @@ class NullKernel : public Kernel {
   Expression shared_, local_;
 };
 
-class NullBackend : public Backend {
+class NullDevice : public HostDevice {
  public:
-  NullBackend() { target_.name = "null"; }
+  explicit NullDevice(int threads) : HostDevice(threads) { target_.name = "null"; }
   [[nodiscard]] const codegen::Target& target() const override { return target_; }
   [[nodiscard]] std::optional<kernel::MachineLimits> limits() const override {
     return kernel::MachineLimits();
   }
+  [[nodiscard]] bool computes() const override { return false; }
 
-  [[nodiscard]] std::shared_ptr<const Kernel> compile(const codegen::Program& program) override {
+  [[nodiscard]] std::shared_ptr<const Kernel> compile(const codegen::Program& program,
+                                                      const std::string&) override {
     codegen::verify(program);
     std::vector<Expression> tasks;
     for (const codegen::Stage& stage : program.stages) tasks.push_back(stage.tasks);
@@ -103,6 +105,6 @@ class NullBackend : public Backend {
 
 }  // namespace
 
-std::shared_ptr<Backend> make_null_backend() { return std::make_shared<NullBackend>(); }
+std::shared_ptr<Device> make_null_device(int threads) { return std::make_shared<NullDevice>(threads); }
 
 }  // namespace luminal::backends

@@ -8,11 +8,11 @@ namespace luminal::runtime {
 /// Which earlier launches a launch has to wait for: those that wrote what it reads, and those that read or
 /// wrote the memory it writes. Launches are given in plan order, with the memory they touch as ranges of one
 /// address space.
-class Orders {
+class Dependencies {
  public:
   void read(int launch, int64_t begin, int64_t end);
   void write(int launch, int64_t begin, int64_t end);
-  /// By launch, ascending; orders that follow from others are left out.
+  /// By launch, ascending; dependencies that follow from others are left out.
   [[nodiscard]] std::vector<std::vector<int>> reduced(int launches) const;
 
  private:
@@ -24,7 +24,7 @@ class Orders {
   };
   using Ranges = std::map<int64_t, Range>;
   Ranges::iterator split(int64_t at);
-  void order(int before, int after);
+  void add(int before, int after);
 
   Ranges ranges_;
   std::vector<std::vector<int>> before_;

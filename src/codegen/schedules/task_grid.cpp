@@ -1,4 +1,4 @@
-#include "codegen/schedules/walk.h"
+#include "codegen/schedules/task_grid.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,9 @@
 
 namespace luminal::codegen {
 
-void Walk::visit(StageBuilder& b, size_t axis_count, const std::function<void(const Coordinates&)>& on_row,
-                 const std::function<void(const Coordinates&, const Expression&)>& on_block) const {
+void TaskGrid::visit(StageBuilder& b, size_t axis_count,
+                     const std::function<void(const Coordinates&)>& on_row,
+                     const std::function<void(const Coordinates&, const Expression&)>& on_block) const {
   const Expression columns = blocks().ceil_div(blocks_per_task);
   const Expression first_row = b.task() / columns * rows_per_task;
   const Expression first_block = b.task() % columns * blocks_per_task;
@@ -22,7 +23,7 @@ void Walk::visit(StageBuilder& b, size_t axis_count, const std::function<void(co
   });
 }
 
-void cut_into_tasks(Walk& w, double cycles_per_block, const DimMap& top, const Target& target) {
+void cut_into_tasks(TaskGrid& w, double cycles_per_block, const DimMap& top, const Target& target) {
   constexpr double kCyclesPerTask = 20000;  // about 8 us: a task costs well under one to hand out
   const auto rows = static_cast<double>(std::max<int64_t>(1, w.rows().exec(top)));
   const auto blocks = static_cast<double>(std::max<int64_t>(1, w.blocks().exec(top)));

@@ -1,4 +1,4 @@
-#include "runtime/walk.h"
+#include "backends/host/stage_scheduler.h"
 
 #include <gtest/gtest.h>
 
@@ -6,15 +6,18 @@
 #include <set>
 
 #include "base/hash.h"
-#include "runtime/orders.h"
+#include "runtime/dependencies.h"
 #include "unit/runtime/fakes.h"
 
 namespace luminal::runtime::test {
 namespace {
 
-// A random graph of stages over cells of one array: orders derived from what they touch are enough for every
-// number of threads to give the sequential result.
-TEST(Walk, OrdersFromMemoryGiveTheSequentialResult) {
+using backends::StageScheduler;
+using backends::StageWork;
+
+// A random graph of stages over cells of one array: dependencies derived from what they touch are enough for
+// every number of threads to give the sequential result.
+TEST(StageScheduler, DependenciesFromMemoryGiveTheSequentialResult) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     std::mt19937_64 random(seed);
     constexpr int kStages = 60, kCells = 12;
@@ -24,7 +27,7 @@ TEST(Walk, OrdersFromMemoryGiveTheSequentialResult) {
       int64_t tasks = 0;
     };
     std::vector<Op> ops;
-    Orders orders;
+    Dependencies dependencies;
     for (int i = 0; i < kStages; ++i) {
       Op op{static_cast<int>(random() % kCells), static_cast<int>(random() % kCells),
             static_cast<int>(random() % kCells),
@@ -32,10 +35,10 @@ TEST(Walk, OrdersFromMemoryGiveTheSequentialResult) {
       // Cells that a stage writes it does not read elsewhere.
       if (op.a == op.out || op.b == op.out) op.a = op.b = (op.out + 1) % kCells;
       ops.push_back(op);
-      for (const int cell : {op.a, op.b}) orders.read(i, cell * kWidth, (cell + 1) * kWidth);
-      orders.write(i, op.out * kWidth, (op.out + 1) * kWidth);
+      for (const int cell : {op.a, op.b}) dependencies.read(i, cell * kWidth, (cell + 1) * kWidth);
+      dependencies.write(i, op.out * kWidth, (op.out + 1) * kWidth);
     }
-    const auto before = orders.reduced(kStages);
+    const auto before = dependencies.reduced(kStages);
     std::vector<int64_t> memory;
     std::vector<std::shared_ptr<FakeKernel>> kernels;
     std::vector<StageWork> stages;
@@ -61,17 +64,17 @@ TEST(Walk, OrdersFromMemoryGiveTheSequentialResult) {
     const std::vector<int64_t> expected = memory;
     for (const int workers : {1, 2, 4}) {
       Team team(workers);
-      Walk walk(stages, workers);
+      StageScheduler scheduler(stages, workers);
       for (int run = 0; run < 10; ++run) {
         memory = start;
-        walk.run(team, 0, kStages);
+        scheduler.run(team, 0, kStages);
         ASSERT_EQ(memory, expected) << "seed " << seed << ", " << workers << " workers";
       }
     }
   }
 }
 
-TEST(Walk, IndependentStagesRunSideBySide) {
+TEST(StageScheduler, IndependentStagesRunSideBySide) {
   Team team(2);
   std::atomic<int> inside{0};
   std::atomic<bool> met{false};
@@ -84,13 +87,13 @@ TEST(Walk, IndependentStagesRunSideBySide) {
     --inside;
   };
   const FakeKernel kernel({{[](int64_t) { return int64_t{1}; }, body}}, 0);
-  Walk walk({{&kernel, 0, 1, {}, {}}, {&kernel, 0, 1, {}, {}}}, 2);
-  for (int run = 0; run < 20 && !met; ++run) walk.run(team, 0, 2);
+  StageScheduler scheduler({{&kernel, 0, 1, {}, {}}, {&kernel, 0, 1, {}, {}}}, 2);
+  for (int run = 0; run < 20 && !met; ++run) scheduler.run(team, 0, 2);
   EXPECT_TRUE(met);
 }
 
-// Orders are reduced: the last stage names only the empty one between it and the first.
-TEST(Walk, AStageWithoutTasksIsCompleteOnlyAfterThoseBeforeIt) {
+// Dependencies are reduced: the last stage names only the empty one between it and the first.
+TEST(StageScheduler, AStageWithoutTasksIsCompleteOnlyAfterThoseBeforeIt) {
   Team team(2);
   std::atomic<bool> written{false};
   std::atomic<int> early{0};
@@ -103,17 +106,17 @@ TEST(Walk, AStageWithoutTasksIsCompleteOnlyAfterThoseBeforeIt) {
   const FakeKernel nothing({{[](int64_t) { return int64_t{0}; }, [](const TaskView&, int64_t) {}}}, 0);
   const FakeKernel reader(
       {{[](int64_t) { return int64_t{1}; }, [&](const TaskView&, int64_t) { early += !written; }}}, 0);
-  Walk walk(
+  StageScheduler scheduler(
       {{&slow, 0, 1, {}, {}}, {&nothing, 0, 0, {}, {0}}, {&nothing, 0, 0, {}, {1}}, {&reader, 0, 1, {}, {2}}},
       2);
   for (int run = 0; run < 20; ++run) {
     written = false;
-    walk.run(team, 0, 4);
+    scheduler.run(team, 0, 4);
   }
   EXPECT_EQ(early, 0);
 }
 
-TEST(Walk, AnErrorEndsTheRunOnEveryThread) {
+TEST(StageScheduler, AnErrorEndsTheRunOnEveryThread) {
   Team team(3);
   const FakeKernel fine({{[](int64_t) { return int64_t{10}; }, [](const TaskView&, int64_t) {}}}, 0);
   const FakeKernel broken({{[](int64_t) { return int64_t{10}; },
@@ -121,11 +124,11 @@ TEST(Walk, AnErrorEndsTheRunOnEveryThread) {
                               if (task == 7) throw std::runtime_error("task 7");
                             }}},
                           0);
-  Walk walk({{&fine, 0, 10, {}, {}}, {&broken, 0, 10, {}, {0}}, {&fine, 0, 10, {}, {1}}}, 3);
-  for (int run = 0; run < 20; ++run) EXPECT_THROW(walk.run(team, 0, 3), std::runtime_error);
+  StageScheduler scheduler({{&fine, 0, 10, {}, {}}, {&broken, 0, 10, {}, {0}}, {&fine, 0, 10, {}, {1}}}, 3);
+  for (int run = 0; run < 20; ++run) EXPECT_THROW(scheduler.run(team, 0, 3), std::runtime_error);
 }
 
-// --- Orders
+// --- Dependencies
 
 /// All launches that `launch` follows, directly or not.
 std::set<int> ancestors(const std::vector<std::vector<int>>& before, int launch) {
@@ -137,7 +140,7 @@ std::set<int> ancestors(const std::vector<std::vector<int>>& before, int launch)
   return all;
 }
 
-TEST(Orders, AreExactlyTheConflictsAndNoneIsSuperfluous) {
+TEST(Dependencies, AreExactlyTheConflictsAndNoneIsSuperfluous) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     std::mt19937_64 random(seed);
     struct Touch {
@@ -145,16 +148,16 @@ TEST(Orders, AreExactlyTheConflictsAndNoneIsSuperfluous) {
       bool write;
     };
     std::vector<std::vector<Touch>> launches(15);
-    Orders orders;
+    Dependencies dependencies;
     for (int i = 0; i < 15; ++i)
       for (int k = 0; k < 3; ++k) {
         const auto begin = static_cast<int64_t>(random() % 60);
         const Touch touch{begin, begin + static_cast<int64_t>(random() % 12), k == 2};
         launches[static_cast<size_t>(i)].push_back(touch);
         if (touch.write)
-          orders.write(i, touch.begin, touch.end);
+          dependencies.write(i, touch.begin, touch.end);
         else
-          orders.read(i, touch.begin, touch.end);
+          dependencies.read(i, touch.begin, touch.end);
       }
     const auto conflict = [&](int a, int b) {
       for (const Touch& x : launches[static_cast<size_t>(a)])
@@ -166,7 +169,7 @@ TEST(Orders, AreExactlyTheConflictsAndNoneIsSuperfluous) {
     for (int b = 0; b < 15; ++b)
       for (int a = 0; a < b; ++a)
         if (conflict(a, b)) every[static_cast<size_t>(b)].push_back(a);
-    const auto reduced = orders.reduced(15);
+    const auto reduced = dependencies.reduced(15);
     for (int i = 0; i < 15; ++i) {
       ASSERT_EQ(ancestors(reduced, i), ancestors(every, i)) << "seed " << seed << " launch " << i;
       for (const int direct : reduced[static_cast<size_t>(i)])

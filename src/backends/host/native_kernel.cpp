@@ -1,4 +1,4 @@
-#include "backends/native_kernel.h"
+#include "backends/host/native_kernel.h"
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ using codegen::IndexCode;
 using codegen::Program;
 using codegen::Space;
 
-class NativeKernel : public Kernel {
+class NativeKernel : public HostKernel {
  public:
   explicit NativeKernel(const Program& program)
       : dims_(program.dims),

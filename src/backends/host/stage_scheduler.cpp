@@ -1,8 +1,8 @@
-#include "runtime/walk.h"
+#include "backends/host/stage_scheduler.h"
 
 #include <algorithm>
 
-namespace luminal::runtime {
+namespace luminal::backends {
 namespace {
 
 /// How far a thread looks ahead of the first stage that has tasks left when that one has to wait.
@@ -16,13 +16,13 @@ int64_t claims(const StageWork& work) { return std::max<int64_t>(1, work.tasks);
 
 }  // namespace
 
-Walk::Walk(std::vector<StageWork> stages, int workers)
+StageScheduler::StageScheduler(std::vector<StageWork> stages, int workers)
     : stages_(std::move(stages)),
       workers_(workers),
       progress_(stages_.size()),
       parts_(stages_.size() * static_cast<size_t>(workers)) {}
 
-void Walk::run(Team& team, int begin, int end) {
+void StageScheduler::run(Team& team, int begin, int end) {
   int64_t most_tasks = 0;
   for (int stage = begin; stage < end; ++stage) {
     const int64_t tasks = claims(stages_[static_cast<size_t>(stage)]);
@@ -42,7 +42,7 @@ void Walk::run(Team& team, int begin, int end) {
   team.run(limit, [this](int worker) { work(worker); });
 }
 
-bool Walk::is_ready(int stage) const {
+bool StageScheduler::is_ready(int stage) const {
   return std::ranges::all_of(stages_[static_cast<size_t>(stage)].before, [this](int earlier) {
     return progress_[static_cast<size_t>(earlier)].done.load(std::memory_order_acquire) ==
            claims(stages_[static_cast<size_t>(earlier)]);
@@ -50,9 +50,9 @@ bool Walk::is_ready(int stage) const {
 }
 
 /// Claims and runs tasks of a ready stage until none is left. False if there was none to begin with.
-bool Walk::take(int stage, int worker) {
+bool StageScheduler::take(int stage, int worker) {
   const StageWork& work = stages_[static_cast<size_t>(stage)];
-  backends::LaunchArguments arguments = work.arguments;
+  LaunchArguments arguments = work.arguments;
   arguments.local = local_ + worker * local_bytes_;
   const int64_t all = claims(work);
   int64_t ran = 0;
@@ -78,7 +78,7 @@ bool Walk::take(int stage, int worker) {
   return ran > 0;
 }
 
-void Walk::work(int worker) {
+void StageScheduler::work(int worker) {
   try {
     walk(worker);
   } catch (...) {  // its stage never completes: nobody may wait for it
@@ -89,7 +89,7 @@ void Walk::work(int worker) {
   }
 }
 
-void Walk::walk(int worker) {
+void StageScheduler::walk(int worker) {
   int low = begin_;
   while (true) {
     const uint32_t seen = completed_.load();
@@ -107,4 +107,4 @@ void Walk::walk(int worker) {
   }
 }
 
-}  // namespace luminal::runtime
+}  // namespace luminal::backends

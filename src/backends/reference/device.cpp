@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "backends/backend.h"
+#include "backends/host/device.h"
 #include "base/fail.h"
 #include "codegen/interpreter.h"
 
@@ -8,7 +8,7 @@ namespace luminal::backends {
 namespace {
 
 /// One stage of one task, in which the interpreter runs all of the program.
-class InterpretedKernel : public Kernel {
+class InterpretedKernel : public HostKernel {
  public:
   explicit InterpretedKernel(codegen::Program program) : program_(std::move(program)) {}
   const std::vector<std::string>& dims() const override { return program_.dims; }
@@ -39,20 +39,20 @@ class InterpretedKernel : public Kernel {
   codegen::Program program_;
 };
 
-class InterpretedBackend : public Backend {
+class ReferenceDevice : public HostDevice {
  public:
-  InterpretedBackend() {
-    target_.name = "interpreted";
+  ReferenceDevice() {
+    target_.name = "reference";
     target_.vector_bytes = 16;
   }
   const codegen::Target& target() const override { return target_; }
   std::optional<kernel::MachineLimits> limits() const override { return kernel::MachineLimits(); }
-  std::shared_ptr<const Kernel> compile(const codegen::Program& program) override {
+  std::shared_ptr<const Kernel> compile(const codegen::Program& program, const std::string&) override {
     codegen::verify(program);
     return std::make_shared<InterpretedKernel>(program);
   }
   std::shared_ptr<const Kernel> load(std::span<const std::byte>) override {
-    fail<FormatError>("[interpreted] nothing is kept on disk");
+    fail<FormatError>("[reference] nothing is kept on disk");
   }
   std::string source(const codegen::Program& program) override { return program.to_string(); }
   std::string assembly(const codegen::Program&) override { return "there is none: loops are interpreted\n"; }
@@ -63,8 +63,6 @@ class InterpretedBackend : public Backend {
 
 }  // namespace
 
-std::shared_ptr<Backend> make_interpreted_backend();
-
-std::shared_ptr<Backend> make_interpreted_backend() { return std::make_shared<InterpretedBackend>(); }
+std::shared_ptr<Device> make_reference_device() { return std::make_shared<ReferenceDevice>(); }
 
 }  // namespace luminal::backends

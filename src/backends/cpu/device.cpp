@@ -1,11 +1,10 @@
-#include "backends/backend.h"
-
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "backends/cpu/jit.h"
 #include "backends/cpu/kernel_file.h"
-#include "backends/native_kernel.h"
+#include "backends/host/device.h"
+#include "backends/host/native_kernel.h"
 #include "base/environment.h"
 #include "base/fail.h"
 #include "codegen/emit/llvm.h"
@@ -19,7 +18,7 @@ using codegen::Program;
 using codegen::Space;
 using codegen::Target;
 
-class CpuKernel : public Kernel {
+class CpuKernel : public HostKernel {
  public:
   explicit CpuKernel(KernelFile file)
       : file_(std::move(file)),
@@ -58,9 +57,9 @@ int64_t cache_size(int name, int64_t fallback) {
   return bytes > 0 ? bytes : fallback;
 }
 
-class CpuBackend : public Backend {
+class CpuDevice : public HostDevice {
  public:
-  CpuBackend() : cpu_(host_cpu(environment::cpu_features())) {
+  CpuDevice() : cpu_(host_cpu(environment::cpu_features())) {
     target_.cpu = cpu_.cpu;
     target_.features = cpu_.features;
     target_.vector_bytes = cpu_.vector_bytes;
@@ -73,7 +72,8 @@ class CpuBackend : public Backend {
 
   [[nodiscard]] const Target& target() const override { return target_; }
 
-  [[nodiscard]] std::shared_ptr<const Kernel> compile(const Program& program) override {
+  [[nodiscard]] std::shared_ptr<const Kernel> compile(const Program& program,
+                                                      const std::string& source) override {
     if (program.native) return make_native_kernel(program);
     KernelFile file{.host = host(), .dims = program.dims};
     for (size_t s = 0; s < program.stages.size(); ++s) {
@@ -82,7 +82,7 @@ class CpuBackend : public Backend {
     }
     file.shared_bytes = workspace_of(program, Space::Shared).bytes;
     file.local_bytes = workspace_of(program, Space::Local).bytes;
-    file.object = compile_object(source(program), cpu_);
+    file.object = compile_object(source, cpu_);
     return std::make_shared<CpuKernel>(std::move(file));
   }
 
@@ -116,6 +116,6 @@ class CpuBackend : public Backend {
 
 }  // namespace
 
-std::shared_ptr<Backend> make_cpu_backend() { return std::make_shared<CpuBackend>(); }
+std::shared_ptr<Device> make_cpu_device() { return std::make_shared<CpuDevice>(); }
 
 }  // namespace luminal::backends

@@ -7,19 +7,19 @@
 #include "codegen/loop_ir.h"
 #include "kernel/spec.h"
 
-/// Consecutive elements of a spec as vector lanes.
+/// Consecutive elements of a spec as vector lanes: what Halide and TVM call a ramp.
 ///
-///   AxisGroup pixels{{2, 3}, {14, 14}, {0, 0}};  // (y, x), walked row by row: 196 positions
-///   Run run(b, pixels, 16 * i, 16, 196);         // lanes: positions 16*i .. 16*i + 15, those below 196
-///   run.prepare(operand);
-///   Id v = run.load(operand, at);                // at: coordinates of all other axes
+///   AxisGroup pixels{{2, 3}, {14, 14}, {0, 0}};  // (y, x) in row-major order: 196 positions
+///   Ramp ramp(b, pixels, 16 * i, 16, 196);       // lanes at 16*i .. 16*i + 15, those below 196
+///   ramp.prepare(operand);
+///   Id v = ramp.load(operand, at);               // at: coordinates of all other axes
 ///
 /// One load may be a plain vector load, two masked ones (where the lanes pass the end of an image row that is
 /// not followed by the next one in memory), a shorter one whose elements are repeated, or a gather: what the
 /// index expression allows.
 namespace luminal::codegen {
 
-/// Axes walked together in row-major order, outermost first, as one axis of positions.
+/// Axes fused into one, in row-major order, outermost first: its positions.
 struct AxisGroup {
   std::vector<int> axes;
   std::vector<Expression> extents;
@@ -62,13 +62,13 @@ struct Repeated {
 /// Whether the formula depends on an axis of the group.
 [[nodiscard]] bool depends_on(const Expression& e, std::span<const int> axes);
 
-class Run {
+class Ramp {
  public:
   /// Lanes at `start`, start + 1, ... of `group`; those not below `count` are off: they load 0 and store
   /// nothing.
-  Run(StageBuilder& b, const AxisGroup& group, Expression start, int lanes, const Expression& count);
+  Ramp(StageBuilder& b, const AxisGroup& group, Expression start, int lanes, const Expression& count);
   /// A single element: `at` gives every coordinate.
-  explicit Run(StageBuilder& b) : b_(&b) {}
+  explicit Ramp(StageBuilder& b) : b_(&b) {}
 
   /// The caller has made sure that no lane passes the end of a row that lies evenly in memory: plain loads do
   /// where two masked ones would have to.
@@ -89,7 +89,7 @@ class Run {
   Id evaluate(const kernel::KernelSpec& spec, const ScalarFunction& body,
               std::span<const kernel::Operand> operands, std::span<const Expression> at,
               std::map<int, Id>& known) const;
-  /// As many lanes as the run has.
+  /// As many lanes as the ramp has.
   Id widen(Id id) const;
   [[nodiscard]] int lanes() const { return lanes_; }
   /// Position of lane 0.

@@ -2,7 +2,7 @@
 #include <functional>
 #include <vector>
 
-#include "codegen/schedules/element_run.h"
+#include "codegen/schedules/ramp.h"
 #include "codegen/target.h"
 
 /// A box of coordinates cut into tasks, rows and blocks of lanes: how element by element families visit it.
@@ -11,7 +11,7 @@ namespace luminal::codegen {
 using Coordinates = std::vector<Expression>;
 
 /// Rows are positions of the outer axes; a block is `width` consecutive positions of the inner ones.
-struct Walk {
+struct TaskGrid {
   AxisGroup outer, inner;
   int64_t width = 16;
   int64_t rows_per_task = 1, blocks_per_task = 1;
@@ -29,7 +29,7 @@ struct Walk {
 
 /// Tasks large enough to be worth handing out (about `cycles_per_task` each) and enough of them for the
 /// threads, rows whole where there are enough rows.
-void cut_into_tasks(Walk& walk, double cycles_per_block, const DimMap& top, const Target& target);
+void cut_into_tasks(TaskGrid& grid, double cycles_per_block, const DimMap& top, const Target& target);
 
 /// Lanes of the widest type that the bodies compute with, in one register.
 [[nodiscard]] int natural_lanes(const kernel::KernelSpec& spec, const Target& target);

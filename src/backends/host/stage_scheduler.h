@@ -4,18 +4,18 @@
 #include <span>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/host/device.h"
 #include "base/team.h"
 
-namespace luminal::runtime {
+namespace luminal::backends {
 
 /// One stage of one launch, at fixed sizes.
 struct StageWork {
-  const backends::Kernel* kernel = nullptr;
+  const HostKernel* kernel = nullptr;
   int stage = 0;
   int64_t tasks = 0;
-  backends::LaunchArguments arguments;  ///< without `local`
-  std::vector<int> before;              ///< earlier stages that have to be complete first
+  LaunchArguments arguments;  ///< without `local`
+  std::vector<int> before;    ///< earlier stages that have to be complete first
 };
 
 /// Runs the stages of a plan on a team: one job for all of them. Every thread walks the list from the front
@@ -23,10 +23,10 @@ struct StageWork {
 /// independent kernels run side by side. A stage's tasks are cut into one contiguous part for each worker,
 /// which finds the same part of its data in its cache at the next kernel; who is done early helps the others.
 /// Who runs a task makes no difference to results: tasks of a stage write disjoint elements.
-class Walk {
+class StageScheduler {
  public:
   /// Workers take part up to `workers`; each has `local_bytes` of workspace from `local` on.
-  Walk(std::vector<StageWork> stages, int workers);
+  StageScheduler(std::vector<StageWork> stages, int workers);
 
   void set_local(std::byte* local, int64_t bytes_each) {
     local_ = local;
@@ -65,4 +65,4 @@ class Walk {
   alignas(64) std::atomic<uint32_t> completed_{0};  ///< counts completed stages; what waiting threads watch
 };
 
-}  // namespace luminal::runtime
+}  // namespace luminal::backends

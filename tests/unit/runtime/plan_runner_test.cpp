@@ -1,4 +1,4 @@
-#include "runtime/rehearsal.h"
+#include "runtime/plan_runner.h"
 
 #include <gtest/gtest.h>
 
@@ -44,47 +44,47 @@ Given count_up() {
   return {{0, std::make_shared<const TensorData>(std::move(data))}};
 }
 
-std::vector<int64_t> values(const Rehearsal& rehearsal, TensorIndex tensor) {
+std::vector<int64_t> values(const PlanRunner& runner, TensorIndex tensor) {
   std::vector<int64_t> list(kCount);
-  std::memcpy(list.data(), rehearsal.bytes(tensor).data(), rehearsal.bytes(tensor).size());
+  std::memcpy(list.data(), runner.bytes(tensor).data(), runner.bytes(tensor).size());
   return list;
 }
 
-TEST(Rehearsal, KeepsEveryTensorWhereMemoryIsSeparate) {
+TEST(PlanRunner, KeepsEveryTensorWhereMemoryIsSeparate) {
   const Plan plan = two_launches(neighbours());
-  Rehearsal rehearsal(plan, {}, count_up(), Rehearsal::Memory::Separate);
-  rehearsal.run();
-  EXPECT_EQ(values(rehearsal, 0)[7], 7);
-  EXPECT_EQ(values(rehearsal, 1)[7], 14);
-  EXPECT_EQ(values(rehearsal, 2)[7], 14 + 16);
-  EXPECT_EQ(values(rehearsal, 2)[kCount - 1], 2 * (kCount - 1));
+  PlanRunner runner(host_device(), plan, {}, count_up(), PlanRunner::Memory::Separate);
+  runner.run();
+  EXPECT_EQ(values(runner, 0)[7], 7);
+  EXPECT_EQ(values(runner, 1)[7], 14);
+  EXPECT_EQ(values(runner, 2)[7], 14 + 16);
+  EXPECT_EQ(values(runner, 2)[kCount - 1], 2 * (kCount - 1));
 }
 
-TEST(Rehearsal, SharesMemoryAsTheExecutorDoes) {
+TEST(PlanRunner, SharesMemoryAsTheExecutorDoes) {
   const Plan plan = two_launches(neighbours());
-  Rehearsal rehearsal(plan, {}, count_up(), Rehearsal::Memory::AsPlanned);
-  EXPECT_EQ(rehearsal.bytes(1).data(), rehearsal.bytes(2).data());
-  for (int launch = 0; launch < 2; ++launch) rehearsal.run_launch(launch);
-  EXPECT_EQ(values(rehearsal, 2)[kCount - 1], 2 * (kCount - 1) + 2) << "the first one was overwritten before";
+  PlanRunner runner(host_device(), plan, {}, count_up(), PlanRunner::Memory::AsPlanned);
+  EXPECT_TRUE(runner.address(1) == runner.address(2));
+  for (int launch = 0; launch < 2; ++launch) runner.run_launch(launch);
+  EXPECT_EQ(values(runner, 2)[kCount - 1], 2 * (kCount - 1) + 2) << "the first one was overwritten before";
 }
 
-TEST(Rehearsal, StartsFromTheGivenDataAgain) {
+TEST(PlanRunner, StartsFromTheGivenDataAgain) {
   Plan plan = two_launches(elementwise(1, [](const int64_t* v) { return v[0] + 1; }, kCount));
   plan.results.clear();
   plan.updates = {{*plan.tensors[0].value, 2}};
   plan.launches[0].kernel->in_place = {{.output = 0, .input = 0}};
-  Rehearsal rehearsal(plan, {}, count_up(), Rehearsal::Memory::AsPlanned);
-  rehearsal.run();
-  const std::vector<int64_t> once = values(rehearsal, 2);
-  rehearsal.restore();
-  rehearsal.run();
-  EXPECT_EQ(values(rehearsal, 2), once);
-  EXPECT_GT(rehearsal.sample_us(10), 0);
+  PlanRunner runner(host_device(), plan, {}, count_up(), PlanRunner::Memory::AsPlanned);
+  runner.run();
+  const std::vector<int64_t> once = values(runner, 2);
+  runner.restore();
+  runner.run();
+  EXPECT_EQ(values(runner, 2), once);
+  EXPECT_GT(runner.sample_us(10), 0);
 }
 
-TEST(Rehearsal, SaysWhatIsNotGiven) {
+TEST(PlanRunner, SaysWhatIsNotGiven) {
   const Plan plan = two_launches(neighbours());
-  EXPECT_THROW(Rehearsal(plan, {}, {}, Rehearsal::Memory::Separate), InternalError);
+  EXPECT_THROW(PlanRunner(host_device(), plan, {}, {}, PlanRunner::Memory::Separate), InternalError);
 }
 
 }  // namespace

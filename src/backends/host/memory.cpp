@@ -1,0 +1,76 @@
+#include "backends/host/memory.h"
+
+#include "backends/device.h"
+#include "base/fail.h"
+#include "base/memory.h"
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#else
+#include <new>
+#endif
+
+namespace luminal::backends {
+namespace {
+
+constexpr auto kHugePage = static_cast<int64_t>(kHugePageBytes);
+
+/// Errors: OutOfMemory if that is surely more than the system has.
+void check_size(int64_t bytes) {
+  try {
+    check_memory(static_cast<size_t>(bytes));
+  } catch (const Error& error) {
+    throw OutOfMemory(error.what());
+  }
+}
+
+}  // namespace
+
+#if defined(__linux__)
+namespace {
+
+int64_t pages_for(int64_t bytes) {
+  const int64_t page = bytes >= kHugePage ? kHugePage : 4096;
+  return (bytes + page - 1) / page * page;
+}
+
+}  // namespace
+
+std::byte* map_memory(int64_t bytes) {
+  check_size(bytes);
+  const bool huge = bytes >= kHugePage;
+  const int64_t size = pages_for(bytes);
+  // Anonymous memory is aligned to small pages; the part before the first huge page goes back.
+  const int64_t mapped = huge ? size + kHugePage : size;
+  void* memory = ::mmap(nullptr, static_cast<size_t>(mapped), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    fail<OutOfMemory>("[memory] the system does not give {} at once; use smaller sizes or free memory",
+                      readable_bytes(static_cast<size_t>(bytes)));
+  auto* begin = static_cast<std::byte*>(memory);
+  if (huge) {
+    const int64_t skip = (kHugePage - reinterpret_cast<intptr_t>(begin) % kHugePage) % kHugePage;
+    if (skip > 0) ::munmap(begin, static_cast<size_t>(skip));
+    if (skip < kHugePage) ::munmap(begin + skip + size, static_cast<size_t>(kHugePage - skip));
+    begin += skip;
+    advise_huge_pages(begin, static_cast<size_t>(size));
+  }
+  return begin;
+}
+
+void unmap_memory(std::byte* memory, int64_t bytes) noexcept {
+  ::munmap(memory, static_cast<size_t>(pages_for(bytes)));
+}
+#else
+std::byte* map_memory(int64_t bytes) {
+  check_size(bytes);
+  return static_cast<std::byte*>(
+      ::operator new(static_cast<size_t>(bytes), std::align_val_t{static_cast<size_t>(kHugePage)}));
+}
+
+void unmap_memory(std::byte* memory, int64_t) noexcept {
+  ::operator delete(memory, std::align_val_t{static_cast<size_t>(kHugePage)});
+}
+#endif
+
+}  // namespace luminal::backends

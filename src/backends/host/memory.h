@@ -1,0 +1,26 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace luminal::backends {
+
+/// Memory of whole pages, on huge pages where it is as long as one and the system has them. Errors:
+/// OutOfMemory.
+[[nodiscard]] std::byte* map_memory(int64_t bytes);
+/// `bytes` as it was mapped.
+void unmap_memory(std::byte* memory, int64_t bytes) noexcept;
+
+class MappedMemory {
+ public:
+  explicit MappedMemory(int64_t bytes) : data_(map_memory(bytes)), bytes_(bytes) {}
+  MappedMemory(const MappedMemory&) = delete;
+  MappedMemory& operator=(const MappedMemory&) = delete;
+  ~MappedMemory() { unmap_memory(data_, bytes_); }
+  [[nodiscard]] std::byte* data() const { return data_; }
+
+ private:
+  std::byte* data_;
+  int64_t bytes_;
+};
+
+}  // namespace luminal::backends

@@ -1,0 +1,122 @@
+#include "runtime/plan_runner.h"
+
+#include <algorithm>
+
+#include "base/fail.h"
+
+namespace luminal::runtime {
+namespace {
+
+/// Each tensor in memory of its own from the first launch to the last.
+Blocks separate_blocks(Plan plan) {
+  for (Launch& launch : plan.launches)
+    if (launch.kernel) launch.kernel->in_place.clear();
+  Blocks blocks = assign_blocks(plan);
+  for (Block& block : blocks.all) {
+    block.first = 0;
+    block.last = static_cast<int>(plan.launches.size());
+  }
+  return blocks;
+}
+
+}  // namespace
+
+std::vector<TensorIndex> tensors_to_give(const Plan& plan) {
+  std::vector<TensorIndex> tensors;
+  for (TensorIndex tensor = 0; tensor < static_cast<int>(plan.tensors.size()); ++tensor)
+    if (plan.tensors[at(tensor)].role == PlanTensor::Role::Input) tensors.push_back(tensor);
+  for (const Launch& launch : plan.launches)
+    if (launch.host) tensors.insert(tensors.end(), launch.host->outputs.begin(), launch.host->outputs.end());
+  return tensors;
+}
+
+PlanRunner::PlanRunner(backends::Device& device, const Plan& plan, const DimMap& dims, const Given& given,
+                       Memory memory)
+    : plan_(plan),
+      given_(given),
+      blocks_(memory == Memory::AsPlanned ? assign_blocks(plan) : separate_blocks(plan)),
+      layout_(std::make_unique<Layout>(plan, blocks_, dims, device)),
+      arena_(device, std::max<int64_t>(layout_->arena_bytes(), 1)),
+      own_(blocks_.all.size()),
+      stream_(device.make_stream()),
+      timer_(device, *stream_) {
+  for (const TensorIndex tensor : tensors_to_give(plan))
+    LUMINAL_CHECK(given_.contains(tensor), "tensor {} is not given", tensor);
+  layout_->set_arena(arena_.address());
+  for (size_t b = 0; b < blocks_.all.size(); ++b) {
+    const Block& block = blocks_.all[b];
+    if (block.home == Block::Home::Arena) continue;
+    own_[b] = std::make_unique<backends::Buffer>(device,
+                                                 std::max<int64_t>(layout_->bytes(block.tensors.back()), 1));
+    layout_->bind(static_cast<int>(b), own_[b]->address());
+    if (block.home != Block::Home::Constant) continue;
+    const TensorData& constant = *plan.tensors[at(block.tensors[0])].constant;
+    stream_->upload(constant.bytes.data(), own_[b]->address(), static_cast<int64_t>(constant.bytes.size()));
+  }
+  restore();
+}
+
+PlanRunner::~PlanRunner() = default;
+
+void PlanRunner::upload(TensorIndex tensor) {
+  const TensorData& data = *given_.at(tensor);
+  LUMINAL_CHECK(static_cast<int64_t>(data.bytes.size()) == layout_->bytes(tensor),
+                "{} bytes for tensor {} of {}", data.bytes.size(), tensor, layout_->bytes(tensor));
+  stream_->upload(data.bytes.data(), address(tensor), layout_->bytes(tensor));
+}
+
+void PlanRunner::restore() {
+  for (const auto& [tensor, data] : given_)
+    if (blocks_.of_tensor[at(tensor)] >= 0 && plan_.tensors[at(tensor)].role == PlanTensor::Role::Input)
+      upload(tensor);
+}
+
+void PlanRunner::queue_host_outputs(int launch) {
+  for (const TensorIndex tensor : plan_.launches[at(launch)].host->outputs) upload(tensor);
+}
+
+void PlanRunner::queue() {
+  for (const Segment& segment : layout_->segments())
+    if (segment.host >= 0)
+      queue_host_outputs(segment.host);
+    else
+      stream_->launch(layout_->list(), segment.first, segment.last);
+}
+
+void PlanRunner::run() {
+  queue();
+  stream_->synchronise();
+}
+
+void PlanRunner::run_launch(int launch) {
+  if (plan_.launches[at(launch)].host) {
+    queue_host_outputs(launch);
+  } else {
+    const int listed = layout_->listed(launch);
+    stream_->launch(layout_->list(), listed, listed + 1);
+  }
+  stream_->synchronise();
+}
+
+double PlanRunner::sample_us(double at_least_us) {
+  restore();
+  return timer_.sample_us(at_least_us, [this] { queue(); });
+}
+
+backends::Address PlanRunner::address(TensorIndex tensor) const {
+  return layout_->bound(blocks_.of_tensor[at(tensor)]);
+}
+
+int64_t PlanRunner::size_bytes(TensorIndex tensor) const {
+  return blocks_.of_tensor[at(tensor)] < 0 ? 0 : layout_->bytes(tensor);
+}
+
+TensorData::Bytes PlanRunner::bytes(TensorIndex tensor) const {
+  TensorData::Bytes bytes(static_cast<size_t>(size_bytes(tensor)));
+  if (bytes.empty()) return bytes;
+  stream_->download(address(tensor), bytes.data(), size_bytes(tensor));
+  stream_->synchronise();
+  return bytes;
+}
+
+}  // namespace luminal::runtime

@@ -1,0 +1,62 @@
+#pragma once
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "runtime/blocks.h"
+#include "runtime/layout.h"
+#include "runtime/plan.h"
+#include "runtime/stream_timer.h"
+
+namespace luminal::runtime {
+
+/// Data for tensors of a plan that no kernel computes: inputs, and what host ops make.
+using Given = std::map<TensorIndex, std::shared_ptr<const TensorData>>;
+
+/// Runs a plan by itself, without a graph: to time whole plans against each other before one is taken, and to
+/// look into what its kernels compute. Host ops do not run (they may write files); what they make is given.
+class PlanRunner {
+ public:
+  enum class Memory : uint8_t {
+    AsPlanned,  ///< one arena, in place where the executor would do it
+    Separate,   ///< every tensor by itself, whole until the next run
+  };
+  /// Device and plan outlive it. Errors: InternalError if a tensor that is neither constant nor computed by a
+  /// kernel is not given.
+  PlanRunner(backends::Device& device, const Plan& plan, const DimMap& dims, const Given& given,
+             Memory memory);
+  ~PlanRunner();
+
+  /// As the executor would, with all launches between two host ops at once; complete when it returns.
+  void run();
+  /// One launch; those before it have run.
+  void run_launch(int launch);
+  /// Inputs as they were given (a run may write its next states over them).
+  void restore();
+  /// Time of one run, averaged over as many as take `at_least_us` together.
+  double sample_us(double at_least_us);
+  /// What lies where the tensor is now; empty if no launch touches it.
+  [[nodiscard]] TensorData::Bytes bytes(TensorIndex tensor) const;
+  [[nodiscard]] int64_t size_bytes(TensorIndex tensor) const;
+  /// Where that is.
+  [[nodiscard]] backends::Address address(TensorIndex tensor) const;
+
+ private:
+  void queue();
+  void queue_host_outputs(int launch);
+  void upload(TensorIndex tensor);
+
+  const Plan& plan_;
+  const Given given_;
+  Blocks blocks_;
+  std::unique_ptr<Layout> layout_;
+  backends::Buffer arena_;
+  std::vector<std::unique_ptr<backends::Buffer>> own_;  ///< by block; null in the arena
+  std::unique_ptr<backends::Stream> stream_;
+  StreamTimer timer_;
+};
+
+/// Tensors that a runner has to be given.
+[[nodiscard]] std::vector<TensorIndex> tensors_to_give(const Plan& plan);
+
+}  // namespace luminal::runtime
