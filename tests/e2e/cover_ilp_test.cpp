@@ -30,12 +30,12 @@ struct Compared {
 };
 
 Compared compare(const CoverProblem& problem, SpecStore& store, const SpecCost& cost, int keep) {
-  const Colours colours = colours_of(problem, store);
+  const Structure structure = structure_of(problem, store);
   CostTable costs(store, cost);
-  const auto fusions = find_fusions(problem, colours, store, costs, keep);
+  const auto fusions = find_fusions(problem, structure, store, costs, keep);
   const CoverIlp program(problem, fusions);
-  Compared result{.found = Chooser(problem, colours, fusions).run().cost_us,
-                  .cyclic = kernel_graph.has_cycles()};
+  Compared result{.found = Selector(problem, structure, fusions).run().cost_us,
+                  .cyclic = program.has_cycles()};
   const auto least = program.solve();
   EXPECT_TRUE(least) << "the solver did not come to an end";
   result.least = least.value_or(0);
@@ -94,21 +94,21 @@ TEST_F(ExactCover, OfEGraphsWithCycles) { compare_random(8, true); }
 void compare_graph(Graph& cx, std::initializer_list<int> keeps) {
   const auto searched = test::search(cx);
   const CoverProblem& problem = searched.saturated.cover;
-  const Colours colours = colours_of(problem, *searched.store);
+  const Structure structure = structure_of(problem, *searched.store);
   const SpecCost cost = test::roofline();
   CostTable costs(*searched.store, cost);
   for (const int keep : keeps) {
-    const auto fusions = find_fusions(problem, colours, *searched.store, costs, keep);
-    const double found = Chooser(problem, colours, fusions).run().cost_us;
-    EXPECT_LE(test::GuessedChoice(problem, colours, fusions).true_cost_us, found * 1.01)
+    const auto fusions = find_fusions(problem, structure, *searched.store, costs, keep);
+    const double found = Selector(problem, structure, fusions).run().cost_us;
+    EXPECT_LE(test::GuessedChoice(problem, structure, fusions).true_cost_us, found * 1.01)
         << keep << " fusions";
     for (const double least : {0.02, 0.1, 0.2, 0.7}) {
-      const test::GuessedChoice guessed(problem, colours, fusions, least);
+      const test::GuessedChoice guessed(problem, structure, fusions, least);
       EXPECT_LE(guessed.true_cost_us, found * 1.02) << keep << " fusions, guesses from " << least;
     }
     // Far too high guesses lead to worse plans, but to plans.
     for (const double most : {2.0, 5.0, 10.0})
-      EXPECT_GT(test::GuessedChoice(problem, colours, fusions, 0.02, most).true_cost_us, 0);
+      EXPECT_GT(test::GuessedChoice(problem, structure, fusions, 0.02, most).true_cost_us, 0);
     const CoverIlp program(problem, fusions);
     EXPECT_EQ(program.is_there_one_below(found / 1.02), CoverIlp::Answer::No) << keep << " fusions";
     // A wrong constraint would forbid what flips found.

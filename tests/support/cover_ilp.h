@@ -14,7 +14,7 @@
 #include "search/cover/selection.h"
 #include "support/files.h"
 
-/// The exact expectation to "which values are in memory, and which fusion does each take": an integer program
+/// The exact answer to "which values are in memory, and which fusion does each take": an integer program
 /// over the same fusions, solved by CBC (Forrest and Lougee-Heimer, COIN-OR). Only tests need it.
 namespace luminal::search::test {
 
@@ -69,11 +69,11 @@ class CoverIlp {
     return bound ? bound : number("Objective value:");
   }
   /// Whether there is a plan that costs less.
-  enum class Expectation : uint8_t { Yes, No, Unknown };
-  [[nodiscard]] Expectation is_there_one_below(double cost, int seconds = 120) const {
+  enum class Answer : uint8_t { Yes, No, Unknown };
+  [[nodiscard]] Answer is_there_one_below(double cost, int seconds = 120) const {
     const std::string log = run(fmt::format("cutoff {:.17g} maxSol 1 sec {}", cost, seconds));
-    if (log.find("infeasible") != std::string::npos) return Expectation::No;
-    return log.find("Objective value:") != std::string::npos ? Expectation::Yes : Expectation::Unknown;
+    if (log.find("infeasible") != std::string::npos) return Answer::No;
+    return log.find("Objective value:") != std::string::npos ? Answer::Yes : Answer::Unknown;
   }
 
  private:
