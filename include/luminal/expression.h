@@ -14,7 +14,7 @@
 /// Integer formulas over named dims and index variables: what shapes and views are made of.
 ///
 ///   Expression s = "s", b = Expression::dim("batch", {.min = 1, .multiple_of = 4});
-///   assert(((s * 4 + 2) / 2).to_string() == "1 + 2*s");  // canonical from birth
+///   assert(((s * 4 + 2) / 2).to_string() == "2*s + 1");  // canonical from birth
 ///   assert(b / 4 * 4 == b);                              // because 4 divides it
 ///   assert((s * 4).exec({{"s", 17}}) == 68);
 ///

@@ -37,7 +37,7 @@ TEST(RunningMistakes, Data) {
        "at `i.set(std::vector<float>{1, 2, 3});`)"},
       {"300 into bytes", [&] { u.set({1, 300}); },
        "[set] the number at row 1 is 300, and u8[2] holds 0 to 255; give numbers in that range, or declare "
-       "it as i32 (made at `u.set({1, 300});`)"},
+       "it as u16 (made at `u.set({1, 300});`)"},
       {"-1 into bytes", [&] { u.set(std::vector<int>{1, -1}); },
        "[set] the number at row 1 is -1, and u8[2] holds 0 to 255; give numbers in that range, or declare it "
        "as i8 (made at `u.set(std::vector<int>{1, -1});`)"},

@@ -154,17 +154,17 @@ const std::vector<Equivalent>& equivalents() {
        {"(use k i x) -> (use other i x)", "(use k j y) -> (use other j y)"},
        "The fact counts slots; `symmetric` is undefined for those that the kernel has not."},
       {"sum-factor-leaves-producer",
-       {"(rounds k) -> nothing", "(rounds k) -> (rounds c)"},
+       {"(rounds k) -> nothing", "(rounds k) -> (Op k)", "(rounds k) -> (rounds c)"},
        "`leave-sum-constants` is undefined for sums of integers: asked first, `rounds` saves composing "
        "them."},
       {"sum-factor-leaves-unbounded",
-       {"(rounds k) -> nothing", "(rounds k) -> (leave-sum k)"},
+       {"(rounds k) -> nothing", "(rounds k) -> (Op k)", "(rounds k) -> (leave-sum k)"},
        "sum-factor-leaves-exact does the same to sums that do not round, in every mode."},
       {"sum-factor-leaves-unbounded-producer",
        {"(rounds k) -> (rounds c)"},
        "What is composed sums the same as the kernel that it is composed into: its producer sums nothing."},
       {"reduce-repeated-rounded",
-       {"(rounds k) -> nothing", "(rounds k) -> (reduce-repeated k)"},
+       {"(rounds k) -> nothing", "(rounds k) -> (Op k)", "(rounds k) -> (reduce-repeated k)"},
        "reduce-repeated-exact does the same to what does not round, in every mode."},
   };
   return all;

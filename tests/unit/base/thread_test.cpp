@@ -51,9 +51,8 @@ TEST(ThreadLimitDeathTest, TheNoteSaysWhatIsMissing) {
         std::_Exit(0);
       },
       testing::ExitedWithCode(0),
-      "^\\[threads\\] the system cannot start another thread \\(Resource temporarily unavailable\\): "
-      "continuing with "
-      "fewer\n$");
+      "^\\[threads\\] the system cannot start another thread \\(Resource temporarily unavailable\\); "
+      "continuing with fewer\n$");
 }
 
 }  // namespace

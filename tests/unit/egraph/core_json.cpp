@@ -111,7 +111,7 @@ TEST(Json, WhatIsWrongIsNamed) {
           R"({"name": "f", "kind": "constructor", "inputs": [], "output": "E", "rows": [{"args": [], "output": -1}]})"),
       HasSubstr("-1 is not a value of sort E"));
   EXPECT_THAT(with(R"({"name": "f", "kind": "relation", "inputs": ["i64"], "rows": [{"args": []}]})"),
-              HasSubstr("0 arguments, f takes 1"));
+              HasSubstr("0 arguments, but f takes 1"));
 }
 
 }  // namespace
