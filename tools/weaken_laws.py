@@ -4,7 +4,8 @@
 tests/rule/weakened_rules_test.cpp does the same to the text of the rules at run time; what their primitives ask
 stands in C++, so here each mutant is compiled and linked, which takes some 10 s. After a change to laws.cpp:
 
-  ninja -C build/release test_kernel test_search suite_rule && python3 tools/weaken_laws.py build/release [WORD]
+  cmake --preset release -B build/single -DCMAKE_UNITY_BUILD=OFF
+  ninja -C build/single test_kernel test_search suite_rule && python3 tools/weaken_laws.py build/single [WORD]
 
 WORD: only mutants in whose file, text or change it occurs. Ends with 1 if a mutant that is not known to say the same
 is missed, or one that is known to is noticed.
