@@ -22,7 +22,8 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16,
-          "i8": torch.int8, "u8": torch.uint8, "i32": torch.int32, "i64": torch.int64, "bool": torch.bool}
+          "i8": torch.int8, "u8": torch.uint8, "u16": torch.uint16, "i32": torch.int32, "i64": torch.int64,
+          "bool": torch.bool}
 NAMES = ["x", "y", "z", "w", "v", "u"]
 
 
