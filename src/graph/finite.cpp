@@ -57,6 +57,7 @@ std::optional<size_t> Tainted::unexplained(const NotFinite& found) const {
 void FiniteCheck::given(const Value& value, const TensorData& data) {
   const NotFinite found = not_finite(data);
   known_[value] = {found.nan.has_value(), found.infinity.has_value()};
+  if (!found.nan && !found.infinity) return;
   const auto fault =
       first_of(data, [](double v) { return std::isnan(v) || v == std::numeric_limits<double>::infinity(); });
   if (fault)

@@ -16,13 +16,6 @@ struct Facts {
   int last_host = -1;                   ///< the last launch that may fail
 };
 
-std::span<const TensorIndex> inputs_of(const Launch& launch) {
-  return launch.kernel ? launch.kernel->inputs : launch.host->inputs;
-}
-std::span<const TensorIndex> outputs_of(const Launch& launch) {
-  return launch.kernel ? launch.kernel->outputs : launch.host->outputs;
-}
-
 Facts facts_of(const Plan& plan) {
   const size_t count = plan.tensors.size();
   Facts facts{.written = std::vector<int>(count, -1),
@@ -43,11 +36,11 @@ Facts facts_of(const Plan& plan) {
     LUMINAL_CHECK(launch.kernel.has_value() != launch.host.has_value(), "launch '{}'", launch.name);
     LUMINAL_CHECK(!launch.host || (launch.host->op != nullptr && launch.host->op->evaluate), "launch '{}'",
                   launch.name);
-    for (const TensorIndex tensor : inputs_of(launch)) {
+    for (const TensorIndex tensor : launch.inputs()) {
       facts.last_read[require(tensor, launch.name)] = number;
       if (launch.host) facts.on_host[static_cast<size_t>(tensor)] = true;
     }
-    for (const TensorIndex tensor : outputs_of(launch)) {
+    for (const TensorIndex tensor : launch.outputs()) {
       const size_t at = check(tensor);
       LUMINAL_CHECK(plan.tensors[at].role == PlanTensor::Role::Computed && facts.written[at] < 0,
                     "'{}' writes tensor {}, which is given or written already", launch.name, tensor);
@@ -74,7 +67,7 @@ class Assignment {
     for (int number = 0; number < static_cast<int>(plan_.launches.size()); ++number) {
       const Launch& launch = plan_.launches[at(number)];
       if (launch.kernel) share_in_place(*launch.kernel, number);
-      for (const TensorIndex tensor : outputs_of(launch))
+      for (const TensorIndex tensor : launch.outputs())
         if (blocks_.of_tensor[at(tensor)] < 0) add_computed(tensor);
     }
     return std::move(blocks_);

@@ -47,9 +47,9 @@ std::string shapes_of(const Plan& plan, const Launch& launch, const Layout& layo
       text += fmt::format("{}{}[{}]", text.empty() ? "" : before, name(plan.tensors[at(tensor)].dtype),
                           fmt::join(layout.dims(tensor), ", "));
   };
-  append(launch.kernel ? launch.kernel->inputs : launch.host->inputs, " ");
+  append(launch.inputs(), " ");
   text += text.empty() ? "->" : " ->";
-  append(launch.kernel ? launch.kernel->outputs : launch.host->outputs, " ");
+  append(launch.outputs(), " ");
   return text;
 }
 

@@ -105,9 +105,9 @@ std::vector<std::vector<int>> Layout::dependencies(const Plan& plan, const Block
       const int64_t place = begin[at(blocks.of_tensor[at(tensor)])];
       touch(place, place + bytes(tensor));
     };
-    for (const TensorIndex tensor : launch.kernel ? launch.kernel->inputs : launch.host->inputs)
+    for (const TensorIndex tensor : launch.inputs())
       range(tensor, [&](int64_t from, int64_t to) { found.read(number, from, to); });
-    for (const TensorIndex tensor : launch.kernel ? launch.kernel->outputs : launch.host->outputs)
+    for (const TensorIndex tensor : launch.outputs())
       range(tensor, [&](int64_t from, int64_t to) { found.write(number, from, to); });
     if (const int64_t shared = shared_bytes_[at(number)]; shared > 0)
       found.write(number, shared_offsets_[at(number)], shared_offsets_[at(number)] + shared);

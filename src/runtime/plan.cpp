@@ -34,10 +34,8 @@ std::string Plan::to_string() const {
       text += fmt::format("  constant {}\n", tensor_text(*this, i));
   }
   for (const Launch& launch : launches) {
-    const auto& inputs = launch.kernel ? launch.kernel->inputs : launch.host->inputs;
-    const auto& outputs = launch.kernel ? launch.kernel->outputs : launch.host->outputs;
-    text += fmt::format("  {}{}({}) -> {}", launch.host ? "host " : "", launch.name, list_text(*this, inputs),
-                        list_text(*this, outputs));
+    text += fmt::format("  {}{}({}) -> {}", launch.host ? "host " : "", launch.name,
+                        list_text(*this, launch.inputs()), list_text(*this, launch.outputs()));
     if (!launch.origin.empty()) text += fmt::format("  // {}", launch.origin);
     text += '\n';
   }

@@ -67,6 +67,13 @@ struct Launch {
   std::vector<NodeId> covers;   ///< the graph's nodes it computes, for explain and ops_outside_plan
   double flops = 0, bytes = 0;  ///< at the bucket's top, for the roofline
   double predicted_us = 0, measured_us = 0;
+
+  [[nodiscard]] const std::vector<TensorIndex>& inputs() const {
+    return kernel ? kernel->inputs : host->inputs;
+  }
+  [[nodiscard]] const std::vector<TensorIndex>& outputs() const {
+    return kernel ? kernel->outputs : host->outputs;
+  }
 };
 
 /// After the run the graph has tensor `tensor` as `value` (retrieved and kept values). Several values may

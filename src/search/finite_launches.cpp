@@ -7,13 +7,6 @@
 namespace luminal::search {
 namespace {
 
-const std::vector<runtime::TensorIndex>& inputs_of(const runtime::Launch& launch) {
-  return launch.kernel ? launch.kernel->inputs : launch.host->inputs;
-}
-const std::vector<runtime::TensorIndex>& outputs_of(const runtime::Launch& launch) {
-  return launch.kernel ? launch.kernel->outputs : launch.host->outputs;
-}
-
 [[noreturn]] void report_kernel(const Graph& graph, const runtime::Launch& launch, const std::string& tensor,
                                 const std::string& element) {
   std::vector<std::string> nodes;
@@ -47,9 +40,8 @@ void FiniteLaunches::run(Graph& graph, runtime::Executor& executor, std::vector<
   executor.run(graph, trace, nullptr, [&](int number, const auto& read) {
     const runtime::Launch& launch = plan.launches[static_cast<size_t>(number)];
     Tainted operands;
-    for (const runtime::TensorIndex input : inputs_of(launch))
-      operands |= tainted[static_cast<size_t>(input)];
-    for (const runtime::TensorIndex output : outputs_of(launch)) {
+    for (const runtime::TensorIndex input : launch.inputs()) operands |= tainted[static_cast<size_t>(input)];
+    for (const runtime::TensorIndex output : launch.outputs()) {
       const TensorData data = read(output);
       const runtime::PlanTensor& tensor = plan.tensors[static_cast<size_t>(output)];
       if (launch.host && tensor.value) effects.insert_or_assign(*tensor.value, data);

@@ -34,8 +34,7 @@ std::string name_of(const Variant& variant, runtime::TensorIndex tensor) {
   const std::string type = fmt::format("{}{}", name(content.dtype), to_string(content.dims));
   if (content.role == runtime::PlanTensor::Role::Constant) return "constant " + type;
   for (const runtime::Launch& launch : plan.launches) {
-    const auto& outputs = launch.kernel ? launch.kernel->outputs : launch.host->outputs;
-    if (std::ranges::find(outputs, tensor) != outputs.end())
+    if (std::ranges::find(launch.outputs(), tensor) != launch.outputs().end())
       return fmt::format("{} of {}", type, launch.name);
   }
   const auto named = content.value ? variant.compiled.front_end->names.find(*content.value)

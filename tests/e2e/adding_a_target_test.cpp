@@ -10,7 +10,7 @@
 #include "luminal/luminal.h"
 #include "search/session.h"
 #include "support/markdown.h"
-#include "unit/passes/random_graph.h"
+#include "support/random_runs.h"
 
 namespace luminal::backends {
 
@@ -62,26 +62,7 @@ TEST(AddingATarget, ItsReportNamesIt) {
 
 TEST(AddingATarget, RandomGraphsAreWhatTheyShouldBe) {
   add_device();
-  for (uint64_t seed = 40; seed < 52; ++seed) {
-    SCOPED_TRACE(seed);
-    test::RandomGraph random(seed, test::RandomGraph::Kind::Tame, 12);
-    Graph& cx = random.graph();
-    cx.set_device("interpreted");
-    cx.set_step(0);  // random numbers are those of the run
-    cx.execute();
-    std::vector<TensorData> got;
-    for (const auto& item : random.outputs())
-      got.push_back(convert(*cx.value(item.tensor.edge().source), Dtype::F64));
-    cx.set_device("reference");
-    cx.set_step(0);
-    cx.execute();
-    for (size_t i = 0; i < got.size(); ++i) {
-      const TensorData right = convert(*cx.value(random.outputs()[i].tensor.edge().source), Dtype::F64);
-      EXPECT_THAT(
-          got[i].as<double>(),
-          testing::Pointwise(testing::DoubleNear(4 * random.outputs()[i].error + 1e-12), right.as<double>()));
-    }
-  }
+  test::expect_random_graphs_as_reference("interpreted");
 }
 
 /// The device that pretends: it says what everything but the kernels costs, and is nobody's default.

@@ -8,7 +8,7 @@
 #include "graph/data_input.h"
 #include "luminal/luminal.h"
 #include "support/files.h"
-#include "unit/passes/random_graph.h"
+#include "support/random_runs.h"
 
 /// A device that shares no memory with the host and does everything late (tests/support/deferred_device.h)
 /// runs what the CPU runs; and it would show if the compiler relied on shared memory, or forgot a copy or to
@@ -115,26 +115,7 @@ std::vector<float> counting(int64_t count) {
 }
 
 TEST(OnTheDeferredDevice, RandomGraphsAreWhatTheyShouldBe) {
-  for (uint64_t seed = 40; seed < 52; ++seed) {
-    SCOPED_TRACE(seed);
-    test::RandomGraph random(seed, test::RandomGraph::Kind::Tame, 12);
-    Graph& cx = random.graph();
-    cx.set_device("deferred");
-    cx.set_step(0);  // random numbers are those of the run
-    cx.execute();
-    std::vector<TensorData> got;
-    for (const auto& item : random.outputs())
-      got.push_back(convert(*cx.value(item.tensor.edge().source), Dtype::F64));
-    cx.set_device("reference");
-    cx.set_step(0);
-    cx.execute();
-    for (size_t i = 0; i < got.size(); ++i) {
-      const TensorData right = convert(*cx.value(random.outputs()[i].tensor.edge().source), Dtype::F64);
-      EXPECT_THAT(
-          got[i].as<double>(),
-          testing::Pointwise(testing::DoubleNear(4 * random.outputs()[i].error + 1e-12), right.as<double>()));
-    }
-  }
+  test::expect_random_graphs_as_reference("deferred");
 }
 
 /// The whole search: candidates timed by the device's events, judged by copies, whole plans beside each

@@ -173,7 +173,7 @@ class RandomPlan {
     for (size_t i = 0; i < given_.size(); ++i) tensors[i] = stored(*plan.tensors[i].value);
     for (size_t l = 0; l < plan.launches.size(); ++l) {
       const Launch& launch = plan.launches[l];
-      const auto& in = launch.kernel ? launch.kernel->inputs : launch.host->inputs;
+      const auto& in = launch.inputs();
       const Values &a = tensors[static_cast<size_t>(in[0])], &b = tensors[static_cast<size_t>(in[1])];
       Values out(static_cast<size_t>(n));
       int64_t sum = 0;
@@ -186,7 +186,7 @@ class RandomPlan {
                                    mixed(a[i], b[i], static_cast<int64_t>(cx.step()))};
         out[i] = by_kind[static_cast<size_t>(kinds_[l])];
       }
-      tensors[static_cast<size_t>(launch.kernel ? launch.kernel->outputs[0] : launch.host->outputs[0])] = out;
+      tensors[static_cast<size_t>(launch.outputs()[0])] = out;
     }
     std::map<Value, Values> expected;
     for (const PlanResult& result : plan.results)
