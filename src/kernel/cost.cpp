@@ -248,6 +248,13 @@ class Costing {
 
 }  // namespace
 
+double roofline_us(double flops, double bytes, const MachineLimits& limits) {
+  const double rate = bytes <= static_cast<double>(limits.l2_bytes) * limits.threads ? limits.l2_bytes_per_us
+                      : bytes <= static_cast<double>(limits.cache_bytes) ? limits.cache_bytes_per_us
+                                                                         : limits.memory_bytes_per_us;
+  return std::max(flops / limits.flops_per_us, bytes / rate);
+}
+
 Work work_of(const KernelSpec& spec, const DimMap& dims) { return Costing(spec, dims).work(); }
 
 double typical_operations(const KernelSpec& spec) {

@@ -1,6 +1,9 @@
 #pragma once
 #include "kernel/spec.h"
 
+/// What a spec costs, whatever its loops: the work that it does, the least time for it on a machine that was
+/// measured, and the time that it is likely to take. This model is asked for every fusion that the cover tries.
+/// codegen/schedules/cost.h has the model of a schedule's loops, which ranks what these leave.
 namespace luminal::kernel {
 
 /// What a machine reaches, measured in its own process (see runtime/machine.h).
@@ -30,9 +33,13 @@ struct Work {
 /// Work::operations with named dims of typical_size.
 [[nodiscard]] double typical_operations(const KernelSpec& spec);
 
-/// Roofline time in us: the greater of compute and memory time plus the launch; contractions (sums of
-/// products with reuse) at the fma rate, other operations at vector rate, gathered or strided loads dearer
-/// than contiguous ones.
+/// The time that work takes at least: flops at the fma rate or bytes at the rate of the nearest level that
+/// holds them all, whichever is longer.
+[[nodiscard]] double roofline_us(double flops, double bytes, const MachineLimits& limits);
+
+/// What a spec is likely to take before it has loops, in us: the greater of compute and memory time plus the
+/// launch; contractions (sums of products with reuse) at the fma rate, other operations at vector rate,
+/// gathered or strided loads dearer than contiguous ones.
 [[nodiscard]] double predicted_us(const KernelSpec& spec, const DimMap& dims, const MachineLimits& limits);
 
 }  // namespace luminal::kernel

@@ -9,22 +9,11 @@
 namespace luminal::runtime {
 namespace {
 
-/// Of the nearest level that holds them all.
-double bytes_per_us(double bytes, const kernel::MachineLimits& limits) {
-  if (bytes <= static_cast<double>(limits.l2_bytes) * limits.threads) return limits.l2_bytes_per_us;
-  if (bytes <= static_cast<double>(limits.cache_bytes)) return limits.cache_bytes_per_us;
-  return limits.memory_bytes_per_us;
-}
-
 double share(double flops, double bytes, double time_us, const kernel::MachineLimits& limits) {
-  return time_us > 0 ? roofline_us(flops, bytes, limits) / time_us : 0;
+  return time_us > 0 ? kernel::roofline_us(flops, bytes, limits) / time_us : 0;
 }
 
 }  // namespace
-
-double roofline_us(double flops, double bytes, const kernel::MachineLimits& limits) {
-  return std::max(flops / limits.flops_per_us, bytes / bytes_per_us(bytes, limits));
-}
 
 std::string launch_line(const Launch& launch, double time_us, const kernel::MachineLimits& limits) {
   const double per_us = time_us > 0 ? 1e-3 / time_us : 0;

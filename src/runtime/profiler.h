@@ -8,10 +8,6 @@
 
 namespace luminal::runtime {
 
-/// The time a launch takes at least on such a machine: its flops at the fma rate or its bytes at the rate of
-/// the level they fit in, whichever is longer.
-[[nodiscard]] double roofline_us(double flops, double bytes, const kernel::MachineLimits& limits);
-
 /// "contract_1f3a    12.3 us   45.600 GFLOP/s   7.800 GB/s  63 %  conv2d at model.cpp:41".
 [[nodiscard]] std::string launch_line(const Launch& launch, double time_us,
                                       const kernel::MachineLimits& limits);

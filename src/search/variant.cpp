@@ -85,7 +85,7 @@ KernelReport report_of(const Variant& variant, const PlanFacts::Kernel& kernel,
   report.measured_us = launch.measured_us;
   report.flops = launch.flops;
   report.bytes = launch.bytes;
-  report.roofline_us = runtime::roofline_us(launch.flops, launch.bytes, runtime::machine_limits(*backend));
+  report.roofline_us = kernel::roofline_us(launch.flops, launch.bytes, runtime::machine_limits(*backend));
   if (const auto tuned = variant.compiled.tuned.find(kernel.spec); tuned != variant.compiled.tuned.end()) {
     report.verified = tuned->second.verified;
     report.from_cache = tuned->second.from_cache;

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "codegen/schedule.h"
-#include "codegen/schedules/roofline.h"
+#include "codegen/schedules/cost.h"
 #include "codegen/schedules/specialise.h"
 
 namespace luminal::codegen {

@@ -5,16 +5,10 @@
 #include <cmath>
 #include <set>
 
-#include "codegen/schedules/roofline.h"
+#include "codegen/schedules/cost.h"
 
 namespace luminal::codegen::contract {
 namespace {
-
-constexpr double kCyclesPerUs = 3000, kStageUs = 2;
-/// Bytes a cycle from beyond the second cache, for one core.
-constexpr double kFarBytes = 5;
-/// The same of what is fetched ahead from the last cache.
-constexpr double kCacheBytes = 10;
 
 double ceil_div(double a, double b) { return std::ceil(a / b); }
 
@@ -54,7 +48,7 @@ int64_t bytes_along(const kernel::KernelSpec& spec, const Factor& f, int axis, c
 /// What it takes to compute a vector of a body's, with the values it reads.
 double cycles_of(const kernel::KernelSpec& spec, const ScalarFunction& body,
                  std::span<const kernel::Operand> operands) {
-  double cycles = 0.5 * body.cost().weight();
+  double cycles = body_cycles(body);
   for (const ScalarNode& n : body.nodes()) {
     if (n.op != ScalarOp::Input || operands[n.payload].kind != kernel::Operand::Kind::Value) continue;
     const kernel::Value& value = spec.values()[static_cast<size_t>(operands[n.payload].value)];
@@ -87,16 +81,6 @@ double conflict(int64_t bytes, double together) {
 /// One step of one register tile: fma ports, load ports and the latency of a chain of sums overlap.
 double step_cycles(double height, double vectors) {
   return std::max({height * vectors / 2, 0.62 * (height + vectors), 4.0});
-}
-
-/// The last task may be a part of one; and threads are never equally fast, so that those that are done wait
-/// for half a task of the last one.
-double unevenness(double tasks, int threads) {
-  const auto whole = static_cast<int64_t>(tasks), rounds = whole / threads;
-  const double longest = whole % threads == 0
-                             ? static_cast<double>(rounds) + tasks - static_cast<double>(whole)
-                             : static_cast<double>(rounds + 1);
-  return longest * threads / tasks * (1 + 0.5 * (threads - 1) / tasks);
 }
 
 }  // namespace
@@ -136,8 +120,8 @@ Tiles::Tiles(const Problem& p, int64_t tile_m, int64_t tile_n, const Target& tar
       count_m(ceil_div(p.m, height)),
       count_n(ceil_div(p.n, width)),
       least_us(p.batch * count_m * count_n * p.k * step_cycles(height, static_cast<double>(tile_n)) /
-                   target.threads / kCyclesPerUs +
-               kStageUs) {
+                   target.threads / kRates.cycles_per_us +
+               kRates.stage_us) {
   const auto tiles = static_cast<int64_t>(count_m), panels = static_cast<int64_t>(count_n);
   const int64_t threads = target.threads;
   const auto add = [&](int64_t m, int64_t n, bool waiting = false) {
@@ -179,7 +163,7 @@ Prediction::Prediction(const Problem& p, const Tiles& tiles, const Tiling& t, co
   far_ = p.left_bytes + p.right_bytes + p.out_bytes > l2_;
   // A panel that leaves the second cache while it is read again and again.
   tile_steps_ = all_ * p.k * step() * (panel_bytes_ > l2_ / 2 ? 1.15 : 1);
-  stages_us_ = kStageUs * (1 + (t.pack_m == Packing::Shared ? 1 : 0) + (t.pack_n == Packing::Shared ? 1 : 0) +
+  stages_us_ = kRates.stage_us * (1 + (t.pack_m == Packing::Shared ? 1 : 0) + (t.pack_n == Packing::Shared ? 1 : 0) +
                            (splits_ > 1 ? 1 : 0));
   set_packing();
   least_cycles_ = tile_steps_ + tile_ends(0) + std::min(pack_m_one_block_, pack_m_) + pack_n_ + packed_;
@@ -188,16 +172,16 @@ Prediction::Prediction(const Problem& p, const Tiles& tiles, const Tiling& t, co
 double Prediction::us(const Dealt& d, double most) const {
   const double uneven = t_.splits == 1 ? d.uneven : unevenness(d.tasks * splits_, target_.threads);
   constexpr double kRounding = 1 - 1e-12;  // equal times are not given up
-  if (least_cycles_ * uneven * kRounding > (most - stages_us_) * kCyclesPerUs * target_.threads)
+  if (least_cycles_ * uneven * kRounding > (most - stages_us_) * kRates.cycles_per_us * target_.threads)
     return kNever;
   const double arithmetic = tile_steps(d) + tile_ends(trips(d)), memory = traffic(d),
                fetched = fetched_traffic(d);
   const double cycles = std::max(arithmetic, memory + fetched) + 0.15 * std::min(arithmetic, memory) +
                         0.05 * std::min(arithmetic, fetched) + packing(d);
-  return cycles * uneven / target_.threads / kCyclesPerUs + stages_us_;
+  return cycles * uneven / target_.threads / kRates.cycles_per_us + stages_us_;
 }
 
-double Prediction::least_us() const { return least_cycles_ / target_.threads / kCyclesPerUs + stages_us_; }
+double Prediction::least_us() const { return least_cycles_ / target_.threads / kRates.cycles_per_us + stages_us_; }
 
 /// A step of a register tile, and what does not overlap with it: what misses the first cache or is put
 /// together from masked parts.
@@ -250,7 +234,7 @@ double Prediction::traffic(const Dealt& d) const {
     bytes += p_.left_bytes * (p_.left_bytes > l2_ / 2 ? d.column_blocks : 1);
   else if (t_.pack_m == Packing::Shared)
     bytes += p_.packed_m() * (p_.packed_m() > l2_ / 2 ? d.column_blocks : 1);
-  return bytes / kFarBytes;
+  return bytes / kRates.far_bytes_per_cycle();
 }
 /// Of packed panels, once for each block of rows.
 double Prediction::panel_traffic(const Dealt& d) const {
@@ -261,7 +245,7 @@ bool Prediction::fetched_near() const { return t_.ahead > 0 && p_.packed_n() <= 
 /// Arithmetic hides nearly all of it.
 double Prediction::fetched_traffic(const Dealt& d) const {
   if (!far_ || t_.pack_n != Packing::Shared || !fetched_near()) return 0;
-  return panel_traffic(d) / kCacheBytes;
+  return panel_traffic(d) / kRates.near_bytes_per_cycle();
 }
 /// How much longer it takes to read the right side where it lies: few rows at a time stream by, many are so
 /// many pieces that nothing fetches ahead.
@@ -282,11 +266,11 @@ void Prediction::set_packing() {
   const double column_cost = p_.weight_n + (p_.turned   ? (p_.masked_n ? 9 * masks() : 6)
                                             : p_.near_n ? (p_.masked_n ? 5 * masks() : 1.5)
                                                         : 1.2 * lanes);
-  const double read_m = far_ ? p_.left_bytes / kFarBytes : 0;
+  const double read_m = far_ ? p_.left_bytes / kRates.far_bytes_per_cycle() : 0;
   // Rows of many panels are read as they lie; single panels in pieces.
   const bool wide = p_.even_n && !p_.masked_n && !p_.turned && t_.pack_n == Packing::Shared;
   const double read_n =
-      far_ ? p_.right_bytes / kFarBytes * (wide || p_.turned ? 1 : scattered(tiles_.width * p_.element)) : 0;
+      far_ ? p_.right_bytes / kRates.far_bytes_per_cycle() * (wide || p_.turned ? 1 : scattered(tiles_.width * p_.element)) : 0;
   if (t_.pack_m == Packing::Task) {
     // Masks of lines are cheap only where one task packs all rows.
     pack_m_one_block_ = rows * row_cost(p_.masked_m ? 4 * masks() : 2) + read_m;
@@ -295,9 +279,9 @@ void Prediction::set_packing() {
   if (t_.pack_n == Packing::Task) pack_n_ = columns * column_cost + read_n;
   if (t_.pack_m == Packing::Shared)
     packed_ += rows * (row_cost(p_.masked_m ? 4 * masks() : 2) + 1) + read_m +
-               (far_ ? p_.packed_m() / kFarBytes : 0);
+               (far_ ? p_.packed_m() / kRates.far_bytes_per_cycle() : 0);
   if (t_.pack_n == Packing::Shared)
-    packed_ += columns * (column_cost + 1) + read_n + (far_ ? p_.packed_n() / kFarBytes : 0);
+    packed_ += columns * (column_cost + 1) + read_n + (far_ ? p_.packed_n() / kRates.far_bytes_per_cycle() : 0);
 }
 double Prediction::packing(const Dealt& d) const {
   return (d.row_blocks == 1 ? pack_m_one_block_ : pack_m_) * d.column_blocks + pack_n_ * d.row_blocks +

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/schedules/cost.h"
 #include "codegen/schedules/families.h"
-#include "codegen/schedules/roofline.h"
 #include "codegen/schedules/specialise.h"
 #include "kernel/axes.h"
 #include "symbolic/node.h"
@@ -75,12 +75,6 @@ void prepare(const KernelSpec& spec, Ramp& ramp) {
   for (const kernel::Output& o : spec.outputs()) ramp.prepare(o.index);
 }
 
-double body_cycles(const KernelSpec& spec) {
-  double cycles = 0;
-  for (const kernel::Value& v : spec.values()) cycles += 0.6 * v.body.cost().weight();
-  return cycles;
-}
-
 }  // namespace map
 
 namespace {
@@ -107,8 +101,7 @@ TaskGrid grid_of(const KernelSpec& spec, int64_t inner_axes, int64_t width) {
 
 double cycles_of_vector(const KernelSpec& spec, const AxisGroup& inner, int lanes) {
   double cycles = 1 + body_cycles(spec);
-  for (const kernel::Value& v : spec.values())
-    for (const Operand& o : v.operands) cycles += load_cycles(o, inner, lanes);
+  for (const kernel::Value& v : spec.values()) cycles += load_cycles(v.operands, inner, lanes);
   return cycles;
 }
 

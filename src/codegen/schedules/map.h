@@ -26,8 +26,6 @@ void guarded(StageBuilder& b, const Expression& condition, const std::function<v
 void store_outputs(const kernel::KernelSpec& spec, const Ramp& ramp, const Coordinates& at,
                    std::map<int, Id>& known, bool streaming);
 void prepare(const kernel::KernelSpec& spec, Ramp& ramp);
-/// Cycles for one vector, loads not counted.
-[[nodiscard]] double body_cycles(const kernel::KernelSpec& spec);
 
 /// Loads that lie along `axis` in memory while the result lies along another.
 struct Turned {

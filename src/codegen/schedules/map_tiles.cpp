@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "codegen/schedules/cost.h"
 #include "codegen/schedules/map.h"
 #include "codegen/schedules/specialise.h"
 

@@ -2,9 +2,9 @@
 #include <set>
 
 #include "base/fail.h"
+#include "codegen/schedules/cost.h"
 #include "codegen/schedules/families.h"
 #include "codegen/schedules/own_axes.h"
-#include "codegen/schedules/roofline.h"
 #include "codegen/schedules/specialise.h"
 #include "codegen/schedules/task_grid.h"
 #include "kernel/axes.h"
@@ -305,12 +305,12 @@ double cycles_of(const KernelSpec& spec, const AxisGroup& group, std::span<const
     AxisSet runs_over = kernel::all_axes(v);
     // What has no stage of its own is computed anew in every block, or in every row where lanes agree.
     if (!has_stage && v.monoid) runs_over |= vectors ? all : all & ~vector_axes;
-    double times = 1, per_element = 1 + v.body.cost().weight() * 0.6;
+    double times = 1, per_element = 1 + body_cycles(v.body);
     kernel::for_each_axis(runs_over, [&](int a) {
       times *= std::max<double>(1, static_cast<double>(spec.extents()[static_cast<size_t>(a)].exec(top)));
     });
-    for (const Operand& o : v.operands)
-      per_element += vectors ? load_cycles(o, group, static_cast<int>(lanes)) : 1;
+    per_element += vectors ? load_cycles(v.operands, group, static_cast<int>(lanes))
+                           : static_cast<double>(v.operands.size());
     if (v.monoid) per_element = std::max(per_element, 4.0);  // one addition after the other
     cycles += times * per_element / (vectors ? static_cast<double>(lanes) : 1);
   }

@@ -115,18 +115,6 @@ std::optional<Repeated> repeated(const Expression& index, const AxisGroup& group
   return Repeated{*times, *over, even.inner + over->inner};
 }
 
-double load_cycles(const Expression& index, const AxisGroup& group, int lanes) {
-  const auto even = evenly(index, group);
-  if (!even) return 3.0 * lanes;
-  const int64_t stride = even->stride;
-  // Beyond a cache line every lane is a miss of its own sooner or later.
-  const double straight = stride == 0 || stride == 1 ? 0.5 : (std::abs(stride) < 16 ? 1.0 : 3.0) * lanes;
-  if (even->inner == group.axes.size() || even->size % lanes == Expression(0) ||
-      repeated(index, group, *even, lanes))
-    return straight;
-  return even->size.range().min >= lanes ? 2 * straight + 2 : std::max<double>(straight, lanes);
-}
-
 struct Ramp::Access {
   enum class Kind : uint8_t { Uniform, Even, TwoParts, Repeated, Scattered } kind;
   int64_t stride = 0;

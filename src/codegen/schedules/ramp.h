@@ -51,10 +51,6 @@ struct Repeated {
 /// all. `even`: what evenly() says of the index.
 [[nodiscard]] std::optional<Repeated> repeated(const Expression& index, const AxisGroup& group,
                                                const Evenly& even, int lanes);
-/// Cycles of reading a vector along the group: half a cycle where lanes are neighbours or one element, twice
-/// that and two for the masks where they may pass the end of a row in memory, one a lane where they pass more
-/// than one end or lie apart, and three a lane where each is in a cache line of its own.
-[[nodiscard]] double load_cycles(const Expression& index, const AxisGroup& group, int lanes);
 /// Axes `from` .. `to` - 1 of a group.
 [[nodiscard]] AxisGroup part_of(const AxisGroup& group, size_t from, size_t to);
 /// Axes, counted from the innermost, over which all these formulas lie evenly in memory; at least 1.

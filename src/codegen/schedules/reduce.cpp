@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "base/fail.h"
+#include "codegen/schedules/cost.h"
 #include "codegen/schedules/families.h"
-#include "codegen/schedules/roofline.h"
 #include "codegen/schedules/specialise.h"
 #include "codegen/schedules/vector_loops.h"
 
@@ -377,13 +377,9 @@ double vector_cycles(const KernelSpec& spec, const Reduction& r, const AxisGroup
   double cycles = 0;
   for (const int v : r.values) {
     const Value& value = spec.values()[static_cast<size_t>(v)];
-    cycles += 0.5 * value.body.cost().weight() + 0.5;
-    for (const Operand& o : value.operands) {
-      if (o.kind != Operand::Kind::Load) continue;
-      cycles +=
-          load_cycles(o.index, lanes_along, lanes) / (depends_on(o.index, r.axes) ? 1 : double(shared)) +
-          double(o.masks.size());
-    }
+    cycles += body_cycles(value.body) + 0.5;
+    for (const Operand& o : value.operands)
+      cycles += load_cycles(o, lanes_along, lanes) / (depends_on(o.index, r.axes) ? 1 : double(shared));
   }
   return cycles;
 }

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "base/fail.h"
+#include "codegen/schedules/cost.h"
 #include "codegen/schedules/families.h"
-#include "codegen/schedules/roofline.h"
 #include "codegen/schedules/specialise.h"
 #include "codegen/schedules/vector_loops.h"
 #include "scalar/typing.h"
@@ -311,12 +311,8 @@ double vector_cycles(const KernelSpec& spec, const AxisGroup& lanes_along, int l
     const Value& value = spec.values()[v];
     const auto cut = kept.bodies.find(static_cast<int>(v));
     const bool read_back = keep && cut != kept.bodies.end();
-    double cycles_each =
-        0.5 * (read_back ? cut->second.function : value.body).cost().weight() + (read_back ? 1 : 0);
-    for (const Operand& o : value.operands) {
-      if (o.kind != Operand::Kind::Load) continue;
-      cycles_each += load_cycles(o.index, lanes_along, lanes) + static_cast<double>(o.masks.size());
-    }
+    const double cycles_each = body_cycles(read_back ? cut->second.function : value.body) +
+                               (read_back ? 1 : 0) + load_cycles(value.operands, lanes_along, lanes);
     const auto times = static_cast<double>(std::max<size_t>(1, values.readers[v].size()));
     const bool stays = keep && std::ranges::find(values.values, static_cast<int>(v)) != values.values.end();
     cycles += stays ? cycles_each + times : cycles_each * times;

@@ -64,22 +64,4 @@ std::vector<int> memory_order(const kernel::KernelSpec& spec, const kernel::Outp
   return memory_order(spec, spec.values()[static_cast<size_t>(output.value)].axes, output.index);
 }
 
-double load_cycles(const kernel::Operand& o, const AxisGroup& group, int lanes) {
-  if (o.kind == kernel::Operand::Kind::Value) return 0;
-  double cycles = 0;
-  for (const kernel::Mask& m : o.masks) cycles += depends_on(m.predicate, group.axes) ? 3 : 0.2;
-  if (!depends_on(o.index, group.axes)) return cycles + 0.2;
-  const double gathered = lanes + 4.0 * static_cast<double>(group.axes.size());
-  if (o.kind == kernel::Operand::Kind::Index) return cycles + 4;
-  const auto even = evenly(o.index, group);
-  if (!even) return cycles + gathered;
-  const int64_t stride = std::abs(even->stride);
-  // Beyond a cache line every lane is a miss of its own sooner or later.
-  const double straight = stride <= 1 ? 1 : stride == 2 ? 3 : stride < 16 ? lanes : 4.0 * lanes;
-  if (even->inner == group.axes.size()) return cycles + straight;
-  if (even->size % lanes == Expression(0)) return cycles + straight + 2;
-  if (o.masks.empty() && repeated(o.index, group, *even, lanes)) return cycles + 2;
-  return cycles + (even->size.range().min >= lanes ? 2 * straight + 4 : gathered);
-}
-
 }  // namespace luminal::codegen

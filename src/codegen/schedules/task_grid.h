@@ -37,7 +37,4 @@ void cut_into_tasks(TaskGrid& grid, double cycles_per_block, const DimMap& top, 
 [[nodiscard]] std::vector<int> memory_order(const kernel::KernelSpec& spec, std::span<const int> axes,
                                             const Expression& index);
 [[nodiscard]] std::vector<int> memory_order(const kernel::KernelSpec& spec, const kernel::Output& output);
-/// Cycles that loading one vector costs about: 1 for a vector load, more for masks, crossings, gathers.
-[[nodiscard]] double load_cycles(const kernel::Operand& operand, const AxisGroup& group, int lanes);
-
 }  // namespace luminal::codegen

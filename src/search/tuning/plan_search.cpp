@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/stopwatch.h"
-#include "runtime/profiler.h"
 #include "search/cache/kernel_cache.h"
 #include "search/plan_builder.h"
 #include "search/tuning/user_kernels.h"
@@ -126,7 +125,7 @@ class Costs {
   [[nodiscard]] double least_us(const kernel::KernelSpec& spec) const {
     const kernel::Work work = kernel::work_of(spec, top_);
     return context_.limits.launch_us +
-           runtime::roofline_us(0, work.bytes_read + work.bytes_written, context_.limits);
+           kernel::roofline_us(0, work.bytes_read + work.bytes_written, context_.limits);
   }
 
   static std::string name_of(const kernel::KernelSpec& spec) { return fmt::format("{:016x}", spec.hash()); }

@@ -23,10 +23,10 @@ const kernel::MachineLimits kLimits{.flops_per_us = 1000,
                                     .l2_bytes = 50};
 
 TEST(Profiler, TheRooflineIsTheGreaterOfComputeAndTheLevelThatHoldsTheData) {
-  EXPECT_DOUBLE_EQ(roofline_us(5000, 40, kLimits), 5);      // compute
-  EXPECT_DOUBLE_EQ(roofline_us(0, 40, kLimits), 0.1);       // within the threads' own caches
-  EXPECT_DOUBLE_EQ(roofline_us(0, 1000, kLimits), 10);      // within the last cache
-  EXPECT_DOUBLE_EQ(roofline_us(5000, 2000, kLimits), 200);  // from memory
+  EXPECT_DOUBLE_EQ(kernel::roofline_us(5000, 40, kLimits), 5);      // compute
+  EXPECT_DOUBLE_EQ(kernel::roofline_us(0, 40, kLimits), 0.1);       // within the threads' own caches
+  EXPECT_DOUBLE_EQ(kernel::roofline_us(0, 1000, kLimits), 10);      // within the last cache
+  EXPECT_DOUBLE_EQ(kernel::roofline_us(5000, 2000, kLimits), 200);  // from memory
 }
 
 TEST(Profiler, AddsUpTheRunsOfEachLaunch) {

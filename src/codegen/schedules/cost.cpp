@@ -1,0 +1,84 @@
+#include "codegen/schedules/cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "luminal/dtype.h"
+
+namespace luminal::codegen {
+
+double Roofline::us(double cycles, int stages, double slow) const {
+  return std::max(bytes * slow / bytes_per_us, cycles / (kRates.cycles_per_us * threads)) +
+         stages * kRates.stage_us;
+}
+
+Roofline roofline_of(const kernel::KernelSpec& spec, const DimMap& top, const Target& target) {
+  Roofline r{.threads = target.threads};
+  const auto size = [&](Dtype dtype, const Expression& elements) {
+    return static_cast<double>(element_bytes(dtype)) * static_cast<double>(elements.exec(top));
+  };
+  for (const kernel::Slot& s : spec.slots()) r.bytes += size(s.dtype, s.elements);
+  for (const kernel::Output& o : spec.outputs())
+    r.bytes += size(spec.values()[static_cast<size_t>(o.value)].dtype(), o.elements);
+  // What fits the last cache is likely to be there.
+  const bool cached = r.bytes < static_cast<double>(target.l3_bytes) / 2;
+  r.bytes_per_us = cached ? kRates.near_bytes_per_us * target.threads
+                          : kRates.far_bytes_per_us * std::min(target.threads, 2);
+  return r;
+}
+
+double body_cycles(const ScalarFunction& body) { return 0.5 * body.cost().weight(); }
+
+double body_cycles(const kernel::KernelSpec& spec) {
+  double cycles = 0;
+  for (const kernel::Value& v : spec.values()) cycles += body_cycles(v.body);
+  return cycles;
+}
+
+namespace {
+
+/// Of the element that each lane reads, whatever masks it.
+double element_cycles(const Expression& index, const AxisGroup& group, int lanes) {
+  const auto even = evenly(index, group);
+  if (!even) return 3.0 * lanes;
+  const int64_t stride = std::abs(even->stride);
+  // Beyond a cache line every lane is a miss of its own sooner or later.
+  const double straight = stride <= 1 ? 0.5 : (stride < 16 ? 1.0 : 3.0) * lanes;
+  if (even->inner == group.axes.size() || even->size % lanes == Expression(0) ||
+      repeated(index, group, *even, lanes))
+    return straight;
+  return even->size.range().min >= lanes ? 2 * straight + 2 : std::max<double>(straight, lanes);
+}
+
+}  // namespace
+
+double load_cycles(const kernel::Operand& operand, const AxisGroup& group, int lanes) {
+  constexpr double kMask = 1, kIndex = 4;
+  switch (operand.kind) {
+    case kernel::Operand::Kind::Value:
+      return 0;
+    case kernel::Operand::Kind::Index:
+      return depends_on(operand.index, group.axes) ? kIndex : 0;
+    case kernel::Operand::Kind::Load:
+      break;
+  }
+  return element_cycles(operand.index, group, lanes) + kMask * static_cast<double>(operand.masks.size());
+}
+
+double load_cycles(std::span<const kernel::Operand> operands, const AxisGroup& group, int lanes) {
+  double cycles = 0;
+  for (const kernel::Operand& operand : operands) cycles += load_cycles(operand, group, lanes);
+  return cycles;
+}
+
+double scattered(double bytes) { return 1 + std::min(3.0, 300 / bytes); }
+
+double unevenness(double tasks, int threads) {
+  const auto whole = static_cast<int64_t>(tasks), rounds = whole / threads;
+  const double longest = whole % threads == 0
+                             ? static_cast<double>(rounds) + tasks - static_cast<double>(whole)
+                             : static_cast<double>(rounds + 1);
+  return longest * threads / tasks * (1 + 0.5 * (threads - 1) / tasks);
+}
+
+}  // namespace luminal::codegen

@@ -1,0 +1,57 @@
+#pragma once
+#include <span>
+
+#include "codegen/schedules/ramp.h"
+#include "codegen/target.h"
+#include "kernel/spec.h"
+
+/// The parts of every family's prediction: cycles of the threads, bytes through memory, stages to begin.
+///
+/// A prediction ranks the candidates of a spec, and in Fast mode the fusions of a graph. Its rates are nominal,
+/// those of a common server core, so that Fast chooses the same plan in every run on a kind of machine; cache
+/// sizes, vector width and threads are the target's. What was measured (kernel::MachineLimits, and the times of
+/// kernels) corrects it where a search measures. kernel/cost.h has the model of a spec before it has loops.
+namespace luminal::codegen {
+
+/// Nominal rates of one thread.
+struct Rates {
+  double cycles_per_us = 3000;
+  double near_bytes_per_us = 25e3;  ///< from the last cache
+  double far_bytes_per_us = 15e3;   ///< from memory; two threads take all of it
+  double stage_us = 2;              ///< from one stage to the next, a launch's first one too
+  [[nodiscard]] double near_bytes_per_cycle() const { return near_bytes_per_us / cycles_per_us; }
+  [[nodiscard]] double far_bytes_per_cycle() const { return far_bytes_per_us / cycles_per_us; }
+};
+inline constexpr Rates kRates;
+
+/// Time in memory against time in vector units, for families that move data.
+struct Roofline {
+  double bytes = 0;  ///< read and written, each element of a slot once
+  double bytes_per_us = kRates.far_bytes_per_us;
+  int threads = 1;
+  /// `cycles` are those of all threads together; `slow` stretches memory time (short strides).
+  [[nodiscard]] double us(double cycles, int stages, double slow = 1) const;
+};
+[[nodiscard]] Roofline roofline_of(const kernel::KernelSpec& spec, const DimMap& top, const Target& target);
+
+/// Cycles of computing a vector of a body's, its loads not counted: two vector units.
+[[nodiscard]] double body_cycles(const ScalarFunction& body);
+/// Of all bodies of a spec.
+[[nodiscard]] double body_cycles(const kernel::KernelSpec& spec);
+/// Cycles of loading a vector along the group: half a cycle where lanes are neighbours or one element, more
+/// where they may pass the end of a row in memory, one a lane where they lie apart, three a lane where each is
+/// in a cache line of its own. Masks come on top. Nothing for a value that was computed.
+[[nodiscard]] double load_cycles(const kernel::Operand& operand, const AxisGroup& group, int lanes);
+/// Of all operands of a body.
+[[nodiscard]] double load_cycles(std::span<const kernel::Operand> operands, const AxisGroup& group,
+                                 int lanes);
+
+/// How much longer memory takes to deliver pieces of `bytes` that lie a long way apart: the hardware fetches
+/// ahead only within a page, and each piece is a miss and perhaps a translation of its own.
+[[nodiscard]] double scattered(double bytes);
+
+/// How much longer `tasks` equal tasks take than if they could be cut at will. Threads are never equally fast,
+/// so that those that are done wait for half a task of the last one; the last task may be a part of one.
+[[nodiscard]] double unevenness(double tasks, int threads);
+
+}  // namespace luminal::codegen
