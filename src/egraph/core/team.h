@@ -9,9 +9,12 @@
 namespace luminal::egraph {
 
 /// Threads that do jobs of a few pieces together. A step of the engine makes many jobs of some ten
-/// microseconds one after the other, which `luminal::parallel_for` is not made for: here a worker looks out
-/// for the next job for a moment before it sleeps. Whoever is free takes the next piece, so on a busy
-/// machine, where workers come late, the caller does them all and loses little.
+/// microseconds one after the other. Whoever is free takes the next piece, so on a busy machine, where workers
+/// come late, the caller does them all and loses little.
+///
+/// Why not luminal::Team (base/team.h): its caller waits for every worker that joined, here for pieces alone,
+/// and between jobs its workers sleep after 50 us, here after 500, yielding. Jobs of pieces on top of it took
+/// 20 to 35 % longer on a closure of 100,000 facts while other programs kept both processors busy.
 class Team {
  public:
   explicit Team(uint32_t threads);
