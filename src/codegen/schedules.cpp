@@ -55,7 +55,7 @@ void register_schedule(const Schedule& schedule) {
   Families& families = Families::of_process();
   const std::scoped_lock lock(families.mutex);
   if (std::ranges::find(families.all, schedule.name, &Schedule::name) != families.all.end())
-    fail("[schedules] there is a family '{}' already; give yours another name", schedule.name);
+    fail("[schedules] a family '{}' is registered already; give yours another name", schedule.name);
   families.all.insert(families.all.end() - 1, &schedule);
 }
 

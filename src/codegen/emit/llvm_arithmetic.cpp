@@ -117,7 +117,7 @@ LlvmValue Arithmetic::operator()(ScalarOp op, Type result, Type t, const std::ve
     case ScalarOp::Coordinate:
       break;
   }
-  throw InternalError(fmt::format("[llvm] {} is a leaf", name(op)));
+  throw InternalError(fmt::format("[llvm] '{}' is a leaf and has no instruction", name(op)));
 }
 
 // LLVM's division traps or is undefined for a divisor of 0 and for least / -1: both divide by 1 instead.

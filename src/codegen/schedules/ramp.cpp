@@ -276,7 +276,7 @@ Id Ramp::integers(const Expression& e, std::span<const Expression> at, Dtype typ
     case Kind::Flat:
       break;  // do not vary
   }
-  throw InternalError(fmt::format("[ramp] {} lane by lane", e.to_string()));
+  throw InternalError(fmt::format("[ramp] no way to compute '{}' lane by lane", e.to_string()));
 }
 
 /// The part that is the same in all lanes is one scalar.
