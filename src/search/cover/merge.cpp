@@ -4,6 +4,7 @@
 #include <queue>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "base/cancel.h"
 #include "base/fail.h"
@@ -203,7 +204,7 @@ void order_steps(const CoverProblem& problem, const Structure& structure, const 
   while (!stack.empty()) {
     const int at = stack.back();
     stack.pop_back();
-    if (runs[static_cast<size_t>(at)]++ != 0) continue;
+    if (std::exchange(runs[static_cast<size_t>(at)], 1) != 0) continue;
     ++running;
     stack.insert(stack.end(), launches.waits_for(at).begin(), launches.waits_for(at).end());
   }
