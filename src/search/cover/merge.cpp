@@ -1,15 +1,15 @@
 #include "search/cover/merge.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <queue>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "base/cancel.h"
 #include "base/fail.h"
 #include "base/hash.h"
+#include "search/cover/launches.h"
 
 namespace luminal::search {
 namespace {
@@ -17,197 +17,167 @@ namespace {
 constexpr double kLeastGain = 1e-3;  // of what the two cost: predictions are no better
 constexpr size_t kManyReaders = 24;  // of a tensor whose readers have nothing else in common
 
-/// Launches and what each waits for: kernels 0 .., hosts behind them.
-class Order {
- public:
-  Order(const CoverProblem& problem, const Cover& cover) : kernels_(static_cast<int>(cover.kernels.size())) {
-    makers_.assign(problem.classes.size(), -1);
-    for (int k = 0; k < kernels_; ++k)
-      for (const int c : cover.kernels[static_cast<size_t>(k)].outputs) makers_[static_cast<size_t>(c)] = k;
-    for (size_t c = 0; c < makers_.size(); ++c)
-      if (problem.classes[c].host >= 0) makers_[c] = kernels_ + problem.classes[c].host;
-    waits_.resize(static_cast<size_t>(kernels_) + problem.hosts.size());
-    for (int k = 0; k < kernels_; ++k)
-      for (const int c : cover.kernels[static_cast<size_t>(k)].inputs)
-        add(k, makers_[static_cast<size_t>(c)]);
-    for (size_t h = 0; h < problem.hosts.size(); ++h) {
-      for (const int c : problem.hosts[h].inputs)
-        add(kernels_ + static_cast<int>(h), makers_[static_cast<size_t>(c)]);
-      for (const int other : problem.hosts[h].after) add(kernels_ + static_cast<int>(h), kernels_ + other);
-    }
-  }
-  [[nodiscard]] const std::vector<int>& waits(int launch) const {
-    return waits_[static_cast<size_t>(launch)];
-  }
-  [[nodiscard]] int maker(int c) const { return makers_[static_cast<size_t>(c)]; }
-  [[nodiscard]] size_t size() const { return waits_.size(); }
-
-  /// Whether `from` waits for `to` through at least one other launch.
-  [[nodiscard]] bool waits_indirectly(int from, int to) const {
-    std::vector<char> seen(waits_.size(), 0);
-    std::vector<int> stack;
-    for (const int next : waits(from))
-      if (next != to) stack.push_back(next);
-    while (!stack.empty()) {
-      const int at = stack.back();
-      stack.pop_back();
-      if (at == to) return true;
-      if (seen[static_cast<size_t>(at)]++ != 0) continue;
-      stack.insert(stack.end(), waits(at).begin(), waits(at).end());
-    }
-    return false;
-  }
-  [[nodiscard]] bool waits_at_all(int from, int to) const {
-    return std::ranges::find(waits(from), to) != waits(from).end() || waits_indirectly(from, to);
-  }
-
- private:
-  void add(int launch, int waited) {
-    auto& list = waits_[static_cast<size_t>(launch)];
-    if (waited >= 0 && std::ranges::find(list, waited) == list.end()) list.push_back(waited);
-  }
-  int kernels_;
-  std::vector<int> makers_;
-  std::vector<std::vector<int>> waits_;
-};
-
+/// Offers to merge two kernels wait in a queue, the best first; a merge makes new ones around itself.
 class Merger {
  public:
   Merger(const CoverProblem& problem, const Structure& structure, SpecStore& store, CostTable& rough,
          CostTable& fine, Cover& cover)
-      : problem_(problem), structure_(structure), store_(store), rough_(rough), fine_(fine), cover_(cover) {
-    for (; next_serial_ < count(); ++next_serial_) serials_.push_back(next_serial_);
+      : structure_(structure),
+        store_(store),
+        rough_(rough),
+        fine_(fine),
+        cover_(cover),
+        launches_(problem, cover),
+        versions_(cover.kernels.size(), 0),
+        readers_(problem.classes.size()) {
+    for (int k = 0; k < static_cast<int>(cover.kernels.size()); ++k)
+      for (const int c : at(k).inputs) readers_[static_cast<size_t>(c)].push_back(k);
   }
 
   void run() {
-    while (const auto pair = best_pair()) {
+    Pairs exports, siblings;
+    for (int k = 0; k < static_cast<int>(cover_.kernels.size()); ++k) add_exports(k, exports);
+    for (size_t c = 0; c < readers_.size(); ++c) add_siblings(c, siblings);
+    offer(exports, siblings);
+    while (!queue_.empty()) {
       throw_if_cancelled();
-      cover_.kernels[static_cast<size_t>(pair->first)] = pair->merged;
-      serials_[static_cast<size_t>(pair->first)] = next_serial_++;
-      cover_.kernels.erase(cover_.kernels.begin() + pair->second);
-      serials_.erase(serials_.begin() + pair->second);
-      ++cover_.merges;
+      const Offer best = queue_.top();
+      queue_.pop();
+      if (is_current(best) && !is_cyclic(best)) merge(best);
     }
+    std::vector<CoverKernel> left;
+    for (size_t k = 0; k < cover_.kernels.size(); ++k)
+      if (versions_[k] >= 0) left.push_back(std::move(cover_.kernels[k]));
+    cover_.kernels = std::move(left);
   }
 
  private:
-  struct Pair {
-    int first = 0, second = 0;  ///< `merged` takes the place of the first
-    CoverKernel merged;
+  /// The merged kernel takes the place of the first; a reader and what it reads, or siblings.
+  struct Offer {
     double gain = 0;
     uint64_t key = 0;
+    bool exporting = false;
+    int first = 0, second = 0, first_version = 0, second_version = 0;
+    const SpecStore::Made* made = nullptr;
+    [[nodiscard]] auto rank() const { return std::tuple(-gain, key, !exporting, first, second); }
+    friend bool operator<(const Offer& a, const Offer& b) { return a.rank() > b.rank(); }
   };
+  using Pairs = std::set<std::pair<int, int>>;
 
-  std::optional<Pair> best_pair() {
-    const Order order(problem_, cover_);
-    const Pair* best = nullptr;
-    int first = 0, second = 0;
-    const auto offer = [&](int a, int b, bool exporting) {
-      const std::optional<Pair>& pair = offered(a, b, exporting);
-      if (!pair) return;
-      if (best != nullptr && std::tuple(-pair->gain, pair->key) >= std::tuple(-best->gain, best->key)) return;
-      const bool cyclic =
-          exporting ? order.waits_indirectly(a, b) : order.waits_at_all(a, b) || order.waits_at_all(b, a);
-      if (cyclic) return;
-      best = &*pair;
-      first = a;
-      second = b;
-    };
-    for (const auto& [reader, producer] : readings(order)) offer(reader, producer, true);
-    for (auto [a, b] : siblings()) {
+  void add_exports(int k, Pairs& pairs) const {
+    for (const int c : at(k).inputs)
+      if (launches_.is_kernel(launches_.maker(c))) pairs.emplace(k, launches_.maker(c));
+  }
+  void add_siblings(size_t c, Pairs& pairs) const {
+    const std::vector<int>& list = readers_[c];
+    if (list.size() > kManyReaders) return;
+    for (size_t i = 0; i < list.size(); ++i)
+      for (size_t j = i + 1; j < list.size(); ++j) pairs.insert(std::minmax(list[i], list[j]));
+  }
+
+  void offer(const Pairs& exports, const Pairs& siblings) {
+    for (const auto& [reader, producer] : exports) offer(reader, producer, true);
+    for (auto [a, b] : siblings) {
       // The order of the two decides the order of outputs: by mark, not by number.
       if (mark(at(b).outputs[0]) < mark(at(a).outputs[0])) std::swap(a, b);
       offer(a, b, false);
     }
-    if (best == nullptr) return std::nullopt;
-    Pair implementation = *best;
-    implementation.first = first;
-    implementation.second = second;
-    return implementation;
   }
 
-  /// What merging two kernels gives, worked out once for as long as both are there.
-  const std::optional<Pair>& offered(int a, int b, bool exporting) {
-    const auto [known, fresh] =
-        offers_.try_emplace({serials_[static_cast<size_t>(a)], serials_[static_cast<size_t>(b)], exporting});
-    if (fresh) known->second = exporting ? with_export(a, b) : merged_siblings(a, b);
-    return known->second;
+  void offer(int a, int b, bool exporting) {
+    const SpecStore::Made* made = exporting ? with_export(a, b) : merged_siblings(a, b);
+    if (made == nullptr) return;
+    const double apart = rough_.of(at(a).spec) + rough_.of(at(b).spec);
+    if (apart - rough_.of(made->spec) <= kLeastGain * apart) return;
+    const double cost_us = at(a).cost_us + at(b).cost_us, gain = cost_us - fine_.of(made->spec);
+    if (gain <= kLeastGain * cost_us) return;
+    const uint64_t key =
+        combine(store_.at(made->spec).hash(), combine(mark(at(a).outputs[0]), mark(at(b).outputs[0])));
+    queue_.push({gain, key, exporting, a, b, version(a), version(b), made});
   }
 
-  [[nodiscard]] std::set<std::pair<int, int>> readings(const Order& order) const {
-    std::set<std::pair<int, int>> pairs;
-    for (int k = 0; k < count(); ++k)
-      for (const int c : at(k).inputs)
-        if (order.maker(c) >= 0 && order.maker(c) < count()) pairs.emplace(k, order.maker(c));
-    return pairs;
-  }
-
-  [[nodiscard]] std::set<std::pair<int, int>> siblings() const {
-    std::map<int, std::vector<int>> readers;
-    for (int k = 0; k < count(); ++k)
-      for (const int c : at(k).inputs) readers[c].push_back(k);
-    std::set<std::pair<int, int>> pairs;
-    for (const auto& [c, list] : readers) {
-      if (list.size() > kManyReaders) continue;
-      for (size_t i = 0; i < list.size(); ++i)
-        for (size_t j = i + 1; j < list.size(); ++j) pairs.emplace(list[i], list[j]);
-    }
-    return pairs;
-  }
-
-  std::optional<Pair> with_export(int reader, int producer) {
+  const SpecStore::Made* with_export(int reader, int producer) {
     const CoverKernel &a = at(reader), &b = at(producer);
-    if (b.outputs.size() != 1) return {};
+    if (b.outputs.size() != 1) return nullptr;
     const auto slot = static_cast<int>(std::ranges::find(a.inputs, b.outputs[0]) - a.inputs.begin());
     const std::vector<uint32_t> own(a.inputs.begin(), a.inputs.end()),
         theirs(b.inputs.begin(), b.inputs.end());
-    const SpecStore::Made* made = store_.compose_exporting(a.spec, slot, b.spec, own, theirs);
-    if (made == nullptr) return {};
-    return pair_of(reader, producer, *made);
+    return store_.compose_exporting(a.spec, slot, b.spec, own, theirs);
   }
 
-  std::optional<Pair> merged_siblings(int first, int second) {
+  const SpecStore::Made* merged_siblings(int first, int second) {
     const CoverKernel &a = at(first), &b = at(second);
     const std::vector<uint32_t> own(a.inputs.begin(), a.inputs.end()),
         theirs(b.inputs.begin(), b.inputs.end());
-    const SpecStore::Made* made = store_.merge_siblings(a.spec, b.spec, own, theirs);
-    if (made == nullptr) return {};
-    return pair_of(first, second, *made);
+    return store_.merge_siblings(a.spec, b.spec, own, theirs);
   }
 
-  std::optional<Pair> pair_of(int first, int second, const SpecStore::Made& made) {
-    const CoverKernel &a = at(first), &b = at(second);
-    Pair pair{.first = first, .second = second};
-    pair.merged.spec = made.spec;
-    const double apart = rough_.of(a.spec) + rough_.of(b.spec);
-    if (apart - rough_.of(made.spec) <= kLeastGain * apart) return {};
-    pair.merged.cost_us = fine_.of(made.spec);
-    pair.gain = a.cost_us + b.cost_us - pair.merged.cost_us;
-    if (pair.gain <= kLeastGain * (a.cost_us + b.cost_us)) return {};
-    for (const auto& from : made.slots)
-      pair.merged.inputs.push_back((from.producer ? b.inputs : a.inputs)[static_cast<size_t>(from.slot)]);
-    pair.merged.outputs = a.outputs;
-    pair.merged.outputs.insert(pair.merged.outputs.end(), b.outputs.begin(), b.outputs.end());
+  [[nodiscard]] bool is_current(const Offer& o) const {
+    return version(o.first) == o.first_version && version(o.second) == o.second_version;
+  }
+  /// Merging others leaves a way from the one to the other what it is.
+  [[nodiscard]] bool is_cyclic(const Offer& o) {
+    if (o.exporting) return launches_.waits_indirectly(o.first, o.second);
+    return launches_.waits(o.first, o.second) || launches_.waits(o.second, o.first);
+  }
+
+  void merge(const Offer& o) {
+    const CoverKernel a = at(o.first), b = at(o.second);
+    CoverKernel merged;
+    merged.spec = o.made->spec;
+    merged.cost_us = fine_.of(merged.spec);
+    for (const auto& from : o.made->slots)
+      merged.inputs.push_back((from.producer ? b.inputs : a.inputs)[static_cast<size_t>(from.slot)]);
+    merged.outputs = a.outputs;
+    merged.outputs.insert(merged.outputs.end(), b.outputs.begin(), b.outputs.end());
     std::set<int> interior(a.interior.begin(), a.interior.end());
     interior.insert(b.interior.begin(), b.interior.end());
-    for (const int c : pair.merged.outputs) interior.erase(c);
-    pair.merged.interior.assign(interior.begin(), interior.end());
-    pair.key = combine(store_.at(made.spec).hash(), combine(mark(a.outputs[0]), mark(b.outputs[0])));
-    return pair;
+    for (const int c : merged.outputs) interior.erase(c);
+    merged.interior.assign(interior.begin(), interior.end());
+    cover_.kernels[static_cast<size_t>(o.first)] = std::move(merged);
+    ++versions_[static_cast<size_t>(o.first)];
+    versions_[static_cast<size_t>(o.second)] = -1;
+    launches_.merge(o.first, o.second, b.outputs);
+    ++cover_.merges;
+    offer_around(o.first, o.second, a, b);
   }
 
-  [[nodiscard]] int count() const { return static_cast<int>(cover_.kernels.size()); }
+  /// `k` was `a` and, now gone, `b`. A tensor that has few readers only now has offers that it had not.
+  void offer_around(int k, int gone, const CoverKernel& a, const CoverKernel& b) {
+    Pairs exports, siblings;
+    std::set<int> read(a.inputs.begin(), a.inputs.end());
+    read.insert(b.inputs.begin(), b.inputs.end());
+    for (const int c : read) {
+      std::vector<int>& list = readers_[static_cast<size_t>(c)];
+      const size_t before = list.size();
+      std::erase_if(list, [&](int other) { return other == k || other == gone; });
+      if (std::ranges::find(at(k).inputs, c) != at(k).inputs.end()) list.push_back(k);
+      if (before > kManyReaders) add_siblings(static_cast<size_t>(c), siblings);
+    }
+    for (const int c : at(k).inputs) {
+      const std::vector<int>& list = readers_[static_cast<size_t>(c)];
+      if (list.size() > kManyReaders) continue;
+      for (const int other : list)
+        if (other != k) siblings.insert(std::minmax(other, k));
+    }
+    add_exports(k, exports);
+    for (const int c : at(k).outputs)
+      for (const int reader : readers_[static_cast<size_t>(c)]) exports.emplace(reader, k);
+    offer(exports, siblings);
+  }
+
   [[nodiscard]] const CoverKernel& at(int k) const { return cover_.kernels[static_cast<size_t>(k)]; }
+  [[nodiscard]] int version(int k) const { return versions_[static_cast<size_t>(k)]; }
   [[nodiscard]] uint64_t mark(int c) const { return structure_.exact[static_cast<size_t>(c)]; }
 
-  const CoverProblem& problem_;
   const Structure& structure_;
   SpecStore& store_;
   CostTable &rough_, &fine_;
   Cover& cover_;
-  std::vector<int> serials_;  ///< by kernel: a number that no other kernel has or had
-  int next_serial_ = 0;
-  std::map<std::tuple<int, int, bool>, std::optional<Pair>> offers_;
+  Launches launches_;
+  std::vector<int> versions_;              ///< by kernel; -1: it was merged into another one
+  std::vector<std::vector<int>> readers_;  ///< kernels, by class
+  std::priority_queue<Offer> queue_;
 };
 
 }  // namespace
@@ -219,10 +189,10 @@ void merge_kernels(const CoverProblem& problem, const Structure& structure, Spec
 
 void order_steps(const CoverProblem& problem, const Structure& structure, const SpecStore& store,
                  Cover& cover) {
-  const Order order(problem, cover);
+  const Launches launches(problem, cover);
   const auto kernels = static_cast<int>(cover.kernels.size());
   // Hosts run if they must or if a launch that runs waits for them.
-  std::vector<char> runs(order.size(), 0);
+  std::vector<char> runs(launches.size(), 0);
   std::vector<int> stack;
   for (int k = 0; k < kernels; ++k) stack.push_back(k);
   for (size_t h = 0; h < problem.hosts.size(); ++h)
@@ -234,37 +204,21 @@ void order_steps(const CoverProblem& problem, const Structure& structure, const 
   while (!stack.empty()) {
     const int at = stack.back();
     stack.pop_back();
-    if (runs[static_cast<size_t>(at)]++ != 0) continue;
+    if (std::exchange(runs[static_cast<size_t>(at)], 1) != 0) continue;
     ++running;
-    stack.insert(stack.end(), order.waits(at).begin(), order.waits(at).end());
+    stack.insert(stack.end(), launches.waits_for(at).begin(), launches.waits_for(at).end());
   }
-  std::vector<int> open(order.size(), 0);
-  std::vector<std::vector<int>> readers(order.size());
-  for (size_t l = 0; l < order.size(); ++l)
-    for (const int waited : order.waits(static_cast<int>(l))) {
-      ++open[l];
-      readers[static_cast<size_t>(waited)].push_back(static_cast<int>(l));
-    }
   const auto key = [&](int launch) {
     if (launch >= kernels) return std::tuple(0, uint64_t{0}, uint64_t{0}, launch);  // in the program's order
     const CoverKernel& kernel = cover.kernels[static_cast<size_t>(launch)];
     const auto first = static_cast<size_t>(kernel.outputs[0]);
     return std::tuple(structure.depth[first], store.at(kernel.spec).hash(), structure.exact[first], launch);
   };
-  using Entry = std::pair<decltype(key(0)), int>;
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-  for (size_t l = 0; l < order.size(); ++l)
-    if (runs[l] != 0 && open[l] == 0) ready.emplace(key(static_cast<int>(l)), static_cast<int>(l));
   cover.steps.clear();
-  while (!ready.empty()) {
-    const int launch = ready.top().second;
-    ready.pop();
-    cover.steps.push_back(launch < kernels ? CoverStep{.kernel = launch}
-                                           : CoverStep{.host = launch - kernels});
-    for (const int reader : readers[static_cast<size_t>(launch)])
-      if (--open[static_cast<size_t>(reader)] == 0 && runs[static_cast<size_t>(reader)] != 0)
-        ready.emplace(key(reader), reader);
-  }
+  for (const int launch : launches.in_order(key))
+    if (runs[static_cast<size_t>(launch)] != 0)
+      cover.steps.push_back(launch < kernels ? CoverStep{.kernel = launch}
+                                             : CoverStep{.host = launch - kernels});
   LUMINAL_CHECK(cover.steps.size() == running, "{} of {} launches wait for each other",
                 running - cover.steps.size(), running);
 }

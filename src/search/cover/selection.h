@@ -1,11 +1,10 @@
 #pragma once
 #include <functional>
-#include <map>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "search/cover/fusion.h"
+#include "search/cover/plan_graph.h"
 
 namespace luminal::search {
 
@@ -35,13 +34,13 @@ class Selector {
   /// search asks for every subset.
   double cost_of(const std::vector<char>& in_memory);
   /// Classes that must be in memory.
-  [[nodiscard]] const std::vector<char>& forced() const { return forced_; }
+  [[nodiscard]] const std::vector<char>& forced() const { return graph_.forced(); }
+  /// The plan made from nothing, with costs as they are known.
+  [[nodiscard]] Selection plan_of(const std::vector<char>& in_memory);
+  [[nodiscard]] const PlanGraph& graph() const { return graph_; }
 
  private:
   struct Descent;
-  [[nodiscard]] int cheapest(int c, const std::vector<char>& in_memory,
-                             const std::vector<char>& restricted) const;
-  [[nodiscard]] bool leaf_ready(int c, const std::vector<char>& in_memory) const;
   [[nodiscard]] std::optional<std::span<const int>> open(int node, const std::vector<char>& in_memory,
                                                          Selection& selection);
   /// One depth-first walk from what is wanted. False if it meets a cycle, whose classes become restricted.
@@ -50,25 +49,14 @@ class Selector {
   double plan(const std::vector<char>& in_memory, Selection& selection, double most);
   /// The plan and its cost without guesses, unless it costs `most` or more even with them.
   double settled_plan(const std::vector<char>& in_memory, Selection& selection, double most);
-  /// Of the dearest guess in the plan. False if it holds none.
-  bool ask_price(const Selection& selection);
-  void sort(size_t c);
+  [[nodiscard]] std::optional<SpecId> dearest_guess(const Selection& selection) const;
+  /// Returns the classes that have fusions of the spec.
+  std::vector<int> ask_price(SpecId guess) { return graph_.set_price(guess, price_(guess)); }
   [[nodiscard]] std::vector<std::vector<int>> groups() const;
 
-  const CoverProblem& problem_;
   const Structure& structure_;
-  const std::vector<std::vector<Fusion>>& fusions_;
   Price price_;
-  struct Entry {
-    int fusion;
-    double cost_us;
-  };
-  std::vector<std::vector<Entry>> by_cost_;     ///< by class, cheapest first
-  std::map<SpecId, std::vector<int>> guesses_;  ///< classes with fusions of specs whose price is not known
-  std::vector<char> forced_;
-  /// Nodes of the walk are classes, and hosts behind them.
-  std::vector<std::vector<int>> host_children_;
-  std::vector<int> host_of_;  ///< by class
+  PlanGraph graph_;
   enum class Mark : uint8_t { New, Open, Done };
   struct Frame {
     int node;
@@ -79,8 +67,7 @@ class Selector {
     std::vector<Mark> mark;
     std::vector<char> computed, restricted;  ///< by class; restricted ones take downhill fusions
     std::vector<Frame> stack;
-  } state_;                 ///< of a walk, kept for the next one
-  std::vector<int> roots_;  ///< wanted classes, then hosts that must run (numbered behind the classes)
+  } state_;  ///< of a walk, kept for the next one
 };
 
 }  // namespace luminal::search

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <ranges>
 #include <unordered_set>
+#include <utility>
 
 #include "base/hash.h"
 
@@ -62,34 +65,100 @@ size_t distinct(const Hashes& structure) {
   return std::unordered_set<uint64_t>(structure.begin(), structure.end()).size();
 }
 
+/// Knuth's generalisation of breadth-first search: a class is reached when all arguments of one of its ways
+/// are.
 std::vector<int> depths(const CoverProblem& problem) {
-  std::vector<int> depth(problem.classes.size(), kUnreached);
-  const auto of = [&](const std::vector<int>& arguments) {
-    int deepest = -1;
-    for (const int a : arguments) {
-      if (depth[static_cast<size_t>(a)] == kUnreached) return kUnreached;
-      deepest = std::max(deepest, depth[static_cast<size_t>(a)]);
-    }
-    return deepest + 1;
+  struct Way {
+    int made;     ///< class
+    size_t open;  ///< arguments that are not reached yet
   };
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (size_t c = 0; c < depth.size(); ++c) {
-      const auto& each = problem.classes[c];
-      int best = kUnreached;
-      if (each.host >= 0)
-        best = of(problem.hosts[static_cast<size_t>(each.host)].inputs);
-      else if (each.alternatives.empty())
-        best = 0;
-      for (const auto& alternative : each.alternatives) best = std::min(best, of(alternative.arguments));
-      if (best < depth[c]) {
-        depth[c] = best;
-        changed = true;
-      }
-    }
+  std::vector<Way> ways;
+  std::vector<std::vector<size_t>> waiting(problem.classes.size());  // ways, by argument
+  std::vector<int> depth(problem.classes.size(), kUnreached), reached;
+  const auto reach = [&](int c, int at) {
+    if (depth[static_cast<size_t>(c)] != kUnreached) return;
+    depth[static_cast<size_t>(c)] = at;
+    reached.push_back(c);
+  };
+  for (int c = 0; c < static_cast<int>(depth.size()); ++c) {
+    const auto& each = problem.classes[static_cast<size_t>(c)];
+    const auto add = [&](const std::vector<int>& arguments) {
+      for (const int a : arguments) waiting[static_cast<size_t>(a)].push_back(ways.size());
+      ways.push_back({c, arguments.size()});
+      if (arguments.empty()) reach(c, 0);
+    };
+    if (each.host >= 0)
+      add(problem.hosts[static_cast<size_t>(each.host)].inputs);
+    else if (each.alternatives.empty())
+      reach(c, 0);
+    for (const auto& alternative : each.alternatives) add(alternative.arguments);
+  }
+  for (size_t i = 0; i < reached.size(); ++i) {
+    const auto at = static_cast<size_t>(reached[i]);
+    for (const size_t way : waiting[at])
+      if (--ways[way].open == 0) reach(ways[way].made, depth[at] + 1);
   }
   return depth;
 }
+
+/// Sweeps up and down the depths, each class with what is known of its arguments and readers by then: news
+/// cross the whole graph in one sweep, where a round moves them by one step.
+class Sweeps {
+ public:
+  Sweeps(const CoverProblem& problem, const SpecStore& store, const std::vector<int>& depth)
+      : problem_(problem), store_(store), readings_(problem.classes.size()) {
+    std::map<int, std::vector<size_t>> by_depth;
+    for (size_t c = 0; c < depth.size(); ++c) by_depth[depth[c]].push_back(c);
+    for (auto& [at, classes] : by_depth) levels_.push_back(std::move(classes));
+    for (size_t c = 0; c < depth.size(); ++c)
+      for (const auto& alternative : problem.classes[c].alternatives)
+        for (size_t slot = 0; slot < alternative.arguments.size(); ++slot)
+          readings_[static_cast<size_t>(alternative.arguments[slot])].push_back(
+              {c, combine(store.at(alternative.spec).hash(), slot)});
+  }
+
+  void sweep(Hashes& now) const {
+    const auto level = [&](const std::vector<size_t>& classes, auto&& news) {
+      Hashes next;
+      for (const size_t c : classes) next.push_back(combine(now[c], news(c)));
+      for (size_t i = 0; i < classes.size(); ++i) now[classes[i]] = next[i];
+    };
+    for (const auto& classes : levels_) level(classes, [&](size_t c) { return made(c, now); });
+    for (const auto& classes : std::views::reverse(levels_))
+      level(classes, [&](size_t c) { return read(c, now); });
+  }
+
+ private:
+  [[nodiscard]] uint64_t made(size_t c, const Hashes& now) const {
+    Hashes ways;
+    const auto add = [&](uint64_t own, const std::vector<int>& arguments) {
+      for (const int a : arguments) own = combine(own, now[static_cast<size_t>(a)]);
+      ways.push_back(own);
+    };
+    const auto& own = problem_.classes[c];
+    for (const auto& alternative : own.alternatives)
+      add(store_.at(alternative.spec).hash(), alternative.arguments);
+    if (own.host >= 0) {
+      const auto& host = problem_.hosts[static_cast<size_t>(own.host)];
+      add(host.label, host.inputs);
+    }
+    return combined(std::move(ways));
+  }
+  [[nodiscard]] uint64_t read(size_t c, const Hashes& now) const {
+    Hashes readers;
+    for (const Reading& reading : readings_[c]) readers.push_back(combine(now[reading.reader], reading.how));
+    return combined(std::move(readers));
+  }
+
+  struct Reading {
+    size_t reader;
+    uint64_t how;
+  };
+  const CoverProblem& problem_;
+  const SpecStore& store_;
+  std::vector<std::vector<size_t>> levels_;  ///< classes by depth
+  std::vector<std::vector<Reading>> readings_;
+};
 
 }  // namespace
 
@@ -97,14 +166,12 @@ Structure structure_of(const CoverProblem& problem, const SpecStore& store) {
   Structure result;
   result.depth = depths(problem);
   Hashes now = initial(problem);
-  size_t count = distinct(now);
-  for (int round = 0;; ++round) {
-    Hashes next = refined(problem, store, now);
-    const size_t more = distinct(next);
-    now = std::move(next);
-    if (round + 1 == kShapeRounds) result.shape = now;
-    if (more == count && round + 1 >= kShapeRounds) break;
-    count = more;
+  for (int round = 0; round < kShapeRounds; ++round) now = refined(problem, store, now);
+  result.shape = now;
+  const Sweeps sweeps(problem, store, result.depth);
+  for (size_t before = 0, count = distinct(now); count > before;) {
+    sweeps.sweep(now);
+    before = std::exchange(count, distinct(now));
   }
   result.exact = std::move(now);
   return result;

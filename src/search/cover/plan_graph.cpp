@@ -1,0 +1,113 @@
+#include "search/cover/plan_graph.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace luminal::search {
+
+PlanGraph::PlanGraph(const CoverProblem& problem, const Structure& structure,
+                     const std::vector<std::vector<Fusion>>& fusions, bool guessed)
+    : problem_(problem),
+      structure_(structure),
+      fusions_(fusions),
+      by_cost_(fusions.size()),
+      forced_(problem.classes.size(), 0) {
+  for (size_t c = 0; c < fusions.size(); ++c) {
+    for (size_t i = 0; i < fusions[c].size(); ++i)
+      by_cost_[c].push_back({static_cast<int>(i), fusions[c][i].cost_us});
+    sort(c);
+  }
+  if (guessed) add_guesses();
+  for (size_t c = 0; c < forced_.size(); ++c)
+    forced_[c] = problem.classes[c].wanted || problem.classes[c].alternatives.empty() ? 1 : 0;
+  for (const auto& host : problem.hosts)
+    for (const int input : host.inputs) forced_[static_cast<size_t>(input)] = 1;
+  for (int c = 0; c < class_count(); ++c)
+    if (problem.classes[static_cast<size_t>(c)].wanted) roots_.push_back(c);
+  std::ranges::sort(roots_, {}, [&](int c) {
+    return std::tuple(structure.depth[static_cast<size_t>(c)], structure.exact[static_cast<size_t>(c)], c);
+  });
+  for (const auto& each : problem.classes) host_of_.push_back(class_count() + each.host);
+  for (size_t h = 0; h < problem.hosts.size(); ++h) {
+    if (problem.hosts[h].must_run) roots_.push_back(class_count() + static_cast<int>(h));
+    host_reads_.push_back(problem.hosts[h].inputs);
+    for (const int other : problem.hosts[h].after) host_reads_.back().push_back(class_count() + other);
+  }
+  link();
+}
+
+void PlanGraph::add_guesses() {
+  for (size_t c = 0; c < fusions_.size(); ++c)
+    for (const Fusion& fusion : fusions_[c]) {
+      Guess& guess = guesses_[fusion.spec];
+      if (guess.classes.empty() || guess.classes.back() != static_cast<int>(c))
+        guess.classes.push_back(static_cast<int>(c));
+      guess.mark = std::min(guess.mark, structure_.exact[c]);
+    }
+}
+
+void PlanGraph::link() {
+  readers_.resize(problem_.classes.size());
+  possible_readers_.resize(node_count());
+  const auto add = [](std::vector<int>& list, int node) {
+    if (list.empty() || list.back() != node) list.push_back(node);
+  };
+  for (int c = 0; c < class_count(); ++c) {
+    for (const Fusion& fusion : fusions_[static_cast<size_t>(c)]) {
+      for (const int leaf : fusion.leaves) {
+        add(readers_[static_cast<size_t>(leaf)], c);
+        add(possible_readers_[static_cast<size_t>(leaf)], c);
+      }
+      for (const int inner : fusion.interior)
+        if (problem_.classes[static_cast<size_t>(inner)].no_recompute)
+          add(readers_[static_cast<size_t>(inner)], c);
+    }
+    if (problem_.classes[static_cast<size_t>(c)].host >= 0)
+      add(possible_readers_[static_cast<size_t>(host_of_[static_cast<size_t>(c)])], c);
+  }
+  for (size_t h = 0; h < host_reads_.size(); ++h)
+    for (const int read : host_reads_[h])
+      add(possible_readers_[static_cast<size_t>(read)], class_count() + static_cast<int>(h));
+}
+
+/// Of equal costs the one that stands first stays first.
+void PlanGraph::sort(size_t c) {
+  std::ranges::sort(by_cost_[c], {}, [](const Entry& e) { return std::pair(e.cost_us, e.fusion); });
+}
+
+PlanGraph::Entry PlanGraph::cheapest(int c, const std::vector<char>& in_memory, bool downhill) const {
+  const auto ready = [&](int leaf) { return in_memory[static_cast<size_t>(leaf)] != 0; };
+  const auto computed_elsewhere = [&](int inner) {
+    return problem_.classes[static_cast<size_t>(inner)].no_recompute &&
+           in_memory[static_cast<size_t>(inner)] != 0;
+  };
+  for (const Entry& entry : by_cost_[static_cast<size_t>(c)]) {
+    const Fusion& own = fusion(c, entry.fusion);
+    if (downhill && !own.downhill) continue;
+    if (std::ranges::all_of(own.leaves, ready) && std::ranges::none_of(own.interior, computed_elsewhere))
+      return entry;
+  }
+  return {};
+}
+
+std::span<const int> PlanGraph::reads(int node, int number) const {
+  const auto at = static_cast<size_t>(node);
+  if (node >= class_count()) return host_reads_[at - problem_.classes.size()];
+  if (problem_.classes[at].host >= 0) return std::span(&host_of_[at], 1);
+  if (number < 0) return {};
+  return fusion(node, number).leaves;
+}
+
+std::vector<int> PlanGraph::set_price(SpecId guess, double cost_us) {
+  const auto known = guesses_.find(guess);
+  std::vector<int> classes = std::move(known->second.classes);
+  guesses_.erase(known);
+  for (const int c : classes) {
+    for (Entry& entry : by_cost_[static_cast<size_t>(c)])
+      if (fusion(c, entry.fusion).spec == guess) entry.cost_us = cost_us;
+    sort(static_cast<size_t>(c));
+  }
+  return classes;
+}
+
+}  // namespace luminal::search

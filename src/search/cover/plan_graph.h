@@ -1,0 +1,82 @@
+#pragma once
+#include <limits>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "search/cover/fusion.h"
+
+namespace luminal::search {
+
+inline constexpr double kImpossible = std::numeric_limits<double>::infinity();
+
+/// What a plan may consist of. Nodes are classes and, numbered behind them, hosts; a class reads the leaves
+/// of the fusion that it takes. Costs of fusions may be guesses until their price is set.
+class PlanGraph {
+ public:
+  PlanGraph(const CoverProblem& problem, const Structure& structure,
+            const std::vector<std::vector<Fusion>>& fusions, bool guessed);
+
+  [[nodiscard]] int class_count() const { return static_cast<int>(problem_.classes.size()); }
+  [[nodiscard]] size_t node_count() const { return problem_.classes.size() + problem_.hosts.size(); }
+  /// Wanted classes, then hosts that must run.
+  [[nodiscard]] const std::vector<int>& roots() const { return roots_; }
+  /// Classes that must be in memory.
+  [[nodiscard]] const std::vector<char>& forced() const { return forced_; }
+  [[nodiscard]] const CoverProblem& problem() const { return problem_; }
+  [[nodiscard]] const Structure& structure() const { return structure_; }
+  [[nodiscard]] bool takes_fusion(int node) const {
+    return node < class_count() && !problem_.classes[static_cast<size_t>(node)].alternatives.empty() &&
+           problem_.classes[static_cast<size_t>(node)].host < 0;
+  }
+
+  struct Entry {
+    int fusion = -1;
+    double cost_us = 0;
+    friend bool operator==(const Entry&, const Entry&) = default;
+  };
+  [[nodiscard]] const Fusion& fusion(int c, int number) const {
+    return fusions_[static_cast<size_t>(c)][static_cast<size_t>(number)];
+  }
+  /// The cheapest fusion of a class over what is in memory; `downhill`: among those only. No fusion (-1) if
+  /// there is none.
+  [[nodiscard]] Entry cheapest(int c, const std::vector<char>& in_memory, bool downhill) const;
+  /// What a node reads; `number`: the fusion that a class takes.
+  [[nodiscard]] std::span<const int> reads(int node, int number) const;
+  /// Classes whose cheapest fusion may depend on whether `c` is in memory.
+  [[nodiscard]] const std::vector<int>& readers(int c) const { return readers_[static_cast<size_t>(c)]; }
+  /// Nodes that read a node, with some fusion or always.
+  [[nodiscard]] const std::vector<int>& possible_readers(int node) const {
+    return possible_readers_[static_cast<size_t>(node)];
+  }
+
+  [[nodiscard]] bool has_guesses() const { return !guesses_.empty(); }
+  [[nodiscard]] bool is_guess(SpecId spec) const { return guesses_.contains(spec); }
+  /// A number for a guessed spec that does not depend on how specs and classes are numbered.
+  [[nodiscard]] uint64_t mark(SpecId guess) const { return guesses_.at(guess).mark; }
+  /// The spec costs that much from now on. Returns the classes with such fusions.
+  std::vector<int> set_price(SpecId guess, double cost_us);
+
+ private:
+  void sort(size_t c);
+  void add_guesses();
+  void link();
+
+  const CoverProblem& problem_;
+  const Structure& structure_;
+  const std::vector<std::vector<Fusion>>& fusions_;
+  std::vector<std::vector<Entry>> by_cost_;  ///< by class, cheapest first
+  struct Guess {
+    std::vector<int> classes;
+    uint64_t mark = std::numeric_limits<uint64_t>::max();
+  };
+  std::unordered_map<SpecId, Guess> guesses_;
+  std::vector<char> forced_;
+  std::vector<int> roots_;
+  std::vector<std::vector<int>> host_reads_;
+  std::vector<int> host_of_;  ///< by class
+  std::vector<std::vector<int>> readers_, possible_readers_;
+};
+
+}  // namespace luminal::search
