@@ -51,12 +51,14 @@ void join_slots(SpecParts& parts, std::span<const uint32_t> arguments) {
 }
 
 Canonical canonical(SpecParts parts, std::span<const uint32_t> arguments, MathMode mode) {
+  for (Value& v : parts.values) v.online = false;
   join_slots(parts, arguments);
   simplify_values(parts);
   if (mode != MathMode::Strict)
     for (Value& v : parts.values) drop_repeated_masks(v, parts);
   split_axes(parts);
   if (share_axes(parts)) simplify_values(parts);  // bodies may now read one value twice
+  if (mode != MathMode::Strict) mark_online(parts);
   merge_axes(parts);
   return number_parts(std::move(parts), arguments);
 }

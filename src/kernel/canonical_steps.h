@@ -31,6 +31,10 @@ void split_axes(SpecParts& parts);
 /// (softmax: one axis for the maximum, the sum and the result); then equal values become one. Whether any
 /// did.
 bool share_axes(SpecParts& parts);
+/// Marks the sums that can follow a rising maximum (Value::online). Factors made of other values over the same
+/// axes leave them: the terms they leave are at most as large as those of the sum that normalises them.
+/// Relaxed.
+void mark_online(SpecParts& parts);
 /// Two axes that only ever appear as outer * extent + inner become one.
 void merge_axes(SpecParts& parts);
 /// Order and numbers of everything by content; what no output needs is dropped. `arguments` break ties

@@ -91,6 +91,7 @@ class Costing {
       node_axes_.push_back(kernel::node_axes(v, spec_.values()));
       reductions_ += v.monoid.has_value();
     }
+    streams_ = in_one_walk();
   }
 
   double operations() {
@@ -161,6 +162,24 @@ class Costing {
     return sum;
   }
 
+  /// Whether one walk over some axes could compute all reductions: those at parallel coordinates fold over
+  /// these axes, others stand inside. What they share is computed once then.
+  [[nodiscard]] bool in_one_walk() const {
+    const AxisSet parallel = axes_of(spec_.parallel_axes());
+    AxisSet streamed = 0;
+    for (const Value& v : spec_.values())
+      if (v.monoid && (axes_of(v.axes) & ~parallel) == 0) {
+        if (streamed != 0 && axes_of(v.reduced) != streamed) return false;
+        streamed = axes_of(v.reduced);
+      }
+    const auto fits = [&](const Value& v) {
+      return (axes_of(v.axes) & ~(parallel | streamed)) == 0 &&
+             (v.monoid || (axes_of(v.axes) & streamed) == 0);
+    };
+    return reductions_ > 1 && parallel != 0 && (streamed & parallel) == 0 &&
+           std::ranges::all_of(spec_.values(), fits);
+  }
+
   [[nodiscard]] const std::vector<AxisSet>& node_axes(const Value& v) const {
     return node_axes_[static_cast<size_t>(&v - spec_.values().data())];
   }
@@ -203,9 +222,13 @@ class Costing {
     double operations = operations_of(v).weight;
     const double all = volume(all_axes(v), sizes_);
     if (contraction) {
-      // Beside another reduction no family tiles it: it is computed one element after the other.
+      // Beside reductions that are no part of the same walk no family tiles it: it is computed one element
+      // after the other.
+      constexpr double kStreamShare = 0.6;
       const double lanes = std::max(1.0, limits.vector_bytes / element_size(v.dtype()));
-      return operations / (reductions_ == 1 ? kContractionShare * rate : rate / lanes);
+      return operations / (reductions_ == 1 ? kContractionShare * rate
+                           : streams_       ? kStreamShare * rate
+                                            : rate / lanes);
     }
     if (v.monoid && !is_product(v)) operations += all;
     return (operations + load_operations(v, limits)) / rate;
@@ -243,6 +266,7 @@ class Costing {
   Sizes sizes_;
   std::vector<std::vector<AxisSet>> node_axes_;  ///< by value: what each node of its body depends on
   int reductions_ = 0;
+  bool streams_ = false;
   Work work_;
 };
 

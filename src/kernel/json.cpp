@@ -168,6 +168,7 @@ class Reader {
     each(body, "nodes", [&](const ordered_json& n) { nodes.push_back(node(n)); });
     v.body = ScalarFunction(std::move(nodes), {{integer<uint32_t>(field(body, "result"))}});
     each(j, "operands", [&](const ordered_json& o) { v.operands.push_back(operand(o)); });
+    v.online = j.contains("online") && j["online"] == true;
     return v;
   }
 };
@@ -190,6 +191,7 @@ std::string KernelSpec::to_json() const {
                            {"monoid", v.monoid ? name(*v.monoid) : kNoMonoid},
                            {"body", json_of(v.body)},
                            {"operands", std::move(operands)}});
+    if (v.online) j["values"].back()["online"] = true;
   }
   for (const Output& o : outputs())
     j["outputs"].push_back(

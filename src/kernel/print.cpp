@@ -202,7 +202,8 @@ class SpecPrinter {
     for (const auto& [name, text] : body.shared)
       lines_.push_back({axes | axes_of(v.reduced), fmt::format("{} = {}", name, text)});
     std::string text = body.result;
-    if (v.monoid) text = fmt::format("{} {}: {}", name(*v.monoid), binding(v.reduced), text);
+    if (v.monoid)
+      text = fmt::format("{}{} {}: {}", v.online ? "online " : "", name(*v.monoid), binding(v.reduced), text);
     // An output that nothing reads needs no name of its own.
     for (size_t o = 0; o < spec_.outputs().size(); ++o) {
       const Output& out = spec_.outputs()[o];

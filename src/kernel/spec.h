@@ -58,6 +58,9 @@ struct Value {
   ScalarFunction
       body;  ///< one output; input k is operands[k]; no coordinates. Its dtype is the accumulator's.
   std::vector<Operand> operands;
+  /// A sum that may be computed while a maximum it depends on still rises (kernel/online.h): what has been
+  /// added is multiplied by the factor that the new maximum asks for. A permission that nobody has to use.
+  bool online = false;
   [[nodiscard]] Dtype dtype() const { return body[body.outputs()[0]].dtype; }
   friend bool operator==(const Value&, const Value&) = default;
 };

@@ -1,0 +1,589 @@
+#include "codegen/schedules/stream.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/fail.h"
+#include "codegen/schedules/cost.h"
+#include "codegen/schedules/families.h"
+#include "codegen/schedules/own_axes.h"
+#include "codegen/schedules/specialise.h"
+#include "codegen/schedules/vector_loops.h"
+#include "kernel/axes.h"
+
+// One walk over streamed axes in blocks: products inside (scores), folds, and sums with columns of their own,
+// all of one block while it is in the cache. Lanes are rows, so that folds and their rescaling have no step
+// across lanes, and what the rows share is read where it lies, one element for all lanes.
+namespace luminal::codegen {
+namespace stream {
+namespace {
+
+using kernel::KernelSpec;
+using kernel::Operand;
+using kernel::Value;
+
+/// The parameters: a register tile is `tile` positions by `vectors` of rows; a task has `panels` of such rows
+/// side by side and walks over the stream in blocks of `block` positions.
+struct StreamForm {
+  int64_t vectors = 2, tile = 8, panels = 2, block = 256;
+};
+
+using Ids = std::vector<Id>;
+
+class StreamLowering {
+ public:
+  StreamLowering(const KernelSpec& spec, Stream stream, StreamForm form, const Target& target)
+      : spec_(spec),
+        s_(std::move(stream)),
+        form_(form),
+        lanes_(target.lanes(static_cast<int>(element_bytes(s_.dtype)))),
+        program_(program_for(spec, "stream")) {
+    batch_ = group_of(spec.extents(), s_.batch);
+    rows_ = group_of(spec.extents(), s_.rows);
+    streamed_ = group_of(spec.extents(), s_.streamed);
+    for (const Inner& i : s_.inner) summed_.push_back(group_of(spec.extents(), i.summed));
+    for (const Columns& c : s_.columns) columns_.push_back(group_of(spec.extents(), c.axes));
+    add_buffers();
+  }
+
+  Program lower() {
+    const Expression width = form_.panels * this->width(), groups = rows_.size().ceil_div(width);
+    StageBuilder b(program_, batch_.size() * groups);
+    Coordinates at(spec_.extents().size(), 0);
+    batch_.place(b.task() / groups, at);
+    const Expression first = b.task() % groups * width;
+    const Expression panels = (rows_.size() - first).ceil_div(this->width()).min(form_.panels);
+    const auto each_panel = [&](const std::function<void(const Panel&)>& body) {
+      b.loop(panels, LoopKind::Serial, [&](const Expression& p) { body(panel(b, p, first)); });
+    };
+    each_panel([&](const Panel& p) { begin(b, at, p); });
+    const Expression length = streamed_.size();
+    b.loop(length.ceil_div(form_.block), LoopKind::Serial, [&](const Expression& block) {
+      const Block here{block * form_.block, (length - block * form_.block).min(form_.block)};
+      each_panel([&](const Panel& p) { walk(b, at, p, here); });
+    });
+    each_panel([&](const Panel& p) { finish(b, at, p); });
+    b.finish();
+    return std::move(program_);
+  }
+
+ private:
+  struct Panel {
+    Expression number;
+    std::vector<Ramp> ramps;
+  };
+  /// Streamed positions.
+  struct Block {
+    Expression first, count;
+  };
+  /// What is known of a value in each vector of a panel.
+  using Known = std::vector<std::map<int, Id>>;
+
+  [[nodiscard]] int64_t width() const { return form_.vectors * lanes_; }
+  [[nodiscard]] const Value& value(int v) const { return spec_.values()[static_cast<size_t>(v)]; }
+  [[nodiscard]] Type vector() const { return {s_.dtype, lanes_}; }
+  [[nodiscard]] size_t vectors() const { return static_cast<size_t>(form_.vectors); }
+
+  int add_local(const std::string& name, const Expression& elements) {
+    return add_buffer(program_,
+                      {.name = name, .space = Space::Local, .dtype = s_.dtype, .elements = elements});
+  }
+  void add_buffers() {
+    const Expression panels = form_.panels * width();
+    for (size_t k = 0; k < s_.inner.size(); ++k) {
+      packed_.push_back(add_local(fmt::format("packed{}", k), summed_[k].size() * panels));
+      tiles_.push_back(add_local(fmt::format("tile{}", k), form_.block * width()));
+    }
+    for (size_t k = 0; k < s_.columns.size(); ++k) {
+      sums_.push_back(add_local(fmt::format("sums{}", k), columns_[k].size() * panels));
+      // Weights take the place of what they are computed from.
+      weights_.push_back(k == 0 && !tiles_.empty()
+                             ? tiles_[0]
+                             : add_local(fmt::format("weights{}", k), form_.block * width()));
+    }
+    if (!s_.folds.empty()) folds_ = add_local("folds", static_cast<int64_t>(s_.folds.size()) * panels);
+  }
+
+  Panel panel(StageBuilder& b, const Expression& number, const Expression& first_row) const {
+    Panel p{number, {}};
+    const Expression count = rows_.size();
+    const bool whole = count % width() == Expression(0);
+    for (size_t v = 0; v < vectors(); ++v) {
+      const Expression start = first_row + number * width() + static_cast<int64_t>(v) * lanes_;
+      Ramp& ramp = p.ramps.emplace_back(b, rows_, start, lanes_, whole ? start + lanes_ : count);
+      for (const Value& each : spec_.values())
+        for (const Operand& o : each.operands) ramp.prepare(o);
+      for (const kernel::Output& o : spec_.outputs()) ramp.prepare(o.index);
+    }
+    return p;
+  }
+
+  /// Places of vector `v` of row `row` of a panel-wide buffer.
+  [[nodiscard]] Expression place(const Expression& row, size_t v) const {
+    return row * width() + static_cast<int64_t>(v) * lanes_;
+  }
+  [[nodiscard]] Expression fold_place(const Panel& p, size_t fold, size_t v) const {
+    return place(p.number * static_cast<int64_t>(s_.folds.size()) + static_cast<int64_t>(fold), v);
+  }
+
+  /// Nested loops over a group's positions.
+  void each_position(StageBuilder& b, const AxisGroup& group, const Coordinates& at,
+                     const std::function<void(const Coordinates&, const Expression&)>& body) const {
+    const auto nest = [&](const auto& self, size_t k, Coordinates here, const Expression& position) -> void {
+      if (k == group.axes.size()) return body(here, position);
+      b.loop(group.extents[k], LoopKind::Serial, [&](const Expression& i) {
+        Coordinates inside = here;
+        inside[static_cast<size_t>(group.axes[k])] = group.first[k] + i;
+        self(self, k + 1, std::move(inside), position * group.extents[k] + i);
+      });
+    };
+    nest(nest, 0, at, 0);
+  }
+
+  using Step = std::function<Ids(const Expression& i, std::span<const Id> carried)>;
+  /// for i in extent, a few steps at a time: what a loop costs beside its arithmetic is paid once for them.
+  static Ids in_steps(StageBuilder& b, const Expression& extent, Ids carried, const Step& step) {
+    constexpr int64_t kSteps = 4;
+    const Expression whole = extent / kSteps;
+    carried = b.loop(
+        whole, LoopKind::Serial, std::move(carried), [&](const Expression& four, std::span<const Id> sums) {
+          return b.loop(
+              kSteps, LoopKind::Unrolled, {sums.begin(), sums.end()},
+              [&](const Expression& i, std::span<const Id> now) { return step(four * kSteps + i, now); });
+        });
+    if (extent % kSteps == Expression(0)) return carried;
+    return b.loop(
+        extent - whole * kSteps, LoopKind::Serial, std::move(carried),
+        [&](const Expression& i, std::span<const Id> sums) { return step(whole * kSteps + i, sums); });
+  }
+
+  // --- Before the stream
+
+  void begin(StageBuilder& b, const Coordinates& at, const Panel& p) const {
+    for (size_t k = 0; k < s_.inner.size(); ++k) {
+      const Inner& inner = s_.inner[k];
+      each_position(b, summed_[k], at, [&](const Coordinates& here, const Expression& position) {
+        for (size_t v = 0; v < vectors(); ++v) {
+          std::map<int, Id> none;
+          const Ramp& ramp = p.ramps[v];
+          const Id x = ramp.evaluate(spec_, inner.packed, value(inner.value).operands, here, none);
+          b.store(packed_[k], place(p.number * summed_[k].size() + position, v), ramp.widen(x));
+        }
+      });
+    }
+    for (size_t f = 0; f < s_.folds.size(); ++f) {
+      const FoldOp op = fold_op(*value(s_.folds[f].value).monoid, s_.dtype);
+      for (size_t v = 0; v < vectors(); ++v)
+        b.store(folds_, fold_place(p, f, v), b.constant_bits(vector(), op.neutral));
+    }
+    const Id zero = s_.columns.empty() ? kNone : b.constant(vector(), 0);
+    for (size_t k = 0; k < s_.columns.size(); ++k)
+      b.loop(columns_[k].size(), LoopKind::Serial, [&](const Expression& position) {
+        for (size_t v = 0; v < vectors(); ++v)
+          b.store(sums_[k], place(p.number * columns_[k].size() + position, v), zero);
+      });
+  }
+
+  // --- One block
+
+  void walk(StageBuilder& b, const Coordinates& at, const Panel& p, const Block& block) const {
+    for (size_t k = 0; k < s_.inner.size(); ++k)
+      in_tiles(b, block.count, [&](const Expression& first, int64_t count) {
+        add_inner(b, k, at, p, block.first, first, count);
+      });
+    const auto follows = [](const Fold& f) { return f.online.has_value(); };
+    const auto firsts = static_cast<size_t>(std::ranges::find_if(s_.folds, follows) - s_.folds.begin());
+    std::map<int, Ids> before, after;
+    for (size_t f = 0; f < firsts; ++f) before[s_.folds[f].value] = load_fold(b, p, f);
+    fold_block(b, at, p, block, 0, firsts, before, after, {});
+    Known known(vectors());
+    for (auto& [v, ids] : after) {
+      if (value(v).monoid != Monoid::Max) continue;
+      for (size_t k = 0; k < vectors(); ++k) known[k][v] = finite(b, ids[k]);
+    }
+    rescale_columns(b, at, p, before, after);
+    fold_block(b, at, p, block, firsts, s_.folds.size(), before, after, known);
+    for (size_t k = 0; k < s_.columns.size(); ++k)
+      in_tiles(b, columns_[k].size(), [&](const Expression& first, int64_t count) {
+        add_columns(b, k, at, p, block, first, count);
+      });
+  }
+
+  /// body(first, count) for tiles of positions, then one by one for what is left.
+  void in_tiles(StageBuilder& b, const Expression& extent,
+                const std::function<void(const Expression& first, int64_t count)>& body) const {
+    const Expression whole = extent / form_.tile;
+    b.loop(whole, LoopKind::Serial, [&](const Expression& i) { body(i * form_.tile, form_.tile); });
+    if (extent % form_.tile == Expression(0)) return;
+    b.loop(extent - whole * form_.tile, LoopKind::Serial,
+           [&](const Expression& i) { body(whole * form_.tile + i, 1); });
+  }
+
+  /// One element for all rows, or one for each.
+  Ids read_side(StageBuilder& b, const Panel& p, int v, const ScalarFunction& side, bool varies,
+                const Coordinates& at) const {
+    Ids result;
+    std::map<int, Id> none;
+    if (!varies) {
+      const Id x = Ramp(b).evaluate(spec_, side, value(v).operands, at, none);
+      result.assign(vectors(), b.broadcast(x, lanes_));
+      return result;
+    }
+    for (const Ramp& ramp : p.ramps)
+      result.push_back(ramp.widen(ramp.evaluate(spec_, side, value(v).operands, at, none)));
+    return result;
+  }
+
+  /// A register tile of sums of products: streamed positions by vectors of rows.
+  void add_inner(StageBuilder& b, size_t k, const Coordinates& at, const Panel& p,
+                 const Expression& block_first, const Expression& first, int64_t count) const {
+    const Inner& inner = s_.inner[k];
+    const AxisGroup& summed = summed_[k];
+    std::vector<Coordinates> places(static_cast<size_t>(count), at);
+    for (int64_t r = 0; r < count; ++r)
+      streamed_.place(block_first + first + r, places[static_cast<size_t>(r)]);
+    const auto add = [&](const Coordinates& here, const Expression& position, std::span<const Id> sums) {
+      Ids next(sums.begin(), sums.end()), packed;
+      for (size_t v = 0; v < vectors(); ++v)
+        packed.push_back(b.load(packed_[k], place(p.number * summed.size() + position, v), lanes_));
+      for (size_t r = 0; r < places.size(); ++r) {
+        Coordinates there = places[r];
+        for (const int a : summed.axes) there[static_cast<size_t>(a)] = here[static_cast<size_t>(a)];
+        const Ids read = read_side(b, p, inner.value, inner.read, inner.read_varies, there);
+        for (size_t v = 0; v < vectors(); ++v) {
+          Id& sum = next[r * vectors() + v];
+          sum = b.compute(ScalarOp::Fma, {read[v], packed[v], sum});
+        }
+      }
+      return next;
+    };
+    const auto nest = [&](const auto& self, size_t axis, Coordinates here, const Expression& position,
+                          Ids sums) -> Ids {
+      const auto step = [&](const Expression& i, std::span<const Id> carried) {
+        Coordinates inside = here;
+        inside[static_cast<size_t>(summed.axes[axis])] = i;
+        const Expression flat = position * summed.extents[axis] + i;
+        if (axis + 1 == summed.axes.size()) return add(inside, flat, carried);
+        return self(self, axis + 1, std::move(inside), flat, {carried.begin(), carried.end()});
+      };
+      if (axis + 1 == summed.axes.size()) return in_steps(b, summed.extents[axis], std::move(sums), step);
+      return b.loop(summed.extents[axis], LoopKind::Serial, std::move(sums), step);
+    };
+    const Id zero = b.constant(vector(), 0);
+    const Ids sums = nest(nest, 0, at, 0, Ids(places.size() * vectors(), zero));
+    for (size_t r = 0; r < places.size(); ++r)
+      for (size_t v = 0; v < vectors(); ++v)
+        b.store(tiles_[k], place(first + static_cast<int64_t>(r), v), sums[r * vectors() + v]);
+  }
+
+  Ids load_fold(StageBuilder& b, const Panel& p, size_t f) const {
+    Ids ids;
+    for (size_t v = 0; v < vectors(); ++v) ids.push_back(b.load(folds_, fold_place(p, f, v), lanes_));
+    return ids;
+  }
+
+  /// Before anything is added there is nothing to compare with: any finite number makes all terms 0.
+  Id finite(StageBuilder& b, Id maximum) const {
+    const Id none = b.compute(ScalarOp::Eq, {maximum, b.constant(vector(), -HUGE_VAL)});
+    return b.compute(ScalarOp::Select, {none, b.constant(vector(), 0), maximum});
+  }
+
+  /// A formula over a value's operands, of which it reads those that do not stream, and further inputs.
+  Id apply(StageBuilder& b, const Ramp& ramp, const ScalarFunction& f, int v, const Coordinates& at,
+           const Ids& further) const {
+    const std::vector<Operand>& operands = value(v).operands;
+    Ids inputs(operands.size(), further[0]);
+    for (const ScalarNode& n : f.nodes())
+      if (n.op == ScalarOp::Input && n.payload < operands.size())
+        inputs[n.payload] = ramp.load(operands[n.payload], at);
+    inputs.insert(inputs.end(), further.begin(), further.end());
+    return ramp.widen(b.inline_function(f, inputs));
+  }
+
+  Ids factors(StageBuilder& b, const Coordinates& at, const Panel& p, int v, const kernel::Online& online,
+              const std::map<int, Ids>& before, const std::map<int, Ids>& after) const {
+    Ids result;
+    for (size_t k = 0; k < vectors(); ++k)
+      result.push_back(apply(b, p.ramps[k], online.rescale, v, at,
+                             {before.at(online.maximum)[k], after.at(online.maximum)[k]}));
+    return result;
+  }
+
+  /// Folds `from` .. `to` - 1 over a block, and with the last of them the weights of all sums with columns.
+  void fold_block(StageBuilder& b, const Coordinates& at, const Panel& p, const Block& block, size_t from,
+                  size_t to, const std::map<int, Ids>& before, std::map<int, Ids>& after,
+                  const Known& maxima) const {
+    const bool weigh = to == s_.folds.size() && !maxima.empty();
+    if (from == to && !(weigh && !s_.columns.empty())) return;
+    Ids carried;
+    for (size_t f = from; f < to; ++f) {
+      const Fold& fold = s_.folds[f];
+      Ids now = load_fold(b, p, f);
+      if (fold.online) {
+        const Ids by = factors(b, at, p, fold.value, *fold.online, before, after);
+        for (size_t v = 0; v < vectors(); ++v) now[v] = b.compute(ScalarOp::Mul, {now[v], by[v]});
+      }
+      carried.insert(carried.end(), now.begin(), now.end());
+    }
+    const auto step = [&](const Expression& i, std::span<const Id> now) {
+      return fold_one(b, at, p, block, i, from, to, now, maxima, weigh);
+    };
+    carried = b.loop(block.count, LoopKind::Serial, std::move(carried), step);
+    for (size_t f = from; f < to; ++f)
+      for (size_t v = 0; v < vectors(); ++v) {
+        const Id now = carried[(f - from) * vectors() + v];
+        after[s_.folds[f].value].push_back(now);
+        b.store(folds_, fold_place(p, f, v), now);
+      }
+  }
+
+  Ids fold_one(StageBuilder& b, const Coordinates& at, const Panel& p, const Block& block,
+               const Expression& i, size_t from, size_t to, std::span<const Id> now, const Known& maxima,
+               bool weigh) const {
+    Coordinates here = at;
+    streamed_.place(block.first + i, here);
+    Ids next(now.begin(), now.end());
+    for (size_t v = 0; v < vectors(); ++v) {
+      std::map<int, Id> known;
+      if (!maxima.empty()) known = maxima[v];
+      for (size_t k = 0; k < s_.inner.size(); ++k)
+        known[s_.inner[k].value] = b.load(tiles_[k], place(i, v), lanes_);
+      const Ramp& ramp = p.ramps[v];
+      const auto evaluate = [&](const ScalarFunction& f, int of) {
+        return ramp.widen(ramp.evaluate(spec_, f, value(of).operands, here, known));
+      };
+      for (size_t f = from; f < to; ++f) {
+        const Value& fold = value(s_.folds[f].value);
+        Id& total = next[(f - from) * vectors() + v];
+        total =
+            b.compute(fold_op(*fold.monoid, s_.dtype).op, {total, evaluate(fold.body, s_.folds[f].value)});
+      }
+      if (!weigh) continue;
+      Ids weights;
+      for (const Columns& c : s_.columns) weights.push_back(evaluate(c.weight, c.value));
+      for (size_t k = 0; k < weights.size(); ++k) b.store(weights_[k], place(i, v), weights[k]);
+    }
+    return next;
+  }
+
+  /// Where a maximum has risen in any row.
+  void rescale_columns(StageBuilder& b, const Coordinates& at, const Panel& p,
+                       const std::map<int, Ids>& before, const std::map<int, Ids>& after) const {
+    Id rises = kNone;
+    for (const Columns& c : s_.columns) {
+      if (!c.online) continue;
+      for (size_t v = 0; v < vectors(); ++v) {
+        const Id here =
+            b.compute(ScalarOp::Ne, {before.at(c.online->maximum)[v], after.at(c.online->maximum)[v]});
+        rises = rises == kNone ? here : b.compute(ScalarOp::Or, {rises, here});
+      }
+    }
+    if (rises == kNone) return;
+    b.if_true(b.reduce(ScalarOp::Or, rises), [&] {
+      for (size_t k = 0; k < s_.columns.size(); ++k) {
+        const Columns& c = s_.columns[k];
+        if (!c.online) continue;
+        const Ids by = factors(b, at, p, c.value, *c.online, before, after);
+        b.loop(columns_[k].size(), LoopKind::Serial, [&](const Expression& position) {
+          for (size_t v = 0; v < vectors(); ++v) {
+            const Expression where = place(p.number * columns_[k].size() + position, v);
+            b.store(sums_[k], where, b.compute(ScalarOp::Mul, {b.load(sums_[k], where, lanes_), by[v]}));
+          }
+        });
+      }
+    });
+  }
+
+  /// A register tile of sums with columns: columns by vectors of rows.
+  void add_columns(StageBuilder& b, size_t k, const Coordinates& at, const Panel& p, const Block& block,
+                   const Expression& first, int64_t count) const {
+    const Columns& c = s_.columns[k];
+    std::vector<Coordinates> places(static_cast<size_t>(count), at);
+    Ids sums;
+    const auto where = [&](size_t r, size_t v) {
+      return place(p.number * columns_[k].size() + first + static_cast<int64_t>(r), v);
+    };
+    for (size_t r = 0; r < places.size(); ++r) {
+      columns_[k].place(first + static_cast<int64_t>(r), places[r]);
+      for (size_t v = 0; v < vectors(); ++v) sums.push_back(b.load(sums_[k], where(r, v), lanes_));
+    }
+    sums = in_steps(b, block.count, std::move(sums), [&](const Expression& i, std::span<const Id> carried) {
+      Ids next(carried.begin(), carried.end()), weights;
+      for (size_t v = 0; v < vectors(); ++v) weights.push_back(b.load(weights_[k], place(i, v), lanes_));
+      for (size_t r = 0; r < places.size(); ++r) {
+        Coordinates there = places[r];
+        streamed_.place(block.first + i, there);
+        const Ids read = read_side(b, p, c.value, c.read, c.read_varies, there);
+        for (size_t v = 0; v < vectors(); ++v) {
+          Id& sum = next[r * vectors() + v];
+          sum = b.compute(ScalarOp::Fma, {read[v], weights[v], sum});
+        }
+      }
+      return next;
+    });
+    for (size_t r = 0; r < places.size(); ++r)
+      for (size_t v = 0; v < vectors(); ++v) b.store(sums_[k], where(r, v), sums[r * vectors() + v]);
+  }
+
+  // --- Behind the stream
+
+  void finish(StageBuilder& b, const Coordinates& at, const Panel& p) const {
+    std::map<int, Ids> totals;
+    for (size_t f = 0; f < s_.folds.size(); ++f) totals[s_.folds[f].value] = load_fold(b, p, f);
+    const auto nothing = [&](int v, const kernel::Online& online, size_t k) {
+      return apply(b, p.ramps[k], online.nothing, v, at, {totals.at(online.maximum)[k]});
+    };
+    for (const Fold& f : s_.folds)
+      for (size_t v = 0; f.online && v < vectors(); ++v)
+        totals[f.value][v] = b.compute(ScalarOp::Mul, {totals[f.value][v], nothing(f.value, *f.online, v)});
+    std::vector<Ids> scales(s_.columns.size());
+    for (size_t k = 0; k < s_.columns.size(); ++k)
+      for (size_t v = 0; s_.columns[k].online && v < vectors(); ++v)
+        scales[k].push_back(nothing(s_.columns[k].value, *s_.columns[k].online, v));
+    for (size_t o = 0; o < spec_.outputs().size(); ++o) write(b, at, p, o, totals, scales);
+  }
+
+  void write(StageBuilder& b, const Coordinates& at, const Panel& p, size_t o,
+             const std::map<int, Ids>& totals, const std::vector<Ids>& scales) const {
+    const kernel::Output& output = spec_.outputs()[o];
+    std::vector<int> own = value(output.value).axes;
+    std::erase_if(own, [&](int a) {
+      return std::ranges::find(s_.rows, a) != s_.rows.end() ||
+             std::ranges::find(s_.batch, a) != s_.batch.end();
+    });
+    each_position(b, group_of(spec_.extents(), own), at, [&](const Coordinates& here, const Expression&) {
+      for (size_t v = 0; v < vectors(); ++v) {
+        std::map<int, Id> known;
+        for (const auto& [fold, ids] : totals) known[fold] = ids[v];
+        for (size_t k = 0; k < s_.columns.size(); ++k)
+          if (std::ranges::includes(own, s_.columns[k].axes))
+            known[s_.columns[k].value] = column(b, p, k, v, here, scales[k]);
+        const Id x = p.ramps[v].value(spec_, output.value, here, known);
+        p.ramps[v].store(static_cast<int>(spec_.slots().size() + o), output.index, x, here);
+      }
+    });
+  }
+
+  Id column(StageBuilder& b, const Panel& p, size_t k, size_t v, const Coordinates& at,
+            const Ids& scale) const {
+    Expression position = 0;
+    for (size_t a = 0; a < columns_[k].axes.size(); ++a)
+      position = position * columns_[k].extents[a] + at[static_cast<size_t>(columns_[k].axes[a])];
+    const Id sum = b.load(sums_[k], place(p.number * columns_[k].size() + position, v), lanes_);
+    return scale.empty() ? sum : b.compute(ScalarOp::Mul, {sum, scale[v]});
+  }
+
+  const KernelSpec& spec_;
+  Stream s_;
+  StreamForm form_;
+  int lanes_;
+  Program program_;
+  AxisGroup batch_, rows_, streamed_;
+  std::vector<AxisGroup> summed_, columns_;  ///< of inner products, of sums with columns
+  std::vector<int> packed_, tiles_, weights_, sums_;
+  int folds_ = -1;
+};
+
+double volume(const KernelSpec& spec, std::span<const int> axes, const DimMap& top) {
+  double n = 1;
+  for (const int a : axes)
+    n *= static_cast<double>(std::max<int64_t>(1, spec.extents()[static_cast<size_t>(a)].exec(top)));
+  return n;
+}
+
+/// What a side reads, in cycles: an element for all rows, or one for each.
+double side_cycles(const KernelSpec& spec, int v, const ScalarFunction& side, const AxisGroup& rows,
+                   int lanes) {
+  double cycles = body_cycles(side);
+  for (const ScalarNode& n : side.nodes())
+    if (n.op == ScalarOp::Input)
+      cycles += load_cycles(spec.values()[static_cast<size_t>(v)].operands[n.payload], rows, lanes);
+  return cycles;
+}
+
+/// Cycles of one task.
+double task_cycles(const KernelSpec& spec, const Stream& s, const StreamForm& form, int lanes,
+                   const DimMap& top) {
+  const AxisGroup rows = group_of(spec.extents(), s.rows);
+  const double length = volume(spec, s.streamed, top), vectors = static_cast<double>(form.vectors);
+  // Two vectors of products are added a cycle, but for what is read and stored with them. A side that all rows
+  // share is read beside the additions, one that varies takes its time in each vector.
+  constexpr double kShare = 0.8;
+  const auto products = [&](double times, int v, const ScalarFunction& side, bool varies) {
+    const double read = side_cycles(spec, v, side, rows, lanes);
+    return times * (vectors / (2 * kShare) + (varies ? vectors * read : std::max(0.0, read - 0.5)));
+  };
+  double cycles = 0, each = 0;
+  for (const Inner& i : s.inner) {
+    cycles += products(length * volume(spec, i.summed, top), i.value, i.read, i.read_varies);
+    cycles += volume(spec, i.summed, top) * vectors * (1 + side_cycles(spec, i.value, i.packed, rows, lanes));
+  }
+  for (const Fold& f : s.folds)
+    each += 1 + side_cycles(spec, f.value, spec.values()[static_cast<size_t>(f.value)].body, rows, lanes);
+  // A weight is mostly what a fold has computed.
+  if (s.folds.empty() || !s.folds.back().online)
+    for (const Columns& c : s.columns) each += 1 + side_cycles(spec, c.value, c.weight, rows, lanes);
+  cycles += length * vectors * each;
+  for (const Columns& c : s.columns) {
+    const double size = volume(spec, c.axes, top);
+    cycles += products(length * size, c.value, c.read, c.read_varies);
+    cycles += size * vectors * 2.0 * lanes;  // written row by row
+  }
+  return cycles * static_cast<double>(form.panels);
+}
+
+StreamForm form_of(const Parameters& p) {
+  return {p.at("vectors"), p.at("tile"), p.at("panels"), p.at("block")};
+}
+
+std::vector<Candidate> stream_candidates(const KernelSpec& original, const Bucket& bucket,
+                                         const Target& target) {
+  const KernelSpec spec = with_own_axes(specialised(original, bucket));
+  const auto s = stream_of(spec);
+  if (!s || target.lanes(8) < 2) return {};
+  const DimMap top = bucket.top();
+  const int lanes = target.lanes(static_cast<int>(element_bytes(s->dtype)));
+  const bool many_registers = target.vector_registers >= 32;
+  const double rows = volume(spec, s->rows, top), batch = volume(spec, s->batch, top);
+  const Roofline roofline = roofline_of(spec, top, target);
+  std::vector<Candidate> found;
+  for (const int64_t vectors : {2, 1})
+    for (const int64_t panels : {4, 2, 1}) {
+      const int64_t width = vectors * lanes;
+      if (panels > 1 && static_cast<double>((panels - 1) * width) >= rows) continue;
+      const int64_t tile = (many_registers ? 16 : 12) / 2;
+      const StreamForm form{vectors, tile, panels, many_registers ? 256 : 64};
+      const double tasks = batch * std::ceil(rows / static_cast<double>(panels * width));
+      const double cycles =
+          tasks * task_cycles(spec, *s, form, lanes, top) * unevenness(tasks, target.threads);
+      found.push_back({{{"vectors", vectors}, {"tile", tile}, {"panels", panels}, {"block", form.block}},
+                       roofline.us(cycles, 1)});
+    }
+  std::ranges::stable_sort(found, {}, &Candidate::predicted_us);
+  return found;
+}
+
+Program stream_lower(const KernelSpec& original, const Parameters& parameters, const Bucket& bucket,
+                     const Target& target) {
+  const KernelSpec spec = with_own_axes(specialised(original, bucket));
+  const auto s = stream_of(spec);
+  LUMINAL_CHECK(s, "no stream: {}", spec.to_string());
+  return StreamLowering(spec, *s, form_of(parameters), target).lower();
+}
+
+}  // namespace
+}  // namespace stream
+
+const Schedule& stream_schedule() {
+  static const Schedule schedule{
+      .name = "stream",
+      .doc =
+          "One walk over streamed axes in blocks: products inside the stream, maxima and sums that follow "
+          "them as they rise, and sums of weights times columns (attention, chained contractions). "
+          "Milakov and Gimelshein 2018; Dao et al. 2022.",
+      .candidates = stream::stream_candidates,
+      .lower = stream::stream_lower};
+  return schedule;
+}
+
+}  // namespace luminal::codegen

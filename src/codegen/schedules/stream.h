@@ -1,0 +1,48 @@
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "codegen/schedule.h"
+#include "codegen/schedules/ramp.h"
+#include "kernel/online.h"
+
+/// Inside of the `stream` family (stream.cpp says what it does): which specs stream over one group of axes.
+namespace luminal::codegen::stream {
+
+/// A sum of products inside the stream, such as the scores of attention: for each streamed position and row.
+/// One factor does not depend on the stream and is packed once for a task; the other is read where it lies.
+struct Inner {
+  int value = -1;
+  std::vector<int> summed;
+  ScalarFunction packed, read;
+  bool read_varies = false;  ///< from row to row; otherwise one element serves all rows
+};
+
+/// A value folded over the stream at rows alone: a maximum, a sum of weights.
+struct Fold {
+  int value = -1;
+  std::optional<kernel::Online> online;
+};
+
+/// A sum over the stream with axes of its own: of a weight for each row times what is read at its columns.
+struct Columns {
+  int value = -1;
+  std::optional<kernel::Online> online;
+  std::vector<int> axes;
+  ScalarFunction weight, read;
+  bool read_varies = false;
+};
+
+/// What the family takes: everything a single walk over the streamed axes can compute.
+struct Stream {
+  Dtype dtype = Dtype::F32;
+  std::vector<int> batch;  ///< axes that what is read in the stream depends on
+  std::vector<int> rows;   ///< other axes of the weights: they share what is read
+  std::vector<int> streamed;
+  std::vector<Inner> inner;
+  std::vector<Fold> folds;  ///< those that others depend on first
+  std::vector<Columns> columns;
+};
+[[nodiscard]] std::optional<Stream> stream_of(const kernel::KernelSpec& spec);
+
+}  // namespace luminal::codegen::stream

@@ -1,0 +1,214 @@
+#include <algorithm>
+
+#include "codegen/schedules/stream.h"
+#include "codegen/schedules/task_grid.h"
+#include "kernel/axes.h"
+
+// Which specs are streams.
+namespace luminal::codegen::stream {
+namespace {
+
+using kernel::AxisSet;
+using kernel::KernelSpec;
+using kernel::Operand;
+using kernel::Value;
+
+/// The product of these nodes of a body; 1 if there are none.
+ScalarFunction product_part(const ScalarFunction& f, std::span<const Scalar> nodes) {
+  ScalarBuilder b;
+  const auto copy = [&](const auto& self, Scalar s) -> Scalar {
+    ScalarNode n = f[s];
+    for (int k = 0; k < arity(n.op); ++k) {
+      Scalar& operand = n.operands[static_cast<size_t>(k)];
+      operand = self(self, operand);
+    }
+    return n.op == ScalarOp::Constant ? b.constant_bits(n.dtype, n.payload) : b.make(n);
+  };
+  if (nodes.empty()) return b.finish(b.constant(f[f.outputs()[0]].dtype, 1));
+  Scalar whole = copy(copy, nodes[0]);
+  for (const Scalar s : nodes.subspan(1)) whole = b.mul(whole, copy(copy, s));
+  return b.finish(whole);
+}
+
+void collect_factors(const ScalarFunction& f, Scalar s, std::vector<Scalar>& factors) {
+  if (f[s].op != ScalarOp::Mul) return factors.push_back(s);
+  collect_factors(f, f[s].operands[0], factors);
+  collect_factors(f, f[s].operands[1], factors);
+}
+
+class Analysis {
+ public:
+  explicit Analysis(const KernelSpec& spec) : spec_(spec), parallel_(kernel::axes_of(spec.parallel_axes())) {}
+
+  std::optional<Stream> run() {
+    if (!find_streamed()) return std::nullopt;
+    for (int v = 0; v < static_cast<int>(spec_.values().size()); ++v)
+      if (!(value(v).monoid ? add(v) : is_behind(v))) return std::nullopt;
+    if (!add_columns() || !worthwhile() || !sort_axes() || !writes_rows()) return std::nullopt;
+    std::ranges::stable_partition(s_.folds, [](const Fold& f) { return !f.online; });
+    return std::move(s_);
+  }
+
+ private:
+  [[nodiscard]] const Value& value(int v) const { return spec_.values()[static_cast<size_t>(v)]; }
+  [[nodiscard]] bool is_streamed(const Value& v) const { return (kernel::axes_of(v.axes) & streamed_) != 0; }
+  [[nodiscard]] bool is_outer(const Value& v) const {
+    return v.monoid && (kernel::axes_of(v.axes) & ~parallel_) == 0;
+  }
+
+  /// The axes that all values at parallel coordinates fold over, and the dtype they do it in.
+  bool find_streamed() {
+    for (const Value& v : spec_.values()) {
+      if (!v.monoid) continue;
+      if (v.dtype() != Dtype::F32 && v.dtype() != Dtype::F64) return false;
+      if (s_.streamed.empty() && is_outer(v)) {
+        s_.streamed = v.reduced;
+        s_.dtype = v.dtype();
+      }
+    }
+    streamed_ = kernel::axes_of(s_.streamed);
+    const auto same = [&](const Value& v) { return !v.monoid || v.dtype() == s_.dtype; };
+    return !s_.streamed.empty() && (streamed_ & parallel_) == 0 && std::ranges::all_of(spec_.values(), same);
+  }
+
+  /// An elementwise value at parallel coordinates: it is computed when all folds are done.
+  [[nodiscard]] bool is_behind(int v) const { return !is_streamed(value(v)); }
+
+  bool add(int v) {
+    const Value& each = value(v);
+    if (is_streamed(each)) return add_inner(v);
+    if (!is_outer(each) || each.reduced != s_.streamed) return false;
+    outer_.push_back(v);
+    return true;
+  }
+
+  bool add_inner(int v) {
+    const Value& each = value(v);
+    const AxisSet summed = kernel::axes_of(each.reduced);
+    const auto is_value = [](const Operand& o) { return o.kind == Operand::Kind::Value; };
+    if (each.monoid != Monoid::Add || (summed & (streamed_ | parallel_)) != 0 ||
+        (kernel::axes_of(each.axes) & ~(streamed_ | parallel_)) != 0 ||
+        std::ranges::any_of(each.operands, is_value))
+      return false;
+    const std::vector<AxisSet> axes = kernel::node_axes(each, spec_.values());
+    std::vector<Scalar> factors, packed, read;
+    collect_factors(each.body, each.body.outputs()[0], factors);
+    AxisSet packed_axes = 0, read_axes = 0;
+    for (const Scalar f : factors) {
+      const bool streams = (axes[f.index] & streamed_) != 0;
+      (streams ? read : packed).push_back(f);
+      (streams ? read_axes : packed_axes) |= axes[f.index];
+    }
+    if (packed.empty() || (packed_axes & summed) == 0) return false;
+    s_.inner.push_back({.value = v,
+                        .summed = each.reduced,
+                        .packed = product_part(each.body, packed),
+                        .read = product_part(each.body, read)});
+    rows_ |= kernel::axes_of(each.axes) & parallel_;
+    shared_ |= read_axes & parallel_;
+    return true;
+  }
+
+  /// How a fold follows a maximum that is not known while it streams; empty if it reads other folds too.
+  struct Following {
+    bool possible = true;
+    std::optional<kernel::Online> online;
+  };
+  [[nodiscard]] Following following(int v) const {
+    Following f;
+    if (value(v).online) f.online = kernel::online_of(spec_.values(), v);
+    for (const Operand& o : value(v).operands) {
+      if (o.kind != Operand::Kind::Value || is_streamed(value(o.value))) continue;
+      if (!f.online || f.online->maximum != o.value) f.possible = false;
+    }
+    return f;
+  }
+
+  /// Folds at rows alone, and those with columns: axes that no weight depends on.
+  bool add_columns() {
+    if (rows_ == 0)
+      for (const int v : outer_) rows_ |= rows_of_maxima(v);
+    for (const int v : outer_) {
+      const Following f = following(v);
+      if (!f.possible) return false;
+      const AxisSet own = kernel::axes_of(value(v).axes) & ~rows_;
+      if (own == 0) {
+        s_.folds.push_back({v, f.online});
+      } else if (!add_columns(v, own, f)) {
+        return false;
+      }
+    }
+    return true;
+  }
+  [[nodiscard]] AxisSet rows_of_maxima(int v) const {
+    const Following f = following(v);
+    return f.online ? kernel::axes_of(value(f.online->maximum).axes) : 0;
+  }
+
+  bool add_columns(int v, AxisSet own, const Following& f) {
+    const Value& each = value(v);
+    if (each.monoid != Monoid::Add) return false;
+    const std::vector<AxisSet> axes = kernel::node_axes(each, spec_.values());
+    std::vector<Scalar> factors, weight, read;
+    collect_factors(each.body, each.body.outputs()[0], factors);
+    AxisSet read_axes = 0;
+    for (const Scalar s : factors) {
+      const bool at_columns = (axes[s.index] & own) != 0;
+      (at_columns ? read : weight).push_back(s);
+      if (at_columns) read_axes |= axes[s.index];
+    }
+    Columns c{.value = v,
+              .online = f.online,
+              .axes = kernel::list_of(own),
+              .weight = product_part(each.body, weight),
+              .read = product_part(each.body, read)};
+    for (const ScalarNode& n : c.read.nodes())
+      if (n.op == ScalarOp::Input && each.operands[n.payload].kind == Operand::Kind::Value) return false;
+    s_.columns.push_back(std::move(c));
+    columns_ |= own;
+    shared_ |= read_axes & parallel_ & ~own;
+    return true;
+  }
+
+  /// Without products inside or weights that follow a maximum, `reduce` and `contract` do as well.
+  [[nodiscard]] bool worthwhile() const {
+    const auto follows = [](const Columns& c) { return c.online.has_value(); };
+    return !s_.inner.empty() || std::ranges::any_of(s_.columns, follows);
+  }
+
+  bool sort_axes() {
+    if (rows_ == 0 || (rows_ & columns_) != 0 || (parallel_ & ~(rows_ | columns_)) != 0) return false;
+    AxisSet lanes = rows_ & ~shared_;
+    std::vector<int> order = memory_order(spec_, kernel::list_of(rows_), spec_.outputs()[0].index);
+    std::erase_if(order, [&](int a) { return (rows_ & kernel::axis_bit(a)) == 0; });
+    if (lanes == 0) lanes = kernel::axis_bit(order.back());  // a single query: heads lie side by side
+    for (const int a : order) ((lanes & kernel::axis_bit(a)) != 0 ? s_.rows : s_.batch).push_back(a);
+    const auto varies = [&](int v, const ScalarFunction& f) {
+      return std::ranges::any_of(f.nodes(), [&](const ScalarNode& n) {
+        return n.op == ScalarOp::Input &&
+               (kernel::axes_of(value(v).operands[n.payload], spec_.values()) & lanes) != 0;
+      });
+    };
+    for (Inner& i : s_.inner) i.read_varies = varies(i.value, i.read);
+    for (Columns& c : s_.columns) c.read_varies = varies(c.value, c.read);
+    return true;
+  }
+
+  [[nodiscard]] bool writes_rows() const {
+    return std::ranges::all_of(spec_.outputs(), [&](const kernel::Output& o) {
+      return (rows_ & ~kernel::axes_of(value(o.value).axes)) == 0;
+    });
+  }
+
+  const KernelSpec& spec_;
+  AxisSet parallel_, streamed_ = 0, rows_ = 0, columns_ = 0;
+  AxisSet shared_ = 0;  ///< parallel axes of what is read in the stream
+  std::vector<int> outer_;
+  Stream s_;
+};
+
+}  // namespace
+
+std::optional<Stream> stream_of(const KernelSpec& spec) { return Analysis(spec).run(); }
+
+}  // namespace luminal::codegen::stream

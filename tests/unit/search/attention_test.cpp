@@ -1,0 +1,212 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "luminal/compile_report.h"
+#include "luminal/luminal.h"
+
+// Attention as people write it in plain math: each spelling is one kernel of the family `stream` in Fast mode,
+// and its values are those of the reference device.
+namespace luminal::search {
+namespace {
+
+constexpr int64_t kBatch = 2, kHeads = 4, kQueries = 70, kKeys = 70, kSize = 24;
+
+/// Builds a spelling's graph over inputs that it makes itself.
+class Scene {
+ public:
+  GraphTensor input(Shape dims) {
+    const GraphTensor x = cx.tensor(std::move(dims));
+    inputs_.push_back(x);
+    return x;
+  }
+  GraphTensor q() { return input({kBatch, kHeads, kQueries, kSize}); }
+  GraphTensor k() { return input({kBatch, kHeads, kKeys, kSize}); }
+  GraphTensor v() { return input({kBatch, kHeads, kKeys, kSize}); }
+  /// 0, 1, ... along an axis of scores [.., queries, keys].
+  GraphTensor row() { return cx.arange(kQueries).unsqueeze(1); }
+  GraphTensor key() { return cx.arange(kKeys).unsqueeze(0); }
+  GraphTensor seen() { return key().le(row()); }
+
+  void set(uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::normal_distribution<float> normal;
+    for (GraphTensor& x : inputs_) {
+      int64_t count = 1;
+      for (int axis = 0; axis < x.rank(); ++axis) count *= *x.dim(axis).constant();
+      std::vector<float> data(static_cast<size_t>(count));
+      for (float& each : data) each = normal(random);
+      x.set(data);
+    }
+  }
+  Graph cx;
+
+ private:
+  std::vector<GraphTensor> inputs_;
+};
+
+constexpr double kScale = 0.2;
+
+struct Spelling {
+  const char* name;
+  std::function<GraphTensor(Scene&)> build;
+};
+
+GraphTensor plain(const GraphTensor& scores, const GraphTensor& v) { return scores.softmax(-1).matmul(v); }
+GraphTensor hidden(const GraphTensor& seen, const GraphTensor& scores, double low = -HUGE_VAL) {
+  return where(seen, scores, low);
+}
+
+const std::vector<Spelling>& spellings() {
+  static const std::vector<Spelling> list{
+      {"full", [](Scene& s) { return plain(s.q().matmul(s.k().t()) * kScale, s.v()); }},
+      {"scale on q", [](Scene& s) { return plain((s.q() * kScale).matmul(s.k().t()), s.v()); }},
+      {"scale on k", [](Scene& s) { return plain(s.q().matmul((s.k() * kScale).t()), s.v()); }},
+      {"divided scores", [](Scene& s) { return plain(s.q().matmul(s.k().t()) / 5.0, s.v()); }},
+      {"softmax by hand",
+       [](Scene& s) {
+         const GraphTensor x = s.q().matmul(s.k().t()) * kScale, e = (x - x.max({-1}, true)).exp();
+         return (e / e.sum({-1}, true)).matmul(s.v());
+       }},
+      {"divided at the end",
+       [](Scene& s) {
+         const GraphTensor x = s.q().matmul(s.k().t()) * kScale, e = (x - x.max({-1}, true)).exp();
+         return e.matmul(s.v()) / e.sum({-1}, true);
+       }},
+      {"causal by where",
+       [](Scene& s) { return plain(hidden(s.seen(), s.q().matmul(s.k().t()) * kScale), s.v()); }},
+      {"causal by a large negative number",
+       [](Scene& s) { return plain(hidden(s.seen(), s.q().matmul(s.k().t()) * kScale, -1e9), s.v()); }},
+      {"causal by adding",
+       [](Scene& s) {
+         const GraphTensor bias = where(s.seen(), s.cx.constant(0.0), -1e9);
+         return plain(s.q().matmul(s.k().t()) * kScale + bias, s.v());
+       }},
+      {"causal by tril",
+       [](Scene& s) {
+         const GraphTensor ones = s.cx.constant(1.0).expand({kQueries, kKeys}).tril();
+         return plain(hidden(ones.gt(0.5), s.q().matmul(s.k().t()) * kScale), s.v());
+       }},
+      {"the attention op", [](Scene& s) { return attention(s.q(), s.k(), s.v()); }},
+      {"the attention op, causal", [](Scene& s) { return attention(s.q(), s.k(), s.v(), {.causal = true}); }},
+      {"padded keys",
+       [](Scene& s) {
+         const GraphTensor seen = s.input({kBatch, 1, 1, kKeys}).gt(-0.5);
+         return plain(hidden(seen, s.q().matmul(s.k().t()) * kScale), s.v());
+       }},
+      {"boolean mask",
+       [](Scene& s) {
+         const GraphTensor seen = s.input({kQueries, kKeys}).gt(-0.5);
+         return plain(hidden(seen, s.q().matmul(s.k().t()) * kScale), s.v());
+       }},
+      {"additive mask",
+       [](Scene& s) { return plain(s.q().matmul(s.k().t()) * kScale + s.input({kQueries, kKeys}), s.v()); }},
+      {"ALiBi",
+       [](Scene& s) {
+         const GraphTensor far = (s.key() - s.row()).cast(Dtype::F32);
+         const GraphTensor slope = s.input({kHeads, 1, 1});
+         return plain(hidden(s.seen(), s.q().matmul(s.k().t()) * kScale + far * slope), s.v());
+       }},
+      {"grouped queries",
+       [](Scene& s) {
+         const GraphTensor q = s.input({kBatch, kHeads / 2, 2, kQueries, kSize});
+         const GraphTensor k = s.input({kBatch, kHeads / 2, 1, kKeys, kSize}),
+                           v = s.input({kBatch, kHeads / 2, 1, kKeys, kSize});
+         return plain(q.matmul(k.t()) * kScale, v);
+       }},
+      {"one key head",
+       [](Scene& s) {
+         const GraphTensor k = s.input({kBatch, 1, kKeys, kSize}), v = s.input({kBatch, 1, kKeys, kSize});
+         return plain(s.q().matmul(k.t()) * kScale, v);
+       }},
+      {"soft cap",
+       [](Scene& s) { return plain((s.q().matmul(s.k().t()) * (kScale / 30)).tanh() * 30.0, s.v()); }},
+      {"sliding window",
+       [](Scene& s) {
+         const GraphTensor far = s.row() - s.key();
+         return plain(hidden(far.ge(0).logical_and(far.lt(17)), s.q().matmul(s.k().t()) * kScale), s.v());
+       }},
+      {"cross attention",
+       [](Scene& s) {
+         const GraphTensor k = s.input({kBatch, kHeads, 45, kSize}), v = s.input({kBatch, kHeads, 45, 40});
+         return plain(s.q().matmul(k.t()) * kScale, v);
+       }},
+      {"attention sinks",
+       [](Scene& s) {
+         const GraphTensor sink = s.input({kHeads, 1, 1});
+         const GraphTensor x = s.q().matmul(s.k().t()) * kScale;
+         const GraphTensor m = x.max({-1}, true).maximum(sink), e = (x - m).exp();
+         return (e / (e.sum({-1}, true) + (sink - m).exp())).matmul(s.v());
+       }},
+      {"einsum",
+       [](Scene& s) {
+         const GraphTensor x = einsum("bhid,bhjd->bhij", {s.q(), s.k()}) * kScale;
+         return einsum("bhij,bhjd->bhid", {x.softmax(-1), s.v()});
+       }},
+      {"heads behind the sequence",
+       [](Scene& s) {
+         const Shape dims{kBatch, kQueries, kHeads, kSize};
+         const GraphTensor x = einsum("bihd,bjhd->bhij", {s.input(dims), s.input(dims)}) * kScale;
+         return einsum("bhij,bjhd->bihd", {x.softmax(-1), s.input(dims)});
+       }},
+      {"heads behind the sequence, by transposing",
+       [](Scene& s) {
+         const auto heads = [&] { return s.input({kBatch, kQueries, kHeads, kSize}).transpose(1, 2); };
+         const GraphTensor q = heads(), k = heads(), v = heads();
+         return plain(q.matmul(k.t()) * kScale, v).transpose(1, 2) * 1.5;
+       }},
+      {"one query against a cache",
+       [](Scene& s) {
+         const GraphTensor q = s.input({kBatch, kHeads, 1, kSize});
+         return plain(q.matmul(s.k().t()) * kScale, s.v());
+       }},
+      {"dropout", [](Scene& s) { return attention(s.q(), s.k(), s.v(), {.dropout = 0.25}); }},
+      {"no heads",
+       [](Scene& s) {
+         const Shape dims{kQueries, kSize};
+         return plain(s.input(dims).matmul(s.input(dims).t()) * kScale, s.input(dims));
+       }},
+  };
+  return list;
+}
+
+std::vector<float> values_on(Graph& cx, GraphTensor& y, const char* device) {
+  cx.set_device(device);
+  cx.set_step(0);  // random numbers are those of the run
+  cx.execute();
+  return {y.data<float>().begin(), y.data<float>().end()};
+}
+
+class AttentionSpelled : public testing::TestWithParam<Spelling> {};
+
+TEST_P(AttentionSpelled, IsOneKernelThatStreams) {
+  Scene scene;
+  GraphTensor y = GetParam().build(scene).retrieve();
+  scene.set(7);
+  scene.cx.set_device("cpu");
+  const CompileReport report = scene.cx.compile(Fast{}).details();
+  std::vector<std::string> families;
+  for (const KernelReport& kernel : report.kernels) families.push_back(kernel.schedule);
+  EXPECT_EQ(families, std::vector<std::string>{"stream"})
+      << (report.kernels.empty() ? "" : report.kernels[0].spec);
+  scene.cx.set_step(0);
+  scene.cx.compile(Fast{})();
+  const std::vector<float> got(y.data<float>().begin(), y.data<float>().end());
+  const std::vector<float> want = values_on(scene.cx, y, "reference");
+  EXPECT_THAT(got, testing::Pointwise(testing::FloatNear(3e-6F), want));
+}
+
+std::string test_name(const testing::TestParamInfo<Spelling>& info) {
+  std::string name = info.param.name;
+  std::erase_if(name, [](char c) { return c == ','; });
+  std::ranges::replace(name, ' ', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, AttentionSpelled, testing::ValuesIn(spellings()), test_name);
+
+}  // namespace
+}  // namespace luminal::search
