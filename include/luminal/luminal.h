@@ -44,6 +44,7 @@
 #include "luminal/safetensors.h"
 #include "luminal/scalar.h"
 #include "luminal/scalar_math.h"
+#include "luminal/scan.h"
 #include "luminal/search_graph.h"
 #include "luminal/search_options.h"
 #include "luminal/session.h"

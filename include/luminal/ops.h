@@ -47,6 +47,11 @@ extern const OpDef
     kScatter;  ///< (base, index, updates) -> base dims: a copy of base with base.flat[index[i]] = or +=
                ///< updates[i], i ascending [mode: string "assign" or "add"]
 
+// Loops
+extern const OpDef
+    kScan;  ///< steps of a body over carried state (scan.h) [body: Payload, carries, sequences:
+            ///< int64, length: Expression, reverse: bool]
+
 // Markers
 extern const OpDef kGraphBreak;  ///< the value itself; nothing fuses across
 extern const OpDef kPrint;       ///< the value itself, printed at each run [message: string]

@@ -4,6 +4,7 @@
 
 #include "base/fail.h"
 #include "base/hash.h"
+#include "graph/subgraph.h"
 
 namespace luminal {
 namespace {
@@ -24,7 +25,10 @@ std::string text_of(const Attribute& attribute) {
                  [](const Expression& v) { return v.to_string(); },
                  [](const Shape& v) { return to_string(v); },
                  [](const std::vector<int64_t>& v) { return fmt::format("[{}]", fmt::join(v, ", ")); },
-                 [](const std::shared_ptr<const Payload>&) { return std::string("<user code>"); }},
+                 [](const std::shared_ptr<const Payload>& v) {
+                   const auto* part = dynamic_cast<const Subgraph*>(v.get());
+                   return part != nullptr ? fmt::format("<{}>", summary_of(*part)) : "<user code>";
+                 }},
       attribute);
 }
 

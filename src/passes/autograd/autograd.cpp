@@ -47,17 +47,19 @@ std::string made_at(const Origin& origin) {
 class Backward {
  public:
   Backward(Graph& graph, const std::vector<GraphTensor>& params, const GraphTensor& loss)
-      : graph_(graph), params_(params), loss_(loss), redraw_(graph) {}
+      : graph_(graph), params_(params), loss_(loss), redraw_(graph) {
+    for (const GraphTensor& param : params) edges_.push_back(param.edge());
+  }
 
   std::vector<GraphTensor> run() {
     const std::vector<NodeId> order = ancestors_of_loss();
     find_dependents(order);
     seed();
     for (auto id = order.rbegin(); id != order.rend(); ++id) visit(*id);
-    if (std::ranges::none_of(params_, [&](const auto& p) { return gradients_.contains(p.edge().source); }))
+    if (std::ranges::none_of(edges_, [&](const Edge& edge) { return gradients_.contains(edge.source); }))
       refuse_if_cut(order);
     std::vector<GraphTensor> results;
-    for (const GraphTensor& param : params_) results.push_back(result_for(param));
+    for (size_t i = 0; i < params_.size(); ++i) results.push_back(result_for(params_[i], edges_[i]));
     return results;
   }
 
@@ -166,17 +168,17 @@ class Backward {
                    autograd::through_view(graph_, rule.result(i), node.inputs[i].view));
   }
 
-  GraphTensor result_for(const GraphTensor& param) {
-    const Edge edge = param.edge();
+  GraphTensor result_for(const GraphTensor& param, const Edge& edge) {
     const auto found = gradients_.find(edge.source);
     if (found != gradients_.end()) return autograd::seen_through(found->second, edge.view);
-    const Graph::OriginScope scope(graph_, gradient_origin(graph_.node(edge.source.node).origin));
+    const Graph::OriginScope scope(graph_, gradient_origin(graph_.node(param.node()).origin));
     return graph_.zeros(param.dims(), param.dtype());
   }
 
   Graph& graph_;
   const std::vector<GraphTensor>& params_;
   const GraphTensor& loss_;
+  std::vector<Edge> edges_;  ///< of the parameters before a rule replaces a node by one that keeps more
   std::unordered_set<NodeId> dependents_;
   std::unordered_map<Value, GraphTensor> gradients_;
   autograd::Redraw redraw_;

@@ -11,7 +11,8 @@ std::string kind_of(const OpDef& op) {
   if (op.is(Trait::Elementwise)) return "elementwise";
   if (op.monoid) return "reduction";
   if (op.is(Trait::Leaf)) return "leaf";
-  return op.is(Trait::Opaque) ? "opaque" : "indexing";
+  if (op.is(Trait::Opaque)) return "opaque";
+  return op.arity < 0 ? "loop" : "indexing";
 }
 
 std::string gradient_of(const OpDef& op) {
