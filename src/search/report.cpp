@@ -130,6 +130,8 @@ std::string to_json(const CompileReport& report) {
               {"unfused_us", report.unfused_us},
               {"rules", rules},
               {"predicted_us", report.predicted_us},
+              {"compiled", report.compiled},
+              {"timed", report.timed},
               {"compared", report.compared},
               {"proven", report.proven},
               {"measured_us", report.measured_us},
