@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "base/bounded_json.h"
@@ -39,15 +40,19 @@ struct SearchBenchOptions : WorkloadOptions {
   std::string json_file, one;
 };
 
-/// Compiles one workload in this process and writes the figures into `options.one`.
+/// Compiles one workload in this process and writes the figures into `options.one`; without a workload, only
+/// measures the machine: that is done once for a kind of machine and not for each graph.
 int measure_one(const SearchBenchOptions& options) {
+  if (options.names.empty()) {
+    (void)device_limits(options.device);
+    return kDone;
+  }
   Graph graph;
   auto begin = Clock::now();
   WorkloadOptions workload = options;
   workload.what = options.names.at(0);
   (void)build_workload(graph, workload);
   const double build_s = seconds_since(begin);
-  (void)device_limits(graph.device());  // measured once for a kind of machine, not for each graph
   begin = Clock::now();
   const Compiled compiled = graph.compile(parse_mode(options.mode));
   const double compile_s = seconds_since(begin);
@@ -93,16 +98,16 @@ class SearchProcess {
     ::kill(process_, SIGKILL);
     ::waitpid(process_, nullptr, 0);
   }
-  /// Whether it ended well before the limit.
-  bool ends_within(double limit_s) {
+  /// Its exit code, or nothing if it still runs after so long. A signal counts as a failure.
+  std::optional<int> ends_within(double limit_s) {
     const auto begin = Clock::now();
     int status = 0;
     while (::waitpid(process_, &status, WNOHANG) == 0) {
-      if (seconds_since(begin) > limit_s) return false;
+      if (seconds_since(begin) > limit_s) return std::nullopt;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     process_ = 0;
-    return WIFEXITED(status) && WEXITSTATUS(status) == kDone;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : kFailed;
   }
 
  private:
@@ -129,10 +134,12 @@ class CacheFolder {
   fs::path path_;
 };
 
+/// `name` "": only the machine is measured.
 std::vector<std::string> command_for(const SearchBenchOptions& options, const std::string& name,
                                      const fs::path& result) {
-  std::vector<std::string> words{"/proc/self/exe", "bench",  "search",     name,    "--mode",
-                                 options.mode,     "--math", options.math, "--one", result.string()};
+  std::vector<std::string> words{"/proc/self/exe", "bench", "search"};
+  if (!name.empty()) words.push_back(name);
+  words.insert(words.end(), {"--mode", options.mode, "--math", options.math, "--one", result.string()});
   const auto add = [&](const char* option, const std::string& value) {
     if (!value.empty()) words.insert(words.end(), {option, value});
   };
@@ -147,11 +154,15 @@ std::vector<std::string> command_for(const SearchBenchOptions& options, const st
 json searched(const SearchBenchOptions& options, const std::string& name) {
   const CacheFolder folder;
   const fs::path result = folder.path() / "figures.json";
-  for (int run = 0; run < (options.warm ? 2 : 1); ++run) {
-    SearchProcess process(command_for(options, name, result),
-                          environment_with_cache(folder.path() / "cache"));
-    if (!process.ends_within(options.limit_s))
-      return {{"name", name}, {"error", fmt::format("failed, or took longer than {} s", options.limit_s)}};
+  std::vector<std::string> runs{"", name};
+  if (options.warm) runs.push_back(name);
+  for (const std::string& run : runs) {
+    SearchProcess process(command_for(options, run, result), environment_with_cache(folder.path() / "cache"));
+    const std::optional<int> code = process.ends_within(options.limit_s);
+    if (code == kDone) continue;
+    return {{"name", name},
+            {"error", code ? std::string("failed, as said above")
+                           : fmt::format("stopped after {} s", options.limit_s)}};
   }
   return parse_bounded_json(read_file(result.string(), size_t{1} << 30), "bench");
 }
