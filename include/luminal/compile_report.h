@@ -36,7 +36,8 @@ struct KernelReport {
 struct CompileReport {
   std::string mode;    ///< "fast", "optimal", "budget 2000 ms"
   std::string device;  ///< "cpu"
-  /// Phases in order, in seconds: limits (the machine's), encode, saturate, cover, compile, measure, verify.
+  /// Phases in order, in seconds: limits (the machine's), encode, saturate, cover, compile, measure, verify,
+  /// plan (schedules by the model, memory, order).
   std::vector<std::pair<std::string, double>> phases;
   double total_s = 0;
 
@@ -67,6 +68,9 @@ struct CompileReport {
     double generated_us = 0;  ///< of the fastest kernel beside it
   };
   std::vector<Own> user_kernels;
+  /// Kernels that were compiled for this compile, candidates included, those found in the cache left out; of
+  /// the candidates those that were timed.
+  int compiled = 0, timed = 0;
   /// Elements of results that were compared with an independent kernel's, and elements of large sums of
   /// products that Freivalds' check proved, over all candidates that this compile verified.
   int64_t compared = 0, proven = 0;

@@ -232,6 +232,7 @@ class Graph : public GraphEditor {
   [[nodiscard]] std::string display_shapes() const;
 
  private:
+  friend class GraphEditor;
   friend class GraphTensor;
   friend class Compiled;
   explicit Graph(std::shared_ptr<GraphState> state) : GraphEditor(std::move(state)) {}

@@ -96,12 +96,14 @@ class GraphEditor {
 
   // --- Stored values
   /// What is stored for a value, or nullptr. What lies on a device is copied to the host when first asked
-  /// for.
+  /// for, and what GraphTensor::set_lazily was given is made.
   [[nodiscard]] std::shared_ptr<const TensorData> value(const Value& value) const;
   /// The data is shared, not copied. Runs of this graph may write into data that only the graph
   /// still holds (states in place, results again): the object itself must not be const.
   void store(const Value& value, std::shared_ptr<const TensorData> data, bool pinned);
   void store(const Value& value, std::shared_ptr<const DeviceValue> data, bool pinned);
+  /// Pinned data of an input that `make` gives when they are first asked for.
+  void store_lazily(const Value& value, std::function<TensorData()> make);
   /// What is stored for a value on a device, or nullptr.
   [[nodiscard]] std::shared_ptr<const DeviceValue> device_value(const Value& value) const;
   /// Takes the data out of the graph if only the graph holds it: the caller may then write into it. Returns

@@ -92,6 +92,11 @@ class GraphTensor {
     check_values(std::ranges::size(values), sizes, where);
     return set_data(TensorData::of<T>(std::move(sizes), std::span<const T>(values)), true, where);
   }
+  /// As set, with the dense data that `make` gives when they are first needed: by a run, or to be read. It is
+  /// called at most once, and not at all if other data come first: a compile needs no data. It may not use the
+  /// graph.  Errors: Error if not an input; from what needs the data: ShapeError or DtypeError if they do not
+  /// fit, and those of `make`.
+  GraphTensor& set_lazily(std::function<TensorData()> make, Where where = Where::current());
   /// `loader` is called for the data at each run that needs it.
   GraphTensor& set_deferred(std::function<TensorData()> loader, Where where = Where::current());
   /// `check` sees the data that this input holds now and whatever it is given later, before it is stored, and

@@ -13,6 +13,7 @@
 #include "base/fail.h"
 #include "base/machine.h"
 #include "base/stopwatch.h"
+#include "cli/bench_search.h"
 #include "cli/command.h"
 #include "cli/compile_mode.h"
 #include "cli/workload.h"
@@ -179,7 +180,10 @@ Action declare_bench(CLI::App& app) {
   app.add_option("--sample-ms", options->sample_ms, "Length of a sample in ms")->capture_default_str();
   app.add_flag("--json", options->json, "Print the result as JSON");
   app.add_flag("--serve", options->serve, "Answer requests from standard input, one JSON object a line");
-  return [options, &app](Console& console) {
+  auto search = std::make_shared<Action>();
+  declare_bench_search(app, search.get());
+  return [options, search, &app](Console& console) {
+    if (*search) return (*search)(console);
     if (options->what.empty() && !options->serve) {
       console.err << app.help("luminal");
       return kUsage;
@@ -191,6 +195,6 @@ Action declare_bench(CLI::App& app) {
 }  // namespace
 
 extern const Command kBench;
-const Command kBench{"bench", "time a formula", declare_bench};
+const Command kBench{"bench", "time a formula, or searches", declare_bench};
 
 }  // namespace luminal::cli

@@ -9,7 +9,7 @@
 #include "cli/train_loop.h"
 #include "cli/train_runs.h"
 #include "luminal/data.h"
-#include "luminal/models/small_llama.h"
+#include "luminal/models/llama.h"
 #include "luminal/training.h"
 
 namespace luminal::cli {
@@ -24,7 +24,7 @@ void check(const TrainTextOptions& options) {
   if (options.prompt.empty()) fail("[train] --prompt is empty; give at least one byte to start from");
 }
 
-models::SmallLlama::Options sizes_of(const TrainTextOptions& options) {
+models::Llama::Options sizes_of(const TrainTextOptions& options) {
   return {
       .layers = options.layers, .size = options.size, .heads = options.heads, .kv_heads = options.kv_heads};
 }
@@ -55,7 +55,7 @@ std::string written(const TrainTextOptions& options, const std::map<std::string,
                     const std::string& device) {
   Graph cx;
   cx.set_device(device);
-  const models::SmallLlama model(cx, sizes_of(options));
+  const models::Llama model(cx, sizes_of(options));
   nn::load_state_dict(model, weights);
   GraphTensor tokens = cx.named_tensor("tokens", {1, "new"}, Dtype::I32);
   const auto rows = static_cast<int64_t>(options.prompt.size()) + options.sample;
@@ -90,7 +90,7 @@ std::string shown(std::string text) {
 /// Model and loss on windows of bytes, in a graph of its own.
 struct TextGraph {
   Graph cx;
-  models::SmallLlama model;
+  models::Llama model;
   GraphTensor bytes, next, loss;
 
   TextGraph(const TrainTextOptions& options, const Expression& batch)
@@ -189,8 +189,7 @@ int train_text(const TrainTextOptions& options, Console& console) {
   const auto begin = std::chrono::steady_clock::now();
   const LoopResult learnt = learn(graph, known, examiner, options, console);
   const double recent = learnt.loss, train_s = seconds_since(begin);
-  if (!finish_loop(
-          learnt, options, [&] { return nn::state_dict(graph.model); }, "small_llama", "windows", console))
+  if (!finish_loop(learnt, options, [&] { return nn::state_dict(graph.model); }, "llama", "windows", console))
     return interrupted_code();
   const auto weights = nn::state_dict(graph.model);
   const std::optional<double> test = examiner.loss(weights);

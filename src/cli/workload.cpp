@@ -2,48 +2,21 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <charconv>
 
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/suggest.h"
+#include "cli/examples.h"
 #include "cli/formula.h"
-#include "cli/mnist_step.h"
 
 namespace luminal::cli {
 namespace {
 
-constexpr int64_t kBatch = 64;
-
-std::vector<GraphTensor> build_mnist_step(Graph& cx, DimMap& sizes) {
-  const auto given = sizes.extract("batch");  // a number in this graph, no dim of it
-  const MnistStep step(cx, given.empty() ? kBatch : given.mapped(), 1e-3);
-  return {step.images, step.labels};
-}
-
-struct Example {
-  std::string_view name, summary, formula;
-  std::vector<GraphTensor> (*build)(Graph& graph, DimMap& sizes) =
-      nullptr;  ///< instead of a formula; takes the sizes it uses
-};
-
-constexpr std::array kExamples{
-    Example{"attention", "softmax(q k^T) v over 8 heads",
-            "attention(q:f32[8,256,64], k:f32[8,256,64], v:f32[8,256,64])"},
-    Example{"conv", "a convolution with bias and relu",
-            "(conv2d(x:f32[64,16,14,14], w:f32[32,16,3,3], padding=1) + b:f32[32,1,1]).relu()"},
-    Example{"layer-norm", "rows normalised to mean 0 and deviation 1", "layer_norm(x:f32[512,1024])"},
-    Example{"matmul", "a matrix product", "a:f32[512,512] @ b:f32[512,512]"},
-    Example{"mnist-step", "a training step of the digit network (--dim batch=64): forward, backward, Adam",
-            "", build_mnist_step},
-    Example{"softmax", "a softmax over rows", "x:f32[32,1000].softmax(-1)"},
-};
-
 std::string workload_help() {
   std::string text = "Examples:\n";
-  for (const Example& example : kExamples)
-    text += fmt::format("  {:<12} {}{}{}\n", example.name, example.summary,
+  for (const Example& example : examples())
+    text += fmt::format("  {:<15} {}{}{}\n", example.name, example.summary,
                         example.formula.empty() ? "" : ": ", example.formula);
   text += "Functions of formulas:\n";
   for (const std::string& line : formula_functions()) text += "  " + line + "\n";
@@ -54,17 +27,18 @@ std::string workload_help() {
 
 namespace {
 
+/// Whether a text can be a name; formulas have signs that no name has.
+bool is_name(std::string_view text) {
+  return text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string_view::npos;
+}
+
 /// Errors: Error that names the examples if the text is neither.
 std::vector<GraphTensor> build(Graph& graph, const std::string& what, DimMap& sizes) {
   std::string_view text = what;
-  if (const auto example = std::ranges::find(kExamples, text, &Example::name); example != kExamples.end()) {
-    if (example->build) return example->build(graph, sizes);
-    text = example->formula;
-  } else if (text.find_first_not_of("abcdefghijklmnopqrstuvwxyz-") == std::string_view::npos) {
-    std::vector<std::string> names;
-    for (const Example& each : kExamples) names.emplace_back(each.name);
-    fail("[formula] '{}' is neither an example ({}) nor a formula such as 'x:f32[32,1000].softmax(-1)'{}",
-         text, fmt::join(names, ", "), did_you_mean(text, names));
+  if (is_name(text)) {
+    const Example& example = find_example(text);
+    if (example.build) return example.build(graph, sizes);
+    text = example.formula;
   }
   Formula formula = parse_formula(graph, text);
   formula.result.retrieve();
@@ -116,6 +90,10 @@ std::vector<GraphTensor> build_workload(Graph& graph, const WorkloadOptions& opt
 void declare_workload(CLI::App& app, WorkloadOptions& options) {
   app.add_option("what", options.what,
                  "A formula, e.g. 'x:f32[32,1000].softmax(-1)', or the name of an example");
+  declare_search(app, options);
+}
+
+void declare_search(CLI::App& app, WorkloadOptions& options) {
   app.add_option("--mode", options.mode, "fast, optimal, or budget=SECONDS")->capture_default_str();
   app.add_option("--dim", options.dims, "Size of a named dim, e.g. --dim s=128");
   app.add_option("--device", options.device, "Where to compile and run (see 'luminal env')");

@@ -21,6 +21,8 @@ struct WorkloadOptions {
 /// inputs. Errors: Error that names the examples if the text is neither, for sizes that are not NAME=SIZE or
 /// of unknown dims, for a file of rules that cannot be read.
 std::vector<GraphTensor> build_workload(Graph& graph, const WorkloadOptions& options);
+/// Declares all but `what`, with the same footer.
+void declare_search(CLI::App& app, WorkloadOptions& options);
 /// Declares them, and the examples and functions as the help's footer.
 void declare_workload(CLI::App& app, WorkloadOptions& options);
 

@@ -27,9 +27,10 @@ struct GraphState {
   struct Stored {
     std::shared_ptr<TensorData> data;           ///< shared with readers, who see it as const
     std::shared_ptr<const DeviceValue> device;  ///< the same value elsewhere; either may be absent
+    std::function<TensorData()> make;  ///< the data, when they are first asked for; then it is dropped
     std::function<TensorData()> loader;
     bool pinned = false;
-    [[nodiscard]] bool present() const { return pinned && (data || device); }
+    [[nodiscard]] bool present() const { return pinned && (data || device || make); }
   };
   /// What a run needs, worked out once for a version, a presence and sizes.
   struct Needs {

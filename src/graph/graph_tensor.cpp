@@ -172,6 +172,14 @@ GraphTensor& GraphTensor::set(const std::vector<bool>& values, Where where) {
   return set_data(std::move(data), false, where);
 }
 
+GraphTensor& GraphTensor::set_lazily(std::function<TensorData()> make, Where where) {
+  const CallSite site("set_lazily", where);
+  const auto state = lock(graph_);
+  const Turn turn(*state, "set_lazily", Turn::For::Values);
+  graph().store_lazily(input_of(*this, "set_lazily"), std::move(make));
+  return *this;
+}
+
 GraphTensor& GraphTensor::set_deferred(std::function<TensorData()> loader, Where where) {
   const CallSite site("set_deferred", where);
   const auto state = lock(graph_);

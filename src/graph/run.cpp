@@ -247,6 +247,7 @@ void load_inputs(Graph& graph, GraphState& state, const GraphState::Needs& needs
       TensorData data = loader();
       graph.store(value, std::make_shared<TensorData>(fit_input(graph, value, std::move(data), true)), true);
     } else {
+      if (stored != state.values.end() && stored->second.make) (void)graph.value(value);
       (void)stored_value(graph, state, value);
     }
   }

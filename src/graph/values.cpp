@@ -2,6 +2,7 @@
 #include <atomic>
 
 #include "base/fail.h"
+#include "graph/data_input.h"
 #include "graph/graph_state.h"
 
 // What is stored in a graph: inputs, kept values, results, and what moves between them.
@@ -12,6 +13,11 @@ std::shared_ptr<const TensorData> GraphEditor::value(const Value& value) const {
   if (found == state_->values.end()) return nullptr;
   GraphState::Stored& stored = found->second;
   if (!stored.data && stored.device) stored.data = std::make_shared<TensorData>(stored.device->to_host());
+  if (!stored.data && stored.make) {
+    Graph graph(state_.get());
+    stored.data = std::make_shared<TensorData>(fit_input(graph, value, stored.make(), true));
+    stored.make = nullptr;
+  }
   return stored.data;
 }
 
@@ -35,6 +41,7 @@ void store_in(GraphState& state, const Value& value, std::shared_ptr<TensorData>
   const bool before = stored.present();
   stored.data = std::move(data);
   stored.device = std::move(device);
+  stored.make = nullptr;
   stored.pinned = pinned;
   note_presence(state, value, before, stored.present());
 }
@@ -60,6 +67,11 @@ void GraphEditor::store(const Value& value, std::shared_ptr<const TensorData> da
 }
 void GraphEditor::store(const Value& value, std::shared_ptr<const DeviceValue> data, bool pinned) {
   store_in(*state_, value, nullptr, std::move(data), pinned);
+}
+
+void GraphEditor::store_lazily(const Value& value, std::function<TensorData()> make) {
+  store_in(*state_, value, nullptr, nullptr, true);
+  state_->values.at(value).make = std::move(make);
 }
 
 std::shared_ptr<TensorData> GraphEditor::take(const Value& value) {

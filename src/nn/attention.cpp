@@ -62,7 +62,9 @@ MultiheadAttention::MultiheadAttention(GraphSite cx, int64_t embed_dim, int64_t 
   const int64_t kdim = options.kdim == 0 ? embed : options.kdim,
                 vdim = options.vdim == 0 ? embed : options.vdim;
   const auto projection = [&](const char* name, int64_t rows, int64_t columns) {
-    return make_weight(cx, name, options.dtype, init::xavier_uniform(cx, {rows, columns}));
+    const std::vector<int64_t> dims{rows, columns};
+    return make_weight(cx, name, options.dtype, dims,
+                       [stream = init::Stream(cx), dims] { return init::xavier_uniform(stream, dims); });
   };
   if (kdim == embed && vdim == embed && kv_heads == heads) {
     in_proj_weight = projection("in_proj_weight", 3 * embed, embed);
@@ -73,7 +75,7 @@ MultiheadAttention::MultiheadAttention(GraphSite cx, int64_t embed_dim, int64_t 
   }
   if (!options.bias) return;
   in_proj_bias = constant_weight(cx, "in_proj_bias", {embed + 2 * kv_size}, 0, options.dtype);
-  out_proj.bias->set(init::constant({embed}, 0));
+  out_proj.bias->set_lazily([size = embed] { return init::constant({size}, 0); });
 }
 
 void MultiheadAttention::serialize(Serializer& s) const {

@@ -13,11 +13,10 @@
 namespace luminal::nn::init {
 namespace {
 
-/// Uniform numbers in (0, 1), 53 bits each, from one stream of the graph's generator.
+/// Uniform numbers in (0, 1), 53 bits each.
 class Draws {
  public:
-  explicit Draws(Graph& graph)
-      : seed_(graph.seed()), stream_(static_cast<uint64_t>(graph.next_random_stream())) {}
+  explicit Draws(const Stream& stream) : seed_(stream.seed()), stream_(stream.number()) {}
   double next() {
     if (used_ == 2) {
       words_ = philox4x32({static_cast<uint32_t>(count_), static_cast<uint32_t>(count_ >> 32),
@@ -51,17 +50,20 @@ TensorData filled(std::vector<int64_t> dims, const std::function<double()>& draw
 
 }  // namespace
 
-TensorData uniform(Graph& graph, std::vector<int64_t> dims, double low, double high) {
-  Draws draws(graph);
+Stream::Stream(Graph& graph)
+    : seed_(graph.seed()), number_(static_cast<uint64_t>(graph.next_random_stream())) {}
+
+TensorData uniform(Stream stream, std::vector<int64_t> dims, double low, double high) {
+  Draws draws(stream);
   return filled(std::move(dims), [&] { return low + (high - low) * draws.next(); });
 }
 
-TensorData normal(Graph& graph, std::vector<int64_t> dims, double mean, double stddev) {
-  Draws draws(graph);
+TensorData normal(Stream stream, std::vector<int64_t> dims, double mean, double stddev) {
+  Draws draws(stream);
   return filled(std::move(dims), [&] { return mean + stddev * draws.next_normal(); });
 }
 
-TensorData truncated_normal(Graph& graph, std::vector<int64_t> dims, double mean, double stddev, double low,
+TensorData truncated_normal(Stream stream, std::vector<int64_t> dims, double mean, double stddev, double low,
                             double high) {
   const double chance = 0.5 * (std::erf((high - mean) / (stddev * std::numbers::sqrt2)) -
                                std::erf((low - mean) / (stddev * std::numbers::sqrt2)));
@@ -70,7 +72,7 @@ TensorData truncated_normal(Graph& graph, std::vector<int64_t> dims, double mean
         "[truncated_normal] [{}, {}] covers almost nothing of a normal distribution with mean {} and "
         "deviation {}; widen the bounds",
         low, high, mean, stddev);
-  Draws draws(graph);
+  Draws draws(stream);
   return filled(std::move(dims), [&] {
     while (true) {
       const double value = mean + stddev * draws.next_normal();
@@ -116,28 +118,28 @@ double xavier_deviation(std::span<const int64_t> dims, double gain) {
   return gain * std::sqrt(2 / static_cast<double>(f.in + f.out));
 }
 
-TensorData uniform_of_deviation(Graph& graph, std::vector<int64_t> dims, double deviation) {
+TensorData uniform_of_deviation(Stream stream, std::vector<int64_t> dims, double deviation) {
   const double bound = std::sqrt(3.0) * deviation;
-  return uniform(graph, std::move(dims), -bound, bound);
+  return uniform(stream, std::move(dims), -bound, bound);
 }
 
 }  // namespace
 
-TensorData kaiming_uniform(Graph& graph, std::vector<int64_t> dims, double a, Fan fan) {
+TensorData kaiming_uniform(Stream stream, std::vector<int64_t> dims, double a, Fan fan) {
   const double deviation = kaiming_deviation(dims, a, fan);
-  return uniform_of_deviation(graph, std::move(dims), deviation);
+  return uniform_of_deviation(stream, std::move(dims), deviation);
 }
-TensorData kaiming_normal(Graph& graph, std::vector<int64_t> dims, double a, Fan fan) {
+TensorData kaiming_normal(Stream stream, std::vector<int64_t> dims, double a, Fan fan) {
   const double deviation = kaiming_deviation(dims, a, fan);
-  return normal(graph, std::move(dims), 0, deviation);
+  return normal(stream, std::move(dims), 0, deviation);
 }
-TensorData xavier_uniform(Graph& graph, std::vector<int64_t> dims, double gain) {
+TensorData xavier_uniform(Stream stream, std::vector<int64_t> dims, double gain) {
   const double deviation = xavier_deviation(dims, gain);
-  return uniform_of_deviation(graph, std::move(dims), deviation);
+  return uniform_of_deviation(stream, std::move(dims), deviation);
 }
-TensorData xavier_normal(Graph& graph, std::vector<int64_t> dims, double gain) {
+TensorData xavier_normal(Stream stream, std::vector<int64_t> dims, double gain) {
   const double deviation = xavier_deviation(dims, gain);
-  return normal(graph, std::move(dims), 0, deviation);
+  return normal(stream, std::move(dims), 0, deviation);
 }
 
 namespace {
@@ -160,14 +162,14 @@ void orthonormalise(std::vector<double>& rows, size_t count, size_t length) {
 
 }  // namespace
 
-TensorData orthogonal(Graph& graph, std::vector<int64_t> dims, double scale) {
+TensorData orthogonal(Stream stream, std::vector<int64_t> dims, double scale) {
   (void)fans(dims);  // for its error
   const auto rows = static_cast<size_t>(dims[0]);
   size_t columns = 1;
   for (size_t axis = 1; axis < dims.size(); ++axis) columns *= static_cast<size_t>(dims[axis]);
   const bool wide = rows <= columns;
   const size_t count = std::min(rows, columns), length = std::max(rows, columns);
-  Draws draws(graph);
+  Draws draws(stream);
   std::vector<double> vectors(count * length);
   for (double& value : vectors) value = draws.next_normal();
   orthonormalise(vectors, count, length);

@@ -43,12 +43,15 @@ Embedding::Embedding(GraphSite cx, int64_t count, int64_t size, const Options& o
     fail("[Embedding] padding_idx={} is outside the {} rows; give one from {} to {}", *padding_idx, count,
          -count, count - 1);
   if (padding_idx && *padding_idx < 0) *padding_idx += count;
-  TensorData values = init::normal(cx, permuted ? std::vector{size, count} : std::vector{count, size}, 0, 1);
-  if (padding_idx)
-    for (int64_t i = 0; i < size; ++i)
-      values.as<float>()[static_cast<size_t>(permuted ? i * count + *padding_idx : *padding_idx * size + i)] =
-          0;
-  weight = make_weight(cx, "weight", options.dtype, std::move(values));
+  const std::vector<int64_t> dims = permuted ? std::vector{size, count} : std::vector{count, size};
+  weight = make_weight(
+      cx, "weight", options.dtype, dims,
+      [=, padding = padding_idx, columns = permuted, stream = init::Stream(cx)] {
+        TensorData values = init::normal(stream, dims, 0, 1);
+        for (int64_t i = 0; padding && i < size; ++i)
+          values.as<float>()[static_cast<size_t>(columns ? i * count + *padding : *padding * size + i)] = 0;
+        return values;
+      });
 }
 
 namespace {

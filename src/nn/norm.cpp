@@ -125,7 +125,8 @@ BatchNorm::BatchNorm(GraphSite cx, int64_t channel_count, const Options& options
   if (!options.track_running_stats) return;
   running_mean = constant_weight(cx, "running_mean", {channels}, 0, options.dtype);
   running_var = constant_weight(cx, "running_var", {channels}, 1, options.dtype);
-  num_batches_tracked = make_weight(cx, "num_batches_tracked", Dtype::I64, TensorData(Dtype::I64, {}));
+  num_batches_tracked =
+      make_weight(cx, "num_batches_tracked", Dtype::I64, {}, [] { return TensorData(Dtype::I64, {}); });
 }
 
 void BatchNorm::track(const GraphTensor& mean, const GraphTensor& variance, const Expression& count) const {

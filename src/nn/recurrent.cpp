@@ -15,9 +15,8 @@ std::string_view name_of(Cell cell) {
 constexpr int64_t kMostSteps = 4096;  // in the graph, of a length that runs decide
 int64_t gates_of(Cell cell) { return cell == Cell::Rnn ? 1 : cell == Cell::Lstm ? 4 : 3; }
 
-void check_options(const GraphSite& cx, Cell cell, int64_t in, int64_t hidden,
+void check_options(const GraphSite& cx, std::string_view name, Cell cell, int64_t in, int64_t hidden,
                    const RecurrentOptions& options) {
-  const std::string_view name = name_of(cell);
   const CallSite site(name, cx.where);
   check_size(name, "in", in);
   check_size(name, "hidden", hidden);
@@ -29,52 +28,19 @@ void check_options(const GraphSite& cx, Cell cell, int64_t in, int64_t hidden,
          cell == Cell::Rnn ? "choose 'tanh' or 'relu'" : "leave it at 'tanh'");
 }
 
-}  // namespace
-
-/// What one direction of one layer hands from step to step.
-struct Recurrent::Step {
-  GraphTensor hidden, cell;
-};
-
-Recurrent::Recurrent(GraphSite cx, Cell cell, int64_t in, int64_t hidden, RecurrentOptions options)
-    : cell_(cell), in_(in), hidden_(hidden), options_(std::move(options)) {
-  check_options(cx, cell, in, hidden, options_);
-  const int64_t rows = gates_of(cell) * hidden, directions = options_.bidirectional ? 2 : 1;
-  for (int64_t layer = 0; layer < options_.num_layers; ++layer)
-    for (int64_t d = 0; d < directions; ++d) {
-      Weights w{.suffix = fmt::format("_l{}{}", layer, d == 1 ? "_reverse" : "")};
-      const int64_t width = layer == 0 ? in : directions * hidden;
-      w.input = fan_in_weight(cx, "weight_ih" + w.suffix, {rows, width}, hidden, options_.dtype);
-      w.hidden = fan_in_weight(cx, "weight_hh" + w.suffix, {rows, hidden}, hidden, options_.dtype);
-      if (options_.bias) {
-        w.input_bias = fan_in_weight(cx, "bias_ih" + w.suffix, {rows}, hidden, options_.dtype);
-        w.hidden_bias = fan_in_weight(cx, "bias_hh" + w.suffix, {rows}, hidden, options_.dtype);
-      }
-      weights_.push_back(std::move(w));
-    }
-}
-
-void Recurrent::serialize(Serializer& s) const {
-  for (const Weights& w : weights_) {
-    s.tensor("weight_ih" + w.suffix, w.input);
-    s.tensor("weight_hh" + w.suffix, w.hidden);
-    if (w.input_bias) s.tensor("bias_ih" + w.suffix, *w.input_bias);
-    if (w.hidden_bias) s.tensor("bias_hh" + w.suffix, *w.hidden_bias);
-  }
-  s.mode(mode_);
-}
-
 /// One step from the input's share of the gates, [N, gates * hidden].
-Recurrent::Step Recurrent::step(const Weights& w, const GraphTensor& projected, const Step& before) const {
+RecurrentState next_state(Cell cell_kind, std::string_view nonlinearity, const RecurrentWeights& w,
+                          const GraphTensor& projected, const RecurrentState& before) {
+  const int64_t size = *w.hidden.dim(1).constant();
   GraphTensor recurrent = before.hidden.matmul(w.hidden.t());
   if (w.hidden_bias) recurrent = recurrent + *w.hidden_bias;
   const auto gate = [&](const GraphTensor& all, int64_t which) {
-    return all.slice_along(-1, which * hidden_, (which + 1) * hidden_);
+    return all.slice_along(-1, which * size, (which + 1) * size);
   };
-  switch (cell_) {
+  switch (cell_kind) {
     case Cell::Rnn: {
       const GraphTensor sum = projected + recurrent;
-      return {options_.nonlinearity == "relu" ? sum.relu() : sum.tanh(), {}};
+      return {nonlinearity == "relu" ? sum.relu() : sum.tanh(), {}};
     }
     case Cell::Lstm: {
       const GraphTensor sum = projected + recurrent;
@@ -92,10 +58,47 @@ Recurrent::Step Recurrent::step(const Weights& w, const GraphTensor& projected, 
   throw InternalError("a recurrent cell that is none of the three");
 }
 
+}  // namespace
+
+RecurrentWeights::RecurrentWeights(GraphSite cx, Cell cell, int64_t in, int64_t hidden_size,
+                                   std::string name_suffix, const Options& options)
+    : suffix(std::move(name_suffix)) {
+  const int64_t rows = gates_of(cell) * hidden_size;
+  input = fan_in_weight(cx, "weight_ih" + suffix, {rows, in}, hidden_size, options.dtype);
+  hidden = fan_in_weight(cx, "weight_hh" + suffix, {rows, hidden_size}, hidden_size, options.dtype);
+  if (!options.bias) return;
+  input_bias = fan_in_weight(cx, "bias_ih" + suffix, {rows}, hidden_size, options.dtype);
+  hidden_bias = fan_in_weight(cx, "bias_hh" + suffix, {rows}, hidden_size, options.dtype);
+}
+
+void RecurrentWeights::serialize(Serializer& s) const {
+  s.tensor("weight_ih" + suffix, input);
+  s.tensor("weight_hh" + suffix, hidden);
+  if (input_bias) s.tensor("bias_ih" + suffix, *input_bias);
+  if (hidden_bias) s.tensor("bias_hh" + suffix, *hidden_bias);
+}
+
+Recurrent::Recurrent(GraphSite cx, Cell cell, int64_t in, int64_t hidden, RecurrentOptions options)
+    : cell_(cell), in_(in), hidden_(hidden), options_(std::move(options)) {
+  check_options(cx, name_of(cell), cell, in, hidden, options_);
+  const int64_t directions = options_.bidirectional ? 2 : 1;
+  for (int64_t layer = 0; layer < options_.num_layers; ++layer)
+    for (int64_t d = 0; d < directions; ++d)
+      weights_.emplace_back(cx, cell, layer == 0 ? in : directions * hidden, hidden,
+                            fmt::format("_l{}{}", layer, d == 1 ? "_reverse" : ""),
+                            RecurrentWeights::Options{.bias = options_.bias, .dtype = options_.dtype});
+}
+
+void Recurrent::serialize(Serializer& s) const {
+  for (const RecurrentWeights& w : weights_) w.serialize(s);
+  s.mode(mode_);
+}
+
 /// All steps of one direction of one layer; x is [T, N, in] and the result [T, N, hidden]. `state` holds the
 /// first and then the last. Of a length that runs decide, the graph holds as many steps as there may be;
 /// those beyond the end leave the state as it is, so a walk backwards begins at the end with the first state.
-GraphTensor Recurrent::direction(const Weights& w, const GraphTensor& x, Step& state, bool backwards) const {
+GraphTensor Recurrent::direction(const RecurrentWeights& w, const GraphTensor& x, State& state,
+                                 bool backwards) const {
   const Expression length = x.dim(0);
   const int64_t steps = length.range().max, certain = length.range().min;
   GraphTensor projected = x.matmul(w.input.t());  // of all steps at once
@@ -104,7 +107,7 @@ GraphTensor Recurrent::direction(const Weights& w, const GraphTensor& x, Step& s
   std::vector<GraphTensor> outputs(static_cast<size_t>(steps));
   for (int64_t i = 0; i < steps; ++i) {
     const int64_t at = backwards ? steps - 1 - i : i;
-    Step next = step(w, projected[at], state);
+    State next = next_state(cell_, options_.nonlinearity, w, projected[at], state);
     if (at >= certain) {
       const GraphTensor exists = x.graph().constant(Expression(at).lt(length), Dtype::Bool);
       next.hidden = exists.where(next.hidden, state.hidden);
@@ -163,7 +166,7 @@ Recurrent::Result Recurrent::run(const GraphTensor& x, const State& first) const
     std::vector<GraphTensor> sides;
     for (size_t d = 0; d < directions; ++d) {
       const auto at = static_cast<int64_t>(layer * directions + d);
-      Step state{hidden[at], cell_ == Cell::Lstm ? cell[at] : GraphTensor()};
+      State state{hidden[at], cell_ == Cell::Lstm ? cell[at] : GraphTensor()};
       sides.push_back(direction(weights_[layer * directions + d], steps, state, d == 1));
       last_hidden.push_back(state.hidden);
       if (cell_ == Cell::Lstm) last_cell.push_back(state.cell);
@@ -177,6 +180,48 @@ Recurrent::Result Recurrent::run(const GraphTensor& x, const State& first) const
                 .last = {laid_out(stack(last_hidden)), {}}};
   if (cell_ == Cell::Lstm) result.last.cell = laid_out(stack(last_cell));
   return result;
+}
+
+namespace {
+
+std::string_view name_of_cell(Cell cell) {
+  return cell == Cell::Rnn ? "RNNCell" : cell == Cell::Lstm ? "LSTMCell" : "GRUCell";
+}
+
+/// [N, size], zeros if no tensor is given. Errors: ShapeError unless it is that, or [size] where N is left out.
+GraphTensor step_input(const GraphTensor& given, const GraphTensor& x, std::string_view module,
+                       std::string_view what, int64_t size) {
+  const bool batched = x.rank() == 2;
+  if (!given.valid()) {
+    Graph cx = x.graph();
+    return cx.zeros({batched ? x.dim(0) : Expression(1), size}, x.dtype());
+  }
+  if (given.rank() != (batched ? 2 : 1) || !known_to_be(given.dim(-1), size))
+    fail<ShapeError>("[{}] {} is {} and must be {}[{}]", module, what, given.type().to_string(),
+                     batched ? "[batch, size] of " : "", size);
+  return batched ? given : given.unsqueeze(0);
+}
+
+}  // namespace
+
+RecurrentStep::RecurrentStep(GraphSite cx, Cell cell, int64_t in, int64_t hidden, RecurrentOptions options)
+    : cell_(cell),
+      in_(in),
+      hidden_(hidden),
+      nonlinearity_(options.nonlinearity),
+      weights_((check_options(cx, name_of_cell(cell), cell, in, hidden, options), cx), cell, in, hidden, "",
+               {.bias = options.bias, .dtype = options.dtype}) {}
+
+RecurrentState RecurrentStep::run(const GraphTensor& x, const RecurrentState& before) const {
+  const std::string_view name = name_of_cell(cell_);
+  GraphTensor projected = step_input(x, x, name, "x", in_).matmul(weights_.input.t());
+  if (weights_.input_bias) projected = projected + *weights_.input_bias;
+  RecurrentState next = next_state(
+      cell_, nonlinearity_, weights_, projected,
+      {step_input(before.hidden, x, name, "the hidden state", hidden_),
+       cell_ == Cell::Lstm ? step_input(before.cell, x, name, "the cell state", hidden_) : GraphTensor()});
+  if (x.rank() == 2) return next;
+  return {next.hidden.squeeze(0), next.cell.valid() ? next.cell.squeeze(0) : GraphTensor()};
 }
 
 }  // namespace detail
@@ -209,6 +254,39 @@ LSTM::Result LSTM::forward(const GraphTensor& x, const GraphTensor& h_0, const G
   const CallSite site("LSTM", where);
   auto [output, last] = layers.run(x, {h_0, c_0});
   return {output, last.hidden, last.cell};
+}
+
+namespace {
+
+RecurrentOptions options_of_cell(const CellOptions& options) {
+  RecurrentOptions all;
+  all.nonlinearity = options.nonlinearity, all.bias = options.bias, all.dtype = options.dtype;
+  return all;
+}
+
+}  // namespace
+
+RNNCell::RNNCell(GraphSite cx, int64_t in, int64_t hidden, const CellOptions& options)
+    : step(cx, Cell::Rnn, in, hidden, options_of_cell(options)) {}
+GraphTensor RNNCell::forward(const GraphTensor& x, const GraphTensor& hidden, Where where) const {
+  const CallSite site("RNNCell", where);
+  return step.run(x, {hidden, {}}).hidden;
+}
+
+GRUCell::GRUCell(GraphSite cx, int64_t in, int64_t hidden, const CellOptions& options)
+    : step(cx, Cell::Gru, in, hidden, options_of_cell(options)) {}
+GraphTensor GRUCell::forward(const GraphTensor& x, const GraphTensor& hidden, Where where) const {
+  const CallSite site("GRUCell", where);
+  return step.run(x, {hidden, {}}).hidden;
+}
+
+LSTMCell::LSTMCell(GraphSite cx, int64_t in, int64_t hidden, const CellOptions& options)
+    : step(cx, Cell::Lstm, in, hidden, options_of_cell(options)) {}
+LSTMCell::Result LSTMCell::forward(const GraphTensor& x, const GraphTensor& h, const GraphTensor& c,
+                                   Where where) const {
+  const CallSite site("LSTMCell", where);
+  auto [hidden, cell] = step.run(x, {h, c});
+  return {hidden, cell};
 }
 
 }  // namespace luminal::nn

@@ -160,7 +160,10 @@ Transformer::Transformer(GraphSite cx, int64_t size, int64_t heads, Layers layer
     : encoder(cx, layers.encoder, size, heads, options, true),
       decoder(cx, layers.decoder, size, heads, options, true) {
   for (GraphTensor& weight : params(*this))
-    if (weight.rank() > 1) weight.set(init::xavier_uniform(cx, exec(weight.dims(), {})));
+    if (weight.rank() > 1)
+      weight.set_lazily([stream = init::Stream(cx), dims = exec(weight.dims(), {})] {
+        return init::xavier_uniform(stream, dims);
+      });
 }
 
 GraphTensor Transformer::forward(const GraphTensor& source, const GraphTensor& target, const Masks& masks,

@@ -5,23 +5,25 @@
 
 namespace luminal::nn {
 
-GraphTensor make_weight(const GraphSite& cx, std::string name, Dtype dtype, TensorData values) {
+GraphTensor make_weight(const GraphSite& cx, std::string name, Dtype dtype, const std::vector<int64_t>& dims,
+                        std::function<TensorData()> make) {
   const CallSite site("weight", cx.where);
   Graph& graph = cx;
-  GraphTensor weight =
-      graph.named_tensor(std::move(name), Shape(values.dims.begin(), values.dims.end()), dtype);
-  return weight.set(std::move(values));
+  GraphTensor weight = graph.named_tensor(std::move(name), Shape(dims.begin(), dims.end()), dtype);
+  return weight.set_lazily(std::move(make));
 }
 
 GraphTensor fan_in_weight(const GraphSite& cx, std::string name, std::vector<int64_t> dims, int64_t fan_in,
                           Dtype dtype) {
   const double bound = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, fan_in)));
-  return make_weight(cx, std::move(name), dtype, init::uniform(cx, std::move(dims), -bound, bound));
+  return make_weight(cx, std::move(name), dtype, dims, [stream = init::Stream(cx), dims, bound] {
+    return init::uniform(stream, dims, -bound, bound);
+  });
 }
 
 GraphTensor constant_weight(const GraphSite& cx, std::string name, std::vector<int64_t> dims, double value,
                             Dtype dtype) {
-  return make_weight(cx, std::move(name), dtype, init::constant(std::move(dims), value));
+  return make_weight(cx, std::move(name), dtype, dims, [dims, value] { return init::constant(dims, value); });
 }
 
 GraphTensor latest(const GraphTensor& state) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,8 +14,9 @@
 /// the graph itself updates.
 namespace luminal::nn {
 
-/// A graph input that holds `values`, converted to `dtype`.
-[[nodiscard]] GraphTensor make_weight(const GraphSite& cx, std::string name, Dtype dtype, TensorData values);
+/// A graph input whose first values `make` gives when they are needed, converted to `dtype`.
+[[nodiscard]] GraphTensor make_weight(const GraphSite& cx, std::string name, Dtype dtype,
+                                      const std::vector<int64_t>& dims, std::function<TensorData()> make);
 
 /// U(-1/sqrt(fan_in), 1/sqrt(fan_in)): PyTorch's default for Linear and Conv (its kaiming_uniform with
 /// a = sqrt(5) comes to the same bound).

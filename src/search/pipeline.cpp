@@ -138,10 +138,12 @@ class BackEndRun {
       select_by_model();
     else
       select_by_measurement();
+    const auto begin = Clock::now();
     compiled_.plan = build_plan(
         graph_, front_end.kernel_graph, front_end.saturated, compiled_.cover, *front_end.store,
         [&](const kernel::KernelSpec& spec, const codegen::Bucket& own) { return implementation(spec, own); },
         *target_.backend, bucket_, &compiled_.facts);
+    compiled_.plan_ms = 1e3 * seconds_since(begin) - compiled_.facts.compile_ms;
     if (environment::debug_level() >= 3) debug(3, "{}", compiled_.plan.to_string());
     // Fast mode verifies nothing, unless the program brings laws of its own.
     if (!by_model || (target_.backend->computes() && !options_.rules.empty())) check_whole();

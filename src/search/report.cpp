@@ -59,6 +59,7 @@ std::string to_text(const CompileReport& report) {
     text += '\n';
   }
   text += verified_text(report);
+  text += fmt::format("  kernels compiled: {}, timed: {}\n", report.compiled, report.timed);
   if (!report.note.empty()) text += "  " + report.note + "\n";
   text += fmt::format("\n{:<22} {:>3} {:>11} {:>11} {:>9} {:>8} {:>9}  {}\n", "kernel", "x", "us",
                       "predicted", "GFLOP/s", "GB/s", "roofline", "made for");
@@ -130,6 +131,8 @@ std::string to_json(const CompileReport& report) {
               {"unfused_us", report.unfused_us},
               {"rules", rules},
               {"predicted_us", report.predicted_us},
+              {"compiled", report.compiled},
+              {"timed", report.timed},
               {"compared", report.compared},
               {"proven", report.proven},
               {"measured_us", report.measured_us},

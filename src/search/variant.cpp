@@ -144,7 +144,8 @@ CompileReport report_of(const Variant& v, const BackEnd& target, const Compilati
                    {"cover", v.compiled.cover_ms * 1e-3},
                    {"compile", v.compiled.facts.compile_ms * 1e-3 + v.compiled.tuning.compile_s},
                    {"measure", v.compiled.tuning.measure_s},
-                   {"verify", v.compiled.tuning.verify_s}};
+                   {"verify", v.compiled.tuning.verify_s},
+                   {"plan", v.compiled.plan_ms * 1e-3}};
   report.rules = f.rules;
   report.rounds = static_cast<int>(f.rounds);
   report.tensors = f.kernel_graph.tensors.size();
@@ -159,6 +160,8 @@ CompileReport report_of(const Variant& v, const BackEnd& target, const Compilati
   report.search = v.compiled.rounds;
   report.user_kernels = user_kernels_of(v);
   report.predicted_us = v.compiled.cover.cost_us;
+  report.compiled = v.compiled.facts.compiled_kernels + v.compiled.tuning.compiled;
+  report.timed = v.compiled.tuning.timed;
   report.compared = v.compiled.tuning.compared;
   report.proven = v.compiled.tuning.proven;
   report.measured_us = v.compiled.plan_us;

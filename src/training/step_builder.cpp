@@ -43,7 +43,8 @@ void check(std::string_view optimizer, const Graph& cx, const std::vector<GraphT
 
 GraphTensor zero_state(Graph& cx, std::string name, const TensorType& type) {
   GraphTensor state = cx.named_tensor(std::move(name), type.dims, type.dtype);
-  return state.set(TensorData(type.dtype, exec(type.dims, cx.dims())));
+  return state.set_lazily(
+      [dtype = type.dtype, sizes = exec(type.dims, cx.dims())] { return TensorData(dtype, sizes); });
 }
 
 GraphTensor scalar_state(Graph& cx, std::string name, double value, Dtype dtype) {

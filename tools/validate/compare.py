@@ -15,6 +15,7 @@ import warnings
 from collections import OrderedDict
 
 import modules
+import networks
 import procedures
 import torch
 import torch.nn.functional as F
@@ -124,7 +125,7 @@ def focal(x, y, reduction):
     return loss if reduction == "none" else getattr(loss, reduction)()
 
 
-SCOPE = {"FOCAL": focal, "procedures": procedures, "modules": modules, "OrderedDict": OrderedDict,
+SCOPE = {"FOCAL": focal, "procedures": procedures, "modules": modules, "networks": networks, "OrderedDict": OrderedDict,
          "torch": torch, "F": F, "nn": nn, "math": math, "PRIMITIVES": PRIMITIVES, "DTYPES": DTYPES, "PROD": prod,
          "INTEGER": integer, "S": procedures.S}
 

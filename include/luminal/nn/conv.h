@@ -99,4 +99,16 @@ using AdaptiveAvgPool1d = AdaptiveAvgPool<1>;
 using AdaptiveAvgPool2d = AdaptiveAvgPool<2>;
 using AdaptiveAvgPool3d = AdaptiveAvgPool<3>;
 
+/// The axes after the first two at `factor` times their size, as torch.nn.Upsample.
+/// Shapes: [N, C, spatial...] -> [N, C, factor * spatial...].
+struct Upsample {
+  int64_t factor;
+  InterpolateOptions options;
+  explicit Upsample(int64_t times, InterpolateOptions how = {}) : factor(times), options(how) {}
+  [[nodiscard]] GraphTensor forward(const GraphTensor& x, Where where = Where::current()) const {
+    return upsample(x, factor, options, where);
+  }
+  void serialize(Serializer&) const {}
+};
+
 }  // namespace luminal::nn

@@ -27,14 +27,31 @@ namespace detail {
 
 enum class Cell { Rnn, Lstm, Gru };
 
-/// The stack of layers that the three share. Weights: weight_ih_l0 [gates * hidden, in], weight_hh_l0
-/// [gates * hidden, hidden], bias_ih_l0 and bias_hh_l0 [gates * hidden], "_reverse" behind those of the other
-/// direction; initial values U(-1/sqrt(hidden), 1/sqrt(hidden)).
+/// What goes from step to step; no tensor: zeros, or none of the cell's.
+struct RecurrentState {
+  GraphTensor hidden, cell;
+};
+
+/// Weights of one cell: weight_ih [gates * hidden, in], weight_hh [gates * hidden, hidden], bias_ih and
+/// bias_hh [gates * hidden], each with `suffix`; initial values U(-1/sqrt(hidden), 1/sqrt(hidden)).
+struct RecurrentWeights {
+  std::string suffix;
+  GraphTensor input, hidden;
+  std::optional<GraphTensor> input_bias, hidden_bias;
+  struct Options {
+    bool bias = true;
+    Dtype dtype = Dtype::F32;
+  };
+  RecurrentWeights(GraphSite cx, Cell cell, int64_t in, int64_t hidden_size, std::string name_suffix,
+                   const Options& options);
+  void serialize(Serializer& s) const;
+};
+
+/// The stack of layers that the three share. Weights have the suffixes "_l0", "_l1" ..., and "_reverse" behind
+/// those of the other direction.
 class Recurrent {
  public:
-  struct State {
-    GraphTensor hidden, cell;  ///< [layers * directions, N, hidden]; no tensor: zeros
-  };
+  using State = RecurrentState;  ///< [layers * directions, N, hidden]
   struct Result {
     GraphTensor output;  ///< [T, N, directions * hidden], or as x is laid out
     State last;
@@ -46,14 +63,7 @@ class Recurrent {
   void serialize(Serializer& s) const;
 
  private:
-  struct Weights {
-    std::string suffix;
-    GraphTensor input, hidden;
-    std::optional<GraphTensor> input_bias, hidden_bias;
-  };
-  struct Step;
-  [[nodiscard]] Step step(const Weights& w, const GraphTensor& projected, const Step& before) const;
-  [[nodiscard]] GraphTensor direction(const Weights& w, const GraphTensor& x, Step& state,
+  [[nodiscard]] GraphTensor direction(const RecurrentWeights& w, const GraphTensor& x, State& state,
                                       bool backwards) const;
   [[nodiscard]] GraphTensor arranged(const GraphTensor& x) const;
   [[nodiscard]] GraphTensor first_state(const GraphTensor& given, const GraphTensor& x, std::string_view what,
@@ -62,8 +72,23 @@ class Recurrent {
   Cell cell_;
   int64_t in_, hidden_;
   RecurrentOptions options_;
-  std::vector<Weights> weights_;  ///< layer by layer, both directions of one beside each other
+  std::vector<RecurrentWeights> weights_;  ///< layer by layer, both directions of one beside each other
   Mode mode_;
+};
+
+/// One step, as torch.nn's cells.
+class RecurrentStep {
+ public:
+  RecurrentStep(GraphSite cx, Cell cell, int64_t in, int64_t hidden, RecurrentOptions options);
+  /// Shapes: x [N, in], states [N, hidden]; all without N as well.  Errors: ShapeError.
+  [[nodiscard]] RecurrentState run(const GraphTensor& x, const RecurrentState& before) const;
+  void serialize(Serializer& s) const { weights_.serialize(s); }
+
+ private:
+  Cell cell_;
+  int64_t in_, hidden_;
+  std::string nonlinearity_;
+  RecurrentWeights weights_;
 };
 
 }  // namespace detail
@@ -104,6 +129,41 @@ struct LSTM {
   [[nodiscard]] Result forward(const GraphTensor& x, const GraphTensor& h_0, const GraphTensor& c_0,
                                Where where = Where::current()) const;
   void serialize(Serializer& s) const { layers.serialize(s); }
+};
+
+struct CellOptions {
+  bool bias = true;
+  std::string nonlinearity = "tanh";  ///< RNNCell only: or "relu"
+  Dtype dtype = Dtype::F32;
+};
+
+/// One step of an RNN, a GRU or an LSTM, for loops of one's own: x [N, in] and states [N, hidden] (zeros if
+/// absent) give the next state. Weights: weight_ih, weight_hh, bias_ih, bias_hh.
+struct RNNCell {
+  detail::RecurrentStep step;
+  RNNCell(GraphSite cx, int64_t in, int64_t hidden, const CellOptions& options = {});
+  [[nodiscard]] GraphTensor forward(const GraphTensor& x, const GraphTensor& hidden = {},
+                                    Where where = Where::current()) const;
+  void serialize(Serializer& s) const { step.serialize(s); }
+};
+
+struct GRUCell {
+  detail::RecurrentStep step;
+  GRUCell(GraphSite cx, int64_t in, int64_t hidden, const CellOptions& options = {});
+  [[nodiscard]] GraphTensor forward(const GraphTensor& x, const GraphTensor& hidden = {},
+                                    Where where = Where::current()) const;
+  void serialize(Serializer& s) const { step.serialize(s); }
+};
+
+struct LSTMCell {
+  detail::RecurrentStep step;
+  struct Result {
+    GraphTensor h, c;
+  };
+  LSTMCell(GraphSite cx, int64_t in, int64_t hidden, const CellOptions& options = {});
+  [[nodiscard]] Result forward(const GraphTensor& x, const GraphTensor& h = {}, const GraphTensor& c = {},
+                               Where where = Where::current()) const;
+  void serialize(Serializer& s) const { step.serialize(s); }
 };
 
 }  // namespace luminal::nn

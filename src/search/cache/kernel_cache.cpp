@@ -129,8 +129,11 @@ std::vector<KernelResult> KernelCache::make(backends::Device& backend, Cache& di
     if (!fresh) results[i].kernel = known->second.kernel;
   }
   for (size_t i = 0; i < keys.size(); ++i)
-    if (const auto first = same.find(keys[i]); first != same.end() && first->second != i)
+    if (const auto first = same.find(keys[i]); first != same.end() && first->second != i) {
       results[i] = results[first->second];
+      results[i].compile_ms = 0;  // it was compiled once
+      results[i].loaded = false;
+    }
   // Those that a plan holds stay, and those that are handed out now.
   if (kernels_.size() > most_)
     std::erase_if(kernels_, [](const auto& each) { return each.second.kernel.use_count() == 1; });

@@ -147,6 +147,40 @@ TEST(Lifecycle, DeferredInputsAreLoadedAtEachRun) {
   EXPECT_THAT(y.data<float>(), ElementsAre(20));
 }
 
+TEST(Lifecycle, LazyDataAreMadeOnceAndWhenTheyAreNeeded) {
+  Graph cx;
+  int made = 0;
+  const auto make = [&] {
+    ++made;
+    return TensorData::of<double>({2}, std::vector{1.0, 2.0});
+  };
+  GraphTensor x = cx.tensor({2}).set_lazily(make), read = cx.tensor({2}).set_lazily(make),
+              replaced = cx.tensor({2}).set_lazily(make), state = cx.tensor({2}).set_lazily(make);
+  GraphTensor y = (x * 10 + replaced).retrieve();
+  state.assign(state + 1);
+  replaced.set({0, 1});
+  EXPECT_THAT(read.data<float>(), ElementsAre(1, 2));
+  EXPECT_EQ(made, 1);
+  cx.execute();
+  cx.execute();
+  EXPECT_THAT(y.data<float>(), ElementsAre(10, 21));
+  EXPECT_THAT(state.data<float>(), ElementsAre(3, 4));
+  EXPECT_EQ(made, 3);  // x, read, state
+}
+
+TEST(Lifecycle, LazyDataThatDoNotFitAreAnErrorWhereTheyAreNeeded) {
+  Graph cx;
+  GraphTensor x = cx.named_tensor("x", {2}).set_lazily([] { return TensorData(Dtype::F32, {3}); });
+  GraphTensor y = (x * 10).retrieve();
+  EXPECT_THAT(test::error_of<ShapeError>([&] { cx.execute(); }), HasSubstr("[set]"));
+  EXPECT_THAT(test::error_of<ShapeError>([&] { (void)x.data(); }), HasSubstr("'x' f32[2]"));
+  EXPECT_THAT(test::error_of<Error>([&] { y.set_lazily([] { return TensorData(); }); }),
+              HasSubstr("[set_lazily] only inputs take data"));
+  x.set({1, 2});
+  cx.execute();
+  EXPECT_THAT(y.data<float>(), ElementsAre(10, 20));
+}
+
 TEST(Lifecycle, ValuesMoveBetweenGraphs) {
   Graph a, b;
   GraphTensor x = a.tensor({2}).set({1, 2});

@@ -309,6 +309,7 @@ Suite all_specs() {
   add_movement(suite);
   add_products(suite);
   add_modules(suite);
+  add_models(suite);
   add_generation(suite);
   add_initial(suite);
   add_training(suite);

@@ -145,6 +145,7 @@ void add_reductions(Suite& suite);
 void add_movement(Suite& suite);
 void add_products(Suite& suite);
 void add_modules(Suite& suite);
+void add_models(Suite& suite);
 void add_generation(Suite& suite);
 void add_initial(Suite& suite);
 void add_training(Suite& suite);

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "luminal/nn.h"
-#include "validate/cases/case.h"
+#include "validate/cases/module_row.h"
 
 // Modules: the same weights, forward, backward by inputs and weights, and what training leaves in the
 // buffers.
@@ -20,46 +20,6 @@ InputSpec sizes(std::vector<int64_t> dims) { return {.dims = std::move(dims)}; }
 /// All but the last, or the channels, which the weights decide.
 InputSpec rows(std::vector<int64_t> dims) { return {.dims = std::move(dims), .fixed = {-1}}; }
 InputSpec channels(std::vector<int64_t> dims) { return {.dims = std::move(dims), .fixed = {1}}; }
-
-template <class Options>
-Options with(Options options, Dtype dtype) {
-  options.dtype = dtype;
-  return options;
-}
-
-/// One row of the list. `make` takes the graph and the dtype, `call` the module and the inputs.
-template <class Make, class Call>
-void add_row(Suite& suite, const char* group, std::string torch, std::vector<InputSpec> inputs, Make make,
-             Call call, std::string torch_call = "m(x)", bool modes_differ = false) {
-  ModuleSpec spec;
-  spec.group = std::string("nn ") + group;
-  spec.torch = std::move(torch);
-  spec.call = std::move(torch_call);
-  spec.inputs = std::move(inputs);
-  spec.modes_differ = modes_differ;
-  spec.make = [make, call](Graph& cx, const T& in, Dtype dtype, bool train) {
-    const auto module = make(cx, dtype);
-    nn::train(module, train);
-    ModuleSpec::Made made;
-    made.outputs = call(module, in);
-    for (const nn::Serializer::Entry& entry : nn::entries(module)) {
-      std::string name = entry.name;
-      std::ranges::replace(name, '/', '.');
-      (entry.trainable ? made.weights : made.buffers).emplace_back(name, entry.tensor);
-    }
-    return made;
-  };
-  suite.modules.push_back(std::move(spec));
-}
-
-/// With a plain forward(x).
-template <class Make>
-void add_row(Suite& suite, const char* group, std::string torch, InputSpec x, Make make,
-             bool modes_differ = false) {
-  add_row(
-      suite, group, std::move(torch), std::vector<InputSpec>{std::move(x)}, make,
-      [](const auto& m, const T& in) { return T{m.forward(in[0])}; }, "m(x)", modes_differ);
-}
 
 void add_linear(Suite& suite) {
   add_row(suite, "Linear", "nn.Linear(4, 3)", rows({2, 5, 4}),
@@ -258,9 +218,46 @@ void add_activation_modules(Suite& suite) {
   add_row(suite, "PReLU", "nn.PReLU()", dims, [](Graph& cx, Dtype d) { return nn::PReLU(cx, 1, 0.25, d); });
   add_row(suite, "PReLU", "nn.PReLU(6)", channels({3, 6}),
           [](Graph& cx, Dtype d) { return nn::PReLU(cx, 6, 0.25, d); });
+  add_row(suite, "Upsample", "nn.Upsample(scale_factor=2)", sizes({2, 3, 4}),
+          [](Graph&, Dtype) { return nn::Upsample(2); });
+  add_row(suite, "Upsample", "nn.Upsample(scale_factor=2, mode='bilinear', align_corners=True)",
+          sizes({2, 3, 4, 5}), [](Graph&, Dtype) {
+            return nn::Upsample(2, {.mode = Interpolation::Linear, .align_corners = true});
+          });
   add_row(suite, "Flatten", "nn.Flatten()", sizes({2, 3, 4}), [](Graph&, Dtype) { return nn::Flatten(); });
   // While it trains it draws at random: its statistics are among the procedures.
   add_row(suite, "Dropout", "nn.Dropout(0.0)", dims, [](Graph&, Dtype) { return nn::Dropout(0.0); }, true);
+}
+
+template <class M>
+void add_cell(Suite& suite, const char* name) {
+  constexpr bool kIsLstm = std::is_same_v<M, nn::LSTMCell>;
+  const InputSpec x{.dims = {2, 4}, .fixed = {1}}, state{.dims = {2, 3}, .fixed = {1}};
+  const auto make = [](Graph& cx, Dtype d) { return M(cx, 4, 3, {.dtype = d}); };
+  const auto tensors = [](const auto& result) {
+    if constexpr (kIsLstm)
+      return T{result.h, result.c};
+    else
+      return T{result};
+  };
+  add_row(
+      suite, name, fmt::format("nn.{}(4, 3)", name), {x}, make,
+      [=](const M& m, const T& in) { return tensors(m.forward(in[0])); }, "m(x)");
+  std::vector<InputSpec> given{x, state};
+  if (kIsLstm) given.push_back(state);
+  add_row(
+      suite, name, fmt::format("nn.{}(4, 3, bias=True)", name), given, make,
+      [=](const M& m, const T& in) {
+        if constexpr (kIsLstm)
+          return tensors(m.forward(in[0], in[1], in[2]));
+        else
+          return tensors(m.forward(in[0], in[1]));
+      },
+      kIsLstm ? "m(x, (y, z))" : "m(x, y)");
+  add_row(
+      suite, name, fmt::format("nn.{}(4, 3, bias=False)", name), {InputSpec{.dims = {4}, .fixed = {0}}},
+      [](Graph& cx, Dtype d) { return M(cx, 4, 3, {.bias = false, .dtype = d}); },
+      [=](const M& m, const T& in) { return tensors(m.forward(in[0])); }, "m(x)");
 }
 
 template <class M>
@@ -496,6 +493,9 @@ void add_modules(Suite& suite) {
   add_recurrent<nn::RNN>(suite, "RNN");
   add_recurrent<nn::GRU>(suite, "GRU");
   add_recurrent<nn::LSTM>(suite, "LSTM");
+  add_cell<nn::RNNCell>(suite, "RNNCell");
+  add_cell<nn::GRUCell>(suite, "GRUCell");
+  add_cell<nn::LSTMCell>(suite, "LSTMCell");
   add_transformers(suite);
   // Steps and blocks read what others have rounded.
   for (size_t i = chains; i < suite.modules.size(); ++i) suite.modules[i].half_ulps = 8;

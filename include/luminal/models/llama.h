@@ -7,17 +7,23 @@
 
 namespace luminal::models {
 
-/// A Llama in small, as `luminal train text` trains it: RMSNorm, rotary positions, grouped queries, SwiGLU, a
-/// head that shares the embedding's table. Weights have the names of Hugging Face's Llama
-/// ("layers.0.self_attn.q_proj"). Shapes: integers [N, T] below vocabulary -> logits f32 [N, T, vocabulary].
-/// Source: Touvron et al. 2023.
-struct SmallLlama {
+/// Llama: RMSNorm, rotary positions, grouped queries, SwiGLU. Weights have the names and layouts of Hugging
+/// Face's LlamaForCausalLM ("model.layers.0.self_attn.q_proj.weight"). `luminal train text` trains a small
+/// one. Shapes: integers [N, T] below vocabulary -> logits [N, T, vocabulary].
+/// Source: Touvron et al. 2023; Grattafiori et al. 2024.
+struct Llama {
   struct Options {
     int64_t vocabulary = 256;
     int64_t layers = 4, size = 64, heads = 4, kv_heads = 2;
     int64_t hidden = 0;  ///< of the feed-forward; 0: 8/3 of the size, up to a multiple of 8
     double norm_eps = 1e-5;
+    double rope_base = 1e4;
+    bool tied = true;  ///< the head shares the embedding's table, and there is no "lm_head.weight"
+    Dtype dtype = Dtype::F32;
   };
+  /// Llama 3 with 8 billion weights, in bf16 as published.
+  [[nodiscard]] static Options llama3_8b();
+
   struct Layer {
     nn::RMSNorm input_layernorm, post_attention_layernorm;
     nn::CausalSelfAttention self_attn;
@@ -32,9 +38,10 @@ struct SmallLlama {
   nn::Embedding embed_tokens;
   std::vector<Layer> layers;
   nn::RMSNorm norm;
+  std::optional<nn::Linear> lm_head;  ///< absent if tied
 
   /// Errors: Error if a size is below 1; ShapeError if heads do not divide the size or kv_heads the heads.
-  SmallLlama(nn::GraphSite cx, const Options& options);
+  Llama(nn::GraphSite cx, const Options& options);
   [[nodiscard]] GraphTensor forward(const GraphTensor& tokens) const;
   /// The tokens behind those in the caches, one for each layer.
   [[nodiscard]] GraphTensor forward(const GraphTensor& tokens, std::span<const nn::KvCache> caches) const;

@@ -1,0 +1,236 @@
+#include "cli/bench_search.h"
+
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "base/bounded_json.h"
+#include "base/fail.h"
+#include "base/file.h"
+#include "base/stopwatch.h"
+#include "cli/compile_mode.h"
+#include "cli/examples.h"
+#include "cli/workload.h"
+#include "luminal/compile_report.h"
+
+// How long searches take: each workload is compiled in a process of its own with an empty cache, so that neither
+// this process nor the cache knows anything of it.
+namespace luminal::cli {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+struct SearchBenchOptions : WorkloadOptions {
+  std::vector<std::string> names;
+  bool warm = false;
+  double limit_s = 600;
+  std::string json_file, one;
+};
+
+/// Compiles one workload in this process and writes the figures into `options.one`; without a workload, only
+/// measures the machine: that is done once for a kind of machine and not for each graph.
+int measure_one(const SearchBenchOptions& options) {
+  if (options.names.empty()) {
+    (void)device_limits(options.device);
+    return kDone;
+  }
+  Graph graph;
+  auto begin = Clock::now();
+  WorkloadOptions workload = options;
+  workload.what = options.names.at(0);
+  (void)build_workload(graph, workload);
+  const double build_s = seconds_since(begin);
+  begin = Clock::now();
+  const Compiled compiled = graph.compile(parse_mode(options.mode));
+  const double compile_s = seconds_since(begin);
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  json figures = json::parse(to_json(compiled.details()));
+  figures["name"] = workload.what;
+  figures["build_s"] = build_s;
+  figures["compile_s"] = compile_s;
+  figures["peak_bytes"] = int64_t{1024} * used.ru_maxrss;
+  write_file_atomic(options.one, figures.dump(1));
+  return kDone;
+}
+
+/// The environment with another cache.
+std::vector<std::string> environment_with_cache(const fs::path& cache) {
+  constexpr std::string_view kCache = "LUMINAL_CACHE=";
+  std::vector<std::string> variables{std::string(kCache) + cache.string()};
+  for (char** entry = ::environ; *entry != nullptr; ++entry)
+    if (!std::string_view(*entry).starts_with(kCache)) variables.emplace_back(*entry);
+  return variables;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+/// A process that ends with this object.
+class SearchProcess {
+ public:
+  SearchProcess(std::vector<std::string> words, std::vector<std::string> environment) {
+    const int status = ::posix_spawn(&process_, words[0].c_str(), nullptr, nullptr, pointers_to(words).data(),
+                                     pointers_to(environment).data());
+    if (status != 0) fail("[bench] no process can be started: {}", std::generic_category().message(status));
+  }
+  SearchProcess(const SearchProcess&) = delete;
+  SearchProcess& operator=(const SearchProcess&) = delete;
+  ~SearchProcess() {
+    if (process_ <= 0) return;
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+  }
+  /// Its exit code, or nothing if it still runs after so long. A signal counts as a failure.
+  std::optional<int> ends_within(double limit_s) {
+    const auto begin = Clock::now();
+    int status = 0;
+    while (::waitpid(process_, &status, WNOHANG) == 0) {
+      if (seconds_since(begin) > limit_s) return std::nullopt;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    process_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : kFailed;
+  }
+
+ private:
+  pid_t process_ = 0;
+};
+
+/// A new folder for one cache, removed with this object.
+class CacheFolder {
+ public:
+  CacheFolder() {
+    std::string name = (fs::temp_directory_path() / "luminal-search-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) fail("[bench] no folder can be made in {}", name);
+    path_ = name;
+  }
+  CacheFolder(const CacheFolder&) = delete;
+  CacheFolder& operator=(const CacheFolder&) = delete;
+  ~CacheFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+/// `name` "": only the machine is measured.
+std::vector<std::string> command_for(const SearchBenchOptions& options, const std::string& name,
+                                     const fs::path& result) {
+  std::vector<std::string> words{"/proc/self/exe", "bench", "search"};
+  if (!name.empty()) words.push_back(name);
+  words.insert(words.end(), {"--mode", options.mode, "--math", options.math, "--one", result.string()});
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  };
+  add("--device", options.device);
+  add("--rules", options.rules);
+  for (const std::string& dim : options.dims) add("--dim", dim);
+  for (const std::string& rule : options.rules_off) add("--without-rule", rule);
+  return words;
+}
+
+/// Figures of one workload, searched for in a new process; of the second search with a cache if `warm`.
+json searched(const SearchBenchOptions& options, const std::string& name) {
+  const CacheFolder folder;
+  const fs::path result = folder.path() / "figures.json";
+  std::vector<std::string> runs{"", name};
+  if (options.warm) runs.push_back(name);
+  for (const std::string& run : runs) {
+    SearchProcess process(command_for(options, run, result), environment_with_cache(folder.path() / "cache"));
+    const std::optional<int> code = process.ends_within(options.limit_s);
+    if (code == kDone) continue;
+    return {{"name", name},
+            {"error", code ? std::string("failed, as said above")
+                           : fmt::format("stopped after {} s", options.limit_s)}};
+  }
+  return parse_bounded_json(read_file(result.string(), size_t{1} << 30), "bench");
+}
+
+constexpr std::array kPhases{"encode", "saturate", "cover", "compile", "measure", "verify", "plan"};
+
+std::string heading() {
+  std::string text = fmt::format("{:<16} {:>8} {:>8}", "seconds", "build", "total");
+  for (const char* phase : kPhases) text += fmt::format(" {:>8}", phase);
+  return text + fmt::format(" {:>6} {:>6} {:>7} {:>8} {:>8} {:>6} {:>9} {:>8}\n", "nodes", "rows", "kernels",
+                            "distinct", "compiled", "timed", "compared", "peak MB");
+}
+
+std::string line_of(const json& figures) {
+  std::string text = fmt::format("{:<16}", figures.at("name").get<std::string>());
+  if (figures.contains("error")) return fmt::format("{} {}\n", text, figures.at("error").get<std::string>());
+  text += fmt::format(" {:>8.3f} {:>8.3f}", figures.at("build_s").get<double>(),
+                      figures.at("compile_s").get<double>());
+  for (const char* phase : kPhases)
+    text += fmt::format(" {:>8.3f}", figures.at("phases_s").at(phase).get<double>());
+  int64_t launches = 0;
+  for (const json& kernel : figures.at("kernels")) launches += kernel.at("launches").get<int64_t>();
+  text += fmt::format(" {:>6} {:>6} {:>7} {:>8}", figures.at("graph_nodes").get<int64_t>(),
+                      figures.at("rows").get<int64_t>(), launches, figures.at("kernels").size());
+  text += fmt::format(" {:>8} {:>6} {:>9} {:>8.0f}\n", figures.at("compiled").get<int64_t>(),
+                      figures.at("timed").get<int64_t>(), figures.at("compared").get<int64_t>(),
+                      figures.at("peak_bytes").get<double>() / 1e6);
+  if (const std::string note = figures.at("note"); !note.empty()) text += fmt::format("  {}\n", note);
+  return text;
+}
+
+int bench_search(SearchBenchOptions& options, Console& console) {
+  if (!options.one.empty()) return measure_one(options);
+  (void)parse_mode(options.mode);
+  if (options.names.empty())
+    for (const Example& example : examples())
+      if (example.is_network) options.names.emplace_back(example.name);
+  console.out << heading() << std::flush;
+  json all = json::array();
+  bool complete = true;
+  for (const std::string& name : options.names) {
+    all.push_back(searched(options, name));
+    complete = complete && !all.back().contains("error");
+    console.out << line_of(all.back()) << std::flush;
+  }
+  if (!options.json_file.empty()) write_file_atomic(options.json_file, all.dump(1) + "\n");
+  return complete ? kDone : kFailed;
+}
+
+}  // namespace
+
+void declare_bench_search(CLI::App& bench, Action* chosen) {
+  CLI::App* command =
+      bench.add_subcommand("search", "Time searches: each workload anew, with an empty cache");
+  auto options = std::make_shared<SearchBenchOptions>();
+  options->mode = "fast";
+  command->add_option("names", options->names, "Examples or formulas; all networks if none is named");
+  declare_search(*command, *options);
+  command->add_flag("--warm", options->warm,
+                    "Search a second time with the cache of the first, and show that");
+  command->add_option("--limit", options->limit_s, "Seconds after which a search is given up")
+      ->capture_default_str();
+  command->add_option("--json", options->json_file, "Write all figures into this file as JSON");
+  command->add_option("--one", options->one, "Search in this process and write the figures into this file")
+      ->group("");
+  command->callback([options, chosen] {
+    *chosen = [options](Console& console) { return bench_search(*options, console); };
+  });
+}
+
+}  // namespace luminal::cli

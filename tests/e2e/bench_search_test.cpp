@@ -1,0 +1,77 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "support/files.h"
+
+// `luminal bench search` starts the program for each workload, so it is tested as a program.
+namespace luminal::cli {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class BenchSearch : public testing::Test {
+ protected:
+  /// The exit code; what was printed is in `out_`.
+  int run(const std::string& arguments) {
+    const std::string command = std::string(LUMINAL_PROGRAM) + " bench search " + arguments + " > " +
+                                (folder_.path() / "out").string() + " 2>&1";
+    const int code = std::system(command.c_str());
+    out_ = test::content_of(folder_.path() / "out");
+    return WIFEXITED(code) ? WEXITSTATUS(code) : -1;
+  }
+  [[nodiscard]] json figures(const std::string& arguments) {
+    const auto file = folder_.path() / "figures.json";
+    EXPECT_EQ(run(arguments + " --device cpu --json " + file.string()), 0) << out_;
+    return json::parse(test::content_of(file));
+  }
+  test::TemporaryFolder folder_;
+  std::string out_;
+};
+
+TEST_F(BenchSearch, TellsColdFromWarm) {
+  const std::string workloads = "softmax 'x:f32[32,1000].softmax(-1)'";
+  for (const bool warm : {false, true}) {
+    const json all = figures(workloads + (warm ? " --warm" : ""));
+    ASSERT_EQ(all.size(), 2U);
+    for (const json& one : all) {
+      const size_t kernels = one.at("kernels").size();
+      EXPECT_GE(kernels, 1U);
+      EXPECT_EQ(one.at("compiled"), warm ? 0 : kernels)
+          << one.at("name");  // the second is not helped by the first
+      double phases = 0;
+      for (const char* phase : {"encode", "saturate", "cover", "compile", "measure", "verify", "plan"})
+        phases += one.at("phases_s").at(phase).get<double>();
+      EXPECT_GT(phases, 0);
+      EXPECT_LE(phases, one.at("compile_s").get<double>());
+      EXPECT_GT(one.at("peak_bytes").get<double>(), 1e6);
+    }
+  }
+  EXPECT_THAT(out_, HasSubstr("saturate"));
+  EXPECT_THAT(out_, HasSubstr("x:f32[32,1000].softmax(-1)"));
+}
+
+TEST_F(BenchSearch, MeasuredModesTimeAndCompare) {
+  const json one = figures("softmax --mode optimal").at(0);
+  EXPECT_GT(one.at("timed"), 1);
+  EXPECT_GE(one.at("compiled"), one.at("timed"));
+  EXPECT_GT(one.at("compared"), 0);
+}
+
+TEST_F(BenchSearch, SaysWhatDidNotEnd) {
+  EXPECT_EQ(run("softmax no-such-net --device cpu"), 1);
+  EXPECT_THAT(out_, HasSubstr("'no-such-net' is neither an example"));
+  EXPECT_THAT(out_, HasSubstr("no-such-net      failed"));
+  EXPECT_EQ(run("mnist-step --device cpu --limit 0"), 1);
+  EXPECT_THAT(out_, HasSubstr("mnist-step       stopped after 0 s"));
+  EXPECT_EQ(run("softmax --mode slow"), 1);
+  EXPECT_THAT(out_, HasSubstr("unknown mode 'slow'"));
+}
+
+}  // namespace
+}  // namespace luminal::cli

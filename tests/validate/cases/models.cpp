@@ -1,0 +1,108 @@
+#include <fmt/format.h>
+
+#include "luminal/models/gpt.h"
+#include "luminal/models/llama.h"
+#include "luminal/models/lstm.h"
+#include "luminal/models/resnet.h"
+#include "luminal/models/unet.h"
+#include "luminal/models/vit.h"
+#include "validate/cases/module_row.h"
+
+// Whole models, small: the same weights under the names of the published ones, forward and backward.
+namespace luminal::validate {
+namespace {
+
+void add_image_models(Suite& suite) {
+  const auto images = [](std::vector<int64_t> dims) {
+    return InputSpec{.dims = std::move(dims), .fixed = {1, 2, 3}};
+  };
+  for (const bool bottleneck : {false, true})
+    add_row(
+        suite, "ResNet",
+        fmt::format("networks.ResNet([1, 2, 1, 1], {}, 5, 3, 4)", bottleneck ? "True" : "False"),
+        images({3, 3, 36, 40}),
+        [bottleneck](Graph& cx, Dtype d) {
+          return models::ResNet(
+              cx, {.blocks = {1, 2, 1, 1}, .bottleneck = bottleneck, .classes = 5, .width = 4, .dtype = d});
+        },
+        true);
+  add_row(
+      suite, "UNet", "networks.UNet(3, 2, 4)", images({2, 3, 20, 34}),
+      [](Graph& cx, Dtype d) { return models::UNet(cx, {.width = 4, .dtype = d}); }, true);
+  add_row(suite, "Vit", "networks.Vit(12, 4, 3, 5, 2, 2, 8, 12)", images({2, 3, 12, 12}),
+          [](Graph& cx, Dtype d) {
+            return models::Vit(cx, {.image = 12,
+                                    .patch = 4,
+                                    .classes = 5,
+                                    .layers = 2,
+                                    .heads = 2,
+                                    .size = 8,
+                                    .hidden = 12,
+                                    .dtype = d});
+          });
+}
+
+void add_text_models(Suite& suite) {
+  const auto tokens = [](int64_t rows, int64_t columns, int bounded) {
+    return InputSpec{.dims = {rows, columns},
+                     .low = 0,
+                     .high = 7,
+                     .values = Values::Integers,
+                     .dtype = Dtype::I64,
+                     .bounded = bounded};
+  };
+  const auto gpt = [](Dtype d, bool bias, const char* approximate) {
+    return models::Gpt::Options{.vocabulary = 7,
+                                .context = 12,
+                                .layers = 2,
+                                .heads = 2,
+                                .size = 8,
+                                .bias = bias,
+                                .approximate = approximate,
+                                .dtype = d};
+  };
+  add_row(suite, "Gpt", "networks.Gpt(7, 12, 2, 2, 8)", tokens(2, 5, 1),
+          [gpt](Graph& cx, Dtype d) { return models::Gpt(cx, gpt(d, true, "none")); });
+  add_row(suite, "Gpt", "networks.Gpt(7, 12, 2, 2, 8, False, 'tanh')", tokens(2, 5, 1),
+          [gpt](Graph& cx, Dtype d) { return models::Gpt(cx, gpt(d, false, "tanh")); });
+  for (const bool tied : {true, false})
+    add_row(suite, "Llama",
+            fmt::format("networks.Llama(7, 2, 16, 4, 2, 24, 500.0, {})", tied ? "True" : "False"),
+            tokens(2, 5, -1), [tied](Graph& cx, Dtype d) {
+              return models::Llama(cx, {.vocabulary = 7,
+                                        .layers = 2,
+                                        .size = 16,
+                                        .heads = 4,
+                                        .kv_heads = 2,
+                                        .hidden = 24,
+                                        .rope_base = 500,
+                                        .tied = tied,
+                                        .dtype = d});
+            });
+  for (const bool tied : {true, false})
+    add_row(suite, "LstmText",
+            fmt::format("networks.LstmText(7, 4, {}, 2{})", tied ? 4 : 3, tied ? ", True" : ""),
+            tokens(5, 2, 0), [tied](Graph& cx, Dtype d) {
+              return models::LstmText(cx, {.vocabulary = 7,
+                                           .embedding = 4,
+                                           .hidden = tied ? 4 : 3,
+                                           .layers = 2,
+                                           .tied = tied,
+                                           .dtype = d});
+            });
+}
+
+}  // namespace
+
+void add_models(Suite& suite) {
+  const size_t first = suite.modules.size();
+  add_image_models(suite);
+  add_text_models(suite);
+  for (size_t i = first; i < suite.modules.size(); ++i) {
+    std::string& group = suite.modules[i].group;
+    group.replace(0, group.find(' '), "model");
+    suite.modules[i].half_ulps = 32;  // layers upon layers that round
+  }
+}
+
+}  // namespace luminal::validate
