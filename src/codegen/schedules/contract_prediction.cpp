@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "codegen/schedules/cost.h"
@@ -57,6 +58,34 @@ double cycles_of(const kernel::KernelSpec& spec, const ScalarFunction& body,
   return cycles;
 }
 
+/// Appends what each operand of a body takes to load, those of the values that it reads included.
+void add_loads(const kernel::KernelSpec& spec, const ScalarFunction& body,
+               std::span<const kernel::Operand> operands, const AxisGroup& along, int lanes,
+               std::vector<double>& cycles) {
+  for (const ScalarNode& n : body.nodes()) {
+    if (n.op != ScalarOp::Input) continue;
+    const kernel::Operand& o = operands[n.payload];
+    if (o.kind != kernel::Operand::Kind::Value) {
+      cycles.push_back(load_cycles(o, along, lanes));
+      continue;
+    }
+    const kernel::Value& value = spec.values()[static_cast<size_t>(o.value)];
+    if (!value.monoid) add_loads(spec, value.body, value.operands, along, lanes, cycles);
+  }
+}
+
+/// What a side takes to compute a vector of, once for each place in which it is packed: its body, and all
+/// that it loads but one, which the way of packing pays for. `straight`: as if its lanes were neighbours.
+double weight_of(const kernel::KernelSpec& spec, const Factor& f, const AxisGroup& along, int lanes,
+                 bool straight) {
+  constexpr double kStraight = 0.5;
+  std::vector<double> loads;
+  add_loads(spec, f.body, f.operands, along, lanes, loads);
+  double paid = loads.empty() ? 0 : std::ranges::max(loads);
+  if (loads.size() > 1 && straight) paid = kStraight;
+  return cycles_of(spec, f.body, f.operands) + std::accumulate(loads.begin(), loads.end(), -paid);
+}
+
 /// Of the tensors that a side reads, each once.
 double bytes_of(const kernel::KernelSpec& spec, const Factor& f, const DimMap& top) {
   std::set<int> slots;
@@ -97,8 +126,6 @@ Problem problem_of(const kernel::KernelSpec& spec, const Contraction& c, bool sw
   p.steps = static_cast<double>(l.summed.extents[0].exec(top));
   p.plain_m = is_plain(l.c.left), p.plain_n = is_plain(l.c.right);
   p.masked_m = is_masked(l.c.left), p.masked_n = is_masked(l.c.right);
-  p.weight_m = cycles_of(spec, l.c.left.body, l.c.left.operands);
-  p.weight_n = cycles_of(spec, l.c.right.body, l.c.right.operands);
   p.turned = l.turned, p.lines = l.lines, p.columns_out = l.columns_out;
   for (const ScalarNode& n : l.c.right.body.nodes())
     if (n.op == ScalarOp::Input)
@@ -106,6 +133,8 @@ Problem problem_of(const kernel::KernelSpec& spec, const Contraction& c, bool sw
         p.near_n = even->stride == 1;
         p.even_n = p.near_n && even->inner == l.columns.axes.size();
       }
+  p.weight_m = weight_of(spec, l.c.left, l.lines ? l.summed : l.rows, p.lanes, l.lines);
+  p.weight_n = weight_of(spec, l.c.right, l.turned ? l.summed : l.columns, p.lanes, l.turned || p.near_n);
   if (l.lines && !l.c.rows.empty()) p.row_bytes = bytes_along(spec, l.c.left, l.rows.axes.back(), top);
   if (!l.lines) p.left_step_bytes = bytes_along(spec, l.c.left, l.summed.axes.back(), top);
   p.step_bytes = bytes_along(spec, l.c.right, l.summed.axes.back(), top);
@@ -163,8 +192,8 @@ Prediction::Prediction(const Problem& p, const Tiles& tiles, const Tiling& t, co
   far_ = p.left_bytes + p.right_bytes + p.out_bytes > l2_;
   // A panel that leaves the second cache while it is read again and again.
   tile_steps_ = all_ * p.k * step() * (panel_bytes_ > l2_ / 2 ? 1.15 : 1);
-  stages_us_ = kRates.stage_us * (1 + (t.pack_m == Packing::Shared ? 1 : 0) + (t.pack_n == Packing::Shared ? 1 : 0) +
-                           (splits_ > 1 ? 1 : 0));
+  stages_us_ = kRates.stage_us * (1 + (t.pack_m == Packing::Shared ? 1 : 0) +
+                                  (t.pack_n == Packing::Shared ? 1 : 0) + (splits_ > 1 ? 1 : 0));
   set_packing();
   least_cycles_ = tile_steps_ + tile_ends(0) + std::min(pack_m_one_block_, pack_m_) + pack_n_ + packed_;
 }
@@ -181,10 +210,12 @@ double Prediction::us(const Dealt& d, double most) const {
   return cycles * uneven / target_.threads / kRates.cycles_per_us + stages_us_;
 }
 
-double Prediction::least_us() const { return least_cycles_ / target_.threads / kRates.cycles_per_us + stages_us_; }
+double Prediction::least_us() const {
+  return least_cycles_ / target_.threads / kRates.cycles_per_us + stages_us_;
+}
 
 /// A step of a register tile, and what does not overlap with it: what misses the first cache or is put
-/// together from masked parts.
+/// together from masked parts; what is not packed is computed anew for each tile of rows.
 double Prediction::step() const {
   const auto n = static_cast<double>(t_.tile_n);
   double stalls = 0.1;
@@ -192,9 +223,10 @@ double Prediction::step() const {
     stalls += tiles_.height * (conflict(p_.row_bytes, tiles_.height) - 1) +
               4 * (conflict(p_.left_step_bytes, p_.k) - 1);
   if (t_.pack_n == Packing::Direct)
-    stalls += n * ((depth_ > 64 ? 2 * (conflict(p_.step_bytes, p_.k) - 1) : 0) + (p_.masked_n ? 4.5 * masks()
-                                                                                  : p_.even_n ? 0.2
-                                                                                              : 2));
+    stalls += n * (p_.weight_n + (depth_ > 64 ? 2 * (conflict(p_.step_bytes, p_.k) - 1) : 0) +
+                   (p_.masked_n ? 4.5 * masks()
+                    : p_.even_n ? 0.2
+                                : 2));
   // A panel that does not stay in the first cache comes from the second, which all but keeps up.
   if (panel_bytes_ > 0.75 * l1_) stalls += n * 0.006 * target_.vector_bytes;
   return step_cycles(tiles_.height, n) + stalls;
@@ -269,8 +301,9 @@ void Prediction::set_packing() {
   const double read_m = far_ ? p_.left_bytes / kRates.far_bytes_per_cycle() : 0;
   // Rows of many panels are read as they lie; single panels in pieces.
   const bool wide = p_.even_n && !p_.masked_n && !p_.turned && t_.pack_n == Packing::Shared;
-  const double read_n =
-      far_ ? p_.right_bytes / kRates.far_bytes_per_cycle() * (wide || p_.turned ? 1 : scattered(tiles_.width * p_.element)) : 0;
+  const double read_n = far_ ? p_.right_bytes / kRates.far_bytes_per_cycle() *
+                                   (wide || p_.turned ? 1 : scattered(tiles_.width * p_.element))
+                             : 0;
   if (t_.pack_m == Packing::Task) {
     // Masks of lines are cheap only where one task packs all rows.
     pack_m_one_block_ = rows * row_cost(p_.masked_m ? 4 * masks() : 2) + read_m;
@@ -281,7 +314,8 @@ void Prediction::set_packing() {
     packed_ += rows * (row_cost(p_.masked_m ? 4 * masks() : 2) + 1) + read_m +
                (far_ ? p_.packed_m() / kRates.far_bytes_per_cycle() : 0);
   if (t_.pack_n == Packing::Shared)
-    packed_ += columns * (column_cost + 1) + read_n + (far_ ? p_.packed_n() / kRates.far_bytes_per_cycle() : 0);
+    packed_ +=
+        columns * (column_cost + 1) + read_n + (far_ ? p_.packed_n() / kRates.far_bytes_per_cycle() : 0);
 }
 double Prediction::packing(const Dealt& d) const {
   return (d.row_blocks == 1 ? pack_m_one_block_ : pack_m_) * d.column_blocks + pack_n_ * d.row_blocks +

@@ -14,9 +14,10 @@ struct Problem {
   int lanes = 1, element = 4;
   bool plain_m = false, plain_n = false;  ///< one unmasked load: may be read where it lies
   bool masked_m = false, masked_n = false;
-  double weight_m = 0, weight_n = 0;  ///< what a side computes of what it loads, in cycles a vector
-  bool even_n = false;                ///< columns are neighbours in memory, all of them
-  bool near_n = false;                ///< they are neighbours within rows
+  double weight_m = 0,
+         weight_n = 0;          ///< what a side computes and loads beside one tensor, in cycles a vector
+  bool even_n = false;          ///< columns are neighbours in memory, all of them
+  bool near_n = false;          ///< they are neighbours within rows
   int64_t row_bytes = 0;        ///< of the left side from one row to the next, if packed rows would be lines
   int64_t left_step_bytes = 0;  ///< of the left side from one summed position to the next, if not lines
   int64_t step_bytes = 0;       ///< of the right side from one summed position to the next
