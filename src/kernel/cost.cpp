@@ -91,7 +91,6 @@ class Costing {
       node_axes_.push_back(kernel::node_axes(v, spec_.values()));
       reductions_ += v.monoid.has_value();
     }
-    streams_ = in_one_walk();
   }
 
   double operations() {
@@ -111,7 +110,10 @@ class Costing {
   double predicted_us(const MachineLimits& limits) {
     const Work w = work();
     double compute_us = 0;
-    for (const Value& v : spec_.values()) compute_us += value_us(v, limits);
+    if (in_one_walk())
+      compute_us = walk_us(limits);
+    else
+      for (const Value& v : spec_.values()) compute_us += value_us(v, limits);
     double memory_us = 0;
     const auto traffic = [&](double bytes) {
       // What fills less than half of the cache is likely there from the kernel before.
@@ -162,24 +164,6 @@ class Costing {
     return sum;
   }
 
-  /// Whether one walk over some axes could compute all reductions: those at parallel coordinates fold over
-  /// these axes, others stand inside. What they share is computed once then.
-  [[nodiscard]] bool in_one_walk() const {
-    const AxisSet parallel = axes_of(spec_.parallel_axes());
-    AxisSet streamed = 0;
-    for (const Value& v : spec_.values())
-      if (v.monoid && (axes_of(v.axes) & ~parallel) == 0) {
-        if (streamed != 0 && axes_of(v.reduced) != streamed) return false;
-        streamed = axes_of(v.reduced);
-      }
-    const auto fits = [&](const Value& v) {
-      return (axes_of(v.axes) & ~(parallel | streamed)) == 0 &&
-             (v.monoid || (axes_of(v.axes) & streamed) == 0);
-    };
-    return reductions_ > 1 && parallel != 0 && (streamed & parallel) == 0 &&
-           std::ranges::all_of(spec_.values(), fits);
-  }
-
   [[nodiscard]] const std::vector<AxisSet>& node_axes(const Value& v) const {
     return node_axes_[static_cast<size_t>(&v - spec_.values().data())];
   }
@@ -222,16 +206,51 @@ class Costing {
     double operations = operations_of(v).weight;
     const double all = volume(all_axes(v), sizes_);
     if (contraction) {
-      // Beside reductions that are no part of the same walk no family tiles it: it is computed one element
-      // after the other.
-      constexpr double kStreamShare = 0.6;
+      // Beside another reduction no family tiles it: it is computed one element after the other.
       const double lanes = std::max(1.0, limits.vector_bytes / element_size(v.dtype()));
-      return operations / (reductions_ == 1 ? kContractionShare * rate
-                           : streams_       ? kStreamShare * rate
-                                            : rate / lanes);
+      return operations / (reductions_ == 1 ? kContractionShare * rate : rate / lanes);
     }
     if (v.monoid && !is_product(v)) operations += all;
     return (operations + load_operations(v, limits)) / rate;
+  }
+
+  /// Whether one walk over some axes could compute all reductions: those at parallel coordinates fold over
+  /// these axes, others stand inside.
+  [[nodiscard]] bool in_one_walk() const {
+    const AxisSet parallel = axes_of(spec_.parallel_axes());
+    AxisSet streamed = 0;
+    for (const Value& v : spec_.values())
+      if (v.monoid && (axes_of(v.axes) & ~parallel) == 0) {
+        if (streamed != 0 && axes_of(v.reduced) != streamed) return false;
+        streamed = axes_of(v.reduced);
+      }
+    const auto fits = [&](const Value& v) {
+      return (axes_of(v.axes) & ~(parallel | streamed)) == 0 &&
+             (v.monoid || (axes_of(v.axes) & streamed) == 0);
+    };
+    return reductions_ > 1 && parallel != 0 && (streamed & parallel) == 0 &&
+           std::ranges::all_of(spec_.values(), fits);
+  }
+
+  /// One walk packs little, stores nothing between its values, and computes once what several of them read at
+  /// a place: of their operations beside products the dearest value's count for all.
+  [[nodiscard]] double walk_us(const MachineLimits& limits) const {
+    constexpr double kWalkShare = 0.85;  // of the fma rate
+    double us = 0, most = 0;
+    for (const Value& v : spec_.values()) {
+      if (!is_contraction(v)) {
+        if (v.monoid)
+          most = std::max(most, value_us(v, limits));
+        else
+          us += value_us(v, limits);
+        continue;
+      }
+      const double rate = limits.flops_per_us / 2 * 4 / element_size(v.dtype());
+      const double products = volume(all_axes(v), sizes_);
+      us += products / (kWalkShare * rate);
+      most = std::max(most, (operations_of(v).weight - products) / rate);
+    }
+    return us + most;
   }
 
   [[nodiscard]] double load_operations(const Value& v, const MachineLimits& limits) const {
@@ -266,7 +285,6 @@ class Costing {
   Sizes sizes_;
   std::vector<std::vector<AxisSet>> node_axes_;  ///< by value: what each node of its body depends on
   int reductions_ = 0;
-  bool streams_ = false;
   Work work_;
 };
 

@@ -181,7 +181,23 @@ class OnlineFinder {
       if (depends(a) == depends(b)) return std::nullopt;
       return subtracted(depends(a) ? a : b);
     }
+    // Where the maximum is infinite, a constant: terms below minus infinity are 0, a term of infinity is one.
+    if (const ScalarNode& n = node(u); n.op == ScalarOp::Select)
+      return is_finite_maximum(n.operands[0]) && !depends(n.operands[2]) ? subtracted(n.operands[1])
+                                                                         : std::nullopt;
     return rises(u) ? std::optional(u) : std::nullopt;
+  }
+  /// Comparisons of the maximum with infinities, which hold for every finite one.
+  [[nodiscard]] bool is_finite_maximum(Scalar s) const {
+    const ScalarNode& n = node(s);
+    if (n.op == ScalarOp::And) return is_finite_maximum(n.operands[0]) && is_finite_maximum(n.operands[1]);
+    if (n.op != ScalarOp::Lt) return false;
+    const auto bound = [&](size_t k, double infinity) {
+      const ScalarNode& c = node(n.operands[k]);
+      return node(n.operands[1 - k]).op == ScalarOp::Input && depends(n.operands[1 - k]) &&
+             c.op == ScalarOp::Constant && is_real(c.dtype) && real_constant(c) == infinity;
+    };
+    return bound(0, -HUGE_VAL) || bound(1, HUGE_VAL);
   }
   [[nodiscard]] bool rises(Scalar u) const {
     const ScalarNode& n = node(u);
@@ -195,11 +211,15 @@ class OnlineFinder {
            rises(inner);
   }
 
-  /// Whether `above`, with what the maximum is taken of in place of the maximum, is x.
-  [[nodiscard]] bool same_as_maximised(Scalar above, Scalar x) const {
+  /// Whether `above`, with what the maximum is taken of in place of the maximum, is x. Finds what is maximised
+  /// in the sum's body.
+  bool same_as_maximised(Scalar above, Scalar x) {
     const Value& most = values_[static_cast<size_t>(maximum_)];
     JointBodies joint;
     const std::vector<Scalar> mine = joint.add(v_), maximised = joint.add(most);
+    const auto found = std::ranges::find(mine, maximised[most.body.outputs()[0].index]);
+    if (found == mine.end()) return false;
+    maximised_ = Scalar{static_cast<uint32_t>(found - mine.begin())};
     Scalar maximum;
     for (size_t i = 0; i < mine.size(); ++i)
       if (v_.body.nodes()[i].op == ScalarOp::Input && v_.body.nodes()[i].payload == maximum_operand_)
@@ -226,8 +246,28 @@ class OnlineFinder {
     return e.function == "exp2" ? math::exp2(b, t) : math::exp(b, t);
   }
 
+  /// The body with input `next` for what is maximised.
+  [[nodiscard]] ScalarFunction terms(int next) const {
+    ScalarBuilder b;
+    std::vector<Scalar> made;
+    for (uint32_t i = 0; i < v_.body.nodes().size(); ++i) {
+      ScalarNode n = v_.body.nodes()[i];
+      for (int k = 0; k < arity(n.op); ++k) {
+        Scalar& operand = n.operands[static_cast<size_t>(k)];
+        operand = made[operand.index];
+      }
+      made.push_back(maximised_ == Scalar{i}      ? b.input(next, n.dtype)
+                     : n.op == ScalarOp::Constant ? b.constant_bits(n.dtype, n.payload)
+                                                  : b.make(n));
+    }
+    return b.finish(made[v_.body.outputs()[0].index]);
+  }
+
   [[nodiscard]] Online result(const Exponential& e, Scalar above) const {
-    Online o{.maximum = maximum_, .rescale = {}, .nothing = {}};
+    Online o{.maximum = maximum_,
+             .rescale = {},
+             .nothing = {},
+             .terms = terms(static_cast<int>(v_.operands.size()))};
     const auto next = static_cast<int>(v_.operands.size());
     {
       ScalarBuilder b;
@@ -250,6 +290,7 @@ class OnlineFinder {
   std::vector<AxisSet> axes_;
   int maximum_ = -1;
   size_t maximum_operand_ = 0;
+  Scalar maximised_;  ///< in the body
   std::vector<bool> dependent_;
 };
 

@@ -23,6 +23,9 @@ struct Online {
   /// What the whole sum is multiplied by if the maximum is minus infinity to the end: the exponential for x
   /// and m of minus infinity. Inputs: the sum's operands, then the maximum.
   ScalarFunction nothing;
+  /// The sum's terms with what is maximised as a further input behind the operands: it need not be computed
+  /// again.
+  ScalarFunction terms;
 };
 /// How value `sum` follows a maximum, if it does: it reads no other value over its summed axes.
 [[nodiscard]] std::optional<Online> online_of(std::span<const Value> values, int sum);

@@ -101,7 +101,27 @@ class StreamLowering {
                              ? tiles_[0]
                              : add_local(fmt::format("weights{}", k), form_.block * width()));
     }
+    for (const Fold& f : s_.folds)
+      if (f.online && !kept_.contains(f.online->maximum)) keep(f.online->maximum);
+    for (const Columns& c : s_.columns)
+      if (c.online && !kept_.contains(c.online->maximum)) keep(c.online->maximum);
     if (!s_.folds.empty()) folds_ = add_local("folds", static_cast<int64_t>(s_.folds.size()) * panels);
+  }
+
+  /// A place for what is maximised, for those that follow the maximum: that of the first products, if nothing
+  /// else reads them then.
+  void keep(int maximum) {
+    const auto reads = [&](const ScalarFunction& f, int v) {
+      return std::ranges::any_of(f.nodes(), [&](const ScalarNode& n) {
+        return n.op == ScalarOp::Input && n.payload < value(v).operands.size() &&
+               value(v).operands[n.payload].kind == Operand::Kind::Value &&
+               value(v).operands[n.payload].value == s_.inner[0].value;
+      });
+    };
+    bool free = !s_.inner.empty() && kept_.empty();
+    for (const Fold& f : s_.folds) free = free && (f.value == maximum || !reads(f.terms, f.value));
+    for (const Columns& c : s_.columns) free = free && !reads(c.weight, c.value);
+    kept_[maximum] = free ? tiles_[0] : add_local(fmt::format("kept{}", maximum), form_.block * width());
   }
 
   Panel panel(StageBuilder& b, const Expression& number, const Expression& first_row) const {
@@ -346,24 +366,48 @@ class StreamLowering {
     for (size_t v = 0; v < vectors(); ++v) {
       std::map<int, Id> known;
       if (!maxima.empty()) known = maxima[v];
+      // Where a tile has been replaced by what is maximised nothing reads it any more.
       for (size_t k = 0; k < s_.inner.size(); ++k)
         known[s_.inner[k].value] = b.load(tiles_[k], place(i, v), lanes_);
       const Ramp& ramp = p.ramps[v];
-      const auto evaluate = [&](const ScalarFunction& f, int of) {
-        return ramp.widen(ramp.evaluate(spec_, f, value(of).operands, here, known));
+      const auto evaluate = [&](const ScalarFunction& f, int of,
+                                const std::optional<kernel::Online>& online) {
+        return terms(b, ramp, f, of, online, here, known, place(i, v));
       };
       for (size_t f = from; f < to; ++f) {
-        const Value& fold = value(s_.folds[f].value);
+        const Fold& fold = s_.folds[f];
+        const Id term = evaluate(fold.terms, fold.value, fold.online);
+        if (const auto kept = kept_.find(fold.value); kept != kept_.end())
+          b.store(kept->second, place(i, v), term);
         Id& total = next[(f - from) * vectors() + v];
-        total =
-            b.compute(fold_op(*fold.monoid, s_.dtype).op, {total, evaluate(fold.body, s_.folds[f].value)});
+        total = b.compute(fold_op(*value(fold.value).monoid, s_.dtype).op, {total, term});
       }
       if (!weigh) continue;
       Ids weights;
-      for (const Columns& c : s_.columns) weights.push_back(evaluate(c.weight, c.value));
+      for (const Columns& c : s_.columns) weights.push_back(evaluate(c.weight, c.value, c.online));
       for (size_t k = 0; k < weights.size(); ++k) b.store(weights_[k], place(i, v), weights[k]);
     }
     return next;
+  }
+
+  /// The terms of a fold at one position; what is maximised was kept at `kept_at`.
+  Id terms(StageBuilder& b, const Ramp& ramp, const ScalarFunction& f, int v,
+           const std::optional<kernel::Online>& online, const Coordinates& at, const std::map<int, Id>& known,
+           const Expression& kept_at) const {
+    const std::vector<Operand>& operands = value(v).operands;
+    Ids inputs(operands.size() + 1, kNone);
+    for (const ScalarNode& n : f.nodes()) {
+      if (n.op != ScalarOp::Input) continue;
+      if (n.payload == operands.size())
+        inputs[n.payload] = b.load(kept_.at(online->maximum), kept_at, lanes_);
+      else if (const Operand& o = operands[n.payload]; o.kind == Operand::Kind::Value)
+        inputs[n.payload] = known.at(o.value);
+      else
+        inputs[n.payload] = ramp.load(o, at);
+    }
+    const auto any = std::ranges::find_if(inputs, [](Id id) { return id != kNone; });
+    if (any != inputs.end()) std::ranges::replace(inputs, kNone, *any);
+    return ramp.widen(b.inline_function(f, inputs));
   }
 
   /// Where a maximum has risen in any row.
@@ -481,6 +525,7 @@ class StreamLowering {
   AxisGroup batch_, rows_, streamed_;
   std::vector<AxisGroup> summed_, columns_;  ///< of inner products, of sums with columns
   std::vector<int> packed_, tiles_, weights_, sums_;
+  std::map<int, int> kept_;  ///< by maximum, the buffer of what is maximised
   int folds_ = -1;
 };
 
@@ -491,43 +536,55 @@ double volume(const KernelSpec& spec, std::span<const int> axes, const DimMap& t
   return n;
 }
 
-/// What a side reads, in cycles: an element for all rows, or one for each.
-double side_cycles(const KernelSpec& spec, int v, const ScalarFunction& side, const AxisGroup& rows,
-                   int lanes) {
+/// What a side reads, in cycles: an element for all rows, or one for each. What lies apart from row to row but
+/// side by side along the `walked` axes is in the first cache when the next position asks for it.
+double side_cycles(const KernelSpec& spec, const Stream& s, const std::vector<int>& walked, int v,
+                   const ScalarFunction& side, int lanes) {
+  const AxisGroup rows = group_of(spec.extents(), s.rows), along = group_of(spec.extents(), walked);
+  const std::vector<Operand>& operands = spec.values()[static_cast<size_t>(v)].operands;
   double cycles = body_cycles(side);
-  for (const ScalarNode& n : side.nodes())
-    if (n.op == ScalarOp::Input)
-      cycles += load_cycles(spec.values()[static_cast<size_t>(v)].operands[n.payload], rows, lanes);
+  for (const ScalarNode& n : side.nodes()) {
+    if (n.op != ScalarOp::Input) continue;
+    if (n.payload >= operands.size()) {
+      cycles += 0.5;
+      continue;
+    }
+    const Operand& o = operands[n.payload];
+    const auto even = evenly(o.index, along);
+    const double most = o.kind == Operand::Kind::Load && even && even->stride == 1 ? lanes : 4.0 * lanes;
+    cycles += std::min(load_cycles(o, rows, lanes), most + 2.0 * static_cast<double>(o.masks.size()));
+  }
   return cycles;
 }
 
 /// Cycles of one task.
 double task_cycles(const KernelSpec& spec, const Stream& s, const StreamForm& form, int lanes,
                    const DimMap& top) {
-  const AxisGroup rows = group_of(spec.extents(), s.rows);
   const double length = volume(spec, s.streamed, top), vectors = static_cast<double>(form.vectors);
   // Two vectors of products are added a cycle, but for what is read and stored with them. A side that all rows
   // share is read beside the additions, one that varies takes its time in each vector.
   constexpr double kShare = 0.8;
+  const double tile = static_cast<double>(form.tile);
+  const double step = std::max(vectors / 2, 0.62 * (tile + vectors) / tile) / kShare;
   const auto products = [&](double times, int v, const ScalarFunction& side, bool varies) {
-    const double read = side_cycles(spec, v, side, rows, lanes);
-    return times * (vectors / (2 * kShare) + (varies ? vectors * read : std::max(0.0, read - 0.5)));
+    const double read = side_cycles(spec, s, s.streamed, v, side, lanes);
+    return times * (step + (varies ? vectors * read : std::max(0.0, read - 0.5)));
   };
   double cycles = 0, each = 0;
   for (const Inner& i : s.inner) {
     cycles += products(length * volume(spec, i.summed, top), i.value, i.read, i.read_varies);
-    cycles += volume(spec, i.summed, top) * vectors * (1 + side_cycles(spec, i.value, i.packed, rows, lanes));
+    cycles += volume(spec, i.summed, top) * vectors *
+              (1 + side_cycles(spec, s, i.summed, i.value, i.packed, lanes));
   }
-  for (const Fold& f : s.folds)
-    each += 1 + side_cycles(spec, f.value, spec.values()[static_cast<size_t>(f.value)].body, rows, lanes);
+  for (const Fold& f : s.folds) each += 1 + side_cycles(spec, s, s.streamed, f.value, f.terms, lanes);
   // A weight is mostly what a fold has computed.
   if (s.folds.empty() || !s.folds.back().online)
-    for (const Columns& c : s.columns) each += 1 + side_cycles(spec, c.value, c.weight, rows, lanes);
+    for (const Columns& c : s.columns) each += 1 + side_cycles(spec, s, s.streamed, c.value, c.weight, lanes);
   cycles += length * vectors * each;
   for (const Columns& c : s.columns) {
     const double size = volume(spec, c.axes, top);
     cycles += products(length * size, c.value, c.read, c.read_varies);
-    cycles += size * vectors * 2.0 * lanes;  // written row by row
+    cycles += size * vectors * lanes;  // an element of each row
   }
   return cycles * static_cast<double>(form.panels);
 }

@@ -18,13 +18,16 @@ struct Inner {
   bool read_varies = false;  ///< from row to row; otherwise one element serves all rows
 };
 
-/// A value folded over the stream at rows alone: a maximum, a sum of weights.
+/// A value folded over the stream at rows alone: a maximum, a sum of weights. `terms` is the body; what follows
+/// a maximum reads what is maximised as one more input behind the operands.
 struct Fold {
   int value = -1;
   std::optional<kernel::Online> online;
+  ScalarFunction terms;
 };
 
-/// A sum over the stream with axes of its own: of a weight for each row times what is read at its columns.
+/// A sum over the stream with axes of its own: of a weight for each row times what is read at its columns. The
+/// weight's inputs are as those of Fold::terms.
 struct Columns {
   int value = -1;
   std::optional<kernel::Online> online;

@@ -133,7 +133,7 @@ class Analysis {
       if (!f.possible) return false;
       const AxisSet own = kernel::axes_of(value(v).axes) & ~rows_;
       if (own == 0) {
-        s_.folds.push_back({v, f.online});
+        s_.folds.push_back({v, f.online, f.online ? f.online->terms : value(v).body});
       } else if (!add_columns(v, own, f)) {
         return false;
       }
@@ -145,12 +145,27 @@ class Analysis {
     return f.online ? kernel::axes_of(value(f.online->maximum).axes) : 0;
   }
 
+  /// The axes that nodes of a sum's terms depend on; what is maximised has no columns.
+  [[nodiscard]] std::vector<AxisSet> axes_of_nodes(const ScalarFunction& terms, const Value& v) const {
+    std::vector<AxisSet> axes;
+    for (const ScalarNode& n : terms.nodes()) {
+      AxisSet set = 0;
+      if (n.op == ScalarOp::Input)
+        set = n.payload < v.operands.size() ? kernel::axes_of(v.operands[n.payload], spec_.values())
+                                            : rows_ | streamed_;
+      for (int k = 0; k < arity(n.op); ++k) set |= axes[n.operands[static_cast<size_t>(k)].index];
+      axes.push_back(set);
+    }
+    return axes;
+  }
+
   bool add_columns(int v, AxisSet own, const Following& f) {
     const Value& each = value(v);
     if (each.monoid != Monoid::Add) return false;
-    const std::vector<AxisSet> axes = kernel::node_axes(each, spec_.values());
+    const ScalarFunction& terms = f.online ? f.online->terms : each.body;
+    const std::vector<AxisSet> axes = axes_of_nodes(terms, each);
     std::vector<Scalar> factors, weight, read;
-    collect_factors(each.body, each.body.outputs()[0], factors);
+    collect_factors(terms, terms.outputs()[0], factors);
     AxisSet read_axes = 0;
     for (const Scalar s : factors) {
       const bool at_columns = (axes[s.index] & own) != 0;
@@ -160,10 +175,12 @@ class Analysis {
     Columns c{.value = v,
               .online = f.online,
               .axes = kernel::list_of(own),
-              .weight = product_part(each.body, weight),
-              .read = product_part(each.body, read)};
+              .weight = product_part(terms, weight),
+              .read = product_part(terms, read)};
     for (const ScalarNode& n : c.read.nodes())
-      if (n.op == ScalarOp::Input && each.operands[n.payload].kind == Operand::Kind::Value) return false;
+      if (n.op == ScalarOp::Input &&
+          (n.payload >= each.operands.size() || each.operands[n.payload].kind == Operand::Kind::Value))
+        return false;
     s_.columns.push_back(std::move(c));
     columns_ |= own;
     shared_ |= read_axes & parallel_ & ~own;

@@ -14,10 +14,15 @@ using Mask = Attention::Mask;
 
 constexpr double kTolerance = 2e-6;
 
+/// The best candidate for each kind of registers, and the worst.
 void check_stream(const KernelSpec& spec, const Bucket& bucket = {},
                   const std::vector<DimMap>& sizes = {{}}) {
-  check_candidates(stream_schedule(), spec, bucket, avx512(), sizes, kTolerance);
-  check_candidates(stream_schedule(), spec, bucket, avx2(), sizes, kTolerance);
+  for (const Target& target : {avx512(), avx2()}) {
+    const auto list = stream_schedule().candidates(spec, bucket, target);
+    ASSERT_FALSE(list.empty()) << spec.to_string();
+    for (const Candidate* c : {&list.front(), &list.back()})
+      check_loops(stream_schedule(), spec, c->parameters, bucket, target, sizes, kTolerance);
+  }
 }
 
 TEST(Stream, FindsTheParts) {
