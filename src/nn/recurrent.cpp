@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "luminal/scan.h"
 #include "nn/weights.h"
 
 namespace luminal::nn {
@@ -12,7 +13,6 @@ namespace {
 std::string_view name_of(Cell cell) {
   return cell == Cell::Rnn ? "RNN" : cell == Cell::Lstm ? "LSTM" : "GRU";
 }
-constexpr int64_t kMostSteps = 4096;  // in the graph, of a length that runs decide
 int64_t gates_of(Cell cell) { return cell == Cell::Rnn ? 1 : cell == Cell::Lstm ? 4 : 3; }
 
 void check_options(const GraphSite& cx, std::string_view name, Cell cell, int64_t in, int64_t hidden,
@@ -95,29 +95,25 @@ void Recurrent::serialize(Serializer& s) const {
 }
 
 /// All steps of one direction of one layer; x is [T, N, in] and the result [T, N, hidden]. `state` holds the
-/// first and then the last. Of a length that runs decide, the graph holds as many steps as there may be;
-/// those beyond the end leave the state as it is, so a walk backwards begins at the end with the first state.
+/// first and then the last.
 GraphTensor Recurrent::direction(const RecurrentWeights& w, const GraphTensor& x, State& state,
                                  bool backwards) const {
-  const Expression length = x.dim(0);
-  const int64_t steps = length.range().max, certain = length.range().min;
   GraphTensor projected = x.matmul(w.input.t());  // of all steps at once
   if (w.input_bias) projected = projected + *w.input_bias;
-  if (certain < steps) projected = projected.pad_along(0, 0, Expression(steps) - length);
-  std::vector<GraphTensor> outputs(static_cast<size_t>(steps));
-  for (int64_t i = 0; i < steps; ++i) {
-    const int64_t at = backwards ? steps - 1 - i : i;
-    State next = next_state(cell_, options_.nonlinearity, w, projected[at], state);
-    if (at >= certain) {
-      const GraphTensor exists = x.graph().constant(Expression(at).lt(length), Dtype::Bool);
-      next.hidden = exists.where(next.hidden, state.hidden);
-      if (next.cell.valid()) next.cell = exists.where(next.cell, state.cell);
-    }
-    state = next;
-    outputs[static_cast<size_t>(at)] = state.hidden;
-  }
-  const GraphTensor all = stack(outputs);
-  return certain < steps ? all.slice_along(0, 0, length) : all;
+  std::vector<GraphTensor> first{state.hidden};
+  if (state.cell.valid()) first.push_back(state.cell);
+  const auto [last, outputs] = scan(
+      std::move(first), {projected},
+      [&](std::span<const GraphTensor> carry, std::span<const GraphTensor> element) -> ScanStep {
+        const State before{carry[0], carry.size() > 1 ? carry[1] : GraphTensor()};
+        const State next = next_state(cell_, options_.nonlinearity, w, element[0], before);
+        ScanStep made{.carry = {next.hidden}, .outputs = {next.hidden}};
+        if (next.cell.valid()) made.carry.push_back(next.cell);
+        return made;
+      },
+      {.reverse = backwards});
+  state = {last[0], last.size() > 1 ? last[1] : GraphTensor()};
+  return outputs[0];
 }
 
 /// x as [T, N, in].
@@ -131,12 +127,6 @@ GraphTensor Recurrent::arranged(const GraphTensor& x) const {
   if (length.range().max < 1)
     fail<ShapeError>("[{}] x {} has no steps; give a length of at least 1", name_of(cell_),
                      x.type().to_string());
-  if (!length.constant() && length.range().max > kMostSteps)
-    fail<ShapeError>(
-        "[{}] x {} has the length {} without a bound of at most {}; its steps are laid out in the graph, so "
-        "declare how long it may get: Expression::dim(\"{}\", {{.min = 1, .max = 32}})",
-        name_of(cell_), x.type().to_string(), length.to_string(), kMostSteps,
-        length.to_symbols().empty() ? "length" : *length.to_symbols().begin());
   return steps;
 }
 

@@ -33,7 +33,8 @@ Facts facts_of(const Plan& plan) {
     return at;
   };
   for (int number = 0; const Launch& launch : plan.launches) {
-    LUMINAL_CHECK(launch.kernel.has_value() != launch.host.has_value(), "launch '{}'", launch.name);
+    LUMINAL_CHECK(launch.kernel.has_value() + launch.host.has_value() + launch.loop.has_value() == 1,
+                  "launch '{}'", launch.name);
     LUMINAL_CHECK(!launch.host || (launch.host->op != nullptr && launch.host->op->evaluate), "launch '{}'",
                   launch.name);
     for (const TensorIndex tensor : launch.inputs()) {
@@ -47,7 +48,7 @@ Facts facts_of(const Plan& plan) {
       facts.written[at] = number;
       if (launch.host) facts.on_host[at] = true;
     }
-    if (launch.host) facts.last_host = number;
+    if (!launch.kernel) facts.last_host = number;
     ++number;
   }
   for (const PlanResult& result : plan.results) facts.leaves[require(result.tensor, "a result")] = true;

@@ -20,15 +20,24 @@ namespace {
 
 constexpr size_t kMostLayouts = 16;  // sizes that stay worked out
 
+void collect_names(const Plan& plan, std::set<std::string>& names) {
+  for (const PlanTensor& tensor : plan.tensors)
+    for (const Expression& size : tensor.dims) names.merge(size.to_symbols());
+  for (const Launch& launch : plan.launches) {
+    if (launch.kernel)
+      names.insert(launch.kernel->kernel->dims().begin(), launch.kernel->kernel->dims().end());
+    if (launch.loop) {
+      names.merge(launch.loop->length.to_symbols());
+      collect_names(*launch.loop->body, names);
+    }
+  }
+  for (const auto& [name, facts] : plan.bucket.facts) names.insert(name);
+}
+
 /// Names of dims that the plan depends on, sorted.
 std::vector<std::string> names_in(const Plan& plan) {
   std::set<std::string> names;
-  for (const PlanTensor& tensor : plan.tensors)
-    for (const Expression& size : tensor.dims) names.merge(size.to_symbols());
-  for (const Launch& launch : plan.launches)
-    if (launch.kernel)
-      names.insert(launch.kernel->kernel->dims().begin(), launch.kernel->kernel->dims().end());
-  for (const auto& [name, facts] : plan.bucket.facts) names.insert(name);
+  collect_names(plan, names);
   return {names.begin(), names.end()};
 }
 
@@ -202,6 +211,8 @@ void Executor::State::run_segments(Graph& graph, Layout& layout) {
     throw_if_cancelled();
     if (segment.host >= 0)
       run_host(graph, layout, segment.host);
+    else if (segment.loop >= 0)
+      layout.run_loop(segment.loop, *stream, graph.step());
     else
       stream->launch(layout.list(), segment.first, segment.last);
   }
@@ -227,8 +238,12 @@ void Executor::State::run_timed(Graph& graph, Layout& layout, std::vector<TraceE
     const Launch& launch = plan.launches[at(number)];
     const auto begin = Profiler::Clock::now();
     double time_us = 0;
-    if (launch.host) {
-      run_host(graph, layout, number);
+    if (!launch.kernel) {
+      if (launch.host)
+        run_host(graph, layout, number);
+      else
+        layout.run_loop(number, *stream, graph.step());
+      stream->synchronise();
       time_us = Microseconds(Profiler::Clock::now() - begin).count();
     } else {
       time_us = launch_us(layout, number);

@@ -2,15 +2,18 @@
 
 #include "base/fail.h"
 #include "runtime/dependencies.h"
+#include "runtime/loop_runner.h"
 
 namespace luminal::runtime {
 
 Layout::Layout(const Plan& plan, const Blocks& blocks, const DimMap& dims, backends::Device& device) {
   measure_tensors(plan, dims);
-  measure_kernels(plan, dims);
+  measure_launches(plan, dims, device);
   place_in_arena(plan, blocks);
   make_list(plan, blocks, device);
 }
+
+Layout::~Layout() = default;
 
 void Layout::measure_tensors(const Plan& plan, const DimMap& dims) {
   for (const PlanTensor& tensor : plan.tensors) {
@@ -26,13 +29,15 @@ void Layout::measure_tensors(const Plan& plan, const DimMap& dims) {
   }
 }
 
-void Layout::measure_kernels(const Plan& plan, const DimMap& dims) {
+void Layout::measure_launches(const Plan& plan, const DimMap& dims, backends::Device& device) {
   for (const Launch& launch : plan.launches) {
     std::vector<int64_t>& values = dim_values_.emplace_back();
     if (launch.kernel)
       for (const std::string& name : launch.kernel->kernel->dims())
         values.push_back(Expression::dim(name).exec(dims));
     shared_bytes_.push_back(launch.kernel ? launch.kernel->kernel->shared_bytes(values) : 0);
+    loops_.push_back(launch.loop ? std::make_unique<LoopRunner>(*launch.loop, dims, device) : nullptr);
+    if (launch.loop) shared_bytes_.back() = loops_.back()->workspace_bytes();
   }
 }
 
@@ -62,6 +67,7 @@ void Layout::place_in_arena(const Plan& plan, const Blocks& blocks) {
 void Layout::make_list(const Plan& plan, const Blocks& blocks, backends::Device& device) {
   block_uses_.resize(blocks.all.size());
   bound_.assign(blocks.all.size(), {});
+  loop_blocks_.resize(plan.launches.size());
   const std::vector<std::vector<int>> after = dependencies(plan, blocks);
   std::vector<backends::ListedLaunch> launches;
   for (int number = 0; number < static_cast<int>(plan.launches.size()); ++number) {
@@ -69,11 +75,14 @@ void Layout::make_list(const Plan& plan, const Blocks& blocks, backends::Device&
     const auto next = static_cast<int>(launches.size());
     if (!launch.kernel) {
       listed_.push_back(-1);
-      segments_.push_back({.host = number});
+      segments_.push_back({.host = launch.host ? number : -1, .loop = launch.loop ? number : -1});
+      for (const auto* list : {&launch.inputs(), &launch.outputs()})
+        for (const TensorIndex tensor : *list)
+          loop_blocks_[at(number)].push_back(blocks.of_tensor[at(tensor)]);
       continue;
     }
     listed_.push_back(next);
-    if (segments_.empty() || segments_.back().host >= 0) segments_.push_back({.first = next});
+    if (segments_.empty() || segments_.back().last == 0) segments_.push_back({.first = next});
     segments_.back().last = next + 1;
     backends::ListedLaunch& listed = launches.emplace_back(backends::ListedLaunch{
         .kernel = launch.kernel->kernel.get(), .dims = dim_values_[at(number)], .after = {}});
@@ -121,7 +130,10 @@ void Layout::set_arena(backends::Address arena) {
   for (size_t i = 0; i < block_offsets_.size(); ++i)
     if (block_offsets_[i] >= 0) bind(static_cast<int>(i), arena + block_offsets_[i]);
   for (size_t launch = 0; launch < listed_.size(); ++launch)
-    if (listed_[launch] >= 0) list_->bind_shared(listed_[launch], arena + shared_offsets_[launch]);
+    if (listed_[launch] >= 0)
+      list_->bind_shared(listed_[launch], arena + shared_offsets_[launch]);
+    else if (loops_[launch])
+      loops_[launch]->set_workspace(arena + shared_offsets_[launch]);
   list_->bind_scratch(arena + scratch_offset_);
 }
 
@@ -129,6 +141,12 @@ void Layout::bind(int block, backends::Address memory) {
   if (bound_[at(block)] == memory) return;
   bound_[at(block)] = memory;
   for (const Use& use : block_uses_[at(block)]) list_->bind(use.launch, use.buffer, memory);
+}
+
+void Layout::run_loop(int launch, backends::Stream& stream, uint64_t run) {
+  loop_memory_.clear();
+  for (const int block : loop_blocks_[at(launch)]) loop_memory_.push_back(bound_[at(block)]);
+  loops_[at(launch)]->run(stream, loop_memory_, run);
 }
 
 }  // namespace luminal::runtime

@@ -8,16 +8,20 @@
 
 namespace luminal::runtime {
 
-/// Kernel launches that the device runs as one, or one host launch.
+class LoopRunner;
+
+/// Kernel launches that the device runs as one, or one launch of another kind.
 struct Segment {
-  int host = -1;            ///< index of the host launch in the plan, or -1
-  int first = 0, last = 0;  ///< [first, last) of the launch list
+  int host = -1, loop = -1;  ///< index of the host launch or the loop in the plan, or -1
+  int first = 0, last = 0;   ///< [first, last) of the launch list
 };
 
 /// A plan at fixed sizes: everything a run needs, worked out at the first run of these sizes.
 class Layout {
  public:
+  /// The plan and the device outlive it.
   Layout(const Plan& plan, const Blocks& blocks, const DimMap& dims, backends::Device& device);
+  ~Layout();
 
   [[nodiscard]] int64_t arena_bytes() const { return arena_bytes_; }
   /// What live tensors and workspaces of a launch add up to at the fullest launch.
@@ -37,20 +41,25 @@ class Layout {
   /// A kernel launch of the plan in the list.
   [[nodiscard]] int listed(int launch) const { return listed_[static_cast<size_t>(launch)]; }
   [[nodiscard]] const std::vector<Segment>& segments() const { return segments_; }
+  /// A loop of the plan, queued. `run`: how many runs came before.
+  void run_loop(int launch, backends::Stream& stream, uint64_t run);
 
  private:
   void measure_tensors(const Plan& plan, const DimMap& dims);
-  void measure_kernels(const Plan& plan, const DimMap& dims);
+  void measure_launches(const Plan& plan, const DimMap& dims, backends::Device& device);
   void place_in_arena(const Plan& plan, const Blocks& blocks);
   void make_list(const Plan& plan, const Blocks& blocks, backends::Device& device);
   [[nodiscard]] std::vector<std::vector<int>> dependencies(const Plan& plan, const Blocks& blocks) const;
 
   std::vector<std::vector<int64_t>> tensor_dims_;
   std::vector<int64_t> tensor_bytes_;
-  // By launch of the plan; host launches have none.
+  // By launch of the plan. Only kernels have dims and a place in the list, only loops a runner.
   std::vector<std::vector<int64_t>> dim_values_;
   std::vector<int64_t> shared_bytes_, shared_offsets_;
-  std::vector<int> listed_;  ///< -1 for host launches
+  std::vector<int> listed_;
+  std::vector<std::unique_ptr<LoopRunner>> loops_;
+  std::vector<std::vector<int>> loop_blocks_;   ///< of inputs, then outputs
+  std::vector<backends::Address> loop_memory_;  ///< of the loop that runs
 
   std::vector<int64_t> block_bytes_, block_offsets_;  ///< offsets: -1 outside the arena
   int64_t scratch_offset_ = 0;                        ///< of the list's workspace

@@ -17,6 +17,16 @@ std::string list_text(const Plan& plan, const std::vector<TensorIndex>& list) {
   return text;
 }
 
+std::string indented(const std::string& lines) {
+  std::string text;
+  for (size_t begin = 0; begin < lines.size();) {
+    const size_t end = lines.find('\n', begin) + 1;
+    text += "    " + lines.substr(begin, end - begin);
+    begin = end;
+  }
+  return text;
+}
+
 }  // namespace
 
 /// One line a tensor that is given, a launch, a result, an update.
@@ -34,10 +44,14 @@ std::string Plan::to_string() const {
       text += fmt::format("  constant {}\n", tensor_text(*this, i));
   }
   for (const Launch& launch : launches) {
-    text += fmt::format("  {}{}({}) -> {}", launch.host ? "host " : "", launch.name,
-                        list_text(*this, launch.inputs()), list_text(*this, launch.outputs()));
+    text += fmt::format("  {}{}({}) -> {}",
+                        launch.host   ? "host "
+                        : launch.loop ? "loop "
+                                      : "",
+                        launch.name, list_text(*this, launch.inputs()), list_text(*this, launch.outputs()));
     if (!launch.origin.empty()) text += fmt::format("  // {}", launch.origin);
     text += '\n';
+    if (launch.loop) text += indented(launch.loop->body->to_string());
   }
   for (const PlanResult& result : results)
     text += fmt::format("  result #{} = %{}\n", result.value.node.index, result.tensor);

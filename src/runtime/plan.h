@@ -59,9 +59,25 @@ struct HostLaunch {
   std::vector<TensorIndex> inputs, outputs;
 };
 
+struct Plan;
+
+/// A plan of its own that runs for each step of sequences. It reads and writes the tensors of this plan where
+/// they lie: elements of sequences by offset, carried state in two places by turns.
+struct LoopLaunch {
+  std::shared_ptr<const Plan> body;  ///< computes one step; has no updates
+  std::shared_ptr<Graph> graph;      ///< of the body
+  Expression length;
+  bool reverse = false;  ///< the last element first
+  /// State before the first step, sequences, what all steps share; state behind the last step, sequences.
+  std::vector<TensorIndex> inputs, outputs;
+  size_t carries = 0, sequences = 0;                   ///< of inputs
+  std::vector<TensorIndex> body_inputs, body_outputs;  ///< the same in the body; -1: it does not read it
+};
+
 struct Launch {
-  std::optional<KernelLaunch> kernel;  ///< exactly one of the two is set
+  std::optional<KernelLaunch> kernel;  ///< exactly one of the three is set
   std::optional<HostLaunch> host;
+  std::optional<LoopLaunch> loop;
   std::string name;             ///< "contract_1f3a", as profilers show it
   std::string origin;           ///< "conv2d at model.cpp:41", of its result
   std::vector<NodeId> covers;   ///< the graph's nodes it computes, for explain and ops_outside_plan
@@ -69,10 +85,10 @@ struct Launch {
   double predicted_us = 0, measured_us = 0;
 
   [[nodiscard]] const std::vector<TensorIndex>& inputs() const {
-    return kernel ? kernel->inputs : host->inputs;
+    return kernel ? kernel->inputs : host ? host->inputs : loop->inputs;
   }
   [[nodiscard]] const std::vector<TensorIndex>& outputs() const {
-    return kernel ? kernel->outputs : host->outputs;
+    return kernel ? kernel->outputs : host ? host->outputs : loop->outputs;
   }
 };
 

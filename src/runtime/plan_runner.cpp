@@ -26,7 +26,7 @@ std::vector<TensorIndex> tensors_to_give(const Plan& plan) {
   for (TensorIndex tensor = 0; tensor < static_cast<int>(plan.tensors.size()); ++tensor)
     if (plan.tensors[at(tensor)].role == PlanTensor::Role::Input) tensors.push_back(tensor);
   for (const Launch& launch : plan.launches)
-    if (launch.host) tensors.insert(tensors.end(), launch.host->outputs.begin(), launch.host->outputs.end());
+    if (!launch.kernel) tensors.insert(tensors.end(), launch.outputs().begin(), launch.outputs().end());
   return tensors;
 }
 
@@ -71,14 +71,14 @@ void PlanRunner::restore() {
       upload(tensor);
 }
 
-void PlanRunner::queue_host_outputs(int launch) {
-  for (const TensorIndex tensor : plan_.launches[at(launch)].host->outputs) upload(tensor);
+void PlanRunner::queue_given_outputs(int launch) {
+  for (const TensorIndex tensor : plan_.launches[at(launch)].outputs()) upload(tensor);
 }
 
 void PlanRunner::queue() {
   for (const Segment& segment : layout_->segments())
-    if (segment.host >= 0)
-      queue_host_outputs(segment.host);
+    if (const int given = std::max(segment.host, segment.loop); given >= 0)
+      queue_given_outputs(given);
     else
       stream_->launch(layout_->list(), segment.first, segment.last);
 }
@@ -89,8 +89,8 @@ void PlanRunner::run() {
 }
 
 void PlanRunner::run_launch(int launch) {
-  if (plan_.launches[at(launch)].host) {
-    queue_host_outputs(launch);
+  if (!plan_.launches[at(launch)].kernel) {
+    queue_given_outputs(launch);
   } else {
     const int listed = layout_->listed(launch);
     stream_->launch(layout_->list(), listed, listed + 1);

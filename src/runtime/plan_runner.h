@@ -10,11 +10,12 @@
 
 namespace luminal::runtime {
 
-/// Data for tensors of a plan that no kernel computes: inputs, and what host ops make.
+/// Data for tensors of a plan that no kernel computes: inputs, and what host ops and loops make.
 using Given = std::map<TensorIndex, std::shared_ptr<const TensorData>>;
 
 /// Runs a plan by itself, without a graph: to time whole plans against each other before one is taken, and to
-/// look into what its kernels compute. Host ops do not run (they may write files); what they make is given.
+/// look into what its kernels compute. Host ops do not run (they may write files), nor do loops, whose kernels are
+/// judged in plans of their own; what they make is given.
 class PlanRunner {
  public:
   enum class Memory : uint8_t {
@@ -43,7 +44,7 @@ class PlanRunner {
 
  private:
   void queue();
-  void queue_host_outputs(int launch);
+  void queue_given_outputs(int launch);
   void upload(TensorIndex tensor);
 
   const Plan& plan_;

@@ -13,11 +13,8 @@
 
 namespace luminal::search {
 
-namespace {
-
-/// All that is promised of dims anywhere in the formula; one name may carry different facts in different
-/// formulas.
-void collect_facts(const Expression& e, Dims& dims) {
+/// One name may carry different facts in different formulas.
+void collect_dims(const Expression& e, Dims& dims) {
   const symbolic::Node& n = e.node();
   if (n.kind == symbolic::Kind::Dim) {
     DimFacts& facts = dims.try_emplace(n.name, n.facts).first->second;
@@ -26,17 +23,15 @@ void collect_facts(const Expression& e, Dims& dims) {
     facts.multiple_of = std::lcm(facts.multiple_of, n.facts.multiple_of);
     return;
   }
-  for (const Expression& a : n.args) collect_facts(a, dims);  // extents of index variables among them
-  for (const symbolic::Term& t : n.terms) collect_facts(t.monomial, dims);
+  for (const Expression& a : n.args) collect_dims(a, dims);  // extents of index variables among them
+  for (const symbolic::Term& t : n.terms) collect_dims(t.monomial, dims);
 }
-
-}  // namespace
 
 Dims dims_of(const KernelGraph& kernel_graph) {
   std::unordered_set<const symbolic::Node*> seen;
   Dims dims;
   const auto add = [&](const Expression& e) {
-    if ((e.node().uses_dim || e.node().uses_index) && seen.insert(&e.node()).second) collect_facts(e, dims);
+    if ((e.node().uses_dim || e.node().uses_index) && seen.insert(&e.node()).second) collect_dims(e, dims);
   };
   for (const KernelGraph::Tensor& tensor : kernel_graph.tensors) {
     for (const Expression& dim : tensor.type.dims) add(dim);

@@ -14,6 +14,8 @@ namespace luminal::search {
 using Dims = std::map<std::string, DimFacts>;
 /// Those that a program's kernels, tensors and formulas depend on.
 [[nodiscard]] Dims dims_of(const KernelGraph& kernel_graph);
+/// Adds those of a formula, with all that it promises of them.
+void collect_dims(const Expression& formula, Dims& dims);
 
 /// The default bucket around sizes: each dim from above half its next power of two up to it, split by whether
 /// 16 divides it, as far as the promised sizes reach. Sizes of 0 and 1 are buckets of their own. Dims that

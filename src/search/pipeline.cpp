@@ -93,6 +93,8 @@ FrontEnd run_front_end(const Graph& graph, bool everything, const SearchOptions&
   made.kernel_graph = encode(graph, everything, options.math);
   made.encode_ms = 1e3 * seconds_since(begin);
   made.dims = dims_of(made.kernel_graph);
+  made.loops = loop_bodies(graph, made.kernel_graph, options);
+  add_loop_dims(graph, made.kernel_graph, made.loops, made.dims);
   for (const KernelGraph::Tensor& tensor : made.kernel_graph.tensors)
     if (tensor.kind == KernelGraph::Tensor::Kind::Input && tensor.value)
       made.names[*tensor.value] = graph.node(tensor.value->node).name;
@@ -123,8 +125,14 @@ class BackEndRun {
  public:
   BackEndRun(const Graph& graph, std::shared_ptr<const FrontEnd> front_end, const BackEnd& target,
              const codegen::Bucket& bucket, const CompilationMode& mode, const SearchOptions& options)
-      : graph_(graph), target_(target), bucket_(bucket), mode_(mode), options_(options) {
+      : graph_(graph),
+        target_(target),
+        bucket_(bucket),
+        mode_(mode),
+        options_(options),
+        loops_{front_end->loops, {}} {
     compiled_.front_end = std::move(front_end);
+    loops_.plans.resize(compiled_.front_end->loops.size());
   }
 
   BackEndResult run() {
@@ -132,6 +140,7 @@ class BackEndRun {
     limits_ = &runtime::machine_limits(*target_.backend);
     compiled_.limits_ms = 1e3 * seconds_since(begin_);
     const FrontEnd& front_end = *compiled_.front_end;
+    compile_loops();
     const std::scoped_lock lock(Languages::of_process().mutex());
     const bool by_model = std::holds_alternative<Fast>(mode_) || !target_.backend->computes();
     if (by_model)
@@ -140,7 +149,7 @@ class BackEndRun {
       select_by_measurement();
     const auto begin = Clock::now();
     compiled_.plan = build_plan(
-        graph_, front_end.kernel_graph, front_end.saturated, compiled_.cover, *front_end.store,
+        graph_, front_end.kernel_graph, front_end.saturated, compiled_.cover, *front_end.store, loops_,
         [&](const kernel::KernelSpec& spec, const codegen::Bucket& own) { return implementation(spec, own); },
         *target_.backend, bucket_, &compiled_.facts);
     compiled_.plan_ms = 1e3 * seconds_since(begin) - compiled_.facts.compile_ms;
@@ -153,6 +162,29 @@ class BackEndRun {
   }
 
  private:
+  /// Plans of the bodies of loops. Of a budget they take half.
+  void compile_loops() {
+    std::map<const LoopBody*, std::shared_ptr<const runtime::Plan>> known;
+    for (const auto& body : loops_.bodies)
+      if (body) known.emplace(body.get(), nullptr);
+    CompilationMode mode = mode_;
+    if (auto* budget = std::get_if<TimeBudget>(&mode); budget != nullptr && !known.empty())
+      budget->duration /= 2 * static_cast<int64_t>(known.size());
+    for (size_t host = 0; host < loops_.bodies.size(); ++host) {
+      const LoopBody* body = loops_.bodies[host].get();
+      if (body == nullptr) continue;
+      std::shared_ptr<const runtime::Plan>& plan = known.at(body);
+      if (!plan) {
+        codegen::Bucket own;
+        for (const auto& [dim, facts] : body->front_end->dims) own.facts.emplace(dim, bucket_.facts.at(dim));
+        BackEndResult made = run_back_end(*body->graph, body->front_end, target_, own, mode, options_);
+        plan = std::make_shared<const runtime::Plan>(std::move(made.plan));
+        compiled_.loops.push_back(std::move(made));
+      }
+      loops_.plans[host] = plan;
+    }
+  }
+
   void select_by_model() {
     const auto start = Clock::now();
     const FrontEnd& front_end = *compiled_.front_end;
@@ -180,7 +212,8 @@ class BackEndRun {
                                           .cache = Cache::of_process(),
                                           .limits = *limits_,
                                           .bucket = bucket_,
-                                          .options = options_},
+                                          .options = options_,
+                                          .loops = loops_},
                                          deadlines_of(mode_, begin_));
     compiled_.cover_ms = found.cover_s * 1e3;
     compiled_.cost_us = found.best_us;
@@ -261,6 +294,7 @@ class BackEndRun {
   Clock::time_point begin_ = Clock::now();
   const kernel::MachineLimits* limits_ = nullptr;
   BackEndResult compiled_;
+  Loops loops_;
 };
 
 }  // namespace

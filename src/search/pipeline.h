@@ -10,6 +10,7 @@
 #include "luminal/session.h"
 #include "runtime/plan.h"
 #include "search/bucket.h"
+#include "search/loops.h"
 #include "search/plan_builder.h"
 #include "search/saturate/saturated_graph.h"
 #include "search/tuning/plan_search.h"
@@ -25,6 +26,8 @@
 ///   check      verification/              Kernel, Plan: compared with the user's nodes
 ///   plan       plan_builder.h             Cover, kernels -> Plan: launches in order, tensors in memory
 ///
+/// The body of a loop goes through all of them as a program of its own (loops.h).
+///
 /// The first two know nothing of sizes and run once for a graph (`FrontEnd`); the others run for each bucket
 /// of sizes (`BackEndResult`). In Fast mode a model chooses what is lowered; in measured modes
 /// tuning/plan_search.h goes through cover ... check again and again, with measured times for predicted ones.
@@ -35,6 +38,7 @@ struct FrontEnd {
   KernelGraph kernel_graph;
   SaturatedGraph saturated;
   std::shared_ptr<SpecStore> store;
+  LoopBodies loops;
   Dims dims;
   std::map<luminal::Value, std::string> names;  ///< of inputs
   double encode_ms = 0, saturate_ms = 0;
@@ -58,7 +62,8 @@ struct BackEndResult {
   runtime::Plan plan;
   PlanFacts facts;
   Cover cover;
-  std::map<SpecId, Tuned> tuned;  ///< measured modes: what became of each spec
+  std::vector<BackEndResult> loops;  ///< of each distinct body of a loop
+  std::map<SpecId, Tuned> tuned;     ///< measured modes: what became of each spec
   TuningPhases tuning;
   std::vector<CompileReport::Round> rounds;
   double limits_ms = 0, cover_ms = 0, plan_ms = 0, cost_us = 0;

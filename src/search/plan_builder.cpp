@@ -50,8 +50,13 @@ const OpDef& runnable(const OpDef& op) {
 class Builder {
  public:
   Builder(const Graph& graph, const KernelGraph& kernel_graph, const SaturatedGraph& saturated,
-          const Cover& cover, SpecStore& store)
-      : graph_(graph), kernel_graph_(kernel_graph), saturated_(saturated), cover_(cover), store_(store) {
+          const Cover& cover, SpecStore& store, const Loops& loops)
+      : graph_(graph),
+        kernel_graph_(kernel_graph),
+        saturated_(saturated),
+        cover_(cover),
+        store_(store),
+        loops_(loops) {
     first_.assign(saturated.cover.classes.size(), -1);
   }
 
@@ -138,9 +143,17 @@ class Builder {
   void host(int number) {
     const KernelGraph::Host& host = kernel_graph_.hosts[static_cast<size_t>(number)];
     const Node& node = graph_.node(host.node);
-    Launch launch{.host = runtime::HostLaunch{
-                      .node = host.node, .op = &runnable(*node.op), .attributes = node.attributes}};
-    for (const TensorId id : host.inputs) launch.host->inputs.push_back(tensor_of(id));
+    Launch launch;
+    if (const auto& body = loops_.bodies.at(static_cast<size_t>(number))) {
+      launch.loop = loop_launch(node, *body, loops_.plans.at(static_cast<size_t>(number)));
+      key_ = combine(key_, launch.loop->body->key);
+    } else {
+      launch.host =
+          runtime::HostLaunch{.node = host.node, .op = &runnable(*node.op), .attributes = node.attributes};
+    }
+    auto& inputs = launch.host ? launch.host->inputs : launch.loop->inputs;
+    auto& outputs = launch.host ? launch.host->outputs : launch.loop->outputs;
+    for (const TensorId id : host.inputs) inputs.push_back(tensor_of(id));
     for (const TensorId id : host.outputs) {
       const int c = saturated_.class_of[static_cast<size_t>(id)];
       const TensorType& type = kernel_graph_.tensors[static_cast<size_t>(id)].type;
@@ -148,7 +161,7 @@ class Builder {
                                       .dims = type.dims,
                                       .value = kernel_graph_.tensors[static_cast<size_t>(id)].value});
       first_[static_cast<size_t>(c)] = tensor;
-      launch.host->outputs.push_back(tensor);
+      outputs.push_back(tensor);
     }
     launch.name = node.op->name;
     if (node.origin) launch.origin = node.origin->to_string();
@@ -292,6 +305,7 @@ class Builder {
   const SaturatedGraph& saturated_;
   const Cover& cover_;
   SpecStore& store_;
+  const Loops& loops_;
   runtime::Plan plan_;
   DimMap fixed_;                    ///< dims of which the bucket holds one size
   std::vector<TensorIndex> first_;  ///< by class
@@ -303,10 +317,11 @@ class Builder {
 }  // namespace
 
 runtime::Plan build_plan(const Graph& graph, const KernelGraph& kernel_graph, const SaturatedGraph& saturated,
-                         const Cover& cover, SpecStore& store, const ImplementationFor& choose,
-                         backends::Device& backend, const codegen::Bucket& bucket, PlanFacts* facts) {
+                         const Cover& cover, SpecStore& store, const Loops& loops,
+                         const ImplementationFor& choose, backends::Device& backend,
+                         const codegen::Bucket& bucket, PlanFacts* facts) {
   PlanFacts ignored;
-  return Builder(graph, kernel_graph, saturated, cover, store)
+  return Builder(graph, kernel_graph, saturated, cover, store, loops)
       .run(choose, backend, bucket, facts != nullptr ? *facts : ignored);
 }
 

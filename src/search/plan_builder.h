@@ -3,6 +3,7 @@
 
 #include "backends/device.h"
 #include "runtime/plan.h"
+#include "search/loops.h"
 #include "search/saturate/saturated_graph.h"
 #include "search/tuning/implementation.h"
 
@@ -28,7 +29,8 @@ struct PlanFacts {
 /// The plan of a cover: kernels chosen, compiled (equal ones once) and wired up.
 [[nodiscard]] runtime::Plan build_plan(const Graph& graph, const KernelGraph& kernel_graph,
                                        const SaturatedGraph& saturated, const Cover& cover, SpecStore& store,
-                                       const ImplementationFor& choose, backends::Device& backend,
-                                       const codegen::Bucket& bucket, PlanFacts* facts = nullptr);
+                                       const Loops& loops, const ImplementationFor& choose,
+                                       backends::Device& backend, const codegen::Bucket& bucket,
+                                       PlanFacts* facts = nullptr);
 
 }  // namespace luminal::search

@@ -71,6 +71,11 @@ class SearchExecutable : public Executable, public Explained {
         target_->device, c.facts.kernels, c.facts.distinct_kernels, c.facts.compiled_kernels, c.cost_us,
         c.facts.host_ops, f.encode_ms, f.kernel_graph.tensors.size(), f.saturate_ms, f.rounds, f.rows_before,
         f.rows_after, c.cover_ms, c.facts.choose_ms, c.facts.compile_ms);
+    if (const auto loops =
+            std::ranges::count_if(plan.launches, [](const auto& l) { return l.loop.has_value(); });
+        loops > 0)
+      text +=
+          fmt::format("\nloops: {} of {} {}", loops, c.loops.size(), c.loops.size() == 1 ? "body" : "bodies");
     if (const std::string bucket = to_string(plan.bucket); !bucket.empty())
       text += fmt::format("\nbucket: {}", bucket);
     return text + fmt::format("\nplan: {:016x}", plan.key);

@@ -6,10 +6,9 @@
 
 #include "luminal/nn/module.h"
 
-/// Recurrent layers with PyTorch's names, defaults, gates and weight layouts. Steps are laid out one after
-/// the other in the graph. The batch may be of any size; the length of a sequence is a number, or a named dim
-/// with a bound, Expression::dim("length", {.min = 1, .max = 32}): then the graph holds that many steps, each
-/// run computes all of them, and those beyond its length change nothing.
+/// Recurrent layers with PyTorch's names, defaults, gates and weight layouts. Each layer and direction is one
+/// loop (luminal/scan.h), whose body is compiled once; batch and length may be named dims. The input's share
+/// of the gates is computed for all steps at once, before the loop.
 /// Thread safety: as the graph they belong to.
 namespace luminal::nn {
 
@@ -57,8 +56,7 @@ class Recurrent {
     State last;
   };
   Recurrent(GraphSite cx, Cell cell, int64_t in, int64_t hidden, RecurrentOptions options);
-  /// Shapes: x [T, N, in], [N, T, in] if batch_first, or [T, in].  Errors: ShapeError, also if T has no
-  /// bound.
+  /// Shapes: x [T, N, in], [N, T, in] if batch_first, or [T, in].  Errors: ShapeError.
   [[nodiscard]] Result run(const GraphTensor& x, const State& first) const;
   void serialize(Serializer& s) const;
 

@@ -12,6 +12,8 @@ constexpr double kTypicalDim = 64;
 /// more.
 constexpr double kWorthSummingFirst = 1.5;
 
+}  // namespace
+
 double typical_elements(const Shape& dims) {
   const Expression count = element_count(dims);
   std::map<std::string, double, std::less<>> sizes;
@@ -19,12 +21,15 @@ double typical_elements(const Shape& dims) {
   return count.exec_float(sizes);
 }
 
+namespace {
+
 Shape joined(Shape a, const Shape& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
 
-/// `step` with `extra` axes behind, which it leaves alone. Its own free axes stay last.
+}  // namespace
+
 MovementStep with_trailing_axes(MovementStep step, const Shape& extra) {
   if (extra.empty()) return step;
   const int in_rank = static_cast<int>(step.in_dims.size()),
@@ -49,6 +54,8 @@ MovementStep with_trailing_axes(MovementStep step, const Shape& extra) {
   step.out_dims = joined(std::move(step.out_dims), extra);
   return step;
 }
+
+namespace {
 
 GraphTensor sum_last(Graph& graph, const GraphTensor& tensor, size_t count) {
   if (count == 0) return tensor;

@@ -11,4 +11,10 @@ namespace luminal::autograd {
 /// `gradient` of a whole buffer as a handle that sees the buffer through `view` sees it; padding shows 0.
 [[nodiscard]] GraphTensor seen_through(const GraphTensor& gradient, const ShapeTracker& view);
 
+/// `step` with `extra` axes behind, which it leaves alone. Its own free axes stay last.
+[[nodiscard]] MovementStep with_trailing_axes(MovementStep step, const Shape& extra);
+
+/// How many elements there are where named dims have a usual size: for comparing one form with another.
+[[nodiscard]] double typical_elements(const Shape& dims);
+
 }  // namespace luminal::autograd

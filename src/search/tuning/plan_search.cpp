@@ -305,7 +305,7 @@ class PlanSearch {
       return {&codegen::find_schedule(t.schedule), t.parameters, t.predicted_us, t.measured_us};
     };
     return build_plan(context_.graph, context_.kernel_graph, context_.saturated, cover, context_.store,
-                      choose, context_.backend, context_.bucket);
+                      context_.loops, choose, context_.backend, context_.bucket);
   }
 
   /// The least sums first, then the model's plan (the first cover that was looked at).

@@ -4,6 +4,7 @@
 #include "kernel/cost.h"
 #include "luminal/compile_report.h"
 #include "luminal/session.h"
+#include "search/loops.h"
 #include "search/saturate/saturated_graph.h"
 #include "search/tuning/tuner.h"
 
@@ -33,6 +34,7 @@ struct PlanSearchContext {
   const kernel::MachineLimits& limits;
   const codegen::Bucket& bucket;
   const SearchOptions& options;
+  const Loops& loops;
 };
 
 /// When the parts of a measured search end; the end of time for Optimal. A budget is shared out: what follows

@@ -157,6 +157,21 @@ TEST_F(ScanGraph, KeepsOnlyStatesThatTheGradientReads) {
   EXPECT_EQ(cx.node(square.carry[0].node()).outputs.size(), 2U) << "the state and those before each step";
 }
 
+/// A weight's gradient is one contraction over all steps; the loop back carries gradients of the state alone.
+TEST_F(ScanGraph, SumsOfWeightGradientsAreTakenBehindTheLoop) {
+  for (const Recurrence& r : recurrences()) {
+    if (r.name != "cell") continue;
+    Tensors in;
+    for (const auto& sizes : r.inputs) in.push_back(cx.tensor(test::static_shape(sizes)));
+    const auto result = r.make(in, as_scan, {});
+    (void)cx.run_pass(Autograd(in, result.outputs[0].sum()));
+    std::vector<int64_t> carries;
+    for (const NodeId id : cx.nodes())
+      if (cx.node(id).op == &kScan) carries.push_back(cx.node(id).attributes.get<int64_t>("carries"));
+    EXPECT_THAT(carries, ElementsAre(2, 2)) << cx.to_string();
+  }
+}
+
 /// A rule that replaces a node must not lose the gradient of what the node gave.
 TEST_F(ScanGraph, WhatAScanGivesMayBeAParameter) {
   const GraphTensor x = cx.tensor({3}).set({1, 2, 3});

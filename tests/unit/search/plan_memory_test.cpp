@@ -40,11 +40,14 @@ struct Searching {
                         .cache = cache,
                         .limits = runtime::machine_limits(*backend),
                         .bucket = bucket,
-                        .options = options},
+                        .options = options,
+                        .loops = loops},
                        {});
   }
   SearchOptions options;
   codegen::Bucket bucket;
+  LoopBodies bodies;
+  Loops loops{bodies, {}};
 };
 
 /// A cover whose kernels all have something that runs.
