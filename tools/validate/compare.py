@@ -125,8 +125,8 @@ def focal(x, y, reduction):
     return loss if reduction == "none" else getattr(loss, reduction)()
 
 
-SCOPE = {"FOCAL": focal, "procedures": procedures, "modules": modules, "networks": networks, "OrderedDict": OrderedDict,
-         "torch": torch, "F": F, "nn": nn, "math": math, "PRIMITIVES": PRIMITIVES, "DTYPES": DTYPES, "PROD": prod,
+SCOPE = {"FOCAL": focal, "procedures": procedures, "modules": modules, "networks": networks,
+         "OrderedDict": OrderedDict, "torch": torch, "F": F, "nn": nn, "math": math, "PRIMITIVES": PRIMITIVES, "DTYPES": DTYPES, "PROD": prod,
          "INTEGER": integer, "S": procedures.S}
 
 
@@ -341,8 +341,9 @@ def write_table(path, device_rows, total, failed, halves):
                  "loss runs in f32, f64, f16 and bf16, with fixed sizes and with named ones (batch, lengths, images: all "
                  "that weights do not decide). Allowed are up to 256 units of the last place in f32 and f64, by the "
                  "length of sums; 4 in f16 and bf16, where sums are formed in f32 and each op rounds once, and 8 for "
-                 "recurrent layers and transformers, whose steps and blocks follow each other. The worst error of a "
-                 f"module: {worst}.", 120), ""]
+                 "recurrent layers and transformers, whose steps and blocks follow each other. ResNet and U-Net run in "
+                 "f32 and f64: where a half rounds to the other side of a ReLU, a gradient comes or goes. The worst error "
+                 f"of a module: {worst}.", 120), ""]
     for device, rows in device_rows:
         device, _, mode = device.partition(":")
         title = f"## Device `{device}`" + (", Optimal mode: of every fourth row a case in f32, of every optimizer a run" if mode else "")

@@ -15,7 +15,7 @@
 namespace luminal::nn::init {
 
 /// A graph's next stream of random numbers: who draws from it later draws what they would draw now. A Graph
-/// becomes one where it is passed.
+/// becomes one where it is passed. Thread safety: as any value.
 class Stream {
  public:
   Stream(Graph& graph);

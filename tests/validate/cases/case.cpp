@@ -281,7 +281,7 @@ void add_spec_cases(const Spec& spec, std::vector<Case>& cases) {
 }
 
 void add_module_cases(const ModuleSpec& module, std::vector<Case>& cases) {
-  for (const Dtype dtype : {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16})
+  for (const Dtype dtype : module.dtypes)
     for (const Case::Form form : {Case::Form::Plain, Case::Form::Dynamic})
       for (const bool train : {true, false}) {
         if (!train && !module.modes_differ) continue;
