@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/cancel.h"
 #include "base/fail.h"
@@ -18,7 +19,11 @@ struct Selector::Descent {
   using Group = std::vector<int>;
 
   explicit Descent(Selector& owner)
-      : selector(owner), live(owner.graph_), order(owner.groups()), group_of(owner.forced().size(), -1) {
+      : selector(owner),
+        live(owner.graph_),
+        order(owner.groups()),
+        group_of(owner.forced().size(), -1),
+        changed_at(owner.graph_.node_count(), 0) {
     for (size_t g = 0; g < order.size(); ++g)
       for (const int c : order[g]) group_of[static_cast<size_t>(c)] = static_cast<int>(g);
     live.start(std::vector<char>(group_of.size(), 1));
@@ -27,6 +32,7 @@ struct Selector::Descent {
   /// False if there is no plan.
   bool start(const std::vector<char>& from) {
     live.start(from);
+    tried.clear();
     best.cost_us = kImpossible;
     best_is_live = false;
     best_memory = from;
@@ -64,6 +70,7 @@ struct Selector::Descent {
       if (!guess) return cost;
       keep_best(flipped);
       live.reprice(*guess, selector.ask_price(*guess));
+      note_change();
       has_asked = true;
     }
   }
@@ -90,26 +97,50 @@ struct Selector::Descent {
     if (cost < kImpossible && cost <= best.cost_us) take(cost);
   }
 
-  bool attempt(std::span<const int> classes) {
+  /// A step that failed, and what it depended on: it is not tried again before that changes.
+  struct Failed {
+    uint64_t at = 0;
+    std::vector<int> touched;
+  };
+  void note_change() {
+    ++now;
+    for (const int node : live.touched()) changed_at[static_cast<size_t>(node)] = now;
+  }
+  [[nodiscard]] bool is_known_to_fail(uint64_t step) const {
+    const auto known = tried.find(step);
+    return known != tried.end() && std::ranges::all_of(known->second.touched, [&](int node) {
+             return changed_at[static_cast<size_t>(node)] <= known->second.at;
+           });
+  }
+
+  /// `step`: a number for these classes.
+  bool attempt(uint64_t step, std::span<const int> classes) {
+    if (is_known_to_fail(step)) return false;
     const double most = best.cost_us * (1 - kLeastFlipGain);
     has_asked = false;
+    live.forget_touched();
     live.flip(classes);
     const double cost = evaluate(most, classes);
     if (cost < most) {
+      note_change();
       take(cost);
       ++best.flips;
       return true;
     }
+    if (!has_asked && !is_walked) tried[step] = {now, live.touched()};
     live.undo(classes);
-    if (has_asked) look_again();
+    if (has_asked) {
+      look_again();
+      note_change();
+    }
     return false;
   }
 
   bool single_steps() {
     bool changed = false;
-    for (const Group& group : order) {
+    for (size_t g = 0; g < order.size(); ++g) {
       throw_if_cancelled();
-      changed = attempt(group) || changed;
+      changed = attempt(g, order[g]) || changed;
     }
     return changed;
   }
@@ -128,10 +159,12 @@ struct Selector::Descent {
               std::ranges::find(partners, other) == partners.end())
             partners.push_back(other);
       for (const int partner : partners) {
+        const uint64_t step = (g + 1) * order.size() + static_cast<size_t>(partner);
+        if (is_known_to_fail(step)) continue;
         Group both = order[g];
         both.insert(both.end(), order[static_cast<size_t>(partner)].begin(),
                     order[static_cast<size_t>(partner)].end());
-        changed = attempt(both) || changed;
+        changed = attempt(step, both) || changed;
       }
     }
     return changed;
@@ -157,8 +190,10 @@ struct Selector::Descent {
     keep_best({});
     if (memory_is_best) best_memory = live.in_memory();
     memory_is_best = false;
+    live.forget_touched();
     live.flip(leaving);
     look_again();
+    note_change();
     return true;
   }
 
@@ -168,6 +203,9 @@ struct Selector::Descent {
   std::vector<int> group_of;  ///< by class; -1: it must be in memory
   Selection best, walked;     ///< `best` has fusions unless it is the live plan
   bool best_is_live = false, is_walked = false, has_asked = false;
+  uint64_t now = 0;                  ///< counts changes of the plan
+  std::vector<uint64_t> changed_at;  ///< by node
+  std::unordered_map<uint64_t, Failed> tried;
   std::vector<char> best_memory;  ///< unless it is the live plan's
   bool memory_is_best = true;
 };

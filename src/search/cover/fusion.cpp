@@ -1,11 +1,15 @@
 #include "search/cover/fusion.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 
 #include "base/cancel.h"
+#include "base/hash.h"
 
 namespace luminal::search {
 namespace {
@@ -18,6 +22,27 @@ struct Growing {
   double merit = 0;
   double operations = 0;  ///< of root and interior, each computed once
 };
+
+/// The fusions of a class, in numbers that a class of the same surroundings shares: 0 is the root, others
+/// follow as alternatives name them.
+struct Recorded {
+  struct Surrounding {
+    double flow = 0, alone = 0;
+    bool is_given = false, is_below = false, no_recompute = false;
+  };
+  std::vector<int> expanded;  ///< classes whose alternatives were looked at, the root first
+  std::vector<std::vector<CoverProblem::Alternative>> alternatives;  ///< theirs
+  std::vector<Surrounding> classes;                                  ///< by number
+  std::vector<int> order;                                            ///< numbers, as leaves are decided
+  std::vector<Fusion> fusions;
+  size_t cheapest = 0;  ///< which of them costs least with its share of what it reads
+};
+
+/// Whether two costs are so close that they decide alike.
+bool about_equal(double a, double b) {
+  constexpr double kClose = 1.0 / 16;
+  return std::abs(a - b) <= kClose * std::max(a, b);
+}
 
 class FusionFinder {
  public:
@@ -51,15 +76,129 @@ class FusionFinder {
     std::vector<std::vector<Fusion>> fusions(order.size());
     for (const int root : order) {
       throw_if_cancelled();
-      fusions[static_cast<size_t>(root)] = grow(root);
+      fusions[static_cast<size_t>(root)] = found(root);
     }
     return fusions;
   }
 
  private:
-  [[nodiscard]] std::tuple<int, uint64_t, int> key(int c) const {
+  [[nodiscard]] std::tuple<int, uint64_t, uint64_t, int> key(int c) const {
     const auto at = static_cast<size_t>(c);
-    return {structure_.depth[at], structure_.exact[at], c};
+    return {structure_.depth[at], structure_.shape[at], structure_.exact[at], c};
+  }
+
+  /// Grown, or what a class with the same surroundings got: layers that are alike grow once.
+  std::vector<Fusion> found(int root) {
+    if (problem_.classes[static_cast<size_t>(root)].alternatives.empty()) return {};
+    std::vector<Recorded>& known = known_[label(root)];
+    for (const Recorded& recorded : known)
+      if (const auto classes = matched(recorded, root)) return instantiated(recorded, *classes);
+    expanded_.assign(1, root);
+    std::vector<Fusion> fusions = grow(root);
+    if (fusions.empty()) return fusions;
+    if (known.size() == kMostRecorded) known.erase(known.begin());
+    known.push_back(record(root, fusions));
+    return fusions;
+  }
+
+  [[nodiscard]] uint64_t label(int c) const {
+    uint64_t label = 0;
+    for (const auto& alternative : problem_.classes[static_cast<size_t>(c)].alternatives)
+      label = combine(label, alternative.spec);
+    return label;
+  }
+
+  [[nodiscard]] Recorded::Surrounding surrounding(int c, int root) const {
+    const auto at = static_cast<size_t>(c);
+    const auto& own = problem_.classes[at];
+    return {flow_[at], alone_[at], own.alternatives.empty(),
+            structure_.depth[at] < structure_.depth[static_cast<size_t>(root)], own.no_recompute};
+  }
+
+  /// Numbers of those that may be decided, in the order in which they are.
+  [[nodiscard]] std::vector<int> order_of(const std::vector<int>& classes) const {
+    std::vector<int> order;
+    for (size_t i = 0; i < classes.size(); ++i)
+      if (!problem_.classes[static_cast<size_t>(classes[i])].alternatives.empty())
+        order.push_back(static_cast<int>(i));
+    std::ranges::sort(order, {}, [&](int number) { return key(classes[static_cast<size_t>(number)]); });
+    return order;
+  }
+
+  Recorded record(int root, const std::vector<Fusion>& fusions) const {
+    Recorded recorded;
+    std::vector<int> classes{root};
+    const auto number = [&](int c) {
+      const auto at = std::ranges::find(classes, c);
+      const auto place = static_cast<int>(at - classes.begin());
+      if (at == classes.end()) classes.push_back(c);
+      return place;
+    };
+    for (const int c : expanded_) {
+      recorded.expanded.push_back(number(c));
+      auto& alternatives =
+          recorded.alternatives.emplace_back(problem_.classes[static_cast<size_t>(c)].alternatives);
+      for (auto& alternative : alternatives)
+        for (int& argument : alternative.arguments) argument = number(argument);
+    }
+    for (const int c : classes) recorded.classes.push_back(surrounding(c, root));
+    recorded.order = order_of(classes);
+    recorded.fusions = fusions;
+    for (Fusion& fusion : recorded.fusions) {
+      for (int& leaf : fusion.leaves) leaf = number(leaf);
+      for (int& inner : fusion.interior) inner = number(inner);
+    }
+    recorded.cheapest = cheapest_;
+    return recorded;
+  }
+
+  /// The classes by number, if `root` has the surroundings.
+  [[nodiscard]] std::optional<std::vector<int>> matched(const Recorded& recorded, int root) const {
+    std::vector<int> classes{root};
+    for (size_t i = 0; i < recorded.expanded.size(); ++i) {
+      const int c = classes[static_cast<size_t>(recorded.expanded[i])];
+      const auto& own = problem_.classes[static_cast<size_t>(c)].alternatives;
+      const auto& wanted = recorded.alternatives[i];
+      if (own.size() != wanted.size()) return std::nullopt;
+      for (size_t a = 0; a < own.size(); ++a) {
+        if (own[a].spec != wanted[a].spec) return std::nullopt;
+        for (size_t slot = 0; slot < own[a].arguments.size(); ++slot) {
+          const auto at = std::ranges::find(classes, own[a].arguments[slot]);
+          if (at - classes.begin() != wanted[a].arguments[slot]) return std::nullopt;
+          if (at == classes.end()) classes.push_back(own[a].arguments[slot]);
+        }
+      }
+    }
+    for (size_t i = 0; i < classes.size(); ++i) {
+      const Recorded::Surrounding a = surrounding(classes[i], root), &b = recorded.classes[i];
+      if (a.is_given != b.is_given || a.is_below != b.is_below || a.no_recompute != b.no_recompute ||
+          (i > 0 && !(about_equal(a.flow, b.flow) && about_equal(a.alone, b.alone))))
+        return std::nullopt;
+    }
+    if (order_of(classes) != recorded.order) return std::nullopt;
+    return classes;
+  }
+
+  std::vector<Fusion> instantiated(const Recorded& recorded, const std::vector<int>& classes) {
+    std::vector<Fusion> fusions = recorded.fusions;
+    const auto name = [&](int& number) { number = classes[static_cast<size_t>(number)]; };
+    for (Fusion& fusion : fusions) {
+      std::ranges::for_each(fusion.leaves, name);
+      std::ranges::for_each(fusion.interior, name);
+      std::ranges::sort(fusion.interior);
+    }
+    const Fusion& cheapest = fusions[recorded.cheapest];
+    double merit = cheapest.cost_us;
+    for (const int leaf : cheapest.leaves) merit += flow_[static_cast<size_t>(leaf)];
+    set_flow(classes[0], merit);
+    return fusions;
+  }
+
+  void set_flow(int root, double merit) {
+    const auto at = static_cast<size_t>(root);
+    if (sunk_[at]) return;
+    alone_[at] = merit;
+    flow_[at] = merit / std::max(1, readers_[at]);
   }
 
   std::vector<Fusion> grow(int root) {
@@ -140,6 +279,7 @@ class FusionFinder {
 
   std::vector<Growing> compositions(const Growing& state, int leaf, int root) {
     std::vector<Growing> list;
+    if (std::ranges::find(expanded_, leaf) == expanded_.end()) expanded_.push_back(leaf);
     const auto& alternatives = problem_.classes[static_cast<size_t>(leaf)].alternatives;
     const auto before =
         std::ranges::find(state.implementation, leaf, [](const auto& each) { return each.first; });
@@ -212,6 +352,7 @@ class FusionFinder {
     const int depth = structure_.depth[static_cast<size_t>(root)];
     const auto lies_below = [&](int leaf) { return structure_.depth[static_cast<size_t>(leaf)] < depth; };
     std::vector<Fusion> fusions;
+    const Fusion cheapest = found.empty() ? plain.front().fusion : found.front().fusion;
     const auto add = [&](Fusion fusion) {
       fusion.downhill = std::ranges::all_of(fusion.leaves, lies_below);
       std::ranges::any_of(fusions, [&](const Fusion& other) { return dominates(other, fusion); })
@@ -220,11 +361,7 @@ class FusionFinder {
     };
     for (Growing& state : found)
       if (fusions.size() < keep_) add(std::move(state.fusion));
-    const auto at = static_cast<size_t>(root);
-    if (!found.empty() && !sunk_[at]) {
-      alone_[at] = found.front().merit;
-      flow_[at] = alone_[at] / std::max(1, readers_[at]);
-    }
+    if (!found.empty()) set_flow(root, found.front().merit);
     // The plain ways to compute the class stay open: with everything in memory there always is a plan.
     for (const Growing& start : plain) {
       const bool known = std::ranges::any_of(fusions, [&](const Fusion& fusion) {
@@ -237,6 +374,10 @@ class FusionFinder {
     std::ranges::stable_sort(fusions, {}, [&](const Fusion& fusion) {
       return std::tuple(fusion.cost_us, fusion.leaves.size(), store_.at(fusion.spec).hash());
     });
+    const auto is_cheapest = [&](const Fusion& fusion) {
+      return fusion.spec == cheapest.spec && fusion.leaves == cheapest.leaves;
+    };
+    cheapest_ = static_cast<size_t>(std::ranges::find_if(fusions, is_cheapest) - fusions.begin());
     return fusions;
   }
 
@@ -255,7 +396,11 @@ class FusionFinder {
   CostTable& costs_;
   size_t keep_;
   FusionLimits limits_;
-  int compositions_left_ = 0;  ///< of the root that grows
+  static constexpr size_t kMostRecorded = 16;
+  std::unordered_map<uint64_t, std::vector<Recorded>> known_;  ///< by label
+  std::vector<int> expanded_;  ///< of the root that grows: classes whose alternatives were looked at
+  size_t cheapest_ = 0;        ///< of its fusions, with their shares of what they read
+  int compositions_left_ = 0;
   std::vector<double> flow_;   ///< what a reader pays for a class, in us, if all pay the same
   std::vector<double> alone_;  ///< and if it is the only one that needs it
   std::vector<int> readers_;

@@ -63,6 +63,7 @@ void LivePlan::reprice(SpecId guess, std::span<const int> classes) {
 void LivePlan::reconsider(int c) {
   const auto at = static_cast<size_t>(c);
   ++work_;
+  touched_.push_back(c);
   if (alive_[at] == 0 || !graph_.takes_fusion(c)) return;
   const PlanGraph::Entry entry = graph_.cheapest(c, in_memory_, false), before = pick_[at];
   if (entry == before) return;
@@ -112,10 +113,12 @@ void LivePlan::drop(int c) {
 }
 
 void LivePlan::retain(int node) {
+  touched_.push_back(node);
   if (reads_[static_cast<size_t>(node)]++ == 0) births_.push_back(node);
 }
 
 void LivePlan::release(int node) {
+  touched_.push_back(node);
   if (--reads_[static_cast<size_t>(node)] == 0) deaths_.push_back(node);
 }
 

@@ -31,6 +31,9 @@ class LivePlan {
   [[nodiscard]] std::vector<int> fusions() const;
   /// The dearest spec of the plan whose cost is a guess.
   [[nodiscard]] std::optional<SpecId> dearest_guess() const;
+  /// Nodes on which the outcome of what was done since `forget_touched` depends, or which it changed.
+  [[nodiscard]] const std::vector<int>& touched() const { return touched_; }
+  void forget_touched() { touched_.clear(); }
   /// Nodes that were looked at since the plan was made: what steps cost, for tests.
   [[nodiscard]] uint64_t work() const { return work_ + order_.work(); }
 
@@ -52,7 +55,7 @@ class LivePlan {
   std::vector<PlanGraph::Entry> pick_;                ///< by class
   std::vector<int> computed_;                         ///< by class that may be computed once: kernels that do
   std::map<SpecId, std::pair<double, int>> guesses_;  ///< of the plan: cost, and classes that take it
-  std::vector<int> births_, deaths_;
+  std::vector<int> births_, deaths_, touched_;
   double cost_us_ = 0;
   std::optional<double> cost_before_us_;  ///< the last flip, unless prices have changed since
   int stuck_ = 0, conflicts_ = 0;

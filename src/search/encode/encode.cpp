@@ -6,9 +6,9 @@
 #include "base/fail.h"
 #include "graph/graph_state.h"
 #include "graph/needed.h"
-#include "kernel/compose.h"
 #include "search/encode/kernel_graph.h"
 #include "search/encode/node_spec.h"
+#include "search/saturate/spec_store.h"
 
 namespace luminal::search {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 class Encoder {
  public:
   Encoder(const Graph& graph, bool everything, MathMode mode)
-      : graph_(graph), everything_(everything), mode_(mode) {}
+      : graph_(graph), everything_(everything), mode_(mode), specs_(mode) {}
 
   KernelGraph run() {
     find_results();
@@ -227,13 +227,13 @@ class Encoder {
       return list;
     };
     const auto own = named(sources), theirs = named(producer_sources);
-    const auto composed =
-        kernel::compose(tensor.spec, static_cast<int>(slot), producer.spec, own, theirs, {.mode = mode_});
-    if (!composed) return false;
+    const SpecStore::Made* composed = specs_.compose(specs_.intern(tensor.spec), static_cast<int>(slot),
+                                                     specs_.intern(producer.spec), own, theirs);
+    if (composed == nullptr) return false;
     std::vector<Value> slots;
     for (const auto& from : composed->slots)
       slots.push_back((from.producer ? producer_sources : sources)[static_cast<size_t>(from.slot)]);
-    tensor.spec = composed->spec;
+    tensor.spec = specs_.at(composed->spec);
     sources = std::move(slots);
     tensor.covers.insert(tensor.covers.end(), producer.covers.begin(), producer.covers.end());
     return true;
@@ -244,22 +244,21 @@ class Encoder {
   /// Sums of floats whose rounding a value shows: reached without passing another such sum.
   using Sums = std::set<NodeId>;
 
-  const Sums& sums_behind(NodeId id) {
-    const auto known = sums_.find(id);
-    if (known != sums_.end()) return known->second;
-    Sums result;
-    if (needed_.contains(id) && !is_input(id)) {
+  [[nodiscard]] Sums sums_behind(NodeId from) const {
+    Sums sums;
+    std::unordered_set<NodeId> seen;
+    std::vector<NodeId> stack{from};
+    while (!stack.empty()) {
+      const NodeId id = stack.back();
+      stack.pop_back();
+      if (!needed_.contains(id) || is_input(id) || !seen.insert(id).second) continue;
       const Node& node = graph_.node(id);
-      if (is_rounded_sum(node)) {
-        result.insert(id);
-      } else if (has_spec(graph_, node)) {
-        for (const Edge& edge : node.inputs) {
-          const Sums& more = sums_behind(edge.source.node);
-          result.insert(more.begin(), more.end());
-        }
-      }
+      if (is_rounded_sum(node))
+        sums.insert(id);
+      else if (has_spec(graph_, node))
+        for (const Edge& edge : node.inputs) stack.push_back(edge.source.node);
     }
-    return sums_.emplace(id, std::move(result)).first->second;
+    return sums;
   }
   [[nodiscard]] static bool is_rounded_sum(const Node& node) {
     return node.op->monoid && !info(*node.op->monoid).selects && is_float(node.outputs[0].dtype);
@@ -285,8 +284,6 @@ class Encoder {
     std::set<NodeId> once;
     for (const NodeId id : graph_.topological_order()) {
       if (!needed_.contains(id) || is_input(id)) continue;
-      for (const Edge& edge : graph_.node(id).inputs)
-        (void)sums_behind(edge.source.node);  // bottom up: no deep calls
       const Node& node = graph_.node(id);
       if (!compares(node)) continue;
       std::map<NodeId, int> sides;
@@ -312,7 +309,7 @@ class Encoder {
   std::unordered_map<Value, TensorId> tensors_;
   std::map<std::pair<TensorId, std::string>, TensorId> copies_;
   std::unordered_map<NodeId, int> host_of_;
-  std::unordered_map<NodeId, Sums> sums_;
+  SpecStore specs_;  ///< layers that are alike are composed once
 };
 
 }  // namespace
