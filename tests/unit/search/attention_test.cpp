@@ -164,11 +164,6 @@ const std::vector<Spelling>& spellings() {
          const GraphTensor q = heads(), k = heads(), v = heads();
          return plain(q.matmul(k.t()) * kScale, v).transpose(1, 2) * 1.5;
        }},
-      {"one query against a cache",
-       [](Scene& s) {
-         const GraphTensor q = s.input({kBatch, kHeadCount, 1, kHeadSize});
-         return plain(q.matmul(s.k().t()) * kScale, s.v());
-       }},
       {"no heads",
        [](Scene& s) {
          const Shape dims{kQueryCount, kHeadSize};
