@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernel/axes.h"
+#include "kernel/online.h"
 #include "scalar/typing.h"
 #include "symbolic/polynomial.h"
 
@@ -228,8 +229,12 @@ class Costing {
       return (axes_of(v.axes) & ~(parallel | streamed)) == 0 &&
              (v.monoid || (axes_of(v.axes) & streamed) == 0);
     };
-    return reductions_ > 1 && parallel != 0 && (streamed & parallel) == 0 &&
-           std::ranges::all_of(spec_.values(), fits);
+    if (reductions_ < 2 || parallel == 0 || (streamed & parallel) != 0 ||
+        !std::ranges::all_of(spec_.values(), fits))
+      return false;
+    for (size_t v = 0; v < spec_.values().size(); ++v)
+      if (spec_.values()[v].monoid && !joins_walk(spec_.values(), static_cast<int>(v))) return false;
+    return true;
   }
 
   /// One walk packs little, stores nothing between its values, and computes once what several of them read at

@@ -428,6 +428,20 @@ std::optional<Online> online_of(std::span<const Value> values, int sum) {
   return OnlineFinder(values, sum).find();
 }
 
+bool joins_walk(std::span<const Value> values, int fold) {
+  const Value& v = values[static_cast<size_t>(fold)];
+  const auto reads_fold = [&](const ScalarFunction& body) {
+    return std::ranges::any_of(body.nodes(), [&](const ScalarNode& n) {
+      if (n.op != ScalarOp::Input || v.operands[n.payload].kind != Kind::Value) return false;
+      return values[static_cast<size_t>(v.operands[n.payload].value)].reduced == v.reduced;
+    });
+  };
+  if (v.online || !reads_fold(v.body)) return true;
+  if (v.monoid != Monoid::Add) return false;
+  const auto terms = FactorsOut(values, v).terms();
+  return terms && !reads_fold(*terms);
+}
+
 void mark_online(SpecParts& parts) {
   if (parts.values.size() < 2 || !has_maximum(parts)) return;
   bool changed = false;

@@ -30,4 +30,8 @@ struct Online {
 /// How value `sum` follows a maximum, if it does: it reads no other value over its summed axes.
 [[nodiscard]] std::optional<Online> online_of(std::span<const Value> values, int sum);
 
+/// Whether value `fold` could be folded in one walk with those it reads over the same axes: it reads none, follows a
+/// maximum, or would read none without factors that do not depend on these axes.
+[[nodiscard]] bool joins_walk(std::span<const Value> values, int fold);
+
 }  // namespace luminal::kernel

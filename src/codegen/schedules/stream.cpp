@@ -60,7 +60,12 @@ class StreamLowering {
     const Expression length = streamed_.size();
     b.loop(length.ceil_div(form_.block), LoopKind::Serial, [&](const Expression& block) {
       const Block here{block * form_.block, (length - block * form_.block).min(form_.block)};
-      each_panel([&](const Panel& p) { walk(b, at, p, here); });
+      each_panel([&](const Panel& p) {
+        const Expression skip = excluded(spec_, s_, box(at, p, here));
+        if (skip == Expression(0)) return walk(b, at, p, here);
+        b.if_true(b.compute(ScalarOp::Eq, {b.index(skip), b.constant({Dtype::I64, 1}, 0)}),
+                  [&] { walk(b, at, p, here); });
+      });
     });
     each_panel([&](const Panel& p) { finish(b, at, p); });
     b.finish();
@@ -175,6 +180,22 @@ class StreamLowering {
     return b.loop(
         extent - whole * kSteps, LoopKind::Serial, std::move(carried),
         [&](const Expression& i, std::span<const Id> sums) { return step(whole * kSteps + i, sums); });
+  }
+
+  /// Axes that are alone in their group have the block's bounds, others their own.
+  [[nodiscard]] Box box(const Coordinates& at, const Panel& p, const Block& block) const {
+    Box box{at, at};
+    const auto bound = [&](const AxisGroup& g, const Expression& first, const Expression& count) {
+      for (size_t k = 0; k < g.axes.size(); ++k) {
+        const auto axis = static_cast<size_t>(g.axes[k]);
+        const bool alone = g.axes.size() == 1;
+        box.low[axis] = alone ? first : Expression(0);
+        box.high[axis] = alone ? first + count - 1 : g.extents[k] - 1;
+      }
+    };
+    bound(rows_, p.ramps[0].start(), width());
+    bound(streamed_, block.first, block.count);
+    return box;
   }
 
   // --- Before the stream

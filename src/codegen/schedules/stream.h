@@ -48,4 +48,12 @@ struct Stream {
 };
 [[nodiscard]] std::optional<Stream> stream_of(const kernel::KernelSpec& spec);
 
+/// Coordinates of a block, by axis: first and last.
+struct Box {
+  std::vector<Expression> low, high;
+};
+/// 1 where masks make everything that is maximised in the box minus infinity: no fold changes there. A column's
+/// weight of 0 then counts as nothing, whatever it multiplies (MathMode::Relaxed).
+[[nodiscard]] Expression excluded(const kernel::KernelSpec& spec, const Stream& stream, const Box& box);
+
 }  // namespace luminal::codegen::stream

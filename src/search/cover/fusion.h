@@ -13,7 +13,7 @@ namespace luminal::search {
 struct FusionLimits {
   /// Compositions tried for one root and kept fusion, cheapest fusions first: a bound on the time that a
   /// class takes. Leaves that are still undecided then stay leaves.
-  int compositions = 5;
+  int compositions = 10;
   /// A growing fusion is given up if it costs this many times the best one more than the best one does, at
   /// least where `kUsual` are kept.
   double worse = 3;

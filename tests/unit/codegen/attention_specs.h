@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "luminal/scalar_math.h"
-#include "specs.h"
+#include "unit/codegen/specs.h"
 
 namespace luminal::codegen::test_cases {
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <fmt/format.h>
 
+#include "unit/codegen/attention_specs.h"
 #include "unit/codegen/cases.h"
 
 /// Specs of every shape that `nest` and `map` must lower right, with sizes that leave tails.
@@ -207,6 +208,13 @@ inline Case from(std::string name, kernel::Canonical c, Bucket bucket, std::vect
   return {std::move(name), std::move(c.spec), std::move(bucket), std::move(sizes), false};
 }
 
+inline Case attention(const Attention& a) {
+  Case c{"attention", a.spec().spec, {}, {{}}};
+  c.elementwise = false;
+  c.tolerance = 2e-6;
+  return c;
+}
+
 inline std::vector<Case> nest_cases() {
   std::vector<Case> all{bias_and_relu(),
                         padded(5, 14, 0),
@@ -230,7 +238,9 @@ inline std::vector<Case> nest_cases() {
                         softmax(false),
                         softmax(true),
                         columns(),
-                        nested()};
+                        nested(),
+                        attention({2, 37, 75, 6, 5, Attention::Mask::Causal}),
+                        attention({3, 5, 40, 9, 18, Attention::Mask::Additive})};
   for (const Dtype d : kPlainDtypes) {
     all.push_back(dtypes(d, Dtype::F16));
     if (d != Dtype::F32) all.push_back(dtypes(Dtype::F32, d));

@@ -15,13 +15,13 @@ using Mask = Attention::Mask;
 constexpr double kTolerance = 2e-6;
 
 /// The best candidate for each kind of registers, and the worst.
-void check_stream(const KernelSpec& spec, const Bucket& bucket = {},
-                  const std::vector<DimMap>& sizes = {{}}) {
+void check_stream(const KernelSpec& spec, const Bucket& bucket = {}, const std::vector<DimMap>& sizes = {{}},
+                  double tolerance = kTolerance) {
   for (const Target& target : {avx512(), avx2()}) {
     const auto list = stream_schedule().candidates(spec, bucket, target);
     ASSERT_FALSE(list.empty()) << spec.to_string();
     for (const Candidate* c : {&list.front(), &list.back()})
-      check_loops(stream_schedule(), spec, c->parameters, bucket, target, sizes, kTolerance);
+      check_loops(stream_schedule(), spec, c->parameters, bucket, target, sizes, tolerance);
   }
 }
 
@@ -69,6 +69,77 @@ TEST(Stream, Masks) {
                                .clamped = clamped}
                          .spec()
                          .spec);
+}
+
+TEST(Stream, FindsBlocksThatAMaskExcludes) {
+  const KernelSpec spec = Attention{2, 64, 64, 4, 3, Mask::Causal}.spec().spec;
+  const auto s = stream::stream_of(spec);
+  ASSERT_TRUE(s.has_value());
+  const auto excluded = [&](int64_t row, int64_t last_row, int64_t key, int64_t last_key) {
+    stream::Box box{{0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}};
+    const auto set = [&](int axis, int64_t low, int64_t high) {
+      box.low[static_cast<size_t>(axis)] = low;
+      box.high[static_cast<size_t>(axis)] = high;
+    };
+    set(s->rows[0], row, last_row);
+    set(s->streamed[0], key, last_key);
+    return stream::excluded(spec, *s, box) == Expression(1);
+  };
+  EXPECT_TRUE(excluded(0, 15, 16, 63));
+  EXPECT_FALSE(excluded(0, 15, 15, 63));  // the last row sees its own key
+  EXPECT_FALSE(excluded(16, 31, 0, 15));
+  // A large negative number is a score like others: a row that sees nothing else takes the mean of all.
+  Attention low{2, 64, 64, 4, 3, Mask::Causal};
+  low.hidden = -1e9;
+  const KernelSpec other = low.spec().spec;
+  const stream::Box box{{0, 0, 0, 40, 40}, {0, 15, 0, 63, 63}};
+  EXPECT_EQ(stream::excluded(other, *stream::stream_of(other), box), Expression(0));
+}
+
+/// sum_j (sum_e A[i,e] B[j,e]) C[j,d]; with `gradient` the weights are exp2(s - L[i]) * (s - D[j]), as those of
+/// attention's gradients are.
+KernelSpec chained(int64_t rows, int64_t length, int64_t size, int64_t columns, bool gradient) {
+  SpecBuilder s;
+  const Expression i = s.axis(rows), d = s.axis(columns), j = s.axis(length), e = s.axis(size);
+  const int a = s.slot(rows * size), c = s.slot(length * size), v = s.slot(length * columns),
+            l = s.slot(rows), delta = s.slot(length);
+  const int inner =
+      s.value({0, 2}, {3}, Monoid::Add, {s.load(a, i * size + e), s.load(c, j * size + e)}, product);
+  const int y = s.value(
+      {0, 1}, {2}, Monoid::Add, {s.read(inner), s.load(v, j * columns + d), s.load(l, i), s.load(delta, j)},
+      [&](ScalarBuilder& b, std::span<const Scalar> in) {
+        if (!gradient) return b.mul(in[0], in[1]);
+        const Scalar p = math::exp2(b, b.mul(b.sub(in[0], in[2]), b.constant(Dtype::F32, 0.01)));
+        return b.mul(b.mul(p, b.sub(in[0], in[3])), in[1]);
+      });
+  s.output(y, i * columns + d, rows * columns);
+  return s.finish().spec;
+}
+
+TEST(Stream, ChainedContractions) {
+  for (const bool gradient : {false, true})
+    for (const auto& [rows, length] : {std::pair{37, 75}, std::pair{16, 64}, std::pair{3, 9}})
+      check_stream(chained(rows, length, 7, 10, gradient), {}, {{}}, gradient ? 3e-5 : 0);  // terms cancel
+}
+
+/// max_j and log sum_j exp of scores that are products: a cross entropy over classes without logits in memory.
+TEST(Stream, LogSumOfExponentialsOfProducts) {
+  SpecBuilder s;
+  const int64_t rows = 37, classes = 150, size = 6;
+  const Expression i = s.axis(rows), j = s.axis(classes), e = s.axis(size);
+  const int x = s.slot(rows * size), w = s.slot(classes * size);
+  const int logit =
+      s.value({0, 1}, {2}, Monoid::Add, {s.load(x, i * size + e), s.load(w, j * size + e)}, product);
+  const int m = s.value({0}, {1}, Monoid::Max, {s.read(logit)},
+                        [](ScalarBuilder&, std::span<const Scalar> in) { return in[0]; });
+  const int l =
+      s.value({0}, {1}, Monoid::Add, {s.read(logit), s.read(m)},
+              [](ScalarBuilder& b, std::span<const Scalar> in) { return math::exp(b, b.sub(in[0], in[1])); });
+  const int y =
+      s.value({0}, {}, std::nullopt, {s.read(l), s.read(m)},
+              [](ScalarBuilder& b, std::span<const Scalar> in) { return b.add(math::log(b, in[0]), in[1]); });
+  s.output(y, i, rows);
+  check_stream(s.finish().spec);
 }
 
 TEST(Stream, NamedDims) {
