@@ -65,4 +65,11 @@ struct ScanResult {
                               const ScanBody& body, const ScanOptions& options = {},
                               Where where = Where::current());
 
+/// For passes that change what is computed: calls `change` on a copy of each scan's body, of bodies within
+/// bodies too, and puts copies that it changed in their places. What it makes of values that all steps share
+/// is computed before the loop. `change` returns how much it changed; dtypes and dims of what the body takes
+/// and gives must stay.
+/// Returns: the sum of that.
+int64_t rewrite_bodies(Graph& cx, const std::function<int64_t(Graph& body)>& change);
+
 }  // namespace luminal

@@ -179,7 +179,7 @@ class BackEndRun {
         for (const auto& [dim, facts] : body->front_end->dims) own.facts.emplace(dim, bucket_.facts.at(dim));
         BackEndResult made = run_back_end(*body->graph, body->front_end, target_, own, mode, options_);
         plan = std::make_shared<const runtime::Plan>(std::move(made.plan));
-        compiled_.loops.push_back(std::move(made));
+        compiled_.loops.push_back({std::move(made), plan});
       }
       loops_.plans[host] = plan;
     }

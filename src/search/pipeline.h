@@ -56,14 +56,16 @@ struct BackEnd {
   std::shared_ptr<backends::Device> backend;
 };
 
+struct CompiledLoop;
+
 /// Cover, select, lower, compile, check and plan: all that depends on sizes, for one bucket of them.
 struct BackEndResult {
   std::shared_ptr<const FrontEnd> front_end;
   runtime::Plan plan;
   PlanFacts facts;
   Cover cover;
-  std::vector<BackEndResult> loops;  ///< of each distinct body of a loop
-  std::map<SpecId, Tuned> tuned;     ///< measured modes: what became of each spec
+  std::vector<CompiledLoop> loops;  ///< of each distinct body
+  std::map<SpecId, Tuned> tuned;    ///< measured modes: what became of each spec
   TuningPhases tuning;
   std::vector<CompileReport::Round> rounds;
   double limits_ms = 0, cover_ms = 0, plan_ms = 0, cost_us = 0;
@@ -71,6 +73,13 @@ struct BackEndResult {
   double plan_us = 0, fast_us = 0;  ///< whole plans, where they were timed
   std::string note;
 };
+
+/// The body of a loop; its plan has moved.
+struct CompiledLoop {
+  BackEndResult body;
+  std::shared_ptr<const runtime::Plan> plan;
+};
+
 /// Errors: LawFault if kernels are wrong that no schedule got wrong, so that a law must be.
 [[nodiscard]] BackEndResult run_back_end(const Graph& graph, std::shared_ptr<const FrontEnd> front_end,
                                          const BackEnd& target, const codegen::Bucket& bucket,

@@ -147,6 +147,7 @@ class Builder {
     if (const auto& body = loops_.bodies.at(static_cast<size_t>(number))) {
       launch.loop = loop_launch(node, *body, loops_.plans.at(static_cast<size_t>(number)));
       key_ = combine(key_, launch.loop->body->key);
+      add_up_steps(launch);
     } else {
       launch.host =
           runtime::HostLaunch{.node = host.node, .op = &runnable(*node.op), .attributes = node.attributes};
@@ -168,6 +169,16 @@ class Builder {
     launch.covers = {host.node};
     key_ = combine(key_, hash_bytes(node.op->name));
     plan_.launches.push_back(std::move(launch));
+  }
+
+  /// What all steps of a loop cost.
+  void add_up_steps(Launch& launch) const {
+    const auto steps = static_cast<double>(launch.loop->length.exec(plan_.bucket.top()));
+    for (const Launch& each : launch.loop->body->launches) {
+      launch.flops += steps * each.flops;
+      launch.bytes += steps * each.bytes;
+      launch.predicted_us += steps * each.predicted_us;
+    }
   }
 
   TensorIndex add(PlanTensor tensor) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "kernel/print_body.h"
 #include "runtime/machine.h"
@@ -27,9 +28,15 @@ double predicted_us(const kernel::KernelSpec& spec, const PlanFacts::Kernel& ker
   return found == candidates.end() ? 0 : found->predicted_us;
 }
 
+/// A plan and how it came to be: that of the graph, or of a loop's body.
+struct PlanOrigin {
+  const BackEndResult& compiled;
+  const runtime::Plan& plan;
+};
+
 /// What a plan's tensor is: an input by its name, what a launch made by the name of that.
-std::string name_of(const Variant& variant, runtime::TensorIndex tensor) {
-  const runtime::Plan& plan = variant.executor->plan();
+std::string name_of(const PlanOrigin& made, runtime::TensorIndex tensor) {
+  const runtime::Plan& plan = made.plan;
   const runtime::PlanTensor& content = plan.tensors[static_cast<size_t>(tensor)];
   const std::string type = fmt::format("{}{}", name(content.dtype), to_string(content.dims));
   if (content.role == runtime::PlanTensor::Role::Constant) return "constant " + type;
@@ -37,21 +44,21 @@ std::string name_of(const Variant& variant, runtime::TensorIndex tensor) {
     if (std::ranges::find(launch.outputs(), tensor) != launch.outputs().end())
       return fmt::format("{} of {}", type, launch.name);
   }
-  const auto named = content.value ? variant.compiled.front_end->names.find(*content.value)
-                                   : variant.compiled.front_end->names.end();
-  if (named != variant.compiled.front_end->names.end() && !named->second.empty())
+  const auto named = content.value ? made.compiled.front_end->names.find(*content.value)
+                                   : made.compiled.front_end->names.end();
+  if (named != made.compiled.front_end->names.end() && !named->second.empty())
     return fmt::format("{} {}", named->second, type);
   return "input " + type;
 }
 
 /// The letters that a spec prints for its slots (kernel/print.cpp), and what the kernel's first launch reads
 /// there.
-std::string reads_text(const Variant& variant, const PlanFacts::Kernel& kernel) {
-  const runtime::Launch& launch = variant.executor->plan().launches[kernel.first_launch];
+std::string reads_text(const PlanOrigin& made, const PlanFacts::Kernel& kernel) {
+  const runtime::Launch& launch = made.plan.launches[kernel.first_launch];
   std::string text;
   for (size_t slot = 0; slot < launch.kernel->inputs.size(); ++slot)
     text += fmt::format("{}{} = {}", slot == 0 ? "  where " : ", ", kernel::slot_name(slot),
-                        name_of(variant, launch.kernel->inputs[slot]));
+                        name_of(made, launch.kernel->inputs[slot]));
   return text.empty() ? text : text + "\n";
 }
 
@@ -72,12 +79,12 @@ std::vector<KernelReport::Rejected> behind(const kernel::KernelSpec& spec, const
   return list;
 }
 
-KernelReport report_of(const Variant& variant, const PlanFacts::Kernel& kernel,
+KernelReport report_of(const PlanOrigin& made, const PlanFacts::Kernel& kernel,
                        const std::shared_ptr<backends::Device>& backend) {
-  const runtime::Launch& launch = variant.executor->plan().launches[kernel.first_launch];
-  const kernel::KernelSpec spec = variant.compiled.front_end->store->at(kernel.spec);
+  const runtime::Launch& launch = made.plan.launches[kernel.first_launch];
+  const kernel::KernelSpec spec = made.compiled.front_end->store->at(kernel.spec);
   KernelReport report{
-      .name = launch.name, .origin = launch.origin, .spec = spec.to_string() + reads_text(variant, kernel)};
+      .name = launch.name, .origin = launch.origin, .spec = spec.to_string() + reads_text(made, kernel)};
   report.schedule = kernel.implementation.schedule->name;
   report.parameters = codegen::to_string(kernel.implementation.parameters);
   report.launches = kernel.launches;
@@ -86,7 +93,7 @@ KernelReport report_of(const Variant& variant, const PlanFacts::Kernel& kernel,
   report.flops = launch.flops;
   report.bytes = launch.bytes;
   report.roofline_us = kernel::roofline_us(launch.flops, launch.bytes, runtime::machine_limits(*backend));
-  if (const auto tuned = variant.compiled.tuned.find(kernel.spec); tuned != variant.compiled.tuned.end()) {
+  if (const auto tuned = made.compiled.tuned.find(kernel.spec); tuned != made.compiled.tuned.end()) {
     report.verified = tuned->second.verified;
     report.from_cache = tuned->second.from_cache;
     for (size_t i = 1; i < tuned->second.tried.size(); ++i) {
@@ -94,7 +101,7 @@ KernelReport report_of(const Variant& variant, const PlanFacts::Kernel& kernel,
       report.rejected.push_back(
           {t.schedule, codegen::to_string(t.parameters), t.rejected, t.predicted_us, t.measured_us});
     }
-  } else if (variant.compiled.tuned.empty()) {
+  } else if (made.compiled.tuned.empty()) {
     report.rejected = behind(spec, kernel, *backend);
   }
   const auto program = [spec, implementation = kernel.implementation, bucket = kernel.bucket, backend] {
@@ -106,22 +113,22 @@ KernelReport report_of(const Variant& variant, const PlanFacts::Kernel& kernel,
   return report;
 }
 
-std::vector<CompileReport::Own> user_kernels_of(const Variant& variant) {
+std::vector<CompileReport::Own> user_kernels_of(const PlanOrigin& made) {
   std::vector<CompileReport::Own> list;
-  for (const auto& [spec, tuned] : variant.compiled.tuned) {
+  for (const auto& [spec, tuned] : made.compiled.tuned) {
     double generated_us = 0;
     for (const Tried& t : tuned.tried)
       if (!codegen::find_schedule(t.schedule).foreign && t.measured_us > 0 &&
           (generated_us == 0 || t.measured_us < generated_us))
         generated_us = t.measured_us;
-    const bool in_plan = std::ranges::find(variant.compiled.facts.list, spec, &PlanFacts::Kernel::spec) !=
-                         variant.compiled.facts.list.end();
+    const bool in_plan = std::ranges::find(made.compiled.facts.list, spec, &PlanFacts::Kernel::spec) !=
+                         made.compiled.facts.list.end();
     for (const Tried& t : tuned.tried) {
       if (!codegen::find_schedule(t.schedule).foreign) continue;
       const bool won = t.schedule == tuned.schedule && t.parameters == tuned.parameters;
       list.push_back({.name = t.schedule,
                       .parameters = codegen::to_string(t.parameters),
-                      .spec = variant.compiled.front_end->store->at(spec).to_string(),
+                      .spec = made.compiled.front_end->store->at(spec).to_string(),
                       .outcome = !won      ? t.rejected
                                  : in_plan ? "taken"
                                            : "faster, but not part of the best plan",
@@ -132,11 +139,29 @@ std::vector<CompileReport::Own> user_kernels_of(const Variant& variant) {
   return list;
 }
 
+/// The kernels of a plan that runs so many times, and those of its loops. The launches of each are counted.
+void add_kernels(CompileReport& report, const PlanOrigin& made, int64_t times,
+                 const std::shared_ptr<backends::Device>& backend) {
+  for (const PlanFacts::Kernel& kernel : made.compiled.facts.list) {
+    report.kernels.push_back(report_of(made, kernel, backend));
+    report.kernels.back().launches = static_cast<int>(
+        std::min<int64_t>(report.kernels.back().launches * times, std::numeric_limits<int>::max()));
+  }
+  for (const CompiledLoop& loop : made.compiled.loops) {
+    int64_t steps = 0;
+    for (const runtime::Launch& launch : made.plan.launches)
+      if (launch.loop && launch.loop->body == loop.plan)
+        steps += launch.loop->length.exec(made.plan.bucket.top());
+    add_kernels(report, {loop.body, *loop.plan}, times * steps, backend);
+  }
+}
+
 }  // namespace
 
 CompileReport report_of(const Variant& v, const BackEnd& target, const CompilationMode& mode) {
   const FrontEnd& f = *v.compiled.front_end;
   const runtime::Plan& plan = v.executor->plan();
+  const PlanOrigin made{v.compiled, plan};
   CompileReport report{.mode = name_of(mode), .device = target.device, .total_s = v.compiled.total_ms * 1e-3};
   report.phases = {{"limits", v.compiled.limits_ms * 1e-3},
                    {"encode", f.encode_ms * 1e-3},
@@ -158,7 +183,7 @@ CompileReport report_of(const Variant& v, const BackEnd& target, const Compilati
   }
   report.unfused_us = v.compiled.cover.unfused_us;
   report.search = v.compiled.rounds;
-  report.user_kernels = user_kernels_of(v);
+  report.user_kernels = user_kernels_of(made);
   report.predicted_us = v.compiled.cover.cost_us;
   report.compiled = v.compiled.facts.compiled_kernels + v.compiled.tuning.compiled;
   report.timed = v.compiled.tuning.timed;
@@ -170,14 +195,16 @@ CompileReport report_of(const Variant& v, const BackEnd& target, const Compilati
   report.plan_key = plan.key;
   report.arena_bytes = v.executor->memory(plan.bucket.top()).arena_bytes;
   for (const runtime::Launch& launch : plan.launches)
-    if (launch.host) report.host_launches.push_back(launch.name);
+    if (launch.host)
+      report.host_launches.push_back(launch.name);
+    else if (launch.loop)
+      report.predicted_us += launch.predicted_us;
   report.ops_outside_plan = v.compiled.facts.host_ops;
   std::set<NodeId> nodes;
   for (const KernelGraph::Tensor& tensor : f.kernel_graph.tensors)
     nodes.insert(tensor.covers.begin(), tensor.covers.end());
   report.graph_nodes = nodes.size() + f.kernel_graph.hosts.size();
-  for (const PlanFacts::Kernel& kernel : v.compiled.facts.list)
-    report.kernels.push_back(report_of(v, kernel, target.backend));
+  add_kernels(report, made, 1, target.backend);
   std::ranges::stable_sort(report.kernels, std::greater<>(),
                            [](const KernelReport& k) { return k.launches * k.time_us(); });
   return report;

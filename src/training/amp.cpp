@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "luminal/ops.h"
+#include "luminal/scan.h"
 #include "training/step_builder.h"
 
 namespace luminal::training {
@@ -49,6 +50,11 @@ AMPContext::AMPContext(Dtype dtype) : dtype_(dtype) {
 }
 
 int64_t AMPContext::run(Graph& graph, Remap&) const {
+  return round_contractions(graph) +
+         rewrite_bodies(graph, [&](Graph& body) { return round_contractions(body); });
+}
+
+int64_t AMPContext::round_contractions(Graph& graph) const {
   int64_t changed = 0;
   const auto rounded = [&](const GraphTensor& x) { return x.cast(dtype_).cast(Dtype::F32); };
   for (const NodeId id : graph.topological_order()) {

@@ -24,7 +24,7 @@ namespace luminal::training {
 /// two products, whatever they were written as) to `dtype`, and its result; sums stay f32. A contraction is a
 /// sum of products in which an operand is repeated along an axis that stays. Products that Autograd makes
 /// afterwards carry rounded gradients, as it differentiates the rounding. Norms, softmax, losses and
-/// elementwise ops are left alone.  Source: Micikevicius et al. 2018.
+/// elementwise ops are left alone; bodies of loops are seen into.  Source: Micikevicius et al. 2018.
 class AMPContext {
  public:
   static constexpr std::string_view kName = "AMPContext";
@@ -34,6 +34,7 @@ class AMPContext {
   int64_t run(Graph& graph, Remap& remap) const;
 
  private:
+  [[nodiscard]] int64_t round_contractions(Graph& graph) const;
   Dtype dtype_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <stop_token>
@@ -10,6 +11,7 @@
 #include "luminal/autograd.h"
 #include "luminal/cancel.h"
 #include "luminal/compile_report.h"
+#include "support/deferred_device.h"
 #include "support/recurrences.h"
 
 namespace luminal::search {
@@ -61,8 +63,9 @@ void expect_near(const std::vector<float>& got, const std::vector<float>& expect
 
 class CompiledLoop : public testing::TestWithParam<Recurrence> {
  protected:
-  static void expect_steps(const CompilationMode& mode, const ScanOptions& options) {
-    const LoopValues loop = run_recurrence(GetParam(), "cpu", mode, test::as_scan, options);
+  static void expect_steps(const CompilationMode& mode, const ScanOptions& options,
+                           const std::string& device = "cpu") {
+    const LoopValues loop = run_recurrence(GetParam(), device, mode, test::as_scan, options);
     const LoopValues steps = run_recurrence(GetParam(), "reference", Fast{}, test::step_by_step, options);
     expect_near(loop.all, steps.all);
     ASSERT_EQ(loop.gradients.size(), steps.gradients.size());
@@ -80,6 +83,12 @@ TEST_P(CompiledLoop, ComputesWhatItsStepsComputeOneByOne) {
   for (const bool reverse : {false, true}) expect_steps(Fast{}, {.reverse = reverse});
 }
 TEST_P(CompiledLoop, InSegments) { expect_steps(Fast{}, {.checkpoint_every = 2}); }
+/// Memory that the host cannot follow, work that is done late: nothing of a step may go through the host.
+TEST_P(CompiledLoop, OnADeviceOfItsOwnMemory) {
+  test::add_deferred_device();
+  expect_steps(Fast{}, {}, "deferred");
+  expect_steps(Fast{}, {.reverse = true, .checkpoint_every = 2}, "deferred");
+}
 TEST_P(CompiledLoop, WhenItIsTuned) { expect_steps(TimeBudget{std::chrono::milliseconds(300)}, {}); }
 
 class CompiledScan : public testing::Test {
@@ -121,8 +130,47 @@ TEST_F(CompiledScan, TakesNamedSizes) {
   }
 }
 
+/// Launch by launch, keeping all values, looking for what is not finite.
+TEST_F(CompiledScan, EveryWayToRunGivesTheSame) {
+  const GraphTensor x = cx.tensor({5, 2}).set({1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+  auto [last, all] = scan({x.sum(0)}, {x}, [](auto carry, auto element) -> ScanStep {
+    const GraphTensor next = (carry[0] * element[0]).sqrt();
+    return {{next}, {next + 1}};
+  });
+  GraphTensor y = (all[0] * 2).retrieve();
+  cx.execute();
+  const std::vector<float> expected = y.data<float>();
+  EXPECT_NEAR(expected[0], 2 * (std::sqrt(25.0F) + 1), 1e-5F);
+  const auto trace = cx.execute_debug();
+  EXPECT_EQ(std::ranges::count(trace, "scan", &TraceEntry::op), 1);
+  EXPECT_EQ(y.data<float>(), expected);
+  cx.execute_no_delete();
+  EXPECT_EQ(y.data<float>(), expected);
+  EXPECT_EQ(last[0].data<float>().size(), 2U);
+}
+
+/// A plan's report counts the kernels of a body as often as steps run them.
+TEST_F(CompiledScan, ReportsTheKernelsOfBodies) {
+  const GraphTensor x = cx.tensor({50, 2, 8}), w = cx.tensor({8, 8});
+  (void)scan({cx.zeros({2, 8})}, {x},
+             [&](auto carry, auto element) -> ScanStep { return {{carry[0].matmul(w) + element[0]}, {}}; })
+      .carry[0]
+      .retrieve();
+  const CompileReport report = cx.compile(Fast{}).details();
+  EXPECT_THAT(report.kernels, testing::Contains(testing::Field(&KernelReport::launches, 50)));
+  double body_us = 0;
+  for (const KernelReport& kernel : report.kernels)
+    if (kernel.launches == 50) body_us += 50 * kernel.predicted_us;
+  EXPECT_GT(body_us, 0);
+  EXPECT_GE(report.predicted_us, 0.99 * body_us);
+}
+
 /// Ops with an evaluation of their own run inside a step too: here each step chooses the row of the next one.
-TEST_F(CompiledScan, StepsMayGather) {
+class SteppingGather : public CompiledScan, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Scan, SteppingGather, testing::Values("cpu", "deferred"));
+TEST_P(SteppingGather, ChoosesTheRowOfTheNextStep) {
+  test::add_deferred_device();
+  cx.set_device(GetParam());
   const GraphTensor table = cx.tensor({4}, Dtype::I32).set({2, 3, 1, 0});
   const GraphTensor start = cx.tensor({1}, Dtype::I32).set({0});
   auto [last, visited] = scan({start}, {},

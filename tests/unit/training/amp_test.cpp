@@ -1,12 +1,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <tuple>
+
 #include "luminal/autograd.h"
 #include "luminal/error.h"
 #include "luminal/nn.h"
 #include "luminal/ops.h"
 #include "luminal/training.h"
 #include "support/files.h"
+#include "support/recurrences.h"
 #include "unit/training/expectations.h"
 
 namespace luminal::training {
@@ -54,6 +58,40 @@ TEST(AMPContext, RoundsOperandsAndSumsInSingle) {
 }
 
 /// Against torch.autocast in bf16: the same roundings, sums in another order. The last bit of bf16 is 2^-8.
+/// What a loop's body computes is rounded as the same steps laid out are.
+TEST(AMPContext, RoundsInsideLoops) {
+  const auto values = [](const test::Recurrence& r, const test::Loop& loop) {
+    Graph cx;
+    cx.set_device("reference");
+    test::Tensors in;
+    for (const auto& sizes : r.inputs) {
+      in.push_back(cx.tensor(Shape(sizes.begin(), sizes.end())));
+      std::vector<float> numbers(static_cast<size_t>(element_count(in.back().dims()).constant().value()));
+      for (size_t i = 0; i < numbers.size(); ++i)
+        numbers[i] = std::sin(static_cast<float>(3 * i + in.size()));
+      in.back().set(numbers);
+    }
+    GraphTensor all = test::in_a_row(r.make(in, loop, {}), Dtype::F32);
+    const int64_t changed = cx.run_pass(AMPContext(Dtype::BF16), all);
+    all.retrieve();
+    auto slope = cx.run_pass(Autograd(in, all.square().sum()))[0].retrieve();
+    cx.execute();
+    return std::tuple(changed > 0, all.data<float>(), slope.data<float>());
+  };
+  bool any = false;
+  for (const test::Recurrence& r : test::recurrences()) {
+    const auto [changed, loop, slope] = values(r, test::as_scan);
+    const auto [changed_steps, steps, slope_of_steps] = values(r, test::step_by_step);
+    EXPECT_EQ(changed, changed_steps) << r.name;
+    EXPECT_EQ(loop, steps) << r.name;
+    ASSERT_EQ(slope.size(), slope_of_steps.size());
+    for (size_t i = 0; i < slope.size(); ++i)
+      EXPECT_NEAR(slope[i], slope_of_steps[i], 2e-5 * (1 + std::abs(slope[i]))) << r.name;
+    any |= changed;
+  }
+  EXPECT_TRUE(any);
+}
+
 TEST(AMPContext, FollowsAutocast) {
   Graph cx;
   const GraphTensor x = test::input(cx, "amp/x"), y = test::input(cx, "amp/y");
