@@ -16,6 +16,7 @@
 #include "cli/bench_search.h"
 #include "cli/command.h"
 #include "cli/compile_mode.h"
+#include "cli/search_line.h"
 #include "cli/workload.h"
 #include "luminal/compile_report.h"
 
@@ -57,9 +58,10 @@ void fill(const GraphTensor& input, const DimMap& dims) {
 /// A workload that is compiled and runs.
 class Work {
  public:
-  explicit Work(const WorkloadOptions& options) {
+  Work(const WorkloadOptions& options, Console& console) {
     const std::vector<GraphTensor> inputs = build_workload(graph_, options);
     for (const GraphTensor& input : inputs) fill(input, graph_.dims());
+    const SearchLine line(console);
     const auto begin = Clock::now();
     compiled_ = std::make_unique<Compiled>(graph_.compile(parse_mode(options.mode)));
     (*compiled_)();
@@ -131,7 +133,7 @@ int serve(const BenchOptions& options, Console& console) {
         WorkloadOptions asked = options;
         asked.what = what;
         asked.mode = mode;
-        work = std::make_unique<Work>(asked);
+        work = std::make_unique<Work>(asked, console);
       }
       constexpr double kMostMs = 60'000;
       const double at_least_us = std::clamp(request.value("ms", options.sample_ms), 0.0, kMostMs) * 1e3;
@@ -154,7 +156,7 @@ int serve(const BenchOptions& options, Console& console) {
 
 int bench(const BenchOptions& options, Console& console) {
   if (options.serve) return serve(options, console);
-  Work work(options);
+  Work work(options, console);
   std::vector<double> samples;
   for (int i = 0; i < options.samples; ++i) samples.push_back(work.sample(options.sample_ms * 1e3));
   const double middle = median(samples), least = *std::ranges::min_element(samples);

@@ -2,12 +2,14 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 
 #include "base/fail.h"
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/compile_mode.h"
 #include "cli/explain_page.h"
+#include "cli/search_line.h"
 #include "cli/workload.h"
 #include "luminal/compile_report.h"
 
@@ -91,7 +93,9 @@ int explain(const ExplainOptions& options, Console& console) {
   if (!options.replay.empty()) return replay(options, console);
   Graph graph;
   (void)build_workload(graph, options);
+  std::optional<SearchLine> line(std::in_place, console);
   CompileReport report = graph.compile(parse_mode(options.mode)).details();
+  line.reset();
   report.graph = graph.to_string();
   std::erase_if(report.kernels, [&](const KernelReport& kernel) {
     return !options.kernel.empty() && kernel.name.find(options.kernel) == std::string::npos;

@@ -19,20 +19,45 @@ void on_signal(int signal) {
   number = signal;
 }
 
+std::atomic<bool> end_of_search{false};
+
+void listen(int signal, void (*handler)(int), struct sigaction* before) {
+  struct sigaction action{};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigaction(signal, &action, before);
+}
+
+std::atomic<bool> guarded{false};  // an InterruptGuard lives
+
+void on_signal_in_search(int signal) {
+  if (!flag && !end_of_search.exchange(true)) return;
+  if (guarded) return on_signal(signal);
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
 }  // namespace
+
+SearchInterrupt::SearchInterrupt() {
+  end_of_search = false;
+  listen(SIGINT, on_signal_in_search, &before_);
+}
+SearchInterrupt::~SearchInterrupt() { sigaction(SIGINT, &before_, nullptr); }
+
+bool SearchInterrupt::asked() const { return end_of_search; }
 
 InterruptGuard::InterruptGuard() : scope_(flag) {
   flag = false;
-  struct sigaction action{};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, &interrupt_);
-  sigaction(SIGTERM, &action, &terminate_);
+  guarded = true;
+  listen(SIGINT, on_signal, &interrupt_);
+  listen(SIGTERM, on_signal, &terminate_);
 }
 
 InterruptGuard::~InterruptGuard() {
   sigaction(SIGINT, &interrupt_, nullptr);
   sigaction(SIGTERM, &terminate_, nullptr);
+  guarded = false;
 }
 
 bool interrupted() { return flag; }

@@ -20,6 +20,20 @@ class InterruptGuard {
   CancelScope scope_;
 };
 
+/// While it lives, the first Ctrl-C makes `asked` true and does nothing else; what comes after it, and SIGTERM,
+/// act as they did before. One at a time.
+class SearchInterrupt {
+ public:
+  SearchInterrupt();
+  SearchInterrupt(const SearchInterrupt&) = delete;
+  SearchInterrupt& operator=(const SearchInterrupt&) = delete;
+  ~SearchInterrupt();
+  [[nodiscard]] bool asked() const;
+
+ private:
+  struct sigaction before_{};
+};
+
 [[nodiscard]] bool interrupted();
 /// The exit code that shells give a program that the signal ended: 130 after SIGINT, 143 after SIGTERM.
 [[nodiscard]] int interrupted_code();

@@ -11,6 +11,7 @@
 #include "cli/compile_mode.h"
 #include "cli/interrupt.h"
 #include "cli/mnist_step.h"
+#include "cli/search_line.h"
 #include "cli/train_loop.h"
 #include "cli/train_runs.h"
 #include "luminal/compile_report.h"
@@ -174,7 +175,9 @@ int train_mnist(const TrainMnistOptions& options, Console& console) {
   const data::ImageSource source(digits);
   const data::Loader loader(source, {.batch = options.batch, .seed = options.seed, .drop_last = true});
   const int64_t steps = options.epochs * loader.batches_per_epoch();
+  std::optional<SearchLine> line(std::in_place, console);
   Learner learner(options, options.mode, steps);
+  line.reset();
   console.out << fmt::format("training on {} digits, testing on {}, device {}\n", digits.size(), test.size(),
                              learner.device());
   const std::optional<CompileReport> report = learner.report();

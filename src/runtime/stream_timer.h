@@ -17,8 +17,11 @@ class StreamTimer {
   /// Of one run in us, averaged over as many as take `at_least_us` together. `queue` queues one run.
   template <class Queue>
   double sample_us(double at_least_us, Queue&& queue) {
-    if (last_us_ == 0) {  // the first run finds cold instructions and pages
-      queue();
+    if (last_us_ == 0) {
+      // The first run finds cold instructions and pages: of a long one they are little.
+      constexpr double kLongUs = 10'000;
+      if (const double first = time_us(1, queue); first > std::max(kLongUs, at_least_us))
+        return last_us_ = first;
       last_us_ = std::max(time_us(1, queue), 0.05);
     }
     const auto runs = static_cast<int>(std::clamp(std::ceil(at_least_us / last_us_), 1.0, 20000.0));

@@ -17,6 +17,7 @@
 #include "runtime/machine.h"
 #include "search/verification/plan_check.h"
 #include "search/verification/replay.h"
+#include "search/watch.h"
 
 namespace luminal::search {
 namespace {
@@ -86,6 +87,8 @@ void log_saturation(Language& language, const egraph::Report& report, const Fron
 }
 
 }  // namespace
+
+std::unique_lock<std::mutex> lock_specs() { return std::unique_lock(Languages::of_process().mutex()); }
 
 FrontEnd run_front_end(const Graph& graph, bool everything, const SearchOptions& options) {
   FrontEnd made;
@@ -214,7 +217,7 @@ class BackEndRun {
                                           .bucket = bucket_,
                                           .options = options_,
                                           .loops = loops_},
-                                         deadlines_of(mode_, begin_));
+                                         deadlines_);
     compiled_.cover_ms = found.cover_s * 1e3;
     compiled_.cost_us = found.best_us;
     compiled_.cover = std::move(found.cover);
@@ -223,10 +226,7 @@ class BackEndRun {
     compiled_.rounds = std::move(found.rounds);
     compiled_.plan_us = found.plan_us;
     compiled_.fast_us = found.models_plan_us;
-    if (found.models_plan)
-      compiled_.note =
-          "the plan with the fastest kernels is slower as a whole than that of Fast mode: the plan of Fast "
-          "mode is kept";
+    compiled_.note = std::move(found.note);
   }
 
   /// What was tuned; the model's choice for the rest (copies that the plan itself needs).
@@ -247,7 +247,8 @@ class BackEndRun {
     const DimMap top = plan.bucket.top();
     const int64_t bytes = 2 * separate_bytes(plan, top);
     const bool is_too_large = bytes > this_machine().available_bytes / 2;
-    if (is_too_large || start >= deadlines_of(mode_, begin_).verify) {
+    constexpr double kRuns = 4;  // and the user's nodes at samples, which take about as long as one more
+    if (is_too_large || !fits(kRuns * 1e-6 * compiled_.cost_us, deadlines_.verify)) {
       debug(1, "{}: the plan is not checked as a whole: {}", target_.device,
             is_too_large ? fmt::format("that takes {:.0f} MB, more than half of the free memory",
                                        static_cast<double>(bytes) / 1e6)
@@ -257,13 +258,16 @@ class BackEndRun {
     const runtime::Given given = plan_inputs(graph_, plan, top, 0);
     throw_if_cancelled();
     while (const std::optional<PlanFault> fault =
-               check_plan(*target_.backend, graph_, plan, top, given, options_.math)) {
+               check_plan(*target_.backend, graph_, plan, top, given, options_.math, deadlines_.verify)) {
       const auto replay = replay_of(graph_, plan, compiled_.facts, *compiled_.front_end->store, *fault);
       log_line(fmt::format(
           "[verify] a plan is wrong and not used: {}. Please report this{}", fault->message,
           replay ? "; " + write_replay(*replay, combine(plan.key, hash_bytes(fault->message))) : ""));
-      if (fault->kind == PlanFault::Kind::Value)
-        throw LawFault("[verify] a law does not hold for this graph");
+      if (fault->kind == PlanFault::Kind::Value) {
+        LawFault wrong("[verify] a law does not hold for this graph");
+        wrong.classes = classes_around(plan.tensors[static_cast<size_t>(fault->tensor)]);
+        throw wrong;
+      }
       auto* in_place = fault->kind == PlanFault::Kind::InPlace
                            ? &plan.launches[static_cast<size_t>(fault->launch)].kernel->in_place
                            : nullptr;
@@ -272,6 +276,21 @@ class BackEndRun {
       in_place->clear();
     }
     compiled_.tuning.verify_s += seconds_since(start);
+  }
+
+  /// The classes of the kernel that makes a tensor, or of the tensor alone if none does.
+  [[nodiscard]] std::vector<int> classes_around(const runtime::PlanTensor& tensor) const {
+    const FrontEnd& front_end = *compiled_.front_end;
+    std::vector<int> classes;
+    const std::vector<KernelGraph::Tensor>& tensors = front_end.kernel_graph.tensors;
+    for (size_t t = 0; t < tensors.size(); ++t)
+      if (tensors[t].value && tensors[t].value == tensor.value)
+        classes.push_back(front_end.saturated.class_of[t]);
+    for (const CoverKernel& kernel : compiled_.cover.kernels)
+      if (!classes.empty() && std::ranges::find(kernel.outputs, classes[0]) != kernel.outputs.end())
+        for (const auto* list : {&kernel.inputs, &kernel.interior, &kernel.outputs})
+          classes.insert(classes.end(), list->begin(), list->end());
+    return classes;
   }
 
   /// A budget is held unless what has to be done at least takes longer.
@@ -283,7 +302,8 @@ class BackEndRun {
     compiled_.note += fmt::format(
         "{}the compile took {:.0f} ms, longer than its budget of {:.0f} ms: every spec needs at least one "
         "compiled kernel, which took {:.0f} ms",
-        compiled_.note.empty() ? "" : "; ", compiled_.total_ms, most, compiled_.tuning.compile_s * 1e3);
+        compiled_.note.empty() ? "" : "; ", compiled_.total_ms, most,
+        compiled_.tuning.compile_s * 1e3 + compiled_.facts.compile_ms);
   }
 
   const Graph& graph_;
@@ -292,6 +312,7 @@ class BackEndRun {
   const CompilationMode& mode_;
   const SearchOptions& options_;
   Clock::time_point begin_ = Clock::now();
+  Deadlines deadlines_ = deadlines_of(mode_, Watch::current() ? Watch::current()->start() : begin_);
   const kernel::MachineLimits* limits_ = nullptr;
   BackEndResult compiled_;
   Loops loops_;

@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,10 @@ struct FrontEnd {
 /// `everything`: all values of the graph are results. Errors: LawFault if a law made what cannot be.
 [[nodiscard]] FrontEnd run_front_end(const Graph& graph, bool everything, const SearchOptions& options);
 
+/// Specs are shared by all graphs of a math mode: whoever composes or looks up some outside the steps holds
+/// this.
+[[nodiscard]] std::unique_lock<std::mutex> lock_specs();
+
 /// Where kernels run, and how they are chosen.
 struct BackEnd {
   std::string device;
@@ -80,7 +85,8 @@ struct CompiledLoop {
   std::shared_ptr<const runtime::Plan> plan;
 };
 
-/// Errors: LawFault if kernels are wrong that no schedule got wrong, so that a law must be.
+/// The time of the mode begins with the `Watch` (search/watch.h) of the thread. Errors: LawFault if kernels are
+/// wrong that no schedule got wrong, so that a law must be.
 [[nodiscard]] BackEndResult run_back_end(const Graph& graph, std::shared_ptr<const FrontEnd> front_end,
                                          const BackEnd& target, const codegen::Bucket& bucket,
                                          const CompilationMode& mode, const SearchOptions& options);

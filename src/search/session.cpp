@@ -14,10 +14,12 @@
 #include "runtime/device_tensor.h"
 #include "runtime/executor.h"
 #include "runtime/profiler.h"
+#include "search/blame.h"
 #include "search/cache/kernel_cache.h"
 #include "search/compile_log.h"
 #include "search/pipeline.h"
 #include "search/variant.h"
+#include "search/watch.h"
 
 namespace luminal::search {
 namespace {
@@ -32,6 +34,7 @@ class SearchExecutable : public Executable, public Explained {
 
   /// Makes the plan for the sizes in force, if all are known.
   void prepare(Graph& graph) {
+    const Watch watch(mode_);
     const FrontEndOf& key = front_end_of(graph, false);
     missing_.clear();
     for (const auto& [dim, facts] : key.front_end->dims)
@@ -41,6 +44,7 @@ class SearchExecutable : public Executable, public Explained {
 
   void run(Graph& graph, const Options& options) override {
     ran_ = nullptr;
+    const Watch watch(mode_);
     Variant& variant = variant_for(graph, options.keep_everything);
     if (options.check_finite && target_->backend->computes())
       variant.finite_launches.run(graph, *variant.executor, options.trace);
@@ -95,12 +99,11 @@ class SearchExecutable : public Executable, public Explained {
       if (known.version == version && known.presence == presence && known.everything == everything)
         return known;
     std::shared_ptr<const FrontEnd> made;
-    try {
-      made = std::make_shared<const FrontEnd>(run_front_end(graph, everything, options_));
-    } catch (const LawFault& fault) {
-      switch_laws_off(reason_of(fault));
-      made = std::make_shared<const FrontEnd>(run_front_end(graph, everything, options_));
-    }
+    while (!made) try {
+        made = std::make_shared<const FrontEnd>(run_front_end(graph, everything, options_));
+      } catch (const LawFault& fault) {
+        leave_out(find_impossible_laws(graph, everything, options_), reason_of(fault));
+      }
     // An older version never comes back.
     std::erase_if(front_ends_, [&](const FrontEndOf& old) {
       return old.version != version || front_ends_.size() >= kMostVariants;
@@ -118,29 +121,31 @@ class SearchExecutable : public Executable, public Explained {
       variants_.splice(variants_.begin(), variants_, found);  // most recently used first
       return variants_.front();
     }
-    std::string fault;
-    try {
-      add_variant(graph, front_end);
-    } catch (const LawFault& wrong) {
-      fault = reason_of(wrong);
-    } catch (const NoKernelPasses& none) {
-      fault = reason_of(none);
-    }
-    if (!fault.empty()) {
-      switch_laws_off(fault);
-      add_variant(graph, front_end_of(graph, everything).front_end);
-    }
+    std::shared_ptr<const FrontEnd> tried = front_end;
+    while (!tried_variant(graph, everything, tried)) tried = front_end_of(graph, everything).front_end;
     return variants_.front();
   }
 
-  /// A law that holds for specs and not for the user's nodes: which one, nobody can tell, so none is used
-  /// here. Errors: InternalError if none is used already.
-  void switch_laws_off(std::string_view why) {
-    if (laws_off_) throw InternalError(fmt::format("{}; no law was used in this compile", why));
-    log_line(fmt::format("{}; compiling the graph again without laws", why));
-    laws_off_ = true;
-    options_.rules.clear();
-    for (const RuleText& rule : rule_texts()) options_.rules_off.insert(rule.name);
+  /// False if laws turned out to be wrong: they are left out from now on, and the graph is to be compiled
+  /// once more.
+  bool tried_variant(Graph& graph, bool everything, const std::shared_ptr<const FrontEnd>& front_end) {
+    try {
+      add_variant(graph, front_end);
+      return true;
+    } catch (const LawFault& wrong) {
+      const codegen::Bucket bucket = admitted(graph, bucket_of(front_end->dims, graph.dims()), graph.dims());
+      leave_out(find_wrong_laws(graph, everything, options_, *front_end, wrong.classes, *target_, bucket),
+                reason_of(wrong));
+      return false;
+    }
+  }
+
+  /// Errors: InternalError if nobody is to blame.
+  void leave_out(const Blame& blame, std::string_view why) {
+    if (blame.laws.empty()) throw InternalError(fmt::format("{}; no law was used for it", why));
+    log_line(fmt::format("{}; compiling the graph again without '{}'{}", why, fmt::join(blame.laws, "', '"),
+                         blame.value.empty() ? "" : ", by which " + blame.value + " is wrong"));
+    options_.rules_off.insert(blame.laws.begin(), blame.laws.end());
     front_ends_.clear();
     variants_.clear();
   }
@@ -167,8 +172,7 @@ class SearchExecutable : public Executable, public Explained {
 
   std::shared_ptr<const BackEnd> target_;
   CompilationMode mode_;
-  SearchOptions options_;  ///< the graph's, laws off that were found wrong
-  bool laws_off_ = false;
+  SearchOptions options_;              ///< the graph's, without laws that were found wrong
   std::vector<std::string> missing_;   ///< dims whose sizes were not known when it was compiled
   const PlanIdentity* ran_ = nullptr;  ///< of the variant that ran last: it lives as long as that is the case
   std::vector<FrontEndOf> front_ends_;

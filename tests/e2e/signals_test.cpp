@@ -97,12 +97,26 @@ TEST_F(Signals, StopASearchAtOnceAndLeaveTheWeightsAlone) {
     Program run(folder_.path(), train({"--mode", "optimal"}));
     ASSERT_TRUE(run.wait_until([&] { return fs::exists(folder_.path() / "cache"); })) << run.err();
     run.send(signal);
+    if (signal == SIGINT) {  // the first ends the search only
+      ASSERT_TRUE(run.wait_until([&] { return run.err().find("ending the search") != std::string::npos; }));
+      run.send(signal);
+    }
     EXPECT_EQ(run.wait(), 128 + signal) << run.err();
     EXPECT_THAT(run.err(), HasSubstr("luminal: stopped\n"));
-    EXPECT_THAT(run.err(), Not(HasSubstr("search: round 0")));  // the first of several that the search has
+    EXPECT_THAT(run.err(), Not(HasSubstr("search: round 1")));  // the second of several that the search has
     EXPECT_THAT(run.out(), Not(HasSubstr("training on")));
     EXPECT_EQ(test::content_of(weights_), "weights of another day");
   }
+}
+
+TEST_F(Signals, TheFirstCtrlCEndsASearchAndTrainingGoesOn) {
+  Program run(folder_.path(), train({"--mode", "optimal", "--epochs", "1", "--limit", "640"}));
+  ASSERT_TRUE(run.wait_until([&] { return fs::exists(folder_.path() / "cache"); })) << run.err();
+  run.send(SIGINT);
+  EXPECT_EQ(run.wait(), 0) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("luminal: ending the search with the best plan so far"));
+  EXPECT_THAT(run.out(), HasSubstr("this is the plan of Fast mode"));
+  EXPECT_TRUE(fs::exists(weights_));
 }
 
 TEST_F(Signals, StopTrainingBeforeAPassIsDoneAndLeaveOlderWeights) {

@@ -219,12 +219,12 @@ struct Cache::State {
   /// Several processes that make the file at the same moment: SQLite does not wait where two of them read it
   /// and both ask to write (they would wait for each other), so each begins again.
   void open_among_others() {
-    using Clock = std::chrono::steady_clock;
-    for (const auto limit = Clock::now() + std::chrono::milliseconds(kBusyMilliseconds);;) {
+    for (const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(kBusyMilliseconds);
+         ;) {
       try {
         return open_file();
       } catch (const DatabaseError& reason) {
-        if (!reason.is_busy() || Clock::now() > limit) throw;
+        if (!reason.is_busy() || std::chrono::steady_clock::now() > limit) throw;
       }
       database.close();
       std::this_thread::sleep_for(std::chrono::milliseconds(2));

@@ -14,6 +14,7 @@
 #include "base/stopwatch.h"
 #include "base/team.h"
 #include "luminal/compile_report.h"
+#include "search/watch.h"
 
 namespace luminal::search {
 
@@ -86,7 +87,7 @@ KernelResult KernelCache::make_one(backends::Device& backend, Cache& disk, const
 
 std::vector<KernelResult> KernelCache::make(backends::Device& backend, Cache& disk,
                                             std::span<const KernelRequest> requests,
-                                            std::chrono::steady_clock::time_point deadline) {
+                                            std::optional<std::chrono::steady_clock::time_point> deadline) {
   std::vector<std::string> keys;
   for (const KernelRequest& request : requests) keys.push_back(key(backend, request));
   std::vector<KernelResult> results(keys.size());
@@ -104,13 +105,15 @@ std::vector<KernelResult> KernelCache::make(backends::Device& backend, Cache& di
       }
     }
   }
+  Watch* const watch = Watch::current();  // of this thread, which is one of the team
   std::atomic<size_t> next{0};
   Team& team = Team::shared();
   team.run(team.size(), [&](int) {
     for (size_t w = next++; w < work.size(); w = next++) {
       throw_if_cancelled();
       KernelResult& made = results[work[w]];
-      if (std::chrono::steady_clock::now() > deadline) {
+      if (watch != nullptr && Watch::current() == watch) watch->look();
+      if (deadline && (is_over(*deadline) || (watch != nullptr && watch->is_ended()))) {
         made.error = KernelReport::Rejected::kNotTimed;
         continue;
       }

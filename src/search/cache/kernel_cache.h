@@ -2,6 +2,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -41,10 +42,11 @@ class KernelCache {
   static KernelCache& of_process();
 
   /// One result for each request, in order; what is not there yet is loaded or compiled on all cores, the
-  /// first requests first. Requests that are not begun at the deadline come back with an error.
+  /// first requests first. With a deadline, requests that are not begun by then, or when the search is asked
+  /// to end, come back with an error.
   std::vector<KernelResult> make(
       backends::Device& backend, Cache& disk, std::span<const KernelRequest> requests,
-      std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max());
+      std::optional<std::chrono::steady_clock::time_point> deadline = std::nullopt);
   /// The kernels in order. Errors: InternalError if one could not be made. `compiled`, if given, says how
   /// many were neither here nor on disk.
   std::vector<std::shared_ptr<const backends::Kernel>> get(backends::Device& backend,

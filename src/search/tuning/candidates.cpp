@@ -30,10 +30,12 @@ Candidates find_candidates(const kernel::KernelSpec& spec, const codegen::Bucket
   Candidates found{.promising = std::move(leaders), .hopeless = {}};
   std::ranges::move(others, std::back_inserter(found.promising));
   by_prediction(found.promising);
-  constexpr double kHopeless = 6;
+  // The model knows large kernels better than small ones, and to time them takes longer.
+  constexpr double kLargeUs = 20e3;
   const double best = found.promising.front().predicted_us;
+  const double hopeless = best > kLargeUs ? 2 : 6;
   const auto behind = std::ranges::find_if(
-      found.promising, [&](const Tried& t) { return t.predicted_us > kHopeless * best; });  // sorted
+      found.promising, [&](const Tried& t) { return t.predicted_us > hopeless * best; });  // sorted
   found.hopeless.assign(behind, found.promising.end());
   found.promising.erase(behind, found.promising.end());
   return found;

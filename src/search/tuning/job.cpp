@@ -23,6 +23,11 @@ std::optional<size_t> Job::leader() const {
   return first == order.end() ? std::nullopt : std::optional(*first);
 }
 
+bool Job::is_large() const {
+  constexpr double kLargeUs = 5000;
+  return std::ranges::min(tried, {}, &Tried::predicted_us).predicted_us > kLargeUs;
+}
+
 KernelRequest Job::kernel_request(size_t candidate) const {
   const Tried& t = tried[candidate];
   return {.spec = request.spec,

@@ -42,11 +42,15 @@ struct Job {
   std::vector<uint64_t> codes;                                   ///< by candidate
   std::optional<size_t> preferred;                               ///< chosen whatever was measured
   Subject subject;
+  std::vector<bool> screened;  ///< by candidate: may be timed
+  bool judged = false;         ///< its leader passed the full verification
 
   /// Candidates, the one to take first; those that are out too.
   [[nodiscard]] std::vector<size_t> by_merit() const;
   /// The best candidate that is left.
   [[nodiscard]] std::optional<size_t> leader() const;
+  /// One run takes so long that only what turned out to be fast is looked at.
+  [[nodiscard]] bool is_large() const;
   [[nodiscard]] KernelRequest kernel_request(size_t candidate) const;
 };
 

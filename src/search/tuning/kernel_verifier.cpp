@@ -8,7 +8,7 @@
 #include "base/team.h"
 #include "search/tuning/race.h"
 #include "search/verification/replay.h"
-#include "search/verification/test_inputs.h"
+#include "search/watch.h"
 
 namespace luminal::search {
 namespace {
@@ -24,13 +24,8 @@ KernelRequest kernel_request(const kernel::KernelSpec& spec, const codegen::Sche
 bool make_consistent(Job& job) {
   SuiteOptions& options = job.subject.options;
   if (options.consistent || !job.request.unit) return false;
-  options.consistent = true;
-  Subject first = job.subject;
-  first.options.kinds = {std::string(kInputKinds[0])};
-  const VerificationSuite suite = prepare_suite(first, 0);
-  return std::ranges::any_of(suite.cases, [](const VerificationCase& test_case) {
-    return std::ranges::find(test_case.derived, true) != test_case.derived.end();
-  });
+  options.consistent = has_dependent_inputs(*job.subject.graph, job.subject.sizes[0], job.subject.unit);
+  return options.consistent;
 }
 
 /// The candidates beside `c`, those of other families first.
@@ -67,12 +62,11 @@ std::optional<KernelRequest> KernelVerifier::plainest_for(const Job& job, size_t
   return std::nullopt;
 }
 
-void KernelVerifier::screen_candidates(std::span<Job* const> jobs) {
+void KernelVerifier::screen_candidates(std::span<Job* const> jobs, Clock::time_point until) {
   const auto start = Clock::now();
   struct Open {
     Job* job;
     std::vector<size_t> candidates;
-    bool consistent;  ///< the suite
   };
   // Where jobs are few the candidates of one are shared out.
   const auto workers = static_cast<size_t>(Team::shared().size());
@@ -80,30 +74,63 @@ void KernelVerifier::screen_candidates(std::span<Job* const> jobs) {
   std::vector<Open> open;
   for (Job* job : jobs)
     for (size_t part = 0; part < parts; ++part) {
-      Open share{job, {}, job->subject.options.consistent};
+      Open share{job, {}};
       for (size_t c = part; c < job->tried.size(); c += parts)
         if (job->kernels[c]) share.candidates.push_back(c);
       if (!share.candidates.empty()) open.push_back(std::move(share));
     }
   while (!open.empty()) {
     std::vector<Screening> checks;
+    std::vector<bool> was_consistent;
     for (const Open& each : open) {
       Screening& check = checks.emplace_back(Screening{.subject = &each.job->subject, .candidates = {}});
       for (const size_t c : each.candidates) check.candidates.push_back(each.job->kernels[c].get());
+      was_consistent.push_back(each.job->subject.options.consistent);
     }
-    const auto faults = screen(checks, static_cast<int>(workers));
+    const auto results = screen(checks, static_cast<int>(workers), until);
     std::vector<Open> again;
     for (size_t i = 0; i < open.size(); ++i) {
-      std::vector<size_t> wrong;
-      for (size_t k = 0; k < faults[i].size(); ++k)
-        if (faults[i][k]) wrong.push_back(k);
       Job& job = *open[i].job;
-      if (!wrong.empty()) (void)make_consistent(job);
-      if (!wrong.empty() && !open[i].consistent && job.subject.options.consistent) {
-        std::vector<size_t>& once_more = again.emplace_back(Open{&job, {}, true}).candidates;
-        for (const size_t k : wrong) once_more.push_back(open[i].candidates[k]);
-      } else {
-        for (const size_t k : wrong) reject(job, open[i].candidates[k], *faults[i][k], 0);
+      Open once_more{&job, {}};
+      for (size_t k = 0; k < results[i].size(); ++k) {
+        const size_t c = open[i].candidates[k];
+        const Screened& result = results[i][k];
+        if (!result.fault)
+          job.screened[c] = result.is_finished;
+        else if (!was_consistent[i] && (make_consistent(job) || job.subject.options.consistent))
+          once_more.candidates.push_back(c);
+        else
+          reject(job, c, *result.fault, 0);
+      }
+      if (!once_more.candidates.empty()) again.push_back(std::move(once_more));
+    }
+    open = std::move(again);
+  }
+  phases_.verify_s += seconds_since(start);
+}
+
+void KernelVerifier::screen_leaders(std::span<Job* const> jobs, Clock::time_point until) {
+  const auto start = Clock::now();
+  const auto is_open = [](const Job* job) {
+    const auto leader = job->leader();
+    return leader && job->tried[*leader].measured_us > 0;
+  };
+  std::vector<Job*> open;
+  std::ranges::copy_if(jobs, std::back_inserter(open), is_open);
+  while (!open.empty()) {
+    std::vector<Screening> checks;
+    for (const Job* job : open)
+      checks.push_back({.subject = &job->subject, .candidates = {job->kernels[*job->leader()].get()}});
+    const auto results = screen(checks, Team::shared().size(), until);
+    std::vector<Job*> again;
+    for (size_t i = 0; i < open.size(); ++i) {
+      Job& job = *open[i];
+      const Screened& result = results[i][0];
+      if (!result.is_finished) {
+        for (Tried& tried : job.tried) tried.measured_us = 0;
+      } else if (result.fault) {
+        if (!make_consistent(job)) reject(job, *job.leader(), *result.fault, 0);
+        if (is_open(&job)) again.push_back(&job);
       }
     }
     open = std::move(again);
@@ -152,14 +179,16 @@ KernelVerifier::Reference KernelVerifier::reference_for(const Job& job) const {
 }
 
 /// Full checks of the leading candidates of jobs. What they are compared with is compiled on the way.
-std::vector<FullVerdict> KernelVerifier::verdicts_on_leaders(std::span<Job* const> jobs) {
+std::vector<FullVerdict> KernelVerifier::verdicts_on_leaders(std::span<Job* const> jobs,
+                                                             Clock::time_point until) {
   std::vector<Reference> references;
   std::vector<KernelRequest> requests;
   for (const Job* job : jobs) {
     references.push_back(reference_for(*job));
     requests.insert(requests.end(), references.back().requests.begin(), references.back().requests.end());
   }
-  const std::vector<KernelResult> made = KernelCache::of_process().make(backend_, cache_, requests);
+  const std::vector<KernelResult> made = KernelCache::of_process().make(backend_, cache_, requests, until);
+  if (is_over(until)) return std::vector<FullVerdict>(jobs.size(), FullVerdict{.is_finished = false});
   std::vector<FullCheck> checks;
   size_t next = 0;
   for (size_t i = 0; i < jobs.size(); ++i) {
@@ -194,17 +223,17 @@ std::vector<FullVerdict> KernelVerifier::verdicts_on_leaders(std::span<Job* cons
       check.options.soak = std::chrono::seconds(10);
     }
   }
-  return verify_in_full(checks, Team::shared().size());
+  return verify_in_full(checks, Team::shared().size(), until);
 }
 
-std::vector<Job*> KernelVerifier::verify_leaders(std::span<Job* const> jobs) {
+std::vector<Job*> KernelVerifier::verify_leaders(std::span<Job* const> jobs, Clock::time_point until) {
   const auto start = Clock::now();
-  const std::vector<FullVerdict> verdicts = verdicts_on_leaders(jobs);
+  const std::vector<FullVerdict> verdicts = verdicts_on_leaders(jobs, until);
   std::vector<Job*> open;
   for (size_t i = 0; i < jobs.size(); ++i) {
     Job& job = *jobs[i];
     const FullVerdict& verdict = verdicts[i];
-    ++phases_.verified;
+    phases_.verified += verdict.is_finished ? 1 : 0;
     phases_.compared += verdict.compared;
     phases_.proven += verdict.proven;
     const bool a_reference_fell =
@@ -226,6 +255,8 @@ std::vector<Job*> KernelVerifier::verify_leaders(std::span<Job* const> jobs) {
         fault.message += fmt::format(", {} = {}", name, size);
       reject(job, *job.leader(), fault, verdict.size);
       open.push_back(&job);
+    } else {
+      job.judged = verdict.is_finished;
     }
   }
   phases_.verify_s += seconds_since(start);

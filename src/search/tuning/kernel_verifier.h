@@ -5,6 +5,7 @@
 
 #include "backends/device.h"
 #include "search/tuning/job.h"
+#include "search/tuning/race.h"
 
 namespace luminal::search {
 
@@ -24,11 +25,14 @@ class KernelVerifier {
   KernelVerifier(backends::Device& backend, Cache& cache, double longest_plain_us, TuningPhases& phases)
       : backend_(backend), cache_(cache), longest_plain_us_(longest_plain_us), phases_(phases) {}
 
-  /// Keeps what is plainly wrong out of the race.
-  void screen_candidates(std::span<Job* const> jobs);
-  /// Verifies the leading candidates of jobs in full. Returns the jobs whose leader fell, which may have
-  /// another one, and those to be verified once more on other inputs.
-  [[nodiscard]] std::vector<Job*> verify_leaders(std::span<Job* const> jobs);
+  /// Keeps what is plainly wrong out of the race: what passes is `screened`.
+  void screen_candidates(std::span<Job* const> jobs, Clock::time_point until);
+  /// Looks briefly at the fastest candidate of each job that was timed, and at the next one where it is
+  /// plainly wrong. Where time runs out meanwhile, a job counts as not timed.
+  void screen_leaders(std::span<Job* const> jobs, Clock::time_point until);
+  /// Verifies the leading candidates of jobs in full: those that pass are `judged`. Returns the jobs whose
+  /// leader fell, which may have another one, and those to be verified once more on other inputs.
+  [[nodiscard]] std::vector<Job*> verify_leaders(std::span<Job* const> jobs, Clock::time_point until);
   /// A candidate is out; `size`, of the job's subject, is where the fault is.
   void reject(Job& job, size_t candidate, const Fault& fault, size_t size);
 
@@ -36,7 +40,8 @@ class KernelVerifier {
   struct Reference;
   [[nodiscard]] std::optional<KernelRequest> plainest_for(const Job& job, size_t candidate) const;
   [[nodiscard]] Reference reference_for(const Job& job) const;
-  [[nodiscard]] std::vector<FullVerdict> verdicts_on_leaders(std::span<Job* const> jobs);
+  [[nodiscard]] std::vector<FullVerdict> verdicts_on_leaders(std::span<Job* const> jobs,
+                                                             Clock::time_point until);
   void report_fault(const Job& job, const Tried& tried, const Fault& fault, const VerificationSuite& suite);
 
   backends::Device& backend_;

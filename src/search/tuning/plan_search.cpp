@@ -9,12 +9,14 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/machine.h"
+#include "base/reason.h"
 #include "base/stopwatch.h"
 #include "search/cache/kernel_cache.h"
 #include "search/plan_builder.h"
 #include "search/tuning/user_kernels.h"
 #include "search/verification/contain.h"
 #include "search/verification/plan_check.h"
+#include "search/watch.h"
 
 namespace luminal::search {
 namespace {
@@ -75,6 +77,7 @@ class Costs {
   /// All of it as a table, by which the same covers are found again, and back.
   [[nodiscard]] Cache::Costs to_table() const {
     Cache::Costs table{{"scale", scale_}};
+    if (explores_user_kernels_) table.emplace(kExplores, 1);
     for (const auto& [spec, us] : measured_) table[name_of(context_.store.at(spec))] = us;
     return table;
   }
@@ -86,6 +89,7 @@ class Costs {
     };
     if (!table.contains("scale") || !std::ranges::all_of(table, is_cost)) return false;
     scale_ = table.at("scale");
+    explores_user_kernels_ = table.contains(kExplores);
     recalled_ = std::move(table);
     return true;
   }
@@ -128,6 +132,7 @@ class Costs {
            kernel::roofline_us(0, work.bytes_read + work.bytes_written, context_.limits);
   }
 
+  static constexpr const char* kExplores = "explores user kernels";
   static std::string name_of(const kernel::KernelSpec& spec) { return fmt::format("{:016x}", spec.hash()); }
 
   const PlanSearchContext& context_;
@@ -214,10 +219,27 @@ class PlanSearch {
                 .strict = context.options.math == MathMode::Strict}) {}
 
   PlanSearchResult run() {
+    try {
+      return searched();
+    } catch (const NoKernelPasses& none) {
+      LawFault fault(std::string(reason_of(none)));
+      for (const Cover* cover : {&cover_, &result_.cover})
+        for (const CoverKernel& kernel : cover->kernels)
+          if (context_.store.at(kernel.spec) == none.spec)
+            for (const auto* list : {&kernel.inputs, &kernel.interior, &kernel.outputs})
+              fault.classes.insert(fault.classes.end(), list->begin(), list->end());
+      if (fault.classes.empty()) throw;
+      throw fault;
+    }
+  }
+
+ private:
+  PlanSearchResult searched() {
     ExploredCover found;
     if (!recall(found)) {
-      tune_in_rounds();
-      found = std::move(explored_[choose_plan()]);
+      if (!tune_in_rounds())
+        return models_plan("no time was left to measure kernels: this is the plan of Fast mode");
+      found = explored_[choose_plan()];  // a copy: the first one may still be needed
     }
     result_.cover = std::move(found.cover);
     result_.best_us = found.sum_us;
@@ -229,12 +251,34 @@ class PlanSearch {
     // Should time run out, what takes longest has been judged.
     std::ranges::stable_sort(winners, std::greater<>(), &Tuned::measured_us);
     tuner_.confirm(winners);
+    const Watch* watch = Watch::current();
+    if (watch != nullptr && watch->is_ended() &&
+        !std::ranges::all_of(winners, [](const Tuned* winner) { return winner->verified; }))
+      return models_plan(
+          "the search was ended before its kernels were verified: this is the plan of Fast mode");
+    return finished();
+  }
+
+  PlanSearchResult finished() {
     result_.phases = tuner_.phases();
     result_.phases.measure_s += plans_s_;
     return std::move(result_);
   }
 
- private:
+  PlanSearchResult models_plan(std::string_view why) {
+    if (explored_.empty()) {
+      Costs costs(context_);
+      result_.cover = next_cover(context_, costs);
+    } else {
+      result_.cover = std::move(explored_[0].cover);
+    }
+    result_.kernels.clear();
+    result_.best_us = result_.cover.cost_us;
+    result_.plan_us = result_.models_plan_us = 0;
+    result_.note = why;
+    return finished();
+  }
+
   /// The plan that an earlier search of this program came to, if all its kernels are remembered too.
   bool recall(ExploredCover& found) {
     const auto known = context_.cache.find(key_);
@@ -256,14 +300,27 @@ class PlanSearch {
     return true;
   }
 
-  void tune_in_rounds() {
+  /// False if there was no time for anything but the first cover, the model's.
+  bool tune_in_rounds() {
     for (int round = 0; round < kMostCoverRounds; ++round) {
       throw_if_cancelled();
+      if (round > 0 && !fits(result_.cover_s / round, deadlines_.kernels)) {
+        result_.out_of_time = true;
+        break;
+      }
+      if (Watch* watch = Watch::current()) watch->step("choosing kernels", 0, 0);
       const auto start = Clock::now();
       Cache::Costs table = costs_.to_table();
       Cover cover = next_cover(context_, costs_);
       result_.cover_s += seconds_since(start);
       const auto open = open_requests(context_, cover, result_.kernels);
+      if (!fits(round == 0 ? 0 : compile_s(open.size()), deadlines_.kernels)) {
+        result_.out_of_time = true;
+        const double predicted_us = cover.cost_us;
+        if (round == 0) explored_.push_back({std::move(cover), std::move(table), predicted_us});
+        return round > 0;
+      }
+      cover_ = cover;
       std::vector<TuneRequest> requests;
       for (const auto& [spec, request] : open) requests.push_back(request);
       std::vector<Tuned> tuned = tuner_.tune(requests, context_.bucket);
@@ -283,9 +340,18 @@ class PlanSearch {
       };
       if (std::ranges::none_of(explored_, is_same))
         explored_.push_back({std::move(cover), std::move(table), sum});
-      result_.out_of_time = Clock::now() >= deadlines_.kernels;
+      if (Watch* watch = Watch::current())
+        watch->best(std::ranges::min(explored_, {}, &ExploredCover::sum_us).sum_us);
+      result_.out_of_time = is_over(deadlines_.kernels);
       if (open.empty() || result_.out_of_time) break;
     }
+    return true;
+  }
+
+  /// What compiling one kernel for each of so many specs takes, as it went so far.
+  [[nodiscard]] double compile_s(size_t specs) const {
+    const TuningPhases& phases = tuner_.phases();
+    return phases.compiled == 0 ? 0 : phases.compile_s / phases.compiled * static_cast<double>(specs);
   }
 
   /// What runs: a cover with its tuned kernels, or with those that the model takes.
@@ -326,15 +392,19 @@ class PlanSearch {
     std::iota(by_sum.begin(), by_sum.end(), size_t{0});
     std::ranges::stable_sort(by_sum, {}, [&](size_t i) { return explored_[i].sum_us; });
     size_t best = by_sum[0];
-    if (!explored_[0].cover.kernels.empty() && Clock::now() < deadlines_.plans) {
+    if (!explored_[0].cover.kernels.empty() && !is_over(deadlines_.plans)) {
       const auto start = Clock::now();
+      if (Watch* watch = Watch::current()) watch->step("timing plans", 0, 0);
       const std::vector<Entry> entries = field(by_sum);
       const Entry& winner = entries[entries.size() > 1 ? fastest(entries) : 0];
       best = winner.cover;
-      result_.models_plan = winner.by_model;
-      if (winner.by_model)
+      if (winner.by_model) {
+        result_.note =
+            "the plan with the fastest kernels is slower as a whole than that of Fast mode: the plan of Fast "
+            "mode is kept";
         for (const CoverKernel& kernel : explored_[0].cover.kernels)
           tuner_.take_models_choice(result_.kernels.at(kernel.spec));
+      }
       plans_s_ = seconds_since(start);
     }
     context_.cache.forget(key_);
@@ -358,8 +428,11 @@ class PlanSearch {
             static_cast<double>(bytes) / 1e6);
       return 0;
     }
-    constexpr int kRounds = 9;
-    constexpr double kSampleUs = 2000, kClearly = 0.985;
+    constexpr int kRounds = 9, kLongRounds = 3;
+    constexpr double kSampleUs = 2000, kLongUs = 20e3, kClearly = 0.985;
+    double shortest_us = 0;
+    for (const Entry& entry : entries) shortest_us += 3 * std::max(explored_[entry.cover].sum_us, kSampleUs);
+    if (!fits(shortest_us * 1e-6, deadlines_.plans)) return 0;
     // Not all kernels of these plans have been judged in full.
     const SharedBytes memory(static_cast<int64_t>(entries.size() * kRounds * sizeof(double)));
     auto* times = reinterpret_cast<double*>(memory.bytes().data());
@@ -370,12 +443,13 @@ class PlanSearch {
             runs.push_back(std::make_unique<runtime::PlanRunner>(
                 context_.backend, entry.plan, top, plan_inputs(context_.graph, entry.plan, top, 0),
                 runtime::PlanRunner::Memory::AsPlanned));
-          for (int round = 0; round < kRounds && Clock::now() < deadlines_.plans; ++round)
+          // One run of a long plan is an average in itself.
+          for (int round = 0; round < (times[0] > kLongUs ? kLongRounds : kRounds); ++round)
             for (size_t i = 0; i < entries.size(); ++i, ++progress)
               times[i * kRounds + static_cast<size_t>(round)] = runs[i]->sample_us(kSampleUs);
         },
-        std::chrono::seconds(60), containment_of(context_.backend));
-    if (!trouble.empty()) {
+        std::chrono::seconds(60), containment_of(context_.backend), deadlines_.plans);
+    if (!trouble.empty() && trouble != kNoTimeLeft) {
       debug(1, "search: a plan {} while plans were timed; taking the one with the fastest kernels", trouble);
       return 0;
     }
@@ -383,7 +457,7 @@ class PlanSearch {
     for (size_t i = 0; i < entries.size(); ++i)
       for (size_t round = 0; round < kRounds && times[i * kRounds + round] > 0; ++round)
         samples[i].push_back(times[i * kRounds + round]);
-    if (samples[0].empty()) return 0;
+    if (std::ranges::any_of(samples, [](const auto& own) { return own.empty(); })) return 0;
     size_t best = 0;
     for (size_t i = 0; i < entries.size(); ++i) {
       const double time = median(samples[i]);
@@ -400,6 +474,7 @@ class PlanSearch {
   const PlanSearchContext& context_;
   const Deadlines deadlines_;
   const CacheKey key_;
+  Cover cover_;  ///< whose kernels are being timed
   Costs costs_;
   Tuner tuner_;
   PlanSearchResult result_;

@@ -21,7 +21,7 @@ struct PlanSearchResult {
   double best_us = 0;  ///< sum of the kernels' times
   /// Whole plans timed against each other; 0: nothing was timed (all was remembered, or no time was left).
   double plan_us = 0, models_plan_us = 0;
-  bool models_plan = false;  ///< the model's own plan was the fastest
+  std::string note;  ///< why it is the model's own plan; "" if it is not
 };
 
 struct PlanSearchContext {
@@ -37,8 +37,8 @@ struct PlanSearchContext {
   const Loops& loops;
 };
 
-/// When the parts of a measured search end; the end of time for Optimal. A budget is shared out: what follows
-/// measuring needs its time as well.
+/// When the parts of a measured search end; the end of time for Optimal. A budget is shared out from the start
+/// of the compile: what follows measuring needs its time as well.
 struct Deadlines {
   Clock::time_point kernels = Clock::time_point::max();  ///< timing of kernels
   Clock::time_point plans = Clock::time_point::max();    ///< timing of whole plans
@@ -50,7 +50,9 @@ struct Deadlines {
 /// the plan is chosen again, until it asks for nothing new or the deadline has passed. The best plans by the
 /// sums of their kernels' times and the plan that the model alone would make are then timed whole, in turn,
 /// and the fastest is taken: no mode is slower than the model alone, as far as can be told here. Its kernels
-/// are judged.
+/// are judged. Where there is no time to measure anything, or a search that is asked to end has a kernel in
+/// its plan that is not judged yet, the model's plan is the result. Errors: LawFault if all kernels for a
+/// spec are wrong; NoKernelPasses where nobody can tell what the spec was made for.
 [[nodiscard]] PlanSearchResult search_plan(const PlanSearchContext& context, const Deadlines& deadlines);
 
 }  // namespace luminal::search

@@ -73,6 +73,8 @@ std::vector<double> race(std::span<Contender* const> contenders, const RaceOptio
   std::vector<size_t> field(contenders.size());
   std::iota(field.begin(), field.end(), size_t{0});
   const auto time_of = [&](size_t i) { return samples[i].empty() ? 0 : std::ranges::min(samples[i]); };
+  constexpr double kLongUs = 10'000;
+  constexpr int kLongRounds = 3;
   for (int round = 0; round < options.rounds && !field.empty(); ++round) {
     double best = std::numeric_limits<double>::infinity();
     for (const size_t i : field)
@@ -82,6 +84,7 @@ std::vector<double> race(std::span<Contender* const> contenders, const RaceOptio
     const int passes = round == 0 ? 2 : 1;
     for (int pass = 0; pass < passes; ++pass)
       for (const size_t i : field) {
+        if (pass > 0 && time_of(i) > std::max(kLongUs, best * options.drop_above)) continue;
         throw_if_cancelled();
         if (Clock::now() >= options.deadline && (round > 0 || pass > 0 || i != field.front())) break;
         if (options.before_sample) options.before_sample(i);
@@ -94,7 +97,9 @@ std::vector<double> race(std::span<Contender* const> contenders, const RaceOptio
     std::ranges::stable_sort(field, {}, time_of);
     if (field.size() > 2) field.resize(std::max<size_t>(2, (field.size() + 1) / 2));
     if (Clock::now() >= options.deadline) break;
-    if (field.size() == 1 && round >= 2) break;
+    if (round < 2) continue;
+    if (field.size() < 2 || time_of(field[1]) > options.clear_above * time_of(field[0])) break;
+    if (time_of(field[0]) > kLongUs && round + 1 >= kLongRounds) break;
   }
   std::vector<double> times;
   for (size_t i = 0; i < contenders.size(); ++i) times.push_back(time_of(i));

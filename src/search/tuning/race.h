@@ -52,9 +52,10 @@ class Contender {
 };
 
 struct RaceOptions {
-  int rounds = 5;           ///< samples of each finalist
-  double sample_us = 500;   ///< of one sample, at least
-  double drop_above = 1.3;  ///< a candidate stops when a run takes this much longer than the best
+  int rounds = 5;            ///< samples of each finalist
+  double sample_us = 500;    ///< of one sample, at least
+  double drop_above = 1.3;   ///< a candidate stops when a run takes this much longer than the best
+  double clear_above = 1.1;  ///< the race is over when the second takes this much longer, after three samples
   Clock::time_point deadline = Clock::time_point::max();
   std::function<void(size_t)> before_sample;  ///< is told which contender runs next; may be left out
 };
@@ -63,7 +64,8 @@ struct RaceOptions {
 /// run, the deadline had passed). Other programs only ever add time, and times of different specs, measured
 /// apart, are added up: a median would carry the disturbance of the moment into the choice of plans. Samples
 /// are interleaved, so that a machine that slows down slows all of them; half of the field is dropped after
-/// each round (successive halving), the last two meet to the end.
+/// each round (successive halving), the last two meet to the end, or until one is clearly behind. A run of tens
+/// of milliseconds is an average in itself: such contenders run less often.
 [[nodiscard]] std::vector<double> race(std::span<Contender* const> contenders, const RaceOptions& options);
 
 }  // namespace luminal::search

@@ -15,7 +15,8 @@ struct Timing {
   size_t fallen = 0;       ///< the kernel that did
   std::string trouble;     ///< what became of it; "" if none did
 };
-/// Races kernels of one spec on random data, contained.
+/// Races kernels of one spec on random data, contained. Where the deadline comes before the first result,
+/// none was timed.
 [[nodiscard]] Timing time_kernels(backends::Device& device, const kernel::KernelSpec& spec,
                                   const DimMap& sizes, uint64_t seed,
                                   std::span<const std::shared_ptr<const backends::Kernel>> kernels,

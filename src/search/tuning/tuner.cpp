@@ -15,6 +15,7 @@
 #include "search/tuning/remembered.h"
 #include "search/tuning/timing.h"
 #include "search/tuning/user_kernels.h"
+#include "search/watch.h"
 
 namespace luminal::search {
 
@@ -67,6 +68,7 @@ void Tuner::compile(std::vector<Job*> jobs) {
   for (Job* job : jobs) {
     job->kernels.assign(job->tried.size(), nullptr);
     job->codes.assign(job->tried.size(), 0);
+    job->screened.assign(job->tried.size(), false);
     most = std::max(most, job->tried.size());
   }
   for (size_t rank = 0; rank < most; ++rank)
@@ -98,6 +100,7 @@ bool Tuner::compile_left_out(Job& job) {
   job.hopeless.clear();
   job.kernels.resize(job.tried.size());
   job.codes.resize(job.tried.size());
+  job.screened.resize(job.tried.size());
   std::vector<KernelRequest> requests;
   std::vector<size_t> places;
   for (size_t c = 0; c < job.tried.size(); ++c) {
@@ -119,7 +122,7 @@ void Tuner::run_race(Job& job) {
     std::vector<size_t> candidates;
     std::vector<std::shared_ptr<const backends::Kernel>> kernels;
     for (size_t c = 0; c < job.tried.size(); ++c) {
-      if (!job.kernels[c]) continue;
+      if (!job.kernels[c] || !(job.screened[c] || job.is_large())) continue;
       candidates.push_back(c);
       kernels.push_back(job.kernels[c]);
     }
@@ -137,6 +140,32 @@ void Tuner::run_race(Job& job) {
     }
   }
   phases_.measure_s += seconds_since(start);
+}
+
+namespace {
+
+/// What the shortest race of a job takes: every candidate once, and inputs before.
+double race_s(const Job& job) {
+  constexpr double kSetupUs = 2000;
+  double us = kSetupUs;
+  for (size_t c = 0; c < job.tried.size(); ++c)
+    if (job.kernels[c]) us += 2 * job.tried[c].predicted_us;
+  return us * 1e-6;
+}
+
+}  // namespace
+
+/// Races the candidates of each job that are not plainly wrong. Of large kernels only the fastest is looked
+/// at, for a look takes longer than the race.
+void Tuner::race(std::span<Job* const> jobs) {
+  std::vector<Job*> small, large;
+  for (Job* job : jobs) (job->is_large() ? large : small).push_back(job);
+  if (!small.empty()) verifier_.screen_candidates(small, options_.deadline);
+  for (Job* job : jobs) {
+    throw_if_cancelled();
+    if (fits(race_s(*job), options_.deadline)) run_race(*job);
+  }
+  verifier_.screen_leaders(large, options_.deadline);
 }
 
 namespace {
@@ -170,9 +199,8 @@ void Tuner::start_anew(Job& job) {
   Job* const jobs[] = {&job};
   forget(job);
   compile({&job});
-  if (Clock::now() >= options_.deadline) return;
-  verifier_.screen_candidates(jobs);
-  run_race(job);
+  if (is_over(options_.deadline)) return;
+  race(jobs);
 }
 
 /// Further candidates where none is left. Errors: NoKernelPasses.
@@ -183,7 +211,8 @@ void Tuner::find_more(Job& job) {
   for (const Tried& t : job.tried)
     reasons += fmt::format("\n  {} {}: {}", t.schedule, codegen::to_string(t.parameters), t.rejected);
   throw NoKernelPasses(
-      fmt::format("no kernel passes verification for\n{}{}", job.request.spec.to_string(), reasons));
+      fmt::format("no kernel passes verification for\n{}{}", job.request.spec.to_string(), reasons),
+      job.request.spec);
 }
 
 /// The leader is the choice. Candidates behind it are compared with it no further.
@@ -239,12 +268,12 @@ bool Tuner::remembers(std::span<const TuneRequest> requests, const codegen::Buck
 
 /// Verifies candidates in full, the leading ones of all jobs side by side, until each job has one that
 /// passes. Errors: NoKernelPasses.
-void Tuner::settle(std::vector<Job*> open) {
+void Tuner::settle(std::vector<Job*> open, Clock::time_point until) {
   while (!open.empty()) {
     throw_if_cancelled();
     for (Job* job : open)
       while (!job->leader()) find_more(*job);
-    open = verifier_.verify_leaders(open);
+    open = verifier_.verify_leaders(open, until);
   }
 }
 
@@ -256,13 +285,17 @@ void Tuner::confirm(std::span<Tuned* const> winners) {
   const auto judged_late = std::ranges::stable_partition(open, &Tuned::from_cache);
   const auto at_once = static_cast<size_t>(judged_late.begin() - open.begin());
   const size_t batch = 4 * static_cast<size_t>(Team::shared().size());
-  for (size_t first = 0; first < open.size() && (first < at_once || Clock::now() < options_.verify_by);
+  for (size_t first = 0; first < open.size() && (first < at_once || !is_over(options_.verify_by));
        first += batch) {
+    if (Watch* watch = Watch::current()) watch->step("verifying kernels", first, open.size());
     const auto now = std::span(open).subspan(first, std::min(batch, open.size() - first));
     std::vector<Job*> jobs;
     for (const Tuned* winner : now) jobs.push_back(jobs_[winner->job].get());
-    settle(jobs);
-    for (Tuned* winner : now) choose(*jobs_[winner->job], *winner, true);
+    settle(jobs, first < at_once ? Clock::time_point::max() : options_.verify_by);
+    for (Tuned* winner : now) {
+      Job& job = *jobs_[winner->job];
+      choose(job, *winner, job.judged);
+    }
   }
 }
 
@@ -309,13 +342,10 @@ std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const code
     return job->request.weight * job->tried.front().predicted_us;
   });
   const size_t batch = 4 * static_cast<size_t>(Team::shared().size());
-  for (size_t first = 0; first < open.size() && Clock::now() < options_.deadline; first += batch) {
+  for (size_t first = 0; first < open.size() && !is_over(options_.deadline); first += batch) {
     const auto now = std::span(open).subspan(first, std::min(batch, open.size() - first));
-    verifier_.screen_candidates(now);
-    for (Job* job : now) {
-      throw_if_cancelled();
-      if (Clock::now() < options_.deadline) run_race(*job);
-    }
+    if (Watch* watch = Watch::current()) watch->step("timing kernels", first, open.size());
+    race(now);
   }
   std::vector<Tuned> results(jobs.size());
   for (size_t i = 0; i < jobs.size(); ++i) choose(*jobs[i], results[i], false);

@@ -41,7 +41,9 @@ struct TunerOptions {
 /// wrong.
 class NoKernelPasses : public InternalError {
  public:
-  using InternalError::InternalError;
+  NoKernelPasses(const std::string& message, kernel::KernelSpec wrong)
+      : InternalError(message), spec(std::move(wrong)) {}
+  kernel::KernelSpec spec;
 };
 
 class Tuner {
@@ -71,8 +73,9 @@ class Tuner {
   void take(Job& job, size_t candidate, const KernelResult& made);
   void compile(std::vector<Job*> jobs);
   bool compile_left_out(Job& job);
+  void race(std::span<Job* const> jobs);
   void run_race(Job& job);
-  void settle(std::vector<Job*> open);
+  void settle(std::vector<Job*> open, Clock::time_point until);
   void choose(Job& job, Tuned& result, bool judged);
   static void describe(const Job& job, std::span<const size_t> order, size_t winner, Tuned& result);
   void remember(const Job& job, size_t winner, bool judged);

@@ -23,7 +23,8 @@ VerificationSuite prepare_suite(const Subject& subject, size_t size) {
   return prepare_suite(*subject.graph, subject.sizes[size], subject.unit, options);
 }
 
-std::vector<std::vector<std::optional<Fault>>> screen(std::span<const Screening> checks, int workers) {
+std::vector<std::vector<Screened>> screen(std::span<const Screening> checks, int workers,
+                                          std::chrono::steady_clock::time_point until) {
   std::vector<size_t> first;  // record of each check's first candidate
   size_t count = 0;
   for (const Screening& check : checks) {
@@ -36,6 +37,7 @@ std::vector<std::vector<std::optional<Fault>>> screen(std::span<const Screening>
   const auto running =
       shared_running.as<std::atomic<size_t>>();  // of each check: the candidate, counted from 1
   std::vector<size_t> open(checks.size());
+  std::vector<bool> cut_short(checks.size(), false);
   for (size_t i = 0; i < open.size(); ++i) open[i] = i;
   while (!open.empty()) {
     const std::vector<std::string> troubles = run_contained_each(
@@ -54,10 +56,12 @@ std::vector<std::vector<std::optional<Fault>>> screen(std::span<const Screening>
             if (verdict.fault) records[first[open[item]] + candidate].set(*verdict.fault);
           }
         },
-        kTimeout, workers, containment_of(*checks[0].candidates[0]));
+        kTimeout, workers, containment_of(*checks[0].candidates[0]), until);
     std::vector<size_t> again;
     for (size_t item = 0; item < open.size(); ++item) {
       if (troubles[item].empty()) continue;
+      cut_short[open[item]] = troubles[item] == kNoTimeLeft;
+      if (cut_short[open[item]]) continue;
       const size_t begun = running[open[item]];
       if (begun == 0) fail("[verify] a process {} while it prepared test cases", troubles[item]);
       records[first[open[item]] + begun - 1].set(
@@ -66,10 +70,14 @@ std::vector<std::vector<std::optional<Fault>>> screen(std::span<const Screening>
     }
     open = std::move(again);
   }
-  std::vector<std::vector<std::optional<Fault>>> faults(checks.size());
+  std::vector<std::vector<Screened>> results(checks.size());
   for (size_t i = 0; i < checks.size(); ++i)
-    for (size_t c = 0; c < checks[i].candidates.size(); ++c) faults[i].push_back(records[first[i] + c].get());
-  return faults;
+    for (size_t c = 0; c < checks[i].candidates.size(); ++c) {
+      Screened& result = results[i].emplace_back(Screened{.fault = records[first[i] + c].get()});
+      // The last one that was begun may not have come to its end.
+      result.is_finished = result.fault || !cut_short[i] || c + 1 < running[i];
+    }
+  return results;
 }
 
 namespace {
@@ -104,11 +112,11 @@ std::optional<Verdict> make_reference(const FullCheck& check, const Verification
 /// What the first sum makes of the suite that is proven, and the rest of the contraction. A fault: all of
 /// them are wrong. None: nothing is proven, and nothing is known to be wrong.
 std::optional<Verdict> make_split_reference(const FullCheck& check, const VerificationSuite& suite,
-                                            FullRecord& record, Progress& progress) {
+                                            int threads, FullRecord& record, Progress& progress) {
   if (!check.split) return std::nullopt;
   std::optional<Fault> fault;
   for (size_t k = 0; k < check.split->sums.size(); ++k) {
-    SplitVerdict split = verify_split(suite, *check.split, k, progress);
+    SplitVerdict split = verify_split(suite, *check.split, k, threads, progress);
     if (split.is_proven) {
       record.proven += split.proven;
       return std::move(split.verdict);
@@ -126,6 +134,7 @@ struct Part {
   const FullCheck* check;
   size_t number;
   std::vector<std::string> kinds;
+  int threads = 1;  ///< that no other part needs
 };
 
 std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
@@ -136,10 +145,11 @@ std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
     // Freivalds' check belongs to all kinds together.
     const size_t count = check.split ? 1 : std::min(most, kinds.size());
     for (size_t number = 0; number < count; ++number) {
-      std::vector<std::string>& own = parts.emplace_back(Part{&check, number, {}}).kinds;
+      std::vector<std::string>& own = parts.emplace_back(Part{&check, number, {}, 1}).kinds;
       for (size_t k = number; k < kinds.size(); k += count) own.push_back(kinds[k]);
     }
   }
+  if (parts.size() == 1) parts[0].threads = workers;
   return parts;
 }
 
@@ -154,7 +164,7 @@ void verify_part(const Part& part, FullRecord& record, Progress& progress) {
     ++progress;
     record.skipped_share = std::max(record.skipped_share, suite.skipped_share());
     record.running = kCandidate;  // and its like
-    std::optional<Verdict> reference = make_split_reference(check, suite, record, progress);
+    std::optional<Verdict> reference = make_split_reference(check, suite, part.threads, record, progress);
     if (reference && reference->fault) {
       record.fault.set(*reference->fault);
       return;
@@ -175,13 +185,15 @@ void verify_part(const Part& part, FullRecord& record, Progress& progress) {
 
 }  // namespace
 
-std::vector<FullVerdict> verify_in_full(std::span<const FullCheck> checks, int workers) {
+std::vector<FullVerdict> verify_in_full(std::span<const FullCheck> checks, int workers,
+                                        std::chrono::steady_clock::time_point until) {
   for (const FullCheck& check : checks)
     LUMINAL_CHECK(check.independent.size() <= kMostIndependent, "{} independent kernels",
                   check.independent.size());
   const std::vector<Part> parts = parts_of(checks, workers);
   const SharedBytes shared(static_cast<int64_t>(parts.size() * sizeof(FullRecord)));
   const std::span<FullRecord> records = shared.as<FullRecord>();
+  std::vector<bool> cut_short(parts.size(), false);
   std::vector<size_t> open(parts.size());
   for (size_t i = 0; i < open.size(); ++i) open[i] = i;
   while (!open.empty()) {
@@ -190,10 +202,14 @@ std::vector<FullVerdict> verify_in_full(std::span<const FullCheck> checks, int w
         [&](size_t item, Progress& progress) {
           verify_part(parts[open[item]], records[open[item]], progress);
         },
-        kTimeout, workers, containment_of(*checks[0].candidate));
+        kTimeout, workers, containment_of(*checks[0].candidate), until);
     std::vector<size_t> again;
     for (size_t item = 0; item < open.size(); ++item) {
       if (troubles[item].empty()) continue;
+      if (troubles[item] == kNoTimeLeft) {
+        cut_short[open[item]] = true;
+        continue;
+      }
       FullRecord& record = records[open[item]];
       if (record.running == kNobody)
         fail("[verify] a process {} while it prepared test cases", troubles[item]);
@@ -215,6 +231,7 @@ std::vector<FullVerdict> verify_in_full(std::span<const FullCheck> checks, int w
       verdict.fault = std::move(fault);
       verdict.size = record.size;
     }
+    if (cut_short[i]) verdict.is_finished = false;
     verdict.compared += record.compared;
     verdict.proven += record.proven;
     verdict.skipped_share = std::max(verdict.skipped_share, record.skipped_share);

@@ -25,10 +25,15 @@ struct Screening {
   const Subject* subject = nullptr;
   std::vector<const backends::Kernel*> candidates;
 };
+struct Screened {
+  std::optional<Fault> fault;
+  bool is_finished = true;  ///< there was time for it
+};
 /// The first test case at the first size in one call, with a tenth of the samples, for each candidate of each
-/// check: what is wrong with it.
-[[nodiscard]] std::vector<std::vector<std::optional<Fault>>> screen(std::span<const Screening> checks,
-                                                                    int workers);
+/// check: what is wrong with it. Ends at `until`.
+[[nodiscard]] std::vector<std::vector<Screened>> screen(
+    std::span<const Screening> checks, int workers,
+    std::chrono::steady_clock::time_point until = kNoDeadline);
 
 struct FullCheck {
   const Subject* subject = nullptr;
@@ -43,14 +48,17 @@ struct FullCheck {
 };
 struct FullVerdict {
   std::optional<Fault> fault;
-  size_t size = 0;  ///< where the fault is
+  bool is_finished = true;  ///< there was time for all of it
+  size_t size = 0;          ///< where the fault is
   std::vector<std::string>
       fell;                  ///< by independent kernel: what is wrong with it; "" if nothing or not tried
   int64_t compared = 0;      ///< outputs, with those of an independent kernel
   int64_t proven = 0;        ///< elements of sums, by Freivalds' check
   double skipped_share = 0;  ///< see VerificationSuite::skipped_share; the greatest
 };
-/// At every size, beside an independent kernel.
-[[nodiscard]] std::vector<FullVerdict> verify_in_full(std::span<const FullCheck> checks, int workers);
+/// At every size, beside an independent kernel. Ends at `until`.
+[[nodiscard]] std::vector<FullVerdict> verify_in_full(
+    std::span<const FullCheck> checks, int workers,
+    std::chrono::steady_clock::time_point until = kNoDeadline);
 
 }  // namespace luminal::search

@@ -16,6 +16,7 @@
 
 #include "base/cancel.h"
 #include "base/fail.h"
+#include "search/watch.h"
 
 namespace luminal::search {
 
@@ -151,11 +152,16 @@ Containment containment_of(const backends::Device& device) {
 
 namespace {
 
-std::vector<std::string> run_here(size_t count, const std::function<void(size_t, Progress&)>& action) {
+std::vector<std::string> run_here(size_t count, const std::function<void(size_t, Progress&)>& action,
+                                  Clock::time_point until) {
   std::vector<std::string> results(count);
   Progress progress{0};
   for (size_t item = 0; item < count; ++item) {
     throw_if_cancelled();
+    if (is_over(until)) {
+      results[item] = kNoTimeLeft;
+      continue;
+    }
     try {
       action(item, progress);
     } catch (const DeviceError& error) {
@@ -170,11 +176,13 @@ std::vector<std::string> run_here(size_t count, const std::function<void(size_t,
 std::vector<std::string> run_contained_each(size_t count,
                                             const std::function<void(size_t, Progress&)>& action,
                                             std::chrono::milliseconds timeout, int workers,
-                                            Containment containment) {
-  if (containment == Containment::None) return run_here(count, action);
+                                            Containment containment, Clock::time_point until) {
+  if (containment == Containment::None) return run_here(count, action, until);
   const size_t most = std::min(count, static_cast<size_t>(std::max(workers, 1)));
   const SharedBytes shared_boards(static_cast<int64_t>(most * sizeof(Board)));
   const SharedBytes shared_next(sizeof(std::atomic<size_t>));
+  const SharedBytes shared_done(static_cast<int64_t>(count * sizeof(std::atomic<bool>)));
+  const auto done = shared_done.as<std::atomic<bool>>();
   const std::span<Board> boards = shared_boards.as<Board>();
   std::atomic<size_t>& next = shared_next.as<std::atomic<size_t>>()[0];
   std::vector<std::string> results(count);
@@ -182,11 +190,12 @@ std::vector<std::string> run_contained_each(size_t count,
   const auto start = [&](size_t w) {
     Board& board = *new (&boards[w]) Board{};
     board.item = count;
-    running[w].emplace(board, timeout, [&board, &next, &action, count] {
+    running[w].emplace(board, timeout, [&board, &next, &action, done, count] {
       for (size_t item = next++; item < count; item = next++) {
         board.item = item;
         ++board.progress;
         action(item, board.progress);
+        done[item] = true;
       }
     });
     if (running[w]->is_there()) return;
@@ -212,15 +221,20 @@ std::vector<std::string> run_contained_each(size_t count,
     }
     if (all_ended) return results;
     throw_if_cancelled();
+    if (is_over(until)) break;
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(2000));
   }
+  running.clear();  // ends them
+  for (size_t item = 0; item < count; ++item)
+    if (!done[item] && results[item].empty()) results[item] = kNoTimeLeft;
+  return results;
 }
 
 std::string run_contained(const std::function<void(Progress&)>& body, std::chrono::milliseconds timeout,
-                          Containment containment) {
+                          Containment containment, Clock::time_point until) {
   return run_contained_each(
-      1, [&](size_t, Progress& progress) { body(progress); }, timeout, 1, containment)[0];
+      1, [&](size_t, Progress& progress) { body(progress); }, timeout, 1, containment, until)[0];
 }
 
 }  // namespace luminal::search

@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -44,6 +45,11 @@ enum class Containment : uint8_t { Process, None };
 [[nodiscard]] Containment containment_of(const backends::Kernel& kernel);
 [[nodiscard]] Containment containment_of(const backends::Device& device);
 
+/// What `run_contained` and its sister say of what was not finished at `until`, or when a search was asked to
+/// end (search/watch.h).
+inline constexpr auto kNoDeadline = std::chrono::steady_clock::time_point::max();
+inline constexpr std::string_view kNoTimeLeft = "was not finished in time";
+
 /// Calls `body(progress)` in a process of its own. Returns "" if it came to its end, and otherwise what
 /// became of the process: "crashed with signal 11 (Segmentation fault)", "ended early with status 0", "took
 /// more than 20000 ms". What `body` writes to memory stays there, but for SharedBytes. The process dies with
@@ -51,13 +57,15 @@ enum class Containment : uint8_t { Process, None };
 /// throws.
 [[nodiscard]] std::string run_contained(const std::function<void(Progress& progress)>& body,
                                         std::chrono::milliseconds timeout,
-                                        Containment containment = Containment::Process);
+                                        Containment containment = Containment::Process,
+                                        std::chrono::steady_clock::time_point until = kNoDeadline);
 
 /// action(i, progress) for each i below `count` as in run_contained, in as few processes as it takes,
 /// `workers` of them at the same time. Says by item what became of its process; an item that ends it takes
 /// none of the others with it.
 [[nodiscard]] std::vector<std::string> run_contained_each(
     size_t count, const std::function<void(size_t item, Progress& progress)>& action,
-    std::chrono::milliseconds timeout, int workers = 1, Containment containment = Containment::Process);
+    std::chrono::milliseconds timeout, int workers = 1, Containment containment = Containment::Process,
+    std::chrono::steady_clock::time_point until = kNoDeadline);
 
 }  // namespace luminal::search

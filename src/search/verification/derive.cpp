@@ -1,22 +1,27 @@
 #include "search/verification/derive.h"
 
+#include <algorithm>
 #include <unordered_set>
 
+#include "base/fail.h"
 #include "luminal/op_def.h"
 
 namespace luminal::search {
 namespace {
 
-/// The nodes between the leaves and `wanted`; empty if one of them cannot be computed.
-std::unordered_set<NodeId> nodes_between(const Graph& graph, const Leaves& leaves, const Value& wanted) {
+/// The nodes between the leaves and the wanted values.
+std::unordered_set<NodeId> nodes_between(const Graph& graph, const Leaves& leaves,
+                                         std::span<const Value> wanted) {
   std::unordered_set<NodeId> needed;
-  std::vector<NodeId> open{wanted.node};
+  std::vector<NodeId> open;
+  for (const Value& value : wanted) open.push_back(value.node);
   while (!open.empty()) {
     const NodeId id = open.back();
     open.pop_back();
     if (!needed.insert(id).second) continue;
     const Node& node = graph.node(id);
-    if (!is_computed(*node.op)) return {};
+    LUMINAL_CHECK(is_computed(*node.op), "{} #{} has no value to evaluate others from", node.op->name,
+                  id.index);
     for (const Edge& edge : node.inputs)
       if (!leaves.contains(edge.source)) open.push_back(edge.source.node);
   }
@@ -25,10 +30,10 @@ std::unordered_set<NodeId> nodes_between(const Graph& graph, const Leaves& leave
 
 }  // namespace
 
-std::shared_ptr<const TensorData> evaluate_from(const Graph& graph, const DimMap& dims, const Leaves& leaves,
-                                                const Value& wanted) {
+std::vector<std::shared_ptr<const TensorData>> evaluate_from(const Graph& graph, const DimMap& dims,
+                                                             const Leaves& leaves,
+                                                             std::span<const Value> wanted) {
   const std::unordered_set<NodeId> needed = nodes_between(graph, leaves, wanted);
-  if (needed.empty()) return nullptr;
   Graph part;
   part.set_device("reference");
   part.set_step(graph.step());
@@ -53,9 +58,136 @@ std::shared_ptr<const TensorData> evaluate_from(const Graph& graph, const DimMap
   }
   for (const std::string& name : part.dim_names())
     if (const auto size = dims.find(name); size != dims.end()) part.set_dim(name, size->second);
-  part.tensor_of(place.at(wanted)).retrieve();
+  for (const Value& value : wanted) part.tensor_of(place.at(value)).retrieve();
   part.execute();
-  return part.value(place.at(wanted));
+  std::vector<std::shared_ptr<const TensorData>> made;
+  for (const Value& value : wanted) made.push_back(part.value(place.at(value)));
+  return made;
+}
+
+namespace {
+
+/// Tensors that are drawn at random for now. Of two that depend on each other the later one is replaced by
+/// what its node reads: what is near the tensors first, for the work is limited.
+class OriginSearch {
+ public:
+  OriginSearch(const Graph& graph, const DimMap& dims, const DeriveLimits& limits)
+      : graph_(graph), dims_(dims), limits_(limits) {
+    for (const NodeId id : graph.topological_order()) place_.emplace(id, place_.size());
+  }
+
+  std::vector<Names> run(std::vector<Names> tensors) {
+    for (Names& names : tensors) add(std::move(names), 0);
+    while (Origin* origin = nearest_dependent())
+      if (!expand(*origin)) origin->fixed = true;
+    std::vector<Names> origins;
+    for (Origin& origin : origins_) origins.push_back(std::move(origin.names));
+    return origins;
+  }
+
+ private:
+  struct Origin {
+    Names names;
+    int distance = 0;  ///< nodes between it and a tensor
+    /// By name: places of the nodes that it is made from and that differ from run to run, its own included.
+    std::vector<const std::vector<bool>*> from;
+    bool fixed = false;  ///< its node is no computed one, or takes too long to evaluate
+  };
+
+  [[nodiscard]] size_t place_of(const Origin& origin) const { return place_.at(origin.names[0].node); }
+
+  void add(Names names, int distance) {
+    Origin origin{.names = std::move(names), .distance = distance, .from = {}};
+    for (const Value& value : origin.names) origin.from.push_back(&made_from(value.node));
+    origin.fixed = !is_computed(*graph_.node(origin.names[0].node).op);
+    origins_.push_back(std::move(origin));
+  }
+
+  /// Empty where nothing but constants and formulas is needed.
+  const std::vector<bool>& made_from(NodeId id) {
+    if (const auto known = made_from_.find(id); known != made_from_.end()) return known->second;
+    const Node& node = graph_.node(id);
+    std::vector<bool> from;
+    for (const Edge& edge : node.inputs) {
+      const std::vector<bool>& other = made_from(edge.source.node);
+      from.resize(std::max(from.size(), other.size()));
+      for (size_t i = 0; i < other.size(); ++i) from[i] = from[i] || other[i];
+    }
+    if (!from.empty() || !is_computed(*node.op)) {
+      from.resize(place_.size());
+      from[place_.at(id)] = true;
+    }
+    return made_from_[id] = std::move(from);
+  }
+
+  static bool share(const std::vector<bool>& a, const std::vector<bool>& b) {
+    for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+      if (a[i] && b[i]) return true;
+    return false;
+  }
+
+  /// Whether `origin` is made from `other`, or both from something that can still be reached.
+  [[nodiscard]] bool depends(const Origin& origin, const Origin& other) const {
+    const std::vector<bool>& from = *origin.from[0];
+    for (size_t n = 0; n < other.names.size(); ++n) {
+      const size_t at = place_.at(other.names[n].node);
+      if (at < from.size() && from[at]) return true;
+      if (!other.fixed && place_of(other) < place_of(origin) && share(from, *other.from[n])) return true;
+    }
+    return false;
+  }
+
+  /// Of those that can be expanded and depend on another one, or on nothing that varies, the nearest; of
+  /// these the last in the order of the graph. Null if there is none.
+  Origin* nearest_dependent() {
+    Origin* nearest = nullptr;
+    const auto rank = [&](const Origin& origin) { return std::pair(-origin.distance, place_of(origin)); };
+    for (Origin& origin : origins_) {
+      if (origin.fixed || (nearest != nullptr && rank(origin) < rank(*nearest))) continue;
+      const bool is_constant = origin.from[0]->empty();
+      if (is_constant || std::ranges::any_of(origins_, [&](const Origin& other) {
+            return &other != &origin && depends(origin, other);
+          }))
+        nearest = &origin;
+    }
+    return nearest;
+  }
+
+  /// False if evaluating the node takes too long.
+  bool expand(const Origin& origin) {
+    const NodeId id = origin.names[0].node;
+    const Node& node = graph_.node(id);
+    int64_t operations = 0;
+    for (const TensorType& type : node.outputs) operations += element_count(type.dims).exec(dims_);
+    for (const Edge& edge : node.inputs) operations += element_count(edge.view.dims()).exec(dims_);
+    if (operations > std::min(limits_.operations, limits_.of_one_node)) return false;
+    limits_.operations -= operations;
+    expanded_.insert(id);
+    const int distance = origin.distance + 1;
+    std::erase_if(origins_, [&](const Origin& other) { return other.names[0].node == id; });
+    for (const Edge& edge : node.inputs) {
+      const bool is_there = std::ranges::any_of(origins_, [&](const Origin& other) {
+        return std::ranges::find(other.names, edge.source) != other.names.end();
+      });
+      if (!is_there && !expanded_.contains(edge.source.node)) add({edge.source}, distance);
+    }
+    return true;
+  }
+
+  const Graph& graph_;
+  const DimMap& dims_;
+  DeriveLimits limits_;
+  std::unordered_map<NodeId, size_t> place_;
+  std::unordered_map<NodeId, std::vector<bool>> made_from_;
+  std::unordered_set<NodeId> expanded_;
+  std::vector<Origin> origins_;
+};
+
+}  // namespace
+
+std::vector<Names> common_origins(const Graph& graph, const DimMap& dims, std::vector<Names> tensors,
+                                  const DeriveLimits& limits) {
+  return OriginSearch(graph, dims, limits).run(std::move(tensors));
 }
 
 }  // namespace luminal::search

@@ -22,10 +22,10 @@ class SharedText {
 class FaultRecord {
  public:
   void set(const Fault& fault) {
-    is_there_ = true;
     message_.set(fault.message);
     data_.set(fault.data);
     position_ = fault.position, got_ = fault.got, expected_ = fault.expected, bound_ = fault.bound;
+    is_there_ = true;  // last: the process may be ended meanwhile
   }
   [[nodiscard]] std::optional<Fault> get() const {
     if (!is_there_) return std::nullopt;

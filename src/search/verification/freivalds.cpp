@@ -191,11 +191,12 @@ TensorData random_columns(int64_t count, uint64_t seed) {
 }  // namespace
 
 SplitVerdict verify_split(const VerificationSuite& suite, const SplitKernels& kernels, size_t which,
-                          Progress& progress) {
+                          int threads, Progress& progress) {
   const SplitContraction& parts = *kernels.parts;
   const backends::Kernel* both[] = {kernels.sums.at(which), kernels.rest};
   SplitVerdict split{.verdict = verify_uncontained(suite_of_two(suite, parts), both,
-                                                   {.keep_outputs = true, .launches = 0}, progress)};
+                                                   {.threads = threads, .keep_outputs = true, .launches = 0},
+                                                   progress)};
   if (split.verdict.fault) return split;
   const VerificationCase& integers = suite.cases.at(0);
   const TensorData& sum = split.verdict.outputs[0].back();

@@ -47,6 +47,6 @@ struct SplitVerdict {
   int64_t proven = 0;      ///< elements
 };
 [[nodiscard]] SplitVerdict verify_split(const VerificationSuite& suite, const SplitKernels& kernels,
-                                        size_t which, Progress& progress);
+                                        size_t which, int threads, Progress& progress);
 
 }  // namespace luminal::search

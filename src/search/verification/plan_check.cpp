@@ -14,6 +14,7 @@
 #include "search/verification/oracle.h"
 #include "search/verification/test_inputs.h"
 #include "search/verification/verify.h"
+#include "search/watch.h"
 
 namespace luminal::search {
 namespace {
@@ -90,7 +91,8 @@ class Judge {
       if (tensor_at(plan_, tensor).role == PlanTensor::Role::Input && holds(tensor))
         for (const luminal::Value& alias : tensor_at(plan_, tensor).aliases)
           if (auto wrong = verify(tensor, alias))
-            return PlanFault{.kind = PlanFault::Kind::Value, .launch = -1, .message = *wrong};
+            return PlanFault{
+                .kind = PlanFault::Kind::Value, .launch = -1, .tensor = tensor, .message = *wrong};
     return std::nullopt;
   }
 
@@ -102,6 +104,7 @@ class Judge {
         if (auto wrong = verify(output, value))
           return PlanFault{.kind = PlanFault::Kind::Value,
                            .launch = number,
+                           .tensor = output,
                            .message = fmt::format("{} ({}): {}", launch.name, launch.origin, *wrong)};
     return std::nullopt;
   }
@@ -201,14 +204,16 @@ int64_t separate_bytes(const runtime::Plan& plan, const DimMap& dims) {
 }
 
 std::optional<PlanFault> check_plan(backends::Device& device, const Graph& graph, const runtime::Plan& plan,
-                                    const DimMap& dims, const runtime::Given& given, MathMode math) {
+                                    const DimMap& dims, const runtime::Given& given, MathMode math,
+                                    std::chrono::steady_clock::time_point until) {
   using runtime::PlanRunner;
   PlanRunner separate(device, plan, dims, given, PlanRunner::Memory::Separate);
   separate.run();
   Judge judge(graph, plan, dims, separate, math);
   if (auto fault = judge.check_inputs()) return fault;
-  for (int launch = 0; launch < static_cast<int>(plan.launches.size()); ++launch)
+  for (int launch = 0; launch < static_cast<int>(plan.launches.size()) && !is_over(until); ++launch)
     if (auto fault = judge.check(launch)) return fault;
+  if (is_over(until)) return std::nullopt;
   PlanRunner planned(device, plan, dims, given, PlanRunner::Memory::AsPlanned);
   if (auto fault = check_in_place(plan, planned, separate)) return fault;
   return check_order(plan, planned, separate);

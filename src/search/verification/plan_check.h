@@ -5,6 +5,7 @@
 #include "luminal/graph.h"
 #include "luminal/math_mode.h"
 #include "runtime/plan_runner.h"
+#include "search/verification/contain.h"
 
 namespace luminal::search {
 
@@ -16,7 +17,8 @@ struct PlanFault {
     Value,    ///< what the launch made is not what the user's nodes say
   };
   Kind kind = Kind::InPlace;
-  int launch = -1;  ///< none: Order, or a value that no launch makes
+  int launch = -1;                   ///< none: Order, or a value that no launch makes
+  runtime::TensorIndex tensor = -1;  ///< Value: the one that is wrong
   std::string message;
 };
 
@@ -28,11 +30,13 @@ struct PlanFault {
 /// Runs a plan as it is going to run and with each tensor in memory of its own: both have to give the same
 /// bits. What each launch makes of what the launches before it made, values of the range that the graph
 /// itself produces, is compared at samples with the user's nodes. NaN and infinities
-/// are compared in strict math alone: laws of the other modes may move an overflow.
+/// are compared in strict math alone: laws of the other modes may move an overflow. Ends at `until`: what was
+/// not looked at by then counts as right.
 [[nodiscard]] std::optional<PlanFault> check_plan(backends::Device& device, const Graph& graph,
                                                   const runtime::Plan& plan, const DimMap& dims,
                                                   const runtime::Given& given,
-                                                  MathMode math = MathMode::Strict);
+                                                  MathMode math = MathMode::Strict,
+                                                  std::chrono::steady_clock::time_point until = kNoDeadline);
 
 /// Bytes that a plan takes when nothing shares memory.
 [[nodiscard]] int64_t separate_bytes(const runtime::Plan& plan, const DimMap& dims);

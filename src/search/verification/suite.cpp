@@ -37,7 +37,7 @@ VerificationCase::Expectation expectation_of(const Oracle::Samples& samples, int
 
 /// What the test case gives so far, by the values of the graph.
 Leaves given(const Unit& unit, const VerificationCase& test_case) {
-  Leaves leaves;
+  Leaves leaves = test_case.origins;
   for (size_t t = 0; t < unit.tensors.size(); ++t) {
     if (!test_case.tensors[t] || test_case.derived[t]) continue;
     leaves.emplace(*unit.tensors[t].value, test_case.tensors[t]);
@@ -71,31 +71,94 @@ std::vector<bool> computed_tensors(const Unit& unit) {
   return computed;
 }
 
-/// Tensors from outside, those that the graph computes later behind those it computes them from.
-std::vector<size_t> inputs_in_order(const Graph& graph, const Unit& unit, const std::vector<bool>& computed) {
-  std::unordered_map<NodeId, size_t> place;
-  for (const NodeId id : graph.topological_order()) place.emplace(id, place.size());
-  std::vector<size_t> outside;
-  for (size_t t = 0; t < unit.tensors.size(); ++t)
-    if (!computed[t]) outside.push_back(t);
-  std::ranges::stable_sort(outside, {}, [&](size_t t) {
-    const auto& value = unit.tensors[t].value;
-    return value && place.contains(value->node) ? place.at(value->node) : 0;
-  });
-  return outside;
+/// From what the tensors from outside are made: the tensors themselves, or values of the graph behind those
+/// that depend on each other.
+std::vector<Names> origins_of(const Graph& graph, const DimMap& dims, const Unit& unit,
+                              const std::vector<bool>& computed) {
+  // What relates tensors of one kernel is about as large as they are: no contraction.
+  constexpr int64_t kLeast = 1'000'000, kTimesElements = 4;
+  int64_t elements = 0;
+  std::vector<Names> outside;
+  for (size_t t = 0; t < unit.tensors.size(); ++t) {
+    elements += element_count(unit.tensors[t].type.dims).exec(dims);
+    if (computed[t]) continue;
+    outside.push_back(unit.tensors[t].aliases);
+    outside.back().insert(outside.back().begin(), *unit.tensors[t].value);
+  }
+  return common_origins(graph, dims, std::move(outside),
+                        {.of_one_node = std::max(kLeast, kTimesElements * elements)});
 }
 
-/// What the graph makes of the inputs that are there already, if these determine it; null if not.
-Data derive(const Graph& graph, const DimMap& dims, const Unit& unit, const VerificationCase& test_case,
-            size_t tensor) {
-  const Unit::Tensor& wanted = unit.tensors[tensor];
-  if (!is_computed(*graph.node(wanted.value->node).op)) return nullptr;
-  const Data made = evaluate_from(graph, dims, given(unit, test_case), *wanted.value);
-  if (!made || made->element_count() == 0) return nullptr;
-  return made;
-}
+/// Draws the inputs of a test case.
+class InputMaker {
+ public:
+  /// `consistent`: see SuiteOptions.
+  InputMaker(const Graph& graph, const DimMap& dims, const Unit& unit, uint64_t seed, bool consistent)
+      : graph_(graph), dims_(dims), unit_(unit), seed_(seed), computed_(computed_tensors(unit)) {
+    std::unordered_map<Value, size_t> tensor_of;
+    for (size_t t = 0; t < unit.tensors.size(); ++t) {
+      if (computed_[t]) continue;
+      drawn_.push_back(t);
+      if (consistent) tensor_of.emplace(*unit.tensors[t].value, t);
+    }
+    if (!consistent) return;
+    drawn_.clear();
+    for (const Names& names : origins_of(graph, dims, unit, computed_)) {
+      const auto known = tensor_of.extract(names[0]);
+      if (known.empty())
+        behind_.push_back(names[0]);
+      else
+        drawn_.push_back(known.mapped());
+    }
+    for (size_t t = 0; t < unit.tensors.size(); ++t)
+      if (!computed_[t] && tensor_of.contains(*unit.tensors[t].value)) derived_.push_back(t);
+  }
+
+  void fill(VerificationCase& test_case) const {
+    for (const size_t t : drawn_) test_case.tensors[t] = draw(test_case, unit_.tensors[t].type, t);
+    if (derived_.empty()) return;
+    for (size_t k = 0; k < behind_.size(); ++k)
+      test_case.origins.emplace(behind_[k],
+                                draw(test_case, graph_.type(behind_[k]), unit_.tensors.size() + k));
+    std::vector<Value> wanted;
+    for (const size_t t : derived_) wanted.push_back(*unit_.tensors[t].value);
+    const std::vector<Data> made = evaluate_from(graph_, dims_, given(unit_, test_case), wanted);
+    for (size_t k = 0; k < derived_.size(); ++k) {
+      const size_t t = derived_[k];
+      test_case.derived[t] = made[k] && made[k]->element_count() > 0;
+      test_case.tensors[t] = test_case.derived[t] ? made[k] : draw(test_case, unit_.tensors[t].type, t);
+    }
+  }
+
+ private:
+  [[nodiscard]] Data draw(const VerificationCase& test_case, const TensorType& type, size_t number) const {
+    return test_input(test_case.name, type, dims_, seed_, number);
+  }
+
+  const Graph& graph_;
+  const DimMap& dims_;
+  const Unit& unit_;
+  uint64_t seed_;
+  std::vector<bool> computed_;
+  std::vector<size_t> drawn_, derived_;  ///< of the unit's tensors
+  std::vector<Value> behind_;            ///< drawn, and no tensor of the unit
+};
 
 }  // namespace
+
+bool has_dependent_inputs(const Graph& graph, const DimMap& dims, const Unit& unit) {
+  const std::vector<bool> computed = computed_tensors(unit);
+  std::vector<Value> outside;
+  for (size_t t = 0; t < unit.tensors.size(); ++t) {
+    if (computed[t]) continue;
+    if (!unit.tensors[t].value) return false;
+    outside.push_back(*unit.tensors[t].value);
+  }
+  const std::vector<Names> origins = origins_of(graph, dims, unit, computed);
+  return !std::ranges::all_of(outside, [&](const Value& value) {
+    return std::ranges::find(origins, value, [](const Names& names) { return names[0]; }) != origins.end();
+  });
+}
 
 std::vector<std::string> input_kinds(const DimMap& dims, const Unit& unit) {
   constexpr int64_t kMany = int64_t{1} << 23;
@@ -112,23 +175,14 @@ VerificationSuite prepare_suite(const Graph& graph, const DimMap& dims, const Un
   bool judged = true;
   for (size_t t = 0; t < unit.tensors.size(); ++t) judged = judged && (computed[t] || unit.tensors[t].value);
   std::vector<bool> beyond(unit.tensors.size(), false);  // the oracle cannot tell
-  const std::vector<size_t> outside = inputs_in_order(graph, unit, computed);
+  const InputMaker inputs(graph, dims, unit, options.seed, judged && options.consistent);
   for (const std::string& kind : options.kinds.empty() ? input_kinds(dims, unit) : options.kinds) {
     throw_if_cancelled();
     VerificationCase test_case{.name = kind,
                                .tensors = std::vector<Data>(unit.tensors.size()),
                                .derived = std::vector<bool>(unit.tensors.size(), false),
                                .beyond_laws = !options.strict && is_beyond_relaxed_math(kind)};
-    for (const size_t t : outside) {
-      const TensorType& type = unit.tensors[t].type;
-      if (judged && options.consistent)
-        if (Data made = derive(graph, dims, unit, test_case, t)) {
-          test_case.tensors[t] = std::move(made);
-          test_case.derived[t] = true;
-          continue;
-        }
-      test_case.tensors[t] = test_input(kind, type, dims, options.seed, t);
-    }
+    inputs.fill(test_case);
     const int64_t operations = suite.cases.empty() ? options.operations : options.operations * 2 / 5;
     for (size_t t = 0; t < unit.tensors.size(); ++t) {
       if (!judged || !computed[t] || !unit.tensors[t].value || beyond[t]) continue;

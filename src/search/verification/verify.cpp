@@ -217,13 +217,16 @@ class Verification {
 
   /// `keep(tensors)` gets what each test case's first run made.
   std::optional<Fault> run(const std::function<void(const std::vector<TensorData>&)>& keep) {
-    UnitRig rig = rig_for({.alignment = 1});
+    // What is no candidate is run once, on all threads that there are.
+    const bool is_reference = options_.launches < 1 && options_.threads > 1;
+    UnitRig rig =
+        is_reference ? rig_for({.alignment = 1, .threads = options_.threads}) : rig_for({.alignment = 1});
+    const Split split = is_reference ? Split::Threads : Split::Whole;
     for (size_t q = 0; q < suite_.cases.size(); ++q) {
       // Every second test case finds the outputs and the workspace of the one before.
       if (q % 2 == 1) rig.overwrite(kOtherPattern);
       std::vector<TensorData> made;
-      if (auto fault =
-              run_once(rig, suite_.cases[q], Split::Whole, q == 0 ? "1 thread" : "after others", made))
+      if (auto fault = run_once(rig, suite_.cases[q], split, q == 0 ? "1 thread" : "after others", made))
         return fault;
       if (auto fault = check(q, made)) return fault;
       if (options_.launches > 0)

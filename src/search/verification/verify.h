@@ -8,6 +8,7 @@
 #include "kernel/spec.h"
 #include "luminal/graph.h"
 #include "search/verification/contain.h"
+#include "search/verification/derive.h"
 
 /// Checks kernels against the user's graph before they may win. The judge is the Oracle, which knows nothing
 /// of specs, laws or schedules: a wrong law is caught as a wrong kernel is.
@@ -48,9 +49,10 @@ struct VerificationCase {
   std::string name;  ///< one of kInputKinds
   std::vector<std::shared_ptr<const TensorData>>
       tensors;  ///< by Unit tensor; null for what the unit computes
-  /// By Unit tensor: comes from outside, and is what the graph makes of others that do. (A kernel may read a
-  /// value and compute it once more from what it is made of: both have to agree.)
+  /// By Unit tensor: comes from outside, and is what the graph makes of others that do, or of `origins`. (A
+  /// kernel may read a value and compute it once more from what it is made of: both have to agree.)
   std::vector<bool> derived;
+  Leaves origins;  ///< values of the graph, no tensors of the unit, that were drawn to derive some
   /// Laws of relaxed math may make something else of such inputs than the user's nodes: the independent
   /// kernel of the same spec is the measure.
   bool beyond_laws = false;
@@ -81,11 +83,13 @@ struct SuiteOptions {
   int samples = 48;                ///< per output, beside those that cover every slice and borders of tiles
   bool strict = false;             ///< the user's nodes judge NaN, infinities and overflow too
   std::vector<std::string> kinds;  ///< of inputs, a test case each; none: `input_kinds`
-  /// Inputs that the graph makes of other inputs are what it makes of them. Without, every input is drawn: a
-  /// kernel that stands then is right, but one that computes an input anew from another one, which it may,
-  /// falls.
+  /// Inputs that depend on each other in the graph are made from what they depend on (derive.h). Without,
+  /// every input is drawn: a kernel that stands then is right, but one may fall on inputs that no graph can
+  /// produce, such as a row beside a number that is not its maximum.
   bool consistent = false;
 };
+/// Whether inputs of a unit depend on each other in the graph, so that a consistent suite has others.
+[[nodiscard]] bool has_dependent_inputs(const Graph& graph, const DimMap& dims, const Unit& unit);
 /// The kinds of inputs on which a unit is verified: all of them, or four where tensors have many elements.
 [[nodiscard]] std::vector<std::string> input_kinds(const DimMap& dims, const Unit& unit);
 /// Draws inputs and asks the oracle about every computed tensor that is a value of the graph. If a tensor
@@ -112,7 +116,7 @@ struct VerifyOptions {
   const Verdict* reference = nullptr;
   bool keep_outputs = false;
   /// Launches of the first test case one after the other, each with the same result; fewer if they take
-  /// longer than `soak` together. 0: each test case once, in one call, and nothing else.
+  /// longer than `soak` together. 0: each test case once, in one call (or on `threads`), and nothing else.
   int launches = 8;
   std::chrono::milliseconds soak{10};
   std::chrono::milliseconds timeout{20'000};  ///< of any one launch

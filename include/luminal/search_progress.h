@@ -1,0 +1,40 @@
+#pragma once
+#include <functional>
+#include <string>
+
+namespace luminal {
+
+/// How far a measured search has come.
+struct SearchProgress {
+  std::string step;            ///< "timing kernels", "verifying kernels", "timing plans", ...
+  size_t done = 0, total = 0;  ///< kernels of this step
+  double best_us = 0;    ///< of one run of the best plan so far, its kernels' times added; 0: not known yet
+  double elapsed_s = 0;  ///< since the compile began
+  double left_s = -1;    ///< of the budget, or of this step as it goes on now; below 0: not known yet
+};
+
+/// Is told of a search while it goes on, up to ten times a second, by the thread that compiles. Where it
+/// returns false the search ends: the compile returns the best plan so far if all its kernels are verified,
+/// and that of Fast mode otherwise.
+using SearchProgressHook = std::function<bool(const SearchProgress&)>;
+
+/// While it lives, searches of this thread tell `hook`; the innermost scope counts. Thread safety: belongs to
+/// one thread.
+///
+///   SearchProgressScope scope([&](const SearchProgress& p) { std::cerr << p.step << '\n'; return !enough; });
+///   Compiled step = cx.compile(Optimal{});
+class SearchProgressScope {
+ public:
+  explicit SearchProgressScope(SearchProgressHook hook);
+  SearchProgressScope(const SearchProgressScope&) = delete;
+  SearchProgressScope& operator=(const SearchProgressScope&) = delete;
+  ~SearchProgressScope();
+  /// Of this thread, or null.
+  [[nodiscard]] static const SearchProgressHook* current();
+
+ private:
+  SearchProgressHook hook_;
+  const SearchProgressHook* outer_;
+};
+
+}  // namespace luminal

@@ -1,0 +1,33 @@
+#pragma once
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "luminal/search_progress.h"
+
+namespace luminal::cli {
+
+/// While it lives, searches of this thread draw a line on standard error if that is a terminal:
+///
+///   searching 0:12  timing kernels 5/73  best 111.4 ms  0:34 left
+///
+/// and the first Ctrl-C ends the search with the best plan so far.
+class SearchLine {
+ public:
+  explicit SearchLine(Console& console);
+  SearchLine(const SearchLine&) = delete;
+  SearchLine& operator=(const SearchLine&) = delete;
+  ~SearchLine();
+
+ private:
+  bool tell(const SearchProgress& progress);
+  void clear();
+
+  Console& console_;
+  bool terminal_, open_ = false;
+  SearchInterrupt interrupt_;
+  SearchProgressScope scope_;
+};
+
+/// The line's text.
+[[nodiscard]] std::string search_text(const SearchProgress& progress);
+
+}  // namespace luminal::cli
