@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/fail.h"
-#include "codegen/schedules/cost.h"
 #include "codegen/schedules/families.h"
 #include "codegen/schedules/own_axes.h"
 #include "codegen/schedules/specialise.h"
@@ -21,12 +20,6 @@ namespace {
 using kernel::KernelSpec;
 using kernel::Operand;
 using kernel::Value;
-
-/// The parameters: a register tile is `tile` positions by `vectors` of rows; a task has `panels` of such rows
-/// side by side and walks over the stream in blocks of `block` positions.
-struct StreamForm {
-  int64_t vectors = 2, tile = 8, panels = 2, block = 256;
-};
 
 using Ids = std::vector<Id>;
 
@@ -550,95 +543,8 @@ class StreamLowering {
   int folds_ = -1;
 };
 
-double volume(const KernelSpec& spec, std::span<const int> axes, const DimMap& top) {
-  double n = 1;
-  for (const int a : axes)
-    n *= static_cast<double>(std::max<int64_t>(1, spec.extents()[static_cast<size_t>(a)].exec(top)));
-  return n;
-}
-
-/// What a side reads, in cycles: an element for all rows, or one for each. What lies apart from row to row but
-/// side by side along the `walked` axes is in the first cache when the next position asks for it.
-double side_cycles(const KernelSpec& spec, const Stream& s, const std::vector<int>& walked, int v,
-                   const ScalarFunction& side, int lanes) {
-  const AxisGroup rows = group_of(spec.extents(), s.rows), along = group_of(spec.extents(), walked);
-  const std::vector<Operand>& operands = spec.values()[static_cast<size_t>(v)].operands;
-  double cycles = body_cycles(side);
-  for (const ScalarNode& n : side.nodes()) {
-    if (n.op != ScalarOp::Input) continue;
-    if (n.payload >= operands.size()) {
-      cycles += 0.5;
-      continue;
-    }
-    const Operand& o = operands[n.payload];
-    const auto even = evenly(o.index, along);
-    const double most = o.kind == Operand::Kind::Load && even && even->stride == 1 ? lanes : 4.0 * lanes;
-    cycles += std::min(load_cycles(o, rows, lanes), most + 2.0 * static_cast<double>(o.masks.size()));
-  }
-  return cycles;
-}
-
-/// Cycles of one task.
-double task_cycles(const KernelSpec& spec, const Stream& s, const StreamForm& form, int lanes,
-                   const DimMap& top) {
-  const double length = volume(spec, s.streamed, top), vectors = static_cast<double>(form.vectors);
-  // Two vectors of products are added a cycle, but for what is read and stored with them. A side that all rows
-  // share is read beside the additions, one that varies takes its time in each vector.
-  constexpr double kShare = 0.8;
-  const double tile = static_cast<double>(form.tile);
-  const double step = std::max(vectors / 2, 0.62 * (tile + vectors) / tile) / kShare;
-  const auto products = [&](double times, int v, const ScalarFunction& side, bool varies) {
-    const double read = side_cycles(spec, s, s.streamed, v, side, lanes);
-    return times * (step + (varies ? vectors * read : std::max(0.0, read - 0.5)));
-  };
-  double cycles = 0, each = 0;
-  for (const Inner& i : s.inner) {
-    cycles += products(length * volume(spec, i.summed, top), i.value, i.read, i.read_varies);
-    cycles += volume(spec, i.summed, top) * vectors *
-              (1 + side_cycles(spec, s, i.summed, i.value, i.packed, lanes));
-  }
-  for (const Fold& f : s.folds) each += 1 + side_cycles(spec, s, s.streamed, f.value, f.terms, lanes);
-  // A weight is mostly what a fold has computed.
-  if (s.folds.empty() || !s.folds.back().online)
-    for (const Columns& c : s.columns) each += 1 + side_cycles(spec, s, s.streamed, c.value, c.weight, lanes);
-  cycles += length * vectors * each;
-  for (const Columns& c : s.columns) {
-    const double size = volume(spec, c.axes, top);
-    cycles += products(length * size, c.value, c.read, c.read_varies);
-    cycles += size * vectors * lanes;  // an element of each row
-  }
-  return cycles * static_cast<double>(form.panels);
-}
-
 StreamForm form_of(const Parameters& p) {
   return {p.at("vectors"), p.at("tile"), p.at("panels"), p.at("block")};
-}
-
-std::vector<Candidate> stream_candidates(const KernelSpec& original, const Bucket& bucket,
-                                         const Target& target) {
-  const KernelSpec spec = with_own_axes(specialised(original, bucket));
-  const auto s = stream_of(spec);
-  if (!s || target.lanes(8) < 2) return {};
-  const DimMap top = bucket.top();
-  const int lanes = target.lanes(static_cast<int>(element_bytes(s->dtype)));
-  const bool many_registers = target.vector_registers >= 32;
-  const double rows = volume(spec, s->rows, top), batch = volume(spec, s->batch, top);
-  const Roofline roofline = roofline_of(spec, top, target);
-  std::vector<Candidate> found;
-  for (const int64_t vectors : {2, 1})
-    for (const int64_t panels : {4, 2, 1}) {
-      const int64_t width = vectors * lanes;
-      if (panels > 1 && static_cast<double>((panels - 1) * width) >= rows) continue;
-      const int64_t tile = (many_registers ? 16 : 12) / 2;
-      const StreamForm form{vectors, tile, panels, many_registers ? 256 : 64};
-      const double tasks = batch * std::ceil(rows / static_cast<double>(panels * width));
-      const double cycles =
-          tasks * task_cycles(spec, *s, form, lanes, top) * unevenness(tasks, target.threads);
-      found.push_back({{{"vectors", vectors}, {"tile", tile}, {"panels", panels}, {"block", form.block}},
-                       roofline.us(cycles, 1)});
-    }
-  std::ranges::stable_sort(found, {}, &Candidate::predicted_us);
-  return found;
 }
 
 Program stream_lower(const KernelSpec& original, const Parameters& parameters, const Bucket& bucket,
@@ -657,7 +563,7 @@ const Schedule& stream_schedule() {
       .name = "stream",
       .doc =
           "One walk over streamed axes in blocks: products inside the stream, maxima and sums that follow "
-          "them as they rise, and sums of weights times columns (attention, chained contractions). "
+          "them as they rise, and sums of weights times columns. "
           "Milakov and Gimelshein 2018; Dao et al. 2022.",
       .candidates = stream::stream_candidates,
       .lower = stream::stream_lower};

@@ -48,6 +48,15 @@ struct Stream {
 };
 [[nodiscard]] std::optional<Stream> stream_of(const kernel::KernelSpec& spec);
 
+/// The parameters: a register tile is `tile` positions by `vectors` of rows; a task has `panels` of such rows
+/// side by side and walks over the stream in blocks of `block` positions.
+struct StreamForm {
+  int64_t vectors = 2, tile = 8, panels = 2, block = 256;
+};
+
+[[nodiscard]] std::vector<Candidate> stream_candidates(const kernel::KernelSpec& spec, const Bucket& bucket,
+                                                       const Target& target);
+
 /// Coordinates of a block, by axis: first and last.
 struct Box {
   std::vector<Expression> low, high;

@@ -190,8 +190,7 @@ TEST_P(AttentionSpelled, IsOneKernelThatStreams) {
   const CompileReport report = scene.cx.compile(Fast{}).details();
   std::vector<std::string> families;
   for (const KernelReport& kernel : report.kernels) families.push_back(kernel.schedule);
-  EXPECT_EQ(families, std::vector<std::string>{"stream"})
-      << to_text(report);
+  EXPECT_EQ(families, std::vector<std::string>{"stream"}) << to_text(report);
   scene.cx.set_step(0);
   scene.cx.compile(Fast{})();
   const std::vector<float> got = y.data<float>();
@@ -207,6 +206,59 @@ std::string test_name(const testing::TestParamInfo<Spelling>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, AttentionSpelled, testing::ValuesIn(spellings()), test_name);
+
+void expect_as_reference(Scene& scene, GraphTensor& y) {
+  scene.cx.set_device("cpu");
+  scene.cx.compile(Fast{})();
+  const std::vector<float> got = y.data<float>(), want = values_on(scene.cx, y, "reference");
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t k = 0; k < got.size(); ++k) {
+    if (std::isnan(got[k]) && std::isnan(want[k])) continue;
+    ASSERT_NEAR(got[k], want[k], 3e-6F) << "element " << k;
+  }
+}
+
+/// A row that sees no key: NaN where minus infinity stands for what is hidden, the mean of all values where a
+/// large negative number does, zeros where the maximum is kept finite.
+TEST(Attention, RowsMaskedWholeAreAsInThePlainGraph) {
+  const auto all = [](Scene& s) { return s.row().gt(20); };
+  for (const double low : {-HUGE_VAL, -1e9}) {
+    Scene scene;
+    GraphTensor y =
+        plain(hidden(all(scene), scene.q().matmul(scene.k().t()) * kScale, low), scene.v()).retrieve();
+    scene.set(11);
+    expect_as_reference(scene, y);
+    EXPECT_EQ(std::isnan(y.data<float>()[0]), low == -HUGE_VAL);
+  }
+  Scene scene;
+  const GraphTensor seen = all(scene);
+  GraphTensor y = attention(scene.q(), scene.k(), scene.v(), seen).retrieve();
+  scene.set(11);
+  expect_as_reference(scene, y);
+  EXPECT_EQ(y.data<float>()[0], 0);
+}
+
+TEST(Attention, RandomSizes) {
+  std::mt19937_64 random(5);
+  int streams = 0;
+  for (int seed = 0; seed < 12; ++seed) {
+    const auto positive = [&](uint64_t most) { return 1 + static_cast<int64_t>(random() % most); };
+    const int64_t heads = positive(4), queries = positive(150), keys = positive(300), width = positive(70),
+                  columns = positive(70);
+    SCOPED_TRACE(testing::Message() << heads << " heads, " << queries << " queries, " << keys << " keys of "
+                                    << width << ", " << columns << " columns");
+    Scene scene;
+    const GraphTensor q = scene.input({heads, queries, width}), k = scene.input({heads, keys, width}),
+                      v = scene.input({heads, keys, columns});
+    GraphTensor y = attention(q, k, v, {.causal = seed % 2 == 0 && keys >= queries}).retrieve();
+    scene.set(static_cast<uint64_t>(seed));
+    expect_as_reference(scene, y);
+    scene.cx.set_device("cpu");
+    for (const KernelReport& kernel : scene.cx.compile(Fast{}).details().kernels)
+      streams += kernel.schedule == "stream" ? 1 : 0;
+  }
+  EXPECT_GE(streams, 3);
+}
 
 }  // namespace
 }  // namespace luminal::search
