@@ -225,7 +225,7 @@ class FusionFinder {
   }
 
   /// What costs far more than the best one takes most of the time, and hardly ever leads to a fusion that is
-  /// kept. The best one's leaves may have to be paid for in full. Who keeps more looks further.
+  /// kept. The best one's leaves may have to be paid for in full. A search that keeps more fusions drops fewer.
   void drop_hopeless(std::vector<Growing>& front) const {
     if (front.empty()) return;
     const Fusion& first = front.front().fusion;

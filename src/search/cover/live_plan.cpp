@@ -122,8 +122,8 @@ void LivePlan::release(int node) {
   if (--reads_[static_cast<size_t>(node)] == 0) deaths_.push_back(node);
 }
 
-/// Who is read for the first time reads others; who is no longer read stops. A node that is given up by one
-/// reader and taken by another in the same step does neither.
+/// A node that is read for the first time takes what it reads; one that nobody reads any longer gives it up.
+/// A node that one reader drops and another takes in the same step stays as it is.
 void LivePlan::propagate() {
   while (!births_.empty()) {
     const int node = births_.back();
