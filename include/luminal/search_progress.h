@@ -21,7 +21,7 @@ using SearchProgressHook = std::function<bool(const SearchProgress&)>;
 /// While it lives, searches of this thread tell `hook`; the innermost scope counts. Thread safety: belongs to
 /// one thread.
 ///
-///   SearchProgressScope scope([&](const SearchProgress& p) { std::cerr << p.step << '\n'; return !enough; });
+///   SearchProgressScope scope([&](const SearchProgress& p) { std::cerr << p.step << '\n'; return p.elapsed_s < 60; });
 ///   Compiled step = cx.compile(Optimal{});
 class SearchProgressScope {
  public:

@@ -11,7 +11,7 @@
 /// Seeded initial weights: the same numbers on every machine. Each call draws its own stream from the
 /// graph's seed, so only the order of calls matters. A stream that is taken now may be drawn from later:
 ///
-///   weight.set_lazily([stream = nn::init::Stream(cx)] { return nn::init::normal(stream, {256, 64}, 0, 0.02); });
+///   w.set_lazily([stream = nn::init::Stream(cx)] { return nn::init::normal(stream, {256, 64}, 0, 0.02); });
 namespace luminal::nn::init {
 
 /// A graph's next stream of random numbers: who draws from it later draws what they would draw now. A Graph

@@ -43,7 +43,7 @@ double element_cycles(const Expression& index, const AxisGroup& group, int lanes
   if (!even) return 3.0 * lanes;
   const int64_t stride = std::abs(even->stride);
   // Beyond a cache line every lane is a miss of its own sooner or later.
-  const double straight = stride <= 1 ? 0.5 : (stride < 16 ? 1.0 : 3.0) * lanes;
+  const double straight = stride <= 1 ? 0.5 : (stride < 16 ? 1.0 : 4.0) * lanes;
   if (even->inner == group.axes.size() || even->size % lanes == Expression(0) ||
       repeated(index, group, *even, lanes))
     return straight;

@@ -39,7 +39,7 @@ struct Roofline {
 /// Of all bodies of a spec.
 [[nodiscard]] double body_cycles(const kernel::KernelSpec& spec);
 /// Cycles of loading a vector along the group: half a cycle where lanes are neighbours or one element, more
-/// where they may pass the end of a row in memory, one a lane where they lie apart, three a lane where each is
+/// where they may pass the end of a row in memory, one a lane where they lie apart, four a lane where each is
 /// in a cache line of its own. Masks come on top. Nothing for a value that was computed.
 [[nodiscard]] double load_cycles(const kernel::Operand& operand, const AxisGroup& group, int lanes);
 /// Of all operands of a body.
