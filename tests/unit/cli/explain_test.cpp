@@ -65,7 +65,7 @@ TEST(Explain, SaysWhatTheLettersOfAKernelAre) {
   EXPECT_THAT(explain({kLayer}),
               HasSubstr("where A = x f32[2, 3, 6, 6], B = w f32[4, 3, 3, 3], C = b f32[4, 1, 1]"));
   // What a kernel reads from another one has the name of that.
-  EXPECT_THAT(explain({"exp(x:f32[512,256] @ w:f32[256,512]) @ v:f32[512,300]"}),
+  EXPECT_THAT(explain({"(x:f32[512,256] @ w:f32[256,512]).softmax(-1)"}),
               testing::ContainsRegex("= f32.512, 512. of contract_"));
 }
 
