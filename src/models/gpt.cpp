@@ -59,8 +59,8 @@ GraphTensor Gpt::Attention::forward(const GraphTensor& x) const {
         .split_dims(2, size / heads)
         .transpose(1, 2);  // [N, heads, T, size / heads]
   };
-  const AttentionOptions options{.causal = true, .dropout = dropout.mode.training() ? dropout.p : 0};
-  const GraphTensor y = attention(part(0), part(1), part(2), options);
+  const AttentionOptions how{.causal = true, .dropout = dropout.mode.training() ? dropout.p : 0};
+  const GraphTensor y = attention(part(0), part(1), part(2), how);
   return dropout.forward(c_proj.forward(y.transpose(1, 2).merge_dims(2, 3)));
 }
 
