@@ -109,16 +109,6 @@ TEST_F(Signals, StopASearchAtOnceAndLeaveTheWeightsAlone) {
   }
 }
 
-TEST_F(Signals, TheFirstCtrlCEndsASearchAndTrainingGoesOn) {
-  Program run(folder_.path(), train({"--mode", "optimal", "--epochs", "1", "--limit", "640"}));
-  ASSERT_TRUE(run.wait_until([&] { return fs::exists(folder_.path() / "cache"); })) << run.err();
-  run.send(SIGINT);
-  EXPECT_EQ(run.wait(), 0) << run.err();
-  EXPECT_THAT(run.err(), HasSubstr("luminal: ending the search with the best plan so far"));
-  EXPECT_THAT(run.out(), HasSubstr("this is the plan of Fast mode"));
-  EXPECT_TRUE(fs::exists(weights_));
-}
-
 TEST_F(Signals, StopTrainingBeforeAPassIsDoneAndLeaveOlderWeights) {
   (void)folder_.file("w.safetensors", "weights of another day");
   const fs::path metrics = folder_.path() / "m.jsonl";
