@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
 
 #include "kernel/axes.h"
 #include "kernel/calls.h"
@@ -14,6 +15,37 @@ namespace luminal::kernel {
 namespace {
 
 using Kind = Operand::Kind;
+
+/// Nodes of a body in another builder, each once: a body is a graph, whose paths are many more than its nodes.
+class Copies {
+ public:
+  /// `replaced`: an input, and what takes its place.
+  Copies(ScalarBuilder& b, const ScalarFunction& body, std::optional<std::pair<size_t, Scalar>> replaced = {})
+      : b_(b), body_(body), replaced_(replaced), made_(body.nodes().size()) {}
+
+  Scalar of(Scalar s) {
+    std::optional<Scalar>& made = made_[s.index];
+    if (!made) made = make(body_[s]);
+    return *made;
+  }
+
+ private:
+  Scalar make(ScalarNode n) {
+    if (n.op == ScalarOp::Input && replaced_ && n.payload == replaced_->first) return replaced_->second;
+    if (n.op == ScalarOp::Input) return b_.input(static_cast<int>(n.payload), n.dtype);
+    if (n.op == ScalarOp::Constant) return b_.constant_bits(n.dtype, n.payload);
+    for (int k = 0; k < arity(n.op); ++k) {
+      Scalar& operand = n.operands[static_cast<size_t>(k)];
+      operand = of(operand);
+    }
+    return b_.make(n);
+  }
+
+  ScalarBuilder& b_;
+  const ScalarFunction& body_;
+  std::optional<std::pair<size_t, Scalar>> replaced_;
+  std::vector<std::optional<Scalar>> made_;
+};
 
 /// Bodies in one builder over one list of operands, commutative operands in one order: equal parts are one
 /// node.
@@ -37,17 +69,21 @@ class JointBodies {
   }
   /// Node `at` with one node in place of another.
   Scalar replaced(Scalar at, Scalar from, Scalar to) {
-    if (at == from) return to;
+    std::map<uint32_t, Scalar> known{{from.index, to}};
+    return replaced(at, known);
+  }
+
+ private:
+  Scalar replaced(Scalar at, std::map<uint32_t, Scalar>& known) {
+    if (const auto found = known.find(at.index); found != known.end()) return found->second;
     ScalarNode n = b_[at];
     if (arity(n.op) == 0) return at;
     for (int k = 0; k < arity(n.op); ++k) {
       Scalar& operand = n.operands[static_cast<size_t>(k)];
-      operand = replaced(operand, from, to);
+      operand = replaced(operand, known);
     }
-    return make(n);
+    return known.emplace(at.index, make(n)).first->second;
   }
-
- private:
   Scalar input(const Operand& o) { return b_.input(add_operand(operands_, o), o.dtype); }
   ScalarBuilder b_;
   std::vector<Operand> operands_;
@@ -77,9 +113,12 @@ class OnlineFinder {
     if (v_.monoid != Monoid::Add || !is_real(v_.dtype())) return std::nullopt;
     if (!find_maximum()) return std::nullopt;
     mark_dependent();
+    multiples_.resize(v_.body.nodes().size());
     for (uint32_t i = 0; i < v_.body.nodes().size(); ++i) {
       const auto e = exponential_at({i});
-      if (!e || !is_factor(v_.body.outputs()[0], e->node)) continue;
+      if (!e) continue;
+      multiples_.assign(multiples_.size(), std::nullopt);
+      if (!is_factor(v_.body.outputs()[0], e->node)) continue;
       const auto above = subtracted(e->u);
       if (above && same_as_maximised(*above, e->x)) return result(*e, *above);
     }
@@ -147,7 +186,12 @@ class OnlineFinder {
   }
 
   /// Whether `s` is a multiple of `factor`, by something that does not depend on the maximum.
-  [[nodiscard]] bool is_factor(Scalar s, Scalar factor) const {
+  [[nodiscard]] bool is_factor(Scalar s, Scalar factor) {
+    std::optional<bool>& known = multiples_[s.index];
+    if (!known) known = find_factor(s, factor);
+    return *known;
+  }
+  [[nodiscard]] bool find_factor(Scalar s, Scalar factor) {
     if (s == factor) return true;
     const ScalarNode& n = node(s);
     const auto multiple = [&](size_t k) { return is_factor(n.operands[k], factor); };
@@ -230,15 +274,7 @@ class OnlineFinder {
 
   /// Node `s` in `b`, the maximum replaced.
   Scalar copied(ScalarBuilder& b, Scalar s, Scalar maximum) const {
-    ScalarNode n = node(s);
-    if (n.op == ScalarOp::Input)
-      return n.payload == maximum_operand_ ? maximum : b.input(static_cast<int>(n.payload), n.dtype);
-    if (n.op == ScalarOp::Constant) return b.constant_bits(n.dtype, n.payload);
-    for (int k = 0; k < arity(n.op); ++k) {
-      Scalar& operand = n.operands[static_cast<size_t>(k)];
-      operand = copied(b, operand, maximum);
-    }
-    return b.make(n);
+    return Copies(b, v_.body, std::pair(maximum_operand_, maximum)).of(s);
   }
   Scalar exponential(ScalarBuilder& b, const Exponential& e, Scalar x, Scalar u) const {
     Scalar t = b.sub(x, u);
@@ -292,6 +328,7 @@ class OnlineFinder {
   size_t maximum_operand_ = 0;
   Scalar maximised_;  ///< in the body
   std::vector<bool> dependent_;
+  std::vector<std::optional<bool>> multiples_;  ///< by node: is_factor, of the exponential at hand
 };
 
 /// Takes factors of a sum's terms that hold other values over the summed axes out of the terms: the sum of a
@@ -315,16 +352,18 @@ class FactorsOut {
   /// The terms without these factors.
   std::optional<ScalarFunction> terms() {
     ScalarBuilder b;
-    const Scalar root = rebuilt(b, v_.body.outputs()[0]);
-    if (factors_.empty()) return std::nullopt;
+    Copies copies(b, v_.body);
+    const Scalar root = rebuilt(b, copies, v_.body.outputs()[0]);
+    if (factors_.empty() || visits_ > kMostVisits) return std::nullopt;
     return b.finish(root);
   }
   /// Input v.operands.size(), the sum of these terms, times the factors.
   [[nodiscard]] ScalarFunction product() const {
     ScalarBuilder b;
     Scalar whole = b.input(static_cast<int>(v_.operands.size()), v_.dtype());
+    Copies copies(b, v_.body);
     for (const auto& [s, divides] : factors_)
-      whole = divides ? b.div(whole, copy(b, s)) : b.mul(whole, copy(b, s));
+      whole = divides ? b.div(whole, copies.of(s)) : b.mul(whole, copies.of(s));
     return b.finish(whole);
   }
 
@@ -335,39 +374,31 @@ class FactorsOut {
     return n.op == ScalarOp::Constant && real_constant(n) == 0;
   }
 
-  Scalar copy(ScalarBuilder& b, Scalar s) const {
-    ScalarNode n = v_.body[s];
-    for (int k = 0; k < arity(n.op); ++k) {
-      Scalar& operand = n.operands[static_cast<size_t>(k)];
-      operand = copy(b, operand);
-    }
-    return n.op == ScalarOp::Constant ? b.constant_bits(n.dtype, n.payload) : b.make(n);
-  }
-
-  Scalar rebuilt(ScalarBuilder& b, Scalar s) {
+  /// A factor leaves once for each way that leads to it. Products of products have too many of them.
+  Scalar rebuilt(ScalarBuilder& b, Copies& copies, Scalar s) {
     const ScalarNode& n = v_.body[s];
-    if (!held_[s.index]) return copy(b, s);
-    if (n.op == ScalarOp::Neg) return b.neg(rebuilt(b, n.operands[0]));
+    if (!held_[s.index] || ++visits_ > kMostVisits) return copies.of(s);
+    if (n.op == ScalarOp::Neg) return b.neg(rebuilt(b, copies, n.operands[0]));
     if (n.op == ScalarOp::Mul)
       for (const size_t k : {0, 1})
         if (leaves(n.operands[k])) {
           factors_.emplace_back(n.operands[k], false);
-          return rebuilt(b, n.operands[1 - k]);
+          return rebuilt(b, copies, n.operands[1 - k]);
         }
     if (n.op == ScalarOp::Mul) {
-      const Scalar left = rebuilt(b, n.operands[0]);
-      return b.mul(left, rebuilt(b, n.operands[1]));
+      const Scalar left = rebuilt(b, copies, n.operands[0]);
+      return b.mul(left, rebuilt(b, copies, n.operands[1]));
     }
     if (n.op == ScalarOp::Div) {
-      if (!leaves(n.operands[1])) return b.div(rebuilt(b, n.operands[0]), copy(b, n.operands[1]));
+      if (!leaves(n.operands[1])) return b.div(rebuilt(b, copies, n.operands[0]), copies.of(n.operands[1]));
       factors_.emplace_back(n.operands[1], true);
-      return rebuilt(b, n.operands[0]);
+      return rebuilt(b, copies, n.operands[0]);
     }
     if (n.op == ScalarOp::Select && is_zero(n.operands[2]))
-      return b.select(copy(b, n.operands[0]), rebuilt(b, n.operands[1]), b.constant(n.dtype, 0));
+      return b.select(copies.of(n.operands[0]), rebuilt(b, copies, n.operands[1]), b.constant(n.dtype, 0));
     if (n.op == ScalarOp::Select && is_zero(n.operands[1]))
-      return b.select(copy(b, n.operands[0]), b.constant(n.dtype, 0), rebuilt(b, n.operands[2]));
-    return copy(b, s);
+      return b.select(copies.of(n.operands[0]), b.constant(n.dtype, 0), rebuilt(b, copies, n.operands[2]));
+    return copies.of(s);
   }
 
   const Value& v_;
@@ -375,6 +406,8 @@ class FactorsOut {
   std::vector<AxisSet> axes_;
   std::vector<bool> held_;
   std::vector<std::pair<Scalar, bool>> factors_;  ///< and whether it divides
+  static constexpr int kMostVisits = 64;
+  int visits_ = 0;
 };
 
 /// Operands that the body does not read count for nothing.

@@ -54,6 +54,22 @@ TEST(Online, LeavesAloneWhatMayOverflow) {
   EXPECT_EQ(sum((x - x.max({1}, true)).exp() * x.max({1}, true)), 0);
 }
 
+/// A node that many others read stands in a body once, at the end of more ways than anyone could go.
+TEST(Online, BodiesAreGraphs) {
+  Graph cx;
+  const GraphTensor x = cx.tensor({4, 9}), v = cx.tensor({4, 9});
+  GraphTensor doubled = v, maximised = x;
+  for (int i = 0; i < 40; ++i) {
+    doubled = doubled + doubled * v;
+    maximised = maximised.maximum(maximised * v);
+  }
+  EXPECT_EQ(online_count(whole(cx, (x.softmax(-1) * doubled).sum({1}))), 2);
+  EXPECT_GE(online_count(whole(cx, (maximised.softmax(-1) * v).sum({1}))), 1);
+  GraphTensor squared = x.softmax(-1);
+  for (int i = 0; i < 12; ++i) squared = squared * squared;
+  EXPECT_GE(online_count(whole(cx, squared.sum({1}))), 1);
+}
+
 /// What has been added below the old maximum, rescaled, is what would have been added below the new one.
 TEST(Online, RescalesWhatHasBeenAdded) {
   Graph cx;
