@@ -3,6 +3,7 @@
 #include "codegen/schedules/stream.h"
 #include "codegen/schedules/task_grid.h"
 #include "kernel/axes.h"
+#include "kernel/copies.h"
 
 // Which specs are streams.
 namespace luminal::codegen::stream {
@@ -16,22 +17,17 @@ using kernel::Value;
 /// The product of these nodes of a body; 1 if there are none.
 ScalarFunction product_part(const ScalarFunction& f, std::span<const Scalar> nodes) {
   ScalarBuilder b;
-  const auto copy = [&](const auto& self, Scalar s) -> Scalar {
-    ScalarNode n = f[s];
-    for (int k = 0; k < arity(n.op); ++k) {
-      Scalar& operand = n.operands[static_cast<size_t>(k)];
-      operand = self(self, operand);
-    }
-    return n.op == ScalarOp::Constant ? b.constant_bits(n.dtype, n.payload) : b.make(n);
-  };
   if (nodes.empty()) return b.finish(b.constant(f[f.outputs()[0]].dtype, 1));
-  Scalar whole = copy(copy, nodes[0]);
-  for (const Scalar s : nodes.subspan(1)) whole = b.mul(whole, copy(copy, s));
+  kernel::Copies copies(b, f);
+  Scalar whole = copies.of(nodes[0]);
+  for (const Scalar s : nodes.subspan(1)) whole = b.mul(whole, copies.of(s));
   return b.finish(whole);
 }
 
+/// Squares of squares have more factors than anyone could list: beyond some products stay whole.
 void collect_factors(const ScalarFunction& f, Scalar s, std::vector<Scalar>& factors) {
-  if (f[s].op != ScalarOp::Mul) return factors.push_back(s);
+  constexpr size_t kMost = 32;
+  if (f[s].op != ScalarOp::Mul || factors.size() >= kMost) return factors.push_back(s);
   collect_factors(f, f[s].operands[0], factors);
   collect_factors(f, f[s].operands[1], factors);
 }
