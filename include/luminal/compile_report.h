@@ -61,13 +61,13 @@ struct CompileReport {
   };
   std::vector<Round> search;
   /// The outcome for user kernels (luminal/user_kernel.h) that this compile tried.
-  struct Own {
+  struct UserKernel {
     std::string name, parameters, spec;
     std::string outcome;      ///< "taken", "faster, but not part of the best plan", "slower", what is wrong
     double measured_us = 0;   ///< 0: not timed
     double generated_us = 0;  ///< of the fastest kernel beside it
   };
-  std::vector<Own> user_kernels;
+  std::vector<UserKernel> user_kernels;
   /// Kernels that were compiled for this compile, candidates included, those found in the cache left out; of
   /// the candidates those that were timed.
   int compiled = 0, timed = 0;

@@ -9,7 +9,7 @@ namespace luminal {
 /// The largest IDX content that is read unless the caller allows more.
 inline constexpr size_t kIdxLimitBytes = size_t{4} << 30;
 
-/// Reads an IDX file, plain or gzipped (told by content, not by name): the format of the MNIST database.
+/// Reads an IDX file, plain or gzipped (recognised by content, not by name): the format of the MNIST database.
 /// Dtypes: u8, i8, i32, f32, f64 as stored; i16 comes as i32, the smallest type here that holds it.
 /// Errors: FormatError if the file is missing, no IDX file, damaged, shorter or longer than its dims say, or
 /// holds more than `limit_bytes`; nothing is allocated from sizes that the file cannot hold. Source: LeCun,

@@ -13,12 +13,12 @@ struct SearchProgress {
   double left_s = -1;    ///< of the budget, or of this step as it goes on now; below 0: not known yet
 };
 
-/// Is told of a search while it goes on, up to ten times a second, by the thread that compiles. Where it
-/// returns false the search ends: the compile returns the best plan so far if all its kernels are verified,
-/// and that of Fast mode otherwise.
+/// Called up to ten times a second while a search goes on, on the thread that compiles. If it returns false, the
+/// search ends: the compile returns the best plan so far if all its kernels are verified, otherwise the plan of
+/// Fast mode.
 using SearchProgressHook = std::function<bool(const SearchProgress&)>;
 
-/// While it lives, searches of this thread tell `hook`; the innermost scope counts. Thread safety: belongs to
+/// While it lives, searches of this thread call `hook`; the innermost scope counts. Thread safety: belongs to
 /// one thread.
 ///
 ///   SearchProgressScope scope([&](const SearchProgress& p) { std::cerr << p.step << '\n'; return p.elapsed_s < 60; });

@@ -109,7 +109,7 @@ struct Executor::State {
   void roll_back(Graph& graph);
   void run_host(Graph& graph, Layout& layout, int launch);
 
-  std::unique_ptr<Profiler> told;  ///< of runs at LUMINAL_DEBUG=2, for LUMINAL_DUMP
+  std::unique_ptr<Profiler> log_profiler;  ///< of runs at LUMINAL_DEBUG=2, for LUMINAL_DUMP
   void tell(int launch, Profiler::Clock::time_point begin, Profiler::Clock::time_point end);
   void write_trace() const noexcept;
 };
@@ -274,17 +274,17 @@ void Executor::State::roll_back(Graph& graph) {
 }
 
 void Executor::State::tell(int launch, Profiler::Clock::time_point begin, Profiler::Clock::time_point end) {
-  if (!told) told = std::make_unique<Profiler>(machine_limits(*device));
+  if (!log_profiler) log_profiler = std::make_unique<Profiler>(machine_limits(*device));
   const double time_us = std::chrono::duration<double, std::micro>(end - begin).count();
-  log_line(launch_line(plan.launches[at(launch)], time_us, told->limits()));
-  if (is_dumping()) told->record(plan, launch, begin, end);
+  log_line(launch_line(plan.launches[at(launch)], time_us, log_profiler->limits()));
+  if (is_dumping()) log_profiler->record(plan, launch, begin, end);
 }
 
-/// What was told, for Perfetto: "profile_<plan's key>.json".
+/// What was profiled, for Perfetto: "profile_<plan's key>.json".
 void Executor::State::write_trace() const noexcept {
-  if (!told || told->rows().empty()) return;
+  if (!log_profiler || log_profiler->rows().empty()) return;
   try {
-    dump_file(fmt::format("profile_{:016x}.json", plan.key), told->trace_json());
+    dump_file(fmt::format("profile_{:016x}.json", plan.key), log_profiler->trace_json());
   } catch (const std::exception& error) {
     log_line(fmt::format("runtime: cannot write the trace of kernels: {}", error.what()));
   }

@@ -15,7 +15,7 @@ using Given = std::map<TensorIndex, std::shared_ptr<const TensorData>>;
 
 /// Runs a plan by itself, without a graph: to time whole plans against each other before one is taken, and to
 /// look into what its kernels compute. Host ops do not run (they may write files), nor do loops, whose kernels are
-/// judged in plans of their own; what they make is given.
+/// verified in plans of their own; what they make is given.
 class PlanRunner {
  public:
   enum class Memory : uint8_t {

@@ -47,7 +47,7 @@ std::string to_text(const CompileReport& report) {
   for (size_t i = 0; i < report.search.size(); ++i)
     text += fmt::format("  search, round {}: {} kernels, {} newly timed, {:.1f} us in total\n", i + 1,
                         report.search[i].kernels, report.search[i].timed, report.search[i].sum_us);
-  for (const CompileReport::Own& own : report.user_kernels) {
+  for (const CompileReport::UserKernel& own : report.user_kernels) {
     text += fmt::format("  user kernel {} {}: {}", own.name, own.parameters, own.outcome);
     if (own.measured_us > 0) text += fmt::format(", {:.1f} us", own.measured_us);
     if (own.generated_us > 0) text += fmt::format(" (generated: {:.1f} us)", own.generated_us);
@@ -81,7 +81,7 @@ std::string to_json(const CompileReport& report) {
   for (const CompileReport::Round& round : report.search)
     rounds.push_back({{"kernels", round.kernels}, {"timed", round.timed}, {"sum_us", round.sum_us}});
   json user_kernels = json::array();
-  for (const CompileReport::Own& own : report.user_kernels)
+  for (const CompileReport::UserKernel& own : report.user_kernels)
     user_kernels.push_back({{"name", own.name},
                             {"parameters", own.parameters},
                             {"spec", own.spec},

@@ -113,8 +113,8 @@ KernelReport report_of(const PlanOrigin& made, const PlanFacts::Kernel& kernel,
   return report;
 }
 
-std::vector<CompileReport::Own> user_kernels_of(const PlanOrigin& made) {
-  std::vector<CompileReport::Own> list;
+std::vector<CompileReport::UserKernel> user_kernels_of(const PlanOrigin& made) {
+  std::vector<CompileReport::UserKernel> list;
   for (const auto& [spec, tuned] : made.compiled.tuned) {
     double generated_us = 0;
     for (const Tried& t : tuned.tried)

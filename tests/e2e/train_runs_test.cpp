@@ -94,7 +94,7 @@ TEST_F(TrainRuns, Text) {
   EXPECT_LT(result().at("test_loss").get<double>(), 0.4);  // of windows that it never saw
   EXPECT_THAT(trained.out, HasSubstr("the quick brown fox jumps"));
   EXPECT_THAT(SafetensorsFile(path("w.safetensors")).names(),
-              testing::Contains("layers.1.self_attn.k_proj.weight"));
+              testing::Contains("model.layers.1.self_attn.k_proj.weight"));
 }
 
 /// The checkpoints of a folder, by step.

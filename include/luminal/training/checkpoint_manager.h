@@ -75,7 +75,7 @@ class CheckpointManager {
   /// cannot be written (a full disk); the older checkpoints are untouched then.
   Checkpoint save(int64_t step, std::optional<double> metric = std::nullopt,
                   std::map<std::string, std::string> notes = {});
-  /// Loads the newest checkpoint that is whole; nothing if there is none. A damaged file is told and passed
+  /// Loads the newest checkpoint that is whole; nothing if there is none. A damaged file is reported and passed
   /// over, and the one that is used instead is named. Errors: as load(); Error if there are files and none is
   /// whole.
   std::optional<Checkpoint> resume();

@@ -255,7 +255,7 @@ struct Cache::State {
     }
   }
 
-  /// Runs `work` on the open database; trouble is told and leads to `nothing`.
+  /// Runs `work` on the open database; failures are reported and give `nothing`.
   template <class Result, class Work>
   Result guarded(Result nothing, const Work& work) {
     const std::lock_guard lock(mutex);

@@ -16,7 +16,7 @@
 ///   if (auto known = cache.find(key)) ...          // schedule, parameters, measured time
 ///
 /// Any number of processes may read and write at once. Nothing here ever stops a compile: a folder that
-/// cannot be written, a full disk or a damaged file means that less is remembered, told once. Damaged entries
+/// cannot be written, a full disk or a damaged file means that less is remembered, reported once. Damaged entries
 /// are dropped, never trusted; a file that is no database is marked, left as it is, and a new one begun.
 namespace luminal::search {
 

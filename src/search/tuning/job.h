@@ -43,7 +43,7 @@ struct Job {
   std::optional<size_t> preferred;                               ///< chosen whatever was measured
   Subject subject;
   std::vector<bool> screened;  ///< by candidate: may be timed
-  bool judged = false;         ///< its leader passed the full verification
+  bool verified = false;       ///< its leader passed the full verification
 
   /// Candidates, the one to take first; those that are out too.
   [[nodiscard]] std::vector<size_t> by_merit() const;

@@ -49,14 +49,14 @@ std::optional<KernelRequest> KernelVerifier::plainest_for(const Job& job, size_t
   const codegen::Schedule& nest = codegen::find_schedule("nest");
   for (const codegen::Candidate& plain : nest.candidates(job.request.spec, job.bucket, backend_.target())) {
     if (plain.predicted_us > longest_plain_us_) continue;
-    const auto is_judged = [&](const codegen::Parameters& parameters) {
+    const auto is_verified = [&](const codegen::Parameters& parameters) {
       return job.tried[c].schedule == nest.name && job.tried[c].parameters == parameters;
     };
     codegen::Parameters scalar = plain.parameters;
     scalar["lanes"] = 1;
-    if (plain.predicted_us * plain.parameters.at("lanes") < kShortUs && !is_judged(scalar))
+    if (plain.predicted_us * plain.parameters.at("lanes") < kShortUs && !is_verified(scalar))
       return kernel_request(job.request.spec, nest, scalar, job.bucket);
-    if (!is_judged(plain.parameters))
+    if (!is_verified(plain.parameters))
       return kernel_request(job.request.spec, nest, plain.parameters, job.bucket);
   }
   return std::nullopt;
@@ -256,14 +256,14 @@ std::vector<Job*> KernelVerifier::verify_leaders(std::span<Job* const> jobs, Clo
       reject(job, *job.leader(), fault, verdict.size);
       open.push_back(&job);
     } else {
-      job.judged = verdict.is_finished;
+      job.verified = verdict.is_finished;
     }
   }
   phases_.verify_s += seconds_since(start);
   return open;
 }
 
-/// A wrong kernel is a fault of ours: it is told aloud, with a file to look into, and never used.
+/// A wrong kernel is a fault of ours: it is reported, with a file to look into, and never used.
 void KernelVerifier::report_fault(const Job& job, const Tried& tried, const Fault& fault,
                                   const VerificationSuite& suite) {
   ++phases_.faults;

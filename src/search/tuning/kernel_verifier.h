@@ -30,7 +30,7 @@ class KernelVerifier {
   /// Looks briefly at the fastest candidate of each job that was timed, and at the next one where it is
   /// plainly wrong. Where time runs out meanwhile, a job counts as not timed.
   void screen_leaders(std::span<Job* const> jobs, Clock::time_point until);
-  /// Verifies the leading candidates of jobs in full: those that pass are `judged`. Returns the jobs whose
+  /// Verifies the leading candidates of jobs in full: those that pass are `verified`. Returns the jobs whose
   /// leader fell, which may have another one, and those to be verified once more on other inputs.
   [[nodiscard]] std::vector<Job*> verify_leaders(std::span<Job* const> jobs, Clock::time_point until);
   /// A candidate is out; `size`, of the job's subject, is where the fault is.

@@ -248,7 +248,7 @@ class PlanSearch {
       Tuned* tuned = &result_.kernels.at(kernel.spec);
       if (std::ranges::find(winners, tuned) == winners.end()) winners.push_back(tuned);
     }
-    // Should time run out, what takes longest has been judged.
+    // Should time run out, what takes longest has been verified.
     std::ranges::stable_sort(winners, std::greater<>(), &Tuned::measured_us);
     tuner_.confirm(winners);
     const Watch* watch = Watch::current();
@@ -433,7 +433,7 @@ class PlanSearch {
     double shortest_us = 0;
     for (const Entry& entry : entries) shortest_us += 3 * std::max(explored_[entry.cover].sum_us, kSampleUs);
     if (!fits(shortest_us * 1e-6, deadlines_.plans)) return 0;
-    // Not all kernels of these plans have been judged in full.
+    // Not all kernels of these plans have been verified in full.
     const SharedBytes memory(static_cast<int64_t>(entries.size() * kRounds * sizeof(double)));
     auto* times = reinterpret_cast<double*>(memory.bytes().data());
     const std::string trouble = run_contained(

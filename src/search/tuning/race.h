@@ -57,7 +57,7 @@ struct RaceOptions {
   double drop_above = 1.3;   ///< a candidate stops when a run takes this much longer than the best
   double clear_above = 1.1;  ///< the race is over when the second takes this much longer, after three samples
   Clock::time_point deadline = Clock::time_point::max();
-  std::function<void(size_t)> before_sample;  ///< is told which contender runs next; may be left out
+  std::function<void(size_t)> before_sample;  ///< called with the contender that runs next; may be left out
 };
 
 /// Time of each contender in us, its fastest sample (of those dropped early: of what was measured; 0: never

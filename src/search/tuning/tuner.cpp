@@ -216,12 +216,12 @@ void Tuner::find_more(Job& job) {
 }
 
 /// The leader is the choice. Candidates behind it are compared with it no further.
-void Tuner::choose(Job& job, Tuned& result, bool judged) {
+void Tuner::choose(Job& job, Tuned& result, bool verified) {
   while (!job.leader()) find_more(job);
   const size_t winner = *job.leader();
   describe(job, job.by_merit(), winner, result);
-  result.verified = judged || (job.known && job.known->verified_here);
-  remember(job, winner, judged);
+  result.verified = verified || (job.known && job.known->verified_here);
+  remember(job, winner, verified);
 }
 
 void Tuner::describe(const Job& job, std::span<const size_t> order, size_t winner, Tuned& result) {
@@ -244,10 +244,10 @@ void Tuner::describe(const Job& job, std::span<const size_t> order, size_t winne
   }
 }
 
-void Tuner::remember(const Job& job, size_t winner, bool judged) {
+void Tuner::remember(const Job& job, size_t winner, bool verified) {
   const Tried& best = job.tried[winner];
-  if (job.known && judged) cache_.mark_verified(job.key);
-  if (judged && !job.known) cache_.forget(job.key);  // what was remembered before was not verified
+  if (job.known && verified) cache_.mark_verified(job.key);
+  if (verified && !job.known) cache_.forget(job.key);  // what was remembered before was not verified
   if (!job.known && best.measured_us > 0)
     cache_.store(job.key, {.schedule = best.schedule,
                            .parameters = best.parameters,
@@ -255,7 +255,7 @@ void Tuner::remember(const Job& job, size_t winner, bool judged) {
                            .measured_us = best.measured_us,
                            .measured_candidates = static_cast<int>(std::ranges::count_if(
                                job.tried, [](const Tried& t) { return t.measured_us > 0; })),
-                           .verified_here = judged});
+                           .verified_here = verified});
 }
 
 bool Tuner::remembers(std::span<const TuneRequest> requests, const codegen::Bucket& bucket) {
@@ -281,9 +281,9 @@ void Tuner::confirm(std::span<Tuned* const> winners) {
   std::vector<Tuned*> open;
   for (Tuned* winner : winners)
     if (!winner->verified) open.push_back(winner);
-  // What was remembered without being judged may come from others' machines: it is judged, whatever the time.
-  const auto judged_late = std::ranges::stable_partition(open, &Tuned::from_cache);
-  const auto at_once = static_cast<size_t>(judged_late.begin() - open.begin());
+  // What was remembered without verification may come from others' machines: it is verified, whatever the time.
+  const auto verified_late = std::ranges::stable_partition(open, &Tuned::from_cache);
+  const auto at_once = static_cast<size_t>(verified_late.begin() - open.begin());
   const size_t batch = 4 * static_cast<size_t>(Team::shared().size());
   for (size_t first = 0; first < open.size() && (first < at_once || !is_over(options_.verify_by));
        first += batch) {
@@ -294,7 +294,7 @@ void Tuner::confirm(std::span<Tuned* const> winners) {
     settle(jobs, first < at_once ? Clock::time_point::max() : options_.verify_by);
     for (Tuned* winner : now) {
       Job& job = *jobs_[winner->job];
-      choose(job, *winner, job.judged);
+      choose(job, *winner, job.verified);
     }
   }
 }

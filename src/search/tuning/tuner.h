@@ -76,9 +76,9 @@ class Tuner {
   void race(std::span<Job* const> jobs);
   void run_race(Job& job);
   void settle(std::vector<Job*> open, Clock::time_point until);
-  void choose(Job& job, Tuned& result, bool judged);
+  void choose(Job& job, Tuned& result, bool verified);
   static void describe(const Job& job, std::span<const size_t> order, size_t winner, Tuned& result);
-  void remember(const Job& job, size_t winner, bool judged);
+  void remember(const Job& job, size_t winner, bool verified);
   void forget(Job& job);
   void start_anew(Job& job);
   void find_more(Job& job);

@@ -7,7 +7,7 @@
 
 #include "search/verification/freivalds.h"
 
-/// Kernels for many specs judged side by side: suites are prepared and kernels run in contained processes, as
+/// Kernels for many specs verified side by side: suites are prepared and kernels run in contained processes, as
 /// many at a time as there are processors, and only verdicts come back.
 namespace luminal::search {
 

@@ -51,7 +51,7 @@ struct Board {
 /// Nobody is left behind when a search is killed.
 void die_with_parent(pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(3);  // it died before it could be told
+  if (::getppid() != parent) ::_exit(3);  // the parent died before its death could be signalled
 }
 
 /// Trials take and return the same large tensors again and again: fresh pages for each of them would take

@@ -11,7 +11,7 @@
 
 #include "backends/device.h"
 
-/// Code that nobody has judged yet runs in a process of its own: a crash, a hang, an exit or a write to any
+/// Code that has not been verified runs in a process of its own: a crash, a hang, an exit or a write to any
 /// address ends that process and nothing else.
 namespace luminal::search {
 

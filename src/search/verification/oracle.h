@@ -12,7 +12,7 @@
 
 namespace luminal::search {
 
-/// The elements asked for cannot be judged: they depend on a value that is no leaf and that nobody can
+/// The elements asked for cannot be evaluated: they depend on a value that is no leaf and that nobody can
 /// compute here.
 class OracleGap : public Error {
  public:

@@ -37,7 +37,7 @@ std::string described(const runtime::Plan& plan, TensorIndex tensor) {
                      t.value ? fmt::format(", value of #{}", t.value->node.index) : "");
 }
 
-/// Launch by launch, so that a launch that reads what it has overwritten is told by name.
+/// Launch by launch, so that a launch that reads what it has overwritten is named.
 std::optional<PlanFault> check_in_place(const runtime::Plan& plan, runtime::PlanRunner& planned,
                                         const runtime::PlanRunner& separate) {
   for (int number = 0; number < static_cast<int>(plan.launches.size()); ++number) {
@@ -160,8 +160,8 @@ class Judge {
         const auto is = static_cast<double>(got.as<T>()[static_cast<size_t>(positions[i])]);
         const auto must = static_cast<double>(right.values.as<T>()[i]);
         const double bound = right.errors.empty() ? 0 : right.errors[i];
-        const bool judged = right.known[i] && (math_ == MathMode::Strict || std::isfinite(must));
-        if (!judged || agrees(is, must, bound)) continue;
+        const bool is_comparable = right.known[i] && (math_ == MathMode::Strict || std::isfinite(must));
+        if (!is_comparable || agrees(is, must, bound)) continue;
         return fmt::format("{} is {} at {}, must be {} +- {:.3g}", described(plan_, tensor), is, positions[i],
                            must, bound);
       }

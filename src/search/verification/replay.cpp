@@ -244,12 +244,12 @@ void try_to_make(const Replay::Kernel& kernel, backends::Device& backend) {
 /// too.
 std::optional<search::Verdict> reference_for(const Replay& replay, backends::Device& backend) {
   if (replay.kernels.size() != 1) return std::nullopt;
-  const Replay::Kernel& judged = replay.kernels[0];
+  const Replay::Kernel& replayed = replay.kernels[0];
   const codegen::Schedule& nest = codegen::find_schedule("nest");
-  for (const codegen::Candidate& plain : nest.candidates(judged.spec, judged.bucket, backend.target())) {
-    if (judged.schedule == nest.name && judged.parameters == plain.parameters) continue;
+  for (const codegen::Candidate& plain : nest.candidates(replayed.spec, replayed.bucket, backend.target())) {
+    if (replayed.schedule == nest.name && replayed.parameters == plain.parameters) continue;
     const auto kernel =
-        backend.compile(nest.lower(judged.spec, plain.parameters, judged.bucket, backend.target()));
+        backend.compile(nest.lower(replayed.spec, plain.parameters, replayed.bucket, backend.target()));
     const backends::Kernel* list[] = {kernel.get()};
     search::Verdict made = search::verify(replay.suite, list, {.keep_outputs = true, .launches = 0});
     if (!made.fault) return made;

@@ -172,10 +172,11 @@ VerificationSuite prepare_suite(const Graph& graph, const DimMap& dims, const Un
                                 const SuiteOptions& options) {
   const std::vector<bool> computed = computed_tensors(unit);
   VerificationSuite suite{.unit = unit, .dims = dims, .seed = options.seed, .graph = &graph};
-  bool judged = true;
-  for (size_t t = 0; t < unit.tensors.size(); ++t) judged = judged && (computed[t] || unit.tensors[t].value);
+  bool has_oracle = true;
+  for (size_t t = 0; t < unit.tensors.size(); ++t)
+    has_oracle = has_oracle && (computed[t] || unit.tensors[t].value);
   std::vector<bool> beyond(unit.tensors.size(), false);  // the oracle cannot tell
-  const InputMaker inputs(graph, dims, unit, options.seed, judged && options.consistent);
+  const InputMaker inputs(graph, dims, unit, options.seed, has_oracle && options.consistent);
   for (const std::string& kind : options.kinds.empty() ? input_kinds(dims, unit) : options.kinds) {
     throw_if_cancelled();
     VerificationCase test_case{.name = kind,
@@ -185,7 +186,7 @@ VerificationSuite prepare_suite(const Graph& graph, const DimMap& dims, const Un
     inputs.fill(test_case);
     const int64_t operations = suite.cases.empty() ? options.operations : options.operations * 2 / 5;
     for (size_t t = 0; t < unit.tensors.size(); ++t) {
-      if (!judged || !computed[t] || !unit.tensors[t].value || beyond[t]) continue;
+      if (!has_oracle || !computed[t] || !unit.tensors[t].value || beyond[t]) continue;
       const std::vector<int64_t> positions = covering_positions(
           exec(unit.tensors[t].type.dims, dims), options.samples, kMostCovering, combine(options.seed, t));
       if (positions.empty()) continue;

@@ -29,7 +29,7 @@ namespace luminal::search {
 inline constexpr std::string_view kInputKinds[] = {"integers", "plain",   "wide",
                                                    "extreme",  "special", "constant"};
 
-/// Whether results on such inputs are judged by the user's nodes in strict math alone: laws of relaxed math
+/// Whether results on such inputs are compared with the user's nodes in strict math alone: laws of relaxed math
 /// may move an overflow or a NaN (docs/design.md, math modes).
 [[nodiscard]] bool is_beyond_relaxed_math(std::string_view kind);
 

@@ -20,7 +20,7 @@
 namespace luminal::search {
 
 /// One or more kernels between values of the user's graph. Mostly one kernel; kernels whose results no user
-/// named (a law made them) are judged together with those that read them.
+/// named (a law made them) are verified together with those that read them.
 struct Unit {
   struct Tensor {
     TensorType type;
@@ -136,7 +136,7 @@ struct VerifyOptions {
 /// no longer samples.
 void accept_beyond_laws(VerificationSuite& suite, const Verdict& reference);
 
-/// A suite as JSON, with which a kernel can be judged again without the graph, and back. Inputs are drawn
+/// A suite as JSON, with which a kernel can be verified again without the graph, and back. Inputs are drawn
 /// anew and checked by their hashes. Errors (parse): FormatError that says what is wrong or missing.
 [[nodiscard]] std::string to_json(const VerificationSuite& suite);
 [[nodiscard]] VerificationSuite parse_suite(std::string_view text);

@@ -93,7 +93,8 @@ TEST(Fusions, OfLayersThatAreAlikeAreAlike) {
     }
     if (all < 12) continue;
     ++shapes;
-    EXPECT_GE(most, all - 6) << "classes of one shape have " << by_specs.size() << " lists of fusions";
+    // A fusion reaches over a few layers, so that those at both ends have others.
+    EXPECT_GE(most, all - 8) << "classes of one shape have " << by_specs.size() << " lists of fusions";
   }
   EXPECT_GE(shapes, 3U);
 }
