@@ -5,6 +5,7 @@
 
 #include "base/fail.h"
 #include "luminal/op_def.h"
+#include "search/encode/node_spec.h"
 
 namespace luminal::search {
 namespace {
@@ -91,7 +92,7 @@ class OriginSearch {
     int distance = 0;  ///< nodes between it and a tensor
     /// By name: places of the nodes that it is made from and that differ from run to run, its own included.
     std::vector<const std::vector<bool>*> from;
-    bool fixed = false;  ///< its node is no computed one, or takes too long to evaluate
+    bool fixed = false;  ///< no kernel computes its node, or evaluating it takes too long
   };
 
   [[nodiscard]] size_t place_of(const Origin& origin) const { return place_.at(origin.names[0].node); }
@@ -99,7 +100,9 @@ class OriginSearch {
   void add(Names names, int distance) {
     Origin origin{.names = std::move(names), .distance = distance, .from = {}};
     for (const Value& value : origin.names) origin.from.push_back(&made_from(value.node));
-    origin.fixed = !is_computed(*graph_.node(origin.names[0].node).op);
+    // Host ops take not every input: numbers drawn at random are no indices of a gather.
+    const Node& node = graph_.node(origin.names[0].node);
+    origin.fixed = !is_computed(*node.op) || !has_spec(graph_, node);
     origins_.push_back(std::move(origin));
   }
 

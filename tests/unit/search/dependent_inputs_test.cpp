@@ -45,6 +45,15 @@ TEST(Origins, TwoFunctionsOfOneValueComeFromThatValue) {
   EXPECT_THAT(origins(cx, {row, peak}), testing::UnorderedElementsAre(value(shared)));
 }
 
+TEST(Origins, NumbersDrawnAtRandomAreNoIndices) {
+  Graph cx;
+  const auto table = cx.tensor({5, 8}), index = cx.tensor({4}, Dtype::I64);
+  const auto rows = table.index_select(0, index), peak = rows.max(1);
+  const auto number = index.cast(Dtype::F32) * 2;
+  EXPECT_THAT(origins(cx, {rows, peak, number}), testing::Contains(value(rows)));
+  for (const Value& origin : origins(cx, {rows, peak, number})) EXPECT_NE(origin, value(index));
+}
+
 TEST(Origins, WhatIsTheSameInEveryRunIsComputed) {
   Graph cx;
   const auto x = cx.tensor({4, 8});
