@@ -370,12 +370,11 @@ Oracle::Samples Oracle::reduction(const Node& node, const Value& value, std::spa
     loops.fold_all(accumulator.data(), terms.values.bytes.data() + first * width, length);
     loops.finish(accumulator.data(), by_row.values.bytes.data() + r * out_width, 1);
     double magnitude = 0, total_error = 0, largest_error = 0;
-    bool finite = true, whole = true;
+    bool whole = true;
     for (size_t i = first; i < first + static_cast<size_t>(length); ++i) {
       if (!terms.known[i] || (!terms.overflowed.empty() && terms.overflowed[i])) by_row.known[r] = false;
       if (terms.errors.empty()) continue;
       const double x = terms.values.as<double>()[i];
-      finite = finite && std::isfinite(x);
       whole = whole && x == std::floor(x);
       if (std::isfinite(x)) magnitude += std::abs(x);
       total_error += terms.errors[i];
@@ -409,7 +408,8 @@ Oracle::Samples Oracle::reduction(const Node& node, const Value& value, std::spa
         error = relative == 0 ? 0 : relative * std::abs(result);
       }
     }
-    if (!finite) error = 0;
+    // A maximum of scores of which some are minus infinity is as uncertain as the others.
+    if (!std::isfinite(result)) error = 0;
     store_rounded(dtype, 0.5, by_row, r);
   }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <random>
 
@@ -61,6 +62,20 @@ TEST(Oracle, AgreesWithTheReferenceThroughConvolutionAndPooling) {
   auto w = cx.tensor({4, 3, 3, 3}).set(random_values(108, 4));
   auto y = conv2d(x, w, {.padding = {1, 1}});
   expect_agreement(cx, y.relu(), {x, w}, 1e-4);
+}
+
+/// Some scores of a row are minus infinity; its maximum is still no more certain than the others.
+TEST(Oracle, AMaximumBesideMinusInfinityHasABound) {
+  Graph cx;
+  auto x = cx.tensor({4, 8}).set(random_values(32, 6)), w = cx.tensor({8, 5}).set(random_values(40, 7));
+  const GraphTensor hidden = cx.full({4, 5}, -std::numeric_limits<double>::infinity());
+  const GraphTensor y = where(cx.arange(5).lt(3).unsqueeze(0).expand({4, 5}), matmul(x, w), hidden).max(1);
+  Oracle oracle(cx, cx.dims());
+  for (const GraphTensor& leaf : {x, w}) oracle.set_leaf(leaf.edge().source, cx.value(leaf.edge().source));
+  const std::vector<int64_t> rows{0, 1, 2, 3};
+  const Oracle::Samples samples = oracle.at(y.edge().source, rows);
+  for (size_t i = 0; i < rows.size(); ++i)
+    EXPECT_GT(samples.errors[i], 1.5 * unit_roundoff(Dtype::F32) * std::abs(samples.values.as<double>()[i]));
 }
 
 TEST(Oracle, TheBoundCoversRoundingInNarrowTypes) {
