@@ -102,16 +102,16 @@ GraphTensor Recurrent::direction(const RecurrentWeights& w, const GraphTensor& x
   if (w.input_bias) projected = projected + *w.input_bias;
   std::vector<GraphTensor> first{state.hidden};
   if (state.cell.valid()) first.push_back(state.cell);
-  const auto [last, outputs] = scan(
-      std::move(first), {projected},
-      [&](std::span<const GraphTensor> carry, std::span<const GraphTensor> element) -> ScanStep {
-        const State before{carry[0], carry.size() > 1 ? carry[1] : GraphTensor()};
-        const State next = next_state(cell_, options_.nonlinearity, w, element[0], before);
-        ScanStep made{.carry = {next.hidden}, .outputs = {next.hidden}};
-        if (next.cell.valid()) made.carry.push_back(next.cell);
-        return made;
-      },
-      {.reverse = backwards});
+  const auto [last, outputs] =
+      scan(std::move(first), {projected},
+           [&](std::span<const GraphTensor> carry, std::span<const GraphTensor> element) -> ScanStep {
+             const State before{carry[0], carry.size() > 1 ? carry[1] : GraphTensor()};
+             const State next = next_state(cell_, options_.nonlinearity, w, element[0], before);
+             ScanStep made{.carry = {next.hidden}, .outputs = {next.hidden}};
+             if (next.cell.valid()) made.carry.push_back(next.cell);
+             return made;
+           },
+           {.reverse = backwards});
   state = {last[0], last.size() > 1 ? last[1] : GraphTensor()};
   return outputs[0];
 }

@@ -63,7 +63,8 @@ Indices::Sized Indices::sized(const Expression& e) {
     case symbolic::Kind::Flat:
       break;
   }
-  throw InternalError(fmt::format("[llvm] '{}' uses the flat index, which loops do not define", e.to_string()));
+  throw InternalError(
+      fmt::format("[llvm] '{}' uses the flat index, which loops do not define", e.to_string()));
 }
 
 Indices::Sized Indices::add(const Sized& a, const Sized& b) {

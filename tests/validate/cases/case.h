@@ -69,8 +69,8 @@ struct ModuleSpec {
     std::vector<std::pair<std::string, GraphTensor>> weights, buffers;
   };
   std::function<Made(Graph&, const Tensors&, Dtype, bool train)> make;
-  double ulps = 256;          ///< of f32 and f64
-  double half_ulps = 4;       ///< of f16 and bf16, in which each op of a module rounds its result
+  double ulps = 256;     ///< of f32 and f64
+  double half_ulps = 4;  ///< of f16 and bf16, in which each op of a module rounds its result
   std::vector<Dtype> dtypes = {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16};
   bool modes_differ = false;  ///< train and eval are two cases
   bool dynamic = true;
