@@ -107,16 +107,17 @@ TEST(TimeBudget, WhereNothingIsLeftForMeasuringThePlanIsThatOfFastMode) {
 TEST(SearchProgress, TellsTheStepsOfASearch) {
   GptStep step(42);
   std::vector<SearchProgress> told;
+  // Long enough for a busy machine; it ends as soon as all is seen.
   const SearchProgressScope scope([&](const SearchProgress& progress) {
     told.push_back(progress);
-    return true;
+    return progress.step != "timing kernels";
   });
-  (void)step.cx.compile(TimeBudget{4000ms});
+  (void)step.cx.compile(TimeBudget{60'000ms});
   ASSERT_FALSE(told.empty());
   double before = 0;
   for (const SearchProgress& progress : told) {
     EXPECT_GE(progress.elapsed_s, before);
-    EXPECT_NEAR(progress.left_s, std::max(0.0, 4 - progress.elapsed_s), 1e-6);
+    EXPECT_NEAR(progress.left_s, std::max(0.0, 60 - progress.elapsed_s), 1e-6);
     EXPECT_LE(progress.done, progress.total);
     before = progress.elapsed_s;
   }
