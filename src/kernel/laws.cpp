@@ -8,6 +8,7 @@
 
 #include "base/fail.h"
 #include "kernel/canonical_steps.h"
+#include "kernel/copies.h"
 #include "scalar/typing.h"
 
 namespace luminal::kernel {
@@ -186,19 +187,6 @@ class ProductReader {
   int visited_ = 0;
 };
 
-/// All nodes of a body in a builder, over the same inputs; place[i] is node i.
-std::vector<Scalar> copy_nodes(ScalarBuilder& b, const ScalarFunction& body) {
-  std::vector<Scalar> place;
-  for (ScalarNode n : body.nodes()) {
-    for (int k = 0; k < arity(n.op); ++k) {
-      Scalar& o = n.operands[static_cast<size_t>(k)];
-      o = place[o.index];
-    }
-    place.push_back(b.make(n));
-  }
-  return place;
-}
-
 /// A value no other reduction is nested around: its free axes are parallel.
 bool stands_free(const KernelSpec& spec, const Value& v) {
   return (axes_of(v.axes) & ~axes_of(spec.parallel_axes())) == 0;
@@ -242,14 +230,14 @@ Split split_at(const KernelSpec& spec, size_t at, const ScalarFunction& inner_bo
   return split;
 }
 
-/// The product of what stays, of the nodes `place`d in `b` from `body`; there is some.
-Scalar product_of(ScalarBuilder& b, const ScalarFunction& body, std::span<const Scalar> place,
+/// The product of what stays, in `b` to which `copies` brings nodes of `body`; there is some.
+Scalar product_of(ScalarBuilder& b, const ScalarFunction& body, Copies& copies,
                   std::span<const Product::Factor> factors) {
   const auto one = [&](const Product::Factor& f) {
-    if (f.branch == 0) return place[f.node.index];
+    if (f.branch == 0) return copies.of(f.node);
     const ScalarNode& n = body[f.node];
-    const Scalar kept = f.chosen.empty() ? b.constant(n.dtype, 1) : product_of(b, body, place, f.chosen);
-    const Scalar zero = b.constant(n.dtype, 0), condition = place[n.operands[0].index];
+    const Scalar kept = f.chosen.empty() ? b.constant(n.dtype, 1) : product_of(b, body, copies, f.chosen);
+    const Scalar zero = b.constant(n.dtype, 0), condition = copies.of(n.operands[0]);
     return f.branch == 1 ? b.select(condition, kept, zero) : b.select(condition, zero, kept);
   };
   Scalar whole = one(factors[0]);
@@ -261,13 +249,13 @@ Scalar product_of(ScalarBuilder& b, const ScalarFunction& body, std::span<const 
 std::optional<Split> split_product(const KernelSpec& spec, size_t at, const Product& product) {
   const Value& v = spec.values()[at];
   ScalarBuilder in;
-  const std::vector<Scalar> inside = copy_nodes(in, v.body);
+  Copies inside(in, v.body);
   const Scalar kept = product_of(in, v.body, inside, product.inside);
   ScalarBuilder out;
-  const std::vector<Scalar> outside = copy_nodes(out, v.body);
+  Copies outside(out, v.body);
   Scalar whole = out.input(static_cast<int>(v.operands.size()), v.dtype());
   for (const Product::Factor& f : product.outside) {
-    const Scalar factor = outside[f.node.index];
+    const Scalar factor = outside.of(f.node);
     whole = f.divides ? out.div(whole, factor) : out.mul(whole, factor);
   }
   if (product.negated) whole = out.neg(whole);

@@ -244,7 +244,10 @@ class OnlineFinder {
 
   /// Node `s` in `b`, the maximum replaced.
   Scalar copied(ScalarBuilder& b, Scalar s, Scalar maximum) const {
-    return Copies(b, v_.body, std::pair(maximum_operand_, maximum)).of(s);
+    Copies copies(b, v_.body);
+    for (uint32_t i = 0; i < v_.body.nodes().size(); ++i)
+      if (node({i}).op == ScalarOp::Input && node({i}).payload == maximum_operand_) copies.replace({i}, maximum);
+    return copies.of(s);
   }
   Scalar exponential(ScalarBuilder& b, const Exponential& e, Scalar x, Scalar u) const {
     Scalar t = b.sub(x, u);
@@ -255,18 +258,9 @@ class OnlineFinder {
   /// The body with input `next` for what is maximised.
   [[nodiscard]] ScalarFunction terms(int next) const {
     ScalarBuilder b;
-    std::vector<Scalar> made;
-    for (uint32_t i = 0; i < v_.body.nodes().size(); ++i) {
-      ScalarNode n = v_.body.nodes()[i];
-      for (int k = 0; k < arity(n.op); ++k) {
-        Scalar& operand = n.operands[static_cast<size_t>(k)];
-        operand = made[operand.index];
-      }
-      made.push_back(maximised_ == Scalar{i}      ? b.input(next, n.dtype)
-                     : n.op == ScalarOp::Constant ? b.constant_bits(n.dtype, n.payload)
-                                                  : b.make(n));
-    }
-    return b.finish(made[v_.body.outputs()[0].index]);
+    Copies copies(b, v_.body);
+    copies.replace(maximised_, b.input(next, node(maximised_).dtype));
+    return b.finish(copies.of(v_.body.outputs()[0]));
   }
 
   [[nodiscard]] Online result(const Exponential& e, Scalar above) const {

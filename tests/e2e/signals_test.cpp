@@ -139,8 +139,8 @@ TEST_F(Signals, MissingDescriptorsTakeNoFilesPlace) {
   const fs::path json = folder_.path() / "r.json", metrics = folder_.path() / "m.jsonl";
   for (const std::vector<int>& closed : {std::vector{1}, std::vector{2}, std::vector{0, 1, 2}}) {
     Program run(folder_.path(),
-                train({"--mode", "fast", "--device", "reference", "--epochs", "1", "--limit", "20", "--batch",
-                       "10", "--json", json.string(), "--metrics", metrics.string()}),
+                train({"--mode", "fast", "--epochs", "1", "--limit", "20", "--batch", "10", "--json",
+                       json.string(), "--metrics", metrics.string()}),
                 closed);
     EXPECT_EQ(run.wait(), 0);
     EXPECT_THAT(test::content_of(json), testing::StartsWith("{\n"));

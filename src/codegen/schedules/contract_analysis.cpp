@@ -4,6 +4,7 @@
 #include "base/fail.h"
 #include "codegen/schedules/contract.h"
 #include "kernel/axes.h"
+#include "kernel/copies.h"
 
 // What makes a spec a contraction, and how one is laid out for a tiling.
 namespace luminal::codegen::contract {
@@ -16,24 +17,7 @@ using kernel::Value;
 /// The part of a body that computes node `root`.
 ScalarFunction part_of(const ScalarFunction& f, Scalar root) {
   ScalarBuilder b;
-  std::vector<bool> needed(f.nodes().size());
-  needed[root.index] = true;
-  for (size_t i = root.index + 1; i-- > 0;)
-    for (int k = 0; needed[i] && k < arity(f.nodes()[i].op); ++k)
-      needed[f.nodes()[i].operands[static_cast<size_t>(k)].index] = true;
-  std::vector<Scalar> made(f.nodes().size());
-  for (size_t i = 0; i <= root.index; ++i) {
-    if (!needed[i]) continue;
-    ScalarNode n = f.nodes()[i];
-    for (int k = 0; k < arity(n.op); ++k) {
-      Scalar& operand = n.operands[static_cast<size_t>(k)];
-      operand = made[operand.index];
-    }
-    made[i] = n.op == ScalarOp::Input      ? b.input(static_cast<int>(n.payload), n.dtype)
-              : n.op == ScalarOp::Constant ? b.constant_bits(n.dtype, n.payload)
-                                           : b.make(n);
-  }
-  return b.finish(made[root.index]);
+  return b.finish(kernel::Copies(b, f).of(root));
 }
 
 std::vector<const Operand*> read_by(const Factor& f) {

@@ -2,6 +2,7 @@
 #include <set>
 
 #include "codegen/schedules/row.h"
+#include "kernel/copies.h"
 
 // Which specs are rows, in how many passes, and what one pass may keep for the next.
 namespace luminal::codegen {
@@ -61,23 +62,10 @@ class Shared {
 /// The body with some nodes replaced by inputs number `first`, `first` + 1, ...
 ScalarFunction with_inputs(const ScalarFunction& f, const std::vector<Scalar>& replaced, int first) {
   ScalarBuilder b;
-  std::vector<Scalar> made;
-  for (uint32_t i = 0; i < f.nodes().size(); ++i) {
-    ScalarNode n = f.nodes()[i];
-    const auto at = std::ranges::find(replaced, Scalar{i});
-    if (at != replaced.end()) {
-      made.push_back(b.input(first + static_cast<int>(at - replaced.begin()), n.dtype));
-      continue;
-    }
-    for (int k = 0; k < arity(n.op); ++k) {
-      Scalar& operand = n.operands[static_cast<size_t>(k)];
-      operand = made[operand.index];
-    }
-    made.push_back(n.op == ScalarOp::Input      ? b.input(static_cast<int>(n.payload), n.dtype)
-                   : n.op == ScalarOp::Constant ? b.constant_bits(n.dtype, n.payload)
-                                                : b.make(n));
-  }
-  return b.finish(made[f.outputs()[0].index]);
+  kernel::Copies copies(b, f);
+  for (size_t i = 0; i < replaced.size(); ++i)
+    copies.replace(replaced[i], b.input(first + static_cast<int>(i), f[replaced[i]].dtype));
+  return b.finish(copies.of(f.outputs()[0]));
 }
 
 bool contains(const std::vector<int>& set, int x) { return std::ranges::find(set, x) != set.end(); }
