@@ -246,7 +246,8 @@ class OnlineFinder {
   Scalar copied(ScalarBuilder& b, Scalar s, Scalar maximum) const {
     Copies copies(b, v_.body);
     for (uint32_t i = 0; i < v_.body.nodes().size(); ++i)
-      if (node({i}).op == ScalarOp::Input && node({i}).payload == maximum_operand_) copies.replace({i}, maximum);
+      if (node({i}).op == ScalarOp::Input && node({i}).payload == maximum_operand_)
+        copies.replace({i}, maximum);
     return copies.of(s);
   }
   Scalar exponential(ScalarBuilder& b, const Exponential& e, Scalar x, Scalar u) const {
