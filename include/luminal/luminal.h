@@ -30,6 +30,7 @@
 #include "luminal/models/llama.h"
 #include "luminal/models/lstm.h"
 #include "luminal/models/mnist_cnn.h"
+#include "luminal/models/mobilenet.h"
 #include "luminal/models/resnet.h"
 #include "luminal/models/unet.h"
 #include "luminal/models/vit.h"

@@ -29,11 +29,12 @@ using Clock = std::chrono::steady_clock;
 struct BenchOptions : WorkloadOptions {
   int samples = 15;
   double sample_ms = 20;
+  int64_t classes = 10;  ///< integer inputs name one of so many
   bool json = false, serve = false;
 };
 
-/// Numbers that keep every op away from its hard cases; integers name one of ten classes.
-void fill(const GraphTensor& input, const DimMap& dims) {
+/// Numbers that keep every op away from its hard cases; integers name one of `classes`.
+void fill(const GraphTensor& input, const DimMap& dims, int64_t classes) {
   std::mt19937 random(7);
   const int64_t count = element_count(input.dims()).exec(dims);  // an error if it does not fit in 64 bits
   const int64_t available = this_machine().available_bytes;
@@ -44,7 +45,8 @@ void fill(const GraphTensor& input, const DimMap& dims) {
   std::vector<double> values(static_cast<size_t>(count));
   const bool whole = !is_float(input.dtype());
   for (double& x : values)
-    x = whole ? static_cast<double>(random() % (input.dtype() == Dtype::Bool ? 2 : 10))
+    x = whole ? static_cast<double>(static_cast<int64_t>(random()) %
+                                    (input.dtype() == Dtype::Bool ? 2 : classes))
               : std::uniform_real_distribution<double>(-1, 1)(random);
   std::vector<int64_t> sizes = exec(input.dims(), dims);
   GraphTensor handle = input;
@@ -58,9 +60,9 @@ void fill(const GraphTensor& input, const DimMap& dims) {
 /// A workload that is compiled and runs.
 class Work {
  public:
-  Work(const WorkloadOptions& options, Console& console) {
+  Work(const BenchOptions& options, Console& console) {
     const std::vector<GraphTensor> inputs = build_workload(graph_, options);
-    for (const GraphTensor& input : inputs) fill(input, graph_.dims());
+    for (const GraphTensor& input : inputs) fill(input, graph_.dims(), options.classes);
     const SearchLine line(console);
     const auto begin = Clock::now();
     compiled_ = std::make_unique<Compiled>(graph_.compile(parse_mode(options.mode)));
@@ -106,7 +108,8 @@ class Work {
 
 /// For programs that compare systems: one JSON object a line in, one out, one sample at a time, so that
 /// systems can be timed in turn. {"what": FORMULA, "mode": "optimal", "ms": 50} -> {"us": 12.5, "compile_us":
-/// ...}; with "peak": true also "flops_per_us", the machine's fma rate at the same time.
+/// ...}; with "peak": true also "flops_per_us", the machine's fma rate at the same time. "grad": ["x"] and
+/// "classes": 10 are the options of these names.
 int serve(const BenchOptions& options, Console& console) {
   std::map<std::string, std::unique_ptr<Work>> known;
   for (std::string line; std::getline(std::cin, line);) {
@@ -127,12 +130,14 @@ int serve(const BenchOptions& options, Console& console) {
                     << std::endl;
         continue;
       }
-      const std::string what = request.at("what"), mode = request.value("mode", options.mode);
-      auto& work = known[what + "\n" + mode];
+      BenchOptions asked = options;
+      asked.what = request.at("what");
+      asked.mode = request.value("mode", options.mode);
+      asked.gradients = request.value("grad", options.gradients);
+      asked.classes = std::clamp<int64_t>(request.value("classes", options.classes), 1, INT32_MAX);
+      auto& work = known[fmt::format("{}\n{}\n{}\n{}", asked.what, asked.mode,
+                                     fmt::join(asked.gradients, ","), asked.classes)];
       if (!work) {
-        WorkloadOptions asked = options;
-        asked.what = what;
-        asked.mode = mode;
         work = std::make_unique<Work>(asked, console);
       }
       constexpr double kMostMs = 60'000;
@@ -180,6 +185,9 @@ Action declare_bench(CLI::App& app) {
       ->capture_default_str()
       ->check(CLI::Range(1, 100000));
   app.add_option("--sample-ms", options->sample_ms, "Length of a sample in ms")->capture_default_str();
+  app.add_option("--classes", options->classes, "Integer inputs are drawn from 0 to CLASSES - 1")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{1}, int64_t{INT32_MAX}));
   app.add_flag("--json", options->json, "Print the result as JSON");
   app.add_flag("--serve", options->serve, "Answer requests from standard input, one JSON object a line");
   auto search = std::make_shared<Action>();

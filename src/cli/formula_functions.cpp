@@ -172,6 +172,8 @@ constexpr std::string_view kPool = "x, kernel=2, stride=kernel, padding=0, dilat
 
 constexpr std::array kFunctions{
     FormulaFunction{"abs", "x", unary<&T::abs>},
+    FormulaFunction{"argsort", "x, axis=-1",
+                    [](const Call& c, Graph&) { return c.tensor(0).argsort(c.axis(1, "axis", -1)); }},
     FormulaFunction{"attention", "q, k, v, mask, causal=0, scale=1/sqrt(E)", call_attention},
     FormulaFunction{"avg_pool2d", kPool,
                     [](const Call& c, Graph&) { return avg_pool2d(c.tensor(0), pool_options<2>(c)); }},
@@ -188,6 +190,8 @@ constexpr std::array kFunctions{
         "conv3d", kConv,
         [](const Call& c, Graph&) { return conv3d(c.tensor(0), c.tensor(1), conv_options<3>(c)); }},
     FormulaFunction{"cos", "x", unary<&T::cos>},
+    FormulaFunction{"cumsum", "x, axis=-1",
+                    [](const Call& c, Graph&) { return c.tensor(0).cumsum(c.axis(1, "axis", -1)); }},
     FormulaFunction{"einsum", "equation, tensors...",
                     [](const Call& c, Graph&) {
                       std::vector<GraphTensor> operands;
@@ -206,6 +210,9 @@ constexpr std::array kFunctions{
     FormulaFunction{"flip", "x, axes",
                     [](const Call& c, Graph&) { return c.tensor(0).flip(c.axes(1, "axes")); }},
     FormulaFunction{"floor", "x", unary<&T::floor>},
+    FormulaFunction{
+        "gather", "x, index, axis=0",
+        [](const Call& c, Graph&) { return c.tensor(0).index_select(c.axis(2, "axis", 0), c.tensor(1)); }},
     FormulaFunction{"gelu", "x, approximate=\"none\"",
                     [](const Call& c, Graph&) { return c.tensor(0).gelu(c.text(1, "approximate", "none")); }},
     FormulaFunction{"layer_norm", "x, axes=-1, epsilon=1e-5",
@@ -244,6 +251,10 @@ constexpr std::array kFunctions{
                       return c.tensor(0).rms_norm(c.axes_or(1, "axes", -1), c.real(2, "epsilon", 1e-6));
                     }},
     FormulaFunction{"rsqrt", "x", unary<&T::rsqrt>},
+    FormulaFunction{"scatter_add", "x, index, updates, axis=0",
+                    [](const Call& c, Graph&) {
+                      return c.tensor(0).scatter_add(c.axis(3, "axis", 0), c.tensor(1), c.tensor(2));
+                    }},
     FormulaFunction{"sigmoid", "x", unary<&T::sigmoid>},
     FormulaFunction{"silu", "x", unary<&T::silu>},
     FormulaFunction{"sin", "x", unary<&T::sin>},
@@ -255,6 +266,8 @@ constexpr std::array kFunctions{
     FormulaFunction{"softmax", "x, axes=-1",
                     [](const Call& c, Graph&) { return c.tensor(0).softmax(c.axes_or(1, "axes", -1)); }},
     FormulaFunction{"softplus", "x", [](const Call& c, Graph&) { return c.tensor(0).softplus(); }},
+    FormulaFunction{"sort", "x, axis=-1",
+                    [](const Call& c, Graph&) { return c.tensor(0).sort(c.axis(1, "axis", -1)); }},
     FormulaFunction{"sqrt", "x", unary<&T::sqrt>},
     FormulaFunction{"square", "x", unary<&T::square>},
     FormulaFunction{"squeeze", "x, axis",
@@ -262,6 +275,10 @@ constexpr std::array kFunctions{
     FormulaFunction{"sum", kAxes, reduction<&T::sum>},
     FormulaFunction{"t", "x", unary<&T::t>},
     FormulaFunction{"tanh", "x", unary<&T::tanh>},
+    FormulaFunction{"topk", "x, k, axis=-1",
+                    [](const Call& c, Graph&) {
+                      return c.tensor(0).topk(c.integer(1, "k"), c.axis(2, "axis", -1)).first;
+                    }},
     FormulaFunction{
         "transpose", "x, a=-2, b=-1",
         [](const Call& c, Graph&) { return c.tensor(0).transpose(c.axis(1, "a", -2), c.axis(2, "b", -1)); }},

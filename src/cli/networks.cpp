@@ -8,6 +8,7 @@
 #include "luminal/models/gpt.h"
 #include "luminal/models/llama.h"
 #include "luminal/models/lstm.h"
+#include "luminal/models/mobilenet.h"
 #include "luminal/models/resnet.h"
 #include "luminal/models/unet.h"
 #include "luminal/models/vit.h"
@@ -71,16 +72,38 @@ Inputs build_gpt_step(Graph& cx, DimMap& sizes) {
   return {tokens, next};
 }
 
-Inputs build_resnet50_step(Graph& cx, DimMap& sizes) {
-  const int64_t batch = taken(sizes, "batch", 8);
-  const models::ResNet model(cx, models::ResNet::resnet50());
-  const GraphTensor images = image_input(cx, batch, 224);
-  const GraphTensor labels = cx.named_tensor("labels", {batch}, Dtype::I32);
-  const GraphTensor loss = mean_loss(model.forward(images), labels);
+namespace {
+
+/// A step of SGD on classes of `inputs`, [batch, ...].
+template <class M>
+Inputs classifier_step(Graph& cx, const M& model, const GraphTensor& inputs,
+                       const training::SGD::Options& options) {
+  const GraphTensor labels = cx.named_tensor("labels", {inputs.dim(0)}, Dtype::I32);
+  const GraphTensor loss = mean_loss(model.forward(inputs), labels);
   const std::vector<GraphTensor> weights = nn::params(model);
-  const training::SGD optimizer(cx, weights, cx.run_pass(Autograd(weights, loss)),
-                                {.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 1e-4});
-  return {images, labels};
+  const training::SGD optimizer(cx, weights, cx.run_pass(Autograd(weights, loss)), options);
+  return {inputs, labels};
+}
+
+const training::SGD::Options kImageSgd{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 1e-4};
+
+}  // namespace
+
+Inputs build_resnet50_step(Graph& cx, DimMap& sizes) {
+  const models::ResNet model(cx, models::ResNet::resnet50());
+  return classifier_step(cx, model, image_input(cx, taken(sizes, "batch", 8), 224), kImageSgd);
+}
+
+Inputs build_mobilenet_step(Graph& cx, DimMap& sizes) {
+  const models::MobileNetV3 model(cx, models::MobileNetV3::large());
+  return classifier_step(cx, model, image_input(cx, taken(sizes, "batch", 8), 224), kImageSgd);
+}
+
+Inputs build_mlp_step(Graph& cx, DimMap& sizes) {
+  const nn::Sequential model(nn::Linear(cx, 784, 512), nn::ReLU(), nn::Linear(cx, 512, 512), nn::ReLU(),
+                             nn::Linear(cx, 512, 10));
+  const GraphTensor inputs = cx.named_tensor("inputs", {taken(sizes, "batch", 128), 784});
+  return classifier_step(cx, model, inputs, {.learning_rate = 0.01});
 }
 
 Inputs build_lstm_step(Graph& cx, DimMap& sizes) {
@@ -112,6 +135,27 @@ Inputs build_resnet50(Graph& cx, DimMap& sizes) {
   const GraphTensor images = image_input(cx, taken(sizes, "batch", 1), 224);
   model.forward(images).retrieve();
   return {images};
+}
+
+Inputs build_mobilenet(Graph& cx, DimMap& sizes) {
+  const models::MobileNetV3 model(cx, models::MobileNetV3::large());
+  nn::eval(model);
+  const GraphTensor images = image_input(cx, taken(sizes, "batch", 1), 224);
+  model.forward(images).retrieve();
+  return {images};
+}
+
+Inputs build_encoder(Graph& cx, DimMap& sizes) {
+  const int64_t batch = taken(sizes, "batch", 1), layers = taken(sizes, "layers", 6), length = 128,
+                size = 384;
+  const nn::Embedding words(cx, 30522, size), positions(cx, length, size);
+  const nn::LayerNorm norm(cx, size);
+  const nn::TransformerEncoder encoder(
+      cx, layers, size, 12,
+      {.dim_feedforward = 4 * size, .dropout = 0, .activation = "gelu", .batch_first = true});
+  const GraphTensor tokens = cx.named_tensor("tokens", {batch, length}, Dtype::I32);
+  encoder.forward(norm.forward(words.forward(tokens) + positions.weight)).retrieve();
+  return {tokens};
 }
 
 Inputs build_unet(Graph& cx, DimMap& sizes) {

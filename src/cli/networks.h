@@ -17,14 +17,19 @@ Inputs build_mnist_step(Graph& cx, DimMap& sizes);
 Inputs build_gpt_step(Graph& cx, DimMap& sizes);
 Inputs build_resnet50_step(Graph& cx, DimMap& sizes);
 Inputs build_lstm_step(Graph& cx, DimMap& sizes);
+Inputs build_mlp_step(Graph& cx, DimMap& sizes);
+Inputs build_mobilenet_step(Graph& cx, DimMap& sizes);
 
 /// Forward and backward of attention over long sequences.
 Inputs build_attention_step(Graph& cx, DimMap& sizes);
 
 // Inference.
 Inputs build_resnet50(Graph& cx, DimMap& sizes);
+Inputs build_mobilenet(Graph& cx, DimMap& sizes);
 Inputs build_unet(Graph& cx, DimMap& sizes);
 Inputs build_vit(Graph& cx, DimMap& sizes);
+/// Layers of BERT over 128 tokens.
+Inputs build_encoder(Graph& cx, DimMap& sizes);
 /// One token behind "past" others, which a cache holds.
 Inputs build_llama_decode(Graph& cx, DimMap& sizes);
 /// A prompt of 512 tokens into an empty cache; the logits of the last.

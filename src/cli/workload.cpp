@@ -9,6 +9,7 @@
 #include "base/suggest.h"
 #include "cli/examples.h"
 #include "cli/formula.h"
+#include "luminal/autograd.h"
 
 namespace luminal::cli {
 namespace {
@@ -32,15 +33,38 @@ bool is_name(std::string_view text) {
   return text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string_view::npos;
 }
 
+/// The gradients of `names` are the results; the formula's inputs and "upstream" are returned.
+std::vector<GraphTensor> differentiate(Graph& graph, const Formula& formula,
+                                       const std::vector<std::string>& names) {
+  std::vector<GraphTensor> inputs = formula.inputs, wanted;
+  for (const std::string& name : names) {
+    const auto at = std::ranges::find(formula.names, name);
+    if (at == formula.names.end())
+      fail("[grad] the formula has no input '{}'; its inputs are {}{}", name, fmt::join(formula.names, ", "),
+           did_you_mean(name, formula.names));
+    wanted.push_back(formula.inputs[static_cast<size_t>(at - formula.names.begin())]);
+  }
+  const GraphTensor& y = formula.result;
+  inputs.push_back(graph.named_tensor("upstream", y.dims(), y.dtype()));
+  for (GraphTensor& gradient : graph.run_pass(Autograd(wanted, (y * inputs.back()).sum())))
+    gradient.retrieve();
+  return inputs;
+}
+
 /// Errors: Error that names the examples if the text is neither.
-std::vector<GraphTensor> build(Graph& graph, const std::string& what, DimMap& sizes) {
-  std::string_view text = what;
+std::vector<GraphTensor> build(Graph& graph, const WorkloadOptions& options, DimMap& sizes) {
+  std::string_view text = options.what;
   if (is_name(text)) {
     const Example& example = find_example(text);
-    if (example.build) return example.build(graph, sizes);
+    if (example.build) {
+      if (!options.gradients.empty())
+        fail("[grad] '{}' is a whole graph; --grad takes the inputs of a formula", text);
+      return example.build(graph, sizes);
+    }
     text = example.formula;
   }
   Formula formula = parse_formula(graph, text);
+  if (!options.gradients.empty()) return differentiate(graph, formula, options.gradients);
   formula.result.retrieve();
   return formula.inputs;
 }
@@ -74,7 +98,7 @@ std::vector<GraphTensor> build_workload(Graph& graph, const WorkloadOptions& opt
       fail("[dim] --dim takes NAME=SIZE with a whole number, not '{}'", entry);
     sizes.insert_or_assign(entry.substr(0, equals), size);
   }
-  std::vector<GraphTensor> inputs = build(graph, options.what, sizes);
+  std::vector<GraphTensor> inputs = build(graph, options, sizes);
   const std::vector<std::string> dims = graph.dim_names();
   for (const auto& [dim, size] : sizes) {
     if (std::ranges::find(dims, dim) == dims.end())
@@ -90,6 +114,9 @@ std::vector<GraphTensor> build_workload(Graph& graph, const WorkloadOptions& opt
 void declare_workload(CLI::App& app, WorkloadOptions& options) {
   app.add_option("what", options.what,
                  "A formula, e.g. 'x:f32[32,1000].softmax(-1)', or the name of an example");
+  app.add_option("--grad", options.gradients, "The gradients of these inputs instead, e.g. --grad q,k,v")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   declare_search(app, options);
 }
 

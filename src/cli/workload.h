@@ -16,10 +16,14 @@ namespace luminal::cli {
 struct WorkloadOptions {
   std::string what, mode = "optimal", device, math = "relaxed", rules;
   std::vector<std::string> dims, rules_off;
+  /// Inputs of a formula: their gradients are the results then. The formula's own result takes an input
+  /// "upstream" of its dims as its gradient.
+  std::vector<std::string> gradients;
 };
 /// Builds it in a new graph, results retrieved, and gives the graph its device, search and sizes. Returns its
 /// inputs. Errors: Error that names the examples if the text is neither, for sizes that are not NAME=SIZE or
-/// of unknown dims, for a file of rules that cannot be read.
+/// of unknown dims, for a file of rules that cannot be read, for gradients of an example that is no formula, of
+/// what is no input.
 std::vector<GraphTensor> build_workload(Graph& graph, const WorkloadOptions& options);
 /// Declares all but `what`, with the same footer.
 void declare_search(CLI::App& app, WorkloadOptions& options);

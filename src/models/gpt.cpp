@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/fail.h"
+#include "models/initial.h"
 
 namespace luminal::models {
 namespace {
@@ -19,18 +20,12 @@ const Gpt::Options& checked_gpt(const Gpt::Options& options) {
   return options;
 }
 
-void start_normal(nn::GraphSite cx, GraphTensor weight, double deviation) {
-  weight.set_lazily([stream = nn::init::Stream(cx), dims = exec(weight.dims(), {}), deviation] {
-    return nn::init::normal(stream, dims, 0, deviation);
-  });
-}
-
 /// Weights N(0, deviation), biases 0.
 nn::Linear started_linear(nn::GraphSite cx, int64_t in, int64_t out, const Gpt::Options& options,
                           double deviation = kDeviation) {
   nn::Linear made(cx, in, out, {.bias = options.bias, .dtype = options.dtype});
   start_normal(cx, made.weight, deviation);
-  if (made.bias) made.bias->set_lazily([out] { return nn::init::constant({out}, 0); });
+  if (made.bias) start_constant(*made.bias, 0);
   return made;
 }
 

@@ -1,6 +1,7 @@
 #include "luminal/models/llama.h"
 
 #include "base/fail.h"
+#include "models/initial.h"
 
 namespace luminal::models {
 namespace {
@@ -64,10 +65,7 @@ Llama::Llama(nn::GraphSite cx, const Options& sizes)
     : options(checked(sizes)),
       embed_tokens(cx, sizes.vocabulary, sizes.size, {.dtype = sizes.dtype}),
       norm(cx, sizes.size, {.eps = sizes.norm_eps, .dtype = sizes.dtype}) {
-  embed_tokens.weight.set_lazily(
-      [stream = nn::init::Stream(cx), dims = std::vector{sizes.vocabulary, sizes.size}] {
-        return nn::init::normal(stream, dims, 0, kInitialDeviation);
-      });
+  start_normal(cx, embed_tokens.weight, kInitialDeviation);
   for (int64_t i = 0; i < sizes.layers; ++i) layers.emplace_back(cx, sizes);
   if (!sizes.tied)
     lm_head = nn::Linear(cx, sizes.size, sizes.vocabulary, {.bias = false, .dtype = sizes.dtype});

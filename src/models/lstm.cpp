@@ -1,6 +1,7 @@
 #include "luminal/models/lstm.h"
 
 #include "base/fail.h"
+#include "models/initial.h"
 
 namespace luminal::models {
 namespace {
@@ -14,7 +15,7 @@ const LstmText::Options& checked_lstm(const LstmText::Options& options) {
 
 nn::Linear lstm_head(nn::GraphSite cx, const LstmText::Options& options) {
   nn::Linear head(cx, options.hidden, options.vocabulary, {.dtype = options.dtype});
-  head.bias->set_lazily([size = options.vocabulary] { return nn::init::constant({size}, 0); });
+  start_constant(*head.bias, 0);
   return head;
 }
 
@@ -28,16 +29,16 @@ LstmText::LstmText(nn::GraphSite cx, const Options& sizes)
       decoder(lstm_head(cx, sizes)),
       dropout(sizes.dropout) {
   constexpr double kBound = 0.1;
-  const auto start = [&](GraphTensor weight) {
-    weight.set_lazily([stream = nn::init::Stream(cx), dims = exec(weight.dims(), {})] {
+  const auto start_uniform = [&](const GraphTensor& weight) {
+    start(cx, weight, [](nn::init::Stream stream, const std::vector<int64_t>& dims) {
       return nn::init::uniform(stream, dims, -kBound, kBound);
     });
   };
-  start(encoder.weight);
+  start_uniform(encoder.weight);
   if (sizes.tied)
     decoder.weight = encoder.weight;
   else
-    start(decoder.weight);
+    start_uniform(decoder.weight);
 }
 
 GraphTensor LstmText::forward(const GraphTensor& tokens) const {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/fail.h"
+#include "models/initial.h"
 
 namespace luminal::models {
 namespace {
@@ -15,9 +16,7 @@ nn::Conv2d plain_conv(nn::GraphSite cx, int64_t in, int64_t out, int64_t kernel,
   nn::Conv2d conv(
       cx, in, out, {kernel, kernel},
       {.stride = {stride, stride}, .padding = {kernel / 2, kernel / 2}, .bias = false, .dtype = dtype});
-  conv.weight.set_lazily([stream = nn::init::Stream(cx), dims = exec(conv.weight.dims(), {})] {
-    return nn::init::kaiming_normal(stream, dims, 0, nn::init::Fan::Out);
-  });
+  start_kaiming(cx, conv.weight);
   return conv;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/fail.h"
+#include "models/initial.h"
 
 namespace luminal::models {
 namespace {
@@ -29,10 +30,10 @@ nn::Conv2d patch_projection(nn::GraphSite cx, const Vit::Options& options) {
   nn::Conv2d conv(cx, options.in, options.size, {options.patch, options.patch},
                   {.stride = {options.patch, options.patch}, .dtype = options.dtype});
   const double fan_in = static_cast<double>(options.in * options.patch * options.patch);
-  conv.weight.set_lazily([stream = nn::init::Stream(cx), dims = exec(conv.weight.dims(), {}), fan_in] {
+  start(cx, conv.weight, [fan_in](nn::init::Stream stream, const std::vector<int64_t>& dims) {
     return nn::init::truncated_normal(stream, dims, 0, std::sqrt(1 / fan_in));
   });
-  conv.bias->set_lazily([size = options.size] { return nn::init::constant({size}, 0); });
+  start_constant(*conv.bias, 0);
   return conv;
 }
 
@@ -40,22 +41,17 @@ nn::Conv2d patch_projection(nn::GraphSite cx, const Vit::Options& options) {
 nn::Linear mlp_linear(nn::GraphSite cx, int64_t in, int64_t out, Dtype dtype) {
   constexpr double kBiasDeviation = 1e-6;
   nn::Linear linear(cx, in, out, {.dtype = dtype});
-  linear.weight.set_lazily([stream = nn::init::Stream(cx), dims = std::vector{out, in}] {
+  start(cx, linear.weight, [](nn::init::Stream stream, const std::vector<int64_t>& dims) {
     return nn::init::xavier_uniform(stream, dims);
   });
-  linear.bias->set_lazily([stream = nn::init::Stream(cx), dims = std::vector{out}] {
-    return nn::init::normal(stream, dims, 0, kBiasDeviation);
-  });
+  start_normal(cx, *linear.bias, kBiasDeviation);
   return linear;
 }
 
-GraphTensor vit_input(nn::GraphSite cx, const char* name, std::vector<int64_t> dims, double deviation,
+GraphTensor vit_input(nn::GraphSite cx, const char* name, const std::vector<int64_t>& dims, double deviation,
                       Dtype dtype) {
   Graph& graph = cx;
-  GraphTensor made = graph.named_tensor(name, Shape(dims.begin(), dims.end()), dtype);
-  return made.set_lazily([stream = nn::init::Stream(cx), dims = std::move(dims), deviation] {
-    return nn::init::normal(stream, dims, 0, deviation);
-  });
+  return start_normal(cx, graph.named_tensor(name, Shape(dims.begin(), dims.end()), dtype), deviation);
 }
 
 }  // namespace
@@ -93,9 +89,8 @@ Vit::Vit(nn::GraphSite cx, const Options& sizes)
       ln(vit_norm(cx, sizes)),
       head(cx, sizes.size, sizes.classes, {.dtype = sizes.dtype}) {
   for (int64_t i = 0; i < sizes.layers; ++i) layers.emplace_back(cx, sizes);
-  head.weight.set_lazily(
-      [dims = std::vector{sizes.classes, sizes.size}] { return nn::init::constant(dims, 0); });
-  head.bias->set_lazily([size = sizes.classes] { return nn::init::constant({size}, 0); });
+  start_constant(head.weight, 0);
+  start_constant(*head.bias, 0);
 }
 
 GraphTensor Vit::forward(const GraphTensor& images) const {

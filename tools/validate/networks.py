@@ -1,5 +1,6 @@
-"""The networks of include/luminal/models in PyTorch, with the names of the published ones: torchvision's ResNet and
-ViT, milesial's U-Net, nanoGPT's GPT, Hugging Face's Llama, the word language model of PyTorch's examples."""
+"""The networks of include/luminal/models in PyTorch, with the names of the published ones: torchvision's ResNet,
+MobileNetV3 and ViT, milesial's U-Net, nanoGPT's GPT, Hugging Face's Llama, the word language model of PyTorch's
+examples."""
 
 import torch
 import torch.nn.functional as F
@@ -51,6 +52,53 @@ class ResNet(nn.Module):
         x = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 3, 2, 1)
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return self.fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
+
+
+def conv_norm(into, out, kernel=1, stride=1, groups=1, activation=None):
+    layers = [nn.Conv2d(into, out, kernel, stride, kernel // 2, groups=groups, bias=False),
+              nn.BatchNorm2d(out, eps=0.001, momentum=0.01)]
+    return nn.Sequential(*layers, *([activation()] if activation else []))
+
+
+class Squeeze(nn.Module):
+    def __init__(self, channels, inside):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Conv2d(channels, inside, 1), nn.Conv2d(inside, channels, 1)
+
+    def forward(self, x):
+        return x * F.hardsigmoid(self.fc2(F.relu(self.fc1(F.adaptive_avg_pool2d(x, 1)))))
+
+
+class InvertedResidual(nn.Module):
+    def __init__(self, into, kernel, expanded, out, squeeze, hard_swish, stride):
+        super().__init__()
+        activation = nn.Hardswish if hard_swish else nn.ReLU
+        layers = [] if into == expanded else [conv_norm(into, expanded, activation=activation)]
+        layers.append(conv_norm(expanded, expanded, kernel, stride, expanded, activation))
+        if squeeze:
+            layers.append(Squeeze(expanded, squeeze))
+        self.block = nn.Sequential(*layers, conv_norm(expanded, out))
+        self.residual = stride == 1 and into == out
+
+    def forward(self, x):
+        return x + self.block(x) if self.residual else self.block(x)
+
+
+class MobileNetV3(nn.Module):
+    """Howard et al. 2019; stages are (kernel, expanded, out, channels inside the squeeze or 0, hard_swish, stride)."""
+
+    def __init__(self, stages, last, classes, into, stem):
+        super().__init__()
+        layers, at = [conv_norm(into, stem, 3, 2, activation=nn.Hardswish)], stem
+        for stage in stages:
+            layers.append(InvertedResidual(at, *stage))
+            at = stage[2]
+        self.features = nn.Sequential(*layers, conv_norm(at, 6 * at, activation=nn.Hardswish))
+        self.classifier = nn.Sequential(nn.Linear(6 * at, last), nn.Hardswish(), nn.Dropout(0.0),
+                                        nn.Linear(last, classes))
+
+    def forward(self, x):
+        return self.classifier(F.adaptive_avg_pool2d(self.features(x), 1).flatten(1))
 
 
 class DoubleConv(nn.Module):

@@ -66,6 +66,30 @@ not json
   EXPECT_TRUE(answers[4].contains("error"));
 }
 
+TEST(Cli, BenchTimesGradientsOfTheInputsNamed) {
+  const auto answers = served(R"lines({"what": "a:f32[8,16] @ b:f32[16,4]", "grad": ["a", "b"], "ms": 1}
+{"what": "a:f32[8,16] @ b:f32[16,4]", "grad": ["c"], "ms": 1}
+{"what": "mnist-step", "grad": ["images"], "ms": 1}
+{"what": "gather(t:f32[50,4], i:i32[30])", "classes": 50, "ms": 1}
+{"what": "gather(t:f32[50,4], i:i32[30])", "classes": 51000, "ms": 1}
+)lines");
+  ASSERT_EQ(answers.size(), 5U);
+  EXPECT_GT(answers[0].at("us").get<double>(), 0);
+  EXPECT_EQ(answers[1].at("error"),
+            "[grad] the formula has no input 'c'; its inputs are a, b; did you mean 'a'?");
+  EXPECT_EQ(answers[2].at("error"),
+            "[grad] 'mnist-step' is a whole graph; --grad takes the inputs of a formula");
+  EXPECT_GT(answers[3].at("us").get<double>(), 0);
+  EXPECT_THAT(answers[4].at("error").get<std::string>(), HasSubstr("valid are 0 to 49"));
+}
+
+TEST(Cli, ExplainShowsTheKernelsOfGradients) {
+  const Outcome outcome = luminal(
+      {"explain", "--mode", "fast", "--device", "cpu", "--grad", "w", "(x:f32[8,16] @ w:f32[16,4]).exp()"});
+  EXPECT_EQ(outcome.code, kDone) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("input \"upstream\""));
+}
+
 TEST(Cli, VersionIsTheProjects) {
   const Outcome outcome = luminal({"--version"});
   EXPECT_EQ(outcome.code, 0);

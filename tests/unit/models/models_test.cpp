@@ -12,6 +12,7 @@
 #include "luminal/models/llama.h"
 #include "luminal/models/lstm.h"
 #include "luminal/models/mnist_cnn.h"
+#include "luminal/models/mobilenet.h"
 #include "luminal/models/resnet.h"
 #include "luminal/models/unet.h"
 #include "luminal/models/vit.h"
@@ -42,6 +43,8 @@ TEST(ModelSizes, ArePublished) {
   EXPECT_EQ(count_of(ResNet(cx, ResNet::resnet18())), 11'689'512);
   EXPECT_EQ(count_of(ResNet(cx, ResNet::resnet34())), 21'797'672);
   EXPECT_EQ(count_of(ResNet(cx, ResNet::resnet50())), 25'557'032);
+  EXPECT_EQ(count_of(MobileNetV3(cx, MobileNetV3::large())), 5'483'032);
+  EXPECT_EQ(count_of(MobileNetV3(cx, MobileNetV3::small())), 2'542'856);
   EXPECT_EQ(count_of(Vit(cx, Vit::b16())), 86'567'656);
   EXPECT_EQ(count_of(Vit(cx, Vit::small16())), 22'050'664);
   EXPECT_EQ(count_of(Gpt(cx, {})), 124'439'808);
@@ -55,6 +58,10 @@ TEST(ModelNames, AreThoseOfCheckpoints) {
   EXPECT_THAT(names_of(ResNet(cx, ResNet::resnet50())),
               IsSupersetOf({"conv1/weight", "bn1/running_mean", "layer1/0/downsample/0/weight",
                             "layer1/0/downsample/1/num_batches_tracked", "layer4/2/bn3/bias", "fc/bias"}));
+  EXPECT_THAT(names_of(MobileNetV3(cx, MobileNetV3::large())),
+              IsSupersetOf({"features/0/0/weight", "features/1/block/0/0/weight",
+                            "features/4/block/2/fc1/bias", "features/4/block/3/1/running_var",
+                            "features/16/1/bias", "classifier/0/weight", "classifier/3/bias"}));
   EXPECT_THAT(names_of(Vit(cx, {.layers = 1})),
               IsSupersetOf({"class_token", "conv_proj/bias", "encoder/pos_embedding",
                             "encoder/layers/encoder_layer_0/self_attention/in_proj_weight",
@@ -80,6 +87,8 @@ TEST(ModelShapes, FollowTheirInputs) {
   Graph cx;
   const GraphTensor images = cx.tensor({"n", 3, 96, 96});
   EXPECT_EQ(ResNet(cx, ResNet::resnet50()).forward(images).dims(), (Shape{"n", 1000}));
+  EXPECT_EQ(MobileNetV3(cx, MobileNetV3::small()).forward(images).dims(), (Shape{"n", 1000}));
+  EXPECT_THROW(MobileNetV3(cx, MobileNetV3::Options()), Error);
   // Halving 70 four times rounds down twice; the skips bring it back.
   EXPECT_EQ(UNet(cx, {.width = 4}).forward(cx.tensor({2, 3, 70, 86})).dims(), (Shape{2, 2, 70, 86}));
   const GraphTensor tokens = cx.tensor({"n", 7}, Dtype::I32);
@@ -155,6 +164,18 @@ TEST(ModelGradients, ResNet) {
                             .dtype = Dtype::F64});
     expect_gradients(cx, model, model.forward(wave_images(cx, 3, 2, 20)));
   }
+}
+
+TEST(ModelGradients, MobileNet) {
+  Graph cx;
+  const MobileNetV3 model(cx, {.stages = {{3, 4, 4, false, false, 1}, {5, 8, 4, true, true, 2}},
+                               .last = 6,
+                               .classes = 3,
+                               .in = 2,
+                               .stem = 4,
+                               .dropout = 0,
+                               .dtype = Dtype::F64});
+  expect_gradients(cx, model, model.forward(wave_images(cx, 3, 2, 18)));
 }
 
 TEST(ModelGradients, UNet) {

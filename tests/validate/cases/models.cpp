@@ -3,6 +3,7 @@
 #include "luminal/models/gpt.h"
 #include "luminal/models/llama.h"
 #include "luminal/models/lstm.h"
+#include "luminal/models/mobilenet.h"
 #include "luminal/models/resnet.h"
 #include "luminal/models/unet.h"
 #include "luminal/models/vit.h"
@@ -26,6 +27,21 @@ void add_convolutional_models(Suite& suite) {
               cx, {.blocks = {1, 2, 1, 1}, .bottleneck = bottleneck, .classes = 5, .width = 4, .dtype = d});
         },
         true);
+  add_row(
+      suite, "MobileNetV3",
+      "networks.MobileNetV3([(3, 4, 4, 0, False, 1), (5, 12, 4, 8, True, 1), (3, 8, 6, 0, True, 2)], 6, 5, "
+      "3, 4)",
+      images({3, 3, 36, 40}),
+      [](Graph& cx, Dtype d) {
+        return models::MobileNetV3(
+            cx, {.stages = {{3, 4, 4, false, false, 1}, {5, 12, 4, true, true, 1}, {3, 8, 6, false, true, 2}},
+                 .last = 6,
+                 .classes = 5,
+                 .stem = 4,
+                 .dropout = 0,
+                 .dtype = d});
+      },
+      true);
   add_row(
       suite, "UNet", "networks.UNet(3, 2, 4)", images({2, 3, 36, 66}),
       [](Graph& cx, Dtype d) { return models::UNet(cx, {.width = 4, .dtype = d}); }, true);
