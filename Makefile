@@ -38,15 +38,17 @@ validate: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target luminal_validate
 	@tools/validate/run.sh $(BUILD) "$(DEVICES)"
 
-# Ours beside PyTorch, timed in turn in one run: a table, and build/bench.json. BENCH passes options on.
+# Ours beside the peers, timed in turn in one run: a table, build/bench.json, and a page of rooflines, build/bench.html.
+# BENCH passes options on: make bench BENCH="--suite gemm,conv --threads 2"
 bench: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target luminal
-	@python3 bench/compare/compare.py --luminal $(BUILD)/luminal --python build/peers/bin/python --out build/bench.json $(BENCH)
+	@python3 bench/compare/compare.py --luminal $(BUILD)/luminal --python build/peers/bin/python --out build/bench.json \
+	  --page build/bench.html $(BENCH)
 
 # The peers of `make bench`, in a virtual environment of their own.
 bench-peers:
 	@test -x build/peers/bin/python || python3 -m venv build/peers
-	@build/peers/bin/pip install --quiet --upgrade torch numpy
+	@build/peers/bin/pip install --quiet --upgrade torch numpy jax onnxruntime onnx
 
 # The Google Benchmark programs of bench/.
 bench-micro: configure

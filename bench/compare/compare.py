@@ -6,10 +6,12 @@ machine's peaks, measured before and after each of them (the fma peak every few 
 clock changes with what runs), allow. Ratios above 1 are in our favour.
 
   compare.py --luminal build/release/luminal [--python build/peers/bin/python] [--out build/bench.json]
-             [--only gemm] [--threads 1,2] [--repeats 7] [--mode optimal]
+             [--suite gemm,conv] [--only 1024] [--peers torch,jax] [--threads 1,2] [--repeats 7] [--mode optimal]
+             [--page build/bench.html]
 """
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -17,6 +19,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import page  # noqa: E402
 from cases import CASES  # noqa: E402
 
 KEEP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "17179869184", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
@@ -47,21 +50,49 @@ class System:
 
 
 def threads_environment(threads):
-    names = ("LUMINAL_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    names = ("LUMINAL_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS")
     return {name: str(threads) for name in names}
+
+
+# name: file, arguments, environment. "kept": memory is kept from run to run, in huge pages, as a plan's arena is; that
+# is the bar. Without it, what users see.
+PEERS = {
+    "torch": ("torch_peer.py", ["eager"], {}),
+    "torch kept": ("torch_peer.py", ["eager"], KEEP),
+    "torch channels-last": ("torch_peer.py", ["channels-last"], {}),
+    "torch channels-last kept": ("torch_peer.py", ["channels-last"], KEEP),
+    "torch compile kept": ("torch_peer.py", ["compile"], KEEP),
+    "jax kept": ("jax_peer.py", [], KEEP),
+    "onnx kept": ("onnx_peer.py", [], KEEP),
+    "blis": ("blas_peer.py", ["libblis.so.4"], {}),
+    "openblas": ("blas_peer.py", ["libopenblas.so.0"], {}),
+}
+MODULES = {"torch_peer.py": ["torch"], "jax_peer.py": ["jax"], "onnx_peer.py": ["onnxruntime", "onnx"],
+           "blas_peer.py": ["numpy"]}
+
+
+def available(python, file, arguments):
+    """Whether this machine has the peer: its Python modules, its library."""
+    check = "import importlib.util as u, ctypes, sys\n" \
+        f"ok = all(u.find_spec(m) for m in {MODULES[file]!r})\n" \
+        f"[ctypes.CDLL(a) for a in {[a for a in arguments if '.so' in a]!r}]\n" \
+        "sys.exit(not ok)"
+    return subprocess.run([python, "-c", check], stderr=subprocess.DEVNULL).returncode == 0
 
 
 def start_systems(options, threads):
     environment = threads_environment(threads)
     ours = System("luminal", [options.luminal, "bench", "--serve", "--mode", options.mode], environment)
-    peers = []
-    if options.python and os.path.exists(options.python):
+    folder, peers = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers"), []
+    for name, (file, arguments, extra) in PEERS.items() if options.python else ():
+        if options.peers and not any(name.startswith(each) for each in options.peers.split(",")):
+            continue
+        if not available(options.python, file, arguments):
+            print(f"bench: no {name} here, so no figures of it", file=sys.stderr)
+            continue
         # Peers unset what older BLAS builds need and what slows newer ones.
-        worker = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peer_torch.py")
-        clean = dict(environment, OPENBLAS_CORETYPE="")
-        for name, variant, extra in (("torch", "eager", {}), ("torch kept", "eager", KEEP),
-                                     ("torch channels-last kept", "channels-last", KEEP)):
-            peers.append(System(name, [options.python, worker, str(threads), variant], dict(clean, **extra)))
+        peers.append(System(name, [options.python, os.path.join(folder, file), str(threads), *arguments],
+                            dict(environment, OPENBLAS_CORETYPE="") | extra))
     return ours, peers
 
 
@@ -101,12 +132,12 @@ def collect_rounds(systems, request, options):
 
 
 def measure(case, ours, peers, options, threads):
-    peers = [p for p in peers if case["suite"] in ("conv", "train") or "channels-last" not in p.name]
     request = dict(case, ms=options.ms)
     first = ours.ask(request)
     if "error" in first:
-        print(f"{case['suite']:6} {case['case']:32} {threads} threads: {first['error']}", file=sys.stderr)
+        print(f"{case['suite']:14} {case['case']:42} {threads} threads: {first['error']}", file=sys.stderr)
         return None
+    peers = [p for p in peers if "skip" not in p.ask(request)]
     rounds, tried = collect_rounds([ours, *peers], request, options)
     medians = {s.name: statistics.median(r["samples"][s.name] for r in rounds) for s in [ours, *peers]}
     limits = [limit_us(case, r["limits"]) for r in rounds]
@@ -115,11 +146,33 @@ def measure(case, ours, peers, options, threads):
            "peers": {name: round(us, 3) for name, us in medians.items()}, "limit_us": round(statistics.median(limits), 3),
            "ratio_best_peer": round(min(medians.values()) / ours_us, 3) if medians else None,
            "ratio_limit": round(statistics.median(l / r["samples"]["luminal"] for l, r in zip(limits, rounds)), 3),
+           "flops": case["flops"], "bytes": case["bytes"], "compile_s": round(first["compile_us"] * 1e-6, 3),
+           "flops_per_us": round(statistics.median(r["limits"]["flops_per_us"] for r in rounds)),
+           "memory_bytes_per_us": round(statistics.median(r["limits"]["memory_bytes_per_us"] for r in rounds)),
            "rounds": len(rounds), "rounds_tried": tried}
     best = min(medians, key=medians.get) if medians else "none"
-    print(f"{row['suite']:6} {row['case']:32} {threads} {ours_us:11.1f} {row['limit_us']:11.1f} "
+    print(f"{row['suite']:14} {row['case']:42} {threads} {ours_us:11.1f} {row['limit_us']:11.1f} "
           f"{row['ratio_limit']:8.2f} {medians.get(best, 0):11.1f} {row['ratio_best_peer'] or 0:7.2f}  {best}", flush=True)
     return row
+
+
+def print_means(rows):
+    """What bars are about: the geometric mean of each suite beside its best peers, and the least."""
+    for suite, threads in dict.fromkeys((row["suite"], row["threads"]) for row in rows):
+        ratios = [(row["ratio_best_peer"], row["case"]) for row in rows
+                  if (row["suite"], row["threads"]) == (suite, threads) and row["ratio_best_peer"]]
+        if ratios:
+            mean = math.exp(statistics.fmean(math.log(ratio) for ratio, _ in ratios))
+            print(f"{suite:14} {threads} threads: geometric mean {mean:.2f} of {len(ratios)}, least {min(ratios)[0]:.2f} "
+                  f"({min(ratios)[1]})")
+
+
+def write(path, text):
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    with open(path + ".part", "w") as file:
+        file.write(text)
+    os.replace(path + ".part", path)
+    print(f"wrote {path}")
 
 
 def main():
@@ -127,7 +180,10 @@ def main():
     parser.add_argument("--luminal", default="build/release/luminal")
     parser.add_argument("--python", default="build/peers/bin/python")
     parser.add_argument("--out", default="build/bench.json")
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="cases whose suite and name contain this")
+    parser.add_argument("--suite", default="", help="these suites, separated by commas")
+    parser.add_argument("--peers", default="", help="these peers, by how their names begin, separated by commas")
+    parser.add_argument("--page", default="", help="write a page of rooflines here")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--ms", type=float, default=40, help="length of a sample")
@@ -137,20 +193,20 @@ def main():
         print(f"bench: no peers at {options.python}; `make bench-peers` sets them up", file=sys.stderr)
         options.python = ""
     rows = []
-    print(f"{'suite':6} {'case':32} T {'ours us':>11} {'limit us':>11} {'limit/us':>8} {'peer us':>11} {'peer/us':>7}  best peer")
+    print(f"{'suite':14} {'case':42} T {'ours us':>11} {'limit us':>11} {'limit/us':>8} {'peer us':>11} {'peer/us':>7}  best peer")
     for threads in map(int, options.threads.split(",")):
         ours, peers = start_systems(options, threads)
         for case in CASES:
-            if options.only in case["suite"] + " " + case["case"]:
+            wanted = not options.suite or case["suite"] in options.suite.split(",")
+            if wanted and options.only in case["suite"] + " " + case["case"]:
                 row = measure(case, ours, peers, options, threads)
                 rows += [row] if row else []
         for system in [ours, *peers]:
             system.close()
-    os.makedirs(os.path.dirname(os.path.abspath(options.out)), exist_ok=True)
-    with open(options.out + ".part", "w") as file:
-        json.dump(rows, file, indent=1)
-    os.replace(options.out + ".part", options.out)
-    print(f"wrote {options.out}")
+    print_means(rows)
+    write(options.out, json.dumps(rows, indent=1))
+    if options.page:
+        write(options.page, page.of(rows))
 
 
 main()

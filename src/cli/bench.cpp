@@ -108,8 +108,8 @@ class Work {
 
 /// For programs that compare systems: one JSON object a line in, one out, one sample at a time, so that
 /// systems can be timed in turn. {"what": FORMULA, "mode": "optimal", "ms": 50} -> {"us": 12.5, "compile_us":
-/// ...}; with "peak": true also "flops_per_us", the machine's fma rate at the same time. "grad": ["x"] and
-/// "classes": 10 are the options of these names.
+/// ...}; with "peak": true also "flops_per_us", the machine's fma rate at the same time. "grad": ["x"],
+/// "classes": 10 and "dims": {"batch": 8} are the options of these names (--dim).
 int serve(const BenchOptions& options, Console& console) {
   std::map<std::string, std::unique_ptr<Work>> known;
   for (std::string line; std::getline(std::cin, line);) {
@@ -134,6 +134,8 @@ int serve(const BenchOptions& options, Console& console) {
       asked.what = request.at("what");
       asked.mode = request.value("mode", options.mode);
       asked.gradients = request.value("grad", options.gradients);
+      for (const auto& [dim, size] : request.value("dims", std::map<std::string, int64_t>()))
+        asked.dims.push_back(fmt::format("{}={}", dim, size));
       asked.classes = std::clamp<int64_t>(request.value("classes", options.classes), 1, INT32_MAX);
       auto& work = known[fmt::format("{}\n{}\n{}\n{}", asked.what, asked.mode,
                                      fmt::join(asked.gradients, ","), asked.classes)];
