@@ -359,7 +359,11 @@ Id Ramp::read(const Operand& o, Id mask, std::span<const Expression> at) const {
 Id Ramp::read_repeated(const Operand& o, const Access& a, Id mask, std::span<const Expression> at) const {
   const int lanes = lanes_ / static_cast<int>(a.times);
   const Expression index = first_element(o.index, a, at);
-  if (lanes == 1) return b_->load(o.slot, index, 1, 1, mask);
+  if (lanes == 1) {
+    if (inside_ != kNone)
+      mask = both(mask, b_->compute(ScalarOp::Lt, {b_->index(start_), b_->index(count_)}));
+    return b_->load(o.slot, index, 1, 1, mask);
+  }
   if (mask != kNone) mask = b_->broadcast(mask, lanes);
   if (inside_ != kNone) mask = both(mask, b_->lane_mask((count_ - start_).ceil_div(a.times), lanes));
   const Id elements = b_->load(o.slot, index, lanes, a.stride, mask);

@@ -155,8 +155,8 @@ double race_s(const Job& job) {
 
 }  // namespace
 
-/// Races the candidates of each job that are not plainly wrong. Of large kernels only the fastest is looked
-/// at, for a look takes longer than the race.
+/// Races the candidates of each job that are not plainly wrong. Of large kernels, where a look takes longer than
+/// the race, only a program's own is looked at, and only if it is the fastest.
 void Tuner::race(std::span<Job* const> jobs) {
   std::vector<Job*> small, large;
   for (Job* job : jobs) (job->is_large() ? large : small).push_back(job);
@@ -165,6 +165,10 @@ void Tuner::race(std::span<Job* const> jobs) {
     throw_if_cancelled();
     if (fits(race_s(*job), options_.deadline)) run_race(*job);
   }
+  std::erase_if(large, [](const Job* job) {
+    const auto leader = job->leader();
+    return !leader || !codegen::find_schedule(job->tried[*leader].schedule).foreign;
+  });
   verifier_.screen_leaders(large, options_.deadline);
 }
 
@@ -304,6 +308,19 @@ void Tuner::take_models_choice(Tuned& winner) {
   if (job.known || !job.kernels[0]) return;
   job.preferred = 0;
   choose(job, winner, false);
+}
+
+Tuned Tuner::models_choice(const Tuned& winner) const {
+  const Job& job = *jobs_[winner.job];
+  if (job.known) return winner;
+  for (size_t c = 0; c < job.tried.size(); ++c) {
+    if (!job.kernels[c] || codegen::find_schedule(job.tried[c].schedule).foreign) continue;
+    Tuned choice;
+    describe(job, job.by_merit(), c, choice);
+    choice.verified = winner.verified && choice.kernel == winner.kernel;
+    return choice;
+  }
+  return winner;
 }
 
 std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const codegen::Bucket& bucket) {

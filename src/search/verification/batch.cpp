@@ -88,6 +88,7 @@ constexpr size_t kMostIndependent = 4;
 struct FullRecord {
   std::atomic<int> running;  ///< kNobody, the candidate, or an independent kernel from kIndependent on
   size_t size;
+  size_t next_sum;  ///< of a contraction; those before it fell at this size
   int64_t compared, proven;
   double skipped_share;
   FaultRecord fault;
@@ -95,39 +96,77 @@ struct FullRecord {
 };
 enum Runner : int { kNobody = 0, kCandidate = 1, kIndependent = 2 };
 
-/// What the first independent kernel makes of the suite that has not fallen and does not fall.
-std::optional<Verdict> make_reference(const FullCheck& check, const VerificationSuite& suite,
-                                      FullRecord& record, Progress& progress) {
-  for (size_t k = 0; k < check.independent.size(); ++k) {
-    if (*record.fell[k].get() != '\0') continue;
-    record.running = kIndependent + static_cast<int>(k);
-    Verdict verdict = verify_uncontained(suite, std::span(check.independent).subspan(k, 1),
-                                         {.keep_outputs = true, .launches = 0}, progress);
-    if (!verdict.fault) return verdict;
-    record.fell[k].set(verdict.fault->message);
-  }
-  return std::nullopt;
-}
+/// What the candidate of a check is compared with: what the first independent kernel makes of the test cases that
+/// falls on none of them. One size.
+class ReferenceMaker {
+ public:
+  ReferenceMaker(const FullCheck& check, int threads, FullRecord& record, Progress& progress)
+      : check_(check), threads_(threads), record_(record), progress_(progress) {}
 
-/// What the first sum makes of the suite that is proven, and the rest of the contraction. A fault: all of
-/// them are wrong. None: nothing is proven, and nothing is known to be wrong.
-std::optional<Verdict> make_split_reference(const FullCheck& check, const VerificationSuite& suite,
-                                            int threads, FullRecord& record, Progress& progress) {
-  if (!check.split) return std::nullopt;
-  std::optional<Fault> fault;
-  for (size_t k = 0; k < check.split->sums.size(); ++k) {
-    SplitVerdict split = verify_split(suite, *check.split, k, threads, progress);
-    if (split.is_proven) {
-      record.proven += split.proven;
-      return std::move(split.verdict);
+  /// A kernel fell that earlier test cases were compared with: they have to begin anew.
+  struct BeginAnew {};
+
+  /// By tensor of the unit, until the next call; null where no kernel stands. `suite` has one test case, in the
+  /// first call that of all which may prove a sum. If all sums of a contraction are wrong, the record has the
+  /// fault. Throws BeginAnew.
+  const std::vector<TensorData>* make(const VerificationSuite& suite, bool is_first) {
+    if (is_first && check_.split) prove_sum(suite);
+    if (record_.fault.get()) return nullptr;
+    if (sum_) return made_by_sum(suite, is_first);
+    for (; kernel_ < check_.independent.size(); ++kernel_) {
+      if (*record_.fell[kernel_].get() != '\0') continue;
+      record_.running = kIndependent + static_cast<int>(kernel_);
+      if (!plain_)
+        plain_ = std::make_unique<CaseVerifier>(suite, std::span(check_.independent).subspan(kernel_, 1),
+                                                VerifyOptions{.launches = 0}, progress_);
+      const auto fault = plain_->add(suite.cases[0], nullptr, false);
+      if (!fault) return &plain_->made();
+      plain_.reset();
+      record_.fell[kernel_].set(fault->message);
+      if (!is_first) throw BeginAnew();
     }
-    if (!split.verdict.fault) return std::nullopt;
-    fault = std::move(split.verdict.fault);
+    return nullptr;
   }
-  if (!fault || !check.falls_with_sums) return std::nullopt;
-  fault->message = "no kernel of its sum is right: " + fault->message;
-  return Verdict{.fault = std::move(fault), .outputs = {}};
-}
+
+ private:
+  /// Finds a sum that whole numbers prove.
+  void prove_sum(const VerificationSuite& suite) {
+    record_.running = kCandidate;  // and its like
+    sum_.reset();
+    std::optional<Fault> fault;
+    for (; record_.next_sum < check_.split->sums.size(); ++record_.next_sum) {
+      auto sum = std::make_unique<SplitVerifier>(suite, *check_.split, record_.next_sum, threads_, progress_);
+      const SplitVerifier::Result result = sum->add(suite.cases[0]);
+      if (result.is_proven) {
+        record_.proven += result.proven;
+        sum_ = std::move(sum);
+        return;
+      }
+      if (!result.fault) return;
+      fault = result.fault;
+    }
+    if (!fault || !check_.falls_with_sums) return;
+    fault->message = "no kernel of its sum is right: " + fault->message;
+    record_.fault.set(*fault);
+  }
+
+  const std::vector<TensorData>* made_by_sum(const VerificationSuite& suite, bool is_first) {
+    record_.running = kCandidate;
+    if (!is_first && sum_->add(suite.cases[0]).fault) {
+      ++record_.next_sum;
+      throw BeginAnew();
+    }
+    return &sum_->made();
+  }
+
+  const FullCheck& check_;
+  int threads_;
+  FullRecord& record_;
+  Progress& progress_;
+  size_t kernel_ = 0;
+  std::unique_ptr<SplitVerifier> sum_;   ///< proven
+  std::unique_ptr<CaseVerifier> plain_;  ///< of the independent kernel
+};
 
 /// Some kinds of inputs of a full check: kinds are shared out where checks are fewer than processors.
 struct Part {
@@ -153,33 +192,44 @@ std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
   return parts;
 }
 
-void verify_part(const Part& part, FullRecord& record, Progress& progress) {
+/// At one size, one kind of inputs after the other: memory that is taken once serves all of them.
+void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
   const FullCheck& check = *part.check;
-  for (; record.size < check.subject->sizes.size(); ++record.size) {
-    if (record.size > 1 && part.number > 0) return;  // one kind is looked at there
+  ReferenceMaker references(check, part.threads, record, progress);
+  VerifyOptions options = check.options;
+  if (record.size > 1 || part.number > 0) options.launches = 1;
+  std::optional<CaseVerifier> candidate;
+  const size_t kinds = record.size > 1 ? 1 : part.kinds.size();
+  for (size_t k = 0; k < kinds && !record.fault.get(); ++k) {
     record.running = kNobody;
     Subject subject = *check.subject;
-    subject.options.kinds = part.kinds;
+    subject.options.kinds = {part.kinds[k]};
+    if (k > 0) subject.options.operations = subject.options.operations * 2 / 5;
     VerificationSuite suite = prepare_suite(subject, record.size);
     ++progress;
     record.skipped_share = std::max(record.skipped_share, suite.skipped_share());
-    record.running = kCandidate;  // and its like
-    std::optional<Verdict> reference = make_split_reference(check, suite, part.threads, record, progress);
-    if (reference && reference->fault) {
-      record.fault.set(*reference->fault);
-      return;
-    }
-    if (!reference) reference = make_reference(check, suite, record, progress);
-    if (reference) accept_beyond_laws(suite, *reference);
+    const std::vector<TensorData>* reference = references.make(suite, k == 0);
+    if (record.fault.get()) return;
+    if (reference) accept_beyond_laws(suite.cases[0], *reference);
     record.running = kCandidate;
-    VerifyOptions options = check.options;
-    options.reference = reference ? &*reference : nullptr;
-    if (record.size > 1 || part.number > 0) options.launches = 1;
-    const Verdict verdict = verify_uncontained(suite, {&check.candidate, 1}, options, progress);
-    record.compared += verdict.compared;
-    if (!verdict.fault) continue;
-    record.fault.set(*verdict.fault);
-    return;
+    if (!candidate) candidate.emplace(suite, std::span(&check.candidate, 1), options, progress);
+    const auto fault = candidate->add(suite.cases[0], reference, k + 1 == kinds);
+    if (reference) record.compared += outputs_of(suite);
+    if (fault) record.fault.set(*fault);
+  }
+}
+
+void verify_part(const Part& part, FullRecord& record, Progress& progress) {
+  while (record.size < part.check->subject->sizes.size()) {
+    if (record.size > 1 && part.number > 0) return;  // one kind is looked at there
+    try {
+      verify_at_size(part, record, progress);
+      if (record.fault.get()) return;
+      ++record.size;
+      record.next_sum = 0;
+    } catch (const ReferenceMaker::BeginAnew&) {
+      ++progress;
+    }
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include "backends/host/device.h"
 #include "base/fail.h"
+#include "base/memory.h"
 #include "base/team.h"
 #include "search/verification/contain.h"
 
@@ -70,7 +71,9 @@ class GuardedPages {
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED)
       fail("[verify] cannot map {} bytes of memory for a trial: {}", all, std::strerror(errno));
-    return static_cast<std::byte*>(mapped) + guard(bytes);
+    std::byte* pages = static_cast<std::byte*>(mapped) + guard(bytes);
+    advise_huge_pages(pages, static_cast<size_t>(bytes));
+    return pages;
   }
 
   std::mutex mutex_;
@@ -227,12 +230,18 @@ class Writers {
 };
 
 void HostRig::run_singly(int stage, int64_t tasks) {
-  constexpr int64_t kMostCompared = int64_t{1} << 28, kMostBytes = int64_t{1} << 25;
+  constexpr int64_t kMostCompared = int64_t{1} << 28;
+  constexpr size_t kMostOfEach = size_t{1} << 21;
   std::vector<std::span<const std::byte>> written{shared_[0].bytes()};
   for (size_t output = 0; output < output_bytes_.size(); ++output) written.push_back(this->output(output));
   int64_t bytes = 0;
-  for (const auto& memory : written) bytes += static_cast<int64_t>(memory.size());
-  int64_t watched = bytes > kMostBytes ? 0 : std::min(tasks, kMostCompared / std::max<int64_t>(bytes, 1));
+  std::vector<size_t> offsets;
+  for (auto& memory : written) {
+    offsets.push_back(memory.size() - std::min(memory.size(), kMostOfEach));
+    memory = memory.last(std::min(memory.size(), kMostOfEach));  // where the last tasks write
+    bytes += static_cast<int64_t>(memory.size());
+  }
+  int64_t watched = std::min(tasks, kMostCompared / std::max<int64_t>(bytes, 1));
   std::vector<Writers> writers;
   if (watched > 1)
     for (const auto& memory : written) writers.emplace_back(memory);
@@ -241,9 +250,9 @@ void HostRig::run_singly(int stage, int64_t tasks) {
     if (watched-- <= 0) continue;
     for (size_t i = 0; i < writers.size(); ++i)
       if (const auto conflict = writers[i].note(task); conflict && conflict_.empty())
-        conflict_ =
-            fmt::format("tasks {} and {} of stage {} both write byte {} of {}", conflict->first, task, stage,
-                        conflict->second, i == 0 ? "the shared workspace" : fmt::format("output {}", i - 1));
+        conflict_ = fmt::format("tasks {} and {} of stage {} both write byte {} of {}", conflict->first, task,
+                                stage, offsets[i] + conflict->second,
+                                i == 0 ? "the shared workspace" : fmt::format("output {}", i - 1));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/fail.h"
 #include "base/stopwatch.h"
@@ -58,7 +59,8 @@ Fault fault_at(const VerificationSuite& suite, const VerificationCase& test_case
 
 /// The first element whose bits differ, or -1. Two NaN are equal.
 int64_t first_difference(const TensorData& a, const TensorData& b) {
-  if (a.bytes == b.bytes) return -1;
+  if (a.bytes.size() == b.bytes.size() && std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0)
+    return -1;
   const auto width = static_cast<size_t>(element_bytes(a.dtype));
   for (int64_t i = 0; i < a.element_count(); ++i) {
     const size_t at = static_cast<size_t>(i) * width;
@@ -162,26 +164,32 @@ class UnitRig {
   void overwrite(std::byte pattern) {
     for (const auto& rig : rigs_) rig->overwrite(pattern);
   }
-  /// `made` becomes all tensors that the unit computes, by number; the others are empty. Throws what is wrong
-  /// as `Trouble`.
-  void run(const VerificationCase& test_case, Split split, std::vector<TensorData>& made) {
-    made.resize(suite_.unit.tensors.size());
+  /// One launch. `number`: of the test case. With several kernels `made` gets what each of them computes. Throws
+  /// what is wrong as `Trouble`.
+  void launch(const VerificationCase& test_case, size_t number, Split split, std::vector<TensorData>& made) {
+    const bool has_inputs = given_ == number && kernels_.size() == 1;
     for (size_t k = 0; k < kernels_.size(); ++k) {
-      Rig& rig = prepared(k, test_case, made);
+      Rig& rig = prepared(k, test_case, made, has_inputs);
       rig.launch(split);
       ++progress_;
       if (const std::string trouble = rig.trouble(); !trouble.empty()) throw Trouble{trouble};
-      const Unit::Kernel& part = suite_.unit.kernels[k];
-      for (size_t o = 0; o < part.outputs.size(); ++o) {
-        const auto number = static_cast<size_t>(part.outputs[o]);
-        TensorData& data = made[number];
-        if (data.bytes.empty())
-          data = TensorData(suite_.unit.tensors[number].type.dtype,
-                            exec(suite_.unit.tensors[number].type.dims, suite_.dims));
-        std::ranges::copy(rig.output(o), data.bytes.begin());
-      }
+      if (kernels_.size() > 1) take(k, made);
     }
-    given_ = &test_case;
+    given_ = number;
+  }
+  /// What the last launch computed: all tensors that the unit does, by number; the others are empty.
+  void take(std::vector<TensorData>& made) const {
+    for (size_t k = 0; k < kernels_.size(); ++k) take(k, made);
+  }
+  /// Whether that is `made`, bit for bit.
+  [[nodiscard]] bool equals(const std::vector<TensorData>& made) const {
+    for (size_t k = 0; k < kernels_.size(); ++k)
+      for (size_t o = 0; o < suite_.unit.kernels[k].outputs.size(); ++o) {
+        const TensorData& data = made[static_cast<size_t>(suite_.unit.kernels[k].outputs[o])];
+        const auto is = rigs_[k]->output(o);
+        if (!is.empty() && std::memcmp(is.data(), data.bytes.data(), is.size()) != 0) return false;
+      }
+    return true;
   }
 
   struct Trouble {
@@ -189,11 +197,23 @@ class UnitRig {
   };
 
  private:
-  Rig& prepared(size_t k, const VerificationCase& test_case, const std::vector<TensorData>& made) {
+  void take(size_t k, std::vector<TensorData>& made) const {
+    made.resize(suite_.unit.tensors.size());
+    const Unit::Kernel& part = suite_.unit.kernels[k];
+    for (size_t o = 0; o < part.outputs.size(); ++o) {
+      const auto number = static_cast<size_t>(part.outputs[o]);
+      const TensorType& type = suite_.unit.tensors[number].type;
+      TensorData& data = made[number];
+      if (data.bytes.empty()) data = TensorData(type.dtype, exec(type.dims, suite_.dims));
+      std::ranges::copy(rigs_[k]->output(o), data.bytes.begin());
+    }
+  }
+  Rig& prepared(size_t k, const VerificationCase& test_case, const std::vector<TensorData>& made,
+                bool has_inputs) {
     if (k == rigs_.size())
       return *rigs_.emplace_back(rig_of(suite_, k, *kernels_[k], test_case, made, options_));
     // Inputs that are there were looked at after the last launch: it changed none.
-    if (given_ != &test_case || kernels_.size() > 1) rigs_[k]->give(inputs_of(suite_, k, test_case, made));
+    if (!has_inputs) rigs_[k]->give(inputs_of(suite_, k, test_case, made));
     return *rigs_[k];
   }
 
@@ -202,52 +222,85 @@ class UnitRig {
   TrialOptions options_;
   Progress& progress_;
   std::vector<std::unique_ptr<Rig>> rigs_;
-  const VerificationCase* given_ = nullptr;
+  size_t given_ = 0;  ///< number of the test case whose inputs are there
 };
 
 constexpr std::byte kNaN{0xff};  // in every float dtype; rigs begin with it
 constexpr std::byte kOtherPattern{0x5a};
 
-/// All runs of one judgement, inside the contained process.
-class Verification {
- public:
-  Verification(const VerificationSuite& suite, std::span<const backends::Kernel* const> kernels,
-               const VerifyOptions& options, Progress& progress)
-      : suite_(suite), kernels_(kernels), options_(options), progress_(progress) {}
+}  // namespace
 
-  /// `keep(tensors)` gets what each test case's first run made.
-  std::optional<Fault> run(const std::function<void(const std::vector<TensorData>&)>& keep) {
-    // What is no candidate is run once, on all threads that there are.
-    const bool is_reference = options_.launches < 1 && options_.threads > 1;
-    UnitRig rig =
-        is_reference ? rig_for({.alignment = 1, .threads = options_.threads}) : rig_for({.alignment = 1});
-    const Split split = is_reference ? Split::Threads : Split::Whole;
-    for (size_t q = 0; q < suite_.cases.size(); ++q) {
-      // Every second test case finds the outputs and the workspace of the one before.
-      if (q % 2 == 1) rig.overwrite(kOtherPattern);
-      std::vector<TensorData> made;
-      if (auto fault = run_once(rig, suite_.cases[q], split, q == 0 ? "1 thread" : "after others", made))
-        return fault;
-      if (auto fault = check(q, made)) return fault;
-      if (options_.launches > 0)
-        if (auto fault = in_place(suite_.cases[q], made)) return fault;
-      keep(made);
-      if (q == 0) first_ = std::move(made);
+/// All runs of one judgement.
+class CaseVerifier::Runs {
+ public:
+  Runs(const VerificationSuite& about, std::span<const backends::Kernel* const> kernels,
+       const VerifyOptions& options, Progress& progress)
+      : suite_{.unit = about.unit, .dims = about.dims, .seed = about.seed, .cases = {}, .graph = about.graph},
+        kernels_(kernels.begin(), kernels.end()),
+        options_(options),
+        progress_(progress),
+        turns_(turns()) {}
+
+  std::optional<Fault> add(const VerificationCase& test_case, const std::vector<TensorData>* reference,
+                           bool is_last) {
+    ++number_;
+    const auto start = std::chrono::steady_clock::now();
+    // A long launch does two things at once: other inputs, dealt out in another way.
+    const bool takes_turn = is_long_ && turn_ < turns_.size();
+    const std::string how = takes_turn ? turns_[turn_].how : number_ == 1 ? "1 thread" : "after others";
+    UnitRig* rig = nullptr;
+    if (auto fault = takes_turn ? take_turn(test_case, rig) : plain_run(test_case, how, rig)) return fault;
+    rig->take(made_);
+    if (is_long_ || (options_.launches < 1 && std::chrono::steady_clock::now() - start >= options_.soak)) {
+      // Large tensors: fresh memory takes longer than the launch, so the next rig gets this one's.
+      rig_.reset();
+      turn_rig_.reset();
     }
-    if (suite_.cases.empty() || options_.launches < 1) return std::nullopt;
-    if (auto fault = repeat(rig)) return fault;
-    return other_splits();
+    if (auto fault = check(test_case, reference, how)) return fault;
+    if (options_.launches < 1) return std::nullopt;
+    if (auto fault = in_place(test_case, made_)) return fault;
+    if (number_ == 1) {
+      is_long_ = std::chrono::steady_clock::now() - start >= options_.soak;
+      if (is_long_)
+        rig_.reset();
+      else if (auto fault = repeat(test_case))
+        return fault;
+    }
+    if (is_long_ && !is_last) return std::nullopt;
+    return other_turns(test_case);
   }
+  [[nodiscard]] std::vector<TensorData>& made() { return made_; }
 
  private:
-  [[nodiscard]] UnitRig rig_for(const TrialOptions& options) const {
-    return {suite_, kernels_, options, progress_};
+  /// A way to deal tasks out, in memory of another kind.
+  struct Turn {
+    Split split;
+    TrialOptions place;
+    std::string how;
+  };
+
+  [[nodiscard]] std::unique_ptr<UnitRig> rig_for(const TrialOptions& options) const {
+    return std::make_unique<UnitRig>(suite_, kernels_, options, progress_);
+  }
+
+  /// In memory that other test cases use as well: every second one finds the outputs and the workspace of the
+  /// one before.
+  std::optional<Fault> plain_run(const VerificationCase& test_case, std::string_view how, UnitRig*& rig) {
+    // What is no candidate is run once, on all threads that there are.
+    const bool is_reference = options_.launches < 1 && options_.threads > 1;
+    if (!rig_)
+      rig_ =
+          is_reference ? rig_for({.alignment = 1, .threads = options_.threads}) : rig_for({.alignment = 1});
+    else if (number_ % 2 == 0)
+      rig_->overwrite(kOtherPattern);
+    rig = rig_.get();
+    return run_once(*rig_, test_case, is_reference ? Split::Threads : Split::Whole, how);
   }
 
   std::optional<Fault> run_once(UnitRig& rig, const VerificationCase& test_case, Split split,
-                                std::string_view how, std::vector<TensorData>& made) const {
+                                std::string_view how) {
     try {
-      rig.run(test_case, split, made);
+      rig.launch(test_case, number_, split, between_);
       return std::nullopt;
     } catch (const UnitRig::Trouble& trouble) {
       return Fault{.message = fmt::format("{} ({} inputs, {})", trouble.text, test_case.name, how),
@@ -255,57 +308,88 @@ class Verification {
     }
   }
 
-  std::optional<Fault> check(size_t q, std::span<const TensorData> made) const {
-    const VerificationCase& test_case = suite_.cases[q];
-    const bool lawless = test_case.beyond_laws && options_.reference == nullptr;
+  std::optional<Fault> check(const VerificationCase& test_case, const std::vector<TensorData>* reference,
+                             std::string_view how) const {
+    const bool lawless = test_case.beyond_laws && reference == nullptr;
     if (!lawless)
-      if (auto fault = check_expectations(suite_, test_case, made, q == 0 ? "1 thread" : "after others"))
-        return fault;
-    if (options_.reference == nullptr) return std::nullopt;
-    return compare_in_full(suite_, test_case, made, options_.reference->outputs[q]);
+      if (auto fault = check_expectations(suite_, test_case, made_, how)) return fault;
+    if (reference == nullptr) return std::nullopt;
+    return compare_in_full(suite_, test_case, made_, *reference);
   }
 
-  /// The first test case once more: the bits have to be the same.
-  std::optional<Fault> run_again(UnitRig& rig, Split split, const std::string& how) {
-    const VerificationCase& test_case = suite_.cases[0];
-    if (auto fault = run_once(rig, test_case, split, how, again_)) return fault;
-    for (size_t t = 0; t < again_.size(); ++t)
-      if (const int64_t at = first_difference(first_[t], again_[t]); at >= 0)
-        return fault_at(suite_, test_case, static_cast<int>(t), at, element(again_[t], at),
-                        element(first_[t], at), 0, how + ", unlike the first launch");
+  /// The same test case once more: the bits have to be the same.
+  std::optional<Fault> run_again(UnitRig& rig, const VerificationCase& test_case, Split split,
+                                 const std::string& how) {
+    if (auto fault = run_once(rig, test_case, split, how)) return fault;
+    return unlike_the_first(rig, test_case, how);
+  }
+
+  [[nodiscard]] std::optional<Fault> unlike_the_first(const UnitRig& rig, const VerificationCase& test_case,
+                                                      const std::string& how) const {
+    if (rig.equals(made_)) return std::nullopt;
+    std::vector<TensorData> again;
+    rig.take(again);
+    for (size_t t = 0; t < again.size(); ++t)
+      if (const int64_t at = first_difference(made_[t], again[t]); at >= 0)
+        return fault_at(suite_, test_case, static_cast<int>(t), at, element(again[t], at),
+                        element(made_[t], at), 0, how + ", unlike the first launch");
     return std::nullopt;
   }
 
-  std::optional<Fault> repeat(UnitRig& rig) {
+  std::optional<Fault> repeat(const VerificationCase& test_case) {
     const auto start = std::chrono::steady_clock::now();
     for (int launch = 2; launch <= options_.launches; ++launch) {
-      if (auto fault = run_again(rig, Split::Whole, fmt::format("launch {} on the same inputs", launch)))
+      if (auto fault =
+              run_again(*rig_, test_case, Split::Whole, fmt::format("launch {} on the same inputs", launch)))
         return fault;
       if (seconds_since(start) * 1e3 > static_cast<double>(options_.soak.count())) break;
     }
     return std::nullopt;
   }
 
-  std::optional<Fault> other_splits() {
-    {
-      UnitRig at_start =
-          rig_for({.place = GuardedMemory::Place::AtStart, .alignment = 64, .pattern = kOtherPattern});
-      if (auto fault =
-              run_again(at_start, Split::Singles, "a call for each task, data at the start of a page"))
-        return fault;
-      if (auto fault = run_again(at_start, Split::Uneven, "calls of 1, 2, 3, ... tasks")) return fault;
+  /// The next turn on a test case.
+  std::optional<Fault> take_turn(const VerificationCase& test_case, UnitRig*& rig) {
+    const Turn& turn = turns_[turn_];
+    const bool goes_on = turn_rig_ && turn_ > 0 && turns_[turn_ - 1].place.place == turn.place.place;
+    if (!goes_on) {
+      turn_rig_.reset();  // its memory goes to the next one
+      turn_rig_ = rig_for(turn.place);
     }
-    if (options_.threads < 2) return std::nullopt;
-    UnitRig threads = rig_for({.threads = options_.threads});
-    const int launches = std::min(options_.launches, 4);  // who comes first is chance
-    const auto start = std::chrono::steady_clock::now();
-    for (int launch = 0; launch < launches; ++launch) {
-      threads.overwrite(launch % 2 == 0 ? kOtherPattern : kNaN);
-      if (auto fault = run_again(threads, Split::Threads, fmt::format("{} threads", options_.threads)))
-        return fault;
-      if (seconds_since(start) * 1e3 > static_cast<double>(options_.soak.count())) break;
+    ++turn_;
+    rig = turn_rig_.get();
+    return run_once(*turn_rig_, test_case, turn.split, turn.how);
+  }
+
+  /// Those that no test case took, on this one: the bits have to be the same. Who comes first among threads is
+  /// chance, so these run a few times.
+  std::optional<Fault> other_turns(const VerificationCase& test_case) {
+    while (turn_ < turns_.size()) {
+      const Turn& turn = turns_[turn_];
+      UnitRig* rig = nullptr;
+      if (auto fault = take_turn(test_case, rig)) return fault;
+      if (auto fault = unlike_the_first(*rig, test_case, turn.how)) return fault;
+      if (turn.split != Split::Threads || is_long_) continue;
+      const auto start = std::chrono::steady_clock::now();
+      for (int launch = 1; launch < std::min(options_.launches, 4); ++launch) {
+        if (seconds_since(start) * 1e3 > static_cast<double>(options_.soak.count())) break;
+        turn_rig_->overwrite(launch % 2 == 1 ? kOtherPattern : kNaN);
+        if (auto fault = run_again(*turn_rig_, test_case, turn.split, turn.how)) return fault;
+      }
     }
+    turn_rig_.reset();
     return std::nullopt;
+  }
+
+  [[nodiscard]] std::vector<Turn> turns() const {
+    const TrialOptions at_start{
+        .place = GuardedMemory::Place::AtStart, .alignment = 64, .pattern = kOtherPattern};
+    std::vector<Turn> list;
+    if (options_.threads > 1)
+      list.push_back(
+          {Split::Threads, {.threads = options_.threads}, fmt::format("{} threads", options_.threads)});
+    list.push_back({Split::Singles, at_start, "a call for each task, data at the start of a page"});
+    list.push_back({Split::Uneven, at_start, "calls of 1, 2, 3, ... tasks"});
+    return list;
   }
 
   /// Kernels whose first output may lie over an input compute there what they `made` beside it.
@@ -338,13 +422,35 @@ class Verification {
                  .data = test_case.name};
   }
 
-  const VerificationSuite& suite_;
-  std::span<const backends::Kernel* const> kernels_;
-  const VerifyOptions& options_;
+  const VerificationSuite suite_;  ///< without test cases
+  const std::vector<const backends::Kernel*> kernels_;
+  const VerifyOptions options_;
   Progress& progress_;
-  std::vector<TensorData> first_, again_;
+  size_t number_ = 0;  ///< of the test case, from 1
+  std::vector<TensorData> made_;
+  std::vector<TensorData> between_;  ///< what later kernels of a unit read of earlier ones
+  std::unique_ptr<UnitRig> rig_, turn_rig_;
+  bool is_long_ = false;  ///< one launch, with what is looked at after it, takes as long as repetitions may
+  const std::vector<Turn> turns_;
+  size_t turn_ = 0;                                  ///< the next one
   std::vector<std::unique_ptr<Rig>> in_place_rigs_;  ///< by kernel
 };
+
+CaseVerifier::CaseVerifier(const VerificationSuite& about, std::span<const backends::Kernel* const> kernels,
+                           const VerifyOptions& options, Progress& progress) {
+  LUMINAL_CHECK(kernels.size() == about.unit.kernels.size(), "{} kernels for a unit of {}", kernels.size(),
+                about.unit.kernels.size());
+  runs_ = std::make_unique<Runs>(about, kernels, options, progress);
+}
+CaseVerifier::~CaseVerifier() = default;
+
+std::optional<Fault> CaseVerifier::add(const VerificationCase& test_case,
+                                       const std::vector<TensorData>* reference, bool is_last) {
+  return runs_->add(test_case, reference, is_last);
+}
+std::vector<TensorData>& CaseVerifier::made() { return runs_->made(); }
+
+namespace {
 
 /// Memory for what a unit computes on each test case, seen by the process that computes it.
 class SharedOutputs {
@@ -382,6 +488,8 @@ class SharedOutputs {
   std::vector<std::vector<SharedBytes>> bytes_;
 };
 
+}  // namespace
+
 int64_t outputs_of(const VerificationSuite& suite) {
   int64_t count = 0;
   for (const VerificationCase& test_case : suite.cases)
@@ -390,17 +498,15 @@ int64_t outputs_of(const VerificationSuite& suite) {
   return count;
 }
 
-}  // namespace
-
 Verdict verify_uncontained(const VerificationSuite& suite, std::span<const backends::Kernel* const> kernels,
                            const VerifyOptions& options, Progress& progress) {
-  LUMINAL_CHECK(kernels.size() == suite.unit.kernels.size(), "{} kernels for a unit of {}", kernels.size(),
-                suite.unit.kernels.size());
   Verdict verdict;
-  Verification judgement(suite, kernels, options, progress);
-  verdict.fault = judgement.run([&](const std::vector<TensorData>& made) {
-    if (options.keep_outputs) verdict.outputs.push_back(made);
-  });
+  CaseVerifier verifier(suite, kernels, options, progress);
+  for (size_t q = 0; q < suite.cases.size() && !verdict.fault; ++q) {
+    const auto* reference = options.reference == nullptr ? nullptr : &options.reference->outputs[q];
+    verdict.fault = verifier.add(suite.cases[q], reference, q + 1 == suite.cases.size());
+    if (options.keep_outputs) verdict.outputs.push_back(std::exchange(verifier.made(), {}));
+  }
   if (options.reference != nullptr) verdict.compared = outputs_of(suite);
   return verdict;
 }
@@ -428,14 +534,16 @@ Verdict verify(const VerificationSuite& suite, std::span<const backends::Kernel*
   return verdict;
 }
 
+void accept_beyond_laws(VerificationCase& test_case, const std::vector<TensorData>& reference) {
+  if (!test_case.beyond_laws) return;
+  for (VerificationCase::Expectation& expectation : test_case.expectations)
+    for (size_t i = 0; i < expectation.positions.size(); ++i)
+      if (!is_right(expectation, i, reference[static_cast<size_t>(expectation.tensor)]))
+        expectation.known[i] = false;
+}
+
 void accept_beyond_laws(VerificationSuite& suite, const Verdict& reference) {
-  for (size_t q = 0; q < suite.cases.size(); ++q) {
-    if (!suite.cases[q].beyond_laws) continue;
-    for (VerificationCase::Expectation& expectation : suite.cases[q].expectations)
-      for (size_t i = 0; i < expectation.positions.size(); ++i)
-        if (!is_right(expectation, i, reference.outputs[q][static_cast<size_t>(expectation.tensor)]))
-          expectation.known[i] = false;
-  }
+  for (size_t q = 0; q < suite.cases.size(); ++q) accept_beyond_laws(suite.cases[q], reference.outputs[q]);
 }
 
 }  // namespace luminal::search

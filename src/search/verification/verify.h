@@ -1,5 +1,6 @@
 #pragma once
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -77,6 +78,9 @@ struct VerificationSuite {
       const;  ///< of the samples of common inputs: those that hang on a comparison too close to call
 };
 
+/// Elements that the unit computes, on all test cases.
+[[nodiscard]] int64_t outputs_of(const VerificationSuite& suite);
+
 struct SuiteOptions {
   uint64_t seed = 0;
   int64_t operations = 500'000;    ///< of the oracle for the first test case; 2/5 of it for each further one
@@ -116,7 +120,9 @@ struct VerifyOptions {
   const Verdict* reference = nullptr;
   bool keep_outputs = false;
   /// Launches of the first test case one after the other, each with the same result; fewer if they take
-  /// longer than `soak` together. 0: each test case once, in one call (or on `threads`), and nothing else.
+  /// longer than `soak` together. Where one takes longer than that, each further test case is dealt out in
+  /// another way instead of the first one again. 0: each test case once, in one call (or on `threads`), and
+  /// nothing else.
   int launches = 8;
   std::chrono::milliseconds soak{10};
   std::chrono::milliseconds timeout{20'000};  ///< of any one launch
@@ -132,9 +138,31 @@ struct VerifyOptions {
                                          std::span<const backends::Kernel* const> kernels,
                                          const VerifyOptions& options, Progress& progress);
 
+/// The same for one test case after the other, so that only one of them need be in memory.
+class CaseVerifier {
+ public:
+  /// Test cases of `about` are left aside, as is the reference of the options; the kernels and the progress
+  /// outlive it.
+  CaseVerifier(const VerificationSuite& about, std::span<const backends::Kernel* const> kernels,
+               const VerifyOptions& options, Progress& progress);
+  CaseVerifier(const CaseVerifier&) = delete;
+  CaseVerifier& operator=(const CaseVerifier&) = delete;
+  ~CaseVerifier();
+  /// `reference`: what an independent kernel made of this case, by Unit tensor; may be null.
+  [[nodiscard]] std::optional<Fault> add(const VerificationCase& test_case,
+                                         const std::vector<TensorData>* reference, bool is_last);
+  /// What the kernels made of the last case, by Unit tensor; its memory is used again.
+  [[nodiscard]] std::vector<TensorData>& made();
+
+ private:
+  class Runs;
+  std::unique_ptr<Runs> runs_;
+};
+
 /// Samples of cases beyond the laws at which the independent kernel is not what the user's nodes say are
 /// no longer samples.
 void accept_beyond_laws(VerificationSuite& suite, const Verdict& reference);
+void accept_beyond_laws(VerificationCase& test_case, const std::vector<TensorData>& reference);
 
 /// A suite as JSON, with which a kernel can be verified again without the graph, and back. Inputs are drawn
 /// anew and checked by their hashes. Errors (parse): FormatError that says what is wrong or missing.

@@ -33,5 +33,41 @@ TEST(Schedules, RandomSpecsEqualTheirDefinition) {
   EXPECT_GT(taken["map"], 10);
 }
 
+/// Sizes below and around a vector, of known extents and within a bucket that is larger than all of them.
+TEST(Schedules, SmallSizesEqualTheirDefinition) {
+  const Bucket bucket = bucket_of("n", 1, 70);
+  const Expression n = Expression::dim("n", {.min = 1, .max = 70});
+  std::vector<DimMap> sizes;
+  for (int64_t size = 1; size <= 9; ++size) sizes.push_back({{"n", size}});
+  const auto check = [&](const KernelSpec& spec, const Bucket& own, const std::vector<DimMap>& at) {
+    for (const Target& target : {avx512(), avx2()})
+      for (const Schedule* schedule : schedules())
+        for (const Candidate& candidate : schedule->candidates(spec, own, target))
+          check_loops(*schedule, spec, candidate.parameters, own, target, at, 1e-6);
+  };
+  std::mt19937_64 random(effort::seed(2));
+  const auto extent = [&] { return static_cast<int64_t>(random() % 5 == 0 ? 16 : 1 + random() % 9); };
+  for (int64_t round = effort::cases(6, 200); round > 0; --round) {
+    const bool a = random() % 2 == 0, b = random() % 2 == 0;
+    const Expression m = extent(), c = extent(), k = extent();
+    const auto product = [&](const Expression& rows, const Expression& columns, const Expression& depth) {
+      return Matmul{.m = rows, .n = columns, .k = depth, .turned_a = a, .turned_b = b, .epilogue = true}
+          .spec()
+          .spec;
+    };
+    check(product(m, c, k), {}, {{}});
+    check(product(n, c, k), bucket, sizes);
+    check(product(m, n, k), bucket, sizes);
+    check(product(m, c, n), bucket, sizes);
+    check(
+        attention({*m.constant(), *c.constant(), *k.constant(), extent(), extent(), Attention::Mask::Causal})
+            .spec,
+        {}, {{}});
+    check(repeats(m, *c.constant(), 1 + *k.constant(), {}, {}).spec, {}, {{}});
+    check(windows(*m.constant(), *c.constant(), *k.constant()).spec, {}, {{}});
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
 }  // namespace
 }  // namespace luminal::codegen

@@ -2,6 +2,7 @@
 
 #include "cases.h"
 #include "codegen/schedules/families.h"
+#include "support/effort.h"
 
 namespace luminal::codegen {
 namespace {
@@ -53,6 +54,50 @@ TEST(Reduce, TotalsHeldInMemory) {
         const Matmul vector{.m = 1, .n = 75, .k = 41};
         check_loops(reduce(), vector.spec().spec, p, {}, avx2(), {{}});
       }
+}
+
+/// Rows as long as a vector: all lanes read one element of A, and the last group has vectors without a row.
+TEST(Reduce, VectorsBehindTheLastResultReadNothing) {
+  const Parameters p{{"along", 0}, {"unroll", 8}, {"rows", 1}, {"task", 1}, {"splits", 1}, {"held", 0}};
+  for (const Target& target : {avx512(), avx2()})
+    for (const int64_t columns : {4, 8, 16})
+      check_loops(reduce(),
+                  Matmul{.m = 10, .n = columns, .k = 4, .turned_b = true, .epilogue = true}.spec().spec, p,
+                  {}, target, {{}});
+}
+
+/// Every corner of the parameters at sizes below and around a vector.
+TEST(Reduce, EveryParameterAtSmallSizes) {
+  std::vector<Parameters> corners;
+  for (const int64_t unroll : {1, 4, 8})
+    for (const int64_t task : {1, 3})
+      for (const int64_t splits : {1, 3}) {
+        for (const int64_t rows : {1, 4})
+          corners.push_back({{"along", 1},
+                             {"unroll", unroll},
+                             {"rows", rows},
+                             {"task", task},
+                             {"splits", splits},
+                             {"held", 0}});
+        for (const int64_t held : {0, 1, 8})
+          corners.push_back({{"along", 0},
+                             {"unroll", unroll},
+                             {"rows", 1},
+                             {"task", task},
+                             {"splits", splits},
+                             {"held", held}});
+      }
+  std::mt19937_64 random(effort::seed(5));
+  const auto size = [&] { return static_cast<int64_t>(1 + random() % 9); };
+  for (int64_t n = effort::cases(8, 300); n > 0; --n) {
+    const int64_t a = size(), b = size(), c = n % 3 == 0 ? 16 : size();
+    const std::array specs{Matmul{.m = a, .n = c, .k = b, .turned_b = true, .epilogue = true}.spec().spec,
+                           middle(a, b, c, Monoid::Max)};
+    for (const KernelSpec& spec : specs)
+      for (const Parameters& p : corners)
+        for (const Target& target : {avx512(), avx2()}) check_loops(reduce(), spec, p, {}, target, {{}});
+    if (testing::Test::HasFailure()) return;
+  }
 }
 
 TEST(Reduce, LongRowsAreReadAsTheyLie) {

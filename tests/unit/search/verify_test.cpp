@@ -11,11 +11,14 @@
 #include <functional>
 #include <thread>
 
+#include "backends/device.h"
 #include "backends/host/device.h"
 #include "base/fail.h"
+#include "codegen/schedule.h"
 #include "luminal/luminal.h"
 #include "search/verification/contain.h"
 #include "search/verification/trial.h"
+#include "unit/codegen/cases.h"
 
 // Seeded faults: kernels that are wrong in the ways in which generated ones go wrong, each caught.
 namespace luminal::search {
@@ -443,6 +446,25 @@ TEST(Verify, SuitesAreWrittenAndReadForReplays) {
   ASSERT_TRUE(verdict_of(again, wrong).fault);
   EXPECT_EQ(verdict_of(again, wrong).fault->message, verdict_of(sums.suite, wrong).fault->message);
   EXPECT_THROW((void)parse_suite("{\"suite\": 1}"), FormatError);
+}
+
+/// Rows as long as a vector: the vectors behind the last row of A would read what is not there.
+TEST(Trial, VectorsBehindTheLastResultReadNothing) {
+  namespace cases = codegen::test_cases;
+  const auto device = backends::make_cpu_device();
+  const int64_t columns = device->target().lanes(4);
+  const kernel::KernelSpec spec =
+      cases::Matmul{.m = 10, .n = columns, .k = 4, .turned_b = true, .epilogue = true}.spec().spec;
+  const codegen::Parameters p{{"along", 0}, {"unroll", 8}, {"rows", 1},
+                              {"task", 1},  {"splits", 1}, {"held", 0}};
+  const auto kernel = device->compile(codegen::find_schedule("reduce").lower(spec, p, {}, device->target()));
+  const std::vector<TensorData> slots = cases::inputs_of(spec, {});
+  std::vector<const TensorData*> inputs;
+  for (const TensorData& slot : slots) inputs.push_back(&slot);
+  const TrialOutput output{Dtype::F32, 10 * columns};
+  const TrialResult result = run_trial(*kernel, inputs, {&output, 1}, {});
+  ASSERT_EQ(result.trouble, "");
+  cases::expect_equal(result.outputs[0], kernel::evaluate(spec, slots, {})[0], 0, spec.to_string());
 }
 
 }  // namespace
