@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <mutex>
 
 #include "base/fail.h"
@@ -30,13 +31,16 @@
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Object/ObjectFile.h>
-#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Pass.h>
+#include <llvm/PassInfo.h>
+#include <llvm/PassRegistry.h>
 #include <llvm/Support/Memory.h>
 #include <llvm/Support/SourceMgr.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/Target/TargetOptions.h>
 #include <llvm/TargetParser/Host.h>
+#include <llvm/Transforms/Scalar.h>
 #pragma GCC diagnostic pop
 
 namespace luminal::backends {
@@ -99,41 +103,80 @@ std::unique_ptr<llvm::Module> parse(const std::string& ir, llvm::LLVMContext& co
   return module;
 }
 
-/// Our own text is hoisted and free of repeats already: what is left is folding of what the parts could not
-/// see of each other. A full pipeline takes several times as long and finds nothing more in such code.
-void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  llvm::ModulePassManager passes;
-  constexpr const char* kPasses = "function(instcombine<no-verify-fixpoint>,early-cse)";
-  if (llvm::Error error = builder.parsePassPipeline(passes, kPasses))
-    llvm_failed("making the passes", llvm::toString(std::move(error)));
-  passes.run(module, modules);
+/// Machines that nobody uses: making one, with its tables of the processor, takes as long as compiling a small
+/// kernel.
+class MachinePool {
+ public:
+  using Machine = std::unique_ptr<llvm::TargetMachine>;
+  static MachinePool& of_process() {
+    static MachinePool pool;
+    return pool;
+  }
+  Machine take(const HostCpu& cpu) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (auto& idle = idle_[key(cpu)]; !idle.empty()) {
+        Machine machine = std::move(idle.back());
+        idle.pop_back();
+        return machine;
+      }
+    }
+    return make_machine(cpu);
+  }
+  void give_back(const HostCpu& cpu, Machine machine) {
+    const std::scoped_lock lock(mutex_);
+    idle_[key(cpu)].push_back(std::move(machine));
+  }
+
+ private:
+  static std::string key(const HostCpu& cpu) { return cpu.cpu + " " + cpu.features; }
+  std::mutex mutex_;
+  std::map<std::string, std::vector<Machine>> idle_;
+};
+
+/// LLVM's code generator without passes that take half of its time and make no kernel faster. Our text hoists
+/// addresses and keeps their distances constant, so loop-reduce finds nothing. Schedules say in what order a tile
+/// is computed; the schedulers would move its loads together, and sums would leave the registers.
+class KernelPasses : public llvm::legacy::PassManager {
+ public:
+  void add(llvm::Pass* pass) override {
+    static constexpr std::string_view kLeftOut[] = {"loop-reduce", "machine-scheduler", "post-RA-sched",
+                                                    "x86-domain-reassignment"};
+    const llvm::PassInfo* info = llvm::PassRegistry::getPassRegistry()->getPassInfo(pass->getPassID());
+    if (info != nullptr &&
+        std::ranges::find(kLeftOut, std::string_view(info->getPassArgument())) != std::end(kLeftOut))
+      delete pass;
+    else
+      llvm::legacy::PassManager::add(pass);
+  }
+};
+
+std::string machine_code(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType form) {
+  llvm::SmallVector<char, 0> code;
+  llvm::raw_svector_ostream stream(code);
+  KernelPasses passes;
+  // Our own text is hoisted and free of repeats: what is left are repeats that its parts could not see of each
+  // other. A full pipeline takes several times as long and finds nothing more in such code.
+  passes.add(llvm::createEarlyCSEPass());
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, form, /*DisableVerify=*/true))
+    llvm_failed("making machine code", "the target cannot write this form");
+  passes.run(module);
+  return {code.begin(), code.end()};
 }
 
 std::string compile(const std::string& ir, const HostCpu& cpu, llvm::CodeGenFileType form) {
-  const std::unique_ptr<llvm::TargetMachine> machine = make_machine(cpu);
+  MachinePool::Machine machine = MachinePool::of_process().take(cpu);
   llvm::LLVMContext context;
   std::string errors;
   context.setDiagnosticHandler(std::make_unique<Messages>(errors));
-  const std::unique_ptr<llvm::Module> module = parse(ir, context, *machine);
-  optimise(*module, *machine);
-  llvm::SmallVector<char, 0> code;
-  llvm::raw_svector_ostream stream(code);
-  llvm::legacy::PassManager passes;
-  if (machine->addPassesToEmitFile(passes, stream, nullptr, form, /*DisableVerify=*/true))
-    llvm_failed("making machine code", "the target cannot write this form");
-  passes.run(*module);
+  std::string code;
+  {
+    const std::unique_ptr<llvm::Module> module = parse(ir, context, *machine);
+    code = machine_code(*module, *machine, form);
+  }
   if (!errors.empty()) llvm_failed("making machine code", errors);
-  return {code.begin(), code.end()};
+  MachinePool::of_process().give_back(cpu, std::move(machine));
+  return code;
 }
 
 // --- loading ---
