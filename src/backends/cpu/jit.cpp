@@ -18,12 +18,14 @@
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wpedantic"
 #pragma GCC diagnostic ignored "-Wnon-virtual-dtor"
+#include <llvm/Analysis/TargetTransformInfo.h>
 #include <llvm/AsmParser/Parser.h>
 #include <llvm/ExecutionEngine/JITSymbol.h>
 #include <llvm/ExecutionEngine/RTDyldMemoryManager.h>
 #include <llvm/ExecutionEngine/RuntimeDyld.h>
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
+#include <llvm/IR/Instructions.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
@@ -134,29 +136,46 @@ class MachinePool {
   std::map<std::string, std::vector<Machine>> idle_;
 };
 
-/// LLVM's code generator without passes that take half of its time and make no kernel faster. Our text hoists
-/// addresses and keeps their distances constant, so loop-reduce finds nothing. Schedules say in what order a tile
-/// is computed; the schedulers would move its loads together, and sums would leave the registers.
+/// Whether a loop carries a tile of vectors: there the schedule says in what order loads and sums come, and a
+/// scheduler that moves the loads together pushes sums out of the registers.
+bool carries_tile(const llvm::Module& module) {
+  constexpr auto kTile = 8;  // vectors; sums of reductions are fewer
+  const auto is_vector = [](const llvm::PHINode& phi) { return phi.getType()->isVectorTy(); };
+  for (const llvm::Function& function : module)
+    for (const llvm::BasicBlock& block : function)
+      if (llvm::count_if(block.phis(), is_vector) >= kTile) return true;
+  return false;
+}
+
+/// LLVM's code generator without passes that take much of its time and make no kernel faster: our text hoists
+/// addresses and keeps their distances constant, so that loop-reduce finds nothing.
 class KernelPasses : public llvm::legacy::PassManager {
  public:
+  explicit KernelPasses(bool keeps_order) : keeps_order_(keeps_order) {}
   void add(llvm::Pass* pass) override {
-    static constexpr std::string_view kLeftOut[] = {"loop-reduce", "machine-scheduler", "post-RA-sched",
-                                                    "x86-domain-reassignment"};
     const llvm::PassInfo* info = llvm::PassRegistry::getPassRegistry()->getPassInfo(pass->getPassID());
-    if (info != nullptr &&
-        std::ranges::find(kLeftOut, std::string_view(info->getPassArgument())) != std::end(kLeftOut))
+    if (info != nullptr && is_left_out(info->getPassArgument()))
       delete pass;
     else
       llvm::legacy::PassManager::add(pass);
   }
+
+ private:
+  [[nodiscard]] bool is_left_out(std::string_view name) const {
+    return name == "loop-reduce" || name == "post-RA-sched" || name == "x86-domain-reassignment" ||
+           (keeps_order_ && name == "machine-scheduler");
+  }
+  bool keeps_order_;
 };
 
 std::string machine_code(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType form) {
   llvm::SmallVector<char, 0> code;
   llvm::raw_svector_ostream stream(code);
-  KernelPasses passes;
+  KernelPasses passes(carries_tile(module));
   // Our own text is hoisted and free of repeats: what is left are repeats that its parts could not see of each
   // other. A full pipeline takes several times as long and finds nothing more in such code.
+  // The target's costs come first: a pass that asks for them before gets those of no target, and all after it.
+  passes.add(llvm::createTargetTransformInfoWrapperPass(machine.getTargetIRAnalysis()));
   passes.add(llvm::createEarlyCSEPass());
   if (machine.addPassesToEmitFile(passes, stream, nullptr, form, /*DisableVerify=*/true))
     llvm_failed("making machine code", "the target cannot write this form");
