@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <mutex>
 
 #include "base/fail.h"
@@ -17,12 +18,14 @@
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wpedantic"
 #pragma GCC diagnostic ignored "-Wnon-virtual-dtor"
+#include <llvm/Analysis/TargetTransformInfo.h>
 #include <llvm/AsmParser/Parser.h>
 #include <llvm/ExecutionEngine/JITSymbol.h>
 #include <llvm/ExecutionEngine/RTDyldMemoryManager.h>
 #include <llvm/ExecutionEngine/RuntimeDyld.h>
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
+#include <llvm/IR/Instructions.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
@@ -30,13 +33,16 @@
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Object/ObjectFile.h>
-#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Pass.h>
+#include <llvm/PassInfo.h>
+#include <llvm/PassRegistry.h>
 #include <llvm/Support/Memory.h>
 #include <llvm/Support/SourceMgr.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/Target/TargetOptions.h>
 #include <llvm/TargetParser/Host.h>
+#include <llvm/Transforms/Scalar.h>
 #pragma GCC diagnostic pop
 
 namespace luminal::backends {
@@ -99,41 +105,97 @@ std::unique_ptr<llvm::Module> parse(const std::string& ir, llvm::LLVMContext& co
   return module;
 }
 
-/// Our own text is hoisted and free of repeats already: what is left is folding of what the parts could not
-/// see of each other. A full pipeline takes several times as long and finds nothing more in such code.
-void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  llvm::ModulePassManager passes;
-  constexpr const char* kPasses = "function(instcombine<no-verify-fixpoint>,early-cse)";
-  if (llvm::Error error = builder.parsePassPipeline(passes, kPasses))
-    llvm_failed("making the passes", llvm::toString(std::move(error)));
-  passes.run(module, modules);
+/// Machines that nobody uses: making one, with its tables of the processor, takes as long as compiling a small
+/// kernel.
+class MachinePool {
+ public:
+  using Machine = std::unique_ptr<llvm::TargetMachine>;
+  static MachinePool& of_process() {
+    static MachinePool pool;
+    return pool;
+  }
+  Machine take(const HostCpu& cpu) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (auto& idle = idle_[key(cpu)]; !idle.empty()) {
+        Machine machine = std::move(idle.back());
+        idle.pop_back();
+        return machine;
+      }
+    }
+    return make_machine(cpu);
+  }
+  void give_back(const HostCpu& cpu, Machine machine) {
+    const std::scoped_lock lock(mutex_);
+    idle_[key(cpu)].push_back(std::move(machine));
+  }
+
+ private:
+  static std::string key(const HostCpu& cpu) { return cpu.cpu + " " + cpu.features; }
+  std::mutex mutex_;
+  std::map<std::string, std::vector<Machine>> idle_;
+};
+
+/// Whether a loop carries a tile of vectors: there the schedule says in what order loads and sums come, and a
+/// scheduler that moves the loads together pushes sums out of the registers.
+bool carries_tile(const llvm::Module& module) {
+  constexpr auto kTile = 8;  // vectors; sums of reductions are fewer
+  const auto is_vector = [](const llvm::PHINode& phi) { return phi.getType()->isVectorTy(); };
+  for (const llvm::Function& function : module)
+    for (const llvm::BasicBlock& block : function)
+      if (llvm::count_if(block.phis(), is_vector) >= kTile) return true;
+  return false;
+}
+
+/// LLVM's code generator without passes that take much of its time and make no kernel faster: our text hoists
+/// addresses and keeps their distances constant, so that loop-reduce finds nothing.
+class KernelPasses : public llvm::legacy::PassManager {
+ public:
+  explicit KernelPasses(bool keeps_order) : keeps_order_(keeps_order) {}
+  void add(llvm::Pass* pass) override {
+    const llvm::PassInfo* info = llvm::PassRegistry::getPassRegistry()->getPassInfo(pass->getPassID());
+    if (info != nullptr && is_left_out(info->getPassArgument()))
+      delete pass;
+    else
+      llvm::legacy::PassManager::add(pass);
+  }
+
+ private:
+  [[nodiscard]] bool is_left_out(std::string_view name) const {
+    return name == "loop-reduce" || name == "post-RA-sched" || name == "x86-domain-reassignment" ||
+           (keeps_order_ && name == "machine-scheduler");
+  }
+  bool keeps_order_;
+};
+
+std::string machine_code(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType form) {
+  llvm::SmallVector<char, 0> code;
+  llvm::raw_svector_ostream stream(code);
+  KernelPasses passes(carries_tile(module));
+  // Our own text is hoisted and free of repeats: what is left are repeats that its parts could not see of each
+  // other. A full pipeline takes several times as long and finds nothing more in such code.
+  // The target's costs come first: a pass that asks for them before gets those of no target, and all after it.
+  passes.add(llvm::createTargetTransformInfoWrapperPass(machine.getTargetIRAnalysis()));
+  passes.add(llvm::createEarlyCSEPass());
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, form, /*DisableVerify=*/true))
+    llvm_failed("making machine code", "the target cannot write this form");
+  passes.run(module);
+  return {code.begin(), code.end()};
 }
 
 std::string compile(const std::string& ir, const HostCpu& cpu, llvm::CodeGenFileType form) {
-  const std::unique_ptr<llvm::TargetMachine> machine = make_machine(cpu);
+  MachinePool::Machine machine = MachinePool::of_process().take(cpu);
   llvm::LLVMContext context;
   std::string errors;
   context.setDiagnosticHandler(std::make_unique<Messages>(errors));
-  const std::unique_ptr<llvm::Module> module = parse(ir, context, *machine);
-  optimise(*module, *machine);
-  llvm::SmallVector<char, 0> code;
-  llvm::raw_svector_ostream stream(code);
-  llvm::legacy::PassManager passes;
-  if (machine->addPassesToEmitFile(passes, stream, nullptr, form, /*DisableVerify=*/true))
-    llvm_failed("making machine code", "the target cannot write this form");
-  passes.run(*module);
+  std::string code;
+  {
+    const std::unique_ptr<llvm::Module> module = parse(ir, context, *machine);
+    code = machine_code(*module, *machine, form);
+  }
   if (!errors.empty()) llvm_failed("making machine code", errors);
-  return {code.begin(), code.end()};
+  MachinePool::of_process().give_back(cpu, std::move(machine));
+  return code;
 }
 
 // --- loading ---

@@ -319,6 +319,30 @@ TEST(CpuDevice, ErrorsCarryTheCompilersMessage) {
   EXPECT_THROW(const LoadedObject no(junk), InternalError);
 }
 
+/// Lines of assembly with a conditional jump.
+int64_t branches_of(const std::string& assembly) {
+  int64_t count = 0;
+  for (size_t at = assembly.find("\n\tj"); at != std::string::npos; at = assembly.find("\n\tj", at + 1))
+    count += assembly.compare(at + 2, 3, "jmp") != 0 ? 1 : 0;
+  return count;
+}
+
+TEST(CpuDevice, MaskedLanesAreInstructionsAndNoBranches) {
+  const HostCpu cpu = host_cpu("");
+  if (cpu.vector_bytes < 32) GTEST_SKIP() << "vectors of this processor have no masks";
+  const std::string assembly = compile_assembly(
+      "declare <8 x float> @llvm.masked.load.v8f32.p0(ptr, i32, <8 x i1>, <8 x float>)\n"
+      "declare void @llvm.masked.store.v8f32.p0(<8 x float>, ptr, i32, <8 x i1>)\n"
+      "define void @f(ptr %a, ptr %y, <8 x i32> %n) {\n"
+      "  %m = icmp slt <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %n\n"
+      "  %x = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %a, i32 4, <8 x i1> %m, <8 x float> "
+      "zeroinitializer)\n"
+      "  call void @llvm.masked.store.v8f32.p0(<8 x float> %x, ptr %y, i32 4, <8 x i1> %m)\n"
+      "  ret void\n}\n",
+      cpu);
+  EXPECT_EQ(branches_of(assembly), 0) << assembly;
+}
+
 TEST(CpuDevice, FeaturesThatDoNotExistAreRefused) {
   EXPECT_NE(error_of<DeviceError>([] { (void)host_cpu("-avx512g"); }).find("did you mean 'avx512f'?"),
             std::string::npos);
