@@ -109,6 +109,24 @@ int64_t available_memory_bytes() {
   return std::min(bytes_of(meminfo, "MemAvailable") + bytes_of(meminfo, "SwapFree"), group_headroom());
 }
 
+int64_t cache_bytes_from(const std::string& folder, int level) {
+  for (int index = 0;; ++index) {
+    const std::string cache = folder + "/index" + std::to_string(index) + "/";
+    const std::string size = content_of((cache + "size").c_str());
+    if (size.empty()) return 0;
+    int own_level = 0;
+    const std::string text = content_of((cache + "level").c_str());
+    std::from_chars(text.data(), text.data() + text.size(), own_level);
+    if (own_level != level || content_of((cache + "type").c_str()).starts_with("Instruction")) continue;
+    int64_t count = 0;
+    const char* const unit = std::from_chars(size.data(), size.data() + size.size(), count).ptr;
+    const int shift = *unit == 'K' ? 10 : *unit == 'M' ? 20 : 0;
+    return count << shift;
+  }
+}
+
+int64_t cache_bytes(int level) { return cache_bytes_from("/sys/devices/system/cpu/cpu0/cache", level); }
+
 Machine this_machine() {
   Machine machine = machine_from(content_of("/proc/cpuinfo"), content_of("/proc/meminfo"));
   machine.cores = static_cast<int>(std::thread::hardware_concurrency());

@@ -48,6 +48,7 @@ struct Buffer {
   int number = 0;  ///< of the slot or output
   Dtype dtype = Dtype::F32;
   Expression elements = 1;
+  bool is_kept = false;  ///< Slot: no output takes its memory, so that its elements stay as they are
 };
 
 /// An SSA value of a stage.

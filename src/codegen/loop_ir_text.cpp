@@ -119,7 +119,8 @@ std::string text_of(const Buffer& b) {
   constexpr const char* kSpaces[] = {"slot", "output", "shared", "local"};
   std::string space = kSpaces[static_cast<size_t>(b.space)];
   if (b.space == Space::Slot || b.space == Space::Output) space += fmt::format(" {}", b.number);
-  return fmt::format("{} = {} {}[{}]", b.name, space, name(b.dtype), b.elements.to_string());
+  return fmt::format("{} = {} {}[{}]{}", b.name, space, name(b.dtype), b.elements.to_string(),
+                     b.is_kept ? " kept" : "");
 }
 
 }  // namespace

@@ -18,7 +18,7 @@
 namespace luminal::runtime {
 namespace {
 
-constexpr int kVersion = 3;  // of what is measured, how, and of the file
+constexpr int kVersion = 4;  // of what is measured, how, and of the file
 
 /// Over everything else in the file.
 std::string sum_of(nlohmann::json json) {

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/stopwatch.h"
 #include "kernel/cost.h"
+#include "kernel/in_place.h"
 #include "search/cache/kernel_cache.h"
 #include "search/tuning/tuner.h"
 
@@ -120,23 +121,9 @@ class Builder {
     tensor.constant = std::make_shared<const TensorData>(tensor.dtype, exec(tensor.dims, fixed_));
   }
 
-  /// Where the only output is read and written at one place by one evaluation, it may replace its operand.
   static std::vector<runtime::InPlace> in_place(const kernel::KernelSpec& spec) {
     std::vector<runtime::InPlace> list;
-    if (spec.values().size() != 1 || spec.outputs().size() != 1) return list;
-    const kernel::Value& value = spec.values()[0];
-    if (value.monoid) return list;
-    const kernel::Output& output = spec.outputs()[0];
-    for (int slot = 0; slot < static_cast<int>(spec.slots().size()); ++slot) {
-      const kernel::Slot& own = spec.slots()[static_cast<size_t>(slot)];
-      const bool same_place = std::ranges::all_of(value.operands, [&](const kernel::Operand& operand) {
-        return operand.kind != kernel::Operand::Kind::Load || operand.slot != slot ||
-               (operand.index == output.index && operand.masks.empty());
-      });
-      if (same_place && own.elements == output.elements &&
-          element_bytes(own.dtype) == element_bytes(value.dtype()))
-        list.push_back({.output = 0, .input = slot});
-    }
+    for (const int slot : kernel::replaceable_slots(spec)) list.push_back({.output = 0, .input = slot});
     return list;
   }
 

@@ -7,6 +7,7 @@
 #include "backends/host/native_kernel.h"
 #include "base/environment.h"
 #include "base/fail.h"
+#include "base/machine.h"
 #include "codegen/emit/llvm.h"
 #include "codegen/index_code.h"
 
@@ -52,7 +53,8 @@ class CpuKernel : public HostKernel {
   IndexCode shared_, local_;
 };
 
-int64_t cache_size(int name, int64_t fallback) {
+int64_t cache_size(int level, int name, int64_t fallback) {
+  if (const int64_t bytes = cache_bytes(level); bytes > 0) return bytes;
   const long bytes = ::sysconf(name);  // 0 or -1 where the system does not say
   return bytes > 0 ? bytes : fallback;
 }
@@ -65,9 +67,9 @@ class CpuDevice : public HostDevice {
     target_.vector_bytes = cpu_.vector_bytes;
     target_.vector_registers = cpu_.vector_registers;
     target_.threads = environment::threads();
-    target_.l1_bytes = cache_size(_SC_LEVEL1_DCACHE_SIZE, target_.l1_bytes);
-    target_.l2_bytes = cache_size(_SC_LEVEL2_CACHE_SIZE, target_.l2_bytes);
-    target_.l3_bytes = cache_size(_SC_LEVEL3_CACHE_SIZE, target_.l3_bytes);
+    target_.l1_bytes = cache_size(1, _SC_LEVEL1_DCACHE_SIZE, target_.l1_bytes);
+    target_.l2_bytes = cache_size(2, _SC_LEVEL2_CACHE_SIZE, target_.l2_bytes);
+    target_.l3_bytes = cache_size(3, _SC_LEVEL3_CACHE_SIZE, target_.l3_bytes);
   }
 
   [[nodiscard]] const Target& target() const override { return target_; }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "base/fail.h"
 #include "codegen/emit/llvm_writer.h"
@@ -16,19 +17,23 @@ namespace {
 using Kind = Instruction::Kind;
 constexpr int kWorkspaceAlignment = 64, kLargestAssumed = 4;  // bytes; tensors promise no more than four
 
-/// Which memory cannot be which. Slots may be outputs (in place): no promise stands between them.
+/// Which memory cannot be which. Slots may be each other, and those that are not kept may be outputs.
 class AliasScopes {
  public:
   explicit AliasScopes(const Program& program) {
     const size_t count = program.buffers.size();
-    const auto group = [&](size_t k) { return program.buffers[k].space == Space::Slot ? count : k; };
+    const auto group = [&](size_t k) {
+      const Buffer& b = program.buffers[k];
+      return b.space != Space::Slot ? k : b.is_kept ? count + 1 : count;
+    };
     const auto may_meet = [&](size_t a, size_t b) {
-      const auto tensor = [&](size_t k) { return program.buffers[k].space <= Space::Output; };
-      return group(a) == group(b) || (tensor(a) && tensor(b) && (group(a) == count || group(b) == count));
+      const size_t first = std::min(group(a), group(b)), last = std::max(group(a), group(b));
+      if (first == last || first == count) return true;
+      return last == count && program.buffers[first].space == Space::Output;
     };
     text_ = "!0 = distinct !{!0, !\"kernel\"}\n";
-    for (size_t k = 0; k <= count; ++k) text_ += fmt::format("!{0} = distinct !{{!{0}, !0}}\n", k + 1);
-    size_t next = count + 2;
+    for (size_t k = 0; k <= count + 1; ++k) text_ += fmt::format("!{0} = distinct !{{!{0}, !0}}\n", k + 1);
+    size_t next = count + 3;
     for (size_t k = 0; k < count; ++k) {
       std::vector<size_t> others;
       for (size_t j = 0; j < count; ++j)
@@ -262,8 +267,17 @@ class StageText {
 
   LlvmValue plain_load(const Instruction& i, int lanes, const Expression& index) {
     const LlvmValue at = address(i, index);
-    return w_.here(fmt::format("load {}, ptr {}, align {}{}", type_text(memory_type({i.type.dtype, lanes})),
-                               at.text, alignment(i, index), aliases_.of(i.buffer)));
+    const std::string text =
+        fmt::format("load {}, ptr {}, align {}{}", type_text(memory_type({i.type.dtype, lanes})), at.text,
+                    alignment(i, index), aliases_.of(i.buffer));
+    if (lanes > 1 || !buffer(i).is_kept) return w_.here(text);
+    return w_.pure(std::max(at.level, is_inside(i, index) ? kTaskLevel : certain_), text);
+  }
+
+  /// Whether the element is there wherever the variables of its index are.
+  [[nodiscard]] bool is_inside(const Instruction& i, const Expression& index) const {
+    const Range r = index.range();
+    return r.min >= 0 && r.max < buffer(i).elements.range().min;
   }
 
   /// One element, or 0 if `on` is false: then it reads zeros of our own, so that nothing branches.
@@ -272,8 +286,9 @@ class StageText {
     const LlvmValue at = address(i, index);
     const LlvmValue from = w_.pure(std::max(on.level, at.level),
                                    fmt::format("select i1 {}, ptr {}, ptr @luminal_zeros", on.text, at.text));
-    return w_.here(fmt::format("load {}, ptr {}, align {}{}", element(i), from.text, alignment(i, index),
-                               aliases_.of(i.buffer)));
+    const std::string text = fmt::format("load {}, ptr {}, align {}{}", element(i), from.text,
+                                         alignment(i, index), aliases_.of(i.buffer));
+    return buffer(i).is_kept ? w_.pure(std::max(from.level, certain_), text) : w_.here(text);
   }
 
   LlvmValue load(const Instruction& i) {
@@ -491,12 +506,14 @@ class StageText {
     const std::optional<int64_t> count = extent.constant();
     if (count && (i.loop == LoopKind::Unrolled || *count <= 1)) return unrolled(i, *count);
     const bool some = extent.range().min >= 1;  // at least one iteration
+    const int certain_outside = certain_;
     const LlvmValue limit = indices_.value(extent);
     const size_t head = w_.reserve();
     const std::string before = w_.block(), body = w_.fresh_label(), exit = w_.fresh_label();
     const std::string variable = w_.fresh_name(), next = w_.fresh_name();
     std::string phis;
     w_.open(body);
+    if (!some) certain_ = w_.level();
     std::vector<std::string> carried;
     for (const Id id : i.carried) {
       carried.push_back(w_.fresh_name());
@@ -516,6 +533,7 @@ class StageText {
     w_.fill(head, fmt::format("{0}{1}:\n  {2} = phi i64 [ 0, %{3} ], [ {4}, %{5} ]\n{6}",
                               enter(some, limit, body, exit), body, variable, before, next, latch, phis));
     w_.close(exit);
+    certain_ = certain_outside;
     leave(i, some, before, latch);
   }
 
@@ -580,7 +598,9 @@ class StageText {
     w_.fill(head, fmt::format("  br i1 {0}, label %{1}, label %{2}\n{1}:\n", values_[i.operands[0]].text,
                               body, exit));
     w_.open(body);
+    const int certain_outside = std::exchange(certain_, w_.level());
     block(i.body);
+    certain_ = certain_outside;
     w_.statement("br label %" + exit);
     w_.close(exit);
   }
@@ -600,6 +620,8 @@ class StageText {
   std::map<int, Expression> originals_;   ///< variables of the other open loops
   std::vector<Expression> substitution_;  ///< by variable
   bool streams_ = false, uses_zeros_ = false;
+  static constexpr int kTaskLevel = 1;  ///< of the writer's scopes
+  int certain_ = kTaskLevel;  ///< the outermost scope from which the statement at hand is reached for certain
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "luminal/dtype.h"
+#include "scalar/typing.h"
 
 namespace luminal::codegen {
 
@@ -29,9 +30,17 @@ Roofline roofline_of(const kernel::KernelSpec& spec, const DimMap& top, const Ta
 
 double body_cycles(const ScalarFunction& body) { return 0.5 * body.cost().weight(); }
 
-double body_cycles(const kernel::KernelSpec& spec) {
+double body_cycles(const kernel::KernelSpec& spec, const kernel::Value& value, kernel::AxisSet each) {
+  const std::vector<kernel::AxisSet> axes = kernel::node_axes(value, spec.values());
   double cycles = 0;
-  for (const kernel::Value& v : spec.values()) cycles += body_cycles(v.body);
+  for (size_t i = 0; i < axes.size(); ++i)
+    if ((axes[i] & each) != 0) cycles += 0.5 * cost_of(value.body.nodes()[i].op).weight();
+  return cycles;
+}
+
+double body_cycles(const kernel::KernelSpec& spec, kernel::AxisSet each) {
+  double cycles = 0;
+  for (const kernel::Value& v : spec.values()) cycles += body_cycles(spec, v, each);
   return cycles;
 }
 
@@ -42,8 +51,9 @@ double element_cycles(const Expression& index, const AxisGroup& group, int lanes
   const auto even = evenly(index, group);
   if (!even) return 3.0 * lanes;
   const int64_t stride = std::abs(even->stride);
-  // Beyond a cache line every lane is a miss of its own sooner or later.
-  const double straight = stride <= 1 ? 0.5 : (stride < 16 ? 1.0 : 4.0) * lanes;
+  // Every second element is two loads and a shuffle. Beyond a cache line every lane is a miss of its own sooner
+  // or later.
+  const double straight = stride <= 1 ? 0.5 : stride == 2 ? 2.0 : (stride < 16 ? 1.0 : 4.0) * lanes;
   if (even->inner == group.axes.size() || even->size % lanes == Expression(0) ||
       repeated(index, group, *even, lanes))
     return straight;

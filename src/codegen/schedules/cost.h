@@ -3,6 +3,7 @@
 
 #include "codegen/schedules/ramp.h"
 #include "codegen/target.h"
+#include "kernel/axes.h"
 #include "kernel/spec.h"
 
 /// The parts of every family's prediction: cycles of the threads, bytes through memory, stages to begin.
@@ -36,8 +37,11 @@ struct Roofline {
 
 /// Cycles of computing a vector of a body's, its loads not counted: two vector units.
 [[nodiscard]] double body_cycles(const ScalarFunction& body);
-/// Of all bodies of a spec.
-[[nodiscard]] double body_cycles(const kernel::KernelSpec& spec);
+/// Of all that the bodies of a spec compute at each of these axes' coordinates. The rest is the same at all of
+/// them and leaves their loops.
+[[nodiscard]] double body_cycles(const kernel::KernelSpec& spec, kernel::AxisSet each);
+[[nodiscard]] double body_cycles(const kernel::KernelSpec& spec, const kernel::Value& value,
+                                 kernel::AxisSet each);
 /// Cycles of loading a vector along the group: half a cycle where lanes are neighbours or one element, more
 /// where they may pass the end of a row in memory, one a lane where they lie apart, four a lane where each is
 /// in a cache line of its own. Masks come on top. Nothing for a value that was computed.

@@ -7,7 +7,6 @@
 #include "codegen/schedules/families.h"
 #include "codegen/schedules/specialise.h"
 #include "kernel/axes.h"
-#include "symbolic/node.h"
 
 /// Elementwise specs: vectors along the innermost axes of the result, several at a time.
 ///
@@ -20,45 +19,6 @@ using kernel::KernelSpec;
 using kernel::Operand;
 
 namespace map {
-
-/// True at both ends of an interval of `axis`, true in between: conjunctions of linear inequalities.
-bool is_convex(const Expression& predicate, int axis) {
-  using symbolic::Kind;
-  const symbolic::Node& n = predicate.node();
-  if (!predicate.to_indices().contains(axis)) return true;
-  if (n.kind == Kind::And || n.kind == Kind::Product)
-    return std::ranges::all_of(
-        n.args, [&](const Expression& a) { return symbolic::is_boolean(a) && is_convex(a, axis); });
-  if (n.kind == Kind::Negative) return evenly(n.args[0], AxisGroup{{axis}, {INT64_MAX}, {0}}).has_value();
-  return false;
-}
-
-/// The spec without the masks that `holds` at both ends of a block implies, and those masks.
-Interior interior_of(const KernelSpec& spec, const AxisGroup& inner) {
-  kernel::SpecParts parts = spec.parts();
-  Interior result;
-  const auto removable = [&](const kernel::Mask& m) {
-    if (!depends_on(m.predicate, inner.axes)) return true;
-    return inner.axes.size() == 1 && is_convex(m.predicate, inner.axes[0]);
-  };
-  for (kernel::Value& v : parts.values)
-    for (Operand& o : v.operands)
-      std::erase_if(o.masks, [&](const kernel::Mask& m) {
-        if (!removable(m)) return false;
-        if (std::ranges::find(result.predicates, m.predicate) == result.predicates.end())
-          result.predicates.push_back(m.predicate);
-        return true;
-      });
-  result.spec = KernelSpec(std::move(parts));
-  return result;
-}
-
-void guarded(StageBuilder& b, const Expression& condition, const std::function<void(bool inside)>& body) {
-  if (const auto known = condition.constant()) return body(*known != 0);
-  const Id inside = b.compute(ScalarOp::Ne, {b.index(condition), b.constant({Dtype::I64, 1}, 0)});
-  b.if_true(inside, [&] { body(true); });
-  b.if_true(b.compute(ScalarOp::Not, {inside}), [&] { body(false); });
-}
 
 void store_outputs(const KernelSpec& spec, const Ramp& ramp, const Coordinates& at, std::map<int, Id>& known,
                    bool streaming) {
@@ -99,10 +59,30 @@ TaskGrid grid_of(const KernelSpec& spec, int64_t inner_axes, int64_t width) {
           .width = width};
 }
 
+/// What differs along the row; the rest is computed once for it.
 double cycles_of_vector(const KernelSpec& spec, const AxisGroup& inner, int lanes) {
-  double cycles = 1 + body_cycles(spec);
-  for (const kernel::Value& v : spec.values()) cycles += load_cycles(v.operands, inner, lanes);
+  double cycles = 1 + body_cycles(spec, kernel::axes_of(inner.axes));
+  for (const kernel::Value& v : spec.values())
+    for (const Operand& o : v.operands)
+      if ((kernel::axes_of(o, spec.values()) & kernel::axes_of(inner.axes)) != 0)
+        cycles += load_cycles(o, inner, lanes);
   return cycles;
+}
+
+double cycles_of_row(const KernelSpec& spec, const TaskGrid& grid) {
+  const kernel::AxisSet outer = kernel::axes_of(grid.outer.axes), inner = kernel::axes_of(grid.inner.axes);
+  return 6 + body_cycles(spec, outer | inner) - body_cycles(spec, inner);
+}
+
+/// Loads what is the same along the row. Blocks ask for the same elements in branches, out of which no target
+/// may move a load by itself; what stands in front of them is found there.
+void load_row(StageBuilder& b, const KernelSpec& spec, const AxisGroup& inner, const Coordinates& at) {
+  const Ramp one(b);
+  for (const kernel::Value& v : spec.values())
+    for (const Operand& o : v.operands)
+      if (o.kind == Operand::Kind::Load &&
+          (kernel::axes_of(o, spec.values()) & kernel::axes_of(inner.axes)) == 0)
+        (void)one.load(o, at);
 }
 
 Program lower_rows(const KernelSpec& spec, const Parameters& p, const DimMap& top, const Target& target) {
@@ -116,16 +96,11 @@ Program lower_rows(const KernelSpec& spec, const Parameters& p, const DimMap& to
   StageBuilder b(program, grid.tasks());
   const Expression size = grid.inner.size();
   grid.visit(
-      b, spec.extents().size(), [](const Coordinates&) {},
+      b, spec.extents().size(), [&](const Coordinates& at) { load_row(b, spec, grid.inner, at); },
       [&](const Coordinates& at, const Expression& start) {
-        Expression inside =
+        const Expression full =
             size % grid.width == Expression(0) ? Expression(1) : (start + (grid.width - 1)).lt(size);
-        for (const Expression& predicate : interior.predicates)
-          for (const Expression& end : {start, start + (grid.width - 1)}) {
-            Coordinates there = at;
-            grid.inner.place(end, there);
-            inside = inside & predicate.substitute_indices(there);
-          }
+        const Expression inside = full & interior.holds(grid.inner, at, start, grid.width);
         guarded(b, inside, [&](bool whole) {
           const KernelSpec& body = whole ? interior.spec : spec;
           for (int64_t u = 0; u < unroll; ++u) {
@@ -200,7 +175,8 @@ class MapCandidates {
     const TaskGrid grid = grid_of(spec_, 1, 1);
     for (const int64_t lanes : {16, 8}) {
       if (lanes > natural_lanes(spec_, target_)) continue;
-      const double vector = 4 + body_cycles(spec_) + 4 * std::log2(static_cast<double>(lanes)) * turned;
+      const double vector = 4 + body_cycles(spec_, kernel::axes_of(grid.inner.axes)) +
+                            4 * std::log2(static_cast<double>(lanes)) * turned;
       for (const int64_t block : {1, 4})
         add({.lanes = lanes, .block = block, .tile = true}, grid, vector,
             block > 1 && lanes * element_bytes(v.dtype()) >= 64);
@@ -212,7 +188,8 @@ class MapCandidates {
     const auto rows = static_cast<double>(std::max<int64_t>(1, grid.rows().exec(top_)));
     const int64_t width = p.lanes * p.unroll, columns = std::max<int64_t>(1, grid.inner.size().exec(top_));
     const auto blocks = static_cast<double>((columns + width - 1) / width);
-    const double cycles = rows * (6 + blocks * (2 + vector * static_cast<double>(p.unroll)));
+    const double cycles =
+        rows * (cycles_of_row(spec_, grid) + blocks * (2 + vector * static_cast<double>(p.unroll)));
     for (const bool stream : {false, true}) {
       if (stream && !(large_ && may_stream)) continue;
       // A line is read before it is written unless the store goes past the caches, which is slow where it

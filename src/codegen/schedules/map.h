@@ -1,26 +1,14 @@
 #pragma once
-#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "codegen/schedule.h"
+#include "codegen/schedules/interior.h"
 #include "codegen/schedules/task_grid.h"
 
 /// Inside of the `map` family (map.cpp says what it does).
 namespace luminal::codegen::map {
-
-/// A spec whose padded loads are known to read inside wherever `predicates` hold.
-struct Interior {
-  kernel::KernelSpec spec;
-  std::vector<Expression> predicates;
-};
-/// Masks leave `spec` if their predicates, being 1 for the first and the last position of a block of `inner`,
-/// are 1 for all of it.
-[[nodiscard]] Interior interior_of(const kernel::KernelSpec& spec, const AxisGroup& inner);
-
-/// body(true) where the condition is 1, otherwise body(false).
-void guarded(StageBuilder& b, const Expression& condition, const std::function<void(bool inside)>& body);
 
 /// Computes and stores all outputs at these elements.
 void store_outputs(const kernel::KernelSpec& spec, const Ramp& ramp, const Coordinates& at,

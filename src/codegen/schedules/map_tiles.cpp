@@ -113,7 +113,8 @@ Program lower_tiles(const KernelSpec& given, const Parameters& parameters, const
                 .width = side};
   for (size_t k = 0; k < grid.outer.axes.size(); ++k)
     if (grid.outer.axes[k] == across) grid.outer.extents[k] = rows.ceil_div(side);
-  cut_into_tasks(grid, static_cast<double>(side * block) * (8 + body_cycles(spec)), top, target);
+  cut_into_tasks(grid, static_cast<double>(side * block) * (8 + body_cycles(spec, kernel::axes_of(order))),
+                 top, target);
   const AxisGroup down = group_of(spec.extents(), {across});
 
   const auto tile = [&](StageBuilder& b, const Coordinates& corner, const Expression& row,

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/fail.h"
 #include "codegen/schedules/cost.h"
 #include "codegen/schedules/families.h"
+#include "codegen/schedules/interior.h"
 #include "codegen/schedules/own_axes.h"
 #include "codegen/schedules/specialise.h"
 #include "codegen/schedules/task_grid.h"
@@ -55,13 +57,13 @@ std::vector<int> storable(const KernelSpec& spec) {
 class Nest {
  public:
   Nest(const KernelSpec& spec, const Parameters& parameters, const Bucket& bucket, const Target& target)
-      : spec_(spec), program_(program_for(spec, "nest")), top_(bucket.top()), target_(target) {
+      : spec_(&spec), program_(program_for(spec, "nest")), top_(bucket.top()), target_(target) {
     const auto inner = static_cast<size_t>(parameters.at("inner"));
-    const std::vector<int> order = memory_order(spec_, spec_.outputs()[0]);
+    const std::vector<int> order = memory_order(*spec_, spec_->outputs()[0]);
     inner_axes_ = kernel::axes_of(std::span(order).last(std::min(inner, order.size())));
     lanes_ = static_cast<int>(parameters.at("lanes"));
     if (parameters.at("stored") != 0) {
-      stored_ = storable(spec_);
+      stored_ = storable(*spec_);
       for (const int v : stored_) add_store(v);
     }
   }
@@ -69,20 +71,20 @@ class Nest {
   Program ramp() {
     for (const int v : stored_) {
       const Store& s = stores_.at(v);
-      stage(memory_order(spec_, value(v).axes, s.index),
+      stage(memory_order(*spec_, value(v).axes, s.index),
             {{.value = v, .buffer = s.buffer, .index = s.index}});
     }
     // Outputs over the same axes share their loops.
     std::vector<std::pair<std::vector<int>, std::vector<Goal>>> groups;
-    for (size_t k = 0; k < spec_.outputs().size(); ++k) {
-      const kernel::Output& o = spec_.outputs()[k];
+    for (size_t k = 0; k < spec_->outputs().size(); ++k) {
+      const kernel::Output& o = spec_->outputs()[k];
       const auto same = std::ranges::find_if(
           groups, [&](const auto& g) { return value(g.second[0].value).axes == value(o.value).axes; });
-      const Goal goal{o.value, static_cast<int>(spec_.slots().size() + k), o.index};
+      const Goal goal{o.value, static_cast<int>(spec_->slots().size() + k), o.index};
       if (same != groups.end())
         same->second.push_back(goal);
       else
-        groups.push_back({memory_order(spec_, o), {goal}});
+        groups.push_back({memory_order(*spec_, o), {goal}});
     }
     for (const auto& [axes, goals] : groups) stage(axes, goals);
     return std::move(program_);
@@ -99,12 +101,12 @@ class Nest {
   };
   using Known = std::map<int, Id>;
 
-  [[nodiscard]] const Value& value(int v) const { return spec_.values()[static_cast<size_t>(v)]; }
+  [[nodiscard]] const Value& value(int v) const { return spec_->values()[static_cast<size_t>(v)]; }
 
   void add_store(int v) {
     Expression index = 0, elements = 1;
     for (const int a : value(v).axes) {
-      const Expression& extent = spec_.extents()[static_cast<size_t>(a)];
+      const Expression& extent = spec_->extents()[static_cast<size_t>(a)];
       index = index * extent + Expression::index(a, extent);
       elements *= extent;
     }
@@ -120,8 +122,8 @@ class Nest {
     const auto is_inner = [&](int a) { return (inner_axes_ & kernel::axis_bit(a)) != 0; };
     const auto inner = std::ranges::find_if_not(axes.rbegin(), axes.rend(), is_inner) - axes.rbegin();
     const auto middle = axes.end() - std::min(std::max<std::ptrdiff_t>(inner, 1), std::ssize(axes));
-    grid.outer = group_of(spec_.extents(), {axes.begin(), middle});
-    grid.inner = group_of(spec_.extents(), {middle, axes.end()});
+    grid.outer = group_of(spec_->extents(), {axes.begin(), middle});
+    grid.inner = group_of(spec_->extents(), {middle, axes.end()});
     grid.width = axes.empty() ? 1 : lanes_;
     cut_into_tasks(grid, cycles_per_block(goals), top_, target_);
     StageBuilder b(program_, grid.tasks());
@@ -129,35 +131,48 @@ class Nest {
     current_.clear();
     for (const Goal& g : goals) current_.insert(g.value);
     Known row;
-    const AxisSet outer = kernel::axes_of(grid.outer.axes);
+    const AxisSet outer = kernel::axes_of(grid.outer.axes), inner_axes = kernel::axes_of(grid.inner.axes);
+    const AxisSet looped = ~(outer | inner_axes);
+    const Interior interior = interior_of(*spec_, grid.inner, looped);
     grid.visit(
-        b, spec_.extents().size(),
+        b, spec_->extents().size(),
         [&](const Coordinates& at) {
           row.clear();
           const Ramp one(b);
           for (const Goal& g : goals) hoist(g.value, outer, at, one, row);
         },
-        [&](const Coordinates& row_start, const Expression& start) {
-          Coordinates at = row_start;
-          const bool scalar = grid.width == 1;
-          if (scalar) grid.inner.place(start, at);
-          Ramp ramp =
-              scalar ? Ramp(b) : Ramp(b, grid.inner, start, static_cast<int>(grid.width), grid.inner.size());
-          Known known = row;
-          const AxisSet bound = outer | kernel::axes_of(grid.inner.axes);
-          prepare(ramp, goals);
-          for (const Goal& g : goals) {
-            const Id id = compute(g.value, bound, at, ramp, known);
-            ramp.store(g.buffer, g.index, id, at);
-          }
+        [&](const Coordinates& at, const Expression& start) {
+          const Expression size = grid.inner.size();
+          if (interior.conditions.empty() || grid.width == 1) return block(grid, goals, at, start, size, row);
+          const Expression full = (start + (grid.width - 1)).lt(size);
+          guarded(b, full & interior.holds(grid.inner, at, start, grid.width), [&](bool inside) {
+            const KernelSpec* const whole = std::exchange(spec_, inside ? &interior.spec : spec_);
+            block(grid, goals, at, start, inside ? start + grid.width : size, row);
+            spec_ = whole;
+          });
         });
     b.finish();
+  }
+
+  /// The goals at lanes `start` .. of a row, those below `count`; `row`: what was computed for all of it.
+  void block(const TaskGrid& grid, const std::vector<Goal>& goals, Coordinates at, const Expression& start,
+             const Expression& count, const Known& row) {
+    const bool scalar = grid.width == 1;
+    if (scalar) grid.inner.place(start, at);
+    Ramp ramp = scalar ? Ramp(*b_) : Ramp(*b_, grid.inner, start, static_cast<int>(grid.width), count);
+    Known known = row;
+    const AxisSet bound = kernel::axes_of(grid.outer.axes) | kernel::axes_of(grid.inner.axes);
+    prepare(ramp, goals);
+    for (const Goal& g : goals) {
+      const Id id = compute(g.value, bound, at, ramp, known);
+      ramp.store(g.buffer, g.index, id, at);
+    }
   }
 
   void prepare(Ramp& ramp, const std::vector<Goal>& goals) const {
     Needs needs;
     for (const Goal& g : goals) {
-      needs.add(spec_, g.value);
+      needs.add(*spec_, g.value);
       ramp.prepare(g.index);
     }
     for (const int v : needs.all) {
@@ -198,7 +213,7 @@ class Nest {
   Id body(int v, AxisSet bound, const Coordinates& at, const Ramp& ramp, Known& known) {
     for (const Operand& o : value(v).operands)
       if (o.kind == Operand::Kind::Value) compute(o.value, bound, at, ramp, known);
-    return ramp.evaluate(spec_, value(v).body, value(v).operands, at, known);
+    return ramp.evaluate(*spec_, value(v).body, value(v).operands, at, known);
   }
 
   Id reduce(int v, AxisSet bound, const Coordinates& at, const Ramp& ramp, Known& known) {
@@ -214,7 +229,7 @@ class Nest {
   [[nodiscard]] std::set<int> reduced_within(const Value& r) const {
     Needs needs;
     for (const Operand& o : r.operands)
-      if (o.kind == Operand::Kind::Value) needs.add(spec_, o.value);
+      if (o.kind == Operand::Kind::Value) needs.add(*spec_, o.value);
     std::erase_if(needs.all, [&](int v) { return !value(v).monoid || is_stored(v); });
     return std::move(needs.all);
   }
@@ -234,7 +249,7 @@ class Nest {
     constexpr int64_t kMost = 16;
     int64_t steps = 1;
     for (const int a : axes) {
-      const auto extent = spec_.extents()[static_cast<size_t>(a)].constant();
+      const auto extent = spec_->extents()[static_cast<size_t>(a)].constant();
       if (!extent || *extent < 1 || (steps *= std::min(*extent, kMost + 1)) > kMost) return false;
     }
     return reduced_within(r).empty();
@@ -248,7 +263,7 @@ class Nest {
       return b_->compute(info(*r.monoid).op, {before, ramp.widen(body(v, bound, at, ramp, inside))});
     }
     const int axis = axes[0];
-    const Expression& extent = spec_.extents()[static_cast<size_t>(axis)];
+    const Expression& extent = spec_->extents()[static_cast<size_t>(axis)];
     const auto loop = [&](const Expression& variable, std::span<const Id> carried) {
       Coordinates here = at;
       here[static_cast<size_t>(axis)] = variable;
@@ -268,17 +283,17 @@ class Nest {
 
   [[nodiscard]] double cycles_per_block(const std::vector<Goal>& goals) const {
     Needs needs;
-    for (const Goal& g : goals) needs.add(spec_, g.value);
+    for (const Goal& g : goals) needs.add(*spec_, g.value);
     double cycles = 4;
     for (const int v : needs.all) {
       double times = 1;
-      for (const int a : value(v).reduced) times *= spec_.extents()[static_cast<size_t>(a)].exec(top_);
+      for (const int a : value(v).reduced) times *= spec_->extents()[static_cast<size_t>(a)].exec(top_);
       cycles += times * (4 + value(v).body.cost().weight());
     }
     return cycles;
   }
 
-  const KernelSpec& spec_;
+  const KernelSpec* spec_;  ///< without masks where a block is known to lie inside
   Program program_;
   DimMap top_;
   const Target& target_;
@@ -292,20 +307,41 @@ class Nest {
 
 // --- candidates ---
 
+/// How much longer memory takes where each step of a long reduction reads a few neighbours of another row.
+double slow_of(const KernelSpec& spec, const AxisGroup& group, int64_t lanes, const DimMap& top) {
+  constexpr int64_t kShort = 64, kLine = 64;  // steps whose rows stay in the cache for the next lanes; bytes
+  double slow = 1;
+  for (const Value& v : spec.values()) {
+    const std::vector<Expression> steps = group_of(spec.extents(), v.reduced).extents;
+    if (!v.monoid || element_count(steps).exec(top) < kShort) continue;
+    for (const Operand& o : v.operands) {
+      if (o.kind != Operand::Kind::Load || !depends_on(o.index, group.axes)) continue;
+      const auto along = evenly(o.index, group);
+      if (!along || along->stride != 1) continue;
+      const int64_t piece = std::min(lanes, along->size.exec(top)) * element_bytes(o.dtype);
+      const auto step = evenly(o.index, group_of(spec.extents(), {v.reduced.back()}));
+      if (step && std::abs(step->stride) * element_bytes(o.dtype) <= std::max(piece, kLine)) continue;
+      slow = std::max(slow, scattered(static_cast<double>(piece)));
+    }
+  }
+  return slow;
+}
+
 /// How often the body of each value runs in all, and what that takes: `inner` axes in vectors of `lanes`,
 /// the values `stages` before the others.
 double cycles_of(const KernelSpec& spec, const AxisGroup& group, std::span<const int> stages, int64_t lanes,
                  const DimMap& top) {
   const AxisSet all = output_axes(spec), vector_axes = kernel::axes_of(group.axes);
   double cycles = 0;
+  const Interior interior = interior_of(spec, group, ~(all | vector_axes));
   for (size_t k = 0; k < spec.values().size(); ++k) {
-    const Value& v = spec.values()[k];
+    const Value& v = interior.spec.values()[k];
     const bool vectors = (kernel::all_axes(v) & vector_axes) != 0;
     const bool has_stage = std::ranges::find(stages, static_cast<int>(k)) != stages.end();
     AxisSet runs_over = kernel::all_axes(v);
     // What has no stage of its own is computed anew in every block, or in every row where lanes agree.
     if (!has_stage && v.monoid) runs_over |= vectors ? all : all & ~vector_axes;
-    double times = 1, per_element = 1 + body_cycles(v.body);
+    double times = 1, per_element = 1 + body_cycles(spec, v, kernel::all_axes(v));
     kernel::for_each_axis(runs_over, [&](int a) {
       times *= std::max<double>(1, static_cast<double>(spec.extents()[static_cast<size_t>(a)].exec(top)));
     });
@@ -321,6 +357,7 @@ std::vector<Candidate> nest_candidates(const KernelSpec& given, const Bucket& bu
   const KernelSpec spec = with_own_axes(specialised(given, bucket));
   const DimMap top = bucket.top();
   const Roofline roofline = roofline_of(spec, top, target);
+  const bool large = roofline.bytes > static_cast<double>(target.l2_bytes);
   const std::vector<int> axes = memory_order(spec, spec.outputs()[0]);
   const int64_t natural = natural_lanes(spec, target);
   // Along the innermost axis, along as many as fill a vector, along all.
@@ -341,7 +378,8 @@ std::vector<Candidate> nest_candidates(const KernelSpec& given, const Bucket& bu
       for (const int64_t lanes : {natural, int64_t{1}}) {
         if (lanes == 1 && i > 1) continue;
         const double us =
-            roofline.us(cycles_of(spec, group, stored, lanes, top), 1 + static_cast<int>(stored.size()));
+            roofline.us(cycles_of(spec, group, stored, lanes, top), 1 + static_cast<int>(stored.size()),
+                        large ? slow_of(spec, group, lanes, top) : 1);
         found.push_back(
             {{{"inner", static_cast<int64_t>(i)}, {"stored", stored.empty() ? 0 : 1}, {"lanes", lanes}}, us});
       }

@@ -377,7 +377,7 @@ double vector_cycles(const KernelSpec& spec, const Reduction& r, const AxisGroup
   double cycles = 0;
   for (const int v : r.values) {
     const Value& value = spec.values()[static_cast<size_t>(v)];
-    cycles += body_cycles(value.body) + 0.5;
+    cycles += body_cycles(spec, value, kernel::axes_of(r.reduced)) + 0.5;
     for (const Operand& o : value.operands)
       cycles += load_cycles(o, lanes_along, lanes) / (depends_on(o.index, r.axes) ? 1 : double(shared));
   }
@@ -437,18 +437,19 @@ class ReduceCandidates {
     return std::ceil(static_cast<double>(results_) / static_cast<double>(group));
   }
 
-  /// Several rows are as many streams, of which memory delivers more together.
+  /// One row is one stream, as memory delivers it best; several rows share what they all read.
   void along_reduced(int64_t splits) {
     for (const int64_t rows : {1, 4}) {
       if (rows > results_) continue;
       const double per = vector_cycles(spec_, r_, inner_, lanes_, rows);
       const double vectors =
           static_cast<double>(results_) * std::ceil(static_cast<double>(reduced_) / lanes_);
-      for (const int64_t unroll : {1, 4})
+      const bool streams = rows > 1 && roofline_.bytes > static_cast<double>(target_.l3_bytes) / 2;
+      for (const int64_t unroll : {4, 1})
         if (unroll == 1 || reduced_ >= int64_t{4} * lanes_)
           consider({.along = 1, .unroll = unroll, .rows = rows, .splits = splits},
                    vectors * std::max(per, 4.0 / double(unroll * rows)) + double(results_ * splits) * 8,
-                   rows == 1 && roofline_.bytes > static_cast<double>(target_.l2_bytes) ? 1.3 : 1);
+                   streams ? 1.2 : 1);
     }
   }
 
@@ -462,18 +463,21 @@ class ReduceCandidates {
     }
   }
 
-  /// Totals that wait in memory take no more than half the first cache.
+  /// Totals that wait in memory take no more than half the first cache, or some of the second, from where they
+  /// come more slowly but let a task read longer pieces of memory.
   void along_rows(int64_t splits) {
     constexpr int64_t kUnroll = 2;
     const int64_t width = kUnroll * lanes_, groups = static_cast<int64_t>(groups_of(width));
-    const int64_t most = std::max<int64_t>(
-        1, target_.l1_bytes / 2 / (width * static_cast<int64_t>(r_.values.size() * sizeof(float))));
-    const double per = vector_cycles(spec_, r_, outer_, lanes_, 1) + 1.5 / kHeld;
-    for (const int64_t parts : {int64_t{1}, int64_t{target_.threads}, int64_t{4} * target_.threads}) {
-      const int64_t task = std::min(most, (groups + parts - 1) / parts);
-      consider({.along = 0, .unroll = kUnroll, .task = task, .splits = splits, .held = kHeld},
-               groups_of(lanes_) * static_cast<double>(reduced_) * per, slow(task * width));
-    }
+    const auto bytes = static_cast<int64_t>(static_cast<size_t>(width) * r_.values.size() * sizeof(float));
+    const int64_t near = std::max<int64_t>(1, target_.l1_bytes / 2 / bytes);
+    const double each = vector_cycles(spec_, r_, outer_, lanes_, 1);
+    for (const int64_t most : {near, std::max(near, target_.l2_bytes / 8 / bytes)})
+      for (const int64_t parts : {int64_t{1}, int64_t{target_.threads}, int64_t{4} * target_.threads}) {
+        const int64_t task = std::min(most, (groups + parts - 1) / parts);
+        const double per = each + (task > near ? 3.0 : 1.5) / kHeld;
+        consider({.along = 0, .unroll = kUnroll, .task = task, .splits = splits, .held = kHeld},
+                 groups_of(lanes_) * static_cast<double>(reduced_) * per, slow(task * width));
+      }
   }
 
   /// For tasks that read `results` neighbours from each row.

@@ -303,16 +303,19 @@ class RowLowering {
   AxisGroup parallel_, along_;
 };
 
-/// Cycles for one vector of each position of a row, over all passes.
-double vector_cycles(const KernelSpec& spec, const AxisGroup& lanes_along, int lanes, bool keep,
-                     const KeptParts& kept, const KeptValues& values) {
+/// Cycles for one vector of each position of a row, over all passes. Statistics of the row cost nothing there.
+double vector_cycles(const KernelSpec& spec, const Rows& rows, const AxisGroup& lanes_along, int lanes,
+                     bool keep, const KeptParts& kept, const KeptValues& values) {
   double cycles = 0;
+  const kernel::AxisSet along = kernel::axes_of(rows.along);
   for (size_t v = 0; v < spec.values().size(); ++v) {
     const Value& value = spec.values()[v];
+    if ((kernel::all_axes(value) & along) == 0) continue;
     const auto cut = kept.bodies.find(static_cast<int>(v));
     const bool read_back = keep && cut != kept.bodies.end();
-    const double cycles_each = body_cycles(read_back ? cut->second.function : value.body) +
-                               (read_back ? 1 : 0) + load_cycles(value.operands, lanes_along, lanes);
+    const double cycles_each =
+        (read_back ? 1 + body_cycles(cut->second.function) : body_cycles(spec, value, along)) +
+        load_cycles(value.operands, lanes_along, lanes);
     const auto times = static_cast<double>(std::max<size_t>(1, values.readers[v].size()));
     const bool stays = keep && std::ranges::find(values.values, static_cast<int>(v)) != values.values.end();
     cycles += stays ? cycles_each + times : cycles_each * times;
@@ -356,9 +359,10 @@ std::vector<Candidate> row_candidates(const KernelSpec& original, const Bucket& 
         const double slow = row_bytes > static_cast<double>(target.l2_bytes)
                                 ? static_cast<double>(rows->passes.size() + 1)
                                 : 1;
-        const double cycles = groups * (steps * vector_cycles(spec, group, lanes, keep != 0, kept, values) *
-                                            (unroll == 1 && along != 0 ? 1.2 : 1) +
-                                        overhead);
+        const double cycles =
+            groups * (steps * vector_cycles(spec, *rows, group, lanes, keep != 0, kept, values) *
+                          (unroll == 1 && along != 0 ? 1.2 : 1) +
+                      overhead);
         const auto task = static_cast<int64_t>(std::clamp(std::floor(groups / (8.0 * target.threads)), 1.0,
                                                           std::max(1.0, 16384 / std::max(1.0, length))));
         const double busy = std::min(1.0, groups / target.threads);

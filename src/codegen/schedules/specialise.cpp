@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "kernel/in_place.h"
+
 namespace luminal::codegen {
 namespace {
 
@@ -46,12 +48,18 @@ kernel::KernelSpec specialised(const kernel::KernelSpec& spec, const Bucket& buc
 
 Program program_for(const kernel::KernelSpec& spec, std::string_view name) {
   Program program{.name = std::string(name), .dims = spec.symbols()};
-  for (size_t k = 0; k < spec.slots().size(); ++k)
+  for (size_t k = 0; k < spec.slots().size(); ++k) {
+    // What a family has split or renamed has more values than the spec that plans see: any output may be it.
+    const bool kept = std::ranges::none_of(spec.outputs(), [&](const kernel::Output& o) {
+      return kernel::read_where_written(spec, static_cast<int>(k), o);
+    });
     add_buffer(program, {.name = fmt::format("A{}", k),
                          .space = Space::Slot,
                          .number = static_cast<int>(k),
                          .dtype = spec.slots()[k].dtype,
-                         .elements = spec.slots()[k].elements});
+                         .elements = spec.slots()[k].elements,
+                         .is_kept = kept});
+  }
   for (size_t k = 0; k < spec.outputs().size(); ++k) {
     const kernel::Output& o = spec.outputs()[k];
     add_buffer(program, {.name = fmt::format("Y{}", k),

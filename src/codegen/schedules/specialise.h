@@ -11,6 +11,7 @@ namespace luminal::codegen {
 /// value has an axis of extent 1.
 [[nodiscard]] kernel::KernelSpec specialised(const kernel::KernelSpec& spec, const Bucket& bucket);
 /// A program with the spec's dims, slots and outputs (buffer k is slot k, outputs follow) and no stages yet.
+/// Slots that no output may replace (kernel/in_place.h) are kept ones.
 [[nodiscard]] Program program_for(const kernel::KernelSpec& spec, std::string_view name);
 
 }  // namespace luminal::codegen

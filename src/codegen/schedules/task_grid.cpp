@@ -43,9 +43,10 @@ void cut_into_tasks(TaskGrid& w, double cycles_per_block, const DimMap& top, con
 
 int natural_lanes(const kernel::KernelSpec& spec, const Target& target) {
   int64_t widest = 1;
-  const auto see = [&](Dtype d) { widest = std::max(widest, element_bytes(d)); };
   for (const kernel::Value& v : spec.values()) {
-    for (const ScalarNode& n : v.body.nodes()) see(n.dtype);
+    const std::vector<kernel::AxisSet> axes = kernel::node_axes(v, spec.values());
+    for (size_t i = 0; i < axes.size(); ++i)
+      if (axes[i] != 0) widest = std::max(widest, element_bytes(v.body.nodes()[i].dtype));
   }
   return target.lanes(static_cast<int>(widest));
 }

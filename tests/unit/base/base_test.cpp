@@ -12,6 +12,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/machine.h"
 #include "base/suggest.h"
 #include "base/threads.h"
 #include "support/files.h"
@@ -29,6 +30,24 @@ TEST(Suggest, FindsSlipsAndNothingElse) {
   EXPECT_EQ(nearest("sofmax", names), "softmax");
   EXPECT_EQ(nearest("conv2d", names), "");
   EXPECT_EQ(did_you_mean("rulu", names), "; did you mean 'relu'?");
+}
+
+TEST(Machine, ReadsTheCachesOfOneProcessor) {
+  const test::TemporaryFolder folder;
+  const auto cache = [&](int index, const char* level, const char* type, const char* size) {
+    const std::string name = "index" + std::to_string(index);
+    std::filesystem::create_directory(folder.path() / name);
+    (void)folder.file(name + "/level", level);
+    (void)folder.file(name + "/type", type);
+    (void)folder.file(name + "/size", size);
+  };
+  cache(0, "1\n", "Instruction\n", "64K\n");
+  cache(1, "1\n", "Data\n", "32K\n");
+  cache(2, "3\n", "Unified\n", "16M\n");
+  EXPECT_EQ(cache_bytes_from(folder.path(), 1), 32 << 10);
+  EXPECT_EQ(cache_bytes_from(folder.path(), 2), 0);
+  EXPECT_EQ(cache_bytes_from(folder.path(), 3), 16 << 20);
+  EXPECT_EQ(cache_bytes_from(folder.path() / "none", 1), 0);
 }
 
 TEST(Hash, IsTheSameEverywhere) {

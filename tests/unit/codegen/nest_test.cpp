@@ -61,6 +61,38 @@ TEST(NestSchedule, NarrowWindowsAreReadWithoutGathers) {
   EXPECT_EQ(gathers, 0);
 }
 
+// Max pooling, 3 x 3 by stride 2: inside, windows are read without masks, two loads for every second element.
+TEST(NestSchedule, WindowsThatLieInsideHaveNoMasks) {
+  const auto pool = [](int64_t height, int64_t width) {
+    SpecBuilder s;
+    const int64_t oh = (height - 1) / 2 + 1, ow = (width - 1) / 2 + 1;
+    const Expression n = s.axis(2), y = s.axis(oh), x = s.axis(ow), u = s.axis(3), v = s.axis(3);
+    const int image = s.slot(2 * height * width);
+    const Expression fy = y * 2 + u - 1, fx = x * 2 + v - 1;
+    const int most = s.value({0, 1, 2}, {3, 4}, Monoid::Max,
+                             {s.load(image, (n * height + fy) * width + fx,
+                                     {{fy.gte(0) & fy.lt(height) & fx.gte(0) & fx.lt(width),
+                                       Number(-std::numeric_limits<double>::infinity())}})},
+                             [](ScalarBuilder&, std::span<const Scalar> e) { return e[0]; });
+    s.output(most, (n * oh + y) * ow + x, 2 * oh * ow);
+    return s.finish().spec;
+  };
+  const Schedule& nest = find_schedule("nest");
+  const Parameters rows{{"inner", 1}, {"stored", 0}, {"lanes", 16}};
+  const Program p = nest.lower(pool(40, 112), rows, {}, avx512());
+  int masked = 0, plain = 0;
+  for_each_instruction(p.stages[0].body, [&](const Instruction& i) {
+    if (i.kind == Instruction::Kind::Load) ++(i.mask == kNone ? plain : masked);
+  });
+  EXPECT_EQ(plain, 1) << "of an unrolled window";
+  EXPECT_EQ(masked, 1);
+  for (const auto& [height, width] : {std::pair{40, 112}, {7, 9}, {33, 65}, {5, 128}})
+    for (const Target& target : {avx512(), avx2()}) {
+      check_candidates(nest, pool(height, width), {}, target, {{}});
+      check_loops(nest, pool(height, width), {{"inner", 1}, {"stored", 0}, {"lanes", 8}}, {}, target, {{}});
+    }
+}
+
 TEST(Schedules, AreFoundByName) {
   EXPECT_EQ(find_schedule("nest").name, "nest");
   EXPECT_EQ(schedules().back()->name, "nest");

@@ -109,6 +109,29 @@ TEST(Reduce, LongRowsAreReadAsTheyLie) {
   EXPECT_EQ(first(middle(1, 2048, 2048, Monoid::Add)).at("held"), 8);
 }
 
+// A matrix that comes from memory is one stream in either order: whole rows, one after the other.
+TEST(Reduce, LargeMatricesAreReadInLongPieces) {
+  for (const Dtype dtype : {Dtype::F32, Dtype::BF16}) {
+    const auto chosen = [&](bool turned) {
+      const KernelSpec spec =
+          Matmul{.m = 1, .n = 14336, .k = 4096, .turned_b = turned, .dtype = dtype}.spec().spec;
+      std::optional<Candidate> best;
+      std::string name;
+      for (const Schedule* s : schedules())
+        if (const auto c = best_of(*s, spec, {}, avx512());
+            c && (!best || c->predicted_us < best->predicted_us))
+          best = c, name = s->name;
+      EXPECT_EQ(name, "reduce");
+      return best->parameters;
+    };
+    EXPECT_EQ(chosen(true).at("rows"), 1);
+    EXPECT_EQ(chosen(true).at("unroll"), 4);
+    const Parameters streamed = chosen(false);
+    EXPECT_EQ(streamed.at("held"), 8);
+    EXPECT_GE(streamed.at("task") * 32, 14336 / 2) << to_string(streamed);
+  }
+}
+
 TEST(Reduce, AllElementsSplitOverTasks) {
   for (const int64_t n : {2, 31, 5000})
     check_candidates(reduce(), middle(1, n, 1, Monoid::Add), {}, avx2(), {{}});
