@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "luminal/dtype.h"
+#include "scalar/typing.h"
 
 namespace luminal::codegen {
 
@@ -26,6 +27,8 @@ Roofline roofline_of(const kernel::KernelSpec& spec, const DimMap& top, const Ta
                           : kRates.far_bytes_per_us * std::min(target.threads, 2);
   return r;
 }
+
+double node_cycles(ScalarOp op) { return 0.5 * cost_of(op).weight(); }
 
 double body_cycles(const ScalarFunction& body) { return 0.5 * body.cost().weight(); }
 

@@ -36,6 +36,8 @@ struct Roofline {
 
 /// Cycles of computing a vector of a body's, its loads not counted: two vector units.
 [[nodiscard]] double body_cycles(const ScalarFunction& body);
+/// Of one operation.
+[[nodiscard]] double node_cycles(ScalarOp op);
 /// Of all bodies of a spec.
 [[nodiscard]] double body_cycles(const kernel::KernelSpec& spec);
 /// Cycles of loading a vector along the group: half a cycle where lanes are neighbours or one element, more
