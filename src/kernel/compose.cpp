@@ -97,18 +97,21 @@ std::optional<Composed> finish(Joint joint, size_t first_slots, const ComposeLim
 /// The consumer's values over a target in which loads of `slot` are replaced.
 class Composition {
  public:
-  Composition(const KernelSpec& consumer, int slot, const KernelSpec& producer, SpecParts& target)
+  /// `slots`: by output of the producer.
+  Composition(const KernelSpec& consumer, std::span<const int> slots, const KernelSpec& producer,
+              SpecParts& target)
       : consumer_(consumer),
-        slot_(slot),
+        slots_(slots),
         target_(target),
         inliner_(target, producer, static_cast<int>(consumer.slots().size())) {}
 
-  /// Loads of the slot at `index` read the exported value.
+  /// Loads of the slots at `index` read the exported values.
   bool export_at(const Expression& index, const Expression& elements) {
-    const auto value = inliner_.instantiate_result(index);
-    if (!value) return false;
-    exported_ = *value;
-    export_ = {.value = exported_, .index = index, .elements = elements};
+    for (size_t output = 0; output < slots_.size(); ++output) {
+      const auto value = inliner_.instantiate_output(output, index);
+      if (!value) return false;
+      exports_.push_back({.value = *value, .index = index, .elements = elements});
+    }
     return true;
   }
 
@@ -124,12 +127,14 @@ class Composition {
       o.value = place[static_cast<size_t>(o.value)];
       target_.outputs.push_back(std::move(o));
     }
-    if (exported_ >= 0) target_.outputs.push_back(export_);
+    target_.outputs.insert(target_.outputs.end(), exports_.begin(), exports_.end());
     return inliner_.evaluations() <= most_evaluations;
   }
 
  private:
-  [[nodiscard]] bool is_replaced(const Operand& o) const { return o.kind == Kind::Load && o.slot == slot_; }
+  [[nodiscard]] bool is_replaced(const Operand& o) const {
+    return o.kind == Kind::Load && std::ranges::find(slots_, o.slot) != slots_.end();
+  }
 
   [[nodiscard]] std::optional<Value> rebuilt(const Value& v, std::span<const int> place) {
     Value copy{.axes = v.axes, .reduced = v.reduced, .monoid = v.monoid, .body = {}, .operands = {}};
@@ -147,8 +152,9 @@ class Composition {
     for (const Operand& o : v.operands) {
       if (!is_replaced(o)) {
         inputs.push_back(b.input(add_operand(copy.operands, kept(o)), o.dtype));
-      } else if (exported_ >= 0) {
-        Operand stored{.kind = Kind::Value, .dtype = o.dtype, .value = exported_, .masks = {}};
+      } else if (!exports_.empty()) {
+        const auto output = static_cast<size_t>(std::ranges::find(slots_, o.slot) - slots_.begin());
+        Operand stored{.kind = Kind::Value, .dtype = o.dtype, .value = exports_[output].value, .masks = {}};
         inputs.push_back(b.input(add_operand(copy.operands, std::move(stored)), o.dtype));
       } else if (const auto value = inliner_.inline_load(b, copy.operands, o)) {
         inputs.push_back(*value);
@@ -161,17 +167,17 @@ class Composition {
   }
 
   const KernelSpec& consumer_;
-  int slot_;
+  std::span<const int> slots_;
   SpecParts& target_;
   Inliner inliner_;
-  int exported_ = -1;
-  Output export_;
+  std::vector<Output> exports_;
 };
 
-void check_slot(const KernelSpec& consumer, int slot, const KernelSpec& producer) {
+void check_slot(const KernelSpec& consumer, int slot, const KernelSpec& producer, size_t output = 0) {
   LUMINAL_CHECK(slot >= 0 && slot < static_cast<int>(consumer.slots().size()), "slot {} of {}", slot,
                 consumer.slots().size());
-  const Dtype reads = consumer.slots()[static_cast<size_t>(slot)].dtype, gives = producer.result().dtype();
+  const Value& value = producer.values()[static_cast<size_t>(producer.outputs()[output].value)];
+  const Dtype reads = consumer.slots()[static_cast<size_t>(slot)].dtype, gives = value.dtype();
   LUMINAL_CHECK(reads == gives, "slot {} reads {}, the producer gives {}", slot, name(reads), name(gives));
 }
 
@@ -185,20 +191,36 @@ std::optional<Composed> compose(const KernelSpec& consumer, int slot, const Kern
       !may_repeat(consumer, slot, producer, limits))
     return std::nullopt;
   Joint joint = joint_slots(consumer, producer, consumer_arguments, producer_arguments);
-  if (!Composition(consumer, slot, producer, joint.parts).run(limits.evaluations)) return std::nullopt;
+  if (!Composition(consumer, std::span(&slot, 1), producer, joint.parts).run(limits.evaluations))
+    return std::nullopt;
   return finish(std::move(joint), consumer.slots().size(), limits);
 }
 
-std::optional<Composed> compose_exporting(const KernelSpec& consumer, int slot, const KernelSpec& producer,
+namespace {
+
+/// Whether all outputs have the elements and the order of the first.
+bool have_one_order(std::span<const Output> outputs) {
+  return std::ranges::all_of(outputs, [&](const Output& o) {
+    return o.index == outputs[0].index && o.elements == outputs[0].elements;
+  });
+}
+
+}  // namespace
+
+std::optional<Composed> compose_exporting(const KernelSpec& consumer, std::span<const int> slots,
+                                          const KernelSpec& producer,
                                           std::span<const uint32_t> consumer_arguments,
                                           std::span<const uint32_t> producer_arguments,
                                           const ComposeLimits& limits) {
-  check_slot(consumer, slot, producer);
-  if (producer.outputs().size() != 1 || !may_grow(consumer, producer, limits)) return std::nullopt;
+  LUMINAL_CHECK(slots.size() == producer.outputs().size(), "{} slots for {} outputs", slots.size(),
+                producer.outputs().size());
+  for (size_t k = 0; k < slots.size(); ++k)
+    if (slots[k] >= 0) check_slot(consumer, slots[k], producer, k);
+  if (!have_one_order(producer.outputs()) || !may_grow(consumer, producer, limits)) return std::nullopt;
   std::optional<Expression> index;
   for (const Value& v : consumer.values())
     for (const Operand& o : v.operands) {
-      if (o.kind != Kind::Load || o.slot != slot) continue;
+      if (o.kind != Kind::Load || std::ranges::find(slots, o.slot) == slots.end()) continue;
       if (!o.masks.empty() || (index && !(*index == o.index))) return std::nullopt;
       index = o.index;
     }
@@ -215,7 +237,7 @@ std::optional<Composed> compose_exporting(const KernelSpec& consumer, int slot, 
   }
   if (!(visited == elements)) return std::nullopt;
   Joint joint = joint_slots(consumer, producer, consumer_arguments, producer_arguments);
-  Composition composition(consumer, slot, producer, joint.parts);
+  Composition composition(consumer, slots, producer, joint.parts);
   if (!composition.export_at(*index, elements) || !composition.run(limits.evaluations)) return std::nullopt;
   return finish(std::move(joint), consumer.slots().size(), limits);
 }

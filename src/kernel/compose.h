@@ -47,9 +47,10 @@ struct Composed {
                                               std::span<const uint32_t> producer_arguments = {},
                                               const ComposeLimits& limits = {});
 
-/// As compose, and the producer's value is stored too (an export, the last output). Defined where the
-/// producer's value is computed exactly once for each of its elements.
-[[nodiscard]] std::optional<Composed> compose_exporting(const KernelSpec& consumer, int slot,
+/// As compose, and the producer's outputs are stored too (exports, the last outputs). `slots`: by output of the
+/// producer, the slot that reads it, or -1. Defined where each element of the producer is computed exactly once.
+[[nodiscard]] std::optional<Composed> compose_exporting(const KernelSpec& consumer,
+                                                        std::span<const int> slots,
                                                         const KernelSpec& producer,
                                                         std::span<const uint32_t> consumer_arguments = {},
                                                         std::span<const uint32_t> producer_arguments = {},

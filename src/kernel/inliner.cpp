@@ -69,9 +69,9 @@ std::optional<Scalar> Inliner::inline_load(ScalarBuilder& b, std::vector<Operand
   return value;
 }
 
-std::optional<int> Inliner::instantiate_result(const Expression& index) {
+std::optional<int> Inliner::instantiate_output(size_t output, const Expression& index) {
   if (!defined_) return std::nullopt;
-  return instance(result(), place_of(index, 1));
+  return instance(producer_.outputs()[output].value, place_of(index, 1));
 }
 
 Operand Inliner::moved(const Operand& o, const Place& place) {

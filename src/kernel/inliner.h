@@ -17,8 +17,8 @@ class Inliner {
   /// many axes.
   [[nodiscard]] std::optional<Scalar> inline_load(ScalarBuilder& b, std::vector<Operand>& operands,
                                                   const Operand& load);
-  /// The result at an unmasked flat index as a value of the target, whatever it is.
-  [[nodiscard]] std::optional<int> instantiate_result(const Expression& index);
+  /// An output at an unmasked flat index as a value of the target, whatever it is. Its index is that of the first.
+  [[nodiscard]] std::optional<int> instantiate_output(size_t output, const Expression& index);
 
   /// How often the dearest part of the producer is evaluated for each of its elements, after all loads are
   /// inlined.

@@ -416,6 +416,48 @@ bool take_factors_out(SpecParts& parts, size_t at) {
   return true;
 }
 
+/// Value `at` with the elementwise values that it reads in its body; such values are stored, others stand in their
+/// readers from the start. Empty if it reads none.
+std::optional<Value> with_bodies_read(const SpecParts& parts, size_t at) {
+  Value v = parts.values[at];
+  const auto is_elementwise = [&](const Operand& o) {
+    return o.kind == Kind::Value && !parts.values[static_cast<size_t>(o.value)].monoid;
+  };
+  if (std::ranges::none_of(v.operands, is_elementwise)) return std::nullopt;
+  while (std::ranges::any_of(v.operands, is_elementwise)) {
+    ScalarBuilder b;
+    std::vector<Operand> operands;
+    const auto input = [&](const Operand& o) { return b.input(add_operand(operands, o), o.dtype); };
+    std::vector<Scalar> inputs;
+    for (const Operand& o : v.operands) {
+      if (!is_elementwise(o)) {
+        inputs.push_back(input(o));
+        continue;
+      }
+      const Value& read = parts.values[static_cast<size_t>(o.value)];
+      std::vector<Scalar> inner;
+      for (const Operand& each : read.operands) inner.push_back(input(each));
+      inputs.push_back(b.inline_function(read.body, inner)[0]);
+    }
+    v.body = b.finish(b.inline_function(v.body, inputs)[0]);
+    v.operands = std::move(operands);
+  }
+  return v;
+}
+
+/// Values that a sum reads are part of it where it follows a maximum only then.
+bool take_bodies_in(SpecParts& parts, size_t at) {
+  const Value& v = parts.values[at];
+  if (v.monoid != Monoid::Add || !is_real(v.dtype())) return false;
+  auto whole = with_bodies_read(parts, at);
+  if (!whole) return false;
+  SpecParts trial = parts;
+  trial.values[at] = std::move(*whole);
+  if (!online_of(trial.values, static_cast<int>(at)) && !take_factors_out(trial, at)) return false;
+  parts = std::move(trial);
+  return true;
+}
+
 bool has_maximum(const SpecParts& parts) {
   return std::ranges::any_of(parts.values, [](const Value& v) { return v.monoid == Monoid::Max; });
 }
@@ -443,6 +485,7 @@ bool joins_walk(std::span<const Value> values, int fold) {
 void mark_online(SpecParts& parts) {
   if (parts.values.size() < 2 || !has_maximum(parts)) return;
   bool changed = false;
+  for (size_t k = 0; k < parts.values.size(); ++k) changed |= take_bodies_in(parts, k);
   for (size_t k = 0; k < parts.values.size(); ++k) changed |= take_factors_out(parts, k);
   if (changed) simplify_values(parts);
   for (size_t k = 0; k < parts.values.size(); ++k)

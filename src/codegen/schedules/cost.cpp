@@ -28,6 +28,8 @@ Roofline roofline_of(const kernel::KernelSpec& spec, const DimMap& top, const Ta
   return r;
 }
 
+double node_cycles(ScalarOp op) { return 0.5 * cost_of(op).weight(); }
+
 double body_cycles(const ScalarFunction& body) { return 0.5 * body.cost().weight(); }
 
 double body_cycles(const kernel::KernelSpec& spec, const kernel::Value& value, kernel::AxisSet each) {

@@ -37,6 +37,8 @@ struct Roofline {
 
 /// Cycles of computing a vector of a body's, its loads not counted: two vector units.
 [[nodiscard]] double body_cycles(const ScalarFunction& body);
+/// Of one operation.
+[[nodiscard]] double node_cycles(ScalarOp op);
 /// Of all that the bodies of a spec compute at each of these axes' coordinates. The rest is the same at all of
 /// them and leaves their loops.
 [[nodiscard]] double body_cycles(const kernel::KernelSpec& spec, kernel::AxisSet each);

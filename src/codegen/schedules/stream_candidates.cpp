@@ -5,6 +5,7 @@
 #include "codegen/schedules/own_axes.h"
 #include "codegen/schedules/specialise.h"
 #include "codegen/schedules/stream.h"
+#include "kernel/axes.h"
 
 // Which forms are worth trying, and what they should cost.
 namespace luminal::codegen::stream {
@@ -20,14 +21,34 @@ double volume(const KernelSpec& spec, std::span<const int> axes, const DimMap& t
   return n;
 }
 
-/// What a side reads, in cycles: an element for all rows, or one for each. What lies apart from row to row but
-/// side by side along the `walked` axes is in the first cache when the next position asks for it.
+/// Of the nodes of a side of value `v`: whether they change along the `walked` axes. Others are computed once.
+std::vector<bool> changing(const KernelSpec& spec, const std::vector<int>& walked, int v,
+                           const ScalarFunction& side) {
+  const std::vector<Operand>& operands = spec.values()[static_cast<size_t>(v)].operands;
+  const kernel::AxisSet axes = kernel::axes_of(walked);
+  std::vector<bool> changes;
+  for (const ScalarNode& n : side.nodes()) {
+    bool any = n.op == ScalarOp::Input && (n.payload >= operands.size() ||
+                                           (kernel::axes_of(operands[n.payload], spec.values()) & axes) != 0);
+    for (int k = 0; k < arity(n.op); ++k) any = any || changes[n.operands[static_cast<size_t>(k)].index];
+    changes.push_back(any);
+  }
+  return changes;
+}
+
+/// What a side reads and computes at each position, in cycles: an element for all rows, or one for each. What lies
+/// apart from row to row but side by side along the `walked` axes is in the first cache when the next position asks
+/// for it.
 double side_cycles(const KernelSpec& spec, const Stream& s, const std::vector<int>& walked, int v,
                    const ScalarFunction& side, int lanes) {
   const AxisGroup rows = group_of(spec.extents(), s.rows), along = group_of(spec.extents(), walked);
   const std::vector<Operand>& operands = spec.values()[static_cast<size_t>(v)].operands;
-  double cycles = body_cycles(side);
-  for (const ScalarNode& n : side.nodes()) {
+  const std::vector<bool> changes = changing(spec, walked, v, side);
+  double cycles = 0;
+  for (size_t i = 0; i < changes.size(); ++i) {
+    const ScalarNode& n = side.nodes()[i];
+    if (!changes[i]) continue;
+    cycles += node_cycles(n.op);
     if (n.op != ScalarOp::Input) continue;
     if (n.payload >= operands.size()) {
       cycles += 0.5;

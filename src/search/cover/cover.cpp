@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "search/cover/expansion.h"
 #include "search/cover/merge.h"
 #include "search/cover/selection.h"
 
@@ -23,8 +24,11 @@ void guess_costs(std::vector<std::vector<Fusion>>& fusions) {
 
 }  // namespace
 
-Cover find_cover(const CoverProblem& problem, SpecStore& store, const CoverCosts& given,
-                 const SearchOptions& options) {
+namespace {
+
+/// Empty if no plan can do without what is unstored.
+std::optional<Cover> cover_of(const CoverProblem& problem, SpecStore& store, const CoverCosts& given,
+                              const SearchOptions& options) {
   const Structure structure = structure_of(problem, store);
   CostMemory* known = given.known;
   CostTable rough(store, given.rough, known != nullptr ? &known->rough : nullptr),
@@ -36,7 +40,11 @@ Cover find_cover(const CoverProblem& problem, SpecStore& store, const CoverCosts
   if (given.fine) guess_costs(fusions);
   Selector::Price price;
   if (given.fine) price = [&](SpecId spec) { return fine.of(spec); };
-  const Selection selection = Selector(problem, structure, fusions, price).run();
+  Selector selector(problem, structure, fusions, price);
+  const bool possible = std::ranges::none_of(problem.classes, &CoverProblem::Class::unstored) ||
+                        selector.plan_of(std::vector<char>(problem.classes.size(), 1)).cost_us < kImpossible;
+  if (!possible) return std::nullopt;
+  const Selection selection = selector.run();
   Cover cover;
   cover.flips = selection.flips;
   cover.unfused_us = selection.unfused_us;
@@ -50,6 +58,22 @@ Cover find_cover(const CoverProblem& problem, SpecStore& store, const CoverCosts
   if (options.merge) merge_kernels(problem, structure, store, rough, fine, cover);
   order_steps(problem, structure, store, cover);
   for (const CoverKernel& kernel : cover.kernels) cover.cost_us += kernel.cost_us;
+  return cover;
+}
+
+/// What memory is worth: a plan that stores nothing that grows with the square of a length may take this many
+/// times as long.
+constexpr double kMostForMemory = 3;
+
+}  // namespace
+
+Cover find_cover(const CoverProblem& problem, SpecStore& store, const CoverCosts& given,
+                 const SearchOptions& options) {
+  Cover cover = cover_of(problem, store, given, options).value();
+  if (const auto smaller = without_expansions(problem, store, cover, given))
+    if (auto other = cover_of(*smaller, store, given, options);
+        other && other->cost_us <= kMostForMemory * cover.cost_us)
+      return std::move(*other);
   return cover;
 }
 

@@ -21,6 +21,7 @@ struct CoverProblem {
     std::vector<Alternative> alternatives;  ///< empty: it is there (an input, a result of a host op)
     bool wanted = false;                    ///< must be in memory after the run
     bool no_recompute = false;              ///< computed by at most one kernel of a plan
+    bool unstored = false;                  ///< never in memory: each reader computes it
     int host = -1;                          ///< made by this host op
     uint64_t label = 0;  ///< of a class without alternatives: what makes it alike to others
   };
@@ -69,6 +70,10 @@ struct CostMemory {
 struct CoverCosts {
   SpecCost rough, fine;
   CostMemory* known = nullptr;  ///< of covers before with the same store and the same costs
+  DimMap sizes = {};            ///< of named dims; for `large_bytes`
+  /// Values above this that grow from smaller ones (expansion.h) stay out of memory where a plan can do without
+  /// them in at most three times the time. Below 0: nothing does.
+  double large_bytes = -1;
 };
 
 /// A cheap cover: every wanted class and every input of a host that runs is made, each class before it is

@@ -28,7 +28,7 @@ struct Growing {
 struct Recorded {
   struct Surrounding {
     double flow = 0, alone = 0;
-    bool is_given = false, is_below = false, no_recompute = false;
+    bool is_given = false, is_below = false, no_recompute = false, unstored = false;
   };
   std::vector<int> expanded;  ///< classes whose alternatives were looked at, the root first
   std::vector<std::vector<CoverProblem::Alternative>> alternatives;  ///< theirs
@@ -76,7 +76,9 @@ class FusionFinder {
     std::vector<std::vector<Fusion>> fusions(order.size());
     for (const int root : order) {
       throw_if_cancelled();
-      fusions[static_cast<size_t>(root)] = found(root);
+      // What is never in memory was grown for what it costs those who compute it.
+      std::vector<Fusion> own = found(root);
+      if (!is_unstored(root)) fusions[static_cast<size_t>(root)] = std::move(own);
     }
     return fusions;
   }
@@ -85,6 +87,12 @@ class FusionFinder {
   [[nodiscard]] std::tuple<int, uint64_t, uint64_t, int> key(int c) const {
     const auto at = static_cast<size_t>(c);
     return {structure_.depth[at], structure_.shape[at], structure_.exact[at], c};
+  }
+
+  /// Leaves are decided in falling order. What is never in memory comes first: what is computed of it would seem
+  /// cheap while it stands among the leaves.
+  [[nodiscard]] std::pair<bool, std::tuple<int, uint64_t, uint64_t, int>> turn(int c) const {
+    return {is_unstored(c), key(c)};
   }
 
   /// Grown, or what a class with the same surroundings got: layers that are alike grow once.
@@ -111,8 +119,12 @@ class FusionFinder {
   [[nodiscard]] Recorded::Surrounding surrounding(int c, int root) const {
     const auto at = static_cast<size_t>(c);
     const auto& own = problem_.classes[at];
-    return {flow_[at], alone_[at], own.alternatives.empty(),
-            structure_.depth[at] < structure_.depth[static_cast<size_t>(root)], own.no_recompute};
+    return {flow_[at],
+            alone_[at],
+            own.alternatives.empty(),
+            structure_.depth[at] < structure_.depth[static_cast<size_t>(root)],
+            own.no_recompute,
+            own.unstored};
   }
 
   /// Numbers of those that may be decided, in the order in which they are.
@@ -121,7 +133,7 @@ class FusionFinder {
     for (size_t i = 0; i < classes.size(); ++i)
       if (!problem_.classes[static_cast<size_t>(classes[i])].alternatives.empty())
         order.push_back(static_cast<int>(i));
-    std::ranges::sort(order, {}, [&](int number) { return key(classes[static_cast<size_t>(number)]); });
+    std::ranges::sort(order, {}, [&](int number) { return turn(classes[static_cast<size_t>(number)]); });
     return order;
   }
 
@@ -172,6 +184,7 @@ class FusionFinder {
     for (size_t i = 0; i < classes.size(); ++i) {
       const Recorded::Surrounding a = surrounding(classes[i], root), &b = recorded.classes[i];
       if (a.is_given != b.is_given || a.is_below != b.is_below || a.no_recompute != b.no_recompute ||
+          a.unstored != b.unstored ||
           (i > 0 && !(about_equal(a.flow, b.flow) && about_equal(a.alone, b.alone))))
         return std::nullopt;
     }
@@ -198,13 +211,13 @@ class FusionFinder {
     const auto at = static_cast<size_t>(root);
     if (sunk_[at]) return;
     alone_[at] = merit;
-    flow_[at] = merit / std::max(1, readers_[at]);
+    flow_[at] = is_unstored(root) ? merit : merit / std::max(1, readers_[at]);
   }
 
   std::vector<Fusion> grow(int root) {
     std::vector<Growing> found, front = starts(root);
     if (front.empty()) return {};
-    const std::vector<Growing> plain = front;
+    std::vector<Growing> plain = front;
     compositions_left_ = limits_.compositions * static_cast<int>(keep_);
     while (!front.empty()) {
       std::vector<Growing> next;
@@ -215,13 +228,14 @@ class FusionFinder {
           continue;
         }
         for (Growing& grown : compositions(state, leaf, root)) next.push_back(std::move(grown));
+        if (is_unstored(leaf)) continue;
         state.fixed.push_back(leaf);
         next.push_back(std::move(state));
       }
       front = best(std::move(next), keep_);
       drop_hopeless(front);
     }
-    return kept(std::move(found), plain, root);
+    return kept(std::move(found), std::move(plain), root);
   }
 
   /// What costs far more than the best one takes most of the time, and hardly ever leads to a fusion that is
@@ -234,6 +248,8 @@ class FusionFinder {
     for (const int leaf : first.leaves) most += alone_[static_cast<size_t>(leaf)];
     std::erase_if(front, [&](const Growing& state) { return state.merit > most; });
   }
+
+  [[nodiscard]] bool is_unstored(int c) const { return problem_.classes[static_cast<size_t>(c)].unstored; }
 
   std::vector<Growing> starts(int root) {
     std::vector<Growing> list;
@@ -264,7 +280,7 @@ class FusionFinder {
     return true;
   }
 
-  /// The deepest leaf that is neither fixed nor there already; -1 if there is none.
+  /// The leaf whose turn it is, neither fixed nor there already; -1 if there is none.
   [[nodiscard]] int undecided(const Growing& state, int root) const {
     int selection = -1;
     for (const int leaf : state.fusion.leaves) {
@@ -272,7 +288,7 @@ class FusionFinder {
       if (each.alternatives.empty() || leaf == root ||
           std::ranges::find(state.fixed, leaf) != state.fixed.end())
         continue;
-      if (selection < 0 || key(leaf) > key(selection)) selection = leaf;
+      if (selection < 0 || turn(leaf) > turn(selection)) selection = leaf;
     }
     return selection;
   }
@@ -347,12 +363,16 @@ class FusionFinder {
     return implementation;
   }
 
-  std::vector<Fusion> kept(std::vector<Growing> found, const std::vector<Growing>& plain, int root) {
+  std::vector<Fusion> kept(std::vector<Growing> found, std::vector<Growing> plain, int root) {
+    std::erase_if(plain, [&](const Growing& start) {
+      return std::ranges::any_of(start.fusion.leaves, [&](int leaf) { return is_unstored(leaf); });
+    });
+    if (found.empty() && plain.empty()) return {};
     std::ranges::stable_sort(found, {}, [&](const Growing& state) { return rank(state); });
+    const Fusion cheapest = found.empty() ? plain.front().fusion : found.front().fusion;
     const int depth = structure_.depth[static_cast<size_t>(root)];
     const auto lies_below = [&](int leaf) { return structure_.depth[static_cast<size_t>(leaf)] < depth; };
     std::vector<Fusion> fusions;
-    const Fusion cheapest = found.empty() ? plain.front().fusion : found.front().fusion;
     const auto add = [&](Fusion fusion) {
       fusion.downhill = std::ranges::all_of(fusion.leaves, lies_below);
       std::ranges::any_of(fusions, [&](const Fusion& other) { return dominates(other, fusion); })

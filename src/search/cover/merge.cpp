@@ -14,8 +14,9 @@
 namespace luminal::search {
 namespace {
 
-constexpr double kLeastGain = 1e-3;  // of what the two cost: predictions are no better
-constexpr size_t kManyReaders = 24;  // of a tensor whose readers have nothing else in common
+constexpr double kLeastGain = 1e-3;     // of what the two cost: predictions are no better
+constexpr double kMostOfSmaller = 0.5;  // of the smaller one's cost: so much is no error of the larger one's
+constexpr size_t kManyReaders = 24;     // of a tensor whose readers have nothing else in common
 
 /// Offers to merge two kernels wait in a queue, the best first; a merge makes new ones around itself.
 class Merger {
@@ -84,13 +85,21 @@ class Merger {
     }
   }
 
+  [[nodiscard]] static bool saves(double gain, double first_us, double second_us) {
+    return gain >
+           std::min(kLeastGain * (first_us + second_us), kMostOfSmaller * std::min(first_us, second_us));
+  }
+
   void offer(int a, int b, bool exporting) {
     const SpecStore::Made* made = exporting ? with_export(a, b) : merged_siblings(a, b);
     if (made == nullptr) return;
-    const double apart = rough_.of(at(a).spec) + rough_.of(at(b).spec);
-    if (apart - rough_.of(made->spec) <= kLeastGain * apart) return;
-    const double cost_us = at(a).cost_us + at(b).cost_us, gain = cost_us - fine_.of(made->spec);
-    if (gain <= kLeastGain * cost_us) return;
+    const double first_us = rough_.of(at(a).spec), second_us = rough_.of(at(b).spec);
+    const double apart = first_us + second_us;
+    // Beside a kernel that takes a thousand times as long a guess of the smaller one says nothing.
+    const bool is_clear = std::min(first_us, second_us) > kLeastGain * apart;
+    if (is_clear && apart - rough_.of(made->spec) <= kLeastGain * apart) return;
+    const double gain = at(a).cost_us + at(b).cost_us - fine_.of(made->spec);
+    if (!saves(gain, at(a).cost_us, at(b).cost_us)) return;
     const uint64_t key =
         combine(store_.at(made->spec).hash(), combine(mark(at(a).outputs[0]), mark(at(b).outputs[0])));
     queue_.push({gain, key, exporting, a, b, version(a), version(b), made});
@@ -98,11 +107,14 @@ class Merger {
 
   const SpecStore::Made* with_export(int reader, int producer) {
     const CoverKernel &a = at(reader), &b = at(producer);
-    if (b.outputs.size() != 1) return nullptr;
-    const auto slot = static_cast<int>(std::ranges::find(a.inputs, b.outputs[0]) - a.inputs.begin());
+    std::vector<int> slots;
+    for (const int c : b.outputs) {
+      const auto slot = std::ranges::find(a.inputs, c);
+      slots.push_back(slot == a.inputs.end() ? -1 : static_cast<int>(slot - a.inputs.begin()));
+    }
     const std::vector<uint32_t> own(a.inputs.begin(), a.inputs.end()),
         theirs(b.inputs.begin(), b.inputs.end());
-    return store_.compose_exporting(a.spec, slot, b.spec, own, theirs);
+    return store_.compose_exporting(a.spec, slots, b.spec, own, theirs);
   }
 
   const SpecStore::Made* merged_siblings(int first, int second) {

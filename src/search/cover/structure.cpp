@@ -27,9 +27,9 @@ uint64_t combined(Hashes list) {
 Hashes initial(const CoverProblem& problem) {
   Hashes structure;
   for (const auto& each : problem.classes)
-    structure.push_back(
-        combine(combine(each.label, each.alternatives.size()),
-                (each.wanted ? 1U : 0U) + (each.no_recompute ? 2U : 0U) + (each.host >= 0 ? 4U : 0U)));
+    structure.push_back(combine(combine(each.label, each.alternatives.size()),
+                                (each.wanted ? 1U : 0U) + (each.no_recompute ? 2U : 0U) +
+                                    (each.host >= 0 ? 4U : 0U) + (each.unstored ? 8U : 0U)));
   return structure;
 }
 

@@ -50,10 +50,14 @@ const SpecStore::Made* SpecStore::compose(SpecId consumer, int slot, SpecId prod
   });
 }
 
-const SpecStore::Made* SpecStore::compose_exporting(SpecId consumer, int slot, SpecId producer,
-                                                    Names consumer_names, Names producer_names) {
-  return remember(kExport, consumer, slot, producer, consumer_names, producer_names, [&](Names a, Names b) {
-    return kernel::compose_exporting(at(consumer), slot, at(producer), a, b, limits());
+const SpecStore::Made* SpecStore::compose_exporting(SpecId consumer, std::span<const int> slots,
+                                                    SpecId producer, Names consumer_names,
+                                                    Names producer_names) {
+  const int most = limits().slots + 1;
+  int key = 0;
+  for (const int slot : slots) key = key * most + slot + 1;
+  return remember(kExport, consumer, key, producer, consumer_names, producer_names, [&](Names a, Names b) {
+    return kernel::compose_exporting(at(consumer), slots, at(producer), a, b, limits());
   });
 }
 

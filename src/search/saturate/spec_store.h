@@ -33,8 +33,8 @@ class SpecStore {
   using Names = std::span<const uint32_t>;
   /// As kernel::compose and its sisters; null where they are not defined. Valid as long as the store.
   const Made* compose(SpecId consumer, int slot, SpecId producer, Names consumer_names, Names producer_names);
-  const Made* compose_exporting(SpecId consumer, int slot, SpecId producer, Names consumer_names,
-                                Names producer_names);
+  const Made* compose_exporting(SpecId consumer, std::span<const int> slots, SpecId producer,
+                                Names consumer_names, Names producer_names);
   const Made* merge_siblings(SpecId a, SpecId b, Names a_names, Names b_names);
 
   /// The spec with slots of equal names joined; null if all names differ.

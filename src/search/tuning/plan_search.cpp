@@ -12,6 +12,7 @@
 #include "base/reason.h"
 #include "base/stopwatch.h"
 #include "search/cache/kernel_cache.h"
+#include "search/cover/expansion.h"
 #include "search/plan_builder.h"
 #include "search/tuning/user_kernels.h"
 #include "search/verification/contain.h"
@@ -146,7 +147,9 @@ class Costs {
 Cover next_cover(const PlanSearchContext& context, Costs& costs) {
   const CoverCosts both{
       .rough = [&](const kernel::KernelSpec& spec) { return costs.rough(spec); },
-      .fine = [&](const kernel::KernelSpec& spec) { return costs.of(context.store.intern(spec)); }};
+      .fine = [&](const kernel::KernelSpec& spec) { return costs.of(context.store.intern(spec)); },
+      .sizes = context.bucket.top(),
+      .large_bytes = large_bytes(context.options, context.backend.target())};
   return find_cover(context.saturated.cover, context.store, both, context.options);
 }
 
@@ -193,8 +196,9 @@ CacheKey key_of(const PlanSearchContext& context) {
       fmt::format("{:016x}", content),
       to_string(context.bucket),
       key_text(context.backend.target()),
-      fmt::format("{} {} {} {}", static_cast<int>(context.options.math),
-                  fmt::join(context.options.rules_off, ","), context.options.fusions, context.options.merge),
+      fmt::format("{} {} {} {} {}", static_cast<int>(context.options.math),
+                  fmt::join(context.options.rules_off, ","), context.options.fusions, context.options.merge,
+                  context.options.large_bytes),
       context.options.rules,
       fmt::format("{:x}", user_kernels_hash())};
   return make_key(parts);

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+
 #include "kernel/cost.h"
 #include "luminal/convolution.h"
 #include "luminal/error.h"
@@ -324,7 +326,7 @@ TEST(Merge, ExportsAndSiblings) {
   auto y = h.relu();
   const Imported producer = *WholeFusion(cx, 1).run(cx.resolve(h.edge()).source);
   const Imported consumer = import_node(cx, cx.resolve(y.edge()).source.node);
-  const auto both = compose_exporting(consumer.spec, 0, producer.spec);
+  const auto both = compose_exporting(consumer.spec, std::array{0}, producer.spec);
   ASSERT_TRUE(both);
   EXPECT_EQ(both->spec.to_string(),
             "kernel f32[6,3]\n"

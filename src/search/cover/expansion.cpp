@@ -1,0 +1,89 @@
+#include "search/cover/expansion.h"
+
+#include <algorithm>
+
+#include "luminal/dtype.h"
+
+namespace luminal::search {
+namespace {
+
+constexpr double kLeastGrowth = 4;   // of a reduction's result over what it reads
+constexpr double kLeastShare = 0.5;  // of a grown value that what is made of it has at least
+
+double bytes_of(Dtype dtype, const Expression& elements, const DimMap& sizes) {
+  return static_cast<double>(element_bytes(dtype)) * static_cast<double>(elements.exec(sizes));
+}
+
+class Expansions {
+ public:
+  Expansions(const CoverProblem& problem, const SpecStore& store, const CoverCosts& given)
+      : problem_(problem), store_(store), given_(given), bytes_(problem.classes.size(), 0) {
+    for (size_t c = 0; c < bytes_.size(); ++c)
+      if (!problem.classes[c].alternatives.empty())
+        bytes_[c] = result_bytes(problem.classes[c].alternatives[0].spec);
+  }
+
+  /// By class.
+  [[nodiscard]] std::vector<char> find() const {
+    std::vector<char> grown(bytes_.size(), 0);
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t c = 0; c < grown.size(); ++c) {
+        if (grown[c] != 0 || bytes_[c] <= given_.large_bytes) continue;
+        grown[c] = std::ranges::any_of(problem_.classes[c].alternatives, [&](const auto& alternative) {
+          return grows(c, alternative.spec) || continues(c, alternative, grown);
+        });
+        changed = changed || grown[c] != 0;
+      }
+    }
+    return grown;
+  }
+
+ private:
+  [[nodiscard]] double result_bytes(SpecId spec) const {
+    const kernel::KernelSpec& content = store_.at(spec);
+    return bytes_of(content.result().dtype(), content.outputs()[0].elements, given_.sizes);
+  }
+  [[nodiscard]] bool grows(size_t c, SpecId spec) const {
+    const kernel::KernelSpec& content = store_.at(spec);
+    if (std::ranges::none_of(content.values(), [](const kernel::Value& v) { return v.monoid.has_value(); }))
+      return false;
+    double read = 0;
+    for (const kernel::Slot& slot : content.slots())
+      read += bytes_of(slot.dtype, slot.elements, given_.sizes);
+    return bytes_[c] >= kLeastGrowth * read;
+  }
+  [[nodiscard]] bool continues(size_t c, const CoverProblem::Alternative& alternative,
+                               const std::vector<char>& grown) const {
+    return std::ranges::any_of(alternative.arguments, [&](int argument) {
+      const auto at = static_cast<size_t>(argument);
+      return grown[at] != 0 && bytes_[c] >= kLeastShare * bytes_[at];
+    });
+  }
+
+  const CoverProblem& problem_;
+  const SpecStore& store_;
+  const CoverCosts& given_;
+  std::vector<double> bytes_;  ///< of what is computed
+};
+
+}  // namespace
+
+std::optional<CoverProblem> without_expansions(const CoverProblem& problem, const SpecStore& store,
+                                               const Cover& cover, const CoverCosts& given) {
+  if (given.large_bytes < 0) return std::nullopt;
+  std::vector<char> grown = Expansions(problem, store, given).find();
+  for (size_t c = 0; c < grown.size(); ++c)
+    if (problem.classes[c].wanted || problem.classes[c].no_recompute) grown[c] = 0;
+  for (const auto& host : problem.hosts)
+    for (const int input : host.inputs) grown[static_cast<size_t>(input)] = 0;
+  const auto stores = [&](const CoverKernel& kernel) {
+    return std::ranges::any_of(kernel.outputs, [&](int c) { return grown[static_cast<size_t>(c)] != 0; });
+  };
+  if (std::ranges::none_of(cover.kernels, stores)) return std::nullopt;
+  CoverProblem result = problem;
+  for (size_t c = 0; c < grown.size(); ++c) result.classes[c].unstored = grown[c] != 0;
+  return result;
+}
+
+}  // namespace luminal::search

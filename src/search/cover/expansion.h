@@ -1,0 +1,23 @@
+#pragma once
+#include <optional>
+
+#include "codegen/target.h"
+#include "search/cover/cover.h"
+
+namespace luminal::search {
+
+/// Values that grow from smaller ones: a reduction's result that is several times as large as all that it reads
+/// (the scores of attention are the products of all queries with all keys), and what is made of such a value
+/// without becoming smaller. Stored, they take memory that grows with the square of a length.
+///
+/// The problem with those above `given.large_bytes` unstored; empty if the cover stores none of them.
+[[nodiscard]] std::optional<CoverProblem> without_expansions(const CoverProblem& problem,
+                                                             const SpecStore& store, const Cover& cover,
+                                                             const CoverCosts& given);
+
+/// CoverCosts::large_bytes on a target: what half of the last cache cannot hold goes through memory.
+[[nodiscard]] inline double large_bytes(const SearchOptions& options, const codegen::Target& target) {
+  return static_cast<double>(options.large_bytes >= 0 ? options.large_bytes : target.l3_bytes / 2);
+}
+
+}  // namespace luminal::search

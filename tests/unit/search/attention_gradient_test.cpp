@@ -1,0 +1,175 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "luminal/compile_report.h"
+#include "luminal/luminal.h"
+
+// Attention and its gradients as one graph: no value of queries x keys is in memory, and the gradients are those of
+// the reference device and of finite differences.
+namespace luminal::search {
+namespace {
+
+constexpr int64_t kGradientHeads = 2, kLength = 250, kWidth = 16;
+constexpr double kFactor = 0.25;
+
+struct Training {
+  Graph cx;
+  std::vector<GraphTensor> inputs,
+      results;  ///< results: the loss, then the gradients of the first `weights` inputs
+  size_t weights = 3;
+
+  GraphTensor input(Shape dims) { return inputs.emplace_back(cx.tensor(std::move(dims))); }
+  GraphTensor rows() { return input({kGradientHeads, kLength, kWidth}); }
+  GraphTensor seen() { return cx.arange(kLength).unsqueeze(0).le(cx.arange(kLength).unsqueeze(1)); }
+
+  void finish(const GraphTensor& y) {
+    const GraphTensor upstream = inputs.emplace_back(cx.tensor(y.dims()));
+    const GraphTensor loss = (y * upstream).sum();
+    results = {loss};
+    const std::vector<GraphTensor> given(inputs.begin(),
+                                         inputs.begin() + static_cast<std::ptrdiff_t>(weights));
+    for (const GraphTensor& gradient : cx.run_pass(Autograd(given, loss))) results.push_back(gradient);
+    for (GraphTensor& each : results) each.retrieve();
+  }
+  /// Normal numbers, with `step` times a direction of their own added to the weights.
+  void set(double step = 0) {
+    std::mt19937_64 random(3);
+    std::normal_distribution<float> normal;
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      std::vector<float> data(elements(inputs[k])), direction = data;
+      for (float& each : data) each = normal(random);
+      for (float& each : direction) each = normal(random);
+      for (size_t i = 0; k < weights && i < data.size(); ++i)
+        data[i] += static_cast<float>(step) * direction[i];
+      inputs[k].set(data);
+      if (directions.size() <= k) directions.push_back(direction);
+    }
+  }
+  static size_t elements(const GraphTensor& x) {
+    int64_t count = 1;
+    for (int axis = 0; axis < x.rank(); ++axis) count *= *x.dim(axis).constant();
+    return static_cast<size_t>(count);
+  }
+  std::vector<std::vector<float>> run(const char* device) {
+    cx.set_device(device);
+    cx.execute();
+    std::vector<std::vector<float>> values;
+    for (GraphTensor& each : results) values.push_back(each.data<float>());
+    return values;
+  }
+  std::vector<std::vector<float>> directions;
+};
+
+struct GradientSpelling {
+  const char* name;
+  std::function<GraphTensor(Training&)> build;
+};
+
+GraphTensor weighed(const GraphTensor& scores, const GraphTensor& v) { return scores.softmax(-1).matmul(v); }
+
+const std::vector<GradientSpelling>& gradient_spellings() {
+  static const std::vector<GradientSpelling> list{
+      {"full",
+       [](Training& t) {
+         const GraphTensor q = t.rows(), k = t.rows();
+         return weighed(q.matmul(k.t()) * kFactor, t.rows());
+       }},
+      {"scale_on_q",
+       [](Training& t) {
+         const GraphTensor q = t.rows(), k = t.rows();
+         return weighed((q * kFactor).matmul(k.t()), t.rows());
+       }},
+      {"the_attention_op",
+       [](Training& t) {
+         const GraphTensor q = t.rows(), k = t.rows();
+         return attention(q, k, t.rows());
+       }},
+      {"the_attention_op_causal",
+       [](Training& t) {
+         const GraphTensor q = t.rows(), k = t.rows();
+         return attention(q, k, t.rows(), {.causal = true});
+       }},
+      {"causal_by_where",
+       [](Training& t) {
+         const GraphTensor q = t.rows(), k = t.rows();
+         return weighed(where(t.seen(), q.matmul(k.t()) * kFactor, -HUGE_VAL), t.rows());
+       }},
+      {"causal_by_a_large_negative_number",
+       [](Training& t) {
+         const GraphTensor q = t.rows(), k = t.rows();
+         return weighed(where(t.seen(), q.matmul(k.t()) * kFactor, -1e9), t.rows());
+       }},
+      {"additive_bias",
+       [](Training& t) {
+         const GraphTensor q = t.rows(), k = t.rows(), v = t.rows();
+         return weighed(q.matmul(k.t()) * kFactor + t.input({kLength, kLength}), v);
+       }},
+      {"grouped_queries",
+       [](Training& t) {
+         const GraphTensor q = t.input({kGradientHeads, 2, kLength, kWidth});
+         const Shape shared{kGradientHeads, 1, kLength, kWidth};
+         const GraphTensor k = t.input(shared);
+         return weighed(q.matmul(k.t()) * kFactor, t.input(shared));
+       }},
+      {"einsum",
+       [](Training& t) {
+         const GraphTensor q = t.rows(), k = t.rows(), x = einsum("hid,hjd->hij", {q, k}) * kFactor;
+         return einsum("hij,hjd->hid", {x.softmax(-1), t.rows()});
+       }},
+      {"heads_behind_the_sequence",
+       [](Training& t) {
+         const Shape dims{kLength, kGradientHeads, kWidth};
+         const GraphTensor q = t.input(dims), k = t.input(dims), x = einsum("ihd,jhd->hij", {q, k}) * kFactor;
+         return einsum("hij,jhd->ihd", {x.softmax(-1), t.input(dims)});
+       }},
+  };
+  return list;
+}
+
+class AttentionGradient : public testing::TestWithParam<GradientSpelling> {};
+
+TEST_P(AttentionGradient, StoresNothingOfQueriesTimesKeys) {
+  Training t;
+  t.finish(GetParam().build(t));
+  t.cx.set_search({.large_bytes = 0});
+  t.set();
+  t.cx.set_device("cpu");
+  const CompileReport report = t.cx.compile(Fast{}).details();
+  EXPECT_LT(report.arena_bytes, int64_t{4} * kGradientHeads * kLength * kLength) << to_text(report);
+  t.cx.compile(Fast{})();
+  std::vector<std::vector<float>> got;
+  for (GraphTensor& each : t.results) got.push_back(each.data<float>());
+  const auto want = t.run("reference");
+  for (size_t k = 1; k < got.size(); ++k)
+    EXPECT_THAT(got[k], testing::Pointwise(testing::FloatNear(2e-5F), want[k])) << "gradient " << k;
+}
+
+TEST_P(AttentionGradient, IsThatOfFiniteDifferences) {
+  Training t;
+  t.finish(GetParam().build(t));
+  t.cx.set_search({.large_bytes = 0});
+  t.set();
+  const auto at = t.run("cpu");
+  double expected = 0, size = 0;
+  for (size_t k = 0; k < t.weights; ++k)
+    for (size_t i = 0; i < at[k + 1].size(); ++i) {
+      expected += static_cast<double>(at[k + 1][i]) * t.directions[k][i];
+      size += std::abs(static_cast<double>(at[k + 1][i]) * t.directions[k][i]);
+    }
+  constexpr double kStep = 1e-3;
+  t.set(kStep);
+  const double above = t.run("reference-f64")[0][0];
+  t.set(-kStep);
+  const double below = t.run("reference-f64")[0][0];
+  EXPECT_NEAR((above - below) / (2 * kStep), expected, 1e-3 * size);
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, AttentionGradient, testing::ValuesIn(gradient_spellings()),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+}  // namespace
+}  // namespace luminal::search
