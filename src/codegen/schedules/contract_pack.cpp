@@ -79,8 +79,9 @@ void pack_turned(StageBuilder& b, const Layout& l, const Coordinates& at, const 
       const Expression from = step * l.lanes;
       Ramp ramp(b, vector, from, l.lanes, size);
       prepare_side(ramp, l, l.c.right);
-      Coordinates here = outside;
-      for (int64_t v = 0; v < l.t.tile_n; ++v) {
+      // A loop over the vectors of a tile, not a copy for each: code that turns a square is long to compile.
+      b.loop(l.t.tile_n, LoopKind::Serial, [&](const Expression& v) {
+        Coordinates here = outside;
         std::vector<Id> square;
         for (int i = 0; i < l.lanes; ++i) {
           l.columns.place((panel * width + v * l.lanes + i).min(l.n - 1), here);
@@ -93,7 +94,7 @@ void pack_turned(StageBuilder& b, const Layout& l, const Coordinates& at, const 
           b.store(buffer, base + (outer_position * size + from + i) * width + v * l.lanes,
                   square[static_cast<size_t>(i)], 1, mask);
         }
-      }
+      });
     });
   });
 }
