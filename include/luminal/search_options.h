@@ -21,9 +21,9 @@ struct SearchOptions {
   std::string rules;
   int fusions = 8;    ///< candidates kept for each value until the plan is chosen
   bool merge = true;  ///< kernels that compute values of several nodes at once
-  /// A value above this that is several times as large as what it is computed from is not stored where kernels
-  /// can compute it anew in at most three times the time (the scores of attention); -1: half of the last cache.
-  int64_t large_bytes = -1;
+  /// A value of more bytes that is several times as large as what it is computed from (the scores of attention) is
+  /// not stored where kernels can compute it anew in at most three times the time.
+  int64_t large_bytes = int64_t{32} << 20;
   friend auto operator<=>(const SearchOptions&, const SearchOptions&) = default;
 };
 

@@ -15,7 +15,6 @@
 #include "base/reason.h"
 #include "base/stopwatch.h"
 #include "runtime/machine.h"
-#include "search/cover/expansion.h"
 #include "search/verification/plan_check.h"
 #include "search/verification/replay.h"
 #include "search/watch.h"
@@ -202,7 +201,7 @@ class BackEndRun {
     CostMemory& known = Languages::of_process().costs(front_end.store, target_.device, to_string(bucket_));
     compiled_.cover =
         find_cover(front_end.saturated.cover, *front_end.store,
-                   {rough, fine, &known, top, large_bytes(options_, target_.backend->target())}, options_);
+                   {rough, fine, &known, top, static_cast<double>(options_.large_bytes)}, options_);
     compiled_.cover_ms = 1e3 * seconds_since(start);
     compiled_.cost_us = compiled_.cover.cost_us;
   }

@@ -1,7 +1,6 @@
 #pragma once
 #include <optional>
 
-#include "codegen/target.h"
 #include "search/cover/cover.h"
 
 namespace luminal::search {
@@ -14,10 +13,5 @@ namespace luminal::search {
 [[nodiscard]] std::optional<CoverProblem> without_expansions(const CoverProblem& problem,
                                                              const SpecStore& store, const Cover& cover,
                                                              const CoverCosts& given);
-
-/// CoverCosts::large_bytes on a target: what half of the last cache cannot hold goes through memory.
-[[nodiscard]] inline double large_bytes(const SearchOptions& options, const codegen::Target& target) {
-  return static_cast<double>(options.large_bytes >= 0 ? options.large_bytes : target.l3_bytes / 2);
-}
 
 }  // namespace luminal::search

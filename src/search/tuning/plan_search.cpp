@@ -12,7 +12,6 @@
 #include "base/reason.h"
 #include "base/stopwatch.h"
 #include "search/cache/kernel_cache.h"
-#include "search/cover/expansion.h"
 #include "search/plan_builder.h"
 #include "search/tuning/user_kernels.h"
 #include "search/verification/contain.h"
@@ -149,7 +148,7 @@ Cover next_cover(const PlanSearchContext& context, Costs& costs) {
       .rough = [&](const kernel::KernelSpec& spec) { return costs.rough(spec); },
       .fine = [&](const kernel::KernelSpec& spec) { return costs.of(context.store.intern(spec)); },
       .sizes = context.bucket.top(),
-      .large_bytes = large_bytes(context.options, context.backend.target())};
+      .large_bytes = static_cast<double>(context.options.large_bytes)};
   return find_cover(context.saturated.cover, context.store, both, context.options);
 }
 
