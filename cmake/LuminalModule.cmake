@@ -60,8 +60,9 @@ function(luminal_module name)
   target_link_libraries(luminal_${name} PRIVATE $<BUILD_INTERFACE:luminal_flags>)
   luminal_link_libraries(luminal_${name} ${M_LIBS})
   if(M_PROGRAM)
-    # It reads options and prints: what runs long stands in the modules before it.
-    target_compile_options(luminal_${name} PRIVATE -O1)
+    # It reads options and prints: what runs long stands in the modules before it. But the linker may take its copy
+    # of an inline function for all of them, so nothing less than -O2 will do.
+    target_compile_options(luminal_${name} PRIVATE -O2)
     add_executable(${M_PROGRAM} "${PROJECT_SOURCE_DIR}/src/${name}/main.cpp")
     target_include_directories(${M_PROGRAM} PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(${M_PROGRAM} PRIVATE luminal_${name} luminal_flags ${M_LIBS})

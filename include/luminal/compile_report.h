@@ -68,6 +68,12 @@ struct CompileReport {
     double generated_us = 0;  ///< of the fastest kernel beside it
   };
   std::vector<UserKernel> user_kernels;
+  /// How well the model ranks: specs of which several candidates were timed, and of how many of them the
+  /// fastest was the model's first, or one of its first three.
+  struct ModelHits {
+    int specs = 0, first = 0, first_three = 0;
+  };
+  ModelHits model_hits;
   /// Kernels that were compiled for this compile, candidates included, those found in the cache left out; of
   /// the candidates those that were timed.
   int compiled = 0, timed = 0;

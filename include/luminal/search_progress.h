@@ -14,7 +14,7 @@ struct SearchProgress {
 };
 
 /// Called up to ten times a second while a search goes on, on the thread that compiles. If it returns false, the
-/// search ends: the compile returns the best plan so far if all its kernels are verified, otherwise the plan of
+/// search ends: the compile returns the best plan so far, in which kernels that are not verified yet are those of
 /// Fast mode.
 using SearchProgressHook = std::function<bool(const SearchProgress&)>;
 

@@ -16,6 +16,8 @@ class SearchLine {
   SearchLine(const SearchLine&) = delete;
   SearchLine& operator=(const SearchLine&) = delete;
   ~SearchLine();
+  /// Ctrl-C was pressed.
+  [[nodiscard]] bool asked_to_end() const { return interrupt_.asked(); }
 
  private:
   bool tell(const SearchProgress& progress);

@@ -84,9 +84,11 @@ struct StepTimes {
   double fast_us = 0, chosen_us = 0, fast_compile_s = 0;
 };
 
-StepTimes compare_modes(const TrainMnistOptions& options, const data::Loader& loader) {
+/// `chosen` has learnt: its plan may be one that no other compile comes to, such as that of a search that was ended
+/// early.
+StepTimes compare_modes(const TrainMnistOptions& options, const data::Loader& loader, Learner& chosen) {
   constexpr int kRounds = 7, kRuns = 20;
-  Learner fast(options, "fast", 1), chosen(options, options.mode, 1);
+  Learner fast(options, "fast", 1);
   auto batches = loader.epoch(0);
   const std::vector<TensorData>* batch = batches.next();
   LUMINAL_CHECK(batch != nullptr, "no batch of {}", options.batch);
@@ -177,6 +179,7 @@ int train_mnist(const TrainMnistOptions& options, Console& console) {
   const int64_t steps = options.epochs * loader.batches_per_epoch();
   std::optional<SearchLine> line(std::in_place, console);
   Learner learner(options, options.mode, steps);
+  const bool searched_whole = !line->asked_to_end();
   line.reset();
   console.out << fmt::format("training on {} digits, testing on {}, device {}\n", digits.size(), test.size(),
                              learner.device());
@@ -205,8 +208,10 @@ int train_mnist(const TrainMnistOptions& options, Console& console) {
       {"epochs", options.epochs},
       {"mode", options.mode}};
   if (report) {
-    const StepTimes times = compare_modes(options, loader);
-    const std::optional<double> warm_s = warm_start_s(options);
+    const StepTimes times = compare_modes(options, loader, learner);
+    // A search that was ended early has left no plan behind that another process could find.
+    std::optional<double> warm_s;
+    if (searched_whole) warm_s = warm_start_s(options);
     console.out << fmt::format(
         "a step takes {:.0f} us in {} mode, {:.0f} us in fast mode ({:.2f}x); fast compiles in {:.3f} s, {} "
         "took {:.1f} s{}\n",

@@ -60,6 +60,12 @@ std::string to_text(const CompileReport& report) {
   }
   text += verified_text(report);
   text += fmt::format("  kernels compiled: {}, timed: {}\n", report.compiled, report.timed);
+  if (const CompileReport::ModelHits& hits = report.model_hits; hits.specs > 0)
+    text += fmt::format(
+        "  the fastest of the timed candidates was the model's first for {} of {} kernels, one of its first "
+        "three "
+        "for {}\n",
+        hits.first, hits.specs, hits.first_three);
   if (!report.note.empty()) text += "  " + report.note + "\n";
   text += fmt::format("\n{:<22} {:>3} {:>11} {:>11} {:>9} {:>8} {:>9}  {}\n", "kernel", "x", "us",
                       "predicted", "GFLOP/s", "GB/s", "roofline", "made for");
@@ -135,6 +141,10 @@ std::string to_json(const CompileReport& report) {
               {"timed", report.timed},
               {"compared", report.compared},
               {"proven", report.proven},
+              {"model_hits",
+               {{"specs", report.model_hits.specs},
+                {"first", report.model_hits.first},
+                {"first_three", report.model_hits.first_three}}},
               {"measured_us", report.measured_us},
               {"fast_us", report.fast_us},
               {"kernels", kernels},

@@ -139,6 +139,22 @@ std::vector<CompileReport::UserKernel> user_kernels_of(const PlanOrigin& made) {
   return list;
 }
 
+void count_model_hits(const BackEndResult& compiled, CompileReport::ModelHits& hits) {
+  for (const auto& [spec, tuned] : compiled.tuned) {
+    std::vector<const Tried*> timed;
+    for (const Tried& t : tuned.tried)
+      if (t.measured_us > 0 && !codegen::find_schedule(t.schedule).foreign) timed.push_back(&t);
+    if (timed.size() < 2) continue;
+    const auto* const fastest = *std::ranges::min_element(timed, {}, &Tried::measured_us);
+    const auto before = std::ranges::count_if(
+        timed, [&](const Tried* other) { return other->predicted_us < fastest->predicted_us; });
+    hits.specs += 1;
+    hits.first += before == 0 ? 1 : 0;
+    hits.first_three += before < 3 ? 1 : 0;
+  }
+  for (const CompiledLoop& loop : compiled.loops) count_model_hits(loop.body, hits);
+}
+
 /// The kernels of a plan that runs so many times, and those of its loops. The launches of each are counted.
 void add_kernels(CompileReport& report, const PlanOrigin& made, int64_t times,
                  const std::shared_ptr<backends::Device>& backend) {
@@ -184,6 +200,7 @@ CompileReport report_of(const Variant& v, const BackEnd& target, const Compilati
   report.unfused_us = v.compiled.cover.unfused_us;
   report.search = v.compiled.rounds;
   report.user_kernels = user_kernels_of(made);
+  count_model_hits(v.compiled, report.model_hits);
   report.predicted_us = v.compiled.cover.cost_us;
   report.compiled = v.compiled.facts.compiled_kernels + v.compiled.tuning.compiled;
   report.timed = v.compiled.tuning.timed;

@@ -109,6 +109,20 @@ TEST_F(Signals, StopASearchAtOnceAndLeaveTheWeightsAlone) {
   }
 }
 
+/// Training, the exam and the comparison with Fast mode go on with the plan that is there.
+TEST_F(Signals, ASearchThatWasEndedIsNotBegunAnew) {
+  Program run(folder_.path(), train({"--mode", "optimal", "--limit", "640", "--epochs", "1"}));
+  ASSERT_TRUE(run.wait_until([&] { return fs::exists(folder_.path() / "cache"); })) << run.err();
+  run.send(SIGINT);
+  EXPECT_EQ(run.wait(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("in optimal mode"));
+  const std::string text = run.err(), round = "search: round 0";
+  ASSERT_THAT(text, HasSubstr("ending the search"));
+  EXPECT_EQ(text.find(round), text.rfind(round)) << text;
+  EXPECT_THAT(text, Not(HasSubstr("search: round 1")));
+  EXPECT_THAT(run.out(), Not(HasSubstr("with the cache filled")));
+}
+
 TEST_F(Signals, StopTrainingBeforeAPassIsDoneAndLeaveOlderWeights) {
   (void)folder_.file("w.safetensors", "weights of another day");
   const fs::path metrics = folder_.path() / "m.jsonl";

@@ -252,11 +252,33 @@ class PlanSearch {
     std::ranges::stable_sort(winners, std::greater<>(), &Tuned::measured_us);
     tuner_.confirm(winners);
     const Watch* watch = Watch::current();
-    if (watch != nullptr && watch->is_ended() &&
-        !std::ranges::all_of(winners, [](const Tuned* winner) { return winner->verified; }))
-      return models_plan(
-          "the search was ended before its kernels were verified: this is the plan of Fast mode");
+    const auto is_verified = [](const Tuned* winner) { return winner->verified; };
+    if (watch == nullptr || !watch->is_ended() || std::ranges::all_of(winners, is_verified))
+      return finished();
+    constexpr std::string_view kEnded = "the search was ended before its kernels were verified: ";
+    if (std::ranges::none_of(winners, is_verified) || !keep_verified(winners))
+      return models_plan(fmt::format("{}this is the plan of Fast mode", kEnded));
+    result_.note = fmt::format("{}those that were not are the ones of Fast mode", kEnded);
     return finished();
+  }
+
+  /// What is not verified becomes the model's choice. False if the plan would then be no faster than the model's,
+  /// as far as their kernels' times tell.
+  bool keep_verified(std::span<Tuned* const> winners) {
+    if (explored_.empty()) return false;
+    for (Tuned* winner : winners)
+      if (!winner->verified) *winner = tuner_.models_choice(*winner);
+    const auto time_of = [this](SpecId spec, const Tuned& tuned) {
+      return tuned.measured_us > 0 ? tuned.measured_us : costs_.of(spec);
+    };
+    double with_verified_us = 0, models_us = 0;
+    for (const CoverKernel& kernel : result_.cover.kernels)
+      with_verified_us += time_of(kernel.spec, result_.kernels.at(kernel.spec));
+    for (const CoverKernel& kernel : explored_[0].cover.kernels)
+      models_us += time_of(kernel.spec, tuner_.models_choice(result_.kernels.at(kernel.spec)));
+    result_.best_us = with_verified_us;
+    result_.plan_us = result_.models_plan_us = 0;
+    return with_verified_us < models_us;
   }
 
   PlanSearchResult finished() {

@@ -50,9 +50,10 @@ struct Deadlines {
 /// the plan is chosen again, until it asks for nothing new or the deadline has passed. The best plans by the
 /// sums of their kernels' times and the plan that the model alone would make are then timed whole, in turn,
 /// and the fastest is taken: no mode is slower than the model alone, as far as measuring here can show. Its kernels
-/// are verified. Where there is no time to measure anything, or a search that is asked to end has a kernel in
-/// its plan that is not verified yet, the model's plan is the result. Errors: LawFault if all kernels for a
-/// spec are wrong; NoKernelPasses where nobody can tell what the spec was made for.
+/// are verified; in a search that is asked to end before, those that are not become the model's choice. Where
+/// there is no time to measure anything, or no verified kernel makes the plan faster, the model's plan is the
+/// result. Errors: LawFault if all kernels for a spec are wrong; NoKernelPasses where nobody can tell what the
+/// spec was made for.
 [[nodiscard]] PlanSearchResult search_plan(const PlanSearchContext& context, const Deadlines& deadlines);
 
 }  // namespace luminal::search

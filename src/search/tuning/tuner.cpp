@@ -306,6 +306,19 @@ void Tuner::take_models_choice(Tuned& winner) {
   choose(job, winner, false);
 }
 
+Tuned Tuner::models_choice(const Tuned& winner) const {
+  const Job& job = *jobs_[winner.job];
+  if (job.known) return winner;
+  for (size_t c = 0; c < job.tried.size(); ++c) {
+    if (!job.kernels[c] || codegen::find_schedule(job.tried[c].schedule).foreign) continue;
+    Tuned choice;
+    describe(job, job.by_merit(), c, choice);
+    choice.verified = winner.verified && choice.kernel == winner.kernel;
+    return choice;
+  }
+  return winner;
+}
+
 std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const codegen::Bucket& bucket) {
   const std::vector<DimMap> other_sizes = sizes_to_judge(graph_, bucket);
   std::vector<Job*> jobs;

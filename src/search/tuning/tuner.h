@@ -65,6 +65,8 @@ class Tuner {
   void confirm(std::span<Tuned* const> winners);
   /// The model's own choice instead of the fastest, if it stood so far; nothing for remembered choices.
   void take_models_choice(Tuned& winner);
+  /// What Fast mode would take, without a change to what is remembered; `winner` itself where nothing else stands.
+  [[nodiscard]] Tuned models_choice(const Tuned& winner) const;
 
   [[nodiscard]] const TuningPhases& phases() const { return phases_; }
 

@@ -13,6 +13,7 @@
 
 #include "backends/host/device.h"
 #include "base/fail.h"
+#include "base/memory.h"
 #include "base/team.h"
 #include "search/verification/contain.h"
 
@@ -70,7 +71,9 @@ class GuardedPages {
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED)
       fail("[verify] cannot map {} bytes of memory for a trial: {}", all, std::strerror(errno));
-    return static_cast<std::byte*>(mapped) + guard(bytes);
+    std::byte* pages = static_cast<std::byte*>(mapped) + guard(bytes);
+    advise_huge_pages(pages, static_cast<size_t>(bytes));
+    return pages;
   }
 
   std::mutex mutex_;

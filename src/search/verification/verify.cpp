@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/fail.h"
 #include "base/stopwatch.h"
@@ -58,7 +59,8 @@ Fault fault_at(const VerificationSuite& suite, const VerificationCase& test_case
 
 /// The first element whose bits differ, or -1. Two NaN are equal.
 int64_t first_difference(const TensorData& a, const TensorData& b) {
-  if (a.bytes == b.bytes) return -1;
+  if (a.bytes.size() == b.bytes.size() && std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0)
+    return -1;
   const auto width = static_cast<size_t>(element_bytes(a.dtype));
   for (int64_t i = 0; i < a.element_count(); ++i) {
     const size_t at = static_cast<size_t>(i) * width;
@@ -215,31 +217,47 @@ class Verification {
                const VerifyOptions& options, Progress& progress)
       : suite_(suite), kernels_(kernels), options_(options), progress_(progress) {}
 
-  /// `keep(tensors)` gets what each test case's first run made.
-  std::optional<Fault> run(const std::function<void(const std::vector<TensorData>&)>& keep) {
+  /// `keep`, if not null, gets what each test case's first run made.
+  std::optional<Fault> run(std::vector<std::vector<TensorData>>* keep) {
     // What is no candidate is run once, on all threads that there are.
     const bool is_reference = options_.launches < 1 && options_.threads > 1;
     UnitRig rig =
         is_reference ? rig_for({.alignment = 1, .threads = options_.threads}) : rig_for({.alignment = 1});
     const Split split = is_reference ? Split::Threads : Split::Whole;
+    std::vector<TensorData> made;
     for (size_t q = 0; q < suite_.cases.size(); ++q) {
+      const auto start = std::chrono::steady_clock::now();
+      // A long launch does two things at once: other inputs, dealt out in another way.
+      const bool takes_turn = q > 0 && is_long_ && turn_ < turns_.size();
+      const std::string how = takes_turn ? turns_[turn_].how : q == 0 ? "1 thread" : "after others";
       // Every second test case finds the outputs and the workspace of the one before.
-      if (q % 2 == 1) rig.overwrite(kOtherPattern);
-      std::vector<TensorData> made;
-      if (auto fault = run_once(rig, suite_.cases[q], split, q == 0 ? "1 thread" : "after others", made))
+      if (!takes_turn && q % 2 == 1) rig.overwrite(kOtherPattern);
+      if (auto fault = takes_turn ? take_turn(suite_.cases[q], made)
+                                  : run_once(rig, suite_.cases[q], split, how, made))
         return fault;
-      if (auto fault = check(q, made)) return fault;
+      if (auto fault = check(q, made, how)) return fault;
       if (options_.launches > 0)
         if (auto fault = in_place(suite_.cases[q], made)) return fault;
-      keep(made);
-      if (q == 0) first_ = std::move(made);
+      const bool is_first = q == 0 && options_.launches > 0;
+      if (keep != nullptr) keep->push_back(is_first ? made : std::exchange(made, {}));
+      if (!is_first) continue;
+      first_ = std::exchange(made, {});
+      is_long_ = std::chrono::steady_clock::now() - start >= options_.soak;
     }
     if (suite_.cases.empty() || options_.launches < 1) return std::nullopt;
-    if (auto fault = repeat(rig)) return fault;
-    return other_splits();
+    if (!is_long_)
+      if (auto fault = repeat(rig)) return fault;
+    return other_turns();
   }
 
  private:
+  /// A way to deal tasks out, in memory of another kind.
+  struct Turn {
+    Split split;
+    TrialOptions place;
+    std::string how;
+  };
+
   [[nodiscard]] UnitRig rig_for(const TrialOptions& options) const {
     return {suite_, kernels_, options, progress_};
   }
@@ -255,20 +273,23 @@ class Verification {
     }
   }
 
-  std::optional<Fault> check(size_t q, std::span<const TensorData> made) const {
+  std::optional<Fault> check(size_t q, std::span<const TensorData> made, std::string_view how) const {
     const VerificationCase& test_case = suite_.cases[q];
     const bool lawless = test_case.beyond_laws && options_.reference == nullptr;
     if (!lawless)
-      if (auto fault = check_expectations(suite_, test_case, made, q == 0 ? "1 thread" : "after others"))
-        return fault;
+      if (auto fault = check_expectations(suite_, test_case, made, how)) return fault;
     if (options_.reference == nullptr) return std::nullopt;
     return compare_in_full(suite_, test_case, made, options_.reference->outputs[q]);
   }
 
   /// The first test case once more: the bits have to be the same.
   std::optional<Fault> run_again(UnitRig& rig, Split split, const std::string& how) {
+    if (auto fault = run_once(rig, suite_.cases[0], split, how, again_)) return fault;
+    return unlike_the_first(how);
+  }
+
+  [[nodiscard]] std::optional<Fault> unlike_the_first(const std::string& how) const {
     const VerificationCase& test_case = suite_.cases[0];
-    if (auto fault = run_once(rig, test_case, split, how, again_)) return fault;
     for (size_t t = 0; t < again_.size(); ++t)
       if (const int64_t at = first_difference(first_[t], again_[t]); at >= 0)
         return fault_at(suite_, test_case, static_cast<int>(t), at, element(again_[t], at),
@@ -286,26 +307,47 @@ class Verification {
     return std::nullopt;
   }
 
-  std::optional<Fault> other_splits() {
-    {
-      UnitRig at_start =
-          rig_for({.place = GuardedMemory::Place::AtStart, .alignment = 64, .pattern = kOtherPattern});
-      if (auto fault =
-              run_again(at_start, Split::Singles, "a call for each task, data at the start of a page"))
-        return fault;
-      if (auto fault = run_again(at_start, Split::Uneven, "calls of 1, 2, 3, ... tasks")) return fault;
+  /// The next turn on a test case.
+  std::optional<Fault> take_turn(const VerificationCase& test_case, std::vector<TensorData>& made) {
+    const Turn& turn = turns_[turn_];
+    const bool goes_on = turn_rig_ && turn_ > 0 && turns_[turn_ - 1].place.place == turn.place.place;
+    if (!goes_on) {
+      turn_rig_.reset();
+      turn_rig_ = std::make_unique<UnitRig>(rig_for(turn.place));
     }
-    if (options_.threads < 2) return std::nullopt;
-    UnitRig threads = rig_for({.threads = options_.threads});
-    const int launches = std::min(options_.launches, 4);  // who comes first is chance
-    const auto start = std::chrono::steady_clock::now();
-    for (int launch = 0; launch < launches; ++launch) {
-      threads.overwrite(launch % 2 == 0 ? kOtherPattern : kNaN);
-      if (auto fault = run_again(threads, Split::Threads, fmt::format("{} threads", options_.threads)))
-        return fault;
-      if (seconds_since(start) * 1e3 > static_cast<double>(options_.soak.count())) break;
+    ++turn_;
+    return run_once(*turn_rig_, test_case, turn.split, turn.how, made);
+  }
+
+  /// Those that no test case took, on the first one: the bits have to be the same. Who comes first among threads
+  /// is chance, so these run a few times.
+  std::optional<Fault> other_turns() {
+    while (turn_ < turns_.size()) {
+      const bool on_threads = turns_[turn_].split == Split::Threads;
+      const std::string how = turns_[turn_].how;
+      if (auto fault = take_turn(suite_.cases[0], again_)) return fault;
+      if (auto fault = unlike_the_first(how)) return fault;
+      if (!on_threads || is_long_) continue;
+      const auto start = std::chrono::steady_clock::now();
+      for (int launch = 1; launch < std::min(options_.launches, 4); ++launch) {
+        if (seconds_since(start) * 1e3 > static_cast<double>(options_.soak.count())) break;
+        turn_rig_->overwrite(launch % 2 == 1 ? kOtherPattern : kNaN);
+        if (auto fault = run_again(*turn_rig_, Split::Threads, how)) return fault;
+      }
     }
     return std::nullopt;
+  }
+
+  [[nodiscard]] std::vector<Turn> turns() const {
+    const TrialOptions at_start{
+        .place = GuardedMemory::Place::AtStart, .alignment = 64, .pattern = kOtherPattern};
+    std::vector<Turn> list;
+    if (options_.threads > 1)
+      list.push_back(
+          {Split::Threads, {.threads = options_.threads}, fmt::format("{} threads", options_.threads)});
+    list.push_back({Split::Singles, at_start, "a call for each task, data at the start of a page"});
+    list.push_back({Split::Uneven, at_start, "calls of 1, 2, 3, ... tasks"});
+    return list;
   }
 
   /// Kernels whose first output may lie over an input compute there what they `made` beside it.
@@ -343,6 +385,10 @@ class Verification {
   const VerifyOptions& options_;
   Progress& progress_;
   std::vector<TensorData> first_, again_;
+  bool is_long_ = false;  ///< one launch, with what is looked at after it, takes as long as repetitions may
+  std::vector<Turn> turns_ = turns();
+  size_t turn_ = 0;  ///< the next one
+  std::unique_ptr<UnitRig> turn_rig_;
   std::vector<std::unique_ptr<Rig>> in_place_rigs_;  ///< by kernel
 };
 
@@ -398,9 +444,7 @@ Verdict verify_uncontained(const VerificationSuite& suite, std::span<const backe
                 suite.unit.kernels.size());
   Verdict verdict;
   Verification judgement(suite, kernels, options, progress);
-  verdict.fault = judgement.run([&](const std::vector<TensorData>& made) {
-    if (options.keep_outputs) verdict.outputs.push_back(made);
-  });
+  verdict.fault = judgement.run(options.keep_outputs ? &verdict.outputs : nullptr);
   if (options.reference != nullptr) verdict.compared = outputs_of(suite);
   return verdict;
 }

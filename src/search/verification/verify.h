@@ -116,7 +116,9 @@ struct VerifyOptions {
   const Verdict* reference = nullptr;
   bool keep_outputs = false;
   /// Launches of the first test case one after the other, each with the same result; fewer if they take
-  /// longer than `soak` together. 0: each test case once, in one call (or on `threads`), and nothing else.
+  /// longer than `soak` together. Where one takes longer than that, each further test case is dealt out in
+  /// another way instead of the first one again. 0: each test case once, in one call (or on `threads`), and
+  /// nothing else.
   int launches = 8;
   std::chrono::milliseconds soak{10};
   std::chrono::milliseconds timeout{20'000};  ///< of any one launch
