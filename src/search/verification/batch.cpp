@@ -95,39 +95,76 @@ struct FullRecord {
 };
 enum Runner : int { kNobody = 0, kCandidate = 1, kIndependent = 2 };
 
-/// What the first independent kernel makes of the suite that has not fallen and does not fall.
-std::optional<Verdict> make_reference(const FullCheck& check, const VerificationSuite& suite,
-                                      FullRecord& record, Progress& progress) {
-  for (size_t k = 0; k < check.independent.size(); ++k) {
-    if (*record.fell[k].get() != '\0') continue;
-    record.running = kIndependent + static_cast<int>(k);
-    Verdict verdict = verify_uncontained(suite, std::span(check.independent).subspan(k, 1),
-                                         {.keep_outputs = true, .launches = 0}, progress);
-    if (!verdict.fault) return verdict;
-    record.fell[k].set(verdict.fault->message);
-  }
-  return std::nullopt;
-}
+/// What the candidate of a check is compared with: what the first independent kernel makes of the test cases that
+/// falls on none of them.
+class ReferenceMaker {
+ public:
+  ReferenceMaker(const FullCheck& check, int threads, FullRecord& record, Progress& progress)
+      : check_(check), threads_(threads), record_(record), progress_(progress) {}
 
-/// What the first sum makes of the suite that is proven, and the rest of the contraction. A fault: all of
-/// them are wrong. None: nothing is proven, and nothing is known to be wrong.
-std::optional<Verdict> make_split_reference(const FullCheck& check, const VerificationSuite& suite,
-                                            int threads, FullRecord& record, Progress& progress) {
-  if (!check.split) return std::nullopt;
-  std::optional<Fault> fault;
-  for (size_t k = 0; k < check.split->sums.size(); ++k) {
-    SplitVerdict split = verify_split(suite, *check.split, k, threads, progress);
-    if (split.is_proven) {
-      record.proven += split.proven;
-      return std::move(split.verdict);
+  /// A kernel fell that earlier test cases were compared with: they have to begin anew.
+  struct BeginAnew {};
+
+  /// Of a suite of one test case; the first suite of all comes first. Nothing where no kernel stands. A fault: all
+  /// sums of a contraction are wrong. Throws BeginAnew.
+  std::optional<Verdict> make(const VerificationSuite& suite, bool is_first) {
+    record_.running = kCandidate;  // and its like
+    if (auto split = is_first ? proven(suite) : computed(suite)) return split;
+    for (size_t k = 0; k < check_.independent.size(); ++k) {
+      if (*record_.fell[k].get() != '\0') continue;
+      record_.running = kIndependent + static_cast<int>(k);
+      Verdict verdict = verify_uncontained(suite, std::span(check_.independent).subspan(k, 1),
+                                           {.keep_outputs = true, .launches = 0}, progress_);
+      if (!verdict.fault) return verdict;
+      record_.fell[k].set(verdict.fault->message);
+      if (!is_first) throw BeginAnew();
     }
-    if (!split.verdict.fault) return std::nullopt;
-    fault = std::move(split.verdict.fault);
+    return std::nullopt;
   }
-  if (!fault || !check.falls_with_sums) return std::nullopt;
-  fault->message = "no kernel of its sum is right: " + fault->message;
-  return Verdict{.fault = std::move(fault), .outputs = {}};
-}
+
+ private:
+  /// What the first sum makes of whole numbers that is proven, and the rest of the contraction. None: nothing is
+  /// proven, and nothing is known to be wrong.
+  std::optional<Verdict> proven(const VerificationSuite& suite) {
+    if (!check_.split) return std::nullopt;
+    is_proven_ = false;
+    std::optional<Fault> fault;
+    for (; sum_ < check_.split->sums.size(); ++sum_) {
+      SplitVerdict split = verify_split(suite, *check_.split, sum_, threads_, progress_);
+      is_proven_ = split.is_proven;
+      if (is_proven_) {
+        record_.proven += split.proven;
+        return without_sum(std::move(split.verdict));
+      }
+      if (!split.verdict.fault) return std::nullopt;
+      fault = std::move(split.verdict.fault);
+    }
+    if (!fault || !check_.falls_with_sums) return std::nullopt;
+    fault->message = "no kernel of its sum is right: " + fault->message;
+    return Verdict{.fault = std::move(fault), .outputs = {}};
+  }
+
+  /// What the proven sum makes of other inputs.
+  std::optional<Verdict> computed(const VerificationSuite& suite) {
+    if (!is_proven_) return std::nullopt;
+    SplitVerdict split = verify_split(suite, *check_.split, sum_, threads_, progress_);
+    if (!split.verdict.fault) return without_sum(std::move(split.verdict));
+    ++sum_;
+    throw BeginAnew();
+  }
+
+  static Verdict without_sum(Verdict verdict) {
+    for (std::vector<TensorData>& made : verdict.outputs) made.pop_back();
+    return verdict;
+  }
+
+  const FullCheck& check_;
+  int threads_;
+  FullRecord& record_;
+  Progress& progress_;
+  size_t sum_ = 0;
+  bool is_proven_ = false;
+};
 
 /// Some kinds of inputs of a full check: kinds are shared out where checks are fewer than processors.
 struct Part {
@@ -153,33 +190,43 @@ std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
   return parts;
 }
 
-void verify_part(const Part& part, FullRecord& record, Progress& progress) {
+/// At one size, one kind of inputs after the other: memory that is taken once serves all of them.
+void verify_at_size(const Part& part, ReferenceMaker& references, FullRecord& record, Progress& progress) {
   const FullCheck& check = *part.check;
-  for (; record.size < check.subject->sizes.size(); ++record.size) {
-    if (record.size > 1 && part.number > 0) return;  // one kind is looked at there
+  VerifyOptions options = check.options;
+  if (record.size > 1 || part.number > 0) options.launches = 1;
+  std::optional<CaseVerifier> candidate;
+  const size_t kinds = record.size > 1 ? 1 : part.kinds.size();
+  for (size_t k = 0; k < kinds && !record.fault.get(); ++k) {
     record.running = kNobody;
     Subject subject = *check.subject;
-    subject.options.kinds = part.kinds;
+    subject.options.kinds = {part.kinds[k]};
+    if (k > 0) subject.options.operations = subject.options.operations * 2 / 5;
     VerificationSuite suite = prepare_suite(subject, record.size);
     ++progress;
     record.skipped_share = std::max(record.skipped_share, suite.skipped_share());
-    record.running = kCandidate;  // and its like
-    std::optional<Verdict> reference = make_split_reference(check, suite, part.threads, record, progress);
-    if (reference && reference->fault) {
-      record.fault.set(*reference->fault);
-      return;
-    }
-    if (!reference) reference = make_reference(check, suite, record, progress);
+    const std::optional<Verdict> reference = references.make(suite, k == 0);
+    if (reference && reference->fault) return record.fault.set(*reference->fault);
     if (reference) accept_beyond_laws(suite, *reference);
     record.running = kCandidate;
-    VerifyOptions options = check.options;
-    options.reference = reference ? &*reference : nullptr;
-    if (record.size > 1 || part.number > 0) options.launches = 1;
-    const Verdict verdict = verify_uncontained(suite, {&check.candidate, 1}, options, progress);
-    record.compared += verdict.compared;
-    if (!verdict.fault) continue;
-    record.fault.set(*verdict.fault);
-    return;
+    if (!candidate) candidate.emplace(suite, std::span(&check.candidate, 1), options, progress);
+    const auto fault =
+        candidate->add(suite.cases[0], reference ? reference->outputs.data() : nullptr, k + 1 == kinds);
+    if (reference) record.compared += outputs_of(suite);
+    if (fault) record.fault.set(*fault);
+  }
+}
+
+void verify_part(const Part& part, FullRecord& record, Progress& progress) {
+  ReferenceMaker references(*part.check, part.threads, record, progress);
+  while (record.size < part.check->subject->sizes.size() && !record.fault.get()) {
+    if (record.size > 1 && part.number > 0) return;  // one kind is looked at there
+    try {
+      verify_at_size(part, references, record, progress);
+      if (!record.fault.get()) ++record.size;
+    } catch (const ReferenceMaker::BeginAnew&) {
+      ++progress;
+    }
   }
 }
 

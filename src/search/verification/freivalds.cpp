@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "codegen/schedules/contract.h"
 #include "kernel/canonical.h"
+#include "search/verification/test_inputs.h"
 #include "search/verification/trial.h"
 
 namespace luminal::search {
@@ -197,8 +198,8 @@ SplitVerdict verify_split(const VerificationSuite& suite, const SplitKernels& ke
   SplitVerdict split{.verdict = verify_uncontained(suite_of_two(suite, parts), both,
                                                    {.threads = threads, .keep_outputs = true, .launches = 0},
                                                    progress)};
-  if (split.verdict.fault) return split;
   const VerificationCase& integers = suite.cases.at(0);
+  if (split.verdict.fault || integers.name != kInputKinds[0]) return split;
   const TensorData& sum = split.verdict.outputs[0].back();
   std::vector<const TensorData*> tensors;
   for (const int t : suite.unit.kernels[0].inputs)

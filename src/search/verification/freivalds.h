@@ -40,7 +40,8 @@ struct SplitKernels {
   const backends::Kernel *rest = nullptr, *right_sums = nullptr, *left_sums = nullptr, *result_sums = nullptr;
 };
 
-/// What `kernels.sums[which]` and the rest make of a suite of one kernel, in a contained process.
+/// What `kernels.sums[which]` and the rest make of a suite of one kernel, in a contained process. Only whole
+/// numbers, where they are the first test case, prove a sum.
 struct SplitVerdict {
   Verdict verdict;         ///< a fault: this sum is no reference
   bool is_proven = false;  ///< or disproved, which is a fault; neither where terms of the sum are no integers

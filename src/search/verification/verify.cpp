@@ -164,26 +164,27 @@ class UnitRig {
   void overwrite(std::byte pattern) {
     for (const auto& rig : rigs_) rig->overwrite(pattern);
   }
-  /// `made` becomes all tensors that the unit computes, by number; the others are empty. Throws what is wrong
-  /// as `Trouble`.
-  void run(const VerificationCase& test_case, Split split, std::vector<TensorData>& made) {
+  /// `made` becomes all tensors that the unit computes, by number; the others are empty. `number`: of the test
+  /// case. Throws what is wrong as `Trouble`.
+  void run(const VerificationCase& test_case, size_t number, Split split, std::vector<TensorData>& made) {
+    const bool has_inputs = given_ == number && kernels_.size() == 1;
     made.resize(suite_.unit.tensors.size());
     for (size_t k = 0; k < kernels_.size(); ++k) {
-      Rig& rig = prepared(k, test_case, made);
+      Rig& rig = prepared(k, test_case, made, has_inputs);
       rig.launch(split);
       ++progress_;
       if (const std::string trouble = rig.trouble(); !trouble.empty()) throw Trouble{trouble};
       const Unit::Kernel& part = suite_.unit.kernels[k];
       for (size_t o = 0; o < part.outputs.size(); ++o) {
-        const auto number = static_cast<size_t>(part.outputs[o]);
-        TensorData& data = made[number];
+        const auto output = static_cast<size_t>(part.outputs[o]);
+        TensorData& data = made[output];
         if (data.bytes.empty())
-          data = TensorData(suite_.unit.tensors[number].type.dtype,
-                            exec(suite_.unit.tensors[number].type.dims, suite_.dims));
+          data = TensorData(suite_.unit.tensors[output].type.dtype,
+                            exec(suite_.unit.tensors[output].type.dims, suite_.dims));
         std::ranges::copy(rig.output(o), data.bytes.begin());
       }
     }
-    given_ = &test_case;
+    given_ = number;
   }
 
   struct Trouble {
@@ -191,11 +192,12 @@ class UnitRig {
   };
 
  private:
-  Rig& prepared(size_t k, const VerificationCase& test_case, const std::vector<TensorData>& made) {
+  Rig& prepared(size_t k, const VerificationCase& test_case, const std::vector<TensorData>& made,
+                bool has_inputs) {
     if (k == rigs_.size())
       return *rigs_.emplace_back(rig_of(suite_, k, *kernels_[k], test_case, made, options_));
     // Inputs that are there were looked at after the last launch: it changed none.
-    if (given_ != &test_case || kernels_.size() > 1) rigs_[k]->give(inputs_of(suite_, k, test_case, made));
+    if (!has_inputs) rigs_[k]->give(inputs_of(suite_, k, test_case, made));
     return *rigs_[k];
   }
 
@@ -204,51 +206,45 @@ class UnitRig {
   TrialOptions options_;
   Progress& progress_;
   std::vector<std::unique_ptr<Rig>> rigs_;
-  const VerificationCase* given_ = nullptr;
+  size_t given_ = 0;  ///< number of the test case whose inputs are there
 };
 
 constexpr std::byte kNaN{0xff};  // in every float dtype; rigs begin with it
 constexpr std::byte kOtherPattern{0x5a};
 
-/// All runs of one judgement, inside the contained process.
-class Verification {
- public:
-  Verification(const VerificationSuite& suite, std::span<const backends::Kernel* const> kernels,
-               const VerifyOptions& options, Progress& progress)
-      : suite_(suite), kernels_(kernels), options_(options), progress_(progress) {}
+}  // namespace
 
-  /// `keep`, if not null, gets what each test case's first run made.
-  std::optional<Fault> run(std::vector<std::vector<TensorData>>* keep) {
-    // What is no candidate is run once, on all threads that there are.
-    const bool is_reference = options_.launches < 1 && options_.threads > 1;
-    UnitRig rig =
-        is_reference ? rig_for({.alignment = 1, .threads = options_.threads}) : rig_for({.alignment = 1});
-    const Split split = is_reference ? Split::Threads : Split::Whole;
-    std::vector<TensorData> made;
-    for (size_t q = 0; q < suite_.cases.size(); ++q) {
-      const auto start = std::chrono::steady_clock::now();
-      // A long launch does two things at once: other inputs, dealt out in another way.
-      const bool takes_turn = q > 0 && is_long_ && turn_ < turns_.size();
-      const std::string how = takes_turn ? turns_[turn_].how : q == 0 ? "1 thread" : "after others";
-      // Every second test case finds the outputs and the workspace of the one before.
-      if (!takes_turn && q % 2 == 1) rig.overwrite(kOtherPattern);
-      if (auto fault = takes_turn ? take_turn(suite_.cases[q], made)
-                                  : run_once(rig, suite_.cases[q], split, how, made))
-        return fault;
-      if (auto fault = check(q, made, how)) return fault;
-      if (options_.launches > 0)
-        if (auto fault = in_place(suite_.cases[q], made)) return fault;
-      const bool is_first = q == 0 && options_.launches > 0;
-      if (keep != nullptr) keep->push_back(is_first ? made : std::exchange(made, {}));
-      if (!is_first) continue;
-      first_ = std::exchange(made, {});
+/// All runs of one judgement.
+class CaseVerifier::Runs {
+ public:
+  Runs(const VerificationSuite& about, std::span<const backends::Kernel* const> kernels,
+       const VerifyOptions& options, Progress& progress)
+      : suite_{.unit = about.unit, .dims = about.dims, .seed = about.seed, .cases = {}, .graph = about.graph},
+        kernels_(kernels.begin(), kernels.end()),
+        options_(options),
+        progress_(progress),
+        turns_(turns()) {}
+
+  std::optional<Fault> add(const VerificationCase& test_case, const std::vector<TensorData>* reference,
+                           bool is_last) {
+    ++number_;
+    const auto start = std::chrono::steady_clock::now();
+    // A long launch does two things at once: other inputs, dealt out in another way.
+    const bool takes_turn = is_long_ && turn_ < turns_.size();
+    const std::string how = takes_turn ? turns_[turn_].how : number_ == 1 ? "1 thread" : "after others";
+    if (auto fault = takes_turn ? take_turn(test_case, made_) : plain_run(test_case, how)) return fault;
+    if (auto fault = check(test_case, reference, how)) return fault;
+    if (options_.launches < 1) return std::nullopt;
+    if (auto fault = in_place(test_case, made_)) return fault;
+    if (number_ == 1) {
       is_long_ = std::chrono::steady_clock::now() - start >= options_.soak;
+      if (!is_long_)
+        if (auto fault = repeat(test_case)) return fault;
     }
-    if (suite_.cases.empty() || options_.launches < 1) return std::nullopt;
-    if (!is_long_)
-      if (auto fault = repeat(rig)) return fault;
-    return other_turns();
+    if (is_long_ && !is_last) return std::nullopt;
+    return other_turns(test_case);
   }
+  [[nodiscard]] std::vector<TensorData>& made() { return made_; }
 
  private:
   /// A way to deal tasks out, in memory of another kind.
@@ -258,14 +254,27 @@ class Verification {
     std::string how;
   };
 
-  [[nodiscard]] UnitRig rig_for(const TrialOptions& options) const {
-    return {suite_, kernels_, options, progress_};
+  [[nodiscard]] std::unique_ptr<UnitRig> rig_for(const TrialOptions& options) const {
+    return std::make_unique<UnitRig>(suite_, kernels_, options, progress_);
+  }
+
+  /// In memory that other test cases use as well: every second one finds the outputs and the workspace of the
+  /// one before.
+  std::optional<Fault> plain_run(const VerificationCase& test_case, std::string_view how) {
+    // What is no candidate is run once, on all threads that there are.
+    const bool is_reference = options_.launches < 1 && options_.threads > 1;
+    if (!rig_)
+      rig_ =
+          is_reference ? rig_for({.alignment = 1, .threads = options_.threads}) : rig_for({.alignment = 1});
+    else if (number_ % 2 == 0)
+      rig_->overwrite(kOtherPattern);
+    return run_once(*rig_, test_case, is_reference ? Split::Threads : Split::Whole, how, made_);
   }
 
   std::optional<Fault> run_once(UnitRig& rig, const VerificationCase& test_case, Split split,
                                 std::string_view how, std::vector<TensorData>& made) const {
     try {
-      rig.run(test_case, split, made);
+      rig.run(test_case, number_, split, made);
       return std::nullopt;
     } catch (const UnitRig::Trouble& trouble) {
       return Fault{.message = fmt::format("{} ({} inputs, {})", trouble.text, test_case.name, how),
@@ -273,34 +282,36 @@ class Verification {
     }
   }
 
-  std::optional<Fault> check(size_t q, std::span<const TensorData> made, std::string_view how) const {
-    const VerificationCase& test_case = suite_.cases[q];
-    const bool lawless = test_case.beyond_laws && options_.reference == nullptr;
+  std::optional<Fault> check(const VerificationCase& test_case, const std::vector<TensorData>* reference,
+                             std::string_view how) const {
+    const bool lawless = test_case.beyond_laws && reference == nullptr;
     if (!lawless)
-      if (auto fault = check_expectations(suite_, test_case, made, how)) return fault;
-    if (options_.reference == nullptr) return std::nullopt;
-    return compare_in_full(suite_, test_case, made, options_.reference->outputs[q]);
+      if (auto fault = check_expectations(suite_, test_case, made_, how)) return fault;
+    if (reference == nullptr) return std::nullopt;
+    return compare_in_full(suite_, test_case, made_, *reference);
   }
 
-  /// The first test case once more: the bits have to be the same.
-  std::optional<Fault> run_again(UnitRig& rig, Split split, const std::string& how) {
-    if (auto fault = run_once(rig, suite_.cases[0], split, how, again_)) return fault;
-    return unlike_the_first(how);
+  /// The same test case once more: the bits have to be the same.
+  std::optional<Fault> run_again(UnitRig& rig, const VerificationCase& test_case, Split split,
+                                 const std::string& how) {
+    if (auto fault = run_once(rig, test_case, split, how, again_)) return fault;
+    return unlike_the_first(test_case, how);
   }
 
-  [[nodiscard]] std::optional<Fault> unlike_the_first(const std::string& how) const {
-    const VerificationCase& test_case = suite_.cases[0];
+  [[nodiscard]] std::optional<Fault> unlike_the_first(const VerificationCase& test_case,
+                                                      const std::string& how) const {
     for (size_t t = 0; t < again_.size(); ++t)
-      if (const int64_t at = first_difference(first_[t], again_[t]); at >= 0)
+      if (const int64_t at = first_difference(made_[t], again_[t]); at >= 0)
         return fault_at(suite_, test_case, static_cast<int>(t), at, element(again_[t], at),
-                        element(first_[t], at), 0, how + ", unlike the first launch");
+                        element(made_[t], at), 0, how + ", unlike the first launch");
     return std::nullopt;
   }
 
-  std::optional<Fault> repeat(UnitRig& rig) {
+  std::optional<Fault> repeat(const VerificationCase& test_case) {
     const auto start = std::chrono::steady_clock::now();
     for (int launch = 2; launch <= options_.launches; ++launch) {
-      if (auto fault = run_again(rig, Split::Whole, fmt::format("launch {} on the same inputs", launch)))
+      if (auto fault =
+              run_again(*rig_, test_case, Split::Whole, fmt::format("launch {} on the same inputs", launch)))
         return fault;
       if (seconds_since(start) * 1e3 > static_cast<double>(options_.soak.count())) break;
     }
@@ -312,29 +323,30 @@ class Verification {
     const Turn& turn = turns_[turn_];
     const bool goes_on = turn_rig_ && turn_ > 0 && turns_[turn_ - 1].place.place == turn.place.place;
     if (!goes_on) {
-      turn_rig_.reset();
-      turn_rig_ = std::make_unique<UnitRig>(rig_for(turn.place));
+      turn_rig_.reset();  // its memory goes to the next one
+      turn_rig_ = rig_for(turn.place);
     }
     ++turn_;
     return run_once(*turn_rig_, test_case, turn.split, turn.how, made);
   }
 
-  /// Those that no test case took, on the first one: the bits have to be the same. Who comes first among threads
-  /// is chance, so these run a few times.
-  std::optional<Fault> other_turns() {
+  /// Those that no test case took, on this one: the bits have to be the same. Who comes first among threads is
+  /// chance, so these run a few times.
+  std::optional<Fault> other_turns(const VerificationCase& test_case) {
     while (turn_ < turns_.size()) {
-      const bool on_threads = turns_[turn_].split == Split::Threads;
-      const std::string how = turns_[turn_].how;
-      if (auto fault = take_turn(suite_.cases[0], again_)) return fault;
-      if (auto fault = unlike_the_first(how)) return fault;
-      if (!on_threads || is_long_) continue;
+      const Turn& turn = turns_[turn_];
+      if (auto fault = take_turn(test_case, again_)) return fault;
+      if (auto fault = unlike_the_first(test_case, turn.how)) return fault;
+      if (turn.split != Split::Threads || is_long_) continue;
       const auto start = std::chrono::steady_clock::now();
       for (int launch = 1; launch < std::min(options_.launches, 4); ++launch) {
         if (seconds_since(start) * 1e3 > static_cast<double>(options_.soak.count())) break;
         turn_rig_->overwrite(launch % 2 == 1 ? kOtherPattern : kNaN);
-        if (auto fault = run_again(*turn_rig_, Split::Threads, how)) return fault;
+        if (auto fault = run_again(*turn_rig_, test_case, turn.split, turn.how)) return fault;
       }
     }
+    turn_rig_.reset();
+    again_.clear();
     return std::nullopt;
   }
 
@@ -380,17 +392,34 @@ class Verification {
                  .data = test_case.name};
   }
 
-  const VerificationSuite& suite_;
-  std::span<const backends::Kernel* const> kernels_;
-  const VerifyOptions& options_;
+  const VerificationSuite suite_;  ///< without test cases
+  const std::vector<const backends::Kernel*> kernels_;
+  const VerifyOptions options_;
   Progress& progress_;
-  std::vector<TensorData> first_, again_;
+  size_t number_ = 0;  ///< of the test case, from 1
+  std::vector<TensorData> made_, again_;
+  std::unique_ptr<UnitRig> rig_, turn_rig_;
   bool is_long_ = false;  ///< one launch, with what is looked at after it, takes as long as repetitions may
-  std::vector<Turn> turns_ = turns();
-  size_t turn_ = 0;  ///< the next one
-  std::unique_ptr<UnitRig> turn_rig_;
+  const std::vector<Turn> turns_;
+  size_t turn_ = 0;                                  ///< the next one
   std::vector<std::unique_ptr<Rig>> in_place_rigs_;  ///< by kernel
 };
+
+CaseVerifier::CaseVerifier(const VerificationSuite& about, std::span<const backends::Kernel* const> kernels,
+                           const VerifyOptions& options, Progress& progress) {
+  LUMINAL_CHECK(kernels.size() == about.unit.kernels.size(), "{} kernels for a unit of {}", kernels.size(),
+                about.unit.kernels.size());
+  runs_ = std::make_unique<Runs>(about, kernels, options, progress);
+}
+CaseVerifier::~CaseVerifier() = default;
+
+std::optional<Fault> CaseVerifier::add(const VerificationCase& test_case,
+                                       const std::vector<TensorData>* reference, bool is_last) {
+  return runs_->add(test_case, reference, is_last);
+}
+std::vector<TensorData>& CaseVerifier::made() { return runs_->made(); }
+
+namespace {
 
 /// Memory for what a unit computes on each test case, seen by the process that computes it.
 class SharedOutputs {
@@ -428,6 +457,8 @@ class SharedOutputs {
   std::vector<std::vector<SharedBytes>> bytes_;
 };
 
+}  // namespace
+
 int64_t outputs_of(const VerificationSuite& suite) {
   int64_t count = 0;
   for (const VerificationCase& test_case : suite.cases)
@@ -436,15 +467,15 @@ int64_t outputs_of(const VerificationSuite& suite) {
   return count;
 }
 
-}  // namespace
-
 Verdict verify_uncontained(const VerificationSuite& suite, std::span<const backends::Kernel* const> kernels,
                            const VerifyOptions& options, Progress& progress) {
-  LUMINAL_CHECK(kernels.size() == suite.unit.kernels.size(), "{} kernels for a unit of {}", kernels.size(),
-                suite.unit.kernels.size());
   Verdict verdict;
-  Verification judgement(suite, kernels, options, progress);
-  verdict.fault = judgement.run(options.keep_outputs ? &verdict.outputs : nullptr);
+  CaseVerifier verifier(suite, kernels, options, progress);
+  for (size_t q = 0; q < suite.cases.size() && !verdict.fault; ++q) {
+    const auto* reference = options.reference == nullptr ? nullptr : &options.reference->outputs[q];
+    verdict.fault = verifier.add(suite.cases[q], reference, q + 1 == suite.cases.size());
+    if (options.keep_outputs) verdict.outputs.push_back(std::exchange(verifier.made(), {}));
+  }
   if (options.reference != nullptr) verdict.compared = outputs_of(suite);
   return verdict;
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -77,6 +78,9 @@ struct VerificationSuite {
       const;  ///< of the samples of common inputs: those that hang on a comparison too close to call
 };
 
+/// Elements that the unit computes, on all test cases.
+[[nodiscard]] int64_t outputs_of(const VerificationSuite& suite);
+
 struct SuiteOptions {
   uint64_t seed = 0;
   int64_t operations = 500'000;    ///< of the oracle for the first test case; 2/5 of it for each further one
@@ -133,6 +137,27 @@ struct VerifyOptions {
 [[nodiscard]] Verdict verify_uncontained(const VerificationSuite& suite,
                                          std::span<const backends::Kernel* const> kernels,
                                          const VerifyOptions& options, Progress& progress);
+
+/// The same for one test case after the other, so that only one of them need be in memory.
+class CaseVerifier {
+ public:
+  /// Test cases of `about` are left aside, as is the reference of the options; the kernels and the progress
+  /// outlive it.
+  CaseVerifier(const VerificationSuite& about, std::span<const backends::Kernel* const> kernels,
+               const VerifyOptions& options, Progress& progress);
+  CaseVerifier(const CaseVerifier&) = delete;
+  CaseVerifier& operator=(const CaseVerifier&) = delete;
+  ~CaseVerifier();
+  /// `reference`: what an independent kernel made of this case, by Unit tensor; may be null.
+  [[nodiscard]] std::optional<Fault> add(const VerificationCase& test_case,
+                                         const std::vector<TensorData>* reference, bool is_last);
+  /// What the kernels made of the last case, by Unit tensor; its memory is used again.
+  [[nodiscard]] std::vector<TensorData>& made();
+
+ private:
+  class Runs;
+  std::unique_ptr<Runs> runs_;
+};
 
 /// Samples of cases beyond the laws at which the independent kernel is not what the user's nodes say are
 /// no longer samples.
