@@ -155,8 +155,8 @@ double race_s(const Job& job) {
 
 }  // namespace
 
-/// Races the candidates of each job that are not plainly wrong. Of large kernels only the fastest is looked
-/// at, for a look takes longer than the race.
+/// Races the candidates of each job that are not plainly wrong. Of large kernels, where a look takes longer than
+/// the race, only a program's own is looked at, and only if it is the fastest.
 void Tuner::race(std::span<Job* const> jobs) {
   std::vector<Job*> small, large;
   for (Job* job : jobs) (job->is_large() ? large : small).push_back(job);
@@ -165,6 +165,10 @@ void Tuner::race(std::span<Job* const> jobs) {
     throw_if_cancelled();
     if (fits(race_s(*job), options_.deadline)) run_race(*job);
   }
+  std::erase_if(large, [](const Job* job) {
+    const auto leader = job->leader();
+    return !leader || !codegen::find_schedule(job->tried[*leader].schedule).foreign;
+  });
   verifier_.screen_leaders(large, options_.deadline);
 }
 

@@ -230,12 +230,18 @@ class Writers {
 };
 
 void HostRig::run_singly(int stage, int64_t tasks) {
-  constexpr int64_t kMostCompared = int64_t{1} << 28, kMostBytes = int64_t{1} << 25;
+  constexpr int64_t kMostCompared = int64_t{1} << 28;
+  constexpr size_t kMostOfEach = size_t{1} << 21;
   std::vector<std::span<const std::byte>> written{shared_[0].bytes()};
   for (size_t output = 0; output < output_bytes_.size(); ++output) written.push_back(this->output(output));
   int64_t bytes = 0;
-  for (const auto& memory : written) bytes += static_cast<int64_t>(memory.size());
-  int64_t watched = bytes > kMostBytes ? 0 : std::min(tasks, kMostCompared / std::max<int64_t>(bytes, 1));
+  std::vector<size_t> offsets;
+  for (auto& memory : written) {
+    offsets.push_back(memory.size() - std::min(memory.size(), kMostOfEach));
+    memory = memory.last(std::min(memory.size(), kMostOfEach));  // where the last tasks write
+    bytes += static_cast<int64_t>(memory.size());
+  }
+  int64_t watched = std::min(tasks, kMostCompared / std::max<int64_t>(bytes, 1));
   std::vector<Writers> writers;
   if (watched > 1)
     for (const auto& memory : written) writers.emplace_back(memory);
@@ -244,9 +250,9 @@ void HostRig::run_singly(int stage, int64_t tasks) {
     if (watched-- <= 0) continue;
     for (size_t i = 0; i < writers.size(); ++i)
       if (const auto conflict = writers[i].note(task); conflict && conflict_.empty())
-        conflict_ =
-            fmt::format("tasks {} and {} of stage {} both write byte {} of {}", conflict->first, task, stage,
-                        conflict->second, i == 0 ? "the shared workspace" : fmt::format("output {}", i - 1));
+        conflict_ = fmt::format("tasks {} and {} of stage {} both write byte {} of {}", conflict->first, task,
+                                stage, offsets[i] + conflict->second,
+                                i == 0 ? "the shared workspace" : fmt::format("output {}", i - 1));
   }
 }
 

@@ -48,7 +48,8 @@ struct TrialOutput {
 enum class Split : uint8_t {
   Whole,  ///< one call does all
   /// A call for each, the last task first. What one task wrote no other task of the stage may change: they
-  /// run at the same time elsewhere. Looked at for as many of the first calls as 256 MB of comparisons allow.
+  /// run at the same time elsewhere. Looked at in the last 2 MB of each output and of the workspace, for as many
+  /// of the first calls as 256 MB of comparisons allow.
   Singles,
   Uneven,   ///< calls of 1, 2, 3, ... tasks
   Threads,  ///< as many equal parts as there are threads, at the same time

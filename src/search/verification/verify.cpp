@@ -164,27 +164,32 @@ class UnitRig {
   void overwrite(std::byte pattern) {
     for (const auto& rig : rigs_) rig->overwrite(pattern);
   }
-  /// `made` becomes all tensors that the unit computes, by number; the others are empty. `number`: of the test
-  /// case. Throws what is wrong as `Trouble`.
-  void run(const VerificationCase& test_case, size_t number, Split split, std::vector<TensorData>& made) {
+  /// One launch. `number`: of the test case. With several kernels `made` gets what each of them computes. Throws
+  /// what is wrong as `Trouble`.
+  void launch(const VerificationCase& test_case, size_t number, Split split, std::vector<TensorData>& made) {
     const bool has_inputs = given_ == number && kernels_.size() == 1;
-    made.resize(suite_.unit.tensors.size());
     for (size_t k = 0; k < kernels_.size(); ++k) {
       Rig& rig = prepared(k, test_case, made, has_inputs);
       rig.launch(split);
       ++progress_;
       if (const std::string trouble = rig.trouble(); !trouble.empty()) throw Trouble{trouble};
-      const Unit::Kernel& part = suite_.unit.kernels[k];
-      for (size_t o = 0; o < part.outputs.size(); ++o) {
-        const auto output = static_cast<size_t>(part.outputs[o]);
-        TensorData& data = made[output];
-        if (data.bytes.empty())
-          data = TensorData(suite_.unit.tensors[output].type.dtype,
-                            exec(suite_.unit.tensors[output].type.dims, suite_.dims));
-        std::ranges::copy(rig.output(o), data.bytes.begin());
-      }
+      if (kernels_.size() > 1) take(k, made);
     }
     given_ = number;
+  }
+  /// What the last launch computed: all tensors that the unit does, by number; the others are empty.
+  void take(std::vector<TensorData>& made) const {
+    for (size_t k = 0; k < kernels_.size(); ++k) take(k, made);
+  }
+  /// Whether that is `made`, bit for bit.
+  [[nodiscard]] bool equals(const std::vector<TensorData>& made) const {
+    for (size_t k = 0; k < kernels_.size(); ++k)
+      for (size_t o = 0; o < suite_.unit.kernels[k].outputs.size(); ++o) {
+        const TensorData& data = made[static_cast<size_t>(suite_.unit.kernels[k].outputs[o])];
+        const auto is = rigs_[k]->output(o);
+        if (!is.empty() && std::memcmp(is.data(), data.bytes.data(), is.size()) != 0) return false;
+      }
+    return true;
   }
 
   struct Trouble {
@@ -192,6 +197,17 @@ class UnitRig {
   };
 
  private:
+  void take(size_t k, std::vector<TensorData>& made) const {
+    made.resize(suite_.unit.tensors.size());
+    const Unit::Kernel& part = suite_.unit.kernels[k];
+    for (size_t o = 0; o < part.outputs.size(); ++o) {
+      const auto number = static_cast<size_t>(part.outputs[o]);
+      const TensorType& type = suite_.unit.tensors[number].type;
+      TensorData& data = made[number];
+      if (data.bytes.empty()) data = TensorData(type.dtype, exec(type.dims, suite_.dims));
+      std::ranges::copy(rigs_[k]->output(o), data.bytes.begin());
+    }
+  }
   Rig& prepared(size_t k, const VerificationCase& test_case, const std::vector<TensorData>& made,
                 bool has_inputs) {
     if (k == rigs_.size())
@@ -232,7 +248,9 @@ class CaseVerifier::Runs {
     // A long launch does two things at once: other inputs, dealt out in another way.
     const bool takes_turn = is_long_ && turn_ < turns_.size();
     const std::string how = takes_turn ? turns_[turn_].how : number_ == 1 ? "1 thread" : "after others";
-    if (auto fault = takes_turn ? take_turn(test_case, made_) : plain_run(test_case, how)) return fault;
+    UnitRig* rig = nullptr;
+    if (auto fault = takes_turn ? take_turn(test_case, rig) : plain_run(test_case, how, rig)) return fault;
+    rig->take(made_);
     if (auto fault = check(test_case, reference, how)) return fault;
     if (options_.launches < 1) return std::nullopt;
     if (auto fault = in_place(test_case, made_)) return fault;
@@ -260,7 +278,7 @@ class CaseVerifier::Runs {
 
   /// In memory that other test cases use as well: every second one finds the outputs and the workspace of the
   /// one before.
-  std::optional<Fault> plain_run(const VerificationCase& test_case, std::string_view how) {
+  std::optional<Fault> plain_run(const VerificationCase& test_case, std::string_view how, UnitRig*& rig) {
     // What is no candidate is run once, on all threads that there are.
     const bool is_reference = options_.launches < 1 && options_.threads > 1;
     if (!rig_)
@@ -268,13 +286,14 @@ class CaseVerifier::Runs {
           is_reference ? rig_for({.alignment = 1, .threads = options_.threads}) : rig_for({.alignment = 1});
     else if (number_ % 2 == 0)
       rig_->overwrite(kOtherPattern);
-    return run_once(*rig_, test_case, is_reference ? Split::Threads : Split::Whole, how, made_);
+    rig = rig_.get();
+    return run_once(*rig_, test_case, is_reference ? Split::Threads : Split::Whole, how);
   }
 
   std::optional<Fault> run_once(UnitRig& rig, const VerificationCase& test_case, Split split,
-                                std::string_view how, std::vector<TensorData>& made) const {
+                                std::string_view how) {
     try {
-      rig.run(test_case, number_, split, made);
+      rig.launch(test_case, number_, split, between_);
       return std::nullopt;
     } catch (const UnitRig::Trouble& trouble) {
       return Fault{.message = fmt::format("{} ({} inputs, {})", trouble.text, test_case.name, how),
@@ -294,15 +313,18 @@ class CaseVerifier::Runs {
   /// The same test case once more: the bits have to be the same.
   std::optional<Fault> run_again(UnitRig& rig, const VerificationCase& test_case, Split split,
                                  const std::string& how) {
-    if (auto fault = run_once(rig, test_case, split, how, again_)) return fault;
-    return unlike_the_first(test_case, how);
+    if (auto fault = run_once(rig, test_case, split, how)) return fault;
+    return unlike_the_first(rig, test_case, how);
   }
 
-  [[nodiscard]] std::optional<Fault> unlike_the_first(const VerificationCase& test_case,
+  [[nodiscard]] std::optional<Fault> unlike_the_first(const UnitRig& rig, const VerificationCase& test_case,
                                                       const std::string& how) const {
-    for (size_t t = 0; t < again_.size(); ++t)
-      if (const int64_t at = first_difference(made_[t], again_[t]); at >= 0)
-        return fault_at(suite_, test_case, static_cast<int>(t), at, element(again_[t], at),
+    if (rig.equals(made_)) return std::nullopt;
+    std::vector<TensorData> again;
+    rig.take(again);
+    for (size_t t = 0; t < again.size(); ++t)
+      if (const int64_t at = first_difference(made_[t], again[t]); at >= 0)
+        return fault_at(suite_, test_case, static_cast<int>(t), at, element(again[t], at),
                         element(made_[t], at), 0, how + ", unlike the first launch");
     return std::nullopt;
   }
@@ -319,7 +341,7 @@ class CaseVerifier::Runs {
   }
 
   /// The next turn on a test case.
-  std::optional<Fault> take_turn(const VerificationCase& test_case, std::vector<TensorData>& made) {
+  std::optional<Fault> take_turn(const VerificationCase& test_case, UnitRig*& rig) {
     const Turn& turn = turns_[turn_];
     const bool goes_on = turn_rig_ && turn_ > 0 && turns_[turn_ - 1].place.place == turn.place.place;
     if (!goes_on) {
@@ -327,7 +349,8 @@ class CaseVerifier::Runs {
       turn_rig_ = rig_for(turn.place);
     }
     ++turn_;
-    return run_once(*turn_rig_, test_case, turn.split, turn.how, made);
+    rig = turn_rig_.get();
+    return run_once(*turn_rig_, test_case, turn.split, turn.how);
   }
 
   /// Those that no test case took, on this one: the bits have to be the same. Who comes first among threads is
@@ -335,8 +358,9 @@ class CaseVerifier::Runs {
   std::optional<Fault> other_turns(const VerificationCase& test_case) {
     while (turn_ < turns_.size()) {
       const Turn& turn = turns_[turn_];
-      if (auto fault = take_turn(test_case, again_)) return fault;
-      if (auto fault = unlike_the_first(test_case, turn.how)) return fault;
+      UnitRig* rig = nullptr;
+      if (auto fault = take_turn(test_case, rig)) return fault;
+      if (auto fault = unlike_the_first(*rig, test_case, turn.how)) return fault;
       if (turn.split != Split::Threads || is_long_) continue;
       const auto start = std::chrono::steady_clock::now();
       for (int launch = 1; launch < std::min(options_.launches, 4); ++launch) {
@@ -346,7 +370,6 @@ class CaseVerifier::Runs {
       }
     }
     turn_rig_.reset();
-    again_.clear();
     return std::nullopt;
   }
 
@@ -397,7 +420,8 @@ class CaseVerifier::Runs {
   const VerifyOptions options_;
   Progress& progress_;
   size_t number_ = 0;  ///< of the test case, from 1
-  std::vector<TensorData> made_, again_;
+  std::vector<TensorData> made_;
+  std::vector<TensorData> between_;  ///< what later kernels of a unit read of earlier ones
   std::unique_ptr<UnitRig> rig_, turn_rig_;
   bool is_long_ = false;  ///< one launch, with what is looked at after it, takes as long as repetitions may
   const std::vector<Turn> turns_;

@@ -210,6 +210,15 @@ class Mutation : public testing::Test {
     }
   }
 
+  /// Whether it is caught, also where launches are taken for long: other inputs then come with other splits.
+  static std::optional<Fault> fault_of(const VerificationSuite& suite, const Verdict& reference,
+                                       const backends::Kernel& kernel, bool as_long) {
+    const backends::Kernel* wrong[] = {&kernel};
+    VerifyOptions options{.threads = 2, .reference = &reference, .timeout = std::chrono::seconds(5)};
+    if (as_long) options.soak = std::chrono::milliseconds(0);
+    return verify(suite, wrong, options).fault;
+  }
+
   /// Up to `most` mutants of one candidate.
   void try_candidate(const MutatedKernel& subject, const VerificationSuite& suite, const Verdict& reference,
                      const codegen::Program& right, const std::string& family, int most) {
@@ -234,14 +243,17 @@ class Mutation : public testing::Test {
       const Verdict verdict = verify(
           suite, wrong,
           {.threads = 2, .reference = &reference, .keep_outputs = true, .timeout = std::chrono::seconds(5)});
-      if (verdict.fault)
+      if (verdict.fault) {
         ++counts.caught;
-      else if (same_bits(passed, verdict))
+        if (!fault_of(suite, reference, *kernel, true))
+          counts.missed.push_back(fmt::format("{} ({}), as a long launch: {}", subject.name, family, what));
+      } else if (same_bits(passed, verdict)) {
         ++counts.equal;
-      else if (within_rounding(passed, verdict))
+      } else if (within_rounding(passed, verdict)) {
         ++counts.rounding;
-      else
+      } else {
         counts.missed.push_back(fmt::format("{} ({}): {}", subject.name, family, what));
+      }
     }
   }
 
@@ -253,8 +265,7 @@ class Mutation : public testing::Test {
     const auto try_one = [&](const backends::Kernel& kernel, const std::string& what) {
       Counts& counts = counts_["races"];
       ++counts.made;
-      const backends::Kernel* wrong[] = {&kernel};
-      if (verify(suite, wrong, {.threads = 2, .reference = &reference}).fault)
+      if (fault_of(suite, reference, kernel, false) && fault_of(suite, reference, kernel, true))
         ++counts.caught;
       else
         counts.missed.push_back(fmt::format("{} ({}): {}", subject.name, right.name, what));
