@@ -88,6 +88,7 @@ constexpr size_t kMostIndependent = 4;
 struct FullRecord {
   std::atomic<int> running;  ///< kNobody, the candidate, or an independent kernel from kIndependent on
   size_t size;
+  size_t next_sum;  ///< of a contraction; those before it fell at this size
   int64_t compared, proven;
   double skipped_share;
   FaultRecord fault;
@@ -96,7 +97,7 @@ struct FullRecord {
 enum Runner : int { kNobody = 0, kCandidate = 1, kIndependent = 2 };
 
 /// What the candidate of a check is compared with: what the first independent kernel makes of the test cases that
-/// falls on none of them.
+/// falls on none of them. One size.
 class ReferenceMaker {
  public:
   ReferenceMaker(const FullCheck& check, int threads, FullRecord& record, Progress& progress)
@@ -105,65 +106,66 @@ class ReferenceMaker {
   /// A kernel fell that earlier test cases were compared with: they have to begin anew.
   struct BeginAnew {};
 
-  /// Of a suite of one test case; the first suite of all comes first. Nothing where no kernel stands. A fault: all
-  /// sums of a contraction are wrong. Throws BeginAnew.
-  std::optional<Verdict> make(const VerificationSuite& suite, bool is_first) {
-    record_.running = kCandidate;  // and its like
-    if (auto split = is_first ? proven(suite) : computed(suite)) return split;
-    for (size_t k = 0; k < check_.independent.size(); ++k) {
-      if (*record_.fell[k].get() != '\0') continue;
-      record_.running = kIndependent + static_cast<int>(k);
-      Verdict verdict = verify_uncontained(suite, std::span(check_.independent).subspan(k, 1),
-                                           {.keep_outputs = true, .launches = 0}, progress_);
-      if (!verdict.fault) return verdict;
-      record_.fell[k].set(verdict.fault->message);
+  /// By tensor of the unit, until the next call; null where no kernel stands. `suite` has one test case, in the
+  /// first call that of all which may prove a sum. If all sums of a contraction are wrong, the record has the
+  /// fault. Throws BeginAnew.
+  const std::vector<TensorData>* make(const VerificationSuite& suite, bool is_first) {
+    if (is_first && check_.split) prove_sum(suite);
+    if (record_.fault.get()) return nullptr;
+    if (sum_) return made_by_sum(suite, is_first);
+    for (; kernel_ < check_.independent.size(); ++kernel_) {
+      if (*record_.fell[kernel_].get() != '\0') continue;
+      record_.running = kIndependent + static_cast<int>(kernel_);
+      if (!plain_)
+        plain_ = std::make_unique<CaseVerifier>(suite, std::span(check_.independent).subspan(kernel_, 1),
+                                                VerifyOptions{.launches = 0}, progress_);
+      const auto fault = plain_->add(suite.cases[0], nullptr, false);
+      if (!fault) return &plain_->made();
+      plain_.reset();
+      record_.fell[kernel_].set(fault->message);
       if (!is_first) throw BeginAnew();
     }
-    return std::nullopt;
+    return nullptr;
   }
 
  private:
-  /// What the first sum makes of whole numbers that is proven, and the rest of the contraction. None: nothing is
-  /// proven, and nothing is known to be wrong.
-  std::optional<Verdict> proven(const VerificationSuite& suite) {
-    if (!check_.split) return std::nullopt;
-    is_proven_ = false;
+  /// Finds a sum that whole numbers prove.
+  void prove_sum(const VerificationSuite& suite) {
+    record_.running = kCandidate;  // and its like
+    sum_.reset();
     std::optional<Fault> fault;
-    for (; sum_ < check_.split->sums.size(); ++sum_) {
-      SplitVerdict split = verify_split(suite, *check_.split, sum_, threads_, progress_);
-      is_proven_ = split.is_proven;
-      if (is_proven_) {
-        record_.proven += split.proven;
-        return without_sum(std::move(split.verdict));
+    for (; record_.next_sum < check_.split->sums.size(); ++record_.next_sum) {
+      auto sum = std::make_unique<SplitVerifier>(suite, *check_.split, record_.next_sum, threads_, progress_);
+      const SplitVerifier::Result result = sum->add(suite.cases[0]);
+      if (result.is_proven) {
+        record_.proven += result.proven;
+        sum_ = std::move(sum);
+        return;
       }
-      if (!split.verdict.fault) return std::nullopt;
-      fault = std::move(split.verdict.fault);
+      if (!result.fault) return;
+      fault = result.fault;
     }
-    if (!fault || !check_.falls_with_sums) return std::nullopt;
+    if (!fault || !check_.falls_with_sums) return;
     fault->message = "no kernel of its sum is right: " + fault->message;
-    return Verdict{.fault = std::move(fault), .outputs = {}};
+    record_.fault.set(*fault);
   }
 
-  /// What the proven sum makes of other inputs.
-  std::optional<Verdict> computed(const VerificationSuite& suite) {
-    if (!is_proven_) return std::nullopt;
-    SplitVerdict split = verify_split(suite, *check_.split, sum_, threads_, progress_);
-    if (!split.verdict.fault) return without_sum(std::move(split.verdict));
-    ++sum_;
-    throw BeginAnew();
-  }
-
-  static Verdict without_sum(Verdict verdict) {
-    for (std::vector<TensorData>& made : verdict.outputs) made.pop_back();
-    return verdict;
+  const std::vector<TensorData>* made_by_sum(const VerificationSuite& suite, bool is_first) {
+    record_.running = kCandidate;
+    if (!is_first && sum_->add(suite.cases[0]).fault) {
+      ++record_.next_sum;
+      throw BeginAnew();
+    }
+    return &sum_->made();
   }
 
   const FullCheck& check_;
   int threads_;
   FullRecord& record_;
   Progress& progress_;
-  size_t sum_ = 0;
-  bool is_proven_ = false;
+  size_t kernel_ = 0;
+  std::unique_ptr<SplitVerifier> sum_;   ///< proven
+  std::unique_ptr<CaseVerifier> plain_;  ///< of the independent kernel
 };
 
 /// Some kinds of inputs of a full check: kinds are shared out where checks are fewer than processors.
@@ -191,8 +193,9 @@ std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
 }
 
 /// At one size, one kind of inputs after the other: memory that is taken once serves all of them.
-void verify_at_size(const Part& part, ReferenceMaker& references, FullRecord& record, Progress& progress) {
+void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
   const FullCheck& check = *part.check;
+  ReferenceMaker references(check, part.threads, record, progress);
   VerifyOptions options = check.options;
   if (record.size > 1 || part.number > 0) options.launches = 1;
   std::optional<CaseVerifier> candidate;
@@ -205,25 +208,25 @@ void verify_at_size(const Part& part, ReferenceMaker& references, FullRecord& re
     VerificationSuite suite = prepare_suite(subject, record.size);
     ++progress;
     record.skipped_share = std::max(record.skipped_share, suite.skipped_share());
-    const std::optional<Verdict> reference = references.make(suite, k == 0);
-    if (reference && reference->fault) return record.fault.set(*reference->fault);
-    if (reference) accept_beyond_laws(suite, *reference);
+    const std::vector<TensorData>* reference = references.make(suite, k == 0);
+    if (record.fault.get()) return;
+    if (reference) accept_beyond_laws(suite.cases[0], *reference);
     record.running = kCandidate;
     if (!candidate) candidate.emplace(suite, std::span(&check.candidate, 1), options, progress);
-    const auto fault =
-        candidate->add(suite.cases[0], reference ? reference->outputs.data() : nullptr, k + 1 == kinds);
+    const auto fault = candidate->add(suite.cases[0], reference, k + 1 == kinds);
     if (reference) record.compared += outputs_of(suite);
     if (fault) record.fault.set(*fault);
   }
 }
 
 void verify_part(const Part& part, FullRecord& record, Progress& progress) {
-  ReferenceMaker references(*part.check, part.threads, record, progress);
-  while (record.size < part.check->subject->sizes.size() && !record.fault.get()) {
+  while (record.size < part.check->subject->sizes.size()) {
     if (record.size > 1 && part.number > 0) return;  // one kind is looked at there
     try {
-      verify_at_size(part, references, record, progress);
-      if (!record.fault.get()) ++record.size;
+      verify_at_size(part, record, progress);
+      if (record.fault.get()) return;
+      ++record.size;
+      record.next_sum = 0;
     } catch (const ReferenceMaker::BeginAnew&) {
       ++progress;
     }

@@ -133,9 +133,10 @@ std::optional<SplitContraction> split_contraction(const KernelSpec& spec) {
 
 namespace {
 
-/// The suite of one kernel as one of two: the sum, and the rest.
-VerificationSuite suite_of_two(const VerificationSuite& suite, const SplitContraction& parts) {
-  VerificationSuite two = suite;
+/// A suite of one kernel as one of two, the sum and the rest; without test cases.
+VerificationSuite as_two(const VerificationSuite& suite, const SplitContraction& parts) {
+  VerificationSuite two{
+      .unit = suite.unit, .dims = suite.dims, .seed = suite.seed, .cases = {}, .graph = suite.graph};
   const Unit::Kernel whole = suite.unit.kernels[0];
   const auto sum = static_cast<int>(two.unit.tensors.size());
   two.unit.tensors.push_back({.type = parts.sum_type, .value = {}, .aliases = {}});
@@ -147,10 +148,6 @@ VerificationSuite suite_of_two(const VerificationSuite& suite, const SplitContra
   };
   two.unit.kernels = {{.inputs = inputs(parts.sum.inputs), .outputs = {sum}},
                       {.inputs = inputs(parts.rest.inputs), .outputs = whole.outputs}};
-  for (VerificationCase& test_case : two.cases) {
-    test_case.tensors.emplace_back();
-    test_case.derived.push_back(false);
-  }
   return two;
 }
 
@@ -191,29 +188,38 @@ TensorData random_columns(int64_t count, uint64_t seed) {
 
 }  // namespace
 
-SplitVerdict verify_split(const VerificationSuite& suite, const SplitKernels& kernels, size_t which,
-                          int threads, Progress& progress) {
-  const SplitContraction& parts = *kernels.parts;
-  const backends::Kernel* both[] = {kernels.sums.at(which), kernels.rest};
-  SplitVerdict split{.verdict = verify_uncontained(suite_of_two(suite, parts), both,
-                                                   {.threads = threads, .keep_outputs = true, .launches = 0},
-                                                   progress)};
-  const VerificationCase& integers = suite.cases.at(0);
-  if (split.verdict.fault || integers.name != kInputKinds[0]) return split;
-  const TensorData& sum = split.verdict.outputs[0].back();
+SplitVerifier::SplitVerifier(const VerificationSuite& about, const SplitKernels& kernels, size_t which,
+                             int threads, Progress& progress)
+    : about_{.unit = about.unit, .dims = about.dims, .seed = about.seed, .cases = {}, .graph = nullptr},
+      kernels_(kernels),
+      progress_(progress),
+      both_{kernels.sums.at(which), kernels.rest},
+      runs_(as_two(about, *kernels.parts), both_, {.threads = threads, .launches = 0}, progress) {}
+
+SplitVerifier::Result SplitVerifier::add(const VerificationCase& test_case) {
+  VerificationCase two = test_case;
+  two.tensors.emplace_back();
+  two.derived.push_back(false);
+  if (auto fault = runs_.add(two, nullptr, false)) return {.fault = std::move(fault)};
+  return test_case.name == kInputKinds[0] ? prove(test_case) : Result{};
+}
+
+SplitVerifier::Result SplitVerifier::prove(const VerificationCase& test_case) {
+  const SplitContraction& parts = *kernels_.parts;
+  const TensorData& sum = made().back();
   std::vector<const TensorData*> tensors;
-  for (const int t : suite.unit.kernels[0].inputs)
-    tensors.push_back(integers.tensors[static_cast<size_t>(t)].get());
-  const TensorData x = random_columns(parts.column_count.exec(suite.dims), combine(suite.seed, 0x4652));
+  for (const int t : about_.unit.kernels[0].inputs)
+    tensors.push_back(test_case.tensors[static_cast<size_t>(t)].get());
+  const TensorData x = random_columns(parts.column_count.exec(about_.dims), combine(about_.seed, 0x4652));
   tensors.insert(tensors.end(), {&sum, &x});
-  const TensorData right =
-      sums_of(parts.right_sums, *kernels.right_sums, suite.dims, tensors, parts.right_count.exec(suite.dims));
+  const TensorData right = sums_of(parts.right_sums, *kernels_.right_sums, about_.dims, tensors,
+                                   parts.right_count.exec(about_.dims));
   tensors.push_back(&right);
-  ++progress;
-  const int64_t rows = parts.row_count.exec(suite.dims);
-  const TensorData left = sums_of(parts.left_sums, *kernels.left_sums, suite.dims, tensors, rows);
-  const TensorData result = sums_of(parts.result_sums, *kernels.result_sums, suite.dims, tensors, rows);
-  ++progress;
+  ++progress_;
+  const int64_t rows = parts.row_count.exec(about_.dims);
+  const TensorData left = sums_of(parts.left_sums, *kernels_.left_sums, about_.dims, tensors, rows);
+  const TensorData result = sums_of(parts.result_sums, *kernels_.result_sums, about_.dims, tensors, rows);
+  ++progress_;
   // That both are equal is no chance. That they are not is a fault where no sum was rounded: whole numbers of
   // which even the greatest sums are far from what the dtype holds.
   const bool exact = are_whole(right) && are_whole(left) && are_whole(sum);
@@ -221,19 +227,16 @@ SplitVerdict verify_split(const VerificationSuite& suite, const SplitKernels& ke
     const auto at = static_cast<size_t>(row);
     const double is = result.as<double>()[at], must = left.as<double>()[at];
     if (is == must) continue;
-    if (exact)
-      split.verdict.fault = Fault{
-          .message = fmt::format(
-              "row {} of the sum times a random vector is {}, must be {} (Freivalds' check)", row, is, must),
-          .data = integers.name,
-          .position = row,
-          .got = is,
-          .expected = must};
-    return split;
+    if (!exact) return {};
+    return {.fault = Fault{.message = fmt::format(
+                               "row {} of the sum times a random vector is {}, must be {} (Freivalds' check)",
+                               row, is, must),
+                           .data = test_case.name,
+                           .position = row,
+                           .got = is,
+                           .expected = must}};
   }
-  split.is_proven = true;
-  split.proven = sum.element_count();
-  return split;
+  return {.fault = {}, .is_proven = true, .proven = sum.element_count()};
 }
 
 }  // namespace luminal::search

@@ -40,14 +40,31 @@ struct SplitKernels {
   const backends::Kernel *rest = nullptr, *right_sums = nullptr, *left_sums = nullptr, *result_sums = nullptr;
 };
 
-/// What `kernels.sums[which]` and the rest make of a suite of one kernel, in a contained process. Only whole
-/// numbers, where they are the first test case, prove a sum.
-struct SplitVerdict {
-  Verdict verdict;         ///< a fault: this sum is no reference
-  bool is_proven = false;  ///< or disproved, which is a fault; neither where terms of the sum are no integers
-  int64_t proven = 0;      ///< elements
+/// What one sum of the kernels and the rest make of test cases of one kernel, one after the other, in a contained
+/// process.
+class SplitVerifier {
+ public:
+  /// `about`: as of CaseVerifier. The kernels outlive it.
+  SplitVerifier(const VerificationSuite& about, const SplitKernels& kernels, size_t which, int threads,
+                Progress& progress);
+  struct Result {
+    std::optional<Fault> fault;  ///< this sum is no reference
+    bool is_proven =
+        false;  ///< or disproved, which is a fault; neither where terms of the sum are no whole numbers
+    int64_t proven = 0;  ///< elements
+  };
+  [[nodiscard]] Result add(const VerificationCase& test_case);
+  /// What they made of the last case, by tensor of the unit, and the sum behind them.
+  [[nodiscard]] const std::vector<TensorData>& made() { return runs_.made(); }
+
+ private:
+  [[nodiscard]] Result prove(const VerificationCase& test_case);
+
+  VerificationSuite about_;
+  const SplitKernels& kernels_;
+  Progress& progress_;
+  const backends::Kernel* both_[2];
+  CaseVerifier runs_;
 };
-[[nodiscard]] SplitVerdict verify_split(const VerificationSuite& suite, const SplitKernels& kernels,
-                                        size_t which, int threads, Progress& progress);
 
 }  // namespace luminal::search

@@ -162,6 +162,7 @@ class CaseVerifier {
 /// Samples of cases beyond the laws at which the independent kernel is not what the user's nodes say are
 /// no longer samples.
 void accept_beyond_laws(VerificationSuite& suite, const Verdict& reference);
+void accept_beyond_laws(VerificationCase& test_case, const std::vector<TensorData>& reference);
 
 /// A suite as JSON, with which a kernel can be verified again without the graph, and back. Inputs are drawn
 /// anew and checked by their hashes. Errors (parse): FormatError that says what is wrong or missing.
