@@ -262,7 +262,7 @@ class PlanSearch {
     return finished();
   }
 
-  /// What is not verified becomes the model's choice. False if the plan would then be no faster than the model's,
+  /// What is not verified becomes the model's choice. False if the plan would then be slower than the model's,
   /// as far as their kernels' times tell.
   bool keep_verified(std::span<Tuned* const> winners) {
     if (explored_.empty()) return false;
@@ -278,7 +278,7 @@ class PlanSearch {
       models_us += time_of(kernel.spec, tuner_.models_choice(result_.kernels.at(kernel.spec)));
     result_.best_us = with_verified_us;
     result_.plan_us = result_.models_plan_us = 0;
-    return with_verified_us < models_us;
+    return with_verified_us <= models_us;
   }
 
   PlanSearchResult finished() {
@@ -418,7 +418,7 @@ class PlanSearch {
       const auto start = Clock::now();
       if (Watch* watch = Watch::current()) watch->step("timing plans", 0, 0);
       const std::vector<Entry> entries = field(by_sum);
-      const Entry& winner = entries[entries.size() > 1 ? fastest(entries) : 0];
+      const Entry& winner = entries[entries.size() > 1 && !are_kernels(entries) ? fastest(entries) : 0];
       best = winner.cover;
       if (winner.by_model) {
         result_.note =
@@ -437,6 +437,20 @@ class PlanSearch {
                                   .measured_us = std::max(explored_[best].sum_us, 1e-3),
                                   .verified_here = true});
     return best;
+  }
+
+  /// Whether the plans are single kernels, which have run against each other: the first entry is the fastest.
+  bool are_kernels(const std::vector<Entry>& entries) {
+    const auto is_kernel = [](const Entry& entry) {
+      return entry.plan.launches.size() == 1 && entry.plan.launches[0].kernel;
+    };
+    if (!std::ranges::all_of(entries, is_kernel)) return false;
+    const SpecId models = explored_[0].cover.kernels[0].spec;
+    const double models_us = tuner_.models_choice(result_.kernels.at(models)).measured_us;
+    if (models_us <= 0 || result_.kernels.at(models).measured_us <= 0) return false;
+    result_.plan_us = explored_[entries[0].cover].sum_us;
+    if (entries.back().by_model) result_.models_plan_us = models_us;
+    return true;
   }
 
   /// Whole plans in turn. The first entry, best by its kernels, has to be beaten clearly.

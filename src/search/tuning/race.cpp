@@ -80,11 +80,11 @@ std::vector<double> race(std::span<Contender* const> contenders, const RaceOptio
     for (const size_t i : field)
       if (!samples[i].empty()) best = std::min(best, time_of(i));
     // The first samples are short: most of the field goes home after them. They are two, a while apart, for
-    // nobody should go because the machine was busy just then.
+    // nobody should go because the machine was busy just then. One of a long run is an average in itself.
     const int passes = round == 0 ? 2 : 1;
     for (int pass = 0; pass < passes; ++pass)
       for (const size_t i : field) {
-        if (pass > 0 && time_of(i) > std::max(kLongUs, best * options.drop_above)) continue;
+        if (pass > 0 && time_of(i) > kLongUs) continue;
         throw_if_cancelled();
         if (Clock::now() >= options.deadline && (round > 0 || pass > 0 || i != field.front())) break;
         if (options.before_sample) options.before_sample(i);

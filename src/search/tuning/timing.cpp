@@ -29,8 +29,9 @@ std::vector<double> race_on(backends::Device& device, const kernel::KernelSpec& 
     total += output_bytes.back();
   }
   // Operands larger than the last cache come from memory in a plan as well; two copies keep them from staying
-  // warm.
-  const int copies = total > device.target().l3_bytes / 2 ? 2 : 1;
+  // warm, where they are not so large that they push each other out.
+  const int64_t cache = device.target().l3_bytes;
+  const int copies = total > cache / 2 && total < 4 * cache ? 2 : 1;
   const Bench bench(device, pointers, output_bytes, sizes, copies);
   std::vector<std::unique_ptr<Contender>> contenders;
   std::vector<Contender*> field;

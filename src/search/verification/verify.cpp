@@ -251,13 +251,20 @@ class CaseVerifier::Runs {
     UnitRig* rig = nullptr;
     if (auto fault = takes_turn ? take_turn(test_case, rig) : plain_run(test_case, how, rig)) return fault;
     rig->take(made_);
+    if (is_long_ || (options_.launches < 1 && std::chrono::steady_clock::now() - start >= options_.soak)) {
+      // Large tensors: fresh memory takes longer than the launch, so the next rig gets this one's.
+      rig_.reset();
+      turn_rig_.reset();
+    }
     if (auto fault = check(test_case, reference, how)) return fault;
     if (options_.launches < 1) return std::nullopt;
     if (auto fault = in_place(test_case, made_)) return fault;
     if (number_ == 1) {
       is_long_ = std::chrono::steady_clock::now() - start >= options_.soak;
-      if (!is_long_)
-        if (auto fault = repeat(test_case)) return fault;
+      if (is_long_)
+        rig_.reset();
+      else if (auto fault = repeat(test_case))
+        return fault;
     }
     if (is_long_ && !is_last) return std::nullopt;
     return other_turns(test_case);
