@@ -1,6 +1,7 @@
 #include "runtime/plan_runner.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/fail.h"
 
@@ -109,6 +110,23 @@ backends::Address PlanRunner::address(TensorIndex tensor) const {
 
 int64_t PlanRunner::size_bytes(TensorIndex tensor) const {
   return blocks_.of_tensor[at(tensor)] < 0 ? 0 : layout_->bytes(tensor);
+}
+
+bool PlanRunner::equals(const PlanRunner& other, TensorIndex tensor) const {
+  const int64_t size = size_bytes(tensor);
+  if (size != other.size_bytes(tensor)) return false;
+  // Piece by piece: fresh memory for large tensors would take longer than to look at them.
+  constexpr int64_t kPiece = int64_t{1} << 20;
+  std::vector<std::byte> here(static_cast<size_t>(std::min(size, kPiece))), there(here.size());
+  for (int64_t first = 0; first < size; first += kPiece) {
+    const int64_t count = std::min(kPiece, size - first);
+    stream_->download(address(tensor) + first, here.data(), count);
+    other.stream_->download(other.address(tensor) + first, there.data(), count);
+    stream_->synchronise();
+    other.stream_->synchronise();
+    if (std::memcmp(here.data(), there.data(), static_cast<size_t>(count)) != 0) return false;
+  }
+  return true;
 }
 
 TensorData::Bytes PlanRunner::bytes(TensorIndex tensor) const {

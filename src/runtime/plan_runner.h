@@ -38,6 +38,8 @@ class PlanRunner {
   double sample_us(double at_least_us);
   /// What lies where the tensor is now; empty if no launch touches it.
   [[nodiscard]] TensorData::Bytes bytes(TensorIndex tensor) const;
+  /// Whether another runner holds the same there.
+  [[nodiscard]] bool equals(const PlanRunner& other, TensorIndex tensor) const;
   [[nodiscard]] int64_t size_bytes(TensorIndex tensor) const;
   /// Where that is.
   [[nodiscard]] backends::Address address(TensorIndex tensor) const;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <random>
 
 #include "base/fail.h"
@@ -27,10 +26,6 @@ const PlanTensor& tensor_at(const runtime::Plan& plan, TensorIndex tensor) {
   return plan.tensors[static_cast<size_t>(tensor)];
 }
 
-bool same_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
-}
-
 std::string described(const runtime::Plan& plan, TensorIndex tensor) {
   const PlanTensor& t = tensor_at(plan, tensor);
   return fmt::format("tensor {} ({}{})", tensor, TensorType{t.dtype, t.dims}.to_string(),
@@ -45,7 +40,7 @@ std::optional<PlanFault> check_in_place(const runtime::Plan& plan, runtime::Plan
     const Launch& launch = plan.launches[static_cast<size_t>(number)];
     if (!launch.kernel) continue;
     for (const TensorIndex output : launch.kernel->outputs)
-      if (!same_bytes(planned.bytes(output), separate.bytes(output)))
+      if (!planned.equals(separate, output))
         return PlanFault{
             .kind = PlanFault::Kind::InPlace,
             .launch = number,
@@ -60,7 +55,7 @@ std::optional<PlanFault> check_order(const runtime::Plan& plan, runtime::PlanRun
   planned.restore();
   planned.run();
   const auto check = [&](TensorIndex tensor) -> std::optional<PlanFault> {
-    if (same_bytes(planned.bytes(tensor), separate.bytes(tensor))) return std::nullopt;
+    if (planned.equals(separate, tensor)) return std::nullopt;
     return PlanFault{.kind = PlanFault::Kind::Order,
                      .launch = -1,
                      .message = fmt::format("{} depends on how launches overlap", described(plan, tensor))};
