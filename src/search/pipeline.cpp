@@ -261,7 +261,8 @@ class BackEndRun {
     const int64_t bytes = 2 * separate_bytes(plan, top);
     const bool is_too_large = bytes > this_machine().available_bytes / 2;
     constexpr double kRuns = 4;  // and the user's nodes at samples, which take about as long as one more
-    if (is_too_large || !fits(kRuns * 1e-6 * compiled_.cost_us, deadlines_.verify)) {
+    const double takes_s = kRuns * 1e-6 * compiled_.cost_us + static_cast<double>(bytes) / kFreshBytesPerS;
+    if (is_too_large || !fits(takes_s, deadlines_.verify)) {
       debug(1, "{}: the plan is not checked as a whole: {}", target_.device,
             is_too_large ? fmt::format("that takes {:.0f} MB, more than half of the free memory",
                                        static_cast<double>(bytes) / 1e6)

@@ -43,6 +43,8 @@ class Watch {
 
 /// Whether a part of a search has to end: its time is up, or somebody asked for what there is.
 [[nodiscard]] bool is_over(Watch::Clock::time_point deadline);
+/// What filling memory takes that the system has to make first: for estimates of how long a step takes.
+inline constexpr double kFreshBytesPerS = 1e9;
 /// Whether what takes about this long can still be done.
 [[nodiscard]] bool fits(double seconds, Watch::Clock::time_point deadline);
 

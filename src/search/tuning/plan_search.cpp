@@ -469,7 +469,7 @@ class PlanSearch {
     }
     constexpr int kRounds = 9, kLongRounds = 3;
     constexpr double kSampleUs = 2000, kLongUs = 20e3, kClearly = 0.985;
-    double shortest_us = 0;
+    double shortest_us = 1e6 * static_cast<double>(bytes) / kFreshBytesPerS;
     for (const Entry& entry : entries) shortest_us += 3 * std::max(explored_[entry.cover].sum_us, kSampleUs);
     if (!fits(shortest_us * 1e-6, deadlines_.plans)) return 0;
     // Not all kernels of these plans have been verified in full.
