@@ -65,7 +65,7 @@ double element_cycles(const Expression& index, const AxisGroup& group, int lanes
 }  // namespace
 
 double load_cycles(const kernel::Operand& operand, const AxisGroup& group, int lanes) {
-  constexpr double kMask = 1, kIndex = 4;
+  constexpr double kMask = 1, kSpread = 6, kIndex = 4;
   switch (operand.kind) {
     case kernel::Operand::Kind::Value:
       return 0;
@@ -74,7 +74,12 @@ double load_cycles(const kernel::Operand& operand, const AxisGroup& group, int l
     case kernel::Operand::Kind::Load:
       break;
   }
-  return element_cycles(operand.index, group, lanes) + kMask * static_cast<double>(operand.masks.size());
+  const double element = element_cycles(operand.index, group, lanes);
+  if (operand.masks.empty()) return element;
+  // Masks of every second element are spread over twice as many lanes.
+  const auto even = evenly(operand.index, group);
+  const double spread = even && std::abs(even->stride) == 2 ? kSpread : 0;
+  return element + spread + kMask * static_cast<double>(operand.masks.size());
 }
 
 double load_cycles(std::span<const kernel::Operand> operands, const AxisGroup& group, int lanes) {

@@ -13,7 +13,7 @@ using kernel::AxisSet;
 using kernel::KernelSpec;
 using Conditions = std::vector<Interior::Condition>;
 
-/// Adds what makes `predicate` hold at all positions of a block and a window. An inequality that is linear in
+/// Adds what makes `predicate` hold at all positions of a block and a window. An inequality that is affine in
 /// each of their axes holds for all if it does at the corner where its left side is greatest.
 bool add_corner(const KernelSpec& spec, const Expression& predicate, const AxisGroup& inner, AxisSet window,
                 Conditions& conditions) {
@@ -28,18 +28,18 @@ bool add_corner(const KernelSpec& spec, const Expression& predicate, const AxisG
   if (looped != 0) {
     if (n.kind != Kind::Negative || ((looped & lanes) != 0 && inner.axes.size() != 1)) return false;
     std::vector<Expression> corner = kernel::axis_variables(spec.extents());
-    bool linear = true;
+    bool affine = true;
     kernel::for_each_axis(looped, [&](int axis) {
       const auto even = evenly(n.args[0], AxisGroup{{axis}, {INT64_MAX}, {0}});
-      linear = linear && even;
-      if (!linear) return;
+      affine = affine && even;
+      if (!affine) return;
       if ((lanes & kernel::axis_bit(axis)) != 0)
         c.at_last = even->stride > 0;
       else
         corner[static_cast<size_t>(axis)] =
             even->stride > 0 ? spec.extents()[static_cast<size_t>(axis)] - 1 : Expression(0);
     });
-    if (!linear) return false;
+    if (!affine) return false;
     c.predicate = predicate.substitute_indices(corner);
   }
   if (std::ranges::find(conditions, c) == conditions.end()) conditions.push_back(c);

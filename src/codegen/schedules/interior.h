@@ -22,7 +22,7 @@ struct Interior {
   [[nodiscard]] Expression holds(const AxisGroup& inner, const Coordinates& at, const Expression& start,
                                  int64_t width) const;
 };
-/// Masks leave if their parts are linear in the only axis of `inner` and in the `window` axes, which are looped
+/// Masks leave if their parts are affine in the only axis of `inner` and in the `window` axes, which are looped
 /// over inside the block, or if they depend on neither.
 [[nodiscard]] Interior interior_of(const kernel::KernelSpec& spec, const AxisGroup& inner,
                                    kernel::AxisSet window = 0);
