@@ -56,7 +56,7 @@ Canonical canonical(SpecParts parts, std::span<const uint32_t> arguments, MathMo
   simplify_values(parts);
   if (mode != MathMode::Strict)
     for (Value& v : parts.values) drop_repeated_masks(v, parts);
-  split_axes(parts);
+  if (split_axes(parts)) simplify_values(parts);  // a value may depend on one of the two
   if (share_axes(parts)) simplify_values(parts);  // bodies may now read one value twice
   if (mode != MathMode::Strict) mark_online(parts);
   merge_axes(parts);

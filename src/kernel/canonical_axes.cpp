@@ -155,9 +155,10 @@ Divisions divisions_of(const SpecParts& parts) {
 
 }  // namespace
 
-void split_axes(SpecParts& parts) {
+bool split_axes(SpecParts& parts) {
   Divisions divisions = divisions_of(parts);
-  if (divisions.empty()) return;
+  if (divisions.empty()) return false;
+  const size_t before = parts.extents.size();
   make_linear(parts);
   divisions = divisions_of(parts);
   while (!divisions.empty() && parts.extents.size() < kMaxAxes) {
@@ -173,8 +174,9 @@ void split_axes(SpecParts& parts) {
       progress = true;
       break;
     }
-    if (!progress) return;
+    if (!progress) break;
   }
+  return parts.extents.size() > before;
 }
 
 namespace {

@@ -25,8 +25,8 @@ void simplify_values(SpecParts& parts);
 void normalise_masks(Value& value);
 /// Of several factors under one predicate only one keeps it, where the others may be read anyway. Relaxed.
 void drop_repeated_masks(Value& value, const SpecParts& parts);
-/// An axis used through / and % by a divisor of its extent becomes two.
-void split_axes(SpecParts& parts);
+/// An axis used through / and % by a divisor of its extent becomes two. Whether any did.
+bool split_axes(SpecParts& parts);
 /// Reduced axes get the number of another axis where that makes loads equal and both never meet in one value
 /// (softmax: one axis for the maximum, the sum and the result); then equal values become one. Whether any
 /// did.

@@ -238,13 +238,21 @@ class Simplifier {
     }
   }
 
-  /// A stored value has all axes of its output; a reduction that depends on fewer is copied out.
+  [[nodiscard]] bool is_read(int value) const {
+    return std::ranges::any_of(parts_.values, [&](const Value& v) {
+      return std::ranges::any_of(v.operands,
+                                 [&](const Operand& o) { return o.kind == Kind::Value && o.value == value; });
+    });
+  }
+
+  /// A stored value has all axes of its output; what depends on fewer is copied out where it is a reduction, or
+  /// where others read it.
   void widen_outputs() {
     for (Output& o : parts_.outputs) {
       const AxisSet wanted = axes_of(o.index);
       Value& v = parts_.values[static_cast<size_t>(o.value)];
       const AxisSet have = axes_of(v.axes);
-      if (!v.monoid) {
+      if (!v.monoid && !((wanted & ~have) != 0 && is_read(o.value))) {
         const auto input = sole_input(v);
         if (input && v.operands[*input].kind == Kind::Value) {
           const int source = v.operands[*input].value;

@@ -30,7 +30,7 @@ struct Contraction {
   Factor left, right;
 };
 /// Empty if the spec is no contraction: one sum of a product whose sides can be told apart, all outputs at
-/// the sum's coordinates. One side may have no axes of its own (a matrix times a vector).
+/// the sum's coordinates or along further axes as well. One side may have no axes of its own (a matrix times a vector).
 [[nodiscard]] std::optional<Contraction> analyse(const kernel::KernelSpec& spec);
 
 /// Where a side's elements come from in the inner loop.

@@ -3,6 +3,7 @@
 
 #include "base/fail.h"
 #include "codegen/schedules/contract.h"
+#include "codegen/schedules/outputs.h"
 #include "kernel/axes.h"
 #include "kernel/copies.h"
 
@@ -108,8 +109,7 @@ std::optional<Contraction> analyse(const KernelSpec& spec) {
   if (c.sum < 0) return std::nullopt;
   const Value& sum = spec.values()[static_cast<size_t>(c.sum)];
   c.dtype = sum.dtype();
-  for (const kernel::Output& o : spec.outputs())
-    if (spec.values()[static_cast<size_t>(o.value)].axes != sum.axes) return std::nullopt;
+  if (!stores_from(spec, kernel::axes_of(sum.axes))) return std::nullopt;
   const ScalarNode& root = sum.body[sum.body.outputs()[0]];
   if (!sums(c.dtype) || root.op != ScalarOp::Mul) return std::nullopt;
   const std::vector<kernel::AxisSet> axes = kernel::node_axes(sum, spec.values());

@@ -1,4 +1,5 @@
 #include "codegen/schedules/contract.h"
+#include "codegen/schedules/outputs.h"
 
 // The register tile: products added in the inner loop, and the way out of it.
 namespace luminal::codegen::contract {
@@ -86,14 +87,10 @@ class Products {
   std::vector<Coordinates> row_at_;
 };
 
-void write_outputs(StageBuilder&, const Layout& l, const Ramp& ramp, std::span<const Expression> at, Id sum) {
-  const kernel::KernelSpec& spec = *l.spec;
-  std::map<int, Id> known{{l.c.sum, sum}};
-  for (size_t o = 0; o < spec.outputs().size(); ++o) {
-    const kernel::Output& output = spec.outputs()[o];
-    const Id value = ramp.value(spec, output.value, at, known);
-    ramp.store(static_cast<int>(spec.slots().size() + o), output.index, value, at);
-  }
+void write_outputs(StageBuilder& b, const Layout& l, const Ramp& ramp, std::span<const Expression> at,
+                   Id sum) {
+  const kernel::AxisSet bound = kernel::axes_of(l.spec->values()[static_cast<size_t>(l.c.sum)].axes);
+  store_outputs_from(b, *l.spec, bound, ramp, at, {{l.c.sum, sum}});
 }
 
 /// Makes a ramp ready for everything after the sum.

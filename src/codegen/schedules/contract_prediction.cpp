@@ -139,7 +139,9 @@ Problem problem_of(const kernel::KernelSpec& spec, const Contraction& c, bool sw
   if (!l.lines) p.left_step_bytes = bytes_along(spec, l.c.left, l.summed.axes.back(), top);
   p.step_bytes = bytes_along(spec, l.c.right, l.summed.axes.back(), top);
   p.left_bytes = bytes_of(spec, l.c.left, top), p.right_bytes = bytes_of(spec, l.c.right, top);
-  p.out_bytes = p.batch * p.m * p.n * p.element;
+  for (const kernel::Output& o : spec.outputs())
+    p.out_bytes += static_cast<double>(o.elements.exec(top) *
+                                       element_bytes(spec.values()[static_cast<size_t>(o.value)].dtype()));
   return p;
 }
 

@@ -8,7 +8,8 @@
 #include "codegen/schedules/specialise.h"
 #include "kernel/axes.h"
 
-/// Elementwise specs: vectors along the innermost axes of the result, several at a time.
+/// Elementwise specs: vectors along the innermost axes of the result, several at a time, or single elements
+/// where there are few.
 ///
 /// A block of vectors that lies wholly inside, and where every padded load is known to read inside too, runs
 /// without masks; all others run the same body with masks. Loads that lie along another axis than the result
@@ -43,8 +44,7 @@ using namespace map;
 
 bool takes(const KernelSpec& spec) {
   const auto& axes = spec.result().axes;
-  return !axes.empty() &&
-         std::ranges::all_of(spec.values(), [](const kernel::Value& v) { return !v.monoid; }) &&
+  return std::ranges::all_of(spec.values(), [](const kernel::Value& v) { return !v.monoid; }) &&
          std::ranges::all_of(spec.outputs(), [&](const kernel::Output& o) {
            return spec.values()[static_cast<size_t>(o.value)].axes == axes;
          });
@@ -85,6 +85,13 @@ void load_row(StageBuilder& b, const KernelSpec& spec, const AxisGroup& inner, c
         (void)one.load(o, at);
 }
 
+void store_element(StageBuilder& b, const KernelSpec& spec, const AxisGroup& inner, Coordinates at,
+                   const Expression& position) {
+  inner.place(position, at);
+  std::map<int, Id> known;
+  store_outputs(spec, Ramp(b), at, known, false);
+}
+
 Program lower_rows(const KernelSpec& spec, const Parameters& p, const DimMap& top, const Target& target) {
   const auto lanes = static_cast<int>(p.at("lanes"));
   const int64_t unroll = p.at("unroll");
@@ -98,6 +105,7 @@ Program lower_rows(const KernelSpec& spec, const Parameters& p, const DimMap& to
   grid.visit(
       b, spec.extents().size(), [&](const Coordinates& at) { load_row(b, spec, grid.inner, at); },
       [&](const Coordinates& at, const Expression& start) {
+        if (lanes == 1) return store_element(b, spec, grid.inner, at, start);
         const Expression full =
             size % grid.width == Expression(0) ? Expression(1) : (start + (grid.width - 1)).lt(size);
         const Expression inside = full & interior.holds(grid.inner, at, start, grid.width);
@@ -134,21 +142,10 @@ class MapCandidates {
 
   std::vector<Candidate> all() {
     rows();
+    if (spec_.result().axes.empty()) return candidates();
     const size_t turned = turned_loads(spec_).loads.size();
     if (turned > 0) tiles(static_cast<double>(turned));
-    std::ranges::stable_sort(found_, {}, &Point::us);
-    constexpr size_t kMost = 8;
-    if (found_.size() > kMost) found_.resize(kMost);
-    std::vector<Candidate> candidates;
-    for (const Point& p : found_)
-      candidates.push_back({{{"inner", p.inner},
-                             {"unroll", p.unroll},
-                             {"lanes", p.lanes},
-                             {"stream", p.stream ? 1 : 0},
-                             {"tile", p.tile ? 1 : 0},
-                             {"block", p.block}},
-                            p.us});
-    return candidates;
+    return candidates();
   }
 
  private:
@@ -157,6 +154,23 @@ class MapCandidates {
     bool stream = false, tile = false;
     double us = 0;
   };
+
+  /// The best of what was found.
+  std::vector<Candidate> candidates() {
+    std::ranges::stable_sort(found_, {}, &Point::us);
+    constexpr size_t kMost = 8;
+    if (found_.size() > kMost) found_.resize(kMost);
+    std::vector<Candidate> best;
+    for (const Point& p : found_)
+      best.push_back({{{"inner", p.inner},
+                       {"unroll", p.unroll},
+                       {"lanes", p.lanes},
+                       {"stream", p.stream ? 1 : 0},
+                       {"tile", p.tile ? 1 : 0},
+                       {"block", p.block}},
+                      p.us});
+    return best;
+  }
 
   void rows() {
     const auto axes = static_cast<int64_t>(memory_order(spec_, spec_.outputs()[0]).size());
@@ -167,6 +181,8 @@ class MapCandidates {
       for (const int64_t unroll : {1, 2, 4})
         add({.inner = inner, .unroll = unroll, .lanes = lanes}, grid, vector);
     }
+    const TaskGrid grid = grid_of(spec_, 1, 1);
+    add({}, grid, cycles_of_vector(spec_, grid.inner, 1), false);
   }
 
   void tiles(double turned) {

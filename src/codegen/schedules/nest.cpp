@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -327,12 +328,25 @@ double slow_of(const KernelSpec& spec, const AxisGroup& group, int64_t lanes, co
   return slow;
 }
 
-/// How often the body of each value runs in all, and what that takes: `inner` axes in vectors of `lanes`,
-/// the values `stages` before the others.
+double positions_of(const KernelSpec& spec, AxisSet axes, const DimMap& top) {
+  double positions = 1;
+  kernel::for_each_axis(axes, [&](int a) {
+    positions *= std::max<double>(1, static_cast<double>(spec.extents()[static_cast<size_t>(a)].exec(top)));
+  });
+  return positions;
+}
+
+/// Cycles of all bodies, each as often as it runs, and of the loops around them: `inner` axes in vectors of
+/// `lanes`, of which the last one may be nearly empty, the values `stages` before the others.
 double cycles_of(const KernelSpec& spec, const AxisGroup& group, std::span<const int> stages, int64_t lanes,
                  const DimMap& top) {
+  constexpr double kRow = 6, kBlock = 2;
   const AxisSet all = output_axes(spec), vector_axes = kernel::axes_of(group.axes);
-  double cycles = 0;
+  const auto blocks = [&](AxisSet axes) {
+    return std::ceil(positions_of(spec, axes, top) / static_cast<double>(lanes));
+  };
+  const double rows = positions_of(spec, all & ~vector_axes, top);
+  double cycles = rows * (kRow + kBlock * blocks(vector_axes));
   const Interior interior = interior_of(spec, group, ~(all | vector_axes));
   for (size_t k = 0; k < spec.values().size(); ++k) {
     const Value& v = interior.spec.values()[k];
@@ -341,16 +355,31 @@ double cycles_of(const KernelSpec& spec, const AxisGroup& group, std::span<const
     AxisSet runs_over = kernel::all_axes(v);
     // What has no stage of its own is computed anew in every block, or in every row where lanes agree.
     if (!has_stage && v.monoid) runs_over |= vectors ? all : all & ~vector_axes;
-    double times = 1, per_element = 1 + body_cycles(spec, v, kernel::all_axes(v));
-    kernel::for_each_axis(runs_over, [&](int a) {
-      times *= std::max<double>(1, static_cast<double>(spec.extents()[static_cast<size_t>(a)].exec(top)));
-    });
+    const double times = positions_of(spec, runs_over & ~vector_axes, top) * blocks(runs_over & vector_axes);
+    double per_element = 1 + body_cycles(spec, v, kernel::all_axes(v));
     per_element += vectors ? load_cycles(v.operands, group, static_cast<int>(lanes))
                            : static_cast<double>(v.operands.size());
     if (v.monoid) per_element = std::max(per_element, 4.0);  // one addition after the other
-    cycles += times * per_element / (vectors ? static_cast<double>(lanes) : 1);
+    cycles += times * per_element;
   }
   return cycles;
+}
+
+/// How much longer it takes than if the threads shared the blocks of the result evenly.
+double idleness(const KernelSpec& spec, const AxisGroup& group, int64_t lanes, int threads,
+                const DimMap& top) {
+  const AxisSet all = output_axes(spec), vector_axes = kernel::axes_of(group.axes);
+  const double rows = positions_of(spec, all & ~vector_axes, top);
+  const double blocks = std::ceil(positions_of(spec, vector_axes, top) / static_cast<double>(lanes));
+  return std::ceil(rows * blocks / threads) * threads / (rows * blocks);
+}
+
+/// Outputs over the same axes share a stage.
+int output_groups(const KernelSpec& spec) {
+  std::set<std::vector<int>> groups;
+  for (const kernel::Output& o : spec.outputs())
+    groups.insert(spec.values()[static_cast<size_t>(o.value)].axes);
+  return static_cast<int>(groups.size());
 }
 
 std::vector<Candidate> nest_candidates(const KernelSpec& given, const Bucket& bucket, const Target& target) {
@@ -377,9 +406,10 @@ std::vector<Candidate> nest_candidates(const KernelSpec& given, const Bucket& bu
     for (const std::vector<int>& stored : stages)
       for (const int64_t lanes : {natural, int64_t{1}}) {
         if (lanes == 1 && i > 1) continue;
-        const double us =
-            roofline.us(cycles_of(spec, group, stored, lanes, top), 1 + static_cast<int>(stored.size()),
-                        large ? slow_of(spec, group, lanes, top) : 1);
+        const double idle = idleness(spec, group, lanes, target.threads, top);
+        const double us = roofline.us(cycles_of(spec, group, stored, lanes, top) * idle,
+                                      output_groups(spec) + static_cast<int>(stored.size()),
+                                      large ? idle * slow_of(spec, group, lanes, top) : idle);
         found.push_back(
             {{{"inner", static_cast<int64_t>(i)}, {"stored", stored.empty() ? 0 : 1}, {"lanes", lanes}}, us});
       }

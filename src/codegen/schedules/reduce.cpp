@@ -5,6 +5,7 @@
 #include "base/fail.h"
 #include "codegen/schedules/cost.h"
 #include "codegen/schedules/families.h"
+#include "codegen/schedules/outputs.h"
 #include "codegen/schedules/specialise.h"
 #include "codegen/schedules/vector_loops.h"
 
@@ -39,9 +40,7 @@ std::optional<Reduction> analyse(const KernelSpec& spec) {
       return {};
     r.values.push_back(static_cast<int>(v));
   }
-  if (r.values.empty()) return {};
-  for (const kernel::Output& o : spec.outputs())
-    if (spec.values()[static_cast<size_t>(o.value)].axes != r.axes) return {};
+  if (r.values.empty() || !stores_from(spec, kernel::axes_of(r.axes))) return {};
   return r;
 }
 
@@ -70,19 +69,24 @@ size_t axes_of_lanes(const KernelSpec& spec, const Reduction& r, const AxisGroup
 
 /// The parameters: `along` 1 puts lanes along the reduced axes, 0 along the others; `unroll` accumulators (or
 /// vectors of results) side by side; `rows` results together (along 1); `task` such groups in a task;
-/// `splits` tasks that share a result. `held` (along 0) reduced positions, 0 for all of them, are folded
+/// `splits` tasks that share a result. `inner` (along 0) axes of results hold the vectors, 0 for all of them. `held` (along 0) reduced positions, 0 for all of them, are folded
 /// into one group before the next group's turn: totals wait in memory, and a task walks through its part of
 /// the tensor row by row as it lies there.
 struct ReduceForm {
-  int64_t along = 1, unroll = 4, rows = 1, task = 1, splits = 1, held = 0;
+  int64_t along = 1, unroll = 4, rows = 1, task = 1, splits = 1, held = 0, inner = 0;
 
   static ReduceForm of(const Parameters& p) {
-    return {p.at("along"), p.at("unroll"), p.at("rows"),
-            p.at("task"),  p.at("splits"), parameter_or(p, "held", 0)};
+    return {p.at("along"),
+            p.at("unroll"),
+            p.at("rows"),
+            p.at("task"),
+            p.at("splits"),
+            parameter_or(p, "held", 0),
+            parameter_or(p, "inner", 0)};
   }
   [[nodiscard]] Parameters parameters() const {
-    return {{"along", along}, {"unroll", unroll}, {"rows", rows},
-            {"task", task},   {"splits", splits}, {"held", held}};
+    return {{"along", along},   {"unroll", unroll}, {"rows", rows},  {"task", task},
+            {"splits", splits}, {"held", held},     {"inner", inner}};
   }
   friend bool operator==(const ReduceForm&, const ReduceForm&) = default;
 };
@@ -117,7 +121,12 @@ class ReduceLowering {
                                                .space = Space::Shared,
                                                .dtype = op.dtype,
                                                .elements = count_ * form_.splits}));
-    form_.along != 0 ? along_reduced() : form_.held != 0 ? along_rows() : along_results();
+    if (form_.along != 0)
+      along_reduced();
+    else if (form_.inner != 0)
+      along_inner();
+    else
+      form_.held != 0 ? along_rows() : along_results();
     if (form_.splits > 1) join();
     return std::move(program_);
   }
@@ -151,17 +160,13 @@ class ReduceLowering {
       const int v = r_.values[f];
       known[v] = b.convert(totals[f], spec_.values()[static_cast<size_t>(v)].dtype());
     }
-    for (size_t o = 0; o < spec_.outputs().size(); ++o) {
-      const kernel::Output& output = spec_.outputs()[o];
-      ramp.store(static_cast<int>(spec_.slots().size() + o), output.index,
-                 ramp.value(spec_, output.value, at, known), at);
-    }
+    store_outputs_from(b, spec_, kernel::axes_of(r_.axes), ramp, at, known);
   }
 
   void prepare_write(Ramp& ramp) const {
-    for (size_t v = 0; v < spec_.values().size(); ++v)
-      if (reads_fold(spec_, static_cast<int>(v)))
-        for (const Operand& o : spec_.values()[v].operands) ramp.prepare(o);
+    for (const Value& value : spec_.values())
+      if (!value.monoid)
+        for (const Operand& o : value.operands) ramp.prepare(o);
     for (const kernel::Output& o : spec_.outputs()) ramp.prepare(o.index);
   }
 
@@ -228,11 +233,37 @@ class ReduceLowering {
         prepare_write(ramp);
         for (const FoldOp& op : ops_) totals.push_back(b.constant_bits({op.dtype, lanes_}, op.neutral));
       }
-      totals = fold_nest(b, range, ramps, std::move(totals));
+      totals = fold_nest(b, range, ramps, std::move(totals), Coordinates(spec_.extents().size(), 0));
       for (size_t v = 0; v < ramps.size(); ++v) {
         finish_group(b, ramps[v], split, std::span(totals).subspan(v * ops_.size(), ops_.size()));
       }
     });
+    b.finish();
+  }
+
+  /// Vectors along the innermost axes of the results, row by row: what the others alone index is one element.
+  void along_inner() {
+    const size_t outer = r_.axes.size() - static_cast<size_t>(form_.inner);
+    TaskGrid grid{.outer = part_of(results_, 0, outer),
+                  .inner = part_of(results_, outer, r_.axes.size()),
+                  .width = lanes_ * form_.unroll,
+                  .blocks_per_task = form_.task};
+    StageBuilder b(program_, grid.tasks());
+    grid.visit(
+        b, spec_.extents().size(), [](const Coordinates&) {},
+        [&](const Coordinates& at, const Expression& start) {
+          std::vector<Ramp> ramps;
+          std::vector<Id> totals;
+          for (int64_t v = 0; v < form_.unroll; ++v) {
+            Ramp& ramp = ramps.emplace_back(b, grid.inner, start + v * lanes_, lanes_, grid.inner.size());
+            prepare_fold(ramp);
+            prepare_write(ramp);
+            for (const FoldOp& op : ops_) totals.push_back(b.constant_bits({op.dtype, lanes_}, op.neutral));
+          }
+          totals = fold_nest(b, reduced_, ramps, std::move(totals), at);
+          for (size_t v = 0; v < ramps.size(); ++v)
+            write(b, ramps[v], at, std::span(totals).subspan(v * ops_.size(), ops_.size()));
+        });
     b.finish();
   }
 
@@ -319,12 +350,11 @@ class ReduceLowering {
   }
 
   std::vector<Id> fold_nest(StageBuilder& b, const AxisGroup& range, std::span<const Ramp> ramps,
-                            std::vector<Id> totals) const {
-    Coordinates at(spec_.extents().size(), 0);
+                            std::vector<Id> totals, Coordinates at) const {
     const auto nest = [&](const auto& self, size_t k, std::vector<Id> carried) -> std::vector<Id> {
       if (k < range.axes.size())
-        return b.loop(range.extents[k], LoopKind::Serial, std::move(carried),
-                      [&](const Expression& i, std::span<const Id> c) {
+        return b.loop(range.extents[k], is_window(range, k) ? LoopKind::Unrolled : LoopKind::Serial,
+                      std::move(carried), [&](const Expression& i, std::span<const Id> c) {
                         at[static_cast<size_t>(range.axes[k])] = range.first[k] + i;
                         return self(self, k + 1, {c.begin(), c.end()});
                       });
@@ -336,6 +366,13 @@ class ReduceLowering {
       return carried;
     };
     return nest(nest, 0, std::move(totals));
+  }
+
+  /// A few elements from axis `k` on, and few vectors of results to repeat them for.
+  [[nodiscard]] bool is_window(const AxisGroup& range, size_t k) const {
+    constexpr int64_t kMost = 16;
+    const Expression size = part_of(range, k, range.axes.size()).size();
+    return size.constant() && *size.constant() * form_.unroll <= kMost;
   }
 
   /// Folds what the splits left.
@@ -397,6 +434,10 @@ class ReduceCandidates {
         roofline_(roofline_of(spec, top, target)),
         inner_(group_of(spec.extents(), r.reduced)),
         outer_(group_of(spec.extents(), r.axes)) {
+    for (const int a : r.axes) extents_.push_back(spec.extents()[static_cast<size_t>(a)].exec(top));
+    for (const kernel::Output& o : spec.outputs())
+      if (spec.values()[static_cast<size_t>(o.value)].axes.size() > r.axes.size())
+        further_ += static_cast<double>(o.elements.exec(top));
     const size_t axes = inner_.axes.size();
     inner_ = part_of(inner_, axes - axes_of_lanes(spec, r, inner_, lanes_), axes);
     for (const int v : r.values)
@@ -417,6 +458,7 @@ class ReduceCandidates {
       }
       if (results_ >= 2 * lanes_ && reduced_ >= 2 * kHeld * splits) along_rows(splits);
     }
+    along_inner();
     constexpr size_t kMost = 10;
     std::ranges::stable_sort(found_, {}, &Predicted::us);
     if (found_.size() > kMost) found_.resize(kMost);
@@ -431,6 +473,12 @@ class ReduceCandidates {
   [[nodiscard]] int64_t size(const std::vector<int>& axes, const DimMap& top) const {
     int64_t n = 1;
     for (const int a : axes) n *= spec_.extents()[static_cast<size_t>(a)].exec(top);
+    return n;
+  }
+  /// Results along the `inner` innermost axes.
+  [[nodiscard]] int64_t columns_of(int64_t inner) const {
+    int64_t n = 1;
+    for (int64_t k = 1; k <= inner; ++k) n *= extents_[extents_.size() - static_cast<size_t>(k)];
     return n;
   }
   [[nodiscard]] double groups_of(int64_t group) const {
@@ -463,6 +511,24 @@ class ReduceCandidates {
     }
   }
 
+  /// As `nest` does: worth it where a vector along all results would gather.
+  void along_inner() {
+    for (size_t inner = 1; inner < r_.axes.size(); ++inner) {
+      const size_t at = r_.axes.size() - inner;
+      const auto columns = static_cast<double>(columns_of(static_cast<int64_t>(inner)));
+      const double per = vector_cycles(spec_, r_, part_of(outer_, at, r_.axes.size()), lanes_, 1);
+      const double rows = static_cast<double>(results_) / std::max(1.0, columns);
+      for (const int64_t vectors : {1, 4}) {
+        if (vectors > 1 && static_cast<double>((vectors - 1) * lanes_) >= columns) continue;
+        const double blocks = std::ceil(columns / static_cast<double>(lanes_));
+        consider(
+            {.along = 0, .unroll = vectors, .inner = static_cast<int64_t>(inner)},
+            rows * (6 + blocks * (2 + static_cast<double>(reduced_) * std::max(per, 4.0 / double(vectors)))),
+            1);
+      }
+    }
+  }
+
   /// Totals that wait in memory take no more than half the first cache, or some of the second, from where they
   /// come more slowly but let a task read longer pieces of memory.
   void along_rows(int64_t splits) {
@@ -488,8 +554,10 @@ class ReduceCandidates {
   }
 
   void consider(ReduceForm f, double cycles, double slow) {
+    cycles += 2 * further_ / (f.along != 0 ? 1 : lanes_);
     const int64_t group = f.along != 0 ? f.rows : f.unroll * lanes_;
-    const int64_t groups = (results_ + group - 1) / group;
+    const int64_t row = f.inner == 0 ? results_ : columns_of(f.inner);
+    const int64_t groups = results_ / std::max<int64_t>(1, row) * ((row + group - 1) / group);
     if (f.held == 0)
       f.task = std::clamp<int64_t>(
           groups / (8 * target_.threads), 1,
@@ -510,8 +578,10 @@ class ReduceCandidates {
   Roofline roofline_;
   AxisGroup inner_;  ///< reduced axes along which lanes may run
   AxisGroup outer_;
-  int64_t row_ = 1;      ///< results that lie side by side in the tensor
-  int64_t element_ = 4;  ///< bytes there
+  std::vector<int64_t> extents_;  ///< of the results' axes
+  double further_ = 0;            ///< elements of outputs that have more axes
+  int64_t row_ = 1;               ///< results that lie side by side in the tensor
+  int64_t element_ = 4;           ///< bytes there
   struct Predicted {
     ReduceForm form;
     double us = 0;

@@ -230,6 +230,22 @@ TEST(Contract, NothingIsFasterThanItsBound) {
   });
 }
 
+/// Y[r,i,j] = (sum k: A[i,k] * B[k,j]) + C[r]: each result goes to several places.
+TEST(Contract, ResultsThatAreReadAlongFurtherAxes) {
+  for (const auto& [m, n, k] : {std::array<int64_t, 3>{20, 33, 24}, {5, 64, 300}, {64, 7, 17}}) {
+    SpecBuilder s;
+    const Expression r = s.axis(3), i = s.axis(m), j = s.axis(n), l = s.axis(k);
+    const int a = s.slot(m * k), b = s.slot(k * n), c = s.slot(3);
+    const int sum = s.value({1, 2}, {3}, Monoid::Add, {s.load(a, i * k + l), s.load(b, l * n + j)},
+                            [](ScalarBuilder& x, std::span<const Scalar> v) { return x.mul(v[0], v[1]); });
+    const int shifted =
+        s.value({0, 1, 2}, {}, {}, {s.read(sum), s.load(c, r)},
+                [](ScalarBuilder& x, std::span<const Scalar> v) { return x.add(v[0], v[1]); });
+    s.output(shifted, (r * m + i) * n + j, 3 * m * n);
+    check_candidates(contract_schedule(), s.finish().spec, {}, avx2(), {{}});
+  }
+}
+
 /// A bucket may hold the size 0 alone: there is nothing to tile.
 TEST(Contract, LeavesProductsWithoutElements) {
   const Expression s = Expression::dim("s", {.min = 0, .max = 40});

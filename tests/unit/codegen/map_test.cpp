@@ -39,6 +39,24 @@ TEST(Map, TransposesInBlocksOfTiles) {
     }
 }
 
+/// A scalar, and rows too short for a vector.
+TEST(Map, SingleElements) {
+  for (const int64_t columns : {1, 3}) {
+    SpecBuilder s;
+    const Expression i = s.axis(columns), j = s.axis(columns == 1 ? 1 : 5);
+    const int64_t count = columns == 1 ? 1 : 5 * columns;
+    const int x = s.slot(count);
+    const int y = s.value({0, 1}, {}, {}, {s.load(x, i * (count / columns) + j)},
+                          [](ScalarBuilder& b, std::span<const Scalar> v) { return b.add(v[0], v[0]); });
+    s.output(y, j * columns + i, count);
+    const KernelSpec spec = s.finish().spec;
+    check_candidates(map_schedule(), spec, {}, avx2(), {{}});
+    check_loops(map_schedule(), spec,
+                {{"inner", 1}, {"unroll", 1}, {"lanes", 1}, {"stream", 0}, {"tile", 0}, {"block", 1}}, {},
+                avx2(), {{}});
+  }
+}
+
 TEST(Map, LargeTransposesPassTheCachesBy) {
   const Parameters first = map_schedule().candidates(transpose(1, 2048, 2048), {}, avx512()).at(0).parameters;
   EXPECT_EQ(first.at("tile"), 1);

@@ -132,6 +132,37 @@ TEST(Reduce, LargeMatricesAreReadInLongPieces) {
   }
 }
 
+/// Vectors along the innermost axes of the results alone; the last one of a row is cut.
+TEST(Reduce, RowsOfResults) {
+  for (const int64_t unroll : {1, 4})
+    for (const int64_t task : {1, 3})
+      for (const auto& [a, b, c] : {std::array<int64_t, 3>{3, 9, 37}, {5, 2, 16}, {40, 40, 3}})
+        check_loops(
+            reduce(), middle(a, b, c, Monoid::Add, Dtype::I32),
+            {{"along", 0}, {"unroll", unroll}, {"rows", 1}, {"task", task}, {"splits", 1}, {"inner", 1}}, {},
+            avx2(), {{}});
+}
+
+/// Y[i,j,k] = B[j] * (sum l: A[i,l,k]), with the sum itself stored as well.
+TEST(Reduce, ResultsThatAreReadAlongFurtherAxes) {
+  for (const bool whole : {false, true})
+    for (const auto& [rows, further, columns, summed] :
+         {std::array<int64_t, 4>{3, 5, 7, 9}, {1, 4, 1, 100}, {6, 2, 33, 2}}) {
+      SpecBuilder s;
+      const Expression i = s.axis(rows), j = s.axis(further), k = s.axis(columns), l = s.axis(summed);
+      const int a = s.slot(rows * summed * columns), factor = s.slot(further);
+      const int sum = s.value({0, 2}, {3}, Monoid::Add, {s.load(a, (i * summed + l) * columns + k)}, plain);
+      const int scaled =
+          s.value({0, 1, 2}, {}, {}, {s.read(sum), s.load(factor, j)},
+                  [](ScalarBuilder& b, std::span<const Scalar> v) { return b.mul(v[0], v[1]); });
+      s.output(scaled, (i * further + j) * columns + k, rows * further * columns);
+      if (whole) s.output(sum, i * columns + k, rows * columns);
+      const KernelSpec spec = s.finish().spec;
+      for (const Target& target : {avx512(), avx2()})
+        check_candidates(reduce(), spec, {}, target, {{}}, 1e-6);
+    }
+}
+
 TEST(Reduce, AllElementsSplitOverTasks) {
   for (const int64_t n : {2, 31, 5000})
     check_candidates(reduce(), middle(1, n, 1, Monoid::Add), {}, avx2(), {{}});
