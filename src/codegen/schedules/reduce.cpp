@@ -7,6 +7,7 @@
 #include "codegen/schedules/families.h"
 #include "codegen/schedules/outputs.h"
 #include "codegen/schedules/specialise.h"
+#include "codegen/schedules/task_grid.h"
 #include "codegen/schedules/vector_loops.h"
 
 // Reductions: one or several values folded over the same axes, elementwise bodies before, elementwise values
