@@ -15,11 +15,11 @@ using test::SymbolicGraph;
 
 /// Runs `count` random graphs on the reference, then compiled in `mode`.
 void compare(uint64_t first_seed, int64_t count, const CompilationMode& mode, int nodes,
-             MathMode math = MathMode::Relaxed) {
+             MathMode math = MathMode::Relaxed, RandomGraph::Kind kind = RandomGraph::Kind::Tame) {
   for (int64_t i = 0; i < count; ++i) {
     const uint64_t seed = effort::seed(first_seed) + static_cast<uint64_t>(i);
     SCOPED_TRACE(testing::Message() << "LUMINAL_TEST_SEED=" << seed);
-    RandomGraph random(seed, RandomGraph::Kind::Tame, nodes);
+    RandomGraph random(seed, kind, nodes);
     Graph& cx = random.graph();
     cx.set_search({.math = math});
     std::vector<TensorData> wanted;
@@ -40,8 +40,11 @@ void compare(uint64_t first_seed, int64_t count, const CompilationMode& mode, in
   }
 }
 
-// A thousand of them with the next but one.
 TEST(RandomGraphs, OfEveryShapeEqualTheReference) { compare(70'000, effort::cases(600, 3000), Fast{}, 24); }
+
+TEST(RandomGraphs, OfAllKindsOfOpsEqualTheReference) {
+  compare(60'000, effort::cases(800, 5000), Fast{}, 16, MathMode::Relaxed, RandomGraph::Kind::Wide);
+}
 
 TEST(RandomGraphs, SearchedInFullEqualTheReference) {
   compare(75'000, effort::cases(50, 300), Optimal{}, 14);
@@ -74,6 +77,32 @@ TEST(RandomGraphs, OfSymbolicSizeEqualTheReferenceAtThreeSizes) {
                                   "n = " + std::to_string(n));
         if (HasFatalFailure()) return;
       }
+    }
+  }
+}
+
+/// In f64 and over data without ties, so that what amplifies rounding does not need to be known.
+TEST(RandomGraphs, HaveTheReferencesGradients) {
+  int64_t compared = 0;
+  for (uint64_t seed = effort::seed(85'000); compared < effort::cases(150, 1000); ++seed) {
+    SCOPED_TRACE(testing::Message() << "LUMINAL_TEST_SEED=" << seed);
+    SymbolicGraph random(seed, 10, Dtype::F64);
+    Graph& cx = random.graph();
+    const std::vector<GraphTensor> gradients = random.gradients();
+    if (gradients.empty()) continue;
+    ++compared;
+    random.feed(1 + static_cast<int64_t>(seed % 9));
+    std::vector<TensorData> wanted;
+    cx.set_device("reference");
+    cx.execute();
+    for (const GraphTensor& g : gradients) wanted.push_back(*cx.value(g.edge().source));
+    cx.set_device("cpu");
+    cx.execute();
+    for (size_t k = 0; k < wanted.size(); ++k) {
+      double scale = 1;
+      for (const double x : search::test::elements(wanted[k])) scale = std::max(scale, std::abs(x));
+      search::test::expect_near(*cx.value(gradients[k].edge().source), wanted[k], 1e-10 * scale, "gradient");
+      if (HasFatalFailure()) return;
     }
   }
 }

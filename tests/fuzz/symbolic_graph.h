@@ -4,7 +4,9 @@
 #include <random>
 #include <vector>
 
+#include "luminal/autograd.h"
 #include "luminal/graph.h"
+#include "luminal/scan.h"
 
 namespace luminal::test {
 
@@ -19,7 +21,8 @@ class SymbolicGraph {
     double bound = 1, error = 0;
   };
 
-  explicit SymbolicGraph(uint64_t seed, int steps = 14) : random_(seed) {
+  explicit SymbolicGraph(uint64_t seed, int steps = 14, Dtype dtype = Dtype::F32)
+      : random_(seed), dtype_(dtype) {
     for (const Shape& dims : {Shape{"n", 6}, Shape{"n", 4, 6}, Shape{6, 5}, Shape{4, 6}})
       items_.push_back({input(dims), 1, 0});
     for (int i = 0; i < steps; ++i) add_step();
@@ -34,14 +37,28 @@ class SymbolicGraph {
   Graph& graph() { return graph_; }
   [[nodiscard]] const std::vector<Item>& outputs() const { return outputs_; }
 
-  /// New data for a batch of `n`.
+  /// The gradients of the outputs' sum by all inputs that it depends on, to be retrieved.
+  std::vector<GraphTensor> gradients() {
+    if (outputs_.empty()) return {};
+    GraphTensor loss = outputs_[0].tensor.sum();
+    for (size_t i = 1; i < outputs_.size(); ++i) loss = loss + outputs_[i].tensor.sum();
+    std::vector<GraphTensor> found = graph_.run_pass(Autograd(inputs_, loss));
+    for (GraphTensor& gradient : found) gradient.retrieve();
+    return found;
+  }
+
+  /// New data for a batch of `n`. In f64 no two of them are equal, nor their sums.
   void feed(int64_t n) {
     for (GraphTensor& input : inputs_) {
-      const auto dims = exec(input.dims(), {{"n", n}});
-      std::vector<float> values(static_cast<size_t>(element_count(input.dims()).exec({{"n", n}})));
-      for (float& value : values)
-        value = static_cast<float>(static_cast<int64_t>(random_() % 2001) - 1000) / 1000;
-      input.set_dyn(values, dims);
+      TensorData data(dtype_, exec(input.dims(), {{"n", n}}));
+      visit_dtype(dtype_, [&]<class T>(T) {
+        for (T& value : data.template as<T>())
+          value =
+              static_cast<T>(dtype_ == Dtype::F64
+                                 ? static_cast<double>(random_() >> 11) * 0x1p-52 - 1
+                                 : static_cast<double>(static_cast<int64_t>(random_() % 2001) - 1000) / 1000);
+      });
+      input.set(std::move(data));
     }
   }
 
@@ -49,7 +66,7 @@ class SymbolicGraph {
   static constexpr double kUnit = 0x1p-24, kMost = 200;
 
   size_t below(size_t n) { return random_() % n; }
-  GraphTensor input(const Shape& dims) { return inputs_.emplace_back(graph_.tensor(dims)); }
+  GraphTensor input(const Shape& dims) { return inputs_.emplace_back(graph_.tensor(dims, dtype_)); }
   Item& pick() {
     return items_[below(2) == 0 ? items_.size() - 1 - below(std::min<size_t>(items_.size(), 4))
                                 : below(items_.size())];
@@ -62,7 +79,8 @@ class SymbolicGraph {
 
   void add_step() {
     const Item x = pick();
-    switch (below(9)) {
+    const size_t kind = dtype_ == Dtype::F64 ? below(11) : below(9);
+    switch (dtype_ != Dtype::F64 && kind == 8 ? 10 : kind) {  // indexing and loops in f64 alone
       case 0:
         return add(x.tensor.sin(), 1, x.error + 8 * kUnit);
       case 1:
@@ -78,6 +96,10 @@ class SymbolicGraph {
         return add_contraction(x);
       case 7:
         return add_rows(x);
+      case 8:
+        return add_gather(x);
+      case 9:
+        return add_loop(x);
       default:
         return add_view(x);
     }
@@ -121,6 +143,33 @@ class SymbolicGraph {
     add(x.tensor.softmax(axis), 1, 4 * x.error + (count + 16) * kUnit);
   }
 
+  /// Places that a formula gives, of any size, or along the batch.
+  void add_gather(const Item& x) {
+    if (x.tensor.rank() == 0) return;
+    const int axis = static_cast<int>(below(static_cast<size_t>(x.tensor.rank())));
+    const Expression size = x.tensor.dim(axis), z = Expression::flat_index();
+    const Expression dims[] = {5, "n", size};
+    const GraphTensor index = graph_.iota((z * 3 + 1) % size.max(1), {dims[below(3)]});
+    add(x.tensor.index_select(axis, index), x.bound, x.error);
+  }
+
+  /// A loop over the first axis, or what cumulates along any.
+  void add_loop(const Item& x) {
+    if (x.tensor.rank() == 0) return;
+    const int axis = static_cast<int>(below(static_cast<size_t>(x.tensor.rank())));
+    const double count = largest(x.tensor.dim(axis));
+    if (below(2) == 0)
+      return add(x.tensor.cumsum(axis) * (1 / count), x.bound, x.error + count * kUnit * x.bound);
+    Shape state = x.tensor.dims();
+    state.erase(state.begin());
+    const auto loop =
+        scan({graph_.zeros(state, dtype_)}, {x.tensor}, [](auto carry, auto element) -> ScanStep {
+          const GraphTensor next = 0.5 * carry[0] + element[0];
+          return {.carry = {next}, .outputs = {next.sin()}};
+        });
+    add(loop.outputs[0], 1, 2 * x.error + 8 * kUnit * x.bound);
+  }
+
   void add_view(const Item& x) {
     const GraphTensor& t = x.tensor;
     if (t.rank() == 0) return;
@@ -142,6 +191,7 @@ class SymbolicGraph {
   }
 
   std::mt19937_64 random_;
+  Dtype dtype_;
   Graph graph_;
   std::vector<GraphTensor> inputs_;
   std::vector<Item> items_, outputs_;
