@@ -261,6 +261,11 @@ class Parser {
       return;
     }
     at_ = start;
+    const auto most = 1 + std::ranges::count(function.parameters, ',');
+    if (!function.parameters.ends_with("...") && std::ssize(call.arguments) == most)
+      error(fmt::format("{}({}) takes no more than {} argument{}", function.name, function.parameters, most,
+                        most == 1 ? "" : "s"),
+            start);
     call.arguments.push_back(sum());
   }
 

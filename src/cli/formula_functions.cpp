@@ -62,8 +62,8 @@ bool FormulaCall::flag(size_t at, const std::string& name, bool fallback) const 
   return integer(at, name, fallback ? 1 : 0) != 0;
 }
 
-std::vector<int64_t> FormulaCall::integers(const std::string& name) const {
-  const FormulaValue* value = find(SIZE_MAX, name);
+std::vector<int64_t> FormulaCall::integers(size_t at, const std::string& name) const {
+  const FormulaValue* value = find(at, name);
   if (!value) return {};
   if (const auto* number = std::get_if<Number>(value); number && number->is_integer())
     return {number->as<int64_t>()};
@@ -142,23 +142,22 @@ GraphTensor binary(const Call& call, Graph& graph) {
 
 template <size_t N>
 ConvOptions<N> conv_options(const Call& call) {
-  return {.stride = call.extents<N>("stride", 1),
-          .padding = call.extents<N>("padding", 0),
-          .dilation = call.extents<N>("dilation", 1),
-          .groups = call.integer(SIZE_MAX, "groups", 1)};
+  return {.stride = call.extents<N>(2, "stride", 1),
+          .padding = call.extents<N>(3, "padding", 0),
+          .dilation = call.extents<N>(4, "dilation", 1),
+          .groups = call.integer(5, "groups", 1)};
 }
 
 template <size_t N>
 PoolOptions<N> pool_options(const Call& call) {
-  return {.kernel = call.extents<N>("kernel", 2),
-          .stride = call.extents<N>("stride", 0),
-          .padding = call.extents<N>("padding", 0),
-          .dilation = call.extents<N>("dilation", 1)};
+  return {.kernel = call.extents<N>(1, "kernel", 2),
+          .stride = call.extents<N>(2, "stride", 0),
+          .padding = call.extents<N>(3, "padding", 0),
+          .dilation = call.extents<N>(4, "dilation", 1)};
 }
 
 GraphTensor call_attention(const Call& call, Graph&) {
-  const AttentionOptions options{.causal = call.flag(SIZE_MAX, "causal", false),
-                                 .scale = call.real(SIZE_MAX, "scale", 0)};
+  const AttentionOptions options{.causal = call.flag(4, "causal", false), .scale = call.real(5, "scale", 0)};
   if (call.arguments.size() > 3)
     return attention(call.tensor(0), call.tensor(1), call.tensor(2), call.tensor(3), options);
   return attention(call.tensor(0), call.tensor(1), call.tensor(2), options);

@@ -37,12 +37,12 @@ struct FormulaCall {
   [[nodiscard]] Shape shape(size_t at, const std::string& name) const;
   [[nodiscard]] std::string text(size_t at, const std::string& name,
                                  std::optional<std::string> fallback = {}) const;
-  /// `count` numbers; one stands for all.
+  /// `N` numbers; one stands for all.
   template <size_t N>
-  [[nodiscard]] std::array<int64_t, N> extents(const std::string& name, int64_t fallback) const {
+  [[nodiscard]] std::array<int64_t, N> extents(size_t at, const std::string& name, int64_t fallback) const {
     std::array<int64_t, N> result{};
     result.fill(fallback);
-    const std::vector<int64_t> given = integers(name);
+    const std::vector<int64_t> given = integers(at, name);
     if (given.size() == 1) result.fill(given[0]);
     if (given.size() > 1) check_count(name, given.size(), N);
     if (given.size() == N) std::copy(given.begin(), given.end(), result.begin());
@@ -51,13 +51,14 @@ struct FormulaCall {
 
  private:
   [[nodiscard]] const FormulaValue* find(size_t at, const std::string& name) const;
-  [[nodiscard]] std::vector<int64_t> integers(const std::string& name) const;
+  [[nodiscard]] std::vector<int64_t> integers(size_t at, const std::string& name) const;
   void check_count(const std::string& name, size_t given, size_t wanted) const;
 };
 
 struct FormulaFunction {
   std::string_view name;
-  std::string_view parameters;  ///< "x, axis=-1": for help and for checking names of options
+  std::string_view
+      parameters;  ///< "x, axis=-1": for help, and what options and how many arguments there may be
   GraphTensor (*call)(const FormulaCall& call, Graph& graph);
 };
 

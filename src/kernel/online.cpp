@@ -417,11 +417,15 @@ bool take_factors_out(SpecParts& parts, size_t at) {
 }
 
 /// Value `at` with the elementwise values that it reads in its body; such values are stored, others stand in their
-/// readers from the start. Empty if it reads none.
+/// readers from the start. Those that differ along what is reduced stay apart: they would be computed twice. Empty
+/// if it reads none.
 std::optional<Value> with_bodies_read(const SpecParts& parts, size_t at) {
   Value v = parts.values[at];
+  const AxisSet reduced = axes_of(v.reduced);
   const auto is_elementwise = [&](const Operand& o) {
-    return o.kind == Kind::Value && !parts.values[static_cast<size_t>(o.value)].monoid;
+    if (o.kind != Kind::Value) return false;
+    const Value& read = parts.values[static_cast<size_t>(o.value)];
+    return !read.monoid && (axes_of(read.axes) & reduced) == 0;
   };
   if (std::ranges::none_of(v.operands, is_elementwise)) return std::nullopt;
   while (std::ranges::any_of(v.operands, is_elementwise)) {

@@ -87,11 +87,20 @@ TEST(Formula, ErrorsPointToThePlace) {
   // An axis beyond an int is none of the tensor's.
   EXPECT_THAT(message_of("x[8].sum(axes=[4294967296])"),
               testing::HasSubstr("[sum] axes 4294967296 is out of range"));
+  EXPECT_THAT(message_of("x[8,2].relu(3)"), testing::HasSubstr("relu(x) takes no more than 1 argument"));
   EXPECT_THAT(message_of("x[8,2].unsqueeze(4294967296)"),
               testing::HasSubstr("[unsqueeze] axis 4294967296 is out of range"));
   EXPECT_THAT(message_of("x[8,2].transpose(0, 4294967297)"),
               testing::HasSubstr("[transpose] b 4294967297 is out of range"));
   EXPECT_THAT(message_of("x[2].sum(\"a\")"), testing::HasSubstr("must be a list of sizes"));
+}
+
+TEST(Formula, OptionsMayBeGivenByPosition) {
+  Graph cx;
+  EXPECT_EQ(parse_formula(cx, "max_pool2d(x[1,1,7,7], 3, 2, 1)").result.dims(), (Shape{1, 1, 4, 4}));
+  EXPECT_EQ(parse_formula(cx, "max_pool2d(y[1,1,6,6], [3, 2])").result.dims(), (Shape{1, 1, 2, 3}));
+  EXPECT_EQ(parse_formula(cx, "conv2d(z[1,1,9,9], w[1,1,3,3], 2, [1, 0])").result.dims(),
+            (Shape{1, 1, 5, 4}));
 }
 
 TEST(Formula, EveryFunctionIsListedOnceAndInOrder) {
