@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "codegen/schedules/task_grid.h"
+#include "kernel/axes.h"
 
 /// Blocks of lanes where padded loads read inside, so that they need no masks.
 namespace luminal::codegen {
