@@ -14,6 +14,7 @@
 #include "base/machine.h"
 #include "base/reason.h"
 #include "base/stopwatch.h"
+#include "codegen/schedules/cost.h"
 #include "runtime/machine.h"
 #include "search/verification/plan_check.h"
 #include "search/verification/replay.h"
@@ -140,8 +141,6 @@ class BackEndRun {
 
   BackEndResult run() {
     throw_if_cancelled();
-    limits_ = &runtime::machine_limits(*target_.backend);
-    compiled_.limits_ms = 1e3 * seconds_since(begin_);
     const FrontEnd& front_end = *compiled_.front_end;
     compile_loops();
     const std::scoped_lock lock(Languages::of_process().mutex());
@@ -192,8 +191,9 @@ class BackEndRun {
     const auto start = Clock::now();
     const FrontEnd& front_end = *compiled_.front_end;
     const DimMap top = bucket_.top();
+    const kernel::MachineLimits limits = codegen::nominal_limits(target_.backend->target());
     const SpecCost rough = [&](const kernel::KernelSpec& spec) {
-      return kernel::predicted_us(spec, top, *limits_);
+      return kernel::predicted_us(spec, top, limits);
     };
     const SpecCost fine = [&](const kernel::KernelSpec& spec) {
       return best_by_model(spec, restricted(bucket_, spec), target_.backend->target()).predicted_us;
@@ -207,6 +207,9 @@ class BackEndRun {
   }
 
   void select_by_measurement() {
+    const auto start = Clock::now();
+    const kernel::MachineLimits& limits = runtime::machine_limits(*target_.backend);
+    compiled_.limits_ms = 1e3 * seconds_since(start);
     const FrontEnd& front_end = *compiled_.front_end;
     PlanSearchResult found = search_plan({.graph = graph_,
                                           .kernel_graph = front_end.kernel_graph,
@@ -214,7 +217,7 @@ class BackEndRun {
                                           .store = *front_end.store,
                                           .backend = *target_.backend,
                                           .cache = Cache::of_process(),
-                                          .limits = *limits_,
+                                          .limits = limits,
                                           .bucket = bucket_,
                                           .options = options_,
                                           .loops = loops_},
@@ -327,7 +330,6 @@ class BackEndRun {
   const SearchOptions& options_;
   Clock::time_point begin_ = Clock::now();
   Deadlines deadlines_ = deadlines_of(mode_, Watch::current() ? Watch::current()->start() : begin_);
-  const kernel::MachineLimits* limits_ = nullptr;
   BackEndResult compiled_;
   Loops loops_;
 };

@@ -54,6 +54,15 @@ class ResNet(nn.Module):
         return self.fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
 
 
+def hard_sigmoid(x):
+    return (x + 3).clamp(0, 6) / 6  # PyTorch's own rounds a sixth to f32, in f64 too
+
+
+class HardSwish(nn.Module):
+    def forward(self, x):
+        return x * hard_sigmoid(x)
+
+
 def conv_norm(into, out, kernel=1, stride=1, groups=1, activation=None):
     layers = [nn.Conv2d(into, out, kernel, stride, kernel // 2, groups=groups, bias=False),
               nn.BatchNorm2d(out, eps=0.001, momentum=0.01)]
@@ -66,13 +75,13 @@ class Squeeze(nn.Module):
         self.fc1, self.fc2 = nn.Conv2d(channels, inside, 1), nn.Conv2d(inside, channels, 1)
 
     def forward(self, x):
-        return x * F.hardsigmoid(self.fc2(F.relu(self.fc1(F.adaptive_avg_pool2d(x, 1)))))
+        return x * hard_sigmoid(self.fc2(F.relu(self.fc1(F.adaptive_avg_pool2d(x, 1)))))
 
 
 class InvertedResidual(nn.Module):
     def __init__(self, into, kernel, expanded, out, squeeze, hard_swish, stride):
         super().__init__()
-        activation = nn.Hardswish if hard_swish else nn.ReLU
+        activation = HardSwish if hard_swish else nn.ReLU
         layers = [] if into == expanded else [conv_norm(into, expanded, activation=activation)]
         layers.append(conv_norm(expanded, expanded, kernel, stride, expanded, activation))
         if squeeze:
@@ -89,12 +98,12 @@ class MobileNetV3(nn.Module):
 
     def __init__(self, stages, last, classes, into, stem):
         super().__init__()
-        layers, at = [conv_norm(into, stem, 3, 2, activation=nn.Hardswish)], stem
+        layers, at = [conv_norm(into, stem, 3, 2, activation=HardSwish)], stem
         for stage in stages:
             layers.append(InvertedResidual(at, *stage))
             at = stage[2]
-        self.features = nn.Sequential(*layers, conv_norm(at, 6 * at, activation=nn.Hardswish))
-        self.classifier = nn.Sequential(nn.Linear(6 * at, last), nn.Hardswish(), nn.Dropout(0.0),
+        self.features = nn.Sequential(*layers, conv_norm(at, 6 * at, activation=HardSwish))
+        self.classifier = nn.Sequential(nn.Linear(6 * at, last), HardSwish(), nn.Dropout(0.0),
                                         nn.Linear(last, classes))
 
     def forward(self, x):

@@ -8,6 +8,22 @@
 
 namespace luminal::codegen {
 
+kernel::MachineLimits nominal_limits(const Target& target) {
+  constexpr double kFlopsPerCycle = 32;    // two fma units of 32 bytes
+  constexpr double kL2BytesPerUs = 100e3;  // of one thread
+  const double one_thread = kFlopsPerCycle * kRates.cycles_per_us;
+  return {.threads = target.threads,
+          .flops_per_us = one_thread * target.threads,
+          .memory_bytes_per_us = kRates.far_bytes_per_us * std::min(target.threads, 2),
+          .cache_bytes_per_us = kRates.near_bytes_per_us * target.threads,
+          .launch_us = kRates.stage_us,
+          .cache_bytes = target.l3_bytes,
+          .vector_bytes = target.vector_bytes,
+          .one_thread_flops_per_us = one_thread,
+          .l2_bytes_per_us = kL2BytesPerUs * target.threads,
+          .l2_bytes = target.l2_bytes};
+}
+
 double Roofline::us(double cycles, int stages, double slow) const {
   return std::max(bytes * slow / bytes_per_us, cycles / (kRates.cycles_per_us * threads)) +
          stages * kRates.stage_us;

@@ -4,6 +4,7 @@
 #include "codegen/schedules/ramp.h"
 #include "codegen/target.h"
 #include "kernel/axes.h"
+#include "kernel/cost.h"
 #include "kernel/spec.h"
 
 /// The parts of every family's prediction: cycles of the threads, bytes through memory, stages to begin.
@@ -24,6 +25,8 @@ struct Rates {
   [[nodiscard]] double far_bytes_per_cycle() const { return far_bytes_per_us / cycles_per_us; }
 };
 inline constexpr Rates kRates;
+/// The limits of a machine of these rates: what Fast mode asks the model of kernel/cost.h with.
+[[nodiscard]] kernel::MachineLimits nominal_limits(const Target& target);
 
 /// Time in memory against time in vector units, for families that move data.
 struct Roofline {
