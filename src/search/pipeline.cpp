@@ -15,7 +15,6 @@
 #include "base/reason.h"
 #include "base/stopwatch.h"
 #include "codegen/schedules/cost.h"
-#include "runtime/machine.h"
 #include "search/verification/plan_check.h"
 #include "search/verification/replay.h"
 #include "search/watch.h"
@@ -207,9 +206,7 @@ class BackEndRun {
   }
 
   void select_by_measurement() {
-    const auto start = Clock::now();
-    const kernel::MachineLimits& limits = runtime::machine_limits(*target_.backend);
-    compiled_.limits_ms = 1e3 * seconds_since(start);
+    const kernel::MachineLimits limits = codegen::nominal_limits(target_.backend->target());
     const FrontEnd& front_end = *compiled_.front_end;
     PlanSearchResult found = search_plan({.graph = graph_,
                                           .kernel_graph = front_end.kernel_graph,

@@ -85,7 +85,9 @@ struct Products {
     }
     EXPECT_EQ(contractions, count) << to_text(report);
     for (const KernelReport& kernel : report.kernels) {
-      if (kernel.schedule == "contract") continue;
+      // `stream` is made for products inside walks; an exponential counts as many operations.
+      if (kernel.schedule == "contract" || kernel.schedule == "stream") continue;
+      if (kernel.spec.find("exp(") != std::string::npos) continue;
       EXPECT_LT(kernel.flops, least_flops) << kernel.schedule << "\n" << kernel.spec;
     }
     ASSERT_EQ(results.size(), wanted.size());
