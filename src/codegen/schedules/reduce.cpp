@@ -1,9 +1,10 @@
+#include "codegen/schedules/reduce.h"
+
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <functional>
 
 #include "base/fail.h"
-#include "codegen/schedules/cost.h"
 #include "codegen/schedules/families.h"
 #include "codegen/schedules/outputs.h"
 #include "codegen/schedules/specialise.h"
@@ -19,32 +20,6 @@ using kernel::KernelSpec;
 using kernel::Operand;
 using kernel::Value;
 
-struct Reduction {
-  std::vector<int> values;  ///< the folded ones
-  std::vector<int> axes, reduced;
-};
-
-bool reads_fold(const KernelSpec& spec, int v) {
-  return std::ranges::any_of(spec.values()[static_cast<size_t>(v)].operands, [&](const Operand& o) {
-    return o.kind == Operand::Kind::Value &&
-           (spec.values()[static_cast<size_t>(o.value)].monoid || reads_fold(spec, o.value));
-  });
-}
-
-std::optional<Reduction> analyse(const KernelSpec& spec) {
-  Reduction r;
-  for (size_t v = 0; v < spec.values().size(); ++v) {
-    const Value& value = spec.values()[v];
-    if (!value.monoid) continue;
-    if (r.values.empty()) r.axes = value.axes, r.reduced = value.reduced;
-    if (value.axes != r.axes || value.reduced != r.reduced || reads_fold(spec, static_cast<int>(v)))
-      return {};
-    r.values.push_back(static_cast<int>(v));
-  }
-  if (r.values.empty() || !stores_from(spec, kernel::axes_of(r.axes))) return {};
-  return r;
-}
-
 /// Elements from one step of the axis to the next, in the load that moves farthest.
 int64_t stride_of(const KernelSpec& spec, const Reduction& r, int axis, const DimMap& top) {
   int64_t stride = 0;
@@ -59,44 +34,11 @@ int64_t stride_of(const KernelSpec& spec, const Reduction& r, int axis, const Di
   return stride;
 }
 
-/// Of the reduced axes those, counted from the innermost, along which lanes run.
-size_t axes_of_lanes(const KernelSpec& spec, const Reduction& r, const AxisGroup& reduced, int lanes) {
-  std::vector<Expression> loads;
-  for (const int v : r.values)
-    for (const Operand& o : spec.values()[static_cast<size_t>(v)].operands)
-      if (o.kind == Operand::Kind::Load) loads.push_back(o.index);
-  return vector_axes_of(reduced, loads, int64_t{2} * lanes);
-}
-
-/// The parameters: `along` 1 puts lanes along the reduced axes, 0 along the others; `unroll` accumulators (or
-/// vectors of results) side by side; `rows` results together (along 1); `task` such groups in a task;
-/// `splits` tasks that share a result. `inner` (along 0) axes of results hold the vectors, 0 for all of them. `held` (along 0) reduced positions, 0 for all of them, are folded
-/// into one group before the next group's turn: totals wait in memory, and a task walks through its part of
-/// the tensor row by row as it lies there.
-struct ReduceForm {
-  int64_t along = 1, unroll = 4, rows = 1, task = 1, splits = 1, held = 0, inner = 0;
-
-  static ReduceForm of(const Parameters& p) {
-    return {p.at("along"),
-            p.at("unroll"),
-            p.at("rows"),
-            p.at("task"),
-            p.at("splits"),
-            parameter_or(p, "held", 0),
-            parameter_or(p, "inner", 0)};
-  }
-  [[nodiscard]] Parameters parameters() const {
-    return {{"along", along},   {"unroll", unroll}, {"rows", rows},  {"task", task},
-            {"splits", splits}, {"held", held},     {"inner", inner}};
-  }
-  friend bool operator==(const ReduceForm&, const ReduceForm&) = default;
-};
-
 class ReduceLowering {
  public:
   ReduceLowering(const KernelSpec& spec, Reduction reduction, ReduceForm form, const DimMap& top,
                  const Target& target)
-      : spec_(spec), r_(std::move(reduction)), form_(form), program_(program_for(spec, "reduce")) {
+      : spec_(spec), r_(std::move(reduction)), form_(form), top_(top), program_(program_for(spec, "reduce")) {
     int widest = 1;
     for (const int v : r_.values) {
       const Value& value = spec.values()[static_cast<size_t>(v)];
@@ -244,6 +186,7 @@ class ReduceLowering {
 
   /// Vectors along the innermost axes of the results, row by row: what the others alone index is one element.
   void along_inner() {
+    if (form_.rows > 1) return along_tiles();
     const size_t outer = r_.axes.size() - static_cast<size_t>(form_.inner);
     TaskGrid grid{.outer = part_of(results_, 0, outer),
                   .inner = part_of(results_, outer, r_.axes.size()),
@@ -264,6 +207,55 @@ class ReduceLowering {
           totals = fold_nest(b, reduced_, ramps, std::move(totals), at);
           for (size_t v = 0; v < ramps.size(); ++v)
             write(b, ramps[v], at, std::span(totals).subspan(v * ops_.size(), ops_.size()));
+        });
+    b.finish();
+  }
+
+  /// The same for several rows together, all positions of a small window unrolled: what windows of neighbours
+  /// share is loaded once.
+  void along_tiles() {
+    const size_t outer = r_.axes.size() - static_cast<size_t>(form_.inner);
+    const auto row_axis = static_cast<size_t>(r_.axes[outer - 1]);
+    const int lanes = tile_lanes(*part_of(results_, outer, r_.axes.size()).size().constant(), lanes_);
+    TaskGrid grid{.outer = part_of(results_, 0, outer),
+                  .inner = part_of(results_, outer, r_.axes.size()),
+                  .width = lanes * form_.unroll,
+                  .rows_per_task = form_.task};
+    LUMINAL_CHECK(grid.outer.extents.back() % form_.rows == Expression(0),
+                  "{} rows do not come in groups of {}", grid.outer.extents.back().to_string(), form_.rows);
+    grid.outer.extents.back() = grid.outer.extents.back() / form_.rows;
+    grid.blocks_per_task = *grid.blocks().constant();
+    const std::vector<WindowStep> steps =
+        window_steps(spec_, r_, reduced_, static_cast<int>(row_axis), form_.rows, top_);
+    StageBuilder b(program_, grid.tasks());
+    grid.visit(
+        b, spec_.extents().size(), [](const Coordinates&) {},
+        [&](const Coordinates& first, const Expression& start) {
+          std::vector<Ramp> ramps;
+          for (int64_t v = 0; v < form_.unroll; ++v) {
+            Ramp& ramp = ramps.emplace_back(b, grid.inner, start + v * lanes, lanes, grid.inner.size());
+            prepare_fold(ramp);
+            prepare_write(ramp);
+          }
+          const auto row = [&](int64_t number) {
+            Coordinates at = first;
+            at[row_axis] = first[row_axis] * form_.rows + number;
+            return at;
+          };
+          const size_t each = ramps.size() * ops_.size();
+          std::vector<Id> totals;
+          for (size_t i = 0; i < static_cast<size_t>(form_.rows) * ramps.size(); ++i)
+            for (const FoldOp& op : ops_) totals.push_back(b.constant_bits({op.dtype, lanes}, op.neutral));
+          for (const WindowStep& step : steps) {
+            Coordinates at = row(step.row);
+            reduced_.place(step.position, at);
+            add_step(b, ramps, at, std::span(totals).subspan(static_cast<size_t>(step.row) * each, each));
+          }
+          for (int64_t number = 0; number < form_.rows; ++number)
+            for (size_t v = 0; v < ramps.size(); ++v)
+              write(b, ramps[v], row(number),
+                    std::span(totals).subspan(static_cast<size_t>(number) * each + v * ops_.size(),
+                                              ops_.size()));
         });
     b.finish();
   }
@@ -359,14 +351,20 @@ class ReduceLowering {
                         at[static_cast<size_t>(range.axes[k])] = range.first[k] + i;
                         return self(self, k + 1, {c.begin(), c.end()});
                       });
-      for (size_t v = 0; v < ramps.size(); ++v)
-        for (size_t f = 0; f < ops_.size(); ++f) {
-          Id& total = carried[v * ops_.size() + f];
-          total = b.compute(ops_[f].op, {total, ramps[v].widen(element(b, f, ramps[v], at))});
-        }
+      add_step(b, ramps, at, carried);
       return carried;
     };
     return nest(nest, 0, std::move(totals));
+  }
+
+  /// The elements at one reduced position folded into the totals of every ramp.
+  void add_step(StageBuilder& b, std::span<const Ramp> ramps, const Coordinates& at,
+                std::span<Id> totals) const {
+    for (size_t v = 0; v < ramps.size(); ++v)
+      for (size_t f = 0; f < ops_.size(); ++f) {
+        Id& total = totals[v * ops_.size() + f];
+        total = b.compute(ops_[f].op, {total, ramps[v].widen(element(b, f, ramps[v], at))});
+      }
   }
 
   /// A few elements from axis `k` on, and few vectors of results to repeat them for.
@@ -401,6 +399,7 @@ class ReduceLowering {
   const KernelSpec& spec_;
   Reduction r_;
   ReduceForm form_;
+  const DimMap& top_;
   Program program_;
   std::vector<FoldOp> ops_;
   int lanes_ = 8;
@@ -409,199 +408,10 @@ class ReduceLowering {
   std::vector<int> parts_;
 };
 
-/// Cycles for a vector of elements: operations, and loads that are dearer where lanes are apart.
-double vector_cycles(const KernelSpec& spec, const Reduction& r, const AxisGroup& lanes_along, int lanes,
-                     int64_t shared) {
-  double cycles = 0;
-  for (const int v : r.values) {
-    const Value& value = spec.values()[static_cast<size_t>(v)];
-    cycles += body_cycles(spec, value, kernel::axes_of(r.reduced)) + 0.5;
-    for (const Operand& o : value.operands)
-      cycles += load_cycles(o, lanes_along, lanes) / (depends_on(o.index, r.axes) ? 1 : double(shared));
-  }
-  return cycles;
-}
-
-/// Candidates with their predictions.
-class ReduceCandidates {
- public:
-  ReduceCandidates(const KernelSpec& spec, const Reduction& r, const DimMap& top, const Target& target)
-      : spec_(spec),
-        r_(r),
-        target_(target),
-        lanes_(target.lanes(4)),
-        results_(size(r.axes, top)),
-        reduced_(size(r.reduced, top)),
-        roofline_(roofline_of(spec, top, target)),
-        inner_(group_of(spec.extents(), r.reduced)),
-        outer_(group_of(spec.extents(), r.axes)) {
-    for (const int a : r.axes) extents_.push_back(spec.extents()[static_cast<size_t>(a)].exec(top));
-    for (const kernel::Output& o : spec.outputs())
-      if (spec.values()[static_cast<size_t>(o.value)].axes.size() > r.axes.size())
-        further_ += static_cast<double>(o.elements.exec(top));
-    const size_t axes = inner_.axes.size();
-    inner_ = part_of(inner_, axes - axes_of_lanes(spec, r, inner_, lanes_), axes);
-    for (const int v : r.values)
-      for (const Operand& o : spec.values()[static_cast<size_t>(v)].operands)
-        if (o.kind == Operand::Kind::Load && depends_on(o.index, r.axes) && depends_on(o.index, r.reduced))
-          if (const auto even = evenly(o.index, outer_); even && even->stride == 1) {
-            row_ = std::max(row_, even->size.exec(top));
-            element_ = element_bytes(o.dtype);
-          }
-  }
-
-  std::vector<Candidate> all() {
-    for (const int64_t splits : {int64_t{1}, int64_t{target_.threads}, int64_t{8} * target_.threads}) {
-      if (splits > 1 && reduced_ < 64 * splits) continue;
-      if (splits == 1 || results_ <= int64_t{1024} * target_.threads) {
-        along_reduced(splits);
-        if (!r_.axes.empty()) along_results(splits);
-      }
-      if (results_ >= 2 * lanes_ && reduced_ >= 2 * kHeld * splits) along_rows(splits);
-    }
-    along_inner();
-    constexpr size_t kMost = 10;
-    std::ranges::stable_sort(found_, {}, &Predicted::us);
-    if (found_.size() > kMost) found_.resize(kMost);
-    std::vector<Candidate> candidates;
-    for (const auto& [form, us] : found_) candidates.push_back({form.parameters(), us});
-    return candidates;
-  }
-
- private:
-  static constexpr int64_t kHeld = 8;  ///< rows that share one trip of a total through memory
-
-  [[nodiscard]] int64_t size(const std::vector<int>& axes, const DimMap& top) const {
-    int64_t n = 1;
-    for (const int a : axes) n *= spec_.extents()[static_cast<size_t>(a)].exec(top);
-    return n;
-  }
-  /// Results along the `inner` innermost axes.
-  [[nodiscard]] int64_t columns_of(int64_t inner) const {
-    int64_t n = 1;
-    for (int64_t k = 1; k <= inner; ++k) n *= extents_[extents_.size() - static_cast<size_t>(k)];
-    return n;
-  }
-  [[nodiscard]] double groups_of(int64_t group) const {
-    return std::ceil(static_cast<double>(results_) / static_cast<double>(group));
-  }
-
-  /// One row is one stream, as memory delivers it best; several rows share what they all read.
-  void along_reduced(int64_t splits) {
-    for (const int64_t rows : {1, 4}) {
-      if (rows > results_) continue;
-      const double per = vector_cycles(spec_, r_, inner_, lanes_, rows);
-      const double vectors =
-          static_cast<double>(results_) * std::ceil(static_cast<double>(reduced_) / lanes_);
-      const bool streams = rows > 1 && roofline_.bytes > static_cast<double>(target_.l3_bytes) / 2;
-      for (const int64_t unroll : {4, 1})
-        if (unroll == 1 || reduced_ >= int64_t{4} * lanes_)
-          consider({.along = 1, .unroll = unroll, .rows = rows, .splits = splits},
-                   vectors * std::max(per, 4.0 / double(unroll * rows)) + double(results_ * splits) * 8,
-                   streams ? 1.2 : 1);
-    }
-  }
-
-  void along_results(int64_t splits) {
-    const double per = vector_cycles(spec_, r_, outer_, lanes_, 1);
-    for (const int64_t vectors : {1, 4, 8}) {
-      if (vectors > 1 && (vectors - 1) * lanes_ >= results_) continue;
-      consider({.along = 0, .unroll = vectors, .splits = splits},
-               groups_of(lanes_) * static_cast<double>(reduced_) * std::max(per, 4.0 / double(vectors)),
-               slow(vectors * lanes_));
-    }
-  }
-
-  /// As `nest` does: worth it where a vector along all results would gather.
-  void along_inner() {
-    for (size_t inner = 1; inner < r_.axes.size(); ++inner) {
-      const size_t at = r_.axes.size() - inner;
-      const auto columns = static_cast<double>(columns_of(static_cast<int64_t>(inner)));
-      const double per = vector_cycles(spec_, r_, part_of(outer_, at, r_.axes.size()), lanes_, 1);
-      const double rows = static_cast<double>(results_) / std::max(1.0, columns);
-      for (const int64_t vectors : {1, 4}) {
-        if (vectors > 1 && static_cast<double>((vectors - 1) * lanes_) >= columns) continue;
-        const double blocks = std::ceil(columns / static_cast<double>(lanes_));
-        consider(
-            {.along = 0, .unroll = vectors, .inner = static_cast<int64_t>(inner)},
-            rows * (6 + blocks * (2 + static_cast<double>(reduced_) * std::max(per, 4.0 / double(vectors)))),
-            1);
-      }
-    }
-  }
-
-  /// Totals that wait in memory take no more than half the first cache, or some of the second, from where they
-  /// come more slowly but let a task read longer pieces of memory.
-  void along_rows(int64_t splits) {
-    constexpr int64_t kUnroll = 2;
-    const int64_t width = kUnroll * lanes_, groups = static_cast<int64_t>(groups_of(width));
-    const auto bytes = static_cast<int64_t>(static_cast<size_t>(width) * r_.values.size() * sizeof(float));
-    const int64_t near = std::max<int64_t>(1, target_.l1_bytes / 2 / bytes);
-    const double each = vector_cycles(spec_, r_, outer_, lanes_, 1);
-    for (const int64_t most : {near, std::max(near, target_.l2_bytes / 8 / bytes)})
-      for (const int64_t parts : {int64_t{1}, int64_t{target_.threads}, int64_t{4} * target_.threads}) {
-        const int64_t task = std::min(most, (groups + parts - 1) / parts);
-        const double per = each + (task > near ? 3.0 : 1.5) / kHeld;
-        consider({.along = 0, .unroll = kUnroll, .task = task, .splits = splits, .held = kHeld},
-                 groups_of(lanes_) * static_cast<double>(reduced_) * per, slow(task * width));
-      }
-  }
-
-  /// For tasks that read `results` neighbours from each row.
-  [[nodiscard]] double slow(int64_t results) const {
-    if (reduced_ == 1 || results >= row_) return 1;
-    const bool near = roofline_.bytes < static_cast<double>(target_.l2_bytes);
-    return near ? 1.1 : scattered(static_cast<double>(results * element_));
-  }
-
-  void consider(ReduceForm f, double cycles, double slow) {
-    cycles += 2 * further_ / (f.along != 0 ? 1 : lanes_);
-    const int64_t group = f.along != 0 ? f.rows : f.unroll * lanes_;
-    const int64_t row = f.inner == 0 ? results_ : columns_of(f.inner);
-    const int64_t groups = results_ / std::max<int64_t>(1, row) * ((row + group - 1) / group);
-    if (f.held == 0)
-      f.task = std::clamp<int64_t>(
-          groups / (8 * target_.threads), 1,
-          std::max<int64_t>(1, 32768 / std::max<int64_t>(1, reduced_ * group / f.splits)));
-    if (std::ranges::find(found_, f, &Predicted::form) != found_.end()) return;
-    // A tensor without elements takes no task, and as long as one.
-    const auto tasks = static_cast<double>(std::max<int64_t>(1, (groups + f.task - 1) / f.task) * f.splits);
-    const double threads = target_.threads, busy = tasks / (std::ceil(tasks / threads) * threads);
-    const double us = roofline_.us(cycles / busy, f.splits > 1 ? 2 : 1, slow / busy);
-    found_.push_back({f, us});
-  }
-
-  const KernelSpec& spec_;
-  const Reduction& r_;
-  const Target& target_;
-  int lanes_;
-  int64_t results_, reduced_;
-  Roofline roofline_;
-  AxisGroup inner_;  ///< reduced axes along which lanes may run
-  AxisGroup outer_;
-  std::vector<int64_t> extents_;  ///< of the results' axes
-  double further_ = 0;            ///< elements of outputs that have more axes
-  int64_t row_ = 1;               ///< results that lie side by side in the tensor
-  int64_t element_ = 4;           ///< bytes there
-  struct Predicted {
-    ReduceForm form;
-    double us = 0;
-  };
-  std::vector<Predicted> found_;
-};
-
-std::vector<Candidate> reduce_candidates(const KernelSpec& original, const Bucket& bucket,
-                                         const Target& target) {
-  const KernelSpec spec = specialised(original, bucket);
-  const auto r = analyse(spec);
-  if (!r || target.lanes(8) < 2) return {};
-  return ReduceCandidates(spec, *r, bucket.top(), target).all();
-}
-
 Program reduce_lower(const KernelSpec& original, const Parameters& p, const Bucket& bucket,
                      const Target& target) {
   const KernelSpec spec = specialised(original, bucket);
-  const auto r = analyse(spec);
+  const auto r = analyse_reduction(spec);
   LUMINAL_CHECK(r, "no reduction: {}", spec.to_string());
   return ReduceLowering(spec, *r, ReduceForm::of(p), bucket.top(), target).lower();
 }
@@ -615,7 +425,8 @@ const Schedule& reduce_schedule() {
                                      "whatever is computed from the results. "
                                      "Lanes run along the reduced axes or along the results, several "
                                      "accumulators hide latency, results that "
-                                     "read the same data are folded together (matrix times vector), totals "
+                                     "read the same data are folded together (matrix times vector, rows of "
+                                     "a window), totals "
                                      "wait in memory while rows stream by, and few "
                                      "results are shared by several tasks.",
                                  .candidates = reduce_candidates,

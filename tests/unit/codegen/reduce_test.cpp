@@ -66,6 +66,55 @@ TEST(Reduce, VectorsBehindTheLastResultReadNothing) {
                   {}, target, {{}});
 }
 
+/// Rows of vectors that share what their windows read, narrower and wider than a vector, at odd strides and sizes.
+TEST(Reduce, WindowsOfSeveralRowsTogether) {
+  const std::array convolutions{
+      Conv{.images = 3, .channels = 1, .height = 14, .width = 14, .filters = 2, .side = 5, .pad = 2},
+      Conv{.images = 2, .channels = 1, .height = 7, .width = 7, .filters = 1, .side = 3, .pad = 1},
+      Conv{.images = 2, .channels = 1, .height = 12, .width = 37, .filters = 1, .side = 3, .pad = 0},
+      Conv{.images = 5,
+           .channels = 1,
+           .height = 13,
+           .width = 29,
+           .filters = 1,
+           .side = 5,
+           .pad = 2,
+           .stride = 2},
+      Conv{.images = Expression("n"),
+           .channels = 2,
+           .height = 6,
+           .width = 70,
+           .filters = 3,
+           .side = 3,
+           .pad = 1}};
+  for (const Conv& c : convolutions)
+    for (const KernelSpec& spec : {c.forward().spec, c.input_gradient().spec}) {
+      const Bucket bucket = c.images.constant() ? Bucket{} : Bucket({{"n", {1, 4}}});
+      const DimMap dims = c.images.constant() ? DimMap{} : DimMap{{"n", 3}};
+      const std::vector<int>& axes = std::ranges::find_if(spec.values(), [](const kernel::Value& v) {
+                                       return v.monoid.has_value();
+                                     })->axes;
+      const int64_t rows_of_results = *spec.extents()[static_cast<size_t>(axes[axes.size() - 2])].constant();
+      for (const Target& target : {avx512(), avx2()}) {
+        for (int64_t rows = 2; rows <= std::min<int64_t>(rows_of_results, 8); ++rows)
+          for (const int64_t unroll : {1, 2})
+            if (rows_of_results % rows == 0)
+              check_loops(reduce(), spec,
+                          {{"along", 0},
+                           {"unroll", unroll},
+                           {"rows", rows},
+                           {"task", 2 * unroll - 1},
+                           {"splits", 1},
+                           {"held", 0},
+                           {"inner", 1}},
+                          bucket, target, {dims});
+        check_candidates(reduce(), spec, bucket, target, {dims});
+      }
+    }
+  const Conv narrow = convolutions[0];
+  EXPECT_EQ(reduce().candidates(narrow.forward().spec, {}, avx512()).at(0).parameters.at("rows"), 7);
+}
+
 /// Every corner of the parameters at sizes below and around a vector.
 TEST(Reduce, EveryParameterAtSmallSizes) {
   std::vector<Parameters> corners;

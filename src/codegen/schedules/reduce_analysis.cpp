@@ -1,0 +1,83 @@
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "codegen/schedules/outputs.h"
+#include "codegen/schedules/reduce.h"
+#include "codegen/schedules/vector_loops.h"
+#include "kernel/axes.h"
+
+namespace luminal::codegen {
+
+using kernel::KernelSpec;
+using kernel::Operand;
+using kernel::Value;
+
+bool reads_fold(const KernelSpec& spec, int v) {
+  return std::ranges::any_of(spec.values()[static_cast<size_t>(v)].operands, [&](const Operand& o) {
+    return o.kind == Operand::Kind::Value &&
+           (spec.values()[static_cast<size_t>(o.value)].monoid || reads_fold(spec, o.value));
+  });
+}
+
+std::optional<Reduction> analyse_reduction(const KernelSpec& spec) {
+  Reduction r;
+  for (size_t v = 0; v < spec.values().size(); ++v) {
+    const Value& value = spec.values()[v];
+    if (!value.monoid) continue;
+    if (r.values.empty()) r.axes = value.axes, r.reduced = value.reduced;
+    if (value.axes != r.axes || value.reduced != r.reduced || reads_fold(spec, static_cast<int>(v)))
+      return {};
+    r.values.push_back(static_cast<int>(v));
+  }
+  if (r.values.empty() || !stores_from(spec, kernel::axes_of(r.axes))) return {};
+  return r;
+}
+
+size_t axes_of_lanes(const KernelSpec& spec, const Reduction& r, const AxisGroup& reduced, int lanes) {
+  std::vector<Expression> loads;
+  for (const int v : r.values)
+    for (const Operand& o : spec.values()[static_cast<size_t>(v)].operands)
+      if (o.kind == Operand::Kind::Load) loads.push_back(o.index);
+  return vector_axes_of(reduced, loads, int64_t{2} * lanes);
+}
+
+int tile_lanes(int64_t columns, int most) {
+  constexpr int64_t kLeast = 4;
+  return static_cast<int>(std::min<int64_t>(
+      most, std::max<int64_t>(kLeast, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(columns))))));
+}
+
+int64_t element_at(const Operand& load, const AxisGroup& reduced, size_t axes, int row_axis,
+                   const WindowStep& step, const DimMap& top) {
+  Coordinates at(axes, 0);
+  at[static_cast<size_t>(row_axis)] = step.row;
+  reduced.place(step.position, at);
+  std::vector<int64_t> numbers;
+  for (const Expression& e : at) numbers.push_back(*e.constant());
+  return load.index.exec(top, numbers);
+}
+
+std::vector<WindowStep> window_steps(const KernelSpec& spec, const Reduction& r, const AxisGroup& reduced,
+                                     int row_axis, int64_t rows, const DimMap& top) {
+  const Operand* shared = nullptr;
+  for (const int v : r.values)
+    for (const Operand& o : spec.values()[static_cast<size_t>(v)].operands)
+      if (!shared && o.kind == Operand::Kind::Load && depends_on(o.index, std::array{row_axis}) &&
+          depends_on(o.index, r.reduced))
+        shared = &o;
+  std::vector<std::pair<int64_t, WindowStep>> steps;
+  const int64_t positions = *reduced.size().constant();
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t position = 0; position < positions; ++position) {
+      const WindowStep step{row, position};
+      steps.emplace_back(
+          shared ? element_at(*shared, reduced, spec.extents().size(), row_axis, step, top) : position, step);
+    }
+  std::ranges::stable_sort(steps, {}, [](const auto& s) { return s.first; });
+  std::vector<WindowStep> ordered;
+  for (const auto& [element, step] : steps) ordered.push_back(step);
+  return ordered;
+}
+
+}  // namespace luminal::codegen

@@ -1,0 +1,268 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "codegen/schedules/cost.h"
+#include "codegen/schedules/reduce.h"
+#include "codegen/schedules/specialise.h"
+#include "kernel/axes.h"
+
+namespace luminal::codegen {
+namespace {
+
+using kernel::KernelSpec;
+using kernel::Operand;
+using kernel::Value;
+
+/// Cycles for a vector of elements: operations, and loads that are dearer where lanes are apart.
+double vector_cycles(const KernelSpec& spec, const Reduction& r, const AxisGroup& lanes_along, int lanes,
+                     int64_t shared) {
+  double cycles = 0;
+  for (const int v : r.values) {
+    const Value& value = spec.values()[static_cast<size_t>(v)];
+    cycles += body_cycles(spec, value, kernel::axes_of(r.reduced)) + 0.5;
+    for (const Operand& o : value.operands)
+      cycles += load_cycles(o, lanes_along, lanes) / (depends_on(o.index, r.axes) ? 1 : double(shared));
+  }
+  return cycles;
+}
+
+/// Candidates with their predictions.
+class ReduceCandidates {
+ public:
+  ReduceCandidates(const KernelSpec& spec, const Reduction& r, const DimMap& top, const Target& target)
+      : spec_(spec),
+        r_(r),
+        top_(top),
+        target_(target),
+        lanes_(target.lanes(4)),
+        results_(size(r.axes, top)),
+        reduced_(size(r.reduced, top)),
+        roofline_(roofline_of(spec, top, target)),
+        inner_(group_of(spec.extents(), r.reduced)),
+        outer_(group_of(spec.extents(), r.axes)) {
+    for (const int a : r.axes) extents_.push_back(spec.extents()[static_cast<size_t>(a)].exec(top));
+    for (const kernel::Output& o : spec.outputs())
+      if (spec.values()[static_cast<size_t>(o.value)].axes.size() > r.axes.size())
+        further_ += static_cast<double>(o.elements.exec(top));
+    const size_t axes = inner_.axes.size();
+    inner_ = part_of(inner_, axes - axes_of_lanes(spec, r, inner_, lanes_), axes);
+    for (const int v : r.values)
+      for (const Operand& o : spec.values()[static_cast<size_t>(v)].operands)
+        if (o.kind == Operand::Kind::Load && depends_on(o.index, r.axes) && depends_on(o.index, r.reduced))
+          if (const auto even = evenly(o.index, outer_); even && even->stride == 1) {
+            row_ = std::max(row_, even->size.exec(top));
+            element_ = element_bytes(o.dtype);
+          }
+  }
+
+  std::vector<Candidate> all() {
+    for (const int64_t splits : {int64_t{1}, int64_t{target_.threads}, int64_t{8} * target_.threads}) {
+      if (splits > 1 && reduced_ < 64 * splits) continue;
+      if (splits == 1 || results_ <= int64_t{1024} * target_.threads) {
+        along_reduced(splits);
+        if (!r_.axes.empty()) along_results(splits);
+      }
+      if (results_ >= 2 * lanes_ && reduced_ >= 2 * kHeld * splits) along_rows(splits);
+    }
+    along_inner();
+    constexpr size_t kMost = 10;
+    std::ranges::stable_sort(found_, {}, &Predicted::us);
+    if (found_.size() > kMost) found_.resize(kMost);
+    std::vector<Candidate> candidates;
+    for (const auto& [form, us] : found_) candidates.push_back({form.parameters(), us});
+    return candidates;
+  }
+
+ private:
+  static constexpr int64_t kHeld = 8;  ///< rows that share one trip of a total through memory
+
+  [[nodiscard]] int64_t size(const std::vector<int>& axes, const DimMap& top) const {
+    int64_t n = 1;
+    for (const int a : axes) n *= spec_.extents()[static_cast<size_t>(a)].exec(top);
+    return n;
+  }
+  /// Results along the `inner` innermost axes.
+  [[nodiscard]] int64_t columns_of(int64_t inner) const {
+    int64_t n = 1;
+    for (int64_t k = 1; k <= inner; ++k) n *= extents_[extents_.size() - static_cast<size_t>(k)];
+    return n;
+  }
+  [[nodiscard]] double groups_of(int64_t group) const {
+    return std::ceil(static_cast<double>(results_) / static_cast<double>(group));
+  }
+
+  /// One row is one stream, as memory delivers it best; several rows share what they all read.
+  void along_reduced(int64_t splits) {
+    for (const int64_t rows : {1, 4}) {
+      if (rows > results_) continue;
+      const double per = vector_cycles(spec_, r_, inner_, lanes_, rows);
+      const double vectors =
+          static_cast<double>(results_) * std::ceil(static_cast<double>(reduced_) / lanes_);
+      const bool streams = rows > 1 && roofline_.bytes > static_cast<double>(target_.l3_bytes) / 2;
+      for (const int64_t unroll : {4, 1})
+        if (unroll == 1 || reduced_ >= int64_t{4} * lanes_)
+          consider({.along = 1, .unroll = unroll, .rows = rows, .splits = splits},
+                   vectors * std::max(per, 4.0 / double(unroll * rows)) + double(results_ * splits) * 8,
+                   streams ? 1.2 : 1);
+    }
+  }
+
+  void along_results(int64_t splits) {
+    const double per = vector_cycles(spec_, r_, outer_, lanes_, 1);
+    for (const int64_t vectors : {1, 4, 8}) {
+      if (vectors > 1 && (vectors - 1) * lanes_ >= results_) continue;
+      consider({.along = 0, .unroll = vectors, .splits = splits},
+               groups_of(lanes_) * static_cast<double>(reduced_) * std::max(per, 4.0 / double(vectors)),
+               slow(vectors * lanes_));
+    }
+  }
+
+  /// As `nest` does: worth it where a vector along all results would gather.
+  void along_inner() {
+    for (size_t inner = 1; inner < r_.axes.size(); ++inner) {
+      const size_t at = r_.axes.size() - inner;
+      const auto columns = static_cast<double>(columns_of(static_cast<int64_t>(inner)));
+      const double per = vector_cycles(spec_, r_, part_of(outer_, at, r_.axes.size()), lanes_, 1);
+      const double rows = static_cast<double>(results_) / std::max(1.0, columns);
+      for (const int64_t vectors : {1, 4}) {
+        if (vectors > 1 && static_cast<double>((vectors - 1) * lanes_) >= columns) continue;
+        const double blocks = std::ceil(columns / static_cast<double>(lanes_));
+        consider(
+            {.along = 0, .unroll = vectors, .inner = static_cast<int64_t>(inner)},
+            rows * (6 + blocks * (2 + static_cast<double>(reduced_) * std::max(per, 4.0 / double(vectors)))),
+            1);
+      }
+      along_tiles(inner, rows, columns);
+    }
+  }
+
+  /// Rows of vectors whose windows share vectors.
+  void along_tiles(size_t inner, double all_rows, double columns) {
+    const size_t row_axis = r_.axes.size() - inner - 1;
+    const AxisGroup reduced = group_of(spec_.extents(), r_.reduced);
+    const AxisGroup lanes_along = part_of(outer_, row_axis + 1, r_.axes.size());
+    constexpr int64_t kMostRows = 8, kMostSteps = 256;
+    if (!reduced.size().constant() || !outer_.extents[row_axis].constant() || !lanes_along.size().constant())
+      return;
+    const int lanes = tile_lanes(*lanes_along.size().constant(), lanes_);
+    for (int64_t rows = 2; rows <= kMostRows && rows * reduced_ <= kMostSteps; ++rows) {
+      if (extents_[row_axis] % rows != 0) continue;
+      double per = 0.5 * static_cast<double>(r_.values.size());
+      bool shares = false;
+      for (const int v : r_.values) {
+        const Value& value = spec_.values()[static_cast<size_t>(v)];
+        per += body_cycles(spec_, value, kernel::axes_of(r_.reduced));
+        for (const Operand& o : value.operands) {
+          const double share = distinct(o, reduced, r_.axes[row_axis], rows);
+          per += shared_load_cycles(o, lanes_along, lanes) * share;
+          shares =
+              shares || (share < 1 && o.kind == Operand::Kind::Load && depends_on(o.index, lanes_along.axes));
+        }
+      }
+      if (!shares) return;
+      for (const int64_t vectors : {1, 2}) {
+        if (vectors > 1 && static_cast<double>(lanes) >= columns) continue;
+        const double blocks =
+            std::ceil(columns / static_cast<double>(vectors * lanes)) * static_cast<double>(vectors);
+        consider(
+            {.along = 0, .unroll = vectors, .rows = rows, .inner = static_cast<int64_t>(inner)},
+            all_rows * (6.0 / static_cast<double>(rows) + blocks * (2 + static_cast<double>(reduced_) * per)),
+            1);
+      }
+    }
+  }
+
+  /// Lanes' masks are made once for all positions that lie on top of each other.
+  [[nodiscard]] static double shared_load_cycles(Operand o, const AxisGroup& lanes_along, int lanes) {
+    constexpr double kMask = 0.5;
+    const double masks = kMask * static_cast<double>(o.masks.size());
+    o.masks.clear();
+    return load_cycles(o, lanes_along, lanes) + masks;
+  }
+
+  /// Elements that an operand has, of those that `rows` neighbours read.
+  [[nodiscard]] double distinct(const Operand& o, const AxisGroup& reduced, int row_axis,
+                                int64_t rows) const {
+    if (o.kind != Operand::Kind::Load) return 1;
+    std::set<int64_t> elements;
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t position = 0; position < reduced_; ++position)
+        elements.insert(element_at(o, reduced, spec_.extents().size(), row_axis, {row, position}, top_));
+    return static_cast<double>(elements.size()) / static_cast<double>(rows * reduced_);
+  }
+
+  /// Totals that wait in memory take no more than half the first cache, or some of the second, from where they
+  /// come more slowly but let a task read longer pieces of memory.
+  void along_rows(int64_t splits) {
+    constexpr int64_t kUnroll = 2;
+    const int64_t width = kUnroll * lanes_, groups = static_cast<int64_t>(groups_of(width));
+    const auto bytes = static_cast<int64_t>(static_cast<size_t>(width) * r_.values.size() * sizeof(float));
+    const int64_t near = std::max<int64_t>(1, target_.l1_bytes / 2 / bytes);
+    const double each = vector_cycles(spec_, r_, outer_, lanes_, 1);
+    for (const int64_t most : {near, std::max(near, target_.l2_bytes / 8 / bytes)})
+      for (const int64_t parts : {int64_t{1}, int64_t{target_.threads}, int64_t{4} * target_.threads}) {
+        const int64_t task = std::min(most, (groups + parts - 1) / parts);
+        const double per = each + (task > near ? 3.0 : 1.5) / kHeld;
+        consider({.along = 0, .unroll = kUnroll, .task = task, .splits = splits, .held = kHeld},
+                 groups_of(lanes_) * static_cast<double>(reduced_) * per, slow(task * width));
+      }
+  }
+
+  /// For tasks that read `results` neighbours from each row.
+  [[nodiscard]] double slow(int64_t results) const {
+    if (reduced_ == 1 || results >= row_) return 1;
+    const bool near = roofline_.bytes < static_cast<double>(target_.l2_bytes);
+    return near ? 1.1 : scattered(static_cast<double>(results * element_));
+  }
+
+  void consider(ReduceForm f, double cycles, double slow) {
+    cycles += 2 * further_ / (f.along != 0 ? 1 : lanes_);
+    const bool tiles = f.inner != 0 && f.rows > 1;
+    const int64_t row = f.inner == 0 ? results_ : columns_of(f.inner) * f.rows;
+    const int64_t group = f.along != 0 ? f.rows : tiles ? row : f.unroll * lanes_;
+    const int64_t groups = results_ / std::max<int64_t>(1, row) * ((row + group - 1) / group);
+    if (f.held == 0)
+      f.task = std::clamp<int64_t>(
+          groups / (8 * target_.threads), 1,
+          std::max<int64_t>(1, 32768 / std::max<int64_t>(1, reduced_ * group / f.splits)));
+    if (std::ranges::find(found_, f, &Predicted::form) != found_.end()) return;
+    // A tensor without elements takes no task, and as long as one.
+    const auto tasks = static_cast<double>(std::max<int64_t>(1, (groups + f.task - 1) / f.task) * f.splits);
+    const double threads = target_.threads, busy = tasks / (std::ceil(tasks / threads) * threads);
+    const double us = roofline_.us(cycles / busy, f.splits > 1 ? 2 : 1, slow / busy);
+    found_.push_back({f, us});
+  }
+
+  const KernelSpec& spec_;
+  const Reduction& r_;
+  const DimMap& top_;
+  const Target& target_;
+  int lanes_;
+  int64_t results_, reduced_;
+  Roofline roofline_;
+  AxisGroup inner_;  ///< reduced axes along which lanes may run
+  AxisGroup outer_;
+  std::vector<int64_t> extents_;  ///< of the results' axes
+  double further_ = 0;            ///< elements of outputs that have more axes
+  int64_t row_ = 1;               ///< results that lie side by side in the tensor
+  int64_t element_ = 4;           ///< bytes there
+  struct Predicted {
+    ReduceForm form;
+    double us = 0;
+  };
+  std::vector<Predicted> found_;
+};
+
+}  // namespace
+
+std::vector<Candidate> reduce_candidates(const KernelSpec& original, const Bucket& bucket,
+                                         const Target& target) {
+  const KernelSpec spec = specialised(original, bucket);
+  const auto r = analyse_reduction(spec);
+  if (!r || target.lanes(8) < 2) return {};
+  return ReduceCandidates(spec, *r, bucket.top(), target).all();
+}
+
+}  // namespace luminal::codegen
