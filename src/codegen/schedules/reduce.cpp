@@ -20,20 +20,6 @@ using kernel::KernelSpec;
 using kernel::Operand;
 using kernel::Value;
 
-/// Elements from one step of the axis to the next, in the load that moves farthest.
-int64_t stride_of(const KernelSpec& spec, const Reduction& r, int axis, const DimMap& top) {
-  int64_t stride = 0;
-  for (const int v : r.values)
-    for (const Operand& o : spec.values()[static_cast<size_t>(v)].operands) {
-      if (o.kind != Operand::Kind::Load || !depends_on(o.index, std::array{axis})) continue;
-      std::vector<int64_t> at(spec.extents().size(), 0);
-      const int64_t from = o.index.exec(top, at);
-      at[static_cast<size_t>(axis)] = 1;
-      stride = std::max(stride, std::abs(o.index.exec(top, at) - from));
-    }
-  return stride;
-}
-
 class ReduceLowering {
  public:
   ReduceLowering(const KernelSpec& spec, Reduction reduction, ReduceForm form, const DimMap& top,
@@ -46,8 +32,7 @@ class ReduceLowering {
       widest = std::max(widest, static_cast<int>(element_bytes(ops_.back().dtype)));
     }
     lanes_ = target.lanes(widest);
-    std::ranges::stable_sort(
-        r_.reduced, [&](int a, int b) { return stride_of(spec, r_, a, top) > stride_of(spec, r_, b, top); });
+    r_.reduced = reduced_by_stride(spec, r_, top);
     if (form.splits > 1 && spec.extents()[static_cast<size_t>(r_.reduced[0])].exec(top) < form.splits)
       std::ranges::rotate(r_.reduced, std::ranges::max_element(r_.reduced, {}, [&](int a) {
                             return spec.extents()[static_cast<size_t>(a)].exec(top);
@@ -65,7 +50,7 @@ class ReduceLowering {
                                                .dtype = op.dtype,
                                                .elements = count_ * form_.splits}));
     if (form_.along != 0)
-      along_reduced();
+      form_.inner != 0 ? along_window() : along_reduced();
     else if (form_.inner != 0)
       along_inner();
     else
@@ -122,6 +107,66 @@ class ReduceLowering {
     b.loop((groups - task * form_.task).min(form_.task), LoopKind::Serial, [&](const Expression& g) {
       fold_rows(b, (task * form_.task + g) * form_.rows, range, vector_axes, split);
     });
+    b.finish();
+  }
+
+  /// All results of a window (its weights' gradients) together, with lanes along the innermost reduced axis and
+  /// `rows` positions of the next one unrolled: what results read of neighbouring rows is loaded once.
+  void along_window() {
+    const size_t outer = r_.axes.size() - static_cast<size_t>(form_.inner);
+    const AxisGroup others = part_of(results_, 0, outer), window = part_of(results_, outer, r_.axes.size());
+    const size_t last = reduced_.axes.size() - 1;
+    const int row_axis = reduced_.axes[last - 1];
+    const AxisGroup columns = part_of(reduced_, last, last + 1);
+    const int lanes = tile_lanes(*columns.size().constant(), lanes_);
+    const int64_t positions = *window.size().constant();
+    LUMINAL_CHECK(reduced_.extents[last - 1] % form_.rows == Expression(0),
+                  "{} rows do not come in groups of {}", reduced_.extents[last - 1].to_string(), form_.rows);
+    const std::vector<WindowStep> steps = window_steps(spec_, r_, window, row_axis, form_.rows, top_);
+    StageBuilder b(program_, others.size().ceil_div(form_.task));
+    b.loop(
+        (others.size() - b.task() * form_.task).min(form_.task), LoopKind::Serial, [&](const Expression& g) {
+          Coordinates at(spec_.extents().size(), 0);
+          others.place(b.task() * form_.task + g, at);
+          std::vector<Id> totals;
+          for (int64_t position = 0; position < positions; ++position)
+            for (const FoldOp& op : ops_) totals.push_back(b.constant_bits({op.dtype, lanes}, op.neutral));
+          const auto nest = [&](const auto& self, size_t k, std::vector<Id> carried) -> std::vector<Id> {
+            const size_t axis = static_cast<size_t>(reduced_.axes[std::min(k, last)]);
+            const auto inside = [&](const Expression& i, std::span<const Id> c) {
+              if (k < last) {
+                at[axis] = k + 1 < last ? i : i * form_.rows;
+                return self(self, k + 1, {c.begin(), c.end()});
+              }
+              Ramp ramp(b, columns, i * lanes, lanes, columns.size());
+              prepare_fold(ramp);
+              std::vector<Id> next(c.begin(), c.end());
+              for (const WindowStep& step : steps) {
+                Coordinates here = at;
+                here[static_cast<size_t>(row_axis)] = at[static_cast<size_t>(row_axis)] + step.row;
+                window.place(step.position, here);
+                for (size_t f = 0; f < ops_.size(); ++f) {
+                  Id& total = next[static_cast<size_t>(step.position) * ops_.size() + f];
+                  total =
+                      b.compute(ops_[f].op, {total, guarded(b, ramp, ops_[f], element(b, f, ramp, here))});
+                }
+              }
+              return next;
+            };
+            const Expression extent = k == last       ? columns.size().ceil_div(lanes)
+                                      : k + 1 == last ? reduced_.extents[k] / form_.rows
+                                                      : reduced_.extents[k];
+            return b.loop(extent, LoopKind::Serial, std::move(carried), inside);
+          };
+          totals = nest(nest, 0, std::move(totals));
+          for (int64_t position = 0; position < positions; ++position) {
+            window.place(position, at);
+            std::vector<Id> mine;
+            for (size_t f = 0; f < ops_.size(); ++f)
+              mine.push_back(b.reduce(ops_[f].op, totals[static_cast<size_t>(position) * ops_.size() + f]));
+            write(b, Ramp(b), at, mine);
+          }
+        });
     b.finish();
   }
 

@@ -18,29 +18,36 @@ struct Reduction {
 [[nodiscard]] std::optional<Reduction> analyse_reduction(const kernel::KernelSpec& spec);
 /// Whether `v` reads, if only through others, a folded value.
 [[nodiscard]] bool reads_fold(const kernel::KernelSpec& spec, int v);
+/// The reduced axes, those along which loads move farthest first.
+[[nodiscard]] std::vector<int> reduced_by_stride(const kernel::KernelSpec& spec, const Reduction& r,
+                                                 const DimMap& top);
 /// Of the reduced axes those, counted from the innermost, along which lanes run.
 [[nodiscard]] size_t axes_of_lanes(const kernel::KernelSpec& spec, const Reduction& r,
                                    const AxisGroup& reduced, int lanes);
 
-/// One reduced position of one of several rows of results that are made together.
+/// One position of a window in one of several rows that are taken together: rows of results and reduced positions
+/// (a convolution), or reduced rows and results (its weights' gradient).
 struct WindowStep {
   int64_t row = 0, position = 0;
 };
 /// Elements that a load touches at one step, where all other coordinates (of `axes`) are 0.
-[[nodiscard]] int64_t element_at(const kernel::Operand& load, const AxisGroup& reduced, size_t axes,
+[[nodiscard]] int64_t element_at(const kernel::Operand& load, const AxisGroup& window, size_t axes,
                                  int row_axis, const WindowStep& step, const DimMap& top);
 /// All steps of `rows` neighbours along `row_axis`, ordered so that those which read the same elements of what
 /// differs between rows come one after the other.
 [[nodiscard]] std::vector<WindowStep> window_steps(const kernel::KernelSpec& spec, const Reduction& r,
-                                                   const AxisGroup& reduced, int row_axis, int64_t rows,
+                                                   const AxisGroup& window, int row_axis, int64_t rows,
                                                    const DimMap& top);
+/// Of the elements that `rows` neighbours read through a load, the part that is not read twice.
+[[nodiscard]] double distinct_share(const kernel::Operand& load, const AxisGroup& window, size_t axes,
+                                    int row_axis, int64_t rows, const DimMap& top);
 /// Lanes for rows of vectors over `columns` results: no more than there are.
 [[nodiscard]] int tile_lanes(int64_t columns, int most);
 
 /// The parameters: `along` 1 puts lanes along the reduced axes, 0 along the others; `unroll` accumulators (or
 /// vectors of results) side by side; `rows` results together (along 1), or rows of vectors (with `inner`);
-/// `task` such groups in a task; `splits` tasks that share a result. `inner` (along 0) axes of results hold the
-/// vectors, 0 for all of them. `held` (along 0) reduced positions, 0 for all of them, are folded into one group
+/// `task` such groups in a task; `splits` tasks that share a result. `inner` axes of results hold the vectors,
+/// 0 for all of them (along 0), or are a window that is made together, 0 for none (along 1). `held` (along 0) reduced positions, 0 for all of them, are folded into one group
 /// before the next group's turn: totals wait in memory, and a task walks through its part of the tensor row by
 /// row as it lies there.
 struct ReduceForm {

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <functional>
+#include <set>
 
 #include "codegen/schedules/outputs.h"
 #include "codegen/schedules/reduce.h"
@@ -34,6 +36,30 @@ std::optional<Reduction> analyse_reduction(const KernelSpec& spec) {
   return r;
 }
 
+namespace {
+
+/// Elements from one step of the axis to the next, in the load that moves farthest.
+int64_t stride_of(const KernelSpec& spec, const Reduction& r, int axis, const DimMap& top) {
+  int64_t stride = 0;
+  for (const int v : r.values)
+    for (const Operand& o : spec.values()[static_cast<size_t>(v)].operands) {
+      if (o.kind != Operand::Kind::Load || !depends_on(o.index, std::array{axis})) continue;
+      std::vector<int64_t> at(spec.extents().size(), 0);
+      const int64_t from = o.index.exec(top, at);
+      at[static_cast<size_t>(axis)] = 1;
+      stride = std::max(stride, std::abs(o.index.exec(top, at) - from));
+    }
+  return stride;
+}
+
+}  // namespace
+
+std::vector<int> reduced_by_stride(const KernelSpec& spec, const Reduction& r, const DimMap& top) {
+  std::vector<int> axes = r.reduced;
+  std::ranges::stable_sort(axes, std::greater{}, [&](int a) { return stride_of(spec, r, a, top); });
+  return axes;
+}
+
 size_t axes_of_lanes(const KernelSpec& spec, const Reduction& r, const AxisGroup& reduced, int lanes) {
   std::vector<Expression> loads;
   for (const int v : r.values)
@@ -48,31 +74,41 @@ int tile_lanes(int64_t columns, int most) {
       most, std::max<int64_t>(kLeast, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(columns))))));
 }
 
-int64_t element_at(const Operand& load, const AxisGroup& reduced, size_t axes, int row_axis,
+double distinct_share(const Operand& o, const AxisGroup& window, size_t axes, int row_axis, int64_t rows,
+                      const DimMap& top) {
+  std::set<int64_t> elements;
+  const int64_t positions = *window.size().constant();
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t position = 0; position < positions; ++position)
+      elements.insert(element_at(o, window, axes, row_axis, {row, position}, top));
+  return static_cast<double>(elements.size()) / static_cast<double>(rows * positions);
+}
+
+int64_t element_at(const Operand& load, const AxisGroup& window, size_t axes, int row_axis,
                    const WindowStep& step, const DimMap& top) {
   Coordinates at(axes, 0);
   at[static_cast<size_t>(row_axis)] = step.row;
-  reduced.place(step.position, at);
+  window.place(step.position, at);
   std::vector<int64_t> numbers;
   for (const Expression& e : at) numbers.push_back(*e.constant());
   return load.index.exec(top, numbers);
 }
 
-std::vector<WindowStep> window_steps(const KernelSpec& spec, const Reduction& r, const AxisGroup& reduced,
+std::vector<WindowStep> window_steps(const KernelSpec& spec, const Reduction& r, const AxisGroup& window,
                                      int row_axis, int64_t rows, const DimMap& top) {
   const Operand* shared = nullptr;
   for (const int v : r.values)
     for (const Operand& o : spec.values()[static_cast<size_t>(v)].operands)
       if (!shared && o.kind == Operand::Kind::Load && depends_on(o.index, std::array{row_axis}) &&
-          depends_on(o.index, r.reduced))
+          depends_on(o.index, window.axes))
         shared = &o;
   std::vector<std::pair<int64_t, WindowStep>> steps;
-  const int64_t positions = *reduced.size().constant();
+  const int64_t positions = *window.size().constant();
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t position = 0; position < positions; ++position) {
       const WindowStep step{row, position};
       steps.emplace_back(
-          shared ? element_at(*shared, reduced, spec.extents().size(), row_axis, step, top) : position, step);
+          shared ? element_at(*shared, window, spec.extents().size(), row_axis, step, top) : position, step);
     }
   std::ranges::stable_sort(steps, {}, [](const auto& s) { return s.first; });
   std::vector<WindowStep> ordered;

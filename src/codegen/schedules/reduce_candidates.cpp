@@ -67,6 +67,7 @@ class ReduceCandidates {
       if (results_ >= 2 * lanes_ && reduced_ >= 2 * kHeld * splits) along_rows(splits);
     }
     along_inner();
+    along_window();
     constexpr size_t kMost = 10;
     std::ranges::stable_sort(found_, {}, &Predicted::us);
     if (found_.size() > kMost) found_.resize(kMost);
@@ -149,27 +150,16 @@ class ReduceCandidates {
     const int lanes = tile_lanes(*lanes_along.size().constant(), lanes_);
     for (int64_t rows = 2; rows <= kMostRows && rows * reduced_ <= kMostSteps; ++rows) {
       if (extents_[row_axis] % rows != 0) continue;
-      double per = 0.5 * static_cast<double>(r_.values.size());
-      bool shares = false;
-      for (const int v : r_.values) {
-        const Value& value = spec_.values()[static_cast<size_t>(v)];
-        per += body_cycles(spec_, value, kernel::axes_of(r_.reduced));
-        for (const Operand& o : value.operands) {
-          const double share = distinct(o, reduced, r_.axes[row_axis], rows);
-          per += shared_load_cycles(o, lanes_along, lanes) * share;
-          shares =
-              shares || (share < 1 && o.kind == Operand::Kind::Load && depends_on(o.index, lanes_along.axes));
-        }
-      }
-      if (!shares) return;
+      const auto per = shared_cycles(reduced, r_.axes[row_axis], rows, lanes_along, lanes);
+      if (!per) return;
       for (const int64_t vectors : {1, 2}) {
         if (vectors > 1 && static_cast<double>(lanes) >= columns) continue;
         const double blocks =
             std::ceil(columns / static_cast<double>(vectors * lanes)) * static_cast<double>(vectors);
-        consider(
-            {.along = 0, .unroll = vectors, .rows = rows, .inner = static_cast<int64_t>(inner)},
-            all_rows * (6.0 / static_cast<double>(rows) + blocks * (2 + static_cast<double>(reduced_) * per)),
-            1);
+        consider({.along = 0, .unroll = vectors, .rows = rows, .inner = static_cast<int64_t>(inner)},
+                 all_rows *
+                     (6.0 / static_cast<double>(rows) + blocks * (2 + static_cast<double>(reduced_) * *per)),
+                 1);
       }
     }
   }
@@ -182,15 +172,56 @@ class ReduceCandidates {
     return load_cycles(o, lanes_along, lanes) + masks;
   }
 
-  /// Elements that an operand has, of those that `rows` neighbours read.
-  [[nodiscard]] double distinct(const Operand& o, const AxisGroup& reduced, int row_axis,
-                                int64_t rows) const {
-    if (o.kind != Operand::Kind::Load) return 1;
-    std::set<int64_t> elements;
-    for (int64_t row = 0; row < rows; ++row)
-      for (int64_t position = 0; position < reduced_; ++position)
-        elements.insert(element_at(o, reduced, spec_.extents().size(), row_axis, {row, position}, top_));
-    return static_cast<double>(elements.size()) / static_cast<double>(rows * reduced_);
+  /// Cycles for a vector at one position of a window, where `rows` neighbours are taken together. Nothing where
+  /// they share no vectors.
+  [[nodiscard]] std::optional<double> shared_cycles(const AxisGroup& window, int row_axis, int64_t rows,
+                                                    const AxisGroup& lanes_along, int lanes) const {
+    double cycles = 0.5 * static_cast<double>(r_.values.size());
+    bool shares = false;
+    for (const int v : r_.values) {
+      const Value& value = spec_.values()[static_cast<size_t>(v)];
+      cycles += body_cycles(spec_, value, kernel::axes_of(r_.reduced));
+      for (const Operand& o : value.operands) {
+        const bool loads = o.kind == Operand::Kind::Load;
+        const double share =
+            loads ? distinct_share(o, window, spec_.extents().size(), row_axis, rows, top_) : 1;
+        cycles += shared_load_cycles(o, lanes_along, lanes) * share;
+        shares = shares || (share < 1 && loads && depends_on(o.index, lanes_along.axes) &&
+                            depends_on(o.index, std::array{row_axis}) && depends_on(o.index, window.axes));
+      }
+    }
+    return shares ? std::optional(cycles) : std::nullopt;
+  }
+
+  /// All results of a window, which share vectors of the rows they read.
+  void along_window() {
+    const AxisGroup reduced = group_of(spec_.extents(), reduced_by_stride(spec_, r_, top_));
+    if (reduced.axes.size() < 2) return;
+    const size_t last = reduced.axes.size() - 1;
+    const auto columns = reduced.extents[last].constant(), all_rows = reduced.extents[last - 1].constant();
+    if (!columns || !all_rows) return;
+    constexpr int64_t kMostRows = 8, kMostSteps = 256, kMostPositions = 32;
+    constexpr double kFold = 8, kSpill = 1;
+    const AxisGroup lanes_along = part_of(reduced, last, last + 1);
+    const int lanes = tile_lanes(*columns, lanes_);
+    const double blocks = std::ceil(static_cast<double>(*columns) / lanes);
+    for (size_t inner = 1; inner <= r_.axes.size(); ++inner) {
+      const AxisGroup window = part_of(outer_, r_.axes.size() - inner, r_.axes.size());
+      const auto positions = window.size().constant();
+      if (!positions || *positions > kMostPositions) break;
+      const bool spills = *positions + 4 > target_.vector_registers;
+      for (int64_t rows = 1; rows <= kMostRows && rows * *positions <= kMostSteps; ++rows) {
+        if (*all_rows % rows != 0) continue;
+        const auto per = shared_cycles(window, reduced.axes[last - 1], rows, lanes_along, lanes);
+        if (!per) continue;
+        const double vectors =
+            static_cast<double>(results_) * static_cast<double>(reduced_ / *columns) * blocks;
+        consider({.along = 1, .unroll = 1, .rows = rows, .inner = static_cast<int64_t>(inner)},
+                 vectors * (*per + (spills ? kSpill : 0) + 2.0 / static_cast<double>(rows * *positions)) +
+                     static_cast<double>(results_) * kFold,
+                 1);
+      }
+    }
   }
 
   /// Totals that wait in memory take no more than half the first cache, or some of the second, from where they
@@ -219,10 +250,14 @@ class ReduceCandidates {
 
   void consider(ReduceForm f, double cycles, double slow) {
     cycles += 2 * further_ / (f.along != 0 ? 1 : lanes_);
-    const bool tiles = f.inner != 0 && f.rows > 1;
-    const int64_t row = f.inner == 0 ? results_ : columns_of(f.inner) * f.rows;
-    const int64_t group = f.along != 0 ? f.rows : tiles ? row : f.unroll * lanes_;
-    const int64_t groups = results_ / std::max<int64_t>(1, row) * ((row + group - 1) / group);
+    // Results that one group makes, and those that groups cut into.
+    const int64_t inner = f.inner == 0 ? results_ : columns_of(f.inner);
+    const int64_t row = f.along == 0 && f.inner != 0 ? inner * f.rows : inner;
+    const int64_t group = f.along != 0  ? (f.inner == 0 ? f.rows : row)
+                          : f.rows == 1 ? f.unroll * lanes_
+                                        : row;
+    const int64_t groups =
+        results_ / std::max<int64_t>(1, row) * ((row + group - 1) / std::max<int64_t>(1, group));
     if (f.held == 0)
       f.task = std::clamp<int64_t>(
           groups / (8 * target_.threads), 1,

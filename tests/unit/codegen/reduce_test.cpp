@@ -113,6 +113,30 @@ TEST(Reduce, WindowsOfSeveralRowsTogether) {
     }
   const Conv narrow = convolutions[0];
   EXPECT_EQ(reduce().candidates(narrow.forward().spec, {}, avx512()).at(0).parameters.at("rows"), 7);
+  for (const Conv& c : convolutions) {
+    const KernelSpec spec = c.weight_gradient().spec;
+    const Bucket bucket = c.images.constant() ? Bucket{} : Bucket({{"n", {1, 4}}});
+    const DimMap dims = c.images.constant() ? DimMap{} : DimMap{{"n", 3}};
+    for (const Target& target : {avx512(), avx2()}) {
+      for (int64_t rows = 1; rows <= 8; ++rows)
+        for (const int64_t inner : {1, 2})
+          if (c.out(c.height) % rows == 0)
+            check_loops(reduce(), spec,
+                        {{"along", 1},
+                         {"unroll", 1},
+                         {"rows", rows},
+                         {"task", inner + 1},
+                         {"splits", 1},
+                         {"held", 0},
+                         {"inner", inner}},
+                        bucket, target, {dims});
+      check_candidates(reduce(), spec, bucket, target, {dims});
+    }
+  }
+  const Parameters gradient =
+      reduce().candidates(narrow.weight_gradient().spec, {}, avx512()).at(0).parameters;
+  EXPECT_EQ(gradient.at("along"), 1);
+  EXPECT_EQ(gradient.at("inner"), 2);
 }
 
 /// Every corner of the parameters at sizes below and around a vector.
