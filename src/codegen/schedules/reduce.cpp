@@ -6,6 +6,7 @@
 
 #include "base/fail.h"
 #include "codegen/schedules/families.h"
+#include "codegen/schedules/interior.h"
 #include "codegen/schedules/outputs.h"
 #include "codegen/schedules/specialise.h"
 #include "codegen/schedules/task_grid.h"
@@ -77,9 +78,9 @@ class ReduceLowering {
   }
 
   Id element(StageBuilder& b, size_t f, const Ramp& ramp, const Coordinates& at) const {
-    const Value& value = spec_.values()[static_cast<size_t>(r_.values[f])];
+    const Value& value = folded_->values()[static_cast<size_t>(r_.values[f])];
     std::map<int, Id> known;
-    return b.convert(ramp.evaluate(spec_, value.body, value.operands, at, known), ops_[f].dtype);
+    return b.convert(ramp.evaluate(*folded_, value.body, value.operands, at, known), ops_[f].dtype);
   }
 
   void write(StageBuilder& b, const Ramp& ramp, const Coordinates& at, std::span<const Id> totals) const {
@@ -272,37 +273,53 @@ class ReduceLowering {
     grid.blocks_per_task = *grid.blocks().constant();
     const std::vector<WindowStep> steps =
         window_steps(spec_, r_, reduced_, static_cast<int>(row_axis), form_.rows, top_);
+    const Interior interior = interior_of(spec_, grid.inner, kernel::axes_of(r_.reduced));
     StageBuilder b(program_, grid.tasks());
     grid.visit(
         b, spec_.extents().size(), [](const Coordinates&) {},
         [&](const Coordinates& first, const Expression& start) {
-          std::vector<Ramp> ramps;
-          for (int64_t v = 0; v < form_.unroll; ++v) {
-            Ramp& ramp = ramps.emplace_back(b, grid.inner, start + v * lanes, lanes, grid.inner.size());
-            prepare_fold(ramp);
-            prepare_write(ramp);
-          }
           const auto row = [&](int64_t number) {
             Coordinates at = first;
             at[row_axis] = first[row_axis] * form_.rows + number;
             return at;
           };
-          const size_t each = ramps.size() * ops_.size();
-          std::vector<Id> totals;
-          for (size_t i = 0; i < static_cast<size_t>(form_.rows) * ramps.size(); ++i)
-            for (const FoldOp& op : ops_) totals.push_back(b.constant_bits({op.dtype, lanes}, op.neutral));
-          for (const WindowStep& step : steps) {
-            Coordinates at = row(step.row);
-            reduced_.place(step.position, at);
-            add_step(b, ramps, at, std::span(totals).subspan(static_cast<size_t>(step.row) * each, each));
-          }
-          for (int64_t number = 0; number < form_.rows; ++number)
-            for (size_t v = 0; v < ramps.size(); ++v)
-              write(b, ramps[v], row(number),
-                    std::span(totals).subspan(static_cast<size_t>(number) * each + v * ops_.size(),
-                                              ops_.size()));
+          const Expression size = grid.inner.size();
+          if (interior.conditions.empty()) return tile(b, grid, lanes, row, start, size, steps);
+          // The masks are affine in the row: what holds for the first and the last holds for those between.
+          Expression inside = (start + (grid.width - 1)).lt(size);
+          for (const int64_t number : {int64_t{0}, form_.rows - 1})
+            inside = inside & interior.holds(grid.inner, row(number), start, grid.width);
+          guarded(b, inside, [&](bool is_inside) {
+            folded_ = is_inside ? &interior.spec : &spec_;
+            tile(b, grid, lanes, row, start, is_inside ? start + grid.width : size, steps);
+            folded_ = &spec_;
+          });
         });
     b.finish();
+  }
+
+  /// Rows of vectors from lane `start` on; lanes below `count` are on. `row`: the coordinates of each row.
+  void tile(StageBuilder& b, const TaskGrid& grid, int lanes, const std::function<Coordinates(int64_t)>& row,
+            const Expression& start, const Expression& count, std::span<const WindowStep> steps) {
+    std::vector<Ramp> ramps;
+    for (int64_t v = 0; v < form_.unroll; ++v) {
+      Ramp& ramp = ramps.emplace_back(b, grid.inner, start + v * lanes, lanes, count);
+      prepare_fold(ramp);
+      prepare_write(ramp);
+    }
+    const size_t each = ramps.size() * ops_.size();
+    std::vector<Id> totals;
+    for (size_t i = 0; i < static_cast<size_t>(form_.rows) * ramps.size(); ++i)
+      for (const FoldOp& op : ops_) totals.push_back(b.constant_bits({op.dtype, lanes}, op.neutral));
+    for (const WindowStep& step : steps) {
+      Coordinates at = row(step.row);
+      reduced_.place(step.position, at);
+      add_step(b, ramps, at, std::span(totals).subspan(static_cast<size_t>(step.row) * each, each));
+    }
+    for (int64_t number = 0; number < form_.rows; ++number)
+      for (size_t v = 0; v < ramps.size(); ++v)
+        write(b, ramps[v], row(number),
+              std::span(totals).subspan(static_cast<size_t>(number) * each + v * ops_.size(), ops_.size()));
   }
 
   /// Vectors of results whose totals are in memory; `held` reduced positions at a time pass over all of them.
@@ -442,6 +459,7 @@ class ReduceLowering {
   }
 
   const KernelSpec& spec_;
+  const KernelSpec* folded_ = &spec_;  ///< without masks where they are known to hold
   Reduction r_;
   ReduceForm form_;
   const DimMap& top_;
