@@ -311,17 +311,7 @@ class FusionFinder {
       const bool is_new = before == state.implementation.end();
       const double operations = state.operations + (is_new ? store_.operations(producer.spec) : 0);
       if (store_.operations(made->spec) > limits_.repeats * operations) continue;
-      Growing grown;
-      grown.fusion.spec = made->spec;
-      grown.fusion.leaves.reserve(made->slots.size());
-      for (const auto& from : made->slots)
-        grown.fusion.leaves.push_back(
-            (from.producer ? producer.arguments : state.fusion.leaves)[static_cast<size_t>(from.slot)]);
-      grown.fusion.interior.reserve(state.fusion.interior.size() + 1);
-      grown.fusion.interior = state.fusion.interior;
-      grown.implementation.reserve(state.implementation.size() + 1);
-      grown.implementation = state.implementation;
-      grown.fixed = state.fixed;
+      Growing grown = with_inlined(state, *made, producer.arguments);
       grown.operations = operations;
       if (is_new) {
         grown.implementation.emplace_back(leaf, a);
@@ -331,6 +321,23 @@ class FusionFinder {
       list.push_back(std::move(grown));
     }
     return list;
+  }
+
+  /// The fusion as composed, with room for one more class.
+  static Growing with_inlined(const Growing& state, const SpecStore::Made& made,
+                              const std::vector<int>& arguments) {
+    Growing grown;
+    grown.fusion.spec = made.spec;
+    grown.fusion.leaves.reserve(made.slots.size());
+    for (const auto& from : made.slots)
+      grown.fusion.leaves.push_back(
+          (from.producer ? arguments : state.fusion.leaves)[static_cast<size_t>(from.slot)]);
+    grown.fusion.interior.reserve(state.fusion.interior.size() + 1);
+    grown.fusion.interior = state.fusion.interior;
+    grown.implementation.reserve(state.implementation.size() + 1);
+    grown.implementation = state.implementation;
+    grown.fixed = state.fixed;
+    return grown;
   }
 
   /// Classes as the names that the store takes.
