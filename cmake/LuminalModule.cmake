@@ -90,6 +90,21 @@ function(luminal_embed_rules module folder)
   target_sources(luminal_${module} PRIVATE "${out}")
 endfunction()
 
+# A version of the code that chooses a cover: a hash over the headers and the sources of these modules.
+function(luminal_cover_version module)
+  set(files "")
+  foreach(folder include ${ARGN})
+    file(GLOB_RECURSE found CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.h" "${PROJECT_SOURCE_DIR}/${folder}/*.cpp")
+    list(APPEND files ${found})
+  endforeach()
+  list(JOIN files "|" joined)
+  set(out "${CMAKE_BINARY_DIR}/${module}_cover_version.cpp")
+  add_custom_command(OUTPUT "${out}"
+    COMMAND ${CMAKE_COMMAND} "-DOUT=${out}" "-DFILES=${joined}" -P "${PROJECT_SOURCE_DIR}/cmake/SourceVersion.cmake"
+    DEPENDS ${files} "${PROJECT_SOURCE_DIR}/cmake/SourceVersion.cmake" VERBATIM)
+  target_sources(luminal_${module} PRIVATE "${out}")
+endfunction()
+
 # The library a user links: luminal::luminal stands for all modules built.
 function(luminal_umbrella)
   get_property(modules GLOBAL PROPERTY LUMINAL_MODULES)

@@ -54,6 +54,8 @@ struct Schedule {
 /// choices that are there stay as they are. `schedule` outlives the process's last compile. Errors: Error if
 /// there is a family of that name.
 void register_schedule(const Schedule& schedule);
+/// Whether a program has added families for the model to choose from; foreign ones it never chooses.
+[[nodiscard]] bool has_added_families();
 /// Errors: InternalError that offers the nearest name.
 [[nodiscard]] const Schedule& find_schedule(std::string_view name);
 /// Names of all families, in order.

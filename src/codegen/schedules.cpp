@@ -29,6 +29,7 @@ struct Families {
 #define LUMINAL_SCHEDULE(family) &family##_schedule(),
   std::vector<const Schedule*> all{LUMINAL_SCHEDULES(LUMINAL_SCHEDULE)};
 #undef LUMINAL_SCHEDULE
+  const std::vector<const Schedule*> built_in = all;
   static Families& of_process() {
     static Families families;
     return families;
@@ -57,6 +58,13 @@ void register_schedule(const Schedule& schedule) {
   if (std::ranges::find(families.all, schedule.name, &Schedule::name) != families.all.end())
     fail("[schedules] a family '{}' is registered already; give yours another name", schedule.name);
   families.all.insert(families.all.end() - 1, &schedule);
+}
+
+bool has_added_families() {
+  const std::vector<const Schedule*>& built_in = Families::of_process().built_in;
+  return std::ranges::any_of(schedules(), [&](const Schedule* s) {
+    return !s->foreign && std::ranges::find(built_in, s) == built_in.end();
+  });
 }
 
 std::vector<std::string> schedule_names() {

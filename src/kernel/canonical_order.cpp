@@ -159,7 +159,7 @@ class Numbering {
     for (size_t k = 0; k < p_.values.size(); ++k) {
       if (!used_values_[k]) continue;
       const Value& v = p_.values[k];
-      keys_[k] = body_keys(v);
+      find_keys(v, keys_[k]);
       uint64_t h = combine(v.monoid ? 1 + static_cast<uint64_t>(*v.monoid) : 0,
                            keys_[k][v.body.outputs()[0].index].hash);
       uint64_t reduced = 0;
@@ -168,11 +168,12 @@ class Numbering {
     }
   }
 
-  [[nodiscard]] std::vector<Key> body_keys(const Value& v) const {
-    std::vector<Key> operands;
-    operands.reserve(v.operands.size());
+  /// Of each node of a body.
+  void find_keys(const Value& v, std::vector<Key>& keys) {
+    std::vector<Key>& operands = operand_keys_;
+    operands.clear();
     for (const Operand& o : v.operands) operands.push_back(key_of(o));
-    std::vector<Key> keys(v.body.nodes().size());
+    keys.assign(v.body.nodes().size(), {});
     for (size_t i = 0; i < keys.size(); ++i) {
       const ScalarNode& n = v.body.nodes()[i];
       if (n.op == ScalarOp::Input) {
@@ -197,7 +198,6 @@ class Numbering {
       if (swappable != 0) key.hash = combine(key.hash, unordered);
       keys[i] = key;
     }
-    return keys;
   }
 
   /// Colours of slots and reduced axes take in where in which bodies they are read.
@@ -413,6 +413,7 @@ class Numbering {
   int count_ = 0, parallel_count_ = 0;
   std::vector<uint64_t> axis_colour_, slot_colour_, value_hash_;
   std::vector<std::vector<Key>> keys_;  ///< of a value's body nodes
+  std::vector<Key> operand_keys_;       ///< of the value that is looked at
   std::vector<int> place_, order_;      ///< value -> position, and back
 };
 

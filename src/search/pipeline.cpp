@@ -15,6 +15,7 @@
 #include "base/reason.h"
 #include "base/stopwatch.h"
 #include "codegen/schedules/cost.h"
+#include "search/cover/known_covers.h"
 #include "search/verification/plan_check.h"
 #include "search/verification/replay.h"
 #include "search/watch.h"
@@ -198,11 +199,26 @@ class BackEndRun {
       return best_by_model(spec, restricted(bucket_, spec), target_.backend->target()).predicted_us;
     };
     CostMemory& known = Languages::of_process().costs(front_end.store, target_.device, to_string(bucket_));
-    compiled_.cover =
-        find_cover(front_end.saturated.cover, *front_end.store,
-                   {rough, fine, &known, top, static_cast<double>(options_.large_bytes)}, options_);
+    const CoverProblem& problem = front_end.saturated.cover;
+    const auto find = [&] {
+      return find_cover(problem, *front_end.store,
+                        {rough, fine, &known, top, static_cast<double>(options_.large_bytes)}, options_);
+    };
+    // No version of ours tells what families of a program's own say that kernels cost.
+    compiled_.cover = codegen::has_added_families()
+                          ? find()
+                          : known_cover(Cache::of_process(),
+                                        cover_key(problem, *front_end.store, options_, prices_of_model()),
+                                        problem, *front_end.store, find);
     compiled_.cover_ms = 1e3 * seconds_since(start);
     compiled_.cost_us = compiled_.cover.cost_us;
+  }
+
+  /// All that the model's prices depend on beside the code.
+  [[nodiscard]] std::vector<std::string> prices_of_model() const {
+    const codegen::Target& target = target_.backend->target();
+    return {key_text(target), fmt::format("{} {} {}", target.l1_bytes, target.l2_bytes, target.l3_bytes),
+            to_string(bucket_)};
   }
 
   void select_by_measurement() {

@@ -270,8 +270,7 @@ class FusionFinder {
   }
 
   bool joined(Fusion& fusion) {
-    const std::vector<uint32_t> names(fusion.leaves.begin(), fusion.leaves.end());
-    const SpecStore::Made* made = store_.join(fusion.spec, names);
+    const SpecStore::Made* made = store_.join(fusion.spec, names_of(fusion.leaves));
     if (made == nullptr) return false;
     std::vector<int> leaves;
     for (const auto& from : made->slots) leaves.push_back(fusion.leaves[static_cast<size_t>(from.slot)]);
@@ -307,32 +306,48 @@ class FusionFinder {
       };
       if (has(root) || has(leaf)) continue;
       if (compositions_left_-- <= 0) break;
-      Growing grown = state;
-      if (!inline_leaf(grown.fusion, leaf, producer)) continue;
-      if (before == state.implementation.end()) {
-        grown.operations += store_.operations(producer.spec);
+      const SpecStore::Made* made = inlined(state.fusion, leaf, producer);
+      if (made == nullptr) continue;
+      const bool is_new = before == state.implementation.end();
+      const double operations = state.operations + (is_new ? store_.operations(producer.spec) : 0);
+      if (store_.operations(made->spec) > limits_.repeats * operations) continue;
+      Growing grown = with_inlined(state, *made, producer.arguments);
+      grown.operations = operations;
+      if (is_new) {
         grown.implementation.emplace_back(leaf, a);
         grown.fusion.interior.insert(std::ranges::lower_bound(grown.fusion.interior, leaf), leaf);
       }
-      if (store_.operations(grown.fusion.spec) > limits_.repeats * grown.operations) continue;
       rate(grown);
       list.push_back(std::move(grown));
     }
     return list;
   }
 
-  bool inline_leaf(Fusion& fusion, int leaf, const CoverProblem::Alternative& producer) {
+  /// The fusion as composed, with room for one more class.
+  static Growing with_inlined(const Growing& state, const SpecStore::Made& made,
+                              const std::vector<int>& arguments) {
+    Growing grown;
+    grown.fusion.spec = made.spec;
+    grown.fusion.leaves.reserve(made.slots.size());
+    for (const auto& from : made.slots)
+      grown.fusion.leaves.push_back(
+          (from.producer ? arguments : state.fusion.leaves)[static_cast<size_t>(from.slot)]);
+    grown.fusion.interior.reserve(state.fusion.interior.size() + 1);
+    grown.fusion.interior = state.fusion.interior;
+    grown.implementation.reserve(state.implementation.size() + 1);
+    grown.implementation = state.implementation;
+    grown.fixed = state.fixed;
+    return grown;
+  }
+
+  /// Classes as the names that the store takes.
+  static SpecStore::Names names_of(const std::vector<int>& classes) {
+    return {reinterpret_cast<const uint32_t*>(classes.data()), classes.size()};
+  }
+  const SpecStore::Made* inlined(const Fusion& fusion, int leaf, const CoverProblem::Alternative& producer) {
     const auto slot = static_cast<int>(std::ranges::find(fusion.leaves, leaf) - fusion.leaves.begin());
-    const std::vector<uint32_t> own(fusion.leaves.begin(), fusion.leaves.end()),
-        theirs(producer.arguments.begin(), producer.arguments.end());
-    const SpecStore::Made* made = store_.compose(fusion.spec, slot, producer.spec, own, theirs);
-    if (made == nullptr) return false;
-    std::vector<int> leaves;
-    for (const auto& from : made->slots)
-      leaves.push_back((from.producer ? producer.arguments : fusion.leaves)[static_cast<size_t>(from.slot)]);
-    fusion.spec = made->spec;
-    fusion.leaves = std::move(leaves);
-    return true;
+    return store_.compose(fusion.spec, slot, producer.spec, names_of(fusion.leaves),
+                          names_of(producer.arguments));
   }
 
   void rate(Growing& state) {
@@ -350,9 +365,13 @@ class FusionFinder {
   }
 
   std::vector<Growing> best(std::vector<Growing> list, size_t count) const {
-    std::ranges::stable_sort(list, {}, [&](const Growing& state) { return rank(state); });
+    std::vector<std::pair<decltype(rank(list[0])), size_t>> order;
+    order.reserve(list.size());
+    for (size_t i = 0; i < list.size(); ++i) order.emplace_back(rank(list[i]), i);
+    std::ranges::sort(order);
     std::vector<Growing> implementation;
-    for (Growing& state : list) {
+    for (const auto& ranked : order) {
+      Growing& state = list[ranked.second];
       const bool known = std::ranges::any_of(implementation, [&](const Growing& other) {
         return other.fusion.spec == state.fusion.spec && other.fusion.leaves == state.fusion.leaves &&
                other.fixed == state.fixed;

@@ -88,10 +88,8 @@ void LivePlan::take(int c, const PlanGraph::Entry& entry) {
     auto& [cost, count] = guesses_.try_emplace(fusion.spec, entry.cost_us, 0).first->second;
     ++count;
   }
-  for (const int inner : fusion.interior)
-    if (graph_.problem().classes[static_cast<size_t>(inner)].no_recompute &&
-        ++computed_[static_cast<size_t>(inner)] > 1)
-      ++conflicts_;
+  for (const int inner : graph_.computed_once(c, entry.fusion))
+    if (++computed_[static_cast<size_t>(inner)] > 1) ++conflicts_;
 }
 
 void LivePlan::drop(int c) {
@@ -106,10 +104,8 @@ void LivePlan::drop(int c) {
   if (const auto guess = guesses_.find(fusion.spec); guess != guesses_.end() && --guess->second.second == 0)
     guesses_.erase(guess);
   cost_before_us_.reset();
-  for (const int inner : fusion.interior)
-    if (graph_.problem().classes[static_cast<size_t>(inner)].no_recompute &&
-        --computed_[static_cast<size_t>(inner)] > 0)
-      --conflicts_;
+  for (const int inner : graph_.computed_once(c, entry.fusion))
+    if (--computed_[static_cast<size_t>(inner)] > 0) --conflicts_;
 }
 
 void LivePlan::retain(int node) {

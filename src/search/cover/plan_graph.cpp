@@ -1,6 +1,7 @@
 #include "search/cover/plan_graph.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 namespace luminal::search {
@@ -17,6 +18,7 @@ PlanGraph::PlanGraph(const CoverProblem& problem, const Structure& structure,
       by_cost_[c].push_back({static_cast<int>(i), fusions[c][i].cost_us});
     sort(c);
   }
+  find_needs();
   if (guessed) add_guesses();
   for (size_t c = 0; c < forced_.size(); ++c)
     forced_[c] = problem.classes[c].wanted || problem.classes[c].alternatives.empty() ? 1 : 0;
@@ -34,6 +36,21 @@ PlanGraph::PlanGraph(const CoverProblem& problem, const Structure& structure,
     for (const int other : problem.hosts[h].after) host_reads_.back().push_back(class_count() + other);
   }
   link();
+}
+
+void PlanGraph::find_needs() {
+  const auto computes_once = [&](int c) { return problem_.classes[static_cast<size_t>(c)].no_recompute; };
+  std::vector<size_t> ends;  // in once_, which moves while it grows
+  for (const auto& list : fusions_) {
+    first_need_.push_back(needs_.size());
+    for (const Fusion& fusion : list) {
+      needs_.push_back({fusion.leaves, {}, fusion.downhill});
+      std::ranges::copy_if(fusion.interior, std::back_inserter(once_), computes_once);
+      ends.push_back(once_.size());
+    }
+  }
+  for (size_t i = 0, begin = 0; i < ends.size(); begin = ends[i++])
+    needs_[i].once = std::span(once_).subspan(begin, ends[i] - begin);
 }
 
 void PlanGraph::add_guesses() {
@@ -58,9 +75,9 @@ void PlanGraph::link() {
         add(readers_[static_cast<size_t>(leaf)], c);
         add(possible_readers_[static_cast<size_t>(leaf)], c);
       }
-      for (const int inner : fusion.interior)
-        if (problem_.classes[static_cast<size_t>(inner)].no_recompute)
-          add(readers_[static_cast<size_t>(inner)], c);
+      for (const int inner :
+           needs(c, static_cast<int>(&fusion - fusions_[static_cast<size_t>(c)].data())).once)
+        add(readers_[static_cast<size_t>(inner)], c);
     }
     if (problem_.classes[static_cast<size_t>(c)].host >= 0)
       add(possible_readers_[static_cast<size_t>(host_of_[static_cast<size_t>(c)])], c);
@@ -77,15 +94,11 @@ void PlanGraph::sort(size_t c) {
 
 PlanGraph::Entry PlanGraph::cheapest(int c, const std::vector<char>& in_memory, bool downhill) const {
   const auto ready = [&](int leaf) { return in_memory[static_cast<size_t>(leaf)] != 0; };
-  const auto computed_elsewhere = [&](int inner) {
-    return problem_.classes[static_cast<size_t>(inner)].no_recompute &&
-           in_memory[static_cast<size_t>(inner)] != 0;
-  };
   for (const Entry& entry : by_cost_[static_cast<size_t>(c)]) {
-    const Fusion& own = fusion(c, entry.fusion);
+    const Needs& own = needs(c, entry.fusion);
     if (downhill && !own.downhill) continue;
-    if (std::ranges::all_of(own.leaves, ready) && std::ranges::none_of(own.interior, computed_elsewhere))
-      return entry;
+    // What is computed once and is in memory is computed elsewhere.
+    if (std::ranges::all_of(own.leaves, ready) && std::ranges::none_of(own.once, ready)) return entry;
   }
   return {};
 }

@@ -39,6 +39,8 @@ class PlanGraph {
   [[nodiscard]] const Fusion& fusion(int c, int number) const {
     return fusions_[static_cast<size_t>(c)][static_cast<size_t>(number)];
   }
+  /// Classes that a fusion computes on the way and that at most one kernel of a plan may compute.
+  [[nodiscard]] std::span<const int> computed_once(int c, int number) const { return needs(c, number).once; }
   /// The cheapest fusion of a class over what is in memory; `downhill`: among those only. No fusion (-1) if
   /// there is none.
   [[nodiscard]] Entry cheapest(int c, const std::vector<char>& in_memory, bool downhill) const;
@@ -59,6 +61,15 @@ class PlanGraph {
   std::vector<int> set_price(SpecId guess, double cost_us);
 
  private:
+  /// What decides whether a fusion may be taken: that of all fusions lies side by side.
+  struct Needs {
+    std::span<const int> leaves, once;
+    bool downhill = true;
+  };
+  [[nodiscard]] const Needs& needs(int c, int number) const {
+    return needs_[first_need_[static_cast<size_t>(c)] + static_cast<size_t>(number)];
+  }
+  void find_needs();
   void sort(size_t c);
   void add_guesses();
   void link();
@@ -67,6 +78,9 @@ class PlanGraph {
   const Structure& structure_;
   const std::vector<std::vector<Fusion>>& fusions_;
   std::vector<std::vector<Entry>> by_cost_;  ///< by class, cheapest first
+  std::vector<size_t> first_need_;           ///< by class, into needs_
+  std::vector<Needs> needs_;
+  std::vector<int> once_;  ///< what `Needs::once` are parts of
   struct Guess {
     std::vector<int> classes;
     uint64_t mark = std::numeric_limits<uint64_t>::max();

@@ -20,10 +20,8 @@ std::optional<std::span<const int>> Selector::open(int node, const std::vector<c
   if (entry.fusion < 0) return std::nullopt;
   selection.fusion[at] = entry.fusion;
   selection.cost_us += entry.cost_us;
-  for (const int inner : graph_.fusion(node, entry.fusion).interior)
-    if (graph_.problem().classes[static_cast<size_t>(inner)].no_recompute &&
-        state_.computed[static_cast<size_t>(inner)]++ != 0)
-      return std::nullopt;
+  for (const int inner : graph_.computed_once(node, entry.fusion))
+    if (state_.computed[static_cast<size_t>(inner)]++ != 0) return std::nullopt;
   return graph_.reads(node, entry.fusion);
 }
 

@@ -13,7 +13,7 @@ enum Operation : uint32_t { kCompose, kExport, kSiblings, kJoin, kMark, kFold, k
 
 }  // namespace
 
-size_t SpecStore::KeyHash::operator()(const Key& key) const noexcept {
+size_t SpecStore::KeyHash::operator()(const Key& key) const {
   return static_cast<size_t>(hash_bytes(key.data(), key.size() * sizeof(uint32_t)));
 }
 
@@ -27,14 +27,16 @@ template <class Make>
 const SpecStore::Made* SpecStore::remember(uint32_t operation, SpecId a, int slot, SpecId b, Names a_names,
                                            Names b_names, Make make) {
   // Names become the position of their first occurrence: the same key for the same pattern.
-  Key pattern(a_names.begin(), a_names.end());
-  pattern.insert(pattern.end(), b_names.begin(), b_names.end());
-  Key key{operation, a, static_cast<uint32_t>(slot), b};
-  for (size_t i = 0; i < pattern.size(); ++i)
-    key.push_back(
-        static_cast<uint32_t>(std::find(pattern.begin(), pattern.end(), pattern[i]) - pattern.begin()));
-  if (const auto known = made_.find(key); known != made_.end())
+  asked_.assign({operation, a, static_cast<uint32_t>(slot), b});
+  const auto name = [&](size_t i) { return i < a_names.size() ? a_names[i] : b_names[i - a_names.size()]; };
+  for (size_t i = 0; i < a_names.size() + b_names.size(); ++i) {
+    uint32_t first = 0;
+    while (name(first) != name(i)) ++first;
+    asked_.push_back(first);
+  }
+  if (const auto known = made_.find(asked_); known != made_.end())
     return known->second ? &*known->second : nullptr;
+  Key key = asked_;
   std::optional<Made> made;
   if (auto result =
           make(std::span(key).subspan(4, a_names.size()), std::span(key).subspan(4 + a_names.size())))

@@ -66,8 +66,8 @@ class SpecStore {
  private:
   /// An operation, its specs and slot, and the pattern of equal names.
   using Key = std::vector<uint32_t>;
-  struct KeyHash {
-    size_t operator()(const Key& key) const noexcept;
+  struct KeyHash {  // not noexcept, so that the map keeps hashes beside its keys
+    size_t operator()(const Key& key) const;
   };
   template <class Make>
   const Made* remember(uint32_t operation, SpecId a, int slot, SpecId b, Names a_names, Names b_names,
@@ -80,6 +80,7 @@ class SpecStore {
   std::unordered_map<kernel::KernelSpec, SpecId> ids_;
   std::vector<double> operations_;  ///< by spec; below 0: not counted yet
   std::unordered_map<Key, std::optional<Made>, KeyHash> made_;
+  Key asked_;  ///< the last key that was looked up
   const Made* marked(SpecId spec, int slot);
 
   using SplitLaw = std::optional<kernel::Split> (*)(const kernel::KernelSpec&);

@@ -1,0 +1,11 @@
+# cmake -DOUT=file.cpp -DFILES=a.cpp|b.h -P SourceVersion.cmake: a hash over the contents of source files as a constant.
+string(REPLACE "|" ";" files "${FILES}")
+set(hashes "")
+foreach(file ${files})
+  file(SHA256 "${file}" hash)
+  get_filename_component(name "${file}" NAME)
+  string(APPEND hashes "${name} ${hash}\n")
+endforeach()
+string(SHA256 version "${hashes}")
+file(WRITE "${OUT}.new" "#include \"search/cover/known_covers.h\"\n\nnamespace luminal::search {\n\nstd::string_view cover_version() { return \"${version}\"; }\n\n}  // namespace luminal::search\n")
+file(COPY_FILE "${OUT}.new" "${OUT}" ONLY_IF_DIFFERENT)
