@@ -316,29 +316,11 @@ class StreamLowering {
     return ids;
   }
 
-  /// Before anything is added there is nothing to compare with: any finite number makes all terms 0.
-  Id finite(StageBuilder& b, Id maximum) const {
-    const Id none = b.compute(ScalarOp::Eq, {maximum, b.constant(vector(), -HUGE_VAL)});
-    return b.compute(ScalarOp::Select, {none, b.constant(vector(), 0), maximum});
-  }
-
-  /// A formula over a value's operands, of which it reads those that do not stream, and further inputs.
-  Id apply(StageBuilder& b, const Ramp& ramp, const ScalarFunction& f, int v, const Coordinates& at,
-           const Ids& further) const {
-    const std::vector<Operand>& operands = value(v).operands;
-    Ids inputs(operands.size(), further[0]);
-    for (const ScalarNode& n : f.nodes())
-      if (n.op == ScalarOp::Input && n.payload < operands.size())
-        inputs[n.payload] = ramp.load(operands[n.payload], at);
-    inputs.insert(inputs.end(), further.begin(), further.end());
-    return ramp.widen(b.inline_function(f, inputs));
-  }
-
   Ids factors(StageBuilder& b, const Coordinates& at, const Panel& p, int v, const kernel::Online& online,
               const std::map<int, Ids>& before, const std::map<int, Ids>& after) const {
     Ids result;
     for (size_t k = 0; k < vectors(); ++k)
-      result.push_back(apply(b, p.ramps[k], online.rescale, v, at,
+      result.push_back(apply(b, p.ramps[k], online.rescale, value(v).operands, at,
                              {before.at(online.maximum)[k], after.at(online.maximum)[k]}));
     return result;
   }
@@ -386,7 +368,8 @@ class StreamLowering {
       const Ramp& ramp = p.ramps[v];
       const auto evaluate = [&](const ScalarFunction& f, int of,
                                 const std::optional<kernel::Online>& online) {
-        return terms(b, ramp, f, of, online, here, known, place(i, v));
+        const Id kept = online ? b.load(kept_.at(online->maximum), place(i, v), lanes_) : kNone;
+        return terms(b, ramp, f, value(of).operands, here, known, kept);
       };
       for (size_t f = from; f < to; ++f) {
         const Fold& fold = s_.folds[f];
@@ -402,26 +385,6 @@ class StreamLowering {
       for (size_t k = 0; k < weights.size(); ++k) b.store(weights_[k], place(i, v), weights[k]);
     }
     return next;
-  }
-
-  /// The terms of a fold at one position; what is maximised was kept at `kept_at`.
-  Id terms(StageBuilder& b, const Ramp& ramp, const ScalarFunction& f, int v,
-           const std::optional<kernel::Online>& online, const Coordinates& at, const std::map<int, Id>& known,
-           const Expression& kept_at) const {
-    const std::vector<Operand>& operands = value(v).operands;
-    Ids inputs(operands.size() + 1, kNone);
-    for (const ScalarNode& n : f.nodes()) {
-      if (n.op != ScalarOp::Input) continue;
-      if (n.payload == operands.size())
-        inputs[n.payload] = b.load(kept_.at(online->maximum), kept_at, lanes_);
-      else if (const Operand& o = operands[n.payload]; o.kind == Operand::Kind::Value)
-        inputs[n.payload] = known.at(o.value);
-      else
-        inputs[n.payload] = ramp.load(o, at);
-    }
-    const auto any = std::ranges::find_if(inputs, [](Id id) { return id != kNone; });
-    if (any != inputs.end()) std::ranges::replace(inputs, kNone, *any);
-    return ramp.widen(b.inline_function(f, inputs));
   }
 
   /// Where a maximum has risen in any row.
@@ -489,7 +452,7 @@ class StreamLowering {
     std::map<int, Ids> totals;
     for (size_t f = 0; f < s_.folds.size(); ++f) totals[s_.folds[f].value] = load_fold(b, p, f);
     const auto nothing = [&](int v, const kernel::Online& online, size_t k) {
-      return apply(b, p.ramps[k], online.nothing, v, at, {totals.at(online.maximum)[k]});
+      return apply(b, p.ramps[k], online.nothing, value(v).operands, at, {totals.at(online.maximum)[k]});
     };
     for (const Fold& f : s_.folds)
       for (size_t v = 0; f.online && v < vectors(); ++v)
@@ -550,12 +513,49 @@ StreamForm form_of(const Parameters& p) {
 Program stream_lower(const KernelSpec& original, const Parameters& parameters, const Bucket& bucket,
                      const Target& target) {
   const KernelSpec spec = with_own_axes(specialised(original, bucket));
-  const auto s = stream_of(spec);
+  const bool few = parameters.contains("splits");
+  const auto s = stream_of(spec, few ? Lanes::Columns : Lanes::Rows);
   LUMINAL_CHECK(s, "no stream: {}", spec.to_string());
+  if (few) return lower_few_rows(spec, *s, {parameters.at("block"), parameters.at("splits")}, target);
   return StreamLowering(spec, *s, form_of(parameters), target).lower();
 }
 
 }  // namespace
+
+/// Before anything is added there is nothing to compare with: any finite number makes all terms 0.
+Id finite(StageBuilder& b, Id maximum) {
+  const Type type = b.type(maximum);
+  const Id none = b.compute(ScalarOp::Eq, {maximum, b.constant(type, -HUGE_VAL)});
+  return b.compute(ScalarOp::Select, {none, b.constant(type, 0), maximum});
+}
+
+Id apply(StageBuilder& b, const Ramp& ramp, const ScalarFunction& f, std::span<const Operand> operands,
+         std::span<const Expression> at, const std::vector<Id>& further) {
+  std::vector<Id> inputs(operands.size(), further[0]);
+  for (const ScalarNode& n : f.nodes())
+    if (n.op == ScalarOp::Input && n.payload < operands.size())
+      inputs[n.payload] = ramp.load(operands[n.payload], at);
+  inputs.insert(inputs.end(), further.begin(), further.end());
+  return ramp.widen(b.inline_function(f, inputs));
+}
+
+Id terms(StageBuilder& b, const Ramp& ramp, const ScalarFunction& f, std::span<const Operand> operands,
+         std::span<const Expression> at, const std::map<int, Id>& known, Id kept) {
+  std::vector<Id> inputs(operands.size() + 1, kNone);
+  for (const ScalarNode& n : f.nodes()) {
+    if (n.op != ScalarOp::Input) continue;
+    if (n.payload == operands.size())
+      inputs[n.payload] = kept;
+    else if (const Operand& o = operands[n.payload]; o.kind == Operand::Kind::Value)
+      inputs[n.payload] = known.at(o.value);
+    else
+      inputs[n.payload] = ramp.load(o, at);
+  }
+  const auto any = std::ranges::find_if(inputs, [](Id id) { return id != kNone; });
+  if (any != inputs.end()) std::ranges::replace(inputs, kNone, *any);
+  return ramp.widen(b.inline_function(f, inputs));
+}
+
 }  // namespace stream
 
 const Schedule& stream_schedule() {

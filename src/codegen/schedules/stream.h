@@ -1,5 +1,7 @@
 #pragma once
+#include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "codegen/schedule.h"
@@ -46,13 +48,27 @@ struct Stream {
   std::vector<Fold> folds;  ///< those that others depend on first
   std::vector<Columns> columns;
 };
-[[nodiscard]] std::optional<Stream> stream_of(const kernel::KernelSpec& spec);
+/// Along what the lanes of folds lie. Rows: without an axis of their own one that they share with what is read takes
+/// its place. Columns: rows are a loop, of which there may be none.
+enum class Lanes : uint8_t { Rows, Columns };
+[[nodiscard]] std::optional<Stream> stream_of(const kernel::KernelSpec& spec, Lanes lanes = Lanes::Rows);
 
 /// The parameters: a register tile is `tile` positions by `vectors` of rows; a task has `panels` of such rows
 /// side by side and walks over the stream in blocks of `block` positions.
 struct StreamForm {
   int64_t vectors = 2, tile = 8, panels = 2, block = 256;
 };
+
+/// The parameters where rows are few: blocks of the stream, and the parts it is cut into, a task each.
+struct FewRowsForm {
+  int64_t block = 256, splits = 1;
+};
+/// Whether stream_few_rows.cpp takes this stream with lanes along columns.
+[[nodiscard]] bool takes_few_rows(const kernel::KernelSpec& spec, const Stream& s);
+[[nodiscard]] Program lower_few_rows(const kernel::KernelSpec& spec, Stream stream, FewRowsForm form,
+                                     const Target& target);
+/// Whether an output depends on axes beside rows and those that they share with what is read.
+[[nodiscard]] bool has_columns(const kernel::KernelSpec& spec, const Stream& s, const kernel::Output& output);
 
 [[nodiscard]] std::vector<Candidate> stream_candidates(const kernel::KernelSpec& spec, const Bucket& bucket,
                                                        const Target& target);
@@ -64,5 +80,16 @@ struct Box {
 /// 1 where masks make everything that is maximised in the box minus infinity: no fold changes there. A column's
 /// weight of 0 then counts as nothing, whatever it multiplies (MathMode::Relaxed).
 [[nodiscard]] Expression excluded(const kernel::KernelSpec& spec, const Stream& stream, const Box& box);
+
+/// A maximum to compare with: 0 while it is minus infinity.
+Id finite(StageBuilder& b, Id maximum);
+/// A formula over a value's operands, of which it reads those that do not stream, and further inputs.
+Id apply(StageBuilder& b, const Ramp& ramp, const ScalarFunction& f,
+         std::span<const kernel::Operand> operands, std::span<const Expression> at,
+         const std::vector<Id>& further);
+/// The terms of a fold. `known`: values it reads; `kept`: what is maximised, the input behind the operands.
+Id terms(StageBuilder& b, const Ramp& ramp, const ScalarFunction& f,
+         std::span<const kernel::Operand> operands, std::span<const Expression> at,
+         const std::map<int, Id>& known, Id kept);
 
 }  // namespace luminal::codegen::stream

@@ -34,7 +34,8 @@ void collect_factors(const ScalarFunction& f, Scalar s, std::vector<Scalar>& fac
 
 class Analysis {
  public:
-  explicit Analysis(const KernelSpec& spec) : spec_(spec), parallel_(kernel::axes_of(spec.parallel_axes())) {}
+  Analysis(const KernelSpec& spec, Lanes lanes)
+      : spec_(spec), lanes_(lanes), parallel_(kernel::axes_of(spec.parallel_axes())) {}
 
   std::optional<Stream> run() {
     if (!find_streamed()) return std::nullopt;
@@ -194,7 +195,8 @@ class Analysis {
     AxisSet lanes = rows_ & ~shared_;
     std::vector<int> order = memory_order(spec_, kernel::list_of(rows_), spec_.outputs()[0].index);
     std::erase_if(order, [&](int a) { return (rows_ & kernel::axis_bit(a)) == 0; });
-    if (lanes == 0) lanes = kernel::axis_bit(order.back());  // a single query: heads lie side by side
+    if (lanes == 0 && lanes_ == Lanes::Rows)
+      lanes = kernel::axis_bit(order.back());  // a single query: heads side by side
     for (const int a : order) ((lanes & kernel::axis_bit(a)) != 0 ? s_.rows : s_.batch).push_back(a);
     const auto varies = [&](int v, const ScalarFunction& f) {
       return std::ranges::any_of(f.nodes(), [&](const ScalarNode& n) {
@@ -214,6 +216,7 @@ class Analysis {
   }
 
   const KernelSpec& spec_;
+  Lanes lanes_;
   AxisSet parallel_, streamed_ = 0, rows_ = 0, columns_ = 0;
   AxisSet shared_ = 0;  ///< parallel axes of what is read in the stream
   std::vector<int> outer_;
@@ -222,6 +225,6 @@ class Analysis {
 
 }  // namespace
 
-std::optional<Stream> stream_of(const KernelSpec& spec) { return Analysis(spec).run(); }
+std::optional<Stream> stream_of(const KernelSpec& spec, Lanes lanes) { return Analysis(spec, lanes).run(); }
 
 }  // namespace luminal::codegen::stream

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "codegen/schedules/cost.h"
 #include "codegen/schedules/own_axes.h"
@@ -94,6 +95,63 @@ double task_cycles(const KernelSpec& spec, const Stream& s, const StreamForm& fo
   return cycles * static_cast<double>(form.panels);
 }
 
+/// Vectors along the axes.
+double vectors_along(const KernelSpec& spec, const std::vector<int>& axes, int lanes, const DimMap& top) {
+  return std::ceil(volume(spec, axes, top) / lanes);
+}
+
+/// Cycles of loading and computing a vector of a side with lanes along the `axes`.
+double vector_cycles(const KernelSpec& spec, int v, const ScalarFunction& side, const std::vector<int>& axes,
+                     int lanes) {
+  const AxisGroup group = group_of(spec.extents(), axes);
+  const std::vector<Operand>& operands = spec.values()[static_cast<size_t>(v)].operands;
+  double cycles = body_cycles(side);
+  for (const ScalarNode& n : side.nodes())
+    if (n.op == ScalarOp::Input && n.payload < operands.size())
+      cycles += load_cycles(operands[n.payload], group, lanes);
+  return cycles;
+}
+
+/// Of all rows of a task's batch over the whole stream, in cycles.
+double few_rows_cycles(const KernelSpec& spec, const Stream& s, int lanes, const DimMap& top) {
+  // A multiplication and addition takes half a cycle, what feeds it nearly as long; a sum across lanes is two
+  // shuffles and an addition for each.
+  constexpr double kAdd = 0.55, kAcross = 2.5;
+  const double length = volume(spec, s.streamed, top);
+  double each = 0;
+  for (const Inner& i : s.inner) {
+    const double read = vector_cycles(spec, i.value, i.read, i.summed, lanes);
+    each += vectors_along(spec, i.summed, lanes, top) * (kAdd + std::max(0.0, read - 0.5)) + kAcross;
+  }
+  double folded = 0;
+  for (const Fold& f : s.folds) folded += 1 + vector_cycles(spec, f.value, f.terms, s.streamed, lanes);
+  for (const Columns& c : s.columns) {
+    folded += 1 + vector_cycles(spec, c.value, c.weight, s.streamed, lanes);
+    const double read = vector_cycles(spec, c.value, c.read, c.axes, lanes);
+    each += vectors_along(spec, c.axes, lanes, top) * (kAdd + std::max(0.0, read - 0.5));
+  }
+  return length * volume(spec, s.rows, top) * (each + folded / lanes);
+}
+
+void add_few_rows(const KernelSpec& spec, const Bucket& bucket, const Target& target,
+                  std::vector<Candidate>& found) {
+  const auto s = stream_of(spec, Lanes::Columns);
+  if (!s || !takes_few_rows(spec, *s)) return;
+  const DimMap top = bucket.top();
+  const int lanes = target.lanes(static_cast<int>(element_bytes(s->dtype)));
+  const double batch = volume(spec, s->batch, top), length = volume(spec, s->streamed, top);
+  const double cycles = batch * few_rows_cycles(spec, *s, lanes, top);
+  const std::set<int64_t> parts{1, target.threads, 4 * int64_t{target.threads}};
+  for (const int64_t splits : parts) {
+    if (splits > 1 && length < 64.0 * static_cast<double>(splits)) continue;
+    const double tasks = batch * static_cast<double>(splits);
+    const double merging = tasks * volume(spec, s->rows, top) * 100;
+    const double us =
+        roofline_of(spec, top, target).us(cycles * unevenness(tasks, target.threads) + merging, 2);
+    found.push_back({{{"splits", splits}, {"block", 256}}, us});
+  }
+}
+
 }  // namespace
 
 std::vector<Candidate> stream_candidates(const KernelSpec& original, const Bucket& bucket,
@@ -119,6 +177,7 @@ std::vector<Candidate> stream_candidates(const KernelSpec& original, const Bucke
       found.push_back({{{"vectors", vectors}, {"tile", tile}, {"panels", panels}, {"block", form.block}},
                        roofline.us(cycles, 1)});
     }
+  add_few_rows(spec, bucket, target, found);
   std::ranges::stable_sort(found, {}, &Candidate::predicted_us);
   return found;
 }

@@ -55,6 +55,67 @@ TEST(Stream, AttentionAtRaggedSizes) {
     check_stream(Attention{2, queries, keys, size, columns}.spec().spec);
 }
 
+/// Candidates of the form for few rows: each number of parts that is offered.
+void check_few_rows(const KernelSpec& spec, const Bucket& bucket = {},
+                    const std::vector<DimMap>& sizes = {{}}) {
+  for (const Target& target : {avx512(), avx2()}) {
+    int64_t most = 0;
+    for (const Candidate& c : stream_schedule().candidates(spec, bucket, target)) {
+      if (!c.parameters.contains("splits")) continue;
+      most = std::max(most, c.parameters.at("splits"));
+      check_loops(stream_schedule(), spec, c.parameters, bucket, target, sizes, kTolerance);
+    }
+    EXPECT_GE(most, 1) << spec.to_string();
+  }
+}
+
+TEST(Stream, FewRowsAtRaggedSizes) {
+  for (const auto& [queries, keys, size, columns] :
+       {std::array{1, 65, 8, 8}, std::array{4, 300, 16, 33}, std::array{7, 70, 9, 11},
+        std::array{5, 2, 3, 17}, std::array{3, 330, 33, 150}, std::array{2, 16, 16, 16},
+        std::array{16, 64, 5, 2}})
+    check_few_rows(Attention{2, queries, keys, size, columns}.spec().spec);
+}
+
+TEST(Stream, FewRowsMasked) {
+  for (const Mask mask : {Mask::Causal, Mask::Additive, Mask::Nothing})
+    for (const double hidden : {-HUGE_VAL, -1e9})
+      for (const bool clamped : {false, true})
+        check_few_rows(Attention{.heads = 2,
+                                 .queries = 3,
+                                 .keys = 150,
+                                 .size = 6,
+                                 .columns = 5,
+                                 .mask = mask,
+                                 .hidden = hidden,
+                                 .clamped = clamped}
+                           .spec()
+                           .spec);
+}
+
+TEST(Stream, FewRowsOfDoubles) {
+  Attention a{2, 3, 140, 5, 4};
+  a.dtype = Dtype::F64;
+  check_few_rows(a.spec().spec);
+}
+
+/// A cache of any length; parts beyond its end have nothing to add.
+TEST(Stream, FewRowsOfNamedLength) {
+  Bucket bucket;
+  bucket.facts["t"] = {.min = 1, .max = 700};
+  const Expression t = Expression::dim("t", bucket.facts["t"]);
+  for (const Mask mask : {Mask::None, Mask::Additive})
+    check_few_rows(Attention{2, 3, t, 8, 6, mask}.spec().spec, bucket,
+                   {{{"t", 1}}, {{"t", 17}}, {{"t", 256}}, {{"t", 700}}});
+}
+
+/// More rows than fill a few lanes stay with lanes along rows.
+TEST(Stream, ManyRowsAreNotFew) {
+  for (const Candidate& c :
+       stream_schedule().candidates(Attention{2, 17, 70, 9, 11}.spec().spec, {}, avx512()))
+    EXPECT_FALSE(c.parameters.contains("splits"));
+}
+
 TEST(Stream, Masks) {
   for (const Mask mask : {Mask::Causal, Mask::Additive, Mask::Nothing})
     for (const double hidden : {-HUGE_VAL, -1e9})
