@@ -36,8 +36,8 @@ struct KernelReport {
 struct CompileReport {
   std::string mode;    ///< "fast", "optimal", "budget 2000 ms"
   std::string device;  ///< "cpu"
-  /// Phases in order, in seconds: limits (the machine's), encode, saturate, cover, compile, measure, verify,
-  /// plan (schedules by the model, memory, order).
+  /// Phases in order, in seconds: encode, saturate, cover, compile, measure, verify, plan (schedules by
+  /// the model, memory, order).
   std::vector<std::pair<std::string, double>> phases;
   double total_s = 0;
 

@@ -73,7 +73,7 @@ struct BackEndResult {
   std::map<SpecId, Tuned> tuned;    ///< measured modes: what became of each spec
   TuningPhases tuning;
   std::vector<CompileReport::Round> rounds;
-  double limits_ms = 0, cover_ms = 0, plan_ms = 0, cost_us = 0;
+  double cover_ms = 0, plan_ms = 0, cost_us = 0;
   double total_ms = 0;              ///< with encode and saturate
   double plan_us = 0, fast_us = 0;  ///< whole plans, where they were timed
   std::string note;
