@@ -59,6 +59,8 @@
 #include "luminal/tensor_arguments.h"
 #include "luminal/tensor_data.h"
 #include "luminal/tensor_functions.h"
+#include "luminal/text/chat_template.h"
+#include "luminal/text/sampler.h"
 #include "luminal/text/tokenizer.h"
 #include "luminal/training.h"
 #include "luminal/tuning.h"
