@@ -59,6 +59,7 @@
 #include "luminal/tensor_arguments.h"
 #include "luminal/tensor_data.h"
 #include "luminal/tensor_functions.h"
+#include "luminal/text/chat_template.h"
 #include "luminal/text/grammar.h"
 #include "luminal/text/sampler.h"
 #include "luminal/text/tokenizer.h"

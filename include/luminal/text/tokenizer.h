@@ -160,7 +160,7 @@ class Tokenizer {
 
 /// Decodes token by token: what is handed out is whole characters, and together it is the text that `decode`
 /// returns. (Only where byte tokens form no UTF-8 does `decode` replace the whole run of them by U+FFFD.)
-/// The tokenizer must live longer. Thread safety: one thread at a time.
+/// The tokenizer must live longer. Thread safety: none, as it changes with each token.
 class StreamDecoder {
  public:
   explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = true);
