@@ -32,6 +32,9 @@ extern int64_t prompt;
 double schedule(int64_t step);
 std::vector<float> images(int64_t step);
 
+extern const text::TokenizerSpec spec;
+extern const std::vector<float> logits;
+
 extern std::vector<std::pair<double, double>> points;
 extern const float* input;
 extern float* output;
