@@ -6,8 +6,7 @@
 - tests/unit/formats/data/from_python.gguf: all kinds of metadata, several tensor types
 - tests/unit/formats/data/blocks.gguf: for each block format a tensor of random blocks, named after it, and what the
   package decodes them to, "<name>.values"
-- tests/unit/formats/data/encoded.gguf: f32 "values", and what the package encodes them to in each format it can
-- src/scalar/block_codebooks.cpp: the codebooks of the IQ formats
+- src/scalar/block_codebooks.cpp: the codebooks of the IQ formats; run tools/format after it
 """
 import os
 
@@ -20,7 +19,6 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 DATA = os.path.join(ROOT, "tests/unit/formats/data")
 DECODED = ("Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S IQ1_S IQ1_M "
            "IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4 NVFP4").split()
-ENCODED = "Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 TQ1_0 TQ2_0 MXFP4".split()
 # Where each format keeps f16 numbers, in bytes: random bytes there could be infinities.
 HALVES = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q2_K": [80, 82], "Q3_K": [108],
           "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ2_XXS": [0], "IQ2_XS": [0], "IQ2_S": [0], "IQ3_XXS": [0],
@@ -63,15 +61,6 @@ def blocks(writer):
         writer.add_tensor(name + ".values", quants.dequantize(raw, Type[name]))
 
 
-def encoded(writer):
-    random = np.random.default_rng(19)
-    values = random.normal(0, 1, (3, 256)).astype(np.float32) * np.array([[1], [1e-3], [30]], dtype=np.float32)
-    values[1, 64:96] = 0
-    writer.add_tensor("values", values)
-    for name in ENCODED:
-        writer.add_tensor(name, quants.quantize(values, Type[name]), raw_dtype=Type[name])
-
-
 def codebooks():
     out = ['#include "scalar/block_codebooks.h"', "",
            "// Written by tools/gguf_test_data.py. Source: GGML, ggml-common.h.", "namespace luminal::blocks {", ""]
@@ -94,5 +83,4 @@ def codebooks():
 os.makedirs(DATA, exist_ok=True)
 write("from_python.gguf", example)
 write("blocks.gguf", blocks)
-write("encoded.gguf", encoded)
 codebooks()

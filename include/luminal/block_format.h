@@ -9,6 +9,14 @@
 /// Block-quantised formats as descriptions: what a block's bytes mean, as expressions that decoders evaluate and
 /// code generators can translate.
 ///
+///   const BlockFormat& q8_0 = *find_block_format("Q8_0");
+///   std::vector<std::byte> block(static_cast<size_t>(q8_0.block_bytes));
+///   block[1] = std::byte{0x3c};  // the scale, 1.0 in f16
+///   block[2] = std::byte{5};     // the first of 32 levels
+///   std::vector<float> values(32);
+///   decode_blocks(q8_0, block, values);
+///   assert(values[0] == 5);
+///
 ///     value(i) = scale(i) * level(i) + offset(i)        in f32, each operation rounded
 ///
 /// `level` is a whole number, `scale` and `offset` are constant on groups of positions. The three are expressions
