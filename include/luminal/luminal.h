@@ -7,6 +7,7 @@
 /// once; while one changes it, no other may look. Functions may be called from any thread.
 #include "luminal/attributes.h"
 #include "luminal/autograd.h"
+#include "luminal/block_format.h"
 #include "luminal/c_struct.h"
 #include "luminal/cancel.h"
 #include "luminal/compile_report.h"
@@ -19,6 +20,7 @@
 #include "luminal/error.h"
 #include "luminal/expression.h"
 #include "luminal/function.h"
+#include "luminal/gguf.h"
 #include "luminal/gradient.h"
 #include "luminal/graph.h"
 #include "luminal/graph_editor.h"

@@ -68,23 +68,33 @@ std::string read_file(const std::filesystem::path& path, size_t limit_bytes) {
   return content;
 }
 
-void write_file_atomic(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
-  const std::filesystem::path folder =
-      path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-  std::string temporary = (folder / fmt::format(".{}.XXXXXX", path.filename().string())).string();
-  const Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (!file.valid()) fail("[write] cannot create a file in '{}': {}", folder.string(), reason(errno));
-  try {
-    for (const std::string_view piece : pieces) write_all(file.get(), piece, path);
-    if (::fchmod(file.get(), 0644) != 0 || ::fsync(file.get()) != 0 ||
-        ::rename(temporary.c_str(), path.c_str()) != 0)
-      fail("[write] cannot write '{}': {}", path.string(), reason(errno));
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
-  const Descriptor parent(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+AtomicFile::AtomicFile(std::filesystem::path path)
+    : path_(std::move(path)), folder_(path_.has_parent_path() ? path_.parent_path() : ".") {
+  temporary_ = (folder_ / fmt::format(".{}.XXXXXX", path_.filename().string())).string();
+  descriptor_ = ::mkostemp(temporary_.data(), O_CLOEXEC);
+  if (descriptor_ < 0) fail("[write] cannot create a file in '{}': {}", folder_.string(), reason(errno));
+}
+
+AtomicFile::~AtomicFile() {
+  if (!committed_) ::unlink(temporary_.c_str());
+  ::close(descriptor_);
+}
+
+void AtomicFile::write(std::string_view bytes) { write_all(descriptor_, bytes, path_); }
+
+void AtomicFile::commit() {
+  if (::fchmod(descriptor_, 0644) != 0 || ::fsync(descriptor_) != 0 ||
+      ::rename(temporary_.c_str(), path_.c_str()) != 0)
+    fail("[write] cannot write '{}': {}", path_.string(), reason(errno));
+  committed_ = true;
+  const Descriptor parent(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (parent.valid()) ::fsync(parent.get());
+}
+
+void write_file_atomic(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
+  AtomicFile file(path);
+  for (const std::string_view piece : pieces) file.write(piece);
+  file.commit();
 }
 
 }  // namespace luminal

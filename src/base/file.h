@@ -18,6 +18,24 @@ inline void write_file_atomic(const std::filesystem::path& path, std::string_vie
   write_file_atomic(path, std::span<const std::string_view>(&content, 1));
 }
 
+/// A file that is written piece by piece, with the same promise: readers see it whole, after commit(), or not at
+/// all. Without commit() nothing is left. Error if any step fails.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path);
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+  ~AtomicFile();
+  void write(std::string_view bytes);
+  void commit();
+
+ private:
+  std::filesystem::path path_, folder_;
+  std::string temporary_;
+  int descriptor_ = -1;
+  bool committed_ = false;
+};
+
 /// A lock on a file, made if need be, that one holder has at a time: in this process or another, until it
 /// goes away or its process ends, however that happens. The file holds the process's number; the holder
 /// removes it, one that was killed leaves it, and the next takes it over.

@@ -9,12 +9,13 @@ extern const Command kCache;
 extern const Command kEgg;
 extern const Command kEnv;
 extern const Command kExplain;
+extern const Command kInspect;
 extern const Command kPredict;
 extern const Command kTrain;
 
 namespace {
-constexpr std::array kCommands{&kBench,   &kCache,   &kEgg,  &kEnv,
-                               &kExplain, &kPredict, &kTrain};  // sorted by name
+constexpr std::array kCommands{&kBench,   &kCache,   &kEgg,     &kEnv,
+                               &kExplain, &kInspect, &kPredict, &kTrain};  // sorted by name
 }
 
 std::span<const Command* const> commands() { return kCommands; }

@@ -56,6 +56,22 @@ std::vector<std::string> idx_files() {
           written([](const Path& path) { write_idx(path, tensor(Dtype::F32, {2, 1, 2})); })};
 }
 
+std::vector<std::string> gguf_files() {
+  return {content_of(kFormats + "from_python.gguf"), written([](const Path& path) {
+            GgufWriter writer(path, {{"general.alignment", uint32_t{8}}},
+                              {{"w", &gguf_type("Q6_K"), {1, 256}}, {"b", &gguf_type("F16"), {3}}});
+            writer.append(std::vector<std::byte>(210));
+            writer.append(std::vector<std::byte>(6));
+            writer.finish();
+          })};
+}
+
+void read_gguf(const Path& path) {
+  const GgufFile file(path);
+  for (const auto& [key, value] : file.metadata()) (void)to_text(value);
+  for (const GgufTensorInfo& tensor : file.tensors()) (void)file.read_f32(tensor.name);
+}
+
 std::vector<std::string> tables() { return {"a,\"b c\",d\n1,2.5,-3\n\"4\",5e3,6\n", "x\n0\n-0.5\n"}; }
 
 void read_table(const Path& file) {
@@ -228,6 +244,7 @@ std::vector<Target> file_targets() {
                             zip({{"a", "text"}}, false, 0)};
        },
        [](const std::string& input, const Path&) { (void)unzip(input, "[fuzz]", kLimitBytes); }},
+      {"gguf", [] { return gguf_files(); }, [](const std::string&, const Path& file) { read_gguf(file); }},
       {"idx", idx_files, [](const std::string&, const Path& file) { (void)read_idx(file, kLimitBytes); }},
       {"idx.gz", [] { return gzipped(idx_files()); },
        [](const std::string&, const Path& file) { (void)read_idx(file, kLimitBytes); }},

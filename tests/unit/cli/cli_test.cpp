@@ -48,6 +48,28 @@ std::vector<nlohmann::json> served(const std::string& lines) {
   return answers;
 }
 
+TEST(Cli, InspectShowsWhatAFileOfWeightsHolds) {
+  const std::string data = std::string(LUMINAL_SOURCE_DIR) + "/tests/unit/formats/data/";
+  const Outcome table = luminal({"inspect", data + "from_python.gguf"});
+  ASSERT_EQ(table.code, kDone) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("GGUF version 3, 1 file, 896 bytes\n"));
+  EXPECT_THAT(table.out, HasSubstr("  test.words            text[3]   ['one', 'two', '']\n"));
+  EXPECT_THAT(table.out, HasSubstr("  c  Q8_0           136 bytes  [2,64]\n"));
+  EXPECT_THAT(table.out, HasSubstr("8.50 bits an element"));
+
+  const Outcome json = luminal({"inspect", data + "from_python.gguf", "--json"});
+  ASSERT_EQ(json.code, kDone) << json.err;
+  const auto gguf = nlohmann::json::parse(json.out);
+  EXPECT_EQ(gguf.at("metadata").at("test.nested"), nlohmann::json::parse("[[1, 2], [3]]"));
+  EXPECT_EQ(gguf.at("tensors").at(2).at("shape"), nlohmann::json::parse("[2, 64]"));
+  EXPECT_EQ(gguf.at("total").at("size_bytes"), 24 + 8 + 136);
+
+  const Outcome safetensors = luminal({"inspect", data + "from_python.safetensors", "--json"});
+  ASSERT_EQ(safetensors.code, kDone) << safetensors.err;
+  EXPECT_EQ(nlohmann::json::parse(safetensors.out).at("format"), "safetensors");
+  EXPECT_EQ(luminal({"inspect", data + "from_numpy.npz"}).code, kFailed);
+}
+
 TEST(Cli, BenchAnswersALineWithALine) {
   const auto answers = served(R"lines({"what": "x:f32[64,64].relu()", "ms": 1, "peak": true}
 {"what": "x:f32[64,64].relu()", "ms": 1}

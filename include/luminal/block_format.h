@@ -1,0 +1,80 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+/// Block-quantised formats as descriptions: what a block's bytes mean, as expressions that decoders evaluate and
+/// code generators can translate.
+///
+///   const BlockFormat& q8_0 = *find_block_format("Q8_0");
+///   std::vector<std::byte> block(static_cast<size_t>(q8_0.block_bytes));
+///   block[1] = std::byte{0x3c};  // the scale, 1.0 in f16
+///   block[2] = std::byte{5};     // the first of 32 levels
+///   std::vector<float> values(32);
+///   decode_blocks(q8_0, block, values);
+///   assert(values[0] == 5);
+///
+///     value(i) = scale(i) * level(i) + offset(i)        in f32, each operation rounded
+///
+/// `level` is a whole number, `scale` and `offset` are constant on groups of positions. The three are expressions
+/// over the position i within the block and the bytes of the block; which byte is read depends on i alone.
+namespace luminal {
+
+/// An expression of a description: a node of a DAG. Whole numbers are 32-bit and wrap; floats are f32.
+class BlockExpression {
+ public:
+  enum class Op : uint8_t {
+    Whole,     ///< `whole`
+    Position,  ///< i
+    Byte,      ///< byte number a of the block; a depends on the position alone
+    Add,
+    Subtract,
+    Multiply,
+    Divide,  ///< of numbers from 0 on
+    Modulo,
+    And,
+    Or,
+    ShiftLeft,
+    ShiftRight,     ///< fills with zeros
+    Table,          ///< entry a of `table`
+    F32Bits,        ///< the f32 with the bits a
+    F16Bits,        ///< the f16 with the bits a
+    ToFloat,        ///< a, rounded to f32
+    MultiplyFloats  ///< a * b
+  };
+  struct Node {
+    Op op = Op::Whole;
+    int32_t whole = 0;
+    std::span<const int32_t> table;  ///< of static lifetime
+    std::shared_ptr<const Node> a, b;
+    bool has_position = false, has_bytes = false, is_float = false;
+  };
+
+  BlockExpression(int32_t whole);  // NOLINT: numbers stand in formulas as they are
+  explicit BlockExpression(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
+  [[nodiscard]] const std::shared_ptr<const Node>& node() const { return node_; }
+
+ private:
+  std::shared_ptr<const Node> node_;
+};
+
+/// A format: one record, from which everything that reads its blocks is made.
+struct BlockFormat {
+  std::string_view name;  ///< GGML's: "Q4_K"
+  int block_elements = 0, block_bytes = 0;
+  BlockExpression scale, level;
+  std::vector<BlockExpression> offset = {};  ///< one expression, or none where it is 0
+};
+
+/// All formats, sorted by name. Source: GGML, ggml-common.h (layouts); OCP Microscaling 1.0 (MXFP4).
+[[nodiscard]] std::span<const BlockFormat> block_formats();
+/// Null if there is none of this name.
+[[nodiscard]] const BlockFormat* find_block_format(std::string_view name);
+
+/// Values of whole blocks as f32. Errors: ShapeError unless `blocks` is `values.size() / block_elements` blocks.
+void decode_blocks(const BlockFormat& format, std::span<const std::byte> blocks, std::span<float> values);
+
+}  // namespace luminal

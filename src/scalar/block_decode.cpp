@@ -1,0 +1,170 @@
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "base/fail.h"
+#include "luminal/block_format.h"
+#include "luminal/dtype.h"
+
+namespace luminal {
+namespace {
+
+/// A description as a list of steps, each over a batch of positions at once: what depends on the position alone is
+/// computed when the list is made. Values of floats are their bits.
+class BlockProgram {
+ public:
+  explicit BlockProgram(const BlockFormat& format)
+      : elements_(static_cast<size_t>(format.block_elements)),
+        block_bytes_(static_cast<size_t>(format.block_bytes)),
+        batch_(std::max<size_t>(1, kLanes / elements_)) {
+    scale_ = add(format.scale.node());
+    level_ = add(format.level.node());
+    if (!format.offset.empty()) offset_ = add(format.offset.front().node());
+  }
+
+  void run(std::span<const std::byte> blocks, std::span<float> values) const {
+    std::vector<Lanes> lanes = constants_;
+    while (!values.empty()) {
+      const size_t count = std::min(batch_ * elements_, values.size());
+      for (const Step& step : steps_) compute(step, lanes, blocks, count);
+      const Lanes &scale = lanes[scale_], &level = lanes[level_];
+      for (size_t k = 0; k < count; ++k)
+        values[k] = std::bit_cast<float>(scale[k]) * static_cast<float>(level[k]);
+      if (offset_ != kNone)
+        for (size_t k = 0; k < count; ++k) values[k] += std::bit_cast<float>(lanes[offset_][k]);
+      values = values.subspan(count);
+      blocks = blocks.subspan(count / elements_ * block_bytes_);
+    }
+  }
+
+ private:
+  using Op = BlockExpression::Op;
+  using Node = BlockExpression::Node;
+  static constexpr size_t kLanes = 256, kNone = SIZE_MAX;
+  using Lanes = std::array<int32_t, kLanes>;
+  struct Step {
+    Op op = Op::Whole;
+    size_t out = 0, a = 0, b = 0;
+    std::span<const int32_t> table;
+  };
+
+  size_t add(const std::shared_ptr<const Node>& node) {
+    if (const auto found = numbers_.find(node.get()); found != numbers_.end()) return found->second;
+    Step step{node->op, 0, node->a ? add(node->a) : 0, node->b ? add(node->b) : 0, node->table};
+    step.out = constants_.size();
+    numbers_.emplace(node.get(), step.out);
+    Lanes& lanes = constants_.emplace_back();
+    if (step.op == Op::Whole) {
+      lanes.fill(node->whole);
+    } else if (step.op == Op::Position) {
+      for (size_t k = 0; k < kLanes; ++k) lanes[k] = static_cast<int32_t>(k % elements_);
+    } else if (!node->has_bytes) {
+      compute(step, constants_, {}, kLanes);
+    } else {
+      if (step.op == Op::Byte) check_byte(*node, constants_[step.a]);
+      steps_.push_back(step);
+    }
+    return step.out;
+  }
+
+  /// Descriptions read within their blocks.
+  void check_byte(const Node& node, const Lanes& places) const {
+    LUMINAL_CHECK(!node.a->has_bytes, "the place of a byte depends on bytes");
+    for (size_t k = 0; k < batch_ * elements_; ++k) {
+      LUMINAL_CHECK(places[k] >= 0 && static_cast<size_t>(places[k]) < block_bytes_,
+                    "byte {} of a block of {} is read", places[k], block_bytes_);
+    }
+  }
+
+  void compute(const Step& step, std::vector<Lanes>& all, std::span<const std::byte> bytes,
+               size_t count) const {
+    Lanes& out = all[step.out];
+    const Lanes &a = all[step.a], &b = all[step.b];
+    const auto each = [&](auto f) {
+      for (size_t k = 0; k < count; ++k) out[k] = f(a[k], b[k]);
+    };
+    const auto wrapped = [&](auto f) {
+      each([f](int32_t x, int32_t y) {
+        return static_cast<int32_t>(f(static_cast<uint32_t>(x), static_cast<uint32_t>(y)));
+      });
+    };
+    switch (step.op) {
+      case Op::Whole:
+      case Op::Position:
+        return;
+      case Op::Byte:
+        for (size_t begin = 0, block = 0; begin < count; begin += elements_, block += block_bytes_)
+          for (size_t k = begin; k < begin + elements_; ++k)
+            out[k] = std::to_integer<int32_t>(bytes[block + static_cast<size_t>(a[k])]);
+        return;
+      case Op::Add:
+        return wrapped([](uint32_t x, uint32_t y) { return x + y; });
+      case Op::Subtract:
+        return wrapped([](uint32_t x, uint32_t y) { return x - y; });
+      case Op::Multiply:
+        return wrapped([](uint32_t x, uint32_t y) { return x * y; });
+      case Op::Divide:
+        return wrapped([](uint32_t x, uint32_t y) { return x / y; });
+      case Op::Modulo:
+        return wrapped([](uint32_t x, uint32_t y) { return x % y; });
+      case Op::And:
+        return wrapped([](uint32_t x, uint32_t y) { return x & y; });
+      case Op::Or:
+        return wrapped([](uint32_t x, uint32_t y) { return x | y; });
+      case Op::ShiftLeft:
+        return wrapped([](uint32_t x, uint32_t y) { return x << y; });
+      case Op::ShiftRight:
+        return wrapped([](uint32_t x, uint32_t y) { return x >> y; });
+      case Op::Table:
+        return each([&](int32_t x, int32_t) { return step.table[static_cast<size_t>(x)]; });
+      case Op::F32Bits:
+        return each([](int32_t x, int32_t) { return x; });
+      case Op::F16Bits:  // neighbours mostly share their scale
+        for (size_t k = 0; k < count; ++k) {
+          float16 half;
+          half.bits = static_cast<uint16_t>(a[k]);
+          out[k] = k > 0 && a[k] == a[k - 1] ? out[k - 1] : std::bit_cast<int32_t>(static_cast<float>(half));
+        }
+        return;
+      case Op::ToFloat:
+        return each([](int32_t x, int32_t) { return std::bit_cast<int32_t>(static_cast<float>(x)); });
+      case Op::MultiplyFloats:
+        return each([](int32_t x, int32_t y) {
+          return std::bit_cast<int32_t>(std::bit_cast<float>(x) * std::bit_cast<float>(y));
+        });
+    }
+  }
+
+  size_t elements_, block_bytes_, batch_;
+  std::map<const Node*, size_t> numbers_;
+  std::vector<Lanes> constants_;  ///< of all nodes; those that depend on bytes are filled by steps
+  std::vector<Step> steps_;
+  size_t scale_ = 0, level_ = 0, offset_ = kNone;
+};
+
+/// Made once for each format.
+const BlockProgram& block_program(const BlockFormat& format) {
+  static const std::map<std::string_view, BlockProgram> programs = [] {
+    std::map<std::string_view, BlockProgram> all;
+    for (const BlockFormat& each : block_formats()) all.emplace(each.name, BlockProgram(each));
+    return all;
+  }();
+  return programs.at(format.name);
+}
+
+}  // namespace
+
+void decode_blocks(const BlockFormat& format, std::span<const std::byte> blocks, std::span<float> values) {
+  const auto elements = static_cast<size_t>(format.block_elements),
+             bytes = static_cast<size_t>(format.block_bytes);
+  if (values.size() % elements != 0 || blocks.size() != values.size() / elements * bytes)
+    fail<ShapeError>(
+        "[decode_blocks] {} values of {} are blocks of {} values in {} bytes; {} bytes were given",
+        values.size(), format.name, elements, bytes, blocks.size());
+  block_program(format).run(blocks, values);
+}
+
+}  // namespace luminal
