@@ -43,8 +43,9 @@ struct GgufValue : std::variant<uint8_t, int8_t, uint16_t, int16_t, uint32_t, in
   [[nodiscard]] GgufKind kind() const { return static_cast<GgufKind>(index()); }
   /// A whole number of any kind that int64_t holds; nothing for other values.
   [[nodiscard]] std::optional<int64_t> integer() const;
+  /// Of the same kind, with the same value.
+  friend bool operator==(const GgufValue&, const GgufValue&);
 };
-inline bool operator==(const GgufArray&, const GgufArray&) = default;
 /// "32", "'llama'", "[1, 2, 3, ...]": arrays longer than `max_items` are cut, and so are long texts.
 [[nodiscard]] std::string to_text(const GgufValue& value, size_t max_items = 8);
 

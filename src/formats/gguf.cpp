@@ -267,6 +267,16 @@ std::string_view name(GgufKind kind) {
   return kNames.at(static_cast<size_t>(kind));
 }
 
+bool operator==(const GgufArray& a, const GgufArray& b) { return a.kind == b.kind && a.values == b.values; }
+
+// Not std::variant's, whose constraints clang 19 follows in circles through the array of values.
+bool operator==(const GgufValue& a, const GgufValue& b) {
+  using Alternatives = GgufValue::variant;
+  return a.index() == b.index() &&
+         std::visit([&]<class T>(const T& value) { return value == *std::get_if<T>(&b); },
+                    static_cast<const Alternatives&>(a));
+}
+
 std::optional<int64_t> GgufValue::integer() const {
   return std::visit(
       []<class T>(const T& v) -> std::optional<int64_t> {

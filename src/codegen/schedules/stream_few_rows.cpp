@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/schedules/specialise.h"
 #include "codegen/schedules/stream.h"
 #include "codegen/schedules/vector_loops.h"
 #include "kernel/axes.h"
