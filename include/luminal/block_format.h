@@ -23,7 +23,8 @@
 /// over the position i within the block and the bytes of the block; which byte is read depends on i alone.
 namespace luminal {
 
-/// An expression of a description: a node of a DAG. Whole numbers are 32-bit and wrap; floats are f32.
+/// An expression of a description: a node of a DAG. Whole numbers are 32-bit and wrap; floats are f32. Thread safety:
+/// as any value (luminal.h).
 class BlockExpression {
  public:
   enum class Op : uint8_t {

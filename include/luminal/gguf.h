@@ -116,7 +116,7 @@ class GgufFile {
 ///   writer.finish();
 ///
 /// Readers see the old file until finish(), and the new one after it. Version 3, aligned as the metadata's
-/// `general.alignment` says (32 without it).
+/// `general.alignment` says (32 without it). Thread safety: one thread at a time.
 class GgufWriter {
  public:
   /// Errors: Error if a key or a name appears twice, a name is longer than 64 bytes or the file cannot be

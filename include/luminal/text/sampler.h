@@ -11,7 +11,7 @@
 /// From a model's logits to the next token.
 ///
 ///   text::Sampler sampler({.temperature = 0.7, .top_p = 0.9, .seed = 1});
-///   sampler.accept_prompt(prompt);
+///   sampler.accept_prompt(prompt_ids);
 ///   text::TokenId next = sampler.sample(logits);
 ///
 /// The steps, in the order of `transformers`' generate: the mask, penalties, biases, temperature, then top_k, top_p,

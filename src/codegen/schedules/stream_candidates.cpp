@@ -116,19 +116,19 @@ double vector_cycles(const KernelSpec& spec, int v, const ScalarFunction& side, 
 double few_rows_cycles(const KernelSpec& spec, const Stream& s, int lanes, const DimMap& top) {
   // A multiplication and addition takes half a cycle, what feeds it nearly as long; a sum across lanes is two
   // shuffles and an addition for each.
-  constexpr double kAdd = 0.55, kAcross = 2.5;
+  constexpr double kEach = 0.55, kAcross = 2.5;
   const double length = volume(spec, s.streamed, top);
   double each = 0;
   for (const Inner& i : s.inner) {
     const double read = vector_cycles(spec, i.value, i.read, i.summed, lanes);
-    each += vectors_along(spec, i.summed, lanes, top) * (kAdd + std::max(0.0, read - 0.5)) + kAcross;
+    each += vectors_along(spec, i.summed, lanes, top) * (kEach + std::max(0.0, read - 0.5)) + kAcross;
   }
   double folded = 0;
   for (const Fold& f : s.folds) folded += 1 + vector_cycles(spec, f.value, f.terms, s.streamed, lanes);
   for (const Columns& c : s.columns) {
     folded += 1 + vector_cycles(spec, c.value, c.weight, s.streamed, lanes);
     const double read = vector_cycles(spec, c.value, c.read, c.axes, lanes);
-    each += vectors_along(spec, c.axes, lanes, top) * (kAdd + std::max(0.0, read - 0.5));
+    each += vectors_along(spec, c.axes, lanes, top) * (kEach + std::max(0.0, read - 0.5));
   }
   return length * volume(spec, s.rows, top) * (each + folded / lanes);
 }

@@ -34,6 +34,10 @@ std::vector<float> images(int64_t step);
 
 extern const text::TokenizerSpec spec;
 extern const std::vector<float> logits;
+extern const text::Tokenizer tokenizer;
+extern text::Sampler sampler;
+extern const std::vector<text::TokenId> prompt_ids;
+constexpr text::TokenId end_of_text = 2;
 
 extern std::vector<std::pair<double, double>> points;
 extern const float* input;
