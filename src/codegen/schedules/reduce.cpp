@@ -1,7 +1,6 @@
 #include "codegen/schedules/reduce.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 
 #include "base/fail.h"
@@ -99,6 +98,25 @@ class ReduceLowering {
     for (const kernel::Output& o : spec_.outputs()) ramp.prepare(o.index);
   }
 
+  /// The vectors of a group from lane `start` on, those lanes below `end`, ready for what is folded and written.
+  [[nodiscard]] std::vector<Ramp> vectors(StageBuilder& b, const AxisGroup& group, const Expression& start,
+                                          int lanes, const Expression& end) const {
+    std::vector<Ramp> ramps;
+    for (int64_t v = 0; v < form_.unroll; ++v) {
+      Ramp& ramp = ramps.emplace_back(b, group, start + v * lanes, lanes, end);
+      prepare_fold(ramp);
+      prepare_write(ramp);
+    }
+    return ramps;
+  }
+  /// What `groups` totals of each fold begin with.
+  [[nodiscard]] std::vector<Id> neutrals(StageBuilder& b, int lanes, size_t groups) const {
+    std::vector<Id> totals;
+    for (size_t i = 0; i < groups; ++i)
+      for (const FoldOp& op : ops_) totals.push_back(b.constant_bits({op.dtype, lanes}, op.neutral));
+    return totals;
+  }
+
   void along_reduced() {
     const Expression groups = count_.ceil_div(form_.rows), tasks = groups.ceil_div(form_.task);
     StageBuilder b(program_, tasks * form_.splits);
@@ -129,9 +147,7 @@ class ReduceLowering {
         (others.size() - b.task() * form_.task).min(form_.task), LoopKind::Serial, [&](const Expression& g) {
           Coordinates at(spec_.extents().size(), 0);
           others.place(b.task() * form_.task + g, at);
-          std::vector<Id> totals;
-          for (int64_t position = 0; position < positions; ++position)
-            for (const FoldOp& op : ops_) totals.push_back(b.constant_bits({op.dtype, lanes}, op.neutral));
+          std::vector<Id> totals = neutrals(b, lanes, static_cast<size_t>(positions));
           const auto nest = [&](const auto& self, size_t k, std::vector<Id> carried) -> std::vector<Id> {
             const size_t axis = static_cast<size_t>(reduced_.axes[std::min(k, last)]);
             const auto inside = [&](const Expression& i, std::span<const Id> c) {
@@ -214,15 +230,9 @@ class ReduceLowering {
     const AxisGroup range = share(split);
     b.loop((groups - task * form_.task).min(form_.task), LoopKind::Serial, [&](const Expression& g) {
       const Expression first = (task * form_.task + g) * width;
-      std::vector<Ramp> ramps;
-      std::vector<Id> totals;
-      for (int64_t v = 0; v < form_.unroll; ++v) {
-        Ramp& ramp = ramps.emplace_back(b, results_, first + v * lanes_, lanes_, count_);
-        prepare_fold(ramp);
-        prepare_write(ramp);
-        for (const FoldOp& op : ops_) totals.push_back(b.constant_bits({op.dtype, lanes_}, op.neutral));
-      }
-      totals = fold_nest(b, range, ramps, std::move(totals), Coordinates(spec_.extents().size(), 0));
+      const std::vector<Ramp> ramps = vectors(b, results_, first, lanes_, count_);
+      const std::vector<Id> totals = fold_nest(b, range, ramps, neutrals(b, lanes_, ramps.size()),
+                                               Coordinates(spec_.extents().size(), 0));
       for (size_t v = 0; v < ramps.size(); ++v) {
         finish_group(b, ramps[v], split, std::span(totals).subspan(v * ops_.size(), ops_.size()));
       }
@@ -242,15 +252,8 @@ class ReduceLowering {
     grid.visit(
         b, spec_.extents().size(), [](const Coordinates&) {},
         [&](const Coordinates& at, const Expression& start) {
-          std::vector<Ramp> ramps;
-          std::vector<Id> totals;
-          for (int64_t v = 0; v < form_.unroll; ++v) {
-            Ramp& ramp = ramps.emplace_back(b, grid.inner, start + v * lanes_, lanes_, grid.inner.size());
-            prepare_fold(ramp);
-            prepare_write(ramp);
-            for (const FoldOp& op : ops_) totals.push_back(b.constant_bits({op.dtype, lanes_}, op.neutral));
-          }
-          totals = fold_nest(b, reduced_, ramps, std::move(totals), at);
+          const std::vector<Ramp> ramps = vectors(b, grid.inner, start, lanes_, grid.inner.size());
+          const std::vector<Id> totals = fold_nest(b, reduced_, ramps, neutrals(b, lanes_, ramps.size()), at);
           for (size_t v = 0; v < ramps.size(); ++v)
             write(b, ramps[v], at, std::span(totals).subspan(v * ops_.size(), ops_.size()));
         });
@@ -301,16 +304,9 @@ class ReduceLowering {
   /// Rows of vectors from lane `start` on; lanes below `count` are on. `row`: the coordinates of each row.
   void tile(StageBuilder& b, const TaskGrid& grid, int lanes, const std::function<Coordinates(int64_t)>& row,
             const Expression& start, const Expression& count, std::span<const WindowStep> steps) {
-    std::vector<Ramp> ramps;
-    for (int64_t v = 0; v < form_.unroll; ++v) {
-      Ramp& ramp = ramps.emplace_back(b, grid.inner, start + v * lanes, lanes, count);
-      prepare_fold(ramp);
-      prepare_write(ramp);
-    }
+    const std::vector<Ramp> ramps = vectors(b, grid.inner, start, lanes, count);
     const size_t each = ramps.size() * ops_.size();
-    std::vector<Id> totals;
-    for (size_t i = 0; i < static_cast<size_t>(form_.rows) * ramps.size(); ++i)
-      for (const FoldOp& op : ops_) totals.push_back(b.constant_bits({op.dtype, lanes}, op.neutral));
+    std::vector<Id> totals = neutrals(b, lanes, static_cast<size_t>(form_.rows) * ramps.size());
     for (const WindowStep& step : steps) {
       Coordinates at = row(step.row);
       reduced_.place(step.position, at);

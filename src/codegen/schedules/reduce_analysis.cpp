@@ -86,12 +86,15 @@ double distinct_share(const Operand& o, const AxisGroup& window, size_t axes, in
 
 int64_t element_at(const Operand& load, const AxisGroup& window, size_t axes, int row_axis,
                    const WindowStep& step, const DimMap& top) {
-  Coordinates at(axes, 0);
+  std::vector<int64_t> at(axes, 0);
   at[static_cast<size_t>(row_axis)] = step.row;
-  window.place(step.position, at);
-  std::vector<int64_t> numbers;
-  for (const Expression& e : at) numbers.push_back(*e.constant());
-  return load.index.exec(top, numbers);
+  int64_t rest = step.position;
+  for (size_t k = window.axes.size(); k-- > 0;) {
+    const int64_t extent = *window.extents[k].constant();
+    at[static_cast<size_t>(window.axes[k])] = rest % extent;
+    rest /= extent;
+  }
+  return load.index.exec(top, at);
 }
 
 std::vector<WindowStep> window_steps(const KernelSpec& spec, const Reduction& r, const AxisGroup& window,

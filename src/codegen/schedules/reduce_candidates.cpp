@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <set>
 
 #include "codegen/schedules/cost.h"
 #include "codegen/schedules/reduce.h"
@@ -176,18 +175,26 @@ class ReduceCandidates {
   /// they share no vectors.
   [[nodiscard]] std::optional<double> shared_cycles(const AxisGroup& window, int row_axis, int64_t rows,
                                                     const AxisGroup& lanes_along, int lanes) const {
+    // Most reductions are no windows: their elements are not worth counting.
+    const auto slides = [&](const Operand& o) {
+      return o.kind == Operand::Kind::Load && depends_on(o.index, lanes_along.axes) &&
+             depends_on(o.index, std::array{row_axis}) && depends_on(o.index, window.axes);
+    };
+    if (std::ranges::none_of(r_.values, [&](int v) {
+          return std::ranges::any_of(spec_.values()[static_cast<size_t>(v)].operands, slides);
+        }))
+      return std::nullopt;
     double cycles = 0.5 * static_cast<double>(r_.values.size());
     bool shares = false;
     for (const int v : r_.values) {
       const Value& value = spec_.values()[static_cast<size_t>(v)];
       cycles += body_cycles(spec_, value, kernel::axes_of(r_.reduced));
       for (const Operand& o : value.operands) {
-        const bool loads = o.kind == Operand::Kind::Load;
-        const double share =
-            loads ? distinct_share(o, window, spec_.extents().size(), row_axis, rows, top_) : 1;
+        const double share = o.kind == Operand::Kind::Load
+                                 ? distinct_share(o, window, spec_.extents().size(), row_axis, rows, top_)
+                                 : 1;
         cycles += shared_load_cycles(o, lanes_along, lanes) * share;
-        shares = shares || (share < 1 && loads && depends_on(o.index, lanes_along.axes) &&
-                            depends_on(o.index, std::array{row_axis}) && depends_on(o.index, window.axes));
+        shares = shares || (share < 1 && slides(o));
       }
     }
     return shares ? std::optional(cycles) : std::nullopt;

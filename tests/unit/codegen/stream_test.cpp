@@ -55,6 +55,25 @@ TEST(Stream, AttentionAtRaggedSizes) {
     check_stream(Attention{2, queries, keys, size, columns}.spec().spec);
 }
 
+/// Every mask, hidden by minus infinity and by a large number, with and without a bound on the maximum.
+std::vector<KernelSpec> masked(int queries, int keys) {
+  std::vector<KernelSpec> specs;
+  for (const Mask mask : {Mask::Causal, Mask::Additive, Mask::Nothing})
+    for (const double hidden : {-HUGE_VAL, -1e9})
+      for (const bool clamped : {false, true})
+        specs.push_back(Attention{.heads = 2,
+                                  .queries = queries,
+                                  .keys = keys,
+                                  .size = 6,
+                                  .columns = 5,
+                                  .mask = mask,
+                                  .hidden = hidden,
+                                  .clamped = clamped}
+                            .spec()
+                            .spec);
+  return specs;
+}
+
 /// Candidates of the form for few rows: each number of parts that is offered.
 void check_few_rows(const KernelSpec& spec, const Bucket& bucket = {},
                     const std::vector<DimMap>& sizes = {{}}) {
@@ -78,19 +97,7 @@ TEST(Stream, FewRowsAtRaggedSizes) {
 }
 
 TEST(Stream, FewRowsMasked) {
-  for (const Mask mask : {Mask::Causal, Mask::Additive, Mask::Nothing})
-    for (const double hidden : {-HUGE_VAL, -1e9})
-      for (const bool clamped : {false, true})
-        check_few_rows(Attention{.heads = 2,
-                                 .queries = 3,
-                                 .keys = 150,
-                                 .size = 6,
-                                 .columns = 5,
-                                 .mask = mask,
-                                 .hidden = hidden,
-                                 .clamped = clamped}
-                           .spec()
-                           .spec);
+  for (const KernelSpec& spec : masked(3, 150)) check_few_rows(spec);
 }
 
 TEST(Stream, FewRowsOfDoubles) {
@@ -117,19 +124,7 @@ TEST(Stream, ManyRowsAreNotFew) {
 }
 
 TEST(Stream, Masks) {
-  for (const Mask mask : {Mask::Causal, Mask::Additive, Mask::Nothing})
-    for (const double hidden : {-HUGE_VAL, -1e9})
-      for (const bool clamped : {false, true})
-        check_stream(Attention{.heads = 2,
-                               .queries = 37,
-                               .keys = 75,
-                               .size = 6,
-                               .columns = 5,
-                               .mask = mask,
-                               .hidden = hidden,
-                               .clamped = clamped}
-                         .spec()
-                         .spec);
+  for (const KernelSpec& spec : masked(37, 75)) check_stream(spec);
 }
 
 TEST(Stream, FindsBlocksThatAMaskExcludes) {
