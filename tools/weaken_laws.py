@@ -4,11 +4,10 @@
 tests/rule/weakened_rules_test.cpp does the same to the text of the rules at run time; what their primitives ask
 stands in C++, so here each mutant is compiled and linked, which takes some 10 s. After a change to laws.cpp:
 
-  cmake --preset release -B build/single -DCMAKE_UNITY_BUILD=OFF
-  ninja -C build/single test_kernel test_search suite_rule && python3 tools/weaken_laws.py build/single [WORD]
+  ninja -C build/release test_kernel test_search suite_rule && python3 tools/weaken_laws.py [BUILD] [WORD]
 
 WORD: only mutants in whose file, text or change it occurs. Ends with 1 if a mutant that is not known to say the same
-is missed, or one that is known to is noticed.
+is missed, or one that is known to is noticed. `--check` only says whether the sources have what the list changes.
 """
 import concurrent.futures
 import os
@@ -28,7 +27,7 @@ MUTANTS = [
     (LAWS, "const Value* sole_elementwise(", "spec.values().size() != 1 || ", "",
      "A value that another reads computes more than a load or a constant."),
     (LAWS, "const Value* sole_elementwise(", " || spec.outputs().size() != 1", ""),
-    (LAWS, "const Value* sole_elementwise(", "spec.values()[0].combiner == Combiner::None", "true"),
+    (LAWS, "const Value* sole_elementwise(", "!spec.values()[0].monoid", "true"),
     (LAWS, "handed_on(", "n.op == ScalarOp::Add && ", ""),
     (LAWS, "handed_on(", "by.payload == 0 && ", ""),
     (LAWS, "handed_on(", " && mode != MathMode::Strict", ""),
@@ -91,13 +90,13 @@ MUTANTS = [
     (LAWS, "bool leaves_something(", "!product.inside.empty() && ", ""),
     (LAWS, "bool leaves_something(", " || product.negated", ""),
     (LAWS, "bool leaves_something(", "!product.outside.empty() || ", ""),
-    (LAWS, "std::optional<Split> leave_sum(", "v.combiner != Combiner::Add || ", ""),
+    (LAWS, "std::optional<Split> leave_sum(", "v.monoid != Monoid::Add || ", ""),
     (LAWS, "std::optional<Split> leave_sum(", "!stands_free(spec, v) || ", ""),
     (LAWS, "std::optional<Split> leave_sum(", " || !(is_real(dtype) || is_integer(dtype))", "",
      "Bodies of halves end with a rounding, which is no product."),
     (LAWS, "std::optional<Split> leave_sum(", "is_real(dtype) || is_integer(dtype)", "is_real(dtype)"),
     (LAWS, "std::optional<Split> leave_sum(", "leaves_something(*product)", "true"),
-    (LAWS, "std::optional<Split> leave_sum_constants(", "v.combiner != Combiner::Add || ", ""),
+    (LAWS, "std::optional<Split> leave_sum_constants(", "v.monoid != Monoid::Add || ", ""),
     (LAWS, "std::optional<Split> leave_sum_constants(", "!stands_free(spec, v) || ", ""),
     (LAWS, "std::optional<Split> leave_sum_constants(", " || !is_real(v.dtype())", ""),
     (LAWS, "std::optional<Split> leave_sum_constants(", "Leaving::Constants", "Leaving::Any"),
@@ -105,7 +104,7 @@ MUTANTS = [
     (LAWS, "std::optional<Split> leave_sum_constants(", " && stays_in_range(v.body, product->outside)", ""),
     (LAWS, "bool is_one_term(", "factors.size() == 1 && ", ""),
     (LAWS, "bool is_one_term(", " && is_one_term(factors[0].chosen)", ""),
-    (LAWS, "std::optional<Split> leave_max(", "v.combiner != Combiner::Max || ", ""),
+    (LAWS, "std::optional<Split> leave_max(", "!info(*v.monoid).selects || ", ""),
     (LAWS, "std::optional<Split> leave_max(", "!stands_free(spec, v) || ", ""),
     (LAWS, "std::optional<Split> leave_max(", " || !is_real(v.dtype())", ""),
     (LAWS, "std::optional<Split> leave_max(", "Leaving::Constants", "Leaving::Any"),
@@ -121,29 +120,29 @@ MUTANTS = [
      "b.select(valid, constant, number_constant(b, o.dtype, o.masks[k].fill))",
      "b.select(valid, number_constant(b, o.dtype, o.masks[k].fill), constant)"),
     (LAWS, "std::optional<Composed> reduce_repeated(",
-     "if (v.combiner != Combiner::Add && v.combiner != Combiner::Max) continue;", ""),
+     "if (!v.monoid || (v.monoid != Monoid::Add && !info(*v.monoid).selects)) continue;", "if (!v.monoid) continue;"),
     (LAWS, "std::optional<Composed> reduce_repeated(", "for (const Operand& o : v.operands) used |= axes_of(o, spec.values());", ""),
     (LAWS, "std::optional<Composed> reduce_repeated(", "~used;", "~used & ~(axes_of(v.reduced) & (~axes_of(v.reduced) + 1));"),
     (LAWS, "std::optional<Composed> reduce_repeated(", ".range().min < 1", ".range().min < 0"),
     (LAWS, "std::optional<Composed> reduce_repeated(", "count *= ", "count = ",
      "Axes that nobody reads are one axis of the canonical form."),
-    (LAWS, "std::optional<Composed> reduce_repeated(", "if (once.reduced.empty()) ", ""),
-    (LAWS, "std::optional<Composed> reduce_repeated(", "if (v.combiner == Combiner::Add) {", "{"),
-    (LAWS, "std::optional<Composed> reduce_repeated(", "if (v.combiner == Combiner::Add) {", "if (v.combiner == Combiner::Max) {"),
+    (LAWS, "std::optional<Composed> reduce_repeated(", "if (narrowed.reduced.empty()) ", ""),
+    (LAWS, "std::optional<Composed> reduce_repeated(", "if (v.monoid == Monoid::Add) {", "{"),
+    (LAWS, "std::optional<Composed> reduce_repeated(", "if (v.monoid == Monoid::Add) {", "if (v.monoid == Monoid::Max) {"),
     (STORE, "bool SpecStore::symmetric(", "i == j || ", ""),
     (STORE, "bool SpecStore::symmetric(",
      "!(slots[static_cast<size_t>(i)] == slots[static_cast<size_t>(j)])", "slots.empty()",
      "Forms with one slot marked differ where the slots do; asking the slots first is quicker."),
     (STORE, "bool SpecStore::symmetric(", "if (first->spec != second->spec) return false;", ""),
     (STORE, "bool SpecStore::symmetric(", "if (to != (from == i ? j : from == j ? i : from)) return false;", "static_cast<void>(from), static_cast<void>(to);"),
-    (STORE, "bool SpecStore::is_elementwise(", "v.combiner == kernel::Combiner::None && ", ""),
+    (STORE, "bool SpecStore::is_elementwise(", "!v.monoid && ", ""),
     (STORE, "bool SpecStore::is_elementwise(", "v.body.nodes().size() <= kMostNodes &&", "kMostNodes > 0 &&"),
     (STORE, "bool SpecStore::is_elementwise(", "kMostNodes = 16", "kMostNodes = 17"),
     (STORE, "bool SpecStore::is_elementwise(", "kMostNodes = 16", "kMostNodes = 15"),
     (STORE, "bool SpecStore::is_elementwise(", "kMostOperands = 4", "kMostOperands = 5"),
     (STORE, "bool SpecStore::is_elementwise(", "kMostOperands = 4", "kMostOperands = 3"),
-    (STORE, "bool SpecStore::is_exact(", "v.combiner != kernel::Combiner::None && ", ""),
-    (STORE, "bool SpecStore::is_exact(", "v.combiner != kernel::Combiner::Max && ", ""),
+    (STORE, "bool SpecStore::is_exact(", "v.monoid && !info(*v.monoid).selects", "(!v.monoid || !info(*v.monoid).selects)"),
+    (STORE, "bool SpecStore::is_exact(", "!info(*v.monoid).selects && ", ""),
     (STORE, "bool SpecStore::is_exact(", " && is_float(v.dtype())", ""),
     (STORE, "SpecStore::Made* SpecStore::join(", "if (std::ranges::adjacent_find(sorted) == sorted.end()) return nullptr;", "",
      "What joins nothing is the same kernel again."),
@@ -194,7 +193,7 @@ def weakened(source, function, before, after):
     begin = text.find(function)
     place = text.find(before, begin)
     if begin < 0 or place < 0:
-        sys.exit(f"{source} has no '{before}' in '{function}': the list of mutants is out of date")
+        raise LookupError(f"weaken_laws: {source} has no '{before}' in '{function}'; bring the list up to date")
     return text[:place] + after + text[place + len(before):]
 
 
@@ -222,7 +221,19 @@ def failing_test(builder, mutant):
     return None
 
 
+def stale_mutants():
+    for mutant in MUTANTS:
+        try:
+            weakened(*mutant[:4])
+        except LookupError as error:
+            yield str(error)
+
+
 def main():
+    if stale := list(stale_mutants()):
+        sys.exit("\n".join(stale))
+    if sys.argv[1:] == ["--check"]:
+        return
     builder = Builder(sys.argv[1] if len(sys.argv) > 1 else "build/release")
     word = sys.argv[2] if len(sys.argv) > 2 else ""
     mutants = [m for m in MUTANTS if word in " ".join(m)]

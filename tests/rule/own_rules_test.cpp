@@ -95,6 +95,7 @@ std::string told_with(std::string_view rules) {
   const auto x = cx.tensor({2, 3}).set(std::vector<float>{1, 2, 3, 4, 5, 6});
   const auto y = cx.tensor({2, 3}).set(std::vector<float>{6, 5, 4, 3, 2, 1});
   auto product = (x * y).retrieve(), sums = product.exp().sum(1).retrieve();
+  cx.full({2, 3}, 0.5F).retrieve();  // a kernel that is a constant, for laws that ask for one
   testing::internal::CaptureStderr();
   cx.compile(Fast{})();
   std::string told = testing::internal::GetCapturedStderr();

@@ -298,6 +298,10 @@ TEST(Laws, IdentitiesCopiesAndConstants) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(identity_of(spec_behind(cx, maximum(a, cx.full({6, 4}, -kInfinity)))), 0);
   EXPECT_EQ(identity_of(spec_behind(cx, maximum(a, cx.full({6, 4}, kInfinity)))), std::nullopt);
+  for (const MathMode mode : {MathMode::Strict, MathMode::Relaxed}) {
+    EXPECT_EQ(identity_of(spec_behind(cx, a * cx.full({6, 4}, -kInfinity)), mode), std::nullopt);
+    EXPECT_EQ(identity_of(spec_behind(cx, a + cx.full({6, 4}, -kInfinity)), mode), std::nullopt);
+  }
   auto whole = cx.tensor({6, 4}, Dtype::I32);
   constexpr auto kLeast = int64_t{std::numeric_limits<int32_t>::lowest()}, kMost = -1 - kLeast;
   EXPECT_EQ(identity_of(spec_behind(cx, maximum(whole, cx.full({6, 4}, kLeast, Dtype::I32)))), 0);
