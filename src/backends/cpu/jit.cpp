@@ -26,6 +26,7 @@
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/Instructions.h>
+#include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
@@ -136,14 +137,31 @@ class MachinePool {
   std::map<std::string, std::vector<Machine>> idle_;
 };
 
-/// Whether a loop carries a tile of vectors: there the schedule says in what order loads and sums come, and a
-/// scheduler that moves the loads together pushes sums out of the registers.
-bool carries_tile(const llvm::Module& module) {
-  constexpr auto kTile = 8;  // vectors; sums of reductions are fewer
+/// What is added to in a sum of vectors, or null.
+const llvm::Value* addend(const llvm::Value* value) {
+  if (value->getType()->isVectorTy()) {
+    if (const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(value))
+      return call->getIntrinsicID() == llvm::Intrinsic::fma ? call->getArgOperand(2) : nullptr;
+    if (const auto* sum = llvm::dyn_cast<llvm::BinaryOperator>(value))
+      return sum->getOpcode() == llvm::Instruction::FAdd ? sum->getOperand(0) : nullptr;
+  }
+  return nullptr;
+}
+
+/// Whether a block adds up a tile of vectors: there the schedule says in what order loads and sums come, and a
+/// scheduler that moves the loads together pushes sums out of the registers. A loop carries the tile, or a block
+/// without one has many terms that are added to other sums (a polynomial adds to constants).
+bool sums_tile(const llvm::Module& module) {
+  constexpr auto kTile = 8, kTerms = 32;  // sums of reductions are fewer
   const auto is_vector = [](const llvm::PHINode& phi) { return phi.getType()->isVectorTy(); };
+  const auto adds_to_sum = [](const llvm::Instruction& i) {
+    const llvm::Value* to = addend(&i);
+    return to != nullptr && addend(to) != nullptr;
+  };
   for (const llvm::Function& function : module)
     for (const llvm::BasicBlock& block : function)
-      if (llvm::count_if(block.phis(), is_vector) >= kTile) return true;
+      if (llvm::count_if(block.phis(), is_vector) >= kTile || llvm::count_if(block, adds_to_sum) >= kTerms)
+        return true;
   return false;
 }
 
@@ -171,7 +189,7 @@ class KernelPasses : public llvm::legacy::PassManager {
 std::string machine_code(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType form) {
   llvm::SmallVector<char, 0> code;
   llvm::raw_svector_ostream stream(code);
-  KernelPasses passes(carries_tile(module));
+  KernelPasses passes(sums_tile(module));
   // Our own text is hoisted and free of repeats: what is left are repeats that its parts could not see of each
   // other. A full pipeline takes several times as long and finds nothing more in such code.
   // The target's costs come first: a pass that asks for them before gets those of no target, and all after it.

@@ -18,6 +18,7 @@ class Lowering {
       : l_(std::move(layout)),
         threads_(target.threads),
         l2_bytes_(target.l2_bytes),
+        vector_registers_(target.vector_registers),
         program_(program_for(spec, "contract")) {}
 
   Program lower() {
@@ -206,7 +207,7 @@ class Lowering {
     for (int64_t v = 0; v < vectors; ++v)
       sums.push_back(memory ? b.load(sums_, at + v * l_.lanes, l_.lanes) : zero);
     sums = add_products(b, l_, p.at, tile, ramps, range, row_source(p, i, range), column_source,
-                        std::move(sums));
+                        vector_registers_, std::move(sums));
     if (in_registers()) return write_registers(b, l_, p.at, tile, ramps, sums);
     for (int64_t v = 0; v < vectors; ++v) b.store(sums_, at + v * l_.lanes, sums[static_cast<size_t>(v)]);
     if (!memory) write_one(b, p, i, j);
@@ -248,6 +249,7 @@ class Lowering {
   Layout l_;
   int threads_;
   int64_t l2_bytes_;
+  int vector_registers_;
   Program program_;
   int rows_ = -1, columns_ = -1, sums_ = -1;
 };

@@ -121,10 +121,11 @@ struct Source {
   Expression base = 0;
   Expression line = 0;  ///< rows in lines
 };
-/// tile += sum over `range`: one register tile at (tile, panel), rows one after the other.
+/// tile += sum over `range`: one register tile at (tile, panel), rows one after the other. `registers`: those for
+/// vectors that the target has.
 std::vector<Id> add_products(StageBuilder& b, const Layout& l, const Coordinates& at, const Expression& tile,
                              std::span<const Ramp> columns, const AxisGroup& range, const Source& row_source,
-                             const Source& column_source, std::vector<Id> accumulators);
+                             const Source& column_source, int registers, std::vector<Id> accumulators);
 
 /// Ramps over the columns of a panel, ready for all that is loaded and stored there.
 [[nodiscard]] std::vector<Ramp> column_runs(StageBuilder& b, const Layout& l, const Expression& panel);

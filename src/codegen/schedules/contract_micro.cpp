@@ -104,33 +104,42 @@ void prepare_outputs(Ramp& ramp, const Layout& l) {
 
 using Step = std::function<std::vector<Id>(const Expression& i, std::span<const Id> carried)>;
 
-/// for i in extent, two steps at a time: what a loop costs beside its arithmetic is paid once for both. It
-/// counts where another thread of the core takes half of what the processor can decode.
-std::vector<Id> in_pairs(StageBuilder& b, const Expression& extent, std::vector<Id> carried,
+/// for i in extent, two steps at a time if `pairs`: what a loop costs beside its arithmetic is paid once for both.
+/// It counts where another thread of the core takes half of what the processor can decode.
+std::vector<Id> in_pairs(StageBuilder& b, const Expression& extent, bool pairs, std::vector<Id> carried,
                          const Step& step) {
   constexpr int64_t kFew = 8;  // such loops are unrolled anyway, or not worth it
   const auto constant = extent.constant();
-  if (constant && *constant < kFew) return b.loop(extent, LoopKind::Serial, std::move(carried), step);
-  const Expression pairs = extent / 2;
+  if (!pairs || (constant && *constant < kFew))
+    return b.loop(extent, LoopKind::Serial, std::move(carried), step);
+  const Expression half = extent / 2;
   carried = b.loop(
-      pairs, LoopKind::Serial, std::move(carried), [&](const Expression& pair, std::span<const Id> sums) {
+      half, LoopKind::Serial, std::move(carried), [&](const Expression& pair, std::span<const Id> sums) {
         return b.loop(2, LoopKind::Unrolled, {sums.begin(), sums.end()},
                       [&](const Expression& i, std::span<const Id> now) { return step(pair * 2 + i, now); });
       });
   const Expression rest = extent % 2;
   if (rest == Expression(0)) return carried;
   return b.loop(rest, LoopKind::Serial, std::move(carried),
-                [&](const Expression& i, std::span<const Id> sums) { return step(pairs * 2 + i, sums); });
+                [&](const Expression& i, std::span<const Id> sums) { return step(half * 2 + i, sums); });
+}
+
+/// Whether the registers hold the tile's sums and the columns of two steps. LLVM moves neighbouring loads of both
+/// steps together; without room for all it would spill sums. Rows in lines are no neighbours of each other.
+bool holds_two_steps(const Layout& l, bool packed, int registers) {
+  return (packed && l.lines) || (l.t.tile_m + 2) * l.t.tile_n + 1 <= registers;
 }
 
 }  // namespace
 
 std::vector<Id> add_products(StageBuilder& b, const Layout& l, const Coordinates& at, const Expression& tile,
                              std::span<const Ramp> columns, const AxisGroup& range, const Source& row_source,
-                             const Source& column_source, std::vector<Id> accumulators) {
+                             const Source& column_source, int registers, std::vector<Id> accumulators) {
   const Products products(b, l, at, tile, columns, row_source, column_source);
-  if (row_source.buffer >= 0 && column_source.buffer >= 0)
-    return in_pairs(b, range.size(), std::move(accumulators),
+  const bool packed = row_source.buffer >= 0 && column_source.buffer >= 0;
+  const bool pairs = holds_two_steps(l, packed, registers);
+  if (packed)
+    return in_pairs(b, range.size(), pairs, std::move(accumulators),
                     [&](const Expression& position, std::span<const Id> sums) {
                       return products.add(at, position, sums);
                     });
@@ -144,7 +153,7 @@ std::vector<Id> add_products(StageBuilder& b, const Layout& l, const Coordinates
       position = outer * range.extents[k] + i;
       return self(self, k + 1, {carried.begin(), carried.end()});
     };
-    return k + 1 == range.axes.size() ? in_pairs(b, range.extents[k], std::move(sums), step)
+    return k + 1 == range.axes.size() ? in_pairs(b, range.extents[k], pairs, std::move(sums), step)
                                       : b.loop(range.extents[k], LoopKind::Serial, std::move(sums), step);
   };
   return nest(nest, 0, std::move(accumulators));
