@@ -199,14 +199,16 @@ class Decoder::Pass {
     return concat({y, x.slice_along(3, 2 * pairs, o_.head_size)}, 3);
   }
 
-  /// Which keys each token sees, bool [T, past rows + T].
-  [[nodiscard]] GraphTensor seen(const Expression& past_rows, bool local) const {
-    const GraphTensor key = cx_.arange(past_rows + fresh_, Dtype::I32), row = number_.unsqueeze(1);
-    const GraphTensor is_past = key.lt(past_rows);
-    GraphTensor result = luminal::where(is_past, key.lt(step_.past), (key - past_rows).le(row));
-    if (!local) return result;
-    const GraphTensor place = luminal::where(is_past, key, key - past_rows + step_.past);
-    return result.logical_and((position_.unsqueeze(1) - place).lt(o_.window));
+  /// Which rows of the cache each token sees, bool [T or 1, rows]: those that are filled and near enough.
+  [[nodiscard]] GraphTensor past_seen(const Expression& rows, bool local) const {
+    const GraphTensor place = cx_.arange(rows, Dtype::I32), filled = place.lt(step_.past).unsqueeze(0);
+    return local ? filled.logical_and((position_.unsqueeze(1) - place).lt(o_.window)) : filled;
+  }
+
+  /// Which new tokens each token sees, bool [T, T].
+  [[nodiscard]] GraphTensor fresh_seen(bool local) const {
+    const GraphTensor before = number_.unsqueeze(1) - number_;
+    return local ? before.ge(0).logical_and(before.lt(o_.window)) : before.ge(0);
   }
 
   [[nodiscard]] GraphTensor heads_of(const GraphTensor& x) const {
@@ -231,23 +233,32 @@ class Decoder::Pass {
     const Rows& past = step_.cache[number];
     // What the cache's dtype rounds is rounded from the start: a token sees the same in one step and in two.
     rows = {turned(key, layer).cast(past.keys.dtype()), heads_of(v).cast(past.values.dtype())};
-    const auto joined = [](const GraphTensor& old, const GraphTensor& next) {
-      return concat({old, next}, 2).cast(Dtype::F32).unsqueeze(2);
-    };
-    const GraphTensor y = weighted(query.split_dims(1, o_.heads / o_.kv_heads), joined(past.keys, rows.keys),
-                                   joined(past.values, rows.values), seen(past.keys.dim(2), layer.local));
+    const GraphTensor y = weighted(query.split_dims(1, o_.heads / o_.kv_heads), past, rows, layer.local);
     return project(y.merge_dims(1, 2).transpose(1, 2).merge_dims(2, 3), layer.output);
   }
 
-  /// Attention, its scores capped softly if so asked.
-  [[nodiscard]] GraphTensor weighted(const GraphTensor& q, const GraphTensor& k, const GraphTensor& v,
-                                     const GraphTensor& mask) const {
-    const double c = o_.attention_softcap;
-    if (c == 0) return luminal::attention(q, k, v, mask, {.scale = o_.attention_scale});
+  /// Attention of q [1, kv_heads, heads of one, T, head size] to rows of the cache and to new ones, each in products
+  /// of its own: joined, they would be copied.
+  [[nodiscard]] GraphTensor weighted(const GraphTensor& q, const Rows& past, const Rows& fresh,
+                                     bool local) const {
+    const auto wide = [](const GraphTensor& x) { return x.cast(Dtype::F32).unsqueeze(2); };
+    const GraphTensor of_past = scores(q, wide(past.keys), past_seen(past.keys.dim(2), local)),
+                      of_fresh = scores(q, wide(fresh.keys), fresh_seen(local));
+    const GraphTensor top = maximum(of_past.max(-1, true), of_fresh.max(-1, true));  // each token sees itself
+    const GraphTensor past_shares = (of_past - top).exp(), fresh_shares = (of_fresh - top).exp();
+    const GraphTensor total = past_shares.sum(-1, true) + fresh_shares.sum(-1, true);
+    return (past_shares.matmul(wide(past.values)) + fresh_shares.matmul(wide(fresh.values))) / total;
+  }
+
+  /// Capped softly if so asked; minus infinity where nothing is seen.
+  [[nodiscard]] GraphTensor scores(const GraphTensor& q, const GraphTensor& keys,
+                                   const GraphTensor& seen) const {
+    const double cap = o_.attention_softcap;
     const double scale =
         o_.attention_scale != 0 ? o_.attention_scale : 1 / std::sqrt(static_cast<double>(o_.head_size));
-    const GraphTensor scores = (q.matmul(k.transpose(-2, -1)) * (scale / c)).tanh() * c;
-    return mask.where(scores, -std::numeric_limits<double>::infinity()).softmax(-1).matmul(v);
+    GraphTensor all = q.matmul(keys.transpose(-2, -1)) * (cap != 0 ? scale / cap : scale);
+    if (cap != 0) all = all.tanh() * cap;
+    return seen.where(all, -std::numeric_limits<double>::infinity());
   }
 
   [[nodiscard]] GraphTensor activated(const GraphTensor& x) const {
