@@ -6,7 +6,8 @@
 
 writes for each case a folder NAME with config.json, model.safetensors and expected.safetensors (tokens, and the logits
 behind the prompt and behind each of the tokens after it, computed one by one with a cache), and for some the same
-weights as NAME/model.gguf. --seed changes the weights, --only makes some cases alone.
+weights as NAME/model.gguf. The case llama has a tokenizer too, and talk.json: texts that the model writes. --seed
+changes the weights, --only makes some cases alone.
 """
 import argparse
 import json
@@ -17,6 +18,7 @@ import numpy as np
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, decoders, models
 
 VOCABULARY, PROMPT, STEPS = 64, 24, 20
 SIZES = dict(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
@@ -182,6 +184,37 @@ def write_gguf(path, architecture, model, config):
     writer.close()
 
 
+LETTERS = " abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.,:?!<>\n"
+TEMPLATE = ("{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
+            "{% if add_generation_prompt %}<assistant>{% endif %}")
+
+
+def write_talk(folder, model):
+    """A tokenizer of letters, and what the model answers greedily: talk.json."""
+    vocabulary = {token: i for i, token in enumerate(["<pad>", "<s>", "</s>", *LETTERS])}
+    tokenizer = Tokenizer(models.BPE(vocabulary, [], unk_token="<pad>"))
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.add_special_tokens(["<pad>", "<s>", "</s>"])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({"bos_token": "<s>", "eos_token": "</s>", "chat_template": TEMPLATE}) + "\n")
+    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
+
+    def answer(text, count):
+        ids = torch.tensor([tokenizer.encode(text, add_special_tokens=False)])
+        out = model.generate(ids, max_new_tokens=count, do_sample=False)[0, ids.shape[1]:]
+        return tokenizer.decode(out, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+    prompt, count, messages = "Once upon a time", 12, []
+    talk = {"prompt": prompt, "tokens": count, "continued": answer(prompt, count), "turns": []}
+    for line in ("Hello there", "and what then?"):
+        messages.append({"role": "user", "content": line})
+        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        messages.append({"role": "assistant", "content": answer(text, count)})
+        talk["turns"].append([line, messages[-1]["content"]])
+    (folder / "talk.json").write_text(json.dumps(talk, indent=1) + "\n")
+
+
 GGUF = {"llama": "llama", "llama3": "llama", "llama_linear": "llama", "mixtral": "llama", "qwen2": "qwen2",
         "qwen2_yarn": "qwen2", "qwen3": "qwen3", "qwen3moe": "qwen3moe", "phi3_long": "phi3", "gemma2": "gemma2",
         "gemma3": "gemma3", "gpt2": "gpt2"}
@@ -211,6 +244,8 @@ def main():
         tokens = torch.randint(3, VOCABULARY, (1, PROMPT + STEPS), generator=generator)
         save_file({"tokens": tokens[0].to(torch.int32), "logits": expected(model, tokens)},
                   folder / "expected.safetensors")
+        if name == "llama":
+            write_talk(folder, model)
         if name in GGUF:
             write_gguf(folder / "model.gguf", GGUF[name], model, config)
         print(f"{name:14} {sum(f.stat().st_size for f in folder.iterdir()) / 1024:7.1f} KiB")
