@@ -1,6 +1,10 @@
 #include <algorithm>
+#include <atomic>
+#include <cmath>
 
 #include "base/fail.h"
+#include "base/team.h"
+#include "luminal/block_format.h"
 #include "luminal/gguf.h"
 #include "luminal/models/gguf_tokenizer.h"
 #include "models/model_file.h"
@@ -16,23 +20,17 @@ std::string architecture_of(const GgufFile& file) {
   return *text;
 }
 
-/// Rounded to `dtype`. Errors: FormatError for a number that it cannot hold.
-TensorData rounded(TensorData values, Dtype dtype, const std::string& name) {
-  if (dtype == Dtype::F32) return values;
-  TensorData result(dtype, values.dims);
-  visit_dtype(dtype, [&]<class T>(T) {
-    if constexpr (is_stored_float<T>) {
-      const auto from = values.as<float>();
-      const auto to = result.as<T>();
-      for (size_t i = 0; i < from.size(); ++i) {
-        to[i] = T(from[i]);
-        if (static_cast<float>(to[i]) - static_cast<float>(to[i]) != 0 && from[i] - from[i] == 0)
-          fail<FormatError>("[model] '{}' holds {}, which {} cannot; decode to bf16 or f32", name, from[i],
-                            luminal::name(dtype));
-      }
+/// Writes the values as elements of `data` from `begin` on. Errors: FormatError for one that its dtype cannot hold.
+void round_into(TensorData& data, int64_t begin, std::span<const float> values, const std::string& name) {
+  visit_dtype(data.dtype, [&]<class T>(T) {
+    const auto to = data.as<T>().subspan(static_cast<size_t>(begin), values.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+      to[i] = static_cast<T>(values[i]);
+      if (std::isfinite(values[i]) && !std::isfinite(static_cast<float>(to[i])))
+        fail<FormatError>("[model] '{}' holds {}, which {} cannot; decode to bf16 or f32", name, values[i],
+                          luminal::name(data.dtype));
     }
   });
-  return result;
 }
 
 class GgufModel final : public ModelFile {
@@ -74,7 +72,9 @@ class GgufModel final : public ModelFile {
   [[nodiscard]] TensorData read(const std::string& name) const override {
     const GgufTensorInfo& info = file_.tensor(name);
     if (info.type->dtype == dtype_of_tensor(info)) return file_.read(name);
-    return rounded(file_.read_f32(name), dtype_of_tensor(info), name);
+    const BlockFormat* format = find_block_format(info.type->name);
+    if (!format) fail<FormatError>("[model] '{}' is {}; weights are floats", name, info.type->name);
+    return decoded(info, *format);
   }
 
   [[nodiscard]] std::vector<std::string> unused() const override { return {left_.begin(), left_.end()}; }
@@ -86,6 +86,28 @@ class GgufModel final : public ModelFile {
   }
 
  private:
+  /// Piece by piece on all threads, so that little is ever f32.
+  [[nodiscard]] TensorData decoded(const GgufTensorInfo& info, const BlockFormat& format) const {
+    constexpr int64_t kPiece = 1 << 16;  // whole blocks of every format
+    TensorData result(decoded_, info.dims);
+    const int64_t total = result.element_count();
+    std::atomic<int64_t> next{0};
+    Team::shared().run(Team::shared().size(), [&](int) {
+      std::vector<std::byte> blocks;
+      std::vector<float> values;
+      for (int64_t begin = 0; (begin = next.fetch_add(kPiece)) < total;) {
+        values.resize(static_cast<size_t>(std::min(kPiece, total - begin)));
+        const auto bytes_of = [&](int64_t elements) {
+          return static_cast<size_t>(elements / format.block_elements * format.block_bytes);
+        };
+        blocks.resize(bytes_of(std::ssize(values)));
+        file_.read(info.name, bytes_of(begin), blocks);
+        decode_blocks(format, blocks, values);
+        round_into(result, begin, values, info.name);
+      }
+    });
+    return result;
+  }
   [[nodiscard]] bool has(std::string_view name) const {
     return std::ranges::find(file_.tensors(), name, &GgufTensorInfo::name) != file_.tensors().end();
   }
