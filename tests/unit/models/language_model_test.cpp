@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "luminal/error.h"
+#include "luminal/gguf.h"
+#include "luminal/quantized.h"
 #include "luminal/safetensors.h"
 #include "support/files.h"
 
@@ -106,6 +108,41 @@ TEST(LanguageModelCache, KeepsWhatTextsShare) {
     EXPECT_LT(error, bound) << name(dtype);
     EXPECT_GT(error, 0) << name(dtype);
   }
+}
+
+/// A copy of a GGUF file with the matrices whose rows are whole blocks as `type`, their values rounded to q8_0.
+void write_rounded(const std::filesystem::path& from, const std::filesystem::path& to,
+                   std::string_view type) {
+  const GgufFile file(from);
+  std::vector<GgufTensorInfo> tensors = file.tensors();
+  const auto chosen = [](const GgufTensorInfo& tensor) {
+    return tensor.dims.size() == 2 && tensor.dims[1] % 32 == 0;
+  };
+  for (GgufTensorInfo& tensor : tensors)
+    if (chosen(tensor)) tensor.type = &gguf_type(type);
+  GgufWriter writer(to, file.metadata(), tensors);
+  for (const GgufTensorInfo& tensor : tensors) {
+    const TensorData values = file.read_f32(tensor.name);
+    if (!chosen(tensor)) {
+      writer.append(values.bytes);
+      continue;
+    }
+    const TensorData blocks = quantize(values, Dtype::Q8_0);
+    writer.append(type == "q8_0" ? blocks.bytes : dequantize(blocks).bytes);
+  }
+  writer.finish();
+}
+
+TEST(LanguageModelBlocks, GiveWhatTheirValuesGive) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path blocks = folder.path() / "blocks.gguf", plain = folder.path() / "plain.gguf";
+  write_rounded(kModels / "llama" / "model.gguf", blocks, "q8_0");
+  write_rounded(kModels / "llama" / "model.gguf", plain, "f32");
+  const std::vector<text::TokenId> ids{5, 17, 9, 40, 3, 22};
+  LanguageModel wanted(plain), exact(blocks, {.decoded = Dtype::F32}), half(blocks);
+  const std::span<const float> logits = wanted.logits(ids);
+  EXPECT_LT(relative_error(exact.logits(ids), logits), 1e-5);
+  EXPECT_LT(relative_error(half.logits(ids), logits), 1e-2);
 }
 
 void write_config(const std::filesystem::path& folder, const std::string& text) {
