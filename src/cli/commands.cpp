@@ -11,11 +11,12 @@ extern const Command kEnv;
 extern const Command kExplain;
 extern const Command kInspect;
 extern const Command kPredict;
+extern const Command kRun;
 extern const Command kTrain;
 
 namespace {
-constexpr std::array kCommands{&kBench,   &kCache,   &kEgg,     &kEnv,
-                               &kExplain, &kInspect, &kPredict, &kTrain};  // sorted by name
+constexpr std::array kCommands{&kBench,   &kCache,   &kEgg, &kEnv,  &kExplain,
+                               &kInspect, &kPredict, &kRun, &kTrain};  // sorted by name
 }
 
 std::span<const Command* const> commands() { return kCommands; }

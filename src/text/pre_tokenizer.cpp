@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "base/fail.h"
 #include "text/steps.h"
 #include "text/unicode.h"
 
@@ -8,9 +7,6 @@ namespace luminal::text {
 namespace {
 
 using CutStep = PreTokenizerStep;
-
-constexpr std::string_view kGpt2 =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 struct Cut {
   size_t begin = 0, end = 0;
@@ -67,21 +63,6 @@ bool prepends(const CutStep& step, bool first) {
 }
 
 }  // namespace
-
-std::vector<PreTokenizerStep> byte_level_pre_tokenizer(std::string_view name) {
-  std::string_view pattern;
-  if (name == "gpt2" || name == "gpt-2")
-    pattern = kGpt2;
-  else if (name == "llama3" || name == "llama-bpe")
-    pattern =
-        R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-  else if (name == "qwen2")
-    pattern =
-        R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-  else
-    fail<FormatError>("[tokenizer] pre-tokeniser '{}' is not known; there are gpt2, llama3 and qwen2", name);
-  return {{.pattern = {std::string(pattern), true}}, {.kind = CutStep::Kind::ByteLevel}};
-}
 
 PreTokenizer::PreTokenizer(const std::vector<CutStep>& steps) : steps_(steps) {
   for (const CutStep& step : steps_) {

@@ -80,9 +80,10 @@ Prepend prepend_of(const Json& json) {
   return Prepend::Never;
 }
 
+constexpr const char* kPunctuation = R"([\p{P}$+<=>^`|~])";
+
 void read_pre_tokenizer(const Json& json, std::vector<PreTokenizerStep>& steps) {
   using Kind = PreTokenizerStep::Kind;
-  constexpr const char* kPunctuation = R"([\p{P}$+<=>^`|~])";
   const auto split = [&](const std::string& regex, Behavior behavior, bool invert = false) {
     steps.push_back({.pattern = {regex, true}, .behavior = behavior, .invert = invert});
   };
@@ -91,7 +92,7 @@ void read_pre_tokenizer(const Json& json, std::vector<PreTokenizerStep>& steps) 
     for (const Json& part : json.at("pretokenizers")) read_pre_tokenizer(part, steps);
   } else if (type == "ByteLevel") {
     if (json.at("add_prefix_space").get<bool>()) steps.push_back({.kind = Kind::Prefix});
-    if (json.value("use_regex", true)) steps.push_back(byte_level_pre_tokenizer("gpt2").front());
+    if (json.value("use_regex", true)) steps.push_back(byte_level_style("gpt2").pre_tokenizers.front());
     steps.push_back({.kind = Kind::ByteLevel});
   } else if (type == "Split") {
     steps.push_back({.pattern = pattern_of(json.at("pattern")),
@@ -103,8 +104,7 @@ void read_pre_tokenizer(const Json& json, std::vector<PreTokenizerStep>& steps) 
                      .replacement = json.at("replacement"),
                      .split = json.value("split", true)});
   } else if (type == "BertPreTokenizer") {
-    split(R"(\s)", Behavior::Removed);
-    split(kPunctuation, Behavior::Isolated);
+    for (PreTokenizerStep& step : bert_pre_tokenizer()) steps.push_back(std::move(step));
   } else if (type == "Whitespace") {
     split(R"(\w+|[^\w\s]+)", Behavior::Removed, true);
   } else if (type == "WhitespaceSplit") {
@@ -292,6 +292,10 @@ auto with_json_errors(const std::string& where, const Read& read) {
 }
 
 }  // namespace
+
+std::vector<PreTokenizerStep> bert_pre_tokenizer() {
+  return {{.pattern = {R"(\s)", true}, .behavior = Behavior::Removed}, {.pattern = {kPunctuation, true}}};
+}
 
 TokenizerSpec parse_tokenizer(std::string_view text, const std::string& where) {
   return with_json_errors(where, [&] {

@@ -20,6 +20,7 @@ class Unigram : public TokenModel {
     std::vector<std::pair<std::string, TokenId>> pieces;
     double least = std::numeric_limits<double>::infinity();
     for (size_t id = 0; id < scores_.size(); ++id) {
+      if (spec.vocabulary[id].empty()) continue;
       if (!std::isfinite(scores_[id]))
         fail<FormatError>("[tokenizer] the score of token {} is {}", id, scores_[id]);
       least = std::min(least, scores_[id]);

@@ -111,9 +111,20 @@ struct TokenizerSpec {
   std::string begin_token = {}, end_token = {};           ///< as chat templates name them
 };
 
-/// The pre-tokeniser that models with byte-level BPE of that name use: "gpt2", "llama3" (also "llama-bpe"), "qwen2".
+/// What models with byte-level BPE differ in.
+struct ByteLevelStyle {
+  std::vector<NormalizerStep> normalizers = {};
+  std::vector<PreTokenizerStep> pre_tokenizers = {};
+  bool ignore_merges = false;
+  bool begins = false;  ///< a text begins with the token for that, unless the file says otherwise
+};
+
+/// By the names of GGUF files (`tokenizer.ggml.pre`): "gpt-2", "llama-bpe", "qwen2", "smollm" and so on.
 /// Errors: FormatError for another name, with the known ones.
-[[nodiscard]] std::vector<PreTokenizerStep> byte_level_pre_tokenizer(std::string_view name);
+[[nodiscard]] ByteLevelStyle byte_level_style(std::string_view name);
+
+/// BERT's: words are divided at blanks, and each punctuation mark is a word.
+[[nodiscard]] std::vector<PreTokenizerStep> bert_pre_tokenizer();
 
 /// Reads a `tokenizer.json`, or of a folder also `tokenizer_config.json` and `chat_template.jinja` where they are.
 /// Errors: FormatError for a file that is missing, damaged, or has a part that is not known.

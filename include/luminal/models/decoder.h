@@ -1,0 +1,104 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "luminal/graph.h"
+
+/// Decoder-only language models as plain tensor code: one skeleton whose options say what a family does. Files
+/// become such models by LanguageModel (language_model.h).
+namespace luminal::models {
+
+/// Rotary positions of the first 2 * frequencies.size() elements of a head (Su et al. 2021): pair i turns by
+/// position * frequencies[i], and what results is `magnitude` times as long.
+struct Rotary {
+  std::vector<double> frequencies = {};  ///< empty: none
+  double magnitude = 1;
+  bool interleaved = false;  ///< pairs are neighbours, not (i, i + size / 2)
+};
+
+struct DecoderOptions {
+  enum class Activation { Silu, GeluTanh };
+  int64_t vocabulary = 0, layers = 0, size = 0;
+  int64_t heads = 0, kv_heads = 0, head_size = 0;  ///< kv_heads 0: as heads; head_size 0: size / heads
+  int64_t hidden = 0;                              ///< of the feed-forward
+  int64_t context = 0;                             ///< tokens it was trained with
+  double norm_eps = 1e-5;
+  double norm_offset = 0;   ///< added to the stored weights of norms
+  bool layer_norm = false;  ///< LayerNorm for RMSNorm
+  Activation activation = Activation::Silu;
+  bool gated = true;             ///< of the feed-forward: activation(gate) * up
+  double embedding_scale = 1;    ///< of token embeddings
+  double attention_scale = 0;    ///< of scores; 0: 1 / sqrt(head size)
+  double attention_softcap = 0;  ///< scores become c * tanh(score / c); 0: they stay
+  double logit_softcap = 0;
+  int64_t window = 0;            ///< local layers see so many tokens, their own included; 0: all
+  std::vector<bool> local = {};  ///< by layer
+  Rotary rotary = {};            ///< of layers that are not local
+  Rotary local_rotary = {};
+  bool tied = false;                                         ///< the head shares the embedding's table
+  int64_t experts = 0, experts_used = 0, expert_hidden = 0;  ///< 0 experts: one feed-forward
+  /// Shares of the experts that a token uses come from a softmax over all of them, not over those used.
+  bool route_over_all = false;
+};
+
+/// Makes the weights of a model: inputs of the graph, of any dtype that casts to f32, by GGUF's names
+/// ("blk.0.attn_q.weight") and PyTorch's layouts. Nothing for what the model does without.
+using DecoderWeights =
+    std::function<std::optional<GraphTensor>(const std::string& name, const std::vector<int64_t>& dims)>;
+
+/// A model in a graph. Keys and values of past tokens are inputs, those of new ones outputs: who runs the graph
+/// appends them. So a cache costs no copy, and its rows can be shared and dropped.
+/// Thread safety: as the graph.
+class Decoder {
+ public:
+  /// Errors: ShapeError for sizes that contradict each other; Error for weights that `weights` does not have.
+  Decoder(Graph& cx, DecoderOptions options, const DecoderWeights& weights);
+
+  struct Rows {
+    GraphTensor keys, values;  ///< [1, kv_heads, rows, head_size]
+  };
+  /// One step over new tokens.
+  struct Step {
+    GraphTensor tokens;           ///< integers [1, T]; those behind `last` are padding
+    GraphTensor past;             ///< i32, a number: tokens before these, whose rows are filled in `cache`
+    GraphTensor last;             ///< i32, a number: the token whose logits are wanted, of 0 .. T - 1
+    std::span<const Rows> cache;  ///< by layer, with any number of rows; what is behind `past` is not read
+  };
+  struct Result {
+    GraphTensor logits;      ///< f32[vocabulary]
+    std::vector<Rows> rows;  ///< of the new tokens, by layer, f32
+  };
+  [[nodiscard]] Result forward(const Step& step) const;
+  [[nodiscard]] const DecoderOptions& options() const { return options_; }
+
+ private:
+  struct Affine {
+    GraphTensor weight;
+    std::optional<GraphTensor> bias = {};
+  };
+  struct Experts {
+    Affine router, gate, up, down;  ///< weights [experts, out, in] but the router's
+  };
+  struct Layer {
+    Affine attention_norm, ffn_norm, output;
+    std::optional<Affine> query_norm, key_norm, after_attention, after_ffn;
+    std::optional<Affine> qkv, query, key, value;
+    std::optional<Affine> gate, up, down;  ///< `up` holds the gate as its first half if that is absent
+    std::optional<Experts> experts;
+    bool local = false;
+  };
+  class Builder;
+  class Pass;
+  DecoderOptions options_;
+  GraphTensor embedding_;
+  std::optional<GraphTensor> positions_;
+  std::vector<Layer> layers_;
+  Affine norm_;
+  std::optional<Affine> head_;
+};
+
+}  // namespace luminal::models

@@ -1,0 +1,69 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "luminal/dtype.h"
+#include "luminal/models/decoder.h"
+#include "luminal/session.h"
+#include "luminal/text/tokenizer.h"
+
+/// Language models from the files that people have.
+///
+///   models::LanguageModel model("SmolLM2-135M-Instruct");  // a Hugging Face folder, or a GGUF file
+///   std::vector<text::TokenId> ids = model.tokenizer().encode("Once upon a time");
+///   text::Sampler choose({.temperature = 0});
+///   while (ids.size() < 100) ids.push_back(choose.sample(model.logits(ids)));
+///
+/// Known are Llama 1 to 3, SmolLM2, Mistral, Mixtral, Qwen 2 to 3 with and without experts, Phi 3, Gemma 2 and 3,
+/// and GPT-2 (docs/language_models.md).
+namespace luminal::models {
+
+/// Thread safety: one thread at a time.
+class LanguageModel {
+ public:
+  struct Options {
+    std::string device = {};  ///< empty: the default
+    CompilationMode mode = Fast{};
+    int64_t context = 0;         ///< tokens of a text at most; 0: as trained, up to 4096
+    Dtype cache = Dtype::F32;    ///< of keys and values: f32, bf16 or f16
+    Dtype decoded = Dtype::F16;  ///< what block-quantised weights become: f16, bf16 or f32
+  };
+
+  /// Reads what the files say; weights are read when a run first needs them. Errors: FormatError for files that are
+  /// missing or damaged, for an architecture that is not known and for tensors that it does not have.
+  explicit LanguageModel(const std::filesystem::path& path, Options options);
+  explicit LanguageModel(const std::filesystem::path& path) : LanguageModel(path, Options()) {}
+  LanguageModel(LanguageModel&&) noexcept;
+  LanguageModel& operator=(LanguageModel&&) noexcept;
+  ~LanguageModel();
+
+  /// As files name it: "llama", "LlamaForCausalLM".
+  [[nodiscard]] const std::string& architecture() const;
+  [[nodiscard]] const DecoderOptions& sizes() const;
+  /// Tokens of a text at most.
+  [[nodiscard]] int64_t context() const;
+  /// Errors: FormatError if the files have none, or one that is not understood.
+  [[nodiscard]] const text::Tokenizer& tokenizer();
+  /// Tokens that end an answer.
+  [[nodiscard]] const std::vector<text::TokenId>& end_tokens();
+
+  /// What follows `text`, the whole of it from its first token on: a number for each token of the vocabulary. Keys
+  /// and values are kept, so that of a text which begins as the one before, only what differs is computed; the last
+  /// token always is. The result stays valid until the next call. Errors: Error for no text, one longer than
+  /// context(), and tokens out of range; Cancelled.
+  [[nodiscard]] std::span<const float> logits(std::span<const text::TokenId> text);
+  /// How many tokens the last call computed, and how often kernels were compiled so far.
+  [[nodiscard]] int64_t computed_tokens() const;
+  [[nodiscard]] double compile_seconds() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace luminal::models

@@ -1,0 +1,72 @@
+#pragma once
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "luminal/models/decoder.h"
+#include "luminal/tensor_data.h"
+#include "models/families/facts.h"
+
+/// Families of models: what their files call things, and which options of Decoder they are.
+namespace luminal::models {
+
+/// A fact that is an option.
+struct FamilyField {
+  FactKey key;
+  std::variant<int64_t DecoderOptions::*, double DecoderOptions::*> option;
+  bool required = true;
+};
+
+/// A tensor's names, with "{}" for the layer and, in Hugging Face's, "{expert}" where each expert's is a tensor.
+struct FamilyTensor {
+  enum class Presence { Always, Maybe };
+  enum class Bias { None, Always, Maybe };
+  std::string_view gguf, huggingface;  ///< without ".weight" and ".bias"
+  Presence presence = Presence::Always;
+  Bias bias = Bias::None;
+  bool transposed = false;  ///< Hugging Face's weight is [in, out]
+};
+
+/// Reads a small tensor of the file as f32, by its name there; empty if there is none.
+using SmallTensor = std::function<std::vector<double>(std::string_view name)>;
+
+struct Family {
+  std::string_view gguf;                      ///< "general.architecture"
+  std::vector<std::string_view> huggingface;  ///< "architectures" of config.json
+  std::vector<FamilyField> fields;
+  std::vector<FamilyTensor> tensors;
+  /// The options that follow from several facts.
+  void (*complete)(DecoderOptions& options, const Facts& facts, const SmallTensor& tensor);
+  /// Tensors of Hugging Face's files that hold nothing of their own, by the end of their names.
+  std::vector<std::string_view> ignored = {};
+};
+
+/// All families. A new one is a file with its record and a line in registry.cpp.
+[[nodiscard]] std::span<const Family* const> families();
+/// Errors: FormatError with the known ones, the nearest first.
+[[nodiscard]] const Family& family_of_gguf(std::string_view architecture);
+[[nodiscard]] const Family& family_of_huggingface(std::string_view architecture);
+
+/// Options that a file states, without those of the vocabulary (its table says it). Errors: FormatError for facts
+/// that are missing or of another kind.
+[[nodiscard]] DecoderOptions read_options(const Family& family, const Facts& facts,
+                                          const SmallTensor& tensor);
+
+// --- What families share
+/// Sizes and the norm's epsilon under the names that nearly all families have.
+[[nodiscard]] std::vector<FamilyField> common_fields();
+/// Names of Llama's tensors; `more` are added, and replace those of the same name.
+[[nodiscard]] std::vector<FamilyTensor> llama_tensors(std::vector<FamilyTensor> more = {});
+/// Rotary positions as the file scales them. `kind`: of the layers they are for, where files tell them apart.
+[[nodiscard]] Rotary rotary_of(const DecoderOptions& options, const Facts& facts, const SmallTensor& tensor,
+                               std::string_view kind = "");
+/// Positions without any scaling.
+[[nodiscard]] Rotary plain_rotary(int64_t size, double base);
+/// The local layers by "layer_types", or by `otherwise` where a file does not say it.
+[[nodiscard]] std::vector<bool> local_layers(const DecoderOptions& options, const Facts& facts,
+                                             const std::function<bool(int64_t layer)>& otherwise);
+
+}  // namespace luminal::models

@@ -1,0 +1,157 @@
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "base/fail.h"
+#include "models/families/family.h"
+
+// How files stretch rotary positions beyond the length that a model was first trained with. Sources: linear
+// (Chen et al. 2023), YaRN (Peng et al. 2023), LongRoPE (Ding et al. 2024), Llama 3.1 (Grattafiori et al. 2024);
+// names and defaults as in transformers' modeling_rope_utils.
+namespace luminal::models {
+namespace {
+
+/// The facts of rotary positions, whose places in config.json changed over time: "rope_parameters", with a level for
+/// each kind of layer or without, or "rope_scaling" beside "rope_theta".
+class RotaryFacts {
+ public:
+  RotaryFacts(const Facts& facts, std::string_view kind) : facts_(facts) {
+    const std::string nested = "rope_parameters/" + std::string(kind) + "/";
+    const auto has = [&](const std::string& place) {
+      return !facts.is_gguf() && facts.number({"", place + "rope_theta"}).has_value();
+    };
+    if (!kind.empty() && has(nested))
+      place_ = nested;
+    else if (has("rope_parameters/"))
+      place_ = "rope_parameters/";
+  }
+  [[nodiscard]] std::optional<double> number(std::string_view gguf, const std::string& name) const {
+    const std::string place = name.empty() ? "" : place_ + name;
+    return facts_.number({gguf, place});
+  }
+  [[nodiscard]] double base() const {
+    const auto stated = place_ == kOld ? facts_.number({"rope.freq_base", "rope_theta"})
+                                       : number("rope.freq_base", "rope_theta");
+    return stated.value_or(10'000);
+  }
+  [[nodiscard]] std::string type() const {
+    std::optional<std::string> type = facts_.text({"rope.scaling.type", place_ + "rope_type"});
+    if (!type) type = facts_.text({"", place_ + "type"});
+    return type.value_or("default");
+  }
+  [[nodiscard]] double share() const {
+    const auto here = number("", "partial_rotary_factor");
+    return here ? *here : facts_.number({"", "partial_rotary_factor"}).value_or(1);
+  }
+  [[nodiscard]] std::vector<double> factors(bool long_text, const SmallTensor& tensor) const {
+    if (facts_.is_gguf()) return tensor(long_text ? "rope_factors_long.weight" : "rope_factors_short.weight");
+    return facts_.numbers({"", place_ + (long_text ? "long_factor" : "short_factor")});
+  }
+  [[nodiscard]] double original_context(int64_t trained) const {
+    const auto here = number("rope.scaling.original_context_length", "original_max_position_embeddings");
+    if (here) return *here;
+    return facts_.number({"", "original_max_position_embeddings"}).value_or(static_cast<double>(trained));
+  }
+  [[nodiscard]] bool flag(const std::string& name, bool otherwise) const {
+    return facts_.flag({"", place_ + name}).value_or(otherwise);
+  }
+
+ private:
+  static constexpr std::string_view kOld = "rope_scaling/";
+  const Facts& facts_;
+  std::string place_{kOld};
+};
+
+void stretch_yarn(Rotary& rotary, const RotaryFacts& facts, double base, double factor, double original) {
+  const auto size = static_cast<double>(2 * rotary.frequencies.size());
+  const auto turns_at = [&](double turns) {
+    return size * std::log(original / (turns * 2 * std::numbers::pi)) / (2 * std::log(base));
+  };
+  double low = turns_at(facts.number("rope.scaling.yarn_beta_fast", "beta_fast").value_or(32));
+  double high = turns_at(facts.number("rope.scaling.yarn_beta_slow", "beta_slow").value_or(1));
+  if (facts.flag("truncate", true)) low = std::floor(low), high = std::ceil(high);
+  low = std::max(low, 0.0), high = std::min(high, size - 1);
+  if (low == high) high += 0.001;
+  for (size_t i = 0; i < rotary.frequencies.size(); ++i) {
+    const double stretched = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+    rotary.frequencies[i] *= stretched / factor + (1 - stretched);
+  }
+  const auto length = [&](double scale) { return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1; };
+  const auto mscale = facts.number("", "mscale"), of_all = facts.number("", "mscale_all_dim");
+  const double usual =
+      mscale && of_all && *mscale != 0 && *of_all != 0 ? length(*mscale) / length(*of_all) : length(1);
+  rotary.magnitude = facts.number("", "attention_factor").value_or(usual) *
+                     facts.number("rope.scaling.attn_factor", "").value_or(1);
+}
+
+void stretch_llama3(Rotary& rotary, const RotaryFacts& facts, double factor, double original) {
+  const double low = facts.number("", "low_freq_factor").value_or(1);
+  const double high = facts.number("", "high_freq_factor").value_or(4);
+  for (double& frequency : rotary.frequencies) {
+    const double turns = original * frequency / (2 * std::numbers::pi);
+    const double kept = std::clamp((turns - low) / (high - low), 0.0, 1.0);
+    frequency *= kept + (1 - kept) / factor;
+  }
+}
+
+void divide_by(Rotary& rotary, const std::vector<double>& factors, std::string_view what) {
+  if (factors.size() != rotary.frequencies.size())
+    fail<FormatError>("[model] the file has {} {} for {} rotary frequencies; give one for each",
+                      factors.size(), what, rotary.frequencies.size());
+  for (size_t i = 0; i < factors.size(); ++i) rotary.frequencies[i] /= factors[i];
+}
+
+void stretch_longrope(Rotary& rotary, const RotaryFacts& facts, const SmallTensor& tensor, double original,
+                      int64_t trained, int64_t context) {
+  divide_by(rotary, facts.factors(static_cast<double>(context) > original, tensor), "factors");
+  const double factor = static_cast<double>(trained) / original;
+  const double usual = factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(original));
+  rotary.magnitude = facts.number("rope.scaling.attn_factor", "attention_factor").value_or(usual);
+}
+
+}  // namespace
+
+Rotary plain_rotary(int64_t size, double base) {
+  Rotary rotary;
+  for (int64_t i = 0; i < size / 2; ++i)
+    rotary.frequencies.push_back(std::pow(base, -2 * static_cast<double>(i) / static_cast<double>(size)));
+  return rotary;
+}
+
+Rotary rotary_of(const DecoderOptions& options, const Facts& given, const SmallTensor& tensor,
+                 std::string_view kind) {
+  const RotaryFacts facts(given, kind);
+  const auto of_share = static_cast<int64_t>(static_cast<double>(options.head_size) * facts.share());
+  const int64_t size = given.integer({"rope.dimension_count", ""}).value_or(of_share);
+  if (size < 0 || size > options.head_size)
+    fail<FormatError>("[model] rotary positions turn {} elements of heads of {}", size, options.head_size);
+  const double base = facts.base();
+  if (!(base > 1)) fail<FormatError>("[model] the base of rotary positions is {}; give more than 1", base);
+  Rotary rotary = plain_rotary(size, base);
+  const std::string type = facts.type();
+  const double factor = facts.number("rope.scaling.factor", "factor").value_or(1);
+  const double original = facts.original_context(options.context);
+  if (!(factor > 0) || !(original > 1))
+    fail<FormatError>("[model] rotary positions are stretched {} times from {} tokens", factor, original);
+  if (const std::vector<double> factors =
+          given.is_gguf() ? tensor("rope_freqs.weight") : std::vector<double>();
+      !factors.empty())
+    divide_by(rotary, factors, "rope_freqs");
+  else if (given.is_gguf() && !tensor("rope_factors_long.weight").empty())  // the type is seldom stated
+    stretch_longrope(rotary, facts, tensor, original, options.context, given.context());
+  else if (type == "linear")
+    for (double& frequency : rotary.frequencies) frequency /= factor;
+  else if (type == "llama3")
+    stretch_llama3(rotary, facts, factor, original);
+  else if (type == "yarn")
+    stretch_yarn(rotary, facts, base, factor, original);
+  else if (type == "longrope" || type == "su")
+    stretch_longrope(rotary, facts, tensor, original, options.context, given.context());
+  else if (type != "default" && type != "none")
+    fail<FormatError>(
+        "[model] rotary positions of type '{}' are not known; known are linear, llama3, yarn, longrope",
+        type);
+  return rotary;
+}
+
+}  // namespace luminal::models

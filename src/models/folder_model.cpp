@@ -1,0 +1,205 @@
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/bounded_json.h"
+#include "base/fail.h"
+#include "models/model_file.h"
+
+namespace luminal::models {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+json read_config(const fs::path& path, bool required) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) {
+    if (!required) return json::object();
+    fail<FormatError>("[model] '{}' cannot be read; give a folder with config.json", path.string());
+  }
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  try {
+    json config = parse_bounded_json(text, "model");
+    if (config.is_object()) return config;
+  } catch (const json::parse_error&) {
+  }
+  fail<FormatError>("[model] '{}' is no JSON object", path.string());
+}
+
+std::string architecture_of_config(const json& config) {
+  const auto list = config.find("architectures");
+  if (list == config.end() || !list->is_array() || list->empty() || !list->front().is_string())
+    fail<FormatError>("[model] config.json does not say its \"architectures\"");
+  return list->front().get<std::string>();
+}
+
+TensorData transposed_matrix(const TensorData& data) {
+  TensorData result(data.dtype, {data.dims.at(1), data.dims.at(0)});
+  const auto rows = static_cast<size_t>(data.dims[0]), columns = static_cast<size_t>(data.dims[1]);
+  visit_word(data.dtype, [&]<class Word>(Word) {
+    const auto* from = reinterpret_cast<const Word*>(data.bytes.data());
+    auto* to = reinterpret_cast<Word*>(result.bytes.data());
+    for (size_t i = 0; i < rows; ++i)
+      for (size_t j = 0; j < columns; ++j) to[j * rows + i] = from[i * columns + j];
+  });
+  return result;
+}
+
+class FolderModel final : public ModelFile {
+ public:
+  explicit FolderModel(const fs::path& folder)
+      : folder_(folder),
+        config_(read_config(folder / "config.json", true)),
+        architecture_(architecture_of_config(config_)),
+        family_(family_of_huggingface(architecture_)) {
+    open_shards();
+  }
+
+  [[nodiscard]] const std::string& architecture() const override { return architecture_; }
+
+  [[nodiscard]] DecoderOptions options(int64_t context) override {
+    const Facts sizes(config_, 0);
+    int64_t trained = usual_context(INT64_MAX);
+    for (const char* key : {"max_position_embeddings", "n_positions"})
+      if (const auto stated = sizes.integer({"", key})) trained = *stated;
+    const Facts facts(config_, context > 0 ? context : usual_context(trained));
+    DecoderOptions options =
+        read_options(family_, facts, [](std::string_view) { return std::vector<double>(); });
+    const auto table = find("token_embd.weight");
+    if (!table || table->dims.size() != 2) fail<FormatError>("[model] the table of embeddings is no matrix");
+    options.vocabulary = table->dims[0];
+    options.tied = facts.flag({"", "tie_word_embeddings"}).value_or(!file_of("lm_head.weight"));
+    if (options.tied) left_.erase("lm_head.weight");
+    return options;
+  }
+
+  [[nodiscard]] std::optional<TensorInfo> find(const std::string& name) override {
+    const auto row = row_of(family_, name);
+    if (!row) return std::nullopt;
+    const std::vector<std::string> names = parts_of(*row);
+    if (names.empty()) {
+      if (is_needed(*row))
+        fail<FormatError>("[model] the folder lacks '{}', which {} has", huggingface_name(*row),
+                          architecture_);
+      return std::nullopt;
+    }
+    for (const std::string& each : names) left_.erase(each);
+    TensorInfo info = file_of(names.front())->info(names.front());
+    if (!is_float(info.dtype))
+      fail<FormatError>("[model] '{}' is {}; weights are floats", names.front(), luminal::name(info.dtype));
+    if (is_transposed(*row, info)) std::swap(info.dims[0], info.dims[1]);
+    if (is_of_experts(*row)) info.dims.insert(info.dims.begin(), static_cast<int64_t>(names.size()));
+    return info;
+  }
+
+  [[nodiscard]] TensorData read(const std::string& name) const override {
+    const auto row = row_of(family_, name);
+    LUMINAL_CHECK(row.has_value(), "'{}'", name);
+    std::vector<TensorData> parts;
+    for (const std::string& each : parts_of(*row)) {
+      parts.push_back(file_of(each)->read(each));
+      const TensorData& part = parts.back();
+      if (part.dims != parts.front().dims || part.dtype != parts.front().dtype)
+        fail<FormatError>("[model] '{}' differs from those of other experts in size or dtype", each);
+      if (is_transposed(*row, {part.dtype, part.dims})) parts.back() = transposed_matrix(part);
+    }
+    if (!is_of_experts(*row)) return std::move(parts.front());
+    std::vector<int64_t> dims = parts.front().dims;
+    dims.insert(dims.begin(), static_cast<int64_t>(parts.size()));
+    TensorData all(parts.front().dtype, dims);
+    auto to = all.bytes.begin();
+    for (const TensorData& part : parts) to = std::ranges::copy(part.bytes, to).out;
+    return all;
+  }
+
+  [[nodiscard]] std::vector<std::string> unused() const override {
+    std::vector<std::string> names(left_.begin(), left_.end());
+    std::erase_if(names, [this](const std::string& name) {
+      return std::ranges::any_of(family_.ignored, [&](std::string_view end) { return name.ends_with(end); });
+    });
+    return names;
+  }
+
+  [[nodiscard]] text::TokenizerSpec tokenizer() const override { return text::read_tokenizer(folder_); }
+
+  [[nodiscard]] std::vector<text::TokenId> end_tokens() const override {
+    std::vector<text::TokenId> ids;
+    for (const json& config : {read_config(folder_ / "generation_config.json", false), config_}) {
+      const auto found = config.find("eos_token_id");
+      if (found == config.end() || found->is_null()) continue;
+      for (const json& each : found->is_array() ? *found : json::array({*found}))
+        ids.push_back(whole_number<text::TokenId>(each, "model"));
+    }
+    return ids;
+  }
+
+ private:
+  void open_shards() {
+    const fs::path index = folder_ / "model.safetensors.index.json";
+    std::set<std::string> names{"model.safetensors"};
+    if (fs::exists(index)) {
+      names.clear();
+      const json map = read_config(index, true).value("weight_map", json::object());
+      for (const auto& [tensor, file] : map.items()) {
+        if (!file.is_string() || fs::path(file.get<std::string>()).filename() != file.get<std::string>())
+          fail<FormatError>("[model] '{}' places '{}' outside of the folder", index.string(), tensor);
+        names.insert(file.get<std::string>());
+      }
+    }
+    for (const std::string& name : names) files_.emplace_back(folder_ / name);
+    for (const SafetensorsFile& file : files_)
+      for (const std::string& name : file.names()) {
+        by_name_.emplace(name, &file);
+        left_.insert(name);
+      }
+  }
+  [[nodiscard]] const SafetensorsFile* file_of(const std::string& name) const {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : found->second;
+  }
+  /// Its name in these files: of some models the first part is left out ("transformer.").
+  [[nodiscard]] std::string name_here(const std::string& name) const {
+    const std::string shorter = name.substr(name.find('.') + 1);
+    return !file_of(name) && file_of(shorter) ? shorter : name;
+  }
+  [[nodiscard]] static bool is_of_experts(const FamilyRow& row) {
+    return row.row->huggingface.find("{expert}") != std::string_view::npos;
+  }
+  [[nodiscard]] static bool is_transposed(const FamilyRow& row, const TensorInfo& info) {
+    return row.row->transposed && row.part == "weight" && info.dims.size() == 2;
+  }
+  /// The tensors that a row is made of: one, or one for each expert.
+  [[nodiscard]] std::vector<std::string> parts_of(const FamilyRow& row) const {
+    const std::string pattern = huggingface_name(row);
+    const size_t at = pattern.find("{expert}");
+    std::vector<std::string> names;
+    if (at == std::string::npos) {
+      if (std::string name = name_here(pattern); file_of(name)) names.push_back(std::move(name));
+      return names;
+    }
+    for (int expert = 0;; ++expert) {
+      std::string name = pattern;
+      name = name_here(name.replace(at, 8, std::to_string(expert)));
+      if (!file_of(name)) return names;
+      names.push_back(std::move(name));
+    }
+  }
+
+  fs::path folder_;
+  json config_;
+  std::string architecture_;
+  const Family& family_;
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, const SafetensorsFile*> by_name_;
+  std::set<std::string, std::less<>> left_;
+};
+
+}  // namespace
+
+std::unique_ptr<ModelFile> open_model_folder(const fs::path& folder) {
+  return std::make_unique<FolderModel>(folder);
+}
+
+}  // namespace luminal::models

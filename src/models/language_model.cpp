@@ -1,0 +1,204 @@
+#include "luminal/models/language_model.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "base/fail.h"
+#include "luminal/compile_report.h"
+#include "luminal/graph.h"
+#include "models/model_file.h"
+
+namespace luminal::models {
+namespace {
+
+using text::TokenId;
+
+/// Steps have so many tokens: the least that fits, padded, so that few sizes are compiled.
+constexpr std::array<int64_t, 5> kStepTokens{1, 8, 32, 128, 512};
+/// Of a cache, a multiple of so many rows is read.
+constexpr int64_t kCacheRows = 256;
+
+int64_t rounded_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
+
+/// Weights as inputs that are read from the file when they are first needed.
+DecoderWeights weights_of(Graph& cx, const std::shared_ptr<ModelFile>& file) {
+  return
+      [&cx, file](const std::string& name, const std::vector<int64_t>& dims) -> std::optional<GraphTensor> {
+        const auto info = file->find(name);
+        if (!info) return std::nullopt;
+        if (info->dims != dims)
+          fail<FormatError>("[model] '{}' is [{}] in the file, where the sizes it states make it [{}]", name,
+                            fmt::join(info->dims, ", "), fmt::join(dims, ", "));
+        GraphTensor weight = cx.named_tensor(name, Shape(dims.begin(), dims.end()), info->dtype);
+        return weight.set_lazily([file, name] { return file->read(name); });
+      };
+}
+
+}  // namespace
+
+struct LanguageModel::State {
+  struct LayerCache {
+    std::shared_ptr<TensorData> keys, values;  ///< [1, kv_heads, capacity, head_size], shared with the graph
+  };
+
+  State(const std::filesystem::path& path, Options given)
+      : options(std::move(given)), file(open_model(path, options.decoded)) {
+    check_options();
+    sizes = file->options(options.context);
+    context = options.context > 0 ? options.context : usual_context(sizes.context);
+    if (!options.device.empty()) cx.set_device(options.device);
+    build();
+  }
+
+  void check_options() const {
+    if (options.context < 0)
+      fail("[model] the context is {}; give the most tokens of a text", options.context);
+    for (const auto& [dtype, what] :
+         {std::pair(options.cache, "cache"), std::pair(options.decoded, "decoded")})
+      if (dtype != Dtype::F32 && dtype != Dtype::F16 && dtype != Dtype::BF16)
+        fail<DtypeError>("[model] {} is {}; choose f32, f16 or bf16", what, name(dtype));
+  }
+
+  void build() {
+    const Decoder decoder(cx, sizes, weights_of(cx, file));
+    sizes = decoder.options();
+    if (const auto names = file->unused(); !names.empty())
+      fail<FormatError>(
+          "[model] {} models have no tensors '{}'{}; it is of another kind", file->architecture(),
+          fmt::join(names.begin(), names.begin() + std::min<ptrdiff_t>(3, std::ssize(names)), "', '"),
+          names.size() > 3 ? fmt::format(" and {} others", names.size() - 3) : "");
+    if (sizes.rotary.frequencies.empty() && context > sizes.context)
+      fail("[model] the context is {}, and the model has places for {} tokens", context, sizes.context);
+    capacity = rounded_up(context, kCacheRows);
+    const Expression rows =
+        Expression::dim("past_rows", {.min = kCacheRows, .max = capacity, .multiple_of = kCacheRows});
+    std::vector<Decoder::Rows> past_rows;
+    for (int64_t i = 0; i < sizes.layers; ++i) past_rows.push_back(add_cache(rows));
+    tokens = cx.named_tensor("tokens", {1, Expression::dim("new", {.min = 1, .max = kStepTokens.back()})},
+                             Dtype::I32);
+    past = cx.named_tensor("past", {}, Dtype::I32);
+    last = cx.named_tensor("last", {}, Dtype::I32);
+    Decoder::Result next =
+        decoder.forward({.tokens = tokens, .past = past, .last = last, .cache = past_rows});
+    logits = next.logits.retrieve();
+    for (Decoder::Rows& each : next.rows)
+      fresh.push_back({each.keys.contiguous().retrieve(), each.values.contiguous().retrieve()});
+  }
+
+  Decoder::Rows add_cache(const Expression& rows) {
+    LayerCache cache;
+    const auto input = [&](const char* what, std::shared_ptr<TensorData>& data) {
+      const std::vector<int64_t> dims{1, sizes.kv_heads, capacity, sizes.head_size};
+      data = std::make_shared<TensorData>(options.cache, dims);
+      GraphTensor whole = cx.named_tensor(fmt::format("blk.{}.{}", caches.size(), what),
+                                          Shape(dims.begin(), dims.end()), options.cache);
+      cx.store(whole.edge().source, data, true);
+      return whole.slice_along(2, 0, rows);
+    };
+    const Decoder::Rows past_rows{input("keys", cache.keys), input("values", cache.values)};
+    caches.push_back(std::move(cache));
+    return past_rows;
+  }
+
+  /// Computes the tokens, at most a step of them, behind those in the cache.
+  void step(std::span<const TokenId> next) {
+    if (!compiled) compiled.emplace(cx.compile(options.mode));
+    const auto count = static_cast<int64_t>(next.size());
+    const int64_t length = *std::ranges::lower_bound(kStepTokens, count);
+    const auto done = static_cast<int64_t>(seen.size());
+    std::vector<int32_t> padded(next.begin(), next.end());
+    padded.resize(static_cast<size_t>(length), next.back());
+    tokens.set_dyn(padded, {1, length});
+    past.set(std::vector{static_cast<int32_t>(done)});
+    last.set(std::vector{static_cast<int32_t>(count - 1)});
+    cx.set_dim("past_rows", std::max(kCacheRows, rounded_up(done, kCacheRows)));
+    const size_t plans = cx.plans().size();
+    (*compiled)();
+    if (cx.plans().size() > plans) compile_s += compiled->details().total_s;
+    for (size_t i = 0; i < caches.size(); ++i) {
+      append(*caches[i].keys, fresh[i].keys, done, count);
+      append(*caches[i].values, fresh[i].values, done, count);
+    }
+    seen.insert(seen.end(), next.begin(), next.end());
+  }
+
+  void append(TensorData& cache, const GraphTensor& rows, int64_t done, int64_t count) const {
+    const std::shared_ptr<const TensorData> data = cx.value(rows.edge().source);
+    const auto row = static_cast<size_t>(sizes.head_size * element_bytes(options.cache));
+    const auto to = static_cast<size_t>(capacity) * row, from = static_cast<size_t>(data->dims.at(2)) * row;
+    for (size_t head = 0; head < static_cast<size_t>(sizes.kv_heads); ++head)
+      std::memcpy(cache.bytes.data() + head * to + static_cast<size_t>(done) * row,
+                  data->bytes.data() + head * from, static_cast<size_t>(count) * row);
+  }
+
+  void check_text(std::span<const TokenId> text) const {
+    if (text.empty()) fail("[model] the text has no tokens; give at least one");
+    if (std::ssize(text) > context)
+      fail("[model] the text has {} tokens and the context {}; open the model with a larger one", text.size(),
+           context);
+    for (const TokenId id : text)
+      if (id < 0 || id >= sizes.vocabulary)
+        fail("[model] token {} is not one of the {} of the vocabulary", id, sizes.vocabulary);
+  }
+
+  Options options;
+  std::shared_ptr<ModelFile> file;
+  DecoderOptions sizes;
+  int64_t context = 0, capacity = 0;
+  Graph cx;
+  GraphTensor tokens, past, last, logits;
+  std::vector<LayerCache> caches;
+  std::vector<Decoder::Rows> fresh;  ///< of the last step
+  std::optional<Compiled> compiled;
+  std::vector<TokenId> seen;   ///< whose rows are in the caches
+  std::vector<float> numbers;  ///< of the last step
+  int64_t computed = 0;
+  double compile_s = 0;
+  std::optional<text::Tokenizer> tokenizer;
+  std::optional<std::vector<TokenId>> ends;
+};
+
+LanguageModel::LanguageModel(const std::filesystem::path& path, Options options)
+    : state_(std::make_unique<State>(path, std::move(options))) {}
+LanguageModel::LanguageModel(LanguageModel&&) noexcept = default;
+LanguageModel& LanguageModel::operator=(LanguageModel&&) noexcept = default;
+LanguageModel::~LanguageModel() = default;
+
+const std::string& LanguageModel::architecture() const { return state_->file->architecture(); }
+const DecoderOptions& LanguageModel::sizes() const { return state_->sizes; }
+int64_t LanguageModel::context() const { return state_->context; }
+int64_t LanguageModel::computed_tokens() const { return state_->computed; }
+double LanguageModel::compile_seconds() const { return state_->compile_s; }
+
+const text::Tokenizer& LanguageModel::tokenizer() {
+  if (!state_->tokenizer) state_->tokenizer.emplace(state_->file->tokenizer());
+  return *state_->tokenizer;
+}
+
+const std::vector<TokenId>& LanguageModel::end_tokens() {
+  if (!state_->ends) {
+    state_->ends = state_->file->end_tokens();
+    if (const auto id = tokenizer().find(tokenizer().spec().end_token)) state_->ends->push_back(*id);
+  }
+  return *state_->ends;
+}
+
+std::span<const float> LanguageModel::logits(std::span<const TokenId> text) {
+  State& s = *state_;
+  s.check_text(text);
+  const auto same = std::ranges::mismatch(text, s.seen).in1 - text.begin();
+  s.seen.resize(std::min(static_cast<size_t>(same), text.size() - 1));  // the last token's logits are wanted
+  s.computed = static_cast<int64_t>(text.size() - s.seen.size());
+  while (s.seen.size() < text.size())
+    s.step(text.subspan(s.seen.size())
+               .first(std::min(text.size() - s.seen.size(), static_cast<size_t>(kStepTokens.back()))));
+  s.numbers = s.logits.data<float>();
+  return s.numbers;
+}
+
+}  // namespace luminal::models

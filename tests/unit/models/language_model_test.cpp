@@ -1,0 +1,197 @@
+#include "luminal/models/language_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "luminal/error.h"
+#include "luminal/gguf.h"
+#include "luminal/quantized.h"
+#include "luminal/safetensors.h"
+#include "support/files.h"
+
+// Tiny models of each family with random weights beside what transformers computes with them
+// (tools/language_models.py), from safetensors and from GGUF.
+namespace luminal::models {
+namespace {
+
+using test::error_of;
+using testing::HasSubstr;
+
+const std::filesystem::path kModels = std::string(LUMINAL_SOURCE_DIR) + "/tests/unit/models/data/families";
+constexpr int64_t kContext = 64;
+
+std::vector<std::string> stored_models() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kModels))
+    if (entry.is_directory()) {
+      names.push_back(entry.path().filename().string());
+      if (exists(entry.path() / "model.gguf")) names.push_back(names.back() + "/model.gguf");
+    }
+  std::ranges::sort(names);
+  return names;
+}
+
+struct ExpectedLogits {
+  std::vector<text::TokenId> tokens;
+  TensorData logits;  ///< [steps, vocabulary]
+  size_t prompt;
+
+  explicit ExpectedLogits(const std::filesystem::path& model) {
+    const auto folder = is_directory(model) ? model : model.parent_path();
+    const SafetensorsFile file(folder / "expected.safetensors");
+    const TensorData ids = file.read("tokens");
+    tokens.assign(ids.as<int32_t>().begin(), ids.as<int32_t>().end());
+    logits = file.read("logits");
+    prompt = tokens.size() - static_cast<size_t>(logits.dims[0]) + 1;
+  }
+  [[nodiscard]] std::span<const float> row(size_t step) const {
+    const auto size = static_cast<size_t>(logits.dims[1]);
+    return logits.as<float>().subspan(step * size, size);
+  }
+};
+
+/// The greatest difference by the greatest number.
+double relative_error(std::span<const float> got, std::span<const float> wanted) {
+  double difference = 0, most = 0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    difference = std::max(difference, std::abs(static_cast<double>(got[i]) - wanted[i]));
+    most = std::max(most, std::abs(static_cast<double>(wanted[i])));
+  }
+  return difference / most;
+}
+
+class StoredModel : public testing::TestWithParam<std::string> {};
+
+TEST_P(StoredModel, GivesTheLogitsOfTransformers) {
+  const ExpectedLogits expected(kModels / GetParam());
+  LanguageModel model(kModels / GetParam(), {.context = kContext, .decoded = Dtype::F32});
+  for (size_t step = 0; expected.prompt + step <= expected.tokens.size(); ++step) {
+    const auto got = model.logits(std::span(expected.tokens).first(expected.prompt + step));
+    ASSERT_EQ(got.size(), expected.row(step).size());
+    ASSERT_LT(relative_error(got, expected.row(step)), 1e-4) << "step " << step;
+    EXPECT_EQ(model.computed_tokens(), step == 0 ? static_cast<int64_t>(expected.prompt) : 1);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, StoredModel, testing::ValuesIn(stored_models()), [](const auto& each) {
+  std::string name = each.param;
+  std::ranges::replace_if(name, [](char c) { return c == '/' || c == '.'; }, '_');
+  return name;
+});
+
+// What is in the cache is reused as far as texts agree, and gives what a fresh start gives; a rounded cache nearly so.
+TEST(LanguageModelCache, KeepsWhatTextsShare) {
+  const ExpectedLogits expected(kModels / "gemma3");
+  const std::span<const text::TokenId> all(expected.tokens);
+  LanguageModel model(kModels / "gemma3", {.context = kContext});
+  (void)model.logits(all);
+  const auto again = model.logits(all.first(expected.prompt + 3));  // goes back
+  EXPECT_EQ(model.computed_tokens(), 1);
+  EXPECT_LT(relative_error(again, expected.row(3)), 1e-4);
+  std::vector<text::TokenId> other(all.begin(), all.begin() + 30);
+  other[10] = other[10] == 5 ? 6 : 5;
+  const auto kept = model.logits(other);
+  EXPECT_EQ(model.computed_tokens(), 20);
+  const std::vector<float> reused(kept.begin(), kept.end());
+  LanguageModel fresh(kModels / "gemma3", {.context = kContext});
+  EXPECT_LT(relative_error(reused, fresh.logits(other)), 1e-5);
+  for (const auto& [dtype, bound] : {std::pair(Dtype::F16, 5e-3), std::pair(Dtype::BF16, 5e-2)}) {
+    LanguageModel rounded(kModels / "gemma3", {.context = kContext, .cache = dtype});
+    const double error = relative_error(rounded.logits(other), reused);
+    EXPECT_LT(error, bound) << name(dtype);
+    EXPECT_GT(error, 0) << name(dtype);
+  }
+}
+
+/// A copy of a GGUF file with the matrices whose rows are whole blocks as `type`, their values rounded to q8_0.
+void write_rounded(const std::filesystem::path& from, const std::filesystem::path& to,
+                   std::string_view type) {
+  const GgufFile file(from);
+  std::vector<GgufTensorInfo> tensors = file.tensors();
+  const auto chosen = [](const GgufTensorInfo& tensor) {
+    return tensor.dims.size() == 2 && tensor.dims[1] % 32 == 0;
+  };
+  for (GgufTensorInfo& tensor : tensors)
+    if (chosen(tensor)) tensor.type = &gguf_type(type);
+  GgufWriter writer(to, file.metadata(), tensors);
+  for (const GgufTensorInfo& tensor : tensors) {
+    const TensorData values = file.read_f32(tensor.name);
+    if (!chosen(tensor)) {
+      writer.append(values.bytes);
+      continue;
+    }
+    const TensorData blocks = quantize(values, Dtype::Q8_0);
+    writer.append(type == "q8_0" ? blocks.bytes : dequantize(blocks).bytes);
+  }
+  writer.finish();
+}
+
+TEST(LanguageModelBlocks, GiveWhatTheirValuesGive) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path blocks = folder.path() / "blocks.gguf", plain = folder.path() / "plain.gguf";
+  write_rounded(kModels / "llama" / "model.gguf", blocks, "q8_0");
+  write_rounded(kModels / "llama" / "model.gguf", plain, "f32");
+  const std::vector<text::TokenId> ids{5, 17, 9, 40, 3, 22};
+  LanguageModel wanted(plain), exact(blocks, {.decoded = Dtype::F32}), half(blocks);
+  const std::span<const float> logits = wanted.logits(ids);
+  EXPECT_LT(relative_error(exact.logits(ids), logits), 1e-5);
+  EXPECT_LT(relative_error(half.logits(ids), logits), 1e-2);
+}
+
+void write_config(const std::filesystem::path& folder, const std::string& text) {
+  std::ofstream(folder / "config.json") << text;
+}
+
+TEST(LanguageModelErrors, SayWhatIsWrong) {
+  const test::TemporaryFolder temporary;
+  const std::filesystem::path& folder = temporary.path();
+  const auto open = [&] { (void)LanguageModel(folder); };
+  EXPECT_THAT(error_of<FormatError>(open),
+              HasSubstr("config.json' cannot be read; give a folder with config.json"));
+  write_config(folder, "{}");
+  EXPECT_THAT(error_of<FormatError>(open),
+              HasSubstr("[model] config.json does not say its \"architectures\""));
+  write_config(folder, R"({"architectures": ["LamaForCausalLM"]})");
+  EXPECT_THAT(
+      error_of<FormatError>(open),
+      HasSubstr("[model] the architecture 'LamaForCausalLM' is not known; did you mean 'LlamaForCausalLM'?; "
+                "known are LlamaForCausalLM, MistralForCausalLM"));
+  copy(kModels / "qwen2" / "model.safetensors", folder);
+  write_config(folder, R"({"architectures": ["LlamaForCausalLM"], "hidden_size": "32"})");
+  EXPECT_THAT(error_of<FormatError>(open),
+              HasSubstr("[model] the file does not say 'num_hidden_layers', which llama"));
+  const std::string sizes =
+      R"("hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+         "intermediate_size": 48, "max_position_embeddings": 128, "rms_norm_eps": 1e-6, )";
+  write_config(folder, "{" + sizes + R"("architectures": ["Qwen3ForCausalLM"]})");
+  EXPECT_THAT(error_of<FormatError>(open),
+              HasSubstr("lacks 'model.layers.0.self_attn.q_norm.weight', which Qwen3ForCausalLM has"));
+  write_config(folder, "{" + sizes + R"("architectures": ["Phi3ForCausalLM"]})");
+  EXPECT_THAT(error_of<FormatError>(open), HasSubstr("lacks 'model.layers.0.self_attn.qkv_proj.weight'"));
+  write_config(folder, "{" + sizes + R"("architectures": ["MistralForCausalLM"], "num_hidden_layers": 1})");
+  EXPECT_THAT(
+      error_of<FormatError>(open),
+      HasSubstr("[model] MistralForCausalLM models have no tensors 'model.layers.1.input_layernorm.weight'"));
+  write_config(folder, "{" + sizes + R"("architectures": ["Qwen2ForCausalLM"], "intermediate_size": 40})");
+  EXPECT_THAT(
+      error_of<FormatError>(open),
+      HasSubstr(
+          "'blk.0.ffn_gate.weight' is [48, 32] in the file, where the sizes it states make it [40, 32]"));
+  write_config(folder, "{" + sizes + R"("architectures": ["Qwen2ForCausalLM"]})");
+  LanguageModel model(folder, {.context = 4});
+  EXPECT_THAT(error_of<Error>([&] { (void)model.logits({}); }), HasSubstr("[model] the text has no tokens"));
+  EXPECT_THAT(error_of<Error>([&] { (void)model.logits(std::vector{1, 2, 3, 4, 5}); }),
+              HasSubstr("[model] the text has 5 tokens and the context 4; open the model with a larger one"));
+  EXPECT_THAT(error_of<Error>([&] { (void)model.logits(std::vector{1, 64}); }),
+              HasSubstr("[model] token 64 is not one of the 64 of the vocabulary"));
+}
+
+}  // namespace
+}  // namespace luminal::models
