@@ -78,4 +78,15 @@ struct BlockFormat {
 /// Values of whole blocks as f32. Errors: ShapeError unless `blocks` is `values.size() / block_elements` blocks.
 void decode_blocks(const BlockFormat& format, std::span<const std::byte> blocks, std::span<float> values);
 
+/// Whether encode_blocks() makes blocks of a format: all but NVFP4 and the IQ1 to IQ3 formats.
+[[nodiscard]] bool can_encode(const BlockFormat& format);
+
+/// Blocks that hold f32 values. Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, TQ1_0, TQ2_0 and MXFP4 are GGML's to the bit; for the K
+/// formats and IQ4 a search finds the scales with the least error, where large values weigh more. `importance` says how
+/// much each value weighs (none: all alike). Errors: DtypeError unless can_encode(); ShapeError unless `blocks` has
+/// room for whole blocks of all values, or if not every value has an importance; Error for values past 65504, the
+/// greatest f16, that are not numbers, and for importances below 0.
+void encode_blocks(const BlockFormat& format, std::span<const float> values, std::span<std::byte> blocks,
+                   std::span<const float> importance = {});
+
 }  // namespace luminal

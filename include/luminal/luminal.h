@@ -28,6 +28,7 @@
 #include "luminal/idx.h"
 #include "luminal/loader.h"
 #include "luminal/math_mode.h"
+#include "luminal/model_folder.h"
 #include "luminal/models/decoder.h"
 #include "luminal/models/gguf_tokenizer.h"
 #include "luminal/models/gpt.h"

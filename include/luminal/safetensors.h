@@ -65,6 +65,8 @@ class SafetensorsFile {
   [[nodiscard]] TensorInfo info(std::string_view name) const;
   /// Reads one tensor. Errors: as info(); FormatError if the file was shortened or cannot be read.
   [[nodiscard]] TensorData read(std::string_view name) const;
+  /// The bytes of a tensor from `offset` on, as they are stored. Errors: as read(); ShapeError if it ends before.
+  void read(std::string_view name, size_t offset, std::span<std::byte> out) const;
 
  private:
   struct Content;

@@ -6,8 +6,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.h"
 #include "cli/command.h"
 #include "luminal/gguf.h"
+#include "luminal/model_folder.h"
 #include "luminal/safetensors.h"
 
 namespace luminal::cli {
@@ -63,6 +65,12 @@ Inspected inspect_gguf(const std::string& path) {
   return result;
 }
 
+InspectedTensor of_info(const std::string& tensor, const TensorInfo& info) {
+  int64_t elements = 1;
+  for (const int64_t dim : info.dims) elements *= dim;
+  return {tensor, std::string(name(info.dtype)), info.dims, elements, size_bytes(info.dtype, elements)};
+}
+
 Inspected inspect_safetensors(const std::string& path) {
   const SafetensorsFile file(path);
   Inspected result{"safetensors", 1, std::filesystem::file_size(path)};
@@ -70,17 +78,37 @@ Inspected inspect_safetensors(const std::string& path) {
     result.metadata.push_back({key, "text", to_text(GgufValue(value))});
     result.metadata_json[key] = value;
   }
-  for (const std::string& tensor : file.names()) {
-    const TensorInfo info = file.info(tensor);
-    int64_t elements = 1;
-    for (const int64_t dim : info.dims) elements *= dim;
-    result.tensors.push_back(
-        {tensor, std::string(name(info.dtype)), info.dims, elements, size_bytes(info.dtype, elements)});
-  }
+  for (const std::string& tensor : file.names()) result.tensors.push_back(of_info(tensor, file.info(tensor)));
   return result;
 }
 
 bool ends_like_safetensors(std::string_view path) { return path.ends_with(".safetensors"); }
+
+/// The entries of a JSON object whose text stands in a file.
+void add_json(const std::string& file, const std::string& text, Inspected& result) {
+  const auto json = parse_bounded_json<nlohmann::ordered_json>(text, "inspect");
+  for (const auto& [key, value] : json.items()) {
+    const std::string shown =
+        to_text(GgufValue(value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)));
+    result.metadata.push_back({file + ": " + key, value.type_name(), shown.substr(1, shown.size() - 2)});
+  }
+  result.metadata_json[file] = json;
+}
+
+Inspected inspect_folder(const std::string& path) {
+  const ModelFolder folder(path);
+  Inspected result{"model folder", folder.file_count(), folder.size_bytes()};
+  add_json("config.json", folder.config(), result);
+  add_json("generation_config.json", folder.generation_config(), result);
+  for (const std::string& tensor : folder.names())
+    result.tensors.push_back(of_info(tensor, folder.info(tensor)));
+  return result;
+}
+
+Inspected inspect_weights(const std::string& path) {
+  if (std::filesystem::is_directory(path)) return inspect_folder(path);
+  return ends_like_safetensors(path) ? inspect_safetensors(path) : inspect_gguf(path);
+}
 
 struct TypeTotal {
   int64_t tensors = 0, elements = 0, size_bytes = 0;
@@ -130,7 +158,21 @@ void print_inspected_json(const Inspected& file, std::ostream& out) {
   out << json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
 }
 
-void print_inspected(const Inspected& file, std::ostream& out) {
+/// Without control characters, which a terminal would obey.
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      result += c;
+  }
+  return result;
+}
+
+void print_inspected(Inspected file, std::ostream& out) {
+  for (auto& [key, kind, value] : file.metadata) key = escaped(key);
+  for (InspectedTensor& tensor : file.tensors) tensor.name = escaped(tensor.name);
   const Totals totals(file);
   out << fmt::format("{}, {} file{}, {} bytes\n", file.format, file.files, file.files == 1 ? "" : "s",
                      file.size_bytes);
@@ -162,15 +204,17 @@ void print_inspected(const Inspected& file, std::ostream& out) {
 }  // namespace
 
 extern const Command kInspect{
-    "inspect", "Show what a GGUF or safetensors file holds: metadata, tensors, types, sizes",
+    "inspect",
+    "Show what a GGUF or safetensors file or a model's folder holds: metadata, tensors, types, sizes",
     [](CLI::App& app) -> Action {
       auto options = std::make_shared<InspectOptions>();
-      app.add_option("file", options->file, "The file; of a split model any of its files")->required();
+      app.add_option("file", options->file,
+                     "The file, of a split model any of its files; or a folder with config.json")
+          ->required();
       app.add_flag("--json", options->json, "Print JSON, with all metadata in full");
       return [options](Console& console) {
-        const Inspected file = ends_like_safetensors(options->file) ? inspect_safetensors(options->file)
-                                                                    : inspect_gguf(options->file);
-        (options->json ? print_inspected_json : print_inspected)(file, console.out);
+        const Inspected file = inspect_weights(options->file);
+        options->json ? print_inspected_json(file, console.out) : print_inspected(file, console.out);
         return kDone;
       };
     }};

@@ -116,6 +116,15 @@ TensorData SafetensorsFile::read(std::string_view name) const {
   return tensor;
 }
 
+void SafetensorsFile::read(std::string_view name, size_t offset, std::span<std::byte> out) const {
+  const safetensors::Entry& entry = content_->find(name);
+  const size_t size = entry.end - entry.begin;
+  if (offset > size || out.size() > size - offset)
+    fail<ShapeError>("{}: bytes {} to {} of tensor {} were asked for, which has {}", content_->where, offset,
+                     offset + out.size(), safetensors::printable(name), size);
+  if (!out.empty()) content_->file.read(content_->header.data_begin + entry.begin + offset, out);
+}
+
 void write_safetensors(const std::filesystem::path& path, const std::map<std::string, TensorView>& tensors,
                        const std::map<std::string, std::string>& metadata) {
   std::vector<Planned> order;

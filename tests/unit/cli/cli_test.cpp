@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/train_run.h"
+#include "luminal/safetensors.h"
 #include "luminal/version.h"
 #include "support/effort.h"
 #include "support/files.h"
@@ -68,6 +69,20 @@ TEST(Cli, InspectShowsWhatAFileOfWeightsHolds) {
   ASSERT_EQ(safetensors.code, kDone) << safetensors.err;
   EXPECT_EQ(nlohmann::json::parse(safetensors.out).at("format"), "safetensors");
   EXPECT_EQ(luminal({"inspect", data + "from_numpy.npz"}).code, kFailed);
+}
+
+TEST(Cli, InspectShowsAModelsFolderAndNoControlCharacters) {
+  const test::TemporaryFolder folder;
+  (void)folder.file("config.json", R"({"model_type": "llama", "rope": {"theta": 1e4}, "bad\u001bkey": 1})");
+  const TensorData weight = TensorData::of<float>({2, 2}, std::vector<float>{1, 2, 3, 4});
+  write_safetensors(folder.path() / "model.safetensors", {{"a\x1b[2J", weight}});
+  const Outcome table = luminal({"inspect", folder.path().string()});
+  ASSERT_EQ(table.code, kDone) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("model folder, 1 file, "));
+  EXPECT_THAT(table.out, HasSubstr(R"(config.json: model_type)"));
+  EXPECT_THAT(table.out, HasSubstr(R"(a\x1b[2J)"));
+  EXPECT_THAT(table.out, HasSubstr(R"(bad\x1bkey)"));
+  EXPECT_THAT(table.out, testing::Not(HasSubstr("\x1b")));
 }
 
 TEST(Cli, BenchAnswersALineWithALine) {
