@@ -41,7 +41,9 @@ int64_t bytes_along(const kernel::KernelSpec& spec, const Factor& f, int axis, c
     std::vector<int64_t> at(spec.extents().size(), 0);
     const int64_t from = o.index.exec(top, at);
     at[static_cast<size_t>(axis)] = 1;
-    return std::abs(o.index.exec(top, at) - from) * element_bytes(o.dtype);
+    const Dtype stored = spec.slots()[static_cast<size_t>(o.slot)].dtype;
+    return static_cast<int64_t>(static_cast<double>(std::abs(o.index.exec(top, at) - from)) *
+                                kernel::mean_element_bytes(stored));
   }
   return 0;
 }
@@ -66,7 +68,7 @@ void add_loads(const kernel::KernelSpec& spec, const ScalarFunction& body,
     if (n.op != ScalarOp::Input) continue;
     const kernel::Operand& o = operands[n.payload];
     if (o.kind != kernel::Operand::Kind::Value) {
-      cycles.push_back(load_cycles(o, along, lanes));
+      cycles.push_back(load_cycles(spec, o, along, lanes));
       continue;
     }
     const kernel::Value& value = spec.values()[static_cast<size_t>(o.value)];
@@ -95,7 +97,7 @@ double bytes_of(const kernel::KernelSpec& spec, const Factor& f, const DimMap& t
   double bytes = 0;
   for (const int slot : slots) {
     const kernel::Slot& s = spec.slots()[static_cast<size_t>(slot)];
-    bytes += static_cast<double>(s.elements.exec(top) * element_bytes(s.dtype));
+    bytes += static_cast<double>(s.elements.exec(top)) * kernel::mean_element_bytes(s.dtype);
   }
   return bytes;
 }
