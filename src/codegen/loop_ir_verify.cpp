@@ -186,7 +186,8 @@ class Verifier {
     const bool writes = i.kind == Kind::Store || i.kind == Kind::Scatter;
     const bool by_lane = i.kind == Kind::Gather || i.kind == Kind::Scatter;
     operands(i, (writes ? 1 : 0) + (by_lane ? 1 : 0));
-    check(!writes || (b.space != Space::Slot && b.space != Space::Table), "{} is read only", b.name);
+    check(!writes || b.space != Space::Slot, "slot {} is read only", b.name);
+    check(!writes || b.space != Space::Table, "table {} is read only", b.name);
     check(i.type.dtype == access_dtype(b), "{} values in {}, which has {}", luminal::name(i.type.dtype),
           b.name, luminal::name(access_dtype(b)));
     if (writes) check(operand(i, 0) == i.type, "the value has another type");

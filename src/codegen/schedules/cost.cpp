@@ -101,18 +101,21 @@ DecodeWork decode_work(const BlockFormat& format) {
   return work;
 }
 
-/// Of a vector from blocks. Along a block its bytes are neighbours; where lanes lie apart each byte of each lane is a
-/// load of its own.
-double decode_cycles(Dtype stored, const Expression& index, const AxisGroup& group, int lanes) {
+}  // namespace
+
+// Along a block its bytes are neighbours; where lanes lie apart each byte of each lane is a load of its own.
+double decode_cycles(const kernel::KernelSpec& spec, const kernel::Operand& operand, const AxisGroup& group,
+                     int lanes) {
+  if (operand.kind != kernel::Operand::Kind::Load) return 0;
+  const Dtype stored = spec.slots()[static_cast<size_t>(operand.slot)].dtype;
+  if (!is_quantized(stored)) return 0;
   const DecodeWork work = decode_work(block_format(stored));
-  const auto even = evenly(index, group);
+  const auto even = evenly(operand.index, group);
   const bool neighbours = even && std::abs(even->stride) <= 1;
-  const bool alike = !depends_on(index, group.axes);
+  const bool alike = !depends_on(operand.index, group.axes);
   return 0.5 * work.operations + work.bytes * (alike || neighbours ? 0.5 : 2.0 * lanes) +
          work.look_ups * (alike ? 1 : lanes);
 }
-
-}  // namespace
 
 double load_cycles(const kernel::KernelSpec& spec, const kernel::Operand& operand, const AxisGroup& group,
                    int lanes) {
@@ -125,9 +128,8 @@ double load_cycles(const kernel::KernelSpec& spec, const kernel::Operand& operan
     case kernel::Operand::Kind::Load:
       break;
   }
-  const Dtype stored = spec.slots()[static_cast<size_t>(operand.slot)].dtype;
-  const double element = is_quantized(stored) ? decode_cycles(stored, operand.index, group, lanes)
-                                              : element_cycles(operand.index, group, lanes);
+  const double decode = decode_cycles(spec, operand, group, lanes);
+  const double element = decode > 0 ? decode : element_cycles(operand.index, group, lanes);
   if (operand.masks.empty()) return element;
   // Masks of every second element are spread over twice as many lanes.
   const auto even = evenly(operand.index, group);

@@ -53,6 +53,9 @@ struct Roofline {
 /// Blocks take their decoding on top.
 [[nodiscard]] double load_cycles(const kernel::KernelSpec& spec, const kernel::Operand& operand,
                                  const AxisGroup& group, int lanes);
+/// The part of it that decodes blocks.
+[[nodiscard]] double decode_cycles(const kernel::KernelSpec& spec, const kernel::Operand& operand,
+                                   const AxisGroup& group, int lanes);
 /// Of all operands of a body.
 [[nodiscard]] double load_cycles(const kernel::KernelSpec& spec, std::span<const kernel::Operand> operands,
                                  const AxisGroup& group, int lanes);

@@ -115,6 +115,17 @@ TEST(BlockLoad, RowsInTheirOwnBlocksAreStridedLoads) {
   EXPECT_THAT(loops_of(Dtype::Q8_0, 3, 8, 64), HasSubstr("u8x8 load W[5] stride 68"));
 }
 
+// Element by element, decoding would outweigh the products.
+TEST(BlockLoad, TilesReadBlocksFromPackedPanels) {
+  const auto candidates =
+      find_schedule("contract").candidates(linear(Dtype::Q4_K, 64, 96, 512), {}, avx512());
+  ASSERT_FALSE(candidates.empty());
+  for (const Candidate& c : candidates) {
+    const bool weights_are_rows = c.parameters.at("swap_operands") != 0;
+    EXPECT_NE(c.parameters.at(weights_are_rows ? "pack_m" : "pack_n"), 0) << text_of(c.parameters);
+  }
+}
+
 TEST(BlockLoad, BytesAreNotWrittenAndNoOtherDtypeIsRead) {
   Program program{.name = "test"};
   const int w = add_buffer(program, {.name = "W", .dtype = Dtype::Q8_0, .elements = 32});
