@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "luminal/dtype.h"
+
 /// Block-quantised formats as descriptions: what a block's bytes mean, as expressions that decoders evaluate and
 /// code generators can translate.
 ///
@@ -40,6 +42,7 @@ class BlockExpression {
     Or,
     ShiftLeft,
     ShiftRight,     ///< fills with zeros
+    SignedByte,     ///< the lowest 8 bits of a, of which the first is a sign
     Table,          ///< entry a of `table`
     F32Bits,        ///< the f32 with the bits a
     F16Bits,        ///< the f16 with the bits a
@@ -65,6 +68,7 @@ class BlockExpression {
 /// A format: one record, from which everything that reads its blocks is made.
 struct BlockFormat {
   std::string_view name;  ///< GGML's: "Q4_K"
+  Dtype dtype = Dtype::Q8_0;
   int block_elements = 0, block_bytes = 0;
   BlockExpression scale, level;
   std::vector<BlockExpression> offset = {};  ///< one expression, or none where it is 0
@@ -74,6 +78,8 @@ struct BlockFormat {
 [[nodiscard]] std::span<const BlockFormat> block_formats();
 /// Null if there is none of this name.
 [[nodiscard]] const BlockFormat* find_block_format(std::string_view name);
+/// Of a block-quantised dtype. Errors: DtypeError for plain ones.
+[[nodiscard]] const BlockFormat& block_format(Dtype dtype);
 
 /// Values of whole blocks as f32. Errors: ShapeError unless `blocks` is `values.size() / block_elements` blocks.
 void decode_blocks(const BlockFormat& format, std::span<const std::byte> blocks, std::span<float> values);

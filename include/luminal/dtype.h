@@ -18,8 +18,8 @@
 /// - A plain C++ number beside a tensor takes the tensor's dtype if its kind is not higher; a floating number
 ///   beside an integer or bool tensor gives f32, an integer beside a bool tensor gives i64.
 ///
-/// Block-quantised types hold weights: blocks of 32 values in GGML's layouts. They take part in `cast` and
-/// `gather` only.
+/// Block-quantised types hold weights: blocks of 32 to 256 values in GGML's layouts, which block_format.h
+/// describes. They take part in `cast` and `gather` only.
 namespace luminal {
 
 /// IEEE 754 binary16 as storage: arithmetic happens in f32. Conversions round to nearest even.
@@ -64,7 +64,27 @@ enum class DtypeKind : uint8_t { Bool, Integer, Float, Quantized };
   BLOCK(Q8_0, "q8_0", 32, 34)          \
   BLOCK(Q4_0, "q4_0", 32, 18)          \
   BLOCK(Q4_1, "q4_1", 32, 20)          \
-  PLAIN(U16, "u16", Integer, uint16_t)
+  PLAIN(U16, "u16", Integer, uint16_t) \
+  BLOCK(Q5_0, "q5_0", 32, 22)          \
+  BLOCK(Q5_1, "q5_1", 32, 24)          \
+  BLOCK(Q2_K, "q2_k", 256, 84)         \
+  BLOCK(Q3_K, "q3_k", 256, 110)        \
+  BLOCK(Q4_K, "q4_k", 256, 144)        \
+  BLOCK(Q5_K, "q5_k", 256, 176)        \
+  BLOCK(Q6_K, "q6_k", 256, 210)        \
+  BLOCK(IQ4_NL, "iq4_nl", 32, 18)      \
+  BLOCK(IQ4_XS, "iq4_xs", 256, 136)    \
+  BLOCK(IQ1_S, "iq1_s", 256, 50)       \
+  BLOCK(IQ1_M, "iq1_m", 256, 56)       \
+  BLOCK(IQ2_XXS, "iq2_xxs", 256, 66)   \
+  BLOCK(IQ2_XS, "iq2_xs", 256, 74)     \
+  BLOCK(IQ2_S, "iq2_s", 256, 82)       \
+  BLOCK(IQ3_XXS, "iq3_xxs", 256, 98)   \
+  BLOCK(IQ3_S, "iq3_s", 256, 110)      \
+  BLOCK(TQ1_0, "tq1_0", 256, 54)       \
+  BLOCK(TQ2_0, "tq2_0", 256, 66)       \
+  BLOCK(MXFP4, "mxfp4", 32, 17)        \
+  BLOCK(NVFP4, "nvfp4", 64, 36)
 
 #define LUMINAL_ENUMERATOR(enumerator, ...) enumerator,
 enum class Dtype : uint8_t { LUMINAL_DTYPES(LUMINAL_ENUMERATOR, LUMINAL_ENUMERATOR) };

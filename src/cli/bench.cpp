@@ -19,6 +19,7 @@
 #include "cli/search_line.h"
 #include "cli/workload.h"
 #include "luminal/compile_report.h"
+#include "luminal/quantized.h"
 
 namespace luminal::cli {
 namespace {
@@ -42,6 +43,10 @@ void fill(const GraphTensor& input, const DimMap& dims, int64_t classes) {
   if (count > available / 2 / kBytesEach)
     fail<ShapeError>("[bench] an input of {} elements does not fit in {} bytes of memory; use a smaller one",
                      count, available / 2);
+  if (is_quantized(input.dtype())) {
+    GraphTensor(input).set(random_blocks(input.dtype(), exec(input.dims(), dims), 7));
+    return;
+  }
   std::vector<double> values(static_cast<size_t>(count));
   const bool whole = !is_float(input.dtype());
   for (double& x : values)

@@ -54,14 +54,20 @@ class Machine {
   }
 
   Memory make(const Buffer& b, std::span<const TensorData> slots) {
-    Memory m{.buffer = &b, .elements = value(b.elements), .element_size = element_bytes(b.dtype)};
+    Memory m{
+        .buffer = &b, .elements = value(access_count(b)), .element_size = element_bytes(access_dtype(b))};
     check(m.elements >= 0, "buffer {} has {} elements", b.name, m.elements);
     if (b.space == Space::Slot) {
       const auto number = static_cast<size_t>(b.number);
       check(number < slots.size() && slots[number].dtype == b.dtype &&
-                slots[number].element_count() == m.elements,
-            "slot {} takes {} {} elements", b.number, m.elements, luminal::name(b.dtype));
+                slots[number].element_count() == value(b.elements),
+            "slot {} takes {} {} elements", b.number, value(b.elements), luminal::name(b.dtype));
       m.bytes = slots[number].bytes;
+      return m;
+    }
+    if (b.space == Space::Table) {
+      const auto values = std::as_bytes(b.values);
+      m.bytes.assign(values.begin(), values.end());
       return m;
     }
     m.bytes.assign(static_cast<size_t>(m.elements * m.element_size), std::byte{0xA5});
@@ -135,7 +141,8 @@ class Machine {
         lane<int64_t>(i.result, 0) = evaluate(i, i.index);
         return;
       case Kind::Lanes:
-        for (int k = 0; k < i.type.lanes; ++k) lane<int64_t>(i.result, k) = k;
+        for (int k = 0; k < i.type.lanes; ++k)
+          lane<int64_t>(i.result, k) = i.pattern.empty() ? k : i.pattern[static_cast<size_t>(k)];
         return;
       case Kind::LaneMask: {
         const int64_t count = evaluate(i, i.index);
@@ -249,7 +256,7 @@ class Machine {
   [[nodiscard]] bool other_task(int64_t moment) const { return moment >= first_moment_ && moment != moment_; }
 
   void note_read(Memory& m, size_t index) {
-    if (m.buffer->space == Space::Slot) return;
+    if (m.buffer->space == Space::Slot || m.buffer->space == Space::Table) return;
     check(m.writer[index] != kNobody, "reads element {} of {}, which nobody wrote", index, m.buffer->name);
     if (m.buffer->space == Space::Local) return;
     check(!other_task(m.writer[index]), "reads element {} of {}, which another task of the stage writes",

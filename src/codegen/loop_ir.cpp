@@ -1,9 +1,12 @@
 #include "codegen/loop_ir.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <unordered_map>
 
 #include "base/fail.h"
+#include "codegen/block_load.h"
 #include "scalar/typing.h"
 
 namespace luminal::codegen {
@@ -92,8 +95,15 @@ Id StageBuilder::reduce(ScalarOp op, Id a) {
   return define({.kind = Kind::Reduce, .type = {type(a).dtype, 1}, .op = op, .operands = {a}});
 }
 
+Id StageBuilder::lanes(std::vector<int> numbers) {
+  return define({.kind = Kind::Lanes,
+                 .type = {Dtype::I64, static_cast<int>(numbers.size())},
+                 .pattern = std::move(numbers)});
+}
+
 Id StageBuilder::load(int buffer, const Expression& index, int lanes, int64_t stride, Id mask) {
   const Dtype dtype = program_->buffers.at(static_cast<size_t>(buffer)).dtype;
+  if (is_quantized(dtype)) return load_elements(*this, buffer, index, lanes, stride, mask);
   return define({.kind = Kind::Load,
                  .type = {dtype, lanes},
                  .mask = mask,
@@ -101,8 +111,34 @@ Id StageBuilder::load(int buffer, const Expression& index, int lanes, int64_t st
                  .index = index,
                  .stride = stride});
 }
+Id StageBuilder::load_bytes(int buffer, const Expression& byte, int lanes, int64_t stride) {
+  return define(
+      {.kind = Kind::Load, .type = {Dtype::U8, lanes}, .buffer = buffer, .index = byte, .stride = stride});
+}
+Id StageBuilder::gather_bytes(int buffer, Id bytes, Id mask) {
+  return define({.kind = Kind::Gather,
+                 .type = {Dtype::U8, type(bytes).lanes},
+                 .operands = {bytes},
+                 .mask = mask,
+                 .buffer = buffer});
+}
+Id StageBuilder::look_up(std::span<const int32_t> table, Id indices) {
+  std::vector<Buffer>& buffers = program_->buffers;
+  auto at = std::ranges::find_if(buffers, [&](const Buffer& b) {
+    return b.space == Space::Table && b.values.data() == table.data() && b.values.size() == table.size();
+  });
+  if (at == buffers.end())
+    at = buffers.insert(at, {.name = fmt::format("table{}", buffers.size()),
+                             .space = Space::Table,
+                             .dtype = Dtype::I32,
+                             .elements = static_cast<int64_t>(table.size()),
+                             .values = table});
+  return gather(static_cast<int>(at - buffers.begin()), convert(indices, Dtype::I64));
+}
+
 Id StageBuilder::gather(int buffer, Id indices, Id mask) {
   const Dtype dtype = program_->buffers.at(static_cast<size_t>(buffer)).dtype;
+  if (is_quantized(dtype)) return gather_elements(*this, buffer, indices, mask);
   return define({.kind = Kind::Gather,
                  .type = {dtype, type(indices).lanes},
                  .operands = {indices},
@@ -129,10 +165,12 @@ void StageBuilder::scatter(int buffer, Id value, Id indices, Id mask) {
 }
 
 void StageBuilder::prefetch(int buffer, const Expression& index) {
+  const Buffer& b = program_->buffers[static_cast<size_t>(buffer)];
+  const DtypeInfo& stored = info(b.dtype);
   append({.kind = Kind::Prefetch,
-          .type = {program_->buffers[static_cast<size_t>(buffer)].dtype, 1},
+          .type = {access_dtype(b), 1},
           .buffer = buffer,
-          .index = index});
+          .index = is_quantized(b.dtype) ? index / stored.block_elements * stored.block_bytes : index});
 }
 
 Id StageBuilder::splat(Id id, int lanes) { return type(id).lanes == lanes ? id : broadcast(id, lanes); }
@@ -223,6 +261,13 @@ void StageBuilder::finish() {
   LUMINAL_CHECK(open_.size() == 1, "{} blocks are open", open_.size());
   program_->stages.push_back(std::move(stage_));
   open_.clear();
+}
+
+Dtype access_dtype(const Buffer& buffer) { return is_quantized(buffer.dtype) ? Dtype::U8 : buffer.dtype; }
+Expression access_count(const Buffer& buffer) {
+  if (!is_quantized(buffer.dtype)) return buffer.elements;
+  const DtypeInfo& stored = info(buffer.dtype);
+  return buffer.elements / stored.block_elements * stored.block_bytes;
 }
 
 int add_buffer(Program& program, Buffer buffer) {

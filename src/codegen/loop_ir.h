@@ -41,7 +41,9 @@ enum class Space : uint8_t {
   Output,  ///< kernel output `number`; each element is written exactly once in the whole program
   Shared,  ///< workspace of the launch, seen by all stages and tasks
   Local,   ///< workspace of the thread, lost between tasks
+  Table,   ///< `values`, part of the program; read only
 };
+/// A slot of a block-quantised dtype is bytes: what reads it gives u8, and indices and strides count bytes.
 struct Buffer {
   std::string name;
   Space space = Space::Slot;
@@ -49,6 +51,7 @@ struct Buffer {
   Dtype dtype = Dtype::F32;
   Expression elements = 1;
   bool is_kept = false;  ///< Slot: no output takes its memory, so that its elements stay as they are
+  std::span<const int32_t> values = {};  ///< Table: of static lifetime, i32
 };
 
 /// An SSA value of a stage.
@@ -64,7 +67,7 @@ struct Instruction {
   enum class Kind : uint8_t {
     Compute,    ///< result = op(operands), lane by lane; Constant leaves have `bits`
     Index,      ///< result = the I64 scalar `index`
-    Lanes,      ///< result = 0, 1, 2, ... as I64 lanes
+    Lanes,      ///< result = `pattern` as I64 lanes; 0, 1, 2, ... if there is none
     LaneMask,   ///< result = lane number < index, as Bool lanes
     Broadcast,  ///< result = the scalar operand in every lane
     Shuffle,    ///< result lane i = lane `pattern[i]` of the two operands one after the other
@@ -89,7 +92,7 @@ struct Instruction {
   Expression index = 0;
   int64_t stride = 1;        ///< elements from lane to lane
   bool streaming = false;    ///< Store: past the caches; the target may ignore it
-  std::vector<int> pattern;  ///< Shuffle
+  std::vector<int> pattern;  ///< Shuffle, Lanes
   // Loop and If.
   LoopKind loop = LoopKind::Serial;
   int variable = -1;        ///< Loop: number of the index variable, unique in the stage
@@ -151,6 +154,7 @@ class StageBuilder {
   [[nodiscard]] Expression task() const;
 
   [[nodiscard]] Type type(Id id) const;
+  [[nodiscard]] const Program& program() const { return *program_; }
   Id constant(Type type, double value);
   Id constant_bits(Type type, uint64_t bits);
   Id compute(ScalarOp op, std::vector<Id> operands);  ///< of the operands' dtype; comparisons give Bool
@@ -158,16 +162,23 @@ class StageBuilder {
   Id bitcast(Id a, Dtype to);
   Id index(const Expression& e);  ///< an I64 scalar
   Id lanes(int count);
+  Id lanes(std::vector<int> numbers);  ///< at least two, as I64
   Id lane_mask(const Expression& count, int lanes);
   Id broadcast(Id scalar, int lanes);
   Id shuffle(Id a, Id b, std::vector<int> pattern);
   Id reduce(ScalarOp op, Id a);
+  /// Of a slot of blocks, the values of elements (block_load.h), as f32.
   Id load(int buffer, const Expression& index, int lanes = 1, int64_t stride = 1, Id mask = kNone);
   Id gather(int buffer, Id indices, Id mask = kNone);
+  /// Of a slot of blocks, its bytes.
+  Id load_bytes(int buffer, const Expression& byte, int lanes = 1, int64_t stride = 1);
+  Id gather_bytes(int buffer, Id bytes, Id mask = kNone);
+  /// Entries of a table of static lifetime.
+  Id look_up(std::span<const int32_t> table, Id indices);
   void store(int buffer, const Expression& index, Id value, int64_t stride = 1, Id mask = kNone,
              bool streaming = false);
   void scatter(int buffer, Id value, Id indices, Id mask = kNone);
-  void prefetch(int buffer, const Expression& index);  ///< the index may lie outside
+  void prefetch(int buffer, const Expression& index);  ///< of an element, which may lie outside
   /// All nodes of a body, its inputs replaced; scalars among them are broadcast where lanes differ. One
   /// output.
   Id inline_function(const ScalarFunction& f, std::span<const Id> inputs);
@@ -191,6 +202,9 @@ class StageBuilder {
   Expression task_;
 };
 
+/// What an access to the buffer gives or takes, and how many of them there are: elements, or the bytes of blocks.
+[[nodiscard]] Dtype access_dtype(const Buffer& buffer);
+[[nodiscard]] Expression access_count(const Buffer& buffer);
 /// Index of a new buffer of `program`.
 int add_buffer(Program& program, Buffer buffer);
 

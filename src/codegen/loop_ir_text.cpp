@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/hash.h"
 #include "codegen/loop_ir.h"
 #include "scalar/element.h"
 
@@ -49,7 +50,7 @@ class Printer {
       case Kind::Index:
         return "index " + i.index.to_string();
       case Kind::Lanes:
-        return "lanes";
+        return i.pattern.empty() ? "lanes" : fmt::format("lanes [{}]", fmt::join(i.pattern, " "));
       case Kind::LaneMask:
         return "lanes < " + i.index.to_string();
       case Kind::Broadcast:
@@ -116,9 +117,12 @@ class Printer {
 };
 
 std::string text_of(const Buffer& b) {
-  constexpr const char* kSpaces[] = {"slot", "output", "shared", "local"};
+  constexpr const char* kSpaces[] = {"slot", "output", "shared", "local", "table"};
   std::string space = kSpaces[static_cast<size_t>(b.space)];
   if (b.space == Space::Slot || b.space == Space::Output) space += fmt::format(" {}", b.number);
+  // Of a table the hash: the text stands for all of the program.
+  if (b.space == Space::Table)
+    space += fmt::format(" {:016x}", hash_bytes(b.values.data(), b.values.size_bytes()));
   return fmt::format("{} = {} {}[{}]{}", b.name, space, name(b.dtype), b.elements.to_string(),
                      b.is_kept ? " kept" : "");
 }

@@ -118,6 +118,8 @@ class Verifier {
         return formula(i.index);
       case Kind::Lanes:
         operands(i, 0);
+        check(i.pattern.empty() || static_cast<int>(i.pattern.size()) == i.type.lanes,
+              "{} numbers for {} lanes", i.pattern.size(), i.type.lanes);
         return check(i.type.dtype == Dtype::I64, "lane numbers are i64");
       case Kind::LaneMask:
         operands(i, 0);
@@ -185,8 +187,9 @@ class Verifier {
     const bool by_lane = i.kind == Kind::Gather || i.kind == Kind::Scatter;
     operands(i, (writes ? 1 : 0) + (by_lane ? 1 : 0));
     check(!writes || b.space != Space::Slot, "slot {} is read only", b.name);
-    check(i.type.dtype == b.dtype, "{} values in {}, which has {}", luminal::name(i.type.dtype), b.name,
-          luminal::name(b.dtype));
+    check(!writes || b.space != Space::Table, "table {} is read only", b.name);
+    check(i.type.dtype == access_dtype(b), "{} values in {}, which has {}", luminal::name(i.type.dtype),
+          b.name, luminal::name(access_dtype(b)));
     if (writes) check(operand(i, 0) == i.type, "the value has another type");
     if (by_lane)
       check(operand(i, writes ? 1 : 0) == Type{Dtype::I64, i.type.lanes},
@@ -252,7 +255,10 @@ void verify_buffers(const Program& program) {
   int slots = 0, outputs = 0;
   bool workspace = false;
   for (const Buffer& b : program.buffers) {
-    check(!is_quantized(b.dtype), "buffer " + b.name + " is block-quantised");
+    check(!is_quantized(b.dtype) || b.space == Space::Slot, "buffer " + b.name + " is block-quantised");
+    check(b.space != Space::Table ||
+              (b.dtype == Dtype::I32 && b.elements == Expression(static_cast<int64_t>(b.values.size()))),
+          "table " + b.name + " is not as long as its values");
     check(b.elements.to_indices().empty(), "the size of buffer " + b.name + " uses index variables");
     for (const std::string& d : b.elements.to_symbols())
       check(std::ranges::binary_search(program.dims, d),

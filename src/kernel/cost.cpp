@@ -33,10 +33,6 @@ double volume(AxisSet axes, const Sizes& sizes) {
   return product;
 }
 
-double element_size(Dtype dtype) {
-  return static_cast<double>(info(dtype).block_bytes) / static_cast<double>(info(dtype).block_elements);
-}
-
 /// A part of a flat index: `count` places `stride` apart.
 struct Step {
   double stride = 0, count = 1;
@@ -104,7 +100,7 @@ class Costing {
     for (size_t s = 0; s < spec_.slots().size(); ++s) work_.bytes_read += slot_bytes(static_cast<int>(s));
     for (const Output& o : spec_.outputs())
       work_.bytes_written += static_cast<double>(o.elements.exec(dims_)) *
-                             element_size(spec_.values()[static_cast<size_t>(o.value)].dtype());
+                             mean_element_bytes(spec_.values()[static_cast<size_t>(o.value)].dtype());
     return work_;
   }
 
@@ -194,21 +190,21 @@ class Costing {
         seen.push_back(o.index);
         places += distinct_places(steps_of(o.index, dims_, sizes_));
       }
-    return std::min(places, elements) * element_size(s.dtype);
+    return std::min(places, elements) * mean_element_bytes(s.dtype);
   }
 
   /// Compute time of one value: contractions near the fma rate, all else at one operation per lane and cycle
   /// plus what its loads take along the best axis to vectorise.
   [[nodiscard]] double value_us(const Value& v, const MachineLimits& limits) const {
     constexpr double kContractionShare = 0.75;  // of the fma rate: packing, tails
-    const double width = element_size(v.dtype()) / 4;
+    const double width = mean_element_bytes(v.dtype()) / 4;
     const double rate = limits.flops_per_us / 2 / width;  // elements of one operation
     const bool contraction = is_contraction(v);
     double operations = operations_of(v).weight;
     const double all = volume(all_axes(v), sizes_);
     if (contraction) {
       // Beside another reduction no family tiles it: it is computed one element after the other.
-      const double lanes = std::max(1.0, limits.vector_bytes / element_size(v.dtype()));
+      const double lanes = std::max(1.0, limits.vector_bytes / mean_element_bytes(v.dtype()));
       return operations / (reductions_ == 1 ? kContractionShare * rate : rate / lanes);
     }
     if (v.monoid && !is_product(v)) operations += all;
@@ -250,7 +246,7 @@ class Costing {
           us += value_us(v, limits);
         continue;
       }
-      const double rate = limits.flops_per_us / 2 * 4 / element_size(v.dtype());
+      const double rate = limits.flops_per_us / 2 * 4 / mean_element_bytes(v.dtype());
       const double products = volume(all_axes(v), sizes_);
       us += products / (kWalkShare * rate);
       most = std::max(most, (operations_of(v).weight - products) / rate);
@@ -276,7 +272,7 @@ class Costing {
     double cost = 0;
     for (const Operand& o : v.operands) {
       if (o.kind != Operand::Kind::Load) continue;
-      const double lanes = std::max(1.0, limits.vector_bytes / element_size(o.dtype));
+      const double lanes = std::max(1.0, limits.vector_bytes / mean_element_bytes(o.dtype));
       const double filled = std::min(1.0, sizes_[static_cast<size_t>(axis)] / lanes);
       const double stride = stride_along(o.index, axis, dims_);
       const double times = volume(axes_of(o, spec_.values()), sizes_) / std::max(filled, 1 / lanes);
@@ -294,6 +290,10 @@ class Costing {
 };
 
 }  // namespace
+
+double mean_element_bytes(Dtype dtype) {
+  return static_cast<double>(info(dtype).block_bytes) / static_cast<double>(info(dtype).block_elements);
+}
 
 double roofline_us(double flops, double bytes, const MachineLimits& limits) {
   const double rate = bytes <= static_cast<double>(limits.l2_bytes) * limits.threads ? limits.l2_bytes_per_us

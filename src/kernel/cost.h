@@ -6,6 +6,9 @@
 /// codegen/schedules/cost.h has the model of a schedule's loops, which ranks what these leave.
 namespace luminal::kernel {
 
+/// Bytes that an element takes: a share of its block.
+[[nodiscard]] double mean_element_bytes(Dtype dtype);
+
 /// What a machine reaches, measured in its own process (see runtime/machine.h).
 struct MachineLimits {
   int threads = 1;

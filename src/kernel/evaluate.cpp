@@ -45,7 +45,9 @@ class IterationSpace {
 class Evaluator {
  public:
   Evaluator(const KernelSpec& spec, std::span<const TensorData> slots, const DimMap& dims)
-      : spec_(spec), slots_(slots), dims_(dims) {
+      : spec_(spec), slots_(slots.begin(), slots.end()), dims_(dims) {
+    for (TensorData& slot : slots_)
+      if (is_quantized(slot.dtype)) slot = dequantize(slot);
     LUMINAL_CHECK(slots.size() == spec.slots().size(), "{} arrays for {} slots", slots.size(),
                   spec.slots().size());
     for (const Expression& e : spec.extents()) sizes_.push_back(e.exec(dims));
@@ -110,10 +112,7 @@ class Evaluator {
     const int64_t index = o.index.exec(dims_, at);
     LUMINAL_CHECK(index >= 0 && index < slot.element_count(), "load {} of slot {} reads element {} of {}",
                   o.index.to_string(), o.slot, index, slot.element_count());
-    if (is_quantized(slot.dtype))
-      dequantize(slot.dtype, slot.bytes.data(), index, std::span(reinterpret_cast<float*>(place), 1));
-    else
-      std::memcpy(place, slot.bytes.data() + static_cast<size_t>(index) * size, size);
+    std::memcpy(place, slot.bytes.data() + static_cast<size_t>(index) * size, size);
   }
 
   /// Of a value without a monoid, the only term.
@@ -154,7 +153,7 @@ class Evaluator {
   }
 
   const KernelSpec& spec_;
-  std::span<const TensorData> slots_;
+  std::vector<TensorData> slots_;  ///< blocks decoded
   const DimMap& dims_;
   std::vector<int64_t> sizes_;
   std::vector<TensorData> values_;

@@ -9,7 +9,9 @@ namespace luminal::kernel {
 bool read_where_written(const KernelSpec& spec, int slot, const Output& output) {
   const Slot& own = spec.slots()[static_cast<size_t>(slot)];
   const Dtype written = spec.values()[static_cast<size_t>(output.value)].dtype();
-  if (own.elements != output.elements || element_bytes(own.dtype) != element_bytes(written)) return false;
+  if (is_quantized(own.dtype) || own.elements != output.elements ||
+      element_bytes(own.dtype) != element_bytes(written))
+    return false;
   return std::ranges::all_of(spec.values(), [&](const Value& value) {
     return std::ranges::all_of(value.operands, [&](const Operand& operand) {
       return operand.kind != Operand::Kind::Load || operand.slot != slot ||

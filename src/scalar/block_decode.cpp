@@ -3,11 +3,13 @@
 #include <bit>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "base/fail.h"
 #include "luminal/block_format.h"
 #include "luminal/dtype.h"
+#include "scalar/block_positions.h"
 
 namespace luminal {
 namespace {
@@ -25,16 +27,28 @@ class BlockProgram {
     if (!format.offset.empty()) offset_ = add(format.offset.front().node());
   }
 
+  /// Of a node without bytes.
+  [[nodiscard]] std::span<const int32_t> by_position(const BlockExpression::Node& node) const {
+    const Place place = places_.at(&node);
+    LUMINAL_CHECK(!place.is_computed, "an expression of bytes has no values by position");
+    return std::span(constants_[place.number]).first(elements_);
+  }
+
   void run(std::span<const std::byte> blocks, std::span<float> values) const {
-    std::vector<Lanes> lanes = constants_;
+    static thread_local std::vector<Lanes> computed;
+    if (computed.size() < steps_.size()) computed.resize(steps_.size());
     while (!values.empty()) {
       const size_t count = std::min(batch_ * elements_, values.size());
-      for (const Step& step : steps_) compute(step, lanes, blocks, count);
-      const Lanes &scale = lanes[scale_], &level = lanes[level_];
+      for (size_t k = 0; k < steps_.size(); ++k)
+        compute(steps_[k], lanes(computed, steps_[k].a), lanes(computed, steps_[k].b), computed[k], blocks,
+                count);
+      const Lanes &scale = lanes(computed, scale_), &level = lanes(computed, level_);
       for (size_t k = 0; k < count; ++k)
         values[k] = std::bit_cast<float>(scale[k]) * static_cast<float>(level[k]);
-      if (offset_ != kNone)
-        for (size_t k = 0; k < count; ++k) values[k] += std::bit_cast<float>(lanes[offset_][k]);
+      if (offset_) {
+        const Lanes& offset = lanes(computed, *offset_);
+        for (size_t k = 0; k < count; ++k) values[k] += std::bit_cast<float>(offset[k]);
+      }
       values = values.subspan(count);
       blocks = blocks.subspan(count / elements_ * block_bytes_);
     }
@@ -43,31 +57,47 @@ class BlockProgram {
  private:
   using Op = BlockExpression::Op;
   using Node = BlockExpression::Node;
-  static constexpr size_t kLanes = 256, kNone = SIZE_MAX;
+  static constexpr size_t kLanes = 256;
   using Lanes = std::array<int32_t, kLanes>;
+  /// What a step makes from the bytes, or what is the same in all blocks.
+  struct Place {
+    bool is_computed = false;
+    size_t number = 0;
+  };
   struct Step {
     Op op = Op::Whole;
-    size_t out = 0, a = 0, b = 0;
+    Place a, b;
     std::span<const int32_t> table;
   };
 
-  size_t add(const std::shared_ptr<const Node>& node) {
-    if (const auto found = numbers_.find(node.get()); found != numbers_.end()) return found->second;
-    Step step{node->op, 0, node->a ? add(node->a) : 0, node->b ? add(node->b) : 0, node->table};
-    step.out = constants_.size();
-    numbers_.emplace(node.get(), step.out);
-    Lanes& lanes = constants_.emplace_back();
-    if (step.op == Op::Whole) {
-      lanes.fill(node->whole);
-    } else if (step.op == Op::Position) {
-      for (size_t k = 0; k < kLanes; ++k) lanes[k] = static_cast<int32_t>(k % elements_);
-    } else if (!node->has_bytes) {
-      compute(step, constants_, {}, kLanes);
-    } else {
-      if (step.op == Op::Byte) check_byte(*node, constants_[step.a]);
+  [[nodiscard]] const Lanes& lanes(const std::vector<Lanes>& computed, Place place) const {
+    return place.is_computed ? computed[place.number] : constants_[place.number];
+  }
+
+  Place add(const std::shared_ptr<const Node>& node) {
+    if (const auto found = places_.find(node.get()); found != places_.end()) return found->second;
+    const Place none{false, 0}, a = node->a ? add(node->a) : none, b = node->b ? add(node->b) : none;
+    const Step step{node->op, a, b, node->table};
+    Place place{node->has_bytes, node->has_bytes ? steps_.size() : constants_.size()};
+    if (node->has_bytes) {
+      if (step.op == Op::Byte) check_byte(*node, constants_[a.number]);
       steps_.push_back(step);
+    } else {
+      constants_.push_back(constant(*node, step));
     }
-    return step.out;
+    return places_[node.get()] = place;
+  }
+
+  [[nodiscard]] Lanes constant(const Node& node, const Step& step) const {
+    Lanes out{};
+    if (step.op == Op::Whole) {
+      out.fill(node.whole);
+    } else if (step.op == Op::Position) {
+      for (size_t k = 0; k < kLanes; ++k) out[k] = static_cast<int32_t>(k % elements_);
+    } else {
+      compute(step, constants_[step.a.number], constants_[step.b.number], out, {}, kLanes);
+    }
+    return out;
   }
 
   /// Descriptions read within their blocks.
@@ -79,10 +109,8 @@ class BlockProgram {
     }
   }
 
-  void compute(const Step& step, std::vector<Lanes>& all, std::span<const std::byte> bytes,
+  void compute(const Step& step, const Lanes& a, const Lanes& b, Lanes& out, std::span<const std::byte> bytes,
                size_t count) const {
-    Lanes& out = all[step.out];
-    const Lanes &a = all[step.a], &b = all[step.b];
     const auto each = [&](auto f) {
       for (size_t k = 0; k < count; ++k) out[k] = f(a[k], b[k]);
     };
@@ -118,6 +146,8 @@ class BlockProgram {
         return wrapped([](uint32_t x, uint32_t y) { return x << y; });
       case Op::ShiftRight:
         return wrapped([](uint32_t x, uint32_t y) { return x >> y; });
+      case Op::SignedByte:
+        return each([](int32_t x, int32_t) { return static_cast<int32_t>(static_cast<int8_t>(x)); });
       case Op::Table:
         return each([&](int32_t x, int32_t) { return step.table[static_cast<size_t>(x)]; });
       case Op::F32Bits:
@@ -139,10 +169,11 @@ class BlockProgram {
   }
 
   size_t elements_, block_bytes_, batch_;
-  std::map<const Node*, size_t> numbers_;
-  std::vector<Lanes> constants_;  ///< of all nodes; those that depend on bytes are filled by steps
+  std::map<const Node*, Place> places_;
+  std::vector<Lanes> constants_;
   std::vector<Step> steps_;
-  size_t scale_ = 0, level_ = 0, offset_ = kNone;
+  Place scale_, level_;
+  std::optional<Place> offset_;
 };
 
 /// Made once for each format.
@@ -156,6 +187,11 @@ const BlockProgram& block_program(const BlockFormat& format) {
 }
 
 }  // namespace
+
+std::span<const int32_t> values_by_position(const BlockFormat& format,
+                                            const BlockExpression::Node& expression) {
+  return block_program(format).by_position(expression);
+}
 
 void decode_blocks(const BlockFormat& format, std::span<const std::byte> blocks, std::span<float> values) {
   const auto elements = static_cast<size_t>(format.block_elements),

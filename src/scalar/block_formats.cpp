@@ -2,6 +2,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <string>
 
 #include "base/fail.h"
 #include "luminal/block_format.h"
@@ -58,7 +59,7 @@ BX lookup(std::span<const int32_t> table, const BX& index) {
 // --- Fields: numbers at byte offsets
 
 BX u8(const BX& at) { return block_node(Op::Byte, at); }
-BX i8(const BX& at) { return u8(at) - ((u8(at) >> 7) << 8); }
+BX i8(const BX& at) { return block_node(Op::SignedByte, u8(at)); }
 BX u16(const BX& at) { return u8(at) | (u8(at + 1) << 8); }
 BX f16_of(const BX& bits) { return block_node(Op::F16Bits, bits, true); }
 BX f16(int at) { return f16_of(u16(at)); }
@@ -154,64 +155,78 @@ BX iq1_level(const BX& entry, const BX& minus) {
   return (of_eight(kIq1SGrid, entry) - 1) * 8 + 1 - minus * 2;
 }
 
+/// The dtype's name in capitals.
+std::string_view ggml_name(Dtype dtype) {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const DtypeInfo& each : kDtypeInfos) {
+      std::string& name = all.emplace_back(each.name);
+      for (char& c : name)
+        if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+    }
+    return all;
+  }();
+  return names[static_cast<size_t>(dtype)];
+}
+
 std::vector<BlockFormat> describe_all() {
   std::vector<BlockFormat> all;
-  const auto add = [&](std::string_view name, int elements, int bytes, BX scale, BX level,
-                       std::vector<BX> offset = {}) {
-    all.push_back({name, elements, bytes, std::move(scale), std::move(level), std::move(offset)});
+  const auto add = [&](Dtype dtype, BX scale, BX level, std::vector<BX> offset = {}) {
+    const DtypeInfo& sizes = info(dtype);
+    all.push_back({ggml_name(dtype), dtype, sizes.block_elements, sizes.block_bytes, std::move(scale),
+                   std::move(level), std::move(offset)});
   };
   // Blocks of 32: an f16 scale, perhaps an f16 minimum, levels.
-  add("Q4_0", 32, 18, f16(0), nibble(2) - 8);
-  add("Q4_1", 32, 20, f16(0), nibble(4), {f16(2)});
-  add("Q5_0", 32, 22, f16(0), (nibble(6) | (bit(2, i) << 4)) - 16);
-  add("Q5_1", 32, 24, f16(0), nibble(8) | (bit(4, i) << 4), {f16(2)});
-  add("Q8_0", 32, 34, f16(0), i8(2 + i));
-  add("IQ4_NL", 32, 18, f16(0), lookup(kIq4Levels, nibble(2)));
-  add("MXFP4", 32, 17, float_bits(lookup(kHalvedE8m0, u8(0))), lookup(kE2m1Doubled, nibble(1)));
-  add("NVFP4", 64, 36, float_bits(lookup(kHalvedUe4m3, u8(i / 16))), lookup(kE2m1Doubled, nibble(4, 8)));
+  add(Dtype::Q4_0, f16(0), nibble(2) - 8);
+  add(Dtype::Q4_1, f16(0), nibble(4), {f16(2)});
+  add(Dtype::Q5_0, f16(0), (nibble(6) | (bit(2, i) << 4)) - 16);
+  add(Dtype::Q5_1, f16(0), nibble(8) | (bit(4, i) << 4), {f16(2)});
+  add(Dtype::Q8_0, f16(0), i8(2 + i));
+  add(Dtype::IQ4_NL, f16(0), lookup(kIq4Levels, nibble(2)));
+  add(Dtype::MXFP4, float_bits(lookup(kHalvedE8m0, u8(0))), lookup(kE2m1Doubled, nibble(1)));
+  add(Dtype::NVFP4, float_bits(lookup(kHalvedUe4m3, u8(i / 16))), lookup(kE2m1Doubled, nibble(4, 8)));
 
   // Blocks of 256: groups have scales of their own, as multiples of the block's.
   const BX minus_minimum = f16(82) * (0 - (u8(i / 16) >> 4)), minus_k_minimum = f16(2) * (0 - k_scale(true));
-  add("Q2_K", 256, 84, f16(80) * (u8(i / 16) & 15), striped(16, 32, 2), {minus_minimum});
-  add("Q3_K", 256, 110,
+  add(Dtype::Q2_K, f16(80) * (u8(i / 16) & 15), striped(16, 32, 2), {minus_minimum});
+  add(Dtype::Q3_K,
       f16(108) * ((((u8(96 + i / 16 % 8) >> (i / 128 * 4)) & 15) |
                    (((u8(104 + i / 16 % 4) >> (i / 64 * 2)) & 3) << 4)) -
                   32),
       striped(32, 32, 2) + (striped(0, 32, 1) << 2) - 4);
-  add("Q4_K", 256, 144, f16(0) * k_scale(false), nibble(16, 32), {minus_k_minimum});
-  add("Q5_K", 256, 176, f16(0) * k_scale(false), nibble(48, 32) | (striped(16, 32, 1) << 4),
-      {minus_k_minimum});
-  add("Q6_K", 256, 210, f16(208) * i8(192 + i / 16), (nibble(0, 64) | (striped(128, 32, 2) << 4)) - 32);
-  add("IQ4_XS", 256, 136, f16(0) * ((packed(4, i / 32, 4) | (packed(2, i / 32, 2) << 4)) - 32),
+  add(Dtype::Q4_K, f16(0) * k_scale(false), nibble(16, 32), {minus_k_minimum});
+  add(Dtype::Q5_K, f16(0) * k_scale(false), nibble(48, 32) | (striped(16, 32, 1) << 4), {minus_k_minimum});
+  add(Dtype::Q6_K, f16(208) * i8(192 + i / 16), (nibble(0, 64) | (striped(128, 32, 2) << 4)) - 32);
+  add(Dtype::IQ4_XS, f16(0) * ((packed(4, i / 32, 4) | (packed(2, i / 32, 2) << 4)) - 32),
       lookup(kIq4Levels, nibble(8)));
 
   // Ternary: digits of base 3, as the fraction q / 256; five a byte, in runs of 32, 16 and (four a byte) 4.
   const BX late = i / 160, last = i / 240;
   const BX trit_byte = (i % 32) * (1 - late) + (32 + i % 16) * (late - last) + (48 + i % 4) * last;
   const BX trit_digit = (i / 32) * (1 - late) + (i / 16 % 5) * (late - last) + (i % 16 / 4) * last;
-  add("TQ1_0", 256, 54, f16(52), ((((u8(trit_byte) * lookup(kPowersOf3, trit_digit)) & 255) * 3) >> 8) - 1);
-  add("TQ2_0", 256, 66, f16(64), striped(0, 32, 2) - 1);
+  add(Dtype::TQ1_0, f16(52), ((((u8(trit_byte) * lookup(kPowersOf3, trit_digit)) & 255) * 3) >> 8) - 1);
+  add(Dtype::TQ2_0, f16(64), striped(0, 32, 2) - 1);
 
   // Codebooks: an index stands for 8 (IQ3: 4) magnitudes.
-  add("IQ2_XXS", 256, 66, iq_scale(u8(2 + i / 32 * 8 + 7) >> 4, 0.25F),
+  add(Dtype::IQ2_XXS, iq_scale(u8(2 + i / 32 * 8 + 7) >> 4, 0.25F),
       lookup(kIq2Levels, of_eight(kIq2XxsGrid, u8(2 + i / 32 * 8 + i / 8 % 4))) *
           shared_signs(2 + i / 32 * 8 + 4));
   const BX xs = u16(2 + i / 8 * 2);
-  add("IQ2_XS", 256, 74, iq_scale(packed(66, i / 16, 4), 0.25F),
+  add(Dtype::IQ2_XS, iq_scale(packed(66, i / 16, 4), 0.25F),
       lookup(kIq2Levels, of_eight(kIq2XsGrid, xs & 511)) * sign_of(lookup(kEvenSigns, xs >> 9), i % 8));
-  add("IQ2_S", 256, 82, iq_scale(packed(74, i / 16, 4), 0.25F),
+  add(Dtype::IQ2_S, iq_scale(packed(74, i / 16, 4), 0.25F),
       lookup(kIq2Levels, of_eight(kIq2SGrid, u8(2 + i / 8) | (packed(66, i / 8, 2) << 8))) *
           sign_of(u8(34 + i / 8), i % 8));
-  add("IQ3_XXS", 256, 98, iq_scale(u8(66 + i / 32 * 4 + 3) >> 4, 0.5F),
+  add(Dtype::IQ3_XXS, iq_scale(u8(66 + i / 32 * 4 + 3) >> 4, 0.5F),
       lookup(kIq3XxsLevels, of_four(kIq3XxsGrid, u8(2 + i / 4))) * shared_signs(66 + i / 32 * 4));
-  add("IQ3_S", 256, 110, f16(0) * (packed(106, i / 32, 4) * 2 + 1),
+  add(Dtype::IQ3_S, f16(0) * (packed(106, i / 32, 4) * 2 + 1),
       (of_four(kIq3SGrid, u8(2 + i / 4) | (bit(66, i / 4) << 8)) * 2 + 1) * sign_of(u8(74 + i / 8), i % 8));
   const BX head = u16(34 + i / 32 * 2);
-  add("IQ1_S", 256, 50, iq1_scale(f16(0), (head >> 12) & 7),
+  add(Dtype::IQ1_S, iq1_scale(f16(0), (head >> 12) & 7),
       iq1_level(u8(2 + i / 8) | (((head >> (i / 8 % 4 * 3)) & 7) << 8), head >> 15));
   // The f16 scale is spread over the upper 4 bits of four words.
   const BX spread = (u8(49) >> 4) | (u8(51) & 240) | ((u8(53) & 240) << 4) | ((u8(55) & 240) << 8);
-  add("IQ1_M", 256, 56, iq1_scale(f16_of(spread), (u16(48 + i / 64 * 2) >> (i / 16 % 4 * 3)) & 7),
+  add(Dtype::IQ1_M, iq1_scale(f16_of(spread), (u16(48 + i / 64 * 2) >> (i / 16 % 4 * 3)) & 7),
       iq1_level(u8(i / 8) | ((packed(32, i / 8, 4) & 7) << 8), packed(32, i / 8, 4) >> 3));
 
   std::ranges::sort(all, {}, &BlockFormat::name);
@@ -236,6 +251,18 @@ const BlockFormat* find_block_format(std::string_view name) {
   const auto all = block_formats();
   const auto found = std::ranges::lower_bound(all, name, {}, &BlockFormat::name);
   return found != all.end() && found->name == name ? &*found : nullptr;
+}
+
+const BlockFormat& block_format(Dtype dtype) {
+  if (!is_quantized(dtype)) no_block_type(dtype);
+  static const std::vector<const BlockFormat*> by_dtype = [] {
+    std::vector<const BlockFormat*> all(kDtypeInfos.size(), nullptr);
+    for (const BlockFormat& each : block_formats()) all[static_cast<size_t>(each.dtype)] = &each;
+    return all;
+  }();
+  const BlockFormat* const format = by_dtype[static_cast<size_t>(dtype)];
+  LUMINAL_CHECK(format != nullptr, "{} has no description", luminal::name(dtype));
+  return *format;
 }
 
 }  // namespace luminal

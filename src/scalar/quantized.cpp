@@ -1,54 +1,32 @@
 #include "luminal/quantized.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/fail.h"
+#include "luminal/block_format.h"
 
 namespace luminal {
 namespace {
 
-constexpr int64_t kBlock = 32;
-
-float read_half(const std::byte* at) {
-  float16 half;
-  std::memcpy(&half.bits, at, sizeof half.bits);
-  return half;
-}
+constexpr int64_t kBlock = 32;         // of the dtypes that values are quantised to
+constexpr size_t kLargestBlock = 256;  // of all dtypes
 
 void write_half(std::byte* at, float value) {
   const float16 half(value);
   std::memcpy(at, &half.bits, sizeof half.bits);
 }
 
-/// Nibble `i` of 32: low halves first.
-int nibble(const std::byte* packed, int64_t i) {
-  const int both = std::to_integer<int>(packed[i % 16]);
-  return i < 16 ? both & 15 : both >> 4;
-}
-
 void pack_nibbles(std::byte* packed, std::span<const uint8_t, kBlock> levels) {
   for (size_t j = 0; j < 16; ++j) packed[j] = static_cast<std::byte>(levels[j] | (levels[j + 16] << 4));
 }
 
-using Q8_0 = DtypeConstant<Dtype::Q8_0>;
-using Q4_0 = DtypeConstant<Dtype::Q4_0>;
-using Q4_1 = DtypeConstant<Dtype::Q4_1>;
-
-float value_in_block(Q8_0, const std::byte* block, int64_t i) {
-  return read_half(block) * static_cast<float>(static_cast<int8_t>(block[2 + i]));
-}
-float value_in_block(Q4_0, const std::byte* block, int64_t i) {
-  return read_half(block) * static_cast<float>(nibble(block + 2, i) - 8);
-}
-float value_in_block(Q4_1, const std::byte* block, int64_t i) {
-  return read_half(block) * static_cast<float>(nibble(block + 4, i)) + read_half(block + 2);
-}
-
 float inverse_or_zero(float scale) { return scale != 0 ? 1 / scale : 0; }
 
-void quantize_block(Q8_0, const float* x, std::byte* block) {
+void quantize_q8_0(const float* x, std::byte* block) {
   float largest = 0;
   for (int64_t i = 0; i < kBlock; ++i) largest = std::max(largest, std::fabs(x[i]));
   const float scale = largest / 127, inverse = inverse_or_zero(scale);
@@ -58,7 +36,7 @@ void quantize_block(Q8_0, const float* x, std::byte* block) {
 }
 
 /// Level 0 stands for the value of the largest magnitude, sign included, which is therefore nearly exact.
-void quantize_block(Q4_0, const float* x, std::byte* block) {
+void quantize_q4_0(const float* x, std::byte* block) {
   const float extreme =
       *std::max_element(x, x + kBlock, [](float a, float b) { return std::fabs(a) < std::fabs(b); });
   const float scale = extreme / -8, inverse = inverse_or_zero(scale);
@@ -69,7 +47,7 @@ void quantize_block(Q4_0, const float* x, std::byte* block) {
   pack_nibbles(block + 2, levels);
 }
 
-void quantize_block(Q4_1, const float* x, std::byte* block) {
+void quantize_q4_1(const float* x, std::byte* block) {
   const auto [low, high] = std::minmax_element(x, x + kBlock);
   const float scale = (*high - *low) / 15, inverse = inverse_or_zero(scale);
   write_half(block, scale);
@@ -80,26 +58,43 @@ void quantize_block(Q4_1, const float* x, std::byte* block) {
   pack_nibbles(block + 4, levels);
 }
 
-void require_quantized(Dtype dtype, std::string_view op) {
-  if (!is_quantized(dtype))
-    fail<DtypeError>("[{}] {} is not a block-quantised type; those are q8_0, q4_0 and q4_1", op, name(dtype));
+using BlockQuantizer = void (*)(const float* x, std::byte* block);
+
+BlockQuantizer block_quantizer(Dtype dtype) {
+  constexpr std::pair<Dtype, BlockQuantizer> kQuantizers[] = {
+      {Dtype::Q8_0, quantize_q8_0}, {Dtype::Q4_0, quantize_q4_0}, {Dtype::Q4_1, quantize_q4_1}};
+  for (const auto& [own, quantizer] : kQuantizers)
+    if (own == dtype) return quantizer;
+  fail<DtypeError>("[quantize] there is no way to make {} of values; choose q8_0, q4_0 or q4_1", name(dtype));
 }
 
 }  // namespace
 
 void dequantize(Dtype dtype, const std::byte* blocks, int64_t first, std::span<float> out) {
-  require_quantized(dtype, "dequantize");
-  const int64_t block_bytes = info(dtype).block_bytes;
-  visit_quantized(dtype, [&](auto type) {
-    for (size_t k = 0; k < out.size(); ++k) {
-      const int64_t i = first + static_cast<int64_t>(k);
-      out[k] = value_in_block(type, blocks + i / kBlock * block_bytes, i % kBlock);
-    }
-  });
+  const BlockFormat& format = block_format(dtype);
+  const auto elements = static_cast<size_t>(format.block_elements),
+             bytes = static_cast<size_t>(format.block_bytes);
+  size_t begin = static_cast<size_t>(first) % elements;
+  blocks += static_cast<size_t>(first) / elements * bytes;
+  const auto part = [&](size_t count) {
+    std::array<float, kLargestBlock> values;
+    decode_blocks(format, {blocks, bytes}, std::span(values).first(elements));
+    std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(begin), count, out.begin());
+    out = out.subspan(count);
+    blocks += bytes;
+    begin = 0;
+  };
+  if (begin != 0 && !out.empty()) part(std::min(out.size(), elements - begin));
+  const size_t whole = out.size() / elements;
+  decode_blocks(format, {blocks, whole * bytes}, out.first(whole * elements));
+  out = out.subspan(whole * elements);
+  blocks += whole * bytes;
+  if (!out.empty()) part(out.size());
 }
 
 TensorData dequantize(const TensorData& data) {
-  require_quantized(data.dtype, "dequantize");
+  if (!is_quantized(data.dtype))
+    fail<DtypeError>("[dequantize] {} is not a block-quantised type", name(data.dtype));
   const int64_t wanted = size_bytes(data.dtype, data.element_count());
   if (static_cast<int64_t>(data.bytes.size()) < wanted)
     fail<ShapeError>("[dequantize] {} values of {} take {} bytes, there are {}", data.element_count(),
@@ -110,7 +105,7 @@ TensorData dequantize(const TensorData& data) {
 }
 
 TensorData quantize(const TensorData& values, Dtype dtype) {
-  require_quantized(dtype, "quantize");
+  const BlockQuantizer quantizer = block_quantizer(dtype);
   if (values.dtype != Dtype::F32)
     fail<DtypeError>("[quantize] the values are {}; convert them to f32 first", name(values.dtype));
   TensorData result(dtype, values.dims);  // ShapeError if blocks are not whole
@@ -119,10 +114,8 @@ TensorData quantize(const TensorData& values, Dtype dtype) {
   for (int64_t i = 0; i < values.element_count(); ++i)
     if (!std::isfinite(x[i]))
       fail<Error>("[quantize] value {} is {}; blocks hold finite values only", i, x[i]);
-  visit_quantized(dtype, [&](auto type) {
-    for (int64_t i = 0; i < values.element_count(); i += kBlock, block += info(dtype).block_bytes)
-      quantize_block(type, x + i, block);
-  });
+  for (int64_t i = 0; i < values.element_count(); i += kBlock, block += info(dtype).block_bytes)
+    quantizer(x + i, block);
   return result;
 }
 

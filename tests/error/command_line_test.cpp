@@ -77,7 +77,8 @@ TEST(CommandLineMistakes, AreToldInALine) {
       {{"explain", "x:f23[2]"},
        1,
        "luminal: [formula] [dtype] unknown dtype 'f23'; choose one of f32 f64 f16 bf16 i8 u8 i32 i64 bool "
-       "q8_0 q4_0 q4_1 u16; did you mean 'f32'? (column 3)\n  x:f23[2]\n    ^"},
+       "q8_0 q4_0 q4_1 u16 q5_0 q5_1 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs iq1_s iq1_m iq2_xxs iq2_xs iq2_s "
+       "iq3_xxs iq3_s tq1_0 tq2_0 mxfp4 nvfp4; did you mean 'f32'? (column 3)\n  x:f23[2]\n    ^"},
       {{"explain", "x:f32[2].rleu()"},
        1,
        "luminal: [formula] unknown function 'rleu'; did you mean 'relu'? (column 10)\n  x:f32[2].rleu()\n    "

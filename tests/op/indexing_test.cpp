@@ -3,6 +3,7 @@
 #include <random>
 
 #include "luminal/autograd.h"
+#include "luminal/block_format.h"
 #include "luminal/error.h"
 #include "luminal/graph.h"
 #include "luminal/ops.h"
@@ -149,27 +150,34 @@ TEST_P(Indexing, GradientsOfRepeatedPositions) {
 }
 
 TEST_P(Indexing, QuantisedDataGathersAndCastsAsFloats) {
-  for (const Dtype dtype : {Dtype::Q8_0, Dtype::Q4_0, Dtype::Q4_1}) {
-    const TensorData blocks = quantize(positions(Dtype::F32, {2, 32}, 100, 4), dtype);
-    const TensorData plain = dequantize(blocks);
+  for (const BlockFormat& format : block_formats()) {
+    const Dtype dtype = format.dtype;
+    const int64_t row = format.block_elements;
+    const TensorData blocks = random_blocks(dtype, {2, row}, 4), plain = dequantize(blocks);
     Graph cx;
     cx.set_device(GetParam());
-    GraphTensor data = cx.tensor({2, 32}, dtype), index = cx.tensor({3}, Dtype::I64);
+    GraphTensor data = cx.tensor({2, row}, dtype), index = cx.tensor({3}, Dtype::I64);
     data.set(blocks);
-    index.set(std::vector<int64_t>{63, 0, 1});
+    index.set(std::vector<int64_t>{row + 31, 0, 1});
     GraphTensor gathered = cx.add_op(kGather).input(data).input(index).finish(), cast = data.cast(Dtype::F32);
-    gathered.retrieve();
-    cast.retrieve();
+    GraphTensor turned = data.transpose(0, 1).cast(Dtype::F16);
+    for (GraphTensor* each : {&gathered, &cast, &turned}) each->retrieve();
     cx.execute();
     const auto values = plain.as<float>();
-    EXPECT_EQ(gathered.data<float>(), (std::vector<float>{values[63], values[0], values[1]}));
-    EXPECT_EQ(cast.data<float>(), std::vector<float>(values.begin(), values.end()));
+    const auto at = [&](int64_t i) { return values[static_cast<size_t>(i)]; };
+    EXPECT_EQ(gathered.data<float>(), (std::vector<float>{at(row + 31), at(0), at(1)})) << format.name;
+    EXPECT_EQ(cast.data<float>(), std::vector<float>(values.begin(), values.end())) << format.name;
+    std::vector<float16> halves;
+    for (int64_t i = 0; i < 2 * row; ++i) halves.emplace_back(at(i % 2 * row + i / 2));
+    const std::vector<float16> got = turned.data<float16>();
+    for (size_t i = 0; i < halves.size(); ++i)
+      ASSERT_EQ(got[i].bits, halves[i].bits) << format.name << " " << i;
     // The record itself, on blocks.
-    std::vector<float> direct(64);
+    std::vector<float> direct(values.size());
     const void* source = blocks.bytes.data();
     const Dtype from[] = {dtype};
-    kCast.elementwise(from, Dtype::F32)(&source, direct.data(), 64, {{"dtype", Dtype::F32}});
-    EXPECT_EQ(direct, std::vector<float>(values.begin(), values.end()));
+    kCast.elementwise(from, Dtype::F32)(&source, direct.data(), 2 * row, {{"dtype", Dtype::F32}});
+    EXPECT_EQ(direct, std::vector<float>(values.begin(), values.end())) << format.name;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -60,6 +61,10 @@ class AliasScopes {
   size_t streaming_ = 0;
 };
 
+std::string table_symbol(const Program& program, size_t buffer) {
+  return fmt::format("{}_{}", program.name, program.buffers[buffer].name);
+}
+
 class StageText {
  public:
   StageText(const Program& program, size_t stage, const LlvmOptions& options, Declarations& declarations,
@@ -104,6 +109,8 @@ class StageText {
       const Space space = program_.buffers[k].space;
       if (space <= Space::Output)
         bases_.push_back(entry_load("ptr", buffers, static_cast<int64_t>(k)));
+      else if (space == Space::Table)
+        bases_.push_back({"@" + table_symbol(program_, k), 0});
       else
         bases_.push_back(space == Space::Shared ? indices_.address(shared, "i8", in_shared.offsets[k])
                                                 : indices_.address(local, "i8", in_local.offsets[k]));
@@ -159,7 +166,7 @@ class StageText {
       case Kind::Index:
         return set(i, indices_.value(formula(i.index)));
       case Kind::Lanes:
-        return set(i, lane_numbers(i.type, 1));
+        return set(i, lane_list(i.type, i.pattern));
       case Kind::LaneMask:
         return set(i, lane_mask(formula(i.index), i.type.lanes));
       case Kind::Broadcast:
@@ -198,10 +205,16 @@ class StageText {
 
   /// 0, stride, 2 * stride, ...
   static LlvmValue lane_numbers(Type t, int64_t stride) {
-    if (t.lanes == 1) return {"0", 0};
+    return constant_lanes(t, [&](int k) { return k * stride; });
+  }
+  static LlvmValue lane_list(Type t, const std::vector<int>& numbers) {
+    return constant_lanes(t, [&](int k) { return numbers.empty() ? k : numbers[static_cast<size_t>(k)]; });
+  }
+  static LlvmValue constant_lanes(Type t, const std::function<int64_t(int)>& number) {
+    if (t.lanes == 1) return {std::to_string(number(0)), 0};
     const std::string scalar = type_text({t.dtype, 1});
     std::string lanes;
-    for (int k = 0; k < t.lanes; ++k) lanes += fmt::format("{}{} {}", k == 0 ? "" : ", ", scalar, k * stride);
+    for (int k = 0; k < t.lanes; ++k) lanes += fmt::format("{}{} {}", k == 0 ? "" : ", ", scalar, number(k));
     return {"<" + lanes + ">", 0};
   }
 
@@ -238,6 +251,7 @@ class StageText {
   [[nodiscard]] int64_t alignment(const Instruction& i, const Expression& index) const {
     const int64_t size = element_bytes(i.type.dtype);
     if (buffer(i).space <= Space::Output) return std::min<int64_t>(size, kLargestAssumed);
+    if (buffer(i).space == Space::Table) return size;
     return std::gcd(index.divisor() * size, int64_t{kWorkspaceAlignment});
   }
   LlvmValue address(const Instruction& i, const Expression& index) {
@@ -277,7 +291,7 @@ class StageText {
   /// Whether the element is there wherever the variables of its index are.
   [[nodiscard]] bool is_inside(const Instruction& i, const Expression& index) const {
     const Range r = index.range();
-    return r.min >= 0 && r.max < buffer(i).elements.range().min;
+    return r.min >= 0 && r.max < access_count(buffer(i)).range().min;
   }
 
   /// One element, or 0 if `on` is false: then it reads zeros of our own, so that nothing branches.
@@ -368,7 +382,7 @@ class StageText {
     const LlvmValue& base = bases_[static_cast<size_t>(i.buffer)];
     Type t{Dtype::I64, i.type.lanes};
     LlvmValue offsets = lanes;
-    if (buffer(i).elements.range().max <= INT32_MAX) {
+    if (access_count(buffer(i)).range().max <= INT32_MAX) {
       const Type narrow{Dtype::I32, i.type.lanes};
       offsets =
           w_.pure(lanes.level, fmt::format("trunc {} {} to {}", type_text(t), lanes.text, type_text(narrow)));
@@ -631,6 +645,25 @@ std::string stage_symbol(const Program& program, size_t stage) {
   return fmt::format("{}_stage{}", program.name, stage);
 }
 
+namespace llvm_text {
+namespace {
+
+std::string tables_of(const Program& program) {
+  std::string text;
+  for (size_t k = 0; k < program.buffers.size(); ++k) {
+    const Buffer& b = program.buffers[k];
+    if (b.space != Space::Table) continue;
+    text += fmt::format("@{} = internal constant [{} x i32] [", table_symbol(program, k), b.values.size());
+    for (size_t j = 0; j < b.values.size(); ++j)
+      text += fmt::format("{}i32 {}", j == 0 ? "" : ", ", b.values[j]);
+    text += "], align 64\n";
+  }
+  return text;
+}
+
+}  // namespace
+}  // namespace llvm_text
+
 std::string emit_llvm(const Program& program, const LlvmOptions& options) {
   verify(program);
   llvm_text::Declarations declarations;
@@ -643,9 +676,9 @@ std::string emit_llvm(const Program& program, const LlvmOptions& options) {
     zeros = zeros || text.uses_zeros();
   }
   return fmt::format(
-      "{}{}{}\nattributes #0 = {{ nounwind {} }}\n\n{}",
-      zeros ? "@luminal_zeros = internal constant [64 x i8] zeroinitializer, align 64\n\n" : "", functions,
-      declarations.text(), options.attributes, aliases.text());
+      "{}{}{}{}\nattributes #0 = {{ nounwind {} }}\n\n{}",
+      zeros ? "@luminal_zeros = internal constant [64 x i8] zeroinitializer, align 64\n\n" : "",
+      llvm_text::tables_of(program), functions, declarations.text(), options.attributes, aliases.text());
 }
 
 }  // namespace luminal::codegen

@@ -26,10 +26,14 @@ bool is_masked(const Factor& f) {
 }
 
 /// One load, perhaps converted: cheap enough to be read in the inner loop.
-bool is_plain(const Factor& f) {
-  return !is_masked(f) && std::ranges::all_of(f.body.nodes(), [](const ScalarNode& n) {
+bool is_plain(const kernel::KernelSpec& spec, const Factor& f) {
+  const bool converts = std::ranges::all_of(f.body.nodes(), [](const ScalarNode& n) {
     return n.op == ScalarOp::Input || n.op == ScalarOp::Convert;
-  }) && f.operands[f.body.nodes()[0].payload].kind == kernel::Operand::Kind::Load;
+  });
+  if (!converts || is_masked(f)) return false;
+  const kernel::Operand& o = f.operands[f.body.nodes()[0].payload];
+  return o.kind == kernel::Operand::Kind::Load &&
+         !is_quantized(spec.slots()[static_cast<size_t>(o.slot)].dtype);
 }
 
 /// Bytes from one step of `axis` to the next in the side's first load.
@@ -41,7 +45,9 @@ int64_t bytes_along(const kernel::KernelSpec& spec, const Factor& f, int axis, c
     std::vector<int64_t> at(spec.extents().size(), 0);
     const int64_t from = o.index.exec(top, at);
     at[static_cast<size_t>(axis)] = 1;
-    return std::abs(o.index.exec(top, at) - from) * element_bytes(o.dtype);
+    const Dtype stored = spec.slots()[static_cast<size_t>(o.slot)].dtype;
+    return static_cast<int64_t>(static_cast<double>(std::abs(o.index.exec(top, at) - from)) *
+                                kernel::mean_element_bytes(stored));
   }
   return 0;
 }
@@ -58,20 +64,25 @@ double cycles_of(const kernel::KernelSpec& spec, const ScalarFunction& body,
   return cycles;
 }
 
-/// Appends what each operand of a body takes to load, those of the values that it reads included.
-void add_loads(const kernel::KernelSpec& spec, const ScalarFunction& body,
-               std::span<const kernel::Operand> operands, const AxisGroup& along, int lanes,
-               std::vector<double>& cycles) {
+/// Appends what each operand of a body takes to load, those of the values that it reads included, without what
+/// decodes blocks. Returns that.
+double add_loads(const kernel::KernelSpec& spec, const ScalarFunction& body,
+                 std::span<const kernel::Operand> operands, const AxisGroup& along, int lanes,
+                 std::vector<double>& cycles) {
+  double decoding = 0;
   for (const ScalarNode& n : body.nodes()) {
     if (n.op != ScalarOp::Input) continue;
     const kernel::Operand& o = operands[n.payload];
     if (o.kind != kernel::Operand::Kind::Value) {
-      cycles.push_back(load_cycles(o, along, lanes));
+      const double decode = decode_cycles(spec, o, along, lanes);
+      cycles.push_back(load_cycles(spec, o, along, lanes) - decode);
+      decoding += decode;
       continue;
     }
     const kernel::Value& value = spec.values()[static_cast<size_t>(o.value)];
-    if (!value.monoid) add_loads(spec, value.body, value.operands, along, lanes, cycles);
+    if (!value.monoid) decoding += add_loads(spec, value.body, value.operands, along, lanes, cycles);
   }
+  return decoding;
 }
 
 /// What a side takes to compute a vector of, once for each place in which it is packed: its body, and all
@@ -80,10 +91,10 @@ double weight_of(const kernel::KernelSpec& spec, const Factor& f, const AxisGrou
                  bool straight) {
   constexpr double kStraight = 0.5;
   std::vector<double> loads;
-  add_loads(spec, f.body, f.operands, along, lanes, loads);
+  const double decoding = add_loads(spec, f.body, f.operands, along, lanes, loads);
   double paid = loads.empty() ? 0 : std::ranges::max(loads);
   if (loads.size() > 1 && straight) paid = kStraight;
-  return cycles_of(spec, f.body, f.operands) + std::accumulate(loads.begin(), loads.end(), -paid);
+  return cycles_of(spec, f.body, f.operands) + decoding + std::accumulate(loads.begin(), loads.end(), -paid);
 }
 
 /// Of the tensors that a side reads, each once.
@@ -95,7 +106,7 @@ double bytes_of(const kernel::KernelSpec& spec, const Factor& f, const DimMap& t
   double bytes = 0;
   for (const int slot : slots) {
     const kernel::Slot& s = spec.slots()[static_cast<size_t>(slot)];
-    bytes += static_cast<double>(s.elements.exec(top) * element_bytes(s.dtype));
+    bytes += static_cast<double>(s.elements.exec(top)) * kernel::mean_element_bytes(s.dtype);
   }
   return bytes;
 }
@@ -124,7 +135,7 @@ Problem problem_of(const kernel::KernelSpec& spec, const Contraction& c, bool sw
   p.m = size_of(spec, l.c.rows, top), p.n = size_of(spec, l.c.columns, top);
   p.k = size_of(spec, l.c.summed, top), p.batch = size_of(spec, l.c.batch, top);
   p.steps = static_cast<double>(l.summed.extents[0].exec(top));
-  p.plain_m = is_plain(l.c.left), p.plain_n = is_plain(l.c.right);
+  p.plain_m = is_plain(spec, l.c.left), p.plain_n = is_plain(spec, l.c.right);
   p.masked_m = is_masked(l.c.left), p.masked_n = is_masked(l.c.right);
   p.turned = l.turned, p.lines = l.lines, p.columns_out = l.columns_out;
   for (const ScalarNode& n : l.c.right.body.nodes())

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
-#include "luminal/dtype.h"
+#include "luminal/block_format.h"
 #include "scalar/typing.h"
 
 namespace luminal::codegen {
@@ -32,7 +33,7 @@ double Roofline::us(double cycles, int stages, double slow) const {
 Roofline roofline_of(const kernel::KernelSpec& spec, const DimMap& top, const Target& target) {
   Roofline r{.threads = target.threads};
   const auto size = [&](Dtype dtype, const Expression& elements) {
-    return static_cast<double>(element_bytes(dtype)) * static_cast<double>(elements.exec(top));
+    return kernel::mean_element_bytes(dtype) * static_cast<double>(elements.exec(top));
   };
   for (const kernel::Slot& s : spec.slots()) r.bytes += size(s.dtype, s.elements);
   for (const kernel::Output& o : spec.outputs())
@@ -78,9 +79,46 @@ double element_cycles(const Expression& index, const AxisGroup& group, int lanes
   return even->size.range().min >= lanes ? 2 * straight + 2 : std::max<double>(straight, lanes);
 }
 
+/// Operations of a description, the level's conversion and the sum of its parts.
+struct DecodeWork {
+  double operations = 3, bytes = 0, look_ups = 0;
+};
+DecodeWork decode_work(const BlockFormat& format) {
+  DecodeWork work;
+  std::set<const BlockExpression::Node*> seen;
+  const auto add = [&](const auto& self, const BlockExpression::Node& node) -> void {
+    if (!node.has_bytes || !seen.insert(&node).second) return;
+    using Op = BlockExpression::Op;
+    (node.op == Op::Byte ? work.bytes : node.op == Op::Table ? work.look_ups : work.operations) += 1;
+    if (node.op != Op::Byte) {
+      self(self, *node.a);
+      if (node.b) self(self, *node.b);
+    }
+  };
+  add(add, *format.scale.node());
+  add(add, *format.level.node());
+  for (const BlockExpression& offset : format.offset) add(add, *offset.node());
+  return work;
+}
+
 }  // namespace
 
-double load_cycles(const kernel::Operand& operand, const AxisGroup& group, int lanes) {
+// Along a block its bytes are neighbours; where lanes lie apart each byte of each lane is a load of its own.
+double decode_cycles(const kernel::KernelSpec& spec, const kernel::Operand& operand, const AxisGroup& group,
+                     int lanes) {
+  if (operand.kind != kernel::Operand::Kind::Load) return 0;
+  const Dtype stored = spec.slots()[static_cast<size_t>(operand.slot)].dtype;
+  if (!is_quantized(stored)) return 0;
+  const DecodeWork work = decode_work(block_format(stored));
+  const auto even = evenly(operand.index, group);
+  const bool neighbours = even && std::abs(even->stride) <= 1;
+  const bool alike = !depends_on(operand.index, group.axes);
+  return 0.5 * work.operations + work.bytes * (alike || neighbours ? 0.5 : 2.0 * lanes) +
+         work.look_ups * (alike ? 1 : lanes);
+}
+
+double load_cycles(const kernel::KernelSpec& spec, const kernel::Operand& operand, const AxisGroup& group,
+                   int lanes) {
   constexpr double kMask = 1, kSpread = 6, kIndex = 4;
   switch (operand.kind) {
     case kernel::Operand::Kind::Value:
@@ -90,7 +128,8 @@ double load_cycles(const kernel::Operand& operand, const AxisGroup& group, int l
     case kernel::Operand::Kind::Load:
       break;
   }
-  const double element = element_cycles(operand.index, group, lanes);
+  const double decode = decode_cycles(spec, operand, group, lanes);
+  const double element = decode > 0 ? decode : element_cycles(operand.index, group, lanes);
   if (operand.masks.empty()) return element;
   // Masks of every second element are spread over twice as many lanes.
   const auto even = evenly(operand.index, group);
@@ -98,9 +137,10 @@ double load_cycles(const kernel::Operand& operand, const AxisGroup& group, int l
   return element + spread + kMask * static_cast<double>(operand.masks.size());
 }
 
-double load_cycles(std::span<const kernel::Operand> operands, const AxisGroup& group, int lanes) {
+double load_cycles(const kernel::KernelSpec& spec, std::span<const kernel::Operand> operands,
+                   const AxisGroup& group, int lanes) {
   double cycles = 0;
-  for (const kernel::Operand& operand : operands) cycles += load_cycles(operand, group, lanes);
+  for (const kernel::Operand& operand : operands) cycles += load_cycles(spec, operand, group, lanes);
   return cycles;
 }
 

@@ -50,10 +50,15 @@ struct Roofline {
 /// Cycles of loading a vector along the group: half a cycle where lanes are neighbours or one element, more
 /// where they may pass the end of a row in memory, one a lane where they lie apart, four a lane where each is
 /// in a cache line of its own. Masks come on top. Nothing for a value that was computed.
-[[nodiscard]] double load_cycles(const kernel::Operand& operand, const AxisGroup& group, int lanes);
+/// Blocks take their decoding on top.
+[[nodiscard]] double load_cycles(const kernel::KernelSpec& spec, const kernel::Operand& operand,
+                                 const AxisGroup& group, int lanes);
+/// The part of it that decodes blocks.
+[[nodiscard]] double decode_cycles(const kernel::KernelSpec& spec, const kernel::Operand& operand,
+                                   const AxisGroup& group, int lanes);
 /// Of all operands of a body.
-[[nodiscard]] double load_cycles(std::span<const kernel::Operand> operands, const AxisGroup& group,
-                                 int lanes);
+[[nodiscard]] double load_cycles(const kernel::KernelSpec& spec, std::span<const kernel::Operand> operands,
+                                 const AxisGroup& group, int lanes);
 
 /// How much longer memory takes to deliver pieces of `bytes` that lie a long way apart: the hardware fetches
 /// ahead only within a page, and each piece is a miss and perhaps a translation of its own.

@@ -65,7 +65,7 @@ double cycles_of_vector(const KernelSpec& spec, const AxisGroup& inner, int lane
   for (const kernel::Value& v : spec.values())
     for (const Operand& o : v.operands)
       if ((kernel::axes_of(o, spec.values()) & kernel::axes_of(inner.axes)) != 0)
-        cycles += load_cycles(o, inner, lanes);
+        cycles += load_cycles(spec, o, inner, lanes);
   return cycles;
 }
 

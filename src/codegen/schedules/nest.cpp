@@ -357,7 +357,7 @@ double cycles_of(const KernelSpec& spec, const AxisGroup& group, std::span<const
     if (!has_stage && v.monoid) runs_over |= vectors ? all : all & ~vector_axes;
     const double times = positions_of(spec, runs_over & ~vector_axes, top) * blocks(runs_over & vector_axes);
     double per_element = 1 + body_cycles(spec, v, kernel::all_axes(v));
-    per_element += vectors ? load_cycles(v.operands, group, static_cast<int>(lanes))
+    per_element += vectors ? load_cycles(spec, v.operands, group, static_cast<int>(lanes))
                            : static_cast<double>(v.operands.size());
     if (v.monoid) per_element = std::max(per_element, 4.0);  // one addition after the other
     cycles += times * per_element;

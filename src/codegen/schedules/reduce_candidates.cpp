@@ -22,7 +22,7 @@ double vector_cycles(const KernelSpec& spec, const Reduction& r, const AxisGroup
     const Value& value = spec.values()[static_cast<size_t>(v)];
     cycles += body_cycles(spec, value, kernel::axes_of(r.reduced)) + 0.5;
     for (const Operand& o : value.operands)
-      cycles += load_cycles(o, lanes_along, lanes) / (depends_on(o.index, r.axes) ? 1 : double(shared));
+      cycles += load_cycles(spec, o, lanes_along, lanes) / (depends_on(o.index, r.axes) ? 1 : double(shared));
   }
   return cycles;
 }
@@ -106,7 +106,21 @@ class ReduceCandidates {
           consider({.along = 1, .unroll = unroll, .rows = rows, .splits = splits},
                    vectors * std::max(per, 4.0 / double(unroll * rows)) + double(results_ * splits) * 8,
                    streams ? 1.2 : 1);
+      if (rows == 1) along_blocks(splits, per * vectors);
     }
+  }
+
+  /// Vectors of a whole block at a time: where each lies in it is known, and they share scales. `cycles`: without that.
+  void along_blocks(int64_t splits, double cycles) {
+    constexpr int64_t kMostVectors = 16;
+    constexpr double kShared = 0.6;
+    int64_t elements = 0;
+    for (const kernel::Slot& s : spec_.slots())
+      elements = std::max<int64_t>(elements, info(s.dtype).block_elements);
+    const int64_t vectors = std::min(elements / lanes_, kMostVectors);
+    if (vectors > 4 && reduced_ >= vectors * lanes_)
+      consider({.along = 1, .unroll = vectors, .rows = 1, .splits = splits},
+               cycles * kShared + double(results_ * splits) * 8, 1);
   }
 
   void along_results(int64_t splits) {
@@ -164,11 +178,11 @@ class ReduceCandidates {
   }
 
   /// Lanes' masks are made once for all positions that lie on top of each other.
-  [[nodiscard]] static double shared_load_cycles(Operand o, const AxisGroup& lanes_along, int lanes) {
+  [[nodiscard]] double shared_load_cycles(Operand o, const AxisGroup& lanes_along, int lanes) const {
     constexpr double kMask = 0.5;
     const double masks = kMask * static_cast<double>(o.masks.size());
     o.masks.clear();
-    return load_cycles(o, lanes_along, lanes) + masks;
+    return load_cycles(spec_, o, lanes_along, lanes) + masks;
   }
 
   /// Cycles for a vector at one position of a window, where `rows` neighbours are taken together. Nothing where

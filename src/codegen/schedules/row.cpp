@@ -315,7 +315,7 @@ double vector_cycles(const KernelSpec& spec, const Rows& rows, const AxisGroup& 
     const bool read_back = keep && cut != kept.bodies.end();
     const double cycles_each =
         (read_back ? 1 + body_cycles(cut->second.function) : body_cycles(spec, value, along)) +
-        load_cycles(value.operands, lanes_along, lanes);
+        load_cycles(spec, value.operands, lanes_along, lanes);
     const auto times = static_cast<double>(std::max<size_t>(1, values.readers[v].size()));
     const bool stays = keep && std::ranges::find(values.values, static_cast<int>(v)) != values.values.end();
     cycles += stays ? cycles_each + times : cycles_each * times;

@@ -58,7 +58,7 @@ double side_cycles(const KernelSpec& spec, const Stream& s, const std::vector<in
     const Operand& o = operands[n.payload];
     const auto even = evenly(o.index, along);
     const double most = o.kind == Operand::Kind::Load && even && even->stride == 1 ? lanes : 4.0 * lanes;
-    cycles += std::min(load_cycles(o, rows, lanes), most + 2.0 * static_cast<double>(o.masks.size()));
+    cycles += std::min(load_cycles(spec, o, rows, lanes), most + 2.0 * static_cast<double>(o.masks.size()));
   }
   return cycles;
 }
@@ -108,7 +108,7 @@ double vector_cycles(const KernelSpec& spec, int v, const ScalarFunction& side, 
   double cycles = body_cycles(side);
   for (const ScalarNode& n : side.nodes())
     if (n.op == ScalarOp::Input && n.payload < operands.size())
-      cycles += load_cycles(operands[n.payload], group, lanes);
+      cycles += load_cycles(spec, operands[n.payload], group, lanes);
   return cycles;
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "luminal/dtype.h"
+#include "kernel/cost.h"
 
 namespace luminal::search {
 namespace {
@@ -11,7 +11,7 @@ constexpr double kLeastGrowth = 4;   // of a reduction's result over what it rea
 constexpr double kLeastShare = 0.5;  // of a grown value that what is made of it has at least
 
 double bytes_of(Dtype dtype, const Expression& elements, const DimMap& sizes) {
-  return static_cast<double>(element_bytes(dtype)) * static_cast<double>(elements.exec(sizes));
+  return kernel::mean_element_bytes(dtype) * static_cast<double>(elements.exec(sizes));
 }
 
 class Expansions {

@@ -73,7 +73,7 @@ class Encoder {
       if (wanted_.contains({id, 0})) (void)formula(id);
       return;
     }
-    if (!has_spec(graph_, node)) return host(id, node);
+    if (!has_spec(node)) return host(id, node);
     KernelGraph::Tensor tensor = kernel_of(id, node);
     if (may_fold(id, node))
       pending_.emplace(id, Pending{std::move(tensor)});
@@ -129,8 +129,8 @@ class Encoder {
     const auto [known, fresh] = copies_.try_emplace({source, edge.view.to_string()}, 0);
     if (!fresh) return known->second;
     KernelGraph::Tensor copy{.kind = KernelGraph::Tensor::Kind::Kernel};
-    copy.type = {graph_.type(edge.source).dtype, edge.view.dims()};
-    copy.spec = copy_spec(edge.view, copy.type.dtype);
+    copy.spec = copy_spec(edge.view, graph_.type(edge.source).dtype);
+    copy.type = {copy.spec.result().dtype(), edge.view.dims()};
     copy.arguments.assign(copy.spec.slots().size(), source);
     kernel_graph_.tensors.push_back(std::move(copy));
     return known->second = static_cast<TensorId>(kernel_graph_.tensors.size()) - 1;
@@ -255,7 +255,7 @@ class Encoder {
       const Node& node = graph_.node(id);
       if (is_rounded_sum(node))
         sums.insert(id);
-      else if (has_spec(graph_, node))
+      else if (has_spec(node))
         for (const Edge& edge : node.inputs) stack.push_back(edge.source.node);
     }
     return sums;
@@ -266,7 +266,7 @@ class Encoder {
 
   /// Whether the op compares two of its inputs with each other.
   [[nodiscard]] bool compares(const Node& node) const {
-    if (!node.op->is(Trait::Elementwise) || node.inputs.size() < 2 || !has_spec(graph_, node)) return false;
+    if (!node.op->is(Trait::Elementwise) || node.inputs.size() < 2 || !has_spec(node)) return false;
     ScalarBuilder builder;
     std::vector<Scalar> inputs;
     for (size_t i = 0; i < node.inputs.size(); ++i)

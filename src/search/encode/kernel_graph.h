@@ -57,7 +57,7 @@ struct KernelGraph {
 [[nodiscard]] KernelGraph encode(const Graph& graph, bool everything = false,
                                  MathMode mode = MathMode::Relaxed);
 
-/// The spec of a dense copy of `view`, one slot.
+/// The spec of a dense copy of `view`, one slot; of blocks, what they decode to.
 [[nodiscard]] kernel::KernelSpec copy_spec(const ShapeTracker& view, Dtype dtype);
 
 }  // namespace luminal::search

@@ -40,6 +40,9 @@ Expression row_major(std::span<const int> axes, std::span<const Expression> exte
   return index;
 }
 
+/// What a load of an element gives: blocks decode.
+Dtype loaded(Dtype stored) { return is_quantized(stored) ? Dtype::F32 : stored; }
+
 /// Builds the body of one value and the operands it reads.
 class Body {
  public:
@@ -48,7 +51,7 @@ class Body {
 
   /// The element of `edge` at the value's coordinates.
   Scalar read(const Edge& edge) {
-    const Dtype dtype = graph_.type(edge.source).dtype;
+    const Dtype dtype = loaded(graph_.type(edge.source).dtype);
     if (is_formula(graph_, edge.source.node)) return padded(formula(edge, dtype), edge.view, dtype);
     Operand load{.kind = Operand::Kind::Load, .dtype = dtype};
     load.slot = slot_of(edge);
@@ -173,11 +176,8 @@ bool is_formula(const Graph& graph, NodeId id) {
   return node.op->formula && !graph.is_present(id) && formula_has_values(node);
 }
 
-bool has_spec(const Graph& graph, const Node& node) {
-  const auto plain = [&](const Edge& edge) { return !is_quantized(graph.type(edge.source).dtype); };
-  if (!std::ranges::all_of(node.inputs, plain) || node.outputs.size() != 1 ||
-      is_quantized(node.outputs[0].dtype))
-    return false;
+bool has_spec(const Node& node) {
+  if (node.outputs.size() != 1 || is_quantized(node.outputs[0].dtype)) return false;
   if (node.op->is(Trait::Opaque) || node.op->is(Trait::SideEffect) || node.op->is(Trait::Stateful))
     return false;
   if (node.op->formula) return formula_has_values(node);
@@ -195,12 +195,12 @@ kernel::KernelSpec copy_spec(const ShapeTracker& view, Dtype dtype) {
   parts.extents = view.dims();
   kernel::Value value{.axes = all_axes(parts.extents.size())};
   value.operands.push_back({.kind = Operand::Kind::Load,
-                            .dtype = dtype,
+                            .dtype = loaded(dtype),
                             .slot = 0,
                             .index = view.index_expression(),
                             .masks = view.masks()});
   ScalarBuilder builder;
-  value.body = builder.finish(builder.input(0, dtype));
+  value.body = builder.finish(builder.input(0, loaded(dtype)));
   parts.slots.push_back({dtype, view.n_physical_elements()});
   parts.outputs.push_back({0, row_major(value.axes, parts.extents), view.n_elements()});
   parts.values.push_back(std::move(value));

@@ -13,8 +13,8 @@ struct NodeSpec {
 };
 
 /// Whether the record says enough of the node to make a kernel of it: an elementwise op, a reduction by a
-/// known monoid or a formula, on plain dtypes.
-[[nodiscard]] bool has_spec(const Graph& graph, const Node& node);
+/// known monoid or a formula, of a plain dtype.
+[[nodiscard]] bool has_spec(const Node& node);
 /// Whether the node is a formula (a constant, an iota): then it stands in its readers' bodies.
 [[nodiscard]] bool is_formula(const Graph& graph, NodeId id);
 [[nodiscard]] NodeSpec spec_of(const Graph& graph, NodeId id);

@@ -102,7 +102,7 @@ class OriginSearch {
     for (const Value& value : origin.names) origin.from.push_back(&made_from(value.node));
     // Host ops take not every input: numbers drawn at random are no indices of a gather.
     const Node& node = graph_.node(origin.names[0].node);
-    origin.fixed = !is_computed(*node.op) || !has_spec(graph_, node);
+    origin.fixed = !is_computed(*node.op) || !has_spec(node);
     origins_.push_back(std::move(origin));
   }
 

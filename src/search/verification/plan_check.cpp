@@ -8,7 +8,6 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "graph/data_input.h"
-#include "luminal/quantized.h"
 #include "search/verification/derive.h"
 #include "search/verification/oracle.h"
 #include "search/verification/test_inputs.h"
@@ -220,9 +219,7 @@ runtime::Given plan_inputs(const Graph& graph, const runtime::Plan& plan, const 
         given[tensor] = std::move(own);
         continue;
       }
-    auto data = test_input("positive", {t.dtype, t.dims}, dims, seed, static_cast<size_t>(tensor));
-    given[tensor] = is_quantized(t.dtype) ? std::make_shared<const TensorData>(quantize(*data, t.dtype))
-                                          : std::move(data);
+    given[tensor] = test_input("positive", {t.dtype, t.dims}, dims, seed, static_cast<size_t>(tensor));
   }
   return given;
 }

@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "graph/data_input.h"
+#include "luminal/quantized.h"
 
 namespace luminal::search {
 namespace {
@@ -94,7 +95,7 @@ void draw(std::string_view kind, Dtype dtype, Bits random, std::span<double> out
     for (double& x : out) x = next();
   };
   if (dtype == Dtype::Bool) return fill([&] { return static_cast<double>(random.integer(0, 1)); });
-  if (kind == "positive" && !is_float(dtype) && !is_quantized(dtype))
+  if (kind == "positive" && !is_float(dtype))
     return fill([&] { return static_cast<double>(random.integer(0, 1)); });
   if (kind == "positive") return fill([&] { return random.uniform(0.01, 0.1); });
   if (kind == "integers") return fill([&] { return static_cast<double>(random.integer(-3, 3)); });
@@ -123,10 +124,13 @@ bool is_beyond_relaxed_math(std::string_view kind) { return kind == "extreme" ||
 
 std::shared_ptr<const TensorData> test_input(std::string_view kind, const TensorType& type,
                                              const DimMap& dims, uint64_t seed, size_t tensor) {
-  const Dtype dtype = is_quantized(type.dtype) ? Dtype::F32 : type.dtype;
+  const Dtype dtype = type.dtype;
+  if (is_quantized(dtype))
+    return std::make_shared<TensorData>(
+        random_blocks(dtype, exec(type.dims, dims), combine(seed, tensor), kind == "integers"));
   auto data = std::make_shared<TensorData>(dtype, exec(type.dims, dims));
   TensorData numbers(Dtype::F64, {std::min(data->element_count(), kPeriod)});
-  draw(kind, type.dtype, Bits(combine(combine(seed, tensor), hash_bytes(kind))), numbers.as<double>());
+  draw(kind, dtype, Bits(combine(combine(seed, tensor), hash_bytes(kind))), numbers.as<double>());
   const TensorData drawn = convert(numbers, dtype);
   for (size_t at = 0; at < data->bytes.size(); at += drawn.bytes.size())
     std::memcpy(&data->bytes[at], drawn.bytes.data(), std::min(drawn.bytes.size(), data->bytes.size() - at));

@@ -154,7 +154,8 @@ HostRig::HostRig(const backends::HostKernel& kernel, std::span<const TensorData*
     : kernel_(kernel), options_(options) {
   for (const std::string& name : kernel.dims()) sizes_.push_back(dims.at(name));
   const auto add = [&](Dtype dtype, int64_t bytes) {
-    buffers_.emplace_back(bytes, std::max(options.alignment, element_bytes(dtype)), options.place);
+    const int64_t least = is_quantized(dtype) ? 1 : element_bytes(dtype);
+    buffers_.emplace_back(bytes, std::max(options.alignment, least), options.place);
     pointers_.push_back(buffers_.back().bytes().data());
   };
   for (const TensorData* input : inputs) add(input->dtype, static_cast<int64_t>(input->bytes.size()));

@@ -7,13 +7,15 @@
 #include "codegen/interpreter.h"
 #include "codegen/schedule.h"
 #include "kernel/evaluate.h"
+#include "luminal/quantized.h"
 #include "specs.h"
 
 /// Data for specs, and the comparison of schedules with the specs' own definition.
 namespace luminal::codegen::test_cases {
 
-/// Small whole numbers: sums of their products are exact in any order.
+/// Small whole numbers: sums of their products are exact in any order. Of blocks, not so small ones.
 inline TensorData numbers(Dtype dtype, int64_t count, uint64_t seed) {
+  if (is_quantized(dtype)) return random_blocks(dtype, {count}, seed, true);
   std::mt19937_64 random(seed);
   TensorData data(dtype, {count});
   visit_dtype(dtype, [&](auto zero) {

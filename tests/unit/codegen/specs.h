@@ -26,8 +26,9 @@ class SpecBuilder {
     return static_cast<int>(parts_.slots.size()) - 1;
   }
   [[nodiscard]] Operand load(int slot, const Expression& index, std::vector<kernel::Mask> masks = {}) const {
+    const Dtype stored = parts_.slots[static_cast<size_t>(slot)].dtype;
     return {.kind = Operand::Kind::Load,
-            .dtype = parts_.slots[static_cast<size_t>(slot)].dtype,
+            .dtype = is_quantized(stored) ? Dtype::F32 : stored,
             .slot = slot,
             .index = index,
             .masks = std::move(masks)};

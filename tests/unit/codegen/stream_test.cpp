@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "attention_specs.h"
 #include "cases.h"
 #include "codegen/schedules/families.h"

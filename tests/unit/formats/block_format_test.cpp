@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cstring>
 
 #include "luminal/error.h"
 #include "luminal/gguf.h"
@@ -58,6 +59,24 @@ TEST_P(BlockFormatOf, HasTheSizesOfItsGgufType) {
   EXPECT_EQ(format->block_bytes, gguf_type(GetParam()).block_bytes);
 }
 
+TEST_P(BlockFormatOf, IsADtypeThatGgufFilesGiveAsTheyAre) {
+  const BlockFormat* format = find_block_format(GetParam());
+  ASSERT_NE(format, nullptr);
+  EXPECT_EQ(&block_format(format->dtype), format);
+  const TensorData blocks = decoded_blocks().read(GetParam()),
+                   values = decoded_blocks().read(GetParam() + ".values");
+  EXPECT_EQ(blocks.dtype, format->dtype);
+  EXPECT_EQ(dequantize(blocks).bytes, values.bytes);
+  // Runs of values that begin and end within blocks.
+  const int64_t count = blocks.element_count();
+  for (const int64_t first : {int64_t{0}, int64_t{5}, count / 2 - 3}) {
+    std::vector<float> part(static_cast<size_t>(count / 2 + 1 - first / 2));
+    dequantize(blocks.dtype, blocks.bytes.data(), first, part);
+    EXPECT_EQ(std::memcmp(part.data(), values.as<float>().data() + first, part.size() * sizeof(float)), 0)
+        << first;
+  }
+}
+
 std::vector<std::string> block_types() {
   std::vector<std::string> names;
   for (const GgufType& type : gguf_types())
@@ -69,12 +88,7 @@ INSTANTIATE_TEST_SUITE_P(All, BlockFormatOf, testing::ValuesIn(block_types()),
 
 TEST(BlockFormat, EveryDescriptionIsOfAGgufType) { EXPECT_EQ(block_formats().size(), block_types().size()); }
 
-TEST(BlockFormat, DecodesAsTheDtypesOfThatNameDo) {
-  for (const Dtype dtype : {Dtype::Q8_0, Dtype::Q4_0, Dtype::Q4_1}) {
-    const std::string name(gguf_type(luminal::name(dtype)).name);
-    EXPECT_EQ(dequantize(decoded_blocks().read(name)).bytes, decoded_blocks().read_f32(name).bytes) << name;
-  }
-}
+TEST(BlockFormat, PlainDtypesHaveNone) { EXPECT_THROW((void)block_format(Dtype::F16), DtypeError); }
 
 TEST(BlockFormat, OffersNothingUnderOtherNames) { EXPECT_EQ(find_block_format("q4_k"), nullptr); }
 

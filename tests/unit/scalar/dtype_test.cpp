@@ -78,7 +78,8 @@ TEST(Dtype, NamesReadBack) {
   } catch (const DtypeError& error) {
     EXPECT_STREQ(error.what(),
                  "[dtype] unknown dtype 'bf61'; choose one of f32 f64 f16 bf16 i8 u8 i32 i64 bool q8_0 q4_0 "
-                 "q4_1 u16; did you mean 'bf16'?");
+                 "q4_1 u16 q5_0 q5_1 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs iq1_s iq1_m iq2_xxs iq2_xs iq2_s "
+                 "iq3_xxs iq3_s tq1_0 tq2_0 mxfp4 nvfp4; did you mean 'bf16'?");
   }
 }
 
