@@ -338,6 +338,7 @@ std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const code
                    .unit = request.unit ? *request.unit : unit_of(request.spec),
                    .sizes = {bucket.top()},
                    .options = {.seed = options_.seed, .strict = options_.strict}};
+    job.subject.unit.kernels[0].spec = request.spec;
     if (!request.spec.symbols().empty())
       job.subject.sizes.insert(job.subject.sizes.end(), other_sizes.begin(), other_sizes.end());
     throw_if_cancelled();
