@@ -73,7 +73,7 @@ std::vector<double> race(std::span<Contender* const> contenders, const RaceOptio
   std::vector<size_t> field(contenders.size());
   std::iota(field.begin(), field.end(), size_t{0});
   const auto time_of = [&](size_t i) { return samples[i].empty() ? 0 : std::ranges::min(samples[i]); };
-  constexpr double kLongUs = 10'000;
+  constexpr double kTellingUs = 1000, kLongUs = 10'000;
   constexpr int kLongRounds = 3;
   for (int round = 0; round < options.rounds && !field.empty(); ++round) {
     double best = std::numeric_limits<double>::infinity();
@@ -85,6 +85,7 @@ std::vector<double> race(std::span<Contender* const> contenders, const RaceOptio
     for (int pass = 0; pass < passes; ++pass)
       for (const size_t i : field) {
         if (pass > 0 && time_of(i) > kLongUs) continue;
+        if (pass > 0 && time_of(i) > std::max(kTellingUs, options.lost_above * best)) continue;
         throw_if_cancelled();
         if (Clock::now() >= options.deadline && (round > 0 || pass > 0 || i != field.front())) break;
         if (options.before_sample) options.before_sample(i);
