@@ -53,26 +53,32 @@ int effort_for(double share, int most) {
 
 Candidates find_candidates(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
                            const codegen::Target& target, int most) {
-  std::vector<Ranked> all = ranked_candidates(spec, bucket, target);
-  const auto families = std::ranges::count(all, true, &Ranked::is_first);
-  const bool takes_all_families = most >= families;
-  auto room = most - (takes_all_families ? families : std::ranges::count(all, true, &Ranked::foreign));
-  room = std::max<int64_t>(room, takes_all_families ? 0 : 1);
   // The model knows large kernels better than small ones, and to time them takes longer.
   constexpr double kLargeUs = 20e3, kReach = 1.5;
   constexpr size_t kFirst = 3;
+  constexpr int kMostLarge = 4;
+  std::vector<Ranked> all = ranked_candidates(spec, bucket, target);
   const double best = all.front().tried.predicted_us;
-  const double hopeless = best > kLargeUs ? 2 : 6;
+  const bool is_large = best > kLargeUs;
+  const double hopeless = best * (is_large ? 2 : 6);
+  if (is_large) most = std::min(most, kMostLarge);
+  const auto is_hopeful = [&](const Ranked& each) {
+    return each.foreign || each.tried.predicted_us <= hopeless;
+  };
+  const auto families = std::ranges::count_if(
+      all, [&](const Ranked& each) { return each.is_first && !each.foreign && is_hopeful(each); });
+  const bool takes_all_families = most >= families;
+  auto room = takes_all_families ? most - families : most;
   Candidates found;
   for (Ranked& each : all) {
-    const bool is_given = each.foreign || (takes_all_families && each.is_first);
-    if (!is_given && room-- <= 0) {
-      if (each.is_first) found.hopeless.push_back(std::move(each.tried));
-      continue;
+    const bool is_within = found.promising.size() < kFirst || each.tried.predicted_us <= kReach * best;
+    const bool has_room = each.foreign || (takes_all_families && each.is_first) || room > 0;
+    if (is_hopeful(each) && (each.foreign || (is_within && has_room))) {
+      if (!each.foreign && !(takes_all_families && each.is_first)) --room;
+      found.promising.push_back(std::move(each.tried));
+    } else if (each.is_first) {
+      found.hopeless.push_back(std::move(each.tried));
     }
-    const double reach = found.promising.size() < kFirst ? hopeless : kReach;
-    const bool is_behind = !each.foreign && each.tried.predicted_us > reach * best;
-    (is_behind ? found.hopeless : found.promising).push_back(std::move(each.tried));
   }
   return found;
 }

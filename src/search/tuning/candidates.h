@@ -9,9 +9,10 @@ struct Candidates {
   std::vector<Tried> promising;  ///< the model's choice first
   std::vector<Tried> hopeless;   ///< not worth compiling while anything else is there
 };
-/// The model's first `most` candidates of all families, beside kernels of the program's own. Those behind the first
-/// three are hopeless where the model sees them clearly behind. Where there is room for all families each has
-/// at least its first, so that a model that is wrong about a family does not shut it out.
+/// The model's first `most` candidates of all families (four at most where they take tens of milliseconds), beside
+/// kernels of the program's own. What the model sees far behind is left out, behind the first three also what it
+/// sees clearly behind. Where there is room for all families each has its first, so that a model that is wrong
+/// about a family does not shut it out; the first of a family that was left out is hopeless.
 [[nodiscard]] Candidates find_candidates(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
                                          const codegen::Target& target, int most);
 

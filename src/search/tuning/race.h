@@ -67,7 +67,8 @@ struct RaceOptions {
 /// apart, are added up: a median would carry the disturbance of the moment into the choice of plans. Samples
 /// are interleaved, so that a machine that slows down slows all of them; half of the field is dropped after
 /// each round (successive halving), the last two meet to the end, or until one is clearly behind. A run of tens
-/// of milliseconds is an average in itself: such contenders run less often.
+/// of milliseconds is an average in itself: such contenders run less often, those of a tenth of a second once or
+/// twice.
 [[nodiscard]] std::vector<double> race(std::span<Contender* const> contenders, const RaceOptions& options);
 
 }  // namespace luminal::search
