@@ -1,55 +1,25 @@
 #include "kernel/evaluate.h"
 
 #include <algorithm>
-#include <functional>
+#include <cstring>
 
 #include "base/fail.h"
-#include "kernel/axes.h"
-#include "luminal/quantized.h"
+#include "kernel/fetch.h"
 #include "scalar/interpreter.h"
 #include "scalar/monoid.h"
 
 namespace luminal::kernel {
 namespace {
 
-/// All coordinates of a box in row-major order, in the full vector of axes.
-class IterationSpace {
- public:
-  IterationSpace(std::vector<int> axes, std::span<const int64_t> sizes)
-      : axes_(std::move(axes)), sizes_(sizes) {
-    for (const int a : axes_) count_ *= sizes_[static_cast<size_t>(a)];
-  }
-  [[nodiscard]] int64_t count() const { return count_; }
-  void start(std::span<int64_t> at) const {
-    for (const int a : axes_) at[static_cast<size_t>(a)] = 0;
-  }
-  void step(std::span<int64_t> at) const {
-    for (size_t k = axes_.size(); k-- > 0;) {
-      const auto a = static_cast<size_t>(axes_[k]);
-      if (++at[a] < sizes_[a]) return;
-      at[a] = 0;
-    }
-  }
-  [[nodiscard]] int64_t position(std::span<const int64_t> at) const {
-    int64_t p = 0;
-    for (const int a : axes_) p = p * sizes_[static_cast<size_t>(a)] + at[static_cast<size_t>(a)];
-    return p;
-  }
-
- private:
-  std::vector<int> axes_;
-  std::span<const int64_t> sizes_;
-  int64_t count_ = 1;
-};
-
 class Evaluator {
  public:
   Evaluator(const KernelSpec& spec, std::span<const TensorData> slots, const DimMap& dims)
-      : spec_(spec), slots_(slots.begin(), slots.end()), dims_(dims) {
-    for (TensorData& slot : slots_)
-      if (is_quantized(slot.dtype)) slot = dequantize(slot);
+      : spec_(spec), dims_(dims) {
     LUMINAL_CHECK(slots.size() == spec.slots().size(), "{} arrays for {} slots", slots.size(),
                   spec.slots().size());
+    decoded_.reserve(slots.size());
+    for (const TensorData& slot : slots)
+      slots_.push_back(is_quantized(slot.dtype) ? &decoded_.emplace_back(dequantize(slot)) : &slot);
     for (const Expression& e : spec.extents()) sizes_.push_back(e.exec(dims));
   }
 
@@ -76,7 +46,7 @@ class Evaluator {
     for (int64_t i = 0; i < outer.count(); ++i, outer.step(at)) {
       inner.start(at);
       for (int64_t k = 0; k < terms; ++k, inner.step(at))
-        for (size_t j = 0; j < arrays.size(); ++j) fetch(v.operands[j], at, arrays[j], k);
+        for (size_t j = 0; j < arrays.size(); ++j) read(v.operands[j], at, arrays[j], k);
       void* out = folded.bytes.data();
       run(terms, inputs, {}, std::span(&out, 1));
       fold(v.monoid, folded, result, i);
@@ -84,35 +54,14 @@ class Evaluator {
     return result;
   }
 
-  void fetch(const Operand& o, std::span<const int64_t> at, TensorData& to, int64_t k) {
+  void read(const Operand& o, std::span<const int64_t> at, TensorData& to, int64_t k) {
     const auto size = static_cast<size_t>(element_bytes(o.dtype));
     std::byte* place = to.bytes.data() + static_cast<size_t>(k) * size;
-    if (o.kind == Operand::Kind::Index) {
-      const int64_t value = o.index.exec(dims_, at);
-      std::memcpy(place, &value, size);
-      return;
-    }
-    if (o.kind == Operand::Kind::Value) {
-      const Value& w = spec_.values()[static_cast<size_t>(o.value)];
-      const int64_t p = IterationSpace(w.axes, sizes_).position(at);
-      std::memcpy(place, values_[static_cast<size_t>(o.value)].bytes.data() + static_cast<size_t>(p) * size,
-                  size);
-      return;
-    }
-    for (const Mask& m : o.masks) {
-      if (m.predicate.exec(dims_, at) != 0) continue;
-      visit_dtype(o.dtype, [&]<class T>(T) {
-        ScalarBuilder b;
-        const uint64_t bits = b[number_constant(b, o.dtype, m.fill)].payload;
-        std::memcpy(place, &bits, sizeof(T));
-      });
-      return;
-    }
-    const TensorData& slot = slots_[static_cast<size_t>(o.slot)];
-    const int64_t index = o.index.exec(dims_, at);
-    LUMINAL_CHECK(index >= 0 && index < slot.element_count(), "load {} of slot {} reads element {} of {}",
-                  o.index.to_string(), o.slot, index, slot.element_count());
-    std::memcpy(place, slot.bytes.data() + static_cast<size_t>(index) * size, size);
+    if (o.kind != Operand::Kind::Value) return fetch(o, slots_, dims_, at, place);
+    const Value& w = spec_.values()[static_cast<size_t>(o.value)];
+    const int64_t p = IterationSpace(w.axes, sizes_).position(at);
+    std::memcpy(place, values_[static_cast<size_t>(o.value)].bytes.data() + static_cast<size_t>(p) * size,
+                size);
   }
 
   /// Of a value without a monoid, the only term.
@@ -153,7 +102,8 @@ class Evaluator {
   }
 
   const KernelSpec& spec_;
-  std::vector<TensorData> slots_;  ///< blocks decoded
+  std::vector<TensorData> decoded_;  ///< those of blocks
+  std::vector<const TensorData*> slots_;
   const DimMap& dims_;
   std::vector<int64_t> sizes_;
   std::vector<TensorData> values_;

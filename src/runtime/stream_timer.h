@@ -19,10 +19,10 @@ class StreamTimer {
   double sample_us(double at_least_us, Queue&& queue) {
     if (last_us_ == 0) {
       // The first run finds cold instructions and pages: of a long one they are little.
-      constexpr double kLongUs = 10'000;
-      if (const double first = time_us(1, queue); first > std::max(kLongUs, at_least_us))
-        return last_us_ = first;
-      last_us_ = std::max(time_us(1, queue), 0.05);
+      constexpr double kLongUs = 10'000, kMiddlingUs = 1000;
+      const double first = time_us(1, queue);
+      if (first > std::max(kLongUs, at_least_us)) return last_us_ = first;
+      last_us_ = first > std::max(kMiddlingUs, at_least_us) ? first : std::max(time_us(1, queue), 0.05);
     }
     const auto runs = static_cast<int>(std::clamp(std::ceil(at_least_us / last_us_), 1.0, 20000.0));
     return last_us_ = std::max(time_us(runs, queue) / runs, 0.01);

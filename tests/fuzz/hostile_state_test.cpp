@@ -46,13 +46,11 @@ std::vector<std::string> exports() {
                                        .parameters = {{"inner", 0}, {"lanes", 8}, {"stored", 0}},
                                        .code = 77,
                                        .measured_us = 12.5,
-                                       .measured_candidates = 4});
+                                       .effort = 4});
   const std::vector<std::string> other{"another"};
-  cache.store(search::make_key(other), {.schedule = "plan",
-                                        .parameters = {},
-                                        .costs = {{"scale", 1.0}},
-                                        .measured_us = 1,
-                                        .measured_candidates = 1});
+  cache.store(
+      search::make_key(other),
+      {.schedule = "plan", .parameters = {}, .costs = {{"scale", 1.0}}, .measured_us = 1, .effort = 1});
   cache.export_to(folder.path() / "file");
   return {content_of(folder.path() / "file")};
 }

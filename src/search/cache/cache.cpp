@@ -88,9 +88,9 @@ constexpr const char* kChoiceColumns = "content, measured_us, candidates, verifi
 /// Over everything in a row.
 int64_t check_sum(const CacheKey& key, const Cache::Choice& choice) {
   const std::string content = to_text(choice);
-  const uint64_t numbers = combine(
-      combine(std::bit_cast<uint64_t>(choice.measured_us), static_cast<uint64_t>(choice.measured_candidates)),
-      choice.verified_here ? 1 : 0);
+  const uint64_t numbers =
+      combine(combine(std::bit_cast<uint64_t>(choice.measured_us), static_cast<uint64_t>(choice.effort)),
+              choice.verified_here ? 1 : 0);
   return check_sum({combine(key.high, numbers), key.low}, content.data(), content.size());
 }
 
@@ -103,7 +103,7 @@ std::optional<Cache::Choice> read_choice(Statement& row, int first, const CacheK
   if (!(choice->measured_us > 0) || !std::isfinite(choice->measured_us) || candidates < 0 ||
       candidates > kMostCandidates)
     return std::nullopt;
-  choice->measured_candidates = static_cast<int>(candidates);
+  choice->effort = static_cast<int>(candidates);
   choice->verified_here = row.integer(first + 3) != 0;
   if (row.integer(first + 4) != check_sum(key, *choice)) return std::nullopt;
   return choice;
@@ -308,7 +308,7 @@ void Cache::store(const CacheKey& key, const Choice& choice) {
         "content=excluded.content, measured_us=excluded.measured_us, candidates=excluded.candidates, "
         "verified=excluded.verified, check_sum=excluded.check_sum WHERE excluded.candidates > candidates OR "
         "(excluded.candidates = candidates AND excluded.measured_us < measured_us)");
-    bind(row, key).bind(to_text(choice)).bind(choice.measured_us).bind(int64_t{choice.measured_candidates});
+    bind(row, key).bind(to_text(choice)).bind(choice.measured_us).bind(int64_t{choice.effort});
     return row.bind(int64_t{choice.verified_here}).bind(check_sum(key, choice)).step();
   });
 }

@@ -48,12 +48,12 @@ class Cache {
     Costs costs = {};  ///< of a plan
     uint64_t code =
         0;  ///< hash of the program that was measured: other code of equal parameters is another kernel
-    double measured_us = 0;       ///< an entry without a time is damaged
-    int measured_candidates = 0;  ///< how many were timed to find it
-    bool verified_here = false;   ///< false for imported entries: to be verified at first use
+    double measured_us = 0;      ///< an entry without a time is damaged
+    int effort = 0;              ///< how many candidates were worth looking at when it was found
+    bool verified_here = false;  ///< false for imported entries: to be verified at first use
   };
   [[nodiscard]] std::optional<Choice> find(const CacheKey& key);
-  /// Of two choices for a key the one found among more candidates stays, then the faster.
+  /// Of two choices for a key the one found with more effort stays, then the faster.
   void store(const CacheKey& key, const Choice& choice);
   void mark_verified(const CacheKey& key);
   void forget(const CacheKey& key);

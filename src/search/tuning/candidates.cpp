@@ -1,43 +1,85 @@
 #include "search/tuning/candidates.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "base/fail.h"
+#include "search/tuning/implementation.h"
 
 namespace luminal::search {
+namespace {
 
-Candidates find_candidates(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
-                           const codegen::Target& target, int most) {
-  std::vector<Tried> leaders, others;
+struct Ranked {
+  Tried tried;
+  double ranking_us = 0;
+  bool foreign = false;
+  bool is_first = false;  ///< of its family
+};
+
+/// Best first. Equal ones stay in the order of their families, whose first candidates come before all others.
+std::vector<Ranked> ranked_candidates(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
+                                      const codegen::Target& target) {
+  std::vector<Ranked> all;
   for (const codegen::Schedule* schedule : codegen::schedules()) {
     bool first = true;
     for (codegen::Candidate& candidate : schedule->candidates(spec, bucket, target)) {
-      (first ? leaders : others)
-          .push_back({.schedule = std::string(schedule->name),
-                      .parameters = std::move(candidate.parameters),
-                      .predicted_us = candidate.predicted_us});
-      first = false;
+      all.push_back({.tried = {.schedule = std::string(schedule->name),
+                               .parameters = std::move(candidate.parameters),
+                               .predicted_us = candidate.predicted_us},
+                     .ranking_us = ranking_us(*schedule, candidate.predicted_us),
+                     .foreign = schedule->foreign,
+                     .is_first = std::exchange(first, false)});
     }
   }
-  LUMINAL_CHECK(!leaders.empty(), "no schedule takes\n{}", spec.to_string());
-  const auto by_prediction = [](std::vector<Tried>& list) {
-    std::ranges::stable_sort(list, {}, &Tried::predicted_us);
+  LUMINAL_CHECK(!all.empty(), "no schedule takes\n{}", spec.to_string());
+  std::ranges::stable_partition(all, &Ranked::is_first);
+  std::ranges::stable_sort(all, {}, &Ranked::ranking_us);
+  return all;
+}
+
+}  // namespace
+
+int effort_for(double share, int most) {
+  struct Step {
+    double below;
+    int candidates;
   };
-  by_prediction(leaders);
-  by_prediction(others);
-  const auto room = static_cast<size_t>(std::max<int>(0, most - static_cast<int>(leaders.size())));
-  if (others.size() > room) others.resize(room);
-  Candidates found{.promising = std::move(leaders), .hopeless = {}};
-  std::ranges::move(others, std::back_inserter(found.promising));
-  by_prediction(found.promising);
+  constexpr Step kSteps[] = {{0.001, 1}, {0.005, 2}, {0.02, 4}};
+  for (const Step& step : kSteps)
+    if (share < step.below) return std::min(step.candidates, most);
+  return most;
+}
+
+Candidates find_candidates(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
+                           const codegen::Target& target, int most) {
   // The model knows large kernels better than small ones, and to time them takes longer.
-  constexpr double kLargeUs = 20e3;
-  const double best = found.promising.front().predicted_us;
-  const double hopeless = best > kLargeUs ? 2 : 6;
-  const auto behind = std::ranges::find_if(
-      found.promising, [&](const Tried& t) { return t.predicted_us > hopeless * best; });  // sorted
-  found.hopeless.assign(behind, found.promising.end());
-  found.promising.erase(behind, found.promising.end());
+  constexpr double kLargeUs = 20e3, kReach = 1.5;
+  constexpr size_t kFirst = 3;
+  constexpr int kMostLarge = 4;
+  std::vector<Ranked> all = ranked_candidates(spec, bucket, target);
+  const double best = all.front().tried.predicted_us;
+  const bool is_large = best > kLargeUs;
+  const double hopeless = best * (is_large ? 2 : 6);
+  if (is_large) most = std::min(most, kMostLarge);
+  const auto is_hopeful = [&](const Ranked& each) {
+    return each.foreign || each.tried.predicted_us <= hopeless;
+  };
+  const auto families = std::ranges::count_if(
+      all, [&](const Ranked& each) { return each.is_first && !each.foreign && is_hopeful(each); });
+  const bool takes_all_families = most >= families;
+  auto room = takes_all_families ? most - families : most;
+  Candidates found;
+  for (Ranked& each : all) {
+    const bool is_within = found.promising.size() < kFirst || each.tried.predicted_us <= kReach * best;
+    const bool has_room = each.foreign || (takes_all_families && each.is_first) || room > 0;
+    if (is_hopeful(each) && (each.foreign || (is_within && has_room))) {
+      if (!each.foreign && !(takes_all_families && each.is_first)) --room;
+      found.promising.push_back(std::move(each.tried));
+    } else if (each.is_first) {
+      found.hopeless.push_back(std::move(each.tried));
+    }
+  }
   return found;
 }
 

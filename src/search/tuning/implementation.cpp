@@ -4,19 +4,22 @@
 
 namespace luminal::search {
 
+double ranking_us(const codegen::Schedule& family, double predicted_us) {
+  constexpr double kLastMargin = 1.1;
+  return &family == codegen::schedules().back() ? kLastMargin * predicted_us : predicted_us;
+}
+
 Implementation best_by_model(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
                              const codegen::Target& target) {
-  // The family that takes every spec knows the shape of none: another wins where the model can hardly tell.
-  constexpr double kLastMargin = 1.1;
-  const std::vector<const codegen::Schedule*> families = codegen::schedules();
   Implementation best;
-  for (const codegen::Schedule* schedule : families) {
+  double best_us = 0;
+  for (const codegen::Schedule* schedule : codegen::schedules()) {
     if (schedule->foreign) continue;
     auto first = codegen::best_of(*schedule, spec, bucket, target);
-    const bool is_last = schedule == families.back();
-    if (!first ||
-        (best.schedule != nullptr && first->predicted_us * (is_last ? kLastMargin : 1) >= best.predicted_us))
-      continue;
+    if (!first) continue;
+    const double us = ranking_us(*schedule, first->predicted_us);
+    if (best.schedule != nullptr && us >= best_us) continue;
+    best_us = us;
     best = {.schedule = schedule,
             .parameters = std::move(first->parameters),
             .predicted_us = first->predicted_us};

@@ -18,8 +18,12 @@ struct Implementation {
 using ImplementationFor =
     std::function<Implementation(const kernel::KernelSpec& spec, const codegen::Bucket& bucket)>;
 
-/// By the model alone: of each family that is not foreign its first candidate, of these the one of least
-/// predicted time; of equal ones the family that is listed first. Errors: InternalError if no family takes
+/// By what candidates of different families are compared: the family that takes every spec knows the shape of
+/// none, so another one is preferred where the model can hardly tell.
+[[nodiscard]] double ranking_us(const codegen::Schedule& family, double predicted_us);
+
+/// By the model alone: of each family that is not foreign its first candidate, of these the one that ranks
+/// first; of equal ones the family that is listed first. Errors: InternalError if no family takes
 /// the spec.
 [[nodiscard]] Implementation best_by_model(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
                                            const codegen::Target& target);

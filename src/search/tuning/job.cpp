@@ -23,9 +23,17 @@ std::optional<size_t> Job::leader() const {
   return first == order.end() ? std::nullopt : std::optional(*first);
 }
 
-bool Job::is_large() const {
+std::optional<size_t> Job::models_choice() const {
+  for (size_t c = 0; c < tried.size(); ++c)
+    if (kernels[c] != nullptr && !codegen::find_schedule(tried[c].schedule).foreign) return c;
+  return std::nullopt;
+}
+
+bool Job::races_unseen() const {
   constexpr double kLargeUs = 5000;
-  return std::ranges::min(tried, {}, &Tried::predicted_us).predicted_us > kLargeUs;
+  const auto fallen = std::ranges::count(kernels, nullptr);
+  return fallen + 1 >= std::ssize(kernels) ||
+         std::ranges::min(tried, {}, &Tried::predicted_us).predicted_us > kLargeUs;
 }
 
 KernelRequest Job::kernel_request(size_t candidate) const {

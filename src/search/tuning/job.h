@@ -17,6 +17,7 @@ struct TuneRequest {
   /// Then the candidates are compared with the plainest schedule, and the plan as a whole is verified later.
   std::optional<Unit> unit;
   double weight = 1;  ///< how often it runs in the plan: the heaviest are tuned first
+  double share = 1;   ///< of the time of the plan, all its launches: how many candidates are worth looking at
 };
 
 /// What became of one candidate, for the report and for `luminal explain`.
@@ -33,6 +34,7 @@ struct Tried {
 struct Job {
   TuneRequest request;
   size_t number = 0;
+  int effort = 0;  ///< candidates that are looked at, at most
   CacheKey key;
   codegen::Bucket bucket;
   std::optional<Cache::Choice> known;  ///< what an earlier search chose: the only candidate
@@ -49,8 +51,11 @@ struct Job {
   [[nodiscard]] std::vector<size_t> by_merit() const;
   /// The best candidate that is left.
   [[nodiscard]] std::optional<size_t> leader() const;
-  /// One run takes so long that only what turned out to be fast is looked at.
-  [[nodiscard]] bool is_large() const;
+  /// The candidate that Fast mode would take, if it stands; otherwise the next one that is not the program's own.
+  [[nodiscard]] std::optional<size_t> models_choice() const;
+  /// Nothing is looked at before it is timed: one run takes so long that a look takes longer than the race, or there
+  /// is no other candidate to choose.
+  [[nodiscard]] bool races_unseen() const;
   [[nodiscard]] KernelRequest kernel_request(size_t candidate) const;
 };
 

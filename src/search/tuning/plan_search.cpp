@@ -13,6 +13,7 @@
 #include "base/stopwatch.h"
 #include "search/cache/kernel_cache.h"
 #include "search/plan_builder.h"
+#include "search/tuning/costs.h"
 #include "search/tuning/user_kernels.h"
 #include "search/verification/contain.h"
 #include "search/verification/plan_check.h"
@@ -50,99 +51,6 @@ std::optional<Unit> unit_of(const PlanSearchContext& context, const CoverKernel&
   return unit;
 }
 
-/// What is known of times so far. Where nothing was measured the schedules' own prediction counts, scaled by
-/// how far these were off elsewhere, so that a plan is not preferred for being unknown; but a spec for which
-/// a program brings a kernel of its own costs no more than reading and writing, once costs are `curious`: it
-/// is tried wherever it could pay.
-class Costs {
- public:
-  explicit Costs(const PlanSearchContext& context) : context_(context), top_(context.bucket.top()) {}
-
-  void explore_user_kernels() { explores_user_kernels_ = true; }
-  /// By the roofline alone: asked for every fusion that is tried.
-  double rough(const kernel::KernelSpec& spec) {
-    if (has_user_kernel(spec)) return of(context_.store.intern(spec));
-    return kernel::predicted_us(spec, top_, context_.limits) * scale_;
-  }
-  double of(SpecId spec) {
-    if (const auto known = measured_.find(spec); known != measured_.end()) return known->second;
-    if (!recalled_.empty())
-      if (const auto known = recalled_.find(name_of(context_.store.at(spec))); known != recalled_.end())
-        return known->second;
-    const double as_generated = predicted(spec) * scale_;
-    if (!explores_user_kernels_ || !has_user_kernel(context_.store.at(spec))) return as_generated;
-    return std::min(as_generated, least_us(context_.store.at(spec)));
-  }
-
-  /// All of it as a table, by which the same covers are found again, and back.
-  [[nodiscard]] Cache::Costs to_table() const {
-    Cache::Costs table{{"scale", scale_}};
-    if (explores_user_kernels_) table.emplace(kExplores, 1);
-    for (const auto& [spec, us] : measured_) table[name_of(context_.store.at(spec))] = us;
-    return table;
-  }
-  /// False if these are no costs: others' files may hold anything.
-  [[nodiscard]] bool recall(Cache::Costs table) {
-    const auto is_cost = [](const auto& entry) {
-      constexpr double kMostUs = 1e12;  // sums of them stay numbers
-      return entry.second > 0 && entry.second <= kMostUs;
-    };
-    if (!table.contains("scale") || !std::ranges::all_of(table, is_cost)) return false;
-    scale_ = table.at("scale");
-    explores_user_kernels_ = table.contains(kExplores);
-    recalled_ = std::move(table);
-    return true;
-  }
-  void set(SpecId spec, double us) { measured_[spec] = us; }
-  void calibrate() {
-    std::vector<double> ratios;
-    for (const auto& [spec, us] : measured_) ratios.push_back(us / std::max(predicted(spec), 1e-3));
-    if (ratios.empty()) return;
-    scale_ = std::clamp(median(std::move(ratios)), 0.2, 5.0);
-  }
-  /// Sum over the kernels of a cover; nothing if one is not measured.
-  [[nodiscard]] std::optional<double> sum(const Cover& cover) const {
-    double total = 0;
-    for (const CoverKernel& kernel : cover.kernels) {
-      const auto known = measured_.find(kernel.spec);
-      if (known == measured_.end()) return std::nullopt;
-      total += known->second;
-    }
-    return total;
-  }
-
- private:
-  double predicted(SpecId spec) {
-    const auto [at, fresh] = predicted_.try_emplace(spec);
-    if (fresh) {
-      const kernel::KernelSpec& content = context_.store.at(spec);
-      at->second = best_by_model(content, restricted(context_.bucket, content), context_.backend.target())
-                       .predicted_us;
-    }
-    return at->second;
-  }
-
-  [[nodiscard]] bool has_user_kernel(const kernel::KernelSpec& spec) const {
-    return !user_kernels_for(spec, context_.backend.target()).empty();
-  }
-  /// What any kernel takes: a launch, and all data once.
-  [[nodiscard]] double least_us(const kernel::KernelSpec& spec) const {
-    const kernel::Work work = kernel::work_of(spec, top_);
-    return context_.limits.launch_us +
-           kernel::roofline_us(0, work.bytes_read + work.bytes_written, context_.limits);
-  }
-
-  static constexpr const char* kExplores = "explores user kernels";
-  static std::string name_of(const kernel::KernelSpec& spec) { return fmt::format("{:016x}", spec.hash()); }
-
-  const PlanSearchContext& context_;
-  DimMap top_;
-  std::map<SpecId, double> measured_, predicted_;
-  Cache::Costs recalled_;  ///< of an earlier search, by hash of the spec
-  double scale_ = 1;
-  bool explores_user_kernels_ = false;
-};
-
 Cover next_cover(const PlanSearchContext& context, Costs& costs) {
   const CoverCosts both{
       .rough = [&](const kernel::KernelSpec& spec) { return costs.rough(spec); },
@@ -152,19 +60,22 @@ Cover next_cover(const PlanSearchContext& context, Costs& costs) {
   return find_cover(context.saturated.cover, context.store, both, context.options);
 }
 
-/// The specs of a cover that nobody has timed, with their weight.
+/// The specs of a cover that nobody has timed, with their weight and their share of its time.
 std::vector<std::pair<SpecId, TuneRequest>> open_requests(const PlanSearchContext& context,
                                                           const Cover& cover,
                                                           const std::map<SpecId, Tuned>& kernels) {
   std::vector<std::pair<SpecId, TuneRequest>> open;
   for (const CoverKernel& kernel : cover.kernels) {
     if (kernels.contains(kernel.spec)) continue;
+    const double share = cover.cost_us > 0 ? kernel.cost_us / cover.cost_us : 1;
     const auto known = std::ranges::find(open, kernel.spec, [](const auto& entry) { return entry.first; });
     if (known == open.end()) {
       open.push_back(
-          {kernel.spec, {.spec = context.store.at(kernel.spec), .unit = unit_of(context, kernel)}});
+          {kernel.spec,
+           {.spec = context.store.at(kernel.spec), .unit = unit_of(context, kernel), .share = share}});
     } else {
       known->second.weight += 1;
+      known->second.share += share;
       if (!known->second.unit) known->second.unit = unit_of(context, kernel);
     }
   }
@@ -315,6 +226,8 @@ class PlanSearch {
     const auto open = open_requests(context_, found.cover, {});
     std::vector<TuneRequest> requests;
     for (const auto& [spec, request] : open) requests.push_back(request);
+    // Each was found with what effort its share was worth then.
+    for (TuneRequest& request : requests) request.share = 0;
     if (!tuner_.remembers(requests, context_.bucket)) return false;
     std::vector<Tuned> tuned = tuner_.tune(requests, context_.bucket);
     for (size_t i = 0; i < open.size(); ++i) {
@@ -339,6 +252,7 @@ class PlanSearch {
       Cover cover = next_cover(context_, costs_);
       result_.cover_s += seconds_since(start);
       const auto open = open_requests(context_, cover, result_.kernels);
+      if (round > 0 && !open.empty() && !is_worth_timing(cover, open)) break;
       if (!fits(round == 0 ? 0 : compile_s(open.size()), deadlines_.kernels)) {
         result_.out_of_time = true;
         const double predicted_us = cover.cost_us;
@@ -371,6 +285,17 @@ class PlanSearch {
       if (open.empty() || result_.out_of_time) break;
     }
     return true;
+  }
+
+  /// Whether a cover with specs that nobody has timed promises to be clearly faster than the best so far, or has a
+  /// place for a kernel of the program's own, whose time nobody can predict.
+  [[nodiscard]] bool is_worth_timing(const Cover& cover,
+                                     const std::vector<std::pair<SpecId, TuneRequest>>& open) const {
+    constexpr double kGain = 0.99;
+    if (cover.cost_us < kGain * std::ranges::min(explored_, {}, &ExploredCover::sum_us).sum_us) return true;
+    return std::ranges::any_of(open, [&](const auto& entry) {
+      return !user_kernels_for(entry.second.spec, context_.backend.target()).empty();
+    });
   }
 
   /// What compiling one kernel for each of so many specs takes, as it went so far.

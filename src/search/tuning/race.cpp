@@ -73,8 +73,8 @@ std::vector<double> race(std::span<Contender* const> contenders, const RaceOptio
   std::vector<size_t> field(contenders.size());
   std::iota(field.begin(), field.end(), size_t{0});
   const auto time_of = [&](size_t i) { return samples[i].empty() ? 0 : std::ranges::min(samples[i]); };
-  constexpr double kLongUs = 10'000;
-  constexpr int kLongRounds = 3;
+  constexpr double kTellingUs = 1000, kLongUs = 10'000, kVeryLongUs = 100'000;
+  constexpr int kLongRounds = 3, kVeryLongRounds = 2;
   for (int round = 0; round < options.rounds && !field.empty(); ++round) {
     double best = std::numeric_limits<double>::infinity();
     for (const size_t i : field)
@@ -85,6 +85,7 @@ std::vector<double> race(std::span<Contender* const> contenders, const RaceOptio
     for (int pass = 0; pass < passes; ++pass)
       for (const size_t i : field) {
         if (pass > 0 && time_of(i) > kLongUs) continue;
+        if (pass > 0 && time_of(i) > std::max(kTellingUs, options.lost_above * best)) continue;
         throw_if_cancelled();
         if (Clock::now() >= options.deadline && (round > 0 || pass > 0 || i != field.front())) break;
         if (options.before_sample) options.before_sample(i);
@@ -95,11 +96,13 @@ std::vector<double> race(std::span<Contender* const> contenders, const RaceOptio
     std::erase_if(field,
                   [&](size_t i) { return samples[i].empty() || time_of(i) > best * options.drop_above; });
     std::ranges::stable_sort(field, {}, time_of);
-    if (field.size() > 2) field.resize(std::max<size_t>(2, (field.size() + 1) / 2));
-    if (Clock::now() >= options.deadline) break;
-    if (round < 2) continue;
-    if (field.size() < 2 || time_of(field[1]) > options.clear_above * time_of(field[0])) break;
-    if (time_of(field[0]) > kLongUs && round + 1 >= kLongRounds) break;
+    if (Clock::now() >= options.deadline || field.empty()) break;
+    const double leader_us = time_of(field[0]);
+    const bool is_very_long = leader_us > kVeryLongUs;
+    if (field.size() > 2) field.resize(is_very_long ? 2 : std::max<size_t>(2, (field.size() + 1) / 2));
+    if (round < 2 && !is_very_long) continue;
+    if (field.size() < 2 || time_of(field[1]) > options.clear_above * leader_us) break;
+    if (leader_us > kLongUs && round + 1 >= (is_very_long ? kVeryLongRounds : kLongRounds)) break;
   }
   std::vector<double> times;
   for (size_t i = 0; i < contenders.size(); ++i) times.push_back(time_of(i));

@@ -52,9 +52,11 @@ class Contender {
 };
 
 struct RaceOptions {
-  int rounds = 5;            ///< samples of each finalist
-  double sample_us = 500;    ///< of one sample, at least
-  double drop_above = 1.3;   ///< a candidate stops when a run takes this much longer than the best
+  int rounds = 5;           ///< samples of each finalist
+  double sample_us = 500;   ///< of one sample, at least
+  double drop_above = 1.3;  ///< a candidate stops when a run takes this much longer than the best
+  double lost_above =
+      1.5;  ///< so much behind the best, a first sample of more than a millisecond is the last one
   double clear_above = 1.1;  ///< the race is over when the second takes this much longer, after three samples
   Clock::time_point deadline = Clock::time_point::max();
   std::function<void(size_t)> before_sample;  ///< called with the contender that runs next; may be left out
@@ -65,7 +67,8 @@ struct RaceOptions {
 /// apart, are added up: a median would carry the disturbance of the moment into the choice of plans. Samples
 /// are interleaved, so that a machine that slows down slows all of them; half of the field is dropped after
 /// each round (successive halving), the last two meet to the end, or until one is clearly behind. A run of tens
-/// of milliseconds is an average in itself: such contenders run less often.
+/// of milliseconds is an average in itself: such contenders run less often, those of a tenth of a second once or
+/// twice.
 [[nodiscard]] std::vector<double> race(std::span<Contender* const> contenders, const RaceOptions& options);
 
 }  // namespace luminal::search

@@ -6,9 +6,9 @@ namespace luminal::search {
 
 std::optional<Cache::Choice> find_remembered(Cache& cache, const CacheKey& key,
                                              const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
-                                             const codegen::Target& target) {
+                                             const codegen::Target& target, int effort) {
   std::optional<Cache::Choice> choice = cache.find(key);
-  if (!choice) return std::nullopt;
+  if (!choice || choice->effort < effort) return std::nullopt;
   for (const codegen::Schedule* family : codegen::schedules()) {
     if (family->name != choice->schedule) continue;
     const std::vector<codegen::Candidate> candidates = family->candidates(spec, bucket, target);

@@ -4,12 +4,12 @@
 
 namespace luminal::search {
 
-/// What the cache holds for a kernel, if it is one of the candidates that its family has for this spec:
-/// choices are carried between machines, and a file may say anything. Another one is forgotten before code is
-/// made of it.
+/// What the cache holds for a kernel, if it was found with this effort at least and is one of the candidates
+/// that its family has for this spec: choices are carried between machines, and a file may say anything. What is
+/// no candidate is forgotten before code is made of it.
 [[nodiscard]] std::optional<Cache::Choice> find_remembered(Cache& cache, const CacheKey& key,
                                                            const kernel::KernelSpec& spec,
                                                            const codegen::Bucket& bucket,
-                                                           const codegen::Target& target);
+                                                           const codegen::Target& target, int effort);
 
 }  // namespace luminal::search

@@ -45,7 +45,7 @@ void Tuner::add_candidates(Job& job) const {
     job.tried.push_back({.schedule = job.known->schedule, .parameters = job.known->parameters});
     return;
   }
-  Candidates found = find_candidates(job.request.spec, job.bucket, backend_.target(), options_.candidates);
+  Candidates found = find_candidates(job.request.spec, job.bucket, backend_.target(), job.effort);
   job.tried = std::move(found.promising);
   job.hopeless = std::move(found.hopeless);
 }
@@ -122,7 +122,7 @@ void Tuner::run_race(Job& job) {
     std::vector<size_t> candidates;
     std::vector<std::shared_ptr<const backends::Kernel>> kernels;
     for (size_t c = 0; c < job.tried.size(); ++c) {
-      if (!job.kernels[c] || !(job.screened[c] || job.is_large())) continue;
+      if (!job.kernels[c] || !(job.screened[c] || job.races_unseen())) continue;
       candidates.push_back(c);
       kernels.push_back(job.kernels[c]);
     }
@@ -155,21 +155,21 @@ double race_s(const Job& job) {
 
 }  // namespace
 
-/// Races the candidates of each job that are not plainly wrong. Of large kernels, where a look takes longer than
-/// the race, only a program's own is looked at, and only if it is the fastest.
+/// Races the candidates of each job that are not plainly wrong. Where they race unseen only a program's own is
+/// looked at, and only if it is the fastest.
 void Tuner::race(std::span<Job* const> jobs) {
-  std::vector<Job*> small, large;
-  for (Job* job : jobs) (job->is_large() ? large : small).push_back(job);
-  if (!small.empty()) verifier_.screen_candidates(small, options_.deadline);
+  std::vector<Job*> seen, unseen;
+  for (Job* job : jobs) (job->races_unseen() ? unseen : seen).push_back(job);
+  if (!seen.empty()) verifier_.screen_candidates(seen, options_.deadline);
   for (Job* job : jobs) {
     throw_if_cancelled();
     if (fits(race_s(*job), options_.deadline)) run_race(*job);
   }
-  std::erase_if(large, [](const Job* job) {
+  std::erase_if(unseen, [](const Job* job) {
     const auto leader = job->leader();
     return !leader || !codegen::find_schedule(job->tried[*leader].schedule).foreign;
   });
-  verifier_.screen_leaders(large, options_.deadline);
+  verifier_.screen_leaders(unseen, options_.deadline);
 }
 
 namespace {
@@ -257,15 +257,14 @@ void Tuner::remember(const Job& job, size_t winner, bool verified) {
                            .parameters = best.parameters,
                            .code = job.codes[winner],
                            .measured_us = best.measured_us,
-                           .measured_candidates = static_cast<int>(std::ranges::count_if(
-                               job.tried, [](const Tried& t) { return t.measured_us > 0; })),
+                           .effort = job.effort,
                            .verified_here = verified});
 }
 
 bool Tuner::remembers(std::span<const TuneRequest> requests, const codegen::Bucket& bucket) {
   return std::ranges::all_of(requests, [&](const TuneRequest& request) {
     return find_remembered(cache_, tuning_key(request.spec, bucket, backend_.target()), request.spec, bucket,
-                           backend_.target())
+                           backend_.target(), effort_for(request.share, options_.candidates))
         .has_value();
   });
 }
@@ -305,22 +304,20 @@ void Tuner::confirm(std::span<Tuned* const> winners) {
 
 void Tuner::take_models_choice(Tuned& winner) {
   Job& job = *jobs_[winner.job];
-  if (job.known || !job.kernels[0]) return;
-  job.preferred = 0;
+  const auto choice = job.models_choice();
+  if (job.known || !choice) return;
+  job.preferred = choice;
   choose(job, winner, false);
 }
 
 Tuned Tuner::models_choice(const Tuned& winner) const {
   const Job& job = *jobs_[winner.job];
-  if (job.known) return winner;
-  for (size_t c = 0; c < job.tried.size(); ++c) {
-    if (!job.kernels[c] || codegen::find_schedule(job.tried[c].schedule).foreign) continue;
-    Tuned choice;
-    describe(job, job.by_merit(), c, choice);
-    choice.verified = winner.verified && choice.kernel == winner.kernel;
-    return choice;
-  }
-  return winner;
+  const auto candidate = job.models_choice();
+  if (job.known || !candidate) return winner;
+  Tuned choice;
+  describe(job, job.by_merit(), *candidate, choice);
+  choice.verified = winner.verified && choice.kernel == winner.kernel;
+  return choice;
 }
 
 std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const codegen::Bucket& bucket) {
@@ -333,11 +330,13 @@ std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const code
     job.number = jobs_.size() - 1;
     job.bucket = bucket;
     job.key = tuning_key(request.spec, bucket, backend_.target());
-    job.known = find_remembered(cache_, job.key, request.spec, bucket, backend_.target());
+    job.effort = effort_for(request.share, options_.candidates);
+    job.known = find_remembered(cache_, job.key, request.spec, bucket, backend_.target(), job.effort);
     job.subject = {.graph = &graph_,
                    .unit = request.unit ? *request.unit : unit_of(request.spec),
                    .sizes = {bucket.top()},
                    .options = {.seed = options_.seed, .strict = options_.strict}};
+    job.subject.unit.kernels[0].spec = request.spec;
     if (!request.spec.symbols().empty())
       job.subject.sizes.insert(job.subject.sizes.end(), other_sizes.begin(), other_sizes.end());
     throw_if_cancelled();

@@ -28,7 +28,7 @@ struct Tuned {
 };
 
 struct TunerOptions {
-  int candidates = 8;  ///< compiled per spec, at most
+  int candidates = 6;  ///< compiled per spec, at most
   RaceOptions race;
   Clock::time_point deadline = Clock::time_point::max();   ///< nothing is timed after it
   Clock::time_point verify_by = Clock::time_point::max();  ///< no kernel's full judgement begins after it

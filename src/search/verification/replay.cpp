@@ -98,8 +98,11 @@ Replay parse_replay(std::string_view text) {
     if (replay.kernels.empty() || replay.kernels.size() != replay.suite.unit.kernels.size())
       fail<FormatError>("[replay] the file has {} kernels, but its suite has {}", replay.kernels.size(),
                         replay.suite.unit.kernels.size());
-    for (size_t k = 0; k < replay.kernels.size(); ++k)
-      check_fit(replay.kernels[k], replay.suite.unit.kernels[k], replay.suite.dims);
+    for (size_t k = 0; k < replay.kernels.size(); ++k) {
+      Unit::Kernel& part = replay.suite.unit.kernels[k];
+      check_fit(replay.kernels[k], part, replay.suite.dims);
+      part.spec = replay.kernels[k].spec;
+    }
     return replay;
   } catch (const json::exception& error) {
     fail<FormatError>("[replay] this is not a replay file: {}", error.what());

@@ -32,6 +32,7 @@ struct Unit {
     std::vector<int> inputs, outputs;  ///< into tensors
     /// The input whose memory the first output takes: the kernel then runs both ways, which have to agree.
     int in_place = -1;
+    kernel::KernelSpec spec = {};  ///< slots are `inputs`, in order; empty where nobody says what it computes
   };
   std::vector<Tensor> tensors;
   std::vector<Kernel> kernels;  ///< producers first

@@ -35,7 +35,7 @@ Cache::Choice choice_of(int number, int candidates = 3) {
           .parameters = {{"tile", number}},
           .code = 0xfedcba9876543210ULL + static_cast<uint64_t>(number),
           .measured_us = 1.0 + number,
-          .measured_candidates = candidates,
+          .effort = candidates,
           .verified_here = true};
 }
 
@@ -324,7 +324,7 @@ TEST(Cache, AFlippedBitIsNeverBelieved) {
       if (choice) {
         ASSERT_EQ(choice->parameters, choice_of(i).parameters) << "byte " << at << ", seed " << seed;
         ASSERT_EQ(choice->measured_us, choice_of(i).measured_us) << "byte " << at << ", seed " << seed;
-        ASSERT_EQ(choice->measured_candidates, 3) << "byte " << at << ", seed " << seed;
+        ASSERT_EQ(choice->effort, 3) << "byte " << at << ", seed " << seed;
       }
       const auto object = cache.find_object(key_of(i));
       if (object) {

@@ -43,10 +43,10 @@ TEST(Remembered, OnlyCandidatesOfTheFamilyComeOutOfTheCache) {
       Cache::Choice choice{.schedule = std::string(family->name),
                            .parameters = candidate.parameters,
                            .measured_us = 1,
-                           .measured_candidates = 1};
+                           .effort = 1};
       cache.forget(key);
       cache.store(key, choice);
-      EXPECT_TRUE(find_remembered(cache, key, spec, {}, backend->target())) << family->name;
+      EXPECT_TRUE(find_remembered(cache, key, spec, {}, backend->target(), 1)) << family->name;
       ++kept;
       for (const auto& [name, value] : candidate.parameters)
         for (const int64_t absurd : {int64_t{0}, int64_t{-1}, int64_t{1'000'003}, INT64_MAX, INT64_MIN}) {
@@ -58,7 +58,7 @@ TEST(Remembered, OnlyCandidatesOfTheFamilyComeOutOfTheCache) {
             continue;
           cache.forget(key);
           cache.store(key, choice);
-          EXPECT_FALSE(find_remembered(cache, key, spec, {}, backend->target()))
+          EXPECT_FALSE(find_remembered(cache, key, spec, {}, backend->target(), 1))
               << family->name << " " << name;
           EXPECT_FALSE(cache.find(key)) << "it is forgotten";
           ++refused;
@@ -66,8 +66,8 @@ TEST(Remembered, OnlyCandidatesOfTheFamilyComeOutOfTheCache) {
     }
   EXPECT_GT(kept, 0);
   EXPECT_GT(refused, 0);
-  cache.store(key, {.schedule = "of nobody", .parameters = {}, .measured_us = 1, .measured_candidates = 1});
-  EXPECT_FALSE(find_remembered(cache, key, spec, {}, backend->target()));
+  cache.store(key, {.schedule = "of nobody", .parameters = {}, .measured_us = 1, .effort = 1});
+  EXPECT_FALSE(find_remembered(cache, key, spec, {}, backend->target(), 1));
 }
 
 /// A right replay with one part changed; the JSON pointer says which.

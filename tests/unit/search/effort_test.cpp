@@ -1,0 +1,156 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "backends/device.h"
+#include "luminal/luminal.h"
+#include "search/encode/kernel_graph.h"
+#include "search/tuning/candidates.h"
+#include "search/tuning/costs.h"
+#include "search/tuning/implementation.h"
+#include "search/tuning/remembered.h"
+#include "search/tuning/tuner.h"
+#include "support/files.h"
+#include "unit/search/pipeline.h"
+
+// How much is looked at where: by the share of a plan's time that there is to gain from.
+namespace luminal::search {
+namespace {
+
+TEST(Effort, GrowsWithTheShare) {
+  EXPECT_EQ(effort_for(0, 8), 1);
+  EXPECT_EQ(effort_for(0.0009, 8), 1);
+  EXPECT_EQ(effort_for(0.004, 8), 2);
+  EXPECT_EQ(effort_for(0.019, 8), 4);
+  EXPECT_EQ(effort_for(0.02, 8), 8);
+  EXPECT_EQ(effort_for(1, 8), 8);
+  EXPECT_EQ(effort_for(0.01, 3), 3) << "more than there may be";
+}
+
+class Candidacy : public testing::Test {
+ protected:
+  static kernel::KernelSpec spec_of(const std::function<GraphTensor(Graph&)>& formula) {
+    Graph cx;
+    auto result = formula(cx).retrieve();
+    return encode(cx).tensors.back().spec;
+  }
+  /// Kernels for which several families compete.
+  static std::vector<kernel::KernelSpec> specs() {
+    return {spec_of([](Graph& cx) { return cx.tensor({96, 80}).matmul(cx.tensor({80, 64})); }),
+            spec_of([](Graph& cx) { return cx.tensor({300, 200}).sum(1); }),
+            spec_of([](Graph& cx) { return cx.tensor({64, 50}).permute({1, 0}).exp(); })};
+  }
+  std::shared_ptr<backends::Device> device_ = backends::find_device("cpu");
+};
+
+TEST_F(Candidacy, OneCandidateIsTheModelsChoice) {
+  for (const kernel::KernelSpec& spec : specs()) {
+    const Implementation choice = best_by_model(spec, {}, device_->target());
+    for (const int most : {1, 2, 8}) {
+      const Candidates found = find_candidates(spec, {}, device_->target(), most);
+      ASSERT_FALSE(found.promising.empty());
+      EXPECT_EQ(found.promising[0].schedule, choice.schedule->name) << spec.to_string();
+      EXPECT_EQ(found.promising[0].parameters, choice.parameters) << spec.to_string();
+      EXPECT_LE(found.promising.size(), static_cast<size_t>(std::max(most, 6)));
+      if (most < 3) EXPECT_EQ(found.promising.size(), static_cast<size_t>(most)) << spec.to_string();
+    }
+  }
+}
+
+TEST_F(Candidacy, EachFamilyHasACandidateShouldAllOthersFall) {
+  for (const kernel::KernelSpec& spec : specs())
+    for (const int most : {1, 2, 8}) {
+      const Candidates found = find_candidates(spec, {}, device_->target(), most);
+      for (const codegen::Schedule* family : codegen::schedules()) {
+        const auto first = codegen::best_of(*family, spec, {}, device_->target());
+        if (!first) continue;
+        const auto is_first = [&](const Tried& tried) {
+          return tried.schedule == family->name && tried.parameters == first->parameters;
+        };
+        EXPECT_EQ(std::ranges::count_if(found.promising, is_first) +
+                      std::ranges::count_if(found.hopeless, is_first),
+                  1)
+            << family->name << " " << most << "\n"
+            << spec.to_string();
+      }
+    }
+}
+
+TEST_F(Candidacy, WhatWasFoundWithLittleEffortServesNoLargerShare) {
+  const kernel::KernelSpec spec = specs()[0];
+  const luminal::test::TemporaryFolder folder;
+  Cache cache(folder.path());
+  const auto tuned_at = [&](double share) {
+    const Graph cx;
+    Tuner tuner(*device_, cache, cx, {});
+    std::vector<TuneRequest> open(1);
+    open[0].spec = spec;
+    open[0].share = share;
+    return tuner.tune(open, {})[0];
+  };
+  const Tuned cheap = tuned_at(0);
+  EXPECT_FALSE(cheap.from_cache);
+  EXPECT_EQ(cheap.tried.size(), 1U);
+  EXPECT_GT(cheap.measured_us, 0);
+  EXPECT_TRUE(tuned_at(0).from_cache);
+  const Tuned thorough = tuned_at(1);
+  EXPECT_FALSE(thorough.from_cache);
+  EXPECT_GT(thorough.tried.size(), 1U);
+  for (const double share : {1.0, 0.01, 0.0}) {
+    const Tuned known = tuned_at(share);
+    EXPECT_TRUE(known.from_cache);
+    EXPECT_EQ(known.parameters, thorough.parameters);
+  }
+}
+
+TEST(Costs, ArePredictionsScaledByWhatTakesTime) {
+  Graph cx;
+  const GraphTensor large = cx.tensor({256, 256}).matmul(cx.tensor({256, 256})).retrieve();
+  std::vector<GraphTensor> small;
+  for (int64_t n = 3; n < 12; ++n) small.push_back(cx.tensor({n}).exp().retrieve());
+  const GraphTensor unknown = cx.tensor({77, 5}).sum(1).retrieve();
+  const luminal::search::test::Searched searched = luminal::search::test::search(cx);
+  const auto backend = backends::find_device("cpu");
+  const luminal::test::TemporaryFolder folder;
+  Cache cache(folder.path());
+  const kernel::MachineLimits limits;
+  const SearchOptions options;
+  const codegen::Bucket bucket;
+  const LoopBodies bodies;
+  const Loops loops{bodies, {}};
+  const PlanSearchContext context{.graph = cx,
+                                  .kernel_graph = searched.kernel_graph,
+                                  .saturated = searched.saturated,
+                                  .store = *searched.store,
+                                  .backend = *backend,
+                                  .cache = cache,
+                                  .limits = limits,
+                                  .bucket = bucket,
+                                  .options = options,
+                                  .loops = loops};
+  const auto id_of = [&](const GraphTensor& tensor) {
+    for (const KernelGraph::Tensor& made : searched.kernel_graph.tensors)
+      if (made.value == tensor.edge().source) return searched.store->intern(made.spec);
+    throw InternalError("the tensor is no kernel's");
+  };
+  Costs costs(context);
+  const double predicted_us = costs.of(id_of(unknown)), large_us = costs.of(id_of(large));
+  // Many small kernels are five times as fast as predicted, the large one takes twice as long.
+  double total_us = 2 * large_us, total_predicted_us = large_us;
+  for (const GraphTensor& each : small) {
+    const double us = costs.of(id_of(each));
+    total_us += us / 5;
+    total_predicted_us += us;
+    costs.set(id_of(each), us / 5);
+  }
+  costs.set(id_of(large), 2 * large_us);
+  costs.calibrate();
+  EXPECT_NEAR(costs.of(id_of(unknown)), predicted_us * total_us / total_predicted_us, 1e-6 * predicted_us);
+  EXPECT_GT(costs.of(id_of(unknown)), predicted_us);
+  EXPECT_EQ(costs.of(id_of(large)), 2 * large_us) << "what was measured is not scaled";
+}
+
+}  // namespace
+}  // namespace luminal::search
