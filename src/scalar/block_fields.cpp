@@ -34,6 +34,8 @@ int32_t evaluate_whole(const FieldNode& node, std::span<const std::byte> block, 
       return position;
     case FieldOp::Byte:
       return std::to_integer<int32_t>(block[of(node.a)]);
+    case FieldOp::SignedByte:
+      return static_cast<int8_t>(of(node.a));
     case FieldOp::Add:
       return whole(of(node.a) + of(node.b));
     case FieldOp::Subtract:

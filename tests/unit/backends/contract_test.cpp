@@ -1,4 +1,8 @@
+#include <sstream>
+
+#include "backends/cpu/jit.h"
 #include "backends/device.h"
+#include "codegen/emit/llvm.h"
 #include "support/effort.h"
 #include "unit/backends/launch.h"
 #include "unit/codegen/cases.h"
@@ -58,6 +62,36 @@ void check_all(Device& backend) {
 }
 
 TEST(ContractCode, EqualsTheDefinition) { check_all(*make_cpu_device()); }
+
+/// Lines that move a vector register to or from the stack.
+int64_t spills_of(const std::string& assembly) {
+  std::istringstream lines(assembly);
+  int64_t count = 0;
+  for (std::string line; std::getline(lines, line);)
+    count += line.find("%zmm") != std::string::npos && line.find("%rsp") != std::string::npos ? 1 : 0;
+  return count;
+}
+
+/// A full tile leaves the registers for a few vectors before and behind the loop, not for all of its sums.
+TEST(ContractCode, FullTilesStayInRegisters) {
+  const HostCpu cpu{.cpu = "x86-64-v4", .features = "", .vector_bytes = 64, .vector_registers = 32};
+  const codegen::Schedule& schedule = codegen::find_schedule("contract");
+  const kernel::Canonical specs[] = {
+      Matmul{.m = 101, .n = 47, .k = 333}.spec(), Matmul{.m = 512, .n = 512, .k = 512}.spec(),
+      Matmul{.m = 784, .n = 120, .k = 40, .turned_a = true, .turned_b = true, .batch = 8}.spec(),
+      Conv{.images = 8, .channels = 128, .height = 20, .width = 20, .filters = 128}.forward()};
+  int64_t full = 0;
+  for (const kernel::Canonical& made : specs)
+    for (const Candidate& candidate : schedule.candidates(made.spec, {}, avx512())) {
+      const int64_t vectors = candidate.parameters.at("tile_m") * candidate.parameters.at("tile_n");
+      if (vectors < 26) continue;
+      ++full;
+      const Program program = schedule.lower(made.spec, candidate.parameters, {}, avx512());
+      EXPECT_LT(spills_of(compile_assembly(emit_llvm(program, {}), cpu)), vectors)
+          << made.spec.to_string() << codegen::to_string(candidate.parameters);
+    }
+  EXPECT_GT(full, 4);
+}
 
 TEST(ContractCode, EqualsTheDefinitionWithoutAvx512) {
   const test::Features features("-avx512f");
