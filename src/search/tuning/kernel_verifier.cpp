@@ -220,6 +220,7 @@ std::vector<FullVerdict> KernelVerifier::verdicts_on_leaders(std::span<Job* cons
     // Code of ours keeps nothing from one launch to the next but what is in its workspace.
     if (codegen::find_schedule(job.tried[leader].schedule).foreign) {
       check.options.launches = 1200;
+      check.options.in_parts = false;
       check.options.soak = std::chrono::seconds(10);
     }
   }

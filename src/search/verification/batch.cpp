@@ -109,7 +109,9 @@ class ReferenceMaker {
   /// By tensor of the unit, until the next call; null where no kernel stands. `suite` has one test case, in the
   /// first call that of all which may prove a sum. If all sums of a contraction are wrong, the record has the
   /// fault. Throws BeginAnew.
-  const std::vector<TensorData>* make(const VerificationSuite& suite, bool is_first) {
+  /// `part`: of the tasks that the candidate runs.
+  const std::vector<TensorData>* make(const VerificationSuite& suite, bool is_first,
+                                      const std::optional<TaskPart>& part) {
     if (is_first && check_.split) prove_sum(suite);
     if (record_.fault.get()) return nullptr;
     if (sum_) return made_by_sum(suite, is_first);
@@ -119,7 +121,7 @@ class ReferenceMaker {
       if (!plain_)
         plain_ = std::make_unique<CaseVerifier>(suite, std::span(check_.independent).subspan(kernel_, 1),
                                                 VerifyOptions{.launches = 0}, progress_);
-      const auto fault = plain_->add(suite.cases[0], nullptr, false);
+      const auto fault = plain_->add(suite.cases[0], nullptr, false, part);
       if (!fault) return &plain_->made();
       plain_.reset();
       record_.fell[kernel_].set(fault->message);
@@ -208,15 +210,16 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
     VerificationSuite suite = prepare_suite(subject, record.size);
     ++progress;
     record.skipped_share = std::max(record.skipped_share, suite.skipped_share());
-    const std::vector<TensorData>* reference = references.make(suite, k == 0);
+    const std::vector<TensorData>* reference =
+        references.make(suite, k == 0, candidate ? candidate->next_part() : std::nullopt);
     if (record.fault.get()) return;
     if (reference) accept_beyond_laws(suite.cases[0], *reference);
     record.running = kCandidate;
     if (!candidate) candidate.emplace(suite, std::span(&check.candidate, 1), options, progress);
     const auto fault = candidate->add(suite.cases[0], reference, k + 1 == kinds);
-    if (reference) record.compared += outputs_of(suite);
     if (fault) record.fault.set(*fault);
   }
+  if (candidate) record.compared += candidate->compared();
 }
 
 void verify_part(const Part& part, FullRecord& record, Progress& progress) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <ranges>
 #include <utility>
 
 #include "backends/host/device.h"
@@ -120,6 +121,18 @@ int64_t GuardedMemory::stray_writes() const {
 namespace {
 
 constexpr int64_t kWorkspaceAlignment = 64;
+}  // namespace
+
+std::vector<TaskRange> ranges_of(int64_t tasks, const std::optional<TaskPart>& part) {
+  constexpr int64_t kOneIn = 16;
+  const int64_t length = std::max<int64_t>(1, tasks / kOneIn);
+  if (!part || 3 * length >= tasks) return {{0, tasks}};
+  const auto free = static_cast<double>(tasks - 3 * length);
+  const int64_t middle = length + static_cast<int64_t>(std::clamp(part->middle, 0.0, 1.0) * free);
+  return {{0, length}, {middle, middle + length}, {tasks - length, tasks}};
+}
+
+namespace {
 
 /// In guarded memory of the host.
 class HostRig : public Rig {
@@ -128,15 +141,16 @@ class HostRig : public Rig {
           std::span<const TrialOutput> outputs, const DimMap& dims, const TrialOptions& options);
   void give(std::span<const TensorData* const> inputs) override;
   void overwrite(std::byte pattern) override;
-  void launch(Split split) override;
+  void launch(Split split, const std::optional<TaskPart>& part) override;
   [[nodiscard]] std::string trouble() const override;
   [[nodiscard]] std::span<const std::byte> output(size_t number) const override;
 
  private:
   [[nodiscard]] GuardedMemory workspace(int64_t bytes) const;
   void run_range(int stage, size_t thread, int64_t begin, int64_t end) const;
-  void run_singly(int stage, int64_t tasks);
-  void run_on_threads(int stage, int64_t tasks) const;
+  void run_singly(int stage, std::span<const TaskRange> ranges);
+  void run_unevenly(int stage, const TaskRange& range) const;
+  void run_on_threads(int stage, const TaskRange& range) const;
 
   const backends::HostKernel& kernel_;
   TrialOptions options_;
@@ -229,7 +243,7 @@ class Writers {
   std::vector<int32_t> writers_;
 };
 
-void HostRig::run_singly(int stage, int64_t tasks) {
+void HostRig::run_singly(int stage, std::span<const TaskRange> ranges) {
   constexpr int64_t kMostCompared = int64_t{1} << 28;
   constexpr size_t kMostOfEach = size_t{1} << 21;
   std::vector<std::span<const std::byte>> written{shared_[0].bytes()};
@@ -241,50 +255,57 @@ void HostRig::run_singly(int stage, int64_t tasks) {
     memory = memory.last(std::min(memory.size(), kMostOfEach));  // where the last tasks write
     bytes += static_cast<int64_t>(memory.size());
   }
+  int64_t tasks = 0;
+  for (const TaskRange& range : ranges) tasks += range.end - range.begin;
   int64_t watched = std::min(tasks, kMostCompared / std::max<int64_t>(bytes, 1));
   std::vector<Writers> writers;
   if (watched > 1)
     for (const auto& memory : written) writers.emplace_back(memory);
-  for (int64_t task = tasks; task-- > 0;) {
-    run_range(stage, 0, task, task + 1);
-    if (watched-- <= 0) continue;
-    for (size_t i = 0; i < writers.size(); ++i)
-      if (const auto conflict = writers[i].note(task); conflict && conflict_.empty())
-        conflict_ = fmt::format("tasks {} and {} of stage {} both write byte {} of {}", conflict->first, task,
-                                stage, offsets[i] + conflict->second,
-                                i == 0 ? "the shared workspace" : fmt::format("output {}", i - 1));
-  }
+  for (const TaskRange& range : std::views::reverse(ranges))
+    for (int64_t task = range.end; task-- > range.begin;) {
+      run_range(stage, 0, task, task + 1);
+      if (watched-- <= 0) continue;
+      for (size_t i = 0; i < writers.size(); ++i)
+        if (const auto conflict = writers[i].note(task); conflict && conflict_.empty())
+          conflict_ = fmt::format("tasks {} and {} of stage {} both write byte {} of {}", conflict->first,
+                                  task, stage, offsets[i] + conflict->second,
+                                  i == 0 ? "the shared workspace" : fmt::format("output {}", i - 1));
+    }
+}
+
+void HostRig::run_unevenly(int stage, const TaskRange& range) const {
+  for (int64_t begin = range.begin, length = 1; begin < range.end; begin += length++)
+    run_range(stage, 0, begin, std::min(begin + length, range.end));
 }
 
 /// As many equal parts as there are threads, which begin when all threads are there, or after a while.
-void HostRig::run_on_threads(int stage, int64_t tasks) const {
+void HostRig::run_on_threads(int stage, const TaskRange& range) const {
   const int count = options_.threads;
+  const int64_t tasks = range.end - range.begin;
   constexpr int64_t kPatienceNs = 1'000'000;
   std::atomic<int> arrived{0}, next{0};
   Team::shared().run(count, [&](int worker) {
     ++arrived;
     (void)spin_until(kPatienceNs, [&] { return arrived == count; });
     for (int part = next++; part < count; part = next++)
-      run_range(stage, static_cast<size_t>(worker), tasks * part / count, tasks * (part + 1) / count);
+      run_range(stage, static_cast<size_t>(worker), range.begin + tasks * part / count,
+                range.begin + tasks * (part + 1) / count);
   });
 }
 
-void HostRig::launch(Split split) {
+void HostRig::launch(Split split, const std::optional<TaskPart>& part) {
   for (int stage = 0; stage < kernel_.stage_count(); ++stage) {
-    const int64_t tasks = kernel_.tasks(stage, sizes_);
-    switch (split) {
-      case Split::Whole:
-        run_range(stage, 0, 0, tasks);
-        break;
-      case Split::Singles:
-        run_singly(stage, tasks);
-        break;
-      case Split::Uneven:
-        for (int64_t begin = 0, length = 1; begin < tasks; begin += length++)
-          run_range(stage, 0, begin, std::min(begin + length, tasks));
-        break;
-      case Split::Threads:
-        run_on_threads(stage, tasks);
+    const bool is_last = stage + 1 == kernel_.stage_count();  // the others make what all of its tasks read
+    const std::vector<TaskRange> ranges =
+        ranges_of(kernel_.tasks(stage, sizes_), is_last ? part : std::nullopt);
+    if (split == Split::Singles) {
+      run_singly(stage, ranges);
+      continue;
+    }
+    for (const TaskRange& range : ranges) {
+      if (split == Split::Whole) run_range(stage, 0, range.begin, range.end);
+      if (split == Split::Uneven) run_unevenly(stage, range);
+      if (split == Split::Threads) run_on_threads(stage, range);
     }
   }
 }
@@ -353,7 +374,7 @@ class DeviceRig : public Rig {
     for (size_t k = given_.size(); k < buffers_.size(); ++k) fill(k, pattern);
     stream_->synchronise();
   }
-  void launch(Split) override {
+  void launch(Split, const std::optional<TaskPart>&) override {
     stream_->launch(*list_, 0, 1);
     for (Margined& buffer : buffers_) {
       buffer.seen.resize(static_cast<size_t>(buffer.bytes + 2 * kMargin));

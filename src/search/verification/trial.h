@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -55,6 +56,17 @@ enum class Split : uint8_t {
   Threads,  ///< as many equal parts as there are threads, at the same time
 };
 
+/// Some of the tasks of a kernel's last stage: one in 16 at the beginning, as many at the end and, of those
+/// between, as many from `middle` (0 ... 1) of the way on. At least one of each.
+struct TaskPart {
+  double middle = 0.5;
+};
+struct TaskRange {
+  int64_t begin = 0, end = 0;
+};
+/// Ascending, without overlap; all tasks where there is no part, or where a part is not less.
+[[nodiscard]] std::vector<TaskRange> ranges_of(int64_t tasks, const std::optional<TaskPart>& part);
+
 struct TrialOptions {
   GuardedMemory::Place place = GuardedMemory::Place::AtEnd;
   int64_t alignment = 4;    ///< of the data; elements of a dtype are aligned to their size at least
@@ -74,8 +86,9 @@ class Rig {
   virtual void give(std::span<const TensorData* const> inputs) = 0;
   /// Overwrites outputs and workspace.
   virtual void overwrite(std::byte pattern) = 0;
-  /// A device of its own deals the tasks out itself, however they are to be split.
-  virtual void launch(Split split) = 0;
+  /// A device of its own runs all tasks and deals them out itself.
+  virtual void launch(Split split, const std::optional<TaskPart>& part) = 0;
+  void launch(Split split) { launch(split, std::nullopt); }
   /// What the launches wrote where they must not; "" if nothing.
   [[nodiscard]] virtual std::string trouble() const = 0;
   /// Until the next launch.
