@@ -166,13 +166,12 @@ class Judge {
     if (count == 0) return std::nullopt;
     constexpr int kAnywhere = 16;
     constexpr size_t kCovering = 256;
-    constexpr int64_t kOperations = 100'000;
     std::vector<int64_t> positions =
         covering_positions(data->dims, kAnywhere, kCovering, static_cast<uint64_t>(tensor));
     Oracle::Samples right;
     try {
       right = ask_within(
-          kOperations,
+          OracleBudget{},
           [&] {
             Oracle oracle(graph_, dims_);
             for (const auto& [value, known] : leaves_)

@@ -84,7 +84,8 @@ struct VerificationSuite {
 
 struct SuiteOptions {
   uint64_t seed = 0;
-  int64_t operations = 500'000;    ///< of the oracle for the first test case; 2/5 of it for each further one
+  int64_t operations = 500'000;  ///< of the oracle for the first test case; 2/5 of it for each further one
+  int64_t of_one_sample = 10'000'000;  ///< the most operations; a value that takes more has no samples
   int samples = 48;                ///< per output, beside those that cover every slice and borders of tiles
   bool strict = false;             ///< the user's nodes judge NaN, infinities and overflow too
   std::vector<std::string> kinds;  ///< of inputs, a test case each; none: `input_kinds`
