@@ -53,9 +53,10 @@ std::vector<std::vector<Screened>> screen(std::span<const Screening> checks, int
           const VerificationSuite suite = prepare_suite(subject, 0);
           while (begun < check.candidates.size()) {
             const size_t candidate = begun++;
-            const Verdict verdict = verify_uncontained(
-                suite, std::span(check.candidates).subspan(candidate, 1), {.launches = 0}, progress);
-            if (verdict.fault) records[first[open[item]] + candidate].set(*verdict.fault);
+            CaseVerifier verifier(suite, std::span(check.candidates).subspan(candidate, 1), {.launches = 0},
+                                  progress);
+            const auto fault = verifier.add(suite.cases[0], nullptr, true, TaskPart{});
+            if (fault) records[first[open[item]] + candidate].set(*fault);
           }
         },
         kTimeout, workers, containment_of(*checks[0].candidates[0]), until);

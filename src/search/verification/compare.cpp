@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -19,9 +20,12 @@ T element_at(std::span<const std::byte> bytes, size_t i) {
   return element;
 }
 
+/// Of subnormal numbers that of the least normal one.
 int exponent_of(double value, int lowest, int highest) {
   if (value == 0 || !std::isfinite(value)) return value == 0 ? lowest : highest;
-  return std::clamp(std::ilogb(value), lowest, highest);
+  constexpr int kMantissaBits = 52, kMask = 0x7ff, kBias = 1023;
+  const auto stored = static_cast<int>(std::bit_cast<uint64_t>(value) >> kMantissaBits) & kMask;
+  return std::clamp(std::max(stored, 1) - kBias, lowest, highest);
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ constexpr int64_t kWorkspaceAlignment = 64;
 }  // namespace
 
 std::vector<TaskRange> ranges_of(int64_t tasks, const std::optional<TaskPart>& part) {
-  constexpr int64_t kOneIn = 16;
+  constexpr int64_t kOneIn = 32;
   const int64_t length = std::max<int64_t>(1, tasks / kOneIn);
   if (!part || 3 * length >= tasks) return {{0, tasks}};
   const auto free = static_cast<double>(tasks - 3 * length);
@@ -244,8 +244,8 @@ class Writers {
 };
 
 void HostRig::run_singly(int stage, std::span<const TaskRange> ranges) {
-  constexpr int64_t kMostCompared = int64_t{1} << 28;
-  constexpr size_t kMostOfEach = size_t{1} << 21;
+  constexpr int64_t kMostCompared = int64_t{1} << 26;
+  constexpr size_t kMostOfEach = size_t{1} << 19;
   std::vector<std::span<const std::byte>> written{shared_[0].bytes()};
   for (size_t output = 0; output < output_bytes_.size(); ++output) written.push_back(this->output(output));
   int64_t bytes = 0;

@@ -49,14 +49,14 @@ struct TrialOutput {
 enum class Split : uint8_t {
   Whole,  ///< one call does all
   /// A call for each, the last task first. What one task wrote no other task of the stage may change: they
-  /// run at the same time elsewhere. Looked at in the last 2 MB of each output and of the workspace, for as many
-  /// of the first calls as 256 MB of comparisons allow.
+  /// run at the same time elsewhere. Looked at in the last 512 KB of each output and of the workspace, for as
+  /// many of the first calls as 64 MB of comparisons allow.
   Singles,
   Uneven,   ///< calls of 1, 2, 3, ... tasks
   Threads,  ///< as many equal parts as there are threads, at the same time
 };
 
-/// Some of the tasks of a kernel's last stage: one in 16 at the beginning, as many at the end and, of those
+/// Some of the tasks of a kernel's last stage: one in 32 at the beginning, as many at the end and, of those
 /// between, as many from `middle` (0 ... 1) of the way on. At least one of each.
 struct TaskPart {
   double middle = 0.5;

@@ -258,8 +258,7 @@ class CaseVerifier::Runs {
         turns_(turns()) {}
 
   [[nodiscard]] std::optional<TaskPart> next_part() const {
-    constexpr size_t kWhole = 2;  // test cases: one in a single call, one on threads
-    if (!options_.in_parts || !is_long_ || kernels_.size() > 1 || number_ < kWhole) return std::nullopt;
+    if (!options_.in_parts || !is_long_ || kernels_.size() > 1) return std::nullopt;
     double whole = 0;
     return TaskPart{.middle = std::modf(std::numbers::phi * static_cast<double>(number_), &whole)};
   }
@@ -559,7 +558,7 @@ Verdict verify_uncontained(const VerificationSuite& suite, std::span<const backe
     verdict.fault = verifier.add(suite.cases[q], reference, q + 1 == suite.cases.size());
     if (options.keep_outputs) verdict.outputs.push_back(std::exchange(verifier.made(), {}));
   }
-  if (options.reference != nullptr) verdict.compared = outputs_of(suite);
+  verdict.compared = verifier.compared();
   return verdict;
 }
 
@@ -567,12 +566,15 @@ Verdict verify(const VerificationSuite& suite, std::span<const backends::Kernel*
                const VerifyOptions& options) {
   const SharedBytes shared_fault(sizeof(FaultRecord));
   FaultRecord& fault = shared_fault.as<FaultRecord>()[0];
+  const SharedBytes shared_compared(sizeof(int64_t));
+  int64_t& compared = shared_compared.as<int64_t>()[0];
   std::optional<SharedOutputs> kept;
   if (options.keep_outputs) kept.emplace(suite);
   const std::string trouble = run_contained(
       [&](Progress& progress) {
         const Verdict verdict = verify_uncontained(suite, kernels, options, progress);
         if (verdict.fault) fault.set(*verdict.fault);
+        compared = verdict.compared;
         for (size_t q = 0; q < verdict.outputs.size(); ++q) kept->set(q, verdict.outputs[q]);
       },
       options.timeout, containment_of(*kernels[0]));
@@ -582,7 +584,7 @@ Verdict verify(const VerificationSuite& suite, std::span<const backends::Kernel*
   else
     verdict.fault = fault.get();
   if (kept && !verdict.fault) verdict.outputs = kept->get();
-  if (options.reference != nullptr) verdict.compared = outputs_of(suite);
+  verdict.compared = compared;
   return verdict;
 }
 

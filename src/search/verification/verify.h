@@ -126,8 +126,8 @@ struct VerifyOptions {
   /// another way instead of the first one again. 0: each test case once, in one call (or on `threads`), and
   /// nothing else.
   int launches = 8;
-  /// Where launches take that long: from the third test case on some of the tasks run, and what they compute is
-  /// compared. For code that is one program for all tasks and inputs.
+  /// Where launches take that long: all test cases but the first run some of the tasks, and what these compute
+  /// is compared. For code that is one program for all tasks and inputs.
   bool in_parts = true;
   std::chrono::milliseconds soak{10};
   std::chrono::milliseconds timeout{20'000};  ///< of any one launch
