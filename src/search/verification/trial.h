@@ -72,7 +72,10 @@ struct TrialOptions {
   int64_t alignment = 4;    ///< of the data; elements of a dtype are aligned to their size at least
   std::byte pattern{0xff};  ///< outputs and workspace before the first run: NaN in every float dtype
   int threads = 1;          ///< that Split::Threads uses
-  int in_place = -1;        ///< the input whose memory the first output takes; none: each has its own
+  /// Large inputs are read where they lie, without guards and known bytes around them, and not looked at afterwards:
+  /// for launches after one that was.
+  bool reads_large_where_they_lie = false;
+  int in_place = -1;  ///< the input whose memory the first output takes; none: each has its own
 };
 
 /// A kernel laid out in memory that shows what it does wrong, to be launched as often as one likes: between

@@ -310,7 +310,8 @@ class CaseVerifier::Runs {
     std::string how;
   };
 
-  [[nodiscard]] std::unique_ptr<UnitRig> rig_for(const TrialOptions& options) const {
+  [[nodiscard]] std::unique_ptr<UnitRig> rig_for(TrialOptions options) const {
+    options.reads_large_where_they_lie = part_ && number_ > 1;  // a launch between guards came before
     return std::make_unique<UnitRig>(suite_, kernels_, options, progress_);
   }
 

@@ -448,6 +448,32 @@ TEST(Verify, CandidatesAreComparedInFull) {
   EXPECT_GT(verdict.compared, 0);
 }
 
+TEST(Trial, LargeInputsMayBeReadWhereTheyLie) {
+  constexpr int64_t kMany = (int64_t{1} << 20) + 3;
+  TensorData ones(Dtype::F32, {kMany}), twos(Dtype::F32, {kMany});
+  std::ranges::fill(ones.as<float>(), 1.0F);
+  std::ranges::fill(twos.as<float>(), 2.0F);
+  std::vector<const void*> read;
+  const HandKernel kernel(1, [&](const backends::LaunchArguments& a, int64_t, int64_t) {
+    read.push_back(a.buffers[0]);
+    store(a.buffers[1], 0, load<float>(a.buffers[0], kMany - 1));
+  });
+  const std::vector<TrialOutput> outputs{{Dtype::F32, 1}};
+  for (const bool there : {false, true}) {
+    read.clear();
+    const TensorData *first[] = {&ones}, *second[] = {&twos};
+    const auto rig = make_rig(kernel, first, outputs, {}, {.reads_large_where_they_lie = there});
+    rig->launch(Split::Whole);
+    EXPECT_EQ(load<float>(rig->output(0).data(), 0), 1);
+    rig->give(second);
+    rig->launch(Split::Whole);
+    EXPECT_EQ(load<float>(rig->output(0).data(), 0), 2);
+    EXPECT_EQ(rig->trouble(), "");
+    EXPECT_EQ(read[0] == ones.bytes.data(), there);
+    EXPECT_EQ(read[1] == twos.bytes.data(), there);
+  }
+}
+
 TEST(Trial, APartOfTheTasksHasTheFirstTheLastAndSomeBetween) {
   const auto ranges = [](int64_t tasks, double middle) {
     std::vector<std::pair<int64_t, int64_t>> list;
