@@ -1,14 +1,16 @@
 #include "luminal/nn/init.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cmath>
-#include <functional>
 #include <numbers>
 #include <numeric>
 
 #include "base/fail.h"
 #include "base/philox.h"
 #include "base/suggest.h"
+#include "base/team.h"
 
 namespace luminal::nn::init {
 namespace {
@@ -16,7 +18,9 @@ namespace {
 /// Uniform numbers in (0, 1), 53 bits each.
 class Draws {
  public:
-  explicit Draws(const Stream& stream) : seed_(stream.seed()), stream_(stream.number()) {}
+  /// From number 2 * pair of the stream on.
+  explicit Draws(const Stream& stream, uint64_t pair = 0)
+      : seed_(stream.seed()), stream_(stream.number()), count_(pair) {}
   double next() {
     if (used_ == 2) {
       words_ = philox4x32({static_cast<uint32_t>(count_), static_cast<uint32_t>(count_ >> 32),
@@ -37,14 +41,34 @@ class Draws {
 
  private:
   static constexpr uint32_t kPurpose = 0x696e6974;  // apart from the Random nodes of the same graph
-  uint64_t seed_, stream_, count_ = 0;
+  uint64_t seed_, stream_, count_;
   std::array<uint32_t, 4> words_{};
   size_t used_ = 2;
 };
 
-TensorData filled(std::vector<int64_t> dims, const std::function<double()>& draw) {
+template <class Draw>
+TensorData filled(std::vector<int64_t> dims, Draw draw) {
   TensorData data(Dtype::F32, std::move(dims));
   for (float& value : data.as<float>()) value = static_cast<float>(draw());
+  return data;
+}
+
+/// Each element takes `numbers` (1 or 2) of the stream, whose place says which: threads share the elements out.
+template <class Draw>
+TensorData drawn(const Stream& stream, std::vector<int64_t> dims, uint64_t numbers, Draw draw) {
+  constexpr size_t kPiece = size_t{1} << 16;  // even
+  TensorData data(Dtype::F32, std::move(dims));
+  const auto values = data.as<float>();
+  const size_t pieces = (values.size() + kPiece - 1) / kPiece;
+  std::atomic<size_t> next{0};
+  Team& team = Team::shared();
+  team.run(static_cast<int>(std::clamp<size_t>(pieces, 1, static_cast<size_t>(team.size()))), [&](int) {
+    for (size_t piece = next++; piece < pieces; piece = next++) {
+      Draws draws(stream, piece * kPiece * numbers / 2);
+      for (float& value : values.subspan(piece * kPiece, std::min(kPiece, values.size() - piece * kPiece)))
+        value = static_cast<float>(draw(draws));
+    }
+  });
   return data;
 }
 
@@ -54,13 +78,11 @@ Stream::Stream(Graph& graph)
     : seed_(graph.seed()), number_(static_cast<uint64_t>(graph.next_random_stream())) {}
 
 TensorData uniform(Stream stream, std::vector<int64_t> dims, double low, double high) {
-  Draws draws(stream);
-  return filled(std::move(dims), [&] { return low + (high - low) * draws.next(); });
+  return drawn(stream, std::move(dims), 1, [=](Draws& draws) { return low + (high - low) * draws.next(); });
 }
 
 TensorData normal(Stream stream, std::vector<int64_t> dims, double mean, double stddev) {
-  Draws draws(stream);
-  return filled(std::move(dims), [&] { return mean + stddev * draws.next_normal(); });
+  return drawn(stream, std::move(dims), 2, [=](Draws& draws) { return mean + stddev * draws.next_normal(); });
 }
 
 TensorData truncated_normal(Stream stream, std::vector<int64_t> dims, double mean, double stddev, double low,

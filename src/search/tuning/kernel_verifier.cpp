@@ -217,9 +217,12 @@ std::vector<FullVerdict> KernelVerifier::verdicts_on_leaders(std::span<Job* cons
     for (const size_t other : others_of(job, leader)) check.independent.push_back(job.kernels[other].get());
     constexpr size_t kMost = 3;
     if (check.independent.size() > kMost) check.independent.resize(kMost);
-    // Code of ours keeps nothing from one launch to the next but what is in its workspace.
+    // Code of ours is one program for all tasks, and keeps nothing from one launch to the next but what is in
+    // its workspace.
+    check.options.soak = std::chrono::milliseconds(3);
     if (codegen::find_schedule(job.tried[leader].schedule).foreign) {
       check.options.launches = 1200;
+      check.options.in_parts = false;
       check.options.soak = std::chrono::seconds(10);
     }
   }

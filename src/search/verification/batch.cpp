@@ -11,6 +11,7 @@ namespace luminal::search {
 namespace {
 
 constexpr std::chrono::milliseconds kTimeout{20'000};  // without progress
+constexpr int64_t kMostOfOneSample = 1'000'000;  // operations; those of the first test case may take more
 
 }  // namespace
 
@@ -48,12 +49,14 @@ std::vector<std::vector<Screened>> screen(std::span<const Screening> checks, int
           Subject subject = *check.subject;
           subject.options.kinds = {std::string(kInputKinds[0])};
           subject.options.operations /= 10;
+          subject.options.of_one_sample = kMostOfOneSample / 10;
           const VerificationSuite suite = prepare_suite(subject, 0);
           while (begun < check.candidates.size()) {
             const size_t candidate = begun++;
-            const Verdict verdict = verify_uncontained(
-                suite, std::span(check.candidates).subspan(candidate, 1), {.launches = 0}, progress);
-            if (verdict.fault) records[first[open[item]] + candidate].set(*verdict.fault);
+            CaseVerifier verifier(suite, std::span(check.candidates).subspan(candidate, 1), {.launches = 0},
+                                  progress);
+            const auto fault = verifier.add(suite.cases[0], nullptr, true, TaskPart{});
+            if (fault) records[first[open[item]] + candidate].set(*fault);
           }
         },
         kTimeout, workers, containment_of(*checks[0].candidates[0]), until);
@@ -109,7 +112,9 @@ class ReferenceMaker {
   /// By tensor of the unit, until the next call; null where no kernel stands. `suite` has one test case, in the
   /// first call that of all which may prove a sum. If all sums of a contraction are wrong, the record has the
   /// fault. Throws BeginAnew.
-  const std::vector<TensorData>* make(const VerificationSuite& suite, bool is_first) {
+  /// `part`: of the tasks that the candidate runs.
+  const std::vector<TensorData>* make(const VerificationSuite& suite, bool is_first,
+                                      const std::optional<TaskPart>& part) {
     if (is_first && check_.split) prove_sum(suite);
     if (record_.fault.get()) return nullptr;
     if (sum_) return made_by_sum(suite, is_first);
@@ -119,7 +124,7 @@ class ReferenceMaker {
       if (!plain_)
         plain_ = std::make_unique<CaseVerifier>(suite, std::span(check_.independent).subspan(kernel_, 1),
                                                 VerifyOptions{.launches = 0}, progress_);
-      const auto fault = plain_->add(suite.cases[0], nullptr, false);
+      const auto fault = plain_->add(suite.cases[0], nullptr, false, part);
       if (!fault) return &plain_->made();
       plain_.reset();
       record_.fell[kernel_].set(fault->message);
@@ -204,19 +209,23 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
     record.running = kNobody;
     Subject subject = *check.subject;
     subject.options.kinds = {part.kinds[k]};
-    if (k > 0) subject.options.operations = subject.options.operations * 2 / 5;
+    if (k > 0) {
+      subject.options.operations = subject.options.operations * 2 / 5;
+      subject.options.of_one_sample = kMostOfOneSample;
+    }
     VerificationSuite suite = prepare_suite(subject, record.size);
     ++progress;
     record.skipped_share = std::max(record.skipped_share, suite.skipped_share());
-    const std::vector<TensorData>* reference = references.make(suite, k == 0);
+    const std::vector<TensorData>* reference =
+        references.make(suite, k == 0, candidate ? candidate->next_part() : std::nullopt);
     if (record.fault.get()) return;
     if (reference) accept_beyond_laws(suite.cases[0], *reference);
     record.running = kCandidate;
     if (!candidate) candidate.emplace(suite, std::span(&check.candidate, 1), options, progress);
     const auto fault = candidate->add(suite.cases[0], reference, k + 1 == kinds);
-    if (reference) record.compared += outputs_of(suite);
     if (fault) record.fault.set(*fault);
   }
+  if (candidate) record.compared += candidate->compared();
 }
 
 void verify_part(const Part& part, FullRecord& record, Progress& progress) {

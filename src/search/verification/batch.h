@@ -29,8 +29,8 @@ struct Screened {
   std::optional<Fault> fault;
   bool is_finished = true;  ///< there was time for it
 };
-/// The first test case at the first size in one call, with a tenth of the samples, for each candidate of each
-/// check: what is wrong with it. Ends at `until`.
+/// A part of the tasks on the first test case at the first size, with a tenth of the samples, for each candidate of
+/// each check: what is wrong with it. Ends at `until`.
 [[nodiscard]] std::vector<std::vector<Screened>> screen(
     std::span<const Screening> checks, int workers,
     std::chrono::steady_clock::time_point until = kNoDeadline);

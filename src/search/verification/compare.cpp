@@ -1,6 +1,8 @@
 #include "search/verification/compare.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -18,9 +20,12 @@ T element_at(std::span<const std::byte> bytes, size_t i) {
   return element;
 }
 
+/// Of subnormal numbers that of the least normal one.
 int exponent_of(double value, int lowest, int highest) {
   if (value == 0 || !std::isfinite(value)) return value == 0 ? lowest : highest;
-  return std::clamp(std::ilogb(value), lowest, highest);
+  constexpr int kMantissaBits = 52, kMask = 0x7ff, kBias = 1023;
+  const auto stored = static_cast<int>(std::bit_cast<uint64_t>(value) >> kMantissaBits) & kMask;
+  return std::clamp(std::max(stored, 1) - kBias, lowest, highest);
 }
 
 }  // namespace
@@ -76,10 +81,21 @@ double Margins::at(double value) const {
 
 namespace {
 
+/// Whether element i holds nothing but one byte.
+template <class T>
+bool is_filled(const std::byte* bytes, size_t i, std::byte with) {
+  std::array<std::byte, sizeof(T)> filled;
+  filled.fill(with);
+  return std::memcmp(bytes + i * sizeof(T), filled.data(), sizeof(T)) == 0;
+}
+
 /// All elements that differ by more than the margins; NaN equals NaN.
 template <class T>
 std::vector<Mismatch> all_mismatches(std::span<const T> expected, std::span<const std::byte> got,
-                                     const Margins& margins) {
+                                     const Margins& margins, std::optional<std::byte> unwritten) {
+  const auto is_unwritten = [&](const void* bytes, size_t i) {
+    return unwritten && is_filled<T>(static_cast<const std::byte*>(bytes), i, *unwritten);
+  };
   constexpr size_t kBlock = 1024;
   std::vector<Mismatch> found;
   for (size_t first = 0; first < expected.size(); first += kBlock) {
@@ -87,6 +103,7 @@ std::vector<Mismatch> all_mismatches(std::span<const T> expected, std::span<cons
     if (std::memcmp(&expected[first], &got[first * sizeof(T)], count * sizeof(T)) == 0) continue;
     for (size_t i = first; i < first + count; ++i) {
       if (std::memcmp(&expected[i], &got[i * sizeof(T)], sizeof(T)) == 0) continue;
+      if (is_unwritten(expected.data(), i) || is_unwritten(got.data(), i)) continue;
       const double must = widened(expected[i]), is = widened(element_at<T>(got, i));
       const double margin = margins.exact() ? 0 : margins.at(must);
       constexpr bool kFloats = !std::is_integral_v<T>;
@@ -104,11 +121,22 @@ double distance(const Mismatch& m) {
 
 }  // namespace
 
+int64_t written_in_both(const TensorData& a, const TensorData& b, std::byte unwritten) {
+  return visit_dtype(a.dtype, [&]<class T>(T) {
+    int64_t count = 0;
+    for (size_t i = 0; i < static_cast<size_t>(a.element_count()); ++i)
+      count +=
+          is_filled<T>(a.bytes.data(), i, unwritten) || is_filled<T>(b.bytes.data(), i, unwritten) ? 0 : 1;
+    return count;
+  });
+}
+
 std::vector<Mismatch> mismatches(const TensorData& expected, std::span<const std::byte> got,
-                                 const Margins& margins) {
+                                 const Margins& margins, std::optional<std::byte> unwritten) {
   constexpr size_t kFurthest = 24, kSpread = 40;
-  std::vector<Mismatch> all = visit_dtype(
-      expected.dtype, [&]<class T>(T) { return all_mismatches<T>(expected.as<T>(), got, margins); });
+  std::vector<Mismatch> all = visit_dtype(expected.dtype, [&]<class T>(T) {
+    return all_mismatches<T>(expected.as<T>(), got, margins, unwritten);
+  });
   if (all.size() <= kFurthest + kSpread) return all;
   std::vector<Mismatch> implementation;
   for (size_t i = 0; i < kSpread; ++i) implementation.push_back(all[i * all.size() / kSpread]);

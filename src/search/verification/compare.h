@@ -1,5 +1,7 @@
 #pragma once
 #include <array>
+#include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,8 +33,13 @@ struct Mismatch {
   double got = 0, expected = 0, margin = 0;
 };
 /// Elements of `got`, dense and of the same dtype and size as `expected`, that lie further from it than the
-/// margins say: those furthest off, relative to their margins, and others spread over all of them.
+/// margins say: those furthest off, relative to their margins, and others spread over all of them. Elements of
+/// either that hold nothing but `unwritten` bytes are left aside.
 [[nodiscard]] std::vector<Mismatch> mismatches(const TensorData& expected, std::span<const std::byte> got,
-                                               const Margins& margins);
+                                               const Margins& margins,
+                                               std::optional<std::byte> unwritten = std::nullopt);
+
+/// Elements that hold something else than `unwritten` bytes in both.
+[[nodiscard]] int64_t written_in_both(const TensorData& a, const TensorData& b, std::byte unwritten);
 
 }  // namespace luminal::search

@@ -1,6 +1,8 @@
 #include "search/verification/contain.h"
 
+#include <fcntl.h>
 #include <malloc.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -63,6 +65,30 @@ void keep_freed_memory() {
 #endif
 }
 
+/// A pipe of which the other process holds the end to write: the end to read hangs up when it dies.
+class Lifeline {
+ public:
+  Lifeline() {
+    if (::pipe2(ends_, O_CLOEXEC) != 0) ends_[0] = ends_[1] = -1;  // its end is then seen a little later
+  }
+  Lifeline(Lifeline&& other) noexcept
+      : ends_{std::exchange(other.ends_[0], -1), std::exchange(other.ends_[1], -1)} {}
+  Lifeline& operator=(Lifeline&&) = delete;
+  ~Lifeline() {
+    close_end(0);
+    close_end(1);
+  }
+  void hold() { close_end(0); }
+  void watch() { close_end(1); }
+  [[nodiscard]] pollfd watched() const { return {.fd = ends_[0], .events = 0, .revents = 0}; }
+
+ private:
+  void close_end(size_t end) {
+    if (ends_[end] >= 0) ::close(std::exchange(ends_[end], -1));
+  }
+  int ends_[2];
+};
+
 /// A forked process and how long it may stay silent. Killed with the object.
 class Worker {
  public:
@@ -70,7 +96,11 @@ class Worker {
       : board_(&board), timeout_(timeout), looked_(Clock::now()), seen_(board.progress) {
     const pid_t parent = ::getpid();
     process_ = ::fork();
-    if (process_ != 0) return;
+    if (process_ != 0) {
+      lifeline_.watch();
+      return;
+    }
+    lifeline_.hold();
     die_with_parent(parent);
     keep_freed_memory();
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM}) ::signal(signal, SIG_DFL);
@@ -92,6 +122,7 @@ class Worker {
         looked_(other.looked_),
         silent_(other.silent_),
         seen_(other.seen_),
+        lifeline_(std::move(other.lifeline_)),
         process_(std::exchange(other.process_, -1)) {}
   Worker& operator=(Worker&&) = delete;
   ~Worker() {
@@ -102,6 +133,7 @@ class Worker {
 
   [[nodiscard]] bool is_there() const { return process_ > 0; }
   [[nodiscard]] size_t item() const { return board_->item; }
+  [[nodiscard]] pollfd watched() const { return lifeline_.watched(); }
 
   /// Nothing while it works; then "" or what became of it. Errors: Error with what its body threw.
   [[nodiscard]] std::optional<std::string> ended() {
@@ -138,8 +170,20 @@ class Worker {
   Clock::time_point looked_;
   Clock::duration silent_{};  ///< since its progress changed last
   uint64_t seen_;
+  Lifeline lifeline_;
   pid_t process_ = -1;
 };
+
+/// Waits until one of the workers ends, or for `most`.
+void wait_for_one(std::span<const std::optional<Worker>> running, std::chrono::milliseconds most) {
+  std::vector<pollfd> lines;
+  for (const auto& worker : running)
+    if (worker) lines.push_back(worker->watched());
+  const int ended = ::poll(lines.data(), lines.size(), static_cast<int>(most.count()));
+  // What hung up is about to be seen by waitpid; or a kernel has closed the line, and goes on.
+  constexpr auto kAbout = std::chrono::microseconds(50);
+  if (ended > 0) std::this_thread::sleep_for(kAbout);
+}
 
 }  // namespace
 
@@ -204,7 +248,8 @@ std::vector<std::string> run_contained_each(size_t count,
       fail("[verify] cannot start a process for a trial: {}", std::strerror(errno));
   };
   for (size_t w = 0; w < most; ++w) start(w);
-  auto pause = std::chrono::microseconds(50);
+  // A worker's silence is measured by looks at it (Worker::is_overdue).
+  const auto pause = std::clamp(timeout / 50, std::chrono::milliseconds(1), std::chrono::milliseconds(10));
   for (;;) {
     bool all_ended = true;
     for (size_t w = 0; w < most; ++w) {
@@ -222,8 +267,7 @@ std::vector<std::string> run_contained_each(size_t count,
     if (all_ended) return results;
     throw_if_cancelled();
     if (is_over(until)) break;
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, std::chrono::microseconds(2000));
+    wait_for_one(running, pause);
   }
   running.clear();  // ends them
   for (size_t item = 0; item < count; ++item)

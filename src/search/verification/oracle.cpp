@@ -26,6 +26,15 @@ FloatFormat format_of(Dtype dtype) {
           std::ldexp(1.0, i.least_exponent - i.digits + 1)};
 }
 
+/// Whether an element of T holds the value. What f64 itself rounds is below every bound here.
+template <class T>
+bool is_representable(double value) {
+  if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>)
+    return true;
+  else
+    return static_cast<double>(static_cast<float>(T(static_cast<float>(value)))) == value;
+}
+
 /// In which dtype values of `dtype` are held here.
 Dtype held(Dtype dtype) { return is_float(dtype) || is_quantized(dtype) ? Dtype::F64 : dtype; }
 
@@ -36,20 +45,10 @@ Oracle::Samples empty_samples(Dtype dtype, size_t count) {
   return samples;
 }
 
-/// What f64 itself rounds is below every bound here.
-bool is_representable(Dtype dtype, double value) {
-  return visit_dtype(dtype, [value]<class T>(T) {
-    if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>)
-      return true;
-    else
-      return static_cast<double>(static_cast<float>(T(static_cast<float>(value)))) == value;
-  });
-}
-
-/// The result of one operation as the graph stores it: rounding adds to the bound, what overflows is an
-/// infinity.
-void store_rounded(Dtype dtype, double ulp, Oracle::Samples& samples, size_t at) {
-  const FloatFormat format = format_of(dtype);
+/// An element of the result of one operation as the graph stores it: rounding adds to the bound, what overflows is
+/// an infinity.
+template <class T>
+void store_rounded(const FloatFormat& format, double ulp, Oracle::Samples& samples, size_t at) {
   double& value = samples.values.as<double>()[at];
   double& error = samples.errors[at];
   if (!std::isfinite(value)) {
@@ -64,7 +63,7 @@ void store_rounded(Dtype dtype, double ulp, Oracle::Samples& samples, size_t at)
   }
   // Correctly rounded and representable: not even rounding happens. So integers stay exact, and must match
   // exactly.
-  if (error == 0 && ulp <= 0.5 && is_representable(dtype, value)) return;
+  if (error == 0 && ulp <= 0.5 && is_representable<T>(value)) return;
   error += std::max(ulp, 0.5) * 2 * format.roundoff * (std::abs(value) + error) + format.tiniest;
   if (std::abs(value) - error > format.largest) {
     value = std::copysign(std::numeric_limits<double>::infinity(), value);
@@ -74,6 +73,13 @@ void store_rounded(Dtype dtype, double ulp, Oracle::Samples& samples, size_t at)
   } else if (std::abs(value) + error > format.largest) {
     samples.known[at] = false;
   }
+}
+
+void store_rounded(Dtype dtype, double ulp, Oracle::Samples& samples) {
+  const FloatFormat format = format_of(dtype);
+  visit_dtype(dtype, [&]<class T>(T) {
+    for (size_t i = 0; i < samples.errors.size(); ++i) store_rounded<T>(format, ulp, samples, i);
+  });
 }
 
 /// Reads elements as T into an array.
@@ -92,6 +98,30 @@ void read_elements(const TensorData& data, std::span<const int64_t> positions, T
   });
 }
 
+/// What was read, in the places that no fill takes.
+Oracle::Samples between(const Oracle::Samples& read, std::span<const Number* const> fills) {
+  Oracle::Samples samples{TensorData(read.values.dtype, {static_cast<int64_t>(fills.size())}),
+                          {},
+                          std::vector<bool>(fills.size(), true),
+                          {}};
+  if (!read.errors.empty()) samples.errors.assign(fills.size(), 0);
+  if (!read.overflowed.empty()) samples.overflowed.resize(fills.size());
+  visit_dtype(samples.values.dtype, [&]<class T>(T) {
+    if constexpr (!is_stored_float<T>) {
+      const auto out = samples.values.as<T>();
+      const auto in = read.values.as<T>();
+      for (size_t i = 0, k = 0; i < fills.size(); ++i) out[i] = fills[i] ? fill_value<T>(*fills[i]) : in[k++];
+    }
+  });
+  for (size_t i = 0, k = 0; i < fills.size(); ++i) {
+    if (fills[i]) continue;
+    if (!read.errors.empty()) samples.errors[i] = read.errors[k];
+    if (!read.overflowed.empty()) samples.overflowed[i] = read.overflowed[k];
+    samples.known[i] = read.known[k++];
+  }
+  return samples;
+}
+
 template <class T>
 void move_by(std::span<T> values, std::span<const double> errors, double sign) {
   for (size_t i = 0; i < values.size(); ++i)
@@ -101,10 +131,11 @@ void move_by(std::span<T> values, std::span<const double> errors, double sign) {
 
 }  // namespace
 
-Oracle::Samples ask_within(int64_t operations, const std::function<Oracle()>& make, const Value& value,
-                           std::vector<int64_t>& positions) {
+Oracle::Samples ask_within(const OracleBudget& budget, const std::function<Oracle()>& make,
+                           const Value& value, std::vector<int64_t>& positions) {
+  const int64_t operations = budget.operations;
   Oracle first = make();
-  first.operation_limit = std::max(operations, first.operation_limit);
+  first.operation_limit = std::max(operations, budget.of_one);
   Oracle::Samples one = first.at(value, std::span(positions).first(1));
   // What one costs tells how many can be asked for.
   const auto affordable =
@@ -170,36 +201,22 @@ Oracle::Samples Oracle::at(const Value& value, std::span<const int64_t> position
 /// Elements of what an edge shows. Positions that padding made are fills.
 Oracle::Samples Oracle::through(const Edge& edge, std::span<const int64_t> positions) {
   const ViewReader view(edge.view, dims_);
-  const Dtype dtype = graph_.type(edge.source).dtype;
-  Samples samples = empty_samples(is_quantized(dtype) ? Dtype::F32 : dtype, positions.size());
+  if (view.is_direct()) return at(edge.source, positions);
   std::vector<int64_t> inner;
-  std::vector<size_t> where;
-  std::vector<const Number*> fills(positions.size(), nullptr);
+  inner.reserve(positions.size());
+  std::vector<const Number*> fills;  // by position; empty if padding made none
   ViewReader::Places last;
   for (size_t i = 0; i < positions.size(); ++i) {
     const ViewReader::Place place = view.place(positions[i], last);
-    fills[i] = place.fill;
-    if (place.fill) continue;
-    inner.push_back(place.index);
-    where.push_back(i);
-  }
-  const Samples read = at(edge.source, inner);
-  visit_dtype(samples.values.dtype, [&]<class T>(T) {
-    if constexpr (!is_stored_float<T>) {
-      const auto out = samples.values.as<T>();
-      const auto in = read.values.as<T>();
-      for (size_t i = 0; i < positions.size(); ++i)
-        if (fills[i]) out[i] = fill_value<T>(*fills[i]);
-      for (size_t k = 0; k < where.size(); ++k) out[where[k]] = in[k];
+    if (!place.fill) {
+      inner.push_back(place.index);
+      continue;
     }
-  });
-  if (!read.overflowed.empty()) samples.overflowed.resize(positions.size());
-  for (size_t k = 0; k < where.size(); ++k) {
-    if (!read.overflowed.empty()) samples.overflowed[where[k]] = read.overflowed[k];
-    if (!samples.errors.empty() && !read.errors.empty()) samples.errors[where[k]] = read.errors[k];
-    samples.known[where[k]] = read.known[k];
+    fills.resize(positions.size());
+    fills[i] = place.fill;
   }
-  return samples;
+  Samples read = at(edge.source, inner);
+  return fills.empty() ? std::move(read) : between(read, fills);
 }
 
 namespace {
@@ -315,8 +332,7 @@ Oracle::Samples Oracle::elementwise(const Node& node, std::span<const int64_t> p
       const TensorData* pointer = &moved;
       return run_kernel(node, own, {&pointer, 1}, count);
     });
-  if (is_float(dtype))
-    for (size_t i = 0; i < positions.size(); ++i) store_rounded(dtype, node.op->ulp, result, i);
+  if (is_float(dtype)) store_rounded(dtype, node.op->ulp, result);
   return result;
 }
 
@@ -339,6 +355,14 @@ Oracle::Samples Oracle::reduction(const Node& node, const Value& value, std::spa
   for (const size_t a : folded) length *= dims[a];
   spend(static_cast<int64_t>(rows.size()) * length);
 
+  std::vector<int64_t> offsets(rows.empty() ? 0 : static_cast<size_t>(length));  // of a row's elements
+  for (int64_t i = 0; i < static_cast<int64_t>(offsets.size()); ++i) {
+    int64_t rest = i;
+    for (size_t k = folded.size(); k-- > 0;) {
+      offsets[static_cast<size_t>(i)] += rest % dims[folded[k]] * strides[folded[k]];
+      rest /= dims[folded[k]];
+    }
+  }
   std::vector<int64_t> elements;
   elements.reserve(rows.size() * static_cast<size_t>(length));
   for (int64_t row : rows) {
@@ -347,14 +371,7 @@ Oracle::Samples Oracle::reduction(const Node& node, const Value& value, std::spa
       base += row % dims[kept[k]] * strides[kept[k]];
       row /= dims[kept[k]];
     }
-    for (int64_t i = 0; i < length; ++i) {
-      int64_t rest = i, offset = base;
-      for (size_t k = folded.size(); k-- > 0;) {
-        offset += rest % dims[folded[k]] * strides[folded[k]];
-        rest /= dims[folded[k]];
-      }
-      elements.push_back(offset);
-    }
+    for (const int64_t offset : offsets) elements.push_back(base + offset);
   }
   const Samples terms = through(edge, elements);
 
@@ -363,6 +380,7 @@ Oracle::Samples Oracle::reduction(const Node& node, const Value& value, std::spa
   Samples by_row = empty_samples(dtype, rows.size());
   const auto width = static_cast<size_t>(element_bytes(terms.values.dtype));
   const auto out_width = static_cast<size_t>(element_bytes(by_row.values.dtype));
+  const FloatFormat accumulated = is_float(dtype) ? format_of(accumulation_dtype(dtype)) : FloatFormat{};
   std::vector<std::byte> accumulator(16);
   for (size_t r = 0; r < rows.size(); ++r) {
     const size_t first = r * static_cast<size_t>(length);
@@ -382,7 +400,7 @@ Oracle::Samples Oracle::reduction(const Node& node, const Value& value, std::spa
     }
     if (by_row.errors.empty()) continue;
     const double result = by_row.values.as<double>()[r];
-    const double u = format_of(accumulation_dtype(dtype)).roundoff;
+    const double u = accumulated.roundoff;
     const auto terms_count = static_cast<double>(length);
     const double steps =
         (independent_roundings ? 4 * std::sqrt(terms_count) : std::max(4.0, terms_count)) * u;
@@ -394,7 +412,7 @@ Oracle::Samples Oracle::reduction(const Node& node, const Value& value, std::spa
         break;
       case Monoid::Add:
         // In some orders a part of the sum overflows.
-        if (magnitude > format_of(accumulation_dtype(dtype)).largest) by_row.known[r] = false;
+        if (magnitude > accumulated.largest) by_row.known[r] = false;
         // Sums of integers that the accumulator holds are exact in any order.
         error = whole && total_error == 0 && magnitude * u <= 1 ? 0 : total_error + steps * magnitude;
         break;
@@ -410,8 +428,8 @@ Oracle::Samples Oracle::reduction(const Node& node, const Value& value, std::spa
     }
     // A maximum of scores of which some are minus infinity is as uncertain as the others.
     if (!std::isfinite(result)) error = 0;
-    store_rounded(dtype, 0.5, by_row, r);
   }
+  if (!by_row.errors.empty()) store_rounded(dtype, 0.5, by_row);
 
   Samples samples = empty_samples(dtype, positions.size());
   for (size_t i = 0; i < positions.size(); ++i) {

@@ -80,10 +80,15 @@ class Oracle {
   int64_t operations_ = 0;
 };
 
-/// Elements of a value at as many of `positions` as about this many operations allow, spread over them; the
-/// others are taken out of `positions`, of which there is at least one. `make` gives an oracle that was asked
-/// nothing yet. Errors: OracleGap.
-[[nodiscard]] Oracle::Samples ask_within(int64_t operations, const std::function<Oracle()>& make,
+/// Elementary operations that samples of one value may take.
+struct OracleBudget {
+  int64_t operations = 100'000;
+  int64_t of_one = 10'000'000;  ///< where one sample takes more than `operations`
+};
+/// Elements of a value at as many of `positions` as the budget allows, spread over them; the others are taken
+/// out of `positions`, of which there is at least one. `make` gives an oracle that was asked nothing yet.
+/// Errors: OracleGap; OracleLimit if one takes too many operations.
+[[nodiscard]] Oracle::Samples ask_within(const OracleBudget& budget, const std::function<Oracle()>& make,
                                          const Value& value, std::vector<int64_t>& positions);
 
 /// Half a unit in the last place of 1, the relative rounding error: 2^-24 for f32.

@@ -69,9 +69,9 @@ std::optional<PlanFault> check_order(const runtime::Plan& plan, runtime::PlanRun
 /// Judges results of launches by the user's nodes, between values that have a name there.
 class Judge {
  public:
-  Judge(const Graph& graph, const runtime::Plan& plan, const DimMap& dims, const runtime::PlanRunner& run,
-        MathMode math)
-      : graph_(graph), plan_(plan), dims_(dims), run_(run), math_(math) {
+  Judge(const Graph& graph, const runtime::Plan& plan, const DimMap& dims, const runtime::Given& given,
+        const runtime::PlanRunner& run, MathMode math)
+      : graph_(graph), plan_(plan), dims_(dims), given_(given), run_(run), math_(math) {
     for (TensorIndex tensor = 0; tensor < static_cast<int>(plan.tensors.size()); ++tensor) {
       const PlanTensor& t = tensor_at(plan, tensor);
       if (!t.value || (t.role != PlanTensor::Role::Constant && !holds(tensor))) continue;
@@ -114,6 +114,7 @@ class Judge {
   [[nodiscard]] std::shared_ptr<const TensorData> data_of(TensorIndex tensor) const {
     const PlanTensor& t = tensor_at(plan_, tensor);
     if (t.role == PlanTensor::Role::Constant) return t.constant;
+    if (t.role == PlanTensor::Role::Input) return given_.at(tensor);  // runs beside it leave it as it is
     TensorData data;
     data.dtype = t.dtype;
     data.dims = exec(t.dims, dims_);
@@ -165,13 +166,12 @@ class Judge {
     if (count == 0) return std::nullopt;
     constexpr int kAnywhere = 16;
     constexpr size_t kCovering = 256;
-    constexpr int64_t kOperations = 100'000;
     std::vector<int64_t> positions =
         covering_positions(data->dims, kAnywhere, kCovering, static_cast<uint64_t>(tensor));
     Oracle::Samples right;
     try {
       right = ask_within(
-          kOperations,
+          OracleBudget{},
           [&] {
             Oracle oracle(graph_, dims_);
             for (const auto& [value, known] : leaves_)
@@ -202,6 +202,7 @@ class Judge {
   const Graph& graph_;
   const runtime::Plan& plan_;
   const DimMap& dims_;
+  const runtime::Given& given_;
   const runtime::PlanRunner& run_;
   MathMode math_;
   Leaves leaves_;
@@ -237,14 +238,19 @@ std::optional<PlanFault> check_plan(backends::Device& device, const Graph& graph
   using runtime::PlanRunner;
   PlanRunner separate(device, plan, dims, given, PlanRunner::Memory::Separate);
   separate.run();
-  Judge judge(graph, plan, dims, separate, math);
+  Judge judge(graph, plan, dims, given, separate, math);
   if (auto fault = judge.check_inputs()) return fault;
   for (int launch = 0; launch < static_cast<int>(plan.launches.size()) && !is_over(until); ++launch)
     if (auto fault = judge.check(launch)) return fault;
   if (is_over(until)) return std::nullopt;
   PlanRunner planned(device, plan, dims, given, PlanRunner::Memory::AsPlanned);
+  const std::optional<PlanFault> wrong = check_order(plan, planned, separate);
+  const bool writes_in_place = std::ranges::any_of(
+      plan.launches, [](const Launch& launch) { return launch.kernel && !launch.kernel->in_place.empty(); });
+  if (!wrong && !writes_in_place) return std::nullopt;
+  planned.restore();
   if (auto fault = check_in_place(plan, planned, separate)) return fault;
-  return check_order(plan, planned, separate);
+  return wrong;
 }
 
 }  // namespace luminal::search

@@ -58,9 +58,9 @@ Oracle oracle_for(const Graph& graph, const DimMap& dims, const Unit& unit,
 constexpr size_t kMostCovering = 8192;  ///< samples that cover the longest axis
 VerificationCase::Expectation ask_oracle(const Graph& graph, const DimMap& dims, const Unit& unit,
                                          const VerificationCase& test_case, int tensor, const Value& value,
-                                         std::vector<int64_t> positions, int64_t operations) {
+                                         std::vector<int64_t> positions, const OracleBudget& budget) {
   const Oracle::Samples samples =
-      ask_within(operations, [&] { return oracle_for(graph, dims, unit, test_case); }, value, positions);
+      ask_within(budget, [&] { return oracle_for(graph, dims, unit, test_case); }, value, positions);
   return expectation_of(samples, tensor, std::move(positions));
 }
 
@@ -184,7 +184,9 @@ VerificationSuite prepare_suite(const Graph& graph, const DimMap& dims, const Un
                                .derived = std::vector<bool>(unit.tensors.size(), false),
                                .beyond_laws = !options.strict && is_beyond_relaxed_math(kind)};
     inputs.fill(test_case);
-    const int64_t operations = suite.cases.empty() ? options.operations : options.operations * 2 / 5;
+    const OracleBudget budget{
+        .operations = suite.cases.empty() ? options.operations : options.operations * 2 / 5,
+        .of_one = options.of_one_sample};
     for (size_t t = 0; t < unit.tensors.size(); ++t) {
       if (!has_oracle || !computed[t] || !unit.tensors[t].value || beyond[t]) continue;
       const std::vector<int64_t> positions = covering_positions(
@@ -196,7 +198,7 @@ VerificationSuite prepare_suite(const Graph& graph, const DimMap& dims, const Un
       try {
         for (const Value& value : values)
           test_case.expectations.push_back(
-              ask_oracle(graph, dims, unit, test_case, static_cast<int>(t), value, positions, operations));
+              ask_oracle(graph, dims, unit, test_case, static_cast<int>(t), value, positions, budget));
       } catch (const OracleGap& gap) {
         debug(3, "{}; its value is compared with another kernel only", gap.what());
         beyond[t] = true;

@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <ranges>
 #include <utility>
 
 #include "backends/host/device.h"
@@ -120,6 +121,18 @@ int64_t GuardedMemory::stray_writes() const {
 namespace {
 
 constexpr int64_t kWorkspaceAlignment = 64;
+}  // namespace
+
+std::vector<TaskRange> ranges_of(int64_t tasks, const std::optional<TaskPart>& part) {
+  constexpr int64_t kOneIn = 32;
+  const int64_t length = std::max<int64_t>(1, tasks / kOneIn);
+  if (!part || 3 * length >= tasks) return {{0, tasks}};
+  const auto free = static_cast<double>(tasks - 3 * length);
+  const int64_t middle = length + static_cast<int64_t>(std::clamp(part->middle, 0.0, 1.0) * free);
+  return {{0, length}, {middle, middle + length}, {tasks - length, tasks}};
+}
+
+namespace {
 
 /// In guarded memory of the host.
 class HostRig : public Rig {
@@ -128,15 +141,17 @@ class HostRig : public Rig {
           std::span<const TrialOutput> outputs, const DimMap& dims, const TrialOptions& options);
   void give(std::span<const TensorData* const> inputs) override;
   void overwrite(std::byte pattern) override;
-  void launch(Split split) override;
+  void launch(Split split, const std::optional<TaskPart>& part) override;
   [[nodiscard]] std::string trouble() const override;
   [[nodiscard]] std::span<const std::byte> output(size_t number) const override;
 
  private:
   [[nodiscard]] GuardedMemory workspace(int64_t bytes) const;
+  [[nodiscard]] bool lies_outside(size_t input, int64_t bytes) const;
   void run_range(int stage, size_t thread, int64_t begin, int64_t end) const;
-  void run_singly(int stage, int64_t tasks);
-  void run_on_threads(int stage, int64_t tasks) const;
+  void run_singly(int stage, std::span<const TaskRange> ranges);
+  void run_unevenly(int stage, const TaskRange& range) const;
+  void run_on_threads(int stage, const TaskRange& range) const;
 
   const backends::HostKernel& kernel_;
   TrialOptions options_;
@@ -158,7 +173,10 @@ HostRig::HostRig(const backends::HostKernel& kernel, std::span<const TensorData*
     buffers_.emplace_back(bytes, std::max(options.alignment, least), options.place);
     pointers_.push_back(buffers_.back().bytes().data());
   };
-  for (const TensorData* input : inputs) add(input->dtype, static_cast<int64_t>(input->bytes.size()));
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const auto bytes = static_cast<int64_t>(inputs[k]->bytes.size());
+    add(inputs[k]->dtype, lies_outside(k, bytes) ? 0 : bytes);
+  }
   for (const TrialOutput& output : outputs) {
     output_bytes_.push_back(size_bytes(output.dtype, output.elements));
     add(output.dtype, output_bytes_.back());
@@ -175,10 +193,20 @@ GuardedMemory HostRig::workspace(int64_t bytes) const {
   return {round_up(bytes, kWorkspaceAlignment), kWorkspaceAlignment, GuardedMemory::Place::AtEnd};
 }
 
+bool HostRig::lies_outside(size_t input, int64_t bytes) const {
+  constexpr int64_t kLarge = int64_t{1} << 22;
+  return options_.reads_large_where_they_lie && bytes >= kLarge &&
+         static_cast<int>(input) != options_.in_place;
+}
+
 void HostRig::give(std::span<const TensorData* const> inputs) {
   given_.assign(inputs.begin(), inputs.end());
   for (size_t k = 0; k < inputs.size(); ++k) {
     buffers_[k].fill_around(options_.pattern);
+    if (lies_outside(k, static_cast<int64_t>(inputs[k]->bytes.size()))) {
+      pointers_[k] = const_cast<std::byte*>(inputs[k]->bytes.data());  // kernels write to no input
+      continue;
+    }
     if (!inputs[k]->bytes.empty())
       std::memcpy(buffers_[k].bytes().data(), inputs[k]->bytes.data(), inputs[k]->bytes.size());
   }
@@ -230,9 +258,9 @@ class Writers {
   std::vector<int32_t> writers_;
 };
 
-void HostRig::run_singly(int stage, int64_t tasks) {
-  constexpr int64_t kMostCompared = int64_t{1} << 28;
-  constexpr size_t kMostOfEach = size_t{1} << 21;
+void HostRig::run_singly(int stage, std::span<const TaskRange> ranges) {
+  constexpr int64_t kMostCompared = int64_t{1} << 26;
+  constexpr size_t kMostOfEach = size_t{1} << 19;
   std::vector<std::span<const std::byte>> written{shared_[0].bytes()};
   for (size_t output = 0; output < output_bytes_.size(); ++output) written.push_back(this->output(output));
   int64_t bytes = 0;
@@ -242,50 +270,57 @@ void HostRig::run_singly(int stage, int64_t tasks) {
     memory = memory.last(std::min(memory.size(), kMostOfEach));  // where the last tasks write
     bytes += static_cast<int64_t>(memory.size());
   }
+  int64_t tasks = 0;
+  for (const TaskRange& range : ranges) tasks += range.end - range.begin;
   int64_t watched = std::min(tasks, kMostCompared / std::max<int64_t>(bytes, 1));
   std::vector<Writers> writers;
   if (watched > 1)
     for (const auto& memory : written) writers.emplace_back(memory);
-  for (int64_t task = tasks; task-- > 0;) {
-    run_range(stage, 0, task, task + 1);
-    if (watched-- <= 0) continue;
-    for (size_t i = 0; i < writers.size(); ++i)
-      if (const auto conflict = writers[i].note(task); conflict && conflict_.empty())
-        conflict_ = fmt::format("tasks {} and {} of stage {} both write byte {} of {}", conflict->first, task,
-                                stage, offsets[i] + conflict->second,
-                                i == 0 ? "the shared workspace" : fmt::format("output {}", i - 1));
-  }
+  for (const TaskRange& range : std::views::reverse(ranges))
+    for (int64_t task = range.end; task-- > range.begin;) {
+      run_range(stage, 0, task, task + 1);
+      if (watched-- <= 0) continue;
+      for (size_t i = 0; i < writers.size(); ++i)
+        if (const auto conflict = writers[i].note(task); conflict && conflict_.empty())
+          conflict_ = fmt::format("tasks {} and {} of stage {} both write byte {} of {}", conflict->first,
+                                  task, stage, offsets[i] + conflict->second,
+                                  i == 0 ? "the shared workspace" : fmt::format("output {}", i - 1));
+    }
+}
+
+void HostRig::run_unevenly(int stage, const TaskRange& range) const {
+  for (int64_t begin = range.begin, length = 1; begin < range.end; begin += length++)
+    run_range(stage, 0, begin, std::min(begin + length, range.end));
 }
 
 /// As many equal parts as there are threads, which begin when all threads are there, or after a while.
-void HostRig::run_on_threads(int stage, int64_t tasks) const {
+void HostRig::run_on_threads(int stage, const TaskRange& range) const {
   const int count = options_.threads;
+  const int64_t tasks = range.end - range.begin;
   constexpr int64_t kPatienceNs = 1'000'000;
   std::atomic<int> arrived{0}, next{0};
   Team::shared().run(count, [&](int worker) {
     ++arrived;
     (void)spin_until(kPatienceNs, [&] { return arrived == count; });
     for (int part = next++; part < count; part = next++)
-      run_range(stage, static_cast<size_t>(worker), tasks * part / count, tasks * (part + 1) / count);
+      run_range(stage, static_cast<size_t>(worker), range.begin + tasks * part / count,
+                range.begin + tasks * (part + 1) / count);
   });
 }
 
-void HostRig::launch(Split split) {
+void HostRig::launch(Split split, const std::optional<TaskPart>& part) {
   for (int stage = 0; stage < kernel_.stage_count(); ++stage) {
-    const int64_t tasks = kernel_.tasks(stage, sizes_);
-    switch (split) {
-      case Split::Whole:
-        run_range(stage, 0, 0, tasks);
-        break;
-      case Split::Singles:
-        run_singly(stage, tasks);
-        break;
-      case Split::Uneven:
-        for (int64_t begin = 0, length = 1; begin < tasks; begin += length++)
-          run_range(stage, 0, begin, std::min(begin + length, tasks));
-        break;
-      case Split::Threads:
-        run_on_threads(stage, tasks);
+    const bool is_last = stage + 1 == kernel_.stage_count();  // the others make what all of its tasks read
+    const std::vector<TaskRange> ranges =
+        ranges_of(kernel_.tasks(stage, sizes_), is_last ? part : std::nullopt);
+    if (split == Split::Singles) {
+      run_singly(stage, ranges);
+      continue;
+    }
+    for (const TaskRange& range : ranges) {
+      if (split == Split::Whole) run_range(stage, 0, range.begin, range.end);
+      if (split == Split::Uneven) run_unevenly(stage, range);
+      if (split == Split::Threads) run_on_threads(stage, range);
     }
   }
 }
@@ -299,6 +334,7 @@ std::string HostRig::trouble() const {
     if (const int64_t stray = buffers_[k].stray_writes(); stray != 0)
       return fmt::format("wrote {} bytes outside {}", stray, name(k));
     if (k < given_.size() && static_cast<int>(k) != options_.in_place && !given_[k]->bytes.empty() &&
+        pointers_[k] != given_[k]->bytes.data() &&
         std::memcmp(buffers_[k].bytes().data(), given_[k]->bytes.data(), given_[k]->bytes.size()) != 0)
       return fmt::format("wrote to its {}", name(k));
   }
@@ -354,7 +390,7 @@ class DeviceRig : public Rig {
     for (size_t k = given_.size(); k < buffers_.size(); ++k) fill(k, pattern);
     stream_->synchronise();
   }
-  void launch(Split) override {
+  void launch(Split, const std::optional<TaskPart>&) override {
     stream_->launch(*list_, 0, 1);
     for (Margined& buffer : buffers_) {
       buffer.seen.resize(static_cast<size_t>(buffer.bytes + 2 * kMargin));

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,19 +49,33 @@ struct TrialOutput {
 enum class Split : uint8_t {
   Whole,  ///< one call does all
   /// A call for each, the last task first. What one task wrote no other task of the stage may change: they
-  /// run at the same time elsewhere. Looked at in the last 2 MB of each output and of the workspace, for as many
-  /// of the first calls as 256 MB of comparisons allow.
+  /// run at the same time elsewhere. Looked at in the last 512 KB of each output and of the workspace, for as
+  /// many of the first calls as 64 MB of comparisons allow.
   Singles,
   Uneven,   ///< calls of 1, 2, 3, ... tasks
   Threads,  ///< as many equal parts as there are threads, at the same time
 };
+
+/// Some of the tasks of a kernel's last stage: one in 32 at the beginning, as many at the end and, of those
+/// between, as many from `middle` (0 ... 1) of the way on. At least one of each.
+struct TaskPart {
+  double middle = 0.5;
+};
+struct TaskRange {
+  int64_t begin = 0, end = 0;
+};
+/// Ascending, without overlap; all tasks where there is no part, or where a part is not less.
+[[nodiscard]] std::vector<TaskRange> ranges_of(int64_t tasks, const std::optional<TaskPart>& part);
 
 struct TrialOptions {
   GuardedMemory::Place place = GuardedMemory::Place::AtEnd;
   int64_t alignment = 4;    ///< of the data; elements of a dtype are aligned to their size at least
   std::byte pattern{0xff};  ///< outputs and workspace before the first run: NaN in every float dtype
   int threads = 1;          ///< that Split::Threads uses
-  int in_place = -1;        ///< the input whose memory the first output takes; none: each has its own
+  /// Large inputs are read where they lie, without guards and known bytes around them, and not looked at afterwards:
+  /// for launches after one that was.
+  bool reads_large_where_they_lie = false;
+  int in_place = -1;  ///< the input whose memory the first output takes; none: each has its own
 };
 
 /// A kernel laid out in memory that shows what it does wrong, to be launched as often as one likes: between
@@ -74,8 +89,9 @@ class Rig {
   virtual void give(std::span<const TensorData* const> inputs) = 0;
   /// Overwrites outputs and workspace.
   virtual void overwrite(std::byte pattern) = 0;
-  /// A device of its own deals the tasks out itself, however they are to be split.
-  virtual void launch(Split split) = 0;
+  /// A device of its own runs all tasks and deals them out itself.
+  virtual void launch(Split split, const std::optional<TaskPart>& part) = 0;
+  void launch(Split split) { launch(split, std::nullopt); }
   /// What the launches wrote where they must not; "" if nothing.
   [[nodiscard]] virtual std::string trouble() const = 0;
   /// Until the next launch.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numbers>
 #include <optional>
 #include <utility>
 
@@ -81,12 +82,24 @@ bool is_right(const VerificationCase::Expectation& expectation, size_t i, const 
              : integer(data, position) == expectation.integers[i];
 }
 
+/// Outputs hold `kUnwritten` before a launch that runs some of the tasks.
+constexpr std::byte kUnwritten{0x5a};
+
+bool is_unwritten(const TensorData& data, int64_t position) {
+  const auto width = static_cast<size_t>(element_bytes(data.dtype));
+  const auto element = std::span(data.bytes).subspan(static_cast<size_t>(position) * width, width);
+  return std::ranges::all_of(element, [](std::byte b) { return b == kUnwritten; });
+}
+
+/// `in_part`: only some of the elements were computed.
 std::optional<Fault> check_expectations(const VerificationSuite& suite, const VerificationCase& test_case,
-                                        std::span<const TensorData> tensors, std::string_view how) {
+                                        std::span<const TensorData> tensors, bool in_part,
+                                        std::string_view how) {
   for (const VerificationCase::Expectation& expectation : test_case.expectations) {
     const TensorData& data = tensors[static_cast<size_t>(expectation.tensor)];
     for (size_t i = 0; i < expectation.positions.size(); ++i) {
       if (!expectation.known[i] || is_right(expectation, i, data)) continue;
+      if (in_part && is_unwritten(data, expectation.positions[i])) continue;
       const bool whole = !expectation.integers.empty();
       return fault_at(suite, test_case, expectation.tensor, expectation.positions[i],
                       element(data, expectation.positions[i]),
@@ -144,15 +157,16 @@ bool is_fault(const VerificationSuite& suite, const VerificationCase& test_case,
 
 std::optional<Fault> compare_in_full(const VerificationSuite& suite, const VerificationCase& test_case,
                                      std::span<const TensorData> tensors,
-                                     std::span<const TensorData> reference) {
+                                     std::span<const TensorData> reference, bool in_part) {
   OpenElements open(suite, test_case);
+  const auto unwritten = in_part ? std::optional(kUnwritten) : std::nullopt;
   for (size_t t = 0; t < tensors.size(); ++t) {
     if (reference[t].bytes.empty()) continue;
     const auto expectation = std::ranges::find(test_case.expectations, static_cast<int>(t),
                                                &VerificationCase::Expectation::tensor);
     const Margins margins =
         expectation != test_case.expectations.end() ? Margins(*expectation) : Margins(reference[t]);
-    for (const Mismatch& m : mismatches(reference[t], tensors[t].bytes, margins))
+    for (const Mismatch& m : mismatches(reference[t], tensors[t].bytes, margins, unwritten))
       if (is_fault(suite, test_case, static_cast<int>(t), m, tensors[t], reference[t], open))
         return fault_at(suite, test_case, static_cast<int>(t), m.position, m.got, m.expected, m.margin,
                         "beside an independent kernel");
@@ -193,13 +207,15 @@ class UnitRig {
   void overwrite(std::byte pattern) {
     for (const auto& rig : rigs_) rig->overwrite(pattern);
   }
-  /// One launch. `number`: of the test case. With several kernels `made` gets what each of them computes. Throws
-  /// what is wrong as `Trouble`.
-  void launch(const VerificationCase& test_case, size_t number, Split split, std::vector<TensorData>& made) {
+  /// One launch. `number`: of the test case. With several kernels `made` gets what each of them computes. Before
+  /// a part of the tasks outputs hold `kUnwritten`. Throws what is wrong as `Trouble`.
+  void launch(const VerificationCase& test_case, size_t number, Split split,
+              const std::optional<TaskPart>& part, std::vector<TensorData>& made) {
     const bool has_inputs = given_ == number && kernels_.size() == 1;
     for (size_t k = 0; k < kernels_.size(); ++k) {
       Rig& rig = prepared(k, test_case, made, has_inputs);
-      rig.launch(split);
+      if (part) rig.overwrite(kUnwritten);
+      rig.launch(split, part);
       ++progress_;
       if (const std::string trouble = rig.trouble(); !trouble.empty()) throw Trouble{trouble};
       if (kernels_.size() > 1) take(k, made);
@@ -255,7 +271,7 @@ class UnitRig {
 };
 
 constexpr std::byte kNaN{0xff};  // in every float dtype; rigs begin with it
-constexpr std::byte kOtherPattern{0x5a};
+constexpr std::byte kOtherPattern = kUnwritten;
 
 }  // namespace
 
@@ -270,8 +286,16 @@ class CaseVerifier::Runs {
         progress_(progress),
         turns_(turns()) {}
 
+  [[nodiscard]] std::optional<TaskPart> next_part() const {
+    if (!options_.in_parts || !is_long_ || kernels_.size() > 1) return std::nullopt;
+    double whole = 0;
+    return TaskPart{.middle = std::modf(std::numbers::phi * static_cast<double>(number_), &whole)};
+  }
+  [[nodiscard]] int64_t compared() const { return compared_; }
+
   std::optional<Fault> add(const VerificationCase& test_case, const std::vector<TensorData>* reference,
-                           bool is_last) {
+                           bool is_last, const std::optional<TaskPart>& part) {
+    part_ = options_.launches < 1 ? part : next_part();
     ++number_;
     const auto start = std::chrono::steady_clock::now();
     // A long launch does two things at once: other inputs, dealt out in another way.
@@ -280,6 +304,11 @@ class CaseVerifier::Runs {
     UnitRig* rig = nullptr;
     if (auto fault = takes_turn ? take_turn(test_case, rig) : plain_run(test_case, how, rig)) return fault;
     rig->take(made_);
+    if (part_ && reference != nullptr && !is_much_in_common(*reference)) {
+      part_.reset();
+      if (auto fault = plain_run(test_case, how, rig)) return fault;
+      rig->take(made_);
+    }
     if (is_long_ || (options_.launches < 1 && std::chrono::steady_clock::now() - start >= options_.soak)) {
       // Large tensors: fresh memory takes longer than the launch, so the next rig gets this one's.
       rig_.reset();
@@ -287,7 +316,9 @@ class CaseVerifier::Runs {
     }
     if (auto fault = check(test_case, reference, how)) return fault;
     if (options_.launches < 1) return std::nullopt;
-    if (auto fault = in_place(test_case, made_)) return fault;
+    // Whether an element is read before it is overwritten is no matter of its value.
+    if (!is_long_)
+      if (auto fault = in_place(test_case, made_)) return fault;
     if (number_ == 1) {
       is_long_ = std::chrono::steady_clock::now() - start >= options_.soak;
       if (is_long_)
@@ -308,7 +339,8 @@ class CaseVerifier::Runs {
     std::string how;
   };
 
-  [[nodiscard]] std::unique_ptr<UnitRig> rig_for(const TrialOptions& options) const {
+  [[nodiscard]] std::unique_ptr<UnitRig> rig_for(TrialOptions options) const {
+    options.reads_large_where_they_lie = part_ && number_ > 1;  // a launch between guards came before
     return std::make_unique<UnitRig>(suite_, kernels_, options, progress_);
   }
 
@@ -326,10 +358,21 @@ class CaseVerifier::Runs {
     return run_once(*rig_, test_case, is_reference ? Split::Threads : Split::Whole, how);
   }
 
+  /// Whether enough of a part was computed by the independent kernel as well, whose tasks may be other parts of
+  /// the outputs.
+  bool is_much_in_common(const std::vector<TensorData>& reference) {
+    constexpr int64_t kOneIn = 256;
+    for (size_t t = 0; t < made_.size(); ++t)
+      if (!reference[t].bytes.empty() && made_[t].element_count() > 0 &&
+          written_in_both(made_[t], reference[t], kUnwritten) * kOneIn < made_[t].element_count())
+        return false;
+    return true;
+  }
+
   std::optional<Fault> run_once(UnitRig& rig, const VerificationCase& test_case, Split split,
                                 std::string_view how) {
     try {
-      rig.launch(test_case, number_, split, between_);
+      rig.launch(test_case, number_, split, part_, between_);
       return std::nullopt;
     } catch (const UnitRig::Trouble& trouble) {
       return Fault{.message = fmt::format("{} ({} inputs, {})", trouble.text, test_case.name, how),
@@ -338,12 +381,16 @@ class CaseVerifier::Runs {
   }
 
   std::optional<Fault> check(const VerificationCase& test_case, const std::vector<TensorData>* reference,
-                             std::string_view how) const {
+                             std::string_view how) {
     const bool lawless = test_case.beyond_laws && reference == nullptr;
     if (!lawless)
-      if (auto fault = check_expectations(suite_, test_case, made_, how)) return fault;
+      if (auto fault = check_expectations(suite_, test_case, made_, part_.has_value(), how)) return fault;
     if (reference == nullptr) return std::nullopt;
-    return compare_in_full(suite_, test_case, made_, *reference);
+    for (size_t t = 0; t < made_.size(); ++t)
+      if (!(*reference)[t].bytes.empty())
+        compared_ +=
+            part_ ? written_in_both(made_[t], (*reference)[t], kUnwritten) : made_[t].element_count();
+    return compare_in_full(suite_, test_case, made_, *reference, part_.has_value());
   }
 
   /// The same test case once more: the bits have to be the same.
@@ -455,7 +502,9 @@ class CaseVerifier::Runs {
   const std::vector<const backends::Kernel*> kernels_;
   const VerifyOptions options_;
   Progress& progress_;
-  size_t number_ = 0;  ///< of the test case, from 1
+  size_t number_ = 0;             ///< of the test case, from 1
+  std::optional<TaskPart> part_;  ///< of the tasks, that this test case runs
+  int64_t compared_ = 0;
   std::vector<TensorData> made_;
   std::vector<TensorData> between_;  ///< what later kernels of a unit read of earlier ones
   std::unique_ptr<UnitRig> rig_, turn_rig_;
@@ -474,9 +523,12 @@ CaseVerifier::CaseVerifier(const VerificationSuite& about, std::span<const backe
 CaseVerifier::~CaseVerifier() = default;
 
 std::optional<Fault> CaseVerifier::add(const VerificationCase& test_case,
-                                       const std::vector<TensorData>* reference, bool is_last) {
-  return runs_->add(test_case, reference, is_last);
+                                       const std::vector<TensorData>* reference, bool is_last,
+                                       const std::optional<TaskPart>& part) {
+  return runs_->add(test_case, reference, is_last, part);
 }
+std::optional<TaskPart> CaseVerifier::next_part() const { return runs_->next_part(); }
+int64_t CaseVerifier::compared() const { return runs_->compared(); }
 std::vector<TensorData>& CaseVerifier::made() { return runs_->made(); }
 
 namespace {
@@ -536,7 +588,7 @@ Verdict verify_uncontained(const VerificationSuite& suite, std::span<const backe
     verdict.fault = verifier.add(suite.cases[q], reference, q + 1 == suite.cases.size());
     if (options.keep_outputs) verdict.outputs.push_back(std::exchange(verifier.made(), {}));
   }
-  if (options.reference != nullptr) verdict.compared = outputs_of(suite);
+  verdict.compared = verifier.compared();
   return verdict;
 }
 
@@ -544,12 +596,15 @@ Verdict verify(const VerificationSuite& suite, std::span<const backends::Kernel*
                const VerifyOptions& options) {
   const SharedBytes shared_fault(sizeof(FaultRecord));
   FaultRecord& fault = shared_fault.as<FaultRecord>()[0];
+  const SharedBytes shared_compared(sizeof(int64_t));
+  int64_t& compared = shared_compared.as<int64_t>()[0];
   std::optional<SharedOutputs> kept;
   if (options.keep_outputs) kept.emplace(suite);
   const std::string trouble = run_contained(
       [&](Progress& progress) {
         const Verdict verdict = verify_uncontained(suite, kernels, options, progress);
         if (verdict.fault) fault.set(*verdict.fault);
+        compared = verdict.compared;
         for (size_t q = 0; q < verdict.outputs.size(); ++q) kept->set(q, verdict.outputs[q]);
       },
       options.timeout, containment_of(*kernels[0]));
@@ -559,7 +614,7 @@ Verdict verify(const VerificationSuite& suite, std::span<const backends::Kernel*
   else
     verdict.fault = fault.get();
   if (kept && !verdict.fault) verdict.outputs = kept->get();
-  if (options.reference != nullptr) verdict.compared = outputs_of(suite);
+  verdict.compared = compared;
   return verdict;
 }
 

@@ -10,6 +10,7 @@
 #include "luminal/graph.h"
 #include "search/verification/contain.h"
 #include "search/verification/derive.h"
+#include "search/verification/trial.h"
 
 /// Checks kernels against the user's graph before they may win. The judge is the Oracle, which knows nothing
 /// of specs, laws or schedules: a wrong law is caught as a wrong kernel is.
@@ -84,7 +85,8 @@ struct VerificationSuite {
 
 struct SuiteOptions {
   uint64_t seed = 0;
-  int64_t operations = 500'000;    ///< of the oracle for the first test case; 2/5 of it for each further one
+  int64_t operations = 500'000;  ///< of the oracle for the first test case; 2/5 of it for each further one
+  int64_t of_one_sample = 10'000'000;  ///< the most operations; a value that takes more has no samples
   int samples = 48;                ///< per output, beside those that cover every slice and borders of tiles
   bool strict = false;             ///< the user's nodes judge NaN, infinities and overflow too
   std::vector<std::string> kinds;  ///< of inputs, a test case each; none: `input_kinds`
@@ -125,6 +127,9 @@ struct VerifyOptions {
   /// another way instead of the first one again. 0: each test case once, in one call (or on `threads`), and
   /// nothing else.
   int launches = 8;
+  /// Where launches take that long: all test cases but the first run some of the tasks, and what these compute
+  /// is compared. For code that is one program for all tasks and inputs.
+  bool in_parts = true;
   std::chrono::milliseconds soak{10};
   std::chrono::milliseconds timeout{20'000};  ///< of any one launch
 };
@@ -149,9 +154,15 @@ class CaseVerifier {
   CaseVerifier(const CaseVerifier&) = delete;
   CaseVerifier& operator=(const CaseVerifier&) = delete;
   ~CaseVerifier();
-  /// `reference`: what an independent kernel made of this case, by Unit tensor; may be null.
+  /// `reference`: what an independent kernel made of this case, by Unit tensor; may be null. `part`: of the
+  /// tasks of a kernel that is one itself, to run nothing else.
   [[nodiscard]] std::optional<Fault> add(const VerificationCase& test_case,
-                                         const std::vector<TensorData>* reference, bool is_last);
+                                         const std::vector<TensorData>* reference, bool is_last,
+                                         const std::optional<TaskPart>& part = std::nullopt);
+  /// The part that the next test case runs; none: all tasks.
+  [[nodiscard]] std::optional<TaskPart> next_part() const;
+  /// Elements that were compared with an independent kernel's.
+  [[nodiscard]] int64_t compared() const;
   /// What the kernels made of the last case, by Unit tensor; its memory is used again.
   [[nodiscard]] std::vector<TensorData>& made();
 

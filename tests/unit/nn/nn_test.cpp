@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numbers>
 
+#include "base/philox.h"
 #include "luminal/error.h"
 #include "luminal/nn.h"
 #include "support/files.h"
@@ -171,6 +173,28 @@ TEST(Sequential, RunsInOrder) {
 }
 
 // Mean and deviation of many draws within five standard errors; equal seeds give equal weights.
+/// Numbers come from their places in the stream, whatever thread draws them.
+TEST(Init, ElementsOfLargeTensorsAreTheStreamsInOrder) {
+  Graph cx;
+  const init::Stream stream(cx);
+  constexpr uint64_t kCount = 3 * 65536 + 5;
+  const auto number = [&](uint64_t place) {  // by the definition of the stream
+    const auto words =
+        philox4x32({static_cast<uint32_t>(place / 2), 0, static_cast<uint32_t>(stream.number()), 0x696e6974},
+                   {static_cast<uint32_t>(stream.seed()), static_cast<uint32_t>(stream.seed() >> 32)});
+    const uint64_t word = (uint64_t{words[place % 2 * 2]} << 32) | words[place % 2 * 2 + 1];
+    return (static_cast<double>(word >> 11) + 0.5) * 0x1p-53;
+  };
+  const TensorData uniform = init::uniform(stream, {kCount}, -1, 3);
+  const TensorData normal = init::normal(stream, {kCount}, 0.5, 2);
+  for (const uint64_t i : {uint64_t{0}, uint64_t{65535}, uint64_t{65536}, uint64_t{131073}, kCount - 1}) {
+    EXPECT_EQ(uniform.as<float>()[i], static_cast<float>(-1 + 4 * number(i))) << i;
+    const double radius = std::sqrt(-2 * std::log(number(2 * i)));
+    const double gauss = radius * std::cos(2 * std::numbers::pi * number(2 * i + 1));
+    EXPECT_FLOAT_EQ(normal.as<float>()[i], static_cast<float>(0.5 + 2 * gauss)) << i;
+  }
+}
+
 TEST(Init, DistributionsAreWhatTheySay) {
   Graph cx;
   cx.set_seed(7);

@@ -261,6 +261,18 @@ TEST(Contained, TimeForWhichAllStandStillIsNotCounted) {
   EXPECT_EQ(WEXITSTATUS(status), 0) << "the kernel was blamed";
 }
 
+TEST(Contained, AProcessThatClosesItsFilesIsWaitedFor) {
+  const SharedBytes shared(sizeof(std::atomic<bool>));
+  std::atomic<bool>& is_done = shared.as<std::atomic<bool>>()[0];
+  const auto body = [&](Progress&) {
+    for (int file = 3; file < 256; ++file) ::close(file);
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    is_done = true;
+  };
+  EXPECT_EQ(run_contained(body, std::chrono::seconds(5)), "");
+  EXPECT_TRUE(is_done);
+}
+
 // Other threads hold locks of the library while a process is made: the child finds them free.
 TEST(Contained, AProcessIsMadeWhileOtherThreadsBuildFormulas) {
   std::atomic<bool> stop{false};
@@ -434,6 +446,114 @@ TEST(Verify, CandidatesAreComparedInFull) {
   EXPECT_THAT(verdict.fault->message, testing::HasSubstr("tensor 2 at [3]"));
   EXPECT_THAT(verdict.fault->message, testing::HasSubstr("beside an independent kernel"));
   EXPECT_GT(verdict.compared, 0);
+}
+
+TEST(Trial, LargeInputsMayBeReadWhereTheyLie) {
+  constexpr int64_t kMany = (int64_t{1} << 20) + 3;
+  TensorData ones(Dtype::F32, {kMany}), twos(Dtype::F32, {kMany});
+  std::ranges::fill(ones.as<float>(), 1.0F);
+  std::ranges::fill(twos.as<float>(), 2.0F);
+  std::vector<const void*> read;
+  const HandKernel kernel(1, [&](const backends::LaunchArguments& a, int64_t, int64_t) {
+    read.push_back(a.buffers[0]);
+    store(a.buffers[1], 0, load<float>(a.buffers[0], kMany - 1));
+  });
+  const std::vector<TrialOutput> outputs{{Dtype::F32, 1}};
+  for (const bool there : {false, true}) {
+    read.clear();
+    const TensorData *first[] = {&ones}, *second[] = {&twos};
+    const auto rig = make_rig(kernel, first, outputs, {}, {.reads_large_where_they_lie = there});
+    rig->launch(Split::Whole);
+    EXPECT_EQ(load<float>(rig->output(0).data(), 0), 1);
+    rig->give(second);
+    rig->launch(Split::Whole);
+    EXPECT_EQ(load<float>(rig->output(0).data(), 0), 2);
+    EXPECT_EQ(rig->trouble(), "");
+    EXPECT_EQ(read[0] == ones.bytes.data(), there);
+    EXPECT_EQ(read[1] == twos.bytes.data(), there);
+  }
+}
+
+TEST(Trial, APartOfTheTasksHasTheFirstTheLastAndSomeBetween) {
+  const auto ranges = [](int64_t tasks, double middle) {
+    std::vector<std::pair<int64_t, int64_t>> list;
+    for (const TaskRange& range : ranges_of(tasks, TaskPart{middle}))
+      list.emplace_back(range.begin, range.end);
+    return list;
+  };
+  using testing::ElementsAre;
+  using testing::Pair;
+  EXPECT_THAT(ranges(3, 0.5), ElementsAre(Pair(0, 3)));
+  EXPECT_THAT(ranges(10, 0.0), ElementsAre(Pair(0, 1), Pair(1, 2), Pair(9, 10)));
+  EXPECT_THAT(ranges(320, 0.5), ElementsAre(Pair(0, 10), Pair(155, 165), Pair(310, 320)));
+  EXPECT_THAT(ranges(320, 1.0), ElementsAre(Pair(0, 10), Pair(300, 310), Pair(310, 320)));
+  EXPECT_EQ(ranges_of(320, std::nullopt).size(), 1U);
+}
+
+/// y = 2 x on 1000 rows, a task each; task t computes row (t + shift) mod 1000.
+struct Doubled {
+  static constexpr int64_t kMany = 1000, kWide = 8;
+  Graph cx;
+  GraphTensor x = cx.tensor({kMany, kWide});
+  GraphTensor y = x * 2;
+  VerificationSuite suite = prepare_suite(cx, cx.dims(), single({x}, y), {});
+  std::atomic<int64_t> rows{0};
+
+  /// `change`: of what is written.
+  template <class Change>
+  HandKernel kernel(int64_t shift, Change change) {
+    return {kMany, [this, shift, change](const backends::LaunchArguments& a, int64_t begin, int64_t end) {
+              for (int64_t task = begin; task < end; ++task, ++rows)
+                for (int64_t i = 0, row = (task + shift) % kMany; i < kWide; ++i) {
+                  const float in = load<float>(a.buffers[0], row * kWide + i);
+                  store(a.buffers[1], row * kWide + i, change(row, in));
+                }
+            }};
+  }
+  /// The first fault of long launches beside an independent kernel that runs the same parts of its tasks, and how
+  /// many rows both have computed.
+  std::optional<Fault> fault_of(const HandKernel& kernel, const HandKernel& independent) {
+    const backends::Kernel *candidates[] = {&kernel}, *references[] = {&independent};
+    Progress progress{0};
+    CaseVerifier candidate(suite, candidates, {.threads = 2, .soak = std::chrono::milliseconds(0)}, progress);
+    CaseVerifier reference(suite, references, {.launches = 0}, progress);
+    for (const VerificationCase& test_case : suite.cases) {
+      if (auto fault = reference.add(test_case, nullptr, false, candidate.next_part())) return fault;
+      const bool is_last = &test_case == &suite.cases.back();
+      if (auto fault = candidate.add(test_case, &reference.made(), is_last)) return fault;
+    }
+    return std::nullopt;
+  }
+};
+
+TEST(Verify, LongLaunchesRunAPartOfTheTasksOnFurtherInputs) {
+  Doubled doubled;
+  const auto twice = [](int64_t, float in) { return 2 * in; };
+  const auto fault = doubled.fault_of(doubled.kernel(0, twice), doubled.kernel(0, twice));
+  EXPECT_FALSE(fault) << fault->message;
+  EXPECT_GE(doubled.rows, 2 * Doubled::kMany);
+  EXPECT_LE(doubled.rows, 4 * Doubled::kMany);  // of 12 and more
+  for (const int64_t wrong : {int64_t{0}, Doubled::kMany - 1}) {
+    const auto loses = [wrong](int64_t row, float in) {
+      return row == wrong && std::abs(in) > 100 ? 0 : 2 * in;  // no integer and no plain number is
+    };
+    const auto seen = doubled.fault_of(doubled.kernel(0, loses), doubled.kernel(0, twice));
+    ASSERT_TRUE(seen) << "row " << wrong;
+    EXPECT_THAT(seen->message, testing::HasSubstr(fmt::format("tensor 1 at [{}, ", wrong)));
+  }
+}
+
+TEST(Verify, PartsThatHaveLittleInCommonAreNoComparison) {
+  Doubled doubled;
+  // Rows 400 to 430 are in no part of the candidate's: they are seen because all of it runs.
+  const auto loses = [](int64_t row, float in) {
+    return row >= 400 && row < 430 && std::abs(in) > 100 ? 0 : 2 * in;
+  };
+  const auto twice = [](int64_t, float in) { return 2 * in; };
+  for (VerificationCase& test_case : doubled.suite.cases) test_case.expectations.clear();
+  const auto seen = doubled.fault_of(doubled.kernel(0, loses), doubled.kernel(400, twice));
+  ASSERT_TRUE(seen);
+  EXPECT_THAT(seen->message, testing::HasSubstr("tensor 1 at [4"));
 }
 
 TEST(Verify, SuitesAreWrittenAndReadForReplays) {
