@@ -78,7 +78,7 @@ TEST(ContractCode, FullTilesStayInRegisters) {
   const codegen::Schedule& schedule = codegen::find_schedule("contract");
   const kernel::Canonical specs[] = {
       Matmul{.m = 101, .n = 47, .k = 333}.spec(), Matmul{.m = 512, .n = 512, .k = 512}.spec(),
-      Matmul{.m = 784, .n = 120, .k = 40, .turned_a = true, .turned_b = true, .batch = 8}.spec(),
+      Matmul{.m = 784, .n = 120, .k = 40, .batch = 8, .turned_a = true, .turned_b = true}.spec(),
       Conv{.images = 8, .channels = 128, .height = 20, .width = 20, .filters = 128}.forward()};
   int64_t full = 0;
   for (const kernel::Canonical& made : specs)
@@ -86,8 +86,8 @@ TEST(ContractCode, FullTilesStayInRegisters) {
       const int64_t vectors = candidate.parameters.at("tile_m") * candidate.parameters.at("tile_n");
       if (vectors < 26) continue;
       ++full;
-      const Program program = schedule.lower(made.spec, candidate.parameters, {}, avx512());
-      EXPECT_LT(spills_of(compile_assembly(emit_llvm(program, {}), cpu)), vectors)
+      const codegen::Program program = schedule.lower(made.spec, candidate.parameters, {}, avx512());
+      EXPECT_LT(spills_of(compile_assembly(codegen::emit_llvm(program, {}), cpu)), vectors)
           << made.spec.to_string() << codegen::to_string(candidate.parameters);
     }
   EXPECT_GT(full, 4);

@@ -54,7 +54,9 @@ TEST_F(Candidacy, OneCandidateIsTheModelsChoice) {
       EXPECT_EQ(found.promising[0].schedule, choice.schedule->name) << spec.to_string();
       EXPECT_EQ(found.promising[0].parameters, choice.parameters) << spec.to_string();
       EXPECT_LE(found.promising.size(), static_cast<size_t>(std::max(most, 6)));
-      if (most < 3) EXPECT_EQ(found.promising.size(), static_cast<size_t>(most)) << spec.to_string();
+      if (most < 3) {
+        EXPECT_EQ(found.promising.size(), static_cast<size_t>(most)) << spec.to_string();
+      }
     }
   }
 }
