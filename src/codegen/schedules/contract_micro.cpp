@@ -127,7 +127,8 @@ std::vector<Id> in_pairs(StageBuilder& b, const Expression& extent, bool pairs, 
 /// Whether the registers hold the tile's sums and the columns of two steps. LLVM moves neighbouring loads of both
 /// steps together; without room for all it would spill sums. Rows in lines are no neighbours of each other.
 bool holds_two_steps(const Layout& l, bool packed, int registers) {
-  return (packed && l.lines) || (l.t.tile_m + 2) * l.t.tile_n + 1 <= registers;
+  constexpr int64_t kRows = 6;  // values of rows that wait
+  return (packed && l.lines) || (l.t.tile_m + 2) * l.t.tile_n + kRows <= registers;
 }
 
 }  // namespace

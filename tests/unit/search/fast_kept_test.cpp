@@ -27,7 +27,7 @@ std::vector<codegen::Candidate> candidates(const kernel::KernelSpec& spec, const
     for (const codegen::Candidate& candidate : other->candidates(spec, bucket, target))
       if (!best || candidate.predicted_us < best->predicted_us) best = candidate;
   }
-  return {{best->parameters, 2 * best->predicted_us}};
+  return {{best->parameters, 1.2 * best->predicted_us}};
 }
 
 /// The best other kernel, under another name.

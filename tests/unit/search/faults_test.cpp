@@ -225,8 +225,11 @@ TEST_F(Faults, ARememberedChoiceThatFallsIsForgottenAndFoundAnew) {
   requests[0].implementation = {&codegen::find_schedule("nest"), nest[0].parameters};
   const auto kernel = KernelCache::of_process().make(backend, cache, requests);
   const CacheKey key = tuning_key(made.spec, bucket, backend.target());
-  cache.store(
-      key, {.schedule = "nest", .parameters = nest[0].parameters, .code = kernel[0].code, .measured_us = 1});
+  cache.store(key, {.schedule = "nest",
+                    .parameters = nest[0].parameters,
+                    .code = kernel[0].code,
+                    .measured_us = 1,
+                    .effort = 8});
   Tuner tuner(backend, cache, cx, {});
   std::vector<TuneRequest> open(1);
   open[0].spec = made.spec;

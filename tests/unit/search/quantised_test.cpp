@@ -45,7 +45,10 @@ struct QuantisedLinear {
     ASSERT_EQ(got.size(), want.size());
     for (size_t i = 0; i < want.size(); ++i)
       ASSERT_NEAR(static_cast<double>(got[i]), want[i], 1e-3) << to_text(report);
-    EXPECT_EQ(report.kernels.size(), 1U) << to_text(report);
+    // Where several rows read them, small weights may be decoded once, in a kernel before.
+    EXPECT_LE(report.kernels.size(),
+              data.size() == static_cast<size_t>(blocks.element_count()) / kRows ? 1U : 2U)
+        << to_text(report);
   }
 
   Graph cx;
