@@ -5,6 +5,7 @@
 
 #include "base/fail.h"
 #include "kernel/fetch.h"
+#include "luminal/quantized.h"
 #include "scalar/interpreter.h"
 #include "scalar/monoid.h"
 
