@@ -13,6 +13,7 @@
 #include "base/fail.h"
 #include "base/machine.h"
 #include "base/stopwatch.h"
+#include "cli/bench_model.h"
 #include "cli/bench_search.h"
 #include "cli/command.h"
 #include "cli/compile_mode.h"
@@ -197,10 +198,23 @@ Action declare_bench(CLI::App& app) {
       ->check(CLI::Range(int64_t{1}, int64_t{INT32_MAX}));
   app.add_flag("--json", options->json, "Print the result as JSON");
   app.add_flag("--serve", options->serve, "Answer requests from standard input, one JSON object a line");
+  app.get_option("what")->description(
+      "A formula, e.g. 'x:f32[32,1000].softmax(-1)', the name of an example, or a language model: a GGUF "
+      "file or a "
+      "folder from Hugging Face");
+  auto model = std::make_shared<ModelBenchOptions>();
+  declare_bench_model(app, *model);
   auto search = std::make_shared<Action>();
   declare_bench_search(app, search.get());
-  return [options, search, &app](Console& console) {
+  return [options, model, search, &app](Console& console) {
     if (*search) return (*search)(console);
+    if (is_language_model(options->what)) {
+      model->model = options->what;
+      model->device = options->device;
+      if (app.count("--mode") > 0) model->mode = options->mode;
+      model->json = options->json;
+      return bench_model(*model, console);
+    }
     if (options->what.empty() && !options->serve) {
       console.err << app.help("luminal");
       return kUsage;
@@ -212,6 +226,6 @@ Action declare_bench(CLI::App& app) {
 }  // namespace
 
 extern const Command kBench;
-const Command kBench{"bench", "time a formula, or searches", declare_bench};
+const Command kBench{"bench", "time a formula, a language model, or searches", declare_bench};
 
 }  // namespace luminal::cli

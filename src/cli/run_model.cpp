@@ -14,9 +14,8 @@
 #include "base/fail.h"
 #include "base/stopwatch.h"
 #include "cli/command.h"
-#include "cli/compile_mode.h"
 #include "cli/interrupt.h"
-#include "luminal/models/language_model.h"
+#include "cli/model_choice.h"
 #include "luminal/text/chat_template.h"
 #include "luminal/text/sampler.h"
 
@@ -25,11 +24,10 @@ namespace {
 
 using text::TokenId;
 
-struct RunModelOptions {
-  std::string model, device, mode = "fast", cache = "f32", decoded = "f16";
+struct RunModelOptions : ModelChoice {
   std::string prompt, prompt_file, system;
   bool raw = false;
-  int64_t most_tokens = -1, context = 0, seed = -1;
+  int64_t most_tokens = -1, seed = -1;
   double temperature = 0.8, top_p = 0.95, min_p = 0.05, repeat_penalty = 1;
   int64_t top_k = 40;
 };
@@ -51,11 +49,7 @@ class Writer {
       : options_(options),
         console_(console),
         begin_(std::chrono::steady_clock::now()),
-        model_(options.model, {.device = options.device,
-                               .mode = parse_mode(options.mode),
-                               .context = options.context,
-                               .cache = parse_dtype(options.cache),
-                               .decoded = parse_dtype(options.decoded)}),
+        model_(open_language_model(options)),
         seed_(options.seed >= 0 ? static_cast<uint64_t>(options.seed) : std::random_device()()) {
     const std::string& source = model_.tokenizer().spec().chat_template;
     if (!source.empty() && !options.raw) template_.emplace(source);
@@ -259,10 +253,7 @@ Action declare_run_model(CLI::App& app) {
       ->capture_default_str();
   app.add_option("-s,--seed", options->seed, "Equal seeds give equal texts; -1: another each time")
       ->capture_default_str();
-  app.add_option("--cache-type", options->cache, "Dtype of past keys and values: f32, f16, bf16")
-      ->capture_default_str();
-  app.add_option("--decoded", options->decoded, "What block-quantised weights become: f16, bf16, f32")
-      ->capture_default_str();
+  declare_model_dtypes(app, *options);
   app.add_option("--mode", options->mode, "fast, optimal or budget=SECONDS")->capture_default_str();
   app.add_option("--device", options->device, "Where to compute");
   return [options](Console& console) { return run_model(*options, console); };

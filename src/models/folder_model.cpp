@@ -1,32 +1,15 @@
 #include <algorithm>
-#include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
 #include "base/fail.h"
+#include "luminal/model_folder.h"
 #include "models/model_file.h"
 
 namespace luminal::models {
 namespace {
 
 using nlohmann::json;
-namespace fs = std::filesystem;
-
-json read_config(const fs::path& path, bool required) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) {
-    if (!required) return json::object();
-    fail<FormatError>("[model] '{}' cannot be read; give a folder with config.json", path.string());
-  }
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  try {
-    json config = parse_bounded_json(text, "model");
-    if (config.is_object()) return config;
-  } catch (const json::parse_error&) {
-  }
-  fail<FormatError>("[model] '{}' is no JSON object", path.string());
-}
 
 std::string architecture_of_config(const json& config) {
   const auto list = config.find("architectures");
@@ -49,13 +32,12 @@ TensorData transposed_matrix(const TensorData& data) {
 
 class FolderModel final : public ModelFile {
  public:
-  explicit FolderModel(const fs::path& folder)
-      : folder_(folder),
-        config_(read_config(folder / "config.json", true)),
+  explicit FolderModel(const std::filesystem::path& path)
+      : folder_(path),
+        config_(parse_bounded_json(folder_.config(), "model")),
         architecture_(architecture_of_config(config_)),
-        family_(family_of_huggingface(architecture_)) {
-    open_shards();
-  }
+        family_(family_of_huggingface(architecture_)),
+        left_(folder_.names().begin(), folder_.names().end()) {}
 
   [[nodiscard]] const std::string& architecture() const override { return architecture_; }
 
@@ -70,7 +52,7 @@ class FolderModel final : public ModelFile {
     const auto table = find("token_embd.weight");
     if (!table || table->dims.size() != 2) fail<FormatError>("[model] the table of embeddings is no matrix");
     options.vocabulary = table->dims[0];
-    options.tied = facts.flag({"", "tie_word_embeddings"}).value_or(!file_of("lm_head.weight"));
+    options.tied = facts.flag({"", "tie_word_embeddings"}).value_or(!folder_.contains("lm_head.weight"));
     if (options.tied) left_.erase("lm_head.weight");
     return options;
   }
@@ -86,7 +68,7 @@ class FolderModel final : public ModelFile {
       return std::nullopt;
     }
     for (const std::string& each : names) left_.erase(each);
-    TensorInfo info = file_of(names.front())->info(names.front());
+    TensorInfo info = folder_.info(names.front());
     if (!is_float(info.dtype))
       fail<FormatError>("[model] '{}' is {}; weights are floats", names.front(), luminal::name(info.dtype));
     if (is_transposed(*row, info)) std::swap(info.dims[0], info.dims[1]);
@@ -99,7 +81,7 @@ class FolderModel final : public ModelFile {
     LUMINAL_CHECK(row.has_value(), "'{}'", name);
     std::vector<TensorData> parts;
     for (const std::string& each : parts_of(*row)) {
-      parts.push_back(file_of(each)->read(each));
+      parts.push_back(folder_.read(each));
       const TensorData& part = parts.back();
       if (part.dims != parts.front().dims || part.dtype != parts.front().dtype)
         fail<FormatError>("[model] '{}' differs from those of other experts in size or dtype", each);
@@ -122,11 +104,13 @@ class FolderModel final : public ModelFile {
     return names;
   }
 
-  [[nodiscard]] text::TokenizerSpec tokenizer() const override { return text::read_tokenizer(folder_); }
+  [[nodiscard]] text::TokenizerSpec tokenizer() const override {
+    return text::read_tokenizer(folder_.path());
+  }
 
   [[nodiscard]] std::vector<text::TokenId> end_tokens() const override {
     std::vector<text::TokenId> ids;
-    for (const json& config : {read_config(folder_ / "generation_config.json", false), config_}) {
+    for (const json& config : {parse_bounded_json(folder_.generation_config(), "model"), config_}) {
       const auto found = config.find("eos_token_id");
       if (found == config.end() || found->is_null()) continue;
       for (const json& each : found->is_array() ? *found : json::array({*found}))
@@ -136,33 +120,10 @@ class FolderModel final : public ModelFile {
   }
 
  private:
-  void open_shards() {
-    const fs::path index = folder_ / "model.safetensors.index.json";
-    std::set<std::string> names{"model.safetensors"};
-    if (fs::exists(index)) {
-      names.clear();
-      const json map = read_config(index, true).value("weight_map", json::object());
-      for (const auto& [tensor, file] : map.items()) {
-        if (!file.is_string() || fs::path(file.get<std::string>()).filename() != file.get<std::string>())
-          fail<FormatError>("[model] '{}' places '{}' outside of the folder", index.string(), tensor);
-        names.insert(file.get<std::string>());
-      }
-    }
-    for (const std::string& name : names) files_.emplace_back(folder_ / name);
-    for (const SafetensorsFile& file : files_)
-      for (const std::string& name : file.names()) {
-        by_name_.emplace(name, &file);
-        left_.insert(name);
-      }
-  }
-  [[nodiscard]] const SafetensorsFile* file_of(const std::string& name) const {
-    const auto found = by_name_.find(name);
-    return found == by_name_.end() ? nullptr : found->second;
-  }
   /// Its name in these files: of some models the first part is left out ("transformer.").
   [[nodiscard]] std::string name_here(const std::string& name) const {
     const std::string shorter = name.substr(name.find('.') + 1);
-    return !file_of(name) && file_of(shorter) ? shorter : name;
+    return !folder_.contains(name) && folder_.contains(shorter) ? shorter : name;
   }
   [[nodiscard]] static bool is_of_experts(const FamilyRow& row) {
     return row.row->huggingface.find("{expert}") != std::string_view::npos;
@@ -176,29 +137,27 @@ class FolderModel final : public ModelFile {
     const size_t at = pattern.find("{expert}");
     std::vector<std::string> names;
     if (at == std::string::npos) {
-      if (std::string name = name_here(pattern); file_of(name)) names.push_back(std::move(name));
+      if (std::string name = name_here(pattern); folder_.contains(name)) names.push_back(std::move(name));
       return names;
     }
     for (int expert = 0;; ++expert) {
       std::string name = pattern;
       name = name_here(name.replace(at, 8, std::to_string(expert)));
-      if (!file_of(name)) return names;
+      if (!folder_.contains(name)) return names;
       names.push_back(std::move(name));
     }
   }
 
-  fs::path folder_;
+  ModelFolder folder_;
   json config_;
   std::string architecture_;
   const Family& family_;
-  std::vector<SafetensorsFile> files_;
-  std::map<std::string, const SafetensorsFile*> by_name_;
   std::set<std::string, std::less<>> left_;
 };
 
 }  // namespace
 
-std::unique_ptr<ModelFile> open_model_folder(const fs::path& folder) {
+std::unique_ptr<ModelFile> open_model_folder(const std::filesystem::path& folder) {
   return std::make_unique<FolderModel>(folder);
 }
 

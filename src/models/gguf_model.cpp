@@ -35,7 +35,7 @@ void round_into(TensorData& data, int64_t begin, std::span<const float> values, 
 
 class GgufModel final : public ModelFile {
  public:
-  GgufModel(const std::filesystem::path& path, Dtype decoded)
+  GgufModel(const std::filesystem::path& path, std::optional<Dtype> decoded)
       : file_(path),
         architecture_(architecture_of(file_)),
         family_(family_of_gguf(architecture_)),
@@ -71,10 +71,8 @@ class GgufModel final : public ModelFile {
 
   [[nodiscard]] TensorData read(const std::string& name) const override {
     const GgufTensorInfo& info = file_.tensor(name);
-    if (info.type->dtype == dtype_of_tensor(info)) return file_.read(name);
-    const BlockFormat* format = find_block_format(info.type->name);
-    if (!format) fail<FormatError>("[model] '{}' is {}; weights are floats", name, info.type->name);
-    return decoded(info, *format);
+    const Dtype dtype = dtype_of_tensor(info);
+    return info.type->dtype == dtype ? file_.read(name) : decoded(info, dtype);
   }
 
   [[nodiscard]] std::vector<std::string> unused() const override { return {left_.begin(), left_.end()}; }
@@ -87,9 +85,10 @@ class GgufModel final : public ModelFile {
 
  private:
   /// Piece by piece on all threads, so that little is ever f32.
-  [[nodiscard]] TensorData decoded(const GgufTensorInfo& info, const BlockFormat& format) const {
+  [[nodiscard]] TensorData decoded(const GgufTensorInfo& info, Dtype dtype) const {
     constexpr int64_t kPiece = 1 << 16;  // whole blocks of every format
-    TensorData result(decoded_, info.dims);
+    const BlockFormat& format = block_format(*info.type->dtype);
+    TensorData result(dtype, info.dims);
     const int64_t total = result.element_count();
     std::atomic<int64_t> next{0};
     Team::shared().run(Team::shared().size(), [&](int) {
@@ -112,7 +111,11 @@ class GgufModel final : public ModelFile {
     return std::ranges::find(file_.tensors(), name, &GgufTensorInfo::name) != file_.tensors().end();
   }
   [[nodiscard]] Dtype dtype_of_tensor(const GgufTensorInfo& info) const {
-    return info.type->dtype && is_float(*info.type->dtype) ? *info.type->dtype : decoded_;
+    const std::optional<Dtype> stored = info.type->dtype;
+    if (!stored || !(is_float(*stored) || is_quantized(*stored)))
+      fail<FormatError>("[model] '{}' is {}; weights are floats or blocks of them", info.name,
+                        info.type->name);
+    return is_quantized(*stored) ? decoded_.value_or(*stored) : *stored;
   }
   std::vector<double> small(std::string_view name) {
     constexpr int64_t kMost = 1 << 16;
@@ -126,13 +129,13 @@ class GgufModel final : public ModelFile {
   GgufFile file_;
   std::string architecture_;
   const Family& family_;
-  Dtype decoded_;
+  std::optional<Dtype> decoded_;  ///< what blocks become; nothing: they stay
   std::set<std::string, std::less<>> left_;
 };
 
 }  // namespace
 
-std::unique_ptr<ModelFile> open_gguf_model(const std::filesystem::path& path, Dtype decoded) {
+std::unique_ptr<ModelFile> open_gguf_model(const std::filesystem::path& path, std::optional<Dtype> decoded) {
   return std::make_unique<GgufModel>(path, decoded);
 }
 

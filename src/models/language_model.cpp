@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -25,18 +27,25 @@ constexpr int64_t kCacheRows = 256;
 
 int64_t rounded_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
+struct WeightTotals {
+  int64_t count = 0, bytes = 0;
+};
+
 /// Weights as inputs that are read from the file when they are first needed.
-DecoderWeights weights_of(Graph& cx, const std::shared_ptr<ModelFile>& file) {
-  return
-      [&cx, file](const std::string& name, const std::vector<int64_t>& dims) -> std::optional<GraphTensor> {
-        const auto info = file->find(name);
-        if (!info) return std::nullopt;
-        if (info->dims != dims)
-          fail<FormatError>("[model] '{}' is [{}] in the file, where the sizes it states make it [{}]", name,
-                            fmt::join(info->dims, ", "), fmt::join(dims, ", "));
-        GraphTensor weight = cx.named_tensor(name, Shape(dims.begin(), dims.end()), info->dtype);
-        return weight.set_lazily([file, name] { return file->read(name); });
-      };
+DecoderWeights weights_of(Graph& cx, const std::shared_ptr<ModelFile>& file, WeightTotals& totals) {
+  return [&cx, file, &totals](const std::string& name,
+                              const std::vector<int64_t>& dims) -> std::optional<GraphTensor> {
+    const auto info = file->find(name);
+    if (!info) return std::nullopt;
+    if (info->dims != dims)
+      fail<FormatError>("[model] '{}' is [{}] in the file, where the sizes it states make it [{}]", name,
+                        fmt::join(info->dims, ", "), fmt::join(dims, ", "));
+    const int64_t count = std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+    totals.count += count;
+    totals.bytes += size_bytes(info->dtype, count);
+    GraphTensor weight = cx.named_tensor(name, Shape(dims.begin(), dims.end()), info->dtype);
+    return weight.set_lazily([file, name] { return file->read(name); });
+  };
 }
 
 }  // namespace
@@ -59,13 +68,13 @@ struct LanguageModel::State {
     if (options.context < 0)
       fail("[model] the context is {}; give the most tokens of a text", options.context);
     for (const auto& [dtype, what] :
-         {std::pair(options.cache, "cache"), std::pair(options.decoded, "decoded")})
+         {std::pair(options.cache, "cache"), std::pair(options.decoded.value_or(Dtype::F32), "decoded")})
       if (dtype != Dtype::F32 && dtype != Dtype::F16 && dtype != Dtype::BF16)
         fail<DtypeError>("[model] {} is {}; choose f32, f16 or bf16", what, name(dtype));
   }
 
   void build() {
-    const Decoder decoder(cx, sizes, weights_of(cx, file));
+    const Decoder decoder(cx, sizes, weights_of(cx, file, totals));
     sizes = decoder.options();
     if (const auto names = file->unused(); !names.empty())
       fail<FormatError>(
@@ -149,6 +158,7 @@ struct LanguageModel::State {
   Options options;
   std::shared_ptr<ModelFile> file;
   DecoderOptions sizes;
+  WeightTotals totals;
   int64_t context = 0, capacity = 0;
   Graph cx;
   GraphTensor tokens, past, last, logits;
@@ -171,6 +181,8 @@ LanguageModel::~LanguageModel() = default;
 
 const std::string& LanguageModel::architecture() const { return state_->file->architecture(); }
 const DecoderOptions& LanguageModel::sizes() const { return state_->sizes; }
+int64_t LanguageModel::parameter_count() const { return state_->totals.count; }
+int64_t LanguageModel::weight_bytes() const { return state_->totals.bytes; }
 int64_t LanguageModel::context() const { return state_->context; }
 int64_t LanguageModel::computed_tokens() const { return state_->computed; }
 double LanguageModel::compile_seconds() const { return state_->compile_s; }

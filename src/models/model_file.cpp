@@ -39,7 +39,7 @@ std::string huggingface_name(const FamilyRow& row) {
   return with_layer(row.row->huggingface, row.layer) + "." + row.part;
 }
 
-std::unique_ptr<ModelFile> open_model(const std::filesystem::path& path, Dtype decoded) {
+std::unique_ptr<ModelFile> open_model(const std::filesystem::path& path, std::optional<Dtype> decoded) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) return open_model_folder(path);
   if (!std::filesystem::exists(path, error))

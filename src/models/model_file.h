@@ -33,10 +33,12 @@ class ModelFile {
   [[nodiscard]] virtual std::vector<text::TokenId> end_tokens() const = 0;
 };
 
-/// A GGUF file, or a folder with config.json and safetensors files. `decoded`: what block-quantised tensors become.
-/// Errors: FormatError.
-[[nodiscard]] std::unique_ptr<ModelFile> open_model(const std::filesystem::path& path, Dtype decoded);
-[[nodiscard]] std::unique_ptr<ModelFile> open_gguf_model(const std::filesystem::path& path, Dtype decoded);
+/// A GGUF file, or a folder with config.json and safetensors files. `decoded`: what block-quantised tensors become;
+/// nothing: they stay. Errors: FormatError.
+[[nodiscard]] std::unique_ptr<ModelFile> open_model(const std::filesystem::path& path,
+                                                    std::optional<Dtype> decoded);
+[[nodiscard]] std::unique_ptr<ModelFile> open_gguf_model(const std::filesystem::path& path,
+                                                         std::optional<Dtype> decoded);
 [[nodiscard]] std::unique_ptr<ModelFile> open_model_folder(const std::filesystem::path& folder);
 
 /// The context that a file is opened with where none is asked for.

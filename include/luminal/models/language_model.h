@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,9 +30,10 @@ class LanguageModel {
   struct Options {
     std::string device = {};  ///< empty: the default
     CompilationMode mode = Fast{};
-    int64_t context = 0;         ///< tokens of a text at most; 0: as trained, up to 4096
-    Dtype cache = Dtype::F32;    ///< of keys and values: f32, bf16 or f16
-    Dtype decoded = Dtype::F16;  ///< what block-quantised weights become: f16, bf16 or f32
+    int64_t context = 0;       ///< tokens of a text at most; 0: as trained, up to 4096
+    Dtype cache = Dtype::F32;  ///< of keys and values: f32, bf16 or f16
+    /// What block-quantised weights become: f16, bf16 or f32. Nothing: kernels read the blocks.
+    std::optional<Dtype> decoded = {};
   };
 
   /// Reads what the files say; weights are read when a run first needs them. Errors: FormatError for files that are
@@ -45,6 +47,9 @@ class LanguageModel {
   /// As files name it: "llama", "LlamaForCausalLM".
   [[nodiscard]] const std::string& architecture() const;
   [[nodiscard]] const DecoderOptions& sizes() const;
+  /// Numbers that it has learned, and the bytes that they take in memory.
+  [[nodiscard]] int64_t parameter_count() const;
+  [[nodiscard]] int64_t weight_bytes() const;
   /// Tokens of a text at most.
   [[nodiscard]] int64_t context() const;
   /// Errors: FormatError if the files have none, or one that is not understood.

@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "cli/command.h"
@@ -71,6 +73,93 @@ TEST(RunModel, EqualSeedsWriteEqualTexts) {
   EXPECT_GT(first.size(), 2);
   EXPECT_EQ(written("7"), first);
   EXPECT_NE(written("8"), first);
+}
+
+/// Presses Ctrl-C so many times when the first text is shown.
+class InterruptingText : public std::stringbuf {
+ public:
+  explicit InterruptingText(int presses) : presses_(presses) {}
+
+ private:
+  std::streamsize xsputn(const char* text, std::streamsize size) override {
+    for (; size > 0 && presses_ > 0; --presses_) std::raise(SIGINT);
+    return std::stringbuf::xsputn(text, size);
+  }
+  int presses_;
+};
+
+int talk_interrupted(int presses, const std::string& input, std::string& shown) {
+  std::istringstream in(input);
+  std::streambuf* const before = std::cin.rdbuf(in.rdbuf());
+  InterruptingText text(presses);
+  std::ostream out(&text);
+  std::ostringstream err;
+  Console console{out, err};
+  const std::vector<std::string> arguments{
+      "run", kTalker, "--raw", "--temp", "0", "-n", stored_talk().at("tokens").dump()};
+  const int code = run(arguments, console);
+  std::cin.rdbuf(before);
+  shown = text.str();
+  return code;
+}
+
+// The first ends the answer after its first token, and the conversation goes on; the second ends the program.
+TEST(RunModel, CtrlCStopsTheAnswer) {
+  const std::string prompt = stored_talk().at("prompt");
+  std::string whole, shown;
+  ASSERT_EQ(talk_interrupted(0, prompt + "\n/clear\n" + prompt + "\n", whole), kDone);
+  const std::string answer = stored_talk().at("continued").get<std::string>() + "\n";
+  ASSERT_EQ(whole, answer + answer);
+  ASSERT_EQ(talk_interrupted(1, prompt + "\n/clear\n" + prompt + "\n", shown), kDone);
+  ASSERT_GT(shown.size(), answer.size());
+  EXPECT_EQ(shown.substr(shown.size() - answer.size()), answer);
+  const std::string first = shown.substr(0, shown.size() - answer.size() - 1);
+  EXPECT_LT(first.size(), answer.size() - 1);
+  EXPECT_TRUE(answer.starts_with(first)) << first;
+}
+TEST(RunModelDeathTest, ASecondCtrlCEndsTheProgram) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  std::string shown;
+  EXPECT_EXIT((void)talk_interrupted(2, "Once\n", shown), testing::KilledBySignal(SIGINT), "");
+}
+
+TEST(BenchModel, TimesPromptsAndGeneration) {
+  std::ostringstream out, err;
+  Console console{out, err};
+  const std::vector<std::string> arguments{"bench", kTalker, "-p", "20", "-n", "5", "-r", "3", "--json"};
+  ASSERT_EQ(run(arguments, console), kDone) << err.str();
+  const nlohmann::json rows = nlohmann::json::parse(out.str());
+  ASSERT_EQ(rows.size(), 2);
+  for (const auto& [index, name, tokens] : {std::tuple(0, "pp20", 20), std::tuple(1, "tg5", 5)}) {
+    const nlohmann::json& row = rows.at(static_cast<size_t>(index));
+    EXPECT_EQ(row.at("test"), name);
+    EXPECT_EQ(row.at("tokens"), tokens);
+    ASSERT_EQ(row.at("samples").size(), 3);
+    const double mean = row.at("tokens_per_s");
+    double sum = 0;
+    for (const double sample : row.at("samples")) {
+      EXPECT_GT(sample, 0);
+      sum += sample;
+    }
+    EXPECT_NEAR(sum / 3, mean, mean * 1e-9);
+    EXPECT_GT(row.at("deviation"), 0);
+    EXPECT_EQ(row.at("bytes"), 4 * row.at("parameters").get<int64_t>());
+  }
+}
+
+TEST(BenchModel, PrintsRowsAndSaysWhatIsWrong) {
+  std::ostringstream out, err;
+  Console console{out, err};
+  const std::vector<std::string> one{"bench", kTalker + "/model.gguf", "-p", "0", "-n", "2", "-r", "1"};
+  ASSERT_EQ(run(one, console), kDone) << err.str();
+  EXPECT_THAT(out.str(), testing::ContainsRegex("\\| model.gguf .* MiB .* tg2 .* ± 0.00 "));
+  EXPECT_EQ(out.str().find("pp"), std::string::npos);
+  const std::vector<std::string> none{"bench", kTalker, "-p", "0", "-n", "0"};
+  EXPECT_EQ(run(none, console), kFailed);
+  EXPECT_THAT(err.str(), HasSubstr("[bench] there is nothing to time; give -p or -n more than 0 tokens"));
+  const std::vector<std::string> missing{"bench", "nowhere.gguf"};
+  EXPECT_EQ(run(missing, console), kFailed);
+  EXPECT_THAT(err.str(), HasSubstr("[model] there is no 'nowhere.gguf'"));
 }
 
 TEST(RunModel, SaysWhatIsWrong) {

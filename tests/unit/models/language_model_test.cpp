@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "luminal/block_format.h"
 #include "luminal/error.h"
 #include "luminal/gguf.h"
 #include "luminal/quantized.h"
@@ -110,16 +111,17 @@ TEST(LanguageModelCache, KeepsWhatTextsShare) {
   }
 }
 
-/// A copy of a GGUF file with the matrices whose rows are whole blocks as `type`, their values rounded to q8_0.
+/// A copy of a GGUF file with the matrices whose rows are whole blocks of `format` as these blocks, or as f32 with
+/// their values.
 void write_rounded(const std::filesystem::path& from, const std::filesystem::path& to,
-                   std::string_view type) {
+                   const BlockFormat& format, bool as_blocks) {
   const GgufFile file(from);
   std::vector<GgufTensorInfo> tensors = file.tensors();
-  const auto chosen = [](const GgufTensorInfo& tensor) {
-    return tensor.dims.size() == 2 && tensor.dims[1] % 32 == 0;
+  const auto chosen = [&](const GgufTensorInfo& tensor) {
+    return tensor.dims.size() >= 2 && tensor.dims.back() % format.block_elements == 0;
   };
   for (GgufTensorInfo& tensor : tensors)
-    if (chosen(tensor)) tensor.type = &gguf_type(type);
+    if (chosen(tensor)) tensor.type = &gguf_type(as_blocks ? format.name : "f32");
   GgufWriter writer(to, file.metadata(), tensors);
   for (const GgufTensorInfo& tensor : tensors) {
     const TensorData values = file.read_f32(tensor.name);
@@ -127,22 +129,54 @@ void write_rounded(const std::filesystem::path& from, const std::filesystem::pat
       writer.append(values.bytes);
       continue;
     }
-    const TensorData blocks = quantize(values, Dtype::Q8_0);
-    writer.append(type == "q8_0" ? blocks.bytes : dequantize(blocks).bytes);
+    TensorData blocks(format.dtype, tensor.dims);
+    encode_blocks(format, values.as<float>(), blocks.bytes);
+    writer.append(as_blocks ? blocks.bytes : dequantize(blocks).bytes);
   }
   writer.finish();
 }
 
-TEST(LanguageModelBlocks, GiveWhatTheirValuesGive) {
+struct BlockCase {
+  std::string model, format;
+};
+class ModelOfBlocks : public testing::TestWithParam<BlockCase> {};
+
+// Tables of embeddings, tied heads and experts among them; for a prompt and for a step behind it.
+TEST_P(ModelOfBlocks, GivesWhatItsValuesGive) {
   const test::TemporaryFolder folder;
+  const std::filesystem::path from = kModels / GetParam().model / "model.gguf";
   const std::filesystem::path blocks = folder.path() / "blocks.gguf", plain = folder.path() / "plain.gguf";
-  write_rounded(kModels / "llama" / "model.gguf", blocks, "q8_0");
-  write_rounded(kModels / "llama" / "model.gguf", plain, "f32");
+  const BlockFormat& format = *find_block_format(GetParam().format);
+  write_rounded(from, blocks, format, true);
+  write_rounded(from, plain, format, false);
+  LanguageModel wanted(plain, {.context = kContext}), kept(blocks, {.context = kContext});
+  EXPECT_EQ(kept.parameter_count(), wanted.parameter_count());
+  EXPECT_LT(kept.weight_bytes(), wanted.weight_bytes() / 2);
   const std::vector<text::TokenId> ids{5, 17, 9, 40, 3, 22};
-  LanguageModel wanted(plain), exact(blocks, {.decoded = Dtype::F32}), half(blocks);
-  const std::span<const float> logits = wanted.logits(ids);
+  for (const size_t length : {5, 6}) {
+    const auto text = std::span(ids).first(length);
+    EXPECT_LT(relative_error(kept.logits(text), wanted.logits(text)), 1e-5) << length;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, ModelOfBlocks,
+                         testing::Values(BlockCase{"llama", "Q8_0"}, BlockCase{"llama3", "Q4_0"},
+                                         BlockCase{"mixtral", "Q5_1"}, BlockCase{"qwen2", "IQ4_NL"},
+                                         BlockCase{"gpt2", "MXFP4"}),
+                         [](const auto& each) { return each.param.model + "_" + each.param.format; });
+
+TEST(DecodedBlocks, GiveNearlyTheSame) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "blocks.gguf";
+  write_rounded(kModels / "llama" / "model.gguf", file, *find_block_format("Q8_0"), true);
+  const std::vector<text::TokenId> ids{5, 17, 9, 40, 3, 22};
+  LanguageModel kept(file), exact(file, {.decoded = Dtype::F32}), half(file, {.decoded = Dtype::F16});
+  const std::span<const float> logits = kept.logits(ids);
   EXPECT_LT(relative_error(exact.logits(ids), logits), 1e-5);
-  EXPECT_LT(relative_error(half.logits(ids), logits), 1e-2);
+  const double rounded = relative_error(half.logits(ids), logits);
+  EXPECT_LT(rounded, 1e-2);
+  EXPECT_GT(rounded, 0);
+  EXPECT_EQ(exact.weight_bytes(), 4 * exact.parameter_count());
 }
 
 void write_config(const std::filesystem::path& folder, const std::string& text) {
@@ -153,9 +187,10 @@ TEST(LanguageModelErrors, SayWhatIsWrong) {
   const test::TemporaryFolder temporary;
   const std::filesystem::path& folder = temporary.path();
   const auto open = [&] { (void)LanguageModel(folder); };
-  EXPECT_THAT(error_of<FormatError>(open),
-              HasSubstr("config.json' cannot be read; give a folder with config.json"));
+  EXPECT_THAT(error_of<FormatError>(open), HasSubstr("has no config.json"));
   write_config(folder, "{}");
+  EXPECT_THAT(error_of<FormatError>(open), HasSubstr("has neither model.safetensors nor an index"));
+  copy(kModels / "qwen2" / "model.safetensors", folder);
   EXPECT_THAT(error_of<FormatError>(open),
               HasSubstr("[model] config.json does not say its \"architectures\""));
   write_config(folder, R"({"architectures": ["LamaForCausalLM"]})");
@@ -163,7 +198,6 @@ TEST(LanguageModelErrors, SayWhatIsWrong) {
       error_of<FormatError>(open),
       HasSubstr("[model] the architecture 'LamaForCausalLM' is not known; did you mean 'LlamaForCausalLM'?; "
                 "known are LlamaForCausalLM, MistralForCausalLM"));
-  copy(kModels / "qwen2" / "model.safetensors", folder);
   write_config(folder, R"({"architectures": ["LlamaForCausalLM"], "hidden_size": "32"})");
   EXPECT_THAT(error_of<FormatError>(open),
               HasSubstr("[model] the file does not say 'num_hidden_layers', which llama"));

@@ -1,0 +1,23 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "luminal/models/language_model.h"
+
+namespace CLI {
+class App;
+}
+
+/// What commands that run a language model are told.
+namespace luminal::cli {
+
+struct ModelChoice {
+  std::string model, device, mode = "fast", cache = "f32", decoded;
+  int64_t context = 0;
+};
+/// Declares the cache's dtype and what block-quantised weights become.
+void declare_model_dtypes(CLI::App& app, ModelChoice& choice);
+/// Errors: as LanguageModel, parse_mode and parse_dtype.
+[[nodiscard]] models::LanguageModel open_language_model(const ModelChoice& choice);
+
+}  // namespace luminal::cli
