@@ -5,6 +5,7 @@
 #include "cases.h"
 #include "luminal/block_format.h"
 #include "luminal/error.h"
+#include "support/effort.h"
 
 /// Kernels that read block-quantised slots, against the specs' own definition, which decodes the blocks.
 namespace luminal::codegen {
