@@ -9,6 +9,7 @@
 #include "base/fail.h"
 #include "luminal/block_format.h"
 #include "luminal/dtype.h"
+#include "scalar/block_operations.h"
 #include "scalar/block_positions.h"
 
 namespace luminal {
@@ -114,11 +115,6 @@ class BlockProgram {
     const auto each = [&](auto f) {
       for (size_t k = 0; k < count; ++k) out[k] = f(a[k], b[k]);
     };
-    const auto wrapped = [&](auto f) {
-      each([f](int32_t x, int32_t y) {
-        return static_cast<int32_t>(f(static_cast<uint32_t>(x), static_cast<uint32_t>(y)));
-      });
-    };
     switch (step.op) {
       case Op::Whole:
       case Op::Position:
@@ -128,26 +124,6 @@ class BlockProgram {
           for (size_t k = begin; k < begin + elements_; ++k)
             out[k] = std::to_integer<int32_t>(bytes[block + static_cast<size_t>(a[k])]);
         return;
-      case Op::Add:
-        return wrapped([](uint32_t x, uint32_t y) { return x + y; });
-      case Op::Subtract:
-        return wrapped([](uint32_t x, uint32_t y) { return x - y; });
-      case Op::Multiply:
-        return wrapped([](uint32_t x, uint32_t y) { return x * y; });
-      case Op::Divide:
-        return wrapped([](uint32_t x, uint32_t y) { return x / y; });
-      case Op::Modulo:
-        return wrapped([](uint32_t x, uint32_t y) { return x % y; });
-      case Op::And:
-        return wrapped([](uint32_t x, uint32_t y) { return x & y; });
-      case Op::Or:
-        return wrapped([](uint32_t x, uint32_t y) { return x | y; });
-      case Op::ShiftLeft:
-        return wrapped([](uint32_t x, uint32_t y) { return x << y; });
-      case Op::ShiftRight:
-        return wrapped([](uint32_t x, uint32_t y) { return x >> y; });
-      case Op::SignedByte:
-        return each([](int32_t x, int32_t) { return static_cast<int32_t>(static_cast<int8_t>(x)); });
       case Op::Table:
         return each([&](int32_t x, int32_t) { return step.table[static_cast<size_t>(x)]; });
       case Op::F32Bits:
@@ -165,6 +141,18 @@ class BlockProgram {
         return each([](int32_t x, int32_t y) {
           return std::bit_cast<int32_t>(std::bit_cast<float>(x) * std::bit_cast<float>(y));
         });
+      case Op::Add:
+      case Op::Subtract:
+      case Op::Multiply:
+      case Op::Divide:
+      case Op::Modulo:
+      case Op::And:
+      case Op::Or:
+      case Op::ShiftLeft:
+      case Op::ShiftRight:
+      case Op::SignedByte:
+        with_whole_operation(step.op, each);
+        return;
     }
   }
 

@@ -1,6 +1,8 @@
 // Floats to blocks, for any format whose description is scale * level + offset with an f16 (or e8m0) factor and whole
 // multiples of it for groups. Where GGML's reference (ggml-quants.c) states one result, this is it to the bit; for the
 // formats where it searches, so does this, by weighted least squares over candidates of each group's scale.
+#include "scalar/block_encode.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -390,6 +392,13 @@ void encode_blocks(const BlockFormat& format, std::span<const float> values, std
   for (const float weight : importance)
     if (!(weight >= 0) || !std::isfinite(weight))
       fail<Error>("[encode_blocks] an importance is {}; it must be a number from 0 on", weight);
+  encode_finite_blocks(format, values, blocks, importance);
+}
+
+void encode_finite_blocks(const BlockFormat& format, std::span<const float> values,
+                          std::span<std::byte> blocks, std::span<const float> importance) {
+  const auto elements = static_cast<size_t>(format.block_elements),
+             bytes = static_cast<size_t>(format.block_bytes);
   const BlockEncoder& encoder = encoder_of(format);
   for (size_t at = 0; at < values.size(); at += elements)
     encoder.encode(values.subspan(at, elements),

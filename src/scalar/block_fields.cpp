@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/fail.h"
+#include "scalar/block_operations.h"
 
 namespace luminal {
 namespace {
@@ -24,45 +25,17 @@ std::byte bit_of(int shift) { return std::byte{1} << shift; }
 
 int32_t evaluate_whole(const FieldNode& node, std::span<const std::byte> block, int32_t position) {
   const auto of = [&](const std::shared_ptr<const FieldNode>& part) {
-    return static_cast<uint32_t>(evaluate_whole(*part, block, position));
+    return part ? evaluate_whole(*part, block, position) : 0;
   };
-  const auto whole = [](uint32_t bits) { return static_cast<int32_t>(bits); };
-  switch (node.op) {
-    case FieldOp::Whole:
-      return node.whole;
-    case FieldOp::Position:
-      return position;
-    case FieldOp::Byte:
-      return std::to_integer<int32_t>(block[of(node.a)]);
-    case FieldOp::SignedByte:
-      return static_cast<int8_t>(of(node.a));
-    case FieldOp::Add:
-      return whole(of(node.a) + of(node.b));
-    case FieldOp::Subtract:
-      return whole(of(node.a) - of(node.b));
-    case FieldOp::Multiply:
-      return whole(of(node.a) * of(node.b));
-    case FieldOp::Divide:
-      return whole(of(node.a) / of(node.b));
-    case FieldOp::Modulo:
-      return whole(of(node.a) % of(node.b));
-    case FieldOp::And:
-      return whole(of(node.a) & of(node.b));
-    case FieldOp::Or:
-      return whole(of(node.a) | of(node.b));
-    case FieldOp::ShiftLeft:
-      return whole(of(node.a) << of(node.b));
-    case FieldOp::ShiftRight:
-      return whole(of(node.a) >> of(node.b));
-    case FieldOp::Table:
-      return node.table[of(node.a)];
-    case FieldOp::F32Bits:
-    case FieldOp::F16Bits:
-    case FieldOp::ToFloat:
-    case FieldOp::MultiplyFloats:
-      break;
-  }
-  throw InternalError("a whole number of a block's description is made from floats");
+  if (node.op == FieldOp::Whole) return node.whole;
+  if (node.op == FieldOp::Position) return position;
+  const int32_t a = of(node.a), b = of(node.b);
+  if (node.op == FieldOp::Byte) return std::to_integer<int32_t>(block[static_cast<size_t>(a)]);
+  if (node.op == FieldOp::Table) return node.table[static_cast<size_t>(a)];
+  int32_t result = 0;
+  if (!with_whole_operation(node.op, [&](auto f) { result = f(a, b); }))
+    throw InternalError("a whole number of a block's description is made from floats");
+  return result;
 }
 
 std::vector<size_t> bytes_read(const FieldNode& node, int32_t position) {
