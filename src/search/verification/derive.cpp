@@ -1,6 +1,7 @@
 #include "search/verification/derive.h"
 
 #include <algorithm>
+#include <tuple>
 #include <unordered_set>
 
 #include "base/fail.h"
@@ -140,39 +141,70 @@ class OriginSearch {
     return false;
   }
 
-  /// Of those that can be expanded and depend on another one, or on nothing that varies, the nearest; of
-  /// these the last in the order of the graph. Null if there is none.
+  /// Whether the other origins and constants leave one value for `origin`: no walk back from it ends elsewhere,
+  /// at a node that no kernel computes, or passes one that takes too long to evaluate.
+  [[nodiscard]] bool is_determined(const Origin& origin) const {
+    std::unordered_set<NodeId> seen;
+    std::vector<NodeId> open{origin.names[0].node};
+    while (!open.empty()) {
+      const NodeId id = open.back();
+      open.pop_back();
+      if (!seen.insert(id).second) continue;
+      const Node& node = graph_.node(id);
+      if (!is_computed(*node.op) || !has_spec(node) || operations_of(node) > limits_.of_one_node)
+        return false;
+      for (const Edge& edge : node.inputs)
+        if (!is_origin(edge.source)) open.push_back(edge.source.node);
+    }
+    return true;
+  }
+
+  [[nodiscard]] bool is_origin(const Value& value) const {
+    return std::ranges::any_of(origins_, [&](const Origin& origin) {
+      return std::ranges::find(origin.names, value) != origin.names.end();
+    });
+  }
+
+  /// Of those that can be expanded and depend on another one, or on nothing that varies: first what the others
+  /// determine, for no graph can produce it beside them otherwise; then the nearest; of these the last in the
+  /// order of the graph. Null if there is none.
   Origin* nearest_dependent() {
     Origin* nearest = nullptr;
-    const auto rank = [&](const Origin& origin) { return std::pair(-origin.distance, place_of(origin)); };
+    std::tuple<bool, int, size_t> highest;
     for (Origin& origin : origins_) {
-      if (origin.fixed || (nearest != nullptr && rank(origin) < rank(*nearest))) continue;
+      if (origin.fixed) continue;
       const bool is_constant = origin.from[0]->empty();
-      if (is_constant || std::ranges::any_of(origins_, [&](const Origin& other) {
+      if (!is_constant && std::ranges::none_of(origins_, [&](const Origin& other) {
             return &other != &origin && depends(origin, other);
           }))
-        nearest = &origin;
+        continue;
+      const std::tuple rank(is_determined(origin), -origin.distance, place_of(origin));
+      if (nearest != nullptr && rank < highest) continue;
+      nearest = &origin;
+      highest = rank;
     }
     return nearest;
+  }
+
+  [[nodiscard]] int64_t operations_of(const Node& node) const {
+    int64_t operations = 0;
+    for (const TensorType& type : node.outputs) operations += element_count(type.dims).exec(dims_);
+    for (const Edge& edge : node.inputs) operations += element_count(edge.view.dims()).exec(dims_);
+    return operations;
   }
 
   /// False if evaluating the node takes too long.
   bool expand(const Origin& origin) {
     const NodeId id = origin.names[0].node;
     const Node& node = graph_.node(id);
-    int64_t operations = 0;
-    for (const TensorType& type : node.outputs) operations += element_count(type.dims).exec(dims_);
-    for (const Edge& edge : node.inputs) operations += element_count(edge.view.dims()).exec(dims_);
+    const int64_t operations = operations_of(node);
     if (operations > std::min(limits_.operations, limits_.of_one_node)) return false;
     limits_.operations -= operations;
     expanded_.insert(id);
     const int distance = origin.distance + 1;
     std::erase_if(origins_, [&](const Origin& other) { return other.names[0].node == id; });
     for (const Edge& edge : node.inputs) {
-      const bool is_there = std::ranges::any_of(origins_, [&](const Origin& other) {
-        return std::ranges::find(other.names, edge.source) != other.names.end();
-      });
-      if (!is_there && !expanded_.contains(edge.source.node)) add({edge.source}, distance);
+      if (!is_origin(edge.source) && !expanded_.contains(edge.source.node)) add({edge.source}, distance);
     }
     return true;
   }

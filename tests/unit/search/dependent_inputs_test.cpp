@@ -72,6 +72,24 @@ TEST(Origins, NearNodesAreAffordedWhereFarOnesAreNot) {
               testing::UnorderedElementsAre(value(gradient), value(centred)));
 }
 
+// Both the statistics and the gradient that comes back depend on x, but the gradient on weights too: any may stand
+// beside x, where the scale of another x may not.
+TEST(Origins, WhatTheOthersDetermineIsAffordedFirst) {
+  Graph cx;
+  const auto x = cx.tensor({64, 64}), w = cx.tensor({64, 64});
+  const auto row = x * 2, centred = row - row.mean(0), squares = centred.square(),
+             scale = (squares.mean(0) + 1e-5).rsqrt();
+  GraphTensor gradient = centred * scale;
+  for (int i = 0; i < 8; ++i) gradient = (gradient * w).exp();
+  const std::vector<Value> found = origins(cx, {row, scale, gradient}, {.operations = 10 * 64 * 64});
+  EXPECT_THAT(found, testing::Contains(value(row)));
+  for (const Value& origin : found) {  // no step of the statistics: those have one number for each column
+    EXPECT_EQ(element_count(cx.type(origin).dims).exec({}), 64 * 64) << cx.type(origin).to_string();
+    EXPECT_NE(origin, value(centred));
+    EXPECT_NE(origin, value(squares));
+  }
+}
+
 TEST(Origins, WhatIsEvaluatedIsWhatTheGraphMakes) {
   Graph cx;
   const auto x = cx.tensor({2, 3});
