@@ -51,14 +51,23 @@ void join_slots(SpecParts& parts, std::span<const uint32_t> arguments) {
 }
 
 Canonical canonical(SpecParts parts, std::span<const uint32_t> arguments, MathMode mode) {
-  for (Value& v : parts.values) v.online = false;
+  for (Value& v : parts.values) v.online = v.masked_terms_vanish = false;
   join_slots(parts, arguments);
   simplify_values(parts);
-  if (mode != MathMode::Strict)
-    for (Value& v : parts.values) drop_repeated_masks(v, parts);
-  if (split_axes(parts)) simplify_values(parts);  // a value may depend on one of the two
+  const auto drop_masks = [&] {
+    if (mode != MathMode::Strict)
+      for (Value& v : parts.values) drop_repeated_masks(v, parts);
+  };
+  drop_masks();
+  if (split_axes(parts)) {
+    simplify_values(parts);  // a value may depend on one of the two
+    drop_masks();            // masks that spoke of quotients may be the same by now
+  }
   if (share_axes(parts)) simplify_values(parts);  // bodies may now read one value twice
-  if (mode != MathMode::Strict) mark_online(parts);
+  if (mode != MathMode::Strict) {
+    mark_online(parts);
+    for (Value& v : parts.values) v.masked_terms_vanish = v.monoid == Monoid::Add && has_masked_factor(v);
+  }
   merge_axes(parts);
   return number_parts(std::move(parts), arguments);
 }

@@ -16,9 +16,9 @@ struct Canonical {
 /// extent 1 vanish; parallel axes are numbered in output order, others by first use; operands of commutative
 /// operations, reduced axes and slots are ordered by content. So composing in any order gives the same spec.
 /// `arguments`, if given, says which slots hold the same tensor (equal entries): those are joined into one.
-/// Relaxed mode: a load that multiplies one that padding makes 0 is not masked as well (0 * x is 0: the
-/// padding of a gradient says nothing of the weights it meets), and sums that can follow a rising maximum say
-/// so (Value::online).
+/// Relaxed mode: a load that multiplies one that padding makes 0 asks for no more than keeps it in its buffer
+/// (0 * x is 0: the padding of a gradient says nothing of the weights it meets), and sums say whether such terms
+/// vanish and whether they can follow a rising maximum (Value::masked_terms_vanish, Value::online).
 [[nodiscard]] Canonical canonical(SpecParts parts, std::span<const uint32_t> arguments = {},
                                   MathMode mode = MathMode::Relaxed);
 

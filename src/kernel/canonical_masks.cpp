@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <optional>
 #include <tuple>
 
@@ -239,51 +240,210 @@ std::vector<size_t> factors_of(const ScalarFunction& body, Scalar product) {
   return inputs;
 }
 
-bool always_in_buffer(const Operand& o, const SpecParts& parts) {
-  const Expression& elements = parts.slots[static_cast<size_t>(o.slot)].elements;
-  const Range r = o.index.range();
+bool is_in_buffer(const Expression& index, const Expression& elements) {
+  const Range r = index.range();
   if (r.min < 0) return false;
   if (const auto size = elements.constant()) return r.max < *size;
-  return Expression::known_less(o.index, elements);
+  return Expression::known_less(index, elements);
 }
+
+/// The conditions that a predicate joins.
+std::vector<Expression> conditions_of(const Expression& predicate) {
+  if (symbolic::kind_of(predicate) != symbolic::Kind::And) return {predicate};
+  return predicate.node().args;
+}
+
+/// Calls `visit` with the coordinates of `axes` set to each of their places, `places` of every axis, until it says
+/// false; what it said last. More than some places at once are none of its business: false.
+bool at_all_places(const std::vector<int>& axes, const std::vector<std::vector<int64_t>>& places,
+                   std::vector<Expression> at,
+                   const std::function<bool(std::span<const Expression>)>& visit) {
+  constexpr size_t kMost = 1024;
+  size_t count = 1;
+  for (const auto& each : places) count *= each.size();
+  if (count > kMost) return false;
+  for (size_t k = 0; k < count; ++k) {
+    size_t rest = k;
+    for (size_t a = 0; a < axes.size(); ++a) {
+      at[static_cast<size_t>(axes[a])] = places[a][rest % places[a].size()];
+      rest /= places[a].size();
+    }
+    if (!visit(at)) return false;
+  }
+  return true;
+}
+
+/// Whether a load need not ask for conditions that a factor of the same product asks for.
+class MaskProof {
+ public:
+  MaskProof(const Operand& o, const SpecParts& parts)
+      : o_(o), elements_(parts.slots[static_cast<size_t>(o.slot)].elements), extents_(parts.extents) {}
+
+  /// Whether the load stays in its buffer where it asks for `left` and no longer for `dropped`.
+  [[nodiscard]] bool is_in_buffer_without(const std::vector<Expression>& dropped,
+                                          const std::vector<Expression>& left) const {
+    return stays_inside(left) || says_nothing_of_index(dropped);
+  }
+
+ private:
+  static bool is_true(const Expression& condition, std::span<const Expression> at) {
+    return symbolic::is_constant(condition.substitute_indices(at), 1);
+  }
+  static AxisSet axes_of_all(const std::vector<Expression>& conditions) {
+    AxisSet set = 0;
+    for (const Expression& each : conditions) set |= axes_of(each);
+    return set;
+  }
+  /// All places of each axis; empty if one has too many, or a size that is not known.
+  [[nodiscard]] std::optional<std::vector<std::vector<int64_t>>> all_places(
+      const std::vector<int>& axes) const {
+    constexpr int64_t kShort = 16;
+    std::vector<std::vector<int64_t>> places;
+    for (const int a : axes) {
+      const auto extent = extents_[static_cast<size_t>(a)].constant();
+      if (!extent || *extent > kShort) return std::nullopt;
+      auto& each = places.emplace_back();
+      for (int64_t place = 0; place < *extent; ++place) each.push_back(place);
+    }
+    return places;
+  }
+  /// By the range of its index, at each place of the axes that the conditions speak of.
+  [[nodiscard]] bool stays_inside(const std::vector<Expression>& conditions) const {
+    const std::vector<int> axes = list_of(axes_of_all(conditions));
+    const auto places = all_places(axes);
+    return places && at_all_places(axes, *places, axis_variables(extents_), [&](auto at) {
+             const bool is_outside = std::ranges::any_of(conditions, [&](const Expression& each) {
+               return symbolic::is_constant(each.substitute_indices(at), 0);
+             });
+             return is_outside || is_in_buffer(o_.index.substitute_indices(at), elements_);
+           });
+  }
+  /// Wherever the load is, some place of the axes that its index does not depend on fulfils the conditions: so they
+  /// never kept it in its buffer.
+  [[nodiscard]] bool says_nothing_of_index(const std::vector<Expression>& conditions) const {
+    const AxisSet set = axes_of_all(conditions), own = axes_of(o_.index);
+    const std::vector<int> inner = list_of(set & own), outer = list_of(set & ~own);
+    const auto places = all_places(inner);
+    if (!places || outer.empty()) return false;
+    std::vector<std::vector<int64_t>> tried;
+    for (const int a : outer) {
+      const auto extent = extents_[static_cast<size_t>(a)].constant();
+      if (!extent || *extent < 1) return false;
+      auto& each = tried.emplace_back(std::vector<int64_t>{0, *extent / 2, *extent - 1});
+      each.erase(std::ranges::unique(each).begin(), each.end());
+    }
+    return at_all_places(inner, *places, axis_variables(extents_), [&](std::span<const Expression> at) {
+      // None of the places tried may do: then it is not at all of them that one condition fails.
+      return !at_all_places(outer, tried, {at.begin(), at.end()}, [&](auto there) {
+        return !std::ranges::all_of(conditions, [&](const Expression& each) { return is_true(each, there); });
+      });
+    });
+  }
+
+  const Operand& o_;
+  const Expression& elements_;
+  std::span<const Expression> extents_;
+};
 
 bool is_zero_outside(const Operand& o) {
   return o.kind == Kind::Load && !o.masks.empty() && o.masks[0].fill == Number(0);
 }
 
+/// The masked factors of one product, and which of them asks for which condition.
+class SharedMasks {
+ public:
+  SharedMasks(Value& v, const std::vector<size_t>& factors, const SpecParts& parts) : v_(v), parts_(parts) {
+    for (const size_t k : factors) {
+      conditions_.push_back(conditions_of(v.operands[k].masks[0].predicate));
+      for (const Expression& each : conditions_.back())
+        if (std::ranges::find(all_, each) == all_.end()) {
+          all_.push_back(each);
+          axes_ |= axes_of(each);
+        }
+    }
+    factors_ = factors;
+  }
+
+  /// Each condition goes to one of the factors whose index depends on all that it speaks of: to the one that depends
+  /// on most. So what places a load has is asked of that load alone, and the others do not depend on its axes.
+  void share_out() {
+    for (size_t f = 0; f < factors_.size(); ++f) {
+      Operand& o = v_.operands[factors_[f]];
+      std::vector<Expression> left = still_asked(f);
+      for (const Expression& each : all_)
+        if (owner_of(each) == f && std::ranges::find(left, each) == left.end()) left.push_back(each);
+      set_conditions(o, left);
+    }
+  }
+
+ private:
+  /// Of the conditions of a factor those that it keeps: its own, and what keeps it in its buffer.
+  [[nodiscard]] std::vector<Expression> still_asked(size_t f) const {
+    const Operand& o = v_.operands[factors_[f]];
+    const AxisSet index = axes_of(o.index);
+    for (const bool only_foreign : {false, true}) {
+      std::vector<Expression> left, dropped;
+      for (const Expression& each : conditions_[f]) {
+        const auto owner = owner_of(each);
+        const bool is_foreign = (axes_of(each) & ~index) != 0;
+        (owner && *owner != f && (is_foreign || !only_foreign) ? dropped : left).push_back(each);
+      }
+      if (dropped.empty() || MaskProof(o, parts_).is_in_buffer_without(dropped, left)) return left;
+    }
+    return conditions_[f];
+  }
+  [[nodiscard]] std::optional<size_t> owner_of(const Expression& condition) const {
+    std::optional<size_t> owner;
+    for (size_t f = 0; f < factors_.size(); ++f) {
+      const AxisSet index = axes_of(v_.operands[factors_[f]].index);
+      if ((axes_of(condition) & ~index) == 0 && (!owner || weight(f) > weight(*owner))) owner = f;
+    }
+    return owner;
+  }
+  [[nodiscard]] std::tuple<int, int, uint64_t> weight(size_t f) const {
+    const Expression& index = v_.operands[factors_[f]].index;
+    return {axis_count(axes_of(index) & axes_), axis_count(axes_of(index)), index.hash()};
+  }
+  static void set_conditions(Operand& o, const std::vector<Expression>& conditions) {
+    if (conditions.empty()) {
+      o.masks.erase(o.masks.begin());
+      return;
+    }
+    Expression predicate = conditions[0];
+    for (size_t k = 1; k < conditions.size(); ++k) predicate = predicate & conditions[k];
+    o.masks[0].predicate = predicate;
+  }
+
+  Value& v_;
+  const SpecParts& parts_;
+  std::vector<size_t> factors_;
+  std::vector<std::vector<Expression>> conditions_;  ///< by factor
+  std::vector<Expression> all_;
+  AxisSet axes_ = 0;  ///< that they speak of
+};
+
 }  // namespace
+
+bool has_masked_factor(const Value& v) {
+  const Scalar term = v.body.outputs()[0];
+  return v.body[term].op == ScalarOp::Mul && std::ranges::any_of(factors_of(v.body, term), [&](size_t k) {
+           return is_zero_outside(v.operands[k]);
+         });
+}
 
 void drop_repeated_masks(Value& v, const SpecParts& parts) {
   if (std::ranges::count_if(v.operands, is_zero_outside) < 2) return;
-  std::vector<std::vector<size_t>> products;
-  for (const Scalar product : outermost_products(v.body)) {
-    std::vector<size_t> factors = factors_of(v.body, product);
-    if (factors.size() > 1) products.push_back(std::move(factors));
-  }
-  if (products.empty()) return;
   std::vector<int> uses(v.operands.size(), 0);  // a load that is read elsewhere too must stay as it is
   for (const ScalarNode& n : v.body.nodes())
     for (int k = 0; k < arity(n.op); ++k) {
       const ScalarNode& from = v.body[n.operands[static_cast<size_t>(k)]];
       if (from.op == ScalarOp::Input) ++uses[from.payload];
     }
-  for (const std::vector<size_t>& factors : products)
-    for (const size_t dropped : factors) {
-      Operand& o = v.operands[dropped];
-      if (!is_zero_outside(o) || uses[dropped] != 1 || !always_in_buffer(o, parts)) continue;
-      const AxisSet predicate = axes_of(o.masks[0].predicate);
-      // The load that depends on more of the predicate's axes keeps it.
-      const auto weight = [&](size_t k) {
-        const Operand& other = v.operands[k];
-        return std::tuple(!always_in_buffer(other, parts), axis_count(axes_of(other.index) & predicate),
-                          axis_count(axes_of(other.index)), other.index.hash());
-      };
-      const bool kept_elsewhere = std::ranges::any_of(factors, [&](size_t k) {
-        return k != dropped && is_zero_outside(v.operands[k]) &&
-               v.operands[k].masks[0].predicate == o.masks[0].predicate && weight(k) > weight(dropped);
-      });
-      if (kept_elsewhere) o.masks.erase(o.masks.begin());
-    }
+  for (const Scalar product : outermost_products(v.body)) {
+    std::vector<size_t> factors = factors_of(v.body, product);
+    std::erase_if(factors, [&](size_t k) { return !is_zero_outside(v.operands[k]) || uses[k] != 1; });
+    if (factors.size() > 1) SharedMasks(v, factors, parts).share_out();
+  }
 }
 
 }  // namespace luminal::kernel

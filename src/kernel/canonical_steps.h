@@ -23,8 +23,10 @@ void simplify_values(SpecParts& parts);
 /// predicate is 0 reads its loads under that predicate and is right by their fill alone, or else stands whole
 /// in one select.
 void normalise_masks(Value& value);
-/// Of several factors under one predicate only one keeps it, where the others may be read anyway. Relaxed.
+/// Conditions that make a product 0 are asked of one factor, where the others may be read anyway. Relaxed.
 void drop_repeated_masks(Value& value, const SpecParts& parts);
+/// Whether the body is a product of which a factor is 0 where its mask says so.
+[[nodiscard]] bool has_masked_factor(const Value& value);
 /// An axis used through / and % by a divisor of its extent becomes two. Whether any did.
 bool split_axes(SpecParts& parts);
 /// Reduced axes get the number of another axis where that makes loads equal and both never meet in one value

@@ -169,6 +169,7 @@ class Reader {
     v.body = ScalarFunction(std::move(nodes), {{integer<uint32_t>(field(body, "result"))}});
     each(j, "operands", [&](const ordered_json& o) { v.operands.push_back(operand(o)); });
     v.online = j.contains("online") && j["online"] == true;
+    v.masked_terms_vanish = j.contains("masked_terms_vanish") && j["masked_terms_vanish"] == true;
     return v;
   }
 };
@@ -192,6 +193,7 @@ std::string KernelSpec::to_json() const {
                            {"body", json_of(v.body)},
                            {"operands", std::move(operands)}});
     if (v.online) j["values"].back()["online"] = true;
+    if (v.masked_terms_vanish) j["values"].back()["masked_terms_vanish"] = true;
   }
   for (const Output& o : outputs())
     j["outputs"].push_back(

@@ -27,6 +27,7 @@ uint64_t hash_of(const SpecParts& parts) {
     h = combine(combine(h, axes_of(v.axes)), axes_of(v.reduced));
     h = combine(combine(h, v.monoid ? 1 + static_cast<uint64_t>(*v.monoid) : 0), v.body.hash());
     if (v.online) h = combine(h, 1);
+    if (v.masked_terms_vanish) h = combine(h, 2);
     for (const Operand& o : v.operands) h = combine(h, hash_of(o));
   }
   for (const Output& o : parts.outputs)

@@ -61,6 +61,9 @@ struct Value {
   /// A sum that may be computed while a maximum it depends on still rises (kernel/online.h): what has been
   /// added is multiplied by the factor that the new maximum asks for. A permission that nobody has to use.
   bool online = false;
+  /// Terms of the sum are 0 where a mask makes one of their factors 0, whatever the others hold there (relaxed
+  /// math). A permission, too.
+  bool masked_terms_vanish = false;
   [[nodiscard]] Dtype dtype() const { return body[body.outputs()[0]].dtype; }
   friend bool operator==(const Value&, const Value&) = default;
 };

@@ -7,9 +7,7 @@
 #include "kernel/in_place.h"
 
 namespace luminal::codegen {
-namespace {
 
-/// Axes of extent 1 leave all values: no formula mentions them. A fold over nothing else is its body.
 void drop_single_axes(kernel::SpecParts& parts) {
   const auto drop = [&](std::vector<int>& axes) {
     std::erase_if(axes, [&](int a) { return parts.extents[static_cast<size_t>(a)] == Expression(1); });
@@ -20,8 +18,6 @@ void drop_single_axes(kernel::SpecParts& parts) {
     if (v.reduced.empty()) v.monoid = std::nullopt;
   }
 }
-
-}  // namespace
 
 kernel::KernelSpec specialised(const kernel::KernelSpec& spec, const Bucket& bucket) {
   const auto is_single = [](const Expression& e) { return e == Expression(1); };

@@ -60,6 +60,8 @@ class SpecBuilder {
   void output(int value, const Expression& index, const Expression& elements) {
     parts_.outputs.push_back({value, index, elements});
   }
+  /// As they were built.
+  [[nodiscard]] const SpecParts& parts() const { return parts_; }
   /// In canonical form; `slots[k]` of the result is where its slot k stands in this builder.
   [[nodiscard]] kernel::Canonical finish() { return kernel::canonical(std::move(parts_)); }
 

@@ -1,3 +1,4 @@
+#include "kernel/axes.h"
 #include "luminal/autograd.h"
 #include "luminal/convolution.h"
 #include "luminal/nn.h"
@@ -106,6 +107,29 @@ TEST(Compose, GradientsOfConvolution) {
       EXPECT_EQ(s->spec.values().size(), 1) << "a contraction";
       EXPECT_EQ(s->spec.to_string().find('/'), std::string::npos) << s->spec.to_string();
     }
+  }
+}
+
+// Whether there is a pixel is asked of the pixel alone: a weight that depended on the place would make the places a
+// batch of the contraction.
+TEST(Compose, WeightsOfStridedGradientsAskForTheirOwnTapsAlone) {
+  for (const int kernel : {3, 5}) {
+    Graph cx;
+    auto x = cx.tensor({2, 3, 12, 12}), w = cx.tensor({4, 3, kernel, kernel});
+    fill(x, 1), fill(w, 2);
+    auto y = conv2d(x, w, {.stride = {2, 2}, .padding = {kernel / 2, kernel / 2}});
+    auto upstream = cx.tensor(y.dims());
+    fill(upstream, 3);
+    const auto s = check(cx, cx.run_pass(Autograd({x}, (y * upstream).sum()))[0]);
+    ASSERT_TRUE(s);
+    const Value& sum = s->spec.result();
+    EXPECT_TRUE(sum.masked_terms_vanish);
+    const auto weight = std::ranges::find_if(sum.operands, [&](const Operand& o) {
+      return s->slots[static_cast<size_t>(o.slot)] == w.edge().source;
+    });
+    ASSERT_NE(weight, sum.operands.end());
+    for (const Mask& m : weight->masks)
+      EXPECT_EQ(axes_of(m.predicate) & ~axes_of(weight->index), 0U) << s->spec.to_string();
   }
 }
 
