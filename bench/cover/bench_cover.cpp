@@ -82,9 +82,7 @@ void add(const std::string& name, Build build) {
 }
 
 /// A training step: gradients and AdamW.
-template <class Model>
-void train(Graph& cx, const Model& model, GraphTensor loss) {
-  const auto weights = nn::params(model);
+void train(Graph& cx, const std::vector<GraphTensor>& weights, GraphTensor loss) {
   const auto gradients = cx.run_pass(Autograd(weights, loss));
   const training::AdamW adam(cx, weights, gradients, {});
   loss.retrieve();
@@ -95,12 +93,26 @@ int64_t own_size() {
   return ++size;
 }
 
+/// Two cells, step by step: as one loop a recurrent layer is one small graph whatever its length.
 void add_recurrent() {
   for (const int64_t steps : {8, 16, 32, 64, 128, 256})
     add("lstm/steps:" + std::to_string(steps), [=, batch = own_size()](Graph& cx) {
-      const nn::LSTM lstm(cx, 64, 64, {.num_layers = 2});
+      const std::vector<nn::LSTMCell> cells{nn::LSTMCell(cx, 64, 64), nn::LSTMCell(cx, 64, 64)};
       const GraphTensor x = cx.tensor({steps, batch, 64});
-      train(cx, lstm, lstm.forward(x).output.square().mean());
+      std::vector<nn::LSTMCell::Result> states(cells.size());
+      std::vector<GraphTensor> outputs;
+      for (int64_t t = 0; t < steps; ++t) {
+        GraphTensor in = x.slice_along(0, t, t + 1).squeeze(0);
+        for (size_t layer = 0; layer < cells.size(); ++layer) {
+          states[layer] = cells[layer].forward(in, states[layer].h, states[layer].c);
+          in = states[layer].h;
+        }
+        outputs.push_back(in);
+      }
+      std::vector<GraphTensor> weights;
+      for (const nn::LSTMCell& cell : cells)
+        for (const GraphTensor& weight : nn::params(cell)) weights.push_back(weight);
+      train(cx, weights, stack(outputs).square().mean());
     });
 }
 
@@ -126,9 +138,7 @@ void add_transformers() {
             std::vector<GraphTensor> weights = nn::params(head);
             for (const auto& block : blocks)
               for (const GraphTensor& weight : nn::params(block)) weights.push_back(weight);
-            const auto gradients = cx.run_pass(Autograd(weights, loss));
-            const training::AdamW adam(cx, weights, gradients, {});
-            loss.retrieve();
+            train(cx, weights, loss);
           });
 }
 
@@ -156,7 +166,7 @@ void add_others() {
   add("digits training", [batch = 4 * own_size()](Graph& cx) {
     const models::MnistCnn model(cx);
     const GraphTensor images = cx.tensor({batch, 1, 28, 28}), labels = cx.tensor({batch}, Dtype::I32);
-    train(cx, model, training::cross_entropy(model.forward(images), labels));
+    train(cx, nn::params(model), training::cross_entropy(model.forward(images), labels));
   });
   add("softmax", [](Graph& cx) { cx.tensor({1024, 1000}).softmax(1).retrieve(); });
   add("layer norm", [](Graph& cx) { cx.tensor({1024, 768}).layer_norm(1).retrieve(); });

@@ -74,13 +74,15 @@ Team& Team::shared() {
 
 bool Team::inside_job() { return inside; }
 
-void Team::run_job(int limit, const void* context, Function function) {
+void Team::run_job(int limit, const void* context, Function function, bool waits) {
   if (inside) return function(context, 0);
-  if (limit <= 1 || threads_.empty()) {
+  std::unique_lock one_job(job_mutex_, std::defer_lock);
+  const bool has_others = limit > 1 && !threads_.empty();
+  if (has_others && waits) one_job.lock();
+  if (!has_others || !(waits || one_job.try_lock())) {
     const Inside mark;
     return function(context, 0);
   }
-  const std::lock_guard one_job(job_mutex_);
   function_ = function;
   context_ = context;
   scope_ = CancelScope::current();

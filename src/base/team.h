@@ -44,9 +44,17 @@ class Team {
   /// rethrown on the caller; the team stays usable. Allocates nothing.
   template <class Body>
   void run(int limit, Body&& body) {
-    run_job(limit, &body, [](const void* context, int worker) {
-      (*static_cast<std::remove_reference_t<Body>*>(const_cast<void*>(context)))(worker);
-    });
+    run_job(limit, &body, &call_body<std::remove_reference_t<Body>>, true);
+  }
+  /// Calls `body(i)` for 0 <= i < count, each once. While other callers have the team, this thread works alone:
+  /// for many small jobs, none of which is worth waiting for theirs.
+  template <class Body>
+  void for_each(size_t count, Body&& body) {
+    std::atomic<size_t> next{0};
+    const auto take = [&](int) {
+      for (size_t i = next++; i < count; i = next++) body(i);
+    };
+    run_job(count > 1 ? size() : 1, &take, &call_body<const decltype(take)>, false);
   }
 
   /// This thread works on a job now.
@@ -54,7 +62,11 @@ class Team {
 
  private:
   using Function = void (*)(const void* context, int worker);
-  void run_job(int limit, const void* context, Function function);
+  template <class Body>
+  static void call_body(const void* context, int worker) {
+    (*static_cast<Body*>(const_cast<void*>(context)))(worker);
+  }
+  void run_job(int limit, const void* context, Function function, bool waits);
   void work(int worker);
   uint32_t take_part(int worker);
   void call(int worker);

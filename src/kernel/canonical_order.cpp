@@ -28,6 +28,21 @@ struct Key {
   }
 };
 
+/// Lists that numbering needs for a while: what they hold is of no use later, their memory is.
+struct NumberingLists {
+  std::vector<char> used_values, used_slots;
+  std::vector<int> number, place, order;
+  std::vector<uint64_t> axis_colour, slot_colour, value_hash;
+  std::vector<std::vector<Key>> keys;
+  std::vector<Key> operand_keys;
+  std::vector<ScalarNode> nodes;
+
+  static NumberingLists& of_thread() {
+    static thread_local NumberingLists lists;
+    return lists;
+  }
+};
+
 class Numbering {
  public:
   Numbering(SpecParts parts, std::span<const uint32_t> arguments)
@@ -38,6 +53,7 @@ class Numbering {
     number_parallel_axes();
     colour();
     place_.assign(p_.values.size(), -1);
+    order_.clear();
     for (const Output& o : p_.outputs) visit(static_cast<size_t>(o.value));
     number_reduced_axes();
     return finish();
@@ -155,7 +171,7 @@ class Numbering {
 
   void hash_values() {
     value_hash_.assign(p_.values.size(), 0);
-    keys_.resize(p_.values.size());
+    if (keys_.size() < p_.values.size()) keys_.resize(p_.values.size());
     for (size_t k = 0; k < p_.values.size(); ++k) {
       if (!used_values_[k]) continue;
       const Value& v = p_.values[k];
@@ -268,8 +284,9 @@ class Numbering {
 
   /// Operands of commutative operations in the order of their keys, constants last; nodes and inputs numbered
   /// depth first from the root.
-  static void order_body(Value& v, const std::vector<Key>& keys) {
-    std::vector<ScalarNode> nodes(v.body.nodes().begin(), v.body.nodes().end());
+  void order_body(Value& v, const std::vector<Key>& keys) {
+    std::vector<ScalarNode>& nodes = lists_.nodes;
+    nodes.assign(v.body.nodes().begin(), v.body.nodes().end());
     bool moved = false;
     for (ScalarNode& n : nodes) {
       if (!is_commutative(n.op)) continue;
@@ -407,14 +424,16 @@ class Numbering {
 
   SpecParts p_;
   std::span<const uint32_t> arguments_;
-  std::vector<bool> used_values_, used_slots_;
+  NumberingLists& lists_ = NumberingLists::of_thread();
+  std::vector<char>&used_values_ = lists_.used_values, &used_slots_ = lists_.used_slots;
   AxisSet used_axes_ = 0;
-  std::vector<int> number_;  ///< of an axis in the result
+  std::vector<int>& number_ = lists_.number;  ///< of an axis in the result
   int count_ = 0, parallel_count_ = 0;
-  std::vector<uint64_t> axis_colour_, slot_colour_, value_hash_;
-  std::vector<std::vector<Key>> keys_;  ///< of a value's body nodes
-  std::vector<Key> operand_keys_;       ///< of the value that is looked at
-  std::vector<int> place_, order_;      ///< value -> position, and back
+  std::vector<uint64_t>&axis_colour_ = lists_.axis_colour, &slot_colour_ = lists_.slot_colour,
+  &value_hash_ = lists_.value_hash;
+  std::vector<std::vector<Key>>& keys_ = lists_.keys;              ///< of a value's body nodes
+  std::vector<Key>& operand_keys_ = lists_.operand_keys;           ///< of the value that is looked at
+  std::vector<int>&place_ = lists_.place, &order_ = lists_.order;  ///< value -> position, and back
 };
 
 }  // namespace

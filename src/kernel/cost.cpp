@@ -38,24 +38,9 @@ struct Step {
   double stride = 0, count = 1;
 };
 
-/// The steps of an index at given sizes: one for each linear axis; a quotient, remainder or product of axes
-/// is one axis of as many places as its range or its axes allow.
-std::vector<Step> steps_of(const Expression& index, const DimMap& dims, const Sizes& sizes) {
-  const Expression at_sizes = dims.empty() ? index : index.substitute(dims);
-  std::vector<Step> steps;
-  for (const auto& [coefficient, monomial] : symbolic::Terms(at_sizes)) {
-    const Range r = monomial.range();
-    double count = volume(axes_of(monomial), sizes);
-    if (r.min != INT64_MIN && r.max != INT64_MAX)
-      count = std::min(count, static_cast<double>(r.max) - static_cast<double>(r.min) + 1);
-    steps.push_back({std::abs(static_cast<double>(coefficient)), count});
-  }
-  return steps;
-}
-
 /// Different places that steps reach. Sorted by stride, each either leaves the places before it apart (their
 /// number multiplies) or slides over them (windows of a convolution: only the new ones count).
-double distinct_places(std::vector<Step> steps) {
+double distinct_places(std::vector<Step>& steps) {
   std::ranges::sort(steps, {}, &Step::stride);
   double places = 1, span = 1;
   for (const Step& s : steps) {
@@ -97,7 +82,8 @@ class Costing {
 
   Work work() {
     (void)operations();
-    for (size_t s = 0; s < spec_.slots().size(); ++s) work_.bytes_read += slot_bytes(static_cast<int>(s));
+    find_slot_bytes();
+    for (const double bytes : slot_bytes_) work_.bytes_read += bytes;
     for (const Output& o : spec_.outputs())
       work_.bytes_written += static_cast<double>(o.elements.exec(dims_)) *
                              mean_element_bytes(spec_.values()[static_cast<size_t>(o.value)].dtype());
@@ -117,7 +103,7 @@ class Costing {
       const bool cached = bytes < static_cast<double>(limits.cache_bytes) / 2;
       memory_us += bytes / (cached ? limits.cache_bytes_per_us : limits.memory_bytes_per_us);
     };
-    for (size_t s = 0; s < spec_.slots().size(); ++s) traffic(slot_bytes(static_cast<int>(s)));
+    std::ranges::for_each(slot_bytes_, traffic);
     traffic(w.bytes_written);
     return std::max(compute_us, memory_us) + limits.launch_us;
   }
@@ -177,20 +163,38 @@ class Costing {
     return (all & ~a) != 0 && (all & ~b) != 0;
   }
 
-  /// Distinct bytes of a slot.
-  [[nodiscard]] double slot_bytes(int slot) const {
-    const Slot& s = spec_.slots()[static_cast<size_t>(slot)];
-    const auto elements = static_cast<double>(s.elements.exec(dims_));
-    double places = 0;
-    std::vector<Expression> seen;
+  /// The steps of an index at given sizes: one for each linear axis; a quotient, remainder or product of axes is
+  /// one axis of as many places as its range or its axes allow.
+  void find_steps(const Expression& index, std::vector<Step>& steps) const {
+    const Expression at_sizes = dims_.empty() ? index : index.substitute(dims_);
+    steps.clear();
+    for (const auto& [coefficient, monomial] : symbolic::Terms(at_sizes)) {
+      const Range r = monomial.range();
+      double count = volume(axes_of(monomial), sizes_);
+      if (r.min != INT64_MIN && r.max != INT64_MAX)
+        count = std::min(count, static_cast<double>(r.max) - static_cast<double>(r.min) + 1);
+      steps.push_back({std::abs(static_cast<double>(coefficient)), count});
+    }
+  }
+
+  /// Distinct bytes of each slot.
+  void find_slot_bytes() {
+    slot_bytes_.assign(spec_.slots().size(), 0);
+    std::vector<std::pair<int, const symbolic::Node*>> seen;
+    std::vector<Step> steps;
     for (const Value& v : spec_.values())
       for (const Operand& o : v.operands) {
-        if (o.kind != Operand::Kind::Load || o.slot != slot || std::ranges::count(seen, o.index) > 0)
-          continue;
-        seen.push_back(o.index);
-        places += distinct_places(steps_of(o.index, dims_, sizes_));
+        const std::pair read(o.slot, &o.index.node());
+        if (o.kind != Operand::Kind::Load || std::ranges::find(seen, read) != seen.end()) continue;
+        seen.push_back(read);
+        find_steps(o.index, steps);
+        slot_bytes_[static_cast<size_t>(o.slot)] += distinct_places(steps);
       }
-    return std::min(places, elements) * mean_element_bytes(s.dtype);
+    for (size_t s = 0; s < slot_bytes_.size(); ++s) {
+      const Slot& slot = spec_.slots()[s];
+      slot_bytes_[s] = std::min(slot_bytes_[s], static_cast<double>(slot.elements.exec(dims_))) *
+                       mean_element_bytes(slot.dtype);
+    }
   }
 
   /// Compute time of one value: contractions near the fma rate, all else at one operation per lane and cycle
@@ -285,6 +289,7 @@ class Costing {
   const DimMap& dims_;
   Sizes sizes_;
   std::vector<std::vector<AxisSet>> node_axes_;  ///< by value: what each node of its body depends on
+  std::vector<double> slot_bytes_;
   int reductions_ = 0;
   Work work_;
 };

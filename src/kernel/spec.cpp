@@ -18,23 +18,6 @@ uint64_t hash_of(const Operand& o) {
   return h;
 }
 
-uint64_t hash_of(const SpecParts& parts) {
-  uint64_t h = combine(parts.extents.size(), parts.values.size());
-  for (const Expression& e : parts.extents) h = combine(h, e.hash());
-  for (const Slot& s : parts.slots)
-    h = combine(combine(h, static_cast<uint64_t>(s.dtype)), s.elements.hash());
-  for (const Value& v : parts.values) {
-    h = combine(combine(h, axes_of(v.axes)), axes_of(v.reduced));
-    h = combine(combine(h, v.monoid ? 1 + static_cast<uint64_t>(*v.monoid) : 0), v.body.hash());
-    if (v.online) h = combine(h, 1);
-    if (v.masked_terms_vanish) h = combine(h, 2);
-    for (const Operand& o : v.operands) h = combine(h, hash_of(o));
-  }
-  for (const Output& o : parts.outputs)
-    h = combine(combine(combine(h, static_cast<uint64_t>(o.value)), o.index.hash()), o.elements.hash());
-  return h;
-}
-
 /// Checks one value against the promises in spec.h.
 class ValueCheck {
  public:
@@ -111,9 +94,25 @@ void check(const SpecParts& parts) {
 
 }  // namespace
 
+uint64_t SpecParts::hash() const {
+  uint64_t h = combine(extents.size(), values.size());
+  for (const Expression& e : extents) h = combine(h, e.hash());
+  for (const Slot& s : slots) h = combine(combine(h, static_cast<uint64_t>(s.dtype)), s.elements.hash());
+  for (const Value& v : values) {
+    h = combine(combine(h, axes_of(v.axes)), axes_of(v.reduced));
+    h = combine(combine(h, v.monoid ? 1 + static_cast<uint64_t>(*v.monoid) : 0), v.body.hash());
+    if (v.online) h = combine(h, 1);
+    if (v.masked_terms_vanish) h = combine(h, 2);
+    for (const Operand& o : v.operands) h = combine(h, hash_of(o));
+  }
+  for (const Output& o : outputs)
+    h = combine(combine(combine(h, static_cast<uint64_t>(o.value)), o.index.hash()), o.elements.hash());
+  return h;
+}
+
 KernelSpec::KernelSpec(SpecParts parts) {
   check(parts);
-  hash_ = hash_of(parts);
+  hash_ = parts.hash();
   parts_ = std::make_shared<const SpecParts>(std::move(parts));
 }
 

@@ -91,6 +91,8 @@ struct SpecParts {
   std::vector<Slot> slots;
   std::vector<Value> values;  ///< operands before their readers
   std::vector<Output> outputs;
+  /// Of the content; equal in every process.
+  [[nodiscard]] uint64_t hash() const;
   friend bool operator==(const SpecParts&, const SpecParts&) = default;
 };
 

@@ -48,7 +48,8 @@ bool is_same(const ScalarNode& a, const ScalarNode& b) {
          a.operands[0] == b.operands[1] && a.operands[1] == b.operands[0] && a.operands[2] == b.operands[2];
 }
 
-constexpr size_t kFewNodes = 8;  // looked through one by one
+constexpr size_t kFewNodes = 8;     // looked through one by one
+constexpr size_t kUsualNodes = 16;  // room from the start: bodies of most kernels fit
 
 /// Into a table with room for it.
 void enter(std::vector<uint32_t>& table, uint32_t index, uint64_t hash) {
@@ -92,7 +93,7 @@ void ScalarBuilder::make_table(size_t nodes) {
 }
 
 void ScalarBuilder::reserve(size_t nodes) {
-  nodes_.reserve(nodes);
+  if (nodes > nodes_.capacity()) nodes_.reserve(std::max(nodes, 2 * nodes_.capacity()));
   if (nodes > kFewNodes && 2 * nodes > table_.size()) make_table(nodes);
 }
 
@@ -144,6 +145,7 @@ Scalar ScalarBuilder::add_checked(ScalarNode node) {
   const uint64_t hash = hash_of(node);
   if (const Scalar known = find(node, hash); known != Scalar{}) return known;
   if (const auto simpler = fold(*this, node)) return *simpler;
+  if (nodes_.empty()) nodes_.reserve(kUsualNodes);
   nodes_.push_back(node);
   const Scalar made{static_cast<uint32_t>(nodes_.size() - 1)};
   remember(made.index, hash);
@@ -245,7 +247,8 @@ Scalar ScalarBuilder::floor_mod(Scalar a, Scalar b) {
 std::vector<Scalar> ScalarBuilder::inline_function(const ScalarFunction& f, std::span<const Scalar> inputs,
                                                    std::span<const Scalar> coordinates) {
   reserve(nodes_.size() + f.nodes().size());
-  std::vector<Scalar> here(f.nodes().size());
+  static thread_local std::vector<Scalar> here;  // keeps its memory
+  here.assign(f.nodes().size(), Scalar{});
   for (size_t i = 0; i < f.nodes().size(); ++i) {
     ScalarNode n = f.nodes()[i];
     if (n.op == ScalarOp::Input || n.op == ScalarOp::Coordinate) {
@@ -268,11 +271,12 @@ std::vector<Scalar> ScalarBuilder::inline_function(const ScalarFunction& f, std:
 
 ScalarFunction ScalarBuilder::finish(std::span<const Scalar> outputs) const {
   constexpr uint32_t kNone = ~uint32_t{0};
-  std::vector<uint32_t> number(nodes_.size(), kNone);
+  static thread_local std::vector<uint32_t> number;  // both keep their memory
+  number.assign(nodes_.size(), kNone);
+  static thread_local std::vector<std::pair<uint32_t, int>> stack;  // node, operands already visited
+  stack.clear();
   std::vector<ScalarNode> order;
   order.reserve(nodes_.size());
-  std::vector<std::pair<uint32_t, int>> stack;  // node, operands already visited
-  stack.reserve(nodes_.size());
   const auto visit = [&](Scalar root) {
     LUMINAL_CHECK(root.index < nodes_.size(), "output {} of a builder with {} nodes", root.index,
                   nodes_.size());

@@ -115,6 +115,38 @@ void verify(std::span<const ScalarNode> nodes, std::span<const Scalar> outputs) 
           fmt::format("[scalar] output %{} is not a node; there are {}", s.index, nodes.size()));
 }
 
+namespace {
+
+constexpr size_t kMostNodeBytes = 14;  // of one node: op, dtype and three operands
+
+// Layout: u32 node count, u32 output count; per node u8 op, u8 dtype, u32 per operand, u64 payload of a leaf;
+// u32 per output. Ops and dtypes are written by number: append new ones at the end of their enums, or stored
+// hashes change meaning.
+void write_bytes(std::span<const ScalarNode> nodes, std::span<const Scalar> outputs, std::string& out) {
+  out.resize(8 + kMostNodeBytes * nodes.size() + 4 * outputs.size());
+  char* at = out.data();
+  put_little_endian(at, nodes.size(), 4);
+  put_little_endian(at, outputs.size(), 4);
+  for (const ScalarNode& n : nodes) {
+    put_little_endian(at, static_cast<uint64_t>(n.op), 1);
+    put_little_endian(at, static_cast<uint64_t>(n.dtype), 1);
+    const int count = arity(n.op);
+    for (int i = 0; i < count; ++i) put_little_endian(at, n.operands[static_cast<size_t>(i)].index, 4);
+    if (count == 0) put_little_endian(at, n.payload, 8);
+  }
+  for (const Scalar s : outputs) put_little_endian(at, s.index, 4);
+  out.resize(static_cast<size_t>(at - out.data()));
+}
+
+/// Bodies are made by the thousand: their bytes are written into the same memory.
+uint64_t hash_of_bytes(std::span<const ScalarNode> nodes, std::span<const Scalar> outputs) {
+  static thread_local std::string bytes;
+  write_bytes(nodes, outputs, bytes);
+  return hash_bytes(bytes);
+}
+
+}  // namespace
+
 ScalarFunction::ScalarFunction(std::vector<ScalarNode> nodes, std::vector<Scalar> outputs)
     : ScalarFunction(Checked{}, std::move(nodes), std::move(outputs)) {
   verify(nodes_, outputs_);
@@ -122,7 +154,7 @@ ScalarFunction::ScalarFunction(std::vector<ScalarNode> nodes, std::vector<Scalar
 
 ScalarFunction::ScalarFunction(Checked /*unused*/, std::vector<ScalarNode> nodes, std::vector<Scalar> outputs)
     : nodes_(std::move(nodes)), outputs_(std::move(outputs)) {
-  hash_ = hash_bytes(to_bytes());
+  hash_ = hash_of_bytes(nodes_, outputs_);
   cost_.nodes = static_cast<int>(nodes_.size());
   for (const ScalarNode& n : nodes_) cost_.add(n.op);
 }
@@ -141,24 +173,9 @@ int ScalarFunction::coordinate_count() const {
   return static_cast<int>(count);
 }
 
-// Layout: u32 node count, u32 output count; per node u8 op, u8 dtype, u32 per operand, u64 payload of a leaf;
-// u32 per output. Ops and dtypes are written by number: append new ones at the end of their enums, or stored
-// hashes change meaning.
 std::string ScalarFunction::to_bytes() const {
-  constexpr size_t kMostBytes = 14;  // of one node: op, dtype and three operands
-  std::string out(8 + kMostBytes * nodes_.size() + 4 * outputs_.size(), '\0');
-  char* at = out.data();
-  put_little_endian(at, nodes_.size(), 4);
-  put_little_endian(at, outputs_.size(), 4);
-  for (const ScalarNode& n : nodes_) {
-    put_little_endian(at, static_cast<uint64_t>(n.op), 1);
-    put_little_endian(at, static_cast<uint64_t>(n.dtype), 1);
-    const int count = arity(n.op);
-    for (int i = 0; i < count; ++i) put_little_endian(at, n.operands[static_cast<size_t>(i)].index, 4);
-    if (count == 0) put_little_endian(at, n.payload, 8);
-  }
-  for (const Scalar s : outputs_) put_little_endian(at, s.index, 4);
-  out.resize(static_cast<size_t>(at - out.data()));
+  std::string out;
+  write_bytes(nodes_, outputs_, out);
   return out;
 }
 

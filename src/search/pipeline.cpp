@@ -202,7 +202,13 @@ class BackEndRun {
     const CoverProblem& problem = front_end.saturated.cover;
     const auto find = [&] {
       return find_cover(problem, *front_end.store,
-                        {rough, fine, &known, top, static_cast<double>(options_.large_bytes)}, options_);
+                        {.rough = rough,
+                         .fine = fine,
+                         .known = &known,
+                         .shared = true,
+                         .sizes = top,
+                         .large_bytes = static_cast<double>(options_.large_bytes)},
+                        options_);
     };
     // No version of ours tells what families of a program's own say that kernels cost.
     compiled_.cover = codegen::has_added_families()

@@ -6,7 +6,8 @@
 #include <chrono>
 #include <map>
 #include <mutex>
-#include <set>
+#include <string_view>
+#include <unordered_map>
 
 #include "base/fail.h"
 #include "base/hash.h"
@@ -239,16 +240,16 @@ class Builder {
   }
 
   void describe(Launch& launch, const CoverKernel& kernel) const {
-    std::set<NodeId> covers;
     const auto cover = [&](int c) {
       for (const TensorId id : saturated_.tensors_of[static_cast<size_t>(c)]) {
         const auto& own = kernel_graph_.tensors[static_cast<size_t>(id)].covers;
-        covers.insert(own.begin(), own.end());
+        launch.covers.insert(launch.covers.end(), own.begin(), own.end());
       }
     };
     std::ranges::for_each(kernel.interior, cover);
     std::ranges::for_each(kernel.outputs, cover);
-    launch.covers.assign(covers.begin(), covers.end());
+    std::ranges::sort(launch.covers);
+    launch.covers.erase(std::unique(launch.covers.begin(), launch.covers.end()), launch.covers.end());
     for (const int c : kernel.outputs)
       for (const TensorId id : saturated_.tensors_of[static_cast<size_t>(c)])
         if (const auto& value = kernel_graph_.tensors[static_cast<size_t>(id)].value;
@@ -258,44 +259,62 @@ class Builder {
     launch.predicted_us = kernel.cost_us;
   }
 
+  /// What all launches of one kernel share.
+  struct Chosen {
+    std::string name;
+    kernel::Work work;
+    uint64_t schedule = 0, parameters = 0;  ///< hashes
+  };
+
   void compile(const ImplementationFor& choose, backends::Device& backend, PlanFacts& facts) {
     auto begin = std::chrono::steady_clock::now();
-    std::map<SpecId, Implementation> implementation;
-    std::vector<KernelRequest> requests;
-    const DimMap top = plan_.bucket.top();
+    std::unordered_map<SpecId, size_t> numbers;
+    std::vector<Chosen> chosen;
     facts.kernel_of.assign(plan_.launches.size(), 0);
     for (const Open& open : open_) {
-      const kernel::KernelSpec& spec = store_.at(open.spec);
-      const codegen::Bucket own = restricted(plan_.bucket, spec);
-      const auto [known, fresh] = implementation.try_emplace(open.spec);
-      if (fresh) {
-        known->second = choose(spec, own);
-        facts.list.push_back({open.spec, known->second, own, open.launch, 0});
-      }
-      const auto listed = std::ranges::find(facts.list, open.spec, &PlanFacts::Kernel::spec);
-      ++listed->launches;
-      facts.kernel_of[open.launch] = static_cast<size_t>(listed - facts.list.begin());
-      requests.push_back({spec, known->second, own});
-      Launch& launch = plan_.launches[open.launch];
-      if (known->second.schedule->foreign) launch.kernel->in_place.clear();
-      launch.name = fmt::format("{}_{:04x}", known->second.schedule->name, spec.hash() & 0xffff);
-      const kernel::Work work = kernel::work_of(spec, top);
-      launch.flops = work.flops;
-      launch.bytes = work.bytes_read + work.bytes_written;
-      launch.predicted_us = known->second.predicted_us;
-      launch.measured_us = known->second.measured_us;
-      key_ = combine(combine(key_, spec.hash()), hash_bytes(known->second.schedule->name));
-      key_ = combine(key_, hash_bytes(codegen::to_string(known->second.parameters)));
-      for (const auto* list : {&launch.kernel->inputs, &launch.kernel->outputs})
-        for (const TensorIndex tensor : *list) key_ = combine(key_, static_cast<uint64_t>(tensor));
+      const auto [known, fresh] = numbers.try_emplace(open.spec, facts.list.size());
+      if (fresh) chosen.push_back(add_distinct(choose, open, facts));
+      facts.kernel_of[open.launch] = known->second;
+      add_launch(open, chosen[known->second], facts.list[known->second]);
     }
     facts.choose_ms = 1e3 * seconds_since(begin);
     begin = std::chrono::steady_clock::now();
+    std::vector<KernelRequest> requests;
+    for (const PlanFacts::Kernel& kernel : facts.list)
+      requests.push_back({store_.at(kernel.spec), kernel.implementation, kernel.bucket});
     const auto kernels = KernelCache::of_process().get(backend, requests, &facts.compiled_kernels);
-    for (size_t i = 0; i < open_.size(); ++i) plan_.launches[open_[i].launch].kernel->kernel = kernels[i];
+    for (const Open& open : open_)
+      plan_.launches[open.launch].kernel->kernel = kernels[facts.kernel_of[open.launch]];
     facts.compile_ms = 1e3 * seconds_since(begin);
     facts.kernels = static_cast<int>(open_.size());
-    facts.distinct_kernels = static_cast<int>(implementation.size());
+    facts.distinct_kernels = static_cast<int>(facts.list.size());
+  }
+
+  Chosen add_distinct(const ImplementationFor& choose, const Open& open, PlanFacts& facts) const {
+    const kernel::KernelSpec& spec = store_.at(open.spec);
+    const codegen::Bucket own = restricted(plan_.bucket, spec);
+    const Implementation implementation = choose(spec, own);
+    facts.list.push_back({open.spec, implementation, own, open.launch, 0});
+    const std::string_view schedule = implementation.schedule->name;
+    return {.name = fmt::format("{}_{:04x}", schedule, spec.hash() & 0xffff),
+            .work = kernel::work_of(spec, plan_.bucket.top()),
+            .schedule = hash_bytes(schedule),
+            .parameters = hash_bytes(codegen::to_string(implementation.parameters))};
+  }
+
+  void add_launch(const Open& open, const Chosen& chosen, PlanFacts::Kernel& kernel) {
+    ++kernel.launches;
+    Launch& launch = plan_.launches[open.launch];
+    if (kernel.implementation.schedule->foreign) launch.kernel->in_place.clear();
+    launch.name = chosen.name;
+    launch.flops = chosen.work.flops;
+    launch.bytes = chosen.work.bytes_read + chosen.work.bytes_written;
+    launch.predicted_us = kernel.implementation.predicted_us;
+    launch.measured_us = kernel.implementation.measured_us;
+    key_ = combine(combine(key_, store_.at(open.spec).hash()), chosen.schedule);
+    key_ = combine(key_, chosen.parameters);
+    for (const auto* list : {&launch.kernel->inputs, &launch.kernel->outputs})
+      for (const TensorIndex tensor : *list) key_ = combine(key_, static_cast<uint64_t>(tensor));
   }
 
   const Graph& graph_;

@@ -1,7 +1,11 @@
+#include <array>
+#include <bit>
 #include <cmath>
+#include <memory>
 #include <unordered_map>
 
 #include "base/fail.h"
+#include "base/hash.h"
 #include "base/suggest.h"
 #include "symbolic/interval.h"
 #include "symbolic/node.h"
@@ -340,15 +344,63 @@ Expression Expression::substitute(const DimMap& dims) const {
   return Substitution(replace, true)(*this);
 }
 
-Expression Expression::substitute_indices(std::span<const Expression> values) const {
-  if (!node_->uses_index) return *this;
+namespace {
+
+Expression with_indices(const Expression& formula, std::span<const Expression> values) {
   const auto replace = [&](const Expression& e) -> std::optional<Expression> {
     if (!e.node().uses_index) return e;
     if (kind_of(e) != Kind::Index) return std::nullopt;
     const auto axis = static_cast<size_t>(e.node().value);
     return axis < values.size() ? values[axis] : e;
   };
-  return Substitution(replace, false)(*this);
+  return Substitution(replace, false)(formula);
+}
+
+/// What substitute_indices made of formulas of few axes: composing kernels replaces the same index variables in the
+/// same formulas again and again. By thread and direct-mapped, as Memo.
+class IndexSubstitutions {
+ public:
+  static constexpr int kMostAxes = 6;
+
+  /// The entry for a formula and what its axes become. Its result is set if it is known.
+  struct Entry {
+    const Node* formula = nullptr;
+    std::array<const Node*, kMostAxes> values{};  ///< by axis that occurs; null: it stays
+    const Node* result = nullptr;
+  };
+  static Entry& of(const Node& formula, std::span<const Expression> values) {
+    constexpr size_t kSize = 1024;
+    static thread_local const auto table = std::make_unique<std::array<Entry, kSize>>();
+    Entry asked{.formula = &formula};
+    uint64_t hash = formula.hash;
+    size_t count = 0;
+    for (uint64_t left = formula.indices; left != 0; left &= left - 1) {
+      const auto axis = static_cast<size_t>(std::countr_zero(left));
+      const Node* value = axis < values.size() ? &values[axis].node() : nullptr;
+      asked.values[count++] = value;
+      hash = combine(hash, value != nullptr ? value->hash : 0);
+    }
+    Entry& entry = (*table)[hash % kSize];
+    if (entry.formula != asked.formula || entry.values != asked.values) entry = asked;
+    return entry;
+  }
+};
+
+}  // namespace
+
+Expression Expression::substitute_indices(std::span<const Expression> values) const {
+  if (!node_->uses_index) return *this;
+  if (node_->kind == Kind::Index) {
+    const auto axis = static_cast<size_t>(node_->value);
+    return axis < values.size() ? values[axis] : *this;
+  }
+  const bool is_known_by_bits = (node_->indices >> symbolic::kLastIndexBit) == 0;
+  if (!is_known_by_bits || std::popcount(node_->indices) > IndexSubstitutions::kMostAxes)
+    return with_indices(*this, values);
+  if (const Node* known = IndexSubstitutions::of(*node_, values).result) return Node::wrap(known);
+  const Expression result = with_indices(*this, values);
+  IndexSubstitutions::of(*node_, values).result = &result.node();
+  return result;
 }
 
 Expression Expression::substitute_flat_index(const Expression& value) const {

@@ -31,11 +31,12 @@ std::optional<Cover> cover_of(const CoverProblem& problem, SpecStore& store, con
                               const SearchOptions& options) {
   const Structure structure = structure_of(problem, store);
   CostMemory* known = given.known;
-  CostTable rough(store, given.rough, known != nullptr ? &known->rough : nullptr),
+  CostTable rough(store, given.rough, known != nullptr ? &known->rough : nullptr, given.shared),
       fine(store, given.fine ? given.fine : given.rough,
            known == nullptr ? nullptr
            : given.fine     ? &known->fine
-                            : &known->rough);
+                            : &known->rough,
+           given.shared);
   auto fusions = find_fusions(problem, structure, store, rough, options.fusions);
   if (given.fine) guess_costs(fusions);
   Selector::Price price;

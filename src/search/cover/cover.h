@@ -57,6 +57,11 @@ struct Cover {
   std::vector<int> fusion_counts;  ///< kernels that were open for each class when the selection was made
 };
 
+/// Classes as the names that a store takes.
+[[nodiscard]] inline SpecStore::Names names_of(const std::vector<int>& classes) {
+  return {reinterpret_cast<const uint32_t*>(classes.data()), classes.size()};
+}
+
 /// Predicted time of a kernel, in us.
 using SpecCost = std::function<double(const kernel::KernelSpec&)>;
 
@@ -70,6 +75,7 @@ struct CostMemory {
 struct CoverCosts {
   SpecCost rough, fine;
   CostMemory* known = nullptr;  ///< of covers before with the same store and the same costs
+  bool shared = false;          ///< whether several threads may ask at once
   DimMap sizes = {};            ///< of named dims; for `large_bytes`
   /// Values above this that grow from smaller ones (expansion.h) stay out of memory where a plan can do without
   /// them in at most three times the time. Below 0: nothing does.

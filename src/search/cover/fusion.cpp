@@ -10,6 +10,7 @@
 
 #include "base/cancel.h"
 #include "base/hash.h"
+#include "base/team.h"
 
 namespace luminal::search {
 namespace {
@@ -21,6 +22,14 @@ struct Growing {
   std::vector<int> fixed;                              ///< leaves that stay
   double merit = 0;
   double operations = 0;  ///< of root and interior, each computed once
+};
+
+/// A class whose fusions grow.
+struct Growth {
+  int root = 0;
+  std::vector<Growing> front, found, plain;
+  std::vector<int> expanded;  ///< classes whose alternatives were looked at, the root first
+  int compositions_left = 0;
 };
 
 /// The fusions of a class, in numbers that a class of the same surroundings shares: 0 is the root, others
@@ -73,14 +82,13 @@ class FusionFinder {
     std::vector<int> order(problem_.classes.size());
     std::iota(order.begin(), order.end(), 0);
     std::ranges::sort(order, {}, [&](int c) { return key(c); });
-    std::vector<std::vector<Fusion>> fusions(order.size());
-    for (const int root : order) {
-      throw_if_cancelled();
-      // What is never in memory was grown for what it costs those who compute it.
-      std::vector<Fusion> own = found(root);
-      if (!is_unstored(root)) fusions[static_cast<size_t>(root)] = std::move(own);
+    fusions_.resize(order.size());
+    for (size_t next = 0; next < order.size();) {
+      const std::span window = window_of(std::span(order).subspan(next));
+      grow_window(window);
+      next += window.size();
     }
-    return fusions;
+    return std::move(fusions_);
   }
 
  private:
@@ -95,18 +103,78 @@ class FusionFinder {
     return {is_unstored(c), key(c)};
   }
 
+  [[nodiscard]] const std::vector<CoverProblem::Alternative>& alternatives_of(int c) const {
+    return problem_.classes[static_cast<size_t>(c)].alternatives;
+  }
+
+  /// Classes of one depth hardly ever read each other: their fusions grow side by side.
+  [[nodiscard]] std::span<const int> window_of(std::span<const int> order) const {
+    constexpr size_t kMost = 64;
+    const auto depth = [&](int c) { return structure_.depth[static_cast<size_t>(c)]; };
+    size_t count = 1;
+    while (count < std::min(order.size(), kMost) && depth(order[count]) == depth(order[0])) ++count;
+    return order.first(count);
+  }
+
+  /// As if the fusions of one class after the other grew: what grew by costs that have changed since grows again.
+  void grow_window(std::span<const int> window) {
+    throw_if_cancelled();
+    std::vector<Growth> growths;
+    if (costs_.is_shared() && window.size() > 1) growths = unlike_others(window);
+    if (growths.size() < 2) growths.clear();  // it grows when its turn comes
+    Team::shared().for_each(growths.size(), [&](size_t i) { grow(growths[i]); });
+    changed_.clear();
+    for (const int root : window) {
+      const auto own = std::ranges::find(growths, root, &Growth::root);
+      // What is never in memory was grown for what it costs those who compute it.
+      std::vector<Fusion> made = fusions_of(root, own == growths.end() ? nullptr : &*own);
+      if (!is_unstored(root)) fusions_[static_cast<size_t>(root)] = std::move(made);
+    }
+  }
+
+  /// Those that have to grow, as far as is known yet.
+  std::vector<Growth> unlike_others(std::span<const int> window) {
+    std::vector<Growth> growths;
+    std::vector<std::pair<uint64_t, uint64_t>> marks;
+    for (const int root : window) {
+      if (alternatives_of(root).empty()) continue;
+      const uint64_t own = label(root);
+      const auto known = known_.find(own);
+      if (known != known_.end() && std::ranges::any_of(known->second, [&](const Recorded& recorded) {
+            return matched(recorded, root).has_value();
+          }))
+        continue;
+      const std::pair mark(own, structure_.shape[static_cast<size_t>(root)]);
+      if (std::ranges::find(marks, mark) != marks.end()) continue;
+      marks.push_back(mark);
+      growths.push_back({.root = root});
+    }
+    return growths;
+  }
+
   /// Grown, or what a class with the same surroundings got: layers that are alike grow once.
-  std::vector<Fusion> found(int root) {
-    if (problem_.classes[static_cast<size_t>(root)].alternatives.empty()) return {};
+  std::vector<Fusion> fusions_of(int root, Growth* grown) {
+    if (alternatives_of(root).empty()) return {};
     std::vector<Recorded>& known = known_[label(root)];
     for (const Recorded& recorded : known)
       if (const auto classes = matched(recorded, root)) return instantiated(recorded, *classes);
-    expanded_.assign(1, root);
-    std::vector<Fusion> fusions = grow(root);
+    Growth again{.root = root};
+    if (grown == nullptr || !is_current(*grown)) grow(*(grown = &again));
+    std::vector<Fusion> fusions = kept(std::move(grown->found), std::move(grown->plain), root);
     if (fusions.empty()) return fusions;
     if (known.size() == kMostRecorded) known.erase(known.begin());
-    known.push_back(record(root, fusions));
+    known.push_back(record(root, fusions, grown->expanded));
     return fusions;
+  }
+
+  /// Whether nothing that it read has another cost now.
+  [[nodiscard]] bool is_current(const Growth& growth) const {
+    const auto has_changed = [&](int c) { return std::ranges::find(changed_, c) != changed_.end(); };
+    return changed_.empty() || std::ranges::none_of(growth.expanded, [&](int c) {
+             return std::ranges::any_of(alternatives_of(c), [&](const auto& alternative) {
+               return std::ranges::any_of(alternative.arguments, has_changed);
+             });
+           });
   }
 
   [[nodiscard]] uint64_t label(int c) const {
@@ -137,7 +205,7 @@ class FusionFinder {
     return order;
   }
 
-  Recorded record(int root, const std::vector<Fusion>& fusions) const {
+  Recorded record(int root, const std::vector<Fusion>& fusions, const std::vector<int>& expanded) const {
     Recorded recorded;
     std::vector<int> classes{root};
     const auto number = [&](int c) {
@@ -146,7 +214,7 @@ class FusionFinder {
       if (at == classes.end()) classes.push_back(c);
       return place;
     };
-    for (const int c : expanded_) {
+    for (const int c : expanded) {
       recorded.expanded.push_back(number(c));
       auto& alternatives =
           recorded.alternatives.emplace_back(problem_.classes[static_cast<size_t>(c)].alternatives);
@@ -210,32 +278,31 @@ class FusionFinder {
   void set_flow(int root, double merit) {
     const auto at = static_cast<size_t>(root);
     if (sunk_[at]) return;
+    changed_.push_back(root);
     alone_[at] = merit;
     flow_[at] = is_unstored(root) ? merit : merit / std::max(1, readers_[at]);
   }
 
-  std::vector<Fusion> grow(int root) {
-    std::vector<Growing> found, front = starts(root);
-    if (front.empty()) return {};
-    std::vector<Growing> plain = front;
-    compositions_left_ = limits_.compositions * static_cast<int>(keep_);
-    while (!front.empty()) {
+  void grow(Growth& growth) {
+    growth.front = growth.plain = starts(growth.root);
+    growth.expanded = {growth.root};
+    growth.compositions_left = limits_.compositions * static_cast<int>(keep_);
+    while (!growth.front.empty()) {
       std::vector<Growing> next;
-      for (Growing& state : front) {
-        const int leaf = undecided(state, root);
+      for (Growing& state : growth.front) {
+        const int leaf = undecided(state, growth.root);
         if (leaf < 0) {
-          found.push_back(std::move(state));
+          growth.found.push_back(std::move(state));
           continue;
         }
-        for (Growing& grown : compositions(state, leaf, root)) next.push_back(std::move(grown));
+        add_compositions(growth, state, leaf, next);
         if (is_unstored(leaf)) continue;
         state.fixed.push_back(leaf);
         next.push_back(std::move(state));
       }
-      front = best(std::move(next), keep_);
-      drop_hopeless(front);
+      growth.front = best(std::move(next), keep_);
+      drop_hopeless(growth.front);
     }
-    return kept(std::move(found), std::move(plain), root);
   }
 
   /// What costs far more than the best one takes most of the time, and hardly ever leads to a fusion that is
@@ -292,10 +359,10 @@ class FusionFinder {
     return selection;
   }
 
-  std::vector<Growing> compositions(const Growing& state, int leaf, int root) {
-    std::vector<Growing> list;
-    if (std::ranges::find(expanded_, leaf) == expanded_.end()) expanded_.push_back(leaf);
-    const auto& alternatives = problem_.classes[static_cast<size_t>(leaf)].alternatives;
+  /// The fusion with each alternative of a leaf in its place.
+  void add_compositions(Growth& growth, const Growing& state, int leaf, std::vector<Growing>& list) {
+    if (std::ranges::find(growth.expanded, leaf) == growth.expanded.end()) growth.expanded.push_back(leaf);
+    const auto& alternatives = alternatives_of(leaf);
     const auto before =
         std::ranges::find(state.implementation, leaf, [](const auto& each) { return each.first; });
     for (size_t a = 0; a < alternatives.size(); ++a) {
@@ -304,8 +371,8 @@ class FusionFinder {
       const auto has = [&](int c) {
         return std::ranges::find(producer.arguments, c) != producer.arguments.end();
       };
-      if (has(root) || has(leaf)) continue;
-      if (compositions_left_-- <= 0) break;
+      if (has(growth.root) || has(leaf)) continue;
+      if (growth.compositions_left-- <= 0) break;
       const SpecStore::Made* made = inlined(state.fusion, leaf, producer);
       if (made == nullptr) continue;
       const bool is_new = before == state.implementation.end();
@@ -320,7 +387,6 @@ class FusionFinder {
       rate(grown);
       list.push_back(std::move(grown));
     }
-    return list;
   }
 
   /// The fusion as composed, with room for one more class.
@@ -340,10 +406,6 @@ class FusionFinder {
     return grown;
   }
 
-  /// Classes as the names that the store takes.
-  static SpecStore::Names names_of(const std::vector<int>& classes) {
-    return {reinterpret_cast<const uint32_t*>(classes.data()), classes.size()};
-  }
   const SpecStore::Made* inlined(const Fusion& fusion, int leaf, const CoverProblem::Alternative& producer) {
     const auto slot = static_cast<int>(std::ranges::find(fusion.leaves, leaf) - fusion.leaves.begin());
     return store_.compose(fusion.spec, slot, producer.spec, names_of(fusion.leaves),
@@ -437,8 +499,9 @@ class FusionFinder {
   FusionLimits limits_;
   static constexpr size_t kMostRecorded = 16;
   std::unordered_map<uint64_t, std::vector<Recorded>> known_;  ///< by label
-  std::vector<int> expanded_;  ///< of the root that grows: classes whose alternatives were looked at
-  size_t cheapest_ = 0;        ///< of its fusions, with their shares of what they read
+  std::vector<std::vector<Fusion>> fusions_;                   ///< by class
+  std::vector<int> changed_;  ///< classes of the window whose costs for readers are new
+  size_t cheapest_ = 0;       ///< of its fusions, with their shares of what they read
   int compositions_left_ = 0;
   std::vector<double> flow_;   ///< what a reader pays for a class, in us, if all pay the same
   std::vector<double> alone_;  ///< and if it is the only one that needs it

@@ -1,7 +1,9 @@
 #pragma once
 #include <limits>
+#include <mutex>
 #include <vector>
 
+#include "base/short_lock.h"
 #include "search/cover/cover.h"
 #include "search/cover/structure.h"
 
@@ -31,19 +33,25 @@ struct Fusion {
       true;  ///< every leaf lies below the root (Structure::depth): such fusions never close a cycle
 };
 
-/// Costs of interned specs, each computed once.
+/// Costs of interned specs, each computed once. Thread safety: any thread may ask if the costs are shared.
 class CostTable {
  public:
-  /// `known`: where costs are kept, if they are to outlive the table.
-  CostTable(const SpecStore& store, const SpecCost& cost, std::vector<double>* known = nullptr)
-      : store_(&store), cost_(&cost), known_(known != nullptr ? known : &own_) {}
+  /// `known`: where costs are kept, if they are to outlive the table. `shared`: several threads may ask for them.
+  CostTable(const SpecStore& store, const SpecCost& cost, std::vector<double>* known = nullptr,
+            bool shared = false)
+      : store_(&store), cost_(&cost), known_(known != nullptr ? known : &own_), shared_(shared) {}
   CostTable(const CostTable&) = delete;
   CostTable& operator=(const CostTable&) = delete;
+  [[nodiscard]] bool is_shared() const { return shared_; }
   double of(SpecId spec) {
-    if (spec >= known_->size()) known_->resize(store_->size(), -1);
-    double& cost = (*known_)[spec];
-    if (cost < 0) cost = (*cost_)(store_->at(spec));
-    return cost;
+    {
+      const auto lock = short_lock(mutex_);
+      if (spec >= known_->size()) known_->resize(store_->size(), -1);
+      if (const double cost = (*known_)[spec]; cost >= 0) return cost;
+    }
+    const double cost = (*cost_)(store_->at(spec));
+    const auto lock = short_lock(mutex_);
+    return (*known_)[spec] = cost;
   }
 
  private:
@@ -51,6 +59,8 @@ class CostTable {
   const SpecCost* cost_;
   std::vector<double> own_;
   std::vector<double>* known_;
+  bool shared_;
+  std::mutex mutex_;  ///< of `known_`
 };
 
 /// The best `keep` fusions of each class, cheapest first. Fusions grow from the root: the deepest leaf that

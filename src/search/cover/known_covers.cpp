@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
 #include "base/bounded_json.h"
 #include "base/log.h"
@@ -137,25 +138,26 @@ CacheKey cover_key(const CoverProblem& problem, const SpecStore& store, const Se
 }
 
 std::string cover_to_text(const Cover& cover, const SpecStore& store) {
-  std::map<SpecId, size_t> numbers;
+  std::unordered_map<SpecId, size_t> numbers;
   std::string specs;
-  json kernels = json::array();
+  // Plain text: a tree of JSON values would take longer to make than the rest of what a layer costs.
+  std::string head = R"({"kernels":[)";
+  const auto out = std::back_inserter(head);
   for (const CoverKernel& kernel : cover.kernels) {
     const auto [known, fresh] = numbers.try_emplace(kernel.spec, numbers.size());
     if (fresh) specs += "\n" + store.at(kernel.spec).to_json();
-    kernels.push_back({{"spec", known->second},
-                       {"inputs", kernel.inputs},
-                       {"outputs", kernel.outputs},
-                       {"interior", kernel.interior},
-                       {"cost_us", kernel.cost_us}});
+    fmt::format_to(out, R"({}{{"spec":{},"inputs":[{}],"outputs":[{}],"interior":[{}],"cost_us":{}}})",
+                   head.back() == '[' ? "" : ",", known->second, fmt::join(kernel.inputs, ","),
+                   fmt::join(kernel.outputs, ","), fmt::join(kernel.interior, ","),
+                   json(kernel.cost_us).dump());
   }
-  json steps = json::array();
+  std::vector<int> steps;
   for (const CoverStep& step : cover.steps) steps.push_back(step.kernel >= 0 ? step.kernel : -1 - step.host);
-  const json head{
-      {"kernels", std::move(kernels)},       {"steps", std::move(steps)}, {"cost_us", cover.cost_us},
-      {"unfused_us", cover.unfused_us},      {"flips", cover.flips},      {"merges", cover.merges},
-      {"fusion_counts", cover.fusion_counts}};
-  return head.dump() + specs;
+  fmt::format_to(
+      out, R"(],"steps":[{}],"cost_us":{},"unfused_us":{},"flips":{},"merges":{},"fusion_counts":[{}]}})",
+      fmt::join(steps, ","), json(cover.cost_us).dump(), json(cover.unfused_us).dump(), cover.flips,
+      cover.merges, fmt::join(cover.fusion_counts, ","));
+  return head + specs;
 }
 
 std::optional<Cover> parse_cover(std::string_view text, const CoverProblem& problem, SpecStore& store) {

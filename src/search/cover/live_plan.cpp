@@ -41,8 +41,16 @@ void LivePlan::start(const std::vector<char>& in_memory) {
 void LivePlan::flip(std::span<const int> classes) {
   cost_before_us_ = cost_us_;
   for (const int c : classes) in_memory_[static_cast<size_t>(c)] ^= 1;
-  for (const int c : classes)
-    for (const int reader : graph_.readers(c)) reconsider(reader);
+  for (const int c : classes) {
+    const bool is_in_memory = in_memory_[static_cast<size_t>(c)] != 0;
+    for (const int reader : graph_.readers(c))
+      if (graph_.may_change(reader, pick_[static_cast<size_t>(reader)], c, is_in_memory)) {
+        reconsider(reader);
+      } else {
+        ++work_;
+        touched_.push_back(reader);
+      }
+  }
   propagate();
 }
 

@@ -9,6 +9,7 @@
 #include "base/cancel.h"
 #include "base/fail.h"
 #include "base/hash.h"
+#include "base/team.h"
 #include "search/cover/launches.h"
 
 namespace luminal::search {
@@ -76,13 +77,39 @@ class Merger {
       for (size_t j = i + 1; j < list.size(); ++j) pairs.insert(std::minmax(list[i], list[j]));
   }
 
+  /// Two kernels that may become one.
+  struct Pair {
+    int first = 0, second = 0;
+    bool exporting = false;
+    std::vector<int> slots;  ///< exporting: of the reader, by output of what it reads
+    const SpecStore::Made* made = nullptr;
+  };
+
   void offer(const Pairs& exports, const Pairs& siblings) {
-    for (const auto& [reader, producer] : exports) offer(reader, producer, true);
+    std::vector<Pair> pairs;
+    for (const auto& [reader, producer] : exports)
+      pairs.push_back({reader, producer, true, slots_of(reader, producer)});
     for (auto [a, b] : siblings) {
       // The order of the two decides the order of outputs: by mark, not by number.
       if (mark(at(b).outputs[0]) < mark(at(a).outputs[0])) std::swap(a, b);
-      offer(a, b, false);
+      pairs.push_back({a, b, false, {}});
     }
+    if (fine_.is_shared() && rough_.is_shared())
+      Team::shared().for_each(pairs.size(), [&](size_t i) { merge_specs(pairs[i]); });
+    else
+      std::ranges::for_each(pairs, [&](Pair& pair) { merge_specs(pair); });
+    for (const Pair& pair : pairs)
+      if (pair.made != nullptr) offer(pair);
+  }
+
+  /// Finds the spec of a pair and what it costs, if it may save time.
+  void merge_specs(Pair& pair) {
+    const CoverKernel &a = at(pair.first), &b = at(pair.second);
+    const SpecStore::Names own = names_of(a.inputs), theirs = names_of(b.inputs);
+    pair.made = pair.exporting ? store_.compose_exporting(a.spec, pair.slots, b.spec, own, theirs)
+                               : store_.merge_siblings(a.spec, b.spec, own, theirs);
+    if (pair.made != nullptr && !may_save(pair)) pair.made = nullptr;
+    if (pair.made != nullptr) (void)fine_.of(pair.made->spec);
   }
 
   [[nodiscard]] static bool saves(double gain, double first_us, double second_us) {
@@ -90,38 +117,33 @@ class Merger {
            std::min(kLeastGain * (first_us + second_us), kMostOfSmaller * std::min(first_us, second_us));
   }
 
-  void offer(int a, int b, bool exporting) {
-    const SpecStore::Made* made = exporting ? with_export(a, b) : merged_siblings(a, b);
-    if (made == nullptr) return;
-    const double first_us = rough_.of(at(a).spec), second_us = rough_.of(at(b).spec);
+  /// By the rough costs.
+  [[nodiscard]] bool may_save(const Pair& pair) const {
+    const double first_us = rough_.of(at(pair.first).spec), second_us = rough_.of(at(pair.second).spec);
     const double apart = first_us + second_us;
     // Beside a kernel that takes a thousand times as long a guess of the smaller one says nothing.
     const bool is_clear = std::min(first_us, second_us) > kLeastGain * apart;
-    if (is_clear && apart - rough_.of(made->spec) <= kLeastGain * apart) return;
-    const double gain = at(a).cost_us + at(b).cost_us - fine_.of(made->spec);
-    if (!saves(gain, at(a).cost_us, at(b).cost_us)) return;
+    return !is_clear || apart - rough_.of(pair.made->spec) > kLeastGain * apart;
+  }
+
+  void offer(const Pair& pair) {
+    const CoverKernel &a = at(pair.first), &b = at(pair.second);
+    const double gain = a.cost_us + b.cost_us - fine_.of(pair.made->spec);
+    if (!saves(gain, a.cost_us, b.cost_us)) return;
     const uint64_t key =
-        combine(store_.at(made->spec).hash(), combine(mark(at(a).outputs[0]), mark(at(b).outputs[0])));
-    queue_.push({gain, key, exporting, a, b, version(a), version(b), made});
+        combine(store_.at(pair.made->spec).hash(), combine(mark(a.outputs[0]), mark(b.outputs[0])));
+    queue_.push({gain, key, pair.exporting, pair.first, pair.second, version(pair.first),
+                 version(pair.second), pair.made});
   }
 
-  const SpecStore::Made* with_export(int reader, int producer) {
-    const CoverKernel &a = at(reader), &b = at(producer);
+  [[nodiscard]] std::vector<int> slots_of(int reader, int producer) const {
+    const std::vector<int>& inputs = at(reader).inputs;
     std::vector<int> slots;
-    for (const int c : b.outputs) {
-      const auto slot = std::ranges::find(a.inputs, c);
-      slots.push_back(slot == a.inputs.end() ? -1 : static_cast<int>(slot - a.inputs.begin()));
+    for (const int c : at(producer).outputs) {
+      const auto slot = std::ranges::find(inputs, c);
+      slots.push_back(slot == inputs.end() ? -1 : static_cast<int>(slot - inputs.begin()));
     }
-    const std::vector<uint32_t> own(a.inputs.begin(), a.inputs.end()),
-        theirs(b.inputs.begin(), b.inputs.end());
-    return store_.compose_exporting(a.spec, slots, b.spec, own, theirs);
-  }
-
-  const SpecStore::Made* merged_siblings(int first, int second) {
-    const CoverKernel &a = at(first), &b = at(second);
-    const std::vector<uint32_t> own(a.inputs.begin(), a.inputs.end()),
-        theirs(b.inputs.begin(), b.inputs.end());
-    return store_.merge_siblings(a.spec, b.spec, own, theirs);
+    return slots;
   }
 
   [[nodiscard]] bool is_current(const Offer& o) const {

@@ -40,26 +40,30 @@ PlanGraph::PlanGraph(const CoverProblem& problem, const Structure& structure,
 
 void PlanGraph::find_needs() {
   const auto computes_once = [&](int c) { return problem_.classes[static_cast<size_t>(c)].no_recompute; };
-  std::vector<size_t> ends;  // in once_, which moves while it grows
+  std::vector<std::pair<size_t, size_t>> ends;  // of leaves and once, in needed_, which moves while it grows
   for (const auto& list : fusions_) {
     first_need_.push_back(needs_.size());
     for (const Fusion& fusion : list) {
-      needs_.push_back({fusion.leaves, {}, fusion.downhill});
-      std::ranges::copy_if(fusion.interior, std::back_inserter(once_), computes_once);
-      ends.push_back(once_.size());
+      needs_.push_back({{}, {}, fusion.downhill});
+      needed_.insert(needed_.end(), fusion.leaves.begin(), fusion.leaves.end());
+      const size_t leaves = needed_.size();
+      std::ranges::copy_if(fusion.interior, std::back_inserter(needed_), computes_once);
+      ends.emplace_back(leaves, needed_.size());
     }
   }
-  for (size_t i = 0, begin = 0; i < ends.size(); begin = ends[i++])
-    needs_[i].once = std::span(once_).subspan(begin, ends[i] - begin);
+  for (size_t i = 0, begin = 0; i < ends.size(); begin = ends[i++].second) {
+    needs_[i].leaves = std::span(needed_).subspan(begin, ends[i].first - begin);
+    needs_[i].once = std::span(needed_).subspan(ends[i].first, ends[i].second - ends[i].first);
+  }
 }
 
 void PlanGraph::add_guesses() {
   for (size_t c = 0; c < fusions_.size(); ++c)
-    for (const Fusion& fusion : fusions_[c]) {
-      Guess& guess = guesses_[fusion.spec];
+    for (size_t place = 0; place < fusions_[c].size(); ++place) {
+      Guess& guess = guesses_[fusions_[c][place].spec];
       if (guess.classes.empty() || guess.classes.back() != static_cast<int>(c))
         guess.classes.push_back(static_cast<int>(c));
-      guess.mark = std::min(guess.mark, structure_.exact[c]);
+      guess.mark = std::min(guess.mark, Mark(structure_.exact[c], place));
     }
 }
 
@@ -103,12 +107,26 @@ PlanGraph::Entry PlanGraph::cheapest(int c, const std::vector<char>& in_memory, 
   return {};
 }
 
+bool PlanGraph::may_change(int c, const Entry& cheapest, int changed, bool is_in_memory) const {
+  if (cheapest.fusion < 0 || problem_.classes[static_cast<size_t>(changed)].no_recompute) return true;
+  const auto reads_it = [&](int number) {
+    const std::span<const int> leaves = needs(c, number).leaves;
+    return std::ranges::find(leaves, changed) != leaves.end();
+  };
+  if (!is_in_memory) return reads_it(cheapest.fusion);
+  for (const Entry& entry : by_cost_[static_cast<size_t>(c)]) {
+    if (entry.fusion == cheapest.fusion) return false;
+    if (reads_it(entry.fusion)) return true;
+  }
+  return true;
+}
+
 std::span<const int> PlanGraph::reads(int node, int number) const {
   const auto at = static_cast<size_t>(node);
   if (node >= class_count()) return host_reads_[at - problem_.classes.size()];
   if (problem_.classes[at].host >= 0) return std::span(&host_of_[at], 1);
   if (number < 0) return {};
-  return fusion(node, number).leaves;
+  return needs(node, number).leaves;
 }
 
 std::vector<int> PlanGraph::set_price(SpecId guess, double cost_us) {

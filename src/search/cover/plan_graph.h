@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "search/cover/fusion.h"
@@ -44,6 +45,8 @@ class PlanGraph {
   /// The cheapest fusion of a class over what is in memory; `downhill`: among those only. No fusion (-1) if
   /// there is none.
   [[nodiscard]] Entry cheapest(int c, const std::vector<char>& in_memory, bool downhill) const;
+  /// Whether another fusion of `c` than the cheapest one may be that now that `changed` is in memory or is not.
+  [[nodiscard]] bool may_change(int c, const Entry& cheapest, int changed, bool is_in_memory) const;
   /// What a node reads; `number`: the fusion that a class takes.
   [[nodiscard]] std::span<const int> reads(int node, int number) const;
   /// Classes whose cheapest fusion may depend on whether `c` is in memory.
@@ -55,8 +58,10 @@ class PlanGraph {
 
   [[nodiscard]] bool has_guesses() const { return !guesses_.empty(); }
   [[nodiscard]] bool is_guess(SpecId spec) const { return guesses_.contains(spec); }
-  /// A number for a guessed spec that does not depend on how specs and classes are numbered.
-  [[nodiscard]] uint64_t mark(SpecId guess) const { return guesses_.at(guess).mark; }
+  /// What tells guessed specs apart however specs and classes are numbered: one of its classes by
+  /// Structure::exact, and its place among the fusions of that.
+  using Mark = std::pair<uint64_t, size_t>;
+  [[nodiscard]] Mark mark(SpecId guess) const { return guesses_.at(guess).mark; }
   /// The spec costs that much from now on. Returns the classes with such fusions.
   std::vector<int> set_price(SpecId guess, double cost_us);
 
@@ -80,10 +85,10 @@ class PlanGraph {
   std::vector<std::vector<Entry>> by_cost_;  ///< by class, cheapest first
   std::vector<size_t> first_need_;           ///< by class, into needs_
   std::vector<Needs> needs_;
-  std::vector<int> once_;  ///< what `Needs::once` are parts of
+  std::vector<int> needed_;  ///< what the lists of `Needs` are parts of
   struct Guess {
     std::vector<int> classes;
-    uint64_t mark = std::numeric_limits<uint64_t>::max();
+    Mark mark{std::numeric_limits<uint64_t>::max(), 0};
   };
   std::unordered_map<SpecId, Guess> guesses_;
   std::vector<char> forced_;

@@ -90,7 +90,7 @@ double Selector::settled_plan(const std::vector<char>& in_memory, Selection& sel
 
 std::optional<SpecId> Selector::dearest_guess(const Selection& selection) const {
   std::optional<SpecId> dearest;
-  std::pair<double, uint64_t> most{-1, 0};
+  std::pair<double, PlanGraph::Mark> most{-1, {}};
   if (!graph_.has_guesses()) return dearest;
   for (int c = 0; c < graph_.class_count(); ++c) {
     const int number = selection.fusion[static_cast<size_t>(c)];

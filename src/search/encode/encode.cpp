@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -22,7 +23,8 @@ class Encoder {
     find_results();
     count_readers();
     for (const NodeId id : graph_.topological_order())
-      if (needed_.contains(id)) node(id);
+      if (needed_.contains(id)) order_.push_back(id);
+    for (const NodeId id : order_) node(id);
     link_hosts();
     for (const Value& value : results_)
       if (!graph_.is_pinned(value)) kernel_graph_.results.emplace_back(value, tensor_of(value));
@@ -117,7 +119,7 @@ class Encoder {
   TensorId formula(NodeId id) {
     if (const auto known = tensors_.find(Value{id, 0}); known != tensors_.end()) return known->second;
     KernelGraph::Tensor tensor{.kind = KernelGraph::Tensor::Kind::Kernel};
-    tensor.spec = kernel::canonical(spec_of(graph_, id).parts, {}, mode_).spec;
+    tensor.spec = canonical_of(spec_of(graph_, id).parts).spec;
     tensor.covers = {id};
     return add({id, 0}, std::move(tensor));
   }
@@ -178,16 +180,25 @@ class Encoder {
 
   KernelGraph::Tensor kernel_of(NodeId id, const Node& node) {
     NodeSpec plain = spec_of(graph_, id);
-    std::vector<uint32_t> names;  // the slots of a node spec are different values
-    for (size_t i = 0; i < plain.slots.size(); ++i) names.push_back(static_cast<uint32_t>(i));
-    kernel::Canonical canonical = kernel::canonical(std::move(plain.parts), names, mode_);
-    KernelGraph::Tensor tensor{.kind = KernelGraph::Tensor::Kind::Kernel, .spec = std::move(canonical.spec)};
+    const kernel::Canonical& canonical = canonical_of(std::move(plain.parts));
+    KernelGraph::Tensor tensor{.kind = KernelGraph::Tensor::Kind::Kernel, .spec = canonical.spec};
     std::vector<Value> sources;
     for (const int slot : canonical.slots) sources.push_back(plain.slots[static_cast<size_t>(slot)]);
     fold_into(tensor, sources, node);
     for (const Value& source : sources) tensor.arguments.push_back(tensor_of(source));
     tensor.covers.push_back(id);
     return tensor;
+  }
+
+  /// Its slots are different values. Nodes that are alike differ in values alone.
+  const kernel::Canonical& canonical_of(kernel::SpecParts parts) {
+    const auto [known, fresh] = canonical_.try_emplace(std::move(parts));
+    if (fresh) {
+      std::vector<uint32_t> names(known->first.slots.size());
+      std::iota(names.begin(), names.end(), 0U);
+      known->second = kernel::canonical(known->first, names, mode_);
+    }
+    return known->second;
   }
 
   /// Composes pending producers into the spec; `sources` are its slots and follow.
@@ -282,10 +293,9 @@ class Encoder {
 
   void mark_compared_sums() {
     std::set<NodeId> once;
-    for (const NodeId id : graph_.topological_order()) {
-      if (!needed_.contains(id) || is_input(id)) continue;
+    for (const NodeId id : order_) {
       const Node& node = graph_.node(id);
-      if (!compares(node)) continue;
+      if (is_input(id) || !compares(node)) continue;
       std::map<NodeId, int> sides;
       for (const Edge& edge : node.inputs)
         for (const NodeId sum : sums_behind(edge.source.node)) ++sides[sum];
@@ -304,11 +314,16 @@ class Encoder {
   std::vector<Value> results_;
   std::unordered_set<Value> wanted_;
   std::unordered_set<NodeId> needed_;
+  std::vector<NodeId> order_;  ///< of what is needed
   std::unordered_map<NodeId, int> readers_;
   std::unordered_map<NodeId, Pending> pending_;
   std::unordered_map<Value, TensorId> tensors_;
   std::map<std::pair<TensorId, std::string>, TensorId> copies_;
   std::unordered_map<NodeId, int> host_of_;
+  struct PartsHash {  // not noexcept, so that the map keeps hashes beside its keys
+    size_t operator()(const kernel::SpecParts& parts) const { return static_cast<size_t>(parts.hash()); }
+  };
+  std::unordered_map<kernel::SpecParts, kernel::Canonical, PartsHash> canonical_;
   SpecStore specs_;  ///< layers that are alike are composed once
 };
 

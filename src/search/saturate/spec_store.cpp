@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/fail.h"
 #include "base/hash.h"
+#include "base/short_lock.h"
 #include "kernel/cost.h"
 
 namespace luminal::search {
 namespace {
 
 enum Operation : uint32_t { kCompose, kExport, kSiblings, kJoin, kMark, kFold, kRepeated };
+constexpr size_t kHead = 4;  // of a key, before the names
 
 }  // namespace
 
@@ -17,9 +20,25 @@ size_t SpecStore::KeyHash::operator()(const Key& key) const {
   return static_cast<size_t>(hash_bytes(key.data(), key.size() * sizeof(uint32_t)));
 }
 
+SpecStore::SpecStore(MathMode mode) : mode_(mode) {
+  chunks_.reserve(kMostChunks);  // it never moves
+}
+
 SpecId SpecStore::intern(const kernel::KernelSpec& spec) {
-  const auto [known, fresh] = ids_.try_emplace(spec, static_cast<SpecId>(specs_.size()));
-  if (fresh) specs_.push_back(spec);
+  const std::scoped_lock lock(mutex_);
+  return intern_alone(spec);
+}
+
+SpecId SpecStore::intern_alone(const kernel::KernelSpec& spec) {
+  const size_t next = size_;
+  const auto [known, fresh] = ids_.try_emplace(spec, static_cast<SpecId>(next));
+  if (!fresh) return known->second;
+  if (next == chunks_.size() * std::tuple_size_v<Chunk>) {
+    LUMINAL_CHECK(chunks_.size() < kMostChunks, "{} specs in one store", next);
+    chunks_.push_back(std::make_unique<Chunk>());
+  }
+  entry(known->second).spec = spec;
+  size_ = next + 1;
   return known->second;
 }
 
@@ -27,22 +46,26 @@ template <class Make>
 const SpecStore::Made* SpecStore::remember(uint32_t operation, SpecId a, int slot, SpecId b, Names a_names,
                                            Names b_names, Make make) {
   // Names become the position of their first occurrence: the same key for the same pattern.
-  asked_.assign({operation, a, static_cast<uint32_t>(slot), b});
+  static thread_local Key asked;  // keeps its memory
+  asked.assign({operation, a, static_cast<uint32_t>(slot), b});
   const auto name = [&](size_t i) { return i < a_names.size() ? a_names[i] : b_names[i - a_names.size()]; };
   for (size_t i = 0; i < a_names.size() + b_names.size(); ++i) {
     uint32_t first = 0;
     while (name(first) != name(i)) ++first;
-    asked_.push_back(first);
+    asked.push_back(first);
   }
-  if (const auto known = made_.find(asked_); known != made_.end())
-    return known->second ? &*known->second : nullptr;
-  Key key = asked_;
-  std::optional<Made> made;
-  if (auto result =
-          make(std::span(key).subspan(4, a_names.size()), std::span(key).subspan(4 + a_names.size())))
-    made = Made{intern(result->spec), std::move(result->slots)};
-  const auto& kept = made_.emplace(std::move(key), std::move(made)).first->second;
-  return kept ? &*kept : nullptr;
+  const auto result_of = [](const std::optional<Made>& made) { return made ? &*made : nullptr; };
+  {
+    const auto lock = short_lock(mutex_);
+    if (const auto known = made_.find(asked); known != made_.end()) return result_of(known->second);
+  }
+  Key key = asked;
+  auto result =
+      make(std::span(key).subspan(kHead, a_names.size()), std::span(key).subspan(kHead + a_names.size()));
+  const auto lock = short_lock(mutex_);
+  const auto [kept, fresh] = made_.try_emplace(std::move(key));  // another thread may have been faster
+  if (fresh && result) kept->second = Made{intern_alone(result->spec), std::move(result->slots)};
+  return result_of(kept->second);
 }
 
 const SpecStore::Made* SpecStore::compose(SpecId consumer, int slot, SpecId producer, Names consumer_names,
@@ -114,9 +137,11 @@ std::optional<int> SpecStore::identity_of(SpecId spec, MathMode mode) {
   return kernel::identity_of(at(spec), mode);
 }
 double SpecStore::operations(SpecId spec) {
-  if (spec >= operations_.size()) operations_.resize(specs_.size(), -1);
-  if (operations_[spec] < 0) operations_[spec] = kernel::typical_operations(at(spec));
-  return operations_[spec];
+  Entry& own = entry(spec);
+  double operations = own.operations.load(std::memory_order_relaxed);
+  if (operations < 0)
+    own.operations.store(operations = kernel::typical_operations(own.spec), std::memory_order_relaxed);
+  return operations;
 }
 bool SpecStore::is_copy(SpecId spec) { return kernel::is_copy(at(spec)); }
 bool SpecStore::is_elementwise(SpecId spec) {

@@ -1,9 +1,13 @@
 #pragma once
+#include <array>
+#include <atomic>
 #include <cstdint>
-#include <deque>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -18,12 +22,14 @@ using SpecId = uint32_t;
 
 /// Interned specs, and what is made of them, computed once: composition takes far longer than looking it up,
 /// and graphs repeat themselves. Arguments are named by numbers of which only the equality counts.
+/// Thread safety: several threads may compose, join and ask for operations at once; how specs are numbered then
+/// depends on who comes first. Laws are asked by one thread at a time.
 class SpecStore {
  public:
-  explicit SpecStore(MathMode mode = MathMode::Relaxed) : mode_(mode) {}
+  explicit SpecStore(MathMode mode = MathMode::Relaxed);
   SpecId intern(const kernel::KernelSpec& spec);
-  [[nodiscard]] const kernel::KernelSpec& at(SpecId id) const { return specs_[id]; }
-  [[nodiscard]] size_t size() const { return specs_.size(); }
+  [[nodiscard]] const kernel::KernelSpec& at(SpecId id) const { return entry(id).spec; }
+  [[nodiscard]] size_t size() const { return size_; }
 
   using From = kernel::Composed::From;
   struct Made {
@@ -69,18 +75,32 @@ class SpecStore {
   struct KeyHash {  // not noexcept, so that the map keeps hashes beside its keys
     size_t operator()(const Key& key) const;
   };
+  /// Interned while the mutex is held.
+  SpecId intern_alone(const kernel::KernelSpec& spec);
   template <class Make>
   const Made* remember(uint32_t operation, SpecId a, int slot, SpecId b, Names a_names, Names b_names,
                        Make make);
 
   [[nodiscard]] kernel::ComposeLimits limits() const { return {.mode = mode_}; }
 
+  struct Entry {
+    kernel::KernelSpec spec;
+    std::atomic<double> operations = -1;  ///< below 0: not counted yet
+  };
+  /// Entries stay where they are while others come: who has a number may read its entry.
+  using Chunk = std::array<Entry, 1024>;
+  static constexpr size_t kMostChunks = 1 << 14;
+  [[nodiscard]] Entry& entry(SpecId id) const {
+    constexpr size_t kSize = std::tuple_size_v<Chunk>;
+    return (*chunks_[id / kSize])[id % kSize];
+  }
+
   MathMode mode_;
-  std::deque<kernel::KernelSpec> specs_;
+  std::mutex mutex_;  ///< of all below
+  std::vector<std::unique_ptr<Chunk>> chunks_;
+  std::atomic<size_t> size_ = 0;
   std::unordered_map<kernel::KernelSpec, SpecId> ids_;
-  std::vector<double> operations_;  ///< by spec; below 0: not counted yet
   std::unordered_map<Key, std::optional<Made>, KeyHash> made_;
-  Key asked_;  ///< the last key that was looked up
   const Made* marked(SpecId spec, int slot);
 
   using SplitLaw = std::optional<kernel::Split> (*)(const kernel::KernelSpec&);

@@ -112,6 +112,28 @@ TEST(Team, SeveralCallersTakeTurns) {
   EXPECT_EQ(total, 3 * 100 * 45);
 }
 
+TEST(Team, ForEachCallsEachOnceAndWaitsForNoOtherCaller) {
+  Team team(3);
+  std::vector<std::atomic<int>> taken(1000);
+  team.for_each(taken.size(), [&](size_t i) { ++taken[i]; });
+  for (const auto& count : taken) ASSERT_EQ(count, 1);
+  team.for_each(0, [](size_t) { FAIL(); });
+  EXPECT_THROW(team.for_each(10, [](size_t) { throw std::runtime_error("piece"); }), std::runtime_error);
+  std::atomic<bool> is_in{false}, may_go{false};
+  std::thread other([&] {
+    team.run(1 + team.size(), [&](int) {
+      is_in = true;
+      while (!may_go) std::this_thread::yield();
+    });
+  });
+  while (!is_in) std::this_thread::yield();
+  std::set<std::thread::id> threads;
+  team.for_each(100, [&](size_t) { threads.insert(std::this_thread::get_id()); });
+  EXPECT_EQ(threads, std::set{std::this_thread::get_id()}) << "the team is another caller's";
+  may_go = true;
+  other.join();
+}
+
 // More workers than any machine has processors: nobody spins, everything still gets done.
 TEST(Team, DoesNotSpinWhereProcessorsAreShort) {
   Team team(static_cast<int>(std::thread::hardware_concurrency()) + 3);

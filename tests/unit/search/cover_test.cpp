@@ -273,6 +273,25 @@ TEST(Cover, IsTheSameWhateverPricesAreKnown) {
   }
 }
 
+// Threads that share the work number specs as they come, which has no say: plans are those of one thread.
+TEST(Cover, IsTheSameHoweverManyThreadsFindIt) {
+  for (uint64_t seed = 2700; seed < 2740; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomGraph random(seed, RandomGraph::Kind::Tame, 40);
+    const SpecCost rough = roofline();
+    const SpecCost fine = [&](const kernel::KernelSpec& spec) {
+      return rough(spec) * (0.7 + 0.1 * static_cast<double>(spec.hash() % 11));
+    };
+    const auto alone = test::search(random.graph()), together = test::search(random.graph());
+    const Cover one = find_cover(alone.saturated.cover, *alone.store, CoverCosts{rough, fine}, {});
+    const Cover many = find_cover(together.saturated.cover, *together.store,
+                                  {.rough = rough, .fine = fine, .shared = true}, {});
+    EXPECT_EQ(launches(many, *together.store), launches(one, *alone.store));
+    EXPECT_EQ(many.cost_us, one.cost_us);
+    EXPECT_EQ(many.flips, one.flips);
+  }
+}
+
 // Where memory is what counts, a softmax reads its rows once and writes them once. The way there leads over
 // values that are in memory and that no kernel reads.
 TEST(Cover, ASoftmaxOfRowsIsOneKernelThatKeepsNothing) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+#include <vector>
+
 #include "luminal/luminal.h"
 #include "search/encode/kernel_graph.h"
 
@@ -73,6 +76,37 @@ TEST(SpecStore, SlotsAreSymmetricWhereTwoMayChangePlacesAlone) {
   const GraphTensor products = matrix() * matrix() + matrix() * matrix();
   EXPECT_TRUE(symmetric(products, 0, 1));
   EXPECT_FALSE(symmetric(products, 0, 2)) << "only with their partners";
+}
+
+// Threads that compose the same kernels at once get the same, and find all specs by number meanwhile.
+TEST(SpecStore, ThreadsComposeWhatOneThreadDoes) {
+  constexpr int kKernels = 40, kThreads = 4;
+  SpecStore store, alone;
+  std::vector<SpecId> specs, own;
+  for (int n = 1; n <= kKernels; ++n) {
+    Graph cx;
+    const kernel::KernelSpec spec = last_kernel(cx, cx.tensor({n + 1, 8}).exp2());
+    specs.push_back(store.intern(spec));
+    own.push_back(alone.intern(spec));
+  }
+  const auto compose = [](SpecStore& in, SpecId spec) {
+    const std::vector<uint32_t> consumer{0}, producer{1};
+    for (int depth = 0; depth < 3; ++depth) spec = in.compose(spec, 0, spec, consumer, producer)->spec;
+    return spec;
+  };
+  std::vector<std::vector<SpecId>> made(kThreads, std::vector<SpecId>(kKernels));
+  std::vector<std::thread> threads;
+  for (auto& list : made)
+    threads.emplace_back([&] {
+      for (size_t i = 0; i < list.size(); ++i) list[i] = compose(store, specs[i]);
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& list : made) EXPECT_EQ(list, made[0]);
+  for (size_t i = 0; i < specs.size(); ++i) {
+    EXPECT_EQ(store.at(made[0][i]), alone.at(compose(alone, own[i])));
+    EXPECT_EQ(store.operations(made[0][i]), alone.operations(compose(alone, own[i])));
+  }
+  EXPECT_EQ(store.size(), alone.size());
 }
 
 }  // namespace

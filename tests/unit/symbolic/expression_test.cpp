@@ -276,5 +276,27 @@ TEST(Interner, ThreadsAgreeOnNodes) {
   for (int t = 1; t < kThreads; ++t) EXPECT_EQ(made[static_cast<size_t>(t)], made[0]);
 }
 
+// What was substituted before is remembered by what it was replaced with.
+TEST(Expression, IndicesAreSubstitutedByWhatIsGiven) {
+  const Expression i = Expression::index(0, 8), j = Expression::index(1, 16), k = Expression::index(2, 4);
+  const Expression formula = i * 16 + j % 4 + k / 2;
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(formula.substitute_indices(std::vector{j, i, k}), j * 16 + i % 4 + k / 2);
+    EXPECT_EQ(formula.substitute_indices(std::vector{i, j, Expression(3)}), i * 16 + j % 4 + 1);
+    EXPECT_EQ(formula.substitute_indices(std::vector{i, j}), formula) << "what is not given stays";
+    EXPECT_EQ(formula.substitute_indices(std::vector{i, k}), i * 16 + k % 4 + k / 2);
+    EXPECT_EQ(i.substitute_indices(std::vector{k}), k);
+    EXPECT_EQ(k.substitute_indices(std::vector{i}), k);
+  }
+  Expression many = 0, shifted = 0;  // more axes than are remembered
+  std::vector<Expression> next;
+  for (int axis = 0; axis < 9; ++axis) {
+    many += Expression::index(axis, 10) * (axis + 1);
+    shifted += Expression::index(axis + 1, 10) * (axis + 1);
+    next.push_back(Expression::index(axis + 1, 10));
+  }
+  EXPECT_EQ(many.substitute_indices(next), shifted);
+}
+
 }  // namespace
 }  // namespace luminal
