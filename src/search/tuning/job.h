@@ -36,7 +36,8 @@ struct Job {
   size_t number = 0;
   int effort = 0;  ///< candidates that are looked at, at most
   CacheKey key;
-  codegen::Bucket bucket;
+  codegen::Bucket bucket;              ///< the part that the spec's dims are in
+  std::vector<DimMap> timed_at;        ///< sizes where candidates race, one at least
   std::optional<Cache::Choice> known;  ///< what an earlier search chose: the only candidate
   std::vector<Tried> tried;
   std::vector<Tried> hopeless;  ///< predicted far behind: tried when all others have fallen

@@ -22,6 +22,7 @@ struct PlanSearchResult {
   /// Whole plans timed against each other; 0: nothing was timed (all was remembered, or no time was left).
   double plan_us = 0, models_plan_us = 0;
   std::string note;  ///< why it is the model's own plan; "" if it is not
+  Leaves values;     ///< of the graph, as runs have them: on what candidates were timed
 };
 
 struct PlanSearchContext {
@@ -35,6 +36,7 @@ struct PlanSearchContext {
   const codegen::Bucket& bucket;
   const SearchOptions& options;
   const Loops& loops;
+  std::vector<DimMap> sizes = {};  ///< of the bucket, where candidates are timed; none: at its greatest
 };
 
 /// When the parts of a measured search end; the end of time for Optimal. A budget is shared out from the start
