@@ -387,7 +387,8 @@ class PlanSearch {
       best = winner.cover;
       if (winner.by_model) {
         result_.note =
-            "the plan with the fastest kernels is slower as a whole than that of Fast mode: the plan of Fast "
+            "the plan with the fastest kernels is not faster as a whole than that of Fast mode: the plan of "
+            "Fast "
             "mode is kept";
         for (const CoverKernel& kernel : explored_[0].cover.kernels)
           tuner_.take_models_choice(result_.kernels.at(kernel.spec));
@@ -438,16 +439,17 @@ class PlanSearch {
       for (size_t i = 0; i < times.size(); ++i) times[i] += there[i];
     }
     if (timed == 0) return 0;
-    constexpr double kClearly = 0.985;
-    size_t best = 0;
+    std::optional<size_t> by_model;
     for (size_t i = 0; i < entries.size(); ++i) {
       times[i] /= static_cast<double>(timed);
       debug(3, "search: plan of cover {}{}: {:.1f} us, its kernels {:.1f} us", entries[i].cover,
             entries[i].by_model ? ", kernels chosen by the model" : "", times[i],
             explored_[entries[i].cover].sum_us);
-      if (entries[i].by_model) result_.models_plan_us = times[i];
-      if (times[i] < times[best] * (best == 0 ? kClearly : 1)) best = i;
+      if (!entries[i].by_model) continue;
+      by_model = i;
+      result_.models_plan_us = times[i];
     }
+    const size_t best = plan_to_take(times, by_model);
     result_.plan_us = times[best];
     return best;
   }
@@ -466,11 +468,16 @@ class PlanSearch {
     const std::string trouble = run_contained(
         [&](Progress& progress) {
           std::vector<std::unique_ptr<runtime::PlanRunner>> runs;
-          for (const Entry& entry : entries)
-            runs.push_back(std::make_unique<runtime::PlanRunner>(
-                context_.backend, entry.plan, sizes,
-                timing_inputs(context_.graph, entry.plan, sizes, context_.options, result_.values),
-                runtime::PlanRunner::Memory::AsPlanned));
+          Leaves known = result_.values;  // plans that read one value have one copy of it
+          for (const Entry& entry : entries) {
+            const runtime::Given given =
+                timing_inputs(context_.graph, entry.plan, sizes, context_.options, known);
+            for (const auto& [tensor, data] : given)
+              if (const auto& value = entry.plan.tensors[static_cast<size_t>(tensor)].value)
+                known.insert_or_assign(*value, data);
+            runs.push_back(std::make_unique<runtime::PlanRunner>(context_.backend, entry.plan, sizes, given,
+                                                                 runtime::PlanRunner::Memory::AsPlanned));
+          }
           // One run of a long plan is an average in itself.
           for (int round = 0; round < (times[0] > kLongUs ? kLongRounds : kRounds); ++round)
             for (size_t i = 0; i < entries.size(); ++i, ++progress)
@@ -513,6 +520,14 @@ Deadlines deadlines_of(const CompilationMode& mode, Clock::time_point start) {
                        share * std::chrono::duration<double>(budget->duration));
   };
   return {.kernels = after(0.6), .plans = after(0.7), .verify = after(0.95)};
+}
+
+size_t plan_to_take(std::span<const double> us, std::optional<size_t> by_model) {
+  constexpr double kClearly = 0.985;
+  size_t best = 0;
+  for (size_t i = 0; i < us.size(); ++i)
+    if (i != by_model && us[i] < us[best] * (best == 0 ? kClearly : 1)) best = i;
+  return by_model && us[*by_model] <= us[best] ? *by_model : best;
 }
 
 PlanSearchResult search_plan(const PlanSearchContext& context, const Deadlines& deadlines) {

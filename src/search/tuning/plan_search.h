@@ -1,5 +1,7 @@
 #pragma once
 #include <map>
+#include <optional>
+#include <span>
 
 #include "kernel/cost.h"
 #include "luminal/compile_report.h"
@@ -47,6 +49,10 @@ struct Deadlines {
   Clock::time_point verify = Clock::time_point::max();
 };
 [[nodiscard]] Deadlines deadlines_of(const CompilationMode& mode, Clock::time_point start);
+
+/// Which plan to take by their times: the first one, best by its kernels, unless another is clearly faster; and the
+/// model's, `by_model` if it is among them, unless that one is faster.
+[[nodiscard]] size_t plan_to_take(std::span<const double> us, std::optional<size_t> by_model);
 
 /// Cover and measurement in turn: the specs of the best plan are tuned, measured times replace predictions,
 /// the plan is chosen again, until it asks for nothing new or the deadline has passed. The best plans by the

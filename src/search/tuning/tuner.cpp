@@ -55,6 +55,7 @@ void Tuner::add_candidates(Job& job) const {
     return;
   }
   Candidates found = find_candidates(job.request.spec, job.bucket, backend_.target(), job.effort);
+  if (job.elsewhere) found = narrowed(std::move(found), *job.elsewhere);
   job.tried = std::move(found.promising);
   job.hopeless = std::move(found.hopeless);
 }
@@ -310,9 +311,10 @@ void Tuner::describe(const Job& job, std::span<const size_t> order, size_t winne
     std::string& reason = result.tried.back().rejected;
     const double us = job.tried[c].measured_us;
     if (reason.empty())
-      reason = us <= 0                 ? KernelReport::Rejected::kNotTimed
-               : us < best.measured_us ? "faster alone, slower in the whole plan"
-                                       : "slower";
+      reason = us <= 0 ? KernelReport::Rejected::kNotTimed
+               : us < best.measured_us
+                   ? (job.preferred ? "faster alone, slower in the whole plan" : "as fast")
+                   : "slower";
   }
 }
 
@@ -320,13 +322,15 @@ void Tuner::remember(const Job& job, size_t winner, bool verified) {
   const Tried& best = job.tried[winner];
   if (job.known && verified) cache_.mark_verified(job.key);
   if (verified && !job.known) cache_.forget(job.key);  // what was remembered before was not verified
-  if (!job.known && best.measured_us > 0)
-    cache_.store(job.key, {.schedule = best.schedule,
-                           .parameters = best.parameters,
-                           .code = job.codes[winner],
-                           .measured_us = best.measured_us,
-                           .effort = job.effort,
-                           .verified_here = verified});
+  if (job.known || best.measured_us <= 0) return;
+  const Cache::Choice choice{.schedule = best.schedule,
+                             .parameters = best.parameters,
+                             .code = job.codes[winner],
+                             .measured_us = best.measured_us,
+                             .effort = job.effort,
+                             .verified_here = verified};
+  cache_.store(job.key, choice);
+  if (!job.bucket.facts.empty() && !job.elsewhere) cache_.store(key_of(job.request.spec, {}), choice);
 }
 
 bool Tuner::remembers(std::span<const TuneRequest> requests, const codegen::Bucket& bucket) {
@@ -420,6 +424,11 @@ std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const code
     job.subject.unit.kernels[0].spec = request.spec;
     if (!request.spec.symbols().empty())
       job.subject.sizes.insert(job.subject.sizes.end(), other_sizes.begin(), other_sizes.end());
+    // Of several buckets the first has its candidates raced; the others try what won there.
+    if (!job.known && !job.bucket.facts.empty()) {
+      job.elsewhere = cache_.find(key_of(request.spec, {}));
+      if (job.elsewhere && job.elsewhere->effort < job.effort) job.elsewhere.reset();
+    }
     set_timed_sizes(job, bucket);
     throw_if_cancelled();
     add_candidates(job);
