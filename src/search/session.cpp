@@ -86,6 +86,7 @@ class SearchExecutable : public Executable, public Explained {
         loops > 0)
       text +=
           fmt::format("\nloops: {} of {} {}", loops, c.loops.size(), c.loops.size() == 1 ? "body" : "bodies");
+    if (!laws_left_out_.empty()) text += fmt::format("\nlaws left out: {}", fmt::join(laws_left_out_, ", "));
     if (const std::string bucket = to_string(plan.bucket); !bucket.empty())
       text += fmt::format("\nbucket: {}", bucket);
     return text + fmt::format("\nplan: {:016x}", plan.key);
