@@ -68,6 +68,11 @@ struct CompileReport {
     double generated_us = 0;  ///< of the fastest kernel beside it
   };
   std::vector<UserKernel> user_kernels;
+  /// Sizes of named dims at which candidates were timed, "s 100"; none in Fast mode and without named dims.
+  std::vector<std::string> timed_at;
+  /// Laws that were found wrong for this graph and are not used for it: a fault of ours, told when it is found. All
+  /// others are used.
+  std::vector<std::string> laws_left_out;
   /// How well the model ranks: specs of which several candidates were timed, and of how many of them the
   /// fastest was the model's first, or one of its first three.
   struct ModelHits {

@@ -1,9 +1,13 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "luminal/expression.h"
 #include "luminal/math_mode.h"
+#include "luminal/tensor_data.h"
 
 namespace luminal {
 
@@ -12,6 +16,17 @@ namespace luminal {
 ///   cx.set_search({.math = MathMode::Strict});                       // only laws that change no bit
 ///   cx.set_search({.rules_off = {"sum-factor-leaves-producer"}});    // without this law
 ///   cx.set_search({.rules = read_file("my_laws.egg")});              // with laws of your own
+///
+/// Measured modes time candidates on data and at sizes such as the program will have, if they are told:
+///
+///   Graph cx;
+///   const GraphTensor tokens = cx.named_tensor("tokens", {"s"}, Dtype::I32);
+///   cx.tensor({50, 8}).index_select(0, tokens).sum(1).retrieve();
+///   const std::vector<int32_t> text{3, 14, 15, 9, 26, 5};
+///   cx.set_search({.examples = {{"tokens", TensorData::of<int32_t>({6}, text)}},
+///                  .sizes = {{{"s", 100}}, {{"s", 120}}}});
+///   cx.set_dim("s", 110);
+///   Compiled compiled = cx.compile(Fast{});
 struct SearchOptions {
   MathMode math = MathMode::Relaxed;
   std::set<std::string, std::less<>>
@@ -24,7 +39,17 @@ struct SearchOptions {
   /// A value of more bytes that is several times as large as what it is computed from (the scores of attention) is
   /// not stored where kernels can compute it anew in at most three times the time.
   int64_t large_bytes = int64_t{32} << 20;
-  friend auto operator<=>(const SearchOptions&, const SearchOptions&) = default;
+  /// Data of inputs, by their names, as programs give them: tokens, routes, lengths, masks. Measured modes time on
+  /// them, and run the plan on them where they check it as a whole. Along named dims an example is cut or repeated
+  /// to the sizes that are timed. For other inputs numbers are drawn: positions within what they index, integers
+  /// that are compared with 0 ... n - 1 among these. Errors (compile): Error for a name that no input has,
+  /// DtypeError, ShapeError.
+  std::map<std::string, TensorData, std::less<>> examples;
+  /// Sizes of named dims at which candidates are timed, those that lie in the bucket that is compiled for; a dim
+  /// that is left out has the greatest size of the bucket. None: the sizes that the program has run at, and the
+  /// greatest ones. Errors (compile): Error for a dim that no tensor has.
+  std::vector<DimMap> sizes;
+  uint64_t seed = 0;  ///< of the numbers that are drawn, and of the order in which candidates are timed
 };
 
 }  // namespace luminal

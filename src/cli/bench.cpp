@@ -105,6 +105,7 @@ class Work {
   }
   [[nodiscard]] double compile_us() const { return compile_us_; }
   [[nodiscard]] std::string report() const { return compiled_->report(); }
+  [[nodiscard]] CompileReport details() const { return compiled_->details(); }
 
  private:
   Graph graph_;
@@ -115,7 +116,8 @@ class Work {
 /// For programs that compare systems: one JSON object a line in, one out, one sample at a time, so that
 /// systems can be timed in turn. {"what": FORMULA, "mode": "optimal", "ms": 50} -> {"us": 12.5, "compile_us":
 /// ...}; with "peak": true also "flops_per_us", the machine's fma rate at the same time. "grad": ["x"],
-/// "classes": 10 and "dims": {"batch": 8} are the options of these names (--dim).
+/// "classes": 10, "seed": 1 and "dims": {"batch": 8} are the options of these names (--dim); with "report": true also
+/// "report", how the plan came to be.
 int serve(const BenchOptions& options, Console& console) {
   std::map<std::string, std::unique_ptr<Work>> known;
   for (std::string line; std::getline(std::cin, line);) {
@@ -142,15 +144,17 @@ int serve(const BenchOptions& options, Console& console) {
       asked.gradients = request.value("grad", options.gradients);
       for (const auto& [dim, size] : request.value("dims", std::map<std::string, int64_t>()))
         asked.dims.push_back(fmt::format("{}={}", dim, size));
+      asked.seed = request.value("seed", options.seed);
       asked.classes = std::clamp<int64_t>(request.value("classes", options.classes), 1, INT32_MAX);
-      auto& work = known[fmt::format("{}\n{}\n{}\n{}", asked.what, asked.mode,
-                                     fmt::join(asked.gradients, ","), asked.classes)];
+      auto& work = known[fmt::format("{}\n{}\n{}\n{}\n{}", asked.what, asked.mode,
+                                     fmt::join(asked.gradients, ","), asked.classes, asked.seed)];
       if (!work) {
         work = std::make_unique<Work>(asked, console);
       }
       constexpr double kMostMs = 60'000;
       const double at_least_us = std::clamp(request.value("ms", options.sample_ms), 0.0, kMostMs) * 1e3;
       answer["compile_us"] = work->compile_us();
+      if (request.value("report", false)) answer["report"] = json::parse(to_json(work->details()));
       if (request.value("peak", false)) {
         const Work::Beside beside = work->sample_beside_peak(at_least_us);
         answer["us"] = beside.us, answer["flops_per_us"] = beside.flops_per_us;

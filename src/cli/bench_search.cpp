@@ -1,26 +1,25 @@
 #include "cli/bench_search.h"
 
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 
 #include "base/bounded_json.h"
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/stopwatch.h"
+#include "cli/bench_seeds.h"
 #include "cli/compile_mode.h"
 #include "cli/examples.h"
+#include "cli/interrupt.h"
+#include "cli/search_line.h"
+#include "cli/search_process.h"
 #include "cli/workload.h"
 #include "luminal/compile_report.h"
 
@@ -30,7 +29,6 @@ namespace luminal::cli {
 namespace {
 
 using nlohmann::json;
-namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 struct SearchBenchOptions : WorkloadOptions {
@@ -38,6 +36,7 @@ struct SearchBenchOptions : WorkloadOptions {
   bool warm = false;
   double limit_s = 600;
   std::string json_file, one;
+  int seeds = 0;
 };
 
 /// What all threads and ended children of this process have used.
@@ -54,7 +53,7 @@ double used_cpu_s() {
 
 /// Compiles one workload in this process and writes the figures into `options.one`; without a workload, only
 /// measures the machine: that is done once for a kind of machine and not for each graph.
-int measure_one(const SearchBenchOptions& options) {
+int measure_one(const SearchBenchOptions& options, Console& console) {
   if (options.names.empty()) {
     (void)device_limits(options.device);
     return kDone;
@@ -65,6 +64,7 @@ int measure_one(const SearchBenchOptions& options) {
   workload.what = options.names.at(0);
   (void)build_workload(graph, workload);
   const double build_s = seconds_since(begin);
+  const SearchLine line(console);
   const double cpu_before_s = used_cpu_s();
   begin = Clock::now();
   const Compiled compiled = graph.compile(parse_mode(options.mode));
@@ -82,77 +82,10 @@ int measure_one(const SearchBenchOptions& options) {
   return kDone;
 }
 
-/// The environment with another cache.
-std::vector<std::string> environment_with_cache(const fs::path& cache) {
-  constexpr std::string_view kCache = "LUMINAL_CACHE=";
-  std::vector<std::string> variables{std::string(kCache) + cache.string()};
-  for (char** entry = ::environ; *entry != nullptr; ++entry)
-    if (!std::string_view(*entry).starts_with(kCache)) variables.emplace_back(*entry);
-  return variables;
-}
-
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-/// A process that ends with this object.
-class SearchProcess {
- public:
-  SearchProcess(std::vector<std::string> words, std::vector<std::string> environment) {
-    const int status = ::posix_spawn(&process_, words[0].c_str(), nullptr, nullptr, pointers_to(words).data(),
-                                     pointers_to(environment).data());
-    if (status != 0) fail("[bench] no process can be started: {}", std::generic_category().message(status));
-  }
-  SearchProcess(const SearchProcess&) = delete;
-  SearchProcess& operator=(const SearchProcess&) = delete;
-  ~SearchProcess() {
-    if (process_ <= 0) return;
-    ::kill(process_, SIGKILL);
-    ::waitpid(process_, nullptr, 0);
-  }
-  /// Its exit code, or nothing if it still runs after so long. A signal counts as a failure.
-  std::optional<int> ends_within(double limit_s) {
-    const auto begin = Clock::now();
-    int status = 0;
-    while (::waitpid(process_, &status, WNOHANG) == 0) {
-      if (seconds_since(begin) > limit_s) return std::nullopt;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    process_ = 0;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : kFailed;
-  }
-
- private:
-  pid_t process_ = 0;
-};
-
-/// A new folder for one cache, removed with this object.
-class CacheFolder {
- public:
-  CacheFolder() {
-    std::string name = (fs::temp_directory_path() / "luminal-search-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) fail("[bench] no folder can be made in {}", name);
-    path_ = name;
-  }
-  CacheFolder(const CacheFolder&) = delete;
-  CacheFolder& operator=(const CacheFolder&) = delete;
-  ~CacheFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
 /// `name` "": only the machine is measured.
 std::vector<std::string> command_for(const SearchBenchOptions& options, const std::string& name,
-                                     const fs::path& result) {
-  std::vector<std::string> words{"/proc/self/exe", "bench", "search"};
+                                     const std::filesystem::path& result) {
+  std::vector<std::string> words{"bench", "search"};
   if (!name.empty()) words.push_back(name);
   words.insert(words.end(), {"--mode", options.mode, "--math", options.math, "--one", result.string()});
   const auto add = [&](const char* option, const std::string& value) {
@@ -160,6 +93,7 @@ std::vector<std::string> command_for(const SearchBenchOptions& options, const st
   };
   add("--device", options.device);
   add("--rules", options.rules);
+  if (options.seed != 0) add("--seed", std::to_string(options.seed));
   for (const std::string& dim : options.dims) add("--dim", dim);
   for (const std::string& rule : options.rules_off) add("--without-rule", rule);
   return words;
@@ -168,11 +102,11 @@ std::vector<std::string> command_for(const SearchBenchOptions& options, const st
 /// Figures of one workload, searched for in a new process; of the second search with a cache if `warm`.
 json searched(const SearchBenchOptions& options, const std::string& name) {
   const CacheFolder folder;
-  const fs::path result = folder.path() / "figures.json";
+  const std::filesystem::path result = folder.path() / "figures.json";
   std::vector<std::string> runs{"", name};
   if (options.warm) runs.push_back(name);
   for (const std::string& run : runs) {
-    SearchProcess process(command_for(options, run, result), environment_with_cache(folder.path() / "cache"));
+    SearchProcess process(command_for(options, run, result), folder.path() / "cache");
     const std::optional<int> code = process.ends_within(options.limit_s);
     if (code == kDone) continue;
     return {{"name", name},
@@ -210,20 +144,26 @@ std::string line_of(const json& figures) {
 }
 
 int bench_search(SearchBenchOptions& options, Console& console) {
-  if (!options.one.empty()) return measure_one(options);
+  if (!options.one.empty()) return measure_one(options, console);
   (void)parse_mode(options.mode);
+  if (options.seeds > 0)
+    return bench_seeds(
+        options, {.names = options.names, .seeds = options.seeds, .json_file = options.json_file}, console);
   if (options.names.empty())
     for (const Example& example : examples())
       if (example.is_network) options.names.emplace_back(example.name);
   console.out << heading() << std::flush;
   json all = json::array();
   bool complete = true;
+  const SearchInterrupt interrupt;  // it ends the search of the moment, which the other process sees to
   for (const std::string& name : options.names) {
+    if (interrupt.asked()) break;
     all.push_back(searched(options, name));
     complete = complete && !all.back().contains("error");
     console.out << line_of(all.back()) << std::flush;
   }
   if (!options.json_file.empty()) write_file_atomic(options.json_file, all.dump(1) + "\n");
+  if (interrupt.asked()) return 128 + SIGINT;
   return complete ? kDone : kFailed;
 }
 
@@ -240,6 +180,10 @@ void declare_bench_search(CLI::App& bench, Action* chosen) {
                     "Search a second time with the cache of the first, and show that");
   command->add_option("--limit", options->limit_s, "Seconds after which a search is given up")
       ->capture_default_str();
+  command
+      ->add_option("--seeds", options->seeds,
+                   "Search as often, with other numbers to time on, and show how far the plans are apart")
+      ->check(CLI::Range(2, 64));
   command->add_option("--json", options->json_file, "Write all figures into this file as JSON");
   command->add_option("--one", options->one, "Search in this process and write the figures into this file")
       ->group("");

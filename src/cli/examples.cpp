@@ -20,6 +20,8 @@ constexpr std::array kExamples{
             "(conv2d(x:f32[64,16,14,14], w:f32[32,16,3,3], padding=1) + b:f32[32,1,1]).relu()"},
     Example{"encoder", "6 layers of BERT, 384 wide, over 128 tokens (--dim batch=1 layers=6)", "",
             build_encoder, true},
+    Example{"experts", "a layer of experts, of which each token takes two (--dim tokens=128 experts=8)", "",
+            build_experts, true},
     Example{"gpt-step", "a training step of a GPT, 6 layers of 384, 256 tokens (--dim batch=4 layers=6)", "",
             build_gpt_step, true},
     Example{"layer-norm", "rows normalised to mean 0 and deviation 1", "layer_norm(x:f32[512,1024])"},

@@ -158,6 +158,24 @@ Inputs build_encoder(Graph& cx, DimMap& sizes) {
   return {tokens};
 }
 
+/// As decoders compute it: each expert sees all tokens, those that do not take it count 0.
+Inputs build_experts(Graph& cx, DimMap& sizes) {
+  const int64_t tokens = taken(sizes, "tokens", 128), experts = taken(sizes, "experts", 8), taken_each = 2;
+  const int64_t size = 256, hidden = 512;
+  const auto weight = [&](const char* label, const Shape& dims) { return cx.named_tensor(label, dims); };
+  const GraphTensor x = cx.named_tensor("x", {tokens, size});
+  const GraphTensor gate = weight("gate", {experts, size, hidden}),
+                    up = weight("up", {experts, size, hidden}),
+                    down = weight("down", {experts, hidden, size}),
+                    router = weight("router", {size, experts});
+  const auto [top, which] = x.matmul(router).topk(taken_each);
+  const GraphTensor chosen = which.unsqueeze(-1).eq(cx.arange(experts));  // [tokens, taken, experts]
+  const GraphTensor share = chosen.where(top.softmax(-1).unsqueeze(-1), 0).sum(1);
+  const GraphTensor within = x.unsqueeze(0).matmul(gate).silu() * x.unsqueeze(0).matmul(up);
+  ((within.matmul(down) * share.transpose(0, 1).unsqueeze(2)).sum(0) + x).retrieve();
+  return {x, gate, up, down, router};
+}
+
 Inputs build_unet(Graph& cx, DimMap& sizes) {
   const models::UNet model(cx, {});
   nn::eval(model);

@@ -30,6 +30,8 @@ Inputs build_unet(Graph& cx, DimMap& sizes);
 Inputs build_vit(Graph& cx, DimMap& sizes);
 /// Layers of BERT over 128 tokens.
 Inputs build_encoder(Graph& cx, DimMap& sizes);
+/// A layer of experts, of which each token takes two.
+Inputs build_experts(Graph& cx, DimMap& sizes);
 /// One token behind "past" others, which a cache holds.
 Inputs build_llama_decode(Graph& cx, DimMap& sizes);
 /// A prompt of 512 tokens into an empty cache; the logits of the last.

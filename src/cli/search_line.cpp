@@ -29,7 +29,8 @@ std::string search_text(const SearchProgress& progress) {
 
 SearchLine::SearchLine(Console& console)
     : console_(console),
-      terminal_(&console.err == &std::cerr && ::isatty(STDERR_FILENO) != 0),
+      standard_(&console.err == &std::cerr),
+      terminal_(standard_ && ::isatty(STDERR_FILENO) != 0),
       scope_([this](const SearchProgress& progress) { return tell(progress); }) {}
 
 SearchLine::~SearchLine() { clear(); }
@@ -46,7 +47,15 @@ bool SearchLine::tell(const SearchProgress& progress) {
                  << std::flush;
     return false;
   }
-  if (!terminal_) return true;
+  if (!standard_) return true;
+  if (!terminal_) {
+    constexpr double kIntervalS = 10;
+    if (progress.elapsed_s < written_s_) written_s_ = 0;  // another search has begun
+    if (progress.elapsed_s < written_s_ + kIntervalS) return true;
+    written_s_ = progress.elapsed_s;
+    console_.err << search_text(progress) << '\n' << std::flush;
+    return true;
+  }
   console_.err << "\r" << search_text(progress) << "\033[K" << std::flush;
   open_ = true;
   return true;

@@ -5,11 +5,11 @@
 
 namespace luminal::cli {
 
-/// While it lives, searches of this thread draw a line on standard error if that is a terminal:
+/// While it lives, searches of this thread draw a line on standard error
 ///
 ///   searching 0:12  timing kernels 5/73  best 111.4 ms  0:34 left
 ///
-/// and the first Ctrl-C ends the search with the best plan so far.
+/// that changes if it is a terminal; elsewhere such a line is written every ten seconds. And the first Ctrl-C ends the search with the best plan so far.
 class SearchLine {
  public:
   explicit SearchLine(Console& console);
@@ -24,7 +24,8 @@ class SearchLine {
   void clear();
 
   Console& console_;
-  bool terminal_, open_ = false;
+  bool standard_, terminal_, open_ = false;
+  double written_s_ = 0;  ///< when the last line was written that stays
   SearchInterrupt interrupt_;
   SearchProgressScope scope_;
 };

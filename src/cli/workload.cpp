@@ -84,7 +84,8 @@ MathMode parse_math(std::string_view text) {
 std::vector<GraphTensor> build_workload(Graph& graph, const WorkloadOptions& options) {
   if (!options.device.empty()) graph.set_device(options.device);
   SearchOptions search{.math = parse_math(options.math),
-                       .rules_off = {options.rules_off.begin(), options.rules_off.end()}};
+                       .rules_off = {options.rules_off.begin(), options.rules_off.end()},
+                       .seed = options.seed};
   if (!options.rules.empty()) search.rules = read_file(options.rules, size_t{1} << 24);
   graph.set_search(std::move(search));
   DimMap sizes;
@@ -131,6 +132,8 @@ void declare_search(CLI::App& app, WorkloadOptions& options) {
                  "over the reals)")
       ->capture_default_str();
   app.add_option("--without-rule", options.rules_off, "Do not use this law (may be repeated)");
+  app.add_option("--seed", options.seed, "Of the numbers on which candidates are timed")
+      ->capture_default_str();
   app.add_option("--rules", options.rules, "A file with laws of your own (see docs/adding_a_rule.md)");
   app.footer(workload_help);
 }

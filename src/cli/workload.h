@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@ namespace luminal::cli {
 struct WorkloadOptions {
   std::string what, mode = "optimal", device, math = "relaxed", rules;
   std::vector<std::string> dims, rules_off;
+  uint64_t seed = 0;  ///< of the numbers on which candidates are timed
   /// Inputs of a formula: their gradients are the results then. The formula's own result takes an input
   /// "upstream" of its dims as its gradient.
   std::vector<std::string> gradients;

@@ -58,6 +58,7 @@ const OpDef kGather = {
                       .finish());
         },
     .flops_per_element = 0,
+    .positions_input = 1,
     .doc =
         "Elements of the first input at the flat positions in the second, whose dims the result has. A "
         "position outside is an error at run time. Block-quantised data gives f32.",

@@ -15,6 +15,10 @@ Attributes index_attributes(int axis, int index_axes) {
   return {{"axis", int64_t{axis}}, {"index_axes", int64_t{index_axes}}};
 }
 
+Expression index_bound(const TensorType& data, const Attributes& attributes) {
+  return attributes.has("axis") ? data.dims.at(0) : element_count(data.dims);
+}
+
 namespace {
 
 std::string at_place(const std::string& place) { return place.empty() ? "" : " at " + place; }

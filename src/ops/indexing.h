@@ -16,6 +16,10 @@ namespace luminal::ops {
 /// the data is.
 [[nodiscard]] Attributes index_attributes(int axis, int index_axes);
 
+/// What the user's indices are below, where an op with such attributes reads positions in `data`: the length of
+/// the axis that is indexed, or the elements where positions are the user's own.
+[[nodiscard]] Expression index_bound(const TensorType& data, const Attributes& attributes);
+
 /// Errors: DtypeError unless `index` holds integers.
 void check_index(std::string_view op, const TensorType& index);
 

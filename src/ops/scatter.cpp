@@ -97,6 +97,7 @@ const OpDef kScatter = {
     .evaluate = scatter,
     .gradient = [](Gradient& g) { mode_of(g.attributes()) == "add" ? add_gradient(g) : assign_gradient(g); },
     .flops_per_element = 1,
+    .positions_input = 1,
     .variants = {{{"mode", std::string("assign")}}, {{"mode", std::string("add")}}},
     .doc =
         "A copy of the first input in which the flat positions in the second take (mode assign: the last one "

@@ -65,7 +65,8 @@ std::string shapes_of(const Plan& plan, const Launch& launch, const Layout& layo
 }  // namespace
 
 struct Executor::State {
-  State(std::shared_ptr<backends::Device> the_device, Plan the_plan)
+  State(std::shared_ptr<backends::Device> the_device, Plan the_plan,
+        std::shared_ptr<backends::Buffer> the_arena)
       : device(std::move(the_device)),
         plan(std::move(the_plan)),
         blocks(assign_blocks(plan)),
@@ -73,7 +74,7 @@ struct Executor::State {
         bindings(make_bindings(plan, blocks, device, *stream)),
         names(names_in(plan)),
         host_calls(plan.launches.size()),
-        arena(*device) {
+        arena(the_arena ? std::move(the_arena) : std::make_shared<backends::Buffer>(*device)) {
     for (size_t i = 0; i < plan.launches.size(); ++i)
       if (const auto& host = plan.launches[i].host) {
         host_calls[i].inputs.resize(host->inputs.size());
@@ -89,7 +90,7 @@ struct Executor::State {
   std::unique_ptr<Bindings> bindings;
   std::vector<std::string> names;
   std::vector<HostCall> host_calls;  ///< by launch
-  backends::Buffer arena;
+  std::shared_ptr<backends::Buffer> arena;
 
   struct Sized {
     std::vector<int64_t> sizes;  ///< of `names`
@@ -164,15 +165,15 @@ Layout& Executor::State::layout_for(const DimMap& dims) {
     if (layouts.size() > kMostLayouts) layouts.pop_back();
   }
   Layout& layout = *layouts.front().layout;
-  if (layout.arena_bytes() > arena.bytes()) {
-    arena.reserve(room_for(layout.arena_bytes()));
+  if (layout.arena_bytes() > arena->bytes()) {
+    arena->reserve(room_for(layout.arena_bytes()));
     debug(1,
           "runtime: the arena has {:.1f} MB, the plan needs {:.1f} MB of it now, at least {:.1f} MB are "
           "alive at once",
-          static_cast<double>(arena.bytes()) / 1e6, static_cast<double>(layout.arena_bytes()) / 1e6,
+          static_cast<double>(arena->bytes()) / 1e6, static_cast<double>(layout.arena_bytes()) / 1e6,
           static_cast<double>(layout.lower_bound()) / 1e6);
   }
-  layout.set_arena(arena.address());
+  layout.set_arena(arena->address());
   return layout;
 }
 
@@ -290,8 +291,9 @@ void Executor::State::write_trace() const noexcept {
   }
 }
 
-Executor::Executor(std::shared_ptr<backends::Device> device, Plan plan)
-    : state_(std::make_unique<State>(std::move(device), std::move(plan))) {}
+Executor::Executor(std::shared_ptr<backends::Device> device, Plan plan,
+                   std::shared_ptr<backends::Buffer> arena)
+    : state_(std::make_unique<State>(std::move(device), std::move(plan), std::move(arena))) {}
 Executor::~Executor() { state_->write_trace(); }
 
 void Executor::run(Graph& graph, std::vector<TraceEntry>* trace, Profiler* profiler,

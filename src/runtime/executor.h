@@ -27,8 +27,10 @@ using AfterLaunch = std::function<void(int launch, const std::function<TensorDat
 /// the host's own devices a run at the sizes of an earlier one allocates nothing, host ops aside.
 class Executor {
  public:
-  /// Errors: InternalError if the plan contradicts itself.
-  Executor(std::shared_ptr<backends::Device> device, Plan plan);
+  /// `arena`: memory of the device that executors take by turns, each for a run; none: it gets its own. Errors:
+  /// InternalError if the plan contradicts itself.
+  Executor(std::shared_ptr<backends::Device> device, Plan plan,
+           std::shared_ptr<backends::Buffer> arena = nullptr);
   ~Executor();
   /// Errors: Error if sizes lie outside the plan's bucket, or from a host op. States and inputs of the graph
   /// are as before then; results of earlier runs may be gone.

@@ -35,6 +35,7 @@ PlanRunner::PlanRunner(backends::Device& device, const Plan& plan, const DimMap&
                        Memory memory)
     : plan_(plan),
       given_(given),
+      shares_host_memory_(device.shares_host_memory()),
       blocks_(memory == Memory::AsPlanned ? assign_blocks(plan) : separate_blocks(plan)),
       layout_(std::make_unique<Layout>(plan, blocks_, dims, device)),
       arena_(device, std::max<int64_t>(layout_->arena_bytes(), 1)),
@@ -47,6 +48,10 @@ PlanRunner::PlanRunner(backends::Device& device, const Plan& plan, const DimMap&
   for (size_t b = 0; b < blocks_.all.size(); ++b) {
     const Block& block = blocks_.all[b];
     if (block.home == Block::Home::Arena) continue;
+    if (is_read_where_it_lies(block)) {
+      bind_given(static_cast<int>(b));
+      continue;
+    }
     own_[b] = std::make_unique<backends::Buffer>(device,
                                                  std::max<int64_t>(layout_->bytes(block.tensors.back()), 1));
     layout_->bind(static_cast<int>(b), own_[b]->address());
@@ -59,16 +64,42 @@ PlanRunner::PlanRunner(backends::Device& device, const Plan& plan, const DimMap&
 
 PlanRunner::~PlanRunner() = default;
 
-void PlanRunner::upload(TensorIndex tensor) {
+/// As the executor does: several runners have one copy of the weights.
+bool PlanRunner::is_read_where_it_lies(const Block& block) const {
+  return shares_host_memory_ && block.home == Block::Home::Input && !block.written &&
+         block.tensors.size() == 1;
+}
+
+void PlanRunner::bind_given(int block) {
+  const TensorData& data = given_data(blocks_.all[at(block)].tensors[0]);
+  // Kernels write to outputs only.
+  layout_->bind(block, {const_cast<std::byte*>(data.bytes.data())});
+}
+
+const TensorData& PlanRunner::given_data(TensorIndex tensor) const {
   const TensorData& data = *given_.at(tensor);
   LUMINAL_CHECK(static_cast<int64_t>(data.bytes.size()) == layout_->bytes(tensor),
                 "{} bytes for tensor {} of {}", data.bytes.size(), tensor, layout_->bytes(tensor));
+  return data;
+}
+
+void PlanRunner::upload(TensorIndex tensor) {
+  const TensorData& data = given_data(tensor);
   stream_->upload(data.bytes.data(), address(tensor), layout_->bytes(tensor));
+}
+
+void PlanRunner::give(TensorIndex tensor, std::shared_ptr<const TensorData> data) {
+  given_.at(tensor) = std::move(data);
+  if (const int block = blocks_.of_tensor[at(tensor)];
+      block >= 0 && is_read_where_it_lies(blocks_.all[at(block)]))
+    bind_given(block);
 }
 
 void PlanRunner::restore() {
   for (const auto& [tensor, data] : given_)
-    if (blocks_.of_tensor[at(tensor)] >= 0 && plan_.tensors[at(tensor)].role == PlanTensor::Role::Input)
+    if (const int block = blocks_.of_tensor[at(tensor)];
+        block >= 0 && plan_.tensors[at(tensor)].role == PlanTensor::Role::Input &&
+        !is_read_where_it_lies(blocks_.all[at(block)]))
       upload(tensor);
 }
 

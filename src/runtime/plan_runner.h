@@ -32,6 +32,8 @@ class PlanRunner {
   void run();
   /// One launch; those before it have run.
   void run_launch(int launch);
+  /// Other data for a tensor that no kernel computes, from its next launch or restore() on. Their sizes are as before.
+  void give(TensorIndex tensor, std::shared_ptr<const TensorData> data);
   /// Inputs as they were given (a run may write its next states over them).
   void restore();
   /// Time of one run, averaged over as many as take `at_least_us` together.
@@ -48,13 +50,17 @@ class PlanRunner {
   void queue();
   void queue_given_outputs(int launch);
   void upload(TensorIndex tensor);
+  [[nodiscard]] bool is_read_where_it_lies(const Block& block) const;
+  void bind_given(int block);
+  [[nodiscard]] const TensorData& given_data(TensorIndex tensor) const;
 
   const Plan& plan_;
-  const Given given_;
+  Given given_;
+  bool shares_host_memory_;
   Blocks blocks_;
   std::unique_ptr<Layout> layout_;
   backends::Buffer arena_;
-  std::vector<std::unique_ptr<backends::Buffer>> own_;  ///< by block; null in the arena
+  std::vector<std::unique_ptr<backends::Buffer>> own_;  ///< by block; null in the arena, and of given data
   std::unique_ptr<backends::Stream> stream_;
   StreamTimer timer_;
 };

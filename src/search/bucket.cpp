@@ -119,6 +119,10 @@ std::vector<DimMap> sizes_to_judge(const Graph& graph, const codegen::Bucket& bu
   return list;
 }
 
+bool takes_sizes(const Graph& graph, const DimMap& known, const DimMap& sizes) {
+  return std::ranges::all_of(views_for(graph, known), [&](const auto* view) { return takes(*view, sizes); });
+}
+
 codegen::Bucket admitted(const Graph& graph, codegen::Bucket bucket, const DimMap& sizes) {
   if (bucket.facts.empty()) return bucket;
   const std::vector<const ShapeTracker*> views = views_for(graph, sizes);

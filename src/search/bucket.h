@@ -32,6 +32,9 @@ void collect_dims(const Expression& formula, Dims& dims);
 /// not take together; the least ones first.
 [[nodiscard]] std::vector<DimMap> sizes_to_judge(const Graph& graph, const codegen::Bucket& bucket);
 
+/// Whether the graph's views that take sizes `known` take others too.
+[[nodiscard]] bool takes_sizes(const Graph& graph, const DimMap& known, const DimMap& sizes);
+
 /// Whether the sizes lie in the bucket.
 [[nodiscard]] bool holds(const codegen::Bucket& bucket, const DimMap& sizes);
 

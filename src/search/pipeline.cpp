@@ -16,6 +16,7 @@
 #include "base/stopwatch.h"
 #include "codegen/schedules/cost.h"
 #include "search/cover/known_covers.h"
+#include "search/tuning/example_inputs.h"
 #include "search/verification/plan_check.h"
 #include "search/verification/replay.h"
 #include "search/watch.h"
@@ -39,10 +40,11 @@ class Languages {
     const std::scoped_lock lock(mutex_);
     auto& store = stores_[options.math];
     if (!store || store->size() > kMostSpecs) {
-      std::erase_if(languages_, [&](const auto& entry) { return entry.first.math == options.math; });
+      std::erase_if(languages_,
+                    [&](const auto& entry) { return std::get<MathMode>(entry.first) == options.math; });
       store = std::make_shared<SpecStore>(options.math);
     }
-    auto& language = languages_[options];
+    auto& language = languages_[{options.math, options.rules_off, options.rules}];
     if (!language) language = std::make_unique<Language>(options, store);
     use(*language, store);
   }
@@ -61,7 +63,9 @@ class Languages {
  private:
   std::mutex mutex_;
   std::map<MathMode, std::shared_ptr<SpecStore>> stores_;
-  std::map<SearchOptions, std::unique_ptr<Language>> languages_;
+  /// By what decides their rules.
+  std::map<std::tuple<MathMode, std::set<std::string, std::less<>>, std::string>, std::unique_ptr<Language>>
+      languages_;
   struct Costs {
     std::shared_ptr<SpecStore> store;  ///< kept, so that no other store gets its address
     CostMemory memory;
@@ -128,12 +132,14 @@ namespace {
 class BackEndRun {
  public:
   BackEndRun(const Graph& graph, std::shared_ptr<const FrontEnd> front_end, const BackEnd& target,
-             const codegen::Bucket& bucket, const CompilationMode& mode, const SearchOptions& options)
+             const codegen::Bucket& bucket, const CompilationMode& mode, const SearchOptions& options,
+             std::span<const DimMap> seen)
       : graph_(graph),
         target_(target),
         bucket_(bucket),
         mode_(mode),
         options_(options),
+        seen_(seen),
         loops_{front_end->loops, {}} {
     compiled_.front_end = std::move(front_end);
     loops_.plans.resize(compiled_.front_end->loops.size());
@@ -179,7 +185,7 @@ class BackEndRun {
       if (!plan) {
         codegen::Bucket own;
         for (const auto& [dim, facts] : body->front_end->dims) own.facts.emplace(dim, bucket_.facts.at(dim));
-        BackEndResult made = run_back_end(*body->graph, body->front_end, target_, own, mode, options_);
+        BackEndResult made = run_back_end(*body->graph, body->front_end, target_, own, mode, options_, seen_);
         plan = std::make_shared<const runtime::Plan>(std::move(made.plan));
         compiled_.loops.push_back({std::move(made), plan});
       }
@@ -230,6 +236,7 @@ class BackEndRun {
   void select_by_measurement() {
     const kernel::MachineLimits limits = codegen::nominal_limits(target_.backend->target());
     const FrontEnd& front_end = *compiled_.front_end;
+    if (!bucket_.facts.empty()) compiled_.timed_at = sizes_to_time(graph_, bucket_, options_, seen_);
     PlanSearchResult found = search_plan({.graph = graph_,
                                           .kernel_graph = front_end.kernel_graph,
                                           .saturated = front_end.saturated,
@@ -239,7 +246,8 @@ class BackEndRun {
                                           .limits = limits,
                                           .bucket = bucket_,
                                           .options = options_,
-                                          .loops = loops_},
+                                          .loops = loops_,
+                                          .sizes = compiled_.timed_at},
                                          deadlines_);
     compiled_.cover_ms = found.cover_s * 1e3;
     compiled_.cost_us = found.best_us;
@@ -250,6 +258,7 @@ class BackEndRun {
     compiled_.plan_us = found.plan_us;
     compiled_.fast_us = found.models_plan_us;
     compiled_.note = std::move(found.note);
+    values_ = std::move(found.values);
   }
 
   /// What was tuned; the model's choice for the rest (copies that the plan itself needs).
@@ -291,7 +300,7 @@ class BackEndRun {
                          : std::string("the time of the mode is up"));
       return;
     }
-    const runtime::Given given = plan_inputs(graph_, plan, top, 0);
+    const runtime::Given given = timing_inputs(graph_, plan, top, options_, values_);
     throw_if_cancelled();
     while (const std::optional<PlanFault> fault =
                check_plan(*target_.backend, graph_, plan, top, given, options_.math, deadlines_.verify)) {
@@ -347,6 +356,8 @@ class BackEndRun {
   const codegen::Bucket& bucket_;
   const CompilationMode& mode_;
   const SearchOptions& options_;
+  std::span<const DimMap> seen_;
+  Leaves values_;  ///< of the graph, as runs have them
   Clock::time_point begin_ = Clock::now();
   Deadlines deadlines_ = deadlines_of(mode_, Watch::current() ? Watch::current()->start() : begin_);
   BackEndResult compiled_;
@@ -357,8 +368,8 @@ class BackEndRun {
 
 BackEndResult run_back_end(const Graph& graph, std::shared_ptr<const FrontEnd> front_end,
                            const BackEnd& target, const codegen::Bucket& bucket, const CompilationMode& mode,
-                           const SearchOptions& options) {
-  return BackEndRun(graph, std::move(front_end), target, bucket, mode, options).run();
+                           const SearchOptions& options, std::span<const DimMap> seen) {
+  return BackEndRun(graph, std::move(front_end), target, bucket, mode, options, seen).run();
 }
 
 }  // namespace luminal::search

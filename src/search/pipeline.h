@@ -2,6 +2,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,7 @@ struct BackEndResult {
   double cover_ms = 0, plan_ms = 0, cost_us = 0;
   double total_ms = 0;              ///< with encode and saturate
   double plan_us = 0, fast_us = 0;  ///< whole plans, where they were timed
+  std::vector<DimMap> timed_at;     ///< measured modes: sizes of named dims
   std::string note;
 };
 
@@ -85,10 +87,12 @@ struct CompiledLoop {
   std::shared_ptr<const runtime::Plan> plan;
 };
 
-/// The time of the mode begins with the `Watch` (search/watch.h) of the thread. Errors: LawFault if kernels are
+/// The time of the mode begins with the `Watch` (search/watch.h) of the thread. `seen`: sizes that the program has
+/// run at, the last ones first. Errors: LawFault if kernels are
 /// wrong that no schedule got wrong, so that a law must be.
 [[nodiscard]] BackEndResult run_back_end(const Graph& graph, std::shared_ptr<const FrontEnd> front_end,
                                          const BackEnd& target, const codegen::Bucket& bucket,
-                                         const CompilationMode& mode, const SearchOptions& options);
+                                         const CompilationMode& mode, const SearchOptions& options,
+                                         std::span<const DimMap> seen = {});
 
 }  // namespace luminal::search

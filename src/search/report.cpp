@@ -59,7 +59,12 @@ std::string to_text(const CompileReport& report) {
     text += '\n';
   }
   text += verified_text(report);
-  text += fmt::format("  kernels compiled: {}, timed: {}\n", report.compiled, report.timed);
+  text +=
+      fmt::format("  kernels compiled: {}, timed: {}{}\n", report.compiled, report.timed,
+                  report.timed_at.empty() ? "" : fmt::format(" (at {})", fmt::join(report.timed_at, "; ")));
+  if (!report.laws_left_out.empty())
+    text += fmt::format("  laws that were found wrong here and are not used: {}\n",
+                        fmt::join(report.laws_left_out, ", "));
   if (const CompileReport::ModelHits& hits = report.model_hits; hits.specs > 0)
     text += fmt::format(
         "  the fastest of the timed candidates was the model's first for {} of {} kernels, one of its first "
@@ -139,6 +144,8 @@ std::string to_json(const CompileReport& report) {
               {"predicted_us", report.predicted_us},
               {"compiled", report.compiled},
               {"timed", report.timed},
+              {"timed_at", report.timed_at},
+              {"laws_left_out", report.laws_left_out},
               {"compared", report.compared},
               {"proven", report.proven},
               {"model_hits",

@@ -18,6 +18,7 @@
 #include "search/cache/kernel_cache.h"
 #include "search/compile_log.h"
 #include "search/pipeline.h"
+#include "search/tuning/example_inputs.h"
 #include "search/variant.h"
 #include "search/watch.h"
 
@@ -35,16 +36,19 @@ class SearchExecutable : public Executable, public Explained {
   /// Makes the plan for the sizes in force, if all are known.
   void prepare(Graph& graph) {
     const Watch watch(mode_);
+    check_examples(graph, options_);
     const FrontEndOf& key = front_end_of(graph, false);
     missing_.clear();
     for (const auto& [dim, facts] : key.front_end->dims)
       if (!graph.dims().contains(dim)) missing_.push_back(dim);
+    if (missing_.empty()) note_sizes(graph.dims());
     if (missing_.empty()) (void)variant_for(graph, false);
   }
 
   void run(Graph& graph, const Options& options) override {
     ran_ = nullptr;
     const Watch watch(mode_);
+    note_sizes(graph.dims());
     Variant& variant = variant_for(graph, options.keep_everything);
     if (options.check_finite && target_->backend->computes())
       variant.finite_launches.run(graph, *variant.executor, options.trace);
@@ -60,7 +64,9 @@ class SearchExecutable : public Executable, public Explained {
           "[compile] nothing is compiled yet: the size of '{}' is not known; give it with set_dim (on the "
           "command line: --dim {}=SIZE)",
           fmt::join(missing_, "', '"), fmt::join(missing_, "=SIZE --dim "));
-    return report_of(variants_.front(), *target_, mode_);
+    CompileReport report = report_of(variants_.front(), *target_, mode_);
+    report.laws_left_out = laws_left_out_;
+    return report;
   }
 
   [[nodiscard]] std::string report() const override {
@@ -80,6 +86,7 @@ class SearchExecutable : public Executable, public Explained {
         loops > 0)
       text +=
           fmt::format("\nloops: {} of {} {}", loops, c.loops.size(), c.loops.size() == 1 ? "body" : "bodies");
+    if (!laws_left_out_.empty()) text += fmt::format("\nlaws left out: {}", fmt::join(laws_left_out_, ", "));
     if (const std::string bucket = to_string(plan.bucket); !bucket.empty())
       text += fmt::format("\nbucket: {}", bucket);
     return text + fmt::format("\nplan: {:016x}", plan.key);
@@ -110,6 +117,19 @@ class SearchExecutable : public Executable, public Explained {
     });
     std::erase_if(variants_, [&](const Variant& old) { return old.version != version; });
     return front_ends_.emplace_back(FrontEndOf{version, presence, everything, std::move(made)});
+  }
+
+  /// The last sizes first.
+  void note_sizes(const DimMap& sizes) {
+    constexpr size_t kMostSizes = 64;
+    if (sizes.empty() || std::holds_alternative<Fast>(mode_) || (!seen_.empty() && seen_.front() == sizes))
+      return;
+    const auto known = std::ranges::find(seen_, sizes);
+    if (known == seen_.end() && seen_.size() == kMostSizes) seen_.pop_back();
+    if (known != seen_.end())
+      std::rotate(seen_.begin(), known, known + 1);
+    else
+      seen_.insert(seen_.begin(), sizes);
   }
 
   Variant& variant_for(Graph& graph, bool everything) {
@@ -146,6 +166,7 @@ class SearchExecutable : public Executable, public Explained {
     log_line(fmt::format("{}; compiling the graph again without '{}'{}", why, fmt::join(blame.laws, "', '"),
                          blame.value.empty() ? "" : ", by which " + blame.value + " is wrong"));
     options_.rules_off.insert(blame.laws.begin(), blame.laws.end());
+    laws_left_out_.insert(laws_left_out_.end(), blame.laws.begin(), blame.laws.end());
     front_ends_.clear();
     variants_.clear();
   }
@@ -159,10 +180,10 @@ class SearchExecutable : public Executable, public Explained {
                               to_string(variants_.front().executor->plan().bucket))
                 : std::string("the wanted or given values changed"));
     Variant variant{.version = graph.version(),
-                    .compiled = run_back_end(graph, front_end, *target_, bucket, mode_, options_)};
+                    .compiled = run_back_end(graph, front_end, *target_, bucket, mode_, options_, seen_)};
     variant.identity = {to_string(bucket), variant.compiled.plan.key};
     variant.executor =
-        std::make_unique<runtime::Executor>(target_->backend, std::move(variant.compiled.plan));
+        std::make_unique<runtime::Executor>(target_->backend, std::move(variant.compiled.plan), arena_);
     if (variants_.size() == kMostVariants) variants_.pop_back();
     variants_.push_front(std::move(variant));
     if (is_logged())
@@ -172,10 +193,14 @@ class SearchExecutable : public Executable, public Explained {
 
   std::shared_ptr<const BackEnd> target_;
   CompilationMode mode_;
-  SearchOptions options_;              ///< the graph's, without laws that were found wrong
+  SearchOptions options_;  ///< the graph's, without laws that were found wrong
+  std::vector<std::string> laws_left_out_;
+  std::vector<DimMap> seen_;           ///< sizes of runs, in measured modes
   std::vector<std::string> missing_;   ///< dims whose sizes were not known when it was compiled
   const PlanIdentity* ran_ = nullptr;  ///< of the variant that ran last: it lives as long as that is the case
   std::vector<FrontEndOf> front_ends_;
+  /// Of all variants: they take turns, and what outlives a run is the graph's.
+  std::shared_ptr<backends::Buffer> arena_ = std::make_shared<backends::Buffer>(*target_->backend);
   std::list<Variant> variants_;
 };
 

@@ -208,6 +208,11 @@ CompileReport report_of(const Variant& v, const BackEnd& target, const Compilati
   report.measured_us = v.compiled.plan_us;
   report.fast_us = v.compiled.fast_us;
   report.note = v.compiled.note;
+  for (const DimMap& sizes : v.compiled.timed_at) {
+    std::vector<std::string> parts;
+    for (const auto& [dim, size] : sizes) parts.push_back(fmt::format("{} {}", dim, size));
+    report.timed_at.push_back(fmt::format("{}", fmt::join(parts, ", ")));
+  }
   report.plan_key = plan.key;
   report.arena_bytes = v.executor->memory(plan.bucket.top()).arena_bytes;
   for (const runtime::Launch& launch : plan.launches)

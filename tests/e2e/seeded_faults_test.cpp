@@ -349,6 +349,8 @@ TEST_F(SeededFaults, ALawThatIsRightOnTheSpecAndWrongOnTheUsersNodes) {
     EXPECT_THAT(
         told, testing::ContainsRegex("again without 'slots-any-exchange', by which f32\\[4\\] .* is wrong"));
     EXPECT_THAT(told, testing::HasSubstr("luminal explain --replay ./luminal-replay-"));
+    EXPECT_THAT(compiled.details().laws_left_out, testing::ElementsAre("slots-any-exchange"));
+    EXPECT_THAT(compiled.report(), testing::HasSubstr("laws left out: slots-any-exchange"));
     EXPECT_THAT(a.data<float>(), testing::ElementsAre(testing::FloatEq(1.F / 9), 0.25F,
                                                       testing::FloatEq(3.F / 7), testing::FloatEq(4.F / 6)));
     EXPECT_THAT(b.data<float>(), testing::ElementsAre(9, 4, testing::FloatEq(7.F / 3), 1.5F));

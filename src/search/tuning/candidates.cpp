@@ -40,6 +40,20 @@ std::vector<Ranked> ranked_candidates(const kernel::KernelSpec& spec, const code
 
 }  // namespace
 
+Candidates narrowed(Candidates found, const Cache::Choice& elsewhere) {
+  const auto is_it = [&](const Tried& tried) {
+    return tried.schedule == elsewhere.schedule && tried.parameters == elsewhere.parameters;
+  };
+  if (std::ranges::none_of(found.promising, is_it)) return found;
+  Candidates few;
+  for (Tried& tried : found.promising)
+    (few.promising.empty() || is_it(tried) || codegen::find_schedule(tried.schedule).foreign ? few.promising
+                                                                                             : few.hopeless)
+        .push_back(std::move(tried));
+  std::ranges::move(found.hopeless, std::back_inserter(few.hopeless));
+  return few;
+}
+
 int effort_for(double share, int most) {
   struct Step {
     double below;

@@ -16,6 +16,10 @@ struct Candidates {
 [[nodiscard]] Candidates find_candidates(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
                                          const codegen::Target& target, int most);
 
+/// Where an earlier search chose one for another bucket of the same dims: the model's choice and that one are
+/// promising, the others count as hopeless. As they are if it is none of them.
+[[nodiscard]] Candidates narrowed(Candidates found, const Cache::Choice& elsewhere);
+
 /// How many candidates of a spec are worth looking at, `most` at best, where its launches take a share of the
 /// time of a plan: what more of them could gain is a fraction of that share.
 [[nodiscard]] int effort_for(double share, int most);

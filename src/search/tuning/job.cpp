@@ -13,7 +13,15 @@ std::vector<size_t> Job::by_merit() const {
     if (preferred == c) return -1.0;
     return tried[c].measured_us > 0 ? tried[c].measured_us : std::numeric_limits<double>::infinity();
   };
-  if (!known) std::ranges::stable_sort(order, {}, time_of);
+  if (known) return order;
+  std::ranges::stable_sort(order, {}, time_of);
+  if (preferred || order.empty() || codegen::find_schedule(tried[order[0]].schedule).foreign) return order;
+  const auto equal =
+      std::ranges::find_if(order, [&](size_t c) { return time_of(c) > kEqualTimes * time_of(order[0]); });
+  if (equal != order.begin()) {
+    const auto first = std::min_element(order.begin(), equal);
+    std::rotate(order.begin(), first, first + 1);
+  }
   return order;
 }
 

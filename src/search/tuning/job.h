@@ -36,8 +36,10 @@ struct Job {
   size_t number = 0;
   int effort = 0;  ///< candidates that are looked at, at most
   CacheKey key;
-  codegen::Bucket bucket;
-  std::optional<Cache::Choice> known;  ///< what an earlier search chose: the only candidate
+  codegen::Bucket bucket;                  ///< the part that the spec's dims are in
+  std::vector<DimMap> timed_at;            ///< sizes where candidates race, one at least
+  std::optional<Cache::Choice> known;      ///< what an earlier search chose: the only candidate
+  std::optional<Cache::Choice> elsewhere;  ///< what an earlier search chose for another bucket of the dims
   std::vector<Tried> tried;
   std::vector<Tried> hopeless;  ///< predicted far behind: tried when all others have fallen
   std::vector<std::shared_ptr<const backends::Kernel>> kernels;  ///< by candidate; null if it is out
@@ -47,7 +49,9 @@ struct Job {
   std::vector<bool> screened;  ///< by candidate: may be timed
   bool verified = false;       ///< its leader passed the full verification
 
-  /// Candidates, the one to take first; those that are out too.
+  /// Times that differ by less are equal: the moment decides which is the least, and searches should agree.
+  static constexpr double kEqualTimes = 1.015;
+  /// Candidates, the one to take first; those that are out too. Of equally fast ones that which the model ranks first.
   [[nodiscard]] std::vector<size_t> by_merit() const;
   /// The best candidate that is left.
   [[nodiscard]] std::optional<size_t> leader() const;

@@ -14,6 +14,7 @@
 #include "search/cache/kernel_cache.h"
 #include "search/plan_builder.h"
 #include "search/tuning/costs.h"
+#include "search/tuning/example_inputs.h"
 #include "search/tuning/user_kernels.h"
 #include "search/verification/contain.h"
 #include "search/verification/plan_check.h"
@@ -101,7 +102,7 @@ CacheKey key_of(const PlanSearchContext& context) {
   }
   for (const auto& list : {context.kernel_graph.results, context.kernel_graph.updates})
     for (const auto& [value, tensor] : list) content = combine(content, static_cast<uint64_t>(tensor));
-  const std::vector<std::string> parts{
+  std::vector<std::string> parts{
       "plan",
       fmt::format("{:016x}", content),
       to_string(context.bucket),
@@ -111,6 +112,8 @@ CacheKey key_of(const PlanSearchContext& context) {
                   context.options.large_bytes),
       context.options.rules,
       fmt::format("{:x}", user_kernels_hash())};
+  if (std::string extra = key_text_of_examples(context.options); !extra.empty())
+    parts.push_back(std::move(extra));
   return make_key(parts);
 }
 
@@ -127,10 +130,7 @@ class PlanSearch {
         deadlines_(deadlines),
         key_(key_of(context)),
         costs_(context),
-        tuner_(context.backend, context.cache, context.graph,
-               {.deadline = deadlines.kernels,
-                .verify_by = deadlines.verify,
-                .strict = context.options.math == MathMode::Strict}) {}
+        tuner_(context.backend, context.cache, context.graph, tuner_options()) {}
 
   PlanSearchResult run() {
     try {
@@ -236,6 +236,43 @@ class PlanSearch {
     }
     found.sum_us = *costs.sum(found.cover);
     return true;
+  }
+
+  [[nodiscard]] TunerOptions tuner_options() {
+    TunerOptions options;
+    options.deadline = deadlines_.kernels;
+    options.verify_by = deadlines_.verify;
+    options.strict = context_.options.math == MathMode::Strict;
+    options.seed = context_.options.seed;
+    options.sizes = context_.sizes;
+    options.key = key_text_of_examples(context_.options);
+    options.ready = [this] { record(); };
+    return options;
+  }
+
+  /// Runs the model's plan once, to see what its kernels read. Where nobody gave examples that is left out if it
+  /// takes long: few kernels are faster or slower for the numbers they read.
+  void record() {
+    constexpr double kLongS = 1, kShare = 0.1;
+    if (cover_.kernels.empty()) return;
+    const auto start = Clock::now();
+    try {
+      const runtime::Plan plan = plan_of(cover_, true);
+      const DimMap top = context_.bucket.top();
+      const int64_t bytes = separate_bytes(plan, top);
+      const double takes_s = 2e-6 * cover_.cost_us + static_cast<double>(bytes) / kFreshBytesPerS;
+      const bool is_short = takes_s < kLongS || !context_.options.examples.empty();
+      if (is_short && bytes < this_machine().available_bytes / 4 &&
+          fits(takes_s / kShare, deadlines_.kernels))
+        result_.values =
+            record_values(context_.backend, context_.graph, plan, top,
+                          timing_inputs(context_.graph, plan, top, context_.options), deadlines_.kernels);
+    } catch (
+        const InternalError& error) {  // a kernel of the model's choice cannot be made: others will be tried
+      debug(1, "search: the model's plan does not run: {}", reason_of(error));
+    }
+    tuner_.set_values(result_.values);
+    plans_s_ += seconds_since(start);
   }
 
   /// False if there was no time for anything but the first cover, the model's.
@@ -350,12 +387,13 @@ class PlanSearch {
       best = winner.cover;
       if (winner.by_model) {
         result_.note =
-            "the plan with the fastest kernels is slower as a whole than that of Fast mode: the plan of Fast "
+            "the plan with the fastest kernels is not faster as a whole than that of Fast mode: the plan of "
+            "Fast "
             "mode is kept";
         for (const CoverKernel& kernel : explored_[0].cover.kernels)
           tuner_.take_models_choice(result_.kernels.at(kernel.spec));
       }
-      plans_s_ = seconds_since(start);
+      plans_s_ += seconds_since(start);
     }
     context_.cache.forget(key_);
     if (!result_.out_of_time)
@@ -381,7 +419,7 @@ class PlanSearch {
     return true;
   }
 
-  /// Whole plans in turn. The first entry, best by its kernels, has to be beaten clearly.
+  /// Whole plans in turn, at each of the sizes. The first entry, best by its kernels, has to be beaten clearly.
   size_t fastest(const std::vector<Entry>& entries) {
     const DimMap top = context_.bucket.top();
     int64_t bytes = 0;
@@ -392,21 +430,54 @@ class PlanSearch {
             static_cast<double>(bytes) / 1e6);
       return 0;
     }
+    std::vector<double> times(entries.size(), 0.0);
+    size_t timed = 0;
+    for (const DimMap& sizes : context_.sizes.empty() ? std::vector{top} : context_.sizes) {
+      const std::vector<double> there = times_of(entries, sizes, bytes);
+      if (there.empty()) break;
+      ++timed;
+      for (size_t i = 0; i < times.size(); ++i) times[i] += there[i];
+    }
+    if (timed == 0) return 0;
+    std::optional<size_t> by_model;
+    for (size_t i = 0; i < entries.size(); ++i) {
+      times[i] /= static_cast<double>(timed);
+      debug(3, "search: plan of cover {}{}: {:.1f} us, its kernels {:.1f} us", entries[i].cover,
+            entries[i].by_model ? ", kernels chosen by the model" : "", times[i],
+            explored_[entries[i].cover].sum_us);
+      if (!entries[i].by_model) continue;
+      by_model = i;
+      result_.models_plan_us = times[i];
+    }
+    const size_t best = plan_to_take(times, by_model);
+    result_.plan_us = times[best];
+    return best;
+  }
+
+  /// The median of each plan's runs at these sizes; empty if there is no time for them, or a plan fails. `bytes`: of
+  /// all plans together, at most.
+  std::vector<double> times_of(const std::vector<Entry>& entries, const DimMap& sizes, int64_t bytes) {
     constexpr int kRounds = 9, kLongRounds = 3;
-    constexpr double kSampleUs = 2000, kLongUs = 20e3, kClearly = 0.985;
+    constexpr double kSampleUs = 2000, kLongUs = 20e3;
     double shortest_us = 1e6 * static_cast<double>(bytes) / kFreshBytesPerS;
     for (const Entry& entry : entries) shortest_us += 3 * std::max(explored_[entry.cover].sum_us, kSampleUs);
-    if (!fits(shortest_us * 1e-6, deadlines_.plans)) return 0;
+    if (!fits(shortest_us * 1e-6, deadlines_.plans)) return {};
     // Not all kernels of these plans have been verified in full.
     const SharedBytes memory(static_cast<int64_t>(entries.size() * kRounds * sizeof(double)));
     auto* times = reinterpret_cast<double*>(memory.bytes().data());
     const std::string trouble = run_contained(
         [&](Progress& progress) {
           std::vector<std::unique_ptr<runtime::PlanRunner>> runs;
-          for (const Entry& entry : entries)
-            runs.push_back(std::make_unique<runtime::PlanRunner>(
-                context_.backend, entry.plan, top, plan_inputs(context_.graph, entry.plan, top, 0),
-                runtime::PlanRunner::Memory::AsPlanned));
+          Leaves known = result_.values;  // plans that read one value have one copy of it
+          for (const Entry& entry : entries) {
+            const runtime::Given given =
+                timing_inputs(context_.graph, entry.plan, sizes, context_.options, known);
+            for (const auto& [tensor, data] : given)
+              if (const auto& value = entry.plan.tensors[static_cast<size_t>(tensor)].value)
+                known.insert_or_assign(*value, data);
+            runs.push_back(std::make_unique<runtime::PlanRunner>(context_.backend, entry.plan, sizes, given,
+                                                                 runtime::PlanRunner::Memory::AsPlanned));
+          }
           // One run of a long plan is an average in itself.
           for (int round = 0; round < (times[0] > kLongUs ? kLongRounds : kRounds); ++round)
             for (size_t i = 0; i < entries.size(); ++i, ++progress)
@@ -415,24 +486,17 @@ class PlanSearch {
         std::chrono::seconds(60), containment_of(context_.backend), deadlines_.plans);
     if (!trouble.empty() && trouble != kNoTimeLeft) {
       debug(1, "search: a plan {} while plans were timed; taking the one with the fastest kernels", trouble);
-      return 0;
+      return {};
     }
-    std::vector<std::vector<double>> samples(entries.size());
-    for (size_t i = 0; i < entries.size(); ++i)
-      for (size_t round = 0; round < kRounds && times[i * kRounds + round] > 0; ++round)
-        samples[i].push_back(times[i * kRounds + round]);
-    if (std::ranges::any_of(samples, [](const auto& own) { return own.empty(); })) return 0;
-    size_t best = 0;
+    std::vector<double> medians;
     for (size_t i = 0; i < entries.size(); ++i) {
-      const double time = median(samples[i]);
-      debug(3, "search: plan of cover {}{}: {:.1f} us, its kernels {:.1f} us", entries[i].cover,
-            entries[i].by_model ? ", kernels chosen by the model" : "", time,
-            explored_[entries[i].cover].sum_us);
-      if (entries[i].by_model) result_.models_plan_us = time;
-      if (time < median(samples[best]) * (best == 0 ? kClearly : 1)) best = i;
+      std::vector<double> samples;
+      for (size_t round = 0; round < kRounds && times[i * kRounds + round] > 0; ++round)
+        samples.push_back(times[i * kRounds + round]);
+      if (samples.empty()) return {};
+      medians.push_back(median(samples));
     }
-    result_.plan_us = median(samples[best]);
-    return best;
+    return medians;
   }
 
   const PlanSearchContext& context_;
@@ -456,6 +520,14 @@ Deadlines deadlines_of(const CompilationMode& mode, Clock::time_point start) {
                        share * std::chrono::duration<double>(budget->duration));
   };
   return {.kernels = after(0.6), .plans = after(0.7), .verify = after(0.95)};
+}
+
+size_t plan_to_take(std::span<const double> us, std::optional<size_t> by_model) {
+  constexpr double kClearly = 0.985;
+  size_t best = 0;
+  for (size_t i = 0; i < us.size(); ++i)
+    if (i != by_model && us[i] < us[best] * (best == 0 ? kClearly : 1)) best = i;
+  return by_model && us[*by_model] <= us[best] ? *by_model : best;
 }
 
 PlanSearchResult search_plan(const PlanSearchContext& context, const Deadlines& deadlines) {

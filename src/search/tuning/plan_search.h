@@ -1,5 +1,7 @@
 #pragma once
 #include <map>
+#include <optional>
+#include <span>
 
 #include "kernel/cost.h"
 #include "luminal/compile_report.h"
@@ -22,6 +24,7 @@ struct PlanSearchResult {
   /// Whole plans timed against each other; 0: nothing was timed (all was remembered, or no time was left).
   double plan_us = 0, models_plan_us = 0;
   std::string note;  ///< why it is the model's own plan; "" if it is not
+  Leaves values;     ///< of the graph, as runs have them: on what candidates were timed
 };
 
 struct PlanSearchContext {
@@ -35,6 +38,7 @@ struct PlanSearchContext {
   const codegen::Bucket& bucket;
   const SearchOptions& options;
   const Loops& loops;
+  std::vector<DimMap> sizes = {};  ///< of the bucket, where candidates are timed; none: at its greatest
 };
 
 /// When the parts of a measured search end; the end of time for Optimal. A budget is shared out from the start
@@ -45,6 +49,10 @@ struct Deadlines {
   Clock::time_point verify = Clock::time_point::max();
 };
 [[nodiscard]] Deadlines deadlines_of(const CompilationMode& mode, Clock::time_point start);
+
+/// Which plan to take by their times: the first one, best by its kernels, unless another is clearly faster; and the
+/// model's, `by_model` if it is among them, unless that one is faster.
+[[nodiscard]] size_t plan_to_take(std::span<const double> us, std::optional<size_t> by_model);
 
 /// Cover and measurement in turn: the specs of the best plan are tuned, measured times replace predictions,
 /// the plan is chosen again, until it asks for nothing new or the deadline has passed. The best plans by the

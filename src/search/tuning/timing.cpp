@@ -11,7 +11,8 @@ namespace {
 
 /// Times on fresh inputs and outputs of the spec.
 std::vector<double> race_on(backends::Device& device, const kernel::KernelSpec& spec, const DimMap& sizes,
-                            uint64_t seed, std::span<const std::shared_ptr<const backends::Kernel>> kernels,
+                            const SlotData& given, uint64_t seed,
+                            std::span<const std::shared_ptr<const backends::Kernel>> kernels,
                             const RaceOptions& options) {
   std::vector<std::shared_ptr<const TensorData>> inputs;
   std::vector<const TensorData*> pointers;
@@ -19,7 +20,8 @@ std::vector<double> race_on(backends::Device& device, const kernel::KernelSpec& 
   int64_t total = 0;
   for (size_t s = 0; s < spec.slots().size(); ++s) {
     const kernel::Slot& slot = spec.slots()[s];
-    inputs.push_back(test_input("plain", {slot.dtype, {slot.elements.exec(sizes)}}, {}, seed, s));
+    inputs.push_back(
+        given.at(s) ? given[s] : test_input("plain", {slot.dtype, {slot.elements.exec(sizes)}}, {}, seed, s));
     pointers.push_back(inputs.back().get());
     total += static_cast<int64_t>(inputs.back()->bytes.size());
   }
@@ -45,7 +47,8 @@ std::vector<double> race_on(backends::Device& device, const kernel::KernelSpec& 
 }  // namespace
 
 Timing time_kernels(backends::Device& device, const kernel::KernelSpec& spec, const DimMap& sizes,
-                    uint64_t seed, std::span<const std::shared_ptr<const backends::Kernel>> kernels,
+                    const SlotData& given, uint64_t seed,
+                    std::span<const std::shared_ptr<const backends::Kernel>> kernels,
                     const RaceOptions& options) {
   const SharedBytes shared_running(sizeof(std::atomic<size_t>));
   const SharedBytes shared_times(static_cast<int64_t>(kernels.size() * sizeof(double)));
@@ -60,7 +63,7 @@ Timing time_kernels(backends::Device& device, const kernel::KernelSpec& spec, co
           running = contender;
           ++progress;
         };
-        std::ranges::copy(race_on(device, spec, sizes, seed, kernels, watched), times.begin());
+        std::ranges::copy(race_on(device, spec, sizes, given, seed, kernels, watched), times.begin());
       },
       std::chrono::seconds(20), containment_of(device), options.deadline);
   if (timing.trouble == kNoTimeLeft) timing.trouble.clear();

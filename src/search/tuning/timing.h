@@ -15,10 +15,12 @@ struct Timing {
   size_t fallen = 0;       ///< the kernel that did
   std::string trouble;     ///< what became of it; "" if none did
 };
-/// Races kernels of one spec on random data, contained. Where the deadline comes before the first result,
+/// By slot; null: numbers are drawn.
+using SlotData = std::vector<std::shared_ptr<const TensorData>>;
+/// Races kernels of one spec on data for its slots, contained. Where the deadline comes before the first result,
 /// none was timed.
 [[nodiscard]] Timing time_kernels(backends::Device& device, const kernel::KernelSpec& spec,
-                                  const DimMap& sizes, uint64_t seed,
+                                  const DimMap& sizes, const SlotData& given, uint64_t seed,
                                   std::span<const std::shared_ptr<const backends::Kernel>> kernels,
                                   const RaceOptions& options);
 

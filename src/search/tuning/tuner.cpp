@@ -1,6 +1,9 @@
 #include "search/tuning/tuner.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
 
 #include "base/cancel.h"
 #include "base/fail.h"
@@ -12,6 +15,7 @@
 #include "search/bucket.h"
 #include "search/cache/kernel_cache.h"
 #include "search/tuning/candidates.h"
+#include "search/tuning/example_inputs.h"
 #include "search/tuning/remembered.h"
 #include "search/tuning/timing.h"
 #include "search/tuning/user_kernels.h"
@@ -19,15 +23,20 @@
 
 namespace luminal::search {
 
+CacheKey Tuner::key_of(const kernel::KernelSpec& spec, const codegen::Bucket& bucket) const {
+  return tuning_key(spec, bucket, backend_.target(), options_.key);
+}
+
 CacheKey tuning_key(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
-                    const codegen::Target& target) {
+                    const codegen::Target& target, const std::string& extra) {
   // A family that was not there when a choice was made may have a better kernel. Kernels of a program's own
   // are written for a few specs: those of others stay as they are.
   std::vector<std::string> families = user_kernels_for(spec, target);
   for (const codegen::Schedule* schedule : codegen::schedules())
     if (!schedule->foreign) families.emplace_back(schedule->name);
-  const std::vector<std::string> parts{spec.to_json(), to_string(bucket), key_text(target),
-                                       fmt::format("{}", fmt::join(families, " "))};
+  std::vector<std::string> parts{spec.to_json(), to_string(bucket), key_text(target),
+                                 fmt::format("{}", fmt::join(families, " "))};
+  if (!extra.empty()) parts.push_back(extra);
   return make_key(parts);
 }
 
@@ -46,6 +55,7 @@ void Tuner::add_candidates(Job& job) const {
     return;
   }
   Candidates found = find_candidates(job.request.spec, job.bucket, backend_.target(), job.effort);
+  if (job.elsewhere) found = narrowed(std::move(found), *job.elsewhere);
   job.tried = std::move(found.promising);
   job.hopeless = std::move(found.hopeless);
 }
@@ -114,30 +124,89 @@ bool Tuner::compile_left_out(Job& job) {
   return !requests.empty();
 }
 
-/// Times all candidates that are left. One that crashes or hangs there is out, and the others race once more.
+/// What the values of the graph hold that a job's slots read.
+SlotData Tuner::slot_data(const Job& job, const DimMap& sizes) const {
+  const kernel::KernelSpec& spec = job.request.spec;
+  SlotData given(spec.slots().size());
+  for (size_t s = 0; s < given.size() && !values_.empty(); ++s) {
+    const Unit& unit = job.subject.unit;
+    const Unit::Tensor& tensor = unit.tensors[static_cast<size_t>(unit.kernels[0].inputs[s])];
+    const auto known = tensor.value ? values_.find(*tensor.value) : values_.end();
+    if (known == values_.end() || known->second->dtype != spec.slots()[s].dtype) continue;
+    auto data = fitted(known->second, exec(tensor.type.dims, sizes));
+    if (data->element_count() == spec.slots()[s].elements.exec(sizes)) given[s] = std::move(data);
+  }
+  return given;
+}
+
+/// Times candidates at some sizes. False if one crashed or hung there: it is out.
+bool Tuner::race_at(Job& job, const DimMap& sizes, std::span<const size_t> candidates,
+                    std::vector<double>& us) {
+  std::vector<std::shared_ptr<const backends::Kernel>> kernels;
+  for (const size_t c : candidates) kernels.push_back(job.kernels[c]);
+  const Timing timing = time_kernels(backend_, job.request.spec, sizes, slot_data(job, sizes), options_.seed,
+                                     kernels, options_.race);
+  us = timing.us;
+  if (timing.trouble.empty()) return true;
+  verifier_.reject(job, candidates[timing.fallen], {.message = timing.trouble + " (while it was timed)"}, 0);
+  return false;
+}
+
+namespace {
+
+/// Those that may be the fastest at other sizes too, as positions in `us`.
+std::vector<size_t> near_the_best(std::span<const double> us) {
+  constexpr double kReach = 1.3;
+  constexpr size_t kMost = 3;
+  std::vector<size_t> order;
+  double best = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < us.size(); ++i)
+    if (us[i] > 0) order.push_back(i), best = std::min(best, us[i]);
+  std::erase_if(order, [&](size_t i) { return us[i] > kReach * best; });
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return us[i]; });
+  if (order.size() > kMost) order.resize(kMost);
+  return order;
+}
+
+}  // namespace
+
+/// Times all candidates that are left, and those near the best at further sizes too: what counts is the mean over
+/// the sizes. One that crashes or hangs is out, and the others race once more.
 void Tuner::run_race(Job& job) {
   const auto start = Clock::now();
   for (bool again = true; again;) {
     again = false;
     std::vector<size_t> candidates;
-    std::vector<std::shared_ptr<const backends::Kernel>> kernels;
-    for (size_t c = 0; c < job.tried.size(); ++c) {
-      if (!job.kernels[c] || !(job.screened[c] || job.races_unseen())) continue;
-      candidates.push_back(c);
-      kernels.push_back(job.kernels[c]);
+    for (size_t c = 0; c < job.tried.size(); ++c)
+      if (job.kernels[c] && (job.screened[c] || job.races_unseen())) candidates.push_back(c);
+    if (candidates.empty()) break;
+    std::ranges::rotate(candidates,
+                        candidates.begin() + static_cast<ptrdiff_t>(options_.seed % candidates.size()));
+    std::vector<double> us;
+    again = !race_at(job, job.timed_at[0], candidates, us);
+    if (again) continue;
+    const std::vector<size_t> near = near_the_best(us);
+    std::vector<size_t> finalists;
+    for (const size_t i : near) finalists.push_back(candidates[i]);
+    std::vector<double> sums;
+    for (const size_t i : near) sums.push_back(us[i]);
+    double sizes = 1;
+    for (size_t k = 1; k < job.timed_at.size() && !finalists.empty() && !again; ++k) {
+      std::vector<double> there;
+      if (!fits(2e-6 * std::accumulate(sums.begin(), sums.end(), 0.0), options_.deadline)) break;
+      again = !race_at(job, job.timed_at[k], finalists, there);
+      if (again || std::ranges::find(there, 0.0) != there.end()) break;
+      sizes += 1;
+      for (size_t i = 0; i < sums.size(); ++i) sums[i] += there[i];
     }
-    if (kernels.empty()) break;
-    const Timing timing =
-        time_kernels(backend_, job.request.spec, job.bucket.top(), options_.seed, kernels, options_.race);
-    if (!timing.trouble.empty()) {
-      verifier_.reject(job, candidates[timing.fallen], {.message = timing.trouble + " (while it was timed)"},
-                       0);
-      again = true;
+    if (again) continue;
+    // What is far behind at the first sizes stays so.
+    const double scale = sums.empty() ? 1 : sums[0] / sizes / us[near[0]];
+    for (size_t i = 0; i < us.size(); ++i) {
+      job.tried[candidates[i]].measured_us = us[i] * scale;
+      phases_.timed += us[i] > 0 ? 1 : 0;
     }
-    for (size_t i = 0; i < timing.us.size(); ++i) {
-      job.tried[candidates[i]].measured_us = timing.us[i];
-      phases_.timed += timing.us[i] > 0 ? 1 : 0;
-    }
+    for (size_t i = 0; i < finalists.size(); ++i) job.tried[finalists[i]].measured_us = sums[i] / sizes;
   }
   phases_.measure_s += seconds_since(start);
 }
@@ -242,9 +311,10 @@ void Tuner::describe(const Job& job, std::span<const size_t> order, size_t winne
     std::string& reason = result.tried.back().rejected;
     const double us = job.tried[c].measured_us;
     if (reason.empty())
-      reason = us <= 0                 ? KernelReport::Rejected::kNotTimed
-               : us < best.measured_us ? "faster alone, slower in the whole plan"
-                                       : "slower";
+      reason = us <= 0 ? KernelReport::Rejected::kNotTimed
+               : us < best.measured_us
+                   ? (job.preferred ? "faster alone, slower in the whole plan" : "as fast")
+                   : "slower";
   }
 }
 
@@ -252,19 +322,22 @@ void Tuner::remember(const Job& job, size_t winner, bool verified) {
   const Tried& best = job.tried[winner];
   if (job.known && verified) cache_.mark_verified(job.key);
   if (verified && !job.known) cache_.forget(job.key);  // what was remembered before was not verified
-  if (!job.known && best.measured_us > 0)
-    cache_.store(job.key, {.schedule = best.schedule,
-                           .parameters = best.parameters,
-                           .code = job.codes[winner],
-                           .measured_us = best.measured_us,
-                           .effort = job.effort,
-                           .verified_here = verified});
+  if (job.known || best.measured_us <= 0) return;
+  const Cache::Choice choice{.schedule = best.schedule,
+                             .parameters = best.parameters,
+                             .code = job.codes[winner],
+                             .measured_us = best.measured_us,
+                             .effort = job.effort,
+                             .verified_here = verified};
+  cache_.store(job.key, choice);
+  if (!job.bucket.facts.empty() && !job.elsewhere) cache_.store(key_of(job.request.spec, {}), choice);
 }
 
 bool Tuner::remembers(std::span<const TuneRequest> requests, const codegen::Bucket& bucket) {
   return std::ranges::all_of(requests, [&](const TuneRequest& request) {
-    return find_remembered(cache_, tuning_key(request.spec, bucket, backend_.target()), request.spec, bucket,
-                           backend_.target(), effort_for(request.share, options_.candidates))
+    const codegen::Bucket own = restricted(bucket, request.spec);
+    return find_remembered(cache_, key_of(request.spec, own), request.spec, own, backend_.target(),
+                           effort_for(request.share, options_.candidates))
         .has_value();
   });
 }
@@ -320,6 +393,18 @@ Tuned Tuner::models_choice(const Tuned& winner) const {
   return choice;
 }
 
+/// Those that differ for the spec.
+void Tuner::set_timed_sizes(Job& job, const codegen::Bucket& bucket) const {
+  const std::vector<std::string> dims = job.request.spec.symbols();
+  const auto is_same = [&](const DimMap& a, const DimMap& b) {
+    return std::ranges::all_of(dims, [&](const std::string& dim) { return a.at(dim) == b.at(dim); });
+  };
+  for (const DimMap& sizes : options_.sizes)
+    if (std::ranges::none_of(job.timed_at, [&](const DimMap& other) { return is_same(sizes, other); }))
+      job.timed_at.push_back(sizes);
+  if (job.timed_at.empty()) job.timed_at = {bucket.top()};
+}
+
 std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const codegen::Bucket& bucket) {
   const std::vector<DimMap> other_sizes = sizes_to_judge(graph_, bucket);
   std::vector<Job*> jobs;
@@ -328,10 +413,10 @@ std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const code
     Job& job = *jobs.back();
     job.request = request;
     job.number = jobs_.size() - 1;
-    job.bucket = bucket;
-    job.key = tuning_key(request.spec, bucket, backend_.target());
+    job.bucket = restricted(bucket, request.spec);  // sizes of other dims make no other kernel
+    job.key = key_of(request.spec, job.bucket);
     job.effort = effort_for(request.share, options_.candidates);
-    job.known = find_remembered(cache_, job.key, request.spec, bucket, backend_.target(), job.effort);
+    job.known = find_remembered(cache_, job.key, request.spec, job.bucket, backend_.target(), job.effort);
     job.subject = {.graph = &graph_,
                    .unit = request.unit ? *request.unit : unit_of(request.spec),
                    .sizes = {bucket.top()},
@@ -339,10 +424,17 @@ std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const code
     job.subject.unit.kernels[0].spec = request.spec;
     if (!request.spec.symbols().empty())
       job.subject.sizes.insert(job.subject.sizes.end(), other_sizes.begin(), other_sizes.end());
+    // Of several buckets the first has its candidates raced; the others try what won there.
+    if (!job.known && !job.bucket.facts.empty()) {
+      job.elsewhere = cache_.find(key_of(request.spec, {}));
+      if (job.elsewhere && job.elsewhere->effort < job.effort) job.elsewhere.reset();
+    }
+    set_timed_sizes(job, bucket);
     throw_if_cancelled();
     add_candidates(job);
   }
   compile(jobs);
+  if (const auto ready = std::exchange(options_.ready, nullptr)) ready();
   // A remembered choice whose code is another by now is no choice.
   std::vector<Job*> again;
   for (Job* job : jobs) {

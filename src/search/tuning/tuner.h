@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,8 @@
 #include "search/tuning/job.h"
 #include "search/tuning/kernel_verifier.h"
 #include "search/tuning/race.h"
+#include "search/tuning/timing.h"
+#include "search/verification/derive.h"
 
 /// From a spec to the kernel that runs: candidates from all schedules, compiled, raced, verified, remembered.
 namespace luminal::search {
@@ -33,7 +36,10 @@ struct TunerOptions {
   Clock::time_point deadline = Clock::time_point::max();   ///< nothing is timed after it
   Clock::time_point verify_by = Clock::time_point::max();  ///< no kernel's full judgement begins after it
   bool strict = false;                                     ///< see SuiteOptions::strict
-  uint64_t seed = 0;
+  uint64_t seed = 0;                                       ///< of inputs, and of the order in a race
+  std::vector<DimMap> sizes;    ///< where candidates race; none: at the bucket's greatest sizes
+  std::string key;              ///< of choices that are made with other data or sizes than usual; "" as usual
+  std::function<void()> ready;  ///< called once, when each spec of the first `tune` has a kernel
   double longest_plain_us = 150e3;  ///< of one run of the plain loops that a kernel is compared with
 };
 
@@ -57,6 +63,8 @@ class Tuner {
   /// from the cache is not measured again. After the deadline nothing more is timed: the model decides for
   /// the rest. Errors: NoKernelPasses if no candidate of a spec does (the plainest one included).
   [[nodiscard]] std::vector<Tuned> tune(std::span<const TuneRequest> requests, const codegen::Bucket& bucket);
+  /// Data of values of the graph, on which candidates race from now on.
+  void set_values(Leaves values) { values_ = std::move(values); }
   /// Whether the cache has a choice for each of them.
   [[nodiscard]] bool remembers(std::span<const TuneRequest> requests, const codegen::Bucket& bucket);
   /// Judges winners in full, those of the plan that is going to run; a winner that falls is replaced by the
@@ -77,6 +85,11 @@ class Tuner {
   bool compile_left_out(Job& job);
   void race(std::span<Job* const> jobs);
   void run_race(Job& job);
+  void set_timed_sizes(Job& job, const codegen::Bucket& bucket) const;
+  [[nodiscard]] bool race_at(Job& job, const DimMap& sizes, std::span<const size_t> candidates,
+                             std::vector<double>& us);
+  [[nodiscard]] SlotData slot_data(const Job& job, const DimMap& sizes) const;
+  [[nodiscard]] CacheKey key_of(const kernel::KernelSpec& spec, const codegen::Bucket& bucket) const;
   void settle(std::vector<Job*> open, Clock::time_point until);
   void choose(Job& job, Tuned& result, bool verified);
   static void describe(const Job& job, std::span<const size_t> order, size_t winner, Tuned& result);
@@ -89,13 +102,15 @@ class Tuner {
   Cache& cache_;
   const Graph& graph_;
   TunerOptions options_;
+  Leaves values_;
   TuningPhases phases_;
   KernelVerifier verifier_;
   std::vector<std::unique_ptr<Job>> jobs_;
 };
 
-/// The cache's key of a spec's choice: changes with everything the choice depends on.
+/// The cache's key of a spec's choice: changes with everything the choice depends on. `bucket`: the part that the
+/// spec's dims are in; `extra`: see TunerOptions::key.
 [[nodiscard]] CacheKey tuning_key(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
-                                  const codegen::Target& target);
+                                  const codegen::Target& target, const std::string& extra = "");
 
 }  // namespace luminal::search

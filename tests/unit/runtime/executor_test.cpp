@@ -275,6 +275,37 @@ TEST(Executor, RunsAtAnySizeOfItsBucket) {
             "graph again");
 }
 
+/// The plans of several buckets: what one left in the arena the next one writes over.
+TEST(Executor, TakesTurnsWithOthersInOneArena) {
+  Graph cx;
+  GraphTensor x = cx.tensor({"n"}, Dtype::I64);
+  const GraphTensor y = (x + 1).retrieve();
+  const auto device = backends::make_null_device(2);
+  const auto arena = std::make_shared<backends::Buffer>(*device);
+  std::vector<std::unique_ptr<Executor>> executors;
+  for (const int64_t top : {64, 4096, 512}) {
+    PlanBuilder b;
+    const TensorIndex in = b.input(x), one = b.computed({"n"}), two = b.computed({"n"});
+    b.launch(elementwise(1, kDouble, "n"), {in}, {one});
+    b.launch(elementwise(1, kIncrement, "n"), {one}, {two});
+    b.result(y, two);
+    b.plan.bucket.facts["n"] = {.min = 0, .max = top, .multiple_of = 1};
+    executors.push_back(std::make_unique<Executor>(device, b.plan, arena));
+  }
+  const auto run = [&](size_t plan, int64_t n) {
+    x.set(counting(n));
+    executors[plan]->run(cx);
+    std::vector<int64_t> expected = counting(n);
+    for (int64_t& v : expected) v = 2 * v + 1;
+    ASSERT_EQ(y.data<int64_t>(), expected) << plan;
+  };
+  for (const size_t plan : {0U, 1U, 2U, 0U, 2U, 1U, 0U}) run(plan, 60);
+  run(1, 4000);
+  EXPECT_EQ(arena->bytes(), executors[1]->arena_bytes({{"n", 4096}}))
+      << "of the largest, not of all together";
+  for (const size_t plan : {0U, 2U, 1U}) run(plan, 50);
+}
+
 TEST(Executor, TracesAndDescribesItsLaunches) {
   Graph cx;
   GraphTensor x = cx.tensor({3}, Dtype::I64).set(std::vector<int64_t>{1, 2, 3});

@@ -68,6 +68,24 @@ TEST(PlanRunner, SharesMemoryAsTheExecutorDoes) {
   EXPECT_EQ(values(runner, 2)[kCount - 1], 2 * (kCount - 1) + 2) << "the first one was overwritten before";
 }
 
+/// Plans that are timed against each other hold one copy of the weights.
+TEST(PlanRunner, ReadsWhatNoLaunchWritesWhereItLies) {
+  const Plan plan = two_launches(neighbours());
+  const Given given = count_up();
+  PlanRunner first(host_device(), plan, {}, given, PlanRunner::Memory::AsPlanned),
+      second(host_device(), plan, {}, given, PlanRunner::Memory::Separate);
+  const backends::Address lies{const_cast<std::byte*>(given.at(0)->bytes.data())};
+  EXPECT_TRUE(first.address(0) == lies);
+  EXPECT_TRUE(second.address(0) == lies);
+  second.run();
+  TensorData other(Dtype::I64, {kCount});
+  std::ranges::fill(other.as<int64_t>(), int64_t{5});
+  second.give(0, std::make_shared<const TensorData>(std::move(other)));
+  second.run();
+  EXPECT_EQ(values(second, 2)[7], 20);
+  EXPECT_EQ(given.at(0)->as<int64_t>()[7], 7);
+}
+
 TEST(PlanRunner, StartsFromTheGivenDataAgain) {
   Plan plan = two_launches(elementwise(1, [](const int64_t* v) { return v[0] + 1; }, kCount));
   plan.results.clear();

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,6 +60,39 @@ TEST_F(Candidacy, OneCandidateIsTheModelsChoice) {
       }
     }
   }
+}
+
+/// Searches that differ in a moment's noise come to one kernel.
+TEST(Merit, OfEquallyFastCandidatesTheModelsFirstIsTaken) {
+  const auto leader_of = [](const std::vector<double>& us) {
+    Job job;
+    for (const double each : us) job.tried.push_back({.schedule = "nest", .measured_us = each});
+    return job.by_merit();
+  };
+  EXPECT_THAT(leader_of({10.1, 10, 12}), testing::ElementsAre(0, 1, 2));
+  EXPECT_THAT(leader_of({10.2, 10, 12}), testing::ElementsAre(1, 0, 2));
+  EXPECT_THAT(leader_of({12, 10.1, 11, 10}), testing::ElementsAre(1, 3, 2, 0));
+  EXPECT_THAT(leader_of({0, 10, 0}), testing::ElementsAre(1, 0, 2)) << "what was not timed comes last";
+  EXPECT_THAT(leader_of({0, 0}), testing::ElementsAre(0, 1));
+  EXPECT_THAT(leader_of({}), testing::ElementsAre());
+}
+
+/// Where another bucket was searched, what won there meets the model's choice.
+TEST(Merit, WhatWonInAnotherBucketIsTriedBesideTheModelsChoice) {
+  Candidates found;
+  for (const char* family : {"contract", "map", "nest", "reduce"})
+    found.promising.push_back({.schedule = family});
+  found.hopeless.push_back({.schedule = "row"});
+  const auto names_of = [](const std::vector<Tried>& list) {
+    std::vector<std::string> names;
+    for (const Tried& each : list) names.push_back(each.schedule);
+    return names;
+  };
+  const Candidates few = narrowed(found, {.schedule = "nest", .parameters = {}});
+  EXPECT_THAT(names_of(few.promising), testing::ElementsAre("contract", "nest"));
+  EXPECT_THAT(names_of(few.hopeless), testing::ElementsAre("map", "reduce", "row"));
+  EXPECT_EQ(narrowed(found, {.schedule = "stream", .parameters = {}}).promising.size(), 4U);
+  EXPECT_EQ(narrowed(found, {.schedule = "contract", .parameters = {}}).promising.size(), 1U);
 }
 
 TEST_F(Candidacy, EachFamilyHasACandidateShouldAllOthersFall) {

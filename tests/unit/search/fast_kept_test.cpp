@@ -8,6 +8,7 @@
 #include "luminal/compile_report.h"
 #include "luminal/luminal.h"
 #include "search/session.h"
+#include "search/tuning/plan_search.h"
 #include "support/kernel_like.h"
 
 // Kernels that win each by itself and lose together: `Optimal` is never slower than `Fast`.
@@ -84,6 +85,20 @@ class TemptedCpu : public luminal::test::CpuLike {
     return std::make_shared<Steady>(std::move(kernel));
   }
 };
+
+TEST(Optimal, TakesFastsPlanUnlessAnotherIsFaster) {
+  const auto taken = [](std::vector<double> us, std::optional<size_t> by_model) {
+    return plan_to_take(us, by_model);
+  };
+  EXPECT_EQ(taken({100}, {}), 0U);
+  EXPECT_EQ(taken({100, 99, 98.6}, {}), 0U) << "none is clearly faster";
+  EXPECT_EQ(taken({100, 98, 97.9}, {}), 2U);
+  EXPECT_EQ(taken({100, 101}, 1), 0U);
+  EXPECT_EQ(taken({100, 100}, 1), 1U) << "not faster";
+  EXPECT_EQ(taken({100, 99.5}, 1), 1U) << "a little slower";
+  EXPECT_EQ(taken({100, 98, 99}, 2), 1U);
+  EXPECT_EQ(taken({100, 98, 97}, 2), 2U);
+}
 
 TEST(Optimal, KeepsTheFasterPlanOfFastModeAndSaysSo) {
   codegen::register_schedule(kTempting);

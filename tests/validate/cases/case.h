@@ -83,7 +83,8 @@ struct Place {
   /// Errors: Error for another word behind the colon.
   [[nodiscard]] static Place parse(const std::string& text);
 };
-/// Runs the graph there, as it stands now, each time it is called; what is searched for is found once.
+/// Runs the graph there, as it stands now, each time it is called; what is searched for is found once. Errors: Error
+/// if a law had to be left out.
 [[nodiscard]] std::function<void()> runner(Graph& cx, const Place& place);
 
 /// What a case took in and gave out: "in/0", "up/0" (the loss is the sum of outputs times these), "out/0",
