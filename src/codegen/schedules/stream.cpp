@@ -51,13 +51,20 @@ class StreamLowering {
     };
     each_panel([&](const Panel& p) { begin(b, at, p); });
     const Expression length = streamed_.size();
-    b.loop(length.ceil_div(form_.block), LoopKind::Serial, [&](const Expression& block) {
-      const Block here{block * form_.block, (length - block * form_.block).min(form_.block)};
-      each_panel([&](const Panel& p) {
-        const Expression skip = excluded(spec_, s_, box(at, p, here));
-        if (skip == Expression(0)) return walk(b, at, p, here);
-        b.if_true(b.compute(ScalarOp::Eq, {b.index(skip), b.constant({Dtype::I64, 1}, 0)}),
-                  [&] { walk(b, at, p, here); });
+    const auto each_block = [&](const std::function<void(const Block&)>& body) {
+      b.loop(length.ceil_div(form_.block), LoopKind::Serial, [&](const Expression& block) {
+        body({block * form_.block, (length - block * form_.block).min(form_.block)});
+      });
+    };
+    // A round for what no mask excludes, and where masks exclude blocks under conditions one for those.
+    const int64_t rounds = this->rounds(at);
+    b.loop(rounds, LoopKind::Serial, [&](const Expression& round) {
+      each_block([&](const Block& here) {
+        each_panel([&](const Panel& p) {
+          const Excluded e = excluded(spec_, s_, box(at, p, here));
+          if (rounds == 1 && e.where == Expression(0)) return walk(b, at, p, here);
+          b.if_true(counts(b, e, at, p, here, round), [&] { walk(b, at, p, here); });
+        });
       });
     });
     each_panel([&](const Panel& p) { finish(b, at, p); });
@@ -175,20 +182,37 @@ class StreamLowering {
         [&](const Expression& i, std::span<const Id> sums) { return step(whole * kSteps + i, sums); });
   }
 
-  /// Axes that are alone in their group have the block's bounds, others their own.
   [[nodiscard]] Box box(const Coordinates& at, const Panel& p, const Block& block) const {
     Box box{at, at};
-    const auto bound = [&](const AxisGroup& g, const Expression& first, const Expression& count) {
-      for (size_t k = 0; k < g.axes.size(); ++k) {
-        const auto axis = static_cast<size_t>(g.axes[k]);
-        const bool alone = g.axes.size() == 1;
-        box.low[axis] = alone ? first : Expression(0);
-        box.high[axis] = alone ? first + count - 1 : g.extents[k] - 1;
-      }
-    };
-    bound(rows_, p.ramps[0].start(), width());
-    bound(streamed_, block.first, block.count);
+    bound(box, rows_, p.ramps[0].start(), width());
+    bound(box, streamed_, block.first, block.count);
     return box;
+  }
+  [[nodiscard]] int64_t rounds(const Coordinates& at) const {
+    Box all{at, at};
+    bound(all, rows_, 0, rows_.size());
+    bound(all, streamed_, 0, streamed_.size());
+    return excluded(spec_, s_, all).comes_last() ? 2 : 1;
+  }
+  /// Whether to walk over a block in this round.
+  Id counts(StageBuilder& b, const Excluded& e, const Coordinates& at, const Panel& p, const Block& block,
+            const Expression& round) const {
+    const Id mine = b.compute(ScalarOp::Eq, {b.index(e.where), b.index(e.comes_last() ? round : 0)});
+    if (!e.has_conditions()) return mine;
+    Id any = kNone;
+    const auto note = [&](Id lanes) { any = any == kNone ? lanes : b.compute(ScalarOp::Or, {any, lanes}); };
+    for (size_t v = 0; v < vectors(); ++v) {
+      std::map<int, Id> maxima;
+      for (size_t f = 0; f < s_.folds.size(); ++f)
+        if (e.most.contains(s_.folds[f].value))
+          maxima[s_.folds[f].value] = b.load(folds_, fold_place(p, f, v), lanes_);
+      note(rows_count(b, spec_, s_, e, p.ramps[v], at, maxima));
+    }
+    if (e.streams()) note(positions_count(b, spec_, e, streamed_, lanes_, block.first, block.count, at));
+    const Id count = b.reduce(ScalarOp::Or, any);
+    if (!e.comes_last()) return b.compute(ScalarOp::Or, {mine, count});
+    const Id first = b.compute(ScalarOp::Eq, {b.index(round), b.constant({Dtype::I64, 1}, 0)});
+    return b.compute(ScalarOp::And, {mine, b.compute(ScalarOp::Or, {first, count})});
   }
 
   // --- Before the stream

@@ -77,9 +77,34 @@ struct FewRowsForm {
 struct Box {
   std::vector<Expression> low, high;
 };
-/// 1 where masks make everything that is maximised in the box minus infinity: no fold changes there. A column's
-/// weight of 0 then counts as nothing, whatever it multiplies (MathMode::Relaxed).
-[[nodiscard]] Expression excluded(const kernel::KernelSpec& spec, const Stream& stream, const Box& box);
+/// A block that masks exclude (stream_skip.cpp says when it is sound to leave it out).
+struct Excluded {
+  /// Exponentials in weights, as formulas over operands of `value`: each of rows, or of streamed positions.
+  struct Factor {
+    int value = -1;
+    ScalarFunction formula;
+    bool streams = false;
+  };
+  Expression where = 0;  ///< 1: nothing in the box counts if all factors are 0 and the maxima are far above
+  std::map<int, double>
+      most;  ///< by maximum, a bound on what is maximised in the box; none where minus infinity
+  std::vector<Factor> factors;
+  [[nodiscard]] bool has_conditions() const { return !most.empty() || !factors.empty(); }
+  /// Whether blocks that are excluded come after all others: maxima have risen as far as they can by then. The same for
+  /// every box.
+  [[nodiscard]] bool comes_last() const { return !most.empty(); }
+  [[nodiscard]] bool streams() const;
+};
+[[nodiscard]] Excluded excluded(const kernel::KernelSpec& spec, const Stream& stream, const Box& box);
+/// Lanes whose row has something to add in an excluded block, as far as rows tell. `maxima`: what they are so far.
+Id rows_count(StageBuilder& b, const kernel::KernelSpec& spec, const Stream& s, const Excluded& e,
+              const Ramp& ramp, std::span<const Expression> at, const std::map<int, Id>& maxima);
+/// The same for streamed positions: lanes hold any of them.
+Id positions_count(StageBuilder& b, const kernel::KernelSpec& spec, const Excluded& e,
+                   const AxisGroup& streamed, int lanes, const Expression& first, const Expression& count,
+                   std::span<const Expression> at);
+/// First and last coordinates of `count` positions of a group from `first` on, by axis.
+void bound(Box& box, const AxisGroup& group, const Expression& first, const Expression& count);
 
 /// A maximum to compare with: 0 while it is minus infinity.
 Id finite(StageBuilder& b, Id maximum);

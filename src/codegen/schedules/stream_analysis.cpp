@@ -3,6 +3,7 @@
 #include "codegen/schedules/stream.h"
 #include "codegen/schedules/task_grid.h"
 #include "kernel/axes.h"
+#include "kernel/calls.h"
 #include "kernel/copies.h"
 
 // Which specs are streams.
@@ -24,10 +25,12 @@ ScalarFunction product_part(const ScalarFunction& f, std::span<const Scalar> nod
   return b.finish(whole);
 }
 
-/// Squares of squares have more factors than anyone could list: beyond some products stay whole.
+/// Squares of squares have more factors than anyone could list: beyond some products stay whole. So do functions, such
+/// as an exponential, which are products in scalar IR.
 void collect_factors(const ScalarFunction& f, Scalar s, std::vector<Scalar>& factors) {
   constexpr size_t kMost = 32;
-  if (f[s].op != ScalarOp::Mul || factors.size() >= kMost) return factors.push_back(s);
+  if (f[s].op != ScalarOp::Mul || factors.size() >= kMost || kernel::call_at(f, s))
+    return factors.push_back(s);
   collect_factors(f, f[s].operands[0], factors);
   collect_factors(f, f[s].operands[1], factors);
 }

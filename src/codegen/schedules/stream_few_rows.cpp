@@ -154,31 +154,53 @@ class FewRowsLowering {
   void stream_part(StageBuilder& b, const Coordinates& at, const Expression& part) const {
     const Expression length = streamed_.size(), share = whole_vectors(length).ceil_div(form_.splits) * lanes_;
     const Expression first = part * share, count = (length - first).min(share).max(0);
-    b.loop(share.ceil_div(form_.block), LoopKind::Serial, [&](const Expression& block) {
-      const Block here{first + block * form_.block, (count - block * form_.block).min(form_.block).max(0)};
-      const Expression skip = here.count.lt(1) | excluded(spec_, s_, box(at, here));
-      if (skip == Expression(0)) return walk(b, at, here);
-      b.if_true(b.compute(ScalarOp::Eq, {b.index(skip), b.constant({Dtype::I64, 1}, 0)}),
-                [&] { walk(b, at, here); });
+    // A round for what no mask excludes, and where masks exclude blocks under conditions one for those.
+    const int64_t rounds = this->rounds(at);
+    b.loop(rounds, LoopKind::Serial, [&](const Expression& round) {
+      b.loop(share.ceil_div(form_.block), LoopKind::Serial, [&](const Expression& block) {
+        const Block here{first + block * form_.block, (count - block * form_.block).min(form_.block).max(0)};
+        const Expression some = here.count.gte(1);
+        if (rounds == 1 && some == Expression(1) && excluded(spec_, s_, box(at, here)).where == Expression(0))
+          return walk(b, at, here);
+        b.if_true(counts(b, at, here, some, round), [&] { walk(b, at, here); });
+      });
     });
   }
   [[nodiscard]] Box box(const Coordinates& at, const Block& block) const {
     Box box{at, at};
-    const auto all_of = [&](const AxisGroup& g) {
-      for (size_t k = 0; k < g.axes.size(); ++k) {
-        const auto axis = static_cast<size_t>(g.axes[k]);
-        box.low[axis] = 0;
-        box.high[axis] = g.extents[k] - 1;
-      }
-    };
-    all_of(rows_);
-    all_of(streamed_);
-    if (s_.streamed.size() == 1) {
-      const auto axis = static_cast<size_t>(s_.streamed[0]);
-      box.low[axis] = block.first;
-      box.high[axis] = block.first + block.count - 1;
-    }
+    bound(box, rows_, 0, row_count_);
+    bound(box, streamed_, block.first, block.count);
     return box;
+  }
+  [[nodiscard]] int64_t rounds(const Coordinates& at) const {
+    return excluded(spec_, s_, box(at, {0, streamed_.size()})).comes_last() ? 2 : 1;
+  }
+  /// Whether to walk over a block, of `some` positions, in this round.
+  Id counts(StageBuilder& b, const Coordinates& at, const Block& block, const Expression& some,
+            const Expression& round) const {
+    const Excluded e = excluded(spec_, s_, box(at, block));
+    const Id here = b.compute(ScalarOp::Ne, {b.index(some), b.constant({Dtype::I64, 1}, 0)});
+    const Id mine = b.compute(ScalarOp::Eq, {b.index(e.where), b.index(e.comes_last() ? round : 0)});
+    const auto both = [&](Id x, Id y) { return b.compute(ScalarOp::And, {x, y}); };
+    const auto either = [&](Id x, Id y) { return b.compute(ScalarOp::Or, {x, y}); };
+    if (!e.has_conditions()) return both(here, mine);
+    const auto row_counts = [&](const Expression& row, std::span<const Id> now) {
+      Coordinates place = at;
+      rows_.place(row, place);
+      std::map<int, Id> maxima;
+      for (size_t f = 0; f < s_.folds.size(); ++f)
+        if (e.most.contains(s_.folds[f].value))
+          maxima[s_.folds[f].value] = b.load(folds_, fold_place(b.task(), f, row));
+      return Ids{either(now[0], rows_count(b, spec_, s_, e, Ramp(b), place, maxima))};
+    };
+    const Id no = b.compute(ScalarOp::Eq, {b.constant({Dtype::I64, 1}, 0), b.constant({Dtype::I64, 1}, 1)});
+    Id count = b.loop(row_count_, LoopKind::Serial, {no}, row_counts)[0];
+    if (e.streams())
+      count = either(count, b.reduce(ScalarOp::Or, positions_count(b, spec_, e, streamed_, lanes_,
+                                                                   block.first, block.count, at)));
+    if (!e.comes_last()) return both(here, either(mine, count));
+    const Id first = b.compute(ScalarOp::Eq, {b.index(round), b.constant({Dtype::I64, 1}, 0)});
+    return both(both(here, mine), either(first, count));
   }
 
   void walk(StageBuilder& b, const Coordinates& at, const Block& block) const {

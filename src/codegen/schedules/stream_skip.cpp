@@ -4,11 +4,29 @@
 
 #include "codegen/schedules/stream.h"
 #include "kernel/axes.h"
+#include "kernel/calls.h"
+#include "kernel/copies.h"
 #include "scalar/typing.h"
 #include "symbolic/node.h"
 #include "symbolic/polynomial.h"
 
-// Which blocks a mask excludes whole: intervals of its formula over the box of rows and streamed positions.
+// Which blocks masks exclude whole: intervals of their formulas over the box of rows and streamed positions. A mask
+// hides scores by minus infinity or by a large negative number, or it makes weights 0.
+//
+// When it is sound to leave a block out. Let every score x of the block be at most c, as its mask says.
+//
+// Sums that follow a maximum m add exp(x - u(m)), u as in kernel/online.h. Let m be the maximum of what has been walked
+// over. The block changes neither m nor a sum if c <= m and exp(u(c) - u(m)), the factor of kernel::Online::rescale, is
+// exactly 0 in the arithmetic of the kernel: x <= c gives exp(x - u(m)) <= exp(u(c) - u(m)) = 0, and m only rises from
+// here on. So a block is asked about when all blocks that no mask excludes have been walked over. A row that sees no
+// key fails both conditions (m is minus infinity or c itself): it walks over all blocks, and a mask of -1e9 gives it
+// the mean of all values, as the plain graph does. A score of minus infinity adds nothing at any m.
+//
+// Other sums have no m that rises. There the weight must have a factor that is 0 all over the block: a selection of 0,
+// or exp(x - l) where l was stored by an earlier kernel. The kernel computes exp(c - l) at the block's rows or streamed
+// positions, on whichever l depends. A row whose l makes this anything but 0, NaN included, keeps the block.
+//
+// A weight of 0 counts as nothing, whatever it multiplies (MathMode::Relaxed).
 namespace luminal::codegen::stream {
 namespace {
 
@@ -25,10 +43,11 @@ struct Surely {
 
 class Bounds {
  public:
-  Bounds(const Box& box, const kernel::Value& v) : box_(box), v_(v) {}
+  Bounds(const Box& box, const ScalarFunction& body, std::span<const Operand> operands)
+      : box_(box), body_(body), operands_(operands) {}
 
   [[nodiscard]] Surely condition(Scalar s) const {
-    const ScalarNode& n = v_.body[s];
+    const ScalarNode& n = body_[s];
     switch (n.op) {
       case ScalarOp::Lt:
       case ScalarOp::Le: {
@@ -41,7 +60,7 @@ class Bounds {
         return negated(condition(n.operands[0]));
       case ScalarOp::Xor:
         for (const size_t k : {0, 1})
-          if (const ScalarNode& by = v_.body[n.operands[k]]; by.op == ScalarOp::Constant && by.payload == 1)
+          if (const ScalarNode& by = body_[n.operands[k]]; by.op == ScalarOp::Constant && by.payload == 1)
             return negated(condition(n.operands[1 - k]));
         return {};
       case ScalarOp::And:
@@ -49,10 +68,10 @@ class Bounds {
       case ScalarOp::Or:
         return either(condition(n.operands[0]), condition(n.operands[1]));
       case ScalarOp::Convert: {
-        const ScalarNode& from = v_.body[n.operands[0]];
+        const ScalarNode& from = body_[n.operands[0]];
         if (from.dtype == Dtype::Bool) return condition(n.operands[0]);
         if (n.dtype != Dtype::Bool || from.op != ScalarOp::Input) return {};
-        const Operand& o = v_.operands[from.payload];
+        const Operand& o = operands_[from.payload];
         return o.kind == Operand::Kind::Index ? predicate(o.index) : Surely{};
       }
       default:
@@ -101,9 +120,9 @@ class Bounds {
 
   /// Of integers, or floats that hold small ones exactly.
   [[nodiscard]] std::optional<Interval> number(Scalar s) const {
-    const ScalarNode& n = v_.body[s];
-    if (n.op == ScalarOp::Input && v_.operands[n.payload].kind == Operand::Kind::Index)
-      return formula(v_.operands[n.payload].index);
+    const ScalarNode& n = body_[s];
+    if (n.op == ScalarOp::Input && operands_[n.payload].kind == Operand::Kind::Index)
+      return formula(operands_[n.payload].index);
     if (n.op == ScalarOp::Constant) return constant(n);
     if (n.op == ScalarOp::Convert) {
       auto from = number(n.operands[0]);
@@ -127,40 +146,290 @@ class Bounds {
   }
 
   const Box& box_;
-  const kernel::Value& v_;
+  const ScalarFunction& body_;
+  std::span<const Operand> operands_;
 };
 
-bool is_least(const ScalarNode& n) {
-  if (n.op != ScalarOp::Constant) return false;
-  if (n.dtype == Dtype::F32) return std::bit_cast<float>(static_cast<uint32_t>(n.payload)) == -HUGE_VALF;
-  return n.dtype == Dtype::F64 && std::bit_cast<double>(n.payload) == -HUGE_VAL;
+double real_number(const ScalarNode& n) {
+  return n.dtype == Dtype::F32 ? static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(n.payload)))
+                               : std::bit_cast<double>(n.payload);
+}
+bool is_real_number(const ScalarNode& n) {
+  return n.op == ScalarOp::Constant && (n.dtype == Dtype::F32 || n.dtype == Dtype::F64);
+}
+/// The least number of the dtype that is no less than `x`, and one more for a rounding on the way.
+double rounded_up(double x, Dtype dtype) {
+  if (dtype == Dtype::F64) return std::nextafter(x, HUGE_VAL);
+  return static_cast<double>(std::nextafter(static_cast<float>(x), HUGE_VALF));
 }
 
-/// 1 where the node is minus infinity all over the box.
-Expression surely_nothing(const Bounds& bounds, const ScalarFunction& body, Scalar s) {
-  const ScalarNode& n = body[s];
-  if (n.op != ScalarOp::Select) return is_least(n) ? 1 : 0;
-  const Surely c = bounds.condition(n.operands[0]);
-  const Expression first = surely_nothing(bounds, body, n.operands[1]),
-                   second = surely_nothing(bounds, body, n.operands[2]);
-  return (c.holds & first) | (c.fails & second) | (first & second);
+/// Where `when` is 1 a node is at most `most` all over the box. Whether it is bounded anywhere, and by what, does not
+/// depend on the box.
+struct AtMost {
+  Expression when = 0;
+  double most = -HUGE_VAL;
+  bool bounded = false;
+};
+/// Where `when` is 1 a node is 0 all over the box if all its factors are: exponentials with `most` in place of a score
+/// that is no greater.
+struct Vanishes {
+  struct Factor {
+    Scalar node, score;
+    double most = 0;
+    Expression when = 0;  ///< the score is no greater
+  };
+  Expression when = 0;
+  std::vector<Factor> factors;
+};
+
+class Masks {
+ public:
+  Masks(const Box& box, const ScalarFunction& body, std::span<const Operand> operands)
+      : bounds_(box, body, operands),
+        body_(body),
+        at_most_(body.nodes().size()),
+        hidden_(body.nodes().size()),
+        vanishes_(body.nodes().size()) {}
+
+  /// Of a bound on scores: numbers nearer to 0 are hardly ever far enough below a maximum.
+  static bool hides(double most) { return most <= -256; }
+
+  [[nodiscard]] const AtMost& at_most(Scalar s) {
+    if (!at_most_[s.index]) at_most_[s.index] = find_at_most(s);
+    return *at_most_[s.index];
+  }
+  [[nodiscard]] const Vanishes& vanishes(Scalar s) {
+    if (!vanishes_[s.index]) vanishes_[s.index] = find_vanishes(s);
+    return *vanishes_[s.index];
+  }
+
+ private:
+  static bool never(const Expression& when) { return when == Expression(0); }
+
+  [[nodiscard]] AtMost find_at_most(Scalar s) {
+    const ScalarNode& n = body_[s];
+    if (is_real_number(n)) return {1, real_number(n), true};
+    if (n.op != ScalarOp::Select && n.op != ScalarOp::Mul && n.op != ScalarOp::Maximum &&
+        n.op != ScalarOp::Add)
+      return {};
+    const size_t first = n.op == ScalarOp::Select ? 1 : 0;
+    const AtMost a = at_most(n.operands[first]), b = at_most(n.operands[first + 1]);
+    if (n.op == ScalarOp::Select) return selected(bounds_.condition(n.operands[0]), a, b);
+    const bool both = a.bounded && b.bounded;
+    if (n.op == ScalarOp::Maximum) return {a.when & b.when, std::max(a.most, b.most), both};
+    if (n.op == ScalarOp::Add) return {a.when & b.when, rounded_up(a.most + b.most, n.dtype), both};
+    for (const size_t k : {0, 1})
+      if (const ScalarNode& by = body_[n.operands[k]]; is_real_number(by) && real_number(by) > 0) {
+        const AtMost& other = k == 0 ? b : a;
+        return {other.when, rounded_up(other.most * real_number(by), n.dtype), other.bounded};
+      }
+    return {};
+  }
+  static AtMost selected(const Surely& c, const AtMost& a, const AtMost& b) {
+    AtMost both;
+    both.when = (c.holds & a.when) | (c.fails & b.when) | (a.when & b.when);
+    both.bounded = a.bounded || b.bounded;
+    for (const AtMost* each : {&a, &b})
+      if (each->bounded) both.most = std::max(both.most, each->most);
+    return both;
+  }
+
+  [[nodiscard]] Vanishes find_vanishes(Scalar s) {
+    const ScalarNode& n = body_[s];
+    if (is_real_number(n)) return {real_number(n) == 0 ? 1 : 0, {}};
+    if (const auto call = kernel::call_at(body_, s); call && (call->name == "exp2" || call->name == "exp")) {
+      const Vanishes::Factor score = hidden_in(call->arguments[0]);
+      return never(score.when) ? Vanishes{}
+                               : Vanishes{score.when, {{s, score.score, score.most, score.when}}};
+    }
+    if (n.op == ScalarOp::Neg) return vanishes(n.operands[0]);
+    const size_t first = n.op == ScalarOp::Select ? 1 : 0;
+    if (n.op != ScalarOp::Select && n.op != ScalarOp::Mul && n.op != ScalarOp::Add && n.op != ScalarOp::Sub)
+      return {};
+    const Vanishes a = vanishes(n.operands[first]), b = vanishes(n.operands[first + 1]);
+    if (n.op == ScalarOp::Mul) {
+      // One factor is enough; rather one that is 0 without a condition.
+      if (never(a.when)) return b;
+      return never(b.when) || b.factors.size() >= a.factors.size() ? a : b;
+    }
+    if (n.op != ScalarOp::Select) return joined(a, b, a.when & b.when);
+    const Surely c = bounds_.condition(n.operands[0]);
+    return joined(a, b, (c.holds & a.when) | (c.fails & b.when) | (a.when & b.when));
+  }
+  static Vanishes joined(const Vanishes& a, const Vanishes& b, const Expression& when) {
+    Vanishes both{when, {}};
+    for (const Vanishes* each : {&a, &b})
+      if (!never(each->when))
+        both.factors.insert(both.factors.end(), each->factors.begin(), each->factors.end());
+    return both;
+  }
+
+  /// The score that is hidden in an exponent which rises with it.
+  [[nodiscard]] const Vanishes::Factor& hidden_in(Scalar s) {
+    if (!hidden_[s.index]) hidden_[s.index] = find_hidden(s);
+    return *hidden_[s.index];
+  }
+  [[nodiscard]] Vanishes::Factor find_hidden(Scalar s) {
+    const AtMost& bound = at_most(s);
+    if (!never(bound.when) && hides(bound.most)) return {{}, s, bound.most, bound.when};
+    const ScalarNode& n = body_[s];
+    if (n.op == ScalarOp::Sub) return hidden_in(n.operands[0]);
+    if (n.op != ScalarOp::Add && n.op != ScalarOp::Mul) return {};
+    for (const size_t k : {0, 1}) {
+      const ScalarNode& by = body_[n.operands[1 - k]];
+      if (n.op == ScalarOp::Mul && !(is_real_number(by) && real_number(by) > 0)) continue;
+      if (const Vanishes::Factor& f = hidden_in(n.operands[k]); !never(f.when)) return f;
+    }
+    return {};
+  }
+
+  Bounds bounds_;
+  const ScalarFunction& body_;
+  std::vector<std::optional<AtMost>> at_most_;  ///< by node, as those below
+  std::vector<std::optional<Vanishes::Factor>> hidden_;
+  std::vector<std::optional<Vanishes>> vanishes_;
+};
+
+/// Exponentials as formulas over a value's operands, each of rows or of streamed positions alone.
+class Factors {
+ public:
+  Factors(const kernel::KernelSpec& spec, const Stream& s)
+      : spec_(spec),
+        rows_(kernel::axes_of(s.rows)),
+        streamed_(kernel::axes_of(s.streamed)),
+        batch_(kernel::axes_of(s.batch)) {}
+
+  [[nodiscard]] bool add(int v, const ScalarFunction& body, const Vanishes& all, Excluded& to) const {
+    for (const Vanishes::Factor& f : all.factors) {
+      ScalarBuilder b;
+      kernel::Copies copies(b, body);
+      copies.replace(f.score, b.constant(body[f.score].dtype, f.most));
+      Excluded::Factor made{v, b.finish(copies.of(f.node)), false};
+      const auto axes = axes_of(v, made.formula);
+      if (!axes) return false;
+      made.streams = (*axes & streamed_) != 0;
+      if ((*axes & ~batch_ & ~(made.streams ? streamed_ : rows_)) != 0) return false;
+      to.factors.push_back(std::move(made));
+    }
+    return true;
+  }
+
+ private:
+  /// Empty if it reads other values.
+  [[nodiscard]] std::optional<kernel::AxisSet> axes_of(int v, const ScalarFunction& formula) const {
+    const std::vector<Operand>& operands = spec_.values()[static_cast<size_t>(v)].operands;
+    kernel::AxisSet axes = 0;
+    for (const ScalarNode& n : formula.nodes()) {
+      if (n.op != ScalarOp::Input) continue;
+      if (n.payload >= operands.size() || operands[n.payload].kind == Operand::Kind::Value)
+        return std::nullopt;
+      axes |= kernel::axes_of(operands[n.payload], spec_.values());
+    }
+    return axes;
+  }
+
+  const kernel::KernelSpec& spec_;
+  kernel::AxisSet rows_, streamed_, batch_;
+};
+
+Id no_lane(StageBuilder& b, int lanes) {
+  return b.compute(ScalarOp::Lt, {b.constant({Dtype::F32, lanes}, 1), b.constant({Dtype::F32, lanes}, 0)});
+}
+
+/// Lanes that are on and where the formula is not 0.
+Id differs(StageBuilder& b, const kernel::KernelSpec& spec, const Excluded::Factor& f, const Ramp& ramp,
+           std::span<const Expression> at) {
+  std::map<int, Id> none;
+  const Id x = ramp.widen(
+      ramp.evaluate(spec, f.formula, spec.values()[static_cast<size_t>(f.value)].operands, at, none));
+  const Id there = b.compute(ScalarOp::Ne, {x, b.constant(b.type(x), 0)});
+  return ramp.inside() == kNone ? there : b.compute(ScalarOp::And, {there, ramp.inside()});
 }
 
 }  // namespace
 
-Expression excluded(const kernel::KernelSpec& spec, const Stream& s, const Box& box) {
-  const auto follows = [](const auto& each) { return each.online.has_value(); };
-  if (!std::ranges::all_of(s.columns, follows)) return 0;
-  Expression all = 1;
-  bool any = false;
-  for (const Fold& f : s.folds) {
-    if (f.online) continue;
-    const kernel::Value& v = spec.values()[static_cast<size_t>(f.value)];
-    if (v.monoid != Monoid::Max) return 0;
-    all = all & surely_nothing(Bounds(box, v), v.body, v.body.outputs()[0]);
-    any = true;
+bool Excluded::streams() const { return std::ranges::any_of(factors, &Factor::streams); }
+
+void bound(Box& box, const AxisGroup& group, const Expression& first, const Expression& count) {
+  Expression stride = 1;
+  for (size_t k = group.axes.size(); k-- > 0;) {
+    const auto axis = static_cast<size_t>(group.axes[k]);
+    const Expression extent = group.extents[k], low = first / stride, high = (first + count - 1) / stride;
+    stride = stride * extent;
+    if (k == 0) {
+      box.low[axis] = low;
+      box.high[axis] = high;
+      continue;
+    }
+    const Expression same = (high / extent - low / extent).lt(1);  // as long as axes outside stand still
+    box.low[axis] = low % extent * same;
+    box.high[axis] = high % extent * same + (extent - 1) * (1 - same);
   }
-  return any ? all : Expression(0);
+}
+
+Excluded excluded(const kernel::KernelSpec& spec, const Stream& s, const Box& box) {
+  Excluded all{.where = 1, .most = {}, .factors = {}};
+  const Factors factors(spec, s);
+  for (const Fold& f : s.folds) {
+    const kernel::Value& value = spec.values()[static_cast<size_t>(f.value)];
+    if (f.online || value.monoid != Monoid::Max) continue;
+    const AtMost bound = Masks(box, f.terms, value.operands).at_most(f.terms.outputs()[0]);
+    if (!bound.bounded || !Masks::hides(bound.most)) return {};  // as for every other box
+    all.where = all.where & bound.when;
+    if (bound.most != -HUGE_VAL) all.most[f.value] = bound.most;
+  }
+  const auto take = [&](int v, const std::optional<kernel::Online>& online, const ScalarFunction& terms) {
+    const kernel::Value& value = spec.values()[static_cast<size_t>(v)];
+    if (online || value.monoid == Monoid::Max) return;
+    const Vanishes vanishes = Masks(box, terms, value.operands).vanishes(terms.outputs()[0]);
+    const bool possible = value.monoid == Monoid::Add && factors.add(v, terms, vanishes, all);
+    all.where = possible ? all.where & vanishes.when : 0;
+  };
+  for (const Fold& f : s.folds) take(f.value, f.online, f.terms);
+  for (const Columns& c : s.columns) take(c.value, c.online, c.weight);
+  if (all.where == Expression(0)) all.factors.clear();
+  return all;
+}
+
+Id rows_count(StageBuilder& b, const kernel::KernelSpec& spec, const Stream& s, const Excluded& e,
+              const Ramp& ramp, std::span<const Expression> at, const std::map<int, Id>& maxima) {
+  Id any = no_lane(b, ramp.lanes());
+  const auto note = [&](Id lanes) { any = b.compute(ScalarOp::Or, {any, lanes}); };
+  const auto fits = [&](Id lanes) {
+    note(ramp.inside() == kNone ? lanes : b.compute(ScalarOp::And, {lanes, ramp.inside()}));
+  };
+  for (const auto& [v, most] : e.most) {
+    const Type type = b.type(maxima.at(v));
+    const Id low = b.constant(type, most);
+    fits(b.compute(ScalarOp::Not, {b.compute(ScalarOp::Le, {low, maxima.at(v)})}));
+    const auto follow = [&](int sum, const std::optional<kernel::Online>& online) {
+      if (!online || online->maximum != v) return;
+      const Id factor = apply(b, ramp, online->rescale, spec.values()[static_cast<size_t>(sum)].operands, at,
+                              {low, maxima.at(v)});
+      fits(b.compute(ScalarOp::Ne, {factor, b.constant(type, 0)}));
+    };
+    for (const Fold& f : s.folds) follow(f.value, f.online);
+    for (const Columns& c : s.columns) follow(c.value, c.online);
+  }
+  for (const Excluded::Factor& f : e.factors)
+    if (!f.streams) note(differs(b, spec, f, ramp, at));
+  return any;
+}
+
+Id positions_count(StageBuilder& b, const kernel::KernelSpec& spec, const Excluded& e,
+                   const AxisGroup& streamed, int lanes, const Expression& first, const Expression& count,
+                   std::span<const Expression> at) {
+  const auto step = [&](const Expression& v, std::span<const Id> now) {
+    Ramp ramp(b, streamed, first + v * lanes, lanes, first + count);
+    Id any = now[0];
+    for (const Excluded::Factor& f : e.factors) {
+      if (!f.streams) continue;
+      for (const Operand& o : spec.values()[static_cast<size_t>(f.value)].operands) ramp.prepare(o);
+      any = b.compute(ScalarOp::Or, {any, differs(b, spec, f, ramp, at)});
+    }
+    return std::vector<Id>{any};
+  };
+  return b.loop(count.ceil_div(lanes), LoopKind::Serial, {no_lane(b, lanes)}, step)[0];
 }
 
 }  // namespace luminal::codegen::stream

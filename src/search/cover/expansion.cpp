@@ -7,8 +7,9 @@
 namespace luminal::search {
 namespace {
 
-constexpr double kLeastGrowth = 4;   // of a reduction's result over what it reads
-constexpr double kLeastShare = 0.5;  // of a grown value that what is made of it has at least
+constexpr double kLeastGrowth = 4;      // of a reduction's result over what it reads
+constexpr double kLeastShare = 0.5;     // of a grown value that what is made of it has at least
+constexpr double kLargeMask = 1 << 16;  // bytes
 
 double bytes_of(Dtype dtype, const Expression& elements, const DimMap& sizes) {
   return kernel::mean_element_bytes(dtype) * static_cast<double>(elements.exec(sizes));
@@ -36,6 +37,8 @@ class Expansions {
         changed = changed || grown[c] != 0;
       }
     }
+    for (size_t c = 0; c < grown.size(); ++c)
+      if (is_mask_of_coordinates(c)) grown[c] = 1;
     return grown;
   }
 
@@ -52,6 +55,16 @@ class Expansions {
     for (const kernel::Slot& slot : content.slots())
       read += bytes_of(slot.dtype, slot.elements, given_.sizes);
     return bytes_[c] >= kLeastGrowth * read;
+  }
+  /// Where keys lie behind a query is a comparison of coordinates: whoever reads it stored can't tell which blocks
+  /// it excludes.
+  [[nodiscard]] bool is_mask_of_coordinates(size_t c) const {
+    return bytes_[c] > std::min(kLargeMask, given_.large_bytes) &&
+           std::ranges::any_of(problem_.classes[c].alternatives, [&](const auto& alternative) {
+             const kernel::KernelSpec& content = store_.at(alternative.spec);
+             return content.slots().empty() && content.result().dtype() == Dtype::Bool &&
+                    !content.result().monoid;
+           });
   }
   [[nodiscard]] bool continues(size_t c, const CoverProblem::Alternative& alternative,
                                const std::vector<char>& grown) const {

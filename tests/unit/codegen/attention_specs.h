@@ -9,7 +9,7 @@ namespace luminal::codegen::test_cases {
 /// softmax(Q K^T * scale + mask) V as one spec, spelled as it comes out of composing its parts.
 struct Attention {
   Expression heads, queries, keys, size, columns;
-  enum class Mask : uint8_t { None, Causal, Additive, Nothing } mask = Mask::None;
+  enum class Mask : uint8_t { None, Causal, Additive, Nothing, Window } mask = Mask::None;
   double hidden = -std::numeric_limits<double>::infinity();  ///< score of a masked key
   bool normalise_inside = true;  ///< weights divided by their sum before they are multiplied with V
   bool clamped = false;          ///< max(m, least) is subtracted: a row masked whole gives zeros
@@ -28,12 +28,13 @@ struct Attention {
     if (mask == Mask::Additive) x.push_back(s.load(bias, i * keys + j));
     if (mask == Mask::Causal) x.push_back(SpecBuilder::number((i + keys - queries).gte(j)));
     if (mask == Mask::Nothing) x.push_back(SpecBuilder::number(i.lt(1)));  // row 0 sees no key
+    if (mask == Mask::Window) x.push_back(SpecBuilder::number(i.gte(j) & (i - j).lt(8)));
     const auto scaled = [this](ScalarBuilder& b, std::span<const Scalar> in) {
       const Scalar y = b.mul(in[0], b.constant(dtype, 0.125));
       if (mask == Mask::None) return y;
       if (mask == Mask::Additive) return b.add(y, in[1]);
       const Scalar low = b.constant(dtype, hidden), holds = b.convert(in[1], Dtype::Bool);
-      return mask == Mask::Causal ? b.select(holds, y, low) : b.select(holds, low, y);
+      return mask == Mask::Nothing ? b.select(holds, low, y) : b.select(holds, y, low);
     };
     const int m = s.value({0, 1}, {3}, Monoid::Max, x, scaled);
     const auto with = [&](std::vector<Operand> more) {

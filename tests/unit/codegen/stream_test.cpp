@@ -129,31 +129,6 @@ TEST(Stream, Masks) {
   for (const KernelSpec& spec : masked(37, 75)) check_stream(spec);
 }
 
-TEST(Stream, FindsBlocksThatAMaskExcludes) {
-  const KernelSpec spec = Attention{2, 64, 64, 4, 3, Mask::Causal}.spec().spec;
-  const auto s = stream::stream_of(spec);
-  ASSERT_TRUE(s.has_value());
-  const auto excluded = [&](int64_t row, int64_t last_row, int64_t key, int64_t last_key) {
-    stream::Box box{{0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}};
-    const auto set = [&](int axis, int64_t low, int64_t high) {
-      box.low[static_cast<size_t>(axis)] = low;
-      box.high[static_cast<size_t>(axis)] = high;
-    };
-    set(s->rows[0], row, last_row);
-    set(s->streamed[0], key, last_key);
-    return stream::excluded(spec, *s, box) == Expression(1);
-  };
-  EXPECT_TRUE(excluded(0, 15, 16, 63));
-  EXPECT_FALSE(excluded(0, 15, 15, 63));  // the last row sees its own key
-  EXPECT_FALSE(excluded(16, 31, 0, 15));
-  // A large negative number is a score like others: a row that sees nothing else takes the mean of all.
-  Attention low{2, 64, 64, 4, 3, Mask::Causal};
-  low.hidden = -1e9;
-  const KernelSpec other = low.spec().spec;
-  const stream::Box box{{0, 0, 0, 40, 40}, {0, 15, 0, 63, 63}};
-  EXPECT_EQ(stream::excluded(other, *stream::stream_of(other), box), Expression(0));
-}
-
 /// sum_j (sum_e A[i,e] B[j,e]) C[j,d]; with `gradient` the weights are exp2(s - L[i]) * (s - D[j]), as those of
 /// attention's gradients are.
 KernelSpec chained(int64_t rows, int64_t length, int64_t size, int64_t columns, bool gradient) {

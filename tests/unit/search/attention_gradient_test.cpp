@@ -21,10 +21,11 @@ struct Training {
   std::vector<GraphTensor> inputs,
       results;  ///< results: the loss, then the gradients of the first `weights` inputs
   size_t weights = 3;
+  int64_t length = kLength;
 
   GraphTensor input(Shape dims) { return inputs.emplace_back(cx.tensor(std::move(dims))); }
-  GraphTensor rows() { return input({kGradientHeads, kLength, kWidth}); }
-  GraphTensor seen() { return cx.arange(kLength).unsqueeze(0).le(cx.arange(kLength).unsqueeze(1)); }
+  GraphTensor rows() { return input({kGradientHeads, length, kWidth}); }
+  GraphTensor seen() { return cx.arange(length).unsqueeze(0).le(cx.arange(length).unsqueeze(1)); }
 
   void finish(const GraphTensor& y) {
     const GraphTensor upstream = inputs.emplace_back(cx.tensor(y.dims()));
@@ -169,6 +170,71 @@ TEST_P(AttentionGradient, IsThatOfFiniteDifferences) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, AttentionGradient, testing::ValuesIn(gradient_spellings()),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+/// Causal attention of several blocks of keys. Blocks that the mask excludes are left out, in both directions: a NaN
+/// there does not reach a gradient, as it would if it were multiplied by a weight of 0.
+class CausalGradient : public testing::TestWithParam<GradientSpelling> {
+ protected:
+  static constexpr int64_t kKeys = 640, kPoisoned = 64;
+
+  CausalGradient() {
+    t.length = kKeys;
+    t.finish(GetParam().build(t));
+    t.cx.set_search({.large_bytes = 0});
+    t.set();
+    t.cx.set_device("cpu");
+  }
+  /// NaN in rows `first` .. `last` - 1 of an input.
+  void poison(size_t input, int64_t first, int64_t last) {
+    std::vector<float> data(Training::elements(t.inputs[input]), 0.5F);
+    for (int64_t head = 0; head < kGradientHeads; ++head)
+      for (int64_t k = first * kWidth; k < last * kWidth; ++k)
+        data[static_cast<size_t>(head * kKeys * kWidth + k)] = NAN;
+    t.inputs[input].set(data);
+  }
+  [[nodiscard]] static bool holds_numbers(const std::vector<float>& x, int64_t first, int64_t last) {
+    for (int64_t head = 0; head < kGradientHeads; ++head)
+      for (int64_t k = first * kWidth; k < last * kWidth; ++k)
+        if (std::isnan(x[static_cast<size_t>(head * kKeys * kWidth + k)])) return false;
+    return true;
+  }
+  Training t;
+};
+
+TEST_P(CausalGradient, IsThatOfTheReference) {
+  const CompileReport report = t.cx.compile(Fast{}).details();
+  for (const KernelReport& kernel : report.kernels)  // the loss is a sum
+    EXPECT_TRUE(kernel.schedule == "stream" || kernel.schedule == "reduce") << to_text(report);
+  EXPECT_LT(report.arena_bytes, kKeys * kKeys) << "a mask is stored: " << to_text(report);
+  const auto got = t.run("cpu"), want = t.run("reference");
+  for (size_t k = 1; k < got.size(); ++k)
+    EXPECT_THAT(got[k], testing::Pointwise(testing::FloatNear(3e-5F), want[k])) << "gradient " << k;
+}
+
+TEST_P(CausalGradient, OfQueriesLeavesOutKeysBehindThem) {
+  poison(1, kKeys - kPoisoned, kKeys);
+  const std::vector<float> q = t.run("cpu")[1];
+  EXPECT_TRUE(holds_numbers(q, 0, 256));
+  EXPECT_FALSE(holds_numbers(q, kKeys - 1, kKeys));
+}
+
+TEST_P(CausalGradient, OfKeysAndValuesLeavesOutQueriesBeforeThem) {
+  poison(3, 0, kPoisoned);
+  const auto gradients = t.run("cpu");
+  for (const size_t k : {2, 3}) {
+    EXPECT_TRUE(holds_numbers(gradients[k], 384, kKeys)) << k;
+    EXPECT_FALSE(holds_numbers(gradients[k], 0, 1)) << k;
+  }
+}
+
+std::vector<GradientSpelling> causal_spellings() {
+  std::vector<GradientSpelling> list = gradient_spellings();
+  std::erase_if(list,
+                [](const auto& each) { return std::string(each.name).find("causal") == std::string::npos; });
+  return list;
+}
+INSTANTIATE_TEST_SUITE_P(Table, CausalGradient, testing::ValuesIn(causal_spellings()),
                          [](const auto& each) { return std::string(each.param.name); });
 
 }  // namespace
