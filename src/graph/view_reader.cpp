@@ -90,6 +90,7 @@ void ViewReader::merge_axes() {
 }
 
 ViewReader::Place ViewReader::place(int64_t position, Places& last) const {
+  if (direct_) return {.index = position};
   auto& coordinates = last.coordinates;
   LUMINAL_CHECK(dims_.size() <= coordinates.size(), "a view of rank {}", dims_.size());
   if (position == last.position + 1) {
@@ -99,10 +100,11 @@ ViewReader::Place ViewReader::place(int64_t position, Places& last) const {
     }
   } else {
     int64_t rest = position;
-    for (size_t axis = dims_.size(); axis-- > 0;) {
+    for (size_t axis = dims_.size(); axis-- > 1;) {
       coordinates[axis] = rest % dims_[axis];
       rest /= dims_[axis];
     }
+    coordinates[0] = rest;
   }
   last.position = position;
   const std::span<const int64_t> at(coordinates.data(), dims_.size());

@@ -4,6 +4,7 @@
 #include "base/fail.h"
 #include "base/machine.h"
 #include "base/memory.h"
+#include "base/page_pool.h"
 #include "luminal/tensor_data.h"
 
 // Memory of tensors: whole cache lines, huge pages where a tensor is large.
@@ -18,6 +19,7 @@ std::align_val_t alignment_of(size_t bytes) {
 }  // namespace
 
 void* allocate_lines(size_t bytes) {
+  if (void* pooled = take_pooled(bytes)) return pooled;
   check_memory(bytes);
   void* memory = ::operator new(bytes, alignment_of(bytes), std::nothrow);
   if (memory == nullptr)
@@ -28,7 +30,9 @@ void* allocate_lines(size_t bytes) {
   return memory;
 }
 
-void free_lines(void* memory, size_t bytes) noexcept { ::operator delete(memory, alignment_of(bytes)); }
+void free_lines(void* memory, size_t bytes) noexcept {
+  if (!give_back_pooled(memory, bytes)) ::operator delete(memory, alignment_of(bytes));
+}
 
 int64_t count_elements(const std::vector<int64_t>& sizes) {
   if (std::ranges::any_of(sizes, [](int64_t size) { return size < 0; }))

@@ -17,6 +17,7 @@
 #include "codegen/schedules/cost.h"
 #include "search/cover/known_covers.h"
 #include "search/tuning/example_inputs.h"
+#include "search/verification/contain.h"
 #include "search/verification/plan_check.h"
 #include "search/verification/replay.h"
 #include "search/watch.h"
@@ -300,10 +301,11 @@ class BackEndRun {
                          : std::string("the time of the mode is up"));
       return;
     }
-    const runtime::Given given = timing_inputs(graph_, plan, top, options_, values_);
+    draw_own_inputs(graph_, plan);
+    const auto inputs = [&] { return timing_inputs(graph_, plan, top, options_, values_); };
     throw_if_cancelled();
     while (const std::optional<PlanFault> fault =
-               check_plan(*target_.backend, graph_, plan, top, given, options_.math, deadlines_.verify)) {
+               check_plan(*target_.backend, graph_, plan, top, inputs, options_.math, deadlines_.verify)) {
       const auto replay = replay_of(graph_, plan, compiled_.facts, *compiled_.front_end->store, *fault);
       log_line(fmt::format(
           "[verify] a plan is wrong and not used: {}. Please report this{}", fault->message,
@@ -362,6 +364,7 @@ class BackEndRun {
   Deadlines deadlines_ = deadlines_of(mode_, Watch::current() ? Watch::current()->start() : begin_);
   BackEndResult compiled_;
   Loops loops_;
+  KeptPages pages_;
 };
 
 }  // namespace

@@ -396,7 +396,7 @@ TEST_F(SeededFaults, ALawThatIsWrongBetweenValuesNobodyNamed) {
     facts.list.push_back({store.intern(spec), implementation, {}, plan.launches.size() - 1, 1});
   }
   plan.results = {{y.edge().source, 2}};
-  const auto fault = check_plan(*backend, cx, plan, {}, plan_inputs(cx, plan, {}, 1));
+  const auto fault = check_plan(*backend, cx, plan, {}, [&] { return plan_inputs(cx, plan, {}, 1); });
   ASSERT_TRUE(fault);
   const auto replay = replay_of(cx, plan, facts, store, *fault);
   ASSERT_TRUE(replay);

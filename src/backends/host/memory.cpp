@@ -3,6 +3,7 @@
 #include "backends/device.h"
 #include "base/fail.h"
 #include "base/memory.h"
+#include "base/page_pool.h"
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -37,6 +38,7 @@ int64_t pages_for(int64_t bytes) {
 }  // namespace
 
 std::byte* map_memory(int64_t bytes) {
+  if (std::byte* pooled = take_pooled(static_cast<size_t>(bytes))) return pooled;
   check_size(bytes);
   const bool huge = bytes >= kHugePage;
   const int64_t size = pages_for(bytes);
@@ -59,6 +61,7 @@ std::byte* map_memory(int64_t bytes) {
 }
 
 void unmap_memory(std::byte* memory, int64_t bytes) noexcept {
+  if (give_back_pooled(memory, static_cast<size_t>(bytes))) return;
   ::munmap(memory, static_cast<size_t>(pages_for(bytes)));
 }
 #else

@@ -462,6 +462,7 @@ class PlanSearch {
     double shortest_us = 1e6 * static_cast<double>(bytes) / kFreshBytesPerS;
     for (const Entry& entry : entries) shortest_us += 3 * std::max(explored_[entry.cover].sum_us, kSampleUs);
     if (!fits(shortest_us * 1e-6, deadlines_.plans)) return {};
+    for (const Entry& entry : entries) draw_own_inputs(context_.graph, entry.plan);
     // Not all kernels of these plans have been verified in full.
     const SharedBytes memory(static_cast<int64_t>(entries.size() * kRounds * sizeof(double)));
     auto* times = reinterpret_cast<double*>(memory.bytes().data());

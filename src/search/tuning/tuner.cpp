@@ -360,7 +360,7 @@ void Tuner::confirm(std::span<Tuned* const> winners) {
   // What was remembered without verification may come from others' machines: it is verified, whatever the time.
   const auto verified_late = std::ranges::stable_partition(open, &Tuned::from_cache);
   const auto at_once = static_cast<size_t>(verified_late.begin() - open.begin());
-  const size_t batch = 4 * static_cast<size_t>(Team::shared().size());
+  const size_t batch = 16 * static_cast<size_t>(Team::shared().size());
   for (size_t first = 0; first < open.size() && (first < at_once || !is_over(options_.verify_by));
        first += batch) {
     if (Watch* watch = Watch::current()) watch->step("verifying kernels", first, open.size());
@@ -449,7 +449,9 @@ std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const code
   std::ranges::stable_sort(open, std::greater<>(), [](const Job* job) {
     return job->request.weight * job->tried.front().predicted_us;
   });
-  const size_t batch = 4 * static_cast<size_t>(Team::shared().size());
+  // With a deadline the first ones are timed before the last ones are looked at.
+  const bool is_pressed = options_.deadline != Clock::time_point::max();
+  const size_t batch = (is_pressed ? 4 : 16) * static_cast<size_t>(Team::shared().size());
   for (size_t first = 0; first < open.size() && !is_over(options_.deadline); first += batch) {
     const auto now = std::span(open).subspan(first, std::min(batch, open.size() - first));
     if (Watch* watch = Watch::current()) watch->step("timing kernels", first, open.size());

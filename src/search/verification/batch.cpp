@@ -117,7 +117,26 @@ class ReferenceMaker {
                                       const std::optional<TaskPart>& part) {
     if (is_first && check_.split) prove_sum(suite);
     if (record_.fault.get()) return nullptr;
-    if (sum_) return made_by_sum(suite, is_first);
+    is_unproven_ = false;
+    if (!sum_) return made_by_kernel(suite, is_first, part);
+    // A sum is made of all tasks, whatever part of them the candidate runs.
+    if (!is_first && part)
+      if (const auto* made = made_by_kernel(suite, false, part)) {
+        is_unproven_ = true;
+        return made;
+      }
+    return made_by_sum(suite, is_first);
+  }
+  /// A candidate that differs from what was made last is not wrong for that: `make_proven` tells.
+  [[nodiscard]] bool is_unproven() const { return is_unproven_; }
+  const std::vector<TensorData>* make_proven(const VerificationSuite& suite) {
+    is_unproven_ = false;
+    return made_by_sum(suite, false);
+  }
+
+ private:
+  const std::vector<TensorData>* made_by_kernel(const VerificationSuite& suite, bool is_first,
+                                                const std::optional<TaskPart>& part) {
     for (; kernel_ < check_.independent.size(); ++kernel_) {
       if (*record_.fell[kernel_].get() != '\0') continue;
       record_.running = kIndependent + static_cast<int>(kernel_);
@@ -128,12 +147,11 @@ class ReferenceMaker {
       if (!fault) return &plain_->made();
       plain_.reset();
       record_.fell[kernel_].set(fault->message);
-      if (!is_first) throw BeginAnew();
+      if (!is_first && !sum_) throw BeginAnew();
     }
     return nullptr;
   }
 
- private:
   /// Finds a sum that whole numbers prove.
   void prove_sum(const VerificationSuite& suite) {
     record_.running = kCandidate;  // and its like
@@ -169,6 +187,7 @@ class ReferenceMaker {
   FullRecord& record_;
   Progress& progress_;
   size_t kernel_ = 0;
+  bool is_unproven_ = false;             ///< what was made last, beside a sum that is
   std::unique_ptr<SplitVerifier> sum_;   ///< proven
   std::unique_ptr<CaseVerifier> plain_;  ///< of the independent kernel
 };
@@ -222,7 +241,12 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
     if (reference) accept_beyond_laws(suite.cases[0], *reference);
     record.running = kCandidate;
     if (!candidate) candidate.emplace(suite, std::span(&check.candidate, 1), options, progress);
-    const auto fault = candidate->add(suite.cases[0], reference, k + 1 == kinds);
+    auto fault = candidate->add(suite.cases[0], reference, k + 1 == kinds);
+    if (fault && references.is_unproven()) {
+      reference = references.make_proven(suite);
+      record.running = kCandidate;
+      fault = candidate->add(suite.cases[0], reference, k + 1 == kinds);
+    }
     if (fault) record.fault.set(*fault);
   }
   if (candidate) record.compared += candidate->compared();

@@ -12,12 +12,16 @@
 #include <csignal>
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "base/cancel.h"
 #include "base/fail.h"
+#include "base/memory.h"
+#include "base/page_pool.h"
 #include "search/watch.h"
 
 namespace luminal::search {
@@ -65,6 +69,64 @@ void keep_freed_memory() {
 #endif
 }
 
+/// Pools of pages, one for each contained process that runs at the same time.
+class Pools {
+ public:
+  static Pools& of_process() {
+    static Pools pools;
+    return pools;
+  }
+
+  /// The first one that nobody has: processes that run alone are all served by the same.
+  PagePool& lend() {
+    const std::scoped_lock lock(mutex_);
+    auto found = std::ranges::find(entries_, false, &Entry::is_lent);
+    if (found == entries_.end())
+      found = entries_.insert(found, Entry{.pool = std::make_unique<PagePool>(most_bytes())});
+    found->is_lent = true;
+    return *found->pool;
+  }
+  void take_back(const PagePool& pool) {
+    const std::scoped_lock lock(mutex_);
+    std::ranges::find(entries_, &pool, [](const Entry& entry) { return entry.pool.get(); })->is_lent = false;
+    drop_unkept();
+  }
+  void add_keepers(int count) {
+    const std::scoped_lock lock(mutex_);
+    keepers_ += count;
+    drop_unkept();
+  }
+
+ private:
+  struct Entry {
+    std::unique_ptr<PagePool> pool;
+    bool is_lent = false;
+  };
+  static int64_t most_bytes() {
+    constexpr int64_t kMost = int64_t{2} << 30, kOneIn = 8;
+    return std::min(kMost, available_memory_bytes() / kOneIn);
+  }
+  void drop_unkept() {
+    if (keepers_ == 0) std::erase_if(entries_, [](const Entry& entry) { return !entry.is_lent; });
+  }
+
+  std::mutex mutex_;
+  int keepers_ = 0;
+  std::vector<Entry> entries_;
+};
+
+class LentPool {
+ public:
+  LentPool() : pool_(Pools::of_process().lend()) {}
+  LentPool(const LentPool&) = delete;
+  LentPool& operator=(const LentPool&) = delete;
+  ~LentPool() { Pools::of_process().take_back(pool_); }
+  [[nodiscard]] PagePool& get() const { return pool_; }
+
+ private:
+  PagePool& pool_;
+};
+
 /// A pipe of which the other process holds the end to write: the end to read hangs up when it dies.
 class Lifeline {
  public:
@@ -92,7 +154,7 @@ class Lifeline {
 /// A forked process and how long it may stay silent. Killed with the object.
 class Worker {
  public:
-  Worker(Board& board, std::chrono::milliseconds timeout, const std::function<void()>& body)
+  Worker(Board& board, PagePool& pool, std::chrono::milliseconds timeout, const std::function<void()>& body)
       : board_(&board), timeout_(timeout), looked_(Clock::now()), seen_(board.progress) {
     const pid_t parent = ::getpid();
     process_ = ::fork();
@@ -103,6 +165,7 @@ class Worker {
     lifeline_.hold();
     die_with_parent(parent);
     keep_freed_memory();
+    pool.serve();
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM}) ::signal(signal, SIG_DFL);
     ::signal(SIGINT, SIG_IGN);  // the terminal sends it to all: the parent decides
     try {
@@ -187,6 +250,9 @@ void wait_for_one(std::span<const std::optional<Worker>> running, std::chrono::m
 
 }  // namespace
 
+KeptPages::KeptPages() { Pools::of_process().add_keepers(1); }
+KeptPages::~KeptPages() { Pools::of_process().add_keepers(-1); }
+
 Containment containment_of(const backends::Kernel& kernel) {
   return kernel.device() == nullptr ? Containment::Process : Containment::None;
 }
@@ -230,11 +296,12 @@ std::vector<std::string> run_contained_each(size_t count,
   const std::span<Board> boards = shared_boards.as<Board>();
   std::atomic<size_t>& next = shared_next.as<std::atomic<size_t>>()[0];
   std::vector<std::string> results(count);
+  const std::vector<LentPool> pools(most);
   std::vector<std::optional<Worker>> running(most);
   const auto start = [&](size_t w) {
     Board& board = *new (&boards[w]) Board{};
     board.item = count;
-    running[w].emplace(board, timeout, [&board, &next, &action, done, count] {
+    running[w].emplace(board, pools[w].get(), timeout, [&board, &next, &action, done, count] {
       for (size_t item = next++; item < count; item = next++) {
         board.item = item;
         ++board.progress;

@@ -36,6 +36,16 @@ class SharedBytes {
   int64_t size_bytes_ = 0;
 };
 
+/// While one lives, contained processes find the pages that earlier ones have touched: fresh pages take longer than
+/// most kernels.
+class KeptPages {
+ public:
+  KeptPages();
+  KeptPages(const KeptPages&) = delete;
+  KeptPages& operator=(const KeptPages&) = delete;
+  ~KeptPages();
+};
+
 /// What a contained process tells of its progress: each change gives it the whole timeout again.
 using Progress = std::atomic<uint64_t>;
 

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "graph/data_input.h"
 #include "search/verification/derive.h"
+#include "search/verification/fault_record.h"
 #include "search/verification/oracle.h"
 #include "search/verification/test_inputs.h"
 #include "search/verification/verify.h"
@@ -232,25 +233,78 @@ int64_t separate_bytes(const runtime::Plan& plan, const DimMap& dims) {
   return total;
 }
 
-std::optional<PlanFault> check_plan(backends::Device& device, const Graph& graph, const runtime::Plan& plan,
-                                    const DimMap& dims, const runtime::Given& given, MathMode math,
-                                    std::chrono::steady_clock::time_point until) {
+void draw_own_inputs(const Graph& graph, const runtime::Plan& plan) {
+  for (const TensorIndex tensor : runtime::tensors_to_give(plan))
+    if (const auto& value = tensor_at(plan, tensor).value) (void)graph.value(*value);
+}
+
+namespace {
+
+std::optional<PlanFault> check_plan_uncontained(backends::Device& device, const Graph& graph,
+                                                const runtime::Plan& plan, const DimMap& dims,
+                                                const runtime::Given& given, MathMode math,
+                                                std::chrono::steady_clock::time_point until,
+                                                Progress& progress) {
   using runtime::PlanRunner;
+  const auto launches = static_cast<int>(plan.launches.size());
   PlanRunner separate(device, plan, dims, given, PlanRunner::Memory::Separate);
   separate.run();
-  Judge judge(graph, plan, dims, given, separate, math);
-  if (auto fault = judge.check_inputs()) return fault;
-  for (int launch = 0; launch < static_cast<int>(plan.launches.size()) && !is_over(until); ++launch)
-    if (auto fault = judge.check(launch)) return fault;
+  ++progress;
+  {  // what the judge has copied makes room for the next runner
+    Judge judge(graph, plan, dims, given, separate, math);
+    if (auto fault = judge.check_inputs()) return fault;
+    for (int launch = 0; launch < launches && !is_over(until); ++launch, ++progress)
+      if (auto fault = judge.check(launch)) return fault;
+  }
   if (is_over(until)) return std::nullopt;
   PlanRunner planned(device, plan, dims, given, PlanRunner::Memory::AsPlanned);
+  ++progress;
   const std::optional<PlanFault> wrong = check_order(plan, planned, separate);
+  ++progress;
   const bool writes_in_place = std::ranges::any_of(
       plan.launches, [](const Launch& launch) { return launch.kernel && !launch.kernel->in_place.empty(); });
   if (!wrong && !writes_in_place) return std::nullopt;
   planned.restore();
   if (auto fault = check_in_place(plan, planned, separate)) return fault;
   return wrong;
+}
+
+/// A plan's fault on its way out of a contained process.
+struct PlanFaultRecord {
+  bool is_there;
+  PlanFault::Kind kind;
+  int launch;
+  TensorIndex tensor;
+  SharedText<2000> message;
+};
+
+}  // namespace
+
+std::optional<PlanFault> check_plan(backends::Device& device, const Graph& graph, const runtime::Plan& plan,
+                                    const DimMap& dims, const std::function<runtime::Given()>& inputs,
+                                    MathMode math, std::chrono::steady_clock::time_point until) {
+  constexpr std::chrono::seconds kTimeout{60};  // of one run
+  const SharedBytes shared(sizeof(PlanFaultRecord));
+  PlanFaultRecord& record = shared.as<PlanFaultRecord>()[0];
+  const std::string trouble = run_contained(
+      [&](Progress& progress) {
+        const runtime::Given given = inputs();
+        ++progress;
+        const auto fault = check_plan_uncontained(device, graph, plan, dims, given, math, until, progress);
+        if (!fault) return;
+        record.kind = fault->kind, record.launch = fault->launch, record.tensor = fault->tensor;
+        record.message.set(fault->message);
+        record.is_there = true;
+      },
+      kTimeout, containment_of(device), until);
+  if (record.is_there)
+    return PlanFault{.kind = record.kind,
+                     .launch = record.launch,
+                     .tensor = record.tensor,
+                     .message = record.message.get()};
+  if (trouble.empty() || trouble == kNoTimeLeft) return std::nullopt;
+  return PlanFault{
+      .kind = PlanFault::Kind::Order, .launch = -1, .message = fmt::format("a plan as a whole {}", trouble)};
 }
 
 }  // namespace luminal::search

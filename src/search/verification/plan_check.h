@@ -32,11 +32,16 @@ struct PlanFault {
 /// itself produces, is compared at samples with the user's nodes. NaN and infinities
 /// are compared in strict math alone: laws of the other modes may move an overflow. Ends at `until`: what was
 /// not looked at by then counts as right.
+/// The plan runs contained, on what `inputs` gives there (plan_inputs).
 [[nodiscard]] std::optional<PlanFault> check_plan(backends::Device& device, const Graph& graph,
                                                   const runtime::Plan& plan, const DimMap& dims,
-                                                  const runtime::Given& given,
+                                                  const std::function<runtime::Given()>& inputs,
                                                   MathMode math = MathMode::Strict,
                                                   std::chrono::steady_clock::time_point until = kNoDeadline);
+
+/// Values of the graph that a plan reads and that are drawn when first asked for are drawn here, instead of anew in
+/// each contained process.
+void draw_own_inputs(const Graph& graph, const runtime::Plan& plan);
 
 /// Bytes that a plan takes when nothing shares memory.
 [[nodiscard]] int64_t separate_bytes(const runtime::Plan& plan, const DimMap& dims);

@@ -5,8 +5,11 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <random>
+#include <string>
+#include <tuple>
 
 #include "base/hash.h"
 #include "graph/data_input.h"
@@ -118,6 +121,22 @@ void draw(std::string_view kind, Dtype dtype, Bits random, std::span<double> out
 /// tile or a row is another number.
 constexpr int64_t kPeriod = 262'139;
 
+/// The numbers with which a tensor of `count` elements begins. Tensors of many kernels begin with the same ones: what
+/// was drawn last is kept by each thread.
+const TensorData& beginning(std::string_view kind, Dtype dtype, uint64_t seed, size_t tensor, int64_t count) {
+  constexpr size_t kMostKept = 64;
+  using Key = std::tuple<std::string, Dtype, uint64_t, size_t, int64_t>;
+  thread_local std::map<Key, TensorData> kept;
+  if (kept.size() >= kMostKept) kept.clear();
+  const auto [entry, is_new] = kept.try_emplace({std::string(kind), dtype, seed, tensor, count});
+  if (is_new) {
+    TensorData numbers(Dtype::F64, {count});
+    draw(kind, dtype, Bits(combine(combine(seed, tensor), hash_bytes(kind))), numbers.as<double>());
+    entry->second = convert(numbers, dtype);
+  }
+  return entry->second;
+}
+
 }  // namespace
 
 bool is_beyond_relaxed_math(std::string_view kind) { return kind == "extreme" || kind == "special"; }
@@ -129,9 +148,7 @@ std::shared_ptr<const TensorData> test_input(std::string_view kind, const Tensor
     return std::make_shared<TensorData>(
         random_blocks(dtype, exec(type.dims, dims), combine(seed, tensor), kind == "integers"));
   auto data = std::make_shared<TensorData>(dtype, exec(type.dims, dims));
-  TensorData numbers(Dtype::F64, {std::min(data->element_count(), kPeriod)});
-  draw(kind, dtype, Bits(combine(combine(seed, tensor), hash_bytes(kind))), numbers.as<double>());
-  const TensorData drawn = convert(numbers, dtype);
+  const TensorData& drawn = beginning(kind, dtype, seed, tensor, std::min(data->element_count(), kPeriod));
   for (size_t at = 0; at < data->bytes.size(); at += drawn.bytes.size())
     std::memcpy(&data->bytes[at], drawn.bytes.data(), std::min(drawn.bytes.size(), data->bytes.size() - at));
   return data;

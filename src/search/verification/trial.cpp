@@ -1,20 +1,14 @@
 #include "search/verification/trial.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <ranges>
 #include <utility>
 
 #include "backends/host/device.h"
 #include "base/fail.h"
-#include "base/memory.h"
 #include "base/team.h"
 #include "search/verification/contain.h"
 
@@ -22,103 +16,6 @@ namespace luminal::search {
 namespace {
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
-
-/// Pages between guards. Fresh ones are zeroed by the system one by one, which takes longer than most
-/// kernels.
-class GuardedPages {
- public:
-  static GuardedPages& of_process() {
-    static GuardedPages pages;
-    return pages;
-  }
-
-  /// At least this many bytes that hold anything. Errors: Error if there is no memory.
-  std::byte* take(int64_t bytes) {
-    std::byte* pages = kept(bytes);
-    if (pages == nullptr) pages = map(bytes);
-    ::mprotect(pages, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE);
-    return pages;
-  }
-  void give_back(std::byte* pages, int64_t bytes) {
-    const std::scoped_lock lock(mutex_);
-    if (kept_bytes_ + bytes > kMostKept) {
-      ::munmap(pages - guard(bytes), static_cast<size_t>(bytes + 2 * guard(bytes)));
-      return;
-    }
-    ::mprotect(pages, static_cast<size_t>(bytes), PROT_NONE);
-    kept_[bytes].push_back(pages);
-    kept_bytes_ += bytes;
-  }
-
- private:
-  static constexpr int64_t kMostKept = int64_t{1} << 30;
-
-  static int64_t guard(int64_t bytes) {
-    constexpr int64_t kLeast = int64_t{1} << 20, kMost = int64_t{1} << 28;
-    return std::clamp(bytes, kLeast, kMost);
-  }
-  std::byte* kept(int64_t bytes) {
-    const std::scoped_lock lock(mutex_);
-    const auto found = kept_.find(bytes);
-    if (found == kept_.end() || found->second.empty()) return nullptr;
-    std::byte* pages = found->second.back();
-    found->second.pop_back();
-    kept_bytes_ -= bytes;
-    return pages;
-  }
-  static std::byte* map(int64_t bytes) {
-    const int64_t all = bytes + 2 * guard(bytes);
-    void* mapped = ::mmap(nullptr, static_cast<size_t>(all), PROT_NONE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapped == MAP_FAILED)
-      fail("[verify] cannot map {} bytes of memory for a trial: {}", all, std::strerror(errno));
-    std::byte* pages = static_cast<std::byte*>(mapped) + guard(bytes);
-    advise_huge_pages(pages, static_cast<size_t>(bytes));
-    return pages;
-  }
-
-  std::mutex mutex_;
-  std::map<int64_t, std::vector<std::byte*>> kept_;  ///< by bytes
-  int64_t kept_bytes_ = 0;
-};
-
-}  // namespace
-
-GuardedMemory::GuardedMemory(int64_t size_bytes, int64_t alignment, Place place) : size_bytes_(size_bytes) {
-  inner_bytes_ = round_up(std::max<int64_t>(size_bytes, 1), ::sysconf(_SC_PAGESIZE));
-  inner_ = GuardedPages::of_process().take(inner_bytes_);
-  data_ = inner_ + (place == Place::AtStart ? 0 : (inner_bytes_ - size_bytes) / alignment * alignment);
-}
-
-GuardedMemory::~GuardedMemory() {
-  if (inner_ != nullptr) GuardedPages::of_process().give_back(inner_, inner_bytes_);
-}
-
-GuardedMemory::GuardedMemory(GuardedMemory&& other) noexcept
-    : inner_(std::exchange(other.inner_, nullptr)),
-      data_(other.data_),
-      size_bytes_(other.size_bytes_),
-      inner_bytes_(other.inner_bytes_),
-      pattern_(other.pattern_) {}
-
-void GuardedMemory::fill(std::byte pattern) {
-  pattern_ = pattern;
-  std::memset(inner_, static_cast<int>(pattern), static_cast<size_t>(inner_bytes_));
-}
-
-void GuardedMemory::fill_around(std::byte pattern) {
-  pattern_ = pattern;
-  std::fill(inner_, data_, pattern);
-  std::fill(data_ + size_bytes_, inner_ + inner_bytes_, pattern);
-}
-
-int64_t GuardedMemory::stray_writes() const {
-  const auto changed = [&](std::byte b) { return b != pattern_; };
-  return std::count_if(inner_, data_, changed) +
-         std::count_if(data_ + size_bytes_, inner_ + inner_bytes_, changed);
-}
-
-namespace {
 
 constexpr int64_t kWorkspaceAlignment = 64;
 }  // namespace
@@ -194,7 +91,7 @@ GuardedMemory HostRig::workspace(int64_t bytes) const {
 }
 
 bool HostRig::lies_outside(size_t input, int64_t bytes) const {
-  constexpr int64_t kLarge = int64_t{1} << 22;
+  constexpr int64_t kLarge = int64_t{1} << 18;
   return options_.reads_large_where_they_lie && bytes >= kLarge &&
          static_cast<int>(input) != options_.in_place;
 }

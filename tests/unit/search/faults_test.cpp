@@ -321,8 +321,8 @@ TEST(PlanCheck, ALawThatIsWrongBetweenUnnamedValuesIsSeenInThePlan) {
   auto y = (x * 2 + 1).retrieve();
   const runtime::Plan right = chain(x, y, 1), wrong = chain(x, y, 1.001F);
   const auto device = backends::make_null_device();
-  EXPECT_FALSE(check_plan(*device, cx, right, {}, plan_inputs(cx, right, {}, 1)));
-  const auto fault = check_plan(*device, cx, wrong, {}, plan_inputs(cx, wrong, {}, 1));
+  EXPECT_FALSE(check_plan(*device, cx, right, {}, [&] { return plan_inputs(cx, right, {}, 1); }));
+  const auto fault = check_plan(*device, cx, wrong, {}, [&] { return plan_inputs(cx, wrong, {}, 1); });
   ASSERT_TRUE(fault);
   EXPECT_EQ(fault->kind, PlanFault::Kind::Value);
   EXPECT_EQ(fault->launch, 1);

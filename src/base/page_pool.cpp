@@ -1,0 +1,128 @@
+#include "base/page_pool.h"
+
+#include <atomic>
+#include <functional>
+#include <iterator>
+
+#include "base/memory.h"
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+namespace luminal {
+namespace {
+
+constexpr int64_t kSmallPage = 4096, kHugePage = kHugePageBytes;
+
+std::atomic<PagePool*> serving_pool{nullptr};
+
+int64_t page_of(int64_t bytes) { return bytes >= kHugePage ? kHugePage : kSmallPage; }
+int64_t in_whole_pages(int64_t bytes) {
+  const int64_t page = page_of(bytes);
+  return (bytes + page - 1) / page * page;
+}
+
+/// All at once: one by one, as they are touched, takes twice as long.
+void map_pages([[maybe_unused]] std::byte* pages, [[maybe_unused]] int64_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  ::madvise(pages, static_cast<size_t>(bytes),
+            MADV_POPULATE_WRITE);  // where it fails they are mapped one by one
+#endif
+}
+
+}  // namespace
+
+#ifdef __linux__
+PagePool::PagePool(int64_t bytes) {
+  const int64_t whole = bytes / kHugePage * kHugePage;
+  if (whole <= 0) return;
+  // Huge pages need an address and a place in the shared memory that are multiples of their size.
+  void* reserved = ::mmap(nullptr, static_cast<size_t>(whole + kHugePage), PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return;
+  auto* begin = static_cast<std::byte*>(reserved);
+  const int64_t skip = (kHugePage - reinterpret_cast<intptr_t>(begin) % kHugePage) % kHugePage;
+  if (skip > 0) ::munmap(begin, static_cast<size_t>(skip));
+  if (skip < kHugePage) ::munmap(begin + skip + whole, static_cast<size_t>(kHugePage - skip));
+  begin += skip;
+  if (::mmap(begin, static_cast<size_t>(whole), PROT_NONE,
+             MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
+    ::munmap(begin, static_cast<size_t>(whole));
+    return;
+  }
+  data_ = begin;
+  bytes_ = whole;
+  advise_huge_pages(data_, static_cast<size_t>(bytes_));
+  free_.emplace(0, bytes_);
+}
+
+PagePool::~PagePool() {
+  if (data_ != nullptr) ::munmap(data_, static_cast<size_t>(bytes_));
+}
+
+void PagePool::serve() {
+  if (data_ == nullptr || ::mprotect(data_, static_cast<size_t>(bytes_), PROT_READ | PROT_WRITE) != 0) return;
+  serving_pool = this;
+}
+#else
+PagePool::PagePool(int64_t) {}
+PagePool::~PagePool() = default;
+void PagePool::serve() {}
+#endif
+
+PagePool* PagePool::serving() { return serving_pool; }
+
+std::byte* PagePool::take(int64_t bytes) {
+  const int64_t page = page_of(bytes), whole = in_whole_pages(bytes);
+  const std::scoped_lock lock(mutex_);
+  for (auto entry = free_.begin(); entry != free_.end(); ++entry) {
+    const auto [begin, length] = *entry;
+    const int64_t first = (begin + page - 1) / page * page, end = begin + length;
+    if (first + whole > end) continue;
+    free_.erase(entry);
+    if (first > begin) free_.emplace(begin, first - begin);
+    if (first + whole < end) free_.emplace(first + whole, end - first - whole);
+    if (first + whole > mapped_) {
+      map_pages(data_ + mapped_, first + whole - mapped_);
+      mapped_ = first + whole;
+    }
+    return data_ + first;
+  }
+  return nullptr;
+}
+
+void PagePool::give_back(std::byte* memory, int64_t bytes) noexcept {
+  const std::scoped_lock lock(mutex_);
+  auto entry = free_.emplace(memory - data_, in_whole_pages(bytes)).first;
+  const auto next = std::next(entry);
+  if (next != free_.end() && entry->first + entry->second == next->first) {
+    entry->second += next->second;
+    free_.erase(next);
+  }
+  if (entry == free_.begin()) return;
+  const auto before = std::prev(entry);
+  if (before->first + before->second != entry->first) return;
+  before->second += entry->second;
+  free_.erase(entry);
+}
+
+bool PagePool::owns(const void* memory) const {
+  const auto* at = static_cast<const std::byte*>(memory);
+  return data_ != nullptr && std::less_equal<>()(data_, at) && std::less<>()(at, data_ + bytes_);
+}
+
+std::byte* take_pooled(size_t bytes) {
+  constexpr size_t kWorthIt = size_t{1} << 20;
+  PagePool* pool = PagePool::serving();
+  return pool == nullptr || bytes < kWorthIt ? nullptr : pool->take(static_cast<int64_t>(bytes));
+}
+
+bool give_back_pooled(void* memory, size_t bytes) noexcept {
+  PagePool* pool = PagePool::serving();
+  if (pool == nullptr || !pool->owns(memory)) return false;
+  pool->give_back(static_cast<std::byte*>(memory), static_cast<int64_t>(bytes));
+  return true;
+}
+
+}  // namespace luminal

@@ -1,0 +1,130 @@
+#include "search/verification/guarded_memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "base/fail.h"
+#include "base/memory.h"
+
+namespace luminal::search {
+namespace {
+
+/// Pages between guards. What is given back is kept for those that take no more: fresh pages take longer than most
+/// kernels.
+class GuardedPages {
+ public:
+  static GuardedPages& of_process() {
+    static GuardedPages pages;
+    return pages;
+  }
+
+  /// This many bytes, whole pages that hold anything. Errors: Error if there is no memory.
+  std::byte* take(int64_t bytes) {
+    Kept memory = kept(bytes);
+    if (memory.pages == nullptr) memory = {map(bytes), bytes};
+    std::byte* taken = memory.pages + (memory.bytes - bytes);  // right before the upper guard
+    ::mprotect(taken, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE);
+    const std::scoped_lock lock(mutex_);
+    taken_.emplace(taken, memory);
+    return taken;
+  }
+  void give_back(std::byte* taken, int64_t bytes) {
+    const std::scoped_lock lock(mutex_);
+    const Kept memory = taken_.extract(taken).mapped();
+    if (kept_bytes_ + memory.bytes > kMostKept) {
+      const int64_t around = guard(memory.bytes);
+      ::munmap(memory.pages - around, static_cast<size_t>(memory.bytes + 2 * around));
+      return;
+    }
+    ::mprotect(taken, static_cast<size_t>(bytes), PROT_NONE);
+    kept_.emplace(memory.bytes, memory.pages);
+    kept_bytes_ += memory.bytes;
+  }
+
+ private:
+  static constexpr int64_t kMostKept = int64_t{1} << 30;
+  struct Kept {
+    std::byte* pages = nullptr;
+    int64_t bytes = 0;
+  };
+
+  static int64_t guard(int64_t bytes) {
+    constexpr int64_t kLeast = int64_t{1} << 20, kMost = int64_t{1} << 28;
+    return std::clamp(bytes, kLeast, kMost);
+  }
+  /// The smallest that is large enough, unless it is so large that others will miss it.
+  Kept kept(int64_t bytes) {
+    constexpr int64_t kMostTimes = 4;
+    const std::scoped_lock lock(mutex_);
+    const auto found = kept_.lower_bound(bytes);
+    if (found == kept_.end() || found->first > kMostTimes * bytes) return {};
+    const Kept memory{found->second, found->first};
+    kept_.erase(found);
+    kept_bytes_ -= memory.bytes;
+    return memory;
+  }
+  static std::byte* map(int64_t bytes) {
+    const int64_t all = bytes + 2 * guard(bytes);
+    void* mapped = ::mmap(nullptr, static_cast<size_t>(all), PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED)
+      fail("[verify] cannot map {} bytes of memory for a trial: {}", all, std::strerror(errno));
+    std::byte* pages = static_cast<std::byte*>(mapped) + guard(bytes);
+    advise_huge_pages(pages, static_cast<size_t>(bytes));
+    return pages;
+  }
+
+  std::mutex mutex_;
+  std::multimap<int64_t, std::byte*> kept_;  ///< by bytes
+  std::map<std::byte*, Kept> taken_;         ///< in which memory they lie
+  int64_t kept_bytes_ = 0;
+};
+
+int64_t whole_pages(int64_t bytes) {
+  const int64_t page = ::sysconf(_SC_PAGESIZE);
+  return (std::max<int64_t>(bytes, 1) + page - 1) / page * page;
+}
+
+}  // namespace
+
+GuardedMemory::GuardedMemory(int64_t size_bytes, int64_t alignment, Place place) : size_bytes_(size_bytes) {
+  inner_bytes_ = whole_pages(size_bytes);
+  inner_ = GuardedPages::of_process().take(inner_bytes_);
+  data_ = inner_ + (place == Place::AtStart ? 0 : (inner_bytes_ - size_bytes) / alignment * alignment);
+}
+
+GuardedMemory::~GuardedMemory() {
+  if (inner_ != nullptr) GuardedPages::of_process().give_back(inner_, inner_bytes_);
+}
+
+GuardedMemory::GuardedMemory(GuardedMemory&& other) noexcept
+    : inner_(std::exchange(other.inner_, nullptr)),
+      data_(other.data_),
+      size_bytes_(other.size_bytes_),
+      inner_bytes_(other.inner_bytes_),
+      pattern_(other.pattern_) {}
+
+void GuardedMemory::fill(std::byte pattern) {
+  pattern_ = pattern;
+  std::memset(inner_, static_cast<int>(pattern), static_cast<size_t>(inner_bytes_));
+}
+
+void GuardedMemory::fill_around(std::byte pattern) {
+  pattern_ = pattern;
+  std::fill(inner_, data_, pattern);
+  std::fill(data_ + size_bytes_, inner_ + inner_bytes_, pattern);
+}
+
+int64_t GuardedMemory::stray_writes() const {
+  const auto changed = [&](std::byte b) { return b != pattern_; };
+  return std::count_if(inner_, data_, changed) +
+         std::count_if(data_ + size_bytes_, inner_ + inner_bytes_, changed);
+}
+
+}  // namespace luminal::search

@@ -1,0 +1,35 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace luminal::search {
+
+/// Bytes between two stretches of address space that nobody may touch, each at least a megabyte and at least
+/// as long as the data. The data ends right before the upper one (rounded down to `alignment`), or starts
+/// right behind the lower one.
+///
+/// What is given back is kept for the next one of its size, out of reach until then: it holds anything.
+class GuardedMemory {
+ public:
+  enum class Place : uint8_t { AtEnd, AtStart };
+  GuardedMemory(int64_t size_bytes, int64_t alignment, Place place);
+  ~GuardedMemory();
+  GuardedMemory(GuardedMemory&& other) noexcept;  ///< `other` may only be destroyed
+  GuardedMemory& operator=(GuardedMemory&&) = delete;
+  [[nodiscard]] std::span<std::byte> bytes() const { return {data_, static_cast<size_t>(size_bytes_)}; }
+  /// The data and what else its pages hold.
+  void fill(std::byte pattern);
+  /// What else the data's pages hold.
+  void fill_around(std::byte pattern);
+  /// Bytes of the data's own pages, outside the data, that no longer hold what was filled in.
+  [[nodiscard]] int64_t stray_writes() const;
+
+ private:
+  std::byte* inner_ = nullptr;  ///< the data's pages
+  std::byte* data_ = nullptr;
+  int64_t size_bytes_ = 0, inner_bytes_ = 0;
+  std::byte pattern_{};
+};
+
+}  // namespace luminal::search
