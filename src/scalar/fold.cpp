@@ -118,6 +118,7 @@ class Folder {
 
   [[nodiscard]] Result add() {
     if (is(y_, real() ? -0.0 : 0.0)) return x_;  // x + (+0) would turn -0 into +0
+    if (is(y_, 0.0) && is_op(x_, ScalarOp::Add) && is(b_[x_].operands[1], 0.0)) return x_;  // has no -0 left
     if (is_op(y_, ScalarOp::Neg)) return make(ScalarOp::Sub, x_, inside(y_));
     if (is_op(x_, ScalarOp::Neg)) return make(ScalarOp::Sub, y_, inside(x_));
     return std::nullopt;

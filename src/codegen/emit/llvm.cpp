@@ -77,7 +77,8 @@ class StageText {
         arithmetic_(w_, declarations, options.converts_f16),
         indices_(w_, declarations),
         values_(stage_.value_count),
-        constants_(stage_.value_count) {}
+        constants_(stage_.value_count),
+        uniform_(stage_.value_count, kNone) {}
 
   std::string run(const std::string& symbol) {
     w_.statement("%unread = alloca [64 x i8], align 64");
@@ -170,6 +171,7 @@ class StageText {
       case Kind::LaneMask:
         return set(i, lane_mask(formula(i.index), i.type.lanes));
       case Kind::Broadcast:
+        uniform_[i.result] = i.operands[0];
         return set(i, arithmetic_.broadcast(i.type, values_[i.operands[0]]));
       case Kind::Shuffle:
         return set(i, arithmetic_.shuffle(type(i.operands[0]), values_[i.operands[0]], values_[i.operands[1]],
@@ -198,6 +200,8 @@ class StageText {
       constants_[i.result] = i.bits;
       return set(i, {literal(i.type, i.bits), 0});
     }
+    if (i.op == ScalarOp::And && i.type.dtype == Dtype::Bool)
+      uniform_[i.result] = uniform_[i.operands[uniform_[i.operands[0]] == kNone ? 1 : 0]];
     const Type operand = type(i.operands[i.op == ScalarOp::Select ? 1 : 0]);
     const std::optional<uint64_t> divisor = i.operands.size() == 2 ? constants_[i.operands[1]] : std::nullopt;
     set(i, arithmetic_(i.op, i.type, operand, operands(i), divisor ? &*divisor : nullptr));
@@ -336,14 +340,37 @@ class StageText {
     return from_memory(i, gather_from(i, places));
   }
 
+  /// Whether some lane may lie a page or more before or behind the buffer.
+  [[nodiscard]] bool may_lie_far_outside(const Instruction& i, const Type& t, const Expression& index) const {
+    constexpr double kPage = 4096;
+    const Range r = index.range();
+    const double size = static_cast<double>(element_bytes(t.dtype));
+    const double behind =
+        static_cast<double>(r.max) + t.lanes - static_cast<double>(access_count(buffer(i)).range().min);
+    return -static_cast<double>(r.min) * size >= kPage || behind * size >= kPage;
+  }
+
+  /// Where a masked load of all lanes starts. Lanes that are off read nothing, yet a processor takes a hundred
+  /// times as long over a load whose page is not there, so a load without a lane that is on goes to zeros of our own.
+  LlvmValue masked_address(const Instruction& i, Type t, const Expression& index, const LlvmValue& on) {
+    const LlvmValue at = address(i, index);
+    const bool is_uniform = uniform_[i.mask] != kNone;
+    if (!is_uniform && !may_lie_far_outside(i, t, index)) return at;
+    const LlvmValue any =
+        is_uniform ? values_[uniform_[i.mask]] : arithmetic_.reduce(ScalarOp::Or, {Dtype::Bool, t.lanes}, on);
+    uses_zeros_ = true;
+    return w_.pure(std::max(any.level, at.level),
+                   fmt::format("select i1 {}, ptr {}, ptr @luminal_zeros", any.text, at.text));
+  }
+
   /// `t`: as it lies in memory.
   LlvmValue masked_load(const Instruction& i, Type t, const Expression& index, const LlvmValue& on) {
     const std::string type = type_text(t);
     const std::string name = declare_(fmt::format("llvm.masked.load.{}.p0", mangled(t)), type,
                                       fmt::format("ptr, i32, <{} x i1>, {}", t.lanes, type));
     return w_.here(fmt::format("call {0} {1}(ptr {2}, i32 {3}, <{4} x i1> {5}, {0} zeroinitializer){6}", type,
-                               name, address(i, index).text, alignment(i, index), t.lanes, on.text,
-                               aliases_.of(i.buffer)));
+                               name, masked_address(i, t, index, on).text, alignment(i, index), t.lanes,
+                               on.text, aliases_.of(i.buffer)));
   }
 
   /// Two loads that overlap by one element, so that nothing beyond the last lane is read.
@@ -629,6 +656,7 @@ class StageText {
   Indices indices_;
   std::vector<LlvmValue> values_;
   std::vector<std::optional<uint64_t>> constants_;
+  std::vector<Id> uniform_;  ///< of a mask that is off where this scalar is false; kNone: not known
   std::vector<LlvmValue> bases_;
   std::map<int, int64_t> unrolled_;       ///< variables of unrolled loops and their values now
   std::map<int, Expression> originals_;   ///< variables of the other open loops

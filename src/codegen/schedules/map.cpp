@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
+#include "base/fail.h"
 #include "codegen/schedules/cost.h"
 #include "codegen/schedules/families.h"
 #include "codegen/schedules/specialise.h"
@@ -13,7 +15,8 @@
 ///
 /// A block of vectors that lies wholly inside, and where every padded load is known to read inside too, runs
 /// without masks; all others run the same body with masks. Loads that lie along another axis than the result
-/// go through square tiles (map_tiles.cpp).
+/// go through square tiles (map_tiles.cpp). Parts that lie side by side along an axis are pieces with loops of
+/// their own (map_pieces.cpp).
 namespace luminal::codegen {
 
 using kernel::KernelSpec;
@@ -50,8 +53,8 @@ bool takes(const KernelSpec& spec) {
          });
 }
 
-TaskGrid grid_of(const KernelSpec& spec, int64_t inner_axes, int64_t width) {
-  const std::vector<int> axes = memory_order(spec, spec.outputs()[0]);
+/// `axes`: those of the result, in its memory's order.
+TaskGrid grid_of(const KernelSpec& spec, const std::vector<int>& axes, int64_t inner_axes, int64_t width) {
   const auto middle =
       axes.end() - std::min<std::ptrdiff_t>(inner_axes, static_cast<std::ptrdiff_t>(axes.size()));
   return {.outer = group_of(spec.extents(), {axes.begin(), middle}),
@@ -92,34 +95,91 @@ void store_element(StageBuilder& b, const KernelSpec& spec, const AxisGroup& inn
   store_outputs(spec, Ramp(b), at, known, false);
 }
 
+/// Vectors of a spec over a grid of its elements.
+class Rows {
+ public:
+  Rows(KernelSpec spec, const std::vector<int>& order, const Parameters& p, const DimMap& top,
+       const Target& target)
+      : spec_(std::move(spec)),
+        lanes_(static_cast<int>(p.at("lanes"))),
+        unroll_(p.at("unroll")),
+        streaming_(p.at("stream") != 0),
+        grid_(grid_of(spec_, order, p.at("inner"), lanes_ * unroll_)),
+        interior_(interior_of(spec_, grid_.inner)) {
+    if (grid_.inner.size() == Expression(1)) lanes_ = 1;
+    cut_into_tasks(grid_, cycles_of_vector(spec_, grid_.inner, lanes_) * static_cast<double>(unroll_), top,
+                   target);
+  }
+
+  [[nodiscard]] Expression tasks() const { return grid_.tasks(); }
+
+  void lower(StageBuilder& b, const Expression& task) const {
+    grid_.visit(
+        b, task, spec_.extents().size(), [&](const Coordinates& at) { load_row(b, spec_, grid_.inner, at); },
+        [&](const Coordinates& at, const Expression& start) { block(b, at, start); });
+  }
+
+ private:
+  void block(StageBuilder& b, const Coordinates& at, const Expression& start) const {
+    if (lanes_ == 1) return store_element(b, spec_, grid_.inner, at, start);
+    const Expression size = grid_.inner.size();
+    const Expression full =
+        size % grid_.width == Expression(0) ? Expression(1) : (start + (grid_.width - 1)).lt(size);
+    const Expression inside = full & interior_.holds(grid_.inner, at, start, grid_.width);
+    guarded(b, inside, [&](bool whole) {
+      const KernelSpec& body = whole ? interior_.spec : spec_;
+      for (int64_t u = 0; u < unroll_; ++u) {
+        const Expression first = start + u * lanes_;
+        Ramp ramp(b, grid_.inner, first, lanes_, whole ? first + lanes_ : size);
+        prepare(body, ramp);
+        std::map<int, Id> known;
+        store_outputs(body, ramp, at, known, streaming_ && whole);
+      }
+    });
+  }
+
+  KernelSpec spec_;
+  int lanes_;
+  int64_t unroll_;
+  bool streaming_;
+  TaskGrid grid_;
+  Interior interior_;
+};
+
+/// The cuts along the axis of a candidate's number (1 and up).
+Cuts cuts_along(const KernelSpec& spec, int64_t number) {
+  for (Cuts& cuts : cuts_of(spec))
+    if (cuts.axis + 1 == number) return std::move(cuts);
+  throw InternalError(fmt::format("[map] axis {} of a kernel is not cut", number - 1));
+}
+
 Program lower_rows(const KernelSpec& spec, const Parameters& p, const DimMap& top, const Target& target) {
-  const auto lanes = static_cast<int>(p.at("lanes"));
-  const int64_t unroll = p.at("unroll");
-  const bool streaming = p.at("stream") != 0;
-  TaskGrid grid = grid_of(spec, p.at("inner"), lanes * unroll);
-  cut_into_tasks(grid, cycles_of_vector(spec, grid.inner, lanes) * static_cast<double>(unroll), top, target);
-  const Interior interior = interior_of(spec, grid.inner);
+  const std::vector<int> order = memory_order(spec, spec.outputs()[0]);
+  std::vector<Rows> pieces;
+  if (const int64_t number = parameter_or(p, "pieces", 0); number > 0) {
+    const Cuts cuts = cuts_along(spec, number);
+    Target share = target;  // of a piece
+    share.threads = std::max(1, target.threads / static_cast<int>(cuts.places.size() - 1));
+    for (size_t k = 0; k + 1 < cuts.places.size(); ++k)
+      pieces.emplace_back(piece_of(spec, cuts, k), order, p, top, share);
+  } else {
+    pieces.emplace_back(spec, order, p, top, target);
+  }
+  Expression tasks = 0;
+  for (const Rows& piece : pieces) tasks += piece.tasks();
   Program program = program_for(spec, "map");
-  StageBuilder b(program, grid.tasks());
-  const Expression size = grid.inner.size();
-  grid.visit(
-      b, spec.extents().size(), [&](const Coordinates& at) { load_row(b, spec, grid.inner, at); },
-      [&](const Coordinates& at, const Expression& start) {
-        if (lanes == 1) return store_element(b, spec, grid.inner, at, start);
-        const Expression full =
-            size % grid.width == Expression(0) ? Expression(1) : (start + (grid.width - 1)).lt(size);
-        const Expression inside = full & interior.holds(grid.inner, at, start, grid.width);
-        guarded(b, inside, [&](bool whole) {
-          const KernelSpec& body = whole ? interior.spec : spec;
-          for (int64_t u = 0; u < unroll; ++u) {
-            const Expression first = start + u * lanes;
-            Ramp ramp(b, grid.inner, first, lanes, whole ? first + lanes : size);
-            prepare(body, ramp);
-            std::map<int, Id> known;
-            store_outputs(body, ramp, at, known, streaming && whole);
-          }
-        });
-      });
+  StageBuilder b(program, tasks);
+  if (pieces.size() == 1) {
+    pieces[0].lower(b, b.task());
+  } else {
+    Expression first = 0;
+    for (const Rows& piece : pieces) {
+      const Expression number = b.task() - first, here = number.gte(0) & number.lt(piece.tasks());
+      b.if_true(b.compute(ScalarOp::Ne, {b.index(here), b.constant({Dtype::I64, 1}, 0)}),
+                [&] { piece.lower(b, number.max(0).min(piece.tasks() - 1)); });
+      first += piece.tasks();
+    }
+  }
   b.finish();
   return program;
 }
@@ -141,6 +201,8 @@ class MapCandidates {
         large_(is_large(roofline_, target)) {}
 
   std::vector<Candidate> all() {
+    if (!spec_.result().axes.empty())
+      for (const Cuts& cuts : cuts_of(spec_)) pieces(cuts);
     rows();
     if (spec_.result().axes.empty()) return candidates();
     const size_t turned = turned_loads(spec_).loads.size();
@@ -150,7 +212,7 @@ class MapCandidates {
 
  private:
   struct Point {
-    int64_t inner = 1, unroll = 1, lanes = 1, block = 1;
+    int64_t inner = 1, unroll = 1, lanes = 1, block = 1, pieces = 0;
     bool stream = false, tile = false;
     double us = 0;
   };
@@ -161,51 +223,86 @@ class MapCandidates {
     constexpr size_t kMost = 8;
     if (found_.size() > kMost) found_.resize(kMost);
     std::vector<Candidate> best;
-    for (const Point& p : found_)
-      best.push_back({{{"inner", p.inner},
-                       {"unroll", p.unroll},
-                       {"lanes", p.lanes},
-                       {"stream", p.stream ? 1 : 0},
-                       {"tile", p.tile ? 1 : 0},
-                       {"block", p.block}},
-                      p.us});
+    for (const Point& p : found_) {
+      Parameters parameters{{"inner", p.inner},           {"unroll", p.unroll},     {"lanes", p.lanes},
+                            {"stream", p.stream ? 1 : 0}, {"tile", p.tile ? 1 : 0}, {"block", p.block}};
+      if (p.pieces != 0) parameters["pieces"] = p.pieces;
+      best.push_back({std::move(parameters), p.us});
+    }
     return best;
   }
 
   void rows() {
-    const auto axes = static_cast<int64_t>(memory_order(spec_, spec_.outputs()[0]).size());
+    const auto axes = static_cast<int64_t>(order_.size());
     const int64_t lanes = natural_lanes(spec_, target_);
     for (int64_t inner = 1; inner <= axes; ++inner) {
-      const TaskGrid grid = grid_of(spec_, inner, lanes);
-      const double vector = cycles_of_vector(spec_, grid.inner, static_cast<int>(lanes));
-      for (const int64_t unroll : {1, 2, 4})
-        add({.inner = inner, .unroll = unroll, .lanes = lanes}, grid, vector);
+      const TaskGrid grid = grid_of(spec_, order_, inner, lanes);
+      for (const int64_t unroll : {1, 2, 4}) {
+        const Point p{.inner = inner, .unroll = unroll, .lanes = lanes};
+        add(p, cycles(p, spec_, grid));
+      }
     }
-    const TaskGrid grid = grid_of(spec_, 1, 1);
-    add({}, grid, cycles_of_vector(spec_, grid.inner, 1), false);
+    const TaskGrid grid = grid_of(spec_, order_, 1, 1);
+    add({}, cycles(Point{}, spec_, grid), false);
+  }
+
+  static int64_t loads_of(const KernelSpec& spec) {
+    int64_t loads = 0;
+    for (const kernel::Value& v : spec.values())
+      loads += std::ranges::count(v.operands, Operand::Kind::Load, &Operand::kind);
+    return loads;
+  }
+
+  /// Each piece by itself, over the innermost axis or over all behind the one that is cut. Not where most pieces read
+  /// everything: padding alone costs nothing inside (see Interior).
+  void pieces(const Cuts& cuts) {
+    const auto behind = std::ranges::find(order_, cuts.axis) - order_.begin() + 1;
+    const int64_t lanes = natural_lanes(spec_, target_), all_loads = loads_of(spec_);
+    std::vector<KernelSpec> specs;
+    int64_t whole = 0;
+    for (size_t k = 0; k + 1 < cuts.places.size(); ++k) {
+      specs.push_back(piece_of(spec_, cuts, k));
+      if (loads_of(specs.back()) == all_loads) whole += cuts.places[k + 1] - cuts.places[k];
+    }
+    if (2 * whole >= cuts.places.back()) return;
+    for (const int64_t inner : std::set<int64_t>{1, std::max<int64_t>(1, std::ssize(order_) - behind)})
+      for (const int64_t unroll : {1, 2, 4}) {
+        const Point p{.inner = inner, .unroll = unroll, .lanes = lanes, .pieces = cuts.axis + 1};
+        double all = 0;
+        for (const KernelSpec& piece : specs) all += cycles(p, piece, grid_of(piece, order_, inner, lanes));
+        add(p, all);
+      }
   }
 
   void tiles(double turned) {
     // Past the caches only whole lines: the halves of one would be written far apart in time.
     const kernel::Value& v = spec_.values()[static_cast<size_t>(spec_.outputs()[0].value)];
-    const TaskGrid grid = grid_of(spec_, 1, 1);
+    const TaskGrid grid = grid_of(spec_, order_, 1, 1);
     for (const int64_t lanes : {16, 8}) {
       if (lanes > natural_lanes(spec_, target_)) continue;
       const double vector = 4 + body_cycles(spec_, kernel::axes_of(grid.inner.axes)) +
                             4 * std::log2(static_cast<double>(lanes)) * turned;
       for (const int64_t block : {1, 4})
-        add({.lanes = lanes, .block = block, .tile = true}, grid, vector,
+        add({.lanes = lanes, .block = block, .tile = true},
+            cycles(lanes, grid, cycles_of_row(spec_, grid), vector),
             block > 1 && lanes * element_bytes(v.dtype()) >= 64);
     }
   }
 
-  /// `p` and, where memory is what counts, `p` with stores past the caches.
-  void add(Point p, const TaskGrid& grid, double vector, bool may_stream = true) {
+  /// Of all elements in blocks of `width`, each of so many cycles.
+  [[nodiscard]] double cycles(int64_t width, const TaskGrid& grid, double row, double block) const {
     const auto rows = static_cast<double>(std::max<int64_t>(1, grid.rows().exec(top_)));
-    const int64_t width = p.lanes * p.unroll, columns = std::max<int64_t>(1, grid.inner.size().exec(top_));
-    const auto blocks = static_cast<double>((columns + width - 1) / width);
-    const double cycles =
-        rows * (cycles_of_row(spec_, grid) + blocks * (2 + vector * static_cast<double>(p.unroll)));
+    const int64_t columns = std::max<int64_t>(1, grid.inner.size().exec(top_));
+    return rows * (row + static_cast<double>((columns + width - 1) / width) * (2 + block));
+  }
+  [[nodiscard]] double cycles(const Point& p, const KernelSpec& spec, const TaskGrid& grid) const {
+    const double vector = cycles_of_vector(spec, grid.inner, static_cast<int>(p.lanes));
+    return cycles(p.lanes * p.unroll, grid, cycles_of_row(spec, grid),
+                  vector * static_cast<double>(p.unroll));
+  }
+
+  /// `p` and, where memory is what counts, `p` with stores past the caches.
+  void add(Point p, double cycles, bool may_stream = true) {
     for (const bool stream : {false, true}) {
       if (stream && !(large_ && may_stream)) continue;
       // A line is read before it is written unless the store goes past the caches, which is slow where it
@@ -222,6 +319,7 @@ class MapCandidates {
   const KernelSpec& spec_;
   const DimMap& top_;
   const Target& target_;
+  std::vector<int> order_ = memory_order(spec_, spec_.outputs()[0]);
   Roofline roofline_;
   bool large_;
   std::vector<Point> found_;

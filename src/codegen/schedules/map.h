@@ -25,4 +25,16 @@ struct Turned {
 [[nodiscard]] Program lower_tiles(const kernel::KernelSpec& spec, const Parameters& parameters,
                                   const DimMap& top, const Target& target);
 
+/// An axis along which loads and choices come and go at fixed places (parts that are joined, the padded parts of
+/// a sum): between two places every predicate of that axis alone is known.
+struct Cuts {
+  int axis = -1;
+  std::vector<int64_t> places;  ///< ascending, from 0 to the axis's extent
+};
+/// Axes of the result that are worth cutting: where at least two loads are not there everywhere.
+[[nodiscard]] std::vector<Cuts> cuts_of(const kernel::KernelSpec& spec);
+/// The spec between `places[number]` and the next place: its index variable of the axis counts from there, what
+/// is known has left its masks and bodies. Values, slots and outputs keep their numbers.
+[[nodiscard]] kernel::KernelSpec piece_of(const kernel::KernelSpec& spec, const Cuts& cuts, size_t number);
+
 }  // namespace luminal::codegen::map

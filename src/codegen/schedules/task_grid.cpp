@@ -8,12 +8,12 @@
 
 namespace luminal::codegen {
 
-void TaskGrid::visit(StageBuilder& b, size_t axis_count,
+void TaskGrid::visit(StageBuilder& b, const Expression& task, size_t axis_count,
                      const std::function<void(const Coordinates&)>& on_row,
                      const std::function<void(const Coordinates&, const Expression&)>& on_block) const {
   const Expression columns = blocks().ceil_div(blocks_per_task);
-  const Expression first_row = b.task() / columns * rows_per_task;
-  const Expression first_block = b.task() % columns * blocks_per_task;
+  const Expression first_row = task / columns * rows_per_task;
+  const Expression first_block = task % columns * blocks_per_task;
   b.loop(Expression(rows_per_task).min(rows() - first_row), LoopKind::Serial, [&](const Expression& r) {
     Coordinates at(axis_count, 0);
     outer.place(first_row + r, at);

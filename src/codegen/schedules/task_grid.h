@@ -21,10 +21,16 @@ struct TaskGrid {
   [[nodiscard]] Expression tasks() const {
     return rows().ceil_div(rows_per_task) * blocks().ceil_div(blocks_per_task);
   }
-  /// The loops of one task of a stage of tasks(). `on_row` is called with the outer coordinates set,
+  /// The loops of task number `task` of tasks(). `on_row` is called with the outer coordinates set,
   /// `on_block` inside it with the position of the block's first lane.
-  void visit(StageBuilder& b, size_t axis_count, const std::function<void(const Coordinates& at)>& on_row,
+  void visit(StageBuilder& b, const Expression& task, size_t axis_count,
+             const std::function<void(const Coordinates& at)>& on_row,
              const std::function<void(const Coordinates& at, const Expression& start)>& on_block) const;
+  /// Of a stage of tasks().
+  void visit(StageBuilder& b, size_t axis_count, const std::function<void(const Coordinates& at)>& on_row,
+             const std::function<void(const Coordinates& at, const Expression& start)>& on_block) const {
+    visit(b, b.task(), axis_count, on_row, on_block);
+  }
 };
 
 /// Tasks large enough to be worth handing out (about `cycles_per_task` each) and enough of them for the

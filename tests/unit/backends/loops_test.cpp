@@ -174,6 +174,29 @@ TEST(CpuLoops, LoadsAndStoresOfEveryStride) {
     }
 }
 
+/// Loads of which no lane is on give 0 from places far outside their buffers too.
+TEST(CpuLoops, MaskedLoadsFarOutside) {
+  for (const Dtype d : {Dtype::F32, Dtype::F64, Dtype::U8})
+    for (const int lanes : {8, 32}) {
+      Program p{.name = "far", .dims = {"n"}};
+      const int a = add_buffer(p, {.name = "A", .space = Space::Slot, .dtype = d, .elements = 2 * lanes});
+      const int y = add_buffer(p, {.name = "Y", .space = Space::Output, .dtype = d, .elements = 6 * lanes});
+      StageBuilder b(p, 1);
+      const Expression n = "n", away = n * 1000003;
+      const Id here = b.compute(ScalarOp::Eq, {b.index(n), b.constant({Dtype::I64, 1}, 0)});
+      const Id all = b.broadcast(here, lanes), some = b.lane_mask(3 - n * 1000, lanes);
+      b.store(y, 0, b.load(a, away, lanes, 1, all));
+      b.store(y, lanes, b.load(a, -away, lanes, 1, some));
+      b.store(y, 2 * lanes, b.load(a, away, lanes, 2, some));
+      b.store(y, 3 * lanes, b.load(a, lanes + away, lanes, -1, b.compute(ScalarOp::And, {some, all})));
+      b.store(y, 4 * lanes, b.load(a, away, lanes, 1, b.compute(ScalarOp::And, {all, some})));
+      b.store(y, 5 * lanes, b.load(a, away + lanes, lanes, 1, b.compute(ScalarOp::And, {all, all})));
+      b.finish();
+      expect_same_at(p, {random_tensor(d, 2 * lanes, 5)}, {{{"n", 0}}, {{"n", 1}}, {{"n", 1000000}}},
+                     fmt::format("{} in {} lanes", name(d), lanes));
+    }
+}
+
 TEST(CpuLoops, GathersScattersShufflesAndReductions) {
   for (const Dtype d : kPlainDtypes)
     for (const int lanes : {1, 4, 16, 32}) {
