@@ -25,7 +25,7 @@ struct KernelReport {
   bool verified = false, from_cache = false;
   struct Rejected {
     static constexpr std::string_view kNotTimed = "not timed";  ///< no time was left
-    std::string schedule, parameters, reason;  ///< "slower", kNotTimed, or what is wrong with it
+    std::string schedule, parameters, reason;  ///< "slower", "as fast", kNotTimed, or what is wrong
     double predicted_us = 0, measured_us = 0;
   };
   std::vector<Rejected> rejected;  ///< the best alternatives first

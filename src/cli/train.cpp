@@ -25,6 +25,11 @@ void add_run(CLI::App& app, const std::string& name, const std::string& summary,
   });
 }
 
+void declare_mode(CLI::App& command, std::string& mode) {
+  command.add_option("--mode", mode, "How hard to look for fast kernels: fast, optimal or budget=SECONDS")
+      ->capture_default_str();
+}
+
 void add_digits(CLI::App& app, Action* chosen) {
   add_run<TrainMnistOptions>(app, "mnist", "A convolutional network that learns handwritten digits",
                              "Folder with the digits in MNIST's files", "mnist10k", train_mnist, chosen,
@@ -33,11 +38,7 @@ void add_digits(CLI::App& app, Action* chosen) {
                                command
                                    .add_option("--limit", options.limit, "Digits to train on, 0 for all 8500")
                                    ->capture_default_str();
-                               command
-                                   .add_option("--mode", options.mode,
-                                               "How hard to look for fast kernels: fast, "
-                                               "optimal or budget=SECONDS")
-                                   ->capture_default_str();
+                               declare_mode(command, options.mode);
                              });
   add_run<TrainDigitsOptions>(
       app, "digits", "A perceptron that learns small handwritten digits", "The digits (.npz: images, labels)",
@@ -72,6 +73,7 @@ void add_text(CLI::App& app, Action* chosen) {
         command.add_option("FILE", options.data,
                            "A text, or a folder with .txt and .md files (default: Luminal's docs)");
         command.add_option("--steps", options.steps, "Steps of training")->capture_default_str();
+        declare_mode(command, options.mode);
         command.add_option("--length", options.length, "Bytes in a window")->capture_default_str();
         command.add_option("--layers", options.layers, "Layers")->capture_default_str();
         command.add_option("--size", options.size, "Numbers in a token's vector")->capture_default_str();

@@ -38,7 +38,8 @@ int train_regression(const TrainRegressionOptions& options, Console& console);
 struct TrainTextOptions : RunOptions {
   TrainTextOptions() { batch = 8, learning_rate = 3e-3, weights = "build/text.safetensors"; }
   int64_t steps = 2000;
-  int64_t length = 64;  ///< bytes in a window
+  std::string mode = "fast";  ///< how hard to look for kernels
+  int64_t length = 64;        ///< bytes in a window
   int64_t layers = 4, size = 64, heads = 4, kv_heads = 2;
   std::string prompt = "The ";
   int64_t sample = 200;  ///< bytes to write at the end

@@ -5,7 +5,9 @@
 
 #include "base/fail.h"
 #include "base/stopwatch.h"
+#include "cli/compile_mode.h"
 #include "cli/interrupt.h"
+#include "cli/search_line.h"
 #include "cli/train_loop.h"
 #include "cli/train_runs.h"
 #include "luminal/data.h"
@@ -149,13 +151,16 @@ LoopResult learn(TextGraph& graph, const data::Source& source, Examiner& examine
   training::Trainer trainer(
       graph.cx, graph.model, graph.loss,
       training::use<training::AdamW>({.learning_rate = options.learning_rate, .beta2 = 0.99}),
-      {.schedule = schedule, .clip_norm = 1});
+      {.schedule = schedule, .clip_norm = 1, .mode = parse_mode(options.mode)});
   RunCheckpoints checkpoints(options, "text", source.size());
   const int64_t done = checkpoints.start(trainer, console);
   RunLog log(options, done);
+  std::optional<SearchLine> line(std::in_place, console);  // the first step searches
   const auto step = [&](const std::vector<TensorData>& batch) {
     graph.feed(batch);
-    return trainer.step();
+    const double loss = trainer.step();
+    line.reset();
+    return loss;
   };
   const auto seen = [&](int64_t number) {
     if (!log.wanted() || number % std::max<int64_t>(1, options.steps / kExams) != 0) return;
@@ -179,6 +184,7 @@ LoopResult learn(TextGraph& graph, const data::Source& source, Examiner& examine
 
 int train_text(const TrainTextOptions& options, Console& console) {
   check(options);
+  (void)parse_mode(options.mode);
   const InterruptGuard guard;
   const data::TextSource text(data::load_text(options.data), options.length, options.length);
   const data::Subset known(text, windows(text, false)), unseen(text, windows(text, true));

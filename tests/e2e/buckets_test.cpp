@@ -3,13 +3,10 @@
 
 #include <map>
 
-#include "base/stopwatch.h"
-#include "luminal/compile_report.h"
 #include "luminal/luminal.h"
-#include "search/cache/kernel_cache.h"
 #include "support/environment.h"
 
-// Plans for several sizes of a named dim: what one search found the next one uses.
+// Plans for several sizes of a named dim.
 namespace luminal::search {
 namespace {
 
@@ -56,29 +53,6 @@ TEST(Buckets, ShareOneArenaAndOneCopyOfTheWeights) {
     EXPECT_THAT(told, testing::Not(testing::HasSubstr("runtime: the arena has"))) << length;
   }
   for (const auto& [value, lies] : weights) EXPECT_EQ(block.cx.value(value)->bytes.data(), lies);
-}
-
-struct BucketWork {
-  int timed = 0, compiled = 0;
-  double seconds = 0;
-};
-
-TEST(Buckets, SeveralCostLittleMoreThanOne) {
-  TokenBlock block(64);
-  Compiled compiled = block.cx.compile(Optimal{});
-  std::vector<BucketWork> costs;
-  for (const int64_t length : {200, 100, 300, 50, 600}) {
-    block.give(length);
-    const auto start = std::chrono::steady_clock::now();
-    compiled();
-    const CompileReport report = compiled.details();
-    costs.push_back({report.timed, report.compiled, seconds_since(start)});
-    std::cout << "length " << length << ": " << report.timed << " candidates timed, " << report.compiled
-              << " compiled, " << costs.back().seconds << " s\n";
-  }
-  int others = 0;
-  for (size_t i = 1; i < costs.size(); ++i) others += costs[i].timed;
-  EXPECT_LT(others, 2 * costs[0].timed) << "four more buckets";
 }
 
 }  // namespace
