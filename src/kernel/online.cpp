@@ -64,6 +64,17 @@ double real_constant(const ScalarNode& n) {
                                : std::bit_cast<double>(n.payload);
 }
 
+/// What node `s` rounds to another float and takes back at once: f32(f16(x)). Relaxed math may keep x instead, which
+/// is nearer to what is meant.
+std::optional<Scalar> rounded(const ScalarFunction& body, Scalar s) {
+  const ScalarNode& wide = body[s];
+  if (wide.op != ScalarOp::Convert || !is_real(wide.dtype)) return std::nullopt;
+  const ScalarNode& narrow = body[wide.operands[0]];
+  if (narrow.op != ScalarOp::Convert || !is_float(narrow.dtype)) return std::nullopt;
+  const Scalar inner = narrow.operands[0];
+  return body[inner].dtype == wide.dtype ? std::optional(inner) : std::nullopt;
+}
+
 /// exp2((x - u) * c1 * c2 ...) in a sum's body.
 struct Exponential {
   Scalar node, x, u;
@@ -170,6 +181,10 @@ class OnlineFinder {
       return o.op == ScalarOp::Constant && real_constant(o) == 0;
     };
     switch (n.op) {
+      case ScalarOp::Convert: {
+        const auto inner = rounded(v_.body, s);
+        return inner && is_factor(*inner, factor);
+      }
       case ScalarOp::Neg:
         return multiple(0);
       case ScalarOp::Mul:
@@ -256,11 +271,15 @@ class OnlineFinder {
     return e.function == "exp2" ? math::exp2(b, t) : math::exp(b, t);
   }
 
-  /// The body with input `next` for what is maximised.
+  /// The body with input `next` for what is maximised. Weights are not rounded to shorter floats: below a maximum that
+  /// still rises a term may be too great for them.
   [[nodiscard]] ScalarFunction terms(int next) const {
     ScalarBuilder b;
     Copies copies(b, v_.body);
     copies.replace(maximised_, b.input(next, node(maximised_).dtype));
+    for (uint32_t i = 0; i < v_.body.nodes().size(); ++i)
+      if (const auto inner = depends({i}) ? rounded(v_.body, {i}) : std::nullopt)
+        copies.replace({i}, copies.of(*inner));
     return b.finish(copies.of(v_.body.outputs()[0]));
   }
 
@@ -343,6 +362,7 @@ class FactorsOut {
   Scalar rebuilt(ScalarBuilder& b, Copies& copies, Scalar s) {
     const ScalarNode& n = v_.body[s];
     if (!held_[s.index] || ++visits_ > kMostVisits) return copies.of(s);
+    if (const auto inner = rounded(v_.body, s)) return rebuilt(b, copies, *inner);
     if (n.op == ScalarOp::Neg) return b.neg(rebuilt(b, copies, n.operands[0]));
     if (n.op == ScalarOp::Mul)
       for (const size_t k : {0, 1})

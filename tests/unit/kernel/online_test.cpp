@@ -29,6 +29,16 @@ TEST(Online, MarksTheSumsOfASoftmaxAndItsProducts) {
   EXPECT_GE(online_count(whole(cx, x.logsumexp({1}))), 1);
 }
 
+/// Short floats round weights before they are multiplied; the sums go on without.
+TEST(Online, TakesWeightsThatAreRounded) {
+  for (const Dtype dtype : {Dtype::F16, Dtype::BF16}) {
+    Graph cx;
+    const GraphTensor x = cx.tensor({4, 9}, dtype), v = cx.tensor({9, 5}, dtype);
+    const KernelSpec product = whole(cx, x.softmax(-1).matmul(v));
+    EXPECT_EQ(online_count(product), 2) << product.to_string();
+  }
+}
+
 TEST(Online, TakesScalesAndLeastMaxima) {
   Graph cx;
   const GraphTensor x = cx.tensor({4, 9}), sink = cx.tensor({4, 1});

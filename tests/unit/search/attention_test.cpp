@@ -207,6 +207,30 @@ std::string test_name(const testing::TestParamInfo<Spelling>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Table, AttentionSpelled, testing::ValuesIn(spellings()), test_name);
 
+/// Halves are stored and f32 computed: nothing but casts of what is stored stands beside the stream.
+TEST(Attention, OfShortFloatsIsOneStream) {
+  for (const Dtype dtype : {Dtype::F16, Dtype::BF16}) {
+    Scene scene;
+    const auto half = [&] {
+      return scene.input({kBatch, kHeadCount, kQueryCount, kHeadSize / 2}).cast(dtype);
+    };
+    const GraphTensor q = half(), k = half();
+    GraphTensor y = plain(hidden(scene.seen(), q.matmul(k.t()) * kScale), half()).cast(Dtype::F32).retrieve();
+    scene.set(13);
+    scene.cx.set_search({.large_bytes = 0});
+    scene.cx.set_device("cpu");
+    const CompileReport report = scene.cx.compile(Fast{}).details();
+    EXPECT_EQ(std::ranges::count(report.kernels, "stream", &KernelReport::schedule), 1) << to_text(report);
+    for (const KernelReport& kernel : report.kernels)
+      EXPECT_TRUE(kernel.schedule == "stream" || kernel.schedule == "map") << to_text(report);
+    EXPECT_LT(report.arena_bytes, int64_t{2} * kBatch * kHeadCount * kQueryCount * kKeyCount);
+    scene.cx.compile(Fast{})();
+    const std::vector<float> got = y.data<float>(), want = values_on(scene.cx, y, "reference");
+    const float tolerance = dtype == Dtype::F16 ? 2e-3F : 2e-2F;  // of weights and results that are rounded
+    EXPECT_THAT(got, testing::Pointwise(testing::FloatNear(tolerance), want));
+  }
+}
+
 void expect_as_reference(Scene& scene, GraphTensor& y) {
   scene.cx.set_device("cpu");
   scene.cx.compile(Fast{})();
