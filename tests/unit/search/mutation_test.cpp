@@ -308,7 +308,9 @@ TEST_F(Mutation, WrongKernelsAreCaught) {
     const Cover cover = find_cover(s.saturated.cover, *s.store, test::roofline(), {});
     ASSERT_EQ(cover.kernels.size(), 1U) << subject.name;
     const kernel::KernelSpec& spec = s.store->at(cover.kernels[0].spec);
-    VerificationSuite suite = prepare_suite(cx, {}, unit_of(s, cx, cover.kernels[0]), {});
+    Unit unit = unit_of(s, cx, cover.kernels[0]);
+    unit.kernels[0].spec = spec;
+    VerificationSuite suite = prepare_suite(cx, {}, unit, {});
     const codegen::Schedule& nest = codegen::find_schedule("nest");
     codegen::Parameters plain = nest.candidates(spec, {}, backend_->target()).front().parameters;
     plain["lanes"] = 1;
