@@ -214,9 +214,13 @@ std::vector<FullVerdict> KernelVerifier::verdicts_on_leaders(std::span<Job* cons
                      .result_sums = own[3]};
       check.falls_with_sums = job.tried[leader].schedule == "contract";
     }
+    const size_t plain_ones = check.independent.size();
     for (const size_t other : others_of(job, leader)) check.independent.push_back(job.kernels[other].get());
     constexpr size_t kMost = 3;
     if (check.independent.size() > kMost) check.independent.resize(kMost);
+    // Without plain loops or sums the first of the others is what the candidate is compared with.
+    const size_t peer = plain_ones > 0 || check.split ? plain_ones : 1;
+    if (peer < check.independent.size()) check.peer = peer;
     // Code of ours is one program for all tasks, and keeps nothing from one launch to the next but what is in
     // its workspace.
     check.options.soak = std::chrono::milliseconds(3);

@@ -112,29 +112,42 @@ class ReferenceMaker {
   /// By tensor of the unit, until the next call; null where no kernel stands. `suite` has one test case, in the
   /// first call that of all which may prove a sum. If all sums of a contraction are wrong, the record has the
   /// fault. Throws BeginAnew.
-  /// `part`: of the tasks that the candidate runs.
-  const std::vector<TensorData>* make(const VerificationSuite& suite, bool is_first,
+  /// `part`: of the tasks that the candidate runs. `is_long`: a launch of the candidate is.
+  const std::vector<TensorData>* make(const VerificationSuite& suite, bool is_first, bool is_long,
                                       const std::optional<TaskPart>& part) {
     if (is_first && check_.split) prove_sum(suite);
     if (record_.fault.get()) return nullptr;
-    is_unproven_ = false;
-    if (!sum_) return made_by_kernel(suite, is_first, part);
-    // A sum is made of all tasks, whatever part of them the candidate runs.
-    if (!is_first && part)
-      if (const auto* made = made_by_kernel(suite, false, part)) {
-        is_unproven_ = true;
+    is_by_peer_ = false;
+    // Loops run a part in no time, but a sum is always made of all tasks.
+    if (!is_first && is_long && (sum_ || !part))
+      if (const auto* made = made_by_peer(suite, part)) {
+        is_by_peer_ = true;
         return made;
       }
-    return made_by_sum(suite, is_first);
+    return sum_ ? made_by_sum(suite, is_first) : made_by_kernel(suite, is_first, part);
   }
-  /// A candidate that differs from what was made last is not wrong for that: `make_proven` tells.
-  [[nodiscard]] bool is_unproven() const { return is_unproven_; }
-  const std::vector<TensorData>* make_proven(const VerificationSuite& suite) {
-    is_unproven_ = false;
-    return made_by_sum(suite, false);
+  /// A candidate that differs from what was made last need not be wrong: `make_without_peer` tells.
+  [[nodiscard]] bool is_by_peer() const { return is_by_peer_; }
+  const std::vector<TensorData>* make_without_peer(const VerificationSuite& suite) {
+    is_by_peer_ = false;
+    return sum_ ? made_by_sum(suite, false) : made_by_kernel(suite, false, std::nullopt);
   }
 
  private:
+  const std::vector<TensorData>* made_by_peer(const VerificationSuite& suite,
+                                              const std::optional<TaskPart>& part) {
+    if (!check_.peer || *record_.fell[*check_.peer].get() != '\0') return nullptr;
+    record_.running = kIndependent + static_cast<int>(*check_.peer);
+    if (!peer_)
+      peer_ = std::make_unique<CaseVerifier>(suite, std::span(check_.independent).subspan(*check_.peer, 1),
+                                             VerifyOptions{.launches = 0}, progress_);
+    const auto fault = peer_->add(suite.cases[0], nullptr, false, part);
+    if (!fault) return &peer_->made();
+    peer_.reset();
+    record_.fell[*check_.peer].set(fault->message);
+    return nullptr;
+  }
+
   const std::vector<TensorData>* made_by_kernel(const VerificationSuite& suite, bool is_first,
                                                 const std::optional<TaskPart>& part) {
     for (; kernel_ < check_.independent.size(); ++kernel_) {
@@ -147,7 +160,7 @@ class ReferenceMaker {
       if (!fault) return &plain_->made();
       plain_.reset();
       record_.fell[kernel_].set(fault->message);
-      if (!is_first && !sum_) throw BeginAnew();
+      if (!is_first) throw BeginAnew();
     }
     return nullptr;
   }
@@ -187,9 +200,10 @@ class ReferenceMaker {
   FullRecord& record_;
   Progress& progress_;
   size_t kernel_ = 0;
-  bool is_unproven_ = false;             ///< what was made last, beside a sum that is
   std::unique_ptr<SplitVerifier> sum_;   ///< proven
   std::unique_ptr<CaseVerifier> plain_;  ///< of the independent kernel
+  std::unique_ptr<CaseVerifier> peer_;
+  bool is_by_peer_ = false;  ///< what was made last
 };
 
 /// Some kinds of inputs of a full check: kinds are shared out where checks are fewer than processors.
@@ -235,17 +249,19 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
     VerificationSuite suite = prepare_suite(subject, record.size);
     ++progress;
     record.skipped_share = std::max(record.skipped_share, suite.skipped_share());
-    const std::vector<TensorData>* reference =
-        references.make(suite, k == 0, candidate ? candidate->next_part() : std::nullopt);
+    const bool is_long = candidate && candidate->is_long();
+    const std::vector<TensorData>* reference = references.make(
+        suite, k == 0, is_long, is_long ? candidate->next_part(suite.cases[0]) : std::nullopt);
     if (record.fault.get()) return;
     if (reference) accept_beyond_laws(suite.cases[0], *reference);
     record.running = kCandidate;
     if (!candidate) candidate.emplace(suite, std::span(&check.candidate, 1), options, progress);
     auto fault = candidate->add(suite.cases[0], reference, k + 1 == kinds);
-    if (fault && references.is_unproven()) {
-      reference = references.make_proven(suite);
+    if (fault && fault->is_by_reference && references.is_by_peer()) {  // one of the two is wrong
+      reference = references.make_without_peer(suite);
       record.running = kCandidate;
-      fault = candidate->add(suite.cases[0], reference, k + 1 == kinds);
+      fault = candidate->compare(suite.cases[0], reference);
+      if (!fault) fault = candidate->add(suite.cases[0], reference, k + 1 == kinds);
     }
     if (fault) record.fault.set(*fault);
   }

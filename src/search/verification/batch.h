@@ -40,6 +40,9 @@ struct FullCheck {
   const backends::Kernel* candidate = nullptr;
   /// Kernels for the same spec; the first that is right is what the candidate is compared with.
   std::vector<const backends::Kernel*> independent;
+  /// Of the independent kernels, a fast one: where launches are long it stands in for plain loops and sums on further
+  /// inputs, until it differs from the candidate.
+  std::optional<size_t> peer;
   /// Where no plain kernel is fast enough for a contraction: its parts, asked before the independent kernels.
   std::optional<SplitKernels> split;
   /// The candidate is made as these sums are: it falls with all of them.

@@ -45,6 +45,7 @@ struct Fault {
   std::string data;     ///< name of the data set: "integers"
   int64_t position = -1;
   double got = 0, expected = 0, bound = 0;
+  bool is_by_reference = false;  ///< it is what an independent kernel made that the element differs from
 };
 
 /// Inputs of one kind and what must come of them at sampled positions.
@@ -127,8 +128,9 @@ struct VerifyOptions {
   /// another way instead of the first one again. 0: each test case once, in one call (or on `threads`), and
   /// nothing else.
   int launches = 8;
-  /// Where launches take that long: all test cases but the first run some of the tasks, and what these compute
-  /// is compared. For code that is one program for all tasks and inputs.
+  /// Where launches take that long: test cases but the first, special values, and plain ones where the unit reduces by
+  /// more than sums, run some of the tasks, and
+  /// what these compute is compared. For code that is one program for all tasks and inputs.
   bool in_parts = true;
   std::chrono::milliseconds soak{10};
   std::chrono::milliseconds timeout{20'000};  ///< of any one launch
@@ -159,8 +161,13 @@ class CaseVerifier {
   [[nodiscard]] std::optional<Fault> add(const VerificationCase& test_case,
                                          const std::vector<TensorData>* reference, bool is_last,
                                          const std::optional<TaskPart>& part = std::nullopt);
-  /// The part that the next test case runs; none: all tasks.
-  [[nodiscard]] std::optional<TaskPart> next_part() const;
+  /// Compares what the kernels made of the last case with another reference.
+  [[nodiscard]] std::optional<Fault> compare(const VerificationCase& test_case,
+                                             const std::vector<TensorData>* reference);
+  /// The part that a test case runs if it is the next; none: all tasks.
+  [[nodiscard]] std::optional<TaskPart> next_part(const VerificationCase& test_case) const;
+  /// One launch, with what is looked at after it, takes longer than repetitions may.
+  [[nodiscard]] bool is_long() const;
   /// Elements that were compared with an independent kernel's.
   [[nodiscard]] int64_t compared() const;
   /// What the kernels made of the last case, by Unit tensor; its memory is used again.

@@ -225,7 +225,8 @@ class Mutation : public testing::Test {
     const auto original = compile(right);
     ASSERT_TRUE(original);
     const backends::Kernel* list[] = {original.get()};
-    const Verdict passed = verify(suite, list, {.threads = 2, .reference = &reference, .keep_outputs = true});
+    const Verdict passed =
+        verify(suite, list, {.threads = 2, .reference = &reference, .keep_outputs = true, .in_parts = false});
     ASSERT_FALSE(passed.fault) << subject.name << ": " << passed.fault->message << "\n" << right.to_string();
     Counts& counts = counts_[family];
     for (int attempt = 0, made = 0; made < most && attempt < 8 * most; ++attempt) {
@@ -240,9 +241,12 @@ class Mutation : public testing::Test {
       if (!kernel) continue;
       ++made, ++counts.made;
       const backends::Kernel* wrong[] = {kernel.get()};
-      const Verdict verdict = verify(
-          suite, wrong,
-          {.threads = 2, .reference = &reference, .keep_outputs = true, .timeout = std::chrono::seconds(5)});
+      const Verdict verdict = verify(suite, wrong,
+                                     {.threads = 2,
+                                      .reference = &reference,
+                                      .keep_outputs = true,
+                                      .in_parts = false,
+                                      .timeout = std::chrono::seconds(5)});
       if (verdict.fault) {
         ++counts.caught;
         if (!fault_of(suite, reference, *kernel, true))
@@ -308,7 +312,9 @@ TEST_F(Mutation, WrongKernelsAreCaught) {
     const Cover cover = find_cover(s.saturated.cover, *s.store, test::roofline(), {});
     ASSERT_EQ(cover.kernels.size(), 1U) << subject.name;
     const kernel::KernelSpec& spec = s.store->at(cover.kernels[0].spec);
-    VerificationSuite suite = prepare_suite(cx, {}, unit_of(s, cx, cover.kernels[0]), {});
+    Unit unit = unit_of(s, cx, cover.kernels[0]);
+    unit.kernels[0].spec = spec;
+    VerificationSuite suite = prepare_suite(cx, {}, unit, {});
     const codegen::Schedule& nest = codegen::find_schedule("nest");
     codegen::Parameters plain = nest.candidates(spec, {}, backend_->target()).front().parameters;
     plain["lanes"] = 1;

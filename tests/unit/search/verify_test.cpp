@@ -518,7 +518,7 @@ struct Doubled {
     CaseVerifier candidate(suite, candidates, {.threads = 2, .soak = std::chrono::milliseconds(0)}, progress);
     CaseVerifier reference(suite, references, {.launches = 0}, progress);
     for (const VerificationCase& test_case : suite.cases) {
-      if (auto fault = reference.add(test_case, nullptr, false, candidate.next_part())) return fault;
+      if (auto fault = reference.add(test_case, nullptr, false, candidate.next_part(test_case))) return fault;
       const bool is_last = &test_case == &suite.cases.back();
       if (auto fault = candidate.add(test_case, &reference.made(), is_last)) return fault;
     }
@@ -531,8 +531,8 @@ TEST(Verify, LongLaunchesRunAPartOfTheTasksOnFurtherInputs) {
   const auto twice = [](int64_t, float in) { return 2 * in; };
   const auto fault = doubled.fault_of(doubled.kernel(0, twice), doubled.kernel(0, twice));
   EXPECT_FALSE(fault) << fault->message;
-  EXPECT_GE(doubled.rows, 2 * Doubled::kMany);
-  EXPECT_LE(doubled.rows, 4 * Doubled::kMany);  // of 12 and more
+  EXPECT_GE(doubled.rows, 6 * Doubled::kMany);  // integers, plain and special inputs
+  EXPECT_LE(doubled.rows, 8 * Doubled::kMany);  // of 12 and more
   for (const int64_t wrong : {int64_t{0}, Doubled::kMany - 1}) {
     const auto loses = [wrong](int64_t row, float in) {
       return row == wrong && std::abs(in) > 100 ? 0 : 2 * in;  // no integer and no plain number is
@@ -541,6 +541,18 @@ TEST(Verify, LongLaunchesRunAPartOfTheTasksOnFurtherInputs) {
     ASSERT_TRUE(seen) << "row " << wrong;
     EXPECT_THAT(seen->message, testing::HasSubstr(fmt::format("tensor 1 at [{}, ", wrong)));
   }
+}
+
+TEST(Verify, LongLaunchesRunAllTasksOnPlainInputsWhereTheyMayBeMaxima) {
+  Doubled doubled;
+  const auto twice = [](int64_t, float in) { return 2 * in; };
+  const auto rounds = [](int64_t row, float in) {  // a row that is in no part
+    return row == 417 ? 2 * std::rint(in) : 2 * in;
+  };
+  const auto seen = doubled.fault_of(doubled.kernel(0, rounds), doubled.kernel(0, twice));
+  ASSERT_TRUE(seen);
+  EXPECT_THAT(seen->message, testing::HasSubstr("tensor 1 at [417, "));
+  EXPECT_EQ(seen->data, "plain");
 }
 
 TEST(Verify, PartsThatHaveLittleInCommonAreNoComparison) {
