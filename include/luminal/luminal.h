@@ -67,6 +67,7 @@
 #include "luminal/tensor_functions.h"
 #include "luminal/text/chat_template.h"
 #include "luminal/text/grammar.h"
+#include "luminal/text/json_schema.h"
 #include "luminal/text/sampler.h"
 #include "luminal/text/tokenizer.h"
 #include "luminal/training.h"
