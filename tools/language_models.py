@@ -8,6 +8,10 @@ writes for each case a folder NAME with config.json, model.safetensors and expec
 behind the prompt and behind each of the tokens after it, computed one by one with a cache), and for some the same
 weights as NAME/model.gguf. The case llama has a tokenizer too, and talk.json: texts that the model writes. --seed
 changes the weights, --only makes some cases alone.
+
+    venv/bin/python tools/language_models.py tests/unit/models/data/families --check NAME FOLDER
+
+loads a folder that `luminal convert` made of the case NAME, and compares its logits with the stored ones.
 """
 import argparse
 import json
@@ -220,12 +224,28 @@ GGUF = {"llama": "llama", "llama3": "llama", "llama_linear": "llama", "mixtral":
         "gemma3": "gemma3", "gpt2": "gpt2"}
 
 
+def check(stored, folder):
+    """The greatest difference of a converted folder's logits from the stored ones, by the greatest of these."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager",
+                                                              dtype=torch.float32).eval()
+    wanted = load_file(stored / "expected.safetensors")
+    got = expected(model, wanted["tokens"].long()[None])
+    error = ((got - wanted["logits"]).abs().max() / wanted["logits"].abs().max()).item()
+    print(f"{stored.name:14} {error:.1e}")
+    if not error < 1e-5:
+        raise SystemExit(f"{folder} computes something else than {stored}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="*", default=list(CASES))
+    parser.add_argument("--check", nargs=2, metavar=("NAME", "FOLDER"))
     options = parser.parse_args()
+    if options.check:
+        check(options.folder / options.check[0], options.check[1])
+        return
     for name in options.only:
         kind, changes = CASES[name]
         generator = torch.Generator().manual_seed(options.seed)

@@ -6,17 +6,20 @@ namespace luminal::cli {
 
 extern const Command kBench;
 extern const Command kCache;
+extern const Command kConvert;
 extern const Command kEgg;
 extern const Command kEnv;
 extern const Command kExplain;
 extern const Command kInspect;
+extern const Command kPerplexity;
 extern const Command kPredict;
+extern const Command kQuantize;
 extern const Command kRun;
 extern const Command kTrain;
 
 namespace {
-constexpr std::array kCommands{&kBench,   &kCache,   &kEgg, &kEnv,  &kExplain,
-                               &kInspect, &kPredict, &kRun, &kTrain};  // sorted by name
+constexpr std::array kCommands{&kBench,      &kCache,   &kConvert,  &kEgg, &kEnv,  &kExplain, &kInspect,
+                               &kPerplexity, &kPredict, &kQuantize, &kRun, &kTrain};  // sorted by name
 }
 
 std::span<const Command* const> commands() { return kCommands; }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
+#include "base/printable.h"
 #include "cli/command.h"
 #include "luminal/gguf.h"
 #include "luminal/model_folder.h"
@@ -156,18 +157,6 @@ void print_inspected_json(const Inspected& file, std::ostream& out) {
   for (const auto& [type, sum] : totals.by_type) json["types"][type] = total(sum);
   // Texts of GGUF files may be any bytes; JSON's are UTF-8.
   out << json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
-}
-
-/// Without control characters, which a terminal would obey.
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    else
-      result += c;
-  }
-  return result;
 }
 
 void print_inspected(Inspected file, std::ostream& out) {

@@ -14,14 +14,15 @@ void declare_model_dtypes(CLI::App& app, ModelChoice& choice) {
                  "Decode block-quantised weights when they are read, to f16, bf16 or f32");
 }
 
-models::LanguageModel open_language_model(const ModelChoice& choice) {
+models::LanguageModel open_language_model(const ModelChoice& choice, bool scores) {
   std::optional<Dtype> decoded;
   if (!choice.decoded.empty()) decoded = parse_dtype(choice.decoded);
   return models::LanguageModel(choice.model, {.device = choice.device,
                                               .mode = parse_mode(choice.mode),
                                               .context = choice.context,
                                               .cache = parse_dtype(choice.cache),
-                                              .decoded = decoded});
+                                              .decoded = decoded,
+                                              .scores = scores});
 }
 
 }  // namespace luminal::cli

@@ -17,7 +17,7 @@ struct ModelChoice {
 };
 /// Declares the cache's dtype and what block-quantised weights become.
 void declare_model_dtypes(CLI::App& app, ModelChoice& choice);
-/// Errors: as LanguageModel, parse_mode and parse_dtype.
-[[nodiscard]] models::LanguageModel open_language_model(const ModelChoice& choice);
+/// `scores`: as LanguageModel::Options has it. Errors: as LanguageModel, parse_mode and parse_dtype.
+[[nodiscard]] models::LanguageModel open_language_model(const ModelChoice& choice, bool scores = false);
 
 }  // namespace luminal::cli

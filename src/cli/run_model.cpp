@@ -12,11 +12,14 @@
 #include <random>
 
 #include "base/fail.h"
+#include "base/file.h"
 #include "base/stopwatch.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/model_choice.h"
 #include "luminal/text/chat_template.h"
+#include "luminal/text/grammar.h"
+#include "luminal/text/json_schema.h"
 #include "luminal/text/sampler.h"
 
 namespace luminal::cli {
@@ -25,12 +28,14 @@ namespace {
 using text::TokenId;
 
 struct RunModelOptions : ModelChoice {
-  std::string prompt, prompt_file, system;
+  std::string prompt, prompt_file, system, grammar_file, schema_file;
   bool raw = false;
   int64_t most_tokens = -1, seed = -1;
   double temperature = 0.8, top_p = 0.95, min_p = 0.05, repeat_penalty = 1;
   int64_t top_k = 40;
 };
+
+std::string text_file(const std::string& path) { return read_file(path, size_t{1} << 24); }
 
 /// Tokens and the time they took, without that of compiling.
 struct Pace {
@@ -53,6 +58,10 @@ class Writer {
         seed_(options.seed >= 0 ? static_cast<uint64_t>(options.seed) : std::random_device()()) {
     const std::string& source = model_.tokenizer().spec().chat_template;
     if (!source.empty() && !options.raw) template_.emplace(source);
+    if (!options.grammar_file.empty()) grammar_.emplace(text_file(options.grammar_file));
+    if (!options.schema_file.empty())
+      grammar_.emplace(text::json_schema_grammar(text_file(options.schema_file)));
+    if (grammar_) grammar_tokens_.emplace(model_.tokenizer().token_bytes(), model_.end_tokens());
   }
 
   [[nodiscard]] bool chats() const { return template_.has_value(); }
@@ -81,6 +90,8 @@ class Writer {
                            .repetition_penalty = options_.repeat_penalty,
                            .seed = seed_++});
     sampler.accept_prompt(text);
+    std::optional<text::GrammarMatcher> matcher;
+    if (grammar_) matcher.emplace(*grammar_, *grammar_tokens_);
     text::StreamDecoder decoder(model_.tokenizer());
     std::string answer;
     const auto show = [&](const std::string& piece) {
@@ -90,8 +101,19 @@ class Writer {
     int64_t written = 0;
     try {
       while (!is_full(text, written)) {
-        const TokenId next = sampler.sample(timed_logits(text, written == 0 ? prompt_ : generation_));
+        const std::span<const float> logits = timed_logits(text, written == 0 ? prompt_ : generation_);
+        std::span<const uint64_t> allowed;
+        if (matcher) {
+          allowed = matcher->allowed();
+          if (std::ranges::all_of(allowed, [](uint64_t word) { return word == 0; })) {
+            if (!matcher->complete())
+              console_.err << "\n[run] the vocabulary has no token with which the answer could go on\n";
+            break;
+          }
+        }
+        const TokenId next = sampler.sample(logits, allowed);
         if (std::ranges::find(model_.end_tokens(), next) != model_.end_tokens().end()) break;
+        if (matcher) matcher->accept(next);
         text.push_back(next);
         ++written;
         show(decoder.push(next));
@@ -137,6 +159,8 @@ class Writer {
   std::chrono::steady_clock::time_point begin_;
   models::LanguageModel model_;
   std::optional<text::ChatTemplate> template_;
+  std::optional<text::Grammar> grammar_;  ///< of answers
+  std::optional<text::GrammarTokens> grammar_tokens_;
   uint64_t seed_;
   Pace prompt_, generation_;
   double first_token_s_ = 0;
@@ -237,6 +261,10 @@ Action declare_run_model(CLI::App& app) {
       app.add_option("-p,--prompt", options->prompt, "Answer this and end; without it: a conversation");
   app.add_option("-f,--file", options->prompt_file, "Read the prompt from a file")->excludes(prompt);
   app.add_option("--system", options->system, "Instruction that leads the conversation");
+  auto* grammar =
+      app.add_option("--grammar-file", options->grammar_file, "Answers follow this grammar (GBNF)");
+  app.add_option("--json-schema", options->schema_file, "Answers are JSON by the schema in this file")
+      ->excludes(grammar);
   app.add_flag("--raw", options->raw, "Continue the prompt itself, without the model's chat template");
   app.add_option("-n,--predict", options->most_tokens, "Tokens of an answer at most; -1: until it ends")
       ->capture_default_str();

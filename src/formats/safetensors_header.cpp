@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/fail.h"
+#include "base/printable.h"
 #include "base/suggest.h"
 
 // Source: the format's description in the README of github.com/huggingface/safetensors.
@@ -270,12 +271,9 @@ std::span<const StoredDtype> stored_dtypes() { return kDtypes; }
 
 std::string printable(std::string_view name) {
   constexpr size_t kShown = 80;
-  std::string text = "'";
-  for (const char c : name.substr(0, kShown)) {
-    const auto byte = static_cast<unsigned char>(c);
-    text += byte < 0x20 || byte == 0x7f ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
-  }
-  return text + (name.size() > kShown ? "...'" : "'");
+  size_t end = std::min(kShown, name.size());
+  while (end > 0 && end < name.size() && (static_cast<unsigned char>(name[end]) & 0xc0) == 0x80) --end;
+  return "'" + escaped(name.substr(0, end)) + (end < name.size() ? "...'" : "'");
 }
 
 size_t header_bytes(std::span<const std::byte> first, size_t file_bytes, const std::string& where) {

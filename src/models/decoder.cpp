@@ -310,11 +310,15 @@ Decoder::Result Decoder::forward(const Step& step) const {
   result.rows.resize(layers_.size());
   GraphTensor x = pass.embedded(embedding_, positions_);
   for (size_t i = 0; i < layers_.size(); ++i) x = pass.layer(layers_[i], i, x, result.rows[i]);
-  const GraphTensor last = pass.norm(pass.wanted(x).unsqueeze(0), norm_);
+  const bool all = step.targets.valid();
+  const GraphTensor last = pass.norm(all ? x.squeeze(0) : pass.wanted(x).unsqueeze(0), norm_);
   GraphTensor logits = head_ ? Pass::project(last, *head_) : last.matmul(widened_weight(embedding_).t());
   if (options_.logit_softcap != 0)
     logits = (logits * (1 / options_.logit_softcap)).tanh() * options_.logit_softcap;
-  result.logits = logits.squeeze(0);
+  if (all)
+    result.losses = -logits.log_softmax(-1).gather_elements(1, step.targets.transpose(0, 1)).squeeze(1);
+  else
+    result.logits = logits.squeeze(0);
   return result;
 }
 

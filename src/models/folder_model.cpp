@@ -5,6 +5,7 @@
 #include "base/fail.h"
 #include "luminal/model_folder.h"
 #include "models/model_file.h"
+#include "models/weight_layout.h"
 
 namespace luminal::models {
 namespace {
@@ -18,18 +19,6 @@ std::string architecture_of_config(const json& config) {
   return list->front().get<std::string>();
 }
 
-TensorData transposed_matrix(const TensorData& data) {
-  TensorData result(data.dtype, {data.dims.at(1), data.dims.at(0)});
-  const auto rows = static_cast<size_t>(data.dims[0]), columns = static_cast<size_t>(data.dims[1]);
-  visit_word(data.dtype, [&]<class Word>(Word) {
-    const auto* from = reinterpret_cast<const Word*>(data.bytes.data());
-    auto* to = reinterpret_cast<Word*>(result.bytes.data());
-    for (size_t i = 0; i < rows; ++i)
-      for (size_t j = 0; j < columns; ++j) to[j * rows + i] = from[i * columns + j];
-  });
-  return result;
-}
-
 class FolderModel final : public ModelFile {
  public:
   explicit FolderModel(const std::filesystem::path& path)
@@ -41,18 +30,24 @@ class FolderModel final : public ModelFile {
 
   [[nodiscard]] const std::string& architecture() const override { return architecture_; }
 
-  [[nodiscard]] DecoderOptions options(int64_t context) override {
+  [[nodiscard]] const Family& family() const override { return family_; }
+
+  [[nodiscard]] Facts facts(int64_t context) const override {
     const Facts sizes(config_, 0);
     int64_t trained = usual_context(INT64_MAX);
     for (const char* key : {"max_position_embeddings", "n_positions"})
       if (const auto stated = sizes.integer({"", key})) trained = *stated;
-    const Facts facts(config_, context > 0 ? context : usual_context(trained));
+    return {config_, context > 0 ? context : usual_context(trained)};
+  }
+
+  [[nodiscard]] DecoderOptions options(int64_t context) override {
     DecoderOptions options =
-        read_options(family_, facts, [](std::string_view) { return std::vector<double>(); });
+        read_options(family_, facts(context), [](std::string_view) { return std::vector<double>(); });
     const auto table = find("token_embd.weight");
     if (!table || table->dims.size() != 2) fail<FormatError>("[model] the table of embeddings is no matrix");
     options.vocabulary = table->dims[0];
-    options.tied = facts.flag({"", "tie_word_embeddings"}).value_or(!folder_.contains("lm_head.weight"));
+    options.tied =
+        facts(context).flag({"", "tie_word_embeddings"}).value_or(!folder_.contains("lm_head.weight"));
     if (options.tied) left_.erase("lm_head.weight");
     return options;
   }
@@ -85,7 +80,7 @@ class FolderModel final : public ModelFile {
       const TensorData& part = parts.back();
       if (part.dims != parts.front().dims || part.dtype != parts.front().dtype)
         fail<FormatError>("[model] '{}' differs from those of other experts in size or dtype", each);
-      if (is_transposed(*row, {part.dtype, part.dims})) parts.back() = transposed_matrix(part);
+      if (is_transposed(*row, {part.dtype, part.dims})) parts.back() = transposed(part);
     }
     if (!is_of_experts(*row)) return std::move(parts.front());
     std::vector<int64_t> dims = parts.front().dims;

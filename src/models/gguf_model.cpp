@@ -45,12 +45,18 @@ class GgufModel final : public ModelFile {
 
   [[nodiscard]] const std::string& architecture() const override { return architecture_; }
 
+  [[nodiscard]] const Family& family() const override { return family_; }
+
+  [[nodiscard]] Facts facts(int64_t context) const override {
+    const int64_t trained = Facts(file_.metadata(), architecture_, 0)
+                                .integer({"context_length", ""})
+                                .value_or(usual_context(INT64_MAX));
+    return {file_.metadata(), architecture_, context > 0 ? context : usual_context(trained)};
+  }
+
   [[nodiscard]] DecoderOptions options(int64_t context) override {
-    const int64_t trained =
-        Facts(file_, architecture_, 0).integer({"context_length", ""}).value_or(usual_context(INT64_MAX));
-    const Facts facts(file_, architecture_, context > 0 ? context : usual_context(trained));
     DecoderOptions options =
-        read_options(family_, facts, [this](std::string_view name) { return small(name); });
+        read_options(family_, facts(context), [this](std::string_view name) { return small(name); });
     options.vocabulary = file_.tensor("token_embd.weight").dims.at(0);
     options.tied = !has("output.weight");
     return options;

@@ -92,9 +92,13 @@ struct LanguageModel::State {
                              Dtype::I32);
     past = cx.named_tensor("past", {}, Dtype::I32);
     last = cx.named_tensor("last", {}, Dtype::I32);
-    Decoder::Result next =
-        decoder.forward({.tokens = tokens, .past = past, .last = last, .cache = past_rows});
-    logits = next.logits.retrieve();
+    if (options.scores) targets = cx.named_tensor("targets", {1, tokens.dim(1)}, Dtype::I32);
+    Decoder::Result next = decoder.forward(
+        {.tokens = tokens, .past = past, .last = last, .cache = past_rows, .targets = targets});
+    if (options.scores)
+      losses = next.losses.retrieve();
+    else
+      logits = next.logits.retrieve();
     for (Decoder::Rows& each : next.rows)
       fresh.push_back({each.keys.contiguous().retrieve(), each.values.contiguous().retrieve()});
   }
@@ -114,8 +118,8 @@ struct LanguageModel::State {
     return past_rows;
   }
 
-  /// Computes the tokens, at most a step of them, behind those in the cache.
-  void step(std::span<const TokenId> next) {
+  /// Computes the tokens, at most a step of them, behind those in the cache. `following`: the token behind each.
+  void step(std::span<const TokenId> next, std::span<const TokenId> following = {}) {
     if (!compiled) compiled.emplace(cx.compile(options.mode));
     const auto count = static_cast<int64_t>(next.size());
     const int64_t length = *std::ranges::lower_bound(kStepTokens, count);
@@ -123,6 +127,11 @@ struct LanguageModel::State {
     std::vector<int32_t> padded(next.begin(), next.end());
     padded.resize(static_cast<size_t>(length), next.back());
     tokens.set_dyn(padded, {1, length});
+    if (options.scores) {
+      padded.assign(following.begin(), following.end());
+      padded.resize(static_cast<size_t>(length), following.back());
+      targets.set_dyn(padded, {1, length});
+    }
     past.set(std::vector{static_cast<int32_t>(done)});
     last.set(std::vector{static_cast<int32_t>(count - 1)});
     cx.set_dim("past_rows", std::max(kCacheRows, rounded_up(done, kCacheRows)));
@@ -161,7 +170,7 @@ struct LanguageModel::State {
   WeightTotals totals;
   int64_t context = 0, capacity = 0;
   Graph cx;
-  GraphTensor tokens, past, last, logits;
+  GraphTensor tokens, past, last, targets, logits, losses;
   std::vector<LayerCache> caches;
   std::vector<Decoder::Rows> fresh;  ///< of the last step
   std::optional<Compiled> compiled;
@@ -202,6 +211,7 @@ const std::vector<TokenId>& LanguageModel::end_tokens() {
 
 std::span<const float> LanguageModel::logits(std::span<const TokenId> text) {
   State& s = *state_;
+  if (s.options.scores) fail("[model] it was opened for losses; open it without `scores` for logits");
   s.check_text(text);
   const auto same = std::ranges::mismatch(text, s.seen).in1 - text.begin();
   s.seen.resize(std::min(static_cast<size_t>(same), text.size() - 1));  // the last token's logits are wanted
@@ -211,6 +221,23 @@ std::span<const float> LanguageModel::logits(std::span<const TokenId> text) {
                .first(std::min(text.size() - s.seen.size(), static_cast<size_t>(kStepTokens.back()))));
   s.numbers = s.logits.data<float>();
   return s.numbers;
+}
+
+std::vector<float> LanguageModel::losses(std::span<const TokenId> text) {
+  State& s = *state_;
+  if (!s.options.scores) fail("[model] it was opened for logits; open it with `scores` for losses");
+  s.check_text(text);
+  s.seen.clear();
+  s.computed = std::ssize(text) - 1;
+  std::vector<float> result;
+  while (s.seen.size() + 1 < text.size()) {
+    const size_t done = s.seen.size();
+    const size_t count = std::min(text.size() - 1 - done, static_cast<size_t>(kStepTokens.back()));
+    s.step(text.subspan(done, count), text.subspan(done + 1, count));
+    const auto step = s.losses.data<float>();
+    result.insert(result.end(), step.begin(), step.begin() + static_cast<ptrdiff_t>(count));
+  }
+  return result;
 }
 
 }  // namespace luminal::models

@@ -20,6 +20,9 @@ class ModelFile {
  public:
   virtual ~ModelFile() = default;
   [[nodiscard]] virtual const std::string& architecture() const = 0;
+  [[nodiscard]] virtual const Family& family() const = 0;
+  /// What the file says, for texts of up to `context` tokens (0: what it was trained for, up to a usual length).
+  [[nodiscard]] virtual Facts facts(int64_t context) const = 0;
   /// Options for texts of up to `context` tokens (0: what it was trained for, up to a usual length).
   [[nodiscard]] virtual DecoderOptions options(int64_t context) = 0;
   /// A tensor as `read` gives it; nothing if the family does without. Errors: FormatError if the family has it and

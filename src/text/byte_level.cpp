@@ -2,6 +2,8 @@
 // (src/llama-vocab.cpp there). The patterns are those of the models' tokenizer.json.
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,10 +43,10 @@ struct NamedStyle {
 };
 
 constexpr NamedStyle kStyles[] = {
-    {"gpt2 gpt-2 phi-2 mpt olmo jais jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code gigachat "
+    {"gpt-2 gpt2 phi-2 mpt olmo jais jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code gigachat "
      "a.x-4.0 mellum modern-bert roberta-bpe exaone4",
      {kGpt2Words}},
-    {"llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2", {kLlama3Words}, true, true},
+    {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2", {kLlama3Words}, true, true},
     {"dbrx smaug-bpe chatglm-bpe", {kLlama3Words}},
     {"glm4 glm5", {kLlama3Words}, true},
     {"qwen2", {kQwen2Words}, false, false, true},
@@ -94,6 +96,19 @@ ByteLevelStyle byte_level_style(std::string_view name) {
     if (pattern) style.pre_tokenizers.push_back({.pattern = {pattern, true}});
   style.pre_tokenizers.push_back({.kind = PreTokenizerStep::Kind::ByteLevel});
   return style;
+}
+
+std::optional<std::string> byte_level_style_name(const TokenizerSpec& spec) {
+  std::span<const PreTokenizerStep> steps = spec.pre_tokenizers;
+  if (!steps.empty() && steps.front().kind == PreTokenizerStep::Kind::Prefix) steps = steps.subspan(1);
+  for (const NamedStyle& named : kStyles) {
+    const std::string name = words_of(named.names).front();
+    const ByteLevelStyle style = byte_level_style(name);
+    if (style.normalizers == spec.normalizers && style.ignore_merges == spec.ignore_merges &&
+        std::ranges::equal(style.pre_tokenizers, steps))
+      return name;
+  }
+  return std::nullopt;
 }
 
 }  // namespace luminal::text

@@ -67,9 +67,11 @@ class Decoder {
     GraphTensor past;             ///< i32, a number: tokens before these, whose rows are filled in `cache`
     GraphTensor last;             ///< i32, a number: the token whose logits are wanted, of 0 .. T - 1
     std::span<const Rows> cache;  ///< by layer, with any number of rows; what is behind `past` is not read
+    GraphTensor targets = {};  ///< integers [1, T]: the token behind each; no tensor: losses are not wanted
   };
   struct Result {
-    GraphTensor logits;      ///< f32[vocabulary]
+    GraphTensor logits;      ///< f32[vocabulary]; no tensor where losses are wanted
+    GraphTensor losses;      ///< f32[T]: -log of the share of each target
     std::vector<Rows> rows;  ///< of the new tokens, by layer, f32
   };
   [[nodiscard]] Result forward(const Step& step) const;

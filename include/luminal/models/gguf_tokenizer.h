@@ -1,4 +1,6 @@
 #pragma once
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "luminal/gguf.h"
@@ -21,5 +23,11 @@ namespace luminal::models {
 /// The tokens that end an answer: those that keys name (eos, eot, eom), and control tokens whose text is known to
 /// do so, as files often leave keys out. Sorted. Errors: as gguf_tokenizer().
 [[nodiscard]] std::vector<text::TokenId> gguf_stop_tokens(const GgufMetadata& metadata);
+
+/// The keys `tokenizer.*` that say what a tokenizer of a model of this architecture is; `ends` end an answer. Texts of many kinds
+/// are checked to give the same ids by these keys. Errors: FormatError for a tokenizer that they cannot say.
+[[nodiscard]] GgufMetadata gguf_tokenizer_metadata(const text::TokenizerSpec& spec,
+                                                   std::span<const text::TokenId> ends,
+                                                   std::string_view architecture = "");
 
 }  // namespace luminal::models

@@ -34,6 +34,7 @@ class LanguageModel {
     Dtype cache = Dtype::F32;  ///< of keys and values: f32, bf16 or f16
     /// What block-quantised weights become: f16, bf16 or f32. Nothing: kernels read the blocks.
     std::optional<Dtype> decoded = {};
+    bool scores = false;  ///< for losses() instead of logits()
   };
 
   /// Reads what the files say; weights are read when a run first needs them. Errors: FormatError for files that are
@@ -62,6 +63,10 @@ class LanguageModel {
   /// token always is. The result stays valid until the next call. Errors: Error for no text, one longer than
   /// context(), and tokens out of range; Cancelled.
   [[nodiscard]] std::span<const float> logits(std::span<const text::TokenId> text);
+  /// -log of the share that the model gives to each token of `text` behind the first, in natural units. Nothing is
+  /// reused from the call before. Errors: as logits(); Error for a model that was not opened with `scores`, and from
+  /// logits() for one that was.
+  [[nodiscard]] std::vector<float> losses(std::span<const text::TokenId> text);
   /// How many tokens the last call computed, and how often kernels were compiled so far.
   [[nodiscard]] int64_t computed_tokens() const;
   [[nodiscard]] double compile_seconds() const;

@@ -28,6 +28,7 @@ struct Pattern {
   Pattern(std::string what, bool is_regex) : text(std::move(what)), regex(is_regex) {}
   std::string text;
   bool regex = false;
+  friend bool operator==(const Pattern&, const Pattern&) = default;
 };
 
 struct NormalizerStep {
@@ -51,6 +52,7 @@ struct NormalizerStep {
   bool left = true, right = true;         ///< Strip: which ends
   bool clean = true, chinese = true;      ///< Bert: drop control characters, blanks around ideographs
   bool lowercase = true, accents = true;  ///< Bert: to lower case, drop accents
+  friend bool operator==(const NormalizerStep&, const NormalizerStep&) = default;
 };
 
 struct PreTokenizerStep {
@@ -64,6 +66,7 @@ struct PreTokenizerStep {
   Prepend prepend = Prepend::Never;        ///< Metaspace: where the replacement is put before a word
   std::string replacement = "\u2581";      ///< Metaspace: for blanks; Prefix puts a blank before each word
   bool split = true;                       ///< Metaspace: whether words are divided there
+  friend bool operator==(const PreTokenizerStep&, const PreTokenizerStep&) = default;
 };
 
 struct DecoderStep {
@@ -74,6 +77,7 @@ struct DecoderStep {
   size_t start = 0, stop = 0;  ///< Strip: how many at each end
   bool prefixed = true;        ///< Metaspace: the first blank was added
   bool cleanup = true;         ///< WordPiece: no blanks before punctuation
+  friend bool operator==(const DecoderStep&, const DecoderStep&) = default;
 };
 
 /// A token that is found in the text itself, before all else.
@@ -84,6 +88,7 @@ struct AddedToken {
   bool normalized = false;                       ///< looked for in the normalised text
   bool single_word = false;                      ///< only where no letter or digit is beside it
   bool left_strip = false, right_strip = false;  ///< takes the blanks beside it
+  friend bool operator==(const AddedToken&, const AddedToken&) = default;
 };
 
 /// All that a tokenizer is made of, from `tokenizer.json` or a GGUF file's metadata.
@@ -123,6 +128,9 @@ struct ByteLevelStyle {
 /// Errors: FormatError for another name, with the known ones.
 [[nodiscard]] ByteLevelStyle byte_level_style(std::string_view name);
 
+/// The name of the style that a spec has, the first of several; nothing if none of them is it.
+[[nodiscard]] std::optional<std::string> byte_level_style_name(const TokenizerSpec& spec);
+
 /// BERT's: words are divided at blanks, and each punctuation mark is a word.
 [[nodiscard]] std::vector<PreTokenizerStep> bert_pre_tokenizer();
 
@@ -131,6 +139,12 @@ struct ByteLevelStyle {
 [[nodiscard]] TokenizerSpec read_tokenizer(const std::filesystem::path& path);
 /// The same from the text of a tokenizer.json; `where` leads the messages.
 [[nodiscard]] TokenizerSpec parse_tokenizer(std::string_view json, const std::string& where);
+
+/// A tokenizer.json that parse_tokenizer() reads as this spec, but for what stands in tokenizer_config.json. BPE by
+/// scores becomes BPE by merges, the same pieces in the same order.
+[[nodiscard]] std::string tokenizer_json(const TokenizerSpec& spec);
+/// Writes tokenizer.json and tokenizer_config.json into a folder. Errors: Error if writing fails.
+void write_tokenizer(const TokenizerSpec& spec, const std::filesystem::path& folder);
 
 struct EncodeOptions {
   bool add_special = true;  ///< put the spec's `begin` and `end` around the text

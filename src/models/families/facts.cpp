@@ -4,6 +4,7 @@
 
 #include "base/bounded_json.h"
 #include "base/fail.h"
+#include "models/gguf_source.h"
 
 namespace luminal::models {
 namespace {
@@ -31,8 +32,8 @@ json json_of_gguf(const GgufValue& value) {
 
 }  // namespace
 
-Facts::Facts(const GgufFile& file, std::string architecture, int64_t context)
-    : gguf_(&file), prefix_(std::move(architecture) + "."), context_(context) {}
+Facts::Facts(const GgufMetadata& metadata, std::string architecture, int64_t context)
+    : gguf_(&metadata), prefix_(std::move(architecture) + "."), context_(context) {}
 
 std::string Facts::name_of(FactKey key) const {
   return gguf_ ? prefix_ + std::string(key.gguf) : std::string(key.huggingface);
@@ -41,7 +42,7 @@ std::string Facts::name_of(FactKey key) const {
 json Facts::find(FactKey key) const {
   if ((gguf_ ? key.gguf : key.huggingface).empty()) return nullptr;
   if (gguf_) {
-    const GgufValue* value = gguf_->find(name_of(key));
+    const GgufValue* value = find_metadata(*gguf_, name_of(key));
     return value ? json_of_gguf(*value) : json(nullptr);
   }
   const json* at = &config_;

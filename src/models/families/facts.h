@@ -20,8 +20,8 @@ struct FactKey {
 /// Thread safety: any number of threads may read one.
 class Facts {
  public:
-  /// `context`: tokens that will be seen at most, on which some rotary positions depend.
-  Facts(const GgufFile& file, std::string architecture, int64_t context);
+  /// The metadata must live longer. `context`: tokens that will be seen at most, on which some rotary positions depend.
+  Facts(const GgufMetadata& metadata, std::string architecture, int64_t context);
   Facts(nlohmann::json config, int64_t context) : config_(std::move(config)), context_(context) {}
 
   [[nodiscard]] bool is_gguf() const { return gguf_ != nullptr; }
@@ -37,7 +37,7 @@ class Facts {
  private:
   [[nodiscard]] std::string name_of(FactKey key) const;
   [[nodiscard]] nlohmann::json find(FactKey key) const;
-  const GgufFile* gguf_ = nullptr;
+  const GgufMetadata* gguf_ = nullptr;
   std::string prefix_;
   nlohmann::json config_;
   int64_t context_;

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/fail.h"
 #include "base/suggest.h"
@@ -97,6 +98,48 @@ std::vector<FamilyTensor> llama_tensors(std::vector<FamilyTensor> more) {
   for (const FamilyTensor& each : base)
     if (std::ranges::find(more, each.gguf, &FamilyTensor::gguf) == more.end()) more.push_back(each);
   return more;
+}
+
+std::string difference_of(const DecoderOptions& a, const DecoderOptions& b) {
+  using O = DecoderOptions;
+  const auto near = [](double x, double y) {
+    return std::abs(x - y) <= 1e-6 * std::max(std::abs(x), std::abs(y));
+  };
+  for (const auto& [name, option] :
+       std::initializer_list<std::pair<const char*, int64_t O::*>>{{"layers", &O::layers},
+                                                                   {"size", &O::size},
+                                                                   {"heads", &O::heads},
+                                                                   {"key heads", &O::kv_heads},
+                                                                   {"head size", &O::head_size},
+                                                                   {"hidden", &O::hidden},
+                                                                   {"context", &O::context},
+                                                                   {"window", &O::window},
+                                                                   {"experts", &O::experts},
+                                                                   {"experts used", &O::experts_used},
+                                                                   {"hidden of experts", &O::expert_hidden}})
+    if (a.*option != b.*option) return fmt::format("{}: {} and {}", name, a.*option, b.*option);
+  for (const auto& [name, option] : std::initializer_list<std::pair<const char*, double O::*>>{
+           {"epsilon of norms", &O::norm_eps},
+           {"scale of embeddings", &O::embedding_scale},
+           {"scale of attention", &O::attention_scale},
+           {"cap of attention", &O::attention_softcap},
+           {"cap of logits", &O::logit_softcap}})
+    if (!near(a.*option, b.*option)) return fmt::format("{}: {} and {}", name, a.*option, b.*option);
+  for (const auto& [name, option] : std::initializer_list<std::pair<const char*, bool O::*>>{
+           {"layer norm", &O::layer_norm},
+           {"gate", &O::gated},
+           {"routing over all experts", &O::route_over_all}})
+    if (a.*option != b.*option) return fmt::format("{}: {} and {}", name, a.*option, b.*option);
+  if (a.activation != b.activation) return "activation";
+  if (a.window > 0 && a.local != b.local) return "which layers are local";
+  for (const auto& [name, rotary] : std::initializer_list<std::pair<const char*, Rotary O::*>>{
+           {"rotary positions", &O::rotary}, {"rotary positions of local layers", &O::local_rotary}}) {
+    if (rotary == &O::local_rotary && a.window == 0) continue;
+    const Rotary &x = a.*rotary, &y = b.*rotary;
+    if (!near(x.magnitude, y.magnitude) || !std::ranges::equal(x.frequencies, y.frequencies, near))
+      return name;
+  }
+  return {};
 }
 
 std::vector<bool> local_layers(const DecoderOptions& options, const Facts& facts,

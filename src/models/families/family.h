@@ -30,6 +30,11 @@ struct FamilyTensor {
   bool transposed = false;  ///< Hugging Face's weight is [in, out]
 };
 
+/// Whether a file has a tensor, by GGUF's name without ".weight" and ".bias"; and whether that has a bias.
+struct TensorPresence {
+  std::function<bool(std::string_view name)> weight, bias;
+};
+
 /// Reads a small tensor of the file as f32, by its name there; empty if there is none.
 using SmallTensor = std::function<std::vector<double>(std::string_view name)>;
 
@@ -40,6 +45,9 @@ struct Family {
   std::vector<FamilyTensor> tensors;
   /// The options that follow from several facts.
   void (*complete)(DecoderOptions& options, const Facts& facts, const SmallTensor& tensor);
+  /// Adds to a config.json what `fields` do not say: "model_type", "architectures" where a family has several, and
+  /// the options that are the family's own.
+  void (*configure)(const DecoderOptions& options, const TensorPresence& has, nlohmann::json& config);
   /// Tensors of Hugging Face's files that hold nothing of their own, by the end of their names.
   std::vector<std::string_view> ignored = {};
 };
@@ -60,9 +68,22 @@ struct Family {
 [[nodiscard]] std::vector<FamilyField> common_fields();
 /// Names of Llama's tensors; `more` are added, and replace those of the same name.
 [[nodiscard]] std::vector<FamilyTensor> llama_tensors(std::vector<FamilyTensor> more = {});
+/// The option that differs between two models, with its values; empty if none does. How files keep norms and pairs
+/// of rotary positions may differ.
+[[nodiscard]] std::string difference_of(const DecoderOptions& a, const DecoderOptions& b);
 /// Rotary positions as the file scales them. `kind`: of the layers they are for, where files tell them apart.
 [[nodiscard]] Rotary rotary_of(const DecoderOptions& options, const Facts& facts, const SmallTensor& tensor,
                                std::string_view kind = "");
+/// What a GGUF file says of the rotary positions of a config.json: keys behind "<architecture>.", and tensors.
+struct RotaryMetadata {
+  GgufMetadata keys = {};
+  std::vector<std::pair<std::string, std::vector<float>>> tensors = {};
+};
+[[nodiscard]] RotaryMetadata rotary_metadata(const DecoderOptions& options, const Facts& config);
+/// What a config.json says of the rotary positions of a GGUF file. Errors: FormatError for factors that no kind of
+/// scaling gives.
+void configure_rotary(const DecoderOptions& options, const Facts& file, const SmallTensor& tensor,
+                      nlohmann::json& config);
 /// Positions without any scaling.
 [[nodiscard]] Rotary plain_rotary(int64_t size, double base);
 /// The local layers by "layer_types", or by `otherwise` where a file does not say it.

@@ -36,6 +36,25 @@ void complete_gemma3(DecoderOptions& options, const Facts& facts, const SmallTen
       local_layers(options, facts, [every](int64_t layer) { return every < 1 || (layer + 1) % every != 0; });
 }
 
+void configure_gemma(const DecoderOptions& options, nlohmann::json& config) {
+  config["query_pre_attn_scalar"] = std::round(1 / (options.attention_scale * options.attention_scale));
+  config["hidden_activation"] = "gelu_pytorch_tanh";
+  for (const bool local : options.local)
+    config["layer_types"].push_back(local ? "sliding_attention" : "full_attention");
+  for (const char* cap : {"attn_logit_softcapping", "final_logit_softcapping"})
+    if (!config.contains(cap)) config[cap] = nullptr;  // whose default is a number
+}
+
+void configure_gemma2(const DecoderOptions& options, const TensorPresence&, nlohmann::json& config) {
+  config["model_type"] = "gemma2";
+  configure_gemma(options, config);
+}
+
+void configure_gemma3(const DecoderOptions& options, const TensorPresence&, nlohmann::json& config) {
+  config["model_type"] = "gemma3_text";
+  configure_gemma(options, config);
+}
+
 std::vector<FamilyField> gemma_fields() {
   using O = DecoderOptions;
   std::vector<FamilyField> fields = common_fields();
@@ -65,7 +84,8 @@ const Family kGemma2Family{.gguf = "gemma2",
                            .huggingface = {"Gemma2ForCausalLM"},
                            .fields = gemma_fields(),
                            .tensors = gemma_tensors(false),
-                           .complete = complete_gemma2};
+                           .complete = complete_gemma2,
+                           .configure = configure_gemma2};
 
 /// Gemma 3, its text alone: five local layers to a global one, norms of queries and keys (Gemma Team 2025).
 extern const Family kGemma3Family;
@@ -73,6 +93,7 @@ const Family kGemma3Family{.gguf = "gemma3",
                            .huggingface = {"Gemma3ForCausalLM"},
                            .fields = gemma_fields(),
                            .tensors = gemma_tensors(true),
-                           .complete = complete_gemma3};
+                           .complete = complete_gemma3,
+                           .configure = configure_gemma3};
 
 }  // namespace luminal::models

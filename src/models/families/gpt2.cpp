@@ -13,6 +13,11 @@ void complete_gpt2(DecoderOptions& options, const Facts&, const SmallTensor&) {
   if (options.hidden == 0) options.hidden = 4 * options.size;
 }
 
+void configure_gpt2(const DecoderOptions&, const TensorPresence&, nlohmann::json& config) {
+  config["model_type"] = "gpt2";
+  config["activation_function"] = "gelu_new";
+}
+
 }  // namespace
 
 /// GPT-2: learned positions, LayerNorm, no gate (Radford et al. 2019).
@@ -37,6 +42,7 @@ const Family kGpt2Family{
                 {"blk.{}.ffn_up", "transformer.h.{}.mlp.c_fc", Presence::Always, Bias::Always, true},
                 {"blk.{}.ffn_down", "transformer.h.{}.mlp.c_proj", Presence::Always, Bias::Always, true}},
     .complete = complete_gpt2,
+    .configure = configure_gpt2,
     .ignored = {".attn.bias", ".attn.masked_bias"}};
 
 }  // namespace luminal::models

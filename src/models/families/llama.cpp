@@ -22,6 +22,16 @@ void complete_llama(DecoderOptions& options, const Facts& facts, const SmallTens
   options.local_rotary = options.rotary;
 }
 
+void configure_llama(const DecoderOptions& options, const TensorPresence& has, nlohmann::json& config) {
+  const bool experts = options.experts > 0, window = options.window > 0;
+  config["architectures"] = nlohmann::json::array({experts  ? "MixtralForCausalLM"
+                                                   : window ? "MistralForCausalLM"
+                                                            : "LlamaForCausalLM"});
+  config["model_type"] = experts ? "mixtral" : window ? "mistral" : "llama";
+  config["attention_bias"] = has.bias("blk.0.attn_q");
+  config["mlp_bias"] = has.bias("blk.0.ffn_up");
+}
+
 }  // namespace
 
 /// Llama 1 to 3 and SmolLM2 (Touvron et al. 2023; Grattafiori et al. 2024), Mistral with its window (Jiang et al.
@@ -44,6 +54,7 @@ const Family kLlamaFamily{
          {"blk.{}.ffn_up_exps", "model.layers.{}.block_sparse_moe.experts.{expert}.w3"},
          {"blk.{}.ffn_down_exps", "model.layers.{}.block_sparse_moe.experts.{expert}.w2"}}),
     .complete = complete_llama,
+    .configure = configure_llama,
     .ignored = {"rotary_emb.inv_freq"}};
 
 }  // namespace luminal::models

@@ -13,6 +13,10 @@ void complete_phi3(DecoderOptions& options, const Facts& facts, const SmallTenso
   options.rotary = options.local_rotary = rotary_of(options, facts, tensor);
 }
 
+void configure_phi3(const DecoderOptions&, const TensorPresence&, nlohmann::json& config) {
+  config["model_type"] = "phi3";
+}
+
 }  // namespace
 
 /// Phi 3 and 4: Llama with joined projections (Abdin et al. 2024).
@@ -29,6 +33,7 @@ const Family kPhi3Family{.gguf = "phi3",
                                      {"blk.{}.ffn_norm", "model.layers.{}.post_attention_layernorm"},
                                      {"blk.{}.ffn_up", "model.layers.{}.mlp.gate_up_proj"},
                                      {"blk.{}.ffn_down", "model.layers.{}.mlp.down_proj"}},
-                         .complete = complete_phi3};
+                         .complete = complete_phi3,
+                         .configure = configure_phi3};
 
 }  // namespace luminal::models

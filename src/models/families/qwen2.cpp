@@ -15,6 +15,10 @@ void complete_qwen2(DecoderOptions& options, const Facts& facts, const SmallTens
   options.local = local_layers(options, facts, [first](int64_t layer) { return layer >= first; });
 }
 
+void configure_qwen2(const DecoderOptions&, const TensorPresence&, nlohmann::json& config) {
+  config["model_type"] = "qwen2";
+}
+
 }  // namespace
 
 /// Qwen 2 and 2.5: Llama with biases of queries, keys and values (Yang et al. 2024).
@@ -27,6 +31,7 @@ const Family kQwen2Family{
         {{"blk.{}.attn_q", "model.layers.{}.self_attn.q_proj", Presence::Always, Bias::Always},
          {"blk.{}.attn_k", "model.layers.{}.self_attn.k_proj", Presence::Always, Bias::Always},
          {"blk.{}.attn_v", "model.layers.{}.self_attn.v_proj", Presence::Always, Bias::Always}}),
-    .complete = complete_qwen2};
+    .complete = complete_qwen2,
+    .configure = configure_qwen2};
 
 }  // namespace luminal::models

@@ -23,6 +23,17 @@ void complete_qwen3moe(DecoderOptions& options, const Facts& facts, const SmallT
   options.route_over_all = !facts.is_gguf() && !facts.flag({"", "norm_topk_prob"}).value_or(false);
 }
 
+void configure_qwen3(const DecoderOptions&, const TensorPresence& has, nlohmann::json& config) {
+  config["model_type"] = "qwen3";
+  config["attention_bias"] = has.bias("blk.0.attn_q");
+}
+
+void configure_qwen3moe(const DecoderOptions& options, const TensorPresence& has, nlohmann::json& config) {
+  configure_qwen3(options, has, config);
+  config["model_type"] = "qwen3_moe";
+  config["norm_topk_prob"] = !options.route_over_all;
+}
+
 std::vector<FamilyField> qwen3moe_fields() {
   using O = DecoderOptions;
   std::vector<FamilyField> fields = common_fields();
@@ -60,7 +71,8 @@ const Family kQwen3Family{.gguf = "qwen3",
                           .huggingface = {"Qwen3ForCausalLM"},
                           .fields = common_fields(),
                           .tensors = qwen3_tensors(),
-                          .complete = complete_qwen3};
+                          .complete = complete_qwen3,
+                          .configure = configure_qwen3};
 
 /// The same with experts.
 extern const Family kQwen3MoeFamily;
@@ -68,6 +80,7 @@ const Family kQwen3MoeFamily{.gguf = "qwen3moe",
                              .huggingface = {"Qwen3MoeForCausalLM"},
                              .fields = qwen3moe_fields(),
                              .tensors = qwen3moe_tensors(),
-                             .complete = complete_qwen3moe};
+                             .complete = complete_qwen3moe,
+                             .configure = configure_qwen3moe};
 
 }  // namespace luminal::models

@@ -11,6 +11,8 @@
 namespace luminal::models {
 namespace {
 
+using nlohmann::json;
+
 /// The facts of rotary positions, whose places in config.json changed over time: "rope_parameters", with a level for
 /// each kind of layer or without, or "rope_scaling" beside "rope_theta".
 class RotaryFacts {
@@ -109,7 +111,129 @@ void stretch_longrope(Rotary& rotary, const RotaryFacts& facts, const SmallTenso
   rotary.magnitude = facts.number("rope.scaling.attn_factor", "attention_factor").value_or(usual);
 }
 
+/// The base of plain positions, from the second frequency of so many.
+double base_of(const std::vector<double>& frequencies) {
+  if (frequencies.size() < 2) return 10'000;
+  return std::pow(frequencies[1], -static_cast<double>(frequencies.size()));
+}
+
+/// Llama 3's scaling with these factors by frequency: the greatest is that of the lowest frequencies, and those
+/// between are a line in the frequency, from low_freq_factor = 1 on.
+json llama3_scaling(const Rotary& plain, const std::vector<double>& factors, int64_t trained) {
+  const double factor = *std::ranges::max_element(factors);
+  std::vector<std::pair<double, double>> between;  // frequency, share of it that is kept
+  for (size_t i = 0; i < factors.size() && factor > 1; ++i)
+    if (factors[i] > 1 + 1e-6 && factors[i] < factor * (1 - 1e-6))
+      between.emplace_back(plain.frequencies[i], (1 / factors[i] - 1 / factor) / (1 - 1 / factor));
+  double low = 1, high = 4, original = std::min<double>(8192, static_cast<double>(trained));
+  if (between.size() >= 2) {
+    const auto [f0, kept0] = between.front();
+    const auto [f1, kept1] = between.back();
+    const double slope = (kept0 - kept1) / (f0 - f1),
+                 offset = kept0 - slope * f0;  // kept = slope * f + offset
+    if (offset < 0) {
+      high = low - low / offset;
+      original = std::round(slope * (high - low) * 2 * std::numbers::pi);
+    }
+  }
+  return {{"rope_type", "llama3"},
+          {"factor", factor},
+          {"low_freq_factor", low},
+          {"high_freq_factor", std::round(high * 1e4) / 1e4},
+          {"original_max_position_embeddings", static_cast<int64_t>(original)}};
+}
+
+json longrope_scaling(const RotaryFacts& facts, const SmallTensor& tensor) {
+  json scaling{{"rope_type", "longrope"},
+               {"short_factor", facts.factors(false, tensor)},
+               {"long_factor", facts.factors(true, tensor)}};
+  if (const auto magnitude = facts.number("rope.scaling.attn_factor", ""))
+    scaling["attention_factor"] = *magnitude;
+  return scaling;
+}
+
 }  // namespace
+
+RotaryMetadata rotary_metadata(const DecoderOptions& options, const Facts& config) {
+  RotaryMetadata result;
+  const Rotary& rotary = options.rotary;
+  if (rotary.frequencies.empty()) return result;
+  const RotaryFacts facts(config, "full_attention");
+  const std::string type = facts.type();
+  const double factor = facts.number("", "factor").value_or(1);
+  const auto say = [&](const char* key, GgufValue value) { result.keys.emplace_back(key, std::move(value)); };
+  const auto number = [&](const char* key, double value) { say(key, GgufValue(static_cast<float>(value))); };
+  const auto size = 2 * static_cast<int64_t>(rotary.frequencies.size());
+  say("rope.dimension_count", GgufValue(static_cast<uint32_t>(size)));
+  number("rope.freq_base", facts.base());
+  const auto original = [&] {
+    say("rope.scaling.original_context_length",
+        GgufValue(static_cast<uint32_t>(facts.original_context(options.context))));
+  };
+  const auto factors_of = [&](const std::vector<double>& values) {
+    return std::vector<float>(values.begin(), values.end());
+  };
+  if (type == "linear" || type == "yarn") {
+    say("rope.scaling.type", GgufValue(type));
+    number("rope.scaling.factor", factor);
+  }
+  if (type == "yarn") {
+    original();
+    for (const auto& [key, name] : {std::pair("rope.scaling.yarn_beta_fast", "beta_fast"),
+                                    std::pair("rope.scaling.yarn_beta_slow", "beta_slow")})
+      if (const auto stated = facts.number("", name)) number(key, *stated);
+    const double usual = factor <= 1 ? 1 : 0.1 * std::log(factor) + 1;
+    if (std::abs(rotary.magnitude / usual - 1) > 1e-9)
+      number("rope.scaling.attn_factor", rotary.magnitude / usual);
+  } else if (type == "longrope" || type == "su") {
+    original();
+    number("rope.scaling.attn_factor", rotary.magnitude);
+    for (const bool is_long : {false, true})
+      result.tensors.emplace_back(is_long ? "rope_factors_long.weight" : "rope_factors_short.weight",
+                                  factors_of(facts.factors(is_long, {})));
+  } else if (type == "llama3") {
+    std::vector<double> factors = plain_rotary(size, facts.base()).frequencies;
+    for (size_t i = 0; i < factors.size(); ++i) factors[i] /= rotary.frequencies[i];
+    result.tensors.emplace_back("rope_freqs.weight", factors_of(factors));
+  }
+  const std::vector<double>& local = options.local_rotary.frequencies;
+  if (options.window > 0 && !local.empty() && local != rotary.frequencies)
+    number("rope.freq_base_swa", base_of(local));
+  return result;
+}
+
+void configure_rotary(const DecoderOptions& options, const Facts& file, const SmallTensor& tensor,
+                      json& config) {
+  if (options.rotary.frequencies.empty()) return;
+  const RotaryFacts facts(file, "");
+  const auto size = 2 * static_cast<int64_t>(options.rotary.frequencies.size());
+  config["rope_theta"] = facts.base();
+  if (size != options.head_size)
+    config["partial_rotary_factor"] = static_cast<double>(size) / static_cast<double>(options.head_size);
+  json scaling;
+  const std::string type = facts.type();
+  if (const std::vector<double> factors = tensor("rope_freqs.weight"); !factors.empty()) {
+    scaling = llama3_scaling(plain_rotary(size, facts.base()), factors, options.context);
+  } else if (!tensor("rope_factors_long.weight").empty()) {
+    scaling = longrope_scaling(facts, tensor);
+    config["original_max_position_embeddings"] =
+        static_cast<int64_t>(facts.original_context(options.context));
+  } else if (type == "linear" || type == "yarn") {
+    scaling = {{"rope_type", type}, {"factor", facts.number("rope.scaling.factor", "").value_or(1)}};
+    if (type == "yarn") {
+      scaling["original_max_position_embeddings"] =
+          static_cast<int64_t>(facts.original_context(options.context));
+      for (const auto& [key, name] : {std::pair("rope.scaling.yarn_beta_fast", "beta_fast"),
+                                      std::pair("rope.scaling.yarn_beta_slow", "beta_slow")})
+        if (const auto stated = facts.number(key, "")) scaling[name] = *stated;
+      if (facts.number("rope.scaling.attn_factor", ""))
+        scaling["attention_factor"] = options.rotary.magnitude;
+    }
+  }
+  config["rope_scaling"] = scaling;
+  if (options.window > 0 && options.local_rotary.frequencies != options.rotary.frequencies)
+    config["rope_local_base_freq"] = base_of(options.local_rotary.frequencies);
+}
 
 Rotary plain_rotary(int64_t size, double base) {
   Rotary rotary;
