@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/fail.h"
+#include "codegen/block_codes.h"
 #include "luminal/block_format.h"
 #include "scalar/block_positions.h"
 
@@ -56,6 +57,7 @@ class BlockReader {
   virtual ~BlockReader() = default;
 
   Id read() {
+    if (const Id found = by_code(); found != kNone) return found;
     Id value =
         apply(ScalarOp::Mul, of(*format_.scale.node()), b_.convert(of(*format_.level.node()), Dtype::F32));
     if (!format_.offset.empty()) value = apply(ScalarOp::Add, value, of(*format_.offset.front().node()));
@@ -87,6 +89,88 @@ class BlockReader {
   int lanes_;
 
  private:
+  /// Lanes that share a scale and an offset, and whose levels follow from short codes, find their values in vectors
+  /// of what each code means: a permutation in place of a conversion, a product and a sum, or of a table in memory.
+  Id by_code() {
+    constexpr int kLeast = 4;
+    if (lanes_ < kLeast || (lanes_ & (lanes_ - 1)) != 0) return kNone;
+    const LevelCodes codes = level_codes(format_, 2 * lanes_);
+    if (codes.code == nullptr) return kNone;
+    const Id scale = of(*format_.scale.node());
+    const Id offset = format_.offset.empty() ? kNone : of(*format_.offset.front().node());
+    if (b_.type(scale).lanes > 1 || (offset != kNone && b_.type(offset).lanes > 1)) return kNone;
+    std::vector<Id> tables;
+    for (size_t first = 0; first < codes.levels.size(); first += static_cast<size_t>(lanes_)) {
+      std::vector<int> part(static_cast<size_t>(lanes_), 0);
+      std::ranges::copy(
+          std::span(codes.levels).subspan(first, std::min(part.size(), codes.levels.size() - first)),
+          part.begin());
+      Id table = apply(ScalarOp::Mul, scale, b_.convert(b_.lanes(std::move(part)), Dtype::F32));
+      if (offset != kNone) table = apply(ScalarOp::Add, table, offset);
+      tables.push_back(table);
+    }
+    const Id numbers = widen(number_of(*codes.code, lanes_ * static_cast<int>(tables.size())));
+    return b_.permute(numbers, std::move(tables));
+  }
+  /// A code, or what is the same modulo `entries`.
+  Id number_of(const BlockNode& code, int entries) {
+    if (code.op == BlockOp::And && !code.b->has_bytes) {
+      const auto masks = values_by_position(format_, *code.b);
+      if (std::ranges::all_of(masks, [&](int32_t m) { return m == entries - 1; })) return of(*code.a);
+    }
+    return of(code);
+  }
+
+  /// What is put together from several bytes and fits one, less a constant perhaps: computed in bytes, where a register
+  /// holds four times as many lanes, and widened once. Nothing where that does not go.
+  Id joined_bytes(const BlockNode& node) {
+    const auto joins = [](const BlockNode& n) {
+      return (n.op == BlockOp::Or || n.op == BlockOp::Add) && n.a->has_bytes && n.b->has_bytes;
+    };
+    if (lanes_ == 1) return kNone;
+    if (joins(node)) {
+      const Id bytes = in_bytes(node);
+      return bytes == kNone ? kNone : b_.convert(bytes, Dtype::I32);
+    }
+    if (node.op != BlockOp::Subtract || !joins(*node.a) || node.b->has_bytes) return kNone;
+    const auto range = part_range(format_, node);
+    if (!range || range->min < INT8_MIN || range->max > INT8_MAX) return kNone;
+    const Id a = in_bytes(*node.a), b = a == kNone ? kNone : in_bytes(*node.b);
+    if (b == kNone) return kNone;
+    return b_.convert(b_.bitcast(b_.compute(ScalarOp::Sub, {a, b}), Dtype::I8), Dtype::I32);
+  }
+  /// As U8 in all lanes, if its parts are that too.
+  Id in_bytes(const BlockNode& node) {
+    if (const auto known = bytes_.find(&node); known != bytes_.end()) return known->second;
+    return bytes_[&node] = make_in_bytes(node);
+  }
+  Id make_in_bytes(const BlockNode& node) {
+    if (!node.has_bytes) {
+      const Id same = node.is_float ? kNone : of(node);
+      return same == kNone || b_.type(same).lanes > 1 ? kNone : widen(b_.convert(same, Dtype::U8));
+    }
+    const auto range = part_range(format_, node);
+    if (!range || range->min < 0 || range->max > UINT8_MAX) return kNone;
+    switch (node.op) {
+      case BlockOp::Byte: {
+        const Id read = byte(*node.a);
+        return b_.type(read).lanes == lanes_ ? read : kNone;  // what all lanes share stays a scalar
+      }
+      case BlockOp::ShiftLeft:
+      case BlockOp::ShiftRight:
+        if (const auto by = part_range(format_, *node.b); !by || by->max >= 8) return kNone;
+        break;
+      case BlockOp::And:
+      case BlockOp::Or:
+      case BlockOp::Add:
+        break;
+      default:
+        return kNone;
+    }
+    const Id a = in_bytes(*node.a), b = a == kNone ? kNone : in_bytes(*node.b);
+    return b == kNone ? kNone : b_.compute(binary(node.op), {a, b});
+  }
+
   Id make(const BlockNode& node) {
     if (!node.has_bytes) {
       const auto values = values_by_position(format_, node);
@@ -97,6 +181,7 @@ class BlockReader {
       if (const auto id = by_position(node)) return *id;
     }
     if (node.op == BlockOp::Byte) return b_.convert(byte(*node.a), Dtype::I32);
+    if (const Id joined = joined_bytes(node); joined != kNone) return joined;
     const Id a = of(*node.a);
     switch (node.op) {
       case BlockOp::Table:
@@ -141,7 +226,7 @@ class BlockReader {
     throw InternalError(fmt::format("[block_load] operation {} has two operands", static_cast<int>(op)));
   }
 
-  std::map<const BlockNode*, Id> known_;
+  std::map<const BlockNode*, Id> known_, bytes_;  ///< as of() and in_bytes() give them
 };
 
 /// Lanes of which all is known but where the first one lies.

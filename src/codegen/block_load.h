@@ -6,7 +6,7 @@
 ///
 /// What all lanes agree on is a scalar, computed once. Where the positions of lanes within their blocks are known up
 /// to the first one's, a byte of each lane is one load of neighbouring bytes, shuffled if need be; otherwise it is a
-/// gather.
+/// gather. Levels of few values are looked up in registers where lanes share a scale (block_codes.h).
 namespace luminal::codegen {
 
 /// Lane i = element index + i * stride as f32; lanes without mask hold 0.

@@ -158,6 +158,14 @@ class Machine {
           return std::pair{p < n ? 0 : 1, p < n ? p : p - n};
         });
       }
+      case Kind::Permute: {
+        const auto n = static_cast<uint32_t>(i.type.lanes);
+        const auto tables = static_cast<uint32_t>(i.operands.size() - 1);
+        return copy_lanes(i, [&](int k) {
+          const auto number = static_cast<uint32_t>(lane<int32_t>(i.operands[0], k)) % (n * tables);
+          return std::pair{static_cast<int>(1 + number / n), static_cast<int>(number % n)};
+        });
+      }
       case Kind::Reduce:
         return reduce(i);
       case Kind::Loop:

@@ -62,6 +62,19 @@ Id StageBuilder::compute(ScalarOp op, std::vector<Id> operands) {
   return define({.kind = Kind::Compute, .type = t, .op = op, .operands = std::move(operands)});
 }
 
+Id StageBuilder::add_term(Id sum, Id term) {
+  Block& block = *open_.back();
+  if (!block.empty() && block.back().result == term) {
+    Instruction& made = block.back();
+    if (made.kind == Kind::Compute && made.op == ScalarOp::Mul && is_float(made.type.dtype)) {
+      made.op = ScalarOp::Fma;
+      made.operands.push_back(sum);
+      return term;
+    }
+  }
+  return compute(ScalarOp::Add, {sum, term});
+}
+
 Id StageBuilder::convert(Id a, Dtype to) {
   const Type from = type(a);
   if (from.dtype == to) return a;
@@ -89,6 +102,11 @@ Id StageBuilder::shuffle(Id a, Id b, std::vector<int> pattern) {
                  .type = {type(a).dtype, static_cast<int>(pattern.size())},
                  .operands = {a, b},
                  .pattern = std::move(pattern)});
+}
+Id StageBuilder::permute(Id numbers, std::vector<Id> tables) {
+  const Type t = type(tables.at(0));
+  tables.insert(tables.begin(), numbers);
+  return define({.kind = Kind::Permute, .type = t, .operands = std::move(tables)});
 }
 Id StageBuilder::reduce(ScalarOp op, Id a) {
   if (type(a).lanes == 1) return a;

@@ -71,6 +71,8 @@ struct Instruction {
     LaneMask,   ///< result = lane number < index, as Bool lanes
     Broadcast,  ///< result = the scalar operand in every lane
     Shuffle,    ///< result lane i = lane `pattern[i]` of the two operands one after the other
+    Permute,    ///< result lane i = lane operands[0] lane i (I32), modulo all there are, of one table or two
+                ///< one after the other (operands 1, 2); all have the result's lanes, a power of two
     Reduce,     ///< result = the operand's lanes folded with `op` (Add, Mul, Maximum, Minimum, And, Or, Xor)
                 ///< to a scalar: lane i with lane i + lanes/2 until one is left; lanes is a power of two
     Load,       ///< lane i = buffer[index + i * stride]; lanes without mask read nothing and hold 0
@@ -158,6 +160,9 @@ class StageBuilder {
   Id constant(Type type, double value);
   Id constant_bits(Type type, uint64_t bits);
   Id compute(ScalarOp op, std::vector<Id> operands);  ///< of the operands' dtype; comparisons give Bool
+  /// sum + term, rounded once where the term is a product of floats: the order and the rounding inside a sum are the
+  /// code generator's. `term` was made last and is read by nobody else; a product becomes the sum.
+  Id add_term(Id sum, Id term);
   Id convert(Id a, Dtype to);
   Id bitcast(Id a, Dtype to);
   Id index(const Expression& e);  ///< an I64 scalar
@@ -166,6 +171,7 @@ class StageBuilder {
   Id lane_mask(const Expression& count, int lanes);
   Id broadcast(Id scalar, int lanes);
   Id shuffle(Id a, Id b, std::vector<int> pattern);
+  Id permute(Id numbers, std::vector<Id> tables);
   Id reduce(ScalarOp op, Id a);
   /// Of a slot of blocks, the values of elements (block_load.h), as f32.
   Id load(int buffer, const Expression& index, int lanes = 1, int64_t stride = 1, Id mask = kNone);

@@ -60,6 +60,8 @@ class Printer {
         for (const int p : i.pattern) pattern += fmt::format("{}{}", pattern.empty() ? "" : " ", p);
         return fmt::format("shuffle {} by [{}]", list(i.operands), pattern);
       }
+      case Kind::Permute:
+        return fmt::format("permute {}", list(i.operands));
       case Kind::Reduce:
         return fmt::format("reduce {} {}", name(i.op), list(i.operands));
       case Kind::Gather:

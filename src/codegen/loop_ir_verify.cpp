@@ -14,9 +14,10 @@ using Kind = Instruction::Kind;
 constexpr int kMaxLanes = 1024;
 
 std::string_view name_of(Kind kind) {
-  constexpr std::string_view kNames[] = {"compute", "index",    "lanes", "lane_mask", "broadcast",
-                                         "shuffle", "reduce",   "load",  "gather",    "store",
-                                         "scatter", "prefetch", "loop",  "if"};
+  constexpr std::string_view kNames[] = {"compute", "index",   "lanes",    "lane_mask", "broadcast",
+                                         "shuffle", "permute", "reduce",   "load",      "gather",
+                                         "store",   "scatter", "prefetch", "loop",      "if"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Kind::If) + 1);
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -130,6 +131,8 @@ class Verifier {
         return check(operand(i, 0) == Type{i.type.dtype, 1}, "takes a scalar of its own dtype");
       case Kind::Shuffle:
         return shuffle(i);
+      case Kind::Permute:
+        return permute(i);
       case Kind::Reduce:
         return reduce(i);
       case Kind::Load:
@@ -165,6 +168,16 @@ class Verifier {
     check(static_cast<int>(i.pattern.size()) == i.type.lanes, "{} lanes named for {}", i.pattern.size(),
           i.type.lanes);
     for (const int p : i.pattern) check(p >= 0 && p < 2 * a.lanes, "lane {} of {}", p, 2 * a.lanes);
+  }
+
+  void permute(const Instruction& i) {
+    check(i.operands.size() == 2 || i.operands.size() == 3, "takes one table or two");
+    operands(i, i.operands.size());
+    check(operand(i, 0) == Type{Dtype::I32, i.type.lanes}, "takes one i32 number for each lane");
+    check(i.type.lanes > 1 && (i.type.lanes & (i.type.lanes - 1)) == 0, "{} lanes are no power of two",
+          i.type.lanes);
+    for (size_t k = 1; k < i.operands.size(); ++k)
+      check(operand(i, k) == i.type, "table {} has another type than the result", k);
   }
 
   void reduce(const Instruction& i) {

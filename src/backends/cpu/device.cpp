@@ -101,9 +101,10 @@ class CpuDevice : public HostDevice {
     if (program.native) return program.native->text + "\n";
     // Without this LLVM splits vectors of 64 bytes on processors whose early models were slow with them.
     const std::string attributes = fmt::format("\"prefer-vector-width\"=\"{}\"", cpu_.vector_bytes * 8);
-    return codegen::emit_llvm(
-        program,
-        {.attributes = attributes, .vector_bytes = cpu_.vector_bytes, .converts_f16 = cpu_.converts_f16});
+    return codegen::emit_llvm(program, {.attributes = attributes,
+                                        .vector_bytes = cpu_.vector_bytes,
+                                        .converts_f16 = cpu_.converts_f16,
+                                        .permutes = cpu_.permutes});
   }
   [[nodiscard]] std::string assembly(const Program& program) override {
     if (program.native) return source(program);

@@ -370,6 +370,7 @@ HostCpu host_cpu(std::string_view overrides) {
     host.vector_bytes = wide ? 64 : enabled("avx2") ? 32 : 16;
     host.vector_registers = wide ? 32 : 16;
     host.converts_f16 = enabled("f16c");
+    host.permutes = enabled("avx2");
   } else {
     host.vector_registers = 32;
     host.converts_f16 = triple.isAArch64();

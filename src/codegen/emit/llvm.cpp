@@ -74,7 +74,7 @@ class StageText {
         options_(options),
         declare_(declarations),
         aliases_(aliases),
-        arithmetic_(w_, declarations, options.converts_f16),
+        arithmetic_(w_, declarations, options),
         indices_(w_, declarations),
         values_(stage_.value_count),
         constants_(stage_.value_count),
@@ -176,6 +176,8 @@ class StageText {
       case Kind::Shuffle:
         return set(i, arithmetic_.shuffle(type(i.operands[0]), values_[i.operands[0]], values_[i.operands[1]],
                                           i.pattern));
+      case Kind::Permute:
+        return set(i, arithmetic_.permute(i.type, operands(i)));
       case Kind::Reduce:
         return set(i, arithmetic_.reduce(i.op, type(i.operands[0]), values_[i.operands[0]]));
       case Kind::Load:

@@ -190,7 +190,7 @@ LlvmValue Arithmetic::convert(Type from, const LlvmValue& a, Type to) {
 LlvmValue Arithmetic::f32_of_half(Type from, const LlvmValue& a) {
   const Type i32 = with(from, Dtype::I32), f32 = with(from, Dtype::F32);
   const auto n = [&](int64_t value) { return number(i32, value); };
-  if (from.dtype == Dtype::F16 && converts_f16_) {
+  if (from.dtype == Dtype::F16 && options_.converts_f16) {
     const std::string half = from.lanes == 1 ? "half" : fmt::format("<{} x half>", from.lanes);
     const LlvmValue as_half =
         w_.pure(a.level, fmt::format("bitcast {} {} to {}", type_text(from), a.text, half));
@@ -217,7 +217,7 @@ LlvmValue Arithmetic::f32_of_half(Type from, const LlvmValue& a) {
 
 LlvmValue Arithmetic::half_of_f32(const LlvmValue& a, Type to) {
   if (to.dtype == Dtype::BF16) return bf16_of_f32(a, to.lanes);
-  if (!converts_f16_) return f16_of_f32_by_integers(a, to.lanes);
+  if (!options_.converts_f16) return f16_of_f32_by_integers(a, to.lanes);
   const std::string half = to.lanes == 1 ? "half" : fmt::format("<{} x half>", to.lanes);
   const LlvmValue as_half =
       w_.pure(a.level, fmt::format("fptrunc {} {} to {}", type_text(with(to, Dtype::F32)), a.text, half));
@@ -290,6 +290,52 @@ LlvmValue Arithmetic::shuffle(Type from, const LlvmValue& a, const LlvmValue& b,
   for (const int p : pattern) mask += fmt::format("{}i32 {}", mask.empty() ? "" : ", ", p);
   return w_.pure(std::max(a.level, b.level), fmt::format("shufflevector {0} {1}, {0} {2}, <{3} x i32> <{4}>",
                                                          type, a.text, b.text, pattern.size(), mask));
+}
+
+LlvmValue Arithmetic::permute(Type t, const std::vector<LlvmValue>& operands) {
+  const Type numbers{Dtype::I32, t.lanes};
+  const bool fits = t.dtype == Dtype::F32 && options_.permutes && t.lanes * 4 == options_.vector_bytes;
+  if (operands.size() == 3 && !(fits && options_.vector_bytes == 64)) {
+    const LlvmValue low = permute(t, {operands[0], operands[1]});
+    const LlvmValue high = permute(t, {operands[0], operands[2]});
+    const LlvmValue bit = binary("and", numbers, operands[0], {integer_literal(numbers, t.lanes), 0});
+    const LlvmValue is_high =
+        w_.pure(bit.level, fmt::format("icmp ne {} {}, zeroinitializer", type_text(numbers), bit.text));
+    return select(t, is_high, high, low);
+  }
+  if (fits) return permute_by_instruction(t, operands);
+  const LlvmValue within = binary("and", numbers, operands[0], {integer_literal(numbers, t.lanes - 1), 0});
+  const std::string type = type_text(t);
+  const int level = std::max(operands[1].level, within.level);
+  LlvmValue made{"poison", 0};
+  for (int k = 0; k < t.lanes; ++k) {
+    const LlvmValue number = w_.pure(
+        within.level, fmt::format("extractelement {} {}, i64 {}", type_text(numbers), within.text, k));
+    const LlvmValue entry =
+        w_.pure(level, fmt::format("extractelement {} {}, i32 {}", type, operands[1].text, number.text));
+    made = w_.pure(level, fmt::format("insertelement {} {}, {} {}, i64 {}", type, made.text,
+                                      type_text({t.dtype, 1}), entry.text, k));
+  }
+  return made;
+}
+
+/// The instructions take numbers modulo the lanes.
+LlvmValue Arithmetic::permute_by_instruction(Type t, const std::vector<LlvmValue>& operands) {
+  const std::string type = type_text(t), numbers = type_text({Dtype::I32, t.lanes});
+  const LlvmValue &at = operands[0], &low = operands[1];
+  if (operands.size() == 3) {
+    const LlvmValue& high = operands[2];
+    const std::string name =
+        declare_("llvm.x86.avx512.vpermi2var.ps.512", type, fmt::format("{}, {}, {}", type, numbers, type));
+    return w_.pure(std::max({at.level, low.level, high.level}),
+                   fmt::format("call {0} {1}({0} {2}, {3} {4}, {0} {5})", type, name, low.text, numbers,
+                               at.text, high.text));
+  }
+  const bool wide = options_.vector_bytes == 64;
+  const std::string name = declare_(wide ? "llvm.x86.avx512.permvar.sf.512" : "llvm.x86.avx2.permps", type,
+                                    fmt::format("{}, {}", type, numbers));
+  return w_.pure(std::max(at.level, low.level),
+                 fmt::format("call {0} {1}({0} {2}, {3} {4})", type, name, low.text, numbers, at.text));
 }
 
 LlvmValue Arithmetic::reduce(ScalarOp op, Type from, const LlvmValue& a) {

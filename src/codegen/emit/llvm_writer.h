@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "codegen/emit/llvm.h"
 #include "codegen/loop_ir.h"
 
 /// Insides of the LLVM printer.
@@ -79,8 +80,8 @@ class Declarations {
 /// The scalar IR's operations, lane by lane.
 class Arithmetic {
  public:
-  Arithmetic(Writer& writer, Declarations& declarations, bool converts_f16)
-      : w_(writer), declare_(declarations), converts_f16_(converts_f16) {}
+  Arithmetic(Writer& writer, Declarations& declarations, const LlvmOptions& options)
+      : w_(writer), declare_(declarations), options_(options) {}
 
   /// op(operands) of type `result`; `operand` is the type of the operands (of the last two, for Select).
   /// `divisor` is the second operand's bits if it is a constant.
@@ -90,8 +91,11 @@ class Arithmetic {
   /// Lanes folded by halves.
   LlvmValue reduce(ScalarOp op, Type from, const LlvmValue& a);
   LlvmValue shuffle(Type from, const LlvmValue& a, const LlvmValue& b, const std::vector<int>& pattern);
+  /// `operands`: numbers, then one table or two.
+  LlvmValue permute(Type t, const std::vector<LlvmValue>& operands);
 
  private:
+  LlvmValue permute_by_instruction(Type t, const std::vector<LlvmValue>& operands);
   LlvmValue unary(const std::string& op, Type t, const LlvmValue& a);
   LlvmValue binary(const std::string& op, Type t, const LlvmValue& a, const LlvmValue& b);
   LlvmValue select(Type t, const LlvmValue& condition, const LlvmValue& a, const LlvmValue& b);
@@ -108,7 +112,7 @@ class Arithmetic {
 
   Writer& w_;
   Declarations& declare_;
-  bool converts_f16_;
+  const LlvmOptions& options_;
 };
 
 /// Index formulas as i64 arithmetic.

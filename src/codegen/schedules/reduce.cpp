@@ -164,8 +164,7 @@ class ReduceLowering {
                 window.place(step.position, here);
                 for (size_t f = 0; f < ops_.size(); ++f) {
                   Id& total = next[static_cast<size_t>(step.position) * ops_.size() + f];
-                  total =
-                      b.compute(ops_[f].op, {total, guarded(b, ramp, ops_[f], element(b, f, ramp, here))});
+                  total = fold_in(b, ops_[f], total, guarded(b, ramp, ops_[f], element(b, f, ramp, here)));
                 }
               }
               return next;
@@ -349,7 +348,7 @@ class ReduceLowering {
             Id total = b.load(totals[f], place, lanes_);
             for (int64_t k = 0; k < steps; ++k) {
               at[last] = first + k;
-              total = b.compute(ops_[f].op, {total, ramp.widen(element(b, f, ramp, at))});
+              total = fold_in(b, ops_[f], total, ramp.widen(element(b, f, ramp, at)));
             }
             b.store(totals[f], place, total);
           }
@@ -421,7 +420,7 @@ class ReduceLowering {
     for (size_t v = 0; v < ramps.size(); ++v)
       for (size_t f = 0; f < ops_.size(); ++f) {
         Id& total = totals[v * ops_.size() + f];
-        total = b.compute(ops_[f].op, {total, ramps[v].widen(element(b, f, ramps[v], at))});
+        total = fold_in(b, ops_[f], total, ramps[v].widen(element(b, f, ramps[v], at)));
       }
   }
 

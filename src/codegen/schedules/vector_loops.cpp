@@ -10,6 +10,10 @@ FoldOp fold_op(Monoid monoid, Dtype dtype) {
   return {info(monoid).op, in, neutral_bits(monoid, in)};
 }
 
+Id fold_in(StageBuilder& b, const FoldOp& op, Id total, Id x) {
+  return op.op == ScalarOp::Add ? b.add_term(total, x) : b.compute(op.op, {total, x});
+}
+
 size_t vector_axes_of(const AxisGroup& group, std::span<const Expression> formulas, int64_t least) {
   const size_t inner = even_axes(formulas, group);
   Expression size = 1;
@@ -74,7 +78,7 @@ std::vector<Id> fold_lanes(StageBuilder& b, const AxisGroup& group, size_t vecto
                        for (size_t f = 0; f < folds.size(); ++f) {
                          Id& total = next[u * folds.size() + f];
                          const Id x = guarded(b, ramps[u], folds[f].op, folds[f].element(ramps[u], here));
-                         total = b.compute(folds[f].op.op, {total, x});
+                         total = fold_in(b, folds[f].op, total, x);
                        }
                      return next;
                    });

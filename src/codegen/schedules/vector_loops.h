@@ -17,6 +17,8 @@ struct FoldOp {
 };
 /// Half floats are folded in f32 (exactly, where the value is a maximum).
 [[nodiscard]] FoldOp fold_op(Monoid monoid, Dtype dtype);
+/// `total` and one element more.
+Id fold_in(StageBuilder& b, const FoldOp& op, Id total, Id x);
 
 using Coordinates = std::vector<Expression>;
 

@@ -197,6 +197,27 @@ TEST(CpuLoops, MaskedLoadsFarOutside) {
     }
 }
 
+TEST(CpuLoops, Permutations) {
+  for (const Dtype d : kPlainDtypes)
+    for (const int lanes : {2, 8, 16, 32}) {
+      Program p{.name = "lanes"};
+      const int a = add_buffer(p, {.name = "A", .space = Space::Slot, .dtype = d, .elements = 2 * lanes});
+      const int n = add_buffer(
+          p, {.name = "N", .space = Space::Slot, .number = 1, .dtype = Dtype::I32, .elements = lanes});
+      const int y = add_buffer(
+          p, {.name = "Y", .space = Space::Output, .number = 0, .dtype = d, .elements = 2 * lanes});
+      StageBuilder b(p, 1);
+      const Id low = b.load(a, 0, lanes), high = b.load(a, lanes, lanes), numbers = b.load(n, 0, lanes);
+      b.store(y, 0, b.permute(numbers, {high}));
+      b.store(y, lanes, b.permute(numbers, {low, high}));
+      b.finish();
+      TensorData chosen(Dtype::I32, {lanes});
+      for (int k = 0; k < lanes; ++k) chosen.as<int32_t>()[static_cast<size_t>(k)] = k * 37 - 40;
+      expect_same_at(p, {random_tensor(d, 2 * lanes, 3), chosen}, {{}},
+                     fmt::format("{} in {} lanes", name(d), lanes));
+    }
+}
+
 TEST(CpuLoops, GathersScattersShufflesAndReductions) {
   for (const Dtype d : kPlainDtypes)
     for (const int lanes : {1, 4, 16, 32}) {

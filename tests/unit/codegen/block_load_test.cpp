@@ -115,6 +115,15 @@ TEST(BlockLoad, LanesThatShareBytesAreShuffled) {
   EXPECT_THAT(text, Not(HasSubstr("gather")));
 }
 
+TEST(BlockLoad, LevelsOfFewValuesAreLookedUpInRegisters) {
+  const std::string text = loops_of(Dtype::Q4_K, 32, 16, 1);
+  EXPECT_THAT(text, HasSubstr("permute"));
+  EXPECT_THAT(loops_of(Dtype::IQ4_NL, 0, 16, 1), Not(HasSubstr("gather")));  // its table is in registers
+  EXPECT_THAT(loops_of(Dtype::Q6_K, 0, 16, 1), Not(HasSubstr("permute")));   // 64 levels
+  // Lanes of two groups have no table in common.
+  EXPECT_THAT(loops_of(Dtype::Q4_0, 16, 32, 1), Not(HasSubstr("permute")));
+}
+
 TEST(BlockLoad, RowsInTheirOwnBlocksAreStridedLoads) {
   EXPECT_THAT(loops_of(Dtype::Q8_0, 3, 8, 64), HasSubstr("u8x8 load W[5] stride 68"));
 }

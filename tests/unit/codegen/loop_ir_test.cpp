@@ -129,6 +129,48 @@ TEST(LoopIr, ShufflesReductionsGathersAndScatters) {
   EXPECT_EQ(std::vector<float>(out[0].as<float>().begin(), out[0].as<float>().end()), expected);
 }
 
+TEST(LoopIr, PermutationsCountLanesOfAllTablesModuloTheirNumber) {
+  Program p{.name = "lanes"};
+  const int a = add_buffer(p, {.name = "A", .space = Space::Slot, .number = 0, .elements = 8});
+  const int y = add_buffer(p, {.name = "Y", .space = Space::Output, .number = 0, .elements = 8});
+  StageBuilder b(p, 1);
+  const Id low = b.load(a, 0, 4), high = b.load(a, 4, 4);
+  const Id numbers = b.convert(b.lanes({3, 4, 9, -1}), Dtype::I32);
+  b.store(y, 0, b.permute(numbers, {low}));
+  b.store(y, 4, b.permute(numbers, {low, high}));
+  b.finish();
+  verify(p);
+  const auto out = interpret(p, std::vector{floats({0, 1, 2, 3, 4, 5, 6, 7})});
+  const std::vector<float> expected{3, 0, 1, 3, 3, 4, 1, 7};
+  EXPECT_EQ(std::vector<float>(out[0].as<float>().begin(), out[0].as<float>().end()), expected);
+}
+
+TEST(LoopIr, APermutationsTablesHaveTheResultsLanes) {
+  Program p{.name = "lanes"};
+  const int a = add_buffer(p, {.name = "A", .space = Space::Slot, .number = 0, .elements = 8});
+  const int y = add_buffer(p, {.name = "Y", .space = Space::Output, .number = 0, .elements = 8});
+  StageBuilder b(p, 1);
+  b.store(y, 0, b.permute(b.convert(b.lanes(4), Dtype::I32), {b.load(a, 0, 4), b.load(a, 0, 8)}));
+  b.finish();
+  EXPECT_NE(error_of<InternalError>([&] { verify(p); }).find("table 2 has another type"), std::string::npos);
+}
+
+TEST(LoopIr, ASumTakesAProductUnrounded) {
+  Program p{.name = "sums"};
+  const int a = add_buffer(p, {.name = "A", .space = Space::Slot, .number = 0, .elements = 2});
+  const int y = add_buffer(p, {.name = "Y", .space = Space::Output, .number = 0, .elements = 2});
+  StageBuilder b(p, 1);
+  const Id x = b.load(a, 0), sum = b.load(a, 1);
+  b.store(y, 0, b.add_term(sum, b.compute(ScalarOp::Mul, {x, x})));
+  b.store(y, 1, b.add_term(sum, x));
+  b.finish();
+  verify(p);
+  // (1 + 2^-12)^2 - (1 + 2^-11) = 2^-24, which rounding the product would lose.
+  const auto out = interpret(p, std::vector{floats({1 + 0x1p-12F, -(1 + 0x1p-11F)})});
+  EXPECT_EQ(out[0].as<float>()[0], 0x1p-24F);
+  EXPECT_EQ(out[0].as<float>()[1], -0x1p-12F);
+}
+
 // --- what the interpreter refuses ---
 
 /// A program of two stages over a shared buffer; `index` says where task i0 of the first stage writes, `read`
