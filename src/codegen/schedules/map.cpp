@@ -303,11 +303,14 @@ class MapCandidates {
 
   /// `p` and, where memory is what counts, `p` with stores past the caches.
   void add(Point p, double cycles, bool may_stream = true) {
+    // Loops with masks never stream, whatever a candidate says; what their pieces write stays in the last cache if it
+    // fits there.
+    const bool large = p.pieces != 0 ? roofline_.bytes > static_cast<double>(target_.l3_bytes) / 2 : large_;
     for (const bool stream : {false, true}) {
-      if (stream && !(large_ && may_stream)) continue;
+      if (stream && !(large && may_stream)) continue;
       // A line is read before it is written unless the store goes past the caches, which is slow where it
       // would have stayed in them.
-      double slow = large_ ? (stream ? 1 : 1.3) : 1;
+      double slow = large ? (stream ? 1 : 1.3) : 1;
       // Single tiles read one line of each of many rows.
       if (p.tile && large_) slow *= p.block > 1 ? 1.5 : 4;
       p.stream = stream;

@@ -211,7 +211,8 @@ TEST(Map, WhatIsNoChoiceStaysWhole) {
   for (int64_t k = 0; k <= 20; ++k) many.push_back(k);
   for (const KernelSpec& spec :
        {s.finish().spec, padded_parts(40, 50, 1, {10, 30}), padded_parts(40, 20, 1, many)})
-    for (const Candidate& candidate : map_schedule().candidates(spec, {}, avx512()))
+    for (const Candidate& candidate :
+         map_schedule().candidates(spec, {.facts = {{"n", {.min = 1, .max = 60}}}}, avx512()))
       EXPECT_FALSE(has_pieces(candidate)) << spec.to_string();
 }
 
