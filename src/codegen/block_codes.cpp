@@ -17,7 +17,8 @@ std::optional<PartRange> part_range(const BlockFormat& format, const CodeNode& n
     const auto [min, max] = std::ranges::minmax(values_by_position(format, node));
     return PartRange{min, max};
   }
-  if (node.op == CodeOp::Byte) return PartRange{0, 255};
+  if (node.op == CodeOp::Byte) return PartRange{0, UINT8_MAX};
+  if (node.op == CodeOp::SignedByte) return PartRange{INT8_MIN, INT8_MAX};
   if (node.op == CodeOp::Table) {
     const auto [min, max] = std::ranges::minmax(node.table);
     return PartRange{min, max};

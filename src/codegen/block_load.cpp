@@ -64,7 +64,52 @@ class BlockReader {
     return widen(value);
   }
 
+  /// Whether bytes are enough to compute the level, but for a constant.
+  bool goes_in_bytes() {
+    const BlockNode* node = format_.level.node().get();
+    while (node->op == BlockOp::SignedByte || (node->op == BlockOp::Subtract && !node->b->has_bytes))
+      node = node->a.get();
+    return in_bytes(*node) != kNone;
+  }
+
+  /// Levels as bytes: signed ones, or less `shift`.
+  BlockNumbers numbers(bool is_signed) {
+    const BlockNode& level = *format_.level.node();
+    const auto range = part_range(format_, level);
+    BlockNumbers n{.scale = of(*format_.scale.node())};
+    if (!format_.offset.empty()) n.offset = of(*format_.offset.front().node());
+    if (!is_signed && range->min >= 0) {
+      n.numbers = level_bytes(level);
+      return n;
+    }
+    if (!is_signed && level.op == BlockOp::Subtract && !level.b->has_bytes) {
+      const auto positions = values_by_position(format_, *level.b);
+      const auto code = part_range(format_, *level.a);
+      if (code && code->min >= 0 && code->max <= UINT8_MAX &&
+          std::ranges::all_of(positions, [&](int32_t v) { return v == positions[0]; })) {
+        n.numbers = level_bytes(*level.a);
+        n.shift = -positions[0];
+        return n;
+      }
+    }
+    n.numbers = level_bytes(level);
+    if (is_signed) {
+      n.numbers = b_.bitcast(n.numbers, Dtype::I8);
+    } else {
+      n.numbers = b_.compute(ScalarOp::Xor, {n.numbers, b_.constant_bits({Dtype::U8, lanes_}, 128)});
+      n.shift = -128;
+    }
+    return n;
+  }
+
  protected:
+  /// The lowest byte of a whole number in each lane, as U8.
+  Id level_bytes(const BlockNode& node) {
+    if (node.op == BlockOp::SignedByte) return level_bytes(*node.a);
+    if (const Id bytes = in_bytes(node); bytes != kNone) return bytes;
+    return b_.convert(widen(of(node)), Dtype::U8);
+  }
+
   /// Byte number `place` of each lane's block, as U8.
   virtual Id byte(const BlockNode& place) = 0;
   /// A node without bytes that is not the same at all positions; nothing where its operands have to be asked.
@@ -396,6 +441,61 @@ Id load_elements(StageBuilder& b, int buffer, const Expression& index, int lanes
 
 Id gather_elements(StageBuilder& b, int buffer, Id indices, Id mask) {
   return only_where(b, mask, ScatteredReader(b, buffer, indices, mask).read());
+}
+
+bool has_numbers(const BlockFormat& format) {
+  const auto range = part_range(format, *format.level.node());
+  return range && range->min >= INT8_MIN && range->max <= INT8_MAX;
+}
+
+namespace {
+
+/// Whether what depends on the position alone in a scale or an offset is the same within runs of `size`.
+bool same_within(const BlockFormat& format, const BlockNode& node, int64_t size) {
+  if (!node.has_bytes) {
+    const auto values = values_by_position(format, node);
+    for (size_t at = 0; at < values.size(); ++at)
+      if (values[at] != values[at - at % static_cast<size_t>(size)]) return false;
+    return true;
+  }
+  return same_within(format, *node.a, size) && (!node.b || same_within(format, *node.b, size));
+}
+
+/// Lanes in halves until the bits of all lanes of a part lie alike.
+Id numbers_in_parts(StageBuilder& b, int buffer, const Expression& index, int lanes, bool is_signed,
+                    BlockNumbers& whole) {
+  const int64_t elements =
+      block_format(b.program().buffers[static_cast<size_t>(buffer)].dtype).block_elements;
+  constexpr int kLeast = 16;
+  const Expression first = index % elements;
+  auto places = lane_places(first, lanes, 1, elements);
+  LUMINAL_CHECK(places, "{} elements from {} on do not lie in blocks alike", lanes, index.to_string());
+  EvenReader reader(b, buffer, index / elements, first, std::move(*places));
+  if (lanes > kLeast && !reader.goes_in_bytes()) {
+    const Id low = numbers_in_parts(b, buffer, index, lanes / 2, is_signed, whole);
+    const Id high = numbers_in_parts(b, buffer, index + lanes / 2, lanes / 2, is_signed, whole);
+    std::vector<int> all;
+    for (int l = 0; l < lanes; ++l) all.push_back(l);
+    return b.shuffle(low, high, std::move(all));
+  }
+  whole = reader.numbers(is_signed);
+  return whole.numbers;
+}
+
+}  // namespace
+
+int64_t group_elements(const BlockFormat& format) {
+  int64_t size = format.block_elements;
+  const auto same = [&](const BlockExpression& e) { return same_within(format, *e.node(), size); };
+  while (size > 1 && !(same(format.scale) && std::ranges::all_of(format.offset, same))) size /= 2;
+  return size;
+}
+
+BlockNumbers load_numbers(StageBuilder& b, int buffer, const Expression& index, int lanes, bool is_signed) {
+  BlockNumbers all;
+  const Id numbers = numbers_in_parts(b, buffer, index, lanes, is_signed, all);
+  all.numbers = numbers;
+  return all;
 }
 
 }  // namespace luminal::codegen

@@ -1,5 +1,6 @@
 #pragma once
 #include "codegen/loop_ir.h"
+#include "luminal/block_format.h"
 
 /// Elements of a slot of a block-quantised dtype: loads of bytes, and what the format's description
 /// (luminal/block_format.h) makes of them.
@@ -13,5 +14,19 @@ namespace luminal::codegen {
 Id load_elements(StageBuilder& b, int buffer, const Expression& index, int lanes, int64_t stride, Id mask);
 /// Lane i = element `indices` lane i (I64) as f32; lanes without mask read nothing and hold 0.
 Id gather_elements(StageBuilder& b, int buffer, Id indices, Id mask);
+
+/// Neighbouring elements of one group of a block as whole numbers: value = scale * (number + shift) + offset.
+struct BlockNumbers {
+  Id numbers = kNone;  ///< U8 or I8, one a lane
+  int shift = 0;
+  Id scale = kNone, offset = kNone;  ///< F32 scalars; no offset: 0
+};
+/// `lanes` elements from `index` on, which lie in one group; whether they fit says has_numbers(). Signed ones have no
+/// shift.
+BlockNumbers load_numbers(StageBuilder& b, int buffer, const Expression& index, int lanes, bool is_signed);
+/// Whether levels are between -128 and 127 for all bytes, as far as one can see.
+[[nodiscard]] bool has_numbers(const BlockFormat& format);
+/// The greatest power of two of neighbours, from a multiple of it on, that share scale and offset in every block.
+[[nodiscard]] int64_t group_elements(const BlockFormat& format);
 
 }  // namespace luminal::codegen

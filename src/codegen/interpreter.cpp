@@ -166,6 +166,8 @@ class Machine {
           return std::pair{static_cast<int>(1 + number / n), static_cast<int>(number % n)};
         });
       }
+      case Kind::Dot4:
+        return dot4(i);
       case Kind::Reduce:
         return reduce(i);
       case Kind::Loop:
@@ -204,6 +206,15 @@ class Machine {
       const auto [operand, number] = from(k);
       const auto* source = static_cast<const std::byte*>(at(i.operands[static_cast<size_t>(operand)]));
       std::memcpy(out + static_cast<size_t>(k) * bytes, source + static_cast<size_t>(number) * bytes, bytes);
+    }
+  }
+
+  void dot4(const Instruction& i) {
+    for (int k = 0; k < i.type.lanes; ++k) {
+      auto sum = static_cast<uint32_t>(lane<int32_t>(i.operands[0], k));
+      for (int j = 4 * k; j < 4 * k + 4; ++j)
+        sum += static_cast<uint32_t>(lane<uint8_t>(i.operands[1], j) * lane<int8_t>(i.operands[2], j));
+      lane<int32_t>(i.result, k) = static_cast<int32_t>(sum);
     }
   }
 

@@ -108,6 +108,9 @@ Id StageBuilder::permute(Id numbers, std::vector<Id> tables) {
   tables.insert(tables.begin(), numbers);
   return define({.kind = Kind::Permute, .type = t, .operands = std::move(tables)});
 }
+Id StageBuilder::dot4(Id sum, Id natural, Id whole) {
+  return define({.kind = Kind::Dot4, .type = type(sum), .operands = {sum, natural, whole}});
+}
 Id StageBuilder::reduce(ScalarOp op, Id a) {
   if (type(a).lanes == 1) return a;
   return define({.kind = Kind::Reduce, .type = {type(a).dtype, 1}, .op = op, .operands = {a}});

@@ -73,6 +73,8 @@ struct Instruction {
     Shuffle,    ///< result lane i = lane `pattern[i]` of the two operands one after the other
     Permute,    ///< result lane i = lane operands[0] lane i (I32), modulo all there are, of one table or two
                 ///< one after the other (operands 1, 2); all have the result's lanes, a power of two
+    Dot4,       ///< result lane i (I32) = operands[0] lane i + the sum of operands[1] lane j (U8) times
+                ///< operands[2] lane j (I8) over the four lanes j from 4 * i on; wraps
     Reduce,     ///< result = the operand's lanes folded with `op` (Add, Mul, Maximum, Minimum, And, Or, Xor)
                 ///< to a scalar: lane i with lane i + lanes/2 until one is left; lanes is a power of two
     Load,       ///< lane i = buffer[index + i * stride]; lanes without mask read nothing and hold 0
@@ -172,6 +174,7 @@ class StageBuilder {
   Id broadcast(Id scalar, int lanes);
   Id shuffle(Id a, Id b, std::vector<int> pattern);
   Id permute(Id numbers, std::vector<Id> tables);
+  Id dot4(Id sum, Id natural, Id whole);
   Id reduce(ScalarOp op, Id a);
   /// Of a slot of blocks, the values of elements (block_load.h), as f32.
   Id load(int buffer, const Expression& index, int lanes = 1, int64_t stride = 1, Id mask = kNone);

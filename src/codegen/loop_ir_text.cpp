@@ -62,6 +62,8 @@ class Printer {
       }
       case Kind::Permute:
         return fmt::format("permute {}", list(i.operands));
+      case Kind::Dot4:
+        return fmt::format("dot4 {}", list(i.operands));
       case Kind::Reduce:
         return fmt::format("reduce {} {}", name(i.op), list(i.operands));
       case Kind::Gather:

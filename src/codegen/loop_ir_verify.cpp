@@ -14,9 +14,9 @@ using Kind = Instruction::Kind;
 constexpr int kMaxLanes = 1024;
 
 std::string_view name_of(Kind kind) {
-  constexpr std::string_view kNames[] = {"compute", "index",   "lanes",    "lane_mask", "broadcast",
-                                         "shuffle", "permute", "reduce",   "load",      "gather",
-                                         "store",   "scatter", "prefetch", "loop",      "if"};
+  constexpr std::string_view kNames[] = {"compute", "index",    "lanes",  "lane_mask", "broadcast", "shuffle",
+                                         "permute", "dot4",     "reduce", "load",      "gather",    "store",
+                                         "scatter", "prefetch", "loop",   "if"};
   static_assert(std::size(kNames) == static_cast<size_t>(Kind::If) + 1);
   return kNames[static_cast<size_t>(kind)];
 }
@@ -133,6 +133,13 @@ class Verifier {
         return shuffle(i);
       case Kind::Permute:
         return permute(i);
+      case Kind::Dot4:
+        operands(i, 3);
+        check(i.type.dtype == Dtype::I32 && operand(i, 0) == i.type, "the sum is i32, as the result is");
+        check(operand(i, 1) == Type{Dtype::U8, 4 * i.type.lanes} &&
+                  operand(i, 2) == Type{Dtype::I8, 4 * i.type.lanes},
+              "takes four u8 and four i8 lanes for each lane");
+        return;
       case Kind::Reduce:
         return reduce(i);
       case Kind::Load:

@@ -104,6 +104,7 @@ class CpuDevice : public HostDevice {
     return codegen::emit_llvm(program, {.attributes = attributes,
                                         .vector_bytes = cpu_.vector_bytes,
                                         .converts_f16 = cpu_.converts_f16,
+                                        .dots = cpu_.dots,
                                         .permutes = cpu_.permutes});
   }
   [[nodiscard]] std::string assembly(const Program& program) override {

@@ -371,6 +371,7 @@ HostCpu host_cpu(std::string_view overrides) {
     host.vector_registers = wide ? 32 : 16;
     host.converts_f16 = enabled("f16c");
     host.permutes = enabled("avx2");
+    host.dots = (enabled("avx512vnni") && enabled("avx512vl")) || enabled("avxvnni");
   } else {
     host.vector_registers = 32;
     host.converts_f16 = triple.isAArch64();

@@ -14,7 +14,7 @@ struct HostCpu {
   std::string cpu;       ///< "sapphirerapids"
   std::string features;  ///< "+avx2,+fma,-avx512f": every feature, the overrides last
   int vector_bytes = 16, vector_registers = 16;
-  bool converts_f16 = false, permutes = false;  ///< see codegen::LlvmOptions
+  bool converts_f16 = false, permutes = false, dots = false;  ///< see codegen::LlvmOptions
 };
 /// `overrides` as LUMINAL_CPU_FEATURES takes them: "-avx512f,+fma". Errors: DeviceError for a feature that
 /// the processor's family does not know, or that this processor lacks.

@@ -178,6 +178,8 @@ class StageText {
                                           i.pattern));
       case Kind::Permute:
         return set(i, arithmetic_.permute(i.type, operands(i)));
+      case Kind::Dot4:
+        return set(i, arithmetic_.dot4(i.type, operands(i)));
       case Kind::Reduce:
         return set(i, arithmetic_.reduce(i.op, type(i.operands[0]), values_[i.operands[0]]));
       case Kind::Load:

@@ -10,6 +10,7 @@ struct LlvmOptions {
   std::string attributes;     ///< of the functions: "target-cpu"="znver4" ..., as LLVM IR writes them
   int vector_bytes = 32;      ///< of a register: streaming stores are of this size
   bool converts_f16 = false;  ///< the machine has instructions for it; otherwise integer arithmetic
+  bool dots = false;          ///< AVX-512 VNNI of all vector lengths, or AVX-VNNI
   bool permutes = false;      ///< AVX2, with vectors of 64 bytes AVX-512: lanes by numbers in another vector
 };
 

@@ -338,6 +338,52 @@ LlvmValue Arithmetic::permute_by_instruction(Type t, const std::vector<LlvmValue
                  fmt::format("call {0} {1}({0} {2}, {3} {4})", type, name, low.text, numbers, at.text));
 }
 
+LlvmValue Arithmetic::bits_as(const std::string& from, const LlvmValue& a, const std::string& to) {
+  return w_.pure(a.level, fmt::format("bitcast {} {} to {}", from, a.text, to));
+}
+
+LlvmValue Arithmetic::dot4(Type t, const std::vector<LlvmValue>& operands) {
+  const int bytes = 4 * t.lanes, level = level_of({operands[0], operands[1], operands[2]});
+  const std::string type = type_text(t), from = type_text({Dtype::U8, bytes});
+  const bool is_register = bytes == 16 || bytes == 32 || (bytes == 64 && options_.vector_bytes == 64);
+  if (options_.dots && is_register) {
+    const std::string name = declare_(fmt::format("llvm.x86.avx512.vpdpbusd.{}", 8 * bytes), type,
+                                      fmt::format("{0}, {0}, {0}", type));
+    return w_.pure(level,
+                   fmt::format("call {0} {1}({0} {2}, {0} {3}, {0} {4})", type, name, operands[0].text,
+                               bits_as(from, operands[1], type).text, bits_as(from, operands[2], type).text));
+  }
+  if (options_.permutes && bytes == 32) return dot4_by_pairs(t, operands);
+  const Type wide{Dtype::I32, bytes};
+  const LlvmValue a = cast("zext", {Dtype::U8, bytes}, operands[1], wide);
+  const LlvmValue b = cast("sext", {Dtype::I8, bytes}, operands[2], wide);
+  const LlvmValue products = binary("mul", wide, a, b);
+  LlvmValue sum = operands[0];
+  for (int j = 0; j < 4; ++j) {
+    std::vector<int> every_fourth;
+    for (int k = 0; k < t.lanes; ++k) every_fourth.push_back(4 * k + j);
+    sum = binary("add", t, sum, shuffle(wide, products, products, every_fourth));
+  }
+  return sum;
+}
+
+/// AVX2: products of even bytes and of odd ones, as 16-bit numbers whose pairs an instruction adds.
+LlvmValue Arithmetic::dot4_by_pairs(Type t, const std::vector<LlvmValue>& operands) {
+  const Type half{Dtype::U16, 2 * t.lanes};
+  const std::string type = type_text(t), pairs = type_text(half), from = type_text({Dtype::U8, 4 * t.lanes});
+  const LlvmValue a = bits_as(from, operands[1], pairs), b = bits_as(from, operands[2], pairs);
+  const LlvmValue eight{integer_literal(half, 8), 0};
+  const LlvmValue even_a = binary("and", half, a, {integer_literal(half, 255), 0});
+  const LlvmValue even_b = binary("ashr", half, binary("shl", half, b, eight), eight);
+  const LlvmValue odd_a = binary("lshr", half, a, eight), odd_b = binary("ashr", half, b, eight);
+  const std::string name = declare_("llvm.x86.avx2.pmadd.wd", type, fmt::format("{0}, {0}", pairs));
+  const auto added = [&](const LlvmValue& x, const LlvmValue& y) {
+    return w_.pure(level_of({x, y}),
+                   fmt::format("call {} {}({} {}, {} {})", type, name, pairs, x.text, pairs, y.text));
+  };
+  return binary("add", t, operands[0], binary("add", t, added(even_a, even_b), added(odd_a, odd_b)));
+}
+
 LlvmValue Arithmetic::reduce(ScalarOp op, Type from, const LlvmValue& a) {
   LlvmValue value = a;
   for (Type t = from; t.lanes > 1;) {

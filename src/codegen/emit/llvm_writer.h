@@ -93,8 +93,11 @@ class Arithmetic {
   LlvmValue shuffle(Type from, const LlvmValue& a, const LlvmValue& b, const std::vector<int>& pattern);
   /// `operands`: numbers, then one table or two.
   LlvmValue permute(Type t, const std::vector<LlvmValue>& operands);
+  LlvmValue dot4(Type t, const std::vector<LlvmValue>& operands);
 
  private:
+  LlvmValue bits_as(const std::string& from, const LlvmValue& a, const std::string& to);
+  LlvmValue dot4_by_pairs(Type t, const std::vector<LlvmValue>& operands);
   LlvmValue permute_by_instruction(Type t, const std::vector<LlvmValue>& operands);
   LlvmValue unary(const std::string& op, Type t, const LlvmValue& a);
   LlvmValue binary(const std::string& op, Type t, const LlvmValue& a, const LlvmValue& b);

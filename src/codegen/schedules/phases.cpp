@@ -14,7 +14,7 @@ namespace {
 
 using kernel::KernelSpec;
 
-/// The families that may lower a phase, in the order in which parameters number them.
+/// The families that may lower a phase.
 std::vector<const Schedule*> inner_families() {
   std::vector<const Schedule*> families;
 #define LUMINAL_ADD_FAMILY(family) families.push_back(&family##_schedule());
@@ -24,40 +24,44 @@ std::vector<const Schedule*> inner_families() {
   return families;
 }
 
-constexpr std::string_view kFamily = "family";
-std::string name_in_phase(size_t phase, std::string_view name) { return fmt::format("{}.{}", phase, name); }
-
-void add_parameters(Parameters& all, size_t phase, int64_t family, const Parameters& own) {
-  all.emplace(name_in_phase(phase, kFamily), family);
-  for (const auto& [name, value] : own) all.emplace(name_in_phase(phase, name), value);
-}
-
-Parameters parameters_in(const Parameters& all, size_t phase) {
-  const std::string prefix = name_in_phase(phase, "");
-  Parameters own;
-  for (const auto& [name, value] : all)
-    if (name.starts_with(prefix)) own.emplace(name.substr(prefix.size()), value);
-  return own;
-}
-
 /// How one phase may be lowered.
 struct Way {
-  int64_t family = 0;
+  const Schedule* family = nullptr;
   Candidate candidate;
 };
 
+/// "2.contract.tile_m": of phase 2, which is a contraction.
+std::string prefix_of(size_t phase, const Schedule& family) {
+  return fmt::format("{}.{}.", phase, family.name);
+}
+
+void add_parameters(Parameters& all, size_t phase, const Way& way) {
+  for (const auto& [name, value] : way.candidate.parameters)
+    all.emplace(prefix_of(phase, *way.family) + name, value);
+}
+
+/// The way that the parameters name.
+Way way_of(const Parameters& all, size_t phase) {
+  for (const Schedule* family : inner_families()) {
+    const std::string prefix = prefix_of(phase, *family);
+    Way way{.family = family, .candidate = {}};
+    for (const auto& [name, value] : all)
+      if (name.starts_with(prefix)) way.candidate.parameters.emplace(name.substr(prefix.size()), value);
+    if (!way.candidate.parameters.empty()) return way;
+  }
+  throw InternalError(
+      fmt::format("[schedules] phases has no parameters for phase {}: {}", phase, to_string(all)));
+}
+
 /// The best first. `most`: 1 asks each family for its best alone.
 std::vector<Way> ways_of(const KernelSpec& phase, const Bucket& bucket, const Target& target, size_t most) {
-  const std::vector<const Schedule*> families = inner_families();
   std::vector<Way> ways;
-  for (size_t f = 0; f < families.size(); ++f) {
-    const auto number = static_cast<int64_t>(f);
+  for (const Schedule* family : inner_families()) {
     if (most == 1) {
-      if (auto best = best_of(*families[f], phase, bucket, target))
-        ways.push_back({number, std::move(*best)});
+      if (auto best = best_of(*family, phase, bucket, target)) ways.push_back({family, std::move(*best)});
     } else {
-      for (Candidate& each : families[f]->candidates(phase, bucket, target))
-        ways.push_back({number, std::move(each)});
+      for (Candidate& each : family->candidates(phase, bucket, target))
+        ways.push_back({family, std::move(each)});
     }
   }
   std::ranges::stable_sort(ways, {}, [](const Way& way) { return way.candidate.predicted_us; });
@@ -79,7 +83,7 @@ std::vector<Candidate> ways_together(const KernelSpec& original, const Bucket& b
   for (size_t k = 0; k < count; ++k)
     for (size_t p = 0; p < phases.size(); ++p) {
       const Way& way = ways[p][std::min(k, ways[p].size() - 1)];
-      add_parameters(together[k].parameters, p, way.family, way.candidate.parameters);
+      add_parameters(together[k].parameters, p, way);
       together[k].predicted_us += way.candidate.predicted_us;
     }
   return together;
@@ -125,16 +129,10 @@ Program phases_lower(const KernelSpec& original, const Parameters& parameters, c
   const KernelSpec spec = specialised(original, bucket);
   const std::vector<KernelSpec> phases = phases_of(spec, bucket.top());
   LUMINAL_CHECK(!phases.empty(), "no phases: {}", spec.to_string());
-  const std::vector<const Schedule*> families = inner_families();
   Program program = program_for(spec, "phases");
   for (size_t p = 0; p < phases.size(); ++p) {
-    const Parameters own = parameters_in(parameters, p);
-    const auto family = own.find(kFamily);
-    LUMINAL_CHECK(
-        family != own.end() && family->second >= 0 && family->second < static_cast<int64_t>(families.size()),
-        "phases wants {} below {}", name_in_phase(p, kFamily), families.size());
-    append_phase(program,
-                 families[static_cast<size_t>(family->second)]->lower(phases[p], own, bucket, target), p);
+    const Way way = way_of(parameters, p);
+    append_phase(program, way.family->lower(phases[p], way.candidate.parameters, bucket, target), p);
   }
   return program;
 }

@@ -218,6 +218,24 @@ TEST(CpuLoops, Permutations) {
     }
 }
 
+TEST(CpuLoops, DotsOfBytes) {
+  for (const int lanes : {1, 4, 8, 16, 32}) {
+    Program p{.name = "dots"};
+    const int a =
+        add_buffer(p, {.name = "A", .space = Space::Slot, .dtype = Dtype::U8, .elements = 8 * lanes});
+    const int y = add_buffer(
+        p, {.name = "Y", .space = Space::Output, .number = 0, .dtype = Dtype::I32, .elements = lanes});
+    StageBuilder b(p, 1);
+    const Id whole = b.bitcast(b.load(a, 4 * lanes, 4 * lanes), Dtype::I8);
+    b.store(y, 0, b.dot4(b.constant_bits({Dtype::I32, lanes}, 5), b.load(a, 0, 4 * lanes), whole));
+    b.finish();
+    TensorData in(Dtype::U8, {8 * lanes});
+    for (int k = 0; k < 8 * lanes; ++k)
+      in.as<uint8_t>()[static_cast<size_t>(k)] = static_cast<uint8_t>(k * 89 + 255);
+    expect_same_at(p, {in}, {{}}, fmt::format("{} lanes", lanes));
+  }
+}
+
 TEST(CpuLoops, GathersScattersShufflesAndReductions) {
   for (const Dtype d : kPlainDtypes)
     for (const int lanes : {1, 4, 16, 32}) {

@@ -155,6 +155,24 @@ TEST(LoopIr, APermutationsTablesHaveTheResultsLanes) {
   EXPECT_NE(error_of<InternalError>([&] { verify(p); }).find("table 2 has another type"), std::string::npos);
 }
 
+TEST(LoopIr, Dot4AddsFourProductsOfBytesToEachLane) {
+  Program p{.name = "dots"};
+  const int a =
+      add_buffer(p, {.name = "A", .space = Space::Slot, .number = 0, .dtype = Dtype::U8, .elements = 8});
+  const int y =
+      add_buffer(p, {.name = "Y", .space = Space::Output, .number = 0, .dtype = Dtype::I32, .elements = 2});
+  StageBuilder b(p, 1);
+  const Id bytes = b.load(a, 0, 8);
+  b.store(y, 0, b.dot4(b.constant_bits({Dtype::I32, 2}, 7), bytes, b.bitcast(bytes, Dtype::I8)));
+  b.finish();
+  verify(p);
+  TensorData in(Dtype::U8, {8});
+  std::ranges::copy(std::vector<uint8_t>{1, 2, 3, 4, 255, 128, 127, 0}, in.as<uint8_t>().begin());
+  const auto out = interpret(p, std::vector{in});
+  EXPECT_EQ(out[0].as<int32_t>()[0], 7 + 1 + 4 + 9 + 16);
+  EXPECT_EQ(out[0].as<int32_t>()[1], 7 - 255 - 128 * 128 + 127 * 127);
+}
+
 TEST(LoopIr, ASumTakesAProductUnrounded) {
   Program p{.name = "sums"};
   const int a = add_buffer(p, {.name = "A", .space = Space::Slot, .number = 0, .elements = 2});
