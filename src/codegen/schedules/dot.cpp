@@ -166,14 +166,16 @@ std::vector<Candidate> dot_candidates(const KernelSpec& original, const Bucket& 
   const DimMap top = bucket.top();
   const auto results = static_cast<double>(group_of(spec.extents(), dot->reduction.axes).size().exec(top));
   const double groups = results * static_cast<double>(dot->length / dot->group);
-  const bool has_offset = !format_of(spec, dot->natural).offset.empty();
+  const BlockFormat& format = format_of(spec, dot->natural);
+  const bool has_offset = !format.offset.empty();
+  const bool has_inner_scales = format.block_elements > dot->group;  // each group puts its scale together
   std::vector<Candidate> list;
   for (const int64_t rows : {4, 2, 1}) {
     if (static_cast<double>(rows) > std::max(1.0, results)) continue;
-    constexpr double kDecode = 4, kShared = 3, kOffset = 2, kEnd = 10;
-    const double cycles =
-        groups * (kDecode + kShared / static_cast<double>(rows) + (has_offset ? kOffset : 0)) +
-        results * kEnd;
+    constexpr double kDecode = 4, kShared = 3, kOffset = 2, kInnerScale = 4, kEnd = 10;
+    const double cycles = groups * (kDecode + kShared / static_cast<double>(rows) +
+                                    (has_offset ? kOffset : 0) + (has_inner_scales ? kInnerScale : 0)) +
+                          results * kEnd;
     const int64_t task = std::clamp<int64_t>(static_cast<int64_t>(results) / (rows * 8 * target.threads), 1,
                                              std::max<int64_t>(1, 65536 / (dot->length * rows)));
     list.push_back({{{"rows", rows}, {"task", task}}, roofline_of(spec, top, target).us(cycles, 1)});
