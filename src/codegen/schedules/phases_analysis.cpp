@@ -30,9 +30,11 @@ void substitute(SpecParts& parts, std::span<const Expression> coordinates) {
   for (kernel::Output& o : parts.outputs) at(o.index);
 }
 
-/// Short axes of the outputs that decide, with reduced axes in one mask, which terms are there.
+/// Short axes of the outputs that decide, with reduced axes in one mask, which terms are there. No value folds over
+/// them: it would need all their places.
 AxisSet phase_axes(const KernelSpec& spec) {
   AxisSet parallel = kernel::axes_of(spec.parallel_axes()), found = 0;
+  for (const Value& v : spec.values()) parallel &= ~kernel::axes_of(v.reduced);
   for (const Value& v : spec.values()) {
     if (!v.monoid) continue;
     const AxisSet reduced = kernel::axes_of(v.reduced);

@@ -87,6 +87,21 @@ TEST(Phases, OutputsWithoutTermsAreNeutral) {
   check_candidates(phases_schedule(), spec, {}, avx512(), {{}});
 }
 
+TEST(Phases, AxesThatAnotherValueFoldsOverAreNone) {
+  // t[j] = max v: C[v,j] over the axis along which Y has its phases.
+  SpecBuilder s;
+  const Expression u = s.axis(10), v = s.axis(2), x = s.axis(2);
+  const int a = s.slot(20), c = s.slot(2);
+  const kernel::Mask hit{(v + x).lt(1), 0};
+  const int peak = s.value({}, {1}, Monoid::Max, {s.load(c, v)},
+                           [](ScalarBuilder&, std::span<const Scalar> in) { return in[0]; });
+  const int sum =
+      s.value({0, 1}, {2}, Monoid::Add, {s.load(a, u * 2 + x, {hit}), s.load(a, u * 2 + x, {hit})}, product);
+  const int all = s.value({0, 1}, {}, std::nullopt, {s.read(sum), s.read(peak)}, product);
+  s.output(all, u * 2 + v, 20);
+  EXPECT_TRUE(phases_of(KernelSpec(s.parts()), {}).empty());
+}
+
 TEST(Phases, OthersAreLeftToOtherFamilies) {
   EXPECT_TRUE(phases_of(Matmul{.m = 4, .n = 4, .k = 4}.spec().spec, {}).empty());
   EXPECT_TRUE(phases_schedule().candidates(Matmul{.m = 4, .n = 4, .k = 4}.spec().spec, {}, avx512()).empty());
