@@ -502,7 +502,6 @@ class FusionFinder {
   std::vector<std::vector<Fusion>> fusions_;                   ///< by class
   std::vector<int> changed_;  ///< classes of the window whose costs for readers are new
   size_t cheapest_ = 0;       ///< of its fusions, with their shares of what they read
-  int compositions_left_ = 0;
   std::vector<double> flow_;   ///< what a reader pays for a class, in us, if all pay the same
   std::vector<double> alone_;  ///< and if it is the only one that needs it
   std::vector<int> readers_;
