@@ -324,7 +324,8 @@ class MaskProof {
     const AxisSet set = axes_of_all(conditions), own = axes_of(o_.index);
     const std::vector<int> inner = list_of(set & own), outer = list_of(set & ~own);
     const auto places = all_places(inner);
-    if (!places || outer.empty()) return false;
+    constexpr size_t kMostOuter = 6;  // three places of each are tried
+    if (!places || outer.empty() || outer.size() > kMostOuter) return false;
     std::vector<std::vector<int64_t>> tried;
     for (const int a : outer) {
       const auto extent = extents_[static_cast<size_t>(a)].constant();
