@@ -361,9 +361,9 @@ void Tuner::confirm(std::span<Tuned* const> winners) {
   const auto verified_late = std::ranges::stable_partition(open, &Tuned::from_cache);
   const auto at_once = static_cast<size_t>(verified_late.begin() - open.begin());
   const size_t batch = 16 * static_cast<size_t>(Team::shared().size());
-  for (size_t first = 0; first < open.size() && (first < at_once || !is_over(options_.verify_by));
-       first += batch) {
+  for (size_t first = 0; first < open.size(); first += batch) {
     if (Watch* watch = Watch::current()) watch->step("verifying kernels", first, open.size());
+    if (first >= at_once && is_over(options_.verify_by)) break;
     const auto now = std::span(open).subspan(first, std::min(batch, open.size() - first));
     std::vector<Job*> jobs;
     for (const Tuned* winner : now) jobs.push_back(jobs_[winner->job].get());

@@ -293,43 +293,60 @@ Oracle::Samples Oracle::elementwise(const Node& node, std::span<const int64_t> p
     for (size_t i = 0; i < positions.size(); ++i)
       if (!input.known[i]) result.known[i] = false;
 
-  // The ends of the intervals of the operands that have one.
-  std::vector<size_t> moving;
-  for (size_t k = 0; k < inputs.size(); ++k)
-    if (std::ranges::any_of(inputs[k].errors, [](double e) { return e != 0; })) moving.push_back(k);
-  spend(count * (int64_t{1} << moving.size()));
-  for (size_t corner = 0; !moving.empty() && corner < (size_t{1} << moving.size()); ++corner) {
-    std::vector<TensorData> moved(inputs.size());
-    std::vector<const TensorData*> pointers = exact;
-    for (size_t m = 0; m < moving.size(); ++m) {
-      const size_t k = moving[m];
-      moved[k] = inputs[k].values;
-      move_by(moved[k].as<double>(), inputs[k].errors, (corner >> m & 1) != 0 ? 1.0 : -1.0);
-      pointers[k] = &moved[k];
-    }
-    const TensorData there = run_kernel(node, own, pointers, count);
-    if (is_float(dtype)) {
-      const auto at_corner = there.as<double>();
-      const auto center = result.values.as<double>();
-      for (size_t i = 0; i < positions.size(); ++i) {
-        const double distance = std::abs(at_corner[i] - center[i]);
-        if (std::isnan(distance)) {
-          const bool same = at_corner[i] == center[i] || (std::isnan(at_corner[i]) && std::isnan(center[i]));
-          if (!same) result.known[i] = false;
-        } else {
-          result.errors[i] = std::max(result.errors[i], distance);
-        }
-      }
-    } else {
+  // What the result is where operands lie elsewhere in their intervals.
+  const auto include = [&](std::span<const TensorData* const> operands) {
+    const TensorData there = run_kernel(node, own, operands, count);
+    if (!is_float(dtype)) {
       const auto width = static_cast<size_t>(element_bytes(dtype));
       for (size_t i = 0; i < positions.size(); ++i)
         if (std::memcmp(&there.bytes[i * width], &result.values.bytes[i * width], width) != 0)
           result.known[i] = false;
+      return;
     }
-  }
+    const auto now = there.as<double>();
+    const auto center = result.values.as<double>();
+    for (size_t i = 0; i < positions.size(); ++i) {
+      const double distance = std::abs(now[i] - center[i]);
+      if (!std::isnan(distance))
+        result.errors[i] = std::max(result.errors[i], distance);
+      else if (now[i] != center[i] && !(std::isnan(now[i]) && std::isnan(center[i])))
+        result.known[i] = false;
+    }
+  };
+  std::vector<size_t> moving;
+  for (size_t k = 0; k < inputs.size(); ++k)
+    if (std::ranges::any_of(inputs[k].errors, [](double e) { return e != 0; })) moving.push_back(k);
+  spend(count * (int64_t{1} << moving.size()));
+  std::vector<TensorData> moved(inputs.size());
+  const auto include_moved = [&](const auto& move) {
+    std::vector<const TensorData*> pointers = exact;
+    for (size_t m = 0; m < moving.size(); ++m) {
+      const size_t k = moving[m];
+      moved[k] = inputs[k].values;
+      move(m, moved[k].as<double>(), inputs[k].errors);
+      pointers[k] = &moved[k];
+    }
+    include(pointers);
+  };
+  for (size_t corner = 0; !moving.empty() && corner < (size_t{1} << moving.size()); ++corner)
+    include_moved([&](size_t m, std::span<double> values, std::span<const double> errors) {
+      move_by(values, errors, (corner >> m & 1) != 0 ? 1.0 : -1.0);
+    });
+  // The ends hide a pole between them: what is divided by 0 +- 1 may be anything.
+  const auto may_be_zero = [&](size_t k) {
+    const auto values = inputs[k].values.as<double>();
+    for (size_t i = 0; i < positions.size(); ++i)
+      if (inputs[k].errors[i] != 0 && std::abs(values[i]) <= inputs[k].errors[i]) return true;
+    return false;
+  };
+  if (std::ranges::any_of(moving, may_be_zero))
+    include_moved([&](size_t, std::span<double> values, std::span<const double> errors) {
+      for (size_t i = 0; i < values.size(); ++i)
+        if (errors[i] != 0 && std::abs(values[i]) <= errors[i]) values[i] = 0;
+    });
   if (is_float(dtype) && node.inputs.size() == 1 && !has(node.op->traits, Trait::Monotone))
-    doubt_what_turns(inputs[0], result, [&](const TensorData& moved) {
-      const TensorData* pointer = &moved;
+    doubt_what_turns(inputs[0], result, [&](const TensorData& elsewhere) {
+      const TensorData* pointer = &elsewhere;
       return run_kernel(node, own, {&pointer, 1}, count);
     });
   if (is_float(dtype)) store_rounded(dtype, node.op->ulp, result);

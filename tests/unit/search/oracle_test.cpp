@@ -146,5 +146,24 @@ TEST(Oracle, TheSineOfAWideIntervalIsNotKnown) {
   EXPECT_EQ(std::ranges::count(near.at(y.edge().source, all).known, true), 64);
 }
 
+/// A sum that cancels may come to 0, and what is divided by it to anything: 0 / 0 is NaN.
+TEST(Oracle, AQuotientByASumThatMayBeZeroIsNotKnown) {
+  Graph cx;
+  const GraphTensor x = cx.tensor({2, 4}), y = cx.tensor({2, 1});
+  const GraphTensor quotient = y / x.sum({1}, true), inverse = 1 / x.sum({1}, true);
+  Oracle oracle(cx, {});
+  // 1 beside 1e9 is below rounding; of the second row nothing cancels.
+  const std::vector<float> terms{1e9F, 1.1F, -1e9F, 0.3F, 1.5F, 1.1F, 2, 0.3F};
+  oracle.set_leaf(x.edge().source, std::make_shared<const TensorData>(TensorData::of<float>({2, 4}, terms)));
+  const std::vector<float> zeros{0, 0};
+  oracle.set_leaf(y.edge().source, std::make_shared<const TensorData>(TensorData::of<float>({2, 1}, zeros)));
+  const std::vector<int64_t> both{0, 1};
+  for (const GraphTensor& result : {quotient, inverse}) {
+    const auto samples = oracle.at(result.edge().source, both);
+    EXPECT_FALSE(samples.known[0]);
+    EXPECT_TRUE(samples.known[1]);
+  }
+}
+
 }  // namespace
 }  // namespace luminal::search
