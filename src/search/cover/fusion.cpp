@@ -500,8 +500,8 @@ class FusionFinder {
   static constexpr size_t kMostRecorded = 16;
   std::unordered_map<uint64_t, std::vector<Recorded>> known_;  ///< by label
   std::vector<std::vector<Fusion>> fusions_;                   ///< by class
-  std::vector<int> changed_;  ///< classes of the window whose costs for readers are new
-  size_t cheapest_ = 0;       ///< of its fusions, with their shares of what they read
+  std::vector<int> changed_;   ///< classes of the window whose costs for readers are new
+  size_t cheapest_ = 0;        ///< of its fusions, with their shares of what they read
   std::vector<double> flow_;   ///< what a reader pays for a class, in us, if all pay the same
   std::vector<double> alone_;  ///< and if it is the only one that needs it
   std::vector<int> readers_;
