@@ -1,6 +1,7 @@
 #include "search/verification/derive.h"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 #include <unordered_set>
 
@@ -69,6 +70,32 @@ std::vector<std::shared_ptr<const TensorData>> evaluate_from(const Graph& graph,
 
 namespace {
 
+/// A set of nodes by their places in the order of the graph. Empty ones have no words.
+class Places {
+ public:
+  [[nodiscard]] bool empty() const { return words_.empty(); }
+  void insert(size_t place) {
+    words_.resize(std::max(words_.size(), place / kBits + 1));
+    words_[place / kBits] |= uint64_t{1} << place % kBits;
+  }
+  void insert(const Places& other) {
+    words_.resize(std::max(words_.size(), other.words_.size()));
+    for (size_t i = 0; i < other.words_.size(); ++i) words_[i] |= other.words_[i];
+  }
+  [[nodiscard]] bool contains(size_t place) const {
+    return place / kBits < words_.size() && (words_[place / kBits] >> place % kBits & 1) != 0;
+  }
+  [[nodiscard]] bool meets(const Places& other) const {
+    for (size_t i = 0; i < std::min(words_.size(), other.words_.size()); ++i)
+      if ((words_[i] & other.words_[i]) != 0) return true;
+    return false;
+  }
+
+ private:
+  static constexpr size_t kBits = 64;
+  std::vector<uint64_t> words_;
+};
+
 /// Tensors that are drawn at random for now. Of two that depend on each other the later one is replaced by
 /// what its node reads: what is near the tensors first, for the work is limited.
 class OriginSearch {
@@ -80,8 +107,21 @@ class OriginSearch {
 
   std::vector<Names> run(std::vector<Names> tensors) {
     for (Names& names : tensors) add(std::move(names), 0);
-    while (Origin* origin = nearest_dependent())
-      if (!expand(*origin)) origin->fixed = true;
+    std::optional<Before> before;
+    while (Origin* const origin = nearest_dependent()) {
+      const bool is_forced = is_determined(*origin);
+      if (!is_forced) before = Before{origins_, expanded_, limits_.operations, origin->names[0]};
+      if (expand(*origin)) continue;
+      // What the others determine may not be drawn beside them: the step that led to it is taken back.
+      const Value kept = is_forced && before ? before->value : origin->names[0];
+      if (is_forced && before) {
+        origins_ = std::move(before->origins);
+        expanded_ = std::move(before->expanded);
+        limits_.operations = before->left;
+        before.reset();
+      }
+      std::ranges::find(origins_, kept, [](const Origin& o) { return o.names[0]; })->fixed = true;
+    }
     std::vector<Names> origins;
     for (Origin& origin : origins_) origins.push_back(std::move(origin.names));
     return origins;
@@ -91,9 +131,16 @@ class OriginSearch {
   struct Origin {
     Names names;
     int distance = 0;  ///< nodes between it and a tensor
-    /// By name: places of the nodes that it is made from and that differ from run to run, its own included.
-    std::vector<const std::vector<bool>*> from;
+    /// By name: the nodes that it is made from and that differ from run to run, its own included.
+    std::vector<const Places*> from;
     bool fixed = false;  ///< no kernel computes its node, or evaluating it takes too long
+  };
+  /// What there was before an origin was replaced that the others left open.
+  struct Before {
+    std::vector<Origin> origins;
+    std::unordered_set<NodeId> expanded;
+    int64_t left = 0;  ///< operations
+    Value value;
   };
 
   [[nodiscard]] size_t place_of(const Origin& origin) const { return place_.at(origin.names[0].node); }
@@ -108,35 +155,21 @@ class OriginSearch {
   }
 
   /// Empty where nothing but constants and formulas is needed.
-  const std::vector<bool>& made_from(NodeId id) {
+  const Places& made_from(NodeId id) {
     if (const auto known = made_from_.find(id); known != made_from_.end()) return known->second;
     const Node& node = graph_.node(id);
-    std::vector<bool> from;
-    for (const Edge& edge : node.inputs) {
-      const std::vector<bool>& other = made_from(edge.source.node);
-      from.resize(std::max(from.size(), other.size()));
-      for (size_t i = 0; i < other.size(); ++i) from[i] = from[i] || other[i];
-    }
-    if (!from.empty() || !is_computed(*node.op)) {
-      from.resize(place_.size());
-      from[place_.at(id)] = true;
-    }
+    Places from;
+    for (const Edge& edge : node.inputs) from.insert(made_from(edge.source.node));
+    if (!from.empty() || !is_computed(*node.op)) from.insert(place_.at(id));
     return made_from_[id] = std::move(from);
-  }
-
-  static bool share(const std::vector<bool>& a, const std::vector<bool>& b) {
-    for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-      if (a[i] && b[i]) return true;
-    return false;
   }
 
   /// Whether `origin` is made from `other`, or both from something that can still be reached.
   [[nodiscard]] bool depends(const Origin& origin, const Origin& other) const {
-    const std::vector<bool>& from = *origin.from[0];
+    const Places& from = *origin.from[0];
     for (size_t n = 0; n < other.names.size(); ++n) {
-      const size_t at = place_.at(other.names[n].node);
-      if (at < from.size() && from[at]) return true;
-      if (!other.fixed && place_of(other) < place_of(origin) && share(from, *other.from[n])) return true;
+      if (from.contains(place_.at(other.names[n].node))) return true;
+      if (!other.fixed && place_of(other) < place_of(origin) && from.meets(*other.from[n])) return true;
     }
     return false;
   }
@@ -213,7 +246,7 @@ class OriginSearch {
   const DimMap& dims_;
   DeriveLimits limits_;
   std::unordered_map<NodeId, size_t> place_;
-  std::unordered_map<NodeId, std::vector<bool>> made_from_;
+  std::unordered_map<NodeId, Places> made_from_;
   std::unordered_set<NodeId> expanded_;
   std::vector<Origin> origins_;
 };

@@ -31,7 +31,8 @@ struct DeriveLimits {
 /// The values from which tensors that belong together can be made without contradicting each other: a row and
 /// its maximum come from the row, two functions of one value from that value. A tensor that none of the
 /// others has anything to do with is its own origin. Where the nodes between take more than the limits, the
-/// tensor behind them stays an origin, though it may contradict others.
+/// tensor behind them stays an origin, though it may contradict others; no step back is taken that leads to a value
+/// which the others determine and which cannot be evaluated.
 [[nodiscard]] std::vector<Names> common_origins(const Graph& graph, const DimMap& dims,
                                                 std::vector<Names> tensors, const DeriveLimits& limits);
 

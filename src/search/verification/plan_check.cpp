@@ -126,18 +126,37 @@ class Judge {
   /// The run has the tensor, and it is not empty.
   [[nodiscard]] bool holds(TensorIndex tensor) const { return run_.size_bytes(tensor) > 0; }
 
+  void add_known(Leaves& leaves, const luminal::Value& value) const {
+    if (const auto known = leaves_.find(value); known != leaves_.end()) leaves.insert(*known);
+  }
+
+  [[nodiscard]] Leaves given_leaves() const {
+    Leaves leaves;
+    for (const PlanTensor& tensor : plan_.tensors)
+      if (tensor.role != PlanTensor::Role::Computed && tensor.value) add_known(leaves, *tensor.value);
+    return leaves;
+  }
+
   /// What a launch has in hand: its inputs and its other outputs, and what is given.
   [[nodiscard]] Leaves leaves_of(const Launch& launch, const luminal::Value& name) const {
-    Leaves leaves;
-    const auto add = [&](TensorIndex tensor) {
-      const auto& value = tensor_at(plan_, tensor).value;
-      if (!value || *value == name) return;
-      if (const auto known = leaves_.find(*value); known != leaves_.end()) leaves.insert(*known);
-    };
-    for (TensorIndex tensor = 0; tensor < static_cast<int>(plan_.tensors.size()); ++tensor)
-      if (tensor_at(plan_, tensor).role != PlanTensor::Role::Computed) add(tensor);
-    for (const TensorIndex tensor : launch.inputs()) add(tensor);
-    for (const TensorIndex tensor : launch.outputs()) add(tensor);
+    Leaves leaves = given_leaves();
+    for (const auto* tensors : {&launch.inputs(), &launch.outputs()})
+      for (const TensorIndex tensor : *tensors)
+        if (const auto& value = tensor_at(plan_, tensor).value) add_known(leaves, *value);
+    leaves.erase(name);
+    return leaves;
+  }
+
+  /// Of a launch's inputs those that the others do not determine, and what is given: beside a row and its mean, both
+  /// of which it reads, it may compute the mean anew.
+  [[nodiscard]] Leaves origins_of(const Launch& launch, const luminal::Value& name) const {
+    std::vector<Names> inputs;
+    for (const TensorIndex tensor : launch.inputs())
+      if (tensor_at(plan_, tensor).value) inputs.push_back(names_of(tensor));
+    Leaves leaves = given_leaves();
+    for (const Names& origin : common_origins(graph_, dims_, std::move(inputs), {}))
+      add_known(leaves, origin[0]);
+    leaves.erase(name);
     return leaves;
   }
 
@@ -145,10 +164,16 @@ class Judge {
   /// has computed too (the mean of a row, from which it subtracts), in another order of summation.
   [[nodiscard]] bool is_right_by_its_inputs(const Launch& launch, const luminal::Value& name,
                                             int64_t position, double is) const {
+    return is_right_by(leaves_of(launch, name), name, position, is) ||
+           is_right_by(origins_of(launch, name), name, position, is);
+  }
+
+  [[nodiscard]] bool is_right_by(const Leaves& leaves, const luminal::Value& name, int64_t position,
+                                 double is) const {
     constexpr int64_t kOperations = 10'000'000;
     Oracle oracle(graph_, dims_);
     oracle.operation_limit = kOperations;
-    for (const auto& [value, known] : leaves_of(launch, name)) oracle.set_leaf(value, known);
+    for (const auto& [value, known] : leaves) oracle.set_leaf(value, known);
     try {
       const Oracle::Samples right = oracle.at(name, std::span(&position, 1));
       if (right.errors.empty()) return false;

@@ -90,6 +90,28 @@ TEST(Origins, WhatTheOthersDetermineIsAffordedFirst) {
   }
 }
 
+/// Whatever may be spent: a step back that leads to what the others determine is not taken where that cannot be
+/// evaluated.
+TEST(Origins, WhatTheOthersDetermineIsNeverDrawn) {
+  Graph cx;
+  const auto x = cx.tensor({64, 64}), w = cx.tensor({64, 64});
+  const auto row = x * 2, centred = row - row.mean(0), scale = (centred.square().mean(0) + 1e-5).rsqrt(),
+             normal = centred * scale;
+  GraphTensor gradient = normal;
+  for (int i = 0; i < 4; ++i) gradient = (gradient * w).exp();
+  bool all_afforded = false, none_afforded = false;
+  for (int64_t nodes = 4; nodes < 60; ++nodes) {
+    const std::vector<Value> found =
+        origins(cx, {row, centred, scale, gradient}, {.operations = nodes * 64 * 64});
+    all_afforded = all_afforded || std::ranges::find(found, value(w)) != found.end();
+    none_afforded = none_afforded || std::ranges::find(found, value(gradient)) != found.end();
+    if (std::ranges::find(found, value(row)) == found.end()) continue;  // centred and scale may be drawn
+    EXPECT_THAT(found, testing::Not(testing::Contains(value(normal)))) << nodes;
+  }
+  EXPECT_TRUE(all_afforded);
+  EXPECT_TRUE(none_afforded);
+}
+
 TEST(Origins, WhatIsEvaluatedIsWhatTheGraphMakes) {
   Graph cx;
   const auto x = cx.tensor({2, 3});

@@ -285,32 +285,42 @@ TEST_F(Faults, WhatTimeDidNotReachIsTriedWhereAllElseIsWrong) {
 
 // --- Plans
 
+/// A kernel of 8 tasks in plain code.
+class Fake : public backends::HostKernel {
+ public:
+  using Task = std::function<void(void* const* buffers, int64_t task)>;
+  explicit Fake(Task task) : task_(std::move(task)) {}
+  const std::vector<std::string>& dims() const override { return dims_; }
+  int stage_count() const override { return 1; }
+  int64_t tasks(int, std::span<const int64_t>) const override { return 8; }
+  int64_t shared_bytes(std::span<const int64_t>) const override { return 0; }
+  int64_t local_bytes(std::span<const int64_t>) const override { return 0; }
+  void run(int, const LaunchArguments& a, int64_t begin, int64_t end) const override {
+    for (int64_t i = begin; i < end; ++i) task_(a.buffers, i);
+  }
+  std::vector<std::byte> binary() const override { return {}; }
+
+ private:
+  std::vector<std::string> dims_;
+  Task task_;
+};
+
+/// Output i is f of input i.
+std::shared_ptr<Fake> elementwise(std::function<float(float)> f) {
+  return std::make_shared<Fake>([f = std::move(f)](void* const* buffers, int64_t i) {
+    element(buffers[1], i) = f(element(buffers[0], i));
+  });
+}
+
 /// y = (x * 2) + 1 over two launches; the tensor between them has no name.
 runtime::Plan chain(const GraphTensor& x, const GraphTensor& y, float offset) {
-  class Fake : public backends::HostKernel {
-   public:
-    explicit Fake(std::function<float(float)> f) : f_(std::move(f)) {}
-    const std::vector<std::string>& dims() const override { return dims_; }
-    int stage_count() const override { return 1; }
-    int64_t tasks(int, std::span<const int64_t>) const override { return 8; }
-    int64_t shared_bytes(std::span<const int64_t>) const override { return 0; }
-    int64_t local_bytes(std::span<const int64_t>) const override { return 0; }
-    void run(int, const LaunchArguments& a, int64_t begin, int64_t end) const override {
-      for (int64_t i = begin; i < end; ++i) element(a.buffers[1], i) = f_(element(a.buffers[0], i));
-    }
-    std::vector<std::byte> binary() const override { return {}; }
-
-   private:
-    std::vector<std::string> dims_;
-    std::function<float(float)> f_;
-  };
   runtime::Plan plan;
   plan.tensors = {{.dims = {8}, .value = x.edge().source, .role = runtime::PlanTensor::Role::Input},
                   {.dims = {8}},
                   {.dims = {8}, .value = y.edge().source}};
   plan.launches.resize(2);
-  plan.launches[0].kernel = {std::make_shared<Fake>([](float v) { return v * 2; }), {0}, {1}, {}};
-  plan.launches[1].kernel = {std::make_shared<Fake>([offset](float v) { return v + offset; }), {1}, {2}, {}};
+  plan.launches[0].kernel = {elementwise([](float v) { return v * 2; }), {0}, {1}, {}};
+  plan.launches[1].kernel = {elementwise([offset](float v) { return v + offset; }), {1}, {2}, {}};
   plan.results = {{y.edge().source, 2}};
   return plan;
 }
@@ -326,6 +336,48 @@ TEST(PlanCheck, ALawThatIsWrongBetweenUnnamedValuesIsSeenInThePlan) {
   ASSERT_TRUE(fault);
   EXPECT_EQ(fault->kind, PlanFault::Kind::Value);
   EXPECT_EQ(fault->launch, 1);
+}
+
+/// The second kernel reads a row and its mean, and computes the mean anew, rounded in another way: what it subtracts
+/// from the row is right within the bound of a mean.
+TEST(PlanCheck, AKernelMayComputeAnewWhatItReads) {
+  Graph cx;
+  const auto x = cx.tensor({8}), row = x * 2, mean = row.mean(0);
+  auto centred = (row - mean).retrieve(), scaled = (row * mean).retrieve();
+  for (const float off : {0.F, 1e-7F, 1e-3F}) {
+    const auto mean_of = [](const void* r) {
+      float sum = 0;
+      for (int64_t i = 0; i < 8; ++i) sum += element(const_cast<void*>(r), i);
+      return sum / 8;
+    };
+    runtime::Plan plan;
+    plan.tensors = {{.dims = {8}, .value = x.edge().source, .role = runtime::PlanTensor::Role::Input},
+                    {.dims = {8}, .value = row.edge().source},
+                    {.dims = {}, .value = mean.edge().source},
+                    {.dims = {8}, .value = centred.edge().source},
+                    {.dims = {8}, .value = scaled.edge().source}};
+    plan.launches.resize(3);
+    plan.launches[0].kernel = {elementwise([](float v) { return v * 2; }), {0}, {1}, {}};
+    plan.launches[1].kernel = {std::make_shared<Fake>([&](void* const* buffers, int64_t i) {
+                                 if (i == 0) element(buffers[1], 0) = mean_of(buffers[0]);
+                               }),
+                               {1},
+                               {2},
+                               {}};
+    plan.launches[2].kernel = {std::make_shared<Fake>([&, off](void* const* buffers, int64_t i) {
+                                 const float own = mean_of(buffers[0]) * (1 + off),
+                                             x_i = element(buffers[0], i);
+                                 element(buffers[2], i) = x_i - own;
+                                 element(buffers[3], i) = x_i * element(buffers[1], 0);
+                               }),
+                               {1, 2},
+                               {3, 4},
+                               {}};
+    plan.results = {{centred.edge().source, 3}, {scaled.edge().source, 4}};
+    const auto device = backends::make_null_device();
+    const auto fault = check_plan(*device, cx, plan, {}, [&] { return plan_inputs(cx, plan, {}, 1); });
+    EXPECT_EQ(fault.has_value(), off > 1e-5F) << off << (fault ? fault->message : "");
+  }
 }
 
 TEST(PlanCheck, TakesTheGraphsOwnDataWhereItFits) {
