@@ -164,6 +164,8 @@ void Oracle::set_leaf(const Value& value, std::shared_ptr<const TensorData> data
                 data->element_count(), type.to_string());
   if (is_quantized(data->dtype)) data = std::make_shared<const TensorData>(dequantize(*data));
   leaves_[value] = std::move(data);
+  kept_.clear();
+  kept_elements_ = 0;
 }
 
 void Oracle::spend(int64_t operations) {
@@ -184,6 +186,22 @@ Oracle::Samples Oracle::leaf(const TensorData& data, std::span<const int64_t> po
 Oracle::Samples Oracle::at(const Value& value, std::span<const int64_t> positions) {
   spend(static_cast<int64_t>(positions.size()));
   if (const auto found = leaves_.find(value); found != leaves_.end()) return leaf(*found->second, positions);
+  if (const auto kept = kept_.find(value); kept != kept_.end())
+    for (const Kept& known : kept->second)
+      if (std::ranges::equal(known.positions, positions)) return known.samples;
+  Samples samples = compute(value, positions);
+  constexpr size_t kMost = size_t{1} << 20;  // elements of some 25 bytes
+  if (positions.size() > kMost) return samples;
+  if (kept_elements_ + positions.size() > kMost) {
+    kept_.clear();
+    kept_elements_ = 0;
+  }
+  kept_elements_ += positions.size();
+  kept_[value].push_back({.positions = {positions.begin(), positions.end()}, .samples = samples});
+  return samples;
+}
+
+Oracle::Samples Oracle::compute(const Value& value, std::span<const int64_t> positions) {
   const Node& node = graph_.node(value.node);
   if (node.op->elementwise) return elementwise(node, positions);
   if (node.op->monoid) return reduction(node, value, positions);
@@ -197,6 +215,44 @@ Oracle::Samples Oracle::at(const Value& value, std::span<const int64_t> position
   }
   return leaf(*made, positions);
 }
+
+namespace {
+
+/// Each of several equal numbers in a row once, and for each number the place of its own: elements of what is
+/// broadcast along the last axes. None where that saves less than half.
+std::optional<std::vector<size_t>> join_equal(std::vector<int64_t>& numbers) {
+  size_t runs = 0;
+  for (size_t i = 0; i < numbers.size(); ++i) runs += i == 0 || numbers[i] != numbers[i - 1] ? 1 : 0;
+  if (2 * runs > numbers.size()) return std::nullopt;
+  std::vector<size_t> place(numbers.size());
+  size_t last = 0;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (i > 0 && numbers[i] != numbers[last]) numbers[++last] = numbers[i];
+    place[i] = last;
+  }
+  numbers.resize(runs);
+  return place;
+}
+
+/// Element place[i] of what was read, for each i.
+Oracle::Samples spread(const Oracle::Samples& read, std::span<const size_t> place) {
+  Oracle::Samples samples{TensorData(read.values.dtype, {static_cast<int64_t>(place.size())}),
+                          {},
+                          std::vector<bool>(place.size()),
+                          {}};
+  if (!read.errors.empty()) samples.errors.resize(place.size());
+  if (!read.overflowed.empty()) samples.overflowed.resize(place.size());
+  const auto width = static_cast<size_t>(element_bytes(read.values.dtype));
+  for (size_t i = 0; i < place.size(); ++i) {
+    std::memcpy(&samples.values.bytes[i * width], &read.values.bytes[place[i] * width], width);
+    if (!read.errors.empty()) samples.errors[i] = read.errors[place[i]];
+    if (!read.overflowed.empty()) samples.overflowed[i] = read.overflowed[place[i]];
+    samples.known[i] = read.known[place[i]];
+  }
+  return samples;
+}
+
+}  // namespace
 
 /// Elements of what an edge shows. Positions that padding made are fills.
 Oracle::Samples Oracle::through(const Edge& edge, std::span<const int64_t> positions) {
@@ -215,7 +271,9 @@ Oracle::Samples Oracle::through(const Edge& edge, std::span<const int64_t> posit
     fills.resize(positions.size());
     fills[i] = place.fill;
   }
+  const std::optional<std::vector<size_t>> place = join_equal(inner);
   Samples read = at(edge.source, inner);
+  if (place) read = spread(read, *place);
   return fills.empty() ? std::move(read) : between(read, fills);
 }
 

@@ -63,10 +63,13 @@ class Oracle {
   [[nodiscard]] int64_t operations() const { return operations_; }
 
  private:
-  struct Known {
-    double value = 0, error = 0;
-    bool known = true;
+  /// What was computed. A value that several others read is evaluated once, at least where the same of its elements
+  /// are asked for again: without that a chain of x = x + x * c takes 2^n steps.
+  struct Kept {
+    std::vector<int64_t> positions;
+    Samples samples;
   };
+  [[nodiscard]] Samples compute(const Value& value, std::span<const int64_t> positions);
   [[nodiscard]] Samples through(const Edge& edge, std::span<const int64_t> positions);
   [[nodiscard]] Samples leaf(const TensorData& data, std::span<const int64_t> positions) const;
   [[nodiscard]] Samples elementwise(const Node& node, std::span<const int64_t> positions);
@@ -77,6 +80,8 @@ class Oracle {
   DimMap dims_;
   std::unordered_map<Value, std::shared_ptr<const TensorData>> leaves_;
   std::unordered_map<Value, std::shared_ptr<const TensorData>> made_;  ///< leaf ops, evaluated whole
+  std::unordered_map<Value, std::vector<Kept>> kept_;
+  size_t kept_elements_ = 0;
   int64_t operations_ = 0;
 };
 

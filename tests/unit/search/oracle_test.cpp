@@ -146,6 +146,33 @@ TEST(Oracle, TheSineOfAWideIntervalIsNotKnown) {
   EXPECT_EQ(std::ranges::count(near.at(y.edge().source, all).known, true), 64);
 }
 
+/// What several nodes read is evaluated once: evaluated for each reader, this chain takes 2^32 steps, and the scale of a
+/// row as many as the row has elements.
+TEST(Oracle, EvaluatesSharedWorkOnce) {
+  Graph cx;
+  const GraphTensor x = cx.tensor({4, 1000});
+  GraphTensor chain = x;
+  for (int i = 0; i < 32; ++i) chain = chain + chain * 0.5F;
+  GraphTensor scale = x.mean({1}, true);
+  for (int i = 0; i < 50; ++i) scale = (scale * 1.5F).tanh();
+  const GraphTensor y = (x * scale).sum(1);
+  Oracle oracle(cx, {});
+  const std::vector<float> data = random_values(4000, 3);
+  oracle.set_leaf(x.edge().source,
+                  std::make_shared<const TensorData>(TensorData::of<float>({4, 1000}, data)));
+  oracle.operation_limit = 20'000;
+  const std::vector<int64_t> first{0};
+  const auto end = oracle.at(chain.edge().source, first);
+  EXPECT_TRUE(end.known[0]);
+  EXPECT_NEAR(end.values.as<double>()[0], data[0] * std::pow(1.5, 32), end.errors[0]);
+  EXPECT_NO_THROW((void)oracle.at(y.edge().source, first));
+  // Another leaf, another value.
+  const std::vector<float> zeros(4000, 0.0F);
+  oracle.set_leaf(x.edge().source,
+                  std::make_shared<const TensorData>(TensorData::of<float>({4, 1000}, zeros)));
+  EXPECT_EQ(oracle.at(chain.edge().source, first).values.as<double>()[0], 0);
+}
+
 /// A sum that cancels may come to 0, and what is divided by it to anything: 0 / 0 is NaN.
 TEST(Oracle, AQuotientByASumThatMayBeZeroIsNotKnown) {
   Graph cx;
