@@ -20,9 +20,7 @@ size_t SpecStore::KeyHash::operator()(const Key& key) const {
   return static_cast<size_t>(hash_bytes(key.data(), key.size() * sizeof(uint32_t)));
 }
 
-SpecStore::SpecStore(MathMode mode) : mode_(mode) {
-  chunks_.reserve(kMostChunks);  // it never moves
-}
+SpecStore::SpecStore(MathMode mode) : mode_(mode), chunks_(kMostChunks) {}
 
 SpecId SpecStore::intern(const kernel::KernelSpec& spec) {
   const std::scoped_lock lock(mutex_);
@@ -33,10 +31,9 @@ SpecId SpecStore::intern_alone(const kernel::KernelSpec& spec) {
   const size_t next = size_;
   const auto [known, fresh] = ids_.try_emplace(spec, static_cast<SpecId>(next));
   if (!fresh) return known->second;
-  if (next == chunks_.size() * std::tuple_size_v<Chunk>) {
-    LUMINAL_CHECK(chunks_.size() < kMostChunks, "{} specs in one store", next);
-    chunks_.push_back(std::make_unique<Chunk>());
-  }
+  const size_t chunk = next / std::tuple_size_v<Chunk>;
+  LUMINAL_CHECK(chunk < kMostChunks, "{} specs in one store", next);
+  if (!chunks_[chunk]) chunks_[chunk] = std::make_unique<Chunk>();
   entry(known->second).spec = spec;
   size_ = next + 1;
   return known->second;

@@ -96,8 +96,8 @@ class SpecStore {
   }
 
   MathMode mode_;
-  std::mutex mutex_;  ///< of all below
-  std::vector<std::unique_ptr<Chunk>> chunks_;
+  std::mutex mutex_;                            ///< of all below
+  std::vector<std::unique_ptr<Chunk>> chunks_;  ///< kMostChunks from the start: others read it meanwhile
   std::atomic<size_t> size_ = 0;
   std::unordered_map<kernel::KernelSpec, SpecId> ids_;
   std::unordered_map<Key, std::optional<Made>, KeyHash> made_;
