@@ -16,6 +16,7 @@
 #include "search/verification/plan_check.h"
 #include "support/files.h"
 #include "support/kernel_like.h"
+#include "support/plain_kernel.h"
 
 // Faults seeded into whole searches: a device some of whose kernels are wrong gives right results all the
 // same.
@@ -294,29 +295,9 @@ TEST_F(Faults, WhatTimeDidNotReachIsTriedWhereAllElseIsWrong) {
 
 // --- Plans
 
-/// A kernel of 8 tasks in plain code.
-class Fake : public backends::HostKernel {
- public:
-  using Task = std::function<void(void* const* buffers, int64_t task)>;
-  explicit Fake(Task task) : task_(std::move(task)) {}
-  const std::vector<std::string>& dims() const override { return dims_; }
-  int stage_count() const override { return 1; }
-  int64_t tasks(int, std::span<const int64_t>) const override { return 8; }
-  int64_t shared_bytes(std::span<const int64_t>) const override { return 0; }
-  int64_t local_bytes(std::span<const int64_t>) const override { return 0; }
-  void run(int, const LaunchArguments& a, int64_t begin, int64_t end) const override {
-    for (int64_t i = begin; i < end; ++i) task_(a.buffers, i);
-  }
-  std::vector<std::byte> binary() const override { return {}; }
-
- private:
-  std::vector<std::string> dims_;
-  Task task_;
-};
-
 /// Output i is f of input i.
-std::shared_ptr<Fake> elementwise(std::function<float(float)> f) {
-  return std::make_shared<Fake>([f = std::move(f)](void* const* buffers, int64_t i) {
+std::shared_ptr<test::PlainKernel> elementwise(std::function<float(float)> f) {
+  return std::make_shared<test::PlainKernel>(8, [f = std::move(f)](void* const* buffers, int64_t i) {
     element(buffers[1], i) = f(element(buffers[0], i));
   });
 }
@@ -367,21 +348,26 @@ TEST(PlanCheck, AKernelMayComputeAnewWhatItReads) {
                     {.dims = {8}, .value = scaled.edge().source}};
     plan.launches.resize(3);
     plan.launches[0].kernel = {elementwise([](float v) { return v * 2; }), {0}, {1}, {}};
-    plan.launches[1].kernel = {std::make_shared<Fake>([&](void* const* buffers, int64_t i) {
-                                 if (i == 0) element(buffers[1], 0) = mean_of(buffers[0]);
-                               }),
+    plan.launches[1].kernel = {std::make_shared<test::PlainKernel>(8,
+                                                                   [&](void* const* buffers, int64_t i) {
+                                                                     if (i == 0)
+                                                                       element(buffers[1], 0) =
+                                                                           mean_of(buffers[0]);
+                                                                   }),
                                {1},
                                {2},
                                {}};
-    plan.launches[2].kernel = {std::make_shared<Fake>([&, off](void* const* buffers, int64_t i) {
-                                 const float own = mean_of(buffers[0]) * (1 + off),
-                                             x_i = element(buffers[0], i);
-                                 element(buffers[2], i) = x_i - own;
-                                 element(buffers[3], i) = x_i * element(buffers[1], 0);
-                               }),
-                               {1, 2},
-                               {3, 4},
-                               {}};
+    plan.launches[2].kernel = {
+        std::make_shared<test::PlainKernel>(8,
+                                            [&, off](void* const* buffers, int64_t i) {
+                                              const float own = mean_of(buffers[0]) * (1 + off),
+                                                          x_i = element(buffers[0], i);
+                                              element(buffers[2], i) = x_i - own;
+                                              element(buffers[3], i) = x_i * element(buffers[1], 0);
+                                            }),
+        {1, 2},
+        {3, 4},
+        {}};
     plan.results = {{centred.edge().source, 3}, {scaled.edge().source, 4}};
     const auto device = backends::make_null_device();
     const auto fault = check_plan(*device, cx, plan, {}, [&] { return plan_inputs(cx, plan, {}, 1); });

@@ -1,0 +1,112 @@
+#include "base/page_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <vector>
+
+#ifdef __linux__
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace luminal {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+/// Runs `body` in a process that the pool serves: whether it returned true.
+bool served(PagePool& pool, const std::function<bool()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    pool.serve();
+    ::_exit(body() ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST(PagePool, OneProcessAfterTheOtherGetsTheSamePages) {
+  PagePool pool(8 * kMiB);
+  EXPECT_TRUE(served(pool, [&] {
+    std::byte* memory = pool.take(6 * kMiB);
+    if (memory == nullptr || !pool.owns(memory)) return false;
+    std::memset(memory, 0x37, static_cast<size_t>(6 * kMiB));
+    return true;  // and ends without giving it back
+  }));
+  EXPECT_TRUE(served(pool, [&] {
+    const std::byte* memory =
+        pool.take(6 * kMiB);  // the first process took it from its own list of free pages
+    return memory != nullptr &&
+           std::all_of(memory, memory + 6 * kMiB, [](std::byte b) { return b == std::byte{0x37}; });
+  }));
+}
+
+TEST(PagePool, ServesOnlyWhoAsksAndOnlyLargeTensors) {
+  PagePool pool(8 * kMiB);
+  EXPECT_EQ(PagePool::serving(), nullptr);
+  EXPECT_EQ(take_pooled(4 * kMiB), nullptr);
+  EXPECT_TRUE(served(pool, [&] {
+    std::byte* large = take_pooled(4 * kMiB);
+    int elsewhere = 0;
+    return PagePool::serving() == &pool && take_pooled(4096) == nullptr && pool.owns(large) &&
+           !give_back_pooled(&elsewhere, sizeof(elsewhere)) && give_back_pooled(large, 4 * kMiB);
+  }));
+}
+
+TEST(PagePool, WithoutRoomGivesNothing) {
+  PagePool none(0), pool(4 * kMiB);
+  EXPECT_TRUE(served(none, [&] { return PagePool::serving() == nullptr && none.take(kMiB) == nullptr; }));
+  EXPECT_TRUE(served(pool, [&] {
+    std::byte* all = pool.take(4 * kMiB);
+    if (all == nullptr || pool.take(4096) != nullptr || pool.take(8 * kMiB) != nullptr) return false;
+    pool.give_back(all, 4 * kMiB);
+    return pool.take(4 * kMiB) == all;
+  }));
+}
+
+/// What is given never overlaps, small pages are whole pages, huge ones begin at a multiple of their size, and what all
+/// came back is one piece again.
+TEST(PagePool, GivesNoByteTwice) {
+  PagePool pool(64 * kMiB);
+  EXPECT_TRUE(served(pool, [&] {
+    struct Taken {
+      std::byte* at;
+      int64_t bytes;
+      std::byte mark;
+    };
+    std::vector<Taken> taken;
+    std::mt19937 random(5);
+    const auto is_whole = [](const Taken& t) {
+      return std::all_of(t.at, t.at + t.bytes, [&](std::byte b) { return b == t.mark; });
+    };
+    for (int step = 0; step < 600; ++step) {
+      if (random() % 2 == 0 || taken.empty()) {
+        const int64_t bytes = random() % 3 == 0 ? 2 * kMiB + random() % (4 * kMiB) : 1 + random() % 100'000;
+        std::byte* at = pool.take(bytes);
+        if (at == nullptr) continue;
+        const int64_t page = bytes >= 2 * kMiB ? 2 * kMiB : 4096;
+        if (reinterpret_cast<intptr_t>(at) % page != 0) return false;
+        taken.push_back({at, bytes, static_cast<std::byte>(step)});
+        std::memset(at, step, static_cast<size_t>(bytes));
+      } else {
+        const size_t k = random() % taken.size();
+        if (!is_whole(taken[k])) return false;
+        pool.give_back(taken[k].at, taken[k].bytes);
+        taken.erase(taken.begin() + static_cast<std::ptrdiff_t>(k));
+      }
+    }
+    for (const Taken& t : taken) {
+      if (!is_whole(t)) return false;
+      pool.give_back(t.at, t.bytes);
+    }
+    return pool.take(64 * kMiB) != nullptr;
+  }));
+}
+
+}  // namespace
+}  // namespace luminal
+#endif
