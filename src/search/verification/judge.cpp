@@ -1,0 +1,186 @@
+#include "search/verification/judge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/fail.h"
+#include "kernel/overflow.h"
+#include "search/verification/ask_oracle.h"
+#include "search/verification/compare.h"
+#include "search/verification/element.h"
+
+namespace luminal::search {
+
+double element(const TensorData& data, int64_t position) {
+  return visit_dtype(data.dtype,
+                     [&]<class T>(T) { return widened(data.as<T>()[static_cast<size_t>(position)]); });
+}
+
+namespace {
+
+int64_t integer(const TensorData& data, int64_t position) {
+  return visit_dtype(data.dtype, [&]<class T>(T) -> int64_t {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<int64_t>(data.as<T>()[static_cast<size_t>(position)]);
+    else
+      return 0;
+  });
+}
+
+}  // namespace
+
+bool agrees(double got, double expected, double bound) {
+  if (std::isnan(expected)) return std::isnan(got);
+  if (std::isinf(expected)) return got == expected;
+  return got == expected || std::abs(got - expected) <= bound;
+}
+
+Fault fault_at(const VerificationSuite& suite, const VerificationCase& test_case, int tensor,
+               int64_t position, double got, double expected, double bound, std::string_view how) {
+  std::vector<int64_t> sizes = exec(suite.unit.tensors[static_cast<size_t>(tensor)].type.dims, suite.dims);
+  std::vector<int64_t> at(sizes.size());
+  int64_t rest = position;
+  for (size_t a = sizes.size(); a-- > 0; rest /= sizes[a]) at[a] = rest % sizes[a];
+  return {.message = fmt::format("tensor {} at [{}] is {}, must be {} +- {:.3g} ({} inputs, {})", tensor,
+                                 fmt::join(at, ", "), got, expected, bound, test_case.name, how),
+          .data = test_case.name,
+          .position = position,
+          .got = got,
+          .expected = expected,
+          .bound = bound};
+}
+
+int64_t first_difference(const TensorData& a, const TensorData& b) {
+  if (a.bytes.size() == b.bytes.size() && std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0)
+    return -1;
+  const auto width = static_cast<size_t>(element_bytes(a.dtype));
+  for (int64_t i = 0; i < a.element_count(); ++i) {
+    const size_t at = static_cast<size_t>(i) * width;
+    if (std::memcmp(&a.bytes[at], &b.bytes[at], width) == 0) continue;
+    if (is_float(a.dtype) && std::isnan(element(a, i)) && std::isnan(element(b, i))) continue;
+    return i;
+  }
+  return -1;
+}
+
+namespace {
+
+/// Whether sample i of an expectation is what the tensor holds.
+bool is_right(const VerificationCase::Expectation& expectation, size_t i, const TensorData& data) {
+  const int64_t position = expectation.positions[i];
+  return expectation.integers.empty()
+             ? agrees(element(data, position), expectation.values[i], expectation.errors[i])
+             : integer(data, position) == expectation.integers[i];
+}
+
+bool is_unwritten(const TensorData& data, int64_t position) {
+  const auto width = static_cast<size_t>(element_bytes(data.dtype));
+  const auto element = std::span(data.bytes).subspan(static_cast<size_t>(position) * width, width);
+  return std::ranges::all_of(element, [](std::byte b) { return b == kUnwritten; });
+}
+
+}  // namespace
+
+std::optional<Fault> check_expectations(const VerificationSuite& suite, const VerificationCase& test_case,
+                                        std::span<const TensorData> tensors, bool in_part,
+                                        std::string_view how) {
+  for (const VerificationCase::Expectation& expectation : test_case.expectations) {
+    const TensorData& data = tensors[static_cast<size_t>(expectation.tensor)];
+    for (size_t i = 0; i < expectation.positions.size(); ++i) {
+      if (!expectation.known[i] || is_right(expectation, i, data)) continue;
+      if (in_part && is_unwritten(data, expectation.positions[i])) continue;
+      const bool whole = !expectation.integers.empty();
+      return fault_at(suite, test_case, expectation.tensor, expectation.positions[i],
+                      element(data, expectation.positions[i]),
+                      whole ? static_cast<double>(expectation.integers[i]) : expectation.values[i],
+                      whole ? 0 : expectation.errors[i], how);
+    }
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+/// Which elements of one test case the spec of a unit's only kernel leaves open.
+class OpenElements {
+ public:
+  OpenElements(const VerificationSuite& suite, const VerificationCase& test_case)
+      : suite_(suite), test_case_(test_case) {}
+
+  /// False where there is no spec to ask, or asking takes too long.
+  bool contain(int tensor, int64_t position) {
+    const Unit::Kernel& kernel = suite_.unit.kernels[0];
+    if (suite_.unit.kernels.size() != 1 || kernel.spec.empty()) return false;
+    if (!finder_) {
+      std::vector<const TensorData*> slots;
+      for (const int input : kernel.inputs)
+        slots.push_back(test_case_.tensors[static_cast<size_t>(input)].get());
+      finder_.emplace(kernel.spec, slots, suite_.dims);
+    }
+    const auto output = std::ranges::find(kernel.outputs, tensor) - kernel.outputs.begin();
+    return finder_->overflows(static_cast<size_t>(output), position).value_or(false);
+  }
+
+ private:
+  const VerificationSuite& suite_;
+  const VerificationCase& test_case_;
+  std::optional<kernel::OverflowFinder> finder_;
+};
+
+/// Whether what lies far from the independent kernel's result is a fault: the user's nodes decide where they
+/// can be asked, elsewhere the spec says what is left open.
+bool is_fault(const VerificationSuite& suite, const VerificationCase& test_case, int tensor,
+              const Mismatch& m, const TensorData& got, const TensorData& reference, OpenElements& open) {
+  const std::optional<OracleValue> truth = ask_oracle(suite, test_case, tensor, m.position);
+  if (!truth) {
+    constexpr double kWithoutJudge = 4;
+    return !agrees(m.got, m.expected, kWithoutJudge * m.margin) && !open.contain(tensor, m.position);
+  }
+  if (!truth->known) return false;
+  const auto fits = [&](const TensorData& data) {
+    return is_float(data.dtype) ? agrees(element(data, m.position), truth->value, truth->bound)
+                                : integer(data, m.position) == truth->integer;
+  };
+  if (fits(got)) return false;
+  // Beyond the laws the independent kernel is the measure, unless it is off as well.
+  return !test_case.beyond_laws || (fits(reference) && !open.contain(tensor, m.position));
+}
+
+}  // namespace
+
+std::optional<Fault> compare_in_full(const VerificationSuite& suite, const VerificationCase& test_case,
+                                     std::span<const TensorData> tensors,
+                                     std::span<const TensorData> reference, bool in_part) {
+  OpenElements open(suite, test_case);
+  const auto unwritten = in_part ? std::optional(kUnwritten) : std::nullopt;
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    if (reference[t].bytes.empty()) continue;
+    const auto expectation = std::ranges::find(test_case.expectations, static_cast<int>(t),
+                                               &VerificationCase::Expectation::tensor);
+    const Margins margins =
+        expectation != test_case.expectations.end() ? Margins(*expectation) : Margins(reference[t]);
+    for (const Mismatch& m : mismatches(reference[t], tensors[t].bytes, margins, unwritten))
+      if (is_fault(suite, test_case, static_cast<int>(t), m, tensors[t], reference[t], open)) {
+        Fault fault = fault_at(suite, test_case, static_cast<int>(t), m.position, m.got, m.expected, m.margin,
+                               "beside an independent kernel");
+        fault.is_by_reference = true;
+        return fault;
+      }
+  }
+  return std::nullopt;
+}
+
+void accept_beyond_laws(VerificationCase& test_case, const std::vector<TensorData>& reference) {
+  if (!test_case.beyond_laws) return;
+  for (VerificationCase::Expectation& expectation : test_case.expectations)
+    for (size_t i = 0; i < expectation.positions.size(); ++i)
+      if (!is_right(expectation, i, reference[static_cast<size_t>(expectation.tensor)]))
+        expectation.known[i] = false;
+}
+
+void accept_beyond_laws(VerificationSuite& suite, const Verdict& reference) {
+  for (size_t q = 0; q < suite.cases.size(); ++q) accept_beyond_laws(suite.cases[q], reference.outputs[q]);
+}
+
+}  // namespace luminal::search

@@ -1,0 +1,39 @@
+#pragma once
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "search/verification/verify.h"
+
+/// Whether what a kernel made is right: beside what the user's nodes say of samples, and beside what an independent
+/// kernel made of the same inputs, every element.
+namespace luminal::search {
+
+/// An element of any dtype as a number.
+[[nodiscard]] double element(const TensorData& data, int64_t position);
+
+[[nodiscard]] Fault fault_at(const VerificationSuite& suite, const VerificationCase& test_case, int tensor,
+                             int64_t position, double got, double expected, double bound,
+                             std::string_view how);
+
+/// The first element whose bits differ, or -1. Two NaN are equal.
+[[nodiscard]] int64_t first_difference(const TensorData& a, const TensorData& b);
+
+/// Outputs hold `kUnwritten` before a launch that runs some of the tasks.
+constexpr std::byte kUnwritten{0x5a};
+
+/// At the samples. `in_part`: only some of the elements were computed.
+[[nodiscard]] std::optional<Fault> check_expectations(const VerificationSuite& suite,
+                                                      const VerificationCase& test_case,
+                                                      std::span<const TensorData> tensors, bool in_part,
+                                                      std::string_view how);
+
+/// All that both computed, `tensors` and the independent kernel's `reference`.
+[[nodiscard]] std::optional<Fault> compare_in_full(const VerificationSuite& suite,
+                                                   const VerificationCase& test_case,
+                                                   std::span<const TensorData> tensors,
+                                                   std::span<const TensorData> reference, bool in_part);
+
+}  // namespace luminal::search
