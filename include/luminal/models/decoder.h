@@ -21,7 +21,8 @@ struct Rotary {
 };
 
 struct DecoderOptions {
-  enum class Activation { Silu, GeluTanh };
+  /// ClampedSwish (gpt-oss): min(gate, limit) * sigmoid(slope * gate) * (clamp(up, limit) + 1).
+  enum class Activation { Silu, GeluTanh, ClampedSwish };
   int64_t vocabulary = 0, layers = 0, size = 0;
   int64_t heads = 0, kv_heads = 0, head_size = 0;  ///< kv_heads 0: as heads; head_size 0: size / heads
   int64_t hidden = 0;                              ///< of the feed-forward
@@ -30,10 +31,11 @@ struct DecoderOptions {
   double norm_offset = 0;   ///< added to the stored weights of norms
   bool layer_norm = false;  ///< LayerNorm for RMSNorm
   Activation activation = Activation::Silu;
-  bool gated = true;             ///< of the feed-forward: activation(gate) * up
-  double embedding_scale = 1;    ///< of token embeddings
-  double attention_scale = 0;    ///< of scores; 0: 1 / sqrt(head size)
-  double attention_softcap = 0;  ///< scores become c * tanh(score / c); 0: they stay
+  double swish_limit = 0, swish_slope = 0;  ///< of ClampedSwish
+  bool gated = true;                        ///< of the feed-forward: activation(gate) * up
+  double embedding_scale = 1;               ///< of token embeddings
+  double attention_scale = 0;               ///< of scores; 0: 1 / sqrt(head size)
+  double attention_softcap = 0;             ///< scores become c * tanh(score / c); 0: they stay
   double logit_softcap = 0;
   int64_t window = 0;            ///< local layers see so many tokens, their own included; 0: all
   std::vector<bool> local = {};  ///< by layer
@@ -91,6 +93,7 @@ class Decoder {
     std::optional<Affine> qkv, query, key, value;
     std::optional<Affine> gate, up, down;  ///< `up` holds the gate as its first half if that is absent
     std::optional<Experts> experts;
+    std::optional<GraphTensor> sinks;  ///< [heads]: a score more for each head, whose share goes nowhere
     bool local = false;
   };
   class Builder;

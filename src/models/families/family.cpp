@@ -123,7 +123,9 @@ std::string difference_of(const DecoderOptions& a, const DecoderOptions& b) {
            {"scale of embeddings", &O::embedding_scale},
            {"scale of attention", &O::attention_scale},
            {"cap of attention", &O::attention_softcap},
-           {"cap of logits", &O::logit_softcap}})
+           {"cap of logits", &O::logit_softcap},
+           {"limit of gates", &O::swish_limit},
+           {"slope of gates", &O::swish_slope}})
     if (!near(a.*option, b.*option)) return fmt::format("{}: {} and {}", name, a.*option, b.*option);
   for (const auto& [name, option] : std::initializer_list<std::pair<const char*, bool O::*>>{
            {"layer norm", &O::layer_norm},
