@@ -13,6 +13,7 @@
 #include "luminal/safetensors.h"
 #include "models/gguf_source.h"
 #include "models/model_file.h"
+#include "models/sentence_modules.h"
 #include "models/weight_layout.h"
 
 namespace luminal::models {
@@ -244,7 +245,12 @@ void convert_to_folder(const fs::path& file, const fs::path& folder, Dtype decod
   const FileAsFolder model(file, decoded);
   NewFolder made(folder);
   write_weights(model, made.path());
-  write_json(made.path() / "config.json", model.config());
+  json config = model.config();
+  if (const auto pooling = config.find(kPoolingKey); pooling != config.end()) {
+    write_pooling(made.path(), pooling->get<std::string>(), config.at("hidden_size").get<int64_t>());
+    config.erase(pooling);
+  }
+  write_json(made.path() / "config.json", config);
   write_tokenizer(model, made.path());
   made.finish();
 }

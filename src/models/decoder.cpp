@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/fail.h"
+#include "models/activation.h"
 
 namespace luminal::models {
 namespace {
@@ -272,7 +273,7 @@ class Decoder::Pass {
   }
 
   [[nodiscard]] GraphTensor activated(const GraphTensor& x) const {
-    return o_.activation == DecoderOptions::Activation::Silu ? x.silu() : x.gelu("tanh");
+    return models::activated(x, o_.activation);
   }
 
   [[nodiscard]] GraphTensor gated(const GraphTensor& gate, const GraphTensor& up) const {

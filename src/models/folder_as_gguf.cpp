@@ -37,6 +37,7 @@ GgufMetadata options_metadata(const Family& family, const DecoderOptions& option
   }
   say("vocab_size", GgufValue(static_cast<uint32_t>(options.vocabulary)));
   for (auto& [key, value] : rotary_metadata(options, config).keys) say(key, std::move(value));
+  if (family.describe) family.describe(options, metadata);
   return metadata;
 }
 

@@ -6,6 +6,7 @@
 #include "luminal/model_folder.h"
 #include "luminal/quantized.h"
 #include "models/model_file.h"
+#include "models/sentence_modules.h"
 #include "models/weight_layout.h"
 
 namespace luminal::models {
@@ -28,7 +29,9 @@ class FolderModel final : public ModelFile {
         architecture_(architecture_of_config(config_)),
         family_(family_of_huggingface(architecture_)),
         decoded_(decoded),
-        left_(folder_.names().begin(), folder_.names().end()) {}
+        left_(folder_.names().begin(), folder_.names().end()) {
+    if (family_.encodes) config_[kPoolingKey] = read_pooling(path);
+  }
 
   [[nodiscard]] const std::string& architecture() const override { return architecture_; }
 
@@ -48,6 +51,7 @@ class FolderModel final : public ModelFile {
     const auto table = find("token_embd.weight");
     if (!table || table->dims.size() != 2) fail<FormatError>("[model] the table of embeddings is no matrix");
     options.vocabulary = table->dims[0];
+    if (const auto types = find("token_types.weight")) options.token_types = types->dims.at(0);
     options.tied =
         facts(context).flag({"", "tie_word_embeddings"}).value_or(!folder_.contains("lm_head.weight"));
     if (options.tied) left_.erase("lm_head.weight");

@@ -58,6 +58,7 @@ class GgufModel final : public ModelFile {
     DecoderOptions options =
         read_options(family_, facts(context), [this](std::string_view name) { return small(name); });
     options.vocabulary = file_.tensor("token_embd.weight").dims.at(0);
+    if (const auto types = find("token_types.weight")) options.token_types = types->dims.at(0);
     options.tied = !has("output.weight");
     return options;
   }

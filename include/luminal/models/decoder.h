@@ -22,7 +22,9 @@ struct Rotary {
 
 struct DecoderOptions {
   /// ClampedSwish (gpt-oss): min(gate, limit) * sigmoid(slope * gate) * (clamp(up, limit) + 1).
-  enum class Activation { Silu, GeluTanh, ClampedSwish };
+  enum class Activation { Silu, Gelu, GeluTanh, ClampedSwish };
+  /// How the vectors of a text's tokens become one: their mean, the first one; None: a model that makes texts.
+  enum class Pooling { None, Mean, First };
   int64_t vocabulary = 0, layers = 0, size = 0;
   int64_t heads = 0, kv_heads = 0, head_size = 0;  ///< kv_heads 0: as heads; head_size 0: size / heads
   int64_t hidden = 0;                              ///< of the feed-forward
@@ -45,6 +47,8 @@ struct DecoderOptions {
   int64_t experts = 0, experts_used = 0, expert_hidden = 0;  ///< 0 experts: one feed-forward
   /// Shares of the experts that a token uses come from a softmax over all of them, not over those used.
   bool route_over_all = false;
+  int64_t token_types = 0;  ///< of encoders
+  Pooling pooling = Pooling::None;
 };
 
 /// Makes the weights of a model: inputs of the graph, of any dtype that casts to f32, by GGUF's names

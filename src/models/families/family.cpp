@@ -133,6 +133,7 @@ std::string difference_of(const DecoderOptions& a, const DecoderOptions& b) {
            {"routing over all experts", &O::route_over_all}})
     if (a.*option != b.*option) return fmt::format("{}: {} and {}", name, a.*option, b.*option);
   if (a.activation != b.activation) return "activation";
+  if (a.pooling != b.pooling) return "pooling";
   if (a.window > 0 && a.local != b.local) return "which layers are local";
   for (const auto& [name, rotary] : std::initializer_list<std::pair<const char*, Rotary O::*>>{
            {"rotary positions", &O::rotary}, {"rotary positions of local layers", &O::local_rotary}}) {

@@ -56,6 +56,9 @@ struct Family {
   void (*configure)(const DecoderOptions& options, const TensorPresence& has, nlohmann::json& config);
   /// Tensors of Hugging Face's files that hold nothing of their own, by the end of their names.
   std::vector<std::string_view> ignored = {};
+  /// Adds to GGUF metadata what `fields` do not say.
+  void (*describe)(const DecoderOptions& options, GgufMetadata& metadata) = nullptr;
+  bool encodes = false;  ///< for Encoder, not for Decoder
 };
 
 /// All families. A new one is a file with its record and a line in registry.cpp.
