@@ -23,6 +23,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models
+from transformers.integrations import mxfp4
 
 VOCABULARY, PROMPT, STEPS = 64, 24, 20
 SIZES = dict(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
@@ -51,6 +52,12 @@ CASES = {
     "gemma2": ("Gemma2", dict(head_dim=8, sliding_window=7, query_pre_attn_scalar=8)),
     "gemma3": ("Gemma3", dict(head_dim=8, sliding_window=7, query_pre_attn_scalar=8, num_hidden_layers=6, hidden_size=24,
                               intermediate_size=32)),
+    "gptoss": ("GptOss", dict(head_dim=8, sliding_window=7, intermediate_size=24, num_local_experts=4,
+                              num_experts_per_tok=2, tie_word_embeddings=False,
+                              rope_parameters=dict(YARN, truncate=False))),
+    # The published form, whose experts are MXFP4 blocks of 32.
+    "gptoss_mxfp4": ("GptOss", dict(head_dim=8, num_hidden_layers=1, intermediate_size=32, num_local_experts=2,
+                                    num_experts_per_tok=1, tie_word_embeddings=False)),
     "gpt2": ("GPT2", dict(n_embd=32, n_layer=2, n_head=4, n_positions=64)),
 }
 # Configurations as older versions of transformers wrote them.
@@ -74,12 +81,40 @@ def randomise(model, generator):
         for name, weight in model.named_parameters():
             wide = weight.dim() > 1
             noise = torch.randn(weight.shape, generator=generator)
-            if wide:
+            if "experts.gate_up_proj" in name and not name.endswith("bias"):
+                weight.copy_(noise * 0.7)  # so that some gates reach their limit
+            elif wide:
                 weight.copy_(noise * (1.5 / weight.shape[-1] ** 0.5))
             elif name.endswith("bias"):
                 weight.copy_(noise * 0.2)
             else:
                 weight.add_(noise * 0.2)
+
+
+def to_mxfp4(model, generator):
+    """Random blocks as the experts of gpt-oss, decoded by transformers into the model; returns the tensors."""
+    stored = {}
+    for i, layer in enumerate(model.model.layers):
+        for part in ("gate_up_proj", "down_proj"):
+            weight = getattr(layer.mlp.experts, part)  # [experts, in, out]
+            shape = (weight.shape[0], weight.shape[2], weight.shape[1] // 32)
+            blocks = torch.randint(0, 256, (*shape, 16), generator=generator).to(torch.uint8)
+            scales = torch.randint(123, 126, shape, generator=generator).to(torch.uint8)
+            weight.data.copy_(mxfp4.convert_moe_packed_tensors(blocks, scales, dtype=torch.float32))
+            stored[f"model.layers.{i}.mlp.experts.{part}_blocks"] = blocks
+            stored[f"model.layers.{i}.mlp.experts.{part}_scales"] = scales
+    return stored
+
+
+def store_blocks(folder, blocks):
+    """Replaces the matrices of experts in a folder by these blocks."""
+    tensors = load_file(folder / "model.safetensors")
+    for name in blocks:
+        tensors.pop(name.removesuffix("_blocks"), None)
+    save_file({**tensors, **blocks}, folder / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "mxfp4"}
+    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
 
 
 def expected(model, tokens):
@@ -110,6 +145,15 @@ def permuted(weight, heads):
     """Rows of queries and keys in GGML's order: neighbours turn together."""
     rest = weight.shape[1:]
     return weight.reshape(heads, 2, -1, *rest).swapaxes(1, 2).reshape(-1, *rest)
+
+
+def write_experts(writer, name, value):
+    """gpt-oss' experts, whose gates and ups take turns."""
+    layer, kind = name.split(".")[2], "bias" if name.endswith("bias") else "weight"
+    value = value.mT if kind == "weight" else value
+    parts = {"down": value} if ".down_proj" in name else {"gate": value[:, ::2], "up": value[:, 1::2]}
+    for part, tensor in parts.items():
+        writer.add_tensor(f"blk.{layer}.ffn_{part}_exps.{kind}", tensor.contiguous().numpy())
 
 
 def write_gguf(path, architecture, model, config):
@@ -157,6 +201,8 @@ def write_gguf(path, architecture, model, config):
                            ("moe_intermediate_size", writer.add_expert_feed_forward_length)):
             if getattr(config, count, None):
                 add(getattr(config, count))
+        if architecture == "gpt-oss":
+            writer.add_expert_feed_forward_length(config.intermediate_size)
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH_NAMES and
                                      {v: k for k, v in gguf.MODEL_ARCH_NAMES.items()}[architecture], layers)
     kind_norms = architecture.startswith("gemma")
@@ -164,6 +210,9 @@ def write_gguf(path, architecture, model, config):
     stacked = {}
     for name, tensor in tensors.items():
         value = tensor.float()
+        if architecture == "gpt-oss" and ".mlp.experts." in name:
+            write_experts(writer, name, value)
+            continue
         if ".experts." in name:
             stem, _, rest = name.partition(".experts.")
             number, part = rest.split(".")[:2]
@@ -176,6 +225,8 @@ def write_gguf(path, architecture, model, config):
         if kind_norms and "norm" in name:
             value = value + 1
         target = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        if name.endswith(".sinks"):
+            target += ".weight"
         if target is None:
             raise SystemExit(f"no name in GGUF files for {name}")
         writer.add_tensor(target, value.contiguous().numpy())
@@ -221,7 +272,7 @@ def write_talk(folder, model):
 
 GGUF = {"llama": "llama", "llama3": "llama", "llama_linear": "llama", "mixtral": "llama", "qwen2": "qwen2",
         "qwen2_yarn": "qwen2", "qwen3": "qwen3", "qwen3moe": "qwen3moe", "phi3_long": "phi3", "gemma2": "gemma2",
-        "gemma3": "gemma3", "gpt2": "gpt2"}
+        "gemma3": "gemma3", "gpt2": "gpt2", "gptoss": "gpt-oss"}
 
 
 def check(stored, folder):
@@ -253,6 +304,7 @@ def main():
         config._attn_implementation = "eager"
         model = model_class(kind)(config).eval()
         randomise(model, generator)
+        blocks = to_mxfp4(model, generator) if name.endswith("mxfp4") else {}
         folder = options.folder / name
         folder.mkdir(parents=True, exist_ok=True)
         model.save_pretrained(folder)
@@ -261,6 +313,8 @@ def main():
         if name in OLD:
             stored = to_old(stored)
         (folder / "config.json").write_text(json.dumps(stored, indent=1) + "\n")
+        if blocks:
+            store_blocks(folder, blocks)
         tokens = torch.randint(3, VOCABULARY, (1, PROMPT + STEPS), generator=generator)
         save_file({"tokens": tokens[0].to(torch.int32), "logits": expected(model, tokens)},
                   folder / "expected.safetensors")

@@ -31,6 +31,7 @@
 #include "luminal/model_folder.h"
 #include "luminal/models/convert.h"
 #include "luminal/models/decoder.h"
+#include "luminal/models/embedding_model.h"
 #include "luminal/models/gguf_tokenizer.h"
 #include "luminal/models/gpt.h"
 #include "luminal/models/language_model.h"

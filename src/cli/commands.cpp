@@ -8,6 +8,7 @@ extern const Command kBench;
 extern const Command kCache;
 extern const Command kConvert;
 extern const Command kEgg;
+extern const Command kEmbed;
 extern const Command kEnv;
 extern const Command kExplain;
 extern const Command kInspect;
@@ -18,8 +19,9 @@ extern const Command kRun;
 extern const Command kTrain;
 
 namespace {
-constexpr std::array kCommands{&kBench,      &kCache,   &kConvert,  &kEgg, &kEnv,  &kExplain, &kInspect,
-                               &kPerplexity, &kPredict, &kQuantize, &kRun, &kTrain};  // sorted by name
+constexpr std::array kCommands{
+    &kBench,   &kCache,      &kConvert, &kEgg,      &kEmbed, &kEnv,  &kExplain,
+    &kInspect, &kPerplexity, &kPredict, &kQuantize, &kRun,   &kTrain};  // sorted by name
 }
 
 std::span<const Command* const> commands() { return kCommands; }

@@ -13,6 +13,7 @@
 #include "luminal/safetensors.h"
 #include "models/gguf_source.h"
 #include "models/model_file.h"
+#include "models/sentence_modules.h"
 #include "models/weight_layout.h"
 
 namespace luminal::models {
@@ -45,8 +46,11 @@ class FileAsFolder {
   [[nodiscard]] const std::vector<Stored>& tensors() const { return tensors_; }
 
   void read(const Stored& stored, std::map<std::string, TensorData>& to) const {
-    TensorData data = file_->read(stored.gguf);
+    TensorData data = file_->read(role_name(stored.row));
     const FamilyTensor& row = *stored.row.row;
+    if (row.bare == FamilyTensor::Bare::SecondHalf) return;  // read with the first
+    if (row.bare == FamilyTensor::Bare::FirstHalf)
+      data = joined_halves(data, file_->read(second_half(stored.row)));
     if (norm_offset_ != 0 && row.gguf.find("norm") != std::string_view::npos) {
       data = widened_floats(data);
       for (float& value : data.as<float>()) value -= static_cast<float>(norm_offset_);
@@ -55,6 +59,10 @@ class FileAsFolder {
     if (paired_ && row.gguf.ends_with("attn_k")) data = parted_rows(data, options_.kv_heads);
     const std::string name = huggingface_name(stored.row);
     const size_t at = name.find("{expert}");
+    if (row.bare != FamilyTensor::Bare::No) {
+      to[name] = data.dims.size() == 3 ? transposed_each(data) : std::move(data);
+      return;
+    }
     if (at == std::string::npos) {
       to[name] = row.transposed && stored.row.part == "weight" ? transposed(data) : std::move(data);
       return;
@@ -71,6 +79,17 @@ class FileAsFolder {
  private:
   [[nodiscard]] bool has(const std::string& name) const {
     return std::ranges::find(gguf_.tensors(), name, &GgufTensorInfo::name) != gguf_.tensors().end();
+  }
+
+  /// The tensor whose rows stand between those of a first half.
+  [[nodiscard]] std::string second_half(FamilyRow row) const {
+    const std::string_view whole = row.row->huggingface;
+    const auto found = std::ranges::find_if(file_->family().tensors, [&](const FamilyTensor& each) {
+      return each.huggingface == whole && each.bare == FamilyTensor::Bare::SecondHalf;
+    });
+    LUMINAL_CHECK(found != file_->family().tensors.end(), "'{}' has one half", whole);
+    row.row = &*found;
+    return role_name(row);
   }
 
   /// config.json, whose options are checked to be those of the file.
@@ -113,11 +132,11 @@ class FileAsFolder {
   void list_tensors() {
     for (const GgufTensorInfo& info : gguf_.tensors()) {
       if (info.name.starts_with("rope_")) continue;  // config.json says them
-      const auto row = row_of(file_->family(), info.name);
+      const auto row = row_of_gguf(file_->family(), info.name);
       if (!row)
         fail<FormatError>("[convert] {} models have no tensor '{}'; it is of another kind",
                           file_->architecture(), info.name);
-      const auto found = file_->find(info.name);
+      const auto found = file_->find(role_name(*row));
       tensors_.push_back(
           {info.name, *row, static_cast<size_t>(luminal::size_bytes(found->dtype, info.element_count()))});
     }
@@ -226,7 +245,12 @@ void convert_to_folder(const fs::path& file, const fs::path& folder, Dtype decod
   const FileAsFolder model(file, decoded);
   NewFolder made(folder);
   write_weights(model, made.path());
-  write_json(made.path() / "config.json", model.config());
+  json config = model.config();
+  if (const auto pooling = config.find(kPoolingKey); pooling != config.end()) {
+    write_pooling(made.path(), pooling->get<std::string>(), config.at("hidden_size").get<int64_t>());
+    config.erase(pooling);
+  }
+  write_json(made.path() / "config.json", config);
   write_tokenizer(model, made.path());
   made.finish();
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/fail.h"
+#include "models/activation.h"
 
 namespace luminal::models {
 namespace {
@@ -33,6 +34,8 @@ DecoderOptions checked_decoder(DecoderOptions o) {
   if (o.experts < 0 || o.experts_used > o.experts || (o.experts > 0 && o.experts_used < 1))
     fail<ShapeError>("[model] {} of {} experts are used; use at least one of those there are", o.experts_used,
                      o.experts);
+  if (o.activation == DecoderOptions::Activation::ClampedSwish && (!o.gated || !(o.swish_limit > 0)))
+    fail("[model] ClampedSwish has a gate and a limit above 0, not {} and {}", o.gated, o.swish_limit);
   return o;
 }
 
@@ -80,6 +83,7 @@ class Decoder::Builder {
       layer.experts = experts(named("ffn"));
     else
       feed_forward(layer, named("ffn"));
+    layer.sinks = weights_(named("attn_sinks.weight"), {o_.heads});
     layer.local = o_.window > 0 && (o_.local.empty() || o_.local[static_cast<size_t>(number)]);
     return layer;
   }
@@ -233,20 +237,27 @@ class Decoder::Pass {
     const Rows& past = step_.cache[number];
     // What the cache's dtype rounds is rounded from the start: a token sees the same in one step and in two.
     rows = {turned(key, layer).cast(past.keys.dtype()), heads_of(v).cast(past.values.dtype())};
-    const GraphTensor y = weighted(query.split_dims(1, o_.heads / o_.kv_heads), past, rows, layer.local);
+    const GraphTensor y = weighted(query.split_dims(1, o_.heads / o_.kv_heads), past, rows, layer);
     return project(y.merge_dims(1, 2).transpose(1, 2).merge_dims(2, 3), layer.output);
   }
 
   /// Attention of q [1, kv_heads, heads of one, T, head size] to rows of the cache and to new ones, each in products
   /// of its own: joined, they would be copied.
   [[nodiscard]] GraphTensor weighted(const GraphTensor& q, const Rows& past, const Rows& fresh,
-                                     bool local) const {
+                                     const Layer& layer) const {
+    const bool local = layer.local;
     const auto wide = [](const GraphTensor& x) { return x.cast(Dtype::F32).unsqueeze(2); };
     const GraphTensor of_past = scores(q, wide(past.keys), past_seen(past.keys.dim(2), local)),
                       of_fresh = scores(q, wide(fresh.keys), fresh_seen(local));
-    const GraphTensor top = maximum(of_past.max(-1, true), of_fresh.max(-1, true));  // each token sees itself
+    GraphTensor top = maximum(of_past.max(-1, true), of_fresh.max(-1, true));  // each token sees itself
+    std::optional<GraphTensor> sinks;  // [kv_heads, heads of one, 1, 1]
+    if (layer.sinks) {
+      sinks = widened_weight(*layer.sinks).split_dims(0, o_.heads / o_.kv_heads).unsqueeze(2).unsqueeze(3);
+      top = maximum(top, *sinks);
+    }
     const GraphTensor past_shares = (of_past - top).exp(), fresh_shares = (of_fresh - top).exp();
-    const GraphTensor total = past_shares.sum(-1, true) + fresh_shares.sum(-1, true);
+    GraphTensor total = past_shares.sum(-1, true) + fresh_shares.sum(-1, true);
+    if (sinks) total = total + (*sinks - top).exp();
     return (past_shares.matmul(wide(past.values)) + fresh_shares.matmul(wide(fresh.values))) / total;
   }
 
@@ -262,16 +273,23 @@ class Decoder::Pass {
   }
 
   [[nodiscard]] GraphTensor activated(const GraphTensor& x) const {
-    return o_.activation == DecoderOptions::Activation::Silu ? x.silu() : x.gelu("tanh");
+    return models::activated(x, o_.activation);
+  }
+
+  [[nodiscard]] GraphTensor gated(const GraphTensor& gate, const GraphTensor& up) const {
+    if (o_.activation != DecoderOptions::Activation::ClampedSwish) return activated(gate) * up;
+    const GraphTensor bounded = minimum(gate, o_.swish_limit);
+    const GraphTensor rest = maximum(minimum(up, o_.swish_limit), -o_.swish_limit) + 1;
+    return bounded * (bounded * o_.swish_slope).sigmoid() * rest;
   }
 
   [[nodiscard]] GraphTensor feed_forward(const Layer& layer, const GraphTensor& x) const {
     const GraphTensor up = project(x, *layer.up);
     if (!o_.gated) return project(activated(up), *layer.down);
-    if (layer.gate) return project(activated(project(x, *layer.gate)) * up, *layer.down);
+    if (layer.gate) return project(gated(project(x, *layer.gate), up), *layer.down);
     const GraphTensor gate = up.slice_along(2, 0, o_.hidden),
                       rest = up.slice_along(2, o_.hidden, 2 * o_.hidden);
-    return project(activated(gate) * rest, *layer.down);
+    return project(gated(gate, rest), *layer.down);
   }
 
   /// Each expert sees all tokens; those that a token does not use count 0.
@@ -283,7 +301,7 @@ class Decoder::Pass {
     const GraphTensor chosen = which.unsqueeze(-1).eq(cx_.arange(o_.experts));  // [1, T, used, experts]
     const GraphTensor share = chosen.where(shares.unsqueeze(-1), 0).sum(2).squeeze(0);  // [T, experts]
     const GraphTensor hidden =  // [experts, T, hidden]
-        activated(project_each(x, experts.gate)) * project_each(x, experts.up);
+        gated(project_each(x, experts.gate), project_each(x, experts.up));
     const GraphTensor each = project_each(hidden, experts.down);
     return (each * share.t().unsqueeze(2)).sum(0).unsqueeze(0);
   }

@@ -37,6 +37,7 @@ GgufMetadata options_metadata(const Family& family, const DecoderOptions& option
   }
   say("vocab_size", GgufValue(static_cast<uint32_t>(options.vocabulary)));
   for (auto& [key, value] : rotary_metadata(options, config).keys) say(key, std::move(value));
+  if (family.describe) family.describe(options, metadata);
   return metadata;
 }
 
@@ -44,7 +45,7 @@ GgufMetadata options_metadata(const Family& family, const DecoderOptions& option
 class FolderSource final : public GgufSource {
  public:
   explicit FolderSource(const std::filesystem::path& path)
-      : folder_(open_model_folder(path)), options_(folder_->options(0)) {
+      : folder_(open_model_folder(path, std::nullopt)), options_(folder_->options(0)) {
     const Facts config = folder_->facts(0);
     for (auto& [name, values] : rotary_metadata(options_, config).tensors) {
       TensorData data = TensorData::of<float>({std::ssize(values)}, values);
@@ -124,9 +125,10 @@ class FolderSource final : public GgufSource {
   }
 
   void add_weight(const std::string& name) {
-    const auto row = row_of(folder_->family(), name);
+    const auto row = row_of_gguf(folder_->family(), name);
     if (!row || (options_.tied && name == "output.weight") || is_of_other_kind(*row)) return;
-    if (const auto info = folder_->find(name)) add(name, *info, may_be_quantized(name, info->dims.size()));
+    if (const auto info = folder_->find(role_name(*row)))
+      add(name, *info, may_be_quantized(name, info->dims.size()));
   }
 
   /// Families list the tensors of models with experts beside those of models without.
@@ -138,8 +140,8 @@ class FolderSource final : public GgufSource {
   }
 
   [[nodiscard]] TensorData weight(const GgufTensorInfo& tensor) const {
-    TensorData data = folder_->read(tensor.name);
-    const FamilyRow row = *row_of(folder_->family(), tensor.name);
+    const FamilyRow row = *row_of_gguf(folder_->family(), tensor.name);
+    TensorData data = folder_->read(role_name(row));
     if (*tensor.type->dtype == Dtype::F32) data = widened_floats(data);
     if (norm_offset_ != 0 && row.row->gguf.find("norm") != std::string_view::npos)
       for (float& value : data.as<float>()) value += static_cast<float>(norm_offset_);

@@ -4,7 +4,9 @@
 #include "base/bounded_json.h"
 #include "base/fail.h"
 #include "luminal/model_folder.h"
+#include "luminal/quantized.h"
 #include "models/model_file.h"
+#include "models/sentence_modules.h"
 #include "models/weight_layout.h"
 
 namespace luminal::models {
@@ -21,12 +23,15 @@ std::string architecture_of_config(const json& config) {
 
 class FolderModel final : public ModelFile {
  public:
-  explicit FolderModel(const std::filesystem::path& path)
+  FolderModel(const std::filesystem::path& path, std::optional<Dtype> decoded)
       : folder_(path),
         config_(parse_bounded_json(folder_.config(), "model")),
         architecture_(architecture_of_config(config_)),
         family_(family_of_huggingface(architecture_)),
-        left_(folder_.names().begin(), folder_.names().end()) {}
+        decoded_(decoded),
+        left_(folder_.names().begin(), folder_.names().end()) {
+    if (family_.encodes) config_[kPoolingKey] = read_pooling(path);
+  }
 
   [[nodiscard]] const std::string& architecture() const override { return architecture_; }
 
@@ -46,6 +51,7 @@ class FolderModel final : public ModelFile {
     const auto table = find("token_embd.weight");
     if (!table || table->dims.size() != 2) fail<FormatError>("[model] the table of embeddings is no matrix");
     options.vocabulary = table->dims[0];
+    if (const auto types = find("token_types.weight")) options.token_types = types->dims.at(0);
     options.tied =
         facts(context).flag({"", "tie_word_embeddings"}).value_or(!folder_.contains("lm_head.weight"));
     if (options.tied) left_.erase("lm_head.weight");
@@ -64,6 +70,7 @@ class FolderModel final : public ModelFile {
     }
     for (const std::string& each : names) left_.erase(each);
     TensorInfo info = folder_.info(names.front());
+    if (row->row->bare != FamilyTensor::Bare::No) return bare_info(*row, names, std::move(info));
     if (!is_float(info.dtype))
       fail<FormatError>("[model] '{}' is {}; weights are floats", names.front(), luminal::name(info.dtype));
     if (is_transposed(*row, info)) std::swap(info.dims[0], info.dims[1]);
@@ -74,6 +81,7 @@ class FolderModel final : public ModelFile {
   [[nodiscard]] TensorData read(const std::string& name) const override {
     const auto row = row_of(family_, name);
     LUMINAL_CHECK(row.has_value(), "'{}'", name);
+    if (row->row->bare != FamilyTensor::Bare::No) return bare(*row);
     std::vector<TensorData> parts;
     for (const std::string& each : parts_of(*row)) {
       parts.push_back(folder_.read(each));
@@ -115,6 +123,45 @@ class FolderModel final : public ModelFile {
   }
 
  private:
+  [[nodiscard]] static bool is_half(const FamilyRow& row) {
+    return row.row->bare != FamilyTensor::Bare::Whole;
+  }
+
+  /// Of a tensor that holds all experts: matrices [experts, in, out] or MXFP4 blocks, or biases [experts, out].
+  [[nodiscard]] TensorInfo bare_info(const FamilyRow& row, const std::vector<std::string>& names,
+                                     TensorInfo info) const {
+    if (info.dims.size() == 1 && is_float(info.dtype)) return info;  // of a layer, not of experts
+    const bool blocks = names.size() > 1;
+    if (info.dims.size() != (blocks ? 4 : row.part == "bias" ? 2 : 3) || (!blocks && !is_float(info.dtype)))
+      fail<FormatError>("[model] '{}' is {} with {} axes, which weights of experts are not", names.front(),
+                        luminal::name(info.dtype), info.dims.size());
+    if (blocks)
+      info = {decoded_.value_or(Dtype::MXFP4), {info.dims[0], info.dims[1], info.dims[2] * info.dims[3] * 2}};
+    else if (row.part != "bias")
+      std::swap(info.dims[1], info.dims[2]);
+    if (is_half(row)) info.dims[1] /= 2;
+    return info;
+  }
+  [[nodiscard]] TensorData bare(const FamilyRow& row) const {
+    const std::vector<std::string> names = parts_of(row);
+    TensorData data = folder_.read(names.front());
+    if (data.dims.size() == 1) return data;
+    if (names.size() > 1)
+      data = mxfp4_blocks(data, folder_.read(names.back()));
+    else if (row.part != "bias")
+      data = transposed_each(data);
+    if (is_half(row)) data = half_of(data, row.row->bare == FamilyTensor::Bare::SecondHalf);
+    return is_quantized(data.dtype) && decoded_ ? rounded(dequantize(data), *decoded_) : data;
+  }
+  static TensorData rounded(const TensorData& values, Dtype dtype) {
+    TensorData result(dtype, values.dims);
+    visit_dtype(dtype, [&]<class T>(T) {
+      std::ranges::transform(values.as<float>(), result.as<T>().begin(),
+                             [](float value) { return static_cast<T>(value); });
+    });
+    return result;
+  }
+
   /// Its name in these files: of some models the first part is left out ("transformer.").
   [[nodiscard]] std::string name_here(const std::string& name) const {
     const std::string shorter = name.substr(name.find('.') + 1);
@@ -131,6 +178,9 @@ class FolderModel final : public ModelFile {
     const std::string pattern = huggingface_name(row);
     const size_t at = pattern.find("{expert}");
     std::vector<std::string> names;
+    if (row.row->bare != FamilyTensor::Bare::No && row.part == "weight" &&
+        folder_.contains(pattern + "_blocks"))
+      return {pattern + "_blocks", pattern + "_scales"};
     if (at == std::string::npos) {
       if (std::string name = name_here(pattern); folder_.contains(name)) names.push_back(std::move(name));
       return names;
@@ -147,13 +197,15 @@ class FolderModel final : public ModelFile {
   json config_;
   std::string architecture_;
   const Family& family_;
+  std::optional<Dtype> decoded_;  ///< what blocks become; nothing: they stay
   std::set<std::string, std::less<>> left_;
 };
 
 }  // namespace
 
-std::unique_ptr<ModelFile> open_model_folder(const std::filesystem::path& folder) {
-  return std::make_unique<FolderModel>(folder);
+std::unique_ptr<ModelFile> open_model_folder(const std::filesystem::path& folder,
+                                             std::optional<Dtype> decoded) {
+  return std::make_unique<FolderModel>(folder, decoded);
 }
 
 }  // namespace luminal::models

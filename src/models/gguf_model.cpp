@@ -58,6 +58,7 @@ class GgufModel final : public ModelFile {
     DecoderOptions options =
         read_options(family_, facts(context), [this](std::string_view name) { return small(name); });
     options.vocabulary = file_.tensor("token_embd.weight").dims.at(0);
+    if (const auto types = find("token_types.weight")) options.token_types = types->dims.at(0);
     options.tied = !has("output.weight");
     return options;
   }
@@ -65,20 +66,23 @@ class GgufModel final : public ModelFile {
   [[nodiscard]] std::optional<TensorInfo> find(const std::string& name) override {
     const auto row = row_of(family_, name);
     if (!row) return std::nullopt;
-    if (!has(name)) {
+    const std::string stored = gguf_name(*row);
+    if (!has(stored)) {
       if (is_needed(*row))
-        fail<FormatError>("[model] the file lacks '{}', which {} models have", name, architecture_);
+        fail<FormatError>("[model] the file lacks '{}', which {} models have", stored, architecture_);
       return std::nullopt;
     }
-    left_.erase(name);
-    const GgufTensorInfo& info = file_.tensor(name);
+    left_.erase(stored);
+    const GgufTensorInfo& info = file_.tensor(stored);
     return TensorInfo{dtype_of_tensor(info), info.dims};
   }
 
   [[nodiscard]] TensorData read(const std::string& name) const override {
-    const GgufTensorInfo& info = file_.tensor(name);
+    const auto row = row_of(family_, name);
+    LUMINAL_CHECK(row.has_value(), "'{}'", name);
+    const GgufTensorInfo& info = file_.tensor(gguf_name(*row));
     const Dtype dtype = dtype_of_tensor(info);
-    return info.type->dtype == dtype ? file_.read(name) : decoded(info, dtype);
+    return info.type->dtype == dtype ? file_.read(info.name) : decoded(info, dtype);
   }
 
   [[nodiscard]] std::vector<std::string> unused() const override { return {left_.begin(), left_.end()}; }

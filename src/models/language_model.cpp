@@ -1,12 +1,8 @@
 #include "luminal/models/language_model.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <functional>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -14,6 +10,7 @@
 #include "luminal/compile_report.h"
 #include "luminal/graph.h"
 #include "models/model_file.h"
+#include "models/model_weights.h"
 
 namespace luminal::models {
 namespace {
@@ -27,27 +24,6 @@ constexpr int64_t kCacheRows = 256;
 
 int64_t rounded_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
-struct WeightTotals {
-  int64_t count = 0, bytes = 0;
-};
-
-/// Weights as inputs that are read from the file when they are first needed.
-DecoderWeights weights_of(Graph& cx, const std::shared_ptr<ModelFile>& file, WeightTotals& totals) {
-  return [&cx, file, &totals](const std::string& name,
-                              const std::vector<int64_t>& dims) -> std::optional<GraphTensor> {
-    const auto info = file->find(name);
-    if (!info) return std::nullopt;
-    if (info->dims != dims)
-      fail<FormatError>("[model] '{}' is [{}] in the file, where the sizes it states make it [{}]", name,
-                        fmt::join(info->dims, ", "), fmt::join(dims, ", "));
-    const int64_t count = std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
-    totals.count += count;
-    totals.bytes += size_bytes(info->dtype, count);
-    GraphTensor weight = cx.named_tensor(name, Shape(dims.begin(), dims.end()), info->dtype);
-    return weight.set_lazily([file, name] { return file->read(name); });
-  };
-}
-
 }  // namespace
 
 struct LanguageModel::State {
@@ -58,6 +34,9 @@ struct LanguageModel::State {
   State(const std::filesystem::path& path, Options given)
       : options(std::move(given)), file(open_model(path, options.decoded)) {
     check_options();
+    if (file->family().encodes)
+      fail<FormatError>("[model] {} models make embeddings of texts and no texts; use `luminal embed`",
+                        file->architecture());
     sizes = file->options(options.context);
     context = options.context > 0 ? options.context : usual_context(sizes.context);
     if (!options.device.empty()) cx.set_device(options.device);
@@ -76,11 +55,7 @@ struct LanguageModel::State {
   void build() {
     const Decoder decoder(cx, sizes, weights_of(cx, file, totals));
     sizes = decoder.options();
-    if (const auto names = file->unused(); !names.empty())
-      fail<FormatError>(
-          "[model] {} models have no tensors '{}'{}; it is of another kind", file->architecture(),
-          fmt::join(names.begin(), names.begin() + std::min<ptrdiff_t>(3, std::ssize(names)), "', '"),
-          names.size() > 3 ? fmt::format(" and {} others", names.size() - 3) : "");
+    refuse_unused(*file);
     if (sizes.rotary.frequencies.empty() && context > sizes.context)
       fail("[model] the context is {}, and the model has places for {} tokens", context, sizes.context);
     capacity = rounded_up(context, kCacheRows);

@@ -14,20 +14,35 @@ std::string with_layer(std::string_view pattern, const std::string& layer) {
   return text;
 }
 
-}  // namespace
+std::string_view role_of(const FamilyTensor& row) { return row.role.empty() ? row.gguf : row.role; }
 
-std::optional<FamilyRow> row_of(const Family& family, std::string_view name) {
+template <class NameOf>
+std::optional<FamilyRow> row_named(const Family& family, std::string_view name, const NameOf& name_of) {
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) return std::nullopt;
   FamilyRow row{.part = std::string(name.substr(dot + 1))};
   const std::string_view stem = name.substr(0, dot);
   if (stem.starts_with("blk.")) row.layer = stem.substr(4, stem.find('.', 4) - 4);
   const auto found = std::ranges::find_if(
-      family.tensors, [&](const FamilyTensor& each) { return with_layer(each.gguf, row.layer) == stem; });
+      family.tensors, [&](const FamilyTensor& each) { return with_layer(name_of(each), row.layer) == stem; });
   if (found == family.tensors.end()) return std::nullopt;
   row.row = &*found;
   if (row.part == "bias" && found->bias == FamilyTensor::Bias::None) return std::nullopt;
   return row;
+}
+
+}  // namespace
+
+std::optional<FamilyRow> row_of(const Family& family, std::string_view name) {
+  return row_named(family, name, role_of);
+}
+std::optional<FamilyRow> row_of_gguf(const Family& family, std::string_view name) {
+  return row_named(family, name, [](const FamilyTensor& row) { return row.gguf; });
+}
+
+std::string gguf_name(const FamilyRow& row) { return with_layer(row.row->gguf, row.layer) + "." + row.part; }
+std::string role_name(const FamilyRow& row) {
+  return with_layer(role_of(*row.row), row.layer) + "." + row.part;
 }
 
 bool is_needed(const FamilyRow& row) {
@@ -36,12 +51,14 @@ bool is_needed(const FamilyRow& row) {
 }
 
 std::string huggingface_name(const FamilyRow& row) {
-  return with_layer(row.row->huggingface, row.layer) + "." + row.part;
+  const std::string name = with_layer(row.row->huggingface, row.layer);
+  if (row.row->bare != FamilyTensor::Bare::No) return row.part == "bias" ? name + "_bias" : name;
+  return name + "." + row.part;
 }
 
 std::unique_ptr<ModelFile> open_model(const std::filesystem::path& path, std::optional<Dtype> decoded) {
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return open_model_folder(path);
+  if (std::filesystem::is_directory(path, error)) return open_model_folder(path, decoded);
   if (!std::filesystem::exists(path, error))
     fail<FormatError>(
         "[model] there is no '{}'; give a GGUF file, or a folder with config.json and safetensors",

@@ -42,7 +42,8 @@ class ModelFile {
                                                     std::optional<Dtype> decoded);
 [[nodiscard]] std::unique_ptr<ModelFile> open_gguf_model(const std::filesystem::path& path,
                                                          std::optional<Dtype> decoded);
-[[nodiscard]] std::unique_ptr<ModelFile> open_model_folder(const std::filesystem::path& folder);
+[[nodiscard]] std::unique_ptr<ModelFile> open_model_folder(const std::filesystem::path& folder,
+                                                           std::optional<Dtype> decoded);
 
 /// The context that a file is opened with where none is asked for.
 [[nodiscard]] inline int64_t usual_context(int64_t trained) { return std::min<int64_t>(trained, 4096); }
@@ -52,8 +53,12 @@ struct FamilyRow {
   const FamilyTensor* row = nullptr;
   std::string layer, part;
 };
-/// Nothing if the family has no such tensor.
+/// By the name that Decoder asks for, or the one in GGUF files. Nothing if the family has no such tensor.
 [[nodiscard]] std::optional<FamilyRow> row_of(const Family& family, std::string_view name);
+[[nodiscard]] std::optional<FamilyRow> row_of_gguf(const Family& family, std::string_view name);
+/// Its name in GGUF files, and the one that Decoder asks for.
+[[nodiscard]] std::string gguf_name(const FamilyRow& row);
+[[nodiscard]] std::string role_name(const FamilyRow& row);
 /// Whether the family is never without it.
 [[nodiscard]] bool is_needed(const FamilyRow& row);
 [[nodiscard]] std::string huggingface_name(const FamilyRow& row);

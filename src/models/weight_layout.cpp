@@ -1,5 +1,6 @@
 #include "models/weight_layout.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/fail.h"
@@ -43,6 +44,67 @@ TensorData paired_rows(const TensorData& weight, int64_t heads) {
 }
 TensorData parted_rows(const TensorData& weight, int64_t heads) {
   return reordered_rows(weight, heads, false);
+}
+
+TensorData transposed_each(const TensorData& matrices) {
+  const int64_t count = matrices.dims.at(0), rows = matrices.dims.at(1), columns = matrices.dims.at(2);
+  TensorData result(matrices.dtype, {count, columns, rows});
+  TensorData one(matrices.dtype, {rows, columns});
+  for (int64_t i = 0; i < count; ++i) {
+    const auto begin = static_cast<ptrdiff_t>(static_cast<size_t>(i) * one.bytes.size());
+    std::copy_n(matrices.bytes.begin() + begin, one.bytes.size(), one.bytes.begin());
+    std::ranges::copy(transposed(one).bytes, result.bytes.begin() + begin);
+  }
+  return result;
+}
+
+TensorData half_of(const TensorData& data, bool second) {
+  std::vector<int64_t> dims = data.dims;
+  if (dims.at(1) % 2 != 0) fail<ShapeError>("[model] {} rows have no halves", dims[1]);
+  dims[1] /= 2;
+  TensorData result(data.dtype, dims);
+  const size_t rows = static_cast<size_t>(dims[0] * dims[1]);
+  const size_t row_bytes = rows == 0 ? 0 : result.bytes.size() / rows;
+  for (size_t i = 0; i < rows; ++i)
+    std::memcpy(result.bytes.data() + i * row_bytes,
+                data.bytes.data() + (2 * i + (second ? 1 : 0)) * row_bytes, row_bytes);
+  return result;
+}
+
+TensorData joined_halves(const TensorData& first, const TensorData& second) {
+  if (first.dims != second.dims || first.dtype != second.dtype)
+    fail<FormatError>("[model] gates and ups of experts differ in size or dtype");
+  std::vector<int64_t> dims = first.dims;
+  dims.at(1) *= 2;
+  TensorData result(first.dtype, dims);
+  const size_t rows = static_cast<size_t>(first.dims[0] * first.dims[1]);
+  const size_t row_bytes = rows == 0 ? 0 : first.bytes.size() / rows;
+  for (size_t i = 0; i < rows; ++i) {
+    std::memcpy(result.bytes.data() + 2 * i * row_bytes, first.bytes.data() + i * row_bytes, row_bytes);
+    std::memcpy(result.bytes.data() + (2 * i + 1) * row_bytes, second.bytes.data() + i * row_bytes,
+                row_bytes);
+  }
+  return result;
+}
+
+TensorData mxfp4_blocks(const TensorData& nibbles, const TensorData& scales) {
+  constexpr size_t kHalf = 16;
+  std::vector<int64_t> dims = scales.dims;
+  std::vector<int64_t> wanted = dims;
+  wanted.push_back(kHalf);
+  if (nibbles.dtype != Dtype::U8 || scales.dtype != Dtype::U8 || dims.size() != 3 || nibbles.dims != wanted)
+    fail<FormatError>(
+        "[model] MXFP4 weights are u8 [experts, rows, blocks, 16] with u8 scales for each block");
+  dims.back() *= 2 * kHalf;
+  TensorData result(Dtype::MXFP4, dims);
+  std::byte* to = result.bytes.data();
+  for (size_t block = 0; block < scales.bytes.size(); ++block) {
+    *to++ = scales.bytes[block];
+    const std::byte* from = nibbles.bytes.data() + block * kHalf;
+    const auto element = [&](size_t i) { return (from[i / 2] >> (i % 2 == 0 ? 0 : 4)) & std::byte{15}; };
+    for (size_t i = 0; i < kHalf; ++i) *to++ = element(i) | element(i + kHalf) << 4;
+  }
+  return result;
 }
 
 TensorData widened_floats(const TensorData& data) {

@@ -21,7 +21,10 @@ struct Rotary {
 };
 
 struct DecoderOptions {
-  enum class Activation { Silu, GeluTanh };
+  /// ClampedSwish (gpt-oss): min(gate, limit) * sigmoid(slope * gate) * (clamp(up, limit) + 1).
+  enum class Activation { Silu, Gelu, GeluTanh, ClampedSwish };
+  /// How the vectors of a text's tokens become one: their mean, the first one; None: a model that makes texts.
+  enum class Pooling { None, Mean, First };
   int64_t vocabulary = 0, layers = 0, size = 0;
   int64_t heads = 0, kv_heads = 0, head_size = 0;  ///< kv_heads 0: as heads; head_size 0: size / heads
   int64_t hidden = 0;                              ///< of the feed-forward
@@ -30,10 +33,11 @@ struct DecoderOptions {
   double norm_offset = 0;   ///< added to the stored weights of norms
   bool layer_norm = false;  ///< LayerNorm for RMSNorm
   Activation activation = Activation::Silu;
-  bool gated = true;             ///< of the feed-forward: activation(gate) * up
-  double embedding_scale = 1;    ///< of token embeddings
-  double attention_scale = 0;    ///< of scores; 0: 1 / sqrt(head size)
-  double attention_softcap = 0;  ///< scores become c * tanh(score / c); 0: they stay
+  double swish_limit = 0, swish_slope = 0;  ///< of ClampedSwish
+  bool gated = true;                        ///< of the feed-forward: activation(gate) * up
+  double embedding_scale = 1;               ///< of token embeddings
+  double attention_scale = 0;               ///< of scores; 0: 1 / sqrt(head size)
+  double attention_softcap = 0;             ///< scores become c * tanh(score / c); 0: they stay
   double logit_softcap = 0;
   int64_t window = 0;            ///< local layers see so many tokens, their own included; 0: all
   std::vector<bool> local = {};  ///< by layer
@@ -43,6 +47,8 @@ struct DecoderOptions {
   int64_t experts = 0, experts_used = 0, expert_hidden = 0;  ///< 0 experts: one feed-forward
   /// Shares of the experts that a token uses come from a softmax over all of them, not over those used.
   bool route_over_all = false;
+  int64_t token_types = 0;  ///< of encoders
+  Pooling pooling = Pooling::None;
 };
 
 /// Makes the weights of a model: inputs of the graph, of any dtype that casts to f32, by GGUF's names
@@ -91,6 +97,7 @@ class Decoder {
     std::optional<Affine> qkv, query, key, value;
     std::optional<Affine> gate, up, down;  ///< `up` holds the gate as its first half if that is absent
     std::optional<Experts> experts;
+    std::optional<GraphTensor> sinks;  ///< [heads]: a score more for each head, whose share goes nowhere
     bool local = false;
   };
   class Builder;

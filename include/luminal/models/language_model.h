@@ -21,7 +21,7 @@
 ///   while (ids.size() < 100) ids.push_back(choose.sample(model.logits(ids)));
 ///
 /// Known are Llama 1 to 3, SmolLM2, Mistral, Mixtral, Qwen 2 to 3 with and without experts, Phi 3, Gemma 2 and 3,
-/// and GPT-2 (docs/language_models.md).
+/// gpt-oss and GPT-2 (docs/language_models.md).
 namespace luminal::models {
 
 /// Thread safety: one thread at a time.

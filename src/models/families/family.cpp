@@ -123,7 +123,9 @@ std::string difference_of(const DecoderOptions& a, const DecoderOptions& b) {
            {"scale of embeddings", &O::embedding_scale},
            {"scale of attention", &O::attention_scale},
            {"cap of attention", &O::attention_softcap},
-           {"cap of logits", &O::logit_softcap}})
+           {"cap of logits", &O::logit_softcap},
+           {"limit of gates", &O::swish_limit},
+           {"slope of gates", &O::swish_slope}})
     if (!near(a.*option, b.*option)) return fmt::format("{}: {} and {}", name, a.*option, b.*option);
   for (const auto& [name, option] : std::initializer_list<std::pair<const char*, bool O::*>>{
            {"layer norm", &O::layer_norm},
@@ -131,6 +133,7 @@ std::string difference_of(const DecoderOptions& a, const DecoderOptions& b) {
            {"routing over all experts", &O::route_over_all}})
     if (a.*option != b.*option) return fmt::format("{}: {} and {}", name, a.*option, b.*option);
   if (a.activation != b.activation) return "activation";
+  if (a.pooling != b.pooling) return "pooling";
   if (a.window > 0 && a.local != b.local) return "which layers are local";
   for (const auto& [name, rotary] : std::initializer_list<std::pair<const char*, Rotary O::*>>{
            {"rotary positions", &O::rotary}, {"rotary positions of local layers", &O::local_rotary}}) {

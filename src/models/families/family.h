@@ -28,6 +28,12 @@ struct FamilyTensor {
   Presence presence = Presence::Always;
   Bias bias = Bias::None;
   bool transposed = false;  ///< Hugging Face's weight is [in, out]
+  /// The name by which Decoder asks for it, where files for GGML have another one.
+  std::string_view role = {};
+  /// All experts of a kind in one tensor of Hugging Face's, "name" and "name_bias": no ".weight" behind it. Halves
+  /// take every second row, from the first or from the second on.
+  enum class Bare { No, Whole, FirstHalf, SecondHalf };
+  Bare bare = Bare::No;
 };
 
 /// Whether a file has a tensor, by GGUF's name without ".weight" and ".bias"; and whether that has a bias.
@@ -50,6 +56,9 @@ struct Family {
   void (*configure)(const DecoderOptions& options, const TensorPresence& has, nlohmann::json& config);
   /// Tensors of Hugging Face's files that hold nothing of their own, by the end of their names.
   std::vector<std::string_view> ignored = {};
+  /// Adds to GGUF metadata what `fields` do not say.
+  void (*describe)(const DecoderOptions& options, GgufMetadata& metadata) = nullptr;
+  bool encodes = false;  ///< for Encoder, not for Decoder
 };
 
 /// All families. A new one is a file with its record and a line in registry.cpp.
@@ -72,8 +81,9 @@ struct Family {
 /// of rotary positions may differ.
 [[nodiscard]] std::string difference_of(const DecoderOptions& a, const DecoderOptions& b);
 /// Rotary positions as the file scales them. `kind`: of the layers they are for, where files tell them apart.
+/// `truncates`: whether YaRN rounds the bounds between which it stretches, where files do not say it.
 [[nodiscard]] Rotary rotary_of(const DecoderOptions& options, const Facts& facts, const SmallTensor& tensor,
-                               std::string_view kind = "");
+                               std::string_view kind = "", bool truncates = true);
 /// What a GGUF file says of the rotary positions of a config.json: keys behind "<architecture>.", and tensors.
 struct RotaryMetadata {
   GgufMetadata keys = {};

@@ -12,10 +12,12 @@ extern const Family kPhi3Family;
 extern const Family kGemma2Family;
 extern const Family kGemma3Family;
 extern const Family kGpt2Family;
+extern const Family kGptOssFamily;
+extern const Family kBertFamily;
 
 std::span<const Family* const> families() {
-  static const std::array all{&kLlamaFamily, &kQwen2Family,  &kQwen3Family,  &kQwen3MoeFamily,
-                              &kPhi3Family,  &kGemma2Family, &kGemma3Family, &kGpt2Family};
+  static const std::array all{&kLlamaFamily,  &kQwen2Family,  &kQwen3Family, &kQwen3MoeFamily, &kPhi3Family,
+                              &kGemma2Family, &kGemma3Family, &kGpt2Family,  &kGptOssFamily,   &kBertFamily};
   return all;
 }
 

@@ -64,14 +64,15 @@ class RotaryFacts {
   std::string place_{kOld};
 };
 
-void stretch_yarn(Rotary& rotary, const RotaryFacts& facts, double base, double factor, double original) {
+void stretch_yarn(Rotary& rotary, const RotaryFacts& facts, double base, double factor, double original,
+                  bool truncates) {
   const auto size = static_cast<double>(2 * rotary.frequencies.size());
   const auto turns_at = [&](double turns) {
     return size * std::log(original / (turns * 2 * std::numbers::pi)) / (2 * std::log(base));
   };
   double low = turns_at(facts.number("rope.scaling.yarn_beta_fast", "beta_fast").value_or(32));
   double high = turns_at(facts.number("rope.scaling.yarn_beta_slow", "beta_slow").value_or(1));
-  if (facts.flag("truncate", true)) low = std::floor(low), high = std::ceil(high);
+  if (facts.flag("truncate", truncates)) low = std::floor(low), high = std::ceil(high);
   low = std::max(low, 0.0), high = std::min(high, size - 1);
   if (low == high) high += 0.001;
   for (size_t i = 0; i < rotary.frequencies.size(); ++i) {
@@ -243,7 +244,7 @@ Rotary plain_rotary(int64_t size, double base) {
 }
 
 Rotary rotary_of(const DecoderOptions& options, const Facts& given, const SmallTensor& tensor,
-                 std::string_view kind) {
+                 std::string_view kind, bool truncates) {
   const RotaryFacts facts(given, kind);
   const auto of_share = static_cast<int64_t>(static_cast<double>(options.head_size) * facts.share());
   const int64_t size = given.integer({"rope.dimension_count", ""}).value_or(of_share);
@@ -268,7 +269,7 @@ Rotary rotary_of(const DecoderOptions& options, const Facts& given, const SmallT
   else if (type == "llama3")
     stretch_llama3(rotary, facts, factor, original);
   else if (type == "yarn")
-    stretch_yarn(rotary, facts, base, factor, original);
+    stretch_yarn(rotary, facts, base, factor, original, truncates);
   else if (type == "longrope" || type == "su")
     stretch_longrope(rotary, facts, tensor, original, options.context, given.context());
   else if (type != "default" && type != "none")

@@ -65,6 +65,34 @@ TEST(ModelFiles, PerplexityPrintsTheRunningAndTheFinalValue) {
   EXPECT_EQ(nlohmann::json::parse(json.out).at("tokens"), 15);
 }
 
+TEST(ModelFiles, EmbedPrintsVectorsOrHowAlikeTextsAre) {
+  const test::TemporaryFolder folder;
+  const std::string model = std::string(LUMINAL_SOURCE_DIR) + "/tests/unit/models/data/encoders/mean";
+  const std::string lines = folder.file("lines", "the cat\r\n\nthe cat\n");
+  const FileOutcome json = on_files({"embed", model, "a sofa", "-f", lines, "--json"});
+  ASSERT_EQ(json.code, kDone) << json.err;
+  EXPECT_THAT(json.err, HasSubstr("3 texts, 12 tokens, 32 numbers each"));
+  const auto result = nlohmann::json::parse(json.out);
+  EXPECT_EQ(result.at("usage").at("total_tokens"), 12);
+  EXPECT_EQ(result.at("model"), model);
+  const auto vectors = result.at("data");
+  ASSERT_EQ(vectors.size(), 3U);
+  EXPECT_EQ(vectors[1].at("embedding"), vectors[2].at("embedding"));
+  EXPECT_NE(vectors[0].at("embedding"), vectors[1].at("embedding"));
+  EXPECT_EQ(vectors[2].at("index"), 2);
+  const FileOutcome plain = on_files({"embed", model, "the cat"});
+  std::istringstream numbers(plain.out);
+  for (const auto& each : vectors[1].at("embedding")) {
+    double printed = 0;
+    numbers >> printed;
+    EXPECT_NEAR(printed, each.get<double>(), 1e-6);
+  }
+  const FileOutcome likeness = on_files({"embed", model, "the cat", "the cat", "--likeness"});
+  EXPECT_EQ(likeness.out, " 1.000  1.000\n 1.000  1.000\n");
+  EXPECT_THAT(on_files({"embed", model}).err, HasSubstr("[embed] there are no texts; give some behind"));
+  EXPECT_THAT(on_files({"embed", kTinyModel, "a"}).err, HasSubstr("make texts and no embeddings"));
+}
+
 // The vocabulary of the model has letters and few marks.
 TEST(ModelFiles, RunKeepsToAGrammarOrASchema) {
   const test::TemporaryFolder folder;

@@ -7,12 +7,15 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "luminal/block_format.h"
 #include "luminal/error.h"
 #include "luminal/gguf.h"
+#include "luminal/models/convert.h"
 #include "luminal/quantized.h"
 #include "luminal/safetensors.h"
 #include "support/files.h"
@@ -179,8 +182,61 @@ TEST(DecodedBlocks, GiveNearlyTheSame) {
   EXPECT_EQ(exact.weight_bytes(), 4 * exact.parameter_count());
 }
 
+// gpt-oss as it was published: experts in MXFP4, which stay blocks in a GGUF file that is made of the folder, too.
+TEST(FolderOfBlocks, KeepsThemAndGivesTheLogitsOfTransformers) {
+  const test::TemporaryFolder temporary;
+  const std::filesystem::path folder = kModels / "gptoss_mxfp4", file = temporary.path() / "out.gguf";
+  const ExpectedLogits expected(folder);
+  const auto prompt = std::span(expected.tokens).first(expected.prompt);
+  convert_to_gguf(folder, file);
+  EXPECT_EQ(GgufFile(file).tensor("blk.0.ffn_up_exps.weight").type->dtype, Dtype::MXFP4);
+  LanguageModel decoded(folder, {.context = kContext, .decoded = Dtype::F32});
+  for (const std::filesystem::path& path : {folder, file}) {
+    LanguageModel kept(path, {.context = kContext});
+    EXPECT_LT(relative_error(kept.logits(prompt), expected.row(0)), 1e-4) << path;
+    EXPECT_EQ(kept.parameter_count(), decoded.parameter_count());
+    // 2 experts of 3 matrices of 32 x 32, each block 17 bytes.
+    EXPECT_EQ(decoded.weight_bytes() - kept.weight_bytes(), 2 * 3 * 32 * (32 * 4 - 17)) << path;
+  }
+}
+
+/// A copy of the folder with other experts' blocks.
+void write_blocks(const std::filesystem::path& to, const TensorData& blocks) {
+  const SafetensorsFile file(kModels / "gptoss_mxfp4" / "model.safetensors");
+  std::map<std::string, TensorData> tensors;
+  for (const std::string& name : file.names()) tensors.emplace(name, file.read(name));
+  tensors.at("model.layers.0.mlp.experts.down_proj_blocks") = blocks;
+  std::map<std::string, TensorView> views(tensors.begin(), tensors.end());
+  write_safetensors(to / "model.safetensors", views);
+}
+
+TEST(FolderOfBlocks, SaysWhatIsWrongWithThem) {
+  const test::TemporaryFolder folder;
+  copy(kModels / "gptoss_mxfp4" / "config.json", folder.path());
+  const auto compute = [&](const TensorData& blocks) {
+    write_blocks(folder.path(), blocks);
+    return error_of<FormatError>([&] { (void)LanguageModel(folder.path()).logits(std::vector{3}); });
+  };
+  const char* wanted =
+      "[model] MXFP4 weights are u8 [experts, rows, blocks, 16] with u8 scales for each block";
+  EXPECT_THAT(compute(TensorData(Dtype::U8, {2, 32, 2, 8})), HasSubstr(wanted));
+  EXPECT_THAT(compute(TensorData(Dtype::I8, {2, 32, 1, 16})), HasSubstr(wanted));
+  EXPECT_THAT(compute(TensorData(Dtype::U8, {2, 32, 16})),
+              HasSubstr("down_proj_blocks' is u8 with 3 axes, which weights of experts are not"));
+}
+
 void write_config(const std::filesystem::path& folder, const std::string& text) {
   std::ofstream(folder / "config.json") << text;
+}
+
+TEST(LanguageModelErrors, SayThatGatesHaveNoLimit) {
+  const test::TemporaryFolder folder;
+  copy(kModels / "gptoss" / "model.safetensors", folder.path());
+  auto config = nlohmann::json::parse(test::content_of(kModels / "gptoss" / "config.json"));
+  config["swiglu_limit"] = 0;
+  write_config(folder.path(), config.dump());
+  EXPECT_THAT(error_of<Error>([&] { (void)LanguageModel(folder.path()); }),
+              HasSubstr("[model] ClampedSwish has a gate and a limit above 0, not true and 0"));
 }
 
 TEST(LanguageModelErrors, SayWhatIsWrong) {
