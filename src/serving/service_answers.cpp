@@ -18,6 +18,24 @@ constexpr milliseconds kLook{50};
 /// No client reads what this status says: it has left (nginx's number).
 constexpr int kClientLeft = 499;
 
+/// Looks now and then whether a client is still there, however often it is asked.
+class ClientWatch {
+ public:
+  explicit ClientWatch(const Connection& connection) : connection_(connection) {}
+  [[nodiscard]] bool left() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_) return false;
+    next_ = now + kLook;
+    return connection_.client_left();
+  }
+
+ private:
+  const Connection& connection_;
+  std::chrono::steady_clock::time_point next_ = {};
+};
+
+ApiError client_has_left() { return {kClientLeft, "the client has left"}; }
+
 std::string sse_line(const Json& data) { return "data: " + json_text(data) + "\n\n"; }
 
 }  // namespace
@@ -152,7 +170,7 @@ void Server::Service::embed(const Request&, Response&) {
 
 void Server::Service::await_first(RunningRequest& running) const {
   while (!(running.first = running.ticket.box().receive(kLook)))
-    if (Connection::current().client_left()) throw ApiError(kClientLeft, "the client has left");
+    if (Connection::current().client_left()) throw client_has_left();
   if (running.first->error) throw api_error_of(running.first->error);
 }
 
@@ -192,13 +210,12 @@ Json Server::Service::collect(RunningRequest& running) const {
   const size_t count = running.prompt_tokens.size() * running.choices;
   std::vector<Piece> answers(count);
   std::vector<int64_t> written(count), reused(count);
+  ClientWatch client(Connection::current());
   for (size_t open = count; open > 0;) {
     std::optional<Event> event = std::exchange(running.first, std::nullopt);
     if (!event) event = running.ticket.box().receive(kLook);
-    if (!event) {
-      if (Connection::current().client_left()) throw ApiError(kClientLeft, "the client has left");
-      continue;
-    }
+    if (client.left()) throw client_has_left();
+    if (!event) continue;
     if (event->error) throw api_error_of(event->error);
     Piece& all = answers[event->answer];
     all.text += event->piece.text;
@@ -217,13 +234,12 @@ bool Server::Service::stream(RunningRequest& running, Connection& connection, ht
   const auto write = [&](const std::string& text) { return sink.write(text.data(), text.size()); };
   const size_t count = running.prompt_tokens.size() * running.choices;
   std::vector<int64_t> written(count), reused(count);
+  ClientWatch client(connection);
   for (size_t open = count; open > 0;) {
     std::optional<Event> event = std::exchange(running.first, std::nullopt);
     if (!event) event = running.ticket.box().receive(kLook);
-    if (!event) {
-      if (connection.client_left()) return false;
-      continue;
-    }
+    if (client.left()) return false;
+    if (!event) continue;
     if (event->error) {
       connection.close_after_answer();
       if (!write(sse_line(api_error_of(event->error).to_json()))) return false;
