@@ -36,6 +36,7 @@ class ApiClient {
   explicit ApiClient(int port, const std::string& key = "") : http_("127.0.0.1", port) {
     http_.set_read_timeout(60);
     http_.set_keep_alive(true);
+    http_.set_tcp_nodelay(true);  // it sends heads and bodies apart
     if (!key.empty()) http_.set_default_headers({{"Authorization", "Bearer " + key}});
   }
   [[nodiscard]] httplib::Client& http() { return http_; }

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
@@ -107,7 +108,7 @@ TEST_F(ServedModel, ContinuesAConversationAsTransformersDoes) {
     EXPECT_EQ(reply["choices"][0]["message"]["role"], "assistant");
     EXPECT_EQ(reply["choices"][0]["message"]["content"], turn[1]);
     const Streamed streamed = client_.stream(kChat, body);
-    EXPECT_EQ(streamed.text(), turn[1]);
+    EXPECT_EQ(turn[1], streamed.text());
     messages.push_back(reply["choices"][0]["message"]);
   }
 }
@@ -122,7 +123,7 @@ TEST_F(ServedModel, StreamsWhatItAnswersAtOnce) {
   EXPECT_TRUE(streamed.done);
   EXPECT_EQ(streamed.other, "");
   for (size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(streamed.text(i), whole["choices"][i]["message"]["content"]);
+    EXPECT_EQ(whole["choices"][i]["message"]["content"], streamed.text(i));
     json finish;
     for (const json& event : streamed.events)
       for (const json& choice : event["choices"])
@@ -406,6 +407,62 @@ TEST(ServerLimits, GarbageDoesNotStopIt) {
     (void)answer_to(server.port(), bytes, true);
   }
   EXPECT_EQ(server.client().http().Get("/health")->status, 200);
+}
+
+/// All values of a document, in order.
+void collect_values(json& value, std::vector<json*>& values) {
+  values.push_back(&value);
+  if (value.is_structured())
+    for (json& each : value) collect_values(each, values);
+}
+
+// A good request in which values are replaced by others: an answer, or an error that tells what is wrong.
+TEST(ServerLimits, NoValueOfAFieldBreaksIt) {
+  TinyServer server({}, 2, 64);
+  ApiClient client = server.client();
+  const json good =
+      json::parse(R"({"model": "tiny", "messages": [{"role": "user", "content": "hi", "name": "x"},
+      {"role": "assistant", "content": [{"type": "text", "text": "a"}], "tool_calls": []}], "max_tokens": 2, "n": 1,
+      "stop": ["zz"], "temperature": 1, "top_p": 0.5, "top_k": 3, "min_p": 0.1, "typical_p": 0.9, "seed": 3,
+      "repeat_penalty": 1.1, "presence_penalty": 0.5, "frequency_penalty": 0.5, "logit_bias": {"5": 1},
+      "logprobs": true, "top_logprobs": 2, "stream": false, "response_format": {"type": "text"}, "tools": [],
+      "tool_choice": "auto", "parallel_tool_calls": true, "chat_template_kwargs": {"a": 1}, "user": "u"})");
+  const std::vector<json> nasty{nullptr,
+                                true,
+                                0,
+                                -1,
+                                1e300,
+                                -1e-300,
+                                18446744073709551615U,
+                                INT64_MIN,
+                                "",
+                                "\n",
+                                std::string(3000, 'a'),
+                                std::string("\0", 1),
+                                json::array(),
+                                json::object(),
+                                json::array({json::array({json::array()})}),
+                                {{"type", "function"}},
+                                "\xf0\x9f\x99\x82"};
+  std::mt19937 random(4);
+  std::map<int, int> statuses;
+  for (int i = 0; i < 1500; ++i) {
+    json body = good;
+    std::vector<json*> values;
+    collect_values(body, values);
+    *values[random() % values.size()] = nasty[random() % nasty.size()];
+    const auto result = client.http().Post(kChat, body.dump(), "application/json");
+    ASSERT_TRUE(result) << body.dump();
+    ++statuses[result->status];
+    if (result->body.ends_with("data: [DONE]\n\n")) continue;  // a stream was asked for
+    const json answer = json::parse(result->body, nullptr, false);
+    ASSERT_TRUE(answer.contains(result->status == 200 ? "choices" : "error")) << result->body;
+    ASSERT_TRUE(result->status == 200 || result->status == 400 || result->status == 404)
+        << body.dump() << "\n"
+        << result->status << " " << result->body;
+  }
+  EXPECT_GT(statuses[200], 100);
+  EXPECT_GT(statuses[400], 500);
 }
 
 TEST(ServerLimits, ConnectionsBeyondTheLimitAreRefused) {
