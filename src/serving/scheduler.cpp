@@ -184,25 +184,50 @@ void Scheduler::start(std::unique_ptr<Job> job) {
   ++running_count_;
 }
 
+/// Those that write each get a token; of those whose prompts are not known yet one gets a part of it, the one that
+/// waited longest, so that long prompts do not hold up the others' answers.
+std::vector<Scheduler::Job*> Scheduler::jobs_of_round() {
+  std::vector<Job*> chosen;
+  Job* prompt = nullptr;
+  for (const auto& job : running_) {
+    if (end_if_stopped(*job)) continue;
+    if (job->asked + 1 >= job->answer.tokens().size())
+      chosen.push_back(job.get());
+    else if (prompt == nullptr || job->last_round < prompt->last_round)
+      prompt = job.get();
+  }
+  if (prompt != nullptr) chosen.push_back(prompt);
+  ++rounds_;
+  for (Job* job : chosen) job->last_round = rounds_;
+  return chosen;
+}
+
 void Scheduler::round() {
   const auto most =
       static_cast<size_t>(running_.size() == 1 ? options_.alone_tokens : options_.shared_tokens);
+  const std::vector<Job*> jobs = jobs_of_round();
   std::vector<SequenceStep> steps;
-  for (const auto& job : running_) {
+  for (Job* job : jobs) {
     const std::span<const text::TokenId> all(job->answer.tokens());
     job->asked = std::min(all.size(), job->asked + most);
     steps.push_back({job->sequence, all.first(job->asked), &job->box->stopped()});
   }
   model_.compute(steps, [&](size_t step, std::span<const float> logits, const std::exception_ptr& error) {
-    step_done(*running_[step], logits, error);
+    step_done(*jobs[step], logits, error);
   });
 }
 
+bool Scheduler::end_if_stopped(Job& job) {
+  if (!job.box->stopped()) return false;
+  if (job.box->left())
+    end(job, "cancelled");
+  else
+    end_with(job, std::make_exception_ptr(shutting_down()), "shutdown");
+  return true;
+}
+
 void Scheduler::step_done(Job& job, std::span<const float> logits, const std::exception_ptr& error) {
-  if (job.box->stopped()) {
-    if (job.box->left()) return end(job, "cancelled");
-    return end_with(job, std::make_exception_ptr(shutting_down()), "shutdown");
-  }
+  if (end_if_stopped(job)) return;
   if (error) return end_with(job, error_of_model(error), "error");
   if (job.asked < job.answer.tokens().size()) return;  // the prompt goes on
   Event event{.answer = job.index, .reused_tokens = job.reused};

@@ -60,8 +60,8 @@ class Ticket {
   std::shared_ptr<Mailbox> box_;
 };
 
-/// Which answer is computed when. A thread of its own computes steps of all running answers, one of each in a round: a
-/// token, or a part of a prompt. Answers run on the model's sequences; the others wait. When one ends, the client with
+/// Which answer is computed when. A thread of its own computes in rounds: a token of each answer that is being written,
+/// and a part of one prompt. Answers run on the model's sequences; the others wait. When one ends, the client with
 /// the fewest running answers is next, of several the one that was served longest ago. An answer gets the free
 /// sequence that holds most of its prompt. Thread safety: any number of threads.
 class Scheduler {
@@ -97,6 +97,7 @@ class Scheduler {
     Time submitted = std::chrono::steady_clock::now(), first_token = {};
     int64_t sequence = -1, reused = 0;
     size_t asked = 0;  ///< tokens that the last step was given
+    uint64_t last_round = 0;
     bool over = false;
   };
   struct Slot {
@@ -114,8 +115,11 @@ class Scheduler {
   void admit();
   [[nodiscard]] std::map<std::string, Client>::iterator next_client();
   void start(std::unique_ptr<Job> job);
+  [[nodiscard]] std::vector<Job*> jobs_of_round();
   void round();
   void step_done(Job& job, std::span<const float> logits, const std::exception_ptr& error);
+  /// Whether it was, because its client left or the server stops.
+  bool end_if_stopped(Job& job);
   void end(Job& job, const std::string& how);
   void end_with(Job& job, const std::exception_ptr& error, const std::string& how);
   void remove_ended();
@@ -131,7 +135,9 @@ class Scheduler {
   std::vector<Slot> slots_;
   std::vector<std::shared_ptr<Mailbox>> running_boxes_;
   uint64_t clock_ = 0;
-  std::vector<std::unique_ptr<Job>> running_;  ///< of the thread alone
+  // Of the thread alone:
+  std::vector<std::unique_ptr<Job>> running_;
+  uint64_t rounds_ = 0;
   std::atomic<int64_t> running_count_{0};
   std::optional<std::jthread> thread_;
 };

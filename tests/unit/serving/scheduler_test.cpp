@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 
 #include "serving/api_error.h"
@@ -92,6 +93,35 @@ TEST(Scheduler, AnswersTakeTurns) {
   EXPECT_GT(changes, 40);
   EXPECT_LE(most, 4);  // of a prompt, in one step
   EXPECT_THAT(metrics.to_text({}), testing::HasSubstr("luminal_generated_tokens_total 60\n"));
+}
+
+// While an answer is written, prompts of others take turns: between two of its tokens lies a part of one of them.
+TEST(Scheduler, LongPromptsDoNotHoldUpAnswers) {
+  ScriptedModel model(3, endless);
+  model.delay = 1ms;
+  Metrics metrics;
+  {
+    Scheduler scheduler(model, {.alone_tokens = 4, .shared_tokens = 4}, metrics);
+    const Ticket writing = scheduler.submit("a", one_answer(model, "w", 150));
+    ASSERT_TRUE(writing.box().receive(10s));
+    const std::string filler(90, 'q');
+    const Ticket first = scheduler.submit("b", one_answer(model, "x" + filler, 1)),
+                 second = scheduler.submit("c", one_answer(model, "y" + filler, 1));
+    for (const Ticket* ticket : {&first, &second}) EXPECT_EQ(wait_for_end(*ticket).text, "a");
+    EXPECT_EQ(wait_for_end(writing).text.size(), 149);
+  }
+  const int64_t writer = model.log.front().first;
+  std::map<int64_t, int> others;
+  int between = 0, most = 0;
+  for (const auto& [sequence, text] : model.log) {
+    between = sequence == writer ? 0 : between + 1;
+    most = std::max(most, between);
+    if (sequence != writer) ++others[sequence];
+  }
+  EXPECT_EQ(most, 1);
+  ASSERT_EQ(others.size(), 2);
+  EXPECT_GE(others.begin()->second, 20);
+  EXPECT_GE(others.rbegin()->second, 20);
 }
 
 // One client sends many requests at once, another few: with one sequence they alternate.
