@@ -180,6 +180,14 @@ struct LanguageModel::State {
                   data->bytes.data() + head * from, static_cast<size_t>(count) * row);
   }
 
+  /// The first rows of each head from one cache to another.
+  void copy_rows(const TensorData& from, TensorData& to, int64_t count) const {
+    const auto row = static_cast<size_t>(sizes.head_size * element_bytes(options.cache));
+    const size_t head = static_cast<size_t>(capacity) * row;
+    for (size_t i = 0; i < static_cast<size_t>(sizes.kv_heads); ++i)
+      std::memcpy(to.bytes.data() + i * head, from.bytes.data() + i * head, static_cast<size_t>(count) * row);
+  }
+
   void check_text(std::span<const TokenId> text) const {
     if (text.empty()) fail("[model] the text has no tokens; give at least one");
     if (std::ssize(text) > context)
@@ -247,6 +255,20 @@ int64_t LanguageModel::cache_bytes() const {
 int64_t LanguageModel::known_tokens(std::span<const TokenId> text, int64_t sequence) const {
   const std::vector<TokenId>& seen = state_->sequences[state_->checked_sequence(sequence)].seen;
   return std::ranges::mismatch(text, seen).in1 - text.begin();
+}
+
+void LanguageModel::copy_tokens(int64_t from, int64_t to, int64_t count) {
+  State& s = *state_;
+  const State::Sequence& source = s.sequences[s.checked_sequence(from)];
+  State::Sequence& target = s.sequences[s.checked_sequence(to)];
+  if (count < 0 || count > std::ssize(source.seen))
+    fail("[model] {} tokens of sequence {} are asked for, and it holds {}", count, from, source.seen.size());
+  if (&source == &target) return target.seen.resize(static_cast<size_t>(count));
+  for (size_t i = 0; i < source.caches.size(); ++i) {
+    s.copy_rows(*source.caches[i].keys, *target.caches[i].keys, count);
+    s.copy_rows(*source.caches[i].values, *target.caches[i].values, count);
+  }
+  target.seen.assign(source.seen.begin(), source.seen.begin() + count);
 }
 
 std::span<const float> LanguageModel::logits(std::span<const TokenId> text, int64_t sequence) {

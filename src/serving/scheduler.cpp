@@ -196,10 +196,34 @@ std::vector<Scheduler::Job*> Scheduler::jobs_of_round() {
     else if (prompt == nullptr || job->last_round < prompt->last_round)
       prompt = job.get();
   }
-  if (prompt != nullptr) chosen.push_back(prompt);
+  if (prompt != nullptr) {
+    take_over_prompt(*prompt);
+    chosen.push_back(prompt);
+  }
   ++rounds_;
   for (Job* job : chosen) job->last_round = rounds_;
   return chosen;
+}
+
+/// Answers to one prompt get ahead together: each goes on where the furthest one is.
+void Scheduler::take_over_prompt(Job& job) {
+  constexpr int64_t kLeastGain = 8;  // fewer tokens are as soon computed with those that follow
+  const auto prompt = static_cast<int64_t>(job.answer.prompt_size());
+  int64_t most = static_cast<int64_t>(job.asked) + kLeastGain, best = job.sequence;
+  for (int64_t sequence = 0; sequence < model_.sequences(); ++sequence) {
+    if (sequence == job.sequence) continue;
+    const int64_t known = std::min(model_.known_tokens(job.answer.tokens(), sequence), prompt - 1);
+    if (known >= most) {
+      most = known + 1;
+      best = sequence;
+    }
+  }
+  if (best == job.sequence) return;
+  const int64_t known = most - 1, more = known - static_cast<int64_t>(job.asked);
+  model_.copy_tokens(best, job.sequence, known);
+  job.asked = static_cast<size_t>(known);
+  job.reused += more;
+  metrics_.count_prompt(0, more);
 }
 
 void Scheduler::round() {

@@ -63,7 +63,7 @@ class Ticket {
 /// Which answer is computed when. A thread of its own computes in rounds: a token of each answer that is being written,
 /// and a part of one prompt. Answers run on the model's sequences; the others wait. When one ends, the client with
 /// the fewest running answers is next, of several the one that was served longest ago. An answer gets the free
-/// sequence that holds most of its prompt. Thread safety: any number of threads.
+/// sequence that holds most of its prompt, and takes over what another sequence holds of it beyond that. Thread safety: any number of threads.
 class Scheduler {
  public:
   struct Options {
@@ -116,6 +116,7 @@ class Scheduler {
   [[nodiscard]] std::map<std::string, Client>::iterator next_client();
   void start(std::unique_ptr<Job> job);
   [[nodiscard]] std::vector<Job*> jobs_of_round();
+  void take_over_prompt(Job& job);
   void round();
   void step_done(Job& job, std::span<const float> logits, const std::exception_ptr& error);
   /// Whether it was, because its client left or the server stops.

@@ -15,6 +15,7 @@ class TurnsModel : public TokenModel {
   [[nodiscard]] int64_t known_tokens(std::span<const text::TokenId> text, int64_t sequence) const override {
     return model_.known_tokens(text, sequence);
   }
+  void copy_tokens(int64_t from, int64_t to, int64_t count) override { model_.copy_tokens(from, to, count); }
   void compute(std::span<const SequenceStep> steps, const Done& done) override {
     for (size_t i = 0; i < steps.size(); ++i) {
       std::span<const float> logits;

@@ -29,6 +29,8 @@ class TokenModel {
   [[nodiscard]] virtual int64_t sequences() const = 0;
   /// How many tokens at the start of `text` a sequence need not compute again.
   [[nodiscard]] virtual int64_t known_tokens(std::span<const text::TokenId> text, int64_t sequence) const = 0;
+  /// Gives a sequence the first tokens that another one holds, in place of its own.
+  virtual void copy_tokens(int64_t from, int64_t to, int64_t count) = 0;
   /// Called for each step when it is done: with its logits, or with what it threw.
   using Done =
       std::function<void(size_t step, std::span<const float> logits, const std::exception_ptr& error)>;

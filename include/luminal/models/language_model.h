@@ -73,6 +73,9 @@ class LanguageModel {
   /// How many tokens at the start of `text` the cache of a sequence holds. Errors: Error for a sequence that there is
   /// not.
   [[nodiscard]] int64_t known_tokens(std::span<const text::TokenId> text, int64_t sequence = 0) const;
+  /// Gives a sequence the first `count` tokens that another one holds, in place of its own: two texts that begin alike
+  /// compute their beginning once. Errors: Error for sequences that there are not, and more tokens than `from` holds.
+  void copy_tokens(int64_t from, int64_t to, int64_t count);
   /// -log of the share that the model gives to each token of `text` behind the first, in natural units. Nothing is
   /// reused from the call before. Errors: as logits(); Error for a model that was not opened with `scores`, and from
   /// logits() for one that was.

@@ -12,8 +12,7 @@
 ///
 ///   serving::Server server(models::LanguageModel("model.gguf", {.sequences = 4}), {.port = 8080});
 ///   std::cout << "http://127.0.0.1:" << server.port() << "/v1\n";
-///   ...
-///   server.stop();
+///   server.stop();  // when nobody needs it any more
 ///
 /// It answers /v1/chat/completions, /v1/completions, /v1/models, /health, /metrics and, at /, with a page to chat on
 /// (docs/serving.md).

@@ -135,6 +135,23 @@ TEST(LanguageModelSequences, KeepEachTextsRows) {
   EXPECT_EQ(both.known_tokens(first, 0), 10);
 }
 
+TEST(LanguageModelSequences, TakeOverWhatOthersHold) {
+  const std::vector<text::TokenId> first{5, 17, 9, 40, 3, 22, 8}, second{5, 17, 9, 40, 11, 4};
+  LanguageModel alone(kModels / "gemma3", {.context = kContext}),
+      both(kModels / "gemma3", {.context = kContext, .sequences = 2});
+  (void)both.logits(first, 0);
+  (void)both.logits(std::vector<text::TokenId>{60, 61, 62, 63, 1}, 1);
+  both.copy_tokens(0, 1, 4);
+  EXPECT_EQ(both.known_tokens(second, 1), 4);
+  const auto got = both.logits(second, 1);
+  EXPECT_EQ(both.computed_tokens(), 2);
+  const std::vector<float> kept(got.begin(), got.end());
+  EXPECT_LT(relative_error(kept, alone.logits(second)), 1e-5);
+  EXPECT_EQ(both.known_tokens(first, 0), 7);  // and gave nothing away
+  EXPECT_EQ(error_of<Error>([&] { both.copy_tokens(0, 1, 8); }),
+            "[model] 8 tokens of sequence 0 are asked for, and it holds 7");
+}
+
 TEST(LanguageModelSequences, AreRefusedWhereThereAreNone) {
   LanguageModel model(kModels / "llama", {.context = kContext, .sequences = 2});
   const std::vector<text::TokenId> ids{5};

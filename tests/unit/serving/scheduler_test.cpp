@@ -186,6 +186,23 @@ TEST(Scheduler, AConversationGoesOnInItsCache) {
   EXPECT_EQ(told("other thing"), size("other thing") - 1);
 }
 
+// Four answers to a prompt compute it once, and the last token of it each.
+TEST(Scheduler, AnswersToOnePromptComputeItOnce) {
+  ScriptedModel model(4, endless);
+  Metrics metrics;
+  const std::string prompt(150, 'q');
+  {
+    Scheduler scheduler(model, {.alone_tokens = 16, .shared_tokens = 16}, metrics);
+    std::vector<Answer> answers;
+    for (int i = 0; i < 4; ++i) answers.push_back(std::move(one_answer(model, prompt, 1).front()));
+    const Ticket ticket = scheduler.submit("a", std::move(answers));
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(wait_for_end(ticket).text, "a");
+  }
+  const auto tokens = std::ssize(tiny_tokens(prompt));
+  EXPECT_GE(model.computed, tokens);
+  EXPECT_LE(model.computed, tokens + 4 * 16);
+}
+
 TEST(Scheduler, AnErrorEndsItsAnswerAlone) {
   const TokenId z = tiny_tokens("z").back();
   ScriptedModel model(2, [&](std::span<const TokenId> text) {

@@ -37,6 +37,10 @@ class ScriptedModel : public TokenModel {
   [[nodiscard]] int64_t known_tokens(std::span<const text::TokenId> text, int64_t sequence) const override {
     return std::ranges::mismatch(text, seen_[static_cast<size_t>(sequence)]).in1 - text.begin();
   }
+  void copy_tokens(int64_t from, int64_t to, int64_t count) override {
+    const auto& source = seen_[static_cast<size_t>(from)];
+    seen_[static_cast<size_t>(to)].assign(source.begin(), source.begin() + count);
+  }
   void compute(std::span<const SequenceStep> steps, const Done& done) override {
     for (size_t i = 0; i < steps.size(); ++i) {
       const SequenceStep& step = steps[i];
@@ -45,6 +49,8 @@ class ScriptedModel : public TokenModel {
         continue;
       }
       if (delay.count() > 0) std::this_thread::sleep_for(delay);
+      computed +=
+          std::ssize(step.text) - std::min(known_tokens(step.text, step.sequence), std::ssize(step.text) - 1);
       log.push_back({step.sequence, {step.text.begin(), step.text.end()}});
       seen_[static_cast<size_t>(step.sequence)] = log.back().second;
       try {
@@ -58,6 +64,7 @@ class ScriptedModel : public TokenModel {
   }
 
   std::chrono::milliseconds delay{0};
+  int64_t computed = 0;  ///< tokens in all
   /// The steps: sequence and text. Read it when the scheduler is gone.
   std::vector<std::pair<int64_t, std::vector<text::TokenId>>> log;
 
