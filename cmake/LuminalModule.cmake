@@ -26,6 +26,7 @@ function(luminal_link_libraries target)
   set(flag_of_SQLite::SQLite3 -lsqlite3)
   set(flag_of_Threads::Threads -pthread)
   set(flag_of_${LLVM_LIBRARY} ${LLVM_LIBRARY})
+  set(flag_of_${HTTPLIB_LIBRARY} ${HTTPLIB_LIBRARY})
   set(flag_of_nlohmann_json::nlohmann_json "")
   set(flag_of_CLI11::CLI11 "")
   foreach(lib ${ARGN})
@@ -89,6 +90,16 @@ function(luminal_embed_rules module folder)
   add_custom_command(OUTPUT "${out}"
     COMMAND ${CMAKE_COMMAND} "-DOUT=${out}" "-DFILES=${joined}" -P "${PROJECT_SOURCE_DIR}/cmake/EmbedRules.cmake"
     DEPENDS ${files} "${PROJECT_SOURCE_DIR}/cmake/EmbedRules.cmake" VERBATIM)
+  target_sources(luminal_${module} PRIVATE "${out}")
+endfunction()
+
+# Embeds a text file into a module: what the function `namespace::function` returns, a std::string_view.
+function(luminal_embed_text module file namespace function)
+  set(out "${CMAKE_BINARY_DIR}/${module}_${function}.cpp")
+  add_custom_command(OUTPUT "${out}"
+    COMMAND ${CMAKE_COMMAND} "-DOUT=${out}" "-DFILE=${PROJECT_SOURCE_DIR}/${file}" "-DNAMESPACE=${namespace}"
+            "-DFUNCTION=${function}" -P "${PROJECT_SOURCE_DIR}/cmake/EmbedText.cmake"
+    DEPENDS "${file}" "${PROJECT_SOURCE_DIR}/cmake/EmbedText.cmake" VERBATIM)
   target_sources(luminal_${module} PRIVATE "${out}")
 endfunction()
 

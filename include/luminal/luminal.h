@@ -64,6 +64,7 @@
 #include "luminal/search_graph.h"
 #include "luminal/search_options.h"
 #include "luminal/search_progress.h"
+#include "luminal/serving/server.h"
 #include "luminal/session.h"
 #include "luminal/shape_tracker.h"
 #include "luminal/tensor_arguments.h"

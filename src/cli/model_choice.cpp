@@ -22,7 +22,8 @@ models::LanguageModel open_language_model(const ModelChoice& choice, bool scores
                                               .context = choice.context,
                                               .cache = parse_dtype(choice.cache),
                                               .decoded = decoded,
-                                              .scores = scores});
+                                              .scores = scores,
+                                              .sequences = choice.sequences});
 }
 
 }  // namespace luminal::cli

@@ -13,7 +13,7 @@ namespace luminal::cli {
 
 struct ModelChoice {
   std::string model, device, mode = "fast", cache = "f32", decoded;
-  int64_t context = 0;
+  int64_t context = 0, sequences = 1;
 };
 /// Declares the cache's dtype and what block-quantised weights become.
 void declare_model_dtypes(CLI::App& app, ModelChoice& choice);

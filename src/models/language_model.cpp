@@ -30,6 +30,10 @@ struct LanguageModel::State {
   struct LayerCache {
     std::shared_ptr<TensorData> keys, values;  ///< [1, kv_heads, capacity, head_size], shared with the graph
   };
+  struct Sequence {
+    std::vector<LayerCache> caches;
+    std::vector<TokenId> seen;  ///< whose rows are in the caches
+  };
 
   State(const std::filesystem::path& path, Options given)
       : options(std::move(given)), file(open_model(path, options.decoded)) {
@@ -46,6 +50,8 @@ struct LanguageModel::State {
   void check_options() const {
     if (options.context < 0)
       fail("[model] the context is {}; give the most tokens of a text", options.context);
+    if (options.sequences < 1)
+      fail("[model] {} sequences are asked for; keep the caches of at least one", options.sequences);
     for (const auto& [dtype, what] :
          {std::pair(options.cache, "cache"), std::pair(options.decoded.value_or(Dtype::F32), "decoded")})
       if (dtype != Dtype::F32 && dtype != Dtype::F16 && dtype != Dtype::BF16)
@@ -63,6 +69,10 @@ struct LanguageModel::State {
         Expression::dim("past_rows", {.min = kCacheRows, .max = capacity, .multiple_of = kCacheRows});
     std::vector<Decoder::Rows> past_rows;
     for (int64_t i = 0; i < sizes.layers; ++i) past_rows.push_back(add_cache(rows));
+    sequences.resize(static_cast<size_t>(options.sequences));
+    for (Sequence& each : sequences)
+      for (int64_t i = 0; i < sizes.layers; ++i) each.caches.push_back({new_cache(), new_cache()});
+    select(0);
     tokens = cx.named_tensor("tokens", {1, Expression::dim("new", {.min = 1, .max = kStepTokens.back()})},
                              Dtype::I32);
     past = cx.named_tensor("past", {}, Dtype::I32);
@@ -79,18 +89,34 @@ struct LanguageModel::State {
   }
 
   Decoder::Rows add_cache(const Expression& rows) {
-    LayerCache cache;
-    const auto input = [&](const char* what, std::shared_ptr<TensorData>& data) {
-      const std::vector<int64_t> dims{1, sizes.kv_heads, capacity, sizes.head_size};
-      data = std::make_shared<TensorData>(options.cache, dims);
-      GraphTensor whole = cx.named_tensor(fmt::format("blk.{}.{}", caches.size(), what),
-                                          Shape(dims.begin(), dims.end()), options.cache);
-      cx.store(whole.edge().source, data, true);
-      return whole.slice_along(2, 0, rows);
+    const auto input = [&](const char* what) {
+      const std::vector<int64_t> dims = cache_dims();
+      return cx.named_tensor(fmt::format("blk.{}.{}", cache_inputs.size(), what),
+                             Shape(dims.begin(), dims.end()), options.cache);
     };
-    const Decoder::Rows past_rows{input("keys", cache.keys), input("values", cache.values)};
-    caches.push_back(std::move(cache));
-    return past_rows;
+    const Decoder::Rows& whole = cache_inputs.emplace_back(Decoder::Rows{input("keys"), input("values")});
+    return {whole.keys.slice_along(2, 0, rows), whole.values.slice_along(2, 0, rows)};
+  }
+  [[nodiscard]] std::vector<int64_t> cache_dims() const {
+    return {1, sizes.kv_heads, capacity, sizes.head_size};
+  }
+  [[nodiscard]] std::shared_ptr<TensorData> new_cache() const {
+    return std::make_shared<TensorData>(options.cache, cache_dims());
+  }
+
+  /// The steps that follow read and extend this sequence. Caches stay where they are; the graph is told of them.
+  void select(size_t number) {
+    if (current == &sequences[number]) return;
+    current = &sequences[number];
+    for (size_t i = 0; i < cache_inputs.size(); ++i) {
+      cx.store(cache_inputs[i].keys.edge().source, current->caches[i].keys, true);
+      cx.store(cache_inputs[i].values.edge().source, current->caches[i].values, true);
+    }
+  }
+  [[nodiscard]] size_t checked_sequence(int64_t number) const {
+    if (number < 0 || number >= std::ssize(sequences))
+      fail("[model] sequence {} is asked for, and the model was opened for {}", number, sequences.size());
+    return static_cast<size_t>(number);
   }
 
   /// Computes the tokens, at most a step of them, behind those in the cache. `following`: the token behind each.
@@ -98,7 +124,7 @@ struct LanguageModel::State {
     if (!compiled) compiled.emplace(cx.compile(options.mode));
     const auto count = static_cast<int64_t>(next.size());
     const int64_t length = *std::ranges::lower_bound(kStepTokens, count);
-    const auto done = static_cast<int64_t>(seen.size());
+    const auto done = static_cast<int64_t>(current->seen.size());
     std::vector<int32_t> padded(next.begin(), next.end());
     padded.resize(static_cast<size_t>(length), next.back());
     tokens.set_dyn(padded, {1, length});
@@ -113,11 +139,11 @@ struct LanguageModel::State {
     const size_t plans = cx.plans().size();
     (*compiled)();
     if (cx.plans().size() > plans) compile_s += compiled->details().total_s;
-    for (size_t i = 0; i < caches.size(); ++i) {
-      append(*caches[i].keys, fresh[i].keys, done, count);
-      append(*caches[i].values, fresh[i].values, done, count);
+    for (size_t i = 0; i < fresh.size(); ++i) {
+      append(*current->caches[i].keys, fresh[i].keys, done, count);
+      append(*current->caches[i].values, fresh[i].values, done, count);
     }
-    seen.insert(seen.end(), next.begin(), next.end());
+    current->seen.insert(current->seen.end(), next.begin(), next.end());
   }
 
   void append(TensorData& cache, const GraphTensor& rows, int64_t done, int64_t count) const {
@@ -127,6 +153,14 @@ struct LanguageModel::State {
     for (size_t head = 0; head < static_cast<size_t>(sizes.kv_heads); ++head)
       std::memcpy(cache.bytes.data() + head * to + static_cast<size_t>(done) * row,
                   data->bytes.data() + head * from, static_cast<size_t>(count) * row);
+  }
+
+  /// The first rows of each head from one cache to another.
+  void copy_rows(const TensorData& from, TensorData& to, int64_t count) const {
+    const auto row = static_cast<size_t>(sizes.head_size * element_bytes(options.cache));
+    const size_t head = static_cast<size_t>(capacity) * row;
+    for (size_t i = 0; i < static_cast<size_t>(sizes.kv_heads); ++i)
+      std::memcpy(to.bytes.data() + i * head, from.bytes.data() + i * head, static_cast<size_t>(count) * row);
   }
 
   void check_text(std::span<const TokenId> text) const {
@@ -146,10 +180,11 @@ struct LanguageModel::State {
   int64_t context = 0, capacity = 0;
   Graph cx;
   GraphTensor tokens, past, last, targets, logits, losses;
-  std::vector<LayerCache> caches;
+  std::vector<Decoder::Rows> cache_inputs;  ///< by layer: the caches of the current sequence
+  std::vector<Sequence> sequences;
+  Sequence* current = nullptr;
   std::vector<Decoder::Rows> fresh;  ///< of the last step
   std::optional<Compiled> compiled;
-  std::vector<TokenId> seen;   ///< whose rows are in the caches
   std::vector<float> numbers;  ///< of the last step
   int64_t computed = 0;
   double compile_s = 0;
@@ -184,16 +219,45 @@ const std::vector<TokenId>& LanguageModel::end_tokens() {
   return *state_->ends;
 }
 
-std::span<const float> LanguageModel::logits(std::span<const TokenId> text) {
+int64_t LanguageModel::sequences() const { return std::ssize(state_->sequences); }
+
+int64_t LanguageModel::cache_bytes() const {
+  const std::vector<int64_t> dims = state_->cache_dims();
+  const int64_t count = std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+  return 2 * state_->sizes.layers * size_bytes(state_->options.cache, count);
+}
+
+int64_t LanguageModel::known_tokens(std::span<const TokenId> text, int64_t sequence) const {
+  const std::vector<TokenId>& seen = state_->sequences[state_->checked_sequence(sequence)].seen;
+  return std::ranges::mismatch(text, seen).in1 - text.begin();
+}
+
+void LanguageModel::copy_tokens(int64_t from, int64_t to, int64_t count) {
+  State& s = *state_;
+  const State::Sequence& source = s.sequences[s.checked_sequence(from)];
+  State::Sequence& target = s.sequences[s.checked_sequence(to)];
+  if (count < 0 || count > std::ssize(source.seen))
+    fail("[model] {} tokens of sequence {} are asked for, and it holds {}", count, from, source.seen.size());
+  if (&source == &target) return target.seen.resize(static_cast<size_t>(count));
+  for (size_t i = 0; i < source.caches.size(); ++i) {
+    s.copy_rows(*source.caches[i].keys, *target.caches[i].keys, count);
+    s.copy_rows(*source.caches[i].values, *target.caches[i].values, count);
+  }
+  target.seen.assign(source.seen.begin(), source.seen.begin() + count);
+}
+
+std::span<const float> LanguageModel::logits(std::span<const TokenId> text, int64_t sequence) {
   State& s = *state_;
   if (s.options.scores) fail("[model] it was opened for losses; open it without `scores` for logits");
   s.check_text(text);
-  const auto same = std::ranges::mismatch(text, s.seen).in1 - text.begin();
-  s.seen.resize(std::min(static_cast<size_t>(same), text.size() - 1));  // the last token's logits are wanted
-  s.computed = static_cast<int64_t>(text.size() - s.seen.size());
-  while (s.seen.size() < text.size())
-    s.step(text.subspan(s.seen.size())
-               .first(std::min(text.size() - s.seen.size(), static_cast<size_t>(kStepTokens.back()))));
+  const int64_t known = known_tokens(text, sequence);
+  s.select(s.checked_sequence(sequence));
+  std::vector<TokenId>& seen = s.current->seen;
+  seen.resize(std::min(static_cast<size_t>(known), text.size() - 1));  // the last token's logits are wanted
+  s.computed = static_cast<int64_t>(text.size() - seen.size());
+  while (seen.size() < text.size())
+    s.step(text.subspan(seen.size())
+               .first(std::min(text.size() - seen.size(), static_cast<size_t>(kStepTokens.back()))));
   s.numbers = s.logits.data<float>();
   return s.numbers;
 }
@@ -202,11 +266,12 @@ std::vector<float> LanguageModel::losses(std::span<const TokenId> text) {
   State& s = *state_;
   if (!s.options.scores) fail("[model] it was opened for logits; open it with `scores` for losses");
   s.check_text(text);
-  s.seen.clear();
+  std::vector<TokenId>& seen = s.current->seen;
+  seen.clear();
   s.computed = std::ssize(text) - 1;
   std::vector<float> result;
-  while (s.seen.size() + 1 < text.size()) {
-    const size_t done = s.seen.size();
+  while (seen.size() + 1 < text.size()) {
+    const size_t done = seen.size();
     const size_t count = std::min(text.size() - 1 - done, static_cast<size_t>(kStepTokens.back()));
     s.step(text.subspan(done, count), text.subspan(done + 1, count));
     const auto step = s.losses.data<float>();

@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 
 cmake --install "$build" --prefix "$work/prefix" >/dev/null
 # The public headers are all a consumer gets: no third-party include may hide in them.
-if grep -rnE '#include *[<"](fmt|spdlog|nlohmann|CLI|zlib|xxhash|gmp)' "$work/prefix/include"; then
+if grep -rnE '#include *[<"](fmt|spdlog|nlohmann|CLI|zlib|xxhash|gmp|httplib)' "$work/prefix/include"; then
   echo "package: a public header includes a third-party one" >&2
   exit 1
 fi

@@ -35,6 +35,8 @@ class LanguageModel {
     /// What block-quantised weights become: f16, bf16 or f32. Nothing: kernels read the blocks.
     std::optional<Dtype> decoded = {};
     bool scores = false;  ///< for losses() instead of logits()
+    /// Texts whose keys and values are kept at once, each in a cache of its own.
+    int64_t sequences = 1;
   };
 
   /// Reads what the files say; weights are read when a run first needs them. Errors: FormatError for files that are
@@ -58,11 +60,22 @@ class LanguageModel {
   /// Tokens that end an answer.
   [[nodiscard]] const std::vector<text::TokenId>& end_tokens();
 
+  /// Texts whose keys and values are kept, and the bytes that the cache of one takes.
+  [[nodiscard]] int64_t sequences() const;
+  [[nodiscard]] int64_t cache_bytes() const;
+
   /// What follows `text`, the whole of it from its first token on: a number for each token of the vocabulary. Keys
-  /// and values are kept, so that of a text which begins as the one before, only what differs is computed; the last
-  /// token always is. The result stays valid until the next call. Errors: Error for no text, one longer than
-  /// context(), and tokens out of range; Cancelled.
-  [[nodiscard]] std::span<const float> logits(std::span<const text::TokenId> text);
+  /// and values are kept, so that of a text which begins as the one before in the same sequence, only what differs is
+  /// computed; the last token always is. The result stays valid until the next call. Errors: Error for no text, one
+  /// longer than context(), tokens out of range and a sequence that there is not; Cancelled, after which what was
+  /// computed so far is kept.
+  [[nodiscard]] std::span<const float> logits(std::span<const text::TokenId> text, int64_t sequence = 0);
+  /// How many tokens at the start of `text` the cache of a sequence holds. Errors: Error for a sequence that there is
+  /// not.
+  [[nodiscard]] int64_t known_tokens(std::span<const text::TokenId> text, int64_t sequence = 0) const;
+  /// Gives a sequence the first `count` tokens that another one holds, in place of its own: two texts that begin alike
+  /// compute their beginning once. Errors: Error for sequences that there are not, and more tokens than `from` holds.
+  void copy_tokens(int64_t from, int64_t to, int64_t count);
   /// -log of the share that the model gives to each token of `text` behind the first, in natural units. Nothing is
   /// reused from the call before. Errors: as logits(); Error for a model that was not opened with `scores`, and from
   /// logits() for one that was.

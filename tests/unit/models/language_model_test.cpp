@@ -114,6 +114,56 @@ TEST(LanguageModelCache, KeepsWhatTextsShare) {
   }
 }
 
+// Texts that take turns, a part of a prompt and a token at a time, get what each gets alone.
+TEST(LanguageModelSequences, KeepEachTextsRows) {
+  const std::vector<text::TokenId> first{5, 17, 9, 40, 3, 22, 8, 30, 11, 4}, second{5, 17, 1, 2, 60, 33};
+  LanguageModel alone(kModels / "gemma3", {.context = kContext}),
+      both(kModels / "gemma3", {.context = kContext, .sequences = 2});
+  EXPECT_EQ(both.sequences(), 2);
+  EXPECT_EQ(both.cache_bytes(),
+            2 * both.sizes().layers * both.sizes().kv_heads * 256 * both.sizes().head_size * 4);
+  const auto expect_turn = [&](std::span<const text::TokenId> text, int64_t sequence, int64_t computed) {
+    const auto got = both.logits(text, sequence);
+    EXPECT_EQ(both.computed_tokens(), computed);
+    const std::vector<float> kept(got.begin(), got.end());
+    EXPECT_LT(relative_error(kept, alone.logits(text)), 1e-5);
+  };
+  expect_turn(std::span(first).first(4), 0, 4);
+  EXPECT_EQ(both.known_tokens(second, 0), 2);
+  EXPECT_EQ(both.known_tokens(second, 1), 0);
+  expect_turn(std::span(second).first(5), 1, 5);
+  expect_turn(std::span(first).first(9), 0, 5);
+  expect_turn(second, 1, 1);
+  expect_turn(first, 0, 1);
+  EXPECT_EQ(both.known_tokens(first, 0), 10);
+}
+
+TEST(LanguageModelSequences, TakeOverWhatOthersHold) {
+  const std::vector<text::TokenId> first{5, 17, 9, 40, 3, 22, 8}, second{5, 17, 9, 40, 11, 4};
+  LanguageModel alone(kModels / "gemma3", {.context = kContext}),
+      both(kModels / "gemma3", {.context = kContext, .sequences = 2});
+  (void)both.logits(first, 0);
+  (void)both.logits(std::vector<text::TokenId>{60, 61, 62, 63, 1}, 1);
+  both.copy_tokens(0, 1, 4);
+  EXPECT_EQ(both.known_tokens(second, 1), 4);
+  const auto got = both.logits(second, 1);
+  EXPECT_EQ(both.computed_tokens(), 2);
+  const std::vector<float> kept(got.begin(), got.end());
+  EXPECT_LT(relative_error(kept, alone.logits(second)), 1e-5);
+  EXPECT_EQ(both.known_tokens(first, 0), 7);  // and gave nothing away
+  EXPECT_EQ(error_of<Error>([&] { both.copy_tokens(0, 1, 8); }),
+            "[model] 8 tokens of sequence 0 are asked for, and it holds 7");
+}
+
+TEST(LanguageModelSequences, AreRefusedWhereThereAreNone) {
+  LanguageModel model(kModels / "llama", {.context = kContext, .sequences = 2});
+  const std::vector<text::TokenId> ids{5};
+  EXPECT_EQ(error_of<Error>([&] { (void)model.logits(ids, 2); }),
+            "[model] sequence 2 is asked for, and the model was opened for 2");
+  EXPECT_EQ(error_of<Error>([&] { LanguageModel(kModels / "llama", {.sequences = 0}); }),
+            "[model] 0 sequences are asked for; keep the caches of at least one");
+}
+
 /// A copy of a GGUF file with the matrices whose rows are whole blocks of `format` as these blocks, or as f32 with
 /// their values.
 void write_rounded(const std::filesystem::path& from, const std::filesystem::path& to,

@@ -1,0 +1,14 @@
+#include "luminal/serving/server.h"
+
+#include "serving/service.h"
+
+namespace luminal::serving {
+
+Server::Server(models::LanguageModel model, ServerOptions options)
+    : service_(std::make_unique<Service>(std::move(model), std::move(options))) {}
+Server::~Server() = default;
+
+int Server::port() const { return service_->port(); }
+void Server::stop() { service_->stop(); }
+
+}  // namespace luminal::serving
