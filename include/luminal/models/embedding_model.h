@@ -15,8 +15,8 @@
 ///
 ///   models::EmbeddingModel model("all-MiniLM-L6-v2");  // a Hugging Face folder, or a GGUF file
 ///   const auto found = model.embed(std::vector<std::string>{"a cat sleeps", "the kitten is napping"});
-///   const double likeness = std::inner_product(found[0].values.begin(), found[0].values.end(),
-///                                              found[1].values.begin(), 0.0);
+///   float likeness = 0;  // of vectors of length 1: the cosine of the angle between them
+///   for (size_t i = 0; i < found[0].values.size(); ++i) likeness += found[0].values[i] * found[1].values[i];
 ///
 /// Known are BERT and what has its shape, such as MiniLM (docs/language_models.md).
 namespace luminal::models {
