@@ -156,7 +156,8 @@ void print_inspected_json(const Inspected& file, std::ostream& out) {
                                {"size_bytes", tensor.size_bytes}});
   for (const auto& [type, sum] : totals.by_type) json["types"][type] = total(sum);
   // Texts of GGUF files may be any bytes; JSON's are UTF-8.
-  out << json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+  // Escapes of JSON for all but ASCII: a terminal obeys some of the rest.
+  out << json.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) << '\n';
 }
 
 void print_inspected(Inspected file, std::ostream& out) {

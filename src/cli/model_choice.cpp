@@ -1,9 +1,12 @@
 #include "cli/model_choice.h"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <optional>
 
+#include "base/fail.h"
 #include "cli/compile_mode.h"
+#include "cli/data_folder.h"
 
 namespace luminal::cli {
 
@@ -12,6 +15,15 @@ void declare_model_dtypes(CLI::App& app, ModelChoice& choice) {
       ->capture_default_str();
   app.add_option("--decoded", choice.decoded,
                  "Decode block-quantised weights when they are read, to f16, bf16 or f32");
+}
+
+std::string shipped_model() {
+  const std::filesystem::path path = shipped(std::filesystem::path("talk") / "talk.gguf");
+  if (!exists(path))
+    fail(
+        "[run] the model that ships with Luminal is not there; give a GGUF file, or a folder from Hugging "
+        "Face");
+  return path.string();
 }
 
 models::LanguageModel open_language_model(const ModelChoice& choice, bool scores) {

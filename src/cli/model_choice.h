@@ -17,6 +17,8 @@ struct ModelChoice {
 };
 /// Declares the cache's dtype and what block-quantised weights become.
 void declare_model_dtypes(CLI::App& app, ModelChoice& choice);
+/// The small model that ships with Luminal. Errors: Error if it is not there.
+[[nodiscard]] std::string shipped_model();
 /// `scores`: as LanguageModel::Options has it. Errors: as LanguageModel, parse_mode and parse_dtype.
 [[nodiscard]] models::LanguageModel open_language_model(const ModelChoice& choice, bool scores = false);
 

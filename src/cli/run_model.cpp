@@ -237,6 +237,12 @@ class Chat {
 };
 
 int run_model(RunModelOptions& options, Console& console) {
+  if (options.model.empty()) {
+    options.model = shipped_model();
+    console.err
+        << "This is the small model that ships with Luminal, which knows a little about it; `luminal run "
+           "MODEL` talks with another.\n";
+  }
   if (!options.prompt_file.empty()) {
     std::ifstream in(options.prompt_file, std::ios::binary);
     if (!in) fail("[run] the prompt '{}' cannot be read; give a text file", options.prompt_file);
@@ -256,7 +262,9 @@ int run_model(RunModelOptions& options, Console& console) {
 
 Action declare_run_model(CLI::App& app) {
   auto options = std::make_shared<RunModelOptions>();
-  app.add_option("model", options->model, "A GGUF file, or a folder from Hugging Face")->required();
+  app.add_option(
+      "model", options->model,
+      "A GGUF file, or a folder from Hugging Face (default: the small one that ships with Luminal)");
   auto* prompt =
       app.add_option("-p,--prompt", options->prompt, "Answer this and end; without it: a conversation");
   app.add_option("-f,--file", options->prompt_file, "Read the prompt from a file")->excludes(prompt);

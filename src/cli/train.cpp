@@ -83,6 +83,8 @@ void add_text(CLI::App& app, Action* chosen) {
         command.add_option("--sample", options.sample, "Bytes to write at the end")->capture_default_str();
         command.add_option("--temperature", options.temperature, "0 always picks the most likely byte")
             ->capture_default_str();
+        command.add_flag("--chat", options.chat,
+                         "The text is lines 'Q: ' and 'A: ' in turn; a GGUF file of weights says so");
       });
 }
 

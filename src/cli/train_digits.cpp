@@ -141,7 +141,9 @@ int train_digits(const TrainDigitsOptions& options, Console& console) {
   console.out << fmt::format("training on {} digits, testing on {}, device {}\n", digits.train[1].dims[0],
                              digits.test[1].dims[0], run.device());
   const LoopResult learnt = run.train(console);
-  if (!finish_loop(learnt, options, [&] { return run.weights(); }, "digits_mlp", "digits", console))
+  if (!finish_loop(
+          learnt, options, [&] { save_weights(run.weights(), options.weights, "digits_mlp"); }, "digits",
+          console))
     return interrupted_code();
   const double accuracy = run.test_accuracy();
   console.out << fmt::format("test accuracy {:.1f} %, weights saved to {}\n", 100 * accuracy,

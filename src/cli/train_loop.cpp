@@ -102,13 +102,12 @@ LoopResult run_loop(const TrainLoop& loop, const RunOptions& options, RunLog& lo
   return result;
 }
 
-bool finish_loop(const LoopResult& learnt, const RunOptions& options,
-                 const std::function<std::map<std::string, TensorData>()>& weights, const std::string& model,
+bool finish_loop(const LoopResult& learnt, const RunOptions& options, const std::function<void()>& save,
                  const std::string& unit, Console& console) {
   const bool stopped = interrupted() && !learnt.complete;
   const bool there = std::filesystem::exists(options.weights);
   const bool earned = !stopped || learnt.passes > 0 || (!there && learnt.examples > 0);
-  if (earned) save_weights(weights(), options.weights, model);
+  if (earned) save();
   if (!interrupted()) return true;
   console.out << fmt::format("stopped after {} {}; ", learnt.examples, unit);
   if (earned)

@@ -35,7 +35,6 @@ struct LoopResult {
 /// unless the run went over all its data at least once: it may hold what took hours to learn. Without a file
 /// there, whatever was learnt is saved. Returns false after Ctrl-C: then nothing else is to be done.
 [[nodiscard]] bool finish_loop(const LoopResult& learnt, const RunOptions& options,
-                               const std::function<std::map<std::string, TensorData>()>& weights,
-                               const std::string& model, const std::string& unit, Console& console);
+                               const std::function<void()>& save, const std::string& unit, Console& console);
 
 }  // namespace luminal::cli

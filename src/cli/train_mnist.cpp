@@ -194,7 +194,9 @@ int train_mnist(const TrainMnistOptions& options, Console& console) {
                                      options, log, checkpoints, console);
   const double train_s = seconds_since(begin);
   log.finish();
-  if (!finish_loop(learnt, options, [&] { return learner.weights(); }, "mnist_cnn", "images", console))
+  if (!finish_loop(
+          learnt, options, [&] { save_weights(learner.weights(), options.weights, "mnist_cnn"); }, "images",
+          console))
     return interrupted_code();
   const double test_accuracy = accuracy(learner.weights(), test, learner.device());
   console.out << fmt::format("test accuracy {:.1f} %, weights saved to {}\n", 100 * test_accuracy,

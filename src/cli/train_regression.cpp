@@ -155,7 +155,9 @@ int train_regression(const TrainRegressionOptions& options, Console& console) {
                                       .bar_each_pass = false},
                                      options, log, checkpoints, console);
   log.finish();
-  if (!finish_loop(learnt, options, [&] { return nn::state_dict(model); }, "regression", "rows", console))
+  if (!finish_loop(
+          learnt, options, [&] { save_weights(nn::state_dict(model), options.weights, "regression"); },
+          "rows", console))
     return interrupted_code();
   const auto weights = nn::state_dict(model);
   // A graph of its own for the test: the one above also updates the weights.

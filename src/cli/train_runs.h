@@ -44,6 +44,7 @@ struct TrainTextOptions : RunOptions {
   std::string prompt = "The ";
   int64_t sample = 200;  ///< bytes to write at the end
   double temperature = 0.8;
+  bool chat = false;  ///< the text is lines "Q: " and "A: " in turn
 };
 /// A small Llama on the bytes of a text, which then writes some of its own.
 int train_text(const TrainTextOptions& options, Console& console);

@@ -23,12 +23,29 @@ void check(const TrainTextOptions& options) {
   if (options.length < 2) fail("[train] --length is {}; give 2 or more", options.length);
   if (options.sample < 0) fail("[train] --sample {} is negative; 0 writes nothing", options.sample);
   if (!(options.temperature >= 0)) fail("[train] --temperature is {}; give 0 or more", options.temperature);
+  if (options.chat && options.weights.extension() != ".gguf")
+    fail("[train] --chat is for a model that `luminal run` runs; give it a file: --weights out.gguf");
   if (options.prompt.empty()) fail("[train] --prompt is empty; give at least one byte to start from");
 }
 
 models::Llama::Options sizes_of(const TrainTextOptions& options) {
   return {
       .layers = options.layers, .size = options.size, .heads = options.heads, .kv_heads = options.kv_heads};
+}
+
+/// A question alone, as the text has it: what came before does not help a model that learnt short windows.
+constexpr const char* kQuestionTemplate = "{{ '\\nQ: ' + messages[-1]['content'] + '\\nA: ' }}";
+
+/// Weights as safetensors; into a .gguf file with all that `luminal run` needs.
+void save_model(const TrainTextOptions& options, const std::map<std::string, TensorData>& weights) {
+  if (options.weights.extension() != ".gguf") return save_weights(weights, options.weights, "llama");
+  text::TokenizerSpec tokenizer = text::byte_tokenizer();
+  std::vector<text::TokenId> ends;
+  if (options.chat) {
+    tokenizer.chat_template = kQuestionTemplate;
+    ends = {'\n'};
+  }
+  models::write_llama_gguf(sizes_of(options), weights, options.length, tokenizer, ends, options.weights);
 }
 
 /// Every tenth window is for testing: nothing is learnt from it.
@@ -195,7 +212,8 @@ int train_text(const TrainTextOptions& options, Console& console) {
   const auto begin = std::chrono::steady_clock::now();
   const LoopResult learnt = learn(graph, known, examiner, options, console);
   const double recent = learnt.loss, train_s = seconds_since(begin);
-  if (!finish_loop(learnt, options, [&] { return nn::state_dict(graph.model); }, "llama", "windows", console))
+  if (!finish_loop(
+          learnt, options, [&] { save_model(options, nn::state_dict(graph.model)); }, "windows", console))
     return interrupted_code();
   const auto weights = nn::state_dict(graph.model);
   const std::optional<double> test = examiner.loss(weights);

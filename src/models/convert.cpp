@@ -110,7 +110,10 @@ class FileAsFolder {
     for (const auto& [key, name] : {std::pair("tokenizer.ggml.bos_token_id", "bos_token_id"),
                                     std::pair("tokenizer.ggml.eos_token_id", "eos_token_id"),
                                     std::pair("tokenizer.ggml.padding_token_id", "pad_token_id")})
-      if (const GgufValue* id = gguf_.find(key); id && id->integer()) config_[name] = *id->integer();
+      if (const GgufValue* id = gguf_.find(key); id && id->integer())
+        config_[name] = *id->integer();
+      else
+        config_[name] = nullptr;  // transformers has defaults, which may not be in the vocabulary
     const SmallTensor tensor = [this](std::string_view name) -> std::vector<double> {
       if (!has(std::string(name))) return {};
       const TensorData data = gguf_.read_f32(name);

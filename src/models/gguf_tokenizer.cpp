@@ -157,6 +157,10 @@ void take_vocabulary(const TokenizerKeys& keys, TokenizerSpec& spec) {
   }
 }
 
+ptrdiff_t character_count(std::string_view text) {
+  return std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; });
+}
+
 void take_gpt2(const TokenizerKeys& keys, TokenizerSpec& spec) {
   text::ByteLevelStyle style = text::byte_level_style(keys.text("ggml.pre", "default"));
   spec.normalizers = std::move(style.normalizers);
@@ -171,7 +175,9 @@ void take_gpt2(const TokenizerKeys& keys, TokenizerSpec& spec) {
       fail<FormatError>("[tokenizer] the merge '{}' has no blank between two pieces", merge.substr(0, 64));
     spec.merges.emplace_back(merge.substr(0, blank), merge.substr(blank + 1));
   }
-  if (spec.merges.empty()) fail<FormatError>("[tokenizer] tokenizer.ggml.merges is empty");
+  const auto is_longer = [&](const std::string& token) { return character_count(token) > 1; };
+  if (spec.merges.empty() && std::ranges::any_of(spec.vocabulary, is_longer))
+    fail<FormatError>("[tokenizer] tokenizer.ggml.merges is empty, and tokens have several characters");
 }
 
 std::vector<DecoderStep> sentence_piece_decoders(bool prefixed) {

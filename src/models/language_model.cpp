@@ -213,8 +213,11 @@ const text::Tokenizer& LanguageModel::tokenizer() {
 
 const std::vector<TokenId>& LanguageModel::end_tokens() {
   if (!state_->ends) {
-    state_->ends = state_->file->end_tokens();
-    if (const auto id = tokenizer().find(tokenizer().spec().end_token)) state_->ends->push_back(*id);
+    std::vector<TokenId> ends = state_->file->end_tokens();
+    if (const auto id = tokenizer().find(tokenizer().spec().end_token)) ends.push_back(*id);
+    std::ranges::sort(ends);
+    ends.erase(std::ranges::unique(ends).begin(), ends.end());
+    state_->ends = std::move(ends);
   }
   return *state_->ends;
 }

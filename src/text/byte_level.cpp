@@ -98,6 +98,14 @@ ByteLevelStyle byte_level_style(std::string_view name) {
   return style;
 }
 
+TokenizerSpec byte_tokenizer() {
+  TokenizerSpec spec{.pre_tokenizers = byte_level_style("gpt-2").pre_tokenizers,
+                     .decoders = {{{.kind = DecoderStep::Kind::ByteLevel}}}};
+  for (int byte = 0; byte < 256; ++byte)
+    spec.vocabulary.push_back(character_of_byte(static_cast<uint8_t>(byte)));
+  return spec;
+}
+
 std::optional<std::string> byte_level_style_name(const TokenizerSpec& spec) {
   std::span<const PreTokenizerStep> steps = spec.pre_tokenizers;
   if (!steps.empty() && steps.front().kind == PreTokenizerStep::Kind::Prefix) steps = steps.subspan(1);

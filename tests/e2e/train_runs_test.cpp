@@ -97,6 +97,47 @@ TEST_F(TrainRuns, Text) {
               testing::Contains("model.layers.1.self_attn.k_proj.weight"));
 }
 
+// What `luminal run` writes with the exported file is what the run wrote with its own weights.
+TEST_F(TrainRuns, TextBecomesAModelThatRuns) {
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "Q: What does the fox say?\nA: the quick brown fox says nothing.\n";
+  const std::string model = path("fox.gguf");
+  const Result trained = luminal({"train",
+                                  "text",
+                                  folder_.file("fox.txt", text).string(),
+                                  "--steps",
+                                  "150",
+                                  "--layers",
+                                  "2",
+                                  "--size",
+                                  "32",
+                                  "--length",
+                                  "64",
+                                  "--lr",
+                                  "0.01",
+                                  "--sample",
+                                  "30",
+                                  "--temperature",
+                                  "0",
+                                  "--prompt",
+                                  "Q: What",
+                                  "--chat",
+                                  "--device",
+                                  "cpu",
+                                  "--weights",
+                                  model});
+  ASSERT_EQ(trained.code, kDone) << trained.err;
+  const Result raw = luminal({"run", model, "--raw", "--temp", "0", "-n", "30", "-p", "Q: What"});
+  ASSERT_EQ(raw.code, kDone) << raw.err;
+  EXPECT_THAT(trained.out, HasSubstr("Q: What" + raw.out.substr(0, 18)));
+  EXPECT_EQ(raw.out.substr(0, 18), " does the fox say?");
+  const Result answer = luminal({"run", model, "--temp", "0", "-p", "What does the fox say?"});
+  EXPECT_EQ(answer.out, "the quick brown fox says nothing.\n");
+  EXPECT_THAT(
+      luminal({"train", "text", "--chat", "--weights", path("w.safetensors")}).err,
+      HasSubstr("[train] --chat is for a model that `luminal run` runs; give it a file: --weights out.gguf"));
+}
+
 /// The checkpoints of a folder, by step.
 std::vector<fs::path> checkpoints_in(const fs::path& folder) {
   std::vector<fs::path> files;

@@ -166,6 +166,7 @@ echo "$law, ${#lines[@]} command lines"
 
 echo "== program"
 "$work/prefix/bin/luminal" --version
+(cd "$work" && LUMINAL_CACHE=off "$work/prefix/bin/luminal" run -p "What is Luminal?" --temp 0 2>/dev/null) | grep "compiler"
 # Only the program itself can tell how long it takes to start with a filled cache.
 LUMINAL_CACHE="$work/cache" "$work/prefix/bin/luminal" train mnist --data "$root/data/mnist10k" --limit 128 --epochs 1 \
   --mode budget=1 --weights "$work/w.safetensors" --json "$work/mnist.json" >/dev/null

@@ -1,9 +1,13 @@
 #pragma once
 #include <cstdint>
+#include <filesystem>
+#include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "luminal/nn.h"
+#include "luminal/text/tokenizer.h"
 
 namespace luminal::models {
 
@@ -49,5 +53,16 @@ struct Llama {
   [[nodiscard]] std::vector<nn::KvCache> caches(nn::GraphSite cx, int64_t rows, const Expression& past) const;
   void serialize(nn::Serializer& s) const;
 };
+
+/// Writes a folder as Hugging Face has it, which LanguageModel and `transformers` read: config.json, the weights and the
+/// tokenizer. `weights`: as nn::state_dict gives them; `context`: tokens that the model was trained with; `ends`: tokens
+/// that end an answer. Errors: FormatError for a tokenizer of another size; Error if writing fails.
+void write_llama(const Llama::Options& options, const std::map<std::string, TensorData>& weights,
+                 int64_t context, const text::TokenizerSpec& tokenizer, std::span<const text::TokenId> ends,
+                 const std::filesystem::path& folder);
+/// The same as a GGUF file.
+void write_llama_gguf(const Llama::Options& options, const std::map<std::string, TensorData>& weights,
+                      int64_t context, const text::TokenizerSpec& tokenizer,
+                      std::span<const text::TokenId> ends, const std::filesystem::path& file);
 
 }  // namespace luminal::models

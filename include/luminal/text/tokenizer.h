@@ -131,6 +131,9 @@ struct ByteLevelStyle {
 /// The name of the style that a spec has, the first of several; nothing if none of them is it.
 [[nodiscard]] std::optional<std::string> byte_level_style_name(const TokenizerSpec& spec);
 
+/// Each byte of a text is a token, whose id is the byte.
+[[nodiscard]] TokenizerSpec byte_tokenizer();
+
 /// BERT's: words are divided at blanks, and each punctuation mark is a word.
 [[nodiscard]] std::vector<PreTokenizerStep> bert_pre_tokenizer();
 

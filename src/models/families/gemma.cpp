@@ -37,7 +37,8 @@ void complete_gemma3(DecoderOptions& options, const Facts& facts, const SmallTen
 }
 
 void configure_gemma(const DecoderOptions& options, nlohmann::json& config) {
-  config["query_pre_attn_scalar"] = std::round(1 / (options.attention_scale * options.attention_scale));
+  config["query_pre_attn_scalar"] =  // transformers refuses a real number
+      std::llround(1 / (options.attention_scale * options.attention_scale));
   config["hidden_activation"] = "gelu_pytorch_tanh";
   for (const bool local : options.local)
     config["layer_types"].push_back(local ? "sliding_attention" : "full_attention");

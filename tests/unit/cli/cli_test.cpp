@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <iostream>
@@ -75,7 +76,9 @@ TEST(Cli, InspectShowsAModelsFolderAndNoControlCharacters) {
   const test::TemporaryFolder folder;
   (void)folder.file("config.json", R"({"model_type": "llama", "rope": {"theta": 1e4}, "bad\u001bkey": 1})");
   const TensorData weight = TensorData::of<float>({2, 2}, std::vector<float>{1, 2, 3, 4});
-  write_safetensors(folder.path() / "model.safetensors", {{"a\x1b[2J", weight}});
+  const std::string turned =
+      "b\u202e\u009b\x7f";  // turns the direction of writing, begins a sequence, deletes
+  write_safetensors(folder.path() / "model.safetensors", {{"a\x1b[2J", weight}, {turned, weight}});
   const Outcome table = luminal({"inspect", folder.path().string()});
   ASSERT_EQ(table.code, kDone) << table.err;
   EXPECT_THAT(table.out, HasSubstr("model folder, 1 file, "));
@@ -83,6 +86,9 @@ TEST(Cli, InspectShowsAModelsFolderAndNoControlCharacters) {
   EXPECT_THAT(table.out, HasSubstr(R"(a\x1b[2J)"));
   EXPECT_THAT(table.out, HasSubstr(R"(bad\x1bkey)"));
   EXPECT_THAT(table.out, testing::Not(HasSubstr("\x1b")));
+  const Outcome json = luminal({"inspect", folder.path().string(), "--json"});
+  EXPECT_TRUE(std::ranges::all_of(json.out, [](char c) { return c == '\n' || (c >= ' ' && c < '\x7f'); }));
+  EXPECT_EQ(nlohmann::json::parse(json.out).at("tensors").at(1).at("name"), turned);
 }
 
 TEST(Cli, BenchAnswersALineWithALine) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -172,6 +173,23 @@ TEST(RunModel, SaysWhatIsWrong) {
   EXPECT_THAT(full.err, HasSubstr("[run] the context of 20 tokens is full"));
   EXPECT_THAT(talk_with({"--cache-type", "i8", "-p", "a"}).err,
               HasSubstr("[model] cache is i8; choose f32, f16 or bf16"));
+}
+
+// The shipped model has learnt these, and other questions get the answer of those that it does not know.
+TEST(RunModel, TalksWithTheShippedModelWhereNoneIsNamed) {
+  const auto answer = [](const std::string& question) {
+    std::ostringstream out, err;
+    Console console{out, err};
+    EXPECT_EQ(run(std::vector<std::string>{"run", "-p", question, "--temp", "0"}, console), kDone)
+        << err.str();
+    EXPECT_THAT(err.str(), HasSubstr("the small model that ships with Luminal"));
+    return out.str();
+  };
+  EXPECT_THAT(answer("What is Luminal?"), HasSubstr("a deep-learning compiler in C++20"));
+  EXPECT_THAT(answer("How do I train on my own text?"), HasSubstr("`luminal train text FILE"));
+  EXPECT_THAT(answer("what is an e-graph"), HasSubstr("holds many equal forms of an expression"));
+  EXPECT_THAT(answer("What is the capital of France?"), HasSubstr("I do not know that"));
+  EXPECT_LT(std::filesystem::file_size(std::string(LUMINAL_SOURCE_DIR) + "/data/talk/talk.gguf"), 1'500'000U);
 }
 
 }  // namespace

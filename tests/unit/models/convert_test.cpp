@@ -136,6 +136,20 @@ TEST_P(StoredGguf, BecomesTheFolderAgain) {
       EXPECT_EQ(again.read(tensor.name).bytes, first.read(tensor.name).bytes) << tensor.name;
     }
 }
+// transformers refuses a config.json with a real number for a whole one, and takes tokens of its own where none are said.
+TEST_P(StoredGguf, SaysWholeNumbersAndAllTokens) {
+  const test::TemporaryFolder temporary;
+  convert_to_folder(kData / "families" / GetParam() / "model.gguf", temporary.path() / "out");
+  const auto config = nlohmann::json::parse(test::content_of(temporary.path() / "out" / "config.json"));
+  const auto stored =
+      nlohmann::json::parse(test::content_of(kData / "families" / GetParam() / "config.json"));
+  for (const auto& [key, value] : config.items())
+    if (const auto wanted = stored.find(key); wanted != stored.end() && wanted->is_number_integer()) {
+      EXPECT_TRUE(value.is_number_integer() || value.is_null()) << key << ": " << value;
+    }
+  for (const char* token : {"bos_token_id", "eos_token_id", "pad_token_id"})
+    EXPECT_TRUE(config.contains(token)) << token;
+}
 INSTANTIATE_TEST_SUITE_P(Families, StoredGguf, testing::ValuesIn(stored_folders(true)), plain_name);
 
 /// Ids and texts of all stored cases.

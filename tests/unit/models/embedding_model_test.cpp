@@ -94,7 +94,7 @@ TEST_P(StoredEncoder, BecomesAFolderAgain) {
                           "max_position_embeddings", "num_attention_heads", "num_hidden_layers",
                           "type_vocab_size", "vocab_size"})
     EXPECT_EQ(config.at(key), wanted.at(key)) << key;
-  EXPECT_EQ(config.size(), 15U);  // and the epsilon, positions, ties, and two tokens
+  EXPECT_EQ(config.size(), 16U);  // and the epsilon, positions, ties, and three tokens
 }
 
 INSTANTIATE_TEST_SUITE_P(Poolings, StoredEncoder, testing::Values("mean", "cls"),

@@ -131,6 +131,9 @@ TEST(GgufTokenizer, ErrorsSayWhatIsWrong) {
   set(metadata, "tokenizer.ggml.merges", GgufArray{GgufKind::Text, {std::string("ab")}});
   EXPECT_THAT([&] { (void)gguf_tokenizer(metadata); },
               ThrowsMessage<FormatError>(HasSubstr("the merge 'ab' has no blank between two pieces")));
+  set(metadata, "tokenizer.ggml.merges", GgufArray{GgufKind::Text, {}});
+  EXPECT_THAT([&] { (void)gguf_tokenizer(metadata); },
+              ThrowsMessage<FormatError>(HasSubstr("merges is empty, and tokens have several characters")));
 }
 
 }  // namespace

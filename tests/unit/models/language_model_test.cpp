@@ -16,6 +16,7 @@
 #include "luminal/error.h"
 #include "luminal/gguf.h"
 #include "luminal/models/convert.h"
+#include "luminal/models/llama.h"
 #include "luminal/quantized.h"
 #include "luminal/safetensors.h"
 #include "support/files.h"
@@ -273,6 +274,44 @@ TEST(FolderOfBlocks, SaysWhatIsWrongWithThem) {
   EXPECT_THAT(compute(TensorData(Dtype::I8, {2, 32, 1, 16})), HasSubstr(wanted));
   EXPECT_THAT(compute(TensorData(Dtype::U8, {2, 32, 16})),
               HasSubstr("down_proj_blocks' is u8 with 3 axes, which weights of experts are not"));
+}
+
+// A Llama of our own, exported, beside its module in the graph that computes it without a cache.
+TEST(ExportedLlama, GivesTheLogitsOfItsModule) {
+  const test::TemporaryFolder temporary;
+  const Llama::Options options{.layers = 2, .size = 32, .heads = 4, .kv_heads = 2};
+  Graph cx;
+  const Llama module(cx, options);
+  const auto weights = nn::state_dict(module);
+  const std::filesystem::path folder = temporary.path() / "folder", file = temporary.path() / "own.gguf";
+  text::TokenizerSpec tokenizer = text::byte_tokenizer();
+  tokenizer.chat_template = "{{ messages[-1]['content'] }}";
+  write_llama(options, weights, 48, tokenizer, std::vector{10}, folder);
+  write_llama_gguf(options, weights, 48, tokenizer, std::vector{10}, file);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(temporary.path()), {}), 2);
+  const std::string text = "Tea, th\u00e9 \u8336!";
+  std::vector<int32_t> bytes;
+  for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
+  const GraphTensor tokens = cx.named_tensor("tokens", {1, std::ssize(bytes)}, Dtype::I32);
+  const GraphTensor all = module.forward(tokens).retrieve();
+  GraphTensor(tokens).set(bytes);
+  cx.execute();
+  const std::vector<float> logits = all.data<float>();
+  const auto wanted = std::span(logits).last(256);
+  for (const std::filesystem::path& path : {folder, file}) {
+    LanguageModel model(path);
+    EXPECT_EQ(model.tokenizer().encode(text), bytes) << path;
+    EXPECT_EQ(model.tokenizer().decode(bytes), text) << path;
+    EXPECT_EQ(model.tokenizer().spec().chat_template, tokenizer.chat_template);
+    EXPECT_EQ(model.end_tokens(), std::vector{10}) << path;
+    EXPECT_EQ(model.context(), 48) << path;
+    EXPECT_LT(relative_error(model.logits(bytes), wanted), 1e-5) << path;
+  }
+  EXPECT_EQ(std::get<std::string>(*GgufFile(file).find("general.name")), "own");
+  Llama::Options larger = options;
+  larger.vocabulary = 300;
+  EXPECT_THAT(error_of<FormatError>([&] { write_llama(larger, weights, 48, tokenizer, {}, folder); }),
+              HasSubstr("the tokenizer has 256 tokens and the model 300"));
 }
 
 void write_config(const std::filesystem::path& folder, const std::string& text) {
