@@ -92,7 +92,11 @@ int serve(ServeOptions& options, Console& console) {
                      options.server.host == "::1";
   if (!local && options.server.api_keys.empty())
     console.err << "[serve] everybody who reaches this machine may use the model; --api-key asks for a key\n";
-  while (!interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  while (!interrupted()) {
+    if (!server.listening())
+      fail("[serve] the system has closed the listening socket; start the server again");
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
   console.err << "stopping; again to stop at once\n";
   server.stop();
   return kDone;

@@ -133,7 +133,12 @@ void Scheduler::work() {
         continue;
       }
     }
-    round();
+    try {
+      round();
+    } catch (...) {  // no memory for a step: nobody knows which answers got theirs
+      for (const auto& job : running_)
+        if (!job->over) end_with(*job, std::current_exception(), "error");
+    }
   }
 }
 

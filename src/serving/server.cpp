@@ -9,6 +9,7 @@ Server::Server(models::LanguageModel model, ServerOptions options)
 Server::~Server() = default;
 
 int Server::port() const { return service_->port(); }
+bool Server::listening() const { return service_->listening(); }
 void Server::stop() { service_->stop(); }
 
 }  // namespace luminal::serving

@@ -98,9 +98,13 @@ Server::Service::Service(models::LanguageModel model, ServerOptions options)
 Server::Service::~Service() { stop(); }
 
 void Server::Service::listen() {
-  listener_ = start_thread<std::jthread>([this] { http_.listen_after_bind(); });
+  listening_ = true;
+  listener_ = start_thread<std::jthread>([this] {
+    http_.listen_after_bind();
+    listening_ = false;
+  });
   if (!listener_) fail("[serve] the system gives no thread to listen with");
-  while (!http_.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (listening_ && !http_.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 void Server::Service::stop() {
@@ -162,7 +166,12 @@ void Server::Service::check_head(const Request& request) const {
       request.get_header_value<uint64_t>("Content-Length") > options_.body_bytes)
     throw ApiError(413, fmt::format("the body has more than {} bytes", options_.body_bytes), {},
                    "body_too_large");
-  if (!request.has_header("Content-Length") && request.get_header_value("Transfer-Encoding").empty())
+  const bool has_length = request.has_header("Content-Length"),
+             in_chunks = request.has_header("Transfer-Encoding");
+  // A proxy and this server might take different parts of what follows for the body.
+  if (has_length && in_chunks)
+    throw ApiError(400, "the request says both Content-Length and Transfer-Encoding; send one of them");
+  if (!has_length && !in_chunks)
     throw ApiError(411, "the request does not say how long its body is; send Content-Length");
 }
 

@@ -35,6 +35,7 @@ class Server::Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
   [[nodiscard]] int port() const { return port_; }
+  [[nodiscard]] bool listening() const { return listening_; }
   void stop();
 
  private:
@@ -99,7 +100,7 @@ class Server::Service {
   std::atomic<int64_t> in_flight_{0};  ///< requests that are being answered
   HttpServer http_;
   int port_ = 0;
-  std::atomic<bool> stopped_{false};
+  std::atomic<bool> stopped_{false}, listening_{false};
   std::optional<std::jthread> listener_;
 };
 

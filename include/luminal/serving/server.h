@@ -46,6 +46,8 @@ class Server {
   ~Server();
 
   [[nodiscard]] int port() const;
+  /// False after stop(), and if the system has closed the socket that clients connect to.
+  [[nodiscard]] bool listening() const;
   /// Refuses new requests and those that wait (503), lets running answers end within the time that the options say,
   /// ends the others with an error as their last event, and closes all connections.
   void stop();

@@ -357,6 +357,9 @@ TEST(ServerLimits, BodiesAreNotLongerThanAllowed) {
   EXPECT_THAT(answer_to(server.port(), head_of("Transfer-Encoding: chunked\r\n") + chunks),
               HasSubstr(" 413 "));
   EXPECT_THAT(answer_to(server.port(), head_of("")), HasSubstr(" 411 "));
+  EXPECT_THAT(
+      answer_to(server.port(), head_of("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n") + "0\r\n\r\n"),
+      HasSubstr(" 400 "));
   const std::string body = R"({"prompt": "a", "max_tokens": 1})";
   EXPECT_THAT(
       answer_to(server.port(), head_of("Transfer-Encoding: chunked\r\n") + "20\r\n" + body + "\r\n0\r\n\r\n"),
