@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/stopwatch.h"
 #include "cli/command.h"
+#include "cli/compile_mode.h"
 #include "cli/interrupt.h"
 #include "cli/model_choice.h"
 #include "luminal/serving/server.h"
@@ -22,7 +23,7 @@ namespace {
 
 struct ServeOptions : ModelChoice {
   serving::ServerOptions server;
-  std::string key, key_file;
+  std::string key, key_file, embedding_model;
   double body_megabytes = 4;
   bool warm = true;
 };
@@ -70,6 +71,23 @@ std::string address_of(const std::string& host, int port) {
                                              : fmt::format("http://[{}]:{}", host, port);
 }
 
+std::string name_of(const std::string& model) {
+  const std::filesystem::path path = std::filesystem::path(model).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).stem().string();
+}
+
+std::unique_ptr<serving::Server> start_server(models::LanguageModel model, const ServeOptions& options,
+                                              std::ostream& err) {
+  if (options.embedding_model.empty())
+    return std::make_unique<serving::Server>(std::move(model), options.server);
+  models::EmbeddingModel embeddings(options.embedding_model,
+                                    {.device = options.device, .mode = parse_mode(options.mode)});
+  err << fmt::format("{}: {}, vectors of {}, weights {}\n", options.server.embedding_name,
+                     embeddings.architecture(), embeddings.size(),
+                     readable_bytes(static_cast<size_t>(embeddings.weight_bytes())));
+  return std::make_unique<serving::Server>(std::move(model), std::move(embeddings), options.server);
+}
+
 int serve(ServeOptions& options, Console& console) {
   if (!options.key.empty()) options.server.api_keys.push_back(options.key);
   if (!options.key_file.empty())
@@ -77,28 +95,26 @@ int serve(ServeOptions& options, Console& console) {
   if (!(options.body_megabytes > 0 && options.body_megabytes <= 1024))
     fail("[serve] --max-body is {}; give from 0.001 to 1024 MB", options.body_megabytes);
   options.server.body_bytes = static_cast<size_t>(options.body_megabytes * 1e6);
-  if (options.server.name.empty()) {
-    const std::filesystem::path path = std::filesystem::path(options.model).lexically_normal();
-    options.server.name = (path.has_filename() ? path : path.parent_path()).stem().string();
-  }
+  if (options.server.name.empty()) options.server.name = name_of(options.model);
+  options.server.embedding_name = name_of(options.embedding_model);
   const InterruptGuard guard;
   models::LanguageModel model = open_language_model(options);
   describe(model, options, console.err);
   if (options.warm) warm_up(model, console.err);
-  serving::Server server(std::move(model), options.server);
-  const std::string address = address_of(options.server.host, server.port());
+  const auto server = start_server(std::move(model), options, console.err);
+  const std::string address = address_of(options.server.host, server->port());
   console.out << fmt::format("listening on {} (API: {}/v1)\n", address, address) << std::flush;
   const bool local = options.server.host == "127.0.0.1" || options.server.host == "localhost" ||
                      options.server.host == "::1";
   if (!local && options.server.api_keys.empty())
     console.err << "[serve] everybody who reaches this machine may use the model; --api-key asks for a key\n";
   while (!interrupted()) {
-    if (!server.listening())
+    if (!server->listening())
       fail("[serve] the system has closed the listening socket; start the server again");
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   console.err << "stopping; again to stop at once\n";
-  server.stop();
+  server->stop();
   return kDone;
 }
 
@@ -136,6 +152,8 @@ Action declare_serve(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--port", server.port, "0: a free one")->capture_default_str();
   app.add_option("-a,--alias", server.name, "Name of the model for clients; otherwise its file's");
+  app.add_option("--embedding-model", options->embedding_model,
+                 "Another model, for embeddings: a file or a folder");
   app.add_option("-c,--ctx-size", options->context, "Tokens of a text at most; 0: as trained, up to 4096")
       ->capture_default_str();
   app.add_option("--parallel", options->sequences,

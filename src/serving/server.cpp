@@ -5,7 +5,9 @@
 namespace luminal::serving {
 
 Server::Server(models::LanguageModel model, ServerOptions options)
-    : service_(std::make_unique<Service>(std::move(model), std::move(options))) {}
+    : service_(std::make_unique<Service>(std::move(model), std::nullopt, std::move(options))) {}
+Server::Server(models::LanguageModel model, models::EmbeddingModel embeddings, ServerOptions options)
+    : service_(std::make_unique<Service>(std::move(model), std::move(embeddings), std::move(options))) {}
 Server::~Server() = default;
 
 int Server::port() const { return service_->port(); }

@@ -26,6 +26,7 @@ ServerOptions checked_server(ServerOptions options) {
     fail("[serve] an API key is empty; give one with characters, or none");
   (void)text::Sampler(options.sampler);
   if (options.name.empty()) options.name = "model";
+  if (options.embedding_name.empty()) options.embedding_name = "embeddings";
   return options;
 }
 
@@ -65,7 +66,8 @@ const Server::Service::Route Server::Service::kRoutes[] = {
     {"POST", "/v1/embeddings", false, &Service::embed},
 };
 
-Server::Service::Service(models::LanguageModel model, ServerOptions options)
+Server::Service::Service(models::LanguageModel model, std::optional<models::EmbeddingModel> embeddings,
+                         ServerOptions options)
     : options_(checked_server(std::move(options))),
       defaults_{.sampler = options_.sampler, .most_tokens = options_.most_tokens},
       language_model_(std::move(model)),
@@ -80,6 +82,7 @@ Server::Service::Service(models::LanguageModel model, ServerOptions options)
       scheduler_(*model_, {.queue = options_.queue}, metrics_),
       limits_{.body_bytes = options_.body_bytes},
       http_(limits_, static_cast<size_t>(options_.connections), busy_answer()) {
+  if (embeddings) embedder_.emplace(std::move(*embeddings), options_.embedding_name);
   http_.set_pre_routing_handler(
       [this](const Request& request, Response& response) { return before_body(request, response); });
   http_.Post(".*", [this](const Request& request, Response& response, const httplib::ContentReader& read) {
@@ -117,6 +120,7 @@ void Server::Service::stop() {
   draining_ = true;
   scheduler_.drain();
   wait_until(options_.grace_s);
+  cut_ = true;
   scheduler_.cut();
   wait_until(options_.grace_s + 2);  // the last events are written
   http_.end_connections();
@@ -275,14 +279,31 @@ Json Server::Service::model_json() const {
             {"tools", template_.has_value() && tools_.has_value()}}}};
 }
 
+Json Server::Service::embedding_model_json() const {
+  const models::EmbeddingModel& model = embedder_->model();
+  return {{"id", embedder_->name()},
+          {"object", "model"},
+          {"created", started_},
+          {"owned_by", "luminal"},
+          {"meta",
+           {{"architecture", model.architecture()},
+            {"parameters", model.parameter_count()},
+            {"weight_bytes", model.weight_bytes()},
+            {"context", model.context()},
+            {"embedding", model.size()}}}};
+}
+
 void Server::Service::show_models(const Request&, Response& response) {
-  response.set_content(json_text({{"object", "list"}, {"data", Json::array({model_json()})}}),
-                       "application/json");
+  Json models = Json::array({model_json()});
+  if (embedder_) models.push_back(embedding_model_json());
+  response.set_content(json_text({{"object", "list"}, {"data", models}}), "application/json");
 }
 
 void Server::Service::show_model(const Request& request, Response& response) {
-  check_model(request.path.substr(std::string_view("/v1/models/").size()));
-  response.set_content(json_text(model_json()), "application/json");
+  const std::string name = request.path.substr(std::string_view("/v1/models/").size());
+  const bool embeds = embedder_ && name == embedder_->name();
+  if (!embeds) check_model(name);
+  response.set_content(json_text(embeds ? embedding_model_json() : model_json()), "application/json");
 }
 
 void Server::Service::show_metrics(const Request&, Response& response) {

@@ -9,6 +9,7 @@
 #include "luminal/text/chat_template.h"
 #include "serving/api_error.h"
 #include "serving/connection.h"
+#include "serving/embeddings.h"
 #include "serving/metrics.h"
 #include "serving/replies.h"
 #include "serving/requests.h"
@@ -30,7 +31,8 @@ struct RunningRequest {
 /// What the server is made of: the model with its scheduler, and the routes.
 class Server::Service {
  public:
-  Service(models::LanguageModel model, ServerOptions options);
+  Service(models::LanguageModel model, std::optional<models::EmbeddingModel> embeddings,
+          ServerOptions options);
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
@@ -70,6 +72,7 @@ class Server::Service {
   void embed(const Request&, Response&);
 
   [[nodiscard]] Json model_json() const;
+  [[nodiscard]] Json embedding_model_json() const;
   void check_model(const std::string& name) const;
   [[nodiscard]] std::vector<text::TokenId> tokens_of(const Prompt& prompt) const;
   [[nodiscard]] std::vector<text::TokenId> prompt_of(const ChatRequest& request) const;
@@ -88,6 +91,7 @@ class Server::Service {
   const ServerOptions options_;
   const RequestDefaults defaults_;
   models::LanguageModel language_model_;
+  std::optional<Embedder> embedder_;
   std::unique_ptr<TokenModel> model_;
   Vocabulary vocabulary_;
   std::optional<text::ChatTemplate> template_;
@@ -96,7 +100,7 @@ class Server::Service {
   Metrics metrics_;
   Scheduler scheduler_;
   Connection::Limits limits_;
-  std::atomic<bool> draining_{false};
+  std::atomic<bool> draining_{false}, cut_{false};
   std::atomic<int64_t> in_flight_{0};  ///< requests that are being answered
   HttpServer http_;
   int port_ = 0;

@@ -164,8 +164,20 @@ void Server::Service::chat(const Request& request, Response& response) {
          response);
 }
 
-void Server::Service::embed(const Request&, Response&) {
-  throw ApiError(501, "the model has no embeddings; serve one that is made for them", {}, "not_implemented");
+void Server::Service::embed(const Request& request, Response& response) {
+  if (!embedder_)
+    throw ApiError(501, "the model that is served has no embeddings; start the server with --embedding-model",
+                   {}, "not_implemented");
+  const EmbeddingRequest asked = parse_embedding_request(parse_body(request.body), embedder_->model().size());
+  if (!asked.model.empty() && asked.model != embedder_->name())
+    throw ApiError(404, fmt::format("the embeddings here are those of '{}'", embedder_->name()), "model",
+                   "model_not_found");
+  const Connection& connection = Connection::current();
+  const Json answer = embedder_->answer(asked, [&] {
+    if (connection.client_left()) throw client_has_left();
+    if (cut_) throw ApiError(503, "the server is shutting down; try again later", {}, "shutting_down");
+  });
+  response.set_content(json_text(answer), "application/json");
 }
 
 void Server::Service::await_first(RunningRequest& running) const {

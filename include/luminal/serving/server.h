@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "luminal/models/embedding_model.h"
 #include "luminal/models/language_model.h"
 #include "luminal/text/sampler.h"
 
@@ -14,7 +15,7 @@
 ///   std::cout << "http://127.0.0.1:" << server.port() << "/v1\n";
 ///   server.stop();  // when nobody needs it any more
 ///
-/// It answers /v1/chat/completions, /v1/completions, /v1/models, /health, /metrics and, at /, with a page to chat on
+/// It answers /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models, /health, /metrics and, at /, with a page to chat on
 /// (docs/serving.md).
 namespace luminal::serving {
 
@@ -22,6 +23,7 @@ struct ServerOptions {
   std::string host = "127.0.0.1";
   int port = 8080;                         ///< 0: a free one
   std::string name = {};                   ///< of the model, for clients; empty: "model"
+  std::string embedding_name = {};         ///< of the embedding model; empty: "embeddings"
   std::vector<std::string> api_keys = {};  ///< one of them opens the interface; empty: it is open to all
   int64_t queue = 64;                   ///< requests of a client that wait; of all clients four times as many
   int64_t connections = 256;            ///< at once
@@ -40,6 +42,8 @@ class Server {
   /// listened on, or an option is out of its range; FormatError if the model's tokenizer or chat template is not
   /// understood.
   Server(models::LanguageModel model, ServerOptions options);
+  /// And a model that answers /v1/embeddings.
+  Server(models::LanguageModel model, models::EmbeddingModel embeddings, ServerOptions options);
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
   /// Stops.

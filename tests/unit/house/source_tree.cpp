@@ -12,7 +12,8 @@ namespace {
 const std::string kUmbrella = "luminal/luminal.h";
 
 /// What users could have written themselves: these see no module's insides.
-const std::set<std::string> kOnPublicHeadersAlone{"nn", "training", "data", "formats", "models", "serving", "cli"};
+const std::set<std::string> kOnPublicHeadersAlone{"nn",     "training", "data", "formats",
+                                                  "models", "serving",  "cli"};
 
 std::vector<fs::path> sources_below(const fs::path& folder) {
   std::vector<fs::path> files;

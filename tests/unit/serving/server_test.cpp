@@ -18,6 +18,8 @@
 #include <thread>
 
 #include "luminal/error.h"
+#include "luminal/safetensors.h"
+#include "serving/embeddings.h"
 #include "support/api_client.h"
 #include "support/files.h"
 
@@ -626,6 +628,48 @@ TEST(ServerLoad, ManyClientsLoseNothing) {
   EXPECT_GT(left, 5);
   EXPECT_LT(resident_bytes() - before, int64_t{16} << 20);
   EXPECT_TRUE(soon([&] { return server.client().metric("luminal_sequences_running") == 0; }));
+}
+
+// The stored vectors are those of transformers.
+TEST(ServerEmbeddings, AreThoseOfTransformers) {
+  const std::string encoder = std::string(LUMINAL_SOURCE_DIR) + "/tests/unit/models/data/encoders/mean";
+  const Server server(models::LanguageModel(kTalker, {.context = 2000}), models::EmbeddingModel(encoder),
+                      {.port = 0, .name = "tiny", .embedding_name = "mean"});
+  const json texts = json::parse(test::content_of(encoder + "/texts.json"));
+  const TensorData wanted = SafetensorsFile(encoder + "/expected.safetensors").read("vectors");
+  const auto size = static_cast<size_t>(wanted.dims[1]);
+  // While answers are computed, too.
+  std::jthread talk([&] { EXPECT_TRUE(ApiClient(server.port()).stream(kText, endless(300)).done); });
+  ApiClient client(server.port());
+  const json reply = client.post("/v1/embeddings", {{"model", "mean"}, {"input", texts}});
+  ASSERT_EQ(reply["data"].size(), texts.size());
+  EXPECT_GE(reply["usage"]["prompt_tokens"], 3 * texts.size());
+  const json packed = client.post(
+      "/v1/embeddings", {{"input", texts[0]}, {"encoding_format", "base64"}})["data"][0]["embedding"];
+  EXPECT_EQ(packed.get<std::string>().size(), (size * sizeof(float) + 2) / 3 * 4);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_EQ(reply["data"][i]["index"], i);
+    ASSERT_EQ(reply["data"][i]["embedding"].size(), size);
+    for (size_t j = 0; j < size; ++j)
+      ASSERT_NEAR(reply["data"][i]["embedding"][j].get<float>(), wanted.as<float>()[i * size + j], 1e-5F);
+  }
+  for (const auto& [body, param] : {std::pair<json, std::string>({{"input", json::array()}}, "input"),
+                                    {{{"input", {1, 2}}}, "input"},
+                                    {{{"input", ""}}, "input"},
+                                    {{{"input", "a"}, {"encoding_format", "x"}}, "encoding_format"},
+                                    {{{"input", "a"}, {"dimensions", 1}}, "dimensions"}})
+    EXPECT_EQ(client.post("/v1/embeddings", body, 400)["error"]["param"], param);
+  EXPECT_EQ(client.post("/v1/embeddings", {{"input", "a"}, {"model", "tiny"}}, 404)["error"]["param"],
+            "model");
+  EXPECT_EQ(json::parse(client.http().Get("/v1/models")->body)["data"][1]["id"], "mean");
+  EXPECT_EQ(json::parse(client.http().Get("/v1/models/mean")->body)["meta"]["embedding"], size);
+}
+
+TEST(ServerEmbeddings, Base64IsThatOfTheStandard) {  // RFC 4648, section 10
+  for (const auto& [bytes, text] :
+       {std::pair("", ""), std::pair("f", "Zg=="), std::pair("fo", "Zm8="), std::pair("foo", "Zm9v"),
+        std::pair("foob", "Zm9vYg=="), std::pair("fooba", "Zm9vYmE="), std::pair("foobar", "Zm9vYmFy")})
+    EXPECT_EQ(base64_of(bytes), text);
 }
 
 TEST(ServerOptionsTest, AreChecked) {
