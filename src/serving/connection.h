@@ -67,8 +67,8 @@ class HttpServer : public httplib::Server {
  public:
   /// `refusal`: what a connection beyond the limit is sent, a whole answer.
   HttpServer(const Connection::Limits& limits, size_t connections, std::string refusal);
-  /// A longer queue of connections that nobody has accepted yet than httplib's 5. Errors: Error if the address cannot be
-  /// listened on. Returns the port.
+  /// A longer queue of connections that nobody has accepted yet than httplib's 5. Returns the port.
+  /// Errors: Error if the address cannot be listened on.
   int bind(const std::string& host, int port);
   /// Waits and writes end at once, so that connections close.
   void end_connections() { ending_ = true; }

@@ -63,7 +63,8 @@ class Ticket {
 /// Which answer is computed when. A thread of its own computes in rounds: a token of each answer that is being written,
 /// and a part of one prompt. Answers run on the model's sequences; the others wait. When one ends, the client with
 /// the fewest running answers is next, of several the one that was served longest ago. An answer gets the free
-/// sequence that holds most of its prompt, and takes over what another sequence holds of it beyond that. Thread safety: any number of threads.
+/// sequence that holds most of its prompt, and takes over what another sequence holds of it beyond that.
+/// Thread safety: any number of threads.
 class Scheduler {
  public:
   struct Options {

@@ -15,8 +15,8 @@
 ///   std::cout << "http://127.0.0.1:" << server.port() << "/v1\n";
 ///   server.stop();  // when nobody needs it any more
 ///
-/// It answers /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models, /health, /metrics and, at /, with a page to chat on
-/// (docs/serving.md).
+/// It answers /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models, /health, /metrics and, at /, with a
+/// page to chat on (docs/serving.md).
 namespace luminal::serving {
 
 struct ServerOptions {
