@@ -10,6 +10,7 @@
 #include "base/fail.h"
 #include "base/suggest.h"
 #include "luminal/text/tokenizer.h"
+#include "text/unicode.h"
 
 namespace luminal::text {
 namespace {
