@@ -16,6 +16,7 @@
 #include "cli/command.h"
 #include "cli/compile_mode.h"
 #include "cli/interrupt.h"
+#include "cli/model_choice.h"
 #include "luminal/models/embedding_model.h"
 
 namespace luminal::cli {
@@ -74,11 +75,9 @@ void print_likeness(const std::vector<models::Embedding>& found, Console& consol
 int embed_texts(const EmbedOptions& options, Console& console) {
   const InterruptGuard guard;
   const std::vector<std::string> texts = texts_of(options);
-  std::optional<Dtype> decoded;
-  if (!options.decoded.empty()) decoded = parse_dtype(options.decoded);
   models::EmbeddingModel model(options.model, {.device = options.device,
                                                .mode = parse_mode(options.mode),
-                                               .decoded = decoded,
+                                               .decoded = decoded_dtype(options.decoded),
                                                .normalize = !options.as_computed,
                                                .truncate = options.truncate});
   const auto begin = std::chrono::steady_clock::now();

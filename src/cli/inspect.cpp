@@ -155,8 +155,8 @@ void print_inspected_json(const Inspected& file, std::ostream& out) {
                                {"shape", tensor.dims},
                                {"size_bytes", tensor.size_bytes}});
   for (const auto& [type, sum] : totals.by_type) json["types"][type] = total(sum);
-  // Texts of GGUF files may be any bytes; JSON's are UTF-8.
-  // Escapes of JSON for all but ASCII: a terminal obeys some of the rest.
+  // Texts of GGUF files may be any bytes, where JSON's are UTF-8; all but ASCII is escaped, for a terminal obeys some of
+  // the rest.
   out << json.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) << '\n';
 }
 

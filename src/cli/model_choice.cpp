@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
-#include <optional>
 
 #include "base/fail.h"
 #include "cli/compile_mode.h"
@@ -26,14 +25,16 @@ std::string shipped_model() {
   return path.string();
 }
 
+std::optional<Dtype> decoded_dtype(const std::string& name) {
+  return name.empty() ? std::nullopt : std::optional(parse_dtype(name));
+}
+
 models::LanguageModel open_language_model(const ModelChoice& choice, bool scores) {
-  std::optional<Dtype> decoded;
-  if (!choice.decoded.empty()) decoded = parse_dtype(choice.decoded);
   return models::LanguageModel(choice.model, {.device = choice.device,
                                               .mode = parse_mode(choice.mode),
                                               .context = choice.context,
                                               .cache = parse_dtype(choice.cache),
-                                              .decoded = decoded,
+                                              .decoded = decoded_dtype(choice.decoded),
                                               .scores = scores,
                                               .sequences = choice.sequences});
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "luminal/models/language_model.h"
@@ -17,6 +18,8 @@ struct ModelChoice {
 };
 /// Declares the cache's dtype and what block-quantised weights become.
 void declare_model_dtypes(CLI::App& app, ModelChoice& choice);
+/// What --decoded names; nothing if it is not given. Errors: as parse_dtype.
+[[nodiscard]] std::optional<Dtype> decoded_dtype(const std::string& name);
 /// The small model that ships with Luminal. Errors: Error if it is not there.
 [[nodiscard]] std::string shipped_model();
 /// `scores`: as LanguageModel::Options has it. Errors: as LanguageModel, parse_mode and parse_dtype.

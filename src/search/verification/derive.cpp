@@ -113,8 +113,9 @@ class OriginSearch {
       if (!is_forced) before = Before{origins_, expanded_, limits_.operations, origin->names[0]};
       if (expand(*origin)) continue;
       // What the others determine may not be drawn beside them: the step that led to it is taken back.
-      const Value kept = is_forced && before ? before->value : origin->names[0];
+      Value kept = origin->names[0];
       if (is_forced && before) {
+        kept = before->value;
         origins_ = std::move(before->origins);
         expanded_ = std::move(before->expanded);
         limits_.operations = before->left;

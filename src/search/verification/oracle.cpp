@@ -391,16 +391,17 @@ Oracle::Samples Oracle::elementwise(const Node& node, std::span<const int64_t> p
       move_by(values, errors, (corner >> m & 1) != 0 ? 1.0 : -1.0);
     });
   // The ends hide a pole between them: what is divided by 0 +- 1 may be anything.
-  const auto may_be_zero = [&](size_t k) {
+  const auto may_be_zero = [](double value, double error) { return error != 0 && std::abs(value) <= error; };
+  const auto has_zero = [&](size_t k) {
     const auto values = inputs[k].values.as<double>();
-    for (size_t i = 0; i < positions.size(); ++i)
-      if (inputs[k].errors[i] != 0 && std::abs(values[i]) <= inputs[k].errors[i]) return true;
+    for (size_t i = 0; i < values.size(); ++i)
+      if (may_be_zero(values[i], inputs[k].errors[i])) return true;
     return false;
   };
-  if (std::ranges::any_of(moving, may_be_zero))
+  if (std::ranges::any_of(moving, has_zero))
     include_moved([&](size_t, std::span<double> values, std::span<const double> errors) {
       for (size_t i = 0; i < values.size(); ++i)
-        if (errors[i] != 0 && std::abs(values[i]) <= errors[i]) values[i] = 0;
+        if (may_be_zero(values[i], errors[i])) values[i] = 0;
     });
   if (is_float(dtype) && node.inputs.size() == 1 && !has(node.op->traits, Trait::Monotone))
     doubt_what_turns(inputs[0], result, [&](const TensorData& elsewhere) {
@@ -506,14 +507,11 @@ Oracle::Samples Oracle::reduction(const Node& node, const Value& value, std::spa
   }
   if (!by_row.errors.empty()) store_rounded(dtype, 0.5, by_row);
 
-  Samples samples = empty_samples(dtype, positions.size());
-  for (size_t i = 0; i < positions.size(); ++i) {
-    const auto r = static_cast<size_t>(std::ranges::lower_bound(rows, positions[i]) - rows.begin());
-    std::memcpy(&samples.values.bytes[i * out_width], &by_row.values.bytes[r * out_width], out_width);
-    if (!samples.errors.empty()) samples.errors[i] = by_row.errors[r];
-    samples.known[i] = by_row.known[r];
-  }
-  return samples;
+  by_row.overflowed.clear();
+  std::vector<size_t> place;
+  for (const int64_t position : positions)
+    place.push_back(static_cast<size_t>(std::ranges::lower_bound(rows, position) - rows.begin()));
+  return spread(by_row, place);
 }
 
 }  // namespace luminal::search
