@@ -68,10 +68,11 @@ void add_regression(CLI::App& app, Action* chosen) {
 
 void add_text(CLI::App& app, Action* chosen) {
   add_run<TrainTextOptions>(
-      app, "text", "A small Llama that learns to write like a text", "The text (see FILE)", "docs",
-      train_text, chosen, [](CLI::App& command, TrainTextOptions& options) {
+      app, "text", "A small Llama that learns to write like a text", "The text (see FILE)",
+      std::filesystem::path("austen") / "pride_and_prejudice.txt", train_text, chosen,
+      [](CLI::App& command, TrainTextOptions& options) {
         command.add_option("FILE", options.data,
-                           "A text, or a folder with .txt and .md files (default: Luminal's docs)");
+                           "A text, or a folder with .txt and .md files (default: a third of a novel)");
         command.add_option("--steps", options.steps, "Steps of training")->capture_default_str();
         declare_mode(command, options.mode);
         command.add_option("--length", options.length, "Bytes in a window")->capture_default_str();
