@@ -58,6 +58,13 @@ void AxisGroup::place(const Expression& position, std::vector<Expression>& at) c
   for (size_t k = 0; k < axes.size(); ++k) at[static_cast<size_t>(axes[k])] = first[k] + c[k];
 }
 
+Expression AxisGroup::position(std::span<const Expression> at) const {
+  Expression position = 0;
+  for (size_t k = 0; k < axes.size(); ++k)
+    position = position * extents[k] + at[static_cast<size_t>(axes[k])];
+  return position;
+}
+
 AxisGroup group_of(std::span<const Expression> extents, std::vector<int> axes) {
   AxisGroup g;
   for (const int a : axes) g.extents.push_back(extents[static_cast<size_t>(a)]);

@@ -27,6 +27,8 @@ struct AxisGroup {
   [[nodiscard]] Expression size() const { return element_count(extents); }
   /// Sets the coordinates of the axes at `position`.
   void place(const Expression& position, std::vector<Expression>& at) const;
+  /// The position of these coordinates, where every axis starts at 0.
+  [[nodiscard]] Expression position(std::span<const Expression> at) const;
 };
 /// The whole of these axes.
 [[nodiscard]] AxisGroup group_of(std::span<const Expression> extents, std::vector<int> axes);

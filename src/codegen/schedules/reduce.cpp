@@ -38,6 +38,14 @@ class ReduceLowering {
                             return spec.extents()[static_cast<size_t>(a)].exec(top);
                           }));
     results_ = group_of(spec.extents(), r_.axes);
+    const std::vector<int> shared = form_.across > 1 ? shared_axes(spec, r_, top) : std::vector<int>{};
+    LUMINAL_CHECK(form_.across == 1 || !shared.empty(), "no axes of results share an operand: {}",
+                  spec.to_string());
+    shared_ = group_of(spec.extents(), shared);
+    std::vector<int> others;
+    std::ranges::copy_if(r_.axes, std::back_inserter(others),
+                         [&](int a) { return std::ranges::find(shared, a) == shared.end(); });
+    columns_ = group_of(spec.extents(), others);
     reduced_ = group_of(spec.extents(), r_.reduced);
   }
 
@@ -118,13 +126,16 @@ class ReduceLowering {
   }
 
   void along_reduced() {
-    const Expression groups = count_.ceil_div(form_.rows), tasks = groups.ceil_div(form_.task);
+    // Tiles that read the same columns follow one another.
+    const Expression across = shared_.size().ceil_div(form_.across);
+    const Expression groups = columns_.size().ceil_div(form_.rows) * across,
+                     tasks = groups.ceil_div(form_.task);
     StageBuilder b(program_, tasks * form_.splits);
     const Expression split = b.task() % form_.splits, task = b.task() / form_.splits;
     const AxisGroup range = share(split);
-    const size_t vector_axes = axes_of_lanes(spec_, r_, range, lanes_);
     b.loop((groups - task * form_.task).min(form_.task), LoopKind::Serial, [&](const Expression& g) {
-      fold_rows(b, (task * form_.task + g) * form_.rows, range, vector_axes, split);
+      const Expression tile = task * form_.task + g;
+      fold_tile(b, tile / across * form_.rows, tile % across * form_.across, range, split);
     });
     b.finish();
   }
@@ -186,37 +197,49 @@ class ReduceLowering {
     b.finish();
   }
 
-  /// The results at `first` and behind it, together: what they all read is loaded once.
-  void fold_rows(StageBuilder& b, const Expression& first, const AxisGroup& range, size_t vector_axes,
+  /// The results from `column` on, each at the shared positions from `shared` on, together: what they all read is
+  /// loaded once.
+  void fold_tile(StageBuilder& b, const Expression& column, const Expression& shared, const AxisGroup& range,
                  const Expression& split) {
     std::vector<Fold> folds;
-    std::vector<Coordinates> rows;
-    const bool whole = count_ % form_.rows == Expression(0);
-    for (int64_t row = 0; row < form_.rows; ++row) {
-      Coordinates at(spec_.extents().size(), 0);
-      results_.place(whole ? first + row : (first + row).min(count_ - 1), at);
-      for (size_t f = 0; f < ops_.size(); ++f)
-        folds.push_back({ops_[f], [this, &b, f, at](const Ramp& ramp, const Coordinates& here) {
-                           Coordinates c = here;
-                           for (const int a : r_.axes) c[static_cast<size_t>(a)] = at[static_cast<size_t>(a)];
-                           return element(b, f, ramp, c);
-                         }});
-      rows.push_back(std::move(at));
-    }
-    const std::vector<Id> totals = fold_lanes(b, range, vector_axes, lanes_, static_cast<int>(form_.unroll),
-                                              rows[0], folds, [&](Ramp& ramp) { prepare_fold(ramp); });
-    for (int64_t row = 0; row < form_.rows; ++row) {
-      const std::span mine = std::span(totals).subspan(static_cast<size_t>(row) * ops_.size(), ops_.size());
-      const auto out = [&] {
-        if (form_.splits > 1)
-          for (size_t f = 0; f < mine.size(); ++f) b.store(parts_[f], split * count_ + first + row, mine[f]);
-        else
-          write(b, Ramp(b), rows[static_cast<size_t>(row)], mine);
-      };
-      if (whole || row == 0)
-        out();
-      else
-        b.if_true(b.compute(ScalarOp::Lt, {b.index(first + row), b.index(count_)}), out);
+    std::vector<Coordinates> tile;
+    // Beyond the end the last one is made again, and not written.
+    const auto place = [](const AxisGroup& group, const Expression& at, int64_t step, Coordinates& into) {
+      const Expression size = group.size();
+      group.place(size % step == Expression(0) ? at : at.min(size - 1), into);
+    };
+    for (int64_t s = 0; s < form_.across; ++s)
+      for (int64_t row = 0; row < form_.rows; ++row) {
+        Coordinates at(spec_.extents().size(), 0);
+        place(columns_, column + row, form_.rows, at);
+        place(shared_, shared + s, form_.across, at);
+        for (size_t f = 0; f < ops_.size(); ++f)
+          folds.push_back({ops_[f], [this, &b, f, at](const Ramp& ramp, const Coordinates& here) {
+                             Coordinates c = here;
+                             for (const int a : r_.axes)
+                               c[static_cast<size_t>(a)] = at[static_cast<size_t>(a)];
+                             return element(b, f, ramp, c);
+                           }});
+        tile.push_back(std::move(at));
+      }
+    const std::vector<Id> totals =
+        fold_lanes(b, range, axes_of_lanes(spec_, r_, range, lanes_), lanes_, static_cast<int>(form_.unroll),
+                   tile[0], folds, [&](Ramp& ramp) { prepare_fold(ramp); });
+    const auto within = [&](const AxisGroup& group, const Expression& at, int64_t step, int64_t number,
+                            const std::function<void()>& body) {
+      if (number == 0 || group.size() % step == Expression(0)) return body();
+      b.if_true(b.compute(ScalarOp::Lt, {b.index(at + number), b.index(group.size())}), body);
+    };
+    for (size_t i = 0; i < tile.size(); ++i) {
+      const int64_t row = static_cast<int64_t>(i) % form_.rows, s = static_cast<int64_t>(i) / form_.rows;
+      const std::span mine = std::span(totals).subspan(i * ops_.size(), ops_.size());
+      within(shared_, shared, form_.across, s, [&] {
+        within(columns_, column, form_.rows, row, [&] {
+          if (form_.splits == 1) return write(b, Ramp(b), tile[i], mine);
+          const Expression part = split * count_ + results_.position(tile[i]);
+          for (size_t f = 0; f < mine.size(); ++f) b.store(parts_[f], part, mine[f]);
+        });
+      });
     }
   }
 
@@ -462,6 +485,8 @@ class ReduceLowering {
   std::vector<FoldOp> ops_;
   int lanes_ = 8;
   AxisGroup results_, reduced_;
+  AxisGroup shared_,
+      columns_;  ///< the results' axes: those taken `across` together (or none), and the others
   Expression count_ = 1;
   std::vector<int> parts_;
 };

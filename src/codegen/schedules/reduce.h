@@ -21,6 +21,10 @@ struct Reduction {
 /// The reduced axes, those along which loads move farthest first.
 [[nodiscard]] std::vector<int> reduced_by_stride(const kernel::KernelSpec& spec, const Reduction& r,
                                                  const DimMap& top);
+/// The axes of results along which the largest operand of the folds does not move though others do: of a product of few
+/// rows and a large matrix, the rows. Empty where there are none, or only those.
+[[nodiscard]] std::vector<int> shared_axes(const kernel::KernelSpec& spec, const Reduction& r,
+                                           const DimMap& top);
 /// Of the reduced axes those, counted from the innermost, along which lanes run.
 [[nodiscard]] size_t axes_of_lanes(const kernel::KernelSpec& spec, const Reduction& r,
                                    const AxisGroup& reduced, int lanes);
@@ -45,13 +49,14 @@ struct WindowStep {
 [[nodiscard]] int tile_lanes(int64_t columns, int most);
 
 /// The parameters: `along` 1 puts lanes along the reduced axes, 0 along the others; `unroll` accumulators (or
-/// vectors of results) side by side; `rows` results together (along 1), or rows of vectors (with `inner`);
-/// `task` such groups in a task; `splits` tasks that share a result. `inner` axes of results hold the vectors,
-/// 0 for all of them (along 0), or are a window that is made together, 0 for none (along 1). `held` (along 0) reduced positions, 0 for all of them, are folded into one group
-/// before the next group's turn: totals wait in memory, and a task walks through its part of the tensor row by
-/// row as it lies there.
+/// vectors of results) side by side; `rows` results together (along 1), or rows of vectors (with `inner`); `across`
+/// positions of the shared axes together, for each of the `rows` results of the others (along 1); `task` such groups in
+/// a task; `splits` tasks that share a result. `inner` axes of results hold the vectors,
+/// 0 for all of them (along 0), or are a window that is made together, 0 for none (along 1). `held`
+/// (along 0) reduced positions, 0 for all of them, are folded into one group before the next group's turn: totals wait in
+/// memory, and a task walks through its part of the tensor row by row as it lies there.
 struct ReduceForm {
-  int64_t along = 1, unroll = 4, rows = 1, task = 1, splits = 1, held = 0, inner = 0;
+  int64_t along = 1, unroll = 4, rows = 1, task = 1, splits = 1, held = 0, inner = 0, across = 1;
 
   static ReduceForm of(const Parameters& p) {
     return {p.at("along"),
@@ -60,11 +65,12 @@ struct ReduceForm {
             p.at("task"),
             p.at("splits"),
             parameter_or(p, "held", 0),
-            parameter_or(p, "inner", 0)};
+            parameter_or(p, "inner", 0),
+            parameter_or(p, "across", 1)};
   }
   [[nodiscard]] Parameters parameters() const {
-    return {{"along", along},   {"unroll", unroll}, {"rows", rows},  {"task", task},
-            {"splits", splits}, {"held", held},     {"inner", inner}};
+    return {{"along", along},   {"unroll", unroll}, {"rows", rows},   {"task", task},
+            {"splits", splits}, {"held", held},     {"inner", inner}, {"across", across}};
   }
   friend bool operator==(const ReduceForm&, const ReduceForm&) = default;
 };

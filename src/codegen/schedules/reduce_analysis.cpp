@@ -60,6 +60,29 @@ std::vector<int> reduced_by_stride(const KernelSpec& spec, const Reduction& r, c
   return axes;
 }
 
+std::vector<int> shared_axes(const KernelSpec& spec, const Reduction& r, const DimMap& top) {
+  const kernel::AxisSet results = kernel::axes_of(r.axes);
+  const auto bytes = [&](const Operand& o) {
+    const kernel::Slot& slot = spec.slots()[static_cast<size_t>(o.slot)];
+    return kernel::mean_element_bytes(slot.dtype) * static_cast<double>(slot.elements.exec(top));
+  };
+  const Operand* largest = nullptr;
+  kernel::AxisSet moved = 0;  // by any operand
+  for (const int v : r.values)
+    for (const Operand& o : spec.values()[static_cast<size_t>(v)].operands) {
+      if (o.kind != Operand::Kind::Load || !depends_on(o.index, r.reduced)) continue;
+      moved |= kernel::axes_of(o, spec.values());
+      if (!largest || bytes(o) > bytes(*largest)) largest = &o;
+    }
+  if (!largest) return {};
+  const kernel::AxisSet still = results & moved & ~kernel::axes_of(*largest, spec.values());
+  if (still == results) return {};
+  std::vector<int> axes;
+  std::ranges::copy_if(r.axes, std::back_inserter(axes),
+                       [&](int a) { return (still & kernel::axis_bit(a)) != 0; });
+  return axes;
+}
+
 size_t axes_of_lanes(const KernelSpec& spec, const Reduction& r, const AxisGroup& reduced, int lanes) {
   std::vector<Expression> loads;
   for (const int v : r.values)

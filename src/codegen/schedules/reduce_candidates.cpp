@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include "codegen/schedules/cost.h"
 #include "codegen/schedules/reduce.h"
@@ -23,6 +24,36 @@ double vector_cycles(const KernelSpec& spec, const Reduction& r, const AxisGroup
     cycles += body_cycles(spec, value, kernel::axes_of(r.reduced)) + 0.5;
     for (const Operand& o : value.operands)
       cycles += load_cycles(spec, o, lanes_along, lanes) / (depends_on(o.index, r.axes) ? 1 : double(shared));
+  }
+  return cycles;
+}
+
+/// Results that are made together: `rows` of the columns' axes, `across` of the shared ones.
+struct Tile {
+  int64_t rows = 1, across = 1;
+  kernel::AxisSet columns = 0, shared = 0;
+
+  [[nodiscard]] int64_t results() const { return rows * across; }
+  /// How many differ among the tile's results, of what depends on these axes.
+  [[nodiscard]] double distinct(kernel::AxisSet axes) const {
+    return static_cast<double>(((axes & columns) != 0 ? rows : 1) * ((axes & shared) != 0 ? across : 1));
+  }
+};
+
+/// Cycles for a vector of elements of each result of the tile.
+double tile_cycles(const KernelSpec& spec, const Reduction& r, const AxisGroup& lanes_along, int lanes,
+                   const Tile& tile) {
+  const kernel::AxisSet reduced = kernel::axes_of(r.reduced);
+  double cycles = 0;
+  for (const int v : r.values) {
+    const Value& value = spec.values()[static_cast<size_t>(v)];
+    const std::vector<kernel::AxisSet> axes = kernel::node_axes(value, spec.values());
+    for (size_t i = 0; i < axes.size(); ++i)
+      if ((axes[i] & reduced) != 0) cycles += node_cycles(value.body.nodes()[i].op) * tile.distinct(axes[i]);
+    const bool fuses = value.monoid == Monoid::Add && value.body[value.body.outputs()[0]].op == ScalarOp::Mul;
+    if (!fuses) cycles += 0.5 * static_cast<double>(tile.results());
+    for (const Operand& o : value.operands)
+      cycles += load_cycles(spec, o, lanes_along, lanes) * tile.distinct(kernel::axes_of(o, spec.values()));
   }
   return cycles;
 }
@@ -62,6 +93,7 @@ class ReduceCandidates {
       if (splits == 1 || results_ <= int64_t{1024} * target_.threads) {
         along_reduced(splits);
         if (!r_.axes.empty()) along_results(splits);
+        along_shared(splits);
       }
       if (results_ >= 2 * lanes_ && reduced_ >= 2 * kHeld * splits) along_rows(splits);
     }
@@ -76,7 +108,8 @@ class ReduceCandidates {
   }
 
  private:
-  static constexpr int64_t kHeld = 8;  ///< rows that share one trip of a total through memory
+  static constexpr int64_t kHeld = 8;         ///< rows that share one trip of a total through memory
+  static constexpr double kWholeBlock = 0.6;  ///< of the cycles of its vectors one by one
 
   [[nodiscard]] int64_t size(const std::vector<int>& axes, const DimMap& top) const {
     int64_t n = 1;
@@ -105,22 +138,98 @@ class ReduceCandidates {
         if (unroll == 1 || reduced_ >= int64_t{4} * lanes_)
           consider({.along = 1, .unroll = unroll, .rows = rows, .splits = splits},
                    vectors * std::max(per, 4.0 / double(unroll * rows)) + double(results_ * splits) * 8,
-                   streams ? 1.2 : 1);
+                   (streams ? 1.2 : 1) * passes());
       if (rows == 1) along_blocks(splits, per * vectors);
     }
   }
 
-  /// Vectors of a whole block at a time: where each lies in it is known, and they share scales. `cycles`: without that.
-  void along_blocks(int64_t splits, double cycles) {
+  /// How often memory is read where results come in order: once more for each position of shared axes that lie outside
+  /// what the largest operand moves along.
+  [[nodiscard]] double passes() const {
+    const std::vector<int> axes = shared_axes(spec_, r_, top_);
+    if (axes.empty() || axes.back() == r_.axes.back()) return 1;
+    double largest = 0;
+    for (const kernel::Slot& s : spec_.slots())
+      largest =
+          std::max(largest, kernel::mean_element_bytes(s.dtype) * static_cast<double>(s.elements.exec(top_)));
+    if (largest < static_cast<double>(target_.l2_bytes)) return 1;
+    return 1 + static_cast<double>(size(axes, top_) - 1) * largest / roofline_.bytes;
+  }
+
+  /// Rows of several inputs against one large operand (a few tokens and the weights): its vectors are loaded, and
+  /// decoded, once for all rows of a tile.
+  void along_shared(int64_t splits) {
+    const std::vector<int> axes = shared_axes(spec_, r_, top_);
+    const int64_t shared = size(axes, top_);
+    if (shared < 2 || reads_masked()) return;
+    Tile tile{.columns = kernel::axes_of(r_.axes) & ~kernel::axes_of(axes), .shared = kernel::axes_of(axes)};
+    const int64_t columns = results_ / shared;
+    const auto folds = static_cast<int64_t>(r_.values.size());
+    std::set<int64_t> heights;
+    for (const int64_t most : {4, 6, 8, 12}) {
+      const int64_t blocks = (shared + most - 1) / most;
+      heights.insert((shared + blocks - 1) / blocks);
+    }
+    for (const int64_t across : heights)
+      for (const int64_t rows : {1, 2, 3, 4, 6, 8}) {
+        tile.rows = rows, tile.across = across;
+        if (rows > columns || (tile.results() + rows + 1) * folds > target_.vector_registers) break;
+        consider_tile(tile, columns, shared, splits);
+      }
+  }
+
+  /// Lanes that are off at borders keep vectors from being shared.
+  [[nodiscard]] bool reads_masked() const {
+    return std::ranges::any_of(r_.values, [&](int v) {
+      return std::ranges::any_of(spec_.values()[static_cast<size_t>(v)].operands,
+                                 [](const Operand& o) { return !o.masks.empty(); });
+    });
+  }
+
+  void consider_tile(const Tile& tile, int64_t columns, int64_t shared, int64_t splits) {
+    const double tiles = std::ceil(static_cast<double>(columns) / static_cast<double>(tile.rows)) *
+                         std::ceil(static_cast<double>(shared) / static_cast<double>(tile.across));
+    const double vectors = tiles * std::ceil(static_cast<double>(reduced_) / lanes_);
+    const double per = tile_cycles(spec_, r_, inner_, lanes_, tile);
+    // What the rows read comes from the second cache for each tile anew, beside what comes from memory.
+    constexpr double kNearBytesPerUs = 100e3;
+    const double near = tiles * far_bytes(tile) / (kNearBytesPerUs * target_.threads);
+    const double slow = 1 + near * roofline_.bytes_per_us / roofline_.bytes;
+    const int64_t latency = std::max<int64_t>(1, 8 / tile.results()), block = vectors_of_block();
+    for (const int64_t unroll : {latency, block})
+      if (unroll == latency || unroll > latency)
+        consider({.along = 1, .unroll = unroll, .rows = tile.rows, .splits = splits, .across = tile.across},
+                 vectors * std::max(per * (unroll == block ? kWholeBlock : 1),
+                                    4.0 / static_cast<double>(std::min(unroll, latency))) +
+                     static_cast<double>(results_ * splits) * 8,
+                 slow);
+  }
+
+  /// Bytes that a tile reads along its shared axes, if the first cache does not hold them until the next one.
+  [[nodiscard]] double far_bytes(const Tile& tile) const {
+    double bytes = 0;
+    for (const int v : r_.values)
+      for (const Operand& o : spec_.values()[static_cast<size_t>(v)].operands)
+        if (o.kind == Operand::Kind::Load && (kernel::axes_of(o, spec_.values()) & tile.shared) != 0)
+          bytes += static_cast<double>(tile.across * reduced_) * kernel::mean_element_bytes(o.dtype);
+    return bytes > static_cast<double>(target_.l1_bytes) / 2 ? bytes : 0;
+  }
+
+  /// Of the blocks that are read; no more than are worth unrolling.
+  [[nodiscard]] int64_t vectors_of_block() const {
     constexpr int64_t kMostVectors = 16;
-    constexpr double kShared = 0.6;
     int64_t elements = 0;
     for (const kernel::Slot& s : spec_.slots())
       elements = std::max<int64_t>(elements, info(s.dtype).block_elements);
     const int64_t vectors = std::min(elements / lanes_, kMostVectors);
-    if (vectors > 4 && reduced_ >= vectors * lanes_)
+    return reduced_ >= vectors * lanes_ ? vectors : 0;
+  }
+  /// Vectors of a whole block at a time: where each lies in it is known, and they share scales. `cycles`: without that.
+  void along_blocks(int64_t splits, double cycles) {
+    const int64_t vectors = vectors_of_block();
+    if (vectors > 4)
       consider({.along = 1, .unroll = vectors, .rows = 1, .splits = splits},
-               cycles * kShared + double(results_ * splits) * 8, 1);
+               cycles * kWholeBlock + double(results_ * splits) * 8, 1);
   }
 
   void along_results(int64_t splits) {
@@ -274,7 +383,7 @@ class ReduceCandidates {
     // Results that one group makes, and those that groups cut into.
     const int64_t inner = f.inner == 0 ? results_ : columns_of(f.inner);
     const int64_t row = f.along == 0 && f.inner != 0 ? inner * f.rows : inner;
-    const int64_t group = f.along != 0  ? (f.inner == 0 ? f.rows : row)
+    const int64_t group = f.along != 0  ? (f.inner == 0 ? f.rows * f.across : row)
                           : f.rows == 1 ? f.unroll * lanes_
                                         : row;
     const int64_t groups =

@@ -1,5 +1,7 @@
 #include "codegen/schedules/vector_loops.h"
 
+#include <algorithm>
+
 #include "base/fail.h"
 #include "scalar/monoid.h"
 
@@ -67,8 +69,11 @@ Id guarded(StageBuilder& b, const Ramp& ramp, const FoldOp& op, Id x) {
 std::vector<Id> fold_lanes(StageBuilder& b, const AxisGroup& group, size_t vector_axes, int lanes, int unroll,
                            const Coordinates& at, std::span<const Fold> folds,
                            const std::function<void(Ramp&)>& prepare) {
+  // Side by side as many as hide the latency of one; registers hold no more.
+  constexpr size_t kMostTotals = 16;
+  const size_t sets = std::clamp<size_t>(kMostTotals / folds.size(), 1, static_cast<size_t>(unroll));
   std::vector<Id> totals;
-  for (int u = 0; u < unroll; ++u)
+  for (size_t u = 0; u < sets; ++u)
     for (const Fold& f : folds) totals.push_back(b.constant_bits({f.op.dtype, lanes}, f.op.neutral));
   totals =
       vector_loops(b, group, vector_axes, lanes, unroll, at, std::move(totals), prepare,
@@ -76,7 +81,7 @@ std::vector<Id> fold_lanes(StageBuilder& b, const AxisGroup& group, size_t vecto
                      std::vector<Id> next(carried.begin(), carried.end());
                      for (size_t u = 0; u < ramps.size(); ++u)
                        for (size_t f = 0; f < folds.size(); ++f) {
-                         Id& total = next[u * folds.size() + f];
+                         Id& total = next[u % sets * folds.size() + f];
                          const Id x = guarded(b, ramps[u], folds[f].op, folds[f].element(ramps[u], here));
                          total = fold_in(b, folds[f].op, total, x);
                        }
@@ -85,8 +90,7 @@ std::vector<Id> fold_lanes(StageBuilder& b, const AxisGroup& group, size_t vecto
   std::vector<Id> results;
   for (size_t f = 0; f < folds.size(); ++f) {
     Id all = totals[f];
-    for (int u = 1; u < unroll; ++u)
-      all = b.compute(folds[f].op.op, {all, totals[static_cast<size_t>(u) * folds.size() + f]});
+    for (size_t u = 1; u < sets; ++u) all = b.compute(folds[f].op.op, {all, totals[u * folds.size() + f]});
     results.push_back(b.reduce(folds[f].op.op, all));
   }
   return results;

@@ -44,7 +44,8 @@ struct Fold {
 };
 /// Lanes of `x` that are off replaced by the neutral element.
 Id guarded(StageBuilder& b, const Ramp& ramp, const FoldOp& op, Id x);
-/// The folds' results as scalars, lanes along the group.
+/// The folds' results as scalars, lanes along the group. The `unroll` vectors that are read side by side are folded into
+/// as many totals as there are registers for.
 std::vector<Id> fold_lanes(StageBuilder& b, const AxisGroup& group, size_t vector_axes, int lanes, int unroll,
                            const Coordinates& at, std::span<const Fold> folds,
                            const std::function<void(Ramp&)>& prepare);

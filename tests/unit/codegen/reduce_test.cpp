@@ -182,6 +182,44 @@ TEST(Reduce, EveryParameterAtSmallSizes) {
   }
 }
 
+/// Y[i,j] = sum k: X[i,k] W[j,k], with weights of any dtype.
+KernelSpec against_weights(int64_t m, int64_t n, int64_t k, Dtype weights) {
+  SpecBuilder s;
+  const Expression i = s.axis(m), j = s.axis(n), r = s.axis(k);
+  const int x = s.slot(m * k, Dtype::F32), w = s.slot(n * k, weights);
+  const int sum = s.value(
+      {0, 1}, {2}, Monoid::Add, {s.load(x, i * k + r), s.load(w, j * k + r)},
+      [](ScalarBuilder& f, std::span<const Scalar> v) { return f.mul(v[0], f.convert(v[1], Dtype::F32)); });
+  s.output(sum, i * n + j, m * n);
+  return s.finish().spec;
+}
+
+/// Tiles of results that share vectors of both operands, cut at either end; a named number of shared rows.
+TEST(Reduce, TilesOfFewRowsAndManyColumns) {
+  for (const auto& [m, n, k] :
+       {std::array<int64_t, 3>{2, 9, 40}, {3, 8, 33}, {7, 5, 16}, {8, 3, 70}, {5, 17, 5}})
+    for (const int64_t across : {2, 3, 8})
+      for (const int64_t rows : {1, 2, 3})
+        for (const int64_t task : {1, 3})
+          for (const auto& [splits, unroll] : {std::pair<int64_t, int64_t>{1, 1}, {3, 4}}) {
+            const Parameters p{{"along", 1},   {"unroll", unroll}, {"rows", rows},
+                               {"task", task}, {"splits", splits}, {"across", across}};
+            const KernelSpec spec =
+                Matmul{.m = m, .n = n, .k = k, .turned_b = true, .epilogue = true}.spec().spec;
+            for (const Target& target : {avx512(), avx2()}) check_loops(reduce(), spec, p, {}, target, {{}});
+          }
+}
+
+// The weights are read once for all rows, and in one stream as long as memory is what takes the time.
+TEST(Reduce, FewRowsShareLargeWeights) {
+  for (const Dtype dtype : {Dtype::F32, Dtype::BF16, Dtype::Q8_0, Dtype::Q4_K})
+    for (const int64_t m : {2, 5, 8, 16}) {
+      const Parameters p =
+          best_of(reduce(), against_weights(m, 14336, 4096, dtype), {}, avx512())->parameters;
+      EXPECT_GE(parameter_or(p, "across", 1), std::min<int64_t>(m, 3)) << m << ": " << to_string(p);
+    }
+}
+
 TEST(Reduce, LongRowsAreReadAsTheyLie) {
   const auto first = [](const KernelSpec& spec) {
     return reduce().candidates(spec, {}, avx512()).at(0).parameters;
