@@ -44,11 +44,11 @@ std::vector<size_t> others_of(const Job& job, size_t c) {
 
 /// Loops as a job's spec says them: in scalars where that does not take long, otherwise in vectors. None
 /// where these take long as well, or are the candidate itself.
-std::optional<KernelRequest> KernelVerifier::plainest_for(const Job& job, size_t c) const {
+std::optional<KernelRequest> KernelVerifier::plainest_for(const Job& job, size_t c, double longest_us) const {
   constexpr double kShortUs = 5e3;  // of one run in scalars
   const codegen::Schedule& nest = codegen::find_schedule("nest");
   for (const codegen::Candidate& plain : nest.candidates(job.request.spec, job.bucket, backend_.target())) {
-    if (plain.predicted_us > longest_plain_us_) continue;
+    if (plain.predicted_us > longest_us) continue;
     const auto is_verified = [&](const codegen::Parameters& parameters) {
       return job.tried[c].schedule == nest.name && job.tried[c].parameters == parameters;
     };
@@ -150,14 +150,25 @@ struct KernelVerifier::Reference {
   std::vector<KernelRequest> requests;  ///< the plainest; or sums, the rest and three for Freivalds' check
 };
 
-/// Loops as the spec says them; where these take too long, a contraction's parts.
+/// Loops as the spec says them; where these take long, a contraction's parts if it has some.
 KernelVerifier::Reference KernelVerifier::reference_for(const Job& job) const {
+  constexpr double kLongerThanProofUs = 10e3;
   const size_t leader = *job.leader();
-  Reference reference;
-  if (auto plainest = plainest_for(job, leader)) {
-    reference.requests.push_back(std::move(*plainest));
+  const auto plain = [&](double longest_us) {
+    Reference reference;
+    if (auto request = plainest_for(job, leader, longest_us))
+      reference.requests.push_back(std::move(*request));
     return reference;
-  }
+  };
+  Reference quick = plain(std::min(kLongerThanProofUs, longest_plain_us_));
+  if (!quick.requests.empty()) return quick;
+  Reference proof = proof_for(job, leader);
+  return proof.parts ? proof : plain(longest_plain_us_);
+}
+
+/// Nothing where the spec is no contraction that can be taken apart, or has no further kernel of its sum.
+KernelVerifier::Reference KernelVerifier::proof_for(const Job& job, size_t leader) const {
+  Reference reference;
   reference.parts = split_contraction(job.request.spec);
   if (!reference.parts) return reference;
   const auto add = [&](const kernel::KernelSpec& spec, std::string_view family, size_t most) {
@@ -171,10 +182,11 @@ KernelVerifier::Reference KernelVerifier::reference_for(const Job& job) const {
     }
   };
   const SplitContraction& parts = *reference.parts;
-  for (const auto* plain : {&parts.rest, &parts.right_sums, &parts.left_sums, &parts.result_sums})
-    add(plain->spec, "nest", 1);
+  const std::array plain{&parts.rest, &parts.right_sums, &parts.left_sums, &parts.result_sums};
+  for (const SplitContraction::Part* part : plain) add(part->spec, "nest", 1);
   constexpr size_t kSums = 2;
   add(parts.sum.spec, "contract", kSums);
+  if (reference.requests.size() <= plain.size()) return {};
   return reference;
 }
 

@@ -11,9 +11,26 @@
 
 #include "base/fail.h"
 #include "base/memory.h"
+#include "base/page_pool.h"
 
 namespace luminal::search {
 namespace {
+
+int64_t guard(int64_t bytes) {
+  constexpr int64_t kLeast = int64_t{1} << 20, kMost = int64_t{1} << 28;
+  return std::clamp(bytes, kLeast, kMost);
+}
+
+/// Address space for so many bytes and a guard on either side, all of it out of reach. Null if there is none.
+std::byte* reserve(int64_t bytes) {
+  void* mapped = ::mmap(nullptr, static_cast<size_t>(bytes + 2 * guard(bytes)), PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return mapped == MAP_FAILED ? nullptr : static_cast<std::byte*>(mapped) + guard(bytes);
+}
+void release(std::byte* pages, int64_t bytes) {
+  const int64_t around = guard(bytes);
+  ::munmap(pages - around, static_cast<size_t>(bytes + 2 * around));
+}
 
 /// Pages between guards. What is given back is kept for those that take no more: fresh pages take longer than most
 /// kernels.
@@ -38,9 +55,7 @@ class GuardedPages {
     const std::scoped_lock lock(mutex_);
     const Kept memory = taken_.extract(taken).mapped();
     if (kept_bytes_ + memory.bytes > kMostKept) {
-      const int64_t around = guard(memory.bytes);
-      ::munmap(memory.pages - around, static_cast<size_t>(memory.bytes + 2 * around));
-      return;
+      return release(memory.pages, memory.bytes);
     }
     ::mprotect(taken, static_cast<size_t>(bytes), PROT_NONE);
     kept_.emplace(memory.bytes, memory.pages);
@@ -54,10 +69,6 @@ class GuardedPages {
     int64_t bytes = 0;
   };
 
-  static int64_t guard(int64_t bytes) {
-    constexpr int64_t kLeast = int64_t{1} << 20, kMost = int64_t{1} << 28;
-    return std::clamp(bytes, kLeast, kMost);
-  }
   /// The smallest that is large enough, unless it is so large that others will miss it.
   Kept kept(int64_t bytes) {
     constexpr int64_t kMostTimes = 4;
@@ -70,12 +81,9 @@ class GuardedPages {
     return memory;
   }
   static std::byte* map(int64_t bytes) {
-    const int64_t all = bytes + 2 * guard(bytes);
-    void* mapped = ::mmap(nullptr, static_cast<size_t>(all), PROT_NONE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapped == MAP_FAILED)
-      fail("[verify] cannot map {} bytes of memory for a trial: {}", all, std::strerror(errno));
-    std::byte* pages = static_cast<std::byte*>(mapped) + guard(bytes);
+    std::byte* pages = reserve(bytes);
+    if (pages == nullptr)
+      fail("[verify] cannot map {} bytes of memory for a trial: {}", bytes, std::strerror(errno));
     advise_huge_pages(pages, static_cast<size_t>(bytes));
     return pages;
   }
@@ -125,6 +133,39 @@ int64_t GuardedMemory::stray_writes() const {
   const auto changed = [&](std::byte b) { return b != pattern_; };
   return std::count_if(inner_, data_, changed) +
          std::count_if(data_ + size_bytes_, inner_ + inner_bytes_, changed);
+}
+
+std::optional<GuardedView> GuardedView::of(std::span<const std::byte> memory) {
+#ifdef __linux__
+  const int64_t page = ::sysconf(_SC_PAGESIZE), bytes = static_cast<int64_t>(memory.size());
+  const PagePool* pool = PagePool::serving();
+  if (bytes == 0 || bytes % page != 0 || reinterpret_cast<intptr_t>(memory.data()) % page != 0 ||
+      pool == nullptr || !pool->owns(memory.data()))
+    return std::nullopt;
+  std::byte* place = reserve(bytes);
+  if (place == nullptr) return std::nullopt;
+  // Of an old size of 0 the system maps shared pages once more (mremap(2)).
+  auto* old = const_cast<std::byte*>(memory.data());
+  if (::mremap(old, 0, memory.size(), MREMAP_MAYMOVE | MREMAP_FIXED, place) == MAP_FAILED ||
+      ::mprotect(place, memory.size(), PROT_READ) != 0) {
+    release(place, bytes);
+    return std::nullopt;
+  }
+  return GuardedView(place, bytes);
+#else
+  return std::nullopt;
+#endif
+}
+
+GuardedView::~GuardedView() {
+  if (data_ != nullptr) release(data_, bytes_);
+}
+GuardedView::GuardedView(GuardedView&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
+GuardedView& GuardedView::operator=(GuardedView&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
 }
 
 }  // namespace luminal::search

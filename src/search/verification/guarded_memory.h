@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace luminal::search {
@@ -30,6 +31,23 @@ class GuardedMemory {
   std::byte* data_ = nullptr;
   int64_t size_bytes_ = 0, inner_bytes_ = 0;
   std::byte pattern_{};
+};
+
+/// Memory of the process's pool, seen a second time between such stretches, to read only: nothing is copied.
+class GuardedView {
+ public:
+  /// Nothing where the memory is no whole pages, or not the pool's.
+  [[nodiscard]] static std::optional<GuardedView> of(std::span<const std::byte> memory);
+  ~GuardedView();
+  GuardedView(GuardedView&& other) noexcept;
+  GuardedView& operator=(GuardedView&& other) noexcept;
+  [[nodiscard]] const std::byte* data() const { return data_; }
+
+ private:
+  GuardedView(std::byte* data, int64_t bytes) : data_(data), bytes_(bytes) {}
+
+  std::byte* data_ = nullptr;
+  int64_t bytes_ = 0;
 };
 
 }  // namespace luminal::search

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "graph/data_input.h"
+#include "kernel/cost.h"
 #include "search/verification/ask_oracle.h"
 #include "search/verification/derive.h"
 #include "search/verification/oracle.h"
@@ -162,9 +163,13 @@ bool has_dependent_inputs(const Graph& graph, const DimMap& dims, const Unit& un
 
 std::vector<std::string> input_kinds(const DimMap& dims, const Unit& unit) {
   constexpr int64_t kMany = int64_t{1} << 23;
+  constexpr double kLong = 3e8;
   int64_t elements = 0;
   for (const Unit::Tensor& tensor : unit.tensors) elements += element_count(tensor.type.dims).exec(dims);
-  if (elements > kMany) return {"integers", "plain", "extreme", "special"};
+  double operations = 0;
+  for (const Unit::Kernel& kernel : unit.kernels)
+    operations += kernel.spec.empty() ? 0 : kernel::work_of(kernel.spec, dims).flops;
+  if (elements > kMany || operations > kLong) return {"integers", "plain", "extreme", "special"};
   return {std::begin(kInputKinds), std::end(kInputKinds)};
 }
 

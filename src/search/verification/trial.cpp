@@ -1,8 +1,13 @@
 #include "search/verification/trial.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
+#include <list>
 #include <optional>
 #include <ranges>
 #include <utility>
@@ -21,15 +26,52 @@ constexpr int64_t kWorkspaceAlignment = 64;
 }  // namespace
 
 std::vector<TaskRange> ranges_of(int64_t tasks, const std::optional<TaskPart>& part) {
-  constexpr int64_t kOneIn = 32;
-  const int64_t length = std::max<int64_t>(1, tasks / kOneIn);
-  if (!part || 3 * length >= tasks) return {{0, tasks}};
+  if (!part) return {{0, tasks}};
+  const int64_t length = std::max<int64_t>(1, tasks / part->one_in);
+  if (3 * length >= tasks) return {{0, tasks}};
   const auto free = static_cast<double>(tasks - 3 * length);
   const int64_t middle = length + static_cast<int64_t>(std::clamp(part->middle, 0.0, 1.0) * free);
   return {{0, length}, {middle, middle + length}, {tasks - length, tasks}};
 }
 
 namespace {
+
+/// Memory that nobody may write for a while: its pages are read-only, and the ends that share a page with something else
+/// are looked at.
+class ReadOnly {
+ public:
+  explicit ReadOnly(std::span<const std::byte> memory) : memory_(memory) {
+    const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+    const auto begin = reinterpret_cast<uintptr_t>(memory.data()), end = begin + memory.size();
+    first_ = (begin + page - 1) / page * page, last_ = std::max(first_, end / page * page);
+    for (const auto& edge : edges()) before_.insert(before_.end(), edge.begin(), edge.end());
+    protect(PROT_READ);
+  }
+  ReadOnly(const ReadOnly&) = delete;
+  ReadOnly& operator=(const ReadOnly&) = delete;
+  ~ReadOnly() { protect(PROT_READ | PROT_WRITE); }
+
+  [[nodiscard]] bool is_untouched() const {
+    std::vector<std::byte> now;
+    for (const auto& edge : edges()) now.insert(now.end(), edge.begin(), edge.end());
+    return now == before_;
+  }
+
+ private:
+  void protect(int how) const {
+    if (last_ > first_) ::mprotect(reinterpret_cast<void*>(first_), last_ - first_, how);
+  }
+  [[nodiscard]] std::array<std::span<const std::byte>, 2> edges() const {
+    const auto begin = reinterpret_cast<uintptr_t>(memory_.data());
+    const size_t head = std::min(memory_.size(), static_cast<size_t>(first_ - begin));
+    const size_t tail = last_ > first_ ? begin + memory_.size() - last_ : memory_.size() - head;
+    return {memory_.first(head), memory_.last(tail)};
+  }
+
+  std::span<const std::byte> memory_;
+  uintptr_t first_ = 0, last_ = 0;  ///< whole pages
+  std::vector<std::byte> before_;
+};
 
 /// In guarded memory of the host.
 class HostRig : public Rig {
@@ -44,7 +86,8 @@ class HostRig : public Rig {
 
  private:
   [[nodiscard]] GuardedMemory workspace(int64_t bytes) const;
-  [[nodiscard]] bool lies_outside(size_t input, int64_t bytes) const;
+  /// The buffer of an input or output, made when it is first asked for.
+  GuardedMemory& own(size_t k, Dtype dtype, int64_t bytes);
   void run_range(int stage, size_t thread, int64_t begin, int64_t end) const;
   void run_singly(int stage, std::span<const TaskRange> ranges);
   void run_unevenly(int stage, const TaskRange& range) const;
@@ -55,34 +98,32 @@ class HostRig : public Rig {
   std::vector<int64_t> sizes_;
   std::vector<const TensorData*> given_;
   std::vector<int64_t> output_bytes_;
-  std::vector<GuardedMemory> buffers_;
+  std::vector<std::optional<GuardedView>> views_;      ///< of large inputs
+  std::vector<size_t> outside_;                        ///< inputs that are read where they lie
+  std::vector<std::optional<GuardedMemory>> buffers_;  ///< of outputs, and copies of the other inputs
   std::vector<void*> pointers_;
   std::vector<GuardedMemory> shared_, locals_;  ///< one; one for each thread
   std::string conflict_;                        ///< between tasks of a stage
+  bool has_written_outside_ = false;            ///< to an input that is read where it lies
 };
 
 HostRig::HostRig(const backends::HostKernel& kernel, std::span<const TensorData* const> inputs,
                  std::span<const TrialOutput> outputs, const DimMap& dims, const TrialOptions& options)
     : kernel_(kernel), options_(options) {
   for (const std::string& name : kernel.dims()) sizes_.push_back(dims.at(name));
-  const auto add = [&](Dtype dtype, int64_t bytes) {
-    const int64_t least = is_quantized(dtype) ? 1 : element_bytes(dtype);
-    buffers_.emplace_back(bytes, std::max(options.alignment, least), options.place);
-    pointers_.push_back(buffers_.back().bytes().data());
-  };
-  for (size_t k = 0; k < inputs.size(); ++k) {
-    const auto bytes = static_cast<int64_t>(inputs[k]->bytes.size());
-    add(inputs[k]->dtype, lies_outside(k, bytes) ? 0 : bytes);
-  }
+  views_.resize(inputs.size());
+  buffers_.resize(inputs.size() + outputs.size());
+  pointers_.resize(buffers_.size());
+  give(inputs);
   for (const TrialOutput& output : outputs) {
+    const size_t k = given_.size() + output_bytes_.size();
     output_bytes_.push_back(size_bytes(output.dtype, output.elements));
-    add(output.dtype, output_bytes_.back());
+    pointers_[k] = own(k, output.dtype, output_bytes_.back()).bytes().data();
   }
   if (options.in_place >= 0) pointers_[inputs.size()] = pointers_[static_cast<size_t>(options.in_place)];
   shared_.push_back(workspace(kernel.shared_bytes(sizes_)));
   for (int thread = 0; thread < options.threads; ++thread)
     locals_.push_back(workspace(kernel_.local_bytes(sizes_)));
-  give(inputs);
   overwrite(options.pattern);
 }
 
@@ -90,27 +131,36 @@ GuardedMemory HostRig::workspace(int64_t bytes) const {
   return {round_up(bytes, kWorkspaceAlignment), kWorkspaceAlignment, GuardedMemory::Place::AtEnd};
 }
 
-bool HostRig::lies_outside(size_t input, int64_t bytes) const {
-  constexpr int64_t kLarge = int64_t{1} << 18;
-  return options_.reads_large_where_they_lie && bytes >= kLarge &&
-         static_cast<int>(input) != options_.in_place;
+GuardedMemory& HostRig::own(size_t k, Dtype dtype, int64_t bytes) {
+  const int64_t least = is_quantized(dtype) ? 1 : element_bytes(dtype);
+  if (!buffers_[k]) buffers_[k].emplace(bytes, std::max(options_.alignment, least), options_.place);
+  return *buffers_[k];
 }
 
 void HostRig::give(std::span<const TensorData* const> inputs) {
+  constexpr size_t kLarge = size_t{1} << 18;
   given_.assign(inputs.begin(), inputs.end());
+  outside_.clear();
   for (size_t k = 0; k < inputs.size(); ++k) {
-    buffers_[k].fill_around(options_.pattern);
-    if (lies_outside(k, static_cast<int64_t>(inputs[k]->bytes.size()))) {
-      pointers_[k] = const_cast<std::byte*>(inputs[k]->bytes.data());  // kernels write to no input
-      continue;
+    const TensorData& input = *inputs[k];
+    const bool is_large = input.bytes.size() >= kLarge && static_cast<int>(k) != options_.in_place;
+    views_[k] = is_large ? GuardedView::of(input.bytes) : std::nullopt;
+    if (views_[k]) {
+      pointers_[k] = const_cast<std::byte*>(views_[k]->data());  // a kernel that writes there dies
+    } else if (is_large && options_.reads_large_where_they_lie) {
+      outside_.push_back(k);
+      pointers_[k] = const_cast<std::byte*>(input.bytes.data());
+    } else {
+      GuardedMemory& copy = own(k, input.dtype, static_cast<int64_t>(input.bytes.size()));
+      copy.fill_around(options_.pattern);
+      pointers_[k] = copy.bytes().data();
+      if (!input.bytes.empty()) std::memcpy(pointers_[k], input.bytes.data(), input.bytes.size());
     }
-    if (!inputs[k]->bytes.empty())
-      std::memcpy(buffers_[k].bytes().data(), inputs[k]->bytes.data(), inputs[k]->bytes.size());
   }
 }
 
 void HostRig::overwrite(std::byte pattern) {
-  for (size_t k = given_.size(); k < buffers_.size(); ++k) buffers_[k].fill(pattern);
+  for (size_t k = given_.size(); k < buffers_.size(); ++k) buffers_[k]->fill(pattern);
   for (std::vector<GuardedMemory>* list : {&shared_, &locals_})
     for (GuardedMemory& memory : *list) memory.fill(pattern);
 }
@@ -206,6 +256,8 @@ void HostRig::run_on_threads(int stage, const TaskRange& range) const {
 }
 
 void HostRig::launch(Split split, const std::optional<TaskPart>& part) {
+  std::list<ReadOnly> outside;
+  for (const size_t k : outside_) outside.emplace_back(given_[k]->bytes);
   for (int stage = 0; stage < kernel_.stage_count(); ++stage) {
     const bool is_last = stage + 1 == kernel_.stage_count();  // the others make what all of its tasks read
     const std::vector<TaskRange> ranges =
@@ -220,19 +272,23 @@ void HostRig::launch(Split split, const std::optional<TaskPart>& part) {
       if (split == Split::Threads) run_on_threads(stage, range);
     }
   }
+  has_written_outside_ |=
+      std::ranges::any_of(outside, [](const ReadOnly& input) { return !input.is_untouched(); });
 }
 
 std::string HostRig::trouble() const {
   if (!conflict_.empty()) return conflict_;
+  if (has_written_outside_) return "wrote to one of its inputs";
   const auto name = [&](size_t k) {
     return k < given_.size() ? fmt::format("input {}", k) : fmt::format("output {}", k - given_.size());
   };
   for (size_t k = 0; k < buffers_.size(); ++k) {
-    if (const int64_t stray = buffers_[k].stray_writes(); stray != 0)
+    if (!buffers_[k]) continue;
+    const std::span<const std::byte> bytes = buffers_[k]->bytes();
+    if (const int64_t stray = buffers_[k]->stray_writes(); stray != 0)
       return fmt::format("wrote {} bytes outside {}", stray, name(k));
-    if (k < given_.size() && static_cast<int>(k) != options_.in_place && !given_[k]->bytes.empty() &&
-        pointers_[k] != given_[k]->bytes.data() &&
-        std::memcmp(buffers_[k].bytes().data(), given_[k]->bytes.data(), given_[k]->bytes.size()) != 0)
+    if (k < given_.size() && static_cast<int>(k) != options_.in_place && pointers_[k] == bytes.data() &&
+        !bytes.empty() && std::memcmp(bytes.data(), given_[k]->bytes.data(), bytes.size()) != 0)
       return fmt::format("wrote to its {}", name(k));
   }
   for (const GuardedMemory& memory : shared_)

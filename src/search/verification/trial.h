@@ -30,10 +30,11 @@ enum class Split : uint8_t {
   Threads,  ///< as many equal parts as there are threads, at the same time
 };
 
-/// Some of the tasks of a kernel's last stage: one in 32 at the beginning, as many at the end and, of those
+/// Some of the tasks of a kernel's last stage: one in `one_in` at the beginning, as many at the end and, of those
 /// between, as many from `middle` (0 ... 1) of the way on. At least one of each.
 struct TaskPart {
   double middle = 0.5;
+  int64_t one_in = 32;
 };
 struct TaskRange {
   int64_t begin = 0, end = 0;
@@ -46,8 +47,8 @@ struct TrialOptions {
   int64_t alignment = 4;    ///< of the data; elements of a dtype are aligned to their size at least
   std::byte pattern{0xff};  ///< outputs and workspace before the first run: NaN in every float dtype
   int threads = 1;          ///< that Split::Threads uses
-  /// Large inputs are read where they lie, without guards and known bytes around them, and not looked at afterwards:
-  /// for launches after one that was.
+  /// Large inputs that cannot be seen between guards without a copy are read where they lie, in pages that nobody may
+  /// write: for kernels that are launched between guards as well, before or after.
   bool reads_large_where_they_lie = false;
   int in_place = -1;  ///< the input whose memory the first output takes; none: each has its own
 };

@@ -115,16 +115,16 @@ class UnitRig {
   size_t given_ = 0;  ///< number of the test case whose inputs are there
 };
 
-/// Whether a long launch runs all tasks on inputs of this kind as well, for small integers hide what they show: of
-/// products with 0 those with infinities, and what a maximum leaves out, which may be anywhere.
-bool runs_all_tasks(const Unit& unit, std::string_view kind) {
+/// Whether a long launch runs all tasks on every kind of inputs, for none shows all that a maximum leaves out, which may
+/// be anywhere.
+bool always_runs_all_tasks(const Unit& unit) {
   const auto is_sum = [](const kernel::Value& value) {
     return !value.monoid || *value.monoid == Monoid::Add;
   };
   const auto only_sums = [&](const Unit::Kernel& kernel) {
     return !kernel.spec.empty() && std::ranges::all_of(kernel.spec.values(), is_sum);
   };
-  return kind == "special" || !std::ranges::all_of(unit.kernels, only_sums);
+  return !std::ranges::all_of(unit.kernels, only_sums);
 }
 
 constexpr std::byte kNaN{0xff};  // in every float dtype; rigs begin with it
@@ -145,9 +145,11 @@ class CaseVerifier::Runs {
 
   [[nodiscard]] std::optional<TaskPart> next_part(const VerificationCase& test_case) const {
     if (!options_.in_parts || !is_long_ || kernels_.size() > 1) return std::nullopt;
-    if (runs_all_tasks(suite_.unit, test_case.name)) return std::nullopt;
+    if (always_runs_all_tasks(suite_.unit)) return std::nullopt;
+    constexpr int64_t kFew = 32, kMany = 8;  // zeros hide products with infinities from small integers
     double whole = 0;
-    return TaskPart{.middle = std::modf(std::numbers::phi * static_cast<double>(number_), &whole)};
+    return TaskPart{.middle = std::modf(std::numbers::phi * static_cast<double>(number_), &whole),
+                    .one_in = test_case.name == "special" ? kMany : kFew};
   }
   [[nodiscard]] bool is_long() const { return is_long_; }
   std::optional<Fault> compare(const VerificationCase& test_case, const std::vector<TensorData>* reference) {
@@ -202,7 +204,8 @@ class CaseVerifier::Runs {
   };
 
   [[nodiscard]] std::unique_ptr<UnitRig> rig_for(TrialOptions options) const {
-    options.reads_large_where_they_lie = part_ && number_ > 1;  // a launch between guards came before
+    // What is not judged here is launched between guards elsewhere, and a part after another test case was.
+    options.reads_large_where_they_lie = options_.launches < 1 || (part_ && number_ > 1);
     return std::make_unique<UnitRig>(suite_, kernels_, options, progress_);
   }
 

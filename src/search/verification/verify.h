@@ -98,7 +98,7 @@ struct SuiteOptions {
 };
 /// Whether inputs of a unit depend on each other in the graph, so that a consistent suite has others.
 [[nodiscard]] bool has_dependent_inputs(const Graph& graph, const DimMap& dims, const Unit& unit);
-/// The kinds of inputs on which a unit is verified: all of them, or four where tensors have many elements.
+/// The kinds of inputs on which a unit is verified: all of them, or four where a launch is long.
 [[nodiscard]] std::vector<std::string> input_kinds(const DimMap& dims, const Unit& unit);
 /// Draws inputs and asks the oracle about every computed tensor that is a value of the graph. If a tensor
 /// from outside is none, nobody can be asked: the suite then has inputs only, which show crashes, strays and
@@ -128,9 +128,8 @@ struct VerifyOptions {
   /// another way instead of the first one again. 0: each test case once, in one call (or on `threads`), and
   /// nothing else.
   int launches = 8;
-  /// Where launches take that long: test cases but the first, special values, and plain ones where the unit reduces by
-  /// more than sums, run some of the tasks, and
-  /// what these compute is compared. For code that is one program for all tasks and inputs.
+  /// Where launches take that long: test cases but the first run some of the tasks unless the unit reduces by more than
+  /// sums, and what these compute is compared. For code that is one program for all tasks and inputs.
   bool in_parts = true;
   std::chrono::milliseconds soak{10};
   std::chrono::milliseconds timeout{20'000};  ///< of any one launch
