@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -72,12 +73,17 @@ class BlockReader {
     return in_bytes(*node) != kNone;
   }
 
+  BlockFactors factors() {
+    BlockFactors f{.scale = widen(of(*format_.scale.node()))};
+    if (!format_.offset.empty()) f.offset = widen(of(*format_.offset.front().node()));
+    return f;
+  }
+
   /// Levels as bytes: signed ones, or less `shift`.
   BlockNumbers numbers(bool is_signed) {
     const BlockNode& level = *format_.level.node();
     const auto range = part_range(format_, level);
-    BlockNumbers n{.scale = of(*format_.scale.node())};
-    if (!format_.offset.empty()) n.offset = of(*format_.offset.front().node());
+    BlockNumbers n;
     if (!is_signed && range->min >= 0) {
       n.numbers = level_bytes(level);
       return n;
@@ -112,6 +118,8 @@ class BlockReader {
 
   /// Byte number `place` of each lane's block, as U8.
   virtual Id byte(const BlockNode& place) = 0;
+  /// The bytes number `place` and place + 1 of lanes that lie far apart, as U16; kNone where byte() does better.
+  virtual Id far_word(const BlockNode& /*place*/) { return kNone; }
   /// A node without bytes that is not the same at all positions; nothing where its operands have to be asked.
   virtual std::optional<Id> by_position(const BlockNode& node) = 0;
 
@@ -227,6 +235,9 @@ class BlockReader {
     }
     if (node.op == BlockOp::Byte) return b_.convert(byte(*node.a), Dtype::I32);
     if (const Id joined = joined_bytes(node); joined != kNone) return joined;
+    if (node.op == BlockOp::F16Bits)
+      if (const Id word = word_of(*node.a); word != kNone)
+        return b_.convert(b_.bitcast(word, Dtype::F16), Dtype::F32);
     const Id a = of(*node.a);
     switch (node.op) {
       case BlockOp::Table:
@@ -242,6 +253,20 @@ class BlockReader {
       default:
         return apply(binary(node.op), a, of(*node.b));
     }
+  }
+
+  /// far_word() of what is one: byte | next byte << 8.
+  Id word_of(const BlockNode& node) {
+    if (lanes_ == 1 || node.op != BlockOp::Or || node.a->op != BlockOp::Byte ||
+        node.b->op != BlockOp::ShiftLeft || node.b->a->op != BlockOp::Byte || node.b->b->has_bytes)
+      return kNone;
+    constexpr int32_t kByteBits = 8;
+    const auto low = values_by_position(format_, *node.a->a),
+               high = values_by_position(format_, *node.b->a->a);
+    const auto by = values_by_position(format_, *node.b->b);
+    for (size_t i = 0; i < low.size(); ++i)
+      if (high[i] != low[i] + 1 || by[i] != kByteBits) return kNone;
+    return far_word(*node.a->a);
   }
 
   static ScalarOp binary(BlockOp op) {
@@ -364,6 +389,36 @@ class EvenReader : public BlockReader {
     return b_.shuffle(all, all, std::move(pattern));
   }
 
+  /// A load for each lane: vectors of bytes that lie apart would take two.
+  Id far_word(const BlockNode& place) override {
+    const auto differ = differences(values_by_position(format_, place), format_.block_bytes);
+    const auto first = first_lane(place);
+    if (!differ || !first) return kNone;
+    const auto [least, greatest] = std::ranges::minmax(*differ);
+    if (least == greatest || greatest - least < kMostBytes * lanes_) return kNone;
+    const Expression from = block_ * format_.block_bytes + *first;
+    const Id eight = b_.constant_bits({Dtype::U16, 1}, 8);
+    const auto wide = [&](const Expression& at) {
+      return b_.convert(b_.load_bytes(buffer_, at), Dtype::U16);
+    };
+    std::vector<Id> words;
+    for (const int d : *differ)
+      words.push_back(b_.compute(
+          ScalarOp::Or, {wide(from + d), b_.compute(ScalarOp::ShiftLeft, {wide(from + (d + 1)), eight})}));
+    return concatenated(std::move(words));
+  }
+  /// Scalars, as many as a power of two, as a vector.
+  Id concatenated(std::vector<Id> parts) {
+    while (parts.size() > 1) {
+      std::vector<int> all(2 * static_cast<size_t>(b_.type(parts[0]).lanes));
+      std::iota(all.begin(), all.end(), 0);
+      for (size_t i = 0; i < parts.size() / 2; ++i)
+        parts[i] = b_.shuffle(parts[2 * i], parts[2 * i + 1], all);
+      parts.resize(parts.size() / 2);
+    }
+    return parts[0];
+  }
+
   /// Bytes whose distance depends on where the first lane is.
   Id scattered_byte(const BlockNode& place) {
     std::vector<int> blocks;
@@ -463,7 +518,7 @@ bool same_within(const BlockFormat& format, const BlockNode& node, int64_t size)
 
 /// Lanes in halves until the bits of all lanes of a part lie alike.
 Id numbers_in_parts(StageBuilder& b, int buffer, const Expression& index, int lanes, bool is_signed,
-                    BlockNumbers& whole) {
+                    int& shift) {
   const int64_t elements =
       block_format(b.program().buffers[static_cast<size_t>(buffer)].dtype).block_elements;
   constexpr int kLeast = 16;
@@ -472,14 +527,15 @@ Id numbers_in_parts(StageBuilder& b, int buffer, const Expression& index, int la
   LUMINAL_CHECK(places, "{} elements from {} on do not lie in blocks alike", lanes, index.to_string());
   EvenReader reader(b, buffer, index / elements, first, std::move(*places));
   if (lanes > kLeast && !reader.goes_in_bytes()) {
-    const Id low = numbers_in_parts(b, buffer, index, lanes / 2, is_signed, whole);
-    const Id high = numbers_in_parts(b, buffer, index + lanes / 2, lanes / 2, is_signed, whole);
+    const Id low = numbers_in_parts(b, buffer, index, lanes / 2, is_signed, shift);
+    const Id high = numbers_in_parts(b, buffer, index + lanes / 2, lanes / 2, is_signed, shift);
     std::vector<int> all;
     for (int l = 0; l < lanes; ++l) all.push_back(l);
     return b.shuffle(low, high, std::move(all));
   }
-  whole = reader.numbers(is_signed);
-  return whole.numbers;
+  const BlockNumbers n = reader.numbers(is_signed);
+  shift = n.shift;
+  return n.numbers;
 }
 
 }  // namespace
@@ -492,10 +548,18 @@ int64_t group_elements(const BlockFormat& format) {
 }
 
 BlockNumbers load_numbers(StageBuilder& b, int buffer, const Expression& index, int lanes, bool is_signed) {
-  BlockNumbers all;
-  const Id numbers = numbers_in_parts(b, buffer, index, lanes, is_signed, all);
-  all.numbers = numbers;
-  return all;
+  BlockNumbers n;
+  n.numbers = numbers_in_parts(b, buffer, index, lanes, is_signed, n.shift);
+  return n;
+}
+
+BlockFactors load_factors(StageBuilder& b, int buffer, const Expression& index, int lanes, int64_t group) {
+  const int64_t elements =
+      block_format(b.program().buffers[static_cast<size_t>(buffer)].dtype).block_elements;
+  const Expression first = index % elements;
+  auto places = lane_places(first, lanes, group, elements);
+  LUMINAL_CHECK(places, "{} groups from {} on do not lie in blocks alike", lanes, index.to_string());
+  return EvenReader(b, buffer, index / elements, first, std::move(*places)).factors();
 }
 
 }  // namespace luminal::codegen
