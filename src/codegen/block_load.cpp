@@ -118,8 +118,8 @@ class BlockReader {
 
   /// Byte number `place` of each lane's block, as U8.
   virtual Id byte(const BlockNode& place) = 0;
-  /// The bytes number `place` and place + 1 of lanes that lie far apart, as U16; kNone where byte() does better.
-  virtual Id far_word(const BlockNode& /*place*/) { return kNone; }
+  /// The bytes number `place` and place + 1, as U16; kNone where byte() does better.
+  virtual Id word(const BlockNode& /*place*/) { return kNone; }
   /// A node without bytes that is not the same at all positions; nothing where its operands have to be asked.
   virtual std::optional<Id> by_position(const BlockNode& node) = 0;
 
@@ -236,8 +236,8 @@ class BlockReader {
     if (node.op == BlockOp::Byte) return b_.convert(byte(*node.a), Dtype::I32);
     if (const Id joined = joined_bytes(node); joined != kNone) return joined;
     if (node.op == BlockOp::F16Bits)
-      if (const Id word = word_of(*node.a); word != kNone)
-        return b_.convert(b_.bitcast(word, Dtype::F16), Dtype::F32);
+      if (const Id both = word_of(*node.a); both != kNone)
+        return b_.convert(b_.bitcast(both, Dtype::F16), Dtype::F32);
     const Id a = of(*node.a);
     switch (node.op) {
       case BlockOp::Table:
@@ -255,10 +255,10 @@ class BlockReader {
     }
   }
 
-  /// far_word() of what is one: byte | next byte << 8.
+  /// word() of what is one: byte | next byte << 8.
   Id word_of(const BlockNode& node) {
-    if (lanes_ == 1 || node.op != BlockOp::Or || node.a->op != BlockOp::Byte ||
-        node.b->op != BlockOp::ShiftLeft || node.b->a->op != BlockOp::Byte || node.b->b->has_bytes)
+    if (node.op != BlockOp::Or || node.a->op != BlockOp::Byte || node.b->op != BlockOp::ShiftLeft ||
+        node.b->a->op != BlockOp::Byte || node.b->b->has_bytes)
       return kNone;
     constexpr int32_t kByteBits = 8;
     const auto low = values_by_position(format_, *node.a->a),
@@ -266,7 +266,7 @@ class BlockReader {
     const auto by = values_by_position(format_, *node.b->b);
     for (size_t i = 0; i < low.size(); ++i)
       if (high[i] != low[i] + 1 || by[i] != kByteBits) return kNone;
-    return far_word(*node.a->a);
+    return word(*node.a->a);
   }
 
   static ScalarOp binary(BlockOp op) {
@@ -389,25 +389,20 @@ class EvenReader : public BlockReader {
     return b_.shuffle(all, all, std::move(pattern));
   }
 
-  /// A load for each lane: vectors of bytes that lie apart would take two.
-  Id far_word(const BlockNode& place) override {
+  /// One for all lanes, or one for each of lanes that lie far apart.
+  Id word(const BlockNode& place) override {
     const auto differ = differences(values_by_position(format_, place), format_.block_bytes);
     const auto first = first_lane(place);
     if (!differ || !first) return kNone;
-    const auto [least, greatest] = std::ranges::minmax(*differ);
-    if (least == greatest || greatest - least < kMostBytes * lanes_) return kNone;
     const Expression from = block_ * format_.block_bytes + *first;
-    const Id eight = b_.constant_bits({Dtype::U16, 1}, 8);
-    const auto wide = [&](const Expression& at) {
-      return b_.convert(b_.load_bytes(buffer_, at), Dtype::U16);
-    };
+    const auto [least, greatest] = std::ranges::minmax(*differ);
+    if (least == greatest) return b_.load_word(buffer_, from);
+    if (greatest - least < kMostBytes * lanes_) return kNone;
     std::vector<Id> words;
-    for (const int d : *differ)
-      words.push_back(b_.compute(
-          ScalarOp::Or, {wide(from + d), b_.compute(ScalarOp::ShiftLeft, {wide(from + (d + 1)), eight})}));
+    for (const int d : *differ) words.push_back(b_.load_word(buffer_, from + d));
     return concatenated(std::move(words));
   }
-  /// Scalars, as many as a power of two, as a vector.
+  /// Values of as many lanes each, as one; there are as many as a power of two.
   Id concatenated(std::vector<Id> parts) {
     while (parts.size() > 1) {
       std::vector<int> all(2 * static_cast<size_t>(b_.type(parts[0]).lanes));

@@ -173,7 +173,8 @@ std::optional<BlockDot> analyse_dot(const KernelSpec& spec) {
   return dot;
 }
 
-/// The parameters: rows and columns of results taken together, tiles of rows in a task.
+/// The parameters: rows and columns of results taken together, tiles of rows in a task. The rows of a tile lie `task`
+/// apart, so that each is a stream of its own that the hardware reads ahead: rows that are neighbours end too soon.
 struct DotForm {
   int64_t rows = 1, columns = 1, task = 1;
 };
@@ -200,13 +201,14 @@ class DotLowering {
       sums_ = add_buffer(
           program_,
           {.name = "sums", .space = Space::Local, .elements = form_.columns * dot_.length / dot_.group});
-    const Expression tiles = rows_.size().ceil_div(form_.rows);
-    StageBuilder b(program_, tiles.ceil_div(form_.task));
+    const int64_t task_rows = form_.rows * form_.task;
+    StageBuilder b(program_, rows_.size().ceil_div(task_rows));
     b.loop(columns_.size().ceil_div(form_.columns), LoopKind::Serial, [&](const Expression& column) {
-      const Places columns = places(columns_, column * form_.columns, form_.columns);
+      const Places columns = places(columns_, column * form_.columns, form_.columns, 1);
       if (has_offset()) store_sums(b, columns);
-      b.loop((tiles - b.task() * form_.task).min(form_.task), LoopKind::Serial, [&](const Expression& tile) {
-        this->tile(b, places(rows_, (b.task() * form_.task + tile) * form_.rows, form_.rows), columns);
+      const Expression first = b.task() * task_rows;
+      b.loop((rows_.size() - first).min(form_.task), LoopKind::Serial, [&](const Expression& tile) {
+        this->tile(b, places(rows_, first + tile, form_.rows, form_.task), columns);
       });
     });
     b.finish();
@@ -214,18 +216,22 @@ class DotLowering {
   }
 
  private:
-  /// Neighbours of a group; those behind its end are its last one.
+  /// Places of a group, `apart` from one to the next; those behind its end are its last one.
   struct Places {
     Expression first, size;
+    int64_t apart = 1;
     bool whole = true;  ///< none is behind the end
     std::vector<Coordinates> at;
   };
-  [[nodiscard]] Places places(const AxisGroup& group, const Expression& first, int64_t count) const {
-    Places p{.first = first, .size = group.size()};
-    p.whole = p.size % count == Expression(0);
+  /// `first` begins less than `apart` behind a multiple of count * apart.
+  [[nodiscard]] Places places(const AxisGroup& group, const Expression& first, int64_t count,
+                              int64_t apart) const {
+    Places p{.first = first, .size = group.size(), .apart = apart};
+    p.whole = p.size % (count * apart) == Expression(0);
     for (int64_t i = 0; i < count; ++i) {
       Coordinates& here = p.at.emplace_back(spec_.extents().size(), 0);
-      group.place(p.whole ? first + i : (first + i).min(p.size - 1), here);
+      const Expression place = first + i * apart;
+      group.place(p.whole ? place : place.min(p.size - 1), here);
     }
     return p;
   }
@@ -264,7 +270,8 @@ class DotLowering {
   }
   static void if_inside(StageBuilder& b, const Places& p, size_t i, const std::function<void()>& body) {
     if (p.whole || i == 0) return body();
-    b.if_true(b.compute(ScalarOp::Lt, {b.index(p.first + static_cast<int64_t>(i)), b.index(p.size)}), body);
+    const Expression place = p.first + static_cast<int64_t>(i) * p.apart;
+    b.if_true(b.compute(ScalarOp::Lt, {b.index(place), b.index(p.size)}), body);
   }
 
   /// totals + the products of a chunk; behind them, if there are offsets, what these add, in lanes of groups.
