@@ -1,6 +1,7 @@
 #include "codegen/block_load.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -25,8 +26,9 @@ struct LanePlaces {
   std::vector<int64_t> firsts, blocks, offsets;
 };
 
-/// Nothing where this depends on the first lane's position.
-std::optional<LanePlaces> lane_places(const Expression& first, int lanes, int64_t stride, int64_t elements) {
+/// Lane l lies distance(l) behind the first one. Nothing where blocks and offsets depend on the first one's position.
+std::optional<LanePlaces> lane_places(const Expression& first, int lanes, int64_t elements,
+                                      const std::function<int64_t(int lane)>& distance) {
   LanePlaces p;
   if (const auto known = first.constant()) {
     p.firsts = {*known};
@@ -35,16 +37,20 @@ std::optional<LanePlaces> lane_places(const Expression& first, int lanes, int64_
     for (int64_t at = 0; at < elements; at += step) p.firsts.push_back(at);
   }
   for (int l = 0; l < lanes; ++l) {
-    const int64_t at = p.firsts[0] + l * stride, block = floored(at, elements);
+    const int64_t at = p.firsts[0] + distance(l), block = floored(at, elements);
     p.blocks.push_back(block);
     p.offsets.push_back(at - block * elements - p.firsts[0]);
     for (const int64_t other : p.firsts) {
-      const int64_t there = other + l * stride;
+      const int64_t there = other + distance(l);
       if (floored(there, elements) != block || there - block * elements - other != p.offsets.back())
         return std::nullopt;
     }
   }
   return p;
+}
+
+std::optional<LanePlaces> lane_places(const Expression& first, int lanes, int64_t stride, int64_t elements) {
+  return lane_places(first, lanes, elements, [&](int l) { return l * stride; });
 }
 
 /// Translates a description for one load. Whole numbers are I32, floats F32; scalars where no lane differs.
@@ -381,6 +387,13 @@ class EvenReader : public BlockReader {
     for (size_t l = 0; l < differ->size(); ++l) even = even && (*differ)[l] == static_cast<int>(l) * stride;
     if (even && (stride == 1 || greatest - least >= kMostBytes * lanes_))
       return b_.load_bytes(buffer_, from, lanes_, stride);
+    if (is_two_runs(*differ)) {
+      const size_t half = differ->size() / 2;
+      const auto run = [&](size_t l) {
+        return b_.load_bytes(buffer_, from + (*differ)[l], static_cast<int>(half));
+      };
+      return concatenated({run(0), run(half)});
+    }
     if (greatest - least >= kMostBytes * lanes_)
       return b_.gather_bytes(buffer_, b_.compute(ScalarOp::Add, {widen(b_.index(from)), b_.lanes(*differ)}));
     const Id all = b_.load_bytes(buffer_, from + least, greatest - least + 1);
@@ -401,6 +414,14 @@ class EvenReader : public BlockReader {
     std::vector<Id> words;
     for (const int d : *differ) words.push_back(b_.load_word(buffer_, from + d));
     return concatenated(std::move(words));
+  }
+  /// Whether both halves of the lanes are neighbours, with something between them.
+  static bool is_two_runs(std::span<const int> differ) {
+    const size_t half = differ.size() / 2;
+    if (half < 2 || differ.size() % 2 != 0) return false;
+    for (size_t l = 0; l < differ.size(); ++l)
+      if (differ[l] != (l < half ? differ[0] : differ[half]) + static_cast<int>(l % half)) return false;
+    return true;
   }
   /// Values of as many lanes each, as one; there are as many as a power of two.
   Id concatenated(std::vector<Id> parts) {
@@ -546,6 +567,31 @@ BlockNumbers load_numbers(StageBuilder& b, int buffer, const Expression& index, 
   BlockNumbers n;
   n.numbers = numbers_in_parts(b, buffer, index, lanes, is_signed, n.shift);
   return n;
+}
+
+BlockNumbers load_numbers_of_two(StageBuilder& b, int buffer, const Expression& index, int lanes,
+                                 bool is_signed) {
+  const int64_t elements =
+      block_format(b.program().buffers[static_cast<size_t>(buffer)].dtype).block_elements;
+  const Expression first = index % elements;
+  auto places = lane_places(first, lanes, elements,
+                            [&](int l) { return l % (lanes / 2) + l / (lanes / 2) * elements; });
+  LUMINAL_CHECK(places, "{} elements from {} on do not lie in blocks alike", lanes, index.to_string());
+  return EvenReader(b, buffer, index / elements, first, std::move(*places)).numbers(is_signed);
+}
+
+int64_t run_elements(const BlockFormat& format) {
+  const auto alike = [&](const auto& self, const BlockNode& node, int64_t size) -> bool {
+    if (!node.has_bytes) return same_within(format, node, size);
+    if (node.op != BlockOp::Byte) return self(self, *node.a, size) && (!node.b || self(self, *node.b, size));
+    const auto at = values_by_position(format, *node.a);
+    for (size_t i = 1; i < at.size(); ++i)
+      if (static_cast<int64_t>(i) % size != 0 && at[i] != at[i - 1] + 1) return false;
+    return true;
+  };
+  int64_t size = format.block_elements;
+  while (size > 1 && !alike(alike, *format.level.node(), size)) size /= 2;
+  return size;
 }
 
 BlockFactors load_factors(StageBuilder& b, int buffer, const Expression& index, int lanes, int64_t group) {

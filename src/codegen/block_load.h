@@ -22,6 +22,11 @@ struct BlockNumbers {
 };
 /// `lanes` elements from `index` on; whether they fit says has_numbers(). Signed ones have no shift.
 BlockNumbers load_numbers(StageBuilder& b, int buffer, const Expression& index, int lanes, bool is_signed);
+/// The same of two blocks: half of the lanes from `index` on, and as many one block behind them.
+BlockNumbers load_numbers_of_two(StageBuilder& b, int buffer, const Expression& index, int lanes,
+                                 bool is_signed);
+/// How many neighbours, from a multiple of it on, have their numbers in one run of bytes, at the same bits.
+[[nodiscard]] int64_t run_elements(const BlockFormat& format);
 /// What the values of a group have in common.
 struct BlockFactors {
   Id scale = kNone, offset = kNone;  ///< F32; no offset: 0

@@ -41,10 +41,12 @@ struct BlockDot {
   int64_t length = 0;      ///< of the sum
   int64_t group = 0;       ///< elements that share all scales
   int64_t chunk = 0;       ///< elements whose scales are put together
-  AxisGroup reduced;       ///< its axes: one, or one of groups and one within them
-  std::vector<int> rows;   ///< axes of results that `natural` depends on
+  /// Neighbours that the lanes of a dot4 hold: as many as they are, or half as many of each of two blocks.
+  int64_t run = kStepElements;
+  AxisGroup reduced;      ///< its axes: one, or one of groups and one within them
+  std::vector<int> rows;  ///< axes of results that `natural` depends on
   std::vector<int> columns;
-  [[nodiscard]] int steps() const { return static_cast<int>(chunk / kStepElements); }
+  [[nodiscard]] int parts() const { return static_cast<int>(kStepElements / run); }  ///< dot4s of a step
   [[nodiscard]] int groups() const { return static_cast<int>(chunk / group); }
 };
 
@@ -168,6 +170,11 @@ std::optional<BlockDot> analyse_dot(const KernelSpec& spec) {
   if (dot.group < kLeastGroup) return std::nullopt;
   dot.chunk = std::max<int64_t>({sides[0].block, sides[1].block, kStepElements});
   while (dot.chunk < kMostChunk && dot.length % (2 * dot.chunk) == 0) dot.chunk *= 2;
+  // Halves of a block that lie in the same bytes, of two blocks, fill the lanes without being put together.
+  const BlockFormat& format = block_format(dtype_of(spec, dot.natural.numbers));
+  if (format.block_elements == kStepElements && 2 * run_elements(format) == kStepElements &&
+      dot.group == kStepElements && dot.chunk > kStepElements && dot.whole.scale)
+    dot.run = kStepElements / 2;
   for (const int a : reduction->axes)
     (depends_on(dot.natural.numbers.index, std::array{a}) ? dot.rows : dot.columns).push_back(a);
   return dot;
@@ -294,45 +301,72 @@ class DotLowering {
         total = b.compute(ScalarOp::Fma, {f.offset, sums, total});
       }
     }
-    for (int step = 0; step < dot_.steps(); ++step) add_step(b, rows, columns, from, step, scales, totals);
+    for (int64_t at = 0; at < dot_.chunk; at += kStepElements * dot_.parts())
+      add_step(b, rows, columns, from, at, scales, totals);
     return totals;
   }
 
-  void add_step(StageBuilder& b, const Places& rows, const Places& columns, const Expression& from, int step,
-                std::span<const Id> scales, std::vector<Id>& totals) const {
-    const Expression position = from + step * kStepElements;
-    const std::vector<int> spread = lanes_by(
-        kStepSums, [&](int l) { return static_cast<int>((step * kStepElements + 4 * l) / dot_.group); });
-    std::vector<BlockNumbers> p;
-    for (const Coordinates& row : rows.at)
-      p.push_back(load_numbers(b, dot_.natural.numbers.slot, index_of(dot_.natural.numbers, row, position),
-                               kStepElements, false));
+  /// Products of the elements from + at on: as many dot4s as there are parts, and one multiplication by scales.
+  void add_step(StageBuilder& b, const Places& rows, const Places& columns, const Expression& from,
+                int64_t at, std::span<const Id> scales, std::vector<Id>& totals) const {
+    const std::vector<int> spread = lanes_by(kStepSums, [&](int l) {
+      return static_cast<int>((at + 4 * l / dot_.run * kStepElements + 4 * l % dot_.run) / dot_.group);
+    });
+    std::vector<std::vector<BlockNumbers>> p(rows.at.size());  // by part
+    for (size_t r = 0; r < rows.at.size(); ++r)
+      for (int part = 0; part < dot_.parts(); ++part)
+        p[r].push_back(row_numbers(b, rows.at[r], from + (at + part * dot_.run)));
     for (size_t c = 0; c < columns.at.size(); ++c) {
-      const Id q = column_numbers(b, columns.at[c], position);
-      const Id zero = b.constant_bits({Dtype::I32, kStepSums}, 0);
-      const Id begin = p[0].shift == 0 ? zero : b.compute(ScalarOp::Sub, {zero, sums_of(b, q, -p[0].shift)});
+      std::vector<Id> q;
+      for (int part = 0; part < dot_.parts(); ++part)
+        q.push_back(column_numbers(b, columns.at[c], from + (at + part * dot_.run), dot_.run));
+      const Id begin = shifted(b, q, p[0][0].shift);
       for (size_t r = 0; r < rows.at.size(); ++r) {
-        const size_t at = r * columns.at.size() + c;
-        const Id sum = b.convert(b.dot4(begin, p[r].numbers, q), Dtype::F32);
-        totals[at] = b.compute(ScalarOp::Fma, {spread_lanes(b, scales[at], spread), sum, totals[at]});
+        const size_t total = r * columns.at.size() + c;
+        Id sum = begin;
+        for (size_t part = 0; part < q.size(); ++part) sum = b.dot4(sum, p[r][part].numbers, q[part]);
+        totals[total] = b.compute(ScalarOp::Fma, {spread_lanes(b, scales[total], spread),
+                                                  b.convert(sum, Dtype::F32), totals[total]});
       }
     }
   }
-  static Id spread_lanes(StageBuilder& b, Id lanes, const std::vector<int>& pattern) {
-    return b.type(lanes).lanes == 1 ? b.broadcast(lanes, static_cast<int>(pattern.size()))
-                                    : b.shuffle(lanes, lanes, pattern);
+  /// shift * the sums of four of all parts; the shift is not above 0.
+  static Id shifted(StageBuilder& b, std::span<const Id> q, int shift) {
+    const Id zero = b.constant_bits({Dtype::I32, kStepSums}, 0);
+    if (shift == 0) return zero;
+    Id sums = zero;
+    for (const Id part : q) sums = add_sums(b, sums, part, -shift);
+    return b.compute(ScalarOp::Sub, {zero, sums});
   }
-  /// factor * the sums of four.
-  static Id sums_of(StageBuilder& b, Id q, int factor) {
-    return b.dot4(b.constant_bits({Dtype::I32, kStepSums}, 0),
-                  b.constant_bits({Dtype::U8, kStepElements}, static_cast<uint64_t>(factor)), q);
+  /// sums + factor * the sums of four.
+  static Id add_sums(StageBuilder& b, Id sums, Id q, int factor) {
+    return b.dot4(sums, b.constant_bits({Dtype::U8, kStepElements}, static_cast<uint64_t>(factor)), q);
+  }
+  [[nodiscard]] BlockNumbers row_numbers(StageBuilder& b, const Coordinates& row,
+                                         const Expression& position) const {
+    const Operand& o = dot_.natural.numbers;
+    const auto load = dot_.run == kStepElements ? load_numbers : load_numbers_of_two;
+    return load(b, o.slot, index_of(o, row, position), kStepElements, false);
+  }
+  static Id spread_lanes(StageBuilder& b, Id lanes, const std::vector<int>& pattern) {
+    const int count = b.type(lanes).lanes;
+    if (count == 1) return b.broadcast(lanes, static_cast<int>(pattern.size()));
+    if (count != std::ssize(pattern)) return b.shuffle(lanes, lanes, pattern);
+    return b.permute(b.convert(b.lanes(pattern), Dtype::I32),
+                     {lanes});  // one instruction, whatever the pattern
   }
 
-  Id column_numbers(StageBuilder& b, const Coordinates& column, const Expression& position) const {
+  /// Lanes as a dot4 takes them: `run` neighbours, and as many a block behind them if that leaves room.
+  [[nodiscard]] Id column_numbers(StageBuilder& b, const Coordinates& column, const Expression& position,
+                                  int64_t run) const {
     const DotSide& side = dot_.whole;
     const Expression index = index_of(side.numbers, column, position);
-    if (side.scale) return b.load(side.numbers.slot, index, kStepElements);
-    return load_numbers(b, side.numbers.slot, index, kStepElements, true).numbers;
+    if (!side.scale) return load_numbers(b, side.numbers.slot, index, kStepElements, true).numbers;
+    const int lanes = static_cast<int>(run);
+    const Id first = b.load(side.numbers.slot, index, lanes);
+    if (run == kStepElements) return first;
+    return b.shuffle(first, b.load(side.numbers.slot, index + kStepElements, lanes),
+                     lanes_by(kStepElements, [](int l) { return l; }));
   }
   /// Scales of the groups of a chunk.
   Id column_scale(StageBuilder& b, const Coordinates& column, const Expression& from) const {
@@ -354,8 +388,9 @@ class DotLowering {
       const Expression from = chunk * dot_.chunk;
       for (size_t c = 0; c < columns.at.size(); ++c) {
         std::vector<Id> sums;
-        for (int step = 0; step < dot_.steps(); ++step)
-          sums.push_back(sums_of(b, column_numbers(b, columns.at[c], from + step * kStepElements), 1));
+        const Id zero = b.constant_bits({Dtype::I32, kStepSums}, 0);
+        for (int64_t at = 0; at < dot_.chunk; at += kStepElements)
+          sums.push_back(add_sums(b, zero, column_numbers(b, columns.at[c], from + at, kStepElements), 1));
         const Id by_group = b.convert(folded(b, std::move(sums)), Dtype::F32);
         b.store(sums_, (static_cast<int64_t>(c) * dot_.length + from) / dot_.group,
                 b.compute(ScalarOp::Mul, {by_group, column_scale(b, columns.at[c], from)}));
