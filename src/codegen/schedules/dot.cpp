@@ -7,6 +7,7 @@
 #include "base/fail.h"
 #include "codegen/block_load.h"
 #include "codegen/schedules/cost.h"
+#include "codegen/schedules/dot.h"
 #include "codegen/schedules/families.h"
 #include "codegen/schedules/outputs.h"
 #include "codegen/schedules/reduce.h"
@@ -24,31 +25,6 @@ namespace {
 using kernel::KernelSpec;
 using kernel::Operand;
 using kernel::Value;
-
-constexpr int kStepElements = 32, kStepSums = kStepElements / 4;  ///< of one dot4
-
-/// Numbers of 8 bits and their scales.
-struct DotSide {
-  Operand numbers;               ///< blocks, or I8
-  std::optional<Operand> scale;  ///< F32, beside I8
-  int64_t group = 0;             ///< elements that share scale and offset
-  int64_t block = 0;             ///< rows are whole ones
-};
-
-struct BlockDot {
-  Reduction reduction;
-  DotSide natural, whole;  ///< the sides whose bytes have no sign, and have one
-  int64_t length = 0;      ///< of the sum
-  int64_t group = 0;       ///< elements that share all scales
-  int64_t chunk = 0;       ///< elements whose scales are put together
-  /// Neighbours that the lanes of a dot4 hold: as many as they are, or half as many of each of two blocks.
-  int64_t run = kStepElements;
-  AxisGroup reduced;      ///< its axes: one, or one of groups and one within them
-  std::vector<int> rows;  ///< axes of results that `natural` depends on
-  std::vector<int> columns;
-  [[nodiscard]] int parts() const { return static_cast<int>(kStepElements / run); }  ///< dot4s of a step
-  [[nodiscard]] int groups() const { return static_cast<int>(chunk / group); }
-};
 
 Dtype dtype_of(const KernelSpec& spec, const Operand& o) {
   return spec.slots()[static_cast<size_t>(o.slot)].dtype;
@@ -180,24 +156,121 @@ std::optional<BlockDot> analyse_dot(const KernelSpec& spec) {
   return dot;
 }
 
-/// The parameters: rows and columns of results taken together, tiles of rows in a task. The rows of a tile lie `task`
-/// apart, so that each is a stream of its own that the hardware reads ahead: rows that are neighbours end too soon.
-struct DotForm {
-  int64_t rows = 1, columns = 1, task = 1;
-};
+/// Neighbours added until there is one lane for `times` of them; vectors are one after the other.
+Id folded_lanes(StageBuilder& b, std::vector<Id> sums, int64_t times) {
+  const auto every_second = [](int lanes, int first) {
+    return lanes_by(lanes, [&](int l) { return 2 * l + first; });
+  };
+  for (; times > 1; times /= 2) {
+    std::vector<Id> next;
+    for (size_t i = 0; i < sums.size(); i += 2) {
+      const bool alone = i + 1 == sums.size();
+      const Id low = sums[i], high = alone ? low : sums[i + 1];
+      const int lanes = b.type(low).lanes / (alone ? 2 : 1);
+      next.push_back(b.compute(ScalarOp::Add, {b.shuffle(low, high, every_second(lanes, 0)),
+                                               b.shuffle(low, high, every_second(lanes, 1))}));
+    }
+    sums = std::move(next);
+  }
+  for (; sums.size() > 1; sums.resize(sums.size() / 2))
+    for (size_t i = 0; i < sums.size() / 2; ++i)
+      sums[i] = b.shuffle(sums[2 * i], sums[2 * i + 1],
+                          lanes_by(2 * b.type(sums[2 * i]).lanes, [](int l) { return l; }));
+  return sums[0];
+}
 
-/// How lanes of groups become those of others.
+}  // namespace
+
 std::vector<int> lanes_by(int count, const std::function<int(int)>& from) {
   std::vector<int> pattern;
   for (int l = 0; l < count; ++l) pattern.push_back(from(l));
   return pattern;
 }
 
+Id spread_lanes(StageBuilder& b, Id lanes, const std::vector<int>& pattern) {
+  const int count = b.type(lanes).lanes;
+  if (count == 1) return b.broadcast(lanes, static_cast<int>(pattern.size()));
+  if (count != std::ssize(pattern)) return b.shuffle(lanes, lanes, pattern);
+  return b.permute(b.convert(b.lanes(pattern), Dtype::I32),
+                   {lanes});  // one instruction, whatever the pattern
+}
+
+Id add_sums(StageBuilder& b, Id sums, Id numbers, int factor) {
+  return b.dot4(sums, b.constant_bits({Dtype::U8, kStepElements}, static_cast<uint64_t>(factor)), numbers);
+}
+
+bool DotLoads::has_offset() const {
+  return !block_format(dtype_of(spec_, dot_.natural.numbers)).offset.empty();
+}
+
+Expression DotLoads::index_of(const Operand& o, Coordinates at, const Expression& position) const {
+  dot_.reduced.place(position, at);
+  return o.index.substitute_indices(at);
+}
+
+BlockNumbers DotLoads::row_numbers(StageBuilder& b, const Coordinates& row, const Expression& position,
+                                   int64_t run) const {
+  const Operand& o = dot_.natural.numbers;
+  const auto load = run == kStepElements ? load_numbers : load_numbers_of_two;
+  return load(b, o.slot, index_of(o, row, position), kStepElements, false);
+}
+
+BlockFactors DotLoads::row_factors(StageBuilder& b, const Coordinates& row, const Expression& from) const {
+  const Operand& o = dot_.natural.numbers;
+  return load_factors(b, o.slot, index_of(o, row, from), dot_.groups(), dot_.group);
+}
+
+Id DotLoads::column_numbers(StageBuilder& b, const Coordinates& column, const Expression& position,
+                            int64_t run) const {
+  const DotSide& side = dot_.whole;
+  const Expression index = index_of(side.numbers, column, position);
+  if (!side.scale) return load_numbers(b, side.numbers.slot, index, kStepElements, true).numbers;
+  const int lanes = static_cast<int>(run);
+  const Id first = b.load(side.numbers.slot, index, lanes);
+  if (run == kStepElements) return first;
+  return b.shuffle(first, b.load(side.numbers.slot, index + kStepElements, lanes),
+                   lanes_by(kStepElements, [](int l) { return l; }));
+}
+
+Id DotLoads::column_scales(StageBuilder& b, const Coordinates& column, const Expression& from) const {
+  const DotSide& side = dot_.whole;
+  if (!side.scale)
+    return load_factors(b, side.numbers.slot, index_of(side.numbers, column, from), dot_.groups(), dot_.group)
+        .scale;
+  // Each is that of so many groups.
+  const auto times = static_cast<int>(std::min(side.group, dot_.chunk) / dot_.group);
+  const Id given = b.load(side.scale->slot, index_of(*side.scale, column, from), dot_.groups() / times);
+  // Where numbers times their scale are infinities, a sum of their terms is NaN as soon as two differ in sign or one is
+  // 0, but the sum in integers has one sign. So such a scale becomes NaN.
+  constexpr double kGreatest = 127;
+  const Id most = b.compute(ScalarOp::Mul, {given, b.constant(b.type(given), kGreatest)});
+  const Id scales = b.compute(ScalarOp::Add, {given, b.compute(ScalarOp::Sub, {most, most})});
+  if (times == 1) return scales;
+  return spread_lanes(b, scales, lanes_by(dot_.groups(), [&](int g) { return g / times; }));
+}
+
+Id DotLoads::column_sums(StageBuilder& b, const Coordinates& column, const Expression& from) const {
+  const Id zero = b.constant_bits({Dtype::I32, kStepSums}, 0);
+  std::vector<Id> sums;
+  for (int64_t at = 0; at < dot_.chunk; at += kStepElements)
+    sums.push_back(add_sums(b, zero, column_numbers(b, column, from + at, kStepElements), 1));
+  return folded_lanes(b, std::move(sums), dot_.group / 4);
+}
+
+namespace {
+
+/// The parameters: rows and columns of results taken together, tiles of rows in a task. The rows of a tile lie `task`
+/// apart, so that each is a stream of its own that the hardware reads ahead: rows that are neighbours end too soon.
+struct DotForm {
+  int64_t rows = 1, columns = 1, task = 1;
+};
+
 class DotLowering {
  public:
   DotLowering(const KernelSpec& spec, BlockDot dot, DotForm form)
       : spec_(spec),
-        dot_(std::move(dot)),
+        loads_(spec, std::move(dot)),
+        dot_(loads_.dot()),
         form_(form),
         program_(program_for(spec, "dot")),
         rows_(group_of(spec.extents(), dot_.rows)),
@@ -242,14 +315,6 @@ class DotLowering {
     }
     return p;
   }
-  [[nodiscard]] bool has_offset() const {
-    return !block_format(dtype_of(spec_, dot_.natural.numbers)).offset.empty();
-  }
-  [[nodiscard]] Expression index_of(const Operand& o, Coordinates at, const Expression& position) const {
-    dot_.reduced.place(position, at);
-    return o.index.substitute_indices(at);
-  }
-
   /// All results of a tile: rows times columns.
   void tile(StageBuilder& b, const Places& rows, const Places& columns) const {
     const size_t count = rows.at.size() * columns.at.size();
@@ -287,17 +352,15 @@ class DotLowering {
     const size_t count = rows.at.size() * columns.at.size();
     const Expression from = chunk * dot_.chunk;
     std::vector<Id> scales, column_scales;
-    for (const Coordinates& column : columns.at) column_scales.push_back(column_scale(b, column, from));
+    for (const Coordinates& column : columns.at)
+      column_scales.push_back(loads_.column_scales(b, column, from));
     for (size_t r = 0; r < rows.at.size(); ++r) {
-      const BlockFactors f =
-          load_factors(b, dot_.natural.numbers.slot, index_of(dot_.natural.numbers, rows.at[r], from),
-                       dot_.groups(), dot_.group);
+      const BlockFactors f = loads_.row_factors(b, rows.at[r], from);
       for (size_t c = 0; c < columns.at.size(); ++c) {
         scales.push_back(b.compute(ScalarOp::Mul, {f.scale, column_scales[c]}));
         if (f.offset == kNone) continue;
         Id& total = totals[count + r * columns.at.size() + c];
-        const Id sums =
-            b.load(sums_, (static_cast<int64_t>(c) * dot_.length + from) / dot_.group, dot_.groups());
+        const Id sums = b.load(sums_, place_of_sums(c, from), dot_.groups());
         total = b.compute(ScalarOp::Fma, {f.offset, sums, total});
       }
     }
@@ -315,11 +378,11 @@ class DotLowering {
     std::vector<std::vector<BlockNumbers>> p(rows.at.size());  // by part
     for (size_t r = 0; r < rows.at.size(); ++r)
       for (int part = 0; part < dot_.parts(); ++part)
-        p[r].push_back(row_numbers(b, rows.at[r], from + (at + part * dot_.run)));
+        p[r].push_back(loads_.row_numbers(b, rows.at[r], from + (at + part * dot_.run), dot_.run));
     for (size_t c = 0; c < columns.at.size(); ++c) {
       std::vector<Id> q;
       for (int part = 0; part < dot_.parts(); ++part)
-        q.push_back(column_numbers(b, columns.at[c], from + (at + part * dot_.run), dot_.run));
+        q.push_back(loads_.column_numbers(b, columns.at[c], from + (at + part * dot_.run), dot_.run));
       const Id begin = shifted(b, q, p[0][0].shift);
       for (size_t r = 0; r < rows.at.size(); ++r) {
         const size_t total = r * columns.at.size() + c;
@@ -338,92 +401,25 @@ class DotLowering {
     for (const Id part : q) sums = add_sums(b, sums, part, -shift);
     return b.compute(ScalarOp::Sub, {zero, sums});
   }
-  /// sums + factor * the sums of four.
-  static Id add_sums(StageBuilder& b, Id sums, Id q, int factor) {
-    return b.dot4(sums, b.constant_bits({Dtype::U8, kStepElements}, static_cast<uint64_t>(factor)), q);
-  }
-  [[nodiscard]] BlockNumbers row_numbers(StageBuilder& b, const Coordinates& row,
-                                         const Expression& position) const {
-    const Operand& o = dot_.natural.numbers;
-    const auto load = dot_.run == kStepElements ? load_numbers : load_numbers_of_two;
-    return load(b, o.slot, index_of(o, row, position), kStepElements, false);
-  }
-  static Id spread_lanes(StageBuilder& b, Id lanes, const std::vector<int>& pattern) {
-    const int count = b.type(lanes).lanes;
-    if (count == 1) return b.broadcast(lanes, static_cast<int>(pattern.size()));
-    if (count != std::ssize(pattern)) return b.shuffle(lanes, lanes, pattern);
-    return b.permute(b.convert(b.lanes(pattern), Dtype::I32),
-                     {lanes});  // one instruction, whatever the pattern
-  }
-
-  /// Lanes as a dot4 takes them: `run` neighbours, and as many a block behind them if that leaves room.
-  [[nodiscard]] Id column_numbers(StageBuilder& b, const Coordinates& column, const Expression& position,
-                                  int64_t run) const {
-    const DotSide& side = dot_.whole;
-    const Expression index = index_of(side.numbers, column, position);
-    if (!side.scale) return load_numbers(b, side.numbers.slot, index, kStepElements, true).numbers;
-    const int lanes = static_cast<int>(run);
-    const Id first = b.load(side.numbers.slot, index, lanes);
-    if (run == kStepElements) return first;
-    return b.shuffle(first, b.load(side.numbers.slot, index + kStepElements, lanes),
-                     lanes_by(kStepElements, [](int l) { return l; }));
-  }
-  /// Scales of the groups of a chunk.
-  Id column_scale(StageBuilder& b, const Coordinates& column, const Expression& from) const {
-    const DotSide& side = dot_.whole;
-    if (!side.scale)
-      return load_factors(b, side.numbers.slot, index_of(side.numbers, column, from), dot_.groups(),
-                          dot_.group)
-          .scale;
-    const auto times =
-        static_cast<int>(std::min(side.group, dot_.chunk) / dot_.group);  // each is that of so many groups
-    const Id scales = b.load(side.scale->slot, index_of(*side.scale, column, from), dot_.groups() / times);
-    if (times == 1) return scales;
-    return spread_lanes(b, scales, lanes_by(dot_.groups(), [&](int g) { return g / times; }));
-  }
-
+  [[nodiscard]] bool has_offset() const { return loads_.has_offset(); }
   /// scale * sum q of each group of the columns.
   void store_sums(StageBuilder& b, const Places& columns) const {
     b.loop(dot_.length / dot_.chunk, LoopKind::Serial, [&](const Expression& chunk) {
       const Expression from = chunk * dot_.chunk;
       for (size_t c = 0; c < columns.at.size(); ++c) {
-        std::vector<Id> sums;
-        const Id zero = b.constant_bits({Dtype::I32, kStepSums}, 0);
-        for (int64_t at = 0; at < dot_.chunk; at += kStepElements)
-          sums.push_back(add_sums(b, zero, column_numbers(b, columns.at[c], from + at, kStepElements), 1));
-        const Id by_group = b.convert(folded(b, std::move(sums)), Dtype::F32);
-        b.store(sums_, (static_cast<int64_t>(c) * dot_.length + from) / dot_.group,
-                b.compute(ScalarOp::Mul, {by_group, column_scale(b, columns.at[c], from)}));
+        const Id sums = b.convert(loads_.column_sums(b, columns.at[c], from), Dtype::F32);
+        b.store(sums_, place_of_sums(c, from),
+                b.compute(ScalarOp::Mul, {sums, loads_.column_scales(b, columns.at[c], from)}));
       }
     });
   }
-  /// Lanes of four elements each added until there is one for each group.
-  [[nodiscard]] Id folded(StageBuilder& b, std::vector<Id> sums) const {
-    const auto every_second = [](int lanes, int first) {
-      return lanes_by(lanes, [&](int l) { return 2 * l + first; });
-    };
-    for (int64_t lane = 4; lane < dot_.group; lane *= 2) {
-      std::vector<Id> next;
-      for (size_t i = 0; i < sums.size(); i += 2) {
-        const Id low = sums[i], high = i + 1 < sums.size() ? sums[i + 1] : low;
-        const int lanes = b.type(low).lanes / (i + 1 < sums.size() ? 1 : 2);
-        next.push_back(b.compute(ScalarOp::Add, {b.shuffle(low, high, every_second(lanes, 0)),
-                                                 b.shuffle(low, high, every_second(lanes, 1))}));
-      }
-      sums = std::move(next);
-    }
-    while (sums.size() > 1) {
-      std::vector<Id> next;
-      for (size_t i = 0; i + 1 < sums.size(); i += 2)
-        next.push_back(
-            b.shuffle(sums[i], sums[i + 1], lanes_by(2 * b.type(sums[i]).lanes, [](int l) { return l; })));
-      sums = std::move(next);
-    }
-    return sums[0];
+  [[nodiscard]] Expression place_of_sums(size_t column, const Expression& from) const {
+    return (static_cast<int64_t>(column) * dot_.length + from) / dot_.group;
   }
 
   const KernelSpec& spec_;
-  BlockDot dot_;
+  DotLoads loads_;
+  const BlockDot& dot_;
   DotForm form_;
   Program program_;
   AxisGroup rows_, columns_;
@@ -461,6 +457,16 @@ std::vector<Candidate> dot_candidates(const KernelSpec& original, const Bucket& 
       list.push_back({{{"rows", rows}, {"columns", columns}, {"task", task}},
                       roofline_of(spec, top, target).us(cycles, 1)});
     }
+  if (has_panels(*dot, target))
+    for (const int64_t columns : {8, 4}) {
+      if (static_cast<double>(columns) > all_columns) continue;
+      constexpr double kMultiply = 0.5, kScale = 0.2, kUnpackPanel = 6;  // of a row and a column
+      const double scalings = static_cast<double>(kStepElements / dot->group) * (has_offset ? 1.5 : 1);
+      const double cycles = steps * (kMultiply + kScale * scalings + 0.3 / static_cast<double>(columns) +
+                                     kUnpackPanel / all_columns);
+      list.push_back({{{"panels", 1}, {"rows", kPanelRows}, {"columns", columns}, {"task", 1}},
+                      roofline_of(spec, top, target).us(cycles, 2)});
+    }
   std::ranges::stable_sort(list, {}, &Candidate::predicted_us);
   return list;
 }
@@ -469,6 +475,7 @@ Program dot_lower(const KernelSpec& original, const Parameters& p, const Bucket&
   const KernelSpec spec = specialised(original, bucket);
   auto dot = analyse_dot(spec);
   LUMINAL_CHECK(dot, "no product of blocks: {}", spec.to_string());
+  if (parameter_or(p, "panels", 0) != 0) return lower_dot_panels(spec, std::move(*dot), p.at("columns"));
   return DotLowering(spec, std::move(*dot),
                      {.rows = p.at("rows"), .columns = parameter_or(p, "columns", 1), .task = p.at("task")})
       .lower();

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <random>
 #include <tuple>
 
@@ -118,8 +120,8 @@ std::vector<TensorData> in_order(const KernelSpec& spec, const std::vector<Tenso
 TEST(Dot, AddsTheProductsOfBlocksAndScaledNumbers) {
   for (const Dtype weights : {Dtype::Q8_0, Dtype::Q4_0, Dtype::Q4_1, Dtype::MXFP4, Dtype::Q4_K, Dtype::Q5_K,
                               Dtype::Q6_K, Dtype::Q2_K, Dtype::IQ4_XS})
-    for (const auto& [m, n, k, own_axis] :
-         {std::tuple(1, 5, 512, true), std::tuple(3, 5, 256, false), std::tuple(6, 9, 256, true)}) {
+    for (const auto& [m, n, k, own_axis] : {std::tuple(1, 5, 512, true), std::tuple(3, 5, 256, false),
+                                            std::tuple(6, 9, 256, true), std::tuple(9, 21, 256, false)}) {
       SCOPED_TRACE(fmt::format("{} x {} x {} of {}, {}", m, n, k, name(weights), own_axis));
       constexpr int64_t kGroup = 32;
       const KernelSpec spec = product_of_scaled(weights, m, n, k, kGroup, own_axis);
@@ -135,6 +137,31 @@ TEST(Dot, AddsTheProductsOfBlocksAndScaledNumbers) {
         if (testing::Test::HasFatalFailure()) FAIL() << text_of(c.parameters);
       }
     }
+}
+
+// In integers terms of both signs would make one infinity.
+TEST(Dot, ScalesThatOverflowGiveNan) {
+  const KernelSpec spec = product_of_scaled(Dtype::Q4_0, 8, 20, 256, 32, false);
+  const TensorData x = random_bytes(8 * 256, 1), w = random_blocks(Dtype::Q4_0, {20 * 256}, 3);
+  TensorData t = random_scales(8 * 8, 2);
+  t.as<float>()[9] = std::numeric_limits<float>::infinity();  // of the second row
+  t.as<float>()[31] = std::numeric_limits<float>::max();      // of the fourth
+  for (const Candidate& c : dot().candidates(spec, {}, avx512())) {
+    const TensorData got =
+        interpret(dot().lower(spec, c.parameters, {}, avx512()), in_order(spec, {x, t, w}))[0];
+    for (size_t i = 0; i < 8 * 20; ++i)
+      EXPECT_EQ(std::isnan(got.as<float>()[i]), i / 20 == 1 || i / 20 == 3) << text_of(c.parameters) << i;
+  }
+}
+
+TEST(Dot, MakesPanelsWhereThereAreSeveralColumns) {
+  const auto has_panels = [](const Candidate& c) { return c.parameters.contains("panels"); };
+  const auto candidates = [](int64_t m, const Target& target) {
+    return dot().candidates(product_of_scaled(Dtype::Q4_0, m, 64, 256, 32, false), {}, target);
+  };
+  EXPECT_TRUE(std::ranges::any_of(candidates(8, avx512()), has_panels));
+  EXPECT_TRUE(std::ranges::none_of(candidates(1, avx512()), has_panels));
+  EXPECT_TRUE(std::ranges::none_of(candidates(8, avx2()), has_panels));
 }
 
 TEST(Dot, TakesBlocksOf32InRowsThatAreNoMultipleOf256) {
