@@ -222,7 +222,7 @@ class DotPanels {
 }  // namespace
 
 bool has_panels(const BlockDot& dot, const Target& target) {
-  return target.lanes(4) == kPanelRows && dot.whole.scale && !dot.rows.empty() &&
+  return target.dots && target.lanes(4) == kPanelRows && dot.whole.scale && !dot.rows.empty() &&
          !depends_on(dot.whole.numbers.index, dot.rows) && !depends_on(dot.whole.scale->index, dot.rows);
 }
 

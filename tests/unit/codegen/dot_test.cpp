@@ -48,6 +48,11 @@ KernelSpec product_of_scaled(Dtype weights, int64_t m, int64_t n, int64_t k, int
 }
 
 const Schedule& dot() { return find_schedule("dot"); }
+Target vnni() {
+  Target target = avx512();
+  target.dots = true;
+  return target;
+}
 
 /// Numbers and scales of all signs.
 TensorData random_bytes(int64_t count, uint64_t seed) {
@@ -127,10 +132,10 @@ TEST(Dot, AddsTheProductsOfBlocksAndScaledNumbers) {
       const KernelSpec spec = product_of_scaled(weights, m, n, k, kGroup, own_axis);
       const TensorData x = random_bytes(m * k, 1), t = random_scales(m * k / kGroup, 2);
       const TensorData w = random_blocks(weights, {int64_t{n} * k}, 3);
-      const auto candidates = dot().candidates(spec, {}, avx512());
+      const auto candidates = dot().candidates(spec, {}, vnni());
       ASSERT_FALSE(candidates.empty());
       for (const Candidate& c : candidates) {
-        const Program program = dot().lower(spec, c.parameters, {}, avx512());
+        const Program program = dot().lower(spec, c.parameters, {}, vnni());
         verify(program);
         expect_sums(interpret(program, in_order(spec, {x, t, w}))[0], scaled(x, t, kGroup), dequantize(w), n,
                     k);
@@ -146,9 +151,9 @@ TEST(Dot, ScalesThatOverflowGiveNan) {
   TensorData t = random_scales(8 * 8, 2);
   t.as<float>()[9] = std::numeric_limits<float>::infinity();  // of the second row
   t.as<float>()[31] = std::numeric_limits<float>::max();      // of the fourth
-  for (const Candidate& c : dot().candidates(spec, {}, avx512())) {
+  for (const Candidate& c : dot().candidates(spec, {}, vnni())) {
     const TensorData got =
-        interpret(dot().lower(spec, c.parameters, {}, avx512()), in_order(spec, {x, t, w}))[0];
+        interpret(dot().lower(spec, c.parameters, {}, vnni()), in_order(spec, {x, t, w}))[0];
     for (size_t i = 0; i < 8 * 20; ++i)
       EXPECT_EQ(std::isnan(got.as<float>()[i]), i / 20 == 1 || i / 20 == 3) << text_of(c.parameters) << i;
   }
@@ -159,9 +164,10 @@ TEST(Dot, MakesPanelsWhereThereAreSeveralColumns) {
   const auto candidates = [](int64_t m, const Target& target) {
     return dot().candidates(product_of_scaled(Dtype::Q4_0, m, 64, 256, 32, false), {}, target);
   };
-  EXPECT_TRUE(std::ranges::any_of(candidates(8, avx512()), has_panels));
-  EXPECT_TRUE(std::ranges::none_of(candidates(1, avx512()), has_panels));
+  EXPECT_TRUE(std::ranges::any_of(candidates(8, vnni()), has_panels));
+  EXPECT_TRUE(std::ranges::none_of(candidates(1, vnni()), has_panels));
   EXPECT_TRUE(std::ranges::none_of(candidates(8, avx2()), has_panels));
+  EXPECT_TRUE(std::ranges::none_of(candidates(8, avx512()), has_panels));
 }
 
 TEST(Dot, TakesBlocksOf32InRowsThatAreNoMultipleOf256) {
@@ -179,22 +185,22 @@ TEST(Dot, TakesScalesOfGroupsOfOtherSizes) {
     const KernelSpec spec = product_of_scaled(Dtype::Q4_K, 2, 3, 512, group, false);
     const TensorData x = random_bytes(2 * 512, 1), t = random_scales(2 * 512 / group, 2),
                      w = random_blocks(Dtype::Q4_K, {3 * 512}, 3);
-    const auto candidates = dot().candidates(spec, {}, avx512());
+    const auto candidates = dot().candidates(spec, {}, vnni());
     ASSERT_FALSE(candidates.empty());
     expect_sums(
-        interpret(dot().lower(spec, candidates[0].parameters, {}, avx512()), in_order(spec, {x, t, w}))[0],
+        interpret(dot().lower(spec, candidates[0].parameters, {}, vnni()), in_order(spec, {x, t, w}))[0],
         scaled(x, t, group), dequantize(w), 3, 512);
   }
-  EXPECT_TRUE(dot().candidates(product_of_scaled(Dtype::Q8_0, 1, 3, 64, 8, false), {}, avx512()).empty());
+  EXPECT_TRUE(dot().candidates(product_of_scaled(Dtype::Q8_0, 1, 3, 64, 8, false), {}, vnni()).empty());
 }
 
 TEST(Dot, TakesTwoOperandsInBlocksAlone) {
-  EXPECT_TRUE(dot().candidates(product_of_blocks(Dtype::F32, Dtype::Q8_0, 1, 5, 512), {}, avx512()).empty());
+  EXPECT_TRUE(dot().candidates(product_of_blocks(Dtype::F32, Dtype::Q8_0, 1, 5, 512), {}, vnni()).empty());
   // Signs by position: levels are no bytes of one form.
   EXPECT_TRUE(
-      dot().candidates(product_of_blocks(Dtype::Q8_0, Dtype::IQ2_XXS, 1, 5, 512), {}, avx512()).empty());
+      dot().candidates(product_of_blocks(Dtype::Q8_0, Dtype::IQ2_XXS, 1, 5, 512), {}, vnni()).empty());
   // Offsets on both sides.
-  EXPECT_TRUE(dot().candidates(product_of_blocks(Dtype::Q4_1, Dtype::Q4_1, 1, 5, 512), {}, avx512()).empty());
+  EXPECT_TRUE(dot().candidates(product_of_blocks(Dtype::Q4_1, Dtype::Q4_1, 1, 5, 512), {}, vnni()).empty());
 }
 
 }  // namespace
