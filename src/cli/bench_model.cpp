@@ -112,6 +112,7 @@ json figures_of(const ModelTest& test, const ModelBenchOptions& options, models:
           {"mode", options.mode},
           {"cores", this_machine().cores},
           {"cache", options.cache},
+          {"activations", options.activations},
           {"test", test.name},
           {"tokens", test.tokens},
           {"tokens_per_s", rate.mean},

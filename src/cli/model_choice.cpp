@@ -14,6 +14,9 @@ void declare_model_dtypes(CLI::App& app, ModelChoice& choice) {
       ->capture_default_str();
   app.add_option("--decoded", choice.decoded,
                  "Decode block-quantised weights when they are read, to f16, bf16 or f32");
+  app.add_option("--activations", choice.activations,
+                 "What is multiplied with block-quantised weights: q8 (rounded to blocks of 8 bits) or f32")
+      ->capture_default_str();
 }
 
 std::string shipped_model() {
@@ -29,12 +32,19 @@ std::optional<Dtype> decoded_dtype(const std::string& name) {
   return name.empty() ? std::nullopt : std::optional(parse_dtype(name));
 }
 
+bool rounds_activations(const std::string& name) {
+  if (name != "q8" && name != "f32")
+    fail("[model] --activations is '{}'; choose q8 (rounded to blocks of 8 bits) or f32", name);
+  return name == "q8";
+}
+
 models::LanguageModel open_language_model(const ModelChoice& choice, bool scores) {
   return models::LanguageModel(choice.model, {.device = choice.device,
                                               .mode = parse_mode(choice.mode),
                                               .context = choice.context,
                                               .cache = parse_dtype(choice.cache),
                                               .decoded = decoded_dtype(choice.decoded),
+                                              .rounded_activations = rounds_activations(choice.activations),
                                               .scores = scores,
                                               .sequences = choice.sequences});
 }

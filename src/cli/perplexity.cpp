@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "base/file.h"
 #include "base/stopwatch.h"
@@ -21,38 +24,60 @@ struct PerplexityOptions : ModelChoice {
   bool json = false;
 };
 
-int measure_perplexity(const PerplexityOptions& options, Console& console) {
-  constexpr size_t kMostTextBytes = size_t{1} << 30;
-  const InterruptGuard guard;
-  const std::string text = read_file(options.text, kMostTextBytes);
+models::Perplexity measured(models::LanguageModel model, const PerplexityOptions& options,
+                            const std::string& text, double& seconds, Console& console) {
   const auto start = std::chrono::steady_clock::now();
-  models::LanguageModel model = open_language_model(options, true);
   const models::Perplexity result =
       models::perplexity(model, text, options.context, options.chunks, [&](const models::Perplexity& so_far) {
         if (!options.json)
           console.out << fmt::format("[{}]{:.4f},", so_far.chunks, so_far.value()) << std::flush;
       });
-  const double seconds = seconds_since(start) - model.compile_seconds();
-  if (options.json)
-    console.out << nlohmann::ordered_json{{"model", options.model},
-                                          {"context", options.context},
-                                          {"chunks", result.chunks},
-                                          {"tokens", result.tokens},
-                                          {"perplexity", result.value()},
-                                          {"error", result.error()},
-                                          {"seconds", seconds}}
-                       .dump(1)
-                << "\n";
-  else
-    console.out << fmt::format("\nPerplexity {:.4f} +/- {:.5f} of {} tokens in {} chunks of {}, {:.1f} s\n",
-                               result.value(), result.error(), result.tokens, result.chunks, options.context,
-                               seconds);
+  seconds = seconds_since(start) - model.compile_seconds();
+  return result;
+}
+
+/// What the text's perplexity is, and where activations are rounded what it is without.
+int measure_perplexity(const PerplexityOptions& options, Console& console) {
+  constexpr size_t kMostTextBytes = size_t{1} << 30;
+  const InterruptGuard guard;
+  const std::string text = read_file(options.text, kMostTextBytes);
+  double seconds = 0, exact_seconds = 0;
+  const models::Perplexity result =
+      measured(open_language_model(options, true), options, text, seconds, console);
+  std::optional<models::Perplexity> exact;
+  if (rounds_activations(options.activations)) {
+    PerplexityOptions plain = options;
+    plain.activations = "f32";
+    if (!options.json) console.out << "\nwith f32 activations: ";
+    exact = measured(open_language_model(plain, true), plain, text, exact_seconds, console);
+  }
+  if (options.json) {
+    nlohmann::ordered_json json{{"model", options.model},
+                                {"context", options.context},
+                                {"chunks", result.chunks},
+                                {"tokens", result.tokens},
+                                {"perplexity", result.value()},
+                                {"error", result.error()},
+                                {"activations", options.activations},
+                                {"seconds", seconds}};
+    if (exact) json["perplexity_f32"] = exact->value();
+    console.out << json.dump(1) << "\n";
+    return kDone;
+  }
+  console.out << fmt::format("\nPerplexity {:.4f} +/- {:.5f} of {} tokens in {} chunks of {}, {:.1f} s\n",
+                             result.value(), result.error(), result.tokens, result.chunks, options.context,
+                             seconds);
+  if (exact)
+    console.out << fmt::format("with f32 activations {:.4f}: rounding them adds {:+.4f} ({:+.3f} %)\n",
+                               exact->value(), result.value() - exact->value(),
+                               100 * (result.value() / exact->value() - 1));
   return kDone;
 }
 
 Action declare_perplexity(CLI::App& app) {
   auto options = std::make_shared<PerplexityOptions>();
   options->context = 512;
+  options->activations = "f32";
   app.add_option("model", options->model, "A GGUF file, or a folder from Hugging Face")->required();
   app.add_option("-f,--file", options->text, "The text")->required();
   app.add_option("-c,--ctx-size", options->context, "Tokens of a chunk; those of its second half are counted")

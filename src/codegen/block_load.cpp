@@ -1,7 +1,9 @@
 #include "codegen/block_load.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -24,8 +26,9 @@ struct LanePlaces {
   std::vector<int64_t> firsts, blocks, offsets;
 };
 
-/// Nothing where this depends on the first lane's position.
-std::optional<LanePlaces> lane_places(const Expression& first, int lanes, int64_t stride, int64_t elements) {
+/// Lane l lies distance(l) behind the first one. Nothing where blocks and offsets depend on the first one's position.
+std::optional<LanePlaces> lane_places(const Expression& first, int lanes, int64_t elements,
+                                      const std::function<int64_t(int lane)>& distance) {
   LanePlaces p;
   if (const auto known = first.constant()) {
     p.firsts = {*known};
@@ -34,16 +37,20 @@ std::optional<LanePlaces> lane_places(const Expression& first, int lanes, int64_
     for (int64_t at = 0; at < elements; at += step) p.firsts.push_back(at);
   }
   for (int l = 0; l < lanes; ++l) {
-    const int64_t at = p.firsts[0] + l * stride, block = floored(at, elements);
+    const int64_t at = p.firsts[0] + distance(l), block = floored(at, elements);
     p.blocks.push_back(block);
     p.offsets.push_back(at - block * elements - p.firsts[0]);
     for (const int64_t other : p.firsts) {
-      const int64_t there = other + l * stride;
+      const int64_t there = other + distance(l);
       if (floored(there, elements) != block || there - block * elements - other != p.offsets.back())
         return std::nullopt;
     }
   }
   return p;
+}
+
+std::optional<LanePlaces> lane_places(const Expression& first, int lanes, int64_t stride, int64_t elements) {
+  return lane_places(first, lanes, elements, [&](int l) { return l * stride; });
 }
 
 /// Translates a description for one load. Whole numbers are I32, floats F32; scalars where no lane differs.
@@ -72,12 +79,17 @@ class BlockReader {
     return in_bytes(*node) != kNone;
   }
 
+  BlockFactors factors() {
+    BlockFactors f{.scale = widen(of(*format_.scale.node()))};
+    if (!format_.offset.empty()) f.offset = widen(of(*format_.offset.front().node()));
+    return f;
+  }
+
   /// Levels as bytes: signed ones, or less `shift`.
   BlockNumbers numbers(bool is_signed) {
     const BlockNode& level = *format_.level.node();
     const auto range = part_range(format_, level);
-    BlockNumbers n{.scale = of(*format_.scale.node())};
-    if (!format_.offset.empty()) n.offset = of(*format_.offset.front().node());
+    BlockNumbers n;
     if (!is_signed && range->min >= 0) {
       n.numbers = level_bytes(level);
       return n;
@@ -112,6 +124,8 @@ class BlockReader {
 
   /// Byte number `place` of each lane's block, as U8.
   virtual Id byte(const BlockNode& place) = 0;
+  /// The bytes number `place` and place + 1, as U16; kNone where byte() does better.
+  virtual Id word(const BlockNode& /*place*/) { return kNone; }
   /// A node without bytes that is not the same at all positions; nothing where its operands have to be asked.
   virtual std::optional<Id> by_position(const BlockNode& node) = 0;
 
@@ -227,6 +241,9 @@ class BlockReader {
     }
     if (node.op == BlockOp::Byte) return b_.convert(byte(*node.a), Dtype::I32);
     if (const Id joined = joined_bytes(node); joined != kNone) return joined;
+    if (node.op == BlockOp::F16Bits)
+      if (const Id both = word_of(*node.a); both != kNone)
+        return b_.convert(b_.bitcast(both, Dtype::F16), Dtype::F32);
     const Id a = of(*node.a);
     switch (node.op) {
       case BlockOp::Table:
@@ -242,6 +259,20 @@ class BlockReader {
       default:
         return apply(binary(node.op), a, of(*node.b));
     }
+  }
+
+  /// word() of what is one: byte | next byte << 8.
+  Id word_of(const BlockNode& node) {
+    if (node.op != BlockOp::Or || node.a->op != BlockOp::Byte || node.b->op != BlockOp::ShiftLeft ||
+        node.b->a->op != BlockOp::Byte || node.b->b->has_bytes)
+      return kNone;
+    constexpr int32_t kByteBits = 8;
+    const auto low = values_by_position(format_, *node.a->a),
+               high = values_by_position(format_, *node.b->a->a);
+    const auto by = values_by_position(format_, *node.b->b);
+    for (size_t i = 0; i < low.size(); ++i)
+      if (high[i] != low[i] + 1 || by[i] != kByteBits) return kNone;
+    return word(*node.a->a);
   }
 
   static ScalarOp binary(BlockOp op) {
@@ -356,12 +387,52 @@ class EvenReader : public BlockReader {
     for (size_t l = 0; l < differ->size(); ++l) even = even && (*differ)[l] == static_cast<int>(l) * stride;
     if (even && (stride == 1 || greatest - least >= kMostBytes * lanes_))
       return b_.load_bytes(buffer_, from, lanes_, stride);
+    if (is_two_runs(*differ)) {
+      const size_t half = differ->size() / 2;
+      const auto run = [&](size_t l) {
+        return b_.load_bytes(buffer_, from + (*differ)[l], static_cast<int>(half));
+      };
+      return concatenated({run(0), run(half)});
+    }
     if (greatest - least >= kMostBytes * lanes_)
       return b_.gather_bytes(buffer_, b_.compute(ScalarOp::Add, {widen(b_.index(from)), b_.lanes(*differ)}));
     const Id all = b_.load_bytes(buffer_, from + least, greatest - least + 1);
     std::vector<int> pattern;
     for (const int d : *differ) pattern.push_back(d - least);
     return b_.shuffle(all, all, std::move(pattern));
+  }
+
+  /// One for all lanes, or one for each of lanes that lie far apart.
+  Id word(const BlockNode& place) override {
+    const auto differ = differences(values_by_position(format_, place), format_.block_bytes);
+    const auto first = first_lane(place);
+    if (!differ || !first) return kNone;
+    const Expression from = block_ * format_.block_bytes + *first;
+    const auto [least, greatest] = std::ranges::minmax(*differ);
+    if (least == greatest) return b_.load_word(buffer_, from);
+    if (greatest - least < kMostBytes * lanes_) return kNone;
+    std::vector<Id> words;
+    for (const int d : *differ) words.push_back(b_.load_word(buffer_, from + d));
+    return concatenated(std::move(words));
+  }
+  /// Whether both halves of the lanes are neighbours, with something between them.
+  static bool is_two_runs(std::span<const int> differ) {
+    const size_t half = differ.size() / 2;
+    if (half < 2 || differ.size() % 2 != 0) return false;
+    for (size_t l = 0; l < differ.size(); ++l)
+      if (differ[l] != (l < half ? differ[0] : differ[half]) + static_cast<int>(l % half)) return false;
+    return true;
+  }
+  /// Values of as many lanes each, as one; there are as many as a power of two.
+  Id concatenated(std::vector<Id> parts) {
+    while (parts.size() > 1) {
+      std::vector<int> all(2 * static_cast<size_t>(b_.type(parts[0]).lanes));
+      std::iota(all.begin(), all.end(), 0);
+      for (size_t i = 0; i < parts.size() / 2; ++i)
+        parts[i] = b_.shuffle(parts[2 * i], parts[2 * i + 1], all);
+      parts.resize(parts.size() / 2);
+    }
+    return parts[0];
   }
 
   /// Bytes whose distance depends on where the first lane is.
@@ -463,7 +534,7 @@ bool same_within(const BlockFormat& format, const BlockNode& node, int64_t size)
 
 /// Lanes in halves until the bits of all lanes of a part lie alike.
 Id numbers_in_parts(StageBuilder& b, int buffer, const Expression& index, int lanes, bool is_signed,
-                    BlockNumbers& whole) {
+                    int& shift) {
   const int64_t elements =
       block_format(b.program().buffers[static_cast<size_t>(buffer)].dtype).block_elements;
   constexpr int kLeast = 16;
@@ -472,14 +543,15 @@ Id numbers_in_parts(StageBuilder& b, int buffer, const Expression& index, int la
   LUMINAL_CHECK(places, "{} elements from {} on do not lie in blocks alike", lanes, index.to_string());
   EvenReader reader(b, buffer, index / elements, first, std::move(*places));
   if (lanes > kLeast && !reader.goes_in_bytes()) {
-    const Id low = numbers_in_parts(b, buffer, index, lanes / 2, is_signed, whole);
-    const Id high = numbers_in_parts(b, buffer, index + lanes / 2, lanes / 2, is_signed, whole);
+    const Id low = numbers_in_parts(b, buffer, index, lanes / 2, is_signed, shift);
+    const Id high = numbers_in_parts(b, buffer, index + lanes / 2, lanes / 2, is_signed, shift);
     std::vector<int> all;
     for (int l = 0; l < lanes; ++l) all.push_back(l);
     return b.shuffle(low, high, std::move(all));
   }
-  whole = reader.numbers(is_signed);
-  return whole.numbers;
+  const BlockNumbers n = reader.numbers(is_signed);
+  shift = n.shift;
+  return n.numbers;
 }
 
 }  // namespace
@@ -492,10 +564,43 @@ int64_t group_elements(const BlockFormat& format) {
 }
 
 BlockNumbers load_numbers(StageBuilder& b, int buffer, const Expression& index, int lanes, bool is_signed) {
-  BlockNumbers all;
-  const Id numbers = numbers_in_parts(b, buffer, index, lanes, is_signed, all);
-  all.numbers = numbers;
-  return all;
+  BlockNumbers n;
+  n.numbers = numbers_in_parts(b, buffer, index, lanes, is_signed, n.shift);
+  return n;
+}
+
+BlockNumbers load_numbers_of_two(StageBuilder& b, int buffer, const Expression& index, int lanes,
+                                 bool is_signed) {
+  const int64_t elements =
+      block_format(b.program().buffers[static_cast<size_t>(buffer)].dtype).block_elements;
+  const Expression first = index % elements;
+  auto places = lane_places(first, lanes, elements,
+                            [&](int l) { return l % (lanes / 2) + l / (lanes / 2) * elements; });
+  LUMINAL_CHECK(places, "{} elements from {} on do not lie in blocks alike", lanes, index.to_string());
+  return EvenReader(b, buffer, index / elements, first, std::move(*places)).numbers(is_signed);
+}
+
+int64_t run_elements(const BlockFormat& format) {
+  const auto alike = [&](const auto& self, const BlockNode& node, int64_t size) -> bool {
+    if (!node.has_bytes) return same_within(format, node, size);
+    if (node.op != BlockOp::Byte) return self(self, *node.a, size) && (!node.b || self(self, *node.b, size));
+    const auto at = values_by_position(format, *node.a);
+    for (size_t i = 1; i < at.size(); ++i)
+      if (static_cast<int64_t>(i) % size != 0 && at[i] != at[i - 1] + 1) return false;
+    return true;
+  };
+  int64_t size = format.block_elements;
+  while (size > 1 && !alike(alike, *format.level.node(), size)) size /= 2;
+  return size;
+}
+
+BlockFactors load_factors(StageBuilder& b, int buffer, const Expression& index, int lanes, int64_t group) {
+  const int64_t elements =
+      block_format(b.program().buffers[static_cast<size_t>(buffer)].dtype).block_elements;
+  const Expression first = index % elements;
+  auto places = lane_places(first, lanes, group, elements);
+  LUMINAL_CHECK(places, "{} groups from {} on do not lie in blocks alike", lanes, index.to_string());
+  return EvenReader(b, buffer, index / elements, first, std::move(*places)).factors();
 }
 
 }  // namespace luminal::codegen

@@ -15,15 +15,24 @@ Id load_elements(StageBuilder& b, int buffer, const Expression& index, int lanes
 /// Lane i = element `indices` lane i (I64) as f32; lanes without mask read nothing and hold 0.
 Id gather_elements(StageBuilder& b, int buffer, Id indices, Id mask);
 
-/// Neighbouring elements of one group of a block as whole numbers: value = scale * (number + shift) + offset.
+/// Neighbouring elements of a block as whole numbers: value = scale * (number + shift) + offset.
 struct BlockNumbers {
   Id numbers = kNone;  ///< U8 or I8, one a lane
   int shift = 0;
-  Id scale = kNone, offset = kNone;  ///< F32 scalars; no offset: 0
 };
-/// `lanes` elements from `index` on, which lie in one group; whether they fit says has_numbers(). Signed ones have no
-/// shift.
+/// `lanes` elements from `index` on; whether they fit says has_numbers(). Signed ones have no shift.
 BlockNumbers load_numbers(StageBuilder& b, int buffer, const Expression& index, int lanes, bool is_signed);
+/// The same of two blocks: half of the lanes from `index` on, and as many one block behind them.
+BlockNumbers load_numbers_of_two(StageBuilder& b, int buffer, const Expression& index, int lanes,
+                                 bool is_signed);
+/// How many neighbours, from a multiple of it on, have their numbers in one run of bytes, at the same bits.
+[[nodiscard]] int64_t run_elements(const BlockFormat& format);
+/// What the values of a group have in common.
+struct BlockFactors {
+  Id scale = kNone, offset = kNone;  ///< F32; no offset: 0
+};
+/// Lane i: of the element index + i * group. `group` divides group_elements().
+BlockFactors load_factors(StageBuilder& b, int buffer, const Expression& index, int lanes, int64_t group);
 /// Whether levels are between -128 and 127 for all bytes, as far as one can see.
 [[nodiscard]] bool has_numbers(const BlockFormat& format);
 /// The greatest power of two of neighbours, from a multiple of it on, that share scale and offset in every block.

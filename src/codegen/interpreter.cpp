@@ -252,7 +252,8 @@ class Machine {
     const bool writes = i.kind == Kind::Store || i.kind == Kind::Scatter;
     const bool by_lane = i.kind == Kind::Gather || i.kind == Kind::Scatter;
     const int64_t first = by_lane ? 0 : evaluate(i, i.index);
-    const auto bytes = static_cast<size_t>(m.element_size);
+    const int width = access_width(i, *m.buffer);
+    const auto size = static_cast<size_t>(m.element_size), bytes = size * static_cast<size_t>(width);
     auto* value = static_cast<std::byte*>(at(writes ? i.operands[0] : i.result));
     for (int k = 0; k < i.type.lanes; ++k, value += bytes) {
       if (i.mask != kNone && lane<uint8_t>(i.mask, k) == 0) {
@@ -260,10 +261,10 @@ class Machine {
         continue;
       }
       const int64_t index = by_lane ? lane<int64_t>(i.operands.back(), k) : first + k * i.stride;
-      check(index >= 0 && index < m.elements, "{} element {} of {} in {} ({}, variables {})",
+      check(index >= 0 && index + width <= m.elements, "{} element {} of {} in {} ({}, variables {})",
             writes ? "writes" : "reads", index, m.elements, m.buffer->name, i.index.to_string(),
             fmt::join(variables_, " "));
-      std::byte* element = m.bytes.data() + static_cast<size_t>(index) * bytes;
+      std::byte* element = m.bytes.data() + static_cast<size_t>(index) * size;
       writes ? note_write(m, static_cast<size_t>(index)) : note_read(m, static_cast<size_t>(index));
       writes ? std::memcpy(element, value, bytes) : std::memcpy(value, element, bytes);
     }

@@ -136,6 +136,9 @@ Id StageBuilder::load_bytes(int buffer, const Expression& byte, int lanes, int64
   return define(
       {.kind = Kind::Load, .type = {Dtype::U8, lanes}, .buffer = buffer, .index = byte, .stride = stride});
 }
+Id StageBuilder::load_word(int buffer, const Expression& byte) {
+  return define({.kind = Kind::Load, .type = {Dtype::U16, 1}, .buffer = buffer, .index = byte});
+}
 Id StageBuilder::gather_bytes(int buffer, Id bytes, Id mask) {
   return define({.kind = Kind::Gather,
                  .type = {Dtype::U8, type(bytes).lanes},
@@ -285,6 +288,9 @@ void StageBuilder::finish() {
 }
 
 Dtype access_dtype(const Buffer& buffer) { return is_quantized(buffer.dtype) ? Dtype::U8 : buffer.dtype; }
+int access_width(const Instruction& access, const Buffer& buffer) {
+  return is_quantized(buffer.dtype) && access.type.dtype == Dtype::U16 ? 2 : 1;
+}
 Expression access_count(const Buffer& buffer) {
   if (!is_quantized(buffer.dtype)) return buffer.elements;
   const DtypeInfo& stored = info(buffer.dtype);

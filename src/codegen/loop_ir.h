@@ -43,7 +43,8 @@ enum class Space : uint8_t {
   Local,   ///< workspace of the thread, lost between tasks
   Table,   ///< `values`, part of the program; read only
 };
-/// A slot of a block-quantised dtype is bytes: what reads it gives u8, and indices and strides count bytes.
+/// A slot of a block-quantised dtype is bytes: what reads it gives u8, or u16 of two neighbours (the lower one first), and
+/// indices and strides count bytes.
 struct Buffer {
   std::string name;
   Space space = Space::Slot;
@@ -181,6 +182,8 @@ class StageBuilder {
   Id gather(int buffer, Id indices, Id mask = kNone);
   /// Of a slot of blocks, its bytes.
   Id load_bytes(int buffer, const Expression& byte, int lanes = 1, int64_t stride = 1);
+  /// The bytes `byte` and byte + 1 of a slot of blocks, as U16.
+  Id load_word(int buffer, const Expression& byte);
   Id gather_bytes(int buffer, Id bytes, Id mask = kNone);
   /// Entries of a table of static lifetime.
   Id look_up(std::span<const int32_t> table, Id indices);
@@ -214,6 +217,8 @@ class StageBuilder {
 /// What an access to the buffer gives or takes, and how many of them there are: elements, or the bytes of blocks.
 [[nodiscard]] Dtype access_dtype(const Buffer& buffer);
 [[nodiscard]] Expression access_count(const Buffer& buffer);
+/// Of those, how many a lane of an access takes: two of the bytes of blocks for a U16, otherwise one.
+[[nodiscard]] int access_width(const Instruction& access, const Buffer& buffer);
 /// Index of a new buffer of `program`.
 int add_buffer(Program& program, Buffer buffer);
 

@@ -208,8 +208,9 @@ class Verifier {
     operands(i, (writes ? 1 : 0) + (by_lane ? 1 : 0));
     check(!writes || b.space != Space::Slot, "slot {} is read only", b.name);
     check(!writes || b.space != Space::Table, "table {} is read only", b.name);
-    check(i.type.dtype == access_dtype(b), "{} values in {}, which has {}", luminal::name(i.type.dtype),
-          b.name, luminal::name(access_dtype(b)));
+    const bool is_word = i.kind == Instruction::Kind::Load && access_width(i, b) == 2;
+    check(i.type.dtype == access_dtype(b) || is_word, "{} values in {}, which has {}",
+          luminal::name(i.type.dtype), b.name, luminal::name(access_dtype(b)));
     if (writes) check(operand(i, 0) == i.type, "the value has another type");
     if (by_lane)
       check(operand(i, writes ? 1 : 0) == Type{Dtype::I64, i.type.lanes},

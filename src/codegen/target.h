@@ -15,6 +15,7 @@ struct Target {
   std::string features;      ///< "+avx2,+fma": what may be used; part of cache keys
   int vector_bytes = 32;     ///< of one register
   int vector_registers = 16;
+  bool dots = false;  ///< an instruction adds the products of four bytes to each lane
   int threads = 1;
   int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 32 << 20;  ///< per core; L3 as a whole
   [[nodiscard]] int lanes(int element_bytes) const { return vector_bytes / element_bytes; }

@@ -7,6 +7,7 @@
 
 #include "base/fail.h"
 #include "models/activation.h"
+#include "models/rounded.h"
 
 namespace luminal::models {
 namespace {
@@ -166,12 +167,27 @@ class Decoder::Pass {
     return affine.bias ? y + widened_weight(*affine.bias) : y;
   }
 
-  [[nodiscard]] static GraphTensor project(const GraphTensor& x, const Affine& affine) {
-    const GraphTensor y = x.matmul(widened_weight(affine.weight).transpose(-2, -1));
+  /// What projections read of activations: rounded ones where their weights are in blocks, if the model rounds.
+  struct Input {
+    GraphTensor exact, rounded;
+    [[nodiscard]] const GraphTensor& beside(const GraphTensor& weight) const {
+      return is_quantized(weight.dtype()) ? rounded : exact;
+    }
+  };
+  [[nodiscard]] Input input(const GraphTensor& x) const {
+    return {x, o_.rounded_activations && has_whole_blocks(x) ? rounded_to_blocks(x) : x};
+  }
+
+  [[nodiscard]] static GraphTensor project(const Input& x, const Affine& affine) {
+    const GraphTensor y = product(x, affine.weight);
     return affine.bias ? y + widened_weight(*affine.bias) : y;
   }
 
  private:
+  [[nodiscard]] static GraphTensor product(const Input& x, const GraphTensor& weight) {
+    return x.beside(weight).matmul(widened_weight(weight).transpose(-2, -1));
+  }
+
   struct Turns {
     GraphTensor cosine, sine;  ///< [T, pairs]; no tensors without rotary positions
   };
@@ -220,8 +236,9 @@ class Decoder::Pass {
   }
 
   [[nodiscard]] std::array<GraphTensor, 3> projected(const Layer& layer, const GraphTensor& x) const {
-    if (!layer.qkv) return {project(x, *layer.query), project(x, *layer.key), project(x, *layer.value)};
-    const GraphTensor all = project(x, *layer.qkv);
+    const Input in = input(x);
+    if (!layer.qkv) return {project(in, *layer.query), project(in, *layer.key), project(in, *layer.value)};
+    const GraphTensor all = project(in, *layer.qkv);
     const int64_t queries = o_.heads * o_.head_size, keys = o_.kv_heads * o_.head_size;
     return {all.slice_along(2, 0, queries), all.slice_along(2, queries, queries + keys),
             all.slice_along(2, queries + keys, queries + 2 * keys)};
@@ -238,7 +255,7 @@ class Decoder::Pass {
     // What the cache's dtype rounds is rounded from the start: a token sees the same in one step and in two.
     rows = {turned(key, layer).cast(past.keys.dtype()), heads_of(v).cast(past.values.dtype())};
     const GraphTensor y = weighted(query.split_dims(1, o_.heads / o_.kv_heads), past, rows, layer);
-    return project(y.merge_dims(1, 2).transpose(1, 2).merge_dims(2, 3), layer.output);
+    return project(input(y.merge_dims(1, 2).transpose(1, 2).merge_dims(2, 3)), layer.output);
   }
 
   /// Attention of q [1, kv_heads, heads of one, T, head size] to rows of the cache and to new ones, each in products
@@ -284,31 +301,33 @@ class Decoder::Pass {
   }
 
   [[nodiscard]] GraphTensor feed_forward(const Layer& layer, const GraphTensor& x) const {
-    const GraphTensor up = project(x, *layer.up);
-    if (!o_.gated) return project(activated(up), *layer.down);
-    if (layer.gate) return project(gated(project(x, *layer.gate), up), *layer.down);
+    const Input in = input(x);
+    const GraphTensor up = project(in, *layer.up);
+    if (!o_.gated) return project(input(activated(up)), *layer.down);
+    if (layer.gate) return project(input(gated(project(in, *layer.gate), up)), *layer.down);
     const GraphTensor gate = up.slice_along(2, 0, o_.hidden),
                       rest = up.slice_along(2, o_.hidden, 2 * o_.hidden);
-    return project(gated(gate, rest), *layer.down);
+    return project(input(gated(gate, rest)), *layer.down);
   }
 
   /// Each expert sees all tokens; those that a token does not use count 0.
   [[nodiscard]] GraphTensor mixture(const Experts& experts, const GraphTensor& x) const {
-    const GraphTensor scores = project(x, experts.router);  // [1, T, experts]
+    const Input in = input(x);
+    const GraphTensor scores = project(in, experts.router);  // [1, T, experts]
     const auto [top, which] = scores.topk(o_.experts_used);
     const GraphTensor shares =
         o_.route_over_all ? scores.softmax(-1).gather_elements(2, which) : top.softmax(-1);
     const GraphTensor chosen = which.unsqueeze(-1).eq(cx_.arange(o_.experts));  // [1, T, used, experts]
     const GraphTensor share = chosen.where(shares.unsqueeze(-1), 0).sum(2).squeeze(0);  // [T, experts]
     const GraphTensor hidden =  // [experts, T, hidden]
-        gated(project_each(x, experts.gate), project_each(x, experts.up));
-    const GraphTensor each = project_each(hidden, experts.down);
+        gated(project_each(in, experts.gate), project_each(in, experts.up));
+    const GraphTensor each = project_each(input(hidden), experts.down);
     return (each * share.t().unsqueeze(2)).sum(0).unsqueeze(0);
   }
 
   /// x [1 or experts, T, in] by each expert's weight: [experts, T, out].
-  [[nodiscard]] static GraphTensor project_each(const GraphTensor& x, const Affine& affine) {
-    const GraphTensor y = x.matmul(widened_weight(affine.weight).transpose(-2, -1));
+  [[nodiscard]] static GraphTensor project_each(const Input& x, const Affine& affine) {
+    const GraphTensor y = product(x, affine.weight);
     return affine.bias ? y + widened_weight(*affine.bias).unsqueeze(1) : y;
   }
 
@@ -330,7 +349,7 @@ Decoder::Result Decoder::forward(const Step& step) const {
   for (size_t i = 0; i < layers_.size(); ++i) x = pass.layer(layers_[i], i, x, result.rows[i]);
   const bool all = step.targets.valid();
   const GraphTensor last = pass.norm(all ? x.squeeze(0) : pass.wanted(x).unsqueeze(0), norm_);
-  GraphTensor logits = head_ ? Pass::project(last, *head_) : last.matmul(widened_weight(embedding_).t());
+  GraphTensor logits = Pass::project(pass.input(last), head_ ? *head_ : Affine{embedding_});
   if (options_.logit_softcap != 0)
     logits = (logits * (1 / options_.logit_softcap)).tanh() * options_.logit_softcap;
   if (all)

@@ -42,6 +42,7 @@ struct LanguageModel::State {
       fail<FormatError>("[model] {} models make embeddings of texts and no texts; use `luminal embed`",
                         file->architecture());
     sizes = file->options(options.context);
+    sizes.rounded_activations = options.rounded_activations;
     context = options.context > 0 ? options.context : usual_context(sizes.context);
     if (!options.device.empty()) cx.set_device(options.device);
     build();

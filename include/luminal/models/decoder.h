@@ -47,6 +47,9 @@ struct DecoderOptions {
   int64_t experts = 0, experts_used = 0, expert_hidden = 0;  ///< 0 experts: one feed-forward
   /// Shares of the experts that a token uses come from a softmax over all of them, not over those used.
   bool route_over_all = false;
+  /// Products with weights in blocks read activations in blocks of 32 numbers of 8 bits, with an f32 scale each, to
+  /// which they are rounded once for all projections of a row: sums of integers, computed several times as fast.
+  bool rounded_activations = false;
   int64_t token_types = 0;  ///< of encoders
   Pooling pooling = Pooling::None;
 };

@@ -66,6 +66,7 @@ class CpuDevice : public HostDevice {
     target_.features = cpu_.features;
     target_.vector_bytes = cpu_.vector_bytes;
     target_.vector_registers = cpu_.vector_registers;
+    target_.dots = cpu_.dots;
     target_.threads = environment::threads();
     target_.l1_bytes = cache_size(1, _SC_LEVEL1_DCACHE_SIZE, target_.l1_bytes);
     target_.l2_bytes = cache_size(2, _SC_LEVEL2_CACHE_SIZE, target_.l2_bytes);

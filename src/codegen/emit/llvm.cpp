@@ -254,16 +254,21 @@ class StageText {
   [[nodiscard]] std::string element(const Instruction& i) const {
     return type_text(memory_type({i.type.dtype, 1}));
   }
+  /// What indices count.
+  [[nodiscard]] std::string counted(const Instruction& i) const {
+    return type_text(memory_type({access_dtype(buffer(i)), 1}));
+  }
 
   /// Bytes known to divide the address of element `index`.
   [[nodiscard]] int64_t alignment(const Instruction& i, const Expression& index) const {
+    if (access_width(i, buffer(i)) > 1) return 1;
     const int64_t size = element_bytes(i.type.dtype);
     if (buffer(i).space <= Space::Output) return std::min<int64_t>(size, kLargestAssumed);
     if (buffer(i).space == Space::Table) return size;
     return std::gcd(index.divisor() * size, int64_t{kWorkspaceAlignment});
   }
   LlvmValue address(const Instruction& i, const Expression& index) {
-    return indices_.address(bases_[static_cast<size_t>(i.buffer)], element(i), index);
+    return indices_.address(bases_[static_cast<size_t>(i.buffer)], counted(i), index);
   }
   [[nodiscard]] LlvmValue mask(const Instruction& i) const {
     if (i.mask != kNone) return values_[i.mask];
@@ -299,7 +304,7 @@ class StageText {
   /// Whether the element is there wherever the variables of its index are.
   [[nodiscard]] bool is_inside(const Instruction& i, const Expression& index) const {
     const Range r = index.range();
-    return r.min >= 0 && r.max < access_count(buffer(i)).range().min;
+    return r.min >= 0 && r.max + access_width(i, buffer(i)) <= access_count(buffer(i)).range().min;
   }
 
   /// One element, or 0 if `on` is false: then it reads zeros of our own, so that nothing branches.
@@ -406,7 +411,7 @@ class StageText {
     const LlvmValue first = address(i, index);
     const bool narrow = std::abs(i.stride) < (int64_t{1} << 30) / i.type.lanes;
     const Type t{narrow ? Dtype::I32 : Dtype::I64, i.type.lanes};
-    return w_.pure(first.level, fmt::format("getelementptr {}, ptr {}, {} {}", element(i), first.text,
+    return w_.pure(first.level, fmt::format("getelementptr {}, ptr {}, {} {}", counted(i), first.text,
                                             type_text(t), lane_numbers(t, i.stride).text));
   }
   LlvmValue places_of(const Instruction& i, const LlvmValue& lanes) {

@@ -172,6 +172,7 @@ LlvmValue Arithmetic::convert(Type from, const LlvmValue& a, Type to) {
     return is_real(f) ? binary("fcmp une", from, a, {literal(from, 0), 0})
                       : binary("icmp ne", from, a, number(from, 0));
   if (is_real(f) && is_real(d)) return cast(f == Dtype::F32 ? "fpext" : "fptrunc", from, a, to);
+  if (f == Dtype::F32 && width_bits(d) < 32 && to.lanes > 1) return narrow_lanes(a, to);
   if (is_real(f)) {
     const std::string name =
         fmt::format("llvm.fpto{}i.sat.{}.{}", is_signed(d) ? "s" : "u", mangled(to), mangled(from));
@@ -183,6 +184,23 @@ LlvmValue Arithmetic::convert(Type from, const LlvmValue& a, Type to) {
   const int narrow = f == Dtype::Bool ? 1 : width_bits(f), wide = width_bits(d);
   if (narrow == wide) return a;
   return cast(narrow > wide ? "trunc" : is_signed(f) ? "sext" : "zext", from, a, to);
+}
+
+/// F32 lanes to integers of 8 or 16 bits. LLVM takes vectors apart where a conversion saturates; bounds that are floats
+/// make that unnecessary.
+LlvmValue Arithmetic::narrow_lanes(const LlvmValue& a, Type to) {
+  const Type f32 = with(to, Dtype::F32), i32 = with(to, Dtype::I32);
+  const bool has_sign = is_signed(to.dtype);
+  const auto beyond = static_cast<float>(int64_t{1} << (width_bits(to.dtype) - (has_sign ? 1 : 0)));
+  const auto choose = [&](const char* holds, const LlvmValue& b, const LlvmValue& x,
+                          const LlvmValue& otherwise) {
+    return select(f32, binary(fmt::format("fcmp {}", holds), f32, x, b), x, otherwise);
+  };
+  const LlvmValue low = f32_literal(to.lanes, has_sign ? -beyond : 0),
+                  high = f32_literal(to.lanes, beyond - 1);
+  const LlvmValue number = choose("ord", a, a, f32_literal(to.lanes, 0));  // NaN gives 0
+  const LlvmValue bounded = choose("olt", high, choose("ogt", low, number, low), high);
+  return cast("trunc", i32, cast("fptosi", f32, bounded, i32), to);
 }
 
 // Integer forms of the conversions, for bf16 everywhere (the instructions of some machines flush subnormals)
@@ -294,8 +312,10 @@ LlvmValue Arithmetic::shuffle(Type from, const LlvmValue& a, const LlvmValue& b,
 
 LlvmValue Arithmetic::permute(Type t, const std::vector<LlvmValue>& operands) {
   const Type numbers{Dtype::I32, t.lanes};
-  const bool fits = t.dtype == Dtype::F32 && options_.permutes && t.lanes * 4 == options_.vector_bytes;
-  if (operands.size() == 3 && !(fits && options_.vector_bytes == 64)) {
+  const int bytes = 4 * t.lanes;
+  const bool fits =
+      t.dtype == Dtype::F32 && options_.permutes && (bytes == options_.vector_bytes || bytes == 32);
+  if (operands.size() == 3 && !(fits && bytes == 64)) {
     const LlvmValue low = permute(t, {operands[0], operands[1]});
     const LlvmValue high = permute(t, {operands[0], operands[2]});
     const LlvmValue bit = binary("and", numbers, operands[0], {integer_literal(numbers, t.lanes), 0});
@@ -331,7 +351,7 @@ LlvmValue Arithmetic::permute_by_instruction(Type t, const std::vector<LlvmValue
                    fmt::format("call {0} {1}({0} {2}, {3} {4}, {0} {5})", type, name, low.text, numbers,
                                at.text, high.text));
   }
-  const bool wide = options_.vector_bytes == 64;
+  const bool wide = t.lanes == 16;
   const std::string name = declare_(wide ? "llvm.x86.avx512.permvar.sf.512" : "llvm.x86.avx2.permps", type,
                                     fmt::format("{}, {}", type, numbers));
   return w_.pure(std::max(at.level, low.level),

@@ -97,6 +97,7 @@ class Arithmetic {
 
  private:
   LlvmValue bits_as(const std::string& from, const LlvmValue& a, const std::string& to);
+  LlvmValue narrow_lanes(const LlvmValue& a, Type to);
   LlvmValue dot4_by_pairs(Type t, const std::vector<LlvmValue>& operands);
   LlvmValue permute_by_instruction(Type t, const std::vector<LlvmValue>& operands);
   LlvmValue unary(const std::string& op, Type t, const LlvmValue& a);

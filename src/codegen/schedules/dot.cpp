@@ -1,17 +1,21 @@
 #include <algorithm>
 #include <array>
-#include <numeric>
+#include <functional>
+#include <map>
+#include <optional>
 
 #include "base/fail.h"
 #include "codegen/block_load.h"
 #include "codegen/schedules/cost.h"
+#include "codegen/schedules/dot.h"
 #include "codegen/schedules/families.h"
 #include "codegen/schedules/outputs.h"
 #include "codegen/schedules/reduce.h"
 #include "codegen/schedules/specialise.h"
 #include "codegen/schedules/vector_loops.h"
 
-// Sums of products of two operands that are both in blocks: for values a = s (p + h) + o and b = t q, p and q bytes,
+// Sums of products of weights in blocks and of numbers of 8 bits with a scale for each group (other blocks, or integers
+// beside their scales): for values a = s (p + h) + o and b = t q, p and q bytes,
 //   sum a b = sum over groups: s t (sum p q + h sum q) + o t sum q,
 // where a group is what shares s, o and t. The sums of bytes are exact in integers; rows of results that read the same b
 // share sum q.
@@ -22,140 +26,404 @@ using kernel::KernelSpec;
 using kernel::Operand;
 using kernel::Value;
 
-struct BlockDot {
-  Reduction reduction;
-  Operand natural, whole;  ///< the sides whose bytes have no sign, and have one
-  int64_t length = 0;      ///< of the sum
-  int64_t group = 0;       ///< elements that share scales, at most kMostLanes
-  int64_t chunk = 0;       ///< elements of the longer block
-};
-
-const BlockFormat& format_of(const KernelSpec& spec, const Operand& o) {
-  return block_format(spec.slots()[static_cast<size_t>(o.slot)].dtype);
+Dtype dtype_of(const KernelSpec& spec, const Operand& o) {
+  return spec.slots()[static_cast<size_t>(o.slot)].dtype;
 }
 
-/// Whole rows of blocks, without masks.
-bool reads_rows(const KernelSpec& spec, const Operand& o, int axis, int64_t length) {
-  if (o.kind != Operand::Kind::Load || !o.masks.empty()) return false;
-  if (!is_quantized(spec.slots()[static_cast<size_t>(o.slot)].dtype)) return false;
-  const BlockFormat& format = format_of(spec, o);
-  if (!has_numbers(format) || length % format.block_elements != 0) return false;
-  const Expression k = Expression::index(axis, spec.extents()[static_cast<size_t>(axis)]);
-  const Expression row = o.index - k;
-  return !depends_on(row, std::array{axis}) && row.divisor() % format.block_elements == 0;
+/// The loads whose product the body is, integers of 8 bits converted to f32. Empty where it is something else.
+std::vector<Operand> factors_of(const Value& sum) {
+  std::vector<Operand> factors;
+  const auto collect = [&](const auto& self, Scalar at) -> bool {
+    const ScalarNode& node = sum.body[at];
+    if (node.op == ScalarOp::Mul) return self(self, node.operands[0]) && self(self, node.operands[1]);
+    const ScalarNode& input = node.op == ScalarOp::Convert ? sum.body[node.operands[0]] : node;
+    if (input.op != ScalarOp::Input || node.dtype != Dtype::F32) return false;
+    const Operand& o = sum.operands[input.payload];
+    if (o.kind != Operand::Kind::Load || !o.masks.empty()) return false;
+    if (o.dtype != Dtype::F32 && o.dtype != Dtype::I8) return false;
+    factors.push_back(o);
+    return true;
+  };
+  if (!collect(collect, sum.body.outputs()[0])) factors.clear();
+  return factors;
+}
+
+/// Positions of a sum, in row-major order over its axes.
+struct SumPositions {
+  AxisGroup axes;
+  int64_t length = 0;
+  Expression position;  ///< of the axes' variables
+};
+
+/// Whether it lies along the sum in whole runs of `run` neighbours.
+bool reads_runs(const Operand& o, const SumPositions& sum, int64_t run) {
+  const Expression row = o.index - sum.position;
+  return !depends_on(row, sum.axes.axes) && row.divisor() % run == 0;
+}
+
+std::optional<DotSide> blocks_side(const KernelSpec& spec, const Operand& o, const SumPositions& sum) {
+  if (!is_quantized(dtype_of(spec, o))) return std::nullopt;
+  const BlockFormat& format = block_format(dtype_of(spec, o));
+  if (!has_numbers(format) || sum.length % format.block_elements != 0 ||
+      !reads_runs(o, sum, format.block_elements))
+    return std::nullopt;
+  return DotSide{.numbers = o, .scale = {}, .group = group_elements(format), .block = format.block_elements};
+}
+
+/// I8 whose scales are every `group` elements.
+std::optional<DotSide> scaled_side(const Operand& numbers, const Operand& scale, const SumPositions& sum) {
+  if (numbers.dtype != Dtype::I8 || scale.dtype != Dtype::F32 || !reads_runs(numbers, sum, 1))
+    return std::nullopt;
+  for (int64_t group = 16; group <= std::min<int64_t>(sum.length, 256); group *= 2)
+    if (sum.length % group == 0 && !depends_on(scale.index - sum.position / group, sum.axes.axes))
+      return DotSide{.numbers = numbers, .scale = scale, .group = group, .block = group};
+  return std::nullopt;
+}
+
+/// Which side is the one without signs: the one with offsets, or else the one that fewer results share.
+bool put_in_order(const KernelSpec& spec, const Reduction& reduction, DotSide& natural, DotSide& whole) {
+  const auto has_offset = [&](const DotSide& side) {
+    return !side.scale && !block_format(dtype_of(spec, side.numbers)).offset.empty();
+  };
+  const auto readers = [&](const DotSide& side) {
+    return std::ranges::count_if(reduction.axes,
+                                 [&](int a) { return depends_on(side.numbers.index, std::array{a}); });
+  };
+  if (has_offset(whole) || (!has_offset(natural) && !whole.scale && readers(whole) > readers(natural)))
+    std::swap(natural, whole);
+  return !has_offset(whole) && !natural.scale;
+}
+
+/// Nothing where the length is not a constant.
+std::optional<SumPositions> positions_of(const KernelSpec& spec, const Reduction& reduction) {
+  SumPositions sum{.axes = group_of(spec.extents(), reduction.reduced), .length = 1, .position = 0};
+  for (const int axis : reduction.reduced) {
+    const auto extent = spec.extents()[static_cast<size_t>(axis)].constant();
+    if (!extent) return std::nullopt;
+    sum.position = sum.position * *extent + Expression::index(axis, *extent);
+    sum.length *= *extent;
+  }
+  return sum;
+}
+
+/// The two sides of a sum's products, in any order. Empty where it is something else.
+std::vector<DotSide> sides_of(const KernelSpec& spec, const Value& value, const SumPositions& sum) {
+  std::vector<DotSide> sides;
+  std::vector<Operand> others;
+  for (const Operand& o : factors_of(value)) {
+    if (auto side = blocks_side(spec, o, sum))
+      sides.push_back(std::move(*side));
+    else
+      others.push_back(o);
+  }
+  if (sides.size() == 1 && others.size() == 2) {
+    auto side = scaled_side(others[0], others[1], sum);
+    if (!side) side = scaled_side(others[1], others[0], sum);
+    if (!side) return {};
+    sides.push_back(std::move(*side));
+    others.clear();
+  }
+  if (sides.size() != 2 || !others.empty()) sides.clear();
+  return sides;
 }
 
 std::optional<BlockDot> analyse_dot(const KernelSpec& spec) {
-  constexpr int64_t kLeastGroup = 16, kMostGroup = 32;
+  constexpr int64_t kLeastGroup = 16, kMostChunk = 256;
   const auto reduction = analyse_reduction(spec);
-  if (!reduction || reduction->values.size() != 1 || reduction->reduced.size() != 1) return std::nullopt;
-  const Value& sum = spec.values()[static_cast<size_t>(reduction->values[0])];
-  const auto nodes = sum.body.nodes();
-  const ScalarNode& last = sum.body[sum.body.outputs()[0]];
-  const int axis = reduction->reduced[0];
-  const auto length = spec.extents()[static_cast<size_t>(axis)].constant();
-  if (sum.monoid != Monoid::Add || sum.dtype() != Dtype::F32 || nodes.size() != 3 ||
-      sum.operands.size() != 2 || last.op != ScalarOp::Mul ||
-      last.operands[0].index == last.operands[1].index || !length)
+  if (!reduction || reduction->values.size() != 1) return std::nullopt;
+  const Value& value = spec.values()[static_cast<size_t>(reduction->values[0])];
+  const auto sum = positions_of(spec, *reduction);
+  if (value.monoid != Monoid::Add || value.dtype() != Dtype::F32 || !sum || sum->length % kStepElements != 0)
     return std::nullopt;
-  for (const Operand& o : sum.operands)
-    if (!reads_rows(spec, o, axis, *length)) return std::nullopt;
-  // Offsets belong to the side without signs. Otherwise the side with signs is the one that more results share.
-  const auto has_offset = [&](const Operand& o) { return !format_of(spec, o).offset.empty(); };
-  const auto readers = [&](const Operand& o) {
-    return std::ranges::count_if(reduction->axes, [&](int a) { return depends_on(o.index, std::array{a}); });
-  };
-  Operand natural = sum.operands[0], whole = sum.operands[1];
-  if (has_offset(whole) || (!has_offset(natural) && readers(whole) > readers(natural)))
-    std::swap(natural, whole);
-  if (has_offset(whole)) return std::nullopt;
-  const BlockFormat &n = format_of(spec, natural), &w = format_of(spec, whole);
-  const int64_t group = std::min({group_elements(n), group_elements(w), kMostGroup});
-  if (group < kLeastGroup) return std::nullopt;
-  return BlockDot{*reduction, natural, whole, *length, group, std::max(n.block_elements, w.block_elements)};
+  std::vector<DotSide> sides = sides_of(spec, value, *sum);
+  if (sides.empty() || !put_in_order(spec, *reduction, sides[0], sides[1])) return std::nullopt;
+  BlockDot dot{.reduction = *reduction,
+               .natural = sides[0],
+               .whole = sides[1],
+               .length = sum->length,
+               .reduced = sum->axes};
+  dot.group = std::min<int64_t>({sides[0].group, sides[1].group, kStepElements});
+  if (dot.group < kLeastGroup) return std::nullopt;
+  dot.chunk = std::max<int64_t>({sides[0].block, sides[1].block, kStepElements});
+  while (dot.chunk < kMostChunk && dot.length % (2 * dot.chunk) == 0) dot.chunk *= 2;
+  // Halves of a block that lie in the same bytes, of two blocks, fill the lanes without being put together.
+  const BlockFormat& format = block_format(dtype_of(spec, dot.natural.numbers));
+  if (format.block_elements == kStepElements && 2 * run_elements(format) == kStepElements &&
+      dot.group == kStepElements && dot.chunk > kStepElements && dot.whole.scale)
+    dot.run = kStepElements / 2;
+  for (const int a : reduction->axes)
+    (depends_on(dot.natural.numbers.index, std::array{a}) ? dot.rows : dot.columns).push_back(a);
+  return dot;
 }
 
-/// The parameters: results taken together, groups of them in a task.
+/// Neighbours added until there is one lane for `times` of them; vectors are one after the other.
+Id folded_lanes(StageBuilder& b, std::vector<Id> sums, int64_t times) {
+  const auto every_second = [](int lanes, int first) {
+    return lanes_by(lanes, [&](int l) { return 2 * l + first; });
+  };
+  for (; times > 1; times /= 2) {
+    std::vector<Id> next;
+    for (size_t i = 0; i < sums.size(); i += 2) {
+      const bool alone = i + 1 == sums.size();
+      const Id low = sums[i], high = alone ? low : sums[i + 1];
+      const int lanes = b.type(low).lanes / (alone ? 2 : 1);
+      next.push_back(b.compute(ScalarOp::Add, {b.shuffle(low, high, every_second(lanes, 0)),
+                                               b.shuffle(low, high, every_second(lanes, 1))}));
+    }
+    sums = std::move(next);
+  }
+  for (; sums.size() > 1; sums.resize(sums.size() / 2))
+    for (size_t i = 0; i < sums.size() / 2; ++i)
+      sums[i] = b.shuffle(sums[2 * i], sums[2 * i + 1],
+                          lanes_by(2 * b.type(sums[2 * i]).lanes, [](int l) { return l; }));
+  return sums[0];
+}
+
+}  // namespace
+
+std::vector<int> lanes_by(int count, const std::function<int(int)>& from) {
+  std::vector<int> pattern;
+  for (int l = 0; l < count; ++l) pattern.push_back(from(l));
+  return pattern;
+}
+
+Id spread_lanes(StageBuilder& b, Id lanes, const std::vector<int>& pattern) {
+  const int count = b.type(lanes).lanes;
+  if (count == 1) return b.broadcast(lanes, static_cast<int>(pattern.size()));
+  if (count != std::ssize(pattern)) return b.shuffle(lanes, lanes, pattern);
+  return b.permute(b.convert(b.lanes(pattern), Dtype::I32),
+                   {lanes});  // one instruction, whatever the pattern
+}
+
+Id add_sums(StageBuilder& b, Id sums, Id numbers, int factor) {
+  return b.dot4(sums, b.constant_bits({Dtype::U8, kStepElements}, static_cast<uint64_t>(factor)), numbers);
+}
+
+bool DotLoads::has_offset() const {
+  return !block_format(dtype_of(spec_, dot_.natural.numbers)).offset.empty();
+}
+
+Expression DotLoads::index_of(const Operand& o, Coordinates at, const Expression& position) const {
+  dot_.reduced.place(position, at);
+  return o.index.substitute_indices(at);
+}
+
+BlockNumbers DotLoads::row_numbers(StageBuilder& b, const Coordinates& row, const Expression& position,
+                                   int64_t run) const {
+  const Operand& o = dot_.natural.numbers;
+  const auto load = run == kStepElements ? load_numbers : load_numbers_of_two;
+  return load(b, o.slot, index_of(o, row, position), kStepElements, false);
+}
+
+BlockFactors DotLoads::row_factors(StageBuilder& b, const Coordinates& row, const Expression& from) const {
+  const Operand& o = dot_.natural.numbers;
+  return load_factors(b, o.slot, index_of(o, row, from), dot_.groups(), dot_.group);
+}
+
+Id DotLoads::column_numbers(StageBuilder& b, const Coordinates& column, const Expression& position,
+                            int64_t run) const {
+  const DotSide& side = dot_.whole;
+  const Expression index = index_of(side.numbers, column, position);
+  if (!side.scale) return load_numbers(b, side.numbers.slot, index, kStepElements, true).numbers;
+  const int lanes = static_cast<int>(run);
+  const Id first = b.load(side.numbers.slot, index, lanes);
+  if (run == kStepElements) return first;
+  return b.shuffle(first, b.load(side.numbers.slot, index + kStepElements, lanes),
+                   lanes_by(kStepElements, [](int l) { return l; }));
+}
+
+Id DotLoads::column_scales(StageBuilder& b, const Coordinates& column, const Expression& from) const {
+  const DotSide& side = dot_.whole;
+  if (!side.scale)
+    return load_factors(b, side.numbers.slot, index_of(side.numbers, column, from), dot_.groups(), dot_.group)
+        .scale;
+  // Each is that of so many groups.
+  const auto times = static_cast<int>(std::min(side.group, dot_.chunk) / dot_.group);
+  const Id given = b.load(side.scale->slot, index_of(*side.scale, column, from), dot_.groups() / times);
+  // Where numbers times their scale are infinities, a sum of their terms is NaN as soon as two differ in sign or one is
+  // 0, but the sum in integers has one sign. So such a scale becomes NaN.
+  constexpr double kGreatest = 127;
+  const Id most = b.compute(ScalarOp::Mul, {given, b.constant(b.type(given), kGreatest)});
+  const Id scales = b.compute(ScalarOp::Add, {given, b.compute(ScalarOp::Sub, {most, most})});
+  if (times == 1) return scales;
+  return spread_lanes(b, scales, lanes_by(dot_.groups(), [&](int g) { return g / times; }));
+}
+
+Id DotLoads::column_sums(StageBuilder& b, const Coordinates& column, const Expression& from) const {
+  const Id zero = b.constant_bits({Dtype::I32, kStepSums}, 0);
+  std::vector<Id> sums;
+  for (int64_t at = 0; at < dot_.chunk; at += kStepElements)
+    sums.push_back(add_sums(b, zero, column_numbers(b, column, from + at, kStepElements), 1));
+  return folded_lanes(b, std::move(sums), dot_.group / 4);
+}
+
+namespace {
+
+/// The parameters: rows and columns of results taken together, tiles of rows in a task. The rows of a tile lie `task`
+/// apart, so that each is a stream of its own that the hardware reads ahead: rows that are neighbours end too soon.
 struct DotForm {
-  int64_t rows = 1, task = 1;
+  int64_t rows = 1, columns = 1, task = 1;
 };
 
 class DotLowering {
  public:
   DotLowering(const KernelSpec& spec, BlockDot dot, DotForm form)
-      : spec_(spec), dot_(std::move(dot)), form_(form), program_(program_for(spec, "dot")) {
-    results_ = group_of(spec.extents(), dot_.reduction.axes);
-  }
+      : spec_(spec),
+        loads_(spec, std::move(dot)),
+        dot_(loads_.dot()),
+        form_(form),
+        program_(program_for(spec, "dot")),
+        rows_(group_of(spec.extents(), dot_.rows)),
+        columns_(group_of(spec.extents(), dot_.columns)) {}
 
   Program lower() {
-    const Expression count = results_.size(), groups = count.ceil_div(form_.rows);
-    StageBuilder b(program_, groups.ceil_div(form_.task));
-    b.loop((groups - b.task() * form_.task).min(form_.task), LoopKind::Serial,
-           [&](const Expression& g) { rows(b, (b.task() * form_.task + g) * form_.rows, count); });
+    if (has_offset())
+      sums_ = add_buffer(
+          program_,
+          {.name = "sums", .space = Space::Local, .elements = form_.columns * dot_.length / dot_.group});
+    const int64_t task_rows = form_.rows * form_.task;
+    StageBuilder b(program_, rows_.size().ceil_div(task_rows));
+    b.loop(columns_.size().ceil_div(form_.columns), LoopKind::Serial, [&](const Expression& column) {
+      const Places columns = places(columns_, column * form_.columns, form_.columns, 1);
+      if (has_offset()) store_sums(b, columns);
+      const Expression first = b.task() * task_rows;
+      b.loop((rows_.size() - first).min(form_.task), LoopKind::Serial, [&](const Expression& tile) {
+        this->tile(b, places(rows_, first + tile, form_.rows, form_.task), columns);
+      });
+    });
     b.finish();
     return std::move(program_);
   }
 
  private:
-  void rows(StageBuilder& b, const Expression& first, const Expression& count) const {
-    const bool whole = count % form_.rows == Expression(0);
+  /// Places of a group, `apart` from one to the next; those behind its end are its last one.
+  struct Places {
+    Expression first, size;
+    int64_t apart = 1;
+    bool whole = true;  ///< none is behind the end
     std::vector<Coordinates> at;
-    for (int64_t row = 0; row < form_.rows; ++row) {
-      Coordinates& here = at.emplace_back(spec_.extents().size(), 0);
-      results_.place(whole ? first + row : (first + row).min(count - 1), here);
+  };
+  /// `first` begins less than `apart` behind a multiple of count * apart.
+  [[nodiscard]] Places places(const AxisGroup& group, const Expression& first, int64_t count,
+                              int64_t apart) const {
+    Places p{.first = first, .size = group.size(), .apart = apart};
+    p.whole = p.size % (count * apart) == Expression(0);
+    for (int64_t i = 0; i < count; ++i) {
+      Coordinates& here = p.at.emplace_back(spec_.extents().size(), 0);
+      const Expression place = first + i * apart;
+      group.place(p.whole ? place : place.min(p.size - 1), here);
     }
-    const int lanes = static_cast<int>(dot_.group / 4);
-    std::vector<Id> totals;
-    for (size_t row = 0; row < at.size(); ++row) totals.push_back(b.constant({Dtype::F32, lanes}, 0));
+    return p;
+  }
+  /// All results of a tile: rows times columns.
+  void tile(StageBuilder& b, const Places& rows, const Places& columns) const {
+    const size_t count = rows.at.size() * columns.at.size();
+    std::vector<Id> totals(count, b.constant({Dtype::F32, kStepSums}, 0));
+    if (has_offset()) totals.resize(2 * count, b.constant({Dtype::F32, dot_.groups()}, 0));
     totals = b.loop(dot_.length / dot_.chunk, LoopKind::Serial, std::move(totals),
                     [&](const Expression& chunk, std::span<const Id> carried) {
-                      std::vector<Id> next(carried.begin(), carried.end());
-                      for (int64_t begin = 0; begin < dot_.chunk; begin += dot_.group)
-                        for (size_t row = 0; row < at.size(); ++row)
-                          next[row] = add_group(b, at[row], chunk * dot_.chunk + begin, next[row]);
-                      return next;
+                      return add_chunk(b, rows, columns, chunk, {carried.begin(), carried.end()});
                     });
-    for (int64_t row = 0; row < form_.rows; ++row) {
-      const auto write = [&] {
-        const auto r = static_cast<size_t>(row);
-        const std::map<int, Id> known{{dot_.reduction.values[0], b.reduce(ScalarOp::Add, totals[r])}};
-        store_outputs_from(b, spec_, kernel::axes_of(dot_.reduction.axes), Ramp(b), at[r], known);
-      };
-      if (whole || row == 0)
-        write();
-      else
-        b.if_true(b.compute(ScalarOp::Lt, {b.index(first + row), b.index(count)}), write);
-    }
+    for (size_t r = 0; r < rows.at.size(); ++r)
+      for (size_t c = 0; c < columns.at.size(); ++c) {
+        const size_t at = r * columns.at.size() + c;
+        const auto write = [&] {
+          Id total = b.reduce(ScalarOp::Add, totals[at]);
+          if (has_offset())
+            total = b.compute(ScalarOp::Add, {total, b.reduce(ScalarOp::Add, totals[count + at])});
+          Coordinates here = rows.at[r];
+          for (const int a : dot_.columns)
+            here[static_cast<size_t>(a)] = columns.at[c][static_cast<size_t>(a)];
+          const std::map<int, Id> known{{dot_.reduction.values[0], total}};
+          store_outputs_from(b, spec_, kernel::axes_of(dot_.reduction.axes), Ramp(b), here, known);
+        };
+        if_inside(b, rows, r, [&] { if_inside(b, columns, c, write); });
+      }
+  }
+  static void if_inside(StageBuilder& b, const Places& p, size_t i, const std::function<void()>& body) {
+    if (p.whole || i == 0) return body();
+    const Expression place = p.first + static_cast<int64_t>(i) * p.apart;
+    b.if_true(b.compute(ScalarOp::Lt, {b.index(place), b.index(p.size)}), body);
   }
 
-  /// total + the products of one group, in lanes of four elements each.
-  Id add_group(StageBuilder& b, Coordinates at, const Expression& position, Id total) const {
-    at[static_cast<size_t>(dot_.reduction.reduced[0])] = position;
-    const int lanes = static_cast<int>(dot_.group), sums = lanes / 4;
-    const auto load = [&](const Operand& o, bool is_signed) {
-      return load_numbers(b, o.slot, o.index.substitute_indices(at), lanes, is_signed);
-    };
-    const BlockNumbers p = load(dot_.natural, false), q = load(dot_.whole, true);
-    const Id zero = b.constant_bits({Dtype::I32, sums}, 0);
-    const auto times = [&](int factor) {  // factor * sum q
-      return b.dot4(zero, b.constant_bits({Dtype::U8, lanes}, static_cast<uint64_t>(factor)), q.numbers);
-    };
-    const Id begin = p.shift == 0 ? zero : b.compute(ScalarOp::Sub, {zero, times(-p.shift)});
-    const Id sum = b.convert(b.dot4(begin, p.numbers, q.numbers), Dtype::F32);
-    const auto scaled = [&](Id scale, Id x) {
-      const Id both = b.broadcast(b.compute(ScalarOp::Mul, {scale, q.scale}), sums);
-      return b.compute(ScalarOp::Fma, {both, x, total});
-    };
-    total = scaled(p.scale, sum);
-    if (p.offset != kNone) total = scaled(p.offset, b.convert(times(1), Dtype::F32));
-    return total;
+  /// totals + the products of a chunk; behind them, if there are offsets, what these add, in lanes of groups.
+  std::vector<Id> add_chunk(StageBuilder& b, const Places& rows, const Places& columns,
+                            const Expression& chunk, std::vector<Id> totals) const {
+    const size_t count = rows.at.size() * columns.at.size();
+    const Expression from = chunk * dot_.chunk;
+    std::vector<Id> scales, column_scales;
+    for (const Coordinates& column : columns.at)
+      column_scales.push_back(loads_.column_scales(b, column, from));
+    for (size_t r = 0; r < rows.at.size(); ++r) {
+      const BlockFactors f = loads_.row_factors(b, rows.at[r], from);
+      for (size_t c = 0; c < columns.at.size(); ++c) {
+        scales.push_back(b.compute(ScalarOp::Mul, {f.scale, column_scales[c]}));
+        if (f.offset == kNone) continue;
+        Id& total = totals[count + r * columns.at.size() + c];
+        const Id sums = b.load(sums_, place_of_sums(c, from), dot_.groups());
+        total = b.compute(ScalarOp::Fma, {f.offset, sums, total});
+      }
+    }
+    for (int64_t at = 0; at < dot_.chunk; at += kStepElements * dot_.parts())
+      add_step(b, rows, columns, from, at, scales, totals);
+    return totals;
+  }
+
+  /// Products of the elements from + at on: as many dot4s as there are parts, and one multiplication by scales.
+  void add_step(StageBuilder& b, const Places& rows, const Places& columns, const Expression& from,
+                int64_t at, std::span<const Id> scales, std::vector<Id>& totals) const {
+    const std::vector<int> spread = lanes_by(kStepSums, [&](int l) {
+      return static_cast<int>((at + 4 * l / dot_.run * kStepElements + 4 * l % dot_.run) / dot_.group);
+    });
+    std::vector<std::vector<BlockNumbers>> p(rows.at.size());  // by part
+    for (size_t r = 0; r < rows.at.size(); ++r)
+      for (int part = 0; part < dot_.parts(); ++part)
+        p[r].push_back(loads_.row_numbers(b, rows.at[r], from + (at + part * dot_.run), dot_.run));
+    for (size_t c = 0; c < columns.at.size(); ++c) {
+      std::vector<Id> q;
+      for (int part = 0; part < dot_.parts(); ++part)
+        q.push_back(loads_.column_numbers(b, columns.at[c], from + (at + part * dot_.run), dot_.run));
+      const Id begin = shifted(b, q, p[0][0].shift);
+      for (size_t r = 0; r < rows.at.size(); ++r) {
+        const size_t total = r * columns.at.size() + c;
+        Id sum = begin;
+        for (size_t part = 0; part < q.size(); ++part) sum = b.dot4(sum, p[r][part].numbers, q[part]);
+        totals[total] = b.compute(ScalarOp::Fma, {spread_lanes(b, scales[total], spread),
+                                                  b.convert(sum, Dtype::F32), totals[total]});
+      }
+    }
+  }
+  /// shift * the sums of four of all parts; the shift is not above 0.
+  static Id shifted(StageBuilder& b, std::span<const Id> q, int shift) {
+    const Id zero = b.constant_bits({Dtype::I32, kStepSums}, 0);
+    if (shift == 0) return zero;
+    Id sums = zero;
+    for (const Id part : q) sums = add_sums(b, sums, part, -shift);
+    return b.compute(ScalarOp::Sub, {zero, sums});
+  }
+  [[nodiscard]] bool has_offset() const { return loads_.has_offset(); }
+  /// scale * sum q of each group of the columns.
+  void store_sums(StageBuilder& b, const Places& columns) const {
+    b.loop(dot_.length / dot_.chunk, LoopKind::Serial, [&](const Expression& chunk) {
+      const Expression from = chunk * dot_.chunk;
+      for (size_t c = 0; c < columns.at.size(); ++c) {
+        const Id sums = b.convert(loads_.column_sums(b, columns.at[c], from), Dtype::F32);
+        b.store(sums_, place_of_sums(c, from),
+                b.compute(ScalarOp::Mul, {sums, loads_.column_scales(b, columns.at[c], from)}));
+      }
+    });
+  }
+  [[nodiscard]] Expression place_of_sums(size_t column, const Expression& from) const {
+    return (static_cast<int64_t>(column) * dot_.length + from) / dot_.group;
   }
 
   const KernelSpec& spec_;
-  BlockDot dot_;
+  DotLoads loads_;
+  const BlockDot& dot_;
   DotForm form_;
   Program program_;
-  AxisGroup results_;
+  AxisGroup rows_, columns_;
+  int sums_ = -1;
 };
 
 std::vector<Candidate> dot_candidates(const KernelSpec& original, const Bucket& bucket,
@@ -164,22 +432,41 @@ std::vector<Candidate> dot_candidates(const KernelSpec& original, const Bucket& 
   const auto dot = analyse_dot(spec);
   if (!dot || target.lanes(4) < 4) return {};
   const DimMap top = bucket.top();
-  const auto results = static_cast<double>(group_of(spec.extents(), dot->reduction.axes).size().exec(top));
-  const double groups = results * static_cast<double>(dot->length / dot->group);
-  const BlockFormat& format = format_of(spec, dot->natural);
+  const auto count = [&](const std::vector<int>& axes) {
+    return static_cast<double>(group_of(spec.extents(), axes).size().exec(top));
+  };
+  const double all_rows = count(dot->rows), all_columns = count(dot->columns);
+  const double steps = all_rows * all_columns * static_cast<double>(dot->length / kStepElements);
+  const BlockFormat& format = block_format(dtype_of(spec, dot->natural.numbers));
   const bool has_offset = !format.offset.empty();
   const bool has_inner_scales = format.block_elements > dot->group;  // each group puts its scale together
   std::vector<Candidate> list;
-  for (const int64_t rows : {4, 2, 1}) {
-    if (static_cast<double>(rows) > std::max(1.0, results)) continue;
-    constexpr double kDecode = 4, kShared = 3, kOffset = 2, kInnerScale = 4, kEnd = 10;
-    const double cycles = groups * (kDecode + kShared / static_cast<double>(rows) +
-                                    (has_offset ? kOffset : 0) + (has_inner_scales ? kInnerScale : 0)) +
-                          results * kEnd;
-    const int64_t task = std::clamp<int64_t>(static_cast<int64_t>(results) / (rows * 8 * target.threads), 1,
-                                             std::max<int64_t>(1, 65536 / (dot->length * rows)));
-    list.push_back({{{"rows", rows}, {"task", task}}, roofline_of(spec, top, target).us(cycles, 1)});
-  }
+  for (const int64_t rows : {4, 2, 1})
+    for (const int64_t columns : {4, 2, 1}) {
+      if (static_cast<double>(rows) > std::max(1.0, all_rows) ||
+          static_cast<double>(columns) > std::max(1.0, all_columns))
+        continue;
+      constexpr double kMultiply = 1.25, kUnpack = 1.25, kShared = 0.75, kOffset = 0.25, kInnerScale = 1,
+                       kEnd = 10;
+      const auto r = static_cast<double>(rows), c = static_cast<double>(columns);
+      const double cycles = steps * (kMultiply + (kUnpack + (has_inner_scales ? kInnerScale : 0)) / c +
+                                     kShared / r + (has_offset ? kOffset : 0)) +
+                            all_rows * all_columns * kEnd;
+      const int64_t task = std::clamp<int64_t>(static_cast<int64_t>(all_rows) / (rows * 8 * target.threads),
+                                               1, std::max<int64_t>(1, 262144 / (dot->length * rows)));
+      list.push_back({{{"rows", rows}, {"columns", columns}, {"task", task}},
+                      roofline_of(spec, top, target).us(cycles, 1)});
+    }
+  if (has_panels(*dot, target))
+    for (const int64_t columns : {8, 4}) {
+      if (static_cast<double>(columns) > all_columns) continue;
+      constexpr double kMultiply = 0.5, kScale = 0.2, kUnpackPanel = 6;  // of a row and a column
+      const double scalings = static_cast<double>(kStepElements / dot->group) * (has_offset ? 1.5 : 1);
+      const double cycles = steps * (kMultiply + kScale * scalings + 0.3 / static_cast<double>(columns) +
+                                     kUnpackPanel / all_columns);
+      list.push_back({{{"panels", 1}, {"rows", kPanelRows}, {"columns", columns}, {"task", 1}},
+                      roofline_of(spec, top, target).us(cycles, 2)});
+    }
   std::ranges::stable_sort(list, {}, &Candidate::predicted_us);
   return list;
 }
@@ -188,7 +475,10 @@ Program dot_lower(const KernelSpec& original, const Parameters& p, const Bucket&
   const KernelSpec spec = specialised(original, bucket);
   auto dot = analyse_dot(spec);
   LUMINAL_CHECK(dot, "no product of blocks: {}", spec.to_string());
-  return DotLowering(spec, std::move(*dot), {.rows = p.at("rows"), .task = p.at("task")}).lower();
+  if (parameter_or(p, "panels", 0) != 0) return lower_dot_panels(spec, std::move(*dot), p.at("columns"));
+  return DotLowering(spec, std::move(*dot),
+                     {.rows = p.at("rows"), .columns = parameter_or(p, "columns", 1), .task = p.at("task")})
+      .lower();
 }
 
 }  // namespace
@@ -196,8 +486,8 @@ Program dot_lower(const KernelSpec& original, const Parameters& p, const Bucket&
 const Schedule& dot_schedule() {
   static const Schedule schedule{.name = "dot",
                                  .doc =
-                                     "Sums of products of two block-quantised operands: products of "
-                                     "bytes added in integers, scaled once for each group.",
+                                     "Sums of products of block-quantised weights and numbers of 8 bits: "
+                                     "products of bytes added in integers, scaled once for each group.",
                                  .candidates = dot_candidates,
                                  .lower = dot_lower};
   return schedule;

@@ -65,6 +65,33 @@ TEST(ModelFiles, PerplexityPrintsTheRunningAndTheFinalValue) {
   EXPECT_EQ(nlohmann::json::parse(json.out).at("tokens"), 15);
 }
 
+TEST(ModelFiles, PerplexityTellsWhatRoundedActivationsChange) {
+  const test::TemporaryFolder folder;
+  const std::string text =
+      folder.file("text", "Q: What is Luminal?\nA: A deep-learning compiler in C++20.\n");
+  const std::string model = std::string(LUMINAL_SOURCE_DIR) + "/data/talk/talk.gguf";
+  const std::vector<std::string> arguments{"perplexity", model, "-f", text, "-c", "20"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), arguments.begin(), arguments.end());
+    return on_files(more);
+  };
+  const auto number = [&](std::vector<std::string> more, const char* name) {
+    more.emplace_back("--json");
+    const auto json = nlohmann::json::parse(with(more).out);
+    return json.contains(name) ? json.at(name).get<double>() : 0;
+  };
+  const double exact = number({}, "perplexity"), rounded = number({"--activations", "q8"}, "perplexity");
+  EXPECT_NE(rounded, exact);
+  EXPECT_NEAR(rounded, exact, 0.02 * exact);
+  EXPECT_EQ(number({"--activations", "q8"}, "perplexity_f32"), exact);
+  EXPECT_EQ(number({}, "perplexity_f32"), 0);  // not there
+  EXPECT_THAT(
+      with({"--activations", "q8"}).out,
+      testing::ContainsRegex(R"(with f32 activations [0-9.]+: rounding them adds [-+][0-9.]+ \([-+].* %\))"));
+  EXPECT_THAT(with({"--activations", "q4"}).err,
+              HasSubstr("[model] --activations is 'q4'; choose q8 (rounded to blocks of 8 bits) or f32"));
+}
+
 TEST(ModelFiles, EmbedPrintsVectorsOrHowAlikeTextsAre) {
   const test::TemporaryFolder folder;
   const std::string model = std::string(LUMINAL_SOURCE_DIR) + "/tests/unit/models/data/encoders/mean";

@@ -19,6 +19,7 @@
 #include "luminal/models/llama.h"
 #include "luminal/quantized.h"
 #include "luminal/safetensors.h"
+#include "models/rounded.h"
 #include "support/files.h"
 
 // Tiny models of each family with random weights beside what transformers computes with them
@@ -231,6 +232,67 @@ TEST(DecodedBlocks, GiveNearlyTheSame) {
   EXPECT_LT(rounded, 1e-2);
   EXPECT_GT(rounded, 0);
   EXPECT_EQ(exact.weight_bytes(), 4 * exact.parameter_count());
+}
+
+class ModelOfRoundedActivations : public testing::TestWithParam<BlockCase> {};
+
+// The interpreter rounds as kernels do, but a number next to a tie may go either way, which moves what follows by a part
+// of what rounding does.
+TEST_P(ModelOfRoundedActivations, ChangeLogitsALittleAndAlikeOnAllDevices) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "blocks.gguf";
+  write_rounded(kModels / GetParam().model / "model.gguf", file, *find_block_format(GetParam().format), true);
+  LanguageModel exact(file, {.context = kContext}),
+      rounded(file, {.context = kContext, .rounded_activations = true}),
+      interpreted(file, {.device = "reference", .context = kContext, .rounded_activations = true});
+  const std::vector<text::TokenId> ids{5, 17, 9, 40, 3, 22};
+  for (const size_t length : {5, 6}) {
+    const auto text = std::span(ids).first(length);
+    const std::span<const float> got = rounded.logits(text);
+    const double rounding = relative_error(got, exact.logits(text));
+    EXPECT_GT(rounding, 1e-4) << length;
+    EXPECT_LT(rounding, 5e-2) << length;
+    EXPECT_LT(relative_error(got, interpreted.logits(text)), rounding / 10) << length;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, ModelOfRoundedActivations,
+                         testing::Values(BlockCase{"llama", "Q8_0"}, BlockCase{"llama3", "Q4_0"},
+                                         BlockCase{"mixtral", "Q5_1"}, BlockCase{"gpt2", "MXFP4"}),
+                         [](const auto& each) { return each.param.model + "_" + each.param.format; });
+
+TEST(RoundedActivations, AreWithoutEffectOnOtherWeights) {
+  const std::vector<text::TokenId> ids{5, 17, 9, 40, 3, 22};
+  LanguageModel plain(kModels / "llama"), asked(kModels / "llama", {.rounded_activations = true});
+  EXPECT_EQ(relative_error(asked.logits(ids), plain.logits(ids)), 0);
+}
+
+TEST(RoundedToBlocks, TakesTheNearestOf255Steps) {
+  std::vector<float> values;
+  for (int i = 0; i < 128; ++i)
+    values.push_back(i < 64 ? static_cast<float>(std::sin(i * 12.9898) * std::pow(10.0, i / 32)) : 0);
+  values[100] = -3e5F;  // alone in its block; the one before is all zeros
+  for (const char* device : {"cpu", "reference"}) {
+    Graph cx;
+    cx.set_device(device);
+    GraphTensor x = cx.tensor({2, 64});
+    const GraphTensor y = rounded_to_blocks(x).retrieve();
+    x.set(values);
+    cx.execute();
+    const std::vector<float> got = y.data<float>();
+    for (size_t first = 0; first < values.size(); first += 32) {
+      float most = 0;
+      for (size_t i = first; i < first + 32; ++i) most = std::max(most, std::abs(values[i]));
+      const double step = static_cast<double>(most) / 127;
+      for (size_t i = first; i < first + 32; ++i) {
+        EXPECT_NEAR(got[i], values[i], 0.5001 * step) << device << " " << i;
+        if (step > 0) {
+          EXPECT_NEAR(got[i] / step, std::round(got[i] / step), 1e-4) << device << " " << i;
+        }
+      }
+    }
+    EXPECT_EQ(got[100], -3e5F);
+  }
 }
 
 // gpt-oss as it was published: experts in MXFP4, which stay blocks in a GGUF file that is made of the folder, too.

@@ -1,0 +1,12 @@
+#pragma once
+#include "luminal/graph_tensor.h"
+
+namespace luminal::models {
+
+/// x f32 [..., K], rounded to blocks of 32 numbers of 8 bits with an f32 scale each: the greatest of a block becomes
+/// 127 steps. Numbers and scales are computed once for all readers. K is a multiple of 32.
+[[nodiscard]] GraphTensor rounded_to_blocks(const GraphTensor& x);
+/// Whether the last axis is one of whole blocks.
+[[nodiscard]] bool has_whole_blocks(const GraphTensor& x);
+
+}  // namespace luminal::models
