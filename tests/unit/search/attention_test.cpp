@@ -185,6 +185,15 @@ const std::vector<Spelling>& spellings() {
          const GraphTensor q = heads(), k = heads(), v = heads();
          return plain(q.matmul(k.t()) * kScale, v).transpose(1, 2) * 1.5;
        }},
+      {"dropout",
+       [](Scene& s) { return (s.q().matmul(s.k().t()) * kScale).softmax(-1).dropout(0.2).matmul(s.v()); }},
+      {"dropout, causal",
+       [](Scene& s) {
+         const GraphTensor x = hidden(s.seen(), s.q().matmul(s.k().t()) * kScale);
+         return x.softmax(-1).dropout(0.2).matmul(s.v());
+       }},
+      {"the attention op with dropout",
+       [](Scene& s) { return attention(s.q(), s.k(), s.v(), {.dropout = 0.2}); }},
       {"no heads",
        [](Scene& s) {
          const Shape dims{kQueryCount, kHeadSize};
