@@ -11,8 +11,8 @@ extern const OpDef kInput;     ///< data given by the user [dtype: Dtype, dims: 
 extern const OpDef kConstant;  ///< one number, rank 0 [value: Number, dtype: Dtype]
 extern const OpDef kIota;  ///< integer formula over the flat index z and named dims [expression: Expression,
                            ///< dims: Shape, dtype: Dtype]
-extern const OpDef kRandom;  ///< uniform in [0, 1), Philox4x32-10 keyed by (seed, stream), counter (element,
-                             ///< step) [seed: int64, stream: int64, dims: Shape, dtype: Dtype]
+extern const OpDef kRandom;  ///< i64 [2]: a key made of seed and stream, and how many runs came before
+                             ///< [seed: int64, stream: int64]
 
 // Unary
 extern const OpDef kLog2, kExp2, kSin, kRecip, kSqrt, kFloor;
@@ -30,6 +30,9 @@ extern const OpDef kLessThan;        ///< any equal dtypes -> bool
 extern const OpDef kAnd, kOr, kXor;  ///< bitwise on integers, logical on bool
 extern const OpDef kShift;           ///< left by b > 0, arithmetically right by b < 0
 extern const OpDef kWhere;           ///< (bool, x, x) -> x: no arithmetic on the values, bits are kept
+
+extern const OpDef kRandomBits;  ///< (element, key, run), all i64 -> i32, or i64 for 32 bits and more:
+                                 ///< random bits by Philox4x32-10 [bits: int64, 1 to 63]
 
 // Accurate scalar functions, into which rules do not look
 extern const OpDef kExp, kLog, kLog1p, kExpm1, kCos, kTan, kTanh, kErf, kPow;

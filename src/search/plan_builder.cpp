@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/fail.h"
 #include "base/hash.h"
@@ -239,15 +240,44 @@ class Builder {
     return known->second;
   }
 
-  void describe(Launch& launch, const CoverKernel& kernel) const {
-    const auto cover = [&](int c) {
-      for (const TensorId id : saturated_.tensors_of[static_cast<size_t>(c)]) {
-        const auto& own = kernel_graph_.tensors[static_cast<size_t>(id)].covers;
-        launch.covers.insert(launch.covers.end(), own.begin(), own.end());
+  /// The nodes of its outputs, and those that they read of what the kernel computes on the way: of equal values, such
+  /// as a scalar that each weight's update computes for itself, only their own. All of a class of which they read none.
+  [[nodiscard]] std::vector<NodeId> covers_of(const CoverKernel& kernel) const {
+    std::vector<NodeId> covers;
+    std::vector<TensorId> open;
+    std::unordered_set<TensorId> seen;
+    const auto take = [&](TensorId id) {
+      if (!seen.insert(id).second) return;
+      const KernelGraph::Tensor& tensor = kernel_graph_.tensors[static_cast<size_t>(id)];
+      covers.insert(covers.end(), tensor.covers.begin(), tensor.covers.end());
+      open.push_back(id);
+    };
+    const auto take_class = [&](int c) {
+      for (const TensorId id : saturated_.tensors_of[static_cast<size_t>(c)]) take(id);
+    };
+    std::unordered_map<int, bool> reached;  // by class of the interior
+    for (const int c : kernel.interior) reached[c] = false;
+    const auto follow = [&] {
+      while (!open.empty()) {
+        const TensorId id = open.back();
+        open.pop_back();
+        for (const TensorId argument : kernel_graph_.tensors[static_cast<size_t>(id)].arguments) {
+          const auto interior = reached.find(saturated_.class_of[static_cast<size_t>(argument)]);
+          if (interior == reached.end()) continue;
+          interior->second = true;
+          take(argument);
+        }
       }
     };
-    std::ranges::for_each(kernel.interior, cover);
-    std::ranges::for_each(kernel.outputs, cover);
+    std::ranges::for_each(kernel.outputs, take_class);
+    follow();
+    for (const int c : kernel.interior)
+      if (!reached[c]) take_class(c), follow();
+    return covers;
+  }
+
+  void describe(Launch& launch, const CoverKernel& kernel) const {
+    launch.covers = covers_of(kernel);
     std::ranges::sort(launch.covers);
     launch.covers.erase(std::unique(launch.covers.begin(), launch.covers.end()), launch.covers.end());
     for (const int c : kernel.outputs)

@@ -4,6 +4,8 @@
 #include <functional>
 #include <map>
 
+#include "base/philox.h"
+
 namespace luminal::op_test {
 namespace {
 
@@ -108,16 +110,32 @@ Exact same_bits(Dtype from, Dtype to, const Exact& value) {
   return read(target, 0);
 }
 
+/// By the definition of Philox4x32-10 in base/philox.h, whose test has the authors' known answers.
+Exact random_bits(int64_t bits, std::span<const Exact> inputs) {
+  const auto word = [&](size_t i) { return static_cast<uint64_t>(std::get<Integer>(inputs[i])); };
+  const auto at = [&](uint64_t i) {
+    const auto half = [](uint64_t x, int k) { return static_cast<uint32_t>(x >> (32 * k)); };
+    const auto block = philox4x32({half(i / 4, 0), half(i / 4, 1), half(word(2), 0), half(word(2), 1)},
+                                  {half(word(1), 0), half(word(1), 1)});
+    return uint64_t{block[i % 4]};
+  };
+  const uint64_t i = word(0);
+  if (bits <= 32) return static_cast<Integer>(at(i) >> (32 - bits));
+  return static_cast<Integer>((at(2 * i) << 32 | at(2 * i + 1)) >> (64 - bits));
+}
+
 }  // namespace
 
 bool has_formula(const OpDef& op) {
-  return formulas().contains(op.name) || op.name == "where" || op.name == "bitcast";
+  return formulas().contains(op.name) || op.name == "where" || op.name == "bitcast" ||
+         op.name == "random_bits";
 }
 
 Exact expected_element(const OpDef& op, const Attributes& attributes, Dtype dtype,
                        std::span<const Exact> inputs) {
   if (op.name == "where") return std::get<Integer>(inputs[0]) != 0 ? inputs[1] : inputs[2];
   if (op.name == "bitcast") return same_bits(dtype, attributes.get<Dtype>("dtype"), inputs[0]);
+  if (op.name == "random_bits") return random_bits(attributes.get<int64_t>("bits"), inputs);
   const auto formula = formulas().find(op.name);
   if (formula == formulas().end()) return by_user_kernel(op, attributes, inputs);
   if (std::holds_alternative<long double>(inputs[0])) {

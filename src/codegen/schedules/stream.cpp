@@ -50,6 +50,8 @@ class StreamLowering {
       b.loop(panels, LoopKind::Serial, [&](const Expression& p) { body(panel(b, p, first)); });
     };
     each_panel([&](const Panel& p) { begin(b, at, p); });
+    for (const auto& [inner, bound] : read_magnitudes_)
+      b.store(bound, 0, b.constant({s_.dtype, 1}, HUGE_VAL));
     const Expression length = streamed_.size();
     const auto each_block = [&](const std::function<void(const Block&)>& body) {
       b.loop(length.ceil_div(form_.block), LoopKind::Serial, [&](const Expression& block) {
@@ -60,8 +62,9 @@ class StreamLowering {
     const int64_t rounds = this->rounds(at);
     b.loop(rounds, LoopKind::Serial, [&](const Expression& round) {
       each_block([&](const Block& here) {
+        bound_reads(b, at, here, rounds, round);
         each_panel([&](const Panel& p) {
-          const Excluded e = excluded(spec_, s_, box(at, p, here));
+          const Excluded e = excluded(spec_, s_, box(at, p, here), hidden_);
           if (rounds == 1 && e.where == Expression(0)) return walk(b, at, p, here);
           b.if_true(counts(b, e, at, p, here, round), [&] { walk(b, at, p, here); });
         });
@@ -110,6 +113,11 @@ class StreamLowering {
       if (f.online && !kept_.contains(f.online->maximum)) keep(f.online->maximum);
     for (const Columns& c : s_.columns)
       if (c.online && !kept_.contains(c.online->maximum)) keep(c.online->maximum);
+    hidden_ = hidden_by_adding(spec_, s_);
+    for (const int v : hidden_) {
+      row_magnitudes_[v] = add_local(fmt::format("row_magnitudes{}", v), panels);
+      read_magnitudes_[v] = add_local(fmt::format("read_magnitudes{}", v), 1);
+    }
     if (!s_.folds.empty()) folds_ = add_local("folds", static_cast<int64_t>(s_.folds.size()) * panels);
   }
 
@@ -192,7 +200,36 @@ class StreamLowering {
     Box all{at, at};
     bound(all, rows_, 0, rows_.size());
     bound(all, streamed_, 0, streamed_.size());
-    return excluded(spec_, s_, all).comes_last() ? 2 : 1;
+    return excluded(spec_, s_, all, hidden_).comes_last() ? 2 : 1;
+  }
+  /// Bounds for the block on what products read, in the round that asks for them.
+  void bound_reads(StageBuilder& b, const Coordinates& at, const Block& block, int64_t rounds,
+                   const Expression& round) const {
+    if (hidden_.empty()) return;
+    const auto each = [&] {
+      for (const Inner& i : s_.inner)
+        if (hidden_.contains(i.value))
+          b.store(read_magnitudes_.at(i.value), 0,
+                  greatest_magnitude(b, spec_, i, streamed_, lanes_, block.first, block.count, at));
+    };
+    if (rounds == 1) return each();
+    b.if_true(b.compute(ScalarOp::Eq, {b.index(round), b.constant({Dtype::I64, 1}, 1)}), each);
+  }
+  /// Of the products in a vector of rows and the block at hand.
+  [[nodiscard]] Magnitudes magnitudes(StageBuilder& b, const Panel& p, size_t v) const {
+    Magnitudes bounds;
+    for (const auto& [inner, rows] : row_magnitudes_)
+      bounds[inner] = b.compute(ScalarOp::Mul, {b.load(rows, place(p.number, v), lanes_),
+                                                b.broadcast(b.load(read_magnitudes_.at(inner), 0), lanes_)});
+    return bounds;
+  }
+  [[nodiscard]] Magnitudes magnitudes(StageBuilder& b, const Panel& p) const {
+    Magnitudes bounds = magnitudes(b, p, 0);
+    for (size_t v = 1; v < vectors(); ++v)
+      for (const auto& [inner, more] : magnitudes(b, p, v))
+        bounds[inner] = b.compute(ScalarOp::Maximum, {bounds[inner], more});
+    for (auto& [inner, lanes] : bounds) lanes = b.reduce(ScalarOp::Maximum, lanes);
+    return bounds;
   }
   /// Whether to walk over a block in this round.
   Id counts(StageBuilder& b, const Excluded& e, const Coordinates& at, const Panel& p, const Block& block,
@@ -206,9 +243,10 @@ class StreamLowering {
       for (size_t f = 0; f < s_.folds.size(); ++f)
         if (e.most.contains(s_.folds[f].value))
           maxima[s_.folds[f].value] = b.load(folds_, fold_place(p, f, v), lanes_);
-      note(rows_count(b, spec_, s_, e, p.ramps[v], at, maxima));
+      note(rows_count(b, spec_, s_, e, p.ramps[v], at, maxima, magnitudes(b, p, v)));
     }
-    if (e.streams()) note(positions_count(b, spec_, e, streamed_, lanes_, block.first, block.count, at));
+    if (e.streams())
+      note(positions_count(b, spec_, e, streamed_, lanes_, block.first, block.count, at, magnitudes(b, p)));
     const Id count = b.reduce(ScalarOp::Or, any);
     if (!e.comes_last()) return b.compute(ScalarOp::Or, {mine, count});
     const Id first = b.compute(ScalarOp::Eq, {b.index(round), b.constant({Dtype::I64, 1}, 0)});
@@ -228,6 +266,14 @@ class StreamLowering {
           b.store(packed_[k], place(p.number * summed_[k].size() + position, v), ramp.widen(x));
         }
       });
+      if (!hidden_.contains(inner.value)) continue;
+      for (size_t v = 0; v < vectors(); ++v) {
+        const auto packed = [&](const Expression& position) {
+          return b.load(packed_[k], place(p.number * summed_[k].size() + position, v), lanes_);
+        };
+        b.store(row_magnitudes_.at(inner.value), place(p.number, v),
+                sum_of_magnitudes(b, summed_[k].size(), packed));
+      }
     }
     for (size_t f = 0; f < s_.folds.size(); ++f) {
       const FoldOp op = fold_op(*value(s_.folds[f].value).monoid, s_.dtype);
@@ -527,6 +573,8 @@ class StreamLowering {
   std::vector<AxisGroup> summed_, columns_;  ///< of inner products, of sums with columns
   std::vector<int> packed_, tiles_, weights_, sums_;
   std::map<int, int> kept_;  ///< by maximum, the buffer of what is maximised
+  std::set<int> hidden_;     ///< products that masks hide by what is added to them
+  std::map<int, int> row_magnitudes_, read_magnitudes_;  ///< of these, buffers of bounds on their sides
   int folds_ = -1;
 };
 
@@ -545,40 +593,6 @@ Program stream_lower(const KernelSpec& original, const Parameters& parameters, c
 }
 
 }  // namespace
-
-/// Before anything is added there is nothing to compare with: any finite number makes all terms 0.
-Id finite(StageBuilder& b, Id maximum) {
-  const Type type = b.type(maximum);
-  const Id none = b.compute(ScalarOp::Eq, {maximum, b.constant(type, -HUGE_VAL)});
-  return b.compute(ScalarOp::Select, {none, b.constant(type, 0), maximum});
-}
-
-Id apply(StageBuilder& b, const Ramp& ramp, const ScalarFunction& f, std::span<const Operand> operands,
-         std::span<const Expression> at, const std::vector<Id>& further) {
-  std::vector<Id> inputs(operands.size(), further[0]);
-  for (const ScalarNode& n : f.nodes())
-    if (n.op == ScalarOp::Input && n.payload < operands.size())
-      inputs[n.payload] = ramp.load(operands[n.payload], at);
-  inputs.insert(inputs.end(), further.begin(), further.end());
-  return ramp.widen(b.inline_function(f, inputs));
-}
-
-Id terms(StageBuilder& b, const Ramp& ramp, const ScalarFunction& f, std::span<const Operand> operands,
-         std::span<const Expression> at, const std::map<int, Id>& known, Id kept) {
-  std::vector<Id> inputs(operands.size() + 1, kNone);
-  for (const ScalarNode& n : f.nodes()) {
-    if (n.op != ScalarOp::Input) continue;
-    if (n.payload == operands.size())
-      inputs[n.payload] = kept;
-    else if (const Operand& o = operands[n.payload]; o.kind == Operand::Kind::Value)
-      inputs[n.payload] = known.at(o.value);
-    else
-      inputs[n.payload] = ramp.load(o, at);
-  }
-  const auto any = std::ranges::find_if(inputs, [](Id id) { return id != kNone; });
-  if (any != inputs.end()) std::ranges::replace(inputs, kNone, *any);
-  return ramp.widen(b.inline_function(f, inputs));
-}
 
 }  // namespace stream
 

@@ -1,6 +1,8 @@
 #pragma once
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -77,17 +79,28 @@ struct FewRowsForm {
 struct Box {
   std::vector<Expression> low, high;
 };
+/// A score that a mask hides: at most `most`, and `slope` times a bound on the magnitude of the product inside that
+/// it is added to (-1: of none).
+struct Hidden {
+  double most = 0, slope = 0;
+  int inner = -1;
+};
+/// By value of the products inside, numbers that no magnitude of theirs exceeds: lanes of rows, or one for all.
+using Magnitudes = std::map<int, Id>;
+
 /// A block that masks exclude (stream_skip.cpp says when it is sound to leave it out).
 struct Excluded {
-  /// Exponentials in weights, as formulas over operands of `value`: each of rows, or of streamed positions.
+  /// Exponentials in weights, as formulas over operands of `value` and the hidden score behind them: each of rows, or
+  /// of streamed positions.
   struct Factor {
     int value = -1;
     ScalarFunction formula;
     bool streams = false;
+    Hidden score;
   };
   Expression where = 0;  ///< 1: nothing in the box counts if all factors are 0 and the maxima are far above
-  std::map<int, double>
-      most;  ///< by maximum, a bound on what is maximised in the box; none where minus infinity
+  /// By maximum, a bound on what is maximised in the box; none where minus infinity takes its place.
+  std::map<int, Hidden> most;
   std::vector<Factor> factors;
   [[nodiscard]] bool has_conditions() const { return !most.empty() || !factors.empty(); }
   /// Whether blocks that are excluded come after all others: maxima have risen as far as they can by then. The same for
@@ -95,14 +108,26 @@ struct Excluded {
   [[nodiscard]] bool comes_last() const { return !most.empty(); }
   [[nodiscard]] bool streams() const;
 };
-[[nodiscard]] Excluded excluded(const kernel::KernelSpec& spec, const Stream& stream, const Box& box);
+/// `bounded`: products whose magnitudes the caller bounds.
+[[nodiscard]] Excluded excluded(const kernel::KernelSpec& spec, const Stream& stream, const Box& box,
+                                const std::set<int>& bounded = {});
+/// Those of the products inside to which something is added that may hide them: a mask of 0 and -1e9.
+[[nodiscard]] std::set<int> hidden_by_adding(const kernel::KernelSpec& spec, const Stream& stream);
 /// Lanes whose row has something to add in an excluded block, as far as rows tell. `maxima`: what they are so far.
 Id rows_count(StageBuilder& b, const kernel::KernelSpec& spec, const Stream& s, const Excluded& e,
-              const Ramp& ramp, std::span<const Expression> at, const std::map<int, Id>& maxima);
-/// The same for streamed positions: lanes hold any of them.
+              const Ramp& ramp, std::span<const Expression> at, const std::map<int, Id>& maxima,
+              const Magnitudes& magnitudes = {});
+/// The same for streamed positions: lanes hold any of them. `magnitudes`: one for all rows.
 Id positions_count(StageBuilder& b, const kernel::KernelSpec& spec, const Excluded& e,
                    const AxisGroup& streamed, int lanes, const Expression& first, const Expression& count,
-                   std::span<const Expression> at);
+                   std::span<const Expression> at, const Magnitudes& magnitudes = {});
+/// Twice the sum of `count` packed numbers' magnitudes, lane by lane.
+Id sum_of_magnitudes(StageBuilder& b, const Expression& count,
+                     const std::function<Id(const Expression& position)>& packed);
+/// The greatest magnitude of what a product reads at `count` streamed positions from `first` on; one for all rows.
+Id greatest_magnitude(StageBuilder& b, const kernel::KernelSpec& spec, const Inner& inner,
+                      const AxisGroup& streamed, int lanes, const Expression& first, const Expression& count,
+                      std::span<const Expression> at);
 /// First and last coordinates of `count` positions of a group from `first` on, by axis.
 void bound(Box& box, const AxisGroup& group, const Expression& first, const Expression& count);
 

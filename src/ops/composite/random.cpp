@@ -10,13 +10,16 @@ using namespace composite;
 
 namespace {
 
-/// Uniform in [0, 1).
+/// Uniform in [0, 1): 24 random bits, 53 for f64. A function of the element, so that who reads few of the numbers, or
+/// reads them once more, makes them where they are needed.
 GraphTensor draw(Graph& graph, Shape dims, Dtype dtype) {
-  return leaf(graph, kRandom,
-              {{"seed", static_cast<int64_t>(graph.seed())},
-               {"stream", graph.next_random_stream()},
-               {"dims", std::move(dims)},
-               {"dtype", dtype}});
+  const GraphTensor words = leaf(
+      graph, kRandom, {{"seed", static_cast<int64_t>(graph.seed())}, {"stream", graph.next_random_stream()}});
+  const auto word = [&](int64_t i) { return words.slice_along(0, i, i + 1).squeeze(0); };
+  const int64_t bits = dtype == Dtype::F64 ? 53 : 24;
+  const GraphTensor element = formula(graph, Expression::flat_index(), std::move(dims));
+  return elementwise(kRandomBits, {element, word(0), word(1)}, {{"bits", bits}}).cast(dtype) *
+         std::ldexp(1.0, -static_cast<int>(bits));
 }
 
 /// f16 and bf16 are drawn in f32 and rounded.

@@ -10,6 +10,7 @@ namespace {
 constexpr double kLeastGrowth = 4;      // of a reduction's result over what it reads
 constexpr double kLeastShare = 0.5;     // of a grown value that what is made of it has at least
 constexpr double kLargeMask = 1 << 16;  // bytes
+constexpr double kMaskOperations = 16;  // of one element, at most
 
 double bytes_of(Dtype dtype, const Expression& elements, const DimMap& sizes) {
   return kernel::mean_element_bytes(dtype) * static_cast<double>(elements.exec(sizes));
@@ -56,15 +57,19 @@ class Expansions {
       read += bytes_of(slot.dtype, slot.elements, given_.sizes);
     return bytes_[c] >= kLeastGrowth * read;
   }
-  /// Where keys lie behind a query is a comparison of coordinates: whoever reads it stored can't tell which blocks
-  /// it excludes.
+  /// Where keys lie behind a query is a comparison of coordinates, and what is added to scores is chosen by it: whoever
+  /// reads it stored can't tell which blocks it excludes. Tables of functions, such as sines, are none.
   [[nodiscard]] bool is_mask_of_coordinates(size_t c) const {
     return bytes_[c] > std::min(kLargeMask, given_.large_bytes) &&
            std::ranges::any_of(problem_.classes[c].alternatives, [&](const auto& alternative) {
              const kernel::KernelSpec& content = store_.at(alternative.spec);
-             return content.slots().empty() && content.result().dtype() == Dtype::Bool &&
-                    !content.result().monoid;
+             return content.slots().empty() && !content.result().monoid &&
+                    compares_cheaply(content.result().body);
            });
+  }
+  [[nodiscard]] static bool compares_cheaply(const ScalarFunction& body) {
+    const auto is_truth = [](const ScalarNode& n) { return n.dtype == Dtype::Bool; };
+    return body.cost().weight() <= kMaskOperations && std::ranges::any_of(body.nodes(), is_truth);
   }
   [[nodiscard]] bool continues(size_t c, const CoverProblem::Alternative& alternative,
                                const std::vector<char>& grown) const {

@@ -10,6 +10,8 @@ namespace luminal::codegen::test_cases {
 struct Attention {
   Expression heads, queries, keys, size, columns;
   enum class Mask : uint8_t { None, Causal, Additive, Nothing, Window } mask = Mask::None;
+  /// How a mask of coordinates hides a score: in its place stands `hidden`, or that is added to it.
+  enum class Hides : uint8_t { InPlace, Added, AddedProduct } hides = Hides::InPlace;
   double hidden = -std::numeric_limits<double>::infinity();  ///< score of a masked key
   bool normalise_inside = true;  ///< weights divided by their sum before they are multiplied with V
   bool clamped = false;          ///< max(m, least) is subtracted: a row masked whole gives zeros
@@ -34,7 +36,11 @@ struct Attention {
       if (mask == Mask::None) return y;
       if (mask == Mask::Additive) return b.add(y, in[1]);
       const Scalar low = b.constant(dtype, hidden), holds = b.convert(in[1], Dtype::Bool);
-      return mask == Mask::Nothing ? b.select(holds, low, y) : b.select(holds, y, low);
+      const Scalar zero = b.constant(dtype, 0), seen = mask == Mask::Nothing ? b.bit_not(holds) : holds;
+      if (hides == Hides::Added) return b.add(y, b.select(seen, zero, low));
+      if (hides == Hides::AddedProduct)  // y + (1 - seen) * low
+        return b.add(b.mul(b.sub(b.constant(dtype, 1), b.convert(seen, dtype)), low), y);
+      return b.select(seen, y, low);
     };
     const int m = s.value({0, 1}, {3}, Monoid::Max, x, scaled);
     const auto with = [&](std::vector<Operand> more) {

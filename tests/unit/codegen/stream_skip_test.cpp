@@ -130,6 +130,58 @@ TEST(StreamSkip, RowsThatSeeNothingWalkOverAllBlocks) {
   }
 }
 
+Attention added(Mask mask, double hidden, Attention::Hides hides, int64_t queries, int64_t keys) {
+  Attention a = masked(mask, hidden, queries, keys);
+  a.hides = hides;
+  return a;
+}
+constexpr Attention::Hides kAdded[] = {Attention::Hides::Added, Attention::Hides::AddedProduct};
+
+/// A mask that is added hides what products of the sizes at hand cannot make up for.
+TEST(StreamSkip, MasksThatAreAddedLeaveBlocksOut) {
+  for (const Attention::Hides hides : kAdded)
+    for (const double hidden : {-1e4, -1e9, kLowest}) {
+      MaskedRun causal(added(Mask::Causal, hidden, hides, 96, 96).spec());
+      std::ranges::fill(causal.slot(kSlotOfValues).subspan(64 * kSkipColumns), kNan);
+      EXPECT_TRUE(causal.is_number(small_blocks(false), 0, 64)) << hidden;
+      EXPECT_FALSE(causal.is_number(small_blocks(false), 64, 96)) << hidden;
+      MaskedRun window(added(Mask::Window, hidden, hides, 96, 96).spec());
+      std::ranges::fill(window.slot(kSlotOfValues).subspan(0, 16 * kSkipColumns), kNan);
+      EXPECT_TRUE(window.is_number(small_blocks(false), 32, 96)) << hidden;
+    }
+}
+
+TEST(StreamSkip, MasksThatAreAddedGiveThePlainMath) {
+  for (const Attention::Hides hides : kAdded)
+    for (const double hidden : {-1e9, kLowest, -1e4, -300.0, -64.0})
+      for (const Mask mask : {Mask::Causal, Mask::Window, Mask::Nothing})
+        for (const bool clamped : {false, true})
+          for (const int64_t queries : {96, 3}) {
+            Attention a = added(mask, hidden, hides, queries, 75);
+            a.clamped = clamped;
+            MaskedRun(a.spec()).expect_values(small_blocks(false));
+            if (queries == 3) MaskedRun(a.spec()).expect_values(small_blocks(true));
+          }
+}
+
+/// Scores as large as the mask: one key of an excluded block outweighs all that are seen, or makes the row NaN.
+TEST(StreamSkip, MasksThatAreAddedHideNoLargerScores) {
+  for (const Attention::Hides hides : kAdded)
+    for (const float size : {5e3F, 1e5F, 1e30F, std::numeric_limits<float>::infinity(), kNan}) {
+      MaskedRun run(added(Mask::Causal, -1e4, hides, 96, 96).spec());
+      std::ranges::fill(run.slot(0), 1.0F);
+      for (int64_t e = 0; e < kSkipSize; ++e) run.slot(1)[static_cast<size_t>(90 * kSkipSize + e)] = size;
+      run.expect_values(small_blocks(false));
+    }
+}
+
+/// Rows that see no key: the mask shifts their scores and their weights are those of the scores.
+TEST(StreamSkip, RowsThatAnAddedMaskHidesWalkOverAllBlocks) {
+  for (const Attention::Hides hides : kAdded)
+    for (const double hidden : {-1e4, -1e9, kLowest})
+      MaskedRun(added(Mask::Window, hidden, hides, 96, 40).spec()).expect_values(small_blocks(false));
+}
+
 /// Masks within masks: which number hides a key differs from block to block.
 TEST(StreamSkip, MasksWithinMasks) {
   for (const auto& [first, second] : {std::pair{-HUGE_VAL, -1e9}, std::pair{-1e9, -HUGE_VAL}}) {
@@ -159,7 +211,7 @@ TEST(StreamSkip, MasksWithinMasks) {
 /// and L and D are theirs, or rows are keys and the streamed queries have them.
 struct GradientLike {
   double hidden = -1e9;
-  bool rows_are_keys = false, selects = false;
+  bool rows_are_keys = false, selects = false, added = false;
   static constexpr int64_t kCount = 96;
   static constexpr int kSlotOfRead = 2, kSlotOfMaxima = 3;
 
@@ -175,7 +227,9 @@ struct GradientLike {
                                         s.load(delta, query), SpecBuilder::number(query.gte(key))};
     const int y = s.value({0, 1}, {2}, Monoid::Add, operands, [&](ScalarBuilder& b, auto in) {
       const Scalar seen = b.convert(in[4], Dtype::Bool);
-      const Scalar x = b.select(seen, in[0], b.constant(Dtype::F32, hidden));
+      const Scalar low = b.constant(Dtype::F32, hidden);
+      const Scalar x =
+          added ? b.add(in[0], b.select(seen, b.constant(Dtype::F32, 0), low)) : b.select(seen, in[0], low);
       const Scalar p = math::exp(b, b.mul(b.sub(x, in[2]), b.constant(Dtype::F32, 0.01)));
       Scalar w = b.mul(p, b.sub(in[0], in[3]));
       if (selects) w = b.select(seen, w, b.constant(Dtype::F32, 0));
@@ -189,9 +243,9 @@ struct GradientLike {
 TEST(StreamSkip, GradientsLeaveBlocksOut) {
   for (const double hidden : {-HUGE_VAL, -1e9, kLowest})
     for (const bool rows_are_keys : {false, true})
-      for (const bool selects : {false, true}) {
-        SCOPED_TRACE(testing::Message() << hidden << " rows are keys: " << rows_are_keys << selects);
-        const GradientLike gradient{hidden, rows_are_keys, selects};
+      for (const auto& [selects, added] : {std::pair{false, false}, {true, false}, {false, true}}) {
+        SCOPED_TRACE(testing::Message() << hidden << " rows are keys: " << rows_are_keys << selects << added);
+        const GradientLike gradient{hidden, rows_are_keys, selects, added};
         MaskedRun(gradient.spec()).expect_values(small_blocks(false), 2e-4);  // terms cancel
         MaskedRun poisoned(gradient.spec());
         const auto read = poisoned.slot(GradientLike::kSlotOfRead);

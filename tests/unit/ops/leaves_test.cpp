@@ -21,63 +21,73 @@ TEST(Philox, KnownAnswers) {
             (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-TEST(Philox, NumbersUseAllBitsAndStayBelowOne) {
-  EXPECT_EQ(philox::uniform(0xffffffffU, 24), 1 - 0x1p-24F);
-  EXPECT_EQ(philox::uniform(0xffU, 24), 0);
-  EXPECT_EQ(philox::uniform(0xffffffffU, 0xffffffffU), 1 - 0x1p-53);
-  EXPECT_EQ(philox::uniform(0U, 1U << 11), 0x1p-53);
-  EXPECT_EQ(static_cast<float>(float16(philox::uniform(0xffffffffU, 11))), 1 - 0x1p-11F);
-  EXPECT_EQ(static_cast<float>(bfloat16(philox::uniform(0xffffffffU, 8))), 1 - 0x1p-8F);
-}
-
-TensorData random(Dtype dtype, int64_t count, int64_t seed = 1, int64_t stream = 2, uint64_t step = 0) {
-  return evaluate_op(kRandom, {{"seed", seed}, {"stream", stream}, {"dims", Shape{count}}, {"dtype", dtype}},
-                     {}, {}, step)[0];
+/// Uniform numbers of a graph with this seed, of its stream number `stream`, in its run number `step`.
+template <class T>
+std::vector<T> uniform(Dtype dtype, int64_t count, uint64_t seed = 1, int64_t stream = 2, uint64_t step = 0) {
+  Graph cx;
+  cx.set_seed(seed);
+  for (int64_t k = 0; k < stream; ++k) (void)cx.next_random_stream();
+  GraphTensor u = cx.uniform({count}, 0, 1, dtype).retrieve();
+  cx.set_device("reference");
+  cx.set_step(step);
+  cx.execute();
+  return u.data<T>();
 }
 
 TEST(Random, IsAFunctionOfSeedStreamElementAndStep) {
-  const TensorData base = random(Dtype::F32, 1001);
-  EXPECT_EQ(base.bytes, random(Dtype::F32, 1001).bytes);
+  const std::vector<float> base = uniform<float>(Dtype::F32, 1001);
+  EXPECT_EQ(base, uniform<float>(Dtype::F32, 1001));
   // Element i does not depend on how many there are (and not on how threads share them).
-  const TensorData longer = random(Dtype::F32, 100000);
-  for (size_t i = 0; i < 1001; ++i) EXPECT_EQ(longer.as<float>()[i], base.as<float>()[i]);
-  EXPECT_NE(base.bytes, random(Dtype::F32, 1001, 2).bytes);
-  EXPECT_NE(base.bytes, random(Dtype::F32, 1001, 1, 3).bytes);
-  EXPECT_NE(base.bytes, random(Dtype::F32, 1001, 1, 2, 1).bytes);
+  const std::vector<float> longer = uniform<float>(Dtype::F32, 100000);
+  for (size_t i = 0; i < 1001; ++i) EXPECT_EQ(longer[i], base[i]);
+  EXPECT_NE(base, uniform<float>(Dtype::F32, 1001, 2));
+  EXPECT_NE(base, uniform<float>(Dtype::F32, 1001, 1, 3));
+  EXPECT_NE(base, uniform<float>(Dtype::F32, 1001, 1, 2, 1));
   // By the definition: element 5 is word 1 of block 1.
   const auto words = philox::block_at(1, 0, philox::key_of(1, 2));
-  EXPECT_EQ(base.as<float>()[5], static_cast<float>(words[1] >> 8) * 0x1p-24F);
-  const auto wide = random(Dtype::F64, 4);
-  EXPECT_EQ(wide.as<double>()[3],
+  EXPECT_EQ(base[5], static_cast<float>(words[1] >> 8) * 0x1p-24F);
+  EXPECT_EQ(uniform<double>(Dtype::F64, 4)[3],
             static_cast<double>(((uint64_t{words[2]} << 32) | words[3]) >> 11) * 0x1p-53);
+  const auto later = philox::block_at(1, 7, philox::key_of(1, 2));
+  EXPECT_EQ(uniform<float>(Dtype::F32, 8, 1, 2, 7)[5], static_cast<float>(later[1] >> 8) * 0x1p-24F);
 }
 
 TEST(Random, IsUniform) {
-  for (const Dtype dtype : {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16}) {
-    const int64_t count = 1 << 16;
-    const TensorData data = random(dtype, count, 9, 9);
-    double sum = 0, squares = 0, low = 1, high = 0;
-    visit_dtype(dtype, [&]<class T>(T) {
-      for (const T value : data.as<T>()) {
-        const double x = [&] {
-          if constexpr (sizeof(T) == 2)
-            return static_cast<double>(static_cast<float>(value));
-          else
-            return static_cast<double>(value);
-        }();
-        sum += x;
-        squares += x * x;
-        low = std::min(low, x);
-        high = std::max(high, x);
-      }
-    });
-    // Mean 1/2 (less half a step of the coarse types), variance 1/12; four standard errors.
-    EXPECT_NEAR(sum / count, 0.5,
-                4 * std::sqrt(1 / 12.0 / count) + (dtype == Dtype::BF16 ? 0x1p-8 : 0x1p-11));
-    EXPECT_NEAR(squares / count, 1 / 3.0, 0.01);
-    EXPECT_GE(low, 0);
-    EXPECT_LT(high, 1);
-  }
+  constexpr int64_t kCount = 1 << 16;
+  const auto check = [&](const auto& values) {
+    double sum = 0, squares = 0;
+    for (const double x : values) {
+      ASSERT_GE(x, 0);
+      ASSERT_LT(x, 1);
+      sum += x;
+      squares += x * x;
+    }
+    // Mean 1/2, variance 1/12; four standard errors.
+    EXPECT_NEAR(sum / kCount, 0.5, 4 * std::sqrt(1 / 12.0 / kCount));
+    EXPECT_NEAR(squares / kCount, 1 / 3.0, 0.01);
+  };
+  check(uniform<float>(Dtype::F32, kCount, 9, 9));
+  check(uniform<double>(Dtype::F64, kCount, 9, 9));
+}
+
+TEST(RandomBits, UseAllBits) {
+  const auto bits = [](int64_t count) {
+    TensorData element(Dtype::I64, {4096}), key(Dtype::I64, {4096}), run(Dtype::I64, {4096});
+    for (int64_t i = 0; i < 4096; ++i) {
+      element.as<int64_t>()[static_cast<size_t>(i)] = i;
+      key.as<int64_t>()[static_cast<size_t>(i)] = -1;
+      run.as<int64_t>()[static_cast<size_t>(i)] = int64_t{1} << 40;
+    }
+    return evaluate_op(kRandomBits, {{"bits", count}}, std::vector{element, key, run}, {})[0];
+  };
+  uint64_t some = 0, all = ~uint64_t{0};
+  const TensorData narrow = bits(24), wide = bits(63);
+  for (const int32_t x : narrow.as<int32_t>())
+    some |= static_cast<uint64_t>(x), all &= static_cast<uint64_t>(x);
+  EXPECT_EQ(some, (uint64_t{1} << 24) - 1);
+  EXPECT_EQ(all, 0U);
+  for (const int64_t x : wide.as<int64_t>()) some |= static_cast<uint64_t>(x);
+  EXPECT_EQ(some, (uint64_t{1} << 63) - 1);
 }
 
 std::vector<int64_t> iota(const Expression& e, Shape dims, const DimMap& sizes = {}) {

@@ -69,8 +69,11 @@ TEST(Messages, Attributes) {
       refusal(kIota, {},
               {{"expression", Expression::index(1, 4) + 1}, {"dims", Shape{4}}, {"dtype", Dtype::I64}}),
       "[iota] the expression i1 + 1 uses the index variable i1; iota's formula is over z and named dims");
-  EXPECT_EQ(refusal(kRandom, {}, {{"dims", Shape{4}}, {"dtype", Dtype::I64}}),
-            "[random] takes floats (f32 f64 f16 bf16), got i64[4]; cast it first, for instance to f32");
+  const TensorType word{Dtype::I64, {4}};
+  EXPECT_EQ(refusal(kRandomBits, {word, word, {Dtype::I32, {4}}}, {{"bits", int64_t{24}}}),
+            "[random_bits] element, key and run are i64, got i32[4]; cast it");
+  EXPECT_EQ(refusal(kRandomBits, {word, word, word}, {{"bits", int64_t{64}}}),
+            "[random_bits] bits is 64; give 1 to 63");
 }
 
 }  // namespace

@@ -249,7 +249,8 @@ TEST_F(ScanGraph, SaysWhatABodyMayNotDo) {
               }),
               HasSubstr("[scan] the body assigns a state"));
   EXPECT_THAT(message([](auto, auto) -> ScanStep { throw Error("of the body"); }), HasSubstr("of the body"));
-  EXPECT_LE(cx.node_count(), before + 8) << "what was recorded is gone: " << cx.to_string();
+  // But for what reads no stand-in: constants, and the random numbers of a dropout.
+  EXPECT_LE(cx.node_count(), before + 14) << "what was recorded is gone: " << cx.to_string();
   EXPECT_EQ(count(kInput), 2U);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <random>
 
 #include "luminal/compile_report.h"
@@ -48,7 +49,7 @@ class Scene {
   std::vector<GraphTensor> inputs_;
 };
 
-constexpr double kScale = 0.2;
+constexpr double kScale = 0.2, kLowest = std::numeric_limits<float>::lowest();
 
 struct Spelling {
   const char* name;
@@ -84,6 +85,26 @@ const std::vector<Spelling>& spellings() {
        [](Scene& s) {
          const GraphTensor bias = where(s.seen(), s.cx.constant(0.0), -1e9);
          return plain(s.q().matmul(s.k().t()) * kScale + bias, s.v());
+       }},
+      {"causal by adding a product",
+       [](Scene& s) {
+         const GraphTensor mask = s.seen().cast(Dtype::F32);
+         return plain(s.q().matmul(s.k().t()) * kScale + (1 - mask) * -1e9, s.v());
+       }},
+      {"causal by adding a product of tril",
+       [](Scene& s) {
+         const GraphTensor ones = s.cx.constant(1.0).expand({kQueryCount, kKeyCount}).tril();
+         return plain(s.q().matmul(s.k().t()) * kScale + (1 - ones) * -1e4, s.v());
+       }},
+      {"causal by adding before the scale",
+       [](Scene& s) {
+         const GraphTensor bias = where(s.seen(), s.cx.constant(0.0), kLowest);
+         return plain((s.q().matmul(s.k().t()) + bias) * kScale, s.v());
+       }},
+      {"padded keys by adding a product",
+       [](Scene& s) {
+         const GraphTensor mask = s.input({kBatch, 1, 1, kKeyCount}).gt(-0.5).cast(Dtype::F32);
+         return plain(s.q().matmul(s.k().t()) * kScale + (1 - mask) * -1e9, s.v());
        }},
       {"causal by tril",
        [](Scene& s) {
@@ -164,6 +185,15 @@ const std::vector<Spelling>& spellings() {
          const GraphTensor q = heads(), k = heads(), v = heads();
          return plain(q.matmul(k.t()) * kScale, v).transpose(1, 2) * 1.5;
        }},
+      {"dropout",
+       [](Scene& s) { return (s.q().matmul(s.k().t()) * kScale).softmax(-1).dropout(0.2).matmul(s.v()); }},
+      {"dropout, causal",
+       [](Scene& s) {
+         const GraphTensor x = hidden(s.seen(), s.q().matmul(s.k().t()) * kScale);
+         return x.softmax(-1).dropout(0.2).matmul(s.v());
+       }},
+      {"the attention op with dropout",
+       [](Scene& s) { return attention(s.q(), s.k(), s.v(), {.dropout = 0.2}); }},
       {"no heads",
        [](Scene& s) {
          const Shape dims{kQueryCount, kHeadSize};
@@ -231,14 +261,14 @@ TEST(Attention, OfShortFloatsIsOneStream) {
   }
 }
 
-void expect_as_reference(Scene& scene, GraphTensor& y) {
+void expect_as_reference(Scene& scene, GraphTensor& y, float tolerance = 3e-6F) {
   scene.cx.set_device("cpu");
   scene.cx.compile(Fast{})();
   const std::vector<float> got = y.data<float>(), want = values_on(scene.cx, y, "reference");
   ASSERT_EQ(got.size(), want.size());
   for (size_t k = 0; k < got.size(); ++k) {
     if (std::isnan(got[k]) && std::isnan(want[k])) continue;
-    ASSERT_NEAR(got[k], want[k], 3e-6F) << "element " << k;
+    ASSERT_NEAR(got[k], want[k], tolerance) << "element " << k;
   }
 }
 
@@ -260,6 +290,45 @@ TEST(Attention, RowsMaskedWholeAreAsInThePlainGraph) {
   scene.set(11);
   expect_as_reference(scene, y);
   EXPECT_EQ(y.data<float>()[0], 0);
+}
+
+/// A mask that is added leaves the scores of such a row apart from each other, if it is not too large for them.
+TEST(Attention, RowsHiddenByAddingAreAsInThePlainGraph) {
+  for (const double low : {-1e4, -1e9, kLowest})
+    for (const bool product : {false, true}) {
+      SCOPED_TRACE(testing::Message() << low << (product ? " as a product" : " chosen"));
+      Scene scene;
+      const GraphTensor seen = scene.seen().logical_and(scene.row().gt(20));
+      const GraphTensor mask =
+          product ? (1 - seen.cast(Dtype::F32)) * low : where(seen, scene.cx.constant(0.0), low);
+      GraphTensor y = plain(scene.q().matmul(scene.k().t()) * kScale + mask, scene.v()).retrieve();
+      scene.set(11);
+      expect_as_reference(scene, y, low == -1e4 ? 1e-3F : 3e-6F);  // scores are rounded to 2^-10 beside 1e4
+    }
+}
+
+/// Values of keys that no query of the first block sees are not read for it: NaN would reach its result.
+TEST(Attention, BlocksHiddenByAddingAreLeftOut) {
+  constexpr int64_t kLong = 1024, kFirst = 256;
+  for (const bool product : {false, true}) {
+    Graph cx;
+    GraphTensor q = cx.tensor({kLong, kHeadSize}), k = cx.tensor({kLong, kHeadSize}),
+                v = cx.tensor({kLong, kHeadSize});
+    const GraphTensor seen = cx.arange(kLong).unsqueeze(0).le(cx.arange(kLong).unsqueeze(1));
+    const GraphTensor mask =
+        product ? (1 - seen.cast(Dtype::F32)) * -1e9 : where(seen, cx.constant(0.0), -1e9);
+    GraphTensor y = plain(q.matmul(k.t()) * kScale + mask, v).retrieve();
+    std::vector<float> data(kLong * kHeadSize, 0.5F);
+    q.set(data), k.set(data);
+    std::fill(data.begin() + kFirst * kHeadSize * 2, data.end(), NAN);
+    v.set(data);
+    cx.set_device("cpu");
+    cx.compile(Fast{})();
+    const std::vector<float> got = y.data<float>();
+    EXPECT_TRUE(
+        std::none_of(got.begin(), got.begin() + kFirst * kHeadSize, [](float x) { return std::isnan(x); }));
+    EXPECT_TRUE(std::isnan(got.back()));
+  }
 }
 
 TEST(Attention, RandomSizes) {
