@@ -2,12 +2,14 @@
 #include <array>
 #include <bit>
 #include <functional>
+#include <iterator>
 #include <set>
 
 #include "codegen/schedules/outputs.h"
 #include "codegen/schedules/reduce.h"
 #include "codegen/schedules/vector_loops.h"
 #include "kernel/axes.h"
+#include "kernel/cost.h"
 
 namespace luminal::codegen {
 

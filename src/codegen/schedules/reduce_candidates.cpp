@@ -7,6 +7,7 @@
 #include "codegen/schedules/reduce.h"
 #include "codegen/schedules/specialise.h"
 #include "kernel/axes.h"
+#include "kernel/cost.h"
 
 namespace luminal::codegen {
 namespace {
