@@ -16,6 +16,7 @@ from collections import OrderedDict
 
 import modules
 import networks
+import numpy
 import procedures
 import torch
 import torch.nn.functional as F
@@ -80,6 +81,25 @@ def bitcast(x, name):
     return x.view(DTYPES[name])
 
 
+def random_bits(element, key, run, bits):
+    """Of word `element` of Philox4x32-10 (Salmon et al. 2011) the top bits; of two words for more than 32."""
+    element, key, run = (x.cpu().numpy().astype(numpy.uint64) for x in (element, key, run))
+    low, high = (lambda x: x & numpy.uint64(0xFFFFFFFF)), (lambda x: x >> numpy.uint64(32))
+    first = element * numpy.uint64(2 if bits > 32 else 1)
+    number, keys = first >> numpy.uint64(2), [low(key), high(key)]
+    words = [low(number), high(number), low(run), high(run)]
+    for _ in range(10):
+        a, b = words[0] * numpy.uint64(0xD2511F53), words[2] * numpy.uint64(0xCD9E8D57)
+        words = [high(b) ^ words[1] ^ keys[0], low(b), high(a) ^ words[3] ^ keys[1], low(a)]
+        keys = [low(keys[0] + numpy.uint64(0x9E3779B9)), low(keys[1] + numpy.uint64(0xBB67AE85))]
+    place = (first & numpy.uint64(3)).astype(int)
+    value = numpy.choose(place, words)
+    if bits > 32:
+        value = value << numpy.uint64(32) | numpy.choose((place + 1) % 4, words)
+    value = value >> numpy.uint64((64 if bits > 32 else 32) - bits)
+    return torch.from_numpy(value.astype(numpy.int64)).to(torch.int32 if bits < 32 else torch.int64)
+
+
 def maximum(x, y):
     return torch.maximum(x, y)
 
@@ -91,7 +111,7 @@ PRIMITIVES = {
     "exp2": torch.exp2, "sin": torch.sin, "cos": torch.cos, "tan": torch.tan, "tanh": torch.tanh,
     "recip": torch.reciprocal, "sqrt": torch.sqrt, "floor": torch.floor, "exp": torch.exp, "log": torch.log,
     "log1p": torch.log1p, "expm1": torch.expm1, "erf": torch.erf, "cast": cast, "bitcast": bitcast,
-    "detach": lambda x: x.detach(), "graph_break": lambda x: x, "sum_reduce": wrapped_sum, "max_reduce": amax_split,
+    "random_bits": random_bits, "detach": lambda x: x.detach(), "graph_break": lambda x: x, "sum_reduce": wrapped_sum, "max_reduce": amax_split,
     "prod_reduce": lambda x, axes: prod(x, axes).to(x.dtype),
 }
 

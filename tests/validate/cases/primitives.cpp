@@ -61,6 +61,7 @@ std::vector<double> fitting(const OpDef& op, Dtype dtype) {
 std::string attribute_text(const Attributes& attributes) {
   std::string text;
   if (attributes.has("dtype")) text += fmt::format(", '{}'", name(attributes.get<Dtype>("dtype")));
+  if (attributes.has("bits")) text += fmt::format(", {}", attributes.get<int64_t>("bits"));
   return text;
 }
 
