@@ -72,7 +72,8 @@ class ReduceCandidates {
         reduced_(size(r.reduced, top)),
         roofline_(roofline_of(spec, top, target)),
         inner_(group_of(spec.extents(), r.reduced)),
-        outer_(group_of(spec.extents(), r.axes)) {
+        outer_(group_of(spec.extents(), r.axes)),
+        shared_(shared_axes(spec, r, top)) {
     for (const int a : r.axes) extents_.push_back(spec.extents()[static_cast<size_t>(a)].exec(top));
     for (const kernel::Output& o : spec.outputs())
       if (spec.values()[static_cast<size_t>(o.value)].axes.size() > r.axes.size())
@@ -147,23 +148,22 @@ class ReduceCandidates {
   /// How often memory is read where results come in order: once more for each position of shared axes that lie outside
   /// what the largest operand moves along.
   [[nodiscard]] double passes() const {
-    const std::vector<int> axes = shared_axes(spec_, r_, top_);
-    if (axes.empty() || axes.back() == r_.axes.back()) return 1;
+    if (shared_.empty() || shared_.back() == r_.axes.back()) return 1;
     double largest = 0;
     for (const kernel::Slot& s : spec_.slots())
       largest =
           std::max(largest, kernel::mean_element_bytes(s.dtype) * static_cast<double>(s.elements.exec(top_)));
     if (largest < static_cast<double>(target_.l2_bytes)) return 1;
-    return 1 + static_cast<double>(size(axes, top_) - 1) * largest / roofline_.bytes;
+    return 1 + static_cast<double>(size(shared_, top_) - 1) * largest / roofline_.bytes;
   }
 
   /// Rows of several inputs against one large operand (a few tokens and the weights): its vectors are loaded, and
   /// decoded, once for all rows of a tile.
   void along_shared(int64_t splits) {
-    const std::vector<int> axes = shared_axes(spec_, r_, top_);
-    const int64_t shared = size(axes, top_);
+    const int64_t shared = size(shared_, top_);
     if (shared < 2 || reads_masked()) return;
-    Tile tile{.columns = kernel::axes_of(r_.axes) & ~kernel::axes_of(axes), .shared = kernel::axes_of(axes)};
+    Tile tile{.columns = kernel::axes_of(r_.axes) & ~kernel::axes_of(shared_),
+              .shared = kernel::axes_of(shared_)};
     const int64_t columns = results_ / shared;
     const auto folds = static_cast<int64_t>(r_.values.size());
     std::set<int64_t> heights;
@@ -193,12 +193,11 @@ class ReduceCandidates {
     const double vectors = tiles * std::ceil(static_cast<double>(reduced_) / lanes_);
     const double per = tile_cycles(spec_, r_, inner_, lanes_, tile);
     // What the rows read comes from the second cache for each tile anew, beside what comes from memory.
-    constexpr double kNearBytesPerUs = 100e3;
-    const double near = tiles * far_bytes(tile) / (kNearBytesPerUs * target_.threads);
+    const double near = tiles * far_bytes(tile) / nominal_limits(target_).l2_bytes_per_us;
     const double slow = 1 + near * roofline_.bytes_per_us / roofline_.bytes;
     const int64_t latency = std::max<int64_t>(1, 8 / tile.results()), block = vectors_of_block();
     for (const int64_t unroll : {latency, block})
-      if (unroll == latency || unroll > latency)
+      if (unroll >= latency)
         consider({.along = 1, .unroll = unroll, .rows = tile.rows, .splits = splits, .across = tile.across},
                  vectors * std::max(per * (unroll == block ? kWholeBlock : 1),
                                     4.0 / static_cast<double>(std::min(unroll, latency))) +
@@ -410,6 +409,7 @@ class ReduceCandidates {
   Roofline roofline_;
   AxisGroup inner_;  ///< reduced axes along which lanes may run
   AxisGroup outer_;
+  std::vector<int> shared_;       ///< of the results
   std::vector<int64_t> extents_;  ///< of the results' axes
   double further_ = 0;            ///< elements of outputs that have more axes
   int64_t row_ = 1;               ///< results that lie side by side in the tensor

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstring>
 #include <list>
@@ -44,28 +43,27 @@ class ReadOnly {
     const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
     const auto begin = reinterpret_cast<uintptr_t>(memory.data()), end = begin + memory.size();
     first_ = (begin + page - 1) / page * page, last_ = std::max(first_, end / page * page);
-    for (const auto& edge : edges()) before_.insert(before_.end(), edge.begin(), edge.end());
+    before_ = edges();
     protect(PROT_READ);
   }
   ReadOnly(const ReadOnly&) = delete;
   ReadOnly& operator=(const ReadOnly&) = delete;
   ~ReadOnly() { protect(PROT_READ | PROT_WRITE); }
 
-  [[nodiscard]] bool is_untouched() const {
-    std::vector<std::byte> now;
-    for (const auto& edge : edges()) now.insert(now.end(), edge.begin(), edge.end());
-    return now == before_;
-  }
+  [[nodiscard]] bool is_untouched() const { return edges() == before_; }
 
  private:
   void protect(int how) const {
     if (last_ > first_) ::mprotect(reinterpret_cast<void*>(first_), last_ - first_, how);
   }
-  [[nodiscard]] std::array<std::span<const std::byte>, 2> edges() const {
+  /// What lies before the whole pages, and behind them.
+  [[nodiscard]] std::vector<std::byte> edges() const {
     const auto begin = reinterpret_cast<uintptr_t>(memory_.data());
     const size_t head = std::min(memory_.size(), static_cast<size_t>(first_ - begin));
     const size_t tail = last_ > first_ ? begin + memory_.size() - last_ : memory_.size() - head;
-    return {memory_.first(head), memory_.last(tail)};
+    std::vector<std::byte> bytes(memory_.begin(), memory_.begin() + static_cast<ptrdiff_t>(head));
+    bytes.insert(bytes.end(), memory_.end() - static_cast<ptrdiff_t>(tail), memory_.end());
+    return bytes;
   }
 
   std::span<const std::byte> memory_;
