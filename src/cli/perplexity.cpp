@@ -24,16 +24,20 @@ struct PerplexityOptions : ModelChoice {
   bool json = false;
 };
 
-models::Perplexity measured(models::LanguageModel model, const PerplexityOptions& options,
-                            const std::string& text, double& seconds, Console& console) {
+struct Measured {
+  models::Perplexity perplexity;
+  double seconds = 0;  ///< without compiling
+};
+
+Measured measured(models::LanguageModel model, const PerplexityOptions& options, const std::string& text,
+                  Console& console) {
   const auto start = std::chrono::steady_clock::now();
   const models::Perplexity result =
       models::perplexity(model, text, options.context, options.chunks, [&](const models::Perplexity& so_far) {
         if (!options.json)
           console.out << fmt::format("[{}]{:.4f},", so_far.chunks, so_far.value()) << std::flush;
       });
-  seconds = seconds_since(start) - model.compile_seconds();
-  return result;
+  return {result, seconds_since(start) - model.compile_seconds()};
 }
 
 /// What the text's perplexity is, and where activations are rounded what it is without.
@@ -41,15 +45,13 @@ int measure_perplexity(const PerplexityOptions& options, Console& console) {
   constexpr size_t kMostTextBytes = size_t{1} << 30;
   const InterruptGuard guard;
   const std::string text = read_file(options.text, kMostTextBytes);
-  double seconds = 0, exact_seconds = 0;
-  const models::Perplexity result =
-      measured(open_language_model(options, true), options, text, seconds, console);
+  const auto [result, seconds] = measured(open_language_model(options, true), options, text, console);
   std::optional<models::Perplexity> exact;
   if (rounds_activations(options.activations)) {
     PerplexityOptions plain = options;
     plain.activations = "f32";
     if (!options.json) console.out << "\nwith f32 activations: ";
-    exact = measured(open_language_model(plain, true), plain, text, exact_seconds, console);
+    exact = measured(open_language_model(plain, true), plain, text, console).perplexity;
   }
   if (options.json) {
     nlohmann::ordered_json json{{"model", options.model},
