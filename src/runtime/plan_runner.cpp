@@ -8,6 +8,9 @@
 namespace luminal::runtime {
 namespace {
 
+/// Bytes that are copied at once: fresh memory for large tensors would take longer than to look at them.
+constexpr int64_t kPiece = int64_t{1} << 20;
+
 /// Each tensor in memory of its own from the first launch to the last.
 Blocks separate_blocks(Plan plan) {
   for (Launch& launch : plan.launches)
@@ -146,8 +149,6 @@ int64_t PlanRunner::size_bytes(TensorIndex tensor) const {
 bool PlanRunner::equals(const PlanRunner& other, TensorIndex tensor) const {
   const int64_t size = size_bytes(tensor);
   if (size != other.size_bytes(tensor)) return false;
-  // Piece by piece: fresh memory for large tensors would take longer than to look at them.
-  constexpr int64_t kPiece = int64_t{1} << 20;
   std::vector<std::byte> here(static_cast<size_t>(std::min(size, kPiece))), there(here.size());
   for (int64_t first = 0; first < size; first += kPiece) {
     const int64_t count = std::min(kPiece, size - first);
@@ -158,6 +159,21 @@ bool PlanRunner::equals(const PlanRunner& other, TensorIndex tensor) const {
     if (std::memcmp(here.data(), there.data(), static_cast<size_t>(count)) != 0) return false;
   }
   return true;
+}
+
+void PlanRunner::copy(const PlanRunner& from, TensorIndex tensor) {
+  const int64_t size = size_bytes(tensor);
+  LUMINAL_CHECK(size == from.size_bytes(tensor), "{} bytes for tensor {} of {}", from.size_bytes(tensor),
+                tensor, size);
+  if (address(tensor) == from.address(tensor)) return;
+  std::vector<std::byte> piece(static_cast<size_t>(std::min(size, kPiece)));
+  for (int64_t first = 0; first < size; first += kPiece) {
+    const int64_t count = std::min(kPiece, size - first);
+    from.stream_->download(from.address(tensor) + first, piece.data(), count);
+    from.stream_->synchronise();
+    stream_->upload(piece.data(), address(tensor) + first, count);
+    stream_->synchronise();
+  }
 }
 
 TensorData::Bytes PlanRunner::bytes(TensorIndex tensor) const {

@@ -43,6 +43,8 @@ class PlanRunner {
   /// Whether another runner holds the same there.
   [[nodiscard]] bool equals(const PlanRunner& other, TensorIndex tensor) const;
   [[nodiscard]] int64_t size_bytes(TensorIndex tensor) const;
+  /// Takes over what another runner of the same plan holds there.
+  void copy(const PlanRunner& from, TensorIndex tensor);
   /// Where that is.
   [[nodiscard]] backends::Address address(TensorIndex tensor) const;
 

@@ -1,6 +1,7 @@
 #include "search/verification/batch.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/fail.h"
 #include "search/verification/contain.h"
@@ -206,26 +207,36 @@ class ReferenceMaker {
   bool is_by_peer_ = false;  ///< what was made last
 };
 
-/// Some kinds of inputs of a full check: kinds are shared out where checks are fewer than processors.
+/// Some kinds of inputs of a full check.
 struct Part {
   const FullCheck* check;
   size_t number;
   std::vector<std::string> kinds;
-  int threads = 1;  ///< that no other part needs
+  double launches_us;  ///< about, of the candidate on all these kinds
+  int threads = 1;     ///< that no other part needs
 };
 
+/// Kinds are shared out where checks are fewer than processors, and where each of them takes long; otherwise what the
+/// first kind tells is worth more. The longest parts begin first, so that none is waited for alone at the end.
 std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
+  constexpr double kFirstKind = 2;  // in launches, where further kinds run a part of the tasks
   const size_t most = std::max<size_t>(1, static_cast<size_t>(workers) / std::max<size_t>(checks.size(), 1));
   std::vector<Part> parts;
   for (const FullCheck& check : checks) {
     const std::vector<std::string> kinds = input_kinds(check.subject->sizes[0], check.subject->unit);
+    const bool every_kind_is_long = check.launch_us > 1e3 * static_cast<double>(check.options.soak.count()) &&
+                                    (!check.options.in_parts || runs_all_tasks(check.subject->unit));
     // Freivalds' check belongs to all kinds together.
-    const size_t count = check.split ? 1 : std::min(most, kinds.size());
+    const size_t shares = every_kind_is_long ? static_cast<size_t>(workers) : most;
+    const size_t count = check.split ? 1 : std::min(shares, kinds.size());
     for (size_t number = 0; number < count; ++number) {
-      std::vector<std::string>& own = parts.emplace_back(Part{&check, number, {}, 1}).kinds;
-      for (size_t k = number; k < kinds.size(); k += count) own.push_back(kinds[k]);
+      Part& part = parts.emplace_back(Part{&check, number, {}, 0});
+      for (size_t k = number; k < kinds.size(); k += count) part.kinds.push_back(kinds[k]);
+      part.launches_us =
+          check.launch_us * (every_kind_is_long ? static_cast<double>(part.kinds.size()) : kFirstKind);
     }
   }
+  std::ranges::stable_sort(parts, std::greater<>(), &Part::launches_us);
   if (parts.size() == 1) parts[0].threads = workers;
   return parts;
 }

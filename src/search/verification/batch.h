@@ -48,6 +48,7 @@ struct FullCheck {
   /// The candidate is made as these sums are: it falls with all of them.
   bool falls_with_sums = false;
   VerifyOptions options;  ///< without a reference
+  double launch_us = 0;   ///< of the candidate, as measured: long checks begin first; 0 if nobody knows
 };
 struct FullVerdict {
   std::optional<Fault> fault;

@@ -7,6 +7,7 @@
 #include "base/fail.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/team.h"
 #include "graph/data_input.h"
 #include "search/verification/derive.h"
 #include "search/verification/fault_record.h"
@@ -32,13 +33,24 @@ std::string described(const runtime::Plan& plan, TensorIndex tensor) {
                      t.value ? fmt::format(", value of #{}", t.value->node.index) : "");
 }
 
-/// Launch by launch, so that a launch that reads what it has overwritten is named.
+/// Whether an output lies where an input lay.
+bool overwrites_input(const runtime::KernelLaunch& launch, const runtime::PlanRunner& run) {
+  return std::ranges::any_of(launch.in_place, [&](const runtime::InPlace& pair) {
+    const TensorIndex output = launch.outputs[static_cast<size_t>(pair.output)];
+    const TensorIndex input = launch.inputs[static_cast<size_t>(pair.input)];
+    return run.size_bytes(output) > 0 && run.address(output) == run.address(input);
+  });
+}
+
+/// Each launch that overwrites an input runs once more on the inputs that the separate run has for it, so that one that
+/// reads what it has overwritten is named, even if no result of the plan shows it.
 std::optional<PlanFault> check_in_place(const runtime::Plan& plan, runtime::PlanRunner& planned,
                                         const runtime::PlanRunner& separate) {
   for (int number = 0; number < static_cast<int>(plan.launches.size()); ++number) {
-    planned.run_launch(number);
     const Launch& launch = plan.launches[static_cast<size_t>(number)];
-    if (!launch.kernel) continue;
+    if (!launch.kernel || !overwrites_input(*launch.kernel, planned)) continue;
+    for (const TensorIndex input : launch.kernel->inputs) planned.copy(separate, input);
+    planned.run_launch(number);
     for (const TensorIndex output : launch.kernel->outputs)
       if (!planned.equals(separate, output))
         return PlanFault{
@@ -91,7 +103,7 @@ class Judge {
     return std::nullopt;
   }
 
-  std::optional<PlanFault> check(int number) {
+  std::optional<PlanFault> check(int number) const {
     const Launch& launch = plan_.launches[static_cast<size_t>(number)];
     if (!launch.kernel) return std::nullopt;
     for (const TensorIndex output : launch.kernel->outputs)
@@ -271,25 +283,25 @@ std::optional<PlanFault> check_plan_uncontained(backends::Device& device, const 
                                                 std::chrono::steady_clock::time_point until,
                                                 Progress& progress) {
   using runtime::PlanRunner;
-  const auto launches = static_cast<int>(plan.launches.size());
   PlanRunner separate(device, plan, dims, given, PlanRunner::Memory::Separate);
   separate.run();
   ++progress;
   {  // what the judge has copied makes room for the next runner
-    Judge judge(graph, plan, dims, given, separate, math);
+    const Judge judge(graph, plan, dims, given, separate, math);
     if (auto fault = judge.check_inputs()) return fault;
-    for (int launch = 0; launch < launches && !is_over(until); ++launch, ++progress)
-      if (auto fault = judge.check(launch)) return fault;
+    std::vector<std::optional<PlanFault>> faults(plan.launches.size());
+    Team::shared().for_each(faults.size(), [&](size_t launch) {
+      if (!is_over(until)) faults[launch] = judge.check(static_cast<int>(launch));
+      ++progress;
+    });
+    for (std::optional<PlanFault>& fault : faults)
+      if (fault) return std::move(fault);
   }
   if (is_over(until)) return std::nullopt;
   PlanRunner planned(device, plan, dims, given, PlanRunner::Memory::AsPlanned);
   ++progress;
   const std::optional<PlanFault> wrong = check_order(plan, planned, separate);
   ++progress;
-  const bool writes_in_place = std::ranges::any_of(
-      plan.launches, [](const Launch& launch) { return launch.kernel && !launch.kernel->in_place.empty(); });
-  if (!wrong && !writes_in_place) return std::nullopt;
-  planned.restore();
   if (auto fault = check_in_place(plan, planned, separate)) return fault;
   return wrong;
 }

@@ -115,9 +115,12 @@ class UnitRig {
   size_t given_ = 0;  ///< number of the test case whose inputs are there
 };
 
-/// Whether a long launch runs all tasks on every kind of inputs, for none shows all that a maximum leaves out, which may
-/// be anywhere.
-bool always_runs_all_tasks(const Unit& unit) {
+constexpr std::byte kNaN{0xff};  // in every float dtype; rigs begin with it
+constexpr std::byte kOtherPattern = kUnwritten;
+
+}  // namespace
+
+bool runs_all_tasks(const Unit& unit) {
   const auto is_sum = [](const kernel::Value& value) {
     return !value.monoid || *value.monoid == Monoid::Add;
   };
@@ -126,11 +129,6 @@ bool always_runs_all_tasks(const Unit& unit) {
   };
   return !std::ranges::all_of(unit.kernels, only_sums);
 }
-
-constexpr std::byte kNaN{0xff};  // in every float dtype; rigs begin with it
-constexpr std::byte kOtherPattern = kUnwritten;
-
-}  // namespace
 
 /// All runs of one judgement.
 class CaseVerifier::Runs {
@@ -145,7 +143,7 @@ class CaseVerifier::Runs {
 
   [[nodiscard]] std::optional<TaskPart> next_part(const VerificationCase& test_case) const {
     if (!options_.in_parts || !is_long_ || kernels_.size() > 1) return std::nullopt;
-    if (always_runs_all_tasks(suite_.unit)) return std::nullopt;
+    if (runs_all_tasks(suite_.unit)) return std::nullopt;
     constexpr int64_t kFew = 32, kMany = 8;  // zeros hide products with infinities from small integers
     double whole = 0;
     return TaskPart{.middle = std::modf(std::numbers::phi * static_cast<double>(number_), &whole),

@@ -98,6 +98,9 @@ struct SuiteOptions {
 };
 /// Whether inputs of a unit depend on each other in the graph, so that a consistent suite has others.
 [[nodiscard]] bool has_dependent_inputs(const Graph& graph, const DimMap& dims, const Unit& unit);
+/// Whether long launches run all tasks on every kind of inputs, for none shows all that a maximum leaves out, which may
+/// be anywhere. Of sums, kinds but the first run a part of the tasks (VerifyOptions::in_parts).
+[[nodiscard]] bool runs_all_tasks(const Unit& unit);
 /// The kinds of inputs on which a unit is verified: all of them, or four where a launch is long.
 [[nodiscard]] std::vector<std::string> input_kinds(const DimMap& dims, const Unit& unit);
 /// Draws inputs and asks the oracle about every computed tensor that is a value of the graph. If a tensor
