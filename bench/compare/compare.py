@@ -7,7 +7,7 @@ clock changes with what runs), allow. Ratios above 1 are in our favour.
 
   compare.py --luminal build/release/luminal [--python build/peers/bin/python] [--out build/bench.json]
              [--suite gemm,conv] [--only 1024] [--peers torch,jax] [--threads 1,2] [--repeats 7] [--mode optimal]
-             [--page build/bench.html]
+             [--against OTHER_BINARY] [--page build/bench.html]
 """
 import argparse
 import json
@@ -93,6 +93,8 @@ def start_systems(options, threads):
         # Peers unset what older BLAS builds need and what slows newer ones.
         peers.append(System(name, [options.python, os.path.join(folder, file), str(threads), *arguments],
                             dict(environment, OPENBLAS_CORETYPE="") | extra))
+    if options.against:
+        peers.append(System("against", [options.against, "bench", "--serve", "--mode", options.mode], environment))
     return ours, peers
 
 
@@ -137,7 +139,7 @@ def measure(case, ours, peers, options, threads):
     if "error" in first:
         print(f"{case['suite']:14} {case['case']:42} {threads} threads: {first['error']}", file=sys.stderr)
         return None
-    peers = [p for p in peers if "skip" not in p.ask(request)]
+    peers = [p for p in peers if not {"skip", "error"} & p.ask(request).keys()]
     rounds, tried = collect_rounds([ours, *peers], request, options)
     medians = {s.name: statistics.median(r["samples"][s.name] for r in rounds) for s in [ours, *peers]}
     limits = [limit_us(case, r["limits"]) for r in rounds]
@@ -183,6 +185,7 @@ def main():
     parser.add_argument("--only", default="", help="cases whose suite and name contain this")
     parser.add_argument("--suite", default="", help="these suites, separated by commas")
     parser.add_argument("--peers", default="", help="these peers, by how their names begin, separated by commas")
+    parser.add_argument("--against", default="", help="another build's luminal, a peer like the others")
     parser.add_argument("--page", default="", help="write a page of rooflines here")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--repeats", type=int, default=7)

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
@@ -55,6 +56,24 @@ class ModelBench {
       }
     });
   }
+  /// Of so many texts at once, a step of all of them after the other.
+  double joint_generation(int64_t count, int64_t texts) {
+    std::vector<std::vector<TokenId>> all;
+    for (int64_t t = 0; t < texts; ++t) {
+      begin();
+      all.push_back(text_);
+    }
+    const auto start = std::chrono::steady_clock::now();
+    for (int64_t i = 0; i < count; ++i) {
+      std::vector<models::LanguageModel::SequenceText> step;
+      for (std::vector<TokenId>& text : all) {
+        if (i > 0) text.push_back(any_token());
+        step.push_back({std::ssize(step), text});
+      }
+      (void)model_.joint_logits(step);
+    }
+    return seconds_since(start);
+  }
 
  private:
   /// Another first token than before.
@@ -62,9 +81,10 @@ class ModelBench {
     first_ = static_cast<TokenId>((first_ + 1) % model_.sizes().vocabulary);
     text_.assign(1, first_);
   }
-  void push() {
-    text_.push_back(static_cast<TokenId>(random_() % static_cast<uint64_t>(model_.sizes().vocabulary)));
+  TokenId any_token() {
+    return static_cast<TokenId>(random_() % static_cast<uint64_t>(model_.sizes().vocabulary));
   }
+  void push() { text_.push_back(any_token()); }
   template <class Work>
   double timed(int64_t count, const Work& work) const {
     const auto start = std::chrono::steady_clock::now();
@@ -83,15 +103,21 @@ class ModelBench {
 /// The tests that are asked for, by llama-bench's names.
 struct ModelTest {
   std::string name;
-  int64_t tokens;
-  double (ModelBench::*run)(int64_t);
+  int64_t tokens;  ///< of all texts
+  std::function<double(ModelBench&)> run;
 };
 std::vector<ModelTest> tests_of(const ModelBenchOptions& options) {
   std::vector<ModelTest> tests;
-  if (options.prompt > 0)
-    tests.push_back({fmt::format("pp{}", options.prompt), options.prompt, &ModelBench::prompt});
-  if (options.generated > 0)
-    tests.push_back({fmt::format("tg{}", options.generated), options.generated, &ModelBench::generation});
+  const int64_t prompt = options.prompt, generated = options.generated, texts = options.sequences;
+  if (prompt > 0)
+    tests.push_back(
+        {fmt::format("pp{}", prompt), prompt, [=](ModelBench& bench) { return bench.prompt(prompt); }});
+  if (generated > 0)
+    tests.push_back({fmt::format("tg{}", generated), generated,
+                     [=](ModelBench& bench) { return bench.generation(generated); }});
+  if (generated > 0 && texts > 1)
+    tests.push_back({fmt::format("tg{} x {}", generated, texts), generated * texts,
+                     [=](ModelBench& bench) { return bench.joint_generation(generated, texts); }});
   if (tests.empty()) fail("[bench] there is nothing to time; give -p or -n more than 0 tokens");
   return tests;
 }
@@ -100,10 +126,10 @@ std::vector<ModelTest> tests_of(const ModelBenchOptions& options) {
 json figures_of(const ModelTest& test, const ModelBenchOptions& options, models::LanguageModel& model,
                 ModelBench& bench) {
   const double compiled = model.compile_seconds();
-  (void)(bench.*test.run)(test.tokens);
+  (void)test.run(bench);
   std::vector<double> samples;
   for (int i = 0; i < options.repetitions; ++i)
-    samples.push_back(static_cast<double>(test.tokens) / (bench.*test.run)(test.tokens));
+    samples.push_back(static_cast<double>(test.tokens) / test.run(bench));
   const Rate rate = rate_of(samples);
   return {{"model", options.model},
           {"architecture", model.architecture()},
@@ -114,6 +140,7 @@ json figures_of(const ModelTest& test, const ModelBenchOptions& options, models:
           {"cache", options.cache},
           {"activations", options.activations},
           {"test", test.name},
+          {"parallel", options.sequences},
           {"tokens", test.tokens},
           {"tokens_per_s", rate.mean},
           {"deviation", rate.deviation},
@@ -121,7 +148,7 @@ json figures_of(const ModelTest& test, const ModelBenchOptions& options, models:
           {"compile_s", model.compile_seconds() - compiled}};
 }
 
-constexpr std::string_view kRow = "| {:<24} | {:>10} | {:>9} | {:>5} | {:>7} | {:>19} | {:>9} |\n";
+constexpr std::string_view kRow = "| {:<24} | {:>10} | {:>9} | {:>5} | {:>10} | {:>19} | {:>9} |\n";
 
 std::string row_of_figures(const json& figures) {
   const std::string model = std::filesystem::path(figures.at("model").get<std::string>()).filename();
@@ -143,6 +170,10 @@ void declare_bench_model(CLI::App& bench, ModelBenchOptions& options) {
   bench.add_option("-n,--n-gen", options.generated, "Of a model: tokens generated; 0: not timed")
       ->capture_default_str()
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 20));
+  bench.add_option("--parallel", options.sequences,
+                   "Of a model: generate so many texts at once, too; their tokens are counted together")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{1}, models::LanguageModel::kMostJointTexts));
   bench.add_option("-r,--repetitions", options.repetitions, "Of a model: how often each is timed")
       ->capture_default_str()
       ->check(CLI::Range(1, 100000));
@@ -163,7 +194,7 @@ int bench_model(ModelBenchOptions options, Console& console) {
   json all = json::array();
   if (!options.json) {
     console.out << fmt::format(kRow, "model", "size", "params", "cores", "test", "t/s", "compile s")
-                << fmt::format("|{0:->26}|{0:->11}:|{0:->10}:|{0:->6}:|{0:->8}:|{0:->20}:|{0:->10}:|\n", "");
+                << fmt::format("|{0:->26}|{0:->11}:|{0:->10}:|{0:->6}:|{0:->11}:|{0:->20}:|{0:->10}:|\n", "");
   }
   for (const ModelTest& test : tests) {
     all.push_back(figures_of(test, options, model, bench));

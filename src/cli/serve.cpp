@@ -52,6 +52,13 @@ void warm_up(models::LanguageModel& model, std::ostream& err) {
       text.push_back(static_cast<text::TokenId>(std::ssize(text)) % vocabulary);
     (void)model.logits(text);
   }
+  std::vector<models::LanguageModel::SequenceText> together;
+  for (const int64_t texts : {4, 8, 16}) {  // sizes of joint steps
+    if (std::ssize(together) == model.sequences()) break;
+    while (std::ssize(together) < std::min(texts, model.sequences()))
+      together.push_back({std::ssize(together), std::span(text).first(1)});
+    if (together.size() > 1) (void)model.joint_logits(together);
+  }
   err << fmt::format("{:.1f} s to load and compile\n", seconds_since(begin));
 }
 

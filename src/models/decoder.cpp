@@ -126,19 +126,20 @@ Decoder::Decoder(Graph&, DecoderOptions options, const DecoderWeights& weights)
 class Decoder::Pass {
  public:
   Pass(const DecoderOptions& options, const Step& step)
-      : o_(options),
-        step_(step),
-        cx_(step.tokens.graph()),
-        fresh_(step.tokens.dim(1)),
-        number_(cx_.arange(fresh_, Dtype::I32)) {
-    position_ = number_ + step.past;
-    everywhere_ = turns(o_.rotary);
-    if (o_.window > 0) nearby_ = turns(o_.local_rotary);
+      : Pass(options, step.tokens, step.past) {
+    last_ = step.last;
+    texts_.push_back({step.cache, step.past, number_, position_});
+  }
+  Pass(const DecoderOptions& options, const JointStep& step) : Pass(options, step.tokens, step.past) {
+    for (size_t t = 0; t < step.caches.size(); ++t) {
+      const auto own = [&](const GraphTensor& x) { return of_text(x, 0, t); };
+      texts_.push_back({step.caches[t], own(step.past).squeeze(0), own(number_), own(position_)});
+    }
   }
 
   [[nodiscard]] GraphTensor embedded(const GraphTensor& table,
                                      const std::optional<GraphTensor>& places) const {
-    GraphTensor x = table.index_select(0, step_.tokens).cast(Dtype::F32);  // [1, T, size]
+    GraphTensor x = table.index_select(0, tokens_).cast(Dtype::F32);  // [1, T, size]
     if (o_.embedding_scale != 1) x = x * o_.embedding_scale;
     if (places)  // padding may lie behind the last place
       x = x + places->index_select(0, minimum(position_, o_.context - 1)).cast(Dtype::F32);
@@ -157,7 +158,7 @@ class Decoder::Pass {
 
   /// The row of the wanted token, [size]: chosen by a mask, so that what is behind it never counts.
   [[nodiscard]] GraphTensor wanted(const GraphTensor& x) const {
-    return number_.eq(step_.last).unsqueeze(1).where(x.squeeze(0), 0).sum(0);
+    return number_.eq(last_).unsqueeze(1).where(x.squeeze(0), 0).sum(0);
   }
 
   [[nodiscard]] GraphTensor norm(const GraphTensor& x, const Affine& affine) const {
@@ -219,15 +220,27 @@ class Decoder::Pass {
     return concat({y, x.slice_along(3, 2 * pairs, o_.head_size)}, 3);
   }
 
-  /// Which rows of the cache each token sees, bool [T or 1, rows]: those that are filled and near enough.
-  [[nodiscard]] GraphTensor past_seen(const Expression& rows, bool local) const {
-    const GraphTensor place = cx_.arange(rows, Dtype::I32), filled = place.lt(step_.past).unsqueeze(0);
-    return local ? filled.logical_and((position_.unsqueeze(1) - place).lt(o_.window)) : filled;
+  /// The new tokens of one text.
+  struct Text {
+    std::span<const Rows> cache;          ///< by layer
+    GraphTensor past;                     ///< a number
+    GraphTensor number, position;         ///< [tokens]: in the step, in the text
+  };
+  /// Of several texts, each has one place along an axis of tokens.
+  [[nodiscard]] static GraphTensor of_text(const GraphTensor& x, int axis, size_t text) {
+    const auto place = static_cast<int64_t>(text);
+    return x.slice_along(axis, place, place + 1);
   }
 
-  /// Which new tokens each token sees, bool [T, T].
-  [[nodiscard]] GraphTensor fresh_seen(bool local) const {
-    const GraphTensor before = number_.unsqueeze(1) - number_;
+  /// Which rows of the cache each token sees, bool [tokens or 1, rows]: those that are filled and near enough.
+  [[nodiscard]] GraphTensor past_seen(const Text& text, const Expression& rows, bool local) const {
+    const GraphTensor place = cx_.arange(rows, Dtype::I32), filled = place.lt(text.past).unsqueeze(0);
+    return local ? filled.logical_and((text.position.unsqueeze(1) - place).lt(o_.window)) : filled;
+  }
+
+  /// Which new tokens each token sees, bool [tokens, tokens].
+  [[nodiscard]] GraphTensor fresh_seen(const Text& text, bool local) const {
+    const GraphTensor before = text.number.unsqueeze(1) - text.number;
     return local ? before.ge(0).logical_and(before.lt(o_.window)) : before.ge(0);
   }
 
@@ -251,21 +264,32 @@ class Decoder::Pass {
     if (layer.query_norm) query = norm(query, *layer.query_norm);
     if (layer.key_norm) key = norm(key, *layer.key_norm);
     query = turned(query, layer);
-    const Rows& past = step_.cache[number];
+    const Rows& past = texts_[0].cache[number];
     // What the cache's dtype rounds is rounded from the start: a token sees the same in one step and in two.
     rows = {turned(key, layer).cast(past.keys.dtype()), heads_of(v).cast(past.values.dtype())};
-    const GraphTensor y = weighted(query.split_dims(1, o_.heads / o_.kv_heads), past, rows, layer);
+    const GraphTensor y = weighted_of_all(query.split_dims(1, o_.heads / o_.kv_heads), number, rows, layer);
     return project(input(y.merge_dims(1, 2).transpose(1, 2).merge_dims(2, 3)), layer.output);
   }
 
-  /// Attention of q [1, kv_heads, heads of one, T, head size] to rows of the cache and to new ones, each in products
-  /// of its own: joined, they would be copied.
-  [[nodiscard]] GraphTensor weighted(const GraphTensor& q, const Rows& past, const Rows& fresh,
+  /// Attention of q [1, kv_heads, heads of one, T, head size], each token to the rows of its own text.
+  [[nodiscard]] GraphTensor weighted_of_all(const GraphTensor& q, size_t number, const Rows& fresh,
+                                            const Layer& layer) const {
+    if (texts_.size() == 1) return weighted(q, texts_[0], number, fresh, layer);
+    std::vector<GraphTensor> parts;
+    for (size_t t = 0; t < texts_.size(); ++t)
+      parts.push_back(weighted(of_text(q, 3, t), texts_[t], number,
+                               {of_text(fresh.keys, 2, t), of_text(fresh.values, 2, t)}, layer));
+    return concat(parts, 3);
+  }
+
+  /// Attention to rows of the cache and to new ones, each in products of its own: joined, they would be copied.
+  [[nodiscard]] GraphTensor weighted(const GraphTensor& q, const Text& text, size_t number, const Rows& fresh,
                                      const Layer& layer) const {
     const bool local = layer.local;
+    const Rows& past = text.cache[number];
     const auto wide = [](const GraphTensor& x) { return x.cast(Dtype::F32).unsqueeze(2); };
-    const GraphTensor of_past = scores(q, wide(past.keys), past_seen(past.keys.dim(2), local)),
-                      of_fresh = scores(q, wide(fresh.keys), fresh_seen(local));
+    const GraphTensor of_past = scores(q, wide(past.keys), past_seen(text, past.keys.dim(2), local)),
+                      of_fresh = scores(q, wide(fresh.keys), fresh_seen(text, local));
     GraphTensor top = maximum(of_past.max(-1, true), of_fresh.max(-1, true));  // each token sees itself
     std::optional<GraphTensor> sinks;  // [kv_heads, heads of one, 1, 1]
     if (layer.sinks) {
@@ -331,31 +355,54 @@ class Decoder::Pass {
     return affine.bias ? y + widened_weight(*affine.bias).unsqueeze(1) : y;
   }
 
+  /// `past`: a number, or one for each token.
+  Pass(const DecoderOptions& options, const GraphTensor& tokens, const GraphTensor& past)
+      : o_(options), cx_(tokens.graph()), tokens_(tokens), number_(cx_.arange(tokens.dim(1), Dtype::I32)) {
+    position_ = past.rank() == 0 ? number_ + past : past;
+    everywhere_ = turns(o_.rotary);
+    if (o_.window > 0) nearby_ = turns(o_.local_rotary);
+  }
+
   const DecoderOptions& o_;
-  const Step& step_;
   mutable Graph cx_;  // a handle
-  Expression fresh_;
+  GraphTensor tokens_, last_;
   GraphTensor number_, position_;  ///< [T]: of the step, of the text
+  std::vector<Text> texts_;
   Turns everywhere_, nearby_;
 };
+
+GraphTensor Decoder::logits(const Pass& pass, std::vector<Rows>& rows, bool every) const {
+  rows.resize(layers_.size());
+  GraphTensor x = pass.embedded(embedding_, positions_);
+  for (size_t i = 0; i < layers_.size(); ++i) x = pass.layer(layers_[i], i, x, rows[i]);
+  const GraphTensor wanted = pass.norm(every ? x.squeeze(0) : pass.wanted(x).unsqueeze(0), norm_);
+  const GraphTensor logits = Pass::project(pass.input(wanted), head_ ? *head_ : Affine{embedding_});
+  const double cap = options_.logit_softcap;
+  return cap != 0 ? (logits * (1 / cap)).tanh() * cap : logits;
+}
 
 Decoder::Result Decoder::forward(const Step& step) const {
   if (step.cache.size() != layers_.size())
     fail("[model] {} caches for {} layers; give one for each", step.cache.size(), layers_.size());
-  const Pass pass(options_, step);
+  const bool losses = step.targets.valid();
   Result result;
-  result.rows.resize(layers_.size());
-  GraphTensor x = pass.embedded(embedding_, positions_);
-  for (size_t i = 0; i < layers_.size(); ++i) x = pass.layer(layers_[i], i, x, result.rows[i]);
-  const bool all = step.targets.valid();
-  const GraphTensor last = pass.norm(all ? x.squeeze(0) : pass.wanted(x).unsqueeze(0), norm_);
-  GraphTensor logits = Pass::project(pass.input(last), head_ ? *head_ : Affine{embedding_});
-  if (options_.logit_softcap != 0)
-    logits = (logits * (1 / options_.logit_softcap)).tanh() * options_.logit_softcap;
-  if (all)
-    result.losses = -logits.log_softmax(-1).gather_elements(1, step.targets.transpose(0, 1)).squeeze(1);
+  const GraphTensor all = logits(Pass(options_, step), result.rows, losses);
+  if (losses)
+    result.losses = -all.log_softmax(-1).gather_elements(1, step.targets.transpose(0, 1)).squeeze(1);
   else
-    result.logits = logits.squeeze(0);
+    result.logits = all.squeeze(0);
+  return result;
+}
+
+Decoder::Result Decoder::forward(const JointStep& step) const {
+  if (step.tokens.dim(1) != Expression(static_cast<int64_t>(step.caches.size())))
+    fail("[model] {} texts have caches, and tokens are {}; give one of each", step.caches.size(),
+         step.tokens.type().to_string());
+  for (const std::vector<Rows>& cache : step.caches)
+    if (cache.size() != layers_.size())
+      fail("[model] {} caches for {} layers; give one for each", cache.size(), layers_.size());
+  Result result;
+  result.logits = logits(Pass(options_, step), result.rows, true);
   return result;
 }
 

@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <deque>
+#include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "base/fail.h"
 #include "luminal/compile_report.h"
 #include "luminal/graph.h"
+#include "models/joint_step.h"
 #include "models/model_file.h"
 #include "models/model_weights.h"
+#include "models/text_cache.h"
 
 namespace luminal::models {
 namespace {
@@ -19,22 +23,12 @@ using text::TokenId;
 
 /// Steps have so many tokens: the least that fits, padded, so that few sizes are compiled.
 constexpr std::array<int64_t, 5> kStepTokens{1, 8, 32, 128, 512};
-/// Of a cache, a multiple of so many rows is read.
-constexpr int64_t kCacheRows = 256;
-
-int64_t rounded_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
+/// Joint steps are over so many texts at most: the least that do.
+constexpr std::array<int64_t, 3> kJointTexts{4, 8, LanguageModel::kMostJointTexts};
 
 }  // namespace
 
 struct LanguageModel::State {
-  struct LayerCache {
-    std::shared_ptr<TensorData> keys, values;  ///< [1, kv_heads, capacity, head_size], shared with the graph
-  };
-  struct Sequence {
-    std::vector<LayerCache> caches;
-    std::vector<TokenId> seen;  ///< whose rows are in the caches
-  };
-
   State(const std::filesystem::path& path, Options given)
       : options(std::move(given)), file(open_model(path, options.decoded)) {
     check_options();
@@ -60,19 +54,25 @@ struct LanguageModel::State {
   }
 
   void build() {
-    const Decoder decoder(cx, sizes, weights_of(cx, file, totals));
+    const Decoder decoder(cx, sizes,
+                          [this, of_file = weights_of(cx, file, totals)](const std::string& name,
+                                                                         const std::vector<int64_t>& dims) {
+                            std::optional<GraphTensor> weight = of_file(name, dims);
+                            if (weight) weights.emplace(name, *weight);
+                            return weight;
+                          });
     sizes = decoder.options();
     refuse_unused(*file);
     if (sizes.rotary.frequencies.empty() && context > sizes.context)
       fail("[model] the context is {}, and the model has places for {} tokens", context, sizes.context);
-    capacity = rounded_up(context, kCacheRows);
+    capacity = cache_rows_for(context);
     const Expression rows =
         Expression::dim("past_rows", {.min = kCacheRows, .max = capacity, .multiple_of = kCacheRows});
     std::vector<Decoder::Rows> past_rows;
     for (int64_t i = 0; i < sizes.layers; ++i) past_rows.push_back(add_cache(rows));
     sequences.resize(static_cast<size_t>(options.sequences));
-    for (Sequence& each : sequences)
-      for (int64_t i = 0; i < sizes.layers; ++i) each.caches.push_back({new_cache(), new_cache()});
+    for (TextCache& each : sequences)
+      for (int64_t i = 0; i < sizes.layers; ++i) each.layers.push_back({new_cache(), new_cache()});
     select(0);
     tokens = cx.named_tensor("tokens", {1, Expression::dim("new", {.min = 1, .max = kStepTokens.back()})},
                              Dtype::I32);
@@ -110,8 +110,8 @@ struct LanguageModel::State {
     if (current == &sequences[number]) return;
     current = &sequences[number];
     for (size_t i = 0; i < cache_inputs.size(); ++i) {
-      cx.store(cache_inputs[i].keys.edge().source, current->caches[i].keys, true);
-      cx.store(cache_inputs[i].values.edge().source, current->caches[i].values, true);
+      cx.store(cache_inputs[i].keys.edge().source, current->layers[i].keys, true);
+      cx.store(cache_inputs[i].values.edge().source, current->layers[i].values, true);
     }
   }
   [[nodiscard]] size_t checked_sequence(int64_t number) const {
@@ -136,32 +136,29 @@ struct LanguageModel::State {
     }
     past.set(std::vector{static_cast<int32_t>(done)});
     last.set(std::vector{static_cast<int32_t>(count - 1)});
-    cx.set_dim("past_rows", std::max(kCacheRows, rounded_up(done, kCacheRows)));
+    cx.set_dim("past_rows", cache_rows_for(done));
     const size_t plans = cx.plans().size();
     (*compiled)();
     if (cx.plans().size() > plans) compile_s += compiled->details().total_s;
     for (size_t i = 0; i < fresh.size(); ++i) {
-      append(*current->caches[i].keys, fresh[i].keys, done, count);
-      append(*current->caches[i].values, fresh[i].values, done, count);
+      copy_rows(*cx.value(fresh[i].keys.edge().source), 0, *current->layers[i].keys, done, count);
+      copy_rows(*cx.value(fresh[i].values.edge().source), 0, *current->layers[i].values, done, count);
     }
     current->seen.insert(current->seen.end(), next.begin(), next.end());
   }
 
-  void append(TensorData& cache, const GraphTensor& rows, int64_t done, int64_t count) const {
-    const std::shared_ptr<const TensorData> data = cx.value(rows.edge().source);
-    const auto row = static_cast<size_t>(sizes.head_size * element_bytes(options.cache));
-    const auto to = static_cast<size_t>(capacity) * row, from = static_cast<size_t>(data->dims.at(2)) * row;
-    for (size_t head = 0; head < static_cast<size_t>(sizes.kv_heads); ++head)
-      std::memcpy(cache.bytes.data() + head * to + static_cast<size_t>(done) * row,
-                  data->bytes.data() + head * from, static_cast<size_t>(count) * row);
-  }
-
-  /// The first rows of each head from one cache to another.
-  void copy_rows(const TensorData& from, TensorData& to, int64_t count) const {
-    const auto row = static_cast<size_t>(sizes.head_size * element_bytes(options.cache));
-    const size_t head = static_cast<size_t>(capacity) * row;
-    for (size_t i = 0; i < static_cast<size_t>(sizes.kv_heads); ++i)
-      std::memcpy(to.bytes.data() + i * head, from.bytes.data() + i * head, static_cast<size_t>(count) * row);
+  /// The step over texts of which there are `count`.
+  JointStep& joint_step(int64_t count) {
+    const int64_t most = std::min(*std::ranges::lower_bound(kJointTexts, count), std::ssize(sequences));
+    const auto known = std::ranges::find(joint_steps, most, &JointStep::texts);
+    if (known != joint_steps.end()) return *known;
+    return joint_steps.emplace_back(JointStep::Parts{.sizes = sizes,
+                                                     .device = options.device,
+                                                     .mode = options.mode,
+                                                     .texts = most,
+                                                     .cache = options.cache,
+                                                     .cache_dims = cache_dims(),
+                                                     .weights = weights});
   }
 
   void check_text(std::span<const TokenId> text) const {
@@ -182,10 +179,12 @@ struct LanguageModel::State {
   Graph cx;
   GraphTensor tokens, past, last, targets, logits, losses;
   std::vector<Decoder::Rows> cache_inputs;  ///< by layer: the caches of the current sequence
-  std::vector<Sequence> sequences;
-  Sequence* current = nullptr;
+  std::map<std::string, GraphTensor> weights;  ///< by name
+  std::vector<TextCache> sequences;
+  TextCache* current = nullptr;
   std::vector<Decoder::Rows> fresh;  ///< of the last step
   std::optional<Compiled> compiled;
+  std::deque<JointStep> joint_steps;
   std::vector<float> numbers;  ///< of the last step
   int64_t computed = 0;
   double compile_s = 0;
@@ -205,7 +204,11 @@ int64_t LanguageModel::parameter_count() const { return state_->totals.count; }
 int64_t LanguageModel::weight_bytes() const { return state_->totals.bytes; }
 int64_t LanguageModel::context() const { return state_->context; }
 int64_t LanguageModel::computed_tokens() const { return state_->computed; }
-double LanguageModel::compile_seconds() const { return state_->compile_s; }
+double LanguageModel::compile_seconds() const {
+  double all = state_->compile_s;
+  for (const JointStep& each : state_->joint_steps) all += each.compile_seconds();
+  return all;
+}
 
 const text::Tokenizer& LanguageModel::tokenizer() {
   if (!state_->tokenizer) state_->tokenizer.emplace(state_->file->tokenizer());
@@ -238,14 +241,14 @@ int64_t LanguageModel::known_tokens(std::span<const TokenId> text, int64_t seque
 
 void LanguageModel::copy_tokens(int64_t from, int64_t to, int64_t count) {
   State& s = *state_;
-  const State::Sequence& source = s.sequences[s.checked_sequence(from)];
-  State::Sequence& target = s.sequences[s.checked_sequence(to)];
+  const TextCache& source = s.sequences[s.checked_sequence(from)];
+  TextCache& target = s.sequences[s.checked_sequence(to)];
   if (count < 0 || count > std::ssize(source.seen))
     fail("[model] {} tokens of sequence {} are asked for, and it holds {}", count, from, source.seen.size());
   if (&source == &target) return target.seen.resize(static_cast<size_t>(count));
-  for (size_t i = 0; i < source.caches.size(); ++i) {
-    s.copy_rows(*source.caches[i].keys, *target.caches[i].keys, count);
-    s.copy_rows(*source.caches[i].values, *target.caches[i].values, count);
+  for (size_t i = 0; i < source.layers.size(); ++i) {
+    copy_rows(*source.layers[i].keys, 0, *target.layers[i].keys, 0, count);
+    copy_rows(*source.layers[i].values, 0, *target.layers[i].values, 0, count);
   }
   target.seen.assign(source.seen.begin(), source.seen.begin() + count);
 }
@@ -264,6 +267,31 @@ std::span<const float> LanguageModel::logits(std::span<const TokenId> text, int6
                .first(std::min(text.size() - seen.size(), static_cast<size_t>(kStepTokens.back()))));
   s.numbers = s.logits.data<float>();
   return s.numbers;
+}
+
+std::span<const float> LanguageModel::joint_logits(std::span<const SequenceText> texts) {
+  State& s = *state_;
+  if (s.options.scores) fail("[model] it was opened for losses; open it without `scores` for logits");
+  if (texts.empty() || std::ssize(texts) > kMostJointTexts)
+    fail("[model] {} texts in a joint step; give 1 to {}", texts.size(), kMostJointTexts);
+  std::vector<TokenId> tokens;
+  std::vector<TextCache*> caches;
+  for (const SequenceText& each : texts) {
+    s.check_text(each.text);
+    TextCache& cache = s.sequences[s.checked_sequence(each.sequence)];
+    if (std::ranges::find(caches, &cache) != caches.end())
+      fail("[model] sequence {} is twice in a joint step", each.sequence);
+    const int64_t known = known_tokens(each.text, each.sequence), missing = std::ssize(each.text) - known;
+    if (missing > 1)
+      fail("[model] sequence {} lacks {} tokens of its text; a joint step computes one, logits() does the rest",
+           each.sequence, missing);
+    tokens.push_back(each.text.back());
+    caches.push_back(&cache);
+  }
+  for (size_t i = 0; i < texts.size(); ++i)  // the last token's logits are wanted
+    caches[i]->seen.resize(texts[i].text.size() - 1);
+  s.computed = std::ssize(texts);
+  return s.joint_step(std::ssize(texts)).run(tokens, caches);
 }
 
 std::vector<float> LanguageModel::losses(std::span<const TokenId> text) {

@@ -38,7 +38,7 @@ class TokenModel {
   virtual void compute(std::span<const SequenceStep> steps, const Done& done) = 0;
 };
 
-/// Sequences take turns.
+/// Sequences that lack one token take a step together; the others take turns.
 [[nodiscard]] std::unique_ptr<TokenModel> token_model_of(models::LanguageModel& model);
 
 /// What answers need to know of the tokens. Thread safety: any number of threads may read one.

@@ -78,12 +78,19 @@ class Decoder {
     std::span<const Rows> cache;  ///< by layer, with any number of rows; what is behind `past` is not read
     GraphTensor targets = {};  ///< integers [1, T]: the token behind each; no tensor: losses are not wanted
   };
+  /// One step over a new token of each of T texts: weights are read once for all of them.
+  struct JointStep {
+    GraphTensor tokens;                           ///< integers [1, T]
+    GraphTensor past;                             ///< i32[T]: tokens of each text before its new one
+    std::span<const std::vector<Rows>> caches;    ///< by text, then by layer, as those of a Step
+  };
   struct Result {
-    GraphTensor logits;      ///< f32[vocabulary]; no tensor where losses are wanted
-    GraphTensor losses;      ///< f32[T]: -log of the share of each target
-    std::vector<Rows> rows;  ///< of the new tokens, by layer, f32
+    GraphTensor logits;  ///< f32[vocabulary], of a joint step f32[T, vocabulary]; no tensor where losses are wanted
+    GraphTensor losses;  ///< f32[T]: -log of the share of each target
+    std::vector<Rows> rows;  ///< of the new tokens, by layer, in the cache's dtype
   };
   [[nodiscard]] Result forward(const Step& step) const;
+  [[nodiscard]] Result forward(const JointStep& step) const;
   [[nodiscard]] const DecoderOptions& options() const { return options_; }
 
  private:
@@ -105,6 +112,8 @@ class Decoder {
   };
   class Builder;
   class Pass;
+  /// Whether `every` token's logits are wanted, or those of the pass's last one.
+  [[nodiscard]] GraphTensor logits(const Pass& pass, std::vector<Rows>& rows, bool every) const;
   DecoderOptions options_;
   GraphTensor embedding_;
   std::optional<GraphTensor> positions_;

@@ -73,6 +73,15 @@ class LanguageModel {
   /// longer than context(), tokens out of range and a sequence that there is not; Cancelled, after which what was
   /// computed so far is kept.
   [[nodiscard]] std::span<const float> logits(std::span<const text::TokenId> text, int64_t sequence = 0);
+  struct SequenceText {
+    int64_t sequence;
+    std::span<const text::TokenId> text;
+  };
+  /// What follows each of 1 to 16 texts of different sequences, [texts, vocabulary], from one step that reads the weights
+  /// once for all of them. The sequences hold all but the last token of their texts. The result stays valid until the next
+  /// call. Errors: as logits(); Error for a sequence that lacks more, or is named twice.
+  [[nodiscard]] std::span<const float> joint_logits(std::span<const SequenceText> texts);
+  static constexpr int64_t kMostJointTexts = 16;
   /// How many tokens at the start of `text` the cache of a sequence holds. Errors: Error for a sequence that there is
   /// not.
   [[nodiscard]] int64_t known_tokens(std::span<const text::TokenId> text, int64_t sequence = 0) const;

@@ -157,6 +157,58 @@ TEST(LanguageModelSequences, TakeOverWhatOthersHold) {
             "[model] 8 tokens of sequence 0 are asked for, and it holds 7");
 }
 
+// Texts of different lengths that take steps together get what each gets alone; one may pause, and one may go on alone.
+TEST_P(StoredModel, TakesAStepOfSeveralTexts) {
+  constexpr size_t kTexts = 3, kSteps = 4;
+  const auto path = kModels / GetParam();
+  LanguageModel alone(path, {.context = kContext, .decoded = Dtype::F32}),
+      together(path, {.context = kContext, .decoded = Dtype::F32, .sequences = 5});
+  const ExpectedLogits expected(path);
+  std::vector<std::vector<text::TokenId>> texts;
+  for (size_t t = 0; t < kTexts; ++t) {
+    texts.emplace_back(expected.tokens.begin() + static_cast<ptrdiff_t>(t),
+                       expected.tokens.begin() + static_cast<ptrdiff_t>(8 + 7 * t));
+    (void)together.logits(texts[t], static_cast<int64_t>(t));
+  }
+  for (size_t step = 0; step < kSteps; ++step) {
+    std::vector<LanguageModel::SequenceText> asked;
+    for (size_t t = step == 2 ? 1 : 0; t < kTexts; ++t) {
+      texts[t].push_back(expected.tokens[(13 * t + step) % expected.tokens.size()]);
+      asked.push_back({static_cast<int64_t>(t), texts[t]});
+    }
+    const auto got = together.joint_logits(asked);
+    EXPECT_EQ(together.computed_tokens(), std::ssize(asked));
+    const std::vector<float> all(got.begin(), got.end());
+    const size_t each = all.size() / asked.size();
+    for (size_t i = 0; i < asked.size(); ++i)
+      ASSERT_LT(relative_error(std::span(all).subspan(i * each, each), alone.logits(asked[i].text)), 1e-5)
+          << "step " << step << ", text " << asked[i].sequence;
+  }
+  texts[1].push_back(5);
+  const auto got = together.logits(texts[1], 1);
+  EXPECT_EQ(together.computed_tokens(), 1);
+  const std::vector<float> kept(got.begin(), got.end());
+  EXPECT_LT(relative_error(kept, alone.logits(texts[1])), 1e-5);
+}
+
+TEST(LanguageModelSequences, TakeAStepTogetherOnlyIfTheyCan) {
+  LanguageModel model(kModels / "llama", {.context = kContext, .sequences = 2});
+  const std::vector<text::TokenId> one{5}, three{5, 17, 9};
+  using Texts = std::vector<LanguageModel::SequenceText>;
+  const auto refused = [&](const Texts& texts) {
+    return error_of<Error>([&] { (void)model.joint_logits(texts); });
+  };
+  EXPECT_EQ(refused({}), "[model] 0 texts in a joint step; give 1 to 16");
+  EXPECT_EQ(refused({{0, one}, {0, one}}), "[model] sequence 0 is twice in a joint step");
+  EXPECT_EQ(refused({{0, one}, {1, three}}),
+            "[model] sequence 1 lacks 3 tokens of its text; a joint step computes one, logits() does the rest");
+  EXPECT_EQ(refused({{0, one}, {2, one}}), "[model] sequence 2 is asked for, and the model was opened for 2");
+  (void)model.logits(three, 1);
+  EXPECT_EQ(model.joint_logits(Texts{{0, one}, {1, three}}).size(),
+            2 * static_cast<size_t>(model.sizes().vocabulary));
+  EXPECT_EQ(model.known_tokens(three, 1), 3);
+}
+
 TEST(LanguageModelSequences, AreRefusedWhereThereAreNone) {
   LanguageModel model(kModels / "llama", {.context = kContext, .sequences = 2});
   const std::vector<text::TokenId> ids{5};

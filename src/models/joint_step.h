@@ -1,0 +1,53 @@
+#pragma once
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "luminal/graph.h"
+#include "luminal/models/decoder.h"
+#include "luminal/session.h"
+#include "models/text_cache.h"
+
+namespace luminal::models {
+
+/// Runs a token of each of several texts at once (Decoder::JointStep), in a graph of its own. Texts come and go between
+/// runs.
+class JointStep {
+ public:
+  struct Parts {
+    const DecoderOptions& sizes;
+    const std::string& device;  ///< empty: the default
+    CompilationMode mode;
+    int64_t texts;                    ///< at most, in a run
+    Dtype cache;                      ///< of keys and values
+    std::vector<int64_t> cache_dims;  ///< of each layer
+    /// By name; the graph reads the same data.
+    const std::map<std::string, GraphTensor>& weights;
+  };
+  explicit JointStep(const Parts& parts);
+
+  /// Token i follows what text i has seen. Appends its rows to the text's cache; logits [texts, vocabulary], valid until
+  /// the next run.
+  [[nodiscard]] std::span<const float> run(std::span<const text::TokenId> tokens,
+                                           std::span<TextCache* const> texts);
+  [[nodiscard]] int64_t texts() const { return texts_; }
+  [[nodiscard]] double compile_seconds() const { return compile_s_; }
+
+ private:
+  void bind(size_t place, const TextCache& text);
+
+  int64_t texts_, vocabulary_;
+  CompilationMode mode_;
+  Graph cx_;
+  GraphTensor tokens_, past_, logits_;
+  std::vector<std::vector<Decoder::Rows>> caches_;  ///< by place, then by layer: inputs
+  std::vector<Decoder::Rows> fresh_;                ///< by layer
+  std::vector<const TextCache*> bound_;             ///< by place
+  std::optional<Compiled> compiled_;
+  std::vector<float> numbers_;
+  double compile_s_ = 0;
+};
+
+}  // namespace luminal::models
