@@ -170,8 +170,9 @@ void declare_bench_model(CLI::App& bench, ModelBenchOptions& options) {
   bench.add_option("-n,--n-gen", options.generated, "Of a model: tokens generated; 0: not timed")
       ->capture_default_str()
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 20));
-  bench.add_option("--parallel", options.sequences,
-                   "Of a model: generate so many texts at once, too; their tokens are counted together")
+  bench
+      .add_option("--parallel", options.sequences,
+                  "Of a model: generate so many texts at once, too; their tokens are counted together")
       ->capture_default_str()
       ->check(CLI::Range(int64_t{1}, models::LanguageModel::kMostJointTexts));
   bench.add_option("-r,--repetitions", options.repetitions, "Of a model: how often each is timed")

@@ -125,8 +125,7 @@ Decoder::Decoder(Graph&, DecoderOptions options, const DecoderWeights& weights)
 /// One step: what its layers share.
 class Decoder::Pass {
  public:
-  Pass(const DecoderOptions& options, const Step& step)
-      : Pass(options, step.tokens, step.past) {
+  Pass(const DecoderOptions& options, const Step& step) : Pass(options, step.tokens, step.past) {
     last_ = step.last;
     texts_.push_back({step.cache, step.past, number_, position_});
   }
@@ -222,9 +221,9 @@ class Decoder::Pass {
 
   /// The new tokens of one text.
   struct Text {
-    std::span<const Rows> cache;          ///< by layer
-    GraphTensor past;                     ///< a number
-    GraphTensor number, position;         ///< [tokens]: in the step, in the text
+    std::span<const Rows> cache;   ///< by layer
+    GraphTensor past;              ///< a number
+    GraphTensor number, position;  ///< [tokens]: in the step, in the text
   };
   /// Of several texts, each has one place along an axis of tokens.
   [[nodiscard]] static GraphTensor of_text(const GraphTensor& x, int axis, size_t text) {

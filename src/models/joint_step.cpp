@@ -65,7 +65,8 @@ std::span<const float> JointStep::run(std::span<const text::TokenId> tokens,
   std::vector<int32_t> next(static_cast<size_t>(texts_)), past(next.size());
   int64_t most = 0;
   for (size_t place = 0; place < next.size(); ++place) {
-    const size_t text = place < texts.size() ? place : 0;  // places that are left over do what the first one does
+    const size_t text =
+        place < texts.size() ? place : 0;  // places that are left over do what the first one does
     bind(place, *texts[text]);
     next[place] = tokens[text];
     past[place] = static_cast<int32_t>(texts[text]->seen.size());

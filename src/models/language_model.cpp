@@ -178,7 +178,7 @@ struct LanguageModel::State {
   int64_t context = 0, capacity = 0;
   Graph cx;
   GraphTensor tokens, past, last, targets, logits, losses;
-  std::vector<Decoder::Rows> cache_inputs;  ///< by layer: the caches of the current sequence
+  std::vector<Decoder::Rows> cache_inputs;     ///< by layer: the caches of the current sequence
   std::map<std::string, GraphTensor> weights;  ///< by name
   std::vector<TextCache> sequences;
   TextCache* current = nullptr;
@@ -283,8 +283,10 @@ std::span<const float> LanguageModel::joint_logits(std::span<const SequenceText>
       fail("[model] sequence {} is twice in a joint step", each.sequence);
     const int64_t known = known_tokens(each.text, each.sequence), missing = std::ssize(each.text) - known;
     if (missing > 1)
-      fail("[model] sequence {} lacks {} tokens of its text; a joint step computes one, logits() does the rest",
-           each.sequence, missing);
+      fail(
+          "[model] sequence {} lacks {} tokens of its text; a joint step computes one, logits() does the "
+          "rest",
+          each.sequence, missing);
     tokens.push_back(each.text.back());
     caches.push_back(&cache);
   }

@@ -19,8 +19,7 @@ class SequencesModel : public TokenModel {
 
   void compute(std::span<const SequenceStep> steps, const Done& done) override {
     std::vector<size_t> together, alone;
-    for (size_t i = 0; i < steps.size(); ++i)
-      (lacks_one_token(steps[i]) ? together : alone).push_back(i);
+    for (size_t i = 0; i < steps.size(); ++i) (lacks_one_token(steps[i]) ? together : alone).push_back(i);
     constexpr auto kMost = static_cast<size_t>(models::LanguageModel::kMostJointTexts);
     for (size_t first = 0; first < together.size(); first += kMost) {
       const auto part = std::span(together).subspan(first, std::min(kMost, together.size() - first));
@@ -34,12 +33,13 @@ class SequencesModel : public TokenModel {
 
  private:
   [[nodiscard]] bool lacks_one_token(const SequenceStep& step) const {
-    return !step.text.empty() &&
-           model_.known_tokens(step.text, step.sequence) + 1 >= std::ssize(step.text) && !*step.cancelled;
+    return !step.text.empty() && model_.known_tokens(step.text, step.sequence) + 1 >= std::ssize(step.text) &&
+           !*step.cancelled;
   }
 
   /// Texts that are given up meanwhile do not hold up the others for longer than a token takes.
-  void compute_together(std::span<const SequenceStep> steps, std::span<const size_t> which, const Done& done) {
+  void compute_together(std::span<const SequenceStep> steps, std::span<const size_t> which,
+                        const Done& done) {
     std::vector<models::LanguageModel::SequenceText> texts;
     for (const size_t i : which) texts.push_back({steps[i].sequence, steps[i].text});
     std::span<const float> logits;

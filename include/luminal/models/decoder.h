@@ -80,13 +80,14 @@ class Decoder {
   };
   /// One step over a new token of each of T texts: weights are read once for all of them.
   struct JointStep {
-    GraphTensor tokens;                           ///< integers [1, T]
-    GraphTensor past;                             ///< i32[T]: tokens of each text before its new one
-    std::span<const std::vector<Rows>> caches;    ///< by text, then by layer, as those of a Step
+    GraphTensor tokens;                         ///< integers [1, T]
+    GraphTensor past;                           ///< i32[T]: tokens of each text before its new one
+    std::span<const std::vector<Rows>> caches;  ///< by text, then by layer, as those of a Step
   };
   struct Result {
-    GraphTensor logits;  ///< f32[vocabulary], of a joint step f32[T, vocabulary]; no tensor where losses are wanted
-    GraphTensor losses;  ///< f32[T]: -log of the share of each target
+    GraphTensor
+        logits;  ///< f32[vocabulary], of a joint step f32[T, vocabulary]; no tensor where losses are wanted
+    GraphTensor losses;      ///< f32[T]: -log of the share of each target
     std::vector<Rows> rows;  ///< of the new tokens, by layer, in the cache's dtype
   };
   [[nodiscard]] Result forward(const Step& step) const;

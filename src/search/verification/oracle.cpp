@@ -98,6 +98,18 @@ void read_elements(const TensorData& data, std::span<const int64_t> positions, T
   });
 }
 
+/// Elements of weights in blocks, each run of neighbours decoded at once: a check asks for few of them.
+void read_blocks(const TensorData& data, std::span<const int64_t> positions, std::span<double> out) {
+  std::vector<float> run;
+  for (size_t first = 0; first < positions.size(); first += run.size()) {
+    size_t last = first + 1;
+    while (last < positions.size() && positions[last] == positions[last - 1] + 1) ++last;
+    run.resize(last - first);
+    dequantize(data.dtype, data.bytes.data(), positions[first], run);
+    std::ranges::copy(run, out.begin() + static_cast<ptrdiff_t>(first));
+  }
+}
+
 /// What was read, in the places that no fill takes.
 Oracle::Samples between(const Oracle::Samples& read, std::span<const Number* const> fills) {
   Oracle::Samples samples{TensorData(read.values.dtype, {static_cast<int64_t>(fills.size())}),
@@ -162,7 +174,6 @@ void Oracle::set_leaf(const Value& value, std::shared_ptr<const TensorData> data
   const TensorType& type = graph_.type(value);
   LUMINAL_CHECK(data->element_count() == element_count(type.dims).exec(dims_), "a leaf of {} elements for {}",
                 data->element_count(), type.to_string());
-  if (is_quantized(data->dtype)) data = std::make_shared<const TensorData>(dequantize(*data));
   leaves_[value] = std::move(data);
   kept_.clear();
   kept_elements_ = 0;
@@ -176,6 +187,11 @@ void Oracle::spend(int64_t operations) {
 }
 
 Oracle::Samples Oracle::leaf(const TensorData& data, std::span<const int64_t> positions) const {
+  if (is_quantized(data.dtype)) {
+    Samples samples = empty_samples(Dtype::F32, positions.size());
+    read_blocks(data, positions, samples.values.as<double>());
+    return samples;
+  }
   Samples samples = empty_samples(data.dtype, positions.size());
   visit_dtype(samples.values.dtype, [&]<class T>(T) {
     if constexpr (!is_stored_float<T>) read_elements<T>(data, positions, samples.values);

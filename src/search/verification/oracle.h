@@ -50,7 +50,7 @@ class Oracle {
   };
 
   Oracle(const Graph& graph, DimMap dims) : graph_(graph), dims_(std::move(dims)) {}
-  /// Dense data of a value, of its dtype (quantised ones dequantised). Later cases stop there.
+  /// Dense data of a value, of its dtype. Of blocks, those that are asked for are decoded. Later cases stop there.
   void set_leaf(const Value& value, std::shared_ptr<const TensorData> data);
   /// Elements of a value at flat positions (row-major).
   /// Errors: OracleLimit if the recursion needs more than `operation_limit` elementary operations in all,

@@ -200,8 +200,9 @@ TEST(LanguageModelSequences, TakeAStepTogetherOnlyIfTheyCan) {
   };
   EXPECT_EQ(refused({}), "[model] 0 texts in a joint step; give 1 to 16");
   EXPECT_EQ(refused({{0, one}, {0, one}}), "[model] sequence 0 is twice in a joint step");
-  EXPECT_EQ(refused({{0, one}, {1, three}}),
-            "[model] sequence 1 lacks 3 tokens of its text; a joint step computes one, logits() does the rest");
+  EXPECT_EQ(
+      refused({{0, one}, {1, three}}),
+      "[model] sequence 1 lacks 3 tokens of its text; a joint step computes one, logits() does the rest");
   EXPECT_EQ(refused({{0, one}, {2, one}}), "[model] sequence 2 is asked for, and the model was opened for 2");
   (void)model.logits(three, 1);
   EXPECT_EQ(model.joint_logits(Texts{{0, one}, {1, three}}).size(),

@@ -1,0 +1,181 @@
+#include "luminal/models/random_model.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/cancel.h"
+#include "base/fail.h"
+#include "base/suggest.h"
+#include "base/team.h"
+#include "graph/data_input.h"
+#include "luminal/gguf.h"
+#include "luminal/models/gguf_tokenizer.h"
+#include "luminal/models/llama.h"
+#include "luminal/tensor_data.h"
+#include "luminal/text/tokenizer.h"
+
+namespace luminal::models {
+namespace {
+
+struct KnownShape {
+  std::string_view name;
+  Llama::Options sizes;
+  int64_t context;
+};
+/// From the models' config.json.
+const std::array kShapes{
+    KnownShape{"llama-3.1-8b",
+               {.vocabulary = 128'256,
+                .layers = 32,
+                .size = 4096,
+                .heads = 32,
+                .kv_heads = 8,
+                .hidden = 14'336,
+                .rope_base = 5e5,
+                .tied = false},
+               8192},
+    KnownShape{"llama-3.2-1b",
+               {.vocabulary = 128'256,
+                .layers = 16,
+                .size = 2048,
+                .heads = 32,
+                .kv_heads = 8,
+                .hidden = 8192,
+                .rope_base = 5e5},
+               8192},
+    KnownShape{"smollm2-135m",
+               {.vocabulary = 49'152,
+                .layers = 30,
+                .size = 576,
+                .heads = 9,
+                .kv_heads = 3,
+                .hidden = 1536,
+                .rope_base = 1e5},
+               8192},
+    KnownShape{"tinyllama-1.1b",
+               {.vocabulary = 32'000,
+                .layers = 22,
+                .size = 2048,
+                .heads = 32,
+                .kv_heads = 4,
+                .hidden = 5632,
+                .tied = false},
+               2048},
+};
+
+GgufMetadata metadata_of(const KnownShape& shape, int64_t layers) {
+  const Llama::Options& o = shape.sizes;
+  const auto count = [](int64_t value) { return GgufValue(static_cast<uint32_t>(value)); };
+  GgufMetadata metadata{{"general.architecture", GgufValue(std::string("llama"))},
+                        {"general.name", GgufValue(fmt::format("{} with random weights", shape.name))},
+                        {"general.file_type", count(1)},
+                        {"llama.vocab_size", count(o.vocabulary)},
+                        {"llama.context_length", count(shape.context)},
+                        {"llama.embedding_length", count(o.size)},
+                        {"llama.block_count", count(layers)},
+                        {"llama.feed_forward_length", count(o.hidden)},
+                        {"llama.attention.head_count", count(o.heads)},
+                        {"llama.attention.head_count_kv", count(o.kv_heads)},
+                        {"llama.rope.dimension_count", count(o.size / o.heads)},
+                        {"llama.rope.freq_base", GgufValue(static_cast<float>(o.rope_base))},
+                        {"llama.attention.layer_norm_rms_epsilon", GgufValue(1e-5F)}};
+  text::TokenizerSpec tokens = text::byte_tokenizer();
+  for (auto id = static_cast<text::TokenId>(tokens.vocabulary.size()); id < o.vocabulary; ++id)
+    tokens.added.push_back({.id = id, .content = fmt::format("<token {}>", id)});
+  for (auto& entry : gguf_tokenizer_metadata(tokens, {}, "llama")) metadata.push_back(std::move(entry));
+  return metadata;
+}
+
+std::vector<GgufTensorInfo> tensors_of(const Llama::Options& o, int64_t layers) {
+  std::vector<GgufTensorInfo> tensors;
+  const auto matrix = [&](std::string name, int64_t out, int64_t in) {
+    tensors.push_back({std::move(name) + ".weight", &gguf_type("f16"), {out, in}});
+  };
+  const auto norm = [&](std::string name) {
+    tensors.push_back({std::move(name) + ".weight", &gguf_type("f32"), {o.size}});
+  };
+  const int64_t keys = o.kv_heads * (o.size / o.heads);
+  matrix("token_embd", o.vocabulary, o.size);
+  for (int64_t i = 0; i < layers; ++i) {
+    const auto named = [&](std::string_view part) { return fmt::format("blk.{}.{}", i, part); };
+    norm(named("attn_norm"));
+    matrix(named("attn_q"), o.size, o.size);
+    matrix(named("attn_k"), keys, o.size);
+    matrix(named("attn_v"), keys, o.size);
+    matrix(named("attn_output"), o.size, o.size);
+    norm(named("ffn_norm"));
+    matrix(named("ffn_gate"), o.hidden, o.size);
+    matrix(named("ffn_up"), o.hidden, o.size);
+    matrix(named("ffn_down"), o.size, o.hidden);
+  }
+  norm("output_norm");
+  if (!o.tied) matrix("output", o.vocabulary, o.size);
+  return tensors;
+}
+
+/// Uniform numbers with the deviation that keeps the size of a row of `inputs` numbers.
+TensorData random_numbers(int64_t count, int64_t inputs, uint64_t seed) {
+  TensorData data(Dtype::F32, {count});
+  const auto most = static_cast<float>(std::sqrt(3.0 / static_cast<double>(inputs)));
+  std::mt19937_64 random(seed);
+  for (float& x : data.as<float>()) x = most * (static_cast<float>(random() >> 40) * 0x1p-23F - 1);
+  return convert(data, Dtype::F16);
+}
+
+void write_numbers(GgufWriter& writer, const GgufTensorInfo& tensor, std::mt19937_64& seeds) {
+  constexpr int64_t kPiece = int64_t{1} << 20;
+  const int64_t count = tensor.element_count();
+  if (tensor.dims.size() == 1) {  // of a norm
+    const TensorData ones =
+        TensorData::of<float>({count}, std::vector<float>(static_cast<size_t>(count), 1.0F));
+    return writer.append(ones.bytes);
+  }
+  std::vector<uint64_t> seed_of(static_cast<size_t>((count + kPiece - 1) / kPiece));
+  for (uint64_t& seed : seed_of) seed = seeds();
+  const auto at_once = static_cast<size_t>(Team::shared().size());
+  for (size_t first = 0; first < seed_of.size(); first += at_once) {
+    throw_if_cancelled();
+    std::vector<TensorData> pieces(std::min(at_once, seed_of.size() - first));
+    Team::shared().for_each(pieces.size(), [&](size_t i) {
+      const auto begin = static_cast<int64_t>(first + i) * kPiece;
+      pieces[i] = random_numbers(std::min(kPiece, count - begin), tensor.dims.back(), seed_of[first + i]);
+    });
+    for (const TensorData& piece : pieces) writer.append(piece.bytes);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> random_model_names() {
+  std::vector<std::string> names;
+  for (const KnownShape& shape : kShapes) names.emplace_back(shape.name);
+  return names;
+}
+
+void write_random_model(std::string_view name, const std::filesystem::path& file,
+                        const RandomModelOptions& options) {
+  const auto shape = std::ranges::find(kShapes, name, &KnownShape::name);
+  if (shape == kShapes.end()) {
+    const std::vector<std::string> names = random_model_names();
+    fail("[model] there is no shape '{}'; there are {}{}", name, fmt::join(names, ", "),
+         did_you_mean(name, names));
+  }
+  if (options.layers < 0) fail("[model] {} layers are asked for; give 1 or more", options.layers);
+  const int64_t layers = options.layers > 0 ? options.layers : shape->sizes.layers;
+  const std::vector<GgufTensorInfo> tensors = tensors_of(shape->sizes, layers);
+  GgufWriter writer(file, metadata_of(*shape, layers), tensors);
+  std::mt19937_64 seeds(options.seed);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    write_numbers(writer, tensors[i], seeds);
+    if (options.progress) options.progress(static_cast<int64_t>(i) + 1, std::ssize(tensors));
+  }
+  writer.finish();
+}
+
+}  // namespace luminal::models
