@@ -272,11 +272,13 @@ double Prediction::traffic(const Dealt& d) const {
   if (!far_) return 0;
   double bytes = 2 * p_.out_bytes;
   if (t_.pack_n == Packing::Direct)
-    bytes += p_.right_bytes * scatter(d) * (p_.right_bytes > l2_ / 2 ? d.row_blocks : 1);
+    bytes += p_.right_bytes * scatter(d.task_n, tiles_.width, p_.n) *
+             (p_.right_bytes > l2_ / 2 ? d.row_blocks : 1);
   else if (t_.pack_n == Packing::Shared && !fetched_near())
     bytes += panel_traffic(d);
   if (t_.pack_m == Packing::Direct)
-    bytes += p_.left_bytes * (p_.left_bytes > l2_ / 2 ? d.column_blocks : 1);
+    bytes += p_.left_bytes * (p_.lines ? 1 : scatter(d.task_m, tiles_.height, p_.m)) *
+             (p_.left_bytes > l2_ / 2 ? d.column_blocks : 1);
   else if (t_.pack_m == Packing::Shared)
     bytes += p_.packed_m() * (p_.packed_m() > l2_ / 2 ? d.column_blocks : 1);
   return bytes / kRates.far_bytes_per_cycle();
@@ -292,11 +294,11 @@ double Prediction::fetched_traffic(const Dealt& d) const {
   if (!far_ || t_.pack_n != Packing::Shared || !fetched_near()) return 0;
   return panel_traffic(d) / kRates.near_bytes_per_cycle();
 }
-/// How much longer it takes to read the right side where it lies: few rows at a time stream by, many are so
-/// many pieces that nothing fetches ahead.
-double Prediction::scatter(const Dealt& d) const {
-  const double piece = depth_ <= 32 ? static_cast<double>(d.task_n) * tiles_.width : tiles_.width;
-  return piece >= p_.n ? 1 : scattered(piece * p_.element);
+/// How much longer it takes to read a side where it lies, whose rows along the sum are `whole` elements of which a tile
+/// reads `part`: few rows at a time stream by, many are so many pieces that nothing fetches ahead.
+double Prediction::scatter(int64_t tiles_of_task, double part, double whole) const {
+  const double piece = depth_ <= 32 ? static_cast<double>(tiles_of_task) * part : part;
+  return piece >= whole ? 1 : scattered(piece * p_.element);
 }
 
 /// Vectors moved, their masks, and the way through memory.

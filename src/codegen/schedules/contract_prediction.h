@@ -74,7 +74,7 @@ class Prediction {
   [[nodiscard]] double panel_traffic(const Dealt& d) const;
   [[nodiscard]] bool fetched_near() const;
   [[nodiscard]] double fetched_traffic(const Dealt& d) const;
-  [[nodiscard]] double scatter(const Dealt& d) const;
+  [[nodiscard]] double scatter(int64_t tiles_of_task, double part, double whole) const;
   void set_packing();
   [[nodiscard]] double packing(const Dealt& d) const;
 
