@@ -74,13 +74,14 @@ void pack_turned(StageBuilder& b, const Layout& l, const Coordinates& at, const 
                   vector = part_of(range, outer_count, range.axes.size());
   const Expression size = vector.size();
   const bool whole = size % l.lanes == Expression(0);
-  for_each_position(b, outer, at, {}, [&](const Coordinates& outside, const Expression& outer_position) {
-    b.loop(size.ceil_div(l.lanes), LoopKind::Serial, [&](const Expression& step) {
-      const Expression from = step * l.lanes;
-      Ramp ramp(b, vector, from, l.lanes, size);
-      prepare_side(ramp, l, l.c.right);
-      // A loop over the vectors of a tile, not a copy for each: code that turns a square is long to compile.
-      b.loop(l.t.tile_n, LoopKind::Serial, [&](const Expression& v) {
+  // A loop over the vectors of a tile, not a copy for each: code that turns a square is long to compile. It is the
+  // outermost one, since where columns lie takes divisions.
+  b.loop(l.t.tile_n, LoopKind::Serial, [&](const Expression& v) {
+    for_each_position(b, outer, at, {}, [&](const Coordinates& outside, const Expression& outer_position) {
+      b.loop(size.ceil_div(l.lanes), LoopKind::Serial, [&](const Expression& step) {
+        const Expression from = step * l.lanes;
+        Ramp ramp(b, vector, from, l.lanes, size);
+        prepare_side(ramp, l, l.c.right);
         Coordinates here = outside;
         std::vector<Id> square;
         for (int i = 0; i < l.lanes; ++i) {

@@ -56,6 +56,24 @@ TEST(Oracle, AgreesWithTheReferenceOnRowsAndProducts) {
   expect_agreement(cx, matmul((x * 0.3).exp(), w).tanh() + matmul(x, w).sum({1}, true), {x, w}, 1e-3);
 }
 
+// Weights of a model take gigabytes when decoded: only the blocks that are asked for are, in any order.
+TEST(Oracle, DecodesTheBlocksThatItReads) {
+  Graph cx;
+  const GraphTensor weights = cx.tensor({65536, 64}, Dtype::Q4_0);
+  const GraphTensor y = weights.cast(Dtype::F32) * 2;
+  const TensorData row = random_blocks(Dtype::Q4_0, {1, 64}, 7);
+  const auto leaf = std::make_shared<TensorData>(row);
+  leaf->dims = {65536, 64};  // whose other rows are not even there
+  Oracle oracle(cx, {});
+  oracle.set_leaf(weights.edge().source, leaf);
+  const std::vector<int64_t> positions{40, 41, 42, 3, 63, 0, 31, 32};
+  const Oracle::Samples samples = oracle.at(y.edge().source, positions);
+  const TensorData decoded = dequantize(row);
+  for (size_t i = 0; i < positions.size(); ++i)
+    EXPECT_EQ(samples.values.as<double>()[i], 2 * decoded.as<float>()[static_cast<size_t>(positions[i])])
+        << i;
+}
+
 TEST(Oracle, AgreesWithTheReferenceThroughConvolutionAndPooling) {
   Graph cx;
   auto x = cx.tensor({2, 3, 8, 8}).set(random_values(384, 3));
