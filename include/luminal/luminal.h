@@ -41,6 +41,7 @@
 #include "luminal/models/mobilenet.h"
 #include "luminal/models/perplexity.h"
 #include "luminal/models/quantize.h"
+#include "luminal/models/random_model.h"
 #include "luminal/models/resnet.h"
 #include "luminal/models/unet.h"
 #include "luminal/models/vit.h"

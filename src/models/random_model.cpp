@@ -13,7 +13,6 @@
 #include "base/fail.h"
 #include "base/suggest.h"
 #include "base/team.h"
-#include "graph/data_input.h"
 #include "luminal/gguf.h"
 #include "luminal/models/gguf_tokenizer.h"
 #include "luminal/models/llama.h"
@@ -121,11 +120,11 @@ std::vector<GgufTensorInfo> tensors_of(const Llama::Options& o, int64_t layers) 
 
 /// Uniform numbers with the deviation that keeps the size of a row of `inputs` numbers.
 TensorData random_numbers(int64_t count, int64_t inputs, uint64_t seed) {
-  TensorData data(Dtype::F32, {count});
+  TensorData data(Dtype::F16, {count});
   const auto most = static_cast<float>(std::sqrt(3.0 / static_cast<double>(inputs)));
   std::mt19937_64 random(seed);
-  for (float& x : data.as<float>()) x = most * (static_cast<float>(random() >> 40) * 0x1p-23F - 1);
-  return convert(data, Dtype::F16);
+  for (float16& x : data.as<float16>()) x = float16(most * (static_cast<float>(random() >> 40) * 0x1p-23F - 1));
+  return data;
 }
 
 void write_numbers(GgufWriter& writer, const GgufTensorInfo& tensor, std::mt19937_64& seeds) {
