@@ -123,7 +123,8 @@ TensorData random_numbers(int64_t count, int64_t inputs, uint64_t seed) {
   TensorData data(Dtype::F16, {count});
   const auto most = static_cast<float>(std::sqrt(3.0 / static_cast<double>(inputs)));
   std::mt19937_64 random(seed);
-  for (float16& x : data.as<float16>()) x = float16(most * (static_cast<float>(random() >> 40) * 0x1p-23F - 1));
+  for (float16& x : data.as<float16>())
+    x = float16(most * (static_cast<float>(random() >> 40) * 0x1p-23F - 1));
   return data;
 }
 
