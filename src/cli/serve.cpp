@@ -53,7 +53,7 @@ void warm_up(models::LanguageModel& model, std::ostream& err) {
     (void)model.logits(text);
   }
   std::vector<models::LanguageModel::SequenceText> together;
-  for (const int64_t texts : {4, 8, 16}) {  // sizes of joint steps
+  for (const int64_t texts : models::LanguageModel::kJointTexts) {
     if (std::ssize(together) == model.sequences()) break;
     while (std::ssize(together) < std::min(texts, model.sequences()))
       together.push_back({std::ssize(together), std::span(text).first(1)});

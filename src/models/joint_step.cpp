@@ -10,10 +10,7 @@
 namespace luminal::models {
 
 JointStep::JointStep(const Parts& parts)
-    : texts_(parts.texts),
-      vocabulary_(parts.sizes.vocabulary),
-      mode_(parts.mode),
-      bound_(static_cast<size_t>(parts.texts), nullptr) {
+    : texts_(parts.texts), vocabulary_(parts.sizes.vocabulary), mode_(parts.mode) {
   if (!parts.device.empty()) cx_.set_device(parts.device);
   const Decoder decoder(
       cx_, parts.sizes,
@@ -25,20 +22,11 @@ JointStep::JointStep(const Parts& parts)
         cx_.store(weight.edge().source, there.graph().value(there.edge().source), true);
         return weight;
       });
-  const int64_t capacity = parts.cache_dims.at(2);
-  const Expression rows =
-      Expression::dim("past_rows", {.min = kCacheRows, .max = capacity, .multiple_of = kCacheRows});
-  const Shape dims(parts.cache_dims.begin(), parts.cache_dims.end());
   std::vector<std::vector<Decoder::Rows>> read;
   for (int64_t place = 0; place < texts_; ++place) {
-    std::vector<Decoder::Rows>&whole = caches_.emplace_back(), &used = read.emplace_back();
-    for (int64_t layer = 0; layer < parts.sizes.layers; ++layer) {
-      const auto input = [&](const char* what) {
-        return cx_.named_tensor(fmt::format("text {} blk.{}.{}", place, layer, what), dims, parts.cache);
-      };
-      const Decoder::Rows& each = whole.emplace_back(Decoder::Rows{input("keys"), input("values")});
-      used.push_back({each.keys.slice_along(2, 0, rows), each.values.slice_along(2, 0, rows)});
-    }
+    caches_.emplace_back(cx_, fmt::format("text {} ", place), parts.sizes.layers, parts.cache_dims,
+                         parts.cache);
+    read.push_back(caches_.back().rows());
   }
   tokens_ = cx_.named_tensor("tokens", {1, texts_}, Dtype::I32);
   past_ = cx_.named_tensor("past", {texts_}, Dtype::I32);
@@ -46,16 +34,6 @@ JointStep::JointStep(const Parts& parts)
   logits_ = next.logits.retrieve();
   for (Decoder::Rows& each : next.rows)
     fresh_.push_back({each.keys.contiguous().retrieve(), each.values.contiguous().retrieve()});
-}
-
-void JointStep::bind(size_t place, const TextCache& text) {
-  if (bound_[place] == &text) return;
-  bound_[place] = &text;
-  for (size_t layer = 0; layer < text.layers.size(); ++layer) {
-    const Decoder::Rows& inputs = caches_[place][layer];
-    cx_.store(inputs.keys.edge().source, text.layers[layer].keys, true);
-    cx_.store(inputs.values.edge().source, text.layers[layer].values, true);
-  }
 }
 
 std::span<const float> JointStep::run(std::span<const text::TokenId> tokens,
@@ -67,7 +45,7 @@ std::span<const float> JointStep::run(std::span<const text::TokenId> tokens,
   for (size_t place = 0; place < next.size(); ++place) {
     const size_t text =
         place < texts.size() ? place : 0;  // places that are left over do what the first one does
-    bind(place, *texts[text]);
+    caches_[place].bind(*texts[text]);
     next[place] = tokens[text];
     past[place] = static_cast<int32_t>(texts[text]->seen.size());
     most = std::max<int64_t>(most, past[place]);

@@ -36,15 +36,12 @@ class JointStep {
   [[nodiscard]] double compile_seconds() const { return compile_s_; }
 
  private:
-  void bind(size_t place, const TextCache& text);
-
   int64_t texts_, vocabulary_;
   CompilationMode mode_;
   Graph cx_;
   GraphTensor tokens_, past_, logits_;
-  std::vector<std::vector<Decoder::Rows>> caches_;  ///< by place, then by layer: inputs
-  std::vector<Decoder::Rows> fresh_;                ///< by layer
-  std::vector<const TextCache*> bound_;             ///< by place
+  std::vector<CacheInputs> caches_;   ///< by place
+  std::vector<Decoder::Rows> fresh_;  ///< by layer
   std::optional<Compiled> compiled_;
   std::vector<float> numbers_;
   double compile_s_ = 0;

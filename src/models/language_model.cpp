@@ -23,8 +23,6 @@ using text::TokenId;
 
 /// Steps have so many tokens: the least that fits, padded, so that few sizes are compiled.
 constexpr std::array<int64_t, 5> kStepTokens{1, 8, 32, 128, 512};
-/// Joint steps are over so many texts at most: the least that do.
-constexpr std::array<int64_t, 3> kJointTexts{4, 8, LanguageModel::kMostJointTexts};
 
 }  // namespace
 
@@ -66,10 +64,8 @@ struct LanguageModel::State {
     if (sizes.rotary.frequencies.empty() && context > sizes.context)
       fail("[model] the context is {}, and the model has places for {} tokens", context, sizes.context);
     capacity = cache_rows_for(context);
-    const Expression rows =
-        Expression::dim("past_rows", {.min = kCacheRows, .max = capacity, .multiple_of = kCacheRows});
-    std::vector<Decoder::Rows> past_rows;
-    for (int64_t i = 0; i < sizes.layers; ++i) past_rows.push_back(add_cache(rows));
+    cache_inputs.emplace(cx, "", sizes.layers, cache_dims(), options.cache);
+    const std::vector<Decoder::Rows> past_rows = cache_inputs->rows();
     sequences.resize(static_cast<size_t>(options.sequences));
     for (TextCache& each : sequences)
       for (int64_t i = 0; i < sizes.layers; ++i) each.layers.push_back({new_cache(), new_cache()});
@@ -89,15 +85,6 @@ struct LanguageModel::State {
       fresh.push_back({each.keys.contiguous().retrieve(), each.values.contiguous().retrieve()});
   }
 
-  Decoder::Rows add_cache(const Expression& rows) {
-    const auto input = [&](const char* what) {
-      const std::vector<int64_t> dims = cache_dims();
-      return cx.named_tensor(fmt::format("blk.{}.{}", cache_inputs.size(), what),
-                             Shape(dims.begin(), dims.end()), options.cache);
-    };
-    const Decoder::Rows& whole = cache_inputs.emplace_back(Decoder::Rows{input("keys"), input("values")});
-    return {whole.keys.slice_along(2, 0, rows), whole.values.slice_along(2, 0, rows)};
-  }
   [[nodiscard]] std::vector<int64_t> cache_dims() const {
     return {1, sizes.kv_heads, capacity, sizes.head_size};
   }
@@ -105,14 +92,10 @@ struct LanguageModel::State {
     return std::make_shared<TensorData>(options.cache, cache_dims());
   }
 
-  /// The steps that follow read and extend this sequence. Caches stay where they are; the graph is told of them.
+  /// The steps that follow read and extend this sequence.
   void select(size_t number) {
-    if (current == &sequences[number]) return;
     current = &sequences[number];
-    for (size_t i = 0; i < cache_inputs.size(); ++i) {
-      cx.store(cache_inputs[i].keys.edge().source, current->layers[i].keys, true);
-      cx.store(cache_inputs[i].values.edge().source, current->layers[i].values, true);
-    }
+    cache_inputs->bind(*current);
   }
   [[nodiscard]] size_t checked_sequence(int64_t number) const {
     if (number < 0 || number >= std::ssize(sequences))
@@ -178,7 +161,7 @@ struct LanguageModel::State {
   int64_t context = 0, capacity = 0;
   Graph cx;
   GraphTensor tokens, past, last, targets, logits, losses;
-  std::vector<Decoder::Rows> cache_inputs;     ///< by layer: the caches of the current sequence
+  std::optional<CacheInputs> cache_inputs;     ///< of the current sequence
   std::map<std::string, GraphTensor> weights;  ///< by name
   std::vector<TextCache> sequences;
   TextCache* current = nullptr;

@@ -27,63 +27,43 @@ struct KnownShape {
   Llama::Options sizes;
   int64_t context;
 };
+Llama::Options shape(int64_t vocabulary, int64_t layers, int64_t size, int64_t heads, int64_t kv_heads,
+                     int64_t hidden, double rope_base, bool tied) {
+  return {.vocabulary = vocabulary,
+          .layers = layers,
+          .size = size,
+          .heads = heads,
+          .kv_heads = kv_heads,
+          .hidden = hidden,
+          .rope_base = rope_base,
+          .tied = tied};
+}
+
 /// From the models' config.json.
 const std::array kShapes{
-    KnownShape{"llama-3.1-8b",
-               {.vocabulary = 128'256,
-                .layers = 32,
-                .size = 4096,
-                .heads = 32,
-                .kv_heads = 8,
-                .hidden = 14'336,
-                .rope_base = 5e5,
-                .tied = false},
-               8192},
-    KnownShape{"llama-3.2-1b",
-               {.vocabulary = 128'256,
-                .layers = 16,
-                .size = 2048,
-                .heads = 32,
-                .kv_heads = 8,
-                .hidden = 8192,
-                .rope_base = 5e5},
-               8192},
-    KnownShape{"smollm2-135m",
-               {.vocabulary = 49'152,
-                .layers = 30,
-                .size = 576,
-                .heads = 9,
-                .kv_heads = 3,
-                .hidden = 1536,
-                .rope_base = 1e5},
-               8192},
-    KnownShape{"tinyllama-1.1b",
-               {.vocabulary = 32'000,
-                .layers = 22,
-                .size = 2048,
-                .heads = 32,
-                .kv_heads = 4,
-                .hidden = 5632,
-                .tied = false},
-               2048},
+    KnownShape{"llama-3.1-8b", Llama::llama3_8b(), 8192},
+    KnownShape{"llama-3.2-1b", shape(128'256, 16, 2048, 32, 8, 8192, 5e5, true), 8192},
+    KnownShape{"smollm2-135m", shape(49'152, 30, 576, 9, 3, 1536, 1e5, true), 8192},
+    KnownShape{"tinyllama-1.1b", shape(32'000, 22, 2048, 32, 4, 5632, 1e4, false), 2048},
 };
 
 GgufMetadata metadata_of(const KnownShape& shape, int64_t layers) {
   const Llama::Options& o = shape.sizes;
   const auto count = [](int64_t value) { return GgufValue(static_cast<uint32_t>(value)); };
-  GgufMetadata metadata{{"general.architecture", GgufValue(std::string("llama"))},
-                        {"general.name", GgufValue(fmt::format("{} with random weights", shape.name))},
-                        {"general.file_type", count(1)},
-                        {"llama.vocab_size", count(o.vocabulary)},
-                        {"llama.context_length", count(shape.context)},
-                        {"llama.embedding_length", count(o.size)},
-                        {"llama.block_count", count(layers)},
-                        {"llama.feed_forward_length", count(o.hidden)},
-                        {"llama.attention.head_count", count(o.heads)},
-                        {"llama.attention.head_count_kv", count(o.kv_heads)},
-                        {"llama.rope.dimension_count", count(o.size / o.heads)},
-                        {"llama.rope.freq_base", GgufValue(static_cast<float>(o.rope_base))},
-                        {"llama.attention.layer_norm_rms_epsilon", GgufValue(1e-5F)}};
+  GgufMetadata metadata{
+      {"general.architecture", GgufValue(std::string("llama"))},
+      {"general.name", GgufValue(fmt::format("{} with random weights", shape.name))},
+      {"general.file_type", count(1)},
+      {"llama.vocab_size", count(o.vocabulary)},
+      {"llama.context_length", count(shape.context)},
+      {"llama.embedding_length", count(o.size)},
+      {"llama.block_count", count(layers)},
+      {"llama.feed_forward_length", count(o.hidden)},
+      {"llama.attention.head_count", count(o.heads)},
+      {"llama.attention.head_count_kv", count(o.kv_heads)},
+      {"llama.rope.dimension_count", count(o.size / o.heads)},
+      {"llama.rope.freq_base", GgufValue(static_cast<float>(o.rope_base))},
+      {"llama.attention.layer_norm_rms_epsilon", GgufValue(static_cast<float>(o.norm_eps))}};
   text::TokenizerSpec tokens = text::byte_tokenizer();
   for (auto id = static_cast<text::TokenId>(tokens.vocabulary.size()); id < o.vocabulary; ++id)
     tokens.added.push_back({.id = id, .content = fmt::format("<token {}>", id)});
@@ -160,16 +140,16 @@ std::vector<std::string> random_model_names() {
 
 void write_random_model(std::string_view name, const std::filesystem::path& file,
                         const RandomModelOptions& options) {
-  const auto shape = std::ranges::find(kShapes, name, &KnownShape::name);
-  if (shape == kShapes.end()) {
+  const auto known = std::ranges::find(kShapes, name, &KnownShape::name);
+  if (known == kShapes.end()) {
     const std::vector<std::string> names = random_model_names();
     fail("[model] there is no shape '{}'; there are {}{}", name, fmt::join(names, ", "),
          did_you_mean(name, names));
   }
   if (options.layers < 0) fail("[model] {} layers are asked for; give 1 or more", options.layers);
-  const int64_t layers = options.layers > 0 ? options.layers : shape->sizes.layers;
-  const std::vector<GgufTensorInfo> tensors = tensors_of(shape->sizes, layers);
-  GgufWriter writer(file, metadata_of(*shape, layers), tensors);
+  const int64_t layers = options.layers > 0 ? options.layers : known->sizes.layers;
+  const std::vector<GgufTensorInfo> tensors = tensors_of(known->sizes, layers);
+  GgufWriter writer(file, metadata_of(*known, layers), tensors);
   std::mt19937_64 seeds(options.seed);
   for (size_t i = 0; i < tensors.size(); ++i) {
     write_numbers(writer, tensors[i], seeds);

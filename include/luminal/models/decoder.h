@@ -113,7 +113,7 @@ class Decoder {
   };
   class Builder;
   class Pass;
-  /// Whether `every` token's logits are wanted, or those of the pass's last one.
+  /// Of `every` token [T, vocabulary], or of the pass's last one [1, vocabulary]; `rows`: of the new tokens, by layer.
   [[nodiscard]] GraphTensor logits(const Pass& pass, std::vector<Rows>& rows, bool every) const;
   DecoderOptions options_;
   GraphTensor embedding_;

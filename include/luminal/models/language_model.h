@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -81,7 +82,9 @@ class LanguageModel {
   /// once for all of them. The sequences hold all but the last token of their texts. The result stays valid until the next
   /// call. Errors: as logits(); Error for a sequence that lacks more, or is named twice.
   [[nodiscard]] std::span<const float> joint_logits(std::span<const SequenceText> texts);
-  static constexpr int64_t kMostJointTexts = 16;
+  /// Joint steps are compiled for so many texts at most each: the least that do.
+  static constexpr std::array<int64_t, 3> kJointTexts{4, 8, 16};
+  static constexpr int64_t kMostJointTexts = kJointTexts.back();
   /// How many tokens at the start of `text` the cache of a sequence holds. Errors: Error for a sequence that there is
   /// not.
   [[nodiscard]] int64_t known_tokens(std::span<const text::TokenId> text, int64_t sequence = 0) const;
