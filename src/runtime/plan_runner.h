@@ -36,6 +36,8 @@ class PlanRunner {
   void give(TensorIndex tensor, std::shared_ptr<const TensorData> data);
   /// Inputs as they were given (a run may write its next states over them).
   void restore();
+  /// Takes over what another runner of the same plan holds where the tensor is.
+  void copy(const PlanRunner& from, TensorIndex tensor);
   /// Time of one run, averaged over as many as take `at_least_us` together.
   double sample_us(double at_least_us);
   /// What lies where the tensor is now; empty if no launch touches it.
@@ -43,8 +45,6 @@ class PlanRunner {
   /// Whether another runner holds the same there.
   [[nodiscard]] bool equals(const PlanRunner& other, TensorIndex tensor) const;
   [[nodiscard]] int64_t size_bytes(TensorIndex tensor) const;
-  /// Takes over what another runner of the same plan holds there.
-  void copy(const PlanRunner& from, TensorIndex tensor);
   /// Where that is.
   [[nodiscard]] backends::Address address(TensorIndex tensor) const;
 
