@@ -23,6 +23,10 @@
 #include "support/api_client.h"
 #include "support/files.h"
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+extern "C" size_t __sanitizer_get_current_allocated_bytes();  // GCC installs no header that declares it
+#endif
+
 // A server on a free port with a tiny stored model, and clients that speak HTTP.
 namespace luminal::serving {
 namespace {
@@ -588,19 +592,28 @@ TEST(ServerShutdown, LetsShortAnswersEnd) {
   EXPECT_EQ(whole.events.back()["choices"][0]["finish_reason"], "length");
 }
 
-int64_t resident_bytes() {
+// What the process holds. Sanitizers keep freed blocks and notes of their own, so there it is what is allocated.
+int64_t bytes_held() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return static_cast<int64_t>(__sanitizer_get_current_allocated_bytes());
+#else
   std::ifstream file("/proc/self/statm");
   int64_t pages = 0;
   file >> pages >> pages;
   return pages * ::sysconf(_SC_PAGESIZE);
+#endif
 }
 
-// 16 clients at once, some of which leave: every other gets all of its answer, and memory does not grow.
+// 16 clients at once, some of which leave: every other gets all of its answer, and memory stops growing. The first rounds
+// may grow: they compile steps, and the allocator fills its caches.
 TEST(ServerLoad, ManyClientsLoseNothing) {
   TinyServer server({}, 4, 256);
   const json body{{"messages", message("Hello there")}, {"max_tokens", 12}, {"temperature", 0}};
   const std::string wanted = stored_answers()["turns"][0][1];
   std::atomic<int64_t> right{0}, wrong{0}, left{0};
+  // What the HTTP library makes at its first use is made by one thread.
+  EXPECT_EQ(server.client().stream(kChat, body).text(), wanted);
+  EXPECT_EQ(server.client().post(kChat, body)["choices"][0]["message"]["content"], wanted);
   const auto load = [&](std::chrono::milliseconds time) {
     std::vector<std::jthread> clients;
     const auto end = std::chrono::steady_clock::now() + time;
@@ -620,13 +633,17 @@ TEST(ServerLoad, ManyClientsLoseNothing) {
         }
       });
   };
-  load(1500ms);
-  const int64_t before = resident_bytes();
-  load(3000ms);
+  constexpr int64_t kStill = 1 << 20;
+  int64_t growth = 2 * kStill;
+  for (int round = 0; round < 10 && growth > kStill; ++round) {
+    const int64_t before = bytes_held();
+    load(1500ms);
+    growth = bytes_held() - before;
+  }
+  EXPECT_LE(growth, kStill);
   EXPECT_EQ(wrong, 0);
   EXPECT_GT(right, 50);
   EXPECT_GT(left, 5);
-  EXPECT_LT(resident_bytes() - before, int64_t{16} << 20);
   EXPECT_TRUE(soon([&] { return server.client().metric("luminal_sequences_running") == 0; }));
 }
 
