@@ -506,7 +506,10 @@ Oracle::Samples Oracle::reduction(const Node& node, const Value& value, std::spa
         // In some orders a part of the sum overflows.
         if (magnitude > accumulated.largest) by_row.known[r] = false;
         // Sums of integers that the accumulator holds are exact in any order.
-        error = whole && total_error == 0 && magnitude * u <= 1 ? 0 : total_error + steps * magnitude;
+        error = whole && total_error == 0 && magnitude * u <= 1 &&
+                        (small_integers || magnitude == std::abs(result))
+                    ? 0
+                    : total_error + steps * magnitude;
         break;
       case Monoid::Mul: {  // Relative errors add.
         double relative = steps;

@@ -60,6 +60,9 @@ class Oracle {
   /// Roundings of a sum do not depend on each other. Where data has few different values they repeat, always
   /// in the same direction, and the bound of a sum is n*u*sum|x|.
   bool independent_roundings = true;
+  /// Every input holds small integers. Elsewhere an integer that cancelled others (127 - 126) has the bound of their
+  /// sum: a kernel that folds a sum of sums at once rounds them together with fractions.
+  bool small_integers = false;
   [[nodiscard]] int64_t operations() const { return operations_; }
 
  private:

@@ -116,6 +116,26 @@ TEST(Oracle, ComparisonsWithinTheBoundAreNotKnown) {
   EXPECT_TRUE(oracle.at(far.edge().source, first).known[0]);
 }
 
+// Two nested sums may become one: the columns are whole and exact, their sum with fractions is not.
+TEST(Oracle, WhatIntegersCancelBoundsTheSumAroundThem) {
+  Graph cx;
+  auto x = cx.tensor({2, 2}).set(std::vector<float>{127, 0.209241316F, -126, -2});
+  auto counts = cx.tensor({2, 2}).set(std::vector<float>{127, 1, 126, 2});
+  const Value total = x.sum({0}).sum({0}).edge().source, count = counts.sum({0}).edge().source;
+  Oracle oracle(cx, cx.dims());
+  for (const GraphTensor& input : {x, counts})
+    oracle.set_leaf(input.edge().source, cx.value(input.edge().source));
+  const std::vector<int64_t> first{0};
+  const float in_rows = (127 + 0.209241316F) + (-126 + -2), in_columns = (127 + -126) + (0.209241316F + -2);
+  const Oracle::Samples samples = oracle.at(total, first);
+  for (const float folded : {in_rows, in_columns})
+    EXPECT_LE(std::abs(folded - samples.values.as<double>()[0]), samples.errors[0]);
+  EXPECT_NE(in_rows, in_columns);
+  EXPECT_EQ(oracle.at(count, first).errors[0], 0);  // nothing cancels
+  oracle.small_integers = true;
+  EXPECT_EQ(oracle.at(x.sum({0}).edge().source, first).errors[0], 0);
+}
+
 TEST(Oracle, IntegersAreExactAndOverflowIsAnInfinity) {
   Graph cx;
   auto k = cx.tensor({4}, Dtype::I64).set(std::vector<int64_t>{1, -2, (int64_t{1} << 53) + 1, 4});
