@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -33,12 +32,6 @@ class Bits {
   double uniform(double low, double high) {
     return low + (high - low) * static_cast<double>((*this)() >> 11) * 0x1p-53;
   }
-  /// Of either sign, in magnitude from 2^low to 2^high: each power of two is as likely.
-  double power(int low, int high) {
-    const uint64_t bits = (*this)(), sign_and_fraction = bits & ~(uint64_t{0x7ff} << 52);
-    const auto exponent = static_cast<uint64_t>(integer(low, high - 1) + 1023);
-    return std::bit_cast<double>(sign_and_fraction | exponent << 52);
-  }
   int64_t integer(int64_t low, int64_t high) {  // short ranges: what the remainder prefers is nothing
     return low + static_cast<int64_t>((*this)() % static_cast<uint64_t>(high - low + 1));
   }
@@ -65,17 +58,17 @@ constexpr std::array kNotable{
 constexpr std::array kNonFinite{kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN()};
 
 void draw_extreme(Dtype dtype, Bits random, std::span<double> out) {
-  const int low = dtype == Dtype::F16 ? -20 : -100, high = dtype == Dtype::F16 ? 15 : 100;
+  const double low = dtype == Dtype::F16 ? -20 : -100, high = dtype == Dtype::F16 ? 15.9 : 100;
   for (size_t i = 0; i < out.size(); ++i) {
     const bool cancels = i % 4 == 3;
-    out[i] = cancels ? -out[i - 1] * (1 + 0x1p-8 * random.uniform(-1, 1)) : random.power(low, high);
+    out[i] = cancels ? -out[i - 1] * (1 + 0x1p-8 * random.uniform(-1, 1))
+                     : std::copysign(std::exp2(random.uniform(low, high)), random.uniform(-1, 1));
   }
 }
 
-constexpr size_t kStretch = 128;
-
-/// Stretches, so that rows, lanes and tiles see none, a few and many of them.
+/// Stretches of 128 elements, so that rows, lanes and tiles see none, a few and many of them.
 void draw_special(Bits random, std::span<double> out) {
+  constexpr size_t kStretch = 128;
   for (size_t first = 0; first < out.size(); first += kStretch) {
     const auto stretch = out.subspan(first, std::min(kStretch, out.size() - first));
     for (double& x : stretch) x = random.uniform(-2, 2);
@@ -111,8 +104,9 @@ void draw(std::string_view kind, Dtype dtype, Bits random, std::span<double> out
   if (kind == "integers") return fill([&] { return static_cast<double>(random.integer(-3, 3)); });
   if (!is_float(dtype)) return fill([&] { return static_cast<double>(random.integer(-100, 100)); });
   if (kind == "wide") {
-    const int range = dtype == Dtype::F16 ? 4 : 12;
-    return fill([&] { return random.power(-range, range); });
+    const double range = dtype == Dtype::F16 ? 4 : 12;
+    return fill(
+        [&] { return std::copysign(std::exp2(random.uniform(-range, range)), random.uniform(-1, 1)); });
   }
   if (kind == "extreme") return draw_extreme(dtype, random, out);
   if (kind == "special") return draw_special(random, out);
@@ -127,23 +121,20 @@ void draw(std::string_view kind, Dtype dtype, Bits random, std::span<double> out
 /// tile or a row is another number.
 constexpr int64_t kPeriod = 262'139;
 
-/// Numbers with which a tensor begins, at least `count` of them. Tensors of many kernels begin with the same ones: each
-/// thread keeps what it drew.
-std::span<const std::byte> beginning(std::string_view kind, Dtype dtype, uint64_t seed, size_t tensor,
-                                     int64_t count) {
+/// The numbers with which a tensor of `count` elements begins. Tensors of many kernels begin with the same ones: what
+/// was drawn last is kept by each thread.
+const TensorData& beginning(std::string_view kind, Dtype dtype, uint64_t seed, size_t tensor, int64_t count) {
   constexpr size_t kMostKept = 64;
-  using Key = std::tuple<std::string, Dtype, uint64_t, size_t>;
+  using Key = std::tuple<std::string, Dtype, uint64_t, size_t, int64_t>;
   thread_local std::map<Key, TensorData> kept;
   if (kept.size() >= kMostKept) kept.clear();
-  TensorData& known = kept[{std::string(kind), dtype, seed, tensor}];
-  if (known.bytes.empty() || known.element_count() < count) {
-    // Whole stretches, so that what is drawn again for a longer tensor begins with the same numbers.
-    const auto length = std::bit_ceil(std::max(static_cast<size_t>(count), kStretch));
-    TensorData numbers(Dtype::F64, {static_cast<int64_t>(length)});
+  const auto [entry, is_new] = kept.try_emplace({std::string(kind), dtype, seed, tensor, count});
+  if (is_new) {
+    TensorData numbers(Dtype::F64, {count});
     draw(kind, dtype, Bits(combine(combine(seed, tensor), hash_bytes(kind))), numbers.as<double>());
-    known = convert(numbers, dtype);
+    entry->second = convert(numbers, dtype);
   }
-  return std::span(known.bytes).first(static_cast<size_t>(size_bytes(dtype, count)));
+  return entry->second;
 }
 
 }  // namespace
@@ -156,17 +147,10 @@ std::shared_ptr<const TensorData> test_input(std::string_view kind, const Tensor
   if (is_quantized(dtype))
     return std::make_shared<TensorData>(
         random_blocks(dtype, exec(type.dims, dims), combine(seed, tensor), kind == "integers"));
-  auto data = std::make_shared<TensorData>();
-  data->dtype = dtype;
-  data->dims = exec(type.dims, dims);
-  const auto bytes = static_cast<size_t>(size_bytes(dtype, data->element_count()));
-  const std::span<const std::byte> drawn =
-      beginning(kind, dtype, seed, tensor, std::min(data->element_count(), kPeriod));
-  data->bytes.reserve(bytes);  // and nothing is filled with zeros first: that would take as long as drawing
-  while (data->bytes.size() < bytes) {
-    const auto part = drawn.first(std::min(drawn.size(), bytes - data->bytes.size()));
-    data->bytes.insert(data->bytes.end(), part.begin(), part.end());
-  }
+  auto data = std::make_shared<TensorData>(dtype, exec(type.dims, dims));
+  const TensorData& drawn = beginning(kind, dtype, seed, tensor, std::min(data->element_count(), kPeriod));
+  for (size_t at = 0; at < data->bytes.size(); at += drawn.bytes.size())
+    std::memcpy(&data->bytes[at], drawn.bytes.data(), std::min(drawn.bytes.size(), data->bytes.size() - at));
   return data;
 }
 
