@@ -418,7 +418,7 @@ TEST_F(SeededFaults, AReplayFileThatIsDamagedIsRefused) {
   };
   EXPECT_THROW((void)replay_kernel(with("\"seeded\"", "\"no such family\"")), FormatError);
   EXPECT_THROW((void)replay_kernel(with("\"fault\": 1", "\"other\": 1")), FormatError);
-  EXPECT_THROW((void)replay_kernel(with("\"luminal-replay\": 4", "\"luminal-replay\": 1")), FormatError);
+  EXPECT_THROW((void)replay_kernel(with("\"luminal-replay\": 5", "\"luminal-replay\": 1")), FormatError);
   EXPECT_THROW((void)replay_kernel(with("\"in_place\": -1", "\"in_place\": 9")), FormatError);
   for (size_t length = 0; length < content.size(); length += 97)
     EXPECT_THROW((void)replay_kernel(content.substr(0, length)), FormatError) << length;

@@ -159,6 +159,8 @@ TEST(SearchProgress, WhatIsVerifiedRunsThoughTheSearchIsEnded) {
     GptStep reference(size, "reference"), searched(size);
     bool ended = false;
     const SearchProgressScope scope([&](const SearchProgress& progress) {
+      std::this_thread::sleep_for(
+          std::chrono::milliseconds(120));  // so that no step passes between two calls
       ended = progress.step == "verifying kernels" && progress.done > 0;
       return !ended;
     });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "base/cancel.h"
@@ -457,8 +458,8 @@ class PlanSearch {
   /// The median of each plan's runs at these sizes; empty if there is no time for them, or a plan fails. `bytes`: of
   /// all plans together, at most.
   std::vector<double> times_of(const std::vector<Entry>& entries, const DimMap& sizes, int64_t bytes) {
-    constexpr int kRounds = 9, kLongRounds = 3;
-    constexpr double kSampleUs = 2000, kLongUs = 20e3;
+    constexpr size_t kRounds = 9, kLongRounds = 3;
+    constexpr double kSampleUs = 2000, kLongUs = 20e3, kBehind = 1.1;
     double shortest_us = 1e6 * static_cast<double>(bytes) / kFreshBytesPerS;
     for (const Entry& entry : entries) shortest_us += 3 * std::max(explored_[entry.cover].sum_us, kSampleUs);
     if (!fits(shortest_us * 1e-6, deadlines_.plans)) return {};
@@ -479,10 +480,16 @@ class PlanSearch {
             runs.push_back(std::make_unique<runtime::PlanRunner>(context_.backend, entry.plan, sizes, given,
                                                                  runtime::PlanRunner::Memory::AsPlanned));
           }
-          // One run of a long plan is an average in itself.
-          for (int round = 0; round < (times[0] > kLongUs ? kLongRounds : kRounds); ++round)
+          // One run of a long plan is an average in itself; what is far behind after one need not run again.
+          const auto first_of = [&](size_t plan) -> double& { return times[plan * kRounds]; };
+          double best_us = std::numeric_limits<double>::infinity();
+          for (size_t i = 0; i < entries.size(); ++i, ++progress)
+            best_us = std::min(best_us, first_of(i) = runs[i]->sample_us(kSampleUs));
+          const bool are_long = best_us > kLongUs;
+          for (size_t round = 1; round < (are_long ? kLongRounds : kRounds); ++round)
             for (size_t i = 0; i < entries.size(); ++i, ++progress)
-              times[i * kRounds + static_cast<size_t>(round)] = runs[i]->sample_us(kSampleUs);
+              if (!are_long || first_of(i) < kBehind * best_us)
+                times[i * kRounds + round] = runs[i]->sample_us(kSampleUs);
         },
         std::chrono::seconds(60), containment_of(context_.backend), deadlines_.plans);
     if (!trouble.empty() && trouble != kNoTimeLeft) {

@@ -89,15 +89,22 @@ bool is_filled(const std::byte* bytes, size_t i, std::byte with) {
   return std::memcmp(bytes + i * sizeof(T), filled.data(), sizeof(T)) == 0;
 }
 
-/// All elements that differ by more than the margins; NaN equals NaN.
+/// Whether a difference within the margin is one of leading digits.
+bool is_doubtful(double got, double expected, double margin) {
+  constexpr double kLoose = 0.25, kLarge = 0.0625;
+  const double size = std::abs(expected);
+  return margin > kLoose * size && std::abs(got - expected) > kLarge * size;
+}
+
+/// All of them; NaN equals NaN.
 template <class T>
-std::vector<Mismatch> all_mismatches(std::span<const T> expected, std::span<const std::byte> got,
-                                     const Margins& margins, std::optional<std::byte> unwritten) {
+Mismatches all_mismatches(std::span<const T> expected, std::span<const std::byte> got, const Margins& margins,
+                          std::optional<std::byte> unwritten) {
   const auto is_unwritten = [&](const void* bytes, size_t i) {
     return unwritten && is_filled<T>(static_cast<const std::byte*>(bytes), i, *unwritten);
   };
   constexpr size_t kBlock = 1024;
-  std::vector<Mismatch> found;
+  Mismatches found;
   for (size_t first = 0; first < expected.size(); first += kBlock) {
     const size_t count = std::min(kBlock, expected.size() - first);
     if (std::memcmp(&expected[first], &got[first * sizeof(T)], count * sizeof(T)) == 0) continue;
@@ -106,9 +113,10 @@ std::vector<Mismatch> all_mismatches(std::span<const T> expected, std::span<cons
       if (is_unwritten(expected.data(), i) || is_unwritten(got.data(), i)) continue;
       const double must = widened(expected[i]), is = widened(element_at<T>(got, i));
       const double margin = margins.exact() ? 0 : margins.at(must);
-      constexpr bool kFloats = !std::is_integral_v<T>;
-      if (kFloats && agrees(is, must, margin)) continue;
-      found.push_back({static_cast<int64_t>(i), is, must, margin});
+      if (std::is_integral_v<T> || !agrees(is, must, margin))
+        found.beyond.push_back({static_cast<int64_t>(i), is, must, margin});
+      else if (is_doubtful(is, must, margin))
+        found.doubtful.push_back({static_cast<int64_t>(i), is, must, margin});
     }
   }
   return found;
@@ -117,6 +125,24 @@ std::vector<Mismatch> all_mismatches(std::span<const T> expected, std::span<cons
 double distance(const Mismatch& m) {
   const double distance = std::abs(m.got - m.expected);
   return std::isnan(distance) ? std::numeric_limits<double>::infinity() : distance / (m.margin + 1e-300);
+}
+
+/// In turn one of the `furthest` greatest by a measure, and one of `spread` others, or of all where these are few.
+template <class Measure>
+std::vector<Mismatch> some_of(std::vector<Mismatch> all, size_t furthest, size_t spread,
+                              const Measure& measure) {
+  if (all.size() <= furthest + spread) spread = all.size();
+  furthest = std::min(furthest, all.size());
+  std::vector<Mismatch> others;
+  for (size_t i = 0; i < spread; ++i) others.push_back(all[i * all.size() / spread]);
+  std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(furthest), std::greater<>(),
+                            measure);
+  std::vector<Mismatch> some;
+  for (size_t i = 0; i < std::max(furthest, spread); ++i) {
+    if (i < furthest) some.push_back(all[i]);
+    if (i < spread) some.push_back(others[i]);
+  }
+  return some;
 }
 
 }  // namespace
@@ -153,18 +179,14 @@ int64_t written_in_both(const TensorData& a, const TensorData& b, std::byte unwr
   });
 }
 
-std::vector<Mismatch> mismatches(const TensorData& expected, std::span<const std::byte> got,
-                                 const Margins& margins, std::optional<std::byte> unwritten) {
-  constexpr size_t kFurthest = 24, kSpread = 40;
-  std::vector<Mismatch> all = visit_dtype(expected.dtype, [&]<class T>(T) {
+Mismatches mismatches(const TensorData& expected, std::span<const std::byte> got, const Margins& margins,
+                      std::optional<std::byte> unwritten) {
+  Mismatches all = visit_dtype(expected.dtype, [&]<class T>(T) {
     return all_mismatches<T>(expected.as<T>(), got, margins, unwritten);
   });
-  if (all.size() <= kFurthest + kSpread) return all;
-  std::vector<Mismatch> implementation;
-  for (size_t i = 0; i < kSpread; ++i) implementation.push_back(all[i * all.size() / kSpread]);
-  std::ranges::nth_element(all, all.begin() + kFurthest, std::greater<>(), distance);
-  implementation.insert(implementation.begin(), all.begin(), all.begin() + kFurthest);
-  return implementation;
+  return {.beyond = some_of(std::move(all.beyond), 24, 40, distance),
+          .doubtful = some_of(std::move(all.doubtful), 8, 8,
+                              [](const Mismatch& m) { return std::abs(m.got - m.expected); })};
 }
 
 }  // namespace luminal::search

@@ -32,12 +32,18 @@ struct Mismatch {
   int64_t position = 0;
   double got = 0, expected = 0, margin = 0;
 };
-/// Elements of `got`, dense and of the same dtype and size as `expected`, that lie further from it than the
-/// margins say: those furthest off, relative to their margins, and others spread over all of them. Elements of
-/// either that hold nothing but `unwritten` bytes are left aside.
-[[nodiscard]] std::vector<Mismatch> mismatches(const TensorData& expected, std::span<const std::byte> got,
-                                               const Margins& margins,
-                                               std::optional<std::byte> unwritten = std::nullopt);
+/// Elements of a kernel's result that have to be judged one by one.
+struct Mismatches {
+  std::vector<Mismatch> beyond;  ///< further from the independent kernel's than the margins say
+  std::vector<Mismatch>
+      doubtful;  ///< within margins that say little, as they are about as large as the element
+};
+/// Of `got`, dense and of the same dtype and size as `expected`. Where there are many, in turn one of those furthest off
+/// and one of others that are spread over all of them; some are both. Elements of either that hold nothing but
+/// `unwritten` bytes are left aside.
+[[nodiscard]] Mismatches mismatches(const TensorData& expected, std::span<const std::byte> got,
+                                    const Margins& margins,
+                                    std::optional<std::byte> unwritten = std::nullopt);
 
 /// Elements that hold something else than `unwritten` bytes in both.
 [[nodiscard]] int64_t written_in_both(const TensorData& a, const TensorData& b, std::byte unwritten);

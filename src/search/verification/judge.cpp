@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "base/fail.h"
 #include "kernel/overflow.h"
@@ -128,24 +129,72 @@ class OpenElements {
   std::optional<kernel::OverflowFinder> finder_;
 };
 
-/// Whether what lies far from the independent kernel's result is a fault: the user's nodes decide where they
-/// can be asked, elsewhere the spec says what is left open.
-bool is_fault(const VerificationSuite& suite, const VerificationCase& test_case, int tensor,
-              const Mismatch& m, const TensorData& got, const TensorData& reference, OpenElements& open) {
-  const std::optional<OracleValue> truth = ask_oracle(suite, test_case, tensor, m.position);
-  if (!truth) {
-    constexpr double kWithoutJudge = 4;
-    return !agrees(m.got, m.expected, kWithoutJudge * m.margin) && !open.contain(tensor, m.position);
+/// Judges what a kernel made of one test case where it lies far from what an independent kernel made: the user's nodes
+/// decide where they can be asked, elsewhere the spec says what is left open.
+class MismatchJudge {
+ public:
+  MismatchJudge(const VerificationSuite& suite, const VerificationCase& test_case, int tensor,
+                const VerificationCase::Expectation* samples, const TensorData& got,
+                const TensorData& reference, OpenElements& open)
+      : suite_(suite),
+        case_(test_case),
+        tensor_(tensor),
+        samples_(samples),
+        got_(got),
+        reference_(reference),
+        open_(open) {}
+
+  /// The first of them that is a fault. Ends after `least` where one takes long and those that were asked about are
+  /// right: about `operations` of the oracle.
+  std::optional<Mismatch> find_fault(std::span<const Mismatch> mismatches, int least, int64_t operations) {
+    asked_ = 0, operations_ = 0;
+    for (const Mismatch& m : mismatches) {
+      if (asked_ >= least && operations_ >= operations) break;
+      if (judged_.insert(m.position).second && is_fault(m)) return m;
+    }
+    return std::nullopt;
   }
-  if (!truth->known) return false;
-  const auto fits = [&](const TensorData& data) {
-    return is_float(data.dtype) ? agrees(element(data, m.position), truth->value, truth->bound)
-                                : integer(data, m.position) == truth->integer;
-  };
-  if (fits(got)) return false;
-  // Beyond the laws the independent kernel is the measure, unless it is off as well.
-  return !test_case.beyond_laws || (fits(reference) && !open.contain(tensor, m.position));
-}
+
+ private:
+  [[nodiscard]] bool is_fault(const Mismatch& m) {
+    const std::optional<OracleValue> truth = truth_at(m.position);
+    if (!truth) {
+      can_ask_ = false;
+      constexpr double kWithoutJudge = 4;
+      return !agrees(m.got, m.expected, kWithoutJudge * m.margin) && !open_.contain(tensor_, m.position);
+    }
+    if (!truth->known || fits(got_, m.position, *truth)) return false;
+    // Beyond the laws the independent kernel is the measure, unless it is off as well.
+    return !case_.beyond_laws ||
+           (fits(reference_, m.position, *truth) && !open_.contain(tensor_, m.position));
+  }
+
+  std::optional<OracleValue> truth_at(int64_t position) {
+    if (samples_ != nullptr)
+      if (const auto at = std::ranges::find(samples_->positions, position); at != samples_->positions.end())
+        return truth_of(*samples_, static_cast<size_t>(at - samples_->positions.begin()));
+    if (!can_ask_) return std::nullopt;
+    const std::optional<OracleValue> truth = ask_oracle(suite_, case_, tensor_, position);
+    ++asked_;
+    if (truth) operations_ += truth->operations;
+    return truth;
+  }
+  static bool fits(const TensorData& data, int64_t position, const OracleValue& truth) {
+    return is_float(data.dtype) ? agrees(element(data, position), truth.value, truth.bound)
+                                : integer(data, position) == truth.integer;
+  }
+
+  const VerificationSuite& suite_;
+  const VerificationCase& case_;
+  int tensor_;
+  const VerificationCase::Expectation* samples_;
+  const TensorData &got_, &reference_;
+  OpenElements& open_;
+  std::set<int64_t> judged_;
+  int asked_ = 0;
+  int64_t operations_ = 0;  ///< of the oracle
+  bool can_ask_ = true;     ///< what nobody can say of one element, or not in time, nobody says of others
+};
 
 }  // namespace
 
@@ -156,17 +205,20 @@ std::optional<Fault> compare_in_full(const VerificationSuite& suite, const Verif
   const auto unwritten = in_part ? std::optional(kUnwritten) : std::nullopt;
   for (size_t t = 0; t < tensors.size(); ++t) {
     if (reference[t].bytes.empty()) continue;
-    const auto expectation = std::ranges::find(test_case.expectations, static_cast<int>(t),
-                                               &VerificationCase::Expectation::tensor);
-    const Margins margins =
-        expectation != test_case.expectations.end() ? Margins(*expectation) : Margins(reference[t]);
-    for (const Mismatch& m : mismatches(reference[t], tensors[t].bytes, margins, unwritten))
-      if (is_fault(suite, test_case, static_cast<int>(t), m, tensors[t], reference[t], open)) {
-        Fault fault = fault_at(suite, test_case, static_cast<int>(t), m.position, m.got, m.expected, m.margin,
-                               "beside an independent kernel");
-        fault.is_by_reference = true;
-        return fault;
-      }
+    const auto sampled = std::ranges::find(test_case.expectations, static_cast<int>(t),
+                                           &VerificationCase::Expectation::tensor);
+    const VerificationCase::Expectation* samples =
+        sampled != test_case.expectations.end() ? &*sampled : nullptr;
+    MismatchJudge judge(suite, test_case, static_cast<int>(t), samples, tensors[t], reference[t], open);
+    const Margins margins = samples != nullptr ? Margins(*samples) : Margins(reference[t]);
+    const Mismatches found = mismatches(reference[t], tensors[t].bytes, margins, unwritten);
+    std::optional<Mismatch> wrong = judge.find_fault(found.beyond, 8, 10'000'000);
+    if (!wrong) wrong = judge.find_fault(found.doubtful, 2, 500'000);
+    if (!wrong) continue;
+    Fault fault = fault_at(suite, test_case, static_cast<int>(t), wrong->position, wrong->got,
+                           wrong->expected, wrong->margin, "beside an independent kernel");
+    fault.is_by_reference = true;
+    return fault;
   }
   return std::nullopt;
 }

@@ -1,6 +1,7 @@
 #include "search/verification/oracle.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -134,11 +135,12 @@ Oracle::Samples between(const Oracle::Samples& read, std::span<const Number* con
   return samples;
 }
 
-template <class T>
-void move_by(std::span<T> values, std::span<const double> errors, double sign) {
-  for (size_t i = 0; i < values.size(); ++i)
-    if (errors[i] != 0 && std::isfinite(static_cast<double>(values[i])))
-      values[i] = static_cast<T>(static_cast<double>(values[i]) + sign * errors[i]);
+/// Each value moved by its error; infinities and NaN stay.
+void move_by(std::span<double> values, std::span<const double> errors, double sign) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double moved = values[i] + sign * errors[i];
+    values[i] = errors[i] != 0 && std::isfinite(values[i]) ? moved : values[i];
+  }
 }
 
 }  // namespace
@@ -179,6 +181,19 @@ void Oracle::set_leaf(const Value& value, std::shared_ptr<const TensorData> data
   kept_elements_ = 0;
 }
 
+void Oracle::share_leaves(const std::unordered_map<Value, std::shared_ptr<const TensorData>>& leaves,
+                          const Value& computed) {
+  shared_ = &leaves;
+  computed_ = computed;
+}
+
+const TensorData* Oracle::known(const Value& value) const {
+  if (const auto own = leaves_.find(value); own != leaves_.end()) return own->second.get();
+  if (shared_ == nullptr || value == computed_) return nullptr;
+  const auto shared = shared_->find(value);
+  return shared == shared_->end() ? nullptr : shared->second.get();
+}
+
 void Oracle::spend(int64_t operations) {
   operations_ += operations;
   if (operations_ > operation_limit)
@@ -201,7 +216,7 @@ Oracle::Samples Oracle::leaf(const TensorData& data, std::span<const int64_t> po
 
 Oracle::Samples Oracle::at(const Value& value, std::span<const int64_t> positions) {
   spend(static_cast<int64_t>(positions.size()));
-  if (const auto found = leaves_.find(value); found != leaves_.end()) return leaf(*found->second, positions);
+  if (const TensorData* data = known(value)) return leaf(*data, positions);
   if (const auto kept = kept_.find(value); kept != kept_.end())
     for (const Kept& known : kept->second)
       if (std::ranges::equal(known.positions, positions)) return known.samples;
@@ -220,7 +235,7 @@ Oracle::Samples Oracle::at(const Value& value, std::span<const int64_t> position
 Oracle::Samples Oracle::compute(const Value& value, std::span<const int64_t> positions) {
   const Node& node = graph_.node(value.node);
   if (node.op->elementwise) return elementwise(node, positions);
-  if (node.op->monoid) return reduction(node, value, positions);
+  if (node.op->monoid) return reduction(node, positions);
   if (!is_computed(*node.op) || !node.op->is(Trait::Leaf))
     fail<OracleGap>("[verify] {} #{} is neither a leaf nor computed element by element", node.op->name,
                     value.node.index);
@@ -348,6 +363,17 @@ void doubt_what_turns(const Oracle::Samples& input, Oracle::Samples& result,
   }
 }
 
+/// Errors that reach from `center` to `there`; where the distance is NaN they stay as they are. Whether it is nowhere.
+bool widen(std::span<double> errors, std::span<const double> center, std::span<const double> there) {
+  int nans = 0;
+  for (size_t i = 0; i < errors.size(); ++i) {
+    const double distance = std::abs(there[i] - center[i]);
+    nans |= distance == distance ? 0 : 1;
+    errors[i] = distance > errors[i] ? distance : errors[i];
+  }
+  return nans == 0;
+}
+
 }  // namespace
 
 Oracle::Samples Oracle::elementwise(const Node& node, std::span<const int64_t> positions) {
@@ -377,35 +403,31 @@ Oracle::Samples Oracle::elementwise(const Node& node, std::span<const int64_t> p
           result.known[i] = false;
       return;
     }
+    if (widen(result.errors, result.values.as<double>(), there.as<double>())) return;
     const auto now = there.as<double>();
     const auto center = result.values.as<double>();
-    for (size_t i = 0; i < positions.size(); ++i) {
-      const double distance = std::abs(now[i] - center[i]);
-      if (!std::isnan(distance))
-        result.errors[i] = std::max(result.errors[i], distance);
-      else if (now[i] != center[i] && !(std::isnan(now[i]) && std::isnan(center[i])))
+    for (size_t i = 0; i < positions.size(); ++i)
+      if (std::isnan(now[i] - center[i]) && now[i] != center[i] &&
+          !(std::isnan(now[i]) && std::isnan(center[i])))
         result.known[i] = false;
-    }
   };
   std::vector<size_t> moving;
   for (size_t k = 0; k < inputs.size(); ++k)
     if (std::ranges::any_of(inputs[k].errors, [](double e) { return e != 0; })) moving.push_back(k);
   spend(count * (int64_t{1} << moving.size()));
-  std::vector<TensorData> moved(inputs.size());
-  const auto include_moved = [&](const auto& move) {
-    std::vector<const TensorData*> pointers = exact;
-    for (size_t m = 0; m < moving.size(); ++m) {
-      const size_t k = moving[m];
-      moved[k] = inputs[k].values;
-      move(m, moved[k].as<double>(), inputs[k].errors);
-      pointers[k] = &moved[k];
-    }
-    include(pointers);
+  const auto include_moved = [&](const auto& operand_of) {
+    std::vector<const TensorData*> operands = exact;
+    for (size_t m = 0; m < moving.size(); ++m) operands[moving[m]] = operand_of(m);
+    include(operands);
   };
+  std::vector<std::array<TensorData, 2>> ends;  // of the moving operands' intervals
+  for (const size_t k : moving) {
+    auto& [low, high] = ends.emplace_back(std::array{inputs[k].values, inputs[k].values});
+    move_by(low.as<double>(), inputs[k].errors, -1);
+    move_by(high.as<double>(), inputs[k].errors, 1);
+  }
   for (size_t corner = 0; !moving.empty() && corner < (size_t{1} << moving.size()); ++corner)
-    include_moved([&](size_t m, std::span<double> values, std::span<const double> errors) {
-      move_by(values, errors, (corner >> m & 1) != 0 ? 1.0 : -1.0);
-    });
+    include_moved([&](size_t m) { return &ends[m][corner >> m & 1]; });
   // The ends hide a pole between them: what is divided by 0 +- 1 may be anything.
   const auto may_be_zero = [](double value, double error) { return error != 0 && std::abs(value) <= error; };
   const auto has_zero = [&](size_t k) {
@@ -415,9 +437,13 @@ Oracle::Samples Oracle::elementwise(const Node& node, std::span<const int64_t> p
     return false;
   };
   if (std::ranges::any_of(moving, has_zero))
-    include_moved([&](size_t, std::span<double> values, std::span<const double> errors) {
+    include_moved([&](size_t m) {
+      const Samples& input = inputs[moving[m]];
+      TensorData& zeroed = ends[m][0] = input.values;
+      const auto values = zeroed.as<double>();
       for (size_t i = 0; i < values.size(); ++i)
-        if (may_be_zero(values[i], errors[i])) values[i] = 0;
+        if (may_be_zero(values[i], input.errors[i])) values[i] = 0;
+      return &zeroed;
     });
   if (is_float(dtype) && node.inputs.size() == 1 && !has(node.op->traits, Trait::Monotone))
     doubt_what_turns(inputs[0], result, [&](const TensorData& elsewhere) {
@@ -428,8 +454,7 @@ Oracle::Samples Oracle::elementwise(const Node& node, std::span<const int64_t> p
   return result;
 }
 
-Oracle::Samples Oracle::reduction(const Node& node, const Value& value, std::span<const int64_t> positions) {
-  (void)value;
+Oracle::Samples Oracle::reduction(const Node& node, std::span<const int64_t> positions) {
   // Each different row once.
   std::vector<int64_t> rows(positions.begin(), positions.end());
   std::ranges::sort(rows);
@@ -479,14 +504,18 @@ Oracle::Samples Oracle::reduction(const Node& node, const Value& value, std::spa
     loops.fill(accumulator.data(), 1);
     loops.fold_all(accumulator.data(), terms.values.bytes.data() + first * width, length);
     loops.finish(accumulator.data(), by_row.values.bytes.data() + r * out_width, 1);
+    const auto is_set = [&](const std::vector<bool>& flags, bool value) {
+      const auto begin = flags.begin() + static_cast<std::ptrdiff_t>(first);
+      return std::find(begin, begin + length, value) != begin + length;
+    };
+    if (is_set(terms.known, false) || (!terms.overflowed.empty() && is_set(terms.overflowed, true)))
+      by_row.known[r] = false;
     double magnitude = 0, total_error = 0, largest_error = 0;
     bool whole = true;
-    for (size_t i = first; i < first + static_cast<size_t>(length); ++i) {
-      if (!terms.known[i] || (!terms.overflowed.empty() && terms.overflowed[i])) by_row.known[r] = false;
-      if (terms.errors.empty()) continue;
+    for (size_t i = first; i < first + static_cast<size_t>(length) && !terms.errors.empty(); ++i) {
       const double x = terms.values.as<double>()[i];
       whole = whole && x == std::floor(x);
-      if (std::isfinite(x)) magnitude += std::abs(x);
+      magnitude += std::isfinite(x) ? std::abs(x) : 0;
       total_error += terms.errors[i];
       largest_error = std::max(largest_error, terms.errors[i]);
     }

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -52,6 +53,10 @@ class Oracle {
   Oracle(const Graph& graph, DimMap dims) : graph_(graph), dims_(std::move(dims)) {}
   /// Dense data of a value, of its dtype. Of blocks, those that are asked for are decoded. Later cases stop there.
   void set_leaf(const Value& value, std::shared_ptr<const TensorData> data);
+  /// Leaves that several oracles share and that outlive them, but for `computed`, which this one is asked about. Their
+  /// sizes are those of the values.
+  void share_leaves(const std::unordered_map<Value, std::shared_ptr<const TensorData>>& leaves,
+                    const Value& computed);
   /// Elements of a value at flat positions (row-major).
   /// Errors: OracleLimit if the recursion needs more than `operation_limit` elementary operations in all,
   /// OracleGap if it meets an op with an evaluation of its own that is no leaf.
@@ -72,16 +77,19 @@ class Oracle {
     std::vector<int64_t> positions;
     Samples samples;
   };
+  [[nodiscard]] const TensorData* known(const Value& value) const;
   [[nodiscard]] Samples compute(const Value& value, std::span<const int64_t> positions);
   [[nodiscard]] Samples through(const Edge& edge, std::span<const int64_t> positions);
   [[nodiscard]] Samples leaf(const TensorData& data, std::span<const int64_t> positions) const;
   [[nodiscard]] Samples elementwise(const Node& node, std::span<const int64_t> positions);
-  [[nodiscard]] Samples reduction(const Node& node, const Value& value, std::span<const int64_t> positions);
+  [[nodiscard]] Samples reduction(const Node& node, std::span<const int64_t> positions);
   void spend(int64_t operations);
 
   const Graph& graph_;
   DimMap dims_;
   std::unordered_map<Value, std::shared_ptr<const TensorData>> leaves_;
+  const std::unordered_map<Value, std::shared_ptr<const TensorData>>* shared_ = nullptr;
+  std::optional<Value> computed_;  ///< no leaf, though it is among the shared
   std::unordered_map<Value, std::shared_ptr<const TensorData>> made_;  ///< leaf ops, evaluated whole
   std::unordered_map<Value, std::vector<Kept>> kept_;
   size_t kept_elements_ = 0;

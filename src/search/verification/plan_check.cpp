@@ -11,6 +11,7 @@
 #include "graph/data_input.h"
 #include "search/verification/derive.h"
 #include "search/verification/fault_record.h"
+#include "search/verification/judge.h"
 #include "search/verification/oracle.h"
 #include "search/verification/test_inputs.h"
 #include "search/verification/verify.h"
@@ -88,7 +89,10 @@ class Judge {
     for (TensorIndex tensor = 0; tensor < static_cast<int>(plan.tensors.size()); ++tensor) {
       const PlanTensor& t = tensor_at(plan, tensor);
       if (!t.value || (t.role != PlanTensor::Role::Constant && !holds(tensor))) continue;
-      leaves_.try_emplace(*t.value, data_of(tensor));
+      const auto data = data_of(tensor);
+      LUMINAL_CHECK(data->element_count() == element_count(t.dims).exec(dims), "{} elements for {}",
+                    data->element_count(), described(plan, tensor));
+      leaves_.try_emplace(*t.value, data);
     }
   }
 
@@ -212,8 +216,7 @@ class Judge {
           OracleBudget{},
           [&] {
             Oracle oracle(graph_, dims_);
-            for (const auto& [value, known] : leaves_)
-              if (value != name) oracle.set_leaf(value, known);
+            oracle.share_leaves(leaves_, name);
             return oracle;
           },
           name, positions);
@@ -221,20 +224,17 @@ class Judge {
       debug(3, "{}; its value was compared with the plainest kernel only", gap.what());
       return std::nullopt;
     }
-    const TensorData got = convert(*data, right.values.dtype);
-    return visit_dtype(got.dtype, [&]<class T>(T) -> std::optional<std::string> {
-      for (size_t i = 0; i < positions.size(); ++i) {
-        const auto is = static_cast<double>(got.as<T>()[static_cast<size_t>(positions[i])]);
-        const auto must = static_cast<double>(right.values.as<T>()[i]);
-        const double bound = right.errors.empty() ? 0 : right.errors[i];
-        const bool is_comparable = right.known[i] && (math_ == MathMode::Strict || std::isfinite(must));
-        if (!is_comparable || agrees(is, must, bound)) continue;
-        if (launch != nullptr && is_right_by_its_inputs(*launch, name, positions[i], is)) continue;
-        return fmt::format("{} is {} at {}, must be {} +- {:.3g}", described(plan_, tensor), is, positions[i],
-                           must, bound);
-      }
-      return std::nullopt;
-    });
+    for (size_t i = 0; i < positions.size(); ++i) {
+      const double is = element(*data, positions[i]);
+      const double must = element(right.values, static_cast<int64_t>(i));
+      const double bound = right.errors.empty() ? 0 : right.errors[i];
+      const bool is_comparable = right.known[i] && (math_ == MathMode::Strict || std::isfinite(must));
+      if (!is_comparable || agrees(is, must, bound)) continue;
+      if (launch != nullptr && is_right_by_its_inputs(*launch, name, positions[i], is)) continue;
+      return fmt::format("{} is {} at {}, must be {} +- {:.3g}", described(plan_, tensor), is, positions[i],
+                         must, bound);
+    }
+    return std::nullopt;
   }
 
   const Graph& graph_;

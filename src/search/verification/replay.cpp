@@ -24,7 +24,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int kVersion = 4;
+constexpr int kVersion = 5;
 
 json json_of(const Replay::Kernel& kernel) {
   json parameters = json::object(), bucket = json::object();

@@ -215,6 +215,11 @@ VerificationSuite prepare_suite(const Graph& graph, const DimMap& dims, const Un
   return suite;
 }
 
+OracleValue truth_of(const VerificationCase::Expectation& samples, size_t i) {
+  if (!samples.integers.empty()) return {.integer = samples.integers[i], .known = samples.known[i]};
+  return {.value = samples.values[i], .bound = samples.errors[i], .known = samples.known[i]};
+}
+
 std::optional<OracleValue> ask_oracle(const VerificationSuite& suite, const VerificationCase& test_case,
                                       int tensor, int64_t position) {
   const Unit::Tensor& asked = suite.unit.tensors[static_cast<size_t>(tensor)];
@@ -224,12 +229,10 @@ std::optional<OracleValue> ask_oracle(const VerificationSuite& suite, const Veri
     if (!computed[t] && !suite.unit.tensors[t].value) return std::nullopt;
   Oracle oracle = oracle_for(*suite.graph, suite.dims, suite.unit, test_case);
   try {
-    const VerificationCase::Expectation expectation =
-        expectation_of(oracle.at(*asked.value, {&position, 1}), tensor, {position});
-    if (!expectation.integers.empty())
-      return OracleValue{.integer = expectation.integers[0], .known = expectation.known[0]};
-    return OracleValue{
-        .value = expectation.values[0], .bound = expectation.errors[0], .known = expectation.known[0]};
+    OracleValue truth =
+        truth_of(expectation_of(oracle.at(*asked.value, {&position, 1}), tensor, {position}), 0);
+    truth.operations = oracle.operations();
+    return truth;
   } catch (const OracleGap&) {
     return std::nullopt;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -32,6 +33,10 @@ class Bits {
   double uniform(double low, double high) {
     return low + (high - low) * static_cast<double>((*this)() >> 11) * 0x1p-53;
   }
+  /// Of either sign, in magnitude from 2^low to 2^high: each power of two is as likely.
+  double power(double low, double high) {
+    return std::copysign(std::exp2(uniform(low, high)), uniform(-1, 1));
+  }
   int64_t integer(int64_t low, int64_t high) {  // short ranges: what the remainder prefers is nothing
     return low + static_cast<int64_t>((*this)() % static_cast<uint64_t>(high - low + 1));
   }
@@ -61,33 +66,36 @@ void draw_extreme(Dtype dtype, Bits random, std::span<double> out) {
   const double low = dtype == Dtype::F16 ? -20 : -100, high = dtype == Dtype::F16 ? 15.9 : 100;
   for (size_t i = 0; i < out.size(); ++i) {
     const bool cancels = i % 4 == 3;
-    out[i] = cancels ? -out[i - 1] * (1 + 0x1p-8 * random.uniform(-1, 1))
-                     : std::copysign(std::exp2(random.uniform(low, high)), random.uniform(-1, 1));
+    out[i] = cancels ? -out[i - 1] * (1 + 0x1p-8 * random.uniform(-1, 1)) : random.power(low, high);
   }
 }
 
-/// Stretches of 128 elements, so that rows, lanes and tiles see none, a few and many of them.
+/// Four stretches of one length after the other, in any order: ordinary numbers, some notable ones, many, and some that
+/// are not finite. Each next four are twice as long, so that short tensors have all of them. In long stretches one
+/// element is not finite: of sums over thousands of elements some are finite still, and show what should not be there.
 void draw_special(Bits random, std::span<double> out) {
-  constexpr size_t kStretch = 128;
-  for (size_t first = 0; first < out.size(); first += kStretch) {
-    const auto stretch = out.subspan(first, std::min(kStretch, out.size() - first));
-    for (double& x : stretch) x = random.uniform(-2, 2);
-    const auto put = [&](int64_t one_in, const auto& values) {
-      for (double& x : stretch)
-        if (random.integer(1, one_in) == 1) x = random.one_of(values);
-    };
-    switch (random.integer(0, 3)) {
-      case 0:
-        put(4, kNotable);
-        break;
-      case 1:
-        put(24, kNotable);
-        break;
-      case 2:
-        put(8, kNonFinite);
-        break;
-      default:
-        break;
+  constexpr size_t kShortest = 16, kDense = 128, kLongest = 4096;
+  for (size_t first = 0, length = kShortest; first < out.size(); length = std::min(2 * length, kLongest)) {
+    std::array number{0, 1, 2, 3};
+    for (size_t i = number.size(); i-- > 1;)
+      std::swap(number[i], number[static_cast<size_t>(random.integer(0, static_cast<int64_t>(i)))]);
+    for (const int what : number) {
+      std::vector<double> stretch(length);
+      for (double& x : stretch) x = random.uniform(-2, 2);
+      const auto put = [&](int64_t one_in, const auto& values) {
+        for (double& x : stretch)
+          if (random.integer(1, one_in) == 1) x = random.one_of(values);
+      };
+      if (what == 1) put(24, kNotable);
+      if (what == 2) put(4, kNotable);
+      if (what == 3) {
+        if (length <= kDense) put(8, kNonFinite);
+        stretch[static_cast<size_t>(random.integer(0, static_cast<int64_t>(length) - 1))] =
+            random.one_of(kNonFinite);
+      }
+      const size_t count = std::min(length, out.size() - first);
+      std::copy_n(stretch.begin(), count, out.begin() + static_cast<std::ptrdiff_t>(first));
+      first += count;
     }
   }
 }
@@ -105,8 +113,7 @@ void draw(std::string_view kind, Dtype dtype, Bits random, std::span<double> out
   if (!is_float(dtype)) return fill([&] { return static_cast<double>(random.integer(-100, 100)); });
   if (kind == "wide") {
     const double range = dtype == Dtype::F16 ? 4 : 12;
-    return fill(
-        [&] { return std::copysign(std::exp2(random.uniform(-range, range)), random.uniform(-1, 1)); });
+    return fill([&] { return random.power(-range, range); });
   }
   if (kind == "extreme") return draw_extreme(dtype, random, out);
   if (kind == "special") return draw_special(random, out);
@@ -121,20 +128,22 @@ void draw(std::string_view kind, Dtype dtype, Bits random, std::span<double> out
 /// tile or a row is another number.
 constexpr int64_t kPeriod = 262'139;
 
-/// The numbers with which a tensor of `count` elements begins. Tensors of many kernels begin with the same ones: what
-/// was drawn last is kept by each thread.
-const TensorData& beginning(std::string_view kind, Dtype dtype, uint64_t seed, size_t tensor, int64_t count) {
+/// Numbers with which a tensor begins, at least `count` of them. Tensors of many kernels begin with the same ones: each
+/// thread keeps what it drew.
+std::span<const std::byte> beginning(std::string_view kind, Dtype dtype, uint64_t seed, size_t tensor,
+                                     int64_t count) {
   constexpr size_t kMostKept = 64;
-  using Key = std::tuple<std::string, Dtype, uint64_t, size_t, int64_t>;
+  using Key = std::tuple<std::string, Dtype, uint64_t, size_t>;
   thread_local std::map<Key, TensorData> kept;
   if (kept.size() >= kMostKept) kept.clear();
-  const auto [entry, is_new] = kept.try_emplace({std::string(kind), dtype, seed, tensor, count});
-  if (is_new) {
-    TensorData numbers(Dtype::F64, {count});
+  TensorData& known = kept[{std::string(kind), dtype, seed, tensor}];
+  if (known.bytes.empty() || known.element_count() < count) {
+    // Every kind draws one element after the other, or what is cut off whole: a longer tensor begins with the same.
+    TensorData numbers(Dtype::F64, {static_cast<int64_t>(std::bit_ceil(static_cast<size_t>(count)))});
     draw(kind, dtype, Bits(combine(combine(seed, tensor), hash_bytes(kind))), numbers.as<double>());
-    entry->second = convert(numbers, dtype);
+    known = convert(numbers, dtype);
   }
-  return entry->second;
+  return std::span(known.bytes).first(static_cast<size_t>(size_bytes(dtype, count)));
 }
 
 }  // namespace
@@ -147,10 +156,17 @@ std::shared_ptr<const TensorData> test_input(std::string_view kind, const Tensor
   if (is_quantized(dtype))
     return std::make_shared<TensorData>(
         random_blocks(dtype, exec(type.dims, dims), combine(seed, tensor), kind == "integers"));
-  auto data = std::make_shared<TensorData>(dtype, exec(type.dims, dims));
-  const TensorData& drawn = beginning(kind, dtype, seed, tensor, std::min(data->element_count(), kPeriod));
-  for (size_t at = 0; at < data->bytes.size(); at += drawn.bytes.size())
-    std::memcpy(&data->bytes[at], drawn.bytes.data(), std::min(drawn.bytes.size(), data->bytes.size() - at));
+  auto data = std::make_shared<TensorData>();
+  data->dtype = dtype;
+  data->dims = exec(type.dims, dims);
+  const auto bytes = static_cast<size_t>(size_bytes(dtype, data->element_count()));
+  const std::span<const std::byte> drawn =
+      beginning(kind, dtype, seed, tensor, std::min(data->element_count(), kPeriod));
+  data->bytes.reserve(bytes);  // and nothing is filled with zeros first: that would take as long as drawing
+  while (data->bytes.size() < bytes) {
+    const auto part = drawn.first(std::min(drawn.size(), bytes - data->bytes.size()));
+    data->bytes.insert(data->bytes.end(), part.begin(), part.end());
+  }
   return data;
 }
 

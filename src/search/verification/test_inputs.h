@@ -19,7 +19,7 @@ namespace luminal::search {
 ///   extreme   magnitudes from 1e-30 to 1e30 (f16: its whole range), both signs; every fourth element nearly
 ///             cancels the one before it
 ///   special   zeros of both signs, subnormals, the ends of the range, bounds of exponentials, infinities and
-///             NaN: in some stretches none, in some a few, in some every fourth element
+///             NaN: in stretches of 16 to 4096 elements none, a few, many, or some that are not finite
 ///   constant  one number everywhere
 ///   positive  0.01 ... 0.1, for whole plans: deep networks of them neither overflow nor take roots of what
 ///   is

@@ -31,10 +31,11 @@ enum class Split : uint8_t {
 };
 
 /// Some of the tasks of a kernel's last stage: one in `one_in` at the beginning, as many at the end and, of those
-/// between, as many from `middle` (0 ... 1) of the way on. At least one of each.
+/// between, as many from `middle` (0 ... 1) of the way on; of each at least `least`.
 struct TaskPart {
   double middle = 0.5;
   int64_t one_in = 32;
+  int64_t least = 1;
 };
 struct TaskRange {
   int64_t begin = 0, end = 0;

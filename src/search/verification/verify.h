@@ -131,6 +131,8 @@ struct VerifyOptions {
   /// another way instead of the first one again. 0: each test case once, in one call (or on `threads`), and
   /// nothing else.
   int launches = 8;
+  /// Tasks are dealt out in other ways than one call as well: to threads, to a call each, to uneven calls.
+  bool deals_out = true;
   /// Where launches take that long: test cases but the first run some of the tasks unless the unit reduces by more than
   /// sums, and what these compute is compared. For code that is one program for all tasks and inputs.
   bool in_parts = true;

@@ -1,0 +1,80 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "luminal/luminal.h"
+#include "search/verification/compare.h"
+#include "search/verification/judge.h"
+#include "search/verification/verify.h"
+
+// Every element of a result beside an independent kernel's, and which of those that differ the user's nodes are asked about.
+namespace luminal::search {
+namespace {
+
+/// y = 2 x, of which the samples allow an error of 1000 each.
+class Judge : public testing::Test {
+ protected:
+  static constexpr int64_t kRows = 64, kColumns = 96;
+
+  Judge() {
+    const GraphTensor x = graph_.tensor({kRows, kColumns}), y = (x * 2).retrieve();
+    Unit unit{.tensors = {{.type = graph_.type(x.edge().source), .value = x.edge().source, .aliases = {}},
+                          {.type = graph_.type(y.edge().source), .value = y.edge().source, .aliases = {}}},
+              .kernels = {{.inputs = {0}, .outputs = {1}, .spec = {}}}};
+    suite_ = prepare_suite(graph_, {}, unit, {.samples = 4, .kinds = {"plain"}});
+    right_.resize(2);
+    right_[1] = TensorData(Dtype::F32, {kRows, kColumns});
+    const auto in = suite_.cases[0].tensors[0]->as<float>();
+    std::ranges::transform(in, right_[1].as<float>().begin(), [](float value) { return 2 * value; });
+  }
+  void allow(double error) {
+    for (VerificationCase::Expectation& samples : suite_.cases[0].expectations)
+      samples.errors.assign(samples.errors.size(), error);
+  }
+  [[nodiscard]] std::optional<Fault> fault_of(const std::vector<TensorData>& made) const {
+    return compare_in_full(suite_, suite_.cases[0], made, right_, false);
+  }
+
+  Graph graph_;
+  VerificationSuite suite_;
+  std::vector<TensorData> right_;
+};
+
+TEST_F(Judge, FindsWrongLeadingDigitsWithinMarginsThatSayLittle) {
+  allow(1000);
+  EXPECT_FALSE(fault_of(right_));
+  std::vector<TensorData> wrong = right_;
+  const auto samples = suite_.cases[0].expectations[0].positions;
+  int64_t at = 0;  // an element of which no sample was taken
+  while (std::ranges::find(samples, at) != samples.end() || std::abs(right_[1].as<float>()[at]) < 1) ++at;
+  wrong[1].as<float>()[at] *= 1.5F;
+  const auto fault = fault_of(wrong);
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->position, at);
+}
+
+TEST_F(Judge, LeavesRoundingAlone) {
+  allow(1000);
+  std::vector<TensorData> rounded = right_;
+  for (float& value : rounded[1].as<float>()) value *= 1 + 1e-6F;
+  EXPECT_FALSE(fault_of(rounded));
+}
+
+TEST_F(Judge, AsksAboutTheFurthestAndAboutOthersInTurn) {
+  allow(0.01);
+  const Margins margins(suite_.cases[0].expectations[0]);
+  std::vector<TensorData> wrong = right_;
+  const auto values = wrong[1].as<float>();
+  for (size_t i = 0; i < values.size(); ++i) values[i] += i < 100 ? 50.F : 1.F;
+  const Mismatches found = mismatches(right_[1], wrong[1].bytes, margins);
+  ASSERT_EQ(found.beyond.size(), 64U);
+  const auto is_far = [](const Mismatch& m) { return m.position < 100; };
+  EXPECT_TRUE(is_far(found.beyond[0]));
+  EXPECT_TRUE(is_far(found.beyond[2]));
+  EXPECT_FALSE(is_far(found.beyond[3]));
+  EXPECT_EQ(std::ranges::count_if(found.beyond, is_far), 24 + 1);  // of the spread ones the first
+  EXPECT_TRUE(found.doubtful.empty());
+}
+
+}  // namespace
+}  // namespace luminal::search
