@@ -52,6 +52,8 @@ std::vector<const Schedule*> schedules() {
   return families.all;
 }
 
+const std::vector<const Schedule*>& built_in_schedules() { return Families::of_process().built_in; }
+
 void register_schedule(const Schedule& schedule) {
   Families& families = Families::of_process();
   const std::scoped_lock lock(families.mutex);
@@ -61,7 +63,7 @@ void register_schedule(const Schedule& schedule) {
 }
 
 bool has_added_families() {
-  const std::vector<const Schedule*>& built_in = Families::of_process().built_in;
+  const std::vector<const Schedule*>& built_in = built_in_schedules();
   return std::ranges::any_of(schedules(), [&](const Schedule* s) {
     return !s->foreign && std::ranges::find(built_in, s) == built_in.end();
   });
