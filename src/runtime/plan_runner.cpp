@@ -34,20 +34,27 @@ std::vector<TensorIndex> tensors_to_give(const Plan& plan) {
   return tensors;
 }
 
+int64_t PlanRunner::arena_bytes(backends::Device& device, const Plan& plan, const DimMap& dims) {
+  const Blocks blocks = assign_blocks(plan);
+  return Layout(plan, blocks, dims, device).arena_bytes();
+}
+
 PlanRunner::PlanRunner(backends::Device& device, const Plan& plan, const DimMap& dims, const Given& given,
-                       Memory memory)
+                       Memory memory, std::shared_ptr<backends::Buffer> arena)
     : plan_(plan),
       given_(given),
       shares_host_memory_(device.shares_host_memory()),
       blocks_(memory == Memory::AsPlanned ? assign_blocks(plan) : separate_blocks(plan)),
       layout_(std::make_unique<Layout>(plan, blocks_, dims, device)),
-      arena_(device, std::max<int64_t>(layout_->arena_bytes(), 1)),
+      arena_(std::move(arena)),
       own_(blocks_.all.size()),
       stream_(device.make_stream()),
       timer_(device, *stream_) {
   for (const TensorIndex tensor : tensors_to_give(plan))
     LUMINAL_CHECK(given_.contains(tensor), "tensor {} is not given", tensor);
-  layout_->set_arena(arena_.address());
+  if (!arena_)
+    arena_ = std::make_shared<backends::Buffer>(device, std::max<int64_t>(layout_->arena_bytes(), 1));
+  layout_->set_arena(arena_->address());
   for (size_t b = 0; b < blocks_.all.size(); ++b) {
     const Block& block = blocks_.all[b];
     if (block.home == Block::Home::Arena) continue;
@@ -174,6 +181,12 @@ void PlanRunner::copy(const PlanRunner& from, TensorIndex tensor) {
     stream_->upload(piece.data(), address(tensor) + first, count);
     stream_->synchronise();
   }
+}
+
+std::span<const std::byte> PlanRunner::view(TensorIndex tensor) const {
+  if (!shares_host_memory_ || size_bytes(tensor) == 0) return {};
+  const auto [memory, offset] = address(tensor);
+  return {static_cast<const std::byte*>(memory) + offset, static_cast<size_t>(size_bytes(tensor))};
 }
 
 TensorData::Bytes PlanRunner::bytes(TensorIndex tensor) const {

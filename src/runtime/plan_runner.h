@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "runtime/blocks.h"
@@ -22,10 +23,13 @@ class PlanRunner {
     AsPlanned,  ///< one arena, in place where the executor would do it
     Separate,   ///< every tensor by itself, whole until the next run
   };
-  /// Device and plan outlive it. Errors: InternalError if a tensor that is neither constant nor computed by a
-  /// kernel is not given.
+  /// Device and plan outlive it. Runners that never run at the same time may share an arena of `arena_bytes` of each;
+  /// without one a runner has its own.
+  /// Errors: InternalError if a tensor that is neither constant nor computed by a kernel is not given.
   PlanRunner(backends::Device& device, const Plan& plan, const DimMap& dims, const Given& given,
-             Memory memory);
+             Memory memory, std::shared_ptr<backends::Buffer> arena = nullptr);
+  /// Of `AsPlanned`.
+  [[nodiscard]] static int64_t arena_bytes(backends::Device& device, const Plan& plan, const DimMap& dims);
   ~PlanRunner();
 
   /// As the executor would, with all launches between two host ops at once; complete when it returns.
@@ -42,6 +46,8 @@ class PlanRunner {
   double sample_us(double at_least_us);
   /// What lies where the tensor is now; empty if no launch touches it.
   [[nodiscard]] TensorData::Bytes bytes(TensorIndex tensor) const;
+  /// The same without a copy, where host and device share memory; empty elsewhere too.
+  [[nodiscard]] std::span<const std::byte> view(TensorIndex tensor) const;
   /// Whether another runner holds the same there.
   [[nodiscard]] bool equals(const PlanRunner& other, TensorIndex tensor) const;
   [[nodiscard]] int64_t size_bytes(TensorIndex tensor) const;
@@ -61,7 +67,7 @@ class PlanRunner {
   bool shares_host_memory_;
   Blocks blocks_;
   std::unique_ptr<Layout> layout_;
-  backends::Buffer arena_;
+  std::shared_ptr<backends::Buffer> arena_;
   std::vector<std::unique_ptr<backends::Buffer>> own_;  ///< by block; null in the arena, and of given data
   std::unique_ptr<backends::Stream> stream_;
   StreamTimer timer_;

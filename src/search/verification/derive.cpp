@@ -175,8 +175,9 @@ class OriginSearch {
     return false;
   }
 
-  /// Whether the other origins and constants leave one value for `origin`: no walk back from it ends elsewhere,
-  /// at a node that no kernel computes, or passes one that takes too long to evaluate.
+  /// Whether the other origins and constants leave one value for `origin`: no walk back from it ends elsewhere, or at a
+  /// node that no kernel computes. A tensor of the unit may be drawn beside others that determine it where evaluating
+  /// takes too long: the kernel reads it as it is. What lies behind one may not: the kernel may compute it itself.
   [[nodiscard]] bool is_determined(const Origin& origin) const {
     std::unordered_set<NodeId> seen;
     std::vector<NodeId> open{origin.names[0].node};
@@ -185,8 +186,8 @@ class OriginSearch {
       open.pop_back();
       if (!seen.insert(id).second) continue;
       const Node& node = graph_.node(id);
-      if (!is_computed(*node.op) || !has_spec(node) || operations_of(node) > limits_.of_one_node)
-        return false;
+      if (!is_computed(*node.op) || !has_spec(node)) return false;
+      if (origin.distance == 0 && operations_of(node) > limits_.of_one_node) return false;
       for (const Edge& edge : node.inputs)
         if (!is_origin(edge.source)) open.push_back(edge.source.node);
     }

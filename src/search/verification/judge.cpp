@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <set>
+#include <unordered_map>
 
 #include "base/fail.h"
 #include "kernel/overflow.h"
@@ -13,7 +13,7 @@
 
 namespace luminal::search {
 
-double element(const TensorData& data, int64_t position) {
+double element(const Elements& data, int64_t position) {
   return visit_dtype(data.dtype,
                      [&]<class T>(T) { return widened(data.as<T>()[static_cast<size_t>(position)]); });
 }
@@ -133,67 +133,73 @@ class OpenElements {
 /// decide where they can be asked, elsewhere the spec says what is left open.
 class MismatchJudge {
  public:
-  MismatchJudge(const VerificationSuite& suite, const VerificationCase& test_case, int tensor,
-                const VerificationCase::Expectation* samples, const TensorData& got,
-                const TensorData& reference, OpenElements& open)
-      : suite_(suite),
-        case_(test_case),
-        tensor_(tensor),
-        samples_(samples),
-        got_(got),
-        reference_(reference),
-        open_(open) {}
+  MismatchJudge(const VerificationCase& test_case, int tensor, const VerificationCase::Expectation* samples,
+                const TensorData& got, const TensorData& reference, CaseOracle& oracle, OpenElements& open)
+      : case_(test_case), tensor_(tensor), got_(got), reference_(reference), oracle_(oracle), open_(open) {
+    for (size_t i = 0; samples != nullptr && i < samples->positions.size(); ++i)
+      truths_.emplace(samples->positions[i], truth_of(*samples, i));
+  }
 
   /// The first of them that is a fault. Ends after `least` where one takes long and those that were asked about are
   /// right: about `operations` of the oracle.
-  std::optional<Mismatch> find_fault(std::span<const Mismatch> mismatches, int least, int64_t operations) {
-    asked_ = 0, operations_ = 0;
-    for (const Mismatch& m : mismatches) {
-      if (asked_ >= least && operations_ >= operations) break;
-      if (judged_.insert(m.position).second && is_fault(m)) return m;
+  std::optional<Mismatch> find_fault(std::span<const Mismatch> mismatches, int64_t least,
+                                     int64_t operations) {
+    int64_t asked = 0;
+    const int64_t before = oracle_.operations();
+    for (size_t i = 0; i < mismatches.size(); ++i) {
+      const Mismatch& m = mismatches[i];
+      if (can_ask_ && !truths_.contains(m.position)) {
+        const int64_t spent = oracle_.operations() - before;
+        if (asked >= least && spent >= operations) break;
+        // The first tells what one costs.
+        const int64_t affordable =
+            asked == 0 ? 1 : (operations - spent) * asked / std::max<int64_t>(1, spent);
+        asked += ask_about(mismatches.subspan(i), std::max(affordable, asked == 0 ? 1 : least - asked));
+      }
+      if (is_fault(m)) return m;
     }
     return std::nullopt;
   }
 
  private:
   [[nodiscard]] bool is_fault(const Mismatch& m) {
-    const std::optional<OracleValue> truth = truth_at(m.position);
-    if (!truth) {
-      can_ask_ = false;
+    const auto answer = truths_.find(m.position);
+    if (answer == truths_.end()) {
       constexpr double kWithoutJudge = 4;
       return !agrees(m.got, m.expected, kWithoutJudge * m.margin) && !open_.contain(tensor_, m.position);
     }
-    if (!truth->known || fits(got_, m.position, *truth)) return false;
+    const OracleValue& truth = answer->second;
+    if (!truth.known || fits(got_, m.position, truth)) return false;
     // Beyond the laws the independent kernel is the measure, unless it is off as well.
-    return !case_.beyond_laws ||
-           (fits(reference_, m.position, *truth) && !open_.contain(tensor_, m.position));
+    return !case_.beyond_laws || (fits(reference_, m.position, truth) && !open_.contain(tensor_, m.position));
   }
 
-  std::optional<OracleValue> truth_at(int64_t position) {
-    if (samples_ != nullptr)
-      if (const auto at = std::ranges::find(samples_->positions, position); at != samples_->positions.end())
-        return truth_of(*samples_, static_cast<size_t>(at - samples_->positions.begin()));
-    if (!can_ask_) return std::nullopt;
-    const std::optional<OracleValue> truth = ask_oracle(suite_, case_, tensor_, position);
-    ++asked_;
-    if (truth) operations_ += truth->operations;
-    return truth;
+  /// Asks about the first `most` of them of which nothing is known. What nobody can say of these, or not in time,
+  /// nobody is asked about others.
+  int64_t ask_about(std::span<const Mismatch> mismatches, int64_t most) {
+    std::vector<int64_t> positions;
+    for (const Mismatch& m : mismatches) {
+      if (static_cast<int64_t>(positions.size()) >= std::max<int64_t>(1, most)) break;
+      if (!truths_.contains(m.position) && std::ranges::find(positions, m.position) == positions.end())
+        positions.push_back(m.position);
+    }
+    const auto answers = oracle_.ask(tensor_, positions);
+    can_ask_ = answers.has_value();
+    for (size_t i = 0; can_ask_ && i < positions.size(); ++i) truths_.emplace(positions[i], (*answers)[i]);
+    return static_cast<int64_t>(positions.size());
   }
   static bool fits(const TensorData& data, int64_t position, const OracleValue& truth) {
     return is_float(data.dtype) ? agrees(element(data, position), truth.value, truth.bound)
                                 : integer(data, position) == truth.integer;
   }
 
-  const VerificationSuite& suite_;
   const VerificationCase& case_;
   int tensor_;
-  const VerificationCase::Expectation* samples_;
   const TensorData &got_, &reference_;
+  CaseOracle& oracle_;
   OpenElements& open_;
-  std::set<int64_t> judged_;
-  int asked_ = 0;
-  int64_t operations_ = 0;  ///< of the oracle
-  bool can_ask_ = true;     ///< what nobody can say of one element, or not in time, nobody says of others
+  std::unordered_map<int64_t, OracleValue> truths_;  ///< by position
+  bool can_ask_ = true;
 };
 
 }  // namespace
@@ -202,6 +208,7 @@ std::optional<Fault> compare_in_full(const VerificationSuite& suite, const Verif
                                      std::span<const TensorData> tensors,
                                      std::span<const TensorData> reference, bool in_part) {
   OpenElements open(suite, test_case);
+  CaseOracle oracle(suite, test_case);
   const auto unwritten = in_part ? std::optional(kUnwritten) : std::nullopt;
   for (size_t t = 0; t < tensors.size(); ++t) {
     if (reference[t].bytes.empty()) continue;
@@ -209,9 +216,10 @@ std::optional<Fault> compare_in_full(const VerificationSuite& suite, const Verif
                                            &VerificationCase::Expectation::tensor);
     const VerificationCase::Expectation* samples =
         sampled != test_case.expectations.end() ? &*sampled : nullptr;
-    MismatchJudge judge(suite, test_case, static_cast<int>(t), samples, tensors[t], reference[t], open);
     const Margins margins = samples != nullptr ? Margins(*samples) : Margins(reference[t]);
     const Mismatches found = mismatches(reference[t], tensors[t].bytes, margins, unwritten);
+    if (found.beyond.empty() && found.doubtful.empty()) continue;
+    MismatchJudge judge(test_case, static_cast<int>(t), samples, tensors[t], reference[t], oracle, open);
     std::optional<Mismatch> wrong = judge.find_fault(found.beyond, 8, 10'000'000);
     if (!wrong) wrong = judge.find_fault(found.doubtful, 2, 500'000);
     if (!wrong) continue;

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "search/verification/oracle.h"
 #include "search/verification/verify.h"
 
 /// Whether what a kernel made is right: beside what the user's nodes say of samples, and beside what an independent
@@ -12,7 +13,10 @@
 namespace luminal::search {
 
 /// An element of any dtype as a number.
-[[nodiscard]] double element(const TensorData& data, int64_t position);
+[[nodiscard]] double element(const Elements& data, int64_t position);
+[[nodiscard]] inline double element(const TensorData& data, int64_t position) {
+  return element(elements_of(data), position);
+}
 
 [[nodiscard]] Fault fault_at(const VerificationSuite& suite, const VerificationCase& test_case, int tensor,
                              int64_t position, double got, double expected, double bound,

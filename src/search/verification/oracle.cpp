@@ -85,7 +85,7 @@ void store_rounded(Dtype dtype, double ulp, Oracle::Samples& samples) {
 
 /// Reads elements as T into an array.
 template <class T>
-void read_elements(const TensorData& data, std::span<const int64_t> positions, TensorData& out) {
+void read_elements(const Elements& data, std::span<const int64_t> positions, TensorData& out) {
   visit_dtype(data.dtype, [&]<class S>(S) {
     const auto from = data.as<S>();
     const auto to = out.as<T>();
@@ -100,7 +100,7 @@ void read_elements(const TensorData& data, std::span<const int64_t> positions, T
 }
 
 /// Elements of weights in blocks, each run of neighbours decoded at once: a check asks for few of them.
-void read_blocks(const TensorData& data, std::span<const int64_t> positions, std::span<double> out) {
+void read_blocks(const Elements& data, std::span<const int64_t> positions, std::span<double> out) {
   std::vector<float> run;
   for (size_t first = 0; first < positions.size(); first += run.size()) {
     size_t last = first + 1;
@@ -145,25 +145,25 @@ void move_by(std::span<double> values, std::span<const double> errors, double si
 
 }  // namespace
 
-Oracle::Samples ask_within(const OracleBudget& budget, const std::function<Oracle()>& make,
-                           const Value& value, std::vector<int64_t>& positions) {
-  const int64_t operations = budget.operations;
-  Oracle first = make();
-  first.operation_limit = std::max(operations, budget.of_one);
-  Oracle::Samples one = first.at(value, std::span(positions).first(1));
+Oracle::Samples ask_within(const OracleBudget& budget, Oracle& oracle, const Value& value,
+                           std::vector<int64_t>& positions) {
+  const int64_t operations = budget.operations, before = oracle.operations();
+  const int64_t most_of_one = std::max(operations, budget.of_one);
+  oracle.allow(most_of_one);
+  oracle.forget();  // what earlier questions left would hide what one costs
+  Oracle::Samples one = oracle.at(value, std::span(positions).first(1));
   // What one costs tells how many can be asked for.
-  const auto affordable =
-      static_cast<size_t>(std::max<int64_t>(1, operations / std::max<int64_t>(1, first.operations())));
+  const int64_t cost = std::max<int64_t>(1, oracle.operations() - before);
+  const auto affordable = static_cast<size_t>(std::max<int64_t>(1, operations / cost));
   if (affordable < positions.size()) {
     std::vector<int64_t> fewer;
     for (size_t i = 0; i < affordable; ++i) fewer.push_back(positions[i * positions.size() / affordable]);
     positions = std::move(fewer);
   }
   if (positions.size() == 1) return one;
-  Oracle all = make();
-  all.operation_limit = std::max(4 * operations, all.operation_limit);
+  oracle.allow(std::max(4 * operations, Oracle::kUsuallyAllowed));
   try {
-    return all.at(value, positions);
+    return oracle.at(value, positions);
   } catch (const OracleLimit&) {  // others cost more than the first
     positions.resize(1);
     return one;
@@ -177,31 +177,39 @@ void Oracle::set_leaf(const Value& value, std::shared_ptr<const TensorData> data
   LUMINAL_CHECK(data->element_count() == element_count(type.dims).exec(dims_), "a leaf of {} elements for {}",
                 data->element_count(), type.to_string());
   leaves_[value] = std::move(data);
+  forget();
+}
+
+void Oracle::forget() {
   kept_.clear();
   kept_elements_ = 0;
 }
 
-void Oracle::share_leaves(const std::unordered_map<Value, std::shared_ptr<const TensorData>>& leaves,
-                          const Value& computed) {
+void Oracle::share_leaves(const KnownElements& leaves, const Value& computed) {
   shared_ = &leaves;
   computed_ = computed;
 }
 
-const TensorData* Oracle::known(const Value& value) const {
-  if (const auto own = leaves_.find(value); own != leaves_.end()) return own->second.get();
-  if (shared_ == nullptr || value == computed_) return nullptr;
+std::optional<Elements> Oracle::known(const Value& value) const {
+  if (const auto own = leaves_.find(value); own != leaves_.end()) return elements_of(*own->second);
+  if (shared_ == nullptr || value == computed_) return std::nullopt;
   const auto shared = shared_->find(value);
-  return shared == shared_->end() ? nullptr : shared->second.get();
+  return shared == shared_->end() ? std::nullopt : std::optional(shared->second);
 }
 
 void Oracle::spend(int64_t operations) {
   operations_ += operations;
-  if (operations_ > operation_limit)
+  if (operations_ > limit_)
     fail<OracleLimit>("[verify] evaluating these samples takes more than {} operations; take fewer samples",
-                      operation_limit);
+                      allowed_);
 }
 
-Oracle::Samples Oracle::leaf(const TensorData& data, std::span<const int64_t> positions) const {
+void Oracle::allow(int64_t operations) {
+  allowed_ = operations;
+  limit_ = operations_ + operations;
+}
+
+Oracle::Samples Oracle::leaf(const Elements& data, std::span<const int64_t> positions) const {
   if (is_quantized(data.dtype)) {
     Samples samples = empty_samples(Dtype::F32, positions.size());
     read_blocks(data, positions, samples.values.as<double>());
@@ -216,17 +224,14 @@ Oracle::Samples Oracle::leaf(const TensorData& data, std::span<const int64_t> po
 
 Oracle::Samples Oracle::at(const Value& value, std::span<const int64_t> positions) {
   spend(static_cast<int64_t>(positions.size()));
-  if (const TensorData* data = known(value)) return leaf(*data, positions);
+  if (const auto data = known(value)) return leaf(*data, positions);
   if (const auto kept = kept_.find(value); kept != kept_.end())
     for (const Kept& known : kept->second)
       if (std::ranges::equal(known.positions, positions)) return known.samples;
   Samples samples = compute(value, positions);
   constexpr size_t kMost = size_t{1} << 20;  // elements of some 25 bytes
   if (positions.size() > kMost) return samples;
-  if (kept_elements_ + positions.size() > kMost) {
-    kept_.clear();
-    kept_elements_ = 0;
-  }
+  if (kept_elements_ + positions.size() > kMost) forget();
   kept_elements_ += positions.size();
   kept_[value].push_back({.positions = {positions.begin(), positions.end()}, .samples = samples});
   return samples;
@@ -244,7 +249,7 @@ Oracle::Samples Oracle::compute(const Value& value, std::span<const int64_t> pos
     std::vector<TensorData> outputs = evaluate_op(*node.op, node.attributes, {}, dims_, graph_.step());
     made = std::make_shared<const TensorData>(std::move(outputs[static_cast<size_t>(value.output)]));
   }
-  return leaf(*made, positions);
+  return leaf(elements_of(*made), positions);
 }
 
 namespace {

@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,6 +24,18 @@ class OracleLimit : public OracleGap {
  public:
   using OracleGap::OracleGap;
 };
+
+/// Elements of a value where they lie, row-major: dense or in blocks.
+struct Elements {
+  Dtype dtype;
+  std::span<const std::byte> bytes;
+  template <class T>
+  [[nodiscard]] std::span<const T> as() const {
+    return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+};
+[[nodiscard]] inline Elements elements_of(const TensorData& data) { return {data.dtype, data.bytes}; }
+using KnownElements = std::unordered_map<Value, Elements>;
 
 /// What single elements of the user's graph must be, computed on demand in f64 with a running error bound:
 /// the judge of every kernel. It reads the op records of the graph and nothing of what the search made of it.
@@ -55,13 +66,14 @@ class Oracle {
   void set_leaf(const Value& value, std::shared_ptr<const TensorData> data);
   /// Leaves that several oracles share and that outlive them, but for `computed`, which this one is asked about. Their
   /// sizes are those of the values.
-  void share_leaves(const std::unordered_map<Value, std::shared_ptr<const TensorData>>& leaves,
-                    const Value& computed);
+  void share_leaves(const KnownElements& leaves, const Value& computed);
   /// Elements of a value at flat positions (row-major).
-  /// Errors: OracleLimit if the recursion needs more than `operation_limit` elementary operations in all,
+  /// Errors: OracleLimit if the recursion needs more elementary operations than `allow` left,
   /// OracleGap if it meets an op with an evaluation of its own that is no leaf.
   [[nodiscard]] Samples at(const Value& value, std::span<const int64_t> positions);
-  int64_t operation_limit = 10'000'000;
+  /// From now on questions may take so many operations together.
+  void allow(int64_t operations);
+  static constexpr int64_t kUsuallyAllowed = 10'000'000;
   /// Roundings of a sum do not depend on each other. Where data has few different values they repeat, always
   /// in the same direction, and the bound of a sum is n*u*sum|x|.
   bool independent_roundings = true;
@@ -69,6 +81,8 @@ class Oracle {
   /// sum: a kernel that folds a sum of sums at once rounds them together with fractions.
   bool small_integers = false;
   [[nodiscard]] int64_t operations() const { return operations_; }
+  /// Drops what it keeps of earlier answers, so that they cost what they did.
+  void forget();
 
  private:
   /// What was computed. A value that several others read is evaluated once, at least where the same of its elements
@@ -77,10 +91,10 @@ class Oracle {
     std::vector<int64_t> positions;
     Samples samples;
   };
-  [[nodiscard]] const TensorData* known(const Value& value) const;
+  [[nodiscard]] std::optional<Elements> known(const Value& value) const;
   [[nodiscard]] Samples compute(const Value& value, std::span<const int64_t> positions);
   [[nodiscard]] Samples through(const Edge& edge, std::span<const int64_t> positions);
-  [[nodiscard]] Samples leaf(const TensorData& data, std::span<const int64_t> positions) const;
+  [[nodiscard]] Samples leaf(const Elements& data, std::span<const int64_t> positions) const;
   [[nodiscard]] Samples elementwise(const Node& node, std::span<const int64_t> positions);
   [[nodiscard]] Samples reduction(const Node& node, std::span<const int64_t> positions);
   void spend(int64_t operations);
@@ -88,12 +102,13 @@ class Oracle {
   const Graph& graph_;
   DimMap dims_;
   std::unordered_map<Value, std::shared_ptr<const TensorData>> leaves_;
-  const std::unordered_map<Value, std::shared_ptr<const TensorData>>* shared_ = nullptr;
+  const KnownElements* shared_ = nullptr;
   std::optional<Value> computed_;  ///< no leaf, though it is among the shared
   std::unordered_map<Value, std::shared_ptr<const TensorData>> made_;  ///< leaf ops, evaluated whole
   std::unordered_map<Value, std::vector<Kept>> kept_;
   size_t kept_elements_ = 0;
   int64_t operations_ = 0;
+  int64_t allowed_ = kUsuallyAllowed, limit_ = allowed_;
 };
 
 /// Elementary operations that samples of one value may take.
@@ -102,10 +117,10 @@ struct OracleBudget {
   int64_t of_one = 10'000'000;  ///< where one sample takes more than `operations`
 };
 /// Elements of a value at as many of `positions` as the budget allows, spread over them; the others are taken
-/// out of `positions`, of which there is at least one. `make` gives an oracle that was asked nothing yet.
+/// out of `positions`, of which there is at least one.
 /// Errors: OracleGap; OracleLimit if one takes too many operations.
-[[nodiscard]] Oracle::Samples ask_within(const OracleBudget& budget, const std::function<Oracle()>& make,
-                                         const Value& value, std::vector<int64_t>& positions);
+[[nodiscard]] Oracle::Samples ask_within(const OracleBudget& budget, Oracle& oracle, const Value& value,
+                                         std::vector<int64_t>& positions);
 
 /// Half a unit in the last place of 1, the relative rounding error: 2^-24 for f32.
 [[nodiscard]] double unit_roundoff(Dtype dtype);

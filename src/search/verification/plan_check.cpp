@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <random>
 
 #include "base/fail.h"
@@ -89,10 +90,11 @@ class Judge {
     for (TensorIndex tensor = 0; tensor < static_cast<int>(plan.tensors.size()); ++tensor) {
       const PlanTensor& t = tensor_at(plan, tensor);
       if (!t.value || (t.role != PlanTensor::Role::Constant && !holds(tensor))) continue;
-      const auto data = data_of(tensor);
-      LUMINAL_CHECK(data->element_count() == element_count(t.dims).exec(dims), "{} elements for {}",
-                    data->element_count(), described(plan, tensor));
-      leaves_.try_emplace(*t.value, data);
+      const Elements elements = elements_at(tensor);
+      const int64_t expected = luminal::size_bytes(t.dtype, element_count(t.dims).exec(dims));
+      LUMINAL_CHECK(static_cast<int64_t>(elements.bytes.size()) == expected, "{} bytes instead of {} for {}",
+                    elements.bytes.size(), expected, described(plan, tensor));
+      leaves_.try_emplace(*t.value, elements);
     }
   }
 
@@ -128,51 +130,48 @@ class Judge {
     return names;
   }
 
-  [[nodiscard]] std::shared_ptr<const TensorData> data_of(TensorIndex tensor) const {
+  [[nodiscard]] Elements elements_at(TensorIndex tensor) {
     const PlanTensor& t = tensor_at(plan_, tensor);
-    if (t.role == PlanTensor::Role::Constant) return t.constant;
-    if (t.role == PlanTensor::Role::Input) return given_.at(tensor);  // runs beside it leave it as it is
-    TensorData data;
-    data.dtype = t.dtype;
-    data.dims = exec(t.dims, dims_);
-    data.bytes = run_.bytes(tensor);
-    return std::make_shared<const TensorData>(std::move(data));
+    if (t.role == PlanTensor::Role::Constant) return elements_of(*t.constant);
+    // Runs beside it leave it as it is.
+    if (t.role == PlanTensor::Role::Input) return elements_of(*given_.at(tensor));
+    if (const std::span<const std::byte> in_place = run_.view(tensor); !in_place.empty())
+      return {t.dtype, in_place};
+    return {t.dtype, copies_.emplace_back(run_.bytes(tensor))};
   }
 
   /// The run has the tensor, and it is not empty.
   [[nodiscard]] bool holds(TensorIndex tensor) const { return run_.size_bytes(tensor) > 0; }
 
-  void add_known(Leaves& leaves, const luminal::Value& value) const {
+  void add_known(KnownElements& leaves, const luminal::Value& value) const {
     if (const auto known = leaves_.find(value); known != leaves_.end()) leaves.insert(*known);
   }
 
-  [[nodiscard]] Leaves given_leaves() const {
-    Leaves leaves;
+  [[nodiscard]] KnownElements given_leaves() const {
+    KnownElements leaves;
     for (const PlanTensor& tensor : plan_.tensors)
       if (tensor.role != PlanTensor::Role::Computed && tensor.value) add_known(leaves, *tensor.value);
     return leaves;
   }
 
   /// What a launch has in hand: its inputs and its other outputs, and what is given.
-  [[nodiscard]] Leaves leaves_of(const Launch& launch, const luminal::Value& name) const {
-    Leaves leaves = given_leaves();
+  [[nodiscard]] KnownElements leaves_of(const Launch& launch) const {
+    KnownElements leaves = given_leaves();
     for (const auto* tensors : {&launch.inputs(), &launch.outputs()})
       for (const TensorIndex tensor : *tensors)
         if (const auto& value = tensor_at(plan_, tensor).value) add_known(leaves, *value);
-    leaves.erase(name);
     return leaves;
   }
 
   /// Of a launch's inputs those that the others do not determine, and what is given: beside a row and its mean, both
   /// of which it reads, it may compute the mean anew.
-  [[nodiscard]] Leaves origins_of(const Launch& launch, const luminal::Value& name) const {
+  [[nodiscard]] KnownElements origins_of(const Launch& launch) const {
     std::vector<Names> inputs;
     for (const TensorIndex tensor : launch.inputs())
       if (tensor_at(plan_, tensor).value) inputs.push_back(names_of(tensor));
-    Leaves leaves = given_leaves();
+    KnownElements leaves = given_leaves();
     for (const Names& origin : common_origins(graph_, dims_, std::move(inputs), {}))
       add_known(leaves, origin[0]);
-    leaves.erase(name);
     return leaves;
   }
 
@@ -180,16 +179,14 @@ class Judge {
   /// has computed too (the mean of a row, from which it subtracts), in another order of summation.
   [[nodiscard]] bool is_right_by_its_inputs(const Launch& launch, const luminal::Value& name,
                                             int64_t position, double is) const {
-    return is_right_by(leaves_of(launch, name), name, position, is) ||
-           is_right_by(origins_of(launch, name), name, position, is);
+    return is_right_by(leaves_of(launch), name, position, is) ||
+           is_right_by(origins_of(launch), name, position, is);
   }
 
-  [[nodiscard]] bool is_right_by(const Leaves& leaves, const luminal::Value& name, int64_t position,
+  [[nodiscard]] bool is_right_by(const KnownElements& leaves, const luminal::Value& name, int64_t position,
                                  double is) const {
-    constexpr int64_t kOperations = 10'000'000;
     Oracle oracle(graph_, dims_);
-    oracle.operation_limit = kOperations;
-    for (const auto& [value, known] : leaves) oracle.set_leaf(value, known);
+    oracle.share_leaves(leaves, name);
     try {
       const Oracle::Samples right = oracle.at(name, std::span(&position, 1));
       if (right.errors.empty()) return false;
@@ -203,29 +200,24 @@ class Judge {
   /// `launch`: what computes the tensor; none for a given one.
   std::optional<std::string> verify(TensorIndex tensor, const luminal::Value& name,
                                     const Launch* launch) const {
-    const auto data = leaves_.at(*tensor_at(plan_, tensor).value);
-    const int64_t count = data->element_count();
-    if (count == 0) return std::nullopt;
+    const PlanTensor& t = tensor_at(plan_, tensor);
+    const Elements data = leaves_.at(*t.value);
+    if (data.bytes.empty()) return std::nullopt;
     constexpr int kAnywhere = 16;
     constexpr size_t kCovering = 256;
     std::vector<int64_t> positions =
-        covering_positions(data->dims, kAnywhere, kCovering, static_cast<uint64_t>(tensor));
+        covering_positions(exec(t.dims, dims_), kAnywhere, kCovering, static_cast<uint64_t>(tensor));
     Oracle::Samples right;
     try {
-      right = ask_within(
-          OracleBudget{},
-          [&] {
-            Oracle oracle(graph_, dims_);
-            oracle.share_leaves(leaves_, name);
-            return oracle;
-          },
-          name, positions);
+      Oracle oracle(graph_, dims_);
+      oracle.share_leaves(leaves_, name);
+      right = ask_within({}, oracle, name, positions);
     } catch (const OracleGap& gap) {
       debug(3, "{}; its value was compared with the plainest kernel only", gap.what());
       return std::nullopt;
     }
     for (size_t i = 0; i < positions.size(); ++i) {
-      const double is = element(*data, positions[i]);
+      const double is = element(data, positions[i]);
       const double must = element(right.values, static_cast<int64_t>(i));
       const double bound = right.errors.empty() ? 0 : right.errors[i];
       const bool is_comparable = right.known[i] && (math_ == MathMode::Strict || std::isfinite(must));
@@ -243,7 +235,8 @@ class Judge {
   const runtime::Given& given_;
   const runtime::PlanRunner& run_;
   MathMode math_;
-  Leaves leaves_;
+  std::deque<TensorData::Bytes> copies_;  ///< of tensors that lie on a device
+  KnownElements leaves_;
 };
 
 }  // namespace
@@ -286,7 +279,7 @@ std::optional<PlanFault> check_plan_uncontained(backends::Device& device, const 
   PlanRunner separate(device, plan, dims, given, PlanRunner::Memory::Separate);
   separate.run();
   ++progress;
-  {  // what the judge has copied makes room for the next runner
+  {  // copies of the judge make room for the next runner
     const Judge judge(graph, plan, dims, given, separate, math);
     if (auto fault = judge.check_inputs()) return fault;
     std::vector<std::optional<PlanFault>> faults(plan.launches.size());

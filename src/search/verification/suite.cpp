@@ -58,14 +58,6 @@ Oracle oracle_for(const Graph& graph, const DimMap& dims, const Unit& unit,
 }
 
 constexpr size_t kMostCovering = 8192;  ///< samples that cover the longest axis
-VerificationCase::Expectation ask_oracle(const Graph& graph, const DimMap& dims, const Unit& unit,
-                                         const VerificationCase& test_case, int tensor, const Value& value,
-                                         std::vector<int64_t> positions, const OracleBudget& budget) {
-  const Oracle::Samples samples =
-      ask_within(budget, [&] { return oracle_for(graph, dims, unit, test_case); }, value, positions);
-  return expectation_of(samples, tensor, std::move(positions));
-}
-
 std::vector<bool> computed_tensors(const Unit& unit) {
   std::vector<bool> computed(unit.tensors.size(), false);
   for (const Unit::Kernel& kernel : unit.kernels)
@@ -193,8 +185,10 @@ VerificationSuite prepare_suite(const Graph& graph, const DimMap& dims, const Un
     const OracleBudget budget{
         .operations = suite.cases.empty() ? options.operations : options.operations * 2 / 5,
         .of_one = options.of_one_sample};
+    std::optional<Oracle> oracle;
+    if (has_oracle) oracle.emplace(oracle_for(graph, dims, unit, test_case));
     for (size_t t = 0; t < unit.tensors.size(); ++t) {
-      if (!has_oracle || !computed[t] || !unit.tensors[t].value || beyond[t]) continue;
+      if (!oracle || !computed[t] || !unit.tensors[t].value || beyond[t]) continue;
       const std::vector<int64_t> positions = covering_positions(
           exec(unit.tensors[t].type.dims, dims), options.samples, kMostCovering, combine(options.seed, t));
       if (positions.empty()) continue;
@@ -202,9 +196,12 @@ VerificationSuite prepare_suite(const Graph& graph, const DimMap& dims, const Un
       std::vector<Value> values = unit.tensors[t].aliases;
       values.insert(values.begin(), *unit.tensors[t].value);
       try {
-        for (const Value& value : values)
+        for (const Value& value : values) {
+          std::vector<int64_t> affordable = positions;
+          const Oracle::Samples samples = ask_within(budget, *oracle, value, affordable);
           test_case.expectations.push_back(
-              ask_oracle(graph, dims, unit, test_case, static_cast<int>(t), value, positions, budget));
+              expectation_of(samples, static_cast<int>(t), std::move(affordable)));
+        }
       } catch (const OracleGap& gap) {
         debug(3, "{}; its value is compared with another kernel only", gap.what());
         beyond[t] = true;
@@ -220,23 +217,31 @@ OracleValue truth_of(const VerificationCase::Expectation& samples, size_t i) {
   return {.value = samples.values[i], .bound = samples.errors[i], .known = samples.known[i]};
 }
 
-std::optional<OracleValue> ask_oracle(const VerificationSuite& suite, const VerificationCase& test_case,
-                                      int tensor, int64_t position) {
-  const Unit::Tensor& asked = suite.unit.tensors[static_cast<size_t>(tensor)];
-  if (suite.graph == nullptr || !asked.value) return std::nullopt;
-  const std::vector<bool> computed = computed_tensors(suite.unit);
-  for (size_t t = 0; t < suite.unit.tensors.size(); ++t)
-    if (!computed[t] && !suite.unit.tensors[t].value) return std::nullopt;
-  Oracle oracle = oracle_for(*suite.graph, suite.dims, suite.unit, test_case);
+CaseOracle::CaseOracle(const VerificationSuite& suite, const VerificationCase& test_case)
+    : suite_(suite), case_(test_case) {}
+CaseOracle::~CaseOracle() = default;
+
+std::optional<std::vector<OracleValue>> CaseOracle::ask(int tensor, std::span<const int64_t> positions) {
+  const Unit& unit = suite_.unit;
+  const Unit::Tensor& asked = unit.tensors[static_cast<size_t>(tensor)];
+  if (suite_.graph == nullptr || !asked.value) return std::nullopt;
+  const std::vector<bool> computed = computed_tensors(unit);
+  for (size_t t = 0; t < unit.tensors.size(); ++t)
+    if (!computed[t] && !unit.tensors[t].value) return std::nullopt;
+  if (!oracle_) oracle_ = std::make_unique<Oracle>(oracle_for(*suite_.graph, suite_.dims, unit, case_));
+  oracle_->allow(static_cast<int64_t>(positions.size()) * Oracle::kUsuallyAllowed);
   try {
-    OracleValue truth =
-        truth_of(expectation_of(oracle.at(*asked.value, {&position, 1}), tensor, {position}), 0);
-    truth.operations = oracle.operations();
-    return truth;
+    const VerificationCase::Expectation answers =
+        expectation_of(oracle_->at(*asked.value, positions), tensor, {positions.begin(), positions.end()});
+    std::vector<OracleValue> truths;
+    for (size_t i = 0; i < positions.size(); ++i) truths.push_back(truth_of(answers, i));
+    return truths;
   } catch (const OracleGap&) {
     return std::nullopt;
   }
 }
+
+int64_t CaseOracle::operations() const { return oracle_ ? oracle_->operations() : 0; }
 
 double VerificationSuite::skipped_share() const {
   double all = 0, skipped = 0;

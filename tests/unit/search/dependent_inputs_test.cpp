@@ -112,6 +112,15 @@ TEST(Origins, WhatTheOthersDetermineIsNeverDrawn) {
   EXPECT_TRUE(none_afforded);
 }
 
+/// A kernel that reads a, b and the mean computes the product itself, where the mean may be any.
+TEST(Origins, AProductOfOthersThatTakesTooLongIsNotDrawnBesideThem) {
+  Graph cx;
+  const auto a = cx.tensor({64, 64}), b = cx.tensor({64, 64});
+  const auto mean = a.matmul(b).mean(1);
+  EXPECT_THAT(origins(cx, {a, b, mean}, {.of_one_node = 100'000}),
+              testing::UnorderedElementsAre(value(a), value(b), value(mean)));
+}
+
 TEST(Origins, WhatIsEvaluatedIsWhatTheGraphMakes) {
   Graph cx;
   const auto x = cx.tensor({2, 3});

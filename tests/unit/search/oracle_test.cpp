@@ -160,7 +160,7 @@ TEST(Oracle, SaysWhenSamplesCostTooMuch) {
   auto x = cx.tensor({1000}).set(random_values(1000, 6));
   auto total = x.sum({0});
   Oracle oracle(cx, cx.dims());
-  oracle.operation_limit = 500;
+  oracle.allow(500);
   oracle.set_leaf(x.edge().source, cx.value(x.edge().source));
   EXPECT_THROW((void)oracle.at(total.edge().source, std::vector<int64_t>{0}), Error);
 }
@@ -198,7 +198,7 @@ TEST(Oracle, EvaluatesSharedWorkOnce) {
   const std::vector<float> data = random_values(4000, 3);
   oracle.set_leaf(x.edge().source,
                   std::make_shared<const TensorData>(TensorData::of<float>({4, 1000}, data)));
-  oracle.operation_limit = 20'000;
+  oracle.allow(20'000);
   const std::vector<int64_t> first{0};
   const auto end = oracle.at(chain.edge().source, first);
   EXPECT_TRUE(end.known[0]);
