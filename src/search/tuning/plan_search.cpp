@@ -455,6 +455,19 @@ class PlanSearch {
     return best;
   }
 
+  /// Memory in which each of the plans can run. Its pages are there before any is timed: fresh ones would take longer
+  /// than the first plan, and count against it alone.
+  std::shared_ptr<backends::Buffer> arena_for(const std::vector<Entry>& entries, const DimMap& sizes) {
+    int64_t bytes = 1;
+    for (const Entry& entry : entries)
+      bytes = std::max(bytes, runtime::PlanRunner::arena_bytes(context_.backend, entry.plan, sizes));
+    auto arena = std::make_shared<backends::Buffer>(context_.backend, bytes);
+    const auto stream = context_.backend.make_stream();
+    stream->fill(arena->address(), std::byte{0}, bytes);
+    stream->synchronise();
+    return arena;
+  }
+
   /// The median of each plan's runs at these sizes; empty if there is no time for them, or a plan fails. `bytes`: of
   /// all plans together, at most.
   std::vector<double> times_of(const std::vector<Entry>& entries, const DimMap& sizes, int64_t bytes) {
@@ -471,14 +484,15 @@ class PlanSearch {
         [&](Progress& progress) {
           std::vector<std::unique_ptr<runtime::PlanRunner>> runs;
           Leaves known = result_.values;  // plans that read one value have one copy of it
+          const std::shared_ptr<backends::Buffer> arena = arena_for(entries, sizes);
           for (const Entry& entry : entries) {
             const runtime::Given given =
                 timing_inputs(context_.graph, entry.plan, sizes, context_.options, known);
             for (const auto& [tensor, data] : given)
               if (const auto& value = entry.plan.tensors[static_cast<size_t>(tensor)].value)
                 known.insert_or_assign(*value, data);
-            runs.push_back(std::make_unique<runtime::PlanRunner>(context_.backend, entry.plan, sizes, given,
-                                                                 runtime::PlanRunner::Memory::AsPlanned));
+            runs.push_back(std::make_unique<runtime::PlanRunner>(
+                context_.backend, entry.plan, sizes, given, runtime::PlanRunner::Memory::AsPlanned, arena));
           }
           // One run of a long plan is an average in itself; what is far behind after one need not run again.
           const auto first_of = [&](size_t plan) -> double& { return times[plan * kRounds]; };

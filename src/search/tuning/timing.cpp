@@ -10,10 +10,11 @@ namespace luminal::search {
 namespace {
 
 /// Times on fresh inputs and outputs of the spec.
-std::vector<double> race_on(backends::Device& device, const kernel::KernelSpec& spec, const DimMap& sizes,
-                            const SlotData& given, uint64_t seed,
-                            std::span<const std::shared_ptr<const backends::Kernel>> kernels,
+std::vector<double> race_on(backends::Device& device, const TimingRequest& request, uint64_t seed,
                             const RaceOptions& options) {
+  const kernel::KernelSpec& spec = *request.spec;
+  const DimMap& sizes = request.sizes;
+  const SlotData given = request.given();
   std::vector<std::shared_ptr<const TensorData>> inputs;
   std::vector<const TensorData*> pointers;
   std::vector<int64_t> output_bytes;
@@ -37,7 +38,7 @@ std::vector<double> race_on(backends::Device& device, const kernel::KernelSpec& 
   const Bench bench(device, pointers, output_bytes, sizes, copies);
   std::vector<std::unique_ptr<Contender>> contenders;
   std::vector<Contender*> field;
-  for (const auto& kernel : kernels) {
+  for (const auto& kernel : request.kernels) {
     contenders.push_back(std::make_unique<Contender>(kernel, bench));
     field.push_back(contenders.back().get());
   }
@@ -46,35 +47,47 @@ std::vector<double> race_on(backends::Device& device, const kernel::KernelSpec& 
 
 }  // namespace
 
-Timing time_kernels(backends::Device& device, const kernel::KernelSpec& spec, const DimMap& sizes,
-                    const SlotData& given, uint64_t seed,
-                    std::span<const std::shared_ptr<const backends::Kernel>> kernels,
-                    const RaceOptions& options) {
-  const SharedBytes shared_running(sizeof(std::atomic<size_t>));
-  const SharedBytes shared_times(static_cast<int64_t>(kernels.size() * sizeof(double)));
-  std::atomic<size_t>& running = shared_running.as<std::atomic<size_t>>()[0];
+std::vector<Timing> time_kernels(backends::Device& device, std::span<const TimingRequest> requests,
+                                 uint64_t seed, const RaceOptions& options) {
+  std::vector<size_t> first;  // of each request's kernels
+  size_t count = 0;
+  for (const TimingRequest& request : requests) {
+    first.push_back(count);
+    count += request.kernels.size();
+  }
+  const SharedBytes shared_running(static_cast<int64_t>(requests.size() * sizeof(std::atomic<size_t>)));
+  const SharedBytes shared_times(static_cast<int64_t>(count * sizeof(double)));
+  const auto running = shared_running.as<std::atomic<size_t>>();  // of each request: the kernel
   const std::span<double> times = shared_times.as<double>();
-  running = kernels.size();
-  Timing timing;
-  timing.trouble = run_contained(
-      [&](Progress& progress) {
+  for (size_t r = 0; r < requests.size(); ++r) running[r] = requests[r].kernels.size();
+  const std::vector<std::string> troubles = run_contained_each(
+      requests.size(),
+      [&](size_t r, Progress& progress) {
+        if (!fits(requests[r].least_s, options.deadline)) return;
         RaceOptions watched = options;
         watched.before_sample = [&](size_t contender) {
-          running = contender;
+          running[r] = contender;
           ++progress;
         };
-        std::ranges::copy(race_on(device, spec, sizes, given, seed, kernels, watched), times.begin());
+        std::ranges::copy(race_on(device, requests[r], seed, watched),
+                          times.begin() + static_cast<ptrdiff_t>(first[r]));
       },
-      std::chrono::seconds(20), containment_of(device), options.deadline);
-  if (timing.trouble == kNoTimeLeft) timing.trouble.clear();
-  if (timing.trouble.empty()) {
-    timing.us.assign(times.begin(), times.end());
-    return timing;
+      std::chrono::seconds(20), 1, containment_of(device), options.deadline);
+  std::vector<Timing> timings(requests.size());
+  for (size_t r = 0; r < requests.size(); ++r) {
+    const size_t kernels = requests[r].kernels.size();
+    Timing& timing = timings[r];
+    if (troubles[r].empty() || troubles[r] == kNoTimeLeft) {
+      const auto own = times.subspan(first[r], kernels);
+      timing.us.assign(own.begin(), own.end());
+      continue;
+    }
+    timing.trouble = troubles[r];
+    timing.fallen = running[r];
+    if (timing.fallen == kernels)
+      fail("[search] a process {} before it timed its first kernel", timing.trouble);
   }
-  timing.fallen = running;
-  if (timing.fallen == kernels.size())
-    fail("[search] a process {} before it timed its first kernel", timing.trouble);
-  return timing;
+  return timings;
 }
 
 }  // namespace luminal::search

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -10,18 +11,28 @@
 
 namespace luminal::search {
 
+/// By slot; null: numbers are drawn.
+using SlotData = std::vector<std::shared_ptr<const TensorData>>;
+
+/// Kernels of one spec that race at some sizes.
+struct TimingRequest {
+  const kernel::KernelSpec* spec = nullptr;
+  DimMap sizes;
+  std::function<SlotData()> given;  ///< called where they race
+  std::vector<std::shared_ptr<const backends::Kernel>> kernels;
+  double least_s = 0;  ///< they do not race if less time is left
+};
+
 struct Timing {
   std::vector<double> us;  ///< by kernel, as `race` gives them; empty if one ended the process
   size_t fallen = 0;       ///< the kernel that did
   std::string trouble;     ///< what became of it; "" if none did
 };
-/// By slot; null: numbers are drawn.
-using SlotData = std::vector<std::shared_ptr<const TensorData>>;
-/// Races kernels of one spec on data for its slots, contained. Where the deadline comes before the first result,
-/// none was timed.
-[[nodiscard]] Timing time_kernels(backends::Device& device, const kernel::KernelSpec& spec,
-                                  const DimMap& sizes, const SlotData& given, uint64_t seed,
-                                  std::span<const std::shared_ptr<const backends::Kernel>> kernels,
-                                  const RaceOptions& options);
+
+/// Runs races one after the other, contained: in one process, until a kernel ends it. Where the deadline comes before
+/// a race, none of its kernels was timed.
+[[nodiscard]] std::vector<Timing> time_kernels(backends::Device& device,
+                                               std::span<const TimingRequest> requests, uint64_t seed,
+                                               const RaceOptions& options);
 
 }  // namespace luminal::search

@@ -139,19 +139,6 @@ SlotData Tuner::slot_data(const Job& job, const DimMap& sizes) const {
   return given;
 }
 
-/// Times candidates at some sizes. False if one crashed or hung there: it is out.
-bool Tuner::race_at(Job& job, const DimMap& sizes, std::span<const size_t> candidates,
-                    std::vector<double>& us) {
-  std::vector<std::shared_ptr<const backends::Kernel>> kernels;
-  for (const size_t c : candidates) kernels.push_back(job.kernels[c]);
-  const Timing timing = time_kernels(backend_, job.request.spec, sizes, slot_data(job, sizes), options_.seed,
-                                     kernels, options_.race);
-  us = timing.us;
-  if (timing.trouble.empty()) return true;
-  verifier_.reject(job, candidates[timing.fallen], {.message = timing.trouble + " (while it was timed)"}, 0);
-  return false;
-}
-
 namespace {
 
 /// Those that may be the fastest at other sizes too, as positions in `us`.
@@ -168,51 +155,6 @@ std::vector<size_t> near_the_best(std::span<const double> us) {
   return order;
 }
 
-}  // namespace
-
-/// Times all candidates that are left, and those near the best at further sizes too: what counts is the mean over
-/// the sizes. One that crashes or hangs is out, and the others race once more.
-void Tuner::run_race(Job& job) {
-  const auto start = Clock::now();
-  for (bool again = true; again;) {
-    again = false;
-    std::vector<size_t> candidates;
-    for (size_t c = 0; c < job.tried.size(); ++c)
-      if (job.kernels[c] && (job.screened[c] || job.races_unseen())) candidates.push_back(c);
-    if (candidates.empty()) break;
-    std::ranges::rotate(candidates,
-                        candidates.begin() + static_cast<ptrdiff_t>(options_.seed % candidates.size()));
-    std::vector<double> us;
-    again = !race_at(job, job.timed_at[0], candidates, us);
-    if (again) continue;
-    const std::vector<size_t> near = near_the_best(us);
-    std::vector<size_t> finalists;
-    for (const size_t i : near) finalists.push_back(candidates[i]);
-    std::vector<double> sums;
-    for (const size_t i : near) sums.push_back(us[i]);
-    double sizes = 1;
-    for (size_t k = 1; k < job.timed_at.size() && !finalists.empty() && !again; ++k) {
-      std::vector<double> there;
-      if (!fits(2e-6 * std::accumulate(sums.begin(), sums.end(), 0.0), options_.deadline)) break;
-      again = !race_at(job, job.timed_at[k], finalists, there);
-      if (again || std::ranges::find(there, 0.0) != there.end()) break;
-      sizes += 1;
-      for (size_t i = 0; i < sums.size(); ++i) sums[i] += there[i];
-    }
-    if (again) continue;
-    // What is far behind at the first sizes stays so.
-    const double scale = sums.empty() ? 1 : sums[0] / sizes / us[near[0]];
-    for (size_t i = 0; i < us.size(); ++i) {
-      job.tried[candidates[i]].measured_us = us[i] * scale;
-      phases_.timed += us[i] > 0 ? 1 : 0;
-    }
-    for (size_t i = 0; i < finalists.size(); ++i) job.tried[finalists[i]].measured_us = sums[i] / sizes;
-  }
-  phases_.measure_s += seconds_since(start);
-}
-
-namespace {
-
 /// What the shortest race of a job takes: every candidate once, and inputs before.
 double race_s(const Job& job) {
   constexpr double kSetupUs = 2000;
@@ -224,16 +166,110 @@ double race_s(const Job& job) {
 
 }  // namespace
 
+/// A job's candidates while they race: all of them at the first sizes, those near the best at further ones too.
+struct Tuner::Race {
+  Job* job = nullptr;
+  std::vector<size_t> candidates;
+  std::vector<double> us;    ///< of candidates, at the first sizes
+  std::vector<size_t> near;  ///< positions in `candidates` of those near the best
+  std::vector<double> sums;  ///< of these, over the sizes
+  double sizes = 1;          ///< at which these have run
+  bool is_over = false;      ///< at further sizes nobody runs
+};
+
+/// Times at one of the sizes of each job. Those of which a candidate crashes or hangs there lose it, and are given
+/// back.
+std::vector<Job*> Tuner::race_at(size_t size, std::span<Race> races) {
+  std::vector<Race*> running;
+  std::vector<TimingRequest> requests;
+  for (Race& race : races) {
+    const Job& job = *race.job;
+    if (race.is_over || size >= job.timed_at.size()) continue;
+    TimingRequest& request = requests.emplace_back(
+        TimingRequest{.spec = &job.request.spec,
+                      .sizes = job.timed_at[size],
+                      .given = [this, job = race.job, size] { return slot_data(*job, job->timed_at[size]); },
+                      .kernels = {}});
+    if (size == 0) {
+      request.least_s = race_s(job);
+      for (const size_t c : race.candidates) request.kernels.push_back(job.kernels[c]);
+    } else {
+      request.least_s = 2e-6 * std::accumulate(race.sums.begin(), race.sums.end(), 0.0);
+      for (const size_t i : race.near) request.kernels.push_back(job.kernels[race.candidates[i]]);
+    }
+    running.push_back(&race);
+  }
+  const std::vector<Timing> timings = time_kernels(backend_, requests, options_.seed, options_.race);
+  std::vector<Job*> again;
+  for (size_t r = 0; r < running.size(); ++r) {
+    Race& race = *running[r];
+    const Timing& timing = timings[r];
+    if (!timing.trouble.empty()) {
+      const size_t fallen = size == 0 ? timing.fallen : race.near[timing.fallen];
+      verifier_.reject(*race.job, race.candidates[fallen],
+                       {.message = timing.trouble + " (while it was timed)"}, 0);
+      again.push_back(race.job);
+      race.is_over = true;
+    } else if (size == 0) {
+      race.us = timing.us;
+      race.near = near_the_best(race.us);
+      for (const size_t i : race.near) race.sums.push_back(race.us[i]);
+      race.is_over = race.near.empty();
+    } else if (std::ranges::find(timing.us, 0.0) != timing.us.end()) {
+      race.is_over = true;
+    } else {
+      race.sizes += 1;
+      for (size_t i = 0; i < race.sums.size(); ++i) race.sums[i] += timing.us[i];
+    }
+  }
+  return again;
+}
+
+/// What counts is the mean over the sizes; what is far behind at the first sizes stays so.
+void Tuner::note(const Race& race) {
+  if (race.near.empty()) return;
+  std::vector<Tried>& tried = race.job->tried;
+  const double scale = race.sums[0] / race.sizes / race.us[race.near[0]];
+  for (size_t i = 0; i < race.us.size(); ++i) {
+    tried[race.candidates[i]].measured_us = race.us[i] * scale;
+    phases_.timed += race.us[i] > 0 ? 1 : 0;
+  }
+  for (size_t i = 0; i < race.near.size(); ++i)
+    tried[race.candidates[race.near[i]]].measured_us = race.sums[i] / race.sizes;
+}
+
+/// Times the candidates that jobs have left. One that crashes or hangs is out, and the others race once more.
+void Tuner::run_races(std::span<Job* const> jobs) {
+  const auto start = Clock::now();
+  std::vector<Job*> open(jobs.begin(), jobs.end());
+  while (!open.empty()) {
+    std::vector<Race> races;
+    size_t most_sizes = 0;
+    for (Job* job : std::exchange(open, {})) {
+      Race race{.job = job};
+      for (size_t c = 0; c < job->tried.size(); ++c)
+        if (job->kernels[c] && (job->screened[c] || job->races_unseen())) race.candidates.push_back(c);
+      if (race.candidates.empty()) continue;
+      const size_t rotation = options_.seed % race.candidates.size();
+      std::ranges::rotate(race.candidates, race.candidates.begin() + static_cast<ptrdiff_t>(rotation));
+      most_sizes = std::max(most_sizes, job->timed_at.size());
+      races.push_back(std::move(race));
+    }
+    for (size_t size = 0; size < most_sizes; ++size)
+      for (Job* job : race_at(size, races)) open.push_back(job);
+    for (const Race& race : races)
+      if (std::ranges::find(open, race.job) == open.end()) note(race);
+  }
+  phases_.measure_s += seconds_since(start);
+}
+
 /// Races the candidates of each job that are not plainly wrong. Where they race unseen only a program's own is
 /// looked at, and only if it is the fastest.
 void Tuner::race(std::span<Job* const> jobs) {
   std::vector<Job*> seen, unseen;
   for (Job* job : jobs) (job->races_unseen() ? unseen : seen).push_back(job);
   if (!seen.empty()) verifier_.screen_candidates(seen, options_.deadline);
-  for (Job* job : jobs) {
-    throw_if_cancelled();
-    if (fits(race_s(*job), options_.deadline)) run_race(*job);
-  }
+  run_races(jobs);
   std::erase_if(unseen, [](const Job* job) {
     const auto leader = job->leader();
     return !leader || !codegen::find_schedule(job->tried[*leader].schedule).foreign;

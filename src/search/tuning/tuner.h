@@ -84,10 +84,11 @@ class Tuner {
   void compile(std::vector<Job*> jobs);
   bool compile_left_out(Job& job);
   void race(std::span<Job* const> jobs);
-  void run_race(Job& job);
+  void run_races(std::span<Job* const> jobs);
   void set_timed_sizes(Job& job, const codegen::Bucket& bucket) const;
-  [[nodiscard]] bool race_at(Job& job, const DimMap& sizes, std::span<const size_t> candidates,
-                             std::vector<double>& us);
+  struct Race;
+  [[nodiscard]] std::vector<Job*> race_at(size_t size, std::span<Race> races);
+  void note(const Race& race);
   [[nodiscard]] SlotData slot_data(const Job& job, const DimMap& sizes) const;
   [[nodiscard]] CacheKey key_of(const kernel::KernelSpec& spec, const codegen::Bucket& bucket) const;
   void settle(std::vector<Job*> open, Clock::time_point until);
