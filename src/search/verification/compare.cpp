@@ -45,7 +45,7 @@ Margins::Margins(const VerificationCase::Expectation& expectation) {
   fill_gaps();
 }
 
-Margins::Margins(const TensorData& expected) {
+Margins::Margins(const TensorData& expected, double roundings) {
   by_exponent_.fill(-1);
   exact_ = !is_float(expected.dtype);
   if (exact_) return;
@@ -54,8 +54,7 @@ Margins::Margins(const TensorData& expected) {
     for (const T element : expected.as<T>())
       if (const double x = std::abs(widened(element)); std::isfinite(x)) scale = std::max(scale, x);
   });
-  constexpr double kSteps = 1000;
-  by_exponent_.back() = kSteps * unit_roundoff(expected.dtype) * scale;
+  by_exponent_.back() = roundings * unit_roundoff(expected.dtype) * scale;
   fill_gaps();
 }
 

@@ -16,8 +16,8 @@ class Margins {
  public:
   /// From the samples of one tensor.
   explicit Margins(const VerificationCase::Expectation& expectation);
-  /// Where nobody could be asked: a thousand roundings of the greatest result.
-  explicit Margins(const TensorData& expected);
+  /// Where nobody could be asked: so many roundings of the greatest result.
+  Margins(const TensorData& expected, double roundings);
   [[nodiscard]] bool exact() const { return exact_; }
   [[nodiscard]] double at(double value) const;
 

@@ -51,8 +51,7 @@ Oracle oracle_for(const Graph& graph, const DimMap& dims, const Unit& unit,
                   const VerificationCase& test_case) {
   Oracle oracle(graph, dims);
   oracle.small_integers = test_case.name == "integers";
-  // Of few different values the roundings go one way.
-  oracle.independent_roundings = !oracle.small_integers && test_case.name != "constant";
+  oracle.independent_roundings = !oracle.small_integers && !rounds_one_way(test_case.name);
   for (const auto& [leaf, data] : given(unit, test_case)) oracle.set_leaf(leaf, data);
   return oracle;
 }

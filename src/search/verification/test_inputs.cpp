@@ -150,6 +150,8 @@ std::span<const std::byte> beginning(std::string_view kind, Dtype dtype, uint64_
 
 bool is_beyond_relaxed_math(std::string_view kind) { return kind == "extreme" || kind == "special"; }
 
+bool rounds_one_way(std::string_view kind) { return kind == "constant"; }
+
 std::shared_ptr<const TensorData> test_input(std::string_view kind, const TensorType& type,
                                              const DimMap& dims, uint64_t seed, size_t tensor) {
   const Dtype dtype = type.dtype;

@@ -33,6 +33,9 @@ inline constexpr std::string_view kInputKinds[] = {"integers", "plain",   "wide"
 /// may move an overflow or a NaN (docs/design.md, math modes).
 [[nodiscard]] bool is_beyond_relaxed_math(std::string_view kind);
 
+/// Whether the roundings of a long sum of such inputs may all go one way: of few different values they repeat.
+[[nodiscard]] bool rounds_one_way(std::string_view kind);
+
 /// A tensor of one kind: a function of the kind, the seed and the tensor's number.
 [[nodiscard]] std::shared_ptr<const TensorData> test_input(std::string_view kind, const TensorType& type,
                                                            const DimMap& dims, uint64_t seed, size_t tensor);

@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "luminal/luminal.h"
+#include "pipeline.h"
 #include "search/verification/compare.h"
 #include "search/verification/judge.h"
 #include "search/verification/verify.h"
@@ -58,6 +60,32 @@ TEST_F(Judge, LeavesRoundingAlone) {
   std::vector<TensorData> rounded = right_;
   for (float& value : rounded[1].as<float>()) value *= 1 + 1e-6F;
   EXPECT_FALSE(fault_of(rounded));
+}
+
+/// Of a mean of equal numbers, subtracted from them, rounding alone is left. Nobody can be asked: the suite has no graph.
+TEST(JudgeWithoutOracle, AllowsForRoundingsThatGoOneWay) {
+  Graph cx;
+  constexpr int64_t kTerms = 100'000;
+  (void)cx.tensor({2, kTerms}).sum(1).retrieve();
+  const test::Searched s = test::search(cx);
+  const Cover cover = find_cover(s.saturated.cover, *s.store, test::roofline(), {});
+  ASSERT_EQ(cover.kernels.size(), 1U);
+  VerificationSuite suite;
+  suite.unit = {.tensors = {{.type = {Dtype::F32, {2, kTerms}}, .value = {}, .aliases = {}},
+                            {.type = {Dtype::F32, {2}}, .value = {}, .aliases = {}}},
+                .kernels = {{.inputs = {0}, .outputs = {1}, .spec = s.store->at(cover.kernels[0].spec)}}};
+  const auto is_fault = [&](std::string_view kind, float off) {
+    const auto input = std::make_shared<const TensorData>(Dtype::F32, std::vector<int64_t>{2, kTerms});
+    const VerificationCase test_case{.name = std::string(kind), .tensors = {input, nullptr}};
+    std::vector<TensorData> right(2), made(2);
+    right[1] = TensorData::of<float>({2}, std::array{15.F, 1.F});
+    made[1] = TensorData::of<float>({2}, std::array{15.F + off, 1.F});
+    return compare_in_full(suite, test_case, made, right, false).has_value();
+  };
+  EXPECT_FALSE(is_fault("constant", 0.02F));
+  EXPECT_TRUE(is_fault("constant", 1.F));
+  EXPECT_TRUE(is_fault("plain", 0.02F));
+  EXPECT_FALSE(is_fault("plain", 1e-3F));
 }
 
 TEST_F(Judge, AsksAboutTheFurthestAndAboutOthersInTurn) {
