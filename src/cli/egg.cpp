@@ -3,9 +3,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/egg_page.h"
+#include "cli/interrupt.h"
 #include "luminal/egglog.h"
 #include "luminal/error.h"
 
@@ -25,8 +28,8 @@ struct EggOptions {
   bool naive = false, strict = false, proofs = false, prove_checks = false;
   bool profile = false, interactive = false;
   int threads = environment::threads();
-  double seconds = 0;
-  uint64_t nodes = 0;
+  std::optional<double> seconds;
+  std::optional<uint64_t> nodes;
 };
 
 egraph::EgglogOptions engine_options(const EggOptions& options, Console& console) {
@@ -37,8 +40,8 @@ egraph::EgglogOptions engine_options(const EggOptions& options, Console& console
   out.proofs = options.proofs;
   out.prove_checks = options.prove_checks;
   out.threads = static_cast<uint32_t>(options.threads);
-  if (options.seconds > 0) out.budget.seconds = options.seconds;
-  if (options.nodes > 0) out.budget.nodes = options.nodes;
+  if (options.seconds) out.budget.seconds = *options.seconds;
+  if (options.nodes) out.budget.nodes = *options.nodes;
   out.on_output = [&console](std::string_view text) { console.out << text << std::flush; };
   return out;
 }
@@ -72,7 +75,7 @@ void print_profile(const egraph::Report& report, std::ostream& out) {
       report.plan_s * 1e3, report.total_s > 0 ? 100 * known_s / report.total_s : 100.0);
 }
 
-// Reads commands from the standard input as they become complete. At a terminal an error ends the command,
+// Reads commands from the standard input as they become complete. At a terminal an error or Ctrl-C ends the command,
 // not the session.
 int run_prompt(egraph::EgglogProgram& program, Console& console, bool keep_going) {
   const bool at_terminal = isatty(STDIN_FILENO) != 0;
@@ -82,10 +85,11 @@ int run_prompt(egraph::EgglogProgram& program, Console& console, bool keep_going
   };
   int code = kDone;
   const auto run_pending = [&] {
+    const InterruptGuard guard;
     try {
       program.run(pending, "<input>");
     } catch (const luminal::Error& error) {
-      if (!at_terminal && !keep_going) throw;
+      if (!at_terminal && (!keep_going || interrupted())) throw;
       console.err << error.what() << '\n';
       code = at_terminal ? kDone : kFailed;
     }
@@ -100,16 +104,44 @@ int run_prompt(egraph::EgglogProgram& program, Console& console, bool keep_going
   return code;
 }
 
+int run_programs(egraph::EgglogProgram& program, const EggOptions& options, Console& console) {
+  {
+    const InterruptGuard guard;
+    for (const std::string& file : options.files) program.run_file(file);
+  }
+  if (!options.interactive && !options.files.empty()) return kDone;
+  return run_prompt(program, console, options.interactive);
+}
+
+/// Where a budget is spent or Ctrl-C ends a program, what it has found so far is written and counted all the same.
 int run_egg(const EggOptions& options, Console& console) {
   egraph::EgglogProgram program(engine_options(options, console));
-  for (const std::string& file : options.files) program.run_file(file);
   int code = kDone;
-  if (options.interactive || options.files.empty()) code = run_prompt(program, console, options.interactive);
-  if (options.profile) print_profile(program.report(), console.err);
+  bool was_interrupted = false;
+  try {
+    code = run_programs(program, options, console);
+  } catch (const egraph::BudgetError& error) {
+    was_interrupted = error.reason == egraph::StopReason::Interrupted;
+    code = was_interrupted ? interrupted_code() : kFailed;
+    console.err << "luminal: " << error.what() << '\n';
+  }
+  if (options.profile || was_interrupted) print_profile(program.report(), console.err);
   if (!options.json_file.empty()) write_file_atomic(options.json_file, program.graph().to_json());
   if (!options.html_file.empty())
     write_file_atomic(options.html_file, egraph_page(program.graph(), program.report()));
   return code;
+}
+
+/// CLI's own check lets NaN pass.
+CLI::Validator positive_number() {
+  return {[](const std::string& text) -> std::string {
+            double value = 0;
+            const bool is_number = CLI::detail::lexical_cast(text, value);
+            return is_number && std::isfinite(value) && value > 0
+                       ? ""
+                       : fmt::format("'{}' is no positive number", text);
+          },
+          "POSITIVE"};
 }
 
 Action declare_egg(CLI::App& app) {
@@ -121,8 +153,10 @@ Action declare_egg(CLI::App& app) {
   app.add_option("--to-json", options->json_file, "Write the e-graph to this file at the end");
   app.add_option("--html", options->html_file,
                  "Write a page that shows the e-graph and its growth at the end");
-  app.add_option("--seconds", options->seconds, "Time budget of each iteration");
-  app.add_option("--nodes", options->nodes, "Row limit of the e-graph");
+  app.add_option("--seconds", options->seconds,
+                 "Time budget of each file, or of each command that is typed in")
+      ->check(positive_number());
+  app.add_option("--nodes", options->nodes, "Row limit of the e-graph")->check(CLI::PositiveNumber);
   app.add_option("--threads", options->threads,
                  "Threads (default: LUMINAL_THREADS); the output does not depend on it")
       ->check(CLI::Range(1, 256));

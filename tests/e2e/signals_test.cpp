@@ -96,6 +96,20 @@ TEST_F(Signals, ASecondOneEndsTheProgram) {
   EXPECT_FALSE(fs::exists(weights_));
 }
 
+TEST_F(Signals, EndAProgramOfTheEngineWithWhatItHasFound) {
+  const fs::path program = folder_.file("endless.egg", R"(
+    (relation n (i64)) (rule ((n x) (< x 100)) ((n (+ x 1)))) (n 0) (run 200) (extract 7)
+    (relation m (i64)) (rule ((m x)) ((m (+ x 1)))) (m 0) (run-schedule (saturate (run))))");
+  const fs::path json = folder_.path() / "graph.json";
+  Program run(folder_.path(), {"egg", program.string(), "--to-json", json.string()});
+  ASSERT_TRUE(run.wait_until([&] { return run.out().find('7') != std::string::npos; })) << run.err();
+  run.send(SIGINT);
+  EXPECT_EQ(run.wait(), 130);
+  EXPECT_THAT(run.err(), HasSubstr("endless.egg:3"));
+  EXPECT_THAT(run.err(), HasSubstr(" iterations, "));
+  EXPECT_TRUE(fs::exists(json));
+}
+
 TEST_F(Signals, MissingDescriptorsTakeNoFilesPlace) {
   const fs::path json = folder_.path() / "r.json", metrics = folder_.path() / "m.jsonl";
   for (const std::vector<int>& closed : {std::vector{1}, std::vector{2}, std::vector{0, 1, 2}}) {

@@ -5,6 +5,7 @@
 #include "base/fail.h"
 #include "search/verification/contain.h"
 #include "search/verification/test_inputs.h"
+#include "search/watch.h"
 
 namespace luminal::search {
 namespace {

@@ -105,6 +105,37 @@ TEST(Egg, ThePartBeginsWithWhatNothingUses) {
   EXPECT_EQ(roots, 1U);  // the whole sum
 }
 
+TEST(Egg, WritesWhatItHasFoundWhereABudgetEnds) {
+  const test::TemporaryFolder folder;
+  const auto program = folder.file("endless.egg", R"(
+    (relation n (i64)) (rule ((n x)) ((n (+ x 1)))) (n 0) (run-schedule (saturate (run))))");
+  const auto page = folder.path() / "page.html", json = folder.path() / "graph.json";
+  std::ostringstream out, err;
+  Console console{out, err};
+  EXPECT_EQ(run(std::vector<std::string>{"egg", program.string(), "--nodes", "500", "--html", page.string(),
+                                         "--to-json", json.string(), "--profile"},
+                console),
+            1);
+  EXPECT_THAT(err.str(), HasSubstr("endless.egg:2"));
+  EXPECT_THAT(err.str(), HasSubstr("budget of 500 rows"));
+  EXPECT_THAT(err.str(), HasSubstr(" iterations, "));
+  EXPECT_GT(data_of(test::content_of(page))["rows"], 400);
+  EXPECT_FALSE(nlohmann::json::parse(test::content_of(json)).empty());
+}
+
+TEST(Egg, BudgetsArePositiveNumbers) {
+  const test::TemporaryFolder folder;
+  const auto program = folder.file("program.egg", kProgram);
+  for (const std::string option : {"--seconds", "--nodes"})
+    for (const std::string wrong : {"0", "-1", "nan", "inf", "x"}) {
+      if (option == "--nodes" && wrong == "inf") continue;
+      std::ostringstream out, err;
+      Console console{out, err};
+      EXPECT_EQ(run(std::vector<std::string>{"egg", program.string(), option, wrong}, console), 2) << wrong;
+      EXPECT_THAT(err.str(), HasSubstr(option)) << wrong;
+    }
+}
+
 TEST(Egg, ThreadsPrintTheSame) {
   const test::TemporaryFolder folder;
   const auto program = folder.file("program.egg", kProgram);
