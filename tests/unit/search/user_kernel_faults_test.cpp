@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <span>
+#include <vector>
 
 #include "backends/device.h"
 #include "luminal/luminal.h"
@@ -38,8 +40,9 @@ float row_step_sum(float x) {
 struct ExploredCover {
   const float* in;
   float* out;
-  int64_t begin, end;  ///< rows
-  int64_t launch;      ///< 1, 2, ...: counted by the call that does row 0
+  int64_t begin, end;             ///< rows
+  int64_t launch;                 ///< 1, 2, ...: counted by the call that does row 0
+  std::span<const float> before;  ///< what the rows of `out` held before the call
 };
 using Wrong = std::function<void(const ExploredCover&)>;
 struct Case {
@@ -56,6 +59,16 @@ Wrong spoil(const std::function<bool(int64_t, int64_t, float)>& is_wrong) {
         const int64_t at = row * kColumns + column;
         if (is_wrong(row, column, seen.in[at])) seen.out[at] += 1;
       }
+  };
+}
+/// Leaves elements as they were.
+Wrong leave_out(const std::function<bool(int64_t, int64_t)>& is_left_out) {
+  return [is_left_out](const ExploredCover& seen) {
+    for (int64_t row = seen.begin; row < seen.end; ++row)
+      for (int64_t column = 0; column < kColumns; ++column)
+        if (is_left_out(row, column))
+          seen.out[row * kColumns + column] =
+              seen.before[static_cast<size_t>((row - seen.begin) * kColumns + column)];
   };
 }
 Wrong at_launch(const std::function<bool(int64_t)>& is_wrong) {
@@ -75,6 +88,10 @@ std::vector<Case> cases() {
       {"one_row", spoil([](int64_t row, int64_t, float) { return row == 377; })},
       {"one_column", spoil([](int64_t, int64_t column, float) { return column == 41; })},
       {"one_element", spoil([](int64_t row, int64_t column, float) { return row == 377 && column == 41; })},
+      {"a_row_left_out", leave_out([](int64_t row, int64_t) { return row == 377; })},
+      {"a_column_left_out", leave_out([](int64_t, int64_t column) { return column == 41; })},
+      {"an_element_left_out",
+       leave_out([](int64_t row, int64_t column) { return row == 377 && column == 41; })},
       {"one_in_a_thousand",
        spoil([](int64_t row, int64_t column, float) { return (row * kColumns + column) % 1009 == 1000; })},
       {"above_1e5", spoil([](int64_t, int64_t, float x) { return std::abs(x) > 1e5F; })},
@@ -130,9 +147,10 @@ class UserKernelFaults : public testing::TestWithParam<Case> {
                   const auto* in = static_cast<const float*>(call.inputs[0]);
                   auto* out = static_cast<float*>(call.output);
                   const int64_t launch = call.begin == 0 ? ++*launches : launches->load();
+                  const std::vector<float> before(out + call.begin * kColumns, out + call.end * kColumns);
                   for (int64_t i = call.begin * kColumns; i < call.end * kColumns; ++i)
                     out[i] = row_step_sum(in[i]);
-                  if (wrong) wrong({in, out, call.begin, call.end, launch});
+                  if (wrong) wrong({in, out, call.begin, call.end, launch, before});
                 },
             .tasks = kRows};
   }
@@ -152,7 +170,9 @@ class UserKernelFaults : public testing::TestWithParam<Case> {
     for (const float value : data) right.push_back(row_step_sum(value));
     EXPECT_THAT(y.data<float>(), testing::ElementsAreArray(right));
     std::vector<std::string> names;
-    for (const KernelReport& each : compiled.details().kernels) names.push_back(each.schedule);
+    const CompileReport report = compiled.details();
+    EXPECT_GT(report.compared, 0) << "elements of results that were compared";
+    for (const KernelReport& each : report.kernels) names.push_back(each.schedule);
     return names;
   }
 

@@ -146,6 +146,15 @@ TEST(Verify, CatchesAReadBeforeTheInput) {
   ASSERT_TRUE(verdict.fault);
 }
 
+TEST(Verify, CatchesAKernelThatTakesItsInputsForAligned) {
+  RowSums sums;
+  const auto verdict = verdict_of(sums.suite, sums.kernel([](void* const* b, int64_t r) {
+    const bool is_aligned = reinterpret_cast<uintptr_t>(b[0]) % 64 == 0;
+    store(b[2], r, row_sum(b, r, kColumns) + (is_aligned ? 0.0F : 1.0F));
+  }));
+  ASSERT_TRUE(verdict.fault);
+}
+
 TEST(Verify, CatchesAnElementThatIsNotWritten) {
   RowSums sums;
   const auto verdict = verdict_of(sums.suite, sums.kernel([](void* const* b, int64_t r) {
