@@ -28,7 +28,7 @@ struct EggOptions {
   bool naive = false, strict = false, proofs = false, prove_checks = false;
   bool profile = false, interactive = false;
   int threads = environment::threads();
-  std::optional<double> seconds;
+  std::optional<double> seconds, megabytes;
   std::optional<uint64_t> nodes;
 };
 
@@ -42,6 +42,8 @@ egraph::EgglogOptions engine_options(const EggOptions& options, Console& console
   out.threads = static_cast<uint32_t>(options.threads);
   if (options.seconds) out.budget.seconds = *options.seconds;
   if (options.nodes) out.budget.nodes = *options.nodes;
+  constexpr double kMegabyte = 1e6;
+  if (options.megabytes) out.budget.bytes = static_cast<uint64_t>(*options.megabytes * kMegabyte);
   out.on_output = [&console](std::string_view text) { console.out << text << std::flush; };
   return out;
 }
@@ -89,7 +91,7 @@ int run_prompt(egraph::EgglogProgram& program, Console& console, bool keep_going
     try {
       program.run(pending, "<input>");
     } catch (const luminal::Error& error) {
-      if (!at_terminal && (!keep_going || interrupted())) throw;
+      if (!at_terminal && !keep_going) throw;
       console.err << error.what() << '\n';
       code = at_terminal ? kDone : kFailed;
     }
@@ -157,6 +159,7 @@ Action declare_egg(CLI::App& app) {
                  "Time budget of each file, or of each command that is typed in")
       ->check(positive_number());
   app.add_option("--nodes", options->nodes, "Row limit of the e-graph")->check(CLI::PositiveNumber);
+  app.add_option("--megabytes", options->megabytes, "Memory limit of the e-graph")->check(positive_number());
   app.add_option("--threads", options->threads,
                  "Threads (default: LUMINAL_THREADS); the output does not depend on it")
       ->check(CLI::Range(1, 256));

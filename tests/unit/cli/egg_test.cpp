@@ -121,12 +121,14 @@ TEST(Egg, WritesWhatItHasFoundWhereABudgetEnds) {
   EXPECT_THAT(err.str(), HasSubstr(" iterations, "));
   EXPECT_GT(data_of(test::content_of(page))["rows"], 400);
   EXPECT_FALSE(nlohmann::json::parse(test::content_of(json)).empty());
+  EXPECT_EQ(run(std::vector<std::string>{"egg", program.string(), "--megabytes", "0.5"}, console), 1);
+  EXPECT_THAT(err.str(), HasSubstr("budget of 500000 bytes"));
 }
 
 TEST(Egg, BudgetsArePositiveNumbers) {
   const test::TemporaryFolder folder;
   const auto program = folder.file("program.egg", kProgram);
-  for (const std::string option : {"--seconds", "--nodes"})
+  for (const std::string option : {"--seconds", "--nodes", "--megabytes"})
     for (const std::string wrong : {"0", "-1", "nan", "inf", "x"}) {
       if (option == "--nodes" && wrong == "inf") continue;
       std::ostringstream out, err;

