@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -134,14 +133,15 @@ int run_egg(const EggOptions& options, Console& console) {
   return code;
 }
 
-/// CLI's own check lets NaN pass.
+/// CLI's own check lets NaN pass, and numbers for which no counter has room.
 CLI::Validator positive_number() {
   return {[](const std::string& text) -> std::string {
+            constexpr double kMost = 1e12;
             double value = 0;
             const bool is_number = CLI::detail::lexical_cast(text, value);
-            return is_number && std::isfinite(value) && value > 0
+            return is_number && value > 0 && value <= kMost
                        ? ""
-                       : fmt::format("'{}' is no positive number", text);
+                       : fmt::format("'{}' is no positive number up to {}", text, kMost);
           },
           "POSITIVE"};
 }

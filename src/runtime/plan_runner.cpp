@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/host/device.h"
 #include "base/fail.h"
 
 namespace luminal::runtime {
@@ -54,6 +55,8 @@ PlanRunner::PlanRunner(backends::Device& device, const Plan& plan, const DimMap&
     LUMINAL_CHECK(given_.contains(tensor), "tensor {} is not given", tensor);
   if (!arena_)
     arena_ = std::make_shared<backends::Buffer>(device, std::max<int64_t>(layout_->arena_bytes(), 1));
+  LUMINAL_CHECK(arena_->bytes() >= layout_->arena_bytes(), "an arena of {} bytes for a plan of {}",
+                arena_->bytes(), layout_->arena_bytes());
   layout_->set_arena(arena_->address());
   for (size_t b = 0; b < blocks_.all.size(); ++b) {
     const Block& block = blocks_.all[b];
@@ -185,8 +188,7 @@ void PlanRunner::copy(const PlanRunner& from, TensorIndex tensor) {
 
 std::span<const std::byte> PlanRunner::view(TensorIndex tensor) const {
   if (!shares_host_memory_ || size_bytes(tensor) == 0) return {};
-  const auto [memory, offset] = address(tensor);
-  return {static_cast<const std::byte*>(memory) + offset, static_cast<size_t>(size_bytes(tensor))};
+  return {backends::host_pointer(address(tensor)), static_cast<size_t>(size_bytes(tensor))};
 }
 
 TensorData::Bytes PlanRunner::bytes(TensorIndex tensor) const {

@@ -152,10 +152,10 @@ class MismatchJudge {
       if (can_ask_ && !truths_.contains(m.position)) {
         const int64_t spent = oracle_.operations() - before;
         if (asked >= least && spent >= operations) break;
-        // The first tells what one costs.
-        const int64_t affordable =
-            asked == 0 ? 1 : (operations - spent) * asked / std::max<int64_t>(1, spent);
-        asked += ask_about(mismatches.subspan(i), std::max(affordable, asked == 0 ? 1 : least - asked));
+        // The first tells what one costs, and so how many can be afforded.
+        const int64_t affordable = (operations - spent) * asked / std::max<int64_t>(1, spent);
+        const int64_t next = asked == 0 ? 1 : std::max({int64_t{1}, least - asked, affordable});
+        asked += ask_about(mismatches.subspan(i), next);
       }
       if (is_fault(m)) return m;
     }
@@ -180,7 +180,7 @@ class MismatchJudge {
   int64_t ask_about(std::span<const Mismatch> mismatches, int64_t most) {
     std::vector<int64_t> positions;
     for (const Mismatch& m : mismatches) {
-      if (static_cast<int64_t>(positions.size()) >= std::max<int64_t>(1, most)) break;
+      if (static_cast<int64_t>(positions.size()) >= most) break;
       if (!truths_.contains(m.position) && std::ranges::find(positions, m.position) == positions.end())
         positions.push_back(m.position);
     }

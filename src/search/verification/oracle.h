@@ -114,7 +114,7 @@ class Oracle {
 /// Elementary operations that samples of one value may take.
 struct OracleBudget {
   int64_t operations = 100'000;
-  int64_t of_one = 10'000'000;  ///< where one sample takes more than `operations`
+  int64_t of_one = Oracle::kUsuallyAllowed;  ///< where one sample takes more than `operations`
 };
 /// Elements of a value at as many of `positions` as the budget allows, spread over them; the others are taken
 /// out of `positions`, of which there is at least one.

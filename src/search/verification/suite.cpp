@@ -57,6 +57,7 @@ Oracle oracle_for(const Graph& graph, const DimMap& dims, const Unit& unit,
 }
 
 constexpr size_t kMostCovering = 8192;  ///< samples that cover the longest axis
+
 std::vector<bool> computed_tensors(const Unit& unit) {
   std::vector<bool> computed(unit.tensors.size(), false);
   for (const Unit::Kernel& kernel : unit.kernels)

@@ -37,14 +37,14 @@ float row_step_sum(float x) {
 }
 
 /// What one call of the kernel sees, and what it has seen before.
-struct ExploredCover {
+struct SeenCall {
   const float* in;
   float* out;
   int64_t begin, end;             ///< rows
   int64_t launch;                 ///< 1, 2, ...: counted by the call that does row 0
   std::span<const float> before;  ///< what the rows of `out` held before the call
 };
-using Wrong = std::function<void(const ExploredCover&)>;
+using Wrong = std::function<void(const SeenCall&)>;
 struct Case {
   std::string name;
   Wrong wrong;  ///< after the call has written what is right
@@ -53,7 +53,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 /// Spoils elements at which `is_wrong(row, column, x)`.
 Wrong spoil(const std::function<bool(int64_t, int64_t, float)>& is_wrong) {
-  return [is_wrong](const ExploredCover& seen) {
+  return [is_wrong](const SeenCall& seen) {
     for (int64_t row = seen.begin; row < seen.end; ++row)
       for (int64_t column = 0; column < kColumns; ++column) {
         const int64_t at = row * kColumns + column;
@@ -63,7 +63,7 @@ Wrong spoil(const std::function<bool(int64_t, int64_t, float)>& is_wrong) {
 }
 /// Leaves elements as they were.
 Wrong leave_out(const std::function<bool(int64_t, int64_t)>& is_left_out) {
-  return [is_left_out](const ExploredCover& seen) {
+  return [is_left_out](const SeenCall& seen) {
     for (int64_t row = seen.begin; row < seen.end; ++row)
       for (int64_t column = 0; column < kColumns; ++column)
         if (is_left_out(row, column))
@@ -72,7 +72,7 @@ Wrong leave_out(const std::function<bool(int64_t, int64_t)>& is_left_out) {
   };
 }
 Wrong at_launch(const std::function<bool(int64_t)>& is_wrong) {
-  return [is_wrong](const ExploredCover& seen) {
+  return [is_wrong](const SeenCall& seen) {
     if (seen.begin == 0 && is_wrong(seen.launch)) seen.out[0] += 1;
   };
 }
@@ -103,27 +103,27 @@ std::vector<Case> cases() {
       {"the_second_launch", at_launch([](int64_t launch) { return launch == 2; })},
       {"every_1000th_launch", at_launch([](int64_t launch) { return launch % 1000 == 0; })},
       {"several_tasks_in_a_call",
-       [](const ExploredCover& seen) {
+       [](const SeenCall& seen) {
          if (seen.end - seen.begin > 1) seen.out[(seen.end - 1) * kColumns] += 1;
        }},
       {"one_task_in_a_call",
-       [](const ExploredCover& seen) {
+       [](const SeenCall& seen) {
          if (seen.end - seen.begin == 1) seen.out[seen.begin * kColumns] += 1;
        }},
       {"reads_8_KiB_beyond",
-       [](const ExploredCover& seen) {
+       [](const SeenCall& seen) {
          if (seen.end == kRows) (void)*static_cast<const volatile float*>(seen.in + kRows * kColumns + 2048);
        }},
       {"writes_far_beyond",
-       [](const ExploredCover& seen) {
+       [](const SeenCall& seen) {
          if (seen.end == kRows) *static_cast<volatile float*>(seen.out + (int64_t{1} << 34)) = 1;
        }},
       {"exits",
-       [](const ExploredCover& seen) {
+       [](const SeenCall& seen) {
          if (seen.begin == 0) ::_exit(0);
        }},
       {"crashes_at_the_third_launch",
-       [](const ExploredCover& seen) {
+       [](const SeenCall& seen) {
          if (seen.begin == 0 && seen.launch == 3) std::abort();
        }},
   };
