@@ -214,6 +214,7 @@ struct PrimitiveSpec {
   PrimitiveFunction call = {};
   bool memo = false;        ///< remember results by argument; for functions that cost over a microsecond
   bool mutates = false;     ///< it may call `add`, `set`, `unite` on the engine: then only in actions
+  bool reads = false;       ///< it looks rows up: proofs take what it gave as a condition on trust
   bool idempotent = false;  ///< of equal arguments it gives that argument: merges skip it for equal outputs
   std::vector<SortId> inputs = {};  ///< optional; `rewrite` and `add_term` use them to tell overloads apart
   SortId output = kUnit;
@@ -333,6 +334,15 @@ struct CostModel {
   std::function<Cost(SortId, Value, std::span<const Cost> elements)> literal = {};
 };
 
+/// A row that a primitive made or looked up while an action called it (`EGraph::add`, `EGraph::lookup`).
+struct TableAccess {
+  size_t action = 0;  ///< of the rule's
+  FunctionId function{};
+  std::vector<Value> args = {};
+  Value term = kNoValue;   ///< of constructors: what stands for function(args)
+  Value value = kNoValue;  ///< of the row; none if there is no such row
+};
+
 /// `from` = `to`: ids of terms (see `EGraph::term_of`), for the reason given.
 struct ExplanationStep {
   enum class Kind : uint8_t {
@@ -346,7 +356,9 @@ struct ExplanationStep {
   std::vector<Value> bindings = {};  ///< Rule: values of the query's variables
   std::vector<Value> premises =
       {};  ///< Rule: for each atom the term whose row matched; relations, functions: none
-  std::vector<Value> made = {};  ///< Rule: for each action the term that a constructor call gave; else none
+  std::vector<Value> made =
+      {};  ///< Rule: for each action that is a call what it gave, of constructors the term; else none
+  std::vector<TableAccess> accesses = {};  ///< Rule: by the primitives that its actions call, in order
 };
 
 /// Why two ids are equal. Each step follows from earlier ones; `chain` leads from the left id to the right

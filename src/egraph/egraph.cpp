@@ -265,7 +265,16 @@ std::string_view EGraph::as_string(Value v) const { return state_->literals.as_s
 // --- Facts
 
 Value EGraph::add(FunctionId function, std::span<const Value> args) {
-  return state_->get_or_insert(function, Key(*state_, function, args));
+  if (state_->replay) return state_->replay(function, args);
+  const Key key(*state_, function, args);
+  const Value value = state_->get_or_insert(function, key);
+  if (state_->log != nullptr) [[unlikely]] {
+    const FunctionInfo& info = state_->at(function);
+    const bool is_term = info.spec.kind == FunctionKind::Constructor;
+    state_->log->note_access(function, args, is_term ? info.table.terms[info.table.find(key)] : kNoValue,
+                             value);
+  }
+  return value;
 }
 Value EGraph::add(FunctionId function, std::initializer_list<Value> args) {
   return add(function, std::span<const Value>(args.begin(), args.size()));
@@ -377,11 +386,17 @@ Value EGraph::find(Value id) const { return state_->ids.find(id); }
 Value EGraph::canonical(SortId sort, Value v) const { return state_->canonical(sort, v); }
 
 std::optional<Value> EGraph::lookup(FunctionId function, std::span<const Value> args) const {
+  const auto given = [](Value value) { return value == kNoValue ? std::nullopt : std::optional(value); };
+  if (state_->replay) return given(state_->replay(function, args));
   EngineState& state = rebuilt(state_);
   const Table& table = state.at(function).table;
   const Row row = table.find(Key(state, function, args));
-  if (row == kNoRow) return std::nullopt;
-  return table.output_of(row);
+  const Value value = row == kNoRow ? kNoValue : table.output_of(row);
+  if (state.log != nullptr) [[unlikely]] {
+    const bool is_term = row != kNoRow && state.at(function).spec.kind == FunctionKind::Constructor;
+    state.log->note_access(function, args, is_term ? table.terms[row] : kNoValue, value);
+  }
+  return given(value);
 }
 
 bool EGraph::is_subsumed(FunctionId function, std::span<const Value> args) const {

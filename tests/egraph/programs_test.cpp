@@ -95,6 +95,18 @@ TEST_P(Modes, ExplanationsChangeNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Programs, Modes, testing::ValuesIn(programs("programs")), test_name);
 
+/// Each proof of a check goes through the checker, or the program ends in an error.
+class Proofs : public testing::TestWithParam<std::string> {};
+
+TEST_P(Proofs, OfEveryCheckHold) {
+  EgglogOptions options;
+  options.proofs = options.prove_checks = true;
+  EXPECT_EQ(transcript(GetParam(), options), content((kFolder / GetParam()).replace_extension(".out")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, Proofs, testing::ValuesIn(programs("programs")), test_name);
+INSTANTIATE_TEST_SUITE_P(Primitives, Proofs, testing::ValuesIn(programs("primitives")), test_name);
+
 /// A program of docs/egraph.md, with the block that says what it prints.
 struct Lesson {
   size_t line = 0;

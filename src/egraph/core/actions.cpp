@@ -87,8 +87,23 @@ void ActionRun::apply_one(const CompiledAction& action) {
 
 // Row by row: each id and each union gets its reason.
 void ActionRun::apply_logged(const CompiledAction& action) {
+  const auto number = static_cast<size_t>(&action - actions_.data());
   const bool constructor = (action.kind == Action::Kind::Call || action.kind == Action::Kind::Set) &&
                            state_.at(action.function).spec.kind == FunctionKind::Constructor;
+  if (action.kind == Action::Kind::Primitive) {
+    const ExplanationLog::PrimitiveCall call(*state_.log, number);
+    primitive(action);
+    if (count_ == 0) return;
+    const Value result = columns_[action.value][0];
+    terms_[action.value] = call.term_of(result);
+    state_.log->note_made(number, terms_[action.value] != kNoValue ? terms_[action.value] : result);
+    return;
+  }
+  if (action.kind == Action::Kind::Call && !constructor) {
+    this->call(action);
+    if (count_ > 0) state_.log->note_made(number, columns_[action.value][0]);
+    return;
+  }
   if (!constructor && action.kind != Action::Kind::Union) return apply_one(action);
   const auto term = [&](Slot slot, uint32_t i) {
     return terms_[slot] != kNoValue ? terms_[slot] : columns_[slot][i];
@@ -106,7 +121,7 @@ void ActionRun::apply_logged(const CompiledAction& action) {
     columns_[action.value][i] = state_.get_or_insert(action.function, key_);
     const Table& table = state_.at(action.function).table;
     terms_[action.value] = table.terms[table.find(key_)];
-    state_.log->note_made(static_cast<size_t>(&action - actions_.data()), terms_[action.value]);
+    state_.log->note_made(number, terms_[action.value]);
   }
 }
 
@@ -300,6 +315,7 @@ void ActionRun::raise(const CompiledAction& action, std::string_view what) const
 std::vector<Value> run_once(EngineState& state, const CompiledQuery& slots, const CompiledActions& actions,
                             std::span<const Value> initial, std::string_view where) {
   const Scratch::Mark mark(state.scratch);
+  const ExplanationLog::OtherActions others(state.log.get());
   std::vector<uint32_t*> columns(slots.slots.size(), nullptr);
   std::vector<bool> made(slots.slots.size(), false);
   for (const CompiledAction& action : actions)

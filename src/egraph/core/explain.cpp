@@ -1,6 +1,7 @@
 #include "egraph/core/explain.h"
 
 #include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 #include <unordered_map>
@@ -14,18 +15,33 @@ void ExplanationLog::begin_application(RuleId rule, std::span<const Value> bindi
   current_.bindings.assign(bindings.begin(), bindings.end());
   current_.premises.clear();
   current_.made.clear();
+  current_.accesses.clear();
   in_application_ = true;
   committed_ = kNone;
 }
 
-void ExplanationLog::note_made(size_t action, Value term) {
-  if (!in_application_) return;
+void ExplanationLog::note_made(size_t action, Value value) {
+  if (!in_application_ || !notes_actions_) return;
   if (current_.made.size() <= action) current_.made.resize(action + 1, kNoValue);
-  current_.made[action] = term;
+  current_.made[action] = value;
+}
+
+void ExplanationLog::note_access(FunctionId function, std::span<const Value> args, Value term, Value value) {
+  if (!in_application_ || !notes_actions_ || !calling_) return;
+  current_.accesses.push_back({*calling_, function, {args.begin(), args.end()}, term, value});
+}
+
+Value ExplanationLog::PrimitiveCall::term_of(Value result) const {
+  if (!log_.calling_ || log_.current_.accesses.empty()) return kNoValue;
+  const TableAccess& last = log_.current_.accesses.back();
+  return last.action == *log_.calling_ && last.value == result ? last.term : kNoValue;
 }
 
 void ExplanationLog::end_application() {
-  if (committed_ != kNone) applications_[committed_].made = current_.made;
+  if (committed_ != kNone) {
+    applications_[committed_].made = current_.made;
+    applications_[committed_].accesses = current_.accesses;
+  }
   in_application_ = false;
 }
 
@@ -128,11 +144,18 @@ void ExplanationLog::visit_dependencies(const EngineState& state, const Edge& ed
     need_term(term, rule.query.atoms[i].args);
     need(state.at(rule.query.atoms[i].function).spec.output, term, value_of(rule.query.atoms[i].output));
   }
+  for (const TableAccess& access : application.accesses) {
+    const Origin* made = access.term == kNoValue ? nullptr : origin(access.term);
+    if (made == nullptr) continue;
+    const FunctionSpec& function = state.at(made->function).spec;
+    for (size_t i = 0; i < made->args.size(); i++) need(function.inputs[i], made->args[i], access.args[i]);
+    need(function.output, access.term, access.value);
+  }
   values.resize(values.size() + rule.actions.variables.size(), kNoValue);
   for (size_t i = 0; i < rule.actions.actions.size() && i < application.made.size(); i++) {
     if (application.made[i] == kNoValue) continue;
     const Action& action = rule.actions.actions[i];
-    need_term(application.made[i], action.args);
+    if (action.kind == Action::Kind::Call) need_term(application.made[i], action.args);
     values[action.value.at] = application.made[i];
   }
 }
@@ -178,6 +201,7 @@ Explanation ExplanationLog::explain(const EngineState& state, Value left, Value 
       step.premises = application.premises;
       step.made = application.made;
       step.made.resize(state.rules[index_of(step.rule)].spec.actions.actions.size(), kNoValue);
+      step.accesses = application.accesses;
     }
     out.steps.push_back(std::move(step));
   }
@@ -196,7 +220,7 @@ namespace {
 
 class ExplanationChecker {
  public:
-  explicit ExplanationChecker(const EGraph& graph) : graph_(graph) {}
+  explicit ExplanationChecker(EngineState& state, const EGraph& graph) : state_(state), graph_(graph) {}
 
   std::string run(Value left, Value right, const Explanation& explanation) {
     for (size_t i = 0; i < explanation.steps.size(); i++) {
@@ -239,18 +263,62 @@ class ExplanationChecker {
     return "";
   }
 
+  /// While one lives, a primitive that asks for rows gets those that it got when the rule ran.
+  class Replay {
+   public:
+    Replay(ExplanationChecker& checker, const ExplanationStep& step, size_t action)
+        : checker_(checker), step_(step), action_(action) {
+      checker_.state_.replay = [this](FunctionId function, std::span<const Value> args) {
+        return next(function, args);
+      };
+    }
+    Replay(const Replay&) = delete;
+    Replay& operator=(const Replay&) = delete;
+    ~Replay() { checker_.state_.replay = nullptr; }
+    [[nodiscard]] const std::string& wrong() const { return wrong_; }
+
+   private:
+    Value next(FunctionId function, std::span<const Value> args) {
+      while (next_ < step_.accesses.size() && step_.accesses[next_].action != action_) ++next_;
+      if (next_ == step_.accesses.size()) return refuse("it asks for more rows than it did");
+      const TableAccess& access = step_.accesses[next_++];
+      if (access.function != function || !std::ranges::equal(access.args, args))
+        return refuse("it asks for another row than it did");
+      const FunctionSpec& spec = checker_.graph_.spec(function);
+      if (spec.kind != FunctionKind::Constructor) return access.value;  // taken on trust
+      const std::string wrong = checker_.check_term(access.term, function, args);
+      if (!wrong.empty()) return refuse(wrong);
+      if (!checker_.equal(spec.output, access.term, access.value))
+        return refuse("its term is in another class");
+      return access.value;
+    }
+    Value refuse(std::string why) {
+      if (wrong_.empty()) wrong_ = std::move(why);
+      return kNoValue;
+    }
+
+    ExplanationChecker& checker_;
+    const ExplanationStep& step_;
+    size_t action_, next_ = 0;
+    std::string wrong_;
+  };
+
   /// "" if `term` was made as function(args).
-  std::string check_term(Value term, FunctionId function, const std::vector<Term>& args,
-                         const std::vector<Value>& values) {
+  std::string check_term(Value term, FunctionId function, std::span<const Value> args) {
+    if (term == kNoValue) return fmt::format("a term of {} is missing", graph_.spec(function).name);
     const TermOrigin origin = graph_.term_of(term);
     if (origin.function != function)
       return fmt::format("a term of {} is expected", graph_.spec(function).name);
-    for (size_t i = 0; i < args.size(); i++) {
-      const Value value = args[i].is_variable() ? values[args[i].at] : args[i].at;
-      if (!equal(graph_.spec(function).inputs[i], origin.args[i], value))
+    for (size_t i = 0; i < args.size(); i++)
+      if (!equal(graph_.spec(function).inputs[i], origin.args[i], args[i]))
         return fmt::format("argument {} of a term of {} is not the rule's", i, graph_.spec(function).name);
-    }
     return "";
+  }
+  std::string check_term(Value term, FunctionId function, const std::vector<Term>& args,
+                         const std::vector<Value>& values) {
+    std::vector<Value> given;
+    for (const Term& arg : args) given.push_back(arg.is_variable() ? values[arg.at] : arg.at);
+    return check_term(term, function, given);
   }
 
   std::string check_query(const Query& query, const ExplanationStep& step, const std::vector<Value>& values) {
@@ -272,9 +340,11 @@ class ExplanationChecker {
     for (const PrimitiveAtom& call : query.primitives) {
       std::vector<Value> args;
       for (const Term& t : call.args) args.push_back(value_of(t));
-      const auto result = graph_.spec(call.primitive).call(args);
+      const PrimitiveSpec& primitive = graph_.spec(call.primitive);
+      if (primitive.reads) continue;  // as rows of functions, on trust
+      const auto result = primitive.call(args);
       if (!result || !equal(sort_of(call.output), *result, value_of(call.output)))
-        return fmt::format("the condition {} does not hold", graph_.spec(call.primitive).name);
+        return fmt::format("the condition {} does not hold", primitive.name);
     }
     return "";
   }
@@ -291,13 +361,22 @@ class ExplanationChecker {
       const Action& action = rule.actions.actions[i];
       const Value made = i < step.made.size() ? step.made[i] : kNoValue;
       if (action.kind == Action::Kind::Call && made != kNoValue) {
-        const std::string wrong = check_term(made, action.function, action.args, values);
+        const bool is_term = graph_.spec(action.function).kind == FunctionKind::Constructor;
+        std::string wrong;  // a row of a function is taken on trust
+        if (is_term) wrong = check_term(made, action.function, action.args, values);
         if (!wrong.empty()) return rule.name + ": " + wrong;
         values[action.value.at] = made;
-      } else if (action.kind == Action::Kind::Primitive) {
+      } else if (action.kind == Action::Kind::Primitive && made != kNoValue) {
         std::vector<Value> args;
         for (const Term& t : action.args) args.push_back(value_of(t));
-        if (const auto result = graph_.spec(action.primitive).call(args)) values[action.value.at] = *result;
+        const PrimitiveSpec& primitive = graph_.spec(action.primitive);
+        Replay replay(*this, step, i);
+        const auto result = primitive.call(args);
+        if (!replay.wrong().empty())
+          return fmt::format("{}: {}: {}", rule.name, primitive.name, replay.wrong());
+        if (!result || !equal(primitive.output, *result, made))
+          return fmt::format("{}: {} gives another value", rule.name, primitive.name);
+        values[action.value.at] = made;
       } else if (action.kind == Action::Kind::Union) {
         const Value a = value_of(action.args[0]), b = value_of(action.args[1]);
         if ((a == step.from && b == step.to) || (a == step.to && b == step.from)) return "";
@@ -308,6 +387,7 @@ class ExplanationChecker {
     return rule.name + ": no action unites these terms";
   }
 
+  EngineState& state_;
   const EGraph& graph_;
   std::unordered_map<Value, Value> parent_;
 };
@@ -366,7 +446,7 @@ std::string EGraph::term_text(Value id) const {
 }
 
 std::string EGraph::check_explanation(Value left, Value right, const Explanation& explanation) const {
-  return ExplanationChecker(*this).run(left, right, explanation);
+  return ExplanationChecker(*state_, *this).run(left, right, explanation);
 }
 
 std::string EGraph::to_string(const Explanation& explanation, Value left) const {

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "egraph/core/state.h"
@@ -19,8 +20,38 @@ class ExplanationLog {
   // -- Writing. Between begin and end, what is added is the doing of that rule.
 
   void begin_application(RuleId rule, std::span<const Value> bindings);
-  void note_made(size_t action, Value term);
+  /// What a call among the rule's actions gave, of constructors the term.
+  void note_made(size_t action, Value value);
   void end_application();
+  /// While one lives, a primitive is called by that action: the rows it asks for are noted.
+  class PrimitiveCall {
+   public:
+    PrimitiveCall(ExplanationLog& log, size_t action) : log_(log) { log_.calling_ = action; }
+    PrimitiveCall(const PrimitiveCall&) = delete;
+    PrimitiveCall& operator=(const PrimitiveCall&) = delete;
+    ~PrimitiveCall() { log_.calling_.reset(); }
+    /// The term that stands for `result`, if that is what the last row gave.
+    [[nodiscard]] Value term_of(Value result) const;
+
+   private:
+    ExplanationLog& log_;
+  };
+  void note_access(FunctionId function, std::span<const Value> args, Value term, Value value);
+  /// While one lives, actions of a merge run: they are none of the rule's.
+  class OtherActions {
+   public:
+    explicit OtherActions(ExplanationLog* log)
+        : log_(log), was_(log != nullptr && std::exchange(log->notes_actions_, false)) {}
+    OtherActions(const OtherActions&) = delete;
+    OtherActions& operator=(const OtherActions&) = delete;
+    ~OtherActions() {
+      if (log_ != nullptr) log_->notes_actions_ = was_;
+    }
+
+   private:
+    ExplanationLog* log_;
+    bool was_;
+  };
   /// `id` is new and stands for function(key).
   void add_term(const EngineState& state, Value id, FunctionId function, std::span<const Value> key);
   /// Two ids of different classes are about to be united.
@@ -46,6 +77,7 @@ class ExplanationLog {
   struct Application {
     RuleId rule{};
     std::vector<Value> bindings, premises, made;
+    std::vector<TableAccess> accesses;
   };
   struct Edge {
     Value from, to;
@@ -69,7 +101,8 @@ class ExplanationLog {
   std::vector<Edge> edges_;
   std::vector<Parent> parents_;  // the forest, re-rooted with each edge
   Application current_;
-  bool in_application_ = false;
+  bool in_application_ = false, notes_actions_ = true;
+  std::optional<size_t> calling_;  ///< the action whose primitive is being called
   uint32_t committed_ = kNone;
 };
 

@@ -164,6 +164,8 @@ struct EngineState {
   ElementMap to_canonical;  ///< what containers are rebuilt with
   uint32_t rebuild_epoch = 0;
   std::unique_ptr<ExplanationLog> log;
+  /// While a proof is checked: what a row that a primitive asks for was when the rule ran.
+  std::function<Value(FunctionId, std::span<const Value>)> replay;
   std::unique_ptr<Parallel> parallel;  ///< null: one thread
   std::vector<std::unique_ptr<Snapshot>> snapshots;
   size_t snapshot_bytes = 0;

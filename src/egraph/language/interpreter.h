@@ -124,7 +124,9 @@ class Interpreter {
   [[nodiscard]] std::optional<Value> made_term(ExprId expr);
   [[nodiscard]] bool is_global(ExprId expr) const;
   [[nodiscard]] std::string rule_name(RuleId rule) const;
-  std::optional<Value> original_term(ExprId expr);
+  std::optional<Value> original_term(ExprId expr, const SortInfo* sort);
+  /// The arguments of a call of a constructor, canonical.
+  std::vector<Value> evaluate_args(ExprId call, const FunctionInfo& constructor);
   [[nodiscard]] std::optional<TermOrigin> origin_of(Value id) const;
   [[nodiscard]] bool same_args(const FunctionInfo& function, const TermOrigin& origin,
                                std::span<const Value> args) const;

@@ -451,6 +451,7 @@ void Library::add_contextual(Scope& scope, std::string_view name, std::vector<co
     spec.name = kept.name.text();
     spec.call = [call, context](Args args) { return call(context, args); };
     spec.mutates = (mask_of(context) & kWhereWriting) != 0;
+    spec.reads = context == Context::Read || context == Context::Full;
     for (const SortInfo* sort : kept.inputs) spec.inputs.push_back(sort->id);
     spec.output = output->id;
     kept.ids[static_cast<size_t>(context)] = graph_.primitive(std::move(spec));

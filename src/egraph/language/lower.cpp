@@ -209,6 +209,7 @@ Operand Lowering::bind(Symbol name, const SortInfo* sort) {
 void Lowering::add_facts(std::span<const Fact> facts) {
   for (const Fact& fact : facts) {
     const Operand left = query_expr(fact.left);
+    facts_.push_back(left);
     if (!fact.is_equality) continue;
     const Operand right = query_expr(fact.right);
     solver_.require_equal(left.type, right.type, fact.span);
@@ -409,6 +410,15 @@ RuleSpec lower_rule(const LoweringContext& context, const RuleSyntax& rule, cons
   spec.actions = lowering.build_actions();
   spec.naive = !context.seminaive || rule.mode == EvalMode::Naive;
   return spec;
+}
+
+std::vector<const SortInfo*> fact_sorts(const LoweringContext& context, std::span<const Fact> facts) {
+  Lowering lowering(context, Context::Read, Context::Full, true);
+  lowering.add_facts(facts);
+  lowering.solve();
+  std::vector<const SortInfo*> out;
+  for (const Operand& fact : lowering.facts()) out.push_back(lowering.sort_of(fact));
+  return out;
 }
 
 Query lower_query(const LoweringContext& context, std::span<const Fact> facts, const Span& span) {

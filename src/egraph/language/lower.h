@@ -43,6 +43,10 @@ struct LoweredExpr {
 [[nodiscard]] std::vector<const SortInfo*> variable_sorts(const LoweringContext& context,
                                                           std::span<const Fact> facts);
 
+/// The sort of each fact, of both sides where it is an equality.
+[[nodiscard]] std::vector<const SortInfo*> fact_sorts(const LoweringContext& context,
+                                                      std::span<const Fact> facts);
+
 /// A query as `check` and `:until` ask it: subsumed rows match too.
 [[nodiscard]] Query lower_query(const LoweringContext& context, std::span<const Fact> facts,
                                 const Span& span);

@@ -62,6 +62,8 @@ class Lowering {
   void add_facts(std::span<const Fact> facts);
   void add_action(const ActionSyntax& action);
   Operand add_expr(ExprId expr);  // in an action
+  /// Of each fact that was added its term, or the left one.
+  [[nodiscard]] std::span<const Operand> facts() const { return facts_; }
   /// Variables and globals of the facts, which were added, in order of appearance.
   [[nodiscard]] std::vector<Operand> variables_of(std::span<const Fact> facts) const;
   void set_fresh(const FunctionInfo* constructor, std::vector<Operand> arguments) {
@@ -124,6 +126,7 @@ class Lowering {
   std::unordered_map<Symbol, Operand> lets_;
   std::map<std::string, Operand> globals_;
   std::vector<CallAtom> atoms_;
+  std::vector<Operand> facts_;
   std::vector<std::pair<const FunctionInfo*, Operand>> global_atoms_;
   std::vector<std::pair<Operand, Operand>> equalities_;
   std::vector<PendingAction> actions_;

@@ -24,10 +24,12 @@ std::string Interpreter::proof_of(const Query& query, std::span<const Fact> fact
   if (!graph_.check(query))
     command_failed(span, "nothing in the database matches, so there is nothing to prove");
   std::string out;
-  for (const Fact& fact : facts) {
+  const std::vector<const SortInfo*> sorts = fact_sorts(lowering(), facts);
+  for (size_t i = 0; i < facts.size(); ++i) {
+    const Fact& fact = facts[i];
     const std::string shown = to_text(*exprs_, fact);
-    const std::optional<Value> left = original_term(fact.left);
-    const std::optional<Value> right = fact.is_equality ? original_term(fact.right) : left;
+    const std::optional<Value> left = original_term(fact.left, sorts[i]);
+    const std::optional<Value> right = fact.is_equality ? original_term(fact.right, sorts[i]) : left;
     if (!left || !right) {
       out += shown + "\n  holds in the database\n";
     } else if (!fact.is_equality) {
@@ -104,6 +106,16 @@ std::string Interpreter::rule_name(RuleId rule) const {
   return name;
 }
 
+std::vector<Value> Interpreter::evaluate_args(ExprId call, const FunctionInfo& constructor) {
+  const std::vector<ExprId> args(exprs_->args_of(call).begin(), exprs_->args_of(call).end());
+  std::vector<Value> values;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const Evaluated value = evaluate(args[i], constructor.inputs[i]);
+    values.push_back(graph_.canonical(value.sort->id, value.value));
+  }
+  return values;
+}
+
 // The id that a global's term was made with, just now or before.
 std::optional<Value> Interpreter::made_term(ExprId expr) {
   const ExprNode node = (*exprs_)[expr];
@@ -112,12 +124,7 @@ std::optional<Value> Interpreter::made_term(ExprId expr) {
   if (node.kind == ExprNode::Kind::Constant || !function) return {};
   if (function->is_global) return function->term;
   if (function->kind != FunctionKind::Constructor) return {};
-  std::vector<Value> key;
-  const std::vector<ExprId> args(exprs_->args_of(expr).begin(), exprs_->args_of(expr).end());
-  for (const ExprId arg : args) {
-    const Evaluated value = evaluate(arg);
-    key.push_back(graph_.canonical(value.sort->id, value.value));
-  }
+  std::vector<Value> key = evaluate_args(expr, *function);
   if (key.empty()) key.push_back(kUnitValue);
   const Table& table = graph_.state().at(function->id).table;
   const Row row = table.find(key);
@@ -125,11 +132,11 @@ std::optional<Value> Interpreter::made_term(ExprId expr) {
 }
 
 // The id that a ground term had when it was made. Among congruent ones that whose text is the expression's.
-std::optional<Value> Interpreter::original_term(ExprId expr) {
+std::optional<Value> Interpreter::original_term(ExprId expr, const SortInfo* sort) {
   const ExprPool& exprs = *exprs_;
   for (ExprId id = exprs[expr].first; id <= expr; ++id)
     if (exprs[id].kind == ExprNode::Kind::Variable && !scope_.find_global(exprs[id].name)) return {};
-  const Evaluated root = evaluate(expr);
+  const Evaluated root = evaluate(expr, sort);
   if (!root.sort->is_eq() || !root.sort->unionable) return {};
   const ExprNode node = exprs[expr];
   if (node.kind == ExprNode::Kind::Variable)
@@ -137,13 +144,7 @@ std::optional<Value> Interpreter::original_term(ExprId expr) {
   const FunctionInfo* function =
       node.kind == ExprNode::Kind::Call ? scope_.find_function(node.name) : nullptr;
   std::vector<Value> args;
-  if (function && function->kind == FunctionKind::Constructor) {
-    const std::vector<ExprId> arg_exprs(exprs.args_of(expr).begin(), exprs.args_of(expr).end());
-    for (const ExprId arg : arg_exprs) {
-      const Evaluated value = evaluate(arg);
-      args.push_back(graph_.canonical(value.sort->id, value.value));
-    }
-  }
+  if (function && function->kind == FunctionKind::Constructor) args = evaluate_args(expr, *function);
   const Value wanted = graph_.find(root.value);
   const std::string text = to_text(exprs, expr);
   std::optional<Value> best;

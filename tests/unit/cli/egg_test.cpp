@@ -137,6 +137,36 @@ TEST(Egg, BudgetsArePositiveNumbers) {
     }
 }
 
+// Each check is proved, and the proof goes through the checker: of terms in containers and of applied functions too.
+TEST(Egg, ProofTestingProvesEveryCheck) {
+  const test::TemporaryFolder folder;
+  const auto program = folder.file("program.egg", R"(
+    (datatype Math (Num i64) (Var String) (Add Math Math))
+    (sort Maths (Vec Math))
+    (constructor Row (Maths) Math)
+    (sort Fn (UnstableFn (Math) Math))
+    (constructor Apply (Fn Math) Math)
+    (rewrite (Add a b) (Add b a) :name "add-comm")
+    (rewrite (Row (vec-empty)) (Num 0) :name "empty-row")
+    (rewrite (Apply f x) (unstable-app f x) :name "apply")
+    (let $sum (Add (Var "x") (Num 1)))
+    (let $row (Row (vec-empty)))
+    (let $rows (Row (vec-of $sum)))
+    (let $applied (Apply (unstable-fn "Add" (Num 1)) (Var "x")))
+    (run 3)
+    (check (= $sum (Add (Num 1) (Var "x"))))
+    (check (= $row (Num 0)))
+    (check (= $rows (Row (vec-of (Add (Num 1) (Var "x"))))))
+    (check (= $applied (Add (Num 1) (Var "x"))))
+    (fail (check (= $row (Num 1)))))");
+  EXPECT_EQ(run_egg({program.string(), "--proof-testing"}), run_egg({program.string()}));
+  const auto wrong = folder.file("wrong.egg", R"((relation p (i64)) (p 1) (check (p 2)))");
+  std::ostringstream out, err;
+  Console console{out, err};
+  EXPECT_EQ(run(std::vector<std::string>{"egg", wrong.string(), "--proof-testing"}, console), 1);
+  EXPECT_THAT(err.str(), HasSubstr("wrong.egg:1"));
+}
+
 TEST(Egg, ThreadsPrintTheSame) {
   const test::TemporaryFolder folder;
   const auto program = folder.file("program.egg", kProgram);

@@ -194,6 +194,19 @@ TEST(GgufErrors, NameTheRuleThatAFileBreaks) {
   for (size_t size = 0; size < 72; ++size) EXPECT_NE(refusal(good.substr(0, size)), "") << size;
 }
 
+TEST(GgufErrors, AFileThatIsShortenedWhileItIsOpen) {
+  const test::TemporaryFolder folder;
+  const auto path = folder.path() / "w.gguf";
+  write_one(path, {}, std::vector<float>(100'000, 7));
+  const GgufFile file(path);
+  const auto size = std::filesystem::file_size(path);
+  std::filesystem::resize_file(path, 4096);
+  EXPECT_EQ(error_of<FormatError>([&] { (void)file.read("w"); }, folder.path()),
+            "[gguf] 'w.gguf' ends at byte 4096, but had " + std::to_string(size) +
+                " bytes when it was opened: another process has shortened it; read it again once it is "
+                "complete");
+}
+
 TEST(GgufErrors, TensorsMustNotOverlap) {
   const test::TemporaryFolder folder;
   GgufWriter writer(folder.path() / "two.gguf", {},

@@ -126,6 +126,11 @@ std::vector<Case> cases() {
        [](const SeenCall& seen) {
          if (seen.begin == 0 && seen.launch == 3) std::abort();
        }},
+      {"loops_at_the_third_launch",
+       [](const SeenCall& seen) {
+         for (volatile bool goes_on = seen.begin == 0 && seen.launch == 3; goes_on;) {
+         }
+       }},
   };
 }
 
