@@ -1,7 +1,6 @@
 #include "graph/view_reader.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <numeric>
 
@@ -89,36 +88,107 @@ void ViewReader::merge_axes() {
   }
 }
 
-ViewReader::Place ViewReader::place(int64_t position, Places& last) const {
-  if (direct_) return {.index = position};
-  auto& coordinates = last.coordinates;
-  LUMINAL_CHECK(dims_.size() <= coordinates.size(), "a view of rank {}", dims_.size());
-  if (position == last.position + 1) {
-    for (size_t axis = dims_.size(); axis-- > 0;) {
-      if (++coordinates[axis] < dims_[axis]) break;
-      coordinates[axis] = 0;
-    }
-  } else {
-    int64_t rest = position;
-    for (size_t axis = dims_.size(); axis-- > 1;) {
-      coordinates[axis] = rest % dims_[axis];
-      rest /= dims_[axis];
-    }
-    coordinates[0] = rest;
+namespace {
+
+/// Coordinates of a position in dims.
+void find_coordinates(int64_t position, std::span<const int64_t> dims, std::span<int64_t> coordinates) {
+  for (size_t axis = dims.size(); axis-- > 1;) {
+    coordinates[axis] = position % dims[axis];
+    position /= dims[axis];
   }
-  last.position = position;
-  const std::span<const int64_t> at(coordinates.data(), dims_.size());
-  const auto value = [&](const Affine& affine) {
-    return std::inner_product(at.begin(), at.end(), affine.strides.begin(), affine.constant);
-  };
+  if (!dims.empty()) coordinates[0] = position;
+}
+
+int64_t value_at(int64_t constant, std::span<const int64_t> strides, std::span<const int64_t> at) {
+  return std::inner_product(at.begin(), at.end(), strides.begin(), constant);
+}
+
+}  // namespace
+
+/// Elements of a run that a mask lets through.
+struct ViewReader::Run {
+  int64_t begin, end;
+  const Number* fill;  ///< of the others
+};
+
+std::vector<ViewReader::Run> ViewReader::masks_along(std::span<const int64_t> first, int64_t length) const {
+  std::vector<Run> runs;
   for (const Mask& mask : masks_) {
-    const bool valid = mask.predicate ? mask.predicate->exec({}, at) != 0
-                                      : std::ranges::all_of(mask.conditions, [&](const Affine& condition) {
-                                          return value(condition) >= 0;
-                                        });
-    if (!valid) return {.index = 0, .fill = &mask.fill};
+    Run run{.begin = 0, .end = length, .fill = &mask.fill};
+    for (const Affine& condition : mask.conditions) {  // value + k * step >= 0
+      const int64_t value = value_at(condition.constant, condition.strides, first);
+      const int64_t step = condition.strides.empty() ? 0 : condition.strides.back();
+      if (step > 0 && value < 0)
+        run.begin = std::max(run.begin, (-value + step - 1) / step);
+      else if (step < 0 && value >= 0)
+        run.end = std::min(run.end, value / -step + 1);
+      else if (value < 0)
+        run.end = 0;
+    }
+    runs.push_back(run);
   }
-  return {.index = index_ ? value(*index_) : general_index_.exec({}, at)};
+  return runs;
+}
+
+ViewReader::Places ViewReader::places(std::span<const int64_t> positions) const {
+  return is_affine() ? places_by_runs(positions) : places_one_by_one(positions);
+}
+
+ViewReader::Places ViewReader::places_one_by_one(std::span<const int64_t> positions) const {
+  Places places;
+  std::vector<int64_t> at(dims_.size());
+  const auto hides = [&](const Mask& mask) {
+    if (mask.predicate) return mask.predicate->exec({}, at) == 0;
+    return std::ranges::any_of(mask.conditions, [&](const Affine& condition) {
+      return value_at(condition.constant, condition.strides, at) < 0;
+    });
+  };
+  for (size_t i = 0; i < positions.size(); ++i) {
+    find_coordinates(positions[i], dims_, at);
+    if (const auto mask = std::ranges::find_if(masks_, hides); mask != masks_.end()) {
+      places.fills.resize(positions.size());
+      places.fills[i] = &mask->fill;
+    } else {
+      places.indices.push_back(index_ ? value_at(index_->constant, index_->strides, at)
+                                      : general_index_.exec({}, at));
+    }
+  }
+  return places;
+}
+
+ViewReader::Places ViewReader::places_by_runs(std::span<const int64_t> positions) const {
+  Places places;
+  places.indices.resize(positions.size());
+  int64_t* next = places.indices.data();
+  std::vector<int64_t> at(dims_.size());
+  const int64_t step = dims_.empty() ? 0 : index_->strides.back();
+  for (size_t first = 0, length = 1; first < positions.size(); first += length) {
+    find_coordinates(positions[first], dims_, at);
+    const auto most = static_cast<size_t>(dims_.empty() ? 1 : dims_.back() - at.back());
+    const auto follows = [&](size_t k) {
+      return first + k < positions.size() &&
+             positions[first + k] == positions[first] + static_cast<int64_t>(k);
+    };
+    for (length = 1; length < most && follows(length);) ++length;
+    const int64_t index = value_at(index_->constant, index_->strides, at);
+    if (masks_.empty()) {
+      for (size_t k = 0; k < length; ++k) *next++ = index + static_cast<int64_t>(k) * step;
+      continue;
+    }
+    const std::vector<Run> runs = masks_along(at, static_cast<int64_t>(length));
+    for (int64_t k = 0; k < static_cast<int64_t>(length); ++k) {
+      const auto hides = [k](const Run& run) { return k < run.begin || k >= run.end; };
+      const auto run = std::ranges::find_if(runs, hides);
+      if (run == runs.end()) {
+        *next++ = index + k * step;
+        continue;
+      }
+      places.fills.resize(positions.size());
+      places.fills[first + static_cast<size_t>(k)] = run->fill;
+    }
+  }
+  places.indices.resize(static_cast<size_t>(next - places.indices.data()));
+  return places;
 }
 
 double ViewReader::cost() const {

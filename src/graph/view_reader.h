@@ -1,7 +1,7 @@
 #pragma once
-#include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "luminal/dtype.h"
@@ -23,18 +23,13 @@ class ViewReader {
   [[nodiscard]] int64_t buffer_elements() const { return buffer_elements_; }
   /// Reads the whole buffer in order, so that no copy is needed.
   [[nodiscard]] bool is_direct() const { return direct_; }
-  /// Where the element at a flat (row-major) position is read: an index into the buffer, or, if `fill` is
-  /// set, that number instead. For single elements; rows are read with a ViewCursor.
-  struct Place {
-    int64_t index = 0;
-    const Number* fill = nullptr;
-  };
-  /// Coordinates of the last position asked for: neighbours are then found by counting instead of dividing.
+  /// Where elements at flat (row-major) positions are read; the reader outlives it.
   struct Places {
-    int64_t position = -2;
-    std::array<int64_t, 32> coordinates{};
+    std::vector<int64_t> indices;      ///< into the buffer, of those that no fill takes
+    std::vector<const Number*> fills;  ///< by position: what is there instead; empty if there is none
   };
-  [[nodiscard]] Place place(int64_t position, Places& last) const;
+  /// Quick where positions follow one another along the last axis. Whole rows are read with a ViewCursor.
+  [[nodiscard]] Places places(std::span<const int64_t> positions) const;
   /// Rough cost of reading one element, in units of a contiguous read.
   [[nodiscard]] double cost() const;
 
@@ -55,6 +50,11 @@ class ViewReader {
   [[nodiscard]] std::optional<Affine> affine(const Expression& e) const;
   [[nodiscard]] Mask make_mask(const ShapeTracker::Mask& mask, const DimMap& dims) const;
   [[nodiscard]] bool is_affine() const;
+  /// The masks along a run of the last axis.
+  struct Run;
+  [[nodiscard]] Places places_by_runs(std::span<const int64_t> positions) const;
+  [[nodiscard]] Places places_one_by_one(std::span<const int64_t> positions) const;
+  [[nodiscard]] std::vector<Run> masks_along(std::span<const int64_t> first, int64_t length) const;
   [[nodiscard]] std::vector<Affine*> affine_parts();
   void merge_axes();
 

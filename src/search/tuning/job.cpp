@@ -40,7 +40,8 @@ std::optional<size_t> Job::models_choice() const {
 bool Job::races_unseen() const {
   constexpr double kLargeUs = 5000;
   const auto fallen = std::ranges::count(kernels, nullptr);
-  return fallen + 1 >= std::ssize(kernels) ||
+  const auto is_own = [](const Tried& t) { return codegen::find_schedule(t.schedule).foreign; };
+  return std::ranges::none_of(tried, is_own) || fallen + 1 >= std::ssize(kernels) ||
          std::ranges::min(tried, {}, &Tried::predicted_us).predicted_us > kLargeUs;
 }
 

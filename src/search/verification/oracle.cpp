@@ -41,7 +41,7 @@ Dtype held(Dtype dtype) { return is_float(dtype) || is_quantized(dtype) ? Dtype:
 
 Oracle::Samples empty_samples(Dtype dtype, size_t count) {
   Oracle::Samples samples{
-      TensorData(held(dtype), {static_cast<int64_t>(count)}), {}, std::vector<bool>(count, true), {}};
+      TensorData(held(dtype), {static_cast<int64_t>(count)}), {}, Oracle::Flags(count, 1), {}};
   if (is_float(dtype)) samples.errors.assign(count, 0);
   return samples;
 }
@@ -115,7 +115,7 @@ void read_blocks(const Elements& data, std::span<const int64_t> positions, std::
 Oracle::Samples between(const Oracle::Samples& read, std::span<const Number* const> fills) {
   Oracle::Samples samples{TensorData(read.values.dtype, {static_cast<int64_t>(fills.size())}),
                           {},
-                          std::vector<bool>(fills.size(), true),
+                          Oracle::Flags(fills.size(), 1),
                           {}};
   if (!read.errors.empty()) samples.errors.assign(fills.size(), 0);
   if (!read.overflowed.empty()) samples.overflowed.resize(fills.size());
@@ -223,24 +223,29 @@ Oracle::Samples Oracle::leaf(const Elements& data, std::span<const int64_t> posi
 }
 
 Oracle::Samples Oracle::at(const Value& value, std::span<const int64_t> positions) {
-  spend(static_cast<int64_t>(positions.size()));
-  if (const auto data = known(value)) return leaf(*data, positions);
+  return *answer(value, std::make_shared<const std::vector<int64_t>>(positions.begin(), positions.end()));
+}
+
+Oracle::Answer Oracle::answer(const Value& value, const Positions& positions) {
+  const size_t count = positions->size();
+  spend(static_cast<int64_t>(count));
+  if (const auto data = known(value)) return std::make_shared<const Samples>(leaf(*data, *positions));
   if (const auto kept = kept_.find(value); kept != kept_.end())
     for (const Kept& known : kept->second)
-      if (std::ranges::equal(known.positions, positions)) return known.samples;
-  Samples samples = compute(value, positions);
+      if (known.positions == positions || *known.positions == *positions) return known.samples;
+  Answer samples = std::make_shared<const Samples>(compute(value, positions));
   constexpr size_t kMost = size_t{1} << 20;  // elements of some 25 bytes
-  if (positions.size() > kMost) return samples;
-  if (kept_elements_ + positions.size() > kMost) forget();
-  kept_elements_ += positions.size();
-  kept_[value].push_back({.positions = {positions.begin(), positions.end()}, .samples = samples});
+  if (count > kMost) return samples;
+  if (kept_elements_ + count > kMost) forget();
+  kept_elements_ += count;
+  kept_[value].push_back({.positions = positions, .samples = samples});
   return samples;
 }
 
-Oracle::Samples Oracle::compute(const Value& value, std::span<const int64_t> positions) {
+Oracle::Samples Oracle::compute(const Value& value, const Positions& positions) {
   const Node& node = graph_.node(value.node);
   if (node.op->elementwise) return elementwise(node, positions);
-  if (node.op->monoid) return reduction(node, positions);
+  if (node.op->monoid) return reduction(node, *positions);
   if (!is_computed(*node.op) || !node.op->is(Trait::Leaf))
     fail<OracleGap>("[verify] {} #{} is neither a leaf nor computed element by element", node.op->name,
                     value.node.index);
@@ -249,7 +254,7 @@ Oracle::Samples Oracle::compute(const Value& value, std::span<const int64_t> pos
     std::vector<TensorData> outputs = evaluate_op(*node.op, node.attributes, {}, dims_, graph_.step());
     made = std::make_shared<const TensorData>(std::move(outputs[static_cast<size_t>(value.output)]));
   }
-  return leaf(elements_of(*made), positions);
+  return leaf(elements_of(*made), *positions);
 }
 
 namespace {
@@ -274,43 +279,32 @@ std::optional<std::vector<size_t>> join_equal(std::vector<int64_t>& numbers) {
 Oracle::Samples spread(const Oracle::Samples& read, std::span<const size_t> place) {
   Oracle::Samples samples{TensorData(read.values.dtype, {static_cast<int64_t>(place.size())}),
                           {},
-                          std::vector<bool>(place.size()),
+                          Oracle::Flags(place.size()),
                           {}};
   if (!read.errors.empty()) samples.errors.resize(place.size());
   if (!read.overflowed.empty()) samples.overflowed.resize(place.size());
-  const auto width = static_cast<size_t>(element_bytes(read.values.dtype));
-  for (size_t i = 0; i < place.size(); ++i) {
-    std::memcpy(&samples.values.bytes[i * width], &read.values.bytes[place[i] * width], width);
-    if (!read.errors.empty()) samples.errors[i] = read.errors[place[i]];
-    if (!read.overflowed.empty()) samples.overflowed[i] = read.overflowed[place[i]];
-    samples.known[i] = read.known[place[i]];
-  }
+  const auto copy = [&](const auto& from, auto&& to) {
+    for (size_t i = 0; i < place.size(); ++i) to[i] = from[place[i]];
+  };
+  visit_dtype(read.values.dtype, [&]<class T>(T) { copy(read.values.as<T>(), samples.values.as<T>()); });
+  if (!read.errors.empty()) copy(read.errors, samples.errors);
+  if (!read.overflowed.empty()) copy(read.overflowed, samples.overflowed);
+  copy(read.known, samples.known);
   return samples;
 }
 
 }  // namespace
 
 /// Elements of what an edge shows. Positions that padding made are fills.
-Oracle::Samples Oracle::through(const Edge& edge, std::span<const int64_t> positions) {
+Oracle::Answer Oracle::through(const Edge& edge, const Positions& positions) {
   const ViewReader view(edge.view, dims_);
-  if (view.is_direct()) return at(edge.source, positions);
-  std::vector<int64_t> inner;
-  inner.reserve(positions.size());
-  std::vector<const Number*> fills;  // by position; empty if padding made none
-  ViewReader::Places last;
-  for (size_t i = 0; i < positions.size(); ++i) {
-    const ViewReader::Place place = view.place(positions[i], last);
-    if (!place.fill) {
-      inner.push_back(place.index);
-      continue;
-    }
-    fills.resize(positions.size());
-    fills[i] = place.fill;
-  }
-  const std::optional<std::vector<size_t>> place = join_equal(inner);
-  Samples read = at(edge.source, inner);
-  if (place) read = spread(read, *place);
-  return fills.empty() ? std::move(read) : between(read, fills);
+  if (view.is_direct()) return answer(edge.source, positions);
+  ViewReader::Places places = view.places(*positions);
+  const std::optional<std::vector<size_t>> place = join_equal(places.indices);
+  Answer read = answer(edge.source, std::make_shared<const std::vector<int64_t>>(std::move(places.indices)));
+  if (place) read = std::make_shared<const Samples>(spread(*read, *place));
+  if (!places.fills.empty()) read = std::make_shared<const Samples>(between(*read, places.fills));
+  return read;
 }
 
 namespace {
@@ -381,29 +375,29 @@ bool widen(std::span<double> errors, std::span<const double> center, std::span<c
 
 }  // namespace
 
-Oracle::Samples Oracle::elementwise(const Node& node, std::span<const int64_t> positions) {
-  std::vector<Samples> inputs;
+Oracle::Samples Oracle::elementwise(const Node& node, const Positions& positions) {
+  std::vector<Answer> inputs;
   std::vector<Dtype> own;
   for (const Edge& edge : node.inputs) {
     inputs.push_back(through(edge, positions));
     own.push_back(graph_.type(edge.source).dtype);
   }
-  const auto count = static_cast<int64_t>(positions.size());
+  const size_t samples = positions->size();
+  const auto count = static_cast<int64_t>(samples);
   std::vector<const TensorData*> exact;
-  for (const Samples& input : inputs) exact.push_back(&input.values);
+  for (const Answer& input : inputs) exact.push_back(&input->values);
   const Dtype dtype = node.outputs[0].dtype;
-  Samples result{run_kernel(node, own, exact, count), {}, std::vector<bool>(positions.size(), true), {}};
-  if (is_float(dtype)) result.errors.assign(positions.size(), 0);
-  for (const Samples& input : inputs)
-    for (size_t i = 0; i < positions.size(); ++i)
-      if (!input.known[i]) result.known[i] = false;
+  Samples result{run_kernel(node, own, exact, count), {}, Flags(samples, 1), {}};
+  if (is_float(dtype)) result.errors.assign(samples, 0);
+  for (const Answer& input : inputs)
+    for (size_t i = 0; i < samples; ++i) result.known[i] &= input->known[i];
 
   // What the result is where operands lie elsewhere in their intervals.
   const auto include = [&](std::span<const TensorData* const> operands) {
     const TensorData there = run_kernel(node, own, operands, count);
     if (!is_float(dtype)) {
       const auto width = static_cast<size_t>(element_bytes(dtype));
-      for (size_t i = 0; i < positions.size(); ++i)
+      for (size_t i = 0; i < samples; ++i)
         if (std::memcmp(&there.bytes[i * width], &result.values.bytes[i * width], width) != 0)
           result.known[i] = false;
       return;
@@ -411,14 +405,14 @@ Oracle::Samples Oracle::elementwise(const Node& node, std::span<const int64_t> p
     if (widen(result.errors, result.values.as<double>(), there.as<double>())) return;
     const auto now = there.as<double>();
     const auto center = result.values.as<double>();
-    for (size_t i = 0; i < positions.size(); ++i)
+    for (size_t i = 0; i < samples; ++i)
       if (std::isnan(now[i] - center[i]) && now[i] != center[i] &&
           !(std::isnan(now[i]) && std::isnan(center[i])))
         result.known[i] = false;
   };
   std::vector<size_t> moving;
   for (size_t k = 0; k < inputs.size(); ++k)
-    if (std::ranges::any_of(inputs[k].errors, [](double e) { return e != 0; })) moving.push_back(k);
+    if (std::ranges::any_of(inputs[k]->errors, [](double e) { return e != 0; })) moving.push_back(k);
   spend(count * (int64_t{1} << moving.size()));
   const auto include_moved = [&](const auto& operand_of) {
     std::vector<const TensorData*> operands = exact;
@@ -427,23 +421,23 @@ Oracle::Samples Oracle::elementwise(const Node& node, std::span<const int64_t> p
   };
   std::vector<std::array<TensorData, 2>> ends;  // of the moving operands' intervals
   for (const size_t k : moving) {
-    auto& [low, high] = ends.emplace_back(std::array{inputs[k].values, inputs[k].values});
-    move_by(low.as<double>(), inputs[k].errors, -1);
-    move_by(high.as<double>(), inputs[k].errors, 1);
+    auto& [low, high] = ends.emplace_back(std::array{inputs[k]->values, inputs[k]->values});
+    move_by(low.as<double>(), inputs[k]->errors, -1);
+    move_by(high.as<double>(), inputs[k]->errors, 1);
   }
   for (size_t corner = 0; !moving.empty() && corner < (size_t{1} << moving.size()); ++corner)
     include_moved([&](size_t m) { return &ends[m][corner >> m & 1]; });
   // The ends hide a pole between them: what is divided by 0 +- 1 may be anything.
   const auto may_be_zero = [](double value, double error) { return error != 0 && std::abs(value) <= error; };
   const auto has_zero = [&](size_t k) {
-    const auto values = inputs[k].values.as<double>();
+    const auto values = inputs[k]->values.as<double>();
     for (size_t i = 0; i < values.size(); ++i)
-      if (may_be_zero(values[i], inputs[k].errors[i])) return true;
+      if (may_be_zero(values[i], inputs[k]->errors[i])) return true;
     return false;
   };
   if (std::ranges::any_of(moving, has_zero))
     include_moved([&](size_t m) {
-      const Samples& input = inputs[moving[m]];
+      const Samples& input = *inputs[moving[m]];
       TensorData& zeroed = ends[m][0] = input.values;
       const auto values = zeroed.as<double>();
       for (size_t i = 0; i < values.size(); ++i)
@@ -451,13 +445,51 @@ Oracle::Samples Oracle::elementwise(const Node& node, std::span<const int64_t> p
       return &zeroed;
     });
   if (is_float(dtype) && node.inputs.size() == 1 && !has(node.op->traits, Trait::Monotone))
-    doubt_what_turns(inputs[0], result, [&](const TensorData& elsewhere) {
+    doubt_what_turns(*inputs[0], result, [&](const TensorData& elsewhere) {
       const TensorData* pointer = &elsewhere;
       return run_kernel(node, own, {&pointer, 1}, count);
     });
   if (is_float(dtype)) store_rounded(dtype, node.op->ulp, result);
   return result;
 }
+
+namespace {
+
+struct Totals {
+  double magnitude = 0, error = 0, largest_error = 0;
+  bool whole = true;  ///< all terms are whole numbers
+};
+
+/// Of terms and their errors; what is not finite has no magnitude.
+Totals totals_of(std::span<const double> terms, std::span<const double> errors) {
+  constexpr size_t kLanes = 8;
+  constexpr double kLargest = std::numeric_limits<double>::max();
+  std::array<double, kLanes> magnitude{}, error{}, largest{};
+  const size_t rounds = terms.size() / kLanes;
+  for (size_t r = 0; r < rounds; ++r)
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      const double size = std::abs(terms[r * kLanes + lane]), e = errors[r * kLanes + lane];
+      magnitude[lane] += size <= kLargest ? size : 0;
+      error[lane] += e;
+      largest[lane] = largest[lane] < e ? e : largest[lane];
+    }
+  Totals totals;
+  for (size_t lane = 0; lane < kLanes; ++lane) {
+    totals.magnitude += magnitude[lane];
+    totals.error += error[lane];
+    totals.largest_error = std::max(totals.largest_error, largest[lane]);
+  }
+  for (size_t i = rounds * kLanes; i < terms.size(); ++i) {
+    const double size = std::abs(terms[i]);
+    totals.magnitude += size <= kLargest ? size : 0;
+    totals.error += errors[i];
+    totals.largest_error = std::max(totals.largest_error, errors[i]);
+  }
+  totals.whole = std::ranges::all_of(terms, [](double x) { return x == std::floor(x); });
+  return totals;
+}
+
+}  // namespace
 
 Oracle::Samples Oracle::reduction(const Node& node, std::span<const int64_t> positions) {
   // Each different row once.
@@ -485,17 +517,18 @@ Oracle::Samples Oracle::reduction(const Node& node, std::span<const int64_t> pos
       rest /= dims[folded[k]];
     }
   }
-  std::vector<int64_t> elements;
-  elements.reserve(rows.size() * static_cast<size_t>(length));
+  std::vector<int64_t> elements(rows.size() * static_cast<size_t>(length));
+  int64_t* next = elements.data();
   for (int64_t row : rows) {
     int64_t base = 0;
     for (size_t k = kept.size(); k-- > 0;) {
       base += row % dims[kept[k]] * strides[kept[k]];
       row /= dims[kept[k]];
     }
-    for (const int64_t offset : offsets) elements.push_back(base + offset);
+    for (const int64_t offset : offsets) *next++ = base + offset;
   }
-  const Samples terms = through(edge, elements);
+  const Answer answer = through(edge, std::make_shared<const std::vector<int64_t>>(std::move(elements)));
+  const Samples& terms = *answer;
 
   const Dtype dtype = node.outputs[0].dtype;
   const FoldLoops loops = fold_loops(*node.op->monoid, terms.values.dtype);
@@ -509,22 +542,15 @@ Oracle::Samples Oracle::reduction(const Node& node, std::span<const int64_t> pos
     loops.fill(accumulator.data(), 1);
     loops.fold_all(accumulator.data(), terms.values.bytes.data() + first * width, length);
     loops.finish(accumulator.data(), by_row.values.bytes.data() + r * out_width, 1);
-    const auto is_set = [&](const std::vector<bool>& flags, bool value) {
-      const auto begin = flags.begin() + static_cast<std::ptrdiff_t>(first);
-      return std::find(begin, begin + length, value) != begin + length;
+    const auto holds = [&](const Flags& flags, uint8_t value) {
+      return std::memchr(flags.data() + first, value, static_cast<size_t>(length)) != nullptr;
     };
-    if (is_set(terms.known, false) || (!terms.overflowed.empty() && is_set(terms.overflowed, true)))
+    if (holds(terms.known, 0) || (!terms.overflowed.empty() && holds(terms.overflowed, 1)))
       by_row.known[r] = false;
-    double magnitude = 0, total_error = 0, largest_error = 0;
-    bool whole = true;
-    for (size_t i = first; i < first + static_cast<size_t>(length) && !terms.errors.empty(); ++i) {
-      const double x = terms.values.as<double>()[i];
-      whole = whole && x == std::floor(x);
-      magnitude += std::isfinite(x) ? std::abs(x) : 0;
-      total_error += terms.errors[i];
-      largest_error = std::max(largest_error, terms.errors[i]);
-    }
     if (by_row.errors.empty()) continue;
+    const auto [magnitude, total_error, largest_error, whole] =
+        totals_of(terms.values.as<double>().subspan(first, static_cast<size_t>(length)),
+                  std::span(terms.errors).subspan(first, static_cast<size_t>(length)));
     const double result = by_row.values.as<double>()[r];
     const double u = accumulated.roundoff;
     const auto terms_count = static_cast<double>(length);

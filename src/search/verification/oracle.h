@@ -51,14 +51,16 @@ using KnownElements = std::unordered_map<Value, Elements>;
 /// element is not `known`.
 class Oracle {
  public:
+  /// 0 or 1 for each element, in bytes: several are looked at at once.
+  using Flags = std::vector<uint8_t>;
   /// Elements [k] of what was asked for: float dtypes in f64 with a bound, others exactly.
   struct Samples {
     TensorData values;           ///< F64, or the value's own dtype if that is no float
     std::vector<double> errors;  ///< absolute bounds; empty if exact
-    std::vector<bool> known;
+    Flags known;
     /// Rounding to the dtype made an infinity of a finite value; empty where that happened nowhere. Sums that
     /// fold such a value in by an fma see the finite one.
-    std::vector<bool> overflowed;
+    Flags overflowed;
   };
 
   Oracle(const Graph& graph, DimMap dims) : graph_(graph), dims_(std::move(dims)) {}
@@ -87,15 +89,18 @@ class Oracle {
  private:
   /// What was computed. A value that several others read is evaluated once, at least where the same of its elements
   /// are asked for again: without that a chain of x = x + x * c takes 2^n steps.
+  using Positions = std::shared_ptr<const std::vector<int64_t>>;
+  using Answer = std::shared_ptr<const Samples>;
   struct Kept {
-    std::vector<int64_t> positions;
-    Samples samples;
+    Positions positions;
+    Answer samples;
   };
   [[nodiscard]] std::optional<Elements> known(const Value& value) const;
-  [[nodiscard]] Samples compute(const Value& value, std::span<const int64_t> positions);
-  [[nodiscard]] Samples through(const Edge& edge, std::span<const int64_t> positions);
+  [[nodiscard]] Answer answer(const Value& value, const Positions& positions);
+  [[nodiscard]] Samples compute(const Value& value, const Positions& positions);
+  [[nodiscard]] Answer through(const Edge& edge, const Positions& positions);
   [[nodiscard]] Samples leaf(const Elements& data, std::span<const int64_t> positions) const;
-  [[nodiscard]] Samples elementwise(const Node& node, std::span<const int64_t> positions);
+  [[nodiscard]] Samples elementwise(const Node& node, const Positions& positions);
   [[nodiscard]] Samples reduction(const Node& node, std::span<const int64_t> positions);
   void spend(int64_t operations);
 

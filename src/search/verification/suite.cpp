@@ -21,8 +21,9 @@ using Data = std::shared_ptr<const TensorData>;
 
 VerificationCase::Expectation expectation_of(const Oracle::Samples& samples, int tensor,
                                              std::vector<int64_t> positions) {
-  VerificationCase::Expectation expectation{
-      .tensor = tensor, .positions = std::move(positions), .known = samples.known};
+  VerificationCase::Expectation expectation{.tensor = tensor,
+                                            .positions = std::move(positions),
+                                            .known = {samples.known.begin(), samples.known.end()}};
   if (samples.values.dtype == Dtype::F64) {
     const auto values = samples.values.as<double>();
     expectation.values.assign(values.begin(), values.end());
