@@ -45,7 +45,7 @@ std::vector<size_t> others_of(const Job& job, size_t c) {
 /// Loops as a job's spec says them: in scalars where that does not take long, otherwise in vectors. None
 /// where these take long as well, or are the candidate itself.
 std::optional<KernelRequest> KernelVerifier::plainest_for(const Job& job, size_t c, double longest_us) const {
-  constexpr double kShortUs = 5e3;  // of one run in scalars
+  constexpr double kShortUs = 2e3;  // of one run in scalars
   const codegen::Schedule& nest = codegen::find_schedule("nest");
   for (const codegen::Candidate& plain : nest.candidates(job.request.spec, job.bucket, backend_.target())) {
     if (plain.predicted_us > longest_us) continue;

@@ -378,14 +378,26 @@ bool Tuner::remembers(std::span<const TuneRequest> requests, const codegen::Buck
   });
 }
 
-/// Verifies candidates in full, the leading ones of all jobs side by side, until each job has one that
-/// passes. Errors: NoKernelPasses.
-void Tuner::settle(std::vector<Job*> open, Clock::time_point until) {
-  while (!open.empty()) {
+/// Verifies candidates in full, the leading ones of several jobs side by side, until each job has one that passes. Jobs
+/// whose leader fell are looked at again with the next ones, so that no processor waits for a few. Errors:
+/// NoKernelPasses.
+void Tuner::settle(std::span<Tuned* const> winners, Clock::time_point until) {
+  const size_t batch = 16 * static_cast<size_t>(Team::shared().size());
+  std::vector<Job*> open;
+  size_t first = 0;  // of those that are not begun
+  while ((first < winners.size() && !is_over(until)) || !open.empty()) {
     throw_if_cancelled();
+    if (Watch* watch = Watch::current())
+      watch->step("verifying kernels", first - open.size(), winners.size());
+    for (; first < winners.size() && open.size() < batch && !is_over(until); ++first)
+      open.push_back(jobs_[winners[first]->job].get());
     for (Job* job : open)
       while (!job->leader()) find_more(*job);
     open = verifier_.verify_leaders(open, until);
+  }
+  for (Tuned* winner : winners.first(first)) {
+    Job& job = *jobs_[winner->job];
+    choose(job, *winner, job.verified);
   }
 }
 
@@ -394,21 +406,10 @@ void Tuner::confirm(std::span<Tuned* const> winners) {
   for (Tuned* winner : winners)
     if (!winner->verified) open.push_back(winner);
   // What was remembered without verification may come from others' machines: it is verified, whatever the time.
-  const auto verified_late = std::ranges::stable_partition(open, &Tuned::from_cache);
-  const auto at_once = static_cast<size_t>(verified_late.begin() - open.begin());
-  const size_t batch = 16 * static_cast<size_t>(Team::shared().size());
-  for (size_t first = 0; first < open.size(); first += batch) {
-    if (Watch* watch = Watch::current()) watch->step("verifying kernels", first, open.size());
-    if (first >= at_once && is_over(options_.verify_by)) break;
-    const auto now = std::span(open).subspan(first, std::min(batch, open.size() - first));
-    std::vector<Job*> jobs;
-    for (const Tuned* winner : now) jobs.push_back(jobs_[winner->job].get());
-    settle(jobs, first < at_once ? Clock::time_point::max() : options_.verify_by);
-    for (Tuned* winner : now) {
-      Job& job = *jobs_[winner->job];
-      choose(job, *winner, job.verified);
-    }
-  }
+  const auto late = std::ranges::stable_partition(open, &Tuned::from_cache);
+  const auto at_once = static_cast<size_t>(late.begin() - open.begin());
+  settle(std::span(open).first(at_once), Clock::time_point::max());
+  settle(std::span(open).subspan(at_once), options_.verify_by);
 }
 
 void Tuner::take_models_choice(Tuned& winner) {

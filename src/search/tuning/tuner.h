@@ -91,7 +91,7 @@ class Tuner {
   void note(const Race& race);
   [[nodiscard]] SlotData slot_data(const Job& job, const DimMap& sizes) const;
   [[nodiscard]] CacheKey key_of(const kernel::KernelSpec& spec, const codegen::Bucket& bucket) const;
-  void settle(std::vector<Job*> open, Clock::time_point until);
+  void settle(std::span<Tuned* const> winners, Clock::time_point until);
   void choose(Job& job, Tuned& result, bool verified);
   static void describe(const Job& job, std::span<const size_t> order, size_t winner, Tuned& result);
   void remember(const Job& job, size_t winner, bool verified);

@@ -31,22 +31,17 @@ int exponent_of(double value, int lowest, int highest) {
 }  // namespace
 
 Margins::Margins(const VerificationCase::Expectation& expectation) {
-  by_exponent_.fill(-1);
-  exact_ = expectation.integers.size() == expectation.positions.size();
-  if (exact_) return;
+  sampled_.fill(-1);
   exact_ = true;
-  for (size_t i = 0; i < expectation.values.size(); ++i) {
-    if (!expectation.known[i] || !std::isfinite(expectation.values[i])) continue;
-    exact_ = exact_ && expectation.errors[i] == 0;
-    double& margin =
-        by_exponent_[static_cast<size_t>(exponent_of(expectation.values[i], kLowest, kHighest) - kLowest)];
-    margin = std::max(margin, expectation.errors[i]);
-  }
+  if (expectation.integers.size() == expectation.positions.size()) return;
+  for (size_t i = 0; i < expectation.values.size(); ++i)
+    if (expectation.known[i] && std::isfinite(expectation.values[i]))
+      note(expectation.values[i], expectation.errors[i]);
   fill_gaps();
 }
 
 Margins::Margins(const TensorData& expected, double roundings) {
-  by_exponent_.fill(-1);
+  sampled_.fill(-1);
   exact_ = !is_float(expected.dtype);
   if (exact_) return;
   double scale = 1;
@@ -54,12 +49,24 @@ Margins::Margins(const TensorData& expected, double roundings) {
     for (const T element : expected.as<T>())
       if (const double x = std::abs(widened(element)); std::isfinite(x)) scale = std::max(scale, x);
   });
-  by_exponent_.back() = roundings * unit_roundoff(expected.dtype) * scale;
+  sampled_.back() = roundings * unit_roundoff(expected.dtype) * scale;
   fill_gaps();
+}
+
+void Margins::add(double value, double error) {
+  note(value, std::max(error, exact_ ? 0 : at(value)));
+  fill_gaps();
+}
+
+void Margins::note(double value, double error) {
+  exact_ = exact_ && error == 0;
+  double& margin = sampled_[static_cast<size_t>(exponent_of(value, kLowest, kHighest) - kLowest)];
+  margin = std::max(margin, error);
 }
 
 /// Small results have the error of greater ones at most; above the greatest sample errors grow with results.
 void Margins::fill_gaps() {
+  by_exponent_ = sampled_;
   double above = -1;
   for (size_t e = by_exponent_.size(); e-- > 0;) {
     if (by_exponent_[e] >= 0)
@@ -78,6 +85,12 @@ double Margins::at(double value) const {
   return by_exponent_[static_cast<size_t>(exponent_of(value, kLowest, kHighest) - kLowest)];
 }
 
+bool is_doubtful(double got, double expected, double margin) {
+  constexpr double kLoose = 0.25, kLarge = 0.0625;
+  const double size = std::abs(expected);
+  return margin > kLoose * size && std::abs(got - expected) > kLarge * size;
+}
+
 namespace {
 
 /// Whether element i holds nothing but one byte.
@@ -86,13 +99,6 @@ bool is_filled(const std::byte* bytes, size_t i, std::byte with) {
   std::array<std::byte, sizeof(T)> filled;
   filled.fill(with);
   return std::memcmp(bytes + i * sizeof(T), filled.data(), sizeof(T)) == 0;
-}
-
-/// Whether a difference within the margin is one of leading digits.
-bool is_doubtful(double got, double expected, double margin) {
-  constexpr double kLoose = 0.25, kLarge = 0.0625;
-  const double size = std::abs(expected);
-  return margin > kLoose * size && std::abs(got - expected) > kLarge * size;
 }
 
 /// All of them; NaN equals NaN.

@@ -20,18 +20,26 @@ class Margins {
   Margins(const TensorData& expected, double roundings);
   [[nodiscard]] bool exact() const { return exact_; }
   [[nodiscard]] double at(double value) const;
+  /// One more sample. Margins of results that are no greater grow if at all.
+  void add(double value, double error);
 
  private:
   static constexpr int kLowest = -1100, kHighest = 1030;
+  using ByExponent = std::array<double, kHighest - kLowest + 1>;
+  void note(double value, double error);
   void fill_gaps();
   bool exact_ = false;
-  std::array<double, kHighest - kLowest + 1> by_exponent_{};  ///< negative: no sample
+  ByExponent sampled_{};      ///< negative: no sample
+  ByExponent by_exponent_{};  ///< the same without gaps
 };
 
 struct Mismatch {
   int64_t position = 0;
   double got = 0, expected = 0, margin = 0;
 };
+/// Whether a difference within the margin is one of leading digits: such margins say little.
+[[nodiscard]] bool is_doubtful(double got, double expected, double margin);
+
 /// Elements of a kernel's result that have to be judged one by one.
 struct Mismatches {
   std::vector<Mismatch> beyond;  ///< further from the independent kernel's than the margins say

@@ -134,35 +134,61 @@ class OpenElements {
 /// decide where they can be asked, elsewhere the spec says what is left open.
 class MismatchJudge {
  public:
+  /// What the oracle says of one element belongs to `margins` then, as what it said of samples does.
   MismatchJudge(const VerificationCase& test_case, int tensor, const VerificationCase::Expectation* samples,
-                const TensorData& got, const TensorData& reference, CaseOracle& oracle, OpenElements& open)
-      : case_(test_case), tensor_(tensor), got_(got), reference_(reference), oracle_(oracle), open_(open) {
+                const TensorData& got, const TensorData& reference, Margins& margins, CaseOracle& oracle,
+                OpenElements& open)
+      : case_(test_case),
+        tensor_(tensor),
+        got_(got),
+        reference_(reference),
+        margins_(margins),
+        oracle_(oracle),
+        open_(open) {
     for (size_t i = 0; samples != nullptr && i < samples->positions.size(); ++i)
       truths_.emplace(samples->positions[i], truth_of(*samples, i));
   }
 
-  /// The first of them that is a fault. Ends after `least` where one takes long and those that were asked about are
-  /// right: about `operations` of the oracle.
+  /// The first of them that is a fault. Those that are within the margins by now are left aside. Ends after `least`, or
+  /// two of which each takes very long, where those that were asked about are right: about `operations` of the oracle.
   std::optional<Mismatch> find_fault(std::span<const Mismatch> mismatches, int64_t least,
                                      int64_t operations) {
+    constexpr int64_t kOneByOne = 2, kMostTimes = 3;
     int64_t asked = 0;
     const int64_t before = oracle_.operations();
     for (size_t i = 0; i < mismatches.size(); ++i) {
       const Mismatch& m = mismatches[i];
+      if (is_within_by_now(m)) continue;
       if (can_ask_ && !truths_.contains(m.position)) {
         const int64_t spent = oracle_.operations() - before;
-        if (asked >= least && spent >= operations) break;
-        // The first tells what one costs, and so how many can be afforded.
+        if (spent >= operations &&
+            (asked >= least || (asked >= kOneByOne && spent >= kMostTimes * operations)))
+          break;
+        // The first tells what one costs, and so how many can be afforded. Where that is few, one answer may tell of
+        // the others.
         const int64_t affordable = (operations - spent) * asked / std::max<int64_t>(1, spent);
-        const int64_t next = asked == 0 ? 1 : std::max({int64_t{1}, least - asked, affordable});
+        const int64_t next = asked == 0 ? 1 : std::max(int64_t{1}, affordable);
         asked += ask_about(mismatches.subspan(i), next);
       }
       if (is_fault(m)) return m;
     }
     return std::nullopt;
   }
+  /// Of those that were beyond the margins, what is within them now and still differs in leading digits.
+  [[nodiscard]] std::vector<Mismatch> doubtful_by_now(std::span<const Mismatch> beyond) const {
+    std::vector<Mismatch> doubtful;
+    for (const Mismatch& m : beyond)
+      if (is_within_by_now(m) && is_doubtful(m.got, m.expected, margins_.at(m.expected)))
+        doubtful.push_back({m.position, m.got, m.expected, margins_.at(m.expected)});
+    return doubtful;
+  }
 
  private:
+  /// Beyond the margins when these were found, and no further off than elements that were asked about since may be.
+  [[nodiscard]] bool is_within_by_now(const Mismatch& m) const {
+    const double margin = margins_.exact() ? 0 : margins_.at(m.expected);
+    return margin > m.margin && !truths_.contains(m.position) && agrees(m.got, m.expected, margin);
+  }
   [[nodiscard]] bool is_fault(const Mismatch& m) {
     const auto answer = truths_.find(m.position);
     if (answer == truths_.end()) {
@@ -181,12 +207,16 @@ class MismatchJudge {
     std::vector<int64_t> positions;
     for (const Mismatch& m : mismatches) {
       if (static_cast<int64_t>(positions.size()) >= most) break;
-      if (!truths_.contains(m.position) && std::ranges::find(positions, m.position) == positions.end())
-        positions.push_back(m.position);
+      if (is_within_by_now(m) || truths_.contains(m.position)) continue;
+      if (std::ranges::find(positions, m.position) == positions.end()) positions.push_back(m.position);
     }
     const auto answers = oracle_.ask(tensor_, positions);
     can_ask_ = answers.has_value();
-    for (size_t i = 0; can_ask_ && i < positions.size(); ++i) truths_.emplace(positions[i], (*answers)[i]);
+    for (size_t i = 0; can_ask_ && i < positions.size(); ++i) {
+      const OracleValue& truth = truths_.emplace(positions[i], (*answers)[i]).first->second;
+      if (is_float(got_.dtype) && truth.known && std::isfinite(truth.value))
+        margins_.add(truth.value, truth.bound);
+    }
     return static_cast<int64_t>(positions.size());
   }
   static bool fits(const TensorData& data, int64_t position, const OracleValue& truth) {
@@ -197,6 +227,7 @@ class MismatchJudge {
   const VerificationCase& case_;
   int tensor_;
   const TensorData &got_, &reference_;
+  Margins& margins_;
   CaseOracle& oracle_;
   OpenElements& open_;
   std::unordered_map<int64_t, OracleValue> truths_;  ///< by position
@@ -234,13 +265,18 @@ std::optional<Fault> compare_in_full(const VerificationSuite& suite, const Verif
                                            &VerificationCase::Expectation::tensor);
     const VerificationCase::Expectation* samples =
         sampled != test_case.expectations.end() ? &*sampled : nullptr;
-    const Margins margins =
+    Margins margins =
         samples != nullptr ? Margins(*samples) : Margins(reference[t], roundings_in(suite, test_case.name));
     const Mismatches found = mismatches(reference[t], tensors[t].bytes, margins, unwritten);
     if (found.beyond.empty() && found.doubtful.empty()) continue;
-    MismatchJudge judge(test_case, static_cast<int>(t), samples, tensors[t], reference[t], oracle, open);
+    MismatchJudge judge(test_case, static_cast<int>(t), samples, tensors[t], reference[t], margins, oracle,
+                        open);
     std::optional<Mismatch> wrong = judge.find_fault(found.beyond, 8, 10'000'000);
-    if (!wrong) wrong = judge.find_fault(found.doubtful, 2, 500'000);
+    if (!wrong) {
+      std::vector<Mismatch> doubtful = judge.doubtful_by_now(found.beyond);
+      doubtful.insert(doubtful.end(), found.doubtful.begin(), found.doubtful.end());
+      wrong = judge.find_fault(doubtful, 2, 500'000);
+    }
     if (!wrong) continue;
     Fault fault = fault_at(suite, test_case, static_cast<int>(t), wrong->position, wrong->got,
                            wrong->expected, wrong->margin, "beside an independent kernel");
