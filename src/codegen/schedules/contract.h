@@ -70,6 +70,8 @@ struct Layout {
   Expression task_blocks;  ///< that one task adds
   bool lines = false;      ///< packed rows lie one behind the other along K; otherwise K steps of tile_m rows
   bool turned = false;     ///< packing columns transposes: the tensor is contiguous along K
+  int64_t left_line = 0,
+          right_line = 0;   ///< elements of a side that lie one behind the other along K; 0: none
   bool columns_out = true;  ///< results are written along columns; otherwise along rows
 
   [[nodiscard]] int64_t tile_columns() const { return t.tile_n * lanes; }

@@ -43,14 +43,14 @@ int only_sum(const KernelSpec& spec) {
 }
 
 /// How many positions of the group lie one behind the other in memory, in every load that moves along it; 0
-/// if not even the innermost axis does.
-int64_t neighbours(const Factor& f, const AxisGroup& group, const DimMap& top) {
+/// if not even the innermost axis does. `widest`: the greatest stride that counts, for so many fewer positions.
+int64_t neighbours(const Factor& f, const AxisGroup& group, const DimMap& top, int64_t widest = 1) {
   int64_t least = 0;
   for (const Operand* o : read_by(f)) {
     if (o->kind != Operand::Kind::Load || !depends_on(o->index, group.axes)) continue;
     const auto even = evenly(o->index, group);
-    if (!even || even->stride != 1) return 0;
-    const int64_t size = even->size.exec(top);
+    if (!even || even->stride < 1 || even->stride > widest) return 0;
+    const int64_t size = even->size.exec(top) / even->stride;
     least = least == 0 ? size : std::min(least, size);
   }
   return least;
@@ -172,11 +172,14 @@ Layout lay_out(const KernelSpec& spec, const Contraction& contraction, const Til
     return neighbours(f, group(order), top);
   };
   l.batch = group(l.c.batch), l.rows = group(l.c.rows), l.columns = group(l.c.columns);
-  // Lanes run where memory is contiguous for longest.
-  l.turned = tiling.pack_n != Packing::Direct && along_k(l.c.right) > neighbours(l.c.right, l.columns, top);
-  const int64_t left_along_k = along_k(l.c.left), left_along_rows = neighbours(l.c.left, l.rows, top);
-  l.lines = left_along_k >= left_along_rows;
-  const bool lines_packed = tiling.pack_m != Packing::Direct && l.lines && left_along_k > 0;
+  // Lanes run where memory is contiguous for longest. Every second element is read nearly as fast, and without a square
+  // to transpose.
+  constexpr int64_t kEverySecond = 2;
+  l.left_line = along_k(l.c.left), l.right_line = along_k(l.c.right);
+  l.turned =
+      tiling.pack_n != Packing::Direct && l.right_line > neighbours(l.c.right, l.columns, top, kEverySecond);
+  l.lines = l.left_line >= neighbours(l.c.left, l.rows, top);
+  const bool lines_packed = tiling.pack_m != Packing::Direct && l.lines && l.left_line > 0;
   l.c.summed =
       summed_order(spec, l.c, tiling, l.turned || lines_packed, l.turned ? l.c.right : l.c.left, top);
   l.summed = group(l.c.summed);

@@ -74,6 +74,14 @@ void pack_turned(StageBuilder& b, const Layout& l, const Coordinates& at, const 
                   vector = part_of(range, outer_count, range.axes.size());
   const Expression size = vector.size();
   const bool whole = size % l.lanes == Expression(0);
+  // Columns that are not there are copies of others. Where vectors are there whole or not at all, the last one stands in
+  // for them: what divides its number and its lanes is divided once.
+  const bool whole_vectors = l.n % l.lanes == Expression(0);
+  const auto column = [&](const Expression& v, int i) {
+    const Expression vector_number = panel * l.t.tile_n + v;
+    return whole_vectors ? vector_number.min(l.n / l.lanes - 1) * l.lanes + i
+                         : (vector_number * l.lanes + i).min(l.n - 1);
+  };
   // A loop over the vectors of a tile, not a copy for each: code that turns a square is long to compile. It is the
   // outermost one, since where columns lie takes divisions.
   b.loop(l.t.tile_n, LoopKind::Serial, [&](const Expression& v) {
@@ -85,7 +93,7 @@ void pack_turned(StageBuilder& b, const Layout& l, const Coordinates& at, const 
         Coordinates here = outside;
         std::vector<Id> square;
         for (int i = 0; i < l.lanes; ++i) {
-          l.columns.place((panel * width + v * l.lanes + i).min(l.n - 1), here);
+          l.columns.place(column(v, i), here);
           square.push_back(element_of(ramp, l, l.c.right, here));
         }
         transpose(b, square);

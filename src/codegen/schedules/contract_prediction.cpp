@@ -138,10 +138,17 @@ Problem problem_of(const kernel::KernelSpec& spec, const Contraction& c, bool sw
   p.plain_m = is_plain(spec, l.c.left), p.plain_n = is_plain(spec, l.c.right);
   p.masked_m = is_masked(l.c.left), p.masked_n = is_masked(l.c.right);
   p.turned = l.turned, p.lines = l.lines, p.columns_out = l.columns_out;
+  const auto filled = [&](int64_t line) {
+    const auto length = static_cast<double>(std::max<int64_t>(line, 1));
+    return length / (ceil_div(length, p.lanes) * p.lanes);
+  };
+  if (p.lines && p.masked_m) p.part_of_m = filled(l.left_line);
+  if (p.turned) p.part_of_n = filled(l.right_line);
   for (const ScalarNode& n : l.c.right.body.nodes())
     if (n.op == ScalarOp::Input)
       if (const auto even = evenly(l.c.right.operands[n.payload].index, l.columns)) {
         p.near_n = even->stride == 1;
+        p.second_n = even->stride == 2;
         p.even_n = p.near_n && even->inner == l.columns.axes.size();
       }
   p.weight_m = weight_of(spec, l.c.left, l.lines ? l.summed : l.rows, p.lanes, l.lines);
@@ -307,12 +314,13 @@ void Prediction::set_packing() {
   const double lanes = p_.lanes;
   const auto row_cost = [&](double lines) {
     return p_.weight_m +
-           (p_.lines ? lines
+           (p_.lines ? lines / p_.part_of_m
                      : (p_.masked_m ? 6 : 2.5) * ceil_div(tiles_.height, lanes) * lanes / tiles_.height);
   };
-  const double column_cost = p_.weight_n + (p_.turned   ? (p_.masked_n ? 9 * masks() : 6)
-                                            : p_.near_n ? (p_.masked_n ? 5 * masks() : 1.5)
-                                                        : 1.2 * lanes);
+  const double column_cost = p_.weight_n + (p_.turned     ? (p_.masked_n ? 9 * masks() : 6) / p_.part_of_n
+                                            : p_.near_n   ? (p_.masked_n ? 5 * masks() : 1.5)
+                                            : p_.second_n ? (p_.masked_n ? 7 * masks() : 3)
+                                                          : 1.2 * lanes);
   const double read_m = far_ ? p_.left_bytes / kRates.far_bytes_per_cycle() : 0;
   // Rows of many panels are read as they lie; single panels in pieces.
   const bool wide = p_.even_n && !p_.masked_n && !p_.turned && t_.pack_n == Packing::Shared;

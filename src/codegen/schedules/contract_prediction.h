@@ -18,10 +18,12 @@ struct Problem {
          weight_n = 0;          ///< what a side computes and loads beside one tensor, in cycles a vector
   bool even_n = false;          ///< columns are neighbours in memory, all of them
   bool near_n = false;          ///< they are neighbours within rows
+  bool second_n = false;        ///< they are every second element within rows
   int64_t row_bytes = 0;        ///< of the left side from one row to the next, if packed rows would be lines
   int64_t left_step_bytes = 0;  ///< of the left side from one summed position to the next, if not lines
   int64_t step_bytes = 0;       ///< of the right side from one summed position to the next
   bool turned = false, lines = false;
+  double part_of_m = 1, part_of_n = 1;  ///< of a vector that packing lines, or squares of them, fills
   bool columns_out = true;
   double left_bytes = 0, right_bytes = 0, out_bytes = 0;  ///< of the tensors
   [[nodiscard]] double packed_m() const { return batch * m * k * element; }
