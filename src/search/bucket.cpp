@@ -99,7 +99,8 @@ std::vector<const ShapeTracker*> views_for(const Graph& graph, const DimMap& siz
 }  // namespace
 
 std::vector<DimMap> sizes_to_judge(const Graph& graph, const codegen::Bucket& bucket) {
-  constexpr int64_t kRemainders = 16;  // lanes of the longest vectors, and the height of the highest tiles
+  constexpr int64_t kRemainders =
+      64;  // lanes of the longest vectors, and more than the width of the widest tiles
   const DimMap top = bucket.top();
   const std::vector<const ShapeTracker*> views = views_for(graph, top);
   std::vector<DimMap> list;

@@ -32,25 +32,31 @@ float wrong_between_integers(float x, int64_t i) {
   return i == 17 && std::isfinite(x) && x != std::floor(x) ? 1 : 0;
 }
 
+/// What a candidate for x * 3 gets. `soak`: launches that take longer count as long ones.
+FullVerdict verdict_on(const backends::Kernel& candidate, std::vector<const backends::Kernel*> independent,
+                       std::optional<size_t> peer, std::chrono::milliseconds soak, int workers) {
+  Graph cx;
+  const auto x = cx.tensor({kSize});
+  const auto y = (x * 3).retrieve();
+  Subject subject{.graph = &cx, .unit = {}, .sizes = {{}}, .options = {}};
+  subject.unit.tensors = {{cx.type(x.edge().source), x.edge().source, {}},
+                          {cx.type(y.edge().source), y.edge().source, {}}};
+  subject.unit.kernels = {{.inputs = {0}, .outputs = {1}, .spec = encode(cx).tensors.back().spec}};
+  const FullCheck check{.subject = &subject,
+                        .candidate = &candidate,
+                        .independent = std::move(independent),
+                        .peer = peer,
+                        .split = {},
+                        .options = {.threads = 1, .in_parts = false, .soak = soak}};
+  return verify_in_full({&check, 1}, workers)[0];
+}
+
 /// Launches that count as long ones: further inputs are compared with what a peer makes of them.
 class Peers : public testing::Test {
  protected:
-  FullVerdict verdict(const backends::Kernel& candidate, const backends::Kernel& plain,
-                      const backends::Kernel& peer) {
-    Graph cx;
-    const auto x = cx.tensor({kSize});
-    const auto y = (x * 3).retrieve();
-    Subject subject{.graph = &cx, .unit = {}, .sizes = {{}}, .options = {}};
-    subject.unit.tensors = {{cx.type(x.edge().source), x.edge().source, {}},
-                            {cx.type(y.edge().source), y.edge().source, {}}};
-    subject.unit.kernels = {{.inputs = {0}, .outputs = {1}, .spec = encode(cx).tensors.back().spec}};
-    const FullCheck check{.subject = &subject,
-                          .candidate = &candidate,
-                          .independent = {&plain, &peer},
-                          .peer = 1,
-                          .split = {},
-                          .options = {.threads = 1, .in_parts = false, .soak = std::chrono::milliseconds(0)}};
-    return verify_in_full({&check, 1}, 1)[0];
+  static FullVerdict verdict(const backends::Kernel& candidate, const backends::Kernel& plain,
+                             const backends::Kernel& peer) {
+    return verdict_on(candidate, {&plain, &peer}, 1, std::chrono::milliseconds(0), 1);
   }
 
   const SharedBytes shared_{sizeof(std::atomic<int>)};
@@ -71,6 +77,23 @@ TEST_F(Peers, ThatAreWrongDoNotBringDownWhatIsRight) {
   const FullVerdict found = verdict(*candidate, *plain, *peer);
   EXPECT_FALSE(found.fault) << found.fault->message;
   EXPECT_GE(runs_of_peer_, kSize);
+}
+
+// With as many processes as kinds of inputs each of them sees one kind.
+TEST(SharedOutKinds, DoNotHideWhatALaunchKeepsForTheNext) {
+  for (const int workers : {1, 2, 4, 6}) {
+    const auto plain = triple(right);
+    auto last = std::make_shared<std::optional<float>>();
+    const auto keeps = triple([last](float x, int64_t i) {
+      if (i != 17) return 0.0F;
+      const float before = last->value_or(x);
+      *last = x;
+      return std::isfinite(x) && std::isfinite(before) ? 3 * before - 3 * x : 0;
+    });
+    const FullVerdict found = verdict_on(*keeps, {plain.get()}, {}, std::chrono::milliseconds(10), workers);
+    ASSERT_TRUE(found.fault) << workers << " processes";
+    EXPECT_EQ(found.fault->position, 17);
+  }
 }
 
 TEST_F(Peers, DoNotHideWhatIsWrong) {

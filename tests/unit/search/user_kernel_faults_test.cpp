@@ -102,6 +102,15 @@ std::vector<Case> cases() {
       {"infinity", spoil([](int64_t, int64_t, float x) { return std::isinf(x); })},
       {"the_second_launch", at_launch([](int64_t launch) { return launch == 2; })},
       {"every_1000th_launch", at_launch([](int64_t launch) { return launch % 1000 == 0; })},
+      {"left_out_at_every_1000th_launch",
+       [](const SeenCall& seen) {
+         if (seen.begin == 0 && seen.launch % 1000 == 0) seen.out[41] = seen.before[41];
+       }},
+      {"some_tasks_in_a_call",
+       [](const SeenCall& seen) {
+         if (seen.end - seen.begin >= 40 && seen.end - seen.begin <= 130)
+           seen.out[seen.begin * kColumns] += 1;
+       }},
       {"several_tasks_in_a_call",
        [](const SeenCall& seen) {
          if (seen.end - seen.begin > 1) seen.out[(seen.end - 1) * kColumns] += 1;
@@ -204,27 +213,35 @@ INSTANTIATE_TEST_SUITE_P(All, UserKernelFaults, testing::ValuesIn(cases()), [](c
   return name;
 });
 
-/// Wrong at one remainder of a named dim alone.
+/// Wrong at one size of a named dim alone: one remainder of a vector's length, or the size that the graph is run at.
 TEST_F(UserKernelFaults, WrongAtOneSizeOfANamedDim) {
-  const std::string name = test::fresh_name("remainder");
-  Graph cx;
-  GraphTensor x = cx.tensor({"n", kColumns});
-  const UserKernel wrong{.name = name,
-                         .run =
-                             [](const KernelCall& call) {
-                               const auto* in = static_cast<const float*>(call.inputs[0]);
-                               auto* out = static_cast<float*>(call.output);
-                               for (int64_t i = call.begin * kColumns; i < call.end * kColumns; ++i)
-                                 out[i] = row_step_sum(in[i]) + (call.dims[0] % 16 == 7 ? 1.0F : 0.0F);
-                             },
-                         .tasks = "n"};
-  const GraphTensor y =
-      with_kernel(wrong, {x}, [](std::span<const GraphTensor> in) { return row_step_sum(in[0]); }).retrieve();
-  x.set_dyn(std::vector<float>(50 * kColumns, 3), {50, kColumns});
-  cx.set_device("cpu-user-faults");
-  Compiled compiled = cx.compile(Optimal{});
-  compiled();
-  for (const KernelReport& kernel : compiled.details().kernels) EXPECT_NE(kernel.schedule, name);
+  const auto is_taken = [&](const std::string& what, const std::function<bool(int64_t)>& is_wrong) {
+    const std::string name = test::fresh_name(what);
+    Graph cx;
+    GraphTensor x = cx.tensor({"n", kColumns});
+    const UserKernel wrong{.name = name,
+                           .run =
+                               [is_wrong](const KernelCall& call) {
+                                 const auto* in = static_cast<const float*>(call.inputs[0]);
+                                 auto* out = static_cast<float*>(call.output);
+                                 for (int64_t i = call.begin * kColumns; i < call.end * kColumns; ++i)
+                                   out[i] = row_step_sum(in[i]) + (is_wrong(call.dims[0]) ? 1.0F : 0.0F);
+                               },
+                           .tasks = "n"};
+    const GraphTensor y = with_kernel(wrong, {x}, [](std::span<const GraphTensor> in) {
+                            return row_step_sum(in[0]);
+                          }).retrieve();
+    x.set_dyn(std::vector<float>(50 * kColumns, 3), {50, kColumns});
+    cx.set_device("cpu-user-faults");
+    Compiled compiled = cx.compile(Optimal{});
+    compiled();
+    const CompileReport report = compiled.details();
+    return std::ranges::any_of(report.kernels,
+                               [&](const KernelReport& kernel) { return kernel.schedule == name; });
+  };
+  EXPECT_FALSE(is_taken("remainder", [](int64_t n) { return n % 16 == 7; }));
+  EXPECT_FALSE(is_taken("remainder_of_32", [](int64_t n) { return n % 32 == 23; }));
+  EXPECT_FALSE(is_taken("from_50_to_63", [](int64_t n) { return n >= 50 && n < 64; }));
 }
 
 }  // namespace
