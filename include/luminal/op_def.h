@@ -116,7 +116,7 @@ struct OpDef {
   double flops_per_element = 1;  ///< of the output; of the input for reductions
   int positions_input = -1;  ///< the input that holds positions in the first one (ops/indexing.h); -1: none
   double ulp = 0;  ///< error bound of `lower` against the exact result, in units in the last place of f32
-  std::vector<double> samples = {};       ///< interesting inputs for tests
+  std::vector<double> samples = {};       ///< interesting inputs for tests, beside plain ones
   std::vector<Attributes> variants = {};  ///< attributes that tests run it with, beside "axes"; empty: none
   std::string_view doc = {};
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "luminal/dtype.h"
@@ -73,6 +74,9 @@ struct TensorData {
       if (size < 0 || __builtin_mul_overflow(count, size, &count)) return detail::count_elements(dims);
     return count;
   }
+  /// For who takes data from others, who may have changed its members one by one. `call` leads the message. Errors:
+  /// ShapeError if there are not as many bytes as dtype and sizes make.
+  void check_bytes(std::string_view call) const;
   /// The elements as C++ values. Errors: DtypeError unless T is the type of `dtype` (dtype_of<T>() == dtype).
   template <class T>
   [[nodiscard]] std::span<T> as() {

@@ -1,6 +1,12 @@
 #include "base/fork.h"
 
 #include <pthread.h>
+#include <unistd.h>
+
+#include <csignal>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
 #include <vector>
 
@@ -26,6 +32,13 @@ void unlock_all() {
 }
 
 }  // namespace
+
+void die_with_parent([[maybe_unused]] pid_t parent) {
+#ifdef __linux__
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(3);  // it died before its death could be signalled
+#endif
+}
 
 void hold_while_forking(std::mutex& mutex) {
   [[maybe_unused]] static const int registered = ::pthread_atfork(lock_all, unlock_all, unlock_all);

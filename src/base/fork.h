@@ -1,4 +1,6 @@
 #pragma once
+#include <sys/types.h>
+
 #include <mutex>
 
 namespace luminal {
@@ -7,5 +9,8 @@ namespace luminal {
 /// guards whole, whatever other threads were at. For mutexes under which no other mutex is taken, and which
 /// live as long as the process.
 void hold_while_forking(std::mutex& mutex);
+
+/// This process is killed when the thread of `parent` that started it ends: nobody is left behind when that is killed.
+void die_with_parent(pid_t parent);
 
 }  // namespace luminal

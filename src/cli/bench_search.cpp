@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "base/bounded_json.h"
 #include "base/fail.h"
 #include "base/file.h"
+#include "base/fork.h"
 #include "base/stopwatch.h"
 #include "cli/bench_seeds.h"
 #include "cli/compile_mode.h"
@@ -54,6 +56,7 @@ double used_cpu_s() {
 /// Compiles one workload in this process and writes the figures into `options.one`; without a workload, only
 /// measures the machine: that is done once for a kind of machine and not for each graph.
 int measure_one(const SearchBenchOptions& options, Console& console) {
+  die_with_parent(::getppid());
   if (options.names.empty()) {
     (void)device_limits(options.device);
     return kDone;

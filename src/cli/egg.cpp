@@ -1,8 +1,11 @@
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -76,9 +79,19 @@ void print_profile(const egraph::Report& report, std::ostream& out) {
       report.plan_s * 1e3, report.total_s > 0 ? 100 * known_s / report.total_s : 100.0);
 }
 
+/// Until there is something to read. False if a signal came first.
+bool wait_for_input() {
+  const InterruptGuard guard;
+  pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+  while (::poll(&input, 1, -1) < 0 && errno == EINTR)
+    if (interrupted()) return false;
+  return true;
+}
+
 // Reads commands from the standard input as they become complete. At a terminal an error or Ctrl-C ends the command,
-// not the session.
+// not the session: the one that runs, or what has been typed of the next.
 int run_prompt(egraph::EgglogProgram& program, Console& console, bool keep_going) {
+  constexpr int kEndedByInterrupt = 128 + SIGINT;
   const bool at_terminal = isatty(STDIN_FILENO) != 0;
   std::string pending, line;
   const auto prompt = [&] {
@@ -89,14 +102,22 @@ int run_prompt(egraph::EgglogProgram& program, Console& console, bool keep_going
     const InterruptGuard guard;
     try {
       program.run(pending, "<input>");
-    } catch (const luminal::Error& error) {
+    } catch (const std::exception& error) {
       if (!at_terminal && !keep_going) throw;
       console.err << error.what() << '\n';
       code = at_terminal ? kDone : kFailed;
     }
     pending.clear();
   };
-  for (prompt(); std::getline(std::cin, line); prompt()) {
+  for (;;) {
+    prompt();
+    if (at_terminal && !wait_for_input()) {
+      pending.clear();
+      console.out << '\n';
+      if (interrupted_code() == kEndedByInterrupt) continue;
+      return interrupted_code();
+    }
+    if (!std::getline(std::cin, line)) break;
     pending += line + '\n';
     if (!egraph::EgglogProgram::is_incomplete(pending)) run_pending();
   }

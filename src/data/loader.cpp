@@ -156,6 +156,7 @@ Loader::Epoch Loader::epoch(int64_t number, int64_t first) const {
 TensorSource::TensorSource(std::vector<TensorData> tensors, Augment augment)
     : tensors_(std::move(tensors)), augment_(std::move(augment)) {
   if (tensors_.empty()) fail<ShapeError>("[data] no tensors are given; give at least one");
+  for (const TensorData& tensor : tensors_) tensor.check_bytes("data");
   for (size_t i = 0; i < tensors_.size(); ++i)
     if (tensors_[i].dims.empty() || tensors_[i].dims.front() != tensors_.front().dims.front())
       fail<ShapeError>(

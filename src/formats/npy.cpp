@@ -186,6 +186,7 @@ TensorData parse(std::string_view file, const std::string& where) {
 }
 
 std::string formatted(const TensorData& tensor, const std::string& where) {
+  tensor.check_bytes("npy");
   const std::string code = npy_code(tensor.dtype);
   if (code.empty())
     fail<DtypeError>("{}: the format has no dtype {}; cast it to f32 first", where, name(tensor.dtype));

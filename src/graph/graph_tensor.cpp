@@ -302,6 +302,7 @@ void append_axis(std::string& text, const TensorData& data, size_t axis, int64_t
 }  // namespace
 
 std::string to_text(const TensorData& data, int max_items) {
+  data.check_bytes("to_text");
   std::string text = fmt::format("{}[{}] ", name(data.dtype), fmt::join(data.dims, ", "));
   if (is_quantized(data.dtype)) return text + "<blocks>";
   append_axis(text, data, 0, 0, max_items);

@@ -80,8 +80,9 @@ std::string difference(const OpDef& op, std::span<const Dtype> dtypes, Dtype out
   const ElementKernel kernel = op.elementwise(dtypes, out);
   if (kernel == nullptr) return "its type rule (infer) takes them and `elementwise` has no kernel for them";
 
-  const std::vector<double> plain(std::begin(kPlainNumbers), std::end(kPlainNumbers));
-  const std::vector<TensorData> inputs = sample_inputs(op.samples.empty() ? plain : op.samples, dtypes);
+  std::vector<double> samples = op.samples;
+  samples.insert(samples.end(), std::begin(kPlainNumbers), std::end(kPlainNumbers));
+  const std::vector<TensorData> inputs = sample_inputs(samples, dtypes);
   const int64_t count = inputs[0].element_count();
   std::vector<const void*> pointers;
   for (const TensorData& input : inputs) pointers.push_back(input.bytes.data());

@@ -14,12 +14,18 @@ void check_outputs(std::string_view op, std::string_view name, const std::vector
 
 void run_user_code(std::string_view op, std::string_view name, const HostFunction::Run& run,
                    EvalContext& context) {
+  std::vector<std::pair<Dtype, std::vector<int64_t>>> due;
+  for (const TensorData& out : context.outputs) due.emplace_back(out.dtype, out.dims);
   {
     const UserCode code(op, name);
     run(context.inputs, context.outputs);
   }
   for (size_t i = 0; i < context.outputs.size(); ++i) {
     const TensorData& out = context.outputs[i];
+    if (out.dtype != due[i].first || out.dims != due[i].second)
+      fail("[{}] '{}' left {}[{}] in output {}, which is {}[{}]; write into the data that are there", op,
+           name, luminal::name(out.dtype), fmt::join(out.dims, ", "), i, luminal::name(due[i].first),
+           fmt::join(due[i].second, ", "));
     if (static_cast<int64_t>(out.bytes.size()) != size_bytes(out.dtype, out.element_count()))
       fail("[{}] '{}' left {} bytes in output {}, whose {} {} values take {}; write into the given bytes", op,
            name, out.bytes.size(), i, out.element_count(), luminal::name(out.dtype),

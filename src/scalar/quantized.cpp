@@ -59,6 +59,7 @@ TensorData quantize(const TensorData& values, Dtype dtype) {
   require_quantizable(dtype);
   if (values.dtype != Dtype::F32)
     fail<DtypeError>("[quantize] the values are {}; convert them to f32 first", name(values.dtype));
+  values.check_bytes("quantize");
   TensorData result(dtype, values.dims);  // ShapeError if blocks are not whole
   const auto x = values.as<float>();
   for (size_t i = 0; i < x.size(); ++i)

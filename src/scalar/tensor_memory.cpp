@@ -58,6 +58,16 @@ void refuse_type(Dtype dtype, Dtype asked_for) {
 
 }  // namespace detail
 
+void TensorData::check_bytes(std::string_view call) const {
+  const int64_t due = size_bytes(dtype, element_count());
+  if (static_cast<int64_t>(bytes.size()) != due)
+    fail<ShapeError>(
+        "[{}] data of {}[{}] hold {} bytes where their sizes make {}; make them with TensorData(dtype, "
+        "sizes) or "
+        "TensorData::of",
+        call, name(dtype), fmt::join(dims, ", "), bytes.size(), due);
+}
+
 TensorData::TensorData(Dtype type, std::vector<int64_t> sizes) : dtype(type), dims(std::move(sizes)) {
   const int64_t count = element_count();
   int64_t limit = 0;  // every block takes at most as many bytes as it has elements times 8

@@ -93,6 +93,11 @@ void check_countable(std::string_view op, std::span<const Expression> dims) {
   if (overflows)
     fail<ShapeError>("[{}] {} has more elements than 64 bits count; use smaller sizes", op,
                      luminal::to_string(dims));
+  constexpr int64_t kMost =
+      std::numeric_limits<int64_t>::max() / 64;  // elements of any dtype, and room to add up
+  if (count > kMost)
+    fail<ShapeError>("[{}] {} takes more bytes than 64 bits count; use smaller sizes", op,
+                     luminal::to_string(dims));
 }
 
 std::vector<Expression> coordinates(std::span<const Expression> dims) {

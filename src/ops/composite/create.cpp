@@ -61,13 +61,26 @@ GraphTensor Graph::iota(const Expression& e, Shape dims, Dtype dtype, Where at) 
   return counted(*this, e, std::move(dims), dtype);
 }
 
+namespace {
+
+/// The first and the last number of a count, where they are known.
+void check_ends_fit(const Expression& first, const Expression& last, Dtype dtype) {
+  for (const Expression& each : {first, last})
+    if (const auto number = each.constant()) check_fits(*number, dtype);
+}
+
+}  // namespace
+
 GraphTensor Graph::arange(const Expression& end, Dtype dtype, Where at) {
   const CallSite site("arange", at);
+  if (const auto count = end.constant(); !count || *count > 0) check_ends_fit(0, end - 1, dtype);
   return counted(*this, z(), {end}, dtype);
 }
 
 GraphTensor Graph::arange_in_range(const Expression& start, const Expression& end, Dtype dtype, Where at) {
   const CallSite site("arange_in_range", at);
+  if (const auto count = (end - start).constant(); !count || *count > 0)
+    check_ends_fit(start, end - 1, dtype);
   return counted(*this, z() + start, {end - start}, dtype);
 }
 
@@ -81,6 +94,9 @@ GraphTensor Graph::arange_step(Number start, Number end, Number step, Dtype dtyp
   if (count < 0)
     reject("a step of {} leads away from {} when starting at {}; change its sign", step.to_string(),
            end.to_string(), start.to_string());
+  if (start.is_integer() && step.is_integer() && count > 0)
+    check_ends_fit(start.as<int64_t>(),
+                   start.as<int64_t>() + (static_cast<int64_t>(count) - 1) * step.as<int64_t>(), dtype);
   if (start.is_integer() && step.is_integer())
     return counted(*this, z() * step.as<int64_t>() + start.as<int64_t>(), {static_cast<int64_t>(count)},
                    dtype);

@@ -4,7 +4,6 @@
 #include <malloc.h>
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 
 #include "base/cancel.h"
 #include "base/fail.h"
+#include "base/fork.h"
 #include "base/memory.h"
 #include "base/page_pool.h"
 #include "search/watch.h"
@@ -53,12 +53,6 @@ struct Board {
   bool threw;
   char what[1000];
 };
-
-/// Nobody is left behind when a search is killed.
-void die_with_parent(pid_t parent) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(3);  // the parent died before its death could be signalled
-}
 
 /// Trials take and return the same large tensors again and again: fresh pages for each of them would take
 /// longer than most kernels.

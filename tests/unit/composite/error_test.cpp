@@ -202,6 +202,14 @@ TEST(Errors, Numbers) {
             "[arange_step] from 0 to 1 in steps of 0 never ends; give finite bounds and a step other than 0");
   EXPECT_EQ(said<ShapeError>([&] { (void)t.cx.arange_step(0, 1, -0.5); }),
             "[arange_step] a step of -0.5 leads away from 1 when starting at 0; change its sign");
+  EXPECT_EQ(said<DtypeError>([&] { (void)t.cx.arange(300, Dtype::U8); }),
+            "[arange] 299 does not fit in u8 (0 .. 255); cast the tensor to i32 first");
+  EXPECT_EQ(said<DtypeError>([&] { (void)t.cx.arange_in_range(-200, 3, Dtype::I8); }),
+            "[arange_in_range] -200 does not fit in i8 (-128 .. 127); cast the tensor to i32 first");
+  EXPECT_EQ(said<DtypeError>([&] { (void)t.cx.arange_step(0, 600, 100, Dtype::U8); }),
+            "[arange_step] 500 does not fit in u8 (0 .. 255); cast the tensor to i32 first");
+  EXPECT_EQ(t.cx.arange(256, Dtype::U8).dims()[0].constant(), 256);
+  EXPECT_EQ(t.cx.arange(0, Dtype::U8).dims()[0].constant(), 0);
   EXPECT_EQ(said<ShapeError>([&] { (void)t.cx.tensor({2, -1}); }),
             "[tensor] a size is -1 in [2, -1]; sizes are at least 0");
 }

@@ -89,6 +89,16 @@ TEST(HugeShapes, AreRefusedWhereTheyAreMade) {
   }
 }
 
+TEST(HugeShapes, OfMoreBytesThanAreCountedAreRefusedToo) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  Graph cx;
+  EXPECT_THROW(cx.arange(kMost), ShapeError);
+  EXPECT_THROW((void)(cx.zeros({kMost}) + 1.0), ShapeError);
+  EXPECT_THROW((void)(cx.zeros({kMost / 2}) + 1.0), ShapeError);
+  EXPECT_THROW((void)cx.tensor({1}).expand({kMost}), ShapeError);
+  EXPECT_THROW(where(cx.tensor({kMost}, Dtype::Bool), cx.tensor({kMost}), cx.tensor({kMost})), ShapeError);
+}
+
 TEST(HugeShapes, WithoutElementsAreMade) {
   Graph cx;
   const GraphTensor x = cx.tensor({kHuge, kHuge, 0});

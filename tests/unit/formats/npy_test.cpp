@@ -76,6 +76,16 @@ TEST_F(Npy, WhatIsWrittenReadsBack) {
   }
 }
 
+TEST_F(Npy, DataWhoseBytesAreNotThoseOfTheirSizesAreNotWritten) {
+  TensorData longer(Dtype::F32, {0});
+  longer.dims = {4};
+  const std::string wanted = "[npy] data of f32[4] hold 0 bytes where their sizes make 16";
+  EXPECT_THAT(test::error_of<ShapeError>([&] { write_npy(path("a.npy"), longer); }), HasSubstr(wanted));
+  EXPECT_THAT(test::error_of<ShapeError>([&] { write_npz(path("a.npz"), {{"a", longer}}); }),
+              HasSubstr(wanted));
+  EXPECT_FALSE(std::filesystem::exists(path("a.npy")) || std::filesystem::exists(path("a.npz")));
+}
+
 TEST_F(Npy, DamagedFilesSaySo) {
   write_npy(path("good.npy"), TensorData(Dtype::F32, {2, 3}));
   const std::string good = read_file(path("good.npy"));

@@ -6,6 +6,7 @@
 #include "luminal/error.h"
 #include "luminal/function.h"
 #include "luminal/graph.h"
+#include "luminal/quantized.h"
 #include "support/files.h"
 
 // Every way in and out for data, with sizes and types that are not those of the data.
@@ -73,6 +74,31 @@ TEST(DataSizes, DataThatWasPutTogetherByHandIsChecked) {
   TensorData negative;
   negative.dims = {-4};
   EXPECT_THAT(test::error_of<ShapeError>([&] { x.set(negative); }), HasSubstr("cannot have the sizes [-4]"));
+}
+
+TEST(DataSizes, WhatIsPrintedOrQuantisedIsChecked) {
+  TensorData longer(Dtype::F32, {0});
+  longer.dims = {4};
+  const auto said = [](const std::string& call) {
+    return HasSubstr("[" + call + "] data of f32[4] hold 0 bytes where their sizes make 16");
+  };
+  EXPECT_THAT(test::error_of<ShapeError>([&] { (void)to_text(longer); }), said("to_text"));
+  EXPECT_THAT(test::error_of<ShapeError>([&] { (void)quantize(longer, Dtype::Q8_0); }), said("quantize"));
+}
+
+TEST(DataSizes, AFunctionFillsTheOutputsThatItHas) {
+  for (const char* device : {"cpu", "reference"}) {
+    Graph cx;
+    cx.set_device(device);
+    const GraphTensor x = cx.tensor({2}).set(Floats{1, 2});
+    const TensorData other(Dtype::I32, {2});
+    const GraphTensor y =
+        function(cx, "other", std::vector{x}, {x.type()}, [&](auto, auto out) { out[0] = other; })[0]
+            .retrieve();
+    EXPECT_THAT(
+        test::error_of<Error>([&] { cx.execute(); }),
+        HasSubstr("[function] 'other' left i32[2] in output 0, which is f32[2]; write into the data"));
+  }
 }
 
 TEST(DataSizes, StoredValuesAreChecked) {

@@ -122,6 +122,14 @@ TEST(Registry, ChecksLoweringsWithoutSamplesAndInEveryDtype) {
     return ops::lowering_fault(op);
   };
   EXPECT_EQ(with([](OpDef&) {}), "");
+  // Samples of the record's own do not stand in for plain numbers.
+  EXPECT_NE(with([](OpDef& op) {
+              op.samples = {1};
+              op.lower = [](ScalarBuilder& b, std::span<const Scalar> x, const Attributes& attributes) {
+                return kExp2.lower(b, std::array{b.mul(x[0], x[0])}, attributes);
+              };
+            }).find("its lowering (lower) makes"),
+            std::string::npos);
   EXPECT_NE(with([](OpDef& op) { op.lower = kLog2.lower; }).find("its lowering (lower) makes"),
             std::string::npos);
   EXPECT_NE(with([](OpDef& op) {
