@@ -1,8 +1,11 @@
 #include "egraph/core/run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 
+#include "egraph/core/clipped.h"
 #include "egraph/core/limits.h"
 #include "egraph/core/rule_sink.h"
 #include "egraph/core/search.h"
@@ -110,6 +113,9 @@ class Runner {
         run_rule(rule, schedule.scheduler);
       } catch (const Stopped& stopped) {
         limits_.stop(stopped.reason);
+      } catch (const MergeConflict& conflict) {
+        if (!error) error = std::make_exception_ptr(named(conflict, rule));
+        state_.rules[index_of(rule)].seen = state_.clock;
       } catch (...) {
         if (!error) error = std::current_exception();
         state_.rules[index_of(rule)].seen = state_.clock;
@@ -126,6 +132,18 @@ class Runner {
     report_.held_back = !changed && schedule.scheduler && schedule.scheduler->state().shorten_bans(rules);
     last_changed_ = changed || report_.held_back;
     return last_changed_;
+  }
+
+  /// With the rule whose actions gave the second output.
+  [[nodiscard]] MergeConflict named(const MergeConflict& conflict, RuleId rule) const {
+    const RuleSpec& spec = state_.rules[index_of(rule)].spec;
+    std::string name;  // may be the rule's text, on several lines
+    for (const char c : spec.name) {
+      const bool blank = c == ' ' || c == '\n' || c == '\t';
+      if (!blank || !name.ends_with(' ')) name += blank ? ' ' : c;
+    }
+    const std::string place = spec.origin.empty() ? "" : " at " + spec.origin;
+    return MergeConflict(fmt::format("{}; rule '{}'{} did that", conflict.what(), clipped(name), place));
   }
 
   // Constants of eq-sorts follow their class; the whole step uses the form that rows had when it began.
@@ -263,6 +281,7 @@ void collect_rules(const EngineState& state, RulesetId id, std::vector<bool>& se
 }  // namespace
 
 Report run_schedule(EngineState& state, const Schedule& schedule, const Budget& budget) {
+  check_budget(budget);
   return Runner(state, budget).run(schedule);
 }
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "egraph/core/growing_text.h"
 #include "egraph/language/library.h"
 #include "egraph/language/sexp.h"
 
@@ -23,7 +24,7 @@ class TermTexts {
 
   /// Order by structure: literals by value, then words, then calls by head, number of children, children.
   [[nodiscard]] int compare(Id left, Id right) const;
-  [[nodiscard]] std::string text(Id id) const;
+  void append(GrowingText& out, Id id) const;
   /// Head of a call, "" for others.
   [[nodiscard]] std::string_view head(Id id) const;
   [[nodiscard]] std::span<const Id> children(Id id) const { return nodes_[id].children; }
