@@ -237,12 +237,21 @@ namespace {
 // A value of a base sort, or a container whose elements are written as they were made.
 std::string made_value_text(const EngineState& state, SortId sort, Value v) {
   std::vector<std::string> elements;
+  size_t bytes = 0, looked_at = 4096;
   const ContainerSort& hooks = state.at(sort).hooks;
   const auto add_element = [&](SortId s, Value x) {
-    if (state.at(s).kind != SortKind::Eq) return elements.push_back(made_value_text(state, s, x));
-    GrowingText element(state);
-    append_made_term(element, state, x);
-    elements.push_back(element.take());
+    state.poll();
+    if (state.at(s).kind == SortKind::Eq) {
+      GrowingText element(state);
+      append_made_term(element, state, x);
+      elements.push_back(element.take());
+    } else {
+      elements.push_back(made_value_text(state, s, x));
+    }
+    bytes += sizeof(std::string) + elements.back().size();
+    if (bytes < looked_at) return;
+    looked_at = 2 * bytes;
+    state.require_memory(looked_at);
   };
   if (hooks.elements) hooks.elements(v, add_element);
   return hooks.print ? hooks.print(v, elements) : fmt::format("#{}", v);

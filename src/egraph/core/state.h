@@ -138,8 +138,9 @@ struct Parallel {
 
 using Clock = std::chrono::steady_clock;
 
-/// A row got two outputs that do not merge.
-struct MergeConflict : Error {
+/// Of what may fail in the middle of a rule but does not know it: the message gets the rule's name where that is
+/// known.
+struct ErrorInRule : Error {
   using Error::Error;
 };
 

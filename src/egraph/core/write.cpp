@@ -70,7 +70,7 @@ void EngineState::merge_output(FunctionId f, Row row, Value output) {
     case Merge::Kind::AssertEqual: {
       const SortId sort = info.spec.output;
       if (canonical(sort, before) == canonical(sort, output)) return;
-      fail<MergeConflict>(
+      fail<ErrorInRule>(
           "[{}] illegal merge: the output is already {} and cannot become {}; declare how they merge",
           clipped(info.spec.name), shown_value(*this, sort, before), shown_value(*this, sort, output));
     }

@@ -63,7 +63,9 @@ void TermExtractor::find_tables(const Scope& scope, std::span<const SortInfo* co
 void TermExtractor::read_rows() {
   Value most = 0;
   for (Table& table : tables_) {
-    table.cells.reserve(graph_.row_count(table.function->id) * table.width());
+    const size_t cells = graph_.row_count(table.function->id) * table.width();
+    graph_.state().require_memory(cells * sizeof(Value));
+    table.cells.reserve(cells);
     graph_.for_each_row(table.function->id, [&](std::span<const Value> args, Value output, bool subsumed) {
       graph_.state().poll();
       if (subsumed) return true;

@@ -56,6 +56,9 @@ void Interpreter::input(const Command& c) {
       command_failed(c.span, "cannot read values of sort {} from a file: only i64, f64 and String",
                      sort->name.text());
   std::string text;
+  std::error_code unknown;
+  const uintmax_t size = std::filesystem::file_size(fact_file(c.file), unknown);
+  if (!unknown) graph_.state().require_memory(size);
   try {
     text = read_file(fact_file(c.file));
   } catch (const Error& error) {
@@ -64,6 +67,7 @@ void Interpreter::input(const Command& c) {
   std::vector<std::vector<Value>> columns(sorts.size());
   size_t line_number = 0;
   for (std::string_view rest = text; !rest.empty() && !sorts.empty();) {
+    graph_.state().poll();
     const size_t end = std::min(rest.find('\n'), rest.size());
     std::string_view line = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));

@@ -362,8 +362,8 @@ void Library::check_room(const SortInfo* container, size_t elements) const {
   if (elements <= kFewElements) return;
   graph_.state().require_memory(2 * elements * sizeof(Value));
   if (elements > kMostElements)
-    fail("[{}] a container of {} elements is too large, {} are possible", clipped(container->name.text()),
-         elements, kMostElements);
+    fail<ErrorInRule>("[{}] a container of {} elements is too large, {} are possible",
+                      clipped(container->name.text()), elements, kMostElements);
 }
 
 void Library::check_text(std::string_view primitive, size_t bytes) const {
@@ -371,7 +371,7 @@ void Library::check_text(std::string_view primitive, size_t bytes) const {
   if (bytes <= kFewBytes) return;
   graph_.state().require_memory(2 * bytes);  // made, then kept
   if (bytes > kMostBytes)
-    fail("[{}] a String of {} bytes is too long, {} are possible", primitive, bytes, kMostBytes);
+    fail<ErrorInRule>("[{}] a String of {} bytes is too long, {} are possible", primitive, bytes, kMostBytes);
 }
 
 // As a number and, where it is kept, as the key that finds it.
@@ -515,7 +515,7 @@ std::optional<Value> Library::apply(const SortInfo* sort, Context context, Value
   const bool may_write = context == Context::Write || context == Context::Full;
   const bool may_read = context == Context::Read || context == Context::Full;
   const auto refuse = [&]() -> std::optional<Value> {
-    throw Error(
+    throw ErrorInRule(
         fmt::format("[egg] the function value of '{}' is applied where its function must not be called; in a "
                     "rule, add :naive",
                     kind.name));

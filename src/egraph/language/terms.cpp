@@ -32,8 +32,15 @@ int compare_literals(const Literal& a, const Literal& b) {
 }  // namespace
 
 TermTexts::Id TermTexts::add(Node node, std::string key) {
+  constexpr size_t kEntry = 160;  // of the table here and of the extractor's, beside the node
+  const size_t bytes =
+      sizeof node + kEntry + node.name.size() + node.children.size() * sizeof(Id) + key.size();
   const auto [found, fresh] = ids_.try_emplace(std::move(key), static_cast<Id>(nodes_.size()));
-  if (fresh) nodes_.push_back(std::move(node));
+  if (!fresh) return found->second;
+  nodes_.push_back(std::move(node));
+  counted_ += bytes;
+  state_.text_bytes += bytes;
+  state_.poll();
   return found->second;
 }
 

@@ -17,6 +17,11 @@ class TermTexts {
  public:
   using Id = uint32_t;
 
+  explicit TermTexts(const EngineState& state) : state_(state) {}
+  TermTexts(const TermTexts&) = delete;
+  TermTexts& operator=(const TermTexts&) = delete;
+  ~TermTexts() { state_.text_bytes -= counted_; }
+
   Id literal(Literal value);
   /// A bare word, such as the mark for a value that has no term.
   Id word(std::string_view text);
@@ -36,7 +41,10 @@ class TermTexts {
     std::string name;
     std::vector<Id> children;
   };
+  /// Stopped where the budget in force has no room for it.
   Id add(Node node, std::string key);
+  const EngineState& state_;
+  size_t counted_ = 0;
   std::vector<Node> nodes_;
   std::unordered_map<std::string, Id> ids_;
 };
@@ -44,7 +52,8 @@ class TermTexts {
 /// Turns values into terms as they are printed.
 class TermWriter {
  public:
-  TermWriter(const EGraph& graph, const Library& library) : graph_(graph), library_(library) {}
+  TermWriter(const EGraph& graph, const Library& library)
+      : graph_(graph), library_(library), texts_(graph.state()) {}
 
   /// A value of a base sort.
   TermTexts::Id leaf(const SortInfo* sort, Value value);

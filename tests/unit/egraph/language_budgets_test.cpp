@@ -159,6 +159,19 @@ TEST(ProgramBudget, TimeHoldsWhileSharedTermsArePrinted) {
   }
 }
 
+// A container's elements take more memory as terms than in the container.
+TEST(ProgramBudget, BytesCountTheTermsOfAContainer) {
+  EgglogOptions options;
+  options.proofs = true;
+  EgglogProgram program(options);
+  program.run("(sort V (Vec i64)) (datatype E (H V)) (let $v (vec-range 1000000)) (let $h (H $v))");
+  program.set_budget({.bytes = 60'000'000});
+  for (const std::string_view command : {"(extract $v)", "(extract $h)", "(prove (H $v))"})
+    EXPECT_EQ(stop_of(program, command).reason, StopReason::ByteBudget) << command;
+  program.set_budget({});
+  EXPECT_LT(program.graph().size_bytes(), 30'000'000U);
+}
+
 // What was printed before counts as well.
 TEST(ProgramBudget, BytesCountTheOutput) {
   std::string text = "(let $s \"" + std::string(100'000, 'x') + "\")\n";
@@ -411,16 +424,29 @@ TEST(Messages, ConflictsShowClassesThatHoldThemselves) {
   EXPECT_TRUE(message.find("cannot become (N 2)") != std::string::npos) << message;
 }
 
-TEST(Messages, ConflictsNameTheRule) {
+TEST(Messages, ErrorsInTheMiddleOfARuleNameIt) {
   const std::string_view rows = "(relation r (i64)) (r 1) (r 2) (function f () i64 :no-merge)\n";
   EXPECT_EQ(
       conflict_of(std::string(rows) + "(rule ((r x)) ((set (f) x)) :name \"sets\")\n(run 1)"),
       "p.egg:3:1: error: [f] illegal merge: the output is already 1 and cannot become 2; declare how they "
-      "merge; rule 'sets' at p.egg:2:1 did that");
+      "merge; in rule 'sets' at p.egg:2:1");
   EXPECT_EQ(
       conflict_of(std::string(rows) + "(rule ((r x))\n ((set (f) x)))\n(run 1)"),
       "p.egg:4:1: error: [f] illegal merge: the output is already 1 and cannot become 2; declare how they "
-      "merge; rule '(rule ((r x)) ((set (f) x)) )' at p.egg:2:1 did that");
+      "merge; in rule '(rule ((r x)) ((set (f) x)) )' at p.egg:2:1");
+  EXPECT_EQ(
+      conflict_of("(relation r (i64)) (function s () String :merge new) (r 1) (set (s) \"" +
+                  std::string(100'000, 'a') +
+                  "\")\n(rule ((r x) (= a (s))) ((set (s) (replace a \"a\" a))) :name \"grows\")\n(run 2)"),
+      "p.egg:3:1: error: [replace] a String of 10000000000 bytes is too long, 2147483648 are possible; in "
+      "rule 'grows' at p.egg:2:1");
+  const std::string_view classes =
+      "(datatype E (A) (B)) (function f (E) i64 :no-merge) (set (f (A)) 1) (set (f (B)) 2)\n";
+  EXPECT_EQ(
+      conflict_of(std::string(classes) + "(rule ((= x (A)) (= y (B))) ((union x y)) :name \"joins\")\n"
+                                         "(rule ((= x (A))) ((union x x)) :name \"idle\")\n(run 1)"),
+      "p.egg:4:1: error: [f] illegal merge: the output is already 1 and cannot become 2; declare how they "
+      "merge; after unions by rule 'joins' at p.egg:2:1");
 }
 
 }  // namespace
