@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "luminal/egglog.h"
+#include "support/files.h"
 
 namespace luminal::egraph {
 namespace {
@@ -157,6 +158,18 @@ TEST(ProgramBudget, TimeHoldsWhileSharedTermsArePrinted) {
     program.set_budget({.seconds = 0.02});
     EXPECT_EQ(stop_of(program, command).reason, StopReason::TimeBudget) << command;
   }
+}
+
+TEST(ProgramBudget, BytesHoldBeforeAFileIsRead) {
+  const test::TemporaryFolder folder;
+  const std::string rows(5'000'000, '\n');
+  static_cast<void>(folder.file("rows.tsv", rows));
+  EgglogOptions options;
+  options.fact_directory = folder.path();
+  options.budget.bytes = 4'000'000;
+  EgglogProgram program(options);
+  EXPECT_EQ(stop_of(program, "(relation r (String)) (input r \"rows.tsv\")").reason, StopReason::ByteBudget);
+  EXPECT_EQ(program.run("(print-size r)"), "0\n");
 }
 
 // A container's elements take more memory as terms than in the container.
