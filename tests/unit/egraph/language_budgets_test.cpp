@@ -251,6 +251,19 @@ TEST(ProgramBudget, TimeHoldsInsideALoopOfOnePrimitive) {
   EXPECT_EQ(stop_of(program, "(let $t (set-intersect $s $s))").reason, StopReason::TimeBudget);
 }
 
+// Nothing can stop a search for a part, so that it must not take the product of the lengths: 10^12 here.
+TEST(ProgramBudget, PartsOfTextsAreFoundInLinearTime) {
+  const std::string text(2'000'000, 'a'), part = std::string(1'000'000, 'a') + "b";
+  EXPECT_EQ(run_program("(extract (count-matches \"" + text + "b\" \"" + part +
+                        "\"))"
+                        "(extract (count-matches \"" +
+                        text + "\" \"" + part +
+                        "\"))"
+                        "(extract (count-matches (replace \"" +
+                        text + "b\" \"" + part + "\" \"c\") \"a\"))"),
+            "1\n0\n1000000\n");
+}
+
 // Without a budget too, what no String can hold is an error and not the end of all memory.
 TEST(ProgramMemory, AStringHasALongestLength) {
   const std::string text = "(let $a \"" + std::string(50'000, 'a') + "\")\n(let $b (replace $a \"a\" \"" +
