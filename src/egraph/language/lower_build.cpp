@@ -133,7 +133,7 @@ void Lowering::check_grounded(const Span& span) {
                    "variable '{}' is ungrounded: it must appear as an argument or result of a constructor or "
                    "function in the "
                    "conditions, not only under primitives or equalities",
-                   variables_[i].is_result ? variables_[i].span.text() : variables_[i].name.text());
+                   clipped(variables_[i].is_result ? variables_[i].span.text() : variables_[i].name.text()));
   }
 }
 

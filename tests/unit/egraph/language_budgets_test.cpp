@@ -398,7 +398,8 @@ TEST(Messages, LongTokensAreClipped) {
         "(include \"" + name + "\")", "(relation r (i64)) (input r \"" + name + "\")",
         "(relation r (i64)) (print-function r :file \"" + name + "\")",
         "(datatype E (A)) (output \"" + name + "\" (A))",
-        "(relation r (i64)) (rule ((r " + name + "a)) ((r " + name + "b)))"}) {
+        "(relation r (i64)) (rule ((r " + name + "a)) ((r " + name + "b)))",
+        "(relation r (i64)) (rule ((= x " + name + ")) ((r 1)))"}) {
     try {
       run_program(text, "p.egg");
       ADD_FAILURE() << text.substr(0, 40);
