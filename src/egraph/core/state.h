@@ -138,8 +138,8 @@ struct Parallel {
 
 using Clock = std::chrono::steady_clock;
 
-/// Of what may fail in the middle of a rule but does not know it: the message gets the rule's name where that is
-/// known.
+/// Thrown by what may fail in the middle of a rule but does not know it: the message gets the rule's name
+/// where that is known.
 struct ErrorInRule : Error {
   using Error::Error;
 };

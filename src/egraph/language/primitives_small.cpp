@@ -61,8 +61,8 @@ std::string debug_text(double x) {
   return text.find('.') == std::string::npos ? text + ".0" : text;
 }
 
-/// As text.find(part, from), in a time that grows with the text alone: std::string's takes the product of both
-/// lengths where they nearly match everywhere.
+/// As text.find(part, from), in a time that grows with the text alone: std::string's takes the product of
+/// both lengths where they nearly match everywhere.
 size_t find_part(std::string_view text, std::string_view part, size_t from) {
   const void* hit = memmem(text.data() + from, text.size() - from, part.data(), part.size());
   if (hit == nullptr) return std::string_view::npos;

@@ -347,7 +347,7 @@ TEST(Errors, NoneIsMissingAbove) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder / "core"))
     if (entry.path().extension() == ".cpp") sources.push_back(entry.path());
   const std::regex call(
-      R"re(\b(?:fail|fail<FormatError>|error)\((?:e, |head, )?(?:fmt::format\()?\s*((?:"(?:[^"\\]|\\.)*"\s*)+))re");
+      R"re(\b(?:fail|fail<\w+>|error)\((?:e, |head, )?(?:fmt::format\()?\s*((?:"(?:[^"\\]|\\.)*"\s*)+))re");
   size_t formats = 0;
   for (const fs::path& path : sources)
     for (const std::string& format : test::formats_in(test::content_of(path), call)) {
