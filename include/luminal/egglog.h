@@ -60,7 +60,7 @@ class EgglogProgram {
   /// Commands before the failing one have had their effect.
   std::string run(std::string_view text, std::string file_name = "<input>");
   std::string run_file(const std::filesystem::path& path);
-  /// From the next run on.
+  /// From the next run on. Errors: as of Budget.
   void set_budget(const Budget& budget);
 
   /// A sort whose values the host owns: texts that run later may name it. Errors: Error if the name is taken.

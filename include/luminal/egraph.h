@@ -263,12 +263,13 @@ struct Schedule {
 /// hundred matches and few thousand rows, and no index or larger hash is begun that would take too long;
 /// sizes so often that a few hundred matches go past them at most), and inside primitives. The e-graph is
 /// consistent afterwards: a rebuild that ran out of time is completed by the next call that reads. Running
-/// again continues where it stopped.
+/// again continues where it stopped. Errors: Error for seconds that are not more than 0.
 struct Budget {
-  double seconds = std::numeric_limits<double>::infinity();
-  uint64_t nodes = std::numeric_limits<uint64_t>::max();  ///< rows of all tables together
-  uint64_t bytes = std::numeric_limits<uint64_t>::max();  ///< of tables, indexes, the union-find, interned
-                                                          ///< values, and what `push` saved
+  double seconds = std::numeric_limits<double>::infinity();  ///< no limit
+  uint64_t nodes = std::numeric_limits<uint64_t>::max();     ///< rows of all tables together
+  uint64_t bytes = std::numeric_limits<uint64_t>::max();     ///< of tables, indexes, the union-find, interned
+                                                             ///< values, explanations, what `push` saved, and
+                                                             ///< texts that are printed
 };
 
 /// Finished: the schedule ran to its end. Saturated: so, and its last iteration changed nothing and held

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdlib>
 #include <numeric>
 #include <vector>
 
@@ -29,7 +31,11 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
   const int limit = std::max(1, static_cast<int>(word.size()) / 3);
   int best = limit + 1;
   std::string found;
+  constexpr size_t kLongest = 100;  // nobody mistypes more, and the distance takes the product of the lengths
+  if (word.size() > kLongest) return found;
   for (const std::string& candidate : candidates) {
+    const auto longer = static_cast<int64_t>(candidate.size()) - static_cast<int64_t>(word.size());
+    if (std::abs(longer) >= best) continue;  // each character that is too much is an edit
     const int distance = edit_distance(word, candidate);
     if (distance < best) {
       best = distance;

@@ -547,16 +547,15 @@ uint32_t EGraph::threads() const { return state_->parallel == nullptr ? 1 : stat
 
 void EGraph::push() {
   state_->rebuild();
-  size_t bytes = state_->ids.size_bytes();
-  for (const FunctionInfo& info : state_->functions) bytes += info.table.size_bytes();
-  if (state_->limits != nullptr)
-    state_->limits->require(static_cast<double>(bytes) * kCopySecondsPerByte, bytes);
+  const size_t bytes = saved_bytes(*state_);
+  state_->require_memory(bytes, static_cast<double>(bytes) * kCopySecondsPerByte);
   auto saved = std::make_unique<Snapshot>();
   *saved = {state_->sorts,      state_->functions,      state_->rules,         state_->rulesets,
             state_->sort_names, state_->function_names, state_->ruleset_names, state_->rule_names,
             state_->ids,        state_->clock,          state_->changes,       bytes};
   if (state_->log != nullptr) saved->log = std::make_unique<ExplanationLog>(*state_->log);
   for (FunctionInfo& info : saved->functions) info.indexes.clear();  // made again on demand
+  for (RuleInfo& rule : saved->rules) rule.plans.clear();
   state_->snapshots.push_back(std::move(saved));
   state_->snapshot_bytes += bytes;
 }
@@ -565,11 +564,10 @@ void EGraph::pop(size_t levels) {
   if (levels > state_->snapshots.size())
     fail("[egraph] cannot pop {} levels: only {} were pushed", levels, state_->snapshots.size());
   if (levels == 0) return;
+  for (size_t i = 0; i < levels; i++)
+    state_->snapshot_bytes -= state_->snapshots[state_->snapshots.size() - 1 - i]->bytes;
   state_->snapshots.resize(state_->snapshots.size() - (levels - 1));
   Snapshot& saved = *state_->snapshots.back();
-  state_->snapshot_bytes = 0;
-  for (size_t i = 0; i + 1 < state_->snapshots.size(); i++)
-    state_->snapshot_bytes += state_->snapshots[i]->bytes;
   state_->sorts = std::move(saved.sorts);
   state_->functions = std::move(saved.functions);
   state_->rules = std::move(saved.rules);

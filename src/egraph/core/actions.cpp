@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fail.h"
+#include "egraph/core/clipped.h"
 #include "egraph/core/explain.h"
 
 namespace luminal::egraph {
@@ -309,7 +310,7 @@ void ActionRun::raise(const CompiledAction& action, std::string_view what) const
   if (!action.message.empty()) throw Error(action.message);
   const std::string& name = action.kind == Action::Kind::Primitive ? state_.at(action.primitive).spec.name
                                                                    : state_.at(action.function).spec.name;
-  fail("[{}] {} {}", where_, name, what);
+  fail("[{}] {} {}", clipped(where_), clipped(name), what);
 }
 
 std::vector<Value> run_once(EngineState& state, const CompiledQuery& slots, const CompiledActions& actions,

@@ -7,8 +7,15 @@
 #include <unordered_map>
 
 #include "base/fail.h"
+#include "egraph/core/clipped.h"
+#include "egraph/core/growing_text.h"
 
 namespace luminal::egraph {
+namespace {
+
+constexpr size_t kListBytes = 24;  // what a list takes beside its items, about
+
+}  // namespace
 
 void ExplanationLog::begin_application(RuleId rule, std::span<const Value> bindings) {
   current_.rule = rule;
@@ -41,6 +48,9 @@ void ExplanationLog::end_application() {
   if (committed_ != kNone) {
     applications_[committed_].made = current_.made;
     applications_[committed_].accesses = current_.accesses;
+    list_bytes_ += current_.made.size() * sizeof(Value);
+    for (const TableAccess& access : current_.accesses)
+      list_bytes_ += sizeof access + kListBytes + access.args.size() * sizeof(Value);
   }
   in_application_ = false;
 }
@@ -63,6 +73,7 @@ uint32_t ExplanationLog::commit(const EngineState& state) {
   }
   committed_ = static_cast<uint32_t>(applications_.size());
   applications_.push_back(current_);
+  list_bytes_ += (current_.bindings.size() + current_.premises.size()) * sizeof(Value) + 4 * kListBytes;
   return committed_;
 }
 
@@ -70,6 +81,7 @@ void ExplanationLog::add_term(const EngineState& state, Value id, FunctionId fun
                               std::span<const Value> key) {
   if (origins_.size() <= id) origins_.resize(id + 1);
   const size_t arity = state.at(function).spec.inputs.size();
+  list_bytes_ += arity * sizeof(Value) + kListBytes;
   origins_[id] = {
       function, {key.begin(), key.begin() + static_cast<std::ptrdiff_t>(arity)}, commit(state), true};
 }
@@ -155,7 +167,10 @@ void ExplanationLog::visit_dependencies(const EngineState& state, const Edge& ed
   for (size_t i = 0; i < rule.actions.actions.size() && i < application.made.size(); i++) {
     if (application.made[i] == kNoValue) continue;
     const Action& action = rule.actions.actions[i];
-    if (action.kind == Action::Kind::Call) need_term(application.made[i], action.args);
+    // What a relation or a function gives is no term, even where a term has the same number.
+    const bool makes_term =
+        action.kind == Action::Kind::Call && state.at(action.function).spec.kind == FunctionKind::Constructor;
+    if (makes_term) need_term(application.made[i], action.args);
     values[action.value.at] = application.made[i];
   }
 }
@@ -184,6 +199,7 @@ Explanation ExplanationLog::explain(const EngineState& state, Value left, Value 
   const std::vector<uint32_t> chain = path(left, right);
   need_path(left, right);
   while (!todo.empty()) {
+    state.poll();
     const uint32_t e = todo.back();
     todo.pop_back();
     visit_dependencies(state, edges_[e], need);
@@ -218,12 +234,82 @@ Explanation ExplanationLog::explain(const EngineState& state, Value left, Value 
 
 namespace {
 
+// A value of a base sort, or a container whose elements are written as they were made.
+std::string made_value_text(const EngineState& state, SortId sort, Value v) {
+  std::vector<std::string> elements;
+  size_t bytes = 0, looked_at = 4096;
+  const ContainerSort& hooks = state.at(sort).hooks;
+  const auto add_element = [&](SortId s, Value x) {
+    state.poll();
+    if (state.at(s).kind == SortKind::Eq) {
+      GrowingText element(state);
+      append_made_term(element, state, x);
+      elements.push_back(element.take());
+    } else {
+      elements.push_back(made_value_text(state, s, x));
+    }
+    bytes += sizeof(std::string) + elements.back().size();
+    if (bytes < looked_at) return;
+    looked_at = 2 * bytes;
+    state.require_memory(looked_at);
+  };
+  if (hooks.elements) hooks.elements(v, add_element);
+  return hooks.print ? hooks.print(v, elements) : fmt::format("#{}", v);
+}
+
+}  // namespace
+
+// A shared subterm is written once and then copied from where it stands in the text.
+void append_made_term(GrowingText& out, const EngineState& state, Value id, size_t most) {
+  struct Step {
+    Value id;
+    size_t next_arg = 0, begin = 0;
+  };
+  std::unordered_map<Value, std::pair<size_t, size_t>> written;
+  std::vector<Step> todo{{id}};
+  while (!todo.empty() && out.size() <= most) {
+    const Step step = todo.back();
+    const ExplanationLog::Origin* origin = state.log->origin(step.id);
+    const auto known = written.find(step.id);
+    if (origin == nullptr || known != written.end()) {
+      if (origin == nullptr)
+        out.add(fmt::format("#{}", step.id));
+      else
+        out.repeat(known->second.first, known->second.second);
+      todo.pop_back();
+      continue;
+    }
+    const FunctionSpec& function = state.at(origin->function).spec;
+    if (step.next_arg == 0) {
+      todo.back().begin = out.size();
+      out.add("(" + function.name);
+    }
+    if (step.next_arg == origin->args.size()) {
+      out.add(')');
+      written[step.id] = {todo.back().begin, out.size() - todo.back().begin};
+      todo.pop_back();
+      continue;
+    }
+    todo.back().next_arg++;
+    const SortId sort = function.inputs[step.next_arg];
+    const Value arg = origin->args[step.next_arg];
+    out.add(' ');
+    if (state.at(sort).kind == SortKind::Eq)
+      todo.push_back({arg});
+    else
+      out.add(made_value_text(state, sort, arg));
+  }
+}
+
+namespace {
+
 class ExplanationChecker {
  public:
   explicit ExplanationChecker(EngineState& state, const EGraph& graph) : state_(state), graph_(graph) {}
 
   std::string run(Value left, Value right, const Explanation& explanation) {
     for (size_t i = 0; i < explanation.steps.size(); i++) {
+      state_.poll();
       const ExplanationStep& step = explanation.steps[i];
       std::string wrong;
       if (step.kind == ExplanationStep::Kind::Rule) wrong = check_rule(step);
@@ -415,7 +501,8 @@ Explanation EGraph::explain(Value left, Value right) const {
   const ExplanationLog& log = log_of(*this);
   state_->rebuild();
   if (state_->ids.find(left) != state_->ids.find(right))
-    fail("[egraph] {} and {} are not equal: there is nothing to explain", term_text(left), term_text(right));
+    fail("[egraph] {} and {} are not equal: there is nothing to explain", clipped(term_text(left)),
+         clipped(term_text(right)));
   return log.explain(*state_, left, right);
 }
 
@@ -429,20 +516,10 @@ TermOrigin EGraph::term_of(Value id) const {
 }
 
 std::string EGraph::term_text(Value id) const {
-  const ExplanationLog::Origin* origin = log_of(*this).origin(id);
-  if (origin == nullptr) return fmt::format("#{}", id);
-  const FunctionSpec& function = spec(origin->function);
-  std::string text = "(" + function.name;
-  const std::function<std::string(SortId, Value)> value_text = [&](SortId sort, Value v) -> std::string {
-    if (is_eq_sort(sort)) return term_text(v);
-    std::vector<std::string> elements;
-    const ContainerSort& hooks = sort_hooks(sort);
-    if (hooks.elements) hooks.elements(v, [&](SortId s, Value x) { elements.push_back(value_text(s, x)); });
-    return hooks.print ? hooks.print(v, elements) : fmt::format("#{}", v);
-  };
-  for (size_t i = 0; i < origin->args.size(); i++)
-    text += " " + value_text(function.inputs[i], origin->args[i]);
-  return text + ")";
+  static_cast<void>(log_of(*this));
+  GrowingText text(*state_);
+  append_made_term(text, *state_, id);
+  return text.take();
 }
 
 std::string EGraph::check_explanation(Value left, Value right, const Explanation& explanation) const {
@@ -450,16 +527,18 @@ std::string EGraph::check_explanation(Value left, Value right, const Explanation
 }
 
 std::string EGraph::to_string(const Explanation& explanation, Value left) const {
-  std::string text = term_text(left);
+  GrowingText text(*state_);
+  append_made_term(text, *state_, left);
   for (const Explanation::Link& link : explanation.chain) {
     const ExplanationStep& step = explanation.steps[link.step];
     std::string reason = "given";
     if (step.kind == ExplanationStep::Kind::Congruence) reason = "congruence";
     if (step.kind == ExplanationStep::Kind::Rule) reason = spec(step.rule).name;
-    text += fmt::format("\n= {}   by {}{}", term_text(link.backward ? step.from : step.to), reason,
-                        link.backward ? ", backward" : "");
+    text.add("\n= ");
+    append_made_term(text, *state_, link.backward ? step.from : step.to);
+    text.add(fmt::format("   by {}{}", reason, link.backward ? ", backward" : ""));
   }
-  return text;
+  return text.take();
 }
 
 }  // namespace luminal::egraph

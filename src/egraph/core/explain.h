@@ -72,6 +72,11 @@ class ExplanationLog {
   }
   [[nodiscard]] RuleId rule_of(uint32_t application) const { return applications_[application].rule; }
   [[nodiscard]] Explanation explain(const EngineState& state, Value left, Value right) const;
+  /// About.
+  [[nodiscard]] size_t size_bytes() const {
+    return origins_.size() * sizeof(Origin) + applications_.size() * sizeof(Application) +
+           edges_.size() * sizeof(Edge) + parents_.size() * sizeof(Parent) + list_bytes_;
+  }
 
  private:
   struct Application {
@@ -104,6 +109,12 @@ class ExplanationLog {
   bool in_application_ = false, notes_actions_ = true;
   std::optional<size_t> calling_;  ///< the action whose primitive is being called
   uint32_t committed_ = kNone;
+  size_t list_bytes_ = 0;  ///< of what origins and applications list
 };
+
+class GrowingText;
+/// The term that `id` was made as; "#7" for an id that no term was made for. Ends in its middle once `out` is
+/// longer than `most`.
+void append_made_term(GrowingText& out, const EngineState& state, Value id, size_t most = SIZE_MAX);
 
 }  // namespace luminal::egraph

@@ -19,6 +19,9 @@ inline constexpr double kCompactionSecondsPerRow = 30e-9, kResizeSecondsPerSlot 
 inline constexpr double kCopySecondsPerByte = 1e-9;
 inline constexpr size_t kIndexBytesPerRow = 16;
 
+/// Errors: Error for a time that is no positive number.
+void check_budget(const Budget& budget);
+
 /// Thrown where work ends in its middle because a budget is spent; caught where that budget was given. Not an
 /// Error, so that nobody takes it for a failure of the program.
 struct Stopped {

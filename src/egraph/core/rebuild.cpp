@@ -289,10 +289,10 @@ class TableRebuild {
       if (table_.has_subsumed()) moved_subsumed_.push_back(table_.is_subsumed(row) ? 1 : 0);
     }
     split(rows.size(), [&](uint32_t, size_t begin, size_t end) {
-      for (size_t i = begin; i < end; i++) {
+      for (size_t i = begin; i < end; i++)
         for (uint32_t c = 0; c < table_.width(); c++) moved_[c][i] = canonical(c, table_.column(c)[rows[i]]);
-        table_.wipe(rows[i]);
-      }
+      // Only now: a limit may stop a container's canonical form from being made.
+      for (size_t i = begin; i < end; i++) table_.wipe(rows[i]);
     });
     table_.count_wiped(rows.size());
   }
@@ -312,7 +312,9 @@ class TableRebuild {
     // None may be left out, whatever happens: rows that were taken have no other place.
     const LimitsScope unlimited(state_, nullptr);
     std::vector<Value> key(table_.key_width());
+    const bool only_fails = info_.spec.merge.kind == Merge::Kind::AssertEqual;
     for (const uint32_t i : conflicts_) {
+      if (error_ && only_fails) break;  // the first one is told, and making its text takes time
       for (uint32_t c = 0; c < key.size(); c++) key[c] = columns[c][i];
       try {
         state_.merge_output(f_, table_.find(key), outputs[i]);

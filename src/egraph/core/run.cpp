@@ -1,8 +1,11 @@
 #include "egraph/core/run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 
+#include "egraph/core/clipped.h"
 #include "egraph/core/limits.h"
 #include "egraph/core/rule_sink.h"
 #include "egraph/core/search.h"
@@ -101,23 +104,10 @@ class Runner {
     refresh_constants(rules);
     state_.begin_step();
     report_.plan_s += lap();
-    // A rule that raises an error has had its turn, and the others have theirs: as in egglog, a program that
-    // goes on after the error is not met by it again, and does not depend on the order of rules.
-    std::exception_ptr error;
-    for (const RuleId rule : rules) {
-      if (limits_.reason()) break;
-      try {
-        run_rule(rule, schedule.scheduler);
-      } catch (const Stopped& stopped) {
-        limits_.stop(stopped.reason);
-      } catch (...) {
-        if (!error) error = std::current_exception();
-        state_.rules[index_of(rule)].seen = state_.clock;
-      }
-    }
+    const std::exception_ptr error = run_rules(rules, schedule.scheduler);
     state_.end_step();
     if (error) std::rethrow_exception(error);
-    state_.rebuild(&limits_);
+    rebuild_after_rules();
     report_.iterations++;
     report_.rows_after.push_back(state_.total_rows());
     report_.rebuild_s += lap();
@@ -126,6 +116,57 @@ class Runner {
     report_.held_back = !changed && schedule.scheduler && schedule.scheduler->state().shorten_bans(rules);
     last_changed_ = changed || report_.held_back;
     return last_changed_;
+  }
+
+  // A rule that raises an error has had its turn, and the others have theirs: as in egglog, a program that
+  // goes on after the error is not met by it again, and does not depend on the order of rules.
+  std::exception_ptr run_rules(const std::vector<RuleId>& rules, const std::optional<BackOff>& scheduler) {
+    std::exception_ptr error;
+    united_.clear();
+    for (const RuleId rule : rules) {
+      if (limits_.reason()) break;
+      const uint64_t unions = state_.ids.union_count();
+      try {
+        run_rule(rule, scheduler);
+      } catch (const Stopped& stopped) {
+        limits_.stop(stopped.reason);
+      } catch (const ErrorInRule& what) {
+        if (!error)
+          error = std::make_exception_ptr(Error(fmt::format("{}; in {}", what.what(), shown_rule(rule))));
+        state_.rules[index_of(rule)].seen = state_.clock;
+      } catch (...) {
+        if (!error) error = std::current_exception();
+        state_.rules[index_of(rule)].seen = state_.clock;
+      }
+      if (state_.ids.union_count() != unions) united_.push_back(rule);
+    }
+    return error;
+  }
+
+  // Of classes that are one now, two rows may be one too: a conflict is the doing of rules that united.
+  void rebuild_after_rules() {
+    try {
+      state_.rebuild(&limits_);
+    } catch (const ErrorInRule& conflict) {
+      constexpr size_t kNamed = 3;
+      if (united_.empty()) throw;
+      std::string names;
+      for (size_t i = 0; i < std::min(kNamed, united_.size()); i++)
+        names += (i == 0 ? "" : ", ") + shown_rule(united_[i]);
+      if (united_.size() > kNamed) names += fmt::format(" and {} more", united_.size() - kNamed);
+      throw Error(fmt::format("{}; after unions by {}", conflict.what(), names));
+    }
+  }
+
+  [[nodiscard]] std::string shown_rule(RuleId rule) const {
+    const RuleSpec& spec = state_.rules[index_of(rule)].spec;
+    std::string name;  // may be the rule's text, on several lines
+    for (const char c : spec.name) {
+      const bool blank = c == ' ' || c == '\n' || c == '\t';
+      if (!blank || !name.ends_with(' ')) name += blank ? ' ' : c;
+    }
+    const std::string place = spec.origin.empty() ? "" : " at " + spec.origin;
+    return fmt::format("rule '{}'{}", clipped(name), place);
   }
 
   // Constants of eq-sorts follow their class; the whole step uses the form that rows had when it began.
@@ -234,6 +275,7 @@ class Runner {
   std::vector<RuleReport> by_rule_;
   std::vector<RowRange> ranges_;
   std::vector<Row> old_;
+  std::vector<RuleId> united_;  // rules of this step
   bool last_changed_ = true, until_ = false;
 };
 
@@ -263,6 +305,7 @@ void collect_rules(const EngineState& state, RulesetId id, std::vector<bool>& se
 }  // namespace
 
 Report run_schedule(EngineState& state, const Schedule& schedule, const Budget& budget) {
+  check_budget(budget);
   return Runner(state, budget).run(schedule);
 }
 

@@ -20,4 +20,7 @@ struct Snapshot {
   std::unique_ptr<ExplanationLog> log = {};
 };
 
+/// What a snapshot of the present state would take, about.
+[[nodiscard]] size_t saved_bytes(const EngineState& state);
+
 }  // namespace luminal::egraph

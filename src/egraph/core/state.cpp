@@ -3,11 +3,18 @@
 #include <bit>
 #include <cmath>
 
+#include "base/fail.h"
 #include "egraph/core/explain.h"
 #include "egraph/core/limits.h"
 #include "egraph/core/snapshot.h"
 
 namespace luminal::egraph {
+
+void check_budget(const Budget& budget) {
+  if (budget.seconds > 0) return;  // not so of NaN
+  fail("[egraph] a budget of {} seconds is none; give more than 0, or leave it out where time has no limit",
+       budget.seconds);
+}
 
 EngineState::EngineState() : to_canonical([this](SortId sort, Value v) { return canonical(sort, v); }) {}
 EngineState::~EngineState() = default;
@@ -20,8 +27,17 @@ uint64_t EngineState::total_rows() const {
 
 void EngineState::poll_limits() const { limits->poll(); }
 
+void EngineState::check_limits() const {
+  if (limits != nullptr) limits->check();
+}
+
+void EngineState::require_memory(size_t bytes, double seconds) const {
+  if (limits != nullptr) limits->require(seconds, bytes);
+}
+
 size_t EngineState::size_bytes() const {
-  size_t bytes = ids.size_bytes() + literals.size_bytes() + snapshot_bytes + host_bytes;
+  size_t bytes = ids.size_bytes() + literals.size_bytes() + snapshot_bytes + host_bytes + text_bytes;
+  if (log != nullptr) bytes += log->size_bytes();
   for (const FunctionInfo& info : functions) {
     bytes += info.table.size_bytes();
     for (const JoinIndex& index : info.indexes) bytes += index.size_bytes();

@@ -17,6 +17,7 @@
 #include "egraph/core/table.h"
 #include "egraph/core/union_find.h"
 #include "luminal/egraph.h"
+#include "luminal/error.h"
 
 namespace luminal::egraph {
 
@@ -137,6 +138,12 @@ struct Parallel {
 
 using Clock = std::chrono::steady_clock;
 
+/// Thrown by what may fail in the middle of a rule but does not know it: the message gets the rule's name
+/// where that is known.
+struct ErrorInRule : Error {
+  using Error::Error;
+};
+
 struct EngineState {
   EngineState();
   ~EngineState();
@@ -169,8 +176,9 @@ struct EngineState {
   std::unique_ptr<Parallel> parallel;  ///< null: one thread
   std::vector<std::unique_ptr<Snapshot>> snapshots;
   size_t snapshot_bytes = 0;
-  size_t host_bytes = 0;     ///< of what hosts interned, as they tell
-  Limits* limits = nullptr;  ///< in force; see LimitsScope
+  size_t host_bytes = 0;          ///< of what hosts interned, as they tell
+  mutable size_t text_bytes = 0;  ///< of texts that are being printed, and of those that a program printed
+  Limits* limits = nullptr;       ///< in force; see LimitsScope
 
   [[nodiscard]] FunctionInfo& at(FunctionId f) { return functions[index_of(f)]; }
   [[nodiscard]] const FunctionInfo& at(FunctionId f) const { return functions[index_of(f)]; }
@@ -196,6 +204,9 @@ struct EngineState {
     JoinIndex& sorted = info.indexes[index];
     sorted.ensure(info.table, end, team_for(sorted.to_sort(info.table, end) / kRowsPerItem));
   }
+
+  /// So much was saved beside the last snapshot, and goes with it.
+  void count_saved(size_t bytes);
 
   // rebuild.cpp
   [[nodiscard]] Value canonical(SortId sort, Value v);
@@ -231,6 +242,11 @@ struct EngineState {
     if (limits != nullptr) poll_limits();
   }
   void poll_limits() const;
+  /// As `poll`, but looks at every call.
+  void check_limits() const;
+  /// Throws Stopped if so many more bytes, or so much more time, are beyond the limits in force. For what is
+  /// made in one go.
+  void require_memory(size_t bytes, double seconds = 0) const;
   [[nodiscard]] std::optional<Value> call_primitive(PrimitiveId p, std::span<const Value> args);
 };
 

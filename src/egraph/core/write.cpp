@@ -3,7 +3,9 @@
 #include "base/fail.h"
 #include "base/hash.h"
 #include "egraph/core/actions.h"
+#include "egraph/core/clipped.h"
 #include "egraph/core/explain.h"
+#include "egraph/core/shown.h"
 #include "egraph/core/state.h"
 
 namespace luminal::egraph {
@@ -13,7 +15,7 @@ Value EngineState::get_or_insert(FunctionId f, std::span<const Value> key) {
   const Row row = info.table.find(key);
   if (row != kNoRow) return info.table.output_of(row);
   if (info.spec.kind == FunctionKind::Function)
-    fail("[{}] has no value for these arguments; give it one with set first", info.spec.name);
+    fail("[{}] has no value for these arguments; give it one with set first", clipped(info.spec.name));
   const Value output = info.spec.kind == FunctionKind::Relation ? kUnitValue : ids.fresh();
   info.table.append(key, output);
   if (log != nullptr && info.spec.kind == FunctionKind::Constructor) {
@@ -68,10 +70,9 @@ void EngineState::merge_output(FunctionId f, Row row, Value output) {
     case Merge::Kind::AssertEqual: {
       const SortId sort = info.spec.output;
       if (canonical(sort, before) == canonical(sort, output)) return;
-      const auto& print = at(sort).hooks.print;
-      const auto text = [&](Value v) { return print ? print(v, {}) : fmt::format("#{}", v); };
-      fail("[{}] illegal merge: the output is already {} and cannot become {}; declare how they merge",
-           info.spec.name, text(before), text(output));
+      fail<ErrorInRule>(
+          "[{}] illegal merge: the output is already {} and cannot become {}; declare how they merge",
+          clipped(info.spec.name), shown_value(*this, sort, before), shown_value(*this, sort, output));
     }
     case Merge::Kind::Program:
       break;
@@ -107,7 +108,7 @@ void EngineState::subsume_row(FunctionId f, std::span<const Value> key) {
   FunctionInfo& info = at(f);
   if (info.spec.kind == FunctionKind::Function)
     fail("[{}] only rows of constructors and relations can be subsumed, but this is a function",
-         info.spec.name);
+         clipped(info.spec.name));
   get_or_insert(f, key);
   const Row row = info.table.find(key);
   if (info.table.is_subsumed(row)) return;

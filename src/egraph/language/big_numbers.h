@@ -38,6 +38,11 @@ inline constexpr uint64_t kMaxBigBits = uint64_t{1} << 26;
 [[nodiscard]] std::optional<BigInt> shift_right(const BigInt& a, int64_t by);  ///< rounds down
 [[nodiscard]] uint64_t bit_count(const BigInt& a);                             ///< of the magnitude
 
+/// What it takes to write a number in decimal digits, at worst about; 0 for one that is written at once.
+[[nodiscard]] inline double decimal_seconds(uint64_t bits) {
+  return bits < (uint64_t{1} << 20) ? 0 : static_cast<double>(bits) * 5e-8;
+}
+
 /// Nullopt for a zero denominator.
 [[nodiscard]] std::optional<BigRat> make_fraction(BigInt numerator, BigInt denominator);
 /// Nullopt for a zero denominator and for what does not fit in i64.

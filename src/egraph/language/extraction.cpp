@@ -63,8 +63,11 @@ void TermExtractor::find_tables(const Scope& scope, std::span<const SortInfo* co
 void TermExtractor::read_rows() {
   Value most = 0;
   for (Table& table : tables_) {
-    table.cells.reserve(graph_.row_count(table.function->id) * table.width());
+    const size_t cells = graph_.row_count(table.function->id) * table.width();
+    graph_.state().require_memory(cells * sizeof(Value));
+    table.cells.reserve(cells);
     graph_.for_each_row(table.function->id, [&](std::span<const Value> args, Value output, bool subsumed) {
+      graph_.state().poll();
       if (subsumed) return true;
       table.cells.insert(table.cells.end(), args.begin(), args.end());
       table.cells.push_back(output);
@@ -137,6 +140,7 @@ void TermExtractor::settle_costs() {
     changed = false;
     for (const Table& table : tables_) {
       for (size_t i = 0; i < table.rows(); ++i) {
+        graph_.state().poll();
         const Value* row = table.row(i);
         const std::optional<uint64_t> found = row_cost(table, i);
         Class& target = classes_[row[table.width() - 1]];
@@ -153,6 +157,7 @@ void TermExtractor::choose_rows() {
   for (uint32_t t = 0; t < tables_.size(); ++t) {
     const Table& table = tables_[t];
     for (uint32_t i = 0; i < table.rows(); ++i) {
+      graph_.state().poll();
       const Value* row = table.row(i);
       Class& target = classes_[row[table.width() - 1]];
       if (target.table != UINT32_MAX || target.cost == kNoCost || row_cost(table, i) != target.cost) continue;
@@ -180,6 +185,7 @@ TermTexts::Id TermExtractor::built(const SortInfo* sort, Value value) const {
 void TermExtractor::build(const SortInfo* sort, Value value) {
   std::vector<std::pair<const SortInfo*, Value>> todo{{sort, value}};
   while (!todo.empty()) {
+    graph_.state().poll();
     const auto [s, v] = todo.back();
     if (terms_.contains(key(s, v))) {
       todo.pop_back();
@@ -225,6 +231,7 @@ std::vector<TermTexts::Id> TermExtractor::variants(const SortInfo* sort, Value v
   for (const Table& table : tables_) {
     if (table.function->output != sort) continue;
     for (size_t i = 0; i < table.rows(); ++i) {
+      graph_.state().poll();
       const Value* row = table.row(i);
       if (row[table.width() - 1] != value) continue;
       if (const std::optional<uint64_t> price = row_cost(table, i))

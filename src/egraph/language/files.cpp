@@ -24,6 +24,20 @@ std::optional<Number> parse_number(std::string_view text) {
   return value;
 }
 
+/// A message about a file, the file's name clipped.
+std::string clipped_message(std::string message, const std::filesystem::path& path) {
+  const std::string name = path.string();
+  const size_t begin = name.empty() ? std::string::npos : message.find(name);
+  if (begin != std::string::npos) message.replace(begin, name.size(), clipped(name));
+  return message;
+}
+
+/// False, too, for a name that no file can have.
+bool is_there(const std::filesystem::path& path) {
+  std::error_code failed;
+  return std::filesystem::exists(path, failed);
+}
+
 }  // namespace
 
 std::filesystem::path Interpreter::fact_file(const std::string& name) const {
@@ -42,14 +56,18 @@ void Interpreter::input(const Command& c) {
       command_failed(c.span, "cannot read values of sort {} from a file: only i64, f64 and String",
                      sort->name.text());
   std::string text;
+  std::error_code unknown;
+  const uintmax_t size = std::filesystem::file_size(fact_file(c.file), unknown);
+  if (!unknown) graph_.state().require_memory(size);
   try {
     text = read_file(fact_file(c.file));
   } catch (const Error& error) {
-    command_failed(c.span, "{}", error.what());
+    command_failed(c.span, "{}", clipped_message(error.what(), fact_file(c.file)).c_str());
   }
   std::vector<std::vector<Value>> columns(sorts.size());
   size_t line_number = 0;
   for (std::string_view rest = text; !rest.empty() && !sorts.empty();) {
+    graph_.state().poll();
     const size_t end = std::min(rest.find('\n'), rest.size());
     std::string_view line = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
@@ -68,11 +86,11 @@ void Interpreter::input(const Command& c) {
         columns[i].push_back(graph_.string(cell));
       } else if (sorts[i] == library_.i64) {
         const auto value = parse_number<int64_t>(cell);
-        if (!value) wrong(fmt::format("'{}' is not an i64", cell));
+        if (!value) wrong(fmt::format("'{}' is not an i64", clipped(cell)));
         columns[i].push_back(graph_.i64(*value));
       } else {
         const auto value = parse_number<double>(cell);
-        if (!value) wrong(fmt::format("'{}' is not an f64", cell));
+        if (!value) wrong(fmt::format("'{}' is not an f64", clipped(cell)));
         columns[i].push_back(graph_.f64(*value));
       }
       if (is_last && !trimmed(line).empty()) wrong(fmt::format("more than {} cells", sorts.size()));
@@ -89,15 +107,16 @@ void Interpreter::input(const Command& c) {
 }
 
 void Interpreter::output(const Command& c) {
-  std::string text;
+  GrowingText text(graph_.state());
   for (const ExprId expr : c.exprs) {
     const Evaluated what = evaluate(expr);
     TermExtractor terms = extractor({&what.sort, 1});
-    text += best_text(terms, what, expr, c.span) + "\n";
+    append_best(text, terms, {what, expr, c.span});
+    text.add('\n');
   }
   const std::filesystem::path path = fact_file(c.file);
   std::ofstream file(path, std::ios::binary | std::ios::app);
-  file << text;
+  file << text.text();
   file.flush();
   if (!file) command_failed(c.span, "cannot write to '{}'", path.string());
 }
@@ -108,10 +127,10 @@ void Interpreter::include(const Command& c) {
   if (include_depth_ >= kDeepest)
     fail_at(c.span, "files include each other more than {} levels deep", kDeepest);
   std::filesystem::path path = c.file;
-  if (!std::filesystem::exists(path) && c.span.source) {
+  if (!is_there(path) && c.span.source) {
     for (std::filesystem::path base = std::filesystem::path(c.span.source->name).parent_path();;
          base = base.parent_path()) {
-      if (std::filesystem::exists(base / path)) {
+      if (is_there(base / path)) {
         path = base / path;
         break;
       }
@@ -122,7 +141,7 @@ void Interpreter::include(const Command& c) {
   try {
     text = read_file(path);
   } catch (const Error& error) {
-    fail_at(c.span, "{}", error.what());
+    fail_at(c.span, "{}", clipped_message(error.what(), path).c_str());
   }
   ++include_depth_;
   run_source(sources_.emplace_back(Source(path.string(), std::move(text))));

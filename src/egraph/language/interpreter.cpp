@@ -10,17 +10,20 @@ namespace luminal::egraph::language {
 
 namespace {
 
-/// Messages of ours carry their place; those of the engine get the command's.
+/// Messages of ours carry their place; those of the engine get the command's. Those of hosts and of files may
+/// quote anything.
 [[noreturn]] void place_error(const Error& error, const Span& span) {
+  constexpr size_t kLongest = 600;
   const std::string text = error.what();
   const bool placed = text.find(": error: ") != std::string::npos;
-  throw CommandFailed(placed ? text : render_diagnostic(span, text));
+  throw CommandFailed(placed ? text : render_diagnostic(span, clipped(text, kLongest)));
 }
 
 }  // namespace
 
 Interpreter::Interpreter(EgglogOptions options)
     : options_(std::move(options)), library_(graph_, symbols_), fresh_(symbols_) {
+  check_budget(options_.budget);
   if (options_.proofs || options_.prove_checks) graph_.enable_explanations();
   graph_.set_threads(options_.threads);
   library_.install(scope_);
@@ -41,18 +44,32 @@ LoweringContext Interpreter::lowering() {
           .seminaive = options_.seminaive};
 }
 
+void Interpreter::set_budget(const Budget& budget) {
+  check_budget(budget);
+  options_.budget = budget;
+}
+
 void Interpreter::emit(std::string text) {
   if (options_.on_output) options_.on_output(text);
   output_ += text;
+  count_output();
+}
+
+void Interpreter::count_output() {
+  graph_.state().text_bytes += output_.size() - counted_output_;
+  counted_output_ = output_.size();
 }
 
 std::string Interpreter::run(std::string_view text, std::string file_name) {
   output_.clear();
+  count_output();
   include_depth_ = 0;
   Limits limits(graph_.state(), options_.budget, nullptr, options_.interrupt);
   const LimitsScope scope(graph_.state(), &limits);
   run_source(sources_.emplace_back(Source(std::move(file_name), std::string(text))));
-  return std::exchange(output_, {});
+  std::string printed = std::exchange(output_, {});
+  count_output();
+  return printed;
 }
 
 SortId Interpreter::host_sort(ContainerSort sort, bool is_container) {
@@ -158,23 +175,57 @@ void Interpreter::dispatch(const Command& c) {
     case Kind::Fail:
       return fail(c);
     case Kind::Push:
-      for (int64_t i = 0; i < c.count; ++i) {
-        graph_.push();
-        saved_.push_back({scope_, rule_names_, shown_rules_});
-      }
-      return;
+      return push(c.count);
     case Kind::Pop:
-      for (int64_t i = 0; i < c.count; ++i) {
-        if (saved_.empty()) command_failed(c.span, "there is no (push) left for this (pop)");
-        graph_.pop();
-        scope_ = std::move(saved_.back().scope);
-        rule_names_ = std::move(saved_.back().rule_names);
-        shown_rules_ = std::move(saved_.back().shown_rules);
-        saved_.pop_back();
-      }
-      return;
+      return pop(c);
     case Kind::Sequence:
       for (const Command& each : c.body) command(each);
+  }
+}
+
+void Interpreter::push(int64_t count) {
+  EngineState& state = graph_.state();
+  for (int64_t i = 0; i < count; ++i) {
+    state.check_limits();
+    const size_t bytes = saved_bytes();
+    state.require_memory(bytes);
+    saved_.push_back({scope_, rule_names_, shown_rules_});
+    try {
+      graph_.push();
+    } catch (...) {
+      saved_.pop_back();  // both or neither
+      throw;
+    }
+    state.count_saved(bytes);
+  }
+}
+
+// What the maps and their strings take, about.
+size_t Interpreter::saved_bytes() const {
+  constexpr size_t kEntry = 64;
+  size_t entries = scope_.sorts.size() + scope_.functions.size() + scope_.primitives.size() +
+                   scope_.names.size() + scope_.global_stems.size() + scope_.sort_order.size() +
+                   scope_.function_order.size() + rule_names_.size() + shown_rules_.size();
+  size_t bytes = sizeof(Saved);
+  for (const auto& [name, overloads] : scope_.primitives) bytes += kEntry + overloads.size() * sizeof(void*);
+  for (const auto& [symbol, ruleset] : scope_.rulesets) {
+    bytes += 2 * kEntry + sizeof ruleset;
+    entries += ruleset.rule_names.size();
+    for (const auto& [name, span] : ruleset.rule_names) bytes += name.size();
+  }
+  for (const std::string& name : rule_names_) bytes += name.size();
+  for (const auto& [number, name] : shown_rules_) bytes += name.size();
+  return bytes + entries * kEntry;
+}
+
+void Interpreter::pop(const Command& c) {
+  for (int64_t i = 0; i < c.count; ++i) {
+    if (saved_.empty()) command_failed(c.span, "there is no (push) left for this (pop)");
+    graph_.pop();
+    scope_ = std::move(saved_.back().scope);
+    rule_names_ = std::move(saved_.back().rule_names);
+    shown_rules_ = std::move(saved_.back().shown_rules);
+    saved_.pop_back();
   }
 }
 
@@ -195,6 +246,7 @@ void Interpreter::fail(const Command& c) {
   }
   options_.on_output = std::move(on_output);
   output_.resize(printed);
+  count_output();
   if (!failed) command_failed(c.span, "this command should have failed, but it succeeded");
 }
 

@@ -28,7 +28,7 @@ class Interpreter {
   Interpreter& operator=(const Interpreter&) = delete;
 
   std::string run(std::string_view text, std::string file_name);
-  void set_budget(const Budget& budget) { options_.budget = budget; }
+  void set_budget(const Budget& budget);
   SortId host_sort(ContainerSort sort, bool is_container);
   void host_primitive(PrimitiveSpec spec) { library_.add_host_primitive(scope_, std::move(spec)); }
   [[nodiscard]] EGraph& graph() { return graph_; }
@@ -52,9 +52,13 @@ class Interpreter {
 
   [[nodiscard]] LoweringContext lowering();
   void emit(std::string text);
+  void count_output();
   void run_source(const Source& source);
   void command(const Command& command);
   void dispatch(const Command& command);
+  void push(int64_t count);
+  [[nodiscard]] size_t saved_bytes() const;
+  void pop(const Command& command);
   [[noreturn]] void stopped(StopReason reason, const Span& span) const;
   void fail(const Command& command);
 
@@ -97,12 +101,18 @@ class Interpreter {
   void print_size(const Command& command);
   void print_stats(const Command& command);
   [[nodiscard]] std::string stats_json() const;
-  [[nodiscard]] std::vector<std::string> variants(TermExtractor& terms, const Evaluated& what, int64_t count,
-                                                  ExprId expr, const Span& span);
+  struct Wanted {
+    const Evaluated& what;
+    ExprId expr;
+    const Span& span;
+  };
+  void append_best(GrowingText& out, TermExtractor& terms, const Wanted& wanted);
+  void append_variants(GrowingText& out, TermExtractor& terms, const Wanted& wanted, int64_t count,
+                       std::string_view indent);
+  void append_row(GrowingText& out, TermExtractor& terms, const FunctionInfo& info,
+                  std::span<const Value> args, Value output, bool csv);
   [[nodiscard]] Value representative(const Evaluated& what) const;
-  [[nodiscard]] std::string best_text(TermExtractor& terms, const Evaluated& what, ExprId expr,
-                                      const Span& span);
-  std::optional<std::string> relation_text(ExprId expr);
+  bool emit_relation(ExprId expr);
   int64_t evaluate_count(ExprId expr);
   const FunctionInfo* visible_function(Symbol name, const Span& span) const;
 
@@ -117,9 +127,11 @@ class Interpreter {
   void prove_exists(const Command& command);
   void require_proofs(const Span& span) const;
   std::string proof_of(const Query& query, std::span<const Fact> facts, const Span& span);
-  [[nodiscard]] std::string origin_text(Value id) const;
-  [[nodiscard]] std::string chain_text(const Fact& fact, Value left, Value right) const;
-  void append_chain(std::string& out, const Explanation& explanation, int depth) const;
+  void append_origin(GrowingText& out, Value id) const;
+  void append_proof(GrowingText& out, const Fact& fact, Value left, Value right) const;
+  void append_chain(GrowingText& out, const Explanation& explanation, int depth) const;
+  /// Is this the text of the term, which may be much longer?
+  [[nodiscard]] bool is_text_of(Value id, const std::string& text) const;
   [[nodiscard]] Value matched_term(const ExplanationStep& step, Value id) const;
   [[nodiscard]] std::optional<Value> made_term(ExprId expr);
   [[nodiscard]] bool is_global(ExprId expr) const;
@@ -143,6 +155,7 @@ class Interpreter {
   std::deque<Source> sources_;
   ExprPool* exprs_ = nullptr;  // of the source that runs
   std::string output_;
+  size_t counted_output_ = 0;  // of the bytes that the engine counts, those of the output
   std::vector<Value> values_;
   Report report_;
   std::vector<std::pair<Symbol, size_t>> visible_schedulers_;  // while a schedule is prepared: their places

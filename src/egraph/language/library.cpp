@@ -296,6 +296,7 @@ void Library::normalize_map(const SortInfo* map, std::vector<Value>& sequence) c
   std::iota(order.begin(), order.end(), size_t{0});
   const SortInfo* key = map->inner[0];
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    poll();
     const int by_key = compare(key, sequence[2 * a], sequence[2 * b]);
     return by_key != 0 ? by_key < 0 : a < b;
   });
@@ -317,6 +318,7 @@ void Library::normalize_multiset(const SortInfo* multiset, std::vector<Value>& s
     entries.emplace_back(sequence[i], graph_.as_i64(sequence[i + 1]));
   const SortInfo* element = multiset->inner[0];
   std::sort(entries.begin(), entries.end(), [&](const auto& a, const auto& b) {
+    poll();
     const int order = compare(element, a.first, b.first);
     return order != 0 ? order < 0 : a.first < b.first;
   });
@@ -336,18 +338,16 @@ void Library::normalize(const SortInfo* container, std::vector<Value>& sequence)
   if (element->is_eq())
     std::sort(sequence.begin(), sequence.end());
   else
-    std::sort(sequence.begin(), sequence.end(), [&](Value a, Value b) { return less(element, a, b); });
+    std::sort(sequence.begin(), sequence.end(), [&](Value a, Value b) {
+      poll();
+      return less(element, a, b);
+    });
   sequence.erase(std::unique(sequence.begin(), sequence.end()), sequence.end());
 }
 
 Value Library::intern(const SortInfo* container, std::vector<Value> sequence) {
-  constexpr size_t kMostElements = std::numeric_limits<uint32_t>::max();
-  if (sequence.size() > kMostElements)
-    fail("[{}] a container of {} elements is too large, {} are possible", container->name.text(),
-         sequence.size(), kMostElements);
+  check_room(container, sequence.size());
   EngineState& state = graph_.state();
-  if (state.limits != nullptr && sequence.size() > kFewElements)
-    state.limits->require(0, sequence.size() * sizeof(Value));
   normalize(container, sequence);
   ContainerStore& store = *container->store;
   const size_t before = store.size_bytes();
@@ -355,6 +355,32 @@ Value Library::intern(const SortInfo* container, std::vector<Value> sequence) {
   state.host_bytes += store.size_bytes() - before;
   return value;
 }
+
+// The elements are listed twice, while they are put in order and where they are kept.
+void Library::check_room(const SortInfo* container, size_t elements) const {
+  constexpr size_t kMostElements = std::numeric_limits<uint32_t>::max();
+  if (elements <= kFewElements) return;
+  graph_.state().require_memory(2 * elements * sizeof(Value));
+  if (elements > kMostElements)
+    fail<ErrorInRule>("[{}] a container of {} elements is too large, {} are possible",
+                      clipped(container->name.text()), elements, kMostElements);
+}
+
+void Library::check_text(std::string_view primitive, size_t bytes) const {
+  constexpr size_t kMostBytes = size_t{1} << 31, kFewBytes = 4096;
+  if (bytes <= kFewBytes) return;
+  graph_.state().require_memory(2 * bytes);  // made, then kept
+  if (bytes > kMostBytes)
+    fail<ErrorInRule>("[{}] a String of {} bytes is too long, {} are possible", primitive, bytes, kMostBytes);
+}
+
+// As a number and, where it is kept, as the key that finds it.
+void Library::check_number(uint64_t bits, double seconds) const {
+  constexpr uint64_t kFewBits = uint64_t{1} << 14;
+  if (bits > kFewBits) graph_.state().require_memory(3 * (bits / 8), seconds);
+}
+
+void Library::poll() const { graph_.state().poll(); }
 
 void Library::count_bytes(size_t bytes) { graph_.state().host_bytes += bytes; }
 
@@ -489,7 +515,7 @@ std::optional<Value> Library::apply(const SortInfo* sort, Context context, Value
   const bool may_write = context == Context::Write || context == Context::Full;
   const bool may_read = context == Context::Read || context == Context::Full;
   const auto refuse = [&]() -> std::optional<Value> {
-    throw Error(
+    throw ErrorInRule(
         fmt::format("[egg] the function value of '{}' is applied where its function must not be called; in a "
                     "rule, add :naive",
                     kind.name));

@@ -129,6 +129,16 @@ class Library {
   void normalize(const SortInfo* container, std::vector<Value>& sequence) const;
   Value intern(const SortInfo* container, std::vector<Value> sequence);
 
+  // What may be much larger than what it is made of is looked at before it is made. Each throws Stopped where
+  // the budget in force has no room or time for it.
+
+  /// Error for more elements than a container can hold.
+  void check_room(const SortInfo* container, size_t elements) const;
+  /// Error for a text that is longer than a String can be.
+  void check_text(std::string_view primitive, size_t bytes) const;
+  void check_number(uint64_t bits, double seconds = 0) const;
+  void poll() const;
+
  private:
   /// Interned, with the memory that it takes.
   template <class T>

@@ -133,7 +133,7 @@ void Lowering::check_grounded(const Span& span) {
                    "variable '{}' is ungrounded: it must appear as an argument or result of a constructor or "
                    "function in the "
                    "conditions, not only under primitives or equalities",
-                   variables_[i].is_result ? variables_[i].span.text() : variables_[i].name.text());
+                   clipped(variables_[i].is_result ? variables_[i].span.text() : variables_[i].name.text()));
   }
 }
 
@@ -208,7 +208,7 @@ Action Lowering::build_call(const PendingAction& pending) const {
     if (meaning.function->kind == FunctionKind::Function)
       call.message = render_diagnostic(
           pending.span, fmt::format("look-up of function '{}' failed: it has no value for these arguments",
-                                    meaning.function->name.text()));
+                                    clipped(meaning.function->name.text())));
     return call;
   }
   const CallAtom atom{
@@ -259,7 +259,8 @@ ActionBlock Lowering::build_actions() {
         block.actions.push_back(Action::subsume(pending.function->id, std::move(args)));
         break;
       case Kind::Panic:
-        block.actions.push_back(Action::panic(render_diagnostic(pending.span, "panic: " + pending.message)));
+        block.actions.push_back(Action::panic(
+            render_diagnostic(pending.span, "panic: " + clipped(pending.message, kMostQuoted))));
         break;
       case Kind::Union:
         block.actions.push_back(Action::unite(term(pending.value), term(pending.right)));

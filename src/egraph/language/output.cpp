@@ -12,18 +12,16 @@ namespace {
 
 constexpr std::string_view kNoTerm = "Unextractable";
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos && !text.empty()) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + '"';
-}
-
-std::string indented(std::span<const std::string> lines, std::string_view indent) {
-  std::string out(indent);
-  out += "(\n";
-  for (const std::string& line : lines) out += std::string(indent) + "   " + line + "\n";
-  return out + std::string(indent) + ")\n";
+void append_csv_field(GrowingText& out, std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos && !text.empty()) return out.add(text);
+  out.add('"');
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t quote = std::min(text.find('"', begin), text.size());
+    out.add(text.substr(begin, quote - begin));
+    if (quote < text.size()) out.add("\"\"");
+    begin = quote + 1;
+  }
+  out.add('"');
 }
 
 std::string json_text(std::string_view text) {
@@ -53,10 +51,10 @@ TermExtractor Interpreter::extractor(std::span<const SortInfo* const> roots) con
 }
 
 // Rows of relations have no e-class to extract from: the row itself is the only term there is.
-std::optional<std::string> Interpreter::relation_text(ExprId expr) {
+bool Interpreter::emit_relation(ExprId expr) {
   const ExprNode node = (*exprs_)[expr];
   const FunctionInfo* info = node.kind == ExprNode::Kind::Call ? scope_.find_function(node.name) : nullptr;
-  if (!info || info->kind != FunctionKind::Relation) return {};
+  if (!info || info->kind != FunctionKind::Relation) return false;
   evaluate(expr);
   std::vector<Evaluated> values;
   const std::vector<ExprId> args(exprs_->args_of(expr).begin(), exprs_->args_of(expr).end());
@@ -66,7 +64,11 @@ std::optional<std::string> Interpreter::relation_text(ExprId expr) {
   for (const Evaluated& value : values)
     children.push_back(terms.best(value.sort, graph_.canonical(value.sort->id, value.value))
                            .value_or(terms.texts().word(kNoTerm)));
-  return terms.texts().text(terms.texts().call(node.name.text(), std::move(children)));
+  GrowingText out(graph_.state());
+  terms.texts().append(out, terms.texts().call(node.name.text(), std::move(children)));
+  out.add('\n');
+  emit(out.take());
+  return true;
 }
 
 // The class to extract from: the value's own, or the one that the table of its sort leads to.
@@ -82,36 +84,50 @@ Value Interpreter::representative(const Evaluated& what) const {
   return found;
 }
 
-std::string Interpreter::best_text(TermExtractor& terms, const Evaluated& what, ExprId expr,
-                                   const Span& span) {
-  const Value value = representative(what);
-  const std::optional<TermTexts::Id> term = terms.best(what.sort, value);
+void Interpreter::append_best(GrowingText& out, TermExtractor& terms, const Wanted& wanted) {
+  const Value value = representative(wanted.what);
+  const std::optional<TermTexts::Id> term = terms.best(wanted.what.sort, value);
   if (!term)
-    command_failed(span,
+    command_failed(wanted.span,
                    "cannot extract '{}': its class has no extractable term (rows may be subsumed, deleted or "
                    "unextractable)",
-                   to_text(*exprs_, expr));
-  return terms.texts().text(*term);
+                   to_text(*exprs_, wanted.expr));
+  terms.texts().append(out, *term);
 }
 
-std::vector<std::string> Interpreter::variants(TermExtractor& terms, const Evaluated& what, int64_t count,
-                                               ExprId expr, const Span& span) {
-  if (!what.sort->is_eq()) return {best_text(terms, what, expr, span)};
-  const Value value = representative(what);
-  std::vector<std::string> out;
-  for (const TermTexts::Id term : terms.variants(what.sort, value, static_cast<size_t>(count)))
-    out.push_back(terms.texts().text(term));
-  return out;
+void Interpreter::append_variants(GrowingText& out, TermExtractor& terms, const Wanted& wanted, int64_t count,
+                                  std::string_view indent) {
+  const std::string before(indent);
+  out.add(before + "(\n");
+  if (!wanted.what.sort->is_eq()) {
+    out.add(before + "   ");
+    append_best(out, terms, wanted);
+    out.add('\n');
+  } else {
+    const Value value = representative(wanted.what);
+    for (const TermTexts::Id term : terms.variants(wanted.what.sort, value, static_cast<size_t>(count))) {
+      out.add(before + "   ");
+      terms.texts().append(out, term);
+      out.add('\n');
+    }
+  }
+  out.add(before + ")\n");
 }
 
 void Interpreter::extract(const Command& c) {
   const ExprId expr = c.exprs[0];
-  if (const std::optional<std::string> row = relation_text(expr)) return emit(*row + "\n");
+  if (emit_relation(expr)) return;
   const Evaluated what = evaluate(expr);
   const int64_t count = c.exprs.size() > 1 ? evaluate_count(c.exprs[1]) : 0;
   TermExtractor terms = extractor({&what.sort, 1});
-  if (count == 0) return emit(best_text(terms, what, expr, c.span) + "\n");
-  emit(indented(variants(terms, what, count, expr, c.span), ""));
+  GrowingText out(graph_.state());
+  if (count == 0) {
+    append_best(out, terms, {what, expr, c.span});
+    out.add('\n');
+  } else {
+    append_variants(out, terms, {what, expr, c.span}, count, "");
+  }
+  emit(out.take());
 }
 
 void Interpreter::multi_extract(const Command& c) {
@@ -119,13 +135,15 @@ void Interpreter::multi_extract(const Command& c) {
   std::vector<Evaluated> values;
   for (size_t i = 1; i < c.exprs.size(); ++i) values.push_back(evaluate(c.exprs[i]));
   std::map<const SortInfo*, std::unique_ptr<TermExtractor>> terms;  // costs are settled once for each sort
-  std::string out = "(\n";
+  GrowingText out(graph_.state());
+  out.add("(\n");
   for (size_t i = 0; i < values.size(); ++i) {
     std::unique_ptr<TermExtractor>& of_sort = terms[values[i].sort];
     if (!of_sort) of_sort.reset(new TermExtractor(extractor({&values[i].sort, 1})));
-    out += indented(variants(*of_sort, values[i], count, c.exprs[i + 1], c.span), "   ");
+    append_variants(out, *of_sort, {values[i], c.exprs[i + 1], c.span}, count, "   ");
   }
-  emit(out + ")\n");
+  out.add(")\n");
+  emit(out.take());
 }
 
 // Of each e-class only the cheapest row stays; named constructors, or those of named sorts, or all.
@@ -167,6 +185,37 @@ const FunctionInfo* Interpreter::visible_function(Symbol name, const Span& span)
   return info;
 }
 
+void Interpreter::append_row(GrowingText& out, TermExtractor& terms, const FunctionInfo& info,
+                             std::span<const Value> args, Value output, bool csv) {
+  const auto term = [&](const SortInfo* sort, Value value) {
+    return terms.best(sort, value).value_or(terms.texts().word(kNoTerm));
+  };
+  const auto append_cell = [&](TermTexts::Id cell) {
+    GrowingText text(graph_.state());
+    terms.texts().append(text, cell);
+    out.add(',');
+    append_csv_field(out, text.text());
+  };
+  std::vector<TermTexts::Id> children;
+  for (size_t i = 0; i < args.size(); ++i) children.push_back(term(info.inputs[i], args[i]));
+  const bool has_output = info.output != library_.unit;
+  const TermTexts::Id row = terms.texts().call(info.name.text(), children);
+  // As a term, the row of a relation is the row itself.
+  const TermTexts::Id result =
+      !has_output || info.kind == FunctionKind::Relation ? row : term(info.output, output);
+  if (csv) {
+    append_csv_field(out, info.name.text());
+    for (const TermTexts::Id child : children) append_cell(child);
+    if (has_output) append_cell(result);
+  } else {
+    out.add("   ");
+    terms.texts().append(out, row);
+    if (has_output) out.add(" -> ");
+    if (has_output) terms.texts().append(out, result);
+  }
+  out.add('\n');
+}
+
 void Interpreter::print_function(const Command& c) {
   const FunctionInfo* info = scope_.find_function(c.name);
   if (!info)
@@ -174,36 +223,18 @@ void Interpreter::print_function(const Command& c) {
   std::vector<const SortInfo*> roots = info->inputs;
   roots.push_back(info->output);
   TermExtractor terms = extractor(roots);
-  const auto term = [&](const SortInfo* sort, Value value) {
-    return terms.best(sort, value).value_or(terms.texts().word(kNoTerm));
-  };
-  std::string out = c.csv ? "" : "(\n";
+  GrowingText out(graph_.state());
+  if (!c.csv) out.add("(\n");
   int64_t left = c.count;
   graph_.for_each_row(info->id, [&](std::span<const Value> args, Value output, bool) {
     if (left == 0) return false;
     if (left > 0) --left;
-    std::vector<TermTexts::Id> children;
-    for (size_t i = 0; i < args.size(); ++i) children.push_back(term(info->inputs[i], args[i]));
-    const bool has_output = info->output != library_.unit;
-    TermTexts::Id row = terms.texts().call(info->name.text(), children);
-    // As a term, the row of a relation is the row itself.
-    const TermTexts::Id result =
-        !has_output || info->kind == FunctionKind::Relation ? row : term(info->output, output);
-    if (c.csv) {
-      out += csv_field(info->name.text());
-      for (const TermTexts::Id child : children) out += "," + csv_field(terms.texts().text(child));
-      if (has_output) out += "," + csv_field(terms.texts().text(result));
-      out += "\n";
-    } else {
-      out += "   " + terms.texts().text(row);
-      if (has_output) out += " -> " + terms.texts().text(result);
-      out += "\n";
-    }
+    append_row(out, terms, *info, args, output, c.csv);
     return true;
   });
-  if (!c.csv) out += ")\n";
-  if (c.file.empty()) return emit(std::move(out));
-  write_file_atomic(c.file, out);
+  if (!c.csv) out.add(")\n");
+  if (c.file.empty()) return emit(out.take());
+  write_file_atomic(c.file, out.text());
 }
 
 void Interpreter::print_size(const Command& c) {

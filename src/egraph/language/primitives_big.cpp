@@ -20,6 +20,16 @@ BigRat multiply(const BigRat& a, const BigRat& b) {
 Fractions divide(const BigRat& a, const BigRat& b) {
   return make_fraction(a.numerator * b.denominator, a.denominator * b.numerator);
 }
+/// What finding the common divisor of two numbers of so many bits takes, at worst about.
+double divisor_seconds(uint64_t bits) {
+  return bits < (uint64_t{1} << 20) ? 0 : static_cast<double>(bits) * 2e-7;
+}
+/// 0 for a power that is not defined, and for those of 1 and -1.
+uint64_t power_bits(const BigRat& base, const BigRat& exponent) {
+  const BigInt magnitude = boost::multiprecision::abs(exponent.numerator);
+  if (magnitude > kMaxBigBits || size_of(base) < 2) return 0;
+  return std::min(kMaxBigBits, size_of(base) * static_cast<uint64_t>(magnitude));
+}
 BigRat absolute(const BigRat& a) { return a.numerator < 0 ? negate(a) : a; }
 // Only log 1 is rational.
 Fractions logarithm(const BigRat& a) { return a == BigRat{1, 1} ? Fractions(BigRat{0, 1}) : std::nullopt; }
@@ -50,8 +60,11 @@ void install_fractions(Library& library, Scope& scope) {
   };
   // What would not fit in memory is undefined.
   const auto arithmetic = [&](std::string_view name, auto function) {
-    binary(name, [function](const BigRat& a, const BigRat& b) {
-      return size_of(a) + size_of(b) > kMaxBigBits ? Fractions() : Fractions(function(a, b));
+    binary(name, [function, &library](const BigRat& a, const BigRat& b) {
+      const uint64_t bits = size_of(a) + size_of(b);
+      if (bits > kMaxBigBits) return Fractions();
+      library.check_number(2 * bits, divisor_seconds(bits));
+      return Fractions(function(a, b));
     });
   };
   arithmetic("+", add);
@@ -60,7 +73,11 @@ void install_fractions(Library& library, Scope& scope) {
   arithmetic("/", divide);
   binary("min", [](const BigRat& a, const BigRat& b) { return Fractions(compare(a, b) <= 0 ? a : b); });
   binary("max", [](const BigRat& a, const BigRat& b) { return Fractions(compare(a, b) >= 0 ? a : b); });
-  binary("pow", [](const BigRat& a, const BigRat& b) { return power(a, b); });
+  binary("pow", [&library](const BigRat& a, const BigRat& b) {
+    const uint64_t bits = power_bits(a, b);
+    library.check_number(2 * bits, divisor_seconds(bits));
+    return power(a, b);
+  });
   unary("neg", [](const BigRat& a) { return Fractions(negate(a)); });
   unary("abs", [](const BigRat& a) { return Fractions(absolute(a)); });
   unary("floor", [](const BigRat& a) { return Fractions(BigRat{floor_of(a), 1}); });
@@ -84,8 +101,10 @@ void Library::install_big_int(Scope& scope) {
   def("bigint", [](int64_t a) { return BigInt(a); });
   def("+", [](Z a, Z b) { return BigInt(a + b); });
   def("-", [](Z a, Z b) { return BigInt(a - b); });
-  def("*", [](Z a, Z b) -> std::optional<BigInt> {
-    if (bit_count(a) + bit_count(b) > kMaxBigBits) return {};
+  def("*", [this](Z a, Z b) -> std::optional<BigInt> {
+    const uint64_t bits = bit_count(a) + bit_count(b);
+    if (bits > kMaxBigBits) return {};
+    check_number(bits);
     return BigInt(a * b);
   });
   def("/", [](Z a, Z b) { return b != 0 ? std::optional<BigInt>(a / b) : std::nullopt; });
@@ -93,7 +112,10 @@ void Library::install_big_int(Scope& scope) {
   def("&", [](Z a, Z b) { return bit_and(a, b); });
   def("|", [](Z a, Z b) { return bit_or(a, b); });
   def("^", [](Z a, Z b) { return bit_xor(a, b); });
-  def("<<", [](Z a, int64_t by) { return shift_left(a, by); });
+  def("<<", [this](Z a, int64_t by) {
+    if (by > 0) check_number(std::min(kMaxBigBits, bit_count(a) + static_cast<uint64_t>(by)));
+    return shift_left(a, by);
+  });
   def(">>", [](Z a, int64_t by) { return shift_right(a, by); });
   def("not-Z", [](Z a) { return bit_not(a); });
   def("bits", [](Z a) { return BigInt(bit_count(a)); });
@@ -108,14 +130,25 @@ void Library::install_big_int(Scope& scope) {
   def("bool->=", [](Z a, Z b) -> bool { return a >= b; });
   def("min", [](Z a, Z b) { return BigInt(a < b ? a : b); });
   def("max", [](Z a, Z b) { return BigInt(a > b ? a : b); });
-  def("to-string", [](Z a) { return a.str(); });
-  def("from-string", [](const std::string& text) { return parse_big(text); });
+  def("to-string", [this](Z a) {
+    check_number(bit_count(a), decimal_seconds(bit_count(a)));
+    return a.str();
+  });
+  def("from-string", [this](const std::string& text) {
+    constexpr size_t kBitsPerDigit = 4;
+    check_number(kBitsPerDigit * text.size(), decimal_seconds(kBitsPerDigit * text.size()));
+    return parse_big(text);
+  });
 }
 
 void Library::install_big_rat(Scope& scope) {
   install_fractions<BigRat>(*this, scope);
   const auto def = [&](std::string_view name, auto function) { define(*this, scope, name, function); };
-  def("bigrat", [](const BigInt& a, const BigInt& b) { return make_fraction(a, b); });
+  def("bigrat", [this](const BigInt& a, const BigInt& b) {
+    const uint64_t bits = bit_count(a) + bit_count(b);
+    check_number(bits, divisor_seconds(bits));
+    return make_fraction(a, b);
+  });
   def("numer", [](const BigRat& a) { return a.numerator; });
   def("denom", [](const BigRat& a) { return a.denominator; });
   def("to-i64", [](const BigRat& a) -> std::optional<int64_t> {

@@ -52,7 +52,11 @@ void Library::install_vec(Scope& scope, const SortInfo* c) {
   def("vec-empty", {}, c, [this, c](Args) -> Result { return intern(c, {}); });
   def.variadic("vec-of", e, [this, c](Args args) -> Result { return intern(c, copy(args)); });
   def.variadic("vec-append", c, [this, c](Args args) -> Result {
+    size_t size = 0;
+    for (const Value v : args) size += c->store->at(v).size();
+    check_room(c, size);
     std::vector<Value> out;
+    out.reserve(size);
     for (const Value v : args) out.insert(out.end(), c->store->at(v).begin(), c->store->at(v).end());
     return intern(c, std::move(out));
   });
@@ -101,8 +105,13 @@ void Library::install_vec(Scope& scope, const SortInfo* c) {
     def("vec-range", {i64}, c, [this, c](Args args) -> Result {
       const int64_t end = std::max<int64_t>(graph_.as_i64(args[0]), 0);
       if (end > kLongest) return {};
+      check_room(c, static_cast<size_t>(end));
       std::vector<Value> out;
-      for (int64_t i = 0; i < end; ++i) out.push_back(graph_.i64(i));
+      out.reserve(static_cast<size_t>(end));
+      for (int64_t i = 0; i < end; ++i) {
+        poll();
+        out.push_back(graph_.i64(i));
+      }
       return intern(c, std::move(out));
     });
   }
@@ -149,13 +158,17 @@ void Library::install_set(Scope& scope, const SortInfo* c) {
   def("set-union", {c, c}, c, [this, c](Args args) -> Result {
     std::vector<Value> out = copy(c->store->at(args[0]));
     const Args more = c->store->at(args[1]);
+    check_room(c, out.size() + more.size());
     out.insert(out.end(), more.begin(), more.end());
     return intern(c, std::move(out));
   });
   const auto filtered = [this, c](Args args, bool keep) -> Result {
     std::vector<Value> out = copy(c->store->at(args[0]));
     const Args other = c->store->at(args[1]);
-    std::erase_if(out, [&](Value v) { return contains(other, v) != keep; });
+    std::erase_if(out, [&](Value v) {
+      poll();
+      return contains(other, v) != keep;
+    });
     return intern(c, std::move(out));
   };
   def("set-diff", {c, c}, c, [filtered](Args args) { return filtered(args, false); });

@@ -41,6 +41,7 @@ int64_t count_in(const Library& library, const SortInfo* c, Value multiset, Valu
 Result made(Library& library, const SortInfo* c, std::span<const Counted> counts) {
   std::vector<Value> sequence;
   int64_t total = 0;
+  library.check_room(c, 2 * counts.size());
   for (const Counted& entry : counts) {
     if (__builtin_add_overflow(total, entry.count, &total)) return {};
     if (entry.count > 0) sequence.insert(sequence.end(), {entry.element, library.graph().i64(entry.count)});
@@ -69,7 +70,11 @@ Result subtract(Library& library, const SortInfo* c, Value from, std::span<const
 }
 
 /// Appends each entry of `counts` `times` times; false if a count would not fit in an i64.
-bool append(std::vector<Counted>& out, std::span<const Counted> counts, int64_t times) {
+bool append(const Library& library, const SortInfo* c, std::vector<Counted>& out,
+            std::span<const Counted> counts, int64_t times) {
+  constexpr size_t kValues = sizeof(Counted) / sizeof(Value);
+  library.poll();
+  library.check_room(c, kValues * (out.size() + counts.size()));
   for (const Counted& entry : counts) {
     int64_t count = 0;
     if (__builtin_mul_overflow(entry.count, times, &count)) return false;
@@ -113,7 +118,7 @@ void Library::install_multiset_basics(Scope& scope, const SortInfo* c) {
       [this, count](Args args) -> Result { return graph_.i64(count(args[0], args[1])); });
   add(scope, "multiset-sum", {c, c}, c, [this, c](Args args) -> Result {
     std::vector<Counted> out = counts_of(*this, c, args[0]);
-    append(out, counts_of(*this, c, args[1]), 1);
+    append(*this, c, out, counts_of(*this, c, args[1]), 1);
     return made(*this, c, out);
   });
   add(scope, "multiset-intersection", {c, c}, c, [this, c](Args args) -> Result {
@@ -168,7 +173,7 @@ void Library::install_multiset(Scope& scope, const SortInfo* c) {
     add(scope, "multiset-sum-multisets", {c}, e, [this, c, e](Args args) -> Result {
       std::vector<Counted> out;
       for (const auto& [inner, count] : counts_of(*this, c, args[0]))
-        if (!append(out, counts_of(*this, e, inner), count)) return {};
+        if (!append(*this, e, out, counts_of(*this, e, inner), count)) return {};
       return made(*this, e, out);
     });
   }
@@ -222,7 +227,7 @@ void Library::install_multiset_higher_order(Scope& scope, const SortInfo* f, con
                        const Result mapped = apply(f, context, args[0], {&v, 1});
                        if (!mapped)
                          out.push_back({v, count});
-                       else if (!append(out, counts_of(*this, c, *mapped), count))
+                       else if (!append(*this, c, out, counts_of(*this, c, *mapped), count))
                          return {};
                      }
                      return made(*this, c, out);

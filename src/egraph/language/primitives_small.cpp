@@ -3,6 +3,7 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "egraph/core/state.h"
@@ -60,32 +61,51 @@ std::string debug_text(double x) {
   return text.find('.') == std::string::npos ? text + ".0" : text;
 }
 
-std::string replace_all(const std::string& text, const std::string& from, const std::string& to) {
+/// As text.find(part, from), in a time that grows with the text alone: std::string's takes the product of
+/// both lengths where they nearly match everywhere.
+size_t find_part(std::string_view text, std::string_view part, size_t from) {
+  const void* hit = memmem(text.data() + from, text.size() - from, part.data(), part.size());
+  if (hit == nullptr) return std::string_view::npos;
+  return static_cast<size_t>(static_cast<const char*>(hit) - text.data());
+}
+
+int64_t count_matches(const Library& library, const std::string& text, const std::string& part) {
+  int64_t count = 0;
+  if (part.empty()) {
+    for (const char c : text) count += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+    return count + 1;
+  }
+  for (size_t i = find_part(text, part, 0); i != std::string::npos;
+       i = find_part(text, part, i + part.size())) {
+    library.poll();
+    ++count;
+  }
+  return count;
+}
+
+std::string replace_all(const Library& library, const std::string& text, const std::string& from,
+                        const std::string& to) {
+  const auto hits = static_cast<size_t>(count_matches(library, text, from));
+  const size_t size = text.size() - hits * from.size() + hits * to.size();
+  library.check_text("replace", size);
   std::string out;
+  out.reserve(size);
   if (from.empty()) {  // between all code points, as the empty text is found there
     for (size_t i = 0; i < text.size(); ++i) {
+      library.poll();
       if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) out += to;
       out += text[i];
     }
     return out + to;
   }
   for (size_t i = 0;;) {
-    const size_t hit = text.find(from, i);
-    out += text.substr(i, hit - i);
+    library.poll();
+    const size_t hit = find_part(text, from, i);
+    out.append(text, i, hit - i);
     if (hit == std::string::npos) return out;
     out += to;
     i = hit + from.size();
   }
-}
-
-int64_t count_matches(const std::string& text, const std::string& part) {
-  int64_t count = 0;
-  if (part.empty()) {
-    for (const char c : text) count += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-    return count + 1;
-  }
-  for (size_t i = text.find(part); i != std::string::npos; i = text.find(part, i + part.size())) ++count;
-  return count;
 }
 
 // NaN is one value, above all others: floats are totally ordered in the language.
@@ -211,15 +231,19 @@ void Library::install_text_and_bool(Scope& scope) {
     add_overload(scope, std::move(overload), std::move(call));
   };
   variadic("+", string, [this](Args args) -> std::optional<Value> {
+    size_t size = 0;
+    for (const Value v : args) size += graph_.as_string(v).size();
+    check_text("+", size);
     std::string text;
+    text.reserve(size);
     for (const Value v : args) text += graph_.as_string(v);
     return graph_.string(text);
   });
-  def("replace", [](const std::string& text, const std::string& from, const std::string& to) {
-    return replace_all(text, from, to);
+  def("replace", [this](const std::string& text, const std::string& from, const std::string& to) {
+    return replace_all(*this, text, from, to);
   });
   def("count-matches",
-      [](const std::string& text, const std::string& part) { return count_matches(text, part); });
+      [this](const std::string& text, const std::string& part) { return count_matches(*this, text, part); });
   def("not", [](bool a) { return !a; });
   def("and", [](bool a, bool b) { return a && b; });
   variadic("or", boolean, [](Args args) -> std::optional<Value> {

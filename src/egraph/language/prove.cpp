@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include "base/fail.h"
+#include "egraph/core/explain.h"
+#include "egraph/core/growing_text.h"
 #include "egraph/core/state.h"
 #include "egraph/language/interpreter.h"
 
@@ -23,44 +25,56 @@ void Interpreter::prove(const Command& c) {
 std::string Interpreter::proof_of(const Query& query, std::span<const Fact> facts, const Span& span) {
   if (!graph_.check(query))
     command_failed(span, "nothing in the database matches, so there is nothing to prove");
-  std::string out;
+  GrowingText out(graph_.state());
   const std::vector<const SortInfo*> sorts = fact_sorts(lowering(), facts);
   for (size_t i = 0; i < facts.size(); ++i) {
     const Fact& fact = facts[i];
     const std::string shown = to_text(*exprs_, fact);
     const std::optional<Value> left = original_term(fact.left, sorts[i]);
     const std::optional<Value> right = fact.is_equality ? original_term(fact.right, sorts[i]) : left;
-    if (!left || !right) {
-      out += shown + "\n  holds in the database\n";
-    } else if (!fact.is_equality) {
-      out += shown + "\n" + origin_text(*left);
-    } else {
-      out += shown + "\n" + chain_text(fact, *left, *right);
-    }
+    out.add(shown + "\n");
+    if (!left || !right)
+      out.add("  holds in the database\n");
+    else if (!fact.is_equality)
+      append_origin(out, *left);
+    else
+      append_proof(out, fact, *left, *right);
   }
-  return out;
+  return out.take();
 }
 
-std::string Interpreter::origin_text(Value id) const {
+void Interpreter::append_origin(GrowingText& out, Value id) const {
   const std::optional<RuleId> rule = graph_.term_of(id).rule;
-  return "  " + graph_.term_text(id) + "   " + (rule ? "by " + rule_name(*rule) : "given") + "\n";
+  out.add("  ");
+  append_made_term(out, graph_.state(), id);
+  out.add("   " + (rule ? "by " + rule_name(*rule) : "given") + "\n");
+}
+
+bool Interpreter::is_text_of(Value id, const std::string& text) const {
+  GrowingText made(graph_.state());
+  append_made_term(made, graph_.state(), id, text.size());
+  return made.text() == text;
 }
 
 // A side that was not made as it is written stands for a congruent term.
-std::string Interpreter::chain_text(const Fact& fact, Value left, Value right) const {
+void Interpreter::append_proof(GrowingText& out, const Fact& fact, Value left, Value right) const {
   const Explanation explanation = graph_.explain(left, right);
   const std::string wrong = graph_.check_explanation(left, right, explanation);
   LUMINAL_CHECK(wrong.empty(), "the proof of {} = {} does not check: {}", graph_.term_text(left),
                 graph_.term_text(right), wrong);
   const std::string first = to_text(*exprs_, fact.left), last = to_text(*exprs_, fact.right);
   const std::string_view by_congruence = "   by congruence\n";
-  std::string out = "  " + first + "\n";
-  if (!is_global(fact.left) && graph_.term_text(left) != first)
-    out += "  = " + graph_.term_text(left) + std::string(by_congruence);
+  out.add("  " + first + "\n");
+  if (!is_global(fact.left) && !is_text_of(left, first)) {
+    out.add("  = ");
+    append_made_term(out, graph_.state(), left);
+    out.add(by_congruence);
+  }
   append_chain(out, explanation, 0);
-  if (!is_global(fact.right) && graph_.term_text(right) != last)
-    out += "  = " + last + std::string(by_congruence);
-  return out;
+  if (!is_global(fact.right) && !is_text_of(right, last)) {
+    out.add("  = " + last);
+    out.add(by_congruence);
+  }
 }
 
 bool Interpreter::is_global(ExprId expr) const { return (*exprs_)[expr].kind == ExprNode::Kind::Variable; }
@@ -79,7 +93,7 @@ Value Interpreter::matched_term(const ExplanationStep& step, Value id) const {
   return id;
 }
 
-void Interpreter::append_chain(std::string& out, const Explanation& explanation, int depth) const {
+void Interpreter::append_chain(GrowingText& out, const Explanation& explanation, int depth) const {
   constexpr int kDeepest = 64;
   const auto connect = [&](Value from, Value to) {
     if (from != to && depth < kDeepest && graph_.find(from) == graph_.find(to))
@@ -93,8 +107,9 @@ void Interpreter::append_chain(std::string& out, const Explanation& explanation,
     std::string reason = "given";
     if (step.kind == ExplanationStep::Kind::Congruence) reason = "by congruence";
     if (step.kind == ExplanationStep::Kind::Rule) reason = "by " + rule_name(step.rule);
-    out += fmt::format("  = {}   {}{}\n", graph_.term_text(reached), reason,
-                       link.backward ? ", read backward" : "");
+    out.add("  = ");
+    append_made_term(out, graph_.state(), reached);
+    out.add(fmt::format("   {}{}\n", reason, link.backward ? ", read backward" : ""));
     connect(reached, to);
   }
 }
@@ -149,10 +164,11 @@ std::optional<Value> Interpreter::original_term(ExprId expr, const SortInfo* sor
   const std::string text = to_text(exprs, expr);
   std::optional<Value> best;
   for (Value id = 0; id < graph_.state().ids.size(); ++id) {
+    graph_.state().poll();
     if (graph_.find(id) != wanted) continue;
     const std::optional<TermOrigin> origin = origin_of(id);
     if (!origin) continue;
-    if (graph_.term_text(id) == text) return id;
+    if (is_text_of(id, text)) return id;
     const bool is_same_call =
         !args.empty() && origin->function == function->id && same_args(*function, *origin, args);
     if (!best || is_same_call) best = id;
@@ -183,7 +199,10 @@ void Interpreter::prove_exists(const Command& c) {
   require_proofs(c.span);
   for (Value id = 0; id < graph_.state().ids.size(); ++id) {
     const std::optional<TermOrigin> origin = origin_of(id);
-    if (origin && origin->function == info->id) return emit(origin_text(id));
+    if (!origin || origin->function != info->id) continue;
+    GrowingText out(graph_.state());
+    append_origin(out, id);
+    return emit(out.take());
   }
   command_failed(c.span, "no term of constructor '{}' exists", c.name.text());
 }

@@ -44,7 +44,7 @@ std::string caret_line(std::string_view line, size_t begin, size_t end) {
   return carets;
 }
 
-constexpr size_t kMaxShownLine = 160, kMostQuoted = 200;
+constexpr size_t kMaxShownLine = 160;
 
 // A byte that is no ASCII and stands alone would make the message no UTF-8 either.
 std::string readable(std::string_view line) {
@@ -81,13 +81,6 @@ Location locate(const Source& source, uint32_t offset) {
   const uint32_t begin = source.line_starts[line];
   return {.line = line + 1,
           .column = 1 + code_points_before(source, offset) - code_points_before(source, begin)};
-}
-
-std::string clipped(std::string_view text) {
-  if (text.size() <= kMostQuoted) return std::string(text);
-  size_t end = kMostQuoted - 3;
-  while (end > 0 && continues_code_point(text[end])) --end;
-  return std::string(text.substr(0, end)) + "...";
 }
 
 std::string show_location(const Span& span) {

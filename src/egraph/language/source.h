@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "egraph/core/clipped.h"
 #include "luminal/error.h"
 
 namespace luminal::egraph::language {
@@ -64,12 +65,12 @@ class ProgramError : public Error {
   std::string message_;
 };
 
-/// A quotation of at most some 200 bytes: names and terms of programs may be as long as the program.
-[[nodiscard]] std::string clipped(std::string_view text);
+/// Of the arguments of a message, quotations are clipped. Whole facts and calls are among them.
+inline constexpr size_t kMostQuoted = 200;
 template <class T>
 [[nodiscard]] decltype(auto) clipped_argument(const T& argument) {
   if constexpr (std::is_same_v<T, std::string>)  // other texts are our own
-    return clipped(argument);
+    return clipped(argument, kMostQuoted);
   else
     return (argument);
 }

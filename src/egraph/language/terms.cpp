@@ -32,8 +32,15 @@ int compare_literals(const Literal& a, const Literal& b) {
 }  // namespace
 
 TermTexts::Id TermTexts::add(Node node, std::string key) {
+  constexpr size_t kEntry = 160;  // of the table here and of the extractor's, beside the node
+  const size_t bytes =
+      sizeof node + kEntry + node.name.size() + node.children.size() * sizeof(Id) + key.size();
   const auto [found, fresh] = ids_.try_emplace(std::move(key), static_cast<Id>(nodes_.size()));
-  if (fresh) nodes_.push_back(std::move(node));
+  if (!fresh) return found->second;
+  nodes_.push_back(std::move(node));
+  counted_ += bytes;
+  state_.text_bytes += bytes;
+  state_.poll();
   return found->second;
 }
 
@@ -85,44 +92,42 @@ int TermTexts::compare(Id left, Id right) const {
   return 0;
 }
 
-std::string TermTexts::text(Id id) const {
+void TermTexts::append(GrowingText& out, Id id) const {
   // A shared subterm is written once and then copied from where it stands in the text.
   struct Step {
     Id id;
     bool space = false;
     size_t begin = std::string::npos;  // of a call whose children are written
   };
-  std::string out;
   std::unordered_map<Id, std::pair<size_t, size_t>> written;
   std::vector<Step> todo{{id}};
   while (!todo.empty()) {
     Step step = todo.back();
     todo.pop_back();
-    if (step.space) out += ' ';
+    if (step.space) out.add(' ');
     if (const auto found = written.find(step.id); found != written.end()) {
-      const std::string copy = out.substr(found->second.first, found->second.second);
-      out += copy;
+      out.repeat(found->second.first, found->second.second);
       continue;
     }
     const Node& node = nodes_[step.id];
     if (node.kind == Node::Kind::Call && step.begin == std::string::npos) {
       todo.push_back({step.id, false, out.size()});
-      out += '(' + node.name;
+      out.add('(' + node.name);
       for (size_t i = node.children.size(); i-- > 0;) todo.push_back({node.children[i], true});
       continue;
     }
     if (node.kind == Node::Kind::Call) {
-      out += ')';
+      out.add(')');
     } else {
       step.begin = out.size();
-      out += node.kind == Node::Kind::Constant ? to_text(node.value) : node.name;
+      out.add(node.kind == Node::Kind::Constant ? to_text(node.value) : node.name);
     }
     written.emplace(step.id, std::pair{step.begin, out.size() - step.begin});
   }
-  return out;
 }
 
 TermTexts::Id TermWriter::big(const BigInt& x) {
+  graph_.state().require_memory(bit_count(x) / 2, decimal_seconds(bit_count(x)));
   return texts_.call("from-string", {texts_.literal(x.str())});
 }
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "egraph/core/growing_text.h"
 #include "egraph/language/library.h"
 #include "egraph/language/sexp.h"
 
@@ -16,6 +17,11 @@ class TermTexts {
  public:
   using Id = uint32_t;
 
+  explicit TermTexts(const EngineState& state) : state_(state) {}
+  TermTexts(const TermTexts&) = delete;
+  TermTexts& operator=(const TermTexts&) = delete;
+  ~TermTexts() { state_.text_bytes -= counted_; }
+
   Id literal(Literal value);
   /// A bare word, such as the mark for a value that has no term.
   Id word(std::string_view text);
@@ -23,7 +29,7 @@ class TermTexts {
 
   /// Order by structure: literals by value, then words, then calls by head, number of children, children.
   [[nodiscard]] int compare(Id left, Id right) const;
-  [[nodiscard]] std::string text(Id id) const;
+  void append(GrowingText& out, Id id) const;
   /// Head of a call, "" for others.
   [[nodiscard]] std::string_view head(Id id) const;
   [[nodiscard]] std::span<const Id> children(Id id) const { return nodes_[id].children; }
@@ -35,7 +41,10 @@ class TermTexts {
     std::string name;
     std::vector<Id> children;
   };
+  /// Stopped where the budget in force has no room for it.
   Id add(Node node, std::string key);
+  const EngineState& state_;
+  size_t counted_ = 0;
   std::vector<Node> nodes_;
   std::unordered_map<std::string, Id> ids_;
 };
@@ -43,7 +52,8 @@ class TermTexts {
 /// Turns values into terms as they are printed.
 class TermWriter {
  public:
-  TermWriter(const EGraph& graph, const Library& library) : graph_(graph), library_(library) {}
+  TermWriter(const EGraph& graph, const Library& library)
+      : graph_(graph), library_(library), texts_(graph.state()) {}
 
   /// A value of a base sort.
   TermTexts::Id leaf(const SortInfo* sort, Value value);

@@ -32,6 +32,15 @@ TEST(Suggest, FindsSlipsAndNothingElse) {
   EXPECT_EQ(did_you_mean("rulu", names), "; did you mean 'relu'?");
 }
 
+// In no time: the distance of these two would take 10^12 steps.
+TEST(Suggest, LooksAtNoVeryLongWords) {
+  const std::string word(1'000'000, 'x');
+  EXPECT_EQ(nearest(word + "a", std::vector{word + "b"}), "");
+  EXPECT_EQ(nearest("x", std::vector{word}), "");
+  const std::string most(100, 'x');
+  EXPECT_EQ(nearest(most, std::vector{most + "yy"}), most + "yy");
+}
+
 TEST(Machine, ReadsTheCachesOfOneProcessor) {
   const test::TemporaryFolder folder;
   const auto cache = [&](int index, const char* level, const char* type, const char* size) {

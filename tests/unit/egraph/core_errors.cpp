@@ -103,6 +103,8 @@ std::vector<Case> declarations() {
                        .merge = Merge::computed(ActionBlock{}, Term::variable(5))});
        }},
       {"[egraph] 0 threads cannot run anything; give 1 or more", [](Start& s) { s.g.set_threads(0); }},
+      {"[egraph] a budget of 0 seconds is none; give more than 0, or leave it out where time has no limit",
+       [](Start& s) { s.g.run(s.rules, 1, {.seconds = 0}); }},
       {"[egraph] cannot pop 2 levels: only 1 were pushed",
        [](Start& s) {
          s.g.push();
@@ -345,7 +347,7 @@ TEST(Errors, NoneIsMissingAbove) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder / "core"))
     if (entry.path().extension() == ".cpp") sources.push_back(entry.path());
   const std::regex call(
-      R"re(\b(?:fail|fail<FormatError>|error)\((?:e, |head, )?(?:fmt::format\()?\s*((?:"(?:[^"\\]|\\.)*"\s*)+))re");
+      R"re(\b(?:fail|fail<\w+>|error)\((?:e, |head, )?(?:fmt::format\()?\s*((?:"(?:[^"\\]|\\.)*"\s*)+))re");
   size_t formats = 0;
   for (const fs::path& path : sources)
     for (const std::string& format : test::formats_in(test::content_of(path), call)) {
