@@ -186,15 +186,14 @@ class CaseVerifier::Runs {
     if (!is_long_)
       if (auto fault = in_place(test_case, made_)) return fault;
     if (number_ == 1) {
-      constexpr double kMostS = 0.2;  // beyond, two more launches take too long
+      constexpr double kMostS = 0.2;  // beyond, more launches take too long
       const double took_s = seconds_since(start);
       is_long_ = took_s * 1e3 >= static_cast<double>(options_.soak.count());
-      if (rig_ && rig == rig_.get() && took_s < kMostS)
+      if (rig_ && rig == rig_.get() && (!is_long_ || took_s < kMostS)) {
+        if (auto fault = repeat(test_case)) return fault;
         if (auto fault = after_other_inputs(test_case)) return fault;
-      if (is_long_)
-        rig_.reset();
-      else if (auto fault = repeat(test_case))
-        return fault;
+      }
+      if (is_long_) rig_.reset();
     }
     if (is_long_ && !is_last) return std::nullopt;
     return other_turns(test_case);
@@ -283,8 +282,8 @@ class CaseVerifier::Runs {
     return std::nullopt;
   }
 
-  /// Once more on the same inputs: over another pattern, so that what a launch leaves out shows, and every seventh time
-  /// over what the launch before has left.
+  /// On the same inputs, a long launch once more: over another pattern, so that what a launch leaves out shows, and every
+  /// seventh time over what the launch before has left.
   std::optional<Fault> repeat(const VerificationCase& test_case) {
     constexpr int kAsItIs = 7;
     const auto start = std::chrono::steady_clock::now();
