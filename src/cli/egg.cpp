@@ -179,7 +179,7 @@ Action declare_egg(CLI::App& app) {
   app.add_option("--seconds", options->seconds,
                  "Time budget of each file, or of each command that is typed in")
       ->check(positive_number());
-  app.add_option("--nodes", options->nodes, "Row limit of the e-graph")->check(CLI::PositiveNumber);
+  app.add_option("--nodes", options->nodes, "Row limit of the e-graph")->check(positive_number());
   app.add_option("--megabytes", options->megabytes, "Memory limit of the e-graph")->check(positive_number());
   app.add_option("--threads", options->threads,
                  "Threads (default: LUMINAL_THREADS); the output does not depend on it")
