@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -79,14 +80,28 @@ void print_profile(const egraph::Report& report, std::ostream& out) {
       report.plan_s * 1e3, report.total_s > 0 ? 100 * known_s / report.total_s : 100.0);
 }
 
-/// Until there is something to read. False if a signal came first.
-bool wait_for_input() {
+/// Shows the prompt and waits until there is something to read. False if a signal came first.
+bool wait_for_input(const std::function<void()>& prompt) {
+  constexpr int kLookMs = 100;  // a signal may come right before the wait begins
   const InterruptGuard guard;
+  prompt();
   pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-  while (::poll(&input, 1, -1) < 0 && errno == EINTR)
-    if (interrupted()) return false;
-  return true;
+  while (!interrupted())
+    if (::poll(&input, 1, kLookMs) > 0) return true;
+  return false;
 }
+
+/// While it lives, Ctrl-C does nothing but in an InterruptGuard.
+class IgnoredInterrupt {
+ public:
+  IgnoredInterrupt() : before_(std::signal(SIGINT, SIG_IGN)) {}
+  IgnoredInterrupt(const IgnoredInterrupt&) = delete;
+  IgnoredInterrupt& operator=(const IgnoredInterrupt&) = delete;
+  ~IgnoredInterrupt() { std::signal(SIGINT, before_); }
+
+ private:
+  void (*before_)(int);
+};
 
 // Reads commands from the standard input as they become complete. At a terminal an error or Ctrl-C ends the command,
 // not the session: the one that runs, or what has been typed of the next.
@@ -94,9 +109,9 @@ int run_prompt(egraph::EgglogProgram& program, Console& console, bool keep_going
   constexpr int kEndedByInterrupt = 128 + SIGINT;
   const bool at_terminal = isatty(STDIN_FILENO) != 0;
   std::string pending, line;
-  const auto prompt = [&] {
-    if (at_terminal) console.out << (pending.empty() ? "> " : "  ") << std::flush;
-  };
+  std::optional<IgnoredInterrupt> between_commands;
+  if (at_terminal) between_commands.emplace();
+  const auto prompt = [&] { console.out << (pending.empty() ? "> " : "  ") << std::flush; };
   int code = kDone;
   const auto run_pending = [&] {
     const InterruptGuard guard;
@@ -110,8 +125,7 @@ int run_prompt(egraph::EgglogProgram& program, Console& console, bool keep_going
     pending.clear();
   };
   for (;;) {
-    prompt();
-    if (at_terminal && !wait_for_input()) {
+    if (at_terminal && !wait_for_input(prompt)) {
       pending.clear();
       console.out << '\n';
       if (interrupted_code() == kEndedByInterrupt) continue;
