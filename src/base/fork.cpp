@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <vector>
+
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
-
-#include <vector>
 
 namespace luminal {
 namespace {

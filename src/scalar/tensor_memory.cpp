@@ -63,8 +63,7 @@ void TensorData::check_bytes(std::string_view call) const {
   if (static_cast<int64_t>(bytes.size()) != due)
     fail<ShapeError>(
         "[{}] data of {}[{}] hold {} bytes where their sizes make {}; make them with TensorData(dtype, "
-        "sizes) or "
-        "TensorData::of",
+        "sizes) or TensorData::of",
         call, name(dtype), fmt::join(dims, ", "), bytes.size(), due);
 }
 

@@ -94,12 +94,12 @@ GraphTensor Graph::arange_step(Number start, Number end, Number step, Dtype dtyp
   if (count < 0)
     reject("a step of {} leads away from {} when starting at {}; change its sign", step.to_string(),
            end.to_string(), start.to_string());
-  if (start.is_integer() && step.is_integer() && count > 0)
-    check_ends_fit(start.as<int64_t>(),
-                   start.as<int64_t>() + (static_cast<int64_t>(count) - 1) * step.as<int64_t>(), dtype);
-  if (start.is_integer() && step.is_integer())
-    return counted(*this, z() * step.as<int64_t>() + start.as<int64_t>(), {static_cast<int64_t>(count)},
-                   dtype);
+  if (start.is_integer() && step.is_integer()) {
+    const auto first = start.as<int64_t>(), by_whole = step.as<int64_t>(),
+               steps = static_cast<int64_t>(count);
+    if (steps > 0) check_ends_fit(first, first + (steps - 1) * by_whole, dtype);
+    return counted(*this, z() * by_whole + first, {steps}, dtype);
+  }
   if (!is_float(dtype))
     reject<DtypeError>("a start of {} and a step of {} are not whole, and the dtype is {}; use a float dtype",
                        start.to_string(), step.to_string(), name(dtype));

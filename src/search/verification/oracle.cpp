@@ -465,25 +465,22 @@ Totals totals_of(std::span<const double> terms, std::span<const double> errors) 
   constexpr size_t kLanes = 8;
   constexpr double kLargest = std::numeric_limits<double>::max();
   std::array<double, kLanes> magnitude{}, error{}, largest{};
-  const size_t rounds = terms.size() / kLanes;
-  for (size_t r = 0; r < rounds; ++r)
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      const double size = std::abs(terms[r * kLanes + lane]), e = errors[r * kLanes + lane];
+  const auto add = [&](size_t first, size_t lanes) {
+    for (size_t lane = 0; lane < lanes; ++lane) {
+      const double size = std::abs(terms[first + lane]), e = errors[first + lane];
       magnitude[lane] += size <= kLargest ? size : 0;
       error[lane] += e;
       largest[lane] = largest[lane] < e ? e : largest[lane];
     }
+  };
+  const size_t whole_rounds = terms.size() / kLanes * kLanes;
+  for (size_t first = 0; first < whole_rounds; first += kLanes) add(first, kLanes);
+  add(whole_rounds, terms.size() - whole_rounds);
   Totals totals;
   for (size_t lane = 0; lane < kLanes; ++lane) {
     totals.magnitude += magnitude[lane];
     totals.error += error[lane];
     totals.largest_error = std::max(totals.largest_error, largest[lane]);
-  }
-  for (size_t i = rounds * kLanes; i < terms.size(); ++i) {
-    const double size = std::abs(terms[i]);
-    totals.magnitude += size <= kLargest ? size : 0;
-    totals.error += errors[i];
-    totals.largest_error = std::max(totals.largest_error, errors[i]);
   }
   totals.whole = std::ranges::all_of(terms, [](double x) { return x == std::floor(x); });
   return totals;

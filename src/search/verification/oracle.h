@@ -87,10 +87,10 @@ class Oracle {
   void forget();
 
  private:
-  /// What was computed. A value that several others read is evaluated once, at least where the same of its elements
-  /// are asked for again: without that a chain of x = x + x * c takes 2^n steps.
   using Positions = std::shared_ptr<const std::vector<int64_t>>;
   using Answer = std::shared_ptr<const Samples>;
+  /// What was computed. A value that several others read is evaluated once, at least where the same of its elements
+  /// are asked for again: without that a chain of x = x + x * c takes 2^n steps.
   struct Kept {
     Positions positions;
     Answer samples;

@@ -241,8 +241,13 @@ class CaseVerifier::Runs {
 
   std::optional<Fault> run_once(UnitRig& rig, const VerificationCase& test_case, Split split,
                                 std::string_view how) {
+    return run_once(rig, test_case, number_, split, how);
+  }
+  /// `number`: of the test case; 0 for one that is none of the suite's.
+  std::optional<Fault> run_once(UnitRig& rig, const VerificationCase& test_case, size_t number, Split split,
+                                std::string_view how) {
     try {
-      rig.launch(test_case, number_, split, part_, between_);
+      rig.launch(test_case, number, split, part_, between_);
       return std::nullopt;
     } catch (const UnitRig::Trouble& trouble) {
       return Fault{.message = fmt::format("{} ({} inputs, {})", trouble.text, test_case.name, how),
@@ -307,20 +312,9 @@ class CaseVerifier::Runs {
       if (other.tensors[t])
         other.tensors[t] =
             test_input(other.name, suite_.unit.tensors[t].type, suite_.dims, suite_.seed + 1, t);
-    std::vector<TensorData> made;
-    const auto launch = [&](const VerificationCase& which, size_t number) -> std::optional<Fault> {
-      try {
-        rig_->launch(which, number, Split::Whole, part_, made);
-        return std::nullopt;
-      } catch (const UnitRig::Trouble& trouble) {
-        return Fault{.message = fmt::format("{} ({} inputs, after others)", trouble.text, which.name),
-                     .data = which.name};
-      }
-    };
     constexpr size_t kNoNumber = 0;
-    if (auto fault = launch(other, kNoNumber)) return fault;
-    if (auto fault = launch(test_case, number_)) return fault;
-    return unlike_the_first(*rig_, test_case, "after other inputs");
+    if (auto fault = run_once(*rig_, other, kNoNumber, Split::Whole, "after others")) return fault;
+    return run_again(*rig_, test_case, Split::Whole, "after other inputs");
   }
 
   /// The next turn on a test case.
