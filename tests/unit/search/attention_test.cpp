@@ -14,7 +14,7 @@
 namespace luminal::search {
 namespace {
 
-constexpr int64_t kBatch = 2, kHeadCount = 2, kQueryCount = 250, kKeyCount = 250, kHeadSize = 32;
+constexpr int64_t kBatch = 2, kHeadCount = 2, kQueryCount = 520, kKeyCount = 520, kHeadSize = 32;
 
 /// Builds a spelling's graph over inputs that it makes itself.
 class Scene {
