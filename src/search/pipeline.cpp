@@ -148,7 +148,6 @@ class BackEndRun {
 
   BackEndResult run() {
     throw_if_cancelled();
-    const FrontEnd& front_end = *compiled_.front_end;
     compile_loops();
     const std::scoped_lock lock(Languages::of_process().mutex());
     const bool by_model = std::holds_alternative<Fast>(mode_) || !target_.backend->computes();
@@ -156,21 +155,29 @@ class BackEndRun {
       select_by_model();
     else
       select_by_measurement();
-    const auto begin = Clock::now();
-    compiled_.plan = build_plan(
-        graph_, front_end.kernel_graph, front_end.saturated, compiled_.cover, *front_end.store, loops_,
-        [&](const kernel::KernelSpec& spec, const codegen::Bucket& own) { return implementation(spec, own); },
-        *target_.backend, bucket_, &compiled_.facts);
-    compiled_.plan_ms = 1e3 * seconds_since(begin) - compiled_.facts.compile_ms;
-    if (environment::debug_level() >= 3) debug(3, "{}", compiled_.plan.to_string());
+    build();
     // Fast mode verifies nothing, unless the program brings laws of its own.
     if (!by_model || (target_.backend->computes() && !options_.rules.empty())) check_whole();
-    compiled_.total_ms = 1e3 * seconds_since(begin_) + front_end.encode_ms + front_end.saturate_ms;
+    compiled_.total_ms =
+        1e3 * seconds_since(begin_) + compiled_.front_end->encode_ms + compiled_.front_end->saturate_ms;
     note_budget();
     return std::move(compiled_);
   }
 
  private:
+  /// The plan of what was selected.
+  void build() {
+    const auto begin = Clock::now();
+    const FrontEnd& front_end = *compiled_.front_end;
+    compiled_.facts = {};
+    compiled_.plan = build_plan(
+        graph_, front_end.kernel_graph, front_end.saturated, compiled_.cover, *front_end.store, loops_,
+        [&](const kernel::KernelSpec& spec, const codegen::Bucket& own) { return implementation(spec, own); },
+        *target_.backend, bucket_, &compiled_.facts);
+    compiled_.plan_ms += 1e3 * seconds_since(begin) - compiled_.facts.compile_ms;
+    if (environment::debug_level() >= 3) debug(3, "{}", compiled_.plan.to_string());
+  }
+
   /// Plans of the bodies of loops. Of a budget they take half.
   void compile_loops() {
     std::map<const LoopBody*, std::shared_ptr<const runtime::Plan>> known;
@@ -259,7 +266,7 @@ class BackEndRun {
     compiled_.plan_us = found.plan_us;
     compiled_.fast_us = found.models_plan_us;
     compiled_.note = std::move(found.note);
-    values_ = std::move(found.values);
+    values_ = std::move(found.values.leaves);
   }
 
   /// What was tuned; the model's choice for the rest (copies that the plan itself needs).
@@ -307,9 +314,14 @@ class BackEndRun {
     while (const std::optional<PlanFault> fault =
                check_plan(*target_.backend, graph_, plan, top, inputs, options_.math, deadlines_.verify)) {
       const auto replay = replay_of(graph_, plan, compiled_.facts, *compiled_.front_end->store, *fault);
+      const PlanFacts::Kernel* own = own_kernel(*fault);
       log_line(fmt::format(
-          "[verify] a plan is wrong and not used: {}. Please report this{}", fault->message,
+          "[verify] a plan is wrong and not used: {}{}{}", fault->message, own ? "" : ". Please report this",
           replay ? "; " + write_replay(*replay, combine(plan.key, hash_bytes(fault->message))) : ""));
+      if (own != nullptr) {
+        drop_own_kernel(*own);
+        continue;
+      }
       if (fault->kind == PlanFault::Kind::Value) {
         LawFault wrong("[verify] a law does not hold for this graph");
         wrong.classes = classes_around(plan.tensors[static_cast<size_t>(fault->tensor)]);
@@ -323,6 +335,30 @@ class BackEndRun {
       in_place->clear();
     }
     compiled_.tuning.verify_s += seconds_since(start);
+  }
+
+  /// The kernel of the program's own that computes wrong values in a launch; null if no such kernel does.
+  [[nodiscard]] const PlanFacts::Kernel* own_kernel(const PlanFault& fault) const {
+    if (fault.kind != PlanFault::Kind::Value || fault.launch < 0) return nullptr;
+    const PlanFacts& facts = compiled_.facts;
+    const PlanFacts::Kernel& kernel = facts.list[facts.kernel_of[static_cast<size_t>(fault.launch)]];
+    return kernel.implementation.schedule->foreign ? &kernel : nullptr;
+  }
+
+  /// The model's choice takes its place.
+  void drop_own_kernel(const PlanFacts::Kernel& kernel) {
+    const auto note = fmt::format("{} is wrong and not used", kernel.implementation.schedule->name);
+    compiled_.note += (compiled_.note.empty() ? "" : "; ") + note;
+    forget_choice(compiled_.front_end->store->at(kernel.spec), kernel.bucket);
+    compiled_.tuned.erase(kernel.spec);
+    build();
+  }
+
+  /// Later searches do not take it for verified.
+  void forget_choice(const kernel::KernelSpec& spec, const codegen::Bucket& bucket) const {
+    for (const codegen::Bucket& each : {bucket, codegen::Bucket{}})
+      Cache::of_process().forget(
+          tuning_key(spec, each, target_.backend->target(), key_text_of_examples(options_)));
   }
 
   /// The classes of the kernel that makes a tensor, or of the tensor alone if none does.

@@ -153,10 +153,10 @@ std::string spec_text() {
 }
 
 std::string suite_text() {
-  return R"({"suite":1,"seed":1,"dims":{},"tensors":[{"dtype":"f32","dims":[2]},{"dtype":"f32","dims":[2]}],)"
+  return R"({"suite":2,"seed":1,"dims":{},"tensors":[{"dtype":"f32","dims":[2]},{"dtype":"f32","dims":[2]}],)"
          R"("kernels":[{"inputs":[0],"outputs":[1],"in_place":-1}],"cases":[{"name":"plain","beyond_laws":false,"inputs":)"
          R"(["0000803f0000803f",null],"expectations":[{"tensor":1,"positions":[0,1],"values":[1,"inf"],)"
-         R"("errors":[0,1e-6],"integers":[],"known":[true,false]}]}]})";
+         R"("errors":[0,1e-6],"integers":[],"known":[true,false],"promised":[true,true]}]}]})";
 }
 
 std::string kernel_file() {

@@ -274,6 +274,11 @@ class Recording {
     }
   }
   [[nodiscard]] TensorData::Bytes bytes(TensorIndex tensor) const { return runner_.bytes(tensor); }
+  [[nodiscard]] ValueRange range(TensorIndex tensor) const {
+    const Dtype dtype = plan_.tensors[static_cast<size_t>(tensor)].dtype;
+    if (const auto in_place = runner_.view(tensor); !in_place.empty()) return range_of({dtype, in_place});
+    return range_of({dtype, runner_.bytes(tensor)});
+  }
 
   /// Looks at nothing but its inputs, and changes nothing but its outputs.
   static bool may_run(const runtime::HostLaunch& host) {
@@ -318,40 +323,66 @@ struct Kept {
   int64_t offset, bytes;
 };
 
-/// What launches make that is a value of the graph: all that the host's ops make, and other values that are not
-/// large, the first ones first.
-std::vector<Kept> values_to_keep(const runtime::Plan& plan, const DimMap& dims) {
-  constexpr int64_t kLarge = int64_t{16} << 20, kAll = int64_t{256} << 20;
-  std::vector<Kept> list;
-  int64_t total = 0;
+/// What launches make that is a value of the graph: first what the host's ops make.
+std::vector<TensorIndex> values_made(const runtime::Plan& plan) {
+  std::vector<TensorIndex> list;
   for (const bool by_host : {true, false})
     for (const runtime::Launch& launch : plan.launches) {
       if (launch.loop || (launch.host && !Recording::may_run(*launch.host)) ||
           launch.host.has_value() != by_host)
         continue;
-      for (const TensorIndex output : launch.outputs()) {
-        const PlanTensor& t = plan.tensors[static_cast<size_t>(output)];
-        const int64_t bytes = size_bytes(t.dtype, element_count(t.dims).exec(dims));
-        if (!t.value || bytes == 0 || (!by_host && bytes > kLarge) || total + bytes > kAll) continue;
-        list.push_back({output, total, bytes});
-        total += backends::aligned(bytes);
-      }
+      for (const TensorIndex output : launch.outputs())
+        if (plan.tensors[static_cast<size_t>(output)].value) list.push_back(output);
     }
   return list;
 }
 
-void add_leaves(Leaves& leaves, const PlanTensor& tensor, const Data& data) {
-  leaves.try_emplace(*tensor.value, data);
-  for (const Value& alias : tensor.aliases) leaves.try_emplace(alias, data);
+/// Of `made` all that the host's ops make, and other values that are not large, the first ones first.
+std::vector<Kept> values_to_keep(const runtime::Plan& plan, const DimMap& dims,
+                                 std::span<const TensorIndex> made) {
+  constexpr int64_t kLarge = int64_t{16} << 20, kAll = int64_t{256} << 20;
+  std::unordered_set<TensorIndex> by_host;
+  for (const runtime::Launch& launch : plan.launches)
+    if (launch.host) by_host.insert(launch.host->outputs.begin(), launch.host->outputs.end());
+  std::vector<Kept> list;
+  int64_t total = 0;
+  for (const TensorIndex tensor : made) {
+    const PlanTensor& t = plan.tensors[static_cast<size_t>(tensor)];
+    const int64_t bytes = size_bytes(t.dtype, element_count(t.dims).exec(dims));
+    if (bytes == 0 || (!by_host.contains(tensor) && bytes > kLarge) || total + bytes > kAll) continue;
+    list.push_back({tensor, total, bytes});
+    total += backends::aligned(bytes);
+  }
+  return list;
 }
+
+template <class Known, class What>
+void add(std::unordered_map<Value, Known>& known, const PlanTensor& tensor, const What& what) {
+  known.try_emplace(*tensor.value, what);
+  for (const Value& alias : tensor.aliases) known.try_emplace(alias, what);
+}
+
+/// A range on its way out of a contained process.
+struct RangeRecord {
+  size_t count;
+  double quantiles[ValueRange::kMost];
+
+  void set(const ValueRange& range) {
+    count = std::min(range.quantiles.size(), ValueRange::kMost);
+    std::copy_n(range.quantiles.begin(), count, quantiles);
+  }
+  [[nodiscard]] ValueRange get() const { return {{quantiles, quantiles + count}}; }
+};
 
 }  // namespace
 
-Leaves record_values(backends::Device& device, const Graph& graph, const runtime::Plan& plan,
-                     const DimMap& dims, const runtime::Given& given,
-                     std::chrono::steady_clock::time_point until) {
-  const std::vector<Kept> kept = values_to_keep(plan, dims);
+RunValues record_values(backends::Device& device, const Graph& graph, const runtime::Plan& plan,
+                        const DimMap& dims, const runtime::Given& given,
+                        std::chrono::steady_clock::time_point until) {
+  const std::vector<TensorIndex> made = values_made(plan);
+  const std::vector<Kept> kept = values_to_keep(plan, dims, made);
   const SharedBytes memory(kept.empty() ? 1 : kept.back().offset + kept.back().bytes);
+  const SharedBytes ranges(static_cast<int64_t>((made.size() + 1) * sizeof(RangeRecord)));
   std::string trouble;
   try {
     trouble = run_contained(
@@ -360,6 +391,8 @@ Leaves record_values(backends::Device& device, const Graph& graph, const runtime
           recording.run(progress);
           for (const Kept& each : kept)
             std::ranges::copy(recording.bytes(each.tensor), memory.bytes().begin() + each.offset);
+          for (size_t i = 0; i < made.size(); ++i, ++progress)
+            ranges.as<RangeRecord>()[i].set(recording.range(made[i]));
         },
         std::chrono::seconds(20), containment_of(device), until);
   } catch (const Error& error) {  // an op of the host refuses what it is given
@@ -370,20 +403,27 @@ Leaves record_values(backends::Device& device, const Graph& graph, const runtime
           trouble);
     return {};
   }
-  Leaves leaves;
+  RunValues values;
+  for (size_t i = 0; i < made.size(); ++i)
+    add(values.ranges, plan.tensors[static_cast<size_t>(made[i])], ranges.as<RangeRecord>()[i].get());
   for (const Kept& each : kept) {
     const PlanTensor& t = plan.tensors[static_cast<size_t>(each.tensor)];
     auto data = std::make_shared<TensorData>(t.dtype, exec(t.dims, dims));
     std::ranges::copy(
         memory.bytes().subspan(static_cast<size_t>(each.offset), static_cast<size_t>(each.bytes)),
         data->bytes.begin());
-    add_leaves(leaves, t, data);
+    add(values.leaves, t, Data(data));
   }
-  for (const auto& [tensor, data] : given)
-    if (const PlanTensor& t = plan.tensors[static_cast<size_t>(tensor)];
-        t.value && t.role == PlanTensor::Role::Input)
-      add_leaves(leaves, t, data);
-  return leaves;
+  for (const auto& [tensor, data] : given) {
+    const PlanTensor& t = plan.tensors[static_cast<size_t>(tensor)];
+    if (!t.value || t.role != PlanTensor::Role::Input) continue;
+    add(values.leaves, t, data);
+    add(values.ranges, t, range_of(elements_of(*data)));
+  }
+  for (const PlanTensor& t : plan.tensors)
+    if (t.value && t.role == PlanTensor::Role::Constant)
+      add(values.ranges, t, range_of(elements_of(*t.constant)));
+  return values;
 }
 
 }  // namespace luminal::search

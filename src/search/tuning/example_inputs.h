@@ -9,6 +9,7 @@
 #include "runtime/plan_runner.h"
 #include "search/bucket.h"
 #include "search/verification/derive.h"
+#include "search/verification/value_range.h"
 
 /// The data and the sizes on which candidates are timed: such as runs have, as far as anybody knows them.
 namespace luminal::search {
@@ -36,11 +37,17 @@ void check_examples(const Graph& graph, const SearchOptions& options);
 [[nodiscard]] runtime::Given timing_inputs(const Graph& graph, const runtime::Plan& plan, const DimMap& dims,
                                            const SearchOptions& options, const Leaves& known = {});
 
-/// What the launches of a plan read when it runs on `given`: inputs, what ops of the host make of theirs, and other
-/// values that are not too large to keep. Ops with side effects, code of the program's own and loops do not run:
-/// what they make stays as it is given. Runs contained; nothing where that fails, or does not end by `until`.
-[[nodiscard]] Leaves record_values(backends::Device& device, const Graph& graph, const runtime::Plan& plan,
-                                   const DimMap& dims, const runtime::Given& given,
-                                   std::chrono::steady_clock::time_point until);
+/// What values of the graph hold when it runs.
+struct RunValues {
+  Leaves
+      leaves;  ///< of what launches read: inputs, what ops of the host make, and others that are not too large to keep
+  ValueRanges ranges;  ///< of all that launches read or make
+};
+/// What a plan's launches read and make when it runs on `given`. Ops with side effects, code of the program's own and
+/// loops do not run: what they make stays as it is given, and has no range. Runs contained; nothing where that fails, or
+/// does not end by `until`.
+[[nodiscard]] RunValues record_values(backends::Device& device, const Graph& graph, const runtime::Plan& plan,
+                                      const DimMap& dims, const runtime::Given& given,
+                                      std::chrono::steady_clock::time_point until);
 
 }  // namespace luminal::search

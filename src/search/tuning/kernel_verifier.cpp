@@ -1,6 +1,7 @@
 #include "search/tuning/kernel_verifier.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/hash.h"
 #include "base/log.h"
@@ -41,6 +42,15 @@ std::vector<size_t> others_of(const Job& job, size_t c) {
 }
 
 }  // namespace
+
+/// Lengths in which a kernel may cut its work along an axis: its parameters, as elements and as vectors.
+std::vector<int64_t> tile_lengths(const codegen::Parameters& parameters, int64_t lanes) {
+  constexpr int64_t kLongest = 4096;
+  std::set<int64_t> lengths{lanes};
+  for (const auto& [name, value] : parameters)
+    if (value > 1 && value <= kLongest) lengths.insert({value, value * lanes});
+  return {lengths.begin(), lengths.end()};
+}
 
 /// Loops as a job's spec says them: in scalars where that does not take long, otherwise in vectors. None
 /// where these take long as well, or are the candidate itself.
@@ -248,6 +258,9 @@ std::vector<FullVerdict> KernelVerifier::verdicts_on_leaders(std::span<Job* cons
 
 std::vector<Job*> KernelVerifier::verify_leaders(std::span<Job* const> jobs, Clock::time_point until) {
   const auto start = Clock::now();
+  for (Job* job : jobs)
+    job->subject.options.tiles =
+        tile_lengths(job->tried[*job->leader()].parameters, backend_.target().lanes(4));
   const std::vector<FullVerdict> verdicts = verdicts_on_leaders(jobs, until);
   std::vector<Job*> open;
   for (size_t i = 0; i < jobs.size(); ++i) {
@@ -283,7 +296,7 @@ std::vector<Job*> KernelVerifier::verify_leaders(std::span<Job* const> jobs, Clo
   return open;
 }
 
-/// A wrong kernel is a fault of ours: it is reported, with a file to look into, and never used.
+/// A wrong kernel is a fault of ours, or of the program that brought it: it is reported, with a file to look into, and never used.
 void KernelVerifier::report_fault(const Job& job, const Tried& tried, const Fault& fault,
                                   const VerificationSuite& suite) {
   ++phases_.faults;
@@ -292,8 +305,12 @@ void KernelVerifier::report_fault(const Job& job, const Tried& tried, const Faul
                     .suite = suite,
                     .fault = fault.message},
                    combine(job.key.high, hash_bytes(tried.schedule + codegen::to_string(tried.parameters))));
-  log_line(fmt::format("[verify] a kernel is wrong and not used ({} {}): {}. Please report this; {}",
-                       tried.schedule, codegen::to_string(tried.parameters), fault.message, where));
+  if (codegen::find_schedule(tried.schedule).foreign)
+    log_line(fmt::format("[verify] the program's kernel {} is wrong and not used: {}; {}", tried.schedule,
+                         fault.message, where));
+  else
+    log_line(fmt::format("[verify] a kernel is wrong and not used ({} {}): {}. Please report this; {}",
+                         tried.schedule, codegen::to_string(tried.parameters), fault.message, where));
 }
 
 }  // namespace luminal::search

@@ -166,6 +166,7 @@ class PlanSearch {
     // Should time run out, what takes longest has been verified.
     std::ranges::stable_sort(winners, std::greater<>(), &Tuned::measured_us);
     tuner_.confirm(winners);
+    drop_unverified_own(winners);
     const Watch* watch = Watch::current();
     const auto is_verified = [](const Tuned* winner) { return winner->verified; };
     if (watch == nullptr || !watch->is_ended() || std::ranges::all_of(winners, is_verified))
@@ -175,6 +176,23 @@ class PlanSearch {
       return models_plan(fmt::format("{}this is the plan of Fast mode", kEnded));
     result_.note = fmt::format("{}those that were not are the ones of Fast mode", kEnded);
     return finished();
+  }
+
+  /// Kernels of the program's own that were not verified, for there was no time, become the model's choice.
+  void drop_unverified_own(std::vector<Tuned*>& winners) {
+    const auto is_own = [](const Tuned& tuned) { return codegen::find_schedule(tuned.schedule).foreign; };
+    std::vector<std::string> dropped;
+    std::erase_if(winners, [&](Tuned* winner) {
+      if (winner->verified || !is_own(*winner)) return false;
+      dropped.push_back(winner->schedule);
+      *winner = tuner_.models_choice(*winner);
+      if (!is_own(*winner)) return false;
+      std::erase_if(result_.kernels, [&](const auto& entry) { return &entry.second == winner; });
+      return true;
+    });
+    if (!dropped.empty())
+      result_.note = fmt::format("no time was left to verify {}, which {} not used", fmt::join(dropped, ", "),
+                                 dropped.size() == 1 ? "is" : "are");
   }
 
   /// What is not verified becomes the model's choice. False if the plan would then be slower than the model's,
@@ -272,7 +290,7 @@ class PlanSearch {
         const InternalError& error) {  // a kernel of the model's choice cannot be made: others will be tried
       debug(1, "search: the model's plan does not run: {}", reason_of(error));
     }
-    tuner_.set_values(result_.values);
+    tuner_.set_values(result_.values.leaves, std::make_shared<const ValueRanges>(result_.values.ranges));
     plans_s_ += seconds_since(start);
   }
 
@@ -483,7 +501,7 @@ class PlanSearch {
     const std::string trouble = run_contained(
         [&](Progress& progress) {
           std::vector<std::unique_ptr<runtime::PlanRunner>> runs;
-          Leaves known = result_.values;  // plans that read one value have one copy of it
+          Leaves known = result_.values.leaves;  // plans that read one value have one copy of it
           const std::shared_ptr<backends::Buffer> arena = arena_for(entries, sizes);
           for (const Entry& entry : entries) {
             const runtime::Given given =

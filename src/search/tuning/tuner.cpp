@@ -124,6 +124,12 @@ bool Tuner::compile_left_out(Job& job) {
   return !requests.empty();
 }
 
+void Tuner::set_values(Leaves values, std::shared_ptr<const ValueRanges> ranges) {
+  values_ = std::move(values);
+  ranges_ = std::move(ranges);
+  for (const auto& job : jobs_) job->subject.options.ranges = ranges_;
+}
+
 /// What the values of the graph hold that a job's slots read.
 SlotData Tuner::slot_data(const Job& job, const DimMap& sizes) const {
   const kernel::KernelSpec& spec = job.request.spec;
@@ -457,7 +463,7 @@ std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const code
     job.subject = {.graph = &graph_,
                    .unit = request.unit ? *request.unit : unit_of(request.spec),
                    .sizes = {bucket.top()},
-                   .options = {.seed = options_.seed, .strict = options_.strict}};
+                   .options = {.seed = options_.seed, .strict = options_.strict, .ranges = ranges_}};
     job.subject.unit.kernels[0].spec = request.spec;
     if (!request.spec.symbols().empty())
       job.subject.sizes.insert(job.subject.sizes.end(), other_sizes.begin(), other_sizes.end());

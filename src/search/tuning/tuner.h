@@ -63,8 +63,8 @@ class Tuner {
   /// from the cache is not measured again. After the deadline nothing more is timed: the model decides for
   /// the rest. Errors: NoKernelPasses if no candidate of a spec does (the plainest one included).
   [[nodiscard]] std::vector<Tuned> tune(std::span<const TuneRequest> requests, const codegen::Bucket& bucket);
-  /// Data of values of the graph, on which candidates race from now on.
-  void set_values(Leaves values) { values_ = std::move(values); }
+  /// Data of values of the graph, on which candidates race from now on, and ranges in which they are verified.
+  void set_values(Leaves values, std::shared_ptr<const ValueRanges> ranges);
   /// Whether the cache has a choice for each of them.
   [[nodiscard]] bool remembers(std::span<const TuneRequest> requests, const codegen::Bucket& bucket);
   /// Judges winners in full, those of the plan that is going to run; a winner that falls is replaced by the
@@ -104,6 +104,7 @@ class Tuner {
   const Graph& graph_;
   TunerOptions options_;
   Leaves values_;
+  std::shared_ptr<const ValueRanges> ranges_;
   TuningPhases phases_;
   KernelVerifier verifier_;
   std::vector<std::unique_ptr<Job>> jobs_;

@@ -13,8 +13,9 @@ class Oracle;
 /// What the user's nodes say of one element of a computed tensor.
 struct OracleValue {
   double value = 0, bound = 0;
-  int64_t integer = 0;  ///< instead of `value` where the dtype is no float
-  bool known = false;   ///< it does not hang on a comparison that is too close to call
+  int64_t integer = 0;   ///< instead of `value` where the dtype is no float
+  bool known = false;    ///< it does not hang on a comparison that is too close to call
+  bool promised = true;  ///< see VerificationCase::Expectation
 };
 /// Of sample i.
 [[nodiscard]] OracleValue truth_of(const VerificationCase::Expectation& samples, size_t i);

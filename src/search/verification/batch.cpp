@@ -144,7 +144,8 @@ class ReferenceMaker {
   /// which the user's nodes determine the results.
   [[nodiscard]] bool are_others_enough(const VerificationCase& test_case) const {
     constexpr double kSlowUs = 1000, kTimes = 4;
-    const bool is_one_more = test_case.name == "wide" || test_case.name == "constant";
+    const bool is_one_more =
+        test_case.name == "wide" || test_case.name == "constant" || test_case.name == kGraphKind;
     return is_one_more && check_.launch_us > 0 && own_us_ > std::max(kSlowUs, kTimes * check_.launch_us);
   }
 
@@ -237,7 +238,9 @@ std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
   const size_t most = std::max<size_t>(1, static_cast<size_t>(workers) / std::max<size_t>(checks.size(), 1));
   std::vector<Part> parts;
   for (const FullCheck& check : checks) {
-    const std::vector<std::string> kinds = input_kinds(check.subject->sizes[0], check.subject->unit);
+    const Subject& subject = *check.subject;
+    const std::vector<std::string> kinds =
+        input_kinds(subject.sizes[0], subject.unit, subject.options.ranges.get());
     const bool every_kind_is_long = check.launch_us > 1e3 * static_cast<double>(check.options.soak.count()) &&
                                     (!check.options.in_parts || runs_all_tasks(check.subject->unit));
     // Freivalds' check belongs to all kinds together.

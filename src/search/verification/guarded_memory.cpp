@@ -102,9 +102,11 @@ int64_t whole_pages(int64_t bytes) {
 }  // namespace
 
 GuardedMemory::GuardedMemory(int64_t size_bytes, int64_t alignment, Place place) : size_bytes_(size_bytes) {
-  inner_bytes_ = whole_pages(size_bytes);
+  inner_bytes_ = whole_pages(size_bytes + (place == Place::NextToStart ? alignment : 0));
   inner_ = GuardedPages::of_process().take(inner_bytes_);
-  data_ = inner_ + (place == Place::AtStart ? 0 : (inner_bytes_ - size_bytes) / alignment * alignment);
+  data_ = inner_ + (place == Place::AtStart       ? 0
+                    : place == Place::NextToStart ? alignment
+                                                  : (inner_bytes_ - size_bytes) / alignment * alignment);
 }
 
 GuardedMemory::~GuardedMemory() {

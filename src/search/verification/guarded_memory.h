@@ -7,13 +7,13 @@
 namespace luminal::search {
 
 /// Bytes between two stretches of address space that nobody may touch, each at least a megabyte and at least
-/// as long as the data. The data ends right before the upper one (rounded down to `alignment`), or starts
-/// right behind the lower one.
+/// as long as the data. The data ends right before the upper one (rounded down to `alignment`), starts right behind the
+/// lower one, or `alignment` bytes behind it.
 ///
 /// What is given back is kept for the next one of its size, out of reach until then: it holds anything.
 class GuardedMemory {
  public:
-  enum class Place : uint8_t { AtEnd, AtStart };
+  enum class Place : uint8_t { AtEnd, AtStart, NextToStart };
   GuardedMemory(int64_t size_bytes, int64_t alignment, Place place);
   ~GuardedMemory();
   GuardedMemory(GuardedMemory&& other) noexcept;  ///< `other` may only be destroyed

@@ -28,11 +28,13 @@ namespace luminal::search {
 /// Outputs hold `kUnwritten` before a launch that runs some of the tasks.
 constexpr std::byte kUnwritten{0x5a};
 
+/// Which samples of a test case are looked at: those that the laws promise (VerificationCase::Expectation), or all.
+enum class Samples : uint8_t { All, Promised };
 /// At the samples. `in_part`: only some of the elements were computed.
 [[nodiscard]] std::optional<Fault> check_expectations(const VerificationSuite& suite,
                                                       const VerificationCase& test_case,
-                                                      std::span<const TensorData> tensors, bool in_part,
-                                                      std::string_view how);
+                                                      std::span<const TensorData> tensors, Samples which,
+                                                      bool in_part, std::string_view how);
 
 /// All that both computed, `tensors` and the independent kernel's `reference`.
 [[nodiscard]] std::optional<Fault> compare_in_full(const VerificationSuite& suite,

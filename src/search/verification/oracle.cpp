@@ -41,7 +41,7 @@ Dtype held(Dtype dtype) { return is_float(dtype) || is_quantized(dtype) ? Dtype:
 
 Oracle::Samples empty_samples(Dtype dtype, size_t count) {
   Oracle::Samples samples{
-      TensorData(held(dtype), {static_cast<int64_t>(count)}), {}, Oracle::Flags(count, 1), {}};
+      TensorData(held(dtype), {static_cast<int64_t>(count)}), {}, Oracle::Flags(count, 1), {}, {}};
   if (is_float(dtype)) samples.errors.assign(count, 0);
   return samples;
 }
@@ -116,9 +116,11 @@ Oracle::Samples between(const Oracle::Samples& read, std::span<const Number* con
   Oracle::Samples samples{TensorData(read.values.dtype, {static_cast<int64_t>(fills.size())}),
                           {},
                           Oracle::Flags(fills.size(), 1),
+                          {},
                           {}};
   if (!read.errors.empty()) samples.errors.assign(fills.size(), 0);
   if (!read.overflowed.empty()) samples.overflowed.resize(fills.size());
+  if (!read.unpromised.empty()) samples.unpromised.resize(fills.size());
   visit_dtype(samples.values.dtype, [&]<class T>(T) {
     if constexpr (!is_stored_float<T>) {
       const auto out = samples.values.as<T>();
@@ -130,6 +132,7 @@ Oracle::Samples between(const Oracle::Samples& read, std::span<const Number* con
     if (fills[i]) continue;
     if (!read.errors.empty()) samples.errors[i] = read.errors[k];
     if (!read.overflowed.empty()) samples.overflowed[i] = read.overflowed[k];
+    if (!read.unpromised.empty()) samples.unpromised[i] = read.unpromised[k];
     samples.known[i] = read.known[k++];
   }
   return samples;
@@ -280,15 +283,18 @@ Oracle::Samples spread(const Oracle::Samples& read, std::span<const size_t> plac
   Oracle::Samples samples{TensorData(read.values.dtype, {static_cast<int64_t>(place.size())}),
                           {},
                           Oracle::Flags(place.size()),
+                          {},
                           {}};
   if (!read.errors.empty()) samples.errors.resize(place.size());
   if (!read.overflowed.empty()) samples.overflowed.resize(place.size());
+  if (!read.unpromised.empty()) samples.unpromised.resize(place.size());
   const auto copy = [&](const auto& from, auto&& to) {
     for (size_t i = 0; i < place.size(); ++i) to[i] = from[place[i]];
   };
   visit_dtype(read.values.dtype, [&]<class T>(T) { copy(read.values.as<T>(), samples.values.as<T>()); });
   if (!read.errors.empty()) copy(read.errors, samples.errors);
   if (!read.overflowed.empty()) copy(read.overflowed, samples.overflowed);
+  if (!read.unpromised.empty()) copy(read.unpromised, samples.unpromised);
   copy(read.known, samples.known);
   return samples;
 }
@@ -387,10 +393,14 @@ Oracle::Samples Oracle::elementwise(const Node& node, const Positions& positions
   std::vector<const TensorData*> exact;
   for (const Answer& input : inputs) exact.push_back(&input->values);
   const Dtype dtype = node.outputs[0].dtype;
-  Samples result{run_kernel(node, own, exact, count), {}, Flags(samples, 1), {}};
+  Samples result{run_kernel(node, own, exact, count), {}, Flags(samples, 1), {}, {}};
   if (is_float(dtype)) result.errors.assign(samples, 0);
-  for (const Answer& input : inputs)
+  for (const Answer& input : inputs) {
     for (size_t i = 0; i < samples; ++i) result.known[i] &= input->known[i];
+    if (input->unpromised.empty()) continue;
+    result.unpromised.resize(samples);
+    for (size_t i = 0; i < samples; ++i) result.unpromised[i] |= input->unpromised[i];
+  }
 
   // What the result is where operands lie elsewhere in their intervals.
   const auto include = [&](std::span<const TensorData* const> operands) {
@@ -489,6 +499,7 @@ Totals totals_of(std::span<const double> terms, std::span<const double> errors) 
 }  // namespace
 
 Oracle::Samples Oracle::reduction(const Node& node, std::span<const int64_t> positions) {
+  constexpr double kPromised = 0x1p-24;  // of the greatest number: what the terms of a sum may add up to
   // Each different row once.
   std::vector<int64_t> rows(positions.begin(), positions.end());
   std::ranges::sort(rows);
@@ -544,6 +555,11 @@ Oracle::Samples Oracle::reduction(const Node& node, std::span<const int64_t> pos
     };
     if (holds(terms.known, 0) || (!terms.overflowed.empty() && holds(terms.overflowed, 1)))
       by_row.known[r] = false;
+    const auto mark_unpromised = [&] {
+      by_row.unpromised.resize(rows.size());
+      by_row.unpromised[r] = 1;
+    };
+    if (!terms.unpromised.empty() && holds(terms.unpromised, 1)) mark_unpromised();
     if (by_row.errors.empty()) continue;
     const auto [magnitude, total_error, largest_error, whole] =
         totals_of(terms.values.as<double>().subspan(first, static_cast<size_t>(length)),
@@ -562,6 +578,7 @@ Oracle::Samples Oracle::reduction(const Node& node, std::span<const int64_t> pos
       case Monoid::Add:
         // In some orders a part of the sum overflows.
         if (magnitude > accumulated.largest) by_row.known[r] = false;
+        if (!std::isfinite(result) || magnitude > kPromised * accumulated.largest) mark_unpromised();
         // Sums of integers that the accumulator holds are exact in any order.
         error = whole && total_error == 0 && magnitude * u <= 1 &&
                         (small_integers || magnitude == std::abs(result))
@@ -569,6 +586,7 @@ Oracle::Samples Oracle::reduction(const Node& node, std::span<const int64_t> pos
                     : total_error + steps * magnitude;
         break;
       case Monoid::Mul: {  // Relative errors add.
+        if (!std::isfinite(result)) mark_unpromised();
         double relative = steps;
         for (size_t i = first; i < first + static_cast<size_t>(length); ++i) {
           const double x = std::abs(terms.values.as<double>()[i]);

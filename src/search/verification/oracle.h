@@ -61,6 +61,9 @@ class Oracle {
     /// Rounding to the dtype made an infinity of a finite value; empty where that happened nowhere. Sums that
     /// fold such a value in by an fma see the finite one.
     Flags overflowed;
+    /// On the way lies a sum whose terms are not finite, or so great together that relaxed math promises nothing
+    /// (docs/design.md, math modes); empty where there is none.
+    Flags unpromised;
   };
 
   Oracle(const Graph& graph, DimMap dims) : graph_(graph), dims_(std::move(dims)) {}

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 
 #include "base/cancel.h"
@@ -19,11 +20,23 @@ namespace {
 
 using Data = std::shared_ptr<const TensorData>;
 
-VerificationCase::Expectation expectation_of(const Oracle::Samples& samples, int tensor,
+/// Whether all inputs of a test case are finite: of others relaxed math promises nothing.
+bool is_finite(const VerificationCase& test_case) {
+  return test_case.name != "special" && std::ranges::all_of(test_case.ranges, [](const ValueRange& range) {
+           return std::isfinite(range.reach());
+         });
+}
+
+VerificationCase::Expectation expectation_of(const VerificationCase& test_case,
+                                             const Oracle::Samples& samples, int tensor,
                                              std::vector<int64_t> positions) {
-  VerificationCase::Expectation expectation{.tensor = tensor,
-                                            .positions = std::move(positions),
-                                            .known = {samples.known.begin(), samples.known.end()}};
+  VerificationCase::Expectation expectation{
+      .tensor = tensor,
+      .positions = std::move(positions),
+      .known = {samples.known.begin(), samples.known.end()},
+      .promised = std::vector<bool>(samples.known.size(), is_finite(test_case))};
+  for (size_t i = 0; i < samples.unpromised.size(); ++i)
+    if (samples.unpromised[i] != 0) expectation.promised[i] = false;
   if (samples.values.dtype == Dtype::F64) {
     const auto values = samples.values.as<double>();
     expectation.values.assign(values.begin(), values.end());
@@ -84,12 +97,28 @@ std::vector<Names> origins_of(const Graph& graph, const DimMap& dims, const Unit
                         {.of_one_node = std::max(kLeast, kTimesElements * elements)});
 }
 
+/// What is known of a tensor, under any of its names.
+ValueRange known_range(const ValueRanges* ranges, const Unit::Tensor& tensor) {
+  if (ranges == nullptr || !tensor.value) return {};
+  Names names = tensor.aliases;
+  names.insert(names.begin(), *tensor.value);
+  for (const Value& name : names)
+    if (const auto known = ranges->find(name); known != ranges->end()) return known->second;
+  return {};
+}
+
 /// Draws the inputs of a test case.
 class InputMaker {
  public:
   /// `consistent`: see SuiteOptions.
-  InputMaker(const Graph& graph, const DimMap& dims, const Unit& unit, uint64_t seed, bool consistent)
-      : graph_(graph), dims_(dims), unit_(unit), seed_(seed), computed_(computed_tensors(unit)) {
+  InputMaker(const Graph& graph, const DimMap& dims, const Unit& unit, const SuiteOptions& options,
+             bool consistent)
+      : graph_(graph),
+        dims_(dims),
+        unit_(unit),
+        seed_(options.seed),
+        ranges_(options.ranges),
+        computed_(computed_tensors(unit)) {
     std::unordered_map<Value, size_t> tensor_of;
     for (size_t t = 0; t < unit.tensors.size(); ++t) {
       if (computed_[t]) continue;
@@ -110,30 +139,39 @@ class InputMaker {
   }
 
   void fill(VerificationCase& test_case) const {
-    for (const size_t t : drawn_) test_case.tensors[t] = draw(test_case, unit_.tensors[t].type, t);
+    test_case.ranges.resize(unit_.tensors.size());
+    if (test_case.name == kGraphKind)
+      for (size_t t = 0; t < unit_.tensors.size(); ++t)
+        test_case.ranges[t] = known_range(ranges_.get(), unit_.tensors[t]);
+    for (const size_t t : drawn_) test_case.tensors[t] = draw(test_case, t);
     if (derived_.empty()) return;
-    for (size_t k = 0; k < behind_.size(); ++k)
-      test_case.origins.emplace(behind_[k],
-                                draw(test_case, graph_.type(behind_[k]), unit_.tensors.size() + k));
+    for (size_t k = 0; k < behind_.size(); ++k) {
+      const Unit::Tensor tensor{.type = graph_.type(behind_[k]), .value = behind_[k], .aliases = {}};
+      const ValueRange range =
+          test_case.name == kGraphKind ? known_range(ranges_.get(), tensor) : ValueRange{};
+      test_case.origins.emplace(
+          behind_[k], test_input(test_case.name, tensor.type, dims_, seed_, unit_.tensors.size() + k, range));
+    }
     std::vector<Value> wanted;
     for (const size_t t : derived_) wanted.push_back(*unit_.tensors[t].value);
     const std::vector<Data> made = evaluate_from(graph_, dims_, given(unit_, test_case), wanted);
     for (size_t k = 0; k < derived_.size(); ++k) {
       const size_t t = derived_[k];
       test_case.derived[t] = made[k] && made[k]->element_count() > 0;
-      test_case.tensors[t] = test_case.derived[t] ? made[k] : draw(test_case, unit_.tensors[t].type, t);
+      test_case.tensors[t] = test_case.derived[t] ? made[k] : draw(test_case, t);
     }
   }
 
  private:
-  [[nodiscard]] Data draw(const VerificationCase& test_case, const TensorType& type, size_t number) const {
-    return test_input(test_case.name, type, dims_, seed_, number);
+  [[nodiscard]] Data draw(const VerificationCase& test_case, size_t t) const {
+    return test_input(test_case.name, unit_.tensors[t].type, dims_, seed_, t, test_case.ranges[t]);
   }
 
   const Graph& graph_;
   const DimMap& dims_;
   const Unit& unit_;
   uint64_t seed_;
+  std::shared_ptr<const ValueRanges> ranges_;
   std::vector<bool> computed_;
   std::vector<size_t> drawn_, derived_;  ///< of the unit's tensors
   std::vector<Value> behind_;            ///< drawn, and no tensor of the unit
@@ -155,7 +193,7 @@ bool has_dependent_inputs(const Graph& graph, const DimMap& dims, const Unit& un
   });
 }
 
-std::vector<std::string> input_kinds(const DimMap& dims, const Unit& unit) {
+std::vector<std::string> input_kinds(const DimMap& dims, const Unit& unit, const ValueRanges* ranges) {
   constexpr int64_t kMany = int64_t{1} << 23;
   constexpr double kLong = 3e8;
   int64_t elements = 0;
@@ -163,9 +201,28 @@ std::vector<std::string> input_kinds(const DimMap& dims, const Unit& unit) {
   double operations = 0;
   for (const Unit::Kernel& kernel : unit.kernels)
     operations += kernel.spec.empty() ? 0 : kernel::work_of(kernel.spec, dims).flops;
-  if (elements > kMany || operations > kLong) return {"integers", "plain", "extreme", "special"};
-  return {std::begin(kInputKinds), std::end(kInputKinds)};
+  std::vector<std::string> kinds(std::begin(kInputKinds), std::end(kInputKinds));
+  if (elements > kMany || operations > kLong) kinds = {"integers", "plain", "extreme", "special", "graph"};
+  const std::vector<bool> computed = computed_tensors(unit);
+  bool is_known = false;
+  for (size_t t = 0; t < unit.tensors.size(); ++t)
+    is_known = is_known || (!computed[t] && !known_range(ranges, unit.tensors[t]).quantiles.empty());
+  if (!is_known) std::erase(kinds, kGraphKind);
+  return kinds;
 }
+
+namespace {
+
+/// Whether laws of relaxed math may make something else of a test case than the user's nodes: its kind, or numbers of
+/// the graph that lie beyond those of the other kinds that the nodes judge.
+bool is_beyond_laws(const VerificationCase& test_case) {
+  constexpr double kWide = 0x1p12;
+  return is_beyond_relaxed_math(test_case.name) ||
+         std::ranges::any_of(test_case.ranges,
+                             [](const ValueRange& range) { return !(range.reach() <= kWide); });
+}
+
+}  // namespace
 
 VerificationSuite prepare_suite(const Graph& graph, const DimMap& dims, const Unit& unit,
                                 const SuiteOptions& options) {
@@ -175,14 +232,15 @@ VerificationSuite prepare_suite(const Graph& graph, const DimMap& dims, const Un
   for (size_t t = 0; t < unit.tensors.size(); ++t)
     has_oracle = has_oracle && (computed[t] || unit.tensors[t].value);
   std::vector<bool> beyond(unit.tensors.size(), false);  // the oracle cannot tell
-  const InputMaker inputs(graph, dims, unit, options.seed, has_oracle && options.consistent);
-  for (const std::string& kind : options.kinds.empty() ? input_kinds(dims, unit) : options.kinds) {
+  const InputMaker inputs(graph, dims, unit, options, has_oracle && options.consistent);
+  for (const std::string& kind :
+       options.kinds.empty() ? input_kinds(dims, unit, options.ranges.get()) : options.kinds) {
     throw_if_cancelled();
     VerificationCase test_case{.name = kind,
                                .tensors = std::vector<Data>(unit.tensors.size()),
-                               .derived = std::vector<bool>(unit.tensors.size(), false),
-                               .beyond_laws = !options.strict && is_beyond_relaxed_math(kind)};
+                               .derived = std::vector<bool>(unit.tensors.size(), false)};
     inputs.fill(test_case);
+    test_case.beyond_laws = !options.strict && is_beyond_laws(test_case);
     const OracleBudget budget{
         .operations = suite.cases.empty() ? options.operations : options.operations * 2 / 5,
         .of_one = options.of_one_sample};
@@ -190,8 +248,9 @@ VerificationSuite prepare_suite(const Graph& graph, const DimMap& dims, const Un
     if (has_oracle) oracle.emplace(oracle_for(graph, dims, unit, test_case));
     for (size_t t = 0; t < unit.tensors.size(); ++t) {
       if (!oracle || !computed[t] || !unit.tensors[t].value || beyond[t]) continue;
-      const std::vector<int64_t> positions = covering_positions(
-          exec(unit.tensors[t].type.dims, dims), options.samples, kMostCovering, combine(options.seed, t));
+      const std::vector<int64_t> positions =
+          covering_positions(exec(unit.tensors[t].type.dims, dims), options.samples, kMostCovering,
+                             combine(options.seed, t), options.tiles);
       if (positions.empty()) continue;
       // What a law says is equal to it has to be equal by the user's nodes as well.
       std::vector<Value> values = unit.tensors[t].aliases;
@@ -201,7 +260,7 @@ VerificationSuite prepare_suite(const Graph& graph, const DimMap& dims, const Un
           std::vector<int64_t> affordable = positions;
           const Oracle::Samples samples = ask_within(budget, *oracle, value, affordable);
           test_case.expectations.push_back(
-              expectation_of(samples, static_cast<int>(t), std::move(affordable)));
+              expectation_of(test_case, samples, static_cast<int>(t), std::move(affordable)));
         }
       } catch (const OracleGap& gap) {
         debug(3, "{}; its value is compared with another kernel only", gap.what());
@@ -214,8 +273,12 @@ VerificationSuite prepare_suite(const Graph& graph, const DimMap& dims, const Un
 }
 
 OracleValue truth_of(const VerificationCase::Expectation& samples, size_t i) {
-  if (!samples.integers.empty()) return {.integer = samples.integers[i], .known = samples.known[i]};
-  return {.value = samples.values[i], .bound = samples.errors[i], .known = samples.known[i]};
+  OracleValue truth{.known = samples.known[i], .promised = samples.promised[i]};
+  if (!samples.integers.empty())
+    truth.integer = samples.integers[i];
+  else
+    truth.value = samples.values[i], truth.bound = samples.errors[i];
+  return truth;
 }
 
 CaseOracle::CaseOracle(const VerificationSuite& suite, const VerificationCase& test_case)
@@ -232,8 +295,8 @@ std::optional<std::vector<OracleValue>> CaseOracle::ask(int tensor, std::span<co
   if (!oracle_) oracle_ = std::make_unique<Oracle>(oracle_for(*suite_.graph, suite_.dims, unit, case_));
   oracle_->allow(static_cast<int64_t>(positions.size()) * Oracle::kUsuallyAllowed);
   try {
-    const VerificationCase::Expectation answers =
-        expectation_of(oracle_->at(*asked.value, positions), tensor, {positions.begin(), positions.end()});
+    const VerificationCase::Expectation answers = expectation_of(
+        case_, oracle_->at(*asked.value, positions), tensor, {positions.begin(), positions.end()});
     std::vector<OracleValue> truths;
     for (size_t i = 0; i < positions.size(); ++i) truths.push_back(truth_of(answers, i));
     return truths;
@@ -248,7 +311,7 @@ double VerificationSuite::skipped_share() const {
   double all = 0, skipped = 0;
   for (const VerificationCase& test_case : cases)
     for (const VerificationCase::Expectation& expectation : test_case.expectations) {
-      if (is_beyond_relaxed_math(test_case.name)) continue;
+      if (is_beyond_laws(test_case)) continue;
       all += static_cast<double>(expectation.known.size());
       skipped += static_cast<double>(std::ranges::count(expectation.known, false));
     }

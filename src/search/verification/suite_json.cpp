@@ -40,6 +40,15 @@ std::vector<double> numbers_of(const json& list) {
   return values;
 }
 
+std::vector<double> quantiles_of(const json& list) {
+  std::vector<double> quantiles = numbers_of(list);
+  const bool has_nan = std::ranges::any_of(quantiles, [](double x) { return std::isnan(x); });
+  if (quantiles.empty() || has_nan || !std::ranges::is_sorted(quantiles))
+    fail<FormatError>("[replay] {} quantiles of an input are not numbers in ascending order",
+                      quantiles.size());
+  return quantiles;
+}
+
 uint64_t hash_of(const TensorData& data) { return hash_bytes(data.bytes.data(), data.bytes.size()); }
 
 std::string hex_of(std::span<const std::byte> bytes) {
@@ -77,12 +86,15 @@ json case_json(const VerificationCase& test_case) {
                             {"values", numbers(expectation.values)},
                             {"errors", numbers(expectation.errors)},
                             {"integers", expectation.integers},
-                            {"known", expectation.known}});
+                            {"known", expectation.known},
+                            {"promised", expectation.promised}});
   for (size_t t = 0; t < test_case.tensors.size(); ++t) {
     const auto& tensor = test_case.tensors[t];
     // What was drawn can be drawn again; what the graph made of it is written down.
     if (tensor && test_case.derived[t])
       inputs.push_back(hex_of(tensor->bytes));
+    else if (tensor && !test_case.ranges[t].quantiles.empty())
+      inputs.push_back({{"hash", hash_of(*tensor)}, {"quantiles", numbers(test_case.ranges[t].quantiles)}});
     else
       inputs.push_back(tensor ? json(hash_of(*tensor)) : json());
   }
@@ -125,6 +137,7 @@ VerificationCase case_of(const json& text, const VerificationSuite& suite) {
   if (inputs.size() != suite.unit.tensors.size())
     fail<FormatError>("[replay] a test case has {} inputs for {} tensors; expected one each", inputs.size(),
                       suite.unit.tensors.size());
+  test_case.ranges.resize(inputs.size());
   for (size_t t = 0; t < inputs.size(); ++t) {
     test_case.tensors.emplace_back();
     test_case.derived.push_back(inputs[t].is_string());
@@ -134,8 +147,11 @@ VerificationCase case_of(const json& text, const VerificationSuite& suite) {
           data_of(inputs[t].get<std::string>(), suite.unit.tensors[t].type, suite.dims));
       continue;
     }
-    test_case.tensors[t] = test_input(test_case.name, suite.unit.tensors[t].type, suite.dims, suite.seed, t);
-    if (hash_of(*test_case.tensors[t]) != whole<uint64_t>(inputs[t]))
+    if (inputs[t].is_object()) test_case.ranges[t].quantiles = quantiles_of(inputs[t].at("quantiles"));
+    test_case.tensors[t] = test_input(test_case.name, suite.unit.tensors[t].type, suite.dims, suite.seed, t,
+                                      test_case.ranges[t]);
+    const json& hash = inputs[t].is_object() ? inputs[t].at("hash") : inputs[t];
+    if (hash_of(*test_case.tensors[t]) != whole<uint64_t>(hash))
       fail<FormatError>(
           "[replay] the random inputs differ from those of the build that wrote the file; replay it with "
           "that "
@@ -149,17 +165,19 @@ VerificationCase case_of(const json& text, const VerificationSuite& suite) {
         .values = numbers_of(entry.at("values")),
         .errors = numbers_of(entry.at("errors")),
         .integers = whole_numbers<int64_t>(entry.at("integers"), "replay"),
-        .known = entry.at("known").get<std::vector<bool>>()};
+        .known = entry.at("known").get<std::vector<bool>>(),
+        .promised = entry.at("promised").get<std::vector<bool>>()};
     const auto count = expectation.positions.size();
-    const bool sizes_fit = expectation.known.size() == count &&
+    const bool sizes_fit = expectation.known.size() == count && expectation.promised.size() == count &&
                            (expectation.integers.size() == count ||
                             (expectation.values.size() == count && expectation.errors.size() == count));
     if (!sizes_fit)
       fail<FormatError>(
-          "[replay] an expectation at {} positions has {} integers, {} values, {} errors and {} known flags; "
-          "expected one of each kind, or integers alone, for each position",
+          "[replay] an expectation at {} positions has {} integers, {} values, {} errors and {} known and {} "
+          "promised "
+          "flags; expected one of each kind, or integers alone, for each position",
           count, expectation.integers.size(), expectation.values.size(), expectation.errors.size(),
-          expectation.known.size());
+          expectation.known.size(), expectation.promised.size());
     if (expectation.tensor < 0 || static_cast<size_t>(expectation.tensor) >= suite.unit.tensors.size())
       fail<FormatError>("[replay] an expectation is about tensor {}, but there are {}", expectation.tensor,
                         suite.unit.tensors.size());
@@ -239,7 +257,7 @@ std::string to_json(const VerificationSuite& suite) {
   for (const VerificationCase& test_case : suite.cases) cases.push_back(case_json(test_case));
   json dims = json::object();
   for (const auto& [name, size] : suite.dims) dims[name] = size;
-  return json{{"suite", 1},         {"seed", suite.seed}, {"dims", dims},
+  return json{{"suite", 2},         {"seed", suite.seed}, {"dims", dims},
               {"tensors", tensors}, {"kernels", kernels}, {"cases", cases}}
       .dump(1);
 }
@@ -247,8 +265,8 @@ std::string to_json(const VerificationSuite& suite) {
 VerificationSuite parse_suite(std::string_view text) {
   try {
     const json parsed = parse_bounded_json(text, "replay");
-    if (parsed.at("suite") != 1)
-      fail<FormatError>("[replay] the suite's version is {}, not 1; replay it with the build that wrote it",
+    if (parsed.at("suite") != 2)
+      fail<FormatError>("[replay] the suite's version is {}, not 2; replay it with the build that wrote it",
                         parsed.at("suite").dump());
     VerificationSuite suite{.unit = unit_of(parsed), .dims = {}, .seed = whole<uint64_t>(parsed.at("seed"))};
     for (const auto& [name, size] : parsed.at("dims").items()) {

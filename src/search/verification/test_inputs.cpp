@@ -63,10 +63,14 @@ constexpr std::array kNotable{
 constexpr std::array kNonFinite{kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN()};
 
 void draw_extreme(Dtype dtype, Bits random, std::span<double> out) {
+  constexpr int64_t kNotableOneIn = 16;
   const double low = dtype == Dtype::F16 ? -20 : -100, high = dtype == Dtype::F16 ? 15.9 : 100;
+  const double greatest = std::exp2(high);
   for (size_t i = 0; i < out.size(); ++i) {
     const bool cancels = i % 4 == 3;
     out[i] = cancels ? -out[i - 1] * (1 + 0x1p-8 * random.uniform(-1, 1)) : random.power(low, high);
+    if (cancels || random.integer(1, kNotableOneIn) > 1) continue;
+    if (const double notable = random.one_of(kNotable); std::abs(notable) <= greatest) out[i] = notable;
   }
 }
 
@@ -100,11 +104,20 @@ void draw_special(Bits random, std::span<double> out) {
   }
 }
 
+void draw_from(const ValueRange& range, Dtype dtype, Bits random, std::span<double> out) {
+  const bool is_whole = !is_float(dtype) || range.is_whole();
+  for (double& x : out) {
+    x = range.at(random.uniform(0, 1));
+    if (is_whole) x = std::rint(x);
+  }
+}
+
 /// Numbers for a tensor of `dtype`.
-void draw(std::string_view kind, Dtype dtype, Bits random, std::span<double> out) {
+void draw(std::string_view kind, Dtype dtype, const ValueRange& range, Bits random, std::span<double> out) {
   const auto fill = [&](auto&& next) {
     for (double& x : out) x = next();
   };
+  if (!range.quantiles.empty()) return draw_from(range, dtype, random, out);
   if (dtype == Dtype::Bool) return fill([&] { return static_cast<double>(random.integer(0, 1)); });
   if (kind == "positive" && !is_float(dtype))
     return fill([&] { return static_cast<double>(random.integer(0, 1)); });
@@ -112,8 +125,8 @@ void draw(std::string_view kind, Dtype dtype, Bits random, std::span<double> out
   if (kind == "integers") return fill([&] { return static_cast<double>(random.integer(-3, 3)); });
   if (!is_float(dtype)) return fill([&] { return static_cast<double>(random.integer(-100, 100)); });
   if (kind == "wide") {
-    const double range = dtype == Dtype::F16 ? 4 : 12;
-    return fill([&] { return random.power(-range, range); });
+    const double reach = dtype == Dtype::F16 ? 4 : 12;
+    return fill([&] { return random.power(-reach, reach); });
   }
   if (kind == "extreme") return draw_extreme(dtype, random, out);
   if (kind == "special") return draw_special(random, out);
@@ -131,16 +144,16 @@ constexpr int64_t kPeriod = 262'139;
 /// Numbers with which a tensor begins, at least `count` of them. Tensors of many kernels begin with the same ones: each
 /// thread keeps what it drew.
 std::span<const std::byte> beginning(std::string_view kind, Dtype dtype, uint64_t seed, size_t tensor,
-                                     int64_t count) {
+                                     const ValueRange& range, int64_t count) {
   constexpr size_t kMostKept = 64;
-  using Key = std::tuple<std::string, Dtype, uint64_t, size_t>;
+  using Key = std::tuple<std::string, Dtype, uint64_t, size_t, std::vector<double>>;
   thread_local std::map<Key, TensorData> kept;
   if (kept.size() >= kMostKept) kept.clear();
-  TensorData& known = kept[{std::string(kind), dtype, seed, tensor}];
+  TensorData& known = kept[{std::string(kind), dtype, seed, tensor, range.quantiles}];
   if (known.bytes.empty() || known.element_count() < count) {
     // Every kind draws one element after the other, or what is cut off whole: a longer tensor begins with the same.
     TensorData numbers(Dtype::F64, {static_cast<int64_t>(std::bit_ceil(static_cast<size_t>(count)))});
-    draw(kind, dtype, Bits(combine(combine(seed, tensor), hash_bytes(kind))), numbers.as<double>());
+    draw(kind, dtype, range, Bits(combine(combine(seed, tensor), hash_bytes(kind))), numbers.as<double>());
     known = convert(numbers, dtype);
   }
   return std::span(known.bytes).first(static_cast<size_t>(size_bytes(dtype, count)));
@@ -153,7 +166,8 @@ bool is_beyond_relaxed_math(std::string_view kind) { return kind == "extreme" ||
 bool rounds_one_way(std::string_view kind) { return kind == "constant"; }
 
 std::shared_ptr<const TensorData> test_input(std::string_view kind, const TensorType& type,
-                                             const DimMap& dims, uint64_t seed, size_t tensor) {
+                                             const DimMap& dims, uint64_t seed, size_t tensor,
+                                             const ValueRange& range) {
   const Dtype dtype = type.dtype;
   if (is_quantized(dtype))
     return std::make_shared<TensorData>(
@@ -163,7 +177,7 @@ std::shared_ptr<const TensorData> test_input(std::string_view kind, const Tensor
   data->dims = exec(type.dims, dims);
   const auto bytes = static_cast<size_t>(size_bytes(dtype, data->element_count()));
   const std::span<const std::byte> drawn =
-      beginning(kind, dtype, seed, tensor, std::min(data->element_count(), kPeriod));
+      beginning(kind, dtype, seed, tensor, range, std::min(data->element_count(), kPeriod));
   data->bytes.reserve(bytes);  // and nothing is filled with zeros first: that would take as long as drawing
   while (data->bytes.size() < bytes) {
     const auto part = drawn.first(std::min(drawn.size(), bytes - data->bytes.size()));
@@ -173,7 +187,7 @@ std::shared_ptr<const TensorData> test_input(std::string_view kind, const Tensor
 }
 
 std::vector<int64_t> covering_positions(const std::vector<int64_t>& sizes, int random, size_t most,
-                                        uint64_t seed) {
+                                        uint64_t seed, std::span<const int64_t> tiles) {
   const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
   std::vector<int64_t> positions;
   if (total == 0) return positions;
@@ -206,16 +220,20 @@ std::vector<int64_t> covering_positions(const std::vector<int64_t>& sizes, int r
   const auto anywhere = [&] {
     for (size_t a = 0; a < rank; ++a) at[a] = any(sizes[a]);
   };
-  for (size_t back = 1; back <= std::min<size_t>(rank, 2); ++back) {
-    const int64_t size = sizes[rank - back];
-    for (int64_t tile = 4; tile <= 128 && tile <= size; tile *= 2)
-      for (const int64_t border : {tile - 1, tile, size / tile * tile - 1, size / tile * tile}) {
-        if (border >= size) continue;
-        anywhere();
-        at[rank - back] = border;
-        take();
-      }
-  }
+  const auto take_borders = [&](size_t axis, int64_t tile) {
+    const int64_t size = sizes[axis];
+    if (tile < 1 || tile > size) return;
+    for (const int64_t border : {tile - 1, tile, size / tile * tile - 1, size / tile * tile}) {
+      if (border >= size) continue;
+      anywhere();
+      at[axis] = border;
+      take();
+    }
+  };
+  for (size_t back = 1; back <= std::min<size_t>(rank, 2); ++back)
+    for (int64_t tile = 4; tile <= 128; tile *= 2) take_borders(rank - back, tile);
+  for (size_t axis = 0; axis < rank; ++axis)
+    for (const int64_t tile : tiles) take_borders(axis, tile);
   for (int i = 0; i < random; ++i) positions.push_back(any(total));
   std::ranges::sort(positions);
   positions.erase(std::unique(positions.begin(), positions.end()), positions.end());

@@ -141,7 +141,9 @@ void HostRig::give(std::span<const TensorData* const> inputs) {
   outside_.clear();
   for (size_t k = 0; k < inputs.size(); ++k) {
     const TensorData& input = *inputs[k];
-    const bool is_large = input.bytes.size() >= kLarge && static_cast<int>(k) != options_.in_place;
+    const bool may_lie_there = options_.place != GuardedMemory::Place::NextToStart;  // at the start of a page
+    const bool is_large =
+        input.bytes.size() >= kLarge && static_cast<int>(k) != options_.in_place && may_lie_there;
     views_[k] = is_large ? GuardedView::of(input.bytes) : std::nullopt;
     if (views_[k]) {
       pointers_[k] = const_cast<std::byte*>(views_[k]->data());  // a kernel that writes there dies

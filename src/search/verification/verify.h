@@ -11,6 +11,7 @@
 #include "search/verification/contain.h"
 #include "search/verification/derive.h"
 #include "search/verification/trial.h"
+#include "search/verification/value_range.h"
 
 /// Checks kernels against the user's graph before they may win. The judge is the Oracle, which knows nothing
 /// of specs, laws or schedules: a wrong law is caught as a wrong kernel is.
@@ -57,6 +58,7 @@ struct VerificationCase {
   /// kernel may read a value and compute it once more from what it is made of: both have to agree.)
   std::vector<bool> derived;
   Leaves origins;  ///< values of the graph, no tensors of the unit, that were drawn to derive some
+  std::vector<ValueRange> ranges;  ///< by Unit tensor, from which these were drawn; empty where none was
   /// Laws of relaxed math may make something else of such inputs than the user's nodes: the independent
   /// kernel of the same spec is the measure.
   bool beyond_laws = false;
@@ -66,6 +68,9 @@ struct VerificationCase {
     std::vector<double> values, errors;
     std::vector<int64_t> integers;  ///< instead of `values` where the dtype is no float
     std::vector<bool> known;
+    /// Laws of relaxed math make nothing else of it, even if the test case is beyond them: all inputs are finite, and no
+    /// sum is too great (Oracle::Samples::unpromised).
+    std::vector<bool> promised;
   };
   std::vector<Expectation> expectations;
 };
@@ -89,20 +94,25 @@ struct SuiteOptions {
   int64_t operations = 500'000;  ///< of the oracle for the first test case; 2/5 of it for each further one
   int64_t of_one_sample = 10'000'000;  ///< the most operations; a value that takes more has no samples
   int samples = 48;                ///< per output, beside those that cover every slice and borders of tiles
+  std::vector<int64_t> tiles;      ///< lengths in which the candidate may cut its work
   bool strict = false;             ///< the user's nodes judge NaN, infinities and overflow too
   std::vector<std::string> kinds;  ///< of inputs, a test case each; none: `input_kinds`
   /// Inputs that depend on each other in the graph are made from what they depend on (derive.h). Without,
   /// every input is drawn: a kernel that stands then is right, but one may fall on inputs that no graph can
   /// produce, such as a row beside a number that is not its maximum.
   bool consistent = false;
+  /// What values of the graph hold when it runs, as far as that is known; may be null.
+  std::shared_ptr<const ValueRanges> ranges = nullptr;
 };
 /// Whether inputs of a unit depend on each other in the graph, so that a consistent suite has others.
 [[nodiscard]] bool has_dependent_inputs(const Graph& graph, const DimMap& dims, const Unit& unit);
 /// Whether long launches run all tasks on every kind of inputs, for none shows all that a maximum leaves out, which may
 /// be anywhere. Of sums, kinds but the first run a part of the tasks (VerifyOptions::in_parts).
 [[nodiscard]] bool runs_all_tasks(const Unit& unit);
-/// The kinds of inputs on which a unit is verified: all of them, or four where a launch is long.
-[[nodiscard]] std::vector<std::string> input_kinds(const DimMap& dims, const Unit& unit);
+/// The kinds of inputs on which a unit is verified: all of them, or five where a launch is long; the graph's own if one
+/// of `ranges` is that of an input.
+[[nodiscard]] std::vector<std::string> input_kinds(const DimMap& dims, const Unit& unit,
+                                                   const ValueRanges* ranges);
 /// Draws inputs and asks the oracle about every computed tensor that is a value of the graph. If a tensor
 /// from outside is none, nobody can be asked: the suite then has inputs only, which show crashes, strays and
 /// candidates that differ.
@@ -182,8 +192,8 @@ class CaseVerifier {
   std::unique_ptr<Runs> runs_;
 };
 
-/// Samples of cases beyond the laws at which the independent kernel is not what the user's nodes say are
-/// no longer samples.
+/// Samples of cases beyond the laws of which these promise nothing, and at which the independent kernel is not what the
+/// user's nodes say, are no longer samples.
 void accept_beyond_laws(VerificationSuite& suite, const Verdict& reference);
 void accept_beyond_laws(VerificationCase& test_case, const std::vector<TensorData>& reference);
 

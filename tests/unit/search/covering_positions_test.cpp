@@ -51,6 +51,20 @@ TEST(CoveringPositions, HoldCornersAndBordersOfTiles) {
       EXPECT_TRUE(few[1].contains(border)) << border;
 }
 
+TEST(CoveringPositions, HoldBordersOfACandidatesTilesAlongEveryAxis) {
+  const std::vector<int64_t> sizes{50, 41, 300}, tiles{6, 48, 96};
+  const auto found = places(sizes, covering_positions(sizes, 0, 1, 3, tiles));
+  for (size_t axis = 0; axis < sizes.size(); ++axis)
+    for (const int64_t tile : tiles) {
+      const int64_t size = sizes[axis], last = size / tile * tile;
+      if (tile > size) continue;
+      for (const int64_t border : {tile - 1, tile, last - 1, last}) {
+        if (border == size) continue;
+        EXPECT_TRUE(found[axis].contains(border)) << axis << " " << border;
+      }
+    }
+}
+
 TEST(CoveringPositions, OfNothingThereAreNone) { EXPECT_TRUE(covering_positions({0, 5}, 4, 10, 0).empty()); }
 
 }  // namespace

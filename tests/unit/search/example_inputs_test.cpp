@@ -152,7 +152,7 @@ TEST(RecordedValues, AreThoseOfARunOnTheExamples) {
   const Planned planned(cx);
   const runtime::Given given = timing_inputs(cx, planned.made.plan, {}, cx.search());
   const auto backend = backends::find_device("cpu");
-  const Leaves values = record_values(*backend, cx, planned.made.plan, {}, given, kNoDeadline);
+  const Leaves values = record_values(*backend, cx, planned.made.plan, {}, given, kNoDeadline).leaves;
   EXPECT_THAT(values.at(tokens.edge().source)->as<int32_t>(), ElementsAre(3, 1));
   EXPECT_THAT(values.at(picked.edge().source)->as<float>(), ElementsAre(9, 10, 11, 3, 4, 5));
   const auto probabilities = values.at(scores.edge().source)->as<float>();

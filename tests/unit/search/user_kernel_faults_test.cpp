@@ -27,13 +27,14 @@ constexpr int64_t kRows = 500, kColumns = 128, kRowTerms = 1500;
 
 /// sum over k of 2 + (k < x): 64,000 sums of 1,500 terms for a generated kernel, a formula for one who knows
 /// it.
-GraphTensor row_step_sum(const GraphTensor& x) {
+GraphTensor row_step_sum(const GraphTensor& x, int64_t terms = kRowTerms) {
   Graph cx = x.graph();
-  const GraphTensor k = cx.arange(kRowTerms).cast(Dtype::F32);
+  const GraphTensor k = cx.arange(terms).cast(Dtype::F32);
   return (k.lt(x.unsqueeze(-1)).cast(Dtype::F32) + 2).sum(-1);
 }
-float row_step_sum(float x) {
-  return 2.0F * kRowTerms + (x > 0 ? std::min(std::ceil(x), static_cast<float>(kRowTerms)) : 0.0F);
+float row_step_sum(float x, int64_t terms = kRowTerms) {
+  const auto most = static_cast<float>(terms);
+  return 2 * most + (x > 0 ? std::min(std::ceil(x), most) : 0);
 }
 
 /// What one call of the kernel sees, and what it has seen before.
@@ -97,6 +98,7 @@ std::vector<Case> cases() {
       {"above_1e5", spoil([](int64_t, int64_t, float x) { return std::abs(x) > 1e5F; })},
       {"below_1e-6", spoil([](int64_t, int64_t, float x) { return x != 0 && std::abs(x) < 1e-6F; })},
       {"negative_zero", spoil([](int64_t, int64_t, float x) { return x == 0 && std::signbit(x); })},
+      {"in_the_range_of_the_inputs", spoil([](int64_t, int64_t, float x) { return x >= 5000 && x <= 5004; })},
       {"one_value", spoil([](int64_t, int64_t, float x) { return x == 255.0F; })},
       {"nan", spoil([](int64_t, int64_t, float x) { return std::isnan(x); })},
       {"infinity", spoil([](int64_t, int64_t, float x) { return std::isinf(x); })},
@@ -118,6 +120,14 @@ std::vector<Case> cases() {
       {"one_task_in_a_call",
        [](const SeenCall& seen) {
          if (seen.end - seen.begin == 1) seen.out[seen.begin * kColumns] += 1;
+       }},
+      {"an_input_that_is_not_aligned",
+       [](const SeenCall& seen) {
+         if (reinterpret_cast<uintptr_t>(seen.in) % 64 != 0) seen.out[seen.begin * kColumns] += 1;
+       }},
+      {"an_output_that_is_not_aligned",
+       [](const SeenCall& seen) {
+         if (reinterpret_cast<uintptr_t>(seen.out) % 64 != 0) seen.out[seen.begin * kColumns] += 1;
        }},
       {"reads_8_KiB_beyond",
        [](const SeenCall& seen) {
@@ -169,16 +179,17 @@ class UserKernelFaults : public testing::TestWithParam<Case> {
             .tasks = kRows};
   }
   /// The schedules of the plan, after the result was compared.
-  static std::vector<std::string> taken(const std::string& name, const Wrong& wrong) {
+  static std::vector<std::string> taken(const std::string& name, const Wrong& wrong,
+                                        const CompilationMode& mode = Optimal{}) {
     Graph cx;
     std::vector<float> data(kRows * kColumns);
-    for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(i % 1000) - 100;
+    for (size_t i = 0; i < data.size(); ++i) data[i] = 10 * static_cast<float>(i % 1000) - 100;
     const GraphTensor x = cx.tensor({kRows, kColumns}).set(data);
     GraphTensor y = with_kernel(kernel(name, wrong), {x}, [](std::span<const GraphTensor> in) {
                       return row_step_sum(in[0]);
                     }).retrieve();
     cx.set_device("cpu-user-faults");
-    Compiled compiled = cx.compile(Optimal{});
+    Compiled compiled = cx.compile(mode);
     compiled();
     std::vector<float> right;
     for (const float value : data) right.push_back(row_step_sum(value));
@@ -212,6 +223,53 @@ INSTANTIATE_TEST_SUITE_P(All, UserKernelFaults, testing::ValuesIn(cases()), [](c
   std::ranges::replace(name, '-', '_');
   return name;
 });
+
+/// Wrong at one number of the program's data, which no test case draws: where the plan is run as a whole, on this data,
+/// the kernel falls, and no law is blamed for it.
+TEST_F(UserKernelFaults, WrongOnTheDataAloneIsNoFaultOfALaw) {
+  const std::string name = test::fresh_name("wrong_on_the_data");
+  constexpr float kWrongAt = 4321.0625F;
+  Graph cx;
+  std::vector<float> data(kRows * kColumns);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = 10 * static_cast<float>(i % 1000) + 0.5F;
+  data[0] = kWrongAt;
+  const GraphTensor x = cx.tensor({kRows, kColumns}).set(data);
+  constexpr int64_t kTerms = kRowTerms + 1;  // kernels of the other tests, which would take part, sum others
+  const UserKernel wrong{.name = name,
+                         .run =
+                             [](const KernelCall& call) {
+                               const auto* in = static_cast<const float*>(call.inputs[0]);
+                               auto* out = static_cast<float*>(call.output);
+                               for (int64_t i = call.begin * kColumns; i < call.end * kColumns; ++i)
+                                 out[i] = row_step_sum(in[i], kTerms) + (in[i] == kWrongAt ? 1.0F : 0.0F);
+                             },
+                         .tasks = kRows};
+  const GraphTensor sums =
+      with_kernel(wrong, {x}, [](std::span<const GraphTensor> in) { return row_step_sum(in[0], kTerms); });
+  GraphTensor y = (sums.graph_break() * 2).retrieve();
+  cx.set_device("cpu-user-faults");
+  Compiled compiled = cx.compile(Optimal{});
+  compiled();
+  EXPECT_EQ(y.data<float>()[0], 2 * row_step_sum(kWrongAt, kTerms));
+  EXPECT_EQ(y.data<float>()[1], 2 * row_step_sum(10.5F, kTerms));
+  const CompileReport report = compiled.details();
+  for (const KernelReport& each : report.kernels) EXPECT_NE(each.schedule, name);
+  EXPECT_THAT(report.note, testing::HasSubstr(name + " is wrong and not used"));
+}
+
+/// A time budget that leaves no time to verify leaves none for a kernel of the program's own.
+TEST_F(UserKernelFaults, AreNotTakenUnverifiedWithinABudget) {
+  const auto cases_of = cases();
+  const Wrong& wrong = std::ranges::find(cases_of, "one_element", [](const Case& c) {
+                         return std::string_view(c.name);
+                       })->wrong;
+  for (const int milliseconds : {10, 40, 80, 120, 160, 200, 300}) {
+    const std::string name = test::fresh_name("within_a_budget");
+    EXPECT_THAT(taken(name, wrong, TimeBudget{std::chrono::milliseconds(milliseconds)}),
+                testing::Not(testing::Contains(name)))
+        << milliseconds;
+  }
+}
 
 /// Wrong at one size of a named dim alone: one remainder of a vector's length, or the size that the graph is run at.
 TEST_F(UserKernelFaults, WrongAtOneSizeOfANamedDim) {

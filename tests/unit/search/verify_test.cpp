@@ -647,6 +647,35 @@ TEST(Verify, PartsThatHaveLittleInCommonAreNoComparison) {
   EXPECT_THAT(seen->message, testing::HasSubstr("tensor 1 at [4"));
 }
 
+/// The kernel and the one beside it are wrong alike, where relaxed math is no excuse: on finite numbers from which no
+/// great sum is made.
+TEST(Verify, AFaultThatAllKernelsHaveIsNoneOfTheLaws) {
+  Doubled doubled;
+  doubled.tell_spec();
+  const auto cut = [](int64_t, float in) { return std::abs(in) > 1e6F ? std::copysign(2e6F, in) : 2 * in; };
+  const auto seen = doubled.fault_of(doubled.kernel(0, cut), doubled.kernel(0, cut));
+  ASSERT_TRUE(seen);
+  EXPECT_EQ(seen->data, "extreme");
+}
+
+/// Sums that are too great for the promise of relaxed math are what the kernels say.
+TEST(Verify, WhatRelaxedMathDoesNotPromiseIsLeftToTheKernels) {
+  const auto promised = [](float scale) {
+    Graph cx;
+    const GraphTensor x = cx.tensor({4, 8}), y = x.sum(1);
+    SuiteOptions options{.kinds = {"graph"}};
+    const ValueRange range{{-scale, scale}};
+    options.ranges = std::make_shared<const ValueRanges>(ValueRanges{{x.edge().source, range}});
+    const VerificationSuite suite = prepare_suite(cx, {}, single({x}, y), options);
+    EXPECT_TRUE(suite.cases[0].beyond_laws);
+    const std::vector<bool>& flags = suite.cases[0].expectations[0].promised;
+    return std::ranges::count(flags, true) == std::ssize(flags);
+  };
+  EXPECT_TRUE(promised(1e20F));
+  EXPECT_FALSE(promised(1e32F));
+  EXPECT_FALSE(promised(INFINITY));
+}
+
 TEST(Verify, SuitesAreWrittenAndReadForReplays) {
   RowSums sums;
   const VerificationSuite again = parse_suite(to_json(sums.suite));
@@ -656,7 +685,7 @@ TEST(Verify, SuitesAreWrittenAndReadForReplays) {
   EXPECT_FALSE(verdict_of(again, right).fault);
   ASSERT_TRUE(verdict_of(again, wrong).fault);
   EXPECT_EQ(verdict_of(again, wrong).fault->message, verdict_of(sums.suite, wrong).fault->message);
-  EXPECT_THROW((void)parse_suite("{\"suite\": 1}"), FormatError);
+  EXPECT_THROW((void)parse_suite("{\"suite\": 2}"), FormatError);
 }
 
 /// Rows as long as a vector: the vectors behind the last row of A would read what is not there.
