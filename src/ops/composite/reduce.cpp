@@ -16,6 +16,20 @@ GraphTensor mean_over(const GraphTensor& x, const std::vector<int>& axes, bool k
   return reduced(kSumReduce, x, axes, keepdims) / extent_of(x, axes);
 }
 
+/// x less the first element along the axes, which the mean of its deviations does not depend on: of a row of one number,
+/// however great, nothing is left, and numbers far from 0 lose no digits.
+/// Source: Chan, Golub, LeVeque, "Algorithms for computing the sample variance", 1983 (shifted data).
+GraphTensor shifted(const GraphTensor& x, const std::vector<int>& axes) {
+  GraphTensor first = x;
+  for (const int axis : axes) {
+    const auto size = x.dim(axis).constant();
+    if (size == 0) return x;
+    // A named size may be 0: an axis has an element then all the same.
+    first = (size ? first : first.pad_along(axis, 0, 1)).slice_along(axis, 0, 1);
+  }
+  return x - first.stop_gradient();
+}
+
 }  // namespace
 
 GraphTensor GraphTensor::sum(Axes axes, bool keepdims, Where at) const {
@@ -64,7 +78,7 @@ GraphTensor GraphTensor::all(Axes axes, bool keepdims, Where at) const {
 GraphTensor GraphTensor::var(Axes axes, bool keepdims, int correction, Where at) const {
   const CallSite site("var", at);
   const std::vector<int> over = axes.resolve(rank(), label());
-  const GraphTensor x = widened(*this);
+  const GraphTensor x = shifted(widened(*this), over);
   const GraphTensor squares = (x - mean_over(x, over, true)).square();
   const Expression degrees = (extent_of(x, over) - correction).max(0);
   return (reduced(kSumReduce, squares, over, keepdims) / degrees).cast(floating_dtype(dtype()));
