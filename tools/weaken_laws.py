@@ -19,8 +19,14 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LAWS, STORE, LANGUAGE = "src/kernel/laws.cpp", "src/search/saturate/spec_store.cpp", "src/search/saturate/language.cpp"
-TESTS = {"test_kernel": "Laws.*", "test_search": "SpecStore.*",
-         "suite_rule": "Rules.*:WeakenedRules.TheRight*:RelaxedRange.*:OwnRules.*"}
+ONLINE = "src/kernel/online.cpp"
+
+# Programs that may notice a mutant of a file, and their tests, the quickest first.
+TESTS_OF_LAWS = {"test_kernel": "Laws.*", "test_search": "SpecStore.*",
+                 "suite_rule": "Rules.*:WeakenedRules.TheRight*:RelaxedRange.*:OwnRules.*"}
+TESTS = {LAWS: TESTS_OF_LAWS, STORE: TESTS_OF_LAWS, LANGUAGE: TESTS_OF_LAWS,
+         ONLINE: {"test_kernel": "Online.*:*OnlineSums.*:Compose*", "test_codegen": "*Stream*",
+                  "test_search": "*Attention*:*LargeVocabulary*"}}
 
 # File, function (its first line), text, and what it becomes; a fifth part says why the mutant is no other law.
 MUTANTS = [
@@ -155,6 +161,99 @@ MUTANTS = [
     (LANGUAGE, 'define("compose"', "if (!at) return std::nullopt;", ""),
     (LANGUAGE, 'define("compose"', "if (read.dtype != store->at(producer).result().dtype()) return std::nullopt;",
      "static_cast<void>(read);"),
+    (ONLINE, "std::optional<Scalar> rounded(", "wide.op != ScalarOp::Convert || ", ""),
+    (ONLINE, "std::optional<Scalar> rounded(", " || !is_real(wide.dtype)", ""),
+    (ONLINE, "std::optional<Scalar> rounded(", "narrow.op != ScalarOp::Convert || ", ""),
+    (ONLINE, "std::optional<Scalar> rounded(", " || !is_float(narrow.dtype)", ""),
+    (ONLINE, "std::optional<Scalar> rounded(", "body[inner].dtype == wide.dtype ? std::optional(inner) : std::nullopt",
+     "inner"),
+    (ONLINE, "std::optional<Online> find()", "v_.monoid != Monoid::Add || ", ""),
+    (ONLINE, "std::optional<Online> find()", " || !is_real(v_.dtype())", ""),
+    (ONLINE, "std::optional<Online> find()", "if (!is_factor(v_.body.outputs()[0], e->node)) continue;",
+     "static_cast<void>(is_factor(v_.body.outputs()[0], e->node));"),
+    (ONLINE, "std::optional<Online> find()", " && same_as_maximised(*above, e->x)",
+     " && (same_as_maximised(*above, e->x) || true)"),
+    (ONLINE, "bool find_maximum()", "if ((axes_of(w.reduced) & summed_) == 0) continue;", ""),
+    (ONLINE, "bool find_maximum()", "maximum_ >= 0 || w.monoid", "w.monoid"),
+    (ONLINE, "bool find_maximum()", "w.monoid != Monoid::Max || ", ""),
+    (ONLINE, "bool find_maximum()", "w.reduced != v_.reduced || ", ""),
+    (ONLINE, "bool find_maximum()", " || w.dtype() != v_.dtype()", ""),
+    (ONLINE, "exponential_at(", "if (!depends(s) || !varies(s)) return std::nullopt;", ""),
+    (ONLINE, "exponential_at(", "!depends(s) || ", ""),
+    (ONLINE, "exponential_at(", " || !varies(s)", ""),
+    (ONLINE, "exponential_at(", " || (call->name != \"exp2\" && call->name != \"exp\")", ""),
+    (ONLINE, "exponential_at(", "node(scale).op != ScalarOp::Constant || ", ""),
+    (ONLINE, "exponential_at(", " || !(real_constant(node(scale)) > 0)", ""),
+    (ONLINE, "exponential_at(", "if (node(negated).op != ScalarOp::Neg) return std::nullopt;", ""),
+    (ONLINE, "exponential_at(", "depends(e.x) || varies(e.u)", "varies(e.u)"),
+    (ONLINE, "exponential_at(", "depends(e.x) || varies(e.u)", "depends(e.x)"),
+    (ONLINE, "bool find_factor(", "real_constant(o) == 0", "real_constant(o) >= 0"),
+    (ONLINE, "bool find_factor(", "o.op == ScalarOp::Constant && ", ""),
+    (ONLINE, "bool find_factor(", "return inner && is_factor(*inner, factor);",
+     "return is_factor(inner ? *inner : n.operands[0], factor);"),
+    (ONLINE, "bool find_factor(", "(multiple(0) && !depends(n.operands[1]))", "multiple(0)"),
+    (ONLINE, "bool find_factor(", "(multiple(1) && !depends(n.operands[0]))", "multiple(1)"),
+    (ONLINE, "bool find_factor(", "return multiple(0) && !depends(n.operands[1]);", "return multiple(0);"),
+    (ONLINE, "bool find_factor(", "return multiple(0) && !depends(n.operands[1]);",
+     "return (multiple(0) && !depends(n.operands[1])) || multiple(1);"),
+    (ONLINE, "bool find_factor(", "return multiple(0) && multiple(1);", "return multiple(0) || multiple(1);"),
+    (ONLINE, "bool find_factor(", "return multiple(0) && multiple(1);", "return multiple(0);"),
+    (ONLINE, "bool find_factor(", "!depends(n.operands[0]) && (multiple(1)", "(multiple(1)"),
+    (ONLINE, "bool find_factor(", "(multiple(1) || zero(1)) && ", ""),
+    (ONLINE, "bool find_factor(", "&& (multiple(2) || zero(2))", ""),
+    (ONLINE, "bool find_factor(", " &&\n               !(zero(1) && zero(2))", "",
+     "Of a choice between zeros the exponential is no part, and a sum of nothing else follows anything."),
+    (ONLINE, "std::optional<Scalar> subtracted(", "if (!depends(u)) return std::nullopt;", ""),
+    (ONLINE, "std::optional<Scalar> subtracted(", "if (depends(a) == depends(b)) return std::nullopt;", ""),
+    (ONLINE, "std::optional<Scalar> subtracted(", "is_finite_maximum(n.operands[0]) && ", ""),
+    (ONLINE, "std::optional<Scalar> subtracted(", "&& !depends(n.operands[2])", ""),
+    (ONLINE, "std::optional<Scalar> subtracted(", "rises(u) ? std::optional(u) : std::nullopt", "u"),
+    (ONLINE, "bool is_finite_maximum(", "is_finite_maximum(n.operands[0]) && is_finite_maximum(n.operands[1])",
+     "is_finite_maximum(n.operands[0]) || is_finite_maximum(n.operands[1])"),
+    (ONLINE, "bool is_finite_maximum(", "if (n.op != ScalarOp::Lt) return false;", ""),
+    (ONLINE, "bool is_finite_maximum(", "node(n.operands[1 - k]).op == ScalarOp::Input && ", ""),
+    (ONLINE, "bool is_finite_maximum(", " && real_constant(c) == infinity", ""),
+    (ONLINE, "bool is_finite_maximum(", "depends(n.operands[1 - k]) &&", ""),
+    (ONLINE, "bool rises(", "if (arity(n.op) != 2) return false;", ""),
+    (ONLINE, "bool rises(", "if (first == depends(n.operands[1])) return false;", ""),
+    (ONLINE, "bool rises(", "(n.op == ScalarOp::Sub && first)", "n.op == ScalarOp::Sub"),
+    (ONLINE, "bool rises(", "n.op == ScalarOp::Mul && ", ""),
+    (ONLINE, "bool rises(", "node(other).op == ScalarOp::Constant && ", ""),
+    (ONLINE, "bool rises(", " && real_constant(node(other)) > 0", ""),
+    (ONLINE, "ScalarFunction terms(", "depends({i}) ? rounded(v_.body, {i}) : std::nullopt", "rounded(v_.body, {i})"),
+    (ONLINE, "Online result(", "b.select(none, b.constant(v_.dtype(), 1), factor)", "factor"),
+    (ONLINE, "Online result(", "b.select(none, factor, b.constant(v_.dtype(), 1))", "b.constant(v_.dtype(), 1)"),
+    (ONLINE, "FactorsOut(", "read.monoid && ", ""),
+    (ONLINE, "FactorsOut(", " && read.monoid != Monoid::Max", ""),
+    (ONLINE, "FactorsOut(", " && read.reduced == v.reduced", ""),
+    (ONLINE, "std::optional<ScalarFunction> terms()", " || visits_ > kMostVisits", ""),
+    (ONLINE, "product() const", "divides ? b.div", "!divides ? b.div"),
+    (ONLINE, "bool leaves(", " && (axes_[s.index] & summed_) == 0", ""),
+    (ONLINE, "bool leaves(", "held_[s.index] && ", ""),
+    (ONLINE, "bool is_zero(", " && real_constant(n) == 0", ""),
+    (ONLINE, "Scalar rebuilt(", "!held_[s.index] || ", "",
+     "What holds nothing that leaves is rebuilt as it was."),
+    (ONLINE, "Scalar rebuilt(", "if (const auto inner = rounded(v_.body, s)) return rebuilt(b, copies, *inner);", ""),
+    (ONLINE, "Scalar rebuilt(", "if (!leaves(n.operands[1])) return", "if (false) return"),
+    (ONLINE, "Scalar rebuilt(", "n.op == ScalarOp::Select && is_zero(n.operands[2])", "n.op == ScalarOp::Select"),
+    (ONLINE, "Scalar rebuilt(", "n.op == ScalarOp::Select && is_zero(n.operands[1])",
+     "n.op == ScalarOp::Select && !is_zero(n.operands[2])"),
+    (ONLINE, "bool take_factors_out(", "v.monoid != Monoid::Add || ", ""),
+    (ONLINE, "bool take_factors_out(", " || !is_real(v.dtype())", ""),
+    (ONLINE, "bool take_factors_out(", "if (!online_of(trial, static_cast<int>(at))) return false;", ""),
+    (ONLINE, "with_bodies_read(", "if (o.kind != Kind::Value) return false;", ""),
+    (ONLINE, "with_bodies_read(", "!read.monoid && ", ""),
+    (ONLINE, "with_bodies_read(", " && (axes_of(read.axes) & reduced) == 0", ""),
+    (ONLINE, "bool take_bodies_in(", "v.monoid != Monoid::Add || ", ""),
+    (ONLINE, "bool take_bodies_in(", " || !is_real(v.dtype())", ""),
+    (ONLINE, "bool take_bodies_in(", "if (!online_of(trial.values, static_cast<int>(at)) && !take_factors_out(trial, at)) return false;", ""),
+    (ONLINE, "bool joins_walk(", "v.online || !reads_fold(v.body)", "!reads_fold(v.body)"),
+    (ONLINE, "bool joins_walk(", "v.online || !reads_fold(v.body)", "v.online"),
+    (ONLINE, "bool joins_walk(", "if (v.monoid != Monoid::Add) return false;", ""),
+    (ONLINE, "bool joins_walk(", "terms && !reads_fold(*terms)", "terms.has_value()"),
+    (ONLINE, "void mark_online(", "if (parts.values.size() < 2 || !has_maximum(parts)) return;", "",
+     "Without a maximum nothing follows one: leaving early is quicker."),
+    (ONLINE, "void mark_online(", "if (changed) simplify_values(parts);", ""),
 ]
 
 
@@ -163,7 +262,7 @@ class Builder:
 
     def __init__(self, build):
         self.build = build
-        self.links = {test: self.command(test) for test in TESTS}
+        self.links = {test: self.command(test) for tests in TESTS.values() for test in tests}
 
     def command(self, target):
         listed = subprocess.run(["ninja", "-C", self.build, "-t", "commands", "-s", target],
@@ -207,7 +306,7 @@ def failing_test(builder, mutant):
         if done.returncode != 0:
             sys.exit(f"'{before}' -> '{after}' in {source} does not compile:\n{done.stderr[-2000:]}")
         environment = dict(os.environ, LUMINAL_DEVICE="reference", LUMINAL_CACHE="off")
-        for test, chosen in TESTS.items():
+        for test, chosen in TESTS[source].items():
             program = builder.link(test, folder)
             if program is None:
                 sys.exit(f"{test} does not link")

@@ -8,7 +8,8 @@
 
 namespace luminal::kernel::test {
 
-inline const ComposeLimits kNoLimits{.slots = 64, .operations = 1 << 20, .exports = 64, .evaluations = 1e18};
+inline const ComposeLimits kNoLimits{
+    .slots = 1 << 20, .operations = 1 << 20, .exports = 64, .evaluations = 1e18, .formulas = 1 << 20};
 
 inline std::vector<uint32_t> names_of(const Imported& s) {
   std::vector<uint32_t> names;
