@@ -29,33 +29,50 @@ class JsonWriter {
  public:
   JsonWriter(const EGraph& graph, const RowFilter& keep) : graph_(graph), keep_(keep) {}
 
-  Json write() {
-    Json out = {{"luminal-egraph", 1}, {"sorts", Json::array()}, {"functions", Json::array()}};
+  /// Row by row: values of the whole e-graph as JSON would take several times the memory of its text.
+  std::string write() {
+    Json sorts = Json::array();
     for (const SortId sort : graph_.sorts())
-      if (graph_.is_eq_sort(sort)) out["sorts"].push_back(graph_.sort_name(sort));
-    for (const FunctionId f : graph_.functions_listed()) out["functions"].push_back(function(f));
-    return out;
+      if (graph_.is_eq_sort(sort)) sorts.push_back(graph_.sort_name(sort));
+    text_ = fmt::format("{{\n \"luminal-egraph\": 1,\n \"sorts\": {},\n \"functions\": [", sorts.dump());
+    std::string_view before = "\n  ";
+    for (const FunctionId f : graph_.functions_listed()) {
+      text_ += before;
+      before = ",\n  ";
+      add_function(f);
+    }
+    text_ += "\n ]\n}\n";
+    return std::move(text_);
   }
 
  private:
-  Json function(FunctionId f) {
+  void add_function(FunctionId f) {
     const FunctionSpec& spec = graph_.spec(f);
-    Json out = {{"name", spec.name}, {"kind", kind_name(spec.kind)}, {"inputs", Json::array()}};
-    for (const SortId sort : spec.inputs) out["inputs"].push_back(graph_.sort_name(sort));
-    if (spec.kind != FunctionKind::Relation) out["output"] = graph_.sort_name(spec.output);
-    if (spec.kind == FunctionKind::Constructor) out["cost"] = spec.cost;
-    if (spec.unextractable) out["unextractable"] = true;
-    out["rows"] = Json::array();
+    Json head = {{"name", spec.name}, {"kind", kind_name(spec.kind)}, {"inputs", Json::array()}};
+    for (const SortId sort : spec.inputs) head["inputs"].push_back(graph_.sort_name(sort));
+    if (spec.kind != FunctionKind::Relation) head["output"] = graph_.sort_name(spec.output);
+    if (spec.kind == FunctionKind::Constructor) head["cost"] = spec.cost;
+    if (spec.unextractable) head["unextractable"] = true;
+    text_ += head.dump();
+    text_.back() = ',';  // instead of its end: the rows follow
+    text_ += " \"rows\": [";
+    std::string_view before = "\n   ";
     graph_.for_each_row(f, [&](std::span<const Value> args, Value output, bool subsumed) {
       if (keep_ && !keep_(f, args, output)) return true;
-      Json row = {{"args", Json::array()}};
-      for (size_t i = 0; i < args.size(); i++) row["args"].push_back(value(spec.inputs[i], args[i]));
-      if (spec.kind != FunctionKind::Relation) row["output"] = value(spec.output, output);
-      if (subsumed) row["subsumed"] = true;
-      out["rows"].push_back(std::move(row));
+      text_ += before;
+      before = ",\n   ";
+      text_ += row(spec, args, output, subsumed).dump();
       return true;
     });
-    return out;
+    text_ += "]}";
+  }
+
+  Json row(const FunctionSpec& spec, std::span<const Value> args, Value output, bool subsumed) {
+    Json row = {{"args", Json::array()}};
+    for (size_t i = 0; i < args.size(); i++) row["args"].push_back(value(spec.inputs[i], args[i]));
+    if (spec.kind != FunctionKind::Relation) row["output"] = value(spec.output, output);
+    if (subsumed) row["subsumed"] = true;
+    return row;
   }
 
   Json value(SortId sort, Value v) {
@@ -83,6 +100,7 @@ class JsonWriter {
 
   const EGraph& graph_;
   const RowFilter& keep_;
+  std::string text_;
   std::unordered_map<Value, size_t> ids_;
 };
 
@@ -240,7 +258,7 @@ class JsonReader {
 
 std::string EGraph::to_json(const RowFilter& keep) const {
   try {
-    return JsonWriter(*this, keep).write().dump(1);
+    return JsonWriter(*this, keep).write();
   } catch (const Json::exception& e) {  // a String that is not UTF-8
     fail<FormatError>("[json] {}", e.what());
   }

@@ -24,43 +24,21 @@ size_t white_space_at(std::string_view text, size_t at) {
   return 0;
 }
 
-// Offset of the first byte that is not part of well-formed UTF-8, or npos.
-size_t find_invalid_utf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    size_t length = 1;
-    uint32_t code = byte;
-    if (byte >= 0xF0 && byte <= 0xF4)
-      length = 4, code = byte & 0x07;
-    else if (byte >= 0xE0 && byte < 0xF0)
-      length = 3, code = byte & 0x0F;
-    else if (byte >= 0xC2 && byte < 0xE0)
-      length = 2, code = byte & 0x1F;
-    else if (byte >= 0x80)
-      return i;
-    if (i + length > text.size()) return i;
-    for (size_t k = 1; k < length; ++k) {
-      const auto next = static_cast<unsigned char>(text[i + k]);
-      if ((next & 0xC0) != 0x80) return i;
-      code = code << 6 | (next & 0x3F);
-    }
-    const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-    if (overlong || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return i;
-    i += length;
-  }
-  return std::string_view::npos;
-}
-
 class SexprReader {
  public:
   explicit SexprReader(std::string_view text) : text_(text) {}
 
-  std::vector<SexprNode> read() {
+  std::vector<SexprNode> read(const std::function<void()>& poll) {
     if (const size_t bad = find_invalid_utf8(text_); bad != std::string_view::npos)
       throw SexprError{fmt::format("byte 0x{:02x} is not UTF-8 text: programs are written in UTF-8",
                                    static_cast<unsigned char>(text_[bad])),
                        bad, bad + 1};
-    for (skip_blanks(); at_ < text_.size(); skip_blanks()) read_token();
+    constexpr size_t kTokensBetween = 4096;
+    size_t tokens = 0;
+    for (skip_blanks(); at_ < text_.size(); skip_blanks()) {
+      if (poll && ++tokens % kTokensBetween == 0) poll();
+      read_token();
+    }
     if (!open_.empty()) {
       const size_t first = nodes_[open_.back()].first;
       throw SexprError{"this '(' is never closed: the text ends inside the list", first, first + 1, true};
@@ -149,7 +127,35 @@ Sexpr tree_of(const std::vector<SexprNode>& nodes, size_t index, std::string_vie
 
 }  // namespace
 
-std::vector<SexprNode> read_sexprs(std::string_view text) { return SexprReader(text).read(); }
+size_t find_invalid_utf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    size_t length = 1;
+    uint32_t code = byte;
+    if (byte >= 0xF0 && byte <= 0xF4)
+      length = 4, code = byte & 0x07;
+    else if (byte >= 0xE0 && byte < 0xF0)
+      length = 3, code = byte & 0x0F;
+    else if (byte >= 0xC2 && byte < 0xE0)
+      length = 2, code = byte & 0x1F;
+    else if (byte >= 0x80)
+      return i;
+    if (i + length > text.size()) return i;
+    for (size_t k = 1; k < length; ++k) {
+      const auto next = static_cast<unsigned char>(text[i + k]);
+      if ((next & 0xC0) != 0x80) return i;
+      code = code << 6 | (next & 0x3F);
+    }
+    const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
+    if (overlong || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return i;
+    i += length;
+  }
+  return std::string_view::npos;
+}
+
+std::vector<SexprNode> read_sexprs(std::string_view text, const std::function<void()>& poll) {
+  return SexprReader(text).read(poll);
+}
 
 Sexpr parse_sexpr(std::string_view source) {
   try {

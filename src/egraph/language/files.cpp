@@ -1,8 +1,10 @@
 // Commands on files: input, output, include.
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 
 #include "base/file.h"
+#include "egraph/core/sexpr.h"
 #include "egraph/language/interpreter.h"
 
 namespace luminal::egraph::language {
@@ -63,6 +65,12 @@ void Interpreter::input(const Command& c) {
     text = read_file(fact_file(c.file));
   } catch (const Error& error) {
     command_failed(c.span, "{}", clipped_message(error.what(), fact_file(c.file)).c_str());
+  }
+  if (const size_t bad = find_invalid_utf8(text); bad != std::string::npos) {
+    const std::string_view before = std::string_view(text).substr(0, bad);
+    command_failed(c.span, "{}:{}:{}: byte 0x{:02x} is not UTF-8 text: cells are read as UTF-8",
+                   fact_file(c.file).string(), 1 + std::ranges::count(before, '\n'), bad - before.rfind('\n'),
+                   static_cast<unsigned char>(text[bad]));
   }
   std::vector<std::vector<Value>> columns(sorts.size());
   size_t line_number = 0;

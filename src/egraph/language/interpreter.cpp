@@ -84,10 +84,22 @@ SortId Interpreter::host_sort(ContainerSort sort, bool is_container) {
   return id;
 }
 
+Program Interpreter::parsed(const Source& source) {
+  const Span whole{&source, 0, static_cast<uint32_t>(std::min<size_t>(source.text.size(), 1))};
+  const auto poll = [this] { graph_.state().check_limits(); };
+  try {
+    const bool has_rationals = scope_.find_sort(symbols_.intern("Rational")) != nullptr;
+    if (!has_rationals && mentions_rationals(source, symbols_, poll)) library_.install_rationals(scope_);
+    return parse_program(source, symbols_, fresh_, poll);
+  } catch (const Stopped& why) {
+    stopped(why.reason, whole);
+  } catch (const std::bad_alloc&) {
+    throw BudgetError(render_diagnostic(whole, "out of memory"), StopReason::ByteBudget);
+  }
+}
+
 void Interpreter::run_source(const Source& source) {
-  const bool has_rationals = scope_.find_sort(symbols_.intern("Rational")) != nullptr;
-  if (!has_rationals && mentions_rationals(source, symbols_)) library_.install_rationals(scope_);
-  Program program = parse_program(source, symbols_, fresh_);
+  Program program = parsed(source);
   ExprPool* const outer = std::exchange(exprs_, &program.exprs);
   try {
     for (const Command& each : program.commands) command(each);

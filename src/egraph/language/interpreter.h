@@ -53,6 +53,8 @@ class Interpreter {
   [[nodiscard]] LoweringContext lowering();
   void emit(std::string text);
   void count_output();
+  /// Errors: as `command`; BudgetError where a limit ends the parsing.
+  [[nodiscard]] Program parsed(const Source& source);
   void run_source(const Source& source);
   void command(const Command& command);
   void dispatch(const Command& command);

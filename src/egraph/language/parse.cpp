@@ -20,9 +20,12 @@ std::vector<Sexp> Sexp::items() const {
   return out;
 }
 
-void Parser::parse_all() {
-  for (uint32_t i = 0; i < tree_.nodes.size(); i = tree_.nodes[i].end)
+void Parser::parse_all(const std::function<void()>& poll) {
+  constexpr size_t kCommandsBetween = 256;
+  for (uint32_t i = 0; i < tree_.nodes.size(); i = tree_.nodes[i].end) {
+    if (poll && out_.commands.size() % kCommandsBetween == 0) poll();
     out_.commands.push_back(command(Sexp(tree_, i)));
+  }
 }
 
 // -- Small pieces
@@ -347,17 +350,18 @@ std::optional<std::vector<Fact>> Parser::until(const Sexp& whole, List items) {
   return out;
 }
 
-Program parse_program(const Source& source, SymbolTable& symbols, FreshNames& fresh) {
-  const Sexps tree = read_sexps(source, symbols);
+Program parse_program(const Source& source, SymbolTable& symbols, FreshNames& fresh,
+                      const std::function<void()>& poll) {
+  const Sexps tree = read_sexps(source, symbols, poll);
   Program program;
   program.exprs.nodes.reserve(tree.nodes.size());
-  Parser(tree, program, symbols, fresh).parse_all();
+  Parser(tree, program, symbols, fresh).parse_all(poll);
   return program;
 }
 
-bool mentions_rationals(const Source& source, SymbolTable& symbols) {
+bool mentions_rationals(const Source& source, SymbolTable& symbols, const std::function<void()>& poll) {
   if (source.text.find("ational") == std::string::npos) return false;
-  const Sexps tree = read_sexps(source, symbols);
+  const Sexps tree = read_sexps(source, symbols, poll);
   constexpr std::array<std::string_view, 5> kDefining{"sort", "datatype", "constructor", "function",
                                                       "relation"};
   bool used = false;

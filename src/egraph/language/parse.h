@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -23,10 +24,13 @@ class FreshNames {
 };
 
 /// Reads a program. Errors: ProgramError with the usage of the command that is written wrongly.
-[[nodiscard]] Program parse_program(const Source& source, SymbolTable& symbols, FreshNames& fresh);
+/// `poll` is called now and then; what it throws ends the parsing.
+[[nodiscard]] Program parse_program(const Source& source, SymbolTable& symbols, FreshNames& fresh,
+                                    const std::function<void()>& poll = {});
 
 /// Whether the source needs the sort `Rational` and its functions: it uses these names without defining them.
 /// They are not in the core language, and programs do define constructors of these names.
-[[nodiscard]] bool mentions_rationals(const Source& source, SymbolTable& symbols);
+[[nodiscard]] bool mentions_rationals(const Source& source, SymbolTable& symbols,
+                                      const std::function<void()>& poll = {});
 
 }  // namespace luminal::egraph::language

@@ -46,7 +46,7 @@ class Parser {
  public:
   Parser(const Sexps& tree, Program& out, SymbolTable& symbols, FreshNames& fresh)
       : tree_(tree), out_(out), symbols_(symbols), fresh_(fresh) {}
-  void parse_all();
+  void parse_all(const std::function<void()>& poll);
   /// Names of all commands that are not actions.
   [[nodiscard]] static std::vector<std::string_view> command_names();
 

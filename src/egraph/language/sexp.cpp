@@ -90,7 +90,7 @@ std::string to_text(const Literal& literal) {
   return std::visit(Visitor{}, literal);
 }
 
-Sexps read_sexps(const Source& source, SymbolTable& symbols) {
+Sexps read_sexps(const Source& source, SymbolTable& symbols, const std::function<void()>& poll) {
   if (source.text.size() >= std::numeric_limits<uint32_t>::max())
     throw FormatError(
         fmt::format("[egg] {} has {} bytes; programs are limited to 4 GiB", source.name, source.text.size()));
@@ -99,7 +99,9 @@ Sexps read_sexps(const Source& source, SymbolTable& symbols) {
   };
   Sexps out;
   try {
-    for (SexprNode& read : read_sexprs(source.text)) {
+    constexpr size_t kNodesBetween = 4096;
+    for (SexprNode& read : read_sexprs(source.text, poll)) {
+      if (poll && out.nodes.size() % kNodesBetween == 0) poll();
       SexpNode node{.kind = SexpNode::Kind::List,
                     .end = static_cast<uint32_t>(read.end),
                     .atom = {},

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -32,7 +33,9 @@ struct Sexps {
 
 /// Reads all s-expressions of a source. Errors: ProgramError for an unbalanced parenthesis, an open string,
 /// an unknown escape, or text that is not UTF-8.
-[[nodiscard]] Sexps read_sexps(const Source& source, SymbolTable& symbols);
+/// `poll` is called now and then; what it throws ends the reading.
+[[nodiscard]] Sexps read_sexps(const Source& source, SymbolTable& symbols,
+                               const std::function<void()>& poll = {});
 
 /// True when the text ends inside an open list or string: a prompt should read on.
 [[nodiscard]] bool is_incomplete(const std::string& text);

@@ -20,37 +20,14 @@ TEST(Json, AFileIsWhatTheHeaderSays) {
   g.add_term("(Num 7)");
   EXPECT_EQ(g.to_json(), R"({
  "luminal-egraph": 1,
- "sorts": [
-  "Math"
- ],
+ "sorts": ["Math"],
  "functions": [
-  {
-   "name": "Num",
-   "kind": "constructor",
-   "inputs": [
-    "i64"
-   ],
-   "output": "Math",
-   "cost": 1.0,
-   "rows": [
-    {
-     "args": [
-      7
-     ],
-     "output": 0
-    }
-   ]
-  },
-  {
-   "name": "even",
-   "kind": "relation",
-   "inputs": [
-    "Math"
-   ],
-   "rows": []
-  }
+  {"name":"Num","kind":"constructor","inputs":["i64"],"output":"Math","cost":1.0, "rows": [
+   {"args":[7],"output":0}]},
+  {"name":"even","kind":"relation","inputs":["Math"], "rows": []}
  ]
-})");
+}
+)");
 }
 
 TEST(Json, EveryLiteralSurvives) {

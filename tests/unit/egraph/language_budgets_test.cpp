@@ -336,6 +336,20 @@ TEST(ProgramInterrupt, EndsARunAndTheNextOneGoesOn) {
   EXPECT_EQ(program.run("(relation r (i64)) (r 1) (print-size r)"), "1\n");
 }
 
+/// It ends the reading before the end, where the text is wrong.
+TEST(ProgramInterrupt, EndsTheReadingOfALongProgram) {
+  std::atomic<bool> interrupt = true;
+  EgglogOptions options;
+  options.interrupt = &interrupt;
+  EgglogProgram program(options);
+  std::string text = "(relation r (i64))";
+  for (int i = 0; i < 5000; ++i) text += fmt::format(" (r {})", i);
+  text += ")";
+  EXPECT_EQ(stop_of(program, text).reason, StopReason::Interrupted);
+  interrupt = false;
+  EXPECT_THROW(program.run(text, "p.egg"), Error);
+}
+
 TEST(ProgramInterrupt, EndsTheTextOfASharedTerm) {
   for (const std::string_view command : kPrints) {
     std::atomic<bool> interrupt = false;

@@ -115,6 +115,17 @@ TEST_F(Files, InputReadsManyRows) {
   EXPECT_EQ(program.run("(check (edge 3 -6243)) (fail (check (edge 3 1)))"), "");
 }
 
+TEST_F(Files, InputIsUtf8) {
+  std::ofstream(folder_ / "names") << "one\t1\ntw\xff\t2\n";
+  EgglogProgram program(options_);
+  try {
+    program.run("(relation named (String i64)) (input named \"names\")");
+    ADD_FAILURE() << "bytes that are no text are taken";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("names:2:3: byte 0xff is not UTF-8 text"));
+  }
+}
+
 TEST_F(Files, IncludesThatIncludeThemselvesEnd) {
   std::ofstream(folder_ / "loop.egg") << "(include \"loop.egg\")";
   EXPECT_THROW(EgglogProgram(options_).run_file(folder_ / "loop.egg"), Error);
