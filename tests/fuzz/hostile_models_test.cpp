@@ -1,6 +1,12 @@
-// What comes with language models, damaged: tokenizers, chat templates, grammars, folders.
+// What comes with language models, damaged: tokenizers, chat templates, grammars, folders, and what clients of a server
+// send.
 #include "fuzz/hostile_input.h"
 #include "luminal/luminal.h"
+#include "luminal/text/grammar.h"
+#include "luminal/text/json_schema.h"
+#include "serving/embeddings.h"
+#include "serving/fields.h"
+#include "serving/requests.h"
 
 namespace luminal::fuzz {
 namespace {
@@ -64,6 +70,43 @@ void open_folder(const std::string& index) {
   for (const std::string& name : model.names()) (void)model.read(name);
 }
 
+std::vector<std::string> schemas() {
+  return {
+      R"({"type": "object", "properties": {"name": {"type": "string", "minLength": 1, "maxLength": 9},)"
+      R"( "age": {"type": "integer", "minimum": 0, "maximum": 120}, "tags": {"type": "array", "minItems": 1,)"
+      R"( "maxItems": 3, "items": {"enum": ["a", "b", null, 1.5]}}}, "required": ["name"],)"
+      R"( "additionalProperties": {"type": "number"}})",
+      R"({"$defs": {"node": {"type": "object", "properties": {"next": {"anyOf": [{"$ref": "#/$defs/node"},)"
+      R"( {"type": "null"}]}}}}, "$ref": "#/$defs/node"})",
+      R"({"oneOf": [{"const": {"a": [1, true]}}, {"type": ["string", "boolean"], "format": "date-time"},)"
+      R"( {"allOf": [{"type": "object", "properties": {"x": {}}}, {"required": ["x"]}]}, {"pattern": "^a+$"}]})"};
+}
+
+void build_schema(const std::string& input) {
+  (void)text::Grammar(text::json_schema_grammar(input)).matches("{\"name\":\"a\"}");
+}
+
+std::vector<std::string> completion_bodies() {
+  return {
+      R"({"model": "m", "prompt": ["Once", [1, 2]], "max_tokens": 7, "n": 2, "stop": ["END", "x"],)"
+      R"( "temperature": 0.5, "top_p": 0.9, "top_k": 3, "min_p": 0.1, "seed": -1, "logprobs": 2, "stream": true,)"
+      R"( "logit_bias": {"5": -100, "6": 2.5}, "presence_penalty": 1, "frequency_penalty": -2,)"
+      R"( "stream_options": {"include_usage": true}, "suffix": null, "best_of": 2, "grammar": "root ::= \"a\""})"};
+}
+
+std::vector<std::string> chat_bodies() {
+  return {
+      R"({"messages": [{"role": "system", "content": [{"type": "text", "text": "Be brief."}]}, {"role": "user",)"
+      R"( "content": "Hi"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "type": "function",)"
+      R"( "function": {"name": "f", "arguments": "{\"x\": 1}"}}]}, {"role": "tool", "tool_call_id": "c1",)"
+      R"( "content": "2"}], "tools": [{"type": "function", "function": {"name": "f", "description": "d",)"
+      R"( "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}}], "tool_choice":)"
+      R"( {"type": "function", "function": {"name": "f"}}, "parallel_tool_calls": false, "logprobs": true,)"
+      R"( "top_logprobs": 3, "chat_template_kwargs": {"enable_thinking": false}})",
+      R"({"messages": [{"role": "user", "content": "Hi"}], "response_format": {"type": "json_schema",)"
+      R"( "json_schema": {"name": "n", "schema": {"type": "array", "items": {"type": "number"}}}}})"};
+}
+
 std::vector<Target> model_targets() {
   return {
       {"tokenizer.json",
@@ -79,6 +122,24 @@ std::vector<Target> model_targets() {
        [](const std::string& input, const Path&) { render_template(input); }},
       {"GBNF", grammars,
        [](const std::string& input, const Path&) { (void)text::Grammar(input).matches("{\"ab\":{}}"); }},
+      {"JSON schema", schemas, [](const std::string& input, const Path&) { build_schema(input); }},
+      {"completion body", completion_bodies,
+       [](const std::string& input, const Path&) {
+         (void)serving::parse_completion(serving::parse_body(input), {});
+       }},
+      {"chat body", chat_bodies,
+       [](const std::string& input, const Path&) {
+         (void)serving::parse_chat(serving::parse_body(input), {});
+       }},
+      {"embedding body",
+       [] {
+         return std::vector<std::string>{
+             R"({"model": "m", "input": ["a", "b"], "encoding_format": "base64", "dimensions": 16, "user": "u"})",
+             R"({"input": "one"})"};
+       },
+       [](const std::string& input, const Path&) {
+         (void)serving::parse_embedding_request(serving::parse_body(input), 16);
+       }},
       {"model folder",
        [] {
          return std::vector<std::string>{

@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "graph/data_input.h"
+#include "kernel/canonical_steps.h"
 #include "kernel/evaluate.h"
 #include "kernel/fetch.h"
 #include "kernel/online.h"
 #include "luminal/luminal.h"
+#include "luminal/scalar_math.h"
 #include "scalar/interpreter.h"
 #include "unit/kernel/check.h"
 
@@ -63,10 +65,10 @@ class OnlineEvaluator {
           folded *= term;
           break;
         case Monoid::Max:
-          folded = std::max<double>(folded, term);
+          folded = std::isnan(folded) || folded >= term ? folded : term;  // NaN stays
           break;
         case Monoid::Min:
-          folded = std::min<double>(folded, term);
+          folded = std::isnan(folded) || folded <= term ? folded : term;
           break;
       }
     }
@@ -136,22 +138,27 @@ class OnlineEvaluator {
   std::vector<std::vector<float>> values_;
 };
 
-/// Inputs of a case: 4 rows of 9, of which one rises, one falls and one is minus infinity here and there; and others.
+/// Inputs of a case: 4 rows of 9, of which one rises, one falls, one is minus infinity here and there and one everywhere;
+/// and others.
 struct Given {
   Graph cx;
-  GraphTensor x = cx.tensor({4, 9}), w = cx.tensor({4, 9}), t = cx.tensor({4, 1}), y = cx.tensor({4, 7});
+  GraphTensor x = cx.tensor({4, 9}), w = cx.tensor({4, 9}), t = cx.tensor({4, 1}), y = cx.tensor({4, 7}),
+              cube = cx.tensor({2, 3, 5});
   GraphTensor m = x.max({1}, true), e = (x - m).exp();
 
   Given() {
     std::mt19937_64 random(5);
     std::normal_distribution<float> normal;
-    for (GraphTensor tensor : {x, w, t, y}) {
-      std::vector<float> data(static_cast<size_t>(*tensor.dim(0).constant() * *tensor.dim(1).constant()));
+    for (GraphTensor tensor : {x, w, t, y, cube}) {
+      int64_t count = 1;
+      for (int axis = 0; axis < tensor.rank(); ++axis) count *= *tensor.dim(axis).constant();
+      std::vector<float> data(static_cast<size_t>(count));
       for (float& each : data) each = 2 * normal(random);
       if (tensor.edge().source == x.edge().source)
         for (size_t i = 0; i < 9; ++i)
           data[i] = static_cast<float>(i) - 3, data[9 + i] = 5 - static_cast<float>(i);
       if (tensor.edge().source == x.edge().source) data[18] = data[19] = data[25] = -HUGE_VALF;
+      if (tensor.edge().source == x.edge().source) std::fill(data.begin() + 27, data.end(), -HUGE_VALF);
       tensor.set(data);
     }
   }
@@ -234,6 +241,45 @@ const std::vector<SumCase>& near_misses() {
       {"chosen_where_it_is_great", 0, [](Given& g) { return total((g.x - where(g.m.gt(1), g.m, 0)).exp()); }},
       {"chosen_beside_itself", 0,
        [](Given& g) { return total((g.x - where(g.m.isfinite(), g.m, g.m * 2.0)).exp()); }},
+      {"as_a_whole_number", 0, [](Given& g) { return total((g.e * 9.0).cast(Dtype::I32).cast(Dtype::F32)); }},
+      {"beside_the_maximum_of_its_weights", 0,
+       [](Given& g) { return total(g.e * g.w * g.w.max({1}, true)); }},
+      {"beside_the_maximum_of_its_numbers", 0,
+       [](Given& g) { return total((g.w - g.w.max({1}, true)).exp() * g.x * g.m); }},
+      {"less_the_sum_beside_a_maximum", 0,
+       [](Given& g) { return total((g.w - g.w.sum({1}, true)).exp() * g.y.max({1}, true)); }},
+      {"less_the_minimum_beside_a_maximum", 0,
+       [](Given& g) { return total((g.w - g.w.min({1}, true)).exp() * g.y.max({1}, true)); }},
+      {"a_sum_over_more_than_the_maximum", 0,
+       [](Given& g) { return (g.cube - g.cube.max({1}, true)).exp().sum({1, 2}); }},
+      {"a_maximum_over_more_than_the_sum", 0,
+       [](Given& g) { return (g.cube - g.cube.max({1, 2}, true)).exp().sum({1}); }},
+      {"weighted_and_scaled_by_rows", 0, [](Given& g) { return total(g.w * (g.t * (g.x - g.m)).exp()); }},
+      {"scaled_by_rows_of_its_own", 0,
+       [](Given& g) { return total(g.w * ((g.x - g.m) * g.y.sum({1}, true)).exp()); }},
+      {"plus_the_maximum", 0, [](Given& g) { return total((g.x + g.m).exp()); }},
+      {"plus_the_maximum_and_a_row", 0, [](Given& g) { return total((g.x + (g.m + g.t)).exp()); }},
+      {"a_row_and_the_maximum_more", 0, [](Given& g) { return total(((g.t + g.m) + g.x).exp()); }},
+      {"both_with_numbers", 0, [](Given& g) { return total(((g.x + g.w) - (g.m + g.w)).exp()); }},
+      {"what_it_divides", 0, [](Given& g) { return total(g.w / g.e); }},
+      {"chosen_where_rows_are_great", 0,
+       [](Given& g) {
+         const GraphTensor chosen = g.m.lt(HUGE_VAL).logical_and(g.t.gt(0));
+         return total((g.x - where(chosen, g.m, 0)).exp());
+       }},
+      {"chosen_by_finite_rows", 0,
+       [](Given& g) { return total((g.x - where(g.t.lt(HUGE_VAL), g.m, 0)).exp()); }},
+      {"chosen_where_twice_it_is_finite", 0,
+       [](Given& g) { return total((g.x - where((g.m * 2.0).lt(HUGE_VAL), g.m, 0)).exp()); }},
+      {"a_difference_that_falls", 0,
+       [](Given& g) { return total(((g.x * 3.0 - g.x * 5.0) - (g.m * 3.0 - g.m * 5.0)).exp()); }},
+      {"great_numbers_by_a_sum", 0,
+       [](Given& g) {
+         const GraphTensor size = g.w.abs() + 1;
+         return total(size * 5e37 / size.sum({1}, true) * g.y.max({1}, true));
+       }},
+      {"softmax_or_a_row", 1, [](Given& g) { return total(where(g.w.gt(0), g.w, g.x.softmax(1))); }},
+      {"a_maximum_of_softmax", 1, [](Given& g) { return (g.x.softmax(1) * g.w).max({1}); }},
       {"softmax_squared", 1, [](Given& g) { return total(g.x.softmax(1).square()); }},
       {"softmax_and_a_row", 1, [](Given& g) { return total(g.x.softmax(1) + g.w); }},
       {"softmax_else_one", 1, [](Given& g) { return total(where(g.w.gt(0), g.x.softmax(1), 1)); }},
@@ -275,6 +321,135 @@ TEST_P(OnlineSums, AreWhatTheNodesSay) {
 std::string sum_name(const testing::TestParamInfo<SumCase>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(Follow, OnlineSums, testing::ValuesIn(sums_that_follow()), sum_name);
 INSTANTIATE_TEST_SUITE_P(NearMisses, OnlineSums, testing::ValuesIn(near_misses()), sum_name);
+
+// --- Values written by hand, in forms that graphs of users do not come to
+
+/// x[i,j] and w[i,j], their maxima m and n over j, a row's number t[i], and the sum over j of what `terms` makes of these.
+struct ByHand {
+  using Terms = std::function<Scalar(ScalarBuilder&, Scalar x, Scalar w, Scalar m, Scalar n, Scalar t)>;
+
+  static Operand load(int slot, bool is_row = false) {
+    const Expression at =
+        is_row ? Expression::index(0, 4) : Expression::index(0, 4) * 9 + Expression::index(1, 9);
+    return {.dtype = Dtype::F32, .slot = slot, .index = at, .masks = {}};
+  }
+  static Operand value(int number) {
+    return {.kind = Operand::Kind::Value, .dtype = Dtype::F32, .value = number, .masks = {}};
+  }
+  static Value maximum(int slot) {
+    ScalarBuilder b;
+    return {.axes = {0},
+            .reduced = {1},
+            .monoid = Monoid::Max,
+            .body = b.finish(b.input(0, Dtype::F32)),
+            .operands = {load(slot)}};
+  }
+  static std::vector<Value> values(const Terms& terms, std::vector<int> reduced = {1}) {
+    ScalarBuilder b;
+    std::vector<Scalar> in;
+    for (int k = 0; k < 5; ++k) in.push_back(b.input(k, Dtype::F32));
+    const Scalar root = terms(b, in[0], in[1], in[2], in[3], in[4]);
+    std::vector<Value> list{maximum(0), maximum(1)};
+    list.push_back({.axes = {0},
+                    .reduced = std::move(reduced),
+                    .monoid = Monoid::Add,
+                    .body = b.finish(root),
+                    .operands = {load(0), load(1), value(0), value(1), load(2, true)}});
+    return list;
+  }
+  static bool follows(const Terms& terms, std::vector<int> reduced = {1}) {
+    std::vector<Value> list = values(terms, std::move(reduced));
+    Value& sum = list.back();
+    for (size_t k = 0; k < sum.operands.size(); ++k)
+      if (!reads(sum.body, k))
+        sum.operands[k] = {.kind = Operand::Kind::Index, .dtype = Dtype::F32, .masks = {}};
+    return online_of(list, 2).has_value();
+  }
+  static bool reads(const ScalarFunction& body, size_t operand) {
+    return std::ranges::any_of(
+        body.nodes(), [&](const ScalarNode& n) { return n.op == ScalarOp::Input && n.payload == operand; });
+  }
+};
+
+TEST(OnlineByHand, FollowsOneMaximumOverItsOwnAxes) {
+  const ByHand::Terms plain = [](auto& b, Scalar x, Scalar, Scalar m, Scalar, Scalar) {
+    return math::exp(b, b.sub(x, m));
+  };
+  EXPECT_TRUE(ByHand::follows(plain));
+  EXPECT_FALSE(ByHand::follows(plain, {1, 2}));
+  EXPECT_FALSE(ByHand::follows([](auto& b, Scalar x, Scalar, Scalar m, Scalar n, Scalar) {
+    return b.mul(math::exp(b, b.sub(x, m)), n);
+  }));
+  EXPECT_FALSE(ByHand::follows([](auto& b, Scalar, Scalar w, Scalar m, Scalar n, Scalar) {
+    return b.mul(math::exp(b, b.sub(w, n)), m);
+  }));
+}
+
+TEST(OnlineByHand, ScalesAreConstants) {
+  for (const bool first : {false, true})
+    EXPECT_FALSE(ByHand::follows([&](auto& b, Scalar x, Scalar, Scalar m, Scalar, Scalar t) {
+      const Scalar d = b.sub(x, m);
+      return math::exp(b, first ? b.mul(t, d) : b.mul(d, t));
+    }));
+}
+
+TEST(OnlineByHand, WhatIsAddedIsNegated) {
+  for (const bool first : {false, true})
+    for (const bool negated : {false, true})
+      EXPECT_EQ(ByHand::follows([&](auto& b, Scalar x, Scalar, Scalar m, Scalar, Scalar) {
+                  const Scalar u = negated ? b.neg(m) : b.maximum(m, m);
+                  return math::exp(b, first ? b.add(u, x) : b.add(x, u));
+                }),
+                negated);
+}
+
+/// A row's value that is stored stands between the sum and the maximum: u = m + t.
+TEST(OnlineByHand, ReadsStoredRowsThrough) {
+  std::vector<Value> list = ByHand::values([](auto& b, Scalar x, Scalar, Scalar, Scalar n, Scalar t) {
+    return math::exp(b, b.sub(b.add(x, t), n));  // n is u here
+  });
+  ScalarBuilder b;
+  const Scalar u = b.add(b.input(0, Dtype::F32), b.input(1, Dtype::F32));
+  list[1] = {.axes = {0},
+             .reduced = {},
+             .monoid = std::nullopt,
+             .body = b.finish(u),
+             .operands = {ByHand::value(0), ByHand::load(2, true)}};
+  list[2].operands[1] =
+      list[2].operands[2] = {.kind = Operand::Kind::Index, .dtype = Dtype::F32, .masks = {}};
+  SpecParts parts{.extents = {4, 9},
+                  .slots = {{Dtype::F32, 36}, {Dtype::F32, 36}, {Dtype::F32, 4}},
+                  .values = list,
+                  .outputs = {{2, Expression::index(0, 4), 4}, {1, Expression::index(0, 4), 4}}};
+  mark_online(parts);
+  EXPECT_EQ(std::ranges::count_if(parts.values, &Value::online), 1);
+}
+
+/// Which sums a single walk over the axes can make.
+TEST(OnlineByHand, JoinsAWalk) {
+  const auto joins = [](const std::function<GraphTensor(Given&)>& build) {
+    Given given;
+    GraphTensor y = build(given);
+    const auto fused = WholeFusion(given.cx, 3).run(y.edge().source);
+    EXPECT_TRUE(fused.has_value());
+    const auto values = fused->spec.values();
+    std::vector<bool> list;
+    for (size_t v = 0; v < values.size(); ++v)
+      if (values[v].monoid) list.push_back(joins_walk(values, static_cast<int>(v)));
+    return list;
+  };
+  using List = std::vector<bool>;
+  EXPECT_EQ(joins([](Given& g) { return total(g.e); }), (List{true, true}));
+  EXPECT_EQ(joins([](Given& g) { return total(g.w); }), (List{true}));
+  EXPECT_EQ(joins([](Given& g) { return total((g.w - g.w.sum({1}, true)).square()); }), (List{true, false}));
+  EXPECT_EQ(joins([](Given& g) { return total(g.w / g.w.abs().sum({1}, true)); }), (List{true, true}));
+  EXPECT_EQ(joins([](Given& g) { return (g.w / g.w.abs().sum({1}, true)).max({1}); }), (List{true, false}));
+  EXPECT_EQ(joins([](Given& g) {
+              const GraphTensor sum = g.w.sum({1}, true);
+              return total((g.w - sum).square() / sum);
+            }),
+            (List{true, false}));
+}
 
 }  // namespace
 }  // namespace luminal::kernel::test
