@@ -166,7 +166,7 @@ class PlanSearch {
     // Should time run out, what takes longest has been verified.
     std::ranges::stable_sort(winners, std::greater<>(), &Tuned::measured_us);
     tuner_.confirm(winners);
-    drop_unverified_own(winners);
+    drop_unverified_own();
     const Watch* watch = Watch::current();
     const auto is_verified = [](const Tuned* winner) { return winner->verified; };
     if (watch == nullptr || !watch->is_ended() || std::ranges::all_of(winners, is_verified))
@@ -179,17 +179,23 @@ class PlanSearch {
   }
 
   /// Kernels of the program's own that were not verified, for there was no time, become the model's choice.
-  void drop_unverified_own(std::vector<Tuned*>& winners) {
+  void drop_unverified_own() {
     const auto is_own = [](const Tuned& tuned) { return codegen::find_schedule(tuned.schedule).foreign; };
     std::vector<std::string> dropped;
-    std::erase_if(winners, [&](Tuned* winner) {
-      if (winner->verified || !is_own(*winner)) return false;
-      dropped.push_back(winner->schedule);
-      *winner = tuner_.models_choice(*winner);
-      if (!is_own(*winner)) return false;
-      std::erase_if(result_.kernels, [&](const auto& entry) { return &entry.second == winner; });
-      return true;
-    });
+    for (const CoverKernel& kernel : result_.cover.kernels) {
+      Tuned& tuned = result_.kernels.at(kernel.spec);
+      if (tuned.verified || !is_own(tuned)) continue;
+      dropped.push_back(tuned.schedule);
+      tuned = tuner_.models_choice(tuned);
+      if (!is_own(tuned)) continue;
+      const kernel::KernelSpec& spec = context_.store.at(kernel.spec);
+      const Implementation choice =
+          best_by_model(spec, restricted(context_.bucket, spec), context_.backend.target());
+      tuned = {.schedule = std::string(choice.schedule->name),
+               .parameters = choice.parameters,
+               .predicted_us = choice.predicted_us,
+               .job = tuned.job};
+    }
     if (!dropped.empty())
       result_.note = fmt::format("no time was left to verify {}, which {} not used", fmt::join(dropped, ", "),
                                  dropped.size() == 1 ? "is" : "are");

@@ -55,6 +55,24 @@ TEST_P(Range, CumulativeProductsOfEachRow) {
   }
 }
 
+TEST(RangeOfModes, CumulativeProductsOfEachRow) {
+  for (const MathMode math : {MathMode::Strict, MathMode::Relaxed})
+    for (const CompilationMode& mode : {CompilationMode(Fast{}), CompilationMode(Optimal{})}) {
+      Graph cx;
+      cx.set_device("cpu");
+      cx.set_search({.math = math});
+      GraphTensor x = cx.tensor({4});
+      const GraphTensor products = x.cumprod(0).cast(Dtype::F64).retrieve();
+      Compiled compiled = cx.compile(mode);
+      for (const Row& row : rows()) {
+        x.set(row.values);
+        compiled();
+        EXPECT_TRUE(near(products.data<double>(), row.products))
+            << name(math) << " " << ::testing::PrintToString(row.values);
+      }
+    }
+}
+
 // The partial products of 2000 halves underflow in every dtype; the infinity before them stays one.
 TEST_P(Range, AnInfinityOutlastsWhatUnderflows) {
   for (const Dtype dtype : {Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64}) {
