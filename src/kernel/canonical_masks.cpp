@@ -129,9 +129,10 @@ class Normaliser {
     for (const auto& fill : {std::optional(outside), std::optional<uint64_t>()}) {
       ScalarBuilder constants;
       std::vector<Scalar> place(nodes_.size());
+      std::vector<Operand> unknown;  // inputs, which decide against unless nothing depends on them
       const Scalar there = inside(constants, place, s, [&](const Operand& o) -> Scalar {
-        if (!reads_under(o, predicate_)) return constants.input(0, o.dtype);  // not constant: decides against
-        if (fill && o.dtype != dtype) return constants.input(0, o.dtype);
+        if (!reads_under(o, predicate_) || (fill && o.dtype != dtype))
+          return constants.input(add_operand(unknown, o), o.dtype);
         return constants.constant_bits(o.dtype, fill.value_or(0));
       });
       if (!constants.is_constant(there) || constants[there].payload != outside) continue;
