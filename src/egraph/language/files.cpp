@@ -68,9 +68,10 @@ void Interpreter::input(const Command& c) {
   }
   if (const size_t bad = find_invalid_utf8(text); bad != std::string::npos) {
     const std::string_view before = std::string_view(text).substr(0, bad);
+    const std::string_view line = before.substr(before.rfind('\n') + 1);
     command_failed(c.span, "{}:{}:{}: byte 0x{:02x} is not UTF-8 text: cells are read as UTF-8",
-                   fact_file(c.file).string(), 1 + std::ranges::count(before, '\n'), bad - before.rfind('\n'),
-                   static_cast<unsigned char>(text[bad]));
+                   fact_file(c.file).string(), 1 + std::ranges::count(before, '\n'),
+                   1 + count_code_points(line), static_cast<unsigned char>(text[bad]));
   }
   std::vector<std::vector<Value>> columns(sorts.size());
   size_t line_number = 0;

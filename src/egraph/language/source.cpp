@@ -7,10 +7,6 @@ namespace {
 
 bool continues_code_point(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
-size_t count_code_points(std::string_view text) {
-  return text.size() - static_cast<size_t>(std::count_if(text.begin(), text.end(), continues_code_point));
-}
-
 // Generated programs come on lines of megabytes, and every call in them gets a message with its place.
 constexpr size_t kCounted = 256;
 
@@ -64,6 +60,10 @@ std::string readable(std::string_view line) {
 }
 
 }  // namespace
+
+size_t count_code_points(std::string_view text) {
+  return text.size() - static_cast<size_t>(std::count_if(text.begin(), text.end(), continues_code_point));
+}
 
 Source::Source(std::string source_name, std::string source_text)
     : name(std::move(source_name)), text(std::move(source_text)), line_starts{0} {

@@ -41,6 +41,8 @@ struct Location {
 };
 [[nodiscard]] Location locate(const Source& source, uint32_t offset);
 
+[[nodiscard]] size_t count_code_points(std::string_view text);
+
 /// "file.egg:3:7".
 [[nodiscard]] std::string show_location(const Span& span);
 
