@@ -521,7 +521,7 @@ std::optional<Value> Library::apply(const SortInfo* sort, Context context, Value
                     kind.name));
   };
   if (const FunctionInfo* table = kind.target.function) {
-    if (table->kind != FunctionKind::Function) return may_write ? graph_.add(table->id, all) : refuse();
+    if (table->kind != FunctionKind::Function && may_write) return graph_.add(table->id, all);
     return may_read ? graph_.lookup(table->id, all) : refuse();
   }
   const Overload& primitive = *kind.target.primitive;

@@ -102,6 +102,7 @@ std::vector<Operand> Lowering::arguments(ExprId call, ExprId first, std::span<co
 
 TypeSolver::CallId Lowering::type_call(ExprId node, std::span<const Operand> args, const Operand& output,
                                        Context where) {
+  poll();
   std::vector<TypeSolver::TermId> types;
   for (const Operand& arg : args) types.push_back(arg.type);
   Symbol target;
@@ -394,6 +395,26 @@ std::vector<const SortInfo*> variable_sorts(const LoweringContext& context, std:
   return out;
 }
 
+// A function value is known when the rule runs; its sort tells which tables it may stand for.
+bool Lowering::may_be_table(const SortInfo* sort) const {
+  if (sort->presort != SortInfo::Presort::Function) return false;
+  const auto inputs = sort->inputs();
+  return std::ranges::any_of(context_.scope.function_order, [&](const FunctionInfo* f) {
+    return f->output == sort->output() && f->inputs.size() >= inputs.size() &&
+           std::equal(inputs.begin(), inputs.end(), f->inputs.end() - static_cast<ptrdiff_t>(inputs.size()));
+  });
+}
+
+bool Lowering::facts_look_up() const {
+  const auto takes_table = [&](const Operand& arg) { return may_be_table(sort_of(arg)); };
+  return std::ranges::any_of(atoms_, [&](const CallAtom& atom) {
+    const Overload* primitive = solver_.meaning(atom.call).primitive;
+    if (!primitive) return false;
+    const auto id = [&](Context where) { return primitive->ids[static_cast<size_t>(where)]; };
+    return id(Context::Pure) != id(Context::Read) && std::ranges::any_of(atom.args, takes_table);
+  });
+}
+
 RuleSpec lower_rule(const LoweringContext& context, const RuleSyntax& rule, const FunctionInfo* fresh) {
   const bool may_read = !context.seminaive || rule.mode != EvalMode::Seminaive;
   Lowering lowering(context, may_read ? Context::Read : Context::Pure,
@@ -403,12 +424,15 @@ RuleSpec lower_rule(const LoweringContext& context, const RuleSyntax& rule, cons
   for (const ActionSyntax& action : rule.head) lowering.add_action(action);
   lowering.solve();
   if (!may_read) lowering.forbid_lookups();
+  const bool looks_up = lowering.facts_look_up();
+  if (looks_up) lowering.let_facts_read();
   RuleSpec spec;
   spec.origin = show_location(rule.span);
   spec.query = lowering.build_query(rule.span);
   spec.query.match_subsumed = rule.include_subsumed;
   spec.actions = lowering.build_actions();
-  spec.naive = !context.seminaive || rule.mode == EvalMode::Naive;
+  spec.naive =
+      !context.seminaive || rule.mode == EvalMode::Naive || (looks_up && rule.mode == EvalMode::Seminaive);
   return spec;
 }
 

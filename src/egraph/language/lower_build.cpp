@@ -41,6 +41,7 @@ bool Lowering::merge_duplicate_rows(Query& query) {
   std::vector<CallAtom> kept;
   bool changed = false;
   for (CallAtom& atom : atoms_) {
+    poll();
     const Candidate& meaning = solver_.meaning(atom.call);
     std::vector<uint64_t> key{meaning.function ? 1U : 0U,
                               meaning.function ? static_cast<uint64_t>(meaning.function->id)
@@ -122,10 +123,12 @@ void Lowering::check_grounded(const Span& span) {
   }
   for (bool changed = true; changed;) {
     changed = false;
-    for (const CallAtom& atom : atoms_)
+    for (const CallAtom& atom : atoms_) {
+      poll();
       if (!solver_.meaning(atom.call).function &&
           std::all_of(atom.args.begin(), atom.args.end(), is_grounded))
         changed |= ground(atom.output);
+    }
   }
   for (uint32_t i = 0; i < variables_.size(); ++i) {
     if (!variables_[i].in_query || is_grounded({.index = i})) continue;
@@ -184,6 +187,7 @@ Query Lowering::build_query(const Span& span) {
     if (equality.right.is_variable()) equality.right = Term::variable(number_[equality.right.at]);
   }
   for (const CallAtom& atom : atoms_) {
+    poll();
     const Candidate& meaning = solver_.meaning(atom.call);
     std::vector<Term> args;
     for (const Operand& arg : atom.args) args.push_back(term(arg));

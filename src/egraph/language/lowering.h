@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "egraph/core/state.h"
 #include "egraph/language/lower.h"
 #include "egraph/language/solve.h"
 
@@ -72,8 +73,13 @@ class Lowering {
   }
   Operand bind(Symbol name, const SortInfo* sort);
   void require(const Operand& operand, const SortInfo* sort) { solver_.require(operand.type, sort); }
-  void solve() { solver_.solve(); }
+  void solve() {
+    solver_.solve([this] { poll(); });
+  }
   void forbid_lookups() const;
+  /// Whether facts apply function values that may be tables: what these give changes with later rows.
+  [[nodiscard]] bool facts_look_up() const;
+  void let_facts_read() { query_context_ = Context::Read; }
 
   // After `solve`:
   [[nodiscard]] Query build_query(const Span& span);
@@ -84,6 +90,9 @@ class Lowering {
   }
 
  private:
+  [[nodiscard]] bool may_be_table(const SortInfo* sort) const;
+  /// Programs may have commands of millions of calls.
+  void poll() const { context_.graph.state().poll(); }
   Operand query_expr(ExprId expr);
   Operand literal(ExprId node);
   Operand fresh_id(const ExprNode& node);

@@ -21,11 +21,17 @@ std::vector<Sexp> Sexp::items() const {
 }
 
 void Parser::parse_all(const std::function<void()>& poll) {
-  constexpr size_t kCommandsBetween = 256;
+  if (poll) poll_ = &poll;
   for (uint32_t i = 0; i < tree_.nodes.size(); i = tree_.nodes[i].end) {
-    if (poll && out_.commands.size() % kCommandsBetween == 0) poll();
+    count_step();
     out_.commands.push_back(command(Sexp(tree_, i)));
   }
+}
+
+// One command may be all of the program.
+void Parser::count_step() {
+  constexpr uint32_t kStepsBetween = 1024;
+  if (poll_ && ++steps_ % kStepsBetween == 0) (*poll_)();
 }
 
 // -- Small pieces
@@ -144,6 +150,7 @@ ExprId Parser::expr(const Sexp& sexp) {
   std::vector<Open> open;
   uint32_t at = sexp.index();
   for (;;) {
+    count_step();
     const Sexp here(tree_, at);
     const SexpNode& node = here.node();
     ExprId done;

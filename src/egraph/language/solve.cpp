@@ -189,8 +189,9 @@ void TypeSolver::narrow(Call& call) {
   }
 }
 
-void TypeSolver::solve() {
+void TypeSolver::solve(const std::function<void()>& poll) {
   while (!queue_.empty()) {
+    poll();
     const uint32_t index = queue_.front();
     queue_.pop_front();
     calls_[index].queued = false;

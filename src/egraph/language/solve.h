@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,7 @@ class TypeSolver {
 
   /// Errors: ProgramError naming the sorts that clash, the candidates that were tried, or the term whose sort
   /// nothing determines.
-  void solve();
+  void solve(const std::function<void()>& poll);
 
   [[nodiscard]] const SortInfo* sort_of(TermId term) const { return terms_[term].sort; }
   /// The reading of a call, after `solve`.

@@ -172,5 +172,21 @@ TEST(Hostile, RandomTokensNeverCrash) {
   }
 }
 
+/// A program that is one command can be stopped while its facts become syntax, too.
+TEST(Reader, CanBeStoppedWithinOneCommand) {
+  std::string text = "(check";
+  for (int i = 0; i < 20'000; ++i) text += " (r 1)";
+  const Source source("p.egg", text + ")");
+  SymbolTable symbols;
+  FreshNames fresh(symbols);
+  int looks = 0;
+  const auto look = [&] { ++looks; };
+  static_cast<void>(read_sexps(source, symbols, look));
+  const int while_reading = looks;
+  looks = 0;
+  static_cast<void>(parse_program(source, symbols, fresh, look));
+  EXPECT_GT(looks, while_reading + 10);
+}
+
 }  // namespace
 }  // namespace luminal::egraph::language
