@@ -106,7 +106,13 @@ TEST(CommandLineMistakes, AreToldInALine) {
       {{"explain", "x:f32[2] * 2", "--without-rule", "no-such-rule"},
        1,
        "luminal: [rules] unknown rule 'no-such-rule' to switch off; `luminal explain` names those that "
-       "fire in a graph"},
+       "fire in a graph; there are "
+       "kernel-slot-read, kernel-identity-vanishes, kernel-identity-over-reals, "
+       "kernel-constant-folds-in, slots-equal-join, slots-symmetric-swap, "
+       "sum-factor-leaves-exact, sum-factor-leaves-rounded, sum-factor-leaves-producer, "
+       "sum-factor-leaves-unbounded, sum-factor-leaves-unbounded-producer, "
+       "max-factor-leaves-positive, reduce-repeated-exact, reduce-repeated-rounded, "
+       "view-copy-read-through"},
       {{"explain", "x:f32[2] * 2", "--rules", "laws.egg"},
        1,
        "luminal: [read] cannot open 'laws.egg': No such file or directory"},

@@ -125,11 +125,13 @@ std::vector<RuleText> rules_for(const SearchOptions& options) {
       luminal::fail("[rules] there are two rules '{}'; give yours another name", rules[i].name);
     names.push_back(rules[i].name);
   }
-  for (const std::string& name : options.rules_off)
-    if (std::ranges::find(names, name) == names.end())
-      luminal::fail(
-          "[rules] unknown rule '{}' to switch off; `luminal explain` names those that fire in a graph{}",
-          name, did_you_mean(name, names));
+  for (const std::string& name : options.rules_off) {
+    if (std::ranges::find(names, name) != names.end()) continue;
+    const std::string meant = did_you_mean(name, names);
+    luminal::fail(
+        "[rules] unknown rule '{}' to switch off; `luminal explain` names those that fire in a graph{}", name,
+        meant.empty() ? fmt::format("; there are {}", fmt::join(names, ", ")) : meant);
+  }
   std::erase_if(rules, [&](const RuleText& rule) { return options.rules_off.contains(rule.name); });
   return rules;
 }
