@@ -9,11 +9,13 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/environment.h"
+#include "base/fail.h"
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/egg_page.h"
@@ -148,6 +150,20 @@ int run_programs(egraph::EgglogProgram& program, const EggOptions& options, Cons
   return run_prompt(program, console, options.interactive);
 }
 
+/// The text is whole before the file is made. Errors: Error where there is not enough memory for it.
+void write_result(const std::string& file, const egraph::EGraph& graph,
+                  const std::function<std::string()>& text) {
+  if (file.empty()) return;
+  try {
+    write_file_atomic(file, text());
+  } catch (const std::bad_alloc&) {
+    fail(
+        "[egg] there is not enough memory to write the e-graph of {} rows into '{}'; free some, or keep the "
+        "e-graph smaller with --nodes",
+        graph.row_count(), file);
+  }
+}
+
 /// Where a budget is spent or Ctrl-C ends a program, what it has found so far is written and counted all the same.
 int run_egg(const EggOptions& options, Console& console) {
   egraph::EgglogProgram program(engine_options(options, console));
@@ -161,9 +177,9 @@ int run_egg(const EggOptions& options, Console& console) {
     console.err << "luminal: " << error.what() << '\n';
   }
   if (options.profile || was_interrupted) print_profile(program.report(), console.err);
-  if (!options.json_file.empty()) write_file_atomic(options.json_file, program.graph().to_json());
-  if (!options.html_file.empty())
-    write_file_atomic(options.html_file, egraph_page(program.graph(), program.report()));
+  const egraph::EGraph& graph = program.graph();
+  write_result(options.json_file, graph, [&] { return graph.to_json(); });
+  write_result(options.html_file, graph, [&] { return egraph_page(graph, program.report()); });
   return code;
 }
 

@@ -61,41 +61,74 @@ class JsonWriter {
       if (keep_ && !keep_(f, args, output)) return true;
       text_ += before;
       before = ",\n   ";
-      text_ += row(spec, args, output, subsumed).dump();
+      add_row(spec, args, output, subsumed);
       return true;
     });
     text_ += "]}";
   }
 
-  Json row(const FunctionSpec& spec, std::span<const Value> args, Value output, bool subsumed) {
-    Json row = {{"args", Json::array()}};
-    for (size_t i = 0; i < args.size(); i++) row["args"].push_back(value(spec.inputs[i], args[i]));
-    if (spec.kind != FunctionKind::Relation) row["output"] = value(spec.output, output);
-    if (subsumed) row["subsumed"] = true;
-    return row;
+  // As text at once: where no memory is left, arrays of nlohmann's library cannot even be destroyed.
+  void add_row(const FunctionSpec& spec, std::span<const Value> args, Value output, bool subsumed) {
+    text_ += "{\"args\":[";
+    for (size_t i = 0; i < args.size(); i++) {
+      if (i > 0) text_ += ',';
+      add_value(spec.inputs[i], args[i]);
+    }
+    text_ += ']';
+    if (spec.kind != FunctionKind::Relation) {
+      text_ += ",\"output\":";
+      add_value(spec.output, output);
+    }
+    text_ += subsumed ? ",\"subsumed\":true}" : "}";
   }
 
-  Json value(SortId sort, Value v) {
-    if (graph_.is_eq_sort(sort)) return ids_.try_emplace(graph_.find(v), ids_.size()).first->second;
-    if (sort == kUnit) return nullptr;
-    if (sort == kBool) return EGraph::as_bool(v);
-    if (sort == kI64) return graph_.as_i64(v);
-    if (sort == kString) return std::string(graph_.as_string(v));
-    if (sort == kF64) {
-      const double x = graph_.as_f64(v);
-      if (std::isfinite(x)) return x;
-      return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
-    }
+  void add_value(SortId sort, Value v) {
+    if (graph_.is_eq_sort(sort))
+      text_ += std::to_string(ids_.try_emplace(graph_.find(v), ids_.size()).first->second);
+    else if (sort == kUnit)
+      text_ += "null";
+    else if (sort == kBool)
+      text_ += EGraph::as_bool(v) ? "true" : "false";
+    else if (sort == kI64)
+      text_ += std::to_string(graph_.as_i64(v));
+    else if (sort == kString)
+      add_string(std::string(graph_.as_string(v)));
+    else if (sort == kF64)
+      add_number(graph_.as_f64(v));
+    else
+      add_host_value(sort, v);
+  }
+
+  void add_string(std::string text) { text_ += Json(std::move(text)).dump(); }
+
+  void add_number(double x) {
+    if (std::isfinite(x))
+      text_ += Json(x).dump();
+    else
+      text_ += std::isnan(x) ? "\"nan\"" : x > 0 ? "\"inf\"" : "\"-inf\"";
+  }
+
+  void add_host_value(SortId sort, Value v) {
     const ContainerSort& hooks = graph_.sort_hooks(sort);
     if (!graph_.is_container_sort(sort)) {
       if (!hooks.print) fail("[json] sort {} cannot be written: it has no print", hooks.name);
-      return {{"text", hooks.print(v, {})}};
+      text_ += "{\"text\":";
+      add_string(hooks.print(v, {}));
+      text_ += '}';
+      return;
     }
-    Json elements = Json::array();
+    text_ += "{\"elements\":[";
+    std::string_view before;
     hooks.elements(v, [&](SortId s, Value x) {
-      elements.push_back({{"sort", graph_.sort_name(s)}, {"value", value(s, x)}});
+      text_ += before;
+      before = ",";
+      text_ += "{\"sort\":";
+      add_string(std::string(graph_.sort_name(s)));
+      text_ += ",\"value\":";
+      add_value(s, x);
+      text_ += '}';
     });
-    return {{"elements", std::move(elements)}};
+    text_ += "]}";
   }
 
   const EGraph& graph_;
