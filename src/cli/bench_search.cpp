@@ -111,7 +111,8 @@ json searched(const SearchBenchOptions& options, const std::string& name) {
   for (const std::string& run : runs) {
     SearchProcess process(command_for(options, run, result), folder.path() / "cache");
     const std::optional<int> code = process.ends_within(options.limit_s);
-    if (code == kDone) continue;
+    if (code == kDone && (!interrupted() || !run.empty())) continue;
+    if (interrupted()) return {{"name", name}, {"error", "interrupted"}};
     return {{"name", name},
             {"error", code ? std::string("failed, as said above")
                            : fmt::format("stopped after {} s", options.limit_s)}};
@@ -149,6 +150,7 @@ std::string line_of(const json& figures) {
 int bench_search(SearchBenchOptions& options, Console& console) {
   if (!options.one.empty()) return measure_one(options, console);
   (void)parse_mode(options.mode);
+  const InterruptGuard guard;
   if (options.seeds > 0)
     return bench_seeds(
         options, {.names = options.names, .seeds = options.seeds, .json_file = options.json_file}, console);
@@ -158,15 +160,14 @@ int bench_search(SearchBenchOptions& options, Console& console) {
   console.out << heading() << std::flush;
   json all = json::array();
   bool complete = true;
-  const SearchInterrupt interrupt;  // it ends the search of the moment, which the other process sees to
   for (const std::string& name : options.names) {
-    if (interrupt.asked()) break;
+    if (interrupted()) break;
     all.push_back(searched(options, name));
     complete = complete && !all.back().contains("error");
     console.out << line_of(all.back()) << std::flush;
   }
   if (!options.json_file.empty()) write_file_atomic(options.json_file, all.dump(1) + "\n");
-  if (interrupt.asked()) return 128 + SIGINT;
+  if (interrupted()) return interrupted_code();
   return complete ? kDone : kFailed;
 }
 

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/bounded_json.h"
+#include "base/cancel.h"
 #include "base/fail.h"
 #include "base/file.h"
 #include "cli/search_process.h"
@@ -51,6 +52,7 @@ class SeededSearch {
   }
   json ask(const json& request) {
     const auto answer = process_.ask(request.dump());
+    throw_if_cancelled();
     if (!answer)
       fail("[bench] the search of '{}' ended before it answered", request_.at("what").get<std::string>());
     json parsed = parse_bounded_json(*answer, "bench");

@@ -1,6 +1,7 @@
 #include "cli/search_process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,10 +13,12 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/fail.h"
 #include "base/stopwatch.h"
 #include "cli/command.h"
+#include "cli/interrupt.h"
 
 namespace luminal::cli {
 namespace {
@@ -88,10 +91,19 @@ SearchProcess::~SearchProcess() {
 }
 
 std::optional<int> SearchProcess::ends_within(double limit_s) {
-  const auto begin = std::chrono::steady_clock::now();
+  // A terminal's Ctrl-C has reached the other process too; asked a second time it would give up what it has found.
+  constexpr double kEndsByItselfS = 0.35, kEndsWhenAskedS = 0.7;
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  std::optional<Clock::time_point> interrupted_at;
+  bool asked = false;
   int status = 0;
   while (::waitpid(process_, &status, WNOHANG) == 0) {
     if (seconds_since(begin) > limit_s) return std::nullopt;
+    if (interrupted() && !interrupted_at) interrupted_at = Clock::now();
+    const double waited_s = interrupted_at ? seconds_since(*interrupted_at) : 0;
+    if (waited_s > kEndsWhenAskedS) return std::nullopt;
+    if (waited_s > kEndsByItselfS && !std::exchange(asked, true)) ::kill(process_, SIGINT);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   process_ = 0;
@@ -100,6 +112,10 @@ std::optional<int> SearchProcess::ends_within(double limit_s) {
 
 std::optional<std::string> SearchProcess::ask(const std::string& line) {
   if (std::fputs((line + "\n").c_str(), to_) < 0 || std::fflush(to_) != 0) return std::nullopt;
+  constexpr int kLookMs = 50;
+  pollfd answers{.fd = ::fileno(from_), .events = POLLIN, .revents = 0};
+  while (::poll(&answers, 1, kLookMs) <= 0)
+    if (interrupted()) return std::nullopt;
   char* text = nullptr;
   size_t room = 0;
   const ssize_t length = ::getline(&text, &room, from_);

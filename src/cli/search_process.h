@@ -35,9 +35,10 @@ class SearchProcess {
   SearchProcess(const SearchProcess&) = delete;
   SearchProcess& operator=(const SearchProcess&) = delete;
   ~SearchProcess();
-  /// Its exit code, or nothing if it still runs after so long. A signal counts as a failure.
+  /// Its exit code, or nothing if it still runs after so long. A signal counts as a failure. Where this process is
+  /// asked to end (InterruptGuard), the other one is too, and has less than a second for it.
   std::optional<int> ends_within(double limit_s);
-  /// Sends a line and returns the next one that comes; nothing if the process has ended.
+  /// Sends a line and returns the next one that comes; nothing if the process has ended, or this one is asked to.
   std::optional<std::string> ask(const std::string& line);
 
  private:

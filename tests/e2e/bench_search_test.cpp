@@ -3,9 +3,15 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "e2e/program.h"
 #include "support/files.h"
 
 // `luminal bench search` starts the program for each workload, so it is tested as a program.
@@ -14,6 +20,7 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+namespace fs = std::filesystem;
 
 class BenchSearch : public testing::Test {
  protected:
@@ -71,6 +78,38 @@ TEST_F(BenchSearch, SaysWhatDidNotEnd) {
   EXPECT_THAT(out_, HasSubstr("mnist-step       stopped after 0 s"));
   EXPECT_EQ(run("softmax --mode slow"), 1);
   EXPECT_THAT(out_, HasSubstr("unknown mode 'slow'"));
+}
+
+/// Whether a process was started with this text in its environment.
+bool any_process_knows(const std::string& text) {
+  std::error_code ignored;
+  return std::ranges::any_of(fs::directory_iterator("/proc"), [&](const fs::directory_entry& entry) {
+    return fs::exists(entry.path() / "environ", ignored) &&
+           test::content_of(entry.path() / "environ").find(text) != std::string::npos;
+  });
+}
+
+/// A signal to this process alone, as from `kill`: the search knows nothing of it.
+TEST_F(BenchSearch, ASignalEndsItWithItsSearchesAndFolders) {
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--seeds", "2"}})
+    for (const int signal : {SIGINT, SIGTERM}) {
+      const test::TemporaryFolder temporary;
+      std::vector<std::string> arguments{"bench",   "search",   "gpt-step", "--mode",
+                                         "optimal", "--device", "cpu"};
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      ::setenv("TMPDIR", temporary.path().c_str(), 1);
+      Program run(folder_.path(), arguments);
+      ::unsetenv("TMPDIR");
+      const auto has_begun = [&] { return any_process_knows("LUMINAL_CACHE=" + temporary.path().string()); };
+      ASSERT_TRUE(run.wait_until(has_begun)) << run.err();
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the search is under way
+      run.send(signal);
+      EXPECT_EQ(run.wait(), 128 + signal) << run.err();
+      EXPECT_TRUE(fs::is_empty(temporary.path()));
+      for (int look = 0; look < 500 && has_begun(); ++look)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      EXPECT_FALSE(has_begun()) << "a search was left behind";
+    }
 }
 
 }  // namespace
