@@ -9,11 +9,11 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "base/bounded_json.h"
 #include "base/fail.h"
 #include "base/machine.h"
 #include "base/stopwatch.h"
 #include "cli/bench_model.h"
+#include "cli/bench_request.h"
 #include "cli/bench_search.h"
 #include "cli/command.h"
 #include "cli/compile_mode.h"
@@ -113,55 +113,59 @@ class Work {
   double compile_us_ = 0;
 };
 
+json limits_answer(const BenchOptions& options) {
+  const DeviceLimits limits = device_limits(options.device, true);
+  return {{"cpu", limits.cpu},
+          {"threads", limits.threads},
+          {"flops_per_us", limits.flops_per_us},
+          {"memory_bytes_per_us", limits.memory_bytes_per_us},
+          {"cache_bytes_per_us", limits.cache_bytes_per_us},
+          {"cache_bytes", limits.cache_bytes}};
+}
+
+BenchOptions options_of(const BenchRequest& request, BenchOptions options) {
+  options.what = request.what, options.mode = request.mode;
+  options.gradients = request.grad;
+  for (const auto& [dim, size] : request.dims) options.dims.push_back(fmt::format("{}={}", dim, size));
+  options.seed = request.seed, options.classes = request.classes;
+  return options;
+}
+
+json sample_answer(const BenchRequest& request, Work& work) {
+  const double at_least_us = 1e3 * request.ms;
+  json answer{{"compile_us", work.compile_us()}};
+  if (request.report) answer["report"] = json::parse(to_json(work.details()));
+  if (request.peak) {
+    const Work::Beside beside = work.sample_beside_peak(at_least_us);
+    answer["us"] = beside.us, answer["flops_per_us"] = beside.flops_per_us;
+  } else {
+    answer["us"] = work.sample(at_least_us);
+  }
+  return answer;
+}
+
 /// For programs that compare systems: one JSON object a line in, one out, one sample at a time, so that
 /// systems can be timed in turn. {"what": FORMULA, "mode": "optimal", "ms": 50} -> {"us": 12.5, "compile_us":
 /// ...}; with "peak": true also "flops_per_us", the machine's fma rate at the same time. "grad": ["x"],
 /// "classes": 10, "seed": 1 and "dims": {"batch": 8} are the options of these names (--dim); with "report": true also
 /// "report", how the plan came to be.
 int serve(const BenchOptions& options, Console& console) {
+  BenchRequest usual;
+  usual.mode = options.mode, usual.grad = options.gradients;
+  usual.seed = options.seed, usual.classes = options.classes, usual.ms = options.sample_ms;
   std::map<std::string, std::unique_ptr<Work>> known;
   for (std::string line; std::getline(std::cin, line);) {
     json answer;
     try {
-      const auto request = parse_bounded_json(line, "bench");
-      if (!request.is_object())
-        fail<FormatError>("[bench] a request is a JSON object, such as {{\"what\": FORMULA}}");
-      if (request.contains("limits")) {
-        const DeviceLimits limits = device_limits(options.device, true);
-        console.out << json{{"cpu", limits.cpu},
-                            {"threads", limits.threads},
-                            {"flops_per_us", limits.flops_per_us},
-                            {"memory_bytes_per_us", limits.memory_bytes_per_us},
-                            {"cache_bytes_per_us", limits.cache_bytes_per_us},
-                            {"cache_bytes", limits.cache_bytes}}
-                           .dump()
-                    << std::endl;
-        continue;
-      }
-      BenchOptions asked = options;
-      asked.what = request.at("what");
-      asked.mode = request.value("mode", options.mode);
-      asked.gradients = request.value("grad", options.gradients);
-      for (const auto& [dim, size] : request.value("dims", std::map<std::string, int64_t>()))
-        asked.dims.push_back(fmt::format("{}={}", dim, size));
-      asked.seed = request.value("seed", options.seed);
-      asked.classes = std::clamp<int64_t>(request.value("classes", options.classes), 1, INT32_MAX);
-      auto& work = known[fmt::format("{}\n{}\n{}\n{}\n{}", asked.what, asked.mode,
-                                     fmt::join(asked.gradients, ","), asked.classes, asked.seed)];
-      if (!work) {
-        work = std::make_unique<Work>(asked, console);
-      }
-      constexpr double kMostMs = 60'000;
-      const double at_least_us = std::clamp(request.value("ms", options.sample_ms), 0.0, kMostMs) * 1e3;
-      answer["compile_us"] = work->compile_us();
-      if (request.value("report", false)) answer["report"] = json::parse(to_json(work->details()));
-      if (request.value("peak", false)) {
-        const Work::Beside beside = work->sample_beside_peak(at_least_us);
-        answer["us"] = beside.us, answer["flops_per_us"] = beside.flops_per_us;
+      const BenchRequest request = parse_bench_request(line, usual);
+      if (request.limits) {
+        answer = limits_answer(options);
       } else {
-        answer["us"] = work->sample(at_least_us);
+        auto& work = known[request.key()];
+        if (!work) work = std::make_unique<Work>(options_of(request, options), console);
+        answer = sample_answer(request, *work);
       }
-      if (request.value("last", false)) known.clear();
+      if (request.last) known.clear();
     } catch (const std::exception& error) {  // also what is a fault of ours: the next request is answered
       answer = {{"error", error.what()}};
     }

@@ -9,6 +9,8 @@
 #include <random>
 #include <regex>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "base/environment.h"
 #include "base/machine.h"
@@ -107,6 +109,44 @@ not json
   EXPECT_THAT(answers[2].at("error").get<std::string>(), HasSubstr("rleu"));
   EXPECT_THAT(answers[3].at("error").get<std::string>(), HasSubstr("what"));
   EXPECT_TRUE(answers[4].contains("error"));
+}
+
+TEST(Cli, BenchRefusesRequestsOfOtherTypesAndRanges) {
+  const std::string what = R"({"what": "x:f32[n,4] * 2", )";
+  const std::string sizes = "\"dims\" of a request takes a whole number from 0 to 9223372036854775807, not ";
+  const std::vector<std::pair<std::string, std::string>> requests = {
+      {R"("dims": {"n": 1e30}})", sizes + "1e+30"},
+      {R"("dims": {"n": -1}})", sizes + "-1"},
+      {R"("dims": {"n": 2.5}})", sizes + "2.5"},
+      {R"("dims": {"n": "4"}})", sizes + "\"4\""},
+      {R"("dims": {"n": [[4]]}})", sizes + "[[4]]"},
+      {R"("dims": {"n": 18446744073709551615}})", sizes + "18446744073709551615"},
+      {R"("dims": {"n": nan}})", "parse error"},
+      {R"("dims": [4]})", "\"dims\" of a request takes an object of names and sizes, not [4]"},
+      {R"("dims": {"m": 4}})", "has no dim 'm'"},
+      {R"("seed": -1})", "\"seed\" of a request takes a whole number from 0 to 18446744073709551615, not -1"},
+      {R"("classes": 0})", "\"classes\" of a request takes a whole number from 1 to 2147483647, not 0"},
+      {R"("ms": "1"})", "\"ms\" of a request takes a number from 0 to 60000, not \"1\""},
+      {R"("ms": 1e999})", "number overflow"},
+      {R"("grad": "x"})", "\"grad\" of a request takes a list of texts, not \"x\""},
+      {R"("peak": 1})", "\"peak\" of a request takes true or false, not 1"},
+      {R"("mode": [[]]})", "\"mode\" of a request takes a text, not [[]]"},
+  };
+  std::string lines;
+  for (const auto& [request, message] : requests) lines += what + request + "\n";
+  const auto answers = served(lines + what + R"("dims": {"n": 4}, "ms": 1})" + "\n");
+  ASSERT_EQ(answers.size(), requests.size() + 1);
+  for (size_t i = 0; i < requests.size(); ++i)
+    EXPECT_THAT(answers[i].value("error", ""), HasSubstr(requests[i].second)) << requests[i].first;
+  EXPECT_GT(answers.back().at("us").get<double>(), 0);
+}
+
+TEST(Cli, BenchTellsRequestsOfOtherSizesApart) {
+  const std::string what = R"({"what": "x:f32[n,4] * 2", "ms": 0, "dims": {"n": )";
+  const auto answers = served(what + "4}}\n" + what + "5}}\n" + what + "4}}\n");
+  ASSERT_EQ(answers.size(), 3U);
+  EXPECT_NE(answers[0].at("compile_us"), answers[1].at("compile_us"));
+  EXPECT_EQ(answers[0].at("compile_us"), answers[2].at("compile_us"));
 }
 
 TEST(Cli, BenchTimesGradientsOfTheInputsNamed) {
