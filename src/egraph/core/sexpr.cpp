@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fail.h"
+#include "base/utf8.h"
 
 namespace luminal::egraph {
 namespace {
@@ -33,10 +34,8 @@ class SexprReader {
       throw SexprError{fmt::format("byte 0x{:02x} is not UTF-8 text: programs are written in UTF-8",
                                    static_cast<unsigned char>(text_[bad])),
                        bad, bad + 1};
-    constexpr size_t kTokensBetween = 4096;
-    size_t tokens = 0;
     for (skip_blanks(); at_ < text_.size(); skip_blanks()) {
-      if (poll && ++tokens % kTokensBetween == 0) poll();
+      if (poll) poll();
       read_token();
     }
     if (!open_.empty()) {
@@ -126,32 +125,6 @@ Sexpr tree_of(const std::vector<SexprNode>& nodes, size_t index, std::string_vie
 }
 
 }  // namespace
-
-size_t find_invalid_utf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    size_t length = 1;
-    uint32_t code = byte;
-    if (byte >= 0xF0 && byte <= 0xF4)
-      length = 4, code = byte & 0x07;
-    else if (byte >= 0xE0 && byte < 0xF0)
-      length = 3, code = byte & 0x0F;
-    else if (byte >= 0xC2 && byte < 0xE0)
-      length = 2, code = byte & 0x1F;
-    else if (byte >= 0x80)
-      return i;
-    if (i + length > text.size()) return i;
-    for (size_t k = 1; k < length; ++k) {
-      const auto next = static_cast<unsigned char>(text[i + k]);
-      if ((next & 0xC0) != 0x80) return i;
-      code = code << 6 | (next & 0x3F);
-    }
-    const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-    if (overlong || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return i;
-    i += length;
-  }
-  return std::string_view::npos;
-}
 
 std::vector<SexprNode> read_sexprs(std::string_view text, const std::function<void()>& poll) {
   return SexprReader(text).read(poll);

@@ -26,12 +26,9 @@ struct SexprError {
 };
 
 /// All s-expressions of a text. Throws SexprError for an unbalanced parenthesis, an open string, an unknown
-/// escape, or text that is not UTF-8. `poll` is called now and then; what it throws ends the reading.
+/// escape, or text that is not UTF-8. `poll` is called for each token; what it throws ends the reading.
 [[nodiscard]] std::vector<SexprNode> read_sexprs(std::string_view text,
                                                  const std::function<void()>& poll = {});
-
-/// Offset of the first byte that is not part of well-formed UTF-8, or npos.
-[[nodiscard]] size_t find_invalid_utf8(std::string_view text);
 
 /// The one s-expression of a pattern or term, as a tree.
 struct Sexpr {

@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "base/file.h"
-#include "egraph/core/sexpr.h"
+#include "base/utf8.h"
 #include "egraph/language/interpreter.h"
 
 namespace luminal::egraph::language {

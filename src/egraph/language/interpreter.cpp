@@ -86,7 +86,7 @@ SortId Interpreter::host_sort(ContainerSort sort, bool is_container) {
 
 Program Interpreter::parsed(const Source& source) {
   const Span whole{&source, 0, static_cast<uint32_t>(std::min<size_t>(source.text.size(), 1))};
-  const auto poll = [this] { graph_.state().check_limits(); };
+  const auto poll = [this] { graph_.state().poll(); };
   try {
     const bool has_rationals = scope_.find_sort(symbols_.intern("Rational")) != nullptr;
     if (!has_rationals && mentions_rationals(source, symbols_, poll)) library_.install_rationals(scope_);

@@ -20,18 +20,17 @@ std::vector<Sexp> Sexp::items() const {
   return out;
 }
 
-void Parser::parse_all(const std::function<void()>& poll) {
-  if (poll) poll_ = &poll;
+void Parser::parse_all(const std::function<void()>& callback) {
+  if (callback) poll_ = &callback;
   for (uint32_t i = 0; i < tree_.nodes.size(); i = tree_.nodes[i].end) {
-    count_step();
+    poll();
     out_.commands.push_back(command(Sexp(tree_, i)));
   }
 }
 
 // One command may be all of the program.
-void Parser::count_step() {
-  constexpr uint32_t kStepsBetween = 1024;
-  if (poll_ && ++steps_ % kStepsBetween == 0) (*poll_)();
+void Parser::poll() const {
+  if (poll_) (*poll_)();
 }
 
 // -- Small pieces
@@ -150,7 +149,7 @@ ExprId Parser::expr(const Sexp& sexp) {
   std::vector<Open> open;
   uint32_t at = sexp.index();
   for (;;) {
-    count_step();
+    poll();
     const Sexp here(tree_, at);
     const SexpNode& node = here.node();
     ExprId done;

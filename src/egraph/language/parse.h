@@ -24,7 +24,7 @@ class FreshNames {
 };
 
 /// Reads a program. Errors: ProgramError with the usage of the command that is written wrongly.
-/// `poll` is called now and then; what it throws ends the parsing.
+/// `poll` is called at each step; what it throws ends the parsing.
 [[nodiscard]] Program parse_program(const Source& source, SymbolTable& symbols, FreshNames& fresh,
                                     const std::function<void()>& poll = {});
 

@@ -46,8 +46,8 @@ class Parser {
  public:
   Parser(const Sexps& tree, Program& out, SymbolTable& symbols, FreshNames& fresh)
       : tree_(tree), out_(out), symbols_(symbols), fresh_(fresh) {}
-  /// `poll` is called now and then; what it throws ends the parsing.
-  void parse_all(const std::function<void()>& poll);
+  /// `callback` is called at each step; what it throws ends the parsing.
+  void parse_all(const std::function<void()>& callback);
   /// Names of all commands that are not actions.
   [[nodiscard]] static std::vector<std::string_view> command_names();
 
@@ -60,7 +60,7 @@ class Parser {
   };
   static const std::unordered_map<std::string_view, Entry>& commands();
 
-  void count_step();
+  void poll() const;
   Command command(const Sexp& sexp);
   Command sort(const Sexp& whole, List args);
   Command datatype(const Sexp& whole, List args);
@@ -135,7 +135,6 @@ class Parser {
   FreshNames& fresh_;
   int command_depth_ = 0;
   const std::function<void()>* poll_ = nullptr;
-  uint32_t steps_ = 0;
 };
 
 }  // namespace luminal::egraph::language

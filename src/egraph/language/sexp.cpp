@@ -99,9 +99,8 @@ Sexps read_sexps(const Source& source, SymbolTable& symbols, const std::function
   };
   Sexps out;
   try {
-    constexpr size_t kNodesBetween = 4096;
     for (SexprNode& read : read_sexprs(source.text, poll)) {
-      if (poll && out.nodes.size() % kNodesBetween == 0) poll();
+      if (poll) poll();
       SexpNode node{.kind = SexpNode::Kind::List,
                     .end = static_cast<uint32_t>(read.end),
                     .atom = {},

@@ -33,7 +33,7 @@ struct Sexps {
 
 /// Reads all s-expressions of a source. Errors: ProgramError for an unbalanced parenthesis, an open string,
 /// an unknown escape, or text that is not UTF-8.
-/// `poll` is called now and then; what it throws ends the reading.
+/// `poll` is called at each step; what it throws ends the reading.
 [[nodiscard]] Sexps read_sexps(const Source& source, SymbolTable& symbols,
                                const std::function<void()>& poll = {});
 
