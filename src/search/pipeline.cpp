@@ -266,7 +266,7 @@ class BackEndRun {
     compiled_.plan_us = found.plan_us;
     compiled_.fast_us = found.models_plan_us;
     compiled_.note = std::move(found.note);
-    values_ = std::move(found.values.leaves);
+    values_ = std::move(found.values);
   }
 
   /// What was tuned; the model's choice for the rest (copies that the plan itself needs).
@@ -347,8 +347,7 @@ class BackEndRun {
 
   /// The model's choice takes its place.
   void drop_own_kernel(const PlanFacts::Kernel& kernel) {
-    const auto note = fmt::format("{} is wrong and not used", kernel.implementation.schedule->name);
-    compiled_.note += (compiled_.note.empty() ? "" : "; ") + note;
+    add_note(fmt::format("{} is wrong and not used", kernel.implementation.schedule->name));
     forget_choice(compiled_.front_end->store->at(kernel.spec), kernel.bucket);
     compiled_.tuned.erase(kernel.spec);
     build();
@@ -382,12 +381,13 @@ class BackEndRun {
     if (budget == nullptr) return;
     const auto most = static_cast<double>(budget->duration.count());
     if (compiled_.total_ms <= std::max(1.05 * most, most + 100)) return;
-    compiled_.note += fmt::format(
-        "{}the compile took {:.0f} ms, longer than its budget of {:.0f} ms: every spec needs at least one "
+    add_note(fmt::format(
+        "the compile took {:.0f} ms, longer than its budget of {:.0f} ms: every spec needs at least one "
         "compiled kernel, which took {:.0f} ms",
-        compiled_.note.empty() ? "" : "; ", compiled_.total_ms, most,
-        compiled_.tuning.compile_s * 1e3 + compiled_.facts.compile_ms);
+        compiled_.total_ms, most, compiled_.tuning.compile_s * 1e3 + compiled_.facts.compile_ms));
   }
+
+  void add_note(const std::string& text) { compiled_.note += (compiled_.note.empty() ? "" : "; ") + text; }
 
   const Graph& graph_;
   const BackEnd& target_;

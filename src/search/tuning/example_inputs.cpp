@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "base/fail.h"
@@ -318,38 +319,38 @@ class Recording {
   runtime::PlanRunner runner_;
 };
 
+struct Made {
+  TensorIndex tensor;
+  bool by_host;
+};
 struct Kept {
   TensorIndex tensor;
   int64_t offset, bytes;
 };
 
 /// What launches make that is a value of the graph: first what the host's ops make.
-std::vector<TensorIndex> values_made(const runtime::Plan& plan) {
-  std::vector<TensorIndex> list;
+std::vector<Made> values_made(const runtime::Plan& plan) {
+  std::vector<Made> list;
   for (const bool by_host : {true, false})
     for (const runtime::Launch& launch : plan.launches) {
       if (launch.loop || (launch.host && !Recording::may_run(*launch.host)) ||
           launch.host.has_value() != by_host)
         continue;
       for (const TensorIndex output : launch.outputs())
-        if (plan.tensors[static_cast<size_t>(output)].value) list.push_back(output);
+        if (plan.tensors[static_cast<size_t>(output)].value) list.push_back({output, by_host});
     }
   return list;
 }
 
 /// Of `made` all that the host's ops make, and other values that are not large, the first ones first.
-std::vector<Kept> values_to_keep(const runtime::Plan& plan, const DimMap& dims,
-                                 std::span<const TensorIndex> made) {
+std::vector<Kept> values_to_keep(const runtime::Plan& plan, const DimMap& dims, std::span<const Made> made) {
   constexpr int64_t kLarge = int64_t{16} << 20, kAll = int64_t{256} << 20;
-  std::unordered_set<TensorIndex> by_host;
-  for (const runtime::Launch& launch : plan.launches)
-    if (launch.host) by_host.insert(launch.host->outputs.begin(), launch.host->outputs.end());
   std::vector<Kept> list;
   int64_t total = 0;
-  for (const TensorIndex tensor : made) {
+  for (const auto& [tensor, by_host] : made) {
     const PlanTensor& t = plan.tensors[static_cast<size_t>(tensor)];
     const int64_t bytes = size_bytes(t.dtype, element_count(t.dims).exec(dims));
-    if (bytes == 0 || (!by_host.contains(tensor) && bytes > kLarge) || total + bytes > kAll) continue;
+    if (bytes == 0 || (!by_host && bytes > kLarge) || total + bytes > kAll) continue;
     list.push_back({tensor, total, bytes});
     total += backends::aligned(bytes);
   }
@@ -379,7 +380,7 @@ struct RangeRecord {
 RunValues record_values(backends::Device& device, const Graph& graph, const runtime::Plan& plan,
                         const DimMap& dims, const runtime::Given& given,
                         std::chrono::steady_clock::time_point until) {
-  const std::vector<TensorIndex> made = values_made(plan);
+  const std::vector<Made> made = values_made(plan);
   const std::vector<Kept> kept = values_to_keep(plan, dims, made);
   const SharedBytes memory(kept.empty() ? 1 : kept.back().offset + kept.back().bytes);
   const SharedBytes ranges(static_cast<int64_t>((made.size() + 1) * sizeof(RangeRecord)));
@@ -392,7 +393,7 @@ RunValues record_values(backends::Device& device, const Graph& graph, const runt
           for (const Kept& each : kept)
             std::ranges::copy(recording.bytes(each.tensor), memory.bytes().begin() + each.offset);
           for (size_t i = 0; i < made.size(); ++i, ++progress)
-            ranges.as<RangeRecord>()[i].set(recording.range(made[i]));
+            ranges.as<RangeRecord>()[i].set(recording.range(made[i].tensor));
         },
         std::chrono::seconds(20), containment_of(device), until);
   } catch (const Error& error) {  // an op of the host refuses what it is given
@@ -405,7 +406,7 @@ RunValues record_values(backends::Device& device, const Graph& graph, const runt
   }
   RunValues values;
   for (size_t i = 0; i < made.size(); ++i)
-    add(values.ranges, plan.tensors[static_cast<size_t>(made[i])], ranges.as<RangeRecord>()[i].get());
+    add(values.ranges, plan.tensors[static_cast<size_t>(made[i].tensor)], ranges.as<RangeRecord>()[i].get());
   for (const Kept& each : kept) {
     const PlanTensor& t = plan.tensors[static_cast<size_t>(each.tensor)];
     auto data = std::make_shared<TensorData>(t.dtype, exec(t.dims, dims));

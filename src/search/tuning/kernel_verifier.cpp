@@ -41,8 +41,6 @@ std::vector<size_t> others_of(const Job& job, size_t c) {
   return list;
 }
 
-}  // namespace
-
 /// Lengths in which a kernel may cut its work along an axis: its parameters, as elements and as vectors.
 std::vector<int64_t> tile_lengths(const codegen::Parameters& parameters, int64_t lanes) {
   constexpr int64_t kLongest = 4096;
@@ -51,6 +49,8 @@ std::vector<int64_t> tile_lengths(const codegen::Parameters& parameters, int64_t
     if (value > 1 && value <= kLongest) lengths.insert({value, value * lanes});
   return {lengths.begin(), lengths.end()};
 }
+
+}  // namespace
 
 /// Loops as a job's spec says them: in scalars where that does not take long, otherwise in vectors. None
 /// where these take long as well, or are the candidate itself.
@@ -296,7 +296,8 @@ std::vector<Job*> KernelVerifier::verify_leaders(std::span<Job* const> jobs, Clo
   return open;
 }
 
-/// A wrong kernel is a fault of ours, or of the program that brought it: it is reported, with a file to look into, and never used.
+/// A wrong kernel is a fault of ours, or of the program that brought it: it is reported, with a file to look into, and
+/// never used.
 void KernelVerifier::report_fault(const Job& job, const Tried& tried, const Fault& fault,
                                   const VerificationSuite& suite) {
   ++phases_.faults;

@@ -281,6 +281,7 @@ class PlanSearch {
     constexpr double kLongS = 1, kShare = 0.1;
     if (cover_.kernels.empty()) return;
     const auto start = Clock::now();
+    RunValues values;
     try {
       const runtime::Plan plan = plan_of(cover_, true);
       const DimMap top = context_.bucket.top();
@@ -289,14 +290,16 @@ class PlanSearch {
       const bool is_short = takes_s < kLongS || !context_.options.examples.empty();
       if (is_short && bytes < this_machine().available_bytes / 4 &&
           fits(takes_s / kShare, deadlines_.kernels))
-        result_.values =
+        values =
             record_values(context_.backend, context_.graph, plan, top,
                           timing_inputs(context_.graph, plan, top, context_.options), deadlines_.kernels);
     } catch (
         const InternalError& error) {  // a kernel of the model's choice cannot be made: others will be tried
       debug(1, "search: the model's plan does not run: {}", reason_of(error));
     }
-    tuner_.set_values(result_.values.leaves, std::make_shared<const ValueRanges>(result_.values.ranges));
+    result_.values = values.leaves;
+    tuner_.set_values(std::move(values.leaves),
+                      std::make_shared<const ValueRanges>(std::move(values.ranges)));
     plans_s_ += seconds_since(start);
   }
 
@@ -507,7 +510,7 @@ class PlanSearch {
     const std::string trouble = run_contained(
         [&](Progress& progress) {
           std::vector<std::unique_ptr<runtime::PlanRunner>> runs;
-          Leaves known = result_.values.leaves;  // plans that read one value have one copy of it
+          Leaves known = result_.values;  // plans that read one value have one copy of it
           const std::shared_ptr<backends::Buffer> arena = arena_for(entries, sizes);
           for (const Entry& entry : entries) {
             const runtime::Given given =

@@ -25,7 +25,7 @@ struct PlanSearchResult {
   /// Whole plans timed against each other; 0: nothing was timed (all was remembered, or no time was left).
   double plan_us = 0, models_plan_us = 0;
   std::string note;  ///< why it is the model's own plan; "" if it is not
-  RunValues values;  ///< of the graph, as runs have them: on what candidates were timed
+  Leaves values;     ///< of the graph, as runs have them: on what candidates were timed
 };
 
 struct PlanSearchContext {
