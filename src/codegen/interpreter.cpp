@@ -261,9 +261,9 @@ class Machine {
         continue;
       }
       const int64_t index = by_lane ? lane<int64_t>(i.operands.back(), k) : first + k * i.stride;
-      check(index >= 0 && index + width <= m.elements, "{} element {} of {} in {} ({}, variables {})",
-            writes ? "writes" : "reads", index, m.elements, m.buffer->name, i.index.to_string(),
-            fmt::join(variables_, " "));
+      if (index < 0 || index + width > m.elements) [[unlikely]]
+        check(false, "{} element {} of {} in {} ({}, variables {})", writes ? "writes" : "reads", index,
+              m.elements, m.buffer->name, i.index.to_string(), fmt::join(variables_, " "));
       std::byte* element = m.bytes.data() + static_cast<size_t>(index) * size;
       writes ? note_write(m, static_cast<size_t>(index)) : note_read(m, static_cast<size_t>(index));
       writes ? std::memcpy(element, value, bytes) : std::memcpy(value, element, bytes);
