@@ -48,16 +48,7 @@ class Limits {
                    budget_.bytes != std::numeric_limits<uint64_t>::max();
   }
 
-  bool exceeded() {
-    if (stop_) return true;
-    if (!has_time_for(0)) stop_ = StopReason::TimeBudget;
-    if (is_interrupted()) stop_ = StopReason::Interrupted;
-    if (limits_size_) {
-      if (state_.total_rows() >= budget_.nodes) stop_ = StopReason::NodeBudget;
-      if (state_.size_bytes() >= budget_.bytes) stop_ = StopReason::ByteBudget;
-    }
-    return stop_.has_value();
-  }
+  bool exceeded() { return is_spent(limits_size_); }
   [[nodiscard]] std::optional<StopReason> reason() const { return stop_; }
   void stop(StopReason reason) {
     if (!stop_) stop_ = reason;
@@ -74,9 +65,10 @@ class Limits {
     return !stop_;
   }
 
-  /// Throws Stopped if the budget is spent.
+  /// Throws Stopped if the budget is spent. Cheap: where there are many tables (each `let` of a program is one), it looks
+  /// at their sizes only now and then.
   void check() {
-    if (exceeded()) throw Stopped{*stop_};
+    if (is_spent(limits_size_ && sizes_are_due())) throw Stopped{*stop_};
   }
   /// As `check`, but looks only now and then: for what takes less than a few microseconds.
   void poll() {
@@ -113,6 +105,27 @@ class Limits {
   }
 
  private:
+  bool is_spent(bool looks_at_sizes) {
+    if (stop_) return true;
+    if (!has_time_for(0)) stop_ = StopReason::TimeBudget;
+    if (is_interrupted()) stop_ = StopReason::Interrupted;
+    if (looks_at_sizes) {
+      if (state_.total_rows() >= budget_.nodes) stop_ = StopReason::NodeBudget;
+      if (state_.size_bytes() >= budget_.bytes) stop_ = StopReason::ByteBudget;
+    }
+    return stop_.has_value();
+  }
+  /// So often that a check comes to a look at some hundreds of tables, however many there are.
+  bool sizes_are_due() {
+    constexpr size_t kTables = 256;
+    if (checks_to_skip_ > 0) {
+      --checks_to_skip_;
+      return false;
+    }
+    checks_to_skip_ = state_.functions.size() / kTables;
+    return true;
+  }
+
   /// By the caller's flag, or because the work of this thread is to stop (base/cancel.h).
   [[nodiscard]] bool is_interrupted() const {
     return (interrupt_ != nullptr && interrupt_->load(std::memory_order_relaxed)) || is_cancelled();
@@ -124,6 +137,7 @@ class Limits {
   Clock::time_point begin_;
   bool limits_time_ = false, limits_size_ = false;
   uint32_t polls_ = 0;
+  size_t checks_to_skip_ = 0;
   std::optional<StopReason> stop_;
 };
 
