@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Weakens every guard of the functions behind the rules, one at a time, and runs the tests of laws on each.
+"""Weakens every guard of the functions behind the rules and of those that make one kernel of several, one at a time,
+and runs their tests on each.
 
-tests/rule/weakened_rules_test.cpp does the same to the text of the rules at run time; what their primitives ask
-stands in C++, so here each mutant is compiled and linked, which takes some 10 s. After a change to laws.cpp:
+tests/rule/weakened_rules_test.cpp does the same to the text of the rules at run time; what stands in C++ is compiled
+and linked for each mutant, which takes some seconds. After a change to one of the sources below:
 
   ninja -C build/release test_kernel test_search suite_rule && python3 tools/weaken_laws.py [BUILD] [WORD]
 
@@ -10,6 +11,7 @@ WORD: only mutants in whose file, text or change it occurs. Ends with 1 if a mut
 is missed, or one that is known to is noticed. `--check` only says whether the sources have what the list changes.
 """
 import concurrent.futures
+import json
 import os
 import pathlib
 import shlex
@@ -19,13 +21,19 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LAWS, STORE, LANGUAGE = "src/kernel/laws.cpp", "src/search/saturate/spec_store.cpp", "src/search/saturate/language.cpp"
-ONLINE = "src/kernel/online.cpp"
+ONLINE, IN_PLACE, COMPOSE = "src/kernel/online.cpp", "src/kernel/in_place.cpp", "src/kernel/compose.cpp"
+INLINER, CANONICAL = "src/kernel/inliner.cpp", "src/kernel/canonical.cpp"
+AXES, MASKS = "src/kernel/canonical_axes.cpp", "src/kernel/canonical_masks.cpp"
+SHARE, VALUES = "src/kernel/canonical_share.cpp", "src/kernel/canonical_values.cpp"
 
 # Programs that may notice a mutant of a file, and their tests, the quickest first.
 TESTS_OF_LAWS = {"test_kernel": "Laws.*", "test_search": "SpecStore.*",
                  "suite_rule": "Rules.*:WeakenedRules.TheRight*:RelaxedRange.*:OwnRules.*"}
 TESTS = {LAWS: TESTS_OF_LAWS, STORE: TESTS_OF_LAWS, LANGUAGE: TESTS_OF_LAWS,
-         ONLINE: {"test_kernel": "Online*:*OnlineSums.*:Compose*"}}
+         ONLINE: {"test_kernel": "Online*:*OnlineSums.*:Compose*"},
+         IN_PLACE: {"test_kernel": "InPlace.*"}} | dict.fromkeys(
+             (COMPOSE, INLINER, CANONICAL, AXES, MASKS, SHARE, VALUES),
+             {"test_kernel": "Canonical*:RandomCompositions.*:RandomSiblings.*:Compose*:MergeSiblings*:Laws.*:Online*"})
 
 # File, function (its first line), text, and what it becomes; a fifth part says why the mutant is no other law.
 MUTANTS = [
@@ -80,7 +88,9 @@ MUTANTS = [
     (LAWS, "void visit(", "product_.negated = !product_.negated", "product_.negated = true"),
     (LAWS, "void visit(", ".divides = true", ".divides = false"),
     (LAWS, "void visit(", ".branch = branch", ".branch = 3 - branch"),
-    (LAWS, "bool stands_free(", "return (axes_of(v.axes) & ~axes_of(spec.parallel_axes())) == 0;", "return true || (axes_of(v.axes) & ~axes_of(spec.parallel_axes())) == 0;"),
+    (LAWS, "bool stands_free(",
+     "return (axes_of(v.axes) & ~axes_of(spec.parallel_axes())) == 0;",
+     "return true || (axes_of(v.axes) & ~axes_of(spec.parallel_axes())) == 0;"),
     (LAWS, "Scalar product_of(", "f.branch == 1", "f.branch != 1"),
     (LAWS, "Scalar product_of(", "b.constant(n.dtype, 1)", "b.constant(n.dtype, 2)"),
     (LAWS, "std::optional<Split> split_product(", "f.divides ? ", "!f.divides ? "),
@@ -120,36 +130,44 @@ MUTANTS = [
     (LAWS, "std::optional<Split> leave_max(", "factor > 0 && ", ""),
     (LAWS, "std::optional<Split> leave_max(", " && std::isfinite(factor)", ""),
     (LAWS, "std::optional<Composed> fold_constant(", " && o.slot == slot", ""),
-    (LAWS, "std::optional<Composed> fold_constant(", "for (size_t k = o.masks.size(); k-- > 0;)", "for (size_t k = 0; k-- > 0;)"),
+    (LAWS, "std::optional<Composed> fold_constant(",
+     "for (size_t k = o.masks.size(); k-- > 0;)", "for (size_t k = 0; k-- > 0;)"),
     (LAWS, "std::optional<Composed> fold_constant(",
      "b.select(valid, constant, number_constant(b, o.dtype, o.masks[k].fill))",
      "b.select(valid, number_constant(b, o.dtype, o.masks[k].fill), constant)"),
     (LAWS, "std::optional<Composed> reduce_repeated(",
      "if (!v.monoid || (v.monoid != Monoid::Add && !info(*v.monoid).selects)) continue;", "if (!v.monoid) continue;"),
-    (LAWS, "std::optional<Composed> reduce_repeated(", "for (const Operand& o : v.operands) used |= axes_of(o, spec.values());", ""),
-    (LAWS, "std::optional<Composed> reduce_repeated(", "~used;", "~used & ~(axes_of(v.reduced) & (~axes_of(v.reduced) + 1));"),
+    (LAWS, "std::optional<Composed> reduce_repeated(",
+     "for (const Operand& o : v.operands) used |= axes_of(o, spec.values());", ""),
+    (LAWS, "std::optional<Composed> reduce_repeated(",
+     "~used;", "~used & ~(axes_of(v.reduced) & (~axes_of(v.reduced) + 1));"),
     (LAWS, "std::optional<Composed> reduce_repeated(", ".range().min < 1", ".range().min < 0"),
     (LAWS, "std::optional<Composed> reduce_repeated(", "count *= ", "count = ",
      "Axes that nobody reads are one axis of the canonical form."),
     (LAWS, "std::optional<Composed> reduce_repeated(", "if (narrowed.reduced.empty()) ", ""),
     (LAWS, "std::optional<Composed> reduce_repeated(", "if (v.monoid == Monoid::Add) {", "{"),
-    (LAWS, "std::optional<Composed> reduce_repeated(", "if (v.monoid == Monoid::Add) {", "if (v.monoid == Monoid::Max) {"),
+    (LAWS, "std::optional<Composed> reduce_repeated(",
+     "if (v.monoid == Monoid::Add) {", "if (v.monoid == Monoid::Max) {"),
     (STORE, "bool SpecStore::symmetric(", "i == j || ", ""),
     (STORE, "bool SpecStore::symmetric(",
      "!(slots[static_cast<size_t>(i)] == slots[static_cast<size_t>(j)])", "slots.empty()",
      "Forms with one slot marked differ where the slots do; asking the slots first is quicker."),
     (STORE, "bool SpecStore::symmetric(", "if (first->spec != second->spec) return false;", ""),
-    (STORE, "bool SpecStore::symmetric(", "if (to != (from == i ? j : from == j ? i : from)) return false;", "static_cast<void>(from), static_cast<void>(to);"),
+    (STORE, "bool SpecStore::symmetric(",
+     "if (to != (from == i ? j : from == j ? i : from)) return false;",
+     "static_cast<void>(from), static_cast<void>(to);"),
     (STORE, "bool SpecStore::is_elementwise(", "!v.monoid && ", ""),
     (STORE, "bool SpecStore::is_elementwise(", "v.body.nodes().size() <= kMostNodes &&", "kMostNodes > 0 &&"),
     (STORE, "bool SpecStore::is_elementwise(", "kMostNodes = 16", "kMostNodes = 17"),
     (STORE, "bool SpecStore::is_elementwise(", "kMostNodes = 16", "kMostNodes = 15"),
     (STORE, "bool SpecStore::is_elementwise(", "kMostOperands = 4", "kMostOperands = 5"),
     (STORE, "bool SpecStore::is_elementwise(", "kMostOperands = 4", "kMostOperands = 3"),
-    (STORE, "bool SpecStore::is_exact(", "v.monoid && !info(*v.monoid).selects", "(!v.monoid || !info(*v.monoid).selects)"),
+    (STORE, "bool SpecStore::is_exact(",
+     "v.monoid && !info(*v.monoid).selects", "(!v.monoid || !info(*v.monoid).selects)"),
     (STORE, "bool SpecStore::is_exact(", "!info(*v.monoid).selects && ", ""),
     (STORE, "bool SpecStore::is_exact(", " && is_float(v.dtype())", ""),
-    (STORE, "SpecStore::Made* SpecStore::join(", "if (std::ranges::adjacent_find(sorted) == sorted.end()) return nullptr;", "",
+    (STORE, "SpecStore::Made* SpecStore::join(",
+     "if (std::ranges::adjacent_find(sorted) == sorted.end()) return nullptr;", "",
      "What joins nothing is the same kernel again."),
     (LANGUAGE, "slot_of(", "at >= 0 && ", ""),
     (LANGUAGE, "slot_of(", "at >= 0 && at < count", "at >= 0"),
@@ -265,7 +283,8 @@ MUTANTS = [
      "`online_of` asks the same of what is made."),
     (ONLINE, "bool take_bodies_in(", " || !is_real(v.dtype())", "",
      "`online_of` asks the same of what is made."),
-    (ONLINE, "bool take_bodies_in(", "if (!online_of(trial.values, static_cast<int>(at)) && !take_factors_out(trial, at)) return false;", "",
+    (ONLINE, "bool take_bodies_in(",
+     "if (!online_of(trial.values, static_cast<int>(at)) && !take_factors_out(trial, at)) return false;", "",
      "Reading bodies changes where they are computed, and nothing else."),
     (ONLINE, "bool joins_walk(", "v.online || !reads_fold(v.body)", "!reads_fold(v.body)"),
     (ONLINE, "bool joins_walk(", "v.online || !reads_fold(v.body)", "v.online"),
@@ -275,6 +294,226 @@ MUTANTS = [
      "Without a maximum nothing follows one: leaving early is quicker."),
     (ONLINE, "void mark_online(", "if (changed) simplify_values(parts);", "",
      "Operands that nothing reads any more count for nothing."),
+    (IN_PLACE, "read_where_written(", "is_quantized(own.dtype) || ", ""),
+    (IN_PLACE, "read_where_written(", "own.elements != output.elements ||\n      ", ""),
+    (IN_PLACE, "read_where_written(", " ||\n      element_bytes(own.dtype) != element_bytes(written)", ""),
+    (IN_PLACE, "read_where_written(", "operand.slot != slot ||", "false ||"),
+    (IN_PLACE, "read_where_written(", "operand.index == output.index && ", ""),
+    (IN_PLACE, "read_where_written(", " && operand.masks.empty()", ""),
+    (IN_PLACE, "replaceable_slots(", "spec.values().size() != 1 || ", ""),
+    (IN_PLACE, "replaceable_slots(", "spec.outputs().size() != 1 || ", ""),
+    (IN_PLACE, "replaceable_slots(", " || spec.values()[0].monoid", ""),
+    (COMPOSE, "bool holds_nothing(", "std::ranges::any_of(spec.extents(), nothing) ||", ""),
+    (COMPOSE, "bool holds_nothing(", "std::ranges::any_of(spec.slots(), nothing, &Slot::elements) ||", ""),
+    (COMPOSE, "bool holds_nothing(",
+     " ||\n         std::ranges::any_of(spec.outputs(), nothing, &Output::elements)", "",
+     "An output without elements has an axis without."),
+    (COMPOSE, "int64_t formula_length(", "length += operand.index.node().size", "length += 0"),
+    (COMPOSE, "int64_t formula_length(",
+     "for (const Mask& mask : operand.masks) length += mask.predicate.node().size;", ""),
+    (COMPOSE, "int operation_count(", "arity(n.op) > 0", "1"),
+    (COMPOSE, "int places_read(", "o.kind == Kind::Load && ", "",
+     "What is no load has slot -1."),
+    (COMPOSE, "int places_read(", " && o.slot == slot", ""),
+    (COMPOSE, "bool may_repeat(", "places * operation_count(producer)", "operation_count(producer)"),
+    (COMPOSE, "bool may_repeat(", "places * formula_length(producer)", "formula_length(producer)"),
+    (COMPOSE, "bool may_repeat(", "int64_t{limits.repeats} * limits.operations", "limits.operations"),
+    (COMPOSE, "bool may_repeat(", "limits.repeats * limits.formulas", "limits.formulas"),
+    (COMPOSE, "bool may_grow(", "!holds_nothing(a) && ", ""),
+    (COMPOSE, "bool may_grow(", "!holds_nothing(b) && ", ""),
+    (COMPOSE, "bool may_grow(", " && formula_length(a) + formula_length(b) <= limits.formulas", ""),
+    (COMPOSE, "std::optional<Composed> finish(",
+     "static_cast<size_t>(limits.exports) + 1", "static_cast<size_t>(limits.exports) + 2"),
+    (COMPOSE, "std::optional<Composed> finish(", "c.slots.size() > static_cast<size_t>(limits.slots) || ", ""),
+    (COMPOSE, "std::optional<Composed> finish(", " || operation_count(c.spec) > limits.operations", ""),
+    (COMPOSE, "std::optional<Composed> finish(",
+     "s >= static_cast<int>(first_slots)", "s > static_cast<int>(first_slots)"),
+    (COMPOSE, "bool run(double most_evaluations)", "inliner_.evaluations() <= most_evaluations", "true"),
+    (COMPOSE, "bool is_replaced(", "o.kind == Kind::Load && ", "",
+     "What is no load has slot -1; no output of a producer is read by none where there is one."),
+    (COMPOSE, "std::optional<Value> rebuilt(",
+     "if (o.kind == Kind::Value) o.value = place[static_cast<size_t>(o.value)];", "static_cast<void>(place);"),
+    (COMPOSE, "void check_slot(",
+     "slot >= 0 && slot < static_cast<int>(consumer.slots().size())",
+     "slot < static_cast<int>(consumer.slots().size())"),
+    (COMPOSE, "void check_slot(", "reads == gives", "true"),
+    (COMPOSE, "std::optional<Composed> compose(", "producer.outputs().size() != 1 || ", ""),
+    (COMPOSE, "std::optional<Composed> compose(", " ||\n      !may_repeat(consumer, slot, producer, limits)", ""),
+    (COMPOSE, "bool have_one_order(", "o.index == outputs[0].index && ", ""),
+    (COMPOSE, "bool have_one_order(", " && o.elements == outputs[0].elements", "",
+     "The same index over the same axes has as many elements."),
+    (COMPOSE, "std::optional<Composed> compose_exporting(", "slots.size() == producer.outputs().size()", "true"),
+    (COMPOSE, "std::optional<Composed> compose_exporting(",
+     "if (slots[k] >= 0) check_slot(consumer, slots[k], producer, k);", ""),
+    (COMPOSE, "std::optional<Composed> compose_exporting(", "!have_one_order(producer.outputs()) || ", ""),
+    (COMPOSE, "std::optional<Composed> compose_exporting(", " || !may_grow(consumer, producer, limits)", ""),
+    (COMPOSE, "std::optional<Composed> compose_exporting(", "!o.masks.empty() || ", ""),
+    (COMPOSE, "std::optional<Composed> compose_exporting(", " || (index && !(*index == o.index))", ""),
+    (COMPOSE, "std::optional<Composed> compose_exporting(",
+     "if (!index) return std::nullopt;", "if (!index) index = Expression(0);"),
+    (COMPOSE, "std::optional<Composed> compose_exporting(",
+     "if (axis_count(axes_of(*index)) != static_cast<int>(order.size())) return std::nullopt;", "",
+     "An index that is no dense box has no order, and so one element."),
+    (COMPOSE, "std::optional<Composed> compose_exporting(",
+     "if ((parallel & axis_bit(a.axis)) == 0) return std::nullopt;", "static_cast<void>(parallel);"),
+    (COMPOSE, "std::optional<Composed> compose_exporting(", "if (!(visited == elements)) return std::nullopt;", ""),
+    (COMPOSE, "std::optional<Composed> compose_exporting(",
+     " || !composition.run(limits.evaluations)", " || !composition.run(1e18)",
+     "What is exported is computed once."),
+    (COMPOSE, "common_extents(",
+     "if (!a.empty() || !b.empty()) return std::nullopt;", "if (!a.empty()) return std::nullopt;",
+     "append_spec finds axes that are left as well."),
+    (COMPOSE, "common_extents(",
+     "if (!a.empty() || !b.empty()) return std::nullopt;", "if (!b.empty()) return std::nullopt;",
+     "append_spec finds axes that are left as well."),
+    (COMPOSE, "common_extents(", "x = *q;", "x = y;"),
+    (COMPOSE, "bool append_spec(", "if (fresh >= kMaxAxes) return false;", ""),
+    (COMPOSE, "bool append_spec(", "rename(v.reduced);", ""),
+    (COMPOSE, "bool append_spec(", "o.slot += first_slot", "o.slot += 0 * first_slot"),
+    (COMPOSE, "merge_siblings(", "if (!may_grow(a, b, limits)) return std::nullopt;", ""),
+    (INLINER, "Inliner::Inliner(", "defined_ = dense_.size() == producer.result().axes.size();", "defined_ = true;"),
+    (INLINER, "Inliner::inline_load(", "load.masks.size() == 1 && ", ""),
+    (INLINER, "Inliner::inline_load(", " && absorbs(load.masks[0].fill, candidate)", ""),
+    (INLINER, "Inliner::inline_load(", " > kMaxAxes", " > 2 * kMaxAxes"),
+    (INLINER, "Inliner::moved(", "result.masks.clear();", ""),
+    (INLINER, "Inliner::instance(", "known.source == source && ", ""),
+    (INLINER, "Inliner::instance(", "known.coordinates == made.coordinates && ", ""),
+    (INLINER, "Inliner::instance(", "known.valid == made.valid &&", ""),
+    (INLINER, "Inliner::instance(", "&&\n        known.fill == made.fill", ""),
+    (INLINER, "Inliner::constant_under(",
+     "if (o.kind == Kind::Index) return std::nullopt;",
+     "if (o.kind == Kind::Index) inputs.push_back(number_constant(b, o.dtype, fill));"),
+    (INLINER, "Inliner::constant_under(", "if (!b.is_constant(root)) return std::nullopt;", "",
+     "A function of constants is one."),
+    (INLINER, "Inliner::constant_under(", "if (!v.monoid) return bits;", "if (bits == bits) return bits;"),
+    (INLINER, "Inliner::constant_under(", "if (bits == neutral_bits(*v.monoid, v.dtype())) return bits;", ""),
+    (INLINER, "Inliner::constant_under(", "some && info(*v.monoid).selects", "some"),
+    (INLINER, "Inliner::constant_under(", "some && info(*v.monoid).selects", "info(*v.monoid).selects"),
+    (INLINER, "Inliner::absorbs(",
+     "b.constant_bits(dtype, *bits) == number_constant(b, dtype, fill)", "(number_constant(b, dtype, fill), true)"),
+    (INLINER, "Inliner::evaluations(", "!v.monoid && ", ""),
+    (INLINER, "Inliner::evaluations(", "if (!v.monoid && v.body.cost().weight() <= kFewOperations) continue;", ""),
+    (CANONICAL, "void append_mask(", "if (symbolic::is_constant(predicate, 1)) return;", ""),
+    (CANONICAL, "void append_mask(",
+     "if (!masks.empty() && symbolic::is_constant(masks.back().predicate, 0)) return;", ""),
+    (CANONICAL, "void append_mask(", "!masks.empty() && masks.back().fill == fill", "!masks.empty()"),
+    (CANONICAL, "void join_slots(",
+     "if (!(parts.slots[static_cast<size_t>(first[k])] == parts.slots[k])) first[k] = static_cast<int>(k);", ""),
+    (CANONICAL, "Canonical canonical(", "for (Value& v : parts.values) v.online = v.masked_terms_vanish = false;", ""),
+    (CANONICAL, "Canonical canonical(", "if (mode != MathMode::Strict)\n      for", "for"),
+    (CANONICAL, "Canonical canonical(", "if (mode != MathMode::Strict) {", "{"),
+    (CANONICAL, "Canonical canonical(", "v.monoid == Monoid::Add && has_masked_factor(v)", "has_masked_factor(v)"),
+    (CANONICAL, "Canonical canonical(", "v.monoid == Monoid::Add && has_masked_factor(v)", "v.monoid == Monoid::Add"),
+    (AXES, "std::optional<Expression> steps_within(", "if (count && count->range().min < 0) return std::nullopt;", ""),
+    (AXES, "possible_splits(", "if (by.node().uses_index) continue;", "",
+     "No extent is a multiple of a coordinate."),
+    (AXES, "possible_splits(", "if (step.node().uses_index) continue;", "",
+     "No divisor without coordinates is a multiple of one."),
+    (AXES, "void apply(SpecParts& parts, const AxisSplit", "if (std::ranges::count(v.axes, split.axis) > 0) ", "",
+     "Free axes are set anew."),
+    (AXES, "void apply(SpecParts& parts, const AxisSplit",
+     "if (std::ranges::count(v.reduced, split.axis) > 0) v.reduced.push_back(inner);", ""),
+    (AXES, "Expression linear_in(", "if (step.constant()) ", "",
+     "What is taken at two places is linear with any step."),
+    (AXES, "void make_linear(", "if (!(parts.extents[a] == Expression(2))) continue;", ""),
+    (AXES, "bool split_axes(", "parts.extents.size() < kMaxAxes", "true"),
+    (AXES, "bool is_joint(", "if (axis >= 0) return false;", ""),
+    (AXES, "bool is_joint(", "used != 0 && !is_joint(f, pair)", "false"),
+    (AXES, "bool is_joint(", "if ((axes_of(rest) & pair.axes()) != 0) return false;", "",
+     "A factor that depends on the two together is as good as a number."),
+    (AXES, "bool is_joint(", "return outer == inner * pair.width;", "return true;"),
+    (AXES, "bool bound_together(", "split(axes_of(v.axes)) || ", "",
+     "A value has the axes that its operands depend on, and these are looked at."),
+    (AXES, "bool bound_together(", " || split(axes_of(v.reduced))", ""),
+    (AXES, "bool may_merge(", "if (!bound_together(parts, pair.axes())) return false;", ""),
+    (AXES, "bool may_merge(", "if (!is_joint(o.index, pair)) return false;\n  for", "for"),
+    (AXES, "bool may_merge(", "if (!is_joint(o.index, pair)) return false;\n      for", "for"),
+    (AXES, "bool may_merge(", "if (!is_joint(m.predicate, pair)) return false;", "static_cast<void>(m);"),
+    (AXES, "possible_pairs(", "(parallel & (axis_bit(a) | axis_bit(b))) == 0 &&", "(parallel | 1) != 0 &&",
+     "may_merge decides; fewer pairs are looked at."),
+    (MASKS, "condition_of(",
+     "if (n.op != ScalarOp::Select) return std::nullopt;", "if (arity(n.op) == 0) return std::nullopt;"),
+    (MASKS, "condition_of(",
+     "if (condition.op != ScalarOp::Convert) return std::nullopt;",
+     "if (arity(condition.op) == 0) return std::nullopt;"),
+    (MASKS, "condition_of(", "source.op != ScalarOp::Input || ", ""),
+    (MASKS, "condition_of(", " || v.operands[source.payload].kind != Kind::Index", ""),
+    (MASKS, "bool reads_under(", " && o.masks[0].predicate == predicate", ""),
+    (MASKS, "bool chooses(", "k && v_.operands[*k].index == predicate_", "k.has_value()"),
+    (MASKS, "void evaluate_outside(", "outside_[n.operands[2].index]", "outside_[n.operands[1].index]"),
+    (MASKS, "void evaluate_node(", "known = known && outside_[o.index];", "known = outside_[o.index].has_value();"),
+    (MASKS, "void evaluate_node(", " || !touched_[i]", "",
+     "A node of constants alone is one."),
+    (MASKS, "void evaluate_node(", "if (constants.is_constant(result)) ", "",
+     "A node of constants alone is one."),
+    (MASKS, "bool is_part(", "touched_[s.index] && ", "",
+     "What is constant where the predicate is 0 depends on it."),
+    (MASKS, "Scalar emit_part(", " || (fill && o.dtype != dtype)", ""),
+    (MASKS, "Scalar emit_part(", " || constants[there].payload != outside", ""),
+    (MASKS, "Scalar inside_with_fill(", "o.dtype == nodes_[s.index].dtype ? bits : 0", "bits",
+     "The part came out constant whatever these loads hold."),
+    (MASKS, "Scalar inside_with_fill(",
+     "for (size_t k = 1; k < masks.size(); ++k) append_mask(o.masks, masks[k].predicate, masks[k].fill);", ""),
+    (MASKS, "outermost_products(", "n.op != ScalarOp::Mul; ++k", "true; ++k",
+     "Factors that are products may share their own conditions as well."),
+    (MASKS, "factors_of(", "if (n.op != ScalarOp::Mul) continue;", "if (arity(n.op) != 2) continue;"),
+    (MASKS, "bool is_in_buffer(", "if (r.min < 0) return false;", ""),
+    (MASKS, "bool is_in_buffer(", "return r.max < *size;", "return true;"),
+    (MASKS, "bool is_in_buffer(", "return Expression::known_less(index, elements);", "return true;"),
+    (MASKS, "bool at_all_places(", "if (!visit(at)) return false;", "(void)visit(at);"),
+    (MASKS, "is_in_buffer_without(", "stays_inside(left) || ", ""),
+    (MASKS, "is_in_buffer_without(", " || says_nothing_of_index(dropped)", ""),
+    (MASKS, "is_in_buffer_without(", "stays_inside(left) || says_nothing_of_index(dropped)", "true"),
+    (MASKS, "bool is_zero_outside(", " && o.masks[0].fill == Number(0)", ""),
+    (MASKS, "still_asked(", "(is_foreign || !only_foreign)", "true"),
+    (MASKS, "still_asked(", "dropped.empty() || ", "",
+     "Where nothing is dropped both ends say the same."),
+    (MASKS, "owner_of(", "(axes_of(condition) & ~index) == 0 && ", ""),
+    (MASKS, "bool has_masked_factor(", "v.body[term].op == ScalarOp::Mul && ", "",
+     "A padded summand alone is 0 there as well."),
+    (MASKS, "void drop_repeated_masks(", " || uses[k] != 1", ""),
+    (MASKS, "void drop_repeated_masks(", "!is_zero_outside(v.operands[k]) || ", "v.operands[k].masks.empty() || "),
+    (SHARE, "void find_enclosing()", "(axes_of(w.axes) & ~parallel_) != 0 || ", ""),
+    (SHARE, "void find_enclosing()", " || (axes_of(w.axes) & axes_of(v.reduced)) != 0", ""),
+    (SHARE, "void find_enclosing()", "| enclosing_[k];", ";"),
+    (SHARE, "bool conflict(", "if ((own & both) == both) return true;", "",
+     "What has both is read by what reduces one of them while it has the other."),
+    (SHARE, "bool conflict(",
+     "if ((reduced & both) != 0 && ((own | enclosing_[k]) & both) == both) return true;",
+     "static_cast<void>(reduced);"),
+    (SHARE, "bool share_one()", "b.slot != a.slot || ", ""),
+    (SHARE, "bool share_one()", " || b.masks.size() != a.masks.size()", ""),
+    (SHARE, "match(", "!(keep && free) &&", "",
+     "Outputs over axes of one extent may share them as well."),
+    (SHARE, "match(",
+     "parts_.extents[static_cast<size_t>(from[k])] == parts_.extents[static_cast<size_t>(to[k])] &&", ""),
+    (SHARE, "match(", " &&\n               !conflict(from[k], to[k])", ""),
+    (SHARE, "match(", "fits && equal_after(a, b, renaming)", "fits"),
+    (SHARE, "bool equal_after(", "if (!same(a.index, b.index)) return false;", ""),
+    (SHARE, "bool equal_after(", "!(a.masks[k].fill == b.masks[k].fill) || ", "",
+     "To share an axis is right whichever loads it brings together."),
+    (SHARE, "bool equal_after(", " || !same(a.masks[k].predicate, b.masks[k].predicate)", "",
+     "To share an axis is right whichever loads it brings together."),
+    (SHARE, "bool join_equal_values(", "place[j] == static_cast<int>(j) && ", "",
+     "The first of equal values comes first."),
+    (VALUES, "void drop_unit_axes()", "if (v.reduced.empty()) v.monoid = std::nullopt;", ""),
+    (VALUES, "bool is_inlined(", "!parts_.values[static_cast<size_t>(value)].monoid && ", ""),
+    (VALUES, "constant_of(", "o.kind == Kind::Load && ", "",
+     "Only loads have masks."),
+    (VALUES, "constant_of(", " && symbolic::is_constant(o.masks[0].predicate, 0)", ""),
+    (VALUES, "bool changes(", "if (constant_of(o)) return true;", ""),
+    (VALUES, "void set_axes(", "if (parts_.extents[static_cast<size_t>(a)].range().max <= 1) ", ""),
+    (VALUES, "void set_axes(", "list_of(set & ~axes_of(v.reduced))", "list_of(set)"),
+    (VALUES, "void merge_reductions()",
+     "!input || v.operands[*input].kind != Kind::Value", "!input || v.operands[*input].kind == Kind::Index"),
+    (VALUES, "void merge_reductions()", "w.monoid != v.monoid || ", ""),
+    (VALUES, "void merge_reductions()", "reads[from] != 1 || ", ""),
+    (VALUES, "void merge_reductions()", " || !covered", ""),
+    (VALUES, "void merge_reductions()", "separate(w, all_axes(v));", ""),
+    (VALUES, "void widen_outputs()", "!v.monoid && !", "!"),
+    (VALUES, "void widen_outputs()", " && !((wanted & ~have) != 0 && is_read(o.value))", ""),
+    (VALUES, "void widen_outputs()",
+     "if ((wanted & ~axes_of(parts_.values[static_cast<size_t>(source)].axes)) == 0) {", "{"),
 ]
 
 
@@ -283,28 +522,31 @@ class Builder:
 
     def __init__(self, build):
         self.build = build
-        self.links = {test: self.command(test) for tests in TESTS.values() for test in tests}
+        self.links = {test: self.link_command(test) for tests in TESTS.values() for test in tests}
+        self.compiles = json.loads((pathlib.Path(build) / "compile_commands.json").read_text())
 
-    def command(self, target):
-        listed = subprocess.run(["ninja", "-C", self.build, "-t", "commands", "-s", target],
+    def link_command(self, test):
+        listed = subprocess.run(["ninja", "-C", self.build, "-t", "commands", "-s", test],
                                 capture_output=True, text=True, check=True).stdout
         return listed.strip().splitlines()[-1]
 
     def compile(self, source, text, folder):
         changed = folder / pathlib.Path(source).name
         changed.write_text(text)
-        target = f"CMakeFiles/luminal_{source.split('/')[1]}.dir/{source}.o"
-        words = shlex.split(self.command(target))
-        words[words.index(str(ROOT / source))] = str(changed)
+        # All files of a module have one command.
+        module = f"/luminal_{source.split('/')[1]}.dir/"
+        words = shlex.split(next(c["command"] for c in self.compiles if module in c["command"]))
+        words[words.index("-c") + 1] = str(changed)
         words[words.index("-o") + 1] = str(folder / "changed.o")
-        words[words.index("-MF") + 1] = str(folder / "changed.d")
         # Closer to what a test needs than to what a user runs; a guard that is gone leaves names unused.
         words += ["-O1", "-w"]
         return subprocess.run(words, cwd=self.build, capture_output=True, text=True)
 
     def link(self, test, folder):
         program = folder / test
-        command = self.links[test].replace(f" -o {test} ", f" -o {program} {folder / 'changed.o'} ")
+        # The first definition is taken: the archive has the right one, perhaps in an object that is needed anyway.
+        command = self.links[test].replace(f" -o {test} ", f" -Wl,--allow-multiple-definition -o {program} "
+                                                           f"{folder / 'changed.o'} ")
         done = subprocess.run(command, shell=True, cwd=self.build, capture_output=True, text=True)
         return program if done.returncode == 0 else None
 
@@ -332,8 +574,8 @@ def failing_test(builder, mutant):
             if program is None:
                 sys.exit(f"{test} does not link")
             try:
-                run = subprocess.run([program, f"--gtest_filter={chosen}"], cwd=folder, env=environment,
-                                     capture_output=True, text=True, timeout=120, errors="replace")
+                run = subprocess.run([program, f"--gtest_filter={chosen}", "--gtest_fail_fast"], cwd=folder,
+                                     env=environment, capture_output=True, text=True, timeout=120, errors="replace")
             except subprocess.TimeoutExpired:
                 return f"{test} takes too long"
             failed = [line for line in run.stdout.splitlines() if line.startswith("[  FAILED  ]")]
