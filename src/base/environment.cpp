@@ -32,7 +32,7 @@ constexpr Variable kCheck{
 constexpr std::array kVariables{kDebug, kDump, kThreads, kDevice, kCache, kCpuFeatures, kCheck};
 
 std::string text_of(const Variable& variable) {
-  const char* value = std::getenv(std::string(variable.name).c_str());
+  const char* value = std::getenv(variable.name.data());  // of a literal, which ends with 0
   return value != nullptr && *value != '\0' ? std::string(value) : std::string(variable.fallback);
 }
 

@@ -74,7 +74,8 @@ struct Executor::State {
         bindings(make_bindings(plan, blocks, device, *stream)),
         names(names_in(plan)),
         host_calls(plan.launches.size()),
-        arena(the_arena ? std::move(the_arena) : std::make_shared<backends::Buffer>(*device)) {
+        arena(the_arena ? std::move(the_arena) : std::make_shared<backends::Buffer>(*device)),
+        tells_launches(environment::debug_level() >= 2) {
     for (size_t i = 0; i < plan.launches.size(); ++i)
       if (const auto& host = plan.launches[i].host) {
         host_calls[i].inputs.resize(host->inputs.size());
@@ -91,6 +92,8 @@ struct Executor::State {
   std::vector<std::string> names;
   std::vector<HostCall> host_calls;  ///< by launch
   std::shared_ptr<backends::Buffer> arena;
+  bool
+      tells_launches;  ///< LUMINAL_DEBUG, as it was when the plan was made ready: runs are too short to look again
 
   struct Sized {
     std::vector<int64_t> sizes;  ///< of `names`
@@ -252,7 +255,7 @@ void Executor::State::run_timed(Graph& graph, Layout& layout, std::vector<TraceE
     const auto end = begin + std::chrono::duration_cast<Profiler::Clock::duration>(Microseconds(time_us));
     if (trace != nullptr) trace->push_back({launch.name, shapes_of(plan, launch, layout), time_us});
     if (profiler != nullptr) profiler->record(plan, number, begin, end);
-    if (environment::debug_level() >= 2) tell(number, begin, end);
+    if (tells_launches) tell(number, begin, end);
     if (after_launch) after_launch(number, [&](TensorIndex tensor) { return read(layout, tensor); });
   }
 }
@@ -302,7 +305,7 @@ void Executor::run(Graph& graph, std::vector<TraceEntry>* trace, Profiler* profi
   Layout& layout = state.layout_for(graph.dims());
   try {
     state.bindings->bind(graph, layout);
-    if (trace != nullptr || profiler != nullptr || after_launch || environment::debug_level() >= 2)
+    if (trace != nullptr || profiler != nullptr || after_launch || state.tells_launches)
       state.run_timed(graph, layout, trace, profiler, after_launch);
     else
       state.run_segments(graph, layout);
