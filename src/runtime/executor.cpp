@@ -92,8 +92,7 @@ struct Executor::State {
   std::vector<std::string> names;
   std::vector<HostCall> host_calls;  ///< by launch
   std::shared_ptr<backends::Buffer> arena;
-  bool
-      tells_launches;  ///< LUMINAL_DEBUG, as it was when the plan was made ready: runs are too short to look again
+  bool tells_launches;  ///< LUMINAL_DEBUG when the plan was made ready: runs are too short to look again
 
   struct Sized {
     std::vector<int64_t> sizes;  ///< of `names`

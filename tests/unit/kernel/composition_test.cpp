@@ -76,7 +76,7 @@ int slot_of(const Kernel& k, uint32_t name) {
 
 constexpr uint32_t kConsumer = 100, kProducer = 200;  // names begin here
 
-/// A consumer whose first tensor is what a producer makes. False: the consumer does not read it.
+/// A consumer whose first tensor is what a producer makes; it may happen not to read it.
 struct RandomPair {
   Kernel consumer, producer;
   int slot = 0;
@@ -97,13 +97,10 @@ struct RandomPair {
   [[nodiscard]] bool reads() const { return slot < static_cast<int>(consumer.names.size()); }
 };
 
-constexpr ComposeLimits limits_of(MathMode mode) {
-  return {.slots = 64,
-          .operations = 1 << 20,
-          .exports = 64,
-          .evaluations = 1e18,
-          .formulas = 1 << 20,
-          .mode = mode};
+ComposeLimits limits_of(MathMode mode) {
+  ComposeLimits limits = kNoLimits;
+  limits.mode = mode;
+  return limits;
 }
 
 TEST(RandomCompositions, ComputeWhatTheTwoCompute) {
@@ -184,7 +181,7 @@ TEST(RandomSiblings, ComputeWhatTheTwoCompute) {
 
 // --- Limits, each at its border
 
-/// `count` operations after another, of which none folds.
+/// `count` operations, one after another, of which none folds.
 Scalar with_operations(ScalarBuilder& b, Scalar x, int count) {
   for (int k = 0; k < count; ++k) x = k % 2 == 0 ? b.add(x, b.constant(Dtype::F32, 3)) : b.sqrt(x);
   return x;

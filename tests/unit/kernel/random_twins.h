@@ -5,6 +5,7 @@
 
 #include "kernel/axes.h"
 #include "luminal/tensor_data.h"
+#include "unit/kernel/import.h"
 
 namespace luminal::kernel::test {
 
