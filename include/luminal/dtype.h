@@ -163,9 +163,15 @@ inline constexpr std::array kPlainDtypes{LUMINAL_DTYPES(LUMINAL_DTYPE, LUMINAL_N
 /// Errors: DtypeError that offers the nearest name.
 [[nodiscard]] Dtype parse_dtype(std::string_view text);
 
-/// Maps a C++ element type to its Dtype: `dtype_of<float>() == Dtype::F32`.
+/// Maps a C++ element type to its Dtype: `dtype_of<float>() == Dtype::F32`. C++ has two signed 64-bit integers, `long`
+/// and `long long`: both are I64. Another type does not compile.
 template <class T>
-[[nodiscard]] constexpr Dtype dtype_of();
+[[nodiscard]] constexpr Dtype dtype_of() {
+  static_assert(std::is_integral_v<T> && std::is_signed_v<T> && sizeof(T) == sizeof(int64_t),
+                "no dtype has this C++ type; elements are float, double, float16, bfloat16, bool, int8_t, uint8_t, "
+                "uint16_t, int32_t or int64_t: convert the values to one of them");
+  return Dtype::I64;
+}
 #define LUMINAL_PLAIN_TYPE(enumerator, name, kind, type) \
   template <>                                            \
   constexpr Dtype dtype_of<type>() {                     \

@@ -114,7 +114,11 @@ class GraphTensor {
   /// double/float/int64_t, to which all convert. Errors: Error if there is no value (execute first; retrieve
   /// or keep it), DtypeError for another T.
   template <class T>
-  [[nodiscard]] std::vector<T> data() const;
+  [[nodiscard]] std::vector<T> data() const {
+    const TensorData converted = data_as(dtype_of<T>());
+    const auto values = converted.as<T>();
+    return std::vector<T>(values.begin(), values.end());
+  }
   [[nodiscard]] TensorData data() const;
   /// The value of a tensor of one element: `loss.item()`, or `count.item<int64_t>()` as data() has its types.
   /// Errors: those of data(); ShapeError if there are several elements, or none.
@@ -447,6 +451,7 @@ class GraphTensor {
   }
   void check_rank(int wanted) const;
   [[noreturn]] void not_an_item(size_t elements) const;
+  [[nodiscard]] TensorData data_as(Dtype dtype) const;
   void check_values(size_t given, const std::vector<int64_t>& sizes, Where where) const;
   GraphTensor& set_data(TensorData data, bool shaped, Where where);
   std::weak_ptr<GraphState> graph_;

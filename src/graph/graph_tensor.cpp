@@ -241,23 +241,13 @@ TensorData GraphTensor::data() const {
   return materialize(*stored, edge.view, dims);
 }
 
-template <class T>
-std::vector<T> GraphTensor::data() const {
+TensorData GraphTensor::data_as(Dtype dtype) const {
   const TensorData raw = data();
-  constexpr Dtype kWanted = dtype_of<T>();
-  if (raw.dtype != kWanted && kWanted != Dtype::F64 && kWanted != Dtype::F32 && kWanted != Dtype::I64)
+  if (raw.dtype != dtype && dtype != Dtype::F64 && dtype != Dtype::F32 && dtype != Dtype::I64)
     fail<DtypeError>("[data] {} was requested as {}; request its own type, or double, float or int64_t",
-                     describe(*this), luminal::name(kWanted));
-  const TensorData converted = convert(raw, kWanted);
-  const auto values = converted.as<T>();
-  return std::vector<T>(values.begin(), values.end());
+                     describe(*this), luminal::name(dtype));
+  return convert(raw, dtype);
 }
-
-#define LUMINAL_DATA(enumerator, name, kind, type) template std::vector<type> GraphTensor::data<type>() const;
-#define LUMINAL_NOTHING(...)
-LUMINAL_DTYPES(LUMINAL_DATA, LUMINAL_NOTHING)
-#undef LUMINAL_DATA
-#undef LUMINAL_NOTHING
 
 // --- Printing
 

@@ -35,6 +35,17 @@ TEST(DataSizes, ValuesAndSizesMustAgree) {
               HasSubstr("do not fill the sizes [-1, -2], which hold none"));
 }
 
+/// C++ has two signed types of 64 bits, of which int64_t is one.
+TEST(DataSizes, BothSigned64BitIntegersOfCAreI64) {
+  Graph cx;
+  const GraphTensor long_values = cx.tensor({2}).set(std::vector<long>{1, -(1L << 40)});
+  const GraphTensor long_long_values = cx.tensor({2}).set(std::vector<long long>{1, -(1LL << 40)});
+  EXPECT_EQ(long_values.dtype(), Dtype::I64);
+  EXPECT_EQ(long_long_values.dtype(), Dtype::I64);
+  EXPECT_EQ(long_values.data<long long>(), (std::vector<long long>{1, -(1LL << 40)}));
+  EXPECT_EQ(long_long_values.data<long>(), (std::vector<long>{1, -(1L << 40)}));
+}
+
 TEST(DataSizes, OfATensorAreCountedAndNotNegative) {
   EXPECT_EQ(test::error_of<ShapeError>([] { (void)TensorData(Dtype::F32, {3, -1}); }),
             "[data] a tensor cannot have the sizes [3, -1]; give 0 or more");
