@@ -167,9 +167,10 @@ inline constexpr std::array kPlainDtypes{LUMINAL_DTYPES(LUMINAL_DTYPE, LUMINAL_N
 /// and `long long`: both are I64. Another type does not compile.
 template <class T>
 [[nodiscard]] constexpr Dtype dtype_of() {
-  static_assert(std::is_integral_v<T> && std::is_signed_v<T> && sizeof(T) == sizeof(int64_t),
-                "no dtype has this C++ type; elements are float, double, float16, bfloat16, bool, int8_t, uint8_t, "
-                "uint16_t, int32_t or int64_t: convert the values to one of them");
+  static_assert(
+      std::is_integral_v<T> && std::is_signed_v<T> && sizeof(T) == sizeof(int64_t),
+      "no dtype has this C++ type; elements are float, double, float16, bfloat16, bool, int8_t, uint8_t, "
+      "uint16_t, int32_t or int64_t: convert the values to one of them");
   return Dtype::I64;
 }
 #define LUMINAL_PLAIN_TYPE(enumerator, name, kind, type) \

@@ -99,6 +99,16 @@ void find_coordinates(int64_t position, std::span<const int64_t> dims, std::span
   if (!dims.empty()) coordinates[0] = position;
 }
 
+/// Coordinates of the position `count` further on, in the same row or at the beginning of the next one.
+void advance(int64_t count, std::span<const int64_t> dims, std::span<int64_t> coordinates) {
+  if (coordinates.empty()) return;
+  coordinates.back() += count;
+  for (size_t axis = coordinates.size(); axis-- > 1 && coordinates[axis] == dims[axis];) {
+    coordinates[axis] = 0;
+    ++coordinates[axis - 1];
+  }
+}
+
 int64_t value_at(int64_t constant, std::span<const int64_t> strides, std::span<const int64_t> at) {
   return std::inner_product(at.begin(), at.end(), strides.begin(), constant);
 }
@@ -111,8 +121,8 @@ struct ViewReader::Run {
   const Number* fill;  ///< of the others
 };
 
-std::vector<ViewReader::Run> ViewReader::masks_along(std::span<const int64_t> first, int64_t length) const {
-  std::vector<Run> runs;
+void ViewReader::masks_along(std::span<const int64_t> first, int64_t length, std::vector<Run>& runs) const {
+  runs.clear();
   for (const Mask& mask : masks_) {
     Run run{.begin = 0, .end = length, .fill = &mask.fill};
     for (const Affine& condition : mask.conditions) {  // value + k * step >= 0
@@ -127,7 +137,6 @@ std::vector<ViewReader::Run> ViewReader::masks_along(std::span<const int64_t> fi
     }
     runs.push_back(run);
   }
-  return runs;
 }
 
 ViewReader::Places ViewReader::places(std::span<const int64_t> positions) const {
@@ -161,9 +170,11 @@ ViewReader::Places ViewReader::places_by_runs(std::span<const int64_t> positions
   places.indices.resize(positions.size());
   int64_t* next = places.indices.data();
   std::vector<int64_t> at(dims_.size());
+  std::vector<Run> runs;
   const int64_t step = dims_.empty() ? 0 : index_->strides.back();
+  int64_t known = -1;  // the position of which `at` has the coordinates
   for (size_t first = 0, length = 1; first < positions.size(); first += length) {
-    find_coordinates(positions[first], dims_, at);
+    if (positions[first] != known) find_coordinates(positions[first], dims_, at);
     const auto most = static_cast<size_t>(dims_.empty() ? 1 : dims_.back() - at.back());
     const auto follows = [&](size_t k) {
       return first + k < positions.size() &&
@@ -171,21 +182,21 @@ ViewReader::Places ViewReader::places_by_runs(std::span<const int64_t> positions
     };
     for (length = 1; length < most && follows(length);) ++length;
     const int64_t index = value_at(index_->constant, index_->strides, at);
-    if (masks_.empty()) {
-      for (size_t k = 0; k < length; ++k) *next++ = index + static_cast<int64_t>(k) * step;
-      continue;
-    }
-    const std::vector<Run> runs = masks_along(at, static_cast<int64_t>(length));
-    for (int64_t k = 0; k < static_cast<int64_t>(length); ++k) {
-      const auto hides = [k](const Run& run) { return k < run.begin || k >= run.end; };
-      const auto run = std::ranges::find_if(runs, hides);
-      if (run == runs.end()) {
-        *next++ = index + k * step;
-        continue;
-      }
+    const auto count = static_cast<int64_t>(length);
+    masks_along(at, count, runs);
+    int64_t begin = 0, end = count;  // of what all masks let through
+    for (const Run& run : runs) begin = std::max(begin, run.begin), end = std::min(end, run.end);
+    for (int64_t k = begin; k < end; ++k) *next++ = index + k * step;
+    if (end - begin < count) {
       places.fills.resize(positions.size());
-      places.fills[first + static_cast<size_t>(k)] = run->fill;
+      for (int64_t k = 0; k < count; ++k) {
+        const auto hides = [k](const Run& run) { return k < run.begin || k >= run.end; };
+        if (const auto run = std::ranges::find_if(runs, hides); run != runs.end())
+          places.fills[first + static_cast<size_t>(k)] = run->fill;
+      }
     }
+    known = positions[first] + count;
+    advance(count, dims_, at);
   }
   places.indices.resize(static_cast<size_t>(next - places.indices.data()));
   return places;
@@ -226,12 +237,7 @@ void ViewCursor::read(const void* buffer, Dtype dtype, int64_t count, void* out)
 
 void ViewCursor::advance(int64_t count) {
   position_ += count;
-  if (coordinates_.empty()) return;
-  coordinates_.back() += count;
-  for (size_t axis = coordinates_.size(); axis-- > 1 && coordinates_[axis] == reader_->dims_[axis];) {
-    coordinates_[axis] = 0;
-    ++coordinates_[axis - 1];
-  }
+  luminal::advance(count, reader_->dims_, coordinates_);
 }
 
 namespace {

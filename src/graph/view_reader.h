@@ -54,7 +54,7 @@ class ViewReader {
   struct Run;
   [[nodiscard]] Places places_by_runs(std::span<const int64_t> positions) const;
   [[nodiscard]] Places places_one_by_one(std::span<const int64_t> positions) const;
-  [[nodiscard]] std::vector<Run> masks_along(std::span<const int64_t> first, int64_t length) const;
+  void masks_along(std::span<const int64_t> first, int64_t length, std::vector<Run>& runs) const;
   [[nodiscard]] std::vector<Affine*> affine_parts();
   void merge_axes();
 

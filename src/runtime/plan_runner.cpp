@@ -5,6 +5,7 @@
 
 #include "backends/host/device.h"
 #include "base/fail.h"
+#include "base/hash.h"
 
 namespace luminal::runtime {
 namespace {
@@ -114,6 +115,7 @@ void PlanRunner::restore() {
         block >= 0 && plan_.tensors[at(tensor)].role == PlanTensor::Role::Input &&
         !is_read_where_it_lies(blocks_.all[at(block)]))
       upload(tensor);
+  runs_ = 0;
 }
 
 void PlanRunner::queue_given_outputs(int launch) {
@@ -121,6 +123,7 @@ void PlanRunner::queue_given_outputs(int launch) {
 }
 
 void PlanRunner::queue() {
+  ++runs_;
   for (const Segment& segment : layout_->segments())
     if (const int given = std::max(segment.host, segment.loop); given >= 0)
       queue_given_outputs(given);
@@ -154,6 +157,25 @@ backends::Address PlanRunner::address(TensorIndex tensor) const {
 
 int64_t PlanRunner::size_bytes(TensorIndex tensor) const {
   return blocks_.of_tensor[at(tensor)] < 0 ? 0 : layout_->bytes(tensor);
+}
+
+std::optional<uint64_t> PlanRunner::digest() const {
+  if (runs_ != 1) return std::nullopt;
+  uint64_t digest = 0;
+  std::vector<std::byte> piece;
+  const auto add = [&](TensorIndex tensor) {
+    const int64_t size = size_bytes(tensor);
+    piece.resize(static_cast<size_t>(std::min(size, kPiece)));
+    for (int64_t first = 0; first < size; first += kPiece) {
+      const int64_t count = std::min(kPiece, size - first);
+      stream_->download(address(tensor) + first, piece.data(), count);
+      stream_->synchronise();
+      digest = combine(digest, hash_bytes(piece.data(), static_cast<size_t>(count)));
+    }
+  };
+  for (const PlanResult& result : plan_.results) add(result.tensor);
+  for (const PlanUpdate& update : plan_.updates) add(update.next);
+  return digest;
 }
 
 bool PlanRunner::equals(const PlanRunner& other, TensorIndex tensor) const {

@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -48,6 +49,9 @@ class PlanRunner {
   [[nodiscard]] TensorData::Bytes bytes(TensorIndex tensor) const;
   /// The same without a copy, where host and device share memory; empty elsewhere too.
   [[nodiscard]] std::span<const std::byte> view(TensorIndex tensor) const;
+  /// A hash of all results and next states; none unless exactly one run made them, of the inputs as they were given.
+  /// Runners of one plan have the same for the same bits.
+  [[nodiscard]] std::optional<uint64_t> digest() const;
   /// Whether another runner holds the same there.
   [[nodiscard]] bool equals(const PlanRunner& other, TensorIndex tensor) const;
   [[nodiscard]] int64_t size_bytes(TensorIndex tensor) const;
@@ -71,6 +75,7 @@ class PlanRunner {
   std::vector<std::unique_ptr<backends::Buffer>> own_;  ///< by block; null in the arena, and of given data
   std::unique_ptr<backends::Stream> stream_;
   StreamTimer timer_;
+  int runs_ = 0;  ///< whole ones, since the inputs were as they were given
 };
 
 /// Tensors that a runner has to be given.

@@ -267,6 +267,7 @@ class BackEndRun {
     compiled_.fast_us = found.models_plan_us;
     compiled_.note = std::move(found.note);
     values_ = std::move(found.values);
+    digests_ = std::move(found.digests);
   }
 
   /// What was tuned; the model's choice for the rest (copies that the plan itself needs).
@@ -311,8 +312,10 @@ class BackEndRun {
     draw_own_inputs(graph_, plan);
     const auto inputs = [&] { return timing_inputs(graph_, plan, top, options_, values_); };
     throw_if_cancelled();
-    while (const std::optional<PlanFault> fault =
-               check_plan(*target_.backend, graph_, plan, top, inputs, options_.math, deadlines_.verify)) {
+    const auto seen = digests_.find(plan.key);
+    const auto digest = seen != digests_.end() ? std::optional(seen->second) : std::nullopt;
+    while (const std::optional<PlanFault> fault = check_plan(*target_.backend, graph_, plan, top, inputs,
+                                                             options_.math, deadlines_.verify, digest)) {
       const auto replay = replay_of(graph_, plan, compiled_.facts, *compiled_.front_end->store, *fault);
       const PlanFacts::Kernel* own = own_kernel(*fault);
       log_line(fmt::format(
@@ -395,7 +398,8 @@ class BackEndRun {
   const CompilationMode& mode_;
   const SearchOptions& options_;
   std::span<const DimMap> seen_;
-  Leaves values_;  ///< of the graph, as runs have them
+  std::map<uint64_t, uint64_t> digests_;  ///< PlanSearchResult::digests
+  Leaves values_;                         ///< of the graph, as runs have them
   Clock::time_point begin_ = Clock::now();
   Deadlines deadlines_ = deadlines_of(mode_, Watch::current() ? Watch::current()->start() : begin_);
   BackEndResult compiled_;

@@ -44,8 +44,8 @@ void StageScheduler::run(Team& team, int begin, int end) {
 
 bool StageScheduler::is_ready(int stage) const {
   return std::ranges::all_of(stages_[static_cast<size_t>(stage)].before, [this](int earlier) {
-    return progress_[static_cast<size_t>(earlier)].done.load(std::memory_order_acquire) ==
-           claims(stages_[static_cast<size_t>(earlier)]);
+    return earlier < begin_ || progress_[static_cast<size_t>(earlier)].done.load(std::memory_order_acquire) ==
+                                   claims(stages_[static_cast<size_t>(earlier)]);
   });
 }
 

@@ -250,7 +250,7 @@ runtime::Given timing_inputs(const Graph& graph, const runtime::Plan& plan, cons
       continue;
     if (!is_integer(t.dtype) || is_held(graph, *t.value, t.dtype, sizes)) continue;
     if (const auto below = bounds.of(t.value->node))
-      data = draw_below(*below, t.dtype, sizes, combine(options.seed, static_cast<uint64_t>(tensor)));
+      data = draw_below(*below, t.dtype, sizes, combine(options.seed, number_of(*t.value)));
   }
   return given;
 }

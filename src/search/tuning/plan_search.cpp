@@ -495,6 +495,12 @@ class PlanSearch {
     return arena;
   }
 
+  /// PlanRunner::digest on its way out of a contained process.
+  struct Digest {
+    bool is_there;
+    uint64_t value;
+  };
+
   /// The median of each plan's runs at these sizes; empty if there is no time for them, or a plan fails. `bytes`: of
   /// all plans together, at most.
   std::vector<double> times_of(const std::vector<Entry>& entries, const DimMap& sizes, int64_t bytes) {
@@ -505,8 +511,10 @@ class PlanSearch {
     if (!fits(shortest_us * 1e-6, deadlines_.plans)) return {};
     for (const Entry& entry : entries) draw_own_inputs(context_.graph, entry.plan);
     // Not all kernels of these plans have been verified in full.
-    const SharedBytes memory(static_cast<int64_t>(entries.size() * kRounds * sizeof(double)));
-    auto* times = reinterpret_cast<double*>(memory.bytes().data());
+    const SharedBytes shared_times(static_cast<int64_t>(entries.size() * kRounds * sizeof(double)));
+    const std::span<double> times = shared_times.as<double>();
+    const SharedBytes shared_digests(static_cast<int64_t>(entries.size() * sizeof(Digest)));
+    const std::span<Digest> digests = shared_digests.as<Digest>();
     const std::string trouble = run_contained(
         [&](Progress& progress) {
           std::vector<std::unique_ptr<runtime::PlanRunner>> runs;
@@ -524,8 +532,10 @@ class PlanSearch {
           // One run of a long plan is an average in itself; what is far behind after one need not run again.
           const auto first_of = [&](size_t plan) -> double& { return times[plan * kRounds]; };
           double best_us = std::numeric_limits<double>::infinity();
-          for (size_t i = 0; i < entries.size(); ++i, ++progress)
+          for (size_t i = 0; i < entries.size(); ++i, ++progress) {
             best_us = std::min(best_us, first_of(i) = runs[i]->sample_us(kSampleUs));
+            if (const auto digest = runs[i]->digest()) digests[i] = {true, *digest};
+          }
           const bool are_long = best_us > kLongUs;
           for (size_t round = 1; round < (are_long ? kLongRounds : kRounds); ++round)
             for (size_t i = 0; i < entries.size(); ++i, ++progress)
@@ -537,6 +547,8 @@ class PlanSearch {
       debug(1, "search: a plan {} while plans were timed; taking the one with the fastest kernels", trouble);
       return {};
     }
+    for (size_t i = 0; i < entries.size() && sizes == context_.bucket.top(); ++i)
+      if (digests[i].is_there) result_.digests[entries[i].plan.key] = digests[i].value;
     std::vector<double> medians;
     for (size_t i = 0; i < entries.size(); ++i) {
       std::vector<double> samples;

@@ -24,6 +24,8 @@ struct PlanSearchResult {
   double best_us = 0;  ///< sum of the kernels' times
   /// Whole plans timed against each other; 0: nothing was timed (all was remembered, or no time was left).
   double plan_us = 0, models_plan_us = 0;
+  /// What a run as planned made of its inputs (PlanRunner::digest), by the plan's key: of whole plans that were timed.
+  std::map<uint64_t, uint64_t> digests;
   std::string note;  ///< why it is the model's own plan; "" if it is not
   Leaves values;     ///< of the graph, as runs have them: on what candidates were timed
 };

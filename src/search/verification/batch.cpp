@@ -231,6 +231,11 @@ struct Part {
   int threads = 1;     ///< that no other part needs
 };
 
+/// Whether one launch in one call takes longer than repetitions may.
+bool is_long(const FullCheck& check) {
+  return check.launch_us * check.options.threads > 1e3 * static_cast<double>(check.options.soak.count());
+}
+
 /// Kinds are shared out where checks are fewer than processors, and where each of them takes long; otherwise what the
 /// first kind tells is worth more. The longest parts begin first, so that none is waited for alone at the end.
 std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
@@ -241,8 +246,7 @@ std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
     const Subject& subject = *check.subject;
     const std::vector<std::string> kinds =
         input_kinds(subject.sizes[0], subject.unit, subject.options.ranges.get());
-    const bool every_kind_is_long = check.launch_us > 1e3 * static_cast<double>(check.options.soak.count()) &&
-                                    (!check.options.in_parts || runs_all_tasks(check.subject->unit));
+    const bool every_kind_is_long = is_long(check) && !check.options.in_parts;
     // Freivalds' check belongs to all kinds together.
     const size_t shares = every_kind_is_long ? static_cast<size_t>(workers) : most;
     const size_t count = check.split ? 1 : std::min(shares, kinds.size());
@@ -267,6 +271,7 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
   if (record.size > 1 || part.number > 0) options.launches = 1;
   // On common inputs: the other parts have kinds that leave results open.
   options.deals_out = part.number == 0;
+  options.is_long = is_long(check);
   std::optional<CaseVerifier> candidate;
   const size_t kinds = record.size > 1 ? 1 : part.kinds.size();
   for (size_t k = 0; k < kinds && !record.fault.get(); ++k) {
@@ -280,13 +285,12 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
     VerificationSuite suite = prepare_suite(subject, record.size);
     ++progress;
     record.skipped_share = std::max(record.skipped_share, suite.skipped_share());
-    const bool is_long = candidate && candidate->is_long();
-    const std::vector<TensorData>* reference = references.make(
-        suite, k == 0, is_long, is_long ? candidate->next_part(suite.cases[0]) : std::nullopt);
+    if (!candidate) candidate.emplace(suite, std::span(&check.candidate, 1), options, progress);
+    const std::vector<TensorData>* reference =
+        references.make(suite, k == 0, candidate->is_long(), candidate->next_part(suite.cases[0]));
     if (record.fault.get()) return;
     if (reference) accept_beyond_laws(suite.cases[0], *reference);
     record.running = kCandidate;
-    if (!candidate) candidate.emplace(suite, std::span(&check.candidate, 1), options, progress);
     auto fault = candidate->add(suite.cases[0], reference, k + 1 == kinds);
     if (fault && fault->is_by_reference && references.is_by_peer()) {  // one of the two is wrong
       reference = references.make_without_peer(suite);

@@ -101,18 +101,48 @@ bool is_filled(const std::byte* bytes, size_t i, std::byte with) {
   return std::memcmp(bytes + i * sizeof(T), filled.data(), sizeof(T)) == 0;
 }
 
+/// Of `count` elements those that hold something else than `unwritten` bytes in both.
+template <class T>
+int64_t count_written(const std::byte* a, const std::byte* b, size_t count, std::byte unwritten) {
+  // Integers of their width are compared several at a time.
+  using Word = std::conditional_t<
+      sizeof(T) == 8, uint64_t,
+      std::conditional_t<sizeof(T) == 4, uint32_t, std::conditional_t<sizeof(T) == 2, uint16_t, uint8_t>>>;
+  static_assert(sizeof(Word) == sizeof(T));
+  Word filled;
+  std::memset(&filled, static_cast<int>(unwritten), sizeof(Word));
+  const auto word_at = [](const std::byte* bytes, size_t i) {
+    Word word;
+    std::memcpy(&word, bytes + i * sizeof(Word), sizeof(Word));
+    return word;
+  };
+  int32_t written = 0;
+  for (size_t i = 0; i < count; ++i) written += word_at(a, i) != filled && word_at(b, i) != filled ? 1 : 0;
+  return written;
+}
+
 /// All of them; NaN equals NaN.
 template <class T>
 Mismatches all_mismatches(std::span<const T> expected, std::span<const std::byte> got, const Margins& margins,
                           std::optional<std::byte> unwritten) {
+  constexpr size_t kBlock = 1024;
+  std::array<std::byte, kBlock * sizeof(T)> nothing;
+  nothing.fill(unwritten.value_or(std::byte{}));
   const auto is_unwritten = [&](const void* bytes, size_t i) {
     return unwritten && is_filled<T>(static_cast<const std::byte*>(bytes), i, *unwritten);
   };
-  constexpr size_t kBlock = 1024;
   Mismatches found;
   for (size_t first = 0; first < expected.size(); first += kBlock) {
     const size_t count = std::min(kBlock, expected.size() - first);
-    if (std::memcmp(&expected[first], &got[first * sizeof(T)], count * sizeof(T)) == 0) continue;
+    const std::byte* must_be = std::as_bytes(expected.subspan(first, count)).data();
+    const std::byte* are = &got[first * sizeof(T)];
+    const auto is_left_out = [&](const std::byte* bytes) {
+      return unwritten && std::memcmp(bytes, nothing.data(), count * sizeof(T)) == 0;
+    };
+    if (is_left_out(are) || is_left_out(must_be)) continue;
+    found.compared +=
+        unwritten ? count_written<T>(must_be, are, count, *unwritten) : static_cast<int64_t>(count);
+    if (std::memcmp(must_be, are, count * sizeof(T)) == 0) continue;
     for (size_t i = first; i < first + count; ++i) {
       if (std::memcmp(&expected[i], &got[i * sizeof(T)], sizeof(T)) == 0) continue;
       if (is_unwritten(expected.data(), i) || is_unwritten(got.data(), i)) continue;
@@ -152,38 +182,6 @@ std::vector<Mismatch> some_of(std::vector<Mismatch> all, size_t furthest, size_t
 
 }  // namespace
 
-namespace {
-
-/// Elements as integers of their width, which the compiler compares several at a time.
-template <class Word>
-int64_t count_written(std::span<const std::byte> a, std::span<const std::byte> b, std::byte unwritten) {
-  Word filled;
-  std::memset(&filled, static_cast<int>(unwritten), sizeof(Word));
-  const size_t count = a.size() / sizeof(Word);
-  constexpr size_t kBlock = 4096;
-  int64_t written = 0;
-  for (size_t first = 0; first < count; first += kBlock) {
-    const size_t end = std::min(first + kBlock, count);
-    int32_t here = 0;
-    for (size_t i = first; i < end; ++i)
-      here += element_at<Word>(a, i) != filled && element_at<Word>(b, i) != filled ? 1 : 0;
-    written += here;
-  }
-  return written;
-}
-
-}  // namespace
-
-int64_t written_in_both(const TensorData& a, const TensorData& b, std::byte unwritten) {
-  return visit_dtype(a.dtype, [&]<class T>(T) {
-    using Word = std::conditional_t<
-        sizeof(T) == 8, uint64_t,
-        std::conditional_t<sizeof(T) == 4, uint32_t, std::conditional_t<sizeof(T) == 2, uint16_t, uint8_t>>>;
-    static_assert(sizeof(Word) == sizeof(T));
-    return count_written<Word>(a.bytes, b.bytes, unwritten);
-  });
-}
-
 Mismatches mismatches(const TensorData& expected, std::span<const std::byte> got, const Margins& margins,
                       std::optional<std::byte> unwritten) {
   Mismatches all = visit_dtype(expected.dtype, [&]<class T>(T) {
@@ -191,7 +189,8 @@ Mismatches mismatches(const TensorData& expected, std::span<const std::byte> got
   });
   return {.beyond = some_of(std::move(all.beyond), 24, 40, distance),
           .doubtful = some_of(std::move(all.doubtful), 8, 8,
-                              [](const Mismatch& m) { return std::abs(m.got - m.expected); })};
+                              [](const Mismatch& m) { return std::abs(m.got - m.expected); }),
+          .compared = all.compared};
 }
 
 }  // namespace luminal::search

@@ -44,7 +44,8 @@ struct Mismatch {
 struct Mismatches {
   std::vector<Mismatch> beyond;  ///< further from the independent kernel's than the margins say
   std::vector<Mismatch>
-      doubtful;  ///< within margins that say little, as they are about as large as the element
+      doubtful;          ///< within margins that say little, as they are about as large as the element
+  int64_t compared = 0;  ///< elements that both hold
 };
 /// Of `got`, dense and of the same dtype and size as `expected`. Where there are many, in turn one of those furthest off
 /// and one of others that are spread over all of them; some are both. Elements of either that hold nothing but
@@ -52,8 +53,5 @@ struct Mismatches {
 [[nodiscard]] Mismatches mismatches(const TensorData& expected, std::span<const std::byte> got,
                                     const Margins& margins,
                                     std::optional<std::byte> unwritten = std::nullopt);
-
-/// Elements that hold something else than `unwritten` bytes in both.
-[[nodiscard]] int64_t written_in_both(const TensorData& a, const TensorData& b, std::byte unwritten);
 
 }  // namespace luminal::search

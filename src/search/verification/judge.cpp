@@ -21,7 +21,7 @@ double element(const Elements& data, int64_t position) {
 
 namespace {
 
-int64_t integer(const TensorData& data, int64_t position) {
+int64_t integer(const Elements& data, int64_t position) {
   return visit_dtype(data.dtype, [&]<class T>(T) -> int64_t {
     if constexpr (std::is_integral_v<T>)
       return static_cast<int64_t>(data.as<T>()[static_cast<size_t>(position)]);
@@ -69,26 +69,26 @@ int64_t first_difference(const TensorData& a, const TensorData& b) {
 namespace {
 
 /// Whether sample i of an expectation is what the tensor holds.
-bool is_right(const VerificationCase::Expectation& expectation, size_t i, const TensorData& data) {
+bool is_right(const VerificationCase::Expectation& expectation, size_t i, const Elements& data) {
   const int64_t position = expectation.positions[i];
   return expectation.integers.empty()
              ? agrees(element(data, position), expectation.values[i], expectation.errors[i])
              : integer(data, position) == expectation.integers[i];
 }
 
-bool is_unwritten(const TensorData& data, int64_t position) {
+bool is_unwritten(const Elements& data, int64_t position) {
   const auto width = static_cast<size_t>(element_bytes(data.dtype));
-  const auto element = std::span(data.bytes).subspan(static_cast<size_t>(position) * width, width);
+  const auto element = data.bytes.subspan(static_cast<size_t>(position) * width, width);
   return std::ranges::all_of(element, [](std::byte b) { return b == kUnwritten; });
 }
 
 }  // namespace
 
 std::optional<Fault> check_expectations(const VerificationSuite& suite, const VerificationCase& test_case,
-                                        std::span<const TensorData> tensors, Samples which, bool in_part,
+                                        std::span<const Elements> tensors, Samples which, bool in_part,
                                         std::string_view how) {
   for (const VerificationCase::Expectation& expectation : test_case.expectations) {
-    const TensorData& data = tensors[static_cast<size_t>(expectation.tensor)];
+    const Elements& data = tensors[static_cast<size_t>(expectation.tensor)];
     for (size_t i = 0; i < expectation.positions.size(); ++i) {
       if (!expectation.known[i] || is_right(expectation, i, data)) continue;
       if (which == Samples::Promised && !expectation.promised[i]) continue;
@@ -137,12 +137,12 @@ class MismatchJudge {
  public:
   /// What the oracle says of one element belongs to `margins` then, as what it said of samples does.
   MismatchJudge(const VerificationCase& test_case, int tensor, const VerificationCase::Expectation* samples,
-                const TensorData& got, const TensorData& reference, Margins& margins, CaseOracle& oracle,
+                const Elements& got, const TensorData& reference, Margins& margins, CaseOracle& oracle,
                 OpenElements& open)
       : case_(test_case),
         tensor_(tensor),
         got_(got),
-        reference_(reference),
+        reference_(elements_of(reference)),
         margins_(margins),
         oracle_(oracle),
         open_(open) {
@@ -221,14 +221,14 @@ class MismatchJudge {
     }
     return static_cast<int64_t>(positions.size());
   }
-  static bool fits(const TensorData& data, int64_t position, const OracleValue& truth) {
+  static bool fits(const Elements& data, int64_t position, const OracleValue& truth) {
     return is_float(data.dtype) ? agrees(element(data, position), truth.value, truth.bound)
                                 : integer(data, position) == truth.integer;
   }
 
   const VerificationCase& case_;
   int tensor_;
-  const TensorData &got_, &reference_;
+  const Elements got_, reference_;
   Margins& margins_;
   CaseOracle& oracle_;
   OpenElements& open_;
@@ -255,9 +255,10 @@ double roundings_in(const VerificationSuite& suite, std::string_view kind) {
 
 }  // namespace
 
-std::optional<Fault> compare_in_full(const VerificationSuite& suite, const VerificationCase& test_case,
-                                     std::span<const TensorData> tensors,
-                                     std::span<const TensorData> reference, bool in_part) {
+Comparison compare_in_full(const VerificationSuite& suite, const VerificationCase& test_case,
+                           std::span<const Elements> tensors, std::span<const TensorData> reference,
+                           bool in_part) {
+  Comparison comparison;
   OpenElements open(suite, test_case);
   CaseOracle oracle(suite, test_case);
   const auto unwritten = in_part ? std::optional(kUnwritten) : std::nullopt;
@@ -270,6 +271,10 @@ std::optional<Fault> compare_in_full(const VerificationSuite& suite, const Verif
     Margins margins =
         samples != nullptr ? Margins(*samples) : Margins(reference[t], roundings_in(suite, test_case.name));
     const Mismatches found = mismatches(reference[t], tensors[t].bytes, margins, unwritten);
+    comparison.compared += found.compared;
+    if (const int64_t elements = reference[t].element_count(); elements > 0)
+      comparison.least_share = std::min(comparison.least_share,
+                                        static_cast<double>(found.compared) / static_cast<double>(elements));
     if (found.beyond.empty() && found.doubtful.empty()) continue;
     MismatchJudge judge(test_case, static_cast<int>(t), samples, tensors[t], reference[t], margins, oracle,
                         open);
@@ -283,9 +288,10 @@ std::optional<Fault> compare_in_full(const VerificationSuite& suite, const Verif
     Fault fault = fault_at(suite, test_case, static_cast<int>(t), wrong->position, wrong->got,
                            wrong->expected, wrong->margin, "beside an independent kernel");
     fault.is_by_reference = true;
-    return fault;
+    comparison.fault = std::move(fault);
+    break;
   }
-  return std::nullopt;
+  return comparison;
 }
 
 void accept_beyond_laws(VerificationCase& test_case, const std::vector<TensorData>& reference) {
@@ -293,7 +299,7 @@ void accept_beyond_laws(VerificationCase& test_case, const std::vector<TensorDat
   for (VerificationCase::Expectation& expectation : test_case.expectations)
     for (size_t i = 0; i < expectation.positions.size(); ++i)
       if (!expectation.promised[i] &&
-          !is_right(expectation, i, reference[static_cast<size_t>(expectation.tensor)]))
+          !is_right(expectation, i, elements_of(reference[static_cast<size_t>(expectation.tensor)])))
         expectation.known[i] = false;
 }
 

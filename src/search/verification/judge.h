@@ -33,13 +33,17 @@ enum class Samples : uint8_t { All, Promised };
 /// At the samples. `in_part`: only some of the elements were computed.
 [[nodiscard]] std::optional<Fault> check_expectations(const VerificationSuite& suite,
                                                       const VerificationCase& test_case,
-                                                      std::span<const TensorData> tensors, Samples which,
+                                                      std::span<const Elements> tensors, Samples which,
                                                       bool in_part, std::string_view how);
 
+struct Comparison {
+  std::optional<Fault> fault;
+  int64_t compared = 0;    ///< elements that both hold, of all tensors
+  double least_share = 1;  ///< of a tensor's elements, in the one of which the fewest were compared
+};
 /// All that both computed, `tensors` and the independent kernel's `reference`.
-[[nodiscard]] std::optional<Fault> compare_in_full(const VerificationSuite& suite,
-                                                   const VerificationCase& test_case,
-                                                   std::span<const TensorData> tensors,
-                                                   std::span<const TensorData> reference, bool in_part);
+[[nodiscard]] Comparison compare_in_full(const VerificationSuite& suite, const VerificationCase& test_case,
+                                         std::span<const Elements> tensors,
+                                         std::span<const TensorData> reference, bool in_part);
 
 }  // namespace luminal::search

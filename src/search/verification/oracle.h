@@ -35,6 +35,11 @@ struct Elements {
   }
 };
 [[nodiscard]] inline Elements elements_of(const TensorData& data) { return {data.dtype, data.bytes}; }
+[[nodiscard]] inline std::vector<Elements> elements_of(std::span<const TensorData> tensors) {
+  std::vector<Elements> elements;
+  for (const TensorData& data : tensors) elements.push_back(elements_of(data));
+  return elements;
+}
 using KnownElements = std::unordered_map<Value, Elements>;
 
 /// What single elements of the user's graph must be, computed on demand in f64 with a running error bound:

@@ -22,6 +22,8 @@ struct PlanFault {
   std::string message;
 };
 
+/// What is drawn for a value of the graph goes by this number: every plan gets the same.
+[[nodiscard]] uint64_t number_of(const Value& value);
 /// Data for all that a plan has to be given: the graph's own where it has them at these sizes, small positive
 /// numbers elsewhere, so that deep networks neither overflow nor take roots of what is below zero.
 [[nodiscard]] runtime::Given plan_inputs(const Graph& graph, const runtime::Plan& plan, const DimMap& dims,
@@ -32,12 +34,14 @@ struct PlanFault {
 /// itself produces, is compared at samples with the user's nodes. NaN and infinities
 /// are compared in strict math alone: laws of the other modes may move an overflow. Ends at `until`: what was
 /// not looked at by then counts as right.
-/// The plan runs contained, on what `inputs` gives there (plan_inputs).
+/// The plan runs contained, on what `inputs` gives there (plan_inputs). `digest` (PlanRunner::digest): of a run as it is
+/// going to run on these inputs; where the other run has the same, it need not run that way once more.
 [[nodiscard]] std::optional<PlanFault> check_plan(backends::Device& device, const Graph& graph,
                                                   const runtime::Plan& plan, const DimMap& dims,
                                                   const std::function<runtime::Given()>& inputs,
                                                   MathMode math = MathMode::Strict,
-                                                  std::chrono::steady_clock::time_point until = kNoDeadline);
+                                                  std::chrono::steady_clock::time_point until = kNoDeadline,
+                                                  std::optional<uint64_t> digest = std::nullopt);
 
 /// Values of the graph that a plan reads and that are drawn when first asked for are drawn here, instead of anew in
 /// each contained process.

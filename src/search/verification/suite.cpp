@@ -164,7 +164,7 @@ class InputMaker {
 
  private:
   [[nodiscard]] Data draw(const VerificationCase& test_case, size_t t) const {
-    return test_input(test_case.name, unit_.tensors[t].type, dims_, seed_, t, test_case.ranges[t]);
+    return drawn_input(unit_, dims_, seed_, test_case.name, t, test_case.ranges[t]);
   }
 
   const Graph& graph_;
@@ -223,6 +223,17 @@ bool is_beyond_laws(const VerificationCase& test_case) {
 }
 
 }  // namespace
+
+Data drawn_input(const Unit& unit, const DimMap& dims, uint64_t seed, std::string_view kind, size_t t,
+                 const ValueRange& range) {
+  constexpr int64_t kLarge = int64_t{1} << 16, kTimes = 16;
+  const auto length = [&](const Unit::Tensor& tensor) { return element_count(tensor.type.dims).exec(dims); };
+  int64_t longest = 0;
+  for (const Unit::Tensor& tensor : unit.tensors) longest = std::max(longest, length(tensor));
+  const bool is_short = longest >= kLarge && length(unit.tensors[t]) * kTimes <= longest;
+  return test_input(kind, unit.tensors[t].type, dims, seed, t, range,
+                    is_short ? Subnormals::None : Subnormals::Some);
+}
 
 VerificationSuite prepare_suite(const Graph& graph, const DimMap& dims, const Unit& unit,
                                 const SuiteOptions& options) {

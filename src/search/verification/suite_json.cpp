@@ -148,8 +148,8 @@ VerificationCase case_of(const json& text, const VerificationSuite& suite) {
       continue;
     }
     if (inputs[t].is_object()) test_case.ranges[t].quantiles = quantiles_of(inputs[t].at("quantiles"));
-    test_case.tensors[t] = test_input(test_case.name, suite.unit.tensors[t].type, suite.dims, suite.seed, t,
-                                      test_case.ranges[t]);
+    test_case.tensors[t] =
+        drawn_input(suite.unit, suite.dims, suite.seed, test_case.name, t, test_case.ranges[t]);
     const json& hash = inputs[t].is_object() ? inputs[t].at("hash") : inputs[t];
     if (hash_of(*test_case.tensors[t]) != whole<uint64_t>(hash))
       fail<FormatError>(

@@ -62,23 +62,52 @@ constexpr std::array kNotable{
     1e10,  -1e10,  1.8e19, -1.8e19, 3.14159265, 1.57079633, 3.4028234e38,  -3.4028234e38};
 constexpr std::array kNonFinite{kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN()};
 
-void draw_extreme(Dtype dtype, Bits random, std::span<double> out) {
-  constexpr int64_t kNotableOneIn = 16;
-  const double low = dtype == Dtype::F16 ? -20 : -100, high = dtype == Dtype::F16 ? 15.9 : 100;
+/// Leaves subnormal numbers of f32 out: all of them, or in long runs all but a few.
+class SubnormalFilter {
+ public:
+  SubnormalFilter(Subnormals subnormals, Bits random) : subnormals_(subnormals), random_(random) {}
+  double operator()(double x, bool in_long_run) {
+    constexpr double kLeastNormal = 0x1p-126;
+    constexpr int64_t kOneIn = 64;
+    if (x == 0 || std::abs(x) >= kLeastNormal) return x;
+    const bool stays = subnormals_ == Subnormals::Some && (!in_long_run || random_.integer(1, kOneIn) == 1);
+    return stays ? x : std::copysign(0.0, x);
+  }
+
+ private:
+  Subnormals subnormals_;
+  Bits random_;
+};
+
+/// Products of two magnitudes are normal numbers, but for one in 64 that may be further off.
+void draw_extreme(Dtype dtype, Bits random, Subnormals subnormals, std::span<double> out) {
+  constexpr int64_t kNotableOneIn = 16, kFarOneIn = 64;
+  constexpr size_t kLong = 4096;
+  const bool is_half = dtype == Dtype::F16;
+  const double low = is_half ? -20 : -100, high = is_half ? 15.9 : 100;
+  const double near_low = is_half ? low : -60, near_high = is_half ? high : 60;
   const double greatest = std::exp2(high);
+  SubnormalFilter filter(subnormals, random);
   for (size_t i = 0; i < out.size(); ++i) {
     const bool cancels = i % 4 == 3;
-    out[i] = cancels ? -out[i - 1] * (1 + 0x1p-8 * random.uniform(-1, 1)) : random.power(low, high);
-    if (cancels || random.integer(1, kNotableOneIn) > 1) continue;
-    if (const double notable = random.one_of(kNotable); std::abs(notable) <= greatest) out[i] = notable;
+    if (cancels) {
+      out[i] = -out[i - 1] * (1 + 0x1p-8 * random.uniform(-1, 1));
+      continue;
+    }
+    const bool is_far = subnormals == Subnormals::Some && random.integer(1, kFarOneIn) == 1;
+    out[i] = is_far ? random.power(low, high) : random.power(near_low, near_high);
+    if (random.integer(1, kNotableOneIn) > 1) continue;
+    if (const double notable = random.one_of(kNotable); std::abs(notable) <= greatest)
+      out[i] = filter(notable, i >= kLong);
   }
 }
 
 /// Four stretches of one length after the other, in any order: ordinary numbers, some notable ones, many, and some that
 /// are not finite. Each next four are twice as long, so that short tensors have all of them. In long stretches one
 /// element is not finite: of sums over thousands of elements some are finite still, and show what should not be there.
-void draw_special(Bits random, std::span<double> out) {
+void draw_special(Bits random, Subnormals subnormals, std::span<double> out) {
   constexpr size_t kShortest = 16, kDense = 128, kLongest = 4096;
+  SubnormalFilter filter(subnormals, random);
   for (size_t first = 0, length = kShortest; first < out.size(); length = std::min(2 * length, kLongest)) {
     std::array number{0, 1, 2, 3};
     for (size_t i = number.size(); i-- > 1;)
@@ -88,7 +117,7 @@ void draw_special(Bits random, std::span<double> out) {
       for (double& x : stretch) x = random.uniform(-2, 2);
       const auto put = [&](int64_t one_in, const auto& values) {
         for (double& x : stretch)
-          if (random.integer(1, one_in) == 1) x = random.one_of(values);
+          if (random.integer(1, one_in) == 1) x = filter(random.one_of(values), length > kDense);
       };
       if (what == 1) put(24, kNotable);
       if (what == 2) put(4, kNotable);
@@ -113,7 +142,8 @@ void draw_from(const ValueRange& range, Dtype dtype, Bits random, std::span<doub
 }
 
 /// Numbers for a tensor of `dtype`.
-void draw(std::string_view kind, Dtype dtype, const ValueRange& range, Bits random, std::span<double> out) {
+void draw(std::string_view kind, Dtype dtype, const ValueRange& range, Bits random, Subnormals subnormals,
+          std::span<double> out) {
   const auto fill = [&](auto&& next) {
     for (double& x : out) x = next();
   };
@@ -128,8 +158,8 @@ void draw(std::string_view kind, Dtype dtype, const ValueRange& range, Bits rand
     const double reach = dtype == Dtype::F16 ? 4 : 12;
     return fill([&] { return random.power(-reach, reach); });
   }
-  if (kind == "extreme") return draw_extreme(dtype, random, out);
-  if (kind == "special") return draw_special(random, out);
+  if (kind == "extreme") return draw_extreme(dtype, random, subnormals, out);
+  if (kind == "special") return draw_special(random, subnormals, out);
   if (kind == "constant") {
     const double value = random.one_of(std::array{1.0, 0.5, -1.0, 3.0, 0.0});
     return fill([&] { return value; });
@@ -144,16 +174,17 @@ constexpr int64_t kPeriod = 262'139;
 /// Numbers with which a tensor begins, at least `count` of them. Tensors of many kernels begin with the same ones: each
 /// thread keeps what it drew.
 std::span<const std::byte> beginning(std::string_view kind, Dtype dtype, uint64_t seed, size_t tensor,
-                                     const ValueRange& range, int64_t count) {
+                                     const ValueRange& range, Subnormals subnormals, int64_t count) {
   constexpr size_t kMostKept = 64;
-  using Key = std::tuple<std::string, Dtype, uint64_t, size_t, std::vector<double>>;
+  using Key = std::tuple<std::string, Dtype, uint64_t, size_t, std::vector<double>, Subnormals>;
   thread_local std::map<Key, TensorData> kept;
   if (kept.size() >= kMostKept) kept.clear();
-  TensorData& known = kept[{std::string(kind), dtype, seed, tensor, range.quantiles}];
+  TensorData& known = kept[{std::string(kind), dtype, seed, tensor, range.quantiles, subnormals}];
   if (known.bytes.empty() || known.element_count() < count) {
     // Every kind draws one element after the other, or what is cut off whole: a longer tensor begins with the same.
     TensorData numbers(Dtype::F64, {static_cast<int64_t>(std::bit_ceil(static_cast<size_t>(count)))});
-    draw(kind, dtype, range, Bits(combine(combine(seed, tensor), hash_bytes(kind))), numbers.as<double>());
+    draw(kind, dtype, range, Bits(combine(combine(seed, tensor), hash_bytes(kind))), subnormals,
+         numbers.as<double>());
     known = convert(numbers, dtype);
   }
   return std::span(known.bytes).first(static_cast<size_t>(size_bytes(dtype, count)));
@@ -167,7 +198,7 @@ bool rounds_one_way(std::string_view kind) { return kind == "constant"; }
 
 std::shared_ptr<const TensorData> test_input(std::string_view kind, const TensorType& type,
                                              const DimMap& dims, uint64_t seed, size_t tensor,
-                                             const ValueRange& range) {
+                                             const ValueRange& range, Subnormals subnormals) {
   const Dtype dtype = type.dtype;
   if (is_quantized(dtype))
     return std::make_shared<TensorData>(
@@ -177,7 +208,7 @@ std::shared_ptr<const TensorData> test_input(std::string_view kind, const Tensor
   data->dims = exec(type.dims, dims);
   const auto bytes = static_cast<size_t>(size_bytes(dtype, data->element_count()));
   const std::span<const std::byte> drawn =
-      beginning(kind, dtype, seed, tensor, range, std::min(data->element_count(), kPeriod));
+      beginning(kind, dtype, seed, tensor, range, subnormals, std::min(data->element_count(), kPeriod));
   data->bytes.reserve(bytes);  // and nothing is filled with zeros first: that would take as long as drawing
   while (data->bytes.size() < bytes) {
     const auto part = drawn.first(std::min(drawn.size(), bytes - data->bytes.size()));

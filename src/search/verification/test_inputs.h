@@ -18,8 +18,8 @@ namespace luminal::search {
 ///   integers  -3 ... 3: sums and products are exact in any order
 ///   plain     uniform in -2 ... 2
 ///   wide      magnitudes from 2^-12 to 2^12, both signs
-///   extreme   magnitudes from 1e-30 to 1e30 (f16: its whole range), both signs; every fourth element nearly
-///             cancels the one before it; of the others one in 16 is a finite number of `special`
+///   extreme   magnitudes from 1e-18 to 1e18, one in 64 from 1e-30 to 1e30 (f16: its whole range), both signs; every
+///             fourth element nearly cancels the one before it; of the others one in 16 is a finite number of `special`
 ///   special   zeros of both signs, subnormals, the ends of the range, bounds of exponentials, infinities and
 ///             NaN: in stretches of 16 to 4096 elements none, a few, many, or some that are not finite
 ///   constant  one number everywhere
@@ -40,11 +40,16 @@ inline constexpr std::string_view kGraphKind = "graph";
 /// Whether the roundings of a long sum of such inputs may all go one way: of few different values they repeat.
 [[nodiscard]] bool rounds_one_way(std::string_view kind);
 
+/// Processors take some hundred cycles for an operation on a subnormal number. Among extreme and special numbers there
+/// are some in short tensors and few in long ones, or none.
+enum class Subnormals : uint8_t { Some, None };
+
 /// A tensor of one kind: a function of the kind, the seed, the tensor's number and, for numbers of the graph, of their
 /// range. Of an empty range they are plain ones.
 [[nodiscard]] std::shared_ptr<const TensorData> test_input(std::string_view kind, const TensorType& type,
                                                            const DimMap& dims, uint64_t seed, size_t tensor,
-                                                           const ValueRange& range = {});
+                                                           const ValueRange& range = {},
+                                                           Subnormals subnormals = Subnormals::Some);
 
 /// Flat positions at which a dense tensor of these sizes is looked at: the corners; a covering design (sample
 /// i lies at place i of every axis, each axis in an order of its own, so that as many samples as the longest

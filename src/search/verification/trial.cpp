@@ -286,8 +286,9 @@ void HostRig::launch(Split split, const std::optional<TaskPart>& part) {
   for (const size_t k : outside_) outside.emplace_back(given_[k]->bytes);
   for (int stage = 0; stage < kernel_.stage_count(); ++stage) {
     const bool is_last = stage + 1 == kernel_.stage_count();  // the others make what all of its tasks read
+    const bool in_part = part && (is_last || part->of_first_stage);
     const std::vector<TaskRange> ranges =
-        ranges_of(kernel_.tasks(stage, sizes_), is_last ? part : std::nullopt);
+        ranges_of(kernel_.tasks(stage, sizes_), in_part ? part : std::nullopt);
     if (split == Split::Singles) {
       run_singly(stage, ranges);
       continue;
@@ -297,6 +298,7 @@ void HostRig::launch(Split split, const std::optional<TaskPart>& part) {
       if (split == Split::Uneven) run_unevenly(stage, range);
       if (split == Split::Threads) run_on_threads(stage, range);
     }
+    if (part && part->of_first_stage) break;
   }
   has_written_outside_ |=
       std::ranges::any_of(outside, [](const ReadOnly& input) { return !input.is_untouched(); });

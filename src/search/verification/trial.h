@@ -36,6 +36,8 @@ struct TaskPart {
   double middle = 0.5;
   int64_t one_in = 32;
   int64_t least = 1;
+  /// Of the first stage instead, and nothing of the others: what they would read was not computed.
+  bool of_first_stage = false;
 };
 struct TaskRange {
   int64_t begin = 0, end = 0;

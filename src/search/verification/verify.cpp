@@ -14,6 +14,7 @@
 #include "search/verification/contain.h"
 #include "search/verification/fault_record.h"
 #include "search/verification/judge.h"
+#include "search/verification/oracle.h"
 #include "search/verification/test_inputs.h"
 #include "search/verification/trial.h"
 
@@ -50,17 +51,21 @@ class UnitRig {
           const TrialOptions& options, Progress& progress)
       : suite_(suite), kernels_(kernels), options_(options), progress_(progress) {}
 
+  /// Over what a launch of a part of the tasks runs.
+  enum class Over : uint8_t { Unwritten, WhatIsThere };
+
   void overwrite(std::byte pattern) {
     for (const auto& rig : rigs_) rig->overwrite(pattern);
   }
   /// One launch. `number`: of the test case. With several kernels `made` gets what each of them computes. Before
-  /// a part of the tasks outputs hold `kUnwritten`. Throws what is wrong as `Trouble`.
+  /// a part of the tasks outputs hold `kUnwritten`, unless it runs `over` what is there. Throws what is wrong as
+  /// `Trouble`.
   void launch(const VerificationCase& test_case, size_t number, Split split,
-              const std::optional<TaskPart>& part, std::vector<TensorData>& made) {
+              const std::optional<TaskPart>& part, Over over, std::vector<TensorData>& made) {
     const bool has_inputs = given_ == number && kernels_.size() == 1;
     for (size_t k = 0; k < kernels_.size(); ++k) {
       Rig& rig = prepared(k, test_case, made, has_inputs);
-      if (part) rig.overwrite(kUnwritten);
+      if (part && over == Over::Unwritten) rig.overwrite(kUnwritten);
       rig.launch(split, part);
       ++progress_;
       if (const std::string trouble = rig.trouble(); !trouble.empty()) throw Trouble{trouble};
@@ -71,6 +76,15 @@ class UnitRig {
   /// What the last launch computed: all tensors that the unit does, by number; the others are empty.
   void take(std::vector<TensorData>& made) const {
     for (size_t k = 0; k < kernels_.size(); ++k) take(k, made);
+  }
+  /// The same where it lies, until the next launch.
+  void look(std::vector<Elements>& made) const {
+    made.assign(suite_.unit.tensors.size(), {});
+    for (size_t k = 0; k < kernels_.size(); ++k)
+      for (size_t o = 0; o < suite_.unit.kernels[k].outputs.size(); ++o) {
+        const auto number = static_cast<size_t>(suite_.unit.kernels[k].outputs[o]);
+        made[number] = {suite_.unit.tensors[number].type.dtype, rigs_[k]->output(o)};
+      }
   }
   /// Whether that is `made`, bit for bit.
   [[nodiscard]] bool equals(const std::vector<TensorData>& made) const {
@@ -121,12 +135,16 @@ constexpr std::byte kOtherPattern = kUnwritten;
 
 }  // namespace
 
-bool runs_all_tasks(const Unit& unit) {
+bool runs_all_tasks(const Unit& unit, std::string_view kind) {
+  if (kind == "integers") return true;
+  const auto is_spelled_out = [](const Unit::Kernel& kernel) { return !kernel.spec.empty(); };
+  if (!std::ranges::all_of(unit.kernels, is_spelled_out)) return true;
+  if (kind != "plain") return false;
   const auto is_sum = [](const kernel::Value& value) {
     return !value.monoid || *value.monoid == Monoid::Add;
   };
   const auto only_sums = [&](const Unit::Kernel& kernel) {
-    return !kernel.spec.empty() && std::ranges::all_of(kernel.spec.values(), is_sum);
+    return std::ranges::all_of(kernel.spec.values(), is_sum);
   };
   return !std::ranges::all_of(unit.kernels, only_sums);
 }
@@ -140,13 +158,12 @@ class CaseVerifier::Runs {
         kernels_(kernels.begin(), kernels.end()),
         options_(options),
         progress_(progress),
+        is_long_(options.is_long),
         turns_(turns()) {}
 
   [[nodiscard]] std::optional<TaskPart> next_part(const VerificationCase& test_case) const {
-    if (!options_.in_parts || !is_long_ || kernels_.size() > 1) return std::nullopt;
-    if (runs_all_tasks(suite_.unit)) return std::nullopt;
-    double whole = 0;
-    TaskPart part{.middle = std::modf(std::numbers::phi * static_cast<double>(number_), &whole)};
+    if (!may_run_a_part() || runs_all_tasks(suite_.unit, test_case.name)) return std::nullopt;
+    TaskPart part = some_part();
     // Small integers hide what is multiplied by zero; infinities and NaN show it, wherever it is.
     if (test_case.name == "special") part.one_in = 8, part.least = 8;
     return part;
@@ -161,37 +178,36 @@ class CaseVerifier::Runs {
                            bool is_last, const std::optional<TaskPart>& part) {
     part_ = options_.launches < 1 ? part : next_part(test_case);
     ++number_;
+    if (is_long_) give_memory_back();
     const auto start = std::chrono::steady_clock::now();
     // A long launch does two things at once: other inputs, dealt out in another way.
     const bool takes_turn = is_long_ && turn_ < turns_.size();
     const std::string how = takes_turn ? turns_[turn_].how : number_ == 1 ? "1 thread" : "after others";
     UnitRig* rig = nullptr;
     if (auto fault = takes_turn ? take_turn(test_case, rig) : plain_run(test_case, how, rig)) return fault;
-    rig->take(made_);
-    if (part_ && reference != nullptr && !is_much_in_common(*reference)) {
+    note_outputs(*rig, is_last);
+    if (options_.launches < 1 && std::chrono::steady_clock::now() - start >= options_.soak)
+      give_memory_back();
+    if (auto fault = check(test_case, reference, how)) return fault;
+    if (part_ && reference != nullptr && !is_much_in_common_) {
       part_.reset();
       if (auto fault = plain_run(test_case, how, rig)) return fault;
-      rig->take(made_);
+      note_outputs(*rig, is_last);
+      if (auto fault = check(test_case, reference, how)) return fault;
     }
-    if (is_long_ || (options_.launches < 1 && std::chrono::steady_clock::now() - start >= options_.soak)) {
-      // Large tensors: fresh memory takes longer than the launch, so the next rig gets this one's.
-      rig_.reset();
-      turn_rig_.reset();
-    }
-    if (auto fault = check(test_case, reference, how)) return fault;
-    if (takes_turn && number_ == 2 && turn_ < turns_.size())
+    if (takes_turn && number_ == 2 && !options_.is_long && turn_ < turns_.size())
       if (auto fault = second_turn(test_case, reference)) return fault;
     if (options_.launches < 1) return std::nullopt;
     // Whether an element is read before it is overwritten is no matter of its value.
     if (!is_long_)
       if (auto fault = in_place(test_case, made_)) return fault;
-    if (number_ == 1) {
-      constexpr double kMostS = 0.2;  // beyond, more launches take too long
-      const double took_s = seconds_since(start);
-      is_long_ = took_s * 1e3 >= static_cast<double>(options_.soak.count());
-      if (rig_ && rig == rig_.get() && (!is_long_ || took_s < kMostS)) {
-        if (auto fault = repeat(test_case)) return fault;
-        if (auto fault = after_other_inputs(test_case)) return fault;
+    if (number_ == 1 && !is_long_) {
+      is_long_ = seconds_since(start) * 1e3 >= static_cast<double>(options_.soak.count());
+      if (rig_ && rig == rig_.get()) {
+        if (!is_long_)
+          if (auto fault = repeat(test_case)) return fault;
+        if (!is_long_ || may_run_a_part())
+          if (auto fault = after_other_inputs(test_case)) return fault;
       }
       if (is_long_) rig_.reset();
     }
@@ -210,6 +226,12 @@ class CaseVerifier::Runs {
   };
   static constexpr TrialOptions kAtStart{
       .place = GuardedMemory::Place::AtStart, .alignment = 64, .pattern = kOtherPattern};
+
+  [[nodiscard]] bool may_run_a_part() const { return options_.in_parts && is_long_ && kernels_.size() == 1; }
+  [[nodiscard]] TaskPart some_part() const {
+    double whole = 0;
+    return {.middle = std::modf(std::numbers::phi * static_cast<double>(number_), &whole)};
+  }
 
   [[nodiscard]] std::unique_ptr<UnitRig> rig_for(TrialOptions options) const {
     // What is not judged here is launched between guards elsewhere, and a part after another test case was.
@@ -231,26 +253,34 @@ class CaseVerifier::Runs {
     return run_once(*rig_, test_case, is_reference ? Split::Threads : Split::Whole, how);
   }
 
-  /// Whether enough of a part was computed by the independent kernel as well, whose tasks may be other parts of
-  /// the outputs.
-  bool is_much_in_common(const std::vector<TensorData>& reference) {
-    constexpr int64_t kOneIn = 256;
-    for (size_t t = 0; t < made_.size(); ++t)
-      if (!reference[t].bytes.empty() && made_[t].element_count() > 0 &&
-          written_in_both(made_[t], reference[t], kUnwritten) * kOneIn < made_[t].element_count())
-        return false;
-    return true;
+  /// Of large tensors, of which fresh memory takes longer than the launch: the next rig gets it.
+  void give_memory_back() {
+    rig_.reset();
+    turn_rig_.reset();
+  }
+
+  /// What the last launch computed is looked at where it lies, unless later launches have to be compared with it or
+  /// others want to have it.
+  void note_outputs(const UnitRig& rig, bool is_last) {
+    const bool is_compared_later = !is_long_ || (is_last && turn_ < turns_.size());
+    if (options_.launches < 1 || options_.keep_outputs || is_compared_later) {
+      rig.take(made_);
+      seen_ = elements_of(std::span(made_));
+    } else {
+      rig.look(seen_);
+    }
   }
 
   std::optional<Fault> run_once(UnitRig& rig, const VerificationCase& test_case, Split split,
                                 std::string_view how) {
-    return run_once(rig, test_case, number_, split, how);
+    return run_once(rig, test_case, number_, split, part_, UnitRig::Over::Unwritten, how);
   }
   /// `number`: of the test case; 0 for one that is none of the suite's.
   std::optional<Fault> run_once(UnitRig& rig, const VerificationCase& test_case, size_t number, Split split,
+                                const std::optional<TaskPart>& part, UnitRig::Over over,
                                 std::string_view how) {
     try {
-      rig.launch(test_case, number, split, part_, between_);
+      rig.launch(test_case, number, split, part, over, between_);
       return std::nullopt;
     } catch (const UnitRig::Trouble& trouble) {
       return Fault{.message = fmt::format("{} ({} inputs, {})", trouble.text, test_case.name, how),
@@ -262,14 +292,15 @@ class CaseVerifier::Runs {
                              std::string_view how) {
     const bool is_lawless = test_case.beyond_laws && reference == nullptr;
     const auto which = is_lawless ? Samples::Promised : Samples::All;
-    if (auto fault = check_expectations(suite_, test_case, made_, which, part_.has_value(), how))
+    if (auto fault = check_expectations(suite_, test_case, seen_, which, part_.has_value(), how))
       return fault;
     if (reference == nullptr) return std::nullopt;
-    for (size_t t = 0; t < made_.size(); ++t)
-      if (!(*reference)[t].bytes.empty())
-        compared_ +=
-            part_ ? written_in_both(made_[t], (*reference)[t], kUnwritten) : made_[t].element_count();
-    return compare_in_full(suite_, test_case, made_, *reference, part_.has_value());
+    // The tasks of an independent kernel may be other parts of the outputs.
+    constexpr double kMuch = 1.0 / 256;
+    Comparison comparison = compare_in_full(suite_, test_case, seen_, *reference, part_.has_value());
+    is_much_in_common_ = comparison.least_share >= kMuch;
+    compared_ += comparison.compared;
+    return std::move(comparison.fault);
   }
 
   /// The same test case once more: the bits have to be the same.
@@ -291,8 +322,8 @@ class CaseVerifier::Runs {
     return std::nullopt;
   }
 
-  /// On the same inputs, a long launch once more: over another pattern, so that what a launch leaves out shows, and every
-  /// seventh time over what the launch before has left.
+  /// On the same inputs: over another pattern, so that what a launch leaves out shows, and every seventh time over what
+  /// the launch before has left.
   std::optional<Fault> repeat(const VerificationCase& test_case) {
     constexpr int kAsItIs = 7;
     const auto start = std::chrono::steady_clock::now();
@@ -306,19 +337,30 @@ class CaseVerifier::Runs {
     return std::nullopt;
   }
 
-  /// Once more on the same inputs after a launch on others, over what that has left: nothing of it may show. Kinds are
-  /// shared out among processes, so that the next kind need not come here.
+  /// Once more on the same inputs after a launch on others, over what that has left: nothing of it may show. Of long
+  /// launches, a part of the tasks; where a launch is known to be long, what others leave is there before the first one
+  /// (take_turn). Kinds are shared out among processes, so that the next kind need not come here.
   std::optional<Fault> after_other_inputs(const VerificationCase& test_case) {
+    constexpr std::string_view kHow = "after other inputs";
+    const auto part = may_run_a_part() ? std::optional(some_part()) : std::nullopt;
+    if (auto fault = run_others(*rig_, test_case, part)) return fault;
+    if (auto fault =
+            run_once(*rig_, test_case, number_, Split::Whole, part, UnitRig::Over::WhatIsThere, kHow))
+      return fault;
+    return unlike_the_first(*rig_, test_case, std::string(kHow));
+  }
+
+  /// A launch on inputs that are none of the suite's, over what is there.
+  std::optional<Fault> run_others(UnitRig& rig, const VerificationCase& test_case,
+                                  const std::optional<TaskPart>& part) {
     VerificationCase other{.name = test_case.name == "plain" ? "wide" : "plain",
                            .tensors = test_case.tensors,
                            .derived = test_case.derived};
     for (size_t t = 0; t < other.tensors.size(); ++t)
       if (other.tensors[t])
-        other.tensors[t] =
-            test_input(other.name, suite_.unit.tensors[t].type, suite_.dims, suite_.seed + 1, t);
+        other.tensors[t] = drawn_input(suite_.unit, suite_.dims, suite_.seed + 1, other.name, t);
     constexpr size_t kNoNumber = 0;
-    if (auto fault = run_once(*rig_, other, kNoNumber, Split::Whole, "after others")) return fault;
-    return run_again(*rig_, test_case, Split::Whole, "after other inputs");
+    return run_once(rig, other, kNoNumber, Split::Whole, part, UnitRig::Over::WhatIsThere, "other inputs");
   }
 
   /// The next turn on a test case.
@@ -332,6 +374,11 @@ class CaseVerifier::Runs {
     }
     ++turn_;
     rig = turn_rig_.get();
+    if (number_ == 1 && may_run_a_part()) {
+      TaskPart part = some_part();
+      part.of_first_stage = true;
+      if (auto fault = run_others(*rig, test_case, part)) return fault;
+    }
     return run_once(*turn_rig_, test_case, turn.split, turn.how);
   }
 
@@ -342,8 +389,7 @@ class CaseVerifier::Runs {
     UnitRig* rig = nullptr;
     const std::string& how = turns_[turn_].how;
     if (auto fault = take_turn(test_case, rig)) return fault;
-    rig->take(made_);
-    turn_rig_.reset();
+    note_outputs(*rig, false);
     return check(test_case, reference, how);
   }
 
@@ -418,7 +464,9 @@ class CaseVerifier::Runs {
   size_t number_ = 0;             ///< of the test case, from 1
   std::optional<TaskPart> part_;  ///< of the tasks, that this test case runs
   int64_t compared_ = 0;
+  bool is_much_in_common_ = true;  ///< with the independent kernel, that was compared last
   std::vector<TensorData> made_;
+  std::vector<Elements> seen_;       ///< what the launch computed that was looked at last, by Unit tensor
   std::vector<TensorData> between_;  ///< what later kernels of a unit read of earlier ones
   std::unique_ptr<UnitRig> rig_, turn_rig_;
   bool is_long_ = false;  ///< one launch, with what is looked at after it, takes as long as repetitions may

@@ -106,13 +106,19 @@ struct SuiteOptions {
 };
 /// Whether inputs of a unit depend on each other in the graph, so that a consistent suite has others.
 [[nodiscard]] bool has_dependent_inputs(const Graph& graph, const DimMap& dims, const Unit& unit);
-/// Whether long launches run all tasks on every kind of inputs, for none shows all that a maximum leaves out, which may
-/// be anywhere. Of sums, kinds but the first run a part of the tasks (VerifyOptions::in_parts).
-[[nodiscard]] bool runs_all_tasks(const Unit& unit);
+/// Whether long launches run all tasks on this kind of inputs: on small integers, sums of which show all that is left
+/// out, and on plain ones where something else is reduced by, for maxima of small integers do not show it. On the
+/// others they run a part of the tasks (VerifyOptions::in_parts).
+[[nodiscard]] bool runs_all_tasks(const Unit& unit, std::string_view kind);
 /// The kinds of inputs on which a unit is verified: all of them, or five where a launch is long; the graph's own if one
 /// of `ranges` is that of an input.
 [[nodiscard]] std::vector<std::string> input_kinds(const DimMap& dims, const Unit& unit,
                                                    const ValueRanges* ranges);
+/// Tensor t of a unit, drawn. Of a large unit there are no subnormal numbers in tensors that are short beside the
+/// longest: where what is read along all of another tensor is subnormal, most of the operations are slow.
+[[nodiscard]] std::shared_ptr<const TensorData> drawn_input(const Unit& unit, const DimMap& dims,
+                                                            uint64_t seed, std::string_view kind, size_t t,
+                                                            const ValueRange& range = {});
 /// Draws inputs and asks the oracle about every computed tensor that is a value of the graph. If a tensor
 /// from outside is none, nobody can be asked: the suite then has inputs only, which show crashes, strays and
 /// candidates that differ.
@@ -143,9 +149,11 @@ struct VerifyOptions {
   int launches = 8;
   /// Tasks are dealt out in other ways than one call as well: to threads, to a call each, to uneven calls.
   bool deals_out = true;
-  /// Where launches take that long: test cases but the first run some of the tasks unless the unit reduces by more than
-  /// sums, and what these compute is compared. For code that is one program for all tasks and inputs.
+  /// Where launches take that long: test cases for which `runs_all_tasks` does not hold run some of the tasks, and what
+  /// these compute is compared. For code that is one program for all tasks and inputs.
   bool in_parts = true;
+  /// That launches take that long is known before the first one, which then may run a part of the tasks as well.
+  bool is_long = false;
   std::chrono::milliseconds soak{10};
   std::chrono::milliseconds timeout{20'000};  ///< of any one launch
 };

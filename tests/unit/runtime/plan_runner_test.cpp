@@ -100,6 +100,40 @@ TEST(PlanRunner, StartsFromTheGivenDataAgain) {
   EXPECT_GT(runner.sample_us(10), 0);
 }
 
+/// What those before it make comes from another runner: in this one they never ran.
+TEST(PlanRunner, RunsOneLaunchAloneOnWhatItIsGiven) {
+  const Plan plan = two_launches(neighbours());
+  PlanRunner separate(host_device(), plan, {}, count_up(), PlanRunner::Memory::Separate);
+  separate.run();
+  PlanRunner planned(host_device(), plan, {}, count_up(), PlanRunner::Memory::AsPlanned);
+  planned.copy(separate, 1);
+  planned.run_launch(1);
+  EXPECT_EQ(values(planned, 2)[7], values(separate, 2)[7]);
+  EXPECT_FALSE(planned.equals(separate, 2)) << "its last element read what was overwritten";
+}
+
+TEST(PlanRunner, DigestIsOfWhatOneRunMade) {
+  Plan plan = two_launches(elementwise(1, [](const int64_t* v) { return v[0] + 1; }, kCount));
+  plan.updates = {{*plan.tensors[0].value, 2}};
+  PlanRunner first(host_device(), plan, {}, count_up(), PlanRunner::Memory::AsPlanned),
+      second(host_device(), plan, {}, count_up(), PlanRunner::Memory::Separate);
+  EXPECT_FALSE(first.digest().has_value());
+  first.run(), second.run();
+  ASSERT_TRUE(first.digest().has_value());
+  EXPECT_EQ(first.digest(), second.digest());
+  first.run();
+  EXPECT_FALSE(first.digest().has_value());
+  first.restore();
+  first.run();
+  EXPECT_EQ(first.digest(), second.digest());
+  TensorData other(Dtype::I64, {kCount});
+  other.as<int64_t>()[7] = 5;
+  second.give(0, std::make_shared<const TensorData>(std::move(other)));
+  second.restore();
+  second.run();
+  EXPECT_NE(first.digest(), second.digest());
+}
+
 TEST(PlanRunner, SaysWhatIsNotGiven) {
   const Plan plan = two_launches(neighbours());
   EXPECT_THROW(PlanRunner(host_device(), plan, {}, {}, PlanRunner::Memory::Separate), InternalError);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <thread>
@@ -326,6 +327,35 @@ TEST(PlanCheck, ALawThatIsWrongBetweenUnnamedValuesIsSeenInThePlan) {
   ASSERT_TRUE(fault);
   EXPECT_EQ(fault->kind, PlanFault::Kind::Value);
   EXPECT_EQ(fault->launch, 1);
+}
+
+/// Of two runs, with each tensor in memory of its own and as planned, the second need not be where one that was timed made
+/// the same.
+TEST(PlanCheck, ARunAsPlannedWithTheSameResultsIsNotMadeOnceMore) {
+  Graph cx;
+  const auto x = cx.tensor({8});
+  auto y = (x * 2 + 1).retrieve();
+  const SharedBytes shared(sizeof(std::atomic<int>));  // seen by the process that runs the plan
+  std::atomic<int>& elements = shared.as<std::atomic<int>>()[0];
+  runtime::Plan plan = chain(x, y, 1);
+  plan.launches[0].kernel->kernel = elementwise([&elements](float v) {
+    ++elements;
+    return v * 2;
+  });
+  const auto device = backends::make_null_device();
+  const auto inputs = [&] { return plan_inputs(cx, plan, {}, 1); };
+  runtime::PlanRunner timed(*device, plan, {}, inputs(), runtime::PlanRunner::Memory::AsPlanned);
+  timed.run();
+  const auto digest = timed.digest();
+  ASSERT_TRUE(digest.has_value());
+  const auto elements_of_check = [&](std::optional<uint64_t> known) {
+    elements = 0;
+    EXPECT_FALSE(check_plan(*device, cx, plan, {}, inputs, MathMode::Strict, kNoDeadline, known));
+    return elements.load();
+  };
+  EXPECT_EQ(elements_of_check(std::nullopt), 16);
+  EXPECT_EQ(elements_of_check(digest), 8);
+  EXPECT_EQ(elements_of_check(*digest + 1), 16);
 }
 
 /// The second kernel reads a row and its mean, and computes the mean anew, rounded in another way: what it subtracts

@@ -34,7 +34,7 @@ class Judge : public testing::Test {
       samples.errors.assign(samples.errors.size(), error);
   }
   [[nodiscard]] std::optional<Fault> fault_of(const std::vector<TensorData>& made) const {
-    return compare_in_full(suite_, suite_.cases[0], made, right_, false);
+    return compare_in_full(suite_, suite_.cases[0], elements_of(std::span(made)), right_, false).fault;
   }
 
   Graph graph_;
@@ -80,7 +80,7 @@ TEST(JudgeWithoutOracle, AllowsForRoundingsThatGoOneWay) {
     std::vector<TensorData> right(2), made(2);
     right[1] = TensorData::of<float>({2}, std::array{15.F, 1.F});
     made[1] = TensorData::of<float>({2}, std::array{15.F + off, 1.F});
-    return compare_in_full(suite, test_case, made, right, false).has_value();
+    return compare_in_full(suite, test_case, elements_of(std::span(made)), right, false).fault.has_value();
   };
   EXPECT_FALSE(is_fault("constant", 0.02F));
   EXPECT_TRUE(is_fault("constant", 1.F));
