@@ -38,10 +38,11 @@ TEST(DataSizes, ValuesAndSizesMustAgree) {
 /// C++ has two signed types of 64 bits, of which int64_t is one.
 TEST(DataSizes, BothSigned64BitIntegersOfCAreI64) {
   Graph cx;
-  const GraphTensor long_values = cx.tensor({2}).set(std::vector<long>{1, -(1L << 40)});
-  const GraphTensor long_long_values = cx.tensor({2}).set(std::vector<long long>{1, -(1LL << 40)});
-  EXPECT_EQ(long_values.dtype(), Dtype::I64);
-  EXPECT_EQ(long_long_values.dtype(), Dtype::I64);
+  const GraphTensor long_values = cx.tensor({2}, Dtype::I64).set(std::vector<long>{1, -(1L << 40)});
+  const GraphTensor long_long_values =
+      cx.tensor({2}, Dtype::I64).set(std::vector<long long>{1, -(1LL << 40)});
+  EXPECT_EQ(dtype_of<long>(), Dtype::I64);
+  EXPECT_EQ(dtype_of<long long>(), Dtype::I64);
   EXPECT_EQ(long_values.data<long long>(), (std::vector<long long>{1, -(1LL << 40)}));
   EXPECT_EQ(long_long_values.data<long>(), (std::vector<long>{1, -(1L << 40)}));
 }
