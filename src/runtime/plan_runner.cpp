@@ -13,6 +13,14 @@ namespace {
 /// Bytes that are copied at once: fresh memory for large tensors would take longer than to look at them.
 constexpr int64_t kPiece = int64_t{1} << 20;
 
+/// Calls `visit(first, count)` for pieces of so many bytes, until it returns false. Whether it never did.
+template <class Visit>
+bool for_each_piece(int64_t size, Visit&& visit) {
+  for (int64_t first = 0; first < size; first += kPiece)
+    if (!visit(first, std::min(kPiece, size - first))) return false;
+  return true;
+}
+
 /// Each tensor in memory of its own from the first launch to the last.
 Blocks separate_blocks(Plan plan) {
   for (Launch& launch : plan.launches)
@@ -166,12 +174,12 @@ std::optional<uint64_t> PlanRunner::digest() const {
   const auto add = [&](TensorIndex tensor) {
     const int64_t size = size_bytes(tensor);
     piece.resize(static_cast<size_t>(std::min(size, kPiece)));
-    for (int64_t first = 0; first < size; first += kPiece) {
-      const int64_t count = std::min(kPiece, size - first);
+    for_each_piece(size, [&](int64_t first, int64_t count) {
       stream_->download(address(tensor) + first, piece.data(), count);
       stream_->synchronise();
       digest = combine(digest, hash_bytes(piece.data(), static_cast<size_t>(count)));
-    }
+      return true;
+    });
   };
   for (const PlanResult& result : plan_.results) add(result.tensor);
   for (const PlanUpdate& update : plan_.updates) add(update.next);
@@ -182,15 +190,13 @@ bool PlanRunner::equals(const PlanRunner& other, TensorIndex tensor) const {
   const int64_t size = size_bytes(tensor);
   if (size != other.size_bytes(tensor)) return false;
   std::vector<std::byte> here(static_cast<size_t>(std::min(size, kPiece))), there(here.size());
-  for (int64_t first = 0; first < size; first += kPiece) {
-    const int64_t count = std::min(kPiece, size - first);
+  return for_each_piece(size, [&](int64_t first, int64_t count) {
     stream_->download(address(tensor) + first, here.data(), count);
     other.stream_->download(other.address(tensor) + first, there.data(), count);
     stream_->synchronise();
     other.stream_->synchronise();
-    if (std::memcmp(here.data(), there.data(), static_cast<size_t>(count)) != 0) return false;
-  }
-  return true;
+    return std::memcmp(here.data(), there.data(), static_cast<size_t>(count)) == 0;
+  });
 }
 
 void PlanRunner::copy(const PlanRunner& from, TensorIndex tensor) {
@@ -199,13 +205,13 @@ void PlanRunner::copy(const PlanRunner& from, TensorIndex tensor) {
                 tensor, size);
   if (address(tensor) == from.address(tensor)) return;
   std::vector<std::byte> piece(static_cast<size_t>(std::min(size, kPiece)));
-  for (int64_t first = 0; first < size; first += kPiece) {
-    const int64_t count = std::min(kPiece, size - first);
+  for_each_piece(size, [&](int64_t first, int64_t count) {
     from.stream_->download(from.address(tensor) + first, piece.data(), count);
     from.stream_->synchronise();
     stream_->upload(piece.data(), address(tensor) + first, count);
     stream_->synchronise();
-  }
+    return true;
+  });
 }
 
 std::span<const std::byte> PlanRunner::view(TensorIndex tensor) const {
