@@ -513,6 +513,7 @@ class PlanSearch {
     // Not all kernels of these plans have been verified in full.
     const SharedBytes shared_times(static_cast<int64_t>(entries.size() * kRounds * sizeof(double)));
     const std::span<double> times = shared_times.as<double>();
+    const bool are_checked_there = sizes == context_.bucket.top();  // plans, as a whole
     const SharedBytes shared_digests(static_cast<int64_t>(entries.size() * sizeof(Digest)));
     const std::span<Digest> digests = shared_digests.as<Digest>();
     const std::string trouble = run_contained(
@@ -534,6 +535,7 @@ class PlanSearch {
           double best_us = std::numeric_limits<double>::infinity();
           for (size_t i = 0; i < entries.size(); ++i, ++progress) {
             best_us = std::min(best_us, first_of(i) = runs[i]->sample_us(kSampleUs));
+            if (!are_checked_there) continue;
             if (const auto digest = runs[i]->digest()) digests[i] = {true, *digest};
           }
           const bool are_long = best_us > kLongUs;
@@ -547,7 +549,7 @@ class PlanSearch {
       debug(1, "search: a plan {} while plans were timed; taking the one with the fastest kernels", trouble);
       return {};
     }
-    for (size_t i = 0; i < entries.size() && sizes == context_.bucket.top(); ++i)
+    for (size_t i = 0; i < entries.size(); ++i)
       if (digests[i].is_there) result_.digests[entries[i].plan.key] = digests[i].value;
     std::vector<double> medians;
     for (size_t i = 0; i < entries.size(); ++i) {
