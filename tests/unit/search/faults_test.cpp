@@ -43,16 +43,18 @@ class CorruptedKernel : public test::KernelLike {
   Corrupt corrupt_;
 };
 
-/// The CPU, some of whose kernels are wrong. A name of its own, in every process, keeps it out of what is
+/// The CPU, some of whose kernels are wrong. Each has a name of its own, in every process, and so is kept out of what is
 /// remembered of others.
 class FaultyDevice : public test::CpuLike {
  public:
   using Choose = std::function<Corrupt(const codegen::Program&)>;  ///< null for what stays right
   FaultyDevice(const std::string& name, Choose choose)
-      : CpuLike(fmt::format("{}-{}", name, ::getpid())), choose_(std::move(choose)) {}
+      : CpuLike(fmt::format("{}-{}-{}", name, ::getpid(), ++count_)), choose_(std::move(choose)) {}
   std::atomic<int> corrupted{0};
 
  private:
+  inline static int count_ = 0;
+
   std::shared_ptr<const Kernel> replaced(const codegen::Program& program,
                                          std::shared_ptr<const Kernel> kernel) override {
     const Corrupt corrupt = choose_(program);
@@ -90,11 +92,19 @@ class Faults : public testing::Test {
   std::filesystem::path before_ = std::filesystem::current_path();
 };
 
+bool is_contraction(const codegen::Program& program) { return program.name.starts_with("contract"); }
+
+/// Makes the kernels that are right slow, so that a busy machine does not let one of them lead: what does not lead is
+/// never verified.
+void linger(const LaunchArguments& /*arguments*/) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
 TEST_F(Faults, AFamilyThatIsWrongIsToldAndNotUsed) {
   // The last element of a tile's border is not written: seen by sampling.
   auto backend =
       std::make_shared<FaultyDevice>("cpu-wrong-contract", [](const codegen::Program& program) -> Corrupt {
-        if (!program.name.starts_with("contract")) return nullptr;
+        if (!is_contraction(program)) return linger;
         return [](const LaunchArguments& a) { element(a.buffers[2], 33 * 48 - 1) += 1; };
       });
   Graph cx;
@@ -111,18 +121,11 @@ TEST_F(Faults, AFamilyThatIsWrongIsToldAndNotUsed) {
 /// compare with.
 TEST_F(Faults, AFamilyThatIsWrongInOneElementOfALargeProductFallsByFreivaldsCheck) {
   constexpr int64_t kSize = 300;
-  // The other families are slow, so that a busy machine does not make one of them the fastest.
-  const Corrupt linger = [](const LaunchArguments&) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  };
-  const auto is_contraction = [](const codegen::Program& program) {
-    return program.name.starts_with("contract");
-  };
-  FaultyDevice backend("cpu-wrong-element", [&](const codegen::Program& program) -> Corrupt {
+  FaultyDevice backend("cpu-wrong-element", [](const codegen::Program& program) -> Corrupt {
     if (!is_contraction(program)) return linger;
     return [](const LaunchArguments& a) { element(a.buffers[2], 77 * kSize + 123) += 1; };
   });
-  FaultyDevice right("cpu-right-element", [&](const codegen::Program& program) -> Corrupt {
+  FaultyDevice right("cpu-right-element", [](const codegen::Program& program) -> Corrupt {
     return is_contraction(program) ? Corrupt() : linger;
   });
   Graph cx;
@@ -169,8 +172,7 @@ TEST_F(Faults, AKernelThatIsRightAloneAndWrongInPlaceRunsBesideItsInput) {
 TEST_F(Faults, AKernelThatIsWrongAtTheOtherEndOfItsBucketIsNotUsed) {
   auto backend =
       std::make_shared<FaultyDevice>("cpu-wrong-tail", [](const codegen::Program& program) -> Corrupt {
-        if (!program.name.starts_with("map"))  // slow, so that a map leads
-          return [](const LaunchArguments&) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); };
+        if (!program.name.starts_with("map")) return linger;
         return [](const LaunchArguments& a) {
           if (a.dims[0] % 16 != 0) element(a.buffers[1], a.dims[0] - 1) += 1;
         };
