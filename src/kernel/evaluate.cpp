@@ -39,7 +39,11 @@ class Evaluator {
     const ScalarInterpreter run(v.body);
     const int64_t terms = inner.count();
     std::vector<TensorData> arrays;
-    for (const Operand& o : v.operands) arrays.emplace_back(o.dtype, std::vector<int64_t>{terms});
+    std::vector<OperandSource> sources;
+    for (const Operand& o : v.operands) {
+      arrays.emplace_back(o.dtype, std::vector<int64_t>{terms});
+      sources.push_back(source_of(o));
+    }
     TensorData folded(v.dtype(), {terms});
     std::vector<const void*> inputs;
     for (TensorData& a : arrays) inputs.push_back(a.bytes.data());
@@ -47,7 +51,7 @@ class Evaluator {
     for (int64_t i = 0; i < outer.count(); ++i, outer.step(at)) {
       inner.start(at);
       for (int64_t k = 0; k < terms; ++k, inner.step(at))
-        for (size_t j = 0; j < arrays.size(); ++j) read(v.operands[j], at, arrays[j], k);
+        for (size_t j = 0; j < arrays.size(); ++j) read(sources[j], at, arrays[j], k);
       void* out = folded.bytes.data();
       run(terms, inputs, {}, std::span(&out, 1));
       fold(v.monoid, folded, result, i);
@@ -55,14 +59,29 @@ class Evaluator {
     return result;
   }
 
-  void read(const Operand& o, std::span<const int64_t> at, TensorData& to, int64_t k) {
-    const auto size = static_cast<size_t>(element_bytes(o.dtype));
+  /// A slot, or an earlier value.
+  struct OperandSource {
+    std::optional<OperandReader> reader;
+    std::optional<IterationSpace> space;
+    const TensorData* value = nullptr;
+  };
+  [[nodiscard]] OperandSource source_of(const Operand& o) const {
+    OperandSource source;
+    if (o.kind != Operand::Kind::Value) {
+      source.reader.emplace(o, slots_, dims_);
+    } else {
+      source.space.emplace(spec_.values()[static_cast<size_t>(o.value)].axes, sizes_);
+      source.value = &values_[static_cast<size_t>(o.value)];
+    }
+    return source;
+  }
+
+  static void read(const OperandSource& from, std::span<const int64_t> at, TensorData& to, int64_t k) {
+    const auto size = static_cast<size_t>(element_bytes(to.dtype));
     std::byte* place = to.bytes.data() + static_cast<size_t>(k) * size;
-    if (o.kind != Operand::Kind::Value) return fetch(o, slots_, dims_, at, place);
-    const Value& w = spec_.values()[static_cast<size_t>(o.value)];
-    const int64_t p = IterationSpace(w.axes, sizes_).position(at);
-    std::memcpy(place, values_[static_cast<size_t>(o.value)].bytes.data() + static_cast<size_t>(p) * size,
-                size);
+    if (from.reader) return from.reader->read(at, place);
+    const auto position = static_cast<size_t>(from.space->position(at));
+    std::memcpy(place, from.value->bytes.data() + position * size, size);
   }
 
   /// Of a value without a monoid, the only term.

@@ -41,9 +41,47 @@ class IterationSpace {
   int64_t count_ = 1;
 };
 
-/// Writes what a Load or an Index shows at coordinates to `place`, in the operand's dtype. Errors: InternalError
-/// if an index leaves its buffer.
-void fetch(const Operand& operand, std::span<const TensorData* const> slots, const DimMap& dims,
-           std::span<const int64_t> at, std::byte* place);
+/// An index expression with all dims known. Where it is affine over the coordinates, evaluating it takes as many
+/// products as it has axes.
+class BoundIndex {
+ public:
+  /// `dims` outlive it.
+  BoundIndex(const Expression& index, const DimMap& dims);
+  [[nodiscard]] int64_t operator()(std::span<const int64_t> at) const {
+    if (!is_affine_) return index_.exec(*dims_, at);
+    int64_t value = constant_;
+    for (const auto& [axis, stride] : strides_) value += stride * at[static_cast<size_t>(axis)];
+    return value;
+  }
+
+ private:
+  Expression index_;
+  const DimMap* dims_;
+  bool is_affine_ = false;
+  int64_t constant_ = 0;
+  std::vector<std::pair<int, int64_t>> strides_;
+};
+
+/// What a Load or an Index shows.
+class OperandReader {
+ public:
+  /// All of them outlive it.
+  OperandReader(const Operand& operand, std::span<const TensorData* const> slots, const DimMap& dims);
+  /// Writes the element at coordinates to `place`, in the operand's dtype. Errors: InternalError if an index leaves its
+  /// buffer.
+  void read(std::span<const int64_t> at, std::byte* place) const;
+
+ private:
+  struct Fill {
+    BoundIndex predicate;
+    uint64_t bits;
+  };
+  const Operand* operand_;
+  const TensorData* slot_ = nullptr;
+  int64_t elements_ = 0;  ///< of the slot
+  size_t size_;           ///< bytes of one
+  BoundIndex index_;
+  std::vector<Fill> fills_;
+};
 
 }  // namespace luminal::kernel

@@ -39,9 +39,16 @@ class OverflowFinder::Elements {
         slots_(slots.begin(), slots.end()),
         dims_(dims),
         places_(spec.outputs().size()),
+        most_terms_(most_terms),
         terms_left_(most_terms) {
     for (const Expression& e : spec.extents()) sizes_.push_back(e.exec(dims));
-    for (const Value& v : spec.values()) values_.emplace_back(v, sizes_);
+    for (const Value& v : spec.values()) {
+      Known& known = values_.emplace_back(v, sizes_);
+      for (const Operand& o : v.operands) {
+        auto& reader = known.readers.emplace_back();
+        if (o.kind != Operand::Kind::Value) reader.emplace(o, slots_, dims_);
+      }
+    }
   }
 
   std::optional<bool> overflows(size_t output, int64_t position) {
@@ -49,6 +56,7 @@ class OverflowFinder::Elements {
     const bool overflowed = element(static_cast<size_t>(o.value), coordinates(output, position)).overflowed;
     return terms_left_ < 0 ? std::nullopt : std::optional(overflowed);
   }
+  [[nodiscard]] int64_t terms() const { return most_terms_ - terms_left_; }
 
  private:
   struct Element {
@@ -60,7 +68,8 @@ class OverflowFinder::Elements {
         : outer(value.axes, sizes), inner(value.reduced, sizes), body(value.body) {}
     IterationSpace outer, inner;
     ScalarInterpreter body;
-    std::unordered_map<int64_t, Element> elements;  ///< by position in `outer`
+    std::vector<std::optional<OperandReader>> readers;  ///< by operand; none where that is a value
+    std::unordered_map<int64_t, Element> elements;      ///< by position in `outer`
   };
   struct Terms {
     std::vector<TensorData> operands;
@@ -136,8 +145,8 @@ class OverflowFinder::Elements {
         const Operand& o = v.operands[j];
         const auto size = static_cast<size_t>(element_bytes(o.dtype));
         std::byte* place = terms.operands[j].bytes.data() + static_cast<size_t>(k) * size;
-        if (o.kind != Operand::Kind::Value) {
-          fetch(o, slots_, dims_, at, place);
+        if (known.readers[j]) {
+          known.readers[j]->read(at, place);
           continue;
         }
         const Element& read = element(static_cast<size_t>(o.value), at);
@@ -182,7 +191,8 @@ class OverflowFinder::Elements {
   std::vector<int64_t> sizes_;
   std::vector<Known> values_;
   std::vector<std::vector<int64_t>> places_;  ///< by output; empty: not asked for yet
-  int64_t terms_left_;                        ///< below 0: what is known is not all
+  int64_t most_terms_;
+  int64_t terms_left_;  ///< below 0: what is known is not all
 };
 
 OverflowFinder::OverflowFinder(const KernelSpec& spec, std::span<const TensorData* const> slots,
@@ -196,5 +206,6 @@ OverflowFinder::~OverflowFinder() = default;
 std::optional<bool> OverflowFinder::overflows(size_t output, int64_t position) {
   return elements_->overflows(output, position);
 }
+int64_t OverflowFinder::terms() const { return elements_->terms(); }
 
 }  // namespace luminal::kernel

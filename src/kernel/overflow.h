@@ -26,6 +26,8 @@ class OverflowFinder {
   /// Element `position` of an output: whether it hangs on such a sum. None where that takes more terms than are
   /// left.
   [[nodiscard]] std::optional<bool> overflows(size_t output, int64_t position);
+  /// Terms that all answers took together.
+  [[nodiscard]] int64_t terms() const;
 
  private:
   class Elements;

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/stopwatch.h"
 #include "base/team.h"
+#include "kernel/form.h"
 #include "search/tuning/race.h"
 #include "search/verification/replay.h"
 #include "search/watch.h"
@@ -70,6 +71,21 @@ std::optional<KernelRequest> KernelVerifier::plainest_for(const Job& job, size_t
       return kernel_request(job.request.spec, nest, plain.parameters, job.bucket);
   }
   return std::nullopt;
+}
+
+std::optional<uint64_t> KernelVerifier::form_of(const Job& job) {
+  const auto leader = job.leader();
+  if (!leader || codegen::find_schedule(job.tried[*leader].schedule).foreign) return std::nullopt;
+  uint64_t form = hash_bytes(job.tried[*leader].schedule);
+  const codegen::Parameters& parameters = job.tried[*leader].parameters;
+  const auto lanes = parameters.find("lanes");
+  form = combine(form, lanes == parameters.end() ? 0 : static_cast<uint64_t>(lanes->second));
+  if (job.subject.unit.kernels.empty()) return std::nullopt;
+  for (const Unit::Kernel& kernel : job.subject.unit.kernels) {
+    if (kernel.spec.empty()) return std::nullopt;
+    form = combine(form, kernel::form_of(kernel.spec));
+  }
+  return form;
 }
 
 void KernelVerifier::screen_candidates(std::span<Job* const> jobs, Clock::time_point until) {
@@ -258,9 +274,13 @@ std::vector<FullVerdict> KernelVerifier::verdicts_on_leaders(std::span<Job* cons
 
 std::vector<Job*> KernelVerifier::verify_leaders(std::span<Job* const> jobs, Clock::time_point until) {
   const auto start = Clock::now();
-  for (Job* job : jobs)
+  std::vector<std::optional<uint64_t>> forms;
+  for (Job* job : jobs) {
+    forms.push_back(form_of(*job));
     job->subject.options.tiles =
         tile_lengths(job->tried[*job->leader()].parameters, backend_.target().lanes(4));
+    job->subject.options.form_passed = forms.back() && passed_.contains(*forms.back());
+  }
   const std::vector<FullVerdict> verdicts = verdicts_on_leaders(jobs, until);
   std::vector<Job*> open;
   for (size_t i = 0; i < jobs.size(); ++i) {
@@ -290,6 +310,7 @@ std::vector<Job*> KernelVerifier::verify_leaders(std::span<Job* const> jobs, Clo
       open.push_back(&job);
     } else {
       job.verified = verdict.is_finished;
+      if (forms[i] && job.verified && !job.subject.options.consistent) passed_.insert(*forms[i]);
     }
   }
   phases_.verify_s += seconds_since(start);

@@ -1,6 +1,7 @@
 #pragma once
 #include <optional>
 #include <span>
+#include <unordered_set>
 #include <vector>
 
 #include "backends/device.h"
@@ -33,6 +34,10 @@ class KernelVerifier {
   /// Verifies the leading candidates of jobs in full: those that pass are `verified`. Returns the jobs whose
   /// leader fell, which may have another one, and those to be verified once more on other inputs.
   [[nodiscard]] std::vector<Job*> verify_leaders(std::span<Job* const> jobs, Clock::time_point until);
+  /// Of a job's leader: kernels of the same form are of one family and do the same operations at other sizes. When one
+  /// of them has passed on all kinds of inputs, the others are verified on fewer (SuiteOptions::form_passed). None for
+  /// kernels of the program's own.
+  [[nodiscard]] static std::optional<uint64_t> form_of(const Job& job);
   /// A candidate is out; `size`, of the job's subject, is where the fault is.
   void reject(Job& job, size_t candidate, const Fault& fault, size_t size);
 
@@ -50,6 +55,7 @@ class KernelVerifier {
   Cache& cache_;
   double longest_plain_us_;
   TuningPhases& phases_;
+  std::unordered_set<uint64_t> passed_;  ///< forms
 };
 
 }  // namespace luminal::search

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <unordered_set>
 #include <utility>
 
 #include "base/cancel.h"
@@ -384,24 +385,36 @@ bool Tuner::remembers(std::span<const TuneRequest> requests, const codegen::Buck
   });
 }
 
+/// What the first of a form shows, the others need not show again (KernelVerifier::form_of).
+std::vector<Tuned*> Tuner::one_of_each_form_first(std::span<Tuned* const> winners) const {
+  std::vector<Tuned*> order, others;
+  std::unordered_set<uint64_t> seen;
+  for (Tuned* winner : winners) {
+    const auto form = KernelVerifier::form_of(*jobs_[winner->job]);
+    (form && !seen.insert(*form).second ? others : order).push_back(winner);
+  }
+  order.insert(order.end(), others.begin(), others.end());
+  return order;
+}
+
 /// Verifies candidates in full, the leading ones of several jobs side by side, until each job has one that passes. Jobs
 /// whose leader fell are looked at again with the next ones, so that no processor waits for a few. Errors:
 /// NoKernelPasses.
 void Tuner::settle(std::span<Tuned* const> winners, Clock::time_point until) {
   const size_t batch = 16 * static_cast<size_t>(Team::shared().size());
+  const std::vector<Tuned*> order = one_of_each_form_first(winners);
   std::vector<Job*> open;
   size_t first = 0;  // of those that are not begun
-  while ((first < winners.size() && !is_over(until)) || !open.empty()) {
+  while ((first < order.size() && !is_over(until)) || !open.empty()) {
     throw_if_cancelled();
-    if (Watch* watch = Watch::current())
-      watch->step("verifying kernels", first - open.size(), winners.size());
-    for (; first < winners.size() && open.size() < batch && !is_over(until); ++first)
-      open.push_back(jobs_[winners[first]->job].get());
+    if (Watch* watch = Watch::current()) watch->step("verifying kernels", first - open.size(), order.size());
+    for (; first < order.size() && open.size() < batch && !is_over(until); ++first)
+      open.push_back(jobs_[order[first]->job].get());
     for (Job* job : open)
       while (!job->leader()) find_more(*job);
     open = verifier_.verify_leaders(open, until);
   }
-  for (Tuned* winner : winners.first(first)) {
+  for (Tuned* winner : std::span(order).first(first)) {
     Job& job = *jobs_[winner->job];
     choose(job, *winner, job.verified);
   }

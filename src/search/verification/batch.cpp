@@ -245,7 +245,7 @@ std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
   for (const FullCheck& check : checks) {
     const Subject& subject = *check.subject;
     const std::vector<std::string> kinds =
-        input_kinds(subject.sizes[0], subject.unit, subject.options.ranges.get());
+        input_kinds(*subject.graph, subject.sizes[0], subject.unit, subject.options);
     const bool every_kind_is_long = is_long(check) && !check.options.in_parts;
     // Freivalds' check belongs to all kinds together.
     const size_t shares = every_kind_is_long ? static_cast<size_t>(workers) : most;
@@ -273,6 +273,7 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
   options.deals_out = part.number == 0;
   options.is_long = is_long(check);
   std::optional<CaseVerifier> candidate;
+  std::vector<int> unsampled;  // on further kinds
   const size_t kinds = record.size > 1 ? 1 : part.kinds.size();
   for (size_t k = 0; k < kinds && !record.fault.get(); ++k) {
     record.running = kNobody;
@@ -281,8 +282,12 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
     if (k > 0 || part.number > 0) {
       subject.options.operations = subject.options.operations * 2 / 5;
       subject.options.of_one_sample = kMostOfOneSample;
+      subject.options.unsampled = unsampled;
     }
     VerificationSuite suite = prepare_suite(subject, record.size);
+    if (k == 0)
+      for (const VerificationCase::Expectation& e : suite.cases[0].expectations)
+        if (e.positions.size() == 1 && e.operations > kMostOfOneSample) unsampled.push_back(e.tensor);
     ++progress;
     record.skipped_share = std::max(record.skipped_share, suite.skipped_share());
     if (!candidate) candidate.emplace(suite, std::span(&check.candidate, 1), options, progress);

@@ -105,7 +105,8 @@ class OriginSearch {
     for (const NodeId id : graph.topological_order()) place_.emplace(id, place_.size());
   }
 
-  std::vector<Names> run(std::vector<Names> tensors) {
+  Origins run(std::vector<Names> tensors) {
+    const int64_t allowed = limits_.operations;
     for (Names& names : tensors) add(std::move(names), 0);
     std::optional<Before> before;
     while (Origin* const origin = nearest_dependent()) {
@@ -123,8 +124,8 @@ class OriginSearch {
       }
       std::ranges::find(origins_, kept, [](const Origin& o) { return o.names[0]; })->fixed = true;
     }
-    std::vector<Names> origins;
-    for (Origin& origin : origins_) origins.push_back(std::move(origin.names));
+    Origins origins{.tensors = {}, .operations = allowed - limits_.operations};
+    for (Origin& origin : origins_) origins.tensors.push_back(std::move(origin.names));
     return origins;
   }
 
@@ -255,8 +256,8 @@ class OriginSearch {
 
 }  // namespace
 
-std::vector<Names> common_origins(const Graph& graph, const DimMap& dims, std::vector<Names> tensors,
-                                  const DeriveLimits& limits) {
+Origins common_origins(const Graph& graph, const DimMap& dims, std::vector<Names> tensors,
+                       const DeriveLimits& limits) {
   return OriginSearch(graph, dims, limits).run(std::move(tensors));
 }
 

@@ -28,12 +28,18 @@ struct DeriveLimits {
   int64_t of_one_node = operations;
 };
 
+/// Tensors from which others are made.
+struct Origins {
+  std::vector<Names> tensors;
+  int64_t operations = 0;  ///< of the reference interpreter, to make the others
+};
+
 /// The values from which tensors that belong together can be made without contradicting each other: a row and
 /// its maximum come from the row, two functions of one value from that value. A tensor that none of the
 /// others has anything to do with is its own origin. Where the nodes between take more than the limits, the
 /// tensor behind them stays an origin, though it may contradict others; no step back is taken that leads to a value
 /// which the others determine and which cannot be evaluated.
-[[nodiscard]] std::vector<Names> common_origins(const Graph& graph, const DimMap& dims,
-                                                std::vector<Names> tensors, const DeriveLimits& limits);
+[[nodiscard]] Origins common_origins(const Graph& graph, const DimMap& dims, std::vector<Names> tensors,
+                                     const DeriveLimits& limits);
 
 }  // namespace luminal::search

@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
 #include "base/fail.h"
 #include "graph/data_input.h"
@@ -151,12 +152,26 @@ void move_by(std::span<double> values, std::span<const double> errors, double si
 Oracle::Samples ask_within(const OracleBudget& budget, Oracle& oracle, const Value& value,
                            std::vector<int64_t>& positions) {
   const int64_t operations = budget.operations, before = oracle.operations();
-  const int64_t most_of_one = std::max(operations, budget.of_one);
-  oracle.allow(most_of_one);
-  oracle.forget();  // what earlier questions left would hide what one costs
+  const bool may_be_hidden = oracle.has_answers();
+  oracle.allow(std::max(operations, budget.of_one));
   Oracle::Samples one = oracle.at(value, std::span(positions).first(1));
   // What one costs tells how many can be asked for.
-  const int64_t cost = std::max<int64_t>(1, oracle.operations() - before);
+  int64_t cost = std::max<int64_t>(1, oracle.operations() - before);
+  const auto only_one = [&] {
+    positions.resize(1);
+    return one;
+  };
+  if (may_be_hidden && positions.size() > 1 && 2 * cost <= operations) {
+    // What earlier questions left may be all that the first one needs: another one tells.
+    oracle.allow(operations);
+    const int64_t so_far = oracle.operations();
+    try {
+      std::ignore = oracle.at(value, std::span(positions).subspan(positions.size() / 2, 1));
+    } catch (const OracleLimit&) {
+      return only_one();
+    }
+    cost = std::max(cost, oracle.operations() - so_far);
+  }
   const auto affordable = static_cast<size_t>(std::max<int64_t>(1, operations / cost));
   if (affordable < positions.size()) {
     std::vector<int64_t> fewer;
@@ -168,8 +183,7 @@ Oracle::Samples ask_within(const OracleBudget& budget, Oracle& oracle, const Val
   try {
     return oracle.at(value, positions);
   } catch (const OracleLimit&) {  // others cost more than the first
-    positions.resize(1);
-    return one;
+    return only_one();
   }
 }
 

@@ -91,10 +91,11 @@ class Oracle {
   /// sum: a kernel that folds a sum of sums at once rounds them together with fractions.
   bool small_integers = false;
   [[nodiscard]] int64_t operations() const { return operations_; }
-  /// Drops what it keeps of earlier answers, so that they cost what they did.
-  void forget();
+  /// What it keeps of earlier answers makes others cheaper.
+  [[nodiscard]] bool has_answers() const { return !kept_.empty(); }
 
  private:
+  void forget();
   using Positions = std::shared_ptr<const std::vector<int64_t>>;
   using Answer = std::shared_ptr<const Samples>;
   /// What was computed. A value that several others read is evaluated once, at least where the same of its elements

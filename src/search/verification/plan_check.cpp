@@ -169,7 +169,7 @@ class Judge {
     for (const TensorIndex tensor : launch.inputs())
       if (tensor_at(plan_, tensor).value) inputs.push_back(names_of(tensor));
     KnownElements leaves = given_leaves();
-    for (const Names& origin : common_origins(graph_, dims_, std::move(inputs), {}))
+    for (const Names& origin : common_origins(graph_, dims_, std::move(inputs), {}).tensors)
       add_known(leaves, origin[0]);
     return leaves;
   }

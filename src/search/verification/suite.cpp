@@ -79,10 +79,17 @@ std::vector<bool> computed_tensors(const Unit& unit) {
   return computed;
 }
 
+/// Whether every tensor from outside is a value of the graph, so that the user's nodes judge what is made of them.
+bool has_judge(const Unit& unit, const std::vector<bool>& computed) {
+  for (size_t t = 0; t < unit.tensors.size(); ++t)
+    if (!computed[t] && !unit.tensors[t].value) return false;
+  return true;
+}
+
 /// From what the tensors from outside are made: the tensors themselves, or values of the graph behind those
 /// that depend on each other.
-std::vector<Names> origins_of(const Graph& graph, const DimMap& dims, const Unit& unit,
-                              const std::vector<bool>& computed) {
+Origins origins_of(const Graph& graph, const DimMap& dims, const Unit& unit,
+                   const std::vector<bool>& computed) {
   // What relates tensors of one kernel is about as large as they are: no contraction.
   constexpr int64_t kLeast = 1'000'000, kTimesElements = 4;
   int64_t elements = 0;
@@ -127,7 +134,7 @@ class InputMaker {
     }
     if (!consistent) return;
     drawn_.clear();
-    for (const Names& names : origins_of(graph, dims, unit, computed_)) {
+    for (const Names& names : origins_of(graph, dims, unit, computed_).tensors) {
       const auto known = tensor_of.extract(names[0]);
       if (known.empty())
         behind_.push_back(names[0]);
@@ -177,24 +184,32 @@ class InputMaker {
   std::vector<Value> behind_;            ///< drawn, and no tensor of the unit
 };
 
+/// Whether all that the kernels compute is known, and nothing of it is a sum or another fold.
+bool is_elementwise(const Unit& unit) {
+  return std::ranges::all_of(unit.kernels, [](const Unit::Kernel& kernel) {
+    return !kernel.spec.empty() && std::ranges::none_of(kernel.spec.values(), [](const kernel::Value& value) {
+      return value.monoid.has_value();
+    });
+  });
+}
+
 }  // namespace
 
 bool has_dependent_inputs(const Graph& graph, const DimMap& dims, const Unit& unit) {
   const std::vector<bool> computed = computed_tensors(unit);
+  if (!has_judge(unit, computed)) return false;
   std::vector<Value> outside;
-  for (size_t t = 0; t < unit.tensors.size(); ++t) {
-    if (computed[t]) continue;
-    if (!unit.tensors[t].value) return false;
-    outside.push_back(*unit.tensors[t].value);
-  }
-  const std::vector<Names> origins = origins_of(graph, dims, unit, computed);
+  for (size_t t = 0; t < unit.tensors.size(); ++t)
+    if (!computed[t]) outside.push_back(*unit.tensors[t].value);
+  const std::vector<Names> origins = origins_of(graph, dims, unit, computed).tensors;
   return !std::ranges::all_of(outside, [&](const Value& value) {
     return std::ranges::find(origins, value, [](const Names& names) { return names[0]; }) != origins.end();
   });
 }
 
-std::vector<std::string> input_kinds(const DimMap& dims, const Unit& unit, const ValueRanges* ranges) {
-  constexpr int64_t kMany = int64_t{1} << 23;
+std::vector<std::string> input_kinds(const Graph& graph, const DimMap& dims, const Unit& unit,
+                                     const SuiteOptions& options) {
+  constexpr int64_t kMany = int64_t{1} << 23, kLongDerivation = int64_t{1} << 24;
   constexpr double kLong = 3e8;
   int64_t elements = 0;
   for (const Unit::Tensor& tensor : unit.tensors) elements += element_count(tensor.type.dims).exec(dims);
@@ -202,11 +217,19 @@ std::vector<std::string> input_kinds(const DimMap& dims, const Unit& unit, const
   for (const Unit::Kernel& kernel : unit.kernels)
     operations += kernel.spec.empty() ? 0 : kernel::work_of(kernel.spec, dims).flops;
   std::vector<std::string> kinds(std::begin(kInputKinds), std::end(kInputKinds));
-  if (elements > kMany || operations > kLong) kinds = {"integers", "plain", "extreme", "special", "graph"};
+  const bool is_long = elements > kMany || operations > kLong;
+  if (is_long || is_elementwise(unit)) kinds = {"integers", "plain", "extreme", "special", "graph"};
   const std::vector<bool> computed = computed_tensors(unit);
+  if (options.consistent && has_judge(unit, computed) &&
+      origins_of(graph, dims, unit, computed).operations > kLongDerivation)
+    kinds = {"integers", "plain", "graph"};
+  if (options.form_passed)
+    std::erase_if(kinds,
+                  [&](const std::string& kind) { return kind != "special" && !runs_all_tasks(unit, kind); });
   bool is_known = false;
   for (size_t t = 0; t < unit.tensors.size(); ++t)
-    is_known = is_known || (!computed[t] && !known_range(ranges, unit.tensors[t]).quantiles.empty());
+    is_known =
+        is_known || (!computed[t] && !known_range(options.ranges.get(), unit.tensors[t]).quantiles.empty());
   if (!is_known) std::erase(kinds, kGraphKind);
   return kinds;
 }
@@ -239,13 +262,12 @@ VerificationSuite prepare_suite(const Graph& graph, const DimMap& dims, const Un
                                 const SuiteOptions& options) {
   const std::vector<bool> computed = computed_tensors(unit);
   VerificationSuite suite{.unit = unit, .dims = dims, .seed = options.seed, .graph = &graph};
-  bool has_oracle = true;
-  for (size_t t = 0; t < unit.tensors.size(); ++t)
-    has_oracle = has_oracle && (computed[t] || unit.tensors[t].value);
+  const bool has_oracle = has_judge(unit, computed);
   std::vector<bool> beyond(unit.tensors.size(), false);  // the oracle cannot tell
+  for (const int tensor : options.unsampled) beyond[static_cast<size_t>(tensor)] = true;
   const InputMaker inputs(graph, dims, unit, options, has_oracle && options.consistent);
   for (const std::string& kind :
-       options.kinds.empty() ? input_kinds(dims, unit, options.ranges.get()) : options.kinds) {
+       options.kinds.empty() ? input_kinds(graph, dims, unit, options) : options.kinds) {
     throw_if_cancelled();
     VerificationCase test_case{.name = kind,
                                .tensors = std::vector<Data>(unit.tensors.size()),
@@ -269,9 +291,11 @@ VerificationSuite prepare_suite(const Graph& graph, const DimMap& dims, const Un
       try {
         for (const Value& value : values) {
           std::vector<int64_t> affordable = positions;
+          const int64_t before = oracle->operations();
           const Oracle::Samples samples = ask_within(budget, *oracle, value, affordable);
           test_case.expectations.push_back(
               expectation_of(test_case, samples, static_cast<int>(t), std::move(affordable)));
+          test_case.expectations.back().operations = oracle->operations() - before;
         }
       } catch (const OracleGap& gap) {
         debug(3, "{}; its value is compared with another kernel only", gap.what());
@@ -300,9 +324,7 @@ std::optional<std::vector<OracleValue>> CaseOracle::ask(int tensor, std::span<co
   const Unit& unit = suite_.unit;
   const Unit::Tensor& asked = unit.tensors[static_cast<size_t>(tensor)];
   if (suite_.graph == nullptr || !asked.value) return std::nullopt;
-  const std::vector<bool> computed = computed_tensors(unit);
-  for (size_t t = 0; t < unit.tensors.size(); ++t)
-    if (!computed[t] && !unit.tensors[t].value) return std::nullopt;
+  if (!has_judge(unit, computed_tensors(unit))) return std::nullopt;
   if (!oracle_) oracle_ = std::make_unique<Oracle>(oracle_for(*suite_.graph, suite_.dims, unit, case_));
   oracle_->allow(static_cast<int64_t>(positions.size()) * Oracle::kUsuallyAllowed);
   try {

@@ -133,6 +133,35 @@ void draw_special(Bits random, Subnormals subnormals, std::span<double> out) {
   }
 }
 
+/// Stretches of random numbers, and between them rising and falling ones: an element too many is seldom greater than the
+/// maximum of a long row, but always where the row rises or falls. Each next four stretches are twice as long, so that
+/// short tensors have all of them and rows of every length lie within some.
+void draw_plain(Bits random, std::span<double> out) {
+  constexpr size_t kShortest = 16, kLongest = size_t{1} << 16;
+  constexpr double kReach = 2;
+  size_t first = 0;
+  const auto stretch = [&](size_t length) {
+    length = std::min(length, out.size() - first);
+    first += length;
+    return out.subspan(first - length, length);
+  };
+  const auto any = [&](size_t length) {
+    for (double& x : stretch(length)) x = random.uniform(-kReach, kReach);
+  };
+  const auto ordered = [&](size_t length, double sign) {
+    const double begin = random.uniform(-kReach, 0), end = random.uniform(0, kReach),
+                 step = (end - begin) / static_cast<double>(length);
+    double x = begin;
+    for (double& to : stretch(length)) to = sign * x, x += step;
+  };
+  for (size_t length = kShortest; first < out.size(); length = std::min(2 * length, kLongest)) {
+    any(length);
+    ordered(length, 1);
+    any(length);
+    ordered(length, -1);
+  }
+}
+
 void draw_from(const ValueRange& range, Dtype dtype, Bits random, std::span<double> out) {
   const bool is_whole = !is_float(dtype) || range.is_whole();
   for (double& x : out) {
@@ -164,7 +193,7 @@ void draw(std::string_view kind, Dtype dtype, const ValueRange& range, Bits rand
     const double value = random.one_of(std::array{1.0, 0.5, -1.0, 3.0, 0.0});
     return fill([&] { return value; });
   }
-  fill([&] { return random.uniform(-2, 2); });
+  draw_plain(random, out);
 }
 
 /// Long tensors repeat their beginning, after a prime number of elements: what is shifted by the length of a

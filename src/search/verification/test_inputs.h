@@ -16,7 +16,7 @@ namespace luminal::search {
 
 /// Kinds of inputs:
 ///   integers  -3 ... 3: sums and products are exact in any order
-///   plain     uniform in -2 ... 2
+///   plain     -2 ... 2, uniform; in stretches of 16 to 65536 elements also rising or falling
 ///   wide      magnitudes from 2^-12 to 2^12, both signs
 ///   extreme   magnitudes from 1e-18 to 1e18, one in 64 from 1e-30 to 1e30 (f16: its whole range), both signs; every
 ///             fourth element nearly cancels the one before it; of the others one in 16 is a finite number of `special`
@@ -25,8 +25,7 @@ namespace luminal::search {
 ///   constant  one number everywhere
 ///   graph     spread as the numbers that the tensor holds in runs of the graph, where they are known (ValueRange)
 ///   positive  0.01 ... 0.1, for whole plans: deep networks of them neither overflow nor take roots of what
-///   is
-///             below zero; integers are 0 or 1
+///             is below zero; integers are 0 or 1
 /// Integer and boolean tensors get small numbers of all kinds: they may be indices.
 /// Kernels are verified on all of them but the last, and on those of the graph if these are known.
 inline constexpr std::string_view kInputKinds[] = {"integers", "plain",    "wide", "extreme",

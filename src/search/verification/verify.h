@@ -64,6 +64,7 @@ struct VerificationCase {
   bool beyond_laws = false;
   struct Expectation {
     int tensor = 0;
+    int64_t operations = 0;  ///< that the oracle took, for one position at least
     std::vector<int64_t> positions;
     std::vector<double> values, errors;
     std::vector<int64_t> integers;  ///< instead of `values` where the dtype is no float
@@ -93,10 +94,13 @@ struct SuiteOptions {
   uint64_t seed = 0;
   int64_t operations = 500'000;  ///< of the oracle for the first test case; 2/5 of it for each further one
   int64_t of_one_sample = 10'000'000;  ///< the most operations; a value that takes more has no samples
+  std::vector<int> unsampled;          ///< tensors that have none: one is known to take more
   int samples = 48;                ///< per output, beside those that cover every slice and borders of tiles
   std::vector<int64_t> tiles;      ///< lengths in which the candidate may cut its work
   bool strict = false;             ///< the user's nodes judge NaN, infinities and overflow too
   std::vector<std::string> kinds;  ///< of inputs, a test case each; none: `input_kinds`
+  /// A kernel of the same family and of the same operations passed on all kinds that its sizes call for.
+  bool form_passed = false;
   /// Inputs that depend on each other in the graph are made from what they depend on (derive.h). Without,
   /// every input is drawn: a kernel that stands then is right, but one may fall on inputs that no graph can
   /// produce, such as a row beside a number that is not its maximum.
@@ -110,10 +114,12 @@ struct SuiteOptions {
 /// out, and on plain ones where something else is reduced by, for maxima of small integers do not show it. On the
 /// others they run a part of the tasks (VerifyOptions::in_parts).
 [[nodiscard]] bool runs_all_tasks(const Unit& unit, std::string_view kind);
-/// The kinds of inputs on which a unit is verified: all of them, or five where a launch is long; the graph's own if one
-/// of `ranges` is that of an input.
-[[nodiscard]] std::vector<std::string> input_kinds(const DimMap& dims, const Unit& unit,
-                                                   const ValueRanges* ranges);
+/// The kinds of inputs on which a unit is verified: all of them; five where a launch is long, and where nothing is
+/// folded (each element is computed from numbers of one of these kinds alone); integers and plain ones where it takes long
+/// to make consistent inputs; where a kernel of the same form passed (`SuiteOptions::form_passed`), those that show what
+/// depends on sizes: integers and special ones, and plain ones where maxima are taken. The graph's own is among them if the range of an input is known.
+[[nodiscard]] std::vector<std::string> input_kinds(const Graph& graph, const DimMap& dims, const Unit& unit,
+                                                   const SuiteOptions& options);
 /// Tensor t of a unit, drawn. Of a large unit there are no subnormal numbers in tensors that are short beside the
 /// longest: where what is read along all of another tensor is subnormal, most of the operations are slow.
 [[nodiscard]] std::shared_ptr<const TensorData> drawn_input(const Unit& unit, const DimMap& dims,

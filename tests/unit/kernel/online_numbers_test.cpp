@@ -112,7 +112,8 @@ class OnlineEvaluator {
       return values_[static_cast<size_t>(o.value)][static_cast<size_t>(space.position(at))];
     }
     TensorData element(o.dtype, {1});
-    fetch(o, slots_, {}, at, element.bytes.data());
+    const DimMap no_dims;
+    OperandReader(o, slots_, no_dims).read(at, element.bytes.data());
     return convert(element, Dtype::F32).as<float>()[0];
   }
   /// Inputs are held in the dtypes that the function asks for.

@@ -18,7 +18,7 @@ std::vector<Value> origins(const Graph& cx, const std::vector<GraphTensor>& tens
   std::vector<Names> names;
   for (const GraphTensor& x : tensors) names.push_back(name_of(x));
   std::vector<Value> values;
-  for (const Names& origin : common_origins(cx, {}, names, limits)) values.push_back(origin[0]);
+  for (const Names& origin : common_origins(cx, {}, names, limits).tensors) values.push_back(origin[0]);
   return values;
 }
 Value value(const GraphTensor& x) { return x.edge().source; }

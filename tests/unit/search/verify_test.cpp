@@ -15,7 +15,9 @@
 #include "backends/host/device.h"
 #include "base/fail.h"
 #include "codegen/schedule.h"
+#include "kernel/canonical.h"
 #include "luminal/luminal.h"
+#include "search/encode/node_spec.h"
 #include "search/verification/contain.h"
 #include "search/verification/trial.h"
 #include "unit/codegen/cases.h"
@@ -125,6 +127,32 @@ TEST(Verify, CatchesAnAccumulatorInBf16) {
     store(b[2], r, static_cast<float>(total));
   }));
   ASSERT_TRUE(verdict.fault);
+}
+
+/// An element of a neighbouring row is seldom greater than the maximum of a long row of random numbers, and one of the row
+/// seldom its maximum.
+TEST(Verify, CatchesMaximaOfRowsWhoseEndsAreOff) {
+  constexpr int64_t kMany = 32, kLong = 1000;
+  Graph cx;
+  const GraphTensor x = cx.tensor({kMany, kLong}), y = x.max(1);
+  const VerificationSuite suite = prepare_suite(cx, {}, single({x}, y), {.kinds = {"plain"}});
+  const auto fault_of = [&](int64_t before, int64_t after) {
+    const HandKernel kernel(kMany, [=](const backends::LaunchArguments& a, int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        float greatest = -std::numeric_limits<float>::infinity();
+        const int64_t first = std::max(int64_t{0}, row * kLong - before),
+                      last = std::min(kMany * kLong, (row + 1) * kLong + after);
+        for (int64_t i = first; i < last; ++i) greatest = std::max(greatest, load<float>(a.buffers[0], i));
+        store(a.buffers[1], row, greatest);
+      }
+    });
+    return verdict_of(suite, kernel).fault;
+  };
+  EXPECT_FALSE(fault_of(0, 0));
+  EXPECT_TRUE(fault_of(1, 0)) << "one of the row before";
+  EXPECT_TRUE(fault_of(-1, 0)) << "without its first";
+  EXPECT_TRUE(fault_of(0, 1)) << "one of the row behind";
+  EXPECT_TRUE(fault_of(0, -1)) << "without its last";
 }
 
 TEST(Verify, CatchesAWriteBeyondTheOutput) {
@@ -631,6 +659,25 @@ TEST(Verify, LongLaunchesRunAllTasksWhereTheyMayBeMaxima) {
   ASSERT_TRUE(seen);
   EXPECT_THAT(seen->message, testing::HasSubstr("tensor 1 at [417, "));
   EXPECT_EQ(seen->data, "plain");
+}
+
+TEST(Verify, FewerKindsOfInputsWhereNothingIsFoldedOrAKernelOfTheSameFormPassed) {
+  using testing::ElementsAre;
+  const auto kinds = [](const auto& build, bool form_passed) {
+    Graph cx;
+    const GraphTensor x = cx.tensor({33, 20}), y = build(x);
+    Unit unit = single({x}, y);
+    unit.kernels[0].spec = kernel::canonical(spec_of(cx, y.edge().source.node).parts).spec;
+    return input_kinds(cx, {}, unit, {.form_passed = form_passed});
+  };
+  const auto sum = [](const GraphTensor& x) { return x.sum(1); };
+  const auto maximum = [](const GraphTensor& x) { return x.max(1); };
+  const auto elementwise = [](const GraphTensor& x) { return x.sin(); };
+  EXPECT_THAT(kinds(sum, false), ElementsAre("integers", "plain", "wide", "extreme", "special", "constant"));
+  EXPECT_THAT(kinds(sum, true), ElementsAre("integers", "special"));
+  EXPECT_THAT(kinds(maximum, true), ElementsAre("integers", "plain", "special"));
+  EXPECT_THAT(kinds(elementwise, false), ElementsAre("integers", "plain", "extreme", "special"));
+  EXPECT_THAT(kinds(elementwise, true), ElementsAre("integers", "special"));
 }
 
 TEST(Verify, PartsThatHaveLittleInCommonAreNoComparison) {
