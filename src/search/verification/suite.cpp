@@ -222,8 +222,8 @@ std::vector<std::string> input_kinds(const Graph& graph, const DimMap& dims, con
   const std::vector<bool> computed = computed_tensors(unit);
   if (options.consistent && has_judge(unit, computed) &&
       origins_of(graph, dims, unit, computed).operations > kLongDerivation)
-    kinds = {"integers", "plain", "graph"};
-  if (options.form_passed)
+    kinds = {"integers", "plain", "graph"};  // few already, without special ones
+  else if (options.form_passed)
     std::erase_if(kinds,
                   [&](const std::string& kind) { return kind != "special" && !runs_all_tasks(unit, kind); });
   bool is_known = false;

@@ -117,7 +117,8 @@ struct SuiteOptions {
 /// The kinds of inputs on which a unit is verified: all of them; five where a launch is long, and where nothing is
 /// folded (each element is computed from numbers of one of these kinds alone); integers and plain ones where it takes long
 /// to make consistent inputs; where a kernel of the same form passed (`SuiteOptions::form_passed`), those that show what
-/// depends on sizes: integers and special ones, and plain ones where maxima are taken. The graph's own is among them if the range of an input is known.
+/// depends on sizes: integers and special ones, and plain ones where maxima are taken. The graph's own is among all others
+/// if the range of an input is known.
 [[nodiscard]] std::vector<std::string> input_kinds(const Graph& graph, const DimMap& dims, const Unit& unit,
                                                    const SuiteOptions& options);
 /// Tensor t of a unit, drawn. Of a large unit there are no subnormal numbers in tensors that are short beside the

@@ -56,7 +56,6 @@ TEST(Oracle, AgreesWithTheReferenceOnRowsAndProducts) {
   expect_agreement(cx, matmul((x * 0.3).exp(), w).tanh() + matmul(x, w).sum({1}, true), {x, w}, 1e-3);
 }
 
-// Weights of a model take gigabytes when decoded: only the blocks that are asked for are, in any order.
 /// Element 0 of the second value is known when it is asked for: that says nothing of what the others cost.
 TEST(Oracle, WhatEarlierAnswersLeaveHidesNoCosts) {
   constexpr int64_t kRows = 256, kLong = 5000;
@@ -78,6 +77,7 @@ TEST(Oracle, WhatEarlierAnswersLeaveHidesNoCosts) {
   }
 }
 
+// Weights of a model take gigabytes when decoded: only the blocks that are asked for are, in any order.
 TEST(Oracle, DecodesTheBlocksThatItReads) {
   Graph cx;
   const GraphTensor weights = cx.tensor({65536, 64}, Dtype::Q4_0);
