@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "search/verification/element.h"
+#include "search/verification/float_format.h"
 #include "search/verification/oracle.h"
 
 namespace luminal::search {
@@ -49,7 +50,7 @@ Margins::Margins(const TensorData& expected, double roundings) {
     for (const T element : expected.as<T>())
       if (const double x = std::abs(widened(element)); std::isfinite(x)) scale = std::max(scale, x);
   });
-  sampled_.back() = roundings * unit_roundoff(expected.dtype) * scale;
+  sampled_.back() = roundings * format_of(expected.dtype).roundoff * scale;
   fill_gaps();
 }
 

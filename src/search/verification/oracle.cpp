@@ -7,26 +7,18 @@
 #include <limits>
 #include <numeric>
 #include <tuple>
+#include <unordered_set>
 
 #include "base/fail.h"
 #include "graph/data_input.h"
 #include "graph/view_reader.h"
 #include "luminal/quantized.h"
 #include "luminal/reference.h"
-#include "scalar/monoid.h"
+#include "search/verification/float_format.h"
+#include "search/verification/row_fold.h"
 
 namespace luminal::search {
 namespace {
-
-struct FloatFormat {
-  double roundoff, largest, tiniest;
-};
-
-FloatFormat format_of(Dtype dtype) {
-  const DtypeInfo& i = info(dtype);
-  return {std::ldexp(1.0, -i.digits), std::ldexp(2 - std::ldexp(2.0, -i.digits), i.greatest_exponent),
-          std::ldexp(1.0, i.least_exponent - i.digits + 1)};
-}
 
 /// Whether an element of T holds the value. What f64 itself rounds is below every bound here.
 template <class T>
@@ -77,10 +69,30 @@ void store_rounded(const FloatFormat& format, double ulp, Oracle::Samples& sampl
   }
 }
 
+/// Whether the graph's dtype holds all of these values, none of which has an error.
+template <class T>
+bool are_exact(std::span<const double> values, std::span<const double> errors) {
+  int off = 0;  // no branch: several are looked at at once
+  for (size_t i = 0; i < values.size(); ++i) {
+    off |= std::abs(values[i]) <= std::numeric_limits<double>::max() ? 0 : 1;
+    off |= errors[i] == 0 ? 0 : 1;
+    off |= is_representable<T>(values[i]) ? 0 : 1;
+  }
+  return off == 0;
+}
+
 void store_rounded(Dtype dtype, double ulp, Oracle::Samples& samples) {
+  constexpr size_t kTogether = 64;
   const FloatFormat format = format_of(dtype);
+  const bool is_correctly_rounded = ulp <= 0.5;
   visit_dtype(dtype, [&]<class T>(T) {
-    for (size_t i = 0; i < samples.errors.size(); ++i) store_rounded<T>(format, ulp, samples, i);
+    const std::span<const double> values = samples.values.as<double>(), errors = samples.errors;
+    for (size_t first = 0; first < errors.size(); first += kTogether) {
+      const size_t count = std::min(kTogether, errors.size() - first);
+      if (is_correctly_rounded && are_exact<T>(values.subspan(first, count), errors.subspan(first, count)))
+        continue;
+      for (size_t i = first; i < first + count; ++i) store_rounded<T>(format, ulp, samples, i);
+    }
   });
 }
 
@@ -142,9 +154,24 @@ Oracle::Samples between(const Oracle::Samples& read, std::span<const Number* con
 /// Each value moved by its error; infinities and NaN stay.
 void move_by(std::span<double> values, std::span<const double> errors, double sign) {
   for (size_t i = 0; i < values.size(); ++i) {
-    const double moved = values[i] + sign * errors[i];
-    values[i] = errors[i] != 0 && std::isfinite(values[i]) ? moved : values[i];
+    const double value = values[i], error = errors[i], moved = value + sign * error;
+    const bool is_finite = std::abs(value) <= std::numeric_limits<double>::max();
+    values[i] = is_finite && error != 0 ? moved : value;
   }
+}
+
+bool has_errors(const Oracle::Samples& samples) {
+  int64_t found = 0;  // no early end: several are looked at at once
+  for (const double error : samples.errors) found |= error != 0 ? 1 : 0;
+  return found != 0;
+}
+
+void leave_known(std::span<uint8_t> flags, std::span<const uint8_t> known) {
+  for (size_t i = 0; i < flags.size(); ++i) flags[i] &= known[i];
+}
+
+void mark(std::span<uint8_t> flags, std::span<const uint8_t> marked) {
+  for (size_t i = 0; i < flags.size(); ++i) flags[i] |= marked[i];
 }
 
 }  // namespace
@@ -187,8 +214,6 @@ Oracle::Samples ask_within(const OracleBudget& budget, Oracle& oracle, const Val
   }
 }
 
-double unit_roundoff(Dtype dtype) { return format_of(dtype).roundoff; }
-
 void Oracle::set_leaf(const Value& value, std::shared_ptr<const TensorData> data) {
   const TensorType& type = graph_.type(value);
   LUMINAL_CHECK(data->element_count() == element_count(type.dims).exec(dims_), "a leaf of {} elements for {}",
@@ -199,7 +224,16 @@ void Oracle::set_leaf(const Value& value, std::shared_ptr<const TensorData> data
 
 void Oracle::forget() {
   kept_.clear();
+  cheap_.clear();
   kept_elements_ = 0;
+}
+
+void Oracle::forget_cheap(size_t answers) {
+  for (; cheap_.size() > answers; cheap_.pop_back()) {
+    const auto& [value, positions] = cheap_.back();
+    kept_elements_ -= positions->size();
+    std::erase_if(kept_.at(value), [&](const Kept& kept) { return kept.positions == positions; });
+  }
 }
 
 void Oracle::share_leaves(const KnownElements& leaves, const Value& computed) {
@@ -250,12 +284,16 @@ Oracle::Answer Oracle::answer(const Value& value, const Positions& positions) {
   if (const auto kept = kept_.find(value); kept != kept_.end())
     for (const Kept& known : kept->second)
       if (known.positions == positions || *known.positions == *positions) return known.samples;
+  const int64_t before = operations_;
   Answer samples = std::make_shared<const Samples>(compute(value, positions));
+  const int64_t cost = operations_ - before;
   constexpr size_t kMost = size_t{1} << 20;  // elements of some 25 bytes
   if (count > kMost) return samples;
   if (kept_elements_ + count > kMost) forget();
   kept_elements_ += count;
   kept_[value].push_back({.positions = positions, .samples = samples});
+  constexpr int64_t kCheap = 16;  // operations for each element
+  if (cost < kCheap * static_cast<int64_t>(count)) cheap_.emplace_back(value, positions);
   return samples;
 }
 
@@ -317,7 +355,8 @@ Oracle::Samples spread(const Oracle::Samples& read, std::span<const size_t> plac
 
 /// Elements of what an edge shows. Positions that padding made are fills.
 Oracle::Answer Oracle::through(const Edge& edge, const Positions& positions) {
-  const ViewReader view(edge.view, dims_);
+  const auto reader = readers_.try_emplace(&edge, edge.view, dims_).first;
+  const ViewReader& view = reader->second;
   if (view.is_direct()) return answer(edge.source, positions);
   ViewReader::Places places = view.places(*positions);
   const std::optional<std::vector<size_t>> place = join_equal(places.indices);
@@ -410,10 +449,10 @@ Oracle::Samples Oracle::elementwise(const Node& node, const Positions& positions
   Samples result{run_kernel(node, own, exact, count), {}, Flags(samples, 1), {}, {}};
   if (is_float(dtype)) result.errors.assign(samples, 0);
   for (const Answer& input : inputs) {
-    for (size_t i = 0; i < samples; ++i) result.known[i] &= input->known[i];
+    leave_known(result.known, input->known);
     if (input->unpromised.empty()) continue;
     result.unpromised.resize(samples);
-    for (size_t i = 0; i < samples; ++i) result.unpromised[i] |= input->unpromised[i];
+    mark(result.unpromised, input->unpromised);
   }
 
   // What the result is where operands lie elsewhere in their intervals.
@@ -436,7 +475,7 @@ Oracle::Samples Oracle::elementwise(const Node& node, const Positions& positions
   };
   std::vector<size_t> moving;
   for (size_t k = 0; k < inputs.size(); ++k)
-    if (std::ranges::any_of(inputs[k]->errors, [](double e) { return e != 0; })) moving.push_back(k);
+    if (has_errors(*inputs[k])) moving.push_back(k);
   spend(count * (int64_t{1} << moving.size()));
   const auto include_moved = [&](const auto& operand_of) {
     std::vector<const TensorData*> operands = exact;
@@ -477,141 +516,59 @@ Oracle::Samples Oracle::elementwise(const Node& node, const Positions& positions
   return result;
 }
 
-namespace {
-
-struct Totals {
-  double magnitude = 0, error = 0, largest_error = 0;
-  bool whole = true;  ///< all terms are whole numbers
-};
-
-/// Of terms and their errors; what is not finite has no magnitude.
-Totals totals_of(std::span<const double> terms, std::span<const double> errors) {
-  constexpr size_t kLanes = 8;
-  constexpr double kLargest = std::numeric_limits<double>::max();
-  std::array<double, kLanes> magnitude{}, error{}, largest{};
-  const auto add = [&](size_t first, size_t lanes) {
-    for (size_t lane = 0; lane < lanes; ++lane) {
-      const double size = std::abs(terms[first + lane]), e = errors[first + lane];
-      magnitude[lane] += size <= kLargest ? size : 0;
-      error[lane] += e;
-      largest[lane] = largest[lane] < e ? e : largest[lane];
-    }
-  };
-  const size_t whole_rounds = terms.size() / kLanes * kLanes;
-  for (size_t first = 0; first < whole_rounds; first += kLanes) add(first, kLanes);
-  add(whole_rounds, terms.size() - whole_rounds);
-  Totals totals;
-  for (size_t lane = 0; lane < kLanes; ++lane) {
-    totals.magnitude += magnitude[lane];
-    totals.error += error[lane];
-    totals.largest_error = std::max(totals.largest_error, largest[lane]);
+/// Whether rows of the value can be evaluated a few at a time for the price of all together: no sums below it are shared
+/// by rows.
+bool Oracle::is_free_of_folds(const Value& value) const {
+  std::vector<Value> open{value};
+  std::unordered_set<Value> seen{value};
+  while (!open.empty()) {
+    const Value next = open.back();
+    open.pop_back();
+    const Node& node = graph_.node(next.node);
+    if (known(next) || node.op->is(Trait::Leaf)) continue;
+    if (node.op->monoid) return false;
+    for (const Edge& edge : node.inputs)
+      if (seen.insert(edge.source).second) open.push_back(edge.source);
   }
-  totals.whole = std::ranges::all_of(terms, [](double x) { return x == std::floor(x); });
-  return totals;
+  return true;
 }
 
-}  // namespace
-
 Oracle::Samples Oracle::reduction(const Node& node, std::span<const int64_t> positions) {
-  constexpr double kPromised = 0x1p-24;  // of the greatest number: what the terms of a sum may add up to
   // Each different row once.
   std::vector<int64_t> rows(positions.begin(), positions.end());
   std::ranges::sort(rows);
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
 
   const Edge& edge = node.inputs[0];
-  const auto& axes = node.attributes.get<std::vector<int64_t>>("axes");
-  const std::vector<int64_t> dims = exec(edge.view.dims(), dims_);
-  std::vector<int64_t> strides(dims.size(), 1);
-  for (size_t a = dims.size(); a-- > 1;) strides[a - 1] = strides[a] * dims[a];
-  std::vector<size_t> kept, folded;
-  for (size_t a = 0; a < dims.size(); ++a)
-    (std::ranges::find(axes, static_cast<int64_t>(a)) != axes.end() ? folded : kept).push_back(a);
-  int64_t length = 1;
-  for (const size_t a : folded) length *= dims[a];
+  const FoldedRows layout(exec(edge.view.dims(), dims_), node.attributes.get<std::vector<int64_t>>("axes"));
+  const int64_t length = layout.length();
   spend(static_cast<int64_t>(rows.size()) * length);
-
-  std::vector<int64_t> offsets(rows.empty() ? 0 : static_cast<size_t>(length));  // of a row's elements
-  for (int64_t i = 0; i < static_cast<int64_t>(offsets.size()); ++i) {
-    int64_t rest = i;
-    for (size_t k = folded.size(); k-- > 0;) {
-      offsets[static_cast<size_t>(i)] += rest % dims[folded[k]] * strides[folded[k]];
-      rest /= dims[folded[k]];
-    }
-  }
-  std::vector<int64_t> elements(rows.size() * static_cast<size_t>(length));
-  int64_t* next = elements.data();
-  for (int64_t row : rows) {
-    int64_t base = 0;
-    for (size_t k = kept.size(); k-- > 0;) {
-      base += row % dims[kept[k]] * strides[kept[k]];
-      row /= dims[kept[k]];
-    }
-    for (const int64_t offset : offsets) *next++ = base + offset;
-  }
-  const Answer answer = through(edge, std::make_shared<const std::vector<int64_t>>(std::move(elements)));
-  const Samples& terms = *answer;
+  // What is evaluated together stays in the processor's cache.
+  constexpr int64_t kTogether = 8192;
+  const bool in_pieces = is_free_of_folds(edge.source);
+  const int64_t piece = in_pieces ? std::min(length, kTogether) : length;
+  const size_t rows_together =
+      in_pieces ? static_cast<size_t>(kTogether / std::max(int64_t{1}, piece)) : rows.size();
 
   const Dtype dtype = node.outputs[0].dtype;
-  const FoldLoops loops = fold_loops(*node.op->monoid, terms.values.dtype);
   Samples by_row = empty_samples(dtype, rows.size());
-  const auto width = static_cast<size_t>(element_bytes(terms.values.dtype));
-  const auto out_width = static_cast<size_t>(element_bytes(by_row.values.dtype));
-  const FloatFormat accumulated = is_float(dtype) ? format_of(accumulation_dtype(dtype)) : FloatFormat{};
-  std::vector<std::byte> accumulator(16);
-  for (size_t r = 0; r < rows.size(); ++r) {
-    const size_t first = r * static_cast<size_t>(length);
-    loops.fill(accumulator.data(), 1);
-    loops.fold_all(accumulator.data(), terms.values.bytes.data() + first * width, length);
-    loops.finish(accumulator.data(), by_row.values.bytes.data() + r * out_width, 1);
-    const auto holds = [&](const Flags& flags, uint8_t value) {
-      return std::memchr(flags.data() + first, value, static_cast<size_t>(length)) != nullptr;
-    };
-    if (holds(terms.known, 0) || (!terms.overflowed.empty() && holds(terms.overflowed, 1)))
-      by_row.known[r] = false;
-    const auto mark_unpromised = [&] {
-      by_row.unpromised.resize(rows.size());
-      by_row.unpromised[r] = 1;
-    };
-    if (!terms.unpromised.empty() && holds(terms.unpromised, 1)) mark_unpromised();
-    if (by_row.errors.empty()) continue;
-    const auto [magnitude, total_error, largest_error, whole] =
-        totals_of(terms.values.as<double>().subspan(first, static_cast<size_t>(length)),
-                  std::span(terms.errors).subspan(first, static_cast<size_t>(length)));
-    const double result = by_row.values.as<double>()[r];
-    const double u = accumulated.roundoff;
-    const auto terms_count = static_cast<double>(length);
-    const double steps =
-        (independent_roundings ? 4 * std::sqrt(terms_count) : std::max(4.0, terms_count)) * u;
-    double& error = by_row.errors[r];
-    switch (*node.op->monoid) {
-      case Monoid::Max:
-      case Monoid::Min:
-        error = largest_error;
-        break;
-      case Monoid::Add:
-        // In some orders a part of the sum overflows.
-        if (magnitude > accumulated.largest) by_row.known[r] = false;
-        if (!std::isfinite(result) || magnitude > kPromised * accumulated.largest) mark_unpromised();
-        // Sums of integers that the accumulator holds are exact in any order.
-        error = whole && total_error == 0 && magnitude * u <= 1 &&
-                        (small_integers || magnitude == std::abs(result))
-                    ? 0
-                    : total_error + steps * magnitude;
-        break;
-      case Monoid::Mul: {  // Relative errors add.
-        if (!std::isfinite(result)) mark_unpromised();
-        double relative = steps;
-        for (size_t i = first; i < first + static_cast<size_t>(length); ++i) {
-          const double x = std::abs(terms.values.as<double>()[i]);
-          if (terms.errors[i] != 0)
-            relative += x > 0 ? terms.errors[i] / x : std::numeric_limits<double>::infinity();
-        }
-        error = relative == 0 ? 0 : relative * std::abs(result);
+  RowFold fold(*node.op->monoid, dtype, held(graph_.type(edge.source).dtype), length,
+               {.independent = independent_roundings, .small_integers = small_integers});
+  for (size_t row = 0; row < rows.size(); row += rows_together) {
+    const auto together = std::span(rows).subspan(row, std::min(rows_together, rows.size() - row));
+    for (int64_t first = 0; first < length; first += piece) {
+      const auto count = static_cast<size_t>(std::min(piece, length - first));
+      const size_t before = cheap_.size();
+      const Answer terms = through(edge, std::make_shared<const std::vector<int64_t>>(layout.positions(
+                                             together, first, static_cast<int64_t>(count))));
+      for (size_t r = 0; r < together.size(); ++r) {
+        fold.add(*terms, r * count, count);
+        if (first + piece >= length) fold.finish(by_row, row + r);
       }
+      if (in_pieces) forget_cheap(before);
     }
-    // A maximum of scores of which some are minus infinity is as uncertain as the others.
-    if (!std::isfinite(result)) error = 0;
+    if (length == 0)
+      for (size_t r = 0; r < together.size(); ++r) fold.finish(by_row, row + r);
   }
   if (!by_row.errors.empty()) store_rounded(dtype, 0.5, by_row);
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/view_reader.h"
 #include "luminal/error.h"
 #include "luminal/graph.h"
 
@@ -92,10 +93,12 @@ class Oracle {
   bool small_integers = false;
   [[nodiscard]] int64_t operations() const { return operations_; }
   /// What it keeps of earlier answers makes others cheaper.
-  [[nodiscard]] bool has_answers() const { return !kept_.empty(); }
+  [[nodiscard]] bool has_answers() const { return kept_elements_ > 0; }
 
  private:
   void forget();
+  /// All but the first `answers` of those that take few operations: what is computed again lies in the processor's cache.
+  void forget_cheap(size_t answers);
   using Positions = std::shared_ptr<const std::vector<int64_t>>;
   using Answer = std::shared_ptr<const Samples>;
   /// What was computed. A value that several others read is evaluated once, at least where the same of its elements
@@ -110,6 +113,7 @@ class Oracle {
   [[nodiscard]] Answer through(const Edge& edge, const Positions& positions);
   [[nodiscard]] Samples leaf(const Elements& data, std::span<const int64_t> positions) const;
   [[nodiscard]] Samples elementwise(const Node& node, const Positions& positions);
+  [[nodiscard]] bool is_free_of_folds(const Value& value) const;
   [[nodiscard]] Samples reduction(const Node& node, std::span<const int64_t> positions);
   void spend(int64_t operations);
 
@@ -120,7 +124,9 @@ class Oracle {
   std::optional<Value> computed_;  ///< no leaf, though it is among the shared
   std::unordered_map<Value, std::shared_ptr<const TensorData>> made_;  ///< leaf ops, evaluated whole
   std::unordered_map<Value, std::vector<Kept>> kept_;
+  std::vector<std::pair<Value, Positions>> cheap_;  ///< among the answers kept
   size_t kept_elements_ = 0;
+  std::unordered_map<const Edge*, ViewReader> readers_;
   int64_t operations_ = 0;
   int64_t allowed_ = kUsuallyAllowed, limit_ = allowed_;
 };
@@ -135,8 +141,5 @@ struct OracleBudget {
 /// Errors: OracleGap; OracleLimit if one takes too many operations.
 [[nodiscard]] Oracle::Samples ask_within(const OracleBudget& budget, Oracle& oracle, const Value& value,
                                          std::vector<int64_t>& positions);
-
-/// Half a unit in the last place of 1, the relative rounding error: 2^-24 for f32.
-[[nodiscard]] double unit_roundoff(Dtype dtype);
 
 }  // namespace luminal::search

@@ -326,7 +326,8 @@ std::optional<std::vector<OracleValue>> CaseOracle::ask(int tensor, std::span<co
   if (suite_.graph == nullptr || !asked.value) return std::nullopt;
   if (!has_judge(unit, computed_tensors(unit))) return std::nullopt;
   if (!oracle_) oracle_ = std::make_unique<Oracle>(oracle_for(*suite_.graph, suite_.dims, unit, case_));
-  oracle_->allow(static_cast<int64_t>(positions.size()) * Oracle::kUsuallyAllowed);
+  constexpr int64_t kTimes = 4;  // a sample was allowed that much, and others may cost more than it
+  oracle_->allow(static_cast<int64_t>(positions.size()) * kTimes * Oracle::kUsuallyAllowed);
   try {
     const VerificationCase::Expectation answers = expectation_of(
         case_, oracle_->at(*asked.value, positions), tensor, {positions.begin(), positions.end()});

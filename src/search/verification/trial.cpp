@@ -270,7 +270,7 @@ void HostRig::run_unevenly(int stage, const TaskRange& range) const {
 void HostRig::run_on_threads(int stage, const TaskRange& range) const {
   const int count = options_.threads;
   const int64_t tasks = range.end - range.begin;
-  constexpr int64_t kPatienceNs = 1'000'000;
+  constexpr int64_t kPatienceNs = 300'000;
   std::atomic<int> arrived{0}, next{0};
   Team::shared().run(count, [&](int worker) {
     ++arrived;

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "luminal/luminal.h"
+#include "search/verification/float_format.h"
 
 namespace luminal::search {
 namespace {
@@ -114,7 +115,7 @@ TEST(Oracle, AMaximumBesideMinusInfinityHasABound) {
   const std::vector<int64_t> rows{0, 1, 2, 3};
   const Oracle::Samples samples = oracle.at(y.edge().source, rows);
   for (size_t i = 0; i < rows.size(); ++i)
-    EXPECT_GT(samples.errors[i], 1.5 * unit_roundoff(Dtype::F32) * std::abs(samples.values.as<double>()[i]));
+    EXPECT_GT(samples.errors[i], 1.5 * format_of(Dtype::F32).roundoff * std::abs(samples.values.as<double>()[i]));
 }
 
 TEST(Oracle, TheBoundCoversRoundingInNarrowTypes) {
