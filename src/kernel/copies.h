@@ -44,4 +44,10 @@ class Copies {
   std::vector<std::optional<Scalar>> made_;
 };
 
+/// The part of a body that computes one node.
+inline ScalarFunction part_of(const ScalarFunction& body, Scalar node) {
+  ScalarBuilder b;
+  return b.finish(Copies(b, body).of(node));
+}
+
 }  // namespace luminal::kernel

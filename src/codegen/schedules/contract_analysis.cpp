@@ -15,12 +15,6 @@ using kernel::KernelSpec;
 using kernel::Operand;
 using kernel::Value;
 
-/// The part of a body that computes node `root`.
-ScalarFunction part_of(const ScalarFunction& f, Scalar root) {
-  ScalarBuilder b;
-  return b.finish(kernel::Copies(b, f).of(root));
-}
-
 std::vector<const Operand*> read_by(const Factor& f) {
   std::vector<const Operand*> read;
   for (const ScalarNode& n : f.body.nodes())
@@ -121,8 +115,8 @@ std::optional<Contraction> analyse(const KernelSpec& spec) {
   }
   c.summed = sum.reduced;
   if (c.rows.empty() && c.columns.empty()) return std::nullopt;
-  c.left = {part_of(sum.body, root.operands[0]), sum.operands};
-  c.right = {part_of(sum.body, root.operands[1]), sum.operands};
+  c.left = {kernel::part_of(sum.body, root.operands[0]), sum.operands};
+  c.right = {kernel::part_of(sum.body, root.operands[1]), sum.operands};
   return c;
 }
 

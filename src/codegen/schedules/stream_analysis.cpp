@@ -15,24 +15,32 @@ using kernel::KernelSpec;
 using kernel::Operand;
 using kernel::Value;
 
-/// The product of these nodes of a body; 1 if there are none.
-ScalarFunction product_part(const ScalarFunction& f, std::span<const Scalar> nodes) {
+ScalarFunction one(Dtype dtype) {
   ScalarBuilder b;
-  if (nodes.empty()) return b.finish(b.constant(f[f.outputs()[0]].dtype, 1));
-  kernel::Copies copies(b, f);
-  Scalar whole = copies.of(nodes[0]);
-  for (const Scalar s : nodes.subspan(1)) whole = b.mul(whole, copies.of(s));
-  return b.finish(whole);
+  return b.finish(b.constant(dtype, 1));
 }
 
-/// Squares of squares have more factors than anyone could list: beyond some products stay whole. So do functions, such
-/// as an exponential, which are products in scalar IR.
-void collect_factors(const ScalarFunction& f, Scalar s, std::vector<Scalar>& factors) {
-  constexpr size_t kMost = 32;
-  if (f[s].op != ScalarOp::Mul || factors.size() >= kMost || kernel::call_at(f, s))
-    return factors.push_back(s);
-  collect_factors(f, f[s].operands[0], factors);
-  collect_factors(f, f[s].operands[1], factors);
+/// The two factors of a body, of which one has none of some axes. Products inside of a factor stay as they are: formed
+/// in another order they might overflow.
+struct Sides {
+  ScalarFunction without, with;  ///< 1 where the whole body is the other side
+  AxisSet axes_with = 0;
+};
+
+/// None where both operands of the product have such axes.
+std::optional<Sides> sides_of(const ScalarFunction& f, const std::vector<AxisSet>& axes, AxisSet some) {
+  const Scalar root = f.outputs()[0];
+  const auto has_some = [&](Scalar s) { return (axes[s.index] & some) != 0; };
+  if (!has_some(root)) return Sides{.without = kernel::part_of(f, root), .with = one(f[root].dtype)};
+  const ScalarNode& node = f[root];
+  const bool is_product = node.op == ScalarOp::Mul && !kernel::call_at(f, root);
+  for (const size_t side : {0, 1})
+    if (is_product && !has_some(node.operands[side]))
+      return Sides{.without = kernel::part_of(f, node.operands[side]),
+                   .with = kernel::part_of(f, node.operands[1 - side]),
+                   .axes_with = axes[node.operands[1 - side].index]};
+  if (is_product) return std::nullopt;
+  return Sides{.without = one(node.dtype), .with = kernel::part_of(f, root), .axes_with = axes[root.index]};
 }
 
 class Analysis {
@@ -91,21 +99,19 @@ class Analysis {
         std::ranges::any_of(each.operands, is_value))
       return false;
     const std::vector<AxisSet> axes = kernel::node_axes(each, spec_.values());
-    std::vector<Scalar> factors, packed, read;
-    collect_factors(each.body, each.body.outputs()[0], factors);
-    AxisSet packed_axes = 0, read_axes = 0;
-    for (const Scalar f : factors) {
-      const bool streams = (axes[f.index] & streamed_) != 0;
-      (streams ? read : packed).push_back(f);
-      (streams ? read_axes : packed_axes) |= axes[f.index];
-    }
-    if (packed.empty() || (packed_axes & summed) == 0) return false;
+    std::optional<Sides> sides = sides_of(each.body, axes, streamed_);
+    if (!sides) return false;
+    const auto is_summed = [&](const ScalarNode& n) {
+      return n.op == ScalarOp::Input &&
+             (kernel::axes_of(each.operands[n.payload], spec_.values()) & summed) != 0;
+    };
+    if (std::ranges::none_of(sides->without.nodes(), is_summed)) return false;
     s_.inner.push_back({.value = v,
                         .summed = each.reduced,
-                        .packed = product_part(each.body, packed),
-                        .read = product_part(each.body, read)});
+                        .packed = std::move(sides->without),
+                        .read = std::move(sides->with)});
     rows_ |= kernel::axes_of(each.axes) & parallel_;
-    shared_ |= read_axes & parallel_;
+    shared_ |= sides->axes_with & parallel_;
     return true;
   }
 
@@ -164,26 +170,20 @@ class Analysis {
     if (each.monoid != Monoid::Add) return false;
     const ScalarFunction& terms = f.online ? f.online->terms : each.body;
     const std::vector<AxisSet> axes = axes_of_nodes(terms, each);
-    std::vector<Scalar> factors, weight, read;
-    collect_factors(terms, terms.outputs()[0], factors);
-    AxisSet read_axes = 0;
-    for (const Scalar s : factors) {
-      const bool at_columns = (axes[s.index] & own) != 0;
-      (at_columns ? read : weight).push_back(s);
-      if (at_columns) read_axes |= axes[s.index];
-    }
+    std::optional<Sides> sides = sides_of(terms, axes, own);
+    if (!sides) return false;
     Columns c{.value = v,
               .online = f.online,
               .axes = kernel::list_of(own),
-              .weight = product_part(terms, weight),
-              .read = product_part(terms, read)};
+              .weight = std::move(sides->without),
+              .read = std::move(sides->with)};
     for (const ScalarNode& n : c.read.nodes())
       if (n.op == ScalarOp::Input &&
           (n.payload >= each.operands.size() || each.operands[n.payload].kind == Operand::Kind::Value))
         return false;
     s_.columns.push_back(std::move(c));
     columns_ |= own;
-    shared_ |= read_axes & parallel_ & ~own;
+    shared_ |= sides->axes_with & parallel_ & ~own;
     return true;
   }
 

@@ -155,6 +155,41 @@ TEST(Stream, ChainedContractions) {
       check_stream(chained(rows, length, 7, 10, gradient), {}, {{}}, gradient ? 3e-5 : 0);  // terms cancel
 }
 
+/// (s * (t * 1e-30)) * v of two inner products: s * t alone might overflow. In ((s * v) * t) both sides are mixed.
+TEST(Stream, ProductsKeepTheirOrder) {
+  const auto spec = [](bool is_mixed) {
+    SpecBuilder s;
+    const Expression i = s.axis(5), d = s.axis(3), j = s.axis(7), e = s.axis(4);
+    const int a = s.slot(20), b = s.slot(28), c = s.slot(20), v = s.slot(21);
+    const auto inner = [&](int left) {
+      return s.read(
+          s.value({0, 2}, {3}, Monoid::Add, {s.load(left, i * 4 + e), s.load(b, j * 4 + e)}, product));
+    };
+    const int y = s.value({0, 1}, {2}, Monoid::Add, {inner(a), inner(c), s.load(v, j * 3 + d)},
+                          [&](ScalarBuilder& f, std::span<const Scalar> in) {
+                            if (is_mixed) return f.mul(f.mul(in[0], in[2]), in[1]);
+                            const Scalar small = f.mul(in[1], f.constant(Dtype::F32, 1e-30));
+                            return f.mul(f.mul(in[0], small), in[2]);
+                          });
+    s.output(y, i * 3 + d, 15);
+    return s.finish().spec;
+  };
+  const auto found = stream::stream_of(spec(false));
+  ASSERT_TRUE(found);
+  ASSERT_EQ(found->columns.size(), 1U);
+  const ScalarFunction& weight = found->columns[0].weight;
+  const ScalarNode& root = weight[weight.outputs()[0]];
+  ASSERT_EQ(root.op, ScalarOp::Mul);
+  const auto is_scaled = [&](Scalar s) {
+    const ScalarNode& n = weight[s];
+    return n.op == ScalarOp::Mul &&
+           (weight[n.operands[0]].op == ScalarOp::Constant || weight[n.operands[1]].op == ScalarOp::Constant);
+  };
+  EXPECT_NE(is_scaled(root.operands[0]), is_scaled(root.operands[1]));
+  EXPECT_FALSE(stream::stream_of(spec(true)));
+  check_stream(spec(false));
+}
+
 /// max_j and log sum_j exp of scores that are products: a cross entropy over classes without logits in memory.
 TEST(Stream, LogSumOfExponentialsOfProducts) {
   SpecBuilder s;
