@@ -559,8 +559,8 @@ Oracle::Samples Oracle::reduction(const Node& node, std::span<const int64_t> pos
     for (int64_t first = 0; first < length; first += piece) {
       const auto count = static_cast<size_t>(std::min(piece, length - first));
       const size_t before = cheap_.size();
-      const Answer terms = through(edge, std::make_shared<const std::vector<int64_t>>(layout.positions(
-                                             together, first, static_cast<int64_t>(count))));
+      const Answer terms = through(edge, std::make_shared<const std::vector<int64_t>>(
+                                             layout.positions(together, first, static_cast<int64_t>(count))));
       for (size_t r = 0; r < together.size(); ++r) {
         fold.add(*terms, r * count, count);
         if (first + piece >= length) fold.finish(by_row, row + r);

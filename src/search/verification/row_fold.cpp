@@ -75,7 +75,8 @@ void RowFold::add(const Oracle::Samples& terms, size_t first, size_t count) {
   if (holds(terms.known, 0) || holds(terms.overflowed, 1)) known_ = false;
   if (holds(terms.unpromised, 1)) unpromised_ = true;
   if (is_float(result_))
-    add_errors(terms.values.as<double>().subspan(first, count), std::span(terms.errors).subspan(first, count));
+    add_errors(terms.values.as<double>().subspan(first, count),
+               std::span(terms.errors).subspan(first, count));
 }
 
 void RowFold::add_errors(std::span<const double> terms, std::span<const double> errors) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "luminal/luminal.h"
 #include "pipeline.h"
@@ -74,18 +75,24 @@ TEST_F(Judge, AllowsForRoundingWhereNoSampleIsKnown) {
   EXPECT_TRUE(fault_of(made));
 }
 
-/// Of a mean of equal numbers, subtracted from them, rounding alone is left. Nobody can be asked: the suite has no graph.
-TEST(JudgeWithoutOracle, AllowsForRoundingsThatGoOneWay) {
+/// Sums of rows. Nobody can be asked: the suite has no graph.
+VerificationSuite suite_of_sums(int64_t rows, int64_t terms) {
   Graph cx;
-  constexpr int64_t kTerms = 100'000;
-  (void)cx.tensor({2, kTerms}).sum(1).retrieve();
+  (void)cx.tensor({rows, terms}).sum(1).retrieve();
   const test::Searched s = test::search(cx);
   const Cover cover = find_cover(s.saturated.cover, *s.store, test::roofline(), {});
-  ASSERT_EQ(cover.kernels.size(), 1U);
+  EXPECT_EQ(cover.kernels.size(), 1U);
   VerificationSuite suite;
-  suite.unit = {.tensors = {{.type = {Dtype::F32, {2, kTerms}}, .value = {}, .aliases = {}},
-                            {.type = {Dtype::F32, {2}}, .value = {}, .aliases = {}}},
+  suite.unit = {.tensors = {{.type = {Dtype::F32, {rows, terms}}, .value = {}, .aliases = {}},
+                            {.type = {Dtype::F32, {rows}}, .value = {}, .aliases = {}}},
                 .kernels = {{.inputs = {0}, .outputs = {1}, .spec = s.store->at(cover.kernels[0].spec)}}};
+  return suite;
+}
+
+/// Of a mean of equal numbers, subtracted from them, rounding alone is left.
+TEST(JudgeWithoutOracle, AllowsForRoundingsThatGoOneWay) {
+  constexpr int64_t kTerms = 100'000;
+  const VerificationSuite suite = suite_of_sums(2, kTerms);
   const auto is_fault = [&](std::string_view kind, float off) {
     const auto input = std::make_shared<const TensorData>(Dtype::F32, std::vector<int64_t>{2, kTerms});
     const VerificationCase test_case{.name = std::string(kind), .tensors = {input, nullptr}};
@@ -98,6 +105,28 @@ TEST(JudgeWithoutOracle, AllowsForRoundingsThatGoOneWay) {
   EXPECT_TRUE(is_fault("constant", 1.F));
   EXPECT_TRUE(is_fault("plain", 0.02F));
   EXPECT_FALSE(is_fault("plain", 1e-3F));
+}
+
+/// Where the order of a sum decides whether it overflows, any result is right; beside it nothing is.
+TEST(JudgeWithoutOracle, SamplesOfSumsThatOverflowAreOpen) {
+  const VerificationSuite suite = suite_of_sums(2, 3);
+  const auto input = std::make_shared<const TensorData>(
+      TensorData::of<float>({2, 3}, std::array{3e38F, 3e38F, -3e38F, 1.F, 2.F, 3.F}));
+  VerificationCase test_case{.name = "extreme", .tensors = {input, nullptr}, .beyond_laws = true};
+  test_case.expectations = {{.tensor = 1,
+                             .positions = {0, 1},
+                             .values = {HUGE_VAL, 6},
+                             .errors = {0, 0},
+                             .known = {true, true},
+                             .promised = {false, false}}};
+  const auto is_fault = [&](float first, float second) {
+    std::vector<TensorData> made(2);
+    made[1] = TensorData::of<float>({2}, std::array{first, second});
+    return check_expectations(suite, test_case, elements_of(std::span(made)), Samples::All, false, "once")
+        .has_value();
+  };
+  EXPECT_FALSE(is_fault(3e38F, 6));
+  EXPECT_TRUE(is_fault(3e38F, 7));
 }
 
 TEST_F(Judge, AsksAboutTheFurthestAndAboutOthersInTurn) {

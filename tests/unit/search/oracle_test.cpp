@@ -115,7 +115,8 @@ TEST(Oracle, AMaximumBesideMinusInfinityHasABound) {
   const std::vector<int64_t> rows{0, 1, 2, 3};
   const Oracle::Samples samples = oracle.at(y.edge().source, rows);
   for (size_t i = 0; i < rows.size(); ++i)
-    EXPECT_GT(samples.errors[i], 1.5 * format_of(Dtype::F32).roundoff * std::abs(samples.values.as<double>()[i]));
+    EXPECT_GT(samples.errors[i],
+              1.5 * format_of(Dtype::F32).roundoff * std::abs(samples.values.as<double>()[i]));
 }
 
 TEST(Oracle, TheBoundCoversRoundingInNarrowTypes) {

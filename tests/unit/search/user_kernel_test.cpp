@@ -275,7 +275,7 @@ TEST_F(UserKernels, VersionsAreApart) {
   UserKernel slow = step_kernel(name, 42);
   slow.version = 2;
   slow.run = [run = slow.run](const KernelCall& call) {
-    for (int i = 0; i < 5; ++i) run(call);
+    for (int i = 0; i < 500; ++i) run(call);  // much longer than a launch takes
   };
   EXPECT_EQ(result(slow), "version=1");
 }
