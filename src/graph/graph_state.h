@@ -40,10 +40,11 @@ struct GraphState {
     };
     uint64_t version = 0, presence = 0;
     bool everything = false;
-    std::optional<DimMap> sizes;                       ///< for which `dims` below hold
-    std::vector<Sized> inputs;                         ///< not computed
-    std::vector<Sized> present;                        ///< computed, and there already
-    std::vector<Use> conditional;                      ///< inputs whose views do not take every size
+    bool checks_finite = false;    ///< LUMINAL_CHECK at that time: runs are too short to look again
+    std::optional<DimMap> sizes;   ///< for which `dims` below hold
+    std::vector<Sized> inputs;     ///< not computed
+    std::vector<Sized> present;    ///< computed, and there already
+    std::vector<Use> conditional;  ///< inputs whose views do not take every size
     std::vector<std::pair<std::string, NodeId>> dims;  ///< named ones, and the first node that needs each
   };
 

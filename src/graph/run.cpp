@@ -194,7 +194,10 @@ GraphState::Needs& needs_of(const Graph& graph, GraphState& state, bool everythi
   GraphState::Needs& needs = state.needs;
   if (needs.version == state.version && needs.presence == state.presence && needs.everything == everything)
     return needs;
-  needs = {.version = state.version, .presence = state.presence, .everything = everything};
+  needs = {.version = state.version,
+           .presence = state.presence,
+           .everything = everything,
+           .checks_finite = environment::checks_finite()};
   const auto set = needed_nodes(graph, everything ? graph.nodes() : graph.roots());
   std::vector<NodeId> ids(set.begin(), set.end());
   std::ranges::sort(ids);
@@ -301,7 +304,7 @@ void run(Graph& graph, GraphState& state, Turn& turn, Executable& executable,
   check_sizes(graph, state, needs);
   turn.set(Turns::Run::Computing);
   Executable::Options checked = options;
-  checked.check_finite = environment::checks_finite();
+  checked.check_finite = needs.checks_finite;
   executable.run(graph, checked);
   turn.set(Turns::Run::Around);
   if (const PlanIdentity* plan = executable.plan()) note_plan(state, *plan);
