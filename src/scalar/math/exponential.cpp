@@ -6,19 +6,10 @@
 namespace luminal::math {
 namespace {
 
-/// Keeps x where 2^x and its neighbours are told apart from 0 and infinity; NaN passes.
+/// NaN passes.
 Term clamp(Term x, Term low, Term high) {
   const Term above = select(x < low, low, x);
   return select(above > high, high, above);
-}
-
-/// f(x) where x is not below `low`, with x at `high` at most; 0 below, for which f is not computed: a mask of minus
-/// infinities has many such x, and processors of Intel take some 150 cycles for a product that underflows.
-template <class T, class F>
-Term or_zero_below(const Real<T>& r, Term x, double low, double high, F&& f) {
-  const Term is_below = x < r(low);
-  const Term above = select(is_below, r(0), x);
-  return select(is_below, r(0), f(select(above > r(high), r(high), above)));
 }
 
 struct ReducedExponent {
@@ -65,22 +56,21 @@ Term exp2_polynomial(const Real<T>& r, Term f) {
 
 }  // namespace
 
+// Far below, where both halves of 2^n are 0, nothing underflows: a mask of minus infinities has many such x, and
+// processors of Intel take some 150 cycles for a product that underflows.
+
 template <class T>
 Term exp2_core(const Real<T>& r, Term x, Term low) {
-  constexpr bool kSingle = Real<T>::kSingle;
-  return or_zero_below(r, x, kSingle ? -151 : -1076, kSingle ? 130 : 1026, [&](Term limited) {
-    const auto n = r.round(limited);
-    return scale(r, exp2_polynomial(r, limited - n.real + low), n.word);
-  });
+  const Term limited = Real<T>::kSingle ? clamp(x, r(-254), r(130)) : clamp(x, r(-2046), r(1026));
+  const auto n = r.round(limited);
+  return scale(r, exp2_polynomial(r, limited - n.real + low), n.word);
 }
 
 template <class T>
 Term exp_core(const Real<T>& r, Term x, Term low) {
-  constexpr bool kSingle = Real<T>::kSingle;
-  return or_zero_below(r, x, kSingle ? -104.5 : -746, kSingle ? 90 : 711, [&](Term limited) {
-    const auto [n, f] = reduce_natural(r, limited);
-    return scale(r, fma(f.high * f.high, exp_tail(r, f.high), f.high + low) + r(1), n);
-  });
+  const Term limited = Real<T>::kSingle ? clamp(x, r(-176), r(90)) : clamp(x, r(-1418), r(711));
+  const auto [n, f] = reduce_natural(r, limited);
+  return scale(r, fma(f.high * f.high, exp_tail(r, f.high), f.high + low) + r(1), n);
 }
 
 // 2^n (e^f - 1) + (2^n - 1), in halves so that 2^n stays finite; the sum of the two largest parts is kept
