@@ -16,6 +16,7 @@ struct Factor {
   ScalarFunction body;
   std::vector<kernel::Operand> operands;
 };
+[[nodiscard]] std::vector<const kernel::Operand*> read_by(const Factor& f);
 /// Whether a mask of what the factor reads depends on the axis.
 [[nodiscard]] bool masked_along(const Factor& f, int axis);
 
@@ -47,7 +48,9 @@ struct Tiling {
   int64_t task_m = 8, task_n = 8;
   int64_t depth = 0;   ///< steps of the first summed axis that one block adds; 0: all
   int64_t splits = 1;  ///< tasks that share one tile's sum
-  int64_t ahead = 0;   ///< steps of packed panels that are fetched ahead; 0: as the processor does by itself
+  /// Steps of the sum that columns are fetched ahead: of a packed panel; of columns that are read where they lie, as many
+  /// panels further on as have so many steps together. 0: as the processor does by itself.
+  int64_t ahead = 0;
   Packing pack_m = Packing::Shared, pack_n = Packing::Shared;
   friend auto operator<=>(const Tiling&, const Tiling&) = default;
 };

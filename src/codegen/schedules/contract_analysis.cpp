@@ -15,13 +15,6 @@ using kernel::KernelSpec;
 using kernel::Operand;
 using kernel::Value;
 
-std::vector<const Operand*> read_by(const Factor& f) {
-  std::vector<const Operand*> read;
-  for (const ScalarNode& n : f.body.nodes())
-    if (n.op == ScalarOp::Input) read.push_back(&f.operands[n.payload]);
-  return read;
-}
-
 bool sums(Dtype d) { return d == Dtype::F32 || d == Dtype::F64 || d == Dtype::I32 || d == Dtype::I64; }
 
 /// The one sum of a spec whose other values are elementwise, or -1.
@@ -90,6 +83,13 @@ std::vector<int> summed_order(const KernelSpec& spec, const Contraction& c, cons
 }
 
 }  // namespace
+
+std::vector<const Operand*> read_by(const Factor& f) {
+  std::vector<const Operand*> read;
+  for (const ScalarNode& n : f.body.nodes())
+    if (n.op == ScalarOp::Input) read.push_back(&f.operands[n.payload]);
+  return read;
+}
 
 bool masked_along(const Factor& f, int axis) {
   for (const Operand* o : read_by(f))

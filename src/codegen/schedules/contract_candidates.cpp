@@ -90,6 +90,11 @@ class Found {
 
 /// Steps that packed columns are fetched ahead: some hundred cycles.
 constexpr int64_t kAhead = 32;
+/// The same for columns that are read where they lie, a few steps of every panel at a time.
+constexpr int64_t kStreamedAhead = 64;
+
+/// Summed positions of which a block has fewer only where a right side streams by.
+constexpr double kFewSteps = 256;
 
 struct Search {
   const Problem& p;
@@ -100,7 +105,12 @@ struct Search {
   void tasks(const Tiles& tiles, Tiling t) {
     const double steps = t.depth > 0 ? static_cast<double>(t.depth) * p.k / p.steps : p.k;
     const bool long_panels = steps * tiles.width * p.element > 0.75 * static_cast<double>(target.l1_bytes);
-    t.ahead = t.pack_n != Packing::Direct && long_panels ? kAhead : 0;
+    const bool is_direct = t.pack_n == Packing::Direct;
+    const bool is_far = p.right_bytes > static_cast<double>(target.l2_bytes);
+    if (is_direct)
+      t.ahead = is_far && t.depth > 0 && steps < kFewSteps ? kStreamedAhead : 0;
+    else
+      t.ahead = long_panels ? kAhead : 0;
     Best& best = found.list_of(t);
     if (tiles.least_us > best.limit()) return;
     for (const int64_t splits : {int64_t{1}, int64_t{target.threads}, int64_t{4} * target.threads}) {
@@ -126,7 +136,7 @@ struct Search {
     // few of its rows at a time.
     const bool streams = tiles.count_m == 1 && t.pack_n == Packing::Direct;
     for (const double positions : {8.0, 16.0, 256.0, 512.0, 1024.0}) {
-      if (positions < 256 && !streams) continue;
+      if (positions < kFewSteps && !streams) continue;
       const double steps = std::max(1.0, std::round(positions / inner));
       if (p.k < 1.5 * positions || steps >= p.steps) continue;
       t.depth = static_cast<int64_t>(std::ceil(p.steps / std::ceil(p.steps / steps)));  // blocks of one size

@@ -37,7 +37,10 @@ class Products {
     std::vector<Id> columns;
     const auto width = static_cast<size_t>(l_.t.tile_n);
     for (size_t v = 0; v < width; ++v) columns.push_back(column(at, position, v));
-    if (l_.t.ahead > 0) fetch_ahead(position + l_.t.ahead);
+    if (l_.t.ahead > 0 && l_.t.pack_n == Packing::Direct)
+      fetch_columns_ahead(at);
+    else if (l_.t.ahead > 0)
+      fetch_ahead(position + l_.t.ahead);
     for (size_t r = 0; r < rows_.size(); ++r) {
       const Id x = b_.broadcast(row(at, position, r), l_.lanes);
       for (size_t v = 0; v < width; ++v)
@@ -53,6 +56,21 @@ class Products {
       for (int64_t v = 0; v < l_.t.tile_n; ++v)
         b_.prefetch(column_source_.buffer, column_source_.base + position * l_.tile_columns() + v * l_.lanes);
     if (row_source_.buffer >= 0 && !l_.lines) b_.prefetch(row_source_.buffer, packed(position, 0));
+  }
+
+  /// Of a side that streams by in a few of its rows, the same place in a later panel: what lies next to each other in
+  /// these rows is too short for the processor to do so by itself.
+  void fetch_columns_ahead(const Coordinates& at) const {
+    constexpr int64_t kLineBytes = 64;
+    const int64_t steps =
+        std::max<int64_t>(1, l_.depth.constant().value_or(1) * l_.inner.constant().value_or(1));
+    const Expression further = std::max<int64_t>(1, l_.t.ahead / steps) * l_.tile_columns();
+    for (const kernel::Operand* o : read_by(l_.c.right)) {
+      if (o->kind != kernel::Operand::Kind::Load) continue;
+      const int64_t bytes = l_.lanes * element_bytes(l_.spec->slots()[static_cast<size_t>(o->slot)].dtype);
+      for (size_t v = 0; v < columns_.size(); ++v)
+        if (static_cast<int64_t>(v) * bytes % kLineBytes == 0) columns_[v].prefetch(*o, further, at);
+    }
   }
 
   /// Where packed row `r` of the tile lies.

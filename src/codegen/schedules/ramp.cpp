@@ -316,6 +316,10 @@ Expression Ramp::at_position(const Expression& index, const Expression& position
   return index.substitute_indices(c);
 }
 
+void Ramp::prefetch(const Operand& o, const Expression& further, std::span<const Expression> at) const {
+  b_->prefetch(o.slot, at_position(o.index, start_ + further, at));
+}
+
 /// Where lane 0 lies: elements are evenly spaced from where its row begins.
 Expression Ramp::first_element(const Expression& index, const Access& a,
                                std::span<const Expression> at) const {

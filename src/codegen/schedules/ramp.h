@@ -87,6 +87,9 @@ class Ramp {
   Id evaluate(const kernel::KernelSpec& spec, const ScalarFunction& body,
               std::span<const kernel::Operand> operands, std::span<const Expression> at,
               std::map<int, Id>& known) const;
+  /// Fetches what lane 0 would load `further` positions behind where it is.
+  void prefetch(const kernel::Operand& operand, const Expression& further,
+                std::span<const Expression> at) const;
   /// As many lanes as the ramp has.
   Id widen(Id id) const;
   [[nodiscard]] int lanes() const { return lanes_; }

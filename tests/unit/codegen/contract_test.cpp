@@ -89,10 +89,18 @@ TEST(Contract, SkinnyProductsStream) {
     EXPECT_EQ(first.at("pack_n"), 0) << to_string(first);
     EXPECT_LE(first.at("depth"), 16) << to_string(first);
     EXPECT_GT(first.at("depth"), 0) << to_string(first);
+    EXPECT_GT(first.at("ahead"), 0) << to_string(first);
   }
-  const Parameters p{{"swap_operands", 0}, {"tile_m", 5}, {"tile_n", 2}, {"task_m", 1}, {"task_n", 3},
-                     {"depth", 8},         {"splits", 1}, {"pack_m", 0}, {"pack_n", 0}};
-  check_loops(contract(), Matmul{.m = 5, .n = 75, .k = 29}.spec().spec, p, {}, avx2(), {{}});
+  Parameters p{{"swap_operands", 0}, {"tile_m", 5}, {"tile_n", 2}, {"task_m", 1}, {"task_n", 3},
+               {"depth", 8},         {"splits", 1}, {"pack_m", 0}, {"pack_n", 0}};
+  for (const int64_t ahead : {0, 24}) {
+    p["ahead"] = ahead;
+    const KernelSpec spec = Matmul{.m = 5, .n = 75, .k = 29}.spec().spec;
+    check_loops(contract(), spec, p, {}, avx2(), {{}});
+    // Three panels of 16 columns on.
+    const std::string loops = contract().lower(spec, p, {}, avx2()).to_string();
+    EXPECT_EQ((loops.find("prefetch A1") != std::string::npos), ahead > 0) << loops;
+  }
 }
 
 /// A vector times a matrix is a product without rows: the matrix streams by in whole rows.
