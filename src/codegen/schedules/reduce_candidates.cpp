@@ -238,8 +238,28 @@ class ReduceCandidates {
       if (vectors > 1 && (vectors - 1) * lanes_ >= results_) continue;
       consider({.along = 0, .unroll = vectors, .splits = splits},
                groups_of(lanes_) * static_cast<double>(reduced_) * std::max(per, 4.0 / double(vectors)),
-               slow(vectors * lanes_));
+               slow(vectors * lanes_) * passes_of_rows(1));
     }
+  }
+
+  /// How often memory is read where rows of results follow each other, each along the last `inner` axes: once more for
+  /// each row what is the same for all of them and too large for the second cache.
+  [[nodiscard]] double passes_of_rows(size_t inner) const {
+    double bytes = roofline_.bytes;
+    for (const int v : r_.values)
+      for (const Operand& o : spec_.values()[static_cast<size_t>(v)].operands) {
+        if (o.kind != Operand::Kind::Load) continue;
+        const kernel::Slot& slot = spec_.slots()[static_cast<size_t>(o.slot)];
+        const double size =
+            kernel::mean_element_bytes(slot.dtype) * static_cast<double>(slot.elements.exec(top_));
+        if (size < static_cast<double>(target_.l2_bytes)) continue;
+        const kernel::AxisSet axes = kernel::axes_of(o, spec_.values());
+        double times = 1;
+        for (size_t k = 0; k + inner < r_.axes.size(); ++k)
+          if ((axes & kernel::axis_bit(r_.axes[k])) == 0) times *= static_cast<double>(extents_[k]);
+        bytes += (times - 1) * size;
+      }
+    return bytes / roofline_.bytes;
   }
 
   /// As `nest` does: worth it where a vector along all results would gather.
@@ -249,13 +269,14 @@ class ReduceCandidates {
       const auto columns = static_cast<double>(columns_of(static_cast<int64_t>(inner)));
       const double per = vector_cycles(spec_, r_, part_of(outer_, at, r_.axes.size()), lanes_, 1);
       const double rows = static_cast<double>(results_) / std::max(1.0, columns);
+      const double passes = passes_of_rows(inner);
       for (const int64_t vectors : {1, 4}) {
         if (vectors > 1 && static_cast<double>((vectors - 1) * lanes_) >= columns) continue;
         const double blocks = std::ceil(columns / static_cast<double>(lanes_));
         consider(
             {.along = 0, .unroll = vectors, .inner = static_cast<int64_t>(inner)},
             rows * (6 + blocks * (2 + static_cast<double>(reduced_) * std::max(per, 4.0 / double(vectors)))),
-            1);
+            passes > 1 ? passes * slow(vectors * lanes_) : 1);
       }
       along_tiles(inner, rows, columns);
     }

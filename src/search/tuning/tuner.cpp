@@ -20,6 +20,7 @@
 #include "search/tuning/remembered.h"
 #include "search/tuning/timing.h"
 #include "search/tuning/user_kernels.h"
+#include "search/verification/contain.h"
 #include "search/watch.h"
 
 namespace luminal::search {
@@ -212,9 +213,14 @@ std::vector<Job*> Tuner::race_at(size_t size, std::span<Race> races) {
     Race& race = *running[r];
     const Timing& timing = timings[r];
     if (!timing.trouble.empty()) {
-      const size_t fallen = size == 0 ? timing.fallen : race.near[timing.fallen];
-      verifier_.reject(*race.job, race.candidates[fallen],
-                       {.message = timing.trouble + " (while it was timed)"}, 0);
+      const size_t fallen = race.candidates[size == 0 ? timing.fallen : race.near[timing.fallen]];
+      Tried& candidate = race.job->tried[fallen];
+      if (is_timeout(timing.trouble) && !codegen::find_schedule(candidate.schedule).foreign) {
+        candidate.rejected = timing.trouble;  // our code ends: the model took it for much faster than it is
+        race.job->kernels[fallen] = nullptr;
+      } else {
+        verifier_.reject(*race.job, fallen, {.message = timing.trouble + " (while it was timed)"}, 0);
+      }
       again.push_back(race.job);
       race.is_over = true;
     } else if (size == 0) {

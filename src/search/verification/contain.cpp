@@ -45,6 +45,14 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
+constexpr std::string_view kTimeoutText = "took more than ";
+
+}  // namespace
+
+bool is_timeout(std::string_view trouble) { return trouble.starts_with(kTimeoutText); }
+
+namespace {
+
 /// What a contained process tells the one that waits for it.
 struct Board {
   Progress progress;
@@ -210,7 +218,7 @@ class Worker {
       silent_ = {};
     }
     if (!is_overdue()) return std::nullopt;
-    return fmt::format("took more than {} ms", timeout_.count());
+    return fmt::format("{}{} ms", kTimeoutText, timeout_.count());
   }
 
  private:

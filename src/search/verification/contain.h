@@ -59,6 +59,8 @@ enum class Containment : uint8_t { Process, None };
 /// end (search/watch.h).
 inline constexpr auto kNoDeadline = std::chrono::steady_clock::time_point::max();
 inline constexpr std::string_view kNoTimeLeft = "was not finished in time";
+/// Whether they say that a process was ended because its timeout had passed.
+[[nodiscard]] bool is_timeout(std::string_view trouble);
 
 /// Calls `body(progress)` in a process of its own. Returns "" if it came to its end, and otherwise what
 /// became of the process: "crashed with signal 11 (Segmentation fault)", "ended early with status 0", "took
