@@ -252,6 +252,20 @@ TEST(Reduce, LargeMatricesAreReadInLongPieces) {
   }
 }
 
+// Of a large product each row of results reads the whole right side again: such a kernel takes 30 times as long as a
+// contraction, and to time one takes longer than the search may.
+TEST(Reduce, RowsThatReadALargeSideAgainAreSlow) {
+  constexpr double kMuchSlower = 3;
+  for (const int64_t size : {2048, 4096}) {
+    const KernelSpec spec = Matmul{.m = size, .n = size, .k = size}.spec().spec;
+    const auto rows = best_of(reduce(), spec, {}, avx512());
+    ASSERT_TRUE(rows);
+    EXPECT_GT(rows->predicted_us,
+              kMuchSlower * best_of(contract_schedule(), spec, {}, avx512())->predicted_us)
+        << to_string(rows->parameters);
+  }
+}
+
 /// Vectors along the innermost axes of the results alone; the last one of a row is cut.
 TEST(Reduce, RowsOfResults) {
   for (const int64_t unroll : {1, 4})
