@@ -1,5 +1,6 @@
 #include "codegen/schedules/contract.h"
 #include "codegen/schedules/outputs.h"
+#include "kernel/cost.h"
 
 // The register tile: products added in the inner loop, and the way out of it.
 namespace luminal::codegen::contract {
@@ -61,15 +62,16 @@ class Products {
   /// Of a side that streams by in a few of its rows, the same place in a later panel: what lies next to each other in
   /// these rows is too short for the processor to do so by itself.
   void fetch_columns_ahead(const Coordinates& at) const {
-    constexpr int64_t kLineBytes = 64;
+    constexpr double kLineBytes = 64;
     const int64_t steps =
         std::max<int64_t>(1, l_.depth.constant().value_or(1) * l_.inner.constant().value_or(1));
     const Expression further = std::max<int64_t>(1, l_.t.ahead / steps) * l_.tile_columns();
     for (const kernel::Operand* o : read_by(l_.c.right)) {
       if (o->kind != kernel::Operand::Kind::Load) continue;
-      const int64_t bytes = l_.lanes * element_bytes(l_.spec->slots()[static_cast<size_t>(o->slot)].dtype);
-      for (size_t v = 0; v < columns_.size(); ++v)
-        if (static_cast<int64_t>(v) * bytes % kLineBytes == 0) columns_[v].prefetch(*o, further, at);
+      const Dtype stored = l_.spec->slots()[static_cast<size_t>(o->slot)].dtype;
+      const auto vectors_in_line =
+          static_cast<size_t>(std::max(1.0, kLineBytes / (l_.lanes * kernel::mean_element_bytes(stored))));
+      for (size_t v = 0; v < columns_.size(); v += vectors_in_line) columns_[v].prefetch(*o, further, at);
     }
   }
 

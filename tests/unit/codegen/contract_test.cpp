@@ -103,6 +103,25 @@ TEST(Contract, SkinnyProductsStream) {
   }
 }
 
+/// Weights in blocks that stream by: what is fetched ahead has no elements of its own size.
+TEST(Contract, BlocksThatStreamAreFetchedAhead) {
+  for (const Dtype weights : {Dtype::Q8_0, Dtype::Q4_K, Dtype::BF16}) {
+    SpecBuilder s;
+    const int64_t m = 5, n = 256, k = 24;
+    const Expression i = s.axis(m), j = s.axis(n), r = s.axis(k);
+    const int x = s.slot(m * k, Dtype::F32), w = s.slot(k * n, weights);
+    const int sum = s.value(
+        {0, 1}, {2}, Monoid::Add, {s.load(x, i * k + r), s.load(w, r * n + j)},
+        [](ScalarBuilder& f, std::span<const Scalar> v) { return f.mul(v[0], f.convert(v[1], Dtype::F32)); });
+    s.output(sum, i * n + j, m * n);
+    const KernelSpec spec = s.finish().spec;
+    const Parameters p{{"swap_operands", 0}, {"tile_m", 5}, {"tile_n", 2}, {"task_m", 1}, {"task_n", 3},
+                       {"depth", 8},         {"splits", 1}, {"pack_m", 0}, {"pack_n", 0}, {"ahead", 24}};
+    EXPECT_NE(contract().lower(spec, p, {}, avx512()).to_string().find("prefetch A1"), std::string::npos);
+    check_loops(contract(), spec, p, {}, avx512(), {{}}, 1e-6);
+  }
+}
+
 /// A vector times a matrix is a product without rows: the matrix streams by in whole rows.
 TEST(Contract, VectorTimesMatrixStreams) {
   for (const Target& target : {avx512(), avx2()}) {
