@@ -82,10 +82,6 @@ bool is_unwritten(const Elements& data, int64_t position) {
   return std::ranges::all_of(element, [](std::byte b) { return b == kUnwritten; });
 }
 
-}  // namespace
-
-namespace {
-
 /// Which elements of one test case the spec of a unit's only kernel leaves open.
 class OpenElements {
  public:
