@@ -25,8 +25,14 @@ struct KernelReport {
   bool verified = false, from_cache = false;
   struct Rejected {
     static constexpr std::string_view kNotTimed = "not timed";  ///< no time was left
-    std::string schedule, parameters, reason;  ///< "slower", "as fast", kNotTimed, or what is wrong
+    static constexpr std::string_view kSlower = "slower", kAsFast = "as fast",
+                                      kSlowerInPlan = "faster alone, slower in the whole plan";
+    std::string schedule, parameters, reason;  ///< one of these, or what is wrong
     double predicted_us = 0, measured_us = 0;
+    /// Another kernel was taken for its time; nothing is wrong with this one.
+    [[nodiscard]] bool is_sound() const {
+      return reason == kNotTimed || reason == kSlower || reason == kAsFast || reason == kSlowerInPlan;
+    }
   };
   std::vector<Rejected> rejected;  ///< the best alternatives first
   std::function<std::string()> loops, source, assembly;

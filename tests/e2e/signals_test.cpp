@@ -83,7 +83,9 @@ TEST_F(Signals, StopTrainingBeforeAPassIsDoneAndLeaveOlderWeights) {
   EXPECT_EQ(test::content_of(weights_), "weights of another day");
 }
 
-TEST_F(Signals, ASecondOneEndsTheProgram) {
+/// Which of the two is handled first, and whether the program still says that it stopped, is up to the system
+/// (threads share signals); Interrupt.TheFirstSignalIsNotedTheSecondActs has them in order.
+TEST_F(Signals, TwoAtOnceEndTheProgram) {
   Program run(folder_.path(), train({"--mode", "optimal"}));
   ASSERT_TRUE(run.wait_until([&] { return fs::exists(folder_.path() / "cache"); })) << run.err();
   ::kill(run.process(), SIGSTOP);  // both are there before it looks at one
@@ -92,7 +94,7 @@ TEST_F(Signals, ASecondOneEndsTheProgram) {
   ::kill(run.process(), SIGCONT);
   const int code = run.wait();
   EXPECT_TRUE(code == 130 || code == 143) << code;
-  EXPECT_THAT(run.err(), Not(HasSubstr("luminal: stopped")));  // it did not come to say so
+  EXPECT_THAT(run.out(), Not(HasSubstr("training on")));
   EXPECT_FALSE(fs::exists(weights_));
 }
 

@@ -27,7 +27,7 @@ struct Tried {
   double predicted_us = 0;
   double measured_us = 0;  ///< 0: not timed
   double compile_ms = 0;   ///< 0: taken from the cache
-  std::string rejected;    ///< why it is out: "slower", the fault that verification found; "" for the winner
+  std::string rejected;    ///< why it is out, as KernelReport::Rejected::reason; "" for the winner
 };
 
 /// One request on its way to a kernel. Candidates are numbered.

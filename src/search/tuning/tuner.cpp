@@ -359,11 +359,12 @@ void Tuner::describe(const Job& job, std::span<const size_t> order, size_t winne
     result.tried.push_back(job.tried[c]);
     std::string& reason = result.tried.back().rejected;
     const double us = job.tried[c].measured_us;
+    using Rejected = KernelReport::Rejected;
     if (reason.empty())
-      reason = us <= 0 ? KernelReport::Rejected::kNotTimed
-               : us < best.measured_us
-                   ? (job.preferred ? "faster alone, slower in the whole plan" : "as fast")
-                   : "slower";
+      reason = us <= 0                  ? Rejected::kNotTimed
+               : us >= best.measured_us ? Rejected::kSlower
+               : job.preferred          ? Rejected::kSlowerInPlan
+                                        : Rejected::kAsFast;
   }
 }
 

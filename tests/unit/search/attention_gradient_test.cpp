@@ -216,9 +216,7 @@ TEST(AttentionGradient, WithDropoutPassesVerification) {
   const CompileReport report = searched.details();
   for (const KernelReport& kernel : report.kernels) {
     EXPECT_TRUE(kernel.verified) << to_text(report);
-    for (const auto& other : kernel.rejected)
-      EXPECT_THAT(other.reason, testing::AnyOf(testing::HasSubstr("slower"), testing::HasSubstr("as fast"),
-                                               testing::HasSubstr("not timed")));
+    for (const auto& other : kernel.rejected) EXPECT_TRUE(other.is_sound()) << other.reason;
   }
   EXPECT_THAT(report.laws_left_out, testing::IsEmpty());
   searched();
