@@ -82,14 +82,14 @@ class GenericPasses {
 class DepthFirst {
  public:
   static constexpr std::string_view kName = "DepthFirst";
-  struct Schedule {
+  struct Order {
     std::vector<NodeId> order;  ///< every node
     int64_t peak_bytes_before;  ///< of computed values alive at once, in the order the graph had
     int64_t peak_bytes;         ///< in the new order
   };
   /// `assumed_dim`: the size of named dims that are not set yet, for the estimate.
   explicit DepthFirst(int64_t assumed_dim = 64) : assumed_dim_(assumed_dim) {}
-  Schedule run(Graph& graph, Remap& remap) const;
+  Order run(Graph& graph, Remap& remap) const;
 
  private:
   int64_t assumed_dim_;

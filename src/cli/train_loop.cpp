@@ -89,7 +89,7 @@ LoopResult run_loop(const TrainLoop& loop, const RunOptions& options, RunLog& lo
       log.write({{"step", step}, {"train_loss", loss}});
       try {
         if (loop.seen) loop.seen(step);
-      } catch (const Cancelled&) {  // an exam on the way; the step stands
+      } catch (const Cancelled&) {  // in the validation between steps; the step stands
         break;
       }
       if (checkpoints.wanted() && step % save_every == 0) checkpoints.save(saved = step, result.loss);

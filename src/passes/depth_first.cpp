@@ -149,27 +149,27 @@ int64_t planned_peak_bytes(const Graph& graph, int64_t assumed_dim) {
   return problem.peak(own_order(problem));
 }
 
-DepthFirst::Schedule DepthFirst::run(Graph& graph, Remap&) const {
+DepthFirst::Order DepthFirst::run(Graph& graph, Remap&) const {
   const Problem problem(graph, assumed_dim_);
   const std::vector<size_t> given = own_order(problem);
   std::vector<size_t> order = depth_first(problem);
   LUMINAL_CHECK(order.size() == problem.size(), "scheduled {} of {} nodes", order.size(), problem.size());
 
-  Schedule schedule{{}, problem.peak(given), problem.peak(order)};
-  if (schedule.peak_bytes > schedule.peak_bytes_before) {  // a heuristic may lose
+  Order result{{}, problem.peak(given), problem.peak(order)};
+  if (result.peak_bytes > result.peak_bytes_before) {  // a heuristic may lose
     order = given;
-    schedule.peak_bytes = schedule.peak_bytes_before;
+    result.peak_bytes = result.peak_bytes_before;
   }
-  for (const size_t place : order) schedule.order.push_back(problem.id(place));
+  for (const size_t place : order) result.order.push_back(problem.id(place));
   // The order is a topological one, so no edge can close a cycle and Graph::add_order's search is not needed.
   bool changed = false;
   for (size_t i = 1; i < order.size(); ++i) {
     if (std::ranges::binary_search(problem.needs(order[i]), order[i - 1])) continue;
-    link_order(*graph.state(), schedule.order[i - 1], schedule.order[i]);
+    link_order(*graph.state(), result.order[i - 1], result.order[i]);
     changed = true;
   }
   if (changed) ++graph.state()->version;
-  return schedule;
+  return result;
 }
 
 }  // namespace luminal

@@ -13,8 +13,8 @@
 #include "luminal/graph.h"
 #include "luminal/quantized.h"
 #include "luminal/reference.h"
+#include "reference/evaluation_order.h"
 #include "reference/finite.h"
-#include "reference/plan.h"
 
 namespace luminal {
 namespace reference {
@@ -22,12 +22,12 @@ namespace {
 
 using Buffer = std::shared_ptr<const TensorData>;
 
-/// One run of a schedule: the buffers of its values, freed after their last reader.
+/// One run in an order: the buffers of its values, freed after their last reader.
 class Run {
  public:
-  Run(Graph& graph, const Schedule& schedule, ReferencePrecision precision, bool check_finite)
-      : graph_(graph), schedule_(schedule), precision_(precision), reads_left_(schedule.reads()) {
-    for (const Value& value : schedule.results()) ++reads_left_[value];
+  Run(Graph& graph, const EvaluationOrder& order, ReferencePrecision precision, bool check_finite)
+      : graph_(graph), order_(order), precision_(precision), reads_left_(order.reads()) {
+    for (const Value& value : order.results()) ++reads_left_[value];
     if (check_finite) check_.emplace(graph);
   }
 
@@ -66,7 +66,7 @@ class Run {
 
   /// Hands the wanted values to the graph, in its own dtypes.
   void finish() {
-    for (const Value& value : schedule_.results()) {
+    for (const Value& value : order_.results()) {
       if (graph_.is_pinned(value)) continue;
       const Dtype dtype = graph_.type(value).dtype;
       Buffer buffer = buffers_.at(value);
@@ -195,7 +195,7 @@ class Run {
 
  private:
   Graph& graph_;
-  const Schedule& schedule_;
+  const EvaluationOrder& order_;
   ReferencePrecision precision_;
   std::unordered_map<Value, Buffer> buffers_;
   std::unordered_map<Value, int> reads_left_;
@@ -248,10 +248,10 @@ class ReferenceExecutable : public Executable {
   explicit ReferenceExecutable(ReferencePrecision precision) : precision_(precision) {}
 
   void run(Graph& graph, const Options& options) override {
-    const Schedule& schedule = ready(graph, options.keep_everything);
+    const EvaluationOrder& order = ready(graph, options.keep_everything);
     const bool told = environment::debug_level() >= 2;
-    Run run(graph, schedule, precision_, options.check_finite);
-    for (const Step& step : schedule.steps()) {
+    Run run(graph, order, precision_, options.check_finite);
+    for (const Step& step : order.steps()) {
       throw_if_cancelled();
       const auto begin = std::chrono::steady_clock::now();
       run.step(step);
@@ -266,29 +266,29 @@ class ReferenceExecutable : public Executable {
   }
 
   [[nodiscard]] std::string report() const override {
-    return fmt::format("reference interpreter, {} steps", schedule_ ? schedule_->steps().size() : 0);
+    return fmt::format("reference interpreter, {} steps", order_ ? order_->steps().size() : 0);
   }
 
  private:
-  /// The schedule depends on structure, sizes and on which values are there already.
-  const Schedule& ready(const Graph& graph, bool everything) {
+  /// The order depends on structure, sizes and on which values are there already.
+  const EvaluationOrder& ready(const Graph& graph, bool everything) {
     std::vector<Value> pinned;
     for (const NodeId id : graph.nodes())
       if (graph.is_present(id) && is_computed(*graph.node(id).op)) pinned.push_back({id, 0});
-    const bool same = schedule_ && version_ == graph.version() && dims_ == graph.dims() &&
+    const bool same = order_ && version_ == graph.version() && dims_ == graph.dims() &&
                       everything_ == everything && pinned_ == pinned;
     if (!same) {
-      if (schedule_) debug(1, "reference: planned again because {}", reason(graph, everything));
-      schedule_.emplace(graph, precision_, everything);
+      if (order_) debug(1, "reference: planned again because {}", reason(graph, everything));
+      order_.emplace(graph, precision_, everything);
       version_ = graph.version();
       dims_ = graph.dims();
       everything_ = everything;
       pinned_ = std::move(pinned);
     }
-    return *schedule_;
+    return *order_;
   }
 
-  /// Why the schedule at hand does not serve: the first of its conditions that fails.
+  /// Why the order at hand does not serve: the first of its conditions that fails.
   [[nodiscard]] std::string reason(const Graph& graph, bool everything) const {
     if (version_ != graph.version()) return "the graph or its marks changed";
     if (dims_ != graph.dims()) {
@@ -300,7 +300,7 @@ class ReferenceExecutable : public Executable {
   }
 
   ReferencePrecision precision_;
-  std::optional<Schedule> schedule_;
+  std::optional<EvaluationOrder> order_;
   uint64_t version_ = 0;
   DimMap dims_;
   bool everything_ = false;
@@ -349,13 +349,13 @@ TensorData reduce(const OpDef& op, const Attributes& attributes, const TensorDat
 
 FiniteCheck check_nodes(Graph& graph, std::unordered_set<NodeId> nodes,
                         const std::unordered_map<Value, TensorData>& effects) {
-  const Schedule schedule(graph, ReferencePrecision::AsWritten, false);
-  Run run(graph, schedule, ReferencePrecision::AsWritten, true);
+  const EvaluationOrder order(graph, ReferencePrecision::AsWritten, false);
+  Run run(graph, order, ReferencePrecision::AsWritten, true);
   // Nodes that stream into others have no step of their own.
   std::erase_if(nodes, [&](NodeId id) {
-    return std::ranges::find(schedule.steps(), id, &Step::id) == schedule.steps().end();
+    return std::ranges::find(order.steps(), id, &Step::id) == order.steps().end();
   });
-  for (auto step = schedule.steps().begin(); step != schedule.steps().end() && !nodes.empty(); ++step) {
+  for (auto step = order.steps().begin(); step != order.steps().end() && !nodes.empty(); ++step) {
     throw_if_cancelled();
     if (!step->node->op->is(Trait::SideEffect))
       run.step(*step);

@@ -290,7 +290,7 @@ class Builder {
   }
 
   /// What all launches of one kernel share.
-  struct Chosen {
+  struct SharedFacts {
     std::string name;
     kernel::Work work;
     uint64_t schedule = 0, parameters = 0;  ///< hashes
@@ -299,13 +299,13 @@ class Builder {
   void compile(const ImplementationFor& choose, backends::Device& backend, PlanFacts& facts) {
     auto begin = std::chrono::steady_clock::now();
     std::unordered_map<SpecId, size_t> numbers;
-    std::vector<Chosen> chosen;
+    std::vector<SharedFacts> shared;
     facts.kernel_of.assign(plan_.launches.size(), 0);
     for (const Open& open : open_) {
       const auto [known, fresh] = numbers.try_emplace(open.spec, facts.list.size());
-      if (fresh) chosen.push_back(add_distinct(choose, open, facts));
+      if (fresh) shared.push_back(add_distinct(choose, open, facts));
       facts.kernel_of[open.launch] = known->second;
-      add_launch(open, chosen[known->second], facts.list[known->second]);
+      add_launch(open, shared[known->second], facts.list[known->second]);
     }
     facts.choose_ms = 1e3 * seconds_since(begin);
     begin = std::chrono::steady_clock::now();
@@ -320,7 +320,7 @@ class Builder {
     facts.distinct_kernels = static_cast<int>(facts.list.size());
   }
 
-  Chosen add_distinct(const ImplementationFor& choose, const Open& open, PlanFacts& facts) const {
+  SharedFacts add_distinct(const ImplementationFor& choose, const Open& open, PlanFacts& facts) const {
     const kernel::KernelSpec& spec = store_.at(open.spec);
     const codegen::Bucket own = restricted(plan_.bucket, spec);
     const Implementation implementation = choose(spec, own);
@@ -332,17 +332,17 @@ class Builder {
             .parameters = hash_bytes(codegen::to_string(implementation.parameters))};
   }
 
-  void add_launch(const Open& open, const Chosen& chosen, PlanFacts::Kernel& kernel) {
+  void add_launch(const Open& open, const SharedFacts& shared, PlanFacts::Kernel& kernel) {
     ++kernel.launches;
     Launch& launch = plan_.launches[open.launch];
     if (kernel.implementation.schedule->foreign) launch.kernel->in_place.clear();
-    launch.name = chosen.name;
-    launch.flops = chosen.work.flops;
-    launch.bytes = chosen.work.bytes_read + chosen.work.bytes_written;
+    launch.name = shared.name;
+    launch.flops = shared.work.flops;
+    launch.bytes = shared.work.bytes_read + shared.work.bytes_written;
     launch.predicted_us = kernel.implementation.predicted_us;
     launch.measured_us = kernel.implementation.measured_us;
-    key_ = combine(combine(key_, store_.at(open.spec).hash()), chosen.schedule);
-    key_ = combine(key_, chosen.parameters);
+    key_ = combine(combine(key_, store_.at(open.spec).hash()), shared.schedule);
+    key_ = combine(key_, shared.parameters);
     for (const auto* list : {&launch.kernel->inputs, &launch.kernel->outputs})
       for (const TensorIndex tensor : *list) key_ = combine(key_, static_cast<uint64_t>(tensor));
   }

@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t kRowsBetweenChecks = 1 << 14;
 }
 
-void prepare_indexes(EngineState& state, const CompiledQuery& query, const Plan& plan,
+void prepare_indexes(EngineState& state, const CompiledQuery& query, const JoinPlan& plan,
                      std::span<const RowRange> ranges) {
   if (state.limits != nullptr) {
     const uint64_t rows = rows_to_index(state, query, plan, ranges);
@@ -24,7 +24,7 @@ void prepare_indexes(EngineState& state, const CompiledQuery& query, const Plan&
   }
 }
 
-uint64_t rows_to_index(const EngineState& state, const CompiledQuery& query, const Plan& plan,
+uint64_t rows_to_index(const EngineState& state, const CompiledQuery& query, const JoinPlan& plan,
                        std::span<const RowRange> ranges) {
   uint64_t rows = 0;
   for (const PlanStep& step : plan.steps) {
@@ -35,7 +35,7 @@ uint64_t rows_to_index(const EngineState& state, const CompiledQuery& query, con
   return rows;
 }
 
-JoinRun::JoinRun(EngineState& state, const CompiledQuery& query, const Plan& plan,
+JoinRun::JoinRun(EngineState& state, const CompiledQuery& query, const JoinPlan& plan,
                  std::span<const RowRange> ranges, MatchSink& sink, Scratch& scratch)
     : state_(state), query_(query), plan_(plan), ranges_(ranges), sink_(sink), mark_(scratch) {
   const size_t slots = query.slots.size();
@@ -331,7 +331,7 @@ bool run_query(EngineState& state, const CompiledQuery& query, MatchSink& sink) 
     ranges.push_back({0, state.at(atom.function).table.rows()});
     if (ranges.back().size() == 0) return true;
   }
-  const Plan plan = make_plan(state, query, ranges);
+  const JoinPlan plan = make_plan(state, query, ranges);
   prepare_indexes(state, query, plan, ranges);
   return JoinRun(state, query, plan, ranges, sink, state.scratch).run();
 }

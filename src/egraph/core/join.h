@@ -27,10 +27,10 @@ class MatchSink {
 };
 
 /// Rows that `prepare_indexes` has to sort.
-[[nodiscard]] uint64_t rows_to_index(const EngineState& state, const CompiledQuery& query, const Plan& plan,
-                                     std::span<const RowRange> ranges);
+[[nodiscard]] uint64_t rows_to_index(const EngineState& state, const CompiledQuery& query,
+                                     const JoinPlan& plan, std::span<const RowRange> ranges);
 /// Makes the indexes that a plan needs cover the ranges. To be called before it runs.
-void prepare_indexes(EngineState& state, const CompiledQuery& query, const Plan& plan,
+void prepare_indexes(EngineState& state, const CompiledQuery& query, const JoinPlan& plan,
                      std::span<const RowRange> ranges);
 
 /// Runs one plan. The tables may grow meanwhile (the sink's doing): rows past each range are not seen.
@@ -38,8 +38,8 @@ void prepare_indexes(EngineState& state, const CompiledQuery& query, const Plan&
 /// and no primitive is called.
 class JoinRun {
  public:
-  JoinRun(EngineState& state, const CompiledQuery& query, const Plan& plan, std::span<const RowRange> ranges,
-          MatchSink& sink, Scratch& scratch);
+  JoinRun(EngineState& state, const CompiledQuery& query, const JoinPlan& plan,
+          std::span<const RowRange> ranges, MatchSink& sink, Scratch& scratch);
   /// Returns false if the sink stopped it, or if it looked at more than `most_rows` and the sink lets it
   /// restart.
   bool run(double most_rows = std::numeric_limits<double>::infinity());
@@ -62,7 +62,7 @@ class JoinRun {
 
   EngineState& state_;
   const CompiledQuery& query_;
-  const Plan& plan_;
+  const JoinPlan& plan_;
   std::span<const RowRange> ranges_;
   MatchSink& sink_;
   Scratch::Mark mark_;

@@ -307,7 +307,7 @@ class PlanWriter {
     for (Slot s = 0; s < query.slots.size(); s++) bound_[s] = query.slots[s].constant;
   }
 
-  Plan write(const std::vector<uint32_t>& order) {
+  JoinPlan write(const std::vector<uint32_t>& order) {
     add_calls();
     std::vector<Slot> fresh;
     planner_.place_calls(fresh);
@@ -398,7 +398,7 @@ class PlanWriter {
   const CompiledQuery& query_;
   Planner& planner_;
   std::vector<bool> bound_, called_;
-  Plan plan_;
+  JoinPlan plan_;
 };
 
 }  // namespace
@@ -413,20 +413,20 @@ uint32_t index_for(FunctionInfo& info, uint64_t columns) {
   return static_cast<uint32_t>(info.indexes.size() - 1);
 }
 
-Plan make_plan(EngineState& state, const CompiledQuery& query, std::span<const RowRange> ranges,
-               std::span<const Observation> observations) {
+JoinPlan make_plan(EngineState& state, const CompiledQuery& query, std::span<const RowRange> ranges,
+                   std::span<const Observation> observations) {
   Planner planner(state, query, ranges, observations);
   std::vector<Slot> fresh;
   planner.place_calls(fresh);
   const std::vector<uint32_t> order = planner.order();
   Planner replay(state, query, ranges, observations);
-  Plan plan = PlanWriter(state, query, replay).write(order);
+  JoinPlan plan = PlanWriter(state, query, replay).write(order);
   plan.cost = planner.cost();
   return plan;
 }
 
-const Plan& cached_plan(EngineState& state, const CompiledQuery& query, std::span<const RowRange> ranges,
-                        PlanCache& cache) {
+const JoinPlan& cached_plan(EngineState& state, const CompiledQuery& query, std::span<const RowRange> ranges,
+                            PlanCache& cache) {
   std::vector<uint8_t> sizes;
   sizes.reserve(2 * ranges.size() + 1);
   sizes.push_back(1);  // tells a made plan from none

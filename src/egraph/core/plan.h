@@ -40,7 +40,7 @@ struct PlanStep {
   std::vector<Slot> carry;                          ///< variables bound before that are read later
 };
 
-struct Plan {
+struct JoinPlan {
   std::vector<PlanStep> steps;
   double cost = 0;  ///< rows that it is expected to look at, about
 };
@@ -55,7 +55,7 @@ struct Observation {
 
 struct PlanCache {
   std::vector<uint8_t> sizes;  ///< magnitudes of ranges and tables that the plan was made for
-  Plan plan;
+  JoinPlan plan;
   std::vector<Observation> observations;
 };
 
@@ -66,11 +66,12 @@ struct FunctionInfo;
 [[nodiscard]] uint32_t index_for(FunctionInfo& info, uint64_t columns);
 
 /// The cheapest order of atoms by estimated sizes, calls as soon as their arguments are known.
-[[nodiscard]] Plan make_plan(EngineState& state, const CompiledQuery& query, std::span<const RowRange> ranges,
-                             std::span<const Observation> observations = {});
+[[nodiscard]] JoinPlan make_plan(EngineState& state, const CompiledQuery& query,
+                                 std::span<const RowRange> ranges,
+                                 std::span<const Observation> observations = {});
 /// The cached plan, made anew when a size changed its magnitude.
-[[nodiscard]] const Plan& cached_plan(EngineState& state, const CompiledQuery& query,
-                                      std::span<const RowRange> ranges, PlanCache& cache);
+[[nodiscard]] const JoinPlan& cached_plan(EngineState& state, const CompiledQuery& query,
+                                          std::span<const RowRange> ranges, PlanCache& cache);
 
 /// What one step of a plan met.
 struct StepCount {

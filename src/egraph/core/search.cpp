@@ -181,7 +181,7 @@ class Search {
   EngineState& state_;
   const CompiledQuery& query_;
   PlanCache& cache_;
-  const Plan& plan_;
+  const JoinPlan& plan_;
   RuleSink& sink_;
   std::span<const RowRange> ranges_;
   RowRange whole_;

@@ -11,7 +11,7 @@ namespace luminal::egraph::language {
 
 // -- Expressions to operands
 
-Operand Lowering::literal(ExprId node) {
+Argument Lowering::literal(ExprId node) {
   const SortId id = literal_sort(exprs_.literal_of(node));
   const SortInfo* sort = context_.scope.sort_order[static_cast<size_t>(id)];
   return {.is_literal = true,
@@ -19,7 +19,7 @@ Operand Lowering::literal(ExprId node) {
           .type = solver_.add_term(exprs_[node].span, to_text(exprs_.literal_of(node)), sort)};
 }
 
-Operand Lowering::new_result(ExprId node, bool in_query) {
+Argument Lowering::new_result(ExprId node, bool in_query) {
   const Span span = exprs_[node].span;
   // The text of a call is its source; long ones are cut in messages.
   std::string shown(span.text().substr(0, 60));
@@ -45,7 +45,7 @@ void Lowering::check_shadowing(Symbol name, const Span& span) const {
             show_location(taken->second));
 }
 
-Operand Lowering::query_variable(const ExprNode& node) {
+Argument Lowering::query_variable(const ExprNode& node) {
   if (const FunctionInfo* info = context_.scope.find_global(node.name)) return global(info, node.span);
   const auto [found, fresh] = names_.try_emplace(node.name, static_cast<uint32_t>(variables_.size()));
   if (fresh) {
@@ -58,7 +58,7 @@ Operand Lowering::query_variable(const ExprNode& node) {
   return {.index = found->second, .type = variables_[found->second].type};
 }
 
-Operand Lowering::action_variable(const ExprNode& node) const {
+Argument Lowering::action_variable(const ExprNode& node) const {
   if (const auto found = lets_.find(node.name); found != lets_.end()) return found->second;
   if (const auto found = names_.find(node.name); found != names_.end())
     return {.index = found->second, .type = variables_[found->second].type};
@@ -73,13 +73,13 @@ Operand Lowering::action_variable(const ExprNode& node) const {
 }
 
 // A global is a row of a nullary function: queries join with it, so that what it holds is always canonical.
-Operand Lowering::global(const FunctionInfo* info, const Span& span) {
+Argument Lowering::global(const FunctionInfo* info, const Span& span) {
   if (const auto found = globals_.find(info->name.text()); found != globals_.end()) return found->second;
   const auto index = static_cast<uint32_t>(variables_.size());
   const TypeSolver::TermId type = solver_.add_term(span, info->name.text(), info->output);
   variables_.push_back(
       {.name = info->name, .type = type, .span = span, .in_query = has_query_, .is_result = true});
-  const Operand operand{.index = index, .type = type};
+  const Argument operand{.index = index, .type = type};
   globals_.emplace(info->name.text(), operand);
   if (has_query_) {
     global_atoms_.emplace_back(info, operand);
@@ -94,17 +94,18 @@ Operand Lowering::global(const FunctionInfo* info, const Span& span) {
   return operand;
 }
 
-std::vector<Operand> Lowering::arguments(ExprId call, ExprId first, std::span<const Operand> results) const {
-  std::vector<Operand> out;
+std::vector<Argument> Lowering::arguments(ExprId call, ExprId first,
+                                          std::span<const Argument> results) const {
+  std::vector<Argument> out;
   for (const ExprId arg : exprs_.args_of(call)) out.push_back(results[arg - first]);
   return out;
 }
 
-TypeSolver::CallId Lowering::type_call(ExprId node, std::span<const Operand> args, const Operand& output,
+TypeSolver::CallId Lowering::type_call(ExprId node, std::span<const Argument> args, const Argument& output,
                                        Context where) {
   poll();
   std::vector<TypeSolver::TermId> types;
-  for (const Operand& arg : args) types.push_back(arg.type);
+  for (const Argument& arg : args) types.push_back(arg.type);
   Symbol target;
   if (!args.empty() && args[0].is_literal)
     if (const auto* text = std::get_if<std::string>(&exprs_.literals[args[0].index]))
@@ -112,9 +113,9 @@ TypeSolver::CallId Lowering::type_call(ExprId node, std::span<const Operand> arg
   return solver_.add_call(exprs_[node].name, std::move(types), output.type, exprs_[node].span, where, target);
 }
 
-Operand Lowering::query_expr(ExprId expr) {
+Argument Lowering::query_expr(ExprId expr) {
   const ExprId first = exprs_[expr].first;
-  std::vector<Operand> results;
+  std::vector<Argument> results;
   for (ExprId id = first; id <= expr; ++id) {
     const ExprNode node = exprs_[id];
     if (node.kind == ExprNode::Kind::Constant) {
@@ -133,9 +134,9 @@ Operand Lowering::query_expr(ExprId expr) {
   return results.back();
 }
 
-Operand Lowering::add_expr(ExprId expr) {
+Argument Lowering::add_expr(ExprId expr) {
   const ExprId first = exprs_[expr].first;
-  std::vector<Operand> results;
+  std::vector<Argument> results;
   for (ExprId id = first; id <= expr; ++id) {
     const ExprNode node = exprs_[id];
     if (node.kind == ExprNode::Kind::Constant) {
@@ -159,8 +160,8 @@ Operand Lowering::add_expr(ExprId expr) {
   return results.back();
 }
 
-std::vector<Operand> Lowering::variables_of(std::span<const Fact> facts) const {
-  std::vector<Operand> out;
+std::vector<Argument> Lowering::variables_of(std::span<const Fact> facts) const {
+  std::vector<Argument> out;
   std::unordered_set<Symbol> seen;
   const auto add = [&](ExprId expr) {
     for (ExprId id = exprs_[expr].first; id <= expr; ++id) {
@@ -180,7 +181,7 @@ std::vector<Operand> Lowering::variables_of(std::span<const Fact> facts) const {
 }
 
 // A row of a constructor of the rule's own, whose arguments are what matched and the number of the call.
-Operand Lowering::fresh_id(const ExprNode& node) {
+Argument Lowering::fresh_id(const ExprNode& node) {
   if (!fresh_)
     fail_at(node.span, "unstable-fresh! makes an id for each match of a rule: it stands in its actions");
   PendingAction call;
@@ -199,7 +200,7 @@ Operand Lowering::fresh_id(const ExprNode& node) {
   return call.value;
 }
 
-Operand Lowering::bind(Symbol name, const SortInfo* sort) {
+Argument Lowering::bind(Symbol name, const SortInfo* sort) {
   const auto index = static_cast<uint32_t>(variables_.size());
   const TypeSolver::TermId type = solver_.add_term({}, name.text(), sort);
   variables_.push_back({.name = name, .type = type, .span = {}, .in_query = true});
@@ -209,10 +210,10 @@ Operand Lowering::bind(Symbol name, const SortInfo* sort) {
 
 void Lowering::add_facts(std::span<const Fact> facts) {
   for (const Fact& fact : facts) {
-    const Operand left = query_expr(fact.left);
+    const Argument left = query_expr(fact.left);
     facts_.push_back(left);
     if (!fact.is_equality) continue;
-    const Operand right = query_expr(fact.right);
+    const Argument right = query_expr(fact.right);
     solver_.require_equal(left.type, right.type, fact.span);
     equalities_.emplace_back(left, right);
   }
@@ -391,7 +392,7 @@ std::vector<const SortInfo*> variable_sorts(const LoweringContext& context, std:
   lowering.add_facts(facts);
   lowering.solve();
   std::vector<const SortInfo*> out;
-  for (const Operand& variable : lowering.variables_of(facts)) out.push_back(lowering.sort_of(variable));
+  for (const Argument& variable : lowering.variables_of(facts)) out.push_back(lowering.sort_of(variable));
   return out;
 }
 
@@ -406,7 +407,7 @@ bool Lowering::may_be_table(const SortInfo* sort) const {
 }
 
 bool Lowering::facts_look_up() const {
-  const auto takes_table = [&](const Operand& arg) { return may_be_table(sort_of(arg)); };
+  const auto takes_table = [&](const Argument& arg) { return may_be_table(sort_of(arg)); };
   return std::ranges::any_of(atoms_, [&](const CallAtom& atom) {
     const Overload* primitive = solver_.meaning(atom.call).primitive;
     if (!primitive) return false;
@@ -441,7 +442,7 @@ std::vector<const SortInfo*> fact_sorts(const LoweringContext& context, std::spa
   lowering.add_facts(facts);
   lowering.solve();
   std::vector<const SortInfo*> out;
-  for (const Operand& fact : lowering.facts()) out.push_back(lowering.sort_of(fact));
+  for (const Argument& fact : lowering.facts()) out.push_back(lowering.sort_of(fact));
   return out;
 }
 
@@ -463,7 +464,7 @@ ActionBlock lower_action(const LoweringContext& context, const ActionSyntax& act
 
 LoweredExpr lower_expr(const LoweringContext& context, ExprId expr, const SortInfo* expected) {
   Lowering lowering(context, Context::Read, Context::Full, false);
-  const Operand value = lowering.add_expr(expr);
+  const Argument value = lowering.add_expr(expr);
   if (expected) lowering.require(value, expected);
   lowering.solve();
   LoweredExpr out;
@@ -475,9 +476,9 @@ LoweredExpr lower_expr(const LoweringContext& context, ExprId expr, const SortIn
 
 Merge lower_merge(const LoweringContext& context, ExprId expr, const SortInfo* output) {
   Lowering lowering(context, Context::Write, Context::Write, false);
-  const Operand previous = lowering.bind(context.symbols.intern("old"), output);
-  const Operand next = lowering.bind(context.symbols.intern("new"), output);
-  const Operand value = lowering.add_expr(expr);
+  const Argument previous = lowering.bind(context.symbols.intern("old"), output);
+  const Argument next = lowering.bind(context.symbols.intern("new"), output);
+  const Argument value = lowering.add_expr(expr);
   lowering.require(value, output);
   lowering.solve();
   ActionBlock program = lowering.build_actions();

@@ -14,7 +14,7 @@ uint32_t Lowering::find(uint32_t variable) {
   return variable;
 }
 
-Term Lowering::raw_term(const Operand& operand) {
+Term Lowering::raw_term(const Argument& operand) {
   if (operand.is_literal) return literal_term(context_.graph, exprs_.literals[operand.index]);
   const uint32_t root = find(operand.index);
   return constant_[root] ? *constant_[root] : Term::variable(root);
@@ -47,7 +47,7 @@ bool Lowering::merge_duplicate_rows(Query& query) {
                               meaning.function ? static_cast<uint64_t>(meaning.function->id)
                                                : reinterpret_cast<uint64_t>(meaning.primitive)};
     key.push_back(static_cast<uint64_t>(sort_of(atom.output)->id));
-    for (const Operand& arg : atom.args) {
+    for (const Argument& arg : atom.args) {
       const Term term = raw_term(arg);
       key.push_back(term.is_variable()
                         ? term.at
@@ -105,11 +105,11 @@ bool Lowering::unify_relation_rows(Query& query) {
 
 void Lowering::check_grounded(const Span& span) {
   std::vector<bool> grounded(variables_.size(), false);
-  const auto is_grounded = [&](const Operand& o) {
+  const auto is_grounded = [&](const Argument& o) {
     const Term term = raw_term(o);
     return !term.is_variable() || grounded[term.at];
   };
-  const auto ground = [&](const Operand& o) {
+  const auto ground = [&](const Argument& o) {
     const Term term = raw_term(o);
     const bool changed = term.is_variable() && !grounded[term.at];
     if (changed) grounded[term.at] = true;
@@ -118,7 +118,7 @@ void Lowering::check_grounded(const Span& span) {
   for (const auto& [info, operand] : global_atoms_) ground(operand);
   for (const CallAtom& atom : atoms_) {
     if (!solver_.meaning(atom.call).function) continue;
-    for (const Operand& arg : atom.args) ground(arg);
+    for (const Argument& arg : atom.args) ground(arg);
     ground(atom.output);
   }
   for (bool changed = true; changed;) {
@@ -152,7 +152,7 @@ void Lowering::number_variables() {
   }
 }
 
-Term Lowering::term(const Operand& operand) const {
+Term Lowering::term(const Argument& operand) const {
   if (operand.is_literal) return literal_term(context_.graph, exprs_.literals[operand.index]);
   uint32_t root = operand.index;
   if (has_query_ && variables_[root].in_query) {
@@ -190,7 +190,7 @@ Query Lowering::build_query(const Span& span) {
     poll();
     const Candidate& meaning = solver_.meaning(atom.call);
     std::vector<Term> args;
-    for (const Operand& arg : atom.args) args.push_back(term(arg));
+    for (const Argument& arg : atom.args) args.push_back(term(arg));
     if (meaning.function)
       query.atoms.push_back({meaning.function->id, std::move(args), term(atom.output)});
     else {
@@ -204,7 +204,7 @@ Query Lowering::build_query(const Span& span) {
 
 Action Lowering::build_call(const PendingAction& pending) const {
   std::vector<Term> args;
-  for (const Operand& arg : pending.args) args.push_back(term(arg));
+  for (const Argument& arg : pending.args) args.push_back(term(arg));
   if (pending.function) return Action::call(pending.function->id, std::move(args), term(pending.value));
   const Candidate& meaning = solver_.meaning(pending.call);
   if (meaning.function) {
@@ -251,7 +251,7 @@ ActionBlock Lowering::build_actions() {
       continue;
     }
     std::vector<Term> args;
-    for (const Operand& arg : pending.args) args.push_back(term(arg));
+    for (const Argument& arg : pending.args) args.push_back(term(arg));
     switch (pending.kind) {
       case Kind::Set:
         block.actions.push_back(Action::set(pending.function->id, std::move(args), term(pending.value)));

@@ -16,7 +16,7 @@
 namespace luminal::egraph::language {
 
 // A place in an expression before numbering: a variable of the rule, or a literal.
-struct Operand {
+struct Argument {
   bool is_literal = false;
   uint32_t index = 0;  // of the variable, or of the literal in the pool
   TypeSolver::TermId type = 0;
@@ -32,8 +32,8 @@ struct VariableState {
 
 struct CallAtom {
   TypeSolver::CallId call = 0;
-  std::vector<Operand> args;
-  Operand output;
+  std::vector<Argument> args;
+  Argument output;
   Span span;
 };
 
@@ -42,8 +42,8 @@ struct PendingAction {
   bool is_call = false;  // a call that an expression needs: `call` decides what runs
   TypeSolver::CallId call = 0;
   const FunctionInfo* function = nullptr;
-  std::vector<Operand> args;
-  Operand value, right;
+  std::vector<Argument> args;
+  Argument value, right;
   std::string message;
   Span span;
 };
@@ -62,17 +62,17 @@ class Lowering {
 
   void add_facts(std::span<const Fact> facts);
   void add_action(const ActionSyntax& action);
-  Operand add_expr(ExprId expr);  // in an action
+  Argument add_expr(ExprId expr);  // in an action
   /// Of each fact that was added its term, or the left one.
-  [[nodiscard]] std::span<const Operand> facts() const { return facts_; }
+  [[nodiscard]] std::span<const Argument> facts() const { return facts_; }
   /// Variables and globals of the facts, which were added, in order of appearance.
-  [[nodiscard]] std::vector<Operand> variables_of(std::span<const Fact> facts) const;
-  void set_fresh(const FunctionInfo* constructor, std::vector<Operand> arguments) {
+  [[nodiscard]] std::vector<Argument> variables_of(std::span<const Fact> facts) const;
+  void set_fresh(const FunctionInfo* constructor, std::vector<Argument> arguments) {
     fresh_ = constructor;
     fresh_args_ = std::move(arguments);
   }
-  Operand bind(Symbol name, const SortInfo* sort);
-  void require(const Operand& operand, const SortInfo* sort) { solver_.require(operand.type, sort); }
+  Argument bind(Symbol name, const SortInfo* sort);
+  void require(const Argument& operand, const SortInfo* sort) { solver_.require(operand.type, sort); }
   void solve() {
     solver_.solve([this] { poll(); });
   }
@@ -84,8 +84,8 @@ class Lowering {
   // After `solve`:
   [[nodiscard]] Query build_query(const Span& span);
   [[nodiscard]] ActionBlock build_actions();
-  [[nodiscard]] Term term(const Operand& operand) const;
-  [[nodiscard]] const SortInfo* sort_of(const Operand& operand) const {
+  [[nodiscard]] Term term(const Argument& operand) const;
+  [[nodiscard]] const SortInfo* sort_of(const Argument& operand) const {
     return solver_.sort_of(operand.type);
   }
 
@@ -93,15 +93,15 @@ class Lowering {
   [[nodiscard]] bool may_be_table(const SortInfo* sort) const;
   /// Programs may have commands of millions of calls.
   void poll() const { context_.graph.state().poll(); }
-  Operand query_expr(ExprId expr);
-  Operand literal(ExprId node);
-  Operand fresh_id(const ExprNode& node);
-  Operand new_result(ExprId node, bool in_query);
-  Operand query_variable(const ExprNode& node);
-  Operand action_variable(const ExprNode& node) const;
-  Operand global(const FunctionInfo* info, const Span& span);
-  std::vector<Operand> arguments(ExprId call, ExprId first, std::span<const Operand> results) const;
-  TypeSolver::CallId type_call(ExprId node, std::span<const Operand> args, const Operand& output,
+  Argument query_expr(ExprId expr);
+  Argument literal(ExprId node);
+  Argument fresh_id(const ExprNode& node);
+  Argument new_result(ExprId node, bool in_query);
+  Argument query_variable(const ExprNode& node);
+  Argument action_variable(const ExprNode& node) const;
+  Argument global(const FunctionInfo* info, const Span& span);
+  std::vector<Argument> arguments(ExprId call, ExprId first, std::span<const Argument> results) const;
+  TypeSolver::CallId type_call(ExprId node, std::span<const Argument> args, const Argument& output,
                                Context where);
   void check_shadowing(Symbol name, const Span& span) const;
   const FunctionInfo* table(Symbol name, const Span& span, std::string_view action) const;
@@ -117,7 +117,7 @@ class Lowering {
   void unify(const Term& left, const Term& right, Query& query);
   void check_grounded(const Span& span);
   void number_variables();
-  [[nodiscard]] Term raw_term(const Operand& operand);
+  [[nodiscard]] Term raw_term(const Argument& operand);
   Action build_call(const PendingAction& pending) const;
   [[nodiscard]] PrimitiveId primitive_of(const CallAtom& call, const Candidate& meaning, Context where,
                                          std::vector<Term>& args) const;
@@ -128,16 +128,16 @@ class Lowering {
   Context query_context_, action_context_;
   bool has_query_;
   const FunctionInfo* fresh_ = nullptr;  // of unstable-fresh!, or null where that cannot stand
-  std::vector<Operand> fresh_args_;
+  std::vector<Argument> fresh_args_;
   int64_t fresh_count_ = 0;
   std::vector<VariableState> variables_;
   std::unordered_map<Symbol, uint32_t> names_;
-  std::unordered_map<Symbol, Operand> lets_;
-  std::map<std::string, Operand> globals_;
+  std::unordered_map<Symbol, Argument> lets_;
+  std::map<std::string, Argument> globals_;
   std::vector<CallAtom> atoms_;
-  std::vector<Operand> facts_;
-  std::vector<std::pair<const FunctionInfo*, Operand>> global_atoms_;
-  std::vector<std::pair<Operand, Operand>> equalities_;
+  std::vector<Argument> facts_;
+  std::vector<std::pair<const FunctionInfo*, Argument>> global_atoms_;
+  std::vector<std::pair<Argument, Argument>> equalities_;
   std::vector<PendingAction> actions_;
   // Of build_query: what each variable stands for.
   std::vector<uint32_t> parent_;

@@ -33,7 +33,7 @@ TEST(DepthFirst, BringsDownThePeakOfInterleavedBranches) {
   GraphTensor total = wide[0].sum();
   for (int i = 1; i < 8; ++i) total = total + wide[static_cast<size_t>(i)].sum();
   total.retrieve();
-  const DepthFirst::Schedule schedule = cx.run_pass(DepthFirst(), total);
+  const DepthFirst::Order schedule = cx.run_pass(DepthFirst(), total);
   EXPECT_GE(schedule.peak_bytes_before, 8 * 4000);
   EXPECT_LE(schedule.peak_bytes, 3 * 4000);
   expect_valid(cx, schedule.order);

@@ -37,9 +37,9 @@ struct Step {
 
 /// The order of evaluation of a graph at fixed sizes: which nodes run and how. Elementwise ops whose only
 /// reader is a reduction are evaluated inside it: a sum over a product does not write the product down.
-class Schedule {
+class EvaluationOrder {
  public:
-  Schedule(const Graph& graph, ReferencePrecision precision, bool everything);
+  EvaluationOrder(const Graph& graph, ReferencePrecision precision, bool everything);
 
   [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
   /// How often a value is read by the steps; its buffer is free after that.

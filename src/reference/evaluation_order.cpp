@@ -1,4 +1,4 @@
-#include "reference/plan.h"
+#include "reference/evaluation_order.h"
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ Dtype storage(Dtype dtype, ReferencePrecision precision) {
   return precision == ReferencePrecision::Double && is_float(dtype) ? Dtype::F64 : dtype;
 }
 
-Schedule::Schedule(const Graph& graph, ReferencePrecision precision, bool everything)
+EvaluationOrder::EvaluationOrder(const Graph& graph, ReferencePrecision precision, bool everything)
     : graph_(graph), precision_(precision), everything_(everything) {
   find_needed();
   for (const NodeId id : graph.topological_order()) {
@@ -34,7 +34,7 @@ Schedule::Schedule(const Graph& graph, ReferencePrecision precision, bool everyt
   }
 }
 
-void Schedule::find_needed() {
+void EvaluationOrder::find_needed() {
   std::vector<Value> results = graph_.wanted();
   for (const auto& update : graph_.state_updates()) results.push_back(update.next.source);
   if (everything_)
@@ -50,7 +50,7 @@ void Schedule::find_needed() {
 /// An elementwise node is evaluated inside its only reader if that is a reduction (or streams into one
 /// itself) that reads each element at most once and sees no padding of it, and if nobody else wants the
 /// value.
-bool Schedule::streams_into_reader(NodeId id) const {
+bool EvaluationOrder::streams_into_reader(NodeId id) const {
   const Node& node = graph_.node(id);
   if (!node.op->elementwise || result_set_.contains({id, 0}) || graph_.is_present(id) ||
       kernel_of(node) == nullptr)
@@ -67,25 +67,25 @@ bool Schedule::streams_into_reader(NodeId id) const {
   return reader.op->elementwise && streams_into_reader(uses[0].node);
 }
 
-ElementKernel Schedule::kernel_of(const Node& node) const {
+ElementKernel EvaluationOrder::kernel_of(const Node& node) const {
   std::vector<Dtype> inputs;
   for (const Edge& edge : node.inputs) inputs.push_back(storage(graph_.type(edge.source).dtype, precision_));
   return node.op->elementwise(inputs, storage(node.outputs[0].dtype, precision_));
 }
 
-Pattern Schedule::leaf(const Value& value, const ShapeTracker& view) {
+Pattern EvaluationOrder::leaf(const Value& value, const ShapeTracker& view) {
   return {.dtype = storage(graph_.type(value).dtype, precision_),
           .value = value,
           .reader = std::make_shared<const ViewReader>(view, graph_.dims())};
 }
 
-Pattern Schedule::pattern_of(const Edge& edge) {
+Pattern EvaluationOrder::pattern_of(const Edge& edge) {
   if (!streams_into_reader(edge.source.node)) return leaf(edge.source, edge.view);
   return apply(graph_.node(edge.source.node), edge.view);
 }
 
 /// `node` as seen through `view`: its inputs read through their own views and then this one.
-Pattern Schedule::apply(const Node& node, const ShapeTracker& view) {
+Pattern EvaluationOrder::apply(const Node& node, const ShapeTracker& view) {
   Pattern pattern{
       .dtype = storage(node.outputs[0].dtype, precision_), .node = &node, .kernel = kernel_of(node)};
   for (const Edge& edge : node.inputs)
@@ -93,7 +93,7 @@ Pattern Schedule::apply(const Node& node, const ShapeTracker& view) {
   return pattern;
 }
 
-void Schedule::plan_elements(Step& step) {
+void EvaluationOrder::plan_elements(Step& step) {
   step.kind = Step::Kind::Elements;
   step.pattern = apply(*step.node, ShapeTracker::contiguous(step.node->outputs[0].dims));
 }
@@ -110,7 +110,7 @@ double cost_of(const Pattern& pattern) {
 }  // namespace
 
 /// Two orders: each output's elements in a run, or rows along the last axes that stay. The cheaper reads win.
-void Schedule::plan_reduction(Step& step) {
+void EvaluationOrder::plan_reduction(Step& step) {
   step.kind = Step::Kind::Reduction;
   const Edge& edge = step.node->inputs[0];
   const auto& axes = step.node->attributes.get<std::vector<int64_t>>("axes");
@@ -152,7 +152,7 @@ void Schedule::plan_reduction(Step& step) {
   }
 }
 
-void Schedule::count_reads(const Pattern& pattern) {
+void EvaluationOrder::count_reads(const Pattern& pattern) {
   if (pattern.reader) ++reads_[pattern.value];
   for (const Pattern& input : pattern.inputs) count_reads(input);
 }
