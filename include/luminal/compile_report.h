@@ -29,7 +29,8 @@ struct KernelReport {
                                       kSlowerInPlan = "faster alone, slower in the whole plan";
     std::string schedule, parameters, reason;  ///< one of these, or what is wrong
     double predicted_us = 0, measured_us = 0;
-    /// Another kernel was taken for its time; nothing is wrong with this one.
+    /// Another kernel was taken for its time, as far as this one was looked at. False also for what took too long
+    /// to be timed.
     [[nodiscard]] bool is_sound() const {
       return reason == kNotTimed || reason == kSlower || reason == kAsFast || reason == kSlowerInPlan;
     }

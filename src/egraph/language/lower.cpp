@@ -1,4 +1,4 @@
-// Lowering, first part: expressions become calls on operands, whose sorts are then solved.
+// Lowering, first part: expressions become calls on arguments, whose sorts are then solved.
 #include "egraph/language/lower.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace luminal::egraph::language {
 
-// -- Expressions to operands
+// -- Expressions to arguments
 
 Argument Lowering::literal(ExprId node) {
   const SortId id = literal_sort(exprs_.literal_of(node));
@@ -67,7 +67,7 @@ Argument Lowering::action_variable(const ExprNode& node) const {
     fail_at(node.span, "unbound variable '{}'; to call the function of this name write ({})", text, text);
   std::vector<std::string> known;
   for (const auto& [name, index] : names_) known.push_back(name.text());
-  for (const auto& [name, operand] : lets_) known.push_back(name.text());
+  for (const auto& [name, argument] : lets_) known.push_back(name.text());
   std::sort(known.begin(), known.end());  // hash order must not decide between equally near names
   fail_at(node.span, "unbound variable '{}'{}", text, text.size() > 1 ? did_you_mean(text, known) : "");
 }
@@ -79,19 +79,19 @@ Argument Lowering::global(const FunctionInfo* info, const Span& span) {
   const TypeSolver::TermId type = solver_.add_term(span, info->name.text(), info->output);
   variables_.push_back(
       {.name = info->name, .type = type, .span = span, .in_query = has_query_, .is_result = true});
-  const Argument operand{.index = index, .type = type};
-  globals_.emplace(info->name.text(), operand);
+  const Argument argument{.index = index, .type = type};
+  globals_.emplace(info->name.text(), argument);
   if (has_query_) {
-    global_atoms_.emplace_back(info, operand);
+    global_atoms_.emplace_back(info, argument);
   } else {
     PendingAction read;
     read.is_call = true;
     read.function = info;
-    read.value = operand;
+    read.value = argument;
     read.span = span;
     actions_.push_back(std::move(read));
   }
-  return operand;
+  return argument;
 }
 
 std::vector<Argument> Lowering::arguments(ExprId call, ExprId first,

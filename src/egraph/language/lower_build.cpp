@@ -14,9 +14,9 @@ uint32_t Lowering::find(uint32_t variable) {
   return variable;
 }
 
-Term Lowering::raw_term(const Argument& operand) {
-  if (operand.is_literal) return literal_term(context_.graph, exprs_.literals[operand.index]);
-  const uint32_t root = find(operand.index);
+Term Lowering::raw_term(const Argument& argument) {
+  if (argument.is_literal) return literal_term(context_.graph, exprs_.literals[argument.index]);
+  const uint32_t root = find(argument.index);
   return constant_[root] ? *constant_[root] : Term::variable(root);
 }
 
@@ -115,7 +115,7 @@ void Lowering::check_grounded(const Span& span) {
     if (changed) grounded[term.at] = true;
     return changed;
   };
-  for (const auto& [info, operand] : global_atoms_) ground(operand);
+  for (const auto& [info, argument] : global_atoms_) ground(argument);
   for (const CallAtom& atom : atoms_) {
     if (!solver_.meaning(atom.call).function) continue;
     for (const Argument& arg : atom.args) ground(arg);
@@ -152,9 +152,9 @@ void Lowering::number_variables() {
   }
 }
 
-Term Lowering::term(const Argument& operand) const {
-  if (operand.is_literal) return literal_term(context_.graph, exprs_.literals[operand.index]);
-  uint32_t root = operand.index;
+Term Lowering::term(const Argument& argument) const {
+  if (argument.is_literal) return literal_term(context_.graph, exprs_.literals[argument.index]);
+  uint32_t root = argument.index;
   if (has_query_ && variables_[root].in_query) {
     while (parent_[root] != root) root = parent_[root];
     if (constant_[root]) return *constant_[root];
@@ -198,7 +198,7 @@ Query Lowering::build_query(const Span& span) {
       query.primitives.push_back({id, std::move(args), term(atom.output)});
     }
   }
-  for (const auto& [info, operand] : global_atoms_) query.atoms.push_back({info->id, {}, term(operand)});
+  for (const auto& [info, argument] : global_atoms_) query.atoms.push_back({info->id, {}, term(argument)});
   return query;
 }
 

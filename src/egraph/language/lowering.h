@@ -72,7 +72,7 @@ class Lowering {
     fresh_args_ = std::move(arguments);
   }
   Argument bind(Symbol name, const SortInfo* sort);
-  void require(const Argument& operand, const SortInfo* sort) { solver_.require(operand.type, sort); }
+  void require(const Argument& argument, const SortInfo* sort) { solver_.require(argument.type, sort); }
   void solve() {
     solver_.solve([this] { poll(); });
   }
@@ -84,9 +84,9 @@ class Lowering {
   // After `solve`:
   [[nodiscard]] Query build_query(const Span& span);
   [[nodiscard]] ActionBlock build_actions();
-  [[nodiscard]] Term term(const Argument& operand) const;
-  [[nodiscard]] const SortInfo* sort_of(const Argument& operand) const {
-    return solver_.sort_of(operand.type);
+  [[nodiscard]] Term term(const Argument& argument) const;
+  [[nodiscard]] const SortInfo* sort_of(const Argument& argument) const {
+    return solver_.sort_of(argument.type);
   }
 
  private:
@@ -117,7 +117,7 @@ class Lowering {
   void unify(const Term& left, const Term& right, Query& query);
   void check_grounded(const Span& span);
   void number_variables();
-  [[nodiscard]] Term raw_term(const Argument& operand);
+  [[nodiscard]] Term raw_term(const Argument& argument);
   Action build_call(const PendingAction& pending) const;
   [[nodiscard]] PrimitiveId primitive_of(const CallAtom& call, const Candidate& meaning, Context where,
                                          std::vector<Term>& args) const;

@@ -33,11 +33,11 @@ TEST(DepthFirst, BringsDownThePeakOfInterleavedBranches) {
   GraphTensor total = wide[0].sum();
   for (int i = 1; i < 8; ++i) total = total + wide[static_cast<size_t>(i)].sum();
   total.retrieve();
-  const DepthFirst::Order schedule = cx.run_pass(DepthFirst(), total);
-  EXPECT_GE(schedule.peak_bytes_before, 8 * 4000);
-  EXPECT_LE(schedule.peak_bytes, 3 * 4000);
-  expect_valid(cx, schedule.order);
-  EXPECT_EQ(cx.topological_order(), schedule.order);  // the order edges leave one order only
+  const DepthFirst::Order result = cx.run_pass(DepthFirst(), total);
+  EXPECT_GE(result.peak_bytes_before, 8 * 4000);
+  EXPECT_LE(result.peak_bytes, 3 * 4000);
+  expect_valid(cx, result.order);
+  EXPECT_EQ(cx.topological_order(), result.order);  // the order edges leave one order only
 }
 
 TEST(DepthFirst, TakesTheOperandThatNeedsMostFirst) {
@@ -46,8 +46,8 @@ TEST(DepthFirst, TakesTheOperandThatNeedsMostFirst) {
   auto cheap = (x * 3.0).slice({{0, 10}}).sin();                             // holds 40 bytes
   auto expensive = x.expand_dim(0, 50).sin().sum(0).slice({{0, 10}}).cos();  // 20,000 bytes on the way
   auto y = (cheap + expensive).retrieve();
-  const auto schedule = cx.run_pass(DepthFirst(), y);
-  EXPECT_LT(place_of(schedule.order, expensive), place_of(schedule.order, cheap));
+  const auto result = cx.run_pass(DepthFirst(), y);
+  EXPECT_LT(place_of(result.order, expensive), place_of(result.order, cheap));
 }
 
 TEST(DepthFirst, KeepsOrderEdgesAndTheProgramOrderOfEffects) {
@@ -58,8 +58,8 @@ TEST(DepthFirst, KeepsOrderEdgesAndTheProgramOrderOfEffects) {
   cx.order(c, a);
   cx.order(b, c);
   auto y = (a + b + c).retrieve();
-  const auto schedule = cx.run_pass(std::tuple(GenericPasses(), DepthFirst()), y, a, b, c);
-  const std::vector<NodeId>& order = std::get<1>(schedule).order;
+  const auto results = cx.run_pass(std::tuple(GenericPasses(), DepthFirst()), y, a, b, c);
+  const std::vector<NodeId>& order = std::get<1>(results).order;
   expect_valid(cx, order);
   EXPECT_LT(place_of(order, b), place_of(order, c));
   EXPECT_LT(place_of(order, c), place_of(order, a));
