@@ -392,16 +392,19 @@ bool Tuner::remembers(std::span<const TuneRequest> requests, const codegen::Buck
   });
 }
 
-/// What the first of a form shows, the others need not show again (KernelVerifier::form_of).
-std::vector<Tuned*> Tuner::one_of_each_form_first(std::span<Tuned* const> winners) const {
+/// What the first of a form shows, the others need not show again (KernelVerifier::form_of): these wait for it.
+Tuner::ByForm Tuner::one_of_each_form_first(std::span<Tuned* const> winners) const {
   std::vector<Tuned*> order, others;
   std::unordered_set<uint64_t> seen;
   for (Tuned* winner : winners) {
     const auto form = KernelVerifier::form_of(*jobs_[winner->job]);
     (form && !seen.insert(*form).second ? others : order).push_back(winner);
   }
+  // Where the others would leave processors idle, nothing is gained by waiting for the first.
+  const bool are_few = others.size() <= static_cast<size_t>(Team::shared().size());
+  const size_t firsts = are_few ? winners.size() : order.size();
   order.insert(order.end(), others.begin(), others.end());
-  return order;
+  return {std::move(order), firsts};
 }
 
 /// Verifies candidates in full, the leading ones of several jobs side by side, until each job has one that passes. Jobs
@@ -409,13 +412,14 @@ std::vector<Tuned*> Tuner::one_of_each_form_first(std::span<Tuned* const> winner
 /// NoKernelPasses.
 void Tuner::settle(std::span<Tuned* const> winners, Clock::time_point until) {
   const size_t batch = 16 * static_cast<size_t>(Team::shared().size());
-  const std::vector<Tuned*> order = one_of_each_form_first(winners);
+  const auto [order, firsts] = one_of_each_form_first(winners);
   std::vector<Job*> open;
   size_t first = 0;  // of those that are not begun
   while ((first < order.size() && !is_over(until)) || !open.empty()) {
     throw_if_cancelled();
     if (Watch* watch = Watch::current()) watch->step("verifying kernels", first - open.size(), order.size());
-    for (; first < order.size() && open.size() < batch && !is_over(until); ++first)
+    const size_t end = first < firsts ? firsts : order.size();
+    for (; first < end && open.size() < batch && !is_over(until); ++first)
       open.push_back(jobs_[order[first]->job].get());
     for (Job* job : open)
       while (!job->leader()) find_more(*job);

@@ -91,7 +91,11 @@ class Tuner {
   void note(const Race& race);
   [[nodiscard]] SlotData slot_data(const Job& job, const DimMap& sizes) const;
   [[nodiscard]] CacheKey key_of(const kernel::KernelSpec& spec, const codegen::Bucket& bucket) const;
-  [[nodiscard]] std::vector<Tuned*> one_of_each_form_first(std::span<Tuned* const> winners) const;
+  struct ByForm {
+    std::vector<Tuned*> order;
+    size_t firsts = 0;  ///< of these, that wait for no others
+  };
+  [[nodiscard]] ByForm one_of_each_form_first(std::span<Tuned* const> winners) const;
   void settle(std::span<Tuned* const> winners, Clock::time_point until);
   void choose(Job& job, Tuned& result, bool verified);
   static void describe(const Job& job, std::span<const size_t> order, size_t winner, Tuned& result);

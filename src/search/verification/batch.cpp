@@ -8,6 +8,7 @@
 #include "search/verification/contain.h"
 #include "search/verification/fault_record.h"
 #include "search/verification/test_inputs.h"
+#include "search/watch.h"
 
 namespace luminal::search {
 namespace {
@@ -227,8 +228,8 @@ struct Part {
   const FullCheck* check;
   size_t number;
   std::vector<std::string> kinds;
-  double launches_us;  ///< about, of the candidate on all these kinds
-  int threads = 1;     ///< that no other part needs
+  double takes_us;  ///< about: launches of the candidate on all these kinds, and memory for its tensors
+  int threads = 1;  ///< that no other part needs
 };
 
 /// Whether one launch in one call takes longer than repetitions may.
@@ -236,8 +237,17 @@ bool is_long(const FullCheck& check) {
   return check.launch_us * check.options.threads > 1e3 * static_cast<double>(check.options.soak.count());
 }
 
+/// Of the tensors of a subject, at the first size.
+int64_t bytes_of(const Subject& subject) {
+  int64_t bytes = 0;
+  for (const Unit::Tensor& tensor : subject.unit.tensors)
+    bytes += size_bytes(tensor.type.dtype, element_count(tensor.type.dims).exec(subject.sizes[0]));
+  return bytes;
+}
+
 /// Kinds are shared out where checks are fewer than processors, and where each of them takes long; otherwise what the
-/// first kind tells is worth more. The longest parts begin first, so that none is waited for alone at the end.
+/// first kind tells is worth more. The longest parts begin first, so that none is waited for alone at the end, and memory
+/// that the largest took serves the others.
 std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
   constexpr double kFirstKind = 2;  // in launches, where further kinds run a part of the tasks
   const size_t most = std::max<size_t>(1, static_cast<size_t>(workers) / std::max<size_t>(checks.size(), 1));
@@ -250,15 +260,16 @@ std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
     // Freivalds' check belongs to all kinds together.
     const size_t shares = every_kind_is_long ? static_cast<size_t>(workers) : most;
     const size_t count = check.split ? 1 : std::min(shares, kinds.size());
+    const double memory_us = 1e6 * static_cast<double>(bytes_of(subject)) / kFreshBytesPerS;
     for (size_t number = 0; number < count; ++number) {
       Part& part = parts.emplace_back(Part{&check, number, {}, 0});
       for (size_t k = number * kinds.size() / count; k < (number + 1) * kinds.size() / count; ++k)
         part.kinds.push_back(kinds[k]);
-      part.launches_us =
-          check.launch_us * (every_kind_is_long ? static_cast<double>(part.kinds.size()) : kFirstKind);
+      const double launches = every_kind_is_long ? static_cast<double>(part.kinds.size()) : kFirstKind;
+      part.takes_us = launches * check.launch_us * check.options.threads + memory_us;
     }
   }
-  std::ranges::stable_sort(parts, std::greater<>(), &Part::launches_us);
+  std::ranges::stable_sort(parts, std::greater<>(), &Part::takes_us);
   if (parts.size() == 1) parts[0].threads = workers;
   return parts;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/device.h"
+#include "base/team.h"
 #include "luminal/luminal.h"
 #include "search/encode/kernel_graph.h"
 #include "search/tuning/candidates.h"
@@ -139,6 +140,33 @@ TEST_F(Candidacy, WhatWasFoundWithLittleEffortServesNoLargerShare) {
     EXPECT_TRUE(known.from_cache);
     EXPECT_EQ(known.parameters, thorough.parameters);
   }
+}
+
+/// They are verified on fewer inputs then, in whatever batch they come.
+TEST_F(Candidacy, KernelsOfAFormWaitForTheFirstOfThem) {
+  const auto compared_at = [&](const std::vector<int64_t>& columns) {
+    const luminal::test::TemporaryFolder folder;
+    Cache cache(folder.path());
+    const Graph cx;
+    Tuner tuner(*device_, cache, cx, {});
+    std::vector<TuneRequest> requests;
+    for (const int64_t n : columns)
+      requests.push_back({.spec = spec_of([n](Graph& own) { return own.tensor({64, n}).sum(1); })});
+    std::vector<Tuned> tuned = tuner.tune(requests, {});
+    std::vector<Tuned*> winners;
+    for (Tuned& each : tuned) winners.push_back(&each);
+    tuner.confirm(winners);
+    for (const Tuned& each : tuned) EXPECT_TRUE(each.verified);
+    return tuner.phases().compared;
+  };
+  const int64_t one = compared_at({500});
+  EXPECT_GT(one, 0);
+  std::vector<int64_t> columns;
+  const int64_t more_than_processors = Team::shared().size() + 10;
+  for (int64_t n = 0; n < more_than_processors; ++n) columns.push_back(501 + n);
+  const int64_t all = compared_at(columns), count = static_cast<int64_t>(columns.size());
+  EXPECT_GT(all, count * 64) << "each of them is compared";
+  EXPECT_LT(all, count * one * 2 / 3);
 }
 
 TEST(Costs, ArePredictionsScaledByWhatTakesTime) {
