@@ -17,11 +17,11 @@ namespace luminal::cli {
 namespace {
 
 /// The command line as CLI11 sees it, and which action belongs to which subcommand.
-struct Program {
+struct CommandLine {
   CLI::App app{"Luminal, a deep-learning compiler", "luminal"};
   std::vector<std::pair<const CLI::App*, Action>> actions;
 
-  Program() {
+  CommandLine() {
     app.set_version_flag("--version", "luminal " + std::string(version()), "Print the version and exit");
     app.set_help_flag("-h,--help", "Print this help and exit");
     for (const Command* command : commands()) {
@@ -93,40 +93,40 @@ std::string not_converted(const CLI::App& app, const std::string& what) {
 }
 
 int parse_and_act(std::span<const std::string> arguments, Console& console) {
-  Program program;
+  CommandLine line;
   if (arguments.empty()) {
-    console.err << program.app.help();
+    console.err << line.app.help();
     return kUsage;
   }
   if (const std::string& first = arguments.front(); !first.starts_with("-")) {
     const auto all = commands();
     if (std::none_of(all.begin(), all.end(), [&](const Command* command) { return command->name == first; }))
-      return usage_error(console, program.app, unknown_command(first));
+      return usage_error(console, line.app, unknown_command(first));
   }
   try {
-    program.app.parse(
+    line.app.parse(
         std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes them reversed
   } catch (const CLI::CallForHelp&) {
-    console.out << program.app.help();
+    console.out << line.app.help();
     return kDone;
   } catch (const CLI::CallForVersion& version_text) {
     console.out << version_text.what() << '\n';
     return kDone;
   } catch (const CLI::ExtrasError&) {
-    return usage_error(console, program.chosen(), left_over(program.chosen()));
+    return usage_error(console, line.chosen(), left_over(line.chosen()));
   } catch (const CLI::RequiredError& error) {
-    const CLI::App& app = program.chosen();
+    const CLI::App& app = line.chosen();
     return usage_error(console, app,
                        app.get_require_subcommand_min() > 0 ? no_subcommand(app) : error.what());
   } catch (const CLI::ConversionError& error) {
-    return usage_error(console, program.chosen(), not_converted(program.chosen(), error.what()));
+    return usage_error(console, line.chosen(), not_converted(line.chosen(), error.what()));
   } catch (const CLI::ParseError& error) {
-    return usage_error(console, program.chosen(), error.what());
+    return usage_error(console, line.chosen(), error.what());
   }
   environment::check_all();
-  for (const auto& [subcommand, action] : program.actions)
+  for (const auto& [subcommand, action] : line.actions)
     if (subcommand->parsed()) return action(console);
-  return usage_error(console, program.app, "no command given");
+  return usage_error(console, line.app, "no command given");
 }
 
 int report(Console& console, const std::string& message) {

@@ -184,11 +184,11 @@ namespace {
 
 /// What coordinates depend on: a formula, a predicate, and the strides and extents of a dense order. Nodes of
 /// formulas live as long as the process.
-struct Question {
+struct Query {
   std::vector<const symbolic::Node*> parts;
-  friend bool operator==(const Question&, const Question&) = default;
+  friend bool operator==(const Query&, const Query&) = default;
   struct Hash {
-    size_t operator()(const Question& q) const noexcept {
+    size_t operator()(const Query& q) const noexcept {
       uint64_t h = q.parts.size();
       for (const symbolic::Node* n : q.parts) h = combine(h, n->hash);
       return h;
@@ -215,17 +215,17 @@ std::vector<Expression> coordinates_of(const Expression& e, std::span<const Dens
   if (axes.empty()) return {};
   // The same few maps are inverted for every kernel that holds a producer.
   constexpr size_t kMostRemembered = 1 << 16;
-  static thread_local std::unordered_map<Question, std::vector<Expression>, Question::Hash> known;
-  Question question;
-  question.parts.reserve(2 + 2 * axes.size());
-  question.parts = {&e.node(), &valid.node()};
+  static thread_local std::unordered_map<Query, std::vector<Expression>, Query::Hash> known;
+  Query query;
+  query.parts.reserve(2 + 2 * axes.size());
+  query.parts = {&e.node(), &valid.node()};
   for (const DenseAxis& a : axes) {
-    question.parts.push_back(&a.stride.node());
-    question.parts.push_back(&extents[static_cast<size_t>(a.axis)].node());
+    query.parts.push_back(&a.stride.node());
+    query.parts.push_back(&extents[static_cast<size_t>(a.axis)].node());
   }
-  if (const auto at = known.find(question); at != known.end()) return at->second;
+  if (const auto at = known.find(query); at != known.end()) return at->second;
   if (known.size() >= kMostRemembered) known.clear();
-  return known.emplace(std::move(question), find_coordinates(e, axes, extents, valid)).first->second;
+  return known.emplace(std::move(query), find_coordinates(e, axes, extents, valid)).first->second;
 }
 
 }  // namespace luminal::kernel

@@ -23,9 +23,9 @@ namespace {
 using Buffer = std::shared_ptr<const TensorData>;
 
 /// One run in an order: the buffers of its values, freed after their last reader.
-class Run {
+class GraphRun {
  public:
-  Run(Graph& graph, const EvaluationOrder& order, ReferencePrecision precision, bool check_finite)
+  GraphRun(Graph& graph, const EvaluationOrder& order, ReferencePrecision precision, bool check_finite)
       : graph_(graph), order_(order), precision_(precision), reads_left_(order.reads()) {
     for (const Value& value : order.results()) ++reads_left_[value];
     if (check_finite) check_.emplace(graph);
@@ -250,7 +250,7 @@ class ReferenceExecutable : public Executable {
   void run(Graph& graph, const Options& options) override {
     const EvaluationOrder& order = ready(graph, options.keep_everything);
     const bool told = environment::debug_level() >= 2;
-    Run run(graph, order, precision_, options.check_finite);
+    GraphRun run(graph, order, precision_, options.check_finite);
     for (const Step& step : order.steps()) {
       throw_if_cancelled();
       const auto begin = std::chrono::steady_clock::now();
@@ -350,7 +350,7 @@ TensorData reduce(const OpDef& op, const Attributes& attributes, const TensorDat
 FiniteCheck check_nodes(Graph& graph, std::unordered_set<NodeId> nodes,
                         const std::unordered_map<Value, TensorData>& effects) {
   const EvaluationOrder order(graph, ReferencePrecision::AsWritten, false);
-  Run run(graph, order, ReferencePrecision::AsWritten, true);
+  GraphRun run(graph, order, ReferencePrecision::AsWritten, true);
   // Nodes that stream into others have no step of their own.
   std::erase_if(nodes, [&](NodeId id) {
     return std::ranges::find(order.steps(), id, &Step::id) == order.steps().end();
@@ -384,7 +384,7 @@ std::vector<TensorData> evaluate_op(const OpDef& op, const Attributes& attribute
     if (op.monoid) return {reference::reduce(op, attributes, inputs[0], type)};
     outputs.emplace_back(type.dtype, exec(type.dims, dims));
   }
-  reference::Run::evaluate(op, attributes, inputs, outputs, dims, step);
+  reference::GraphRun::evaluate(op, attributes, inputs, outputs, dims, step);
   return outputs;
 }
 
