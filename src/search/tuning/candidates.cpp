@@ -76,19 +76,22 @@ Candidates find_candidates(const kernel::KernelSpec& spec, const codegen::Bucket
   const bool is_large = best > kLargeUs;
   const double hopeless = best * (is_large ? 2 : 6);
   if (is_large) most = std::min(most, kMostLarge);
-  const auto is_hopeful = [&](const Ranked& each) {
-    return each.foreign || each.tried.predicted_us <= hopeless;
-  };
-  const auto families = std::ranges::count_if(
-      all, [&](const Ranked& each) { return each.is_first && !each.foreign && is_hopeful(each); });
+  std::vector<bool> is_promising(all.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    const double us = all[i].tried.predicted_us;
+    is_promising[i] = all[i].foreign || (us <= hopeless && (i < kFirst || us <= kReach * best));
+  }
+  int families = 0;
+  for (size_t i = 0; i < all.size(); ++i)
+    families += is_promising[i] && all[i].is_first && !all[i].foreign ? 1 : 0;
   const bool takes_all_families = most >= families;
-  auto room = takes_all_families ? most - families : most;
+  int room = takes_all_families ? most - families : most;
   Candidates found;
-  for (Ranked& each : all) {
-    const bool is_within = found.promising.size() < kFirst || each.tried.predicted_us <= kReach * best;
-    const bool has_room = each.foreign || (takes_all_families && each.is_first) || room > 0;
-    if (is_hopeful(each) && (each.foreign || (is_within && has_room))) {
-      if (!each.foreign && !(takes_all_families && each.is_first)) --room;
+  for (size_t i = 0; i < all.size(); ++i) {
+    Ranked& each = all[i];
+    const bool has_place = each.foreign || (takes_all_families && each.is_first);
+    if (is_promising[i] && (has_place || room > 0)) {
+      if (!has_place) --room;
       found.promising.push_back(std::move(each.tried));
     } else if (each.is_first) {
       found.hopeless.push_back(std::move(each.tried));

@@ -63,6 +63,24 @@ TEST_F(Candidacy, OneCandidateIsTheModelsChoice) {
   }
 }
 
+/// Places are kept for the first of each family that is worth a look, not for those that are far behind.
+TEST_F(Candidacy, NoPlaceStaysEmptyWhileOneIsNearTheBest) {
+  constexpr double kNear = 1.5;
+  std::vector<kernel::KernelSpec> all = specs();
+  all.push_back(spec_of([](Graph& cx) { return cx.tensor({200, 200}).matmul(cx.tensor({200, 200})); }));
+  for (const kernel::KernelSpec& spec : all) {
+    const double best_us = best_by_model(spec, {}, device_->target()).predicted_us;
+    size_t near = 0;
+    for (const codegen::Schedule* family : codegen::schedules())
+      for (const codegen::Candidate& candidate : family->candidates(spec, {}, device_->target()))
+        near += candidate.predicted_us <= kNear * best_us ? 1 : 0;
+    for (const size_t most : {2U, 4U, 8U}) {
+      const Candidates found = find_candidates(spec, {}, device_->target(), static_cast<int>(most));
+      EXPECT_GE(found.promising.size(), std::min(near, most)) << most << "\n" << spec.to_string();
+    }
+  }
+}
+
 /// Searches that differ in a moment's noise come to one kernel.
 TEST(Merit, OfEquallyFastCandidatesTheModelsFirstIsTaken) {
   const auto leader_of = [](const std::vector<double>& us) {
