@@ -70,9 +70,11 @@ std::unique_ptr<llvm::TargetMachine> make_machine(const HostCpu& cpu) {
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;  // never contract: fma stands where the IR says so
   options.ExceptionModel = llvm::ExceptionHandling::None;
-  std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
-      triple, cpu.cpu, cpu.features, options, llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default,
-      /*JIT=*/true));
+  // Code and its constants lie in one mapping (CodeMemory). The model for code that is compiled to be run at once, large,
+  // takes constants' addresses from a table: LLVM then loads all of them before the loops, and sums are spilled.
+  std::unique_ptr<llvm::TargetMachine> machine(
+      target->createTargetMachine(triple, cpu.cpu, cpu.features, options, llvm::Reloc::PIC_,
+                                  llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default, /*JIT=*/true));
   if (!machine) llvm_failed("making the target " + triple, "there is no code generator for it");
   return machine;
 }

@@ -144,11 +144,11 @@ std::vector<Id> in_pairs(StageBuilder& b, const Expression& extent, bool pairs, 
                 [&](const Expression& i, std::span<const Id> sums) { return step(half * 2 + i, sums); });
 }
 
-/// Whether the registers hold the tile's sums and the columns of two steps. LLVM moves neighbouring loads of both
-/// steps together; without room for all it would spill sums. Rows in lines are no neighbours of each other.
-bool holds_two_steps(const Layout& l, bool packed, int registers) {
+/// Whether the registers hold the tile's sums and the columns of two steps. LLVM moves loads of both steps together, and
+/// spills sums where there is no room for all.
+bool holds_two_steps(const Layout& l, int registers) {
   constexpr int64_t kRows = 6;  // values of rows that wait
-  return (packed && l.lines) || (l.t.tile_m + 2) * l.t.tile_n + kRows <= registers;
+  return (l.t.tile_m + 2) * l.t.tile_n + kRows <= registers;
 }
 
 }  // namespace
@@ -158,7 +158,7 @@ std::vector<Id> add_products(StageBuilder& b, const Layout& l, const Coordinates
                              const Source& column_source, int registers, std::vector<Id> accumulators) {
   const Products products(b, l, at, tile, columns, row_source, column_source);
   const bool packed = row_source.buffer >= 0 && column_source.buffer >= 0;
-  const bool pairs = holds_two_steps(l, packed, registers);
+  const bool pairs = holds_two_steps(l, registers);
   if (packed)
     return in_pairs(b, range.size(), pairs, std::move(accumulators),
                     [&](const Expression& position, std::span<const Id> sums) {

@@ -63,23 +63,45 @@ void check_all(Device& backend) {
 
 TEST(ContractCode, EqualsTheDefinition) { check_all(*make_cpu_device()); }
 
-/// Lines that move a vector register to or from the stack.
-int64_t spills_of(const std::string& assembly) {
+/// Lines that move a vector register to or from the stack, in blocks that add up at least `sums` products.
+int64_t spills_of(const std::string& assembly, int64_t sums) {
   std::istringstream lines(assembly);
-  int64_t count = 0;
-  for (std::string line; std::getline(lines, line);)
-    count += line.find("%zmm") != std::string::npos && line.find("%rsp") != std::string::npos ? 1 : 0;
+  int64_t count = 0, spills = 0, products = 0;
+  const auto end_block = [&] {
+    if (products >= sums) count += spills;
+    spills = products = 0;
+  };
+  const auto holds = [](const std::string& line, const char* text) {
+    return line.find(text) != std::string::npos;
+  };
+  for (std::string line; std::getline(lines, line);) {
+    if (holds(line, ".LBB")) end_block();  // where a block begins, or jumps
+    products += holds(line, "vfmadd") ? 1 : 0;
+    spills += holds(line, "%zmm") && holds(line, "%rsp") ? 1 : 0;
+  }
+  end_block();
   return count;
 }
 
-/// A full tile leaves the registers for a few vectors before and behind the loop, not for all of its sums.
+/// Sums of a full tile are in registers from the first step to the last, or all but one.
 TEST(ContractCode, FullTilesStayInRegisters) {
   const HostCpu cpu{.cpu = "x86-64-v4", .features = "", .vector_bytes = 64, .vector_registers = 32};
   const codegen::Schedule& schedule = codegen::find_schedule("contract");
   const kernel::Canonical specs[] = {
-      Matmul{.m = 101, .n = 47, .k = 333}.spec(), Matmul{.m = 512, .n = 512, .k = 512}.spec(),
+      Matmul{.m = 101, .n = 47, .k = 333}.spec(),
+      Matmul{.m = 512, .n = 512, .k = 512}.spec(),
       Matmul{.m = 784, .n = 120, .k = 40, .batch = 8, .turned_a = true, .turned_b = true}.spec(),
-      Conv{.images = 8, .channels = 128, .height = 20, .width = 20, .filters = 128}.forward()};
+      Conv{.images = 8, .channels = 128, .height = 20, .width = 20, .filters = 128}.forward(),
+      Conv{.images = 1, .channels = 256, .height = 14, .width = 14, .filters = 256}.forward(),
+      Conv{.images = 1,
+           .channels = 512,
+           .height = 28,
+           .width = 28,
+           .filters = 1024,
+           .side = 1,
+           .pad = 0,
+           .stride = 2}
+          .forward()};
   int64_t full = 0;
   for (const kernel::Canonical& made : specs)
     for (const Candidate& candidate : schedule.candidates(made.spec, {}, avx512())) {
@@ -87,7 +109,7 @@ TEST(ContractCode, FullTilesStayInRegisters) {
       if (vectors < 26) continue;
       ++full;
       const codegen::Program program = schedule.lower(made.spec, candidate.parameters, {}, avx512());
-      EXPECT_LT(spills_of(compile_assembly(codegen::emit_llvm(program, {}), cpu)), vectors)
+      EXPECT_LE(spills_of(compile_assembly(codegen::emit_llvm(program, {}), cpu), vectors), 2)
           << made.spec.to_string() << codegen::to_string(candidate.parameters);
     }
   EXPECT_GT(full, 4);
