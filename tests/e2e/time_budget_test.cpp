@@ -208,7 +208,10 @@ TEST(SearchProgress, ScopesNest) {
 TEST(Contained, WhatIsNotFinishedInTimeIsTold) {
   const auto start = std::chrono::steady_clock::now();
   const auto action = [&](size_t item, Progress& progress) {
-    for (; item == 1; ++progress) std::this_thread::sleep_for(1ms);
+    while (item == 1) {
+      ++progress;
+      std::this_thread::sleep_for(1ms);
+    }
   };
   const auto results = run_contained_each(3, action, 20s, 1, Containment::Process, start + 300ms);
   EXPECT_THAT(results, testing::ElementsAre("", kNoTimeLeft, kNoTimeLeft));
