@@ -77,13 +77,13 @@ Candidates find_candidates(const kernel::KernelSpec& spec, const codegen::Bucket
   const double hopeless = best * (is_large ? 2 : 6);
   if (is_large) most = std::min(most, kMostLarge);
   std::vector<bool> is_promising(all.size());
-  for (size_t i = 0; i < all.size(); ++i) {
-    const double us = all[i].tried.predicted_us;
-    is_promising[i] = all[i].foreign || (us <= hopeless && (i < kFirst || us <= kReach * best));
-  }
   int families = 0;
-  for (size_t i = 0; i < all.size(); ++i)
-    families += is_promising[i] && all[i].is_first && !all[i].foreign ? 1 : 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Ranked& each = all[i];
+    const double us = each.tried.predicted_us;
+    is_promising[i] = each.foreign || (us <= hopeless && (i < kFirst || us <= kReach * best));
+    families += is_promising[i] && each.is_first && !each.foreign ? 1 : 0;
+  }
   const bool takes_all_families = most >= families;
   int room = takes_all_families ? most - families : most;
   Candidates found;

@@ -83,7 +83,8 @@ int64_t spills_of(const std::string& assembly, int64_t sums) {
   return count;
 }
 
-/// Sums of a full tile are in registers from the first step to the last, or all but one.
+/// Sums of a full tile are in registers from the first step to the last, or all but one; it leaves them for a few vectors
+/// before and behind the loop, not for all of its sums.
 TEST(ContractCode, FullTilesStayInRegisters) {
   const HostCpu cpu{.cpu = "x86-64-v4", .features = "", .vector_bytes = 64, .vector_registers = 32};
   const codegen::Schedule& schedule = codegen::find_schedule("contract");
@@ -109,8 +110,10 @@ TEST(ContractCode, FullTilesStayInRegisters) {
       if (vectors < 26) continue;
       ++full;
       const codegen::Program program = schedule.lower(made.spec, candidate.parameters, {}, avx512());
-      EXPECT_LE(spills_of(compile_assembly(codegen::emit_llvm(program, {}), cpu), vectors), 2)
-          << made.spec.to_string() << codegen::to_string(candidate.parameters);
+      SCOPED_TRACE(made.spec.to_string() + codegen::to_string(candidate.parameters));
+      const std::string assembly = compile_assembly(codegen::emit_llvm(program, {}), cpu);
+      EXPECT_LT(spills_of(assembly, 0), vectors);
+      EXPECT_LE(spills_of(assembly, vectors), 2);
     }
   EXPECT_GT(full, 4);
 }
