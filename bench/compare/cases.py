@@ -131,7 +131,7 @@ GELU, EXP = 20, 12  # operations of ours for one element
 CASES = [
     *(gemm(n, n, n) for n in (512, 1024, 2048, 4096)), *(gemm(1000, 1000, 1000, t) for t in ("", "a", "b")),
     *(gemm(n, n, n, suite="small") for n in (16, 32, 64, 96, 128, 200, 256)),
-    *(gemm(m, 11008, 4096, t, "small") for m in (2, 4, 8, 16) for t in ("", "b")),
+    *(gemm(m, 11008, 4096, t, "small") for m in (2, 4, 8, 16, 32, 64, 128) for t in ("", "b")),
     gemm(64, 128, 1568, suite="small"), gemm(8, 4096, 4096, suite="small"), gemm(1, 4096, 4096, suite="small"),
     gemm(1, 4096, 4096, "b", "small"), gemm(32000, 1, 2048, suite="small"), gemm(101, 47, 333, suite="small"),
     batched((64,), 64, 64, 64), batched((16,), 128, 128, 128), batched((8,), 512, 512, 64),

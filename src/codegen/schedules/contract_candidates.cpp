@@ -104,7 +104,9 @@ struct Search {
   /// All ways to deal out the tiles, and splits of the sum where there are too few tiles for the threads.
   void tasks(const Tiles& tiles, Tiling t) {
     const double steps = t.depth > 0 ? static_cast<double>(t.depth) * p.k / p.steps : p.k;
-    const bool long_panels = steps * tiles.width * p.element > 0.75 * static_cast<double>(target.l1_bytes);
+    // What a task has packed itself lies in the first cache if it fits; other panels have to come there first.
+    const double fits = (t.pack_n == Packing::Task ? 0.75 : 0.25) * static_cast<double>(target.l1_bytes);
+    const bool long_panels = steps * tiles.width * p.element > fits;
     const bool is_direct = t.pack_n == Packing::Direct;
     const bool is_far = p.right_bytes > static_cast<double>(target.l2_bytes);
     if (is_direct)
@@ -132,9 +134,9 @@ struct Search {
     t.depth = 0;
     tasks(tiles, t);
     const double inner = p.k / p.steps;
-    // One row of tiles has nothing to use a panel for again: a right side that is not packed streams by in a
+    // Few rows of tiles have little to use a panel for again: a right side that is not packed streams by in a
     // few of its rows at a time.
-    const bool streams = tiles.count_m == 1 && t.pack_n == Packing::Direct;
+    const bool streams = tiles.count_m <= kMostStreamed && t.pack_n == Packing::Direct;
     for (const double positions : {8.0, 16.0, 256.0, 512.0, 1024.0}) {
       if (positions < kFewSteps && !streams) continue;
       const double steps = std::max(1.0, std::round(positions / inner));

@@ -145,8 +145,10 @@ std::vector<Id> in_pairs(StageBuilder& b, const Expression& extent, bool pairs, 
 }
 
 /// Whether the registers hold the tile's sums and the columns of two steps. LLVM moves loads of both steps together, and
-/// spills sums where there is no room for all.
-bool holds_two_steps(const Layout& l, int registers) {
+/// spills sums where there is no room for all. Rows that are read where they lie are loads of their own places, which it
+/// leaves where they are.
+bool holds_two_steps(const Layout& l, const Source& row_source, int registers) {
+  if (row_source.buffer < 0 && !l.lines) return true;
   constexpr int64_t kRows = 6;  // values of rows that wait
   return (l.t.tile_m + 2) * l.t.tile_n + kRows <= registers;
 }
@@ -158,7 +160,7 @@ std::vector<Id> add_products(StageBuilder& b, const Layout& l, const Coordinates
                              const Source& column_source, int registers, std::vector<Id> accumulators) {
   const Products products(b, l, at, tile, columns, row_source, column_source);
   const bool packed = row_source.buffer >= 0 && column_source.buffer >= 0;
-  const bool pairs = holds_two_steps(l, registers);
+  const bool pairs = holds_two_steps(l, row_source, registers);
   if (packed)
     return in_pairs(b, range.size(), pairs, std::move(accumulators),
                     [&](const Expression& position, std::span<const Id> sums) {

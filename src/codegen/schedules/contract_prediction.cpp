@@ -191,8 +191,10 @@ Tiles::Tiles(const Problem& p, int64_t tile_m, int64_t tile_n, const Target& tar
   add(10, 16);
   for (const int64_t each : {4, 2, 1}) add(tiles, (panels + each * threads - 1) / (each * threads));
   add(tiles, 1);
-  // Sums that wait in memory for one row of tiles, in half the first cache.
-  if (tiles == 1) add(1, target.l1_bytes / 2 / (tile_m * tile_n * target.vector_bytes), true);
+  // Sums of all rows that wait in memory, in half the second cache or half the first.
+  const int64_t column_bytes = tiles * tile_m * tile_n * target.vector_bytes;
+  if (tiles <= kMostStreamed) add(tiles, target.l2_bytes / 2 / column_bytes, true);
+  if (tiles == 1) add(1, target.l1_bytes / 2 / column_bytes, true);
   std::ranges::sort(dealt, {}, [](const Dealt& d) { return std::pair(d.task_m, d.task_n); });
 }
 
@@ -248,7 +250,7 @@ double Prediction::step() const {
                     : p_.even_n ? 0.2
                                 : 2));
   // A panel that does not stay in the first cache comes from the second, which all but keeps up.
-  if (panel_bytes_ > 0.75 * l1_) stalls += n * 0.006 * target_.vector_bytes;
+  if (panel_bytes_ > 0.75 * l1_) stalls += n * (t_.ahead > 0 ? 0.004 : 0.006) * target_.vector_bytes;
   return step_cycles(tiles_.height, n) + stalls;
 }
 double Prediction::tile_steps(const Dealt& d) const {
@@ -265,12 +267,13 @@ double Prediction::trips(const Dealt& d) const {
   if (splits_ > 1) return 8 * blocks_ + splits_ * (all_ * splits_ * tile_bytes > l2_ ? 25 : 8);
   if (blocks_ <= 1) return 0;
   const double waiting = static_cast<double>(d.task_m) * static_cast<double>(d.task_n) * tile_bytes;
-  return 4 + blocks_ * (waiting > l2_ / 2 ? 24 : waiting > l2_ / 8 ? 12 : waiting > 0.75 * l1_ ? 8 : 3);
+  return 4 + blocks_ * (waiting > 2 * l2_ ? 16 : waiting > l2_ / 2 ? 8 : waiting > 0.75 * l1_ ? 3 : 2);
 }
 /// Tiles start, end and are written.
 double Prediction::tile_ends(double trips) const {
   const auto vectors = static_cast<double>(t_.tile_m * t_.tile_n);
-  return all_ * (std::max(blocks_, splits_) * 30 + vectors * trips + vectors * (p_.columns_out ? 2 : 10));
+  const double start = depth_ <= 32 ? 10 : 30;  // the end of a short loop is foreseen
+  return all_ * (std::max(blocks_, splits_) * start + vectors * trips + vectors * (p_.columns_out ? 2 : 10));
 }
 
 /// What comes from beyond the second cache while tiles are computed: panels once for each block of rows,
@@ -302,10 +305,18 @@ double Prediction::fetched_traffic(const Dealt& d) const {
   return panel_traffic(d) / kRates.near_bytes_per_cycle();
 }
 /// How much longer it takes to read a side where it lies, whose rows along the sum are `whole` elements of which a tile
-/// reads `part`: few rows at a time stream by, many are so many pieces that nothing fetches ahead.
+/// reads `part`. A few rows at a time stream by; where other rows come next, some twenty lines that the processor has
+/// fetched beyond the end of each piece are for nothing. Many rows are so many pieces that nothing fetches ahead but the
+/// steps that wait for them; lines come in pairs.
 double Prediction::scatter(int64_t tiles_of_task, double part, double whole) const {
-  const double piece = depth_ <= 32 ? static_cast<double>(tiles_of_task) * part : part;
-  return piece >= whole ? 1 : scattered(piece * p_.element);
+  constexpr double kFetchedBeyond = 1200, kTwoLines = 128, kMost = 2.5;
+  const bool streams = depth_ <= 32;
+  const double piece = streams ? static_cast<double>(tiles_of_task) * part : part;
+  if (piece >= whole) return 1;
+  const double bytes = piece * p_.element;
+  if (streams) return blocks_ > 1 ? std::min(scattered(1), 1 + kFetchedBeyond / bytes) : scattered(bytes);
+  return std::min(kMost, scattered(bytes)) * ceil_div(bytes, kTwoLines) * kTwoLines /
+         std::max(bytes, kTwoLines);
 }
 
 /// Vectors moved, their masks, and the way through memory.

@@ -44,6 +44,9 @@ struct Dealt {
   bool waiting = false;  ///< only where sums wait in memory between blocks of summed positions
 };
 
+/// Rows of tiles up to which a right side that is not packed may stream by, a few of its rows at a time.
+inline constexpr double kMostStreamed = 8;
+
 /// Register tiles of one shape, and the ways to deal them out.
 struct Tiles {
   Tiles(const Problem& p, int64_t height, int64_t vectors, const Target& target);

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+#include <numeric>
 #include <set>
 
 #include "codegen/schedules/cost.h"
@@ -87,6 +89,7 @@ class ReduceCandidates {
             row_ = std::max(row_, even->size.exec(top));
             element_ = element_bytes(o.dtype);
           }
+    roofline_.bytes += bytes_read_again();
   }
 
   std::vector<Candidate> all() {
@@ -390,6 +393,27 @@ class ReduceCandidates {
         consider({.along = 0, .unroll = kUnroll, .task = task, .splits = splits, .held = kHeld},
                  groups_of(lanes_) * static_cast<double>(reduced_) * per, slow(task * width));
       }
+  }
+
+  /// Of tensors that leave the caches before results that read them again are computed: those along axes outside of all
+  /// that the tensor has.
+  [[nodiscard]] double bytes_read_again() const {
+    std::map<int, double> bytes;  // of slots
+    for (const int v : r_.values)
+      for (const Operand& o : spec_.values()[static_cast<size_t>(v)].operands) {
+        if (o.kind != Operand::Kind::Load) continue;
+        const kernel::Slot& slot = spec_.slots()[static_cast<size_t>(o.slot)];
+        const double once =
+            kernel::mean_element_bytes(slot.dtype) * static_cast<double>(slot.elements.exec(top_));
+        if (once < static_cast<double>(target_.l3_bytes) / 2) continue;
+        double times = 1;
+        for (size_t a = 0; a < r_.axes.size() && !depends_on(o.index, {&r_.axes[a], 1}); ++a)
+          times *= static_cast<double>(extents_[a]);
+        double& most = bytes[o.slot];
+        most = std::max(most, once * (times - 1));
+      }
+    return std::accumulate(bytes.begin(), bytes.end(), 0.0,
+                           [](double sum, const auto& slot) { return sum + slot.second; });
   }
 
   /// For tasks that read `results` neighbours from each row.

@@ -92,6 +92,7 @@ TEST(ContractCode, FullTilesStayInRegisters) {
       Matmul{.m = 101, .n = 47, .k = 333}.spec(),
       Matmul{.m = 512, .n = 512, .k = 512}.spec(),
       Matmul{.m = 784, .n = 120, .k = 40, .batch = 8, .turned_a = true, .turned_b = true}.spec(),
+      Matmul{.m = 1000, .n = 1000, .k = 1000, .turned_a = true}.spec(),
       Conv{.images = 8, .channels = 128, .height = 20, .width = 20, .filters = 128}.forward(),
       Conv{.images = 1, .channels = 256, .height = 14, .width = 14, .filters = 256}.forward(),
       Conv{.images = 1,
