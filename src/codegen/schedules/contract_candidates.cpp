@@ -96,6 +96,15 @@ constexpr int64_t kStreamedAhead = 64;
 /// Summed positions of which a block has fewer only where a right side streams by.
 constexpr double kFewSteps = 256;
 
+/// The number nearest to `parts`, at most a half away, of which `total` is a multiple: loops over blocks of one size have
+/// constant bounds. `parts` itself if there is none.
+double even_parts(double total, double parts) {
+  for (double away = 0; away <= parts / 2; ++away)
+    for (const double number : {parts - away, parts + away})
+      if (number > 1 && std::fmod(total, number) == 0) return number;
+  return parts;
+}
+
 struct Search {
   const Problem& p;
   const Target& target;
@@ -134,16 +143,25 @@ struct Search {
     t.depth = 0;
     tasks(tiles, t);
     const double inner = p.k / p.steps;
-    // Few rows of tiles have little to use a panel for again: a right side that is not packed streams by in a
-    // few of its rows at a time.
-    const bool streams = tiles.count_m <= kMostStreamed && t.pack_n == Packing::Direct;
+    // One row of tiles has nothing to use a panel for again, and a few have little use for it: a right side that is not
+    // packed streams by in a few of its rows at a time, if there are many of them.
+    const bool is_far = p.k > kFewSteps && p.right_bytes / p.batch > static_cast<double>(target.l2_bytes);
+    const bool streams =
+        t.pack_n == Packing::Direct && (tiles.count_m == 1 || (is_far && tiles.count_m <= kMostStreamed));
     for (const double positions : {8.0, 16.0, 256.0, 512.0, 1024.0}) {
       if (positions < kFewSteps && !streams) continue;
       const double steps = std::max(1.0, std::round(positions / inner));
       if (p.k < 1.5 * positions || steps >= p.steps) continue;
-      t.depth = static_cast<int64_t>(std::ceil(p.steps / std::ceil(p.steps / steps)));  // blocks of one size
+      t.depth = static_cast<int64_t>(std::ceil(p.steps / even_parts(p.steps, std::ceil(p.steps / steps))));
       tasks(tiles, t);
     }
+  }
+
+  /// Whether masks of columns that are read in pieces, where they lie, push sums out of the registers: those of two
+  /// vectors fit the processor's mask registers.
+  [[nodiscard]] bool spills(int64_t height, int64_t vectors) const {
+    constexpr int64_t kMasks = 4;
+    return !p.even_n && vectors > 2 && (height + 1) * vectors + kMasks > target.vector_registers;
   }
 
   void all(bool swap_operands) {
@@ -154,7 +172,7 @@ struct Search {
         for (const Packing m : {Packing::Direct, Packing::Task, Packing::Shared})
           for (const Packing n : {Packing::Direct, Packing::Task, Packing::Shared}) {
             if (m == Packing::Direct && !p.plain_m) continue;
-            if (n == Packing::Direct && !p.near_n) continue;
+            if (n == Packing::Direct && (!p.near_n || spills(height, vectors))) continue;
             // A matrix times a vector reads everything once: nothing is read again from a copy.
             if (p.m == 1 && (m != Packing::Direct || n != Packing::Direct)) continue;
             depths(tiles, {.swap_operands = swap_operands,

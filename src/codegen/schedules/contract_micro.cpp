@@ -145,10 +145,10 @@ std::vector<Id> in_pairs(StageBuilder& b, const Expression& extent, bool pairs, 
 }
 
 /// Whether the registers hold the tile's sums and the columns of two steps. LLVM moves loads of both steps together, and
-/// spills sums where there is no room for all. Rows that are read where they lie are loads of their own places, which it
-/// leaves where they are.
+/// spills sums where there is no room for all; it moves no load past what fetches ahead. That pays where rows are read
+/// where they lie: their places are worked out for both steps at once.
 bool holds_two_steps(const Layout& l, const Source& row_source, int registers) {
-  if (row_source.buffer < 0 && !l.lines) return true;
+  if (row_source.buffer < 0 && !l.lines && l.t.ahead > 0) return true;
   constexpr int64_t kRows = 6;  // values of rows that wait
   return (l.t.tile_m + 2) * l.t.tile_n + kRows <= registers;
 }

@@ -248,7 +248,7 @@ double Prediction::step() const {
     stalls += n * (p_.weight_n + (depth_ > 64 ? 2 * (conflict(p_.step_bytes, p_.k) - 1) : 0) +
                    (p_.masked_n ? 4.5 * masks()
                     : p_.even_n ? 0.2
-                                : 2));
+                                : 1.5));
   // A panel that does not stay in the first cache comes from the second, which all but keeps up.
   if (panel_bytes_ > 0.75 * l1_) stalls += n * (t_.ahead > 0 ? 0.004 : 0.006) * target_.vector_bytes;
   return step_cycles(tiles_.height, n) + stalls;
@@ -307,12 +307,13 @@ double Prediction::fetched_traffic(const Dealt& d) const {
 /// How much longer it takes to read a side where it lies, whose rows along the sum are `whole` elements of which a tile
 /// reads `part`. A few rows at a time stream by; where other rows come next, some twenty lines that the processor has
 /// fetched beyond the end of each piece are for nothing. Many rows are so many pieces that nothing fetches ahead but the
-/// steps that wait for them; lines come in pairs.
+/// steps that wait for them; lines come in pairs. None of it counts where all rows fit the second cache.
 double Prediction::scatter(int64_t tiles_of_task, double part, double whole) const {
   constexpr double kFetchedBeyond = 1200, kTwoLines = 128, kMost = 2.5;
   const bool streams = depth_ <= 32;
   const double piece = streams ? static_cast<double>(tiles_of_task) * part : part;
   if (piece >= whole) return 1;
+  if (p_.k * whole * p_.element <= l2_ / 2) return scattered(whole * p_.element);
   const double bytes = piece * p_.element;
   if (streams) return blocks_ > 1 ? std::min(scattered(1), 1 + kFetchedBeyond / bytes) : scattered(bytes);
   return std::min(kMost, scattered(bytes)) * ceil_div(bytes, kTwoLines) * kTwoLines /

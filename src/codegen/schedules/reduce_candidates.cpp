@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
-#include <numeric>
 #include <set>
 
 #include "codegen/schedules/cost.h"
@@ -89,7 +87,6 @@ class ReduceCandidates {
             row_ = std::max(row_, even->size.exec(top));
             element_ = element_bytes(o.dtype);
           }
-    roofline_.bytes += bytes_read_again();
   }
 
   std::vector<Candidate> all() {
@@ -143,21 +140,9 @@ class ReduceCandidates {
         if (unroll == 1 || reduced_ >= int64_t{4} * lanes_)
           consider({.along = 1, .unroll = unroll, .rows = rows, .splits = splits},
                    vectors * std::max(per, 4.0 / double(unroll * rows)) + double(results_ * splits) * 8,
-                   (streams ? 1.2 : 1) * passes());
+                   (streams ? 1.2 : 1) * passes_of_rows(1));
       if (rows == 1) along_blocks(splits, per * vectors);
     }
-  }
-
-  /// How often memory is read where results come in order: once more for each position of shared axes that lie outside
-  /// what the largest operand moves along.
-  [[nodiscard]] double passes() const {
-    if (shared_.empty() || shared_.back() == r_.axes.back()) return 1;
-    double largest = 0;
-    for (const kernel::Slot& s : spec_.slots())
-      largest =
-          std::max(largest, kernel::mean_element_bytes(s.dtype) * static_cast<double>(s.elements.exec(top_)));
-    if (largest < static_cast<double>(target_.l2_bytes)) return 1;
-    return 1 + static_cast<double>(size(shared_, top_) - 1) * largest / roofline_.bytes;
   }
 
   /// Rows of several inputs against one large operand (a few tokens and the weights): its vectors are loaded, and
@@ -391,29 +376,9 @@ class ReduceCandidates {
         const int64_t task = std::min(most, (groups + parts - 1) / parts);
         const double per = each + (task > near ? 3.0 : 1.5) / kHeld;
         consider({.along = 0, .unroll = kUnroll, .task = task, .splits = splits, .held = kHeld},
-                 groups_of(lanes_) * static_cast<double>(reduced_) * per, slow(task * width));
+                 groups_of(lanes_) * static_cast<double>(reduced_) * per,
+                 slow(task * width) * passes_of_rows(1));
       }
-  }
-
-  /// Of tensors that leave the caches before results that read them again are computed: those along axes outside of all
-  /// that the tensor has.
-  [[nodiscard]] double bytes_read_again() const {
-    std::map<int, double> bytes;  // of slots
-    for (const int v : r_.values)
-      for (const Operand& o : spec_.values()[static_cast<size_t>(v)].operands) {
-        if (o.kind != Operand::Kind::Load) continue;
-        const kernel::Slot& slot = spec_.slots()[static_cast<size_t>(o.slot)];
-        const double once =
-            kernel::mean_element_bytes(slot.dtype) * static_cast<double>(slot.elements.exec(top_));
-        if (once < static_cast<double>(target_.l3_bytes) / 2) continue;
-        double times = 1;
-        for (size_t a = 0; a < r_.axes.size() && !depends_on(o.index, {&r_.axes[a], 1}); ++a)
-          times *= static_cast<double>(extents_[a]);
-        double& most = bytes[o.slot];
-        most = std::max(most, once * (times - 1));
-      }
-    return std::accumulate(bytes.begin(), bytes.end(), 0.0,
-                           [](double sum, const auto& slot) { return sum + slot.second; });
   }
 
   /// For tasks that read `results` neighbours from each row.

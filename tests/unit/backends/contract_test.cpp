@@ -95,6 +95,8 @@ TEST(ContractCode, FullTilesStayInRegisters) {
       Matmul{.m = 1000, .n = 1000, .k = 1000, .turned_a = true}.spec(),
       Conv{.images = 8, .channels = 128, .height = 20, .width = 20, .filters = 128}.forward(),
       Conv{.images = 1, .channels = 256, .height = 14, .width = 14, .filters = 256}.forward(),
+      Conv{.images = 8, .channels = 200, .height = 14, .width = 14, .filters = 80, .side = 1, .pad = 0}
+          .forward(),
       Conv{.images = 1,
            .channels = 512,
            .height = 28,
@@ -105,17 +107,35 @@ TEST(ContractCode, FullTilesStayInRegisters) {
            .stride = 2}
           .forward()};
   int64_t full = 0;
+  const auto check = [&](const kernel::KernelSpec& spec, const codegen::Parameters& parameters) {
+    const int64_t vectors = parameters.at("tile_m") * parameters.at("tile_n");
+    if (vectors < 26) return;
+    ++full;
+    const codegen::Program program = schedule.lower(spec, parameters, {}, avx512());
+    SCOPED_TRACE(spec.to_string() + codegen::to_string(parameters));
+    const std::string assembly = compile_assembly(codegen::emit_llvm(program, {}), cpu);
+    EXPECT_LT(spills_of(assembly, 0), vectors);
+    EXPECT_LE(spills_of(assembly, vectors), 2);
+  };
   for (const kernel::Canonical& made : specs)
-    for (const Candidate& candidate : schedule.candidates(made.spec, {}, avx512())) {
-      const int64_t vectors = candidate.parameters.at("tile_m") * candidate.parameters.at("tile_n");
-      if (vectors < 26) continue;
-      ++full;
-      const codegen::Program program = schedule.lower(made.spec, candidate.parameters, {}, avx512());
-      SCOPED_TRACE(made.spec.to_string() + codegen::to_string(candidate.parameters));
-      const std::string assembly = compile_assembly(codegen::emit_llvm(program, {}), cpu);
-      EXPECT_LT(spills_of(assembly, 0), vectors);
-      EXPECT_LE(spills_of(assembly, vectors), 2);
-    }
+    for (const Candidate& candidate : schedule.candidates(made.spec, {}, avx512()))
+      check(made.spec, candidate.parameters);
+  // Rows where they lie, with and without what fetches ahead.
+  const kernel::Canonical pointwise =
+      Conv{.images = 1, .channels = 1024, .height = 14, .width = 14, .filters = 512, .side = 1, .pad = 0}
+          .forward();
+  for (const int64_t ahead : {0, 32})
+    for (const auto& [height, vectors] : {std::pair<int64_t, int64_t>{14, 2}, {9, 3}, {28, 1}})
+      check(pointwise.spec, {{"swap_operands", 1},
+                             {"tile_m", height},
+                             {"tile_n", vectors},
+                             {"task_m", 14},
+                             {"task_n", 2},
+                             {"depth", 256},
+                             {"splits", 1},
+                             {"pack_m", 0},
+                             {"pack_n", 1},
+                             {"ahead", ahead}});
   EXPECT_GT(full, 4);
 }
 
