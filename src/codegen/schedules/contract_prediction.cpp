@@ -324,10 +324,12 @@ double Prediction::scatter(int64_t tiles_of_task, double part, double whole) con
 void Prediction::set_packing() {
   const double rows = p_.packed_m() / target_.vector_bytes, columns = p_.packed_n() / target_.vector_bytes;
   const double lanes = p_.lanes;
+  // Windows of an image are packed in pieces shorter than a cache line; each waits for what the second cache lacks.
+  const double waits = p_.masked_m ? std::min(45.0, 7.5 * p_.left_bytes / l2_) : 0;
   const auto row_cost = [&](double lines) {
-    return p_.weight_m +
-           (p_.lines ? lines / p_.part_of_m
-                     : (p_.masked_m ? 6 : 2.5) * ceil_div(tiles_.height, lanes) * lanes / tiles_.height);
+    return p_.weight_m + (p_.lines ? lines / p_.part_of_m
+                                   : waits + (p_.masked_m ? 6 : 2.5) * ceil_div(tiles_.height, lanes) *
+                                                 lanes / tiles_.height);
   };
   const double column_cost = p_.weight_n + (p_.turned     ? (p_.masked_n ? 9 * masks() : 6) / p_.part_of_n
                                             : p_.near_n   ? (p_.masked_n ? 5 * masks() : 1.5)
