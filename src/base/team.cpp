@@ -43,8 +43,12 @@ Team::Team(int workers) {
   const auto processors = static_cast<int>(std::thread::hardware_concurrency());
   spin_ns_ = processors >= workers ? kSpinNs : 0;
   threads_.reserve(static_cast<size_t>(std::max(0, workers - 1)));  // a thread that runs is never dropped
+  const int home = processor_here();
   for (int worker = 1; worker < workers; ++worker) {
-    auto thread = start_thread([this, worker] { work(worker); });
+    auto thread = start_thread([this, worker, home] {
+      begin_apart(worker, home);
+      work(worker);
+    });
     if (!thread) break;
     threads_.push_back(std::move(*thread));
   }

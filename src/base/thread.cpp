@@ -1,7 +1,12 @@
 #include "base/thread.h"
 
+#ifdef __linux__
+#include <sched.h>
+#endif
+
 #include <atomic>
 #include <climits>
+#include <vector>
 
 #include "base/log.h"
 
@@ -28,6 +33,32 @@ void tell_no_thread(const std::system_error& error) {
 }
 
 }  // namespace detail
+
+int processor_here() {
+#ifdef __linux__
+  return ::sched_getcpu();
+#else
+  return -1;
+#endif
+}
+
+void begin_apart([[maybe_unused]] int number, [[maybe_unused]] int home) {
+#ifdef __linux__
+  cpu_set_t allowed;
+  if (home < 0 || ::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
+  std::vector<int> processors;
+  size_t at = 0;  // of `home`
+  for (int p = 0; p < CPU_SETSIZE; ++p) {
+    if (!CPU_ISSET(p, &allowed)) continue;
+    if (p == home) at = processors.size();
+    processors.push_back(p);
+  }
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  CPU_SET(processors[(at + static_cast<size_t>(number)) % processors.size()], &own);
+  if (::sched_setaffinity(0, sizeof(own), &own) == 0) ::sched_setaffinity(0, sizeof(allowed), &allowed);
+#endif
+}
 
 ThreadLimit::ThreadLimit(int count) { threads_left = count; }
 ThreadLimit::~ThreadLimit() { threads_left = INT_MAX; }

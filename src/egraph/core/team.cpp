@@ -42,8 +42,12 @@ uint32_t wait_for_change(const std::atomic<uint32_t>& value, uint32_t old) {
 
 Team::Team(uint32_t threads) : size_(std::max<uint32_t>(1, threads)) {
   threads_.reserve(size_ - 1);
+  const int home = processor_here();
   for (uint32_t t = 1; t < size_; t++) {
-    auto thread = start_thread([this] { work(); });
+    auto thread = start_thread([this, t, home] {
+      begin_apart(static_cast<int>(t), home);
+      work();
+    });
     if (!thread) break;  // whoever is there takes all pieces
     threads_.push_back(std::move(*thread));
   }

@@ -1,6 +1,7 @@
 #include "search/tuning/timing.h"
 
 #include <atomic>
+#include <utility>
 
 #include "base/fail.h"
 #include "search/verification/contain.h"
@@ -10,9 +11,16 @@
 namespace luminal::search {
 namespace {
 
-/// Times on fresh inputs and outputs of the spec.
+/// Runs a kernel until the threads of a process that has just begun are where they stay, and their clocks are up.
+void warm_up(Contender& contender, const RaceOptions& options) {
+  constexpr std::chrono::milliseconds kLong{10};
+  const auto until = std::min(Clock::now() + kLong, options.deadline);
+  while (Clock::now() < until) contender.sample_us(options.sample_us);
+}
+
+/// Times on fresh inputs and outputs of the spec. `is_first`: in this process.
 std::vector<double> race_on(backends::Device& device, const TimingRequest& request, uint64_t seed,
-                            const RaceOptions& options) {
+                            const RaceOptions& options, bool is_first) {
   const kernel::KernelSpec& spec = *request.spec;
   const DimMap& sizes = request.sizes;
   const SlotData given = request.given();
@@ -43,6 +51,10 @@ std::vector<double> race_on(backends::Device& device, const TimingRequest& reque
     contenders.push_back(std::make_unique<Contender>(kernel, bench));
     field.push_back(contenders.back().get());
   }
+  if (is_first) {
+    if (options.before_sample) options.before_sample(0);
+    warm_up(*field[0], options);
+  }
   return race(field, options);
 }
 
@@ -61,6 +73,7 @@ std::vector<Timing> time_kernels(backends::Device& device, std::span<const Timin
   const auto running = shared_running.as<std::atomic<size_t>>();  // of each request: the kernel
   const std::span<double> times = shared_times.as<double>();
   for (size_t r = 0; r < requests.size(); ++r) running[r] = requests[r].kernels.size();
+  bool is_first = true;  // of its process
   const std::vector<std::string> troubles = run_contained_each(
       requests.size(),
       [&](size_t r, Progress& progress) {
@@ -70,7 +83,7 @@ std::vector<Timing> time_kernels(backends::Device& device, std::span<const Timin
           running[r] = contender;
           ++progress;
         };
-        std::ranges::copy(race_on(device, requests[r], seed, watched),
+        std::ranges::copy(race_on(device, requests[r], seed, watched, std::exchange(is_first, false)),
                           times.begin() + static_cast<ptrdiff_t>(first[r]));
       },
       std::chrono::seconds(20), 1, containment_of(device), options.deadline);

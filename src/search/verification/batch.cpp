@@ -290,8 +290,10 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
     record.running = kNobody;
     Subject subject = *check.subject;
     subject.options.kinds = {part.kinds[k]};
-    if (k > 0 || part.number > 0) {
+    const bool is_further = k > 0 || part.number > 0;
+    if (is_further || subject.options.form_passed)
       subject.options.operations = subject.options.operations * 2 / 5;
+    if (is_further) {
       subject.options.of_one_sample = kMostOfOneSample;
       subject.options.unsampled = unsampled;
     }

@@ -92,7 +92,8 @@ struct VerificationSuite {
 
 struct SuiteOptions {
   uint64_t seed = 0;
-  int64_t operations = 500'000;  ///< of the oracle for the first test case; 2/5 of it for each further one
+  /// Of the oracle for the first test case; 2/5 of it for each further one, and where a kernel of the same form passed.
+  int64_t operations = 500'000;
   int64_t of_one_sample = 10'000'000;  ///< the most operations; a value that takes more has no samples
   std::vector<int> unsampled;          ///< tensors that have none: one is known to take more
   int samples = 48;                ///< per output, beside those that cover every slice and borders of tiles

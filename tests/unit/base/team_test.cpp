@@ -1,11 +1,16 @@
 #include "base/team.h"
 
 #include <gtest/gtest.h>
+#ifdef __linux__
+#include <sched.h>
+#endif
 
 #include <numeric>
 #include <set>
 #include <stdexcept>
+#include <thread>
 
+#include "base/thread.h"
 #include "base/threads.h"
 
 namespace luminal {
@@ -25,6 +30,40 @@ int64_t count_off(Team& team, int limit, int64_t total, std::vector<std::atomic<
   });
   return sum;
 }
+
+#ifdef __linux__
+/// The processors that the calling thread may use.
+std::set<int> allowed_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  EXPECT_EQ(::sched_getaffinity(0, sizeof(set), &set), 0);
+  std::set<int> processors;
+  for (int p = 0; p < CPU_SETSIZE; ++p)
+    if (CPU_ISSET(p, &set)) processors.insert(p);
+  return processors;
+}
+
+/// A worker begins on a processor of its own, and is not held there.
+TEST(Team, WorkersBeginApartAndMayGoAnywhere) {
+  const std::set<int> all = allowed_processors();
+  const int home = processor_here();
+  ASSERT_TRUE(all.contains(home));
+  std::set<int> begun;
+  std::thread([&] {
+    for (int number = 0; number < static_cast<int>(all.size()); ++number) {
+      begin_apart(number, home);
+      EXPECT_EQ(allowed_processors(), all);
+      begun.insert(processor_here());
+    }
+  }).join();
+  // The system may have moved it in between, but hardly each time to where it was.
+  if (all.size() > 1) {
+    EXPECT_GT(begun.size(), 1);
+  }
+  Team team(2);
+  team.run(2, [&](int) { EXPECT_EQ(allowed_processors(), all); });
+}
+#endif
 
 TEST(Team, EveryJobIsDoneOnce) {
   for (const int workers : {1, 2, 3, 8}) {
