@@ -145,9 +145,9 @@ struct Search {
     const double inner = p.k / p.steps;
     // One row of tiles has nothing to use a panel for again, and a few have little use for it: a right side that is not
     // packed streams by in a few of its rows at a time, if there are many of them.
-    const bool is_far = p.k > kFewSteps && p.right_bytes / p.batch > static_cast<double>(target.l2_bytes);
+    const bool are_many = p.k > kFewSteps && p.right_bytes / p.batch > static_cast<double>(target.l2_bytes);
     const bool streams =
-        t.pack_n == Packing::Direct && (tiles.count_m == 1 || (is_far && tiles.count_m <= kMostStreamed));
+        t.pack_n == Packing::Direct && (tiles.count_m == 1 || (are_many && tiles.count_m <= kMostStreamed));
     for (const double positions : {8.0, 16.0, 256.0, 512.0, 1024.0}) {
       if (positions < kFewSteps && !streams) continue;
       const double steps = std::max(1.0, std::round(positions / inner));

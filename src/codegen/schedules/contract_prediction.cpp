@@ -315,7 +315,8 @@ double Prediction::scatter(int64_t tiles_of_task, double part, double whole) con
   if (piece >= whole) return 1;
   if (p_.k * whole * p_.element <= l2_ / 2) return scattered(whole * p_.element);
   const double bytes = piece * p_.element;
-  if (streams) return blocks_ > 1 ? std::min(scattered(1), 1 + kFetchedBeyond / bytes) : scattered(bytes);
+  const double most = scattered(1);
+  if (streams) return blocks_ > 1 ? std::min(most, 1 + kFetchedBeyond / bytes) : scattered(bytes);
   return std::min(kMost, scattered(bytes)) * ceil_div(bytes, kTwoLines) * kTwoLines /
          std::max(bytes, kTwoLines);
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/fail.h"
+#include "base/team.h"
 #include "search/verification/contain.h"
 #include "search/verification/test_inputs.h"
 #include "search/watch.h"
@@ -11,16 +12,19 @@
 namespace luminal::search {
 namespace {
 
-/// Runs a kernel until the threads of a process that has just begun are where they stay, and their clocks are up.
-void warm_up(Contender& contender, const RaceOptions& options) {
+/// Keeps all threads of a process that has just begun busy until they are where they stay, and their clocks are up.
+void warm_up(Clock::time_point deadline) {
   constexpr std::chrono::milliseconds kLong{10};
-  const auto until = std::min(Clock::now() + kLong, options.deadline);
-  while (Clock::now() < until) contender.sample_us(options.sample_us);
+  const auto until = std::min(Clock::now() + kLong, deadline);
+  Team& team = Team::shared();
+  team.run(team.size(), [&](int) {
+    while (Clock::now() < until) relax_processor();
+  });
 }
 
-/// Times on fresh inputs and outputs of the spec. `is_first`: in this process.
+/// Times on fresh inputs and outputs of the spec.
 std::vector<double> race_on(backends::Device& device, const TimingRequest& request, uint64_t seed,
-                            const RaceOptions& options, bool is_first) {
+                            const RaceOptions& options) {
   const kernel::KernelSpec& spec = *request.spec;
   const DimMap& sizes = request.sizes;
   const SlotData given = request.given();
@@ -51,10 +55,6 @@ std::vector<double> race_on(backends::Device& device, const TimingRequest& reque
     contenders.push_back(std::make_unique<Contender>(kernel, bench));
     field.push_back(contenders.back().get());
   }
-  if (is_first) {
-    if (options.before_sample) options.before_sample(0);
-    warm_up(*field[0], options);
-  }
   return race(field, options);
 }
 
@@ -83,7 +83,8 @@ std::vector<Timing> time_kernels(backends::Device& device, std::span<const Timin
           running[r] = contender;
           ++progress;
         };
-        std::ranges::copy(race_on(device, requests[r], seed, watched, std::exchange(is_first, false)),
+        if (std::exchange(is_first, false)) warm_up(options.deadline);
+        std::ranges::copy(race_on(device, requests[r], seed, watched),
                           times.begin() + static_cast<ptrdiff_t>(first[r]));
       },
       std::chrono::seconds(20), 1, containment_of(device), options.deadline);
