@@ -309,14 +309,13 @@ double Prediction::fetched_traffic(const Dealt& d) const {
 /// fetched beyond the end of each piece are for nothing. Many rows are so many pieces that nothing fetches ahead but the
 /// steps that wait for them; lines come in pairs. None of it counts where all rows fit the second cache.
 double Prediction::scatter(int64_t tiles_of_task, double part, double whole) const {
-  constexpr double kFetchedBeyond = 1200, kTwoLines = 128, kMost = 2.5;
+  constexpr double kTwentyLines = 1200, kTwoLines = 128, kMost = 2.5;
   const bool streams = depth_ <= 32;
   const double piece = streams ? static_cast<double>(tiles_of_task) * part : part;
   if (piece >= whole) return 1;
   if (p_.k * whole * p_.element <= l2_ / 2) return scattered(whole * p_.element);
   const double bytes = piece * p_.element;
-  const double most = scattered(1);
-  if (streams) return blocks_ > 1 ? std::min(most, 1 + kFetchedBeyond / bytes) : scattered(bytes);
+  if (streams) return blocks_ > 1 ? scattered(bytes, kTwentyLines) : scattered(bytes);
   return std::min(kMost, scattered(bytes)) * ceil_div(bytes, kTwoLines) * kTwoLines /
          std::max(bytes, kTwoLines);
 }

@@ -144,7 +144,7 @@ double load_cycles(const kernel::KernelSpec& spec, std::span<const kernel::Opera
   return cycles;
 }
 
-double scattered(double bytes) { return 1 + std::min(3.0, 300 / bytes); }
+double scattered(double bytes, double beyond) { return 1 + std::min(3.0, beyond / bytes); }
 
 double unevenness(double tasks, int threads) {
   const auto whole = static_cast<int64_t>(tasks), rounds = whole / threads;

@@ -61,8 +61,9 @@ struct Roofline {
                                  const AxisGroup& group, int lanes);
 
 /// How much longer memory takes to deliver pieces of `bytes` that lie a long way apart: the hardware fetches
-/// ahead only within a page, and each piece is a miss and perhaps a translation of its own.
-[[nodiscard]] double scattered(double bytes);
+/// ahead only within a page, and each piece is a miss and perhaps a translation of its own. `beyond`: bytes that could come
+/// in the time that a piece takes longer than its own.
+[[nodiscard]] double scattered(double bytes, double beyond = 300);
 
 /// How much longer `tasks` equal tasks take than if they could be cut at will. Threads are never equally fast,
 /// so that those that are done wait for half a task of the last one; the last task may be a part of one.

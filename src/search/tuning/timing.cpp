@@ -73,7 +73,8 @@ std::vector<Timing> time_kernels(backends::Device& device, std::span<const Timin
   const auto running = shared_running.as<std::atomic<size_t>>();  // of each request: the kernel
   const std::span<double> times = shared_times.as<double>();
   for (size_t r = 0; r < requests.size(); ++r) running[r] = requests[r].kernels.size();
-  bool is_first = true;  // of its process
+  const Containment containment = containment_of(device);
+  bool is_new = containment == Containment::Process;  // the process that races run in
   const std::vector<std::string> troubles = run_contained_each(
       requests.size(),
       [&](size_t r, Progress& progress) {
@@ -83,11 +84,11 @@ std::vector<Timing> time_kernels(backends::Device& device, std::span<const Timin
           running[r] = contender;
           ++progress;
         };
-        if (std::exchange(is_first, false)) warm_up(options.deadline);
+        if (std::exchange(is_new, false)) warm_up(options.deadline);
         std::ranges::copy(race_on(device, requests[r], seed, watched),
                           times.begin() + static_cast<ptrdiff_t>(first[r]));
       },
-      std::chrono::seconds(20), 1, containment_of(device), options.deadline);
+      std::chrono::seconds(20), 1, containment, options.deadline);
   std::vector<Timing> timings(requests.size());
   for (size_t r = 0; r < requests.size(); ++r) {
     const size_t kernels = requests[r].kernels.size();

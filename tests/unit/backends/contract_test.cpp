@@ -107,7 +107,7 @@ TEST(ContractCode, FullTilesStayInRegisters) {
            .stride = 2}
           .forward()};
   int64_t full = 0;
-  const auto check = [&](const kernel::KernelSpec& spec, const codegen::Parameters& parameters) {
+  const auto expect_no_spills = [&](const kernel::KernelSpec& spec, const codegen::Parameters& parameters) {
     const int64_t vectors = parameters.at("tile_m") * parameters.at("tile_n");
     if (vectors < 26) return;
     ++full;
@@ -119,23 +119,23 @@ TEST(ContractCode, FullTilesStayInRegisters) {
   };
   for (const kernel::Canonical& made : specs)
     for (const Candidate& candidate : schedule.candidates(made.spec, {}, avx512()))
-      check(made.spec, candidate.parameters);
+      expect_no_spills(made.spec, candidate.parameters);
   // Rows where they lie, with and without what fetches ahead.
   const kernel::Canonical pointwise =
       Conv{.images = 1, .channels = 1024, .height = 14, .width = 14, .filters = 512, .side = 1, .pad = 0}
           .forward();
   for (const int64_t ahead : {0, 32})
     for (const auto& [height, vectors] : {std::pair<int64_t, int64_t>{14, 2}, {9, 3}, {28, 1}})
-      check(pointwise.spec, {{"swap_operands", 1},
-                             {"tile_m", height},
-                             {"tile_n", vectors},
-                             {"task_m", 14},
-                             {"task_n", 2},
-                             {"depth", 256},
-                             {"splits", 1},
-                             {"pack_m", 0},
-                             {"pack_n", 1},
-                             {"ahead", ahead}});
+      expect_no_spills(pointwise.spec, {{"swap_operands", 1},
+                                        {"tile_m", height},
+                                        {"tile_n", vectors},
+                                        {"task_m", 14},
+                                        {"task_n", 2},
+                                        {"depth", 256},
+                                        {"splits", 1},
+                                        {"pack_m", 0},
+                                        {"pack_n", 1},
+                                        {"ahead", ahead}});
   EXPECT_GT(full, 4);
 }
 
