@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ranges>
 
 #include "backends/host/device.h"
 #include "base/fail.h"
@@ -21,15 +22,13 @@ bool for_each_piece(int64_t size, Visit&& visit) {
   return true;
 }
 
-/// Each tensor in memory of its own from the first launch to the last.
+/// Each tensor in memory of its own, outside the arena.
 Blocks separate_blocks(Plan plan) {
   for (Launch& launch : plan.launches)
     if (launch.kernel) launch.kernel->in_place.clear();
   Blocks blocks = assign_blocks(plan);
-  for (Block& block : blocks.all) {
-    block.first = 0;
-    block.last = static_cast<int>(plan.launches.size());
-  }
+  for (Block& block : blocks.all)
+    if (block.home == Block::Home::Arena) block.home = Block::Home::Owned;
   return blocks;
 }
 
@@ -51,9 +50,11 @@ int64_t PlanRunner::arena_bytes(backends::Device& device, const Plan& plan, cons
 
 PlanRunner::PlanRunner(backends::Device& device, const Plan& plan, const DimMap& dims, const Given& given,
                        Memory memory, std::shared_ptr<backends::Buffer> arena)
-    : plan_(plan),
+    : device_(device),
+      plan_(plan),
       given_(given),
       shares_host_memory_(device.shares_host_memory()),
+      is_separate_(memory == Memory::Separate),
       blocks_(memory == Memory::AsPlanned ? assign_blocks(plan) : separate_blocks(plan)),
       layout_(std::make_unique<Layout>(plan, blocks_, dims, device)),
       arena_(std::move(arena)),
@@ -70,6 +71,7 @@ PlanRunner::PlanRunner(backends::Device& device, const Plan& plan, const DimMap&
   for (size_t b = 0; b < blocks_.all.size(); ++b) {
     const Block& block = blocks_.all[b];
     if (block.home == Block::Home::Arena) continue;
+    if (is_separate_ && block.home == Block::Home::Owned) continue;  // taken when a launch writes it
     if (is_read_where_it_lies(block)) {
       bind_given(static_cast<int>(b));
       continue;
@@ -126,12 +128,30 @@ void PlanRunner::restore() {
   runs_ = 0;
 }
 
+void PlanRunner::take_memory_of_outputs(int launch) {
+  for (const TensorIndex tensor : plan_.launches[at(launch)].outputs()) {
+    const int block = blocks_.of_tensor[at(tensor)];
+    if (layout_->bound(block) != backends::Address{}) continue;
+    own_[at(block)] =
+        std::make_unique<backends::Buffer>(device_, std::max<int64_t>(layout_->bytes(tensor), 1));
+    layout_->bind(block, own_[at(block)]->address());
+  }
+}
+
+void PlanRunner::release(TensorIndex tensor) {
+  const int block = blocks_.of_tensor[at(tensor)];
+  layout_->bind(block, {});
+  own_[at(block)].reset();
+}
+
 void PlanRunner::queue_given_outputs(int launch) {
   for (const TensorIndex tensor : plan_.launches[at(launch)].outputs()) upload(tensor);
 }
 
 void PlanRunner::queue() {
   ++runs_;
+  for (size_t launch = 0; is_separate_ && launch < plan_.launches.size(); ++launch)
+    take_memory_of_outputs(static_cast<int>(launch));
   for (const Segment& segment : layout_->segments())
     if (const int given = std::max(segment.host, segment.loop); given >= 0)
       queue_given_outputs(given);
@@ -145,6 +165,8 @@ void PlanRunner::run() {
 }
 
 void PlanRunner::run_launch(int launch) {
+  if (launch == 0) ++runs_;
+  if (is_separate_) take_memory_of_outputs(launch);
   if (!plan_.launches[at(launch)].kernel) {
     queue_given_outputs(launch);
   } else {
@@ -186,32 +208,54 @@ std::optional<uint64_t> PlanRunner::digest() const {
   return digest;
 }
 
-bool PlanRunner::equals(const PlanRunner& other, TensorIndex tensor) const {
-  const int64_t size = size_bytes(tensor);
-  if (size != other.size_bytes(tensor)) return false;
-  std::vector<std::byte> here(static_cast<size_t>(std::min(size, kPiece))), there(here.size());
-  return for_each_piece(size, [&](int64_t first, int64_t count) {
-    stream_->download(address(tensor) + first, here.data(), count);
-    other.stream_->download(other.address(tensor) + first, there.data(), count);
+bool PlanRunner::is_same(backends::Address a, backends::Address b, int64_t bytes) const {
+  std::vector<std::byte> here(static_cast<size_t>(std::min(bytes, kPiece))), there(here.size());
+  return for_each_piece(bytes, [&](int64_t first, int64_t count) {
+    stream_->download(a + first, here.data(), count);
+    stream_->download(b + first, there.data(), count);
     stream_->synchronise();
-    other.stream_->synchronise();
     return std::memcmp(here.data(), there.data(), static_cast<size_t>(count)) == 0;
   });
 }
 
-void PlanRunner::copy(const PlanRunner& from, TensorIndex tensor) {
+bool PlanRunner::equals(const PlanRunner& other, TensorIndex tensor) const {
   const int64_t size = size_bytes(tensor);
-  LUMINAL_CHECK(size == from.size_bytes(tensor), "{} bytes for tensor {} of {}", from.size_bytes(tensor),
-                tensor, size);
-  if (address(tensor) == from.address(tensor)) return;
-  std::vector<std::byte> piece(static_cast<size_t>(std::min(size, kPiece)));
-  for_each_piece(size, [&](int64_t first, int64_t count) {
-    from.stream_->download(from.address(tensor) + first, piece.data(), count);
-    from.stream_->synchronise();
-    stream_->upload(piece.data(), address(tensor) + first, count);
-    stream_->synchronise();
-    return true;
-  });
+  return size == other.size_bytes(tensor) && is_same(address(tensor), other.address(tensor), size);
+}
+
+std::optional<TensorIndex> PlanRunner::differs_in_place(int launch, std::span<const InPlace> pairs) {
+  const KernelLaunch& kernel = *plan_.launches[at(launch)].kernel;
+  std::vector<backends::Buffer> copies;
+  std::vector<std::pair<int, backends::Address>> before;  // of blocks, where they lay
+  const auto lie = [&](TensorIndex tensor, backends::Address memory) {
+    const int block = blocks_.of_tensor[at(tensor)];
+    before.emplace_back(block, layout_->bound(block));
+    layout_->bind(block, memory);
+  };
+  std::vector<backends::Address> beside;  // of outputs
+  for (size_t output = 0; output < kernel.outputs.size(); ++output) {
+    const TensorIndex tensor = kernel.outputs[output];
+    beside.push_back(address(tensor));
+    const int64_t bytes = size_bytes(tensor);
+    const backends::Buffer& copy = copies.emplace_back(device_, std::max<int64_t>(bytes, 1));
+    const auto pair = std::ranges::find(pairs, static_cast<int>(output), &InPlace::output);
+    if (pair != pairs.end()) {
+      const TensorIndex input = kernel.inputs[at(pair->input)];
+      LUMINAL_CHECK(size_bytes(input) == bytes, "{} bytes in place of {}", bytes, size_bytes(input));
+      stream_->copy(address(input), copy.address(), bytes);
+      lie(input, copy.address());
+    }
+    lie(tensor, copy.address());
+  }
+  const int listed = layout_->listed(launch);
+  stream_->launch(layout_->list(), listed, listed + 1);
+  stream_->synchronise();
+  for (const auto& [block, memory] : std::views::reverse(before)) layout_->bind(block, memory);
+  for (size_t output = 0; output < kernel.outputs.size(); ++output)
+    if (const TensorIndex tensor = kernel.outputs[output];
+        !is_same(copies[output].address(), beside[output], size_bytes(tensor)))
+      return tensor;
+  return std::nullopt;
 }
 
 std::span<const std::byte> PlanRunner::view(TensorIndex tensor) const {

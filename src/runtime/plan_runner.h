@@ -22,7 +22,7 @@ class PlanRunner {
  public:
   enum class Memory : uint8_t {
     AsPlanned,  ///< one arena, in place where the executor would do it
-    Separate,   ///< every tensor by itself, whole until the next run
+    Separate,  ///< every tensor by itself, whole from its first launch until it is released, or to the next run
   };
   /// Device and plan outlive it. Runners that never run at the same time may share an arena of `arena_bytes` of each;
   /// without one a runner has its own.
@@ -37,12 +37,15 @@ class PlanRunner {
   void run();
   /// One launch; those before it have run.
   void run_launch(int launch);
+  /// Of `Separate`: takes the memory of a tensor back. The next launch that writes it gets other memory.
+  void release(TensorIndex tensor);
+  /// Of `Separate`, after a launch: runs it once more on copies of its inputs, with outputs in place of them as in
+  /// `pairs`. The first output that then holds something else than it does beside the inputs.
+  [[nodiscard]] std::optional<TensorIndex> differs_in_place(int launch, std::span<const InPlace> pairs);
   /// Other data for a tensor that no kernel computes, from its next launch or restore() on. Their sizes are as before.
   void give(TensorIndex tensor, std::shared_ptr<const TensorData> data);
   /// Inputs as they were given (a run may write its next states over them).
   void restore();
-  /// Takes over what another runner of the same plan holds where the tensor is.
-  void copy(const PlanRunner& from, TensorIndex tensor);
   /// Time of one run, averaged over as many as take `at_least_us` together.
   double sample_us(double at_least_us);
   /// What lies where the tensor is now; empty if no launch touches it.
@@ -61,18 +64,22 @@ class PlanRunner {
  private:
   void queue();
   void queue_given_outputs(int launch);
+  void take_memory_of_outputs(int launch);
+  [[nodiscard]] bool is_same(backends::Address a, backends::Address b, int64_t bytes) const;
   void upload(TensorIndex tensor);
   [[nodiscard]] bool is_read_where_it_lies(const Block& block) const;
   void bind_given(int block);
   [[nodiscard]] const TensorData& given_data(TensorIndex tensor) const;
 
+  backends::Device& device_;
   const Plan& plan_;
   Given given_;
-  bool shares_host_memory_;
+  bool shares_host_memory_, is_separate_;
   Blocks blocks_;
   std::unique_ptr<Layout> layout_;
   std::shared_ptr<backends::Buffer> arena_;
-  std::vector<std::unique_ptr<backends::Buffer>> own_;  ///< by block; null in the arena, and of given data
+  std::vector<std::unique_ptr<backends::Buffer>>
+      own_;  ///< by block; null in the arena, of given data, and before use
   std::unique_ptr<backends::Stream> stream_;
   StreamTimer timer_;
   int runs_ = 0;  ///< whole ones, since the inputs were as they were given

@@ -298,7 +298,8 @@ class BackEndRun {
     const auto start = Clock::now();
     runtime::Plan& plan = compiled_.plan;
     const DimMap top = plan.bucket.top();
-    const int64_t bytes = 2 * separate_bytes(plan, top);
+    const int64_t bytes =
+        check_bytes(plan, top) + runtime::PlanRunner::arena_bytes(*target_.backend, plan, top);
     const bool is_too_large = bytes > this_machine().available_bytes / 2;
     constexpr double kRuns = 4;  // and the user's nodes at samples, which take about as long as one more
     const double takes_s = kRuns * 1e-6 * compiled_.cost_us + static_cast<double>(bytes) / kFreshBytesPerS;

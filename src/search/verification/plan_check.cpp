@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
+#include <limits>
 #include <random>
+#include <tuple>
+#include <unordered_map>
 
 #include "base/fail.h"
 #include "base/hash.h"
@@ -35,33 +37,33 @@ std::string described(const runtime::Plan& plan, TensorIndex tensor) {
                      t.value ? fmt::format(", value of #{}", t.value->node.index) : "");
 }
 
-/// Whether an output lies where an input lay.
-bool overwrites_input(const runtime::KernelLaunch& launch, const runtime::PlanRunner& run) {
-  return std::ranges::any_of(launch.in_place, [&](const runtime::InPlace& pair) {
-    const TensorIndex output = launch.outputs[static_cast<size_t>(pair.output)];
-    const TensorIndex input = launch.inputs[static_cast<size_t>(pair.input)];
-    return run.size_bytes(output) > 0 && run.address(output) == run.address(input);
-  });
+/// The pairs of a launch of which the output lies where the input lay as the plan is going to run.
+std::vector<runtime::InPlace> shared_pairs(const runtime::KernelLaunch& launch,
+                                           const runtime::Blocks& planned) {
+  const auto block_of = [&](TensorIndex tensor) { return planned.of_tensor[static_cast<size_t>(tensor)]; };
+  std::vector<runtime::InPlace> pairs;
+  for (const runtime::InPlace& pair : launch.in_place)
+    if (block_of(launch.outputs[static_cast<size_t>(pair.output)]) ==
+        block_of(launch.inputs[static_cast<size_t>(pair.input)]))
+      pairs.push_back(pair);
+  return pairs;
 }
 
-/// Each launch that overwrites an input runs once more on the inputs that the separate run has for it, so that one that
-/// reads what it has overwritten is named, even if no result of the plan shows it.
-std::optional<PlanFault> check_in_place(const runtime::Plan& plan, runtime::PlanRunner& planned,
-                                        const runtime::PlanRunner& separate) {
-  for (int number = 0; number < static_cast<int>(plan.launches.size()); ++number) {
-    const Launch& launch = plan.launches[static_cast<size_t>(number)];
-    if (!launch.kernel || !overwrites_input(*launch.kernel, planned)) continue;
-    for (const TensorIndex input : launch.kernel->inputs) planned.copy(separate, input);
-    planned.run_launch(number);
-    for (const TensorIndex output : launch.kernel->outputs)
-      if (!planned.equals(separate, output))
-        return PlanFault{
-            .kind = PlanFault::Kind::InPlace,
-            .launch = number,
-            .message = fmt::format("{} ({}) computes other values for {} in place of an input than beside it",
-                                   launch.name, launch.origin, described(plan, output))};
-  }
-  return std::nullopt;
+/// A launch that overwrites an input, once more in copies of its inputs: one that reads what it has overwritten is named,
+/// even if no result of the plan shows it.
+std::optional<PlanFault> check_in_place(const runtime::Plan& plan, int number, const runtime::Blocks& planned,
+                                        runtime::PlanRunner& separate) {
+  const Launch& launch = plan.launches[static_cast<size_t>(number)];
+  if (!launch.kernel) return std::nullopt;
+  const std::vector<runtime::InPlace> pairs = shared_pairs(*launch.kernel, planned);
+  if (pairs.empty()) return std::nullopt;
+  const auto output = separate.differs_in_place(number, pairs);
+  if (!output) return std::nullopt;
+  return PlanFault{
+      .kind = PlanFault::Kind::InPlace,
+      .launch = number,
+      .message = fmt::format("{} ({}) computes other values for {} in place of an input than beside it",
+                             launch.name, launch.origin, described(plan, *output))};
 }
 
 std::optional<PlanFault> check_order(const runtime::Plan& plan, runtime::PlanRunner& planned,
@@ -80,6 +82,65 @@ std::optional<PlanFault> check_order(const runtime::Plan& plan, runtime::PlanRun
   return std::nullopt;
 }
 
+/// Which tensors a check of a plan holds: what was computed is judged some launches at a time, and the first that nothing
+/// needs any more give their memory back where all together take much.
+class Held {
+ public:
+  Held(const runtime::Plan& plan, const DimMap& dims) : plan_(plan), last_(plan.tensors.size(), kUnused) {
+    for (const PlanTensor& tensor : plan.tensors)
+      bytes_.push_back(luminal::size_bytes(tensor.dtype, element_count(tensor.dims).exec(dims)));
+    const auto at = [](TensorIndex tensor) { return static_cast<size_t>(tensor); };
+    for (const runtime::PlanResult& result : plan.results) last_[at(result.tensor)] = kAlways;
+    for (const runtime::PlanUpdate& update : plan.updates) last_[at(update.next)] = kAlways;
+    for (int number = static_cast<int>(plan.launches.size()); number-- > 0;) {
+      const Launch& launch = plan.launches[at(number)];
+      int last = number;
+      for (const TensorIndex output : launch.outputs()) {
+        last_[at(output)] = std::max(last_[at(output)], number);
+        // What nobody named is judged by what its readers make of it, from what it was made of.
+        if (!plan.tensors[at(output)].value) last = std::max(last, last_[at(output)]);
+      }
+      for (const TensorIndex input : launch.inputs()) last_[at(input)] = std::max(last_[at(input)], last);
+    }
+  }
+
+  /// A launch is about to run.
+  void add(int number) {
+    for (const TensorIndex output : plan_.launches[static_cast<size_t>(number)].outputs()) {
+      open_.push_back(output);
+      bytes_open_ += bytes_[static_cast<size_t>(output)];
+      bytes_held_ += bytes_[static_cast<size_t>(output)];
+    }
+    most_held_ = std::max(most_held_, bytes_held_);
+  }
+  /// It is time to judge what was added.
+  [[nodiscard]] bool are_many() const { return bytes_open_ > kMostOpen; }
+  /// Launches up to this one were judged: what is not held any more.
+  std::vector<TensorIndex> dropped(int number) {
+    judged_.insert(judged_.end(), open_.begin(), open_.end());
+    open_.clear();
+    bytes_open_ = 0;
+    std::vector<TensorIndex> dropped;
+    std::erase_if(judged_, [&](TensorIndex tensor) {
+      if (bytes_held_ <= kMostHeld || last_[static_cast<size_t>(tensor)] > number) return false;
+      bytes_held_ -= bytes_[static_cast<size_t>(tensor)];
+      dropped.push_back(tensor);
+      return true;
+    });
+    return dropped;
+  }
+  [[nodiscard]] int64_t most() const { return most_held_; }
+
+ private:
+  static constexpr int kUnused = -1, kAlways = std::numeric_limits<int>::max();
+  static constexpr int64_t kMostOpen = int64_t{1} << 28, kMostHeld = int64_t{1} << 30;
+  const runtime::Plan& plan_;
+  std::vector<int> last_;  ///< launch that needs it, by tensor
+  std::vector<int64_t> bytes_;
+  std::vector<TensorIndex> open_, judged_;
+  int64_t bytes_open_ = 0, bytes_held_ = 0, most_held_ = 0;
+};
+
 /// Judges results of launches by the user's nodes, between values that have a name there.
 class Judge {
  public:
@@ -87,14 +148,30 @@ class Judge {
         const runtime::PlanRunner& run, MathMode math)
       : graph_(graph), plan_(plan), dims_(dims), given_(given), run_(run), math_(math) {
     for (TensorIndex tensor = 0; tensor < static_cast<int>(plan.tensors.size()); ++tensor) {
-      const PlanTensor& t = tensor_at(plan, tensor);
-      if (!t.value || (t.role != PlanTensor::Role::Constant && !holds(tensor))) continue;
-      const Elements elements = elements_at(tensor);
-      const int64_t expected = luminal::size_bytes(t.dtype, element_count(t.dims).exec(dims));
-      LUMINAL_CHECK(static_cast<int64_t>(elements.bytes.size()) == expected, "{} bytes instead of {} for {}",
-                    elements.bytes.size(), expected, described(plan, tensor));
-      leaves_.try_emplace(*t.value, elements);
+      const PlanTensor::Role role = tensor_at(plan, tensor).role;
+      if (role == PlanTensor::Role::Constant || (role == PlanTensor::Role::Input && holds(tensor)))
+        add(tensor);
     }
+  }
+
+  /// What a launch made: it may be asked about, and others are judged by it.
+  void add(TensorIndex tensor) {
+    const PlanTensor& t = tensor_at(plan_, tensor);
+    if (!t.value) return;
+    const Elements elements = elements_at(tensor);
+    const int64_t expected = luminal::size_bytes(t.dtype, element_count(t.dims).exec(dims_));
+    LUMINAL_CHECK(static_cast<int64_t>(elements.bytes.size()) == expected, "{} bytes instead of {} for {}",
+                  elements.bytes.size(), expected, described(plan_, tensor));
+    elements_.emplace(tensor, elements);
+    leaves_.try_emplace(*t.value, elements);
+  }
+  /// Its memory is about to go.
+  void remove(TensorIndex tensor) {
+    const auto own = elements_.extract(tensor);
+    if (own.empty()) return;
+    const auto leaf = leaves_.find(*tensor_at(plan_, tensor).value);
+    if (leaf != leaves_.end() && leaf->second.bytes.data() == own.mapped().bytes.data()) leaves_.erase(leaf);
+    copies_.erase(tensor);
   }
 
   /// What laws say is equal to an input, so that nothing computes it.
@@ -136,7 +213,7 @@ class Judge {
     if (t.role == PlanTensor::Role::Input) return elements_of(*given_.at(tensor));
     if (const std::span<const std::byte> in_place = run_.view(tensor); !in_place.empty())
       return {t.dtype, in_place};
-    return {t.dtype, copies_.emplace_back(run_.bytes(tensor))};
+    return {t.dtype, copies_.try_emplace(tensor, run_.bytes(tensor)).first->second};
   }
 
   /// The run has the tensor, and it is not empty.
@@ -200,7 +277,7 @@ class Judge {
   std::optional<std::string> verify(TensorIndex tensor, const luminal::Value& name,
                                     const Launch* launch) const {
     const PlanTensor& t = tensor_at(plan_, tensor);
-    const Elements data = leaves_.at(*t.value);
+    const Elements data = elements_.at(tensor);
     if (data.bytes.empty()) return std::nullopt;
     constexpr int kAnywhere = 16;
     constexpr size_t kCovering = 256;
@@ -234,8 +311,9 @@ class Judge {
   const runtime::Given& given_;
   const runtime::PlanRunner& run_;
   MathMode math_;
-  std::deque<TensorData::Bytes> copies_;  ///< of tensors that lie on a device
-  KnownElements leaves_;
+  std::unordered_map<TensorIndex, TensorData::Bytes> copies_;  ///< of tensors that lie on a device
+  std::unordered_map<TensorIndex, Elements> elements_;         ///< of tensors that are there
+  KnownElements leaves_;                                       ///< by value; several tensors may hold one
 };
 
 }  // namespace
@@ -260,6 +338,19 @@ runtime::Given plan_inputs(const Graph& graph, const runtime::Plan& plan, const 
   return given;
 }
 
+int64_t check_bytes(const runtime::Plan& plan, const DimMap& dims) {
+  Held held(plan, dims);
+  for (int number = 0; number < static_cast<int>(plan.launches.size()); ++number) {
+    held.add(number);
+    if (held.are_many()) std::ignore = held.dropped(number);
+  }
+  int64_t given = 0;
+  for (const PlanTensor& tensor : plan.tensors)
+    if (tensor.role != PlanTensor::Role::Computed)
+      given += size_bytes(tensor.dtype, element_count(tensor.dims).exec(dims));
+  return given + held.most();
+}
+
 int64_t separate_bytes(const runtime::Plan& plan, const DimMap& dims) {
   int64_t total = 0;
   for (const PlanTensor& tensor : plan.tensors)
@@ -274,39 +365,77 @@ void draw_own_inputs(const Graph& graph, const runtime::Plan& plan) {
 
 namespace {
 
+/// Runs a plan launch by launch, each tensor in memory of its own.
+class PlanExam {
+ public:
+  PlanExam(backends::Device& device, const Graph& graph, const runtime::Plan& plan, const DimMap& dims,
+           const runtime::Given& given, MathMode math, std::chrono::steady_clock::time_point until,
+           Progress& progress)
+      : plan_(plan),
+        planned_(runtime::assign_blocks(plan)),
+        run_(device, plan, dims, given, runtime::PlanRunner::Memory::Separate),
+        judge_(graph, plan, dims, given, run_, math),
+        held_(plan, dims),
+        until_(until),
+        progress_(progress) {}
+
+  std::optional<PlanFault> run() {
+    if (auto fault = judge_.check_inputs()) return fault;
+    const auto count = static_cast<int>(plan_.launches.size());
+    int first = 0;  // that is not judged
+    for (int number = 0; number < count; ++number) {
+      held_.add(number);
+      run_.run_launch(number);
+      for (const TensorIndex output : plan_.launches[static_cast<size_t>(number)].outputs())
+        judge_.add(output);
+      ++progress_;
+      if (auto fault = check_in_place(plan_, number, planned_, run_)) return fault;
+      if (number + 1 < count && !held_.are_many()) continue;
+      if (auto fault = judge_launches(first, number + 1)) return fault;
+      for (const TensorIndex tensor : held_.dropped(number)) {
+        judge_.remove(tensor);
+        run_.release(tensor);
+      }
+      first = number + 1;
+    }
+    return std::nullopt;
+  }
+  /// Holds results and next states.
+  [[nodiscard]] const runtime::PlanRunner& made() const { return run_; }
+
+ private:
+  std::optional<PlanFault> judge_launches(int first, int end) {
+    std::vector<std::optional<PlanFault>> faults(static_cast<size_t>(end - first));
+    Team::shared().for_each(faults.size(), [&](size_t launch) {
+      if (!is_over(until_)) faults[launch] = judge_.check(first + static_cast<int>(launch));
+      ++progress_;
+    });
+    for (std::optional<PlanFault>& fault : faults)
+      if (fault) return std::move(fault);
+    return std::nullopt;
+  }
+
+  const runtime::Plan& plan_;
+  runtime::Blocks planned_;
+  runtime::PlanRunner run_;
+  Judge judge_;
+  Held held_;
+  std::chrono::steady_clock::time_point until_;
+  Progress& progress_;
+};
+
 std::optional<PlanFault> check_plan_uncontained(backends::Device& device, const Graph& graph,
                                                 const runtime::Plan& plan, const DimMap& dims,
                                                 const runtime::Given& given, MathMode math,
                                                 std::chrono::steady_clock::time_point until,
                                                 std::optional<uint64_t> digest, Progress& progress) {
-  using runtime::PlanRunner;
-  PlanRunner separate(device, plan, dims, given, PlanRunner::Memory::Separate);
-  separate.run();
-  ++progress;
-  {  // copies of the judge make room for the next runner
-    const Judge judge(graph, plan, dims, given, separate, math);
-    if (auto fault = judge.check_inputs()) return fault;
-    std::vector<std::optional<PlanFault>> faults(plan.launches.size());
-    Team::shared().for_each(faults.size(), [&](size_t launch) {
-      if (!is_over(until)) faults[launch] = judge.check(static_cast<int>(launch));
-      ++progress;
-    });
-    for (std::optional<PlanFault>& fault : faults)
-      if (fault) return std::move(fault);
-  }
-  if (is_over(until)) return std::nullopt;
+  PlanExam exam(device, graph, plan, dims, given, math, until, progress);
+  if (auto fault = exam.run()) return fault;
   // A run as planned that was timed made the same.
-  const bool is_in_order = digest && separate.digest() == digest;
-  const auto may_overwrite = [](const Launch& launch) {
-    return launch.kernel && !launch.kernel->in_place.empty();
-  };
-  if (is_in_order && std::ranges::none_of(plan.launches, may_overwrite)) return std::nullopt;
-  PlanRunner planned(device, plan, dims, given, PlanRunner::Memory::AsPlanned);
+  if (is_over(until) || (digest && exam.made().digest() == digest)) return std::nullopt;
+  runtime::PlanRunner planned(device, plan, dims, given, runtime::PlanRunner::Memory::AsPlanned);
   ++progress;
-  const std::optional<PlanFault> wrong = is_in_order ? std::nullopt : check_order(plan, planned, separate);
-  ++progress;
-  if (auto fault = check_in_place(plan, planned, separate)) return fault;
-  return wrong;
+  return check_order(plan, planned, exam.made());
 }
 
 /// A plan's fault on its way out of a contained process.

@@ -47,6 +47,10 @@ struct PlanFault {
 /// each contained process.
 void draw_own_inputs(const Graph& graph, const runtime::Plan& plan);
 
+/// Bytes that `check_plan` holds at most: what is given, and of what is computed a part; without those of a run as
+/// planned.
+[[nodiscard]] int64_t check_bytes(const runtime::Plan& plan, const DimMap& dims);
+
 /// Bytes that a plan takes when nothing shares memory.
 [[nodiscard]] int64_t separate_bytes(const runtime::Plan& plan, const DimMap& dims);
 

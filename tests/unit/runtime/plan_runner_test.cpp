@@ -100,16 +100,32 @@ TEST(PlanRunner, StartsFromTheGivenDataAgain) {
   EXPECT_GT(runner.sample_us(10), 0);
 }
 
-/// What those before it make comes from another runner: in this one they never ran.
-TEST(PlanRunner, RunsOneLaunchAloneOnWhatItIsGiven) {
+TEST(PlanRunner, TellsWhichOutputDiffersInPlaceOfAnInput) {
   const Plan plan = two_launches(neighbours());
-  PlanRunner separate(host_device(), plan, {}, count_up(), PlanRunner::Memory::Separate);
-  separate.run();
-  PlanRunner planned(host_device(), plan, {}, count_up(), PlanRunner::Memory::AsPlanned);
-  planned.copy(separate, 1);
-  planned.run_launch(1);
-  EXPECT_EQ(values(planned, 2)[7], values(separate, 2)[7]);
-  EXPECT_FALSE(planned.equals(separate, 2)) << "its last element read what was overwritten";
+  PlanRunner runner(host_device(), plan, {}, count_up(), PlanRunner::Memory::Separate);
+  for (int launch = 0; launch < 2; ++launch) runner.run_launch(launch);
+  const std::vector<int64_t> before = values(runner, 1), made = values(runner, 2);
+  const auto pairs = plan.launches[1].kernel->in_place;
+  EXPECT_EQ(runner.differs_in_place(1, pairs), 2) << "its last element reads what was overwritten";
+  EXPECT_EQ(values(runner, 1), before) << "copies were overwritten";
+  EXPECT_EQ(values(runner, 2), made);
+  const Plan other = two_launches(elementwise(1, [](const int64_t* v) { return v[0] + 1; }, kCount));
+  PlanRunner right(host_device(), other, {}, count_up(), PlanRunner::Memory::Separate);
+  for (int launch = 0; launch < 2; ++launch) right.run_launch(launch);
+  EXPECT_EQ(right.differs_in_place(1, pairs), std::nullopt);
+}
+
+TEST(PlanRunner, ATensorThatWasReleasedGetsMemoryAgain) {
+  const Plan plan = two_launches(neighbours());
+  PlanRunner runner(host_device(), plan, {}, count_up(), PlanRunner::Memory::Separate);
+  for (int launch = 0; launch < 2; ++launch) runner.run_launch(launch);
+  const std::vector<int64_t> made = values(runner, 2);
+  runner.release(1);
+  EXPECT_EQ(runner.address(1), backends::Address{});
+  EXPECT_EQ(values(runner, 2), made);
+  runner.run();
+  EXPECT_EQ(values(runner, 1)[7], 14);
+  EXPECT_EQ(values(runner, 2), made);
 }
 
 TEST(PlanRunner, DigestIsOfWhatOneRunMade) {

@@ -331,6 +331,60 @@ TEST(PlanCheck, ALawThatIsWrongBetweenUnnamedValuesIsSeenInThePlan) {
   EXPECT_EQ(fault->launch, 1);
 }
 
+TEST(PlanCheck, EachTensorOfAValueIsJudged) {
+  Graph cx;
+  const auto x = cx.tensor({8});
+  auto y = (x * 2).retrieve();
+  for (const float off : {0.F, 1.F}) {
+    runtime::Plan plan = chain(x, y, off);
+    plan.tensors[1].value = y.edge().source;
+    plan.launches[1].kernel->inputs = {0};
+    plan.launches[1].kernel->kernel = elementwise([off](float v) { return v * 2 + off; });
+    const auto device = backends::make_null_device();
+    const auto fault = check_plan(*device, cx, plan, {}, [&] { return plan_inputs(cx, plan, {}, 1); });
+    ASSERT_EQ(fault.has_value(), off != 0);
+    if (fault) {
+      EXPECT_EQ(fault->tensor, 2);
+    }
+  }
+}
+
+/// What was computed gives its memory back where all together take much, the last that is needed no sooner than its
+/// readers are judged.
+TEST(PlanCheck, LongChainsHoldAPartOfWhatTheyCompute) {
+  constexpr int kLaunches = 30;
+  constexpr int64_t kCount = int64_t{1} << 24;  // 64 MB each
+  for (const int wrong : {-1, kLaunches - 3}) {
+    Graph cx;
+    GraphTensor y = cx.tensor({kCount});
+    runtime::Plan plan;
+    plan.tensors = {{.dims = {kCount}, .value = y.edge().source, .role = runtime::PlanTensor::Role::Input}};
+    for (int launch = 0; launch < kLaunches; ++launch) {
+      y = y + 1;
+      const float step = launch == wrong ? 1.5F : 1.F;
+      plan.tensors.push_back({.dims = {kCount}, .value = y.edge().source});
+      plan.launches.emplace_back().kernel = {
+          std::make_shared<test::PlainKernel>(1,
+                                              [step](void* const* buffers, int64_t) {
+                                                for (int64_t i = 0; i < kCount; ++i)
+                                                  element(buffers[1], i) = element(buffers[0], i) + step;
+                                              }),
+          {launch},
+          {launch + 1},
+          {}};
+    }
+    y.retrieve();
+    plan.results = {{y.edge().source, kLaunches}};
+    EXPECT_LT(check_bytes(plan, {}), separate_bytes(plan, {}) * 3 / 4);
+    const auto device = backends::make_null_device();
+    const auto fault = check_plan(*device, cx, plan, {}, [&] { return plan_inputs(cx, plan, {}, 1); });
+    ASSERT_EQ(fault.has_value(), wrong >= 0);
+    if (fault) {
+      EXPECT_EQ(fault->launch, wrong);
+    }
+  }
+}
+
 /// Of two runs, with each tensor in memory of its own and as planned, the second need not be where one that was timed made
 /// the same.
 TEST(PlanCheck, ARunAsPlannedWithTheSameResultsIsNotMadeOnceMore) {
