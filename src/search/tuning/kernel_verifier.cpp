@@ -261,7 +261,7 @@ std::vector<FullVerdict> KernelVerifier::verdicts_on_leaders(std::span<Job* cons
     if (peer < check.independent.size()) check.peer = peer;
     // Code of ours is one program for all tasks, and keeps nothing from one launch to the next but what is in
     // its workspace.
-    check.options.soak = std::chrono::milliseconds(job.subject.options.form_passed ? 1 : 3);
+    check.options.soak = std::chrono::milliseconds(1);
     check.launch_us = job.tried[leader].measured_us;
     if (codegen::find_schedule(job.tried[leader].schedule).foreign) {
       check.options.launches = 1200;

@@ -411,7 +411,7 @@ Tuner::ByForm Tuner::one_of_each_form_first(std::span<Tuned* const> winners) con
 /// whose leader fell are looked at again with the next ones, so that no processor waits for a few. Errors:
 /// NoKernelPasses.
 void Tuner::settle(std::span<Tuned* const> winners, Clock::time_point until) {
-  const size_t batch = 16 * static_cast<size_t>(Team::shared().size());
+  const size_t batch = 48 * static_cast<size_t>(Team::shared().size());
   const auto [order, firsts] = one_of_each_form_first(winners);
   std::vector<Job*> open;
   size_t first = 0;  // of those that are not begun

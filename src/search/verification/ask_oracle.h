@@ -29,8 +29,9 @@ class CaseOracle {
   ~CaseOracle();
 
   /// In the order of `positions`. None where nobody can be asked: the suite came from a file, the tensor or one
-  /// that it depends on is no value of the graph, or judging one takes too long.
-  [[nodiscard]] std::optional<std::vector<OracleValue>> ask(int tensor, std::span<const int64_t> positions);
+  /// that it depends on is no value of the graph, or all together take more than `of_one` elementary operations each.
+  [[nodiscard]] std::optional<std::vector<OracleValue>> ask(int tensor, std::span<const int64_t> positions,
+                                                            int64_t of_one);
   /// Elementary operations that all answers took together.
   [[nodiscard]] int64_t operations() const;
 

@@ -121,9 +121,9 @@ class ReferenceMaker {
     if (is_first && check_.split) prove_sum(suite);
     if (record_.fault.get()) return nullptr;
     is_by_peer_ = false;
-    // Loops run a part in no time, but a sum is always made of all tasks.
+    // Most loops run a part in no time, but a sum is always made of all tasks.
     const bool is_whole = sum_ || !part;
-    if (!is_first && is_whole && (is_long || are_others_enough(suite.cases[0])))
+    if (!is_first && ((is_whole && is_long) || are_others_enough(suite)))
       if (const auto* made = made_by_peer(suite, part)) {
         is_by_peer_ = true;
         return made;
@@ -132,6 +132,11 @@ class ReferenceMaker {
     const auto* made = sum_ ? made_by_sum(suite, is_first) : made_by_kernel(suite, is_first, part);
     own_us_ = 1e6 * seconds_since(start);
     return made;
+  }
+  /// Loops took long for the last test case that they made.
+  [[nodiscard]] bool is_slow() const {
+    constexpr double kSlowUs = 500;
+    return !sum_ && own_us_ > kSlowUs;
   }
   /// A candidate that differs from what was made last need not be wrong: `make_without_peer` tells.
   [[nodiscard]] bool is_by_peer() const { return is_by_peer_; }
@@ -143,10 +148,11 @@ class ReferenceMaker {
  private:
   /// Whether a peer does where launches are short: loops take much longer than it, and the kind is one more of those on
   /// which the user's nodes determine the results.
-  [[nodiscard]] bool are_others_enough(const VerificationCase& test_case) const {
-    constexpr double kSlowUs = 1000, kTimes = 4;
-    const bool is_one_more =
-        test_case.name == "wide" || test_case.name == "constant" || test_case.name == kGraphKind;
+  [[nodiscard]] bool are_others_enough(const VerificationSuite& suite) const {
+    constexpr double kSlowUs = 500, kTimes = 4;
+    const std::string_view kind = suite.cases[0].name;
+    const bool is_one_more = kind == "wide" || kind == "constant" || kind == kGraphKind ||
+                             (kind == "plain" && !runs_all_tasks(suite.unit, kind));
     return is_one_more && check_.launch_us > 0 && own_us_ > std::max(kSlowUs, kTimes * check_.launch_us);
   }
 
@@ -291,8 +297,7 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
     Subject subject = *check.subject;
     subject.options.kinds = {part.kinds[k]};
     const bool is_further = k > 0 || part.number > 0;
-    if (is_further || subject.options.form_passed)
-      subject.options.operations = subject.options.operations * 2 / 5;
+    if (is_further || subject.options.form_passed) subject.options.operations /= SuiteOptions::kFurther;
     if (is_further) {
       subject.options.of_one_sample = kMostOfOneSample;
       subject.options.unsampled = unsampled;
@@ -307,6 +312,7 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
     const std::vector<TensorData>* reference =
         references.make(suite, k == 0, candidate->is_long(), candidate->next_part(suite.cases[0]));
     if (record.fault.get()) return;
+    if (references.is_slow()) candidate->spare_reference();
     if (reference) accept_beyond_laws(suite.cases[0], *reference);
     record.running = kCandidate;
     auto fault = candidate->add(suite.cases[0], reference, k + 1 == kinds);

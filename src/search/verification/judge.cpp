@@ -163,10 +163,14 @@ class MismatchJudge {
       truths_.emplace(samples->positions[i], truth_of(*samples, i));
   }
 
-  /// The first of them that is a fault. Those that are within the margins by now are left aside. Ends after `least`, or
-  /// two of which each takes very long, where those that were asked about are right: about `operations` of the oracle.
-  std::optional<Mismatch> find_fault(std::span<const Mismatch> mismatches, int64_t least,
-                                     int64_t operations) {
+  struct Limits {
+    int64_t least;       ///< elements, or two of which each takes very long
+    int64_t operations;  ///< of the oracle, about, if as many were asked about
+    int64_t of_one;      ///< nobody is asked where one element takes more
+  };
+  /// The first of them that is a fault. Those that are within the margins by now are left aside. Ends within the limits
+  /// where those that were asked about are right.
+  std::optional<Mismatch> find_fault(std::span<const Mismatch> mismatches, const Limits& limits) {
     constexpr int64_t kOneByOne = 2, kMostTimes = 3;
     int64_t asked = 0;
     const int64_t before = oracle_.operations();
@@ -176,14 +180,14 @@ class MismatchJudge {
       if (open_.are_enough()) break;
       if (can_ask_ && !truths_.contains(m.position)) {
         const int64_t spent = oracle_.operations() - before;
-        if (spent >= operations &&
-            (asked >= least || (asked >= kOneByOne && spent >= kMostTimes * operations)))
+        if (spent >= limits.operations &&
+            (asked >= limits.least || (asked >= kOneByOne && spent >= kMostTimes * limits.operations)))
           break;
         // Those before tell what one costs, and so how many can be afforded; at most as many as those at once, for the
         // first may be cheap by what is known of another tensor. Where that is few, one answer may tell of the others.
-        const int64_t affordable = (operations - spent) * asked / std::max<int64_t>(1, spent);
+        const int64_t affordable = (limits.operations - spent) * asked / std::max<int64_t>(1, spent);
         const int64_t next = std::clamp(affordable, int64_t{1}, std::max(int64_t{1}, asked));
-        asked += ask_about(mismatches.subspan(i), next);
+        asked += ask_about(mismatches.subspan(i), next, limits.of_one);
       }
       if (is_fault(m)) return m;
     }
@@ -219,14 +223,14 @@ class MismatchJudge {
 
   /// Asks about the first `most` of them of which nothing is known. What nobody can say of these, or not in time,
   /// nobody is asked about others.
-  int64_t ask_about(std::span<const Mismatch> mismatches, int64_t most) {
+  int64_t ask_about(std::span<const Mismatch> mismatches, int64_t most, int64_t of_one) {
     std::vector<int64_t> positions;
     for (const Mismatch& m : mismatches) {
       if (static_cast<int64_t>(positions.size()) >= most) break;
       if (is_within_by_now(m) || truths_.contains(m.position)) continue;
       if (std::ranges::find(positions, m.position) == positions.end()) positions.push_back(m.position);
     }
-    const auto answers = oracle_.ask(tensor_, positions);
+    const auto answers = oracle_.ask(tensor_, positions, of_one);
     can_ask_ = answers.has_value();
     for (size_t i = 0; can_ask_ && i < positions.size(); ++i) {
       const OracleValue& truth = truths_.emplace(positions[i], (*answers)[i]).first->second;
@@ -298,14 +302,18 @@ Comparison compare_in_full(const VerificationSuite& suite, const VerificationCas
     if (found.beyond.empty() && found.doubtful.empty()) continue;
     MismatchJudge judge(test_case, static_cast<int>(t), samples, tensors[t], reference[t], margins, oracle,
                         open);
-    // Beyond the laws most of what differs is left open.
-    constexpr int64_t kOperations = 10'000'000, kBeyondLaws = 2'000'000;
+    // A sample was allowed a quarter of what one takes here, and others may cost more than it. Beyond the laws most of what
+    // differs is left open.
+    constexpr int64_t kOfOne = 4 * Oracle::kUsuallyAllowed;
+    constexpr MismatchJudge::Limits kBeyond{.least = 8, .operations = 10'000'000, .of_one = kOfOne},
+        kBeyondLaws{.least = 8, .operations = 500'000, .of_one = kOfOne},
+        kDoubtful{.least = 2, .operations = 500'000, .of_one = 2'000'000};
     std::optional<Mismatch> wrong =
-        judge.find_fault(found.beyond, 8, test_case.beyond_laws ? kBeyondLaws : kOperations);
+        judge.find_fault(found.beyond, test_case.beyond_laws ? kBeyondLaws : kBeyond);
     if (!wrong) {
       std::vector<Mismatch> doubtful = judge.doubtful_by_now(found.beyond);
       doubtful.insert(doubtful.end(), found.doubtful.begin(), found.doubtful.end());
-      wrong = judge.find_fault(doubtful, 2, 500'000);
+      wrong = judge.find_fault(doubtful, kDoubtful);
     }
     if (!wrong) continue;
     Fault fault = fault_at(suite, test_case, static_cast<int>(t), wrong->position, wrong->got,

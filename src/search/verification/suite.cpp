@@ -275,7 +275,7 @@ VerificationSuite prepare_suite(const Graph& graph, const DimMap& dims, const Un
     inputs.fill(test_case);
     test_case.beyond_laws = !options.strict && is_beyond_laws(test_case);
     const OracleBudget budget{
-        .operations = suite.cases.empty() ? options.operations : options.operations * 2 / 5,
+        .operations = suite.cases.empty() ? options.operations : options.operations / SuiteOptions::kFurther,
         .of_one = options.of_one_sample};
     std::optional<Oracle> oracle;
     if (has_oracle) oracle.emplace(oracle_for(graph, dims, unit, test_case));
@@ -320,14 +320,14 @@ CaseOracle::CaseOracle(const VerificationSuite& suite, const VerificationCase& t
     : suite_(suite), case_(test_case) {}
 CaseOracle::~CaseOracle() = default;
 
-std::optional<std::vector<OracleValue>> CaseOracle::ask(int tensor, std::span<const int64_t> positions) {
+std::optional<std::vector<OracleValue>> CaseOracle::ask(int tensor, std::span<const int64_t> positions,
+                                                        int64_t of_one) {
   const Unit& unit = suite_.unit;
   const Unit::Tensor& asked = unit.tensors[static_cast<size_t>(tensor)];
   if (suite_.graph == nullptr || !asked.value) return std::nullopt;
   if (!has_judge(unit, computed_tensors(unit))) return std::nullopt;
   if (!oracle_) oracle_ = std::make_unique<Oracle>(oracle_for(*suite_.graph, suite_.dims, unit, case_));
-  constexpr int64_t kTimes = 4;  // a sample was allowed that much, and others may cost more than it
-  oracle_->allow(static_cast<int64_t>(positions.size()) * kTimes * Oracle::kUsuallyAllowed);
+  oracle_->allow(static_cast<int64_t>(positions.size()) * of_one);
   try {
     const VerificationCase::Expectation answers = expectation_of(
         case_, oracle_->at(*asked.value, positions), tensor, {positions.begin(), positions.end()});

@@ -197,8 +197,8 @@ void draw(std::string_view kind, Dtype dtype, const ValueRange& range, Bits rand
 }
 
 /// Long tensors repeat their beginning, after a prime number of elements: what is shifted by the length of a
-/// tile or a row is another number.
-constexpr int64_t kPeriod = 262'139;
+/// tile or a row is another number. Plain numbers have long stretches, of which there are several kinds.
+int64_t period_of(std::string_view kind) { return kind == "plain" ? 262'139 : 65'521; }
 
 /// Numbers with which a tensor begins, at least `count` of them. Tensors of many kernels begin with the same ones: each
 /// thread keeps what it drew.
@@ -236,8 +236,8 @@ std::shared_ptr<const TensorData> test_input(std::string_view kind, const Tensor
   data->dtype = dtype;
   data->dims = exec(type.dims, dims);
   const auto bytes = static_cast<size_t>(size_bytes(dtype, data->element_count()));
-  const std::span<const std::byte> drawn =
-      beginning(kind, dtype, seed, tensor, range, subnormals, std::min(data->element_count(), kPeriod));
+  const std::span<const std::byte> drawn = beginning(kind, dtype, seed, tensor, range, subnormals,
+                                                     std::min(data->element_count(), period_of(kind)));
   data->bytes.reserve(bytes);  // and nothing is filled with zeros first: that would take as long as drawing
   while (data->bytes.size() < bytes) {
     const auto part = drawn.first(std::min(drawn.size(), bytes - data->bytes.size()));

@@ -162,13 +162,16 @@ class CaseVerifier::Runs {
         turns_(turns()) {}
 
   [[nodiscard]] std::optional<TaskPart> next_part(const VerificationCase& test_case) const {
-    if (!may_run_a_part() || runs_all_tasks(suite_.unit, test_case.name)) return std::nullopt;
+    const bool spares_reference = spares_reference_ && number_ > 0;  // the first one is repeated in full
+    if (!may_run_a_part() && !spares_reference) return std::nullopt;
+    if (runs_all_tasks(suite_.unit, test_case.name)) return std::nullopt;
     TaskPart part = some_part();
     // Small integers hide what is multiplied by zero; infinities and NaN show it, wherever it is.
     if (test_case.name == "special") part.one_in = 8, part.least = 8;
     return part;
   }
   [[nodiscard]] bool is_long() const { return is_long_; }
+  void spare_reference() { spares_reference_ = options_.in_parts && kernels_.size() == 1; }
   std::optional<Fault> compare(const VerificationCase& test_case, const std::vector<TensorData>* reference) {
     return check(test_case, reference, "once more");
   }
@@ -199,7 +202,7 @@ class CaseVerifier::Runs {
       if (auto fault = second_turn(test_case, reference)) return fault;
     if (options_.launches < 1) return std::nullopt;
     // Whether an element is read before it is overwritten is no matter of its value.
-    if (!is_long_)
+    if (!is_long_ && !part_)
       if (auto fault = in_place(test_case, made_)) return fault;
     if (number_ == 1 && !is_long_) {
       is_long_ = seconds_since(start) * 1e3 >= static_cast<double>(options_.soak.count());
@@ -473,6 +476,7 @@ class CaseVerifier::Runs {
   std::vector<Elements> seen_;       ///< what the launch computed that was looked at last, by Unit tensor
   std::vector<TensorData> between_;  ///< what later kernels of a unit read of earlier ones
   std::unique_ptr<UnitRig> rig_, turn_rig_;
+  bool spares_reference_ = false;
   bool is_long_ = false;  ///< one launch, with what is looked at after it, takes as long as repetitions may
   const std::vector<Turn> turns_;
   size_t turn_ = 0;                                  ///< the next one
@@ -499,6 +503,7 @@ std::optional<Fault> CaseVerifier::compare(const VerificationCase& test_case,
                                            const std::vector<TensorData>* reference) {
   return runs_->compare(test_case, reference);
 }
+void CaseVerifier::spare_reference() { runs_->spare_reference(); }
 bool CaseVerifier::is_long() const { return runs_->is_long(); }
 int64_t CaseVerifier::compared() const { return runs_->compared(); }
 std::vector<TensorData>& CaseVerifier::made() { return runs_->made(); }

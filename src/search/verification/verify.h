@@ -92,8 +92,10 @@ struct VerificationSuite {
 
 struct SuiteOptions {
   uint64_t seed = 0;
-  /// Of the oracle for the first test case; 2/5 of it for each further one, and where a kernel of the same form passed.
-  int64_t operations = 500'000;
+  int64_t operations = 500'000;  ///< of the oracle, for the first test case
+  /// One in so many of them for each further test case, and where a kernel of the same form passed: on all kinds of inputs
+  /// every element is compared with an independent kernel, and samples judge that one and the laws.
+  static constexpr int64_t kFurther = 10;
   int64_t of_one_sample = 10'000'000;  ///< the most operations; a value that takes more has no samples
   std::vector<int> unsampled;          ///< tensors that have none: one is known to take more
   int samples = 48;                ///< per output, beside those that cover every slice and borders of tiles
@@ -198,6 +200,9 @@ class CaseVerifier {
   [[nodiscard]] std::optional<TaskPart> next_part(const VerificationCase& test_case) const;
   /// One launch, with what is looked at after it, takes longer than repetitions may.
   [[nodiscard]] bool is_long() const;
+  /// What further test cases are compared with takes long to make: of code that is one program for all tasks and inputs
+  /// they run a part of the tasks, as long launches do.
+  void spare_reference();
   /// Elements that were compared with an independent kernel's.
   [[nodiscard]] int64_t compared() const;
   /// What the kernels made of the last case, by Unit tensor; its memory is used again.

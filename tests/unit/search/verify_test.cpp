@@ -651,6 +651,40 @@ TEST(Verify, LongLaunchesRunAPartOfTheTasksOnFurtherInputs) {
   }
 }
 
+/// Short launches beside an independent kernel that takes long: the first kind of inputs runs in full and again in every
+/// way, whichever kind that is; the others run parts.
+TEST(Verify, ASlowIndependentKernelIsSparedOnFurtherInputs) {
+  const auto twice = [](int64_t, float in) { return 2 * in; };
+  for (const bool spares : {false, true})
+    for (const size_t first : {size_t{0}, size_t{2}}) {
+      Doubled doubled;
+      doubled.tell_spec();
+      doubled.suite.cases.erase(doubled.suite.cases.begin(),
+                                doubled.suite.cases.begin() + static_cast<std::ptrdiff_t>(first));
+      const HandKernel kernel = doubled.kernel(0, twice), plain = doubled.kernel(0, twice);
+      const backends::Kernel *candidates[] = {&kernel}, *references[] = {&plain};
+      Progress progress{0};
+      CaseVerifier candidate(doubled.suite, candidates, {.soak = std::chrono::seconds(10)}, progress);
+      CaseVerifier reference(doubled.suite, references, {.launches = 0}, progress);
+      if (spares) candidate.spare_reference();
+      int64_t rows_of_reference = 0;
+      for (const VerificationCase& test_case : doubled.suite.cases) {
+        const int64_t before = doubled.rows;
+        ASSERT_FALSE(reference.add(test_case, nullptr, false, candidate.next_part(test_case)));
+        rows_of_reference += doubled.rows - before;
+        const auto fault =
+            candidate.add(test_case, &reference.made(), &test_case == &doubled.suite.cases.back());
+        ASSERT_FALSE(fault) << fault->message;
+      }
+      const auto kinds = static_cast<int64_t>(doubled.suite.cases.size());
+      EXPECT_GE(rows_of_reference, Doubled::kMany);
+      if (spares)
+        EXPECT_LE(rows_of_reference, Doubled::kMany * (1 + (kinds - 1) / 2));
+      else
+        EXPECT_EQ(rows_of_reference, Doubled::kMany * kinds);
+    }
+}
+
 TEST(Verify, LongLaunchesRunAllTasksWhereTheyMayBeMaxima) {
   Doubled doubled;
   const auto twice = [](int64_t, float in) { return 2 * in; };
