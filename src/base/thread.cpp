@@ -4,9 +4,9 @@
 #include <sched.h>
 #endif
 
+#include <array>
 #include <atomic>
 #include <climits>
-#include <vector>
 
 #include "base/log.h"
 
@@ -46,16 +46,17 @@ void begin_apart([[maybe_unused]] int number, [[maybe_unused]] int home) {
 #ifdef __linux__
   cpu_set_t allowed;
   if (home < 0 || ::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
-  std::vector<int> processors;
-  size_t at = 0;  // of `home`
+  // Allocates nothing: a thread may begin while a program is in its steady state.
+  std::array<int, CPU_SETSIZE> processors;
+  size_t count = 0, at = 0;  // of them; of `home`
   for (int p = 0; p < CPU_SETSIZE; ++p) {
     if (!CPU_ISSET(p, &allowed)) continue;
-    if (p == home) at = processors.size();
-    processors.push_back(p);
+    if (p == home) at = count;
+    processors[count++] = p;
   }
   cpu_set_t own;
   CPU_ZERO(&own);
-  CPU_SET(processors[(at + static_cast<size_t>(number)) % processors.size()], &own);
+  CPU_SET(processors[(at + static_cast<size_t>(number)) % count], &own);
   if (::sched_setaffinity(0, sizeof(own), &own) == 0) ::sched_setaffinity(0, sizeof(allowed), &allowed);
 #endif
 }
