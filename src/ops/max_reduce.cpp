@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <limits>
+
 #include "luminal/gradient.h"
 #include "luminal/graph.h"
 #include "luminal/ops.h"
@@ -17,14 +20,23 @@ void split_max_reduce_gradient(Gradient& g) {
   g.to(0, where(less, 0, ops::spread(g.upstream() / winners, axes, x.dims())));
 }
 
-/// Winners are numbered from the end of the tensor, so that the first in row-major order has the greatest
-/// number; the others have 0.
+/// Elements of a row are numbered from its end, so that the first of several winners has the greatest number; the others
+/// have 0. In 32 bits wherever a row has no more elements: twice as many fit into a vector.
 void first_max_reduce_gradient(Gradient& g) {
   const auto& axes = ops::reduced_axes(g.attributes());
   const GraphTensor& x = g.input(0);
+  Shape row;
+  std::vector<int64_t> kept;
+  for (int axis = 0; axis < x.rank(); ++axis)
+    if (std::ranges::find(axes, axis) != axes.end())
+      row.push_back(x.dim(axis));
+    else
+      kept.push_back(axis);
+  const Expression length = element_count(row);
+  const Dtype numbers = length.range().max <= std::numeric_limits<int32_t>::max() ? Dtype::I32 : Dtype::I64;
+  const GraphTensor from_end = x.graph().iota(length - Expression::flat_index(), row, numbers);
   const GraphTensor less = x.lt(ops::spread(g.output(), axes, x.dims()));
-  const Expression from_end = element_count(x.dims()) - Expression::flat_index();
-  const GraphTensor rank = where(less, 0, x.graph().iota(from_end, x.dims()));
+  const GraphTensor rank = where(less, 0, ops::spread(from_end, kept, x.dims()));
   const GraphTensor first = rank.max(std::vector<int>(axes.begin(), axes.end()));
   g.to(0, where(rank.lt(ops::spread(first, axes, x.dims())), 0, ops::spread(g.upstream(), axes, x.dims())));
 }

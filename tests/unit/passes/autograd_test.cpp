@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <map>
+
 #include "gradient_check.h"
 #include "luminal/ops.h"
 #include "luminal/passes.h"
@@ -191,6 +194,40 @@ TEST(Autograd, MaxPoolGivesTheGradientToTheFirstOfEqualMaxima) {
   auto gradient = cx.run_pass(Autograd({x}, max_pool2d(x)))[0].retrieve();
   cx.execute();
   EXPECT_EQ(gradient.data<double>(), (Doubles{1, 0, 0, 0}));
+}
+
+/// Over any axes, beside a loop over the elements in row-major order.
+TEST(Autograd, TheFirstOfEqualMaximaIsTheFirstInRowMajorOrder) {
+  constexpr int64_t kA = 3, kB = 4, kC = 5;
+  Doubles values;
+  for (int64_t i = 0; i < kA * kB * kC; ++i)
+    values.push_back(static_cast<double>(i * i % 7));  // many are equal
+  const std::vector<std::vector<int>> lists{{0}, {1}, {2}, {0, 1}, {0, 2}, {1, 2}, {0, 1, 2}};
+  for (const std::vector<int>& axes : lists) {
+    const auto is_reduced = [&](int axis) { return std::ranges::find(axes, axis) != axes.end(); };
+    std::map<std::vector<int64_t>, int64_t> first;  // by row
+    for (int64_t i = 0; i < kA * kB * kC; ++i) {
+      std::vector<int64_t> row{i / (kB * kC), i / kC % kB, i % kC};
+      for (int axis = 0; axis < 3; ++axis)
+        if (is_reduced(axis)) row[static_cast<size_t>(axis)] = 0;
+      const auto [known, fresh] = first.emplace(row, i);
+      if (!fresh && values[static_cast<size_t>(i)] > values[static_cast<size_t>(known->second)])
+        known->second = i;
+    }
+    Doubles expected(values.size(), 0);
+    for (const auto& [row, winner] : first) expected[static_cast<size_t>(winner)] = 1;
+    for (const bool is_named : {false, true}) {
+      Graph cx;
+      auto x = cx.tensor({is_named ? Expression::dim("a") : Expression(kA), kB, kC}, Dtype::F64);
+      auto gradient = cx.run_pass(Autograd({x}, x.max(axes, false, Ties::First)))[0].retrieve();
+      if (is_named)
+        x.set_dyn(values, {kA, kB, kC});
+      else
+        x.set(values);
+      cx.execute();
+      EXPECT_EQ(gradient.data<double>(), expected) << testing::PrintToString(axes) << is_named;
+    }
+  }
 }
 
 TEST(Autograd, ProductWithZeros) {
