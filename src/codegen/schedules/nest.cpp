@@ -389,12 +389,12 @@ std::vector<Candidate> nest_candidates(const KernelSpec& given, const Bucket& bu
   const bool large = roofline.bytes > static_cast<double>(target.l2_bytes);
   const std::vector<int> axes = memory_order(spec, spec.outputs()[0]);
   const int64_t natural = natural_lanes(spec, target);
-  // Along the innermost axis, along as many as fill a vector, along all.
+  // Along the innermost axis, along as many as fill half a vector or a whole one, along all.
   std::vector<size_t> inner{1};
   int64_t positions = 1;
   for (size_t k = 1; k <= axes.size() && positions < natural; ++k) {
     positions *= spec.extents()[static_cast<size_t>(axes[axes.size() - k])].exec(top);
-    if (positions >= natural && k > 1) inner.push_back(k);
+    if (2 * positions >= natural && k > 1) inner.push_back(k);
   }
   if (axes.size() > inner.back()) inner.push_back(axes.size());
   std::vector<std::vector<int>> stages{{}};

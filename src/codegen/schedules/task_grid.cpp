@@ -41,12 +41,31 @@ void cut_into_tasks(TaskGrid& w, double cycles_per_block, const DimMap& top, con
   }
 }
 
+namespace {
+
+/// By node of a body: it is an index that nothing but casts read. These are as wide as what they make of it.
+std::vector<bool> cast_indices(const kernel::Value& value) {
+  const auto& nodes = value.body.nodes();
+  std::vector<bool> found(nodes.size(), false);
+  for (size_t i = 0; i < nodes.size(); ++i)
+    found[i] = nodes[i].op == ScalarOp::Input &&
+               value.operands[nodes[i].payload].kind == kernel::Operand::Kind::Index;
+  for (const ScalarNode& node : nodes)
+    for (size_t k = 0; node.op != ScalarOp::Convert && k < static_cast<size_t>(arity(node.op)); ++k)
+      found[node.operands[k].index] = false;
+  for (const Scalar output : value.body.outputs()) found[output.index] = false;
+  return found;
+}
+
+}  // namespace
+
 int natural_lanes(const kernel::KernelSpec& spec, const Target& target) {
   int64_t widest = 1;
   for (const kernel::Value& v : spec.values()) {
     const std::vector<kernel::AxisSet> axes = kernel::node_axes(v, spec.values());
+    const std::vector<bool> is_cast = cast_indices(v);
     for (size_t i = 0; i < axes.size(); ++i)
-      if (axes[i] != 0) widest = std::max(widest, element_bytes(v.body.nodes()[i].dtype));
+      if (axes[i] != 0 && !is_cast[i]) widest = std::max(widest, element_bytes(v.body.nodes()[i].dtype));
   }
   return target.lanes(static_cast<int>(widest));
 }

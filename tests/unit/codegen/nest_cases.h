@@ -233,6 +233,7 @@ inline std::vector<Case> nest_cases() {
                                 bucket_of("n", 0, 9)),
                         windows(6, 14, 2),
                         windows(5, 9, 2),
+                        windows(6, 7, 2),
                         windows(4, 5, 4),
                         windows(3, 20, 3),
                         softmax(false),

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/schedules/task_grid.h"
 #include "luminal/error.h"
 
 /// `nest` and `map` through the loop interpreter, against the specs' own definition.
@@ -91,6 +92,18 @@ TEST(NestSchedule, WindowsThatLieInsideHaveNoMasks) {
       check_candidates(nest, pool(height, width), {}, target, {{}});
       check_loops(nest, pool(height, width), {{"inner", 1}, {"stored", 0}, {"lanes", 8}}, {}, target, {{}});
     }
+}
+
+TEST(NestSchedule, IndicesThatAreOnlyConvertedLeaveAVectorItsLanes) {
+  EXPECT_EQ(natural_lanes(views().spec, avx512()), 16);                     // f32 of an index
+  EXPECT_EQ(natural_lanes(repeats(3, 10, 2, {{}}, {}).spec, avx512()), 8);  // an index is added to others
+}
+
+TEST(NestSchedule, RowsThatNearlyFillAVectorAreTakenTogether) {
+  const Case c = windows(6, 7, 2);  // of 14 elements
+  const auto candidates = find_schedule("nest").candidates(c.spec, c.bucket, avx512());
+  EXPECT_EQ(candidates[0].parameters.at("inner"), 2) << to_string(candidates[0].parameters);
+  EXPECT_EQ(candidates[0].parameters.at("lanes"), 16);
 }
 
 TEST(Schedules, AreFoundByName) {
