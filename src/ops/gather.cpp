@@ -1,3 +1,4 @@
+#include "base/threads.h"
 #include "luminal/gradient.h"
 #include "luminal/graph.h"
 #include "luminal/ops.h"
@@ -14,10 +15,9 @@ std::vector<TensorType> infer_gather(std::span<const TensorType> inputs, const A
 }
 
 template <class Bits>
-void gather_bits(const TensorData& data, std::span<const int64_t> positions, TensorData& out) {
+void gather_bits(const TensorData& data, std::span<const int64_t> positions, std::span<Bits> out) {
   const auto* from = reinterpret_cast<const Bits*>(data.bytes.data());  // whatever the bits mean
-  auto* to = reinterpret_cast<Bits*>(out.bytes.data());
-  for (size_t i = 0; i < positions.size(); ++i) to[i] = from[static_cast<size_t>(positions[i])];
+  for (size_t i = 0; i < positions.size(); ++i) out[i] = from[static_cast<size_t>(positions[i])];
 }
 
 /// Neighbouring positions, as rows of an embedding have them, are dequantised together.
@@ -31,11 +31,21 @@ void gather_blocks(const TensorData& data, std::span<const int64_t> positions, s
 }
 
 void gather(EvalContext& context) {
+  constexpr int64_t kGrain = int64_t{1} << 15;
   const TensorData& data = *context.inputs[0];
-  const auto positions = ops::flat_positions("gather", *context.inputs[1], data, context.attributes);
+  const ops::FlatPositions positions("gather", *context.inputs[1], data, context.attributes);
   TensorData& out = context.outputs[0];
-  if (is_quantized(data.dtype)) return gather_blocks(data, positions, out.as<float>());
-  visit_word(data.dtype, [&]<class Word>(Word) { gather_bits<Word>(data, positions, out); });
+  const auto gather_some = [&](int64_t begin, int64_t end) {
+    positions.for_each_piece(begin, end, [&](int64_t first, std::span<const int64_t> piece) {
+      const auto at = static_cast<size_t>(first);
+      if (is_quantized(data.dtype))
+        return gather_blocks(data, piece, out.as<float>().subspan(at, piece.size()));
+      visit_word(data.dtype, [&]<class Word>(Word) {
+        gather_bits<Word>(data, piece, {reinterpret_cast<Word*>(out.bytes.data()) + at, piece.size()});
+      });
+    });
+  };
+  positions.checked([&] { parallel_for(positions.count(), kGrain, gather_some); });
 }
 
 }  // namespace

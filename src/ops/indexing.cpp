@@ -76,19 +76,35 @@ std::string place_in_index(const TensorData& index, size_t at, size_t rank, int6
 
 }  // namespace
 
-std::vector<int64_t> flat_positions(std::string_view op, const TensorData& index, const TensorData& data,
-                                    const Attributes& attributes) {
-  std::vector<int64_t> positions(static_cast<size_t>(index.element_count()));
-  visit_dtype(index.dtype, [&]<class T>(T) {
+std::span<const int64_t> FlatPositions::piece(int64_t first, int64_t count, std::span<int64_t> buffer) const {
+  std::span<const int64_t> positions;
+  visit_dtype(index_.dtype, [&]<class T>(T) {
     if constexpr (takes_type<T, Takes::Integers>()) {
-      const auto values = index.as<T>();
-      for (size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<int64_t>(values[i]);
+      const auto values = index_.as<T>().subspan(static_cast<size_t>(first), static_cast<size_t>(count));
+      if constexpr (std::is_same_v<T, int64_t>) {
+        positions = values;
+      } else {
+        std::ranges::transform(values, buffer.begin(), [](T value) { return static_cast<int64_t>(value); });
+        positions = buffer.first(static_cast<size_t>(count));
+      }
     }
   });
-  const int64_t size = data.element_count();
-  for (size_t i = 0; i < positions.size(); ++i)
-    if (positions[i] < 0 || positions[i] >= size) refuse(op, index, data, attributes, i, positions[i]);
+  int64_t outside = 0;  // no early end: several are looked at at once
+  for (const int64_t position : positions) outside |= position | (size_ - 1 - position);
+  if (outside < 0) throw Outside();
   return positions;
+}
+
+void FlatPositions::refuse() const {
+  visit_dtype(index_.dtype, [&]<class T>(T) {
+    if constexpr (takes_type<T, Takes::Integers>()) {
+      const auto values = index_.as<T>();
+      for (size_t at = 0; at < values.size(); ++at)
+        if (const auto position = static_cast<int64_t>(values[at]); position < 0 || position >= size_)
+          ops::refuse(op_, index_, data_, attributes_, at, position);
+    }
+  });
+  fail<InternalError>("[{}] every position lies within {} elements", op_, size_);
 }
 
 }  // namespace luminal::ops

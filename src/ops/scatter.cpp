@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include "base/fail.h"
+#include "base/threads.h"
 #include "luminal/gradient.h"
 #include "luminal/graph.h"
 #include "luminal/ops.h"
@@ -23,41 +26,69 @@ std::vector<TensorType> infer_scatter(std::span<const TensorType> inputs, const 
   return {inputs[0]};
 }
 
+/// Ranges of the elements that are written, one thread each: every thread meets all positions in their order and leaves
+/// those of other ranges aside, so that the result does not depend on how many threads there are.
+template <class Body>
+void for_each_range(int64_t elements, Body&& body) {
+  constexpr int64_t kElements = int64_t{1} << 20,
+                    kMost = 16;  // a range's sums fit a cache; positions are read as often
+  const int64_t ranges = std::clamp<int64_t>(elements / kElements, 1, kMost);
+  parallel_for(ranges, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) body(elements * r / ranges, elements * (r + 1) / ranges);
+  });
+}
+
+/// Calls `update(position, i)` for update i of each position in [begin, end).
+template <class Update>
+void for_each_update(const ops::FlatPositions& positions, int64_t begin, int64_t end, Update&& update) {
+  positions.for_each_piece(0, positions.count(), [&](int64_t first, std::span<const int64_t> piece) {
+    for (size_t i = 0; i < piece.size(); ++i)
+      if (piece[i] >= begin && piece[i] < end)
+        update(static_cast<size_t>(piece[i]), static_cast<size_t>(first) + i);
+  });
+}
+
 template <class T>
-void assign(const TensorData& base, std::span<const int64_t> positions, const TensorData& updates,
+void assign(const TensorData& base, const ops::FlatPositions& positions, const TensorData& updates,
             TensorData& out) {
-  out.bytes = base.bytes;
+  const auto start = base.as<T>(), from = updates.as<T>();
   const auto to = out.as<T>();
-  const auto from = updates.as<T>();
-  for (size_t i = 0; i < positions.size(); ++i) to[static_cast<size_t>(positions[i])] = from[i];
+  for_each_range(base.element_count(), [&](int64_t begin, int64_t end) {
+    std::copy(start.begin() + begin, start.begin() + end, to.begin() + begin);
+    for_each_update(positions, begin, end, [&](size_t position, size_t i) { to[position] = from[i]; });
+  });
 }
 
 /// Floats accumulate in f64 and round once, as sums do.
 template <class T>
-void accumulate(const TensorData& base, std::span<const int64_t> positions, const TensorData& updates,
+void accumulate(const TensorData& base, const ops::FlatPositions& positions, const TensorData& updates,
                 TensorData& out) {
   using Acc = std::conditional_t<is_float(dtype_of<T>()), double, T>;
   const auto widen = [](T v) { return static_cast<Acc>(static_cast<ops::Compute<T>>(v)); };
-  const auto start = base.as<T>();
-  std::vector<Acc> sums(start.size());
-  for (size_t i = 0; i < sums.size(); ++i) sums[i] = widen(start[i]);
-  const auto from = updates.as<T>();
-  for (size_t i = 0; i < positions.size(); ++i) {
-    Acc& sum = sums[static_cast<size_t>(positions[i])];
-    sum = ops::add(sum, widen(from[i]));
-  }
+  const auto start = base.as<T>(), from = updates.as<T>();
   const auto to = out.as<T>();
-  for (size_t i = 0; i < sums.size(); ++i) to[i] = static_cast<T>(sums[i]);
+  for_each_range(base.element_count(), [&](int64_t begin, int64_t end) {
+    const auto first = static_cast<size_t>(begin), count = static_cast<size_t>(end - begin);
+    std::vector<Acc> sums(count);
+    for (size_t i = 0; i < count; ++i) sums[i] = widen(start[first + i]);
+    for_each_update(positions, begin, end, [&](size_t position, size_t i) {
+      Acc& sum = sums[position - first];
+      sum = ops::add(sum, widen(from[i]));
+    });
+    for (size_t i = 0; i < count; ++i) to[first + i] = static_cast<T>(sums[i]);
+  });
 }
 
 void scatter(EvalContext& context) {
   const TensorData &base = *context.inputs[0], &updates = *context.inputs[2];
-  const auto positions = ops::flat_positions("scatter", *context.inputs[1], base, context.attributes);
-  visit_dtype(base.dtype, [&]<class T>(T) {
-    if (mode_of(context.attributes) == "assign")
-      return assign<T>(base, positions, updates, context.outputs[0]);
-    if constexpr (ops::takes_type<T, ops::Takes::Numbers>())
-      accumulate<T>(base, positions, updates, context.outputs[0]);
+  const ops::FlatPositions positions("scatter", *context.inputs[1], base, context.attributes);
+  positions.checked([&] {
+    visit_dtype(base.dtype, [&]<class T>(T) {
+      if (mode_of(context.attributes) == "assign")
+        return assign<T>(base, positions, updates, context.outputs[0]);
+      if constexpr (ops::takes_type<T, ops::Takes::Numbers>())
+        accumulate<T>(base, positions, updates, context.outputs[0]);
+    });
   });
 }
 
