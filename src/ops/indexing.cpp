@@ -89,9 +89,12 @@ std::span<const int64_t> FlatPositions::piece(int64_t first, int64_t count, std:
       }
     }
   });
-  int64_t outside = 0;  // no early end: several are looked at at once
-  for (const int64_t position : positions) outside |= position | (size_ - 1 - position);
-  if (outside < 0) throw Outside();
+  // The upper bit is set below 0 and beyond the last. No early end: several are looked at at once.
+  uint64_t signs = 0;
+  const auto last = static_cast<uint64_t>(size_ - 1);
+  for (const int64_t position : positions)
+    signs |= static_cast<uint64_t>(position) | (last - static_cast<uint64_t>(position));
+  if (signs >> 63 != 0) throw Outside();
   return positions;
 }
 

@@ -1,6 +1,8 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <numeric>
 
 #include "luminal/error.h"
@@ -83,7 +85,7 @@ TEST(Indexing, LargeSumsOfFloatsAreRoundedOnce) {
 TEST(Indexing, TheFirstPositionOutsideIsNamedWhicheverThreadMeetsOne) {
   TensorData index(Dtype::I64, {kPositions});
   const auto at = index.as<int64_t>();
-  at[290'000] = -3;
+  at[290'000] = std::numeric_limits<int64_t>::min();
   at[250'001] = kElements;
   const std::vector<int32_t> data = count_up(kElements), updates = count_up(kPositions);
   for (const std::string mode : {"", "assign", "add"}) {
