@@ -37,7 +37,8 @@ struct TaskGrid {
 /// threads, rows whole where there are enough rows.
 void cut_into_tasks(TaskGrid& grid, double cycles_per_block, const DimMap& top, const Target& target);
 
-/// Lanes, in one register, of the widest type that the bodies compute with; what no axis changes is a scalar.
+/// Lanes, in one register, of the widest type that the bodies compute with; what no axis changes is a scalar, and an index
+/// that is only converted is as wide as what it is converted to.
 [[nodiscard]] int natural_lanes(const kernel::KernelSpec& spec, const Target& target);
 /// `axes` from the outermost to the innermost in the memory of a dense tensor at `index`.
 [[nodiscard]] std::vector<int> memory_order(const kernel::KernelSpec& spec, std::span<const int> axes,

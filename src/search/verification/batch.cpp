@@ -134,10 +134,7 @@ class ReferenceMaker {
     return made;
   }
   /// Loops took long for the last test case that they made.
-  [[nodiscard]] bool is_slow() const {
-    constexpr double kSlowUs = 500;
-    return !sum_ && own_us_ > kSlowUs;
-  }
+  [[nodiscard]] bool is_slow() const { return !sum_ && own_us_ > kSlowUs; }
   /// A candidate that differs from what was made last need not be wrong: `make_without_peer` tells.
   [[nodiscard]] bool is_by_peer() const { return is_by_peer_; }
   const std::vector<TensorData>* make_without_peer(const VerificationSuite& suite) {
@@ -149,7 +146,7 @@ class ReferenceMaker {
   /// Whether a peer does where launches are short: loops take much longer than it, and the kind is one more of those on
   /// which the user's nodes determine the results.
   [[nodiscard]] bool are_others_enough(const VerificationSuite& suite) const {
-    constexpr double kSlowUs = 500, kTimes = 4;
+    constexpr double kTimes = 4;
     const std::string_view kind = suite.cases[0].name;
     const bool is_one_more = kind == "wide" || kind == "constant" || kind == kGraphKind ||
                              (kind == "plain" && !runs_all_tasks(suite.unit, kind));
@@ -216,6 +213,8 @@ class ReferenceMaker {
     }
     return &sum_->made();
   }
+
+  static constexpr double kSlowUs = 500;
 
   const FullCheck& check_;
   int threads_;

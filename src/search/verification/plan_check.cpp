@@ -31,6 +31,10 @@ const PlanTensor& tensor_at(const runtime::Plan& plan, TensorIndex tensor) {
   return plan.tensors[static_cast<size_t>(tensor)];
 }
 
+int64_t bytes_of(const PlanTensor& tensor, const DimMap& dims) {
+  return luminal::size_bytes(tensor.dtype, element_count(tensor.dims).exec(dims));
+}
+
 std::string described(const runtime::Plan& plan, TensorIndex tensor) {
   const PlanTensor& t = tensor_at(plan, tensor);
   return fmt::format("tensor {} ({}{})", tensor, TensorType{t.dtype, t.dims}.to_string(),
@@ -87,8 +91,7 @@ std::optional<PlanFault> check_order(const runtime::Plan& plan, runtime::PlanRun
 class Held {
  public:
   Held(const runtime::Plan& plan, const DimMap& dims) : plan_(plan), last_(plan.tensors.size(), kUnused) {
-    for (const PlanTensor& tensor : plan.tensors)
-      bytes_.push_back(luminal::size_bytes(tensor.dtype, element_count(tensor.dims).exec(dims)));
+    for (const PlanTensor& tensor : plan.tensors) bytes_.push_back(bytes_of(tensor, dims));
     const auto at = [](TensorIndex tensor) { return static_cast<size_t>(tensor); };
     for (const runtime::PlanResult& result : plan.results) last_[at(result.tensor)] = kAlways;
     for (const runtime::PlanUpdate& update : plan.updates) last_[at(update.next)] = kAlways;
@@ -159,7 +162,7 @@ class Judge {
     const PlanTensor& t = tensor_at(plan_, tensor);
     if (!t.value) return;
     const Elements elements = elements_at(tensor);
-    const int64_t expected = luminal::size_bytes(t.dtype, element_count(t.dims).exec(dims_));
+    const int64_t expected = bytes_of(t, dims_);
     LUMINAL_CHECK(static_cast<int64_t>(elements.bytes.size()) == expected, "{} bytes instead of {} for {}",
                   elements.bytes.size(), expected, described(plan_, tensor));
     elements_.emplace(tensor, elements);
@@ -346,15 +349,13 @@ int64_t check_bytes(const runtime::Plan& plan, const DimMap& dims) {
   }
   int64_t given = 0;
   for (const PlanTensor& tensor : plan.tensors)
-    if (tensor.role != PlanTensor::Role::Computed)
-      given += size_bytes(tensor.dtype, element_count(tensor.dims).exec(dims));
+    if (tensor.role != PlanTensor::Role::Computed) given += bytes_of(tensor, dims);
   return given + held.most();
 }
 
 int64_t separate_bytes(const runtime::Plan& plan, const DimMap& dims) {
   int64_t total = 0;
-  for (const PlanTensor& tensor : plan.tensors)
-    total += size_bytes(tensor.dtype, element_count(tensor.dims).exec(dims));
+  for (const PlanTensor& tensor : plan.tensors) total += bytes_of(tensor, dims);
   return total;
 }
 
@@ -366,11 +367,11 @@ void draw_own_inputs(const Graph& graph, const runtime::Plan& plan) {
 namespace {
 
 /// Runs a plan launch by launch, each tensor in memory of its own.
-class PlanExam {
+class PlanCheck {
  public:
-  PlanExam(backends::Device& device, const Graph& graph, const runtime::Plan& plan, const DimMap& dims,
-           const runtime::Given& given, MathMode math, std::chrono::steady_clock::time_point until,
-           Progress& progress)
+  PlanCheck(backends::Device& device, const Graph& graph, const runtime::Plan& plan, const DimMap& dims,
+            const runtime::Given& given, MathMode math, std::chrono::steady_clock::time_point until,
+            Progress& progress)
       : plan_(plan),
         planned_(runtime::assign_blocks(plan)),
         run_(device, plan, dims, given, runtime::PlanRunner::Memory::Separate),
@@ -429,13 +430,13 @@ std::optional<PlanFault> check_plan_uncontained(backends::Device& device, const 
                                                 const runtime::Given& given, MathMode math,
                                                 std::chrono::steady_clock::time_point until,
                                                 std::optional<uint64_t> digest, Progress& progress) {
-  PlanExam exam(device, graph, plan, dims, given, math, until, progress);
-  if (auto fault = exam.run()) return fault;
+  PlanCheck check(device, graph, plan, dims, given, math, until, progress);
+  if (auto fault = check.run()) return fault;
   // A run as planned that was timed made the same.
-  if (is_over(until) || (digest && exam.made().digest() == digest)) return std::nullopt;
+  if (is_over(until) || (digest && check.made().digest() == digest)) return std::nullopt;
   runtime::PlanRunner planned(device, plan, dims, given, runtime::PlanRunner::Memory::AsPlanned);
   ++progress;
-  return check_order(plan, planned, exam.made());
+  return check_order(plan, planned, check.made());
 }
 
 /// A plan's fault on its way out of a contained process.

@@ -107,7 +107,7 @@ TEST(PlanRunner, TellsWhichOutputDiffersInPlaceOfAnInput) {
   const std::vector<int64_t> before = values(runner, 1), made = values(runner, 2);
   const auto pairs = plan.launches[1].kernel->in_place;
   EXPECT_EQ(runner.differs_in_place(1, pairs), 2) << "its last element reads what was overwritten";
-  EXPECT_EQ(values(runner, 1), before) << "copies were overwritten";
+  EXPECT_EQ(values(runner, 1), before) << "the input itself was overwritten";
   EXPECT_EQ(values(runner, 2), made);
   const Plan other = two_launches(elementwise(1, [](const int64_t* v) { return v[0] + 1; }, kCount));
   PlanRunner right(host_device(), other, {}, count_up(), PlanRunner::Memory::Separate);
