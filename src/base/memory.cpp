@@ -22,6 +22,12 @@ void advise_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] size_t byte
 #endif
 }
 
+void map_pages([[maybe_unused]] void* pages, [[maybe_unused]] size_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  ::madvise(pages, bytes, MADV_POPULATE_WRITE);
+#endif
+}
+
 void check_memory(size_t bytes) {
   constexpr size_t kWorthAsking = size_t{256} << 20;  // looking it up takes some ten microseconds
   if (bytes < kWorthAsking) return;

@@ -12,6 +12,10 @@ inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 /// everything is only slower.
 void advise_huge_pages(void* data, size_t bytes);
 
+/// Maps all pages at once, to be written: one by one, as they are touched, takes twice as long. Where the system cannot,
+/// that is what happens.
+void map_pages(void* pages, size_t bytes);
+
 /// What the system could still give this process without ending another or itself: free and reclaimable
 /// memory, swap, and what is left in its control group (Linux; elsewhere there is no telling).
 [[nodiscard]] int64_t available_memory_bytes();

@@ -46,7 +46,7 @@ Team::Team(int workers) {
   const int home = processor_here();
   for (int worker = 1; worker < workers; ++worker) {
     auto thread = start_thread([this, worker, home] {
-      begin_apart(worker, home);
+      begin_on_own_processor(worker, home);
       work(worker);
     });
     if (!thread) break;

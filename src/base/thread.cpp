@@ -42,7 +42,7 @@ int processor_here() {
 #endif
 }
 
-void begin_apart([[maybe_unused]] int number, [[maybe_unused]] int home) {
+void begin_on_own_processor([[maybe_unused]] int number, [[maybe_unused]] int home) {
 #ifdef __linux__
   cpu_set_t allowed;
   if (home < 0 || ::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;

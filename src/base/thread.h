@@ -32,7 +32,7 @@ template <class Thread = std::thread, class Body>
 /// many; where it runs from then on is the system's choice, within the processors that the process may use. For threads of
 /// a team, which wait in loops: those that begin on one processor may share it for 20 ms and more while others are idle,
 /// for Linux spreads threads when they wake. Does nothing where the system does not say what runs where.
-void begin_apart(int number, int home);
+void begin_on_own_processor(int number, int home);
 
 /// For tests: while it lives the system gives `count` further threads, as where a limit on processes is
 /// reached. (Such limits do not hold for root, and tests may run as root.)

@@ -154,7 +154,7 @@ class Examiner {
 /// Trains, and returns how it went.
 LoopResult learn(TextGraph& graph, const data::Source& source, Examiner& examiner,
                  const TrainTextOptions& options, Console& console) {
-  constexpr int64_t kExams = 10;  // on the way
+  constexpr int64_t kEvaluations = 10;  // on the way
   const data::Loader loader(source, {.batch = options.batch, .seed = options.seed, .drop_last = true});
   if (loader.batches_per_epoch() == 0)
     fail(
@@ -180,7 +180,7 @@ LoopResult learn(TextGraph& graph, const data::Source& source, Examiner& examine
     return loss;
   };
   const auto seen = [&](int64_t number) {
-    if (!log.wanted() || number % std::max<int64_t>(1, options.steps / kExams) != 0) return;
+    if (!log.wanted() || number % std::max<int64_t>(1, options.steps / kEvaluations) != 0) return;
     if (const auto test = examiner.loss(nn::state_dict(graph.model)))
       log.write({{"step", number}, {"test_loss", *test}});
   };

@@ -69,9 +69,9 @@ struct GraphState {
   uint64_t executable_version = 0, version = 1, presence = 0, step = 0, seed = 0;
   int64_t random_streams = 0;
   Needs needs;
-  /// Nodes whose values may have to be in memory, however plain they are: kernels of the program's own read
+  /// Nodes whose values may have to be in memory, however plain they are: user kernels read
   /// or write them. Plans may still compute them on the way.
-  std::set<NodeId> apart;
+  std::set<NodeId> materialized;
 
   std::map<std::string, uint64_t> plans;                  ///< by bucket, as runs used them
   std::set<std::string> unconfirmed_plans;                ///< buckets of `plans` that have not run here yet

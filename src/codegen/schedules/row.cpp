@@ -352,7 +352,8 @@ std::vector<Candidate> row_candidates(const KernelSpec& original, const Bucket& 
       const double groups = along != 0 ? count : std::ceil(count / lanes);
       const double steps = along != 0 ? std::ceil(length / lanes) : length;
       const double overhead = along != 0 ? 20 * static_cast<double>(rows->passes.size()) : 4;
-      for (const int64_t unroll : {1, 4}) {
+      // Of candidates that memory makes equal the first is preferred: there may be more of it than the model says.
+      for (const int64_t unroll : {4, 1}) {
         if (unroll > 1 && (along == 0 || length < 4 * lanes)) continue;
         // A row across lanes is as long, and wider: it leaves the cache sooner.
         const double row_bytes = length * 4 * (along != 0 ? 1 : lanes);

@@ -45,7 +45,7 @@ Team::Team(uint32_t threads) : size_(std::max<uint32_t>(1, threads)) {
   const int home = processor_here();
   for (uint32_t t = 1; t < size_; t++) {
     auto thread = start_thread([this, t, home] {
-      begin_apart(static_cast<int>(t), home);
+      begin_on_own_processor(static_cast<int>(t), home);
       work();
     });
     if (!thread) break;  // whoever is there takes all pieces

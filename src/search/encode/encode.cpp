@@ -87,7 +87,7 @@ class Encoder {
   [[nodiscard]] bool may_fold(NodeId id, const Node& node) const {
     const auto readers = readers_.find(id);
     return node.op->is(Trait::Elementwise) && !wanted_.contains({id, 0}) &&
-           !graph_.state()->apart.contains(id) && readers != readers_.end() && readers->second == 1;
+           !graph_.state()->materialized.contains(id) && readers != readers_.end() && readers->second == 1;
   }
 
   void inputs(NodeId id, const Node& node) {

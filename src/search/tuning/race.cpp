@@ -8,11 +8,11 @@
 namespace luminal::search {
 using backends::aligned;
 
-Bench::Bench(backends::Device& device, std::span<const TensorData* const> inputs,
+Bench::Bench(backends::Device& device, std::span<const BenchInput> inputs,
              std::span<const int64_t> output_bytes, DimMap dims, int copies)
     : device_(device), dims_(std::move(dims)), memory_(device) {
   int64_t total = 0;
-  for (const TensorData* input : inputs) total += aligned(static_cast<int64_t>(input->bytes.size()));
+  for (const BenchInput& input : inputs) total += aligned(input.bytes);
   for (const int64_t bytes : output_bytes) total += aligned(bytes);
   memory_.reserve(std::max<int64_t>(total * copies, 1));
   const auto stream = device.make_stream();
@@ -23,10 +23,11 @@ Bench::Bench(backends::Device& device, std::span<const TensorData* const> inputs
       buffers.push_back(at);
       at = at + aligned(bytes);
     };
-    for (const TensorData* input : inputs) {
-      const auto bytes = static_cast<int64_t>(input->bytes.size());
-      stream->upload(input->bytes.data(), at, bytes);
-      add(bytes);
+    for (const BenchInput& input : inputs) {
+      const auto most = static_cast<int64_t>(input.repeated.size());
+      for (int64_t done = 0; done < input.bytes; done += most)
+        stream->upload(input.repeated.data(), at + done, std::min(most, input.bytes - done));
+      add(input.bytes);
     }
     for (const int64_t bytes : output_bytes) {
       stream->fill(at, std::byte{0}, bytes);  // pages are there before anything is timed

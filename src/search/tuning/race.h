@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "backends/device.h"
-#include "luminal/tensor_data.h"
 #include "runtime/stream_timer.h"
 
 /// Which of several kernels for one spec is the fastest here and now.
@@ -14,13 +13,19 @@ namespace luminal::search {
 
 using Clock = std::chrono::steady_clock;
 
+/// What a buffer of a bench holds: some bytes, again and again.
+struct BenchInput {
+  std::span<const std::byte> repeated;
+  int64_t bytes = 0;
+};
+
 /// The buffers of one spec at given sizes, shared by all its candidates. With several copies each run takes
 /// the next one, so that operands a plan would find in memory are not found in the caches.
 class Bench {
  public:
-  /// `inputs` are dense data by slot; `output_bytes` by output. The device outlives the bench.
-  Bench(backends::Device& device, std::span<const TensorData* const> inputs,
-        std::span<const int64_t> output_bytes, DimMap dims, int copies);
+  /// `inputs` by slot, `output_bytes` by output. The device outlives the bench, what inputs repeat need not.
+  Bench(backends::Device& device, std::span<const BenchInput> inputs, std::span<const int64_t> output_bytes,
+        DimMap dims, int copies);
   [[nodiscard]] backends::Device& device() const { return device_; }
   [[nodiscard]] const DimMap& dims() const { return dims_; }
   [[nodiscard]] int copies() const { return static_cast<int>(buffers_.size()); }

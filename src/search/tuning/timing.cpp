@@ -28,16 +28,16 @@ std::vector<double> race_on(backends::Device& device, const TimingRequest& reque
   const kernel::KernelSpec& spec = *request.spec;
   const DimMap& sizes = request.sizes;
   const SlotData given = request.given();
-  std::vector<std::shared_ptr<const TensorData>> inputs;
-  std::vector<const TensorData*> pointers;
+  std::vector<std::shared_ptr<const TensorData>> data;
+  std::vector<BenchInput> inputs;
   std::vector<int64_t> output_bytes;
   int64_t total = 0;
   for (size_t s = 0; s < spec.slots().size(); ++s) {
     const kernel::Slot& slot = spec.slots()[s];
-    inputs.push_back(
-        given.at(s) ? given[s] : test_input("plain", {slot.dtype, {slot.elements.exec(sizes)}}, {}, seed, s));
-    pointers.push_back(inputs.back().get());
-    total += static_cast<int64_t>(inputs.back()->bytes.size());
+    const int64_t elements = slot.elements.exec(sizes);
+    data.push_back(given.at(s) ? given[s] : repeated_input("plain", slot.dtype, elements, seed, s));
+    inputs.push_back({.repeated = data.back()->bytes, .bytes = size_bytes(slot.dtype, elements)});
+    total += inputs.back().bytes;
   }
   for (const kernel::Output& output : spec.outputs()) {
     output_bytes.push_back(
@@ -48,7 +48,7 @@ std::vector<double> race_on(backends::Device& device, const TimingRequest& reque
   // warm, where they are not so large that they push each other out.
   const int64_t cache = device.target().l3_bytes;
   const int copies = total > cache / 2 && total < 4 * cache ? 2 : 1;
-  const Bench bench(device, pointers, output_bytes, sizes, copies);
+  const Bench bench(device, inputs, output_bytes, sizes, copies);
   std::vector<std::unique_ptr<Contender>> contenders;
   std::vector<Contender*> field;
   for (const auto& kernel : request.kernels) {

@@ -267,9 +267,9 @@ GraphTensor with_kernel(const UserKernel& kernel, std::span<const GraphTensor> i
   for (const GraphTensor& input : inputs)
     dense.push_back(input.view().is_identity() ? input : input.contiguous());
   GraphTensor result = definition(dense);
-  std::set<NodeId>& apart = result.graph().state()->apart;
-  for (const GraphTensor& input : dense) apart.insert(input.node());
-  apart.insert(result.node());
+  std::set<NodeId>& materialized = result.graph().state()->materialized;
+  for (const GraphTensor& input : dense) materialized.insert(input.node());
+  materialized.insert(result.node());
   return result;
 }
 

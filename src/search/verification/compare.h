@@ -20,6 +20,12 @@ class Margins {
   Margins(const TensorData& expected, double roundings);
   [[nodiscard]] bool exact() const { return exact_; }
   [[nodiscard]] double at(double value) const;
+  /// A margin that no result in the upper magnitudes is below: what lies within it needs no further look.
+  struct Usual {
+    double from = 0;  ///< the least magnitude of which it is true
+    double margin = 0;
+  };
+  [[nodiscard]] Usual usual() const;
   /// One more sample. Margins of results that are no greater grow if at all.
   void add(double value, double error);
 

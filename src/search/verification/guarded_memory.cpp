@@ -21,15 +21,36 @@ int64_t guard(int64_t bytes) {
   return std::clamp(bytes, kLeast, kMost);
 }
 
-/// Address space for so many bytes and a guard on either side, all of it out of reach. Null if there is none.
+/// Address space for so many bytes and a guard on either side, all of it out of reach; many bytes begin where huge pages
+/// do. Null if there is none.
 std::byte* reserve(int64_t bytes) {
-  void* mapped = ::mmap(nullptr, static_cast<size_t>(bytes + 2 * guard(bytes)), PROT_NONE,
+  constexpr auto kHugePage = static_cast<int64_t>(kHugePageBytes);
+  const int64_t around = guard(bytes), slack = bytes >= kHugePage ? kHugePage : 0;
+  void* mapped = ::mmap(nullptr, static_cast<size_t>(bytes + 2 * around + slack), PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return mapped == MAP_FAILED ? nullptr : static_cast<std::byte*>(mapped) + guard(bytes);
+  if (mapped == MAP_FAILED) return nullptr;
+  std::byte* pages = static_cast<std::byte*>(mapped) + around;
+  if (slack == 0) return pages;
+  const int64_t skip = (kHugePage - reinterpret_cast<intptr_t>(pages) % kHugePage) % kHugePage;
+  if (skip > 0) ::munmap(mapped, static_cast<size_t>(skip));
+  pages += skip;
+  if (skip < slack) ::munmap(pages + bytes + around, static_cast<size_t>(slack - skip));
+  return pages;
 }
 void release(std::byte* pages, int64_t bytes) {
   const int64_t around = guard(bytes);
   ::munmap(pages - around, static_cast<size_t>(bytes + 2 * around));
+}
+/// Memory of the process's pool, seen at `place` as well. Whether the system does that.
+bool show_at([[maybe_unused]] std::byte* place, [[maybe_unused]] const std::byte* pooled,
+             [[maybe_unused]] int64_t bytes) {
+#ifdef __linux__
+  // Of an old size of 0 the system maps shared pages once more (mremap(2)).
+  return ::mremap(const_cast<std::byte*>(pooled), 0, static_cast<size_t>(bytes),
+                  MREMAP_MAYMOVE | MREMAP_FIXED, place) != MAP_FAILED;
+#else
+  return false;
+#endif
 }
 
 /// Pages between guards. What is given back is kept for those that take no more: fresh pages take longer than most
@@ -44,9 +65,10 @@ class GuardedPages {
   /// This many bytes, whole pages that hold anything. Errors: Error if there is no memory.
   std::byte* take(int64_t bytes) {
     Kept memory = kept(bytes);
-    if (memory.pages == nullptr) memory = {map(bytes), bytes};
+    if (memory.pages == nullptr) memory = map(bytes);
     std::byte* taken = memory.pages + (memory.bytes - bytes);  // right before the upper guard
     ::mprotect(taken, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE);
+    if (memory.pooled != nullptr) map_pages(taken, static_cast<size_t>(bytes));
     const std::scoped_lock lock(mutex_);
     taken_.emplace(taken, memory);
     return taken;
@@ -55,10 +77,12 @@ class GuardedPages {
     const std::scoped_lock lock(mutex_);
     const Kept memory = taken_.extract(taken).mapped();
     if (kept_bytes_ + memory.bytes > kMostKept) {
-      return release(memory.pages, memory.bytes);
+      release(memory.pages, memory.bytes);
+      if (memory.pooled != nullptr) give_back_pooled(memory.pooled, static_cast<size_t>(memory.bytes));
+      return;
     }
     ::mprotect(taken, static_cast<size_t>(bytes), PROT_NONE);
-    kept_.emplace(memory.bytes, memory.pages);
+    kept_.emplace(memory.bytes, memory);
     kept_bytes_ += memory.bytes;
   }
 
@@ -67,6 +91,7 @@ class GuardedPages {
   struct Kept {
     std::byte* pages = nullptr;
     int64_t bytes = 0;
+    std::byte* pooled = nullptr;  ///< where else the pages are seen, if they are the pool's
   };
 
   /// The smallest that is large enough, unless it is so large that others will miss it.
@@ -75,22 +100,26 @@ class GuardedPages {
     const std::scoped_lock lock(mutex_);
     const auto found = kept_.lower_bound(bytes);
     if (found == kept_.end() || found->first > kMostTimes * bytes) return {};
-    const Kept memory{found->second, found->first};
+    const Kept memory = found->second;
     kept_.erase(found);
     kept_bytes_ -= memory.bytes;
     return memory;
   }
-  static std::byte* map(int64_t bytes) {
+  static Kept map(int64_t bytes) {
     std::byte* pages = reserve(bytes);
     if (pages == nullptr)
       fail("[verify] cannot map {} bytes of memory for a trial: {}", bytes, std::strerror(errno));
+    std::byte* pooled = take_pooled(static_cast<size_t>(bytes));
+    if (pooled != nullptr && show_at(pages, pooled, bytes))
+      return {.pages = pages, .bytes = bytes, .pooled = pooled};
+    if (pooled != nullptr) give_back_pooled(pooled, static_cast<size_t>(bytes));
     advise_huge_pages(pages, static_cast<size_t>(bytes));
-    return pages;
+    return {.pages = pages, .bytes = bytes};
   }
 
   std::mutex mutex_;
-  std::multimap<int64_t, std::byte*> kept_;  ///< by bytes
-  std::map<std::byte*, Kept> taken_;         ///< in which memory they lie
+  std::multimap<int64_t, Kept> kept_;  ///< by bytes
+  std::map<std::byte*, Kept> taken_;   ///< in which memory they lie
   int64_t kept_bytes_ = 0;
 };
 
@@ -138,7 +167,6 @@ int64_t GuardedMemory::stray_writes() const {
 }
 
 std::optional<GuardedView> GuardedView::of(std::span<const std::byte> memory) {
-#ifdef __linux__
   const int64_t page = ::sysconf(_SC_PAGESIZE), bytes = static_cast<int64_t>(memory.size());
   const PagePool* pool = PagePool::serving();
   if (bytes == 0 || bytes % page != 0 || reinterpret_cast<intptr_t>(memory.data()) % page != 0 ||
@@ -146,17 +174,11 @@ std::optional<GuardedView> GuardedView::of(std::span<const std::byte> memory) {
     return std::nullopt;
   std::byte* place = reserve(bytes);
   if (place == nullptr) return std::nullopt;
-  // Of an old size of 0 the system maps shared pages once more (mremap(2)).
-  auto* old = const_cast<std::byte*>(memory.data());
-  if (::mremap(old, 0, memory.size(), MREMAP_MAYMOVE | MREMAP_FIXED, place) == MAP_FAILED ||
-      ::mprotect(place, memory.size(), PROT_READ) != 0) {
+  if (!show_at(place, memory.data(), bytes) || ::mprotect(place, memory.size(), PROT_READ) != 0) {
     release(place, bytes);
     return std::nullopt;
   }
   return GuardedView(place, bytes);
-#else
-  return std::nullopt;
-#endif
 }
 
 GuardedView::~GuardedView() {

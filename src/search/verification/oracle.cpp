@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "base/fail.h"
+#include "base/vector_clones.h"
 #include "graph/data_input.h"
 #include "graph/view_reader.h"
 #include "luminal/quantized.h"
@@ -69,28 +70,38 @@ void store_rounded(const FloatFormat& format, double ulp, Oracle::Samples& sampl
   }
 }
 
-/// Whether the graph's dtype holds all of these values, none of which has an error.
+constexpr size_t kRoundedTogether = 64;
+
+/// The same for up to `kRoundedTogether` elements if all are finite and stay so, as most are: without a branch several are looked
+/// at at once. Otherwise nothing, and false.
 template <class T>
-bool are_exact(std::span<const double> values, std::span<const double> errors) {
-  int off = 0;  // no branch: several are looked at at once
+LUMINAL_VECTOR_CLONES bool store_finite(const FloatFormat& format, double ulp, std::span<const double> values,
+                                        std::span<double> errors) {
+  const double relative = std::max(ulp, 0.5) * 2 * format.roundoff;
+  const bool is_correctly_rounded = ulp <= 0.5;
+  std::array<double, kRoundedTogether> rounded;
+  int64_t off = 0;
   for (size_t i = 0; i < values.size(); ++i) {
-    off |= std::abs(values[i]) <= std::numeric_limits<double>::max() ? 0 : 1;
-    off |= errors[i] == 0 ? 0 : 1;
-    off |= is_representable<T>(values[i]) ? 0 : 1;
+    const double size = std::abs(values[i]), error = errors[i];
+    const double grown = error + (relative * (size + error) + format.tiniest);
+    const bool is_exact =
+        is_correctly_rounded & static_cast<bool>(error == 0) & is_representable<T>(values[i]);
+    rounded[i] = is_exact ? 0 : grown;
+    off |= size + grown <= format.largest ? 0 : 1;
   }
-  return off == 0;
+  if (off != 0) return false;
+  std::copy_n(rounded.begin(), values.size(), errors.begin());
+  return true;
 }
 
 void store_rounded(Dtype dtype, double ulp, Oracle::Samples& samples) {
-  constexpr size_t kTogether = 64;
   const FloatFormat format = format_of(dtype);
-  const bool is_correctly_rounded = ulp <= 0.5;
   visit_dtype(dtype, [&]<class T>(T) {
-    const std::span<const double> values = samples.values.as<double>(), errors = samples.errors;
-    for (size_t first = 0; first < errors.size(); first += kTogether) {
-      const size_t count = std::min(kTogether, errors.size() - first);
-      if (is_correctly_rounded && are_exact<T>(values.subspan(first, count), errors.subspan(first, count)))
-        continue;
+    const std::span<const double> values = samples.values.as<double>();
+    const std::span<double> errors = samples.errors;
+    for (size_t first = 0; first < errors.size(); first += kRoundedTogether) {
+      const size_t count = std::min(kRoundedTogether, errors.size() - first);
+      if (store_finite<T>(format, ulp, values.subspan(first, count), errors.subspan(first, count))) continue;
       for (size_t i = first; i < first + count; ++i) store_rounded<T>(format, ulp, samples, i);
     }
   });
@@ -152,15 +163,17 @@ Oracle::Samples between(const Oracle::Samples& read, std::span<const Number* con
 }
 
 /// Each value moved by its error; infinities and NaN stay.
-void move_by(std::span<double> values, std::span<const double> errors, double sign) {
+LUMINAL_VECTOR_CLONES void move_by(std::span<double> values, std::span<const double> errors, double sign) {
+  const double nothing =
+      std::copysign(0.0, -sign);  // times `sign` it is -0, which leaves zeros of both signs
   for (size_t i = 0; i < values.size(); ++i) {
-    const double value = values[i], error = errors[i], moved = value + sign * error;
-    const bool is_finite = std::abs(value) <= std::numeric_limits<double>::max();
-    values[i] = is_finite && error != 0 ? moved : value;
+    const double value = values[i], error = errors[i];
+    const bool is_finite = std::abs(value) <= std::numeric_limits<double>::max(), moves = error != 0;
+    values[i] = value + sign * ((is_finite & moves) ? error : nothing);
   }
 }
 
-bool has_errors(const Oracle::Samples& samples) {
+LUMINAL_VECTOR_CLONES bool has_errors(const Oracle::Samples& samples) {
   int64_t found = 0;  // no early end: several are looked at at once
   for (const double error : samples.errors) found |= error != 0 ? 1 : 0;
   return found != 0;
@@ -422,8 +435,9 @@ void doubt_what_turns(const Oracle::Samples& input, Oracle::Samples& result,
 }
 
 /// Errors that reach from `center` to `there`; where the distance is NaN they stay as they are. Whether it is nowhere.
-bool widen(std::span<double> errors, std::span<const double> center, std::span<const double> there) {
-  int nans = 0;
+LUMINAL_VECTOR_CLONES bool widen(std::span<double> errors, std::span<const double> center,
+                                 std::span<const double> there) {
+  int64_t nans = 0;
   for (size_t i = 0; i < errors.size(); ++i) {
     const double distance = std::abs(there[i] - center[i]);
     nans |= distance == distance ? 0 : 1;

@@ -136,7 +136,7 @@ class Held {
 
  private:
   static constexpr int kUnused = -1, kAlways = std::numeric_limits<int>::max();
-  static constexpr int64_t kMostOpen = int64_t{1} << 28, kMostHeld = int64_t{1} << 30;
+  static constexpr int64_t kMostOpen = int64_t{1} << 27, kMostHeld = int64_t{3} << 27;
   const runtime::Plan& plan_;
   std::vector<int> last_;  ///< launch that needs it, by tensor
   std::vector<int64_t> bytes_;

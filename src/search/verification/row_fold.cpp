@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/vector_clones.h"
 #include "search/verification/float_format.h"
 
 namespace luminal::search {
@@ -79,28 +80,45 @@ void RowFold::add(const Oracle::Samples& terms, size_t first, size_t count) {
                std::span(terms.errors).subspan(first, count));
 }
 
-void RowFold::add_errors(std::span<const double> terms, std::span<const double> errors) {
-  constexpr size_t kLanes = 8;
-  constexpr double kLargest = std::numeric_limits<double>::max();
+namespace {
+
+constexpr size_t kLanes = 32;
+
+/// What terms come to: errors and magnitudes are added up, what is not finite has none.
+struct TermTotals {
   std::array<double, kLanes> magnitude{}, error{}, largest{};
-  std::array<int64_t, kLanes> broken{};
+  std::array<int64_t, kLanes> broken{};  ///< not 0: one of the terms is no whole number
+};
+
+LUMINAL_VECTOR_CLONES TermTotals totals_of(std::span<const double> terms, std::span<const double> errors) {
+  constexpr double kLargest = std::numeric_limits<double>::max();
+  constexpr double kAllWhole = 0x1p52;  // from here on; below, the sum with it is rounded to a whole number
+  TermTotals sums;
   const auto add = [&](size_t first, size_t lanes) {
     for (size_t lane = 0; lane < lanes; ++lane) {
-      const double term = terms[first + lane], e = errors[first + lane], size = std::abs(term);
-      magnitude[lane] += size <= kLargest ? size : 0;
-      error[lane] += e;
-      largest[lane] = largest[lane] < e ? e : largest[lane];
-      broken[lane] |= term == std::floor(term) ? 0 : 1;
+      const double size = std::abs(terms[first + lane]), e = errors[first + lane];
+      const bool is_large = size >= kAllWhole, is_whole = (size + kAllWhole) - kAllWhole == size;
+      sums.magnitude[lane] += size <= kLargest ? size : 0;
+      sums.error[lane] += e;
+      sums.largest[lane] = sums.largest[lane] < e ? e : sums.largest[lane];
+      sums.broken[lane] |= (is_large | is_whole) ? 0 : 1;
     }
   };
   const size_t whole_rounds = terms.size() / kLanes * kLanes;
   for (size_t first = 0; first < whole_rounds; first += kLanes) add(first, kLanes);
   add(whole_rounds, terms.size() - whole_rounds);
-  for (size_t lane = 0; lane < kLanes; ++lane) {
-    totals_.magnitude += magnitude[lane];
-    totals_.error += error[lane];
-    totals_.largest_error = std::max(totals_.largest_error, largest[lane]);
-    totals_.whole = totals_.whole && broken[lane] == 0;
+  return sums;
+}
+
+}  // namespace
+
+void RowFold::add_errors(std::span<const double> terms, std::span<const double> errors) {
+  const TermTotals totals = totals_of(terms, errors);
+  for (size_t lane = 0; lane < std::min(kLanes, terms.size()); ++lane) {
+    totals_.magnitude += totals.magnitude[lane];
+    totals_.error += totals.error[lane];
+    totals_.largest_error = std::max(totals_.largest_error, totals.largest[lane]);
+    totals_.whole = totals_.whole && totals.broken[lane] == 0;
   }
   if (monoid_ != Monoid::Mul) return;
   for (size_t i = 0; i < terms.size(); ++i)

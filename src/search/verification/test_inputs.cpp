@@ -246,6 +246,12 @@ std::shared_ptr<const TensorData> test_input(std::string_view kind, const Tensor
   return data;
 }
 
+std::shared_ptr<const TensorData> repeated_input(std::string_view kind, Dtype dtype, int64_t elements,
+                                                 uint64_t seed, size_t tensor) {
+  const int64_t some = is_quantized(dtype) ? elements : std::min(elements, period_of(kind));
+  return test_input(kind, {dtype, {some}}, {}, seed, tensor);
+}
+
 std::vector<int64_t> covering_positions(const std::vector<int64_t>& sizes, int random, size_t most,
                                         uint64_t seed, std::span<const int64_t> tiles) {
   const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());

@@ -50,6 +50,11 @@ enum class Subnormals : uint8_t { Some, None };
                                                            const ValueRange& range = {},
                                                            Subnormals subnormals = Subnormals::Some);
 
+/// What such a tensor of so many elements repeats: its beginning if it is long, all of it if it is short or quantised.
+[[nodiscard]] std::shared_ptr<const TensorData> repeated_input(std::string_view kind, Dtype dtype,
+                                                               int64_t elements, uint64_t seed,
+                                                               size_t tensor);
+
 /// Flat positions at which a dense tensor of these sizes is looked at: the corners; a covering design (sample
 /// i lies at place i of every axis, each axis in an order of its own, so that as many samples as the longest
 /// axis is long see each row, each column and each other slice); both sides of the first and the last border of tiles

@@ -104,6 +104,9 @@ struct SuiteOptions {
   std::vector<std::string> kinds;  ///< of inputs, a test case each; none: `input_kinds`
   /// A kernel of the same family and of the same operations passed on all kinds that its sizes call for.
   bool form_passed = false;
+  /// The user's nodes judge each value under one of its names: that these are equal does not depend on sizes, and was
+  /// looked at elsewhere.
+  bool one_name = false;
   /// Inputs that depend on each other in the graph are made from what they depend on (derive.h). Without,
   /// every input is drawn: a kernel that stands then is right, but one may fall on inputs that no graph can
   /// produce, such as a row beside a number that is not its maximum.
@@ -159,6 +162,8 @@ struct VerifyOptions {
   int launches = 8;
   /// Tasks are dealt out in other ways than one call as well: to threads, to a call each, to uneven calls.
   bool deals_out = true;
+  /// At the same time to threads among these ways.
+  bool on_threads = true;
   /// Where launches take that long: test cases for which `runs_all_tasks` does not hold run some of the tasks, and what
   /// these compute is compared. For code that is one program for all tasks and inputs.
   bool in_parts = true;

@@ -52,7 +52,7 @@ TEST(Team, WorkersBeginApartAndMayGoAnywhere) {
   constexpr int kTimes = 20;  // the system may move a thread at once, but hardly each time to where it was
   std::thread([&] {
     for (int number = 0; number < kTimes * static_cast<int>(all.size()); ++number) {
-      begin_apart(number, home);
+      begin_on_own_processor(number, home);
       EXPECT_EQ(allowed_processors(), all);
       begun.insert(processor_here());
     }

@@ -1,0 +1,87 @@
+#include "search/verification/guarded_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "luminal/tensor_data.h"
+#include "search/verification/contain.h"
+
+namespace luminal::search {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+/// What became of a contained process that is served by a pool of pages.
+std::string ended(const std::function<void()>& body) {
+  const KeptPages kept;
+  return run_contained([&](Progress&) { body(); }, std::chrono::seconds(20));
+}
+
+void expect(bool holds) {
+  if (!holds) throw Error("not as expected");
+}
+
+/// Sizes that pools serve and that they do not; whole huge pages, and not.
+const std::vector<int64_t> kSizes{100, 5000, kMiB + 4096, 3 * kMiB, 4 * kMiB, 5 * kMiB + 12};
+
+TEST(GuardedMemory, HoldsWhatIsWrittenAndEndsAtItsGuard) {
+  for (const int64_t bytes : kSizes)
+    EXPECT_EQ(
+        ended([bytes] {
+          for (int round = 0; round < 3; ++round) {  // what was given back is taken again
+            GuardedMemory memory(bytes, 4, GuardedMemory::Place::AtEnd);
+            memory.fill(std::byte{0x5a});
+            std::ranges::fill(memory.bytes(), std::byte{1});
+            expect(memory.stray_writes() == 0 && std::ranges::count(memory.bytes(), std::byte{1}) == bytes);
+          }
+        }),
+        "")
+        << bytes;
+  for (const int64_t bytes : kSizes)
+    for (const bool above : {false, true})
+      EXPECT_TRUE(ended([bytes, above] {
+                    using Place = GuardedMemory::Place;
+                    GuardedMemory memory(bytes, 4, above ? Place::AtEnd : Place::AtStart);
+                    volatile std::byte* data = memory.bytes().data();
+                    // Behind the end there may be a few bytes up to a multiple of 4.
+                    (above ? data[bytes + 4] : data[-1]) = std::byte{1};
+                  }).starts_with("crashed with signal 11"))
+          << bytes << " " << above;
+}
+
+/// A part of larger memory that was given back has its guards too.
+TEST(GuardedMemory, APartOfWhatWasGivenBackHasGuards) {
+  EXPECT_TRUE(ended([] {
+                using Place = GuardedMemory::Place;
+                {
+                  const GuardedMemory large(8 * kMiB, 4, Place::AtEnd);
+                }
+                GuardedMemory part(3 * kMiB, 4, Place::AtStart);
+                part.fill(std::byte{2});
+                volatile std::byte* data = part.bytes().data();
+                data[-1] = std::byte{1};
+              }).starts_with("crashed with signal 11"));
+}
+
+/// A tensor of the pool is seen between guards without a copy, to read only.
+TEST(GuardedView, ShowsMemoryOfThePoolToReadOnly) {
+  for (const bool writes : {false, true}) {
+    const std::string how = ended([writes] {
+      TensorData data(Dtype::F32, {kMiB});
+      std::ranges::fill(data.as<float>(), 3.F);
+      const auto view = GuardedView::of(data.bytes);
+      expect(view.has_value());
+      data.as<float>()[1000] = 7;
+      const auto* seen = reinterpret_cast<const float*>(view->data());
+      expect(seen[1000] == 7 && seen[kMiB - 1] == 3);
+      if (writes) *const_cast<volatile std::byte*>(view->data()) = std::byte{1};
+    });
+    EXPECT_TRUE(writes ? how.starts_with("crashed with signal 11") : how.empty()) << how;
+  }
+}
+
+}  // namespace
+}  // namespace luminal::search
