@@ -31,11 +31,10 @@ enum class Split : uint8_t {
 };
 
 /// Some of the tasks of a kernel's last stage: one in `one_in` at the beginning, as many at the end and, of those
-/// between, as many from `middle` (0 ... 1) of the way on; of each at least `least`.
+/// between, as many from `middle` (0 ... 1) of the way on; of each at least one.
 struct TaskPart {
   double middle = 0.5;
   int64_t one_in = 32;
-  int64_t least = 1;
   /// Of the first stage instead, and nothing of the others: what they would read was not computed.
   bool of_first_stage = false;
 };
