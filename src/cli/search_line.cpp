@@ -31,7 +31,7 @@ SearchLine::SearchLine(Console& console)
     : console_(console),
       standard_(&console.err == &std::cerr),
       terminal_(standard_ && ::isatty(STDERR_FILENO) != 0),
-      scope_([this](const SearchProgress& progress) { return tell(progress); }) {}
+      scope_([this](const SearchProgress& progress) { return show(progress); }) {}
 
 SearchLine::~SearchLine() { clear(); }
 
@@ -40,7 +40,7 @@ void SearchLine::clear() {
   open_ = false;
 }
 
-bool SearchLine::tell(const SearchProgress& progress) {
+bool SearchLine::show(const SearchProgress& progress) {
   if (interrupt_.asked()) {
     clear();
     console_.err << "luminal: ending the search with the best plan so far; Ctrl-C once more stops\n"

@@ -20,7 +20,7 @@ class SearchLine {
   [[nodiscard]] bool asked_to_end() const { return interrupt_.asked(); }
 
  private:
-  bool tell(const SearchProgress& progress);
+  bool show(const SearchProgress& progress);
   void clear();
 
   Console& console_;

@@ -52,7 +52,7 @@ struct Schedule {
 [[nodiscard]] std::vector<const Schedule*> schedules();
 /// The families that come with the library, without those that a program has registered.
 [[nodiscard]] const std::vector<const Schedule*>& built_in_schedules();
-/// Adds a family of a program's own, which then competes with the others. Before the first compile: plans and
+/// Adds a user kernel's family, which then competes with the others. Before the first compile: plans and
 /// choices that are there stay as they are. `schedule` outlives the process's last compile. Errors: Error if
 /// there is a family of that name.
 void register_schedule(const Schedule& schedule);

@@ -75,7 +75,7 @@ struct Executor::State {
         names(names_in(plan)),
         host_calls(plan.launches.size()),
         arena(the_arena ? std::move(the_arena) : std::make_shared<backends::Buffer>(*device)),
-        tells_launches(environment::debug_level() >= 2) {
+        reports_launches(environment::debug_level() >= 2) {
     for (size_t i = 0; i < plan.launches.size(); ++i)
       if (const auto& host = plan.launches[i].host) {
         host_calls[i].inputs.resize(host->inputs.size());
@@ -92,7 +92,7 @@ struct Executor::State {
   std::vector<std::string> names;
   std::vector<HostCall> host_calls;  ///< by launch
   std::shared_ptr<backends::Buffer> arena;
-  bool tells_launches;  ///< LUMINAL_DEBUG when the plan was made ready: runs are too short to look again
+  bool reports_launches;  ///< LUMINAL_DEBUG when the plan was made ready: runs are too short to look again
 
   struct Sized {
     std::vector<int64_t> sizes;  ///< of `names`
@@ -113,7 +113,7 @@ struct Executor::State {
   void run_host(Graph& graph, Layout& layout, int launch);
 
   std::unique_ptr<Profiler> log_profiler;  ///< of runs at LUMINAL_DEBUG=2, for LUMINAL_DUMP
-  void tell(int launch, Profiler::Clock::time_point begin, Profiler::Clock::time_point end);
+  void report_launch(int launch, Profiler::Clock::time_point begin, Profiler::Clock::time_point end);
   void write_trace() const noexcept;
 };
 
@@ -254,7 +254,7 @@ void Executor::State::run_timed(Graph& graph, Layout& layout, std::vector<TraceE
     const auto end = begin + std::chrono::duration_cast<Profiler::Clock::duration>(Microseconds(time_us));
     if (trace != nullptr) trace->push_back({launch.name, shapes_of(plan, launch, layout), time_us});
     if (profiler != nullptr) profiler->record(plan, number, begin, end);
-    if (tells_launches) tell(number, begin, end);
+    if (reports_launches) report_launch(number, begin, end);
     if (after_launch) after_launch(number, [&](TensorIndex tensor) { return read(layout, tensor); });
   }
 }
@@ -276,7 +276,7 @@ void Executor::State::roll_back(Graph& graph) {
   bindings->roll_back(graph);
 }
 
-void Executor::State::tell(int launch, Profiler::Clock::time_point begin, Profiler::Clock::time_point end) {
+void Executor::State::report_launch(int launch, Profiler::Clock::time_point begin, Profiler::Clock::time_point end) {
   if (!log_profiler) log_profiler = std::make_unique<Profiler>(machine_limits(*device));
   const double time_us = std::chrono::duration<double, std::micro>(end - begin).count();
   log_line(launch_line(plan.launches[at(launch)], time_us, log_profiler->limits()));
@@ -304,7 +304,7 @@ void Executor::run(Graph& graph, std::vector<TraceEntry>* trace, Profiler* profi
   Layout& layout = state.layout_for(graph.dims());
   try {
     state.bindings->bind(graph, layout);
-    if (trace != nullptr || profiler != nullptr || after_launch || state.tells_launches)
+    if (trace != nullptr || profiler != nullptr || after_launch || state.reports_launches)
       state.run_timed(graph, layout, trace, profiler, after_launch);
     else
       state.run_segments(graph, layout);

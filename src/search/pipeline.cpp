@@ -224,7 +224,7 @@ class BackEndRun {
                          .large_bytes = static_cast<double>(options_.large_bytes)},
                         options_);
     };
-    // No version of ours tells what families of a program's own say that kernels cost.
+    // No version of ours tells what user kernels say that kernels cost.
     compiled_.cover = codegen::has_added_families()
                           ? find()
                           : known_cover(Cache::of_process(),
@@ -318,12 +318,12 @@ class BackEndRun {
     while (const std::optional<PlanFault> fault = check_plan(*target_.backend, graph_, plan, top, inputs,
                                                              options_.math, deadlines_.verify, digest)) {
       const auto replay = replay_of(graph_, plan, compiled_.facts, *compiled_.front_end->store, *fault);
-      const PlanFacts::Kernel* own = own_kernel(*fault);
+      const PlanFacts::Kernel* wrong_one = faulty_user_kernel(*fault);
       log_line(fmt::format(
-          "[verify] a plan is wrong and not used: {}{}{}", fault->message, own ? "" : ". Please report this",
+          "[verify] a plan is wrong and not used: {}{}{}", fault->message, wrong_one ? "" : ". Please report this",
           replay ? "; " + write_replay(*replay, combine(plan.key, hash_bytes(fault->message))) : ""));
-      if (own != nullptr) {
-        drop_own_kernel(*own);
+      if (wrong_one != nullptr) {
+        drop_user_kernel(*wrong_one);
         continue;
       }
       if (fault->kind == PlanFault::Kind::Value) {
@@ -341,8 +341,8 @@ class BackEndRun {
     compiled_.tuning.verify_s += seconds_since(start);
   }
 
-  /// The kernel of the program's own that computes wrong values in a launch; null if no such kernel does.
-  [[nodiscard]] const PlanFacts::Kernel* own_kernel(const PlanFault& fault) const {
+  /// The user kernel that computes wrong values in a launch; null if none does.
+  [[nodiscard]] const PlanFacts::Kernel* faulty_user_kernel(const PlanFault& fault) const {
     if (fault.kind != PlanFault::Kind::Value || fault.launch < 0) return nullptr;
     const PlanFacts& facts = compiled_.facts;
     const PlanFacts::Kernel& kernel = facts.list[facts.kernel_of[static_cast<size_t>(fault.launch)]];
@@ -350,7 +350,7 @@ class BackEndRun {
   }
 
   /// The model's choice takes its place.
-  void drop_own_kernel(const PlanFacts::Kernel& kernel) {
+  void drop_user_kernel(const PlanFacts::Kernel& kernel) {
     add_note(fmt::format("{} is wrong and not used", kernel.implementation.schedule->name));
     forget_choice(compiled_.front_end->store->at(kernel.spec), kernel.bucket);
     compiled_.tuned.erase(kernel.spec);

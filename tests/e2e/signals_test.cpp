@@ -56,7 +56,7 @@ TEST_F(Signals, StopASearchAtOnceAndLeaveTheWeightsAlone) {
   }
 }
 
-/// Training, the exam and the comparison with Fast mode go on with the plan that is there.
+/// Training, the evaluation and the comparison with Fast mode go on with the plan that is there.
 TEST_F(Signals, ASearchThatWasEndedIsNotBegunAnew) {
   Program run(folder_.path(), train({"--mode", "optimal", "--limit", "640", "--epochs", "1"}));
   ASSERT_TRUE(run.wait_until([&] { return fs::exists(folder_.path() / "cache"); })) << run.err();

@@ -79,10 +79,10 @@ class DeferredDevice : public backends::Device {
   using Device::compile;
   [[nodiscard]] std::shared_ptr<const backends::Kernel> compile(const codegen::Program& program,
                                                                 const std::string& source) override {
-    return std::make_shared<OwnKernel>(*this, cpu_->compile(program, source));
+    return std::make_shared<DeferredKernel>(*this, cpu_->compile(program, source));
   }
   [[nodiscard]] std::shared_ptr<const backends::Kernel> load(std::span<const std::byte> binary) override {
-    return std::make_shared<OwnKernel>(*this, cpu_->load(binary));
+    return std::make_shared<DeferredKernel>(*this, cpu_->load(binary));
   }
   [[nodiscard]] std::string assembly(const codegen::Program& program) override {
     return cpu_->assembly(program);
@@ -129,9 +129,9 @@ class DeferredDevice : public backends::Device {
   };
 
   /// The host cannot run it.
-  class OwnKernel : public backends::Kernel {
+  class DeferredKernel : public backends::Kernel {
    public:
-    OwnKernel(DeferredDevice& device, std::shared_ptr<const backends::Kernel> kernel)
+    DeferredKernel(DeferredDevice& device, std::shared_ptr<const backends::Kernel> kernel)
         : cpu_kernel(std::move(kernel)), device_(device) {}
     [[nodiscard]] backends::Device* device() const override { return &device_; }
     [[nodiscard]] const std::vector<std::string>& dims() const override { return cpu_kernel->dims(); }
@@ -155,7 +155,7 @@ class DeferredDevice : public backends::Device {
    public:
     List(backends::Device& cpu, std::vector<backends::ListedLaunch> launches) {
       for (backends::ListedLaunch& launch : launches) {
-        launch.kernel = dynamic_cast<const OwnKernel&>(*launch.kernel).cpu_kernel.get();
+        launch.kernel = dynamic_cast<const DeferredKernel&>(*launch.kernel).cpu_kernel.get();
         bound.buffers.emplace_back(static_cast<size_t>(launch.buffers));
       }
       bound.shared.resize(launches.size());

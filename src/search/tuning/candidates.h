@@ -10,7 +10,7 @@ struct Candidates {
   std::vector<Tried> hopeless;   ///< not worth compiling while anything else is there
 };
 /// The model's first `most` candidates of all families (four at most where they take tens of milliseconds), beside
-/// kernels of the program's own. What the model sees far behind is left out, behind the first three also what it
+/// user kernels. What the model sees far behind is left out, behind the first three also what it
 /// sees clearly behind. Where there is room for all families each has its first, so that a model that is wrong
 /// about a family does not shut it out; the first of a family that was left out is hopeless.
 [[nodiscard]] Candidates find_candidates(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,

@@ -55,9 +55,9 @@ struct Job {
   [[nodiscard]] std::vector<size_t> by_merit() const;
   /// The best candidate that is left.
   [[nodiscard]] std::optional<size_t> leader() const;
-  /// The candidate that Fast mode would take, if it stands; otherwise the next one that is not the program's own.
+  /// The candidate that Fast mode would take, if it stands; otherwise the next one that is no user kernel.
   [[nodiscard]] std::optional<size_t> models_choice() const;
-  /// Nothing is looked at before it is timed, in a contained process as well: no candidate is the program's own, one
+  /// Nothing is looked at before it is timed, in a contained process as well: no candidate is a user kernel, one
   /// run takes so long that a look takes longer than the race, or there is no other candidate to choose. Of generated
   /// kernels hardly one is wrong, and what leads is verified in full.
   [[nodiscard]] bool races_unseen() const;

@@ -36,7 +36,7 @@ class KernelVerifier {
   [[nodiscard]] std::vector<Job*> verify_leaders(std::span<Job* const> jobs, Clock::time_point until);
   /// Of a job's leader: kernels of the same form are of one family and do the same operations at other sizes. When one
   /// of them has passed on all kinds of inputs, the others are verified on fewer (SuiteOptions::form_passed). None for
-  /// kernels of the program's own.
+  /// user kernels.
   [[nodiscard]] static std::optional<uint64_t> form_of(const Job& job);
   /// A candidate is out; `size`, of the job's subject, is where the fault is.
   void reject(Job& job, size_t candidate, const Fault& fault, size_t size);

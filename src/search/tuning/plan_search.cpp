@@ -178,7 +178,7 @@ class PlanSearch {
     return finished();
   }
 
-  /// Kernels of the program's own that were not verified, for there was no time, become the model's choice.
+  /// User kernels that were not verified, for there was no time, become the model's choice.
   void drop_unverified_own() {
     const auto is_own = [](const Tuned& tuned) { return codegen::find_schedule(tuned.schedule).foreign; };
     std::vector<std::string> dropped;
@@ -353,7 +353,7 @@ class PlanSearch {
   }
 
   /// Whether a cover with specs that nobody has timed promises to be clearly faster than the best so far, or has a
-  /// place for a kernel of the program's own, whose time nobody can predict.
+  /// place for a user kernel, whose time nobody can predict.
   [[nodiscard]] bool is_worth_timing(const Cover& cover,
                                      const std::vector<std::pair<SpecId, TuneRequest>>& open) const {
     constexpr double kGain = 0.99;

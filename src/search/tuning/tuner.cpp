@@ -31,7 +31,7 @@ CacheKey Tuner::key_of(const kernel::KernelSpec& spec, const codegen::Bucket& bu
 
 CacheKey tuning_key(const kernel::KernelSpec& spec, const codegen::Bucket& bucket,
                     const codegen::Target& target, const std::string& extra) {
-  // A family that was not there when a choice was made may have a better kernel. Kernels of a program's own
+  // A family that was not there when a choice was made may have a better kernel. User kernels
   // are written for a few specs: those of others stay as they are.
   std::vector<std::string> families = user_kernels_for(spec, target);
   for (const codegen::Schedule* schedule : codegen::schedules())
@@ -276,7 +276,7 @@ void Tuner::run_races(std::span<Job* const> jobs) {
   phases_.measure_s += seconds_since(start);
 }
 
-/// Races the candidates of each job that are not plainly wrong. Where they race unseen only a program's own is
+/// Races the candidates of each job that are not plainly wrong. Where they race unseen only a user kernel is
 /// looked at, and only if it is the fastest.
 void Tuner::race(std::span<Job* const> jobs) {
   std::vector<Job*> seen, unseen;

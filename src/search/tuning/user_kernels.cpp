@@ -21,7 +21,7 @@
 #include "search/tuning/implementation.h"
 #include "search/tuning/user_kernels.h"
 
-// Kernels of a program's own: a schedule family for each name, which takes exactly the specs that its
+// User kernels: a schedule family for each name, which takes exactly the specs that its
 // definitions come to.
 namespace luminal {
 namespace {
