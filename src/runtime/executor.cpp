@@ -276,7 +276,8 @@ void Executor::State::roll_back(Graph& graph) {
   bindings->roll_back(graph);
 }
 
-void Executor::State::report_launch(int launch, Profiler::Clock::time_point begin, Profiler::Clock::time_point end) {
+void Executor::State::report_launch(int launch, Profiler::Clock::time_point begin,
+                                    Profiler::Clock::time_point end) {
   if (!log_profiler) log_profiler = std::make_unique<Profiler>(machine_limits(*device));
   const double time_us = std::chrono::duration<double, std::micro>(end - begin).count();
   log_line(launch_line(plan.launches[at(launch)], time_us, log_profiler->limits()));

@@ -320,7 +320,8 @@ class BackEndRun {
       const auto replay = replay_of(graph_, plan, compiled_.facts, *compiled_.front_end->store, *fault);
       const PlanFacts::Kernel* wrong_one = faulty_user_kernel(*fault);
       log_line(fmt::format(
-          "[verify] a plan is wrong and not used: {}{}{}", fault->message, wrong_one ? "" : ". Please report this",
+          "[verify] a plan is wrong and not used: {}{}{}", fault->message,
+          wrong_one ? "" : ". Please report this",
           replay ? "; " + write_replay(*replay, combine(plan.key, hash_bytes(fault->message))) : ""));
       if (wrong_one != nullptr) {
         drop_user_kernel(*wrong_one);

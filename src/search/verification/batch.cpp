@@ -286,11 +286,11 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
   ReferenceMaker references(check, part.threads, record, progress);
   VerifyOptions options = check.options;
   if (record.size > 1 || part.number > 0) options.launches = 1;
-  // On common inputs: the other parts have kinds that leave results open.
-  options.deals_out = part.number == 0;
-  // Tasks that write the same bytes are found where each has a call of its own, at every size.
-  constexpr size_t kOneIn = 8;
-  options.on_threads = record.size < 2 || record.size % kOneIn == 0;
+  // On common inputs: the other parts have kinds that leave results open. Of many sizes, where the code is one program for
+  // all tasks, at every fifth: an odd number, so that lengths of every residue of powers of two are among these.
+  constexpr size_t kOneIn = 5;
+  const bool is_turn = record.size < 2 || !options.in_parts || record.size % kOneIn == 0;
+  options.deals_out = part.number == 0 && is_turn;
   options.is_long = is_long(check);
   std::optional<CaseVerifier> candidate;
   std::vector<int> unsampled;  // on further kinds

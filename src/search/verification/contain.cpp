@@ -294,17 +294,24 @@ std::vector<std::string> run_contained_each(size_t count,
   const SharedBytes shared_boards(static_cast<int64_t>(most * sizeof(Board)));
   const SharedBytes shared_next(sizeof(std::atomic<size_t>));
   const SharedBytes shared_done(static_cast<int64_t>(count * sizeof(std::atomic<bool>)));
-  const auto done = shared_done.as<std::atomic<bool>>();
+  const SharedBytes shared_taken(static_cast<int64_t>(count * sizeof(std::atomic<bool>)));
+  const auto done = shared_done.as<std::atomic<bool>>(), taken = shared_taken.as<std::atomic<bool>>();
   const std::span<Board> boards = shared_boards.as<Board>();
   std::atomic<size_t>& next = shared_next.as<std::atomic<size_t>>()[0];
   std::vector<std::string> results(count);
   const std::vector<LentPool> pools(most);
   std::vector<std::optional<Worker>> running(most);
+  // An item, or else the next one that nobody has taken.
+  const auto take = [&next, taken, count](size_t item) {
+    while (item < count && taken[item].exchange(true)) item = next++;
+    return item;
+  };
   const auto start = [&](size_t w) {
     Board& board = *new (&boards[w]) Board{};
     board.item = count;
-    running[w].emplace(board, pools[w].get(), timeout, [&board, &next, &action, done, count] {
-      for (size_t item = next++; item < count; item = next++) {
+    running[w].emplace(board, pools[w].get(), timeout, [&board, &next, &action, take, done, count, w] {
+      // The first item is the first worker's, whose pool has served others most: callers begin with the largest.
+      for (size_t item = take(w); item < count; item = take(next++)) {
         board.item = item;
         ++board.progress;
         action(item, board.progress);

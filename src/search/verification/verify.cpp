@@ -426,7 +426,7 @@ class CaseVerifier::Runs {
         .place = GuardedMemory::Place::NextToStart, .alignment = 1, .pattern = kOtherPattern};
     std::vector<Turn> list;
     if (!options_.deals_out) return list;
-    if (options_.threads > 1 && options_.on_threads)
+    if (options_.threads > 1)
       list.push_back(
           {Split::Threads, {.threads = options_.threads}, fmt::format("{} threads", options_.threads)});
     list.push_back({Split::Singles, kAtStart, "a call for each task, data at the start of a page", true});

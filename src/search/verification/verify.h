@@ -162,8 +162,6 @@ struct VerifyOptions {
   int launches = 8;
   /// Tasks are dealt out in other ways than one call as well: to threads, to a call each, to uneven calls.
   bool deals_out = true;
-  /// At the same time to threads among these ways.
-  bool on_threads = true;
   /// Where launches take that long: test cases for which `runs_all_tasks` does not hold run some of the tasks, and what
   /// these compute is compared. For code that is one program for all tasks and inputs.
   bool in_parts = true;
