@@ -7,6 +7,7 @@
 
 #include "backends/device.h"
 #include "kernel/spec.h"
+#include "luminal/tensor_data.h"
 #include "search/tuning/race.h"
 
 namespace luminal::search {
