@@ -287,6 +287,7 @@ std::vector<Job*> KernelVerifier::verify_leaders(std::span<Job* const> jobs, Clo
     Job& job = *jobs[i];
     const FullVerdict& verdict = verdicts[i];
     phases_.verified += verdict.is_finished ? 1 : 0;
+    phases_.cases += verdict.cases;
     phases_.compared += verdict.compared;
     phases_.proven += verdict.proven;
     const bool a_reference_fell =

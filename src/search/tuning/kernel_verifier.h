@@ -14,6 +14,7 @@ namespace luminal::search {
 struct TuningPhases {
   double compile_s = 0, measure_s = 0, verify_s = 0;
   int compiled = 0, loaded = 0, timed = 0, verified = 0, faults = 0;
+  int64_t cases = 0;     ///< that the kernels to be verified ran
   int64_t compared = 0;  ///< outputs, with those of an independent kernel
   int64_t proven = 0;    ///< elements of large sums of products, by Freivalds' check
 };

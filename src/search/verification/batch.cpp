@@ -96,7 +96,7 @@ struct FullRecord {
   std::atomic<int> running;  ///< kNobody, the candidate, or an independent kernel from kIndependent on
   size_t size;
   size_t next_sum;  ///< of a contraction; those before it fell at this size
-  int64_t compared, proven;
+  int64_t cases, compared, proven;
   double skipped_share;
   FaultRecord fault;
   SharedText<500> fell[kMostIndependent];
@@ -318,6 +318,7 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
     if (references.is_slow()) candidate->spare_reference();
     if (reference) accept_beyond_laws(suite.cases[0], *reference);
     record.running = kCandidate;
+    ++record.cases;
     auto fault = candidate->add(suite.cases[0], reference, k + 1 == kinds);
     if (fault && fault->is_by_reference && references.is_by_peer()) {  // one of the two is wrong
       reference = references.make_without_peer(suite);
@@ -393,6 +394,7 @@ std::vector<FullVerdict> verify_in_full(std::span<const FullCheck> checks, int w
       verdict.size = record.size;
     }
     if (cut_short[i]) verdict.is_finished = false;
+    verdict.cases += record.cases;
     verdict.compared += record.compared;
     verdict.proven += record.proven;
     verdict.skipped_share = std::max(verdict.skipped_share, record.skipped_share);

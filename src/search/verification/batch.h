@@ -56,6 +56,7 @@ struct FullVerdict {
   size_t size = 0;          ///< where the fault is
   std::vector<std::string>
       fell;                  ///< by independent kernel: what is wrong with it; "" if nothing or not tried
+  int64_t cases = 0;         ///< that the candidate ran: kinds of inputs at each size
   int64_t compared = 0;      ///< outputs, with those of an independent kernel
   int64_t proven = 0;        ///< elements of sums, by Freivalds' check
   double skipped_share = 0;  ///< see VerificationSuite::skipped_share; the greatest

@@ -162,7 +162,7 @@ TEST_F(Candidacy, WhatWasFoundWithLittleEffortServesNoLargerShare) {
 
 /// They are verified on fewer inputs then, in whatever batch they come.
 TEST_F(Candidacy, KernelsOfAFormWaitForTheFirstOfThem) {
-  const auto compared_at = [&](const std::vector<int64_t>& columns) {
+  const auto cases_at = [&](const std::vector<int64_t>& columns) {
     const luminal::test::TemporaryFolder folder;
     Cache cache(folder.path());
     const Graph cx;
@@ -177,16 +177,18 @@ TEST_F(Candidacy, KernelsOfAFormWaitForTheFirstOfThem) {
     for (Tuned& each : tuned) winners.push_back(&each);
     tuner.confirm(winners);
     for (const Tuned& each : tuned) EXPECT_TRUE(each.verified);
-    return tuner.phases().compared;
+    EXPECT_GT(tuner.phases().compared, static_cast<int64_t>(columns.size()) * 64) << "each is compared";
+    return tuner.phases().cases;
   };
-  const int64_t one = compared_at({500});
-  EXPECT_GT(one, 0);
   std::vector<int64_t> columns;
   const int64_t more_than_processors = Team::shared().size() + 10;
   for (int64_t n = 0; n < more_than_processors; ++n) columns.push_back(501 + n);
-  const int64_t all = compared_at(columns), count = static_cast<int64_t>(columns.size());
-  EXPECT_GT(all, count * 64) << "each of them is compared";
-  EXPECT_LT(all, count * one * 2 / 3);
+  const int64_t one = cases_at({500}), many = cases_at(columns);
+  columns.push_back(500);
+  const int64_t further = cases_at(columns) - many;
+  EXPECT_GT(further, 0);
+  EXPECT_LT(further, one);
+  EXPECT_EQ(many, one + (more_than_processors - 1) * further);
 }
 
 TEST(Costs, ArePredictionsScaledByWhatTakesTime) {
