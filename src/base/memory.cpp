@@ -6,7 +6,7 @@
 #include "base/fail.h"
 #include "base/machine.h"
 
-#ifdef __linux__
+#if __has_include(<sys/mman.h>)
 #include <sys/mman.h>
 #endif
 
@@ -19,6 +19,25 @@ void advise_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] size_t byte
   const uintptr_t first = (address + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
   if (first + kHugePageBytes <= address + bytes)
     madvise(reinterpret_cast<void*>(first), address + bytes - first, MADV_HUGEPAGE);
+#endif
+}
+
+std::byte* reserve_pages([[maybe_unused]] size_t bytes, [[maybe_unused]] size_t around) {
+#ifdef MAP_ANONYMOUS
+  // The system aligns to small pages: what lies before the first huge one, and as much behind, goes back.
+  const size_t slack = bytes >= kHugePageBytes ? kHugePageBytes : 0;
+  void* mapped = ::mmap(nullptr, bytes + 2 * around + slack, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  std::byte* pages = static_cast<std::byte*>(mapped) + around;
+  if (slack == 0) return pages;
+  const size_t skip = (kHugePageBytes - reinterpret_cast<uintptr_t>(pages) % kHugePageBytes) % kHugePageBytes;
+  if (skip > 0) ::munmap(mapped, skip);
+  pages += skip;
+  if (skip < slack) ::munmap(pages + bytes + around, slack - skip);
+  return pages;
+#else
+  return nullptr;
 #endif
 }
 

@@ -12,6 +12,10 @@ inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 /// everything is only slower.
 void advise_huge_pages(void* data, size_t bytes);
 
+/// Address space for `bytes`, with `around` more on either side, that nobody may read or write yet; a huge page or more
+/// begins where one does. Null if the system has none, or no such thing. munmap(2) gives it back.
+[[nodiscard]] std::byte* reserve_pages(size_t bytes, size_t around = 0);
+
 /// Maps all pages at once, to be written: one by one, as they are touched, takes twice as long. Where the system cannot,
 /// that is what happens.
 void map_pages(void* pages, size_t bytes);

@@ -42,14 +42,8 @@ PagePool::PagePool(int64_t bytes) {
   const int64_t whole = bytes / kHugePage * kHugePage;
   if (whole <= 0) return;
   // Huge pages need an address and a place in the shared memory that are multiples of their size.
-  void* reserved = ::mmap(nullptr, static_cast<size_t>(whole + kHugePage), PROT_NONE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (reserved == MAP_FAILED) return;
-  auto* begin = static_cast<std::byte*>(reserved);
-  const int64_t skip = (kHugePage - reinterpret_cast<intptr_t>(begin) % kHugePage) % kHugePage;
-  if (skip > 0) ::munmap(begin, static_cast<size_t>(skip));
-  if (skip < kHugePage) ::munmap(begin + skip + whole, static_cast<size_t>(kHugePage - skip));
-  begin += skip;
+  std::byte* begin = reserve_pages(static_cast<size_t>(whole));
+  if (begin == nullptr) return;
   if (::mmap(begin, static_cast<size_t>(whole), PROT_NONE,
              MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
     ::munmap(begin, static_cast<size_t>(whole));

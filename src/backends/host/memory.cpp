@@ -40,24 +40,16 @@ int64_t pages_for(int64_t bytes) {
 std::byte* map_memory(int64_t bytes) {
   if (std::byte* pooled = take_pooled(static_cast<size_t>(bytes))) return pooled;
   check_size(bytes);
-  const bool huge = bytes >= kHugePage;
-  const int64_t size = pages_for(bytes);
-  // Anonymous memory is aligned to small pages; the part before the first huge page goes back.
-  const int64_t mapped = huge ? size + kHugePage : size;
-  void* memory = ::mmap(nullptr, static_cast<size_t>(mapped), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED)
+  const auto size = static_cast<size_t>(pages_for(bytes));
+  std::byte* memory = reserve_pages(size);
+  if (memory == nullptr || ::mmap(memory, size, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
+    if (memory != nullptr) ::munmap(memory, size);
     fail<OutOfMemory>("[memory] the system does not give {} at once; use smaller sizes or free memory",
                       readable_bytes(static_cast<size_t>(bytes)));
-  auto* begin = static_cast<std::byte*>(memory);
-  if (huge) {
-    const int64_t skip = (kHugePage - reinterpret_cast<intptr_t>(begin) % kHugePage) % kHugePage;
-    if (skip > 0) ::munmap(begin, static_cast<size_t>(skip));
-    if (skip < kHugePage) ::munmap(begin + skip + size, static_cast<size_t>(kHugePage - skip));
-    begin += skip;
-    advise_huge_pages(begin, static_cast<size_t>(size));
   }
-  return begin;
+  advise_huge_pages(memory, size);
+  return memory;
 }
 
 void unmap_memory(std::byte* memory, int64_t bytes) noexcept {

@@ -138,14 +138,12 @@ LUMINAL_VECTOR_CLONES int64_t count_written(const std::byte* a, const std::byte*
 /// Whether all of `got` lie so near to `expected` that none is a mismatch, told without a branch for each: several are
 /// looked at at once. False may be wrong.
 template <class T>
-LUMINAL_VECTOR_CLONES bool are_near(std::span<const T> expected, const std::byte* got,
+LUMINAL_VECTOR_CLONES bool are_near(std::span<const T> expected, std::span<const std::byte> got,
                                     const Margins::Usual& usual) {
   int64_t far = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
-    T element;
-    std::memcpy(&element, got + i * sizeof(T), sizeof(T));
     const double must = widened(expected[i]), size = std::abs(must),
-                 apart = std::abs(widened(element) - must);
+                 apart = std::abs(widened(element_at<T>(got, i)) - must);
     const bool is_usual = size >= usual.from, is_within = apart <= usual.margin,
                has_leading_digits = apart <= kLarge * size, is_same = apart == 0;
     far |= (is_same | (is_usual & is_within & has_leading_digits)) ? 0 : 1;
@@ -193,7 +191,8 @@ Mismatches all_mismatches(std::span<const T> expected, std::span<const std::byte
     for (size_t part = first; part < first + count; part += kTogether) {
       const size_t length = std::min(kTogether, first + count - part);
       const bool may_be_near = std::is_floating_point_v<T> && !margins.exact();
-      if (may_be_near && are_near<T>(expected.subspan(part, length), &got[part * sizeof(T)], usual)) continue;
+      if (may_be_near && are_near<T>(expected.subspan(part, length), got.subspan(part * sizeof(T)), usual))
+        continue;
       find_in(part, length);
     }
   }

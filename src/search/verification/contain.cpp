@@ -338,7 +338,8 @@ std::vector<std::string> run_contained_each(size_t count,
       if (trouble->empty()) continue;
       if (item == count) fail("[verify] a process for trials {} before its first trial", *trouble);
       results[item] = *trouble;
-      if (next < count) start(w);
+      if (!std::ranges::all_of(taken, [](const std::atomic<bool>& is_taken) { return is_taken.load(); }))
+        start(w);
     }
     if (all_ended) return results;
     throw_if_cancelled();

@@ -21,21 +21,9 @@ int64_t guard(int64_t bytes) {
   return std::clamp(bytes, kLeast, kMost);
 }
 
-/// Address space for so many bytes and a guard on either side, all of it out of reach; many bytes begin where huge pages
-/// do. Null if there is none.
+/// Address space for so many bytes and a guard on either side. Null if there is none.
 std::byte* reserve(int64_t bytes) {
-  constexpr auto kHugePage = static_cast<int64_t>(kHugePageBytes);
-  const int64_t around = guard(bytes), slack = bytes >= kHugePage ? kHugePage : 0;
-  void* mapped = ::mmap(nullptr, static_cast<size_t>(bytes + 2 * around + slack), PROT_NONE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapped == MAP_FAILED) return nullptr;
-  std::byte* pages = static_cast<std::byte*>(mapped) + around;
-  if (slack == 0) return pages;
-  const int64_t skip = (kHugePage - reinterpret_cast<intptr_t>(pages) % kHugePage) % kHugePage;
-  if (skip > 0) ::munmap(mapped, static_cast<size_t>(skip));
-  pages += skip;
-  if (skip < slack) ::munmap(pages + bytes + around, static_cast<size_t>(slack - skip));
-  return pages;
+  return reserve_pages(static_cast<size_t>(bytes), static_cast<size_t>(guard(bytes)));
 }
 void release(std::byte* pages, int64_t bytes) {
   const int64_t around = guard(bytes);
