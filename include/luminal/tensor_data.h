@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,22 @@ inline constexpr size_t kLineBytes = 64;
 [[nodiscard]] void* allocate_lines(size_t bytes);
 void free_lines(void* memory, size_t bytes) noexcept;
 
+/// An element that stays what its memory holds, and an iterator over such: `Bytes(Present{0}, Present{n})` are n bytes
+/// that are about to be written, or are written already; nothing is filled with zeros first.
+struct Present {
+  using iterator_category = std::random_access_iterator_tag;
+  using value_type = Present;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const Present*;
+  using reference = const Present&;
+  std::ptrdiff_t number = 0;
+
+  const Present& operator*() const { return *this; }
+  Present& operator++() { return ++number, *this; }
+  friend std::ptrdiff_t operator-(const Present& a, const Present& b) { return a.number - b.number; }
+  friend bool operator==(const Present&, const Present&) = default;
+};
+
 template <class T>
 struct LineAllocator {
   using value_type = T;
@@ -28,6 +45,7 @@ struct LineAllocator {
   explicit LineAllocator(const LineAllocator<U>&) {}
   [[nodiscard]] T* allocate(size_t count) { return static_cast<T*>(allocate_lines(count * sizeof(T))); }
   void deallocate(T* memory, size_t count) noexcept { free_lines(memory, count * sizeof(T)); }
+  void construct(T*, const Present&) noexcept {}
   friend bool operator==(const LineAllocator&, const LineAllocator&) { return true; }
 };
 

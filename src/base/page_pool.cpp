@@ -1,8 +1,10 @@
 #include "base/page_pool.h"
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <iterator>
+#include <utility>
 
 #include "base/memory.h"
 
@@ -93,6 +95,16 @@ std::byte* PagePool::take(int64_t bytes) {
 
 void PagePool::give_back(std::byte* memory, int64_t bytes) noexcept {
   const std::scoped_lock lock(mutex_);
+  const auto repeated = repeated_.find(memory);
+  if (repeated == repeated_.end()) return put_back(memory, bytes);
+#ifdef __linux__
+  ::munmap(memory, static_cast<size_t>(in_whole_pages(bytes)));
+#endif
+  put_back(repeated->second.data, repeated->second.bytes);
+  repeated_.erase(repeated);
+}
+
+void PagePool::put_back(std::byte* memory, int64_t bytes) {
   auto entry = free_.emplace(memory - data_, in_whole_pages(bytes)).first;
   const auto next = std::next(entry);
   if (next != free_.end() && entry->first + entry->second == next->first) {
@@ -106,12 +118,66 @@ void PagePool::give_back(std::byte* memory, int64_t bytes) noexcept {
   free_.erase(entry);
 }
 
-bool PagePool::owns(const void* memory) const {
-  const auto* at = static_cast<const std::byte*>(memory);
-  return data_ != nullptr && std::less_equal<>()(data_, at) && std::less<>()(at, data_ + bytes_);
+std::byte* PagePool::take_repeated(int64_t bytes, int64_t stretch,
+                                   const std::function<void(std::span<std::byte>)>& fill) {
+  std::byte* data = take(stretch);
+  if (data == nullptr) return nullptr;
+  const int64_t whole = in_whole_pages(bytes);
+  std::byte* memory = reserve_pages(static_cast<size_t>(whole));
+  bool is_there = memory != nullptr;
+  for (int64_t at = 0; is_there && at < whole; at += stretch)
+    is_there = show_at(memory + at, data, std::min(stretch, whole - at));
+#ifdef __linux__
+  is_there = is_there && ::mprotect(memory, static_cast<size_t>(whole), PROT_READ) == 0;
+  if (!is_there && memory != nullptr) ::munmap(memory, static_cast<size_t>(whole));
+#endif
+  if (!is_there) {
+    give_back(data, stretch);
+    return nullptr;
+  }
+  fill({data, static_cast<size_t>(stretch)});
+  const std::scoped_lock lock(mutex_);
+  repeated_.emplace(memory, Stretch{data, stretch});
+  return memory;
 }
 
+std::optional<PagePool::Stretch> PagePool::stretch_at(const void* memory) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = repeated_.find(memory);
+  return found == repeated_.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool PagePool::owns(const void* memory) const {
+  const auto* at = static_cast<const std::byte*>(memory);
+  return (data_ != nullptr && std::less_equal<>()(data_, at) && std::less<>()(at, data_ + bytes_)) ||
+         stretch_at(memory);
+}
+
+bool PagePool::show_at([[maybe_unused]] std::byte* place, [[maybe_unused]] const std::byte* memory,
+                       [[maybe_unused]] int64_t bytes) const {
+#ifdef __linux__
+  const Stretch seen = stretch_at(memory).value_or(Stretch{const_cast<std::byte*>(memory), bytes});
+  for (int64_t at = 0; at < bytes; at += seen.bytes)
+    // Of an old size of 0 the system maps shared pages once more (mremap(2)).
+    if (::mremap(seen.data, 0, static_cast<size_t>(std::min(seen.bytes, bytes - at)),
+                 MREMAP_MAYMOVE | MREMAP_FIXED, place + at) == MAP_FAILED)
+      return false;
+  return true;
+#else
+  return false;
+#endif
+}
+
+namespace {
+
+thread_local std::byte* next_handed_out = nullptr;
+
+}  // namespace
+
+void hand_out_next(std::byte* memory) { next_handed_out = memory; }
+
 std::byte* take_pooled(size_t bytes) {
+  if (next_handed_out != nullptr) return std::exchange(next_handed_out, nullptr);
   constexpr size_t kWorthIt = size_t{1} << 20;
   PagePool* pool = PagePool::serving();
   return pool == nullptr || bytes < kWorthIt ? nullptr : pool->take(static_cast<int64_t>(bytes));

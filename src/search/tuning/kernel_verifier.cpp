@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/hash.h"
 #include "base/log.h"
@@ -30,15 +31,19 @@ bool make_consistent(Job& job) {
   return options.consistent;
 }
 
-/// The candidates beside `c`, those of other families first.
+/// The candidates beside `c`: first those that take about as long as it, of these those of other families.
 std::vector<size_t> others_of(const Job& job, size_t c) {
+  constexpr double kTimesSlower = 1.5;
+  const auto place = [&](size_t other) {
+    const double us = job.tried[other].measured_us;
+    const bool is_slow = us == 0 || us > kTimesSlower * job.tried[c].measured_us;
+    return std::pair(is_slow, job.tried[other].schedule == job.tried[c].schedule);
+  };
   std::vector<size_t> list;
-  for (const bool same_family : {false, true})
-    for (size_t other = 0; other < job.tried.size(); ++other)
-      if (other != c && job.kernels[other] &&
-          (job.tried[other].schedule == job.tried[c].schedule) == same_family &&
-          !codegen::find_schedule(job.tried[other].schedule).foreign)
-        list.push_back(other);
+  for (size_t other = 0; other < job.tried.size(); ++other)
+    if (other != c && job.kernels[other] && !codegen::find_schedule(job.tried[other].schedule).foreign)
+      list.push_back(other);
+  std::ranges::stable_sort(list, {}, place);
   return list;
 }
 

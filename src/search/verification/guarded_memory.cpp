@@ -29,18 +29,6 @@ void release(std::byte* pages, int64_t bytes) {
   const int64_t around = guard(bytes);
   ::munmap(pages - around, static_cast<size_t>(bytes + 2 * around));
 }
-/// Memory of the process's pool, seen at `place` as well. Whether the system does that.
-bool show_at([[maybe_unused]] std::byte* place, [[maybe_unused]] const std::byte* pooled,
-             [[maybe_unused]] int64_t bytes) {
-#ifdef __linux__
-  // Of an old size of 0 the system maps shared pages once more (mremap(2)).
-  return ::mremap(const_cast<std::byte*>(pooled), 0, static_cast<size_t>(bytes),
-                  MREMAP_MAYMOVE | MREMAP_FIXED, place) != MAP_FAILED;
-#else
-  return false;
-#endif
-}
-
 /// Pages between guards. What is given back is kept for those that take no more: fresh pages take longer than most
 /// kernels.
 class GuardedPages {
@@ -98,7 +86,7 @@ class GuardedPages {
     if (pages == nullptr)
       fail("[verify] cannot map {} bytes of memory for a trial: {}", bytes, std::strerror(errno));
     std::byte* pooled = take_pooled(static_cast<size_t>(bytes));
-    if (pooled != nullptr && show_at(pages, pooled, bytes))
+    if (pooled != nullptr && PagePool::serving()->show_at(pages, pooled, bytes))
       return {.pages = pages, .bytes = bytes, .pooled = pooled};
     if (pooled != nullptr) give_back_pooled(pooled, static_cast<size_t>(bytes));
     advise_huge_pages(pages, static_cast<size_t>(bytes));
@@ -162,7 +150,7 @@ std::optional<GuardedView> GuardedView::of(std::span<const std::byte> memory) {
     return std::nullopt;
   std::byte* place = reserve(bytes);
   if (place == nullptr) return std::nullopt;
-  if (!show_at(place, memory.data(), bytes) || ::mprotect(place, memory.size(), PROT_READ) != 0) {
+  if (!pool->show_at(place, memory.data(), bytes) || ::mprotect(place, memory.size(), PROT_READ) != 0) {
     release(place, bytes);
     return std::nullopt;
   }

@@ -13,6 +13,8 @@
 #include <tuple>
 
 #include "base/hash.h"
+#include "base/memory.h"
+#include "base/page_pool.h"
 #include "graph/data_input.h"
 #include "luminal/quantized.h"
 
@@ -200,6 +202,16 @@ void draw(std::string_view kind, Dtype dtype, const ValueRange& range, Bits rand
 /// tile or a row is another number. Plain numbers have long stretches, of which there are several kinds.
 int64_t period_of(std::string_view kind) { return kind == "plain" ? 262'139 : 65'521; }
 
+/// What is longer than this repeats it, whatever it holds: it need be in memory once. A prime number of huge pages, so that
+/// what is shifted by rows or tiles is another number here as well.
+constexpr size_t kStretchBytes = 13 * kHugePageBytes;
+
+/// Again and again, as often as it fits.
+void repeat(std::span<const std::byte> part, std::span<std::byte> out) {
+  for (size_t at = 0; at < out.size(); at += part.size())
+    std::memcpy(&out[at], part.data(), std::min(part.size(), out.size() - at));
+}
+
 /// Numbers with which a tensor begins, at least `count` of them. Tensors of many kernels begin with the same ones: each
 /// thread keeps what it drew.
 std::span<const std::byte> beginning(std::string_view kind, Dtype dtype, uint64_t seed, size_t tensor,
@@ -238,11 +250,23 @@ std::shared_ptr<const TensorData> test_input(std::string_view kind, const Tensor
   const auto bytes = static_cast<size_t>(size_bytes(dtype, data->element_count()));
   const std::span<const std::byte> drawn = beginning(kind, dtype, seed, tensor, range, subnormals,
                                                      std::min(data->element_count(), period_of(kind)));
-  data->bytes.reserve(bytes);  // and nothing is filled with zeros first: that would take as long as drawing
-  while (data->bytes.size() < bytes) {
-    const auto part = drawn.first(std::min(drawn.size(), bytes - data->bytes.size()));
-    data->bytes.insert(data->bytes.end(), part.begin(), part.end());
+  const auto stretch = [&](std::span<std::byte> out) { repeat(drawn, out); };
+  const auto make_room = [&] {
+    return TensorData::Bytes(detail::Present{}, detail::Present{static_cast<std::ptrdiff_t>(bytes)});
+  };
+  PagePool* pool = bytes > kStretchBytes ? PagePool::serving() : nullptr;
+  std::byte* repeated = pool == nullptr ? nullptr
+                                        : pool->take_repeated(static_cast<int64_t>(bytes),
+                                                              static_cast<int64_t>(kStretchBytes), stretch);
+  if (repeated != nullptr) {
+    hand_out_next(repeated);
+    data->bytes = make_room();
+    return data;
   }
+  data->bytes = make_room();
+  const std::span<std::byte> all(data->bytes), first = all.first(std::min(bytes, kStretchBytes));
+  stretch(first);
+  repeat(first, all.subspan(first.size()));
   return data;
 }
 

@@ -6,7 +6,10 @@
 #include <cstring>
 #include <functional>
 #include <random>
+#include <span>
 #include <vector>
+
+#include "base/memory.h"
 
 #ifdef __linux__
 #include <sys/wait.h>
@@ -65,6 +68,41 @@ TEST(PagePool, WithoutRoomGivesNothing) {
     if (all == nullptr || pool.take(4096) != nullptr || pool.take(8 * kMiB) != nullptr) return false;
     pool.give_back(all, 4 * kMiB);
     return pool.take(4 * kMiB) == all;
+  }));
+}
+
+/// What repeats a stretch takes no more of the pool than that, nobody writes there, and a second view shows the same.
+TEST(PagePool, RepeatsAStretchInAsMuchAddressSpaceAsIsAskedFor) {
+  PagePool pool(16 * kMiB);
+  constexpr int64_t kStretch = 6 * kMiB, kBytes = 100 * kMiB + 12;
+  const auto number = [](int64_t at) { return static_cast<std::byte>(at % kStretch % 251); };
+  const auto fill = [&](std::span<std::byte> out) {
+    for (size_t i = 0; i < out.size(); ++i) out[i] = number(static_cast<int64_t>(i));
+  };
+  const auto shows_it = [&](const std::byte* memory) {
+    for (int64_t at = 0; at < kBytes; ++at)
+      if (memory[at] != number(at)) return false;
+    return true;
+  };
+  EXPECT_TRUE(served(pool, [&] {
+    for (int round = 0; round < 5; ++round) {  // what is given back is free again
+      std::byte* a = pool.take_repeated(kBytes, kStretch, fill);
+      std::byte* b = pool.take_repeated(kBytes, kStretch, fill);
+      if (a == nullptr || b == nullptr || pool.take_repeated(kBytes, kStretch, fill) != nullptr) return false;
+      std::byte* place = reserve_pages(static_cast<size_t>(kBytes));
+      if (!pool.owns(a) || !shows_it(a) || !shows_it(b) || !pool.show_at(place, a, kBytes) ||
+          !shows_it(place))
+        return false;
+      if (!give_back_pooled(a, static_cast<size_t>(kBytes)) ||
+          !give_back_pooled(b, static_cast<size_t>(kBytes)) || pool.owns(a))
+        return false;
+    }
+    return pool.take(16 * kMiB) != nullptr;
+  }));
+  EXPECT_FALSE(served(pool, [&] {
+    std::byte* memory = pool.take_repeated(kBytes, kStretch, fill);
+    memory[kBytes - 1] = std::byte{1};
+    return true;
   }));
 }
 

@@ -8,6 +8,7 @@
 
 #include "luminal/tensor_data.h"
 #include "search/verification/contain.h"
+#include "search/verification/test_inputs.h"
 
 namespace luminal::search {
 namespace {
@@ -80,6 +81,28 @@ TEST(GuardedView, ShowsMemoryOfThePoolToReadOnly) {
       if (writes) *const_cast<volatile std::byte*>(view->data()) = std::byte{1};
     });
     EXPECT_TRUE(writes ? how.starts_with("crashed with signal 11") : how.empty()) << how;
+  }
+}
+
+/// A large input lies in a pool once, whatever its size; it is the same as elsewhere, and has its guards.
+TEST(GuardedView, ShowsInputsThatRepeatThemselves) {
+  constexpr int64_t kBytes = 70 * kMiB;
+  const auto draw = [](Dtype dtype) {
+    return test_input("plain", {dtype, {kBytes / element_bytes(dtype)}}, {}, 3, 1);
+  };
+  for (const Dtype dtype : {Dtype::F32, Dtype::BF16, Dtype::I64, Dtype::Bool}) {
+    const auto expected = draw(dtype);
+    ASSERT_EQ(expected->bytes.size(), static_cast<size_t>(kBytes));
+    for (const bool reads_beyond : {false, true}) {
+      const std::string how = ended([&] {
+        const auto data = draw(dtype);
+        const auto view = GuardedView::of(data->bytes);
+        expect(data->dims == expected->dims && data->bytes == expected->bytes);
+        expect(view && std::equal(expected->bytes.begin(), expected->bytes.end(), view->data()));
+        if (reads_beyond) static_cast<void>(static_cast<const volatile std::byte*>(view->data())[kBytes]);
+      });
+      EXPECT_TRUE(reads_beyond ? how.starts_with("crashed with signal 11") : how.empty()) << how;
+    }
   }
 }
 
