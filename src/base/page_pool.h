@@ -33,9 +33,9 @@ class PagePool {
   /// Whole pages, huge ones where that many bytes fill one. Null if there is no room.
   [[nodiscard]] std::byte* take(int64_t bytes);
   void give_back(std::byte* memory, int64_t bytes) noexcept;
-  /// Address space for `bytes` in which the first `stretch` bytes appear again and again, to be read alone: what `fill`
-  /// writes once. Tensors of any size that repeat themselves take no more memory than that. Huge pages are whole in a
-  /// stretch. Null where the system cannot, or there is no room.
+  /// Address space for `bytes`, to be read alone, in which one stretch of memory appears again and again: whole huge pages,
+  /// which `fill` writes. So a tensor that repeats itself takes no more memory than its stretch, however long it is. Null
+  /// where there is no room, or the system cannot.
   [[nodiscard]] std::byte* take_repeated(int64_t bytes, int64_t stretch,
                                          const std::function<void(std::span<std::byte>)>& fill);
   /// Also what `take_repeated` gave.

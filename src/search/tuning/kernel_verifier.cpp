@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <utility>
 
 #include "base/hash.h"
 #include "base/log.h"
@@ -31,19 +30,15 @@ bool make_consistent(Job& job) {
   return options.consistent;
 }
 
-/// The candidates beside `c`: first those that take about as long as it, of these those of other families.
+/// The candidates beside `c`, those of other families first.
 std::vector<size_t> others_of(const Job& job, size_t c) {
-  constexpr double kTimesSlower = 1.5;
-  const auto place = [&](size_t other) {
-    const double us = job.tried[other].measured_us;
-    const bool is_slow = us == 0 || us > kTimesSlower * job.tried[c].measured_us;
-    return std::pair(is_slow, job.tried[other].schedule == job.tried[c].schedule);
-  };
   std::vector<size_t> list;
-  for (size_t other = 0; other < job.tried.size(); ++other)
-    if (other != c && job.kernels[other] && !codegen::find_schedule(job.tried[other].schedule).foreign)
-      list.push_back(other);
-  std::ranges::stable_sort(list, {}, place);
+  for (const bool same_family : {false, true})
+    for (size_t other = 0; other < job.tried.size(); ++other)
+      if (other != c && job.kernels[other] &&
+          (job.tried[other].schedule == job.tried[c].schedule) == same_family &&
+          !codegen::find_schedule(job.tried[other].schedule).foreign)
+        list.push_back(other);
   return list;
 }
 
@@ -258,7 +253,15 @@ std::vector<FullVerdict> KernelVerifier::verdicts_on_leaders(std::span<Job* cons
       check.falls_with_sums = job.tried[leader].schedule == "contract";
     }
     const size_t plain_ones = check.independent.size();
-    for (const size_t other : others_of(job, leader)) check.independent.push_back(job.kernels[other].get());
+    std::vector<size_t> others = others_of(job, leader);
+    // Beside loops or sums one that is about as fast will do; without, another family is worth its time.
+    const auto is_about_as_fast = [&](size_t other) {
+      constexpr double kTimes = 1.5;
+      const double us = job.tried[other].measured_us;
+      return us > 0 && us <= kTimes * job.tried[leader].measured_us;
+    };
+    if (plain_ones > 0 || check.split) std::ranges::stable_partition(others, is_about_as_fast);
+    for (const size_t other : others) check.independent.push_back(job.kernels[other].get());
     constexpr size_t kMost = 3;
     if (check.independent.size() > kMost) check.independent.resize(kMost);
     // Without plain loops or sums the first of the others is what the candidate is compared with.

@@ -250,23 +250,19 @@ std::shared_ptr<const TensorData> test_input(std::string_view kind, const Tensor
   const auto bytes = static_cast<size_t>(size_bytes(dtype, data->element_count()));
   const std::span<const std::byte> drawn = beginning(kind, dtype, seed, tensor, range, subnormals,
                                                      std::min(data->element_count(), period_of(kind)));
-  const auto stretch = [&](std::span<std::byte> out) { repeat(drawn, out); };
-  const auto make_room = [&] {
-    return TensorData::Bytes(detail::Present{}, detail::Present{static_cast<std::ptrdiff_t>(bytes)});
-  };
-  PagePool* pool = bytes > kStretchBytes ? PagePool::serving() : nullptr;
-  std::byte* repeated = pool == nullptr ? nullptr
-                                        : pool->take_repeated(static_cast<int64_t>(bytes),
-                                                              static_cast<int64_t>(kStretchBytes), stretch);
-  if (repeated != nullptr) {
-    hand_out_next(repeated);
-    data->bytes = make_room();
-    return data;
-  }
-  data->bytes = make_room();
-  const std::span<std::byte> all(data->bytes), first = all.first(std::min(bytes, kStretchBytes));
-  stretch(first);
-  repeat(first, all.subspan(first.size()));
+  const auto draw_stretch = [&](std::span<std::byte> out) { repeat(drawn, out); };
+  PagePool* pool = PagePool::serving();
+  std::byte* repeated =
+      pool == nullptr || bytes <= kStretchBytes
+          ? nullptr
+          : pool->take_repeated(static_cast<int64_t>(bytes), int64_t{kStretchBytes}, draw_stretch);
+  if (repeated != nullptr) hand_out_next(repeated);
+  data->bytes =
+      TensorData::Bytes(detail::Present{}, detail::Present{.number = static_cast<std::ptrdiff_t>(bytes)});
+  if (repeated != nullptr) return data;
+  const std::span<std::byte> all(data->bytes), stretch = all.first(std::min(bytes, kStretchBytes));
+  draw_stretch(stretch);
+  repeat(stretch, all.subspan(stretch.size()));
   return data;
 }
 

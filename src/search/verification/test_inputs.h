@@ -44,7 +44,7 @@ inline constexpr std::string_view kGraphKind = "graph";
 enum class Subnormals : uint8_t { Some, None };
 
 /// A tensor of one kind: a function of the kind, the seed, the tensor's number and, for numbers of the graph, of their
-/// range. Of an empty range they are plain ones.
+/// range. Of an empty range they are plain ones. A long one repeats itself, and may lie in memory that is read-only.
 [[nodiscard]] std::shared_ptr<const TensorData> test_input(std::string_view kind, const TensorType& type,
                                                            const DimMap& dims, uint64_t seed, size_t tensor,
                                                            const ValueRange& range = {},

@@ -355,18 +355,14 @@ class CaseVerifier::Runs {
     return unlike_the_first(*rig_, test_case, std::string(kHow));
   }
 
-  /// A launch on inputs that are none of the suite's, over what is there. A tensor that takes longer to draw than most
-  /// kernels run stays as it is where another one makes the results others.
+  /// A launch on inputs that are none of the suite's, over what is there.
   std::optional<Fault> run_others(UnitRig& rig, const VerificationCase& test_case,
                                   const std::optional<TaskPart>& part) {
     VerificationCase other{.name = test_case.name == "plain" ? "wide" : "plain",
                            .tensors = test_case.tensors,
                            .derived = test_case.derived};
-    constexpr size_t kHuge = size_t{1} << 27;
-    const auto is_redrawn = [](const auto& data) { return data && data->bytes.size() < kHuge; };
-    const bool may_stay = part && std::ranges::any_of(other.tensors, is_redrawn);
     for (size_t t = 0; t < other.tensors.size(); ++t)
-      if (may_stay ? is_redrawn(other.tensors[t]) : other.tensors[t] != nullptr)
+      if (other.tensors[t] != nullptr)
         other.tensors[t] = drawn_input(suite_.unit, suite_.dims, suite_.seed + 1, other.name, t);
     constexpr size_t kNoNumber = 0;
     return run_once(rig, other, kNoNumber, Split::Whole, part, UnitRig::Over::WhatIsThere, "other inputs");
