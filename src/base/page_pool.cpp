@@ -170,6 +170,8 @@ bool PagePool::show_at([[maybe_unused]] std::byte* place, [[maybe_unused]] const
 
 namespace {
 
+constexpr size_t kWorthIt = size_t{1} << 20;  // bytes: what is smaller never comes from a pool
+
 thread_local std::byte* next_handed_out = nullptr;
 
 }  // namespace
@@ -178,14 +180,13 @@ void hand_out_next(std::byte* memory) { next_handed_out = memory; }
 
 std::byte* take_pooled(size_t bytes) {
   if (next_handed_out != nullptr) return std::exchange(next_handed_out, nullptr);
-  constexpr size_t kWorthIt = size_t{1} << 20;
   PagePool* pool = PagePool::serving();
   return pool == nullptr || bytes < kWorthIt ? nullptr : pool->take(static_cast<int64_t>(bytes));
 }
 
 bool give_back_pooled(void* memory, size_t bytes) noexcept {
   PagePool* pool = PagePool::serving();
-  if (pool == nullptr || !pool->owns(memory)) return false;
+  if (pool == nullptr || bytes < kWorthIt || !pool->owns(memory)) return false;
   pool->give_back(static_cast<std::byte*>(memory), static_cast<int64_t>(bytes));
   return true;
 }
