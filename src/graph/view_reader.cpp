@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "base/fail.h"
 #include "graph/data_input.h"
+#include "graph/index_evaluator.h"
 #include "graph/materialize.h"
-#include "graph/row_evaluator.h"
 #include "symbolic/node.h"
 
 namespace luminal {
@@ -121,13 +122,60 @@ struct ViewReader::Run {
   const Number* fill;  ///< of the others
 };
 
-void ViewReader::masks_along(std::span<const int64_t> first, int64_t length, std::vector<Run>& runs) const {
+/// Walks along rows and knows what the affine parts of a reader are where it stands: the index first, then the
+/// conditions of all masks. From one row to the next each changes by a number that depends on the axis that counts up.
+class ViewReader::RowWalk {
+ public:
+  explicit RowWalk(const ViewReader& reader) : dims_(reader.dims_), at_(dims_.size()) {
+    parts_.push_back(&*reader.index_);
+    for (const Mask& mask : reader.masks_)
+      for (const Affine& condition : mask.conditions) parts_.push_back(&condition);
+    values_.resize(parts_.size());
+    for (size_t axis = 0; axis + 1 < dims_.size(); ++axis)
+      for (const Affine* part : parts_) {
+        int64_t jump = part->strides[axis];
+        for (size_t inner = axis + 1; inner + 1 < dims_.size(); ++inner)
+          jump -= (dims_[inner] - 1) * part->strides[inner];
+        jumps_.push_back(jump);
+      }
+  }
+  void seek(int64_t position) {
+    if (position == position_) return;
+    position_ = position;
+    find_coordinates(position, dims_, at_);
+    for (size_t p = 0; p < parts_.size(); ++p)
+      values_[p] = value_at(parts_[p]->constant, parts_[p]->strides, at_);
+  }
+  [[nodiscard]] int64_t left_of_row() const { return dims_.empty() ? 1 : dims_.back() - at_.back(); }
+  [[nodiscard]] std::span<const int64_t> values() const { return values_; }
+  [[nodiscard]] int64_t step(size_t part) const { return dims_.empty() ? 0 : parts_[part]->strides.back(); }
+  /// By no more than is left of the row; then at the beginning of the next one.
+  void advance(int64_t count) {
+    if (dims_.size() < 2 || count < left_of_row()) return seek(position_ + count);
+    position_ += count;
+    const int64_t begin = std::exchange(at_.back(), 0);
+    size_t axis = dims_.size() - 2;
+    while (++at_[axis] == dims_[axis] && axis > 0) at_[axis--] = 0;
+    for (size_t p = 0; p < parts_.size(); ++p)
+      values_[p] += jumps_[axis * parts_.size() + p] - begin * step(p);
+  }
+
+ private:
+  const std::vector<int64_t>& dims_;
+  std::vector<int64_t> at_;
+  std::vector<const Affine*> parts_;
+  std::vector<int64_t> values_;  ///< by part
+  std::vector<int64_t> jumps_;   ///< by axis but the last, and part
+  int64_t position_ = -1;
+};
+
+void ViewReader::masks_along(const RowWalk& walk, int64_t length, std::vector<Run>& runs) const {
   runs.clear();
+  size_t part = 1;
   for (const Mask& mask : masks_) {
     Run run{.begin = 0, .end = length, .fill = &mask.fill};
-    for (const Affine& condition : mask.conditions) {  // value + k * step >= 0
-      const int64_t value = value_at(condition.constant, condition.strides, first);
-      const int64_t step = condition.strides.empty() ? 0 : condition.strides.back();
+    for (size_t k = 0; k < mask.conditions.size(); ++k, ++part) {  // value + k * step >= 0
+      const int64_t value = walk.values()[part], step = walk.step(part);
       if (step > 0 && value < 0)
         run.begin = std::max(run.begin, (-value + step - 1) / step);
       else if (step < 0 && value >= 0)
@@ -140,50 +188,82 @@ void ViewReader::masks_along(std::span<const int64_t> first, int64_t length, std
 }
 
 ViewReader::Places ViewReader::places(std::span<const int64_t> positions) const {
-  return is_affine() ? places_by_runs(positions) : places_one_by_one(positions);
+  return is_affine() ? places_by_runs(positions) : places_of_any(positions);
 }
 
-ViewReader::Places ViewReader::places_one_by_one(std::span<const int64_t> positions) const {
+ViewReader::Places ViewReader::places_of_any(std::span<const int64_t> positions) const {
   Places places;
-  std::vector<int64_t> at(dims_.size());
-  const auto hides = [&](const Mask& mask) {
-    if (mask.predicate) return mask.predicate->exec({}, at) == 0;
-    return std::ranges::any_of(mask.conditions, [&](const Affine& condition) {
-      return value_at(condition.constant, condition.strides, at) < 0;
-    });
-  };
-  for (size_t i = 0; i < positions.size(); ++i) {
-    find_coordinates(positions[i], dims_, at);
-    if (const auto mask = std::ranges::find_if(masks_, hides); mask != masks_.end()) {
-      places.fills.resize(positions.size());
-      places.fills[i] = &mask->fill;
-    } else {
-      places.indices.push_back(index_ ? value_at(index_->constant, index_->strides, at)
-                                      : general_index_.exec({}, at));
+  std::vector<int64_t> at(dims_.size()), found;
+  std::vector<std::vector<int64_t>> coordinates(dims_.size());
+  for (size_t first = 0; first < positions.size(); first += kTogether) {
+    const auto some = positions.subspan(first, std::min(kTogether, positions.size() - first));
+    for (auto& along : coordinates) along.clear();
+    for (const int64_t position : some) {
+      find_coordinates(position, dims_, at);
+      for (size_t axis = 0; axis < at.size(); ++axis) coordinates[axis].push_back(at[axis]);
+    }
+    evaluate(coordinates, some.size(), found);
+    for (size_t i = 0; i < some.size(); ++i) {
+      if (found[i] >= 0) {
+        places.indices.push_back(found[i]);
+      } else {
+        places.fills.resize(positions.size());
+        places.fills[first + i] = &hiding(found[i]).fill;
+      }
     }
   }
   return places;
+}
+
+void ViewReader::evaluate(std::span<const std::vector<int64_t>> coordinates, size_t count,
+                          std::vector<int64_t>& found) const {
+  IndexEvaluator evaluator(coordinates, count);
+  const auto value_of = [&](const Affine& affine) {
+    std::vector<int64_t> values(count, affine.constant);
+    for (size_t axis = 0; axis < coordinates.size(); ++axis)
+      if (const int64_t stride = affine.strides[axis]; stride != 0)
+        for (size_t i = 0; i < count; ++i) values[i] += stride * coordinates[axis][i];
+    return values;
+  };
+  constexpr int64_t kNowhere = INT64_MIN;  // a negative place, which only a mask can excuse
+  found = index_ ? value_of(*index_) : evaluator.evaluate(general_index_);
+  for (int64_t& index : found)
+    if (index < 0 || index >= buffer_elements_) index = kNowhere;
+  for (size_t m = masks_.size(); m-- > 0;) {  // the first one that hides an element counts
+    const Mask& mask = masks_[m];
+    const auto hide = [&](size_t i) { found[i] = -1 - static_cast<int64_t>(m); };
+    if (mask.predicate) {
+      const std::vector<int64_t>& shows = evaluator.evaluate(*mask.predicate);
+      for (size_t i = 0; i < count; ++i)
+        if (shows[i] == 0) hide(i);
+    }
+    for (const Affine& condition : mask.conditions) {
+      const std::vector<int64_t> values = value_of(condition);
+      for (size_t i = 0; i < count; ++i)
+        if (values[i] < 0) hide(i);
+    }
+  }
+  for (const int64_t index : found)
+    LUMINAL_CHECK(index != kNowhere, "an element outside of a buffer of {}", buffer_elements_);
 }
 
 ViewReader::Places ViewReader::places_by_runs(std::span<const int64_t> positions) const {
   Places places;
   places.indices.resize(positions.size());
   int64_t* next = places.indices.data();
-  std::vector<int64_t> at(dims_.size());
   std::vector<Run> runs;
-  const int64_t step = dims_.empty() ? 0 : index_->strides.back();
-  int64_t known = -1;  // the position of which `at` has the coordinates
+  RowWalk walk(*this);
+  const int64_t step = walk.step(0);
   for (size_t first = 0, length = 1; first < positions.size(); first += length) {
-    if (positions[first] != known) find_coordinates(positions[first], dims_, at);
-    const auto most = static_cast<size_t>(dims_.empty() ? 1 : dims_.back() - at.back());
+    walk.seek(positions[first]);
+    const auto most = std::min(static_cast<size_t>(walk.left_of_row()), positions.size() - first);
     const auto follows = [&](size_t k) {
-      return first + k < positions.size() &&
-             positions[first + k] == positions[first] + static_cast<int64_t>(k);
+      return positions[first + k] == positions[first] + static_cast<int64_t>(k);
     };
     for (length = 1; length < most && follows(length);) ++length;
-    const int64_t index = value_at(index_->constant, index_->strides, at);
+    const int64_t index = walk.values()[0];
     const auto count = static_cast<int64_t>(length);
-    masks_along(at, count, runs);
+    masks_along(walk, count, runs);
     int64_t begin = 0, end = count;  // of what all masks let through
     for (const Run& run : runs) begin = std::max(begin, run.begin), end = std::min(end, run.end);
     for (int64_t k = begin; k < end; ++k) *next++ = index + k * step;
@@ -195,8 +275,7 @@ ViewReader::Places ViewReader::places_by_runs(std::span<const int64_t> positions
           places.fills[first + static_cast<size_t>(k)] = run->fill;
       }
     }
-    known = positions[first] + count;
-    advance(count, dims_, at);
+    walk.advance(count);
   }
   places.indices.resize(static_cast<size_t>(next - places.indices.data()));
   return places;
@@ -225,14 +304,22 @@ void ViewCursor::read(const void* buffer, Dtype dtype, int64_t count, void* out)
                 reader_->count_);
   auto* place = static_cast<std::byte*>(out);
   const int64_t width = element_bytes(dtype);
+  const bool is_affine = reader_->is_affine();
   while (count > 0) {
-    const int64_t left = reader_->dims_.empty() ? 1 : reader_->dims_.back() - coordinates_.back();
-    const int64_t now = std::min(left, count);
-    read_row(static_cast<const std::byte*>(buffer), dtype, now, place);
-    advance(now);
+    const int64_t now = std::min(is_affine ? left_of_row() : int64_t{ViewReader::kTogether}, count);
+    if (is_affine) {
+      read_row(static_cast<const std::byte*>(buffer), dtype, now, place);
+      advance(now);
+    } else {
+      read_general(static_cast<const std::byte*>(buffer), dtype, now, place);
+    }
     place += now * width;
     count -= now;
   }
+}
+
+int64_t ViewCursor::left_of_row() const {
+  return reader_->dims_.empty() ? 1 : reader_->dims_.back() - coordinates_.back();
 }
 
 void ViewCursor::advance(int64_t count) {
@@ -283,20 +370,6 @@ void ViewCursor::read_row(const std::byte* buffer, Dtype dtype, int64_t count, s
   const auto inner = [](const ViewReader::Affine& affine) {
     return affine.strides.empty() ? 0 : affine.strides.back();
   };
-  if (!reader_->is_affine()) {
-    find_indices(count);
-    visit_word(dtype, [&](auto word) {
-      using T = decltype(word);
-      const T* source = reinterpret_cast<const T*>(buffer);
-      T* target = reinterpret_cast<T*>(out);
-      for (int64_t i = 0; i < count; ++i) {
-        const int64_t index = indices_[static_cast<size_t>(i)];
-        target[i] = index >= 0 ? source[index]
-                               : fill_word<T>(reader_->masks_[static_cast<size_t>(-index - 1)].fill, dtype);
-      }
-    });
-    return;
-  }
   visit_word(dtype, [&](auto word) {
     using T = decltype(word);
     T* target = reinterpret_cast<T*>(out);
@@ -327,31 +400,27 @@ void ViewCursor::read_row(const std::byte* buffer, Dtype dtype, int64_t count, s
   });
 }
 
-/// indices_[i] = where the row's i-th element lies, or -1 - mask where a mask applies.
-void ViewCursor::find_indices(int64_t count) {
-  const RowEvaluator row(coordinates_, count);
-  constexpr int64_t kNowhere = INT64_MIN;  // a negative place, which only a mask can excuse
-  indices_ = row.evaluate(reader_->general_index_);
-  for (int64_t& index : indices_)
-    if (index < 0 || index >= reader_->buffer_elements_) index = kNowhere;
-  for (size_t m = reader_->masks_.size(); m-- > 0;) {
-    const ViewReader::Mask& mask = reader_->masks_[m];
-    const auto exclude = [&](size_t i) { indices_[i] = -1 - static_cast<int64_t>(m); };
-    if (mask.predicate) {
-      predicate_ = row.evaluate(*mask.predicate);
-      for (size_t i = 0; i < indices_.size(); ++i)
-        if (predicate_[i] == 0) exclude(i);
+/// Moves on as well.
+void ViewCursor::read_general(const std::byte* buffer, Dtype dtype, int64_t count, std::byte* out) {
+  along_.resize(coordinates_.size());
+  for (auto& along : along_) along.clear();
+  for (int64_t left = count; left > 0;) {
+    const int64_t length = std::min(left_of_row(), left);
+    for (size_t axis = 0; axis < along_.size(); ++axis) {
+      const bool counts_up = axis + 1 == along_.size();
+      for (int64_t i = 0; i < length; ++i) along_[axis].push_back(coordinates_[axis] + (counts_up ? i : 0));
     }
-    for (const ViewReader::Affine& condition : mask.conditions) {
-      const int64_t base = std::inner_product(coordinates_.begin(), coordinates_.end(),
-                                              condition.strides.begin(), condition.constant);
-      for (size_t i = 0; i < indices_.size(); ++i)
-        if (base + (condition.strides.empty() ? 0 : condition.strides.back()) * static_cast<int64_t>(i) < 0)
-          exclude(i);
-    }
+    advance(length);
+    left -= length;
   }
-  for (const int64_t index : indices_)
-    LUMINAL_CHECK(index != kNowhere, "an element outside of a buffer of {}", reader_->buffer_elements_);
+  reader_->evaluate(along_, static_cast<size_t>(count), found_);
+  visit_word(dtype, [&](auto word) {
+    using T = decltype(word);
+    const T* source = reinterpret_cast<const T*>(buffer);
+    T* target = reinterpret_cast<T*>(out);
+    for (size_t i = 0; i < found_.size(); ++i)
+      target[i] = found_[i] >= 0 ? source[found_[i]] : fill_word<T>(reader_->hiding(found_[i]).fill, dtype);
+  });
 }
 
 TensorData materialize(const TensorData& buffer, const ShapeTracker& view, const DimMap& dims) {

@@ -13,8 +13,8 @@ namespace luminal {
 /// a ViewCursor.
 ///
 /// An index expression that is affine over the coordinates is walked by strides, and masks made of affine
-/// comparisons become an interval of each row; anything else is evaluated a row at a time. Neighbouring axes
-/// that lie one behind the other in the buffer are read as one.
+/// comparisons become an interval of each row; anything else is evaluated for many elements at a time. Neighbouring
+/// axes that lie one behind the other in the buffer are read as one.
 class ViewReader {
  public:
   ViewReader(const ShapeTracker& view, const DimMap& dims);
@@ -53,8 +53,14 @@ class ViewReader {
   /// The masks along a run of the last axis.
   struct Run;
   [[nodiscard]] Places places_by_runs(std::span<const int64_t> positions) const;
-  [[nodiscard]] Places places_one_by_one(std::span<const int64_t> positions) const;
-  void masks_along(std::span<const int64_t> first, int64_t length, std::vector<Run>& runs) const;
+  [[nodiscard]] Places places_of_any(std::span<const int64_t> positions) const;
+  static constexpr size_t kTogether = 1024;  ///< elements that are evaluated at once
+  /// Where elements are read of which `coordinates` has one each by axis; -1 - m where mask m hides one.
+  void evaluate(std::span<const std::vector<int64_t>> coordinates, size_t count,
+                std::vector<int64_t>& found) const;
+  [[nodiscard]] const Mask& hiding(int64_t found) const { return masks_[static_cast<size_t>(-1 - found)]; }
+  class RowWalk;
+  void masks_along(const RowWalk& walk, int64_t length, std::vector<Run>& runs) const;
   [[nodiscard]] std::vector<Affine*> affine_parts();
   void merge_axes();
 
@@ -74,15 +80,16 @@ class ViewCursor {
   void read(const void* buffer, Dtype dtype, int64_t count, void* out);
 
  private:
+  [[nodiscard]] int64_t left_of_row() const;
   void read_row(const std::byte* buffer, Dtype dtype, int64_t count, std::byte* out);
-  void find_indices(int64_t count);
+  void read_general(const std::byte* buffer, Dtype dtype, int64_t count, std::byte* out);
   void advance(int64_t count);
 
   const ViewReader* reader_;
   int64_t position_ = 0;
   std::vector<int64_t> coordinates_;
-  std::vector<int64_t> indices_;  ///< of one row, where they are not plain strides
-  std::vector<int64_t> predicate_;
+  std::vector<std::vector<int64_t>> along_;  ///< coordinates of several elements, by axis
+  std::vector<int64_t> found_;               ///< where these lie
 };
 
 }  // namespace luminal

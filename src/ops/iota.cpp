@@ -1,8 +1,9 @@
 #include <algorithm>
+#include <numeric>
 
 #include "base/fail.h"
 #include "base/threads.h"
-#include "graph/row_evaluator.h"
+#include "graph/index_evaluator.h"
 #include "luminal/ops.h"
 #include "ops/types.h"
 #include "symbolic/node.h"
@@ -71,6 +72,12 @@ std::vector<int64_t> checked_row(const Expression& formula, int64_t first, int64
   return row;
 }
 
+std::vector<int64_t> unchecked_row(const Expression& formula, int64_t first, int64_t count) {
+  std::vector<int64_t> row(static_cast<size_t>(count));
+  std::iota(row.begin(), row.end(), first);
+  return IndexEvaluator(std::span(&row, 1), row.size()).evaluate(formula);
+}
+
 void write_iota(EvalContext& context) {
   TensorData& out = context.outputs[0];
   const int64_t count = out.element_count();
@@ -88,8 +95,7 @@ void write_iota(EvalContext& context) {
     parallel_for(count, kRow, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; i += kRow) {
         const int64_t n = std::min(kRow, end - i);
-        const auto row =
-            total ? RowEvaluator(std::span(&i, 1), n).evaluate(formula) : checked_row(formula, i, n);
+        const auto row = total ? unchecked_row(formula, i, n) : checked_row(formula, i, n);
         for (int64_t k = 0; k < n; ++k) values[i + k] = convert<T>(row[static_cast<size_t>(k)]);
       }
     });

@@ -317,12 +317,13 @@ Oracle::Samples Oracle::compute(const Value& value, const Positions& positions) 
   if (!is_computed(*node.op) || !node.op->is(Trait::Leaf))
     fail<OracleGap>("[verify] {} #{} is neither a leaf nor computed element by element", node.op->name,
                     value.node.index);
-  auto& made = made_[value];
-  if (!made) {
-    std::vector<TensorData> outputs = evaluate_op(*node.op, node.attributes, {}, dims_, graph_.step());
-    made = std::make_shared<const TensorData>(std::move(outputs[static_cast<size_t>(value.output)]));
-  }
-  return leaf(elements_of(*made), *positions);
+  return leaf(elements_of(made(node)[static_cast<size_t>(value.output)]), *positions);
+}
+
+const std::vector<TensorData>& Oracle::made(const Node& node) {
+  for (const auto& [like, outputs] : made_)
+    if (like->op == node.op && like->attributes == node.attributes) return outputs;
+  return made_.emplace_back(&node, evaluate_op(*node.op, node.attributes, {}, dims_, graph_.step())).second;
 }
 
 namespace {

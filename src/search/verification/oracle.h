@@ -113,6 +113,8 @@ class Oracle {
   [[nodiscard]] Answer through(const Edge& edge, const Positions& positions);
   [[nodiscard]] Samples leaf(const Elements& data, std::span<const int64_t> positions) const;
   [[nodiscard]] Samples elementwise(const Node& node, const Positions& positions);
+  /// Outputs of a leaf op, which equal nodes share: a model has one of positions in each layer.
+  [[nodiscard]] const std::vector<TensorData>& made(const Node& node);
   [[nodiscard]] bool is_free_of_folds(const Value& value) const;
   [[nodiscard]] Samples reduction(const Node& node, std::span<const int64_t> positions);
   void spend(int64_t operations);
@@ -122,7 +124,7 @@ class Oracle {
   std::unordered_map<Value, std::shared_ptr<const TensorData>> leaves_;
   const KnownElements* shared_ = nullptr;
   std::optional<Value> computed_;  ///< no leaf, though it is among the shared
-  std::unordered_map<Value, std::shared_ptr<const TensorData>> made_;  ///< leaf ops, evaluated whole
+  std::vector<std::pair<const Node*, std::vector<TensorData>>> made_;  ///< leaf ops, evaluated whole
   std::unordered_map<Value, std::vector<Kept>> kept_;
   std::vector<std::pair<Value, Positions>> cheap_;  ///< among the answers kept
   size_t kept_elements_ = 0;

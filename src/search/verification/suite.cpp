@@ -220,6 +220,7 @@ std::vector<std::string> input_kinds(const Graph& graph, const DimMap& dims, con
   const bool is_long = elements > kMany || operations > kLong;
   if (is_long || is_elementwise(unit)) kinds = {"integers", "plain", "extreme", "special", "graph"};
   const std::vector<bool> computed = computed_tensors(unit);
+  if (std::ranges::find(computed, false) == computed.end()) return {kinds[0]};  // nothing is read
   if (options.consistent && has_judge(unit, computed) &&
       origins_of(graph, dims, unit, computed).operations > kLongDerivation)
     kinds = {"integers", "plain", "graph"};  // few already, without special ones

@@ -1,0 +1,124 @@
+#include "graph/index_evaluator.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <optional>
+
+#include "base/fail.h"
+#include "base/vector_clones.h"
+#include "symbolic/interval.h"
+#include "symbolic/node.h"
+
+namespace luminal {
+namespace {
+
+using symbolic::Kind;
+
+int64_t combine(Kind kind, int64_t a, int64_t b) {
+  switch (kind) {
+    case Kind::FloorDiv:
+      return b == 0 ? 0 : symbolic::floor_div(a, b);
+    case Kind::Mod:
+      return b == 0 ? 0 : symbolic::floor_mod(a, b);
+    case Kind::Min:
+      return std::min(a, b);
+    case Kind::Max:
+      return std::max(a, b);
+    case Kind::And:
+      return a & b;
+    case Kind::Or:
+      return a | b;
+    case Kind::Product:
+      return a * b;
+    case Kind::Constant:
+    case Kind::Dim:
+    case Kind::Index:
+    case Kind::Flat:
+    case Kind::Negative:
+    case Kind::Sum:
+      break;
+  }
+  throw InternalError("a node of an index expression that has no value for two operands");
+}
+
+/// In magnitude, up to which this file divides numbers as doubles: then no quotient that is not whole rounds up to the
+/// next whole number.
+constexpr int64_t kExact = int64_t{1} << 51;
+
+/// Several numbers are converted at once by adding this one, whose fraction then holds them.
+constexpr double kShift = 0x1.8p52;
+constexpr auto kShiftBits = std::bit_cast<int64_t>(kShift);
+
+/// Each value becomes its quotient by `divisor`, rounded down, or what that leaves. All are below kExact in magnitude.
+LUMINAL_VECTOR_CLONES void divide(std::span<int64_t> values, int64_t divisor, bool is_remainder) {
+  const auto by = static_cast<double>(divisor);
+  for (int64_t& value : values) {
+    const double quotient = std::floor((std::bit_cast<double>(value + kShiftBits) - kShift) / by);
+    const int64_t whole = std::bit_cast<int64_t>(quotient + kShift) - kShiftBits;
+    value = is_remainder ? value - whole * divisor : whole;
+  }
+}
+
+/// The divisor, if node divides by a constant and `divide` is exact for it.
+std::optional<int64_t> exact_divisor(const symbolic::Node& node) {
+  if (node.kind != Kind::FloorDiv && node.kind != Kind::Mod) return std::nullopt;
+  const Range range = node.args[0].range();
+  const std::optional<int64_t> divisor = node.args[1].constant();
+  const bool is_exact =
+      range.min > -kExact && range.max < kExact && divisor && *divisor > 0 && *divisor < kExact;
+  return is_exact ? divisor : std::nullopt;
+}
+
+}  // namespace
+
+const std::vector<int64_t>& IndexEvaluator::evaluate(const Expression& e) {
+  const symbolic::Node& node = e.node();
+  if (node.kind == Kind::Index) return coordinates_[static_cast<size_t>(node.value)];
+  if (const auto known = known_.find(&node); known != known_.end()) return known->second;
+  return known_[&node] = compute(node);
+}
+
+IndexEvaluator::Values IndexEvaluator::compute(const symbolic::Node& node) {
+  switch (node.kind) {
+    case Kind::Constant:
+      return Values(count_, node.value);
+    case Kind::Negative: {
+      Values values = evaluate(node.args[0]);
+      for (int64_t& value : values) value = value < 0 ? 1 : 0;
+      return values;
+    }
+    case Kind::Sum: {
+      Values sums(count_, node.value);
+      for (const symbolic::Term& term : node.terms) {
+        const Values& values = evaluate(term.monomial);
+        for (size_t i = 0; i < count_; ++i) sums[i] += term.coefficient * values[i];
+      }
+      return sums;
+    }
+    case Kind::Dim:
+    case Kind::Index:
+    case Kind::Flat:
+      throw InternalError("a name in an index expression that has no value");
+    case Kind::FloorDiv:
+    case Kind::Mod:
+    case Kind::Min:
+    case Kind::Max:
+    case Kind::And:
+    case Kind::Or:
+    case Kind::Product:
+      break;
+  }
+  Values result = evaluate(node.args[0]);
+  if (const auto divisor = exact_divisor(node)) {
+    divide(result, *divisor, node.kind == Kind::Mod);
+    return result;
+  }
+  for (size_t k = 1; k < node.args.size(); ++k) {
+    const Values& values = evaluate(node.args[k]);
+    for (size_t i = 0; i < count_; ++i) result[i] = combine(node.kind, result[i], values[i]);
+  }
+  return result;
+}
+
+}  // namespace luminal
