@@ -15,22 +15,31 @@ namespace {
 
 using symbolic::Kind;
 
-int64_t combine(Kind kind, int64_t a, int64_t b) {
+LUMINAL_VECTOR_CLONES void add_scaled(std::span<int64_t> sums, std::span<const int64_t> values,
+                                      int64_t coefficient) {
+  for (size_t i = 0; i < sums.size(); ++i) sums[i] += coefficient * values[i];
+}
+
+/// Each of `values` becomes what the operation makes of it and of the other operand.
+LUMINAL_VECTOR_CLONES void combine(Kind kind, std::span<int64_t> values, std::span<const int64_t> others) {
+  const auto each = [&](const auto& operation) {
+    for (size_t i = 0; i < values.size(); ++i) values[i] = operation(values[i], others[i]);
+  };
   switch (kind) {
     case Kind::FloorDiv:
-      return b == 0 ? 0 : symbolic::floor_div(a, b);
+      return each([](int64_t a, int64_t b) { return b == 0 ? 0 : symbolic::floor_div(a, b); });
     case Kind::Mod:
-      return b == 0 ? 0 : symbolic::floor_mod(a, b);
+      return each([](int64_t a, int64_t b) { return b == 0 ? 0 : symbolic::floor_mod(a, b); });
     case Kind::Min:
-      return std::min(a, b);
+      return each([](int64_t a, int64_t b) { return a < b ? a : b; });
     case Kind::Max:
-      return std::max(a, b);
+      return each([](int64_t a, int64_t b) { return a < b ? b : a; });
     case Kind::And:
-      return a & b;
+      return each([](int64_t a, int64_t b) { return a & b; });
     case Kind::Or:
-      return a | b;
+      return each([](int64_t a, int64_t b) { return a | b; });
     case Kind::Product:
-      return a * b;
+      return each([](int64_t a, int64_t b) { return a * b; });
     case Kind::Constant:
     case Kind::Dim:
     case Kind::Index:
@@ -90,10 +99,8 @@ IndexEvaluator::Values IndexEvaluator::compute(const symbolic::Node& node) {
     }
     case Kind::Sum: {
       Values sums(count_, node.value);
-      for (const symbolic::Term& term : node.terms) {
-        const Values& values = evaluate(term.monomial);
-        for (size_t i = 0; i < count_; ++i) sums[i] += term.coefficient * values[i];
-      }
+      for (const symbolic::Term& term : node.terms)
+        add_scaled(sums, evaluate(term.monomial), term.coefficient);
       return sums;
     }
     case Kind::Dim:
@@ -114,10 +121,7 @@ IndexEvaluator::Values IndexEvaluator::compute(const symbolic::Node& node) {
     divide(result, *divisor, node.kind == Kind::Mod);
     return result;
   }
-  for (size_t k = 1; k < node.args.size(); ++k) {
-    const Values& values = evaluate(node.args[k]);
-    for (size_t i = 0; i < count_; ++i) result[i] = combine(node.kind, result[i], values[i]);
-  }
+  for (size_t k = 1; k < node.args.size(); ++k) combine(node.kind, result, evaluate(node.args[k]));
   return result;
 }
 

@@ -15,6 +15,10 @@ namespace luminal {
 
 using symbolic::Kind;
 
+namespace {
+constexpr int64_t kTogether = 1024;  ///< elements whose places are found at once
+}
+
 // --- Making a reader
 
 ViewReader::ViewReader(const ShapeTracker& view, const DimMap& dims) : dims_(exec(view.dims(), dims)) {
@@ -195,8 +199,8 @@ ViewReader::Places ViewReader::places_of_any(std::span<const int64_t> positions)
   Places places;
   std::vector<int64_t> at(dims_.size()), found;
   std::vector<std::vector<int64_t>> coordinates(dims_.size());
-  for (size_t first = 0; first < positions.size(); first += kTogether) {
-    const auto some = positions.subspan(first, std::min(kTogether, positions.size() - first));
+  for (size_t first = 0; first < positions.size(); first += size_t{kTogether}) {
+    const auto some = positions.subspan(first, std::min(size_t{kTogether}, positions.size() - first));
     for (auto& along : coordinates) along.clear();
     for (const int64_t position : some) {
       find_coordinates(position, dims_, at);
@@ -306,13 +310,14 @@ void ViewCursor::read(const void* buffer, Dtype dtype, int64_t count, void* out)
   const int64_t width = element_bytes(dtype);
   const bool is_affine = reader_->is_affine();
   while (count > 0) {
-    const int64_t now = std::min(is_affine ? left_of_row() : int64_t{ViewReader::kTogether}, count);
+    const int64_t now = std::min(is_affine ? left_of_row() : left_of_found(count), count);
     if (is_affine) {
       read_row(static_cast<const std::byte*>(buffer), dtype, now, place);
       advance(now);
     } else {
-      read_general(static_cast<const std::byte*>(buffer), dtype, now, place);
+      read_found(static_cast<const std::byte*>(buffer), dtype, now, place);
     }
+    position_ += now;
     place += now * width;
     count -= now;
   }
@@ -322,10 +327,7 @@ int64_t ViewCursor::left_of_row() const {
   return reader_->dims_.empty() ? 1 : reader_->dims_.back() - coordinates_.back();
 }
 
-void ViewCursor::advance(int64_t count) {
-  position_ += count;
-  luminal::advance(count, reader_->dims_, coordinates_);
-}
+void ViewCursor::advance(int64_t count) { luminal::advance(count, reader_->dims_, coordinates_); }
 
 namespace {
 
@@ -400,26 +402,43 @@ void ViewCursor::read_row(const std::byte* buffer, Dtype dtype, int64_t count, s
   });
 }
 
-/// Moves on as well.
-void ViewCursor::read_general(const std::byte* buffer, Dtype dtype, int64_t count, std::byte* out) {
+/// Places are found for some elements more than are wanted: who reads short rows asks often.
+int64_t ViewCursor::left_of_found(int64_t wanted) {
+  if (next_found_ == found_.size()) {
+    const int64_t twice = 2 * static_cast<int64_t>(found_.size());
+    find(std::min(std::clamp(twice, std::min(wanted, kTogether), kTogether), reader_->count_ - position_));
+    next_found_ = 0;
+  }
+  return static_cast<int64_t>(found_.size() - next_found_);
+}
+
+void ViewCursor::find(int64_t count) {
   along_.resize(coordinates_.size());
-  for (auto& along : along_) along.clear();
-  for (int64_t left = count; left > 0;) {
-    const int64_t length = std::min(left_of_row(), left);
+  for (auto& along : along_) along.resize(static_cast<size_t>(count));
+  for (int64_t done = 0, length = 0; done < count; done += length) {
+    length = std::min(left_of_row(), count - done);
     for (size_t axis = 0; axis < along_.size(); ++axis) {
-      const bool counts_up = axis + 1 == along_.size();
-      for (int64_t i = 0; i < length; ++i) along_[axis].push_back(coordinates_[axis] + (counts_up ? i : 0));
+      const auto part =
+          std::span(along_[axis]).subspan(static_cast<size_t>(done), static_cast<size_t>(length));
+      if (axis + 1 == along_.size())
+        std::iota(part.begin(), part.end(), coordinates_[axis]);
+      else
+        std::ranges::fill(part, coordinates_[axis]);
     }
     advance(length);
-    left -= length;
   }
   reader_->evaluate(along_, static_cast<size_t>(count), found_);
+}
+
+void ViewCursor::read_found(const std::byte* buffer, Dtype dtype, int64_t count, std::byte* out) {
+  const auto found = std::span(found_).subspan(next_found_, static_cast<size_t>(count));
+  next_found_ += found.size();
   visit_word(dtype, [&](auto word) {
     using T = decltype(word);
     const T* source = reinterpret_cast<const T*>(buffer);
     T* target = reinterpret_cast<T*>(out);
-    for (size_t i = 0; i < found_.size(); ++i)
-      target[i] = found_[i] >= 0 ? source[found_[i]] : fill_word<T>(reader_->hiding(found_[i]).fill, dtype);
+    for (size_t i = 0; i < found.size(); ++i)
+      target[i] = found[i] >= 0 ? source[found[i]] : fill_word<T>(reader_->hiding(found[i]).fill, dtype);
   });
 }
 

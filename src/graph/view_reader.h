@@ -54,7 +54,6 @@ class ViewReader {
   struct Run;
   [[nodiscard]] Places places_by_runs(std::span<const int64_t> positions) const;
   [[nodiscard]] Places places_of_any(std::span<const int64_t> positions) const;
-  static constexpr size_t kTogether = 1024;  ///< elements that are evaluated at once
   /// Where elements are read of which `coordinates` has one each by axis; -1 - m where mask m hides one.
   void evaluate(std::span<const std::vector<int64_t>> coordinates, size_t count,
                 std::vector<int64_t>& found) const;
@@ -82,14 +81,17 @@ class ViewCursor {
  private:
   [[nodiscard]] int64_t left_of_row() const;
   void read_row(const std::byte* buffer, Dtype dtype, int64_t count, std::byte* out);
-  void read_general(const std::byte* buffer, Dtype dtype, int64_t count, std::byte* out);
+  [[nodiscard]] int64_t left_of_found(int64_t wanted);
+  void find(int64_t count);
+  void read_found(const std::byte* buffer, Dtype dtype, int64_t count, std::byte* out);
   void advance(int64_t count);
 
   const ViewReader* reader_;
   int64_t position_ = 0;
-  std::vector<int64_t> coordinates_;
+  std::vector<int64_t> coordinates_;         ///< of the next element, or behind what was found
   std::vector<std::vector<int64_t>> along_;  ///< coordinates of several elements, by axis
-  std::vector<int64_t> found_;               ///< where these lie
+  std::vector<int64_t> found_;               ///< where these lie, if that is no matter of strides
+  size_t next_found_ = 0;
 };
 
 }  // namespace luminal
