@@ -96,6 +96,7 @@ struct FullRecord {
   std::atomic<int> running;  ///< kNobody, the candidate, or an independent kernel from kIndependent on
   size_t size;
   size_t next_sum;  ///< of a contraction; those before it fell at this size
+  bool needs_sum;   ///< of a contraction whose own results do not suffice
   int64_t cases, compared, proven;
   double skipped_share;
   FaultRecord fault;
@@ -108,10 +109,25 @@ enum Runner : int { kNobody = 0, kCandidate = 1, kIndependent = 2 };
 class ReferenceMaker {
  public:
   ReferenceMaker(const FullCheck& check, int threads, FullRecord& record, Progress& progress)
-      : check_(check), threads_(threads), record_(record), progress_(progress) {}
+      : check_(check),
+        threads_(threads),
+        record_(record),
+        progress_(progress),
+        is_sumless_(check.split && check.split->parts->is_sum && check.peer && !record.needs_sum) {}
 
   /// A kernel fell that earlier test cases were compared with: they have to begin anew.
   struct BeginAnew {};
+
+  /// Whether a candidate that is nothing but a sum is proven itself, so that no other sum has to be made: a peer does for
+  /// the further kinds of inputs. Where a doubt is left everything begins anew, with a sum to compare with.
+  [[nodiscard]] bool is_sumless() const { return is_sumless_; }
+  /// What the candidate made of the first test case. Throws BeginAnew where that is not proven.
+  void prove(const VerificationSuite& suite, std::span<const TensorData> made) {
+    const auto output = static_cast<size_t>(suite.unit.kernels[0].outputs[0]);
+    const Proof proof = search::prove_sum(suite, *check_.split, suite.cases[0], made[output], progress_);
+    if (!proof.is_proven) begin_with_sum();
+    record_.proven += proof.proven;
+  }
 
   /// By tensor of the unit, until the next call; null where no kernel stands. `suite` has one test case, in the
   /// first call that of all which may prove a sum. If all sums of a contraction are wrong, the record has the
@@ -119,9 +135,16 @@ class ReferenceMaker {
   /// `part`: of the tasks that the candidate runs. `is_long`: a launch of the candidate is.
   const std::vector<TensorData>* make(const VerificationSuite& suite, bool is_first, bool is_long,
                                       const std::optional<TaskPart>& part) {
+    is_by_peer_ = false;
+    if (is_sumless_) {
+      if (is_first) return nullptr;
+      const auto* made = made_by_peer(suite, part);
+      if (made == nullptr) begin_with_sum();
+      is_by_peer_ = true;
+      return made;
+    }
     if (is_first && check_.split) prove_sum(suite);
     if (record_.fault.get()) return nullptr;
-    is_by_peer_ = false;
     // Most loops run a part in no time, but a sum is always made of all tasks.
     const bool is_whole = sum_ || !part;
     if (!is_first && ((is_whole && is_long) || are_others_enough(suite)))
@@ -139,11 +162,17 @@ class ReferenceMaker {
   /// A candidate that differs from what was made last need not be wrong: `make_without_peer` tells.
   [[nodiscard]] bool is_by_peer() const { return is_by_peer_; }
   const std::vector<TensorData>* make_without_peer(const VerificationSuite& suite) {
+    if (is_sumless_) begin_with_sum();
     is_by_peer_ = false;
     return sum_ ? made_by_sum(suite, false) : made_by_kernel(suite, false, std::nullopt);
   }
 
  private:
+  [[noreturn]] void begin_with_sum() {
+    record_.needs_sum = true;
+    throw BeginAnew();
+  }
+
   /// Whether a peer does where launches are short: loops take much longer than it, and the kind is one more of those on
   /// which the user's nodes determine the results.
   [[nodiscard]] bool are_others_enough(const VerificationSuite& suite) const {
@@ -192,7 +221,7 @@ class ReferenceMaker {
     std::optional<Fault> fault;
     for (; record_.next_sum < check_.split->sums.size(); ++record_.next_sum) {
       auto sum = std::make_unique<SplitVerifier>(suite, *check_.split, record_.next_sum, threads_, progress_);
-      const SplitVerifier::Result result = sum->add(suite.cases[0]);
+      const Proof result = sum->add(suite.cases[0]);
       if (result.is_proven) {
         record_.proven += result.proven;
         sum_ = std::move(sum);
@@ -221,6 +250,7 @@ class ReferenceMaker {
   int threads_;
   FullRecord& record_;
   Progress& progress_;
+  bool is_sumless_;
   size_t kernel_ = 0;
   std::unique_ptr<SplitVerifier> sum_;   ///< proven
   std::unique_ptr<CaseVerifier> plain_;  ///< of the independent kernel
@@ -292,6 +322,7 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
   const bool is_turn = record.size < 2 || !options.in_parts || record.size % kOneIn == 0;
   options.deals_out = part.number == 0 && is_turn;
   options.is_long = is_long(check);
+  options.keep_outputs = references.is_sumless();
   std::optional<CaseVerifier> candidate;
   std::vector<int> unsampled;  // on further kinds
   const size_t kinds = record.size > 1 ? 1 : part.kinds.size();
@@ -320,6 +351,7 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
     record.running = kCandidate;
     ++record.cases;
     auto fault = candidate->add(suite.cases[0], reference, k + 1 == kinds);
+    if (!fault && k == 0 && references.is_sumless()) references.prove(suite, candidate->made());
     if (fault && fault->is_by_reference && references.is_by_peer()) {  // one of the two is wrong
       reference = references.make_without_peer(suite);
       record.running = kCandidate;

@@ -45,6 +45,10 @@ class Splitter {
     only_sum.outputs = {dense_output(c_.sum, of_sum)};
     s.sum = canonical(std::move(only_sum));
 
+    const std::span<const kernel::Output> outputs = spec_.outputs();
+    const kernel::Output all = dense_output(c_.sum, of_sum);
+    s.is_sum = outputs.size() == 1 && outputs[0] == all;
+
     SpecParts rest = parts();
     const Operand t = load(s.sum_tensor(), c_.dtype, of_sum);
     rest.values[static_cast<size_t>(c_.sum)] = {
@@ -177,12 +181,22 @@ bool are_whole(const TensorData& data) {
   });
 }
 
+/// Whole numbers of either sign, no two of one magnitude and none 0: one wrong element of a row always shows, and so do
+/// two that have changed places.
 TensorData random_columns(int64_t count, uint64_t seed) {
-  constexpr int64_t kMost = 1000;
+  constexpr int64_t kRange = int64_t{1} << 15;
+  const int64_t range = std::max(kRange, count);
   std::mt19937_64 random(seed);
+  const auto any = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
   TensorData x(Dtype::F64, {count});
-  for (double& each : x.as<double>())
-    each = static_cast<double>(std::uniform_int_distribution<int64_t>(-kMost, kMost)(random));
+  const std::span<double> values = x.as<double>();
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t magnitude = any(range * i / count + 1, range * (i + 1) / count);
+    values[static_cast<size_t>(i)] = static_cast<double>(any(0, 1) == 0 ? magnitude : -magnitude);
+  }
+  std::ranges::shuffle(values, random);
   return x;
 }
 
@@ -196,30 +210,31 @@ SplitVerifier::SplitVerifier(const VerificationSuite& about, const SplitKernels&
       both_{kernels.sums.at(which), kernels.rest},
       runs_(as_two(about, *kernels.parts), both_, {.threads = threads, .launches = 0}, progress) {}
 
-SplitVerifier::Result SplitVerifier::add(const VerificationCase& test_case) {
+Proof SplitVerifier::add(const VerificationCase& test_case) {
   VerificationCase two = test_case;
   two.tensors.emplace_back();
   two.derived.push_back(false);
   if (auto fault = runs_.add(two, nullptr, false)) return {.fault = std::move(fault)};
-  return test_case.name == kInputKinds[0] ? prove(test_case) : Result{};
+  return test_case.name == kInputKinds[0] ? prove_sum(about_, kernels_, test_case, made().back(), progress_)
+                                          : Proof{};
 }
 
-SplitVerifier::Result SplitVerifier::prove(const VerificationCase& test_case) {
-  const SplitContraction& parts = *kernels_.parts;
-  const TensorData& sum = made().back();
+Proof prove_sum(const VerificationSuite& about, const SplitKernels& kernels,
+                const VerificationCase& test_case, const TensorData& sum, Progress& progress) {
+  const SplitContraction& parts = *kernels.parts;
   std::vector<const TensorData*> tensors;
-  for (const int t : about_.unit.kernels[0].inputs)
+  for (const int t : about.unit.kernels[0].inputs)
     tensors.push_back(test_case.tensors[static_cast<size_t>(t)].get());
-  const TensorData x = random_columns(parts.column_count.exec(about_.dims), combine(about_.seed, 0x4652));
+  const TensorData x = random_columns(parts.column_count.exec(about.dims), combine(about.seed, 0x4652));
   tensors.insert(tensors.end(), {&sum, &x});
-  const TensorData right = sums_of(parts.right_sums, *kernels_.right_sums, about_.dims, tensors,
-                                   parts.right_count.exec(about_.dims));
+  const TensorData right =
+      sums_of(parts.right_sums, *kernels.right_sums, about.dims, tensors, parts.right_count.exec(about.dims));
   tensors.push_back(&right);
-  ++progress_;
-  const int64_t rows = parts.row_count.exec(about_.dims);
-  const TensorData left = sums_of(parts.left_sums, *kernels_.left_sums, about_.dims, tensors, rows);
-  const TensorData result = sums_of(parts.result_sums, *kernels_.result_sums, about_.dims, tensors, rows);
-  ++progress_;
+  ++progress;
+  const int64_t rows = parts.row_count.exec(about.dims);
+  const TensorData left = sums_of(parts.left_sums, *kernels.left_sums, about.dims, tensors, rows);
+  const TensorData result = sums_of(parts.result_sums, *kernels.result_sums, about.dims, tensors, rows);
+  ++progress;
   // That both are equal is no chance. That they are not is a fault where no sum was rounded: whole numbers of
   // which even the greatest sums are far from what the dtype holds.
   const bool exact = are_whole(right) && are_whole(left) && are_whole(sum);

@@ -29,6 +29,7 @@ struct SplitContraction {
   [[nodiscard]] int columns_tensor() const { return slots + 1; }
   [[nodiscard]] int right_tensor() const { return slots + 2; }
   int slots = 0;
+  bool is_sum = false;  ///< the spec is the sum and nothing else
 };
 /// None where the spec has not exactly one sum, of a product whose sides both have axes of their own.
 [[nodiscard]] std::optional<SplitContraction> split_contraction(const kernel::KernelSpec& spec);
@@ -40,6 +41,17 @@ struct SplitKernels {
   const backends::Kernel *rest = nullptr, *right_sums = nullptr, *left_sums = nullptr, *result_sums = nullptr;
 };
 
+struct Proof {
+  std::optional<Fault> fault;  ///< disproved
+  bool is_proven =
+      false;  ///< or disproved, which is a fault; neither where terms of the sum are no whole numbers
+  int64_t proven = 0;  ///< elements
+};
+/// Whether `sum` is what the sum of the kernels' spec is on small integers. `about`: a suite of that spec, of which
+/// nothing but sizes and seed is read.
+[[nodiscard]] Proof prove_sum(const VerificationSuite& about, const SplitKernels& kernels,
+                              const VerificationCase& test_case, const TensorData& sum, Progress& progress);
+
 /// What one sum of the kernels and the rest make of test cases of one kernel, one after the other, in a contained
 /// process.
 class SplitVerifier {
@@ -47,19 +59,12 @@ class SplitVerifier {
   /// `about`: as of CaseVerifier. The kernels outlive it.
   SplitVerifier(const VerificationSuite& about, const SplitKernels& kernels, size_t which, int threads,
                 Progress& progress);
-  struct Result {
-    std::optional<Fault> fault;  ///< this sum is no reference
-    bool is_proven =
-        false;  ///< or disproved, which is a fault; neither where terms of the sum are no whole numbers
-    int64_t proven = 0;  ///< elements
-  };
-  [[nodiscard]] Result add(const VerificationCase& test_case);
+  /// With a fault this sum is no reference.
+  [[nodiscard]] Proof add(const VerificationCase& test_case);
   /// What they made of the last case, by tensor of the unit, and the sum behind them.
   [[nodiscard]] const std::vector<TensorData>& made() { return runs_.made(); }
 
  private:
-  [[nodiscard]] Result prove(const VerificationCase& test_case);
-
   VerificationSuite about_;
   const SplitKernels& kernels_;
   Progress& progress_;
