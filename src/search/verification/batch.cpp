@@ -22,7 +22,7 @@ VerificationSuite prepare_suite(const Subject& subject, size_t size) {
   SuiteOptions options = subject.options;
   if (size > 1) {  // the two before had it all
     options.kinds = {std::string(kInputKinds[0])};
-    options.operations /= 10;
+    options.operations /= 25;
     options.one_name = true;
   }
   return prepare_suite(*subject.graph, subject.sizes[size], subject.unit, options);

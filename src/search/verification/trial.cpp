@@ -26,7 +26,7 @@ constexpr int64_t kWorkspaceAlignment = 64;
 
 std::vector<TaskRange> ranges_of(int64_t tasks, const std::optional<TaskPart>& part) {
   if (!part) return {{0, tasks}};
-  const int64_t length = std::max(int64_t{1}, tasks / part->one_in);
+  const int64_t length = std::max(part->at_least, tasks / part->one_in);
   if (3 * length >= tasks) return {{0, tasks}};
   const auto free = static_cast<double>(tasks - 3 * length);
   const int64_t middle = length + static_cast<int64_t>(std::clamp(part->middle, 0.0, 1.0) * free);

@@ -3,12 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <random>
 
 #include "kernel/evaluate.h"
 #include "luminal/luminal.h"
 #include "pipeline.h"
+#include "search/verification/batch.h"
+#include "search/verification/contain.h"
+#include "support/plain_kernel.h"
 
 namespace luminal::search {
 namespace {
@@ -107,6 +114,123 @@ TEST(Freivalds, WhatIsNoSumOfProductsIsNotSplit) {
                                     [](Graph& cx) { return cx.tensor({5, 7}).matmul(cx.tensor({7, 1})); },
                                     [](Graph& cx) { return cx.tensor({5, 7}).softmax(1); }})
     EXPECT_FALSE(split_contraction(spec_of(build)));
+}
+
+using Change = std::function<void(float first_input, std::span<float> made)>;
+
+/// A kernel of one task that evaluates a spec and then makes a change. Counts its runs.
+std::shared_ptr<test::PlainKernel> evaluating(const kernel::KernelSpec& spec, Change change = {},
+                                              std::atomic<int>* runs = nullptr) {
+  return std::make_shared<test::PlainKernel>(1, [=](void* const* buffers, int64_t) {
+    std::vector<TensorData> slots;
+    for (const kernel::Slot& slot : spec.slots()) {
+      TensorData& data = slots.emplace_back(slot.dtype, std::vector{slot.elements.exec({})});
+      std::memcpy(data.bytes.data(), buffers[slots.size() - 1], data.bytes.size());
+    }
+    TensorData made = kernel::evaluate(spec, slots).at(0);
+    if (change) change(slots[0].as<float>()[0], made.as<float>());
+    std::memcpy(buffers[slots.size()], made.bytes.data(), made.bytes.size());
+    if (runs != nullptr) ++*runs;
+  });
+}
+
+/// A product that is nothing but a sum, verified beside a peer and kernels for its parts.
+class ProductsAlone : public testing::Test {
+ protected:
+  static constexpr int64_t kRows = 20, kSummed = 30, kColumns = 24;
+  static constexpr size_t kOdd = 100;  ///< an element
+
+  ProductsAlone() : spec_(spec_of(build)), split_(split_contraction(spec_).value()) {}
+
+  static GraphTensor build(Graph& cx) {
+    return cx.tensor({kRows, kSummed}).matmul(cx.tensor({kSummed, kColumns}));
+  }
+
+  FullVerdict verdict(const Change& candidate, const Change& peer) {
+    Graph cx;
+    const auto x = cx.tensor({kRows, kSummed}), w = cx.tensor({kSummed, kColumns});
+    const auto y = x.matmul(w).retrieve();
+    Subject subject{.graph = &cx, .unit = {}, .sizes = {{}}, .options = {}};
+    for (const GraphTensor& t : {x, w, y}) {
+      const Value value = t.edge().source;
+      subject.unit.tensors.push_back({cx.type(value), value, {}});
+    }
+    const bool x_first = spec_.slots()[0].elements.exec({}) == kRows * kSummed;
+    const std::vector<int> inputs = x_first ? std::vector{0, 1} : std::vector{1, 0};
+    subject.unit.kernels = {{.inputs = inputs, .outputs = {2}, .spec = spec_}};
+    const auto tried = evaluating(spec_, candidate), other = evaluating(spec_, peer, &runs_of_peer_);
+    const auto sum = evaluating(split_.sum.spec, {}, &runs_of_sum_), rest = evaluating(split_.rest.spec),
+               right = evaluating(split_.right_sums.spec), left = evaluating(split_.left_sums.spec),
+               result = evaluating(split_.result_sums.spec);
+    const FullCheck check{.subject = &subject,
+                          .candidate = tried.get(),
+                          .independent = {other.get()},
+                          .peer = 0,
+                          .split = SplitKernels{.parts = &split_,
+                                                .sums = {sum.get()},
+                                                .rest = rest.get(),
+                                                .right_sums = right.get(),
+                                                .left_sums = left.get(),
+                                                .result_sums = result.get()},
+                          .options = {.threads = 1, .in_parts = false, .soak = std::chrono::milliseconds(0)}};
+    return verify_in_full({&check, 1}, 1)[0];
+  }
+
+  /// Right on small integers, which come first.
+  static void spoil_between_integers(float first_input, std::span<float> made) {
+    if (std::isfinite(first_input) && first_input != std::floor(first_input)) made[kOdd] += 10;
+  }
+
+  const kernel::KernelSpec spec_;
+  const SplitContraction split_;
+  const SharedBytes shared_{2 * sizeof(std::atomic<int>)};
+  std::atomic<int>& runs_of_peer_ = shared_.as<std::atomic<int>>()[0];
+  std::atomic<int>& runs_of_sum_ = shared_.as<std::atomic<int>>()[1];
+};
+
+TEST_F(ProductsAlone, AreProvenWithoutAnotherSum) {
+  ASSERT_TRUE(split_.is_sum);
+  const FullVerdict found = verdict({}, {});
+  EXPECT_FALSE(found.fault) << found.fault->message;
+  EXPECT_EQ(found.proven, kRows * kColumns);
+  EXPECT_EQ(runs_of_sum_, 0);
+  EXPECT_GT(runs_of_peer_, 1);
+  EXPECT_GE(found.compared, 2 * kRows * kColumns);  // on further kinds of inputs
+}
+
+TEST_F(ProductsAlone, ShowWhichElementIsWrong) {
+  const FullVerdict found = verdict([](float, std::span<float> made) { made[kOdd] += 1; }, {});
+  ASSERT_TRUE(found.fault);
+  EXPECT_EQ(found.fault->position, static_cast<int64_t>(kOdd));
+}
+
+TEST_F(ProductsAlone, ShowWhatHasChangedPlaces) {
+  for (size_t other = kOdd + 1; other < kOdd + 8; ++other) {
+    const FullVerdict found =
+        verdict([&](float, std::span<float> made) { std::swap(made[kOdd], made[other]); }, {});
+    ASSERT_TRUE(found.fault) << other;
+  }
+}
+
+TEST_F(ProductsAlone, AreComparedOnFurtherInputs) {
+  const FullVerdict found = verdict(spoil_between_integers, {});
+  ASSERT_TRUE(found.fault);
+  EXPECT_EQ(found.fault->position, static_cast<int64_t>(kOdd));
+  EXPECT_GT(runs_of_sum_, 0);  // it tells which of the two is wrong
+}
+
+TEST_F(ProductsAlone, OutliveAPeerThatIsWrong) {
+  const FullVerdict found = verdict({}, spoil_between_integers);
+  EXPECT_FALSE(found.fault) << found.fault->message;  // the user's nodes tell
+  EXPECT_EQ(found.proven, kRows * kColumns);
+}
+
+TEST_F(ProductsAlone, OutliveAPeerThatCrashes) {
+  const FullVerdict found = verdict({}, [](float, std::span<float>) { std::abort(); });
+  EXPECT_FALSE(found.fault) << found.fault->message;
+  EXPECT_NE(found.fell[0], "");
+  EXPECT_GT(runs_of_sum_, 0);  // what the candidate is compared with instead
+  EXPECT_GE(found.compared, 2 * kRows * kColumns);
 }
 
 }  // namespace

@@ -579,6 +579,9 @@ TEST(Trial, APartOfTheTasksHasTheFirstTheLastAndSomeBetween) {
   EXPECT_THAT(ranges(320, 1.0), ElementsAre(Pair(0, 10), Pair(300, 310), Pair(310, 320)));
   EXPECT_EQ(ranges_of(320, std::nullopt).size(), 1U);
   EXPECT_EQ(ranges_of(320, TaskPart{.one_in = 8})[0].end, 40);
+  EXPECT_EQ(ranges_of(320, TaskPart{.one_in = 16, .at_least = 8})[0].end, 20);
+  EXPECT_EQ(ranges_of(64, TaskPart{.one_in = 16, .at_least = 8})[0].end, 8);
+  EXPECT_EQ(ranges_of(24, TaskPart{.one_in = 16, .at_least = 8}).size(), 1U);
 }
 
 /// y = 2 x on 1000 rows, a task each; task t computes row (t + shift) mod 1000.
