@@ -85,10 +85,11 @@ const std::vector<int64_t>& IndexEvaluator::evaluate(const Expression& e) {
   const symbolic::Node& node = e.node();
   if (node.kind == Kind::Index) return coordinates_[static_cast<size_t>(node.value)];
   if (const auto known = known_.find(&node); known != known_.end()) return known->second;
-  return known_[&node] = compute(node);
+  return known_[&node] = compute(e);
 }
 
-IndexEvaluator::Values IndexEvaluator::compute(const symbolic::Node& node) {
+IndexEvaluator::Values IndexEvaluator::compute(const Expression& e) {
+  const symbolic::Node& node = e.node();
   switch (node.kind) {
     case Kind::Constant:
       return Values(count_, node.value);
@@ -106,7 +107,7 @@ IndexEvaluator::Values IndexEvaluator::compute(const symbolic::Node& node) {
     case Kind::Dim:
     case Kind::Index:
     case Kind::Flat:
-      throw InternalError("a name in an index expression that has no value");
+      throw InternalError("an index expression with a free name: " + e.to_string());
     case Kind::FloorDiv:
     case Kind::Mod:
     case Kind::Min:

@@ -21,7 +21,7 @@ class IndexEvaluator {
 
  private:
   using Values = std::vector<int64_t>;
-  [[nodiscard]] Values compute(const symbolic::Node& node);
+  [[nodiscard]] Values compute(const Expression& e);
 
   std::span<const Values> coordinates_;
   size_t count_;

@@ -155,8 +155,13 @@ class ViewReader::RowWalk {
   [[nodiscard]] int64_t step(size_t part) const { return dims_.empty() ? 0 : parts_[part]->strides.back(); }
   /// By no more than is left of the row; then at the beginning of the next one.
   void advance(int64_t count) {
-    if (dims_.size() < 2 || count < left_of_row()) return seek(position_ + count);
     position_ += count;
+    if (dims_.empty()) return;
+    if (count < left_of_row() || dims_.size() == 1) {
+      at_.back() += count;
+      for (size_t p = 0; p < parts_.size(); ++p) values_[p] += count * step(p);
+      return;
+    }
     const int64_t begin = std::exchange(at_.back(), 0);
     size_t axis = dims_.size() - 2;
     while (++at_[axis] == dims_[axis] && axis > 0) at_[axis--] = 0;
