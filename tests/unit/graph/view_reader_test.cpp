@@ -111,14 +111,23 @@ std::vector<float> one_by_one(const ShapeTracker& view, const std::vector<float>
   return elements;
 }
 
+struct Shown {
+  ViewReader reader;
+  std::vector<float> buffer, elements;
+};
+Shown shown(const ShapeTracker& view) {
+  Shown shown{.reader = ViewReader(view, {}), .buffer = {}, .elements = {}};
+  shown.buffer.resize(static_cast<size_t>(shown.reader.buffer_elements()));
+  std::iota(shown.buffer.begin(), shown.buffer.end(), 1.0F);
+  shown.elements = one_by_one(view, shown.buffer);
+  return shown;
+}
+
 TEST(ViewReader, ReadsTheSameInPiecesOfAnyLength) {
   Random random(11);
   for (const ShapeTracker& view : views()) {
     SCOPED_TRACE(view.to_string());
-    const ViewReader reader(view, {});
-    std::vector<float> buffer(static_cast<size_t>(reader.buffer_elements()));
-    std::iota(buffer.begin(), buffer.end(), 1.0F);
-    const std::vector<float> must = one_by_one(view, buffer);
+    const auto [reader, buffer, must] = shown(view);
     for (int turn = 0; turn < 20; ++turn) {
       const int64_t first = turn == 0 ? 0 : any(random, 0, reader.count() - 1);
       ViewCursor cursor(reader, first);
@@ -138,10 +147,7 @@ TEST(ViewReader, FindsThePlacesOfAnyPositions) {
   Random random(13);
   for (const ShapeTracker& view : views()) {
     SCOPED_TRACE(view.to_string());
-    const ViewReader reader(view, {});
-    std::vector<float> buffer(static_cast<size_t>(reader.buffer_elements()));
-    std::iota(buffer.begin(), buffer.end(), 1.0F);
-    const std::vector<float> must = one_by_one(view, buffer);
+    const auto [reader, buffer, must] = shown(view);
     for (int turn = 0; turn < 20; ++turn) {
       std::vector<int64_t> positions;
       while (positions.size() < 100) {  // runs, some of which say a place twice or leave one out
