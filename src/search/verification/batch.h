@@ -40,8 +40,8 @@ struct FullCheck {
   const backends::Kernel* candidate = nullptr;
   /// Kernels for the same spec; the first that is right is what the candidate is compared with.
   std::vector<const backends::Kernel*> independent;
-  /// Of the independent kernels, a fast one: where launches are long it stands in for plain loops and sums on further
-  /// inputs, until it differs from the candidate.
+  /// Of the independent kernels, a fast one: where launches are long, or the candidate is nothing but a sum and proven
+  /// itself, it stands in for plain loops and sums on further inputs, until it differs from the candidate.
   std::optional<size_t> peer;
   /// Where no plain kernel is fast enough for a contraction: its parts, asked before the independent kernels.
   std::optional<SplitKernels> split;
