@@ -88,6 +88,13 @@ const std::vector<int64_t>& IndexEvaluator::evaluate(const Expression& e) {
   return known_[&node] = compute(e);
 }
 
+IndexEvaluator::Values IndexEvaluator::affine(int64_t constant, std::span<const int64_t> strides) const {
+  Values sums(count_, constant);
+  for (size_t axis = 0; axis < strides.size(); ++axis)
+    if (strides[axis] != 0) add_scaled(sums, coordinates_[axis], strides[axis]);
+  return sums;
+}
+
 IndexEvaluator::Values IndexEvaluator::compute(const Expression& e) {
   const symbolic::Node& node = e.node();
   switch (node.kind) {

@@ -18,6 +18,8 @@ class IndexEvaluator {
       : coordinates_(coordinates), count_(count) {}
   /// Its value for each element.
   const std::vector<int64_t>& evaluate(const Expression& e);
+  /// The same of the sum of a constant and the coordinates times their strides, one for each axis.
+  [[nodiscard]] std::vector<int64_t> affine(int64_t constant, std::span<const int64_t> strides) const;
 
  private:
   using Values = std::vector<int64_t>;

@@ -67,15 +67,16 @@ bool ViewReader::is_affine() const {
   return index_ && std::ranges::none_of(masks_, [](const Mask& mask) { return mask.predicate.has_value(); });
 }
 
-std::vector<ViewReader::Affine*> ViewReader::affine_parts() {
-  std::vector<Affine*> parts{&*index_};
-  for (Mask& mask : masks_)
-    for (Affine& condition : mask.conditions) parts.push_back(&condition);
+template <class Reader>
+auto ViewReader::affine_parts(Reader& reader) {
+  std::vector parts{&*reader.index_};
+  for (auto& mask : reader.masks_)
+    for (auto& condition : mask.conditions) parts.push_back(&condition);
   return parts;
 }
 
 void ViewReader::merge_axes() {
-  const std::vector<Affine*> parts = affine_parts();
+  const std::vector<Affine*> parts = affine_parts(*this);
   const auto drop = [&](size_t axis) {
     dims_.erase(dims_.begin() + static_cast<std::ptrdiff_t>(axis));
     for (Affine* part : parts) part->strides.erase(part->strides.begin() + static_cast<std::ptrdiff_t>(axis));
@@ -130,11 +131,8 @@ struct ViewReader::Run {
 /// conditions of all masks. From one row to the next each changes by a number that depends on the axis that counts up.
 class ViewReader::RowWalk {
  public:
-  explicit RowWalk(const ViewReader& reader) : dims_(reader.dims_), at_(dims_.size()) {
-    parts_.push_back(&*reader.index_);
-    for (const Mask& mask : reader.masks_)
-      for (const Affine& condition : mask.conditions) parts_.push_back(&condition);
-    values_.resize(parts_.size());
+  explicit RowWalk(const ViewReader& reader)
+      : dims_(reader.dims_), at_(dims_.size()), parts_(affine_parts(reader)), values_(parts_.size()) {
     for (size_t axis = 0; axis + 1 < dims_.size(); ++axis)
       for (const Affine* part : parts_) {
         int64_t jump = part->strides[axis];
@@ -227,13 +225,7 @@ ViewReader::Places ViewReader::places_of_any(std::span<const int64_t> positions)
 void ViewReader::evaluate(std::span<const std::vector<int64_t>> coordinates, size_t count,
                           std::vector<int64_t>& found) const {
   IndexEvaluator evaluator(coordinates, count);
-  const auto value_of = [&](const Affine& affine) {
-    std::vector<int64_t> values(count, affine.constant);
-    for (size_t axis = 0; axis < coordinates.size(); ++axis)
-      if (const int64_t stride = affine.strides[axis]; stride != 0)
-        for (size_t i = 0; i < count; ++i) values[i] += stride * coordinates[axis][i];
-    return values;
-  };
+  const auto value_of = [&](const Affine& form) { return evaluator.affine(form.constant, form.strides); };
   constexpr int64_t kNowhere = INT64_MIN;  // a negative place, which only a mask can excuse
   found = index_ ? value_of(*index_) : evaluator.evaluate(general_index_);
   for (int64_t& index : found)

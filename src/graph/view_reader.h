@@ -60,7 +60,9 @@ class ViewReader {
   [[nodiscard]] const Mask& hiding(int64_t found) const { return masks_[static_cast<size_t>(-1 - found)]; }
   class RowWalk;
   void masks_along(const RowWalk& walk, int64_t length, std::vector<Run>& runs) const;
-  [[nodiscard]] std::vector<Affine*> affine_parts();
+  /// The index and then the conditions of all masks, of a reader that is affine.
+  template <class Reader>
+  [[nodiscard]] static auto affine_parts(Reader& reader);
   void merge_axes();
 
   std::vector<int64_t> dims_;
