@@ -281,28 +281,54 @@ int64_t bytes_of(const Subject& subject) {
   return bytes;
 }
 
-/// Kinds are shared out where checks are fewer than processors, and where each of them takes long; otherwise what the
-/// first kind tells is worth more. The longest parts begin first, so that none is waited for alone at the end, and memory
-/// that the largest took serves the others.
+/// In order, one at least for each of `count` parts, and `least` for the first where there are as many.
+std::vector<std::vector<std::string>> share_out(std::span<const std::string> kinds, size_t count,
+                                                size_t least) {
+  std::vector<std::vector<std::string>> parts;
+  for (; count > 0; --count) {
+    const size_t equal = kinds.size() / count, most = kinds.size() - (count - 1);
+    const size_t length = parts.empty() ? std::min(std::max(equal, least), most) : equal;
+    parts.emplace_back(kinds.begin(), kinds.begin() + static_cast<std::ptrdiff_t>(length));
+    kinds = kinds.subspan(length);
+  }
+  return parts;
+}
+
+/// Kinds are shared out where checks are fewer than processors, where each of them takes long, and where a check takes so
+/// long that the others cannot balance it; otherwise what the first kind tells is worth more. The longest parts begin
+/// first, so that none is waited for alone at the end, and memory that the largest took serves the others.
 std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
-  constexpr double kFirstKind = 2;  // in launches, where further kinds run a part of the tasks
-  const size_t most = std::max<size_t>(1, static_cast<size_t>(workers) / std::max<size_t>(checks.size(), 1));
+  // In launches, where further kinds run a part of the tasks.
+  constexpr double kFirstKind = 2, kFurtherKinds = 0.5;
+  constexpr double kMuch = 0.25;  // of what each processor has to do
+  const auto processors = static_cast<size_t>(workers);
+  const size_t most = std::max<size_t>(1, processors / std::max<size_t>(checks.size(), 1));
+  const auto takes_us = [](const FullCheck& check, double launches) {
+    return launches * check.launch_us * check.options.threads +
+           1e6 * static_cast<double>(bytes_of(*check.subject)) / kFreshBytesPerS;
+  };
+  double all_us = 0;
+  for (const FullCheck& check : checks) all_us += takes_us(check, kFirstKind + kFurtherKinds);
   std::vector<Part> parts;
   for (const FullCheck& check : checks) {
     const Subject& subject = *check.subject;
     const std::vector<std::string> kinds =
         input_kinds(*subject.graph, subject.sizes[0], subject.unit, subject.options);
     const bool every_kind_is_long = is_long(check) && !check.options.in_parts;
+    const bool is_much =
+        is_long(check) && takes_us(check, kFirstKind + kFurtherKinds) * workers > kMuch * all_us;
     // Freivalds' check belongs to all kinds together.
-    const size_t shares = every_kind_is_long ? static_cast<size_t>(workers) : most;
+    const size_t shares = every_kind_is_long ? processors : std::max<size_t>(most, is_much ? 2 : 1);
     const size_t count = check.split ? 1 : std::min(shares, kinds.size());
-    const double memory_us = 1e6 * static_cast<double>(bytes_of(subject)) / kFreshBytesPerS;
+    // The first part has a kind for each way to deal tasks out, so that no kind has to run once more for one.
+    constexpr size_t kWays = 3;
+    const auto shared_out = share_out(kinds, count, every_kind_is_long ? 1 : kWays);
     for (size_t number = 0; number < count; ++number) {
-      Part& part = parts.emplace_back(Part{&check, number, {}, 0});
-      for (size_t k = number * kinds.size() / count; k < (number + 1) * kinds.size() / count; ++k)
-        part.kinds.push_back(kinds[k]);
-      const double launches = every_kind_is_long ? static_cast<double>(part.kinds.size()) : kFirstKind;
-      part.takes_us = launches * check.launch_us * check.options.threads + memory_us;
+      Part& part = parts.emplace_back(Part{&check, number, shared_out[number], 0});
+      const double launches = every_kind_is_long ? static_cast<double>(part.kinds.size())
+                              : number == 0      ? kFirstKind
+                                                 : kFurtherKinds;
+      part.takes_us = takes_us(check, launches);
     }
   }
   std::ranges::stable_sort(parts, std::greater<>(), &Part::takes_us);
@@ -321,6 +347,8 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
   constexpr size_t kOneIn = 5;
   const bool is_turn = record.size < 2 || !options.in_parts || record.size % kOneIn == 0;
   options.deals_out = part.number == 0 && is_turn;
+  // A sum is proven whole.
+  if (!is_turn && !check.split) options.only_part = record.size;
   options.is_long = is_long(check);
   options.keep_outputs = references.is_sumless();
   std::optional<CaseVerifier> candidate;

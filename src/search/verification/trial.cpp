@@ -22,6 +22,14 @@ namespace {
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
 constexpr int64_t kWorkspaceAlignment = 64;
+
+/// Of a kernel's dims, in order.
+std::vector<int64_t> sizes_for(const backends::Kernel& kernel, const DimMap& dims) {
+  std::vector<int64_t> sizes;
+  for (const std::string& name : kernel.dims()) sizes.push_back(dims.at(name));
+  return sizes;
+}
+
 }  // namespace
 
 std::vector<TaskRange> ranges_of(int64_t tasks, const std::optional<TaskPart>& part) {
@@ -107,8 +115,7 @@ class HostRig : public Rig {
 
 HostRig::HostRig(const backends::HostKernel& kernel, std::span<const TensorData* const> inputs,
                  std::span<const TrialOutput> outputs, const DimMap& dims, const TrialOptions& options)
-    : kernel_(kernel), options_(options) {
-  for (const std::string& name : kernel.dims()) sizes_.push_back(dims.at(name));
+    : kernel_(kernel), options_(options), sizes_(sizes_for(kernel, dims)) {
   views_.resize(inputs.size());
   buffers_.resize(inputs.size() + outputs.size());
   pointers_.resize(buffers_.size());
@@ -339,8 +346,7 @@ class DeviceRig : public Rig {
             std::span<const TensorData* const> inputs, std::span<const TrialOutput> outputs,
             const DimMap& dims, const TrialOptions& options)
       : options_(options), stream_(device.make_stream()) {
-    std::vector<int64_t> sizes;
-    for (const std::string& name : kernel.dims()) sizes.push_back(dims.at(name));
+    const std::vector<int64_t> sizes = sizes_for(kernel, dims);
     for (const TensorData* input : inputs) add(device, static_cast<int64_t>(input->bytes.size()));
     for (const TrialOutput& output : outputs) add(device, size_bytes(output.dtype, output.elements));
     list_ = device.prepare(
@@ -429,6 +435,12 @@ class DeviceRig : public Rig {
 };
 
 }  // namespace
+
+bool leaves_tasks_out(const backends::Kernel& kernel, const DimMap& dims, const TaskPart& part) {
+  if (kernel.device() != nullptr) return false;
+  const backends::HostKernel& host = backends::on_host(kernel);
+  return ranges_of(host.tasks(host.stage_count() - 1, sizes_for(kernel, dims)), part).size() > 1;
+}
 
 std::unique_ptr<Rig> make_rig(const backends::Kernel& kernel, std::span<const TensorData* const> inputs,
                               std::span<const TrialOutput> outputs, const DimMap& dims,

@@ -44,6 +44,8 @@ struct TaskRange {
 };
 /// Ascending, without overlap; all tasks where there is no part, or where a part is not less.
 [[nodiscard]] std::vector<TaskRange> ranges_of(int64_t tasks, const std::optional<TaskPart>& part);
+/// Whether the part of a kernel is less than all of it. A device of its own runs all tasks.
+[[nodiscard]] bool leaves_tasks_out(const backends::Kernel& kernel, const DimMap& dims, const TaskPart& part);
 
 struct TrialOptions {
   GuardedMemory::Place place = GuardedMemory::Place::AtEnd;

@@ -162,6 +162,11 @@ class CaseVerifier::Runs {
         turns_(turns()) {}
 
   [[nodiscard]] std::optional<TaskPart> next_part(const VerificationCase& test_case) const {
+    if (options_.only_part && kernels_.size() == 1) {
+      TaskPart part = some_part();
+      part.one_in = 16, part.at_least = 8;
+      if (leaves_tasks_out(*kernels_[0], suite_.dims, part)) return part;
+    }
     const bool spares_reference = spares_reference_ && number_ > 0;  // the first one is repeated in full
     if (!may_run_a_part() && !spares_reference) return std::nullopt;
     if (runs_all_tasks(suite_.unit, test_case.name)) return std::nullopt;
@@ -205,7 +210,7 @@ class CaseVerifier::Runs {
     // Whether an element is read before it is overwritten is no matter of its value.
     if (!is_long_ && !part_)
       if (auto fault = in_place(test_case, made_)) return fault;
-    if (number_ == 1 && !is_long_) {
+    if (number_ == 1 && !is_long_ && !options_.only_part) {
       // In processor time, so that a busy machine does not get less verification.
       is_long_ = (thread_cpu_seconds() - cpu_start) * 1e3 >= static_cast<double>(options_.soak.count());
       if (rig_ && rig == rig_.get()) {
@@ -235,7 +240,8 @@ class CaseVerifier::Runs {
   [[nodiscard]] bool may_run_a_part() const { return options_.in_parts && is_long_ && kernels_.size() == 1; }
   [[nodiscard]] TaskPart some_part() const {
     double whole = 0;
-    return {.middle = std::modf(std::numbers::phi * static_cast<double>(number_), &whole)};
+    const size_t number = number_ + options_.only_part.value_or(0);
+    return {.middle = std::modf(std::numbers::phi * static_cast<double>(number), &whole)};
   }
 
   [[nodiscard]] std::unique_ptr<UnitRig> rig_for(TrialOptions options) const {

@@ -167,6 +167,9 @@ struct VerifyOptions {
   bool in_parts = true;
   /// That launches take that long is known before the first one, which then may run a part of the tasks as well.
   bool is_long = false;
+  /// One launch of some of the tasks, whatever the inputs: the first ones, the last ones and, by this number, some
+  /// between. For code that is one program for all tasks and ran all of them at other sizes.
+  std::optional<size_t> only_part;
   std::chrono::milliseconds soak{10};
   std::chrono::milliseconds timeout{20'000};  ///< of any one launch
 };

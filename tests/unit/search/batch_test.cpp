@@ -107,5 +107,83 @@ TEST_F(Peers, DoNotHideWhatIsWrong) {
   }
 }
 
+/// Elements of y = x * 3 over a named dim, each a task; `change` is applied to what it makes of element i of n.
+class NamedTriple : public backends::HostKernel {
+ public:
+  using Change = std::function<float(int64_t n, int64_t i)>;
+  /// `runs`: tasks of each size, none if null.
+  explicit NamedTriple(Change change, std::span<std::atomic<int>> runs = {})
+      : change_(std::move(change)), runs_(runs) {}
+  [[nodiscard]] const std::vector<std::string>& dims() const override { return dims_; }
+  [[nodiscard]] int stage_count() const override { return 1; }
+  [[nodiscard]] int64_t tasks(int, std::span<const int64_t> sizes) const override { return sizes[0]; }
+  [[nodiscard]] int64_t shared_bytes(std::span<const int64_t>) const override { return 0; }
+  [[nodiscard]] int64_t local_bytes(std::span<const int64_t>) const override { return 0; }
+  void run(int, const backends::LaunchArguments& a, int64_t begin, int64_t end) const override {
+    const int64_t n = a.dims[0];
+    for (int64_t i = begin; i < end; ++i)
+      static_cast<float*>(a.buffers[1])[i] = static_cast<const float*>(a.buffers[0])[i] * 3 + change_(n, i);
+    if (!runs_.empty()) runs_[static_cast<size_t>(n)] += static_cast<int>(end - begin);
+  }
+  [[nodiscard]] std::vector<std::byte> binary() const override { return {}; }
+
+ private:
+  std::vector<std::string> dims_{"n"};
+  Change change_;
+  std::span<std::atomic<int>> runs_;
+};
+
+/// Sizes of a named dim beyond the first two.
+class FurtherSizes : public testing::Test {
+ protected:
+  static constexpr int64_t kTop = 512, kLeast = 257, kCount = 64;
+
+  static FullVerdict verdict(const backends::Kernel& candidate) {
+    Graph cx;
+    const auto x = cx.tensor({"n"});
+    const auto y = (x * 3).retrieve();
+    Subject subject{.graph = &cx, .unit = {}, .sizes = {{{"n", kTop}}}, .options = {}};
+    for (int64_t n = kLeast; n < kLeast + kCount; ++n) subject.sizes.push_back({{"n", n}});
+    subject.unit.tensors = {{cx.type(x.edge().source), x.edge().source, {}},
+                            {cx.type(y.edge().source), y.edge().source, {}}};
+    subject.unit.kernels = {{.inputs = {0}, .outputs = {1}, .spec = encode(cx).tensors.back().spec}};
+    const NamedTriple plain([](int64_t, int64_t) { return 0.0F; });
+    const FullCheck check{.subject = &subject,
+                          .candidate = &candidate,
+                          .independent = {&plain},
+                          .peer = std::nullopt,
+                          .split = {},
+                          .options = {.threads = 1, .soak = std::chrono::milliseconds(1)}};
+    return verify_in_full({&check, 1}, 1)[0];
+  }
+};
+
+TEST_F(FurtherSizes, RunSomeOfTheTasksAndAtEveryFifthAllOfThem) {
+  const SharedBytes shared((kTop + 1) * sizeof(std::atomic<int>));
+  const auto runs = shared.as<std::atomic<int>>();
+  const NamedTriple right([](int64_t, int64_t) { return 0.0F; }, runs);
+  const FullVerdict found = verdict(right);
+  EXPECT_FALSE(found.fault) << found.fault->message;
+  int all = 0, some = 0;
+  for (int64_t n = kLeast + 1; n < kLeast + kCount; ++n) {
+    const int ran = runs[static_cast<size_t>(n)];
+    EXPECT_GT(ran, 0) << n;
+    (ran >= n ? all : some) += 1;
+  }
+  EXPECT_EQ(all, kCount / 5);
+  EXPECT_EQ(some, kCount - 1 - kCount / 5);
+}
+
+TEST_F(FurtherSizes, ShowWhatIsWrongAtOneOfThem) {
+  for (const int64_t wrong : {kLeast + 1, kLeast + 6, kLeast + 20, kLeast + kCount - 1})
+    for (const char* where : {"first", "last", "every 8th"}) {
+      const NamedTriple candidate([&](int64_t n, int64_t i) {
+        const bool is_there = where[0] == 'f' ? i == 0 : where[0] == 'l' ? i == n - 1 : i % 8 == 7;
+        return n == wrong && is_there ? 1.0F : 0.0F;
+      });
+      EXPECT_TRUE(verdict(candidate).fault) << where << " of " << wrong;
+    }
+}
+
 }  // namespace
 }  // namespace luminal::search
