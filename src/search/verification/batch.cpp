@@ -303,20 +303,25 @@ std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
   constexpr double kMuch = 0.25;  // of what each processor has to do
   const auto processors = static_cast<size_t>(workers);
   const size_t most = std::max<size_t>(1, processors / std::max<size_t>(checks.size(), 1));
-  const auto takes_us = [](const FullCheck& check, double launches) {
-    return launches * check.launch_us * check.options.threads +
-           1e6 * static_cast<double>(bytes_of(*check.subject)) / kFreshBytesPerS;
+  const auto launches_us = [](const FullCheck& check, double launches) {
+    return launches * check.launch_us * check.options.threads;
+  };
+  const auto memory_us = [](const FullCheck& check) {
+    return 1e6 * static_cast<double>(bytes_of(*check.subject)) / kFreshBytesPerS;
   };
   double all_us = 0;
-  for (const FullCheck& check : checks) all_us += takes_us(check, kFirstKind + kFurtherKinds);
+  for (const FullCheck& check : checks)
+    all_us += launches_us(check, kFirstKind + kFurtherKinds) + memory_us(check);
   std::vector<Part> parts;
   for (const FullCheck& check : checks) {
     const Subject& subject = *check.subject;
     const std::vector<std::string> kinds =
         input_kinds(*subject.graph, subject.sizes[0], subject.unit, subject.options);
     const bool every_kind_is_long = is_long(check) && !check.options.in_parts;
+    // Each part needs memory of its own.
+    const double all_launches_us = launches_us(check, kFirstKind + kFurtherKinds);
     const bool is_much =
-        is_long(check) && takes_us(check, kFirstKind + kFurtherKinds) * workers > kMuch * all_us;
+        is_long(check) && all_launches_us > memory_us(check) && all_launches_us * workers > kMuch * all_us;
     // Freivalds' check belongs to all kinds together.
     const size_t shares = every_kind_is_long ? processors : std::max<size_t>(most, is_much ? 2 : 1);
     const size_t count = check.split ? 1 : std::min(shares, kinds.size());
@@ -328,7 +333,7 @@ std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
       const double launches = every_kind_is_long ? static_cast<double>(part.kinds.size())
                               : number == 0      ? kFirstKind
                                                  : kFurtherKinds;
-      part.takes_us = takes_us(check, launches);
+      part.takes_us = launches_us(check, launches) + memory_us(check);
     }
   }
   std::ranges::stable_sort(parts, std::greater<>(), &Part::takes_us);
