@@ -132,7 +132,11 @@ struct ViewReader::Run {
 class ViewReader::RowWalk {
  public:
   explicit RowWalk(const ViewReader& reader)
-      : dims_(reader.dims_), at_(dims_.size()), parts_(affine_parts(reader)), values_(parts_.size()) {
+      : dims_(reader.dims_),
+        at_(dims_.size()),
+        step_digits_(dims_.size()),
+        parts_(affine_parts(reader)),
+        values_(parts_.size()) {
     for (size_t axis = 0; axis + 1 < dims_.size(); ++axis)
       for (const Affine* part : parts_) {
         int64_t jump = part->strides[axis];
@@ -143,8 +147,14 @@ class ViewReader::RowWalk {
   }
   void seek(int64_t position) {
     if (position == position_) return;
+    // Positions often lie equally far apart, as along an axis: what is added digit by digit needs no division.
+    if (const int64_t step = position - position_; position_ >= 0 && step > 0) {
+      if (step != step_) find_coordinates(step_ = step, dims_, step_digits_);
+      add_to_coordinates();
+    } else {
+      find_coordinates(position, dims_, at_);
+    }
     position_ = position;
-    find_coordinates(position, dims_, at_);
     for (size_t p = 0; p < parts_.size(); ++p)
       values_[p] = value_at(parts_[p]->constant, parts_[p]->strides, at_);
   }
@@ -168,8 +178,20 @@ class ViewReader::RowWalk {
   }
 
  private:
+  void add_to_coordinates() {
+    int64_t carry = 0;
+    for (size_t axis = dims_.size(); axis-- > 1;) {
+      at_[axis] += step_digits_[axis] + carry;
+      carry = at_[axis] >= dims_[axis] ? 1 : 0;
+      at_[axis] -= carry * dims_[axis];
+    }
+    if (!dims_.empty()) at_[0] += step_digits_[0] + carry;
+  }
+
   const std::vector<int64_t>& dims_;
   std::vector<int64_t> at_;
+  int64_t step_ = 0;  ///< between the positions sought last, where it was not back
+  std::vector<int64_t> step_digits_;
   std::vector<const Affine*> parts_;
   std::vector<int64_t> values_;  ///< by part
   std::vector<int64_t> jumps_;   ///< by axis but the last, and part

@@ -126,7 +126,10 @@ class Nest {
     grid.outer = group_of(spec_->extents(), {axes.begin(), middle});
     grid.inner = group_of(spec_->extents(), {middle, axes.end()});
     grid.width = axes.empty() ? 1 : lanes_;
-    cut_into_tasks(grid, cycles_per_block(goals), top_, target_);
+    // Candidates that run a part of their tasks are compared with the same part of these loops: of many tasks that is
+    // little more than what is compared.
+    constexpr int kPerThread = 64;
+    cut_into_tasks(grid, cycles_per_block(goals), top_, target_, kPerThread);
     StageBuilder b(program_, grid.tasks());
     b_ = &b;
     current_.clear();

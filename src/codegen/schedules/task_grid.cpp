@@ -23,15 +23,15 @@ void TaskGrid::visit(StageBuilder& b, const Expression& task, size_t axis_count,
   });
 }
 
-void cut_into_tasks(TaskGrid& w, double cycles_per_block, const DimMap& top, const Target& target) {
+void cut_into_tasks(TaskGrid& w, double cycles_per_block, const DimMap& top, const Target& target,
+                    int per_thread) {
   constexpr double kCyclesPerTask = 20000;  // about 8 us: a task costs well under one to hand out
   const auto rows = static_cast<double>(std::max<int64_t>(1, w.rows().exec(top)));
   const auto blocks = static_cast<double>(std::max<int64_t>(1, w.blocks().exec(top)));
-  const double per_thread = std::ceil(rows * blocks / target.threads);
-  // Several tasks for each thread even out what other programs take, but none smaller than a few
-  // microseconds.
-  const double wanted = std::max({1.0, kCyclesPerTask / cycles_per_block, std::ceil(per_thread / 4)});
-  const double size = std::min(per_thread, wanted);
+  const double of_a_thread = std::ceil(rows * blocks / target.threads);
+  const double wanted =
+      std::max({1.0, kCyclesPerTask / cycles_per_block, std::ceil(of_a_thread / per_thread)});
+  const double size = std::min(of_a_thread, wanted);
   if (size >= blocks) {
     w.blocks_per_task = static_cast<int64_t>(blocks);
     w.rows_per_task = static_cast<int64_t>(std::ceil(size / blocks));

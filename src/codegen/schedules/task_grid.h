@@ -33,9 +33,10 @@ struct TaskGrid {
   }
 };
 
-/// Tasks large enough to be worth handing out (about `cycles_per_task` each) and enough of them for the
-/// threads, rows whole where there are enough rows.
-void cut_into_tasks(TaskGrid& grid, double cycles_per_block, const DimMap& top, const Target& target);
+/// Tasks large enough to be worth handing out and enough of them for the threads, rows whole where there are enough
+/// rows. `per_thread`: about so many for each, of which several even out what other programs take.
+void cut_into_tasks(TaskGrid& grid, double cycles_per_block, const DimMap& top, const Target& target,
+                    int per_thread = 4);
 
 /// Lanes, in one register, of the widest type that the bodies compute with; what no axis changes is a scalar, and an index
 /// that is only converted is as wide as what it is converted to.

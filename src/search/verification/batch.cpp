@@ -147,7 +147,8 @@ class ReferenceMaker {
     if (record_.fault.get()) return nullptr;
     // Most loops run a part in no time, but a sum is always made of all tasks.
     const bool is_whole = sum_ || !part;
-    if (!is_first && ((is_whole && is_long) || are_others_enough(suite)))
+    const bool decides = is_first || runs_all_tasks(suite.unit, suite.cases[0].name);
+    if (!decides && ((is_whole && is_long) || are_others_enough(suite)))
       if (const auto* made = made_by_peer(suite, part)) {
         is_by_peer_ = true;
         return made;
@@ -178,8 +179,7 @@ class ReferenceMaker {
   [[nodiscard]] bool are_others_enough(const VerificationSuite& suite) const {
     constexpr double kTimes = 4;
     const std::string_view kind = suite.cases[0].name;
-    const bool is_one_more = kind == "wide" || kind == "constant" || kind == kGraphKind ||
-                             (kind == "plain" && !runs_all_tasks(suite.unit, kind));
+    const bool is_one_more = kind == "plain" || kind == "wide" || kind == "constant" || kind == kGraphKind;
     return is_one_more && check_.launch_us > 0 && own_us_ > std::max(kSlowUs, kTimes * check_.launch_us);
   }
 

@@ -191,38 +191,46 @@ void mark(std::span<uint8_t> flags, std::span<const uint8_t> marked) {
 
 Oracle::Samples ask_within(const OracleBudget& budget, Oracle& oracle, const Value& value,
                            std::vector<int64_t>& positions) {
-  const int64_t operations = budget.operations, before = oracle.operations();
-  const bool may_be_hidden = oracle.has_answers();
+  // What a question takes if nothing is known: all values of a unit that cost the same have the same samples, and what
+  // they have in common is evaluated once.
+  int64_t price = 0;
+  const auto ask = [&](std::span<const int64_t> asked) {
+    const int64_t before = oracle.operations();
+    Oracle::Samples samples = oracle.at(value, asked);
+    price = std::max<int64_t>(1, oracle.operations() - before + oracle.spared());
+    return samples;
+  };
+  const int64_t operations = budget.operations;
+  const size_t count = positions.size();
+  const auto affordable = [&](int64_t cost) {
+    return std::clamp<size_t>(static_cast<size_t>(operations / cost), 1, count);
+  };
+  const auto spread_over = [&](size_t number, size_t i) { return positions[i * count / number]; };
+
   oracle.allow(std::max(operations, budget.of_one));
-  Oracle::Samples one = oracle.at(value, std::span(positions).first(1));
-  // What one costs tells how many can be asked for.
-  int64_t cost = std::max<int64_t>(1, oracle.operations() - before);
+  Oracle::Samples one = ask(std::span(positions).first(1));
   const auto only_one = [&] {
     positions.resize(1);
     return one;
   };
-  if (may_be_hidden && positions.size() > 1 && 2 * cost <= operations) {
-    // What earlier questions left may be all that the first one needs: another one tells.
-    oracle.allow(operations);
-    const int64_t so_far = oracle.operations();
-    try {
-      std::ignore = oracle.at(value, std::span(positions).subspan(positions.size() / 2, 1));
-    } catch (const OracleLimit&) {
-      return only_one();
-    }
-    cost = std::max(cost, oracle.operations() - so_far);
-  }
-  const auto affordable = static_cast<size_t>(std::max<int64_t>(1, operations / cost));
-  if (affordable < positions.size()) {
-    std::vector<int64_t> fewer;
-    for (size_t i = 0; i < affordable; ++i) fewer.push_back(positions[i * positions.size() / affordable]);
-    positions = std::move(fewer);
-  }
-  if (positions.size() == 1) return one;
-  oracle.allow(std::max(4 * operations, Oracle::kUsuallyAllowed));
+  if (count == 1) return one;
+  const size_t about = affordable(price);
+  // A second one tells what each further one takes: the first may be cheaper, or need what all of them need.
+  constexpr int64_t kShare = 8;
+  oracle.allow(about > 1 ? operations : operations / kShare);
+  const int64_t price_of_one = price;
   try {
-    return oracle.at(value, positions);
-  } catch (const OracleLimit&) {  // others cost more than the first
+    const std::array both{positions[0], about > 1 ? spread_over(about, about / 2) : positions[count / 2]};
+    std::ignore = ask(both);
+    const size_t number = affordable(std::max<int64_t>(1, price - price_of_one));
+    if (number == 1) return only_one();
+    std::vector<int64_t> some;
+    for (size_t i = 0; i < number; ++i) some.push_back(spread_over(number, i));
+    oracle.allow(4 * operations);  // others may cost more than these two
+    Oracle::Samples samples = ask(some);
+    positions = std::move(some);
+    return samples;
+  } catch (const OracleLimit&) {
     return only_one();
   }
 }
@@ -232,6 +240,7 @@ void Oracle::set_leaf(const Value& value, std::shared_ptr<const TensorData> data
   LUMINAL_CHECK(data->element_count() == element_count(type.dims).exec(dims_), "a leaf of {} elements for {}",
                 data->element_count(), type.to_string());
   leaves_[value] = std::move(data);
+  kept_rows_.clear();
   forget();
 }
 
@@ -268,6 +277,12 @@ void Oracle::spend(int64_t operations) {
                       allowed_);
 }
 
+/// What is kept spares each question its price once.
+void Oracle::take_kept(Price& price) {
+  if (price.question != question_) spared_ += price.operations;
+  price.question = question_;
+}
+
 void Oracle::allow(int64_t operations) {
   allowed_ = operations;
   limit_ = operations_ + operations;
@@ -287,6 +302,8 @@ Oracle::Samples Oracle::leaf(const Elements& data, std::span<const int64_t> posi
 }
 
 Oracle::Samples Oracle::at(const Value& value, std::span<const int64_t> positions) {
+  ++question_;
+  spared_ = 0;
   return *answer(value, std::make_shared<const std::vector<int64_t>>(positions.begin(), positions.end()));
 }
 
@@ -295,16 +312,19 @@ Oracle::Answer Oracle::answer(const Value& value, const Positions& positions) {
   spend(static_cast<int64_t>(count));
   if (const auto data = known(value)) return std::make_shared<const Samples>(leaf(*data, *positions));
   if (const auto kept = kept_.find(value); kept != kept_.end())
-    for (const Kept& known : kept->second)
-      if (known.positions == positions || *known.positions == *positions) return known.samples;
-  const int64_t before = operations_;
+    for (Kept& known : kept->second)
+      if (known.positions == positions || *known.positions == *positions) {
+        take_kept(known.price);
+        return known.samples;
+      }
+  const int64_t operations_before = operations_, spared_before = spared_;
   Answer samples = std::make_shared<const Samples>(compute(value, positions));
-  const int64_t cost = operations_ - before;
+  const int64_t cost = operations_ - operations_before, spared = spared_ - spared_before;
   constexpr size_t kMost = size_t{1} << 20;  // elements of some 25 bytes
   if (count > kMost) return samples;
   if (kept_elements_ + count > kMost) forget();
   kept_elements_ += count;
-  kept_[value].push_back({.positions = positions, .samples = samples});
+  kept_[value].push_back({.positions = positions, .samples = samples, .price = {cost + spared, question_}});
   constexpr int64_t kCheap = 16;  // operations for each element
   if (cost < kCheap * static_cast<int64_t>(count)) cheap_.emplace_back(value, positions);
   return samples;
@@ -313,7 +333,7 @@ Oracle::Answer Oracle::answer(const Value& value, const Positions& positions) {
 Oracle::Samples Oracle::compute(const Value& value, const Positions& positions) {
   const Node& node = graph_.node(value.node);
   if (node.op->elementwise) return elementwise(node, positions);
-  if (node.op->monoid) return reduction(node, *positions);
+  if (node.op->monoid) return reduction(value, *positions);
   if (!is_computed(*node.op) || !node.op->is(Trait::Leaf))
     fail<OracleGap>("[verify] {} #{} is neither a leaf nor computed element by element", node.op->name,
                     value.node.index);
@@ -548,14 +568,63 @@ bool Oracle::is_free_of_folds(const Value& value) const {
   return true;
 }
 
-Oracle::Samples Oracle::reduction(const Node& node, std::span<const int64_t> positions) {
+Oracle::Samples Oracle::reduction(const Value& value, std::span<const int64_t> positions) {
+  const Node& node = graph_.node(value.node);
   // Each different row once.
   std::vector<int64_t> rows(positions.begin(), positions.end());
   std::ranges::sort(rows);
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  const FoldedRows layout(exec(node.inputs[0].view.dims(), dims_),
+                          node.attributes.get<std::vector<int64_t>>("axes"));
+  const Samples by_row = kept_rows(value, layout, rows);
+  std::vector<size_t> place;
+  for (const int64_t position : positions)
+    place.push_back(static_cast<size_t>(std::ranges::lower_bound(rows, position) - rows.begin()));
+  return spread(by_row, place);
+}
 
+Oracle::Samples Oracle::kept_rows(const Value& value, const FoldedRows& layout,
+                                  std::span<const int64_t> rows) {
+  constexpr int64_t kLong = 256;
+  const Node& node = graph_.node(value.node);
+  if (layout.length() < kLong) return fold_rows(node, layout, rows);
+  std::unordered_map<int64_t, KeptRow>& kept = kept_rows_[value];
+  std::vector<int64_t> missing;
+  for (const int64_t row : rows)
+    if (const auto known = kept.find(row); known != kept.end())
+      take_kept(known->second.price);
+    else
+      missing.push_back(row);
+  const auto width = static_cast<size_t>(element_bytes(held(node.outputs[0].dtype)));
+  if (!missing.empty()) {
+    const int64_t before = operations_ + spared_;
+    const Samples made = fold_rows(node, layout, missing);
+    const Price price{(operations_ + spared_ - before) / static_cast<int64_t>(missing.size()), question_};
+    for (size_t i = 0; i < missing.size(); ++i) {
+      KeptRow row{.error = made.errors.empty() ? 0 : made.errors[i],
+                  .is_known = made.known[i],
+                  .is_unpromised = made.unpromised.empty() ? uint8_t{0} : made.unpromised[i],
+                  .price = price};
+      std::memcpy(row.value.data(), &made.values.bytes[i * width], width);
+      kept.emplace(missing[i], row);
+    }
+    if (missing.size() == rows.size()) return made;
+  }
+  Samples all = empty_samples(node.outputs[0].dtype, rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const KeptRow& row = kept.at(rows[i]);
+    std::memcpy(&all.values.bytes[i * width], row.value.data(), width);
+    if (!all.errors.empty()) all.errors[i] = row.error;
+    all.known[i] = row.is_known;
+    if (row.is_unpromised == 0) continue;
+    all.unpromised.resize(rows.size());
+    all.unpromised[i] = 1;
+  }
+  return all;
+}
+
+Oracle::Samples Oracle::fold_rows(const Node& node, const FoldedRows& layout, std::span<const int64_t> rows) {
   const Edge& edge = node.inputs[0];
-  const FoldedRows layout(exec(edge.view.dims(), dims_), node.attributes.get<std::vector<int64_t>>("axes"));
   const int64_t length = layout.length();
   spend(static_cast<int64_t>(rows.size()) * length);
   // What is evaluated together stays in the processor's cache.
@@ -570,7 +639,7 @@ Oracle::Samples Oracle::reduction(const Node& node, std::span<const int64_t> pos
   RowFold fold(*node.op->monoid, dtype, held(graph_.type(edge.source).dtype), length,
                {.independent = independent_roundings, .small_integers = small_integers});
   for (size_t row = 0; row < rows.size(); row += rows_together) {
-    const auto together = std::span(rows).subspan(row, std::min(rows_together, rows.size() - row));
+    const auto together = rows.subspan(row, std::min(rows_together, rows.size() - row));
     for (int64_t first = 0; first < length; first += piece) {
       const auto count = static_cast<size_t>(std::min(piece, length - first));
       const size_t before = cheap_.size();
@@ -588,10 +657,7 @@ Oracle::Samples Oracle::reduction(const Node& node, std::span<const int64_t> pos
   if (!by_row.errors.empty()) store_rounded(dtype, 0.5, by_row);
 
   by_row.overflowed.clear();
-  std::vector<size_t> place;
-  for (const int64_t position : positions)
-    place.push_back(static_cast<size_t>(std::ranges::lower_bound(rows, position) - rows.begin()));
-  return spread(by_row, place);
+  return by_row;
 }
 
 }  // namespace luminal::search

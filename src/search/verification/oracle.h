@@ -1,4 +1,6 @@
 #pragma once
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -42,6 +44,8 @@ struct Elements {
   return elements;
 }
 using KnownElements = std::unordered_map<Value, Elements>;
+
+class FoldedRows;
 
 /// What single elements of the user's graph must be, computed on demand in f64 with a running error bound:
 /// the judge of every kernel. It reads the op records of the graph and nothing of what the search made of it.
@@ -92,8 +96,8 @@ class Oracle {
   /// sum: a kernel that folds a sum of sums at once rounds them together with fractions.
   bool small_integers = false;
   [[nodiscard]] int64_t operations() const { return operations_; }
-  /// What it keeps of earlier answers makes others cheaper.
-  [[nodiscard]] bool has_answers() const { return kept_elements_ > 0; }
+  /// Operations that answers of earlier questions spared the last one.
+  [[nodiscard]] int64_t spared() const { return spared_; }
 
  private:
   void forget();
@@ -101,11 +105,26 @@ class Oracle {
   void forget_cheap(size_t answers);
   using Positions = std::shared_ptr<const std::vector<int64_t>>;
   using Answer = std::shared_ptr<const Samples>;
+  /// What an answer took, and the last question that needed it.
+  struct Price {
+    int64_t operations = 0;
+    int64_t question = 0;
+  };
+  void take_kept(Price& price);
   /// What was computed. A value that several others read is evaluated once, at least where the same of its elements
   /// are asked for again: without that a chain of x = x + x * c takes 2^n steps.
   struct Kept {
     Positions positions;
     Answer samples;
+    Price price;
+  };
+  /// An element of a sum, a maximum or a product over a long row: values that read the same sum may ask for it beside
+  /// different others.
+  struct KeptRow {
+    std::array<std::byte, 8> value;
+    double error = 0;
+    uint8_t is_known = 1, is_unpromised = 0;
+    Price price;
   };
   [[nodiscard]] std::optional<Elements> known(const Value& value) const;
   [[nodiscard]] Answer answer(const Value& value, const Positions& positions);
@@ -116,7 +135,11 @@ class Oracle {
   /// Outputs of a leaf op, which equal nodes share: a model has one of positions in each layer.
   [[nodiscard]] const std::vector<TensorData>& made(const Node& node);
   [[nodiscard]] bool is_free_of_folds(const Value& value) const;
-  [[nodiscard]] Samples reduction(const Node& node, std::span<const int64_t> positions);
+  [[nodiscard]] Samples reduction(const Value& value, std::span<const int64_t> positions);
+  /// Elements of a reduction's result, ascending and without repeats, rounded to its dtype.
+  [[nodiscard]] Samples kept_rows(const Value& value, const FoldedRows& layout,
+                                  std::span<const int64_t> rows);
+  [[nodiscard]] Samples fold_rows(const Node& node, const FoldedRows& layout, std::span<const int64_t> rows);
   void spend(int64_t operations);
 
   const Graph& graph_;
@@ -126,10 +149,12 @@ class Oracle {
   std::optional<Value> computed_;  ///< no leaf, though it is among the shared
   std::vector<std::pair<const Node*, std::vector<TensorData>>> made_;  ///< leaf ops, evaluated whole
   std::unordered_map<Value, std::vector<Kept>> kept_;
-  std::vector<std::pair<Value, Positions>> cheap_;  ///< among the answers kept
+  std::unordered_map<Value, std::unordered_map<int64_t, KeptRow>> kept_rows_;  ///< by position
+  std::vector<std::pair<Value, Positions>> cheap_;                             ///< among the answers kept
   size_t kept_elements_ = 0;
   std::unordered_map<const Edge*, ViewReader> readers_;
-  int64_t operations_ = 0;
+  int64_t operations_ = 0, spared_ = 0;
+  int64_t question_ = 0;
   int64_t allowed_ = kUsuallyAllowed, limit_ = allowed_;
 };
 

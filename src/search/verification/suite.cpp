@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <tuple>
 #include <unordered_map>
 
 #include "base/cancel.h"
 #include "base/fail.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "graph/data_input.h"
 #include "kernel/cost.h"
@@ -70,7 +71,19 @@ Oracle oracle_for(const Graph& graph, const DimMap& dims, const Unit& unit,
   return oracle;
 }
 
-constexpr size_t kMostCovering = 8192;  ///< samples that cover the longest axis
+/// Where tensors of these sizes are looked at, on all kinds of inputs. All of the same sizes there: sums that several of
+/// them read are evaluated once.
+const std::vector<int64_t>& positions_in(const std::vector<int64_t>& sizes, const SuiteOptions& options) {
+  constexpr size_t kMostCovering = 8192;  // samples that cover the longest axis
+  constexpr size_t kMostKept = 32;
+  using Key = std::tuple<std::vector<int64_t>, int, uint64_t, std::vector<int64_t>>;
+  thread_local std::map<Key, std::vector<int64_t>> kept;
+  Key key{sizes, options.samples, options.seed, options.tiles};
+  if (const auto known = kept.find(key); known != kept.end()) return known->second;
+  if (kept.size() >= kMostKept) kept.clear();
+  return kept[std::move(key)] =
+             covering_positions(sizes, options.samples, kMostCovering, options.seed, options.tiles);
+}
 
 std::vector<bool> computed_tensors(const Unit& unit) {
   std::vector<bool> computed(unit.tensors.size(), false);
@@ -225,8 +238,9 @@ std::vector<std::string> input_kinds(const Graph& graph, const DimMap& dims, con
       origins_of(graph, dims, unit, computed).operations > kLongDerivation)
     kinds = {"integers", "plain", "graph"};  // few already, without special ones
   else if (options.form_passed)
-    std::erase_if(kinds,
-                  [&](const std::string& kind) { return kind != "special" && !runs_all_tasks(unit, kind); });
+    std::erase_if(kinds, [&](const std::string& kind) {
+      return kind != "integers" && kind != "special" && !runs_all_tasks(unit, kind);
+    });
   bool is_known = false;
   for (size_t t = 0; t < unit.tensors.size(); ++t)
     is_known =
@@ -282,9 +296,7 @@ VerificationSuite prepare_suite(const Graph& graph, const DimMap& dims, const Un
     if (has_oracle) oracle.emplace(oracle_for(graph, dims, unit, test_case));
     for (size_t t = 0; t < unit.tensors.size(); ++t) {
       if (!oracle || !computed[t] || !unit.tensors[t].value || beyond[t]) continue;
-      const std::vector<int64_t> positions =
-          covering_positions(exec(unit.tensors[t].type.dims, dims), options.samples, kMostCovering,
-                             combine(options.seed, t), options.tiles);
+      const std::vector<int64_t>& positions = positions_in(exec(unit.tensors[t].type.dims, dims), options);
       if (positions.empty()) continue;
       // What a law says is equal to it has to be equal by the user's nodes as well.
       std::vector<Value> values = options.one_name ? std::vector<Value>{} : unit.tensors[t].aliases;

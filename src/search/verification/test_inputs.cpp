@@ -216,17 +216,20 @@ void repeat(std::span<const std::byte> part, std::span<std::byte> out) {
 /// thread keeps what it drew.
 std::span<const std::byte> beginning(std::string_view kind, Dtype dtype, uint64_t seed, size_t tensor,
                                      const ValueRange& range, Subnormals subnormals, int64_t count) {
-  constexpr size_t kMostKept = 64;
+  constexpr size_t kMostKept = size_t{64} << 20;  // bytes
   using Key = std::tuple<std::string, Dtype, uint64_t, size_t, std::vector<double>, Subnormals>;
   thread_local std::map<Key, TensorData> kept;
-  if (kept.size() >= kMostKept) kept.clear();
+  thread_local size_t kept_bytes = 0;
+  if (kept_bytes >= kMostKept) kept.clear(), kept_bytes = 0;
   TensorData& known = kept[{std::string(kind), dtype, seed, tensor, range.quantiles, subnormals}];
   if (known.bytes.empty() || known.element_count() < count) {
     // Every kind draws one element after the other, or what is cut off whole: a longer tensor begins with the same.
     TensorData numbers(Dtype::F64, {static_cast<int64_t>(std::bit_ceil(static_cast<size_t>(count)))});
     draw(kind, dtype, range, Bits(combine(combine(seed, tensor), hash_bytes(kind))), subnormals,
          numbers.as<double>());
+    kept_bytes -= known.bytes.size();
     known = convert(numbers, dtype);
+    kept_bytes += known.bytes.size();
   }
   return std::span(known.bytes).first(static_cast<size_t>(size_bytes(dtype, count)));
 }
@@ -299,9 +302,11 @@ std::vector<int64_t> covering_positions(const std::vector<int64_t>& sizes, int r
   }
   const int64_t longest = rank == 0 ? 1 : *std::ranges::max_element(sizes);
   const int64_t covering = std::min(longest, static_cast<int64_t>(most));
+  at = starts;
   for (int64_t i = 0; i < covering; ++i) {
-    for (size_t a = 0; a < rank; ++a) at[a] = (i % sizes[a] * steps[a] + starts[a]) % sizes[a];
     take();
+    for (size_t a = 0; a < rank; ++a)
+      if ((at[a] += steps[a]) >= sizes[a]) at[a] -= sizes[a];
   }
   const auto anywhere = [&] {
     for (size_t a = 0; a < rank; ++a) at[a] = any(sizes[a]);

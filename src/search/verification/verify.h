@@ -117,8 +117,8 @@ struct SuiteOptions {
 /// Whether inputs of a unit depend on each other in the graph, so that a consistent suite has others.
 [[nodiscard]] bool has_dependent_inputs(const Graph& graph, const DimMap& dims, const Unit& unit);
 /// Whether long launches run all tasks on this kind of inputs: on small integers, sums of which show all that is left
-/// out, and on plain ones where something else is reduced by, for maxima of small integers do not show it. On the
-/// others they run a part of the tasks (VerifyOptions::in_parts).
+/// out, or on plain ones where something else is reduced by, for maxima of small integers do not show it. On the
+/// others they run a part of the tasks (VerifyOptions::in_parts). A kernel that nobody has described does on all.
 [[nodiscard]] bool runs_all_tasks(const Unit& unit, std::string_view kind);
 /// The kinds of inputs on which a unit is verified: all of them; five where a launch is long, and where nothing is
 /// folded (each element is computed from numbers of one of these kinds alone); integers and plain ones where it takes long

@@ -143,27 +143,46 @@ TEST(ViewReader, ReadsTheSameInPiecesOfAnyLength) {
   }
 }
 
+void expect_places(const Shown& shown, const std::vector<int64_t>& positions) {
+  const ViewReader::Places places = shown.reader.places(positions);
+  for (size_t i = 0, k = 0; i < positions.size(); ++i) {
+    const bool is_fill = !places.fills.empty() && places.fills[i] != nullptr;
+    const float is = is_fill ? 0 : shown.buffer[static_cast<size_t>(places.indices.at(k++))];
+    ASSERT_EQ(is, shown.elements[static_cast<size_t>(positions[i])]) << "position " << positions[i];
+  }
+}
+
 TEST(ViewReader, FindsThePlacesOfAnyPositions) {
   Random random(13);
   for (const ShapeTracker& view : views()) {
     SCOPED_TRACE(view.to_string());
-    const auto [reader, buffer, must] = shown(view);
+    const Shown all = shown(view);
+    const int64_t count = all.reader.count();
     for (int turn = 0; turn < 20; ++turn) {
       std::vector<int64_t> positions;
       while (positions.size() < 100) {  // runs, some of which say a place twice or leave one out
-        const int64_t begin = any(random, 0, reader.count() - 1);
-        for (int64_t p = begin; p < std::min(begin + any(random, 1, 20), reader.count()); ++p) {
+        const int64_t begin = any(random, 0, count - 1);
+        for (int64_t p = begin; p < std::min(begin + any(random, 1, 20), count); ++p) {
           positions.push_back(p);
           if (any(random, 0, 9) == 0) positions.push_back(p), ++p;
         }
       }
-      for (int64_t& p : positions) p = std::min(p, reader.count() - 1);
-      const ViewReader::Places places = reader.places(positions);
-      for (size_t i = 0, k = 0; i < positions.size(); ++i) {
-        const bool is_fill = !places.fills.empty() && places.fills[i] != nullptr;
-        const float is = is_fill ? 0 : buffer[static_cast<size_t>(places.indices.at(k++))];
-        ASSERT_EQ(is, must[static_cast<size_t>(positions[i])]) << "position " << positions[i];
-      }
+      for (int64_t& p : positions) p = std::min(p, count - 1);
+      expect_places(all, positions);
+    }
+  }
+}
+
+TEST(ViewReader, FindsThePlacesOfPositionsThatLieEquallyFarApart) {
+  for (const ShapeTracker& view : views()) {
+    SCOPED_TRACE(view.to_string());
+    const Shown all = shown(view);
+    const int64_t count = all.reader.count();
+    for (int64_t step = 1; step < count; ++step) {
+      std::vector<int64_t> positions;  // along an axis, and again from the next row on
+      for (const int64_t first : {int64_t{0}, std::min(count - 1, step / 2 + 1), count / 3})
+        for (int64_t p = first; p < count; p += step) positions.push_back(p);
+      expect_places(all, positions);
     }
   }
 }

@@ -267,7 +267,7 @@ class Mutation : public testing::Test {
   static std::optional<Fault> fault_of(const Judged& judged, const backends::Kernel& kernel, bool as_long) {
     const backends::Kernel* wrong[] = {&kernel};
     VerifyOptions options{.threads = 2, .reference = &judged.reference, .timeout = std::chrono::seconds(5)};
-    if (as_long) options.soak = std::chrono::milliseconds(0);
+    if (as_long) options.soak = std::chrono::milliseconds(0), options.is_long = true;
     return verify(judged.suite, wrong, options).fault;
   }
 

@@ -78,6 +78,54 @@ TEST(Oracle, WhatEarlierAnswersLeaveHidesNoCosts) {
   }
 }
 
+/// Two values of a unit that read the same long sums: they have the same samples, and the sums are evaluated once.
+TEST(Oracle, WhatSeveralValuesShareIsEvaluatedOnce) {
+  constexpr int64_t kRows = 64, kLong = 5000;
+  Graph cx;
+  const GraphTensor x = cx.tensor({kRows, kLong}), sums = x.exp().sum(1);
+  const std::array values{sums * 2, sums.log(), sums.square() + 1};
+  Oracle oracle(cx, {});
+  oracle.set_leaf(x.edge().source,
+                  std::make_shared<TensorData>(TensorData::of<float>(
+                      {kRows, kLong}, random_values(static_cast<size_t>(kRows * kLong), 1))));
+  const OracleBudget budget{.operations = 100'000};
+  std::vector<std::vector<int64_t>> asked;
+  std::vector<int64_t> took;
+  for (const GraphTensor& value : values) {
+    std::vector<int64_t>& positions = asked.emplace_back(kRows);
+    std::iota(positions.begin(), positions.end(), 0);
+    const int64_t before = oracle.operations();
+    std::ignore = ask_within(budget, oracle, value.edge().source, positions);
+    took.push_back(oracle.operations() - before);
+  }
+  EXPECT_GE(asked[0].size(), 2U);
+  EXPECT_LT(asked[0].size(), static_cast<size_t>(kRows));
+  for (size_t k = 1; k < asked.size(); ++k) {
+    EXPECT_EQ(asked[k], asked[0]);
+    EXPECT_LT(10 * took[k], took[0]);
+  }
+}
+
+/// One sum over everything, which all samples need, and little else: what it takes is no reason to look at few.
+TEST(Oracle, WhatAllSamplesNeedTogetherIsNoPriceOfEachOfThem) {
+  constexpr int64_t kRows = 128, kLong = 500;
+  Graph cx;
+  const GraphTensor x = cx.tensor({kRows, kLong}),
+                    y = x.sum(1) - x.sum({0, 1}, true).reshape({1}).expand({kRows});
+  for (const bool is_known : {false, true}) {
+    Oracle oracle(cx, {});
+    oracle.set_leaf(x.edge().source,
+                    std::make_shared<TensorData>(TensorData::of<float>(
+                        {kRows, kLong}, random_values(static_cast<size_t>(kRows * kLong), 1))));
+    std::vector<int64_t> positions(kRows);
+    std::iota(positions.begin(), positions.end(), 0);
+    if (is_known) std::ignore = oracle.at(y.edge().source, std::span(positions).first(1));
+    std::ignore = ask_within({.operations = 200'000}, oracle, y.edge().source, positions);
+    EXPECT_GE(positions.size(), static_cast<size_t>(kRows)) << is_known;
+    EXPECT_LE(oracle.operations(), 600'000);
+  }
+}
+
 // Weights of a model take gigabytes when decoded: only the blocks that are asked for are, in any order.
 TEST(Oracle, DecodesTheBlocksThatItReads) {
   Graph cx;

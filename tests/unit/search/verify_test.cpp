@@ -700,14 +700,34 @@ TEST(Verify, LongLaunchesRunAllTasksWhereTheyMayBeMaxima) {
   EXPECT_EQ(seen->data, "plain");
 }
 
+/// The kernel of y, with its spec.
+Unit described(const Graph& cx, const GraphTensor& x, const GraphTensor& y) {
+  Unit unit = single({x}, y);
+  unit.kernels[0].spec = kernel::canonical(spec_of(cx, y.edge().source.node).parts).spec;
+  return unit;
+}
+
+TEST(Verify, LongLaunchesRunAllTasksOnTheKindThatShowsWhatIsLeftOut) {
+  Graph cx;
+  const GraphTensor x = cx.tensor({33, 20});
+  const auto kinds = [&](const Unit& unit) {
+    std::vector<std::string_view> all;
+    for (const std::string_view kind : kInputKinds)
+      if (runs_all_tasks(unit, kind)) all.push_back(kind);
+    return all;
+  };
+  EXPECT_THAT(kinds(described(cx, x, x.sum(1))), testing::ElementsAre("integers"));
+  EXPECT_THAT(kinds(described(cx, x, x.sin())), testing::ElementsAre("integers"));
+  EXPECT_THAT(kinds(described(cx, x, x.max(1))), testing::ElementsAre("plain"));
+  EXPECT_THAT(kinds(single({x}, x.sum(1))), testing::ElementsAreArray(kInputKinds));
+}
+
 TEST(Verify, FewerKindsOfInputsWhereNothingIsFoldedOrAKernelOfTheSameFormPassed) {
   using testing::ElementsAre;
   const auto kinds = [](const auto& build, bool form_passed) {
     Graph cx;
     const GraphTensor x = cx.tensor({33, 20}), y = build(x);
-    Unit unit = single({x}, y);
-    unit.kernels[0].spec = kernel::canonical(spec_of(cx, y.edge().source.node).parts).spec;
-    return input_kinds(cx, {}, unit, {.form_passed = form_passed});
+    return input_kinds(cx, {}, described(cx, x, y), {.form_passed = form_passed});
   };
   const auto sum = [](const GraphTensor& x) { return x.sum(1); };
   const auto maximum = [](const GraphTensor& x) { return x.max(1); };
