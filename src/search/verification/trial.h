@@ -34,7 +34,7 @@ enum class Split : uint8_t {
 /// between, as many from `middle` (0 ... 1) of the way on; of each `at_least` so many.
 struct TaskPart {
   double middle = 0.5;
-  int64_t one_in = 32;
+  int64_t one_in = 64;
   int64_t at_least = 1;
   /// Of the first stage instead, and nothing of the others: what they would read was not computed.
   bool of_first_stage = false;

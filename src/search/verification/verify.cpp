@@ -161,17 +161,14 @@ class CaseVerifier::Runs {
 
   [[nodiscard]] std::optional<TaskPart> next_part(const VerificationCase& test_case) const {
     if (options_.only_part && kernels_.size() == 1) {
-      TaskPart part = some_part();
-      part.one_in = 16, part.at_least = 8;
+      const TaskPart part = larger_part();
       if (leaves_tasks_out(*kernels_[0], suite_.dims, part)) return part;
     }
     const bool spares_reference = spares_reference_ && number_ > 0;  // the first one is repeated in full
     if (!may_run_a_part() && !spares_reference) return std::nullopt;
     if (runs_all_tasks(suite_.unit, test_case.name)) return std::nullopt;
-    TaskPart part = some_part();
     // Small integers hide what is multiplied by zero; infinities and NaN show it, wherever it is.
-    if (test_case.name == "special") part.one_in = 16, part.at_least = 2;
-    return part;
+    return test_case.name == "special" ? larger_part() : some_part();
   }
   [[nodiscard]] bool is_long() const { return is_long_; }
   void spare_reference() { spares_reference_ = options_.in_parts && kernels_.size() == 1; }
@@ -240,6 +237,12 @@ class CaseVerifier::Runs {
     double whole = 0;
     const size_t number = number_ + options_.only_part.value_or(0);
     return {.middle = std::modf(std::numbers::phi * static_cast<double>(number), &whole)};
+  }
+
+  [[nodiscard]] TaskPart larger_part() const {
+    TaskPart part = some_part();
+    part.one_in = 16, part.at_least = 2;
+    return part;
   }
 
   [[nodiscard]] std::unique_ptr<UnitRig> rig_for(TrialOptions options) const {

@@ -567,7 +567,7 @@ TEST(Trial, InputsThatAreReadWhereTheyLieCannotBeWritten) {
 TEST(Trial, APartOfTheTasksHasTheFirstTheLastAndSomeBetween) {
   const auto ranges = [](int64_t tasks, double middle) {
     std::vector<std::pair<int64_t, int64_t>> list;
-    for (const TaskRange& range : ranges_of(tasks, TaskPart{middle}))
+    for (const TaskRange& range : ranges_of(tasks, TaskPart{.middle = middle, .one_in = 32}))
       list.emplace_back(range.begin, range.end);
     return list;
   };
