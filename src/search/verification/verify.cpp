@@ -241,7 +241,7 @@ class CaseVerifier::Runs {
 
   [[nodiscard]] TaskPart larger_part() const {
     TaskPart part = some_part();
-    part.one_in = 16, part.at_least = 2;
+    part.one_in = 32, part.at_least = 2;
     return part;
   }
 
@@ -308,7 +308,7 @@ class CaseVerifier::Runs {
       return fault;
     if (reference == nullptr) return std::nullopt;
     // The tasks of an independent kernel may be other parts of the outputs.
-    constexpr double kMuch = 1.0 / 256;
+    constexpr double kMuch = 1.0 / 1024;
     Comparison comparison = compare_in_full(suite_, test_case, seen_, *reference, part_.has_value());
     is_much_in_common_ = comparison.least_share >= kMuch;
     compared_ += comparison.compared;
