@@ -191,8 +191,8 @@ void mark(std::span<uint8_t> flags, std::span<const uint8_t> marked) {
 
 Oracle::Samples ask_within(const OracleBudget& budget, Oracle& oracle, const Value& value,
                            std::vector<int64_t>& positions) {
-  // What a question takes if nothing is known: all values of a unit that cost the same have the same samples, and what
-  // they have in common is evaluated once.
+  // Of the last question: what it takes where nothing is known. Values that take the same are then asked for at the same
+  // positions, and what they share is evaluated once.
   int64_t price = 0;
   const auto ask = [&](std::span<const int64_t> asked) {
     const int64_t before = oracle.operations();
@@ -585,7 +585,7 @@ Oracle::Samples Oracle::reduction(const Value& value, std::span<const int64_t> p
 
 Oracle::Samples Oracle::kept_rows(const Value& value, const FoldedRows& layout,
                                   std::span<const int64_t> rows) {
-  constexpr int64_t kLong = 256;
+  constexpr int64_t kLong = 256;  // shorter rows are folded about as fast as they are looked up
   const Node& node = graph_.node(value.node);
   if (layout.length() < kLong) return fold_rows(node, layout, rows);
   std::unordered_map<int64_t, KeptRow>& kept = kept_rows_[value];

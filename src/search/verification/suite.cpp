@@ -71,8 +71,8 @@ Oracle oracle_for(const Graph& graph, const DimMap& dims, const Unit& unit,
   return oracle;
 }
 
-/// Where tensors of these sizes are looked at, on all kinds of inputs. All of the same sizes there: sums that several of
-/// them read are evaluated once.
+/// Where tensors of these sizes are looked at, all of them and on all kinds of inputs: sums that several tensors read are
+/// then evaluated once.
 const std::vector<int64_t>& positions_in(const std::vector<int64_t>& sizes, const SuiteOptions& options) {
   constexpr size_t kMostCovering = 8192;  // samples that cover the longest axis
   constexpr size_t kMostKept = 32;
