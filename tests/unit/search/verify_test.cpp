@@ -19,6 +19,7 @@
 #include "luminal/luminal.h"
 #include "search/encode/node_spec.h"
 #include "search/verification/contain.h"
+#include "search/verification/test_inputs.h"
 #include "search/verification/trial.h"
 #include "unit/codegen/cases.h"
 
