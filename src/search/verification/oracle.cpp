@@ -220,8 +220,9 @@ Oracle::Samples ask_within(const OracleBudget& budget, Oracle& oracle, const Val
   oracle.allow(about > 1 ? operations : operations / kShare);
   const int64_t price_of_one = price;
   try {
-    const std::array both{positions[0], about > 1 ? spread_over(about, about / 2) : positions[count / 2]};
-    std::ignore = ask(both);
+    // It is among those that are asked about if all of them take as much as the first.
+    const size_t likely = std::max<size_t>(about, 2);
+    std::ignore = ask(std::array{positions[0], spread_over(likely, likely / 2)});
     const size_t number = affordable(std::max<int64_t>(1, price - price_of_one));
     if (number == 1) return only_one();
     std::vector<int64_t> some;
