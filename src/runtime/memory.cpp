@@ -10,8 +10,6 @@
 namespace luminal::runtime {
 namespace {
 
-bool overlap(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
-
 /// Most bytes alive at one step, and for each buffer the bytes alive at its fullest step.
 struct Breadth {
   int64_t peak = 0;
@@ -36,30 +34,39 @@ Breadth breadth_of(std::span<const Lifetime> buffers) {
 /// Each buffer in turn goes into the smallest gap between those placed already that are alive with it.
 class Packing {
  public:
-  explicit Packing(std::span<const Lifetime> buffers) : buffers_(buffers), offsets_(buffers.size(), 0) {}
+  explicit Packing(std::span<const Lifetime> buffers) : buffers_(buffers), offsets_(buffers.size(), 0) {
+    placed_.reserve(buffers.size());
+  }
 
   void add(size_t index) {
-    const int64_t size = backends::aligned(buffers_[index].bytes);
+    const Lifetime& own = buffers_[index];
+    const int64_t size = backends::aligned(own.bytes);
     int64_t gap_begin = 0, best = -1, best_gap = INT64_MAX;
-    for (const size_t other : placed_) {  // ascending offsets
-      if (!overlap(buffers_[index], buffers_[other])) continue;
-      const int64_t gap = offsets_[other] - gap_begin;
+    for (const Placed& other : placed_) {
+      if (own.first > other.last || other.first > own.last) continue;
+      const int64_t gap = other.begin - gap_begin;
       if (gap >= size && gap < best_gap) std::tie(best, best_gap) = std::pair(gap_begin, gap);
-      gap_begin = std::max(gap_begin, offsets_[other] + backends::aligned(buffers_[other].bytes));
+      gap_begin = std::max(gap_begin, other.end);
     }
-    offsets_[index] = best >= 0 ? best : gap_begin;
-    peak_ = std::max(peak_, offsets_[index] + size);
-    const auto by_offset = [&](size_t a, size_t b) { return offsets_[a] < offsets_[b]; };
-    placed_.insert(std::ranges::upper_bound(placed_, index, by_offset), index);
+    const int64_t begin = best >= 0 ? best : gap_begin;
+    offsets_[index] = begin;
+    peak_ = std::max(peak_, begin + size);
+    placed_.insert(std::ranges::upper_bound(placed_, begin, {}, &Placed::begin),
+                   {begin, begin + size, own.first, own.last});
   }
 
   [[nodiscard]] int64_t peak() const { return peak_; }
   [[nodiscard]] std::vector<int64_t> take_offsets() { return std::move(offsets_); }
 
  private:
+  /// What a look at a placed buffer needs: plans of many layers look at each some thousand times.
+  struct Placed {
+    int64_t begin, end;
+    int first, last;
+  };
   std::span<const Lifetime> buffers_;
   std::vector<int64_t> offsets_;
-  std::vector<size_t> placed_;
+  std::vector<Placed> placed_;  ///< ascending
   int64_t peak_ = 0;
 };
 

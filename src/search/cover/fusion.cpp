@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "base/cancel.h"
 #include "base/hash.h"
@@ -67,6 +68,7 @@ class FusionFinder {
     alone_.assign(count, 0);
     readers_.assign(count, 0);
     sunk_.assign(count, false);
+    numbers_.assign(count, {0, 0});
     for (size_t c = 0; c < count; ++c) {
       sunk_[c] = problem.classes[c].wanted || problem.classes[c].alternatives.empty();
       std::set<int> read;
@@ -233,20 +235,26 @@ class FusionFinder {
   }
 
   /// The classes by number, if `root` has the surroundings.
-  [[nodiscard]] std::optional<std::vector<int>> matched(const Recorded& recorded, int root) const {
+  [[nodiscard]] std::optional<std::vector<int>> matched(const Recorded& recorded, int root) {
     std::vector<int> classes{root};
+    ++match_;
+    numbers_[static_cast<size_t>(root)] = {match_, 0};
+    const auto number = [&](int c) {
+      auto& [match, own] = numbers_[static_cast<size_t>(c)];
+      if (std::exchange(match, match_) != match_) {
+        own = static_cast<int>(classes.size());
+        classes.push_back(c);
+      }
+      return own;
+    };
     for (size_t i = 0; i < recorded.expanded.size(); ++i) {
-      const int c = classes[static_cast<size_t>(recorded.expanded[i])];
-      const auto& own = problem_.classes[static_cast<size_t>(c)].alternatives;
+      const auto& own = alternatives_of(classes[static_cast<size_t>(recorded.expanded[i])]);
       const auto& wanted = recorded.alternatives[i];
       if (own.size() != wanted.size()) return std::nullopt;
       for (size_t a = 0; a < own.size(); ++a) {
         if (own[a].spec != wanted[a].spec) return std::nullopt;
-        for (size_t slot = 0; slot < own[a].arguments.size(); ++slot) {
-          const auto at = std::ranges::find(classes, own[a].arguments[slot]);
-          if (at - classes.begin() != wanted[a].arguments[slot]) return std::nullopt;
-          if (at == classes.end()) classes.push_back(own[a].arguments[slot]);
-        }
+        for (size_t slot = 0; slot < own[a].arguments.size(); ++slot)
+          if (number(own[a].arguments[slot]) != wanted[a].arguments[slot]) return std::nullopt;
       }
     }
     for (size_t i = 0; i < classes.size(); ++i) {
@@ -256,8 +264,14 @@ class FusionFinder {
           (i > 0 && !(about_equal(a.flow, b.flow) && about_equal(a.alone, b.alone))))
         return std::nullopt;
     }
-    if (order_of(classes) != recorded.order) return std::nullopt;
+    if (!is_order(recorded.order, classes)) return std::nullopt;
     return classes;
+  }
+
+  /// Whether numbers stand in the order in which their classes are decided: no two have the same turn.
+  [[nodiscard]] bool is_order(const std::vector<int>& order, const std::vector<int>& classes) const {
+    const auto turn_of = [&](int number) { return turn(classes[static_cast<size_t>(number)]); };
+    return std::ranges::is_sorted(order, {}, turn_of);
   }
 
   std::vector<Fusion> instantiated(const Recorded& recorded, const std::vector<int>& classes) {
@@ -500,6 +514,8 @@ class FusionFinder {
   static constexpr size_t kMostRecorded = 16;
   std::unordered_map<uint64_t, std::vector<Recorded>> known_;  ///< by label
   std::vector<std::vector<Fusion>> fusions_;                   ///< by class
+  std::vector<std::pair<uint64_t, int>> numbers_;  ///< by class: the match that met it last, its number there
+  uint64_t match_ = 0;
   std::vector<int> changed_;   ///< classes of the window whose costs for readers are new
   size_t cheapest_ = 0;        ///< of its fusions, with their shares of what they read
   std::vector<double> flow_;   ///< what a reader pays for a class, in us, if all pay the same

@@ -6,7 +6,7 @@
 
 namespace luminal::search {
 
-LivePlan::LivePlan(const PlanGraph& graph) : graph_(graph) {
+LivePlan::LivePlan(const PlanGraph& graph) : graph_(graph), stamps_(graph.node_count(), 0) {
   const std::vector<int>& depth = graph.structure().depth;
   std::vector<int> order(graph.node_count());
   std::iota(order.begin(), order.end(), 0);
@@ -25,12 +25,14 @@ LivePlan::LivePlan(const PlanGraph& graph) : graph_(graph) {
 
 void LivePlan::start(const std::vector<char>& in_memory) {
   in_memory_ = in_memory;
+  ready_ = graph_.ready_of(in_memory);
   reads_.assign(graph_.node_count(), 0);
   alive_.assign(graph_.node_count(), 0);
   ordered_.assign(graph_.node_count(), 0);
   pick_.assign(in_memory.size(), {});
   computed_.assign(in_memory.size(), 0);
-  guesses_.clear();
+  takers_.assign(graph_.guesses().size(), 0);
+  taken_guesses_ = 0;
   loose_.clear();
   cost_us_ = 0;
   stuck_ = conflicts_ = 0;
@@ -40,17 +42,12 @@ void LivePlan::start(const std::vector<char>& in_memory) {
 
 void LivePlan::flip(std::span<const int> classes) {
   cost_before_us_ = cost_us_;
-  for (const int c : classes) in_memory_[static_cast<size_t>(c)] ^= 1;
   for (const int c : classes) {
-    const bool is_in_memory = in_memory_[static_cast<size_t>(c)] != 0;
-    for (const int reader : graph_.readers(c))
-      if (graph_.may_change(reader, pick_[static_cast<size_t>(reader)], c, is_in_memory)) {
-        reconsider(reader);
-      } else {
-        ++work_;
-        touched_.push_back(reader);
-      }
+    in_memory_[static_cast<size_t>(c)] ^= 1;
+    for (const PlanGraph::Reader& reader : graph_.readers(c)) ready_[reader.word] ^= reader.bit;
   }
+  for (const int c : classes)
+    for (const PlanGraph::Reader& reader : graph_.readers(c)) reconsider(reader.c);
   propagate();
 }
 
@@ -61,8 +58,8 @@ void LivePlan::undo(std::span<const int> classes) {
   cost_us_ = cost_us.value_or(cost_us_);
 }
 
-void LivePlan::reprice(SpecId guess, std::span<const int> classes) {
-  guesses_.erase(guess);
+void LivePlan::reprice(int guess, std::span<const int> classes) {
+  if (std::exchange(takers_[static_cast<size_t>(guess)], 0) > 0) --taken_guesses_;
   cost_before_us_.reset();
   for (const int c : classes) reconsider(c);
   propagate();
@@ -71,9 +68,9 @@ void LivePlan::reprice(SpecId guess, std::span<const int> classes) {
 void LivePlan::reconsider(int c) {
   const auto at = static_cast<size_t>(c);
   ++work_;
-  touched_.push_back(c);
+  touch(c);
   if (alive_[at] == 0 || !graph_.takes_fusion(c)) return;
-  const PlanGraph::Entry entry = graph_.cheapest(c, in_memory_, false), before = pick_[at];
+  const PlanGraph::Entry entry = graph_.cheapest(c, ready_, false), before = pick_[at];
   if (entry == before) return;
   drop(c);
   take(c, entry);
@@ -91,11 +88,9 @@ void LivePlan::take(int c, const PlanGraph::Entry& entry) {
     return;
   }
   cost_us_ += entry.cost_us;
-  const Fusion& fusion = graph_.fusion(c, entry.fusion);
-  if (graph_.is_guess(fusion.spec)) {
-    auto& [cost, count] = guesses_.try_emplace(fusion.spec, entry.cost_us, 0).first->second;
-    ++count;
-  }
+  if (const int guess = graph_.guess(c, entry.fusion);
+      guess >= 0 && takers_[static_cast<size_t>(guess)]++ == 0)
+    ++taken_guesses_;
   for (const int inner : graph_.computed_once(c, entry.fusion))
     if (++computed_[static_cast<size_t>(inner)] > 1) ++conflicts_;
 }
@@ -108,21 +103,20 @@ void LivePlan::drop(int c) {
     return;
   }
   cost_us_ -= entry.cost_us;
-  const Fusion& fusion = graph_.fusion(c, entry.fusion);
-  if (const auto guess = guesses_.find(fusion.spec); guess != guesses_.end() && --guess->second.second == 0)
-    guesses_.erase(guess);
-  cost_before_us_.reset();
+  if (const int guess = graph_.guess(c, entry.fusion);
+      guess >= 0 && --takers_[static_cast<size_t>(guess)] == 0)
+    --taken_guesses_;
   for (const int inner : graph_.computed_once(c, entry.fusion))
     if (--computed_[static_cast<size_t>(inner)] > 0) --conflicts_;
 }
 
 void LivePlan::retain(int node) {
-  touched_.push_back(node);
+  touch(node);
   if (reads_[static_cast<size_t>(node)]++ == 0) births_.push_back(node);
 }
 
 void LivePlan::release(int node) {
-  touched_.push_back(node);
+  touch(node);
   if (--reads_[static_cast<size_t>(node)] == 0) deaths_.push_back(node);
 }
 
@@ -136,7 +130,7 @@ void LivePlan::propagate() {
     if (alive_[at] != 0 || reads_[at] == 0) continue;
     ++work_;
     alive_[at] = 1;
-    if (graph_.takes_fusion(node)) take(node, graph_.cheapest(node, in_memory_, false));
+    if (graph_.takes_fusion(node)) take(node, graph_.cheapest(node, ready_, false));
     const int number = node < graph_.class_count() ? pick_[at].fusion : -1;
     ordered_[at] = 0;
     loose_.push_back(node);
@@ -163,11 +157,15 @@ std::vector<int> LivePlan::fusions() const {
   return list;
 }
 
-std::optional<SpecId> LivePlan::dearest_guess() const {
-  const auto dearest = std::ranges::max_element(guesses_, {}, [&](const auto& guess) {
-    return std::pair(guess.second.first, graph_.mark(guess.first));
-  });
-  return dearest == guesses_.end() ? std::nullopt : std::optional(dearest->first);
+std::optional<int> LivePlan::dearest_guess() const {
+  if (taken_guesses_ == 0) return std::nullopt;
+  const std::vector<PlanGraph::Guess>& guesses = graph_.guesses();
+  std::optional<int> dearest;
+  for (size_t guess = 0; guess < takers_.size(); ++guess)
+    if (takers_[guess] > 0 &&
+        (!dearest || guesses[guess].rank() > guesses[static_cast<size_t>(*dearest)].rank()))
+      dearest = static_cast<int>(guess);
+  return dearest;
 }
 
 std::span<const int> LivePlan::ordered_reads(int node) const {

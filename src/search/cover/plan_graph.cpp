@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <tuple>
+#include <unordered_map>
 
 namespace luminal::search {
 
@@ -19,6 +20,8 @@ PlanGraph::PlanGraph(const CoverProblem& problem, const Structure& structure,
     sort(c);
   }
   find_needs();
+  find_bits();
+  guess_of_.assign(needs_.size(), -1);
   if (guessed) add_guesses();
   for (size_t c = 0; c < forced_.size(); ++c)
     forced_[c] = problem.classes[c].wanted || problem.classes[c].alternatives.empty() ? 1 : 0;
@@ -57,32 +60,76 @@ void PlanGraph::find_needs() {
   }
 }
 
-void PlanGraph::add_guesses() {
-  for (size_t c = 0; c < fusions_.size(); ++c)
-    for (size_t place = 0; place < fusions_[c].size(); ++place) {
-      Guess& guess = guesses_[fusions_[c][place].spec];
-      if (guess.classes.empty() || guess.classes.back() != static_cast<int>(c))
-        guess.classes.push_back(static_cast<int>(c));
-      guess.mark = std::min(guess.mark, Mark(structure_.exact[c], place));
+void PlanGraph::find_bits() {
+  constexpr size_t kBits = 64;
+  readers_.resize(problem_.classes.size());
+  std::vector<int> bit_of(problem_.classes.size(), -1), asked;  // of the class at hand
+  for (int c = 0; c < class_count(); ++c) {
+    const auto fusions = static_cast<int>(fusions_[static_cast<size_t>(c)].size());
+    const auto each_list = [&](const auto& visit) {
+      for (int number = 0; number < fusions; ++number) {
+        const Needs& own = needs(c, number);
+        visit(own.leaves, 2 * static_cast<size_t>(number));
+        visit(own.once, 2 * static_cast<size_t>(number) + 1);
+      }
+    };
+    each_list([&](std::span<const int> list, size_t) {
+      for (const int other : list)
+        if (int& bit = bit_of[static_cast<size_t>(other)]; bit < 0) {
+          bit = static_cast<int>(asked.size());
+          asked.push_back(other);
+        }
+    });
+    const Bits own{words_, (asked.size() + kBits - 1) / kBits, masks_.size()};
+    bits_.push_back(own);
+    words_ += own.words;
+    masks_.resize(masks_.size() + 2 * own.words * static_cast<size_t>(fusions), 0);
+    each_list([&](std::span<const int> list, size_t mask) {
+      for (const int other : list) {
+        const auto bit = static_cast<size_t>(bit_of[static_cast<size_t>(other)]);
+        masks_[own.masks + mask * own.words + bit / kBits] |= uint64_t{1} << bit % kBits;
+      }
+    });
+    for (size_t bit = 0; bit < asked.size(); ++bit) {
+      const auto at = static_cast<size_t>(asked[bit]);
+      readers_[at].push_back({c, own.first + bit / kBits, uint64_t{1} << bit % kBits});
+      bit_of[at] = -1;
     }
+    asked.clear();
+  }
+}
+
+PlanGraph::Ready PlanGraph::ready_of(const std::vector<char>& in_memory) const {
+  Ready ready(words_, 0);
+  for (size_t c = 0; c < in_memory.size(); ++c)
+    if (in_memory[c] != 0)
+      for (const Reader& reader : readers_[c]) ready[reader.word] |= reader.bit;
+  return ready;
+}
+
+void PlanGraph::add_guesses() {
+  std::unordered_map<SpecId, int> numbers;
+  for (int c = 0; c < class_count(); ++c) {
+    const std::vector<Fusion>& fusions = fusions_[static_cast<size_t>(c)];
+    for (size_t place = 0; place < fusions.size(); ++place) {
+      const auto [known, fresh] = numbers.try_emplace(fusions[place].spec, static_cast<int>(guesses_.size()));
+      if (fresh) guesses_.push_back({.spec = fusions[place].spec, .cost_us = fusions[place].cost_us});
+      guess_of_[need_of(c, static_cast<int>(place))] = known->second;
+      Guess& guess = guesses_[static_cast<size_t>(known->second)];
+      if (guess.classes.empty() || guess.classes.back() != c) guess.classes.push_back(c);
+      guess.mark = std::min(guess.mark, std::pair(structure_.exact[static_cast<size_t>(c)], place));
+    }
+  }
 }
 
 void PlanGraph::link() {
-  readers_.resize(problem_.classes.size());
   possible_readers_.resize(node_count());
   const auto add = [](std::vector<int>& list, int node) {
     if (list.empty() || list.back() != node) list.push_back(node);
   };
   for (int c = 0; c < class_count(); ++c) {
-    for (const Fusion& fusion : fusions_[static_cast<size_t>(c)]) {
-      for (const int leaf : fusion.leaves) {
-        add(readers_[static_cast<size_t>(leaf)], c);
-        add(possible_readers_[static_cast<size_t>(leaf)], c);
-      }
-      for (const int inner :
-           needs(c, static_cast<int>(&fusion - fusions_[static_cast<size_t>(c)].data())).once)
-        add(readers_[static_cast<size_t>(inner)], c);
-    }
+    for (const Fusion& fusion : fusions_[static_cast<size_t>(c)])
+      for (const int leaf : fusion.leaves) add(possible_readers_[static_cast<size_t>(leaf)], c);
     if (problem_.classes[static_cast<size_t>(c)].host >= 0)
       add(possible_readers_[static_cast<size_t>(host_of_[static_cast<size_t>(c)])], c);
   }
@@ -96,29 +143,21 @@ void PlanGraph::sort(size_t c) {
   std::ranges::sort(by_cost_[c], {}, [](const Entry& e) { return std::pair(e.cost_us, e.fusion); });
 }
 
-PlanGraph::Entry PlanGraph::cheapest(int c, const std::vector<char>& in_memory, bool downhill) const {
-  const auto ready = [&](int leaf) { return in_memory[static_cast<size_t>(leaf)] != 0; };
+PlanGraph::Entry PlanGraph::cheapest(int c, const Ready& ready, bool downhill) const {
+  const Bits& bits = bits_[static_cast<size_t>(c)];
+  const uint64_t* const there = ready.data() + bits.first;
   for (const Entry& entry : by_cost_[static_cast<size_t>(c)]) {
-    const Needs& own = needs(c, entry.fusion);
-    if (downhill && !own.downhill) continue;
+    if (downhill && !needs(c, entry.fusion).downhill) continue;
+    const uint64_t* const leaves =
+        masks_.data() + bits.masks + 2 * static_cast<size_t>(entry.fusion) * bits.words;
+    const uint64_t* const once = leaves + bits.words;
+    bool is_open = true;
     // What is computed once and is in memory is computed elsewhere.
-    if (std::ranges::all_of(own.leaves, ready) && std::ranges::none_of(own.once, ready)) return entry;
+    for (size_t w = 0; w < bits.words && is_open; ++w)
+      is_open = (leaves[w] & ~there[w]) == 0 && (once[w] & there[w]) == 0;
+    if (is_open) return entry;
   }
   return {};
-}
-
-bool PlanGraph::may_change(int c, const Entry& cheapest, int changed, bool is_in_memory) const {
-  if (cheapest.fusion < 0 || problem_.classes[static_cast<size_t>(changed)].no_recompute) return true;
-  const auto reads_it = [&](int number) {
-    const std::span<const int> leaves = needs(c, number).leaves;
-    return std::ranges::find(leaves, changed) != leaves.end();
-  };
-  if (!is_in_memory) return reads_it(cheapest.fusion);
-  for (const Entry& entry : by_cost_[static_cast<size_t>(c)]) {
-    if (entry.fusion == cheapest.fusion) return false;
-    if (reads_it(entry.fusion)) return true;
-  }
-  return true;
 }
 
 std::span<const int> PlanGraph::reads(int node, int number) const {
@@ -129,16 +168,17 @@ std::span<const int> PlanGraph::reads(int node, int number) const {
   return needs(node, number).leaves;
 }
 
-std::vector<int> PlanGraph::set_price(SpecId guess, double cost_us) {
-  const auto known = guesses_.find(guess);
-  std::vector<int> classes = std::move(known->second.classes);
-  guesses_.erase(known);
-  for (const int c : classes) {
+std::vector<int> PlanGraph::set_price(int guess, double cost_us) {
+  Guess& known = guesses_[static_cast<size_t>(guess)];
+  for (const int c : known.classes) {
     for (Entry& entry : by_cost_[static_cast<size_t>(c)])
-      if (fusion(c, entry.fusion).spec == guess) entry.cost_us = cost_us;
+      if (int& own = guess_of_[need_of(c, entry.fusion)]; own == guess) {
+        entry.cost_us = cost_us;
+        own = -1;
+      }
     sort(static_cast<size_t>(c));
   }
-  return classes;
+  return std::exchange(known.classes, {});
 }
 
 }  // namespace luminal::search

@@ -1,8 +1,7 @@
 #pragma once
+#include <cstdint>
 #include <limits>
-#include <optional>
 #include <span>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -42,28 +41,46 @@ class PlanGraph {
   }
   /// Classes that a fusion computes on the way and that at most one kernel of a plan may compute.
   [[nodiscard]] std::span<const int> computed_once(int c, int number) const { return needs(c, number).once; }
+
+  /// What is in memory, as the fusions of each class ask for it: bits of its own for each class, in words that
+  /// lie side by side.
+  using Ready = std::vector<uint64_t>;
+  [[nodiscard]] Ready ready_of(const std::vector<char>& in_memory) const;
+  /// A class whose cheapest fusion may depend on whether another one is in memory, and the bit that tells it so.
+  struct Reader {
+    int c;
+    size_t word;
+    uint64_t bit;
+  };
+  [[nodiscard]] const std::vector<Reader>& readers(int c) const { return readers_[static_cast<size_t>(c)]; }
   /// The cheapest fusion of a class over what is in memory; `downhill`: among those only. No fusion (-1) if
   /// there is none.
-  [[nodiscard]] Entry cheapest(int c, const std::vector<char>& in_memory, bool downhill) const;
-  /// Whether another fusion of `c` than the cheapest one may be that now that `changed` is in memory or is not.
-  [[nodiscard]] bool may_change(int c, const Entry& cheapest, int changed, bool is_in_memory) const;
+  [[nodiscard]] Entry cheapest(int c, const Ready& ready, bool downhill) const;
   /// What a node reads; `number`: the fusion that a class takes.
   [[nodiscard]] std::span<const int> reads(int node, int number) const;
-  /// Classes whose cheapest fusion may depend on whether `c` is in memory.
-  [[nodiscard]] const std::vector<int>& readers(int c) const { return readers_[static_cast<size_t>(c)]; }
   /// Nodes that read a node, with some fusion or always.
   [[nodiscard]] const std::vector<int>& possible_readers(int node) const {
     return possible_readers_[static_cast<size_t>(node)];
   }
 
+  /// A spec whose price is not known yet. Guesses are numbered.
+  struct Guess {
+    SpecId spec = 0;
+    double cost_us = 0;
+    /// What tells guessed specs apart however specs and classes are numbered: one of its classes by
+    /// Structure::exact, and its place among the fusions of that.
+    std::pair<uint64_t, size_t> mark{std::numeric_limits<uint64_t>::max(), 0};
+    std::vector<int> classes;  ///< that have such fusions; none once the price is known
+    /// The dearest guess comes first.
+    [[nodiscard]] auto rank() const { return std::pair(cost_us, mark); }
+  };
+  [[nodiscard]] const std::vector<Guess>& guesses() const { return guesses_; }
+  /// Whether prices were ever left open.
   [[nodiscard]] bool has_guesses() const { return !guesses_.empty(); }
-  [[nodiscard]] bool is_guess(SpecId spec) const { return guesses_.contains(spec); }
-  /// What tells guessed specs apart however specs and classes are numbered: one of its classes by
-  /// Structure::exact, and its place among the fusions of that.
-  using Mark = std::pair<uint64_t, size_t>;
-  [[nodiscard]] Mark mark(SpecId guess) const { return guesses_.at(guess).mark; }
-  /// The spec costs that much from now on. Returns the classes with such fusions.
-  std::vector<int> set_price(SpecId guess, double cost_us);
+  /// The guess that a fusion costs; -1 if its price is known.
+  [[nodiscard]] int guess(int c, int number) const { return guess_of_[need_of(c, number)]; }
+  /// The spec of the guess costs that much from now on. Returns the classes with such fusions.
+  std::vector<int> set_price(int guess, double cost_us);
 
  private:
   /// What decides whether a fusion may be taken: that of all fusions lies side by side.
@@ -71,10 +88,12 @@ class PlanGraph {
     std::span<const int> leaves, once;
     bool downhill = true;
   };
-  [[nodiscard]] const Needs& needs(int c, int number) const {
-    return needs_[first_need_[static_cast<size_t>(c)] + static_cast<size_t>(number)];
+  [[nodiscard]] size_t need_of(int c, int number) const {
+    return first_need_[static_cast<size_t>(c)] + static_cast<size_t>(number);
   }
+  [[nodiscard]] const Needs& needs(int c, int number) const { return needs_[need_of(c, number)]; }
   void find_needs();
+  void find_bits();
   void sort(size_t c);
   void add_guesses();
   void link();
@@ -86,16 +105,22 @@ class PlanGraph {
   std::vector<size_t> first_need_;           ///< by class, into needs_
   std::vector<Needs> needs_;
   std::vector<int> needed_;  ///< what the lists of `Needs` are parts of
-  struct Guess {
-    std::vector<int> classes;
-    Mark mark{std::numeric_limits<uint64_t>::max(), 0};
+  /// Words of a class in `Ready`, and two masks of as many words for each of its fusions: what has to be in memory,
+  /// and what must not be.
+  struct Bits {
+    size_t first = 0, words = 0, masks = 0;
   };
-  std::unordered_map<SpecId, Guess> guesses_;
+  std::vector<Bits> bits_;  ///< by class
+  size_t words_ = 0;        ///< of all classes
+  std::vector<uint64_t> masks_;
+  std::vector<Guess> guesses_;
+  std::vector<int> guess_of_;  ///< by need
   std::vector<char> forced_;
   std::vector<int> roots_;
   std::vector<std::vector<int>> host_reads_;
   std::vector<int> host_of_;  ///< by class
-  std::vector<std::vector<int>> readers_, possible_readers_;
+  std::vector<std::vector<Reader>> readers_;
+  std::vector<std::vector<int>> possible_readers_;
 };
 
 }  // namespace luminal::search

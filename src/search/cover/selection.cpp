@@ -12,11 +12,11 @@ Selector::Selector(const CoverProblem& problem, const Structure& structure,
       graph_(problem, structure, fusions, price_ != nullptr) {}
 
 /// What a node reads; a class gets its fusion. Nothing if the class can't be computed.
-std::optional<std::span<const int>> Selector::open(int node, const std::vector<char>& in_memory,
+std::optional<std::span<const int>> Selector::open(int node, const PlanGraph::Ready& ready,
                                                    Selection& selection) {
   if (!graph_.takes_fusion(node)) return graph_.reads(node, -1);
   const auto at = static_cast<size_t>(node);
-  const PlanGraph::Entry entry = graph_.cheapest(node, in_memory, state_.restricted[at] != 0);
+  const PlanGraph::Entry entry = graph_.cheapest(node, ready, state_.restricted[at] != 0);
   if (entry.fusion < 0) return std::nullopt;
   selection.fusion[at] = entry.fusion;
   selection.cost_us += entry.cost_us;
@@ -25,16 +25,17 @@ std::optional<std::span<const int>> Selector::open(int node, const std::vector<c
   return graph_.reads(node, entry.fusion);
 }
 
-bool Selector::walk(const std::vector<char>& in_memory, Selection& selection, double most, bool& possible) {
-  selection.fusion.assign(in_memory.size(), -1);
+bool Selector::walk(const PlanGraph::Ready& ready, Selection& selection, double most, bool& possible) {
+  const auto classes = static_cast<size_t>(graph_.class_count());
+  selection.fusion.assign(classes, -1);
   selection.cost_us = 0;
   auto& [mark, computed, restricted, stack] = state_;
-  computed.assign(in_memory.size(), 0);
+  computed.assign(classes, 0);
   mark.assign(graph_.node_count(), Mark::New);
   stack.clear();
   const auto enter = [&](int node) {
     mark[static_cast<size_t>(node)] = Mark::Open;
-    const auto children = open(node, in_memory, selection);
+    const auto children = open(node, ready, selection);
     if (!children || selection.cost_us >= most) return false;
     stack.push_back({node, 0, *children});
     return true;
@@ -71,8 +72,9 @@ bool Selector::walk(const std::vector<char>& in_memory, Selection& selection, do
 
 double Selector::plan(const std::vector<char>& in_memory, Selection& selection, double most) {
   state_.restricted.assign(in_memory.size(), 0);
+  const PlanGraph::Ready ready = graph_.ready_of(in_memory);
   bool possible = true;
-  while (!walk(in_memory, selection, most, possible))
+  while (!walk(ready, selection, most, possible))
     if (!possible) return kImpossible;
   return selection.cost_us;
 }
@@ -88,19 +90,15 @@ double Selector::settled_plan(const std::vector<char>& in_memory, Selection& sel
   return cost;
 }
 
-std::optional<SpecId> Selector::dearest_guess(const Selection& selection) const {
-  std::optional<SpecId> dearest;
-  std::pair<double, PlanGraph::Mark> most{-1, {}};
+std::optional<int> Selector::dearest_guess(const Selection& selection) const {
+  std::optional<int> dearest;
   if (!graph_.has_guesses()) return dearest;
+  const std::vector<PlanGraph::Guess>& guesses = graph_.guesses();
+  const auto rank = [&](int guess) { return guesses[static_cast<size_t>(guess)].rank(); };
   for (int c = 0; c < graph_.class_count(); ++c) {
     const int number = selection.fusion[static_cast<size_t>(c)];
-    if (number < 0) continue;
-    const Fusion& fusion = graph_.fusion(c, number);
-    if (!graph_.is_guess(fusion.spec)) continue;
-    const std::pair key(fusion.cost_us, graph_.mark(fusion.spec));
-    if (key <= most) continue;
-    dearest = fusion.spec;
-    most = key;
+    const int guess = number < 0 ? -1 : graph_.guess(c, number);
+    if (guess >= 0 && (!dearest || rank(guess) > rank(*dearest))) dearest = guess;
   }
   return dearest;
 }

@@ -41,17 +41,20 @@ class Selector {
 
  private:
   struct Descent;
-  [[nodiscard]] std::optional<std::span<const int>> open(int node, const std::vector<char>& in_memory,
+  [[nodiscard]] std::optional<std::span<const int>> open(int node, const PlanGraph::Ready& ready,
                                                          Selection& selection);
   /// One depth-first walk from what is wanted. False if it meets a cycle, whose classes become restricted.
-  bool walk(const std::vector<char>& in_memory, Selection& selection, double most, bool& possible);
+  bool walk(const PlanGraph::Ready& ready, Selection& selection, double most, bool& possible);
   /// The cost; infinite if there is no plan, or none below `most`.
   double plan(const std::vector<char>& in_memory, Selection& selection, double most);
   /// The plan and its cost without guesses, unless it costs `most` or more even with them.
   double settled_plan(const std::vector<char>& in_memory, Selection& selection, double most);
-  [[nodiscard]] std::optional<SpecId> dearest_guess(const Selection& selection) const;
-  /// Returns the classes that have fusions of the spec.
-  std::vector<int> ask_price(SpecId guess) { return graph_.set_price(guess, price_(guess)); }
+  /// The dearest guess (PlanGraph) that a plan takes.
+  [[nodiscard]] std::optional<int> dearest_guess(const Selection& selection) const;
+  /// Returns the classes that have fusions of the guess's spec.
+  std::vector<int> ask_price(int guess) {
+    return graph_.set_price(guess, price_(graph_.guesses()[static_cast<size_t>(guess)].spec));
+  }
   [[nodiscard]] std::vector<std::vector<int>> groups() const;
 
   const Structure& structure_;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
 #include <unordered_map>
@@ -276,8 +277,17 @@ class Encoder {
   }
 
   /// Whether the op compares two of its inputs with each other.
-  [[nodiscard]] bool compares(const Node& node) const {
+  [[nodiscard]] bool compares(const Node& node) {
     if (!node.op->is(Trait::Elementwise) || node.inputs.size() < 2 || !has_spec(node)) return false;
+    if (!node.attributes.entries().empty()) return lowers_to_comparison(node);
+    std::vector<Dtype> dtypes;
+    for (const Edge& edge : node.inputs) dtypes.push_back(graph_.type(edge.source).dtype);
+    const auto [known, fresh] = comparisons_.try_emplace({node.op, std::move(dtypes)}, false);
+    if (fresh) known->second = lowers_to_comparison(node);
+    return known->second;
+  }
+
+  [[nodiscard]] bool lowers_to_comparison(const Node& node) const {
     ScalarBuilder builder;
     std::vector<Scalar> inputs;
     for (size_t i = 0; i < node.inputs.size(); ++i)
@@ -324,6 +334,8 @@ class Encoder {
     size_t operator()(const kernel::SpecParts& parts) const { return static_cast<size_t>(parts.hash()); }
   };
   std::unordered_map<kernel::SpecParts, kernel::Canonical, PartsHash> canonical_;
+  /// What `compares` says of ops without attributes, by the dtypes that they read.
+  std::map<std::pair<const OpDef*, std::vector<Dtype>>, bool> comparisons_;
   SpecStore specs_;  ///< layers that are alike are composed once
 };
 

@@ -131,9 +131,9 @@ TEST(LivePlan, KnowsTheDearestGuess) {
     const std::vector<int> taken = live.fusions();
     for (int c = 0; c < graph.class_count(); ++c)
       if (const int number = taken[static_cast<size_t>(c)]; number >= 0)
-        if (const Fusion& fusion = graph.fusion(c, number); graph.is_guess(fusion.spec))
-          dearest = std::max(dearest, fusion.cost_us);
-    const double cost = roofline()(cover.searched.store->at(*guess));
+        if (graph.guess(c, number) >= 0) dearest = std::max(dearest, graph.fusion(c, number).cost_us);
+    const SpecId spec = graph.guesses()[static_cast<size_t>(*guess)].spec;
+    const double cost = roofline()(cover.searched.store->at(spec));
     ASSERT_EQ(cost, dearest);
     live.reprice(*guess, graph.set_price(*guess, ++asked % 2 == 0 ? cost : 1.5 * cost));
   }
@@ -141,7 +141,7 @@ TEST(LivePlan, KnowsTheDearestGuess) {
   double cost_us = 0;
   for (int c = 0; c < graph.class_count(); ++c)
     if (live.fusions()[static_cast<size_t>(c)] >= 0)
-      cost_us += graph.cheapest(c, live.in_memory(), false).cost_us;
+      cost_us += graph.cheapest(c, graph.ready_of(live.in_memory()), false).cost_us;
   EXPECT_NEAR(live.cost_us(), cost_us, 1e-9 * cost_us);
 }
 
