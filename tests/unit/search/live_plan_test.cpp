@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
 #include <random>
 #include <set>
+#include <utility>
 
 #include "search/cover/selection.h"
 #include "support/effort.h"
@@ -96,6 +99,7 @@ TEST(LivePlan, AfterAnyStepsIsThePlanMadeFromNothing) {
       for (size_t size = 1 + chance() % 3; group.size() < std::min(size, open.size());)
         group.insert(open[chance() % open.size()]);
       const std::vector<int> classes(group.begin(), group.end());
+      const double before_us = live.cost_us();
       live.flip(classes);
       const Selection plan = selector.plan_of(live.in_memory());
       ASSERT_EQ(live.is_cyclic(), waits_in_a_circle(cover, live.fusions()));
@@ -110,12 +114,68 @@ TEST(LivePlan, AfterAnyStepsIsThePlanMadeFromNothing) {
           ASSERT_EQ(live.fusions(), plan.fusion);
         }
       }
-      if (chance() % 3 == 0) live.undo(classes);
+      if (chance() % 3 != 0) continue;
+      live.undo(classes);
+      ASSERT_EQ(live.cost_us(), before_us);
     }
   }
   EXPECT_GT(compared, 1000);
   EXPECT_GT(cyclic, 0);
   EXPECT_GT(impossible, 0);
+}
+
+// What bits say of fusions is what their lists say, also where a class asks for more others than a word has bits.
+TEST(PlanGraph, TakesTheCheapestFusionWhoseLeavesAreInMemory) {
+  constexpr size_t kClasses = 200;
+  std::mt19937_64 chance(effort::seed(7300));
+  CoverProblem problem;
+  problem.classes.resize(kClasses);
+  Structure structure;
+  std::vector<std::vector<Fusion>> fusions(kClasses);
+  std::vector<int> others(kClasses);
+  std::iota(others.begin(), others.end(), 0);
+  const auto some = [&](size_t count) {
+    std::ranges::shuffle(others, chance);
+    return std::vector<int>(others.begin(), others.begin() + static_cast<std::ptrdiff_t>(count));
+  };
+  for (size_t c = 0; c < kClasses; ++c) {
+    structure.depth.push_back(static_cast<int>(c));
+    structure.shape.push_back(c);
+    structure.exact.push_back(c);
+    problem.classes[c].alternatives.emplace_back();
+    problem.classes[c].no_recompute = chance() % 8 == 0;
+    for (uint64_t left = chance() % 12; left > 0; --left)
+      fusions[c].push_back({.leaves = some(chance() % 40),
+                            .interior = some(chance() % 6),
+                            .cost_us = static_cast<double>(chance() % 16),
+                            .downhill = chance() % 2 == 0});
+  }
+  const PlanGraph graph(problem, structure, fusions, false);
+  int found = 0;
+  for (int round = 0; round < 50; ++round) {
+    std::vector<char> in_memory(kClasses);
+    for (char& there : in_memory) there = static_cast<char>(chance() % 20 != 0);
+    const auto is_there = [&](int c) { return in_memory[static_cast<size_t>(c)] != 0; };
+    const PlanGraph::Ready ready = graph.ready_of(in_memory);
+    for (size_t c = 0; c < kClasses; ++c)
+      for (const bool downhill : {false, true}) {
+        PlanGraph::Entry cheapest{-1, kImpossible};
+        for (int number = 0; std::cmp_less(number, fusions[c].size()); ++number) {
+          const Fusion& fusion = fusions[c][static_cast<size_t>(number)];
+          const auto is_computed_elsewhere = [&](int inner) {
+            return is_there(inner) && problem.classes[static_cast<size_t>(inner)].no_recompute;
+          };
+          if (fusion.cost_us < cheapest.cost_us && (fusion.downhill || !downhill) &&
+              std::ranges::all_of(fusion.leaves, is_there) &&
+              std::ranges::none_of(fusion.interior, is_computed_elsewhere))
+            cheapest = {number, fusion.cost_us};
+        }
+        const PlanGraph::Entry entry = graph.cheapest(static_cast<int>(c), ready, downhill);
+        ASSERT_EQ(entry.fusion, cheapest.fusion);
+        found += entry.fusion >= 0 ? 1 : 0;
+      }
+  }
+  EXPECT_GT(found, 1000);
 }
 
 TEST(LivePlan, KnowsTheDearestGuess) {
