@@ -71,7 +71,7 @@ class PlanGraph {
     /// Structure::exact, and its place among the fusions of that.
     std::pair<uint64_t, size_t> mark{std::numeric_limits<uint64_t>::max(), 0};
     std::vector<int> classes;  ///< that have such fusions; none once the price is known
-    /// The dearest guess comes first.
+    /// The greatest one is that of the dearest guess.
     [[nodiscard]] auto rank() const { return std::pair(cost_us, mark); }
   };
   [[nodiscard]] const std::vector<Guess>& guesses() const { return guesses_; }
