@@ -442,7 +442,7 @@ const JoinPlan& cached_plan(EngineState& state, const CompiledQuery& query, std:
 }
 
 void learn_and_plan(EngineState& state, const CompiledQuery& query, std::span<const RowRange> ranges,
-                    std::span<const StepCount> counts, PlanCache& cache) {
+                    std::span<const StepCount> counts, PlanCache& cache, bool for_all_rows) {
   const auto note = [&](uint32_t atom, uint64_t columns, double rows) {
     for (Observation& known : cache.observations) {
       if (known.atom != atom || known.columns != columns) continue;
@@ -465,7 +465,11 @@ void learn_and_plan(EngineState& state, const CompiledQuery& query, std::span<co
     if (!step.check.empty())
       note(step.at, bits(step.key) | bits(step.check), static_cast<double>(counts[i].passed) / bindings);
   }
-  cache.plan = make_plan(state, query, ranges, cache.observations);
+  std::vector<RowRange> planned(ranges.begin(), ranges.end());
+  if (for_all_rows)
+    for (size_t i = 0; i < planned.size(); i++)
+      planned[i] = {0, state.at(query.atoms[i].function).table.rows()};
+  cache.plan = make_plan(state, query, planned, cache.observations);
 }
 
 }  // namespace luminal::egraph

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <utility>
 
 namespace luminal::egraph {
 
@@ -174,7 +175,7 @@ class Search {
   }
 
   Outcome learn(std::span<const StepCount> counts) {
-    learn_and_plan(state_, query_, ranges_, counts, cache_);
+    learn_and_plan(state_, query_, ranges_, counts, cache_, std::exchange(is_first_, false));
     return Outcome::Restart;
   }
 
@@ -187,6 +188,7 @@ class Search {
   RowRange whole_;
   Row pieces_ = 1, piece_rows_ = kMostPieceRows;
   uint64_t searched_ = 0;
+  bool is_first_ = true;  ///< of the plans that were made anew
 };
 
 }  // namespace
