@@ -465,11 +465,13 @@ void learn_and_plan(EngineState& state, const CompiledQuery& query, std::span<co
     if (!step.check.empty())
       note(step.at, bits(step.key) | bits(step.check), static_cast<double>(counts[i].passed) / bindings);
   }
-  std::vector<RowRange> planned(ranges.begin(), ranges.end());
-  if (for_all_rows)
-    for (size_t i = 0; i < planned.size(); i++)
-      planned[i] = {0, state.at(query.atoms[i].function).table.rows()};
-  cache.plan = make_plan(state, query, planned, cache.observations);
+  cache.plan = make_plan(state, query, ranges, cache.observations);
+  if (!for_all_rows) return;
+  const double cost = cache.plan.cost;
+  std::vector<RowRange> all;
+  for (const CompiledAtom& atom : query.atoms) all.push_back({0, state.at(atom.function).table.rows()});
+  cache.plan = make_plan(state, query, all, cache.observations);
+  cache.plan.cost = std::min(cache.plan.cost, cost);
 }
 
 }  // namespace luminal::egraph
