@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "base/fail.h"
 #include "egraph/core/state.h"
@@ -75,7 +76,8 @@ class Planner {
         ranges_(ranges),
         observations_(observations),
         domain_(query.slots.size(), 0),
-        bound_(query.slots.size()) {
+        bound_(query.slots.size()),
+        placed_(query.atoms.size()) {
     for (Slot s = 0; s < query.slots.size(); s++)
       if (query.slots[s].constant) bind(s, 1);
     for (const CompiledAtom& atom : query.atoms) infos_.push_back(&state.at(atom.function));
@@ -201,13 +203,32 @@ class Planner {
     std::vector<Choice> choices;
     for (uint32_t atom = 0; atom < query_.atoms.size(); atom++) {
       state_.poll();
-      if (std::find(order_.begin(), order_.end(), atom) == order_.end())
-        choices.push_back({atom, access(atom, bindings)});
+      if (!placed_[atom]) choices.push_back({atom, access(atom, bindings)});
     }
     std::sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) {
       return a.price() != b.price() ? a.price() < b.price() : a.atom < b.atom;
     });
     return choices;
+  }
+
+  /// The cheapest of the atoms that are not placed yet and share a variable with those that are, or of all where none
+  /// does; nothing once all are placed. `ground` slots have one value, so sharing them connects nothing.
+  std::optional<Choice> cheapest_connected(double bindings, const std::vector<bool>& ground) const {
+    std::optional<Choice> best;
+    for (const bool connected : {true, false}) {
+      for (uint32_t atom = 0; atom < query_.atoms.size(); atom++) {
+        state_.poll();
+        if (placed_[atom]) continue;
+        const std::vector<Slot>& columns = query_.atoms[atom].columns;
+        if (connected &&
+            std::none_of(columns.begin(), columns.end(), [&](Slot s) { return bound_[s] && !ground[s]; }))
+          continue;
+        const Choice choice{atom, access(atom, bindings)};
+        if (!best || choice.price() < best->price()) best = choice;
+      }
+      if (best) break;
+    }
+    return best;
   }
 
   /// One greedy pass from each of the cheapest first atoms and from the one that is restricted to new rows.
@@ -223,7 +244,7 @@ class Planner {
         break;
       }
     }
-    const std::vector<bool> ground = bound_;
+    const std::vector<bool> ground = bound_, placed = placed_;
     const std::vector<uint32_t> prefix = order_;
     const std::vector<Choice> starts = ranked(1);
     for (size_t i = 0; i < starts.size(); i++) {
@@ -231,6 +252,7 @@ class Planner {
       complete_greedily(starts[i], cost, ground);
       order_ = prefix;
       bound_ = ground;
+      placed_ = placed;
     }
     if (starts.empty()) {
       best_order_ = order_;
@@ -239,21 +261,12 @@ class Planner {
   }
 
   /// An atom that shares no variable with those before it multiplies what all later steps cost: it waits
-  /// until only such atoms remain. `ground` slots have one value, so sharing them connects nothing.
+  /// until only such atoms remain.
   void complete_greedily(const Choice& start, double cost, const std::vector<bool>& ground) {
-    const auto connected = [&](const Choice& choice) {
-      const std::vector<Slot>& columns = query_.atoms[choice.atom].columns;
-      return std::any_of(columns.begin(), columns.end(), [&](Slot s) { return bound_[s] && !ground[s]; });
-    };
-    Choice next = start;
-    while (true) {
-      cost += next.price();
+    for (std::optional<Choice> next = start; next; next = cheapest_connected(next->access.matches, ground)) {
+      cost += next->price();
       if (cost >= best_cost_) return;
-      take(next);
-      const std::vector<Choice> choices = ranked(next.access.matches);
-      if (choices.empty()) break;
-      const auto found = std::find_if(choices.begin(), choices.end(), connected);
-      next = found == choices.end() ? choices.front() : *found;
+      take(*next);
     }
     best_cost_ = cost;
     best_order_ = order_;
@@ -261,6 +274,7 @@ class Planner {
 
   void take(const Choice& choice) {
     order_.push_back(choice.atom);
+    placed_[choice.atom] = true;
     place(choice.atom);
   }
 
@@ -277,9 +291,11 @@ class Planner {
       const double total = cost + choice.access.cost + choice.access.matches;
       if (total >= best_cost_) break;
       order_.push_back(choice.atom);
+      placed_[choice.atom] = true;
       std::vector<Slot> fresh = place(choice.atom);
       search(depth + 1, choice.access.matches, total);
       for (const Slot s : fresh) bound_[s] = false;
+      placed_[choice.atom] = false;
       order_.pop_back();
     }
   }
@@ -289,7 +305,7 @@ class Planner {
   std::span<const RowRange> ranges_;
   std::span<const Observation> observations_;
   std::vector<double> domain_;
-  std::vector<bool> bound_;
+  std::vector<bool> bound_, placed_;
   std::vector<FunctionInfo*> infos_;
   std::vector<uint32_t> order_, best_order_;
   double best_cost_ = 0;

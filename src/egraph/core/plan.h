@@ -78,8 +78,8 @@ struct StepCount {
   uint64_t bindings = 0, looked_at = 0, passed = 0;
 };
 /// Notes what a search met that took much longer than expected, and plans anew; `for_all_rows`: as if no atom were
-/// restricted to its new rows, for an order that begins with these hangs on more statistics than one does that begins
-/// where the query itself is narrow. It gets no more time than the order for the new rows would.
+/// restricted to its new rows, for what is new may be unlike the rest of its table, of which the statistics tell. Such
+/// a plan gets no more time than the one for the new rows would.
 void learn_and_plan(EngineState& state, const CompiledQuery& query, std::span<const RowRange> ranges,
                     std::span<const StepCount> counts, PlanCache& cache, bool for_all_rows);
 

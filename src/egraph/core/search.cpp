@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
-#include <utility>
 
 namespace luminal::egraph {
 
@@ -75,7 +74,7 @@ class Search {
       : state_(state), query_(query), cache_(cache), plan_(cache.plan), sink_(sink), ranges_(ranges) {}
 
   // Statistics can be wrong by orders of magnitude where columns depend on each other, and a query of dozens
-  // of atoms multiplies that. What was met once is known to the next plan.
+  // of atoms multiplies that. What was met once is known to the next plan. Every other one is a plan for all rows.
   bool run() {
     constexpr int kMostPlans = 40;
     constexpr double kFewRows = 1 << 16, kPlannedRows = 4096, kMuchLonger = 8;
@@ -175,7 +174,7 @@ class Search {
   }
 
   Outcome learn(std::span<const StepCount> counts) {
-    learn_and_plan(state_, query_, ranges_, counts, cache_, std::exchange(is_first_, false));
+    learn_and_plan(state_, query_, ranges_, counts, cache_, for_all_rows_ = !for_all_rows_);
     return Outcome::Restart;
   }
 
@@ -188,7 +187,7 @@ class Search {
   RowRange whole_;
   Row pieces_ = 1, piece_rows_ = kMostPieceRows;
   uint64_t searched_ = 0;
-  bool is_first_ = true;  ///< of the plans that were made anew
+  bool for_all_rows_ = false;  ///< how it was last planned anew
 };
 
 }  // namespace
