@@ -326,11 +326,8 @@ bool run_query(EngineState& state, const CompiledQuery& query, MatchSink& sink) 
     if (state.canonical(query.slots[a].sort, query.slots[a].value) !=
         state.canonical(query.slots[b].sort, query.slots[b].value))
       return true;
-  std::vector<RowRange> ranges;
-  for (const CompiledAtom& atom : query.atoms) {
-    ranges.push_back({0, state.at(atom.function).table.rows()});
-    if (ranges.back().size() == 0) return true;
-  }
+  const std::vector<RowRange> ranges = all_rows(state, query);
+  if (std::ranges::any_of(ranges, [](const RowRange& range) { return range.size() == 0; })) return true;
   const JoinPlan plan = make_plan(state, query, ranges);
   prepare_indexes(state, query, plan, ranges);
   return JoinRun(state, query, plan, ranges, sink, state.scratch).run();

@@ -85,6 +85,8 @@ class Planner {
 
   std::vector<uint32_t> order() {
     best_cost_ = std::numeric_limits<double>::infinity();
+    std::vector<Slot> fresh;
+    place_calls(fresh);
     if (query_.atoms.size() > kExhaustiveAtoms)
       search_greedily();
     else
@@ -272,10 +274,11 @@ class Planner {
     best_order_ = order_;
   }
 
-  void take(const Choice& choice) {
+  /// Returns what `place` does.
+  std::vector<Slot> take(const Choice& choice) {
     order_.push_back(choice.atom);
     placed_[choice.atom] = true;
-    place(choice.atom);
+    return place(choice.atom);
   }
 
   void search(size_t depth, double bindings, double cost) {
@@ -290,9 +293,7 @@ class Planner {
     for (const Choice& choice : choices) {
       const double total = cost + choice.access.cost + choice.access.matches;
       if (total >= best_cost_) break;
-      order_.push_back(choice.atom);
-      placed_[choice.atom] = true;
-      std::vector<Slot> fresh = place(choice.atom);
+      const std::vector<Slot> fresh = take(choice);
       search(depth + 1, choice.access.matches, total);
       for (const Slot s : fresh) bound_[s] = false;
       placed_[choice.atom] = false;
@@ -429,11 +430,15 @@ uint32_t index_for(FunctionInfo& info, uint64_t columns) {
   return static_cast<uint32_t>(info.indexes.size() - 1);
 }
 
+std::vector<RowRange> all_rows(EngineState& state, const CompiledQuery& query) {
+  std::vector<RowRange> ranges;
+  for (const CompiledAtom& atom : query.atoms) ranges.push_back({0, state.at(atom.function).table.rows()});
+  return ranges;
+}
+
 JoinPlan make_plan(EngineState& state, const CompiledQuery& query, std::span<const RowRange> ranges,
                    std::span<const Observation> observations) {
   Planner planner(state, query, ranges, observations);
-  std::vector<Slot> fresh;
-  planner.place_calls(fresh);
   const std::vector<uint32_t> order = planner.order();
   Planner replay(state, query, ranges, observations);
   JoinPlan plan = PlanWriter(state, query, replay).write(order);
@@ -481,13 +486,14 @@ void learn_and_plan(EngineState& state, const CompiledQuery& query, std::span<co
     if (!step.check.empty())
       note(step.at, bits(step.key) | bits(step.check), static_cast<double>(counts[i].passed) / bindings);
   }
-  cache.plan = make_plan(state, query, ranges, cache.observations);
-  if (!for_all_rows) return;
-  const double cost = cache.plan.cost;
-  std::vector<RowRange> all;
-  for (const CompiledAtom& atom : query.atoms) all.push_back({0, state.at(atom.function).table.rows()});
-  cache.plan = make_plan(state, query, all, cache.observations);
-  cache.plan.cost = std::min(cache.plan.cost, cost);
+  if (!for_all_rows) {
+    cache.plan = make_plan(state, query, ranges, cache.observations);
+    return;
+  }
+  Planner for_new_rows(state, query, ranges, cache.observations);
+  for_new_rows.order();
+  cache.plan = make_plan(state, query, all_rows(state, query), cache.observations);
+  cache.plan.cost = std::min(cache.plan.cost, for_new_rows.cost());
 }
 
 }  // namespace luminal::egraph

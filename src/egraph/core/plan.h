@@ -65,6 +65,9 @@ struct FunctionInfo;
 /// Number of the function's index on these columns (a bit set); made, empty, if there is none.
 [[nodiscard]] uint32_t index_for(FunctionInfo& info, uint64_t columns);
 
+/// The whole table of each atom.
+[[nodiscard]] std::vector<RowRange> all_rows(EngineState& state, const CompiledQuery& query);
+
 /// The cheapest order of atoms by estimated sizes, calls as soon as their arguments are known.
 [[nodiscard]] JoinPlan make_plan(EngineState& state, const CompiledQuery& query,
                                  std::span<const RowRange> ranges,
