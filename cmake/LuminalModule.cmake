@@ -103,15 +103,15 @@ function(luminal_embed_text module file namespace function)
   target_sources(luminal_${module} PRIVATE "${out}")
 endfunction()
 
-# A version of the code that chooses a cover: a hash over the headers and the sources of these modules.
-function(luminal_cover_version module)
+# A version of the code that compiles and runs plans: a hash over the headers and the sources of these modules.
+function(luminal_source_version module)
   set(files "")
   foreach(folder include ${ARGN})
     file(GLOB_RECURSE found CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.h" "${PROJECT_SOURCE_DIR}/${folder}/*.cpp")
     list(APPEND files ${found})
   endforeach()
   list(JOIN files "|" joined)
-  set(out "${CMAKE_BINARY_DIR}/${module}_cover_version.cpp")
+  set(out "${CMAKE_BINARY_DIR}/${module}_source_version.cpp")
   add_custom_command(OUTPUT "${out}"
     COMMAND ${CMAKE_COMMAND} "-DOUT=${out}" "-DFILES=${joined}" -P "${PROJECT_SOURCE_DIR}/cmake/SourceVersion.cmake"
     DEPENDS ${files} "${PROJECT_SOURCE_DIR}/cmake/SourceVersion.cmake" VERBATIM)

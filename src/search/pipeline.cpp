@@ -16,6 +16,7 @@
 #include "base/stopwatch.h"
 #include "codegen/schedules/cost.h"
 #include "search/cover/known_covers.h"
+#include "search/program_key.h"
 #include "search/tuning/example_inputs.h"
 #include "search/verification/contain.h"
 #include "search/verification/plan_check.h"
@@ -228,17 +229,11 @@ class BackEndRun {
     compiled_.cover = codegen::has_added_families()
                           ? find()
                           : known_cover(Cache::of_process(),
-                                        cover_key(problem, *front_end.store, options_, prices_of_model()),
+                                        cover_key(problem, *front_end.store, options_,
+                                                  prices_of_model(target_.backend->target(), bucket_)),
                                         problem, *front_end.store, find);
     compiled_.cover_ms = 1e3 * seconds_since(start);
     compiled_.cost_us = compiled_.cover.cost_us;
-  }
-
-  /// All that the model's prices depend on beside the code.
-  [[nodiscard]] std::vector<std::string> prices_of_model() const {
-    const codegen::Target& target = target_.backend->target();
-    return {key_text(target), fmt::format("{} {} {}", target.l1_bytes, target.l2_bytes, target.l3_bytes),
-            to_string(bucket_)};
   }
 
   void select_by_measurement() {
@@ -290,12 +285,34 @@ class BackEndRun {
            std::ranges::all_of(plan.tensors, [](const auto& tensor) { return tensor.aliases.empty(); });
   }
 
+  /// Of the note that this plan was checked as a whole and is right. None for one with a user kernel, whose code nobody
+  /// here knows.
+  [[nodiscard]] std::optional<CacheKey> key_of_check() const {
+    const auto is_own = [](const PlanFacts::Kernel& kernel) {
+      return kernel.implementation.schedule->foreign;
+    };
+    if (codegen::has_added_families() || std::ranges::any_of(compiled_.facts.list, is_own))
+      return std::nullopt;
+    std::vector<std::string> parts = program_parts(graph_, compiled_.front_end->kernel_graph,
+                                                   target_.backend->target(), bucket_, options_);
+    uint64_t code = compiled_.plan.key;
+    for (const PlanFacts::Kernel& kernel : compiled_.facts.list) code = combine(code, kernel.code);
+    parts.insert(parts.begin(),
+                 {"checked plan", std::string(source_version()), fmt::format("{:016x}", code)});
+    return make_key(parts);
+  }
+
   /// Runs the plan once as a whole, beside a plan in which nothing shares memory. A launch that is wrong in
-  /// place loses the permission. Errors: LawFault if kernels that pass each by itself compute something else
-  /// together.
+  /// place loses the permission. A plan that was right is not checked again. Errors: LawFault if kernels that pass each
+  /// by itself compute something else together.
   void check_whole() {
     if (is_one_verified_kernel()) return;
     const auto start = Clock::now();
+    const std::optional<CacheKey> key = key_of_check();
+    if (key && Cache::of_process().find_object(*key)) {
+      debug(2, "{}: the plan was checked as a whole before", target_.device);
+      return;
+    }
     runtime::Plan& plan = compiled_.plan;
     const DimMap top = plan.bucket.top();
     const int64_t bytes =
@@ -315,8 +332,10 @@ class BackEndRun {
     throw_if_cancelled();
     const auto seen = digests_.find(plan.key);
     const auto digest = seen != digests_.end() ? std::optional(seen->second) : std::nullopt;
+    bool is_right = true;
     while (const std::optional<PlanFault> fault = check_plan(*target_.backend, graph_, plan, top, inputs,
                                                              options_.math, deadlines_.verify, digest)) {
+      is_right = false;
       const auto replay = replay_of(graph_, plan, compiled_.facts, *compiled_.front_end->store, *fault);
       const PlanFacts::Kernel* wrong_one = faulty_user_kernel(*fault);
       log_line(fmt::format(
@@ -339,6 +358,10 @@ class BackEndRun {
         throw InternalError(fmt::format("[verify] {}", fault->message));
       in_place->clear();
     }
+    // Where time ran out a part of it has not been looked at.
+    const Watch* watch = Watch::current();
+    if (key && is_right && !is_over(deadlines_.verify) && (watch == nullptr || !watch->is_ended()))
+      Cache::of_process().store_object(*key, std::as_bytes(std::span(&plan.key, 1)));
     compiled_.tuning.verify_s += seconds_since(start);
   }
 

@@ -312,9 +312,13 @@ class Builder {
     std::vector<KernelRequest> requests;
     for (const PlanFacts::Kernel& kernel : facts.list)
       requests.push_back({store_.at(kernel.spec), kernel.implementation, kernel.bucket});
-    const auto kernels = KernelCache::of_process().get(backend, requests, &facts.compiled_kernels);
+    const std::vector<KernelResult> made = KernelCache::of_process().get(backend, requests);
+    for (size_t i = 0; i < made.size(); ++i) {
+      facts.list[i].code = made[i].code;
+      if (made[i].compile_ms > 0) ++facts.compiled_kernels;
+    }
     for (const Open& open : open_)
-      plan_.launches[open.launch].kernel->kernel = kernels[facts.kernel_of[open.launch]];
+      plan_.launches[open.launch].kernel->kernel = made[facts.kernel_of[open.launch]].kernel;
     facts.compile_ms = 1e3 * seconds_since(begin);
     facts.kernels = static_cast<int>(open_.size());
     facts.distinct_kernels = static_cast<int>(facts.list.size());
@@ -324,7 +328,7 @@ class Builder {
     const kernel::KernelSpec& spec = store_.at(open.spec);
     const codegen::Bucket own = restricted(plan_.bucket, spec);
     const Implementation implementation = choose(spec, own);
-    facts.list.push_back({open.spec, implementation, own, open.launch, 0});
+    facts.list.push_back({open.spec, implementation, own, open.launch});
     const std::string_view schedule = implementation.schedule->name;
     return {.name = fmt::format("{}_{:04x}", schedule, spec.hash() & 0xffff),
             .work = kernel::work_of(spec, plan_.bucket.top()),

@@ -21,6 +21,7 @@ struct PlanFacts {
     codegen::Bucket bucket;   ///< the part that its dims are in
     size_t first_launch = 0;  ///< into Plan::launches
     int launches = 0;
+    uint64_t code = 0;  ///< hash of the program (KernelResult)
   };
   std::vector<Kernel> list;
   std::vector<size_t> kernel_of;  ///< into `list`, by launch; of a launch without kernel it says nothing

@@ -143,20 +143,16 @@ std::vector<KernelResult> KernelCache::make(backends::Device& backend, Cache& di
   return results;
 }
 
-std::vector<std::shared_ptr<const backends::Kernel>> KernelCache::get(backends::Device& backend,
-                                                                      std::span<const KernelRequest> requests,
-                                                                      int* compiled) {
-  std::vector<std::shared_ptr<const backends::Kernel>> kernels;
-  if (compiled != nullptr) *compiled = 0;
-  for (KernelResult& result : make(backend, Cache::of_process(), requests)) {
-    const KernelRequest& request = requests[kernels.size()];
-    LUMINAL_CHECK(
-        result.kernel != nullptr, "{} {} makes no kernel of\n{}: {}", request.implementation.schedule->name,
-        codegen::to_string(request.implementation.parameters), request.spec.to_string(), result.error);
-    if (compiled != nullptr && result.compile_ms > 0) ++*compiled;
-    kernels.push_back(std::move(result.kernel));
+std::vector<KernelResult> KernelCache::get(backends::Device& backend,
+                                           std::span<const KernelRequest> requests) {
+  std::vector<KernelResult> results = make(backend, Cache::of_process(), requests);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const Implementation& implementation = requests[i].implementation;
+    LUMINAL_CHECK(results[i].kernel != nullptr, "{} {} makes no kernel of\n{}: {}",
+                  implementation.schedule->name, codegen::to_string(implementation.parameters),
+                  requests[i].spec.to_string(), results[i].error);
   }
-  return kernels;
+  return results;
 }
 
 size_t KernelCache::size() const {

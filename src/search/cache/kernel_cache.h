@@ -47,11 +47,8 @@ class KernelCache {
   std::vector<KernelResult> make(
       backends::Device& backend, Cache& disk, std::span<const KernelRequest> requests,
       std::optional<std::chrono::steady_clock::time_point> deadline = std::nullopt);
-  /// The kernels in order. Errors: InternalError if one could not be made. `compiled`, if given, says how
-  /// many were neither here nor on disk.
-  std::vector<std::shared_ptr<const backends::Kernel>> get(backends::Device& backend,
-                                                           std::span<const KernelRequest> requests,
-                                                           int* compiled = nullptr);
+  /// `make`, where all are needed. Errors: InternalError if one could not be made.
+  std::vector<KernelResult> get(backends::Device& backend, std::span<const KernelRequest> requests);
   /// Text that says all that the code depends on; equal in every process.
   [[nodiscard]] static std::string key(const backends::Device& backend, const KernelRequest& request);
   [[nodiscard]] size_t size() const;

@@ -9,6 +9,8 @@
 
 #include "base/bounded_json.h"
 #include "base/log.h"
+#include "search/bucket.h"
+#include "search/program_key.h"
 
 // A cover as text: a line of JSON, and a line for each of its specs.
 namespace luminal::search {
@@ -129,12 +131,17 @@ CacheKey cover_key(const CoverProblem& problem, const SpecStore& store, const Se
     content.push_back(host.label);
   }
   std::vector<std::string> parts{
-      "cover", std::string(cover_version()),
+      "cover", std::string(source_version()),
       std::string(reinterpret_cast<const char*>(content.data()), content.size() * sizeof(uint64_t)),
       fmt::format("{} {} {} {}", static_cast<int>(options.math), options.fusions, options.merge,
                   options.large_bytes)};
   parts.insert(parts.end(), prices.begin(), prices.end());
   return make_key(parts);
+}
+
+std::vector<std::string> prices_of_model(const codegen::Target& target, const codegen::Bucket& bucket) {
+  return {key_text(target), fmt::format("{} {} {}", target.l1_bytes, target.l2_bytes, target.l3_bytes),
+          to_string(bucket)};
 }
 
 std::string cover_to_text(const Cover& cover, const SpecStore& store) {
@@ -178,12 +185,19 @@ Cover known_cover(Cache& cache, const CacheKey& key, const CoverProblem& problem
                   const std::function<Cover()>& find) {
   if (const auto stored = cache.find_object(key)) {
     const std::string_view text(reinterpret_cast<const char*>(stored->data()), stored->size());
-    if (std::optional<Cover> cover = parse_cover(text, problem, store)) return std::move(*cover);
+    if (std::optional<Cover> cover = parse_cover(text, problem, store)) {
+      debug(3, "[cache] the cover was found before");
+      return std::move(*cover);
+    }
   }
   Cover cover = find();
+  store_cover(cache, key, cover, store);
+  return cover;
+}
+
+void store_cover(Cache& cache, const CacheKey& key, const Cover& cover, const SpecStore& store) {
   const std::string text = cover_to_text(cover, store);
   cache.store_object(key, std::as_bytes(std::span(text)));
-  return cover;
 }
 
 }  // namespace luminal::search

@@ -1,6 +1,7 @@
 #include "search/tuning/plan_search.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -13,7 +14,9 @@
 #include "base/reason.h"
 #include "base/stopwatch.h"
 #include "search/cache/kernel_cache.h"
+#include "search/cover/known_covers.h"
 #include "search/plan_builder.h"
+#include "search/program_key.h"
 #include "search/tuning/costs.h"
 #include "search/tuning/example_inputs.h"
 #include "search/tuning/user_kernels.h"
@@ -91,31 +94,21 @@ struct ExploredCover {
   double sum_us = 0;
 };
 
-/// What the plan of a program depends on, times aside.
 CacheKey key_of(const PlanSearchContext& context) {
-  uint64_t content = 0;
-  for (const KernelGraph::Tensor& tensor : context.kernel_graph.tensors) {
-    content =
-        combine(combine(content, static_cast<uint64_t>(tensor.kind)), hash_bytes(tensor.type.to_string()));
-    if (tensor.kind == KernelGraph::Tensor::Kind::Kernel) content = combine(content, tensor.spec.hash());
-    for (const TensorId argument : tensor.arguments)
-      content = combine(content, static_cast<uint64_t>(argument));
-  }
-  for (const auto& list : {context.kernel_graph.results, context.kernel_graph.updates})
-    for (const auto& [value, tensor] : list) content = combine(content, static_cast<uint64_t>(tensor));
-  std::vector<std::string> parts{
-      "plan",
-      fmt::format("{:016x}", content),
-      to_string(context.bucket),
-      key_text(context.backend.target()),
-      fmt::format("{} {} {} {} {}", static_cast<int>(context.options.math),
-                  fmt::join(context.options.rules_off, ","), context.options.fusions, context.options.merge,
-                  context.options.large_bytes),
-      context.options.rules,
-      fmt::format("{:x}", user_kernels_hash())};
-  if (std::string extra = key_text_of_examples(context.options); !extra.empty())
-    parts.push_back(std::move(extra));
+  std::vector<std::string> parts = program_parts(context.graph, context.kernel_graph,
+                                                 context.backend.target(), context.bucket, context.options);
+  parts.insert(parts.begin(), "plan");
   return make_key(parts);
+}
+
+/// Of the cover that is found by these costs; what they lack costs what the model says.
+CacheKey cover_key_of(const PlanSearchContext& context, const Cache::Costs& costs) {
+  std::vector<std::string> prices = prices_of_model(context.backend.target(), context.bucket);
+  uint64_t table = 0;
+  for (const auto& [name, us] : costs)
+    table = combine(combine(table, hash_bytes(name)), std::bit_cast<uint64_t>(us));
+  prices.push_back(fmt::format("measured {:016x} {:x}", table, user_kernels_hash()));
+  return cover_key(context.saturated.cover, context.store, context.options, prices);
 }
 
 std::vector<SpecId> specs_of(const Cover& cover) {
@@ -246,7 +239,11 @@ class PlanSearch {
     Costs costs(context_);
     if (!known || known->schedule != "plan" || !costs.recall(known->costs)) return false;
     const auto start = Clock::now();
-    found.cover = next_cover(context_, costs);
+    const auto find = [&] { return next_cover(context_, costs); };
+    found.cover = codegen::has_added_families()
+                      ? find()
+                      : known_cover(context_.cache, cover_key_of(context_, known->costs),
+                                    context_.saturated.cover, context_.store, find);
     result_.cover_s += seconds_since(start);
     const auto open = open_requests(context_, found.cover, {});
     std::vector<TuneRequest> requests;
@@ -423,14 +420,21 @@ class PlanSearch {
       }
       plans_s_ += seconds_since(start);
     }
-    context_.cache.forget(key_);
-    if (!result_.out_of_time)
-      context_.cache.store(key_, {.schedule = "plan",
-                                  .parameters = {},
-                                  .costs = explored_[best].costs,
-                                  .measured_us = std::max(explored_[best].sum_us, 1e-3),
-                                  .verified_here = true});
+    remember(explored_[best]);
     return best;
+  }
+
+  /// So that `recall` finds it.
+  void remember(const ExploredCover& found) {
+    context_.cache.forget(key_);
+    if (result_.out_of_time) return;
+    context_.cache.store(key_, {.schedule = "plan",
+                                .parameters = {},
+                                .costs = found.costs,
+                                .measured_us = std::max(found.sum_us, 1e-3),
+                                .verified_here = true});
+    if (!codegen::has_added_families())
+      store_cover(context_.cache, cover_key_of(context_, found.costs), found.cover, context_.store);
   }
 
   /// Whether the plans are single kernels, which have run against each other: the first entry is the fastest.
