@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -68,6 +69,47 @@ TEST_F(Signals, ASearchThatWasEndedIsNotBegunAnew) {
   EXPECT_EQ(text.find(round), text.rfind(round)) << text;
   EXPECT_THAT(text, Not(HasSubstr("search: round 1")));
   EXPECT_THAT(run.out(), Not(HasSubstr("with the cache filled")));
+}
+
+/// At ten random moments of a search, one in each tenth of the time that it takes.
+TEST_F(Signals, AtAnyMomentASearchEndsWithAPlanThatRuns) {
+  const std::vector<std::string> arguments = train({"--mode", "optimal", "--limit", "64", "--epochs", "1"});
+  using Clock = std::chrono::steady_clock;
+  const fs::path cache = folder_.path() / "cache";
+  const auto has_begun = [&] { return fs::exists(cache); };
+  Clock::duration whole{};
+  {
+    Program run(folder_.path(), arguments);
+    ASSERT_TRUE(run.wait_until(has_begun)) << run.err();
+    const auto begin = Clock::now();
+    ASSERT_TRUE(run.wait_until([&] { return run.out().find("training on") != std::string::npos; }));
+    whole = Clock::now() - begin;
+  }
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> within(0, 1);
+  int searches_ended = 0;
+  for (int tenth = 0; tenth < 10; ++tenth) {
+    const double moment = (tenth + within(random)) / 10;
+    SCOPED_TRACE(testing::Message() << "at " << moment << " of the search");
+    fs::remove_all(cache);
+    fs::remove(weights_);
+    Program run(folder_.path(), arguments);
+    ASSERT_TRUE(run.wait_until(has_begun)) << run.err();
+    std::this_thread::sleep_for(std::chrono::duration_cast<Clock::duration>(moment * whole));
+    run.send(SIGINT);
+    const int code = run.wait();
+    if (run.err().find("ending the search") == std::string::npos) {  // this one was done by then
+      EXPECT_TRUE(code == 0 || code == 130) << code << run.err();
+      continue;
+    }
+    ++searches_ended;
+    EXPECT_EQ(code, 0) << run.err();
+    EXPECT_THAT(run.out(), HasSubstr("in optimal mode"));
+    EXPECT_TRUE(fs::exists(weights_)) << "it did not train";
+  }
+  EXPECT_GE(searches_ended, 5);
 }
 
 TEST_F(Signals, StopTrainingBeforeAPassIsDoneAndLeaveOlderWeights) {

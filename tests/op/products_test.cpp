@@ -6,6 +6,7 @@
 #include <functional>
 #include <numeric>
 #include <random>
+#include <sstream>
 
 #include "luminal/luminal.h"
 
@@ -69,8 +70,14 @@ struct Products {
     results.push_back(y);
   }
 
-  /// A kernel that shares what it loads among tiles of rows and columns.
+  /// A kernel that shares what it loads among tiles of rows and columns; of one in phases each phase is such a kernel.
   static bool is_contraction(const KernelReport& kernel) {
+    if (kernel.schedule == "phases") {
+      std::istringstream words(kernel.parameters);  // "0.contract.tile_m=4 0.contract.tile_n=3 1.contract..."
+      for (std::string word; words >> word;)
+        if (word.find(".contract.") == std::string::npos) return false;
+      return true;
+    }
     const bool has_tiles = kernel.parameters.find("across=") != std::string::npos &&
                            kernel.parameters.find("across=1 ") == std::string::npos;
     return kernel.schedule == "contract" || (kernel.schedule == "reduce" && has_tiles);

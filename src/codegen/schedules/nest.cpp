@@ -351,8 +351,10 @@ double cycles_of(const KernelSpec& spec, const AxisGroup& group, std::span<const
   const double rows = positions_of(spec, all & ~vector_axes, top);
   double cycles = rows * (kRow + kBlock * blocks(vector_axes));
   const Interior interior = interior_of(spec, group, ~(all | vector_axes));
+  // Without a fold it does what `map` does, for which masks count as if no block lay inside: so they do here.
+  const bool folds = std::ranges::any_of(spec.values(), [](const Value& v) { return v.monoid.has_value(); });
   for (size_t k = 0; k < spec.values().size(); ++k) {
-    const Value& v = interior.spec.values()[k];
+    const Value& v = (folds ? interior.spec : spec).values()[k];
     const bool vectors = (kernel::all_axes(v) & vector_axes) != 0;
     const bool has_stage = std::ranges::find(stages, static_cast<int>(k)) != stages.end();
     AxisSet runs_over = kernel::all_axes(v);

@@ -30,7 +30,10 @@ struct Training {
     return {kGradientHeads, length, 64};
   }
   GraphTensor rows() { return input({kGradientHeads, length, kWidth}); }
-  GraphTensor seen() { return cx.arange(length).unsqueeze(0).le(cx.arange(length).unsqueeze(1)); }
+  /// 0, 1, ... along an axis of scores [.., queries, keys].
+  GraphTensor row() { return cx.arange(length).unsqueeze(1); }
+  GraphTensor key() { return cx.arange(length).unsqueeze(0); }
+  GraphTensor seen() { return key().le(row()); }
 
   void finish(const GraphTensor& y) {
     const GraphTensor upstream = inputs.emplace_back(cx.tensor(y.dims()));
@@ -136,6 +139,32 @@ const std::vector<GradientSpelling>& gradient_spellings() {
        [](Training& t) {
          const GraphTensor q = t.rows(), k = t.rows(), v = t.rows();
          return weighed(q.matmul(k.t()) * kFactor + t.input({kLength, kLength}), v);
+       }},
+      {"sliding_window",
+       [](Training& t) {
+         const GraphTensor q = t.rows(), k = t.rows(), far = t.row() - t.key();
+         const GraphTensor near = far.ge(0).logical_and(far.lt(17));
+         return weighed(where(near, q.matmul(k.t()) * kFactor, -HUGE_VAL), t.rows());
+       }},
+      {"boolean_mask",
+       [](Training& t) {
+         const GraphTensor q = t.rows(), k = t.rows(), v = t.rows();
+         return weighed(where(t.input({kLength, kLength}).gt(-0.5), q.matmul(k.t()) * kFactor, -HUGE_VAL), v);
+       }},
+      {"padded_keys",
+       [](Training& t) {
+         const GraphTensor q = t.rows(), k = t.rows(), v = t.rows();
+         return weighed(where(t.input({1, 1, kLength}).gt(-0.5), q.matmul(k.t()) * kFactor, -HUGE_VAL), v);
+       }},
+      {"one_key_head",
+       [](Training& t) {
+         const GraphTensor q = t.rows(), k = t.input({1, kLength, kWidth});
+         return weighed(q.matmul(k.t()) * kFactor, t.input({1, kLength, kWidth}));
+       }},
+      {"cross_attention",
+       [](Training& t) {
+         const GraphTensor q = t.rows(), k = t.input({kGradientHeads, 110, kWidth});
+         return weighed(q.matmul(k.t()) * kFactor, t.input({kGradientHeads, 110, 24}));
        }},
       {"grouped_queries",
        [](Training& t) {

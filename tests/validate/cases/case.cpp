@@ -359,6 +359,10 @@ std::vector<Case> sample_of(const std::vector<Case>& cases) {
       continue;
     }
     const bool plain = one.dtype == Dtype::F32 && one.form == Case::Form::Plain;
+    if (plain && one.kind == Case::Kind::Module && one.module->searched) {
+      sample.push_back(one);
+      continue;
+    }
     if (!plain || !seen.insert(one.group).second) continue;
     if (seen.size() % kEvery == 1) sample.push_back(one);
   }

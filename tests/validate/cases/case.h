@@ -74,6 +74,7 @@ struct ModuleSpec {
   std::vector<Dtype> dtypes = {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16};
   bool modes_differ = false;  ///< train and eval are two cases
   bool dynamic = true;
+  bool searched = false;  ///< all of its plain f32 cases run in Optimal mode, not only a sample of them
 };
 
 /// Where and how cases run: "reference", "cpu", or "cpu:optimal" for kernels that are searched for.
@@ -124,8 +125,8 @@ struct Case {
 };
 [[nodiscard]] std::vector<Case> cases_of(const Suite& suite);
 
-/// A case for every fourth row of the table, its first with plain inputs of f32, and the first of every row
-/// of procedures that have something to search for: a search takes a second or two.
+/// A case for every fourth row of the table, its first with plain inputs of f32, all such cases of models, and the first
+/// of every row of procedures that have something to search for: a search takes a second or two.
 [[nodiscard]] std::vector<Case> sample_of(const std::vector<Case>& cases);
 
 [[nodiscard]] Results run(const Case& one, const Place& place);

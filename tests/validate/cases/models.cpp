@@ -130,6 +130,7 @@ void add_models(Suite& suite) {
     std::string& group = suite.modules[i].group;
     group.replace(0, group.find(' '), "model");
     suite.modules[i].half_ulps = 8;  // layers read what others have rounded
+    suite.modules[i].searched = true;
   }
 }
 
