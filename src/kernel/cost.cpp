@@ -237,6 +237,19 @@ class Costing {
     return true;
   }
 
+  /// How often a walk folds a value that stands at one of its coordinates: once for each tile of the rows on which the
+  /// value does not depend.
+  [[nodiscard]] double repeats(const Value& v) const {
+    constexpr double kTileRows = 8;
+    const AxisSet parallel = axes_of(spec_.parallel_axes()), own = axes_of(v.axes);
+    if ((own & ~parallel) == 0) return 1;
+    AxisSet rows = 0;  // of the other values at its coordinates
+    for (const Value& other : spec_.values())
+      if (other.monoid && (axes_of(other.axes) & own & ~parallel) != 0)
+        rows |= axes_of(other.axes) & parallel;
+    return std::max(1.0, volume(rows & ~own, sizes_) / kTileRows);
+  }
+
   /// One walk packs little, stores nothing between its values, and computes once what several of them read at
   /// a place: of their operations beside products the dearest value's count for all.
   [[nodiscard]] double walk_us(const MachineLimits& limits) const {
@@ -245,7 +258,7 @@ class Costing {
     for (const Value& v : spec_.values()) {
       if (!is_contraction(v)) {
         if (v.monoid)
-          most = std::max(most, value_us(v, limits));
+          most = std::max(most, value_us(v, limits) * repeats(v));
         else
           us += value_us(v, limits);
         continue;

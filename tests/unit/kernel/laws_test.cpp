@@ -415,5 +415,20 @@ TEST(Cost, AContractionInsideAnotherReductionIsDearUnlessItStreams) {
   EXPECT_GT(predicted_us(all->spec, {}, limits), 2 * predicted_us(product, {}, limits));
 }
 
+/// A walk over keys that reads a sum for each key takes it from memory for nearly nothing; one that makes the sum itself
+/// makes it again for each tile of queries.
+TEST(Cost, AFoldThatAWalkMakesAtEachPlaceIsDear) {
+  Graph cx;
+  const MachineLimits limits;
+  const auto walk = [&](int64_t queries, const GraphTensor& sum_by_key) {
+    const GraphTensor q = cx.tensor({queries, 16}), k = cx.tensor({300, 16}), v = cx.tensor({300, 16});
+    const GraphTensor weights = q.matmul(k.t()).exp() * sum_by_key.unsqueeze(0);
+    return predicted_us(spec_behind(cx, weights.matmul(v)), {}, limits);
+  };
+  const GraphTensor read = cx.tensor({300}), made = cx.tensor({300, 500}).sum(1);
+  EXPECT_GT(walk(2000, made), 1.5 * walk(2000, read));
+  EXPECT_LT(walk(8, made), walk(8, read) + predicted_us(spec_behind(cx, made), {}, limits));
+}
+
 }  // namespace
 }  // namespace luminal::kernel::test
