@@ -273,8 +273,11 @@ void HostRig::run_unevenly(int stage, const TaskRange& range) const {
   }
 }
 
-/// As many equal parts as there are threads, which begin when all threads are there, or after a while.
+/// As many equal parts as there are threads, which begin when all threads are there, or after a while. The last tasks
+/// come first, also where one thread does everything: what a task writes behind its own elements, where a later one
+/// would otherwise put it right, stays.
 void HostRig::run_on_threads(int stage, const TaskRange& range) const {
+  constexpr int64_t kCalls = 4;  // for each part
   const int count = options_.threads;
   const int64_t tasks = range.end - range.begin;
   constexpr int64_t kPatienceNs = 300'000;
@@ -282,9 +285,10 @@ void HostRig::run_on_threads(int stage, const TaskRange& range) const {
   Team::shared().run(count, [&](int worker) {
     ++arrived;
     (void)spin_until(kPatienceNs, [&] { return arrived == count; });
-    for (int part = next++; part < count; part = next++)
-      run_range(stage, static_cast<size_t>(worker), range.begin + tasks * part / count,
-                range.begin + tasks * (part + 1) / count);
+    for (int taken = next++; taken < count; taken = next++)
+      for (int64_t call = (count - taken) * kCalls, last = call - kCalls; call > last; --call)
+        run_range(stage, static_cast<size_t>(worker), range.begin + tasks * (call - 1) / (count * kCalls),
+                  range.begin + tasks * call / (count * kCalls));
   });
 }
 

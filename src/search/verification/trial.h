@@ -26,8 +26,8 @@ enum class Split : uint8_t {
   /// run at the same time elsewhere. Looked at in the last 512 KB of each output and of the workspace, for as
   /// many of the first calls as 64 MB of comparisons allow.
   Singles,
-  Uneven,   ///< calls of 1, 2, 3, ... tasks
-  Threads,  ///< as many equal parts as there are threads, at the same time
+  Uneven,  ///< calls of 1, 2, 3, ... tasks
+  Threads,  ///< as many equal parts as there are threads, at the same time, each in a few calls, its last tasks first
 };
 
 /// Some of the tasks of a kernel's last stage: one in `one_in` at the beginning, as many at the end and, of those

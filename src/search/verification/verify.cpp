@@ -168,7 +168,7 @@ class CaseVerifier::Runs {
     if (!may_run_a_part() && !spares_reference) return std::nullopt;
     if (runs_all_tasks(suite_.unit, test_case.name)) return std::nullopt;
     // Small integers hide what is multiplied by zero; infinities and NaN show it, wherever it is.
-    return test_case.name == "special" ? larger_part() : some_part();
+    return with_enough_elements(test_case.name == "special" ? larger_part() : some_part());
   }
   [[nodiscard]] bool is_long() const { return is_long_; }
   void spare_reference() { spares_reference_ = options_.in_parts && kernels_.size() == 1; }
@@ -237,6 +237,21 @@ class CaseVerifier::Runs {
     double whole = 0;
     const size_t number = number_ + options_.only_part.value_or(0);
     return {.middle = std::modf(std::numbers::phi * static_cast<double>(number), &whole)};
+  }
+
+  /// More of the tasks where the results are few: of a hundred elements a fault in one of a hundred may be none.
+  [[nodiscard]] TaskPart with_enough_elements(TaskPart part) const {
+    constexpr double kEnough = 1024;
+    constexpr int64_t kRanges = 3, kAll = kRanges;
+    double least = std::numeric_limits<double>::infinity();  // elements of a result
+    for (const Unit::Kernel& kernel : suite_.unit.kernels)
+      for (const int output : kernel.outputs) {
+        const Shape& dims = suite_.unit.tensors[static_cast<size_t>(output)].type.dims;
+        least = std::min(least, static_cast<double>(element_count(dims).exec(suite_.dims)));
+      }
+    if (kRanges * least < kEnough * static_cast<double>(part.one_in))
+      part.one_in = std::max(kAll, static_cast<int64_t>(kRanges * least / kEnough));
+    return part;
   }
 
   [[nodiscard]] TaskPart larger_part() const {

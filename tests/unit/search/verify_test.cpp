@@ -565,6 +565,22 @@ TEST(Trial, InputsThatAreReadWhereTheyLieCannotBeWritten) {
   }
 }
 
+/// Also where one thread does everything, so that nothing is left to chance.
+TEST(Trial, WhatATaskWritesOverALaterOnesResultStays) {
+  constexpr int64_t kMany = 18, kFrom = 6, kTo = 12;
+  const HandKernel kernel(kMany, [](const backends::LaunchArguments& a, int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      store(a.buffers[0], task, 1.0F);
+      if (task == kFrom) store(a.buffers[0], kTo, -1.0F);
+    }
+  });
+  const TrialOutput outputs[] = {{Dtype::F32, kMany}};
+  const TrialResult result = run_trial(kernel, {}, outputs, {}, {.threads = 1}, Split::Threads);
+  ASSERT_EQ(result.trouble, "");
+  for (int64_t task = 0; task < kMany; ++task)
+    EXPECT_EQ(result.outputs[0].as<float>()[static_cast<size_t>(task)], task == kTo ? -1 : 1) << task;
+}
+
 TEST(Trial, APartOfTheTasksHasTheFirstTheLastAndSomeBetween) {
   const auto ranges = [](int64_t tasks, double middle) {
     std::vector<std::pair<int64_t, int64_t>> list;
@@ -585,9 +601,10 @@ TEST(Trial, APartOfTheTasksHasTheFirstTheLastAndSomeBetween) {
   EXPECT_EQ(ranges_of(24, TaskPart{.one_in = 16, .at_least = 8}).size(), 1U);
 }
 
-/// y = 2 x on 1000 rows, a task each; task t computes row (t + shift) mod 1000.
-struct Doubled {
-  static constexpr int64_t kMany = 1000, kWide = 8;
+/// y = 2 x on so many rows, a task each; task t computes row (t + shift) mod their number.
+template <int64_t kRows>
+struct DoubledRows {
+  static constexpr int64_t kMany = kRows, kWide = 8;
   Graph cx;
   GraphTensor x = cx.tensor({kMany, kWide});
   GraphTensor y = x * 2;
@@ -637,6 +654,8 @@ struct Doubled {
   }
 };
 
+using Doubled = DoubledRows<1000>;
+
 TEST(Verify, LongLaunchesRunAPartOfTheTasksOnFurtherInputs) {
   Doubled doubled;
   doubled.tell_spec();
@@ -652,6 +671,19 @@ TEST(Verify, LongLaunchesRunAPartOfTheTasksOnFurtherInputs) {
     const auto seen = doubled.fault_of(doubled.kernel(0, loses), doubled.kernel(0, twice));
     ASSERT_TRUE(seen) << "row " << wrong;
     EXPECT_THAT(seen->message, testing::HasSubstr(fmt::format("tensor 1 at [{}, ", wrong)));
+  }
+}
+
+/// Of 480 results a part would be too few to show what is wrong in one of a hundred.
+TEST(Verify, LongLaunchesOfFewResultsRunAllTasks) {
+  DoubledRows<60> doubled;
+  doubled.tell_spec();
+  const auto twice = [](int64_t, float in) { return 2 * in; };
+  for (int64_t wrong = 0; wrong < doubled.kMany; ++wrong) {
+    const auto loses = [wrong](int64_t row, float in) {
+      return row == wrong && std::abs(in) > 100 ? 0 : 2 * in;  // no integer and no plain number is
+    };
+    EXPECT_TRUE(doubled.fault_of(doubled.kernel(0, loses), doubled.kernel(0, twice))) << "row " << wrong;
   }
 }
 
