@@ -7,6 +7,7 @@
 
 #include "backends/device.h"
 #include "luminal/luminal.h"
+#include "luminal/scan.h"
 
 // What a search remembers of a program is found by these parts: two programs must not share them.
 namespace luminal::search {
@@ -22,9 +23,20 @@ std::vector<std::string> parts_of(const std::function<GraphTensor(Graph&)>& make
 
 GraphTensor sorted(Graph& cx, int axis) { return cx.tensor({6, 6}).sort(axis) + 1; }
 
+/// A loop, whose body is a graph of its own.
+GraphTensor summed(Graph& cx) {
+  const GraphTensor x = cx.tensor({4, 3});
+  return scan({cx.constant(0.0).expand({3})}, {x},
+              [](auto carry, auto element) -> ScanStep {
+                return {.carry = {0.5 * carry[0] + element[0]}, .outputs = {}};
+              })
+      .carry[0];
+}
+
 TEST(ProgramKey, IsEqualForEqualPrograms) {
   EXPECT_EQ(parts_of([](Graph& cx) { return sorted(cx, 0); }),
             parts_of([](Graph& cx) { return sorted(cx, 0); }));
+  EXPECT_EQ(parts_of(summed), parts_of(summed));
 }
 
 TEST(ProgramKey, TellsProgramsApart) {
