@@ -27,11 +27,9 @@ class WarmSearch : public testing::Test {
     arguments.insert(arguments.end(), more.begin(), more.end());
     Program run(folder_.path(), arguments);
     EXPECT_EQ(run.wait(), 0) << run.err();
-    out_ = run.out();
     return run.err();
   }
   test::TemporaryFolder folder_;
-  std::string out_;
 };
 
 /// Two kernels, one of which reads what the other makes.
