@@ -251,7 +251,7 @@ class BackEndRun {
                                           .options = options_,
                                           .loops = loops_,
                                           .sizes = compiled_.timed_at},
-                                         deadlines_);
+                                         program(), deadlines_);
     compiled_.cover_ms = found.cover_s * 1e3;
     compiled_.cost_us = found.best_us;
     compiled_.cover = std::move(found.cover);
@@ -285,16 +285,23 @@ class BackEndRun {
            std::ranges::all_of(plan.tensors, [](const auto& tensor) { return tensor.aliases.empty(); });
   }
 
+  /// Hashes the whole program, so it does so once.
+  [[nodiscard]] const std::vector<std::string>& program() {
+    if (program_.empty())
+      program_ = program_parts(graph_, compiled_.front_end->kernel_graph, target_.backend->target(), bucket_,
+                               options_);
+    return program_;
+  }
+
   /// Of the note that this plan was checked as a whole and is right. None for one with a user kernel, whose code nobody
   /// here knows.
-  [[nodiscard]] std::optional<CacheKey> key_of_check() const {
+  [[nodiscard]] std::optional<CacheKey> key_of_check() {
     const auto is_own = [](const PlanFacts::Kernel& kernel) {
       return kernel.implementation.schedule->foreign;
     };
     if (codegen::has_added_families() || std::ranges::any_of(compiled_.facts.list, is_own))
       return std::nullopt;
-    std::vector<std::string> parts = program_parts(graph_, compiled_.front_end->kernel_graph,
-                                                   target_.backend->target(), bucket_, options_);
+    std::vector<std::string> parts = program();
     uint64_t code = compiled_.plan.key;
     for (const PlanFacts::Kernel& kernel : compiled_.facts.list) code = combine(code, kernel.code);
     parts.insert(parts.begin(),
@@ -424,6 +431,7 @@ class BackEndRun {
   std::span<const DimMap> seen_;
   std::map<uint64_t, uint64_t> digests_;  ///< PlanSearchResult::digests
   Leaves values_;                         ///< of the graph, as runs have them
+  std::vector<std::string> program_;      ///< program_parts, once asked for
   Clock::time_point begin_ = Clock::now();
   Deadlines deadlines_ = deadlines_of(mode_, Watch::current() ? Watch::current()->start() : begin_);
   BackEndResult compiled_;

@@ -25,17 +25,13 @@ struct Work {
   std::string text;
 };
 
-struct Pen {
-  Graph cx;
-  GraphTensor input(Shape dims, Dtype dtype = Dtype::F32) { return cx.tensor(std::move(dims), dtype); }
-};
-using Written = std::function<GraphTensor(Pen&)>;
+using Written = std::function<GraphTensor(Graph&)>;
 
 Work work_of(const Written& write) {
-  Pen pen;
-  write(pen).retrieve();
-  pen.cx.set_device("cpu");
-  const CompileReport report = pen.cx.compile(Fast{}).details();
+  Graph cx;
+  write(cx).retrieve();
+  cx.set_device("cpu");
+  const CompileReport report = cx.compile(Fast{}).details();
   Work work;
   for (const KernelReport& kernel : report.kernels) {
     for (int launch = 0; launch < kernel.launches; ++launch) work.families.push_back(kernel.schedule);
@@ -67,137 +63,139 @@ GraphTensor windows(const GraphTensor& x) { return x.unfold(2, 3, 1).unfold(3, 3
 
 const std::vector<Pair>& pairs() {
   static const std::vector<Pair> list{
-      {"softmax", [](Pen& p) { return p.input(kMatrix).softmax(1); },
-       [](Pen& p) {
-         const GraphTensor x = p.input(kMatrix), e = (x - x.max(1, true)).exp();
+      {"softmax", [](Graph& cx) { return cx.tensor(kMatrix).softmax(1); },
+       [](Graph& cx) {
+         const GraphTensor x = cx.tensor(kMatrix), e = (x - x.max(1, true)).exp();
          return e * e.sum(1, true).reciprocal();
        }},
-      {"log_softmax", [](Pen& p) { return p.input(kMatrix).log_softmax(1); },
-       [](Pen& p) {
-         const GraphTensor x = p.input(kMatrix), d = x - x.max(1, true);
+      {"log_softmax", [](Graph& cx) { return cx.tensor(kMatrix).log_softmax(1); },
+       [](Graph& cx) {
+         const GraphTensor x = cx.tensor(kMatrix), d = x - x.max(1, true);
          return d - d.exp().sum(1, true).log2() * kLn2;
        }},
-      {"mean", [](Pen& p) { return p.input(kMatrix).mean(1); },
-       [](Pen& p) { return mean_by_hand(p.input(kMatrix), 1).squeeze(1); }},
-      {"a sum, in two steps", [](Pen& p) { return p.input(kMatrix).sum(); },
-       [](Pen& p) { return p.input(kMatrix).sum(1).sum(0); }},
-      {"rms_norm", [](Pen& p) { return p.input(kMatrix).rms_norm(1, 1e-6); },
-       [](Pen& p) {
-         const GraphTensor x = p.input(kMatrix);
+      {"mean", [](Graph& cx) { return cx.tensor(kMatrix).mean(1); },
+       [](Graph& cx) { return mean_by_hand(cx.tensor(kMatrix), 1).squeeze(1); }},
+      {"a sum, in two steps", [](Graph& cx) { return cx.tensor(kMatrix).sum(); },
+       [](Graph& cx) { return cx.tensor(kMatrix).sum(1).sum(0); }},
+      {"rms_norm", [](Graph& cx) { return cx.tensor(kMatrix).rms_norm(1, 1e-6); },
+       [](Graph& cx) {
+         const GraphTensor x = cx.tensor(kMatrix);
          return x * (mean_by_hand(x * x, 1) + 1e-6).sqrt().reciprocal();
        }},
-      {"layer_norm", [](Pen& p) { return p.input(kMatrix).layer_norm(1); },
-       [](Pen& p) {
-         const GraphTensor x = p.input(kMatrix), d = x - mean_by_hand(x, 1);
+      {"layer_norm", [](Graph& cx) { return cx.tensor(kMatrix).layer_norm(1); },
+       [](Graph& cx) {
+         const GraphTensor x = cx.tensor(kMatrix), d = x - mean_by_hand(x, 1);
          return d * (mean_by_hand(d * d, 1) + 1e-5).sqrt().reciprocal();
        }},
-      {"group_norm", [](Pen& p) { return p.input({4, 12, 10, 10}).group_norm(3); },
-       [](Pen& p) {
-         const GraphTensor x = p.input({4, 12, 10, 10}).reshape({4, 3, 400}), d = x - mean_by_hand(x, 2);
+      {"group_norm", [](Graph& cx) { return cx.tensor({4, 12, 10, 10}).group_norm(3); },
+       [](Graph& cx) {
+         const GraphTensor x = cx.tensor({4, 12, 10, 10}).reshape({4, 3, 400}), d = x - mean_by_hand(x, 2);
          return (d * (mean_by_hand(d * d, 2) + 1e-5).sqrt().reciprocal()).reshape({4, 12, 10, 10});
        }},
-      {"silu", [](Pen& p) { return p.input(kMatrix).silu(); },
-       [](Pen& p) {
-         const GraphTensor x = p.input(kMatrix);
+      {"silu", [](Graph& cx) { return cx.tensor(kMatrix).silu(); },
+       [](Graph& cx) {
+         const GraphTensor x = cx.tensor(kMatrix);
          return x * x.sigmoid();
        }},
-      {"relu", [](Pen& p) { return p.input(kMatrix).relu(); },
-       [](Pen& p) { return maximum(p.input(kMatrix), 0); }},
-      {"clip", [](Pen& p) { return p.input(kMatrix).clip(-1, 2); },
-       [](Pen& p) { return minimum(maximum(p.input(kMatrix), -1), 2); }},
-      {"glu", [](Pen& p) { return p.input(kMatrix).glu(1); },
-       [](Pen& p) {
-         const GraphTensor x = p.input(kMatrix);
+      {"relu", [](Graph& cx) { return cx.tensor(kMatrix).relu(); },
+       [](Graph& cx) { return maximum(cx.tensor(kMatrix), 0); }},
+      {"clip", [](Graph& cx) { return cx.tensor(kMatrix).clip(-1, 2); },
+       [](Graph& cx) { return minimum(maximum(cx.tensor(kMatrix), -1), 2); }},
+      {"glu", [](Graph& cx) { return cx.tensor(kMatrix).glu(1); },
+       [](Graph& cx) {
+         const GraphTensor x = cx.tensor(kMatrix);
          return x.slice_along(1, 0, 160) * x.slice_along(1, 160, 320).sigmoid();
        }},
-      {"matmul", [](Pen& p) { return p.input({120, 200}).matmul(p.input({200, 90})); },
-       [](Pen& p) {
-         const GraphTensor a = p.input({120, 200});
-         return product_by_hand(a, p.input({200, 90}));
+      {"matmul", [](Graph& cx) { return cx.tensor({120, 200}).matmul(cx.tensor({200, 90})); },
+       [](Graph& cx) {
+         const GraphTensor a = cx.tensor({120, 200});
+         return product_by_hand(a, cx.tensor({200, 90}));
        }},
-      {"matmul, by einsum", [](Pen& p) { return p.input({120, 200}).matmul(p.input({200, 90})); },
-       [](Pen& p) {
-         const GraphTensor a = p.input({120, 200});
-         return einsum("ik,kj->ij", {a, p.input({200, 90})});
+      {"matmul, by einsum", [](Graph& cx) { return cx.tensor({120, 200}).matmul(cx.tensor({200, 90})); },
+       [](Graph& cx) {
+         const GraphTensor a = cx.tensor({120, 200});
+         return einsum("ik,kj->ij", {a, cx.tensor({200, 90})});
        }},
-      {"matmul, as its transpose's", [](Pen& p) { return p.input({120, 200}).matmul(p.input({200, 90})); },
-       [](Pen& p) {
-         const GraphTensor a = p.input({120, 200}), b = p.input({200, 90});
+      {"matmul, as its transpose's",
+       [](Graph& cx) { return cx.tensor({120, 200}).matmul(cx.tensor({200, 90})); },
+       [](Graph& cx) {
+         const GraphTensor a = cx.tensor({120, 200}), b = cx.tensor({200, 90});
          return b.t().matmul(a.t()).t();
        }},
-      {"batched matmul", [](Pen& p) { return p.input({6, 40, 64}).matmul(p.input({6, 64, 48})); },
-       [](Pen& p) {
-         const GraphTensor a = p.input({6, 40, 64}), b = p.input({6, 64, 48});
+      {"batched matmul", [](Graph& cx) { return cx.tensor({6, 40, 64}).matmul(cx.tensor({6, 64, 48})); },
+       [](Graph& cx) {
+         const GraphTensor a = cx.tensor({6, 40, 64}), b = cx.tensor({6, 64, 48});
          return (a.unsqueeze(3) * b.unsqueeze(1)).sum(2);
        }},
-      {"outer product", [](Pen& p) { return einsum("i,j->ij", {p.input({200}), p.input({300})}); },
-       [](Pen& p) {
-         const GraphTensor a = p.input({200});
-         return a.unsqueeze(1) * p.input({300}).unsqueeze(0);
+      {"outer product", [](Graph& cx) { return einsum("i,j->ij", {cx.tensor({200}), cx.tensor({300})}); },
+       [](Graph& cx) {
+         const GraphTensor a = cx.tensor({200});
+         return a.unsqueeze(1) * cx.tensor({300}).unsqueeze(0);
        }},
       {"nn::Linear and relu",
-       [](Pen& p) {
-         const nn::Linear layer(p.cx, 200, 90);
-         return layer.forward(p.input({120, 200})).relu();
+       [](Graph& cx) {
+         const nn::Linear layer(cx, 200, 90);
+         return layer.forward(cx.tensor({120, 200})).relu();
        },
-       [](Pen& p) {
-         const GraphTensor w = p.input({90, 200}), b = p.input({90}), x = p.input({120, 200});
+       [](Graph& cx) {
+         const GraphTensor w = cx.tensor({90, 200}), b = cx.tensor({90}), x = cx.tensor({120, 200});
          const GraphTensor y = (x.unsqueeze(1) * w.unsqueeze(0)).sum(2) + b;
          return maximum(y, 0);
        }},
       {"conv2d",
-       [](Pen& p) {
-         const GraphTensor x = p.input({2, 8, 20, 20});
-         return conv2d(x, p.input({16, 8, 3, 3}));
+       [](Graph& cx) {
+         const GraphTensor x = cx.tensor({2, 8, 20, 20});
+         return conv2d(x, cx.tensor({16, 8, 3, 3}));
        },
-       [](Pen& p) {
-         const GraphTensor x = p.input({2, 8, 20, 20}), w = p.input({16, 8, 3, 3});
+       [](Graph& cx) {
+         const GraphTensor x = cx.tensor({2, 8, 20, 20}), w = cx.tensor({16, 8, 3, 3});
          return (windows(x).unsqueeze(1) * w.reshape({1, 16, 8, 1, 1, 3, 3})).sum({2, 5, 6});
        }},
       {"avg_pool2d",
-       [](Pen& p) { return avg_pool2d(p.input({2, 8, 20, 20}), {.kernel = {3, 3}, .stride = {1, 1}}); },
-       [](Pen& p) { return windows(p.input({2, 8, 20, 20})).sum({4, 5}) * (1.0 / 9); }},
+       [](Graph& cx) { return avg_pool2d(cx.tensor({2, 8, 20, 20}), {.kernel = {3, 3}, .stride = {1, 1}}); },
+       [](Graph& cx) { return windows(cx.tensor({2, 8, 20, 20})).sum({4, 5}) * (1.0 / 9); }},
       {"max_pool2d",
-       [](Pen& p) { return max_pool2d(p.input({2, 8, 20, 20}), {.kernel = {3, 3}, .stride = {1, 1}}); },
-       [](Pen& p) { return windows(p.input({2, 8, 20, 20})).max({4, 5}); }},
+       [](Graph& cx) { return max_pool2d(cx.tensor({2, 8, 20, 20}), {.kernel = {3, 3}, .stride = {1, 1}}); },
+       [](Graph& cx) { return windows(cx.tensor({2, 8, 20, 20})).max({4, 5}); }},
       {"batch_norm with statistics",
-       [](Pen& p) {
-         const GraphTensor x = p.input({4, 12, 10, 10}), mean = p.input({12});
-         return x.batch_norm(mean, p.input({12}));
+       [](Graph& cx) {
+         const GraphTensor x = cx.tensor({4, 12, 10, 10}), mean = cx.tensor({12});
+         return x.batch_norm(mean, cx.tensor({12}));
        },
-       [](Pen& p) {
-         const GraphTensor x = p.input({4, 12, 10, 10}), mean = p.input({12}).reshape({12, 1, 1}),
-                           variance = p.input({12}).reshape({12, 1, 1});
+       [](Graph& cx) {
+         const GraphTensor x = cx.tensor({4, 12, 10, 10}), mean = cx.tensor({12}).reshape({12, 1, 1}),
+                           variance = cx.tensor({12}).reshape({12, 1, 1});
          return (x - mean) * (variance + 1e-5).sqrt().reciprocal();
        }},
       {"attention",
-       [](Pen& p) {
-         const GraphTensor q = p.input({4, 600, 32}), k = p.input({4, 600, 32});
-         return attention(q, k, p.input({4, 600, 32}));
+       [](Graph& cx) {
+         const GraphTensor q = cx.tensor({4, 600, 32}), k = cx.tensor({4, 600, 32});
+         return attention(q, k, cx.tensor({4, 600, 32}));
        },
-       [](Pen& p) {
-         const GraphTensor q = p.input({4, 600, 32}), k = p.input({4, 600, 32}), v = p.input({4, 600, 32});
+       [](Graph& cx) {
+         const GraphTensor q = cx.tensor({4, 600, 32}), k = cx.tensor({4, 600, 32}),
+                           v = cx.tensor({4, 600, 32});
          const GraphTensor x = (q.unsqueeze(2) * k.unsqueeze(1)).sum(3) * (1 / std::sqrt(32.0)),
                            e = (x - x.max(2, true)).exp();
          return ((e * e.sum(2, true).reciprocal()).unsqueeze(3) * v.unsqueeze(1)).sum(2);
        }},
       {"cross_entropy",
-       [](Pen& p) {
-         const GraphTensor logits = p.input({64, 100});
-         return training::cross_entropy(logits, p.input({64, 100}));
+       [](Graph& cx) {
+         const GraphTensor logits = cx.tensor({64, 100});
+         return training::cross_entropy(logits, cx.tensor({64, 100}));
        },
-       [](Pen& p) {
-         const GraphTensor x = p.input({64, 100}), wanted = p.input({64, 100}), d = x - x.max(1, true);
+       [](Graph& cx) {
+         const GraphTensor x = cx.tensor({64, 100}), wanted = cx.tensor({64, 100}), d = x - x.max(1, true);
          const GraphTensor log_probabilities = d - d.exp().sum(1, true).log2() * kLn2;
          return (log_probabilities * wanted).sum(1).sum() * (-1.0 / 64);
        }},
       {"mse",
-       [](Pen& p) {
-         const GraphTensor x = p.input(kMatrix);
-         return training::mse(x, p.input(kMatrix));
+       [](Graph& cx) {
+         const GraphTensor x = cx.tensor(kMatrix);
+         return training::mse(x, cx.tensor(kMatrix));
        },
-       [](Pen& p) {
-         const GraphTensor x = p.input(kMatrix), d = x - p.input(kMatrix);
+       [](Graph& cx) {
+         const GraphTensor x = cx.tensor(kMatrix), d = x - cx.tensor(kMatrix);
          return (d * d).sum() * (1.0 / (192 * 320));
        }},
   };

@@ -16,7 +16,6 @@
 #include "search/cache/kernel_cache.h"
 #include "search/cover/known_covers.h"
 #include "search/plan_builder.h"
-#include "search/program_key.h"
 #include "search/tuning/costs.h"
 #include "search/tuning/example_inputs.h"
 #include "search/tuning/user_kernels.h"
@@ -94,13 +93,6 @@ struct ExploredCover {
   double sum_us = 0;
 };
 
-CacheKey key_of(const PlanSearchContext& context) {
-  std::vector<std::string> parts = program_parts(context.graph, context.kernel_graph,
-                                                 context.backend.target(), context.bucket, context.options);
-  parts.insert(parts.begin(), "plan");
-  return make_key(parts);
-}
-
 /// Of the cover that is found by these costs; what they lack costs what the model says.
 CacheKey cover_key_of(const PlanSearchContext& context, const Cache::Costs& costs) {
   std::vector<std::string> prices = prices_of_model(context.backend.target(), context.bucket);
@@ -119,10 +111,10 @@ std::vector<SpecId> specs_of(const Cover& cover) {
 
 class PlanSearch {
  public:
-  PlanSearch(const PlanSearchContext& context, const Deadlines& deadlines)
+  PlanSearch(const PlanSearchContext& context, const CacheKey& key, const Deadlines& deadlines)
       : context_(context),
         deadlines_(deadlines),
-        key_(key_of(context)),
+        key_(key),
         costs_(context),
         tuner_(context.backend, context.cache, context.graph, tuner_options()) {}
 
@@ -597,8 +589,10 @@ size_t plan_to_take(std::span<const double> us, std::optional<size_t> by_model) 
   return by_model && us[*by_model] <= us[best] ? *by_model : best;
 }
 
-PlanSearchResult search_plan(const PlanSearchContext& context, const Deadlines& deadlines) {
-  return PlanSearch(context, deadlines).run();
+PlanSearchResult search_plan(const PlanSearchContext& context, std::vector<std::string> program,
+                             const Deadlines& deadlines) {
+  program.insert(program.begin(), "plan");
+  return PlanSearch(context, make_key(program), deadlines).run();
 }
 
 }  // namespace luminal::search

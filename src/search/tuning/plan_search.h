@@ -64,7 +64,8 @@ struct Deadlines {
 /// are verified; in a search that is asked to end before, those that are not become the model's choice. Where
 /// there is no time to measure anything, or no verified kernel makes the plan faster, the model's plan is the
 /// result. Errors: LawFault if all kernels for a spec are wrong; NoKernelPasses where nobody can tell what the
-/// spec was made for.
-[[nodiscard]] PlanSearchResult search_plan(const PlanSearchContext& context, const Deadlines& deadlines);
+/// spec was made for. The plan is kept under `program`, what program_parts() says of this program.
+[[nodiscard]] PlanSearchResult search_plan(const PlanSearchContext& context, std::vector<std::string> program,
+                                           const Deadlines& deadlines);
 
 }  // namespace luminal::search

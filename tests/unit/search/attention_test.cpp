@@ -235,7 +235,10 @@ std::vector<float> values_on(Graph& cx, GraphTensor& y, const char* device) {
 
 /// Where vectors are short, what a stream computes anew for each score takes twice as long. There the model may find it
 /// cheaper to store a scaled or compared input first, and for a soft cap to store the scores.
-bool has_short_vectors() { return backends::make_cpu_device()->target().vector_bytes < 64; }
+bool has_short_vectors() {
+  static const bool kShort = backends::make_cpu_device()->target().vector_bytes < 64;
+  return kShort;
+}
 
 class AttentionSpelled : public testing::TestWithParam<Spelling> {};
 

@@ -8,6 +8,7 @@
 #include "luminal/luminal.h"
 #include "runtime/machine.h"
 #include "search/cache/kernel_cache.h"
+#include "search/program_key.h"
 #include "search/tuning/plan_search.h"
 #include "support/cache_rows.h"
 #include "support/files.h"
@@ -43,7 +44,7 @@ struct Searching {
                         .bucket = bucket,
                         .options = options,
                         .loops = loops},
-                       {});
+                       program_parts(cx, searched.kernel_graph, backend->target(), bucket, options), {});
   }
   SearchOptions options;
   codegen::Bucket bucket;

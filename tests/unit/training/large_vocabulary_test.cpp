@@ -38,9 +38,7 @@ TEST_P(LargeVocabularyLoss, KeepsNoLogitsInEitherDirection) {
   std::mt19937_64 random(1);
   std::normal_distribution<float> normal;
   for (GraphTensor& each : weights) {
-    int64_t count = 1;
-    for (int axis = 0; axis < each.rank(); ++axis) count *= *each.dim(axis).constant();
-    std::vector<float> data(static_cast<size_t>(count));
+    std::vector<float> data(static_cast<size_t>(*element_count(each.dims()).constant()));
     for (float& number : data) number = normal(random);
     each.set(data);
   }
