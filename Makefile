@@ -7,7 +7,7 @@ ARGS ?=
 BENCH ?=
 WEIGHTS ?= build/mnist.safetensors
 
-.PHONY: all run test test-full validate bench bench-peers bench-micro format clean setup configure
+.PHONY: all run test test-full validate bench bench-search bench-peers bench-micro format clean setup configure
 
 all: configure
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -39,11 +39,17 @@ validate: configure
 	@tools/validate/run.sh $(BUILD) "$(DEVICES)"
 
 # Ours beside the peers, timed in turn in one run: a table, build/bench.json, and a page of rooflines, build/bench.html.
-# BENCH passes options on: make bench BENCH="--suite gemm,conv --threads 2"
+# BENCH passes options on: make bench BENCH="--suite gemm,conv --threads 2". Without them the searches follow.
 bench: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target luminal
 	@python3 bench/compare/compare.py --luminal $(BUILD)/luminal --python build/peers/bin/python --out build/bench.json \
 	  --page build/bench.html $(BENCH)
+	@$(if $(BENCH),,python3 bench/compare/searches.py --luminal $(BUILD)/luminal --out build/searches.json)
+
+# How long searches of whole networks take, beside their bars: cold and once more, in build/searches.json.
+bench-search: configure
+	@cmake --build $(BUILD) -j $(JOBS) --target luminal
+	@python3 bench/compare/searches.py --luminal $(BUILD)/luminal --out build/searches.json
 
 # The peers of `make bench`, in a virtual environment of their own.
 bench-peers:

@@ -21,6 +21,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import page  # noqa: E402
 from cases import CASES  # noqa: E402
+from output import write  # noqa: E402
 
 KEEP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "17179869184", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
@@ -167,14 +168,6 @@ def print_means(rows):
             mean = math.exp(statistics.fmean(math.log(ratio) for ratio, _ in ratios))
             print(f"{suite:14} {threads} threads: geometric mean {mean:.2f} of {len(ratios)}, least {min(ratios)[0]:.2f} "
                   f"({min(ratios)[1]})")
-
-
-def write(path, text):
-    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    with open(path + ".part", "w") as file:
-        file.write(text)
-    os.replace(path + ".part", path)
-    print(f"wrote {path}")
 
 
 def main():

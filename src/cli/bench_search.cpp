@@ -102,22 +102,29 @@ std::vector<std::string> command_for(const SearchBenchOptions& options, const st
   return words;
 }
 
-/// Figures of one workload, searched for in a new process; of the second search with a cache if `warm`.
+/// Figures of one workload, searched for in a new process; if `warm`, with those of a second search, which finds what
+/// the first left in the cache, as "warm".
 json searched(const SearchBenchOptions& options, const std::string& name) {
   const CacheFolder folder;
   const std::filesystem::path result = folder.path() / "figures.json";
   std::vector<std::string> runs{"", name};
   if (options.warm) runs.push_back(name);
+  std::vector<json> found;
   for (const std::string& run : runs) {
     SearchProcess process(command_for(options, run, result), folder.path() / "cache");
     const std::optional<int> code = process.ends_within(options.limit_s);
-    if (code == kDone && (!interrupted() || !run.empty())) continue;
+    if (code == kDone && (!interrupted() || !run.empty())) {
+      if (!run.empty())
+        found.push_back(parse_bounded_json(read_file(result.string(), size_t{1} << 30), "bench"));
+      continue;
+    }
     if (interrupted()) return {{"name", name}, {"error", "interrupted"}};
     return {{"name", name},
             {"error", code ? std::string("failed, as said above")
                            : fmt::format("stopped after {} s", options.limit_s)}};
   }
-  return parse_bounded_json(read_file(result.string(), size_t{1} << 30), "bench");
+  if (options.warm) found[0]["warm"] = std::move(found[1]);
+  return std::move(found[0]);
 }
 
 constexpr std::array kPhases{"encode", "saturate", "cover", "compile", "measure", "verify", "plan"};
@@ -129,8 +136,8 @@ std::string heading() {
                             "distinct", "compiled", "timed", "compared", "peak MB");
 }
 
-std::string line_of(const json& figures) {
-  std::string text = fmt::format("{:<16}", figures.at("name").get<std::string>());
+std::string line_of(const json& figures, const std::string& name) {
+  std::string text = fmt::format("{:<16}", name);
   if (figures.contains("error")) return fmt::format("{} {}\n", text, figures.at("error").get<std::string>());
   for (const char* time : {"build_s", "cpu_s", "compile_s"})
     text += fmt::format(" {:>8.3f}", figures.at(time).get<double>());
@@ -144,6 +151,7 @@ std::string line_of(const json& figures) {
                       figures.at("timed").get<int64_t>(), figures.at("compared").get<int64_t>(),
                       figures.at("peak_bytes").get<double>() / 1e6);
   if (const std::string note = figures.at("note"); !note.empty()) text += fmt::format("  {}\n", note);
+  if (figures.contains("warm")) text += line_of(figures.at("warm"), "  once more");
   return text;
 }
 
@@ -164,7 +172,7 @@ int bench_search(SearchBenchOptions& options, Console& console) {
     if (interrupted()) break;
     all.push_back(searched(options, name));
     complete = complete && !all.back().contains("error");
-    console.out << line_of(all.back()) << std::flush;
+    console.out << line_of(all.back(), name) << std::flush;
   }
   if (!options.json_file.empty()) write_file_atomic(options.json_file, all.dump(1) + "\n");
   if (interrupted()) return interrupted_code();
@@ -180,8 +188,7 @@ void declare_bench_search(CLI::App& bench, Action* chosen) {
   options->mode = "fast";
   command->add_option("names", options->names, "Examples or formulas; all networks if none is named");
   declare_search(*command, *options);
-  command->add_flag("--warm", options->warm,
-                    "Search a second time with the cache of the first, and show that");
+  command->add_flag("--warm", options->warm, "Search once more with the cache of the first, and show both");
   command->add_option("--limit", options->limit_s, "Seconds after which a search is given up")
       ->capture_default_str();
   command
