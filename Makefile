@@ -44,7 +44,7 @@ bench: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target luminal
 	@python3 bench/compare/compare.py --luminal $(BUILD)/luminal --python build/peers/bin/python --out build/bench.json \
 	  --page build/bench.html $(BENCH)
-	@$(if $(BENCH),,python3 bench/compare/searches.py --luminal $(BUILD)/luminal --out build/searches.json)
+	@$(if $(BENCH),,$(MAKE) --no-print-directory bench-search)
 
 # How long searches of whole networks take, beside their bars: cold and once more, in build/searches.json.
 bench-search: configure

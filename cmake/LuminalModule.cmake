@@ -202,6 +202,6 @@ function(luminal_package_test)
   add_test(NAME package.consumer COMMAND "${PROJECT_SOURCE_DIR}/tests/package/run.sh" "${CMAKE_BINARY_DIR}"
            "${CMAKE_CXX_COMPILER}")
   # The longest test starts first, so that it does not run alone at the end.
-  set_tests_properties(package.consumer PROPERTIES LABELS package TIMEOUT 600 COST 1000
+  set_tests_properties(package.consumer PROPERTIES LABELS package TIMEOUT 300 COST 1000
                        ENVIRONMENT_MODIFICATION "${LUMINAL_TEST_CACHE}")
 endfunction()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Searches of whole networks beside their bars: how long each takes cold, in a new process with an empty cache, and once
-more with what that left; in `Fast` mode and in `Optimal`. The bars are for two processors. Ends with 1 if a search fails,
-for a bar is no test: machines differ. Writes the figures of `luminal bench search` as JSON.
+more with what that left; in `Fast` mode and in `Optimal`. The bars are for two processors. A search that
+fails ends this with 1; one above its bar does not, for machines differ. Writes the figures of `luminal bench search` as JSON.
 
   searches.py --luminal build/release/luminal [--out build/searches.json] [--only resnet] [--modes fast,optimal]
 """
@@ -82,9 +82,9 @@ def main():
                 failed = failed or found is None
                 if found:
                     least[layers] = min(least[layers], found["compile_s"])
-        ratio = least[DEPTHS[1]] / least[DEPTHS[0]]
-        print(f"gpt-step of {DEPTHS[1]} layers in {least[DEPTHS[1]]:.2f} s, {ratio:.2f} times that of {DEPTHS[0]} "
-              f"{verdict(ratio, DEPTH_BAR)}", flush=True)
+        few, many = (least[layers] for layers in DEPTHS)
+        print(f"gpt-step of {DEPTHS[1]} layers in {many:.2f} s, {many / few:.2f} times that of {DEPTHS[0]} "
+              f"{verdict(many / few, DEPTH_BAR)}", flush=True)
     write(options.out, json.dumps(rows, indent=1))
     return 1 if failed else 0
 
