@@ -1,9 +1,11 @@
 # Everything a person needs: `make run` and `make test` work on a fresh Debian 12 machine.
 # ARGS adds to the command of `make run`:  make run ARGS="--epochs 5 --limit 0"
+# CMAKE_ARGS adds to the command that configures the build.
 BUILD := build/release
 JOBS ?= $(shell nproc)
 TEST_JOBS ?= 2
 ARGS ?=
+CMAKE_ARGS ?=
 BENCH ?=
 WEIGHTS ?= build/mnist.safetensors
 
@@ -16,7 +18,7 @@ setup:
 	@tools/setup.sh
 
 configure: setup
-	@cmake --preset release --log-level=WARNING >/dev/null
+	@cmake --preset release --log-level=WARNING $(CMAKE_ARGS) >/dev/null
 
 # Finds the fastest kernels for a training step of a convolutional network, trains it on real handwritten digits,
 # then shows one and what the network takes it for. What was found and how fast it is goes to build/mnist.json.

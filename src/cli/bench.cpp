@@ -25,7 +25,7 @@
 namespace luminal::cli {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 struct BenchOptions : WorkloadOptions {
@@ -113,7 +113,7 @@ class Work {
   double compile_us_ = 0;
 };
 
-json limits_answer(const BenchOptions& options) {
+Json limits_answer(const BenchOptions& options) {
   const DeviceLimits limits = device_limits(options.device, true);
   return {{"cpu", limits.cpu},
           {"threads", limits.threads},
@@ -131,10 +131,10 @@ BenchOptions options_of(const BenchRequest& request, BenchOptions options) {
   return options;
 }
 
-json sample_answer(const BenchRequest& request, Work& work) {
+Json sample_answer(const BenchRequest& request, Work& work) {
   const double at_least_us = 1e3 * request.ms;
-  json answer{{"compile_us", work.compile_us()}};
-  if (request.report) answer["report"] = json::parse(to_json(work.details()));
+  Json answer{{"compile_us", work.compile_us()}};
+  if (request.report) answer["report"] = Json::parse(to_json(work.details()));
   if (request.peak) {
     const Work::Beside beside = work.sample_beside_peak(at_least_us);
     answer["us"] = beside.us, answer["flops_per_us"] = beside.flops_per_us;
@@ -155,7 +155,7 @@ int serve(const BenchOptions& options, Console& console) {
   usual.seed = options.seed, usual.classes = options.classes, usual.ms = options.sample_ms;
   std::map<std::string, std::unique_ptr<Work>> known;
   for (std::string line; std::getline(std::cin, line);) {
-    json answer;
+    Json answer;
     try {
       const BenchRequest request = parse_bench_request(line, usual);
       if (request.limits) {
@@ -170,7 +170,7 @@ int serve(const BenchOptions& options, Console& console) {
       answer = {{"error", error.what()}};
     }
     // A message may quote bytes of the request that are no UTF-8.
-    console.out << answer.dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;
+    console.out << answer.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
   }
   return kDone;
 }
@@ -182,7 +182,7 @@ int bench(const BenchOptions& options, Console& console) {
   for (int i = 0; i < options.samples; ++i) samples.push_back(work.sample(options.sample_ms * 1e3));
   const double middle = median(samples), least = *std::ranges::min_element(samples);
   if (options.json) {
-    console.out << json{{"what", options.what}, {"mode", options.mode}, {"median_us", middle},
+    console.out << Json{{"what", options.what}, {"mode", options.mode}, {"median_us", middle},
                         {"min_us", least},      {"samples", samples},   {"compile_us", work.compile_us()}}
                        .dump(1)
                 << "\n";

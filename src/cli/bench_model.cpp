@@ -18,7 +18,7 @@
 namespace luminal::cli {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 using text::TokenId;
 
 /// Tokens a second of the samples.
@@ -123,7 +123,7 @@ std::vector<ModelTest> tests_of(const ModelBenchOptions& options) {
 }
 
 /// One test's figures. The first run, in which the plans are made, is no sample.
-json figures_of(const ModelTest& test, const ModelBenchOptions& options, models::LanguageModel& model,
+Json figures_of(const ModelTest& test, const ModelBenchOptions& options, models::LanguageModel& model,
                 ModelBench& bench) {
   const double compiled = model.compile_seconds();
   (void)test.run(bench);
@@ -150,7 +150,7 @@ json figures_of(const ModelTest& test, const ModelBenchOptions& options, models:
 
 constexpr std::string_view kRow = "| {:<24} | {:>10} | {:>9} | {:>5} | {:>10} | {:>19} | {:>9} |\n";
 
-std::string row_of_figures(const json& figures) {
+std::string row_of_figures(const Json& figures) {
   const std::string model = std::filesystem::path(figures.at("model").get<std::string>()).filename();
   return fmt::format(kRow, model.substr(0, 24),
                      fmt::format("{:.1f} MiB", figures.at("bytes").get<double>() / (1 << 20)),
@@ -192,7 +192,7 @@ int bench_model(ModelBenchOptions options, Console& console) {
   options.context = std::max(options.prompt, options.generated);
   models::LanguageModel model = open_language_model(options);
   ModelBench bench(model);
-  json all = json::array();
+  Json all = Json::array();
   if (!options.json) {
     console.out << fmt::format(kRow, "model", "size", "params", "cores", "test", "t/s", "compile s")
                 << fmt::format("|{0:->26}|{0:->11}:|{0:->10}:|{0:->6}:|{0:->11}:|{0:->20}:|{0:->10}:|\n", "");

@@ -30,7 +30,7 @@
 namespace luminal::cli {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 struct SearchBenchOptions : WorkloadOptions {
@@ -75,7 +75,7 @@ int measure_one(const SearchBenchOptions& options, Console& console) {
   rusage own{}, children{};  // candidates run in processes of their own
   ::getrusage(RUSAGE_SELF, &own);
   ::getrusage(RUSAGE_CHILDREN, &children);
-  json figures = json::parse(to_json(compiled.details()));
+  Json figures = Json::parse(to_json(compiled.details()));
   figures["name"] = workload.what;
   figures["build_s"] = build_s;
   figures["compile_s"] = compile_s;
@@ -104,12 +104,12 @@ std::vector<std::string> command_for(const SearchBenchOptions& options, const st
 
 /// Figures of one workload, searched for in a new process; if `warm`, with those of a second search, which finds what
 /// the first left in the cache, as "warm".
-json searched(const SearchBenchOptions& options, const std::string& name) {
+Json searched(const SearchBenchOptions& options, const std::string& name) {
   const CacheFolder folder;
   const std::filesystem::path result = folder.path() / "figures.json";
   std::vector<std::string> runs{"", name};
   if (options.warm) runs.push_back(name);
-  std::vector<json> found;
+  std::vector<Json> found;
   for (const std::string& run : runs) {
     SearchProcess process(command_for(options, run, result), folder.path() / "cache");
     const std::optional<int> code = process.ends_within(options.limit_s);
@@ -136,7 +136,7 @@ std::string heading() {
                             "distinct", "compiled", "timed", "compared", "peak MB");
 }
 
-std::string line_of(const json& figures, const std::string& name) {
+std::string line_of(const Json& figures, const std::string& name) {
   std::string text = fmt::format("{:<16}", name);
   if (figures.contains("error")) return fmt::format("{} {}\n", text, figures.at("error").get<std::string>());
   for (const char* time : {"build_s", "cpu_s", "compile_s"})
@@ -144,7 +144,7 @@ std::string line_of(const json& figures, const std::string& name) {
   for (const char* phase : kPhases)
     text += fmt::format(" {:>8.3f}", figures.at("phases_s").at(phase).get<double>());
   int64_t launches = 0;
-  for (const json& kernel : figures.at("kernels")) launches += kernel.at("launches").get<int64_t>();
+  for (const Json& kernel : figures.at("kernels")) launches += kernel.at("launches").get<int64_t>();
   text += fmt::format(" {:>6} {:>6} {:>7} {:>8}", figures.at("graph_nodes").get<int64_t>(),
                       figures.at("rows").get<int64_t>(), launches, figures.at("kernels").size());
   text += fmt::format(" {:>8} {:>6} {:>9} {:>8.0f}\n", figures.at("compiled").get<int64_t>(),
@@ -166,7 +166,7 @@ int bench_search(SearchBenchOptions& options, Console& console) {
     for (const Example& example : examples())
       if (example.is_network) options.names.emplace_back(example.name);
   console.out << heading() << std::flush;
-  json all = json::array();
+  Json all = Json::array();
   bool complete = true;
   for (const std::string& name : options.names) {
     if (interrupted()) break;

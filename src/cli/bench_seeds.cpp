@@ -19,7 +19,7 @@
 namespace luminal::cli {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 /// One search, whose plan stays in its process and runs when it is asked to.
 class SeededSearch {
@@ -32,11 +32,11 @@ class SeededSearch {
     for (const std::string& entry : options.dims)
       dims[entry.substr(0, entry.find('='))] = std::stoll(entry.substr(entry.find('=') + 1));
     request_["dims"] = dims;
-    json first = request_;
+    Json first = request_;
     first["report"] = true, first["ms"] = 0;
     report_ = ask(first);
   }
-  [[nodiscard]] const json& report() const { return report_; }
+  [[nodiscard]] const Json& report() const { return report_; }
   double sample_us(double ms) {
     request_["ms"] = ms;
     return ask(request_).at("us");
@@ -50,19 +50,19 @@ class SeededSearch {
     for (const std::string& rule : options.rules_off) words.insert(words.end(), {"--without-rule", rule});
     return words;
   }
-  json ask(const json& request) {
+  Json ask(const Json& request) {
     const auto answer = process_.ask(request.dump());
     throw_if_cancelled();
     if (!answer)
       fail("[bench] the search of '{}' ended before it answered", request_.at("what").get<std::string>());
-    json parsed = parse_bounded_json(*answer, "bench");
+    Json parsed = parse_bounded_json(*answer, "bench");
     if (parsed.contains("error")) fail("{}", parsed.at("error").get<std::string>());
     return parsed;
   }
 
   CacheFolder folder_;
   SearchProcess process_;
-  json request_, report_;
+  Json request_, report_;
 };
 
 /// Kernels of all seeds whose fastest candidate was the model's first, or among its first three.
@@ -72,14 +72,14 @@ struct Hits {
 
 std::string key_of(const SeededSearch& search) { return search.report().at("report").at("plan_key"); }
 
-json seeds_of(const WorkloadOptions& options, const SeedBench& bench, const std::string& name,
+Json seeds_of(const WorkloadOptions& options, const SeedBench& bench, const std::string& name,
               Console& console) {
   constexpr int kRounds = 60;
   constexpr double kSampleMs = 5;
   std::vector<std::unique_ptr<SeededSearch>> searches;
   for (int seed = 0; seed < bench.seeds; ++seed) {
     searches.push_back(std::make_unique<SeededSearch>(options, name, static_cast<uint64_t>(seed)));
-    const json& found = searches.back()->report().at("report");
+    const Json& found = searches.back()->report().at("report");
     console.out << fmt::format("{} seed {}: searched in {:.1f} s, {} candidates timed, plan {}\n", name, seed,
                                found.at("total_s").get<double>(), found.at("timed").get<int>(),
                                found.at("plan_key").get<std::string>())
@@ -95,7 +95,7 @@ json seeds_of(const WorkloadOptions& options, const SeedBench& bench, const std:
   Hits hits;
   double longest_s = 0;
   for (const auto& search : searches) {
-    const json& found = search->report().at("report");
+    const Json& found = search->report().at("report");
     ++plans[key_of(*search)];
     hits.specs += found.at("model_hits").at("specs").get<int>();
     hits.first += found.at("model_hits").at("first").get<int>();
@@ -121,7 +121,7 @@ json seeds_of(const WorkloadOptions& options, const SeedBench& bench, const std:
           {"longest_s", longest_s}};
 }
 
-std::string text_of(const json& all) {
+std::string text_of(const Json& all) {
   std::string text = fmt::format("{} us a run:", all.at("name").get<std::string>());
   for (const double us : all.at("us")) text += fmt::format(" {:.1f}", us);
   return text + fmt::format(
@@ -139,7 +139,7 @@ std::string text_of(const json& all) {
 
 int bench_seeds(const WorkloadOptions& search, const SeedBench& bench, Console& console) {
   if (bench.names.empty()) fail("[bench] --seeds needs the names of workloads, such as 'gpt-step'");
-  json all = json::array();
+  Json all = Json::array();
   for (const std::string& name : bench.names) {
     all.push_back(seeds_of(search, bench, name, console));
     console.out << text_of(all.back()) << std::flush;

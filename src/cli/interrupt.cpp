@@ -6,7 +6,7 @@ namespace luminal::cli {
 namespace {
 
 std::atomic<bool> flag{false};
-std::atomic<int> number{SIGINT};
+std::atomic<int> signal_number{SIGINT};
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
               "a signal handler may touch nothing else");
 
@@ -16,7 +16,7 @@ void on_signal(int signal) {
     std::raise(signal);
     return;
   }
-  number = signal;
+  signal_number = signal;
 }
 
 std::atomic<bool> end_of_search{false};
@@ -62,6 +62,6 @@ InterruptGuard::~InterruptGuard() {
 
 bool interrupted() { return flag; }
 
-int interrupted_code() { return 128 + number; }
+int interrupted_code() { return 128 + signal_number; }
 
 }  // namespace luminal::cli

@@ -21,7 +21,8 @@ LUMINAL_VECTOR_CLONES void add_scaled(std::span<int64_t> sums, std::span<const i
 }
 
 /// Each of `values` becomes what the operation makes of it and of the other operand.
-LUMINAL_VECTOR_CLONES void combine(Kind kind, std::span<int64_t> values, std::span<const int64_t> others) {
+LUMINAL_VECTOR_CLONES void combine_values(Kind kind, std::span<int64_t> values,
+                                          std::span<const int64_t> others) {
   const auto each = [&](const auto& operation) {
     for (size_t i = 0; i < values.size(); ++i) values[i] = operation(values[i], others[i]);
   };
@@ -129,7 +130,7 @@ IndexEvaluator::Values IndexEvaluator::compute(const Expression& e) {
     divide(result, *divisor, node.kind == Kind::Mod);
     return result;
   }
-  for (size_t k = 1; k < node.args.size(); ++k) combine(node.kind, result, evaluate(node.args[k]));
+  for (size_t k = 1; k < node.args.size(); ++k) combine_values(node.kind, result, evaluate(node.args[k]));
   return result;
 }
 

@@ -56,12 +56,13 @@ WrittenJson byte_level_json(bool prefix, bool words) {
 }
 
 WrittenJson written(const PreTokenizerStep& step) {
-  using Cut = PreTokenizerStep::Behavior;
-  static const std::map<Cut, const char*> behaviors{{Cut::Removed, "Removed"},
-                                                    {Cut::Isolated, "Isolated"},
-                                                    {Cut::MergedWithPrevious, "MergedWithPrevious"},
-                                                    {Cut::MergedWithNext, "MergedWithNext"},
-                                                    {Cut::Contiguous, "Contiguous"}};
+  using CutBehavior = PreTokenizerStep::Behavior;
+  static const std::map<CutBehavior, const char*> behaviors{
+      {CutBehavior::Removed, "Removed"},
+      {CutBehavior::Isolated, "Isolated"},
+      {CutBehavior::MergedWithPrevious, "MergedWithPrevious"},
+      {CutBehavior::MergedWithNext, "MergedWithNext"},
+      {CutBehavior::Contiguous, "Contiguous"}};
   using Lead = PreTokenizerStep::Prepend;
   if (step.kind == PreTokenizerStep::Kind::ByteLevel) return byte_level_json(false, false);
   if (step.kind == PreTokenizerStep::Kind::Metaspace)

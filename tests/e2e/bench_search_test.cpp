@@ -18,7 +18,7 @@
 namespace luminal::cli {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
@@ -32,10 +32,10 @@ class BenchSearch : public testing::Test {
     out_ = test::content_of(folder_.path() / "out");
     return WIFEXITED(code) ? WEXITSTATUS(code) : -1;
   }
-  [[nodiscard]] json figures(const std::string& arguments) {
+  [[nodiscard]] Json figures(const std::string& arguments) {
     const auto file = folder_.path() / "figures.json";
     EXPECT_EQ(run(arguments + " --device cpu --json " + file.string()), 0) << out_;
-    return json::parse(test::content_of(file));
+    return Json::parse(test::content_of(file));
   }
   test::TemporaryFolder folder_;
   std::string out_;
@@ -43,11 +43,11 @@ class BenchSearch : public testing::Test {
 
 TEST_F(BenchSearch, TellsColdFromWarm) {
   const std::string workloads = "softmax 'x:f32[32,1000].softmax(-1)'";
-  const json all = figures(workloads + " --warm");
+  const Json all = figures(workloads + " --warm");
   ASSERT_EQ(all.size(), 2U);
-  for (const json& cold : all) {
+  for (const Json& cold : all) {
     for (const bool warm : {false, true}) {
-      const json& one = warm ? cold.at("warm") : cold;
+      const Json& one = warm ? cold.at("warm") : cold;
       const size_t kernels = one.at("kernels").size();
       EXPECT_GE(kernels, 1U);
       EXPECT_EQ(one.at("compiled"), warm ? 0 : kernels)
@@ -66,7 +66,7 @@ TEST_F(BenchSearch, TellsColdFromWarm) {
 }
 
 TEST_F(BenchSearch, MeasuredModesTimeAndCompare) {
-  const json one = figures("softmax --mode optimal").at(0);
+  const Json one = figures("softmax --mode optimal").at(0);
   EXPECT_GT(one.at("timed"), 1);
   EXPECT_GE(one.at("compiled"), one.at("timed"));
   EXPECT_GT(one.at("compared"), 0);

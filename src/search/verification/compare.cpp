@@ -96,12 +96,12 @@ Margins::Usual Margins::usual() const {
           .margin = std::ranges::min(std::span(by_exponent_).subspan(first))};
 }
 
-constexpr double kLarge = 0.0625;  // of the element: a difference in leading digits
+constexpr double kLeading = 0.0625;  // of the element: a difference in leading digits
 
 bool is_doubtful(double got, double expected, double margin) {
   constexpr double kLoose = 0.25;
   const double size = std::abs(expected);
-  return margin > kLoose * size && std::abs(got - expected) > kLarge * size;
+  return margin > kLoose * size && std::abs(got - expected) > kLeading * size;
 }
 
 namespace {
@@ -145,7 +145,7 @@ LUMINAL_VECTOR_CLONES bool are_near(std::span<const T> expected, std::span<const
     const double must = widened(expected[i]), size = std::abs(must),
                  apart = std::abs(widened(element_at<T>(got, i)) - must);
     const bool is_usual = size >= usual.from, is_within = apart <= usual.margin,
-               has_leading_digits = apart <= kLarge * size, is_same = apart == 0;
+               has_leading_digits = apart <= kLeading * size, is_same = apart == 0;
     far |= (is_same | (is_usual & is_within & has_leading_digits)) ? 0 : 1;
   }
   return far == 0;

@@ -10,7 +10,7 @@
 namespace luminal::text {
 namespace {
 
-using Kind = GrammarNode::Kind;
+using NodeKind = GrammarNode::Kind;
 
 constexpr int kDeepestNesting = 100;
 constexpr size_t kMostRules = 4096;
@@ -106,7 +106,7 @@ class GbnfParser {
   GrammarNode choice(int depth) {
     if (depth > kDeepestNesting)
       wrong(fmt::format("groups are nested deeper than {} levels", kDeepestNesting));
-    GrammarNode node{.kind = Kind::Choice};
+    GrammarNode node{.kind = NodeKind::Choice};
     node.parts.push_back(sequence(depth));
     while (take("|")) {
       skip(true);
@@ -116,7 +116,7 @@ class GbnfParser {
   }
 
   GrammarNode sequence(int depth) {
-    GrammarNode node{.kind = Kind::Sequence};
+    GrammarNode node{.kind = NodeKind::Sequence};
     for (GrammarNode part; term(part, depth); skip(depth > 0)) {
       for (int stacked = 0; repetition(part); ++stacked)
         if (stacked == kDeepestNesting)
@@ -129,19 +129,19 @@ class GbnfParser {
   bool term(GrammarNode& node, int depth) {
     node = {};
     if (take("\"")) {
-      node.kind = Kind::Literal;
+      node.kind = NodeKind::Literal;
       while (!take("\"")) node.literal += utf8(character("literal"));
     } else if (take("[")) {
-      node = {.kind = Kind::Class, .ranges = character_class()};
+      node = {.kind = NodeKind::Class, .ranges = character_class()};
     } else if (take(".")) {
-      node = {.kind = Kind::Class, .ranges = {{0, kLastCharacter}}};
+      node = {.kind = NodeKind::Class, .ranges = {{0, kLastCharacter}}};
     } else if (take("(")) {
       skip(true);
       node = choice(depth + 1);
       expect(")");
     } else if (is_name(peek())) {
       const size_t begin = at_;
-      node = {.kind = Kind::Rule, .rule = id_of(name(), begin)};
+      node = {.kind = NodeKind::Rule, .rule = id_of(name(), begin)};
     } else {
       return false;
     }
@@ -168,7 +168,7 @@ class GbnfParser {
     } else if (!take("*")) {
       return false;
     }
-    GrammarNode repeated{.kind = Kind::Repeat, .least = least, .most = most};
+    GrammarNode repeated{.kind = NodeKind::Repeat, .least = least, .most = most};
     repeated.parts.push_back(std::move(node));
     node = std::move(repeated);
     return true;

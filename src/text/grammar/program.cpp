@@ -10,7 +10,7 @@ namespace luminal::text {
 namespace {
 
 using Op = GrammarProgram::Op;
-using Kind = GrammarNode::Kind;
+using NodeKind = GrammarNode::Kind;
 
 constexpr size_t kMostInstructions = size_t{1} << 18;
 
@@ -44,26 +44,26 @@ class GrammarCompiler {
 
   uint32_t emit(const GrammarNode& node, uint32_t next) {
     switch (node.kind) {
-      case Kind::Literal:
+      case NodeKind::Literal:
         for (size_t i = node.literal.size(); i > 0; --i) {
           const auto c = static_cast<uint8_t>(node.literal[i - 1]);
           next = byte(c, c, next);
         }
         return next;
-      case Kind::Class:
+      case NodeKind::Class:
         return characters(node, next);
-      case Kind::Rule:
+      case NodeKind::Rule:
         return add({.op = Op::Call, .next = next, .other = node.rule});
-      case Kind::Sequence:
+      case NodeKind::Sequence:
         for (size_t i = node.parts.size(); i > 0; --i) next = emit(node.parts[i - 1], next);
         return next;
-      case Kind::Choice: {
+      case NodeKind::Choice: {
         uint32_t start = emit(node.parts.back(), next);
         for (size_t i = node.parts.size() - 1; i > 0; --i)
           start = split(emit(node.parts[i - 1], next), start);
         return start;
       }
-      case Kind::Repeat:
+      case NodeKind::Repeat:
         break;
     }
     const GrammarNode& part = node.parts.front();

@@ -145,7 +145,7 @@ Chain random_chain(uint64_t seed, bool symbolic) {
 }
 
 /// Each step alone, on a dense input.
-TensorData step_by_step(const Chain& chain, TensorData data) {
+TensorData move_by_move(const Chain& chain, TensorData data) {
   for (const auto& [name, step] : chain.steps) {
     Graph cx;
     auto input = cx.tensor(Shape(data.dims.begin(), data.dims.end()), Dtype::F64);
@@ -181,12 +181,12 @@ void check_chain(const Chain& chain, const std::vector<DimMap>& sizes) {
                   in_sizes);
     cx.execute();
     // Values.
-    const TensorData expected = step_by_step(chain, positions);
+    const TensorData expected = move_by_move(chain, positions);
     const std::vector<double> want(expected.as<double>().begin(), expected.as<double>().end());
     ASSERT_EQ(output.data().dims, expected.dims);
     ASSERT_EQ(output.data<double>(), want);
     // Gradients. Fills are 0 and -7; position 0 is told from a fill of 0 by a second run on positions + 1.
-    const TensorData shifted = step_by_step(chain, counted(in_sizes, 1, 1));
+    const TensorData shifted = move_by_move(chain, counted(in_sizes, 1, 1));
     std::vector<double> sums(positions.as<double>().size(), 0);
     for (size_t k = 0; k < want.size(); ++k)
       if (shifted.as<double>()[k] == want[k] + 1)

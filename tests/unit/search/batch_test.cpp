@@ -13,13 +13,13 @@
 namespace luminal::search {
 namespace {
 
-constexpr int64_t kSize = 64;
+constexpr int64_t kBatched = 64;
 
 /// Elements of y = x * 3, each a task; `change` is applied to what it makes of x. Counts what it ran.
 std::shared_ptr<test::PlainKernel> triple(std::function<float(float x, int64_t i)> change,
                                           std::atomic<int>* runs = nullptr) {
   return std::make_shared<test::PlainKernel>(
-      kSize, [change = std::move(change), runs](void* const* buffers, int64_t i) {
+      kBatched, [change = std::move(change), runs](void* const* buffers, int64_t i) {
         const float x = static_cast<const float*>(buffers[0])[i];
         static_cast<float*>(buffers[1])[i] = x * 3 + change(x, i);
         if (runs != nullptr) ++*runs;
@@ -36,7 +36,7 @@ float wrong_between_integers(float x, int64_t i) {
 FullVerdict verdict_on(const backends::Kernel& candidate, std::vector<const backends::Kernel*> independent,
                        std::optional<size_t> peer, std::chrono::milliseconds soak, int workers) {
   Graph cx;
-  const auto x = cx.tensor({kSize});
+  const auto x = cx.tensor({kBatched});
   const auto y = (x * 3).retrieve();
   Subject subject{.graph = &cx, .unit = {}, .sizes = {{}}, .options = {}};
   subject.unit.tensors = {{cx.type(x.edge().source), x.edge().source, {}},
@@ -67,8 +67,8 @@ TEST_F(Peers, StandInForPlainLoopsOnFurtherInputs) {
   const auto candidate = triple(right), plain = triple(right), peer = triple(right, &runs_of_peer_);
   const FullVerdict found = verdict(*candidate, *plain, *peer);
   EXPECT_FALSE(found.fault) << found.fault->message;
-  EXPECT_GE(runs_of_peer_, kSize);
-  EXPECT_GE(found.compared, 2 * kSize);
+  EXPECT_GE(runs_of_peer_, kBatched);
+  EXPECT_GE(found.compared, 2 * kBatched);
 }
 
 TEST_F(Peers, ThatAreWrongDoNotBringDownWhatIsRight) {
@@ -76,7 +76,7 @@ TEST_F(Peers, ThatAreWrongDoNotBringDownWhatIsRight) {
              peer = triple(wrong_between_integers, &runs_of_peer_);
   const FullVerdict found = verdict(*candidate, *plain, *peer);
   EXPECT_FALSE(found.fault) << found.fault->message;
-  EXPECT_GE(runs_of_peer_, kSize);
+  EXPECT_GE(runs_of_peer_, kBatched);
 }
 
 // With as many processes as kinds of inputs each of them sees one kind.

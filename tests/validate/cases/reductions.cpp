@@ -64,13 +64,13 @@ void add_plain(Suite& suite) {
 
 /// Whole numbers and bools, as PyTorch takes them.
 void add_integers(Suite& suite) {
-  struct Function {
+  struct OfIntegers {
     const char* name;
     const char* torch;
     std::function<Tensors(const GraphTensor&)> function;
   };
   using X = const GraphTensor&;
-  const Function functions[] = {
+  const OfIntegers functions[] = {
       {"sum", "x.sum(1)", [](X x) { return Tensors{x.sum(1)}; }},
       {"prod", "x.prod(1)", [](X x) { return Tensors{x.prod(1)}; }},
       {"max", "x.amax(1)", [](X x) { return Tensors{x.max(1)}; }},
@@ -86,7 +86,7 @@ void add_integers(Suite& suite) {
       {"sort", "x.sort(0, descending=True).values", [](X x) { return Tensors{x.sort(0, true)}; }},
       {"argsort", "x.argsort(dim=1, stable=True)", [](X x) { return Tensors{x.argsort(1)}; }},
       {"topk", "x.topk(2, 1).values", [](X x) { return Tensors{x.topk(2, 1, true).first}; }}};
-  for (const Function& each : functions)
+  for (const OfIntegers& each : functions)
     suite.specs.push_back({.group = each.name,
                            .torch = each.torch,
                            .inputs = {{{3, 4}, 0, 11, Values::Distinct}},
