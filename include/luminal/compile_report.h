@@ -99,6 +99,7 @@ struct CompileReport {
   std::vector<std::string> host_launches;  ///< ops that run by their own evaluation
   int ops_outside_plan = 0;                ///< nodes of the graph that no launch of the plan computes
   int64_t arena_bytes = 0;                 ///< planned peak of temporaries
+  int64_t kept_bytes = 0;                  ///< of weights as kernels want them, packed before the first run
   uint64_t plan_key = 0;
   std::string note;  ///< "Optimal measured slower than Fast: Fast's plan is kept", or ""
 };

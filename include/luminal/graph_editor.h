@@ -119,6 +119,13 @@ class GraphEditor {
   /// Grows whenever a computed value becomes present or stops being so: a plan for an older count may compute
   /// too much or too little.
   [[nodiscard]] uint64_t presence() const;
+  /// Another number whenever the value was given other data, or somebody took them to write into them; 0: there are none.
+  [[nodiscard]] uint64_t stamp(const Value& value) const;
+  /// Holds the same in run after run, as far as the program says: it is kept, or set_lazily gave it its first data. A
+  /// plan may then keep what it makes of the value alone, until the value gets other data.
+  [[nodiscard]] bool is_weight(const Value& value) const;
+  /// Says so of an input that has no data yet.
+  void note_weight(const Value& value);
 
   // --- Marks
   /// State pairs: after each run the first tensor takes the value of the second, all at once.

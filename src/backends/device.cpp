@@ -10,6 +10,12 @@
 
 namespace luminal::backends {
 
+std::vector<int64_t> sizes_of(const Kernel& kernel, const DimMap& dims) {
+  std::vector<int64_t> sizes;
+  for (const std::string& name : kernel.dims()) sizes.push_back(Expression::dim(name).exec(dims));
+  return sizes;
+}
+
 Buffer::Buffer(Device& device, int64_t bytes) : device_(&device) { reserve(bytes); }
 
 Buffer::Buffer(Buffer&& other) noexcept

@@ -65,8 +65,20 @@ class Kernel {
   [[nodiscard]] virtual const std::vector<std::string>& dims() const = 0;
   /// Workspace of one launch in the device's memory, at these sizes of dims().
   [[nodiscard]] virtual int64_t shared_bytes(std::span<const int64_t> dims) const = 0;
+  /// Workspace beside that, which the kernel fills from its frozen slots (codegen::Space::Prepared).
+  [[nodiscard]] virtual int64_t prepared_bytes(std::span<const int64_t>) const { return 0; }
   /// What a cache keeps: `load` of it gives the same kernel without compiling. Empty: nothing is kept.
   [[nodiscard]] virtual std::vector<std::byte> binary() const = 0;
+};
+
+/// Of a kernel's dims, in order. Errors: Error that names a dim without a size.
+[[nodiscard]] std::vector<int64_t> sizes_of(const Kernel& kernel, const DimMap& dims);
+
+/// What of a kernel a launch runs.
+enum class LaunchPart : uint8_t {
+  Whole,
+  Preparation,  ///< fills the prepared workspace
+  Rest,         ///< finds it filled
 };
 
 /// One launch of a list, at fixed sizes.
@@ -75,6 +87,7 @@ struct ListedLaunch {
   std::vector<int64_t> dims;       ///< sizes of Kernel::dims()
   int buffers = 0;                 ///< slots and outputs together
   std::vector<int> after;          ///< earlier launches of the list that have to be complete first
+  LaunchPart part = LaunchPart::Whole;
 };
 
 /// Launches that a device got to know together, to run all of them or a part at once: threads that go from
@@ -87,6 +100,8 @@ class LaunchList {
   virtual void bind(int launch, int buffer, Address memory) = 0;
   /// Where the launch's Kernel::shared_bytes are.
   virtual void bind_shared(int launch, Address memory) = 0;
+  /// Where its Kernel::prepared_bytes are; not called for kernels without.
+  virtual void bind_prepared(int, Address) {}
   /// Workspace of the list as a whole, whichever launches run; none by default.
   [[nodiscard]] virtual int64_t scratch_bytes() const { return 0; }
   virtual void bind_scratch(Address) {}

@@ -287,7 +287,7 @@ class Machine {
   void note_write(Memory& m, size_t index) {
     if (m.buffer->space == Space::Output)
       check(m.writer[index] == kNobody, "writes element {} of output {} twice", index, m.buffer->name);
-    if (m.buffer->space == Space::Shared) {
+    if (m.buffer->space == Space::Shared || m.buffer->space == Space::Prepared) {
       check(!other_task(m.writer[index]), "two tasks of a stage write element {} of {}", index,
             m.buffer->name);
       check(m.reader[index] != several() && !other_task(m.reader[index]),

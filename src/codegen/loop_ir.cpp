@@ -281,8 +281,9 @@ void StageBuilder::if_true(Id condition, const std::function<void()>& body) {
   append(std::move(i));
 }
 
-void StageBuilder::finish() {
+void StageBuilder::finish(bool prepares) {
   LUMINAL_CHECK(open_.size() == 1, "{} blocks are open", open_.size());
+  stage_.prepares = prepares;
   program_->stages.push_back(std::move(stage_));
   open_.clear();
 }
@@ -307,6 +308,11 @@ void for_each_instruction(const Block& block, const std::function<void(const Ins
     visit(i);
     for_each_instruction(i.body, visit);
   }
+}
+
+size_t preparing_stages(const Program& program) {
+  const auto first = std::ranges::find(program.stages, false, &Stage::prepares);
+  return static_cast<size_t>(first - program.stages.begin());
 }
 
 Workspace workspace_of(const Program& program, Space space) {

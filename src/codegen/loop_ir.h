@@ -42,6 +42,9 @@ enum class Space : uint8_t {
   Shared,  ///< workspace of the launch, seen by all stages and tasks
   Local,   ///< workspace of the thread, lost between tasks
   Table,   ///< `values`, part of the program; read only
+  /// As Shared, written by preparing stages alone: what they leave there holds as long as the frozen slots hold the same,
+  /// so that launches which find it there run the other stages only.
+  Prepared,
 };
 /// A slot of a block-quantised dtype is bytes: what reads it gives u8, or u16 of two neighbours (the lower one first), and
 /// indices and strides count bytes.
@@ -51,7 +54,8 @@ struct Buffer {
   int number = 0;  ///< of the slot or output
   Dtype dtype = Dtype::F32;
   Expression elements = 1;
-  bool is_kept = false;  ///< Slot: no output takes its memory, so that its elements stay as they are
+  bool is_kept = false;    ///< Slot: no output takes its memory, so that its elements stay as they are
+  bool is_frozen = false;  ///< Slot: holds the same from launch to launch (kernel::Slot)
   std::span<const int32_t> values = {};  ///< Table: of static lifetime, i32
 };
 
@@ -114,6 +118,7 @@ struct Stage {
   int task_variable = 0;  ///< index variable of the task number
   Expression tasks = 1;   ///< how many; over dims
   Block body;             ///< of one task
+  bool prepares = false;  ///< reads frozen slots alone and writes what is Prepared; such stages come first
   uint32_t value_count = 0;
   int variable_count = 1;
   std::vector<Type> types;  ///< by Id
@@ -202,7 +207,7 @@ class StageBuilder {
             const std::function<void(const Expression& variable)>& body);
   void if_true(Id condition, const std::function<void()>& body);
   /// Appends the stage to the program; the builder is done.
-  void finish();
+  void finish(bool prepares = false);
 
  private:
   Id define(Instruction instruction);
@@ -225,7 +230,10 @@ int add_buffer(Program& program, Buffer buffer);
 /// Calls `visit` on every instruction of a block, loops and branches before what is in them.
 void for_each_instruction(const Block& block, const std::function<void(const Instruction&)>& visit);
 
-/// Where the buffers of one workspace (Shared or Local) lie: byte offsets, each a multiple of 64.
+/// How many of the stages, the first ones, prepare.
+[[nodiscard]] size_t preparing_stages(const Program& program);
+
+/// Where the buffers of one workspace (Shared, Local or Prepared) lie: byte offsets, each a multiple of 64.
 struct Workspace {
   std::vector<Expression> offsets;  ///< by buffer; 0 for those of other spaces
   Expression bytes = 0;

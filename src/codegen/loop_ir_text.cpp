@@ -121,14 +121,14 @@ class Printer {
 };
 
 std::string text_of(const Buffer& b) {
-  constexpr const char* kSpaces[] = {"slot", "output", "shared", "local", "table"};
+  constexpr const char* kSpaces[] = {"slot", "output", "shared", "local", "table", "prepared"};
   std::string space = kSpaces[static_cast<size_t>(b.space)];
   if (b.space == Space::Slot || b.space == Space::Output) space += fmt::format(" {}", b.number);
   // Of a table the hash: the text stands for all of the program.
   if (b.space == Space::Table)
     space += fmt::format(" {:016x}", hash_bytes(b.values.data(), b.values.size_bytes()));
-  return fmt::format("{} = {} {}[{}]{}", b.name, space, name(b.dtype), b.elements.to_string(),
-                     b.is_kept ? " kept" : "");
+  return fmt::format("{} = {} {}[{}]{}{}", b.name, space, name(b.dtype), b.elements.to_string(),
+                     b.is_kept ? " kept" : "", b.is_frozen ? " frozen" : "");
 }
 
 }  // namespace
@@ -140,8 +140,8 @@ std::string Program::to_string() const {
   p.out = fmt::format("kernel {}({}):\n", name, parameters);
   for (const Buffer& b : buffers) p.out += "  " + text_of(b) + "\n";
   for (size_t s = 0; s < stages.size(); ++s) {
-    p.out +=
-        fmt::format("stage {}: task i{} in {}\n", s, stages[s].task_variable, stages[s].tasks.to_string());
+    p.out += fmt::format("stage {}{}: task i{} in {}\n", s, stages[s].prepares ? " (prepares)" : "",
+                         stages[s].task_variable, stages[s].tasks.to_string());
     p.block(stages[s].body, 2);
   }
   if (native) p.out += fmt::format("  {}\n", native->text);

@@ -208,6 +208,11 @@ class Verifier {
     operands(i, (writes ? 1 : 0) + (by_lane ? 1 : 0));
     check(!writes || b.space != Space::Slot, "slot {} is read only", b.name);
     check(!writes || b.space != Space::Table, "table {} is read only", b.name);
+    check(!writes || (b.space == Space::Prepared) == stage_.prepares || b.space == Space::Local,
+          "a stage that {} writes {}", stage_.prepares ? "prepares" : "does not prepare", b.name);
+    check(writes || !stage_.prepares || b.space == Space::Prepared || b.space == Space::Local ||
+              b.space == Space::Table || b.is_frozen,
+          "a stage that prepares reads {}, which may change", b.name);
     const bool is_word = i.kind == Instruction::Kind::Load && access_width(i, b) == 2;
     check(i.type.dtype == access_dtype(b) || is_word, "{} values in {}, which has {}",
           luminal::name(i.type.dtype), b.name, luminal::name(access_dtype(b)));
@@ -277,6 +282,7 @@ void verify_buffers(const Program& program) {
   bool workspace = false;
   for (const Buffer& b : program.buffers) {
     check(!is_quantized(b.dtype) || b.space == Space::Slot, "buffer " + b.name + " is block-quantised");
+    check(!b.is_frozen || b.space == Space::Slot, "buffer " + b.name + " is frozen and no slot");
     check(b.space != Space::Table ||
               (b.dtype == Dtype::I32 && b.elements == Expression(static_cast<int64_t>(b.values.size()))),
           "table " + b.name + " is not as long as its values");
@@ -289,6 +295,9 @@ void verify_buffers(const Program& program) {
     if (output) check(!workspace && b.number == outputs++, "output " + b.name + " is out of order");
     workspace = workspace || !(slot || output);
   }
+  const auto behind = std::span(program.stages).subspan(preparing_stages(program));
+  check(std::ranges::none_of(behind, &Stage::prepares),
+        "a stage that prepares comes behind one that does not");
 }
 
 }  // namespace

@@ -30,6 +30,8 @@ struct GraphState {
     std::function<TensorData()> make;  ///< the data, when they are first asked for; then it is dropped
     std::function<TensorData()> loader;
     bool pinned = false;
+    bool is_weight = false;  ///< see GraphEditor::is_weight
+    uint64_t stamp = 0;      ///< see GraphEditor::stamp
     [[nodiscard]] bool present() const { return pinned && (data || device || make); }
   };
   /// What a run needs, worked out once for a version, a presence and sizes.
@@ -67,6 +69,7 @@ struct GraphState {
   SearchOptions search;
   std::shared_ptr<Executable> executable;
   uint64_t executable_version = 0, version = 1, presence = 0, step = 0, seed = 0;
+  uint64_t last_stamp = 0;  ///< of Stored::stamp
   int64_t random_streams = 0;
   Needs needs;
   /// Nodes whose values may have to be in memory, however plain they are: user kernels read

@@ -43,6 +43,7 @@ void store_in(GraphState& state, const Value& value, std::shared_ptr<TensorData>
   stored.device = std::move(device);
   stored.make = nullptr;
   stored.pinned = pinned;
+  stored.stamp = ++state.last_stamp;
   note_presence(state, value, before, stored.present());
 }
 
@@ -71,7 +72,9 @@ void GraphEditor::store(const Value& value, std::shared_ptr<const DeviceValue> d
 
 void GraphEditor::store_lazily(const Value& value, std::function<TensorData()> make) {
   store_in(*state_, value, nullptr, nullptr, true);
-  state_->values.at(value).make = std::move(make);
+  GraphState::Stored& stored = state_->values.at(value);
+  stored.make = std::move(make);
+  stored.is_weight = true;
 }
 
 std::shared_ptr<TensorData> GraphEditor::take(const Value& value) {
@@ -82,6 +85,7 @@ std::shared_ptr<TensorData> GraphEditor::take(const Value& value) {
   std::shared_ptr<TensorData> data = std::move(stored.data);
   stored.data = nullptr;
   stored.device = nullptr;
+  stored.stamp = ++state_->last_stamp;
   note_presence(*state_, value, before, false);
   // The last other holder may have read it in another thread; what it read comes before what is written now.
   std::atomic_thread_fence(std::memory_order_acquire);
@@ -96,6 +100,18 @@ void GraphEditor::erase(const Value& value) {
 }
 
 uint64_t GraphEditor::presence() const { return state_->presence; }
+
+uint64_t GraphEditor::stamp(const Value& value) const {
+  const auto found = state_->values.find(value);
+  return found == state_->values.end() ? 0 : found->second.stamp;
+}
+
+void GraphEditor::note_weight(const Value& value) { state_->values[value].is_weight = true; }
+
+bool GraphEditor::is_weight(const Value& value) const {
+  const auto found = state_->values.find(value);
+  return is_kept(value) || (found != state_->values.end() && found->second.is_weight);
+}
 
 std::function<TensorData()> GraphEditor::loader(const Value& value) const {
   const auto found = state_->values.find(value);
@@ -178,6 +194,7 @@ void Graph::swap_tensors(const GraphTensor& a, const GraphTensor& b) {
   auto &one = state_->values.at(first), &other = state_->values.at(second);
   std::swap(one.data, other.data);
   std::swap(one.device, other.device);
+  for (GraphState::Stored* stored : {&one, &other}) stored->stamp = ++state_->last_stamp;
 }
 
 void Graph::to_device(const GraphTensor& tensor, Where where) {

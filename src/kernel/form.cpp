@@ -59,6 +59,7 @@ uint64_t form_of(const KernelSpec& spec) {
   for (const Output& output : spec.outputs()) outputs.push_back(values[static_cast<size_t>(output.value)]);
   std::ranges::sort(outputs);
   uint64_t form = spec.extents().size();
+  for (const Slot& slot : spec.slots()) form = combine(form, slot.is_frozen ? 1 : 0);
   for (const uint64_t output : outputs) form = combine(form, output);
   return form;
 }

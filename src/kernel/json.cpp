@@ -63,7 +63,8 @@ class Reader {
     SpecParts parts;
     each(j, "extents", [&](const ordered_json& e) { parts.extents.push_back(expression(e)); });
     each(j, "slots", [&](const ordered_json& s) {
-      parts.slots.push_back({parse_dtype(text(s, "dtype")), expression(field(s, "elements"))});
+      parts.slots.push_back(
+          {parse_dtype(text(s, "dtype")), expression(field(s, "elements")), holds(s, "frozen")});
     });
     each(j, "values", [&](const ordered_json& v) { parts.values.push_back(value(v)); });
     each(j, "outputs", [&](const ordered_json& o) {
@@ -79,6 +80,8 @@ class Reader {
       fail<FormatError>("[KernelSpec] field '{}' is missing; write it", key);
     return j.at(key);
   }
+  /// Of what is false where it is not written.
+  static bool holds(const ordered_json& j, const char* key) { return j.contains(key) && j[key] == true; }
   static std::string text(const ordered_json& j) {
     if (!j.is_string()) fail<FormatError>("[KernelSpec] {} is no text; write it in quotes", j.dump());
     return j.get<std::string>();
@@ -168,8 +171,8 @@ class Reader {
     each(body, "nodes", [&](const ordered_json& n) { nodes.push_back(node(n)); });
     v.body = ScalarFunction(std::move(nodes), {{integer<uint32_t>(field(body, "result"))}});
     each(j, "operands", [&](const ordered_json& o) { v.operands.push_back(operand(o)); });
-    v.online = j.contains("online") && j["online"] == true;
-    v.masked_terms_vanish = j.contains("masked_terms_vanish") && j["masked_terms_vanish"] == true;
+    v.online = holds(j, "online");
+    v.masked_terms_vanish = holds(j, "masked_terms_vanish");
     return v;
   }
 };
@@ -182,8 +185,10 @@ std::string KernelSpec::to_json() const {
                  {"values", ordered_json::array()},
                  {"outputs", ordered_json::array()}};
   for (const Expression& e : extents()) j["extents"].push_back(e.to_text());
-  for (const Slot& s : slots())
+  for (const Slot& s : slots()) {
     j["slots"].push_back({{"dtype", name(s.dtype)}, {"elements", s.elements.to_text()}});
+    if (s.is_frozen) j["slots"].back()["frozen"] = true;
+  }
   for (const Value& v : values()) {
     ordered_json operands = ordered_json::array();
     for (const Operand& o : v.operands) operands.push_back(json_of(o));

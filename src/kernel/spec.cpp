@@ -97,7 +97,10 @@ void check(const SpecParts& parts) {
 uint64_t SpecParts::hash() const {
   uint64_t h = combine(extents.size(), values.size());
   for (const Expression& e : extents) h = combine(h, e.hash());
-  for (const Slot& s : slots) h = combine(combine(h, static_cast<uint64_t>(s.dtype)), s.elements.hash());
+  for (const Slot& s : slots) {
+    h = combine(combine(h, static_cast<uint64_t>(s.dtype)), s.elements.hash());
+    if (s.is_frozen) h = combine(h, 3);
+  }
   for (const Value& v : values) {
     h = combine(combine(h, axes_of(v.axes)), axes_of(v.reduced));
     h = combine(combine(h, v.monoid ? 1 + static_cast<uint64_t>(*v.monoid) : 0), v.body.hash());
@@ -139,6 +142,19 @@ std::vector<std::string> KernelSpec::symbols() const {
     add(o.elements);
   }
   return {names.begin(), names.end()};
+}
+
+KernelSpec with_frozen(const KernelSpec& spec, const std::vector<bool>& is_frozen) {
+  const std::span<const Slot> slots = spec.slots();
+  LUMINAL_CHECK(is_frozen.size() == slots.size(), "{} marks for {} slots", is_frozen.size(), slots.size());
+  if (std::ranges::equal(slots, is_frozen, {}, &Slot::is_frozen)) return spec;
+  SpecParts parts = spec.parts();
+  for (size_t s = 0; s < is_frozen.size(); ++s) parts.slots[s].is_frozen = is_frozen[s];
+  return KernelSpec(std::move(parts));
+}
+
+KernelSpec without_frozen(const KernelSpec& spec) {
+  return with_frozen(spec, std::vector<bool>(spec.slots().size(), false));
 }
 
 }  // namespace luminal::kernel

@@ -72,6 +72,9 @@ struct Value {
 struct Slot {
   Dtype dtype = Dtype::F32;
   Expression elements = 1;  ///< of the whole buffer
+  /// What lies there stays the same from launch to launch, as weights do: what a kernel makes of frozen slots alone may
+  /// be kept. The kernels of a plan know it, no law asks for it.
+  bool is_frozen = false;
   friend bool operator==(const Slot&, const Slot&) = default;
 };
 
@@ -131,6 +134,11 @@ class KernelSpec {
   std::shared_ptr<const SpecParts> parts_;
   uint64_t hash_ = 0;
 };
+
+/// The same computation with other frozen slots (Slot::is_frozen), those that `is_frozen` says by slot.
+[[nodiscard]] KernelSpec with_frozen(const KernelSpec& spec, const std::vector<bool>& is_frozen);
+/// The same computation with none: how encode, laws and the cover know it.
+[[nodiscard]] KernelSpec without_frozen(const KernelSpec& spec);
 
 }  // namespace luminal::kernel
 

@@ -97,6 +97,8 @@ struct Executor::State {
   struct Sized {
     std::vector<int64_t> sizes;  ///< of `names`
     std::unique_ptr<Layout> layout;
+    std::unique_ptr<backends::Buffer> kept;  ///< of Layout::kept_bytes, once there is something in it
+    std::vector<uint64_t> stamps;            ///< of Layout::prepared_from, when it was filled
   };
   std::vector<Sized> layouts;  ///< last used first
 
@@ -104,6 +106,7 @@ struct Executor::State {
   [[nodiscard]] bool holds_for(const Sized& sized, const DimMap& dims) const;
   Layout& layout_for(const DimMap& dims);
   [[nodiscard]] int64_t room_for(int64_t bytes) const;
+  void prepare(const Graph& graph);
   void run_segments(Graph& graph, Layout& layout);
   void run_timed(Graph& graph, Layout& layout, std::vector<TraceEntry>* trace, Profiler* profiler,
                  const AfterLaunch& after_launch);
@@ -161,7 +164,10 @@ Layout& Executor::State::layout_for(const DimMap& dims) {
     std::rotate(layouts.begin(), known, known + 1);
   } else {
     check_bucket(dims);
-    Sized made{.sizes = {}, .layout = std::make_unique<Layout>(plan, blocks, dims, *device)};
+    Sized made{.sizes = {},
+               .layout = std::make_unique<Layout>(plan, blocks, dims, *device),
+               .kept = nullptr,
+               .stamps = {}};
     for (const std::string& name : names) made.sizes.push_back(dims.at(name));
     layouts.insert(layouts.begin(), std::move(made));
     if (layouts.size() > kMostLayouts) layouts.pop_back();
@@ -177,6 +183,27 @@ Layout& Executor::State::layout_for(const DimMap& dims) {
   }
   layout.set_arena(arena->address());
   return layout;
+}
+
+/// What kernels keep of weights, made anew if one of them has got other data. The layout is that of this run.
+void Executor::State::prepare(const Graph& graph) {
+  Sized& sized = layouts.front();
+  Layout& layout = *sized.layout;
+  if (layout.kept_bytes() == 0) return;
+  const std::vector<TensorIndex>& from = layout.prepared_from();
+  const auto stamp = [&](TensorIndex tensor) {
+    const auto& value = plan.tensors[at(tensor)].value;
+    return value ? graph.stamp(*value) : 0;
+  };
+  if (sized.stamps.size() == from.size() && std::ranges::equal(sized.stamps, from, {}, {}, stamp)) return;
+  if (!sized.kept) {
+    sized.kept = std::make_unique<backends::Buffer>(*device, layout.kept_bytes());
+    layout.set_kept(sized.kept->address());
+  }
+  sized.stamps.clear();
+  stream->launch(layout.preparations(), 0, layout.preparation_count());
+  stream->synchronise();
+  for (const TensorIndex tensor : from) sized.stamps.push_back(stamp(tensor));
 }
 
 void Executor::State::run_host(Graph& graph, Layout& layout, int launch) {
@@ -305,6 +332,7 @@ void Executor::run(Graph& graph, std::vector<TraceEntry>* trace, Profiler* profi
   Layout& layout = state.layout_for(graph.dims());
   try {
     state.bindings->bind(graph, layout);
+    state.prepare(graph);
     if (trace != nullptr || profiler != nullptr || after_launch || state.reports_launches)
       state.run_timed(graph, layout, trace, profiler, after_launch);
     else
@@ -322,7 +350,9 @@ const Plan& Executor::plan() const { return state_->plan; }
 MemoryUse Executor::memory(const DimMap& dims) const {
   state_->check_bucket(dims);
   const Layout layout(state_->plan, state_->blocks, dims, *state_->device);
-  MemoryUse use{.arena_bytes = layout.arena_bytes(), .lower_bound_bytes = layout.lower_bound()};
+  MemoryUse use{.arena_bytes = layout.arena_bytes(),
+                .lower_bound_bytes = layout.lower_bound(),
+                .kept_bytes = layout.kept_bytes()};
   for (const Block& block : state_->blocks.all) {
     const int64_t bytes = layout.bytes(block.tensors.back());
     if (block.home == Block::Home::Owned) use.owned_bytes += bytes;

@@ -15,6 +15,7 @@ struct MemoryUse {
   int64_t owned_bytes = 0;        ///< results, next states, what host ops touch
   int64_t input_bytes = 0;        ///< read from the graph, states included
   int64_t constant_bytes = 0;
+  int64_t kept_bytes = 0;  ///< what kernels prepared of weights, kept from run to run
 };
 
 /// Called after each launch, which has finished: `read` copies a tensor that it read or wrote.

@@ -1,5 +1,7 @@
 #include "runtime/layout.h"
 
+#include <algorithm>
+
 #include "base/fail.h"
 #include "runtime/dependencies.h"
 #include "runtime/loop_runner.h"
@@ -9,6 +11,7 @@ namespace luminal::runtime {
 Layout::Layout(const Plan& plan, const Blocks& blocks, const DimMap& dims, backends::Device& device) {
   measure_tensors(plan, dims);
   measure_launches(plan, dims, device);
+  find_kept(plan, blocks);
   place_in_arena(plan, blocks);
   make_list(plan, blocks, device);
 }
@@ -31,14 +34,39 @@ void Layout::measure_tensors(const Plan& plan, const DimMap& dims) {
 
 void Layout::measure_launches(const Plan& plan, const DimMap& dims, backends::Device& device) {
   for (const Launch& launch : plan.launches) {
-    std::vector<int64_t>& values = dim_values_.emplace_back();
-    if (launch.kernel)
-      for (const std::string& name : launch.kernel->kernel->dims())
-        values.push_back(Expression::dim(name).exec(dims));
+    const std::vector<int64_t>& values = dim_values_.emplace_back(
+        launch.kernel ? backends::sizes_of(*launch.kernel->kernel, dims) : std::vector<int64_t>());
     shared_bytes_.push_back(launch.kernel ? launch.kernel->kernel->shared_bytes(values) : 0);
+    prepared_bytes_.push_back(launch.kernel ? launch.kernel->kernel->prepared_bytes(values) : 0);
     loops_.push_back(launch.loop ? std::make_unique<LoopRunner>(*launch.loop, dims, device) : nullptr);
     if (launch.loop) shared_bytes_.back() = loops_.back()->workspace_bytes();
   }
+}
+
+/// A launch whose frozen inputs nobody writes keeps what it prepares of them.
+void Layout::find_kept(const Plan& plan, const Blocks& blocks) {
+  prepared_offsets_.assign(plan.launches.size(), 0);
+  keeps_prepared_.assign(plan.launches.size(), false);
+  const auto stays = [&](TensorIndex tensor) {
+    const Block& block = blocks.all[at(blocks.of_tensor[at(tensor)])];
+    return block.home == Block::Home::Constant ||
+           (block.home == Block::Home::Input && !block.written && !block.donated);
+  };
+  for (size_t i = 0; i < plan.launches.size(); ++i) {
+    if (prepared_bytes_[i] == 0) continue;
+    std::vector<TensorIndex> from;
+    for (const int input : plan.launches[i].kernel->frozen)
+      from.push_back(plan.launches[i].kernel->inputs[at(input)]);
+    if (from.empty() || !std::ranges::all_of(from, stays)) continue;
+    keeps_prepared_[i] = true;
+    preparing_.push_back(static_cast<int>(i));
+    prepared_offsets_[i] = kept_bytes_;
+    kept_bytes_ += backends::aligned(prepared_bytes_[i]);
+    prepared_from_.insert(prepared_from_.end(), from.begin(), from.end());
+  }
+  std::ranges::sort(prepared_from_);
+  const auto repeated = std::ranges::unique(prepared_from_);
+  prepared_from_.erase(repeated.begin(), repeated.end());
 }
 
 void Layout::place_in_arena(const Plan& plan, const Blocks& blocks) {
@@ -55,9 +83,12 @@ void Layout::place_in_arena(const Plan& plan, const Blocks& blocks) {
     if (block.home == Block::Home::Arena) add(block_bytes_[i], block.first, block.last, block_offsets_[i]);
   }
   shared_offsets_.assign(plan.launches.size(), 0);
-  for (size_t i = 0; i < plan.launches.size(); ++i)
-    if (shared_bytes_[i] > 0)
-      add(shared_bytes_[i], static_cast<int>(i), static_cast<int>(i), shared_offsets_[i]);
+  for (size_t i = 0; i < plan.launches.size(); ++i) {
+    const auto number = static_cast<int>(i);
+    if (shared_bytes_[i] > 0) add(shared_bytes_[i], number, number, shared_offsets_[i]);
+    if (prepared_bytes_[i] > 0 && !keeps_prepared_[i])
+      add(prepared_bytes_[i], number, number, prepared_offsets_[i]);
+  }
   const Placement placement = place(lifetimes);
   for (size_t i = 0; i < targets.size(); ++i) *targets[i] = placement.offsets[i];
   scratch_offset_ = backends::aligned(placement.bytes);
@@ -86,6 +117,7 @@ void Layout::make_list(const Plan& plan, const Blocks& blocks, backends::Device&
     segments_.back().last = next + 1;
     backends::ListedLaunch& listed = launches.emplace_back(backends::ListedLaunch{
         .kernel = launch.kernel->kernel.get(), .dims = dim_values_[at(number)], .after = {}});
+    if (keeps_prepared_[at(number)]) listed.part = backends::LaunchPart::Rest;
     for (const auto* list : {&launch.kernel->inputs, &launch.kernel->outputs})
       for (const TensorIndex tensor : *list)
         block_uses_[at(blocks.of_tensor[at(tensor)])].push_back({next, listed.buffers++});
@@ -93,8 +125,29 @@ void Layout::make_list(const Plan& plan, const Blocks& blocks, backends::Device&
       if (listed_[at(earlier)] >= 0) listed.after.push_back(listed_[at(earlier)]);
   }
   list_ = device.prepare(std::move(launches));
-  arena_bytes_ = scratch_offset_ + list_->scratch_bytes();
-  lower_bound_ += list_->scratch_bytes();
+  make_preparations(plan, blocks, device);
+  const int64_t scratch =
+      std::max(list_->scratch_bytes(), preparations_ ? preparations_->scratch_bytes() : 0);
+  arena_bytes_ = scratch_offset_ + scratch;
+  lower_bound_ += scratch;
+}
+
+void Layout::make_preparations(const Plan& plan, const Blocks& blocks, backends::Device& device) {
+  if (preparing_.empty()) return;
+  std::vector<backends::ListedLaunch> launches;
+  for (const int number : preparing_) {
+    const KernelLaunch& kernel = *plan.launches[at(number)].kernel;
+    const auto next = static_cast<int>(launches.size());
+    launches.push_back({.kernel = kernel.kernel.get(),
+                        .dims = dim_values_[at(number)],
+                        .buffers = static_cast<int>(kernel.inputs.size() + kernel.outputs.size()),
+                        .after = {},
+                        .part = backends::LaunchPart::Preparation});
+    for (const int input : kernel.frozen)
+      block_uses_[at(blocks.of_tensor[at(kernel.inputs[at(input)])])].push_back(
+          {.launch = next, .buffer = input, .prepares = true});
+  }
+  preparations_ = device.prepare(std::move(launches));
 }
 
 /// By launch, the earlier ones that it waits for: they follow from the memory that launches touch.
@@ -120,6 +173,8 @@ std::vector<std::vector<int>> Layout::dependencies(const Plan& plan, const Block
       range(tensor, [&](int64_t from, int64_t to) { found.write(number, from, to); });
     if (const int64_t shared = shared_bytes_[at(number)]; shared > 0)
       found.write(number, shared_offsets_[at(number)], shared_offsets_[at(number)] + shared);
+    if (const int64_t prepared = prepared_bytes_[at(number)]; prepared > 0 && !keeps_prepared_[at(number)])
+      found.write(number, prepared_offsets_[at(number)], prepared_offsets_[at(number)] + prepared);
   }
   return found.reduced(launches);
 }
@@ -129,18 +184,33 @@ void Layout::set_arena(backends::Address arena) {
   arena_ = arena;
   for (size_t i = 0; i < block_offsets_.size(); ++i)
     if (block_offsets_[i] >= 0) bind(static_cast<int>(i), arena + block_offsets_[i]);
-  for (size_t launch = 0; launch < listed_.size(); ++launch)
+  for (size_t launch = 0; launch < listed_.size(); ++launch) {
     if (listed_[launch] >= 0)
       list_->bind_shared(listed_[launch], arena + shared_offsets_[launch]);
     else if (loops_[launch])
       loops_[launch]->set_workspace(arena + shared_offsets_[launch]);
+    if (prepared_bytes_[launch] > 0 && !keeps_prepared_[launch])
+      list_->bind_prepared(listed_[launch], arena + prepared_offsets_[launch]);
+  }
   list_->bind_scratch(arena + scratch_offset_);
+  if (preparations_) preparations_->bind_scratch(arena + scratch_offset_);
+}
+
+void Layout::set_kept(backends::Address memory) {
+  if (memory == kept_) return;
+  kept_ = memory;
+  for (size_t i = 0; i < preparing_.size(); ++i) {
+    const size_t launch = at(preparing_[i]);
+    list_->bind_prepared(listed_[launch], memory + prepared_offsets_[launch]);
+    preparations_->bind_prepared(static_cast<int>(i), memory + prepared_offsets_[launch]);
+  }
 }
 
 void Layout::bind(int block, backends::Address memory) {
   if (bound_[at(block)] == memory) return;
   bound_[at(block)] = memory;
-  for (const Use& use : block_uses_[at(block)]) list_->bind(use.launch, use.buffer, memory);
+  for (const Use& use : block_uses_[at(block)])
+    (use.prepares ? *preparations_ : *list_).bind(use.launch, use.buffer, memory);
 }
 
 void Layout::run_loop(int launch, backends::Stream& stream, uint64_t run) {

@@ -41,14 +41,24 @@ class Layout {
   /// A kernel launch of the plan in the list.
   [[nodiscard]] int listed(int launch) const { return listed_[static_cast<size_t>(launch)]; }
   [[nodiscard]] const std::vector<Segment>& segments() const { return segments_; }
+
+  /// Of what kernels prepare and runs keep: memory outside the arena.
+  [[nodiscard]] int64_t kept_bytes() const { return kept_bytes_; }
+  void set_kept(backends::Address memory);
+  /// Fills it, in any order, before the first run and whenever one of `prepared_from` has got other data.
+  [[nodiscard]] backends::LaunchList& preparations() { return *preparations_; }
+  [[nodiscard]] int preparation_count() const { return static_cast<int>(preparing_.size()); }
+  [[nodiscard]] const std::vector<TensorIndex>& prepared_from() const { return prepared_from_; }
   /// A loop of the plan, queued. `run`: how many runs came before.
   void run_loop(int launch, backends::Stream& stream, uint64_t run);
 
  private:
   void measure_tensors(const Plan& plan, const DimMap& dims);
   void measure_launches(const Plan& plan, const DimMap& dims, backends::Device& device);
+  void find_kept(const Plan& plan, const Blocks& blocks);
   void place_in_arena(const Plan& plan, const Blocks& blocks);
   void make_list(const Plan& plan, const Blocks& blocks, backends::Device& device);
+  void make_preparations(const Plan& plan, const Blocks& blocks, backends::Device& device);
   [[nodiscard]] std::vector<std::vector<int>> dependencies(const Plan& plan, const Blocks& blocks) const;
 
   std::vector<std::vector<int64_t>> tensor_dims_;
@@ -56,6 +66,8 @@ class Layout {
   // By launch of the plan. Only kernels have dims and a place in the list, only loops a runner.
   std::vector<std::vector<int64_t>> dim_values_;
   std::vector<int64_t> shared_bytes_, shared_offsets_;
+  std::vector<int64_t> prepared_bytes_, prepared_offsets_;  ///< offsets: in the arena, or in what is kept
+  std::vector<bool> keeps_prepared_;
   std::vector<int> listed_;
   std::vector<std::unique_ptr<LoopRunner>> loops_;
   std::vector<std::vector<int>> loop_blocks_;   ///< of inputs, then outputs
@@ -66,9 +78,16 @@ class Layout {
   int64_t arena_bytes_ = 0, lower_bound_ = 0;
   backends::Address arena_;
 
+  int64_t kept_bytes_ = 0;
+  backends::Address kept_;
+  std::vector<int> preparing_;  ///< launches of the plan, in the order of `preparations_`
+  std::vector<TensorIndex> prepared_from_;
+  std::unique_ptr<backends::LaunchList> preparations_;
+
   /// A buffer of a listed launch.
   struct Use {
     int launch = 0, buffer = 0;
+    bool prepares = false;  ///< of `preparations_`
   };
   std::vector<std::vector<Use>> block_uses_;  ///< by block
   std::vector<backends::Address> bound_;      ///< by block

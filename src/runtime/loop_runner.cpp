@@ -63,6 +63,7 @@ void LoopRunner::place_blocks() {
     carry_bytes_.push_back(element_bytes_[i]);
     carry_offsets_.push_back(reserve(carry_bytes_.back()));
   }
+  kept_offset_ = reserve(layout_->kept_bytes());
   workspace_bytes_ = end;
 }
 
@@ -70,6 +71,7 @@ void LoopRunner::set_workspace(backends::Address memory) {
   workspace_ = memory;
   layout_->set_arena(memory);
   for (const auto& [block, offset] : own_blocks_) layout_->bind(block, memory + offset);
+  if (layout_->kept_bytes() > 0) layout_->set_kept(memory + kept_offset_);
 }
 
 void LoopRunner::upload_constants(backends::Stream& stream) {
@@ -99,6 +101,8 @@ void LoopRunner::run(backends::Stream& stream, std::span<const backends::Address
   if (length_ == 0)
     for (size_t i = 0; i < loop_.carries; ++i) stream.copy(memory[i], memory[inputs + i], carry_bytes_[i]);
   for (size_t i = shared; i < inputs; ++i) bind(loop_.body_inputs[i], memory[i]);
+  if (length_ > 0 && layout_->kept_bytes() > 0)
+    stream.launch(layout_->preparations(), 0, layout_->preparation_count());
   for (int64_t done = 0; done < length_; ++done) {
     throw_if_cancelled();
     const int64_t place = loop_.reverse ? length_ - 1 - done : done;

@@ -15,7 +15,8 @@ class LoopRunner {
  public:
   /// The loop and the device outlive it.
   LoopRunner(const LoopLaunch& loop, const DimMap& dims, backends::Device& device);
-  /// For the body's arena, what host ops touch, and a second place for carried state.
+  /// For the body's arena, what host ops touch, a second place for carried state, and what kernels prepare of inputs that
+  /// all steps share.
   [[nodiscard]] int64_t workspace_bytes() const { return workspace_bytes_; }
   void set_workspace(backends::Address memory);
   /// Queues all steps. `memory`: of the loop's inputs, then outputs. `run`: how many runs came before.
@@ -41,7 +42,7 @@ class LoopRunner {
   int64_t length_;
   Blocks blocks_;
   std::unique_ptr<Layout> layout_;
-  int64_t workspace_bytes_ = 0;
+  int64_t workspace_bytes_ = 0, kept_offset_ = 0;
   backends::Address workspace_;
   std::vector<int64_t> carry_bytes_, carry_offsets_;  ///< second places, in the workspace
   std::vector<int64_t> element_bytes_;                ///< by output: of one step

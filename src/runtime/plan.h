@@ -48,6 +48,9 @@ struct KernelLaunch {
   std::shared_ptr<const backends::Kernel> kernel;
   std::vector<TensorIndex> inputs, outputs;
   std::vector<InPlace> in_place;  ///< what is allowed
+  /// Into `inputs`: those of frozen slots (kernel::Slot). Where none of these tensors is written, what the kernel prepares
+  /// of them is kept from run to run.
+  std::vector<int> frozen;
 };
 
 /// An op with an evaluation of its own (gather, scatter, random, user code), run by its record on the host.

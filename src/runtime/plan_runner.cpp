@@ -114,6 +114,7 @@ void PlanRunner::upload(TensorIndex tensor) {
 
 void PlanRunner::give(TensorIndex tensor, std::shared_ptr<const TensorData> data) {
   given_.at(tensor) = std::move(data);
+  is_prepared_ = false;
   if (const int block = blocks_.of_tensor[at(tensor)];
       block >= 0 && is_read_where_it_lies(blocks_.all[at(block)]))
     bind_given(block);
@@ -148,8 +149,17 @@ void PlanRunner::queue_given_outputs(int launch) {
   for (const TensorIndex tensor : plan_.launches[at(launch)].outputs()) upload(tensor);
 }
 
+void PlanRunner::prepare() {
+  if (is_prepared_ || layout_->kept_bytes() == 0) return;
+  if (!kept_) kept_ = std::make_unique<backends::Buffer>(device_, layout_->kept_bytes());
+  layout_->set_kept(kept_->address());
+  stream_->launch(layout_->preparations(), 0, layout_->preparation_count());
+  is_prepared_ = true;
+}
+
 void PlanRunner::queue() {
   ++runs_;
+  prepare();
   for (size_t launch = 0; is_separate_ && launch < plan_.launches.size(); ++launch)
     take_memory_of_outputs(static_cast<int>(launch));
   for (const Segment& segment : layout_->segments())
@@ -166,6 +176,7 @@ void PlanRunner::run() {
 
 void PlanRunner::run_launch(int launch) {
   if (launch == 0) ++runs_;
+  prepare();
   if (is_separate_) take_memory_of_outputs(launch);
   if (!plan_.launches[at(launch)].kernel) {
     queue_given_outputs(launch);
@@ -178,6 +189,7 @@ void PlanRunner::run_launch(int launch) {
 
 double PlanRunner::sample_us(double at_least_us) {
   restore();
+  prepare();
   return timer_.sample_us(at_least_us, [this] { queue(); });
 }
 

@@ -63,6 +63,7 @@ class PlanRunner {
 
  private:
   void queue();
+  void prepare();
   void queue_given_outputs(int launch);
   void take_memory_of_outputs(int launch);
   [[nodiscard]] bool is_same(backends::Address a, backends::Address b, int64_t bytes) const;
@@ -82,7 +83,9 @@ class PlanRunner {
       own_;  ///< by block; null in the arena, of given data, and before use
   std::unique_ptr<backends::Stream> stream_;
   StreamTimer timer_;
-  int runs_ = 0;  ///< whole ones, since the inputs were as they were given
+  std::unique_ptr<backends::Buffer> kept_;  ///< of Layout::kept_bytes
+  bool is_prepared_ = false;                ///< of the inputs that are there
+  int runs_ = 0;                            ///< whole ones, since the inputs were as they were given
 };
 
 /// Tensors that a runner has to be given.

@@ -11,13 +11,17 @@
 namespace luminal::search {
 namespace {
 
-std::shared_ptr<const LoopBody> body_of_loop(const Subgraph& part, const SearchOptions& options) {
+/// Inputs from `first_shared` on are the same in all steps: what the body's kernels prepare of them is made once for a
+/// run of the loop.
+std::shared_ptr<const LoopBody> body_of_loop(const Subgraph& part, size_t first_shared,
+                                             const SearchOptions& options) {
   auto body = std::make_shared<LoopBody>();
   body->graph = std::make_shared<Graph>();
   std::vector<GraphTensor> inputs;
   for (const Value& input : part.inputs) {
     const TensorType& type = part.graph.type(input);
     inputs.push_back(body->graph->tensor(type.dims, type.dtype));
+    if (body->inputs.size() >= first_shared) body->graph->note_weight(inputs.back().edge().source);
     body->inputs.push_back(inputs.back().edge().source);
   }
   for (const GraphTensor& output : inlined(part, *body->graph, inputs))
@@ -34,7 +38,7 @@ LoopBodies loop_bodies(const Graph& graph, const KernelGraph& kernel_graph, cons
   for (size_t host = 0; host < bodies.size(); ++host)
     if (const auto form = ScanForm::of(graph.node(kernel_graph.hosts[host].node).attributes)) {
       std::shared_ptr<const LoopBody>& body = known[form->body.get()];
-      if (!body) body = body_of_loop(*form->body, options);
+      if (!body) body = body_of_loop(*form->body, form->carries + form->sequences, options);
       bodies[host] = body;
     }
   return bodies;

@@ -340,6 +340,9 @@ class Builder {
     ++kernel.launches;
     Launch& launch = plan_.launches[open.launch];
     if (kernel.implementation.schedule->foreign) launch.kernel->in_place.clear();
+    const auto slots = store_.at(open.spec).slots();
+    for (size_t slot = 0; slot < slots.size(); ++slot)
+      if (slots[slot].is_frozen) launch.kernel->frozen.push_back(static_cast<int>(slot));
     launch.name = shared.name;
     launch.flops = shared.work.flops;
     launch.bytes = shared.work.bytes_read + shared.work.bytes_written;

@@ -42,8 +42,8 @@ std::vector<std::string> program_parts(const Graph& graph, const KernelGraph& ke
       fmt::format("{:016x}", content_of(graph, kernel_graph)),
       to_string(bucket),
       key_text(target),
-      fmt::format("{} {} {} {} {}", static_cast<int>(options.math), fmt::join(options.rules_off, ","),
-                  options.fusions, options.merge, options.large_bytes),
+      fmt::format("{} {} {} {} {} {}", static_cast<int>(options.math), fmt::join(options.rules_off, ","),
+                  options.fusions, options.merge, options.large_bytes, options.pack_weights_once),
       options.rules,
       fmt::format("{:x}", user_kernels_hash())};
   if (std::string extra = key_text_of_examples(options); !extra.empty()) parts.push_back(std::move(extra));

@@ -37,13 +37,16 @@ std::string to_text(const CompileReport& report) {
       "  e-graph: {} tensors became {} classes, {} rows after {} rounds (rows of all tables: {})\n"
       "  cover: {} fusion candidates, at most {} for a class; predicted {:.1f} us, with every value in "
       "memory at least {:.1f} us\n"
-      "  memory: {:.2f} MB of temporaries at the peak\n",
+      "  memory: {:.2f} MB of temporaries at the peak{}\n",
       report.graph_nodes, report.kernels.size(),
       std::accumulate(report.kernels.begin(), report.kernels.end(), 0,
                       [](int sum, const KernelReport& k) { return sum + k.launches; }),
       report.host_launches.size(), report.ops_outside_plan, report.tensors, report.classes, report.rows,
       report.rounds, fmt::join(report.growth, " "), report.fusions, report.most_fusions, report.predicted_us,
-      report.unfused_us, static_cast<double>(report.arena_bytes) / 1e6);
+      report.unfused_us, static_cast<double>(report.arena_bytes) / 1e6,
+      report.kept_bytes > 0
+          ? fmt::format(", {:.2f} MB of weights packed once", static_cast<double>(report.kept_bytes) / 1e6)
+          : "");
   for (size_t i = 0; i < report.search.size(); ++i)
     text += fmt::format("  search, round {}: {} kernels, {} newly timed, {:.1f} us in total\n", i + 1,
                         report.search[i].kernels, report.search[i].timed, report.search[i].sum_us);
@@ -158,6 +161,7 @@ std::string to_json(const CompileReport& report) {
               {"host_launches", report.host_launches},
               {"ops_outside_plan", report.ops_outside_plan},
               {"arena_bytes", report.arena_bytes},
+              {"kept_bytes", report.kept_bytes},
               {"plan_key", fmt::format("{:016x}", report.plan_key)},
               {"note", report.note}}
       .dump(1);

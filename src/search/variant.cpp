@@ -214,7 +214,9 @@ CompileReport report_of(const Variant& v, const BackEnd& target, const Compilati
     report.timed_at.push_back(fmt::format("{}", fmt::join(parts, ", ")));
   }
   report.plan_key = plan.key;
-  report.arena_bytes = v.executor->memory(plan.bucket.top()).arena_bytes;
+  const runtime::MemoryUse memory = v.executor->memory(plan.bucket.top());
+  report.arena_bytes = memory.arena_bytes;
+  report.kept_bytes = memory.kept_bytes;
   for (const runtime::Launch& launch : plan.launches)
     if (launch.host)
       report.host_launches.push_back(launch.name);

@@ -138,6 +138,9 @@ class DeferredDevice : public backends::Device {
     [[nodiscard]] int64_t shared_bytes(std::span<const int64_t> dims) const override {
       return cpu_kernel->shared_bytes(dims);
     }
+    [[nodiscard]] int64_t prepared_bytes(std::span<const int64_t> dims) const override {
+      return cpu_kernel->prepared_bytes(dims);
+    }
     [[nodiscard]] std::vector<std::byte> binary() const override { return cpu_kernel->binary(); }
     const std::shared_ptr<const backends::Kernel> cpu_kernel;
 
@@ -148,7 +151,7 @@ class DeferredDevice : public backends::Device {
   /// Where the buffers of a list's launches are.
   struct Bound {
     std::vector<std::vector<backends::Address>> buffers;  ///< by launch
-    std::vector<backends::Address> shared;
+    std::vector<backends::Address> shared, prepared;
     backends::Address scratch;
   };
   class List : public backends::LaunchList {
@@ -159,6 +162,7 @@ class DeferredDevice : public backends::Device {
         bound.buffers.emplace_back(static_cast<size_t>(launch.buffers));
       }
       bound.shared.resize(launches.size());
+      bound.prepared.resize(launches.size());
       cpu_list = cpu.prepare(std::move(launches));
     }
     void bind(int launch, int buffer, backends::Address memory) override {
@@ -166,6 +170,9 @@ class DeferredDevice : public backends::Device {
     }
     void bind_shared(int launch, backends::Address memory) override {
       bound.shared[static_cast<size_t>(launch)] = memory;
+    }
+    void bind_prepared(int launch, backends::Address memory) override {
+      bound.prepared[static_cast<size_t>(launch)] = memory;
     }
     [[nodiscard]] int64_t scratch_bytes() const override { return cpu_list->scratch_bytes(); }
     void bind_scratch(backends::Address memory) override { bound.scratch = memory; }
@@ -319,6 +326,8 @@ class DeferredDevice : public backends::Device {
       for (size_t buffer = 0; buffer < bound.buffers[at].size(); ++buffer)
         list.bind(launch, static_cast<int>(buffer), {resolve(bound.buffers[at][buffer], 0)});
       list.bind_shared(launch, {resolve(bound.shared[at], 0)});
+      if (bound.prepared[at] != backends::Address{})
+        list.bind_prepared(launch, {resolve(bound.prepared[at], 0)});
     }
     list.bind_scratch({resolve(bound.scratch, 0)});
     cpu_->make_stream()->launch(list, first, last);

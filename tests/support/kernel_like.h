@@ -19,6 +19,10 @@ class KernelLike : public backends::HostKernel {
   }
   int64_t shared_bytes(std::span<const int64_t> dims) const override { return kernel_->shared_bytes(dims); }
   int64_t local_bytes(std::span<const int64_t> dims) const override { return kernel_->local_bytes(dims); }
+  int preparing_stages() const override { return kernel_->preparing_stages(); }
+  int64_t prepared_bytes(std::span<const int64_t> dims) const override {
+    return kernel_->prepared_bytes(dims);
+  }
   void run(int stage, const backends::LaunchArguments& arguments, int64_t begin, int64_t end) const override {
     kernel_->run(stage, arguments, begin, end);
   }

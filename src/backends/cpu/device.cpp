@@ -25,7 +25,8 @@ class CpuKernel : public HostKernel {
       : file_(std::move(file)),
         code_(file_.object),
         shared_(file_.shared_bytes, file_.dims),
-        local_(file_.local_bytes, file_.dims) {
+        local_(file_.local_bytes, file_.dims),
+        prepared_(file_.prepared_bytes, file_.dims) {
     for (size_t s = 0; s < file_.tasks.size(); ++s) {
       tasks_.emplace_back(file_.tasks[s], file_.dims);
       stages_.push_back(reinterpret_cast<StageFunction>(code_.symbol(file_.symbols[s])));
@@ -34,11 +35,15 @@ class CpuKernel : public HostKernel {
 
   [[nodiscard]] const std::vector<std::string>& dims() const override { return file_.dims; }
   [[nodiscard]] int stage_count() const override { return static_cast<int>(stages_.size()); }
+  [[nodiscard]] int preparing_stages() const override { return file_.preparing_stages; }
   [[nodiscard]] int64_t tasks(int stage, std::span<const int64_t> dims) const override {
     return std::max<int64_t>(0, tasks_.at(static_cast<size_t>(stage))(dims));
   }
   [[nodiscard]] int64_t shared_bytes(std::span<const int64_t> dims) const override { return shared_(dims); }
   [[nodiscard]] int64_t local_bytes(std::span<const int64_t> dims) const override { return local_(dims); }
+  [[nodiscard]] int64_t prepared_bytes(std::span<const int64_t> dims) const override {
+    return prepared_(dims);
+  }
   void run(int stage, const LaunchArguments& arguments, int64_t begin, int64_t end) const override {
     stages_[static_cast<size_t>(stage)](&arguments, begin, end);
   }
@@ -50,7 +55,7 @@ class CpuKernel : public HostKernel {
   LoadedObject code_;
   std::vector<StageFunction> stages_;
   std::vector<IndexCode> tasks_;
-  IndexCode shared_, local_;
+  IndexCode shared_, local_, prepared_;
 };
 
 int64_t cache_size(int level, int name, int64_t fallback) {
@@ -85,6 +90,8 @@ class CpuDevice : public HostDevice {
     }
     file.shared_bytes = workspace_of(program, Space::Shared).bytes;
     file.local_bytes = workspace_of(program, Space::Local).bytes;
+    file.prepared_bytes = workspace_of(program, Space::Prepared).bytes;
+    file.preparing_stages = static_cast<int>(preparing_stages(program));
     file.object = compile_object(source, cpu_);
     return std::make_shared<CpuKernel>(std::move(file));
   }

@@ -9,7 +9,7 @@ namespace {
 // Layout, little-endian: magic, version, XXH3 of all that follows; then each part with its length in front:
 // texts as bytes, lists as their count and parts. Formulas are Expression::to_text.
 constexpr uint32_t kMagic = 0x4b4d554c;  // "LUMK"
-constexpr uint32_t kVersion = 1;         // also raised when LaunchArguments changes
+constexpr uint32_t kVersion = 2;         // also raised when LaunchArguments changes
 
 class Writer {
  public:
@@ -72,6 +72,8 @@ std::vector<std::byte> to_bytes(const KernelFile& file) {
   }
   body.text(file.shared_bytes.to_text());
   body.text(file.local_bytes.to_text());
+  body.text(file.prepared_bytes.to_text());
+  body.number(static_cast<uint64_t>(file.preparing_stages), 4);
   body.blob(file.object);
   Writer whole;
   whole.number(kMagic, 4);
@@ -101,6 +103,11 @@ KernelFile parse_kernel_file(std::span<const std::byte> bytes) {
   }
   file.shared_bytes = Expression::parse(r.text());
   file.local_bytes = Expression::parse(r.text());
+  file.prepared_bytes = Expression::parse(r.text());
+  file.preparing_stages = static_cast<int>(r.number(4));
+  if (file.preparing_stages < 0 || static_cast<size_t>(file.preparing_stages) > file.tasks.size())
+    fail<FormatError>("[kernel] {} of {} stages prepare; delete the file, and it will be compiled again",
+                      file.preparing_stages, file.tasks.size());
   const auto object = r.blob();
   file.object.assign(object.begin(), object.end());
   return file;

@@ -14,7 +14,8 @@ struct KernelFile {
   std::vector<std::string> dims;     ///< sorted
   std::vector<std::string> symbols;  ///< by stage
   std::vector<Expression> tasks;     ///< by stage
-  Expression shared_bytes = 0, local_bytes = 0;
+  Expression shared_bytes = 0, local_bytes = 0, prepared_bytes = 0;
+  int preparing_stages = 0;
   std::vector<std::byte> object;
 };
 [[nodiscard]] std::vector<std::byte> to_bytes(const KernelFile& file);

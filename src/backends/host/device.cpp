@@ -28,11 +28,14 @@ class HostLaunchList : public LaunchList {
       const HostKernel& kernel = on_host(*launch.kernel);
       first_stage_.push_back(static_cast<int>(stages.size()));
       local_bytes_ = std::max(local_bytes_, aligned(kernel.local_bytes(launch.dims)));
-      for (int stage = 0; stage < kernel.stage_count(); ++stage) {
+      const int preparing = kernel.preparing_stages();
+      const int first = launch.part == LaunchPart::Rest ? preparing : 0;
+      const int last = launch.part == LaunchPart::Preparation ? preparing : kernel.stage_count();
+      for (int stage = first; stage < last; ++stage) {
         StageWork& work = stages.emplace_back(StageWork{
             .kernel = &kernel, .stage = stage, .tasks = kernel.tasks(stage, launch.dims), .before = {}});
         work.arguments = {.buffers = pointers_.data() + first_pointer_[number], .dims = launch.dims.data()};
-        if (stage > 0)
+        if (stage > first)
           work.before = {static_cast<int>(stages.size()) - 2};
         else
           for (const int earlier : launch.after)
@@ -51,6 +54,10 @@ class HostLaunchList : public LaunchList {
   void bind_shared(int launch, Address memory) override {
     for (int stage = first_stage_[at(launch)]; stage < first_stage_[at(launch) + 1]; ++stage)
       scheduler_->stages()[at(stage)].arguments.shared = host_pointer(memory);
+  }
+  void bind_prepared(int launch, Address memory) override {
+    for (int stage = first_stage_[at(launch)]; stage < first_stage_[at(launch) + 1]; ++stage)
+      scheduler_->stages()[at(stage)].arguments.prepared = host_pointer(memory);
   }
   /// Workspaces of the workers, one after the other.
   [[nodiscard]] int64_t scratch_bytes() const override { return local_bytes_ * workers_; }

@@ -16,6 +16,7 @@ struct LaunchArguments {
   const int64_t* dims = nullptr;   ///< in Program::dims order
   std::byte* shared = nullptr;     ///< Kernel::shared_bytes, aligned to kAlignment
   std::byte* local = nullptr;      ///< of this thread: HostKernel::local_bytes, aligned to kAlignment
+  std::byte* prepared = nullptr;   ///< Kernel::prepared_bytes, aligned to kAlignment
 };
 
 /// A kernel that threads of the host run: stages one after the other, tasks of a stage in any order, several
@@ -23,6 +24,8 @@ struct LaunchArguments {
 class HostKernel : public Kernel {
  public:
   [[nodiscard]] virtual int stage_count() const = 0;
+  /// How many of them, the first ones, fill what Kernel::prepared_bytes counts.
+  [[nodiscard]] virtual int preparing_stages() const { return 0; }
   /// Tasks of a stage at these sizes (values of dims(), in order).
   [[nodiscard]] virtual int64_t tasks(int stage, std::span<const int64_t> dims) const = 0;
   /// Workspace of each thread.

@@ -9,34 +9,44 @@ namespace luminal::backends {
 namespace {
 
 std::string header_of(std::string_view body) {
-  return fmt::format("luminal null kernel 1 {:016x}\n", hash_bytes(body));
+  return fmt::format("luminal null kernel 2 {:016x}\n", hash_bytes(body));
 }
 
 /// Sizes like the real one's, and a run that does nothing.
 class NullKernel : public HostKernel {
  public:
-  NullKernel(std::vector<std::string> dims, std::vector<Expression> tasks, Expression shared,
-             Expression local)
-      : dims_(std::move(dims)), tasks_(std::move(tasks)), shared_(shared), local_(local) {}
+  struct Facts {
+    std::vector<std::string> dims;
+    std::vector<Expression> tasks;  ///< by stage
+    Expression shared, local, prepared;
+    int preparing = 0;  ///< stages
+  };
+  explicit NullKernel(Facts facts) : facts_(std::move(facts)) {}
 
-  [[nodiscard]] const std::vector<std::string>& dims() const override { return dims_; }
-  [[nodiscard]] int stage_count() const override { return static_cast<int>(tasks_.size()); }
+  [[nodiscard]] const std::vector<std::string>& dims() const override { return facts_.dims; }
+  [[nodiscard]] int stage_count() const override { return static_cast<int>(facts_.tasks.size()); }
+  [[nodiscard]] int preparing_stages() const override { return facts_.preparing; }
   [[nodiscard]] int64_t tasks(int stage, std::span<const int64_t> dims) const override {
-    return value(tasks_.at(static_cast<size_t>(stage)), dims);
+    return value(facts_.tasks.at(static_cast<size_t>(stage)), dims);
   }
   [[nodiscard]] int64_t shared_bytes(std::span<const int64_t> dims) const override {
-    return value(shared_, dims);
+    return value(facts_.shared, dims);
   }
   [[nodiscard]] int64_t local_bytes(std::span<const int64_t> dims) const override {
-    return value(local_, dims);
+    return value(facts_.local, dims);
+  }
+  [[nodiscard]] int64_t prepared_bytes(std::span<const int64_t> dims) const override {
+    return value(facts_.prepared, dims);
   }
   void run(int, const LaunchArguments&, int64_t, int64_t) const override {}
 
-  /// A line for each fact: header with the hash of what follows, dims, workspaces, tasks of every stage.
+  /// A line for each fact: header with the hash of what follows, dims, workspaces, stages that prepare, tasks of every
+  /// stage.
   [[nodiscard]] std::vector<std::byte> binary() const override {
     std::string body =
-        fmt::format("{}\n{}\n{}\n", fmt::join(dims_, " "), shared_.to_text(), local_.to_text());
-    for (const Expression& tasks : tasks_) body += tasks.to_text() + "\n";
+        fmt::format("{}\n{}\n{}\n{}\n{}\n", fmt::join(facts_.dims, " "), facts_.shared.to_text(),
+                    facts_.local.to_text(), facts_.prepared.to_text(), facts_.preparing);
+    for (const Expression& tasks : facts_.tasks) body += tasks.to_text() + "\n";
     const std::string text = header_of(body) + body;
     const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
     return {bytes, bytes + text.size()};
@@ -45,13 +55,11 @@ class NullKernel : public HostKernel {
  private:
   [[nodiscard]] int64_t value(const Expression& e, std::span<const int64_t> sizes) const {
     DimMap dims;
-    for (size_t i = 0; i < dims_.size(); ++i) dims.emplace(dims_[i], sizes[i]);
+    for (size_t i = 0; i < facts_.dims.size(); ++i) dims.emplace(facts_.dims[i], sizes[i]);
     return e.exec(dims);
   }
 
-  std::vector<std::string> dims_;
-  std::vector<Expression> tasks_;
-  Expression shared_, local_;
+  Facts facts_;
 };
 
 class NullDevice : public HostDevice {
@@ -68,9 +76,14 @@ class NullDevice : public HostDevice {
     codegen::verify(program);
     std::vector<Expression> tasks;
     for (const codegen::Stage& stage : program.stages) tasks.push_back(stage.tasks);
-    return std::make_shared<NullKernel>(program.dims, std::move(tasks),
-                                        workspace_of(program, codegen::Space::Shared).bytes,
-                                        workspace_of(program, codegen::Space::Local).bytes);
+    const auto bytes = [&](codegen::Space space) { return workspace_of(program, space).bytes; };
+    return std::make_shared<NullKernel>(
+        NullKernel::Facts{.dims = program.dims,
+                          .tasks = std::move(tasks),
+                          .shared = bytes(codegen::Space::Shared),
+                          .local = bytes(codegen::Space::Local),
+                          .prepared = bytes(codegen::Space::Prepared),
+                          .preparing = static_cast<int>(preparing_stages(program))});
   }
 
   [[nodiscard]] std::shared_ptr<const Kernel> load(std::span<const std::byte> binary) override {
@@ -86,12 +99,13 @@ class NullDevice : public HostDevice {
       return line;
     };
     std::istringstream names(next());
-    std::vector<std::string> dims;
-    for (std::string name; names >> name;) dims.push_back(name);
-    const Expression shared = Expression::parse(next()), local = Expression::parse(next());
-    std::vector<Expression> tasks;
-    for (std::string line; std::getline(text, line);) tasks.push_back(Expression::parse(line));
-    return std::make_shared<NullKernel>(std::move(dims), std::move(tasks), shared, local);
+    NullKernel::Facts facts;
+    for (std::string name; names >> name;) facts.dims.push_back(name);
+    for (Expression* bytes : {&facts.shared, &facts.local, &facts.prepared})
+      *bytes = Expression::parse(next());
+    facts.preparing = std::stoi(next());
+    for (std::string line; std::getline(text, line);) facts.tasks.push_back(Expression::parse(line));
+    return std::make_shared<NullKernel>(std::move(facts));
   }
 
   [[nodiscard]] std::string source(const codegen::Program& program) override { return program.to_string(); }

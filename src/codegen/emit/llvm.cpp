@@ -101,17 +101,21 @@ class StageText {
   void arguments() {
     const LlvmValue given{"%arguments", 0};
     const LlvmValue buffers = entry_load("ptr", given, 0), dims = entry_load("ptr", given, 1);
-    const LlvmValue shared = entry_load("ptr", given, 2), local = entry_load("ptr", given, 3);
+    const LlvmValue shared = entry_load("ptr", given, 2), local = entry_load("ptr", given, 3),
+                    prepared = entry_load("ptr", given, 4);
     for (size_t k = 0; k < program_.dims.size(); ++k)
       indices_.dims[program_.dims[k]] = entry_load("i64", dims, static_cast<int64_t>(k));
     const Workspace in_shared = workspace_of(program_, Space::Shared),
-                    in_local = workspace_of(program_, Space::Local);
+                    in_local = workspace_of(program_, Space::Local),
+                    in_prepared = workspace_of(program_, Space::Prepared);
     for (size_t k = 0; k < program_.buffers.size(); ++k) {
       const Space space = program_.buffers[k].space;
       if (space <= Space::Output)
         bases_.push_back(entry_load("ptr", buffers, static_cast<int64_t>(k)));
       else if (space == Space::Table)
         bases_.push_back({"@" + table_symbol(program_, k), 0});
+      else if (space == Space::Prepared)
+        bases_.push_back(indices_.address(prepared, "i8", in_prepared.offsets[k]));
       else
         bases_.push_back(space == Space::Shared ? indices_.address(shared, "i8", in_shared.offsets[k])
                                                 : indices_.address(local, "i8", in_local.offsets[k]));

@@ -22,8 +22,12 @@ class Lowering {
         program_(program_for(spec, "contract")) {}
 
   Program lower() {
-    if (l_.t.pack_m == Packing::Shared) pack_rows_stage();
-    if (l_.t.pack_n == Packing::Shared) pack_columns_stage();
+    for (const bool prepares : {true, false}) {  // the stages that prepare come first
+      if (l_.t.pack_m == Packing::Shared && is_frozen(*l_.spec, l_.c.left) == prepares)
+        pack_rows_stage(prepares);
+      if (l_.t.pack_n == Packing::Shared && is_frozen(*l_.spec, l_.c.right) == prepares)
+        pack_columns_stage(prepares);
+    }
     compute_stage();
     if (l_.t.splits > 1) sum_stage();
     return std::move(program_);
@@ -55,8 +59,9 @@ class Lowering {
     return steps().ceil_div((wanted + *have - 1) / std::max<int64_t>(*have, 1)).max(1);
   }
 
-  void pack_rows_stage() {
-    rows_ = workspace("rows", Space::Shared, l_.batch.size() * l_.tiles * l_.row_tile_elements(steps()));
+  void pack_rows_stage(bool prepares) {
+    rows_ = workspace("rows", prepares ? Space::Prepared : Space::Shared,
+                      l_.batch.size() * l_.tiles * l_.row_tile_elements(steps()));
     const Expression batches = l_.batch.size(), groups = pack_all_rows() ? Expression(1) : l_.tiles;
     const Expression chunk = pack_chunk(batches * groups), chunks = steps().ceil_div(chunk);
     StageBuilder b(program_, batches * groups * chunks);
@@ -67,7 +72,7 @@ class Lowering {
         (batch * l_.tiles + group) * tile_size + from * l_.inner * (l_.lines ? 1 : l_.t.tile_m);
     pack_row_tiles(b, l_, at_batch(batch), group, pack_all_rows() ? l_.tiles : Expression(1),
                    l_.block(from, chunk.min(steps() - from)), rows_, base, l_.line(steps()), tile_size);
-    b.finish();
+    b.finish(prepares);
   }
   /// Masks are cheapest where one task packs all rows.
   [[nodiscard]] bool pack_all_rows() const {
@@ -75,9 +80,10 @@ class Lowering {
            std::ranges::any_of(l_.c.left.operands, [](const kernel::Operand& o) { return !o.masks.empty(); });
   }
 
-  void pack_columns_stage() {
+  void pack_columns_stage(bool prepares) {
     const Expression panel_size = l_.panel_elements(steps());
-    columns_ = workspace("columns", Space::Shared, l_.batch.size() * l_.panels * panel_size);
+    columns_ = workspace("columns", prepares ? Space::Prepared : Space::Shared,
+                         l_.batch.size() * l_.panels * panel_size);
     const bool wide = packs_rows_of_panels(l_);
     const Expression together = wide ? l_.panels.min(panels_together()) : Expression(1);
     const Expression groups = l_.panels.ceil_div(together);
@@ -92,7 +98,7 @@ class Lowering {
                   panel_size, leaves_cache(l_.batch.size() * l_.panels * panel_size));
     else
       pack_panel(b, l_, at_batch(batch), first, range, columns_, base);
-    b.finish();
+    b.finish(prepares);
   }
   /// About two pages of each row at a time.
   [[nodiscard]] int64_t panels_together() const {

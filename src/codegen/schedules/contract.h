@@ -17,6 +17,8 @@ struct Factor {
   std::vector<kernel::Operand> operands;
 };
 [[nodiscard]] std::vector<const kernel::Operand*> read_by(const Factor& f);
+/// Whether all that the factor is made of lies in frozen slots (kernel::Slot): what is packed of it may be kept.
+[[nodiscard]] bool is_frozen(const kernel::KernelSpec& spec, const Factor& f);
 /// Whether a mask of what the factor reads depends on the axis.
 [[nodiscard]] bool masked_along(const Factor& f, int axis);
 

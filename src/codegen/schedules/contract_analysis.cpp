@@ -91,6 +91,15 @@ std::vector<const Operand*> read_by(const Factor& f) {
   return read;
 }
 
+bool is_frozen(const KernelSpec& spec, const Factor& f) {
+  const std::vector<const Operand*> read = read_by(f);
+  const auto is_load = [](const Operand* o) { return o->kind == Operand::Kind::Load; };
+  return std::ranges::any_of(read, is_load) && std::ranges::all_of(read, [&](const Operand* o) {
+           if (o->kind == Operand::Kind::Index) return true;
+           return is_load(o) && spec.slots()[static_cast<size_t>(o->slot)].is_frozen;
+         });
+}
+
 bool masked_along(const Factor& f, int axis) {
   for (const Operand* o : read_by(f))
     for (const kernel::Mask& m : o->masks)

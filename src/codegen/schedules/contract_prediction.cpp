@@ -137,6 +137,7 @@ Problem problem_of(const kernel::KernelSpec& spec, const Contraction& c, bool sw
   p.steps = static_cast<double>(l.summed.extents[0].exec(top));
   p.plain_m = is_plain(spec, l.c.left), p.plain_n = is_plain(spec, l.c.right);
   p.masked_m = is_masked(l.c.left), p.masked_n = is_masked(l.c.right);
+  p.frozen_m = is_frozen(spec, l.c.left), p.frozen_n = is_frozen(spec, l.c.right);
   p.turned = l.turned, p.lines = l.lines, p.columns_out = l.columns_out;
   const auto filled = [&](int64_t line) {
     const auto length = static_cast<double>(std::max<int64_t>(line, 1));
@@ -214,8 +215,8 @@ Prediction::Prediction(const Problem& p, const Tiles& tiles, const Tiling& t, co
   far_ = p.left_bytes + p.right_bytes + p.out_bytes > l2_;
   // A panel that leaves the second cache while it is read again and again.
   tile_steps_ = all_ * p.k * step() * (panel_bytes_ > l2_ / 2 ? 1.15 : 1);
-  stages_us_ = kRates.stage_us * (1 + (t.pack_m == Packing::Shared ? 1 : 0) +
-                                  (t.pack_n == Packing::Shared ? 1 : 0) + (splits_ > 1 ? 1 : 0));
+  stages_us_ =
+      kRates.stage_us * (1 + (packs_rows() ? 1 : 0) + (packs_columns() ? 1 : 0) + (splits_ > 1 ? 1 : 0));
   set_packing();
   least_cycles_ = tile_steps_ + tile_ends(0) + std::min(pack_m_one_block_, pack_m_) + pack_n_ + packed_;
 }
@@ -347,10 +348,10 @@ void Prediction::set_packing() {
     pack_m_ = rows * row_cost(p_.masked_m ? 30 * masks() : 2) + read_m;
   }
   if (t_.pack_n == Packing::Task) pack_n_ = columns * column_cost + read_n;
-  if (t_.pack_m == Packing::Shared)
+  if (packs_rows())
     packed_ += rows * (row_cost(p_.masked_m ? 4 * masks() : 2) + 1) + read_m +
                (far_ ? p_.packed_m() / kRates.far_bytes_per_cycle() : 0);
-  if (t_.pack_n == Packing::Shared)
+  if (packs_columns())
     packed_ +=
         columns * (column_cost + 1) + read_n + (far_ ? p_.packed_n() / kRates.far_bytes_per_cycle() : 0);
 }

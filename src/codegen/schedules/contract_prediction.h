@@ -14,6 +14,7 @@ struct Problem {
   int lanes = 1, element = 4;
   bool plain_m = false, plain_n = false;  ///< one unmasked load: may be read where it lies
   bool masked_m = false, masked_n = false;
+  bool frozen_m = false, frozen_n = false;  ///< packed for all tasks, it is packed before the kernel runs
   double weight_m = 0,
          weight_n = 0;          ///< what a side computes and loads beside one tensor, in cycles a vector
   bool even_n = false;          ///< columns are neighbours in memory, all of them
@@ -70,6 +71,9 @@ class Prediction {
   [[nodiscard]] double least_us() const;
 
  private:
+  /// A stage of the launch packs all of a side.
+  [[nodiscard]] bool packs_rows() const { return t_.pack_m == Packing::Shared && !p_.frozen_m; }
+  [[nodiscard]] bool packs_columns() const { return t_.pack_n == Packing::Shared && !p_.frozen_n; }
   [[nodiscard]] double step() const;
   [[nodiscard]] double masks() const { return blocks_ > 1 ? 2 : 1; }
   [[nodiscard]] double tile_steps(const Dealt& d) const;

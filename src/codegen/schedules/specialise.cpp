@@ -54,7 +54,8 @@ Program program_for(const kernel::KernelSpec& spec, std::string_view name) {
                          .number = static_cast<int>(k),
                          .dtype = spec.slots()[k].dtype,
                          .elements = spec.slots()[k].elements,
-                         .is_kept = kept});
+                         .is_kept = kept,
+                         .is_frozen = spec.slots()[k].is_frozen});
   }
   for (size_t k = 0; k < spec.outputs().size(); ++k) {
     const kernel::Output& o = spec.outputs()[k];

@@ -14,6 +14,7 @@
 #include "base/reason.h"
 #include "base/stopwatch.h"
 #include "search/cache/kernel_cache.h"
+#include "search/cover/freeze.h"
 #include "search/cover/known_covers.h"
 #include "search/plan_builder.h"
 #include "search/tuning/costs.h"
@@ -62,6 +63,12 @@ Cover next_cover(const PlanSearchContext& context, Costs& costs) {
       .sizes = context.bucket.top(),
       .large_bytes = static_cast<double>(context.options.large_bytes)};
   return find_cover(context.saturated.cover, context.store, both, context.options);
+}
+
+/// The kernels that are tuned and run.
+void freeze(const PlanSearchContext& context, Cover& cover) {
+  freeze_weights(context.graph, context.kernel_graph, context.saturated, context.options, context.bucket,
+                 context.store, cover);
 }
 
 /// The specs of a cover that nobody has timed, with their weight and their share of its time.
@@ -215,6 +222,7 @@ class PlanSearch {
     if (explored_.empty()) {
       Costs costs(context_);
       result_.cover = next_cover(context_, costs);
+      freeze(context_, result_.cover);
     } else {
       result_.cover = std::move(explored_[0].cover);
     }
@@ -236,6 +244,7 @@ class PlanSearch {
                       ? find()
                       : known_cover(context_.cache, cover_key_of(context_, known->costs),
                                     context_.saturated.cover, context_.store, find);
+    freeze(context_, found.cover);
     result_.cover_s += seconds_since(start);
     const auto open = open_requests(context_, found.cover, {});
     std::vector<TuneRequest> requests;
@@ -245,11 +254,17 @@ class PlanSearch {
     if (!tuner_.remembers(requests, context_.bucket)) return false;
     std::vector<Tuned> tuned = tuner_.tune(requests, context_.bucket);
     for (size_t i = 0; i < open.size(); ++i) {
-      costs.set(open[i].first, tuned[i].measured_us);
+      set_cost(costs, open[i].first, tuned[i].measured_us);
       result_.kernels.emplace(open[i].first, std::move(tuned[i]));
     }
     found.sum_us = *costs.sum(found.cover);
     return true;
+  }
+
+  /// Covers are chosen by the cost of the kernel that knows of no weights.
+  void set_cost(Costs& costs, SpecId spec, double us) {
+    costs.set(spec, us);
+    costs.set(context_.store.intern(kernel::without_frozen(context_.store.at(spec))), us);
   }
 
   [[nodiscard]] TunerOptions tuner_options() {
@@ -304,6 +319,7 @@ class PlanSearch {
       const auto start = Clock::now();
       Cache::Costs table = costs_.to_table();
       Cover cover = next_cover(context_, costs_);
+      freeze(context_, cover);
       result_.cover_s += seconds_since(start);
       const auto open = open_requests(context_, cover, result_.kernels);
       if (round > 0 && !open.empty() && !is_worth_timing(cover, open)) break;
@@ -319,7 +335,8 @@ class PlanSearch {
       std::vector<Tuned> tuned = tuner_.tune(requests, context_.bucket);
       for (size_t i = 0; i < open.size(); ++i) {
         // What time did not allow to measure costs what the model says.
-        costs_.set(open[i].first, tuned[i].measured_us > 0 ? tuned[i].measured_us : costs_.of(open[i].first));
+        set_cost(costs_, open[i].first,
+                 tuned[i].measured_us > 0 ? tuned[i].measured_us : costs_.of(open[i].first));
         result_.kernels.emplace(open[i].first, std::move(tuned[i]));
       }
       costs_.calibrate();

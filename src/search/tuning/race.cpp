@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/cancel.h"
 
@@ -37,34 +38,53 @@ Bench::Bench(backends::Device& device, std::span<const BenchInput> inputs,
   stream->synchronise();
 }
 
+namespace {
+constexpr int kPreparation = 0, kTimed = 1;  ///< launches of a contender's lists
+}  // namespace
+
 Contender::Contender(std::shared_ptr<const backends::Kernel> kernel, const Bench& bench)
     : kernel_(std::move(kernel)),
       workspace_(bench.device()),
       stream_(bench.device().make_stream()),
       timer_(bench.device(), *stream_) {
-  std::vector<int64_t> sizes;
-  for (const std::string& name : kernel_->dims()) sizes.push_back(bench.dims().at(name));
+  const std::vector<int64_t> sizes = backends::sizes_of(*kernel_, bench.dims());
   const int64_t shared = aligned(kernel_->shared_bytes(sizes));
+  const int64_t prepared = aligned(kernel_->prepared_bytes(sizes));
   int64_t scratch = 0;
   for (int copy = 0; copy < bench.copies(); ++copy) {
     const auto buffers = bench.buffers(copy);
-    auto& list = lists_.emplace_back(bench.device().prepare({{.kernel = kernel_.get(),
-                                                              .dims = sizes,
-                                                              .buffers = static_cast<int>(buffers.size()),
-                                                              .after = {}}}));
-    for (int buffer = 0; const backends::Address memory : buffers) list->bind(0, buffer++, memory);
+    const auto entry = [&](backends::LaunchPart part) {
+      return backends::ListedLaunch{.kernel = kernel_.get(),
+                                    .dims = sizes,
+                                    .buffers = static_cast<int>(buffers.size()),
+                                    .after = {},
+                                    .part = part};
+    };
+    auto& list = lists_.emplace_back(bench.device().prepare(
+        {entry(backends::LaunchPart::Preparation), entry(backends::LaunchPart::Rest)}));
+    for (const int launch : {kPreparation, kTimed})
+      for (int buffer = 0; const backends::Address memory : buffers) list->bind(launch, buffer++, memory);
     scratch = std::max(scratch, list->scratch_bytes());
   }
-  workspace_.reserve(std::max<int64_t>(shared + scratch, 1));
+  scratch = aligned(scratch);
+  workspace_.reserve(std::max<int64_t>(shared + scratch + prepared * bench.copies(), 1));
+  backends::Address own = workspace_.address() + (shared + scratch);
   for (const auto& list : lists_) {
-    list->bind_shared(0, workspace_.address());
     list->bind_scratch(workspace_.address() + shared);
+    for (const int launch : {kPreparation, kTimed}) {
+      list->bind_shared(launch, workspace_.address());
+      if (prepared > 0) list->bind_prepared(launch, own);
+    }
+    own = own + prepared;
   }
 }
 
 double Contender::sample_us(double at_least_us) {
+  // Once, as in a plan.
+  if (!std::exchange(is_prepared_, true))
+    for (const auto& list : lists_) stream_->launch(*list, kPreparation, kPreparation + 1);
   return timer_.sample_us(at_least_us, [this] {
-    stream_->launch(*lists_[next_], 0, 1);
+    stream_->launch(*lists_[next_], kTimed, kTimed + 1);
     next_ = (next_ + 1) % lists_.size();
   });
 }

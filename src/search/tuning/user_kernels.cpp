@@ -146,7 +146,7 @@ class Family {
   }
   [[nodiscard]] bool takes(const KernelSpec& spec, const Target& target) const {
     const std::scoped_lock lock(mutex_);
-    const auto found = entries_.find(spec);
+    const auto found = entries_.find(kernel::without_frozen(spec));
     return found != entries_.end() && std::ranges::any_of(found->second, [&](const auto& version) {
              return version.second.kernel.device == target.name;
            });
@@ -158,7 +158,7 @@ class Family {
                                              const Target& target) const {
     std::vector<codegen::Candidate> list;
     const std::scoped_lock lock(mutex_);
-    const auto found = entries_.find(spec);
+    const auto found = entries_.find(kernel::without_frozen(spec));
     if (found == entries_.end()) return list;
     double predicted_us = -1;
     for (const auto& [version, entry] : found->second) {
@@ -172,7 +172,7 @@ class Family {
 
   [[nodiscard]] Entry entry_of(const KernelSpec& spec, int64_t version) const {
     const std::scoped_lock lock(mutex_);
-    if (const auto found = entries_.find(spec); found != entries_.end())
+    if (const auto found = entries_.find(kernel::without_frozen(spec)); found != entries_.end())
       if (const auto entry = found->second.find(version); entry != found->second.end()) return entry->second;
     fail("[user_kernel] '{}' has no version {} for\n{}", name_, version, spec.to_string());
   }

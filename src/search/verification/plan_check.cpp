@@ -341,6 +341,19 @@ runtime::Given plan_inputs(const Graph& graph, const runtime::Plan& plan, const 
   return given;
 }
 
+namespace {
+
+/// What kernels pack of weights.
+int64_t prepared_bytes(const runtime::Plan& plan, const DimMap& dims) {
+  int64_t total = 0;
+  for (const runtime::Launch& launch : plan.launches)
+    if (launch.kernel && launch.kernel->kernel)
+      total += launch.kernel->kernel->prepared_bytes(backends::sizes_of(*launch.kernel->kernel, dims));
+  return total;
+}
+
+}  // namespace
+
 int64_t check_bytes(const runtime::Plan& plan, const DimMap& dims) {
   Held held(plan, dims);
   for (int number = 0; number < static_cast<int>(plan.launches.size()); ++number) {
@@ -350,11 +363,11 @@ int64_t check_bytes(const runtime::Plan& plan, const DimMap& dims) {
   int64_t given = 0;
   for (const PlanTensor& tensor : plan.tensors)
     if (tensor.role != PlanTensor::Role::Computed) given += bytes_of(tensor, dims);
-  return given + held.most();
+  return given + held.most() + prepared_bytes(plan, dims);
 }
 
 int64_t separate_bytes(const runtime::Plan& plan, const DimMap& dims) {
-  int64_t total = 0;
+  int64_t total = prepared_bytes(plan, dims);
   for (const PlanTensor& tensor : plan.tensors) total += bytes_of(tensor, dims);
   return total;
 }

@@ -23,13 +23,6 @@ int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step
 
 constexpr int64_t kWorkspaceAlignment = 64;
 
-/// Of a kernel's dims, in order.
-std::vector<int64_t> sizes_for(const backends::Kernel& kernel, const DimMap& dims) {
-  std::vector<int64_t> sizes;
-  for (const std::string& name : kernel.dims()) sizes.push_back(dims.at(name));
-  return sizes;
-}
-
 }  // namespace
 
 std::vector<TaskRange> ranges_of(int64_t tasks, const std::optional<TaskPart>& part) {
@@ -108,14 +101,14 @@ class HostRig : public Rig {
   std::vector<size_t> outside_;                        ///< inputs that are read where they lie
   std::vector<std::optional<GuardedMemory>> buffers_;  ///< of outputs, and copies of the other inputs
   std::vector<void*> pointers_;
-  std::vector<GuardedMemory> shared_, locals_;  ///< one; one for each thread
+  std::vector<GuardedMemory> shared_, locals_;  ///< the launch's, and what it prepares; one for each thread
   std::string conflict_;                        ///< between tasks of a stage
   bool has_written_outside_ = false;            ///< to an input that is read where it lies
 };
 
 HostRig::HostRig(const backends::HostKernel& kernel, std::span<const TensorData* const> inputs,
                  std::span<const TrialOutput> outputs, const DimMap& dims, const TrialOptions& options)
-    : kernel_(kernel), options_(options), sizes_(sizes_for(kernel, dims)) {
+    : kernel_(kernel), options_(options), sizes_(backends::sizes_of(kernel, dims)) {
   views_.resize(inputs.size());
   buffers_.resize(inputs.size() + outputs.size());
   pointers_.resize(buffers_.size());
@@ -126,7 +119,8 @@ HostRig::HostRig(const backends::HostKernel& kernel, std::span<const TensorData*
     pointers_[k] = own(k, output.dtype, output_bytes_.back()).bytes().data();
   }
   if (options.in_place >= 0) pointers_[inputs.size()] = pointers_[static_cast<size_t>(options.in_place)];
-  shared_.push_back(workspace(kernel.shared_bytes(sizes_)));
+  for (const int64_t bytes : {kernel.shared_bytes(sizes_), kernel.prepared_bytes(sizes_)})
+    shared_.push_back(workspace(bytes));
   for (int thread = 0; thread < options.threads; ++thread)
     locals_.push_back(workspace(kernel_.local_bytes(sizes_)));
   overwrite(options.pattern);
@@ -196,7 +190,8 @@ void HostRig::run_range(int stage, size_t thread, int64_t begin, int64_t end) co
   const backends::LaunchArguments arguments{.buffers = pointers_.data(),
                                             .dims = sizes_.data(),
                                             .shared = shared_[0].bytes().data(),
-                                            .local = locals_[thread].bytes().data()};
+                                            .local = locals_[thread].bytes().data(),
+                                            .prepared = shared_[1].bytes().data()};
   dirty_registers();
   kernel_.run(stage, arguments, begin, end);
 }
@@ -235,7 +230,7 @@ class Writers {
 void HostRig::run_singly(int stage, std::span<const TaskRange> ranges) {
   constexpr int64_t kMostCompared = int64_t{1} << 26;
   constexpr size_t kMostOfEach = size_t{1} << 19;
-  std::vector<std::span<const std::byte>> written{shared_[0].bytes()};
+  std::vector<std::span<const std::byte>> written{shared_[0].bytes(), shared_[1].bytes()};
   for (size_t output = 0; output < output_bytes_.size(); ++output) written.push_back(this->output(output));
   int64_t bytes = 0;
   std::vector<size_t> offsets;
@@ -350,7 +345,7 @@ class DeviceRig : public Rig {
             std::span<const TensorData* const> inputs, std::span<const TrialOutput> outputs,
             const DimMap& dims, const TrialOptions& options)
       : options_(options), stream_(device.make_stream()) {
-    const std::vector<int64_t> sizes = sizes_for(kernel, dims);
+    const std::vector<int64_t> sizes = backends::sizes_of(kernel, dims);
     for (const TensorData* input : inputs) add(device, static_cast<int64_t>(input->bytes.size()));
     for (const TrialOutput& output : outputs) add(device, size_bytes(output.dtype, output.elements));
     list_ = device.prepare(
@@ -363,6 +358,10 @@ class DeviceRig : public Rig {
     }
     add(device, kernel.shared_bytes(sizes));
     list_->bind_shared(0, data_of(buffers_.size() - 1));
+    if (const int64_t bytes = kernel.prepared_bytes(sizes); bytes > 0) {
+      add(device, bytes);
+      list_->bind_prepared(0, data_of(buffers_.size() - 1));
+    }
     add(device, list_->scratch_bytes());
     list_->bind_scratch(data_of(buffers_.size() - 1));
     give(inputs);
@@ -443,7 +442,7 @@ class DeviceRig : public Rig {
 bool leaves_tasks_out(const backends::Kernel& kernel, const DimMap& dims, const TaskPart& part) {
   if (kernel.device() != nullptr) return false;
   const backends::HostKernel& host = backends::on_host(kernel);
-  return ranges_of(host.tasks(host.stage_count() - 1, sizes_for(kernel, dims)), part).size() > 1;
+  return ranges_of(host.tasks(host.stage_count() - 1, backends::sizes_of(kernel, dims)), part).size() > 1;
 }
 
 std::unique_ptr<Rig> make_rig(const backends::Kernel& kernel, std::span<const TensorData* const> inputs,

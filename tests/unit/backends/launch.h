@@ -68,9 +68,13 @@ class Fenced {
   for (const TensorData& o : outputs) add(o);
   std::vector<int64_t> sizes;
   for (const std::string& d : kernel.dims()) sizes.push_back(dims.at(d));
-  const Fenced shared(kernel.shared_bytes(sizes), 64), local(kernel.local_bytes(sizes), 64);
-  const backends::LaunchArguments arguments{
-      .buffers = buffers.data(), .dims = sizes.data(), .shared = shared.data(), .local = local.data()};
+  const Fenced shared(kernel.shared_bytes(sizes), 64), local(kernel.local_bytes(sizes), 64),
+      prepared(kernel.prepared_bytes(sizes), 64);
+  const backends::LaunchArguments arguments{.buffers = buffers.data(),
+                                            .dims = sizes.data(),
+                                            .shared = shared.data(),
+                                            .local = local.data(),
+                                            .prepared = prepared.data()};
   for (int s = 0; s < kernel.stage_count(); ++s) {
     // In two calls, as two threads would, the later part first.
     const int64_t tasks = kernel.tasks(s, sizes);

@@ -67,6 +67,51 @@ TEST(Contract, CornersOfTheParameterSpace) {
         }
 }
 
+/// A side whose slots are frozen is packed by a stage that prepares, whatever the other side does.
+TEST(Contract, FrozenSidesArePreparedFirst) {
+  const KernelSpec specs[] = {
+      Matmul{.m = 11, .n = 35, .k = 21, .epilogue = true}.spec().spec,
+      Conv{.images = 2, .channels = 3, .height = 5, .width = 6, .filters = 5}.forward().spec};
+  for (const KernelSpec& spec : specs)
+    for (const bool first : {false, true})
+      for (const bool second : {false, true})
+        for (const int64_t swap_operands : {0, 1})
+          for (const int64_t pack : {0, 2, 20, 22, 12, 21}) {
+            std::vector<bool> frozen(spec.slots().size(), false);
+            frozen[0] = first, frozen[1] = second;
+            const int64_t pack_m = pack / 10, pack_n = pack % 10;
+            const Parameters p{{"swap_operands", swap_operands},
+                               {"tile_m", 4},
+                               {"tile_n", 2},
+                               {"task_m", 2},
+                               {"task_n", 1},
+                               {"depth", 2},
+                               {"splits", 1},
+                               {"pack_m", pack_m},
+                               {"pack_n", pack_n}};
+            const KernelSpec marked = kernel::with_frozen(spec, frozen);
+            check_loops(contract(), marked, p, {}, avx2(), {{}});
+            const Program program = contract().lower(marked, p, {}, avx2());
+            const bool left = frozen[swap_operands == 0 ? 0 : 1], right = frozen[swap_operands == 0 ? 1 : 0];
+            const size_t expected = (pack_m == 2 && left ? 1U : 0U) + (pack_n == 2 && right ? 1U : 0U);
+            EXPECT_EQ(preparing_stages(program), expected) << to_string(p) << "\n" << program.to_string();
+            EXPECT_EQ(workspace_of(program, Space::Prepared).bytes == Expression(0), expected == 0);
+          }
+}
+
+/// What is packed before the kernel runs takes none of its time.
+TEST(Contract, FrozenSidesArePackedForNothing) {
+  for (const Target& target : {avx512(), avx2()}) {
+    const KernelSpec spec = Matmul{.m = 64, .n = 1024, .k = 1024}.spec().spec;
+    const KernelSpec marked = kernel::with_frozen(spec, {false, true});
+    const Candidate plain = contract().candidates(spec, {}, target).at(0);
+    const Candidate best = contract().candidates(marked, {}, target).at(0);
+    EXPECT_LT(best.predicted_us, 0.95 * plain.predicted_us);
+    const bool swapped = best.parameters.at("swap_operands") != 0;
+    EXPECT_EQ(best.parameters.at(swapped ? "pack_m" : "pack_n"), 2) << to_string(best.parameters);
+  }
+}
+
 /// More columns than are packed in one go, the last panel in part; past the caches where they are small.
 TEST(Contract, ManyPanelsPackedTogether) {
   for (const int64_t l2 : {int64_t{1} << 20, int64_t{1} << 10})

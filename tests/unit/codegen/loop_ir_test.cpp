@@ -1,5 +1,6 @@
 #include "codegen/loop_ir.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "codegen/index_code.h"
@@ -187,6 +188,44 @@ TEST(LoopIr, ASumTakesAProductUnrounded) {
   const auto out = interpret(p, std::vector{floats({1 + 0x1p-12F, -(1 + 0x1p-11F)})});
   EXPECT_EQ(out[0].as<float>()[0], 0x1p-24F);
   EXPECT_EQ(out[0].as<float>()[1], -0x1p-12F);
+}
+
+/// A program with a frozen slot W, another one X, and what is prepared of them; `body` is that of a stage.
+Program preparing(const std::function<void(StageBuilder&)>& body, bool prepares = true,
+                  bool comes_first = true) {
+  Program p{.name = "prepares"};
+  add_buffer(p, {.name = "W", .space = Space::Slot, .number = 0, .elements = 4, .is_frozen = true});
+  add_buffer(p, {.name = "X", .space = Space::Slot, .number = 1, .elements = 4});
+  const int y = add_buffer(p, {.name = "Y", .space = Space::Output, .number = 0, .elements = 4});
+  add_buffer(p, {.name = "P", .space = Space::Prepared, .elements = 4});
+  add_buffer(p, {.name = "S", .space = Space::Shared, .elements = 4});
+  const auto add_rest = [&] {
+    StageBuilder b(p, 4);
+    b.store(y, b.task(), b.load(1, b.task()));
+    b.finish();
+  };
+  if (!comes_first) add_rest();
+  StageBuilder b(p, 4);
+  body(b);
+  b.finish(prepares);
+  if (comes_first) add_rest();
+  return p;
+}
+
+TEST(LoopIr, StagesThatPrepareReadWhatIsFrozenAlone) {
+  constexpr int kW = 0, kX = 1, kP = 3, kS = 4;
+  const auto copy = [](int from, int to) {
+    return [from, to](StageBuilder& b) { b.store(to, b.task(), b.load(from, b.task())); };
+  };
+  const auto problem = [](const Program& p) { return error_of<InternalError>([&] { verify(p); }); };
+  using testing::HasSubstr;
+  verify(preparing(copy(kW, kP)));
+  EXPECT_EQ(preparing_stages(preparing(copy(kW, kP))), 1U);
+  EXPECT_THAT(problem(preparing(copy(kX, kP))), HasSubstr("a stage that prepares reads X, which may change"));
+  EXPECT_THAT(problem(preparing(copy(kS, kP))), HasSubstr("a stage that prepares reads S, which may change"));
+  EXPECT_THAT(problem(preparing(copy(kW, kS))), HasSubstr("a stage that prepares writes S"));
+  EXPECT_THAT(problem(preparing(copy(kW, kP), false)), HasSubstr("a stage that does not prepare writes P"));
+  EXPECT_THAT(problem(preparing(copy(kW, kP), true, false)), HasSubstr("comes behind one that does not"));
 }
 
 // --- what the interpreter refuses ---

@@ -23,6 +23,7 @@ struct TaskView {
   int64_t n = 0;  ///< the value of the kernel's only dim, or its fixed size
   [[nodiscard]] int64_t* buffer(int number) const { return static_cast<int64_t*>(arguments.buffers[number]); }
   [[nodiscard]] int64_t* shared() const { return reinterpret_cast<int64_t*>(arguments.shared); }
+  [[nodiscard]] int64_t* prepared() const { return reinterpret_cast<int64_t*>(arguments.prepared); }
   [[nodiscard]] int64_t* local() const { return reinterpret_cast<int64_t*>(arguments.local); }
 };
 
@@ -43,7 +44,16 @@ class FakeKernel : public backends::HostKernel {
     return *this;
   }
 
+  /// The first `stages` fill `bytes` that may be kept.
+  FakeKernel& with_preparation(int stages, int64_t bytes) {
+    preparing_ = stages;
+    prepared_ = bytes;
+    return *this;
+  }
+
   [[nodiscard]] const std::vector<std::string>& dims() const override { return dims_; }
+  [[nodiscard]] int preparing_stages() const override { return preparing_; }
+  [[nodiscard]] int64_t prepared_bytes(std::span<const int64_t>) const override { return prepared_; }
   [[nodiscard]] int stage_count() const override { return static_cast<int>(stages_.size()); }
   [[nodiscard]] int64_t tasks(int stage, std::span<const int64_t> dims) const override {
     return stages_[static_cast<size_t>(stage)].tasks(size(dims.data()));
@@ -62,7 +72,8 @@ class FakeKernel : public backends::HostKernel {
   [[nodiscard]] int64_t size(const int64_t* dims) const { return dims_.empty() ? fixed_ : dims[0]; }
   std::vector<Stage> stages_;
   std::vector<std::string> dims_;
-  int64_t fixed_ = 0, local_ = 0;
+  int64_t fixed_ = 0, local_ = 0, prepared_ = 0;
+  int preparing_ = 0;
   std::function<int64_t(int64_t)> shared_;
 };
 

@@ -14,7 +14,9 @@ const auto kLoopSum = [](const int64_t* x) { return x[0] + x[1]; };
 /// next = state + element + shared: the state behind the last step, and by step the next state, the element
 /// and a constant.
 struct SumLoop {
-  explicit SumLoop(bool reverse) : reverse_(reverse) {
+  /// With `preparations` the body's first kernel prepares what it reads of `shared`, and counts how often.
+  explicit SumLoop(bool reverse, int* preparations = nullptr)
+      : reverse_(reverse), preparations_(preparations) {
     use_plans(cx, [this](Graph&) { return plan(); });
   }
   Graph cx;
@@ -40,12 +42,28 @@ struct SumLoop {
                       both = b.computed({kLoopWidth}), sum = b.computed({kLoopWidth});
     const TensorIndex constant =
         b.constant(TensorData::of<int64_t>({kLoopWidth}, std::vector<int64_t>{7, 8, 9, 10}));
-    b.launch(elementwise(2, kLoopSum, kLoopWidth), {s, w}, {both});
+    b.launch(first_kernel(), {s, w}, {both}).kernel->frozen = {1};
     b.launch(elementwise(2, kLoopSum, kLoopWidth), {both, e}, {sum}, {{0, 0}});
     b.result(next, sum);
     b.result(element, e);
     b.result(same, constant);
     return std::make_shared<const Plan>(std::move(b.plan));
+  }
+
+  [[nodiscard]] std::shared_ptr<const backends::Kernel> first_kernel() const {
+    if (preparations_ == nullptr) return elementwise(2, kLoopSum, kLoopWidth);
+    const auto once = [](int64_t) { return int64_t{1}; };
+    const auto prepare = [count = preparations_](const TaskView& view, int64_t) {
+      ++*count;
+      std::copy_n(view.buffer(1), kLoopWidth, view.prepared());
+    };
+    const auto add = [](const TaskView& view, int64_t) {
+      for (int64_t i = 0; i < kLoopWidth; ++i) view.buffer(2)[i] = view.buffer(0)[i] + view.prepared()[i];
+    };
+    auto kernel = std::make_shared<FakeKernel>(std::vector<FakeKernel::Stage>{{once, prepare}, {once, add}},
+                                               kLoopWidth);
+    kernel->with_preparation(1, kLoopWidth * 8);
+    return kernel;
   }
 
   [[nodiscard]] Plan plan() {
@@ -93,6 +111,7 @@ struct SumLoop {
 
  private:
   bool reverse_;
+  int* preparations_;
   std::shared_ptr<Graph> body_ = std::make_shared<Graph>();
 };
 
@@ -104,6 +123,19 @@ TEST(PlanLoop, StepsOverSlicesOfThePlansTensors) {
       loop.cx.execute();
       loop.expect_steps(steps);
     }
+  }
+}
+
+TEST(PlanLoop, PreparesWhatAllStepsShareOnceForARun) {
+  int preparations = 0;
+  SumLoop loop(false, &preparations);
+  for (const int64_t steps : {4, 7, 0, 1}) {
+    preparations = 0;
+    loop.set(steps);
+    loop.shared.set(std::vector<int64_t>{steps, 20, 30, 40});
+    loop.cx.execute();
+    loop.expect_steps(steps);
+    EXPECT_EQ(preparations, steps > 0 ? 1 : 0);
   }
 }
 

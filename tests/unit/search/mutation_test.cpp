@@ -152,6 +152,7 @@ class NoBarrier : public luminal::test::KernelLike {
 struct MutatedKernel {
   std::string name;
   std::function<GraphTensor(Graph&)> build;
+  bool is_of_weights = false;  ///< all slots are frozen: stages of their own prepare what is packed
 };
 
 std::vector<MutatedKernel> subjects() {
@@ -166,6 +167,8 @@ std::vector<MutatedKernel> subjects() {
       {"softmax", [=](Graph& cx) { return input(cx, {17, 130}).softmax(-1); }},
       {"layer norm", [=](Graph& cx) { return input(cx, {17, 96}).layer_norm(-1); }},
       {"product", [=](Graph& cx) { return input(cx, {33, 40}).matmul(input(cx, {40, 50})); }},
+      {"product of weights", [=](Graph& cx) { return input(cx, {33, 40}).matmul(input(cx, {40, 50})); },
+       true},
       {"product, relu",
        [=](Graph& cx) { return (input(cx, {20, 70}).matmul(input(cx, {70, 35})) + input(cx, {35})).relu(); }},
       {"many tasks", [=](Graph& cx) { return input(cx, {130, 64}).matmul(input(cx, {64, 260})); }},
@@ -414,7 +417,9 @@ TEST_F(Mutation, WrongKernelsAreCaught) {
     const test::Searched s = test::search(cx);
     const Cover cover = find_cover(s.saturated.cover, *s.store, costs, {});
     ASSERT_EQ(cover.kernels.size(), 1U) << mutated.name;
-    const kernel::KernelSpec& spec = s.store->at(cover.kernels[0].spec);
+    const kernel::KernelSpec& found_spec = s.store->at(cover.kernels[0].spec);
+    const kernel::KernelSpec spec =
+        kernel::with_frozen(found_spec, std::vector<bool>(found_spec.slots().size(), mutated.is_of_weights));
     Unit unit = unit_of(s, cx, cover.kernels[0]);
     unit.kernels[0].spec = spec;
     const codegen::Schedule& nest = codegen::find_schedule("nest");

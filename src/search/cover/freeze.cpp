@@ -1,0 +1,73 @@
+#include "search/cover/freeze.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/machine.h"
+#include "kernel/cost.h"
+
+namespace luminal::search {
+namespace {
+
+/// Packed copies may take so much of the machine's memory.
+constexpr double kMostOfMemory = 0.25;
+
+/// Operands are packed as f32 at least: a copy of narrower weights, of blocks above all, would be larger than they are.
+bool is_packed_alike(Dtype dtype) { return kernel::mean_element_bytes(dtype) >= 4; }
+
+/// By class: whether it is a weight that no run writes, and that is worth packing.
+std::vector<bool> weights_of(const Graph& graph, const KernelGraph& kernel_graph,
+                             const SaturatedGraph& saturated) {
+  std::set<luminal::Value> written;
+  for (const auto& [state, next] : kernel_graph.updates) written.insert(state);
+  std::vector<bool> is_weight(saturated.cover.classes.size(), false);
+  for (size_t t = 0; t < kernel_graph.tensors.size(); ++t) {
+    const KernelGraph::Tensor& tensor = kernel_graph.tensors[t];
+    if (tensor.kind == KernelGraph::Tensor::Kind::Input && tensor.value && !written.contains(*tensor.value) &&
+        graph.is_weight(*tensor.value) && is_packed_alike(tensor.type.dtype))
+      is_weight[static_cast<size_t>(saturated.class_of[t])] = true;
+  }
+  return is_weight;
+}
+
+bool folds(const kernel::KernelSpec& spec) {
+  return std::ranges::any_of(spec.values(),
+                             [](const kernel::Value& value) { return value.monoid.has_value(); });
+}
+
+/// Of a cover's kernels, by slot.
+std::vector<std::vector<bool>> frozen_slots(const Cover& cover, const SpecStore& store,
+                                            const std::vector<bool>& is_weight) {
+  std::vector<std::vector<bool>> frozen;
+  double bytes = 0;
+  for (const CoverKernel& kernel : cover.kernels) {
+    const kernel::KernelSpec& spec = store.at(kernel.spec);
+    std::vector<bool>& own = frozen.emplace_back(spec.slots().size(), false);
+    for (size_t slot = 0; slot < own.size() && folds(spec); ++slot) {
+      own[slot] = is_weight[static_cast<size_t>(kernel.inputs[slot])];
+      const kernel::Slot& read = spec.slots()[slot];
+      if (own[slot])
+        bytes += static_cast<double>(read.elements.exec({})) * kernel::mean_element_bytes(read.dtype);
+    }
+  }
+  if (bytes > 0 && bytes > kMostOfMemory * static_cast<double>(this_machine().memory_bytes))
+    for (std::vector<bool>& own : frozen) own.assign(own.size(), false);
+  return frozen;
+}
+
+}  // namespace
+
+void freeze_weights(const Graph& graph, const KernelGraph& kernel_graph, const SaturatedGraph& saturated,
+                    const SearchOptions& options, const codegen::Bucket& bucket, SpecStore& store,
+                    Cover& cover) {
+  const bool may_keep = options.pack_weights_once && bucket.facts.empty();
+  const std::vector<bool> is_weight = may_keep ? weights_of(graph, kernel_graph, saturated)
+                                               : std::vector<bool>(saturated.cover.classes.size(), false);
+  const std::vector<std::vector<bool>> frozen = frozen_slots(cover, store, is_weight);
+  for (size_t k = 0; k < cover.kernels.size(); ++k) {
+    CoverKernel& kernel = cover.kernels[k];
+    kernel.spec = store.intern(kernel::with_frozen(store.at(kernel.spec), frozen[k]));
+  }
+}
+
+}  // namespace luminal::search

@@ -1,0 +1,173 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "luminal/ops.h"
+#include "runtime/plan_runner.h"
+#include "unit/runtime/fakes.h"
+
+// What kernels prepare of weights: made before the first run, kept, and made anew when a weight has other data.
+namespace luminal::runtime::test {
+namespace {
+
+constexpr int64_t kSize = 100;
+
+/// out[i] = 10 * w[i] + x[i] of inputs w and x, where the first term is prepared. Counts how often it is.
+std::shared_ptr<FakeKernel> ten_times_and(std::atomic<int>& prepared) {
+  const auto prepare = [&prepared](const TaskView& view, int64_t) {
+    ++prepared;
+    for (int64_t i = 0; i < view.n; ++i) view.prepared()[i] = 10 * view.buffer(0)[i];
+  };
+  const auto add = [](const TaskView& view, int64_t) {
+    for (int64_t i = 0; i < view.n; ++i) view.buffer(2)[i] = view.prepared()[i] + view.buffer(1)[i];
+  };
+  const auto one = [](int64_t) { return int64_t{1}; };
+  auto kernel =
+      std::make_shared<FakeKernel>(std::vector<FakeKernel::Stage>{{one, prepare}, {one, add}}, kSize);
+  kernel->with_preparation(1, kSize * 8);
+  return kernel;
+}
+
+std::vector<int64_t> count_from(int64_t first) {
+  std::vector<int64_t> values(kSize);
+  for (int64_t i = 0; i < kSize; ++i) values[static_cast<size_t>(i)] = first + i;
+  return values;
+}
+
+class Kept : public ::testing::Test {
+ protected:
+  Kept() {
+    w.set(count_from(1));
+    x.set(count_from(0));
+    const TensorIndex weight = plan.input(w), other = plan.input(x), sum = plan.computed({kSize});
+    plan.launch(ten_times_and(prepared), {weight, other}, {sum}).kernel->frozen = {0};
+    result = (w * 10 + x).retrieve();
+    plan.result(result, sum);
+  }
+  /// The last element of the result.
+  int64_t run(Executor& executor) {
+    executor.run(cx);
+    return cx.value(result.edge().source)->as<int64_t>().back();
+  }
+
+  Graph cx;
+  GraphTensor w = cx.tensor({kSize}, Dtype::I64), x = cx.tensor({kSize}, Dtype::I64), result;
+  PlanBuilder plan;
+  std::atomic<int> prepared{0};
+  std::shared_ptr<backends::Device> device = backends::make_null_device();
+};
+
+TEST_F(Kept, IsMadeOnceForAllRuns) {
+  Executor executor(device, plan.plan);
+  EXPECT_EQ(prepared, 0);
+  for (int64_t run_number = 0; run_number < 3; ++run_number) {
+    x.set(count_from(run_number));  // no weight
+    EXPECT_EQ(run(executor), 10 * 100 + run_number + 99);
+    EXPECT_EQ(prepared, 1);
+  }
+  const MemoryUse memory = executor.memory({});
+  EXPECT_EQ(memory.kept_bytes, backends::aligned(kSize * 8));
+  plan.plan.launches[0].kernel->frozen.clear();
+  EXPECT_EQ(Executor(device, plan.plan).memory({}).arena_bytes - memory.arena_bytes, memory.kept_bytes)
+      << "it lies in the arena unless it is kept";
+}
+
+TEST_F(Kept, IsMadeAnewForOtherData) {
+  Executor executor(device, plan.plan);
+  EXPECT_EQ(run(executor), 1099);
+  w.set(count_from(2));
+  EXPECT_EQ(run(executor), 1109);
+  EXPECT_EQ(prepared, 2);
+  w.set(count_from(2));  // equal data: nobody compares them
+  EXPECT_EQ(run(executor), 1109);
+  EXPECT_EQ(prepared, 3);
+  GraphTensor other = cx.tensor({kSize}, Dtype::I64).set(count_from(3));
+  cx.swap_tensors(w, other);
+  EXPECT_EQ(run(executor), 1119);
+  EXPECT_EQ(prepared, 4);
+  w.set_lazily([] { return TensorData::of<int64_t>({kSize}, count_from(4)); });
+  EXPECT_EQ(run(executor), 1129);
+  EXPECT_EQ(run(executor), 1129);
+  EXPECT_EQ(prepared, 5);
+  cx.swap_tensors(w, other);
+  EXPECT_EQ(run(executor), 1109);
+}
+
+/// The same graph's values may be written by other plans: in place, so that they stay where they are.
+TEST_F(Kept, IsMadeAnewWhenAnotherPlanWroteTheWeight) {
+  Executor executor(device, plan.plan);
+  EXPECT_EQ(run(executor), 1099);
+  PlanBuilder step;
+  const TensorIndex weight = step.input(w), next = step.computed({kSize});
+  step.launch(elementwise(1, kIncrement, kSize), {weight}, {next}, {{.output = 0, .input = 0}});
+  step.update(w, next);
+  Executor training(device, step.plan);
+  const void* before = cx.value(w.edge().source)->bytes.data();
+  training.run(cx);
+  EXPECT_EQ(cx.value(w.edge().source)->bytes.data(), before) << "else the test shows little";
+  EXPECT_EQ(run(executor), 1109);
+  EXPECT_EQ(prepared, 2);
+  training.run(cx);
+  training.run(cx);
+  EXPECT_EQ(run(executor), 1129);
+  EXPECT_EQ(run(executor), 1129);
+  EXPECT_EQ(prepared, 3);
+}
+
+TEST_F(Kept, IsMadeInEachRunWhereTheWeightIsWritten) {
+  PlanBuilder step = plan;
+  const TensorIndex next = step.computed({kSize});
+  step.launch(elementwise(1, kIncrement, kSize), {step.plan.launches[0].kernel->inputs[0]}, {next},
+              {{.output = 0, .input = 0}});
+  step.update(w, next);
+  Executor executor(device, step.plan);
+  for (int64_t run_number = 0; run_number < 3; ++run_number)
+    EXPECT_EQ(run(executor), 10 * (100 + run_number) + 99);
+  EXPECT_EQ(prepared, 3);
+  EXPECT_EQ(executor.memory({}).kept_bytes, 0);
+}
+
+TEST_F(Kept, IsMadeInEachRunWhereNoSlotIsFrozen) {
+  plan.plan.launches[0].kernel->frozen.clear();
+  Executor executor(device, plan.plan);
+  for (int run_number = 0; run_number < 3; ++run_number) EXPECT_EQ(run(executor), 1099);
+  EXPECT_EQ(prepared, 3);
+}
+
+TEST_F(Kept, AFailedRunLeavesItRight) {
+  Executor executor(device, plan.plan);
+  EXPECT_EQ(run(executor), 1099);
+  x.drop();
+  EXPECT_THROW(executor.run(cx), InternalError);
+  x.set(count_from(0));
+  w.set(count_from(2));
+  EXPECT_EQ(run(executor), 1109);
+}
+
+TEST_F(Kept, RunnersOfPlansMakeItBeforeTheyRun) {
+  for (const auto memory : {PlanRunner::Memory::AsPlanned, PlanRunner::Memory::Separate}) {
+    prepared = 0;
+    Given given;
+    const std::vector<TensorIndex>& inputs = plan.plan.launches[0].kernel->inputs;
+    given[inputs[0]] = std::make_shared<TensorData>(TensorData::of<int64_t>({kSize}, count_from(1)));
+    given[inputs[1]] = std::make_shared<TensorData>(TensorData::of<int64_t>({kSize}, count_from(0)));
+    PlanRunner runner(*device, plan.plan, {}, given, memory);
+    const auto last = [&] {
+      const auto bytes = runner.bytes(plan.plan.results[0].tensor);
+      return reinterpret_cast<const int64_t*>(bytes.data())[kSize - 1];
+    };
+    runner.run();
+    runner.run();
+    (void)runner.sample_us(1);
+    EXPECT_EQ(last(), 1099);
+    EXPECT_EQ(prepared, 1);
+    runner.give(inputs[0], std::make_shared<TensorData>(TensorData::of<int64_t>({kSize}, count_from(2))));
+    runner.restore();
+    runner.run_launch(0);
+    EXPECT_EQ(last(), 1109);
+    EXPECT_EQ(prepared, 2);
+  }
+}
+
+}  // namespace
+}  // namespace luminal::runtime::test
