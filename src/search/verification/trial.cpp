@@ -251,9 +251,10 @@ void HostRig::run_singly(int stage, std::span<const TaskRange> ranges) {
       if (watched-- <= 0) continue;
       for (size_t i = 0; i < writers.size(); ++i)
         if (const auto conflict = writers[i].note(task); conflict && conflict_.empty())
-          conflict_ = fmt::format("tasks {} and {} of stage {} both write byte {} of {}", conflict->first,
-                                  task, stage, offsets[i] + conflict->second,
-                                  i == 0 ? "the shared workspace" : fmt::format("output {}", i - 1));
+          conflict_ = fmt::format(
+              "tasks {} and {} of stage {} both write byte {} of {}", conflict->first, task, stage,
+              offsets[i] + conflict->second,
+              i < shared_.size() ? "the shared workspace" : fmt::format("output {}", i - shared_.size()));
     }
 }
 
