@@ -146,22 +146,28 @@ class Family {
   }
   [[nodiscard]] bool takes(const KernelSpec& spec, const Target& target) const {
     const std::scoped_lock lock(mutex_);
-    const auto found = entries_.find(kernel::without_frozen(spec));
-    return found != entries_.end() && std::ranges::any_of(found->second, [&](const auto& version) {
+    const auto* versions = versions_of(spec);
+    return versions != nullptr && std::ranges::any_of(*versions, [&](const auto& version) {
              return version.second.kernel.device == target.name;
            });
   }
 
  private:
+  /// While the mutex is held: by version, what computes the spec, whichever of its slots are frozen; null if nothing does.
+  [[nodiscard]] const std::map<int64_t, Entry>* versions_of(const KernelSpec& spec) const {
+    const auto found = entries_.find(kernel::without_frozen(spec));
+    return found == entries_.end() ? nullptr : &found->second;
+  }
+
   /// Nobody can predict it: it is tried first among equals of what is generated.
   std::vector<codegen::Candidate> candidates(const KernelSpec& spec, const Bucket& bucket,
                                              const Target& target) const {
     std::vector<codegen::Candidate> list;
     const std::scoped_lock lock(mutex_);
-    const auto found = entries_.find(kernel::without_frozen(spec));
-    if (found == entries_.end()) return list;
+    const auto* versions = versions_of(spec);
+    if (versions == nullptr) return list;
     double predicted_us = -1;
-    for (const auto& [version, entry] : found->second) {
+    for (const auto& [version, entry] : *versions) {
       if (entry.kernel.device != target.name) continue;
       if (predicted_us < 0) predicted_us = search::best_by_model(spec, bucket, target).predicted_us;
       list.push_back({{{"version", version}}, predicted_us});
@@ -172,8 +178,8 @@ class Family {
 
   [[nodiscard]] Entry entry_of(const KernelSpec& spec, int64_t version) const {
     const std::scoped_lock lock(mutex_);
-    if (const auto found = entries_.find(kernel::without_frozen(spec)); found != entries_.end())
-      if (const auto entry = found->second.find(version); entry != found->second.end()) return entry->second;
+    if (const auto* versions = versions_of(spec))
+      if (const auto entry = versions->find(version); entry != versions->end()) return entry->second;
     fail("[user_kernel] '{}' has no version {} for\n{}", name_, version, spec.to_string());
   }
 
