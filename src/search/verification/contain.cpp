@@ -22,6 +22,7 @@
 #include "base/fork.h"
 #include "base/memory.h"
 #include "base/page_pool.h"
+#include "base/team.h"
 #include "search/watch.h"
 
 namespace luminal::search {
@@ -71,7 +72,7 @@ void keep_freed_memory() {
 #endif
 }
 
-/// Pools of pages, one for each contained process that runs at the same time.
+/// Pools of pages, one for each group of contained processes that run at the same time.
 class Pools {
  public:
   static Pools& of_process() {
@@ -84,7 +85,8 @@ class Pools {
     const std::scoped_lock lock(mutex_);
     auto found = std::ranges::find(entries_, false, &Entry::is_lent);
     if (found == entries_.end())
-      found = entries_.insert(found, Entry{.pool = std::make_unique<PagePool>(most_bytes())});
+      found = entries_.insert(found,
+                              Entry{.pool = std::make_unique<PagePool>(most_bytes(), Team::shared().size())});
     found->is_lent = true;
     return *found->pool;
   }
@@ -156,7 +158,8 @@ class Lifeline {
 /// A forked process and how long it may stay silent. Killed with the object.
 class Worker {
  public:
-  Worker(Board& board, PagePool& pool, std::chrono::milliseconds timeout, const std::function<void()>& body)
+  Worker(Board& board, PagePool& pool, const PagePool::Share& share, std::chrono::milliseconds timeout,
+         const std::function<void()>& body)
       : board_(&board), timeout_(timeout), looked_(Clock::now()), seen_(board.progress) {
     const pid_t parent = ::getpid();
     process_ = ::fork();
@@ -167,7 +170,7 @@ class Worker {
     lifeline_.hold();
     die_with_parent(parent);
     keep_freed_memory();
-    pool.serve();
+    pool.serve(share);
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM}) ::signal(signal, SIG_DFL);
     ::signal(SIGINT, SIG_IGN);  // the terminal sends it to all: the parent decides
     try {
@@ -299,7 +302,8 @@ std::vector<std::string> run_contained_each(size_t count,
   const std::span<Board> boards = shared_boards.as<Board>();
   std::atomic<size_t>& next = shared_next.as<std::atomic<size_t>>()[0];
   std::vector<std::string> results(count);
-  const std::vector<LentPool> pools(most);
+  const LentPool pool;
+  const std::vector<PagePool::Share> shares = pool.get().shares(static_cast<int>(std::max<size_t>(most, 1)));
   std::vector<std::optional<Worker>> running(most);
   // An item, or else the next one that nobody has taken.
   const auto take = [&next, taken, count](size_t item) {
@@ -309,8 +313,7 @@ std::vector<std::string> run_contained_each(size_t count,
   const auto start = [&](size_t w) {
     Board& board = *new (&boards[w]) Board{};
     board.item = count;
-    running[w].emplace(board, pools[w].get(), timeout, [&board, &next, &action, take, done, count, w] {
-      // The first item is the first worker's, whose pool has served others most: callers begin with the largest.
+    running[w].emplace(board, pool.get(), shares[w], timeout, [&board, &next, &action, take, done, count, w] {
       for (size_t item = take(w); item < count; item = take(next++)) {
         board.item = item;
         ++board.progress;

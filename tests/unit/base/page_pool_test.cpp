@@ -71,6 +71,52 @@ TEST(PagePool, WithoutRoomGivesNothing) {
   }));
 }
 
+/// Processes that run at the same time get pages of their own, and each as many as the others of those that are there.
+TEST(PagePool, ProcessesOfOneTimeShareWhatEarlierOnesTouched) {
+  constexpr int64_t kEach = 32 * kMiB, kTouched = 24 * kMiB;
+  PagePool pool(kEach, 3);
+  EXPECT_TRUE(served(pool, [&] {
+    std::byte* memory = pool.take(kTouched);
+    if (memory == nullptr || pool.take(kEach) != nullptr)
+      return false;  // one process has no more than its own
+    std::memset(memory, 0x37, static_cast<size_t>(kTouched));
+    return true;
+  }));
+  for (const int processes : {1, 2, 3, 5}) {
+    const std::vector<PagePool::Share> shares = pool.shares(processes);
+    ASSERT_EQ(shares.size(), static_cast<size_t>(processes));
+    std::vector<PagePool::Stretch> all;
+    for (const PagePool::Share& share : shares) {
+      int64_t bytes = 0;
+      for (const PagePool::Stretch& stretch : share) bytes += stretch.bytes;
+      EXPECT_GE(bytes, std::min(kEach, 3 * kEach / processes) - 4 * kMiB) << processes;
+      EXPECT_LE(bytes, kEach) << processes;
+      all.insert(all.end(), share.begin(), share.end());
+    }
+    std::ranges::sort(all, {}, &PagePool::Stretch::begin);
+    for (size_t i = 1; i < all.size(); ++i)
+      EXPECT_GE(all[i].begin, all[i - 1].begin + all[i - 1].bytes) << processes;
+    if (processes != 3) continue;
+    for (const PagePool::Share& share : shares) {
+      const pid_t child = ::fork();
+      if (child == 0) {
+        pool.serve(share);
+        const std::byte* old = pool.take(kTouched / 3);
+        const std::byte* fresh = pool.take(16 * kMiB);
+        const auto is = [](const std::byte* memory, int64_t bytes, int what) {
+          return memory != nullptr && std::all_of(memory, memory + bytes, [&](std::byte b) {
+                   return b == static_cast<std::byte>(what);
+                 });
+        };
+        ::_exit(is(old, kTouched / 3, 0x37) && is(fresh, 16 * kMiB, 0) ? 0 : 1);
+      }
+      int status = 0;
+      ::waitpid(child, &status, 0);
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+  }
+}
+
 /// What repeats a stretch takes no more of the pool than that, nobody writes there, and a second view shows the same.
 TEST(PagePool, RepeatsAStretchInAsMuchAddressSpaceAsIsAskedFor) {
   PagePool pool(16 * kMiB);
@@ -103,6 +149,30 @@ TEST(PagePool, RepeatsAStretchInAsMuchAddressSpaceAsIsAskedFor) {
     std::byte* memory = pool.take_repeated(kBytes, kStretch, fill);
     memory[kBytes - 1] = std::byte{1};
     return true;
+  }));
+}
+
+/// Memory of another length repeats the same stretch, which is free when nobody repeats it any more.
+TEST(PagePool, RepeatsAStretchThatOtherMemoryRepeats) {
+  PagePool pool(8 * kMiB);
+  constexpr int64_t kStretch = 6 * kMiB + 4096, kShort = 20 * kMiB, kLong = 50 * kMiB;
+  const auto fill = [](std::span<std::byte> out) {
+    for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::byte>(i % 251);
+  };
+  const auto shows_it = [](const std::byte* memory, int64_t bytes) {
+    for (int64_t at = 0; at < bytes; ++at)
+      if (memory[at] != static_cast<std::byte>(at % kStretch % 251)) return false;
+    return true;
+  };
+  EXPECT_TRUE(served(pool, [&] {
+    std::byte* a = pool.take_repeated(kShort, kStretch, fill);
+    std::byte* b = pool.take_repeated_like(a, kLong);
+    if (a == nullptr || b == nullptr || !shows_it(a, kShort) || !shows_it(b, kLong)) return false;
+    pool.give_back(a, kShort);
+    if (!shows_it(b, kLong) || pool.take(8 * kMiB) != nullptr) return false;
+    pool.give_back(b, kLong);
+    std::byte* all = pool.take(8 * kMiB);
+    return all != nullptr && pool.take_repeated_like(all, kShort) == nullptr;
   }));
 }
 
