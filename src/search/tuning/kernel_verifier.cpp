@@ -53,22 +53,28 @@ std::vector<int64_t> tile_lengths(const codegen::Parameters& parameters, int64_t
 
 }  // namespace
 
-/// Loops as a job's spec says them: in scalars where that does not take long, otherwise in vectors. None
-/// where these take long as well, or are the candidate itself.
-std::optional<KernelRequest> KernelVerifier::plainest_for(const Job& job, size_t c, double longest_us) const {
+/// Loops as a spec says them: in scalars where that does not take long, otherwise in vectors. None where these
+/// take long as well, or are the job's leader itself.
+std::optional<KernelRequest> KernelVerifier::plainest_for(const Job& job, const kernel::KernelSpec& spec,
+                                                          double longest_us) const {
   constexpr double kShortUs = 2e3;  // of one run in scalars
+  const Tried& leader = job.tried[*job.leader()];
   const codegen::Schedule& nest = codegen::find_schedule("nest");
-  for (const codegen::Candidate& plain : nest.candidates(job.request.spec, job.bucket, backend_.target())) {
+  for (const codegen::Candidate& plain : nest.candidates(spec, job.bucket, backend_.target())) {
     if (plain.predicted_us > longest_us) continue;
+    const auto request = [&](const codegen::Parameters& parameters, double predicted_us) {
+      KernelRequest made = kernel_request(spec, nest, parameters, job.bucket);
+      made.implementation.predicted_us = predicted_us;
+      return made;
+    };
     const auto is_verified = [&](const codegen::Parameters& parameters) {
-      return job.tried[c].schedule == nest.name && job.tried[c].parameters == parameters;
+      return spec == job.request.spec && leader.schedule == nest.name && leader.parameters == parameters;
     };
     codegen::Parameters scalar = plain.parameters;
     scalar["lanes"] = 1;
-    if (plain.predicted_us * plain.parameters.at("lanes") < kShortUs && !is_verified(scalar))
-      return kernel_request(job.request.spec, nest, scalar, job.bucket);
-    if (!is_verified(plain.parameters))
-      return kernel_request(job.request.spec, nest, plain.parameters, job.bucket);
+    const double in_scalars_us = plain.predicted_us * static_cast<double>(plain.parameters.at("lanes"));
+    if (in_scalars_us < kShortUs && !is_verified(scalar)) return request(scalar, in_scalars_us);
+    if (!is_verified(plain.parameters)) return request(plain.parameters, plain.predicted_us);
   }
   return std::nullopt;
 }
@@ -173,38 +179,54 @@ void KernelVerifier::reject(Job& job, size_t c, const Fault& fault, size_t size)
 /// Kernels that make what a job's leader is compared with.
 struct KernelVerifier::Reference {
   std::optional<SplitContraction> parts;
-  std::vector<KernelRequest> requests;  ///< the plainest; or sums, the rest and three for Freivalds' check
+  std::vector<KernelRequest> requests;  ///< the plainest; or the rest, three for Freivalds' check, and sums
+
+  static constexpr size_t kFirstSum = 4;
+  /// Kernels for the parts, if all were made. They outlive what is returned, as this does.
+  [[nodiscard]] std::optional<SplitKernels> split(std::span<const backends::Kernel* const> made) const {
+    if (!parts || made.size() != requests.size()) return std::nullopt;
+    return SplitKernels{.parts = &*parts,
+                        .sums = {made.begin() + kFirstSum, made.end()},
+                        .rest = made[0],
+                        .right_sums = made[1],
+                        .left_sums = made[2],
+                        .result_sums = made[3]};
+  }
+};
+struct KernelVerifier::References {
+  Reference whole;
+  std::optional<Repetition> repetition;  ///< where the whole takes long, and less would do
+  Reference first_positions;
 };
 
 /// Loops as the spec says them; where these take long, a contraction's parts if it has some.
-KernelVerifier::Reference KernelVerifier::reference_for(const Job& job) const {
+KernelVerifier::Reference KernelVerifier::reference_for(const Job& job,
+                                                        const kernel::KernelSpec& spec) const {
   constexpr double kLongerThanProofUs = 10e3;
-  const size_t leader = *job.leader();
   const auto plain = [&](double longest_us) {
     Reference reference;
-    if (auto request = plainest_for(job, leader, longest_us))
-      reference.requests.push_back(std::move(*request));
+    if (auto request = plainest_for(job, spec, longest_us)) reference.requests.push_back(std::move(*request));
     return reference;
   };
   Reference quick = plain(std::min(kLongerThanProofUs, longest_plain_us_));
   if (!quick.requests.empty()) return quick;
-  Reference proof = proof_for(job, leader);
+  Reference proof = proof_for(job, spec);
   return proof.parts ? proof : plain(longest_plain_us_);
 }
 
 /// Nothing where the spec is no contraction that can be taken apart, or has no further kernel of its sum.
-KernelVerifier::Reference KernelVerifier::proof_for(const Job& job, size_t leader) const {
+KernelVerifier::Reference KernelVerifier::proof_for(const Job& job, const kernel::KernelSpec& spec) const {
   Reference reference;
-  reference.parts = split_contraction(job.request.spec);
+  reference.parts = split_contraction(spec);
   if (!reference.parts) return reference;
-  const auto add = [&](const kernel::KernelSpec& spec, std::string_view family, size_t most) {
+  const Tried& leader = job.tried[*job.leader()];
+  const auto add = [&](const kernel::KernelSpec& part, std::string_view family, size_t most) {
     const codegen::Schedule& schedule = codegen::find_schedule(family);
-    for (const codegen::Candidate& candidate : schedule.candidates(spec, job.bucket, backend_.target())) {
+    for (const codegen::Candidate& candidate : schedule.candidates(part, job.bucket, backend_.target())) {
       if (most == 0) return;
-      if (job.tried[leader].schedule == family && job.tried[leader].parameters == candidate.parameters)
-        continue;
+      if (leader.schedule == family && leader.parameters == candidate.parameters) continue;
       --most;
-      reference.requests.push_back(kernel_request(spec, schedule, candidate.parameters, job.bucket));
+      reference.requests.push_back(kernel_request(part, schedule, candidate.parameters, job.bucket));
     }
   };
   const SplitContraction& parts = *reference.parts;
@@ -212,18 +234,34 @@ KernelVerifier::Reference KernelVerifier::proof_for(const Job& job, size_t leade
   for (const SplitContraction::Part* part : plain) add(part->spec, "nest", 1);
   constexpr size_t kSums = 2;
   add(parts.sum.spec, "contract", kSums);
-  if (reference.requests.size() <= plain.size()) return {};
+  if (reference.requests.size() <= Reference::kFirstSum) return {};
   return reference;
+}
+
+/// Of kernels that programs bring nobody knows what else they look at: these run on the usual inputs.
+KernelVerifier::References KernelVerifier::references_for(const Job& job) const {
+  constexpr double kLongUs = 1e3;
+  References references{.whole = reference_for(job, job.request.spec)};
+  const Reference& whole = references.whole;
+  const auto is_short = [](const KernelRequest& plain) {
+    return plain.implementation.predicted_us <= kLongUs;
+  };
+  const bool is_long = whole.parts ? !whole.parts->is_sum : !std::ranges::any_of(whole.requests, is_short);
+  if (!is_long || codegen::find_schedule(job.tried[*job.leader()].schedule).foreign) return references;
+  references.repetition = repetition_of(job.request.spec, job.subject.sizes[0]);
+  if (references.repetition) references.first_positions = reference_for(job, references.repetition->spec);
+  return references;
 }
 
 /// Full checks of the leading candidates of jobs. What they are compared with is compiled on the way.
 std::vector<FullVerdict> KernelVerifier::verdicts_on_leaders(std::span<Job* const> jobs,
                                                              Clock::time_point until) {
-  std::vector<Reference> references;
+  std::vector<References> references;
   std::vector<KernelRequest> requests;
   for (const Job* job : jobs) {
-    references.push_back(reference_for(*job));
-    requests.insert(requests.end(), references.back().requests.begin(), references.back().requests.end());
+    const References& own = references.emplace_back(references_for(*job));
+    for (const Reference* reference : {&own.whole, &own.first_positions})
+      requests.insert(requests.end(), reference->requests.begin(), reference->requests.end());
   }
   const std::vector<KernelResult> made = KernelCache::of_process().make(backend_, cache_, requests, until);
   if (is_over(until)) return std::vector<FullVerdict>(jobs.size(), FullVerdict{.is_finished = false});
@@ -236,21 +274,27 @@ std::vector<FullVerdict> KernelVerifier::verdicts_on_leaders(std::span<Job* cons
                                                      .candidate = job.kernels[leader].get(),
                                                      .independent = {},
                                                      .split = {},
+                                                     .first_positions = {},
                                                      .falls_with_sums = false,
                                                      .options = {.threads = backend_.target().threads}});
-    std::vector<const backends::Kernel*> own;
-    for (size_t k = 0; k < references[i].requests.size(); ++k)
-      if (const auto& kernel = made[next++].kernel) own.push_back(kernel.get());
-    if (!references[i].parts) {
-      check.independent = own;
-    } else if (own.size() == references[i].requests.size() && own.size() > 4) {
-      check.split = {.parts = &*references[i].parts,
-                     .sums = {own.begin() + 4, own.end()},
-                     .rest = own[0],
-                     .right_sums = own[1],
-                     .left_sums = own[2],
-                     .result_sums = own[3]};
+    const auto take_made = [&](const Reference& reference) {
+      std::vector<const backends::Kernel*> kernels;
+      for (size_t k = 0; k < reference.requests.size(); ++k)
+        if (const auto& kernel = made[next++].kernel) kernels.push_back(kernel.get());
+      return kernels;
+    };
+    const std::vector<const backends::Kernel*> whole = take_made(references[i].whole),
+                                               first = take_made(references[i].first_positions);
+    if (!references[i].whole.parts)
+      check.independent = whole;
+    else if ((check.split = references[i].whole.split(whole)))
       check.falls_with_sums = job.tried[leader].schedule == "contract";
+    if (!first.empty()) {
+      const Reference& of_first = references[i].first_positions;
+      const FullCheck::FirstPositions positions{.repetition = &*references[i].repetition,
+                                                .plain = of_first.parts ? nullptr : first[0],
+                                                .split = of_first.split(first)};
+      if (positions.plain != nullptr || positions.split) check.first_positions = positions;
     }
     const size_t plain_ones = check.independent.size();
     std::vector<size_t> others = others_of(job, leader);

@@ -44,10 +44,12 @@ class KernelVerifier {
 
  private:
   struct Reference;
-  [[nodiscard]] std::optional<KernelRequest> plainest_for(const Job& job, size_t candidate,
+  struct References;
+  [[nodiscard]] std::optional<KernelRequest> plainest_for(const Job& job, const kernel::KernelSpec& spec,
                                                           double longest_us) const;
-  [[nodiscard]] Reference reference_for(const Job& job) const;
-  [[nodiscard]] Reference proof_for(const Job& job, size_t leader) const;
+  [[nodiscard]] Reference reference_for(const Job& job, const kernel::KernelSpec& spec) const;
+  [[nodiscard]] Reference proof_for(const Job& job, const kernel::KernelSpec& spec) const;
+  [[nodiscard]] References references_for(const Job& job) const;
   [[nodiscard]] std::vector<FullVerdict> verdicts_on_leaders(std::span<Job* const> jobs,
                                                              Clock::time_point until);
   void report_fault(const Job& job, const Tried& tried, const Fault& fault, const VerificationSuite& suite);

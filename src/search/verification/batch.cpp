@@ -7,6 +7,7 @@
 #include "base/stopwatch.h"
 #include "search/verification/contain.h"
 #include "search/verification/fault_record.h"
+#include "search/verification/judge.h"
 #include "search/verification/test_inputs.h"
 #include "search/watch.h"
 
@@ -93,27 +94,30 @@ constexpr size_t kMostIndependent = 4;
 
 /// A full check on its way out of a contained process.
 struct FullRecord {
-  std::atomic<int> running;  ///< kNobody, the candidate, or an independent kernel from kIndependent on
+  std::atomic<int> running;  ///< a Runner, or an independent kernel from kIndependent on
   size_t size;
-  size_t next_sum;  ///< of a contraction; those before it fell at this size
-  bool needs_sum;   ///< of a contraction whose own results do not suffice
+  size_t next_sum;   ///< of a contraction; those before it fell at this size
+  bool needs_whole;  ///< neither a sum of the candidate's own suffices, nor the first positions of an axis
   int64_t cases, compared, proven;
   double skipped_share;
   FaultRecord fault;
   SharedText<500> fell[kMostIndependent];
 };
-enum Runner : int { kNobody = 0, kCandidate = 1, kIndependent = 2 };
+enum Runner : int { kNobody = 0, kCandidate = 1, kFirstPositions = 2, kIndependent = 3 };
 
 /// What the candidate of a check is compared with: what the first independent kernel makes of the test cases that
 /// falls on none of them. One size.
 class ReferenceMaker {
  public:
-  ReferenceMaker(const FullCheck& check, int threads, FullRecord& record, Progress& progress)
+  /// `is_first_part`: has the first kind of inputs.
+  ReferenceMaker(const FullCheck& check, bool is_first_part, int threads, FullRecord& record,
+                 Progress& progress)
       : check_(check),
         threads_(threads),
         record_(record),
         progress_(progress),
-        is_sumless_(check.split && check.split->parts->is_sum && check.peer && !record.needs_sum) {}
+        periods_(is_first_part ? periods_to_draw() : std::map<size_t, int64_t>{}),
+        is_sumless_(check.split && check.split->parts->is_sum && check.peer && !record.needs_whole) {}
 
   /// A kernel fell that earlier test cases were compared with: they have to begin anew.
   struct BeginAnew {};
@@ -121,11 +125,13 @@ class ReferenceMaker {
   /// Whether a candidate that is nothing but a sum is proven itself, so that no other sum has to be made: a peer does for
   /// the further kinds of inputs. Where a doubt is left everything begins anew, with a sum to compare with.
   [[nodiscard]] bool is_sumless() const { return is_sumless_; }
+  /// By tensor: after how many elements the inputs of the first test case have to repeat; none: they need not.
+  [[nodiscard]] const std::map<size_t, int64_t>& periods() const { return periods_; }
   /// What the candidate made of the first test case. Throws BeginAnew where that is not proven.
   void prove(const VerificationSuite& suite, std::span<const TensorData> made) {
     const auto output = static_cast<size_t>(suite.unit.kernels[0].outputs[0]);
     const Proof proof = search::prove_sum(suite, *check_.split, suite.cases[0], made[output], progress_);
-    if (!proof.is_proven) begin_with_sum();
+    if (!proof.is_proven) begin_with_whole();
     record_.proven += proof.proven;
   }
 
@@ -136,10 +142,11 @@ class ReferenceMaker {
   const std::vector<TensorData>* make(const VerificationSuite& suite, bool is_first, bool is_long,
                                       const std::optional<TaskPart>& part) {
     is_by_peer_ = false;
-    if (is_sumless_) {
-      if (is_first) return nullptr;
+    if (is_first && is_sumless_) return nullptr;
+    if (is_first && !periods_.empty()) return made_at_first_positions(suite);
+    if (!is_first && has_no_sum()) {
       const auto* made = made_by_peer(suite, part);
-      if (made == nullptr) begin_with_sum();
+      if (made == nullptr) begin_with_whole();
       is_by_peer_ = true;
       return made;
     }
@@ -163,14 +170,49 @@ class ReferenceMaker {
   /// A candidate that differs from what was made last need not be wrong: `make_without_peer` tells.
   [[nodiscard]] bool is_by_peer() const { return is_by_peer_; }
   const std::vector<TensorData>* make_without_peer(const VerificationSuite& suite) {
-    if (is_sumless_) begin_with_sum();
+    if (has_no_sum()) begin_with_whole();
     is_by_peer_ = false;
     return sum_ ? made_by_sum(suite, false) : made_by_kernel(suite, false, std::nullopt);
   }
 
  private:
-  [[noreturn]] void begin_with_sum() {
-    record_.needs_sum = true;
+  /// A contraction of which no kernel's sum is proven, for the first test case did without: a peer does for the others.
+  [[nodiscard]] bool has_no_sum() const { return is_sumless_ || (check_.split && !periods_.empty()); }
+  /// Inputs that are made of others do not repeat.
+  [[nodiscard]] std::map<size_t, int64_t> periods_to_draw() const {
+    const Subject& subject = *check_.subject;
+    if (!check_.first_positions || record_.needs_whole || subject.options.consistent) return {};
+    if (check_.split && !check_.peer) return {};
+    return periods_at(*check_.first_positions->repetition, subject.unit, subject.sizes[record_.size]);
+  }
+  const std::vector<TensorData>* made_at_first_positions(const VerificationSuite& suite) {
+    record_.running = kFirstPositions;
+    const FullCheck::FirstPositions& first = *check_.first_positions;
+    const VerificationSuite about = of_first_positions(*first.repetition, suite);
+    VerificationCase test_case = suite.cases[0];
+    test_case.expectations.clear();  // they are of all positions
+    const auto start = std::chrono::steady_clock::now();
+    if (first.split) {
+      SplitVerifier verifier(about, *first.split, 0, threads_, progress_);
+      const Proof proof = verifier.add(test_case);
+      if (!proof.is_proven) begin_with_whole();
+      record_.proven += proof.proven;
+      repeated_ = repeated(*first.repetition, suite, verifier.made());
+    } else {
+      CaseVerifier verifier(about, {&first.plain, 1}, {.launches = 0}, progress_);
+      if (verifier.add(test_case, nullptr, true)) begin_with_whole();
+      repeated_ = repeated(*first.repetition, suite, verifier.made());
+    }
+    // The user's nodes judge what the first positions made as well.
+    if (check_expectations(suite, suite.cases[0], elements_of(std::span(repeated_)),
+                           suite.cases[0].beyond_laws ? Samples::Promised : Samples::All, false, "repeated"))
+      begin_with_whole();
+    own_us_ = 1e6 * seconds_since(start) * times(*first.repetition, suite.dims);
+    return &repeated_;
+  }
+
+  [[noreturn]] void begin_with_whole() {
+    record_.needs_whole = true;
     throw BeginAnew();
   }
 
@@ -250,7 +292,9 @@ class ReferenceMaker {
   int threads_;
   FullRecord& record_;
   Progress& progress_;
+  const std::map<size_t, int64_t> periods_;
   bool is_sumless_;
+  std::vector<TensorData> repeated_;  ///< what the first positions made
   size_t kernel_ = 0;
   std::unique_ptr<SplitVerifier> sum_;   ///< proven
   std::unique_ptr<CaseVerifier> plain_;  ///< of the independent kernel
@@ -344,7 +388,7 @@ std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
 /// At one size, one kind of inputs after the other: memory that is taken once serves all of them.
 void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
   const FullCheck& check = *part.check;
-  ReferenceMaker references(check, part.threads, record, progress);
+  ReferenceMaker references(check, part.number == 0, part.threads, record, progress);
   VerifyOptions options = check.options;
   if (record.size > 1 || part.number > 0) options.launches = 1;
   // On common inputs: the other parts have kinds that leave results open. Of many sizes, where the code is one program for
@@ -364,6 +408,7 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
     Subject subject = *check.subject;
     subject.options.kinds = {part.kinds[k]};
     const bool is_further = k > 0 || part.number > 0;
+    if (!is_further) subject.options.periods = references.periods();
     if (is_further || subject.options.form_passed) subject.options.operations /= SuiteOptions::kFurther;
     if (is_further) {
       subject.options.of_one_sample = kMostOfOneSample;
@@ -376,6 +421,7 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
     ++progress;
     record.skipped_share = std::max(record.skipped_share, suite.skipped_share());
     if (!candidate) candidate.emplace(suite, std::span(&check.candidate, 1), options, progress);
+    candidate->lend_memory();
     const std::vector<TensorData>* reference =
         references.make(suite, k == 0, candidate->is_long(), candidate->next_part(suite.cases[0]));
     if (record.fault.get()) return;
@@ -444,7 +490,10 @@ std::vector<FullVerdict> verify_in_full(std::span<const FullCheck> checks, int w
         record.fault.set({.message = troubles[item], .data = parts[open[item]].kinds[0]});
         continue;
       }
-      record.fell[record.running - kIndependent].set(troubles[item]);
+      if (record.running == kFirstPositions)
+        record.needs_whole = true;
+      else
+        record.fell[record.running - kIndependent].set(troubles[item]);
       again.push_back(open[item]);
     }
     open = std::move(again);

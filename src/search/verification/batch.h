@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "search/verification/freivalds.h"
+#include "search/verification/repetition.h"
 
 /// Kernels for many specs verified side by side: suites are prepared and kernels run in contained processes, as
 /// many at a time as there are processors, and only verdicts come back.
@@ -45,6 +46,14 @@ struct FullCheck {
   std::optional<size_t> peer;
   /// Where no plain kernel is fast enough for a contraction: its parts, asked before the independent kernels.
   std::optional<SplitKernels> split;
+  /// What inputs are that repeat, of which the first positions are the measure on the first test case: by a plain kernel, or
+  /// a contraction's parts. Where these fail the others above are asked.
+  struct FirstPositions {
+    const Repetition* repetition = nullptr;
+    const backends::Kernel* plain = nullptr;
+    std::optional<SplitKernels> split;
+  };
+  std::optional<FirstPositions> first_positions;
   /// The candidate is made as these sums are: it falls with all of them.
   bool falls_with_sums = false;
   VerifyOptions options;  ///< without a reference

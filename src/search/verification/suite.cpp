@@ -138,6 +138,7 @@ class InputMaker {
         unit_(unit),
         seed_(options.seed),
         ranges_(options.ranges),
+        periods_(options.periods),
         computed_(computed_tensors(unit)) {
     std::unordered_map<Value, size_t> tensor_of;
     for (size_t t = 0; t < unit.tensors.size(); ++t) {
@@ -184,7 +185,9 @@ class InputMaker {
 
  private:
   [[nodiscard]] Data draw(const VerificationCase& test_case, size_t t) const {
-    return drawn_input(unit_, dims_, seed_, test_case.name, t, test_case.ranges[t]);
+    const auto period = periods_.find(t);
+    return drawn_input(unit_, dims_, seed_, test_case.name, t, test_case.ranges[t],
+                       period == periods_.end() ? 0 : period->second);
   }
 
   const Graph& graph_;
@@ -192,6 +195,7 @@ class InputMaker {
   const Unit& unit_;
   uint64_t seed_;
   std::shared_ptr<const ValueRanges> ranges_;
+  std::map<size_t, int64_t> periods_;
   std::vector<bool> computed_;
   std::vector<size_t> drawn_, derived_;  ///< of the unit's tensors
   std::vector<Value> behind_;            ///< drawn, and no tensor of the unit
@@ -263,14 +267,14 @@ bool is_beyond_laws(const VerificationCase& test_case) {
 }  // namespace
 
 Data drawn_input(const Unit& unit, const DimMap& dims, uint64_t seed, std::string_view kind, size_t t,
-                 const ValueRange& range) {
+                 const ValueRange& range, int64_t period) {
   constexpr int64_t kLarge = int64_t{1} << 16, kTimes = 16;
   const auto length = [&](const Unit::Tensor& tensor) { return element_count(tensor.type.dims).exec(dims); };
   int64_t longest = 0;
   for (const Unit::Tensor& tensor : unit.tensors) longest = std::max(longest, length(tensor));
   const bool is_short = longest >= kLarge && length(unit.tensors[t]) * kTimes <= longest;
   return test_input(kind, unit.tensors[t].type, dims, seed, t, range,
-                    is_short ? Subnormals::None : Subnormals::Some);
+                    is_short ? Subnormals::None : Subnormals::Some, period);
 }
 
 VerificationSuite prepare_suite(const Graph& graph, const DimMap& dims, const Unit& unit,

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <list>
 #include <map>
 #include <numeric>
 #include <random>
@@ -204,7 +205,7 @@ int64_t period_of(std::string_view kind) { return kind == "plain" ? 262'139 : 65
 
 /// What is longer than this repeats it, whatever it holds: it need be in memory once. A prime number of huge pages, so that
 /// what is shifted by rows or tiles is another number here as well.
-constexpr size_t kStretchBytes = 13 * kHugePageBytes;
+constexpr size_t kStretchBytes = 13 * kHugePageBytes, kLongestStretchBytes = 32 * kHugePageBytes;
 
 /// Again and again, as often as it fits.
 void repeat(std::span<const std::byte> part, std::span<std::byte> out) {
@@ -240,33 +241,133 @@ bool is_beyond_relaxed_math(std::string_view kind) { return kind == "extreme" ||
 
 bool rounds_one_way(std::string_view kind) { return kind == "constant"; }
 
+namespace {
+
+int64_t count_of(const std::vector<int64_t>& dims) {
+  return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+}
+
+/// A tensor whose bytes nobody has written; in `memory` of the pool, if that is not null.
+TensorData unwritten(Dtype dtype, std::vector<int64_t> dims, std::byte* memory) {
+  TensorData data;
+  data.dtype = dtype;
+  data.dims = std::move(dims);
+  const int64_t bytes = size_bytes(dtype, data.element_count());
+  if (memory != nullptr) hand_out_next(memory);
+  data.bytes =
+      TensorData::Bytes(detail::Present{}, detail::Present{.number = static_cast<std::ptrdiff_t>(bytes)});
+  return data;
+}
+
+/// What a tensor repeats, which is whole pages so that it may lie in memory once; its bytes where it lies there whole.
+size_t stretch_bytes_of(size_t bytes, size_t period_bytes) {
+  if (bytes <= kStretchBytes) return bytes;
+  const size_t stretch = period_bytes == 0 ? kStretchBytes : std::lcm(period_bytes, kSmallPageBytes);
+  return stretch <= kLongestStretchBytes ? std::min(stretch, bytes) : bytes;
+}
+
+/// Repeats what it begins with, and all of that again after a period, if there is one.
+TensorData repeating(Dtype dtype, std::vector<int64_t> dims, std::span<const std::byte> beginning,
+                     size_t period_bytes) {
+  const auto fill = [&](std::span<std::byte> out) {
+    const std::span<std::byte> first =
+        out.first(period_bytes == 0 ? out.size() : std::min(period_bytes, out.size()));
+    repeat(beginning, first);
+    repeat(first, out.subspan(first.size()));
+  };
+  const auto bytes = static_cast<size_t>(size_bytes(dtype, count_of(dims)));
+  const size_t stretch = stretch_bytes_of(bytes, period_bytes);
+  if (PagePool* pool = PagePool::serving(); pool != nullptr && stretch < bytes)
+    if (std::byte* memory =
+            pool->take_repeated(static_cast<int64_t>(bytes), static_cast<int64_t>(stretch), fill))
+      return unwritten(dtype, std::move(dims), memory);
+  TensorData data = unwritten(dtype, std::move(dims), nullptr);
+  const std::span<std::byte> all(data.bytes);
+  fill(all.first(stretch));
+  repeat(all.first(stretch), all.subspan(stretch));
+  return data;
+}
+
+/// Large tensors that many test cases have: each thread of a process that a pool serves keeps those that it drew last.
+class DrawnTensors {
+ public:
+  using Key = std::tuple<std::string, Dtype, uint64_t, size_t, std::vector<double>, Subnormals, int64_t>;
+
+  static DrawnTensors& of_thread() {
+    thread_local DrawnTensors tensors;
+    return tensors;
+  }
+
+  /// `draw()` makes it, in so much memory, where nothing is kept that it is, or repeats.
+  template <class Draw>
+  std::shared_ptr<const TensorData> get(Key key, const std::vector<int64_t>& dims, size_t memory_bytes,
+                                        const Draw& draw) {
+    const auto known = std::ranges::find_if(
+        kept_, [&](const Kept& kept) { return kept.key == key && kept.data->dims == dims; });
+    if (known != kept_.end()) {
+      kept_.splice(kept_.begin(), kept_, known);
+      return known->data;
+    }
+    std::shared_ptr<const TensorData> made = like_another(key, dims);
+    if (!made) made = std::make_shared<TensorData>(draw());
+    kept_.push_front({std::move(key), made, memory_bytes});
+    kept_bytes_ += memory_bytes;
+    for (; kept_bytes_ > kMostBytes; kept_.pop_back()) kept_bytes_ -= kept_.back().memory_bytes;
+    return made;
+  }
+
+ private:
+  static constexpr size_t kMostBytes = size_t{256} << 20;
+  struct Kept {
+    Key key;
+    std::shared_ptr<const TensorData> data;
+    size_t memory_bytes;
+  };
+  /// One of other dims that repeats the same stretch; null where none is kept.
+  std::shared_ptr<const TensorData> like_another(const Key& key, const std::vector<int64_t>& dims) const {
+    for (const Kept& kept : kept_) {
+      const int64_t bytes = size_bytes(kept.data->dtype, count_of(dims));
+      if (kept.key != key || bytes <= static_cast<int64_t>(kStretchBytes)) continue;
+      if (std::byte* memory = PagePool::serving()->take_repeated_like(kept.data->bytes.data(), bytes))
+        return std::make_shared<TensorData>(unwritten(kept.data->dtype, dims, memory));
+    }
+    return nullptr;
+  }
+
+  std::list<Kept> kept_;  ///< what was asked for last comes first
+  size_t kept_bytes_ = 0;
+};
+
+}  // namespace
+
 std::shared_ptr<const TensorData> test_input(std::string_view kind, const TensorType& type,
                                              const DimMap& dims, uint64_t seed, size_t tensor,
-                                             const ValueRange& range, Subnormals subnormals) {
+                                             const ValueRange& range, Subnormals subnormals, int64_t period) {
+  constexpr size_t kLarge = size_t{1} << 20;
   const Dtype dtype = type.dtype;
+  std::vector<int64_t> sizes = exec(type.dims, dims);
   if (is_quantized(dtype))
     return std::make_shared<TensorData>(
-        random_blocks(dtype, exec(type.dims, dims), combine(seed, tensor), kind == "integers"));
-  auto data = std::make_shared<TensorData>();
-  data->dtype = dtype;
-  data->dims = exec(type.dims, dims);
-  const auto bytes = static_cast<size_t>(size_bytes(dtype, data->element_count()));
-  const std::span<const std::byte> drawn = beginning(kind, dtype, seed, tensor, range, subnormals,
-                                                     std::min(data->element_count(), period_of(kind)));
-  const auto draw_stretch = [&](std::span<std::byte> out) { repeat(drawn, out); };
-  PagePool* pool = PagePool::serving();
-  std::byte* repeated =
-      pool == nullptr || bytes <= kStretchBytes
-          ? nullptr
-          : pool->take_repeated(static_cast<int64_t>(bytes), int64_t{kStretchBytes}, draw_stretch);
-  if (repeated != nullptr) hand_out_next(repeated);
-  data->bytes =
-      TensorData::Bytes(detail::Present{}, detail::Present{.number = static_cast<std::ptrdiff_t>(bytes)});
-  if (repeated != nullptr) return data;
-  const std::span<std::byte> all(data->bytes), stretch = all.first(std::min(bytes, kStretchBytes));
-  draw_stretch(stretch);
-  repeat(stretch, all.subspan(stretch.size()));
-  return data;
+        random_blocks(dtype, std::move(sizes), combine(seed, tensor), kind == "integers"));
+  const int64_t count = count_of(sizes);
+  const auto bytes = static_cast<size_t>(size_bytes(dtype, count)),
+             period_bytes = static_cast<size_t>(size_bytes(dtype, period));
+  const auto draw = [&] {
+    return repeating(
+        dtype, sizes,
+        beginning(kind, dtype, seed, tensor, range, subnormals, std::min(count, period_of(kind))),
+        period_bytes);
+  };
+  const size_t memory_bytes = stretch_bytes_of(bytes, period_bytes);
+  if (PagePool::serving() == nullptr || bytes < kLarge || memory_bytes > kLongestStretchBytes)
+    return std::make_shared<TensorData>(draw());
+  return DrawnTensors::of_thread().get(
+      {std::string(kind), dtype, seed, tensor, range.quantiles, subnormals, period}, sizes, memory_bytes,
+      draw);
+}
+
+TensorData repeating(Dtype dtype, std::vector<int64_t> dims, std::span<const std::byte> bytes) {
+  return repeating(dtype, std::move(dims), bytes, bytes.size());
 }
 
 std::shared_ptr<const TensorData> repeated_input(std::string_view kind, Dtype dtype, int64_t elements,

@@ -45,10 +45,15 @@ enum class Subnormals : uint8_t { Some, None };
 
 /// A tensor of one kind: a function of the kind, the seed, the tensor's number and, for numbers of the graph, of their
 /// range. Of an empty range they are plain ones. A long one repeats itself, and may lie in memory that is read-only.
+/// `period`: after so many elements it repeats itself in any case; 0: nobody asks for that.
 [[nodiscard]] std::shared_ptr<const TensorData> test_input(std::string_view kind, const TensorType& type,
                                                            const DimMap& dims, uint64_t seed, size_t tensor,
                                                            const ValueRange& range = {},
-                                                           Subnormals subnormals = Subnormals::Some);
+                                                           Subnormals subnormals = Subnormals::Some,
+                                                           int64_t period = 0);
+
+/// A tensor of these dims that repeats these bytes again and again. A long one may lie in memory that is read-only.
+[[nodiscard]] TensorData repeating(Dtype dtype, std::vector<int64_t> dims, std::span<const std::byte> bytes);
 
 /// What such a tensor of so many elements repeats: its beginning if it is long, all of it if it is short or quantised.
 [[nodiscard]] std::shared_ptr<const TensorData> repeated_input(std::string_view kind, Dtype dtype,

@@ -64,8 +64,14 @@ class UnitRig {
               const std::optional<TaskPart>& part, Over over, std::vector<TensorData>& made) {
     const bool has_inputs = given_ == number && kernels_.size() == 1;
     for (size_t k = 0; k < kernels_.size(); ++k) {
-      Rig& rig = prepared(k, test_case, made, has_inputs);
-      if (part && over == Over::Unwritten) rig.overwrite(kUnwritten);
+      const bool is_overwritten = part && over == Over::Unwritten;
+      const bool is_new = k == rigs_.size();
+      if (is_new)
+        rigs_.push_back(rig_for(k, test_case, made, is_overwritten ? kUnwritten : options_.pattern));
+      Rig& rig = *rigs_[k];
+      // Inputs that are there were looked at after the last launch: it changed none.
+      if (!is_new && !has_inputs) rig.give(inputs_of(suite_, k, test_case, made));
+      if (!is_new && is_overwritten) rig.overwrite(kUnwritten);
       rig.launch(split, part);
       ++progress_;
       if (const std::string trouble = rig.trouble(); !trouble.empty()) throw Trouble{trouble};
@@ -113,13 +119,11 @@ class UnitRig {
       std::ranges::copy(rigs_[k]->output(o), data.bytes.begin());
     }
   }
-  Rig& prepared(size_t k, const VerificationCase& test_case, const std::vector<TensorData>& made,
-                bool has_inputs) {
-    if (k == rigs_.size())
-      return *rigs_.emplace_back(rig_of(suite_, k, *kernels_[k], test_case, made, options_));
-    // Inputs that are there were looked at after the last launch: it changed none.
-    if (!has_inputs) rigs_[k]->give(inputs_of(suite_, k, test_case, made));
-    return *rigs_[k];
+  [[nodiscard]] std::unique_ptr<Rig> rig_for(size_t k, const VerificationCase& test_case,
+                                             const std::vector<TensorData>& made, std::byte pattern) const {
+    TrialOptions options = options_;
+    options.pattern = pattern;
+    return rig_of(suite_, k, *kernels_[k], test_case, made, options);
   }
 
   const VerificationSuite& suite_;
@@ -171,6 +175,9 @@ class CaseVerifier::Runs {
     return with_enough_elements(test_case.name == "special" ? larger_part() : some_part());
   }
   [[nodiscard]] bool is_long() const { return is_long_; }
+  void lend_memory() {
+    if (is_long_) give_memory_back();
+  }
   void spare_reference() { spares_reference_ = options_.in_parts && kernels_.size() == 1; }
   std::optional<Fault> compare(const VerificationCase& test_case, const std::vector<TensorData>* reference) {
     return check(test_case, reference, "once more");
@@ -181,7 +188,7 @@ class CaseVerifier::Runs {
                            bool is_last, const std::optional<TaskPart>& part) {
     part_ = options_.launches < 1 ? part : next_part(test_case);
     ++number_;
-    if (is_long_) give_memory_back();
+    lend_memory();
     const auto start = std::chrono::steady_clock::now();
     const double cpu_start = thread_cpu_seconds();
     // A long launch does two things at once: other inputs, dealt out in another way.
@@ -523,6 +530,7 @@ std::optional<Fault> CaseVerifier::compare(const VerificationCase& test_case,
                                            const std::vector<TensorData>* reference) {
   return runs_->compare(test_case, reference);
 }
+void CaseVerifier::lend_memory() { runs_->lend_memory(); }
 void CaseVerifier::spare_reference() { runs_->spare_reference(); }
 bool CaseVerifier::is_long() const { return runs_->is_long(); }
 int64_t CaseVerifier::compared() const { return runs_->compared(); }

@@ -98,6 +98,8 @@ struct SuiteOptions {
   static constexpr int64_t kFurther = 10;
   int64_t of_one_sample = 10'000'000;  ///< the most operations; a value that takes more has no samples
   std::vector<int> unsampled;          ///< tensors that have none: one is known to take more
+  /// By tensor: after so many elements it repeats (test_input).
+  std::map<size_t, int64_t> periods = {};
   int samples = 48;                ///< per output, beside those that cover every slice and borders of tiles
   std::vector<int64_t> tiles;      ///< lengths in which the candidate may cut its work
   bool strict = false;             ///< the user's nodes judge NaN, infinities and overflow too
@@ -131,7 +133,7 @@ struct SuiteOptions {
 /// longest: where what is read along all of another tensor is subnormal, most of the operations are slow.
 [[nodiscard]] std::shared_ptr<const TensorData> drawn_input(const Unit& unit, const DimMap& dims,
                                                             uint64_t seed, std::string_view kind, size_t t,
-                                                            const ValueRange& range = {});
+                                                            const ValueRange& range = {}, int64_t period = 0);
 /// Draws inputs and asks the oracle about every computed tensor that is a value of the graph. If a tensor
 /// from outside is none, nobody can be asked: the suite then has inputs only, which show crashes, strays and
 /// candidates that differ.
@@ -206,6 +208,8 @@ class CaseVerifier {
   [[nodiscard]] std::optional<TaskPart> next_part(const VerificationCase& test_case) const;
   /// One launch, with what is looked at after it, takes longer than repetitions may.
   [[nodiscard]] bool is_long() const;
+  /// Memory of long launches serves others until the next test case: large tensors take longer to get than to compute.
+  void lend_memory();
   /// What further test cases are compared with takes long to make: of code that is one program for all tasks and inputs
   /// they run a part of the tasks, as long launches do.
   void spare_reference();

@@ -16,23 +16,10 @@
 #include "pipeline.h"
 #include "search/verification/batch.h"
 #include "search/verification/contain.h"
-#include "search/verification/test_inputs.h"
-#include "support/plain_kernel.h"
+#include "support/evaluating_kernel.h"
 
 namespace luminal::search {
 namespace {
-
-using Build = std::function<GraphTensor(Graph&)>;
-
-/// The one kernel that a graph is.
-kernel::KernelSpec spec_of(const Build& build) {
-  Graph cx;
-  (void)build(cx).retrieve();
-  const test::Searched s = test::search(cx);
-  const Cover cover = find_cover(s.saturated.cover, *s.store, test::roofline(), {});
-  EXPECT_EQ(cover.kernels.size(), 1U);
-  return s.store->at(cover.kernels[0].spec);
-}
 
 std::vector<TensorData> integers_for(const kernel::KernelSpec& spec) {
   std::mt19937_64 random(7);
@@ -54,7 +41,7 @@ TensorData made_of(const SplitContraction::Part& part, const std::vector<TensorD
 
 struct Case {
   const char* name;
-  Build build;
+  test::Formula build;
 };
 const std::vector<Case>& cases() {
   static const std::vector<Case> list{
@@ -75,7 +62,7 @@ const std::vector<Case>& cases() {
 TEST(Freivalds, ThePartsOfAContractionMakeTheWhole) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
-    const kernel::KernelSpec spec = spec_of(c.build);
+    const kernel::KernelSpec spec = test::one_kernel_of(c.build);
     const auto split = split_contraction(spec);
     ASSERT_TRUE(split) << spec.to_string();
     std::vector<TensorData> tensors = integers_for(spec);
@@ -88,7 +75,7 @@ TEST(Freivalds, ThePartsOfAContractionMakeTheWhole) {
 TEST(Freivalds, OneWrongElementOfASumIsSeen) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
-    const kernel::KernelSpec spec = spec_of(c.build);
+    const kernel::KernelSpec spec = test::one_kernel_of(c.build);
     const auto split = split_contraction(spec);
     ASSERT_TRUE(split);
     std::vector<TensorData> tensors = integers_for(spec);
@@ -110,53 +97,27 @@ TEST(Freivalds, OneWrongElementOfASumIsSeen) {
 }
 
 TEST(Freivalds, WhatIsNoSumOfProductsIsNotSplit) {
-  for (const Build& build :
-       std::initializer_list<Build>{[](Graph& cx) { return cx.tensor({5, 7}).sum(1); },
-                                    [](Graph& cx) { return cx.tensor({5, 7}).max(1); },
-                                    [](Graph& cx) { return cx.tensor({5, 7}).matmul(cx.tensor({7, 1})); },
-                                    [](Graph& cx) { return cx.tensor({5, 7}).softmax(1); }})
-    EXPECT_FALSE(split_contraction(spec_of(build)));
-}
-
-using Change = std::function<void(float first_input, std::span<float> made)>;
-
-/// A kernel of one task that evaluates a spec and then makes a change. Counts its runs.
-std::shared_ptr<test::PlainKernel> evaluating(const kernel::KernelSpec& spec, Change change = {},
-                                              std::atomic<int>* runs = nullptr) {
-  return std::make_shared<test::PlainKernel>(1, [=](void* const* buffers, int64_t) {
-    std::vector<TensorData> slots;
-    for (const kernel::Slot& slot : spec.slots()) {
-      TensorData& data = slots.emplace_back(slot.dtype, std::vector{slot.elements.exec({})});
-      std::memcpy(data.bytes.data(), buffers[slots.size() - 1], data.bytes.size());
-    }
-    TensorData made = kernel::evaluate(spec, slots).at(0);
-    if (change) change(slots[0].as<float>()[0], made.as<float>());
-    std::memcpy(buffers[slots.size()], made.bytes.data(), made.bytes.size());
-    if (runs != nullptr) ++*runs;
-  });
+  for (const test::Formula& build : std::initializer_list<test::Formula>{
+           [](Graph& cx) { return cx.tensor({5, 7}).sum(1); },
+           [](Graph& cx) { return cx.tensor({5, 7}).max(1); },
+           [](Graph& cx) { return cx.tensor({5, 7}).matmul(cx.tensor({7, 1})); },
+           [](Graph& cx) { return cx.tensor({5, 7}).softmax(1); }})
+    EXPECT_FALSE(split_contraction(test::one_kernel_of(build)));
 }
 
 /// A product that is nothing but a sum, verified beside a peer and kernels for its parts.
 class ProductsAlone : public testing::Test {
  protected:
   static constexpr int64_t kRows = 20, kSummed = 30, kColumns = 24;
-  /// An element that no sample sees.
-  static size_t odd() {
-    const SuiteOptions options;
-    const auto seen =
-        covering_positions({kRows, kColumns}, options.samples, kRows * kColumns, options.seed, options.tiles);
-    int64_t element = 100;
-    while (std::ranges::find(seen, element) != seen.end()) ++element;
-    return static_cast<size_t>(element);
-  }
+  static size_t odd() { return test::unseen_element(kRows, kColumns); }
 
-  ProductsAlone() : spec_(spec_of(build)), split_(split_contraction(spec_).value()) {}
+  ProductsAlone() : spec_(test::one_kernel_of(build)), split_(split_contraction(spec_).value()) {}
 
   static GraphTensor build(Graph& cx) {
     return cx.tensor({kRows, kSummed}).matmul(cx.tensor({kSummed, kColumns}));
   }
 
-  FullVerdict verdict(const Change& candidate, const Change& peer) {
+  FullVerdict verdict(const test::Change& candidate, const test::Change& peer) {
     Graph cx;
     const auto x = cx.tensor({kRows, kSummed}), w = cx.tensor({kSummed, kColumns});
     const auto y = x.matmul(w).retrieve();
@@ -168,10 +129,12 @@ class ProductsAlone : public testing::Test {
     const bool x_first = spec_.slots()[0].elements.exec({}) == kRows * kSummed;
     const std::vector<int> inputs = x_first ? std::vector{0, 1} : std::vector{1, 0};
     subject.unit.kernels = {{.inputs = inputs, .outputs = {2}, .spec = spec_}};
-    const auto tried = evaluating(spec_, candidate), other = evaluating(spec_, peer, &runs_of_peer_);
-    const auto sum = evaluating(split_.sum.spec, {}, &runs_of_sum_), rest = evaluating(split_.rest.spec),
-               right = evaluating(split_.right_sums.spec), left = evaluating(split_.left_sums.spec),
-               result = evaluating(split_.result_sums.spec);
+    const auto tried = test::evaluating(spec_, candidate),
+               other = test::evaluating(spec_, peer, &runs_of_peer_);
+    const auto sum = test::evaluating(split_.sum.spec, {}, &runs_of_sum_),
+               rest = test::evaluating(split_.rest.spec), right = test::evaluating(split_.right_sums.spec),
+               left = test::evaluating(split_.left_sums.spec),
+               result = test::evaluating(split_.result_sums.spec);
     const FullCheck check{.subject = &subject,
                           .candidate = tried.get(),
                           .independent = {other.get()},

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
@@ -10,6 +11,7 @@
 #include "kernel/cost.h"
 #include "kernel/evaluate.h"
 #include "luminal/graph.h"
+#include "luminal/graph_tensor.h"
 #include "luminal/reference.h"
 #include "search/cover/cover.h"
 #include "search/saturate/language.h"
@@ -54,6 +56,18 @@ inline SpecCost roofline(DimMap dims = {}) {
   return [dims = std::move(dims)](const kernel::KernelSpec& spec) {
     return kernel::predicted_us(spec, dims, kernel::MachineLimits());
   };
+}
+
+using Formula = std::function<GraphTensor(Graph&)>;
+
+/// The one kernel that a formula is at these sizes.
+inline kernel::KernelSpec one_kernel_of(const Formula& formula, const DimMap& sizes = {}) {
+  Graph cx;
+  (void)formula(cx).retrieve();
+  const Searched s = search(cx);
+  const Cover cover = find_cover(s.saturated.cover, *s.store, roofline(sizes), {});
+  EXPECT_EQ(cover.kernels.size(), 1U);
+  return s.store->at(cover.kernels[0].spec);
 }
 
 /// Values of classes, computed launch by launch.
