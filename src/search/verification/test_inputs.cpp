@@ -317,7 +317,7 @@ class DrawnTensors {
   }
 
  private:
-  static constexpr size_t kMostBytes = size_t{256} << 20;
+  static constexpr size_t kMostBytes = size_t{64} << 20;
   struct Kept {
     Key key;
     std::shared_ptr<const TensorData> data;
