@@ -31,6 +31,23 @@ std::unordered_set<NodeId> nodes_between(const Graph& graph, const Leaves& leave
   return needed;
 }
 
+/// The nodes of a graph, sources first, and their places. Each thread keeps those of the graph that it asked about last:
+/// thousands of questions are about one.
+struct NodeOrder {
+  std::vector<NodeId> nodes;
+  std::unordered_map<NodeId, size_t> places;
+
+  static const NodeOrder& of(const Graph& graph) {
+    thread_local NodeOrder order;
+    thread_local uint64_t version = 0;
+    if (!order.nodes.empty() && version == graph.version() && graph.contains(order.nodes[0])) return order;
+    order = {.nodes = graph.topological_order(), .places = {}};
+    for (const NodeId id : order.nodes) order.places.emplace(id, order.places.size());
+    version = graph.version();
+    return order;
+  }
+};
+
 }  // namespace
 
 std::vector<std::shared_ptr<const TensorData>> evaluate_from(const Graph& graph, const DimMap& dims,
@@ -50,7 +67,7 @@ std::vector<std::shared_ptr<const TensorData>> evaluate_from(const Graph& graph,
     part.store(input.edge().source, std::make_shared<const TensorData>(std::move(shaped)), false);
     return place[value] = input.edge().source;
   };
-  for (const NodeId id : graph.topological_order()) {
+  for (const NodeId id : NodeOrder::of(graph).nodes) {
     if (!needed.contains(id)) continue;
     const Node& node = graph.node(id);
     std::vector<Edge> inputs;
@@ -101,9 +118,7 @@ class Places {
 class OriginSearch {
  public:
   OriginSearch(const Graph& graph, const DimMap& dims, const DeriveLimits& limits)
-      : graph_(graph), dims_(dims), limits_(limits) {
-    for (const NodeId id : graph.topological_order()) place_.emplace(id, place_.size());
-  }
+      : graph_(graph), dims_(dims), limits_(limits), place_(NodeOrder::of(graph).places) {}
 
   Origins run(std::vector<Names> tensors) {
     const int64_t allowed = limits_.operations;
@@ -248,7 +263,7 @@ class OriginSearch {
   const Graph& graph_;
   const DimMap& dims_;
   DeriveLimits limits_;
-  std::unordered_map<NodeId, size_t> place_;
+  const std::unordered_map<NodeId, size_t>& place_;
   std::unordered_map<NodeId, Places> made_from_;
   std::unordered_set<NodeId> expanded_;
   std::vector<Origin> origins_;

@@ -37,6 +37,22 @@ TEST(Origins, ARowAndItsMaximumComeFromTheRow) {
   EXPECT_THAT(origins(cx, {row, peak}), testing::UnorderedElementsAre(value(row)));
 }
 
+TEST(Origins, FollowTheGraphAsItIsNow) {
+  for (int graph = 0; graph < 2; ++graph) {
+    Graph cx;
+    const auto x = cx.tensor({3});
+    const auto once = x + x;
+    const std::vector<float> numbers{1, 2, 3};
+    const Leaves leaves{{value(x), std::make_shared<TensorData>(TensorData::of<float>({3}, numbers))}};
+    const std::vector before{value(once)};
+    EXPECT_EQ(evaluate_from(cx, {}, leaves, before)[0]->as<float>()[2], 6);
+    const auto twice = once * once;
+    const std::vector after{value(twice)};
+    EXPECT_EQ(evaluate_from(cx, {}, leaves, after)[0]->as<float>()[2], 36);
+    EXPECT_THAT(origins(cx, {once, twice}), testing::UnorderedElementsAre(value(once)));
+  }
+}
+
 TEST(Origins, TwoFunctionsOfOneValueComeFromThatValue) {
   Graph cx;
   const auto x = cx.tensor({4, 8}), w = cx.tensor({4, 8});
