@@ -15,6 +15,8 @@
 #include "search/tuning/implementation.h"
 #include "search/verification/judge.h"
 #include "search/verification/oracle.h"
+#include "search/verification/repetition.h"
+#include "search/verification/test_inputs.h"
 #include "search/verification/verify.h"
 #include "support/effort.h"
 #include "support/kernel_like.h"
@@ -157,6 +159,7 @@ struct MutatedKernel {
   std::string name;
   std::function<GraphTensor(Graph&)> build;
   bool is_of_weights = false;  ///< all slots are frozen: stages of their own prepare what is packed
+  bool repeats = false;        ///< the first inputs repeat, and their first positions are the measure of all
 };
 
 std::vector<MutatedKernel> subjects() {
@@ -212,6 +215,14 @@ std::vector<MutatedKernel> subjects() {
        }},
       {"product of weights", [=](Graph& cx) { return input(cx, {33, 40}).matmul(input(cx, {40, 50})); },
        true},
+      {"rows that repeat",
+       [=](Graph& cx) { return input(cx, {300, 20}).matmul(input(cx, {20, 50})) + input(cx, {300, 50}); },
+       false, true},
+      {"elements that repeat",
+       [=](Graph& cx) { return input(cx, {1100, 24}).matmul(input(cx, {24, 1})) * input(cx, {1100, 1}); },
+       false, true},
+      {"softmax of rows that repeat", [=](Graph& cx) { return input(cx, {300, 40}).softmax(-1); }, false,
+       true},
   };
 }
 
@@ -259,14 +270,33 @@ class Mutation : public testing::Test {
     const Graph& graph;
     Unit unit;
     std::shared_ptr<const backends::Kernel> independent;
+    std::optional<Repetition> repetition = {};
+    std::shared_ptr<const backends::Kernel> of_first_positions = nullptr;
 
     [[nodiscard]] Judged judged(uint64_t seed) const {
       Judged judged{prepare_suite(graph, {}, unit, {.seed = seed}), {}};
+      if (repetition) judged.suite.cases[0] = repeating_case(seed);
       const backends::Kernel* list[] = {independent.get()};
       judged.reference = verify(judged.suite, list, {.keep_outputs = true, .launches = 0});
       EXPECT_FALSE(judged.reference.fault) << name << ": " << judged.reference.fault->message;
+      if (repetition) judged.reference.outputs[0] = made_at_first_positions(judged);
       accept_beyond_laws(judged.suite, judged.reference);
       return judged;
+    }
+
+    [[nodiscard]] VerificationCase repeating_case(uint64_t seed) const {
+      SuiteOptions options{.seed = seed, .periods = periods_at(*repetition, unit, {})};
+      options.kinds = {std::string(kInputKinds[0])};
+      return prepare_suite(graph, {}, unit, options).cases[0];
+    }
+    [[nodiscard]] std::vector<TensorData> made_at_first_positions(const Judged& judged) const {
+      VerificationSuite first = search::of_first_positions(*repetition, judged.suite);
+      first.cases = {judged.suite.cases[0]};
+      first.cases[0].expectations.clear();
+      const backends::Kernel* list[] = {of_first_positions.get()};
+      const Verdict made = verify(first, list, {.keep_outputs = true, .launches = 0});
+      EXPECT_FALSE(made.fault) << name << ": " << made.fault->message;
+      return repeated(*repetition, judged.suite, made.outputs[0]);
     }
   };
 
@@ -430,8 +460,17 @@ TEST_F(Mutation, WrongKernelsAreCaught) {
     const codegen::Schedule& nest = codegen::find_schedule("nest");
     codegen::Parameters plain = nest.candidates(spec, {}, backend_->target()).front().parameters;
     plain["lanes"] = 1;
-    const Subject subject{mutated.name, cx, unit, compile(nest.lower(spec, plain, {}, backend_->target()))};
+    const auto as_loops = [&](const kernel::KernelSpec& which) {
+      return compile(nest.lower(which, plain, {}, backend_->target()));
+    };
+    Subject subject{mutated.name, cx, unit, as_loops(spec)};
     ASSERT_TRUE(subject.independent);
+    if (mutated.repeats) {
+      subject.repetition = repetition_of(spec, {});
+      ASSERT_TRUE(subject.repetition) << mutated.name;
+      subject.of_first_positions = as_loops(subject.repetition->spec);
+      ASSERT_TRUE(subject.of_first_positions);
+    }
     const Judged judged = subject.judged(effort::seed(0));
     for (const codegen::Schedule* schedule : codegen::built_in_schedules()) {
       auto found = schedule->candidates(spec, {}, backend_->target());
