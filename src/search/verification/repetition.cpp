@@ -73,7 +73,7 @@ bool cut_outputs(const KernelSpec& whole, int axis, kernel::SpecParts& parts,
 std::optional<Repetition> along(const KernelSpec& spec, int axis, const DimMap& sizes) {
   constexpr int64_t kShortest = 257;  // elements: what is shifted by less than that is something else
   const Expression& length = spec.extents()[static_cast<size_t>(axis)];
-  Repetition made{.axis = axis, .spec = {}, .distinct = distinct_of(length.exec(sizes)), .length = length};
+  Repetition made{.spec = {}, .distinct = distinct_of(length.exec(sizes)), .length = length};
   if (made.distinct == 0) return std::nullopt;
   const auto strides = strides_along(spec, axis);
   if (!strides) return std::nullopt;

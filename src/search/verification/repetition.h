@@ -13,8 +13,7 @@
 namespace luminal::search {
 
 struct Repetition {
-  int axis = -1;
-  /// The spec at the first `distinct` positions of the axis alone; its slots are those of the whole spec.
+  /// The spec at the first `distinct` positions of an axis alone; its slots are those of the whole spec.
   kernel::KernelSpec spec;
   /// A prime number, so that what a kernel reads or writes a tile or a vector further on is something else.
   int64_t distinct = 0;

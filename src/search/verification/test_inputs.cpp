@@ -378,7 +378,7 @@ std::shared_ptr<const TensorData> repeated_input(std::string_view kind, Dtype dt
 
 std::vector<int64_t> covering_positions(const std::vector<int64_t>& sizes, int random, size_t most,
                                         uint64_t seed, std::span<const int64_t> tiles) {
-  const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+  const int64_t total = count_of(sizes);
   std::vector<int64_t> positions;
   if (total == 0) return positions;
   const size_t rank = sizes.size();

@@ -115,7 +115,7 @@ TEST(Repetition, IsNotOfferedWhereOutputsDoNotRepeat) {
     SCOPED_TRACE(c.name);
     const kernel::KernelSpec spec = test::one_kernel_of(c.build);
     if (const auto repetition = repetition_of(spec, {}))
-      ADD_FAILURE() << "along axis " << repetition->axis << " of\n" << spec.to_string();
+      ADD_FAILURE() << spec.to_string() << "\nby\n" << repetition->spec.to_string();
   }
 }
 
