@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "base/environment.h"
 #include "luminal/compile_report.h"
 #include "luminal/luminal.h"
 #include "search/session.h"
@@ -107,11 +108,20 @@ TEST_F(Frozen, NothingIsKeptWhereTheProgramSaysSo) {
 
 TEST_F(Frozen, MeasuredPlansKeepThemToo) {
   const Compiled compiled = compile(Optimal{});
+  EXPECT_GT(compiled.details().kept_bytes, 0);
   expect_product();
   give(6);
   expect_product();
+}
+
+TEST_F(Frozen, RememberedPlansKeepThemToo) {
+  if (environment::cache_folder().empty()) GTEST_SKIP() << "LUMINAL_CACHE is off: nothing is remembered";
+  const Compiled compiled = compile(Optimal{});
   const Compiled again = compile(Optimal{});
   EXPECT_EQ(again.details().plan_key, compiled.details().plan_key) << "what was found is remembered";
+  EXPECT_EQ(again.details().kept_bytes, compiled.details().kept_bytes);
+  expect_product();
+  give(6);
   expect_product();
 }
 
