@@ -175,7 +175,7 @@ std::byte* PagePool::take_repeated(int64_t bytes, int64_t stretch,
                                    const std::function<void(std::span<std::byte>)>& fill) {
   std::byte* data = take(stretch);
   if (data == nullptr) return nullptr;
-  std::byte* memory = map_repeated(bytes, std::make_shared<Repeated>(data, stretch));
+  std::byte* memory = map_repeated(bytes, std::make_shared<Repeated>(data, stretch, ++last_number_));
   if (memory == nullptr)
     give_back(data, stretch);
   else
@@ -216,11 +216,16 @@ bool PagePool::owns(const void* memory) const {
          repeated_at(memory) != nullptr;
 }
 
+uint64_t PagePool::number_of_repeated(const void* memory) const {
+  const auto stretch = repeated_at(memory);
+  return stretch ? stretch->number : 0;
+}
+
 bool PagePool::show_at([[maybe_unused]] std::byte* place, [[maybe_unused]] const std::byte* memory,
                        [[maybe_unused]] int64_t bytes) const {
 #ifdef __linux__
   const auto stretch = repeated_at(memory);
-  const Repeated seen = stretch ? *stretch : Repeated{const_cast<std::byte*>(memory), bytes};
+  const Repeated seen = stretch ? *stretch : Repeated{const_cast<std::byte*>(memory), bytes, 0};
   for (int64_t at = 0; at < bytes; at += seen.bytes)
     // Of an old size of 0 the system maps shared pages once more (mremap(2)).
     if (::mremap(seen.data, 0, static_cast<size_t>(std::min(seen.bytes, bytes - at)),

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -52,6 +53,9 @@ class PagePool {
   [[nodiscard]] std::byte* take_repeated_like(const std::byte* repeated, int64_t bytes);
   /// Also what `take_repeated` gave.
   [[nodiscard]] bool owns(const void* memory) const;
+  /// Of memory that `take_repeated` or `take_repeated_like` gave: what no other has, even if it begins at the same address
+  /// later; 0 for all other memory, which is the same wherever it is seen.
+  [[nodiscard]] uint64_t number_of_repeated(const void* memory) const;
   /// What lies in memory of the pool is seen at `place` as well, which becomes pages of its own. Whether the system does
   /// that.
   [[nodiscard]] bool show_at(std::byte* place, const std::byte* memory, int64_t bytes) const;
@@ -61,6 +65,7 @@ class PagePool {
   struct Repeated {
     std::byte* data;
     int64_t bytes;
+    uint64_t number;  ///< from 1
   };
   /// Of the memory that begins there; null if it is no such.
   [[nodiscard]] std::shared_ptr<const Repeated> repeated_at(const void* memory) const;
@@ -78,6 +83,7 @@ class PagePool {
   std::map<int64_t, int64_t> free_;  ///< bytes that are free, by where they begin
   /// By where what repeats it begins; several repeat one.
   std::map<const void*, std::shared_ptr<const Repeated>> repeated_;
+  std::atomic<uint64_t> last_number_{0};  ///< of what repeats
 };
 
 /// From the pool that serves this process, if there is one, it has room, and so many bytes are worth it; null

@@ -310,6 +310,9 @@ std::vector<std::string> run_contained_each(size_t count,
     while (item < count && taken[item].exchange(true)) item = next++;
     return item;
   };
+  const auto have_all_ended = [&running] {
+    return std::ranges::none_of(running, [](const auto& worker) { return worker.has_value(); });
+  };
   const auto start = [&](size_t w) {
     Board& board = *new (&boards[w]) Board{};
     board.item = count;
@@ -323,17 +326,14 @@ std::vector<std::string> run_contained_each(size_t count,
     });
     if (running[w]->is_there()) return;
     running[w].reset();  // others may do its work
-    if (std::ranges::none_of(running, [](const auto& worker) { return worker.has_value(); }))
-      fail("[verify] cannot start a process for a trial: {}", std::strerror(errno));
+    if (have_all_ended()) fail("[verify] cannot start a process for a trial: {}", std::strerror(errno));
   };
   for (size_t w = 0; w < most; ++w) start(w);
   // A worker's silence is measured by looks at it (Worker::is_overdue).
   const auto pause = std::clamp(timeout / 50, std::chrono::milliseconds(1), std::chrono::milliseconds(10));
   for (;;) {
-    bool all_ended = true;
     for (size_t w = 0; w < most; ++w) {
       if (!running[w]) continue;
-      all_ended = false;
       const std::optional<std::string> trouble = running[w]->ended();
       if (!trouble) continue;
       const size_t item = running[w]->item();
@@ -344,7 +344,7 @@ std::vector<std::string> run_contained_each(size_t count,
       if (!std::ranges::all_of(taken, [](const std::atomic<bool>& is_taken) { return is_taken.load(); }))
         start(w);
     }
-    if (all_ended) return results;
+    if (have_all_ended()) return results;
     throw_if_cancelled();
     if (is_over(until)) break;
     wait_for_one(running, pause);

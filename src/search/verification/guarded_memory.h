@@ -1,7 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <span>
 
 namespace luminal::search {
@@ -10,14 +10,19 @@ namespace luminal::search {
 /// as long as the data. The data ends right before the upper one (rounded down to `alignment`), starts right behind the
 /// lower one, or `alignment` bytes behind it.
 ///
-/// What is given back is kept for the next one of its size, out of reach until then: it holds anything.
+/// What is given back is kept for the next one of its size: it holds anything. Until then `close_returned` puts it out of
+/// reach.
 class GuardedMemory {
  public:
   enum class Place : uint8_t { AtEnd, AtStart, NextToStart };
+  /// No bytes, at an address that nobody may touch.
+  GuardedMemory();
   GuardedMemory(int64_t size_bytes, int64_t alignment, Place place);
   ~GuardedMemory();
   GuardedMemory(GuardedMemory&& other) noexcept;  ///< `other` may only be destroyed
   GuardedMemory& operator=(GuardedMemory&&) = delete;
+  /// Whoever touches memory that was given back dies from now on; for before a launch.
+  static void close_returned();
   [[nodiscard]] std::span<std::byte> bytes() const { return {data_, static_cast<size_t>(size_bytes_)}; }
   /// The data and what else its pages hold.
   void fill(std::byte pattern);
@@ -33,21 +38,22 @@ class GuardedMemory {
   std::byte pattern_{};
 };
 
-/// Memory of the process's pool, seen a second time between such stretches, to read only: nothing is copied.
+/// Memory of the process's pool, seen a second time between such stretches, to read only: nothing is copied. All that see
+/// the same memory at one time share a view.
 class GuardedView {
  public:
-  /// Nothing where the memory is no whole pages, or not the pool's.
-  [[nodiscard]] static std::optional<GuardedView> of(std::span<const std::byte> memory);
+  /// Null where the memory is no whole pages, or not the pool's.
+  [[nodiscard]] static std::shared_ptr<const GuardedView> of(std::span<const std::byte> memory);
+  GuardedView(const GuardedView&) = delete;
+  GuardedView& operator=(const GuardedView&) = delete;
   ~GuardedView();
-  GuardedView(GuardedView&& other) noexcept;
-  GuardedView& operator=(GuardedView&& other) noexcept;
   [[nodiscard]] const std::byte* data() const { return data_; }
 
  private:
   GuardedView(std::byte* data, int64_t bytes) : data_(data), bytes_(bytes) {}
 
-  std::byte* data_ = nullptr;
-  int64_t bytes_ = 0;
+  std::byte* data_;
+  int64_t bytes_;
 };
 
 }  // namespace luminal::search

@@ -225,7 +225,9 @@ std::span<const std::byte> beginning(std::string_view kind, Dtype dtype, uint64_
   TensorData& known = kept[{std::string(kind), dtype, seed, tensor, range.quantiles, subnormals}];
   if (known.bytes.empty() || known.element_count() < count) {
     // Every kind draws one element after the other, or what is cut off whole: a longer tensor begins with the same.
-    TensorData numbers(Dtype::F64, {static_cast<int64_t>(std::bit_ceil(static_cast<size_t>(count)))});
+    thread_local std::map<int64_t, TensorData> scratch;  // by elements: fresh memory takes as long as numbers
+    const auto drawn = static_cast<int64_t>(std::bit_ceil(static_cast<size_t>(count)));
+    TensorData& numbers = scratch.try_emplace(drawn, Dtype::F64, std::vector{drawn}).first->second;
     draw(kind, dtype, range, Bits(combine(combine(seed, tensor), hash_bytes(kind))), subnormals,
          numbers.as<double>());
     kept_bytes -= known.bytes.size();

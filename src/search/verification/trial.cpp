@@ -97,9 +97,9 @@ class HostRig : public Rig {
   std::vector<int64_t> sizes_;
   std::vector<const TensorData*> given_;
   std::vector<int64_t> output_bytes_;
-  std::vector<std::optional<GuardedView>> views_;      ///< of large inputs
-  std::vector<size_t> outside_;                        ///< inputs that are read where they lie
-  std::vector<std::optional<GuardedMemory>> buffers_;  ///< of outputs, and copies of the other inputs
+  std::vector<std::shared_ptr<const GuardedView>> views_;  ///< of large inputs
+  std::vector<size_t> outside_;                            ///< inputs that are read where they lie
+  std::vector<std::optional<GuardedMemory>> buffers_;      ///< of outputs, and copies of the other inputs
   std::vector<void*> pointers_;
   std::vector<GuardedMemory> shared_, locals_;  ///< the launch's, and what it prepares; one for each thread
   std::string conflict_;                        ///< between tasks of a stage
@@ -127,6 +127,7 @@ HostRig::HostRig(const backends::HostKernel& kernel, std::span<const TensorData*
 }
 
 GuardedMemory HostRig::workspace(int64_t bytes) const {
+  if (bytes == 0) return {};
   return {round_up(bytes, kWorkspaceAlignment), kWorkspaceAlignment, GuardedMemory::Place::AtEnd};
 }
 
@@ -145,7 +146,7 @@ void HostRig::give(std::span<const TensorData* const> inputs) {
     const bool may_lie_there = options_.place != GuardedMemory::Place::NextToStart;  // at the start of a page
     const bool is_large =
         input.bytes.size() >= kLarge && static_cast<int>(k) != options_.in_place && may_lie_there;
-    views_[k] = is_large ? GuardedView::of(input.bytes) : std::nullopt;
+    views_[k] = is_large ? GuardedView::of(input.bytes) : nullptr;
     if (views_[k]) {
       pointers_[k] = const_cast<std::byte*>(views_[k]->data());  // a kernel that writes there dies
     } else if (is_large && options_.reads_large_where_they_lie) {
@@ -205,22 +206,31 @@ class Writers {
   /// What changed since the last call is the task's. The other task that had changed one of these bytes, if
   /// any.
   std::optional<std::pair<int64_t, size_t>> note(int64_t task) {
-    constexpr size_t kBlock = 4096;
+    constexpr size_t kBlock = 4096, kLine = 64;
     std::optional<std::pair<int64_t, size_t>> conflict;
-    for (size_t block = 0; block < memory_.size(); block += kBlock) {
-      const size_t end = std::min(block + kBlock, memory_.size());
-      if (std::memcmp(&memory_[block], &before_[block], end - block) == 0) continue;
-      for (size_t i = block; i < end; ++i) {
-        if (memory_[i] == before_[i]) continue;
-        if (!conflict && writers_[i] != kNobody) conflict = {writers_[i], i};
-        writers_[i] = static_cast<int32_t>(task);
-        before_[i] = memory_[i];
-      }
-    }
+    for_each_change(0, memory_.size(), kBlock, [&](size_t block, size_t block_end) {
+      for_each_change(block, block_end, kLine, [&](size_t line, size_t line_end) {
+        for (size_t i = line; i < line_end; ++i) {
+          if (memory_[i] == before_[i]) continue;
+          if (!conflict && writers_[i] != kNobody) conflict = {writers_[i], i};
+          writers_[i] = static_cast<int32_t>(task);
+          before_[i] = memory_[i];
+        }
+      });
+    });
     return conflict;
   }
 
  private:
+  /// Of the stretches of so many bytes those that hold something else than before.
+  template <class Look>
+  void for_each_change(size_t begin, size_t end, size_t step, const Look& look) const {
+    for (size_t at = begin; at < end; at += step) {
+      const size_t next = std::min(at + step, end);
+      if (std::memcmp(&memory_[at], &before_[at], next - at) != 0) look(at, next);
+    }
+  }
+
   static constexpr int32_t kNobody = -1;
   std::span<const std::byte> memory_;
   std::vector<std::byte> before_;
@@ -269,6 +279,25 @@ void HostRig::run_unevenly(int stage, const TaskRange& range) const {
   }
 }
 
+/// How long threads that are to begin at once wait for each other. Where they did not all come for some launches, because
+/// processors are busy with other checks, few launches wait at all.
+class Patience {
+ public:
+  static Patience& of_thread() {
+    thread_local Patience patience;
+    return patience;
+  }
+  [[nodiscard]] int64_t next_ns() {
+    constexpr int kEnoughMisses = 4, kWaitsOneIn = 8;
+    return misses_ < kEnoughMisses || misses_ % kWaitsOneIn == 0 ? kPatienceNs : 0;
+  }
+  void note(bool have_all_come) { misses_ = have_all_come ? 0 : misses_ + 1; }
+
+ private:
+  static constexpr int64_t kPatienceNs = 300'000;  // waking one takes about 50'000
+  int misses_ = 0;                                 ///< one after the other
+};
+
 /// As many equal parts as there are threads, which begin when all threads are there, or after a while. The last tasks
 /// come first, also where one thread does everything: what a task writes behind its own elements, where a later one
 /// would otherwise put it right, stays.
@@ -276,11 +305,13 @@ void HostRig::run_on_threads(int stage, const TaskRange& range) const {
   constexpr int64_t kCalls = 4;  // for each part
   const int count = options_.threads;
   const int64_t tasks = range.end - range.begin;
-  constexpr int64_t kPatienceNs = 300'000;
+  Patience& patience = Patience::of_thread();
+  const int64_t patience_ns = patience.next_ns();
   std::atomic<int> arrived{0}, next{0};
   Team::shared().run(count, [&](int worker) {
     ++arrived;
-    (void)spin_until(kPatienceNs, [&] { return arrived == count; });
+    const bool have_come = spin_until(patience_ns, [&] { return arrived == count; });
+    if (worker == 0) patience.note(have_come);
     for (int taken = next++; taken < count; taken = next++)
       for (int64_t call = (count - taken) * kCalls, last = call - kCalls; call > last; --call)
         run_range(stage, static_cast<size_t>(worker), range.begin + tasks * (call - 1) / (count * kCalls),
@@ -291,6 +322,7 @@ void HostRig::run_on_threads(int stage, const TaskRange& range) const {
 void HostRig::launch(Split split, const std::optional<TaskPart>& part) {
   std::list<ReadOnly> outside;
   for (const size_t k : outside_) outside.emplace_back(given_[k]->bytes);
+  GuardedMemory::close_returned();
   for (int stage = 0; stage < kernel_.stage_count(); ++stage) {
     const bool is_last = stage + 1 == kernel_.stage_count();  // the others make what all of its tasks read
     const bool in_part = part && (is_last || part->of_first_stage);

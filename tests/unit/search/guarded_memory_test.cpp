@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
+#include <set>
 #include <vector>
 
 #include "luminal/tensor_data.h"
@@ -67,6 +69,56 @@ TEST(GuardedMemory, APartOfWhatWasGivenBackHasGuards) {
               }).starts_with("crashed with signal 11"));
 }
 
+/// It may be taken again at once, and nobody may touch it while something else runs.
+TEST(GuardedMemory, IsOutOfReachOnceWhatWasGivenBackIsClosed) {
+  for (const int64_t bytes : kSizes)
+    for (const bool is_closed : {false, true}) {
+      const std::string how = ended([bytes, is_closed] {
+        volatile std::byte* data = nullptr;
+        for (int round = 0; round < 2; ++round) {
+          GuardedMemory memory(bytes, 4, GuardedMemory::Place::AtEnd);
+          data = memory.bytes().data();
+          data[0] = std::byte{1};
+          const GuardedMemory other(bytes, 4, GuardedMemory::Place::AtEnd);
+          GuardedMemory::close_returned();
+          data[0] = std::byte{2};  // what is taken stays open
+        }
+        if (is_closed) GuardedMemory::close_returned();
+        data[0] = std::byte{3};
+      });
+      EXPECT_TRUE(is_closed ? how.starts_with("crashed with signal 11") : how.empty()) << bytes << how;
+    }
+}
+
+TEST(GuardedMemory, OfNoBytesIsNothingToTouch) {
+  for (const bool touches : {false, true}) {
+    const std::string how = ended([touches] {
+      GuardedMemory none;
+      none.fill(std::byte{1});
+      expect(none.bytes().empty() && none.bytes().data() != nullptr && none.stray_writes() == 0);
+      if (touches) static_cast<void>(*static_cast<const volatile std::byte*>(none.bytes().data()));
+    });
+    EXPECT_TRUE(touches ? how.starts_with("crashed with signal 11") : how.empty()) << how;
+  }
+}
+
+TEST(GuardedMemory, CountsWhatIsWrittenAroundIt) {
+  for (const int64_t at : {int64_t{-1}, int64_t{-5}, int64_t{100}, int64_t{103}})
+    EXPECT_EQ(ended([at] {
+                GuardedMemory memory(100, 8, GuardedMemory::Place::NextToStart);
+                memory.fill(std::byte{0x7f});
+                expect(memory.stray_writes() == 0);
+                memory.bytes().data()[at] = std::byte{0x7e};
+                expect(memory.stray_writes() == 1);
+                memory.bytes().data()[at] = std::byte{0x7f};
+                expect(memory.stray_writes() == 0);
+                memory.fill_around(std::byte{0});
+                expect(memory.stray_writes() == 0 && memory.bytes()[0] == std::byte{0x7f});
+              }),
+              "")
+        << at;
+}
+
 /// A tensor of the pool is seen between guards without a copy, to read only.
 TEST(GuardedView, ShowsMemoryOfThePoolToReadOnly) {
   for (const bool writes : {false, true}) {
@@ -74,7 +126,7 @@ TEST(GuardedView, ShowsMemoryOfThePoolToReadOnly) {
       TensorData data(Dtype::F32, {kMiB});
       std::ranges::fill(data.as<float>(), 3.F);
       const auto view = GuardedView::of(data.bytes);
-      expect(view.has_value());
+      expect(view != nullptr);
       data.as<float>()[1000] = 7;
       const auto* seen = reinterpret_cast<const float*>(view->data());
       expect(seen[1000] == 7 && seen[kMiB - 1] == 3);
@@ -104,6 +156,35 @@ TEST(GuardedView, ShowsInputsThatRepeatThemselves) {
       EXPECT_TRUE(reads_beyond ? how.starts_with("crashed with signal 11") : how.empty()) << how;
     }
   }
+}
+
+/// What sees the same memory at one time shares a view. Other memory at the same address has its own.
+TEST(GuardedView, IsOfTheMemoryThatIsThereNow) {
+  constexpr int64_t kBytes = 70 * kMiB;
+  constexpr uint64_t kSeeds = 6;
+  std::vector<TensorData> expected;
+  const auto draw = [](uint64_t seed, int64_t more_bytes = 0) {
+    return test_input("plain", {Dtype::F32, {(kBytes + more_bytes) / 4}}, {}, seed, 1);
+  };
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) expected.push_back(*draw(seed));
+  EXPECT_EQ(
+      ended([&] {
+        std::vector<std::shared_ptr<const GuardedView>> views;
+        std::vector<std::shared_ptr<const TensorData>> longer;  // so that what repeats stays where it is
+        int again = 0;
+        std::set<const std::byte*> seen;
+        for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+          const auto data = draw(seed);  // large ones are given back when others are drawn
+          longer.push_back(draw(seed, 2 * kMiB));
+          again += seen.insert(data->bytes.data()).second ? 0 : 1;
+          views.push_back(GuardedView::of(data->bytes));
+          expect(views.back() != nullptr && views.back() == GuardedView::of(data->bytes));
+          const auto& bytes = expected[seed].bytes;
+          expect(std::equal(bytes.begin(), bytes.end(), views.back()->data()));
+        }
+        expect(again > 0);
+      }),
+      "");
 }
 
 }  // namespace

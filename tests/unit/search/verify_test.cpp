@@ -14,6 +14,7 @@
 #include "backends/device.h"
 #include "backends/host/device.h"
 #include "base/fail.h"
+#include "base/stopwatch.h"
 #include "codegen/schedule.h"
 #include "kernel/canonical.h"
 #include "luminal/luminal.h"
@@ -21,6 +22,7 @@
 #include "search/verification/contain.h"
 #include "search/verification/test_inputs.h"
 #include "search/verification/trial.h"
+#include "support/plain_kernel.h"
 #include "unit/codegen/cases.h"
 
 // Seeded faults: kernels that are wrong in the ways in which generated ones go wrong, each caught.
@@ -252,6 +254,21 @@ TEST(Trial, WhatAnotherThreadDoesWrongIsTold) {
                 1)
                 .trouble,
             "took more than 1000 ms");
+}
+
+/// Looks at a worker are further apart the longer it may be silent. Nobody waits for the next one when all have ended.
+TEST(Contained, ReturnsWhenTheLastWorkerHasEnded) {
+  const auto us_of = [](std::chrono::milliseconds timeout) {
+    const auto start = std::chrono::steady_clock::now();
+    static_cast<void>(run_contained([](Progress&) {}, timeout, Containment::Process));
+    return 1e6 * seconds_since(start);
+  };
+  std::vector<double> often, seldom;
+  for (int i = 0; i < 25; ++i) {
+    often.push_back(us_of(std::chrono::milliseconds(50)));  // 1 ms apart
+    seldom.push_back(us_of(std::chrono::seconds(20)));      // 10 ms apart
+  }
+  EXPECT_LT(median(seldom), 2 * median(often)) << "both take as long as to make a process";
 }
 
 TEST(Contained, AnItemThatCrashesOrHangsTakesNoOtherWithIt) {
@@ -562,6 +579,35 @@ TEST(Trial, InputsThatAreReadWhereTheyLieCannotBeWritten) {
                                          Split::Whole, std::chrono::seconds(20));
     EXPECT_NE(result.trouble, "") << at;
     EXPECT_EQ(ones.as<float>()[static_cast<size_t>(at)], 1.0F);
+  }
+}
+
+/// Memory that an earlier rig had is out of reach of a later launch, and so is a workspace that a kernel has not asked for.
+TEST(Trial, WhatIsNotTheLaunchsOwnIsOutOfReach) {
+  enum class Touches : uint8_t { Nothing, EarlierOutput, NoWorkspace };
+  for (const Touches touches : {Touches::Nothing, Touches::EarlierOutput, Touches::NoWorkspace}) {
+    const std::string trouble = run_contained(
+        [&](Progress&) {
+          void* kept = nullptr;
+          const test::PlainKernel first(1, [&](void* const* buffers, int64_t) {
+            kept = buffers[0];
+            store(buffers[0], 0, 1.0F);
+          });
+          const std::vector<TrialOutput> large{{Dtype::F32, 5000}}, small{{Dtype::F32, 1}};
+          make_rig(first, {}, large, {}, {})->launch(Split::Whole);
+          store(kept, 0, 3.0F);  // nothing runs
+          const HandKernel second(1, [&](const backends::LaunchArguments& a, int64_t, int64_t) {
+            store(a.buffers[0], 0, 2.0F);
+            if (touches == Touches::EarlierOutput) store(kept, 0, 2.0F);
+            if (touches == Touches::NoWorkspace) store(a.prepared, 0, 2.0F);
+          });
+          make_rig(second, {}, small, {}, {})->launch(Split::Whole);
+        },
+        std::chrono::seconds(20), Containment::Process);
+    if (touches == Touches::Nothing)
+      EXPECT_EQ(trouble, "");
+    else
+      EXPECT_THAT(trouble, testing::StartsWith("crashed with signal 11")) << static_cast<int>(touches);
   }
 }
 
