@@ -154,6 +154,9 @@ class Device {
   /// The program in the device's language: what people read, what `compile` takes, and part of the key under
   /// which binaries are kept.
   [[nodiscard]] virtual std::string source(const codegen::Program& program) = 0;
+  /// The target and the library's sources say all that `source` and `compile` depend on: what they made for a program is
+  /// found again without either.
+  [[nodiscard]] virtual bool is_built_in() const { return false; }
   /// `source` is that of the program. Any thread may compile. Errors: InternalError with the target
   /// compiler's message.
   [[nodiscard]] virtual std::shared_ptr<const Kernel> compile(const codegen::Program& program,

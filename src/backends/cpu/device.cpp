@@ -79,6 +79,7 @@ class CpuDevice : public HostDevice {
   }
 
   [[nodiscard]] const Target& target() const override { return target_; }
+  [[nodiscard]] bool is_built_in() const override { return true; }
 
   [[nodiscard]] std::shared_ptr<const Kernel> compile(const Program& program,
                                                       const std::string& source) override {

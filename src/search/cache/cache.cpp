@@ -116,6 +116,10 @@ std::string key_text(const codegen::Target& target) {
                      target.vector_bytes, target.vector_registers, target.threads);
 }
 
+std::string key_text_of_caches(const codegen::Target& target) {
+  return fmt::format("{} {} {}", target.l1_bytes, target.l2_bytes, target.l3_bytes);
+}
+
 CacheKey make_key(std::span<const std::string> parts) {
   CacheKey key{1, 2};
   for (const std::string& part : parts) {

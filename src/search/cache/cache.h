@@ -28,6 +28,8 @@ struct CacheKey {
 [[nodiscard]] CacheKey make_key(std::span<const std::string> parts);
 /// A target in keys: all that decides which code is made for it and how fast that is.
 [[nodiscard]] std::string key_text(const codegen::Target& target);
+/// How large its caches are, on which predictions and tiles depend: for keys of what is not handed on to other machines.
+[[nodiscard]] std::string key_text_of_caches(const codegen::Target& target);
 
 class Cache {
  public:

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #include "base/cancel.h"
 #include "base/dump.h"
@@ -14,6 +16,7 @@
 #include "base/stopwatch.h"
 #include "base/team.h"
 #include "luminal/compile_report.h"
+#include "search/program_key.h"
 #include "search/watch.h"
 
 namespace luminal::search {
@@ -34,6 +37,7 @@ namespace {
 
 /// LUMINAL_DEBUG=4 tells every kernel's spec, loops and source, 7 its machine code too; LUMINAL_DUMP writes
 /// all of them.
+bool is_shown() { return environment::debug_level() >= 4 || is_dumping(); }
 void log_program(backends::Device& backend, const KernelRequest& request, const codegen::Program& program,
                  const std::string& source) {
   const auto whole = [&] {
@@ -53,10 +57,46 @@ void log_program(backends::Device& backend, const KernelRequest& request, const 
   dump_file(name + ".s", backend.assembly(program));
 }
 
+/// Where the key of a request's object is kept. Nothing where it depends on other code than the library's, or somebody
+/// wants to see the text.
+std::optional<CacheKey> place_of_object_key(const backends::Device& backend, const KernelRequest& request,
+                                            const std::string& text) {
+  const auto& families = codegen::built_in_schedules();
+  const bool is_own = std::ranges::find(families, request.implementation.schedule) != families.end();
+  if (is_shown() || !backend.is_built_in() || !is_own) return std::nullopt;
+  const std::vector<std::string> parts{"key of an object", std::string(source_version()), text,
+                                       key_text_of_caches(backend.target())};
+  return make_key(parts);
+}
+
+std::optional<CacheKey> find_object_key(Cache& disk, const CacheKey& place) {
+  const auto bytes = disk.find_object(place);
+  CacheKey key;
+  if (!bytes || bytes->size() != sizeof(key)) return std::nullopt;
+  std::memcpy(&key, bytes->data(), sizeof(key));
+  return key;
+}
+
+/// A kernel that was compiled before; nothing if none is there that loads.
+std::optional<KernelResult> load_stored(backends::Device& backend, Cache& disk, const CacheKey& key) {
+  const auto object = disk.find_object(key);
+  if (!object) return std::nullopt;
+  try {
+    return KernelResult{.kernel = backend.load(*object), .error = "", .code = key.low, .loaded = true};
+  } catch (const std::exception& damage) {
+    debug(1, "[cache] a stored kernel does not load and is compiled again: {}", damage.what());
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
-KernelResult KernelCache::make_one(backends::Device& backend, Cache& disk, const KernelRequest& request) {
-  KernelResult result;
+KernelResult KernelCache::make_one(backends::Device& backend, Cache& disk, const KernelRequest& request,
+                                   const std::string& key) {
+  const std::optional<CacheKey> place = place_of_object_key(backend, request, key);
+  const std::optional<CacheKey> known = place ? find_object_key(disk, *place) : std::nullopt;
+  if (known)
+    if (auto stored = load_stored(backend, disk, *known)) return std::move(*stored);
   const codegen::Program program =
       request.implementation.schedule->lower(request.spec, request.implementation.parameters,
                                              restricted(request.bucket, request.spec), backend.target());
@@ -66,22 +106,15 @@ KernelResult KernelCache::make_one(backends::Device& backend, Cache& disk, const
   // The text that is compiled too: a mended printer finds nothing made before it. The program says what the
   // text does not: sizes, tasks and workspace.
   const std::vector<std::string> parts{program.to_string(), source, key_text(backend.target())};
-  const CacheKey key = make_key(parts);
-  result.code = key.low;
-  if (const auto object = disk.find_object(key)) {
-    try {
-      result.kernel = backend.load(*object);
-      result.loaded = true;
-      return result;
-    } catch (const std::exception& damage) {
-      debug(1, "[cache] a stored kernel does not load and is compiled again: {}", damage.what());
-    }
-  }
+  const CacheKey object_key = make_key(parts);
+  if (place) disk.store_object(*place, std::as_bytes(std::span(&object_key, 1)));
+  if (auto stored = load_stored(backend, disk, object_key)) return std::move(*stored);
+  KernelResult result{.kernel = nullptr, .error = "", .code = object_key.low};
   const auto begin = std::chrono::steady_clock::now();
   result.kernel = backend.compile(program, source);
   result.compile_ms = 1e3 * seconds_since(begin);
   if (const std::vector<std::byte> binary = result.kernel->binary(); !binary.empty())
-    disk.store_object(key, binary);
+    disk.store_object(object_key, binary);
   return result;
 }
 
@@ -118,7 +151,7 @@ std::vector<KernelResult> KernelCache::make(backends::Device& backend, Cache& di
         continue;
       }
       try {
-        made = make_one(backend, disk, requests[work[w]]);
+        made = make_one(backend, disk, requests[work[w]], keys[work[w]]);
       } catch (const std::exception& error) {
         made.error = reason_of(error);
       }

@@ -33,7 +33,8 @@ struct KernelResult {
 
 /// Compiled kernels of the process, by content: equal requests are compiled once, whoever asks. Objects on
 /// disk are found by their program and the text that was compiled, so that they are never older than the code
-/// generator.
+/// generator; that a request comes to this text is kept as well, under the version of the library's sources, for making
+/// the text takes longer than to load an object.
 class KernelCache {
  public:
   /// Beyond `most` kernels those that nobody holds are dropped: each takes mappings of memory, of which a
@@ -56,7 +57,7 @@ class KernelCache {
 
  private:
   [[nodiscard]] static KernelResult make_one(backends::Device& backend, Cache& disk,
-                                             const KernelRequest& request);
+                                             const KernelRequest& request, const std::string& key);
   mutable std::mutex mutex_;
   size_t most_;
   std::unordered_map<std::string, KernelResult> kernels_;

@@ -140,8 +140,7 @@ CacheKey cover_key(const CoverProblem& problem, const SpecStore& store, const Se
 }
 
 std::vector<std::string> prices_of_model(const codegen::Target& target, const codegen::Bucket& bucket) {
-  return {key_text(target), fmt::format("{} {} {}", target.l1_bytes, target.l2_bytes, target.l3_bytes),
-          to_string(bucket)};
+  return {key_text(target), key_text_of_caches(target), to_string(bucket)};
 }
 
 std::string cover_to_text(const Cover& cover, const SpecStore& store) {

@@ -17,6 +17,7 @@
 #include "luminal/luminal.h"
 #include "search/encode/kernel_graph.h"
 #include "support/child.h"
+#include "support/environment.h"
 #include "support/files.h"
 #include "support/kernel_like.h"
 
@@ -78,9 +79,14 @@ class ChangedCpu : public backends::HostDevice {
   std::shared_ptr<const backends::Kernel> load(std::span<const std::byte> bytes) override {
     return cpu_->load(bytes);
   }
-  std::string source(const codegen::Program& p) override { return cpu_->source(p) + suffix; }
+  std::string source(const codegen::Program& p) override {
+    ++sources;
+    return cpu_->source(p) + suffix;
+  }
+  bool is_built_in() const override { return built_in; }
   std::string assembly(const codegen::Program& p) override { return cpu_->assembly(p); }
-  int compiled = 0;
+  int compiled = 0, sources = 0;
+  bool built_in = false;
 
  private:
   class Damaged : public test::KernelLike {
@@ -129,6 +135,69 @@ TEST(KernelCache, WhatAnotherCodeGeneratorMadeIsNotFound) {
   EXPECT_TRUE(make(before, disk, 1).loaded) << "and the old one is still there";
 }
 
+/// The text of a kernel is a function of what is asked for and of the library's sources: it is made once.
+TEST(KernelCache, WhatTheLibraryMakesIsFoundWithoutItsText) {
+  const TemporaryFolder folder;
+  Cache disk(folder.path());
+  ChangedCpu cpu;
+  cpu.built_in = true;
+  const KernelResult first = make(cpu, disk, 1), second = make(cpu, disk, 1);
+  EXPECT_FALSE(first.loaded);
+  EXPECT_TRUE(second.loaded);
+  EXPECT_EQ(cpu.sources, 1);
+  EXPECT_EQ(second.code, first.code);
+  expect_right(second, 1);
+  expect_right(make(cpu, disk, 2), 2);
+  EXPECT_EQ(cpu.sources, 2) << "another kernel";
+  cpu.built_in = false;
+  EXPECT_TRUE(make(cpu, disk, 1).loaded);
+  EXPECT_EQ(cpu.sources, 3) << "nobody knows of what its text is a function";
+}
+
+TEST(KernelCache, FindsWithoutItsTextWhatWasCompiledBeforeOnesTextWasKnown) {
+  const TemporaryFolder folder;
+  Cache disk(folder.path());
+  ChangedCpu cpu;
+  const KernelResult made = make(cpu, disk, 1);
+  cpu.built_in = true;
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(make(cpu, disk, 1).loaded);
+  EXPECT_EQ(make(cpu, disk, 1).code, made.code);
+  EXPECT_EQ(cpu.sources, 2);
+  EXPECT_EQ(cpu.compiled, 1);
+}
+
+TEST(KernelCache, MakesTheTextOfFamiliesThatAProgramAdds) {
+  const TemporaryFolder folder;
+  Cache disk(folder.path());
+  ChangedCpu cpu;
+  cpu.built_in = true;
+  KernelRequest request = request_of(1, cpu.target());
+  codegen::Schedule added = *request.implementation.schedule;
+  request.implementation.schedule = &added;
+  for (int i = 1; i <= 2; ++i) {
+    KernelCache kernels;
+    EXPECT_EQ(kernels.make(cpu, disk, {&request, 1})[0].loaded, i == 2);
+    EXPECT_EQ(cpu.sources, i);
+  }
+}
+
+/// `luminal explain` and LUMINAL_DUMP show the text of every kernel, wherever it comes from.
+TEST(KernelCache, MakesTheTextThatSomebodyWantsToSee) {
+  const TemporaryFolder folder, dumps;
+  Cache disk(folder.path());
+  ChangedCpu cpu;
+  cpu.built_in = true;
+  static_cast<void>(make(cpu, disk, 1));
+  {
+    const test::EnvironmentVariable dump("LUMINAL_DUMP", dumps.path().string());
+    EXPECT_TRUE(make(cpu, disk, 1).loaded);
+  }
+  EXPECT_EQ(cpu.sources, 2);
+  EXPECT_FALSE(fs::is_empty(dumps.path()));
+  EXPECT_TRUE(make(cpu, disk, 1).loaded);
+  EXPECT_EQ(cpu.sources, 2);
+}
+
 TEST(KernelCache, ObjectsThatDoNotReadAreMadeAnew) {
   using Bytes = ChangedCpu::Bytes;
   const std::vector<std::pair<const char*, std::function<void(Bytes&)>>> damages = {
@@ -141,19 +210,21 @@ TEST(KernelCache, ObjectsThatDoNotReadAreMadeAnew) {
       {"a length that lies", [](Bytes& b) { b[20] = b[21] = b[22] = std::byte{0xff}; }},
       {"text", [](Bytes& b) { std::ranges::fill(b, std::byte{'x'}); }},
   };
-  for (const auto& [name, damage] : damages) {
-    SCOPED_TRACE(name);
-    const TemporaryFolder folder;
-    Cache disk(folder.path());
-    ChangedCpu cpu;
-    cpu.damage = damage;
-    expect_right(make(cpu, disk, 3), 3);
-    cpu.damage = [](Bytes&) {};
-    const KernelResult again = make(cpu, disk, 3);
-    EXPECT_FALSE(again.loaded);
-    expect_right(again, 3);
-    EXPECT_TRUE(make(cpu, disk, 3).loaded) << "the good one took the place of the damaged one";
-  }
+  for (const bool built_in : {false, true})
+    for (const auto& [name, damage] : damages) {
+      SCOPED_TRACE(fmt::format("{} {}", name, built_in));
+      const TemporaryFolder folder;
+      Cache disk(folder.path());
+      ChangedCpu cpu;
+      cpu.built_in = built_in;
+      cpu.damage = damage;
+      expect_right(make(cpu, disk, 3), 3);
+      cpu.damage = [](Bytes&) {};
+      const KernelResult again = make(cpu, disk, 3);
+      EXPECT_FALSE(again.loaded);
+      expect_right(again, 3);
+      EXPECT_TRUE(make(cpu, disk, 3).loaded) << "the good one took the place of the damaged one";
+    }
 }
 
 /// Runs one statement on the file of a cache that nobody has open.
@@ -165,28 +236,30 @@ void run_sql(const fs::path& folder, const char* text) {
 }
 
 TEST(KernelCache, RowsThatAreNotWhatWasWrittenAreMadeAnew) {
-  for (const char* damage :
-       {"UPDATE objects SET bytes = substr(bytes, 1, 100)",
-        "UPDATE objects SET bytes = zeroblob(length(bytes))", "UPDATE objects SET bytes = 'text'",
-        "UPDATE objects SET check_sum = 0", "DROP TABLE objects",
-        "CREATE TABLE o AS SELECT * FROM objects; UPDATE objects SET bytes = "
-        "(SELECT bytes FROM o WHERE o.low <> objects.low)"}) {
-    SCOPED_TRACE(damage);
-    const TemporaryFolder folder;
-    ChangedCpu cpu;
-    {
+  for (const bool built_in : {false, true})
+    for (const char* damage :
+         {"UPDATE objects SET bytes = substr(bytes, 1, 100)",
+          "UPDATE objects SET bytes = zeroblob(length(bytes))", "UPDATE objects SET bytes = 'text'",
+          "UPDATE objects SET check_sum = 0", "DROP TABLE objects",
+          "CREATE TABLE o AS SELECT * FROM objects; UPDATE objects SET bytes = "
+          "(SELECT bytes FROM o WHERE o.low <> objects.low)"}) {
+      SCOPED_TRACE(fmt::format("{} {}", damage, built_in));
+      const TemporaryFolder folder;
+      ChangedCpu cpu;
+      cpu.built_in = built_in;
+      {
+        Cache disk(folder.path());
+        expect_right(make(cpu, disk, 4), 4);
+        expect_right(make(cpu, disk, 5), 5);
+      }
+      run_sql(folder.path(), damage);
       Cache disk(folder.path());
-      expect_right(make(cpu, disk, 4), 4);
-      expect_right(make(cpu, disk, 5), 5);
+      for (const int number : {4, 5}) {
+        const KernelResult made = make(cpu, disk, number);
+        EXPECT_FALSE(made.loaded);
+        expect_right(made, number);
+      }
     }
-    run_sql(folder.path(), damage);
-    Cache disk(folder.path());
-    for (const int number : {4, 5}) {
-      const KernelResult made = make(cpu, disk, number);
-      EXPECT_FALSE(made.loaded);
-      expect_right(made, number);
-    }
-  }
 }
 
 TEST(KernelCache, DropsWhatNobodyHoldsBeyondItsLimit) {
