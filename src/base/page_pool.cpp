@@ -152,9 +152,8 @@ void PagePool::give_back(std::byte* memory, int64_t bytes) noexcept {
 #ifdef __linux__
   ::munmap(memory, static_cast<size_t>(in_whole_pages(bytes)));
 #endif
-  const std::shared_ptr<const Repeated> stretch = std::move(repeated->second);
+  put_back(repeated->second.data - data_, in_whole_pages(repeated->second.bytes));
   repeated_.erase(repeated);
-  if (stretch.use_count() == 1) put_back(stretch->data - data_, in_whole_pages(stretch->bytes));
 }
 
 void PagePool::put_back(int64_t begin, int64_t bytes) {
@@ -175,45 +174,35 @@ std::byte* PagePool::take_repeated(int64_t bytes, int64_t stretch,
                                    const std::function<void(std::span<std::byte>)>& fill) {
   std::byte* data = take(stretch);
   if (data == nullptr) return nullptr;
-  std::byte* memory = map_repeated(bytes, std::make_shared<Repeated>(data, stretch, ++last_number_));
-  if (memory == nullptr)
-    give_back(data, stretch);
-  else
-    fill({data, static_cast<size_t>(stretch)});
-  return memory;
-}
-
-std::byte* PagePool::take_repeated_like(const std::byte* repeated, int64_t bytes) {
-  auto stretch = repeated_at(repeated);
-  return stretch ? map_repeated(bytes, std::move(stretch)) : nullptr;
-}
-
-std::byte* PagePool::map_repeated(int64_t bytes, std::shared_ptr<const Repeated> stretch) {
   const int64_t whole = in_whole_pages(bytes);
   std::byte* memory = reserve_pages(static_cast<size_t>(whole));
   bool is_there = memory != nullptr;
-  for (int64_t at = 0; is_there && at < whole; at += stretch->bytes)
-    is_there = show_at(memory + at, stretch->data, std::min(stretch->bytes, whole - at));
+  for (int64_t at = 0; is_there && at < whole; at += stretch)
+    is_there = show_at(memory + at, data, std::min(stretch, whole - at));
 #ifdef __linux__
   is_there = is_there && ::mprotect(memory, static_cast<size_t>(whole), PROT_READ) == 0;
   if (!is_there && memory != nullptr) ::munmap(memory, static_cast<size_t>(whole));
 #endif
-  if (!is_there) return nullptr;
+  if (!is_there) {
+    give_back(data, stretch);
+    return nullptr;
+  }
+  fill({data, static_cast<size_t>(stretch)});
   const std::scoped_lock lock(mutex_);
-  repeated_.emplace(memory, std::move(stretch));
+  repeated_.emplace(memory, Repeated{data, stretch, ++last_number_});
   return memory;
 }
 
-std::shared_ptr<const PagePool::Repeated> PagePool::repeated_at(const void* memory) const {
+std::optional<PagePool::Repeated> PagePool::repeated_at(const void* memory) const {
   const std::scoped_lock lock(mutex_);
   const auto found = repeated_.find(memory);
-  return found == repeated_.end() ? nullptr : found->second;
+  return found == repeated_.end() ? std::nullopt : std::optional(found->second);
 }
 
 bool PagePool::owns(const void* memory) const {
   const auto* at = static_cast<const std::byte*>(memory);
   return (data_ != nullptr && std::less_equal<>()(data_, at) && std::less<>()(at, data_ + bytes_)) ||
-         repeated_at(memory) != nullptr;
+         repeated_at(memory).has_value();
 }
 
 uint64_t PagePool::number_of_repeated(const void* memory) const {
@@ -225,7 +214,7 @@ bool PagePool::show_at([[maybe_unused]] std::byte* place, [[maybe_unused]] const
                        [[maybe_unused]] int64_t bytes) const {
 #ifdef __linux__
   const auto stretch = repeated_at(memory);
-  const Repeated seen = stretch ? *stretch : Repeated{const_cast<std::byte*>(memory), bytes, 0};
+  const Repeated seen = stretch.value_or(Repeated{const_cast<std::byte*>(memory), bytes, 0});
   for (int64_t at = 0; at < bytes; at += seen.bytes)
     // Of an old size of 0 the system maps shared pages once more (mremap(2)).
     if (::mremap(seen.data, 0, static_cast<size_t>(std::min(seen.bytes, bytes - at)),

@@ -1,11 +1,10 @@
 #pragma once
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -49,12 +48,10 @@ class PagePool {
   /// where there is no room, or the system cannot.
   [[nodiscard]] std::byte* take_repeated(int64_t bytes, int64_t stretch,
                                          const std::function<void(std::span<std::byte>)>& fill);
-  /// The same of the stretch that appears in `repeated`; also null where that is no such memory.
-  [[nodiscard]] std::byte* take_repeated_like(const std::byte* repeated, int64_t bytes);
   /// Also what `take_repeated` gave.
   [[nodiscard]] bool owns(const void* memory) const;
-  /// Of memory that `take_repeated` or `take_repeated_like` gave: what no other has, even if it begins at the same address
-  /// later; 0 for all other memory, which is the same wherever it is seen.
+  /// Of memory that `take_repeated` gave: what no other has, even if it begins at the same address later; 0 for all other
+  /// memory, which is the same wherever it is seen.
   [[nodiscard]] uint64_t number_of_repeated(const void* memory) const;
   /// What lies in memory of the pool is seen at `place` as well, which becomes pages of its own. Whether the system does
   /// that.
@@ -67,9 +64,8 @@ class PagePool {
     int64_t bytes;
     uint64_t number;  ///< from 1
   };
-  /// Of the memory that begins there; null if it is no such.
-  [[nodiscard]] std::shared_ptr<const Repeated> repeated_at(const void* memory) const;
-  [[nodiscard]] std::byte* map_repeated(int64_t bytes, std::shared_ptr<const Repeated> stretch);
+  /// Of the memory that begins there; nothing if it is no such.
+  [[nodiscard]] std::optional<Repeated> repeated_at(const void* memory) const;
   void put_back(int64_t begin, int64_t bytes);
   void map_what_is_not(int64_t begin, int64_t bytes);
   [[nodiscard]] bool is_touched(size_t page) const;
@@ -79,11 +75,10 @@ class PagePool {
   int64_t share_bytes_ = 0;     ///< of a process, at most
   uint8_t* touched_ = nullptr;  ///< by huge page: one of the processes has mapped it; all of them share this
   mutable std::mutex mutex_;
-  std::vector<bool> mapped_;         ///< by huge page: it is mapped in the process that is served
-  std::map<int64_t, int64_t> free_;  ///< bytes that are free, by where they begin
-  /// By where what repeats it begins; several repeat one.
-  std::map<const void*, std::shared_ptr<const Repeated>> repeated_;
-  std::atomic<uint64_t> last_number_{0};  ///< of what repeats
+  std::vector<bool> mapped_;                  ///< by huge page: it is mapped in the process that is served
+  std::map<int64_t, int64_t> free_;           ///< bytes that are free, by where they begin
+  std::map<const void*, Repeated> repeated_;  ///< by where what repeats it begins
+  uint64_t last_number_ = 0;                  ///< of what repeats
 };
 
 /// From the pool that serves this process, if there is one, it has room, and so many bytes are worth it; null

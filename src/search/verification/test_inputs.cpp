@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <list>
 #include <map>
 #include <numeric>
 #include <random>
@@ -290,82 +289,20 @@ TensorData repeating(Dtype dtype, std::vector<int64_t> dims, std::span<const std
   return data;
 }
 
-/// Large tensors that many test cases have: each thread of a process that a pool serves keeps those that it drew last.
-class DrawnTensors {
- public:
-  using Key = std::tuple<std::string, Dtype, uint64_t, size_t, std::vector<double>, Subnormals, int64_t>;
-
-  static DrawnTensors& of_thread() {
-    thread_local DrawnTensors tensors;
-    return tensors;
-  }
-
-  /// `draw()` makes it, in so much memory, where nothing is kept that it is, or repeats.
-  template <class Draw>
-  std::shared_ptr<const TensorData> get(Key key, const std::vector<int64_t>& dims, size_t memory_bytes,
-                                        const Draw& draw) {
-    const auto known = std::ranges::find_if(
-        kept_, [&](const Kept& kept) { return kept.key == key && kept.data->dims == dims; });
-    if (known != kept_.end()) {
-      kept_.splice(kept_.begin(), kept_, known);
-      return known->data;
-    }
-    std::shared_ptr<const TensorData> made = like_another(key, dims);
-    if (!made) made = std::make_shared<TensorData>(draw());
-    kept_.push_front({std::move(key), made, memory_bytes});
-    kept_bytes_ += memory_bytes;
-    for (; kept_bytes_ > kMostBytes; kept_.pop_back()) kept_bytes_ -= kept_.back().memory_bytes;
-    return made;
-  }
-
- private:
-  static constexpr size_t kMostBytes = size_t{64} << 20;
-  struct Kept {
-    Key key;
-    std::shared_ptr<const TensorData> data;
-    size_t memory_bytes;
-  };
-  /// One of other dims that repeats the same stretch; null where none is kept.
-  std::shared_ptr<const TensorData> like_another(const Key& key, const std::vector<int64_t>& dims) const {
-    for (const Kept& kept : kept_) {
-      const int64_t bytes = size_bytes(kept.data->dtype, count_of(dims));
-      if (kept.key != key || bytes <= static_cast<int64_t>(kStretchBytes)) continue;
-      if (std::byte* memory = PagePool::serving()->take_repeated_like(kept.data->bytes.data(), bytes))
-        return std::make_shared<TensorData>(unwritten(kept.data->dtype, dims, memory));
-    }
-    return nullptr;
-  }
-
-  std::list<Kept> kept_;  ///< what was asked for last comes first
-  size_t kept_bytes_ = 0;
-};
-
 }  // namespace
 
 std::shared_ptr<const TensorData> test_input(std::string_view kind, const TensorType& type,
                                              const DimMap& dims, uint64_t seed, size_t tensor,
                                              const ValueRange& range, Subnormals subnormals, int64_t period) {
-  constexpr size_t kLarge = size_t{1} << 20;
   const Dtype dtype = type.dtype;
   std::vector<int64_t> sizes = exec(type.dims, dims);
   if (is_quantized(dtype))
     return std::make_shared<TensorData>(
         random_blocks(dtype, std::move(sizes), combine(seed, tensor), kind == "integers"));
-  const int64_t count = count_of(sizes);
-  const auto bytes = static_cast<size_t>(size_bytes(dtype, count)),
-             period_bytes = static_cast<size_t>(size_bytes(dtype, period));
-  const auto draw = [&] {
-    return repeating(
-        dtype, sizes,
-        beginning(kind, dtype, seed, tensor, range, subnormals, std::min(count, period_of(kind))),
-        period_bytes);
-  };
-  const size_t memory_bytes = stretch_bytes_of(bytes, period_bytes);
-  if (PagePool::serving() == nullptr || bytes < kLarge || memory_bytes > kLongestStretchBytes)
-    return std::make_shared<TensorData>(draw());
-  return DrawnTensors::of_thread().get(
-      {std::string(kind), dtype, seed, tensor, range.quantiles, subnormals, period}, sizes, memory_bytes,
-      draw);
+  const auto numbers =
+      beginning(kind, dtype, seed, tensor, range, subnormals, std::min(count_of(sizes), period_of(kind)));
+  return std::make_shared<TensorData>(
+      repeating(dtype, std::move(sizes), numbers, static_cast<size_t>(size_bytes(dtype, period))));
 }
 
 TensorData repeating(Dtype dtype, std::vector<int64_t> dims, std::span<const std::byte> bytes) {
