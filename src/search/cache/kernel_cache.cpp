@@ -107,14 +107,17 @@ KernelResult KernelCache::make_one(backends::Device& backend, Cache& disk, const
   // text does not: sizes, tasks and workspace.
   const std::vector<std::string> parts{program.to_string(), source, key_text(backend.target())};
   const CacheKey object_key = make_key(parts);
-  if (place) disk.store_object(*place, std::as_bytes(std::span(&object_key, 1)));
-  if (auto stored = load_stored(backend, disk, object_key)) return std::move(*stored);
   KernelResult result{.kernel = nullptr, .error = "", .code = object_key.low};
-  const auto begin = std::chrono::steady_clock::now();
-  result.kernel = backend.compile(program, source);
-  result.compile_ms = 1e3 * seconds_since(begin);
-  if (const std::vector<std::byte> binary = result.kernel->binary(); !binary.empty())
-    disk.store_object(object_key, binary);
+  if (auto stored = load_stored(backend, disk, object_key)) {
+    result = std::move(*stored);
+  } else {
+    const auto begin = std::chrono::steady_clock::now();
+    result.kernel = backend.compile(program, source);
+    result.compile_ms = 1e3 * seconds_since(begin);
+    if (const std::vector<std::byte> binary = result.kernel->binary(); !binary.empty())
+      disk.store_object(object_key, binary);
+  }
+  if (place) disk.store_object(*place, std::as_bytes(std::span(&object_key, 1)));
   return result;
 }
 
