@@ -15,7 +15,7 @@ namespace luminal {
 struct TuningState {
   std::filesystem::path file;
   int64_t choices = 0;       ///< kernels and plans that were chosen
-  int64_t objects = 0;       ///< compiled kernels
+  int64_t objects = 0;       ///< compiled kernels and where each is, covers, plans that were checked
   int64_t object_bytes = 0;  ///< of those
   std::string trouble;       ///< why nothing is remembered, or ""
 };

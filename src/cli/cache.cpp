@@ -26,7 +26,7 @@ int cache(const CacheOptions& options, Console& console) {
     console.out << fmt::format("the cache is not used: {}\n", state.trouble);
     return kDone;
   }
-  console.out << fmt::format("{}: {} choices, {} compiled kernels ({:.1f} MB)\n", state.file.string(),
+  console.out << fmt::format("{}: {} choices, {} stored objects ({:.1f} MB)\n", state.file.string(),
                              state.choices, state.objects, static_cast<double>(state.object_bytes) / 1e6);
   return kDone;
 }
