@@ -35,9 +35,11 @@ std::string KernelCache::key(const backends::Device& backend, const KernelReques
 
 namespace {
 
+/// Whether somebody wants to see what kernels are made of.
+bool is_shown() { return environment::debug_level() >= 4 || is_dumping(); }
+
 /// LUMINAL_DEBUG=4 tells every kernel's spec, loops and source, 7 its machine code too; LUMINAL_DUMP writes
 /// all of them.
-bool is_shown() { return environment::debug_level() >= 4 || is_dumping(); }
 void log_program(backends::Device& backend, const KernelRequest& request, const codegen::Program& program,
                  const std::string& source) {
   const auto whole = [&] {
@@ -57,8 +59,8 @@ void log_program(backends::Device& backend, const KernelRequest& request, const 
   dump_file(name + ".s", backend.assembly(program));
 }
 
-/// Where the key of a request's object is kept. Nothing where it depends on other code than the library's, or somebody
-/// wants to see the text.
+/// Where the key of a request's object is kept. Nothing where it depends on other code than the library's, or the text is
+/// shown.
 std::optional<CacheKey> place_of_object_key(const backends::Device& backend, const KernelRequest& request,
                                             const std::string& text) {
   const auto& families = codegen::built_in_schedules();

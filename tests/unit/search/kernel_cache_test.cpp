@@ -181,7 +181,7 @@ TEST(KernelCache, MakesTheTextOfFamiliesThatAProgramAdds) {
   }
 }
 
-/// `luminal explain` and LUMINAL_DUMP show the text of every kernel, wherever it comes from.
+/// LUMINAL_DUMP writes the text of every kernel, wherever it comes from.
 TEST(KernelCache, MakesTheTextThatSomebodyWantsToSee) {
   const TemporaryFolder folder, dumps;
   Cache disk(folder.path());
