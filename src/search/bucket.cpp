@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <set>
 #include <unordered_set>
 #include <vector>
 
@@ -159,6 +160,18 @@ codegen::Bucket restricted(const codegen::Bucket& bucket, const kernel::KernelSp
   for (const std::string& dim : spec.symbols())
     if (const auto facts = bucket.facts.find(dim); facts != bucket.facts.end()) own.facts.insert(*facts);
   return own;
+}
+
+std::vector<DimMap> distinct_for(const kernel::KernelSpec& spec, std::span<const DimMap> list) {
+  const std::vector<std::string> dims = spec.symbols();
+  std::vector<DimMap> distinct;
+  std::set<std::vector<int64_t>> seen;
+  for (const DimMap& sizes : list) {
+    std::vector<int64_t> own;
+    for (const std::string& dim : dims) own.push_back(sizes.at(dim));
+    if (seen.insert(std::move(own)).second) distinct.push_back(sizes);
+  }
+  return distinct;
 }
 
 std::string to_string(const codegen::Bucket& bucket) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,8 @@ void collect_dims(const Expression& formula, Dims& dims);
 
 /// The part of a bucket that a spec's dims are in.
 [[nodiscard]] codegen::Bucket restricted(const codegen::Bucket& bucket, const kernel::KernelSpec& spec);
+/// Of a list of sizes those that differ for a spec, the first of each kind.
+[[nodiscard]] std::vector<DimMap> distinct_for(const kernel::KernelSpec& spec, std::span<const DimMap> list);
 [[nodiscard]] std::string to_string(const codegen::Bucket& bucket);  ///< "batch 33..64 /16"
 
 }  // namespace luminal::search

@@ -460,20 +460,9 @@ Tuned Tuner::models_choice(const Tuned& winner) const {
   return choice;
 }
 
-/// Those that differ for the spec.
-void Tuner::set_timed_sizes(Job& job, const codegen::Bucket& bucket) const {
-  const std::vector<std::string> dims = job.request.spec.symbols();
-  const auto is_same = [&](const DimMap& a, const DimMap& b) {
-    return std::ranges::all_of(dims, [&](const std::string& dim) { return a.at(dim) == b.at(dim); });
-  };
-  for (const DimMap& sizes : options_.sizes)
-    if (std::ranges::none_of(job.timed_at, [&](const DimMap& other) { return is_same(sizes, other); }))
-      job.timed_at.push_back(sizes);
-  if (job.timed_at.empty()) job.timed_at = {bucket.top()};
-}
-
 std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const codegen::Bucket& bucket) {
-  const std::vector<DimMap> other_sizes = sizes_to_judge(graph_, bucket);
+  std::vector<DimMap> judged_at{bucket.top()};
+  std::ranges::copy(sizes_to_judge(graph_, bucket), std::back_inserter(judged_at));
   std::vector<Job*> jobs;
   for (const TuneRequest& request : requests) {
     jobs.push_back(jobs_.emplace_back(std::make_unique<Job>()).get());
@@ -486,17 +475,16 @@ std::vector<Tuned> Tuner::tune(std::span<const TuneRequest> requests, const code
     job.known = find_remembered(cache_, job.key, request.spec, job.bucket, backend_.target(), job.effort);
     job.subject = {.graph = &graph_,
                    .unit = request.unit ? *request.unit : unit_of(request.spec),
-                   .sizes = {bucket.top()},
+                   .sizes = distinct_for(request.spec, judged_at),
                    .options = {.seed = options_.seed, .strict = options_.strict, .ranges = ranges_}};
     job.subject.unit.kernels[0].spec = request.spec;
-    if (!request.spec.symbols().empty())
-      job.subject.sizes.insert(job.subject.sizes.end(), other_sizes.begin(), other_sizes.end());
     // Of several buckets the first has its candidates raced; the others try what won there.
     if (!job.known && !job.bucket.facts.empty()) {
       job.elsewhere = cache_.find(key_of(request.spec, {}));
       if (job.elsewhere && job.elsewhere->effort < job.effort) job.elsewhere.reset();
     }
-    set_timed_sizes(job, bucket);
+    job.timed_at =
+        options_.sizes.empty() ? std::vector{bucket.top()} : distinct_for(request.spec, options_.sizes);
     throw_if_cancelled();
     add_candidates(job);
   }

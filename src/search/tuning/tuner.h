@@ -85,7 +85,6 @@ class Tuner {
   bool compile_left_out(Job& job);
   void race(std::span<Job* const> jobs);
   void run_races(std::span<Job* const> jobs);
-  void set_timed_sizes(Job& job, const codegen::Bucket& bucket) const;
   struct Race;
   [[nodiscard]] std::vector<Job*> race_at(size_t size, std::span<Race> races);
   void note(const Race& race);

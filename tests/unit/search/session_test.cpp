@@ -11,6 +11,7 @@
 #include "luminal/graph.h"
 #include "search/bucket.h"
 #include "search/cache/kernel_cache.h"
+#include "unit/codegen/specs.h"
 
 namespace luminal::search {
 namespace {
@@ -212,6 +213,18 @@ TEST(Bucket, IsJudgedAtEveryRemainderThatTheGraphTakes) {
   EXPECT_TRUE(judged({{"n", {}}}, {{"n", 1}}).empty());
   for (const DimMap& sizes : judged({{"past", {}}}, {{"past", 50}}))
     EXPECT_GE(sizes.at("past"), 40) << "no slice begins before its tensor";
+}
+
+TEST(Bucket, AKernelIsJudgedOnceAtWhatIsOneSizeToIt) {
+  const auto of = [](const Expression& rows, std::span<const DimMap> list) {
+    return distinct_for(codegen::test_cases::Matmul{.m = rows, .n = 3, .k = 2}.spec().spec, list);
+  };
+  const DimMap top{{"m", 4}, {"n", 9}}, low{{"m", 3}, {"n", 5}}, lower{{"m", 3}, {"n", 6}};
+  const std::vector<DimMap> list{top, low, lower};
+  EXPECT_THAT(of("m", list), ElementsAre(top, low));
+  EXPECT_THAT(of("n", list), ElementsAre(top, low, lower));
+  EXPECT_THAT(of(Expression("m") * "n", list), ElementsAre(top, low, lower));
+  EXPECT_THAT(of(7, list), ElementsAre(top));
 }
 
 // Eight rows in all: measuring at more would read beyond the tensor.
