@@ -38,8 +38,8 @@ struct SearchOptions {
   bool merge = true;  ///< kernels that compute values of several nodes at once
   /// Inputs that hold the same in run after run (weights: given by set_lazily, or marked keep()) are packed for the
   /// kernels that ask for it before the first run, and again when they are given other data. The packed copies take
-  /// memory beside the weights: none are made where they would take a quarter of the machine's, of weights narrower than
-  /// f32, and in programs with named dims.
+  /// memory beside the weights, one copy for all sizes of named dims whose kernels want the same order: none are made
+  /// where they would take a quarter of the machine's, and of weights narrower than f32.
   bool pack_weights_once = true;
   /// A value of more bytes that is several times as large as what it is computed from (the scores of attention) is
   /// not stored where kernels can compute it anew in at most three times the time.

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 
 #include "base/fail.h"
+#include "base/hash.h"
 #include "codegen/block_load.h"
 #include "scalar/typing.h"
 
@@ -313,6 +315,31 @@ void for_each_instruction(const Block& block, const std::function<void(const Ins
 size_t preparing_stages(const Program& program) {
   const auto first = std::ranges::find(program.stages, false, &Stage::prepares);
   return static_cast<size_t>(first - program.stages.begin());
+}
+
+uint64_t preparation_of(const Program& program) {
+  const size_t stages = preparing_stages(program);
+  if (stages == 0) return 0;
+  Program part{
+      .name = "preparation", .dims = {}, .buffers = program.buffers, .stages = {}, .native = nullptr};
+  part.stages.assign(program.stages.begin(), program.stages.begin() + static_cast<std::ptrdiff_t>(stages));
+  std::set<std::string> dims;
+  for (Buffer& buffer : part.buffers) {
+    buffer.is_kept = false;
+    const bool is_known = buffer.space == Space::Prepared || buffer.space == Space::Local ||
+                          buffer.space == Space::Table || buffer.is_frozen;
+    if (!is_known) buffer.elements = 0;  // no stage that prepares touches it
+    dims.merge(buffer.elements.to_symbols());
+  }
+  for (const Stage& stage : part.stages) {
+    dims.merge(stage.tasks.to_symbols());
+    for_each_instruction(stage.body, [&](const Instruction& i) {
+      dims.merge(i.index.to_symbols());
+      dims.merge(i.extent.to_symbols());
+    });
+  }
+  const std::string text = part.to_string();
+  return dims.empty() ? hash_bytes(text.data(), text.size()) : 0;
 }
 
 Workspace workspace_of(const Program& program, Space space) {

@@ -232,6 +232,9 @@ void for_each_instruction(const Block& block, const std::function<void(const Ins
 
 /// How many of the stages, the first ones, prepare.
 [[nodiscard]] size_t preparing_stages(const Program& program);
+/// A hash of what they do and of where they write: programs that have the same one prepare the same of frozen slots that
+/// hold the same. 0 if nothing is prepared, or if it depends on named dims.
+[[nodiscard]] uint64_t preparation_of(const Program& program);
 
 /// Where the buffers of one workspace (Shared, Local or Prepared) lie: byte offsets, each a multiple of 64.
 struct Workspace {

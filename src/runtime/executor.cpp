@@ -13,6 +13,7 @@
 #include "runtime/bindings.h"
 #include "runtime/layout.h"
 #include "runtime/machine.h"
+#include "runtime/prepared_weights.h"
 #include "runtime/profiler.h"
 
 namespace luminal::runtime {
@@ -66,7 +67,7 @@ std::string shapes_of(const Plan& plan, const Launch& launch, const Layout& layo
 
 struct Executor::State {
   State(std::shared_ptr<backends::Device> the_device, Plan the_plan,
-        std::shared_ptr<backends::Buffer> the_arena)
+        std::shared_ptr<backends::Buffer> the_arena, std::shared_ptr<PreparedWeights> the_prepared)
       : device(std::move(the_device)),
         plan(std::move(the_plan)),
         blocks(assign_blocks(plan)),
@@ -75,6 +76,7 @@ struct Executor::State {
         names(names_in(plan)),
         host_calls(plan.launches.size()),
         arena(the_arena ? std::move(the_arena) : std::make_shared<backends::Buffer>(*device)),
+        prepared(the_prepared ? std::move(the_prepared) : std::make_shared<PreparedWeights>(*device)),
         reports_launches(environment::debug_level() >= 2) {
     for (size_t i = 0; i < plan.launches.size(); ++i)
       if (const auto& host = plan.launches[i].host) {
@@ -92,19 +94,21 @@ struct Executor::State {
   std::vector<std::string> names;
   std::vector<HostCall> host_calls;  ///< by launch
   std::shared_ptr<backends::Buffer> arena;
+  std::shared_ptr<PreparedWeights> prepared;
   bool reports_launches;  ///< LUMINAL_DEBUG when the plan was made ready: runs are too short to look again
 
   struct Sized {
     std::vector<int64_t> sizes;  ///< of `names`
     std::unique_ptr<Layout> layout;
-    std::unique_ptr<backends::Buffer> kept;  ///< of Layout::kept_bytes, once there is something in it
-    std::vector<uint64_t> stamps;            ///< of Layout::prepared_from, when it was filled
+    std::vector<std::shared_ptr<PreparedWeights::Copy>> kept;  ///< by Layout::kept
   };
   std::vector<Sized> layouts;  ///< last used first
 
   void check_bucket(const DimMap& dims) const;
   [[nodiscard]] bool holds_for(const Sized& sized, const DimMap& dims) const;
   Layout& layout_for(const DimMap& dims);
+  [[nodiscard]] Sized make_sized(const DimMap& dims) const;
+  [[nodiscard]] Layout measure(const DimMap& dims) const;
   [[nodiscard]] int64_t room_for(int64_t bytes) const;
   void prepare(const Graph& graph);
   void run_segments(Graph& graph, Layout& layout);
@@ -152,10 +156,29 @@ int64_t Executor::State::room_for(int64_t bytes) const {
   }
   if (names.empty()) return bytes;
   try {
-    return std::clamp(Layout(plan, blocks, top, *device).arena_bytes(), bytes, kMostTimes * bytes);
+    return std::clamp(measure(top).arena_bytes(), bytes, kMostTimes * bytes);
   } catch (const Error&) {  // its sizes cannot be counted
     return bytes;
   }
+}
+
+/// To ask how much it takes, not to run.
+Layout Executor::State::measure(const DimMap& dims) const {
+  return {plan, blocks, dims, *device,
+          [this](const Preparation& preparation) { return prepared->has_room_for(plan, preparation); }};
+}
+
+Executor::State::Sized Executor::State::make_sized(const DimMap& dims) const {
+  Sized sized{.sizes = {}, .layout = nullptr, .kept = {}};
+  for (const std::string& name : names) sized.sizes.push_back(dims.at(name));
+  sized.layout = std::make_unique<Layout>(plan, blocks, dims, *device, [&](const Preparation& preparation) {
+    auto copy = prepared->take(plan, preparation);
+    if (!copy) return false;
+    sized.kept.push_back(std::move(copy));
+    return true;
+  });
+  for (size_t i = 0; i < sized.kept.size(); ++i) sized.layout->set_kept(i, sized.kept[i]->memory.address());
+  return sized;
 }
 
 Layout& Executor::State::layout_for(const DimMap& dims) {
@@ -164,12 +187,7 @@ Layout& Executor::State::layout_for(const DimMap& dims) {
     std::rotate(layouts.begin(), known, known + 1);
   } else {
     check_bucket(dims);
-    Sized made{.sizes = {},
-               .layout = std::make_unique<Layout>(plan, blocks, dims, *device),
-               .kept = nullptr,
-               .stamps = {}};
-    for (const std::string& name : names) made.sizes.push_back(dims.at(name));
-    layouts.insert(layouts.begin(), std::move(made));
+    layouts.insert(layouts.begin(), make_sized(dims));
     if (layouts.size() > kMostLayouts) layouts.pop_back();
   }
   Layout& layout = *layouts.front().layout;
@@ -185,25 +203,27 @@ Layout& Executor::State::layout_for(const DimMap& dims) {
   return layout;
 }
 
-/// What kernels keep of weights, made anew if one of them has got other data. The layout is that of this run.
+/// What kernels keep of weights, made anew where one of them has got other data. The layout is that of this run.
 void Executor::State::prepare(const Graph& graph) {
   Sized& sized = layouts.front();
-  Layout& layout = *sized.layout;
-  if (layout.kept_bytes() == 0) return;
-  const std::vector<TensorIndex>& from = layout.prepared_from();
   const auto stamp = [&](TensorIndex tensor) {
     const auto& value = plan.tensors[at(tensor)].value;
     return value ? graph.stamp(*value) : 0;
   };
-  if (sized.stamps.size() == from.size() && std::ranges::equal(sized.stamps, from, {}, {}, stamp)) return;
-  if (!sized.kept) {
-    sized.kept = std::make_unique<backends::Buffer>(*device, layout.kept_bytes());
-    layout.set_kept(sized.kept->address());
+  std::vector<std::pair<PreparedWeights::Copy*, std::vector<uint64_t>>> filled;
+  for (size_t i = 0; i < sized.kept.size(); ++i) {
+    PreparedWeights::Copy& copy = *sized.kept[i];
+    const std::vector<TensorIndex>& from = sized.layout->kept()[i].from;
+    if (copy.stamps.size() == from.size() && std::ranges::equal(copy.stamps, from, {}, {}, stamp)) continue;
+    std::vector<uint64_t> stamps;
+    std::ranges::transform(from, std::back_inserter(stamps), stamp);
+    copy.stamps.clear();
+    stream->launch(sized.layout->preparations(), static_cast<int>(i), static_cast<int>(i) + 1);
+    filled.emplace_back(&copy, std::move(stamps));
   }
-  sized.stamps.clear();
-  stream->launch(layout.preparations(), 0, layout.preparation_count());
+  if (filled.empty()) return;
   stream->synchronise();
-  for (const TensorIndex tensor : from) sized.stamps.push_back(stamp(tensor));
+  for (auto& [copy, stamps] : filled) copy->stamps = std::move(stamps);
 }
 
 void Executor::State::run_host(Graph& graph, Layout& layout, int launch) {
@@ -322,8 +342,9 @@ void Executor::State::write_trace() const noexcept {
 }
 
 Executor::Executor(std::shared_ptr<backends::Device> device, Plan plan,
-                   std::shared_ptr<backends::Buffer> arena)
-    : state_(std::make_unique<State>(std::move(device), std::move(plan), std::move(arena))) {}
+                   std::shared_ptr<backends::Buffer> arena, std::shared_ptr<PreparedWeights> prepared)
+    : state_(std::make_unique<State>(std::move(device), std::move(plan), std::move(arena),
+                                     std::move(prepared))) {}
 Executor::~Executor() { state_->write_trace(); }
 
 void Executor::run(Graph& graph, std::vector<TraceEntry>* trace, Profiler* profiler,
@@ -349,10 +370,10 @@ const Plan& Executor::plan() const { return state_->plan; }
 
 MemoryUse Executor::memory(const DimMap& dims) const {
   state_->check_bucket(dims);
-  const Layout layout(state_->plan, state_->blocks, dims, *state_->device);
+  const Layout layout = state_->measure(dims);
   MemoryUse use{.arena_bytes = layout.arena_bytes(),
                 .lower_bound_bytes = layout.lower_bound(),
-                .kept_bytes = layout.kept_bytes()};
+                .kept_bytes = PreparedWeights::bytes_for(state_->plan, layout.kept())};
   for (const Block& block : state_->blocks.all) {
     const int64_t bytes = layout.bytes(block.tensors.back());
     if (block.home == Block::Home::Owned) use.owned_bytes += bytes;

@@ -6,6 +6,7 @@
 
 namespace luminal::runtime {
 
+class PreparedWeights;
 class Profiler;
 
 /// What a plan takes at given sizes, known before it runs.
@@ -15,7 +16,7 @@ struct MemoryUse {
   int64_t owned_bytes = 0;        ///< results, next states, what host ops touch
   int64_t input_bytes = 0;        ///< read from the graph, states included
   int64_t constant_bytes = 0;
-  int64_t kept_bytes = 0;  ///< what kernels prepared of weights, kept from run to run
+  int64_t kept_bytes = 0;  ///< what kernels prepare of weights, kept from run to run
 };
 
 /// Called after each launch, which has finished: `read` copies a tensor that it read or wrote.
@@ -28,10 +29,11 @@ using AfterLaunch = std::function<void(int launch, const std::function<TensorDat
 /// the host's own devices a run at the sizes of an earlier one allocates nothing, host ops aside.
 class Executor {
  public:
-  /// `arena`: memory of the device that executors take by turns, each for a run; none: it gets its own. Errors:
-  /// InternalError if the plan contradicts itself.
+  /// `arena`: memory of the device that executors take by turns, each for a run; `prepared`: what executors of one
+  /// graph share; none: it gets its own. Errors: InternalError if the plan contradicts itself.
   Executor(std::shared_ptr<backends::Device> device, Plan plan,
-           std::shared_ptr<backends::Buffer> arena = nullptr);
+           std::shared_ptr<backends::Buffer> arena = nullptr,
+           std::shared_ptr<PreparedWeights> prepared = nullptr);
   ~Executor();
   /// Errors: Error if sizes lie outside the plan's bucket, or from a host op. States and inputs of the graph
   /// are as before then; results of earlier runs may be gone.

@@ -8,10 +8,11 @@
 
 namespace luminal::runtime {
 
-Layout::Layout(const Plan& plan, const Blocks& blocks, const DimMap& dims, backends::Device& device) {
+Layout::Layout(const Plan& plan, const Blocks& blocks, const DimMap& dims, backends::Device& device,
+               const MayKeep& may_keep) {
   measure_tensors(plan, dims);
   measure_launches(plan, dims, device);
-  find_kept(plan, blocks);
+  find_kept(plan, blocks, may_keep);
   place_in_arena(plan, blocks);
   make_list(plan, blocks, device);
 }
@@ -44,7 +45,7 @@ void Layout::measure_launches(const Plan& plan, const DimMap& dims, backends::De
 }
 
 /// A launch whose frozen inputs nobody writes keeps what it prepares of them.
-void Layout::find_kept(const Plan& plan, const Blocks& blocks) {
+void Layout::find_kept(const Plan& plan, const Blocks& blocks, const MayKeep& may_keep) {
   prepared_offsets_.assign(plan.launches.size(), 0);
   keeps_prepared_.assign(plan.launches.size(), false);
   const auto stays = [&](TensorIndex tensor) {
@@ -54,19 +55,15 @@ void Layout::find_kept(const Plan& plan, const Blocks& blocks) {
   };
   for (size_t i = 0; i < plan.launches.size(); ++i) {
     if (prepared_bytes_[i] == 0) continue;
-    std::vector<TensorIndex> from;
+    Preparation preparation{.launch = static_cast<int>(i), .bytes = prepared_bytes_[i], .from = {}};
     for (const int input : plan.launches[i].kernel->frozen)
-      from.push_back(plan.launches[i].kernel->inputs[at(input)]);
-    if (from.empty() || !std::ranges::all_of(from, stays)) continue;
+      preparation.from.push_back(plan.launches[i].kernel->inputs[at(input)]);
+    if (preparation.from.empty() || !std::ranges::all_of(preparation.from, stays)) continue;
+    if (may_keep && !may_keep(preparation)) continue;
     keeps_prepared_[i] = true;
-    preparing_.push_back(static_cast<int>(i));
-    prepared_offsets_[i] = kept_bytes_;
-    kept_bytes_ += backends::aligned(prepared_bytes_[i]);
-    prepared_from_.insert(prepared_from_.end(), from.begin(), from.end());
+    kept_bytes_ += backends::aligned(preparation.bytes);
+    kept_.push_back(std::move(preparation));
   }
-  std::ranges::sort(prepared_from_);
-  const auto repeated = std::ranges::unique(prepared_from_);
-  prepared_from_.erase(repeated.begin(), repeated.end());
 }
 
 void Layout::place_in_arena(const Plan& plan, const Blocks& blocks) {
@@ -133,13 +130,13 @@ void Layout::make_list(const Plan& plan, const Blocks& blocks, backends::Device&
 }
 
 void Layout::make_preparations(const Plan& plan, const Blocks& blocks, backends::Device& device) {
-  if (preparing_.empty()) return;
+  if (kept_.empty()) return;
   std::vector<backends::ListedLaunch> launches;
-  for (const int number : preparing_) {
-    const KernelLaunch& kernel = *plan.launches[at(number)].kernel;
+  for (const Preparation& preparation : kept_) {
+    const KernelLaunch& kernel = *plan.launches[at(preparation.launch)].kernel;
     const auto next = static_cast<int>(launches.size());
     launches.push_back({.kernel = kernel.kernel.get(),
-                        .dims = dim_values_[at(number)],
+                        .dims = dim_values_[at(preparation.launch)],
                         .buffers = static_cast<int>(kernel.inputs.size() + kernel.outputs.size()),
                         .after = {},
                         .part = backends::LaunchPart::Preparation});
@@ -196,13 +193,16 @@ void Layout::set_arena(backends::Address arena) {
   if (preparations_) preparations_->bind_scratch(arena + scratch_offset_);
 }
 
+void Layout::set_kept(size_t number, backends::Address memory) {
+  list_->bind_prepared(listed_[at(kept_[number].launch)], memory);
+  preparations_->bind_prepared(static_cast<int>(number), memory);
+}
+
 void Layout::set_kept(backends::Address memory) {
-  if (memory == kept_) return;
-  kept_ = memory;
-  for (size_t i = 0; i < preparing_.size(); ++i) {
-    const size_t launch = at(preparing_[i]);
-    list_->bind_prepared(listed_[launch], memory + prepared_offsets_[launch]);
-    preparations_->bind_prepared(static_cast<int>(i), memory + prepared_offsets_[launch]);
+  int64_t offset = 0;
+  for (size_t number = 0; number < kept_.size(); ++number) {
+    set_kept(number, memory + offset);
+    offset += backends::aligned(kept_[number].bytes);
   }
 }
 

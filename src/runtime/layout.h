@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -16,11 +17,21 @@ struct Segment {
   int first = 0, last = 0;   ///< [first, last) of the launch list
 };
 
+/// What a kernel launch prepares of its frozen inputs, which nobody writes.
+struct Preparation {
+  int launch = 0;
+  int64_t bytes = 0;
+  std::vector<TensorIndex> from;  ///< by frozen slot (KernelLaunch::frozen)
+};
+/// Whether it is kept from run to run, in memory outside the arena.
+using MayKeep = std::function<bool(const Preparation& preparation)>;
+
 /// A plan at fixed sizes: everything a run needs, worked out at the first run of these sizes.
 class Layout {
  public:
   /// The plan and the device outlive it.
-  Layout(const Plan& plan, const Blocks& blocks, const DimMap& dims, backends::Device& device);
+  Layout(const Plan& plan, const Blocks& blocks, const DimMap& dims, backends::Device& device,
+         const MayKeep& may_keep = {});
   ~Layout();
 
   [[nodiscard]] int64_t arena_bytes() const { return arena_bytes_; }
@@ -42,20 +53,23 @@ class Layout {
   [[nodiscard]] int listed(int launch) const { return listed_[static_cast<size_t>(launch)]; }
   [[nodiscard]] const std::vector<Segment>& segments() const { return segments_; }
 
-  /// Of what kernels prepare and runs keep: memory outside the arena.
+  /// What kernels prepare and runs keep.
+  [[nodiscard]] const std::vector<Preparation>& kept() const { return kept_; }
+  /// Where it lies.
+  void set_kept(size_t number, backends::Address memory);
+  /// All of it side by side.
   [[nodiscard]] int64_t kept_bytes() const { return kept_bytes_; }
   void set_kept(backends::Address memory);
-  /// Fills it, in any order, before the first run and whenever one of `prepared_from` has got other data.
+  /// Fill it, in any order, before the first run and whenever what they are prepared from has got other data. A launch
+  /// for each of `kept`.
   [[nodiscard]] backends::LaunchList& preparations() { return *preparations_; }
-  [[nodiscard]] int preparation_count() const { return static_cast<int>(preparing_.size()); }
-  [[nodiscard]] const std::vector<TensorIndex>& prepared_from() const { return prepared_from_; }
   /// A loop of the plan, queued. `run`: how many runs came before.
   void run_loop(int launch, backends::Stream& stream, uint64_t run);
 
  private:
   void measure_tensors(const Plan& plan, const DimMap& dims);
   void measure_launches(const Plan& plan, const DimMap& dims, backends::Device& device);
-  void find_kept(const Plan& plan, const Blocks& blocks);
+  void find_kept(const Plan& plan, const Blocks& blocks, const MayKeep& may_keep);
   void place_in_arena(const Plan& plan, const Blocks& blocks);
   void make_list(const Plan& plan, const Blocks& blocks, backends::Device& device);
   void make_preparations(const Plan& plan, const Blocks& blocks, backends::Device& device);
@@ -66,7 +80,7 @@ class Layout {
   // By launch of the plan. Only kernels have dims and a place in the list, only loops a runner.
   std::vector<std::vector<int64_t>> dim_values_;
   std::vector<int64_t> shared_bytes_, shared_offsets_;
-  std::vector<int64_t> prepared_bytes_, prepared_offsets_;  ///< offsets: in the arena, or in what is kept
+  std::vector<int64_t> prepared_bytes_, prepared_offsets_;  ///< offsets: in the arena, unless it is kept
   std::vector<bool> keeps_prepared_;
   std::vector<int> listed_;
   std::vector<std::unique_ptr<LoopRunner>> loops_;
@@ -78,10 +92,8 @@ class Layout {
   int64_t arena_bytes_ = 0, lower_bound_ = 0;
   backends::Address arena_;
 
+  std::vector<Preparation> kept_;
   int64_t kept_bytes_ = 0;
-  backends::Address kept_;
-  std::vector<int> preparing_;  ///< launches of the plan, in the order of `preparations_`
-  std::vector<TensorIndex> prepared_from_;
   std::unique_ptr<backends::LaunchList> preparations_;
 
   /// A buffer of a listed launch.

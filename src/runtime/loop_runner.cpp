@@ -102,7 +102,7 @@ void LoopRunner::run(backends::Stream& stream, std::span<const backends::Address
     for (size_t i = 0; i < loop_.carries; ++i) stream.copy(memory[i], memory[inputs + i], carry_bytes_[i]);
   for (size_t i = shared; i < inputs; ++i) bind(loop_.body_inputs[i], memory[i]);
   if (length_ > 0 && layout_->kept_bytes() > 0)
-    stream.launch(layout_->preparations(), 0, layout_->preparation_count());
+    stream.launch(layout_->preparations(), 0, static_cast<int>(layout_->kept().size()));
   for (int64_t done = 0; done < length_; ++done) {
     throw_if_cancelled();
     const int64_t place = loop_.reverse ? length_ - 1 - done : done;

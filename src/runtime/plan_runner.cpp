@@ -153,7 +153,7 @@ void PlanRunner::prepare() {
   if (is_prepared_ || layout_->kept_bytes() == 0) return;
   if (!kept_) kept_ = std::make_unique<backends::Buffer>(device_, layout_->kept_bytes());
   layout_->set_kept(kept_->address());
-  stream_->launch(layout_->preparations(), 0, layout_->preparation_count());
+  stream_->launch(layout_->preparations(), 0, static_cast<int>(layout_->kept().size()));
   is_prepared_ = true;
 }
 

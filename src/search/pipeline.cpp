@@ -233,7 +233,7 @@ class BackEndRun {
                                         cover_key(problem, *front_end.store, options_,
                                                   prices_of_model(target_.backend->target(), bucket_)),
                                         problem, *front_end.store, find);
-    freeze_weights(graph_, front_end.kernel_graph, front_end.saturated, options_, bucket_, *front_end.store,
+    freeze_weights(graph_, front_end.kernel_graph, front_end.saturated, options_, *front_end.store,
                    compiled_.cover);
     compiled_.cover_ms = 1e3 * seconds_since(start);
     compiled_.cost_us = compiled_.cover.cost_us;

@@ -13,6 +13,7 @@
 #include "luminal/compile_report.h"
 #include "runtime/device_tensor.h"
 #include "runtime/executor.h"
+#include "runtime/prepared_weights.h"
 #include "runtime/profiler.h"
 #include "search/blame.h"
 #include "search/cache/kernel_cache.h"
@@ -182,8 +183,8 @@ class SearchExecutable : public Executable, public Explained {
     Variant variant{.version = graph.version(),
                     .compiled = run_back_end(graph, front_end, *target_, bucket, mode_, options_, seen_)};
     variant.identity = {to_string(bucket), variant.compiled.plan.key};
-    variant.executor =
-        std::make_unique<runtime::Executor>(target_->backend, std::move(variant.compiled.plan), arena_);
+    variant.executor = std::make_unique<runtime::Executor>(target_->backend, std::move(variant.compiled.plan),
+                                                           arena_, prepared_);
     if (variants_.size() == kMostVariants) variants_.pop_back();
     variants_.push_front(std::move(variant));
     if (is_logged())
@@ -201,6 +202,8 @@ class SearchExecutable : public Executable, public Explained {
   std::vector<FrontEndOf> front_ends_;
   /// Of all variants: they take turns, and what outlives a run is the graph's.
   std::shared_ptr<backends::Buffer> arena_ = std::make_shared<backends::Buffer>(*target_->backend);
+  std::shared_ptr<runtime::PreparedWeights> prepared_ =
+      std::make_shared<runtime::PreparedWeights>(*target_->backend);
   std::list<Variant> variants_;
 };
 

@@ -141,6 +141,7 @@ class DeferredDevice : public backends::Device {
     [[nodiscard]] int64_t prepared_bytes(std::span<const int64_t> dims) const override {
       return cpu_kernel->prepared_bytes(dims);
     }
+    [[nodiscard]] uint64_t preparation() const override { return cpu_kernel->preparation(); }
     [[nodiscard]] std::vector<std::byte> binary() const override { return cpu_kernel->binary(); }
     const std::shared_ptr<const backends::Kernel> cpu_kernel;
 

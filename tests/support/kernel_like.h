@@ -23,6 +23,7 @@ class KernelLike : public backends::HostKernel {
   int64_t prepared_bytes(std::span<const int64_t> dims) const override {
     return kernel_->prepared_bytes(dims);
   }
+  uint64_t preparation() const override { return kernel_->preparation(); }
   void run(int stage, const backends::LaunchArguments& arguments, int64_t begin, int64_t end) const override {
     kernel_->run(stage, arguments, begin, end);
   }

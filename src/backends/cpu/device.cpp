@@ -44,6 +44,7 @@ class CpuKernel : public HostKernel {
   [[nodiscard]] int64_t prepared_bytes(std::span<const int64_t> dims) const override {
     return prepared_(dims);
   }
+  [[nodiscard]] uint64_t preparation() const override { return file_.preparation; }
   void run(int stage, const LaunchArguments& arguments, int64_t begin, int64_t end) const override {
     stages_[static_cast<size_t>(stage)](&arguments, begin, end);
   }
@@ -93,6 +94,7 @@ class CpuDevice : public HostDevice {
     file.local_bytes = workspace_of(program, Space::Local).bytes;
     file.prepared_bytes = workspace_of(program, Space::Prepared).bytes;
     file.preparing_stages = static_cast<int>(preparing_stages(program));
+    file.preparation = preparation_of(program);
     file.object = compile_object(source, cpu_);
     return std::make_shared<CpuKernel>(std::move(file));
   }

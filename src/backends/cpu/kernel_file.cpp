@@ -9,7 +9,7 @@ namespace {
 // Layout, little-endian: magic, version, XXH3 of all that follows; then each part with its length in front:
 // texts as bytes, lists as their count and parts. Formulas are Expression::to_text.
 constexpr uint32_t kMagic = 0x4b4d554c;  // "LUMK"
-constexpr uint32_t kVersion = 2;         // also raised when LaunchArguments changes
+constexpr uint32_t kVersion = 3;         // also raised when LaunchArguments changes
 
 class Writer {
  public:
@@ -74,6 +74,7 @@ std::vector<std::byte> to_bytes(const KernelFile& file) {
   body.text(file.local_bytes.to_text());
   body.text(file.prepared_bytes.to_text());
   body.number(static_cast<uint64_t>(file.preparing_stages), 4);
+  body.number(file.preparation, 8);
   body.blob(file.object);
   Writer whole;
   whole.number(kMagic, 4);
@@ -108,6 +109,7 @@ KernelFile parse_kernel_file(std::span<const std::byte> bytes) {
   if (file.preparing_stages < 0 || static_cast<size_t>(file.preparing_stages) > file.tasks.size())
     fail<FormatError>("[kernel] {} of {} stages prepare; delete the file, and it will be compiled again",
                       file.preparing_stages, file.tasks.size());
+  file.preparation = r.number(8);
   const auto object = r.blob();
   file.object.assign(object.begin(), object.end());
   return file;

@@ -5,12 +5,10 @@
 
 #include "base/machine.h"
 #include "kernel/cost.h"
+#include "runtime/prepared_weights.h"
 
 namespace luminal::search {
 namespace {
-
-/// Packed copies may take so much of the machine's memory.
-constexpr double kMostOfMemory = 0.25;
 
 /// Operands are packed as f32 at least: a copy of narrower weights, of blocks above all, would be larger than they are.
 bool is_packed_alike(Dtype dtype) { return kernel::mean_element_bytes(dtype) >= 4; }
@@ -44,13 +42,14 @@ std::vector<std::vector<bool>> frozen_slots(const Cover& cover, const SpecStore&
     const kernel::KernelSpec& spec = store.at(kernel.spec);
     std::vector<bool>& own = frozen.emplace_back(spec.slots().size(), false);
     for (size_t slot = 0; slot < own.size() && folds(spec); ++slot) {
-      own[slot] = is_weight[static_cast<size_t>(kernel.inputs[slot])];
       const kernel::Slot& read = spec.slots()[slot];
+      own[slot] = is_weight[static_cast<size_t>(kernel.inputs[slot])] && read.elements.to_symbols().empty();
       if (own[slot])
         bytes += static_cast<double>(read.elements.exec({})) * kernel::mean_element_bytes(read.dtype);
     }
   }
-  if (bytes > 0 && bytes > kMostOfMemory * static_cast<double>(this_machine().memory_bytes))
+  if (bytes > 0 &&
+      bytes > runtime::PreparedWeights::kMostOfMemory * static_cast<double>(this_machine().memory_bytes))
     for (std::vector<bool>& own : frozen) own.assign(own.size(), false);
   return frozen;
 }
@@ -58,11 +57,10 @@ std::vector<std::vector<bool>> frozen_slots(const Cover& cover, const SpecStore&
 }  // namespace
 
 void freeze_weights(const Graph& graph, const KernelGraph& kernel_graph, const SaturatedGraph& saturated,
-                    const SearchOptions& options, const codegen::Bucket& bucket, SpecStore& store,
-                    Cover& cover) {
-  const bool may_keep = options.pack_weights_once && bucket.facts.empty();
-  const std::vector<bool> is_weight = may_keep ? weights_of(graph, kernel_graph, saturated)
-                                               : std::vector<bool>(saturated.cover.classes.size(), false);
+                    const SearchOptions& options, SpecStore& store, Cover& cover) {
+  const std::vector<bool> is_weight = options.pack_weights_once
+                                          ? weights_of(graph, kernel_graph, saturated)
+                                          : std::vector<bool>(saturated.cover.classes.size(), false);
   const std::vector<std::vector<bool>> frozen = frozen_slots(cover, store, is_weight);
   for (size_t k = 0; k < cover.kernels.size(); ++k) {
     CoverKernel& kernel = cover.kernels[k];

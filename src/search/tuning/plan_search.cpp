@@ -67,8 +67,8 @@ Cover next_cover(const PlanSearchContext& context, Costs& costs) {
 
 /// The kernels that are tuned and run.
 void freeze(const PlanSearchContext& context, Cover& cover) {
-  freeze_weights(context.graph, context.kernel_graph, context.saturated, context.options, context.bucket,
-                 context.store, cover);
+  freeze_weights(context.graph, context.kernel_graph, context.saturated, context.options, context.store,
+                 cover);
 }
 
 /// The specs of a cover that nobody has timed, with their weight and their share of its time.

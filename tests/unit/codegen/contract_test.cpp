@@ -99,6 +99,26 @@ TEST(Contract, FrozenSidesArePreparedFirst) {
           }
 }
 
+/// Weights are packed alike for all numbers of rows, and by no other tiles: plans for several sizes share the copy.
+TEST(Contract, RowsDoNotTellInWhatIsPrepared) {
+  const auto preparation = [](const Expression& rows, const Bucket& bucket, int64_t tile_n, int64_t columns) {
+    const KernelSpec spec = Matmul{.m = rows, .n = columns, .k = 64}.spec().spec;
+    const Parameters p{{"swap_operands", 0}, {"tile_m", 4}, {"tile_n", tile_n}, {"task_m", 2}, {"task_n", 1},
+                       {"depth", 64},        {"splits", 1}, {"pack_m", 0},      {"pack_n", 2}};
+    const Program program = contract().lower(kernel::with_frozen(spec, {false, true}), p, bucket, avx2());
+    EXPECT_EQ(preparing_stages(program), 1U) << program.to_string();
+    return preparation_of(program);
+  };
+  const Expression n("n");
+  const uint64_t own = preparation(n, Bucket({{"n", {33, 64}}}), 2, 96);
+  EXPECT_NE(own, 0U);
+  EXPECT_EQ(preparation(n, Bucket({{"n", {65, 128}}}), 2, 96), own);
+  EXPECT_EQ(preparation(n, Bucket({{"n", {16, 64, 16}}}), 2, 96), own);
+  EXPECT_EQ(preparation(7, {}, 2, 96), own);
+  EXPECT_NE(preparation(n, Bucket({{"n", {33, 64}}}), 1, 96), own);
+  EXPECT_NE(preparation(n, Bucket({{"n", {33, 64}}}), 2, 80), own);
+}
+
 /// What is packed before the kernel runs takes none of its time.
 TEST(Contract, FrozenSidesArePackedForNothing) {
   for (const Target& target : {avx512(), avx2()}) {

@@ -228,6 +228,38 @@ TEST(LoopIr, StagesThatPrepareReadWhatIsFrozenAlone) {
   EXPECT_THAT(problem(preparing(copy(kW, kP), true, false)), HasSubstr("comes behind one that does not"));
 }
 
+TEST(LoopIr, PreparationsAreKnownByWhatTheyDo) {
+  constexpr int kW = 0, kP = 3;
+  const auto at = [](const std::function<Expression(const Expression&)>& place) {
+    return [place](StageBuilder& b) { b.store(kP, place(b.task()), b.load(kW, b.task())); };
+  };
+  const auto straight = [](const Expression& task) { return task; };
+  const auto preparation = [](const Program& p, const std::function<void(Program&)>& change) {
+    Program changed = p;
+    change(changed);
+    return preparation_of(changed);
+  };
+  const Program p = preparing(at(straight));
+  const uint64_t own = preparation_of(p);
+  EXPECT_NE(own, 0U);
+  EXPECT_EQ(preparation_of(preparing(at(straight), false)), 0U) << "nothing is prepared";
+  // Not by what is done with it.
+  EXPECT_EQ(own, preparation(p, [](Program& c) { c.name = "another", c.dims = {"n"}; }));
+  EXPECT_EQ(own, preparation(p, [](Program& c) { c.stages[1].tasks = Expression("n") + 1; }));
+  EXPECT_EQ(own, preparation(p, [](Program& c) { c.buffers[1].elements = Expression("n"); }));
+  EXPECT_EQ(own, preparation(p, [](Program& c) { c.buffers[1].is_kept = c.buffers[0].is_kept = true; }));
+  // Other elements, places, slots and sizes are others.
+  EXPECT_NE(own, preparation_of(preparing(at([](const Expression& task) { return 3 - task; }))));
+  EXPECT_NE(own, preparation(p, [](Program& c) { c.stages[0].tasks = 3; }));
+  EXPECT_NE(own, preparation(p, [](Program& c) { c.buffers[0].number = 2; }));
+  EXPECT_NE(own, preparation(p, [](Program& c) { c.buffers[3].elements = 5; }));
+  EXPECT_NE(own, preparation(p, [](Program& c) { c.buffers[0].dtype = c.buffers[3].dtype = Dtype::I32; }));
+  // What depends on named dims is not the same at other sizes.
+  EXPECT_EQ(0U, preparation(p, [](Program& c) { c.stages[0].tasks = Expression("n"); }));
+  EXPECT_EQ(0U, preparation(p, [](Program& c) { c.buffers[3].elements = Expression("n"); }));
+  EXPECT_EQ(0U, preparation_of(preparing(at([](const Expression& task) { return task % Expression("n"); }))));
+}
+
 // --- what the interpreter refuses ---
 
 /// A program of two stages over a shared buffer; `index` says where task i0 of the first stage writes, `read`

@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <map>
 
 #include "luminal/ops.h"
 #include "runtime/plan_runner.h"
+#include "runtime/prepared_weights.h"
 #include "unit/runtime/fakes.h"
 
 // What kernels prepare of weights: made before the first run, kept, and made anew when a weight has other data.
@@ -13,7 +16,7 @@ namespace {
 constexpr int64_t kSize = 100;
 
 /// out[i] = 10 * w[i] + x[i] of inputs w and x, where the first term is prepared. Counts how often it is.
-std::shared_ptr<FakeKernel> ten_times_and(std::atomic<int>& prepared) {
+std::shared_ptr<FakeKernel> ten_times_and(std::atomic<int>& prepared, uint64_t preparation = 0) {
   const auto prepare = [&prepared](const TaskView& view, int64_t) {
     ++prepared;
     for (int64_t i = 0; i < view.n; ++i) view.prepared()[i] = 10 * view.buffer(0)[i];
@@ -24,7 +27,7 @@ std::shared_ptr<FakeKernel> ten_times_and(std::atomic<int>& prepared) {
   const auto one = [](int64_t) { return int64_t{1}; };
   auto kernel =
       std::make_shared<FakeKernel>(std::vector<FakeKernel::Stage>{{one, prepare}, {one, add}}, kSize);
-  kernel->with_preparation(1, kSize * 8);
+  kernel->with_preparation(1, kSize * 8, preparation);
   return kernel;
 }
 
@@ -167,6 +170,99 @@ TEST_F(Kept, RunnersOfPlansMakeItBeforeTheyRun) {
     EXPECT_EQ(last(), 1109);
     EXPECT_EQ(prepared, 2);
   }
+}
+
+/// Plans of one graph, each with a launch of a kernel of its own.
+class Shared : public ::testing::Test {
+ protected:
+  Shared() {
+    for (size_t i = 0; i < 2; ++i) w[i].set(count_from(static_cast<int64_t>(i) + 1));
+    x.set(count_from(0));
+    result = (w[0] * 10 + x).retrieve();
+  }
+  std::unique_ptr<Executor> executor(uint64_t preparation, std::vector<size_t> weights = {0}) {
+    PlanBuilder plan;
+    const TensorIndex other = plan.input(x);
+    std::map<size_t, TensorIndex> inputs;
+    TensorIndex sum = -1;
+    for (const size_t i : weights) {
+      if (!inputs.contains(i)) inputs[i] = plan.input(w[i]);
+      sum = plan.computed({kSize});
+      plan.launch(ten_times_and(prepared, preparation), {inputs[i], other}, {sum}).kernel->frozen = {0};
+    }
+    plan.result(result, sum);
+    return std::make_unique<Executor>(device, plan.plan, nullptr, store);
+  }
+  int64_t run(Executor& executor) {
+    executor.run(cx);
+    return cx.value(result.edge().source)->as<int64_t>().back();
+  }
+
+  Graph cx;
+  std::array<GraphTensor, 2> w{cx.tensor({kSize}, Dtype::I64), cx.tensor({kSize}, Dtype::I64)};
+  GraphTensor x = cx.tensor({kSize}, Dtype::I64), result;
+  std::atomic<int> prepared{0};
+  std::shared_ptr<backends::Device> device = backends::make_null_device();
+  std::shared_ptr<PreparedWeights> store = std::make_shared<PreparedWeights>(*device);
+};
+
+TEST_F(Shared, PlansThatPrepareTheSameHaveOneCopy) {
+  const auto first = executor(7), second = executor(7);
+  EXPECT_EQ(run(*first), 1099);
+  EXPECT_EQ(run(*second), 1099);
+  EXPECT_EQ(prepared, 1);
+  EXPECT_EQ(store->bytes(), kSize * 8);
+  w[0].set(count_from(2));
+  EXPECT_EQ(run(*second), 1109);
+  EXPECT_EQ(run(*first), 1109);
+  EXPECT_EQ(prepared, 2);
+}
+
+TEST_F(Shared, OtherPreparationsAndOtherWeightsHaveTheirOwn) {
+  const auto first = executor(7), other_order = executor(8), other_weight = executor(7, {1}),
+             alone = executor(0);
+  EXPECT_EQ(run(*first), 1099);
+  EXPECT_EQ(run(*other_order), 1099);
+  EXPECT_EQ(run(*other_weight), 1109);
+  EXPECT_EQ(run(*alone), 1099);
+  EXPECT_EQ(run(*executor(0)), 1099);
+  EXPECT_EQ(prepared, 5);
+  EXPECT_EQ(run(*first), 1099);
+  EXPECT_EQ(prepared, 5);
+  EXPECT_EQ(store->bytes(), 4 * kSize * 8) << "of what is held";
+}
+
+TEST_F(Shared, LaunchesOfOnePlanShareItToo) {
+  const auto twice = executor(7, {0, 0}), both = executor(7, {1, 0});
+  EXPECT_EQ(twice->memory({}).kept_bytes, backends::aligned(kSize * 8));
+  EXPECT_EQ(both->memory({}).kept_bytes, 2 * backends::aligned(kSize * 8));
+  EXPECT_EQ(run(*twice), 1099);
+  EXPECT_EQ(store->bytes(), kSize * 8);
+}
+
+TEST_F(Shared, ACopyGoesWithItsLastPlan) {
+  auto first = executor(7), second = executor(7);
+  EXPECT_EQ(run(*first), 1099);
+  EXPECT_EQ(run(*second), 1099);
+  first.reset();
+  EXPECT_EQ(store->bytes(), kSize * 8);
+  EXPECT_EQ(run(*second), 1099);
+  EXPECT_EQ(prepared, 1);
+  second.reset();
+  EXPECT_EQ(store->bytes(), 0);
+}
+
+TEST_F(Shared, WithoutRoomEachRunPrepares) {
+  store = std::make_shared<PreparedWeights>(*device, kSize * 8);
+  const auto first = executor(7), other = executor(8), like_first = executor(7);
+  EXPECT_EQ(run(*first), 1099);
+  EXPECT_EQ(other->memory({}).kept_bytes, 0);
+  EXPECT_EQ(like_first->memory({}).kept_bytes, backends::aligned(kSize * 8));
+  for (int run_number = 0; run_number < 3; ++run_number) EXPECT_EQ(run(*other), 1099);
+  EXPECT_EQ(prepared, 4);
+  EXPECT_EQ(run(*like_first), 1099);
+  EXPECT_EQ(prepared, 4);
+  EXPECT_EQ(store->bytes(), kSize * 8);
 }
 
 }  // namespace

@@ -94,10 +94,22 @@ TEST_F(Frozen, NothingIsKeptOfWhatARunWrites) {
   expect_product();
 }
 
-TEST_F(Frozen, NothingIsKeptForSeveralSizes) {
-  const GraphTensor rows = cx.named_tensor("rows", {"n", kFrozenInner}).set(inputs);
+/// Of one bucket and of several. Results are those of packed weights whatever was packed for other sizes.
+TEST_F(Frozen, AllSizesShareWhatTheyPackAlike) {
+  GraphTensor rows = cx.named_tensor("rows", {"n", kFrozenInner});
   y = rows.matmul(w);
-  EXPECT_EQ(compile().details().kept_bytes, 0);
+  const auto run = [&](int64_t n) {
+    inputs = drawn_small({n, kFrozenInner}, static_cast<uint64_t>(n));
+    rows.set(inputs);
+    expect_product();
+  };
+  rows.set(inputs);
+  const Compiled compiled = compile();
+  const int64_t packed = compiled.details().kept_bytes;
+  EXPECT_GE(packed, kFrozenInner * kFrozenColumns * 4);
+  for (const int64_t n : {64, 48, 64, 33, 128, 200, 64, 7, 1}) run(n);
+  give(8);
+  for (const int64_t n : {64, 128, 7}) run(n);
 }
 
 TEST_F(Frozen, NothingIsKeptWhereTheProgramSaysSo) {
