@@ -16,8 +16,9 @@
 /// The floor under everything: loops as the spec's tree says them, vectors along the innermost output axis.
 ///
 /// A reduced value that depends on output axes only is either stored by a stage of its own (`stored` 1) or
-/// computed at the outermost loop that has its axes (0). Reductions run one element after the other in each
-/// lane, so lanes never meet.
+/// computed at the outermost loop that has its axes (0). One that depends on an axis over which others reduce (attention's
+/// scores, the hidden values between two products) is computed anew wherever it is read, or kept for a row of the output
+/// (2). Reductions run one element after the other in each lane, so lanes never meet.
 namespace luminal::codegen {
 namespace {
 
@@ -35,6 +36,9 @@ struct Needs {
       if (o.kind == Operand::Kind::Value) add(spec, o.value);
   }
 };
+
+/// The parameter `stored`.
+enum Stored : int64_t { kNothing = 0, kStages = 1, kRows = 2 };
 
 AxisSet output_axes(const KernelSpec& spec) { return kernel::axes_of(spec.parallel_axes()); }
 
@@ -55,6 +59,34 @@ std::vector<int> storable(const KernelSpec& spec) {
   return found;
 }
 
+double positions_of(const KernelSpec& spec, AxisSet axes, const DimMap& top) {
+  double positions = 1;
+  kernel::for_each_axis(axes, [&](int a) {
+    positions *= std::max<double>(1, static_cast<double>(spec.extents()[static_cast<size_t>(a)].exec(top)));
+  });
+  return positions;
+}
+
+/// What a row of the output keeps while it is computed, where a row has all positions of `inner`: reduced values over
+/// further axes than the output's that the row's elements share.
+std::vector<int> held_values(const KernelSpec& spec, AxisSet inner, const DimMap& top) {
+  constexpr double kMostBytes = 4e6;
+  Needs needs;
+  for (const kernel::Output& o : spec.outputs()) needs.add(spec, o.value);
+  const AxisSet all = output_axes(spec);
+  std::vector<int> found;
+  double bytes = 0;
+  for (const int v : needs.all) {
+    const Value& value = spec.values()[static_cast<size_t>(v)];
+    const AxisSet axes = kernel::axes_of(value.axes);
+    if (!value.monoid || (axes & ~all) == 0 || (axes & inner) != 0) continue;
+    found.push_back(v);
+    bytes += positions_of(spec, axes & ~all, top) * static_cast<double>(element_bytes(value.dtype()));
+  }
+  if (bytes > kMostBytes) found.clear();
+  return found;
+}
+
 class Nest {
  public:
   Nest(const KernelSpec& spec, const Parameters& parameters, const Bucket& bucket, const Target& target)
@@ -63,10 +95,15 @@ class Nest {
     const std::vector<int> order = memory_order(*spec_, spec_->outputs()[0]);
     inner_axes_ = kernel::axes_of(std::span(order).last(std::min(inner, order.size())));
     lanes_ = static_cast<int>(parameters.at("lanes"));
-    if (parameters.at("stored") != 0) {
+    if (parameters.at("stored") == kStages) {
       stored_ = storable(*spec_);
-      for (const int v : stored_) add_store(v);
+      for (const int v : stored_) add_store(v, value(v).axes, Space::Shared);
     }
+    if (parameters.at("stored") == kRows)
+      for (const int v : held_values(*spec_, inner_axes_, top_)) {
+        held_.push_back(v);
+        add_store(v, held_axes(v), Space::Local);
+      }
   }
 
   Program ramp() {
@@ -104,17 +141,22 @@ class Nest {
 
   [[nodiscard]] const Value& value(int v) const { return spec_->values()[static_cast<size_t>(v)]; }
 
-  void add_store(int v) {
+  [[nodiscard]] std::vector<int> held_axes(int v) const {
+    std::vector<int> axes = value(v).axes;
+    std::erase_if(axes, [&](int a) { return (output_axes(*spec_) & kernel::axis_bit(a)) != 0; });
+    return axes;
+  }
+
+  void add_store(int v, std::span<const int> axes, Space space) {
     Expression index = 0, elements = 1;
-    for (const int a : value(v).axes) {
+    for (const int a : axes) {
       const Expression& extent = spec_->extents()[static_cast<size_t>(a)];
       index = index * extent + Expression::index(a, extent);
       elements *= extent;
     }
-    const int buffer = add_buffer(program_, {.name = "V" + std::to_string(v),
-                                             .space = Space::Shared,
-                                             .dtype = value(v).dtype(),
-                                             .elements = elements});
+    const int buffer = add_buffer(
+        program_,
+        {.name = "V" + std::to_string(v), .space = space, .dtype = value(v).dtype(), .elements = elements});
     stores_.emplace(v, Store{buffer, index});
   }
 
@@ -130,19 +172,24 @@ class Nest {
     // little more than what is compared.
     constexpr int kPerThread = 64;
     cut_into_tasks(grid, cycles_per_block(goals), top_, target_, kPerThread);
+    const AxisSet outer = kernel::axes_of(grid.outer.axes);
+    const std::vector<int> held = held_in_rows(goals, outer);
+    if (!held.empty()) grid.blocks_per_task = std::max<int64_t>(1, grid.blocks().exec(top_));
     StageBuilder b(program_, grid.tasks());
     b_ = &b;
     current_.clear();
     for (const Goal& g : goals) current_.insert(g.value);
+    for (const int v : held_)
+      if (std::ranges::find(held, v) == held.end()) current_.insert(v);
     Known row;
-    const AxisSet outer = kernel::axes_of(grid.outer.axes), inner_axes = kernel::axes_of(grid.inner.axes);
-    const AxisSet looped = ~(outer | inner_axes);
+    const AxisSet looped = ~(outer | kernel::axes_of(grid.inner.axes));
     const Interior interior = interior_of(*spec_, grid.inner, looped);
     grid.visit(
         b, spec_->extents().size(),
         [&](const Coordinates& at) {
           row.clear();
           const Ramp one(b);
+          for (const int v : held) hold(v, outer, at, row);
           for (const Goal& g : goals) hoist(g.value, outer, at, one, row);
         },
         [&](const Coordinates& at, const Expression& start) {
@@ -156,6 +203,37 @@ class Nest {
           });
         });
     b.finish();
+  }
+
+  /// Of the values that rows hold, those that these goals need and that are one for a row of this stage.
+  [[nodiscard]] std::vector<int> held_in_rows(const std::vector<Goal>& goals, AxisSet outer) const {
+    Needs needs;
+    for (const Goal& g : goals) needs.add(*spec_, g.value);
+    std::vector<int> found;
+    for (const int v : held_)
+      if (needs.all.contains(v) && (kernel::axes_of(value(v).axes) & output_axes(*spec_) & ~outer) == 0)
+        found.push_back(v);
+    return found;
+  }
+
+  /// A value at all positions that a row of the output reads, for what follows.
+  void hold(int v, AxisSet outer, const Coordinates& row_at, Known& row) {
+    current_.insert(v);
+    hoist(v, outer, row_at, Ramp(*b_), row);
+    const AxisGroup group = group_of(spec_->extents(), held_axes(v));
+    const AxisSet bound = outer | kernel::axes_of(group.axes);
+    b_->loop(group.size().ceil_div(lanes_), LoopKind::Serial, [&](const Expression& number) {
+      const Expression start = number * lanes_;
+      Coordinates at = row_at;
+      if (lanes_ == 1) group.place(start, at);
+      Ramp ramp = lanes_ == 1 ? Ramp(*b_) : Ramp(*b_, group, start, lanes_, group.size());
+      const Goal goal{v, stores_.at(v).buffer, stores_.at(v).index};
+      prepare(ramp, {goal});
+      Known known = row;
+      const Id id = compute(v, bound, at, ramp, known);
+      ramp.store(goal.buffer, goal.index, id, at);
+    });
+    current_.erase(v);
   }
 
   /// The goals at lanes `start` .. of a row, those below `count`; `row`: what was computed for all of it.
@@ -303,7 +381,8 @@ class Nest {
   const Target& target_;
   AxisSet inner_axes_ = 0;  ///< along which vectors lie
   int lanes_ = 1;
-  std::vector<int> stored_;
+  std::vector<int> stored_;  ///< by stages
+  std::vector<int> held_;    ///< by rows
   std::map<int, Store> stores_;
   std::set<int> current_;  ///< what this stage computes itself
   StageBuilder* b_ = nullptr;
@@ -331,51 +410,82 @@ double slow_of(const KernelSpec& spec, const AxisGroup& group, int64_t lanes, co
   return slow;
 }
 
-double positions_of(const KernelSpec& spec, AxisSet axes, const DimMap& top) {
-  double positions = 1;
-  kernel::for_each_axis(axes, [&](int a) {
-    positions *= std::max<double>(1, static_cast<double>(spec.extents()[static_cast<size_t>(a)].exec(top)));
-  });
-  return positions;
+bool contains(std::span<const int> values, size_t v) {
+  return std::ranges::find(values, static_cast<int>(v)) != values.end();
+}
+
+/// By value, over which axes it is computed, as often as it is: what depends on axes that outputs lack is part of each
+/// reduction that binds these, unless a row holds it.
+std::vector<std::vector<AxisSet>> places_of(const KernelSpec& spec, AxisSet vector_axes,
+                                            std::span<const int> stages, std::span<const int> held) {
+  constexpr size_t kMostPlaces = 16;
+  const AxisSet all = output_axes(spec);
+  std::vector<std::vector<AxisSet>> places(spec.values().size());
+  for (size_t k = spec.values().size(); k-- > 0;) {
+    const Value& v = spec.values()[k];
+    const AxisSet own = kernel::all_axes(v);
+    const bool is_within = (kernel::axes_of(v.axes) & ~all) != 0;
+    if (!is_within || contains(held, k) || places[k].empty()) {
+      // What has no stage of its own is computed anew in every block, or in every row where lanes agree.
+      const bool in_blocks = (own & vector_axes) != 0 && !contains(held, k);
+      const AxisSet anew = contains(stages, k) || !v.monoid ? 0 : in_blocks ? all : all & ~vector_axes;
+      places[k] = {own | anew};
+    }
+    for (const Operand& o : v.operands) {
+      if (o.kind != Operand::Kind::Value) continue;
+      const auto read = static_cast<size_t>(o.value);
+      for (const AxisSet place : places[k])
+        if (places[read].size() < kMostPlaces)
+          places[read].push_back(place | kernel::all_axes(spec.values()[read]));
+    }
+  }
+  return places;
 }
 
 /// Cycles of all bodies, each as often as it runs, and of the loops around them: `inner` axes in vectors of
-/// `lanes`, of which the last one may be nearly empty, the values `stages` before the others.
-double cycles_of(const KernelSpec& spec, const AxisGroup& group, std::span<const int> stages, int64_t lanes,
-                 const DimMap& top) {
-  constexpr double kRow = 6, kBlock = 2;
+/// `lanes`, of which the last one may be nearly empty, the values `stages` before the others, `held` ones in each row.
+double cycles_of(const KernelSpec& spec, const AxisGroup& group, std::span<const int> stages,
+                 std::span<const int> held, int64_t lanes, int64_t natural, const DimMap& top) {
+  constexpr double kRow = 6, kBlock = 2, kAddition = 4;
+  const auto side_by_side = static_cast<double>(std::max<int64_t>(1, lanes / natural));  // vectors of a block
   const AxisSet all = output_axes(spec), vector_axes = kernel::axes_of(group.axes);
   const auto blocks = [&](AxisSet axes) {
     return std::ceil(positions_of(spec, axes, top) / static_cast<double>(lanes));
   };
   const double rows = positions_of(spec, all & ~vector_axes, top);
   double cycles = rows * (kRow + kBlock * blocks(vector_axes));
+  const auto places = places_of(spec, vector_axes, stages, held);
   const Interior interior = interior_of(spec, group, ~(all | vector_axes));
   // Without a fold it does what `map` does, for which masks count as if no block lay inside: so they do here.
   const bool folds = std::ranges::any_of(spec.values(), [](const Value& v) { return v.monoid.has_value(); });
   for (size_t k = 0; k < spec.values().size(); ++k) {
     const Value& v = (folds ? interior.spec : spec).values()[k];
-    const bool vectors = (kernel::all_axes(v) & vector_axes) != 0;
-    const bool has_stage = std::ranges::find(stages, static_cast<int>(k)) != stages.end();
-    AxisSet runs_over = kernel::all_axes(v);
-    // What has no stage of its own is computed anew in every block, or in every row where lanes agree.
-    if (!has_stage && v.monoid) runs_over |= vectors ? all : all & ~vector_axes;
-    const double times = positions_of(spec, runs_over & ~vector_axes, top) * blocks(runs_over & vector_axes);
+    const bool is_held = contains(held, k);
+    std::vector<int> further = v.axes;
+    std::erase_if(further, [&](int a) { return (all & kernel::axis_bit(a)) != 0; });
+    const AxisGroup own = is_held ? group_of(spec.extents(), further) : group;
+    const AxisSet in_vectors = kernel::axes_of(own.axes);
+    const bool vectors = (kernel::all_axes(v) & in_vectors) != 0;
+    double times = 0;
+    for (const AxisSet place : places[k])
+      times += positions_of(spec, place & ~in_vectors, top) * blocks(place & in_vectors);
     double per_element = 1 + body_cycles(spec, v, kernel::all_axes(v));
-    per_element += vectors ? load_cycles(spec, v.operands, group, static_cast<int>(lanes))
+    per_element += vectors ? load_cycles(spec, v.operands, own, static_cast<int>(std::min(lanes, natural)))
                            : static_cast<double>(v.operands.size());
-    if (v.monoid) per_element = std::max(per_element, 4.0);  // one addition after the other
+    if (vectors) per_element *= side_by_side;
+    if (v.monoid) per_element = std::max(per_element, kAddition);  // one after the other in each lane
     cycles += times * per_element;
   }
   return cycles;
 }
 
-/// How much longer it takes than if the threads shared the blocks of the result evenly.
-double idleness(const KernelSpec& spec, const AxisGroup& group, int64_t lanes, int threads,
+/// How much longer it takes than if the threads shared the blocks of the result evenly, or its rows where these are whole.
+double idleness(const KernelSpec& spec, const AxisGroup& group, bool whole_rows, int64_t lanes, int threads,
                 const DimMap& top) {
   const AxisSet all = output_axes(spec), vector_axes = kernel::axes_of(group.axes);
   const double rows = positions_of(spec, all & ~vector_axes, top);
-  const double blocks = std::ceil(positions_of(spec, vector_axes, top) / static_cast<double>(lanes));
+  const double blocks =
+      whole_rows ? 1 : std::ceil(positions_of(spec, vector_axes, top) / static_cast<double>(lanes));
   return std::ceil(rows * blocks / threads) * threads / (rows * blocks);
 }
 
@@ -402,22 +512,26 @@ std::vector<Candidate> nest_candidates(const KernelSpec& given, const Bucket& bu
     if (2 * positions >= natural && k > 1) inner.push_back(k);
   }
   if (axes.size() > inner.back()) inner.push_back(axes.size());
-  std::vector<std::vector<int>> stages{{}};
-  if (std::vector<int> early = storable(spec); !early.empty()) stages.push_back(std::move(early));
+  constexpr int64_t kSideBySide = 4;  // vectors, so that sums of one do not wait for those of the others
+  const std::vector<int> early = storable(spec), none;
   std::vector<Candidate> found;
   for (const size_t i : inner) {
     const auto vectors = static_cast<std::ptrdiff_t>(std::min(i, axes.size()));
     const AxisGroup group = group_of(spec.extents(), {axes.end() - vectors, axes.end()});
-    for (const std::vector<int>& stored : stages)
-      for (const int64_t lanes : {natural, int64_t{1}}) {
+    const std::vector<int> held = held_values(spec, kernel::axes_of(group.axes), top);
+    for (const int64_t stored : {kNothing, kStages, kRows}) {
+      const std::vector<int>&stages = stored == kStages ? early : none, &rows = stored == kRows ? held : none;
+      if (stored != kNothing && stages.empty() && rows.empty()) continue;
+      for (const int64_t lanes : {kSideBySide * natural, natural, int64_t{1}}) {
         if (lanes == 1 && i > 1) continue;
-        const double idle = idleness(spec, group, lanes, target.threads, top);
-        const double us = roofline.us(cycles_of(spec, group, stored, lanes, top) * idle,
-                                      output_groups(spec) + static_cast<int>(stored.size()),
+        if (lanes > natural && group.size().exec(top) < lanes) continue;
+        const double idle = idleness(spec, group, !rows.empty(), lanes, target.threads, top);
+        const double us = roofline.us(cycles_of(spec, group, stages, rows, lanes, natural, top) * idle,
+                                      output_groups(spec) + static_cast<int>(stages.size()),
                                       large ? idle * slow_of(spec, group, lanes, top) : idle);
-        found.push_back(
-            {{{"inner", static_cast<int64_t>(i)}, {"stored", stored.empty() ? 0 : 1}, {"lanes", lanes}}, us});
+        found.push_back({{{"inner", static_cast<int64_t>(i)}, {"stored", stored}, {"lanes", lanes}}, us});
       }
+    }
   }
   std::ranges::stable_sort(found, {}, &Candidate::predicted_us);
   constexpr double kHopeless = 10;

@@ -63,6 +63,29 @@ inline Case transposed(const Expression& rows, int64_t columns, Dtype d, std::ve
   return {"transposed_" + std::string(name(d)), s.finish().spec, std::move(bucket), std::move(sizes)};
 }
 
+/// Y[i,j] = sum k: max(sum l: A[i,l] * B[l,k], 0) * C[k,j], and if `sums` the sum over k of what is in between as well.
+inline Case two_products(const Expression& rows, int64_t inner, int64_t hidden, int64_t columns, bool sums,
+                         std::vector<DimMap> sizes, Bucket bucket) {
+  SpecBuilder s;
+  const Expression i = s.axis(rows), j = s.axis(columns), k = s.axis(hidden), l = s.axis(inner);
+  const int a = s.slot(rows * inner), c = s.slot(inner * hidden), e = s.slot(hidden * columns);
+  const auto product = [](ScalarBuilder& b, std::span<const Scalar> v) { return b.mul(v[0], v[1]); };
+  const auto of_positive = [](ScalarBuilder& b, std::span<const Scalar> v) {
+    return b.mul(b.maximum(v[0], b.constant(Dtype::F32, 0)), v[1]);
+  };
+  const int h =
+      s.value({0, 2}, {3}, Monoid::Add, {s.load(a, i * inner + l), s.load(c, l * hidden + k)}, product);
+  const int y = s.value({0, 1}, {2}, Monoid::Add, {s.read(h), s.load(e, k * columns + j)}, of_positive);
+  s.output(y, i * columns + j, rows * columns);
+  if (sums) {
+    const int total = s.value({0}, {2}, Monoid::Add, {s.read(h)},
+                              [](ScalarBuilder&, std::span<const Scalar> v) { return v[0]; });
+    s.output(total, i, rows);
+  }
+  return {fmt::format("two_products_{}x{}x{}{}", inner, hidden, columns, sums ? "_sums" : ""),
+          s.finish().spec, std::move(bucket), std::move(sizes), false};
+}
+
 /// Strided, reversed and scattered reads, a window of a view, and the coordinates themselves.
 inline Case views() {
   SpecBuilder s;
@@ -240,6 +263,9 @@ inline std::vector<Case> nest_cases() {
                         softmax(true),
                         columns(),
                         nested(),
+                        two_products(5, 6, 37, 70, false, {{}}, {}),
+                        two_products(Expression::dim("n", {.max = 9}), 3, 70, 19, true,
+                                     {{{"n", 0}}, {{"n", 1}}, {{"n", 8}}}, bucket_of("n", 0, 9)),
                         attention({2, 37, 75, 6, 5, Attention::Mask::Causal}),
                         attention({3, 5, 40, 9, 18, Attention::Mask::Additive})};
   for (const Dtype d : kPlainDtypes) {

@@ -94,6 +94,26 @@ TEST(NestSchedule, WindowsThatLieInsideHaveNoMasks) {
     }
 }
 
+// Attention's scores, or what lies between two products, made anew for each column took hundreds of times as long.
+TEST(NestSchedule, SumsWithinSumsAreMadeOnceForARow) {
+  const Schedule& nest = find_schedule("nest");
+  const KernelSpec specs[] = {
+      two_products(100, 384, 1536, 384, false, {}, {}).spec,
+      two_products("n", 384, 1536, 384, true, {}, bucket_of("n", 65, 128)).spec,
+      Attention{.heads = 8, .queries = 500, .keys = 500, .size = 64, .columns = 64}.spec().spec};
+  for (const KernelSpec& spec : specs) {
+    const auto candidates = nest.candidates(spec, bucket_of("n", 65, 128), avx512());
+    EXPECT_EQ(candidates[0].parameters.at("stored"), 2) << spec.to_string();
+    for (const Candidate& c : candidates) {
+      if (c.parameters.at("stored") == 2) continue;
+      EXPECT_GT(c.predicted_us, 2 * candidates[0].predicted_us) << to_string(c.parameters);
+    }
+  }
+  const KernelSpec large = two_products(2, 3, 4'000'000, 64, false, {}, {}).spec;
+  for (const Candidate& c : nest.candidates(large, {}, avx512()))
+    EXPECT_NE(c.parameters.at("stored"), 2) << "16 MB for a row of 64";
+}
+
 TEST(NestSchedule, IndicesThatAreOnlyConvertedLeaveAVectorItsLanes) {
   EXPECT_EQ(natural_lanes(views().spec, avx512()), 16);                     // f32 of an index
   EXPECT_EQ(natural_lanes(repeats(3, 10, 2, {{}}, {}).spec, avx512()), 8);  // an index is added to others
