@@ -303,13 +303,24 @@ class ReferenceMaker {
   double own_us_ = 0;        ///< that loops or a sum took for the last kind that they made
 };
 
-/// Some kinds of inputs of a full check.
+/// At so many sizes, the first, all kinds of inputs are looked at.
+constexpr size_t kFirstSizes = 2;
+
+/// Some kinds of inputs of a full check, and of the further sizes as many as each of the other parts.
 struct Part {
   const FullCheck* check;
-  size_t number;
-  std::vector<std::string> kinds;
-  double takes_us;  ///< about: launches of the candidate on all these kinds, and memory for its tensors
-  int threads = 1;  ///< that no other part needs
+  size_t number, count;            ///< which part of how many
+  std::vector<std::string> kinds;  ///< at the first two sizes
+  std::string first_kind;          ///< of the check: the only one at further sizes
+  double takes_us = 0;             ///< about: all launches of the candidate, and memory for its tensors
+  int threads = 1;                 ///< that no other part needs
+
+  [[nodiscard]] bool has(size_t size) const { return size < kFirstSizes || size % count == number; }
+  [[nodiscard]] std::vector<std::string> kinds_at(size_t size) const {
+    return size < kFirstSizes ? kinds : std::vector{first_kind};
+  }
+  /// Whether it has the first kind, on which references are proven and kernels repeated.
+  [[nodiscard]] bool leads_at(size_t size) const { return size >= kFirstSizes || number == 0; }
 };
 
 /// Whether one launch in one call takes longer than repetitions may.
@@ -342,9 +353,10 @@ std::vector<std::vector<std::string>> share_out(std::span<const std::string> kin
 /// long that the others cannot balance it; otherwise what the first kind tells is worth more. The longest parts begin
 /// first, so that none is waited for alone at the end, and memory that the largest took serves the others.
 std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
-  // In launches, where further kinds run a part of the tasks.
+  // In launches, where further kinds and sizes run a part of the tasks.
   constexpr double kFirstKind = 2, kFurtherKinds = 0.5;
-  constexpr double kMuch = 0.25;  // of what each processor has to do
+  constexpr double kSizeUs = 300;  // of a further size beside its launches, where inputs are small
+  constexpr double kMuch = 0.25;   // of what each processor has to do
   const auto processors = static_cast<size_t>(workers);
   const size_t most = std::max<size_t>(1, processors / std::max<size_t>(checks.size(), 1));
   const auto launches_us = [](const FullCheck& check, double launches) {
@@ -353,9 +365,14 @@ std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
   const auto memory_us = [](const FullCheck& check) {
     return 1e6 * static_cast<double>(bytes_of(*check.subject)) / kFreshBytesPerS;
   };
+  const auto sizes_us = [&](const FullCheck& check) {
+    const size_t sizes = check.subject->sizes.size();
+    return static_cast<double>(sizes - std::min(sizes, kFirstSizes)) *
+           (kSizeUs + launches_us(check, kFurtherKinds));
+  };
   double all_us = 0;
   for (const FullCheck& check : checks)
-    all_us += launches_us(check, kFirstKind + kFurtherKinds) + memory_us(check);
+    all_us += launches_us(check, kFirstKind + kFurtherKinds) + memory_us(check) + sizes_us(check);
   std::vector<Part> parts;
   for (const FullCheck& check : checks) {
     const Subject& subject = *check.subject;
@@ -373,11 +390,16 @@ std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
     constexpr size_t kWays = 3;
     const auto shared_out = share_out(kinds, count, every_kind_is_long ? 1 : kWays);
     for (size_t number = 0; number < count; ++number) {
-      Part& part = parts.emplace_back(Part{&check, number, shared_out[number], 0});
+      Part& part = parts.emplace_back(Part{.check = &check,
+                                           .number = number,
+                                           .count = count,
+                                           .kinds = shared_out[number],
+                                           .first_kind = kinds[0]});
       const double launches = every_kind_is_long ? static_cast<double>(part.kinds.size())
                               : number == 0      ? kFirstKind
                                                  : kFurtherKinds;
-      part.takes_us = launches_us(check, launches) + memory_us(check);
+      part.takes_us =
+          launches_us(check, launches) + memory_us(check) + sizes_us(check) / static_cast<double>(count);
     }
   }
   std::ranges::stable_sort(parts, std::greater<>(), &Part::takes_us);
@@ -388,26 +410,27 @@ std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
 /// At one size, one kind of inputs after the other: memory that is taken once serves all of them.
 void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
   const FullCheck& check = *part.check;
-  ReferenceMaker references(check, part.number == 0, part.threads, record, progress);
+  const bool leads = part.leads_at(record.size), is_further_size = record.size >= kFirstSizes;
+  ReferenceMaker references(check, leads, part.threads, record, progress);
   VerifyOptions options = check.options;
-  if (record.size > 1 || part.number > 0) options.launches = 1;
+  if (is_further_size || !leads) options.launches = 1;
   // On common inputs: the other parts have kinds that leave results open. Of many sizes, where the code is one program for
   // all tasks, at every fifth: an odd number, so that lengths of every residue of powers of two are among these.
   constexpr size_t kOneIn = 5;
-  const bool is_turn = record.size < 2 || !options.in_parts || record.size % kOneIn == 0;
-  options.deals_out = part.number == 0 && is_turn;
+  const bool is_turn = !is_further_size || !options.in_parts || record.size % kOneIn == 0;
+  options.deals_out = leads && is_turn;
   // A sum is proven whole.
   if (!is_turn && !check.split) options.only_part = record.size;
   options.is_long = is_long(check);
   options.keep_outputs = references.is_sumless();
   std::optional<CaseVerifier> candidate;
   std::vector<int> unsampled;  // on further kinds
-  const size_t kinds = record.size > 1 ? 1 : part.kinds.size();
-  for (size_t k = 0; k < kinds && !record.fault.get(); ++k) {
+  const std::vector<std::string> kinds = part.kinds_at(record.size);
+  for (size_t k = 0; k < kinds.size() && !record.fault.get(); ++k) {
     record.running = kNobody;
     Subject subject = *check.subject;
-    subject.options.kinds = {part.kinds[k]};
-    const bool is_further = k > 0 || part.number > 0;
+    subject.options.kinds = {kinds[k]};
+    const bool is_further = k > 0 || !leads;
     if (!is_further) subject.options.periods = references.periods();
     if (is_further || subject.options.form_passed) subject.options.operations /= SuiteOptions::kFurther;
     if (is_further) {
@@ -429,13 +452,13 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
     if (reference) accept_beyond_laws(suite.cases[0], *reference);
     record.running = kCandidate;
     ++record.cases;
-    auto fault = candidate->add(suite.cases[0], reference, k + 1 == kinds);
+    auto fault = candidate->add(suite.cases[0], reference, k + 1 == kinds.size());
     if (!fault && k == 0 && references.is_sumless()) references.prove(suite, candidate->made());
     if (fault && fault->is_by_reference && references.is_by_peer()) {  // one of the two is wrong
       reference = references.make_without_peer(suite);
       record.running = kCandidate;
       fault = candidate->compare(suite.cases[0], reference);
-      if (!fault) fault = candidate->add(suite.cases[0], reference, k + 1 == kinds);
+      if (!fault) fault = candidate->add(suite.cases[0], reference, k + 1 == kinds.size());
     }
     if (fault) record.fault.set(*fault);
   }
@@ -444,7 +467,10 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
 
 void verify_part(const Part& part, FullRecord& record, Progress& progress) {
   while (record.size < part.check->subject->sizes.size()) {
-    if (record.size > 1 && part.number > 0) return;  // one kind is looked at there
+    if (!part.has(record.size)) {
+      ++record.size;
+      continue;
+    }
     try {
       verify_at_size(part, record, progress);
       if (record.fault.get()) return;
@@ -487,7 +513,7 @@ std::vector<FullVerdict> verify_in_full(std::span<const FullCheck> checks, int w
       if (record.running == kNobody)
         fail("[verify] a process {} while it prepared test cases", troubles[item]);
       if (record.running == kCandidate) {
-        record.fault.set({.message = troubles[item], .data = parts[open[item]].kinds[0]});
+        record.fault.set({.message = troubles[item], .data = parts[open[item]].kinds_at(record.size)[0]});
         continue;
       }
       if (record.running == kFirstPositions)

@@ -138,7 +138,7 @@ class FurtherSizes : public testing::Test {
  protected:
   static constexpr int64_t kTop = 512, kLeast = 257, kCount = 64;
 
-  static FullVerdict verdict(const backends::Kernel& candidate) {
+  static FullVerdict verdict(const backends::Kernel& candidate, int workers = 1) {
     Graph cx;
     const auto x = cx.tensor({"n"});
     const auto y = (x * 3).retrieve();
@@ -154,7 +154,7 @@ class FurtherSizes : public testing::Test {
                           .peer = std::nullopt,
                           .split = {},
                           .options = {.threads = 1, .soak = std::chrono::milliseconds(1)}};
-    return verify_in_full({&check, 1}, 1)[0];
+    return verify_in_full({&check, 1}, workers)[0];
   }
 };
 
@@ -174,6 +174,20 @@ TEST_F(FurtherSizes, RunSomeOfTheTasksAndAtEveryFifthAllOfThem) {
   EXPECT_EQ(some, kCount - 1 - kCount / 5);
 }
 
+// One check and several processors: each process has a part of the sizes, and does there what a single one does.
+TEST_F(FurtherSizes, AreDealtOutToAllProcesses) {
+  const auto runs_with = [](int workers) {
+    const SharedBytes shared((kTop + 1) * sizeof(std::atomic<int>));
+    const auto runs = shared.as<std::atomic<int>>();
+    const NamedTriple right([](int64_t, int64_t) { return 0.0F; }, runs);
+    const FullVerdict found = verdict(right, workers);
+    EXPECT_FALSE(found.fault) << found.fault->message;
+    return std::vector<int>(runs.begin() + kLeast + 1, runs.begin() + kLeast + kCount);
+  };
+  const std::vector<int> alone = runs_with(1);
+  for (const int workers : {2, 3}) EXPECT_EQ(runs_with(workers), alone) << workers << " processes";
+}
+
 TEST_F(FurtherSizes, ShowWhatIsWrongAtOneOfThem) {
   for (const int64_t wrong : {kLeast + 1, kLeast + 6, kLeast + 20, kLeast + kCount - 1})
     for (const char* where : {"first", "last", "every 8th"}) {
@@ -181,7 +195,8 @@ TEST_F(FurtherSizes, ShowWhatIsWrongAtOneOfThem) {
         const bool is_there = where[0] == 'f' ? i == 0 : where[0] == 'l' ? i == n - 1 : i % 8 == 7;
         return n == wrong && is_there ? 1.0F : 0.0F;
       });
-      EXPECT_TRUE(verdict(candidate).fault) << where << " of " << wrong;
+      for (const int workers : {1, 2, 3})
+        EXPECT_TRUE(verdict(candidate, workers).fault) << where << " of " << wrong << ", " << workers;
     }
 }
 
