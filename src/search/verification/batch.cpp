@@ -310,12 +310,14 @@ constexpr size_t kFirstSizes = 2;
 struct Part {
   const FullCheck* check;
   size_t number, count;            ///< which part of how many
-  std::vector<std::string> kinds;  ///< at the first two sizes
+  std::vector<std::string> kinds;  ///< at the first two sizes; none: it has further sizes alone
   std::string first_kind;          ///< of the check: the only one at further sizes
   double takes_us = 0;             ///< about: all launches of the candidate, and memory for its tensors
   int threads = 1;                 ///< that no other part needs
 
-  [[nodiscard]] bool has(size_t size) const { return size < kFirstSizes || size % count == number; }
+  [[nodiscard]] bool has(size_t size) const {
+    return size < kFirstSizes ? !kinds.empty() : size % count == number;
+  }
   [[nodiscard]] std::vector<std::string> kinds_at(size_t size) const {
     return size < kFirstSizes ? kinds : std::vector{first_kind};
   }
@@ -349,9 +351,9 @@ std::vector<std::vector<std::string>> share_out(std::span<const std::string> kin
   return parts;
 }
 
-/// Kinds are shared out where checks are fewer than processors, where each of them takes long, and where a check takes so
-/// long that the others cannot balance it; otherwise what the first kind tells is worth more. The longest parts begin
-/// first, so that none is waited for alone at the end, and memory that the largest took serves the others.
+/// Kinds and sizes are shared out where checks are fewer than processors, where each of them takes long, and where a check
+/// takes so long that the others cannot balance it; otherwise what the first kind tells is worth more. The longest parts
+/// begin first, so that none is waited for alone at the end, and memory that the largest took serves the others.
 std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
   // In launches, where further kinds and sizes run a part of the tasks.
   constexpr double kFirstKind = 2, kFurtherKinds = 0.5;
@@ -383,12 +385,17 @@ std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
     const double all_launches_us = launches_us(check, kFirstKind + kFurtherKinds);
     const bool is_much =
         is_long(check) && all_launches_us > memory_us(check) && all_launches_us * workers > kMuch * all_us;
-    // Freivalds' check belongs to all kinds together.
+    const double further_us = sizes_us(check);
+    const bool is_much_at_sizes = further_us > memory_us(check) && further_us * workers > kMuch * all_us;
     const size_t shares = every_kind_is_long ? processors : std::max<size_t>(most, is_much ? 2 : 1);
-    const size_t count = check.split ? 1 : std::min(shares, kinds.size());
+    // Freivalds' check belongs to all kinds together.
+    const size_t of_kinds = check.split ? 1 : std::min(shares, kinds.size());
+    const size_t count =
+        further_us > 0 ? std::max<size_t>({of_kinds, most, is_much_at_sizes ? 2U : 1U}) : of_kinds;
     // The first part has a kind for each way to deal tasks out, so that no kind has to run once more for one.
     constexpr size_t kWays = 3;
-    const auto shared_out = share_out(kinds, count, every_kind_is_long ? 1 : kWays);
+    auto shared_out = share_out(kinds, of_kinds, every_kind_is_long ? 1 : kWays);
+    shared_out.resize(count);
     for (size_t number = 0; number < count; ++number) {
       Part& part = parts.emplace_back(Part{.check = &check,
                                            .number = number,
@@ -399,7 +406,7 @@ std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
                               : number == 0      ? kFirstKind
                                                  : kFurtherKinds;
       part.takes_us =
-          launches_us(check, launches) + memory_us(check) + sizes_us(check) / static_cast<double>(count);
+          launches_us(check, launches) + memory_us(check) + further_us / static_cast<double>(count);
     }
   }
   std::ranges::stable_sort(parts, std::greater<>(), &Part::takes_us);
