@@ -410,6 +410,32 @@ double slow_of(const KernelSpec& spec, const AxisGroup& group, int64_t lanes, co
   return slow;
 }
 
+/// What a step of a reduction waits for the caches, which reads a piece of neighbours for its lanes: the next row of the
+/// output comes back to it after all others. Pieces that are a multiple of a page apart share a few sets of the second
+/// cache.
+double cache_cycles(const KernelSpec& spec, const Value& value, const AxisGroup& group, int64_t lanes,
+                    const DimMap& top, const Target& target) {
+  constexpr int64_t kLine = 64, kPage = 4096, kWays = 8;
+  constexpr double kSecondCache = 4, kBeyond = 20;  // a line; on Zen 4 5 and 25 with what is done with it
+  if (!value.monoid) return 0;
+  const AxisGroup reduced = group_of(spec.extents(), value.reduced);
+  const int64_t steps = reduced.size().exec(top);
+  double cycles = 0;
+  for (const Operand& o : value.operands) {
+    if (o.kind != Operand::Kind::Load) continue;
+    const auto along = evenly(o.index, group), step = evenly(o.index, reduced);
+    if (!along || along->stride != 1 || !step) continue;
+    const int64_t piece = std::min(lanes, along->size.exec(top)) * element_bytes(o.dtype),
+                  apart = std::abs(step->stride) * element_bytes(o.dtype);
+    if (apart <= std::max(piece, kLine)) continue;
+    if (steps * group.size().exec(top) * element_bytes(o.dtype) <= target.l1_bytes) continue;
+    const int64_t pieces_of_sets = kWays * std::max<int64_t>(1, target.l2_bytes / kWays / apart);
+    const bool is_beyond = apart % kPage == 0 && steps > pieces_of_sets;
+    cycles += static_cast<double>((piece + kLine - 1) / kLine) * (is_beyond ? kBeyond : kSecondCache);
+  }
+  return cycles;
+}
+
 bool contains(std::span<const int> values, size_t v) {
   return std::ranges::find(values, static_cast<int>(v)) != values.end();
 }
@@ -445,7 +471,8 @@ std::vector<std::vector<AxisSet>> places_of(const KernelSpec& spec, AxisSet vect
 /// Cycles of all bodies, each as often as it runs, and of the loops around them: `inner` axes in vectors of
 /// `lanes`, of which the last one may be nearly empty, the values `stages` before the others, `held` ones in each row.
 double cycles_of(const KernelSpec& spec, const AxisGroup& group, std::span<const int> stages,
-                 std::span<const int> held, int64_t lanes, int64_t natural, const DimMap& top) {
+                 std::span<const int> held, int64_t lanes, int64_t natural, const DimMap& top,
+                 const Target& target) {
   constexpr double kRow = 6, kBlock = 2, kAddition = 4;
   const auto side_by_side = static_cast<double>(std::max<int64_t>(1, lanes / natural));  // vectors of a block
   const AxisSet all = output_axes(spec), vector_axes = kernel::axes_of(group.axes);
@@ -473,6 +500,7 @@ double cycles_of(const KernelSpec& spec, const AxisGroup& group, std::span<const
     per_element += vectors ? load_cycles(spec, v.operands, own, static_cast<int>(std::min(lanes, natural)))
                            : static_cast<double>(v.operands.size());
     if (vectors) per_element *= side_by_side;
+    if (vectors) per_element += cache_cycles(spec, v, own, lanes, top, target);
     if (v.monoid) per_element = std::max(per_element, kAddition);  // one after the other in each lane
     cycles += times * per_element;
   }
@@ -526,9 +554,10 @@ std::vector<Candidate> nest_candidates(const KernelSpec& given, const Bucket& bu
         if (lanes == 1 && i > 1) continue;
         if (lanes > natural && group.size().exec(top) < lanes) continue;
         const double idle = idleness(spec, group, !rows.empty(), lanes, target.threads, top);
-        const double us = roofline.us(cycles_of(spec, group, stages, rows, lanes, natural, top) * idle,
-                                      output_groups(spec) + static_cast<int>(stages.size()),
-                                      large ? idle * slow_of(spec, group, lanes, top) : idle);
+        const double us =
+            roofline.us(cycles_of(spec, group, stages, rows, lanes, natural, top, target) * idle,
+                        output_groups(spec) + static_cast<int>(stages.size()),
+                        large ? idle * slow_of(spec, group, lanes, top) : idle);
         found.push_back({{{"inner", static_cast<int64_t>(i)}, {"stored", stored}, {"lanes", lanes}}, us});
       }
     }
