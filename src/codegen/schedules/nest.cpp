@@ -1,4 +1,7 @@
+#include "codegen/schedules/nest.h"
+
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 #include <utility>
@@ -440,13 +443,15 @@ bool contains(std::span<const int> values, size_t v) {
   return std::ranges::find(values, static_cast<int>(v)) != values.end();
 }
 
-/// By value, over which axes it is computed, as often as it is: what depends on axes that outputs lack is part of each
-/// reduction that binds these, unless a row holds it.
-std::vector<std::vector<AxisSet>> places_of(const KernelSpec& spec, AxisSet vector_axes,
-                                            std::span<const int> stages, std::span<const int> held) {
+/// Where a value is computed: over which axes, and in which reduction, where it is known from then on.
+using Place = std::pair<AxisSet, size_t>;
+
+/// By value: what depends on axes that outputs lack is part of each reduction that binds these, unless a row holds it.
+std::vector<std::set<Place>> places_of(const KernelSpec& spec, AxisSet vector_axes,
+                                       std::span<const int> stages, std::span<const int> held) {
   constexpr size_t kMostPlaces = 16;
   const AxisSet all = output_axes(spec);
-  std::vector<std::vector<AxisSet>> places(spec.values().size());
+  std::vector<std::set<Place>> places(spec.values().size());
   for (size_t k = spec.values().size(); k-- > 0;) {
     const Value& v = spec.values()[k];
     const AxisSet own = kernel::all_axes(v);
@@ -455,14 +460,14 @@ std::vector<std::vector<AxisSet>> places_of(const KernelSpec& spec, AxisSet vect
       // What has no stage of its own is computed anew in every block, or in every row where lanes agree.
       const bool in_blocks = (own & vector_axes) != 0 && !contains(held, k);
       const AxisSet anew = contains(stages, k) || !v.monoid ? 0 : in_blocks ? all : all & ~vector_axes;
-      places[k] = {own | anew};
+      places[k] = {{own | anew, k}};
     }
     for (const Operand& o : v.operands) {
       if (o.kind != Operand::Kind::Value) continue;
       const auto read = static_cast<size_t>(o.value);
-      for (const AxisSet place : places[k])
+      for (const auto& [axes, reduction] : places[k])
         if (places[read].size() < kMostPlaces)
-          places[read].push_back(place | kernel::all_axes(spec.values()[read]));
+          places[read].emplace(axes | kernel::all_axes(spec.values()[read]), reduction);
     }
   }
   return places;
@@ -494,8 +499,8 @@ double cycles_of(const KernelSpec& spec, const AxisGroup& group, std::span<const
     const AxisSet in_vectors = kernel::axes_of(own.axes);
     const bool vectors = (kernel::all_axes(v) & in_vectors) != 0;
     double times = 0;
-    for (const AxisSet place : places[k])
-      times += positions_of(spec, place & ~in_vectors, top) * blocks(place & in_vectors);
+    for (const auto& [axes, reduction] : places[k])
+      times += positions_of(spec, axes & ~in_vectors, top) * blocks(axes & in_vectors);
     double per_element = 1 + body_cycles(spec, v, kernel::all_axes(v));
     per_element += vectors ? load_cycles(spec, v.operands, own, static_cast<int>(std::min(lanes, natural)))
                            : static_cast<double>(v.operands.size());
@@ -525,7 +530,11 @@ int output_groups(const KernelSpec& spec) {
   return static_cast<int>(groups.size());
 }
 
-std::vector<Candidate> nest_candidates(const KernelSpec& given, const Bucket& bucket, const Target& target) {
+constexpr int64_t kSideBySide = 4;  // vectors, so that sums of one do not wait for those of the others
+
+/// Points of the space, the fastest by the model first.
+std::vector<Candidate> points_of(const KernelSpec& given, const Bucket& bucket, const Target& target,
+                                 std::span<const int64_t> stored_ways, bool side_by_side) {
   const KernelSpec spec = with_own_axes(specialised(given, bucket));
   const DimMap top = bucket.top();
   const Roofline roofline = roofline_of(spec, top, target);
@@ -540,19 +549,18 @@ std::vector<Candidate> nest_candidates(const KernelSpec& given, const Bucket& bu
     if (2 * positions >= natural && k > 1) inner.push_back(k);
   }
   if (axes.size() > inner.back()) inner.push_back(axes.size());
-  constexpr int64_t kSideBySide = 4;  // vectors, so that sums of one do not wait for those of the others
   const std::vector<int> early = storable(spec), none;
   std::vector<Candidate> found;
   for (const size_t i : inner) {
     const auto vectors = static_cast<std::ptrdiff_t>(std::min(i, axes.size()));
     const AxisGroup group = group_of(spec.extents(), {axes.end() - vectors, axes.end()});
     const std::vector<int> held = held_values(spec, kernel::axes_of(group.axes), top);
-    for (const int64_t stored : {kNothing, kStages, kRows}) {
+    for (const int64_t stored : stored_ways) {
       const std::vector<int>&stages = stored == kStages ? early : none, &rows = stored == kRows ? held : none;
       if (stored != kNothing && stages.empty() && rows.empty()) continue;
       for (const int64_t lanes : {kSideBySide * natural, natural, int64_t{1}}) {
         if (lanes == 1 && i > 1) continue;
-        if (lanes > natural && group.size().exec(top) < lanes) continue;
+        if (lanes > natural && (!side_by_side || group.size().exec(top) < lanes)) continue;
         const double idle = idleness(spec, group, !rows.empty(), lanes, target.threads, top);
         const double us =
             roofline.us(cycles_of(spec, group, stages, rows, lanes, natural, top, target) * idle,
@@ -569,6 +577,12 @@ std::vector<Candidate> nest_candidates(const KernelSpec& given, const Bucket& bu
   return found;
 }
 
+/// No row keeps what others sum over: a plan that is to store nothing of attention would take such loops for it.
+std::vector<Candidate> nest_candidates(const KernelSpec& spec, const Bucket& bucket, const Target& target) {
+  constexpr std::array<int64_t, 2> kWays{kNothing, kStages};
+  return points_of(spec, bucket, target, kWays, false);
+}
+
 Program nest_lower(const KernelSpec& given, const Parameters& parameters, const Bucket& bucket,
                    const Target& target) {
   const KernelSpec spec = with_own_axes(specialised(given, bucket));
@@ -576,6 +590,11 @@ Program nest_lower(const KernelSpec& given, const Parameters& parameters, const 
 }
 
 }  // namespace
+
+std::vector<Candidate> plain_loops(const KernelSpec& spec, const Bucket& bucket, const Target& target) {
+  constexpr std::array<int64_t, 3> kWays{kNothing, kStages, kRows};
+  return points_of(spec, bucket, target, kWays, true);
+}
 
 const Schedule& nest_schedule() {
   static const Schedule schedule{.name = "nest",

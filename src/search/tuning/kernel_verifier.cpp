@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/stopwatch.h"
 #include "base/team.h"
+#include "codegen/schedules/nest.h"
 #include "kernel/form.h"
 #include "search/tuning/race.h"
 #include "search/verification/replay.h"
@@ -60,7 +61,7 @@ std::optional<KernelRequest> KernelVerifier::plainest_for(const Job& job, const 
   constexpr double kShortUs = 2e3;  // of one run in scalars
   const Tried& leader = job.tried[*job.leader()];
   const codegen::Schedule& nest = codegen::find_schedule("nest");
-  for (const codegen::Candidate& plain : nest.candidates(spec, job.bucket, backend_.target())) {
+  for (const codegen::Candidate& plain : codegen::plain_loops(spec, job.bucket, backend_.target())) {
     if (plain.predicted_us > longest_us) continue;
     const auto request = [&](const codegen::Parameters& parameters, double predicted_us) {
       KernelRequest made = kernel_request(spec, nest, parameters, job.bucket);
@@ -220,9 +221,10 @@ KernelVerifier::Reference KernelVerifier::proof_for(const Job& job, const kernel
   reference.parts = split_contraction(spec);
   if (!reference.parts) return reference;
   const Tried& leader = job.tried[*job.leader()];
-  const auto add = [&](const kernel::KernelSpec& part, std::string_view family, size_t most) {
+  const auto add = [&](const kernel::KernelSpec& part, std::string_view family,
+                       const std::vector<codegen::Candidate>& candidates, size_t most) {
     const codegen::Schedule& schedule = codegen::find_schedule(family);
-    for (const codegen::Candidate& candidate : schedule.candidates(part, job.bucket, backend_.target())) {
+    for (const codegen::Candidate& candidate : candidates) {
       if (most == 0) return;
       if (leader.schedule == family && leader.parameters == candidate.parameters) continue;
       --most;
@@ -230,10 +232,13 @@ KernelVerifier::Reference KernelVerifier::proof_for(const Job& job, const kernel
     }
   };
   const SplitContraction& parts = *reference.parts;
+  const codegen::Target& target = backend_.target();
   const std::array plain{&parts.rest, &parts.right_sums, &parts.left_sums, &parts.result_sums};
-  for (const SplitContraction::Part* part : plain) add(part->spec, "nest", 1);
+  for (const SplitContraction::Part* part : plain)
+    add(part->spec, "nest", codegen::plain_loops(part->spec, job.bucket, target), 1);
   constexpr size_t kSums = 2;
-  add(parts.sum.spec, "contract", kSums);
+  const kernel::KernelSpec& sum = parts.sum.spec;
+  add(sum, "contract", codegen::find_schedule("contract").candidates(sum, job.bucket, target), kSums);
   if (reference.requests.size() <= Reference::kFirstSum) return {};
   return reference;
 }

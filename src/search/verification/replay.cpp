@@ -14,6 +14,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/reason.h"
+#include "codegen/schedules/nest.h"
 #include "luminal/cancel.h"
 #include "luminal/compile_report.h"
 #include "search/verification/contain.h"
@@ -249,7 +250,8 @@ std::optional<search::Verdict> reference_for(const Replay& replay, backends::Dev
   if (replay.kernels.size() != 1) return std::nullopt;
   const Replay::Kernel& replayed = replay.kernels[0];
   const codegen::Schedule& nest = codegen::find_schedule("nest");
-  for (const codegen::Candidate& plain : nest.candidates(replayed.spec, replayed.bucket, backend.target())) {
+  for (const codegen::Candidate& plain :
+       codegen::plain_loops(replayed.spec, replayed.bucket, backend.target())) {
     if (replayed.schedule == nest.name && replayed.parameters == plain.parameters) continue;
     const auto kernel =
         backend.compile(nest.lower(replayed.spec, plain.parameters, replayed.bucket, backend.target()));

@@ -30,7 +30,7 @@ void check_machine_code(Device& backend, const Schedule& schedule, const Case& c
 /// The best `most` candidates of every family, and the worst of them.
 void check_case(Device& backend, const Case& c, size_t most) {
   for (const Schedule* schedule : codegen::schedules()) {
-    auto candidates = schedule->candidates(c.spec, c.bucket, backend.target());
+    auto candidates = points_of(*schedule, c.spec, c.bucket, backend.target());
     if (candidates.size() > most)
       candidates.erase(candidates.begin() + 1, candidates.end() - static_cast<std::ptrdiff_t>(most - 1));
     for (const Candidate& candidate : candidates) {

@@ -6,6 +6,7 @@
 
 #include "codegen/interpreter.h"
 #include "codegen/schedule.h"
+#include "codegen/schedules/nest.h"
 #include "kernel/evaluate.h"
 #include "luminal/quantized.h"
 #include "specs.h"
@@ -75,9 +76,16 @@ inline void check_loops(const Schedule& schedule, const KernelSpec& spec, const 
   }
 }
 
+/// All points of a family that ever run.
+inline std::vector<Candidate> points_of(const Schedule& schedule, const KernelSpec& spec,
+                                        const Bucket& bucket, const Target& target) {
+  return schedule.name == "nest" ? plain_loops(spec, bucket, target)
+                                 : schedule.candidates(spec, bucket, target);
+}
+
 inline void check_candidates(const Schedule& schedule, const KernelSpec& spec, const Bucket& bucket,
                              const Target& target, const std::vector<DimMap>& sizes, double tolerance = 0) {
-  const auto candidates = schedule.candidates(spec, bucket, target);
+  const auto candidates = points_of(schedule, spec, bucket, target);
   ASSERT_FALSE(candidates.empty()) << spec.to_string();
   for (const Candidate& c : candidates)
     check_loops(schedule, spec, c.parameters, bucket, target, sizes, tolerance);

@@ -15,7 +15,7 @@ TEST(Schedules, RandomSpecsEqualTheirDefinition) {
     const Case c = random_case(seed);
     const Target target = seed % 3 == 0 ? avx2() : avx512();
     for (const Schedule* schedule : schedules()) {
-      auto candidates = schedule->candidates(c.spec, c.bucket, target);
+      auto candidates = points_of(*schedule, c.spec, c.bucket, target);
       if (!candidates.empty()) ++taken[schedule->name];
       if (candidates.size() > 3) candidates.erase(candidates.begin() + 2, candidates.end() - 1);
       for (const Candidate& candidate : candidates) {
@@ -42,7 +42,7 @@ TEST(Schedules, SmallSizesEqualTheirDefinition) {
   const auto check = [&](const KernelSpec& spec, const Bucket& own, const std::vector<DimMap>& at) {
     for (const Target& target : {avx512(), avx2()})
       for (const Schedule* schedule : schedules())
-        for (const Candidate& candidate : schedule->candidates(spec, own, target))
+        for (const Candidate& candidate : points_of(*schedule, spec, own, target))
           check_loops(*schedule, spec, candidate.parameters, own, target, at, 1e-6);
   };
   std::mt19937_64 random(effort::seed(2));
