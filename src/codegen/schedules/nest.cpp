@@ -70,6 +70,14 @@ double positions_of(const KernelSpec& spec, AxisSet axes, const DimMap& top) {
   return positions;
 }
 
+/// Those of a value that outputs lack.
+std::vector<int> further_axes(const KernelSpec& spec, const Value& value) {
+  std::vector<int> axes = value.axes;
+  const AxisSet all = output_axes(spec);
+  std::erase_if(axes, [&](int a) { return (all & kernel::axis_bit(a)) != 0; });
+  return axes;
+}
+
 /// What a row of the output keeps while it is computed, where a row has all positions of `inner`: reduced values over
 /// further axes than the output's that the row's elements share.
 std::vector<int> held_values(const KernelSpec& spec, AxisSet inner, const DimMap& top) {
@@ -105,7 +113,7 @@ class Nest {
     if (parameters.at("stored") == kRows)
       for (const int v : held_values(*spec_, inner_axes_, top_)) {
         held_.push_back(v);
-        add_store(v, held_axes(v), Space::Local);
+        add_store(v, further_axes(*spec_, value(v)), Space::Local);
       }
   }
 
@@ -143,12 +151,6 @@ class Nest {
   using Known = std::map<int, Id>;
 
   [[nodiscard]] const Value& value(int v) const { return spec_->values()[static_cast<size_t>(v)]; }
-
-  [[nodiscard]] std::vector<int> held_axes(int v) const {
-    std::vector<int> axes = value(v).axes;
-    std::erase_if(axes, [&](int a) { return (output_axes(*spec_) & kernel::axis_bit(a)) != 0; });
-    return axes;
-  }
 
   void add_store(int v, std::span<const int> axes, Space space) {
     Expression index = 0, elements = 1;
@@ -223,7 +225,7 @@ class Nest {
   void hold(int v, AxisSet outer, const Coordinates& row_at, Known& row) {
     current_.insert(v);
     hoist(v, outer, row_at, Ramp(*b_), row);
-    const AxisGroup group = group_of(spec_->extents(), held_axes(v));
+    const AxisGroup group = group_of(spec_->extents(), further_axes(*spec_, value(v)));
     const AxisSet bound = outer | kernel::axes_of(group.axes);
     b_->loop(group.size().ceil_div(lanes_), LoopKind::Serial, [&](const Expression& number) {
       const Expression start = number * lanes_;
@@ -492,10 +494,7 @@ double cycles_of(const KernelSpec& spec, const AxisGroup& group, std::span<const
   const bool folds = std::ranges::any_of(spec.values(), [](const Value& v) { return v.monoid.has_value(); });
   for (size_t k = 0; k < spec.values().size(); ++k) {
     const Value& v = (folds ? interior.spec : spec).values()[k];
-    const bool is_held = contains(held, k);
-    std::vector<int> further = v.axes;
-    std::erase_if(further, [&](int a) { return (all & kernel::axis_bit(a)) != 0; });
-    const AxisGroup own = is_held ? group_of(spec.extents(), further) : group;
+    const AxisGroup own = contains(held, k) ? group_of(spec.extents(), further_axes(spec, v)) : group;
     const AxisSet in_vectors = kernel::axes_of(own.axes);
     const bool vectors = (kernel::all_axes(v) & in_vectors) != 0;
     double times = 0;
