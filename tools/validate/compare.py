@@ -366,7 +366,7 @@ def write_table(path, device_rows, total, failed, halves):
                  f"of a module: {worst}.", 120), ""]
     for device, rows in device_rows:
         device, _, mode = device.partition(":")
-        title = f"## Device `{device}`" + (", Optimal mode: of every fourth row a case in f32, of models all with plain inputs, of every optimizer a run" if mode else "")
+        title = f"## Device `{device}`" + (", Optimal mode: a case in f32 of every fourth row, all plain ones of models, a run of each optimizer" if mode else "")
         lines += [title, "", "| case | cases | worst error | tolerance | result |", "|---|---|---|---|---|"]
         for group in sorted(rows):
             count, worst, tolerance, ok = rows[group]
