@@ -1,15 +1,15 @@
 #include "runtime/prepared_weights.h"
 
-#include <algorithm>
 #include <set>
 
 #include "base/machine.h"
 
 namespace luminal::runtime {
 
-PreparedWeights::PreparedWeights(backends::Device& device)
-    : PreparedWeights(
-          device, static_cast<int64_t>(kMostOfMemory * static_cast<double>(this_machine().memory_bytes))) {}
+int64_t PreparedWeights::usual_most_bytes() {
+  constexpr int64_t kOneIn = 4;
+  return this_machine().memory_bytes / kOneIn;
+}
 
 std::optional<PreparedWeights::Key> PreparedWeights::key_of(const Plan& plan,
                                                             const Preparation& preparation) {
@@ -24,13 +24,13 @@ std::optional<PreparedWeights::Key> PreparedWeights::key_of(const Plan& plan,
 }
 
 std::shared_ptr<PreparedWeights::Copy> PreparedWeights::find(const std::optional<Key>& key) const {
-  const auto known = key ? shared_.find(*key) : shared_.end();
-  return known == shared_.end() ? nullptr : known->second.lock();
+  const auto known = key ? copies_.find(key) : copies_.end();
+  return known == copies_.end() ? nullptr : known->second.lock();
 }
 
 int64_t PreparedWeights::bytes() const {
   int64_t total = 0;
-  for (const std::weak_ptr<Copy>& copy : all_)
+  for (const auto& [key, copy] : copies_)
     if (const auto held = copy.lock()) total += held->memory.bytes();
   return total;
 }
@@ -55,10 +55,8 @@ std::shared_ptr<PreparedWeights::Copy> PreparedWeights::take(const Plan& plan,
   if (std::shared_ptr<Copy> copy = find(key)) return copy;
   if (bytes() + preparation.bytes > most_bytes_) return nullptr;
   const auto copy = std::make_shared<Copy>(Copy{backends::Buffer(device_, preparation.bytes), {}});
-  std::erase_if(all_, [](const auto& other) { return other.expired(); });
-  std::erase_if(shared_, [](const auto& entry) { return entry.second.expired(); });
-  all_.push_back(copy);
-  if (key) shared_.emplace(*key, copy);
+  std::erase_if(copies_, [](const auto& entry) { return entry.second.expired(); });
+  copies_.emplace(key, copy);
   return copy;
 }
 

@@ -20,12 +20,12 @@ class PreparedWeights {
     backends::Buffer memory;
     std::vector<uint64_t> stamps;  ///< of the weights when it was filled (Graph::stamp); empty: it is not
   };
-  /// The share of the machine's memory that all copies together may take.
-  static constexpr double kMostOfMemory = 0.25;
+  /// What all copies together may take: a quarter of the machine's memory.
+  [[nodiscard]] static int64_t usual_most_bytes();
 
-  explicit PreparedWeights(backends::Device& device);
-  /// With another limit. The device outlives it.
-  PreparedWeights(backends::Device& device, int64_t most_bytes) : device_(device), most_bytes_(most_bytes) {}
+  /// The device outlives it.
+  explicit PreparedWeights(backends::Device& device, int64_t most_bytes = usual_most_bytes())
+      : device_(device), most_bytes_(most_bytes) {}
 
   /// The copy for a launch of a plan, perhaps not filled; null where there is no room for it.
   /// Errors: OutOfMemory.
@@ -58,8 +58,8 @@ class PreparedWeights {
 
   backends::Device& device_;
   int64_t most_bytes_;
-  std::map<Key, std::weak_ptr<Copy>> shared_;
-  std::vector<std::weak_ptr<Copy>> all_;
+  std::multimap<std::optional<Key>, std::weak_ptr<Copy>>
+      copies_;  ///< several without a key, one of each other
 };
 
 }  // namespace luminal::runtime

@@ -1,7 +1,6 @@
 #include "codegen/schedules/nest.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
 #include <utility>
@@ -62,6 +61,10 @@ std::vector<int> storable(const KernelSpec& spec) {
   return found;
 }
 
+bool contains(std::span<const int> values, size_t v) {
+  return std::ranges::find(values, static_cast<int>(v)) != values.end();
+}
+
 double positions_of(const KernelSpec& spec, AxisSet axes, const DimMap& top) {
   double positions = 1;
   kernel::for_each_axis(axes, [&](int a) {
@@ -110,11 +113,10 @@ class Nest {
       stored_ = storable(*spec_);
       for (const int v : stored_) add_store(v, value(v).axes, Space::Shared);
     }
-    if (parameters.at("stored") == kRows)
-      for (const int v : held_values(*spec_, inner_axes_, top_)) {
-        held_.push_back(v);
-        add_store(v, further_axes(*spec_, value(v)), Space::Local);
-      }
+    if (parameters.at("stored") == kRows) {
+      held_ = held_values(*spec_, inner_axes_, top_);
+      for (const int v : held_) add_store(v, further_axes(*spec_, value(v)), Space::Local);
+    }
   }
 
   Program ramp() {
@@ -185,7 +187,7 @@ class Nest {
     current_.clear();
     for (const Goal& g : goals) current_.insert(g.value);
     for (const int v : held_)
-      if (std::ranges::find(held, v) == held.end()) current_.insert(v);
+      if (!contains(held, static_cast<size_t>(v))) current_.insert(v);
     Known row;
     const AxisSet looped = ~(outer | kernel::axes_of(grid.inner.axes));
     const Interior interior = interior_of(*spec_, grid.inner, looped);
@@ -441,10 +443,6 @@ double cache_cycles(const KernelSpec& spec, const Value& value, const AxisGroup&
   return cycles;
 }
 
-bool contains(std::span<const int> values, size_t v) {
-  return std::ranges::find(values, static_cast<int>(v)) != values.end();
-}
-
 /// Where a value is computed: over which axes, and in which reduction, where it is known from then on.
 using Place = std::pair<AxisSet, size_t>;
 
@@ -531,9 +529,9 @@ int output_groups(const KernelSpec& spec) {
 
 constexpr int64_t kSideBySide = 4;  // vectors, so that sums of one do not wait for those of the others
 
-/// Points of the space, the fastest by the model first.
+/// Points of the space, the fastest by the model first; those for comparisons alone if they are asked for.
 std::vector<Candidate> points_of(const KernelSpec& given, const Bucket& bucket, const Target& target,
-                                 std::span<const int64_t> stored_ways, bool side_by_side) {
+                                 bool for_comparisons) {
   const KernelSpec spec = with_own_axes(specialised(given, bucket));
   const DimMap top = bucket.top();
   const Roofline roofline = roofline_of(spec, top, target);
@@ -554,12 +552,13 @@ std::vector<Candidate> points_of(const KernelSpec& given, const Bucket& bucket, 
     const auto vectors = static_cast<std::ptrdiff_t>(std::min(i, axes.size()));
     const AxisGroup group = group_of(spec.extents(), {axes.end() - vectors, axes.end()});
     const std::vector<int> held = held_values(spec, kernel::axes_of(group.axes), top);
-    for (const int64_t stored : stored_ways) {
+    for (const int64_t stored : {kNothing, kStages, kRows}) {
       const std::vector<int>&stages = stored == kStages ? early : none, &rows = stored == kRows ? held : none;
       if (stored != kNothing && stages.empty() && rows.empty()) continue;
+      if (stored == kRows && !for_comparisons) continue;
       for (const int64_t lanes : {kSideBySide * natural, natural, int64_t{1}}) {
         if (lanes == 1 && i > 1) continue;
-        if (lanes > natural && (!side_by_side || group.size().exec(top) < lanes)) continue;
+        if (lanes > natural && (!for_comparisons || group.size().exec(top) < lanes)) continue;
         const double idle = idleness(spec, group, !rows.empty(), lanes, target.threads, top);
         const double us =
             roofline.us(cycles_of(spec, group, stages, rows, lanes, natural, top, target) * idle,
@@ -578,8 +577,7 @@ std::vector<Candidate> points_of(const KernelSpec& given, const Bucket& bucket, 
 
 /// No row keeps what others sum over: a plan that is to store nothing of attention would take such loops for it.
 std::vector<Candidate> nest_candidates(const KernelSpec& spec, const Bucket& bucket, const Target& target) {
-  constexpr std::array<int64_t, 2> kWays{kNothing, kStages};
-  return points_of(spec, bucket, target, kWays, false);
+  return points_of(spec, bucket, target, false);
 }
 
 Program nest_lower(const KernelSpec& given, const Parameters& parameters, const Bucket& bucket,
@@ -591,8 +589,7 @@ Program nest_lower(const KernelSpec& given, const Parameters& parameters, const 
 }  // namespace
 
 std::vector<Candidate> plain_loops(const KernelSpec& spec, const Bucket& bucket, const Target& target) {
-  constexpr std::array<int64_t, 3> kWays{kNothing, kStages, kRows};
-  return points_of(spec, bucket, target, kWays, true);
+  return points_of(spec, bucket, target, true);
 }
 
 const Schedule& nest_schedule() {

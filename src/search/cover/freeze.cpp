@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "base/machine.h"
 #include "kernel/cost.h"
 #include "runtime/prepared_weights.h"
 
@@ -48,8 +47,7 @@ std::vector<std::vector<bool>> frozen_slots(const Cover& cover, const SpecStore&
         bytes += static_cast<double>(read.elements.exec({})) * kernel::mean_element_bytes(read.dtype);
     }
   }
-  if (bytes > 0 &&
-      bytes > runtime::PreparedWeights::kMostOfMemory * static_cast<double>(this_machine().memory_bytes))
+  if (bytes > static_cast<double>(runtime::PreparedWeights::usual_most_bytes()))
     for (std::vector<bool>& own : frozen) own.assign(own.size(), false);
   return frozen;
 }

@@ -382,16 +382,14 @@ std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
         input_kinds(*subject.graph, subject.sizes[0], subject.unit, subject.options);
     const bool every_kind_is_long = is_long(check) && !check.options.in_parts;
     // Each part needs memory of its own.
-    const double all_launches_us = launches_us(check, kFirstKind + kFurtherKinds);
-    const bool is_much =
-        is_long(check) && all_launches_us > memory_us(check) && all_launches_us * workers > kMuch * all_us;
-    const double further_us = sizes_us(check);
-    const bool is_much_at_sizes = further_us > memory_us(check) && further_us * workers > kMuch * all_us;
-    const size_t shares = every_kind_is_long ? processors : std::max<size_t>(most, is_much ? 2 : 1);
+    const auto shares_of = [&](double us) {
+      return us > memory_us(check) && us * workers > kMuch * all_us ? std::max<size_t>(most, 2) : most;
+    };
+    const double kinds_us = launches_us(check, kFirstKind + kFurtherKinds), further_us = sizes_us(check);
+    const size_t shares = every_kind_is_long ? processors : is_long(check) ? shares_of(kinds_us) : most;
     // Freivalds' check belongs to all kinds together.
     const size_t of_kinds = check.split ? 1 : std::min(shares, kinds.size());
-    const size_t count =
-        further_us > 0 ? std::max<size_t>({of_kinds, most, is_much_at_sizes ? 2U : 1U}) : of_kinds;
+    const size_t count = further_us > 0 ? std::max(of_kinds, shares_of(further_us)) : of_kinds;
     // The first part has a kind for each way to deal tasks out, so that no kind has to run once more for one.
     constexpr size_t kWays = 3;
     auto shared_out = share_out(kinds, of_kinds, every_kind_is_long ? 1 : kWays);
