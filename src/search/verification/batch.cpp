@@ -7,7 +7,7 @@
 #include "base/stopwatch.h"
 #include "search/verification/contain.h"
 #include "search/verification/fault_record.h"
-#include "search/verification/judge.h"
+#include "search/verification/reference.h"
 #include "search/verification/test_inputs.h"
 #include "search/watch.h"
 
@@ -89,222 +89,6 @@ std::vector<std::vector<Screened>> screen(std::span<const Screening> checks, int
 }
 
 namespace {
-
-constexpr size_t kMostIndependent = 4;
-
-/// A full check on its way out of a contained process.
-struct FullRecord {
-  std::atomic<int> running;  ///< a Runner, or an independent kernel from kIndependent on
-  size_t size;
-  size_t next_sum;   ///< of a contraction; those before it fell at this size
-  bool needs_whole;  ///< neither a sum of the candidate's own suffices, nor the first positions of an axis
-  int64_t cases, compared, proven;
-  double skipped_share;
-  FaultRecord fault;
-  SharedText<500> fell[kMostIndependent];
-};
-enum Runner : int { kNobody = 0, kCandidate = 1, kFirstPositions = 2, kIndependent = 3 };
-
-/// What the candidate of a check is compared with: what the first independent kernel makes of the test cases that
-/// falls on none of them. One size.
-class ReferenceMaker {
- public:
-  /// `is_first_part`: has the first kind of inputs.
-  ReferenceMaker(const FullCheck& check, bool is_first_part, int threads, FullRecord& record,
-                 Progress& progress)
-      : check_(check),
-        threads_(threads),
-        record_(record),
-        progress_(progress),
-        periods_(is_first_part ? periods_to_draw() : std::map<size_t, int64_t>{}),
-        is_sumless_(check.split && check.split->parts->is_sum && check.peer && !record.needs_whole) {}
-
-  /// A kernel fell that earlier test cases were compared with: they have to begin anew.
-  struct BeginAnew {};
-
-  /// Whether a candidate that is nothing but a sum is proven itself, so that no other sum has to be made: a peer does for
-  /// the further kinds of inputs. Where a doubt is left everything begins anew, with a sum to compare with.
-  [[nodiscard]] bool is_sumless() const { return is_sumless_; }
-  /// By tensor: after how many elements the inputs of the first test case have to repeat; none: they need not.
-  [[nodiscard]] const std::map<size_t, int64_t>& periods() const { return periods_; }
-  /// What the candidate made of the first test case. Throws BeginAnew where that is not proven.
-  void prove(const VerificationSuite& suite, std::span<const TensorData> made) {
-    const auto output = static_cast<size_t>(suite.unit.kernels[0].outputs[0]);
-    const Proof proof = search::prove_sum(suite, *check_.split, suite.cases[0], made[output], progress_);
-    if (!proof.is_proven) begin_with_whole();
-    record_.proven += proof.proven;
-  }
-
-  /// By tensor of the unit, until the next call; null where no kernel stands. `suite` has one test case, in the
-  /// first call that of all which may prove a sum. If all sums of a contraction are wrong, the record has the
-  /// fault. Throws BeginAnew.
-  /// `part`: of the tasks that the candidate runs. `is_long`: a launch of the candidate is.
-  const std::vector<TensorData>* make(const VerificationSuite& suite, bool is_first, bool is_long,
-                                      const std::optional<TaskPart>& part) {
-    is_by_peer_ = false;
-    if (is_first && is_sumless_) return nullptr;
-    if (is_first && !periods_.empty()) return made_at_first_positions(suite);
-    if (!is_first && has_no_sum()) {
-      const auto* made = made_by_peer(suite, part);
-      if (made == nullptr) begin_with_whole();
-      is_by_peer_ = true;
-      return made;
-    }
-    if (is_first && check_.split) prove_sum(suite);
-    if (record_.fault.get()) return nullptr;
-    // Most loops run a part in no time, but a sum is always made of all tasks.
-    const bool is_whole = sum_ || !part;
-    const bool decides = is_first || runs_all_tasks(suite.unit, suite.cases[0].name);
-    if (!decides && ((is_whole && is_long) || are_others_enough(suite)))
-      if (const auto* made = made_by_peer(suite, part)) {
-        is_by_peer_ = true;
-        return made;
-      }
-    const auto start = std::chrono::steady_clock::now();
-    const auto* made = sum_ ? made_by_sum(suite, is_first) : made_by_kernel(suite, is_first, part);
-    own_us_ = 1e6 * seconds_since(start);
-    return made;
-  }
-  /// Loops took long for the last test case that they made.
-  [[nodiscard]] bool is_slow() const { return !sum_ && own_us_ > kSlowUs; }
-  /// A candidate that differs from what was made last need not be wrong: `make_without_peer` tells.
-  [[nodiscard]] bool is_by_peer() const { return is_by_peer_; }
-  const std::vector<TensorData>* make_without_peer(const VerificationSuite& suite) {
-    if (has_no_sum()) begin_with_whole();
-    is_by_peer_ = false;
-    return sum_ ? made_by_sum(suite, false) : made_by_kernel(suite, false, std::nullopt);
-  }
-
- private:
-  /// A contraction of which no kernel's sum is proven, for the first test case did without: a peer does for the others.
-  [[nodiscard]] bool has_no_sum() const { return is_sumless_ || (check_.split && !periods_.empty()); }
-  /// Inputs that are made of others do not repeat.
-  [[nodiscard]] std::map<size_t, int64_t> periods_to_draw() const {
-    const Subject& subject = *check_.subject;
-    if (!check_.first_positions || record_.needs_whole || subject.options.consistent) return {};
-    if (check_.split && !check_.peer) return {};
-    return periods_at(*check_.first_positions->repetition, subject.unit, subject.sizes[record_.size]);
-  }
-  const std::vector<TensorData>* made_at_first_positions(const VerificationSuite& suite) {
-    record_.running = kFirstPositions;
-    const FullCheck::FirstPositions& first = *check_.first_positions;
-    const VerificationSuite about = of_first_positions(*first.repetition, suite);
-    VerificationCase test_case = suite.cases[0];
-    test_case.expectations.clear();  // they are of all positions
-    const auto start = std::chrono::steady_clock::now();
-    if (first.split) {
-      SplitVerifier verifier(about, *first.split, 0, threads_, progress_);
-      const Proof proof = verifier.add(test_case);
-      if (!proof.is_proven) begin_with_whole();
-      record_.proven += proof.proven;
-      repeated_ = repeated(*first.repetition, suite, verifier.made());
-    } else {
-      CaseVerifier verifier(about, {&first.plain, 1}, {.launches = 0}, progress_);
-      if (verifier.add(test_case, nullptr, true)) begin_with_whole();
-      repeated_ = repeated(*first.repetition, suite, verifier.made());
-    }
-    // The user's nodes judge what the first positions made as well.
-    if (check_expectations(suite, suite.cases[0], elements_of(std::span(repeated_)),
-                           suite.cases[0].beyond_laws ? Samples::Promised : Samples::All, false, "repeated"))
-      begin_with_whole();
-    own_us_ = 1e6 * seconds_since(start) * times(*first.repetition, suite.dims);
-    return &repeated_;
-  }
-
-  [[noreturn]] void begin_with_whole() {
-    record_.needs_whole = true;
-    throw BeginAnew();
-  }
-
-  /// Whether a peer does where launches are short: loops take much longer than it, and the kind is one more of those on
-  /// which the user's nodes determine the results.
-  [[nodiscard]] bool are_others_enough(const VerificationSuite& suite) const {
-    constexpr double kTimes = 4;
-    const std::string_view kind = suite.cases[0].name;
-    const bool is_one_more = kind == "plain" || kind == "wide" || kind == "constant" || kind == kGraphKind;
-    return is_one_more && check_.launch_us > 0 && own_us_ > std::max(kSlowUs, kTimes * check_.launch_us);
-  }
-
-  const std::vector<TensorData>* made_by_peer(const VerificationSuite& suite,
-                                              const std::optional<TaskPart>& part) {
-    if (!check_.peer || *record_.fell[*check_.peer].get() != '\0') return nullptr;
-    record_.running = kIndependent + static_cast<int>(*check_.peer);
-    if (!peer_)
-      peer_ = std::make_unique<CaseVerifier>(suite, std::span(check_.independent).subspan(*check_.peer, 1),
-                                             VerifyOptions{.launches = 0}, progress_);
-    const auto fault = peer_->add(suite.cases[0], nullptr, false, part);
-    if (!fault) return &peer_->made();
-    peer_.reset();
-    record_.fell[*check_.peer].set(fault->message);
-    return nullptr;
-  }
-
-  const std::vector<TensorData>* made_by_kernel(const VerificationSuite& suite, bool is_first,
-                                                const std::optional<TaskPart>& part) {
-    for (; kernel_ < check_.independent.size(); ++kernel_) {
-      if (*record_.fell[kernel_].get() != '\0') continue;
-      record_.running = kIndependent + static_cast<int>(kernel_);
-      if (!plain_)
-        plain_ = std::make_unique<CaseVerifier>(suite, std::span(check_.independent).subspan(kernel_, 1),
-                                                VerifyOptions{.launches = 0}, progress_);
-      const auto fault = plain_->add(suite.cases[0], nullptr, false, part);
-      if (!fault) return &plain_->made();
-      plain_.reset();
-      record_.fell[kernel_].set(fault->message);
-      if (!is_first) throw BeginAnew();
-    }
-    return nullptr;
-  }
-
-  /// Finds a sum that whole numbers prove.
-  void prove_sum(const VerificationSuite& suite) {
-    record_.running = kCandidate;  // and its like
-    sum_.reset();
-    std::optional<Fault> fault;
-    for (; record_.next_sum < check_.split->sums.size(); ++record_.next_sum) {
-      auto sum = std::make_unique<SplitVerifier>(suite, *check_.split, record_.next_sum, threads_, progress_);
-      const Proof result = sum->add(suite.cases[0]);
-      if (result.is_proven) {
-        record_.proven += result.proven;
-        sum_ = std::move(sum);
-        return;
-      }
-      if (!result.fault) return;
-      fault = result.fault;
-    }
-    if (!fault || !check_.falls_with_sums) return;
-    fault->message = "no kernel of its sum is right: " + fault->message;
-    record_.fault.set(*fault);
-  }
-
-  const std::vector<TensorData>* made_by_sum(const VerificationSuite& suite, bool is_first) {
-    record_.running = kCandidate;
-    if (!is_first && sum_->add(suite.cases[0]).fault) {
-      ++record_.next_sum;
-      throw BeginAnew();
-    }
-    return &sum_->made();
-  }
-
-  static constexpr double kSlowUs = 500;
-
-  const FullCheck& check_;
-  int threads_;
-  FullRecord& record_;
-  Progress& progress_;
-  const std::map<size_t, int64_t> periods_;
-  bool is_sumless_;
-  std::vector<TensorData> repeated_;  ///< what the first positions made
-  size_t kernel_ = 0;
-  std::unique_ptr<SplitVerifier> sum_;   ///< proven
-  std::unique_ptr<CaseVerifier> plain_;  ///< of the independent kernel
-  std::unique_ptr<CaseVerifier> peer_;
-  bool is_by_peer_ = false;  ///< what was made last
-  double own_us_ = 0;        ///< that loops or a sum took for the last kind that they made
-};
-
-/// At so many sizes, the first, all kinds of inputs are looked at.
-constexpr size_t kFirstSizes = 2;
 
 /// Some kinds of inputs of a full check, and of the further sizes as many as each of the other parts.
 struct Part {
@@ -413,10 +197,11 @@ std::vector<Part> parts_of(std::span<const FullCheck> checks, int workers) {
 }
 
 /// At one size, one kind of inputs after the other: memory that is taken once serves all of them.
-void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
+void verify_at_size(const Part& part, LongestReference& longest, FullRecord& record, Progress& progress) {
   const FullCheck& check = *part.check;
   const bool leads = part.leads_at(record.size), is_further_size = record.size >= kFirstSizes;
-  ReferenceMaker references(check, leads, part.threads, record, progress);
+  record.tried_size = record.size;
+  ReferenceMaker references(check, record.size, leads, part.threads, record, progress);
   VerifyOptions options = check.options;
   if (is_further_size || !leads) options.launches = 1;
   // On common inputs: the other parts have kinds that leave results open. Of many sizes, where the code is one program for
@@ -427,17 +212,13 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
   // A sum is proven whole.
   if (!is_turn && !check.split) options.only_part = record.size;
   options.is_long = is_long(check);
-  options.keep_outputs = references.is_sumless();
   std::optional<CaseVerifier> candidate;
   std::vector<int> unsampled;  // on further kinds
   const std::vector<std::string> kinds = part.kinds_at(record.size);
   for (size_t k = 0; k < kinds.size() && !record.fault.get(); ++k) {
     record.running = kNobody;
-    Subject subject = *check.subject;
-    subject.options.kinds = {kinds[k]};
     const bool is_further = k > 0 || !leads;
-    if (!is_further) subject.options.periods = references.periods();
-    if (is_further || subject.options.form_passed) subject.options.operations /= SuiteOptions::kFurther;
+    Subject subject = on_kind(check, kinds[k], !is_further, references.periods());
     if (is_further) {
       subject.options.of_one_sample = kMostOfOneSample;
       subject.options.unsampled = unsampled;
@@ -448,17 +229,22 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
         if (e.positions.size() == 1 && e.operations > kMostOfOneSample) unsampled.push_back(e.tensor);
     ++progress;
     record.skipped_share = std::max(record.skipped_share, suite.skipped_share());
-    if (!candidate) candidate.emplace(suite, std::span(&check.candidate, 1), options, progress);
+    const std::vector<TensorData>* reference = is_further_size ? longest.beginning_for(suite) : nullptr;
+    const bool is_own = reference == nullptr;
+    if (!candidate) {
+      options.keep_outputs = is_own && references.is_sumless();
+      candidate.emplace(suite, std::span(&check.candidate, 1), options, progress);
+    }
     candidate->lend_memory();
-    const std::vector<TensorData>* reference =
-        references.make(suite, k == 0, candidate->is_long(), candidate->next_part(suite.cases[0]));
+    if (is_own)
+      reference = references.make(suite, k == 0, candidate->is_long(), candidate->next_part(suite.cases[0]));
     if (record.fault.get()) return;
     if (references.is_slow()) candidate->spare_reference();
     if (reference) accept_beyond_laws(suite.cases[0], *reference);
     record.running = kCandidate;
     ++record.cases;
     auto fault = candidate->add(suite.cases[0], reference, k + 1 == kinds.size());
-    if (!fault && k == 0 && references.is_sumless()) references.prove(suite, candidate->made());
+    if (!fault && is_own && k == 0 && references.is_sumless()) references.prove(suite, candidate->made());
     if (fault && fault->is_by_reference && references.is_by_peer()) {  // one of the two is wrong
       reference = references.make_without_peer(suite);
       record.running = kCandidate;
@@ -471,13 +257,14 @@ void verify_at_size(const Part& part, FullRecord& record, Progress& progress) {
 }
 
 void verify_part(const Part& part, FullRecord& record, Progress& progress) {
+  LongestReference longest(*part.check, part.first_kind, part.threads, record, progress);
   while (record.size < part.check->subject->sizes.size()) {
     if (!part.has(record.size)) {
       ++record.size;
       continue;
     }
     try {
-      verify_at_size(part, record, progress);
+      verify_at_size(part, longest, record, progress);
       if (record.fault.get()) return;
       ++record.size;
       record.next_sum = 0;
@@ -518,7 +305,8 @@ std::vector<FullVerdict> verify_in_full(std::span<const FullCheck> checks, int w
       if (record.running == kNobody)
         fail("[verify] a process {} while it prepared test cases", troubles[item]);
       if (record.running == kCandidate) {
-        record.fault.set({.message = troubles[item], .data = parts[open[item]].kinds_at(record.size)[0]});
+        record.fault.set(
+            {.message = troubles[item], .data = parts[open[item]].kinds_at(record.tried_size)[0]});
         continue;
       }
       if (record.running == kFirstPositions)
@@ -536,7 +324,7 @@ std::vector<FullVerdict> verify_in_full(std::span<const FullCheck> checks, int w
     FullVerdict& verdict = verdicts[static_cast<size_t>(&check - checks.data())];
     if (std::optional<Fault> fault = record.fault.get(); fault && !verdict.fault) {
       verdict.fault = std::move(fault);
-      verdict.size = record.size;
+      verdict.size = record.tried_size;
     }
     if (cut_short[i]) verdict.is_finished = false;
     verdict.cases += record.cases;

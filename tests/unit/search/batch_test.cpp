@@ -7,6 +7,7 @@
 #include "luminal/luminal.h"
 #include "pipeline.h"
 #include "search/verification/contain.h"
+#include "search/verification/reference.h"
 #include "support/plain_kernel.h"
 
 // Kernels judged side by side, in contained processes.
@@ -138,7 +139,9 @@ class FurtherSizes : public testing::Test {
  protected:
   static constexpr int64_t kTop = 512, kLeast = 257, kCount = 64;
 
-  static FullVerdict verdict(const backends::Kernel& candidate, int workers = 1) {
+  /// `plain_runs`: tasks of the kernel that the candidate is compared with, by size.
+  static FullVerdict verdict(const backends::Kernel& candidate, int workers = 1,
+                             std::span<std::atomic<int>> plain_runs = {}) {
     Graph cx;
     const auto x = cx.tensor({"n"});
     const auto y = (x * 3).retrieve();
@@ -147,7 +150,7 @@ class FurtherSizes : public testing::Test {
     subject.unit.tensors = {{cx.type(x.edge().source), x.edge().source, {}},
                             {cx.type(y.edge().source), y.edge().source, {}}};
     subject.unit.kernels = {{.inputs = {0}, .outputs = {1}, .spec = encode(cx).tensors.back().spec}};
-    const NamedTriple plain([](int64_t, int64_t) { return 0.0F; });
+    const NamedTriple plain([](int64_t, int64_t) { return 0.0F; }, plain_runs);
     const FullCheck check{.subject = &subject,
                           .candidate = &candidate,
                           .independent = {&plain},
@@ -198,6 +201,60 @@ TEST_F(FurtherSizes, ShowWhatIsWrongAtOneOfThem) {
       for (const int workers : {1, 2, 3})
         EXPECT_TRUE(verdict(candidate, workers).fault) << where << " of " << wrong << ", " << workers;
     }
+}
+
+// At each of them the first elements are those of the longest.
+TEST_F(FurtherSizes, AreComparedWithOneReferenceWhereOnlyTheirLengthDiffers) {
+  for (const int workers : {1, 2}) {
+    const SharedBytes shared((kTop + 1) * sizeof(std::atomic<int>));
+    const auto runs = shared.as<std::atomic<int>>();
+    const NamedTriple right([](int64_t, int64_t) { return 0.0F; });
+    const FullVerdict found = verdict(right, workers, runs);
+    EXPECT_FALSE(found.fault) << found.fault->message;
+    EXPECT_GE(found.compared, kCount / 5 * kLeast);
+    for (int64_t n = kLeast + 1; n < kLeast + kCount - 1; ++n)
+      EXPECT_EQ(runs[static_cast<size_t>(n)], 0) << n << ", " << workers << " processes";
+    // Once for each part of the check.
+    EXPECT_GE(runs[kLeast + kCount - 1], kLeast + kCount - 1);
+    EXPECT_LE(runs[kLeast + kCount - 1], 2 * (kLeast + kCount - 1));
+  }
+}
+
+TEST_F(FurtherSizes, TellTheSizeOfAFault) {
+  constexpr int64_t kWrong = kLeast + 9;
+  const NamedTriple candidate([](int64_t n, int64_t) { return n == kWrong ? 1.0F : 0.0F; });
+  const FullVerdict found = verdict(candidate);
+  ASSERT_TRUE(found.fault);
+  EXPECT_EQ(found.size, 1 + kWrong - kLeast);  // behind the top
+}
+
+std::optional<Expression> outermost_length_of(const std::function<GraphTensor(Graph& cx)>& make) {
+  Graph cx;
+  make(cx).retrieve();
+  return outermost_length(encode(cx).tensors.back().spec);
+}
+
+TEST(OutermostLength, IsANamedDimThatNothingElseDependsOn) {
+  const Expression n("n"), two_n = Expression("n") * 2;
+  const auto rows = [](Graph& cx) { return cx.tensor({"n", 8}) * cx.tensor({8}).expand_dim(0, "n"); };
+  EXPECT_EQ(outermost_length_of(rows), n);
+  EXPECT_EQ(outermost_length_of([](Graph& cx) { return cx.tensor({"n", 8}).sum(1); }), n);
+  EXPECT_EQ(outermost_length_of([](Graph& cx) { return cx.tensor({"n", 2, 8}).merge_dims(0, 1).sum(1); }),
+            two_n);
+}
+
+TEST(OutermostLength, IsNoneWhereValuesOrPlacesDependOnADim) {
+  const auto none = [](const std::function<GraphTensor(Graph & cx)>& make) {
+    return !outermost_length_of(make).has_value();
+  };
+  EXPECT_TRUE(none([](Graph& cx) { return cx.tensor({4, 8}) * 3; })) << "no named dim";
+  EXPECT_TRUE(none([](Graph& cx) { return cx.tensor({"n", 8}).sum(0); })) << "folded";
+  EXPECT_TRUE(none([](Graph& cx) { return cx.tensor({8, "n"}).sum(0); })) << "read with a stride of n";
+  EXPECT_TRUE(none([](Graph& cx) { return cx.tensor({"n"}).expand_dim(0, 8) * 3; })) << "written with one";
+  EXPECT_TRUE(none([](Graph& cx) { return cx.tensor({"n", "n"}).sum(1); })) << "folded as well";
+  EXPECT_TRUE(none([](Graph& cx) { return cx.tensor({"b", 8, "n"}).sum(1); })) << "two of them";
+  EXPECT_TRUE(none([](Graph& cx) { return cx.tensor({"n", 8}).pad({{1, 1}, {0, 0}}) * 2; }))
+      << "masked by it";
 }
 
 }  // namespace
