@@ -4,6 +4,7 @@
 
 #include "base/fail.h"
 #include "kernel/canonical_steps.h"
+#include "kernel/one_term.h"
 #include "symbolic/node.h"
 
 namespace luminal::kernel {
@@ -64,6 +65,7 @@ Canonical canonical(SpecParts parts, std::span<const uint32_t> arguments, MathMo
     drop_masks();            // masks that spoke of quotients may be the same by now
   }
   if (share_axes(parts)) simplify_values(parts);  // bodies may now read one value twice
+  for (Value& v : parts.values) choose_one_term(v, parts.values, mode);
   if (mode != MathMode::Strict) {
     mark_online(parts);
     for (Value& v : parts.values) v.masked_terms_vanish = v.monoid == Monoid::Add && has_masked_factor(v);

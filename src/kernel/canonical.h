@@ -18,7 +18,8 @@ struct Canonical {
 /// `arguments`, if given, says which slots hold the same tensor (equal entries): those are joined into one.
 /// Relaxed mode: a load that multiplies one that padding makes 0 asks for no more than keeps it in its buffer
 /// (0 * x is 0: the padding of a gradient says nothing of the weights it meets), and sums say whether such terms
-/// vanish and whether they can follow a rising maximum (Value::masked_terms_vanish, Value::online).
+/// vanish and whether they can follow a rising maximum (Value::masked_terms_vanish, Value::online). Sums of products with
+/// elements of one-hot rows are sums of choices (one_term.h).
 [[nodiscard]] Canonical canonical(SpecParts parts, std::span<const uint32_t> arguments = {},
                                   MathMode mode = MathMode::Relaxed);
 

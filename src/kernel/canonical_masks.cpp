@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "kernel/canonical_steps.h"
+#include "kernel/one_term.h"
 #include "symbolic/node.h"
 
 namespace luminal::kernel {
@@ -226,18 +227,11 @@ std::vector<Scalar> outermost_products(const ScalarFunction& body) {
   return products;
 }
 
-/// The operands that a product has as direct factors, each once: x^1024 is a product of ten nodes.
+/// The operands that a product has as direct factors, each once.
 std::vector<size_t> factors_of(const ScalarFunction& body, Scalar product) {
   std::vector<size_t> inputs;
-  std::vector<bool> seen(product.index + 1, false);
-  seen[product.index] = true;
-  for (size_t i = product.index + 1; i-- > 0;) {
-    if (!seen[i]) continue;
-    const ScalarNode& n = body.nodes()[i];
-    if (n.op == ScalarOp::Input) inputs.push_back(n.payload);
-    if (n.op != ScalarOp::Mul) continue;
-    seen[n.operands[0].index] = seen[n.operands[1].index] = true;
-  }
+  for (const Scalar factor : multiplied(body, product))
+    if (body[factor].op == ScalarOp::Input) inputs.push_back(body[factor].payload);
   return inputs;
 }
 

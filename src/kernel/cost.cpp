@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+#include <tuple>
 
 #include "kernel/axes.h"
+#include "kernel/one_term.h"
 #include "kernel/online.h"
 #include "scalar/typing.h"
 #include "symbolic/polynomial.h"
@@ -69,9 +72,14 @@ class Costing {
   Costing(const KernelSpec& spec, const DimMap& dims) : Costing(spec, dims, sizes_of(spec, dims)) {}
   Costing(const KernelSpec& spec, const DimMap& dims, const Sizes& sizes)
       : spec_(spec), dims_(dims), sizes_(sizes) {
-    for (const Value& v : spec.values()) {
+    for (size_t k = 0; k < spec.values().size(); ++k) {
+      const Value& v = spec.values()[k];
       node_axes_.push_back(kernel::node_axes(v, spec_.values()));
-      reductions_ += v.monoid.has_value();
+      if (const auto term = one_term_of(spec.values(), k)) {
+        Pick& pick = picks_.emplace(&v, Pick{term->axis, sizes}).first->second;
+        pick.sizes[static_cast<size_t>(term->axis)] = 1;
+      }
+      reductions_ += is_fold(v) ? 1 : 0;
     }
   }
 
@@ -109,6 +117,23 @@ class Costing {
   }
 
  private:
+  /// Of a sum with one term, its axis counts one position.
+  [[nodiscard]] const Sizes& sizes_in(const Value& v) const {
+    const auto own = picks_.find(&v);
+    return own == picks_.end() ? sizes_ : own->second.sizes;
+  }
+  [[nodiscard]] bool is_fold(const Value& v) const { return v.monoid && !picks_.contains(&v); }
+  /// Whether an operand is read at a computed place of its axis.
+  [[nodiscard]] bool is_picked(const Value& v, const Operand& o) const {
+    const auto pick = picks_.find(&v);
+    return pick != picks_.end() && (axes_of(o, spec_.values()) & axis_bit(pick->second.axis)) != 0;
+  }
+  /// What an operand depends on: a place depends on all axes of the value.
+  [[nodiscard]] AxisSet axes_read(const Value& v, const Operand& o) const {
+    const AxisSet axes = axes_of(o, spec_.values());
+    return is_picked(v, o) ? axes | axes_of(v.axes) : axes;
+  }
+
   /// Operations count as often as the axes they depend on have coordinates: what is the same along an axis is
   /// computed outside of it.
   void add(const Value& v) {
@@ -116,14 +141,14 @@ class Costing {
     work_.flops += body.flops;
     work_.operations += body.weight;
     if (v.monoid) {
-      const double times = volume(all_axes(v), sizes_);
+      const double times = volume(all_axes(v), sizes_in(v));
       work_.flops += times;
       if (!is_product(v)) work_.operations += times;  // otherwise multiply and add are one instruction
     }
     for (const Operand& o : v.operands) {
       if (o.kind != Operand::Kind::Load) continue;
-      work_.loads += volume(axes_of(o, spec_.values()), sizes_);
-      for (const Mask& m : o.masks) work_.operations += volume(axes_of(m.predicate), sizes_);
+      work_.loads += volume(axes_read(v, o), sizes_in(v));
+      for (const Mask& m : o.masks) work_.operations += volume(axes_of(m.predicate), sizes_in(v));
     }
   }
 
@@ -140,7 +165,7 @@ class Costing {
     for (size_t i = 0; i < nodes.size(); ++i) {
       const ScalarCost cost = cost_of(nodes[i].op);
       if (cost.weight() == 0) continue;
-      if (axes[i] != last) times = volume(last = axes[i], sizes_);
+      if (axes[i] != last) times = volume(last = axes[i], sizes_in(v));
       sum.flops += times * cost.flops();
       sum.weight += times * cost.weight();
     }
@@ -180,15 +205,17 @@ class Costing {
   /// Distinct bytes of each slot.
   void find_slot_bytes() {
     slot_bytes_.assign(spec_.slots().size(), 0);
-    std::vector<std::pair<int, const symbolic::Node*>> seen;
+    std::vector<std::tuple<int, const symbolic::Node*, bool>> seen;
     std::vector<Step> steps;
     for (const Value& v : spec_.values())
       for (const Operand& o : v.operands) {
-        const std::pair read(o.slot, &o.index.node());
-        if (o.kind != Operand::Kind::Load || std::ranges::find(seen, read) != seen.end()) continue;
+        if (o.kind != Operand::Kind::Load) continue;
+        const std::tuple read(o.slot, &o.index.node(), is_picked(v, o));
+        if (std::ranges::find(seen, read) != seen.end()) continue;
         seen.push_back(read);
         find_steps(o.index, steps);
-        slot_bytes_[static_cast<size_t>(o.slot)] += distinct_places(steps);
+        slot_bytes_[static_cast<size_t>(o.slot)] +=
+            is_picked(v, o) ? volume(axes_read(v, o), sizes_in(v)) : distinct_places(steps);
       }
     for (size_t s = 0; s < slot_bytes_.size(); ++s) {
       const Slot& slot = spec_.slots()[s];
@@ -205,7 +232,7 @@ class Costing {
     const double rate = limits.flops_per_us / 2 / width;  // elements of one operation
     const bool contraction = is_contraction(v);
     double operations = operations_of(v).weight;
-    const double all = volume(all_axes(v), sizes_);
+    const double all = volume(all_axes(v), sizes_in(v));
     if (contraction) {
       // Beside another reduction no family tiles it: it is computed one element after the other.
       const double lanes = std::max(1.0, limits.vector_bytes / mean_element_bytes(v.dtype()));
@@ -221,19 +248,19 @@ class Costing {
     const AxisSet parallel = axes_of(spec_.parallel_axes());
     AxisSet streamed = 0;
     for (const Value& v : spec_.values())
-      if (v.monoid && (axes_of(v.axes) & ~parallel) == 0) {
+      if (is_fold(v) && (axes_of(v.axes) & ~parallel) == 0) {
         if (streamed != 0 && axes_of(v.reduced) != streamed) return false;
         streamed = axes_of(v.reduced);
       }
     const auto fits = [&](const Value& v) {
       return (axes_of(v.axes) & ~(parallel | streamed)) == 0 &&
-             (v.monoid || (axes_of(v.axes) & streamed) == 0);
+             (is_fold(v) || (axes_of(v.axes) & streamed) == 0);
     };
     if (reductions_ < 2 || parallel == 0 || (streamed & parallel) != 0 ||
         !std::ranges::all_of(spec_.values(), fits))
       return false;
     for (size_t v = 0; v < spec_.values().size(); ++v)
-      if (spec_.values()[v].monoid && !joins_walk(spec_.values(), static_cast<int>(v))) return false;
+      if (is_fold(spec_.values()[v]) && !joins_walk(spec_.values(), static_cast<int>(v))) return false;
     return true;
   }
 
@@ -245,7 +272,7 @@ class Costing {
     if ((own & ~parallel) == 0) return 1;
     AxisSet rows = 0;  // of the other values at its coordinates
     for (const Value& other : spec_.values())
-      if (other.monoid && (axes_of(other.axes) & own & ~parallel) != 0)
+      if (is_fold(other) && (axes_of(other.axes) & own & ~parallel) != 0)
         rows |= axes_of(other.axes) & parallel;
     return std::max(1.0, volume(rows & ~own, sizes_) / kTileRows);
   }
@@ -257,7 +284,7 @@ class Costing {
     double us = 0, most = 0;
     for (const Value& v : spec_.values()) {
       if (!is_contraction(v)) {
-        if (v.monoid)
+        if (is_fold(v))
           most = std::max(most, value_us(v, limits) * repeats(v));
         else
           us += value_us(v, limits);
@@ -292,7 +319,7 @@ class Costing {
       const double lanes = std::max(1.0, limits.vector_bytes / mean_element_bytes(o.dtype));
       const double filled = std::min(1.0, sizes_[static_cast<size_t>(axis)] / lanes);
       const double stride = stride_along(o.index, axis, dims_);
-      const double times = volume(axes_of(o, spec_.values()), sizes_) / std::max(filled, 1 / lanes);
+      const double times = volume(axes_read(v, o), sizes_in(v)) / std::max(filled, 1 / lanes);
       cost += times * (std::abs(stride) == 1 ? 0.5 : stride == 0 ? 0.1 : kGathered * lanes);
     }
     return cost;
@@ -303,6 +330,11 @@ class Costing {
   Sizes sizes_;
   std::vector<std::vector<AxisSet>> node_axes_;  ///< by value: what each node of its body depends on
   std::vector<double> slot_bytes_;
+  struct Pick {
+    int axis;
+    Sizes sizes;
+  };
+  std::map<const Value*, Pick> picks_;  ///< sums with one term
   int reductions_ = 0;
   Work work_;
 };

@@ -53,15 +53,6 @@ bool takes(const KernelSpec& spec) {
          });
 }
 
-/// `axes`: those of the result, in its memory's order.
-TaskGrid grid_of(const KernelSpec& spec, const std::vector<int>& axes, int64_t inner_axes, int64_t width) {
-  const auto middle =
-      axes.end() - std::min<std::ptrdiff_t>(inner_axes, static_cast<std::ptrdiff_t>(axes.size()));
-  return {.outer = group_of(spec.extents(), {axes.begin(), middle}),
-          .inner = group_of(spec.extents(), {middle, axes.end()}),
-          .width = width};
-}
-
 /// What differs along the row; the rest is computed once for it.
 double cycles_of_vector(const KernelSpec& spec, const AxisGroup& inner, int lanes) {
   double cycles = 1 + body_cycles(spec, kernel::axes_of(inner.axes));
@@ -104,7 +95,7 @@ class Rows {
         lanes_(static_cast<int>(p.at("lanes"))),
         unroll_(p.at("unroll")),
         streaming_(p.at("stream") != 0),
-        grid_(grid_of(spec_, order, p.at("inner"), lanes_ * unroll_)),
+        grid_(grid_of(spec_.extents(), order, p.at("inner"), lanes_ * unroll_)),
         interior_(interior_of(spec_, grid_.inner)) {
     if (grid_.inner.size() == Expression(1)) lanes_ = 1;
     cut_into_tasks(grid_, cycles_of_vector(spec_, grid_.inner, lanes_) * static_cast<double>(unroll_), top,
@@ -236,13 +227,13 @@ class MapCandidates {
     const auto axes = static_cast<int64_t>(order_.size());
     const int64_t lanes = natural_lanes(spec_, target_);
     for (int64_t inner = 1; inner <= axes; ++inner) {
-      const TaskGrid grid = grid_of(spec_, order_, inner, lanes);
+      const TaskGrid grid = grid_of(spec_.extents(), order_, inner, lanes);
       for (const int64_t unroll : {1, 2, 4}) {
         const Point p{.inner = inner, .unroll = unroll, .lanes = lanes};
         add(p, cycles(p, spec_, grid));
       }
     }
-    const TaskGrid grid = grid_of(spec_, order_, 1, 1);
+    const TaskGrid grid = grid_of(spec_.extents(), order_, 1, 1);
     add({}, cycles(Point{}, spec_, grid), false);
   }
 
@@ -269,7 +260,8 @@ class MapCandidates {
       for (const int64_t unroll : {1, 2, 4}) {
         const Point p{.inner = inner, .unroll = unroll, .lanes = lanes, .pieces = cuts.axis + 1};
         double all = 0;
-        for (const KernelSpec& piece : specs) all += cycles(p, piece, grid_of(piece, order_, inner, lanes));
+        for (const KernelSpec& piece : specs)
+          all += cycles(p, piece, grid_of(piece.extents(), order_, inner, lanes));
         add(p, all);
       }
   }
@@ -277,7 +269,7 @@ class MapCandidates {
   void tiles(double turned) {
     // Past the caches only whole lines: the halves of one would be written far apart in time.
     const kernel::Value& v = spec_.values()[static_cast<size_t>(spec_.outputs()[0].value)];
-    const TaskGrid grid = grid_of(spec_, order_, 1, 1);
+    const TaskGrid grid = grid_of(spec_.extents(), order_, 1, 1);
     for (const int64_t lanes : {16, 8}) {
       if (lanes > natural_lanes(spec_, target_)) continue;
       const double vector = 4 + body_cycles(spec_, kernel::axes_of(grid.inner.axes)) +

@@ -138,10 +138,23 @@ Ramp::Ramp(StageBuilder& b, const AxisGroup& group, Expression start, int lanes,
     coordinate_type_ = Dtype::I64;
 }
 
-bool Ramp::varies(const Expression& e) const { return lanes_ > 1 && depends_on(e, group_.axes); }
+bool Ramp::depends_on_place(const Expression& e) const {
+  return !assigned_.empty() && depends_on(e, assigned_);
+}
+bool Ramp::varies(const Expression& e) const {
+  return (lanes_ > 1 && depends_on(e, group_.axes)) || depends_on_place(e);
+}
+
+void Ramp::assign(int axis, Id place, Id there) {
+  if (lanes_ > 1) prepare_coordinates();
+  coordinates_[axis] = place;
+  assigned_.push_back(axis);
+  inside_ = both(inside_, there);
+}
 
 Ramp::Access Ramp::access(const Expression& index) const {
   if (!varies(index)) return {Access::Kind::Uniform};
+  if (depends_on_place(index)) return {Access::Kind::Scattered};
   const auto even = evenly(index, group_);
   if (!even) return {Access::Kind::Scattered};
   Access a{Access::Kind::Even, even->stride, even->size, even->inner};

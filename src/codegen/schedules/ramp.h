@@ -71,6 +71,9 @@ class Ramp {
   /// The caller has made sure that no lane passes the end of a row that lies evenly in memory: plain loads do
   /// where two masked ones would have to.
   void promise_unbroken() { unbroken_ = true; }
+  /// Loads from here on see `place` (I64; a scalar, or one for each lane) as the coordinate of an axis that is none of the
+  /// group's. Lanes that are not `there` are off.
+  void assign(int axis, Id place, Id there);
   /// Computes here, once, what loads and stores inside later loops need of lane coordinates.
   void prepare(const kernel::Operand& operand);
   void prepare(const Expression& index);
@@ -102,6 +105,7 @@ class Ramp {
   struct Access;
   [[nodiscard]] Access access(const Expression& index) const;
   [[nodiscard]] bool varies(const Expression& e) const;
+  [[nodiscard]] bool depends_on_place(const Expression& e) const;
   void prepare_coordinates();
   Id coordinate(size_t k, Id position) const;
   Id both(Id a, Id b) const;
@@ -126,6 +130,7 @@ class Ramp {
   bool unbroken_ = false;
   Dtype coordinate_type_ = Dtype::I32;
   std::map<int, Id> coordinates_;  ///< by axis, once prepared
+  std::vector<int> assigned_;      ///< axes whose coordinates are values
 };
 
 }  // namespace luminal::codegen

@@ -36,7 +36,8 @@ class RowLowering {
     int widest = 1;
     for (size_t v = 0; v < spec.values().size(); ++v) {
       const Value& value = spec.values()[v];
-      if (value.monoid) ops_.emplace(static_cast<int>(v), fold_op(*value.monoid, value.dtype()));
+      if (r_.is_fold(spec, static_cast<int>(v)))
+        ops_.emplace(static_cast<int>(v), fold_op(*value.monoid, value.dtype()));
       const Dtype computed = is_half(value.dtype()) ? Dtype::F32 : value.dtype();
       widest = std::max(widest, static_cast<int>(element_bytes(computed)));
     }
@@ -94,7 +95,7 @@ class RowLowering {
   }
   /// Passes done before the body of a value can be computed.
   [[nodiscard]] size_t pass_of(int v) const {
-    return static_cast<size_t>(r_.level[static_cast<size_t>(v)] - (value(v).monoid ? 1 : 0));
+    return static_cast<size_t>(r_.level[static_cast<size_t>(v)] - (r_.is_fold(spec_, v) ? 1 : 0));
   }
 
   void prepare(Ramp& ramp) const {
@@ -131,6 +132,8 @@ class RowLowering {
   Id read(StageBuilder& b, int v, const Ramp& ramp, const Coordinates& at, Known& known,
           const Expression& kept_at) const {
     if (const auto have = known.find(v); have != known.end()) return have->second;
+    if (const auto pick = r_.picks.find(v); pick != r_.picks.end())
+      return known[v] = picked(b, spec_, v, pick->second, ramp, at, known);
     LUMINAL_CHECK(!value(v).monoid, "value {} is needed before its pass", v);
     const auto kept = kept_values_.find(v);
     if (kept != kept_values_.end() && kept->second.from < pass_)
@@ -143,7 +146,7 @@ class RowLowering {
   /// Elementwise values of whole rows that can be computed after `done` passes.
   void statistics(StageBuilder& b, size_t done, const Ramp& ramp, const Coordinates& at, Known& known) const {
     for (int v = 0; v < static_cast<int>(spec_.values().size()); ++v)
-      if (!value(v).monoid && !varies_along(v) && pass_of(v) <= done && !known.contains(v))
+      if (!r_.is_fold(spec_, v) && !varies_along(v) && pass_of(v) <= done && !known.contains(v))
         read(b, v, ramp, at, known, 0);
   }
 
@@ -310,7 +313,7 @@ double vector_cycles(const KernelSpec& spec, const Rows& rows, const AxisGroup& 
   const kernel::AxisSet along = kernel::axes_of(rows.along);
   for (size_t v = 0; v < spec.values().size(); ++v) {
     const Value& value = spec.values()[v];
-    if ((kernel::all_axes(value) & along) == 0) continue;
+    if ((kernel::all_axes(value) & along) == 0 || rows.picks.contains(static_cast<int>(v))) continue;
     const auto cut = kept.bodies.find(static_cast<int>(v));
     const bool read_back = keep && cut != kept.bodies.end();
     const double cycles_each =

@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "codegen/schedules/pick.h"
 #include "kernel/spec.h"
 
 namespace luminal::codegen {
@@ -15,6 +16,10 @@ struct Rows {
   std::vector<int> along;                ///< axes of a row
   std::vector<std::vector<int>> passes;  ///< folded values by the pass over the row that can fold them
   std::vector<int> level;                ///< by value: passes that must be done before it can be computed
+  Picks picks;                           ///< sums that need no pass: one element of the row is all they read
+  [[nodiscard]] bool is_fold(const kernel::KernelSpec& spec, int v) const {
+    return spec.values()[static_cast<size_t>(v)].monoid && !picks.contains(v);
+  }
 };
 [[nodiscard]] std::optional<Rows> rows_of(const kernel::KernelSpec& spec);
 

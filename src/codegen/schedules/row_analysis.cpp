@@ -73,17 +73,21 @@ bool contains(const std::vector<int>& set, int x) { return std::ranges::find(set
 }  // namespace
 
 std::optional<Rows> rows_of(const KernelSpec& spec) {
-  Rows r;
+  Rows r{.picks = picks_in(spec)};
   std::set<int> along;
-  for (const Value& v : spec.values()) along.insert(v.reduced.begin(), v.reduced.end());
+  for (int v = 0; v < std::ssize(spec.values()); ++v)
+    if (const Value& value = spec.values()[static_cast<size_t>(v)]; r.is_fold(spec, v))
+      along.insert(value.reduced.begin(), value.reduced.end());
   if (along.empty()) return {};
   r.along.assign(along.begin(), along.end());
+  std::set<int> elsewhere = along;
+  for (const auto& [v, term] : r.picks) elsewhere.insert(term.axis);
   for (int a = 0; a < static_cast<int>(spec.extents().size()); ++a)
-    if (!along.contains(a)) r.parallel.push_back(a);
+    if (!elsewhere.contains(a)) r.parallel.push_back(a);
   for (const Value& v : spec.values()) {
     const auto within = std::ranges::count_if(v.axes, [&](int a) { return along.contains(a); });
     const bool whole = within == static_cast<std::ptrdiff_t>(along.size());
-    const bool fold = v.monoid.has_value();
+    const bool fold = r.is_fold(spec, static_cast<int>(r.level.size()));
     if ((within != 0 && !whole) || (fold && (within != 0 || v.reduced.size() != along.size()))) return {};
     int level = 0;
     for (const Operand& o : v.operands)
@@ -102,7 +106,7 @@ std::optional<Rows> rows_of(const KernelSpec& spec) {
       if (!contains(axes, a)) return {};
     written_along = written_along || axes.size() > r.parallel.size();
   }
-  if (r.passes.size() == 1 && !written_along) return {};  // plain reductions
+  if (r.passes.size() == 1 && !written_along && r.picks.empty()) return {};  // plain reductions
   return r;
 }
 
@@ -110,7 +114,7 @@ KeptParts kept_parts(const KernelSpec& spec, const Rows& rows, int least_weight)
   KeptParts k;
   const Shared shared(spec);
   const auto level_of_body = [&](int v) {
-    return rows.level[static_cast<size_t>(v)] - (spec.values()[static_cast<size_t>(v)].monoid ? 1 : 0);
+    return rows.level[static_cast<size_t>(v)] - (rows.is_fold(spec, v) ? 1 : 0);
   };
   std::map<int, std::vector<Scalar>> replaced;
   for (const auto& pass : rows.passes)
@@ -118,7 +122,7 @@ KeptParts kept_parts(const KernelSpec& spec, const Rows& rows, int least_weight)
       if (spec.values()[static_cast<size_t>(part)].body.cost().weight() < least_weight) continue;
       bool used = false;
       for (int v = 0; v < static_cast<int>(spec.values().size()); ++v) {
-        if (level_of_body(v) <= level_of_body(part)) continue;
+        if (level_of_body(v) <= level_of_body(part) || rows.picks.contains(v)) continue;
         const auto node = shared.find(v, shared.root(part));
         if (!node) continue;
         if (!used) k.parts.push_back(part);

@@ -23,6 +23,15 @@ void TaskGrid::visit(StageBuilder& b, const Expression& task, size_t axis_count,
   });
 }
 
+TaskGrid grid_of(std::span<const Expression> extents, const std::vector<int>& axes, int64_t inner_axes,
+                 int64_t width) {
+  const auto middle =
+      axes.end() - std::min<std::ptrdiff_t>(inner_axes, static_cast<std::ptrdiff_t>(axes.size()));
+  return {.outer = group_of(extents, {axes.begin(), middle}),
+          .inner = group_of(extents, {middle, axes.end()}),
+          .width = width};
+}
+
 void cut_into_tasks(TaskGrid& w, double cycles_per_block, const DimMap& top, const Target& target,
                     int per_thread) {
   constexpr double kCyclesPerTask = 20000;  // about 8 us: a task costs well under one to hand out

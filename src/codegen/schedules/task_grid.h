@@ -33,6 +33,10 @@ struct TaskGrid {
   }
 };
 
+/// Blocks of `width` over the innermost `inner_axes` of `axes`, which are in a result's memory order.
+[[nodiscard]] TaskGrid grid_of(std::span<const Expression> extents, const std::vector<int>& axes,
+                               int64_t inner_axes, int64_t width);
+
 /// Tasks large enough to be worth handing out and enough of them for the threads, rows whole where there are enough
 /// rows. `per_thread`: about so many for each, of which several even out what other programs take.
 void cut_into_tasks(TaskGrid& grid, double cycles_per_block, const DimMap& top, const Target& target,

@@ -213,6 +213,10 @@ std::vector<MutatedKernel> subjects() {
          const GraphTensor y = conv2d(x, input(cx, {6, 3, 3, 3}), {.stride = {2, 2}, .padding = {1, 1}});
          return cx.run_pass(Autograd({x}, (y * input(cx, {2, 6, 6, 7})).sum()))[0];
        }},
+      {"rows of a table",
+       [=](Graph& cx) {
+         return cx.tensor({23}, Dtype::I64).one_hot(9).matmul(input(cx, {9, 40})) * input(cx, {40});
+       }},
       {"product of weights", [=](Graph& cx) { return input(cx, {33, 40}).matmul(input(cx, {40, 50})); },
        true},
       {"rows that repeat",
