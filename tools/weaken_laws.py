@@ -25,13 +25,14 @@ ONLINE, IN_PLACE, COMPOSE = "src/kernel/online.cpp", "src/kernel/in_place.cpp", 
 INLINER, CANONICAL = "src/kernel/inliner.cpp", "src/kernel/canonical.cpp"
 AXES, MASKS = "src/kernel/canonical_axes.cpp", "src/kernel/canonical_masks.cpp"
 SHARE, VALUES = "src/kernel/canonical_share.cpp", "src/kernel/canonical_values.cpp"
+ONE_TERM = "src/kernel/one_term.cpp"
 
 # Programs that may notice a mutant of a file, and their tests, the quickest first.
 TESTS_OF_LAWS = {"test_kernel": "Laws.*", "test_search": "SpecStore.*",
                  "suite_rule": "Rules.*:WeakenedRules.TheRight*:RelaxedRange.*:OwnRules.*"}
 TESTS = {LAWS: TESTS_OF_LAWS, STORE: TESTS_OF_LAWS, LANGUAGE: TESTS_OF_LAWS,
          ONLINE: {"test_kernel": "Online*:*OnlineSums.*:Compose*"},
-         IN_PLACE: {"test_kernel": "InPlace.*"}} | dict.fromkeys(
+         IN_PLACE: {"test_kernel": "InPlace.*"}, ONE_TERM: {"test_kernel": "OneTerm.*:Canonical*"}} | dict.fromkeys(
              (COMPOSE, INLINER, CANONICAL, AXES, MASKS, SHARE, VALUES),
              {"test_kernel": "Canonical*:RandomCompositions.*:RandomSiblings.*:Compose*:MergeSiblings*:Laws.*:Online*"})
 
@@ -456,7 +457,7 @@ MUTANTS = [
      "for (size_t k = 1; k < masks.size(); ++k) append_mask(o.masks, masks[k].predicate, masks[k].fill);", ""),
     (MASKS, "outermost_products(", "n.op != ScalarOp::Mul; ++k", "true; ++k",
      "Factors that are products may share their own conditions as well."),
-    (MASKS, "factors_of(", "if (n.op != ScalarOp::Mul) continue;", "if (arity(n.op) != 2) continue;"),
+    (MASKS, "factors_of(", "body[factor].op == ScalarOp::Input", "body[factor].op != ScalarOp::Constant"),
     (MASKS, "bool is_in_buffer(", "if (r.min < 0) return false;", ""),
     (MASKS, "bool is_in_buffer(", "return r.max < *size;", "return true;"),
     (MASKS, "bool is_in_buffer(", "return Expression::known_less(index, elements);", "return true;"),
@@ -514,6 +515,45 @@ MUTANTS = [
     (VALUES, "void widen_outputs()", " && !((wanted & ~have) != 0 && is_read(o.value))", ""),
     (VALUES, "void widen_outputs()",
      "if ((wanted & ~axes_of(parts_.values[static_cast<size_t>(source)].axes)) == 0) {", "{"),
+    (ONE_TERM, "place_where(", "place_where(n.operands[0], !holds)", "place_where(n.operands[0], holds)"),
+    (ONE_TERM, "place_where(", "(holds ? ScalarOp::Eq : ScalarOp::Ne)", "ScalarOp::Eq"),
+    (ONE_TERM, "place_where(", "(holds ? ScalarOp::Eq : ScalarOp::Ne)", "ScalarOp::Ne"),
+    (ONE_TERM, "place_where(", "(holds ? ScalarOp::And : ScalarOp::Or)", "ScalarOp::And"),
+    (ONE_TERM, "place_where(", "(holds ? ScalarOp::And : ScalarOp::Or)", "ScalarOp::Or"),
+    (ONE_TERM, "place_where(", "a.op == b.op && ", ""),
+    (ONE_TERM, "place_where(", "(holds ? ScalarOp::Le : ScalarOp::Lt)", "ScalarOp::Lt"),
+    (ONE_TERM, "place_where(", "(holds ? ScalarOp::Le : ScalarOp::Lt)", "ScalarOp::Le"),
+    (ONE_TERM, "place_where(", "a.operands[0] == b.operands[1] && ", ""),
+    (ONE_TERM, "place_where(", " && a.operands[1] == b.operands[0]", ""),
+    (ONE_TERM, "other_side(", " && (node_axes_[place.index] & axis_bit(axis_)) == 0", ""),
+    (ONE_TERM, "bool is_index(", " && n->dtype == Dtype::I32", ""),
+    (ONE_TERM, "bool is_index(", "o.kind == Operand::Kind::Index && ", ""),
+    (ONE_TERM, "bool is_index(", "symbolic::kind_of(o.index) == symbolic::Kind::Index &&", ""),
+    (ONE_TERM, "bool is_index(", "o.index.node().value == axis_ &&", ""),
+    (ONE_TERM, "bool is_index(", "!is_narrow || ", ""),
+    (ONE_TERM, "bool is_index(", "o.index.range().max <= std::numeric_limits<int32_t>::max()", "true"),
+    (ONE_TERM, "bool is_zero(", "n.op == ScalarOp::Constant && ", ""),
+    (ONE_TERM, "bool is_zero(", " && n.payload == 0", ""),
+    (ONE_TERM, "bool sums_one_axis(", "v.monoid == Monoid::Add && ", ""),
+    (ONE_TERM, "bool sums_one_axis(", " && v.reduced.size() == 1", ""),
+    (ONE_TERM, "ScalarFunction choice(", "made.size() == factor.index ? b.constant(n.dtype, 1) : b.make(n)", "b.make(n)",
+     "A factor that is 1 where it is asked may stand there."),
+    (ONE_TERM, "std::vector<Scalar> multiplied(", "n.op == ScalarOp::Mul", "arity(n.op) == 2"),
+    (ONE_TERM, "one_term_of(", "if (root.op != ScalarOp::Select) return std::nullopt;", ""),
+    (ONE_TERM, "one_term_of(", "o.kind == Operand::Kind::Value &&", "o.value >= 0 &&",
+     "What is no value has none."),
+    (ONE_TERM, "one_term_of(", "if (std::ranges::any_of(v.operands, depends)) return std::nullopt;",
+     "static_cast<void>(depends);"),
+    (ONE_TERM, "one_term_of(", "!if_true && ", ""),
+    (ONE_TERM, "one_term_of(", "if (!if_true && !is_zero(v.body[root.operands[1]])) return std::nullopt;", ""),
+    (ONE_TERM, "void choose_one_term(", "!sums_one_axis(value) || ", "value.reduced.empty() || "),
+    (ONE_TERM, "void choose_one_term(", " || value.body[root].op != ScalarOp::Mul", "",
+     "A sum of one-hot rows alone is one of choices between 1 and 0 as well."),
+    (ONE_TERM, "void choose_one_term(", "mode == MathMode::Strict && ", ""),
+    (ONE_TERM, "void choose_one_term(", " && is_float(value.dtype())", ""),
+    (ONE_TERM, "void choose_one_term(", "condition == factor || ", "",
+     "No factor of a product is a condition itself."),
+    (ONE_TERM, "void choose_one_term(", "if (!conditions.place_where(condition, true)) continue;", ""),
 ]
 
 

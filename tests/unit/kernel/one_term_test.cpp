@@ -13,20 +13,30 @@ using test::SpecBuilder;
 using Scalars = std::span<const Scalar>;
 using Body = std::function<Scalar(ScalarBuilder&, Scalars)>;
 
-/// Y[i] = sum k in 7 (and l in `also`): body(k, P[i], A[i,k]) with P of `places` and A of `dtype`.
-SpecParts sum_of(const Body& body, Dtype dtype = Dtype::F32, Dtype places = Dtype::I64, int64_t also = 1,
-                 Monoid monoid = Monoid::Add) {
+constexpr int64_t kBeyondI32 = int64_t{1} << 32;
+
+struct Sum {
+  Dtype dtype = Dtype::F32, places = Dtype::I64;
+  int64_t length = 7, also = 1;
+  Monoid monoid = Monoid::Add;
+};
+/// Y[i] = sum k in `length`, l in `also`: body(k, P[i], A[i,k,l], T[k], i, 2 * k + 1)
+SpecParts sum_of(const Body& body, const Sum& sum = {}) {
   SpecBuilder s;
-  const Expression i = s.axis(5), k = s.axis(7);
+  const Expression i = s.axis(5), k = s.axis(sum.length);
   std::vector<int> reduced{1};
   Expression more = 0;
-  if (also > 1) {
-    more = s.axis(also);
+  if (sum.also > 1) {
+    more = s.axis(sum.also);
     reduced.push_back(2);
   }
-  const int p = s.slot(5, places), a = s.slot(35 * also, dtype);
-  const int y = s.value({0}, reduced, monoid,
-                        {SpecBuilder::number(k), s.load(p, i), s.load(a, (i * 7 + k) * also + more)}, body);
+  const int p = s.slot(5, sum.places), a = s.slot(5 * sum.length * sum.also, sum.dtype),
+            t = s.slot(sum.length, Dtype::I64);
+  const int y =
+      s.value({0}, reduced, sum.monoid,
+              {SpecBuilder::number(k), s.load(p, i), s.load(a, (i * sum.length + k) * sum.also + more),
+               s.load(t, k), SpecBuilder::number(i), SpecBuilder::number(k * 2 + 1)},
+              body);
   s.output(y, i, 5);
   return s.parts();
 }
@@ -59,7 +69,12 @@ TEST(OneTerm, IsAChoiceOfZeroWhereAnIndexIsAnother) {
       [](ScalarBuilder& b, Scalars v) {
         return b.select(b.eq(b.convert(v[0], Dtype::I32), v[1]), v[2], b.constant(Dtype::F32, 0));
       },
-      Dtype::F32, Dtype::I32)));
+      {.places = Dtype::I32})));
+  EXPECT_TRUE(term_of(sum_of([](ScalarBuilder& b, Scalars v) {  // at most and at least
+    const Scalar both = b.bit_and(b.le(v[0], v[1]), b.le(v[1], v[0]));
+    return b.select(both, v[2], b.constant(Dtype::F32, 0));
+  })));
+  EXPECT_TRUE(term_of(sum_of(chosen, {.length = kBeyondI32})));
 }
 
 TEST(OneTerm, IsMadeOfAProductWithAOneHotRow) {
@@ -68,7 +83,25 @@ TEST(OneTerm, IsMadeOfAProductWithAOneHotRow) {
     const Scalar half = b.convert(b.convert(b.eq(v[0], v[1]), Dtype::BF16), Dtype::F32);
     return b.mul(b.mul(v[2], half), v[2]);
   })));
-  EXPECT_TRUE(term_of(sum_of(scaled, Dtype::I32), MathMode::Strict)) << "0 times an integer is 0";
+  EXPECT_TRUE(term_of(sum_of([](ScalarBuilder& b, Scalars v) {  // as one_hot says it
+    const Scalar other = b.bit_or(b.lt(v[0], v[1]), b.lt(v[1], v[0]));
+    return b.mul(v[2], b.convert(b.bit_not(other), Dtype::F32));
+  })));
+  EXPECT_TRUE(term_of(sum_of(scaled, {.dtype = Dtype::I32}), MathMode::Strict)) << "0 times an integer is 0";
+}
+
+TEST(OneTerm, LeavesOtherProductsAsTheyAre) {
+  const auto is_product = [](const Body& body, const Sum& sum) {
+    const KernelSpec spec = canonical(sum_of(body, sum)).spec;
+    const ScalarFunction& made = spec.values()[0].body;
+    return made[made.outputs()[0]].op == ScalarOp::Mul;
+  };
+  EXPECT_TRUE(is_product(scaled, {.also = 3})) << "summed over another axis";
+  EXPECT_TRUE(is_product(scaled, {.monoid = Monoid::Max})) << "a maximum";
+  EXPECT_TRUE(is_product(
+      [](ScalarBuilder& b, Scalars v) { return b.mul(v[2], b.convert(b.lt(v[0], v[1]), Dtype::F32)); }, {}))
+      << "of as many as come before";
+  EXPECT_FALSE(is_product(scaled, {}));
 }
 
 TEST(OneTerm, IsNoneThatOnlyLooksLikeIt) {
@@ -100,8 +133,55 @@ TEST(OneTerm, IsNoneThatOnlyLooksLikeIt) {
   EXPECT_TRUE(is_none([](ScalarBuilder& b, Scalars v) {
     return b.select(b.eq(b.mul(v[0], v[0]), v[1]), v[2], b.constant(Dtype::F32, 0));
   })) << "no index";
-  EXPECT_FALSE(term_of(sum_of(chosen, Dtype::F32, Dtype::I64, 3))) << "another axis";
-  EXPECT_FALSE(term_of(sum_of(chosen, Dtype::F32, Dtype::I64, 1, Monoid::Max))) << "a maximum";
+  EXPECT_TRUE(is_none([](ScalarBuilder& b, Scalars v) {
+    return b.select(b.ne(v[0], v[1]), b.constant(Dtype::F32, 1), v[2]);
+  })) << "the others are 1, said the other way round";
+  EXPECT_TRUE(is_none([](ScalarBuilder& b, Scalars v) {
+    return b.select(b.eq(v[3], v[1]), v[2], b.constant(Dtype::F32, 0));
+  })) << "what a table says of the index";
+  EXPECT_TRUE(is_none([](ScalarBuilder& b, Scalars v) {
+    return b.select(b.eq(v[4], v[1]), v[2], b.constant(Dtype::F32, 0));
+  })) << "the index of the row";
+  EXPECT_TRUE(is_none([](ScalarBuilder& b, Scalars v) {
+    return b.select(b.eq(v[5], v[1]), v[2], b.constant(Dtype::F32, 0));
+  })) << "a multiple of the index";
+  EXPECT_FALSE(term_of(sum_of(chosen, {.also = 3}))) << "another axis";
+  EXPECT_FALSE(term_of(sum_of(chosen, {.monoid = Monoid::Max}))) << "a maximum";
+}
+
+TEST(OneTerm, IsNoneWhereSeveralPlacesAreMeant) {
+  const auto is_none = [](const std::function<Scalar(ScalarBuilder&, Scalars)>& others) {
+    return !term_of(sum_of([&](ScalarBuilder& b, Scalars v) {
+      return b.select(others(b, v), b.constant(Dtype::F32, 0), v[2]);
+    }));
+  };
+  const auto shifted = [](ScalarBuilder& b, Scalar place, int64_t by) {
+    return b.add(place, b.constant(Dtype::I64, by));
+  };
+  EXPECT_TRUE(is_none([&](ScalarBuilder& b, Scalars v) {
+    return b.bit_or(b.lt(v[0], v[1]), b.lt(shifted(b, v[1], 3), v[0]));
+  })) << "from a place to one behind it";
+  EXPECT_TRUE(is_none([&](ScalarBuilder& b, Scalars v) {
+    return b.bit_or(b.lt(v[1], v[0]), b.lt(v[0], shifted(b, v[1], -3)));
+  })) << "from before a place to it";
+  for (const bool is_below : {false, true})
+    for (const bool is_turned : {false, true})
+      EXPECT_TRUE(is_none([&](ScalarBuilder& b, Scalars v) {
+        const Scalar order = is_below ? b.lt(v[0], v[1]) : b.lt(v[1], v[0]);
+        return b.bit_or(order, is_turned ? b.eq(v[1], v[0]) : b.eq(v[0], v[1]));
+      })) << "all on one side of it";
+}
+
+// An index that does not fit its type is that of several places.
+TEST(OneTerm, IsNoneOfAnIndexThatWraps) {
+  const auto narrow = [](Dtype dtype) {
+    return [dtype](ScalarBuilder& b, Scalars v) {
+      return b.select(b.eq(b.convert(v[0], dtype), v[1]), v[2], b.constant(Dtype::F32, 0));
+    };
+  };
+  EXPECT_TRUE(term_of(sum_of(narrow(Dtype::I32), {.places = Dtype::I32})));
+  EXPECT_FALSE(term_of(sum_of(narrow(Dtype::I32), {.places = Dtype::I32, .length = kBeyondI32})));
+  EXPECT_FALSE(term_of(sum_of(narrow(Dtype::U8), {.places = Dtype::U8, .length = 300})));
 }
 
 /// Y[i] = sum k: k == P[i] ? (sum l: A[k,l]) : 0. What stands inside of the sum depends on its axis.
