@@ -230,6 +230,7 @@ void verify_at_size(const Part& part, LongestReference& longest, FullRecord& rec
     ++progress;
     record.skipped_share = std::max(record.skipped_share, suite.skipped_share());
     const std::vector<TensorData>* reference = is_further_size ? longest.beginning_for(suite) : nullptr;
+    if (record.fault.get()) return;
     const bool is_own = reference == nullptr;
     if (!candidate) {
       options.keep_outputs = is_own && references.is_sumless();

@@ -230,6 +230,7 @@ void LongestReference::make() {
     }
   }
   record_.running = kNobody;
+  if (record_.fault.get()) return;
   record_.tried_size = record_.size;
   if (made != nullptr) made_ = *made;
   inputs_ = suite.cases[0].tensors;
