@@ -120,11 +120,11 @@ void choose_one_term(Value& value, std::span<const Value> values, MathMode mode)
   const Scalar root = value.body.outputs()[0];
   if (!sums_one_axis(value) || value.body[root].op != ScalarOp::Mul) return;
   if (mode == MathMode::Strict && is_float(value.dtype())) return;
-  const Conditions conditions(value, value.reduced[0], values);
   for (const Scalar factor : multiplied(value.body, root)) {
     Scalar condition = factor;
     while (value.body[condition].op == ScalarOp::Convert) condition = value.body[condition].operands[0];
     if (condition == factor || value.body[condition].dtype != Dtype::Bool) continue;
+    const Conditions conditions(value, value.reduced[0], values);
     if (!conditions.place_where(condition, true)) continue;
     value.body = choice(value, factor, condition);
     return;

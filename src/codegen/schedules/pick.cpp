@@ -76,6 +76,21 @@ void store_block(StageBuilder& b, const KernelSpec& spec, const Picks& picks, co
   map::store_outputs(spec, ramp, at, known, false);
 }
 
+/// Of one block: bodies, and loads, of which those at computed places come lane by lane.
+double cycles_of_block(const KernelSpec& spec, const Picks& picks, const AxisGroup& inner, int lanes) {
+  constexpr double kPickedLane = 2, kPlace = 4;
+  double cycles = 2 + kPlace * static_cast<double>(picks.size());
+  for (size_t v = 0; v < spec.values().size(); ++v) {
+    const kernel::Value& value = spec.values()[v];
+    const auto pick = picks.find(static_cast<int>(v));
+    cycles += body_cycles(value.body);
+    for (const Operand& o : value.operands)
+      cycles += pick != picks.end() && lies_at_place(o, pick->second) ? kPickedLane * lanes
+                                                                      : load_cycles(spec, o, inner, lanes);
+  }
+  return cycles;
+}
+
 Program lower(const KernelSpec& given, const Parameters& p, const Bucket& bucket, const Target& target) {
   const KernelSpec spec = specialised(given, bucket);
   const Picks picks = picks_in(spec);
@@ -83,7 +98,7 @@ Program lower(const KernelSpec& given, const Parameters& p, const Bucket& bucket
   int lanes = static_cast<int>(p.at("lanes"));
   TaskGrid grid = grid_of(spec.extents(), order, p.at("inner"), lanes);
   if (grid.inner.size() == Expression(1)) lanes = 1;
-  cut_into_tasks(grid, static_cast<double>(p.at("cycles")), bucket.top(), target);
+  cut_into_tasks(grid, cycles_of_block(spec, picks, grid.inner, lanes), bucket.top(), target);
   Program program = program_for(spec, "pick");
   StageBuilder b(program, grid.tasks());
   const Expression size = grid.inner.size();
@@ -108,58 +123,15 @@ Program lower(const KernelSpec& given, const Parameters& p, const Bucket& bucket
 
 // --- candidates ---
 
-/// Of a slot, by elements of the sum `value`: one each.
-double picked_bytes(const KernelSpec& spec, int value, int slot, const DimMap& top) {
-  double elements = 1;
-  for (const int axis : spec.values()[static_cast<size_t>(value)].axes)
-    elements *= static_cast<double>(spec.extents()[static_cast<size_t>(axis)].exec(top));
-  return elements * kernel::mean_element_bytes(spec.slots()[static_cast<size_t>(slot)].dtype);
-}
-
-/// Memory traffic: of slots that are read at computed places alone, what is picked.
-Roofline roofline_of_picks(const KernelSpec& spec, const Picks& picks, const DimMap& top,
-                           const Target& target) {
-  const auto bytes_of = [&](size_t slot) {
-    const kernel::Slot& s = spec.slots()[slot];
-    return static_cast<double>(s.elements.exec(top)) * kernel::mean_element_bytes(s.dtype);
-  };
-  std::vector<double> read(spec.slots().size(), 0);
-  for (size_t v = 0; v < spec.values().size(); ++v) {
-    const auto pick = picks.find(static_cast<int>(v));
-    for (const Operand& o : spec.values()[v].operands) {
-      if (o.kind != Operand::Kind::Load) continue;
-      const auto slot = static_cast<size_t>(o.slot);
-      const bool is_picked = pick != picks.end() && lies_at_place(o, pick->second);
-      const double more = is_picked ? picked_bytes(spec, pick->first, o.slot, top) : bytes_of(slot);
-      read[slot] = std::min(bytes_of(slot), read[slot] + more);
-    }
-  }
-  Roofline roofline = roofline_of(spec, top, target);
-  for (size_t slot = 0; slot < read.size(); ++slot) roofline.bytes -= bytes_of(slot) - read[slot];
-  return roofline;
-}
-
-/// Of one block: bodies, and loads, of which those at computed places come lane by lane.
-double cycles_of_block(const KernelSpec& spec, const Picks& picks, const AxisGroup& inner, int lanes) {
-  constexpr double kPickedLane = 2, kPlace = 4;
-  double cycles = 2 + kPlace * static_cast<double>(picks.size());
-  for (size_t v = 0; v < spec.values().size(); ++v) {
-    const kernel::Value& value = spec.values()[v];
-    const auto pick = picks.find(static_cast<int>(v));
-    cycles += body_cycles(value.body);
-    for (const Operand& o : value.operands)
-      cycles += pick != picks.end() && lies_at_place(o, pick->second) ? kPickedLane * lanes
-                                                                      : load_cycles(spec, o, inner, lanes);
-  }
-  return cycles;
-}
-
 std::vector<Candidate> candidates(const KernelSpec& given, const Bucket& bucket, const Target& target) {
   const KernelSpec spec = specialised(given, bucket);
   const Picks picks = picks_in(spec);
   if (!takes(spec, picks)) return {};
   const DimMap top = bucket.top();
-  const Roofline roofline = roofline_of_picks(spec, picks, top, target);
+  // Of what is read at computed places, what is picked.
+  const kernel::Work work = kernel::work_of(spec, top);
+  Roofline roofline = roofline_of(spec, top, target);
+  roofline.bytes = work.bytes_read + work.bytes_written;
   const std::vector<int> order = memory_order(spec, spec.outputs()[0]);
   std::vector<Candidate> list;
   const auto add = [&](int64_t inner, int lanes) {
@@ -167,8 +139,7 @@ std::vector<Candidate> candidates(const KernelSpec& given, const Bucket& bucket,
     const double block = cycles_of_block(spec, picks, grid.inner, lanes);
     const auto blocks = static_cast<double>(std::max<int64_t>(1, grid.rows().exec(top))) *
                         static_cast<double>(std::max<int64_t>(1, grid.blocks().exec(top)));
-    list.push_back({{{"inner", inner}, {"lanes", lanes}, {"cycles", static_cast<int64_t>(block)}},
-                    roofline.us(blocks * block, 1)});
+    list.push_back({{{"inner", inner}, {"lanes", lanes}}, roofline.us(blocks * block, 1)});
   };
   const int lanes = natural_lanes(spec, target);
   for (int64_t inner = 1; inner <= std::ssize(order); ++inner) add(inner, lanes);

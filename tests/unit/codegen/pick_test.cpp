@@ -4,16 +4,15 @@
 
 #include "cases.h"
 #include "codegen/schedules/families.h"
+#include "unit/kernel/one_term_specs.h"
 
 // Sums of one term as gathers, beside their own definition. Places of inputs lie inside and outside of the axis.
 namespace luminal::codegen {
 namespace {
 
 using namespace test_cases;
-
-Scalar chosen(ScalarBuilder& b, Scalar place, Scalar index, Scalar x) {
-  return b.select(b.eq(place, index), x, b.constant(b.dtype(x), 0));
-}
+using kernel::test::chosen;
+using kernel::test::element_of_each_row;
 
 struct Table {
   Expression rows = 9, entries = 4, columns = 37;
@@ -78,27 +77,11 @@ TEST(Pick, TakesASingleElement) {
   check_candidates(pick_schedule(), s.finish().spec, {}, avx2(), {{}});
 }
 
-/// Y[i] = sum k: (k == P[i] ? A[i,k] : 0), beside a sum of whole rows if `more`.
-KernelSpec of_rows(bool more) {
-  SpecBuilder s;
-  const Expression i = s.axis(9), k = s.axis(21);
-  const int p = s.slot(9, Dtype::I64), a = s.slot(189);
-  int y = s.value({0}, {1}, Monoid::Add, {SpecBuilder::number(k), s.load(p, i), s.load(a, i * 21 + k)},
-                  [](ScalarBuilder& b, std::span<const Scalar> v) { return chosen(b, v[1], v[0], v[2]); });
-  if (more) {
-    const int sum = s.value({0}, {1}, Monoid::Add, {s.load(a, i * 21 + k)},
-                            [](ScalarBuilder&, std::span<const Scalar> v) { return v[0]; });
-    y = s.value({0}, {}, std::nullopt, {s.read(y), s.read(sum)}, product);
-  }
-  s.output(y, i, 9);
-  return s.finish().spec;
-}
-
 TEST(Pick, LeavesOtherSumsToOthers) {
-  EXPECT_FALSE(pick_schedule().candidates(of_rows(false), {}, avx2()).empty());
-  EXPECT_TRUE(pick_schedule().candidates(of_rows(true), {}, avx2()).empty());
+  EXPECT_FALSE(pick_schedule().candidates(element_of_each_row(9, 21, false), {}, avx2()).empty());
+  EXPECT_TRUE(pick_schedule().candidates(element_of_each_row(9, 21, true), {}, avx2()).empty());
   for (const Target& target : {avx512(), avx2()})
-    check_candidates(row_schedule(), of_rows(true), {}, target, {{}});
+    check_candidates(row_schedule(), element_of_each_row(9, 21, true), {}, target, {{}});
   const KernelSpec quantised = [] {
     SpecBuilder s;
     const Expression i = s.axis(4), j = s.axis(64), k = s.axis(6);

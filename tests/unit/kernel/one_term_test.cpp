@@ -3,12 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "kernel/cost.h"
-#include "spec_builder.h"
+#include "one_term_specs.h"
 
 // Sums of one term: which are found, and which only look like them.
 namespace luminal::kernel {
 namespace {
 
+using test::element_of_each_row;
 using test::SpecBuilder;
 using Scalars = std::span<const Scalar>;
 using Body = std::function<Scalar(ScalarBuilder&, Scalars)>;
@@ -46,9 +47,7 @@ std::optional<OneTerm> term_of(SpecParts parts, MathMode mode = MathMode::Relaxe
   return one_term_of(spec.values(), 0);
 }
 
-Scalar chosen(ScalarBuilder& b, Scalars v) {
-  return b.select(b.eq(v[0], v[1]), v[2], b.constant(b.dtype(v[2]), 0));
-}
+Scalar chosen(ScalarBuilder& b, Scalars v) { return test::chosen(b, v[1], v[0], v[2]); }
 Scalar scaled(ScalarBuilder& b, Scalars v) { return b.mul(v[2], b.convert(b.eq(v[0], v[1]), b.dtype(v[2]))); }
 
 TEST(OneTerm, IsAChoiceOfZeroWhereAnIndexIsAnother) {
@@ -206,22 +205,6 @@ TEST(OneTerm, SaysThePlace) {
   ASSERT_TRUE(term);
   EXPECT_EQ(term->place.nodes().size(), 3U) << term->place.to_string();
   EXPECT_EQ(term->place[term->place.outputs()[0]].op, ScalarOp::Add);
-}
-
-/// Y[i] = sum k: k == P[i] ? A[i,k] : 0, beside the sum of each row if `more`.
-KernelSpec element_of_each_row(int64_t rows, int64_t length, bool more) {
-  SpecBuilder s;
-  const Expression i = s.axis(rows), k = s.axis(length);
-  const int p = s.slot(rows, Dtype::I64), a = s.slot(rows * length);
-  const Operand element = s.load(a, i * length + k);
-  int y = s.value({0}, {1}, Monoid::Add, {SpecBuilder::number(k), s.load(p, i), element}, chosen);
-  if (more) {
-    const int sum = s.value({0}, {1}, Monoid::Add, {element}, [](ScalarBuilder&, Scalars v) { return v[0]; });
-    y = s.value({0}, {}, std::nullopt, {s.read(y), s.read(sum)},
-                [](ScalarBuilder& b, Scalars v) { return b.add(v[0], v[1]); });
-  }
-  s.output(y, i, rows);
-  return s.finish().spec;
 }
 
 TEST(OneTerm, CostsWhatItReads) {
