@@ -67,8 +67,10 @@ class Kernel {
   [[nodiscard]] virtual int64_t shared_bytes(std::span<const int64_t> dims) const = 0;
   /// Workspace beside that, which the kernel fills from its frozen slots (codegen::Space::Prepared).
   [[nodiscard]] virtual int64_t prepared_bytes(std::span<const int64_t>) const { return 0; }
-  /// codegen::preparation_of: kernels of a device with the same one fill it alike. 0: like no other kernel.
+  /// Kernels of a device with the same one fill it alike (codegen::Preparation). 0: like no other kernel.
   [[nodiscard]] virtual uint64_t preparation() const { return 0; }
+  /// The slots from which it is filled, in an order that these kernels share.
+  [[nodiscard]] virtual std::span<const int> prepared_slots() const { return {}; }
   /// What a cache keeps: `load` of it gives the same kernel without compiling. Empty: nothing is kept.
   [[nodiscard]] virtual std::vector<std::byte> binary() const = 0;
 };

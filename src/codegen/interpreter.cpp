@@ -159,10 +159,13 @@ class Machine {
         });
       }
       case Kind::Permute: {
-        const auto n = static_cast<uint32_t>(i.type.lanes);
+        const auto n = static_cast<uint32_t>(type(i.operands[1]).lanes);
         const auto tables = static_cast<uint32_t>(i.operands.size() - 1);
+        const bool in_bytes = type(i.operands[0]).dtype == Dtype::U8;
         return copy_lanes(i, [&](int k) {
-          const auto number = static_cast<uint32_t>(lane<int32_t>(i.operands[0], k)) % (n * tables);
+          const auto given = in_bytes ? uint32_t{lane<uint8_t>(i.operands[0], k)}
+                                      : static_cast<uint32_t>(lane<int32_t>(i.operands[0], k));
+          const uint32_t number = given % (n * tables);
           return std::pair{static_cast<int>(1 + number / n), static_cast<int>(number % n)};
         });
       }

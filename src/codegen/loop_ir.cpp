@@ -106,7 +106,7 @@ Id StageBuilder::shuffle(Id a, Id b, std::vector<int> pattern) {
                  .pattern = std::move(pattern)});
 }
 Id StageBuilder::permute(Id numbers, std::vector<Id> tables) {
-  const Type t = type(tables.at(0));
+  const Type t{type(tables.at(0)).dtype, type(numbers).lanes};
   tables.insert(tables.begin(), numbers);
   return define({.kind = Kind::Permute, .type = t, .operands = std::move(tables)});
 }
@@ -138,8 +138,12 @@ Id StageBuilder::load_bytes(int buffer, const Expression& byte, int lanes, int64
   return define(
       {.kind = Kind::Load, .type = {Dtype::U8, lanes}, .buffer = buffer, .index = byte, .stride = stride});
 }
-Id StageBuilder::load_word(int buffer, const Expression& byte) {
-  return define({.kind = Kind::Load, .type = {Dtype::U16, 1}, .buffer = buffer, .index = byte});
+Id StageBuilder::load_words(int buffer, const Expression& byte, int lanes) {
+  return define({.kind = Kind::Load,
+                 .type = {Dtype::U16, lanes},
+                 .buffer = buffer,
+                 .index = byte,
+                 .stride = lanes > 1 ? 2 : 1});
 }
 Id StageBuilder::gather_bytes(int buffer, Id bytes, Id mask) {
   return define({.kind = Kind::Gather,
@@ -292,7 +296,7 @@ void StageBuilder::finish(bool prepares) {
 
 Dtype access_dtype(const Buffer& buffer) { return is_quantized(buffer.dtype) ? Dtype::U8 : buffer.dtype; }
 int access_width(const Instruction& access, const Buffer& buffer) {
-  return is_quantized(buffer.dtype) && access.type.dtype == Dtype::U16 ? 2 : 1;
+  return access_dtype(buffer) == Dtype::U8 && access.type.dtype == Dtype::U16 ? 2 : 1;
 }
 Expression access_count(const Buffer& buffer) {
   if (!is_quantized(buffer.dtype)) return buffer.elements;
@@ -317,19 +321,45 @@ size_t preparing_stages(const Program& program) {
   return static_cast<size_t>(first - program.stages.begin());
 }
 
-uint64_t preparation_of(const Program& program) {
+namespace {
+
+/// Buffers by the order in which a block comes to them; `number` has -1 for those that were not met yet.
+void renumber_buffers(Block& block, std::vector<int>& number, int& met) {
+  for (Instruction& i : block) {
+    if (i.buffer >= 0) {
+      int& own = number[static_cast<size_t>(i.buffer)];
+      if (own < 0) own = met++;
+      i.buffer = own;
+    }
+    renumber_buffers(i.body, number, met);
+  }
+}
+
+}  // namespace
+
+Preparation preparation_of(const Program& program) {
   const size_t stages = preparing_stages(program);
-  if (stages == 0) return 0;
-  Program part{
-      .name = "preparation", .dims = {}, .buffers = program.buffers, .stages = {}, .native = nullptr};
+  Preparation preparation;
+  if (stages == 0) return preparation;
+  Program part{.name = "preparation", .dims = {}, .buffers = {}, .stages = {}, .native = nullptr};
   part.stages.assign(program.stages.begin(), program.stages.begin() + static_cast<std::ptrdiff_t>(stages));
+  // What other stages do with their buffers does not matter, nor which slots of how many these read.
+  std::vector<int> number(program.buffers.size(), -1);
+  int met = 0;
+  for (Stage& stage : part.stages) renumber_buffers(stage.body, number, met);
+  part.buffers.resize(static_cast<size_t>(met));
   std::set<std::string> dims;
-  for (Buffer& buffer : part.buffers) {
+  for (size_t k = 0; k < number.size(); ++k) {
+    if (number[k] < 0) continue;
+    Buffer& buffer = part.buffers[static_cast<size_t>(number[k])] = program.buffers[k];
     buffer.is_kept = false;
-    const bool is_known = buffer.space == Space::Prepared || buffer.space == Space::Local ||
-                          buffer.space == Space::Table || buffer.is_frozen;
-    if (!is_known) buffer.elements = 0;  // no stage that prepares touches it
     dims.merge(buffer.elements.to_symbols());
+  }
+  for (Buffer& buffer : part.buffers) {
+    if (buffer.space != Space::Slot) continue;
+    const auto place = static_cast<int>(preparation.slots.size());
+    preparation.slots.push_back(std::exchange(buffer.number, place));
+    buffer.name = fmt::format("slot{}", place);
   }
   for (const Stage& stage : part.stages) {
     dims.merge(stage.tasks.to_symbols());
@@ -339,7 +369,8 @@ uint64_t preparation_of(const Program& program) {
     });
   }
   const std::string text = part.to_string();
-  return dims.empty() ? hash_bytes(text.data(), text.size()) : 0;
+  if (dims.empty()) preparation.hash = hash_bytes(text.data(), text.size());
+  return preparation;
 }
 
 Workspace workspace_of(const Program& program, Space space) {

@@ -76,19 +76,19 @@ struct Instruction {
     LaneMask,   ///< result = lane number < index, as Bool lanes
     Broadcast,  ///< result = the scalar operand in every lane
     Shuffle,    ///< result lane i = lane `pattern[i]` of the two operands one after the other
-    Permute,    ///< result lane i = lane operands[0] lane i (I32), modulo all there are, of one table or two
-                ///< one after the other (operands 1, 2); all have the result's lanes, a power of two
-    Dot4,       ///< result lane i (I32) = operands[0] lane i + the sum of operands[1] lane j (U8) times
-                ///< operands[2] lane j (I8) over the four lanes j from 4 * i on; wraps
-    Reduce,     ///< result = the operand's lanes folded with `op` (Add, Mul, Maximum, Minimum, And, Or, Xor)
-                ///< to a scalar: lane i with lane i + lanes/2 until one is left; lanes is a power of two
-    Load,       ///< lane i = buffer[index + i * stride]; lanes without mask read nothing and hold 0
-    Gather,     ///< lane i = buffer[operand lane i] (I64)
-    Store,      ///< buffer[index + i * stride] = operand lane i, where the mask holds
-    Scatter,    ///< buffer[operands[1] lane i] = operands[0] lane i
-    Prefetch,   ///< buffer[index] will be read soon, if it exists: a wish without an effect
-    Loop,       ///< for variable in extent: body, with carried values
-    If,         ///< body if the scalar Bool operand is true
+    Permute,  ///< result lane i = entry operands[0] lane i (I32, or U8 as the result), modulo all there are, of one
+              ///< table or two one after the other (operands 1, 2) of a power of two of lanes each
+    Dot4,      ///< result lane i (I32) = operands[0] lane i + the sum of operands[1] lane j (U8) times
+               ///< operands[2] lane j (I8) over the four lanes j from 4 * i on; wraps
+    Reduce,    ///< result = the operand's lanes folded with `op` (Add, Mul, Maximum, Minimum, And, Or, Xor)
+               ///< to a scalar: lane i with lane i + lanes/2 until one is left; lanes is a power of two
+    Load,      ///< lane i = buffer[index + i * stride]; lanes without mask read nothing and hold 0
+    Gather,    ///< lane i = buffer[operand lane i] (I64)
+    Store,     ///< buffer[index + i * stride] = operand lane i, where the mask holds
+    Scatter,   ///< buffer[operands[1] lane i] = operands[0] lane i
+    Prefetch,  ///< buffer[index] will be read soon, if it exists: a wish without an effect
+    Loop,      ///< for variable in extent: body, with carried values
+    If,        ///< body if the scalar Bool operand is true
   };
   Kind kind = Kind::Compute;
   Id result = kNone;  ///< kNone for Store, Scatter, Prefetch, Loop, If
@@ -187,8 +187,8 @@ class StageBuilder {
   Id gather(int buffer, Id indices, Id mask = kNone);
   /// Of a slot of blocks, its bytes.
   Id load_bytes(int buffer, const Expression& byte, int lanes = 1, int64_t stride = 1);
-  /// The bytes `byte` and byte + 1 of a slot of blocks, as U16.
-  Id load_word(int buffer, const Expression& byte);
+  /// The bytes `byte` and byte + 1 of a buffer of bytes or blocks as U16, and those behind them in further lanes.
+  Id load_words(int buffer, const Expression& byte, int lanes = 1);
   Id gather_bytes(int buffer, Id bytes, Id mask = kNone);
   /// Entries of a table of static lifetime.
   Id look_up(std::span<const int32_t> table, Id indices);
@@ -222,7 +222,7 @@ class StageBuilder {
 /// What an access to the buffer gives or takes, and how many of them there are: elements, or the bytes of blocks.
 [[nodiscard]] Dtype access_dtype(const Buffer& buffer);
 [[nodiscard]] Expression access_count(const Buffer& buffer);
-/// Of those, how many a lane of an access takes: two of the bytes of blocks for a U16, otherwise one.
+/// Of those, how many a lane of an access takes: two bytes for a U16, otherwise one.
 [[nodiscard]] int access_width(const Instruction& access, const Buffer& buffer);
 /// Index of a new buffer of `program`.
 int add_buffer(Program& program, Buffer buffer);
@@ -232,9 +232,14 @@ void for_each_instruction(const Block& block, const std::function<void(const Ins
 
 /// How many of the stages, the first ones, prepare.
 [[nodiscard]] size_t preparing_stages(const Program& program);
-/// A hash of what they do and of where they write: programs that have the same one prepare the same of frozen slots that
-/// hold the same. 0 if nothing is prepared, or if it depends on named dims.
-[[nodiscard]] uint64_t preparation_of(const Program& program);
+/// What they do.
+struct Preparation {
+  /// Programs that have the same one prepare the same, in the same places, of slots that hold the same. 0 if nothing is
+  /// prepared, or if it depends on named dims.
+  uint64_t hash = 0;
+  std::vector<int> slots;  ///< numbers of those that are read, by the order of their first use
+};
+[[nodiscard]] Preparation preparation_of(const Program& program);
 
 /// Where the buffers of one workspace (Shared, Local or Prepared) lie: byte offsets, each a multiple of 64.
 struct Workspace {

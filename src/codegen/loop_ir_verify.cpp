@@ -180,11 +180,15 @@ class Verifier {
   void permute(const Instruction& i) {
     check(i.operands.size() == 2 || i.operands.size() == 3, "takes one table or two");
     operands(i, i.operands.size());
-    check(operand(i, 0) == Type{Dtype::I32, i.type.lanes}, "takes one i32 number for each lane");
-    check(i.type.lanes > 1 && (i.type.lanes & (i.type.lanes - 1)) == 0, "{} lanes are no power of two",
-          i.type.lanes);
-    for (size_t k = 1; k < i.operands.size(); ++k)
-      check(operand(i, k) == i.type, "table {} has another type than the result", k);
+    const Type numbers = operand(i, 0), table = operand(i, 1);
+    check(numbers.lanes == i.type.lanes &&
+              (numbers.dtype == Dtype::I32 || (numbers.dtype == Dtype::U8 && table.dtype == Dtype::U8)),
+          "takes one i32 number for each lane, or u8 ones of tables of u8");
+    check(table.lanes > 1 && (table.lanes & (table.lanes - 1)) == 0, "{} entries are no power of two",
+          table.lanes);
+    check(table.dtype == i.type.dtype, "the tables have another dtype than the result");
+    for (size_t k = 2; k < i.operands.size(); ++k)
+      check(operand(i, k) == table, "table {} has another type than the first", k);
   }
 
   void reduce(const Instruction& i) {

@@ -48,8 +48,8 @@ struct KernelLaunch {
   std::shared_ptr<const backends::Kernel> kernel;
   std::vector<TensorIndex> inputs, outputs;
   std::vector<InPlace> in_place;  ///< what is allowed
-  /// Into `inputs`: those of frozen slots (kernel::Slot). Where none of these tensors is written, what the kernel prepares
-  /// of them is kept from run to run.
+  /// Into `inputs`: those from which the kernel prepares something (Kernel::prepared_slots). Where none of these tensors is
+  /// written, that is kept from run to run.
   std::vector<int> frozen;
 };
 

@@ -16,9 +16,9 @@ std::optional<PreparedWeights::Key> PreparedWeights::key_of(const Plan& plan,
   const KernelLaunch& launch = *plan.launches[at(preparation.launch)].kernel;
   if (launch.kernel->preparation() == 0) return std::nullopt;
   Key key{launch.kernel->preparation(), preparation.bytes, {}};
-  for (size_t i = 0; i < preparation.from.size(); ++i) {
-    const PlanTensor& tensor = plan.tensors[at(preparation.from[i])];
-    key.from.push_back({launch.frozen[i], tensor.value, tensor.constant.get()});
+  for (const TensorIndex from : preparation.from) {
+    const PlanTensor& tensor = plan.tensors[at(from)];
+    key.from.push_back({tensor.value, tensor.constant.get()});
   }
   return key;
 }

@@ -38,9 +38,8 @@ class PreparedWeights {
   [[nodiscard]] int64_t bytes() const;
 
  private:
-  /// A weight, and the slot by which it is read.
+  /// A weight.
   struct Source {
-    int slot = 0;
     std::optional<Value> value;            ///< of the graph, if it is one
     const TensorData* constant = nullptr;  ///< of the plan, if it is one
     friend auto operator<=>(const Source&, const Source&) = default;

@@ -317,8 +317,12 @@ class Builder {
       facts.list[i].code = made[i].code;
       if (made[i].compile_ms > 0) ++facts.compiled_kernels;
     }
-    for (const Open& open : open_)
-      plan_.launches[open.launch].kernel->kernel = made[facts.kernel_of[open.launch]].kernel;
+    for (const Open& open : open_) {
+      runtime::KernelLaunch& launch = *plan_.launches[open.launch].kernel;
+      launch.kernel = made[facts.kernel_of[open.launch]].kernel;
+      const auto prepared = launch.kernel->prepared_slots();
+      launch.frozen.assign(prepared.begin(), prepared.end());
+    }
     facts.compile_ms = 1e3 * seconds_since(begin);
     facts.kernels = static_cast<int>(open_.size());
     facts.distinct_kernels = static_cast<int>(facts.list.size());
@@ -340,9 +344,6 @@ class Builder {
     ++kernel.launches;
     Launch& launch = plan_.launches[open.launch];
     if (kernel.implementation.schedule->foreign) launch.kernel->in_place.clear();
-    const auto slots = store_.at(open.spec).slots();
-    for (size_t slot = 0; slot < slots.size(); ++slot)
-      if (slots[slot].is_frozen) launch.kernel->frozen.push_back(static_cast<int>(slot));
     launch.name = shared.name;
     launch.flops = shared.work.flops;
     launch.bytes = shared.work.bytes_read + shared.work.bytes_written;

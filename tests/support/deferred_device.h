@@ -142,6 +142,9 @@ class DeferredDevice : public backends::Device {
       return cpu_kernel->prepared_bytes(dims);
     }
     [[nodiscard]] uint64_t preparation() const override { return cpu_kernel->preparation(); }
+    [[nodiscard]] std::span<const int> prepared_slots() const override {
+      return cpu_kernel->prepared_slots();
+    }
     [[nodiscard]] std::vector<std::byte> binary() const override { return cpu_kernel->binary(); }
     const std::shared_ptr<const backends::Kernel> cpu_kernel;
 

@@ -24,6 +24,7 @@ class KernelLike : public backends::HostKernel {
     return kernel_->prepared_bytes(dims);
   }
   uint64_t preparation() const override { return kernel_->preparation(); }
+  std::span<const int> prepared_slots() const override { return kernel_->prepared_slots(); }
   void run(int stage, const backends::LaunchArguments& arguments, int64_t begin, int64_t end) const override {
     kernel_->run(stage, arguments, begin, end);
   }

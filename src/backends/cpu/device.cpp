@@ -45,6 +45,7 @@ class CpuKernel : public HostKernel {
     return prepared_(dims);
   }
   [[nodiscard]] uint64_t preparation() const override { return file_.preparation; }
+  [[nodiscard]] std::span<const int> prepared_slots() const override { return file_.prepared_slots; }
   void run(int stage, const LaunchArguments& arguments, int64_t begin, int64_t end) const override {
     stages_[static_cast<size_t>(stage)](&arguments, begin, end);
   }
@@ -94,7 +95,9 @@ class CpuDevice : public HostDevice {
     file.local_bytes = workspace_of(program, Space::Local).bytes;
     file.prepared_bytes = workspace_of(program, Space::Prepared).bytes;
     file.preparing_stages = static_cast<int>(preparing_stages(program));
-    file.preparation = preparation_of(program);
+    codegen::Preparation preparation = preparation_of(program);
+    file.preparation = preparation.hash;
+    file.prepared_slots = std::move(preparation.slots);
     file.object = compile_object(source, cpu_);
     return std::make_shared<CpuKernel>(std::move(file));
   }

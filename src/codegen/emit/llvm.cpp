@@ -181,7 +181,7 @@ class StageText {
         return set(i, arithmetic_.shuffle(type(i.operands[0]), values_[i.operands[0]], values_[i.operands[1]],
                                           i.pattern));
       case Kind::Permute:
-        return set(i, arithmetic_.permute(i.type, operands(i)));
+        return set(i, arithmetic_.permute(type(i.operands[0]), type(i.operands[1]), operands(i)));
       case Kind::Dot4:
         return set(i, arithmetic_.dot4(i.type, operands(i)));
       case Kind::Reduce:
@@ -328,7 +328,7 @@ class StageText {
     const Type in_memory = memory_type(i.type);
     if (lanes == 1)
       return from_memory(i, i.mask == kNone ? plain_load(i, 1, index) : guarded_load(i, mask(i), index));
-    if (i.stride == 1) {
+    if (i.stride == access_width(i, buffer(i))) {
       if (i.mask == kNone) return from_memory(i, plain_load(i, lanes, index));
       return from_memory(i, masked_load(i, in_memory, index, mask(i)));
     }

@@ -310,21 +310,24 @@ LlvmValue Arithmetic::shuffle(Type from, const LlvmValue& a, const LlvmValue& b,
                                                          type, a.text, b.text, pattern.size(), mask));
 }
 
-LlvmValue Arithmetic::permute(Type t, const std::vector<LlvmValue>& operands) {
-  const Type numbers{Dtype::I32, t.lanes};
+LlvmValue Arithmetic::permute(Type numbers, Type table, const std::vector<LlvmValue>& operands) {
+  const Type t{table.dtype, numbers.lanes};
   const int bytes = 4 * t.lanes;
-  const bool fits =
-      t.dtype == Dtype::F32 && options_.permutes && (bytes == options_.vector_bytes || bytes == 32);
+  const bool fits = t == table && t.dtype == Dtype::F32 && options_.permutes &&
+                    (bytes == options_.vector_bytes || bytes == 32);
   if (operands.size() == 3 && !(fits && bytes == 64)) {
-    const LlvmValue low = permute(t, {operands[0], operands[1]});
-    const LlvmValue high = permute(t, {operands[0], operands[2]});
-    const LlvmValue bit = binary("and", numbers, operands[0], {integer_literal(numbers, t.lanes), 0});
+    const LlvmValue low = permute(numbers, table, {operands[0], operands[1]});
+    const LlvmValue high = permute(numbers, table, {operands[0], operands[2]});
+    const LlvmValue bit = binary("and", numbers, operands[0], {integer_literal(numbers, table.lanes), 0});
     const LlvmValue is_high =
         w_.pure(bit.level, fmt::format("icmp ne {} {}, zeroinitializer", type_text(numbers), bit.text));
     return select(t, is_high, high, low);
   }
   if (fits) return permute_by_instruction(t, operands);
-  const LlvmValue within = binary("and", numbers, operands[0], {integer_literal(numbers, t.lanes - 1), 0});
+  const LlvmValue within =
+      binary("and", numbers, operands[0], {integer_literal(numbers, table.lanes - 1), 0});
+  if (numbers.dtype == Dtype::U8 && table.lanes == 16 && options_.permutes)
+    if (const LlvmValue made = permute_bytes(t, within, operands[1]); !made.text.empty()) return made;
   const std::string type = type_text(t);
   const int level = std::max(operands[1].level, within.level);
   LlvmValue made{"poison", 0};
@@ -332,11 +335,31 @@ LlvmValue Arithmetic::permute(Type t, const std::vector<LlvmValue>& operands) {
     const LlvmValue number = w_.pure(
         within.level, fmt::format("extractelement {} {}, i64 {}", type_text(numbers), within.text, k));
     const LlvmValue entry =
-        w_.pure(level, fmt::format("extractelement {} {}, i32 {}", type, operands[1].text, number.text));
+        w_.pure(level, fmt::format("extractelement {} {}, {} {}", type_text(table), operands[1].text,
+                                   type_text({numbers.dtype, 1}), number.text));
     made = w_.pure(level, fmt::format("insertelement {} {}, {} {}, i64 {}", type, made.text,
                                       type_text({t.dtype, 1}), entry.text, k));
   }
   return made;
+}
+
+/// Entries of a table of 16 bytes, by numbers below 16: an instruction finds 16, 32 or 64 of them. No text where there is
+/// none for so many.
+LlvmValue Arithmetic::permute_bytes(Type t, const LlvmValue& numbers, const LlvmValue& table) {
+  constexpr int kEntries = 16;
+  const bool wide = t.lanes == 64 && options_.vector_bytes == 64 && options_.dots;  // VNNI implies AVX-512 BW
+  const char* name = t.lanes == 16   ? "llvm.x86.ssse3.pshuf.b.128"
+                     : t.lanes == 32 ? "llvm.x86.avx2.pshuf.b"
+                     : wide          ? "llvm.x86.avx512.pshuf.b.512"
+                                     : nullptr;
+  if (name == nullptr) return {};
+  std::vector<int> repeated;
+  for (int k = 0; k < t.lanes; ++k) repeated.push_back(k % kEntries);
+  const LlvmValue entries = shuffle({t.dtype, kEntries}, table, table, repeated);
+  const std::string type = type_text(t);
+  const std::string function = declare_(name, type, fmt::format("{0}, {0}", type));
+  return w_.pure(std::max(numbers.level, entries.level),
+                 fmt::format("call {0} {1}({0} {2}, {0} {3})", type, function, entries.text, numbers.text));
 }
 
 /// The instructions take numbers modulo the lanes.

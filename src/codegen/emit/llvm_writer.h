@@ -92,7 +92,7 @@ class Arithmetic {
   LlvmValue reduce(ScalarOp op, Type from, const LlvmValue& a);
   LlvmValue shuffle(Type from, const LlvmValue& a, const LlvmValue& b, const std::vector<int>& pattern);
   /// `operands`: numbers, then one table or two.
-  LlvmValue permute(Type t, const std::vector<LlvmValue>& operands);
+  LlvmValue permute(Type numbers, Type table, const std::vector<LlvmValue>& operands);
   LlvmValue dot4(Type t, const std::vector<LlvmValue>& operands);
 
  private:
@@ -100,6 +100,7 @@ class Arithmetic {
   LlvmValue narrow_lanes(const LlvmValue& a, Type to);
   LlvmValue dot4_by_pairs(Type t, const std::vector<LlvmValue>& operands);
   LlvmValue permute_by_instruction(Type t, const std::vector<LlvmValue>& operands);
+  LlvmValue permute_bytes(Type t, const LlvmValue& numbers, const LlvmValue& table);
   LlvmValue unary(const std::string& op, Type t, const LlvmValue& a);
   LlvmValue binary(const std::string& op, Type t, const LlvmValue& a, const LlvmValue& b);
   LlvmValue select(Type t, const LlvmValue& condition, const LlvmValue& a, const LlvmValue& b);

@@ -96,7 +96,9 @@ bool is_frozen(const KernelSpec& spec, const Factor& f) {
   const auto is_load = [](const Operand* o) { return o->kind == Operand::Kind::Load; };
   return std::ranges::any_of(read, is_load) && std::ranges::all_of(read, [&](const Operand* o) {
            if (o->kind == Operand::Kind::Index) return true;
-           return is_load(o) && spec.slots()[static_cast<size_t>(o->slot)].is_frozen;
+           if (!is_load(o)) return false;
+           const kernel::Slot& slot = spec.slots()[static_cast<size_t>(o->slot)];
+           return slot.is_frozen && !is_quantized(slot.dtype);  // a copy of blocks is larger than they are
          });
 }
 

@@ -426,56 +426,109 @@ class DotLowering {
   int sums_ = -1;
 };
 
+/// What forms of a product are priced by.
+struct DotPrices {
+  const KernelSpec& spec;
+  const BlockDot& dot;
+  const Target& target;
+  DimMap top;
+  double rows, columns, steps;
+  const BlockFormat& format;
+
+  [[nodiscard]] bool has_offset() const { return !format.offset.empty(); }
+  /// Each group puts its scale together.
+  [[nodiscard]] bool has_inner_scales() const { return format.block_elements > dot.group; }
+  [[nodiscard]] double us(double cycles, int stages) const {
+    return roofline_of(spec, top, target).us(cycles, stages);
+  }
+};
+
+/// Rows where they lie, lanes along the sum.
+void add_row_forms(const DotPrices& p, std::vector<Candidate>& list) {
+  constexpr double kMultiply = 1.25, kUnpack = 1.25, kShared = 0.75, kOffset = 0.25, kInnerScale = 1,
+                   kEnd = 10;
+  for (const int64_t rows : {4, 2, 1})
+    for (const int64_t columns : {4, 2, 1}) {
+      const auto r = static_cast<double>(rows), c = static_cast<double>(columns);
+      if (r > std::max(1.0, p.rows) || c > std::max(1.0, p.columns)) continue;
+      const double cycles = p.steps * (kMultiply + (kUnpack + (p.has_inner_scales() ? kInnerScale : 0)) / c +
+                                       kShared / r + (p.has_offset() ? kOffset : 0)) +
+                            p.rows * p.columns * kEnd;
+      const int64_t task = std::clamp<int64_t>(static_cast<int64_t>(p.rows) / (rows * 8 * p.target.threads),
+                                               1, std::max<int64_t>(1, 262144 / (p.dot.length * rows)));
+      list.push_back({{{"rows", rows}, {"columns", columns}, {"task", task}}, p.us(cycles, 1)});
+    }
+}
+
+/// Lanes are rows.
+void add_panel_forms(const DotPrices& p, std::vector<Candidate>& list) {
+  if (!has_panels(p.dot, p.target)) return;
+  constexpr double kMultiply = 0.5, kScale = 0.2, kUnpack = 0.5, kInnerScale = 0.25;  // of a row and a column
+  const double multiply =
+      kMultiply + kScale * static_cast<double>(kStepElements / p.dot.group) * (p.has_offset() ? 1.5 : 1);
+  const bool is_packed = packed_panels(p.spec, p.dot, p.target).has_value();
+  if (is_packed) {
+    constexpr double kTaskBytes = 65536;  // so that terms of columns are a small part
+    const double panel_bytes =
+        kPanelRows * static_cast<double>(p.dot.length) * p.format.block_bytes / p.format.block_elements;
+    const int64_t task =
+        std::clamp<int64_t>(static_cast<int64_t>(p.rows) / (kPanelRows * 8 * p.target.threads), 1,
+                            std::max<int64_t>(1, static_cast<int64_t>(kTaskBytes / panel_bytes)));
+    for (const int64_t columns : {8, 4, 2, 1}) {
+      const auto c = static_cast<double>(columns);
+      if (c > std::max(1.0, p.columns)) continue;
+      const double cycles = p.steps * (multiply + (kUnpack + (p.has_inner_scales() ? kInnerScale : 0)) / c);
+      list.push_back(
+          {{{"packed", 1}, {"rows", kPanelRows}, {"columns", columns}, {"task", task}}, p.us(cycles, 1)});
+    }
+  }
+  for (const int64_t columns : {8, 4}) {
+    const auto c = static_cast<double>(columns);
+    if (c > p.columns) continue;
+    const double unpack = is_packed ? 2 : 6;  // of a row, for all columns
+    const double cycles = p.steps * (multiply + 0.3 / c + unpack / p.columns);
+    Parameters parameters{{"panels", 1}, {"rows", kPanelRows}, {"columns", columns}, {"task", 1}};
+    if (is_packed) parameters.emplace("packed", 1);
+    list.push_back({std::move(parameters), p.us(cycles, 2)});
+  }
+}
+
 std::vector<Candidate> dot_candidates(const KernelSpec& original, const Bucket& bucket,
                                       const Target& target) {
   const KernelSpec spec = specialised(original, bucket);
   const auto dot = analyse_dot(spec);
   if (!dot || target.lanes(4) < 4) return {};
-  const DimMap top = bucket.top();
+  DotPrices prices{.spec = spec,
+                   .dot = *dot,
+                   .target = target,
+                   .top = bucket.top(),
+                   .rows = 0,
+                   .columns = 0,
+                   .steps = 0,
+                   .format = block_format(dtype_of(spec, dot->natural.numbers))};
   const auto count = [&](const std::vector<int>& axes) {
-    return static_cast<double>(group_of(spec.extents(), axes).size().exec(top));
+    return static_cast<double>(group_of(spec.extents(), axes).size().exec(prices.top));
   };
-  const double all_rows = count(dot->rows), all_columns = count(dot->columns);
-  const double steps = all_rows * all_columns * static_cast<double>(dot->length / kStepElements);
-  const BlockFormat& format = block_format(dtype_of(spec, dot->natural.numbers));
-  const bool has_offset = !format.offset.empty();
-  const bool has_inner_scales = format.block_elements > dot->group;  // each group puts its scale together
+  prices.rows = count(dot->rows), prices.columns = count(dot->columns);
+  prices.steps = prices.rows * prices.columns * static_cast<double>(dot->length / kStepElements);
   std::vector<Candidate> list;
-  for (const int64_t rows : {4, 2, 1})
-    for (const int64_t columns : {4, 2, 1}) {
-      if (static_cast<double>(rows) > std::max(1.0, all_rows) ||
-          static_cast<double>(columns) > std::max(1.0, all_columns))
-        continue;
-      constexpr double kMultiply = 1.25, kUnpack = 1.25, kShared = 0.75, kOffset = 0.25, kInnerScale = 1,
-                       kEnd = 10;
-      const auto r = static_cast<double>(rows), c = static_cast<double>(columns);
-      const double cycles = steps * (kMultiply + (kUnpack + (has_inner_scales ? kInnerScale : 0)) / c +
-                                     kShared / r + (has_offset ? kOffset : 0)) +
-                            all_rows * all_columns * kEnd;
-      const int64_t task = std::clamp<int64_t>(static_cast<int64_t>(all_rows) / (rows * 8 * target.threads),
-                                               1, std::max<int64_t>(1, 262144 / (dot->length * rows)));
-      list.push_back({{{"rows", rows}, {"columns", columns}, {"task", task}},
-                      roofline_of(spec, top, target).us(cycles, 1)});
-    }
-  if (has_panels(*dot, target))
-    for (const int64_t columns : {8, 4}) {
-      if (static_cast<double>(columns) > all_columns) continue;
-      constexpr double kMultiply = 0.5, kScale = 0.2, kUnpackPanel = 6;  // of a row and a column
-      const double scalings = static_cast<double>(kStepElements / dot->group) * (has_offset ? 1.5 : 1);
-      const double cycles = steps * (kMultiply + kScale * scalings + 0.3 / static_cast<double>(columns) +
-                                     kUnpackPanel / all_columns);
-      list.push_back({{{"panels", 1}, {"rows", kPanelRows}, {"columns", columns}, {"task", 1}},
-                      roofline_of(spec, top, target).us(cycles, 2)});
-    }
+  add_panel_forms(prices, list);  // of forms that memory makes equal these read it best
+  add_row_forms(prices, list);
   std::ranges::stable_sort(list, {}, &Candidate::predicted_us);
   return list;
 }
 
-Program dot_lower(const KernelSpec& original, const Parameters& p, const Bucket& bucket, const Target&) {
+Program dot_lower(const KernelSpec& original, const Parameters& p, const Bucket& bucket,
+                  const Target& target) {
   const KernelSpec spec = specialised(original, bucket);
   auto dot = analyse_dot(spec);
   LUMINAL_CHECK(dot, "no product of blocks: {}", spec.to_string());
-  if (parameter_or(p, "panels", 0) != 0) return lower_dot_panels(spec, std::move(*dot), p.at("columns"));
+  const bool is_packed = parameter_or(p, "packed", 0) != 0;
+  const auto panels = is_packed ? packed_panels(spec, *dot, target) : std::nullopt;
+  LUMINAL_CHECK(panels || !is_packed, "no weights to pack: {}", spec.to_string());
+  if (parameter_or(p, "panels", 0) != 0)
+    return lower_dot_panels(spec, std::move(*dot), panels, p.at("columns"));
+  if (panels) return lower_dot_packed(spec, std::move(*dot), *panels, p.at("columns"), p.at("task"));
   return DotLowering(spec, std::move(*dot),
                      {.rows = p.at("rows"), .columns = parameter_or(p, "columns", 1), .task = p.at("task")})
       .lower();

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "codegen/block_load.h"
+#include "codegen/block_panels.h"
 #include "codegen/schedules/reduce.h"
 #include "codegen/schedules/vector_loops.h"
 
@@ -71,8 +72,16 @@ class DotLoads {
 
 /// Whether results can be computed in panels: lanes are rows, and columns are the same for all of them.
 [[nodiscard]] bool has_panels(const BlockDot& dot, const Target& target);
-/// Panels of kPanelRows rows, unpacked once and then multiplied with `columns` columns at a time.
-[[nodiscard]] Program lower_dot_panels(const kernel::KernelSpec& spec, BlockDot dot, int64_t columns);
 inline constexpr int kPanelRows = 16;
+/// How weights that stay the same from launch to launch can be packed in panels; nothing where they are none.
+[[nodiscard]] std::optional<BlockPanels> packed_panels(const kernel::KernelSpec& spec, const BlockDot& dot,
+                                                       const Target& target);
+/// Panels of kPanelRows rows, of weights that are packed so if `panels` says how, each unpacked once and then multiplied
+/// with `columns` columns at a time.
+[[nodiscard]] Program lower_dot_panels(const kernel::KernelSpec& spec, BlockDot dot,
+                                       const std::optional<BlockPanels>& panels, int64_t columns);
+/// Tasks of `task` panels, put together in registers for `columns` columns at a time.
+[[nodiscard]] Program lower_dot_packed(const kernel::KernelSpec& spec, BlockDot dot,
+                                       const BlockPanels& panels, int64_t columns, int64_t task);
 
 }  // namespace luminal::codegen

@@ -1,15 +1,16 @@
 #include <algorithm>
 #include <map>
+#include <span>
 #include <utility>
 
+#include "codegen/block_panels.h"
 #include "codegen/schedules/dot.h"
 #include "codegen/schedules/outputs.h"
 #include "codegen/schedules/specialise.h"
 #include "kernel/axes.h"
 
-// Many columns: lanes are rows. A task unpacks a panel of rows into memory of its own, four numbers of each row side by
-// side, and walks through all columns with it: a dot4 multiplies them with four numbers of a column that all lanes share.
-// So no sum is left over lanes, and the work of unpacking is done once. Scales and sums of columns are a stage before.
+// Lanes are rows: a dot4 multiplies four numbers of each row, which lie side by side, with four numbers of a column that
+// all lanes share. So no sum is left over lanes.
 namespace luminal::codegen {
 namespace {
 
@@ -44,9 +45,10 @@ std::vector<Id> joined_rows(StageBuilder& b, const std::vector<Id>& rows) {
   return joined;
 }
 
-class DotPanels {
+/// What products in panels share: the terms of columns, and what a group of all rows adds.
+class PanelProgram {
  public:
-  DotPanels(const kernel::KernelSpec& spec, BlockDot dot, int64_t columns)
+  PanelProgram(const kernel::KernelSpec& spec, BlockDot dot, int64_t columns)
       : loads_(spec, std::move(dot)),
         dot_(loads_.dot()),
         width_(columns),
@@ -55,33 +57,9 @@ class DotPanels {
         rows_(group_of(spec.extents(), dot_.rows)),
         columns_(group_of(spec.extents(), dot_.columns)) {}
 
-  Program lower() {
-    numbers_ = local("numbers", Dtype::U8, kPanelRows * dot_.length);
-    scales_ = local("scales", Dtype::F32, kPanelRows * groups_);
-    if (loads_.has_offset()) offsets_ = local("offsets", Dtype::F32, kPanelRows * groups_);
-    StageBuilder b(program_, rows_.size().ceil_div(kPanelRows));
-    const Expression first = b.task() * kPanelRows;
-    unpack(b, first);
-    // By now it is known what the rows' numbers lack. The stage of columns is finished first, so it comes first.
-    factors_ = shared("factors", Dtype::F32);
-    if (shift_ != 0) begins_ = shared("begins", Dtype::I32);
-    if (loads_.has_offset()) sums_ = shared("sums", Dtype::F32);
-    stage_of_columns();
-    b.loop(columns_.size().ceil_div(width_), LoopKind::Serial,
-           [&](const Expression& tile) { multiply(b, first, tile * width_); });
-    b.finish();
-    return std::move(program_);
-  }
-
- private:
-  int local(const char* name, Dtype dtype, int64_t elements) {
-    return add_buffer(program_, {.name = name, .space = Space::Local, .dtype = dtype, .elements = elements});
-  }
-  /// For each group of each column.
-  int shared(const char* name, Dtype dtype) {
-    return add_buffer(
-        program_,
-        {.name = name, .space = Space::Shared, .dtype = dtype, .elements = columns_.size() * groups_});
+ protected:
+  int buffer(const char* name, Space space, Dtype dtype, const Expression& elements) {
+    return add_buffer(program_, {.name = name, .space = space, .dtype = dtype, .elements = elements});
   }
   /// Coordinates; behind the group's end its last ones.
   [[nodiscard]] Coordinates place(const AxisGroup& group, const Expression& at) const {
@@ -89,27 +67,185 @@ class DotPanels {
     group.place(at.min(group.size() - 1), here);
     return here;
   }
+  [[nodiscard]] std::vector<Coordinates> panel_rows(const Expression& first) const {
+    std::vector<Coordinates> rows;
+    for (int r = 0; r < kPanelRows; ++r) rows.push_back(place(rows_, first + r));
+    return rows;
+  }
+  [[nodiscard]] std::vector<Expression> tile_columns(const Expression& first) const {
+    std::vector<Expression> columns;
+    for (int64_t c = 0; c < width_; ++c) columns.push_back((first + c).min(columns_.size() - 1));
+    return columns;
+  }
 
-  /// Scales of groups, shift * their sums, and these times the scales.
-  void stage_of_columns() {
-    StageBuilder b(program_, columns_.size());
+  /// Weights in panels (block_panels.h), packed before the first launch: all products that read them share one copy.
+  struct Packed {
+    BlockPanels panels;
+    int buffer = -1;
+    int64_t sets = 0;  ///< of blocks, of a panel
+  };
+  Packed pack(const BlockPanels& panels) {
+    Packed packed{.panels = panels, .sets = dot_.length / dot_.natural.block};
+    packed.buffer =
+        buffer("panels", Space::Prepared, Dtype::U8, panel_count() * packed.sets * panels.set_bytes());
+    StageBuilder b(program_, panel_count());
+    const std::vector<Coordinates> rows = panel_rows(b.task() * kPanelRows);
+    const Operand& o = dot_.natural.numbers;
+    b.loop(packed.sets, LoopKind::Serial, [&](const Expression& set) {
+      std::vector<Expression> from;
+      for (const Coordinates& row : rows) from.push_back(loads_.index_of(o, row, set * dot_.natural.block));
+      panels.store(b, o.slot, from, packed.buffer, b.task() * packed.sets + set);
+    });
+    b.finish(true);
+    return packed;
+  }
+  [[nodiscard]] Expression panel_count() const { return rows_.size().ceil_div(kPanelRows); }
+
+  /// Terms of so many columns: scales of groups, `shift` (of the rows' numbers) times their sums, and these times the
+  /// scales.
+  void add_terms(Space space, const Expression& columns, int shift) {
+    factors_ = buffer("factors", space, Dtype::F32, columns * groups_);
+    if (shift != 0) begins_ = buffer("begins", space, Dtype::I32, columns * groups_);
+    if (loads_.has_offset()) sums_ = buffer("sums", space, Dtype::F32, columns * groups_);
+    shift_ = shift;
+  }
+  /// Those of a column, which begin at `at`.
+  void store_terms(StageBuilder& b, const Coordinates& column, const Expression& at) const {
     b.loop(dot_.length / dot_.chunk, LoopKind::Serial, [&](const Expression& chunk) {
-      const Expression from = chunk * dot_.chunk, at = b.task() * groups_ + chunk * dot_.groups();
-      const Coordinates column = place(columns_, b.task());
+      const Expression from = chunk * dot_.chunk, here = at + chunk * dot_.groups();
       const Id scales = loads_.column_scales(b, column, from);
-      b.store(factors_, at, scales);
+      b.store(factors_, here, scales);
       if (begins_ < 0 && sums_ < 0) return;
       const Id sums = loads_.column_sums(b, column, from);
       const Id shift = b.constant_bits({Dtype::I32, dot_.groups()}, static_cast<uint32_t>(shift_));
-      if (begins_ >= 0) b.store(begins_, at, b.compute(ScalarOp::Mul, {sums, shift}));
-      if (sums_ >= 0) b.store(sums_, at, b.compute(ScalarOp::Mul, {b.convert(sums, Dtype::F32), scales}));
+      if (begins_ >= 0) b.store(begins_, here, b.compute(ScalarOp::Mul, {sums, shift}));
+      if (sums_ >= 0) b.store(sums_, here, b.compute(ScalarOp::Mul, {b.convert(sums, Dtype::F32), scales}));
     });
-    b.finish();
   }
 
-  void unpack(StageBuilder& b, const Expression& first) {
-    std::vector<Coordinates> rows;
-    for (int r = 0; r < kPanelRows; ++r) rows.push_back(place(rows_, first + r));
+  /// A group of a panel's rows: four numbers of each side by side, and what they share.
+  struct Group {
+    std::vector<Id> numbers;
+    BlockFactors shared;
+  };
+  /// totals + its products with columns, whose terms begin at `terms`.
+  void add_group(StageBuilder& b, const Group& rows, const Expression& group,
+                 std::span<const Expression> columns, std::span<const Expression> terms,
+                 std::vector<Id>& totals) const {
+    const auto all = [&](int buffer, const Expression& at) {
+      return b.broadcast(b.load(buffer, at), kPanelRows);
+    };
+    const Operand& q = dot_.whole.numbers;
+    for (size_t c = 0; c < columns.size(); ++c) {
+      const Expression at = terms[c] + group;
+      Id sum = begins_ < 0 ? b.constant_bits({Dtype::I32, kPanelRows}, 0) : all(begins_, at);
+      const Expression from = loads_.index_of(q, place(columns_, columns[c]), group * dot_.group);
+      for (size_t i = 0; i < rows.numbers.size(); ++i) {
+        const Id four = b.load(q.slot, from + static_cast<int64_t>(4 * i), 4);
+        sum = b.dot4(sum, rows.numbers[i],
+                     b.shuffle(four, four, lanes_by(kPanelBytes, [](int l) { return l % 4; })));
+      }
+      const Id both = b.compute(ScalarOp::Mul, {rows.shared.scale, all(factors_, at)});
+      totals[c] = b.compute(ScalarOp::Fma, {both, b.convert(sum, Dtype::F32), totals[c]});
+      if (rows.shared.offset != kNone)
+        totals[c] = b.compute(ScalarOp::Fma, {rows.shared.offset, all(sums_, at), totals[c]});
+    }
+  }
+  [[nodiscard]] std::vector<Id> no_totals(StageBuilder& b) const {
+    return std::vector<Id>(static_cast<size_t>(width_), b.constant({Dtype::F32, kPanelRows}, 0));
+  }
+
+  /// The results of a tile.
+  void store(StageBuilder& b, const Expression& first_row, const Expression& first,
+             std::span<const Id> totals) const {
+    const std::vector<Expression> columns = tile_columns(first);
+    const bool whole = columns_.size() % width_ == Expression(0);
+    for (size_t c = 0; c < columns.size(); ++c) {
+      const auto write = [&] { store_column(b, first_row, place(columns_, columns[c]), totals[c]); };
+      const Expression at = first + static_cast<int64_t>(c);
+      if (whole || c == 0)
+        write();
+      else
+        b.if_true(b.compute(ScalarOp::Lt, {b.index(at), b.index(columns_.size())}), write);
+    }
+  }
+
+  using Operand = kernel::Operand;
+  DotLoads loads_;
+  const BlockDot& dot_;
+  int64_t width_, groups_;
+  Program program_;
+  AxisGroup rows_, columns_;
+
+ private:
+  void store_column(StageBuilder& b, const Expression& first_row, const Coordinates& column, Id total) const {
+    const kernel::KernelSpec& spec = loads_.spec();
+    Ramp ramp(b, rows_, first_row, kPanelRows, rows_.size());
+    for (const kernel::Value& v : spec.values())
+      for (const kernel::Operand& o : v.operands)
+        if (!v.monoid && o.kind != kernel::Operand::Kind::Value) ramp.prepare(o);
+    for (const kernel::Output& o : spec.outputs()) ramp.prepare(o.index);
+    store_outputs_from(b, spec, kernel::axes_of(dot_.reduction.axes), ramp, column,
+                       {{dot_.reduction.values[0], total}});
+  }
+
+  int factors_ = -1, begins_ = -1, sums_ = -1, shift_ = 0;
+};
+
+/// Many columns: a task unpacks a panel into memory of its own and walks through all columns with it.
+class DotPanels : public PanelProgram {
+ public:
+  using PanelProgram::PanelProgram;
+
+  /// `panels`: how weights are packed that may be, before.
+  Program lower(const std::optional<BlockPanels>& panels) {
+    if (panels) packed_ = pack(*panels);
+    numbers_ = buffer("numbers", Space::Local, Dtype::U8, kPanelRows * dot_.length);
+    scales_ = buffer("scales", Space::Local, Dtype::F32, kPanelRows * groups_);
+    if (loads_.has_offset()) offsets_ = buffer("offsets", Space::Local, Dtype::F32, kPanelRows * groups_);
+    StageBuilder b(program_, panel_count());
+    const Expression first = b.task() * kPanelRows;
+    const int shift = packed_ ? unpack_packed(b) : unpack_rows(b, first);
+    // Only now is it known what the rows' numbers lack. The stage of columns is finished first, so it comes first.
+    add_terms(Space::Shared, columns_.size(), shift);
+    StageBuilder terms(program_, columns_.size());
+    store_terms(terms, place(columns_, terms.task()), terms.task() * groups_);
+    terms.finish();
+    b.loop(columns_.size().ceil_div(width_), LoopKind::Serial,
+           [&](const Expression& tile) { multiply(b, first, tile * width_); });
+    b.finish();
+    return std::move(program_);
+  }
+
+ private:
+  /// These return the shift of the numbers.
+  int unpack_packed(StageBuilder& b) const {
+    const BlockPanels& panels = packed_->panels;
+    const int64_t block = dot_.natural.block, period = panels.period();
+    b.loop(packed_->sets, LoopKind::Serial, [&](const Expression& number) {
+      const Expression set = b.task() * packed_->sets + number, begin = number * block;
+      for (int64_t at = 0; at < block; at += dot_.group) {
+        const BlockFactors f = panels.factors(b, packed_->buffer, set, at);
+        const Expression place = (begin + at) / dot_.group * kPanelRows;
+        b.store(scales_, place, f.scale);
+        if (offsets_ >= 0) b.store(offsets_, place, f.offset);
+      }
+      const auto store_numbers = [&](const Expression& first) {
+        for (int64_t i = 0; i < period; i += 4)
+          b.store(numbers_, (begin + first + i) * kPanelRows,
+                  panels.numbers(b, packed_->buffer, set, first + i));
+      };
+      if (period == block)
+        store_numbers(0);
+      else
+        b.loop(block / period, LoopKind::Serial,
+               [&](const Expression& step) { store_numbers(step * period); });
+    });
+    return panels.shift();
+  }
+  int unpack_rows(StageBuilder& b, const Expression& first) {
+    const std::vector<Coordinates> rows = panel_rows(first);
+    int shift = 0;
     b.loop(dot_.length / dot_.chunk, LoopKind::Serial, [&](const Expression& chunk) {
       const Expression from = chunk * dot_.chunk;
       std::vector<Id> scales, offsets;
@@ -119,20 +255,23 @@ class DotPanels {
       }
       store_factors(b, scales_, chunk, scales);
       if (offsets_ >= 0) store_factors(b, offsets_, chunk, offsets);
-      for (int64_t at = 0; at < dot_.chunk; at += kStepElements) unpack_step(b, rows, from + at);
+      for (int64_t at = 0; at < dot_.chunk; at += kStepElements) shift = unpack_step(b, rows, from + at);
     });
+    return shift;
   }
-  void unpack_step(StageBuilder& b, const std::vector<Coordinates>& rows, const Expression& position) {
+  int unpack_step(StageBuilder& b, const std::vector<Coordinates>& rows, const Expression& position) {
     std::vector<Id> numbers;
+    int shift = 0;
     for (const Coordinates& row : rows) {
       const BlockNumbers n = loads_.row_numbers(b, row, position, kStepElements);
       numbers.push_back(n.numbers);
-      shift_ = n.shift;
+      shift = n.shift;
     }
     std::vector<Id> panel = joined_rows(b, numbers);
     turn_halves(b, panel, 4);
     for (size_t i = 0; i < panel.size(); ++i)
       b.store(numbers_, position * kPanelRows + static_cast<int64_t>(i) * kPanelBytes, panel[i]);
+    return shift;
   }
   /// Of a chunk: eight groups at a time become vectors of all rows.
   void store_factors(StageBuilder& b, int buffer, const Expression& chunk,
@@ -151,72 +290,119 @@ class DotPanels {
   }
 
   void multiply(StageBuilder& b, const Expression& first_row, const Expression& first) const {
-    std::vector<Expression> columns;
-    for (int64_t c = 0; c < width_; ++c) columns.push_back((first + c).min(columns_.size() - 1));
-    std::vector<Id> totals(columns.size(), b.constant({Dtype::F32, kPanelRows}, 0));
-    totals = b.loop(groups_, LoopKind::Serial, std::move(totals),
-                    [&](const Expression& group, std::span<const Id> carried) {
-                      return add_group(b, columns, group, {carried.begin(), carried.end()});
-                    });
-    const bool whole = columns_.size() % width_ == Expression(0);
-    for (size_t c = 0; c < columns.size(); ++c) {
-      const auto write = [&] { store(b, first_row, place(columns_, columns[c]), totals[c]); };
-      const Expression at = first + static_cast<int64_t>(c);
-      if (whole || c == 0)
-        write();
-      else
-        b.if_true(b.compute(ScalarOp::Lt, {b.index(at), b.index(columns_.size())}), write);
-    }
+    const std::vector<Expression> columns = tile_columns(first);
+    std::vector<Expression> terms;
+    for (const Expression& column : columns) terms.push_back(column * groups_);
+    const std::vector<Id> totals = b.loop(
+        groups_, LoopKind::Serial, no_totals(b), [&](const Expression& group, std::span<const Id> carried) {
+          Group rows;
+          for (int64_t i = 0; i < dot_.group / 4; ++i)
+            rows.numbers.push_back(
+                b.load(numbers_, group * (dot_.group * kPanelRows) + i * kPanelBytes, kPanelBytes));
+          rows.shared.scale = b.load(scales_, group * kPanelRows, kPanelRows);
+          if (offsets_ >= 0) rows.shared.offset = b.load(offsets_, group * kPanelRows, kPanelRows);
+          std::vector<Id> sums(carried.begin(), carried.end());
+          add_group(b, rows, group, columns, terms, sums);
+          return sums;
+        });
+    store(b, first_row, first, totals);
   }
 
-  [[nodiscard]] std::vector<Id> add_group(StageBuilder& b, const std::vector<Expression>& columns,
-                                          const Expression& group, std::vector<Id> totals) const {
-    const auto all = [&](int buffer, const Expression& at) {
-      return b.broadcast(b.load(buffer, at), kPanelRows);
+  std::optional<Packed> packed_;
+  int numbers_ = -1, scales_ = -1, offsets_ = -1;
+};
+
+/// A few columns: numbers of packed weights are put together in registers and multiplied at once, so that a kernel reads
+/// them from begin to end, in blocks still.
+class DotPacked : public PanelProgram {
+ public:
+  DotPacked(const kernel::KernelSpec& spec, BlockDot dot, const BlockPanels& panels, int64_t columns,
+            int64_t task)
+      : PanelProgram(spec, std::move(dot), columns),
+        packed_(pack(panels)),
+        panels_(packed_.panels),
+        task_(task),
+        block_(dot_.natural.block) {}
+
+  Program lower() {
+    add_terms(Space::Local, width_, panels_.shift());
+    if (panels_.period() < block_) {
+      scales_ = buffer("scales", Space::Local, Dtype::F32, kPanelRows * block_groups());
+      if (loads_.has_offset())
+        offsets_ = buffer("offsets", Space::Local, Dtype::F32, kPanelRows * block_groups());
+    }
+    StageBuilder b(program_, panel_count().ceil_div(task_));
+    const Expression first = b.task() * task_;
+    b.loop(columns_.size().ceil_div(width_), LoopKind::Serial, [&](const Expression& tile) {
+      const std::vector<Expression> columns = tile_columns(tile * width_);
+      for (int64_t c = 0; c < width_; ++c)
+        store_terms(b, place(columns_, columns[static_cast<size_t>(c)]), c * groups_);
+      b.loop((panel_count() - first).min(task_), LoopKind::Serial,
+             [&](const Expression& panel) { multiply(b, first + panel, tile * width_, columns); });
+    });
+    b.finish();
+    return std::move(program_);
+  }
+
+ private:
+  [[nodiscard]] int64_t block_groups() const { return block_ / dot_.group; }
+
+  void multiply(StageBuilder& b, const Expression& panel, const Expression& first,
+                std::span<const Expression> columns) const {
+    std::vector<Expression> terms;
+    for (int64_t c = 0; c < width_; ++c) terms.emplace_back(c * groups_);
+    // Few instructions are to walk through memory, which the processor then reads ahead.
+    constexpr int64_t kElements = 128;
+    int64_t together = 1;
+    while (block_ * together < kElements && packed_.sets % (2 * together) == 0) together *= 2;
+    const std::vector<Id> totals =
+        b.loop(packed_.sets / together, LoopKind::Serial, no_totals(b),
+               [&](const Expression& sets, std::span<const Id> carried) {
+                 std::vector<Id> sums(carried.begin(), carried.end());
+                 for (int64_t k = 0; k < together; ++k)
+                   sums = add_set(b, panel, sets * together + k, columns, terms, std::move(sums));
+                 return sums;
+               });
+    store(b, panel * kPanelRows, first, totals);
+  }
+  [[nodiscard]] std::vector<Id> add_set(StageBuilder& b, const Expression& panel, const Expression& number,
+                                        std::span<const Expression> columns,
+                                        std::span<const Expression> terms, std::vector<Id> totals) const {
+    const Expression set = panel * packed_.sets + number;
+    const int64_t period = panels_.period();
+    const auto add = [&](const Expression& first, const BlockFactors& shared) {
+      Group rows{.numbers = {}, .shared = shared};
+      for (int64_t i = 0; i < dot_.group; i += 4)
+        rows.numbers.push_back(panels_.numbers(b, packed_.buffer, set, first + i));
+      add_group(b, rows, number * block_groups() + first / dot_.group, columns, terms, totals);
     };
-    std::vector<Id> numbers;
-    for (int64_t i = 0; i < dot_.group / 4; ++i)
-      numbers.push_back(b.load(numbers_, group * (dot_.group * kPanelRows) + i * kPanelBytes, kPanelBytes));
-    const Id scale = b.load(scales_, group * kPanelRows, kPanelRows);
-    const Id offset = offsets_ < 0 ? kNone : b.load(offsets_, group * kPanelRows, kPanelRows);
-    const Expression position = group * dot_.group;
-    const Operand& q = dot_.whole.numbers;
-    for (size_t c = 0; c < columns.size(); ++c) {
-      const Coordinates column = place(columns_, columns[c]);
-      const Expression at = columns[c] * groups_ + group;
-      Id sum = begins_ < 0 ? b.constant_bits({Dtype::I32, kPanelRows}, 0) : all(begins_, at);
-      const Expression from = loads_.index_of(q, column, position);
-      for (size_t i = 0; i < numbers.size(); ++i) {
-        const Id four = b.load(q.slot, from + static_cast<int64_t>(4 * i), 4);
-        sum = b.dot4(sum, numbers[i],
-                     b.shuffle(four, four, lanes_by(kPanelBytes, [](int l) { return l % 4; })));
-      }
-      const Id both = b.compute(ScalarOp::Mul, {scale, all(factors_, at)});
-      totals[c] = b.compute(ScalarOp::Fma, {both, b.convert(sum, Dtype::F32), totals[c]});
-      if (offset != kNone) totals[c] = b.compute(ScalarOp::Fma, {offset, all(sums_, at), totals[c]});
+    if (period == block_) {
+      for (int64_t at = 0; at < block_; at += dot_.group)
+        add(at, panels_.factors(b, packed_.buffer, set, at));
+      return totals;
     }
-    return totals;
+    for (int64_t g = 0; g < block_groups(); ++g) {
+      const BlockFactors f = panels_.factors(b, packed_.buffer, set, g * dot_.group);
+      b.store(scales_, g * kPanelRows, f.scale);
+      if (offsets_ >= 0) b.store(offsets_, g * kPanelRows, f.offset);
+    }
+    return b.loop(block_ / period, LoopKind::Serial, std::move(totals),
+                  [&](const Expression& step, std::span<const Id> carried) {
+                    totals.assign(carried.begin(), carried.end());
+                    for (int64_t at = 0; at < period; at += dot_.group) {
+                      const Expression first = step * period + at, place = first / dot_.group * kPanelRows;
+                      BlockFactors f{.scale = b.load(scales_, place, kPanelRows)};
+                      if (offsets_ >= 0) f.offset = b.load(offsets_, place, kPanelRows);
+                      add(first, f);
+                    }
+                    return totals;
+                  });
   }
 
-  void store(StageBuilder& b, const Expression& first_row, const Coordinates& column, Id total) const {
-    const kernel::KernelSpec& spec = loads_.spec();
-    Ramp ramp(b, rows_, first_row, kPanelRows, rows_.size());
-    for (const kernel::Value& v : spec.values())
-      for (const kernel::Operand& o : v.operands)
-        if (!v.monoid && o.kind != kernel::Operand::Kind::Value) ramp.prepare(o);
-    for (const kernel::Output& o : spec.outputs()) ramp.prepare(o.index);
-    store_outputs_from(b, spec, kernel::axes_of(dot_.reduction.axes), ramp, column,
-                       {{dot_.reduction.values[0], total}});
-  }
-
-  using Operand = kernel::Operand;
-  DotLoads loads_;
-  const BlockDot& dot_;
-  int64_t width_, groups_;
-  Program program_;
-  AxisGroup rows_, columns_;
-  int numbers_ = -1, scales_ = -1, offsets_ = -1, factors_ = -1, begins_ = -1, sums_ = -1;
-  int shift_ = 0;  ///< of the rows' numbers
+  Packed packed_;
+  const BlockPanels& panels_;
+  int64_t task_, block_;
+  int scales_ = -1, offsets_ = -1;
 };
 
 }  // namespace
@@ -226,8 +412,23 @@ bool has_panels(const BlockDot& dot, const Target& target) {
          !depends_on(dot.whole.numbers.index, dot.rows) && !depends_on(dot.whole.scale->index, dot.rows);
 }
 
-Program lower_dot_panels(const kernel::KernelSpec& spec, BlockDot dot, int64_t columns) {
-  return DotPanels(spec, std::move(dot), columns).lower();
+Program lower_dot_panels(const kernel::KernelSpec& spec, BlockDot dot,
+                         const std::optional<BlockPanels>& panels, int64_t columns) {
+  return DotPanels(spec, std::move(dot), columns).lower(panels);
+}
+
+std::optional<BlockPanels> packed_panels(const kernel::KernelSpec& spec, const BlockDot& dot,
+                                         const Target& target) {
+  const kernel::Slot& slot = spec.slots()[static_cast<size_t>(dot.natural.numbers.slot)];
+  if (!slot.is_frozen || !has_panels(dot, target)) return std::nullopt;
+  const BlockFormat& format = block_format(slot.dtype);
+  if (dot.group != panel_group(format)) return std::nullopt;
+  return BlockPanels::of(format, kPanelRows);
+}
+
+Program lower_dot_packed(const kernel::KernelSpec& spec, BlockDot dot, const BlockPanels& panels,
+                         int64_t columns, int64_t task) {
+  return DotPacked(spec, std::move(dot), panels, columns, task).lower();
 }
 
 }  // namespace luminal::codegen

@@ -9,8 +9,8 @@
 namespace luminal::search {
 namespace {
 
-/// Operands are packed as f32 at least: a copy of narrower weights, of blocks above all, would be larger than they are.
-bool is_packed_alike(Dtype dtype) { return kernel::mean_element_bytes(dtype) >= 4; }
+/// Blocks are packed as they are, other weights as f32 at least: a copy of narrower ones would be larger than they are.
+bool is_packed_alike(Dtype dtype) { return is_quantized(dtype) || kernel::mean_element_bytes(dtype) >= 4; }
 
 /// By class: whether it is a weight that no run writes, and that is worth packing.
 std::vector<bool> weights_of(const Graph& graph, const KernelGraph& kernel_graph,

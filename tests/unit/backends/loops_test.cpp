@@ -218,6 +218,40 @@ TEST(CpuLoops, Permutations) {
     }
 }
 
+TEST(CpuLoops, ShortTablesOfBytes) {
+  for (const int lanes : {4, 16, 32, 64, 128}) {
+    Program p{.name = "lanes"};
+    const auto bytes = [&](const char* name, Space space, int number, int64_t elements) {
+      return add_buffer(
+          p, {.name = name, .space = space, .number = number, .dtype = Dtype::U8, .elements = elements});
+    };
+    const int t = bytes("T", Space::Slot, 0, 32), n = bytes("N", Space::Slot, 1, lanes);
+    const int y = bytes("Y", Space::Output, 0, 2 * lanes);
+    StageBuilder b(p, 1);
+    const Id low = b.load(t, 0, 16), high = b.load(t, 16, 16), numbers = b.load(n, 0, lanes);
+    b.store(y, 0, b.permute(numbers, {low}));
+    b.store(y, lanes, b.permute(numbers, {low, high}));
+    b.finish();
+    TensorData chosen(Dtype::U8, {lanes});
+    for (int k = 0; k < lanes; ++k)
+      chosen.as<uint8_t>()[static_cast<size_t>(k)] = static_cast<uint8_t>(k * 37);
+    expect_same_at(p, {random_tensor(Dtype::U8, 32, 3), chosen}, {{}}, fmt::format("{} lanes", lanes));
+  }
+}
+
+TEST(CpuLoops, WordsOfBytes) {
+  for (const int lanes : {1, 4, 16}) {
+    Program p{.name = "words"};
+    const int a = add_buffer(p, {.name = "A", .space = Space::Slot, .dtype = Dtype::U8, .elements = 64});
+    const int y = add_buffer(
+        p, {.name = "Y", .space = Space::Output, .number = 0, .dtype = Dtype::U16, .elements = 2 * lanes});
+    StageBuilder b(p, 1);
+    for (const int begin : {0, 1}) b.store(y, begin * lanes, b.load_words(a, 3 * begin, lanes));
+    b.finish();
+    expect_same_at(p, {random_tensor(Dtype::U8, 64, 3)}, {{}}, fmt::format("{} lanes", lanes));
+  }
+}
+
 TEST(CpuLoops, DotsOfBytes) {
   for (const int lanes : {1, 4, 8, 16, 32}) {
     Program p{.name = "dots"};

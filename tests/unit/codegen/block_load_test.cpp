@@ -81,11 +81,6 @@ TEST_P(BlockLoads, MatrixTimesMatrixOfNamedSize) {
                       {{{"m", 5}}, {{"m", 0}}});
 }
 
-std::vector<Dtype> block_dtypes() {
-  std::vector<Dtype> all;
-  for (const BlockFormat& format : block_formats()) all.push_back(format.dtype);
-  return all;
-}
 INSTANTIATE_TEST_SUITE_P(All, BlockLoads, testing::ValuesIn(block_dtypes()),
                          [](const auto& test) { return std::string(name(test.param)); });
 

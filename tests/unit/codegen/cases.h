@@ -8,11 +8,18 @@
 #include "codegen/schedule.h"
 #include "codegen/schedules/nest.h"
 #include "kernel/evaluate.h"
+#include "luminal/block_format.h"
 #include "luminal/quantized.h"
 #include "specs.h"
 
 /// Data for specs, and the comparison of schedules with the specs' own definition.
 namespace luminal::codegen::test_cases {
+
+inline std::vector<Dtype> block_dtypes() {
+  std::vector<Dtype> all;
+  for (const BlockFormat& format : block_formats()) all.push_back(format.dtype);
+  return all;
+}
 
 /// Small whole numbers: sums of their products are exact in any order. Of blocks, not so small ones.
 inline TensorData numbers(Dtype dtype, int64_t count, uint64_t seed) {

@@ -107,7 +107,7 @@ TEST(Contract, RowsDoNotTellInWhatIsPrepared) {
                        {"depth", 64},        {"splits", 1}, {"pack_m", 0},      {"pack_n", 2}};
     const Program program = contract().lower(kernel::with_frozen(spec, {false, true}), p, bucket, avx2());
     EXPECT_EQ(preparing_stages(program), 1U) << program.to_string();
-    return preparation_of(program);
+    return preparation_of(program).hash;
   };
   const Expression n("n");
   const uint64_t own = preparation(n, Bucket({{"n", {33, 64}}}), 2, 96);

@@ -26,7 +26,8 @@ KernelSpec product_of_blocks(Dtype left, Dtype right, int64_t m, int64_t n, int6
 }
 
 /// The same with X = I8 numbers times a scale for each `group` of them, along an axis of its own or not.
-KernelSpec product_of_scaled(Dtype weights, int64_t m, int64_t n, int64_t k, int64_t group, bool own_axis) {
+KernelSpec product_of_scaled(Dtype weights, int64_t m, int64_t n, int64_t k, int64_t group, bool own_axis,
+                             bool is_frozen = false) {
   SpecBuilder s;
   const Expression i = s.axis(m), j = s.axis(n), g = s.axis(own_axis ? k / group : k);
   Expression position = g, of_scale = g / group;
@@ -44,7 +45,10 @@ KernelSpec product_of_scaled(Dtype weights, int64_t m, int64_t n, int64_t k, int
       {s.load(w, j * k + position), s.load(x, i * k + position), s.load(t, i * (k / group) + of_scale)},
       body);
   s.output(y, i * n + j, m * n);
-  return s.finish().spec;
+  KernelSpec spec = s.finish().spec;
+  std::vector<bool> frozen;
+  for (const kernel::Slot& slot : spec.slots()) frozen.push_back(is_frozen && slot.dtype == weights);
+  return kernel::with_frozen(spec, frozen);
 }
 
 const Schedule& dot() { return find_schedule("dot"); }
@@ -114,6 +118,8 @@ TEST(Dot, AddsTheProductsOfTheValuesOfFormatsOfAllKinds) {
     }
 }
 
+bool is_packed(const Candidate& c) { return c.parameters.contains("packed"); }
+
 /// Slots in the spec's order: by dtype, as no two have the same.
 std::vector<TensorData> in_order(const KernelSpec& spec, const std::vector<TensorData>& slots) {
   std::vector<TensorData> ordered;
@@ -122,31 +128,41 @@ std::vector<TensorData> in_order(const KernelSpec& spec, const std::vector<Tenso
   return ordered;
 }
 
-TEST(Dot, AddsTheProductsOfBlocksAndScaledNumbers) {
-  for (const Dtype weights : {Dtype::Q8_0, Dtype::Q4_0, Dtype::Q4_1, Dtype::MXFP4, Dtype::Q4_K, Dtype::Q5_K,
-                              Dtype::Q6_K, Dtype::Q2_K, Dtype::IQ4_XS})
-    for (const auto& [m, n, k, own_axis] : {std::tuple(1, 5, 512, true), std::tuple(3, 5, 256, false),
-                                            std::tuple(6, 9, 256, true), std::tuple(9, 21, 256, false)}) {
-      SCOPED_TRACE(fmt::format("{} x {} x {} of {}, {}", m, n, k, name(weights), own_axis));
-      constexpr int64_t kGroup = 32;
-      const KernelSpec spec = product_of_scaled(weights, m, n, k, kGroup, own_axis);
-      const TensorData x = random_bytes(m * k, 1), t = random_scales(m * k / kGroup, 2);
-      const TensorData w = random_blocks(weights, {int64_t{n} * k}, 3);
-      const auto candidates = dot().candidates(spec, {}, vnni());
-      ASSERT_FALSE(candidates.empty());
-      for (const Candidate& c : candidates) {
-        const Program program = dot().lower(spec, c.parameters, {}, vnni());
-        verify(program);
-        expect_sums(interpret(program, in_order(spec, {x, t, w}))[0], scaled(x, t, kGroup), dequantize(w), n,
-                    k);
-        if (testing::Test::HasFatalFailure()) FAIL() << text_of(c.parameters);
-      }
+class DotOfFormats : public testing::TestWithParam<Dtype> {};
+
+TEST_P(DotOfFormats, AddsTheProductsOfBlocksAndScaledNumbers) {
+  const Dtype weights = GetParam();
+  for (const auto& [m, n, k, own_axis, is_frozen] :
+       {std::tuple(1, 5, 512, true, false), std::tuple(3, 5, 256, false, false),
+        std::tuple(6, 9, 256, true, false), std::tuple(9, 21, 256, false, false),
+        std::tuple(1, 37, 512, true, true), std::tuple(11, 21, 256, false, true)}) {
+    SCOPED_TRACE(fmt::format("{} x {} x {} of {}, {}, {}", m, n, k, name(weights), own_axis, is_frozen));
+    constexpr int64_t kGroup = 32;
+    const KernelSpec spec = product_of_scaled(weights, m, n, k, kGroup, own_axis, is_frozen);
+    const TensorData x = random_bytes(m * k, 1), t = random_scales(m * k / kGroup, 2);
+    const TensorData w = random_blocks(weights, {int64_t{n} * k}, 3);
+    const auto candidates = dot().candidates(spec, {}, vnni());
+    ASSERT_FALSE(candidates.empty());
+    EXPECT_EQ(std::ranges::any_of(candidates, is_packed), is_frozen);
+    for (const Candidate& c : candidates) {
+      const Program program = dot().lower(spec, c.parameters, {}, vnni());
+      verify(program);
+      expect_sums(interpret(program, in_order(spec, {x, t, w}))[0], scaled(x, t, kGroup), dequantize(w), n,
+                  k);
+      if (testing::Test::HasFatalFailure()) FAIL() << text_of(c.parameters);
     }
+  }
 }
+
+INSTANTIATE_TEST_SUITE_P(All, DotOfFormats,
+                         testing::Values(Dtype::Q8_0, Dtype::Q4_0, Dtype::Q4_1, Dtype::Q5_0, Dtype::Q5_1,
+                                         Dtype::MXFP4, Dtype::IQ4_NL, Dtype::IQ4_XS, Dtype::Q2_K, Dtype::Q3_K,
+                                         Dtype::Q4_K, Dtype::Q5_K, Dtype::Q6_K),
+                         [](const auto& test) { return std::string(name(test.param)); });
 
 // In integers terms of both signs would make one infinity.
 TEST(Dot, ScalesThatOverflowGiveNan) {
-  const KernelSpec spec = product_of_scaled(Dtype::Q4_0, 8, 20, 256, 32, false);
+  const KernelSpec spec = product_of_scaled(Dtype::Q4_0, 8, 20, 256, 32, false, true);
   const TensorData x = random_bytes(8 * 256, 1), w = random_blocks(Dtype::Q4_0, {20 * 256}, 3);
   TensorData t = random_scales(8 * 8, 2);
   t.as<float>()[9] = std::numeric_limits<float>::infinity();  // of the second row
@@ -168,6 +184,30 @@ TEST(Dot, MakesPanelsWhereThereAreSeveralColumns) {
   EXPECT_TRUE(std::ranges::none_of(candidates(1, vnni()), has_panels));
   EXPECT_TRUE(std::ranges::none_of(candidates(8, avx2()), has_panels));
   EXPECT_TRUE(std::ranges::none_of(candidates(8, avx512()), has_panels));
+}
+
+TEST(Dot, PacksWeightsThatStayTheSame) {
+  const auto candidates = [](bool is_frozen, const Target& target, Dtype weights, int64_t group) {
+    return dot().candidates(product_of_scaled(weights, 1, 64, 512, group, false, is_frozen), {}, target);
+  };
+  EXPECT_TRUE(std::ranges::any_of(candidates(true, vnni(), Dtype::Q4_0, 32), is_packed));
+  EXPECT_TRUE(std::ranges::any_of(candidates(true, vnni(), Dtype::Q4_K, 256), is_packed));
+  EXPECT_TRUE(std::ranges::none_of(candidates(false, vnni(), Dtype::Q4_0, 32), is_packed));
+  EXPECT_TRUE(std::ranges::none_of(candidates(true, avx2(), Dtype::Q4_0, 32), is_packed));
+  // Activations whose scales change within a group of the weights.
+  EXPECT_TRUE(std::ranges::none_of(candidates(true, vnni(), Dtype::Q4_0, 16), is_packed));
+  // All forms of a product pack alike, so that one copy serves all of them.
+  uint64_t known = 0;
+  for (const int64_t m : {1, 9}) {
+    const KernelSpec spec = product_of_scaled(Dtype::Q6_K, m, 64, 512, 32, false, true);
+    for (const Candidate& c : dot().candidates(spec, {}, vnni())) {
+      if (!is_packed(c)) continue;
+      const uint64_t made = preparation_of(dot().lower(spec, c.parameters, {}, vnni())).hash;
+      EXPECT_NE(made, 0U);
+      if (known == 0) known = made;
+      EXPECT_EQ(made, known) << m << " " << text_of(c.parameters);
+    }
+  }
 }
 
 TEST(Dot, TakesBlocksOf32InRowsThatAreNoMultipleOf256) {

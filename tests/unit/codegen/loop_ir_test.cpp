@@ -146,7 +146,24 @@ TEST(LoopIr, PermutationsCountLanesOfAllTablesModuloTheirNumber) {
   EXPECT_EQ(std::vector<float>(out[0].as<float>().begin(), out[0].as<float>().end()), expected);
 }
 
-TEST(LoopIr, APermutationsTablesHaveTheResultsLanes) {
+TEST(LoopIr, TablesMayHaveFewerEntriesThanThereAreLanes) {
+  Program p{.name = "lanes"};
+  const int a =
+      add_buffer(p, {.name = "A", .space = Space::Slot, .number = 0, .dtype = Dtype::U8, .elements = 8});
+  const int y =
+      add_buffer(p, {.name = "Y", .space = Space::Output, .number = 0, .dtype = Dtype::U8, .elements = 4});
+  StageBuilder b(p, 1);
+  b.store(y, 0, b.permute(b.load(a, 0, 4), {b.load(a, 4, 2)}));
+  b.finish();
+  verify(p);
+  TensorData in(Dtype::U8, {8});
+  std::ranges::copy(std::vector<uint8_t>{1, 0, 254, 255, 7, 9, 0, 0}, in.as<uint8_t>().begin());
+  const auto out = interpret(p, std::vector{in});
+  EXPECT_EQ(std::vector<uint8_t>(out[0].as<uint8_t>().begin(), out[0].as<uint8_t>().end()),
+            (std::vector<uint8_t>{9, 7, 7, 9}));
+}
+
+TEST(LoopIr, APermutationsTablesAreAlike) {
   Program p{.name = "lanes"};
   const int a = add_buffer(p, {.name = "A", .space = Space::Slot, .number = 0, .elements = 8});
   const int y = add_buffer(p, {.name = "Y", .space = Space::Output, .number = 0, .elements = 8});
@@ -237,27 +254,36 @@ TEST(LoopIr, PreparationsAreKnownByWhatTheyDo) {
   const auto preparation = [](const Program& p, const std::function<void(Program&)>& change) {
     Program changed = p;
     change(changed);
-    return preparation_of(changed);
+    return preparation_of(changed).hash;
   };
   const Program p = preparing(at(straight));
-  const uint64_t own = preparation_of(p);
+  const uint64_t own = preparation_of(p).hash;
   EXPECT_NE(own, 0U);
-  EXPECT_EQ(preparation_of(preparing(at(straight), false)), 0U) << "nothing is prepared";
+  EXPECT_EQ(preparation_of(preparing(at(straight), false)).hash, 0U) << "nothing is prepared";
   // Not by what is done with it.
   EXPECT_EQ(own, preparation(p, [](Program& c) { c.name = "another", c.dims = {"n"}; }));
   EXPECT_EQ(own, preparation(p, [](Program& c) { c.stages[1].tasks = Expression("n") + 1; }));
   EXPECT_EQ(own, preparation(p, [](Program& c) { c.buffers[1].elements = Expression("n"); }));
   EXPECT_EQ(own, preparation(p, [](Program& c) { c.buffers[1].is_kept = c.buffers[0].is_kept = true; }));
-  // Other elements, places, slots and sizes are others.
-  EXPECT_NE(own, preparation_of(preparing(at([](const Expression& task) { return 3 - task; }))));
+  EXPECT_EQ(own, preparation(p, [](Program& c) {
+              add_buffer(c, {.name = "sums", .space = Space::Local, .elements = 8});
+            }));
+  // Nor by which slot it is made of, which is told beside it.
+  Program second = p;
+  second.buffers[0].number = 2;
+  EXPECT_EQ(own, preparation_of(second).hash);
+  EXPECT_EQ(preparation_of(p).slots, std::vector{p.buffers[0].number});
+  EXPECT_EQ(preparation_of(second).slots, std::vector{2});
+  // Other elements, places and sizes are others.
+  EXPECT_NE(own, preparation_of(preparing(at([](const Expression& task) { return 3 - task; }))).hash);
   EXPECT_NE(own, preparation(p, [](Program& c) { c.stages[0].tasks = 3; }));
-  EXPECT_NE(own, preparation(p, [](Program& c) { c.buffers[0].number = 2; }));
   EXPECT_NE(own, preparation(p, [](Program& c) { c.buffers[3].elements = 5; }));
   EXPECT_NE(own, preparation(p, [](Program& c) { c.buffers[0].dtype = c.buffers[3].dtype = Dtype::I32; }));
   // What depends on named dims is not the same at other sizes.
   EXPECT_EQ(0U, preparation(p, [](Program& c) { c.stages[0].tasks = Expression("n"); }));
   EXPECT_EQ(0U, preparation(p, [](Program& c) { c.buffers[3].elements = Expression("n"); }));
-  EXPECT_EQ(0U, preparation_of(preparing(at([](const Expression& task) { return task % Expression("n"); }))));
+  EXPECT_EQ(
+      0U, preparation_of(preparing(at([](const Expression& task) { return task % Expression("n"); }))).hash);
 }
 
 // --- what the interpreter refuses ---

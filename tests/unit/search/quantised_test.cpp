@@ -89,5 +89,73 @@ TEST(Optimal, VerifiesProductsOfQuantisedWeights) {
   }
 }
 
+/// Numbers of 8 bits with a scale for each 32 of them, times weights in blocks.
+struct RoundedLinear {
+  static constexpr int64_t kOutputs = 77, kGroup = 32;
+  static int64_t width(Dtype dtype) { return std::max<int64_t>(2 * info(dtype).block_elements, 128); }
+
+  RoundedLinear(Dtype dtype, int64_t rows) : blocks(random_blocks(dtype, {kOutputs, width(dtype)}, 7)) {
+    cx.set_device("cpu");
+    const int64_t groups = width(dtype) / kGroup;
+    TensorData steps(Dtype::I8, {rows, groups, kGroup}), scales(Dtype::F32, {rows, groups, 1});
+    std::mt19937_64 random(1);
+    for (int8_t& step : steps.as<int8_t>())
+      step = static_cast<int8_t>(static_cast<int>(random() % 255) - 127);
+    for (float& scale : scales.as<float>()) scale = std::uniform_real_distribution<float>(-1, 1)(random);
+    const GraphTensor x = (cx.tensor(Shape{rows, groups, kGroup}, Dtype::I8).set(steps).cast(Dtype::F32) *
+                           cx.tensor(Shape{rows, groups, 1}).set(scales))
+                              .merge_dims(1, 2);
+    GraphTensor w = cx.tensor(Shape{kOutputs, width(dtype)}, dtype);
+    w.set_lazily([data = blocks] { return data; });
+    y = x.matmul(w.cast(Dtype::F32).t()).retrieve();
+    for (size_t i = 0; i < steps.as<int8_t>().size(); ++i)
+      data.push_back(static_cast<double>(steps.as<int8_t>()[i]) *
+                     static_cast<double>(scales.as<float>()[i / kGroup]));
+  }
+  void check(const CompileReport& report) {
+    const TensorData plain = dequantize(blocks);
+    const auto weights = plain.as<float>();
+    const size_t k = weights.size() / kOutputs;
+    const std::vector<float> got = y.data<float>();
+    for (size_t i = 0; i < got.size(); ++i) {
+      double sum = 0, magnitudes = 0;
+      for (size_t r = 0; r < k; ++r) {
+        const double term = data[i / kOutputs * k + r] * static_cast<double>(weights[i % kOutputs * k + r]);
+        sum += term, magnitudes += std::abs(term);
+      }
+      // As many roundings as an f32 sum of all groups may have, and one for each product.
+      ASSERT_NEAR(static_cast<double>(got[i]), sum, 40 * 0x1p-24 * magnitudes) << to_text(report);
+    }
+  }
+
+  Graph cx;
+  TensorData blocks;
+  GraphTensor y;
+  std::vector<double> data;
+};
+
+TEST_P(QuantisedWeights, MeetRoundedActivationsInTheirBlocks) {
+  for (const int64_t rows : {1, 3, 9}) {
+    RoundedLinear linear(GetParam(), rows);
+    const Compiled compiled = linear.cx.compile(Fast{});
+    linear.cx.execute();
+    linear.check(compiled.details());
+  }
+}
+
+// Machine code of all forms, packed ones too: each is compared with the others before it is taken.
+TEST(Optimal, VerifiesWeightsInPanels) {
+  for (const Dtype dtype : {Dtype::Q8_0, Dtype::Q5_0, Dtype::Q6_K, Dtype::MXFP4}) {
+    RoundedLinear linear(dtype, 2);
+    const Compiled compiled = linear.cx.compile(Optimal{});
+    linear.cx.execute();
+    const CompileReport report = compiled.details();
+    linear.check(report);
+    for (const KernelReport& kernel : report.kernels)
+      for (const KernelReport::Rejected& other : kernel.rejected)
+        EXPECT_TRUE(other.is_sound()) << other.parameters << ": " << other.reason;
+  }
+}
+
 }  // namespace
 }  // namespace luminal::search

@@ -1,0 +1,62 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "codegen/block_load.h"
+#include "codegen/loop_ir.h"
+#include "luminal/block_format.h"
+
+/// Blocks of several rows side by side, for kernels whose lanes are rows: what a lane needs of its row lies beside what
+/// the others need of theirs, so that a load of neighbouring bytes serves all lanes and a panel is read from its begin to
+/// its end. Bytes keep the meaning that the format's description gives them.
+namespace luminal::codegen {
+
+/// Elements that are read together: they share a scale and an offset.
+[[nodiscard]] int64_t panel_group(const BlockFormat& format);
+
+/// A panel of `rows` rows holds their first blocks, then their second ones, and so on. Of such a set of blocks lie side by
+/// side: the first `head` bytes of each row's block, then the next four of each, and so on; then what is left.
+class BlockPanels {
+ public:
+  /// Nothing where numbers of four neighbours cannot be read so, wherever they are.
+  [[nodiscard]] static std::optional<BlockPanels> of(const BlockFormat& format, int rows);
+
+  [[nodiscard]] int rows() const { return rows_; }
+  [[nodiscard]] int64_t set_bytes() const {
+    return int64_t{rows_} * format_->block_bytes;
+  }  ///< of a set of blocks
+  /// What numbers() lack of the levels.
+  [[nodiscard]] int shift() const { return shift_; }
+  /// Elements after which numbers are put together from their bytes in the same way: groups are unrolled up to there, so
+  /// that a shift is a constant and bytes that several groups share are loaded once.
+  [[nodiscard]] int64_t period() const { return period_; }
+
+  /// Copies a set of blocks: of each row the one that begins at an element of `slot`. `set`: which one of `panels`.
+  void store(StageBuilder& b, int slot, std::span<const Expression> elements, int panels,
+             const Expression& set) const;
+
+  /// Lane l: of row l / 4, the number of element first + l % 4 of a block, U8. `first` is a multiple of 4.
+  [[nodiscard]] Id numbers(StageBuilder& b, int panels, const Expression& set, const Expression& first) const;
+  /// Lane l: of row l, what the group of element `first` of a block shares.
+  [[nodiscard]] BlockFactors factors(StageBuilder& b, int panels, const Expression& set, int64_t first) const;
+
+  /// Bytes of each row's block that lie side by side.
+  struct Piece {
+    int begin = 0, size = 0;
+    friend bool operator==(const Piece&, const Piece&) = default;
+  };
+  /// In which `byte` of a block is.
+  [[nodiscard]] Piece piece_of(int byte) const;
+
+ private:
+  BlockPanels(const BlockFormat& format, int rows, int head);
+  /// Instructions that read all numbers and factors; nothing where some cannot be read. Tells the numbers' shift.
+  [[nodiscard]] std::optional<int64_t> price(int& shift) const;
+
+  const BlockFormat* format_;
+  int rows_, head_, shift_ = 0;
+  int64_t period_;
+};
+
+}  // namespace luminal::codegen
