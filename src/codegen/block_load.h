@@ -19,6 +19,7 @@ Id gather_elements(StageBuilder& b, int buffer, Id indices, Id mask);
 struct BlockNumbers {
   Id numbers = kNone;  ///< U8 or I8, one a lane
   int shift = 0;
+  int greatest = 255;  ///< none is above, as far as one can see
 };
 /// `lanes` elements from `index` on; whether they fit says has_numbers(). Signed ones have no shift.
 BlockNumbers load_numbers(StageBuilder& b, int buffer, const Expression& index, int lanes, bool is_signed);

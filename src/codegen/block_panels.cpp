@@ -158,7 +158,7 @@ BlockFactors BlockPanels::factors(StageBuilder& b, int panels, const Expression&
   return f;
 }
 
-std::optional<int64_t> BlockPanels::price(int& shift) const {
+std::optional<int64_t> BlockPanels::price() {
   Program program{.name = "price", .dims = {}, .buffers = {}, .stages = {}, .native = nullptr};
   const int panels = add_buffer(program, {.name = "panels", .dtype = Dtype::U8, .elements = set_bytes()});
   StageBuilder b(program, 1);
@@ -168,7 +168,8 @@ std::optional<int64_t> BlockPanels::price(int& shift) const {
       const Expression first = begin + i;
       PanelReader reader(b, panels, *format_, *this, 0, first,
                          places_of(*format_, first, kNeighbours * rows_, kNeighbours));
-      shift = reader.numbers(false).shift;
+      const BlockNumbers n = reader.numbers(false);
+      shift_ = n.shift, greatest_ = n.greatest;
       is_whole = is_whole && reader.is_whole();
     }
   };
@@ -200,7 +201,7 @@ std::optional<BlockPanels> BlockPanels::of(const BlockFormat& format, int rows) 
     constexpr int kMostLeft = 2;  // bytes, so that vectors of them have lanes of a power of two
     if ((format.block_bytes - head) % kNeighbours > kMostLeft) continue;
     BlockPanels panels(format, rows, head);
-    const auto price = panels.price(panels.shift_);
+    const auto price = panels.price();
     if (price && *price < least) {
       least = *price;
       entry->second = panels;

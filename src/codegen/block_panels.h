@@ -28,6 +28,7 @@ class BlockPanels {
   }  ///< of a set of blocks
   /// What numbers() lack of the levels.
   [[nodiscard]] int shift() const { return shift_; }
+  [[nodiscard]] int greatest() const { return greatest_; }  ///< of numbers()
   /// Elements after which numbers are put together from their bytes in the same way: groups are unrolled up to there, so
   /// that a shift is a constant and bytes that several groups share are loaded once.
   [[nodiscard]] int64_t period() const { return period_; }
@@ -51,11 +52,11 @@ class BlockPanels {
 
  private:
   BlockPanels(const BlockFormat& format, int rows, int head);
-  /// Instructions that read all numbers and factors; nothing where some cannot be read. Tells the numbers' shift.
-  [[nodiscard]] std::optional<int64_t> price(int& shift) const;
+  /// Instructions that read all numbers and factors; nothing where some cannot be read. Finds shift and greatest number.
+  [[nodiscard]] std::optional<int64_t> price();
 
   const BlockFormat* format_;
-  int rows_, head_, shift_ = 0;
+  int rows_, head_, shift_ = 0, greatest_ = 0;
   int64_t period_;
 };
 

@@ -110,6 +110,7 @@ BlockNumbers BlockReader::numbers(bool is_signed) {
   BlockNumbers n;
   if (!is_signed && range->min >= 0) {
     n.numbers = level_bytes(level);
+    n.greatest = static_cast<int>(range->max);
     return n;
   }
   if (!is_signed && level.op == BlockOp::Subtract && !level.b->has_bytes) {
@@ -119,6 +120,7 @@ BlockNumbers BlockReader::numbers(bool is_signed) {
         std::ranges::all_of(positions, [&](int32_t v) { return v == positions[0]; })) {
       n.numbers = level_bytes(*level.a);
       n.shift = -positions[0];
+      n.greatest = static_cast<int>(code->max);
       return n;
     }
   }

@@ -215,8 +215,11 @@ class Machine {
   void dot4(const Instruction& i) {
     for (int k = 0; k < i.type.lanes; ++k) {
       auto sum = static_cast<uint32_t>(lane<int32_t>(i.operands[0], k));
-      for (int j = 4 * k; j < 4 * k + 4; ++j)
-        sum += static_cast<uint32_t>(lane<uint8_t>(i.operands[1], j) * lane<int8_t>(i.operands[2], j));
+      for (int j = 4 * k; j < 4 * k + 4; ++j) {
+        const uint8_t number = lane<uint8_t>(i.operands[1], j);
+        check(number <= i.bits, "lane {} is {}, where none is above {}", j, number, i.bits);
+        sum += static_cast<uint32_t>(number * lane<int8_t>(i.operands[2], j));
+      }
       lane<int32_t>(i.result, k) = static_cast<int32_t>(sum);
     }
   }

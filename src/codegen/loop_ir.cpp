@@ -110,8 +110,11 @@ Id StageBuilder::permute(Id numbers, std::vector<Id> tables) {
   tables.insert(tables.begin(), numbers);
   return define({.kind = Kind::Permute, .type = t, .operands = std::move(tables)});
 }
-Id StageBuilder::dot4(Id sum, Id natural, Id whole) {
-  return define({.kind = Kind::Dot4, .type = type(sum), .operands = {sum, natural, whole}});
+Id StageBuilder::dot4(Id sum, Id natural, Id whole, int greatest) {
+  return define({.kind = Kind::Dot4,
+                 .type = type(sum),
+                 .bits = static_cast<uint64_t>(greatest),
+                 .operands = {sum, natural, whole}});
 }
 Id StageBuilder::reduce(ScalarOp op, Id a) {
   if (type(a).lanes == 1) return a;

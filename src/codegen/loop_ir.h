@@ -76,10 +76,11 @@ struct Instruction {
     LaneMask,   ///< result = lane number < index, as Bool lanes
     Broadcast,  ///< result = the scalar operand in every lane
     Shuffle,    ///< result lane i = lane `pattern[i]` of the two operands one after the other
-    Permute,  ///< result lane i = entry operands[0] lane i (I32, or U8 as the result), modulo all there are, of one
-              ///< table or two one after the other (operands 1, 2) of a power of two of lanes each
-    Dot4,      ///< result lane i (I32) = operands[0] lane i + the sum of operands[1] lane j (U8) times
-               ///< operands[2] lane j (I8) over the four lanes j from 4 * i on; wraps
+    Permute,    ///< result lane i = entry operands[0] lane i (I32, or U8 as the result), modulo all there
+                ///< are, of one table or two one after the other (operands 1, 2) of 2^n lanes each
+    Dot4,       ///< result lane i (I32) = operands[0] lane i + the sum of operands[1] lane j (U8) times
+    ///< operands[2] lane j (I8) over the four lanes j from 4 * i on; wraps. None of operands[1] is
+    ///< above `bits`
     Reduce,    ///< result = the operand's lanes folded with `op` (Add, Mul, Maximum, Minimum, And, Or, Xor)
                ///< to a scalar: lane i with lane i + lanes/2 until one is left; lanes is a power of two
     Load,      ///< lane i = buffer[index + i * stride]; lanes without mask read nothing and hold 0
@@ -94,7 +95,7 @@ struct Instruction {
   Id result = kNone;  ///< kNone for Store, Scatter, Prefetch, Loop, If
   Type type;          ///< of the result, or of what is stored
   ScalarOp op = ScalarOp::Constant;
-  uint64_t bits = 0;         ///< of a constant, as ScalarNode::payload
+  uint64_t bits = 0;         ///< of a constant, as ScalarNode::payload; Dot4: the greatest number
   std::vector<Id> operands;  ///< as the kind says; all lanes equal unless it says otherwise
   Id mask = kNone;           ///< Load, Gather, Store, Scatter: Bool lanes, or kNone for all
   int buffer = -1;           ///< into Program::buffers
@@ -180,7 +181,7 @@ class StageBuilder {
   Id broadcast(Id scalar, int lanes);
   Id shuffle(Id a, Id b, std::vector<int> pattern);
   Id permute(Id numbers, std::vector<Id> tables);
-  Id dot4(Id sum, Id natural, Id whole);
+  Id dot4(Id sum, Id natural, Id whole, int greatest = 255);
   Id reduce(ScalarOp op, Id a);
   /// Of a slot of blocks, the values of elements (block_load.h), as f32.
   Id load(int buffer, const Expression& index, int lanes = 1, int64_t stride = 1, Id mask = kNone);

@@ -183,7 +183,7 @@ class StageText {
       case Kind::Permute:
         return set(i, arithmetic_.permute(type(i.operands[0]), type(i.operands[1]), operands(i)));
       case Kind::Dot4:
-        return set(i, arithmetic_.dot4(i.type, operands(i)));
+        return set(i, arithmetic_.dot4(i.type, operands(i), i.bits));
       case Kind::Reduce:
         return set(i, arithmetic_.reduce(i.op, type(i.operands[0]), values_[i.operands[0]]));
       case Kind::Load:

@@ -385,7 +385,7 @@ LlvmValue Arithmetic::bits_as(const std::string& from, const LlvmValue& a, const
   return w_.pure(a.level, fmt::format("bitcast {} {} to {}", from, a.text, to));
 }
 
-LlvmValue Arithmetic::dot4(Type t, const std::vector<LlvmValue>& operands) {
+LlvmValue Arithmetic::dot4(Type t, const std::vector<LlvmValue>& operands, uint64_t greatest) {
   const int bytes = 4 * t.lanes, level = level_of({operands[0], operands[1], operands[2]});
   const std::string type = type_text(t), from = type_text({Dtype::U8, bytes});
   const bool is_register = bytes == 16 || bytes == 32 || (bytes == 64 && options_.vector_bytes == 64);
@@ -396,7 +396,9 @@ LlvmValue Arithmetic::dot4(Type t, const std::vector<LlvmValue>& operands) {
                    fmt::format("call {0} {1}({0} {2}, {0} {3}, {0} {4})", type, name, operands[0].text,
                                bits_as(from, operands[1], type).text, bits_as(from, operands[2], type).text));
   }
-  if (options_.permutes && bytes == 32) return dot4_by_pairs(t, operands);
+  constexpr uint64_t kPairsFit = 127;  // 2 * 127 * 128 is no more than 16 bits hold
+  if (options_.permutes && bytes == 32)
+    return greatest <= kPairsFit ? dot4_by_sums(t, operands) : dot4_by_pairs(t, operands);
   const Type wide{Dtype::I32, bytes};
   const LlvmValue a = cast("zext", {Dtype::U8, bytes}, operands[1], wide);
   const LlvmValue b = cast("sext", {Dtype::I8, bytes}, operands[2], wide);
@@ -408,6 +410,20 @@ LlvmValue Arithmetic::dot4(Type t, const std::vector<LlvmValue>& operands) {
     sum = binary("add", t, sum, shuffle(wide, products, products, every_fourth));
   }
   return sum;
+}
+
+/// AVX2: an instruction adds the products of two bytes, which fit 16 bits here, another one two of these sums.
+LlvmValue Arithmetic::dot4_by_sums(Type t, const std::vector<LlvmValue>& operands) {
+  const Type half{Dtype::U16, 2 * t.lanes};
+  const std::string type = type_text(t), pairs = type_text(half), bytes = type_text({Dtype::U8, 4 * t.lanes});
+  const std::string multiply = declare_("llvm.x86.avx2.pmadd.ub.sw", pairs, fmt::format("{0}, {0}", bytes));
+  const LlvmValue sums = w_.pure(level_of({operands[1], operands[2]}),
+                                 fmt::format("call {} {}({} {}, {} {})", pairs, multiply, bytes,
+                                             operands[1].text, bytes, operands[2].text));
+  const std::string add = declare_("llvm.x86.avx2.pmadd.wd", type, fmt::format("{0}, {0}", pairs));
+  const LlvmValue fours = w_.pure(sums.level, fmt::format("call {} {}({} {}, {} {})", type, add, pairs,
+                                                          sums.text, pairs, integer_literal(half, 1)));
+  return binary("add", t, operands[0], fours);
 }
 
 /// AVX2: products of even bytes and of odd ones, as 16-bit numbers whose pairs an instruction adds.

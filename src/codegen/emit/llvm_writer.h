@@ -93,11 +93,12 @@ class Arithmetic {
   LlvmValue shuffle(Type from, const LlvmValue& a, const LlvmValue& b, const std::vector<int>& pattern);
   /// `operands`: numbers, then one table or two.
   LlvmValue permute(Type numbers, Type table, const std::vector<LlvmValue>& operands);
-  LlvmValue dot4(Type t, const std::vector<LlvmValue>& operands);
+  LlvmValue dot4(Type t, const std::vector<LlvmValue>& operands, uint64_t greatest);
 
  private:
   LlvmValue bits_as(const std::string& from, const LlvmValue& a, const std::string& to);
   LlvmValue narrow_lanes(const LlvmValue& a, Type to);
+  LlvmValue dot4_by_sums(Type t, const std::vector<LlvmValue>& operands);
   LlvmValue dot4_by_pairs(Type t, const std::vector<LlvmValue>& operands);
   LlvmValue permute_by_instruction(Type t, const std::vector<LlvmValue>& operands);
   LlvmValue permute_bytes(Type t, const LlvmValue& numbers, const LlvmValue& table);

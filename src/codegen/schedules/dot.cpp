@@ -196,7 +196,8 @@ Id spread_lanes(StageBuilder& b, Id lanes, const std::vector<int>& pattern) {
 }
 
 Id add_sums(StageBuilder& b, Id sums, Id numbers, int factor) {
-  return b.dot4(sums, b.constant_bits({Dtype::U8, kStepElements}, static_cast<uint64_t>(factor)), numbers);
+  return b.dot4(sums, b.constant_bits({Dtype::U8, kStepElements}, static_cast<uint64_t>(factor)), numbers,
+                factor);
 }
 
 bool DotLoads::has_offset() const {
@@ -387,7 +388,8 @@ class DotLowering {
       for (size_t r = 0; r < rows.at.size(); ++r) {
         const size_t total = r * columns.at.size() + c;
         Id sum = begin;
-        for (size_t part = 0; part < q.size(); ++part) sum = b.dot4(sum, p[r][part].numbers, q[part]);
+        for (size_t part = 0; part < q.size(); ++part)
+          sum = b.dot4(sum, p[r][part].numbers, q[part], p[r][part].greatest);
         totals[total] = b.compute(ScalarOp::Fma, {spread_lanes(b, scales[total], spread),
                                                   b.convert(sum, Dtype::F32), totals[total]});
       }
@@ -462,34 +464,38 @@ void add_row_forms(const DotPrices& p, std::vector<Candidate>& list) {
 
 /// Lanes are rows.
 void add_panel_forms(const DotPrices& p, std::vector<Candidate>& list) {
-  if (!has_panels(p.dot, p.target)) return;
-  constexpr double kMultiply = 0.5, kScale = 0.2, kUnpack = 0.5, kInnerScale = 0.25;  // of a row and a column
-  const double multiply =
-      kMultiply + kScale * static_cast<double>(kStepElements / p.dot.group) * (p.has_offset() ? 1.5 : 1);
-  const bool is_packed = packed_panels(p.spec, p.dot, p.target).has_value();
-  if (is_packed) {
+  const auto packed = packed_panels(p.spec, p.dot, p.target);
+  if (!packed && !has_panels(p.dot, p.target)) return;
+  constexpr int kPairsFit = 127;
+  // Cycles of a panel's step and a column.
+  constexpr double kByDots = 8, kBySums = 10, kByPairs = 24, kScale = 3.2, kUnpack = 8, kInnerScale = 4;
+  const int rows = packed ? packed->rows() : kRowsInPlace;
+  const bool by_sums = packed && packed->greatest() <= kPairsFit;
+  const double multiply = p.target.dots ? kByDots : by_sums ? kBySums : kByPairs;
+  const double scale = kScale * static_cast<double>(kStepElements / p.dot.group) * (p.has_offset() ? 1.5 : 1);
+  const double each = (multiply + scale) / rows;
+  if (packed) {
     constexpr double kTaskBytes = 65536;  // so that terms of columns are a small part
     const double panel_bytes =
-        kPanelRows * static_cast<double>(p.dot.length) * p.format.block_bytes / p.format.block_elements;
-    const int64_t task =
-        std::clamp<int64_t>(static_cast<int64_t>(p.rows) / (kPanelRows * 8 * p.target.threads), 1,
-                            std::max<int64_t>(1, static_cast<int64_t>(kTaskBytes / panel_bytes)));
+        rows * static_cast<double>(p.dot.length) * p.format.block_bytes / p.format.block_elements;
+    const auto most = std::max<int64_t>(1, static_cast<int64_t>(kTaskBytes / panel_bytes));
+    const int64_t panels = static_cast<int64_t>(p.rows) / rows;
+    const int64_t task = std::clamp<int64_t>(panels / (8 * p.target.threads), 1, most);
     for (const int64_t columns : {8, 4, 2, 1}) {
       const auto c = static_cast<double>(columns);
       if (c > std::max(1.0, p.columns)) continue;
-      const double cycles = p.steps * (multiply + (kUnpack + (p.has_inner_scales() ? kInnerScale : 0)) / c);
-      list.push_back(
-          {{{"packed", 1}, {"rows", kPanelRows}, {"columns", columns}, {"task", task}}, p.us(cycles, 1)});
+      const double unpack = (kUnpack + (p.has_inner_scales() ? kInnerScale : 0)) / rows;
+      list.push_back({{{"packed", 1}, {"rows", rows}, {"columns", columns}, {"task", task}},
+                      p.us(p.steps * (each + unpack / c), 1)});
     }
   }
   for (const int64_t columns : {8, 4}) {
     const auto c = static_cast<double>(columns);
     if (c > p.columns) continue;
-    const double unpack = is_packed ? 2 : 6;  // of a row, for all columns
-    const double cycles = p.steps * (multiply + 0.3 / c + unpack / p.columns);
-    Parameters parameters{{"panels", 1}, {"rows", kPanelRows}, {"columns", columns}, {"task", 1}};
-    if (is_packed) parameters.emplace("packed", 1);
-    list.push_back({std::move(parameters), p.us(cycles, 2)});
+    const double unpack = packed ? 32.0 / rows : 6;  // of a row, for all columns
+    Parameters parameters{{"panels", 1}, {"rows", rows}, {"columns", columns}, {"task", 1}};
+    if (packed) parameters.emplace("packed", 1);
+    list.push_back({std::move(parameters), p.us(p.steps * (each + 0.3 / c + unpack / p.columns), 2)});
   }
 }
 

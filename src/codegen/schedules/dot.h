@@ -70,14 +70,14 @@ class DotLoads {
 /// Lane l = lane pattern[l]; a scalar is in all of them.
 [[nodiscard]] Id spread_lanes(StageBuilder& b, Id lanes, const std::vector<int>& pattern);
 
-/// Whether results can be computed in panels: lanes are rows, and columns are the same for all of them.
+/// Whether results can be computed in panels of rows where they lie: lanes are rows, and columns are the same for all.
 [[nodiscard]] bool has_panels(const BlockDot& dot, const Target& target);
-inline constexpr int kPanelRows = 16;
+inline constexpr int kRowsInPlace = 16;  ///< of such a panel
 /// How weights that stay the same from launch to launch can be packed in panels; nothing where they are none.
 [[nodiscard]] std::optional<BlockPanels> packed_panels(const kernel::KernelSpec& spec, const BlockDot& dot,
                                                        const Target& target);
-/// Panels of kPanelRows rows, of weights that are packed so if `panels` says how, each unpacked once and then multiplied
-/// with `columns` columns at a time.
+/// Panels of weights that are packed as `panels` says, or else of kRowsInPlace rows where they lie: each is unpacked once
+/// and then multiplied with `columns` columns at a time.
 [[nodiscard]] Program lower_dot_panels(const kernel::KernelSpec& spec, BlockDot dot,
                                        const std::optional<BlockPanels>& panels, int64_t columns);
 /// Tasks of `task` panels, put together in registers for `columns` columns at a time.

@@ -14,8 +14,6 @@
 namespace luminal::codegen {
 namespace {
 
-constexpr int kPanelBytes = 4 * kPanelRows;  ///< of a vector: four numbers of each row
-
 /// The blocks of `size` lanes in each half of the vectors turned: block j of vector i becomes block i of vector j
 /// (Eklundh 1972). There are as many vectors as blocks in a half.
 void turn_halves(StageBuilder& b, std::vector<Id>& vectors, int size) {
@@ -48,9 +46,10 @@ std::vector<Id> joined_rows(StageBuilder& b, const std::vector<Id>& rows) {
 /// What products in panels share: the terms of columns, and what a group of all rows adds.
 class PanelProgram {
  public:
-  PanelProgram(const kernel::KernelSpec& spec, BlockDot dot, int64_t columns)
+  PanelProgram(const kernel::KernelSpec& spec, BlockDot dot, int lanes, int64_t columns)
       : loads_(spec, std::move(dot)),
         dot_(loads_.dot()),
+        lanes_(lanes),
         width_(columns),
         groups_(dot_.length / dot_.group),
         program_(program_for(spec, "dot")),
@@ -69,7 +68,7 @@ class PanelProgram {
   }
   [[nodiscard]] std::vector<Coordinates> panel_rows(const Expression& first) const {
     std::vector<Coordinates> rows;
-    for (int r = 0; r < kPanelRows; ++r) rows.push_back(place(rows_, first + r));
+    for (int r = 0; r < lanes_; ++r) rows.push_back(place(rows_, first + r));
     return rows;
   }
   [[nodiscard]] std::vector<Expression> tile_columns(const Expression& first) const {
@@ -89,7 +88,7 @@ class PanelProgram {
     packed.buffer =
         buffer("panels", Space::Prepared, Dtype::U8, panel_count() * packed.sets * panels.set_bytes());
     StageBuilder b(program_, panel_count());
-    const std::vector<Coordinates> rows = panel_rows(b.task() * kPanelRows);
+    const std::vector<Coordinates> rows = panel_rows(b.task() * lanes_);
     const Operand& o = dot_.natural.numbers;
     b.loop(packed.sets, LoopKind::Serial, [&](const Expression& set) {
       std::vector<Expression> from;
@@ -99,7 +98,7 @@ class PanelProgram {
     b.finish(true);
     return packed;
   }
-  [[nodiscard]] Expression panel_count() const { return rows_.size().ceil_div(kPanelRows); }
+  [[nodiscard]] Expression panel_count() const { return rows_.size().ceil_div(lanes_); }
 
   /// Terms of so many columns: scales of groups, `shift` (of the rows' numbers) times their sums, and these times the
   /// scales.
@@ -133,17 +132,17 @@ class PanelProgram {
                  std::span<const Expression> columns, std::span<const Expression> terms,
                  std::vector<Id>& totals) const {
     const auto all = [&](int buffer, const Expression& at) {
-      return b.broadcast(b.load(buffer, at), kPanelRows);
+      return b.broadcast(b.load(buffer, at), lanes_);
     };
     const Operand& q = dot_.whole.numbers;
     for (size_t c = 0; c < columns.size(); ++c) {
       const Expression at = terms[c] + group;
-      Id sum = begins_ < 0 ? b.constant_bits({Dtype::I32, kPanelRows}, 0) : all(begins_, at);
+      Id sum = begins_ < 0 ? b.constant_bits({Dtype::I32, lanes_}, 0) : all(begins_, at);
       const Expression from = loads_.index_of(q, place(columns_, columns[c]), group * dot_.group);
       for (size_t i = 0; i < rows.numbers.size(); ++i) {
         const Id four = b.load(q.slot, from + static_cast<int64_t>(4 * i), 4);
         sum = b.dot4(sum, rows.numbers[i],
-                     b.shuffle(four, four, lanes_by(kPanelBytes, [](int l) { return l % 4; })));
+                     b.shuffle(four, four, lanes_by(4 * lanes_, [](int l) { return l % 4; })), greatest_);
       }
       const Id both = b.compute(ScalarOp::Mul, {rows.shared.scale, all(factors_, at)});
       totals[c] = b.compute(ScalarOp::Fma, {both, b.convert(sum, Dtype::F32), totals[c]});
@@ -152,7 +151,7 @@ class PanelProgram {
     }
   }
   [[nodiscard]] std::vector<Id> no_totals(StageBuilder& b) const {
-    return std::vector<Id>(static_cast<size_t>(width_), b.constant({Dtype::F32, kPanelRows}, 0));
+    return std::vector<Id>(static_cast<size_t>(width_), b.constant({Dtype::F32, lanes_}, 0));
   }
 
   /// The results of a tile.
@@ -173,14 +172,16 @@ class PanelProgram {
   using Operand = kernel::Operand;
   DotLoads loads_;
   const BlockDot& dot_;
+  int lanes_;  ///< rows of a panel
   int64_t width_, groups_;
+  int greatest_ = UINT8_MAX;  ///< of the rows' numbers
   Program program_;
   AxisGroup rows_, columns_;
 
  private:
   void store_column(StageBuilder& b, const Expression& first_row, const Coordinates& column, Id total) const {
     const kernel::KernelSpec& spec = loads_.spec();
-    Ramp ramp(b, rows_, first_row, kPanelRows, rows_.size());
+    Ramp ramp(b, rows_, first_row, lanes_, rows_.size());
     for (const kernel::Value& v : spec.values())
       for (const kernel::Operand& o : v.operands)
         if (!v.monoid && o.kind != kernel::Operand::Kind::Value) ramp.prepare(o);
@@ -200,11 +201,11 @@ class DotPanels : public PanelProgram {
   /// `panels`: how weights are packed that may be, before.
   Program lower(const std::optional<BlockPanels>& panels) {
     if (panels) packed_ = pack(*panels);
-    numbers_ = buffer("numbers", Space::Local, Dtype::U8, kPanelRows * dot_.length);
-    scales_ = buffer("scales", Space::Local, Dtype::F32, kPanelRows * groups_);
-    if (loads_.has_offset()) offsets_ = buffer("offsets", Space::Local, Dtype::F32, kPanelRows * groups_);
+    numbers_ = buffer("numbers", Space::Local, Dtype::U8, lanes_ * dot_.length);
+    scales_ = buffer("scales", Space::Local, Dtype::F32, lanes_ * groups_);
+    if (loads_.has_offset()) offsets_ = buffer("offsets", Space::Local, Dtype::F32, lanes_ * groups_);
     StageBuilder b(program_, panel_count());
-    const Expression first = b.task() * kPanelRows;
+    const Expression first = b.task() * lanes_;
     const int shift = packed_ ? unpack_packed(b) : unpack_rows(b, first);
     // Only now is it known what the rows' numbers lack. The stage of columns is finished first, so it comes first.
     add_terms(Space::Shared, columns_.size(), shift);
@@ -226,14 +227,13 @@ class DotPanels : public PanelProgram {
       const Expression set = b.task() * packed_->sets + number, begin = number * block;
       for (int64_t at = 0; at < block; at += dot_.group) {
         const BlockFactors f = panels.factors(b, packed_->buffer, set, at);
-        const Expression place = (begin + at) / dot_.group * kPanelRows;
+        const Expression place = (begin + at) / dot_.group * lanes_;
         b.store(scales_, place, f.scale);
         if (offsets_ >= 0) b.store(offsets_, place, f.offset);
       }
       const auto store_numbers = [&](const Expression& first) {
         for (int64_t i = 0; i < period; i += 4)
-          b.store(numbers_, (begin + first + i) * kPanelRows,
-                  panels.numbers(b, packed_->buffer, set, first + i));
+          b.store(numbers_, (begin + first + i) * lanes_, panels.numbers(b, packed_->buffer, set, first + i));
       };
       if (period == block)
         store_numbers(0);
@@ -265,18 +265,18 @@ class DotPanels : public PanelProgram {
     for (const Coordinates& row : rows) {
       const BlockNumbers n = loads_.row_numbers(b, row, position, kStepElements);
       numbers.push_back(n.numbers);
-      shift = n.shift;
+      shift = n.shift, greatest_ = n.greatest;
     }
     std::vector<Id> panel = joined_rows(b, numbers);
     turn_halves(b, panel, 4);
     for (size_t i = 0; i < panel.size(); ++i)
-      b.store(numbers_, position * kPanelRows + static_cast<int64_t>(i) * kPanelBytes, panel[i]);
+      b.store(numbers_, position * lanes_ + static_cast<int64_t>(i) * 4 * lanes_, panel[i]);
     return shift;
   }
   /// Of a chunk: eight groups at a time become vectors of all rows.
   void store_factors(StageBuilder& b, int buffer, const Expression& chunk,
                      const std::vector<Id>& rows) const {
-    constexpr int kTogether = kPanelRows / 2;
+    constexpr int kTogether = kRowsInPlace / 2;
     for (int group = 0; group < dot_.groups(); group += kTogether) {
       const std::vector<int> groups =
           lanes_by(kTogether, [&](int l) { return std::min(group + l, dot_.groups() - 1); });
@@ -285,7 +285,7 @@ class DotPanels : public PanelProgram {
       std::vector<Id> turned = joined_rows(b, part);
       turn_halves(b, turned, 1);
       for (int k = 0; k < std::min(kTogether, dot_.groups() - group); ++k)
-        b.store(buffer, (chunk * dot_.groups() + (group + k)) * kPanelRows, turned[static_cast<size_t>(k)]);
+        b.store(buffer, (chunk * dot_.groups() + (group + k)) * lanes_, turned[static_cast<size_t>(k)]);
     }
   }
 
@@ -298,9 +298,9 @@ class DotPanels : public PanelProgram {
           Group rows;
           for (int64_t i = 0; i < dot_.group / 4; ++i)
             rows.numbers.push_back(
-                b.load(numbers_, group * (dot_.group * kPanelRows) + i * kPanelBytes, kPanelBytes));
-          rows.shared.scale = b.load(scales_, group * kPanelRows, kPanelRows);
-          if (offsets_ >= 0) rows.shared.offset = b.load(offsets_, group * kPanelRows, kPanelRows);
+                b.load(numbers_, group * (dot_.group * lanes_) + i * 4 * lanes_, 4 * lanes_));
+          rows.shared.scale = b.load(scales_, group * lanes_, lanes_);
+          if (offsets_ >= 0) rows.shared.offset = b.load(offsets_, group * lanes_, lanes_);
           std::vector<Id> sums(carried.begin(), carried.end());
           add_group(b, rows, group, columns, terms, sums);
           return sums;
@@ -318,7 +318,7 @@ class DotPacked : public PanelProgram {
  public:
   DotPacked(const kernel::KernelSpec& spec, BlockDot dot, const BlockPanels& panels, int64_t columns,
             int64_t task)
-      : PanelProgram(spec, std::move(dot), columns),
+      : PanelProgram(spec, std::move(dot), panels.rows(), columns),
         packed_(pack(panels)),
         panels_(packed_.panels),
         task_(task),
@@ -327,9 +327,9 @@ class DotPacked : public PanelProgram {
   Program lower() {
     add_terms(Space::Local, width_, panels_.shift());
     if (panels_.period() < block_) {
-      scales_ = buffer("scales", Space::Local, Dtype::F32, kPanelRows * block_groups());
+      scales_ = buffer("scales", Space::Local, Dtype::F32, lanes_ * block_groups());
       if (loads_.has_offset())
-        offsets_ = buffer("offsets", Space::Local, Dtype::F32, kPanelRows * block_groups());
+        offsets_ = buffer("offsets", Space::Local, Dtype::F32, lanes_ * block_groups());
     }
     StageBuilder b(program_, panel_count().ceil_div(task_));
     const Expression first = b.task() * task_;
@@ -363,7 +363,7 @@ class DotPacked : public PanelProgram {
                    sums = add_set(b, panel, sets * together + k, columns, terms, std::move(sums));
                  return sums;
                });
-    store(b, panel * kPanelRows, first, totals);
+    store(b, panel * lanes_, first, totals);
   }
   [[nodiscard]] std::vector<Id> add_set(StageBuilder& b, const Expression& panel, const Expression& number,
                                         std::span<const Expression> columns,
@@ -383,16 +383,16 @@ class DotPacked : public PanelProgram {
     }
     for (int64_t g = 0; g < block_groups(); ++g) {
       const BlockFactors f = panels_.factors(b, packed_.buffer, set, g * dot_.group);
-      b.store(scales_, g * kPanelRows, f.scale);
-      if (offsets_ >= 0) b.store(offsets_, g * kPanelRows, f.offset);
+      b.store(scales_, g * lanes_, f.scale);
+      if (offsets_ >= 0) b.store(offsets_, g * lanes_, f.offset);
     }
     return b.loop(block_ / period, LoopKind::Serial, std::move(totals),
                   [&](const Expression& step, std::span<const Id> carried) {
                     totals.assign(carried.begin(), carried.end());
                     for (int64_t at = 0; at < period; at += dot_.group) {
-                      const Expression first = step * period + at, place = first / dot_.group * kPanelRows;
-                      BlockFactors f{.scale = b.load(scales_, place, kPanelRows)};
-                      if (offsets_ >= 0) f.offset = b.load(offsets_, place, kPanelRows);
+                      const Expression first = step * period + at, place = first / dot_.group * lanes_;
+                      BlockFactors f{.scale = b.load(scales_, place, lanes_)};
+                      if (offsets_ >= 0) f.offset = b.load(offsets_, place, lanes_);
                       add(first, f);
                     }
                     return totals;
@@ -407,23 +407,34 @@ class DotPacked : public PanelProgram {
 
 }  // namespace
 
+namespace {
+
+/// Whether columns are the same for all lanes.
+bool has_rows_as_lanes(const BlockDot& dot) {
+  return dot.whole.scale && !dot.rows.empty() && !depends_on(dot.whole.numbers.index, dot.rows) &&
+         !depends_on(dot.whole.scale->index, dot.rows);
+}
+
+}  // namespace
+
 bool has_panels(const BlockDot& dot, const Target& target) {
-  return target.dots && target.lanes(4) == kPanelRows && dot.whole.scale && !dot.rows.empty() &&
-         !depends_on(dot.whole.numbers.index, dot.rows) && !depends_on(dot.whole.scale->index, dot.rows);
+  return target.dots && target.lanes(4) == kRowsInPlace && has_rows_as_lanes(dot);
 }
 
 Program lower_dot_panels(const kernel::KernelSpec& spec, BlockDot dot,
                          const std::optional<BlockPanels>& panels, int64_t columns) {
-  return DotPanels(spec, std::move(dot), columns).lower(panels);
+  const int rows = panels ? panels->rows() : kRowsInPlace;
+  return DotPanels(spec, std::move(dot), rows, columns).lower(panels);
 }
 
 std::optional<BlockPanels> packed_panels(const kernel::KernelSpec& spec, const BlockDot& dot,
                                          const Target& target) {
+  constexpr int kLeastRows = 8;
   const kernel::Slot& slot = spec.slots()[static_cast<size_t>(dot.natural.numbers.slot)];
-  if (!slot.is_frozen || !has_panels(dot, target)) return std::nullopt;
+  if (!slot.is_frozen || target.lanes(4) < kLeastRows || !has_rows_as_lanes(dot)) return std::nullopt;
   const BlockFormat& format = block_format(slot.dtype);
   if (dot.group != panel_group(format)) return std::nullopt;
-  return BlockPanels::of(format, kPanelRows);
+  return BlockPanels::of(format, target.lanes(4));
 }
 
 Program lower_dot_packed(const kernel::KernelSpec& spec, BlockDot dot, const BlockPanels& panels,

@@ -253,21 +253,27 @@ TEST(CpuLoops, WordsOfBytes) {
 }
 
 TEST(CpuLoops, DotsOfBytes) {
-  for (const int lanes : {1, 4, 8, 16, 32}) {
-    Program p{.name = "dots"};
-    const int a =
-        add_buffer(p, {.name = "A", .space = Space::Slot, .dtype = Dtype::U8, .elements = 8 * lanes});
-    const int y = add_buffer(
-        p, {.name = "Y", .space = Space::Output, .number = 0, .dtype = Dtype::I32, .elements = lanes});
-    StageBuilder b(p, 1);
-    const Id whole = b.bitcast(b.load(a, 4 * lanes, 4 * lanes), Dtype::I8);
-    b.store(y, 0, b.dot4(b.constant_bits({Dtype::I32, lanes}, 5), b.load(a, 0, 4 * lanes), whole));
-    b.finish();
-    TensorData in(Dtype::U8, {8 * lanes});
-    for (int k = 0; k < 8 * lanes; ++k)
-      in.as<uint8_t>()[static_cast<size_t>(k)] = static_cast<uint8_t>(k * 89 + 255);
-    expect_same_at(p, {in}, {{}}, fmt::format("{} lanes", lanes));
-  }
+  for (const int greatest : {255, 127})
+    for (const int lanes : {1, 4, 8, 16, 32}) {
+      Program p{.name = "dots"};
+      const int a =
+          add_buffer(p, {.name = "A", .space = Space::Slot, .dtype = Dtype::U8, .elements = 8 * lanes});
+      const int y = add_buffer(
+          p, {.name = "Y", .space = Space::Output, .number = 0, .dtype = Dtype::I32, .elements = lanes});
+      StageBuilder b(p, 1);
+      const Id whole = b.bitcast(b.load(a, 4 * lanes, 4 * lanes), Dtype::I8);
+      const Id sum = b.constant_bits({Dtype::I32, lanes}, 5);
+      b.store(y, 0, b.dot4(sum, b.load(a, 0, 4 * lanes), whole, greatest));
+      b.finish();
+      TensorData in(Dtype::U8, {8 * lanes});
+      for (int k = 0; k < 8 * lanes; ++k) {
+        // The first four products are as large as they get, of either sign.
+        const int number = k < 4 ? greatest : k * 89 % (greatest + 1);
+        const int factor = k % (4 * lanes) < 4 ? 128 : k * 89 + 255;
+        in.as<uint8_t>()[static_cast<size_t>(k)] = static_cast<uint8_t>(k < 4 * lanes ? number : factor);
+      }
+      expect_same_at(p, {in}, {{}}, fmt::format("{} lanes, up to {}", lanes, greatest));
+    }
 }
 
 TEST(CpuLoops, GathersScattersShufflesAndReductions) {

@@ -116,6 +116,16 @@ TEST(Panels, BeginWithWhatIsNoMultipleOfFour) {
   EXPECT_EQ(mxfp4->piece_of(16), (BlockPanels::Piece{13, 4}));
 }
 
+TEST(Panels, KnowTheirGreatestNumber) {
+  const auto greatest = [](const char* name) {
+    return BlockPanels::of(*find_block_format(name), 16)->greatest();
+  };
+  EXPECT_EQ(greatest("Q8_0"), 255);  // numbers with a sign, less -128
+  EXPECT_EQ(greatest("Q4_0"), 15);
+  EXPECT_EQ(greatest("Q6_K"), 63);
+  EXPECT_EQ(greatest("IQ4_NL"), 255);
+}
+
 TEST(Panels, RepeatWhatIsDoneWithBytes) {
   const auto period = [](const char* name) {
     return BlockPanels::of(*find_block_format(name), 16)->period();

@@ -141,15 +141,17 @@ TEST_P(DotOfFormats, AddsTheProductsOfBlocksAndScaledNumbers) {
     const KernelSpec spec = product_of_scaled(weights, m, n, k, kGroup, own_axis, is_frozen);
     const TensorData x = random_bytes(m * k, 1), t = random_scales(m * k / kGroup, 2);
     const TensorData w = random_blocks(weights, {int64_t{n} * k}, 3);
-    const auto candidates = dot().candidates(spec, {}, vnni());
-    ASSERT_FALSE(candidates.empty());
-    EXPECT_EQ(std::ranges::any_of(candidates, is_packed), is_frozen);
-    for (const Candidate& c : candidates) {
-      const Program program = dot().lower(spec, c.parameters, {}, vnni());
-      verify(program);
-      expect_sums(interpret(program, in_order(spec, {x, t, w}))[0], scaled(x, t, kGroup), dequantize(w), n,
-                  k);
-      if (testing::Test::HasFatalFailure()) FAIL() << text_of(c.parameters);
+    for (const Target& target : {vnni(), avx2()}) {
+      const auto candidates = dot().candidates(spec, {}, target);
+      ASSERT_FALSE(candidates.empty());
+      EXPECT_EQ(std::ranges::any_of(candidates, is_packed), is_frozen);
+      for (const Candidate& c : candidates) {
+        const Program program = dot().lower(spec, c.parameters, {}, target);
+        verify(program);
+        expect_sums(interpret(program, in_order(spec, {x, t, w}))[0], scaled(x, t, kGroup), dequantize(w), n,
+                    k);
+        if (testing::Test::HasFatalFailure()) FAIL() << text_of(c.parameters);
+      }
     }
   }
 }
@@ -193,7 +195,10 @@ TEST(Dot, PacksWeightsThatStayTheSame) {
   EXPECT_TRUE(std::ranges::any_of(candidates(true, vnni(), Dtype::Q4_0, 32), is_packed));
   EXPECT_TRUE(std::ranges::any_of(candidates(true, vnni(), Dtype::Q4_K, 256), is_packed));
   EXPECT_TRUE(std::ranges::none_of(candidates(false, vnni(), Dtype::Q4_0, 32), is_packed));
-  EXPECT_TRUE(std::ranges::none_of(candidates(true, avx2(), Dtype::Q4_0, 32), is_packed));
+  // Lanes are rows, however many there are.
+  EXPECT_TRUE(std::ranges::any_of(candidates(true, avx2(), Dtype::Q4_0, 32), is_packed));
+  const Target few{.features = "", .vector_bytes = 16, .vector_registers = 16, .threads = 2};
+  EXPECT_TRUE(std::ranges::none_of(candidates(true, few, Dtype::Q4_0, 32), is_packed));
   // Activations whose scales change within a group of the weights.
   EXPECT_TRUE(std::ranges::none_of(candidates(true, vnni(), Dtype::Q4_0, 16), is_packed));
   // All forms of a product pack alike, so that one copy serves all of them.
