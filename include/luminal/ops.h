@@ -43,6 +43,12 @@ extern const OpDef
     kMaxReduce;  ///< minus infinity (the least integer) over nothing; NaN if any is NaN [ties: string]
 extern const OpDef kProdReduce;
 
+// Along an axis [axis: int64]
+extern const OpDef
+    kArgsort;  ///< places (i64) of the elements in order [descending: bool; count: int64, if not all]
+extern const OpDef
+    kCumsum;  ///< sums of each element and all before it, or behind it [axis: int64, reverse: bool]
+
 // Indexing: by flat positions; or, with [axis: int64, slices: bool], by places along an axis, of elements each or of
 // whole slices. Error at run time if out of range
 extern const OpDef
