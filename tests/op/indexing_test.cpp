@@ -225,6 +225,24 @@ TEST_P(Indexing, AnIndexThatIsTheSameAlongSlicesReadsAndWritesWholeOnes) {
   EXPECT_EQ(counted.data<float>(), (std::vector<float>{0, 0, 0, 0, 10, 12}));
 }
 
+TEST_P(Indexing, AnIndexThatIsTheSameAlongNothingReadsNothing) {
+  Graph cx;
+  cx.set_device(GetParam());
+  const GraphTensor index = cx.tensor({2}, Dtype::I32).set({2, 2});
+  GraphTensor data = cx.tensor({3, "n"}), none = cx.tensor({3, 0});
+  GraphTensor read = data.gather_elements(0, index.unsqueeze(1).expand({2, "n"})).retrieve();
+  GraphTensor none_read = none.gather_elements(0, index.unsqueeze(1).expand({2, 0})).retrieve();
+  none.set(std::vector<float>{});
+  for (const int64_t n : {2, 0}) {
+    std::vector<float> values{1, 2, 3, 4, 5, 6};
+    values.resize(static_cast<size_t>(3 * n));
+    data.set_dyn(values, {3, n});
+    cx.execute();
+    EXPECT_EQ(read.data<float>(), n == 0 ? std::vector<float>{} : (std::vector<float>{5, 6, 5, 6}));
+    EXPECT_EQ(none_read.data().dims, (std::vector<int64_t>{2, 0}));
+  }
+}
+
 TEST_P(Indexing, GradientsAlongAxes) {
   const TensorData data = positions(Dtype::F64, {4, 3}, 7, 1), updates = positions(Dtype::F64, {3, 3}, 5, 2);
   const TensorData number = positions(Dtype::F64, {}, 7, 5);

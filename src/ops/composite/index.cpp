@@ -18,8 +18,8 @@ void check_index(const GraphTensor& index) {
         index.dtype() == Dtype::Bool ? " (for a mask, use where)" : ", as cast(Dtype::I64) makes them");
 }
 
-/// The index without its other axes, if it names whole slices: it is the same all along each of them, and they are as long
-/// as the data's.
+/// The index without its other axes, if it names whole slices: it is the same all along each of them, and they are as
+/// long as the data's, and surely not empty.
 std::optional<GraphTensor> slices_named(const GraphTensor& index, int axis, const Shape& data) {
   if (index.rank() < 2) return std::nullopt;
   const auto strided = index.view().as_strided();
@@ -28,9 +28,9 @@ std::optional<GraphTensor> slices_named(const GraphTensor& index, int axis, cons
   for (int d = index.rank(); d-- > 0;) {
     if (d == axis) continue;
     const auto at = static_cast<size_t>(d);
-    const bool same =
-        Expression::known_equal(index.dim(d), 1) || Expression::known_equal(strided->strides[at], 0);
-    if (!same || !Expression::known_equal(index.dim(d), data[at])) return std::nullopt;
+    const Expression& size = index.dim(d);
+    const bool is_same = Expression::known_equal(size, 1) || Expression::known_equal(strided->strides[at], 0);
+    if (!is_same || !Expression::known_equal(size, data[at]) || size.range().min < 1) return std::nullopt;
     places = places.slice_along(d, 0, 1).squeeze(d);
   }
   return places;
