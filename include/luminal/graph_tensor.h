@@ -287,21 +287,22 @@ class GraphTensor {
   /// Errors: ShapeError for an axis of size 0.
   [[nodiscard]] GraphTensor argmax(int axis, bool keepdims = false, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor argmin(int axis, bool keepdims = false, Where where = Where::current()) const;
-  /// Sum, maximum, product of each element and all before it. Cost: O(n).
-  /// Source: Hillis & Steele 1986 inside blocks, Blelloch 1990 across them.
+  /// Sum, maximum, product of each element and all before it. Cost: O(n). Sums of floats accumulate in f64.
+  /// Source of the others: Hillis & Steele 1986 inside blocks, Blelloch 1990 across them.
   [[nodiscard]] GraphTensor cumsum(int axis, Where where = Where::current()) const;
   [[nodiscard]] GraphTensor cummax(int axis, Where where = Where::current()) const;
   /// An infinity stays one until a zero. Dtypes: f32 multiplies in f64, f16 and bf16 in f32.
   [[nodiscard]] GraphTensor cumprod(int axis, Where where = Where::current()) const;
   /// Elements in order along `axis`; equal ones keep theirs (stable), NaN is the greatest, as in PyTorch. The
-  /// gradient goes to where a value came from. Cost: O(n log^2 n). Source: Batcher 1968.
+  /// gradient goes to where a value came from. Cost: O(n), a few passes for each byte of an element.
   [[nodiscard]] GraphTensor sort(int axis = -1, bool descending = false,
                                  Where where = Where::current()) const;
   /// The positions (i64) that `sort` takes the elements from.
   [[nodiscard]] GraphTensor argsort(int axis = -1, bool descending = false,
                                     Where where = Where::current()) const;
   /// The k greatest (least) elements along `axis`, the first one first, and their positions (i64); of equal
-  /// ones the first. Errors: ShapeError if k is below 0 or above a known size. Cost: O(n log^2 k).
+  /// ones the first. Errors: ShapeError if k is below 0 or above a known size, Error at run time
+  /// if above another. Cost: O(n).
   [[nodiscard]] std::pair<GraphTensor, GraphTensor> topk(int64_t k, int axis = -1, bool largest = true,
                                                          Where where = Where::current()) const;
 

@@ -57,6 +57,7 @@ enum class Trait : uint32_t {
   NotDifferentiable = 1U << 9,  ///< a gradient that reaches it is an error
   ZeroGradient = 1U << 10,      ///< constant almost everywhere: gradients stop here silently, as in PyTorch
                                 ///< (floor, comparisons)
+  Overwrites = 1U << 11,        ///< its evaluation writes every element of its outputs and reads none of them
 };
 [[nodiscard]] constexpr Trait operator|(Trait a, Trait b) {
   return static_cast<Trait>(static_cast<uint32_t>(a) | static_cast<uint32_t>(b));
@@ -90,7 +91,7 @@ using LeafFormula = std::function<std::variant<Number, Expression>(const Attribu
 /// What an op with its own evaluation (gather, random, user code) sees at run time.
 struct EvalContext {
   std::span<const TensorData* const> inputs;  ///< dense, views already applied
-  std::span<TensorData> outputs;              ///< allocated with their dims, zero-filled
+  std::span<TensorData> outputs;              ///< allocated with their dims; zeros unless the op Overwrites
   const Attributes& attributes;
   const DimMap& dims;  ///< sizes of the named dims in this run
   uint64_t step;       ///< how many runs came before
@@ -114,7 +115,7 @@ struct OpDef {
   Lowering lower = {};           ///< empty for ops that are not elementwise
   LeafFormula formula = {};      ///< of leaves that are one; empty for data
   double flops_per_element = 1;  ///< of the output; of the input for reductions
-  int positions_input = -1;  ///< the input that holds positions in the first one (ops/indexing.h); -1: none
+  int positions_input = -1;      ///< the input that says where in the first one (ops/indexing.h); -1: none
   double ulp = 0;  ///< error bound of `lower` against the exact result, in units in the last place of f32
   std::vector<double> samples = {};       ///< interesting inputs for tests, beside plain ones
   std::vector<Attributes> variants = {};  ///< attributes that tests run it with, beside "axes"; empty: none

@@ -43,12 +43,19 @@ extern const OpDef
     kMaxReduce;  ///< minus infinity (the least integer) over nothing; NaN if any is NaN [ties: string]
 extern const OpDef kProdReduce;
 
-// Indexing
-extern const OpDef kGather;  ///< (data, integer index) -> index dims: data at flat positions. Error at run
-                             ///< time if out of range
+// Along an axis [axis: int64]
 extern const OpDef
-    kScatter;  ///< (base, index, updates) -> base dims: a copy of base with base.flat[index[i]] = or +=
-               ///< updates[i], i ascending [mode: string "assign" or "add"]
+    kArgsort;  ///< places (i64) of the elements in order [descending: bool; count: int64, if not all]
+extern const OpDef
+    kCumsum;  ///< sums of each element and all before it, or behind it [axis: int64, reverse: bool]
+
+// Indexing: by flat positions; or, with [axis: int64, slices: bool], by places along an axis, of elements each or of
+// whole slices. Error at run time if out of range
+extern const OpDef
+    kGather;  ///< (data, integer index) -> index dims, or data dims with the index's for the axis
+extern const OpDef
+    kScatter;  ///< (base, index, updates) -> base dims: a copy of base with base[index] = or += updates,
+               ///< in their order [mode: string "assign" or "add"; dims: Shape, if base is one number]
 
 // Loops
 extern const OpDef

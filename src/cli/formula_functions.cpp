@@ -171,6 +171,8 @@ constexpr std::string_view kPool = "x, kernel=2, stride=kernel, padding=0, dilat
 
 constexpr std::array kFunctions{
     FormulaFunction{"abs", "x", unary<&T::abs>},
+    FormulaFunction{"argmax", "x, axis=-1",
+                    [](const Call& c, Graph&) { return c.tensor(0).argmax(c.axis(1, "axis", -1)); }},
     FormulaFunction{"argsort", "x, axis=-1",
                     [](const Call& c, Graph&) { return c.tensor(0).argsort(c.axis(1, "axis", -1)); }},
     FormulaFunction{"attention", "q, k, v, mask, causal=0, scale=1/sqrt(E)", call_attention},
@@ -189,6 +191,10 @@ constexpr std::array kFunctions{
         "conv3d", kConv,
         [](const Call& c, Graph&) { return conv3d(c.tensor(0), c.tensor(1), conv_options<3>(c)); }},
     FormulaFunction{"cos", "x", unary<&T::cos>},
+    FormulaFunction{"cummax", "x, axis=-1",
+                    [](const Call& c, Graph&) { return c.tensor(0).cummax(c.axis(1, "axis", -1)); }},
+    FormulaFunction{"cumprod", "x, axis=-1",
+                    [](const Call& c, Graph&) { return c.tensor(0).cumprod(c.axis(1, "axis", -1)); }},
     FormulaFunction{"cumsum", "x, axis=-1",
                     [](const Call& c, Graph&) { return c.tensor(0).cumsum(c.axis(1, "axis", -1)); }},
     FormulaFunction{"einsum", "equation, tensors...",
@@ -212,6 +218,9 @@ constexpr std::array kFunctions{
     FormulaFunction{
         "gather", "x, index, axis=0",
         [](const Call& c, Graph&) { return c.tensor(0).index_select(c.axis(2, "axis", 0), c.tensor(1)); }},
+    FormulaFunction{
+        "gather_elements", "x, index, axis=0",
+        [](const Call& c, Graph&) { return c.tensor(0).gather_elements(c.axis(2, "axis", 0), c.tensor(1)); }},
     FormulaFunction{"gelu", "x, approximate=\"none\"",
                     [](const Call& c, Graph&) { return c.tensor(0).gelu(c.text(1, "approximate", "none")); }},
     FormulaFunction{"layer_norm", "x, axes=-1, epsilon=1e-5",
@@ -250,6 +259,10 @@ constexpr std::array kFunctions{
                       return c.tensor(0).rms_norm(c.axes_or(1, "axes", -1), c.real(2, "epsilon", 1e-6));
                     }},
     FormulaFunction{"rsqrt", "x", unary<&T::rsqrt>},
+    FormulaFunction{"scatter", "x, index, updates, axis=0",
+                    [](const Call& c, Graph&) {
+                      return c.tensor(0).scatter(c.axis(3, "axis", 0), c.tensor(1), c.tensor(2));
+                    }},
     FormulaFunction{"scatter_add", "x, index, updates, axis=0",
                     [](const Call& c, Graph&) {
                       return c.tensor(0).scatter_add(c.axis(3, "axis", 0), c.tensor(1), c.tensor(2));

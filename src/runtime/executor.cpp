@@ -235,7 +235,7 @@ void Executor::State::run_host(Graph& graph, Layout& layout, int launch) {
   for (size_t i = 0; i < host.outputs.size(); ++i) {
     call.blocks[i] = &bindings->host_output(block_of(host.outputs[i]));
     std::swap(call.outputs[i], *call.blocks[i]);
-    std::ranges::fill(call.outputs[i].bytes, std::byte{0});
+    if (!host.op->is(Trait::Overwrites)) std::ranges::fill(call.outputs[i].bytes, std::byte{0});
   }
   const auto put_back = [&] {
     for (size_t i = 0; i < host.outputs.size(); ++i) std::swap(call.outputs[i], *call.blocks[i]);

@@ -141,7 +141,8 @@ void LoopRunner::run_host(backends::Stream& stream, int launch, uint64_t run) {
   for (size_t i = 0; i < host.inputs.size(); ++i)
     stream.download(memory_of(host.inputs[i]), call.inputs[i].bytes.data(), layout_->bytes(host.inputs[i]));
   stream.synchronise();
-  for (TensorData& output : call.outputs) std::ranges::fill(output.bytes, std::byte{0});
+  if (!host.op->is(Trait::Overwrites))
+    for (TensorData& output : call.outputs) std::ranges::fill(output.bytes, std::byte{0});
   const NodeRun node(*loop_.graph, host.node);
   EvalContext context{call.pointers, call.outputs, host.attributes, dims_, run};
   host.op->evaluate(context);

@@ -328,6 +328,14 @@ TEST_P(Positions, OutOfRange) {
        }),
        "[scatter_add] index -1 at row 0 is outside of axis 0 of 'base' f32[6], whose length is 6; valid are "
        "0 to 5 (made at `return base.scatter_add(0, at, cx.named_tensor(\"updates\", {2}).set({1, 2}));`)"},
+      {"more of the greatest than there are", run([&](Graph& cx) {
+         const GraphTensor scores = cx.named_tensor("scores", {2, "n"});
+         GraphTensor(scores).set_dyn(six, {2, 3});
+         return scores.topk(4).second;
+       }),
+       "[topk] k is 4 and axis 1 of 'scores' f32[2, 3] has 3 elements; give a k from 0 to that number (made "
+       "at "
+       "`return scores.topk(4).second;`)"},
       {"a cache of keys that is full", run([&](Graph& cx) {
          const nn::KvCache cache(cx, 1, 1, 2, 2, "past");
          const GraphTensor key = cx.named_tensor("key", {1, 1, "new", 2});

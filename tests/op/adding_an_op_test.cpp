@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "luminal/autograd.h"
 #include "luminal/graph.h"
+#include "luminal/scan.h"
 #include "ops/registry.h"
 #include "support/markdown.h"
 
@@ -25,6 +26,36 @@ TEST(AddingAnOp, TheDocumentsRecordIsTheOneTested) {
   const std::string test = read_file(LUMINAL_SOURCE_DIR "/tests/op/adding_an_op_test.cpp");
   for (std::istringstream lines(blocks[1]); std::getline(lines, line);)
     EXPECT_NE(test.find("  " + line.substr(0, line.find("  //")) + "\n"), std::string::npos) << line;
+}
+
+/// An op that does not say that it overwrites its outputs counts on zeros in them, in every run.
+TEST(AddingAnOp, OutputsAreZerosUnlessItOverwritesThem) {
+  static const OpDef counts = {
+      .name = "counts_itself",
+      .arity = 1,
+      .infer = [](std::span<const TensorType> inputs, const Attributes&) { return std::vector{inputs[0]}; },
+      .evaluate =
+          [](EvalContext& context) {
+            for (float& value : context.outputs[0].as<float>()) value += 1;
+          },
+  };
+  for (const std::string device : {"reference", "cpu"}) {
+    Graph cx;
+    cx.set_device(device);
+    const GraphTensor x = cx.tensor({3}).set({1, 2, 3});
+    const auto rows = cx.tensor({2, 3}).set({1, 2, 3, 4, 5, 6});
+    const GraphTensor counted = cx.add_op(counts).input(x + 1).finish().retrieve();
+    ScanResult steps = scan({cx.constant(0)}, {rows}, [&](auto carry, auto row) -> ScanStep {
+      Graph body = row[0].graph();
+      return {.carry = {carry[0] + 1}, .outputs = {body.add_op(counts).input(row[0] + 1).finish()}};
+    });
+    const GraphTensor in_steps = steps.outputs.at(0).retrieve();
+    for (int run = 0; run < 2; ++run) {
+      cx.execute();
+      EXPECT_EQ(counted.data<float>(), std::vector<float>(3, 1)) << device << run;
+      EXPECT_EQ(in_steps.data<float>(), std::vector<float>(6, 1)) << device << run;
+    }
+  }
 }
 
 // clang-format off

@@ -149,6 +149,136 @@ TEST_P(Indexing, GradientsOfRepeatedPositions) {
   }
 }
 
+/// Along axes, where the data has named dims: against the same node at flat positions.
+TEST_P(Indexing, FormsAlongAxesReadAndWriteWhatFlatPositionsDo) {
+  for (const Dtype dtype : {Dtype::F32, Dtype::BF16, Dtype::I64, Dtype::U8})
+    for (const Dtype index_dtype : kIntegers)
+      for (const int axis : {0, 1, -1}) {
+        Graph cx;
+        cx.set_device(GetParam());
+        GraphTensor data = cx.tensor({"a", 3, 4}, dtype);
+        const int on = axis < 0 ? axis + 3 : axis;
+        Shape elements{"a", 3, 4}, slices{"a", 3, 4};
+        elements[static_cast<size_t>(on)] = "b";
+        slices.erase(slices.begin() + on);
+        slices.insert(slices.begin() + on, {"b", 2});
+        GraphTensor by_element = cx.tensor(elements, index_dtype),
+                    by_slice = cx.tensor({"b", 2}, index_dtype);
+        GraphTensor updates = cx.tensor(elements, dtype);
+        // The flat position of each element of the data, read in the same ways.
+        const GraphTensor numbers = cx.iota(Expression::flat_index(), data.dims());
+        const GraphTensor flat = numbers.gather_elements(axis, by_element);
+        std::vector<std::pair<GraphTensor, GraphTensor>> pairs{
+            {data.gather_elements(axis, by_element), data.gather(flat)},
+            {data.index_select(axis, by_slice), data.gather(numbers.index_select(axis, by_slice))},
+            {data.scatter(axis, by_element, updates), cx.add_op(kScatter)
+                                                          .input(data)
+                                                          .input(flat)
+                                                          .input(updates)
+                                                          .attribute("mode", std::string("assign"))
+                                                          .finish()},
+            {data.scatter_add(axis, by_element, updates), cx.add_op(kScatter)
+                                                              .input(data)
+                                                              .input(flat)
+                                                              .input(updates)
+                                                              .attribute("mode", std::string("add"))
+                                                              .finish()}};
+        ASSERT_EQ(pairs[1].first.dims(), slices);
+        for (auto& [a, b] : pairs) a.retrieve(), b.retrieve();
+        for (const auto& [a, b] : {Sizes{2, 3}, {5, 4}, {1, 0}}) {
+          cx.set_dim("a", a);
+          cx.set_dim("b", b);
+          std::vector<int64_t> sizes{a, 3, 4};
+          const int64_t length = sizes[static_cast<size_t>(on)];
+          data.set(positions(dtype, sizes, 4, 1));
+          sizes[static_cast<size_t>(on)] = b;
+          updates.set(positions(dtype, sizes, 5, 2));
+          by_element.set(positions(index_dtype, sizes, length, 3));
+          by_slice.set(positions(index_dtype, {b, 2}, length, 4));
+          cx.execute();
+          for (size_t k = 0; k < pairs.size(); ++k)
+            EXPECT_EQ(pairs[k].first.data().bytes, pairs[k].second.data().bytes)
+                << k << " " << name(dtype) << axis;
+        }
+      }
+}
+
+TEST_P(Indexing, AnIndexThatIsTheSameAlongSlicesReadsAndWritesWholeOnes) {
+  Graph cx;
+  cx.set_device(GetParam());
+  GraphTensor data = cx.tensor({3, 2}).set({1, 2, 3, 4, 5, 6}),
+              index = cx.tensor({2}, Dtype::I32).set({2, 2});
+  const GraphTensor wide = index.unsqueeze(1).expand({2, 2});
+  GraphTensor read = data.gather_elements(0, wide), part = data.gather_elements(0, wide.slice_along(1, 0, 1));
+  GraphTensor added = data.scatter_add(0, wide, cx.ones({2, 2})),
+              counted = cx.zeros({3, 2}).scatter_add(0, wide, read);
+  const auto form = [](const GraphTensor& x) { return x.graph().node(x.node()).attributes.to_string(); };
+  EXPECT_EQ(form(read), "axis=0, slices=true");
+  EXPECT_EQ(form(part), "axis=0, slices=false");
+  EXPECT_EQ(form(added), "axis=0, mode=add, slices=true");
+  EXPECT_EQ(form(counted), "axis=0, dims=[3, 2], mode=add, slices=true");
+  for (GraphTensor* each : {&read, &part, &added, &counted}) each->retrieve();
+  cx.execute();
+  EXPECT_EQ(read.data<float>(), (std::vector<float>{5, 6, 5, 6}));
+  EXPECT_EQ(part.data<float>(), (std::vector<float>{5, 5}));
+  EXPECT_EQ(added.data<float>(), (std::vector<float>{1, 2, 3, 4, 7, 8}));
+  EXPECT_EQ(counted.data<float>(), (std::vector<float>{0, 0, 0, 0, 10, 12}));
+}
+
+TEST_P(Indexing, AnIndexThatIsTheSameAlongNothingReadsNothing) {
+  Graph cx;
+  cx.set_device(GetParam());
+  const GraphTensor index = cx.tensor({2}, Dtype::I32).set({2, 2});
+  GraphTensor data = cx.tensor({3, "n"}), none = cx.tensor({3, 0});
+  GraphTensor read = data.gather_elements(0, index.unsqueeze(1).expand({2, "n"})).retrieve();
+  GraphTensor none_read = none.gather_elements(0, index.unsqueeze(1).expand({2, 0})).retrieve();
+  none.set(std::vector<float>{});
+  for (const int64_t n : {2, 0}) {
+    std::vector<float> values{1, 2, 3, 4, 5, 6};
+    values.resize(static_cast<size_t>(3 * n));
+    data.set_dyn(values, {3, n});
+    cx.execute();
+    EXPECT_EQ(read.data<float>(), n == 0 ? std::vector<float>{} : (std::vector<float>{5, 6, 5, 6}));
+    EXPECT_EQ(none_read.data().dims, (std::vector<int64_t>{2, 0}));
+  }
+}
+
+TEST_P(Indexing, GradientsAlongAxes) {
+  const TensorData data = positions(Dtype::F64, {4, 3}, 7, 1), updates = positions(Dtype::F64, {3, 3}, 5, 2);
+  const TensorData number = positions(Dtype::F64, {}, 7, 5);
+  enum class Form { Rows, Columns, Slices };
+  for (const Form form : {Form::Rows, Form::Columns, Form::Slices}) {
+    const int axis = form == Form::Columns ? 1 : 0;
+    const auto graph = [&](const auto& check) {
+      Graph cx;
+      cx.set_device(GetParam());
+      GraphTensor index = cx.tensor({3, 3}, Dtype::I64).set(positions(Dtype::I64, {3, 3}, 3, 9));
+      const GraphTensor rows = cx.tensor({3}, Dtype::I64).set(std::vector<int64_t>{3, 1, 3});
+      if (form == Form::Slices) index = rows.unsqueeze(1).expand({3, 3});
+      check(cx, index, cx.tensor({3, 3}, Dtype::F64));
+    };
+    graph([&](Graph& cx, const GraphTensor& index, const GraphTensor&) {
+      const GraphTensor base = cx.tensor({4, 3}, Dtype::F64);
+      expect_gradients(cx, base.gather_elements(axis, index), {base}, {data});
+    });
+    for (const bool adds : {false, true}) {
+      const auto written = [&](const GraphTensor& base, const GraphTensor& index, const GraphTensor& values) {
+        return adds ? base.scatter_add(axis, index, values) : base.scatter(axis, index, values);
+      };
+      graph([&](Graph& cx, const GraphTensor& index, const GraphTensor& values) {
+        const GraphTensor base = cx.tensor({form == Form::Columns ? 3 : 4, 3}, Dtype::F64);
+        const TensorData start = positions(Dtype::F64, {form == Form::Columns ? 3 : 4, 3}, 7, 1);
+        expect_gradients(cx, written(base, index, values), {base, values}, {start, updates});
+      });
+      graph([&](Graph& cx, const GraphTensor& index, const GraphTensor& values) {
+        const GraphTensor base = cx.tensor({}, Dtype::F64);
+        const GraphTensor filled = base.unsqueeze(0).unsqueeze(0).expand({4, 3});
+        expect_gradients(cx, written(filled, index, values), {base, values}, {number, updates});
+      });
+    }
+  }
+}
+
 TEST_P(Indexing, QuantisedDataGathersAndCastsAsFloats) {
   for (const BlockFormat& format : block_formats()) {
     const Dtype dtype = format.dtype;
@@ -161,12 +291,23 @@ TEST_P(Indexing, QuantisedDataGathersAndCastsAsFloats) {
     index.set(std::vector<int64_t>{row + 31, 0, 1});
     GraphTensor gathered = cx.add_op(kGather).input(data).input(index).finish(), cast = data.cast(Dtype::F32);
     GraphTensor turned = data.transpose(0, 1).cast(Dtype::F16);
-    for (GraphTensor* each : {&gathered, &cast, &turned}) each->retrieve();
+    const GraphTensor places = index % row;
+    GraphTensor rows = data.index_select(0, places % 2), columns = data.index_select(1, places);
+    GraphTensor elements = data.gather_elements(1, places.unsqueeze(0).cast(Dtype::I32));
+    for (GraphTensor* each : {&gathered, &cast, &turned, &rows, &columns, &elements}) each->retrieve();
     cx.execute();
     const auto values = plain.as<float>();
     const auto at = [&](int64_t i) { return values[static_cast<size_t>(i)]; };
     EXPECT_EQ(gathered.data<float>(), (std::vector<float>{at(row + 31), at(0), at(1)})) << format.name;
     EXPECT_EQ(cast.data<float>(), std::vector<float>(values.begin(), values.end())) << format.name;
+    std::vector<float> second(values.begin() + row, values.end()), wanted = second;
+    wanted.insert(wanted.end(), values.begin(), values.begin() + row);
+    wanted.insert(wanted.end(), second.begin(), second.end());
+    EXPECT_EQ(rows.data<float>(), wanted) << format.name;
+    EXPECT_EQ(columns.data<float>(),
+              (std::vector<float>{at(31), at(0), at(1), at(row + 31), at(row), at(row + 1)}))
+        << format.name;
+    EXPECT_EQ(elements.data<float>(), (std::vector<float>{at(31), at(0), at(1)})) << format.name;
     std::vector<float16> halves;
     for (int64_t i = 0; i < 2 * row; ++i) halves.emplace_back(at(i % 2 * row + i / 2));
     const std::vector<float16> got = turned.data<float16>();

@@ -1,10 +1,10 @@
-#include <numeric>
+#include <optional>
 
 #include "ops/composite/build.h"
 #include "ops/indexing.h"
 
-// Indexing by tensors. The indexed axis is viewed as the first one: then an index out of range is a flat
-// position out of range, which the Gather primitive reports, and never another row's element.
+// Indexing by tensors: indices go to the primitives as the user gives them, which compute where elements lie and report
+// what is out of range.
 namespace luminal {
 
 using namespace composite;
@@ -18,32 +18,22 @@ void check_index(const GraphTensor& index) {
         index.dtype() == Dtype::Bool ? " (for a mask, use where)" : ", as cast(Dtype::I64) makes them");
 }
 
-/// The axes with `axis` moved to the front.
-std::vector<int> axis_first(int rank, int axis) {
-  std::vector<int> order{axis};
-  for (int d = 0; d < rank; ++d)
-    if (d != axis) order.push_back(d);
-  return order;
-}
-
-std::vector<int> inverse_of(const std::vector<int>& order) {
-  std::vector<int> inverse(order.size());
-  for (size_t i = 0; i < order.size(); ++i) inverse[static_cast<size_t>(order[i])] = static_cast<int>(i);
-  return inverse;
-}
-
-/// index * (elements of rest) + place in rest; `index` has as many trailing axes of any size as rest has.
-GraphTensor flat_positions(const GraphTensor& index, const Shape& rest) {
-  const GraphTensor wide = index.cast(Dtype::I64);
-  if (rest.empty()) return wide;
-  Graph graph = index.graph();
-  return wide * element_count(rest) + formula(graph, Expression::flat_index(), rest);
-}
-
-/// The flat position of each element within its slice along axis 0, of the dims behind that axis.
-GraphTensor positions_in_row(const GraphTensor& x) {
-  Graph graph = x.graph();
-  return formula(graph, Expression::flat_index(), Shape(x.dims().begin() + 1, x.dims().end()));
+/// The index without its other axes, if it names whole slices: it is the same all along each of them, and they are as
+/// long as the data's, and surely not empty.
+std::optional<GraphTensor> slices_named(const GraphTensor& index, int axis, const Shape& data) {
+  if (index.rank() < 2) return std::nullopt;
+  const auto strided = index.view().as_strided();
+  if (!strided) return std::nullopt;
+  GraphTensor places = index;
+  for (int d = index.rank(); d-- > 0;) {
+    if (d == axis) continue;
+    const auto at = static_cast<size_t>(d);
+    const Expression& size = index.dim(d);
+    const bool is_same = Expression::known_equal(size, 1) || Expression::known_equal(strided->strides[at], 0);
+    if (!is_same || !Expression::known_equal(size, data[at]) || size.range().min < 1) return std::nullopt;
+    places = places.slice_along(d, 0, 1).squeeze(d);
+  }
+  return places;
 }
 
 }  // namespace
@@ -61,43 +51,32 @@ GraphTensor GraphTensor::gather_elements(int axis, const GraphTensor& index, Whe
   if (index.rank() != rank())
     reject("the index {} and the data {} differ in rank; index_select takes whole slices",
            index.type().to_string(), type().to_string());
-  const std::vector<int> order = axis_first(rank(), on);
-  GraphTensor data = *this;
-  for (int d = 0; d < rank(); ++d) {
-    const Expression &wanted = index.dim(d), &there = dim(d);
-    if (d == on || Expression::known_equal(wanted, there)) continue;
-    if (!Expression::known_less_equal(wanted, there))
+  for (int d = 0; d < rank(); ++d)
+    if (d != on && !Expression::known_less_equal(index.dim(d), dim(d)))
       reject("the index {} reaches beyond the data {} at axis {}; slice it", index.type().to_string(),
              type().to_string(), d);
-    data = data.slice_along(d, 0, wanted);
-  }
-  const GraphTensor places = index.permute(order);
-  const Shape rest(places.dims().begin() + 1, places.dims().end());
-  const GraphTensor found =
-      apply(kGather, {data.permute(order), flat_positions(places, rest)}, ops::index_attributes(on, rank()));
-  return found.permute(inverse_of(order));
+  if (const auto slices = slices_named(index, on, dims()))
+    return apply(kGather, {*this, *slices}, ops::index_attributes(on, ops::IndexForm::Slices));
+  return apply(kGather, {*this, index}, ops::index_attributes(on, ops::IndexForm::Elements));
 }
 
 GraphTensor GraphTensor::index_select(int axis, const GraphTensor& index, Where at) const {
   const CallSite site("index_select", at);
   const int on = axis_of(*this, axis);
   check_index(index);
-  const GraphTensor data = permute(axis_first(rank(), on));
-  const Shape rest(data.dims().begin() + 1, data.dims().end());
-  GraphTensor places = index;
-  for (size_t d = 0; d < rest.size(); ++d) places = places.unsqueeze(places.rank());
-  const GraphTensor found =
-      apply(kGather, {data, flat_positions(places, rest)}, ops::index_attributes(on, index.rank()));
-  // From index dims + rest to dims before the axis + index dims + dims after it.
-  std::vector<int> order(static_cast<size_t>(found.rank()));
-  std::iota(order.begin(), order.end(), 0);
-  std::rotate(order.begin(), order.begin() + index.rank(), order.begin() + index.rank() + on);
-  return found.permute(order);
+  return apply(kGather, {*this, index}, ops::index_attributes(on, ops::IndexForm::Slices));
 }
 
 namespace {
 
-/// Updates at places along `axis`, all else as in `base`: the axis in front, as for gather.
+/// The number that every element of `x` is, where its view says so.
+std::optional<GraphTensor> number_everywhere(const GraphTensor& x) {
+  const ShapeTracker& view = x.view();
+  if (!view.physical_dims().empty() || !view.masks().empty()) return std::nullopt;
+  return x.with_view(ShapeTracker::contiguous({}));
+}
+
+/// Updates at places along `axis`, all else as in `base`.
 GraphTensor scattered(const GraphTensor& base, int axis, const GraphTensor& index, const GraphTensor& updates,
                       std::string mode) {
   const int on = axis_of(base, axis);
@@ -113,21 +92,13 @@ GraphTensor scattered(const GraphTensor& base, int axis, const GraphTensor& inde
       reject("the index {} reaches beyond the data {} at axis {}; slice it", index.type().to_string(),
              base.type().to_string(), d);
   }
-  const std::vector<int> order = axis_first(base.rank(), on);
-  const GraphTensor data = base.permute(order);
-  // Places as the data counts them, seen only as far as the index reaches.
-  GraphTensor offsets = positions_in_row(data);
-  for (int d = 1; d < data.rank(); ++d) {
-    const Expression& wanted = index.dim(order[static_cast<size_t>(d)]);
-    if (!Expression::known_equal(wanted, data.dim(d))) offsets = offsets.slice_along(d - 1, 0, wanted);
-  }
-  Expression row = 1;
-  for (int d = 1; d < data.rank(); ++d) row *= data.dim(d);
-  const GraphTensor places = index.permute(order).cast(Dtype::I64) * row + offsets;
-  Attributes attributes = ops::index_attributes(on, base.rank());
+  const auto slices = slices_named(index, on, base.dims());
+  Attributes attributes =
+      ops::index_attributes(on, slices ? ops::IndexForm::Slices : ops::IndexForm::Elements);
   attributes.set("mode", std::move(mode));
-  const GraphTensor result = apply(kScatter, {data, places, updates.permute(order)}, std::move(attributes));
-  return result.permute(inverse_of(order));
+  const auto number = number_everywhere(base);
+  if (number) attributes.set("dims", base.dims());
+  return apply(kScatter, {number.value_or(base), slices.value_or(index), updates}, std::move(attributes));
 }
 
 }  // namespace

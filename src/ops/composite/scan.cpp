@@ -2,7 +2,7 @@
 
 #include "ops/composite/build.h"
 
-// Cumulative sums, products and maxima along an axis of any size, known or not, in O(n).
+// Cumulative sums have an op of their own. Products and maxima along an axis of any size, known or not, in O(n):
 //
 // Short axes: after the step of width d = 1, 2, 4 ... each element holds what the last 2d elements combine to
 // (Hillis and Steele 1986). Longer ones are cut into blocks: each block is scanned so, the totals of the
@@ -49,9 +49,6 @@ GraphTensor scan(const GraphTensor& x, int axis, const Scan& by) {
   return scan(x, axis, std::min(x.dim(axis).range().max, kLongestAxis), by);
 }
 
-GraphTensor plus(const GraphTensor& later, const GraphTensor& earlier) {
-  return elementwise(kAdd, {later, earlier});
-}
 GraphTensor times(const GraphTensor& later, const GraphTensor& earlier) {
   return elementwise(kMul, {later, earlier});
 }
@@ -60,7 +57,7 @@ GraphTensor greater(const GraphTensor& later, const GraphTensor& earlier) {
   return greater_of(later, earlier, Ties::First);
 }
 
-constexpr Scan kSums{Monoid::Add, plus}, kProducts{Monoid::Mul, times}, kMaxima{Monoid::Max, greater};
+constexpr Scan kProducts{Monoid::Mul, times}, kMaxima{Monoid::Max, greater};
 
 /// `x` with 1 or -1 in place of every number that stands behind an infinity; zeros and NaN stay. A scan
 /// multiplies stretches of a row, and one of finite elements may underflow: times an infinity before it, that
@@ -82,8 +79,8 @@ Dtype product_dtype(Dtype dtype) { return dtype == Dtype::F32 ? Dtype::F64 : acc
 
 GraphTensor GraphTensor::cumsum(int axis, Where at) const {
   const CallSite site("cumsum", at);
-  if (!is_float(dtype())) return scan(cast(Dtype::I64), axis_of(*this, axis), kSums);
-  return scan(widened(*this), axis_of(*this, axis), kSums).cast(dtype());
+  const GraphTensor x = is_float(dtype()) ? *this : cast(Dtype::I64);
+  return apply(kCumsum, {x}, {{"axis", int64_t{axis_of(*this, axis)}}, {"reverse", false}});
 }
 
 GraphTensor GraphTensor::cumprod(int axis, Where at) const {

@@ -1,0 +1,22 @@
+#pragma once
+#include <cstddef>
+
+namespace luminal {
+
+/// What is longer leaves no room in a cache for anything else, and little of it is still there when it is read next.
+inline constexpr size_t kPastCachesBytes = size_t{32} << 20;
+
+/// memcpy to memory that is not read again soon: where the processor can, lines are written without being read first.
+/// Other threads find what was written once a PastCaches of this one has ended.
+void copy_past_caches(void* to, const void* from, size_t bytes);
+
+/// Lives around the copies of a task: to wait for each of them alone takes longer than to copy a kilobyte.
+class PastCaches {
+ public:
+  PastCaches() = default;
+  PastCaches(const PastCaches&) = delete;
+  PastCaches& operator=(const PastCaches&) = delete;
+  ~PastCaches();
+};
+
+}  // namespace luminal
