@@ -1,6 +1,7 @@
 #include "codegen/block_panels.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -18,40 +19,53 @@ constexpr int kNeighbours = 4;  ///< numbers of a row that lie side by side
 /// Lanes of several rows, as many of each, at neighbouring positions of their blocks.
 class PanelReader : public EvenReader {
  public:
+  /// The first lane is at places.firsts[step].
   PanelReader(StageBuilder& b, int buffer, const BlockFormat& format, const BlockPanels& panels,
-              const Expression& set, const Expression& first, LanePlaces places)
-      : EvenReader(b, buffer, format, set, first, std::move(places)), panels_(panels) {}
+              const Expression& set, const Expression& step, const Expression& first, LanePlaces places)
+      : EvenReader(b, buffer, format, set, first, std::move(places)), panels_(panels), step_(step) {}
 
   /// Whether all bytes could be read.
   [[nodiscard]] bool is_whole() const { return is_whole_; }
+  /// Of the first step, in the order in which they are read.
+  [[nodiscard]] const std::vector<BlockPanels::Piece>& pieces() const { return pieces_; }
 
  private:
   /// Bytes of all rows that hold those of a place: in the piece of the first lane's byte, or the next one of its size.
   struct Bytes {
-    BlockPanels::Piece piece;       ///< where the first lane is at firsts[0]
+    BlockPanels::Piece piece;       ///< of the first step
     int skipped = 0;                ///< bytes of the piece before the least
     std::vector<int> behind_least;  ///< by lane
-    Expression begin;               ///< of the piece, in a block
+    Expression begin;               ///< of the piece, in a set; of each row
+    [[nodiscard]] int greatest() const { return skipped + std::ranges::max(behind_least); }
   };
 
-  std::optional<Bytes> bytes_of(const Node& place) const {
+  std::optional<Bytes> bytes_of(const Node& place) {
     const auto values = values_by_position(format_, place);
     const auto differ = differences(values, 0);
-    const auto first = first_lane(place);
-    if (!differ || !first) return std::nullopt;
+    if (!differ) return std::nullopt;
     const auto [least, greatest] = std::ranges::minmax(*differ);
     Bytes bytes;
+    int begin = 0, apart = 0;  // from step to step
     for (size_t k = 0; k < places_.firsts.size(); ++k) {
       const int from = static_cast<int>(at(values, k, 0)) + least, to = from + greatest - least;
       const BlockPanels::Piece here = panels_.piece_of(from);
-      if (k == 0) bytes.piece = here, bytes.skipped = from - here.begin;
-      if (here.size != bytes.piece.size || from - here.begin != bytes.skipped) return std::nullopt;
-      const bool one = to < here.begin + here.size;
-      if (!one && panels_.piece_of(to) != BlockPanels::Piece{here.begin + here.size, here.size})
+      const int offset = panels_.offset_of(here);
+      if (k == 0) bytes.piece = here, bytes.skipped = from - here.begin, begin = offset;
+      if (k == 1) apart = offset - begin;
+      if (here.size != bytes.piece.size || from - here.begin != bytes.skipped ||
+          offset != begin + static_cast<int>(k) * apart)
+        return std::nullopt;
+      if (to < here.begin + here.size) continue;
+      const BlockPanels::Piece next = panels_.piece_of(to);
+      if (next != BlockPanels::Piece{here.begin + here.size, here.size} ||
+          panels_.offset_of(next) != offset + here.size)
         return std::nullopt;
     }
     for (const int d : *differ) bytes.behind_least.push_back(d - least);
-    bytes.begin = *first + (least - bytes.skipped);
+    bytes.begin = step_ * apart + begin;
+    pieces_.push_back(bytes.piece);
+    if (bytes.greatest() >= bytes.piece.size)
+      pieces_.push_back({bytes.piece.begin + bytes.piece.size, bytes.piece.size});
     return bytes;
   }
   [[nodiscard]] Expression address(const Bytes& bytes) const {
@@ -88,15 +102,24 @@ class PanelReader : public EvenReader {
   }
 
   const BlockPanels& panels_;
+  Expression step_;
   bool is_whole_ = true;
+  std::vector<BlockPanels::Piece> pieces_;
 };
 
-/// Lane l at position first + l % each of a block that it has to itself.
-LanePlaces places_of(const BlockFormat& format, const Expression& first, int lanes, int each) {
-  const auto places =
-      lane_places(first, lanes, format.block_elements, [&](int l) { return int64_t{l % each}; });
-  LUMINAL_CHECK(places, "{} elements from {} on do not lie in one block", each, first.to_string());
-  return *places;
+/// Lane l at position first + l % each of a block that it has to itself; the first ones of all steps from `at` on.
+LanePlaces places_of(const BlockFormat& format, const Expression& step, int64_t period, int64_t at, int lanes,
+                     int each) {
+  LanePlaces places;
+  if (const auto known = step.constant())
+    places.firsts = {*known * period + at};
+  else
+    for (int64_t first = at; first < format.block_elements; first += period) places.firsts.push_back(first);
+  for (int l = 0; l < lanes; ++l) {
+    places.blocks.push_back(0);
+    places.offsets.push_back(l % each);
+  }
+  return places;
 }
 
 /// Whether what a level does with bytes is the same `period` elements further on.
@@ -118,6 +141,26 @@ BlockPanels::BlockPanels(const BlockFormat& format, int rows, int head)
     : format_(&format), rows_(rows), head_(head), period_(panel_group(format)) {
   while (period_ < format.block_elements && !repeats_after(format, *format.level.node(), period_))
     period_ *= 2;
+  put_in_order({});
+}
+
+std::vector<BlockPanels::Piece> BlockPanels::pieces() const {
+  std::vector<Piece> list;
+  for (int byte = 0; byte < format_->block_bytes; byte += list.back().size) list.push_back(piece_of(byte));
+  return list;
+}
+
+void BlockPanels::put_in_order(std::span<const Piece> used) {
+  offsets_.assign(static_cast<size_t>(format_->block_bytes), -1);
+  int offset = 0;
+  const auto add = [&](const Piece& piece) {
+    int& own = offsets_[static_cast<size_t>(piece.begin)];
+    if (own >= 0) return;
+    own = offset;
+    offset += piece.size;
+  };
+  std::ranges::for_each(used, add);
+  std::ranges::for_each(pieces(), add);
 }
 
 BlockPanels::Piece BlockPanels::piece_of(int byte) const {
@@ -129,61 +172,101 @@ BlockPanels::Piece BlockPanels::piece_of(int byte) const {
 
 void BlockPanels::store(StageBuilder& b, int slot, std::span<const Expression> elements, int panels,
                         const Expression& set) const {
-  const int end = head_ + (format_->block_bytes - head_) / kNeighbours * kNeighbours;
   std::vector<Expression> from;  // bytes
   for (const Expression& e : elements) from.push_back(e / format_->block_elements * format_->block_bytes);
-  const auto copy = [&](const Expression& begin, int size) {
+  const auto copy = [&](const Expression& begin, const Expression& offset, int size) {
     for (size_t r = 0; r < from.size(); ++r)
-      b.store(panels, set * set_bytes() + begin * rows_ + static_cast<int64_t>(r) * size,
+      b.store(panels, set * set_bytes() + offset * rows_ + static_cast<int64_t>(r) * size,
               b.load_bytes(slot, from[r] + begin, size));
   };
-  if (head_ > 0) copy(0, head_);
-  b.loop((end - head_) / kNeighbours, LoopKind::Serial,
-         [&](const Expression& four) { copy(four * kNeighbours + head_, kNeighbours); });
-  if (end < format_->block_bytes) copy(end, format_->block_bytes - end);
+  // Pieces that are neighbours in both orders are a loop.
+  const std::vector<Piece> all = pieces();
+  for (size_t i = 0, count = 1; i < all.size(); i += count) {
+    const Piece& first = all[i];
+    const int offset = offset_of(first), size = first.size;
+    for (count = 1; i + count < all.size(); ++count)
+      if (all[i + count].size != size || offset_of(all[i + count]) != offset + static_cast<int>(count) * size)
+        break;
+    if (count == 1)
+      copy(first.begin, offset, size);
+    else
+      b.loop(static_cast<int64_t>(count), LoopKind::Serial,
+             [&](const Expression& k) { copy(k * size + first.begin, k * size + offset, size); });
+  }
 }
 
-Id BlockPanels::numbers(StageBuilder& b, int panels, const Expression& set, const Expression& first) const {
-  PanelReader reader(b, panels, *format_, *this, set, first,
-                     places_of(*format_, first, kNeighbours * rows_, kNeighbours));
+Id BlockPanels::numbers(StageBuilder& b, int panels, const Expression& set, const Expression& step,
+                        int64_t at) const {
+  PanelReader reader(b, panels, *format_, *this, set, step, step * period_ + at,
+                     places_of(*format_, step, period_, at, kNeighbours * rows_, kNeighbours));
   const BlockNumbers n = reader.numbers(false);
-  LUMINAL_CHECK(reader.is_whole(), "numbers of {} from {} on in panels", format_->name, first.to_string());
+  LUMINAL_CHECK(reader.is_whole(), "numbers of {} from {} on in panels", format_->name, at);
   return n.numbers;
 }
 
 BlockFactors BlockPanels::factors(StageBuilder& b, int panels, const Expression& set, int64_t first) const {
-  PanelReader reader(b, panels, *format_, *this, set, first, places_of(*format_, first, rows_, 1));
+  PanelReader reader(b, panels, *format_, *this, set, 0, first,
+                     places_of(*format_, 0, period_, first, rows_, 1));
   const BlockFactors f = reader.factors();
   LUMINAL_CHECK(reader.is_whole(), "factors of {} from {} on in panels", format_->name, first);
   return f;
 }
 
-std::optional<int64_t> BlockPanels::price() {
+namespace {
+
+/// Calls `read` with a reader of each group's factors and then of all numbers, as kernels read them: `step` says which
+/// numbers, or in which loop.
+Program read_all(const BlockFormat& format, const BlockPanels& panels, bool in_loop,
+                 const std::function<void(PanelReader&, bool is_of_numbers)>& read) {
   Program program{.name = "price", .dims = {}, .buffers = {}, .stages = {}, .native = nullptr};
-  const int panels = add_buffer(program, {.name = "panels", .dtype = Dtype::U8, .elements = set_bytes()});
+  const int buffer =
+      add_buffer(program, {.name = "panels", .dtype = Dtype::U8, .elements = panels.set_bytes()});
   StageBuilder b(program, 1);
-  bool is_whole = true;
-  const auto read_numbers = [&](const Expression& begin) {
-    for (int64_t i = 0; i < period_; i += kNeighbours) {
-      const Expression first = begin + i;
-      PanelReader reader(b, panels, *format_, *this, 0, first,
-                         places_of(*format_, first, kNeighbours * rows_, kNeighbours));
-      const BlockNumbers n = reader.numbers(false);
-      shift_ = n.shift, greatest_ = n.greatest;
-      is_whole = is_whole && reader.is_whole();
+  const int64_t period = panels.period(), steps = format.block_elements / period;
+  for (int64_t first = 0; first < format.block_elements; first += panel_group(format)) {
+    PanelReader reader(b, buffer, format, panels, 0, 0, first,
+                       places_of(format, 0, period, first, panels.rows(), 1));
+    read(reader, false);
+  }
+  const auto read_numbers = [&](const Expression& step) {
+    for (int64_t at = 0; at < period; at += kNeighbours) {
+      PanelReader reader(b, buffer, format, panels, 0, step, step * period + at,
+                         places_of(format, step, period, at, kNeighbours * panels.rows(), kNeighbours));
+      read(reader, true);
     }
   };
-  if (period_ == format_->block_elements)
-    read_numbers(0);
+  if (in_loop && steps > 1)
+    b.loop(steps, LoopKind::Serial, read_numbers);
   else
-    b.loop(format_->block_elements / period_, LoopKind::Serial,
-           [&](const Expression& at) { read_numbers(at * period_); });
-  for (int64_t first = 0; first < format_->block_elements; first += panel_group(*format_)) {
-    PanelReader reader(b, panels, *format_, *this, 0, first, places_of(*format_, first, rows_, 1));
-    (void)reader.factors();
-    is_whole = is_whole && reader.is_whole();
-  }
+    for (int64_t step = 0; step < steps; ++step) read_numbers(step);
   b.finish();
+  return program;
+}
+
+}  // namespace
+
+std::optional<std::vector<BlockPanels::Piece>> BlockPanels::use_order() const {
+  std::vector<Piece> used;
+  bool is_whole = true;
+  (void)read_all(*format_, *this, false, [&](PanelReader& reader, bool is_of_numbers) {
+    is_of_numbers ? void(reader.numbers(false)) : void(reader.factors());
+    is_whole = is_whole && reader.is_whole();
+    used.insert(used.end(), reader.pieces().begin(), reader.pieces().end());
+  });
+  return is_whole ? std::optional(std::move(used)) : std::nullopt;
+}
+
+std::optional<int64_t> BlockPanels::price() {
+  bool is_whole = true;
+  const Program program = read_all(*format_, *this, true, [&](PanelReader& reader, bool is_of_numbers) {
+    if (is_of_numbers) {
+      const BlockNumbers n = reader.numbers(false);
+      shift_ = n.shift, greatest_ = n.greatest;
+    } else {
+      (void)reader.factors();
+    }
+    is_whole = is_whole && reader.is_whole();
+  });
   if (!is_whole) return std::nullopt;
   int64_t count = 0;
   for_each_instruction(program.stages[0].body, [&](const Instruction&) { ++count; });
@@ -201,6 +284,7 @@ std::optional<BlockPanels> BlockPanels::of(const BlockFormat& format, int rows) 
     constexpr int kMostLeft = 2;  // bytes, so that vectors of them have lanes of a power of two
     if ((format.block_bytes - head) % kNeighbours > kMostLeft) continue;
     BlockPanels panels(format, rows, head);
+    if (const auto used = panels.use_order()) panels.put_in_order(*used);
     const auto price = panels.price();
     if (price && *price < least) {
       least = *price;

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "codegen/block_load.h"
 #include "codegen/loop_ir.h"
@@ -15,8 +16,9 @@ namespace luminal::codegen {
 /// Elements that are read together: they share a scale and an offset.
 [[nodiscard]] int64_t panel_group(const BlockFormat& format);
 
-/// A panel of `rows` rows holds their first blocks, then their second ones, and so on. Of such a set of blocks lie side by
-/// side: the first `head` bytes of each row's block, then the next four of each, and so on; then what is left.
+/// A panel of `rows` rows holds their first blocks, then their second ones, and so on. Blocks are cut in pieces of four
+/// bytes behind the first `head` ones; a piece of all rows lies side by side, and pieces lie in the order in which kernels
+/// come to them: what groups share, then numbers. So the processor reads ahead what is needed next.
 class BlockPanels {
  public:
   /// Nothing where numbers of four neighbours cannot be read so, wherever they are.
@@ -37,8 +39,9 @@ class BlockPanels {
   void store(StageBuilder& b, int slot, std::span<const Expression> elements, int panels,
              const Expression& set) const;
 
-  /// Lane l: of row l / 4, the number of element first + l % 4 of a block, U8. `first` is a multiple of 4.
-  [[nodiscard]] Id numbers(StageBuilder& b, int panels, const Expression& set, const Expression& first) const;
+  /// Lane l: of row l / 4, the number of element step * period() + at + l % 4 of a block, U8. `at` is a multiple of 4.
+  [[nodiscard]] Id numbers(StageBuilder& b, int panels, const Expression& set, const Expression& step,
+                           int64_t at) const;
   /// Lane l: of row l, what the group of element `first` of a block shares.
   [[nodiscard]] BlockFactors factors(StageBuilder& b, int panels, const Expression& set, int64_t first) const;
 
@@ -49,15 +52,23 @@ class BlockPanels {
   };
   /// In which `byte` of a block is.
   [[nodiscard]] Piece piece_of(int byte) const;
+  /// Bytes of each row before it in a set.
+  [[nodiscard]] int offset_of(const Piece& piece) const { return offsets_[static_cast<size_t>(piece.begin)]; }
 
  private:
   BlockPanels(const BlockFormat& format, int rows, int head);
+  [[nodiscard]] std::vector<Piece> pieces() const;  ///< as a block has them
+  /// Puts pieces in the order of `used`, those that nobody uses behind them.
+  void put_in_order(std::span<const Piece> used);
+  /// The pieces that are read, in that order; nothing where some cannot be read.
+  [[nodiscard]] std::optional<std::vector<Piece>> use_order() const;
   /// Instructions that read all numbers and factors; nothing where some cannot be read. Finds shift and greatest number.
   [[nodiscard]] std::optional<int64_t> price();
 
   const BlockFormat* format_;
   int rows_, head_, shift_ = 0, greatest_ = 0;
   int64_t period_;
+  std::vector<int> offsets_;  ///< by first byte of a piece
 };
 
 }  // namespace luminal::codegen

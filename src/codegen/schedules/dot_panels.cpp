@@ -231,15 +231,15 @@ class DotPanels : public PanelProgram {
         b.store(scales_, place, f.scale);
         if (offsets_ >= 0) b.store(offsets_, place, f.offset);
       }
-      const auto store_numbers = [&](const Expression& first) {
-        for (int64_t i = 0; i < period; i += 4)
-          b.store(numbers_, (begin + first + i) * lanes_, panels.numbers(b, packed_->buffer, set, first + i));
+      const auto store_numbers = [&](const Expression& step) {
+        for (int64_t at = 0; at < period; at += 4)
+          b.store(numbers_, (begin + step * period + at) * lanes_,
+                  panels.numbers(b, packed_->buffer, set, step, at));
       };
       if (period == block)
         store_numbers(0);
       else
-        b.loop(block / period, LoopKind::Serial,
-               [&](const Expression& step) { store_numbers(step * period); });
+        b.loop(block / period, LoopKind::Serial, store_numbers);
     });
     return panels.shift();
   }
@@ -370,15 +370,15 @@ class DotPacked : public PanelProgram {
                                         std::span<const Expression> terms, std::vector<Id> totals) const {
     const Expression set = panel * packed_.sets + number;
     const int64_t period = panels_.period();
-    const auto add = [&](const Expression& first, const BlockFactors& shared) {
+    const auto add = [&](const Expression& step, int64_t at, const BlockFactors& shared) {
       Group rows{.numbers = {}, .shared = shared};
       for (int64_t i = 0; i < dot_.group; i += 4)
-        rows.numbers.push_back(panels_.numbers(b, packed_.buffer, set, first + i));
-      add_group(b, rows, number * block_groups() + first / dot_.group, columns, terms, totals);
+        rows.numbers.push_back(panels_.numbers(b, packed_.buffer, set, step, at + i));
+      add_group(b, rows, number * block_groups() + (step * period + at) / dot_.group, columns, terms, totals);
     };
     if (period == block_) {
       for (int64_t at = 0; at < block_; at += dot_.group)
-        add(at, panels_.factors(b, packed_.buffer, set, at));
+        add(0, at, panels_.factors(b, packed_.buffer, set, at));
       return totals;
     }
     for (int64_t g = 0; g < block_groups(); ++g) {
@@ -390,10 +390,10 @@ class DotPacked : public PanelProgram {
                   [&](const Expression& step, std::span<const Id> carried) {
                     totals.assign(carried.begin(), carried.end());
                     for (int64_t at = 0; at < period; at += dot_.group) {
-                      const Expression first = step * period + at, place = first / dot_.group * lanes_;
+                      const Expression place = (step * period + at) / dot_.group * lanes_;
                       BlockFactors f{.scale = b.load(scales_, place, lanes_)};
                       if (offsets_ >= 0) f.offset = b.load(offsets_, place, lanes_);
-                      add(first, f);
+                      add(step, at, f);
                     }
                     return totals;
                   });

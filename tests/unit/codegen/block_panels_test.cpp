@@ -41,16 +41,15 @@ Program read_back(const BlockFormat& format, const BlockPanels& panels, bool in_
   panels.store(pack, w, from, packed, pack.task());
   pack.finish(true);
   StageBuilder b(program, kSets);
-  const auto read_numbers = [&](const Expression& first) {
-    for (int64_t i = 0; i < panels.period(); i += 4)
-      b.store(numbers, (b.task() * elements + first + i) * rows,
-              panels.numbers(b, packed, b.task(), first + i));
+  const auto read_numbers = [&](const Expression& step) {
+    for (int64_t at = 0; at < panels.period(); at += 4)
+      b.store(numbers, (b.task() * elements + step * panels.period() + at) * rows,
+              panels.numbers(b, packed, b.task(), step, at));
   };
   if (in_loops)
-    b.loop(elements / panels.period(), LoopKind::Serial,
-           [&](const Expression& at) { read_numbers(at * panels.period()); });
+    b.loop(elements / panels.period(), LoopKind::Serial, read_numbers);
   else
-    for (int64_t first = 0; first < elements; first += panels.period()) read_numbers(first);
+    for (int64_t step = 0; step < elements / panels.period(); ++step) read_numbers(step);
   for (int64_t i = 0; i < elements; ++i) {
     const BlockFactors f = panels.factors(b, packed, b.task(), i);
     const Expression at = (b.task() * elements + i) * rows;
@@ -114,6 +113,20 @@ TEST(Panels, BeginWithWhatIsNoMultipleOfFour) {
   EXPECT_EQ(q6_k->piece_of(209), (BlockPanels::Piece{208, 2}));  // the scale of all
   EXPECT_EQ(mxfp4->piece_of(0), (BlockPanels::Piece{0, 1}));
   EXPECT_EQ(mxfp4->piece_of(16), (BlockPanels::Piece{13, 4}));
+}
+
+// So a kernel walks through a panel from its begin to its end.
+TEST(Panels, HoldPiecesInTheOrderOfTheirUse) {
+  const auto q6_k = BlockPanels::of(*find_block_format("Q6_K"), 16);
+  ASSERT_TRUE(q6_k);
+  const auto offset = [&](int byte) { return q6_k->offset_of(q6_k->piece_of(byte)); };
+  EXPECT_LT(offset(208), 20);  // the scale of all, beside those of groups
+  EXPECT_LT(offset(192), 20);
+  EXPECT_EQ(offset(0), 18);            // four bits of the first half's numbers
+  EXPECT_LT(offset(128), offset(64));  // their upper two before the second half
+  const auto q4_0 = BlockPanels::of(*find_block_format("Q4_0"), 16);
+  ASSERT_TRUE(q4_0);
+  for (const int byte : {0, 2, 6, 10, 14}) EXPECT_EQ(q4_0->offset_of(q4_0->piece_of(byte)), byte);
 }
 
 TEST(Panels, KnowTheirGreatestNumber) {
