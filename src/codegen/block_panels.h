@@ -25,9 +25,8 @@ class BlockPanels {
   [[nodiscard]] static std::optional<BlockPanels> of(const BlockFormat& format, int rows);
 
   [[nodiscard]] int rows() const { return rows_; }
-  [[nodiscard]] int64_t set_bytes() const {
-    return int64_t{rows_} * format_->block_bytes;
-  }  ///< of a set of blocks
+  /// Of a set of blocks, one of each row.
+  [[nodiscard]] int64_t set_bytes() const { return int64_t{rows_} * format_->block_bytes; }
   /// What numbers() lack of the levels.
   [[nodiscard]] int shift() const { return shift_; }
   [[nodiscard]] int greatest() const { return greatest_; }  ///< of numbers()

@@ -466,7 +466,7 @@ void add_row_forms(const DotPrices& p, std::vector<Candidate>& list) {
 void add_panel_forms(const DotPrices& p, std::vector<Candidate>& list) {
   const auto packed = packed_panels(p.spec, p.dot, p.target);
   if (!packed && !has_panels(p.dot, p.target)) return;
-  constexpr int kPairsFit = 127;
+  constexpr int kPairsFit = 127;  // as code for AVX2 is made (llvm_arithmetic.cpp)
   // Cycles of a panel's step and a column.
   constexpr double kByDots = 8, kBySums = 10, kByPairs = 24, kScale = 3.2, kUnpack = 8, kInnerScale = 4;
   const int rows = packed ? packed->rows() : kRowsInPlace;
