@@ -75,7 +75,8 @@ struct BackEndResult {
   TuningPhases tuning;
   std::vector<CompileReport::Round> rounds;
   double cover_ms = 0, plan_ms = 0, cost_us = 0;
-  double total_ms = 0;              ///< with encode and saturate
+  double total_ms = 0;              ///< with encode and saturate, if they are of its time
+  bool has_own_front_end = true;    ///< no plan had it before: encode and saturate are of its time
   double plan_us = 0, fast_us = 0;  ///< whole plans, where they were timed
   std::vector<DimMap> timed_at;     ///< measured modes: sizes of named dims
   std::string note;

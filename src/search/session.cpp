@@ -182,6 +182,11 @@ class SearchExecutable : public Executable, public Explained {
                 : std::string("the wanted or given values changed"));
     Variant variant{.version = graph.version(),
                     .compiled = run_back_end(graph, front_end, *target_, bucket, mode_, options_, seen_)};
+    const auto has_front_end = [&](const Variant& v) { return v.compiled.front_end == front_end; };
+    if (std::ranges::any_of(variants_, has_front_end)) {
+      variant.compiled.has_own_front_end = false;
+      variant.compiled.total_ms -= front_end->encode_ms + front_end->saturate_ms;
+    }
     variant.identity = {to_string(bucket), variant.compiled.plan.key};
     variant.executor = std::make_unique<runtime::Executor>(target_->backend, std::move(variant.compiled.plan),
                                                            arena_, prepared_);

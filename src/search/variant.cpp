@@ -179,8 +179,9 @@ CompileReport report_of(const Variant& v, const BackEnd& target, const Compilati
   const runtime::Plan& plan = v.executor->plan();
   const PlanOrigin made{v.compiled, plan};
   CompileReport report{.mode = name_of(mode), .device = target.device, .total_s = v.compiled.total_ms * 1e-3};
-  report.phases = {{"encode", f.encode_ms * 1e-3},
-                   {"saturate", f.saturate_ms * 1e-3},
+  const double of_front_end = v.compiled.has_own_front_end ? 1e-3 : 0;
+  report.phases = {{"encode", f.encode_ms * of_front_end},
+                   {"saturate", f.saturate_ms * of_front_end},
                    {"cover", v.compiled.cover_ms * 1e-3},
                    {"compile", v.compiled.facts.compile_ms * 1e-3 + v.compiled.tuning.compile_s},
                    {"measure", v.compiled.tuning.measure_s},

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <thread>
 
+#include "luminal/compile_report.h"
 #include "luminal/graph.h"
 #include "search/bucket.h"
 #include "search/cache/kernel_cache.h"
@@ -101,6 +102,28 @@ TEST_F(CpuSession, SizesChooseTheVariant) {
 }
 
 // Every family has a prediction for a tensor without elements: not a number would shut it out of all plans.
+// What programs take for the time of compiling must not be more than what passed.
+TEST_F(CpuSession, EncodingIsPartOfTheFirstPlansTimeAlone) {
+  GraphTensor x = cx.named_tensor("x", {"n", 8});
+  (x.softmax(-1) * 2).retrieve();
+  const auto set = [&](int64_t rows) { x.set(TensorData(Dtype::F32, {rows, 8})); };
+  set(100);
+  Compiled compiled = cx.compile(Fast{});
+  const auto encoding_s = [&] {
+    const CompileReport report = compiled.details();
+    EXPECT_EQ(report.phases[0].first, "encode");
+    return report.phases[0].second + report.phases[1].second;
+  };
+  compiled();
+  EXPECT_GT(encoding_s(), 0);
+  set(300);
+  const auto begin = std::chrono::steady_clock::now();
+  compiled();
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+  EXPECT_EQ(encoding_s(), 0);
+  EXPECT_LE(compiled.details().total_s, passed.count());
+}
+
 TEST_F(CpuSession, AnyDimMayBeEmptyOrOne) {
   const Expression n = Expression::dim("n");
   const auto wide = [&](Shape dims) { return cx.tensor(std::move(dims)); };
