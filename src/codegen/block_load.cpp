@@ -103,25 +103,6 @@ bool same_within(const BlockFormat& format, const BlockNode& node, int64_t size)
   return same_within(format, *node.a, size) && (!node.b || same_within(format, *node.b, size));
 }
 
-/// Lanes in halves until the bits of all lanes of a part lie alike.
-BlockNumbers numbers_in_parts(StageBuilder& b, int buffer, const Expression& index, int lanes,
-                              bool is_signed) {
-  const BlockFormat& format = format_of(b, buffer);
-  const int64_t elements = format.block_elements;
-  constexpr int kLeast = 16;
-  const Expression first = index % elements;
-  auto places = lane_places(first, lanes, 1, elements);
-  LUMINAL_CHECK(places, "{} elements from {} on do not lie in blocks alike", lanes, index.to_string());
-  EvenReader reader(b, buffer, format, index / elements, first, std::move(*places));
-  if (lanes <= kLeast || reader.goes_in_bytes()) return reader.numbers(is_signed);
-  BlockNumbers low = numbers_in_parts(b, buffer, index, lanes / 2, is_signed);
-  const BlockNumbers high = numbers_in_parts(b, buffer, index + lanes / 2, lanes / 2, is_signed);
-  std::vector<int> all;
-  for (int l = 0; l < lanes; ++l) all.push_back(l);
-  low.numbers = b.shuffle(low.numbers, high.numbers, std::move(all));
-  return low;
-}
-
 }  // namespace
 
 int64_t group_elements(const BlockFormat& format) {
@@ -132,7 +113,21 @@ int64_t group_elements(const BlockFormat& format) {
 }
 
 BlockNumbers load_numbers(StageBuilder& b, int buffer, const Expression& index, int lanes, bool is_signed) {
-  return numbers_in_parts(b, buffer, index, lanes, is_signed);
+  const BlockFormat& format = format_of(b, buffer);
+  const int64_t elements = format.block_elements;
+  constexpr int kLeast = 16;
+  const Expression first = index % elements;
+  auto places = lane_places(first, lanes, 1, elements);
+  LUMINAL_CHECK(places, "{} elements from {} on do not lie in blocks alike", lanes, index.to_string());
+  EvenReader reader(b, buffer, format, index / elements, first, std::move(*places));
+  if (lanes <= kLeast || reader.goes_in_bytes()) return reader.numbers(is_signed);
+  // Lanes in halves until the bits of all lanes of a part lie alike.
+  BlockNumbers low = load_numbers(b, buffer, index, lanes / 2, is_signed);
+  const BlockNumbers high = load_numbers(b, buffer, index + lanes / 2, lanes / 2, is_signed);
+  std::vector<int> all;
+  for (int l = 0; l < lanes; ++l) all.push_back(l);
+  low.numbers = b.shuffle(low.numbers, high.numbers, std::move(all));
+  return low;
 }
 
 BlockNumbers load_numbers_of_two(StageBuilder& b, int buffer, const Expression& index, int lanes,

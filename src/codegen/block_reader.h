@@ -96,13 +96,13 @@ class EvenReader : public BlockReader {
   /// How lanes differ from the first one, if that is the same wherever it is. `each`: what a block counts.
   [[nodiscard]] std::optional<std::vector<int>> differences(std::span<const int32_t> values,
                                                             int64_t each) const;
-  /// The first lane's value.
-  [[nodiscard]] std::optional<Expression> first_lane(const Node& node) const;
 
   Expression block_, first_;
   LanePlaces places_;
 
  private:
+  /// The first lane's value.
+  [[nodiscard]] std::optional<Expression> first_lane(const Node& node) const;
   [[nodiscard]] std::optional<Expression> formula(const Node& node) const;
   Id scalar(const Expression& e);
   Id concatenated(std::vector<Id> parts);

@@ -18,12 +18,10 @@ namespace {
 std::vector<TensorType> infer_argsort(std::span<const TensorType> inputs, const Attributes& attributes) {
   ops::check_arity("argsort", inputs, 1);
   ops::check_dtype("argsort", inputs[0], ops::Takes::All);
-  const auto axis = attributes.get<int64_t>("axis"), rank = static_cast<int64_t>(inputs[0].dims.size());
-  if (axis < 0 || axis >= rank)
-    fail<ShapeError>("[argsort] axis {} is none of the {} axes of {}; count from 0", axis, rank,
-                     inputs[0].to_string());
+  ops::check_axis("argsort", inputs[0], attributes);
   TensorType places{Dtype::I64, inputs[0].dims};
-  if (attributes.has("count")) places.dims[static_cast<size_t>(axis)] = attributes.get<int64_t>("count");
+  if (attributes.has("count"))
+    places.dims[static_cast<size_t>(attributes.get<int64_t>("axis"))] = attributes.get<int64_t>("count");
   return {std::move(places)};
 }
 

@@ -1,11 +1,9 @@
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "base/copy_past_caches.h"
-#include "base/fail.h"
 #include "base/threads.h"
 #include "luminal/gradient.h"
 #include "luminal/graph.h"
@@ -21,10 +19,7 @@ namespace {
 std::vector<TensorType> infer_cumsum(std::span<const TensorType> inputs, const Attributes& attributes) {
   ops::check_arity("cumsum", inputs, 1);
   ops::check_dtype("cumsum", inputs[0], ops::Takes::Numbers);
-  const auto axis = attributes.get<int64_t>("axis"), rank = static_cast<int64_t>(inputs[0].dims.size());
-  if (axis < 0 || axis >= rank)
-    fail<ShapeError>("[cumsum] axis {} is none of the {} axes of {}; count from 0", axis, rank,
-                     inputs[0].to_string());
+  ops::check_axis("cumsum", inputs[0], attributes);
   return {inputs[0]};
 }
 
@@ -166,9 +161,7 @@ class CumulativeSums {
         }
       for (size_t r = 0; r < own; ++r) {
         T* to = out_ + (reverse ? from[r] - done - n + 1 : from[r] + done);
-        const size_t bytes = static_cast<size_t>(n) * sizeof(T);
-        past_caches_ ? copy_past_caches(to, staged[r].data(), bytes)
-                     : void(std::memcpy(to, staged[r].data(), bytes));
+        copy_out(to, staged[r].data(), static_cast<size_t>(n) * sizeof(T), past_caches_);
       }
     }
     for (size_t r = 0; r < own; ++r)  // pieces differ by one element at most

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "base/copy_past_caches.h"
 #include "base/threads.h"
@@ -76,7 +75,7 @@ void gather_slices(const ops::IndexedPlaces& places, const TensorData& data, Ten
         std::byte* to = out.bytes.data() + static_cast<size_t>(at) * bytes;
         const std::byte* source = data.bytes.data() + static_cast<size_t>(from) * bytes;
         const size_t length = static_cast<size_t>(n) * bytes;
-        past_caches ? copy_past_caches(to, source, length) : void(std::memcpy(to, source, length));
+        copy_out(to, source, length, past_caches);
       }
       at += n;
     }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 #include <utility>
 
 #include "base/copy_past_caches.h"
@@ -114,9 +113,7 @@ struct Scatter {
     base_is_number ? void(std::fill_n(out + first, count, *base)) : write(first, count, base + first);
   }
   void write(int64_t first, int64_t count, const Value* values) const {
-    const size_t bytes = static_cast<size_t>(count) * sizeof(Value);
-    past_caches ? copy_past_caches(out + first, values, bytes)
-                : void(std::memcpy(out + first, values, bytes));
+    copy_out(out + first, values, static_cast<size_t>(count) * sizeof(Value), past_caches);
   }
 };
 

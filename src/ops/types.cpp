@@ -72,6 +72,13 @@ void check_dtype(std::string_view op, const TensorType& type, Takes set) {
                      type.to_string(), name(remedy(set)));
 }
 
+void check_axis(std::string_view op, const TensorType& type, const Attributes& attributes) {
+  const auto axis = attributes.get<int64_t>("axis"), rank = static_cast<int64_t>(type.dims.size());
+  if (axis < 0 || axis >= rank)
+    fail<ShapeError>("[{}] axis {} is none of the {} axes of {}; count from 0", op, axis, rank,
+                     type.to_string());
+}
+
 void check_plain(std::string_view op, Dtype dtype) {
   if (is_quantized(dtype))
     fail<DtypeError>("[{}] produces plain dtypes, but {} is block-quantised; quantize the values on the host",

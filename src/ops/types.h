@@ -50,5 +50,7 @@ void check_dtype(std::string_view op, const TensorType& type, Takes set);
 void check_same_dims(std::string_view op, const TensorType& a, const TensorType& b);
 void check_same_dtype(std::string_view op, const TensorType& a, const TensorType& b);
 void check_plain(std::string_view op, Dtype dtype);
+/// The attribute "axis" is one of the axes, counted from the front.
+void check_axis(std::string_view op, const TensorType& type, const Attributes& attributes);
 
 }  // namespace luminal::ops
