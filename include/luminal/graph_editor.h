@@ -42,6 +42,9 @@ class StateOf {
 
 }  // namespace detail
 
+/// How often a function that makes data may be called.
+enum class Makes : uint8_t { Once, Again };
+
 class GraphEditor {
  public:
   // --- Structure
@@ -102,8 +105,14 @@ class GraphEditor {
   /// still holds (states in place, results again): the object itself must not be const.
   void store(const Value& value, std::shared_ptr<const TensorData> data, bool pinned);
   void store(const Value& value, std::shared_ptr<const DeviceValue> data, bool pinned);
-  /// Pinned data of an input that `make` gives when they are first asked for.
-  void store_lazily(const Value& value, std::function<TensorData()> make);
+  /// Pinned data of an input that `make` gives when they are first asked for; `Again`: the same whenever it is called, so
+  /// that they may be let go.
+  void store_lazily(const Value& value, std::function<TensorData()> make, Makes makes);
+  /// Gives back the memory of data that can be made again, if nobody else holds them; `value` makes them again. Whether
+  /// there are none now.
+  bool let_go(const Value& value);
+  /// Data that were let go are made again, and stay.
+  void hold(const Value& value);
   /// What is stored for a value on a device, or nullptr.
   [[nodiscard]] std::shared_ptr<const DeviceValue> device_value(const Value& value) const;
   /// Takes the data out of the graph if only the graph holds it: the caller may then write into it. Returns

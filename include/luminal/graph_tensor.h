@@ -97,6 +97,10 @@ class GraphTensor {
   /// graph.  Errors: Error if not an input; from what needs the data: ShapeError or DtypeError if they do not
   /// fit, and those of `make`.
   GraphTensor& set_lazily(std::function<TensorData()> make, Where where = Where::current());
+  /// As set_lazily, with a `read` that gives the same data each time, as the reader of a file does: while all that runs
+  /// use is a copy in an order that suits their kernels, the graph gives the memory of the data back, and `read` is
+  /// called again where something needs them as they were.
+  GraphTensor& set_from(std::function<TensorData()> read, Where where = Where::current());
   /// `loader` is called for the data at each run that needs it.
   GraphTensor& set_deferred(std::function<TensorData()> loader, Where where = Where::current());
   /// `check` sees the data that this input holds now and whatever it is given later, before it is stored, and

@@ -71,6 +71,8 @@ class Kernel {
   [[nodiscard]] virtual uint64_t preparation() const { return 0; }
   /// The slots from which it is filled, in an order that these kernels share.
   [[nodiscard]] virtual std::span<const int> prepared_slots() const { return {}; }
+  /// Those of them that nothing else of the kernel reads: LaunchPart::Rest does without what they hold.
+  [[nodiscard]] virtual std::span<const int> spent_slots() const { return {}; }
   /// What a cache keeps: `load` of it gives the same kernel without compiling. Empty: nothing is kept.
   [[nodiscard]] virtual std::vector<std::byte> binary() const = 0;
 };

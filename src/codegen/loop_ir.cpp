@@ -371,6 +371,15 @@ Preparation preparation_of(const Program& program) {
       dims.merge(i.extent.to_symbols());
     });
   }
+  std::set<int> read;
+  for (size_t s = stages; s < program.stages.size(); ++s)
+    for_each_instruction(program.stages[s].body, [&](const Instruction& i) {
+      if (i.buffer < 0) return;
+      const Buffer& buffer = program.buffers[static_cast<size_t>(i.buffer)];
+      if (buffer.space == Space::Slot) read.insert(buffer.number);
+    });
+  std::ranges::copy_if(preparation.slots, std::back_inserter(preparation.spent),
+                       [&](int slot) { return !read.contains(slot); });
   const std::string text = part.to_string();
   if (dims.empty()) preparation.hash = hash_bytes(text.data(), text.size());
   return preparation;

@@ -239,6 +239,7 @@ struct Preparation {
   /// prepared, or if it depends on named dims.
   uint64_t hash = 0;
   std::vector<int> slots;  ///< numbers of those that are read, by the order of their first use
+  std::vector<int> spent;  ///< those of `slots` that no later stage reads
 };
 [[nodiscard]] Preparation preparation_of(const Program& program);
 

@@ -176,7 +176,15 @@ GraphTensor& GraphTensor::set_lazily(std::function<TensorData()> make, Where whe
   const CallSite site("set_lazily", where);
   const auto state = lock(graph_);
   const Turn turn(*state, "set_lazily", Turn::For::Values);
-  graph().store_lazily(input_of(*this, "set_lazily"), std::move(make));
+  graph().store_lazily(input_of(*this, "set_lazily"), std::move(make), Makes::Once);
+  return *this;
+}
+
+GraphTensor& GraphTensor::set_from(std::function<TensorData()> read, Where where) {
+  const CallSite site("set_from", where);
+  const auto state = lock(graph_);
+  const Turn turn(*state, "set_from", Turn::For::Values);
+  graph().store_lazily(input_of(*this, "set_from"), std::move(read), Makes::Again);
   return *this;
 }
 

@@ -233,7 +233,8 @@ void measure(const Graph& graph, GraphState& state, GraphState::Needs& needs) {
 
 const GraphState::Stored& stored_value(const Graph& graph, const GraphState& state, const Value& value) {
   const auto stored = state.values.find(value);
-  if (stored == state.values.end() || !(stored->second.data || stored->second.device))
+  if (stored == state.values.end() ||
+      !(stored->second.data || stored->second.device || stored->second.let_go))
     fail("[execute] input {} is not set; give its data with set() before execute()",
          describe_value(graph, value));
   return stored->second;
@@ -250,7 +251,8 @@ void load_inputs(Graph& graph, GraphState& state, const GraphState::Needs& needs
       TensorData data = loader();
       graph.store(value, std::make_shared<TensorData>(fit_input(graph, value, std::move(data), true)), true);
     } else {
-      if (stored != state.values.end() && stored->second.make) (void)graph.value(value);
+      if (stored != state.values.end() && stored->second.make && !stored->second.let_go)
+        (void)graph.value(value);
       (void)stored_value(graph, state, value);
     }
   }
@@ -261,7 +263,9 @@ void check_sizes(const Graph& graph, const GraphState& state, const GraphState::
   for (const auto* list : {&needs.inputs, &needs.present})
     for (const auto& [value, expected] : *list) {
       const GraphState::Stored& stored = stored_value(graph, state, value);
-      const std::vector<int64_t>& given = stored.data ? stored.data->dims : stored.device->dims();
+      const std::vector<int64_t>& given = stored.let_go ? *stored.let_go
+                                          : stored.data ? stored.data->dims
+                                                        : stored.device->dims();
       if (given != expected)
         fail<ShapeError>(
             "[execute] {} holds data of [{}], but the current sizes make it [{}]; set it again or call "

@@ -16,7 +16,8 @@ std::shared_ptr<const TensorData> GraphEditor::value(const Value& value) const {
   if (!stored.data && stored.make) {
     Graph graph(state_.get());
     stored.data = std::make_shared<TensorData>(fit_input(graph, value, stored.make(), true));
-    stored.make = nullptr;
+    stored.let_go.reset();
+    if (!stored.makes_again) stored.make = nullptr;
   }
   return stored.data;
 }
@@ -42,6 +43,7 @@ void store_in(GraphState& state, const Value& value, std::shared_ptr<TensorData>
   stored.data = std::move(data);
   stored.device = std::move(device);
   stored.make = nullptr;
+  stored.let_go.reset();
   stored.pinned = pinned;
   stored.stamp = ++state.last_stamp;
   note_presence(state, value, before, stored.present());
@@ -70,11 +72,30 @@ void GraphEditor::store(const Value& value, std::shared_ptr<const DeviceValue> d
   store_in(*state_, value, nullptr, std::move(data), pinned);
 }
 
-void GraphEditor::store_lazily(const Value& value, std::function<TensorData()> make) {
+void GraphEditor::store_lazily(const Value& value, std::function<TensorData()> make, Makes makes) {
   store_in(*state_, value, nullptr, nullptr, true);
   GraphState::Stored& stored = state_->values.at(value);
   stored.make = std::move(make);
+  stored.makes_again = makes == Makes::Again;
   stored.is_weight = true;
+}
+
+bool GraphEditor::let_go(const Value& value) {
+  const auto found = state_->values.find(value);
+  if (found == state_->values.end()) return false;
+  GraphState::Stored& stored = found->second;
+  if (!stored.let_go && stored.make && stored.makes_again && stored.data.use_count() == 1) {
+    stored.let_go = stored.data->dims;
+    stored.data = nullptr;
+  }
+  return stored.let_go.has_value();
+}
+
+void GraphEditor::hold(const Value& value) {
+  const auto found = state_->values.find(value);
+  if (found == state_->values.end() || !found->second.let_go) return;
+  (void)this->value(value);
+  found->second.make = nullptr;
 }
 
 std::shared_ptr<TensorData> GraphEditor::take(const Value& value) {
@@ -85,6 +106,7 @@ std::shared_ptr<TensorData> GraphEditor::take(const Value& value) {
   std::shared_ptr<TensorData> data = std::move(stored.data);
   stored.data = nullptr;
   stored.device = nullptr;
+  stored.make = nullptr;
   stored.stamp = ++state_->last_stamp;
   note_presence(*state_, value, before, false);
   // The last other holder may have read it in another thread; what it read comes before what is written now.
@@ -194,6 +216,8 @@ void Graph::swap_tensors(const GraphTensor& a, const GraphTensor& b) {
   auto &one = state_->values.at(first), &other = state_->values.at(second);
   std::swap(one.data, other.data);
   std::swap(one.device, other.device);
+  std::swap(one.make, other.make);
+  std::swap(one.makes_again, other.makes_again);
   for (GraphState::Stored* stored : {&one, &other}) stored->stamp = ++state_->last_stamp;
 }
 

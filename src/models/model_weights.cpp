@@ -22,7 +22,7 @@ DecoderWeights weights_of(Graph& cx, const std::shared_ptr<ModelFile>& file, Wei
     totals.count += count;
     totals.bytes += size_bytes(info->dtype, count);
     GraphTensor weight = cx.named_tensor(name, Shape(dims.begin(), dims.end()), info->dtype);
-    return weight.set_lazily([file, name] { return file->read(name); });
+    return weight.set_from([file, name] { return file->read(name); });
   };
 }
 

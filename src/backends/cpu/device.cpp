@@ -46,6 +46,7 @@ class CpuKernel : public HostKernel {
   }
   [[nodiscard]] uint64_t preparation() const override { return file_.preparation; }
   [[nodiscard]] std::span<const int> prepared_slots() const override { return file_.prepared_slots; }
+  [[nodiscard]] std::span<const int> spent_slots() const override { return file_.spent_slots; }
   void run(int stage, const LaunchArguments& arguments, int64_t begin, int64_t end) const override {
     stages_[static_cast<size_t>(stage)](&arguments, begin, end);
   }
@@ -98,6 +99,7 @@ class CpuDevice : public HostDevice {
     codegen::Preparation preparation = preparation_of(program);
     file.preparation = preparation.hash;
     file.prepared_slots = std::move(preparation.slots);
+    file.spent_slots = std::move(preparation.spent);
     file.object = compile_object(source, cpu_);
     return std::make_shared<CpuKernel>(std::move(file));
   }

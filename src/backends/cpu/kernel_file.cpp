@@ -9,7 +9,7 @@ namespace {
 // Layout, little-endian: magic, version, XXH3 of all that follows; then each part with its length in front:
 // texts as bytes, lists as their count and parts. Formulas are Expression::to_text.
 constexpr uint32_t kMagic = 0x4b4d554c;  // "LUMK"
-constexpr uint32_t kVersion = 4;         // also raised when LaunchArguments changes
+constexpr uint32_t kVersion = 5;         // also raised when LaunchArguments changes
 
 class Writer {
  public:
@@ -75,8 +75,10 @@ std::vector<std::byte> to_bytes(const KernelFile& file) {
   body.text(file.prepared_bytes.to_text());
   body.number(static_cast<uint64_t>(file.preparing_stages), 4);
   body.number(file.preparation, 8);
-  body.number(file.prepared_slots.size(), 4);
-  for (const int slot : file.prepared_slots) body.number(static_cast<uint64_t>(slot), 4);
+  for (const auto* slots : {&file.prepared_slots, &file.spent_slots}) {
+    body.number(slots->size(), 4);
+    for (const int slot : *slots) body.number(static_cast<uint64_t>(slot), 4);
+  }
   body.blob(file.object);
   Writer whole;
   whole.number(kMagic, 4);
@@ -112,7 +114,8 @@ KernelFile parse_kernel_file(std::span<const std::byte> bytes) {
     fail<FormatError>("[kernel] {} of {} stages prepare; delete the file, and it will be compiled again",
                       file.preparing_stages, file.tasks.size());
   file.preparation = r.number(8);
-  for (uint64_t n = r.number(4); n > 0; --n) file.prepared_slots.push_back(static_cast<int>(r.number(4)));
+  for (auto* slots : {&file.prepared_slots, &file.spent_slots})
+    for (uint64_t n = r.number(4); n > 0; --n) slots->push_back(static_cast<int>(r.number(4)));
   const auto object = r.blob();
   file.object.assign(object.begin(), object.end());
   return file;

@@ -17,7 +17,7 @@ struct KernelFile {
   Expression shared_bytes = 0, local_bytes = 0, prepared_bytes = 0;
   int preparing_stages = 0;
   uint64_t preparation = 0;  ///< codegen::Preparation
-  std::vector<int> prepared_slots;
+  std::vector<int> prepared_slots, spent_slots;
   std::vector<std::byte> object;
 };
 [[nodiscard]] std::vector<std::byte> to_bytes(const KernelFile& file);

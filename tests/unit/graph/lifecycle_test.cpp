@@ -168,6 +168,61 @@ TEST(Lifecycle, LazyDataAreMadeOnceAndWhenTheyAreNeeded) {
   EXPECT_EQ(made, 3);  // x, read, state
 }
 
+TEST(Lifecycle, DataThatCanBeReadAgainAreLetGoAndReadWhereTheyAreNeeded) {
+  Graph cx;
+  int reads = 0;
+  const auto read = [&] {
+    ++reads;
+    return TensorData::of<double>({2}, std::vector{1.0, 2.0});
+  };
+  GraphTensor x = cx.tensor({2}), y = (x * 10).retrieve();
+  const Value value = x.edge().source;
+  EXPECT_FALSE(cx.let_go(value)) << "it has no data";
+  x.set_from(read);
+  EXPECT_FALSE(cx.let_go(value)) << "nobody has read it yet, so that nobody knows its sizes";
+  cx.execute();
+  const uint64_t stamp = cx.stamp(value);
+  EXPECT_TRUE(cx.let_go(value));
+  EXPECT_TRUE(cx.let_go(value));
+  EXPECT_TRUE(cx.is_pinned(value));
+  EXPECT_EQ(reads, 1);
+  cx.execute();
+  EXPECT_THAT(y.data<float>(), ElementsAre(10, 20));
+  EXPECT_EQ(reads, 2);
+  {
+    const auto data = cx.value(value);
+    EXPECT_FALSE(cx.let_go(value)) << "somebody holds it";
+  }
+  EXPECT_TRUE(cx.let_go(value));
+  EXPECT_EQ(cx.stamp(value), stamp) << "it is the same data";
+  cx.hold(value);
+  EXPECT_FALSE(cx.let_go(value)) << "it is to stay";
+  cx.execute();
+  EXPECT_EQ(reads, 3);
+}
+
+TEST(Lifecycle, DataThatWereLetGoGiveWayToOthers) {
+  Graph cx;
+  const auto read = [] { return TensorData::of<double>({2}, std::vector{1.0, 2.0}); };
+  GraphTensor x = cx.tensor({2}).set_from(read), other = cx.tensor({2}).set({3, 4}),
+              state = cx.tensor({2}).set_from(read), y = (x * 10).retrieve();
+  state.assign(state + 1);
+  cx.execute();
+  EXPECT_TRUE(cx.let_go(x.edge().source));
+  EXPECT_FALSE(cx.let_go(state.edge().source)) << "it was written: nothing gives it again";
+  cx.swap_tensors(x, other);
+  EXPECT_TRUE(cx.let_go(other.edge().source));
+  EXPECT_FALSE(cx.let_go(x.edge().source));
+  EXPECT_THAT(other.data<float>(), ElementsAre(1, 2));
+  cx.execute();
+  EXPECT_THAT(y.data<float>(), ElementsAre(30, 40));
+  EXPECT_THAT(state.data<float>(), ElementsAre(3, 4));
+  EXPECT_TRUE(cx.let_go(other.edge().source));
+  other.set({5, 6});
+  EXPECT_FALSE(cx.let_go(other.edge().source));
+  EXPECT_THAT(other.data<float>(), ElementsAre(5, 6));
+}
+
 TEST(Lifecycle, LazyDataThatDoNotFitAreAnErrorWhereTheyAreNeeded) {
   Graph cx;
   GraphTensor x = cx.named_tensor("x", {2}).set_lazily([] { return TensorData(Dtype::F32, {3}); });

@@ -45,10 +45,12 @@ class FakeKernel : public backends::HostKernel {
   }
 
   /// The first `stages` fill `bytes` that may be kept; kernels of one `preparation` fill them alike.
-  FakeKernel& with_preparation(int stages, int64_t bytes, uint64_t preparation = 0) {
+  FakeKernel& with_preparation(int stages, int64_t bytes, uint64_t preparation = 0,
+                               std::vector<int> spent = {}) {
     preparing_ = stages;
     prepared_ = bytes;
     preparation_ = preparation;
+    spent_ = std::move(spent);
     return *this;
   }
 
@@ -56,6 +58,7 @@ class FakeKernel : public backends::HostKernel {
   [[nodiscard]] int preparing_stages() const override { return preparing_; }
   [[nodiscard]] int64_t prepared_bytes(std::span<const int64_t>) const override { return prepared_; }
   [[nodiscard]] uint64_t preparation() const override { return preparation_; }
+  [[nodiscard]] std::span<const int> spent_slots() const override { return spent_; }
   [[nodiscard]] int stage_count() const override { return static_cast<int>(stages_.size()); }
   [[nodiscard]] int64_t tasks(int stage, std::span<const int64_t> dims) const override {
     return stages_[static_cast<size_t>(stage)].tasks(size(dims.data()));
@@ -77,6 +80,7 @@ class FakeKernel : public backends::HostKernel {
   int64_t fixed_ = 0, local_ = 0, prepared_ = 0;
   int preparing_ = 0;
   uint64_t preparation_ = 0;
+  std::vector<int> spent_;
   std::function<int64_t(int64_t)> shared_;
 };
 
