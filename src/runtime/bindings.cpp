@@ -50,6 +50,7 @@ class HostValues {
   }
 
   static std::shared_ptr<const Tensor> read(Graph& graph, const Value& value) { return graph.value(value); }
+  static bool let_go(Graph& graph, const Value& value) { return graph.let_go(value); }
   static Taken<Tensor> take(Graph& graph, const Value& value) { return {graph.take(value)}; }
   static void put(Graph& graph, const Value& value, std::shared_ptr<const Tensor> tensor, bool pinned) {
     graph.store(value, std::move(tensor), pinned);
@@ -100,6 +101,8 @@ class DeviceValues {
     moving_.emplace(value, tensor);
     return tensor;
   }
+  /// What moved here the host does not hold.
+  static bool let_go(Graph&, const Value&) { return false; }
   Taken<Tensor> take(Graph& graph, const Value& value) {
     if (const auto moving = moving_.extract(value)) return {std::move(moving.mapped()), false};
     auto own = find(graph, value);
@@ -185,10 +188,21 @@ class BindingsOf : public Bindings {
         case Block::Home::Input:
           if (blocks_.all[block].written)
             bind_updated(graph, layout, block);
-          else
+          else if (!layout.is_spent(static_cast<int>(block)) || !values_.let_go(graph, value_of(block)))
             bind_input(graph, layout, block);
           break;
       }
+  }
+
+  void lend(Graph& graph, Layout& layout, int block) override {
+    if (constants_[at(block)])
+      rebind(at(block), layout);
+    else
+      bind_input(graph, layout, at(block));
+  }
+  void take_back(Graph& graph, const Layout& layout, int block) override {
+    held_[at(block)] = nullptr;
+    if (layout.is_spent(block)) values_.let_go(graph, value_of(at(block)));
   }
 
   void commit(Graph& graph, const Layout& layout) override {
@@ -270,7 +284,9 @@ class BindingsOf : public Bindings {
     return present;
   }
 
+  /// What another plan let go and this one needs would go and come with each run: it stays.
   void bind_input(Graph& graph, Layout& layout, size_t block) {
+    if (!layout.is_spent(static_cast<int>(block))) graph.hold(value_of(block));
     held_[block] = read(graph, layout, block);
     rebind(block, layout);
   }

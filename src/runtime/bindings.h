@@ -15,8 +15,14 @@ namespace luminal::runtime {
 class Bindings {
  public:
   virtual ~Bindings() = default;
-  /// Data of inputs and memory for what leaves, queued. Errors: InternalError if data does not fit the plan.
+  /// Data of inputs and memory for what leaves, queued. What kernels prepare of weights is filled: the graph lets inputs go
+  /// that nothing else reads (Layout::is_spent), if they can be read again. Errors: InternalError if data does not fit
+  /// the plan.
   virtual void bind(Graph& graph, Layout& layout) = 0;
+  /// Data of an input or a constant for the time of a preparation, queued. Errors: as bind.
+  virtual void lend(Graph& graph, Layout& layout, int block) = 0;
+  /// That preparation is complete.
+  virtual void take_back(Graph& graph, const Layout& layout, int block) = 0;
   /// Hands results and next states over, all at once. The stream is synchronised.
   virtual void commit(Graph& graph, const Layout& layout) = 0;
   /// After a failure: the graph gets back what was taken for being updated. Nothing runs any more.

@@ -110,7 +110,7 @@ struct Executor::State {
   [[nodiscard]] Sized make_sized(const DimMap& dims) const;
   [[nodiscard]] Layout measure(const DimMap& dims) const;
   [[nodiscard]] int64_t room_for(int64_t bytes) const;
-  void prepare(const Graph& graph);
+  void prepare(Graph& graph);
   void run_segments(Graph& graph, Layout& layout);
   void run_timed(Graph& graph, Layout& layout, std::vector<TraceEntry>* trace, Profiler* profiler,
                  const AfterLaunch& after_launch);
@@ -203,27 +203,27 @@ Layout& Executor::State::layout_for(const DimMap& dims) {
   return layout;
 }
 
-/// What kernels keep of weights, made anew where one of them has got other data. The layout is that of this run.
-void Executor::State::prepare(const Graph& graph) {
+/// What kernels keep of weights, made anew where one of them has got other data. The layout is that of this run. One weight
+/// after the other, so that few of them are there twice.
+void Executor::State::prepare(Graph& graph) {
   Sized& sized = layouts.front();
   const auto stamp = [&](TensorIndex tensor) {
     const auto& value = plan.tensors[at(tensor)].value;
     return value ? graph.stamp(*value) : 0;
   };
-  std::vector<std::pair<PreparedWeights::Copy*, std::vector<uint64_t>>> filled;
   for (size_t i = 0; i < sized.kept.size(); ++i) {
     PreparedWeights::Copy& copy = *sized.kept[i];
     const std::vector<TensorIndex>& from = sized.layout->kept()[i].from;
     if (copy.stamps.size() == from.size() && std::ranges::equal(copy.stamps, from, {}, {}, stamp)) continue;
-    std::vector<uint64_t> stamps;
-    std::ranges::transform(from, std::back_inserter(stamps), stamp);
     copy.stamps.clear();
+    std::set<int> lent;
+    for (const TensorIndex tensor : from) lent.insert(blocks.of_tensor[at(tensor)]);
+    for (const int block : lent) bindings->lend(graph, *sized.layout, block);
     stream->launch(sized.layout->preparations(), static_cast<int>(i), static_cast<int>(i) + 1);
-    filled.emplace_back(&copy, std::move(stamps));
+    stream->synchronise();
+    std::ranges::transform(from, std::back_inserter(copy.stamps), stamp);
+    for (const int block : lent) bindings->take_back(graph, *sized.layout, block);
   }
-  if (filled.empty()) return;
-  stream->synchronise();
-  for (auto& [copy, stamps] : filled) copy->stamps = std::move(stamps);
 }
 
 void Executor::State::run_host(Graph& graph, Layout& layout, int launch) {
@@ -352,8 +352,8 @@ void Executor::run(Graph& graph, std::vector<TraceEntry>* trace, Profiler* profi
   State& state = *state_;
   Layout& layout = state.layout_for(graph.dims());
   try {
-    state.bindings->bind(graph, layout);
     state.prepare(graph);
+    state.bindings->bind(graph, layout);
     if (trace != nullptr || profiler != nullptr || after_launch || state.reports_launches)
       state.run_timed(graph, layout, trace, profiler, after_launch);
     else

@@ -123,6 +123,7 @@ void Layout::make_list(const Plan& plan, const Blocks& blocks, backends::Device&
   }
   list_ = device.prepare(std::move(launches));
   make_preparations(plan, blocks, device);
+  find_spent(plan, blocks);
   const int64_t scratch =
       std::max(list_->scratch_bytes(), preparations_ ? preparations_->scratch_bytes() : 0);
   arena_bytes_ = scratch_offset_ + scratch;
@@ -145,6 +146,25 @@ void Layout::make_preparations(const Plan& plan, const Blocks& blocks, backends:
           {.launch = next, .buffer = input, .prepares = true});
   }
   preparations_ = device.prepare(std::move(launches));
+}
+
+void Layout::find_spent(const Plan& plan, const Blocks& blocks) {
+  is_spent_.assign(blocks.all.size(), false);
+  for (const Preparation& preparation : kept_)
+    for (const TensorIndex from : preparation.from) {
+      const int block = blocks.of_tensor[at(from)];
+      is_spent_[at(block)] = blocks.all[at(block)].home == Block::Home::Input;
+    }
+  const auto needs = [&](TensorIndex tensor) { is_spent_[at(blocks.of_tensor[at(tensor)])] = false; };
+  for (size_t number = 0; number < plan.launches.size(); ++number) {
+    const Launch& launch = plan.launches[number];
+    std::span<const int> spent;
+    if (launch.kernel && keeps_prepared_[number]) spent = launch.kernel->kernel->spent_slots();
+    for (size_t i = 0; i < launch.inputs().size(); ++i)
+      if (std::ranges::find(spent, static_cast<int>(i)) == spent.end()) needs(launch.inputs()[i]);
+  }
+  for (const PlanResult& result : plan.results) needs(result.tensor);
+  for (const PlanUpdate& update : plan.updates) needs(update.next);
 }
 
 /// By launch, the earlier ones that it waits for: they follow from the memory that launches touch.

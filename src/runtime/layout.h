@@ -41,6 +41,9 @@ class Layout {
   void set_arena(backends::Address arena);
   /// Memory of a block that is not in the arena.
   void bind(int block, backends::Address memory);
+  /// An input from which kernels prepare what is kept, and which nothing else reads: once that is filled a run does not
+  /// need it.
+  [[nodiscard]] bool is_spent(int block) const { return is_spent_[static_cast<size_t>(block)]; }
   [[nodiscard]] backends::Address bound(int block) const { return bound_[static_cast<size_t>(block)]; }
 
   [[nodiscard]] const std::vector<int64_t>& dims(TensorIndex tensor) const {
@@ -73,6 +76,7 @@ class Layout {
   void place_in_arena(const Plan& plan, const Blocks& blocks);
   void make_list(const Plan& plan, const Blocks& blocks, backends::Device& device);
   void make_preparations(const Plan& plan, const Blocks& blocks, backends::Device& device);
+  void find_spent(const Plan& plan, const Blocks& blocks);
   [[nodiscard]] std::vector<std::vector<int>> dependencies(const Plan& plan, const Blocks& blocks) const;
 
   std::vector<std::vector<int64_t>> tensor_dims_;
@@ -102,6 +106,7 @@ class Layout {
     bool prepares = false;  ///< of `preparations_`
   };
   std::vector<std::vector<Use>> block_uses_;  ///< by block
+  std::vector<bool> is_spent_;                ///< by block
   std::vector<backends::Address> bound_;      ///< by block
   std::unique_ptr<backends::LaunchList> list_;
   std::vector<Segment> segments_;

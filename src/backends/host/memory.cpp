@@ -27,20 +27,18 @@ void check_size(int64_t bytes) {
 
 }  // namespace
 
-#if defined(__linux__)
-namespace {
-
-int64_t pages_for(int64_t bytes) {
-  const int64_t page = bytes >= kHugePage ? kHugePage : 4096;
-  return (bytes + page - 1) / page * page;
+int64_t mapped_bytes(int64_t bytes) {
+  constexpr int64_t kUnusedOneIn = 16;
+  const auto whole = [&](int64_t page) { return (bytes + page - 1) / page * page; };
+  const bool fills_huge_pages = bytes >= kHugePage && whole(kHugePage) - bytes <= bytes / kUnusedOneIn;
+  return whole(fills_huge_pages ? kHugePage : static_cast<int64_t>(kSmallPageBytes));
 }
 
-}  // namespace
-
+#if defined(__linux__)
 std::byte* map_memory(int64_t bytes) {
   if (std::byte* pooled = take_pooled(static_cast<size_t>(bytes))) return pooled;
   check_size(bytes);
-  const auto size = static_cast<size_t>(pages_for(bytes));
+  const auto size = static_cast<size_t>(mapped_bytes(bytes));
   std::byte* memory = reserve_pages(size);
   if (memory == nullptr || ::mmap(memory, size, PROT_READ | PROT_WRITE,
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
@@ -54,7 +52,7 @@ std::byte* map_memory(int64_t bytes) {
 
 void unmap_memory(std::byte* memory, int64_t bytes) noexcept {
   if (give_back_pooled(memory, static_cast<size_t>(bytes))) return;
-  ::munmap(memory, static_cast<size_t>(pages_for(bytes)));
+  ::munmap(memory, static_cast<size_t>(mapped_bytes(bytes)));
 }
 #else
 std::byte* map_memory(int64_t bytes) {

@@ -4,6 +4,9 @@
 
 namespace luminal::backends {
 
+/// What memory of so many bytes takes from the system: whole pages, huge ones from the length of one on. Where a last huge
+/// page would leave more than a sixteenth of the memory unused, small ones hold the rest.
+[[nodiscard]] int64_t mapped_bytes(int64_t bytes);
 /// Memory of whole pages, on huge pages where it is as long as one and the system has them. Errors:
 /// OutOfMemory.
 [[nodiscard]] std::byte* map_memory(int64_t bytes);

@@ -16,7 +16,8 @@ namespace {
 constexpr int64_t kSize = 100;
 
 /// out[i] = 10 * w[i] + x[i] of inputs w and x, where the first term is prepared. Counts how often it is.
-std::shared_ptr<FakeKernel> ten_times_and(std::atomic<int>& prepared, uint64_t preparation = 0) {
+std::shared_ptr<FakeKernel> ten_times_and(std::atomic<int>& prepared, uint64_t preparation = 0,
+                                          std::vector<int> spent = {}) {
   const auto prepare = [&prepared](const TaskView& view, int64_t) {
     ++prepared;
     for (int64_t i = 0; i < view.n; ++i) view.prepared()[i] = 10 * view.buffer(0)[i];
@@ -27,7 +28,7 @@ std::shared_ptr<FakeKernel> ten_times_and(std::atomic<int>& prepared, uint64_t p
   const auto one = [](int64_t) { return int64_t{1}; };
   auto kernel =
       std::make_shared<FakeKernel>(std::vector<FakeKernel::Stage>{{one, prepare}, {one, add}}, kSize);
-  kernel->with_preparation(1, kSize * 8, preparation);
+  kernel->with_preparation(1, kSize * 8, preparation, std::move(spent));
   return kernel;
 }
 
@@ -181,6 +182,10 @@ class Shared : public ::testing::Test {
     result = (w[0] * 10 + x).retrieve();
   }
   std::unique_ptr<Executor> executor(uint64_t preparation, std::vector<size_t> weights = {0}) {
+    PlanBuilder plan = plan_of(preparation, std::move(weights));
+    return std::make_unique<Executor>(device, plan.plan, nullptr, store);
+  }
+  PlanBuilder plan_of(uint64_t preparation, std::vector<size_t> weights, const std::vector<int>& spent = {}) {
     PlanBuilder plan;
     const TensorIndex other = plan.input(x);
     std::map<size_t, TensorIndex> inputs;
@@ -188,10 +193,10 @@ class Shared : public ::testing::Test {
     for (const size_t i : weights) {
       if (!inputs.contains(i)) inputs[i] = plan.input(w[i]);
       sum = plan.computed({kSize});
-      plan.launch(ten_times_and(prepared, preparation), {inputs[i], other}, {sum}).kernel->frozen = {0};
+      plan.launch(ten_times_and(prepared, preparation, spent), {inputs[i], other}, {sum}).kernel->frozen = {0};
     }
     plan.result(result, sum);
-    return std::make_unique<Executor>(device, plan.plan, nullptr, store);
+    return plan;
   }
   int64_t run(Executor& executor) {
     executor.run(cx);
@@ -263,6 +268,96 @@ TEST_F(Shared, WithoutRoomEachRunPrepares) {
   EXPECT_EQ(run(*like_first), 1099);
   EXPECT_EQ(prepared, 4);
   EXPECT_EQ(store->bytes(), kSize * 8);
+}
+
+/// Weights that can be read again, of which kernels read what they prepare alone.
+class Spent : public Shared {
+ protected:
+  Spent() {
+    for (size_t i = 0; i < 2; ++i)
+      w[i].set_from([this, i] {
+        ++reads[i];
+        return TensorData::of<int64_t>({kSize}, count_from(static_cast<int64_t>(i) + 1));
+      });
+  }
+  /// Spent: neither a kernel's second stage nor anything else of the plan reads the weights.
+  Executor executor(uint64_t preparation, std::vector<size_t> weights, bool spent = true) {
+    return {device, plan_of(preparation, std::move(weights), spent ? std::vector{0} : std::vector<int>()).plan,
+            nullptr, store};
+  }
+  /// Whether the graph has no data of it.
+  bool is_gone(size_t i) {
+    const int before = reads[i];
+    (void)cx.value(w[i].edge().source);
+    return reads[i] > before;
+  }
+
+  std::array<int, 2> reads{0, 0};
+};
+
+TEST_F(Spent, WeightsAreReadOnceAndGo) {
+  Executor first = executor(7, {1, 0}), second = executor(7, {0});
+  for (int run_number = 0; run_number < 3; ++run_number) EXPECT_EQ(run(first), 1099);
+  EXPECT_EQ(run(second), 1099) << "it finds what the first has prepared";
+  EXPECT_EQ(reads, (std::array{1, 1}));
+  EXPECT_EQ(prepared, 2);
+  EXPECT_TRUE(is_gone(0));
+  EXPECT_TRUE(is_gone(1));
+  EXPECT_EQ(run(first), 1099);
+  EXPECT_TRUE(is_gone(0)) << "what somebody else asked for goes with the next run";
+}
+
+TEST_F(Spent, WeightsAreReadAgainForAnotherPreparation) {
+  Executor first = executor(7, {0}), other = executor(8, {0});
+  EXPECT_EQ(run(first), 1099);
+  EXPECT_EQ(run(other), 1099);
+  EXPECT_EQ(run(first), 1099);
+  EXPECT_EQ(reads[0], 2);
+  EXPECT_TRUE(is_gone(0));
+}
+
+TEST_F(Spent, WeightsStayWhereAPlanReadsThem) {
+  Executor spends = executor(7, {0}), reads_them = executor(8, {0}, false);
+  for (int run_number = 0; run_number < 3; ++run_number) {
+    EXPECT_EQ(run(spends), 1099);
+    EXPECT_EQ(run(reads_them), 1099);
+  }
+  EXPECT_EQ(reads[0], 2) << "they would go and come with each run";
+  EXPECT_FALSE(is_gone(0));
+}
+
+TEST_F(Spent, WeightsStayWhereAResultOfThePlanIsOne) {
+  PlanBuilder plan = plan_of(7, {0}, {0});
+  GraphTensor result_too = (w[0] + 0).retrieve();
+  plan.result(result_too, plan.plan.launches[0].kernel->inputs[0]);
+  Executor executor(device, plan.plan, nullptr, store);
+  for (int run_number = 0; run_number < 2; ++run_number) EXPECT_EQ(run(executor), 1099);
+  EXPECT_EQ(cx.value(result_too.edge().source)->as<int64_t>().back(), 100);
+  EXPECT_EQ(reads[0], 1);
+}
+
+TEST_F(Spent, OtherDataAreNotLost) {
+  Executor executor = this->executor(7, {0});
+  EXPECT_EQ(run(executor), 1099);
+  w[0].set(count_from(2));
+  EXPECT_EQ(run(executor), 1109);
+  EXPECT_EQ(cx.value(w[0].edge().source)->as<int64_t>().back(), 101);
+  EXPECT_EQ(reads[0], 1);
+}
+
+TEST_F(Spent, AReadThatFailsLeavesTheGraphAsItWas) {
+  bool fails = false;
+  w[0].set_from([&] {
+    if (fails) fail("[test] the file is gone");
+    return TensorData::of<int64_t>({kSize}, count_from(1));
+  });
+  Executor first = executor(7, {0}), other = executor(8, {0});
+  EXPECT_EQ(run(first), 1099);
+  fails = true;
+  EXPECT_THROW(other.run(cx), Error);
+  EXPECT_EQ(run(first), 1099);
+  fails = false;
+  EXPECT_EQ(run(other), 1099);
 }
 
 }  // namespace
