@@ -13,9 +13,11 @@
 #include <optional>
 
 #include "base/fail.h"
+#include "base/vector_clones.h"
 #include "luminal/block_format.h"
 #include "luminal/dtype.h"
 #include "scalar/block_fields.h"
+#include "scalar/block_fit.h"
 
 namespace luminal {
 namespace {
@@ -43,6 +45,16 @@ constexpr EncodeRuleOf kEncodeRules[] = {
 const EncodeRuleOf* encode_rule(const BlockFormat& format) {
   const auto* found = std::ranges::find(kEncodeRules, format.name, &EncodeRuleOf::format);
   return found == std::end(kEncodeRules) ? nullptr : found;
+}
+
+/// To the nearest whole number, and away from 0 where two are.
+LUMINAL_VECTOR_CLONES void round_all(std::span<const float> x, float inverse, std::span<int32_t> whole) {
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float value = x[i] * inverse;
+    const auto towards_0 = static_cast<int32_t>(value);
+    const float rest = value - static_cast<float>(towards_0);
+    whole[i] = towards_0 + (rest >= 0.5F ? 1 : 0) - (rest <= -0.5F ? 1 : 0);
+  }
 }
 
 float as_half(float value) { return static_cast<float>(float16(value)); }
@@ -95,6 +107,7 @@ struct EncodeGroup {
   std::span<const float> x, weight;
   std::span<int32_t> level;
   float scale = 0, offset = 0;
+  [[nodiscard]] FitValues values() const { return {x, weight}; }
 };
 
 class BlockEncoder {
@@ -129,7 +142,7 @@ class BlockEncoder {
     float most = 0;
     for (const float value : x) most = std::max(most, std::fabs(value));
     const float scale = most / rule_.greatest, inverse = inverse_of(scale);
-    for (size_t i = 0; i < x.size(); ++i) level[i] = static_cast<int32_t>(std::round(x[i] * inverse));
+    round_all(x, inverse, level);
     scale_.write_half(scale, block);
     level_.write(level, block);
   }
@@ -213,33 +226,31 @@ class BlockEncoder {
     return *std::ranges::max_element(x, [](float a, float b) { return std::fabs(a) < std::fabs(b); });
   }
 
-  [[nodiscard]] float nearest_level(float value) const {
-    if (whole_steps_) return std::clamp(std::nearbyint(value), levels_.front(), levels_.back());
-    const auto above = std::ranges::lower_bound(levels_, value);
-    if (above == levels_.begin()) return levels_.front();
-    if (above == levels_.end()) return levels_.back();
-    return value - *(above - 1) < *above - value ? *(above - 1) : *above;
-  }
+  [[nodiscard]] FitLevels levels() const { return {levels_, whole_steps_}; }
 
   /// The scale whose levels leave the least error, where the value of greatest magnitude is near the first or the
   /// last level.
   void fit_scale(EncodeGroup& group) const {
     const float extreme = extreme_of(group.x);
     if (extreme == 0) return;
-    float best = 0;
-    const auto consider = [&](float inverse) {
-      float products = 0, squares = 0;
-      for (size_t i = 0; i < group.x.size(); ++i) {
-        const float level = nearest_level(inverse * group.x[i]), weighted = group.weight[i] * level;
-        products += weighted * group.x[i], squares += weighted * level;
-      }
-      if (squares <= 0 || products * products <= best * squares) return;
-      best = products * products / squares, group.scale = products / squares;
-    };
+    constexpr size_t kCandidates = 38;  // of two levels
     const float step = whole_steps_ ? 0.1F : 1;
-    for (int k = -9; k <= 9; ++k) {
-      consider((levels_.front() + step * static_cast<float>(k)) / extreme);
-      consider((levels_.back() + step * static_cast<float>(k)) / extreme);
+    const auto inverse_at = [&](size_t candidate) {
+      const float level = candidate % 2 == 0 ? levels_.front() : levels_.back();
+      return (level + step * static_cast<float>(static_cast<int>(candidate / 2) - 9)) / extreme;
+    };
+    float best = 0;
+    for (size_t first = 0; first < kCandidates; first += kFitLanes) {
+      FitLanes inverse{};
+      const size_t count = std::min(kFitLanes, kCandidates - first);
+      for (size_t k = 0; k < count; ++k) inverse[k] = inverse_at(first + k);
+      ScaleSums sums;
+      add_for_scale(group.values(), levels(), inverse, sums);
+      for (size_t k = 0; k < count; ++k) {
+        const float products = sums.products[k], squares = sums.squares[k];
+        if (squares <= 0 || products * products <= best * squares) continue;
+        best = products * products / squares, group.scale = products / squares;
+      }
     }
   }
 
@@ -249,39 +260,43 @@ class BlockEncoder {
     const float least = std::min(low, 0.0F), last = levels_.back();
     group.offset = least;
     if (high <= least) return;
+    double weights = 0, weighted = 0;
+    for (size_t i = 0; i < group.x.size(); ++i) {
+      const double weight = group.weight[i];
+      weights += weight, weighted += weight * group.x[i];
+    }
+    constexpr size_t kCandidates = 37;
     float best = INFINITY;
-    for (int k = 0; k <= 36; ++k) {
-      const float inverse = (last - 0.9F + 0.05F * static_cast<float>(k)) / (high - least);
-      double w = 0, wl = 0, wll = 0, wx = 0, wlx = 0;
-      for (size_t i = 0; i < group.x.size(); ++i) {
-        const double level = nearest_level(inverse * (group.x[i] - least)), weight = group.weight[i];
-        w += weight, wl += weight * level, wll += weight * level * level;
-        wx += weight * group.x[i], wlx += weight * level * group.x[i];
+    for (size_t first = 0; first < kCandidates; first += kFitLanes) {
+      FitLanes inverse{};
+      const size_t count = std::min(kFitLanes, kCandidates - first);
+      for (size_t k = 0; k < count; ++k)
+        inverse[k] = (last - 0.9F + 0.05F * static_cast<float>(first + k)) / (high - least);
+      RegressionSums sums;
+      add_for_regression(group.values(), levels(), least, inverse, sums);
+      FitLanes scale{}, offset{}, error;
+      std::array<bool, kFitLanes> is_solved{};
+      for (size_t k = 0; k < count; ++k) {
+        const double wl = sums.levels[k], wll = sums.squares[k], wlx = sums.products[k];
+        const double determinant = weights * wll - wl * wl;
+        if (determinant <= 0) continue;
+        is_solved[k] = true;
+        double factor = (weights * wlx - wl * weighted) / determinant,
+               below = (wll * weighted - wl * wlx) / determinant;
+        if (below > 0) below = 0, factor = wlx / wll;
+        scale[k] = static_cast<float>(factor), offset[k] = static_cast<float>(below);
       }
-      const double determinant = w * wll - wl * wl;
-      if (determinant <= 0) continue;
-      double scale = (w * wlx - wl * wx) / determinant, offset = (wll * wx - wl * wlx) / determinant;
-      if (offset > 0) offset = 0, scale = wlx / wll;
-      const float error = error_of(group, static_cast<float>(scale), static_cast<float>(offset));
-      if (error < best)
-        best = error, group.scale = static_cast<float>(scale), group.offset = static_cast<float>(offset);
+      square_errors(group.values(), levels(), scale, offset, error);
+      for (size_t k = 0; k < count; ++k)
+        if (is_solved[k] && error[k] < best)
+          best = error[k], group.scale = scale[k], group.offset = offset[k];
     }
   }
 
-  /// The weighted square error of a group whose levels are the nearest ones.
-  [[nodiscard]] float error_of(const EncodeGroup& group, float scale, float offset) const {
-    const float inverse = inverse_of(scale);
-    float error = 0;
-    for (size_t i = 0; i < group.x.size(); ++i) {
-      const float off = scale * nearest_level((group.x[i] - offset) * inverse) + offset - group.x[i];
-      error += group.weight[i] * off * off;
-    }
-    return error;
-  }
   void assign(EncodeGroup& group, float scale, float offset) const {
-    const float inverse = inverse_of(scale);
-    for (size_t i = 0; i < group.x.size(); ++i)
-      group.level[i] = static_cast<int32_t>(nearest_level((group.x[i] - offset) * inverse));
+    std::array<float, 256> nearest{};
+    nearest_levels(group.x, levels(), inverse_of(scale), offset, std::span(nearest).first(group.x.size()));
+    for (size_t i = 0; i < group.x.size(); ++i) group.level[i] = static_cast<int32_t>(nearest[i]);
   }
 
   /// The block's factor for numbers of groups: the one of greatest magnitude takes the extreme multiple.
@@ -313,24 +328,33 @@ class BlockEncoder {
   /// Of the multiples next to what the fit wants.
   [[nodiscard]] std::pair<int32_t, int32_t> best_multiples(const EncodeGroup& group, float factor,
                                                            float below) const {
+    constexpr size_t kNear = 3;
+    struct Near {
+      std::array<int32_t, kNear> values{};
+      size_t count = 0;
+    };
     const auto near = [](float wanted, float unit, const std::vector<int32_t>& values) {
       const float at = std::nearbyint(wanted * inverse_of(unit));
-      std::vector<int32_t> result;
+      Near result;
       for (const float step : {0.0F, -1.0F, 1.0F})
         if (at + step >= static_cast<float>(values.front()) && at + step <= static_cast<float>(values.back()))
-          result.push_back(static_cast<int32_t>(at + step));
+          result.values[result.count++] = static_cast<int32_t>(at + step);
       return result;
     };
+    const Near minima =
+        offset_ ? near(group.offset, below, offset_->multiple()->values()) : Near{.values = {}, .count = 1};
+    const Near multiples = near(group.scale, factor, scale_.multiple()->values());
     std::pair<int32_t, int32_t> best{0, 0};
     float least = INFINITY;
-    const std::vector<int32_t> minima =
-        offset_ ? near(group.offset, below, offset_->multiple()->values()) : std::vector{0};
-    for (const int32_t multiple : near(group.scale, factor, scale_.multiple()->values()))
-      for (const int32_t minimum : minima) {
-        const float error =
-            error_of(group, factor * static_cast<float>(multiple), below * static_cast<float>(minimum));
-        if (error < least) least = error, best = {multiple, minimum};
-      }
+    for (size_t m = 0; m < multiples.count; ++m) {
+      const float multiple = static_cast<float>(multiples.values[m]);
+      FitLanes scale, offset{}, error;
+      scale.fill(factor * multiple);
+      for (size_t k = 0; k < minima.count; ++k) offset[k] = below * static_cast<float>(minima.values[k]);
+      square_errors(group.values(), levels(), scale, offset, error);
+      for (size_t k = 0; k < minima.count; ++k)
+        if (error[k] < least) least = error[k], best = {multiples.values[m], minima.values[k]};
+    }
     return best;
   }
 

@@ -48,6 +48,7 @@ BlockField::BlockField(const BlockExpression& expression, const BlockFormat& for
   find_groups(expression, format);
   find_patterns(expression, format);
   find_shared(expression, format);
+  find_parts();
 }
 
 /// A bit belongs to a field if flipping it changes the value, whatever the field's other bits are: before a background
@@ -155,16 +156,33 @@ void BlockField::find_shared(const BlockExpression& expression, const BlockForma
   }
 }
 
-void BlockField::write(std::span<const int32_t> by_group, std::span<std::byte> block) const {
+void BlockField::find_parts() {
+  parts_.resize(group_count_);
   for (size_t g = 0; g < group_count_; ++g) {
     const Slot& slot = slots_[g];
-    if (slot.bits.empty()) continue;
-    const int16_t pattern = slot.patterns[index_of(by_group[g])];
-    LUMINAL_CHECK(pattern >= 0, "{} is no value of this field", by_group[g]);
     for (size_t b = 0; b < slot.bits.size(); ++b) {
-      const std::byte mask = bit_of(slot.bits[b].shift);
-      std::byte& byte = block[slot.bits[b].byte];
-      byte = (pattern >> b & 1) != 0 ? byte | mask : byte & ~mask;
+      const auto same_byte = [&](const Part& part) { return part.byte == slot.bits[b].byte; };
+      auto part = std::ranges::find_if(parts_[g], same_byte);
+      if (part == parts_[g].end())
+        part = parts_[g].insert(
+            part,
+            {.byte = slot.bits[b].byte, .others = 255, .content = std::vector<uint8_t>(values_.size(), 0)});
+      const auto mask = std::to_integer<uint8_t>(bit_of(slot.bits[b].shift));
+      part->others = static_cast<uint8_t>(part->others & ~mask);
+      for (size_t index = 0; index < values_.size(); ++index)
+        if ((slot.patterns[index] >> b & 1) != 0) part->content[index] |= mask;
+    }
+  }
+}
+
+void BlockField::write(std::span<const int32_t> by_group, std::span<std::byte> block) const {
+  for (size_t g = 0; g < group_count_; ++g) {
+    if (parts_[g].empty()) continue;
+    const size_t index = index_of(by_group[g]);
+    LUMINAL_CHECK(slots_[g].patterns[index] >= 0, "{} is no value of this field", by_group[g]);
+    for (const Part& part : parts_[g]) {
+      std::byte& byte = block[part.byte];
+      byte = (byte & std::byte{part.others}) | std::byte{part.content[index]};
     }
   }
   for (const SharedByte& shared : shared_) {

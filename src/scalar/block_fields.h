@@ -43,7 +43,14 @@ class BlockField {
     std::vector<size_t> groups;
     std::vector<std::array<int32_t, 256>> values;
   };
+  /// The bits of a field that lie in one byte, and what stands there for each value by its index.
+  struct Part {
+    size_t byte = 0;
+    uint8_t others = 0;  ///< the byte's other bits
+    std::vector<uint8_t> content;
+  };
   [[nodiscard]] size_t index_of(int32_t value) const;
+  void find_parts();
   void find_groups(const BlockExpression& expression, const BlockFormat& format);
   void find_patterns(const BlockExpression& expression, const BlockFormat& format);
   void find_shared(const BlockExpression& expression, const BlockFormat& format);
@@ -52,6 +59,7 @@ class BlockField {
   std::vector<size_t> groups_, first_position_;
   size_t group_count_ = 0;
   std::vector<Slot> slots_;
+  std::vector<std::vector<Part>> parts_;  ///< by field
   std::vector<SharedByte> shared_;
 };
 
