@@ -58,6 +58,7 @@ enum class Trait : uint32_t {
   ZeroGradient = 1U << 10,      ///< constant almost everywhere: gradients stop here silently, as in PyTorch
                                 ///< (floor, comparisons)
   Overwrites = 1U << 11,        ///< its evaluation writes every element of its outputs and reads none of them
+  PassesOn = 1U << 12,          ///< its output is its input: a plan needs no place and no launch for it
 };
 [[nodiscard]] constexpr Trait operator|(Trait a, Trait b) {
   return static_cast<Trait>(static_cast<uint32_t>(a) | static_cast<uint32_t>(b));

@@ -7,7 +7,7 @@ namespace luminal {
 const OpDef kGraphBreak = {
     .name = "graph_break",
     .arity = 1,
-    .traits = Trait::Opaque,
+    .traits = Trait::Opaque | Trait::PassesOn,
     .infer = ops::same_types("graph_break", 1, ops::Takes::All),
     .evaluate = [](EvalContext& context) { context.outputs[0].bytes = context.inputs[0]->bytes; },
     .gradient = [](Gradient& g) { g.to(0, g.upstream()); },

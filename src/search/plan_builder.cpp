@@ -132,6 +132,7 @@ class Builder {
   void host(int number) {
     const KernelGraph::Host& host = kernel_graph_.hosts[static_cast<size_t>(number)];
     const Node& node = graph_.node(host.node);
+    if (node.op->is(Trait::PassesOn)) return pass_on(host);
     Launch launch;
     if (const auto& body = loops_.bodies.at(static_cast<size_t>(number))) {
       launch.loop = loop_launch(node, *body, loops_.plans.at(static_cast<size_t>(number)));
@@ -158,6 +159,19 @@ class Builder {
     launch.covers = {host.node};
     key_ = combine(key_, hash_bytes(node.op->name));
     plan_.launches.push_back(std::move(launch));
+  }
+
+  /// The output is the input's tensor by another name.
+  void pass_on(const KernelGraph::Host& host) {
+    const TensorIndex tensor = tensor_of(host.inputs.at(0));
+    const TensorId output = host.outputs.at(0);
+    first_[static_cast<size_t>(saturated_.class_of[static_cast<size_t>(output)])] = tensor;
+    PlanTensor& known = plan_.tensors[static_cast<size_t>(tensor)];
+    const std::optional<Value>& value = kernel_graph_.tensors[static_cast<size_t>(output)].value;
+    if (!known.value)
+      known.value = value;
+    else if (value)
+      known.aliases.push_back(*value);
   }
 
   /// What all steps of a loop cost.

@@ -85,6 +85,41 @@ TEST_F(CpuSession, ABreakInTheGraphKeepsItsValueInMemory) {
   step();
   EXPECT_THAT(y.data<float>(), ElementsAre(3, 5, 7));
   EXPECT_THAT(step.report(), HasSubstr("2 kernels"));
+  EXPECT_THAT(step.report(), HasSubstr("ops_outside_plan: 0")) << "the value is there: nothing copies it";
+}
+
+TEST_F(CpuSession, ABreakIsItsInputByAnotherName) {
+  GraphTensor x = cx.tensor({2, 3}).set({1, 2, 3, 4, 5, 6}), state = cx.tensor({3}).set({1, 2, 3});
+  GraphTensor of_input = x.graph_break().retrieve();
+  const GraphTensor product = (x * 2).retrieve();
+  GraphTensor twice = product.graph_break().graph_break().retrieve();
+  GraphTensor turned = product.transpose(0, 1).graph_break().retrieve();
+  const GraphTensor before = state.graph_break().retrieve();
+  state.assign(before * 10 + twice.sum(0));
+  GraphTensor sum = (of_input + twice).retrieve();
+  auto step = cx.compile(Fast{});
+  EXPECT_THAT(step.report(), HasSubstr("ops_outside_plan: 0"));
+  for (int run = 0; run < 2; ++run) step();
+  EXPECT_THAT(of_input.data<float>(), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(product.data<float>(), ElementsAre(2, 4, 6, 8, 10, 12));
+  EXPECT_THAT(twice.data<float>(), ElementsAre(2, 4, 6, 8, 10, 12));
+  EXPECT_THAT(turned.data<float>(), ElementsAre(2, 8, 4, 10, 6, 12));
+  EXPECT_THAT(sum.data<float>(), ElementsAre(3, 6, 9, 12, 15, 18));
+  EXPECT_THAT(before.data<float>(), ElementsAre(20, 34, 48)) << "as the state was, though it is written in place";
+  EXPECT_THAT(state.data<float>(), ElementsAre(210, 354, 498));
+}
+
+/// Values that breaks keep apart lie where others lay before: memory does not grow with their number.
+TEST_F(CpuSession, BreaksTakeNoMemoryOfTheirOwn) {
+  const auto peak_bytes = [](int breaks) {
+    Graph graph;
+    graph.set_device("cpu");
+    GraphTensor x = graph.tensor({256, 256});
+    for (int i = 0; i < breaks; ++i) x = (x + x.sum(1, true)).graph_break();
+    x.retrieve();
+    return graph.compile(Fast{}).details().arena_bytes;
+  };
+  EXPECT_LE(peak_bytes(20), peak_bytes(3));
 }
 
 TEST_F(CpuSession, SizesChooseTheVariant) {
