@@ -6,6 +6,9 @@
 #include "base/fail.h"
 #include "base/machine.h"
 
+#if __has_include(<malloc.h>)
+#include <malloc.h>
+#endif
 #if __has_include(<sys/mman.h>)
 #include <sys/mman.h>
 #endif
@@ -44,6 +47,12 @@ std::byte* reserve_pages([[maybe_unused]] size_t bytes, [[maybe_unused]] size_t 
 void map_pages([[maybe_unused]] void* pages, [[maybe_unused]] size_t bytes) {
 #ifdef MADV_POPULATE_WRITE
   ::madvise(pages, bytes, MADV_POPULATE_WRITE);
+#endif
+}
+
+void give_back_free_pages() {
+#ifdef __GLIBC__
+  ::malloc_trim(0);
 #endif
 }
 

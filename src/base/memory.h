@@ -20,6 +20,10 @@ void advise_huge_pages(void* data, size_t bytes);
 /// that is what happens.
 void map_pages(void* pages, size_t bytes);
 
+/// Pages of the heap in which nothing is left go back to the system, where the C library can do that: it keeps what was
+/// freed between parts that are in use. It looks at all that is free.
+void give_back_free_pages();
+
 /// What the system could still give this process without ending another or itself: free and reclaimable
 /// memory, swap, and what is left in its control group (Linux; elsewhere there is no telling).
 [[nodiscard]] int64_t available_memory_bytes();

@@ -25,10 +25,10 @@ struct GraphState {
     bool alive = true;
   };
   struct Stored {
-    std::shared_ptr<TensorData> data;           ///< shared with readers, who see it as const
-    std::shared_ptr<const DeviceValue> device;  ///< the same value elsewhere; either may be absent
-    std::function<TensorData()> make;  ///< the data, when they are asked for
-    bool makes_again = false;          ///< otherwise `make` is dropped when it was called
+    std::shared_ptr<TensorData> data;            ///< shared with readers, who see it as const
+    std::shared_ptr<const DeviceValue> device;   ///< the same value elsewhere; either may be absent
+    std::function<TensorData()> make;            ///< the data, when they are asked for
+    bool makes_again = false;                    ///< otherwise `make` is dropped when it was called
     std::optional<std::vector<int64_t>> let_go;  ///< dims of data that are to be made again
     std::function<TensorData()> loader;
     bool pinned = false;

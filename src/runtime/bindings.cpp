@@ -200,9 +200,10 @@ class BindingsOf : public Bindings {
     else
       bind_input(graph, layout, at(block));
   }
-  void take_back(Graph& graph, const Layout& layout, int block) override {
+  int64_t take_back(Graph& graph, const Layout& layout, int block) override {
     held_[at(block)] = nullptr;
-    if (layout.is_spent(block)) values_.let_go(graph, value_of(at(block)));
+    const bool goes = layout.is_spent(block) && values_.let_go(graph, value_of(at(block)));
+    return goes ? layout.bytes(blocks_.all[at(block)].tensors.front()) : 0;
   }
 
   void commit(Graph& graph, const Layout& layout) override {

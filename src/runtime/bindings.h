@@ -21,8 +21,8 @@ class Bindings {
   virtual void bind(Graph& graph, Layout& layout) = 0;
   /// Data of an input or a constant for the time of a preparation, queued. Errors: as bind.
   virtual void lend(Graph& graph, Layout& layout, int block) = 0;
-  /// That preparation is complete.
-  virtual void take_back(Graph& graph, const Layout& layout, int block) = 0;
+  /// That preparation is complete. Returns the bytes that the graph let go.
+  virtual int64_t take_back(Graph& graph, const Layout& layout, int block) = 0;
   /// Hands results and next states over, all at once. The stream is synchronised.
   virtual void commit(Graph& graph, const Layout& layout) = 0;
   /// After a failure: the graph gets back what was taken for being updated. Nothing runs any more.

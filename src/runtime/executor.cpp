@@ -9,6 +9,7 @@
 #include "base/environment.h"
 #include "base/fail.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "graph/node_run.h"
 #include "runtime/bindings.h"
 #include "runtime/layout.h"
@@ -211,6 +212,8 @@ void Executor::State::prepare(Graph& graph) {
     const auto& value = plan.tensors[at(tensor)].value;
     return value ? graph.stamp(*value) : 0;
   };
+  constexpr int64_t kAtOnce = int64_t{64} << 20;
+  int64_t let_go = 0;  // bytes that may still be the heap's
   for (size_t i = 0; i < sized.kept.size(); ++i) {
     PreparedWeights::Copy& copy = *sized.kept[i];
     const std::vector<TensorIndex>& from = sized.layout->kept()[i].from;
@@ -222,8 +225,12 @@ void Executor::State::prepare(Graph& graph) {
     stream->launch(sized.layout->preparations(), static_cast<int>(i), static_cast<int>(i) + 1);
     stream->synchronise();
     std::ranges::transform(from, std::back_inserter(copy.stamps), stamp);
-    for (const int block : lent) bindings->take_back(graph, *sized.layout, block);
+    for (const int block : lent) let_go += bindings->take_back(graph, *sized.layout, block);
+    if (let_go < kAtOnce) continue;
+    give_back_free_pages();
+    let_go = 0;
   }
+  if (let_go > 0) give_back_free_pages();
 }
 
 void Executor::State::run_host(Graph& graph, Layout& layout, int launch) {

@@ -193,7 +193,8 @@ class Shared : public ::testing::Test {
     for (const size_t i : weights) {
       if (!inputs.contains(i)) inputs[i] = plan.input(w[i]);
       sum = plan.computed({kSize});
-      plan.launch(ten_times_and(prepared, preparation, spent), {inputs[i], other}, {sum}).kernel->frozen = {0};
+      plan.launch(ten_times_and(prepared, preparation, spent), {inputs[i], other}, {sum}).kernel->frozen = {
+          0};
     }
     plan.result(result, sum);
     return plan;
@@ -282,7 +283,8 @@ class Spent : public Shared {
   }
   /// Spent: neither a kernel's second stage nor anything else of the plan reads the weights.
   Executor executor(uint64_t preparation, std::vector<size_t> weights, bool spent = true) {
-    return {device, plan_of(preparation, std::move(weights), spent ? std::vector{0} : std::vector<int>()).plan,
+    return {device,
+            plan_of(preparation, std::move(weights), spent ? std::vector{0} : std::vector<int>()).plan,
             nullptr, store};
   }
   /// Whether the graph has no data of it.
