@@ -383,13 +383,13 @@ GraphTensor Decoder::logits(const Pass& pass, std::vector<Rows>& rows, bool ever
 Decoder::Result Decoder::forward(const Step& step) const {
   if (step.cache.size() != layers_.size())
     fail("[model] {} caches for {} layers; give one for each", step.cache.size(), layers_.size());
-  const bool losses = step.targets.valid();
+  const bool losses = step.targets.valid(), each = losses || !step.last.valid();
   Result result;
-  const GraphTensor all = logits(Pass(options_, step), result.rows, losses);
+  const GraphTensor all = logits(Pass(options_, step), result.rows, each);
   if (losses)
     result.losses = -all.log_softmax(-1).gather_elements(1, step.targets.transpose(0, 1)).squeeze(1);
   else
-    result.logits = all.squeeze(0);
+    result.logits = each ? all : all.squeeze(0);
   return result;
 }
 

@@ -12,20 +12,11 @@ namespace luminal::models {
 JointStep::JointStep(const Parts& parts)
     : texts_(parts.texts), vocabulary_(parts.sizes.vocabulary), mode_(parts.mode) {
   if (!parts.device.empty()) cx_.set_device(parts.device);
-  const Decoder decoder(
-      cx_, parts.sizes,
-      [&](const std::string& name, const std::vector<int64_t>& dims) -> std::optional<GraphTensor> {
-        const auto known = parts.weights.find(name);
-        if (known == parts.weights.end()) return std::nullopt;
-        const GraphTensor& there = known->second;
-        const GraphTensor weight = cx_.named_tensor(name, Shape(dims.begin(), dims.end()), there.dtype());
-        cx_.store(weight.edge().source, there.graph().value(there.edge().source), true);
-        return weight;
-      });
+  const Decoder decoder(cx_, parts.sizes, shared_weights(cx_, parts.weights));
   std::vector<std::vector<Decoder::Rows>> read;
   for (int64_t place = 0; place < texts_; ++place) {
-    caches_.emplace_back(cx_, fmt::format("text {} ", place), parts.sizes.layers, parts.cache_dims,
-                         parts.cache);
+    caches_.emplace_back(cx_, fmt::format("text {} ", place), parts.sizes.layers,
+                         cache_dims(parts.sizes, parts.capacity), parts.cache);
     read.push_back(caches_.back().rows());
   }
   tokens_ = cx_.named_tensor("tokens", {1, texts_}, Dtype::I32);

@@ -8,6 +8,10 @@
 
 namespace luminal::models {
 
+std::vector<int64_t> cache_dims(const DecoderOptions& sizes, int64_t capacity) {
+  return {1, sizes.kv_heads, capacity, sizes.head_size};
+}
+
 CacheInputs::CacheInputs(Graph& cx, const std::string& name, int64_t layers, const std::vector<int64_t>& dims,
                          Dtype dtype) {
   for (int64_t layer = 0; layer < layers; ++layer) {

@@ -17,6 +17,9 @@ constexpr int64_t cache_rows_for(int64_t tokens) {
   return tokens <= kCacheRows ? kCacheRows : (tokens + kCacheRows - 1) / kCacheRows * kCacheRows;
 }
 
+/// Of the keys of a layer and of its values.
+[[nodiscard]] std::vector<int64_t> cache_dims(const DecoderOptions& sizes, int64_t capacity);
+
 /// Keys and values of a text's tokens. Graphs read them where they lie.
 struct TextCache {
   struct Layer {

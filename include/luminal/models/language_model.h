@@ -74,6 +74,12 @@ class LanguageModel {
   /// longer than context(), tokens out of range and a sequence that there is not; Cancelled, after which what was
   /// computed so far is kept.
   [[nodiscard]] std::span<const float> logits(std::span<const text::TokenId> text, int64_t sequence = 0);
+  /// What follows each of the last `count` tokens of `text`, [count, vocabulary], of one step: to see at once whether
+  /// tokens that were guessed are right. These are computed even where they are known. The result stays valid until the
+  /// next call. Errors: as logits(); Error for a count that is not 1 to kMostLastLogits, or exceeds the text.
+  [[nodiscard]] std::span<const float> last_logits(std::span<const text::TokenId> text, int64_t count,
+                                                   int64_t sequence = 0);
+  static constexpr int64_t kMostLastLogits = 8;
   struct SequenceText {
     int64_t sequence;
     std::span<const text::TokenId> text;
