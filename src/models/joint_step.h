@@ -39,8 +39,8 @@ class JointStep {
   CompilationMode mode_;
   Graph cx_;
   GraphTensor tokens_, past_, logits_;
-  std::vector<CacheInputs> caches_;   ///< by place
-  std::vector<Decoder::Rows> fresh_;  ///< by layer
+  std::vector<CacheInputs> caches_;  ///< by place
+  FreshRows fresh_;
   std::optional<Compiled> compiled_;
   std::vector<float> numbers_;
   double compile_s_ = 0;

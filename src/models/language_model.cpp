@@ -4,7 +4,6 @@
 #include <array>
 #include <deque>
 #include <iterator>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -47,10 +46,13 @@ struct LanguageModel::State {
       fail("[model] the context is {}; give the most tokens of a text", options.context);
     if (options.sequences < 1)
       fail("[model] {} sequences are asked for; keep the caches of at least one", options.sequences);
-    for (const auto& [dtype, what] :
-         {std::pair(options.cache, "cache"), std::pair(options.decoded.value_or(Dtype::F32), "decoded")})
-      if (dtype != Dtype::F32 && dtype != Dtype::F16 && dtype != Dtype::BF16)
-        fail<DtypeError>("[model] {} is {}; choose f32, f16 or bf16", what, name(dtype));
+    const auto is_float = [](Dtype dtype) {
+      return dtype == Dtype::F32 || dtype == Dtype::F16 || dtype == Dtype::BF16;
+    };
+    if (!is_float(options.cache) && options.cache != Dtype::I8)
+      fail<DtypeError>("[model] cache is {}; choose f32, f16, bf16 or i8", name(options.cache));
+    if (options.decoded && !is_float(*options.decoded))
+      fail<DtypeError>("[model] decoded is {}; choose f32, f16 or bf16", name(*options.decoded));
   }
 
   void build() {
@@ -69,7 +71,7 @@ struct LanguageModel::State {
       fail("[model] the context is {}, and the model has places for {} tokens", context, sizes.context);
     sequences.resize(static_cast<size_t>(options.sequences));
     for (TextCache& each : sequences)
-      for (int64_t i = 0; i < sizes.layers; ++i) each.layers.push_back({new_cache(), new_cache()});
+      for (int64_t i = 0; i < sizes.layers; ++i) each.layers.push_back(new_layer());
   }
 
   [[nodiscard]] TextStep::Parts step_parts(TextStep::Gives gives,
@@ -95,8 +97,11 @@ struct LanguageModel::State {
   }
 
   [[nodiscard]] int64_t capacity() const { return cache_rows_for(context); }
-  [[nodiscard]] std::shared_ptr<TensorData> new_cache() const {
-    return std::make_shared<TensorData>(options.cache, cache_dims(sizes, capacity()));
+  [[nodiscard]] TextCache::Layer new_layer() const {
+    TextCache::Layer layer;
+    for (const CachePart& part : cache_parts(sizes, options.cache, capacity()))
+      layer.push_back(std::make_shared<TensorData>(part.dtype, part.dims));
+    return layer;
   }
 
   [[nodiscard]] size_t checked_sequence(int64_t number) const {
@@ -208,9 +213,10 @@ const std::vector<TokenId>& LanguageModel::end_tokens() {
 int64_t LanguageModel::sequences() const { return std::ssize(state_->sequences); }
 
 int64_t LanguageModel::cache_bytes() const {
-  const std::vector<int64_t> dims = cache_dims(state_->sizes, state_->capacity());
-  const int64_t count = std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
-  return 2 * state_->sizes.layers * size_bytes(state_->options.cache, count);
+  int64_t bytes = 0;
+  for (const TextCache::Layer& layer : state_->sequences.front().layers)
+    for (const std::shared_ptr<TensorData>& part : layer) bytes += std::ssize(part->bytes);
+  return bytes;
 }
 
 int64_t LanguageModel::known_tokens(std::span<const TokenId> text, int64_t sequence) const {
@@ -224,10 +230,9 @@ void LanguageModel::copy_tokens(int64_t from, int64_t to, int64_t count) {
   if (count < 0 || count > std::ssize(source.seen))
     fail("[model] {} tokens of sequence {} are asked for, and it holds {}", count, from, source.seen.size());
   if (&source == &target) return target.seen.resize(static_cast<size_t>(count));
-  for (size_t i = 0; i < source.layers.size(); ++i) {
-    copy_rows(*source.layers[i].keys, 0, *target.layers[i].keys, 0, count);
-    copy_rows(*source.layers[i].values, 0, *target.layers[i].values, 0, count);
-  }
+  for (size_t layer = 0; layer < source.layers.size(); ++layer)
+    for (size_t part = 0; part < source.layers[layer].size(); ++part)
+      copy_rows(*source.layers[layer][part], 0, *target.layers[layer][part], 0, count);
   target.seen.assign(source.seen.begin(), source.seen.begin() + count);
 }
 

@@ -22,7 +22,7 @@ TextStep::TextStep(Parts parts) : gives_(parts.gives), mode_(parts.mode), length
   if (!parts.device.empty()) cx_.set_device(parts.device);
   const Decoder decoder(cx_, parts.sizes, parts.weights(cx_));
   sizes_ = decoder.options();
-  cache_.emplace(cx_, "", sizes_.layers, cache_dims(sizes_, parts.capacity), parts.cache);
+  cache_.emplace(cx_, "", sizes_.layers, cache_parts(sizes_, parts.cache, parts.capacity));
   build(decoder);
 }
 
@@ -36,8 +36,7 @@ void TextStep::build(const Decoder& decoder) {
   Decoder::Result next =
       decoder.forward({.tokens = tokens_, .past = past_, .last = last_, .cache = rows, .targets = targets_});
   result_ = (gives_ == Gives::Losses ? next.losses : next.logits).retrieve();
-  for (Decoder::Rows& each : next.rows)
-    fresh_.push_back({each.keys.contiguous().retrieve(), each.values.contiguous().retrieve()});
+  fresh_ = retrieved_parts(next.rows);
 }
 
 void TextStep::run(std::span<const text::TokenId> next, TextCache& text,
@@ -55,10 +54,7 @@ void TextStep::run(std::span<const text::TokenId> next, TextCache& text,
   const size_t plans = cx_.plans().size();
   (*compiled_)();
   if (cx_.plans().size() > plans) compile_s_ += compiled_->details().total_s;
-  for (size_t i = 0; i < fresh_.size(); ++i) {
-    copy_rows(*cx_.value(fresh_[i].keys.edge().source), 0, *text.layers[i].keys, done, count);
-    copy_rows(*cx_.value(fresh_[i].values.edge().source), 0, *text.layers[i].values, done, count);
-  }
+  append_rows(fresh_, 0, count, text);
   text.seen.insert(text.seen.end(), next.begin(), next.end());
   computed_ = next.size();
 }

@@ -50,7 +50,7 @@ class TextStep {
   Graph cx_;
   GraphTensor tokens_, past_, last_, targets_, result_;
   std::optional<CacheInputs> cache_;
-  std::vector<Decoder::Rows> fresh_;  ///< by layer
+  FreshRows fresh_;
   std::optional<Compiled> compiled_;
   size_t computed_ = 0;  ///< tokens of the last run
   double compile_s_ = 0;

@@ -67,8 +67,11 @@ class Decoder {
   /// Errors: ShapeError for sizes that contradict each other; Error for weights that `weights` does not have.
   Decoder(Graph& cx, DecoderOptions options, const DecoderWeights& weights);
 
+  /// Of f32, f16 or bf16, or rounded to blocks of 8 bits: i8 numbers, which their blocks' scales multiply.
   struct Rows {
     GraphTensor keys, values;  ///< [1, kv_heads, rows, head_size]
+    GraphTensor key_scales = {},
+                value_scales = {};  ///< f32 [1, kv_heads, rows, blocks of a head]; only of i8
   };
   /// One step over new tokens.
   struct Step {

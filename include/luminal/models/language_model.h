@@ -31,8 +31,9 @@ class LanguageModel {
   struct Options {
     std::string device = {};  ///< empty: the default
     CompilationMode mode = Fast{};
-    int64_t context = 0;       ///< tokens of a text at most; 0: as trained, up to 4096
-    Dtype cache = Dtype::F32;  ///< of keys and values: f32, bf16 or f16
+    int64_t context = 0;  ///< tokens of a text at most; 0: as trained, up to 4096
+    /// Of keys and values: f32, bf16, f16, or i8: rounded to blocks of 32 numbers of 8 bits with an f32 scale each.
+    Dtype cache = Dtype::F32;
     /// What block-quantised weights become: f16, bf16 or f32. Nothing: kernels read the blocks.
     std::optional<Dtype> decoded = {};
     /// Activations are rounded to blocks of 8 bits before products with weights in blocks: several times as fast, and

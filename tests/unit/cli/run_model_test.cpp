@@ -53,6 +53,14 @@ TEST(RunModel, ContinuesATextAsTransformersDoes) {
               testing::ContainsRegex("prompt 16 tokens, .* t/s; generation 11 tokens, .* t/s; .* compiling"));
 }
 
+TEST(RunModel, ContinuesATextWithARoundedCache) {
+  const nlohmann::json stored = stored_talk();
+  const Talk talk =
+      talk_with({"--raw", "-p", stored.at("prompt"), "-n", stored.at("tokens").dump(), "--cache-type", "q8"});
+  ASSERT_EQ(talk.code, kDone) << talk.err;
+  EXPECT_EQ(talk.out, stored.at("continued").get<std::string>() + "\n");
+}
+
 TEST(RunModel, TalksByTheModelsTemplate) {
   const nlohmann::json stored = stored_talk();
   std::string input = "/nonsense\nforget this\n/clear\n", answers;
@@ -217,8 +225,9 @@ TEST(RunModel, SaysWhatIsWrong) {
       HasSubstr("--spec-type is draft-simple and --model-draft ''; a draft model goes with draft-simple"));
   EXPECT_THAT(talk_with({"--spec-type", "ngram-simple", "--draft-max", "8", "-p", "a"}).err,
               HasSubstr("[draft] 8 tokens are guessed at once at most; give 1 to 7"));
-  EXPECT_THAT(talk_with({"--cache-type", "i8", "-p", "a"}).err,
-              HasSubstr("[model] cache is i8; choose f32, f16 or bf16"));
+  EXPECT_THAT(
+      talk_with({"--cache-type", "i8", "-p", "a"}).err,
+      HasSubstr("[model] --cache-type is 'i8'; choose f32, f16, bf16 or q8 (rounded to blocks of 8 bits)"));
 }
 
 // The shipped model has learnt these, and other questions get the answer of those that it does not know.
